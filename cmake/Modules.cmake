@@ -1,0 +1,53 @@
+# emblem_module(NAME [USES module...] [LINK target...] [PROTOS])
+#
+# A folder src/NAME becomes the library emblem_NAME: every *.cc and, with CUDA, every *.cu in it.
+# *_test.cc files become the one program NAME_test, run by ctest case by case.
+include(GoogleTest)
+
+function(emblem_module name)
+  cmake_parse_arguments(ARG "PROTOS" "" "USES;LINK" ${ARGN})
+  set(folder ${CMAKE_SOURCE_DIR}/src/${name})
+  file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cc)
+  file(GLOB tests CONFIGURE_DEPENDS ${folder}/*_test.cc)
+  file(GLOB cuda_sources CONFIGURE_DEPENDS ${folder}/*.cu)
+  file(GLOB protos CONFIGURE_DEPENDS ${folder}/*.proto)
+  list(REMOVE_ITEM sources ${tests} "")
+  if(EMBLEM_CUDA)
+    list(APPEND sources ${cuda_sources})
+  endif()
+
+  add_library(emblem_${name} STATIC ${sources} ${CMAKE_SOURCE_DIR}/cmake/empty.cc)
+  target_include_directories(emblem_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+  target_link_libraries(emblem_${name} PUBLIC emblem_options ${ARG_LINK})
+  foreach(used ${ARG_USES})
+    target_link_libraries(emblem_${name} PUBLIC emblem_${used})
+  endforeach()
+  if(ARG_PROTOS)
+    emblem_protos(emblem_${name} ${folder} ${protos})
+  endif()
+
+  if(EMBLEM_TESTS AND tests)
+    add_executable(${name}_test ${tests})
+    target_link_libraries(${name}_test PRIVATE emblem_${name} GTest::gmock_main)
+    gtest_discover_tests(${name}_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+                         PROPERTIES LABELS ${name})
+  endif()
+endfunction()
+
+# Generates C++ from the .proto files of a module; they are included as "config/x.pb.h".
+function(emblem_protos target folder)
+  set(out ${CMAKE_BINARY_DIR}/generated)
+  get_filename_component(module ${folder} NAME)
+  file(MAKE_DIRECTORY ${out}/${module})
+  foreach(proto ${ARGN})
+    get_filename_component(stem ${proto} NAME_WE)
+    add_custom_command(
+      OUTPUT ${out}/${module}/${stem}.pb.cc ${out}/${module}/${stem}.pb.h
+      COMMAND protobuf::protoc --cpp_out=${out} -I ${CMAKE_SOURCE_DIR}/src ${proto}
+      DEPENDS ${ARGN})
+    target_sources(${target} PRIVATE ${out}/${module}/${stem}.pb.cc)
+    # Generated code is not held to our warnings.
+    set_source_files_properties(${out}/${module}/${stem}.pb.cc PROPERTIES COMPILE_OPTIONS "-w")
+  endforeach()
+  target_include_directories(${target} SYSTEM PUBLIC ${out})
+endfunction()

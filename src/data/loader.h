@@ -1,0 +1,60 @@
+// data/loader.h - batches from files: parsing on worker threads, bounded prefetch, an order that
+// depends on the seed alone.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "config/features.h"
+#include "config/pipeline.pb.h"
+#include "data/batch.h"
+
+namespace emblem {
+
+struct LoaderOptions {
+  std::string input;             // files, folders or globs, comma-separated
+  int64_t batch_size = 1024;
+  int workers = 1;
+  int prefetch_batches = 8;
+  uint64_t seed = 1;
+  int64_t epochs = 1;            // 0: without end
+  bool shuffle = false;          // order of files and pieces, and rows within windows
+  int64_t shuffle_rows = 0;      // window size in rows
+  double sample_ratio = 1.0;
+  int64_t max_bad_rows = 0;
+  bool drop_remainder = false;
+  DataPosition start;
+};
+
+// What the loader did since it was made. Times are summed over worker threads.
+struct LoaderStatistics {
+  int64_t rows = 0;
+  int64_t bytes = 0;             // of input
+  int64_t bad_rows = 0;
+  double parse_seconds = 0;      // workers decoding and transforming
+  double wait_seconds = 0;       // next() waiting for a batch
+};
+
+// Used by one thread. Its workers stop when it is destroyed.
+class Loader {
+ public:
+  // Opens the data set; throws Error when files are missing, empty or do not fit the schema.
+  Loader(const config::DataConfig& data, const FeatureLayout& features, LoaderOptions options);
+  ~Loader();
+
+  // Moves the next batch into `batch` (whose old buffers are reused) and returns true; false at the end
+  // of the last epoch. Throws Error for unreadable rows: file, line, what was expected.
+  bool next(Batch& batch);
+
+  LoaderStatistics statistics() const;
+
+ private:
+  class Pipeline;
+  std::unique_ptr<Pipeline> pipeline_;
+};
+
+// Options for training and for evaluation (one epoch, no shuffling, all rows) from the configuration.
+LoaderOptions training_loader_options(const config::PipelineConfig& config);
+LoaderOptions evaluation_loader_options(const config::PipelineConfig& config);
+
+}  // namespace emblem

@@ -1,0 +1,36 @@
+// optim/schedule.h - learning rates as functions of step, epoch and evaluation results.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "config/optimizer.pb.h"
+
+namespace emblem {
+
+// What a schedule that watches evaluations has seen; saved in checkpoints.
+struct PlateauState {
+  double best = 0.0;
+  bool has_best = false;
+  int64_t bad_evaluations = 0;
+  double factor = 1.0;
+};
+
+class Schedule {
+ public:
+  virtual ~Schedule() = default;
+  // The rate of step `step` (from 0: the first step of training) in epoch `epoch` (from 0).
+  virtual double rate(int64_t step, int64_t epoch) const = 0;
+  // Told after each evaluation; `metric(name)` gives a value or nothing.
+  virtual void observe(const std::string& metric, double value) { (void)metric, (void)value; }
+  virtual std::optional<std::string> watched_metric() const { return std::nullopt; }
+  virtual PlateauState state() const { return {}; }
+  virtual void restore(const PlateauState&) {}
+};
+
+// The schedule that the message selects (constant when none is), around base rate `base`.
+std::unique_ptr<Schedule> make_schedule(const config::SparseOptimizer& optimizer);
+std::unique_ptr<Schedule> make_schedule(const config::DenseOptimizer& optimizer);
+
+}  // namespace emblem
