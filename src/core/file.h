@@ -1,0 +1,65 @@
+// core/file.h - files with clear errors: every failure is an Error that names the path and the reason.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace emblem {
+
+// A file mapped for reading. An empty file has an empty span.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::string& path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+
+  std::span<const char> bytes() const { return {data_, size_}; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  const char* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+// Writes a file front to back through a buffer, keeping the checksum (core/checksum.h) of what was
+// written. Errors (a full disk, say) throw at write or finish; without finish the file is incomplete.
+class FileWriter {
+ public:
+  explicit FileWriter(const std::string& path);
+  ~FileWriter();
+  FileWriter(const FileWriter&) = delete;
+
+  void write(const void* data, size_t bytes);
+  void write(std::string_view text) { write(text.data(), text.size()); }
+  // Flushes, syncs to the disk and closes.
+  void finish();
+
+  uint64_t bytes_written() const;
+  uint64_t checksum() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+std::string read_text_file(const std::string& path);
+
+// Replaces `path` in one step: readers see the old text or the new, whatever happens.
+void write_text_file_atomically(const std::string& path, std::string_view text);
+
+// Makes the names in a directory durable (fsync on the directory).
+void sync_directory(const std::string& path);
+
+// Splits a comma-separated list of files, folders and globs into files, sorted within each item. Hidden
+// files are left out. Throws when an item matches nothing.
+std::vector<std::string> expand_paths(std::string_view list);
+
+}  // namespace emblem

@@ -1,0 +1,15 @@
+// core/process.h - what this process and machine are using and have.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace emblem {
+
+int64_t peak_resident_bytes();
+int64_t resident_bytes();
+double cpu_seconds();            // user + system time of the process
+std::string cpu_model();
+int64_t total_memory_bytes();
+
+}  // namespace emblem

@@ -1,0 +1,33 @@
+// core/progress.h - one line of progress: a bar that redraws itself on a terminal, plain lines elsewhere.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace emblem {
+
+class Progress {
+ public:
+  // total 0: unknown, shows the count and the rate alone. Writes to stderr.
+  Progress(std::string title, int64_t total, std::string unit = "rows");
+  ~Progress();  // ends the line
+
+  // `note` is shown behind the rate ("loss 0.452"). Redraws at most 10 times a second on a terminal, and
+  // prints a line at most every 10 seconds elsewhere.
+  void update(int64_t done, const std::string& note = "");
+  void finish(const std::string& note = "");
+  // Clears the bar so that a line can be printed; the next update draws it again.
+  void interrupt();
+
+ private:
+  std::string line(int64_t done, const std::string& note) const;
+
+  std::string title_, unit_;
+  int64_t total_, done_ = 0;
+  int64_t first_done_ = -1;  // where counting began (not 0 after a resume)
+  bool terminal_, finished_ = false;
+  std::chrono::steady_clock::time_point start_, last_;
+};
+
+}  // namespace emblem
