@@ -13,7 +13,8 @@ class Progress {
   Progress(std::string title, int64_t total, std::string unit = "rows");
   ~Progress();  // ends the line
 
-  // `note` is shown behind the rate ("loss 0.452"). Redraws at most 10 times a second on a terminal, and
+  // The first call says where counting begins (0, or the rows done before a resume): rate and time left count
+  // from there. `note` is shown behind the rate ("loss 0.452"). Redraws at most 10 times a second on a terminal, and
   // prints a line at most every 10 seconds elsewhere.
   void update(int64_t done, const std::string& note = "");
   void finish(const std::string& note = "");

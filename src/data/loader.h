@@ -11,6 +11,13 @@
 
 namespace emblem {
 
+// What a label may be. Rows with other labels are bad rows.
+enum class LabelCheck {
+  kBinary,  // 0 or 1
+  kNumber,  // any number, but not missing
+  kIgnore,  // labels are not read and Batch::labels stays empty: for prediction
+};
+
 struct LoaderOptions {
   std::string input;             // files, folders or globs, comma-separated
   int64_t batch_size = 1024;
@@ -19,18 +26,20 @@ struct LoaderOptions {
   uint64_t seed = 1;
   int64_t epochs = 1;            // 0: without end
   bool shuffle = false;          // order of files and pieces, and rows within windows
-  int64_t shuffle_rows = 0;      // window size in rows
+  int64_t shuffle_rows = 0;      // rows that are mixed with each other; up to 1: only pieces are
   double sample_ratio = 1.0;
-  int64_t max_bad_rows = 0;
+  int64_t max_bad_rows = 0;      // tolerated in each epoch
   bool drop_remainder = false;
-  DataPosition start;
+  LabelCheck label_check = LabelCheck::kBinary;
+  int64_t piece_bytes = int64_t{1} << 20;  // of text that a worker parses at a time
+  DataPosition start;            // a Batch::next of a loader of the same data, options and seed
 };
 
 // What the loader did since it was made. Times are summed over worker threads.
 struct LoaderStatistics {
   int64_t rows = 0;
   int64_t bytes = 0;             // of input
-  int64_t bad_rows = 0;
+  int64_t bad_rows = 0;          // skipped
   double parse_seconds = 0;      // workers decoding and transforming
   double wait_seconds = 0;       // next() waiting for a batch
 };

@@ -57,6 +57,7 @@ class Graph {
   Node trained_input(std::string name, int64_t cols);  // its gradient can be read after backward
   Node linear(Node x, int64_t units, Activation activation = Activation::kNone);
   Node linear_without_bias(Node x, int64_t units);
+  Node bias(Node x);                                // x + a trained row, which starts at 0
   Node mlp(Node x, const MlpOptions& options);
   Node batch_norm(Node x, Activation activation = Activation::kNone);
   Node layer_norm(Node x);

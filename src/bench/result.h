@@ -1,0 +1,88 @@
+// bench/result.h - what a benchmark, a training run or a peer's script found, in one form for all.
+//
+// The JSON form (docs/formats.md) is an object, or an array of objects:
+//   {"schema": 1, "benchmark": "train", "name": "dlrm-kaggle-d16-b2048", "program": "emblem 0.1.0",
+//    "machine": {"cpu": "...", "cores": 2, "memory": 25165824000, "gpu": "...", "os": "...", "compiler": "..."},
+//    "date": "2025-01-31T12:00:00Z", "settings": {"batch": 2048, "sparse": ["C1", "C2"]},
+//    "metrics": {"samples_per_second": {"value": 1e5, "unit": "samples/s", "higher_is_better": true, "spread": 900}},
+//    "stages": {"load": 1e-3}, "ceilings": {"copy_bytes_per_second": 2e10}, "shares": {"gemm": 0.62},
+//    "series": {"loss": [[1, 0.69], [2, 0.65]]}}
+// schema, benchmark, name and program are required. Unknown fields are errors, so that a misspelt one is not lost.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace emblem {
+
+struct Machine {
+  std::string cpu;
+  int cores = 0;             // that the program may use
+  int64_t memory_bytes = 0;  // "memory" in JSON
+  std::string gpu;           // empty: none
+  std::string os;
+  std::string compiler;
+
+  bool operator==(const Machine&) const = default;
+};
+
+enum class Better { kHigher, kLower };
+
+struct Metric {
+  double value = 0;
+  std::string unit;
+  Better better = Better::kHigher;
+  double spread = 0;  // how far repetitions lie apart, in `unit`; 0: not measured
+
+  bool operator==(const Metric&) const = default;
+};
+
+using Setting = std::variant<bool, int64_t, double, std::string, std::vector<std::string>>;
+using Series = std::vector<std::pair<double, double>>;  // (step, value), steps ascending
+
+// Names in order of insertion: the author's order is the order of reading.
+template <class T>
+using Named = std::vector<std::pair<std::string, T>>;
+
+template <class T>
+const T* find_named(const Named<T>& items, std::string_view name) {
+  for (const auto& [key, value] : items)
+    if (key == name) return &value;
+  return nullptr;
+}
+
+// Two settings mean something to reports: "references" (a list of names of published tables, bench/reference) and
+// "limit_NAME" (a number: the best value that the series or metric NAME can reach, drawn as a line).
+struct BenchResult {
+  std::string benchmark;  // "train", "loader", "training", ...
+  std::string name;       // what was run; results of equal benchmark and name are compared
+  std::string program;    // "emblem 0.1.0", "pytorch 2.4.1"
+  Machine machine;
+  std::string date;  // ISO 8601, UTC
+  Named<Setting> settings;
+  Named<Metric> metrics;
+  Named<double> stages;    // seconds of a step
+  Named<double> ceilings;  // what the hardware gave when measured in the same run
+  Named<double> shares;    // of a ceiling reached, 0 to 1
+  Named<Series> series;
+
+  bool operator==(const BenchResult&) const = default;
+};
+
+// The machine and the clock now. `compiler` is the one that built this program.
+Machine this_machine();
+std::string utc_now();
+
+// `source` names the text in errors, e.g. a path. Throws Error (kInvalidArgument) that names the source, the field
+// and what was expected.
+std::vector<BenchResult> parse_results(std::string_view json, const std::string& source);
+std::string to_json(const std::vector<BenchResult>& results);  // one object alone when there is one
+
+std::vector<BenchResult> read_results(const std::string& path);
+void write_results(const std::string& path, const std::vector<BenchResult>& results);
+
+}  // namespace emblem

@@ -1,0 +1,17 @@
+// cli/commands.h - the subcommands of `emblem`: each parses its options, calls one function and prints.
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace emblem {
+
+// `status` becomes the program's exit status when the run ends without an error.
+void add_train(CLI::App& program, int& status);
+void add_eval(CLI::App& program);
+void add_predict(CLI::App& program);
+void add_inspect(CLI::App& program);
+void add_bench(CLI::App& program);
+
+}  // namespace emblem

@@ -1,0 +1,45 @@
+#include "cli/pipeline_options.h"
+
+#include <CLI/CLI.hpp>
+
+#include "config/check.h"
+#include "config/load.h"
+
+namespace emblem {
+
+void add_config_options(CLI::App& command, PipelineOptions& options) {
+  command.add_option("--config", options.config, "Pipeline file (protobuf text)")->required();
+  command.add_option("--set", options.set, "Override a field: path.to[0].field=value (repeatable)")
+      ->allow_extra_args(false);
+}
+
+void add_device_options(CLI::App& command, PipelineOptions& options) {
+  command.add_option("--device", options.device, "Where to compute")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  command.add_option("--threads", options.threads, "Compute threads (0: train_config.num_threads, or all CPUs)")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+}
+
+config::PipelineConfig load(const PipelineOptions& options) {
+  config::PipelineConfig config = load_pipeline(options.config, options.set);
+  if (!options.model_dir.empty()) config.set_model_dir(options.model_dir);
+  check_pipeline(config);
+  return config;
+}
+
+Machine make_machine(const PipelineOptions& options, uint32_t configured_threads) {
+  if (options.device == "cuda") {
+    throw Error(ErrorCode::kInvalidArgument,
+                "--device cuda: models are trained and evaluated on the CPU in this version; use --device cpu");
+  }
+  int threads = options.threads > 0 ? options.threads : static_cast<int>(configured_threads);
+  if (threads == 0) threads = available_cpus();
+  Machine machine;
+  machine.pool = std::make_unique<ThreadPool>(threads);
+  machine.context.threads = machine.pool.get();
+  return machine;
+}
+
+}  // namespace emblem

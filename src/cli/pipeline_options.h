@@ -1,0 +1,41 @@
+// cli/pipeline_options.h - the options that every command on a pipeline has.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/pipeline.pb.h"
+#include "core/context.h"
+#include "core/thread_pool.h"
+
+namespace CLI {
+class App;
+}
+
+namespace emblem {
+
+struct PipelineOptions {
+  std::string config;
+  std::string model_dir;
+  std::string device = "cpu";
+  int threads = 0;  // 0: as the configuration says, or one per CPU
+  std::vector<std::string> set;
+};
+
+// --config, --set
+void add_config_options(CLI::App& command, PipelineOptions& options);
+// --device, --threads
+void add_device_options(CLI::App& command, PipelineOptions& options);
+
+// The configuration with overrides, checked.
+config::PipelineConfig load(const PipelineOptions& options);
+
+// A context on the chosen device and the threads it owns.
+struct Machine {
+  std::unique_ptr<ThreadPool> pool;
+  Context context;
+};
+Machine make_machine(const PipelineOptions& options, uint32_t configured_threads);
+
+}  // namespace emblem

@@ -1,0 +1,13 @@
+// config/print.h - a pipeline as text that load_pipeline reads back.
+#pragma once
+
+#include <string>
+
+#include "config/pipeline.pb.h"
+
+namespace emblem {
+
+// Every float is written with the digits that give the same bits back.
+std::string to_text(const config::PipelineConfig& config);
+
+}  // namespace emblem

@@ -1,0 +1,259 @@
+#include "core/file.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "core/checksum.h"
+#include "core/text.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kBufferBytes = size_t{1} << 20;
+
+[[noreturn]] void fail(const char* doing, const std::string& path, int error) {
+  const auto code = error == ENOENT || error == ENOTDIR ? ErrorCode::kNotFound : ErrorCode::kUnavailable;
+  throw Error(code, cat("cannot ", doing, " ", path, ": ", std::strerror(error)));
+}
+
+// Closes what it holds; so that no error path leaks a descriptor.
+class Descriptor {
+ public:
+  explicit Descriptor(int value) : value_(value) {}
+  ~Descriptor() {
+    if (value_ >= 0) ::close(value_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  int get() const { return value_; }
+  int release() { return std::exchange(value_, -1); }
+
+ private:
+  int value_;
+};
+
+// Pipes and some network file systems cannot sync; the data is then as safe as it can be.
+bool synced(int descriptor) { return ::fsync(descriptor) == 0 || errno == EINVAL || errno == ENOTSUP; }
+
+size_t readable_size(const std::string& path, int descriptor) {
+  struct stat status;
+  if (::fstat(descriptor, &status) != 0) fail("read", path, errno);
+  if (S_ISDIR(status.st_mode)) fail("read", path, EISDIR);
+  return static_cast<size_t>(status.st_size);
+}
+
+int open_for_reading(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) fail("read", path, errno);
+  return descriptor;
+}
+
+}  // namespace
+
+// ---- MappedFile ----
+
+MappedFile::MappedFile(const std::string& path) : path_(path) {
+  const Descriptor file(open_for_reading(path));
+  const size_t size = readable_size(path, file.get());
+  if (size == 0) return;
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  if (data == MAP_FAILED) fail("map", path, errno);
+  data_ = static_cast<const char*>(data);
+  size_ = size;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<char*>(data_), size_);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)), data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+// ---- FileWriter ----
+
+struct FileWriter::State {
+  std::string path;
+  Descriptor file;
+  std::unique_ptr<char[]> buffer = std::make_unique_for_overwrite<char[]>(kBufferBytes);
+  size_t buffered = 0;
+  uint64_t accepted = 0;  // bytes given to write()
+  uint64_t stored = 0;    // bytes the system took
+  Checksum checksum;
+
+  explicit State(const std::string& path)
+      : path(path), file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {}
+
+  [[noreturn]] void fail_to_write(int error) {
+    ::close(file.release());
+    const char* advice = error == ENOSPC || error == EDQUOT ? "; free some space and run again" : "";
+    throw Error(ErrorCode::kUnavailable,
+                cat("cannot write ", path, ": ", std::strerror(error), " (", stored, " bytes of ", accepted,
+                    " written so far)", advice));
+  }
+
+  void store(const char* data, size_t bytes) {
+    while (bytes > 0) {
+      const ssize_t taken = ::write(file.get(), data, bytes);
+      if (taken < 0 && errno == EINTR) continue;
+      if (taken < 0) fail_to_write(errno);
+      data += taken;
+      bytes -= static_cast<size_t>(taken);
+      stored += static_cast<uint64_t>(taken);
+    }
+  }
+
+  void flush() { store(buffer.get(), std::exchange(buffered, 0)); }
+
+  void require_open() const {
+    EMBLEM_REQUIRE(file.get() >= 0, "cannot write ", path, ": it is already closed");
+  }
+};
+
+FileWriter::FileWriter(const std::string& path) : state_(std::make_unique<State>(path)) {
+  if (state_->file.get() < 0) fail("write", path, errno);
+}
+
+FileWriter::~FileWriter() = default;
+
+void FileWriter::write(const void* data, size_t bytes) {
+  State& state = *state_;
+  state.require_open();
+  if (bytes == 0) return;
+  state.accepted += bytes;
+  state.checksum.add(data, bytes);
+  if (bytes > kBufferBytes - state.buffered) state.flush();
+  if (bytes >= kBufferBytes) {
+    state.store(static_cast<const char*>(data), bytes);
+    return;
+  }
+  std::memcpy(state.buffer.get() + state.buffered, data, bytes);
+  state.buffered += bytes;
+}
+
+void FileWriter::finish() {
+  State& state = *state_;
+  state.require_open();
+  state.flush();
+  if (!synced(state.file.get())) state.fail_to_write(errno);
+  if (::close(state.file.release()) != 0) fail("write", state.path, errno);
+}
+
+uint64_t FileWriter::bytes_written() const { return state_->accepted; }
+uint64_t FileWriter::checksum() const { return state_->checksum.value(); }
+
+// ---- whole files ----
+
+std::string read_text_file(const std::string& path) {
+  const Descriptor file(open_for_reading(path));
+  std::string text;
+  text.reserve(readable_size(path, file.get()));
+  for (char piece[1 << 16];;) {  // by pieces: the size of a pipe or of /proc is not known
+    const ssize_t taken = ::read(file.get(), piece, sizeof(piece));
+    if (taken < 0 && errno == EINTR) continue;
+    if (taken < 0) fail("read", path, errno);
+    if (taken == 0) return text;
+    text.append(piece, static_cast<size_t>(taken));
+  }
+}
+
+void write_text_file_atomically(const std::string& path, std::string_view text) {
+  const std::string partial = cat(path, ".partial.", ::getpid());
+  try {
+    FileWriter writer(partial);
+    writer.write(text);
+    writer.finish();
+    if (::rename(partial.c_str(), path.c_str()) != 0) fail("write", path, errno);
+  } catch (...) {
+    ::unlink(partial.c_str());
+    throw;
+  }
+  sync_directory(fs::path(path).parent_path().string());
+}
+
+void sync_directory(const std::string& path) {
+  const std::string folder = path.empty() ? "." : path;
+  const Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory.get() < 0 || !synced(directory.get())) fail("sync the folder", folder, errno);
+}
+
+// ---- lists of files ----
+
+namespace {
+
+std::vector<std::string> files_in_folder(const std::string& folder) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const bool hidden = entry->path().filename().string().starts_with('.');
+    if (!hidden && entry->is_regular_file()) files.push_back(entry->path().string());
+  }
+  if (error) fail("list the folder", folder, error.value());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::vector<std::string> matches_of(const std::string& pattern) {
+  glob_t found{};
+  const int status = ::glob(pattern.c_str(), 0, nullptr, &found);
+  std::vector<std::string> paths(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  ::globfree(&found);
+  if (status != 0 && status != GLOB_NOMATCH) {
+    throw Error(ErrorCode::kUnavailable, cat("cannot search for files like ", pattern));
+  }
+  return paths;
+}
+
+bool is_pattern(const std::string& item) { return item.find_first_of("*?[") != std::string::npos; }
+
+std::vector<std::string> expand_item(const std::string& item) {
+  std::error_code ignored;
+  std::vector<std::string> paths{item};
+  if (!fs::exists(item, ignored)) {
+    if (!is_pattern(item)) fail("read", item, ENOENT);
+    paths = matches_of(item);
+    if (paths.empty()) throw Error(ErrorCode::kNotFound, cat("no file matches ", item));
+  }
+  std::vector<std::string> files;
+  for (const std::string& path : paths) {
+    if (!fs::is_directory(path, ignored)) {
+      files.push_back(path);
+      continue;
+    }
+    for (std::string& file : files_in_folder(path)) files.push_back(std::move(file));
+  }
+  if (files.empty()) throw Error(ErrorCode::kNotFound, cat("the folder ", item, " has no files"));
+  return files;
+}
+
+}  // namespace
+
+std::vector<std::string> expand_paths(std::string_view list) {
+  std::vector<std::string> files;
+  for (const std::string& piece : split(list, ',')) {
+    const std::string item(trim(piece));
+    if (item.empty()) continue;
+    for (std::string& file : expand_item(item)) files.push_back(std::move(file));
+  }
+  EMBLEM_REQUIRE(!files.empty(), "a list of input files is empty; give files, folders or globs, comma-separated");
+  return files;
+}
+
+}  // namespace emblem

@@ -1,0 +1,75 @@
+#include "core/process.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <array>
+#include <fstream>
+#include <string_view>
+
+#include "core/text.h"
+
+namespace emblem {
+namespace {
+
+rusage usage() {
+  rusage result{};
+  getrusage(RUSAGE_SELF, &result);
+  return result;
+}
+
+double seconds_of(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+}
+
+struct ArmPart {
+  std::string_view implementer, part, name;
+};
+// Linux names Arm cores by number only.
+constexpr std::array kArmParts = {
+    ArmPart{"0x41", "0xd08", "Arm Cortex-A72"},   ArmPart{"0x41", "0xd0b", "Arm Cortex-A76"},
+    ArmPart{"0x41", "0xd0c", "Arm Neoverse N1"},  ArmPart{"0x41", "0xd40", "Arm Neoverse V1"},
+    ArmPart{"0x41", "0xd49", "Arm Neoverse N2"},  ArmPart{"0x41", "0xd4f", "Arm Neoverse V2"},
+    ArmPart{"0x41", "0xd8e", "Arm Neoverse N3"},  ArmPart{"0x41", "0xd84", "Arm Neoverse V3"},
+    ArmPart{"0xc0", "0xac3", "Ampere-1"},
+};
+
+}  // namespace
+
+int64_t peak_resident_bytes() { return static_cast<int64_t>(usage().ru_maxrss) * 1024; }
+
+int64_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  int64_t all = 0, resident = 0;
+  statm >> all >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+double cpu_seconds() {
+  const rusage now = usage();
+  return seconds_of(now.ru_utime) + seconds_of(now.ru_stime);
+}
+
+std::string cpu_model() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  std::string implementer, part;
+  for (std::string line; std::getline(cpuinfo, line);) {
+    const size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const std::string_view key = trim(std::string_view(line).substr(0, colon));
+    const std::string_view value = trim(std::string_view(line).substr(colon + 1));
+    if (key == "model name") return std::string(value);
+    if (key == "CPU implementer") implementer = value;
+    if (key == "CPU part") part = value;
+  }
+  for (const ArmPart& known : kArmParts) {
+    if (known.implementer == implementer && known.part == part) return std::string(known.name);
+  }
+  return part.empty() ? "unknown CPU" : "Arm CPU " + implementer + "/" + part;
+}
+
+int64_t total_memory_bytes() {
+  return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+}
+
+}  // namespace emblem

@@ -1,0 +1,33 @@
+#include "core/process.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+namespace emblem {
+namespace {
+
+TEST(Process, ResidentMemoryGrowsWithWhatIsTouched) {
+  constexpr int64_t kBytes = 64 << 20;
+  const int64_t before = resident_bytes();
+  std::vector<char> touched(kBytes, 1);
+  EXPECT_GE(resident_bytes(), before + kBytes * 9 / 10);
+  EXPECT_GE(peak_resident_bytes(), before + kBytes * 9 / 10);
+  EXPECT_EQ(touched[kBytes / 2], 1);
+}
+
+TEST(Process, CpuTimeRisesWithWork) {
+  const double before = cpu_seconds();
+  volatile uint64_t sum = 0;
+  for (uint64_t i = 0; i < 50'000'000; ++i) sum = sum + i;
+  EXPECT_GT(cpu_seconds(), before);
+}
+
+TEST(Process, TheMachineHasANameAndMemory) {
+  EXPECT_FALSE(cpu_model().empty());
+  EXPECT_GT(total_memory_bytes(), resident_bytes());
+}
+
+}  // namespace
+}  // namespace emblem

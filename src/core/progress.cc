@@ -1,0 +1,96 @@
+#include "core/progress.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "core/text.h"
+
+namespace emblem {
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+constexpr Seconds kRedraw{0.1};
+constexpr Seconds kPlainLine{10.0};
+constexpr const char* kClearLine = "\r\033[K";
+constexpr int kBarCells = 24;
+
+size_t terminal_columns() {
+  winsize size{};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+  return size.ws_col;
+}
+
+std::string bar(double share) {
+  const int full = static_cast<int>(share * kBarCells);
+  return '[' + std::string(full, '#') + std::string(kBarCells - full, '.') + ']';
+}
+
+void print(const std::string& text) {
+  std::fputs(text.c_str(), stderr);
+  std::fflush(stderr);
+}
+
+}  // namespace
+
+Progress::Progress(std::string title, int64_t total, std::string unit)
+    : title_(std::move(title)), unit_(std::move(unit)), total_(total), terminal_(isatty(STDERR_FILENO) == 1),
+      start_(std::chrono::steady_clock::now()), last_(start_) {}
+
+Progress::~Progress() {
+  if (terminal_ && !finished_ && first_done_ >= 0) print("\n");
+}
+
+std::string Progress::line(int64_t done, const std::string& note) const {
+  const double elapsed = Seconds(std::chrono::steady_clock::now() - start_).count();
+  const double counted = static_cast<double>(done - std::max<int64_t>(first_done_, 0));
+  const double rate = elapsed > 0 ? counted / elapsed : 0;
+
+  std::string text = title_ + ": ";
+  if (total_ > 0) {
+    const double share = std::clamp(static_cast<double>(done) / static_cast<double>(total_), 0.0, 1.0);
+    if (terminal_) text += bar(share) + ' ';
+    text += fmt::format("{:.0f}% {} of {} {}", share * 100, format_count(static_cast<double>(done)),
+                        format_count(static_cast<double>(total_)), unit_);
+  } else {
+    text += fmt::format("{} {}", format_count(static_cast<double>(done)), unit_);
+  }
+  if (counted > 0) text += fmt::format(", {} {}/s", format_count(std::round(rate)), unit_);
+  if (finished_) {
+    text += ", " + format_duration(elapsed);
+  } else if (total_ > 0 && rate > 0) {
+    text += ", " + format_duration(static_cast<double>(std::max<int64_t>(total_ - done, 0)) / rate) + " left";
+  }
+  if (!note.empty()) text += ", " + note;
+  return text;
+}
+
+void Progress::update(int64_t done, const std::string& note) {
+  const auto now = std::chrono::steady_clock::now();
+  done_ = done;
+  if (first_done_ < 0) {
+    first_done_ = done;
+    start_ = now;
+  }
+  if (now - last_ < (terminal_ ? kRedraw : kPlainLine)) return;
+  last_ = now;
+  const std::string text = line(done, note);
+  print(terminal_ ? kClearLine + text.substr(0, terminal_columns() - 1) : text + '\n');
+}
+
+void Progress::finish(const std::string& note) {
+  if (finished_) return;
+  finished_ = true;
+  print((terminal_ ? kClearLine : "") + line(done_, note) + '\n');
+}
+
+void Progress::interrupt() {
+  if (terminal_ && !finished_) print(kClearLine);
+}
+
+}  // namespace emblem

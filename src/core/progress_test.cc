@@ -1,0 +1,109 @@
+#include "core/progress.h"
+
+#include <gmock/gmock.h>
+#include <pty.h>
+#include <unistd.h>
+
+#include <thread>
+
+namespace emblem {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+TEST(Progress, PrintsPlainLinesWhenNobodyWatches) {
+  testing::internal::CaptureStderr();
+  {
+    Progress progress("train", 2000);
+    progress.update(0);
+    for (int i = 1; i <= 1000; ++i) progress.update(2 * i, "loss 0.5");
+    progress.finish("auc 0.81");
+  }
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(text, StartsWith("train: 100% 2.00 k of 2.00 k rows, "));
+  EXPECT_THAT(text, HasSubstr(" rows/s, "));
+  EXPECT_THAT(text, testing::EndsWith(", auc 0.81\n"));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << "at most one line every 10 seconds";
+  EXPECT_THAT(text, Not(HasSubstr("\r")));
+  EXPECT_THAT(text, Not(HasSubstr("\033")));
+}
+
+TEST(Progress, ShowsCountAndRateAloneWhenTheTotalIsUnknown) {
+  testing::internal::CaptureStderr();
+  Progress progress("scan", 0, "files");
+  progress.update(0);
+  progress.update(12);
+  progress.finish();
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(text, StartsWith("scan: 12 files, "));
+  EXPECT_THAT(text, Not(HasSubstr("%")));
+}
+
+TEST(Progress, FinishesOnce) {
+  testing::internal::CaptureStderr();
+  {
+    Progress progress("train", 10);
+    progress.finish();
+    progress.finish();
+  }
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+}
+
+// Points stderr to a terminal of its own for its lifetime.
+class Terminal {
+ public:
+  Terminal() {
+    winsize size{.ws_row = 24, .ws_col = 60};
+    int inner = -1;
+    if (openpty(&outer_, &inner, nullptr, nullptr, &size) != 0) return;
+    saved_ = dup(STDERR_FILENO);
+    dup2(inner, STDERR_FILENO);
+    close(inner);
+  }
+  ~Terminal() { restore(); }
+  bool works() const { return saved_ >= 0; }
+  std::string text() {
+    restore();
+    std::string text;
+    char piece[4096];
+    for (ssize_t n; (n = read(outer_, piece, sizeof(piece))) > 0;) text.append(piece, static_cast<size_t>(n));
+    close(outer_);
+    return text;
+  }
+
+ private:
+  void restore() {
+    if (saved_ < 0) return;
+    dup2(saved_, STDERR_FILENO);
+    close(saved_);
+    saved_ = -1;
+  }
+  int outer_ = -1, saved_ = -1;
+};
+
+TEST(Progress, RedrawsABarOnATerminalThatFitsItsWidth) {
+  Terminal terminal;
+  if (!terminal.works()) GTEST_SKIP() << "no pseudo-terminals here";
+  {
+    Progress progress("train", 100);
+    for (int i = 0; i <= 40; ++i) {
+      progress.update(i, "a note that is much too long for a terminal of sixty columns");
+      std::this_thread::sleep_for(std::chrono::milliseconds(7));
+    }
+    progress.interrupt();
+  }
+  const std::string text = terminal.text();
+  const auto redraws = std::count(text.begin(), text.end(), '\r') - 2;  // interrupt, and the last line's end
+  EXPECT_GE(redraws, 1);
+  EXPECT_LE(redraws, 5) << "at most 10 a second";
+  const size_t bar = text.find("train: [#");
+  ASSERT_NE(bar, std::string::npos) << text;
+  EXPECT_LT(text.find('\r', bar) - bar, 60u);
+  EXPECT_THAT(text, testing::EndsWith("\n"));
+}
+
+}  // namespace
+}  // namespace emblem

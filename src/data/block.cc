@@ -1,0 +1,12 @@
+#include "data/block.h"
+
+namespace emblem {
+
+std::vector<ColumnSpec> criteo_schema(int num_dense, int num_sparse) {
+  std::vector<ColumnSpec> schema = {{"label", ColumnType::kFloat}};
+  for (int i = 1; i <= num_dense; ++i) schema.push_back({"I" + std::to_string(i), ColumnType::kFloat});
+  for (int i = 1; i <= num_sparse; ++i) schema.push_back({"C" + std::to_string(i), ColumnType::kInt64});
+  return schema;
+}
+
+}  // namespace emblem

@@ -1,0 +1,60 @@
+#include "data/convert.h"
+
+#include <vector>
+
+#include "core/progress.h"
+#include "core/thread_pool.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+// Blocks read before they are encoded side by side.
+constexpr size_t kBlocksAtOnce = 8;
+
+}  // namespace
+
+config::DatasetType parse_readable_format(const std::string& name) {
+  struct Format {
+    const char* name;
+    config::DatasetType type;
+  };
+  constexpr Format kFormats[] = {{"tsv", config::CriteoTsvDataset}, {"csv", config::CsvDataset},
+                                 {"raw", config::RawDataset},       {"split", config::SplitDataset},
+                                 {"libfm", config::LibfmDataset}};
+  std::string choices;
+  for (const Format& format : kFormats) {
+    if (name == format.name) return format.type;
+    choices += (choices.empty() ? "" : ", ") + std::string(format.name);
+  }
+  throw Error(ErrorCode::kInvalidArgument,
+              cat("unknown input format '", name, "'; expected one of ", choices));
+}
+
+ConvertResult convert(const Context& context, const ConvertOptions& options) {
+  const std::unique_ptr<BlockReader> reader = open_reader(options.from);
+  const std::unique_ptr<RowWriter> writer =
+      make_writer(options.format, options.to, reader->schema(), options.writing);
+  Progress progress("convert", reader->total_bytes(), "bytes");
+  std::vector<Block> blocks(kBlocksAtOnce);
+  std::vector<EncodedRows> encoded(kBlocksAtOnce);
+  std::vector<int64_t> first_rows(kBlocksAtOnce);
+  for (bool more = true; more;) {
+    size_t count = 0;
+    int64_t row = writer->rows_written();
+    while (count < kBlocksAtOnce && (more = reader->next(blocks[count]))) {
+      first_rows[count] = row;
+      row += blocks[count++].rows;
+    }
+    parallel_for(context, static_cast<int64_t>(count), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) writer->encode(blocks[i], first_rows[i], encoded[i]);
+    });
+    for (size_t i = 0; i < count; ++i) writer->append(encoded[i]);
+    progress.update(reader->bytes_read());
+  }
+  writer->finish();
+  progress.finish();
+  return {writer->rows_written(), reader->bad_rows(), reader->bytes_read(), writer->bytes_written()};
+}
+
+}  // namespace emblem

@@ -1,0 +1,57 @@
+// kernels/gemm.h - products of row-major matrices.
+#pragma once
+
+#include <cstdint>
+
+#include "core/context.h"
+#include "core/view.h"
+
+namespace emblem {
+
+enum class Transpose { kNo, kYes };
+
+// A row-major matrix that may be a part of a wider one: row r starts at data + r * stride.
+template <class T>
+struct Matrix {
+  T* data = nullptr;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  int64_t stride = 0;
+
+  Matrix() = default;
+  Matrix(T* data, int64_t rows, int64_t cols, int64_t stride)
+      : data(data), rows(rows), cols(cols), stride(stride) {}
+  Matrix(T* data, int64_t rows, int64_t cols) : Matrix(data, rows, cols, cols) {}
+  Matrix(View<T> view) : Matrix(view.data, view.rows, view.cols) {}
+  operator Matrix<const T>() const { return {data, rows, cols, stride}; }
+
+  T* row(int64_t r) const { return data + r * stride; }
+  Matrix block(int64_t row, int64_t col, int64_t block_rows, int64_t block_cols) const {
+    return {data + row * stride + col, block_rows, block_cols, stride};
+  }
+  Matrix row_range(int64_t begin, int64_t end) const { return block(begin, 0, end - begin, cols); }
+};
+
+// C = alpha op(A) op(B) + beta C, op transposing where asked. C is not read when beta is 0; it must not
+// overlap A or B. The same bytes come out whatever the number of threads of `context`.
+void gemm(const Context& context, Transpose transpose_a, Transpose transpose_b, float alpha,
+          Matrix<const float> a, Matrix<const float> b, float beta, Matrix<float> c);
+
+namespace cpu {
+
+void gemm(const Context& context, Transpose transpose_a, Transpose transpose_b, float alpha,
+          Matrix<const float> a, Matrix<const float> b, float beta, Matrix<float> c);
+
+// The same on the calling thread alone, in one piece and unchecked: for kernels that do more with a
+// block of C while it is in the cache.
+void gemm_block(Transpose transpose_a, Transpose transpose_b, float alpha, Matrix<const float> a,
+                Matrix<const float> b, float beta, Matrix<float> c);
+
+// gemm_block where no library is there to do it.
+void plain_gemm_block(Transpose transpose_a, Transpose transpose_b, float alpha,
+                      Matrix<const float> a, Matrix<const float> b, float beta, Matrix<float> c);
+
+const char* gemm_library();  // "OpenBLAS", "oneDNN" or "none"
+
+}  // namespace cpu
+}  // namespace emblem

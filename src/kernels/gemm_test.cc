@@ -1,0 +1,157 @@
+#include "kernels/gemm.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "core/random.h"
+#include "core/thread_pool.h"
+
+namespace emblem {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+struct Case {
+  Transpose transpose_a, transpose_b;
+  int64_t m, n, k, padding;
+  float alpha, beta;
+};
+
+struct Problem {
+  std::vector<float> a, b, c;
+  Matrix<const float> left, right;
+
+  explicit Problem(const Case& t) {
+    const bool turn_a = t.transpose_a == Transpose::kYes, turn_b = t.transpose_b == Transpose::kYes;
+    const int64_t a_rows = turn_a ? t.k : t.m, a_cols = turn_a ? t.m : t.k;
+    const int64_t b_rows = turn_b ? t.n : t.k, b_cols = turn_b ? t.k : t.n;
+    Random random{7, static_cast<uint64_t>(t.m * 1000 + t.n)};
+    for (auto [values, count] : {std::pair{&a, a_rows * (a_cols + t.padding)},
+                                 {&b, b_rows * (b_cols + t.padding)},
+                                 {&c, t.m * (t.n + t.padding)}}) {
+      values->resize(count);
+      for (float& value : *values) value = random.uniform() - 0.5f;
+    }
+    left = {a.data(), a_rows, a_cols, a_cols + t.padding};
+    right = {b.data(), b_rows, b_cols, b_cols + t.padding};
+  }
+  Matrix<float> out(const Case& t) { return {c.data(), t.m, t.n, t.n + t.padding}; }
+};
+
+// What gemm promises, in double precision; elements between the rows stay.
+std::vector<float> oracle(const Case& t, const Problem& problem) {
+  std::vector<float> expected = problem.c;
+  const auto at = [](Matrix<const float> m, Transpose transpose, int64_t i, int64_t j) {
+    return static_cast<double>(transpose == Transpose::kYes ? m.row(j)[i] : m.row(i)[j]);
+  };
+  for (int64_t i = 0; i < t.m; ++i) {
+    for (int64_t j = 0; j < t.n; ++j) {
+      double sum = 0.0;
+      for (int64_t k = 0; k < t.k; ++k) {
+        sum += at(problem.left, t.transpose_a, i, k) * at(problem.right, t.transpose_b, k, j);
+      }
+      float& c = expected[i * (t.n + t.padding) + j];
+      c = static_cast<float>(t.alpha * sum + (t.beta == 0.0f ? 0.0 : t.beta * c));
+    }
+  }
+  return expected;
+}
+
+void expect_close(const std::vector<float>& actual, const std::vector<float>& expected, int64_t k) {
+  ASSERT_EQ(actual.size(), expected.size());
+  const float tolerance = 1e-6f * std::sqrt(static_cast<float>(k) + 1.0f);
+  for (size_t i = 0; i < actual.size(); ++i) ASSERT_NEAR(actual[i], expected[i], tolerance) << "at " << i;
+}
+
+const int64_t kShapes[][3] = {{1, 1, 1},   {7, 5, 3},     {8, 12, 16},  {300, 1, 70},   {1, 530, 9},
+                              {257, 13, 513}, {33, 65, 300}, {515, 520, 31}, {64, 64, 0}, {17, 800, 260}};
+
+template <class Body>
+void for_each_case(Body&& body) {
+  for (const Transpose ta : {Transpose::kNo, Transpose::kYes}) {
+    for (const Transpose tb : {Transpose::kNo, Transpose::kYes}) {
+      for (const auto& shape : kShapes) {
+        for (const int64_t padding : {0, 3}) {
+          const float alpha = padding == 0 ? 1.0f : 0.5f, beta = shape[0] % 2 == 0 ? 0.0f : -2.0f;
+          body(Case{ta, tb, shape[0], shape[1], shape[2], padding, alpha, beta});
+        }
+      }
+    }
+  }
+}
+
+TEST(Gemm, AgreesWithDoublePrecisionForOddShapesTransposesStridesAndFactors) {
+  ThreadPool pool(2);
+  Context context;
+  context.threads = &pool;
+  for_each_case([&](const Case& t) {
+    Problem problem(t);
+    const auto expected = oracle(t, problem);
+    gemm(context, t.transpose_a, t.transpose_b, t.alpha, problem.left, problem.right, t.beta, problem.out(t));
+    expect_close(problem.c, expected, t.k);
+  });
+}
+
+TEST(Gemm, ThePlainVersionAgreesWithDoublePrecisionToo) {
+  for_each_case([&](const Case& t) {
+    if (t.k == 0) return;
+    Problem problem(t);
+    const auto expected = oracle(t, problem);
+    cpu::plain_gemm_block(t.transpose_a, t.transpose_b, t.alpha, problem.left, problem.right, t.beta,
+                          problem.out(t));
+    expect_close(problem.c, expected, t.k);
+  });
+}
+
+TEST(Gemm, GivesTheSameBytesWithAnyNumberOfThreads) {
+  const Case t{Transpose::kNo, Transpose::kYes, 700, 600, 130, 0, 1.0f, 0.0f};
+  std::vector<std::vector<float>> results;
+  for (const int threads : {1, 2, 5}) {
+    ThreadPool pool(threads);
+    Context context;
+    context.threads = &pool;
+    Problem problem(t);
+    gemm(context, t.transpose_a, t.transpose_b, t.alpha, problem.left, problem.right, t.beta, problem.out(t));
+    results.push_back(problem.c);
+  }
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(results[0], results[2]);
+}
+
+TEST(Gemm, DoesNotReadCWhenBetaIsZero) {
+  const Case t{Transpose::kNo, Transpose::kNo, 9, 10, 11, 0, 1.0f, 0.0f};
+  Problem problem(t);
+  const auto expected = oracle(t, problem);
+  for (float& value : problem.c) value = std::numeric_limits<float>::quiet_NaN();
+  gemm({}, t.transpose_a, t.transpose_b, t.alpha, problem.left, problem.right, t.beta, problem.out(t));
+  expect_close(problem.c, expected, t.k);
+}
+
+TEST(Gemm, RejectsShapesThatDoNotFit) {
+  std::vector<float> data(100);
+  EXPECT_THAT(
+      [&] {
+        gemm({}, Transpose::kNo, Transpose::kYes, 1.0f, {data.data(), 2, 3}, {data.data(), 4, 5}, 0.0f,
+             {data.data(), 2, 4});
+      },
+      ThrowsMessage<Error>(HasSubstr("op(A) is [2, 3] and op(B) [5, 4], but C is [2, 4]")));
+}
+
+TEST(Gemm, SaysWhatToDoWhenAskedForADeviceItDoesNotRunOn) {
+  std::vector<float> data(100);
+  Context context;
+  context.device = Device::kCuda;
+  EXPECT_THAT(
+      [&] {
+        gemm(context, Transpose::kNo, Transpose::kNo, 1.0f, {data.data(), 2, 3}, {data.data(), 3, 4}, 0.0f,
+             {data.data(), 2, 4});
+      },
+      ThrowsMessage<Error>(HasSubstr("not available on cuda yet; use --device cpu")));
+}
+
+}  // namespace
+}  // namespace emblem

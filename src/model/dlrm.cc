@@ -1,0 +1,20 @@
+#include "emblem/error.h"
+#include "model/builders.h"
+
+namespace emblem {
+
+Node build_dlrm(Graph& graph, ModelInputs& inputs, const config::DLRM& model) {
+  const Vectors sparse = inputs.vectors("sparse");
+  Node bottom;
+  if (inputs.has_group("dense")) {
+    bottom = add_mlp(graph, "bottom", inputs.group("dense"), model.dense_mlp());
+    EMBLEM_REQUIRE(graph.cols(bottom) == sparse.dim, "dlrm: dense_mlp ends in ", graph.cols(bottom),
+                   " units, but the embeddings have dimension ", sparse.dim,
+                   "; make the last of dense_mlp.hidden_units ", sparse.dim);
+  }
+  const Node pairs = graph.dlrm_interaction(bottom, sparse.node, sparse.dim);
+  const Node joined = model.arch_with_sparse() ? graph.concat({pairs, sparse.node}) : pairs;
+  return add_logit(graph, "output", add_mlp(graph, "top", joined, model.final()));
+}
+
+}  // namespace emblem

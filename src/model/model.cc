@@ -1,0 +1,125 @@
+#include "model/model.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "core/text.h"
+#include "model/builders.h"
+#include "model/inputs.h"
+
+namespace emblem {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double since(Clock::time_point& last) {
+  const auto now = Clock::now();
+  const double seconds = std::chrono::duration<double>(now - last).count();
+  last = now;
+  return seconds;
+}
+
+void copy(const Context& context, View<const float> from, View<float> to) {
+  detail::copy(context, to.data, from.data, static_cast<size_t>(from.size()) * sizeof(float));
+}
+
+}  // namespace
+
+Model::Model(const Context& context, const config::PipelineConfig& config, const FeatureLayout& layout,
+             int64_t max_rows)
+    : name_(model_name(config.model_config())), graph_(config.train_config().seed()) {
+  ModelInputs inputs(graph_, config, layout, wide_dim_of(config.model_config()));
+  logits_ = build_model(graph_, inputs, config.model_config());
+  float smoothing = 0.0f;
+  for (const auto& loss : config.model_config().losses()) smoothing = loss.binary_cross_entropy().label_smoothing();
+  graph_.binary_cross_entropy(logits_, inputs.label(), inputs.weights(), smoothing);
+  dense_ = inputs.dense();
+  label_ = inputs.label();
+  weights_ = inputs.weights();
+  add_embeddings(context, config, inputs.deep(), TableFamily::kDeep);
+  add_embeddings(context, config, inputs.wide(), TableFamily::kWide);
+  graph_.prepare(context, max_rows);
+}
+
+void Model::add_embeddings(const Context& context, const config::PipelineConfig& config, const LookupPlan& plan,
+                           TableFamily family) {
+  if (plan.features.empty()) return;
+  const TablePlan tables = plan_tables(config, plan, family);
+  Embeddings& added = embeddings_.emplace_back();
+  added.node = plan.node;
+  for (const TableSettings& settings : tables.tables) {
+    added.tables.push_back(std::make_unique<Table>(context, settings));
+  }
+  std::vector<LookupFeature> features;
+  for (const TableUse& use : tables.uses) {
+    features.push_back({added.tables[use.table].get(), use.pooling});
+    added.sparse_index.push_back(use.sparse_index);
+  }
+  added.keys.resize(features.size());
+  added.lookup = std::make_unique<LocalLookup>(std::move(features));
+}
+
+void Model::forward(const Context& context, const ModelBatch& batch, Phase phase, uint64_t draw) {
+  auto last = Clock::now();
+  graph_.set_rows(batch.rows);
+  if (dense_.id >= 0) copy(context, batch.dense, graph_.value(dense_));
+  copy(context, batch.labels, graph_.value(label_));
+  if (weights_.id >= 0) copy(context, batch.weights, graph_.value(weights_));
+  for (Embeddings& embeddings : embeddings_) {
+    for (size_t i = 0; i < embeddings.keys.size(); ++i) embeddings.keys[i] = batch.sparse[embeddings.sparse_index[i]];
+    embeddings.lookup->forward(context, embeddings.keys, phase, graph_.value(embeddings.node));
+  }
+  stages_.lookup += since(last);
+  graph_.forward(context, phase, draw);
+  stages_.forward += since(last);
+}
+
+void Model::backward(const Context& context) {
+  auto last = Clock::now();
+  graph_.backward(context);
+  stages_.backward += since(last);
+}
+
+double Model::squared_embedding_gradient_norm(const Context& context) {
+  double sum = 0.0;
+  for (Embeddings& embeddings : embeddings_) {
+    sum += embeddings.lookup->squared_gradient_norm(context, graph_.gradient(embeddings.node));
+  }
+  return sum;
+}
+
+void Model::update_embeddings(const Context& context, float scale, float learning_rate, int64_t step) {
+  auto last = Clock::now();
+  for (Embeddings& embeddings : embeddings_) {
+    embeddings.lookup->backward(context, graph_.gradient(embeddings.node), scale, learning_rate, step);
+  }
+  stages_.update += since(last);
+}
+
+View<const float> Model::logits() {
+  const View<float> logits = graph_.value(logits_);
+  return {logits.data, logits.rows, logits.cols, logits.device};
+}
+
+std::vector<Table*> Model::tables() const {
+  std::vector<Table*> tables;
+  for (const Embeddings& embeddings : embeddings_) {
+    for (const auto& table : embeddings.tables) tables.push_back(table.get());
+  }
+  return tables;
+}
+
+std::string Model::describe() const {
+  int64_t parameters = 0;
+  for (const Parameter& parameter : graph_.parameter_list()) parameters += parameter.rows * parameter.cols;
+  int64_t rows = 0, bytes = 0;
+  for (const Table* table : tables()) {
+    rows += table->size();
+    bytes += table->bytes();
+  }
+  return cat(name_, ": ", format_count(static_cast<double>(parameters)), " dense parameters, ", tables().size(),
+             " tables with ", format_count(static_cast<double>(rows)), " rows (",
+             format_bytes(static_cast<double>(bytes)), ")");
+}
+
+}  // namespace emblem

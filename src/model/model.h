@@ -1,0 +1,79 @@
+// model/model.h - a recommender: a graph of layers over embedding lookups.
+//
+// Thread-compatible: one thread runs it at a time; it uses the threads of the context.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/features.h"
+#include "config/pipeline.pb.h"
+#include "core/phase.h"
+#include "embedding/local_lookup.h"
+#include "embedding/lookup.h"
+#include "embedding/table.h"
+#include "model/table_config.h"
+#include "nn/graph.h"
+
+namespace emblem {
+
+// A batch as the model sees it; the memory is the caller's and must outlive backward.
+struct ModelBatch {
+  int64_t rows = 0;
+  View<const float> dense;     // [rows, dense columns]
+  View<const float> labels;    // [rows, 1]
+  View<const float> weights;   // [rows, 1] or empty
+  std::span<const FeatureKeys> sparse;  // by FeatureSpec::sparse_index
+};
+
+// Seconds that the parts of a step took; summed until cleared.
+struct StageSeconds {
+  double lookup = 0, forward = 0, backward = 0, update = 0;
+};
+
+class Model {
+ public:
+  // Builds the model for batches of up to max_rows. `config` has passed check_pipeline.
+  Model(const Context& context, const config::PipelineConfig& config, const FeatureLayout& layout,
+        int64_t max_rows);
+
+  // Looks up and runs the graph. `draw` numbers the batch for dropout.
+  void forward(const Context& context, const ModelBatch& batch, Phase phase, uint64_t draw);
+  // Gradients of the last training forward.
+  void backward(const Context& context);
+  // Squared norm of the embeddings' gradients after backward.
+  double squared_embedding_gradient_norm(const Context& context);
+  // Updates the rows of the last training forward by their gradients times `scale`.
+  void update_embeddings(const Context& context, float scale, float learning_rate, int64_t step);
+
+  View<const float> logits();   // [rows, 1] of the last forward
+  double loss(const Context& context) const { return graph_.loss(context); }
+
+  Graph& graph() { return graph_; }
+  std::vector<Table*> tables() const;
+  std::string name() const { return name_; }
+  std::string describe() const;   // layers, parameters, tables
+  StageSeconds& stages() { return stages_; }
+
+ private:
+  // The lookup of one family of tables and the node that takes its output.
+  struct Embeddings {
+    Node node;
+    std::vector<std::unique_ptr<Table>> tables;
+    std::vector<int64_t> sparse_index;
+    std::unique_ptr<Lookup> lookup;
+    std::vector<FeatureKeys> keys;  // of the last forward
+  };
+  void add_embeddings(const Context& context, const config::PipelineConfig& config, const LookupPlan& plan,
+                      TableFamily family);
+
+  std::string name_;
+  Graph graph_;
+  Node dense_, label_, weights_, logits_;
+  std::vector<Embeddings> embeddings_;
+  StageSeconds stages_;
+};
+
+}  // namespace emblem

@@ -1,0 +1,193 @@
+#include "model/table_config.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <map>
+
+#include "core/hash.h"
+#include "core/text.h"
+#include "emblem/error.h"
+#include "model/builders.h"
+#include "optim/from_config.h"
+
+namespace emblem {
+namespace {
+
+using config::DynamicEmbedding;
+using config::DynamicEmbInitializerArgs;
+using Kind = Initializer::Kind;
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+// TorchRec's default: uniform within 1 / sqrt(rows).
+Initializer default_initializer(int64_t rows) {
+  const float bound = 1.0f / std::sqrt(static_cast<float>(std::max<int64_t>(rows, 1)));
+  return {Kind::kUniform, -bound, bound};
+}
+
+Initializer from_args(const DynamicEmbInitializerArgs& args, Initializer fallback, const std::string& where) {
+  if (!args.has_mode()) return fallback;
+  const std::string mode = lower(args.mode());
+  if (mode == "uniform") return {Kind::kUniform, args.has_lower() ? args.lower() : fallback.a,
+                                 args.has_upper() ? args.upper() : fallback.b};
+  const float deviation = args.has_std_dev() ? args.std_dev() : 0.01f;
+  if (mode == "normal") return {Kind::kNormal, args.mean(), deviation};
+  if (mode == "truncated_normal") return {Kind::kTruncatedNormal, args.mean(), deviation};
+  if (mode == "constant") return {Kind::kConstant, args.value(), 0.0f};
+  throw Error(ErrorCode::kInvalidArgument, cat(where, ": initializer mode \"", args.mode(),
+              "\" is unknown; use uniform, normal, truncated_normal or constant"));
+}
+
+Eviction eviction_from(const std::string& strategy, const std::string& where) {
+  const std::string name = lower(strategy);
+  if (name == "timestamp" || name == "lru") return Eviction::kLru;
+  if (name == "lfu") return Eviction::kLfu;
+  if (name == "step") return Eviction::kStep;
+  if (name == "customized" || name == "custom") return Eviction::kCustom;
+  if (name == "no_eviction" || name == "none") return Eviction::kNone;
+  throw Error(ErrorCode::kInvalidArgument, cat(where, ": score_strategy \"", strategy,
+              "\" is unknown; use TIMESTAMP, LFU, STEP, CUSTOMIZED or NO_EVICTION"));
+}
+
+DType dtype_from(const std::string& name, const std::string& where) {
+  const std::string type = lower(name);
+  if (type == "fp32") return DType::kF32;
+  if (type == "fp16") return DType::kF16;
+  if (type == "bf16") return DType::kBf16;
+  throw Error(ErrorCode::kInvalidArgument,
+              cat(where, ": data_type \"", name, "\" is unknown; use FP32, FP16 or BF16"));
+}
+
+Pooling pooling_from(const std::string& name, const std::string& where) {
+  if (lower(name) == "sum") return Pooling::kSum;
+  if (lower(name) == "mean") return Pooling::kMean;
+  throw Error(ErrorCode::kInvalidArgument,
+              cat(where, ": pooling \"", name, "\" is unknown; use sum or mean"));
+}
+
+void set_dynamic(TableSettings& table, const DynamicEmbedding& dynamic, const std::string& where) {
+  table.kind = TableKind::kDynamic;
+  table.eviction = eviction_from(dynamic.score_strategy(), where);
+  table.capacity = table.eviction == Eviction::kNone ? 0 : static_cast<int64_t>(dynamic.max_capacity());
+  table.initial_capacity = static_cast<int64_t>(dynamic.init_capacity_per_rank());
+  table.initializer = from_args(dynamic.initializer_args(),
+                                default_initializer(dynamic.has_max_capacity() ? dynamic.max_capacity() : 10000),
+                                where);
+  table.missing = from_args(dynamic.eval_initializer_args(), {Kind::kConstant, 0.0f, 0.0f}, where);
+  if (dynamic.has_frequency_admission_strategy()) {
+    const auto& admission = dynamic.frequency_admission_strategy();
+    table.admission_threshold = static_cast<int64_t>(admission.threshold());
+    table.admission_capacity = static_cast<int64_t>(admission.counter_capacity());
+  }
+}
+
+// What id and raw features have in common.
+struct FeatureTable {
+  TableSettings settings;
+  Pooling pooling = Pooling::kSum;
+};
+
+FeatureTable table_of_id(const config::IdFeature& id, const std::string& where) {
+  FeatureTable out;
+  out.settings.name = id.has_embedding_name() ? id.embedding_name() : id.feature_name() + "_emb";
+  out.settings.dtype = dtype_from(id.data_type(), where);
+  out.settings.trainable = id.trainable();
+  out.pooling = pooling_from(id.pooling(), where);
+  if (id.has_dynamicemb()) {
+    set_dynamic(out.settings, id.dynamicemb(), where);
+  } else {
+    out.settings.capacity =
+        static_cast<int64_t>(id.has_hash_bucket_size() ? id.hash_bucket_size() : id.num_buckets());
+    out.settings.initializer = default_initializer(out.settings.capacity);
+  }
+  if (id.has_init_fn()) out.settings.initializer = parse_init_fn(id.init_fn());
+  return out;
+}
+
+FeatureTable table_of_raw(const config::RawFeature& raw, const std::string& where) {
+  FeatureTable out;
+  out.settings.name = raw.has_embedding_name() ? raw.embedding_name() : raw.feature_name() + "_emb";
+  out.settings.dtype = dtype_from(raw.data_type(), where);
+  out.settings.trainable = raw.trainable();
+  out.settings.capacity = raw.boundaries_size() + 1;
+  out.settings.initializer =
+      raw.has_init_fn() ? parse_init_fn(raw.init_fn()) : default_initializer(out.settings.capacity);
+  out.pooling = pooling_from(raw.pooling(), where);
+  return out;
+}
+
+void require_same(const TableSettings& a, const TableSettings& b, const std::string& feature) {
+  const auto differ = [&](const char* setting, const auto& x, const auto& y) {
+    EMBLEM_REQUIRE(x == y, "feature ", feature, " shares the table \"", a.name, "\", but its ", setting, " is ", y,
+                   " where the table's is ", x, "; give them the same or another embedding_name");
+  };
+  differ("embedding_dim", a.dim, b.dim);
+  differ("size", a.capacity, b.capacity);
+  differ("kind", static_cast<int>(a.kind), static_cast<int>(b.kind));
+  differ("data_type", std::string(name_of(a.dtype)), std::string(name_of(b.dtype)));
+}
+
+}  // namespace
+
+Initializer parse_init_fn(const std::string& text) {
+  const auto parts = split(text, ',');
+  std::map<std::string, float> arguments;
+  for (size_t i = 1; i < parts.size(); ++i) {
+    const auto pair = split(parts[i], '=');
+    EMBLEM_REQUIRE(pair.size() == 2, "init_fn \"", text, "\": \"", parts[i], "\" is not NAME=VALUE");
+    arguments[std::string(trim(pair[0]))] = std::stof(pair[1]);
+  }
+  const auto value = [&](const char* name, float fallback) {
+    const auto found = arguments.find(name);
+    return found == arguments.end() ? fallback : found->second;
+  };
+  const std::string function = lower(std::string(trim(parts[0])));
+  const auto ends_with = [&](std::string_view name) {
+    return function == name || function == "nn.init." + std::string(name) + "_";
+  };
+  if (ends_with("uniform")) return {Kind::kUniform, value("a", 0.0f), value("b", 1.0f)};
+  if (ends_with("normal")) return {Kind::kNormal, value("mean", 0.0f), value("std", 1.0f)};
+  if (ends_with("trunc_normal")) return {Kind::kTruncatedNormal, value("mean", 0.0f), value("std", 1.0f)};
+  if (ends_with("constant")) return {Kind::kConstant, value("val", 0.0f), 0.0f};
+  if (ends_with("zeros")) return {Kind::kConstant, 0.0f, 0.0f};
+  throw Error(ErrorCode::kInvalidArgument,
+              cat("init_fn \"", text, "\" is unknown; use nn.init.uniform_,a=,b= | nn.init.normal_,mean=,std= | "
+                  "nn.init.trunc_normal_,mean=,std= | nn.init.constant_,val= | nn.init.zeros_"));
+}
+
+TablePlan plan_tables(const config::PipelineConfig& config, const LookupPlan& lookup, TableFamily family) {
+  const auto& train = config.train_config();
+  const SparseOptimizerSettings optimizer = sparse_optimizer_from(train.sparse_optimizer());
+  TablePlan plan;
+  std::map<std::string, int64_t> by_name;
+  for (const PlannedFeature& use : lookup.features) {
+    const auto& feature = use.feature->config;
+    const std::string where = "feature " + use.feature->name;
+    FeatureTable table = feature.has_id_feature() ? table_of_id(feature.id_feature(), where)
+                                                  : table_of_raw(feature.raw_feature(), where);
+    TableSettings& settings = table.settings;
+    settings.dim = use.dim;
+    if (family == TableFamily::kWide) {
+      settings.name += "_wide";
+      const std::string init = wide_init_of(config.model_config());
+      settings.initializer = init.empty() ? Initializer{Kind::kConstant, 0.0f, 0.0f} : parse_init_fn(init);
+    }
+    settings.rule = optimizer.rule;
+    settings.initial_accumulator = optimizer.initial_accumulator;
+    settings.l2 = optimizer.l2 + train.regularization().embedding_l2();
+    settings.l2_on_all_rows = train.regularization().embedding_l2_on_all_rows();
+    settings.seed = train.seed() ^ hash_string(settings.name);
+
+    const auto [at, inserted] = by_name.try_emplace(settings.name, static_cast<int64_t>(plan.tables.size()));
+    if (inserted) plan.tables.push_back(settings);
+    else require_same(plan.tables[at->second], settings, use.feature->name);
+    plan.uses.push_back({use.feature->sparse_index, at->second, table.pooling});
+  }
+  return plan;
+}
+
+}  // namespace emblem

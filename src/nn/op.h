@@ -1,0 +1,137 @@
+// nn/op.h - what a layer is to the graph that runs it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "core/context.h"
+#include "core/phase.h"
+#include "kernels/gemm.h"
+#include "nn/graph.h"
+
+namespace emblem {
+
+// One node: a [rows, cols] matrix and, where the loss depends on it through something trained, the
+// gradient of the loss with respect to it.
+struct Tensor {
+  std::string name;
+  int64_t cols = 0;
+  bool needs_gradient = false;
+  float* value = nullptr;
+  float* gradient = nullptr;
+};
+
+// What an op does to the gradient of one of its inputs. Of the ops that a node feeds, the first to run
+// backward overwrites its gradient and the others add, so that nothing is ever filled with zeros.
+enum class Write { kNone, kOverwrite, kAdd };
+
+// One run over the current batch.
+struct Pass {
+  const Context& context;
+  int64_t rows = 0;
+  Phase phase = Phase::kEval;
+  uint64_t seed = 0;
+  uint64_t draw = 0;
+  float* parameters = nullptr;
+  float* gradients = nullptr;   // of the parameters
+  float* statistics = nullptr;
+  float* workspace = nullptr;   // workspace_floats() floats, free for the op during its call
+};
+
+enum class Initial { kXavierNormal, kZeros, kOnes };
+
+// Collects the parameters (or statistics) that the ops of a graph ask for.
+class ParameterSet {
+ public:
+  // Returns where the [rows, cols] floats begin.
+  int64_t add(std::string name, int64_t rows, int64_t cols, Initial initial);
+  int64_t floats() const { return floats_; }
+  const std::vector<Parameter>& list() const { return list_; }
+  // Draws each value from (seed, name of the parameter, position) alone.
+  void initialize(uint64_t seed, float* values) const;
+
+ private:
+  std::vector<Parameter> list_;
+  std::vector<Initial> initials_;
+  int64_t floats_ = 0;
+};
+
+// A layer. Built with the graph; its tensors point into the graph's buffers once that is prepared. One
+// thread runs an op at a time; inside, it uses the threads of the context.
+class Op {
+ public:
+  Op(std::vector<Tensor*> inputs, Tensor* output);
+  virtual ~Op() = default;
+  Op(const Op&) = delete;
+  Op& operator=(const Op&) = delete;
+
+  virtual const char* kind() const = 0;
+  // Whether the output needs a gradient even if no input does.
+  virtual bool has_parameters() const { return false; }
+  // Allocates what the op keeps from forward to backward.
+  virtual void prepare(Device, int64_t /*max_rows*/) {}
+  virtual int64_t workspace_floats(int64_t /*max_rows*/) const { return 0; }
+  virtual double flops_per_row() const { return 0.0; }
+
+  virtual void forward(const Pass& pass) = 0;
+  // Reads the output's gradient, which it may overwrite, and writes those of inputs and parameters.
+  virtual void backward(const Pass& pass) = 0;
+
+  const std::vector<Tensor*>& inputs() const { return inputs_; }
+  Tensor* output() const { return output_; }  // null for a loss
+  void set_write(size_t input, Write write) { writes_[input] = write; }
+
+ protected:
+  const Tensor& in(size_t i) const { return *inputs_[i]; }
+  const Tensor& out() const { return *output_; }
+  Write write(size_t i) const { return writes_[i]; }
+
+ private:
+  std::vector<Tensor*> inputs_;
+  std::vector<Write> writes_;
+  Tensor* output_;
+};
+
+// A loss: an op without output whose gradient starts the backward pass.
+class Loss : public Op {
+ public:
+  using Op::Op;
+  virtual double value() const = 0;  // of the last forward
+};
+
+// ---- how loops over rows are cut; borders depend on the number of rows alone ----
+
+// Rows that a thread works on while they are in its cache.
+inline int64_t tile_rows(int64_t rows) { return std::clamp<int64_t>((rows + 1023) / 1024 * 64, 128, 512); }
+
+// Rows of a matrix with `cols` columns that make a piece of work worth a thread's while.
+inline int64_t rows_per_chunk(int64_t cols) { return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, cols)); }
+
+// Sums over rows (gradients of parameters, statistics) are made per group and then over the groups in
+// order, so that they come out the same with any number of threads.
+struct RowGroups {
+  int64_t rows_each = 0;
+  int64_t count = 0;
+};
+inline constexpr int64_t kMaxRowGroups = 16;
+inline RowGroups row_groups(int64_t rows) {
+  const int64_t each = std::max<int64_t>(256, (rows + kMaxRowGroups - 1) / kMaxRowGroups);
+  return {each, (rows + each - 1) / each};
+}
+
+// out[i] = the sum over groups of parts[group * size + i].
+void sum_groups(const Context& context, const float* parts, int64_t groups, int64_t size, float* out);
+
+// Calls body(std::false_type) to overwrite or body(std::true_type) to add, so that loops are compiled
+// for each; nothing for kNone.
+template <class Body>
+void with_write(Write write, Body&& body) {
+  if (write == Write::kOverwrite) body(std::false_type{});
+  if (write == Write::kAdd) body(std::true_type{});
+}
+
+}  // namespace emblem

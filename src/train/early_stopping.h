@@ -1,0 +1,47 @@
+// train/early_stopping.h - watches a metric over evaluations.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "config/train.pb.h"
+
+namespace emblem {
+
+// Saved in checkpoints, so that a resumed run stops where an uninterrupted one would.
+struct EarlyStoppingState {
+  bool has_best = false;
+  double best = 0.0;
+  int64_t best_step = 0;
+  int64_t bad_evaluations = 0;
+};
+
+class EarlyStopping {
+ public:
+  explicit EarlyStopping(const config::EarlyStopping& settings) : settings_(settings) {}
+
+  const std::string& metric() const { return settings_.metric(); }
+  // Takes the value of an evaluation; true when it is the best so far. NaN never is.
+  bool observe(double value, int64_t step);
+  bool should_stop() const { return state_.bad_evaluations >= settings_.patience(); }
+
+  const EarlyStoppingState& state() const { return state_; }
+  void restore(const EarlyStoppingState& state) { state_ = state; }
+
+ private:
+  config::EarlyStopping settings_;
+  EarlyStoppingState state_;
+};
+
+// "auc=0.8025": stop as soon as an evaluation reaches it.
+struct StopAt {
+  std::string metric;
+  double value = 0.0;
+  bool reached(double found) const;
+};
+StopAt parse_stop_at(const std::string& text);
+
+// Whether smaller values of a metric are better (losses and errors).
+bool lower_is_better(const std::string& metric);
+
+}  // namespace emblem

@@ -1,0 +1,37 @@
+// train/evaluation.h - a model's metrics over a data set.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "config/features.h"
+#include "config/pipeline.pb.h"
+#include "data/loader.h"
+#include "model/model.h"
+
+namespace emblem {
+
+struct Evaluation {
+  std::map<std::string, double> metrics;  // by name; NaN where undefined
+  int64_t rows = 0;
+  int64_t bad_rows = 0;
+  double seconds = 0.0;
+
+  // The value of a metric. Throws with the names there are when it was not computed.
+  double at(const std::string& metric) const;
+};
+
+// Runs the model over `options.input` without learning: no new rows, no statistics, no dropout.
+Evaluation evaluate(const Context& context, Model& model, const config::PipelineConfig& config,
+                    const FeatureLayout& layout, const LoaderOptions& options);
+
+// "auc 0.802534  log_loss 0.447120"
+std::string to_text(const Evaluation& evaluation);
+
+// Runs the model over a data set and hands out (batch, logits) batch by batch.
+void for_each_prediction(const Context& context, Model& model, const config::PipelineConfig& config,
+                         const FeatureLayout& layout, const LoaderOptions& options,
+                         const std::function<bool(const Batch&, View<const float> logits)>& take);
+
+}  // namespace emblem

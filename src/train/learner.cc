@@ -1,0 +1,72 @@
+#include "train/learner.h"
+
+#include <cmath>
+
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+std::vector<WeightRange> weight_ranges(const Graph& graph) {
+  std::vector<WeightRange> ranges;
+  for (const Parameter& parameter : graph.parameter_list()) {
+    if (parameter.is_weight) ranges.push_back({parameter.begin, parameter.begin + parameter.rows * parameter.cols});
+  }
+  return ranges;
+}
+
+View<const float> read_only(View<float> view) { return {view.data, view.rows, view.cols, view.device}; }
+
+}  // namespace
+
+Learner::Learner(const Context& context, const config::PipelineConfig& config, const FeatureLayout& layout,
+                 int64_t max_rows)
+    : context_(context),
+      clipping_(config.train_config().grad_clipping()),
+      model_(context, config, layout, max_rows),
+      sparse_schedule_(make_schedule(config.train_config().sparse_optimizer())),
+      dense_schedule_(make_schedule(config.train_config().dense_optimizer())),
+      dense_(context, dense_optimizer_from(config.train_config().dense_optimizer()),
+             model_.graph().parameters().size(), weight_ranges(model_.graph()),
+             config.train_config().regularization().weight_l2()) {}
+
+float Learner::clip(StepResult& result) {
+  const std::string& type = clipping_.clipping_type();
+  if (type == "none") return 1.0f;
+  const View<float> gradients = model_.graph().parameter_gradients();
+  if (type == "value") {
+    clip_by_value(context_, gradients, clipping_.max_gradient());
+    return 1.0f;
+  }
+  double squares = squared_norm(context_, read_only(gradients));
+  if (clipping_.enable_global_grad_clip()) squares += model_.squared_embedding_gradient_norm(context_);
+  result.gradient_norm = std::sqrt(squares);
+  return static_cast<float>(std::min(1.0, clipping_.max_gradient() / (result.gradient_norm + 1e-6)));
+}
+
+StepResult Learner::step(const ModelBatch& batch, int64_t epoch) {
+  StepResult result;
+  model_.forward(context_, batch, Phase::kTrain, static_cast<uint64_t>(steps_));
+  result.loss = model_.loss(context_);
+  if (!std::isfinite(result.loss)) {
+    throw Error(ErrorCode::kInternal,
+                cat("the loss is ", result.loss, " at step ", steps_ + 1, " (learning rates ", sparse_rate(epoch),
+                    " and ", dense_rate(epoch), "); lower lr, add grad_clipping or check the raw features"));
+  }
+  model_.backward(context_);
+  const float scale = clip(result);
+  const auto sparse_lr = static_cast<float>(sparse_rate(epoch));
+  const auto dense_lr = static_cast<float>(dense_rate(epoch));
+  ++steps_;
+  model_.update_embeddings(context_, clipping_.enable_global_grad_clip() ? scale : 1.0f, sparse_lr, steps_);
+  dense_.update(context_, model_.graph().parameters(), read_only(model_.graph().parameter_gradients()), scale,
+                dense_lr, steps_);
+  return result;
+}
+
+void Learner::observe(const std::string& metric, double value) {
+  sparse_schedule_->observe(metric, value);
+  dense_schedule_->observe(metric, value);
+}
+
+}  // namespace emblem

@@ -1,0 +1,56 @@
+// train/learner.h - a model with its optimizers: everything that changes when a batch is learned.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "config/features.h"
+#include "config/pipeline.pb.h"
+#include "model/model.h"
+#include "optim/dense_optimizer.h"
+#include "optim/schedule.h"
+
+namespace emblem {
+
+struct StepResult {
+  double loss = 0.0;
+  double gradient_norm = 0.0;  // 0 unless gradients are clipped by norm
+};
+
+// Used by one thread.
+class Learner {
+ public:
+  // `config` has passed check_pipeline.
+  Learner(const Context& context, const config::PipelineConfig& config, const FeatureLayout& layout,
+          int64_t max_rows);
+
+  // One step: forward, backward, update. Throws when the loss is not a number.
+  StepResult step(const ModelBatch& batch, int64_t epoch);
+
+  // Tells the schedules what an evaluation found.
+  void observe(const std::string& metric, double value);
+
+  Model& model() { return model_; }
+  DenseOptimizer& dense_optimizer() { return dense_; }
+  Schedule& sparse_schedule() { return *sparse_schedule_; }
+  Schedule& dense_schedule() { return *dense_schedule_; }
+  const Context& context() const { return context_; }
+
+  int64_t steps() const { return steps_; }  // taken so far
+  void set_steps(int64_t steps) { steps_ = steps; }
+  double sparse_rate(int64_t epoch) const { return sparse_schedule_->rate(steps_, epoch); }
+  double dense_rate(int64_t epoch) const { return dense_schedule_->rate(steps_, epoch); }
+
+ private:
+  // What clipping multiplies all gradients with; fills result.gradient_norm.
+  float clip(StepResult& result);
+
+  Context context_;
+  config::GradClipping clipping_;
+  Model model_;
+  std::unique_ptr<Schedule> sparse_schedule_, dense_schedule_;
+  DenseOptimizer dense_;
+  int64_t steps_ = 0;
+};
+
+}  // namespace emblem

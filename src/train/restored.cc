@@ -1,0 +1,92 @@
+#include "train/restored.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "config/check.h"
+#include "config/load.h"
+#include "config/print.h"
+#include "core/file.h"
+#include "core/progress.h"
+#include "train/checkpoint.h"
+#include "train/run_state.h"
+
+namespace emblem {
+namespace {
+
+config::PipelineConfig configuration(const std::string& checkpoint, const std::string& config,
+                                     std::span<const std::string> overrides) {
+  if (!config.empty()) return load_pipeline(config, overrides);
+  const std::string path = checkpoint + "/pipeline.config";
+  return parse_pipeline(read_text_file(path), path, overrides);
+}
+
+}  // namespace
+
+RestoredModel::RestoredModel(const Context& context, const std::string& checkpoint, const std::string& config,
+                             std::span<const std::string> overrides)
+    : context_(context) {
+  const std::string path = find_checkpoint(checkpoint);
+  config_ = configuration(path, config, overrides);
+  check_pipeline(config_);
+  layout_ = layout_of(config_);
+  learner_ = std::make_unique<Learner>(context, config_, layout_, loader_options("").batch_size);
+  load_run(path, *learner_, Restore::kWeights);
+}
+
+LoaderOptions RestoredModel::loader_options(const std::string& input) const {
+  LoaderOptions options = evaluation_loader_options(config_);
+  if (!input.empty()) options.input = input;
+  return options;
+}
+
+Evaluation RestoredModel::evaluate(const std::string& input) {
+  const LoaderOptions options = loader_options(input);
+  EMBLEM_REQUIRE(!options.input.empty(), "nothing to evaluate on; give --input or set eval_input_path");
+  return emblem::evaluate(context_, model(), config_, layout_, options);
+}
+
+int64_t RestoredModel::predict(const std::string& input, const std::string& out) {
+  const std::string temporary = out + ".tmp";
+  int64_t rows = 0;
+  try {
+    FileWriter file(temporary);
+    file.write("label,prediction\n");
+    Progress progress("predicting", 0);
+    fmt::memory_buffer text;
+    for_each_prediction(context_, model(), config_, layout_, loader_options(input),
+                        [&](const Batch& batch, View<const float> logits) {
+                          text.clear();
+                          for (int64_t row = 0; row < batch.rows; ++row) {
+                            const double probability = 1.0 / (1.0 + std::exp(-static_cast<double>(logits.data[row])));
+                            fmt::format_to(std::back_inserter(text), "{:g},{:.7g}\n", batch.labels[row], probability);
+                          }
+                          file.write({text.data(), text.size()});
+                          rows += batch.rows;
+                          progress.update(rows);
+                          return true;
+                        });
+    file.finish();
+    std::filesystem::rename(temporary, out);
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove(temporary, ignored);
+    throw;
+  }
+  return rows;
+}
+
+std::string to_json(const Evaluation& evaluation) {
+  nlohmann::json json;
+  for (const auto& [name, value] : evaluation.metrics) {
+    if (std::isnan(value)) json[name] = nullptr;
+    else json[name] = value;
+  }
+  json["rows"] = evaluation.rows;
+  return json.dump();
+}
+
+}  // namespace emblem

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Installs what the build, the tests and the demo need and this machine lacks. Debian and Ubuntu.
+set -euo pipefail
+
+packages=(g++ cmake ninja-build ccache protobuf-compiler libprotobuf-dev libfmt-dev libspdlog-dev
+  libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev python3 xz-utils)
+# CPU matrix products: see cmake/Dependencies.cmake for why they differ.
+case "$(uname -m)" in
+  x86_64) packages+=(libdnnl-dev) ;;
+  *) packages+=(libopenblas-dev) ;;
+esac
+
+if ! command -v dpkg-query >/dev/null; then
+  echo "setup: this is no Debian or Ubuntu; install by hand what corresponds to: ${packages[*]}" >&2
+  exit 0
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  status=$(dpkg-query -W -f='${Status}' "$package" 2>/dev/null || true)
+  [ "$status" = "install ok installed" ] || missing+=("$package")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "setup: missing packages; as root, run: apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+echo "setup: installing ${missing[*]}"
+"${as_root[@]}" apt-get update -qq
+DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
