@@ -82,8 +82,8 @@ void refuse_unknown(const Field& field, const std::vector<std::string>& known) {
   }
 }
 
-Metric read_metric(const Field& field) {
-  Metric metric;
+Measure read_metric(const Field& field) {
+  Measure metric;
   refuse_unknown(field, {"value", "unit", "higher_is_better", "spread"});
   if (!field.json.contains("value")) field.fail("an object with a \"value\"");
   metric.value = read_number(field.at("value"));
@@ -203,7 +203,7 @@ Json result_to_json(const BenchResult& result) {
 
 }  // namespace
 
-std::vector<BenchResult> parse_results(std::string_view text, const std::string& source) {
+std::vector<BenchResult> parse_bench_results(std::string_view text, const std::string& source) {
   Json json;
   try {
     json = Json::parse(text);
@@ -227,11 +227,11 @@ std::string to_json(const std::vector<BenchResult>& results) {
   return (results.size() == 1 ? json[0] : json).dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-std::vector<BenchResult> read_results(const std::string& path) {
-  return parse_results(read_text_file(path), path);
+std::vector<BenchResult> read_bench_results(const std::string& path) {
+  return parse_bench_results(read_text_file(path), path);
 }
 
-void write_results(const std::string& path, const std::vector<BenchResult>& results) {
+void write_bench_results(const std::string& path, const std::vector<BenchResult>& results) {
   write_text_file_atomically(path, to_json(results));
 }
 

@@ -32,13 +32,13 @@ struct Machine {
 
 enum class Better { kHigher, kLower };
 
-struct Metric {
+struct Measure {
   double value = 0;
   std::string unit;
   Better better = Better::kHigher;
   double spread = 0;  // how far repetitions lie apart, in `unit`; 0: not measured
 
-  bool operator==(const Metric&) const = default;
+  bool operator==(const Measure&) const = default;
 };
 
 using Setting = std::variant<bool, int64_t, double, std::string, std::vector<std::string>>;
@@ -64,7 +64,7 @@ struct BenchResult {
   Machine machine;
   std::string date;  // ISO 8601, UTC
   Named<Setting> settings;
-  Named<Metric> metrics;
+  Named<Measure> metrics;
   Named<double> stages;    // seconds of a step
   Named<double> ceilings;  // what the hardware gave when measured in the same run
   Named<double> shares;    // of a ceiling reached, 0 to 1
@@ -79,10 +79,10 @@ std::string utc_now();
 
 // `source` names the text in errors, e.g. a path. Throws Error (kInvalidArgument) that names the source, the field
 // and what was expected.
-std::vector<BenchResult> parse_results(std::string_view json, const std::string& source);
+std::vector<BenchResult> parse_bench_results(std::string_view json, const std::string& source);
 std::string to_json(const std::vector<BenchResult>& results);  // one object alone when there is one
 
-std::vector<BenchResult> read_results(const std::string& path);
-void write_results(const std::string& path, const std::vector<BenchResult>& results);
+std::vector<BenchResult> read_bench_results(const std::string& path);
+void write_bench_results(const std::string& path, const std::vector<BenchResult>& results);
 
 }  // namespace emblem

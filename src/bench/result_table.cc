@@ -42,7 +42,7 @@ bool is_rate_or_size(std::string_view unit) {
   return unit.ends_with("/s") || unit == "B" || unit == "rows" || unit == "samples" || unit == "steps";
 }
 
-std::string metric_with_spread(const Metric& metric) {
+std::string metric_with_spread(const Measure& metric) {
   std::string text = format_metric(metric.value, metric.unit);
   if (metric.spread > 0 && metric.value != 0)
     text += fmt::format(" ±{:.2g}%", 100 * metric.spread / std::abs(metric.value));
@@ -102,7 +102,7 @@ std::string results_table(const std::vector<BenchResult>& results, std::string_v
   for (const BenchResult& result : results) {
     std::vector<std::string> row = {cat(result.benchmark, " ", result.name), result.program};
     for (const auto& name : names) {
-      const Metric* metric = find_named(result.metrics, name);
+      const Measure* metric = find_named(result.metrics, name);
       row.push_back(metric == nullptr ? "" : metric_with_spread(*metric));
     }
     if (any_share) row.push_back(best_share(result));
@@ -115,7 +115,7 @@ std::string results_table(const std::vector<BenchResult>& results, std::string_v
 std::string format_times(const BenchResult& result, const BenchResult* baseline) {
   if (baseline == nullptr || result.metrics.empty()) return "";
   const auto& [name, metric] = result.metrics.front();
-  const Metric* other = find_named(baseline->metrics, name);
+  const Measure* other = find_named(baseline->metrics, name);
   const double times = other == nullptr ? 0 : times_better(metric, *other);
   return times > 0 ? fmt::format("{:.2f}x", times) : "";
 }
@@ -128,7 +128,7 @@ const BenchResult* find_counterpart(const std::vector<BenchResult>& results, con
   return nullptr;
 }
 
-double times_better(const Metric& value, const Metric& baseline) {
+double times_better(const Measure& value, const Measure& baseline) {
   if (!(value.value > 0) || !(baseline.value > 0)) return 0;
   return value.better == Better::kHigher ? value.value / baseline.value : baseline.value / value.value;
 }

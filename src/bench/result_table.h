@@ -19,7 +19,7 @@ const BenchResult* find_counterpart(const std::vector<BenchResult>& results, con
                                     std::string_view program);
 
 // How many times better `value` is than `baseline` (above 1: better); 0 when either is not a positive number.
-double times_better(const Metric& value, const Metric& baseline);
+double times_better(const Measure& value, const Measure& baseline);
 
 // "1.83x" for the first metric of `result` against the same of `baseline`; empty where it cannot be said.
 std::string format_times(const BenchResult& result, const BenchResult* baseline);

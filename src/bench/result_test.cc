@@ -38,7 +38,7 @@ BenchResult sample() {
 
 std::string parse_error(const std::string& json) {
   try {
-    parse_results(json, "r.json");
+    parse_bench_results(json, "r.json");
   } catch (const Error& error) {
     return error.what();
   }
@@ -49,15 +49,15 @@ const char kHead[] = R"("schema":1,"benchmark":"train","name":"n","program":"p")
 
 TEST(BenchResult, OneResultSurvivesJsonUnchangedAndInOrder) {
   const BenchResult result = sample();
-  EXPECT_EQ(parse_results(to_json({result}), "text"), std::vector{result});
+  EXPECT_EQ(parse_bench_results(to_json({result}), "text"), std::vector{result});
 }
 
 TEST(BenchResult, ASingleResultIsAnObjectAndSeveralAreAnArray) {
   EXPECT_EQ(to_json({sample()}).front(), '{');
   const std::vector<BenchResult> two = {sample(), sample()};
   EXPECT_EQ(to_json(two).front(), '[');
-  EXPECT_EQ(parse_results(to_json(two), "text"), two);
-  EXPECT_TRUE(parse_results(to_json({}), "text").empty());
+  EXPECT_EQ(parse_bench_results(to_json(two), "text"), two);
+  EXPECT_TRUE(parse_bench_results(to_json({}), "text").empty());
 }
 
 TEST(BenchResult, WhatIsNotANumberBecomesNullAndComesBack) {
@@ -66,7 +66,7 @@ TEST(BenchResult, WhatIsNotANumberBecomesNullAndComesBack) {
   result.metrics = {{"auc", {std::numeric_limits<double>::infinity(), ""}}};
   const std::string json = to_json({result});
   EXPECT_THAT(json, HasSubstr("null"));
-  const BenchResult back = parse_results(json, "text").at(0);
+  const BenchResult back = parse_bench_results(json, "text").at(0);
   EXPECT_TRUE(std::isnan(back.series[0].second[0].second));
   EXPECT_TRUE(std::isnan(back.metrics[0].second.value));
 }
@@ -74,16 +74,16 @@ TEST(BenchResult, WhatIsNotANumberBecomesNullAndComesBack) {
 TEST(BenchResult, TextThatIsNotUtf8DoesNotLoseTheResult) {
   BenchResult result = sample();
   result.machine.cpu = "odd \xff name";
-  EXPECT_EQ(parse_results(to_json({result}), "text").at(0).name, result.name);
+  EXPECT_EQ(parse_bench_results(to_json({result}), "text").at(0).name, result.name);
 }
 
 TEST(BenchResult, FilesRoundTripAndAMissingOneIsNamed) {
   const std::string path = testing::TempDir() + "emblem_result_test.json";
-  write_results(path, {sample()});
-  EXPECT_EQ(read_results(path), std::vector{sample()});
+  write_bench_results(path, {sample()});
+  EXPECT_EQ(read_bench_results(path), std::vector{sample()});
   std::filesystem::remove(path);
   try {
-    read_results(path);
+    read_bench_results(path);
     FAIL() << "a missing file was read";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("emblem_result_test.json"));

@@ -18,8 +18,8 @@ struct Options : PipelineOptions {
 };
 
 void run(const Options& options) {
-  const Machine machine = make_machine(options, 0);
-  RestoredModel restored(machine.context, options.checkpoint, options.config, options.set);
+  const Workers workers = make_workers(options, 0);
+  RestoredModel restored(workers.context, options.checkpoint, options.config, options.set);
   const Evaluation evaluation = restored.evaluate(options.input);
   std::printf("%s\n", to_text(evaluation).c_str());
   std::printf("%ld rows in %s (%s rows/s)\n", static_cast<long>(evaluation.rows),

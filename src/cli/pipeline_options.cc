@@ -29,17 +29,17 @@ config::PipelineConfig load(const PipelineOptions& options) {
   return config;
 }
 
-Machine make_machine(const PipelineOptions& options, uint32_t configured_threads) {
+Workers make_workers(const PipelineOptions& options, uint32_t configured_threads) {
   if (options.device == "cuda") {
     throw Error(ErrorCode::kInvalidArgument,
                 "--device cuda: models are trained and evaluated on the CPU in this version; use --device cpu");
   }
   int threads = options.threads > 0 ? options.threads : static_cast<int>(configured_threads);
   if (threads == 0) threads = available_cpus();
-  Machine machine;
-  machine.pool = std::make_unique<ThreadPool>(threads);
-  machine.context.threads = machine.pool.get();
-  return machine;
+  Workers workers;
+  workers.pool = std::make_unique<ThreadPool>(threads);
+  workers.context.threads = workers.pool.get();
+  return workers;
 }
 
 }  // namespace emblem

@@ -32,10 +32,10 @@ void add_device_options(CLI::App& command, PipelineOptions& options);
 config::PipelineConfig load(const PipelineOptions& options);
 
 // A context on the chosen device and the threads it owns.
-struct Machine {
+struct Workers {
   std::unique_ptr<ThreadPool> pool;
   Context context;
 };
-Machine make_machine(const PipelineOptions& options, uint32_t configured_threads);
+Workers make_workers(const PipelineOptions& options, uint32_t configured_threads);
 
 }  // namespace emblem

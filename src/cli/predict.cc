@@ -15,8 +15,8 @@ struct Options : PipelineOptions {
 };
 
 void run(const Options& options) {
-  const Machine machine = make_machine(options, 0);
-  RestoredModel restored(machine.context, options.checkpoint, options.config, options.set);
+  const Workers workers = make_workers(options, 0);
+  RestoredModel restored(workers.context, options.checkpoint, options.config, options.set);
   const int64_t rows = restored.predict(options.input, options.out);
   std::printf("wrote %ld predictions to %s\n", static_cast<long>(rows), options.out.c_str());
 }

@@ -45,9 +45,9 @@ int run(const Options& options) {
   train_options.max_steps = options.max_steps;
   if (options.resume) train_options.model_dir = ModelDir::kResume;
   if (!options.stop_at.empty()) train_options.stop_at = parse_stop_at(options.stop_at);
-  const Machine machine = make_machine(options, config.train_config().num_threads());
+  const Workers workers = make_workers(options, config.train_config().num_threads());
   const InterruptHandler handler;
-  const TrainSummary summary = train(machine.context, config, train_options);
+  const TrainSummary summary = train(workers.context, config, train_options);
   print(summary);
   return summary.outcome == TrainOutcome::kInterrupted ? kInterruptedStatus : 0;
 }

@@ -41,10 +41,14 @@ TEST(CheckPipeline, AcceptsAGoodPipeline) {
 }
 
 TEST(CheckPipeline, TrainingHasExactlyOneLength) {
-  EXPECT_EQ(verdict({"train_config={}"}), "train_config does not say how long to train; give num_steps or num_epochs");
-  EXPECT_EQ(verdict({"train_config.num_steps=3"}), "train_config has both num_steps and num_epochs; keep one of them");
-  EXPECT_EQ(verdict({"train_config.num_epochs=0"}), "train_config.num_epochs is 0, expected at least 1");
-  EXPECT_EQ(verdict({"train_config={num_steps: 0}"}), "train_config.num_steps is 0, expected at least 1");
+  EXPECT_EQ(verdict({"train_config={}"}),
+            "train_config does not say how long to train; give num_steps or num_epochs");
+  EXPECT_EQ(verdict({"train_config.num_steps=3"}),
+            "train_config has both num_steps and num_epochs; keep one of them");
+  EXPECT_EQ(verdict({"train_config.num_epochs=0"}),
+            "train_config.num_epochs is 0, expected at least 1");
+  EXPECT_EQ(verdict({"train_config={num_steps: 0}"}),
+            "train_config.num_steps is 0, expected at least 1");
 }
 
 TEST(CheckPipeline, EvaluationsHaveOneRhythmAndAnInput) {
@@ -56,8 +60,10 @@ TEST(CheckPipeline, EvaluationsHaveOneRhythmAndAnInput) {
             "train_config asks for evaluations, but eval_input_path is not set");
   EXPECT_EQ(verdict({"eval_input_path=", "train_config.early_stopping={}"}),
             "train_config.early_stopping needs evaluations, but eval_input_path is not set");
-  EXPECT_EQ(verdict({"eval_input_path=", "train_config.dense_optimizer.reduce_on_plateau_learning_rate={}"}),
-            "train_config.reduce_on_plateau_learning_rate needs evaluations, but eval_input_path is not set");
+  EXPECT_EQ(verdict({"eval_input_path=",
+                     "train_config.dense_optimizer.reduce_on_plateau_learning_rate={}"}),
+            "train_config.reduce_on_plateau_learning_rate needs evaluations, but eval_input_path "
+            "is not set");
 }
 
 TEST(CheckPipeline, TrainingSettingsAreInRange) {
@@ -74,7 +80,8 @@ TEST(CheckPipeline, TrainingSettingsAreInRange) {
 }
 
 TEST(CheckPipeline, DataSettingsAreInRange) {
-  EXPECT_EQ(verdict({"data_config.batch_size=0"}), "data_config.batch_size is 0, expected at least 1");
+  EXPECT_EQ(verdict({"data_config.batch_size=0"}),
+            "data_config.batch_size is 0, expected at least 1");
   EXPECT_THAT(verdict({"data_config.eval_batch_size=0"}), HasSubstr("eval_batch_size is 0"));
   EXPECT_THAT(verdict({"data_config.num_workers=0"}), HasSubstr("num_workers is 0"));
   EXPECT_THAT(verdict({"data_config.prefetch_batches=0"}), HasSubstr("prefetch_batches is 0"));
@@ -83,27 +90,35 @@ TEST(CheckPipeline, DataSettingsAreInRange) {
   EXPECT_EQ(verdict({"data_config.shuffle_buffer_size=0"}), "fine");
   for (const char* ratio : {"0", "-0.5", "1.5", "nan"}) {
     EXPECT_THAT(verdict({std::string("data_config.sample_ratio=") + ratio}),
-                HasSubstr("expected more than 0 and at most 1")) << ratio;
+                HasSubstr("expected more than 0 and at most 1"))
+        << ratio;
   }
-  EXPECT_THAT(verdict({"data_config.delimiter=ab"}), HasSubstr("delimiter is \"ab\", expected one character"));
-  EXPECT_THAT(verdict({"data_config.sample_weight_fields=[a, b]"}), HasSubstr("expected at most 1"));
+  EXPECT_THAT(verdict({"data_config.delimiter=ab"}),
+              HasSubstr("delimiter is \"ab\", expected one character"));
+  EXPECT_THAT(verdict({"data_config.sample_weight_fields=[a, b]"}),
+              HasSubstr("expected at most 1"));
 }
 
 TEST(CheckPipeline, OnlyFormatsWithoutALabelOfTheirOwnNeedLabelFields) {
   EXPECT_EQ(verdict({"data_config.dataset_type=CsvDataset"}),
             "data_config.label_fields is empty; name the column that holds the label");
-  EXPECT_EQ(verdict({"data_config.dataset_type=CsvDataset", "data_config.label_fields=click"}), "fine");
+  EXPECT_EQ(verdict({"data_config.dataset_type=CsvDataset", "data_config.label_fields=click"}),
+            "fine");
   EXPECT_EQ(verdict({"data_config.dataset_type=LibfmDataset"}), "fine");
 }
 
 TEST(CheckPipeline, AModelAndItsGroupsAreThere) {
   EXPECT_EQ(verdict({"model_config={feature_groups {group_name: 'g' feature_names: 'c1'}}"}),
-            "model_config names no model; give one of dlrm, deepfm, wide_and_deep, dcn_v1, dcn_v2, lr, fm, dnn");
+            "model_config names no model; give one of dlrm, deepfm, wide_and_deep, dcn_v1, dcn_v2, "
+            "lr, fm, dnn");
   EXPECT_EQ(verdict({"model_config={dnn {}}"}), "model_config has no feature_groups");
   EXPECT_EQ(verdict({"feature_configs=[]"}), "the pipeline has no feature_configs");
-  EXPECT_EQ(verdict({"model_config.feature_groups[0].group_name="}), "a feature group of model_config has no group_name");
-  EXPECT_EQ(verdict({"model_config.feature_groups[0].group_name=sparse"}), "two feature groups are called \"sparse\"");
-  EXPECT_EQ(verdict({"model_config.feature_groups[0].feature_names=[]"}), "feature group \"dense\" has no feature_names");
+  EXPECT_EQ(verdict({"model_config.feature_groups[0].group_name="}),
+            "a feature group of model_config has no group_name");
+  EXPECT_EQ(verdict({"model_config.feature_groups[0].group_name=sparse"}),
+            "two feature groups are called \"sparse\"");
+  EXPECT_EQ(verdict({"model_config.feature_groups[0].feature_names=[]"}),
+            "feature group \"dense\" has no feature_names");
 }
 
 TEST(CheckPipeline, GroupsNameFeaturesThatExistOnce) {
@@ -114,7 +129,8 @@ TEST(CheckPipeline, GroupsNameFeaturesThatExistOnce) {
 }
 
 TEST(CheckPipeline, VectorsHaveADimension) {
-  const std::string without = "feature_configs[1].id_feature={feature_name: 'c{1..3}' num_buckets: 10}";
+  const std::string without =
+      "feature_configs[1].id_feature={feature_name: 'c{1..3}' num_buckets: 10}";
   EXPECT_EQ(verdict({without}), "feature group \"sparse\": feature \"c1\" has no embedding_dim");
   EXPECT_EQ(verdict({without, "model_config.feature_groups[1].group_type=WIDE"}), "fine");
   EXPECT_EQ(verdict({without, "model_config.lr={}"}), "fine");
@@ -122,17 +138,21 @@ TEST(CheckPipeline, VectorsHaveADimension) {
 
 TEST(CheckPipeline, ASharedTableIsTheSameForAll) {
   const auto two = [](const char* first, const char* second) {
-    return verdict({std::string("feature_configs=[{raw_feature {feature_name: 'i{1..2}'}}, {id_feature {feature_name: 'c1' "
-                                "embedding_name: 't' ") + first + "}}, {id_feature {feature_name: 'c2' embedding_name: 't' " +
+    return verdict({std::string("feature_configs=[{raw_feature {feature_name: 'i{1..2}'}}, "
+                                "{id_feature {feature_name: 'c1' "
+                                "embedding_name: 't' ") +
+                        first + "}}, {id_feature {feature_name: 'c2' embedding_name: 't' " +
                         second + "}}]",
                     "model_config.feature_groups[1].feature_names=[c1, c2]"});
   };
   EXPECT_EQ(two("num_buckets: 3 embedding_dim: 4", "num_buckets: 3 embedding_dim: 4"), "fine");
   EXPECT_EQ(two("num_buckets: 3 embedding_dim: 4", "num_buckets: 3 embedding_dim: 8"),
-            "features \"c1\" and \"c2\" share table \"t\", but have embedding_dim 4 and 8; make them equal or give "
+            "features \"c1\" and \"c2\" share table \"t\", but have embedding_dim 4 and 8; make "
+            "them equal or give "
             "them their own embedding_name");
   EXPECT_EQ(two("num_buckets: 3 embedding_dim: 4", "hash_bucket_size: 3 embedding_dim: 4"),
-            "features \"c1\" and \"c2\" share table \"t\", but have num_buckets 3 and hash_bucket_size 3; make them "
+            "features \"c1\" and \"c2\" share table \"t\", but have num_buckets 3 and "
+            "hash_bucket_size 3; make them "
             "equal or give them their own embedding_name");
 }
 
@@ -140,7 +160,8 @@ TEST(CheckPipeline, EveryMlpIsConsistent) {
   EXPECT_EQ(verdict({"model_config.dlrm.dense_mlp.dropout_ratio=[0.1, 0.2]"}), "fine");
   EXPECT_EQ(verdict({"model_config.dlrm.dense_mlp.dropout_ratio=[0.1]"}), "fine");
   EXPECT_EQ(verdict({"model_config.dlrm.dense_mlp.dropout_ratio=[0.1, 0.2, 0.3]"}),
-            "model_config.dlrm.dense_mlp.dropout_ratio has 3 numbers, expected one, or one for each of the 2 hidden_units");
+            "model_config.dlrm.dense_mlp.dropout_ratio has 3 numbers, expected one, or one for "
+            "each of the 2 hidden_units");
   EXPECT_EQ(verdict({"model_config.dlrm.final.dropout_ratio=1"}),
             "model_config.dlrm.final.dropout_ratio is 1, expected at least 0 and less than 1");
   EXPECT_EQ(verdict({"model_config.dlrm.final.hidden_units=[4, 0]"}),

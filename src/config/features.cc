@@ -32,35 +32,40 @@ void check_shared_settings(const Feature& feature) {
   const std::string& name = feature.feature_name();
   EMBLEM_REQUIRE(!feature.has_embedding_dim() || feature.embedding_dim() > 0, "feature \"", name,
                  "\": embedding_dim is 0, expected at least 1");
-  EMBLEM_REQUIRE(is_one_of(feature.pooling(), {"sum", "mean"}), "feature \"", name, "\": pooling is \"",
-                 feature.pooling(), "\", expected sum or mean");
-  EMBLEM_REQUIRE(is_one_of(feature.data_type(), {"FP32", "FP16", "BF16"}), "feature \"", name, "\": data_type is \"",
-                 feature.data_type(), "\", expected FP32, FP16 or BF16");
+  EMBLEM_REQUIRE(is_one_of(feature.pooling(), {"sum", "mean"}), "feature \"", name,
+                 "\": pooling is \"", feature.pooling(), "\", expected sum or mean");
+  EMBLEM_REQUIRE(is_one_of(feature.data_type(), {"FP32", "FP16", "BF16"}), "feature \"", name,
+                 "\": data_type is \"", feature.data_type(), "\", expected FP32, FP16 or BF16");
 }
 
 void check(const config::IdFeature& feature) {
   const std::string& name = feature.feature_name();
-  const int ways = feature.has_num_buckets() + feature.has_hash_bucket_size() + feature.has_dynamicemb();
+  const int ways =
+      feature.has_num_buckets() + feature.has_hash_bucket_size() + feature.has_dynamicemb();
   EMBLEM_REQUIRE(ways > 0, "feature \"", name,
-                 "\" does not say how its values become rows; give one of num_buckets, hash_bucket_size and dynamicemb");
+                 "\" does not say how its values become rows; give one of num_buckets, "
+                 "hash_bucket_size and dynamicemb");
   EMBLEM_REQUIRE(ways == 1, "feature \"", name, "\" has more than one of",
                  feature.has_num_buckets() ? " num_buckets" : "",
                  feature.has_hash_bucket_size() ? " hash_bucket_size" : "",
                  feature.has_dynamicemb() ? " dynamicemb" : "", "; keep one of them");
   EMBLEM_REQUIRE(!feature.has_num_buckets() || feature.num_buckets() > 0, "feature \"", name,
                  "\": num_buckets is 0, expected at least 1");
-  EMBLEM_REQUIRE(!feature.has_hash_bucket_size() || feature.hash_bucket_size() > 0, "feature \"", name,
-                 "\": hash_bucket_size is 0, expected at least 1");
+  EMBLEM_REQUIRE(!feature.has_hash_bucket_size() || feature.hash_bucket_size() > 0, "feature \"",
+                 name, "\": hash_bucket_size is 0, expected at least 1");
   check_shared_settings(feature);
 }
 
 void check(const config::RawFeature& feature) {
   const std::string& name = feature.feature_name();
-  EMBLEM_REQUIRE(feature.value_dim() > 0, "feature \"", name, "\": value_dim is 0, expected at least 1");
+  EMBLEM_REQUIRE(feature.value_dim() > 0, "feature \"", name,
+                 "\": value_dim is 0, expected at least 1");
   for (int i = 0; i < feature.boundaries_size(); ++i) {
-    EMBLEM_REQUIRE(!std::isnan(feature.boundaries(i)), "feature \"", name, "\": boundaries[", i, "] is NaN");
+    EMBLEM_REQUIRE(!std::isnan(feature.boundaries(i)), "feature \"", name, "\": boundaries[", i,
+                   "] is NaN");
     EMBLEM_REQUIRE(i == 0 || feature.boundaries(i - 1) < feature.boundaries(i), "feature \"", name,
-                   "\": boundaries must rise, but ", feature.boundaries(i), " stands behind ", feature.boundaries(i - 1));
+                   "\": boundaries must rise, but ", feature.boundaries(i), " stands behind ",
+                   feature.boundaries(i - 1));
   }
   check_shared_settings(feature);
 }
@@ -80,13 +85,16 @@ FeatureSpec spec_of(const config::FeatureConfig& config, int index) {
     spec.name = raw.feature_name();
     expression = raw.expression();
   } else {
-    throw Error(ErrorCode::kInvalidArgument,
-                cat("feature_configs[", index, "] is empty; give it an id_feature or a raw_feature"));
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        cat("feature_configs[", index, "] is empty; give it an id_feature or a raw_feature"));
   }
   EMBLEM_REQUIRE(!spec.name.empty(), "feature_configs[", index, "] has no feature_name");
   spec.column = column_of(spec.name, expression);
-  if (config.has_id_feature()) check(config.id_feature());
-  else check(config.raw_feature());
+  if (config.has_id_feature())
+    check(config.id_feature());
+  else
+    check(config.raw_feature());
   return spec;
 }
 
@@ -111,14 +119,15 @@ FeatureLayout layout_of(const config::PipelineConfig& config) {
 }
 
 const FeatureSpec& FeatureLayout::find(const std::string& name) const {
-  const auto found = std::find_if(features.begin(), features.end(), [&](const auto& spec) { return spec.name == name; });
+  const auto found = std::find_if(features.begin(), features.end(),
+                                  [&](const auto& spec) { return spec.name == name; });
   if (found != features.end()) return *found;
   std::vector<std::string> names;
   for (const FeatureSpec& spec : features) names.push_back(spec.name);
   const auto nearest = nearest_name(name, names);
-  throw Error(ErrorCode::kInvalidArgument,
-              cat("there is no feature \"", name, "\"",
-                  nearest ? cat("; did you mean \"", *nearest, "\"?") : "; feature_configs lists all features"));
+  throw Error(ErrorCode::kInvalidArgument, cat("there is no feature \"", name, "\"",
+                                               nearest ? cat("; did you mean \"", *nearest, "\"?")
+                                                       : "; feature_configs lists all features"));
 }
 
 }  // namespace emblem

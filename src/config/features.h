@@ -1,5 +1,5 @@
-// config/features.h - the features of a pipeline in the order in which a Batch holds them. data/ fills
-// batches by this layout and model/ reads them by it.
+// config/features.h - the features of a pipeline in the order in which a Batch holds them. data/
+// fills batches by this layout and model/ reads them by it.
 #pragma once
 
 #include <string>
@@ -13,11 +13,12 @@ enum class FeatureKind { kDense, kSparse };
 
 struct FeatureSpec {
   std::string name;
-  std::string column;           // the input column it reads
+  std::string column;  // the input column it reads
   FeatureKind kind = FeatureKind::kDense;
-  int64_t dense_begin = 0;      // kDense: columns [dense_begin, dense_begin + dense_cols) of Batch::dense
+  int64_t dense_begin =
+      0;  // kDense: columns [dense_begin, dense_begin + dense_cols) of Batch::dense
   int64_t dense_cols = 0;
-  int64_t sparse_index = 0;     // kSparse: position in Batch::sparse
+  int64_t sparse_index = 0;      // kSparse: position in Batch::sparse
   config::FeatureConfig config;  // id_feature, or raw_feature (kSparse when it has boundaries)
 };
 

@@ -11,7 +11,9 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-FeatureLayout layout(const std::string& text) { return layout_of(parse_pipeline(text, "x.config")); }
+FeatureLayout layout(const std::string& text) {
+  return layout_of(parse_pipeline(text, "x.config"));
+}
 
 std::string error_of(const std::string& feature) {
   try {
@@ -57,33 +59,44 @@ TEST(FeatureLayout, TheColumnIsTheExpressionWithoutItsSide) {
 
 TEST(FeatureLayout, AnUnknownNameIsAnErrorWithTheNearest) {
   const FeatureLayout features = layout(
-      "feature_configs { raw_feature { feature_name: 'age' } } feature_configs { raw_feature { feature_name: 'price' } }");
+      "feature_configs { raw_feature { feature_name: 'age' } } feature_configs { raw_feature { "
+      "feature_name: 'price' } }");
   EXPECT_THAT([&] { features.find("prise"); },
               ThrowsMessage<Error>("there is no feature \"prise\"; did you mean \"price\"?"));
-  EXPECT_THAT([&] { features.find("quantity"); },
-              ThrowsMessage<Error>("there is no feature \"quantity\"; feature_configs lists all features"));
+  EXPECT_THAT(
+      [&] { features.find("quantity"); },
+      ThrowsMessage<Error>("there is no feature \"quantity\"; feature_configs lists all features"));
 }
 
 TEST(FeatureLayout, ChecksEachFeature) {
   EXPECT_EQ(error_of(""), "feature_configs[0] is empty; give it an id_feature or a raw_feature");
   EXPECT_EQ(error_of("id_feature { num_buckets: 3 }"), "feature_configs[0] has no feature_name");
-  EXPECT_THAT(error_of("id_feature { feature_name: 'x' }"), HasSubstr("give one of num_buckets, hash_bucket_size and dynamicemb"));
+  EXPECT_THAT(error_of("id_feature { feature_name: 'x' }"),
+              HasSubstr("give one of num_buckets, hash_bucket_size and dynamicemb"));
   EXPECT_EQ(error_of("id_feature { feature_name: 'x' num_buckets: 3 hash_bucket_size: 3 }"),
             "feature \"x\" has more than one of num_buckets hash_bucket_size; keep one of them");
-  EXPECT_THAT(error_of("id_feature { feature_name: 'x' num_buckets: 3 dynamicemb {} }"), HasSubstr("more than one of"));
-  EXPECT_THAT(error_of("id_feature { feature_name: 'x' num_buckets: 0 }"), HasSubstr("num_buckets is 0"));
-  EXPECT_THAT(error_of("id_feature { feature_name: 'x' hash_bucket_size: 0 }"), HasSubstr("hash_bucket_size is 0"));
-  EXPECT_THAT(error_of("id_feature { feature_name: 'x' num_buckets: 1 embedding_dim: 0 }"), HasSubstr("embedding_dim is 0"));
+  EXPECT_THAT(error_of("id_feature { feature_name: 'x' num_buckets: 3 dynamicemb {} }"),
+              HasSubstr("more than one of"));
+  EXPECT_THAT(error_of("id_feature { feature_name: 'x' num_buckets: 0 }"),
+              HasSubstr("num_buckets is 0"));
+  EXPECT_THAT(error_of("id_feature { feature_name: 'x' hash_bucket_size: 0 }"),
+              HasSubstr("hash_bucket_size is 0"));
+  EXPECT_THAT(error_of("id_feature { feature_name: 'x' num_buckets: 1 embedding_dim: 0 }"),
+              HasSubstr("embedding_dim is 0"));
   EXPECT_EQ(error_of("id_feature { feature_name: 'x' num_buckets: 1 pooling: 'max' }"),
             "feature \"x\": pooling is \"max\", expected sum or mean");
   EXPECT_EQ(error_of("id_feature { feature_name: 'x' num_buckets: 1 data_type: 'INT8' }"),
             "feature \"x\": data_type is \"INT8\", expected FP32, FP16 or BF16");
-  EXPECT_THAT(error_of("id_feature { feature_name: 'x' num_buckets: 1 expression: 'user:' }"), HasSubstr("names no column"));
-  EXPECT_THAT(error_of("raw_feature { feature_name: 'x' value_dim: 0 }"), HasSubstr("value_dim is 0"));
+  EXPECT_THAT(error_of("id_feature { feature_name: 'x' num_buckets: 1 expression: 'user:' }"),
+              HasSubstr("names no column"));
+  EXPECT_THAT(error_of("raw_feature { feature_name: 'x' value_dim: 0 }"),
+              HasSubstr("value_dim is 0"));
   EXPECT_EQ(error_of("raw_feature { feature_name: 'x' boundaries: [1, 3, 2] }"),
             "feature \"x\": boundaries must rise, but 2 stands behind 3");
-  EXPECT_THAT(error_of("raw_feature { feature_name: 'x' boundaries: [1, nan] }"), HasSubstr("boundaries[1] is NaN"));
-  EXPECT_THAT(error_of("raw_feature { feature_name: 'x' } } feature_configs { raw_feature { feature_name: 'x' }"),
+  EXPECT_THAT(error_of("raw_feature { feature_name: 'x' boundaries: [1, nan] }"),
+              HasSubstr("boundaries[1] is NaN"));
+  EXPECT_THAT(error_of("raw_feature { feature_name: 'x' } } feature_configs { raw_feature { "
+                       "feature_name: 'x' }"),
               HasSubstr("two features are called \"x\""));
 }
 

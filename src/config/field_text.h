@@ -15,8 +15,8 @@ namespace emblem {
 std::string no_such_field(const google::protobuf::Descriptor& message, const std::string& owner,
                           const std::string& word);
 
-// `data_config.shuffle is maybe, expected true or false` - for values of the wrong type or range and
-// unknown names of enumerations.
+// `data_config.shuffle is maybe, expected true or false` - for values of the wrong type or range
+// and unknown names of enumerations.
 std::string wrong_value(const google::protobuf::FieldDescriptor& field, const std::string& owner,
                         const std::string& value);
 

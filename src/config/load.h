@@ -10,8 +10,9 @@ namespace emblem {
 
 using config::PipelineConfig;
 
-// Parses protobuf text from `path`, applies `overrides` ("a.b[0].c=value", in order) and expands runs of
-// alike features. Throws Error with one line: FILE:LINE:COLUMN, what is wrong, the nearest valid name.
+// Parses protobuf text from `path`, applies `overrides` ("a.b[0].c=value", in order) and expands
+// runs of alike features. Throws Error with one line: FILE:LINE:COLUMN, what is wrong, the nearest
+// valid name.
 PipelineConfig load_pipeline(const std::string& path, std::span<const std::string> overrides = {});
 
 // The same for text that is already in memory; `name` stands for the file in messages.

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <google/protobuf/util/message_differencer.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -58,10 +59,21 @@ data_config {
     with_header: True
     fg_encoded_multival_sep: "\x02"
 }
-feature_configs { id_feature { feature_name: "user_id" expression: "user:user_id" num_buckets: 1141730 embedding_dim: 16 } }
-feature_configs: { id_feature { feature_name: "tag" hash_bucket_size: 1000 embedding_dim: 16 weighted: true data_type: "FP16" embedding_name: "shared" } }
-feature_configs { raw_feature { feature_name: "price" expression: "item:price" boundaries: [1.1, 2.2, 5] embedding_dim: 16 } }
-feature_configs { raw_feature { feature_name: "age" normalizer: "method=log10,threshold=1e-10,default=-10" } }
+feature_configs {
+    id_feature { feature_name: "user_id" expression: "user:user_id" num_buckets: 1141730 embedding_dim: 16 }
+}
+feature_configs: {
+    id_feature {
+        feature_name: "tag" hash_bucket_size: 1000 embedding_dim: 16 weighted: true
+        data_type: "FP16" embedding_name: "shared"
+    }
+}
+feature_configs {
+    raw_feature { feature_name: "price" expression: "item:price" boundaries: [1.1, 2.2, 5] embedding_dim: 16 }
+}
+feature_configs {
+    raw_feature { feature_name: "age" normalizer: "method=log10,threshold=1e-10,default=-10" }
+}
 model_config {
     feature_groups { group_name: "deep" feature_names: "user_id" feature_names: ["tag", "price"] group_type: DEEP }
     feature_groups { group_name: "wide" feature_names: "user_id" group_type: WIDE }
@@ -81,7 +93,8 @@ model_config {
   EXPECT_TRUE(config.data_config().with_header());
   EXPECT_EQ(config.data_config().fg_encoded_multival_sep(), "\x02");
   EXPECT_THAT(config.feature_configs(2).raw_feature().boundaries(), ElementsAre(1.1f, 2.2f, 5.0f));
-  EXPECT_THAT(config.model_config().feature_groups(0).feature_names(), ElementsAre("user_id", "tag", "price"));
+  EXPECT_THAT(config.model_config().feature_groups(0).feature_names(),
+              ElementsAre("user_id", "tag", "price"));
   EXPECT_THAT(config.model_config().deepfm().deep().hidden_units(), ElementsAre(512, 256, 128));
   EXPECT_TRUE(config.model_config().metrics(0).has_auc());
 }
@@ -89,9 +102,12 @@ model_config {
 TEST(ParsePipeline, AnUnknownFieldNamesThePlaceAndTheNearestField) {
   EXPECT_EQ(error_of("train_config {\n  seed: 3\n    num_step: 100\n}\n"),
             "x.config:3:5: train_config has no field \"num_step\"; did you mean \"num_steps\"?");
-  EXPECT_EQ(error_of("model_conf { }"), "x.config:1:1: the pipeline has no field \"model_conf\"; did you mean \"model_config\"?");
-  EXPECT_EQ(error_of("model_config { dlrm { dense_mlp { hidden_unit: 3 } } }"),
-            "x.config:1:35: dense_mlp has no field \"hidden_unit\"; did you mean \"hidden_units\"?");
+  EXPECT_EQ(
+      error_of("model_conf { }"),
+      "x.config:1:1: the pipeline has no field \"model_conf\"; did you mean \"model_config\"?");
+  EXPECT_EQ(
+      error_of("model_config { dlrm { dense_mlp { hidden_unit: 3 } } }"),
+      "x.config:1:35: dense_mlp has no field \"hidden_unit\"; did you mean \"hidden_units\"?");
 }
 
 TEST(ParsePipeline, AnUnknownFieldWithoutALikelyMeaningListsTheFields) {
@@ -110,49 +126,65 @@ TEST(ParsePipeline, ColumnsCountCharactersEvenBehindTabsAndComments) {
 TEST(ParsePipeline, BracesInsideTextAndListsOfMessagesDoNotConfuseThePlace) {
   EXPECT_EQ(error_of("data_config { delimiter: '}' delimeter: ',' }"),
             "x.config:1:30: data_config has no field \"delimeter\"; did you mean \"delimiter\"?");
-  EXPECT_EQ(error_of("feature_configs: [ { id_feature { } }, { id_featur { } } ]"),
-            "x.config:1:42: feature_configs has no field \"id_featur\"; did you mean \"id_feature\"?");
+  EXPECT_EQ(
+      error_of("feature_configs: [ { id_feature { } }, { id_featur { } } ]"),
+      "x.config:1:42: feature_configs has no field \"id_featur\"; did you mean \"id_feature\"?");
   EXPECT_EQ(error_of("data_config < delimiter: '\\'}' shufle: true >"),
             "x.config:1:32: data_config has no field \"shufle\"; did you mean \"shuffle\"?");
 }
 
 TEST(ParsePipeline, AnUnknownNameOfAnEnumerationListsThem) {
   EXPECT_EQ(error_of("data_config {\n dataset_type: CriteoDataset\n}"),
-            "x.config:2:16: data_config.dataset_type is CriteoDataset, expected one of CsvDataset, CriteoTsvDataset, "
+            "x.config:2:16: data_config.dataset_type is CriteoDataset, expected one of CsvDataset, "
+            "CriteoTsvDataset, "
             "RawDataset, SplitDataset, LibfmDataset; did you mean \"CriteoTsvDataset\"?");
-  EXPECT_THAT(error_of("data_config { dataset_type: 77 }"),
-              HasSubstr("x.config:1:29: data_config.dataset_type is 77, expected one of CsvDataset"));
+  EXPECT_THAT(
+      error_of("data_config { dataset_type: 77 }"),
+      HasSubstr("x.config:1:29: data_config.dataset_type is 77, expected one of CsvDataset"));
 }
 
 TEST(ParsePipeline, AValueOfTheWrongTypeSaysWhatWasExpected) {
-  EXPECT_EQ(error_of("train_config { num_steps: abc }"),
-            "x.config:1:27: train_config.num_steps is abc, expected a whole number from 0 to 4294967295");
-  EXPECT_EQ(error_of("train_config { num_steps: -3 }"),
-            "x.config:1:27: train_config.num_steps is -3, expected a whole number from 0 to 4294967295");
-  EXPECT_EQ(error_of("train_config { num_steps: 1.5 }"),
-            "x.config:1:27: train_config.num_steps is 1.5, expected a whole number from 0 to 4294967295");
+  EXPECT_EQ(
+      error_of("train_config { num_steps: abc }"),
+      "x.config:1:27: train_config.num_steps is abc, expected a whole number from 0 to 4294967295");
+  EXPECT_EQ(
+      error_of("train_config { num_steps: -3 }"),
+      "x.config:1:27: train_config.num_steps is -3, expected a whole number from 0 to 4294967295");
+  EXPECT_EQ(
+      error_of("train_config { num_steps: 1.5 }"),
+      "x.config:1:27: train_config.num_steps is 1.5, expected a whole number from 0 to 4294967295");
   EXPECT_EQ(error_of("train_config { num_steps: 4294967296 }"),
-            "x.config:1:27: train_config.num_steps is 4294967296, expected a whole number from 0 to 4294967295");
+            "x.config:1:27: train_config.num_steps is 4294967296, expected a whole number from 0 "
+            "to 4294967295");
   EXPECT_EQ(error_of("train_config { num_steps: [1, 2] }"),
-            "x.config:1:27: train_config.num_steps is \"[\", expected a whole number from 0 to 4294967295");
-  EXPECT_EQ(error_of("train_config { seed: 18446744073709551616 }"),
-            "x.config:1:22: train_config.seed is 18446744073709551616, expected a whole number from 0 to "
-            "18446744073709551615");
-  EXPECT_EQ(error_of("data_config { shuffle: maybe }"), "x.config:1:24: data_config.shuffle is maybe, expected true or false");
-  EXPECT_EQ(error_of("data_config { sample_ratio: half }"), "x.config:1:29: data_config.sample_ratio is half, expected a number");
-  EXPECT_EQ(error_of("data_config { delimiter: 3 }"), "x.config:1:26: data_config.delimiter is 3, expected text in quotes");
+            "x.config:1:27: train_config.num_steps is \"[\", expected a whole number from 0 to "
+            "4294967295");
+  EXPECT_EQ(
+      error_of("train_config { seed: 18446744073709551616 }"),
+      "x.config:1:22: train_config.seed is 18446744073709551616, expected a whole number from 0 to "
+      "18446744073709551615");
+  EXPECT_EQ(error_of("data_config { shuffle: maybe }"),
+            "x.config:1:24: data_config.shuffle is maybe, expected true or false");
+  EXPECT_EQ(error_of("data_config { sample_ratio: half }"),
+            "x.config:1:29: data_config.sample_ratio is half, expected a number");
+  EXPECT_EQ(error_of("data_config { delimiter: 3 }"),
+            "x.config:1:26: data_config.delimiter is 3, expected text in quotes");
   EXPECT_EQ(error_of("model_dir: 3"), "x.config:1:12: model_dir is 3, expected text in quotes");
   EXPECT_EQ(error_of("data_config { label_fields: ['a', 3] }"),
             "x.config:1:35: data_config.label_fields is 3, expected text in quotes");
-  EXPECT_EQ(error_of("train_config: 3"), "x.config:1:15: train_config is 3, expected fields in braces { ... }");
-  EXPECT_EQ(error_of("train_config = 3"), "x.config:1:14: train_config is \"=\", expected fields in braces { ... }");
+  EXPECT_EQ(error_of("train_config: 3"),
+            "x.config:1:15: train_config is 3, expected fields in braces { ... }");
+  EXPECT_EQ(error_of("train_config = 3"),
+            "x.config:1:14: train_config is \"=\", expected fields in braces { ... }");
 }
 
 TEST(ParsePipeline, WhatMayBeGivenOnceIsNotGivenTwice) {
   EXPECT_EQ(error_of("data_config { batch_size: 3 batch_size: 4 }"),
-            "x.config:1:29: data_config.batch_size is given twice, but it takes one value; remove one of them");
+            "x.config:1:29: data_config.batch_size is given twice, but it takes one value; remove "
+            "one of them");
   EXPECT_EQ(error_of("model_config { dlrm {} deepfm {} }"),
-            "x.config:1:24: model_config.deepfm is given beside dlrm, but only one model is allowed; remove one of them");
+            "x.config:1:24: model_config.deepfm is given beside dlrm, but only one model is "
+            "allowed; remove one of them");
 }
 
 TEST(ParsePipeline, BracesThatDoNotMatchAreNamedWhereTheyStand) {
@@ -163,7 +195,8 @@ TEST(ParsePipeline, BracesThatDoNotMatchAreNamedWhereTheyStand) {
 
 TEST(ParsePipeline, OtherMistakesKeepTheirPlace) {
   EXPECT_EQ(error_of("train_config { num_steps 3 }"), "x.config:1:26: expected \":\", found \"3\"");
-  EXPECT_EQ(error_of("data_config { delimiter: \"abc }"), "x.config:1:32: unexpected end of string");
+  EXPECT_EQ(error_of("data_config { delimiter: \"abc }"),
+            "x.config:1:32: unexpected end of string");
   EXPECT_EQ(error_of("$"), "x.config:1:1: expected identifier, got: $");
   EXPECT_EQ(error_of("train_config { num_steps:"), "x.config:1:26: expected integer, got: the end");
 }
@@ -175,20 +208,23 @@ TEST(ParsePipeline, AnEmptyTextIsAnEmptyPipeline) {
 
 TEST(ParsePipeline, NoPrefixOfAPipelineIsAnythingWorseThanAnError) {
   const std::string text =
-      "data_config { label_fields: ['a', \"b\\\"\"] shuffle: true } # x\nmodel_config < dlrm { final: { "
+      "data_config { label_fields: ['a', \"b\\\"\"] shuffle: true } # x\nmodel_config < dlrm { "
+      "final: { "
       "hidden_units: [1, 2] } } > feature_configs: [ { raw_feature {} } ]";
   EXPECT_EQ(error_of(text), "no error");
   for (size_t size = 0; size < text.size(); ++size) {
     const std::string message = error_of(text.substr(0, size));
-    if (message != "no error") EXPECT_THAT(message, testing::StartsWith("x.config:")) << size;
+    EXPECT_THAT(message, testing::AnyOf("no error", testing::StartsWith("x.config:"))) << size;
   }
 }
 
 TEST(LoadPipeline, ReadsAFileAndAppliesOverridesBeforeRuns) {
-  const auto path = std::filesystem::temp_directory_path() / ("emblem_load_test." + std::to_string(getpid()));
-  std::ofstream(path) << "feature_configs { id_feature { feature_name: 'c{1..3}' num_buckets: 5 } }";
-  const std::vector<std::string> overrides = {"feature_configs[0].id_feature.embedding_dim=8", "train_config.seed=7",
-                                              "train_config.seed=9"};
+  const auto path =
+      std::filesystem::temp_directory_path() / ("emblem_load_test." + std::to_string(getpid()));
+  std::ofstream(path)
+      << "feature_configs { id_feature { feature_name: 'c{1..3}' num_buckets: 5 } }";
+  const std::vector<std::string> overrides = {"feature_configs[0].id_feature.embedding_dim=8",
+                                              "train_config.seed=7", "train_config.seed=9"};
   const PipelineConfig config = load_pipeline(path.string(), overrides);
   std::filesystem::remove(path);
   ASSERT_EQ(config.feature_configs_size(), 3);
@@ -197,8 +233,9 @@ TEST(LoadPipeline, ReadsAFileAndAppliesOverridesBeforeRuns) {
 }
 
 TEST(LoadPipeline, AMissingFileIsNamed) {
-  EXPECT_THAT([] { load_pipeline("no/such.config"); },
-              testing::ThrowsMessage<Error>("cannot read no/such.config: No such file or directory"));
+  EXPECT_THAT(
+      [] { load_pipeline("no/such.config"); },
+      testing::ThrowsMessage<Error>("cannot read no/such.config: No such file or directory"));
 }
 
 TEST(ToText, IsReadBackAsTheSamePipeline) {
@@ -208,7 +245,8 @@ TEST(ToText, IsReadBackAsTheSamePipeline) {
       "data_config.delimiter=\"\\t\"",
       "data_config.label_fields=[\"a\\\"b\", 'c\\x02', größe]",
       "data_config.dataset_type=SplitDataset",
-      "feature_configs=[{id_feature {feature_name: 'c{1..3}' num_buckets_each: [1, 2, 18446744073709551615]}}]",
+      "feature_configs=[{id_feature {feature_name: 'c{1..3}' num_buckets_each: [1, 2, "
+      "18446744073709551615]}}]",
       "model_config.dcn_v2={deep {hidden_units: [3, 4] dropout_ratio: [0.3, 0.7]}}",
   };
   const PipelineConfig config = parse_pipeline("", "x.config", overrides);

@@ -33,11 +33,13 @@ Step step_of(std::string_view text) {
   if (open == std::string_view::npos) return {std::string(trim(text)), ""};
   EMBLEM_REQUIRE(text.ends_with(']') && open + 2 < text.size(), "\"", text,
                  "\" is not a field; expected NAME, NAME[INDEX] or NAME[+]");
-  return {std::string(trim(text.substr(0, open))), std::string(text.substr(open + 1, text.size() - open - 2))};
+  return {std::string(trim(text.substr(0, open))),
+          std::string(text.substr(open + 1, text.size() - open - 2))};
 }
 
 bool is_quoted(std::string_view value) {
-  return value.size() >= 2 && (value.front() == '"' || value.front() == '\'') && value.back() == value.front();
+  return value.size() >= 2 && (value.front() == '"' || value.front() == '\'') &&
+         value.back() == value.front();
 }
 
 bool is_between(std::string_view value, char open, char close) {
@@ -57,12 +59,18 @@ std::vector<std::string> elements_of(std::string_view list) {
       element += list[++i];
       continue;
     }
-    if (quote != 0) quote = c == quote ? 0 : quote;
-    else if (c == '"' || c == '\'') quote = c;
-    else if (c == '{' || c == '[') ++depth;
-    else if (c == '}' || c == ']') --depth;
-    if (c == ',' && depth == 0 && quote == 0) elements.push_back(std::exchange(element, ""));
-    else element += c;
+    if (quote != 0)
+      quote = c == quote ? 0 : quote;
+    else if (c == '"' || c == '\'')
+      quote = c;
+    else if (c == '{' || c == '[')
+      ++depth;
+    else if (c == '}' || c == ']')
+      --depth;
+    if (c == ',' && depth == 0 && quote == 0)
+      elements.push_back(std::exchange(element, ""));
+    else
+      element += c;
   }
   if (!trim(element).empty() || !elements.empty()) elements.push_back(element);
   for (std::string& each : elements) each = std::string(trim(each));
@@ -74,7 +82,8 @@ class Silence : public google::protobuf::io::ErrorCollector {
 };
 
 // Sets a field of `parent`, or adds to it when it is repeated.
-void put(Message* parent, const FieldDescriptor& field, const std::string& owner, const std::string& value) {
+void put(Message* parent, const FieldDescriptor& field, const std::string& owner,
+         const std::string& value) {
   const auto* reflection = parent->GetReflection();
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
     if (!is_between(value, '{', '}')) fail(wrong_value(field, owner, value));
@@ -84,14 +93,17 @@ void put(Message* parent, const FieldDescriptor& field, const std::string& owner
     return;
   }
   if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING && !is_quoted(value)) {
-    if (field.is_repeated()) reflection->AddString(parent, &field, value);
-    else reflection->SetString(parent, &field, value);
+    if (field.is_repeated())
+      reflection->AddString(parent, &field, value);
+    else
+      reflection->SetString(parent, &field, value);
     return;
   }
   Silence silence;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&silence);
-  if (!parser.ParseFieldValueFromString(value, &field, parent)) fail(wrong_value(field, owner, value));
+  if (!parser.ParseFieldValueFromString(value, &field, parent))
+    fail(wrong_value(field, owner, value));
 }
 
 // The position of `step` in a repeated field; [+] makes a new last one.
@@ -102,8 +114,9 @@ int index_of(Message* parent, const FieldDescriptor& field, const Step& step) {
   const auto [rest, error] = std::from_chars(step.index.data(), end, index);
   EMBLEM_REQUIRE(error == std::errc() && rest == end && index >= 0, step.name, "[", step.index,
                  "] has no valid index; expected a number from 0 on, or [+] to add one");
-  EMBLEM_REQUIRE(index < count, step.name, "[", step.index, "] does not exist: there ", count == 1 ? "is " : "are ",
-                 count, " (counted from 0); use ", step.name, "[+] to add one");
+  EMBLEM_REQUIRE(index < count, step.name, "[", step.index, "] does not exist: there ",
+                 count == 1 ? "is " : "are ", count, " (counted from 0); use ", step.name,
+                 "[+] to add one");
   return index;
 }
 
@@ -112,18 +125,19 @@ Message* enter(Message* parent, const FieldDescriptor& field, const Step& step) 
   EMBLEM_REQUIRE(field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE, step.name,
                  " is a plain value and has no fields of its own");
   EMBLEM_REQUIRE(field.is_repeated() != step.index.empty(), step.name,
-                 field.is_repeated() ? " is repeated; say which one: " : " is not repeated; write ", step.name,
-                 field.is_repeated() ? "[0], or [+] to add one" : " without an index");
+                 field.is_repeated() ? " is repeated; say which one: " : " is not repeated; write ",
+                 step.name, field.is_repeated() ? "[0], or [+] to add one" : " without an index");
   if (!field.is_repeated()) return reflection->MutableMessage(parent, &field);
   if (step.index == "+") return reflection->AddMessage(parent, &field);
   return reflection->MutableRepeatedMessage(parent, &field, index_of(parent, field, step));
 }
 
-void assign(Message* parent, const FieldDescriptor& field, const Step& step, const std::string& owner,
-            const std::string& value) {
+void assign(Message* parent, const FieldDescriptor& field, const Step& step,
+            const std::string& owner, const std::string& value) {
   const auto* reflection = parent->GetReflection();
   if (!field.is_repeated()) {
-    EMBLEM_REQUIRE(step.index.empty(), step.name, " is not repeated; write ", step.name, " without an index");
+    EMBLEM_REQUIRE(step.index.empty(), step.name, " is not repeated; write ", step.name,
+                   " without an index");
     reflection->ClearField(parent, &field);
     put(parent, field, owner, value);
   } else if (step.index == "+") {

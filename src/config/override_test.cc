@@ -16,7 +16,8 @@ PipelineConfig with(std::initializer_list<std::string> overrides) {
       data_config { label_fields: ["a", "b"] }
       feature_configs { id_feature { feature_name: "x" } }
       feature_configs { raw_feature { feature_name: "y" } }
-      model_config { deepfm { deep { hidden_units: [4, 5] } } })", "x.config");
+      model_config { deepfm { deep { hidden_units: [4, 5] } } })",
+                                         "x.config");
   for (const std::string& each : overrides) apply_override(each, &config);
   return config;
 }
@@ -33,9 +34,15 @@ std::string error_of(const std::string& assignment) {
 
 TEST(Override, SetsScalarsOfEveryType) {
   const auto config = with({
-      "train_config.num_steps=7", "train_config.seed=18446744073709551615", "data_config.sample_ratio=0.25",
-      "train_config.dense_optimizer.adam_optimizer.lr=1e-3", "data_config.shuffle=true", "data_config.with_header=False",
-      "data_config.dataset_type=RawDataset", "model_dir=out/run 1", "data_config.max_bad_rows = 3",
+      "train_config.num_steps=7",
+      "train_config.seed=18446744073709551615",
+      "data_config.sample_ratio=0.25",
+      "train_config.dense_optimizer.adam_optimizer.lr=1e-3",
+      "data_config.shuffle=true",
+      "data_config.with_header=False",
+      "data_config.dataset_type=RawDataset",
+      "model_dir=out/run 1",
+      "data_config.max_bad_rows = 3",
   });
   EXPECT_EQ(config.train_config().num_steps(), 7u);
   EXPECT_EQ(config.train_config().seed(), ~uint64_t{0});
@@ -59,16 +66,18 @@ TEST(Override, TextMayHaveQuotesAndThenEscapes) {
 TEST(Override, TheLastOneWins) { EXPECT_EQ(with({"model_dir=a", "model_dir=b"}).model_dir(), "b"); }
 
 TEST(Override, ReachesIntoRepeatedFields) {
-  const auto config = with({"feature_configs[0].id_feature.embedding_dim=16", "data_config.label_fields[1]=c",
-                            "model_config.deepfm.deep.hidden_units[0]=9"});
+  const auto config =
+      with({"feature_configs[0].id_feature.embedding_dim=16", "data_config.label_fields[1]=c",
+            "model_config.deepfm.deep.hidden_units[0]=9"});
   EXPECT_EQ(config.feature_configs(0).id_feature().embedding_dim(), 16u);
   EXPECT_THAT(config.data_config().label_fields(), ElementsAre("a", "c"));
   EXPECT_THAT(config.model_config().deepfm().deep().hidden_units(), ElementsAre(9, 5));
 }
 
 TEST(Override, AddsToRepeatedFields) {
-  const auto config = with({"data_config.label_fields[+]=c", "feature_configs[+].raw_feature.feature_name=z",
-                            "model_config.metrics[+]={ auc { thresholds: 0 } }"});
+  const auto config =
+      with({"data_config.label_fields[+]=c", "feature_configs[+].raw_feature.feature_name=z",
+            "model_config.metrics[+]={ auc { thresholds: 0 } }"});
   EXPECT_THAT(config.data_config().label_fields(), ElementsAre("a", "b", "c"));
   EXPECT_EQ(config.feature_configs(2).raw_feature().feature_name(), "z");
   EXPECT_EQ(config.model_config().metrics(0).auc().thresholds(), 0u);
@@ -82,7 +91,8 @@ TEST(Override, AListReplacesARepeatedField) {
   EXPECT_THAT(config.data_config().label_fields(), ElementsAre("x", "y,z", "it's"));
   EXPECT_EQ(config.model_config().metrics(1).recall_at_k().top_k(), 3u);
   EXPECT_THAT(with({"data_config.label_fields=[]"}).data_config().label_fields(), ElementsAre());
-  EXPECT_THAT(with({"data_config.label_fields=only"}).data_config().label_fields(), ElementsAre("only"));
+  EXPECT_THAT(with({"data_config.label_fields=only"}).data_config().label_fields(),
+              ElementsAre("only"));
 }
 
 TEST(Override, AMessageInBracesReplacesTheWhole) {
@@ -101,16 +111,20 @@ TEST(Override, AMemberOfAOneofReplacesTheOther) {
 
 TEST(Override, AnUnknownFieldNamesTheNearest) {
   EXPECT_EQ(error_of("train_config.num_step=3"),
-            "--set train_config.num_step=3: train_config has no field \"num_step\"; did you mean \"num_steps\"?");
+            "--set train_config.num_step=3: train_config has no field \"num_step\"; did you mean "
+            "\"num_steps\"?");
   EXPECT_EQ(error_of("trainconfig.num_steps=3"),
-            "--set trainconfig.num_steps=3: the pipeline has no field \"trainconfig\"; did you mean \"train_config\"?");
+            "--set trainconfig.num_steps=3: the pipeline has no field \"trainconfig\"; did you "
+            "mean \"train_config\"?");
   EXPECT_EQ(error_of("model_config.dlrm={fina {}}"),
-            "--set model_config.dlrm={fina {}}: value:1:1: dlrm has no field \"fina\"; did you mean \"final\"?");
+            "--set model_config.dlrm={fina {}}: value:1:1: dlrm has no field \"fina\"; did you "
+            "mean \"final\"?");
 }
 
 TEST(Override, AnIndexOutOfRangeSaysHowManyThereAre) {
   EXPECT_EQ(error_of("feature_configs[2].id_feature.embedding_dim=3"),
-            "--set feature_configs[2].id_feature.embedding_dim=3: feature_configs[2] does not exist: there are 2 "
+            "--set feature_configs[2].id_feature.embedding_dim=3: feature_configs[2] does not "
+            "exist: there are 2 "
             "(counted from 0); use feature_configs[+] to add one");
   EXPECT_THAT(error_of("data_config.label_fields[7]=x"), HasSubstr("there are 2"));
   EXPECT_THAT(error_of("data_config.label_fields[-1]=x"), HasSubstr("has no valid index"));
@@ -120,23 +134,31 @@ TEST(Override, AnIndexOutOfRangeSaysHowManyThereAre) {
 TEST(Override, AnIndexStandsWhereItBelongs) {
   EXPECT_THAT(error_of("feature_configs.id_feature.embedding_dim=3"),
               HasSubstr("feature_configs is repeated; say which one: feature_configs[0]"));
-  EXPECT_THAT(error_of("train_config[0].seed=3"), HasSubstr("train_config is not repeated; write train_config without"));
+  EXPECT_THAT(error_of("train_config[0].seed=3"),
+              HasSubstr("train_config is not repeated; write train_config without"));
   EXPECT_THAT(error_of("train_config.seed[0]=3"), HasSubstr("seed is not repeated"));
-  EXPECT_THAT(error_of("data_config.label_fields[]=3"), HasSubstr("expected NAME, NAME[INDEX] or NAME[+]"));
-  EXPECT_THAT(error_of("data_config.label_fields[0=3"), HasSubstr("expected NAME, NAME[INDEX] or NAME[+]"));
+  EXPECT_THAT(error_of("data_config.label_fields[]=3"),
+              HasSubstr("expected NAME, NAME[INDEX] or NAME[+]"));
+  EXPECT_THAT(error_of("data_config.label_fields[0=3"),
+              HasSubstr("expected NAME, NAME[INDEX] or NAME[+]"));
 }
 
 TEST(Override, AValueOfTheWrongTypeSaysWhatWasExpected) {
   EXPECT_EQ(error_of("train_config.num_steps=many"),
-            "--set train_config.num_steps=many: train_config.num_steps is many, expected a whole number from 0 to "
+            "--set train_config.num_steps=many: train_config.num_steps is many, expected a whole "
+            "number from 0 to "
             "4294967295");
-  EXPECT_THAT(error_of("train_config.num_steps="), HasSubstr("train_config.num_steps is empty, expected a whole number"));
+  EXPECT_THAT(error_of("train_config.num_steps="),
+              HasSubstr("train_config.num_steps is empty, expected a whole number"));
   EXPECT_THAT(error_of("train_config.num_steps=3 4"), HasSubstr("is 3 4, expected a whole number"));
   EXPECT_THAT(error_of("data_config.shuffle=perhaps"), HasSubstr("expected true or false"));
   EXPECT_THAT(error_of("data_config.dataset_type=Csv"), HasSubstr("expected one of CsvDataset"));
-  EXPECT_THAT(error_of("train_config=3"), HasSubstr("train_config is 3, expected fields in braces { ... }"));
-  EXPECT_THAT(error_of("train_config.seed.x=3"), HasSubstr("seed is a plain value and has no fields of its own"));
-  EXPECT_THAT(error_of("model_config.deepfm.deep.hidden_units=[1, x]"), HasSubstr("hidden_units is x, expected"));
+  EXPECT_THAT(error_of("train_config=3"),
+              HasSubstr("train_config is 3, expected fields in braces { ... }"));
+  EXPECT_THAT(error_of("train_config.seed.x=3"),
+              HasSubstr("seed is a plain value and has no fields of its own"));
+  EXPECT_THAT(error_of("model_config.deepfm.deep.hidden_units=[1, x]"),
+              HasSubstr("hidden_units is x, expected"));
 }
 
 TEST(Override, WhatIsNotAnAssignmentIsAnError) {

@@ -52,7 +52,8 @@ size_t offset_of(const std::string& text, int line, int column) {
 }
 
 std::string position(const std::string& text, size_t offset) {
-  const auto line = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(offset), '\n');
+  const auto line =
+      std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(offset), '\n');
   const size_t newline = offset == 0 ? std::string::npos : text.rfind('\n', offset - 1);
   const size_t start = newline == std::string::npos ? 0 : newline + 1;
   return cat(line + 1, ":", offset - start + 1);
@@ -65,12 +66,16 @@ struct Token {
   std::string text;
 };
 
-bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || std::strchr("_.+-", c) != nullptr; }
+bool is_word(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) || std::strchr("_.+-", c) != nullptr;
+}
 
 size_t end_of_string(const std::string& text, size_t begin) {
   for (size_t at = begin + 1; at < text.size() && text[at] != '\n'; ++at) {
-    if (text[at] == '\\') ++at;
-    else if (text[at] == text[begin]) return at + 1;
+    if (text[at] == '\\')
+      ++at;
+    else if (text[at] == text[begin])
+      return at + 1;
   }
   return text.size();
 }
@@ -116,7 +121,8 @@ Place place_of(const std::vector<Token>& tokens, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     const std::string& text = tokens[i].text;
     const bool opens = text == "{" || text == "<";
-    if ((opens || text == ":") && i > 0 && is_word(tokens[i - 1].text[0])) place.field = tokens[i - 1].text;
+    if ((opens || text == ":") && i > 0 && is_word(tokens[i - 1].text[0]))
+      place.field = tokens[i - 1].text;
     if (opens) {
       place.path.push_back({place.field, tokens[i].begin});
     } else if ((text == "}" || text == ">") && !place.path.empty()) {
@@ -129,7 +135,8 @@ Place place_of(const std::vector<Token>& tokens, size_t count) {
 
 const Descriptor* enclosing(const Descriptor* message, const Place& place) {
   for (const Opened& opened : place.path) {
-    const FieldDescriptor* field = message == nullptr ? nullptr : message->FindFieldByName(opened.field);
+    const FieldDescriptor* field =
+        message == nullptr ? nullptr : message->FindFieldByName(opened.field);
     message = field == nullptr ? nullptr : field->message_type();
   }
   return message;
@@ -151,8 +158,11 @@ std::vector<std::string> quoted_words(const std::string& text) {
 
 class Explanation {
  public:
-  Explanation(const std::string& text, const TextOrigin& origin, const Descriptor* root, const Complaint& complaint)
-      : complaint_(complaint), tokens_(tokens_of(text)), offset_(offset_of(text, complaint.line, complaint.column)) {
+  Explanation(const std::string& text, const TextOrigin& origin, const Descriptor* root,
+              const Complaint& complaint)
+      : complaint_(complaint),
+        tokens_(tokens_of(text)),
+        offset_(offset_of(text, complaint.line, complaint.column)) {
     while (here_ < tokens_.size() && tokens_[here_].begin < offset_) ++here_;
     place_ = place_of(tokens_, here_);
     message_ = enclosing(root, place_);
@@ -183,7 +193,8 @@ class Explanation {
     }
     if (says("is specified multiple times") && words.size() == 1) {
       go_back_to(words[0]);
-      return cat(qualified(words[0]), " is given twice, but it takes one value; remove one of them");
+      return cat(qualified(words[0]),
+                 " is given twice, but it takes one value; remove one of them");
     }
     if (says("another member of oneof") && words.size() == 3) {
       go_back_to(words[0]);
@@ -199,10 +210,13 @@ class Explanation {
     if (place_.path.empty() && here_ < tokens_.size() && tokens_[here_].text == "}") {
       return "a \"}\" without \"{\"; remove it";
     }
-    const bool is_value = says("Expected integer") || says("Expected double") || says("Expected string") ||
-                          says("Integer out of range") || says("Expected \"{\"");
-    const FieldDescriptor* field = message_ == nullptr ? nullptr : message_->FindFieldByName(field_of_value());
-    if (is_value && field != nullptr && here_ < tokens_.size()) return wrong(field->name(), value_here());
+    const bool is_value = says("Expected integer") || says("Expected double") ||
+                          says("Expected string") || says("Integer out of range") ||
+                          says("Expected \"{\"");
+    const FieldDescriptor* field =
+        message_ == nullptr ? nullptr : message_->FindFieldByName(field_of_value());
+    if (is_value && field != nullptr && here_ < tokens_.size())
+      return wrong(field->name(), value_here());
     return plain();
   }
 
@@ -215,7 +229,8 @@ class Explanation {
 
   // "train_config = 3": no colon, so that the name is simply the word before.
   std::string field_of_value() const {
-    if (says("Expected \"{\"") && here_ > 0 && is_word(tokens_[here_ - 1].text[0])) return tokens_[here_ - 1].text;
+    if (says("Expected \"{\"") && here_ > 0 && is_word(tokens_[here_ - 1].text[0]))
+      return tokens_[here_ - 1].text;
     return place_.field;
   }
 
@@ -225,12 +240,15 @@ class Explanation {
     return is_symbol ? cat('"', text, '"') : text;
   }
 
-  std::string qualified(const std::string& field) const { return owner_.empty() ? field : owner_ + "." + field; }
+  std::string qualified(const std::string& field) const {
+    return owner_.empty() ? field : owner_ + "." + field;
+  }
 
   std::string plain() const {
     std::string text = complaint_.text;
     while (!text.empty() && (text.back() == '.' || text.back() == ' ')) text.pop_back();
-    if (!text.empty()) text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+    if (!text.empty())
+      text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
     if (text.ends_with("got:")) text += " the end";
     return text;
   }
@@ -254,7 +272,8 @@ void parse_text(const std::string& text, const TextOrigin& origin, Message* mess
   parser.RecordErrorsTo(&errors);
   if (parser.ParseFromString(text, message)) return;
   const Complaint complaint = errors.first.value_or(Complaint{0, 0, "cannot be parsed"});
-  throw Error(ErrorCode::kInvalidArgument, Explanation(text, origin, message->GetDescriptor(), complaint).line());
+  throw Error(ErrorCode::kInvalidArgument,
+              Explanation(text, origin, message->GetDescriptor(), complaint).line());
 }
 
 }  // namespace emblem

@@ -15,7 +15,9 @@ struct TextOrigin {
   std::string owner;  // the name of the message that the text fills; "" is the whole pipeline
 };
 
-// Replaces `message` by what `text` says. Missing fields are fine, unknown ones are errors. Throws Error.
-void parse_text(const std::string& text, const TextOrigin& origin, google::protobuf::Message* message);
+// Replaces `message` by what `text` says. Missing fields are fine, unknown ones are errors. Throws
+// Error.
+void parse_text(const std::string& text, const TextOrigin& origin,
+                google::protobuf::Message* message);
 
 }  // namespace emblem

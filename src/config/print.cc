@@ -11,7 +11,8 @@ std::string to_text(const config::PipelineConfig& config) {
   printer.SetUseShortRepeatedPrimitives(true);
   printer.SetUseUtf8StringEscaping(true);
   std::string text;
-  if (!printer.PrintToString(config, &text)) throw Error(ErrorCode::kInternal, "cannot print a pipeline as text");
+  if (!printer.PrintToString(config, &text))
+    throw Error(ErrorCode::kInternal, "cannot print a pipeline as text");
   return text;
 }
 

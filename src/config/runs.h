@@ -8,7 +8,8 @@
 
 namespace emblem {
 
-// All names that `text` stands for: itself when it has no braces. "{01..12}" keeps its zeros. Throws Error.
+// All names that `text` stands for: itself when it has no braces. "{01..12}" keeps its zeros.
+// Throws Error.
 std::vector<std::string> expand_run(const std::string& text);
 
 // Replaces every run in feature_configs, feature_groups and input_fields by what it stands for.

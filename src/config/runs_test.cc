@@ -24,13 +24,17 @@ TEST(Runs, NumbersCountUp) {
 }
 
 TEST(Runs, WhatIsNotARunIsAnError) {
-  for (const char* text : {"c{1-3}", "c{1..", "c1..3}", "c{..3}", "c{a..b}", "c{1..2}{1..2}", "c{}", "c}{1..2",
-                           "c{-1..3}", "c{1...3}"}) {
-    EXPECT_THAT([&] { expand_run(text); }, ThrowsMessage<Error>(HasSubstr("is not a run of names"))) << text;
+  for (const char* text : {"c{1-3}", "c{1..", "c1..3}", "c{..3}", "c{a..b}", "c{1..2}{1..2}", "c{}",
+                           "c}{1..2", "c{-1..3}", "c{1...3}"}) {
+    EXPECT_THAT([&] { expand_run(text); }, ThrowsMessage<Error>(HasSubstr("is not a run of names")))
+        << text;
   }
-  EXPECT_THAT([] { expand_run("c{3..1}"); },
-              ThrowsMessage<Error>("\"c{3..1}\" is not a run of names: it counts down from 3 to 1; write it like c{1..26}"));
-  EXPECT_THAT([] { expand_run("c{1..99999999}"); }, ThrowsMessage<Error>(HasSubstr("it is longer than 100000")));
+  EXPECT_THAT(
+      [] { expand_run("c{3..1}"); },
+      ThrowsMessage<Error>(
+          "\"c{3..1}\" is not a run of names: it counts down from 3 to 1; write it like c{1..26}"));
+  EXPECT_THAT([] { expand_run("c{1..99999999}"); },
+              ThrowsMessage<Error>(HasSubstr("it is longer than 100000")));
 }
 
 TEST(Runs, AFeatureBecomesOneForEachNameWithItsOwnColumnTableAndRows) {
@@ -55,8 +59,9 @@ TEST(Runs, AFeatureBecomesOneForEachNameWithItsOwnColumnTableAndRows) {
 }
 
 TEST(Runs, ATableNameWithoutBracesIsShared) {
-  const auto config =
-      parse("feature_configs { id_feature { feature_name: 'c{1..2}' embedding_name: 'all' num_buckets: 5 } }");
+  const auto config = parse(
+      "feature_configs { id_feature { feature_name: 'c{1..2}' embedding_name: 'all' num_buckets: 5 "
+      "} }");
   EXPECT_EQ(config.feature_configs(0).id_feature().embedding_name(), "all");
   EXPECT_EQ(config.feature_configs(1).id_feature().embedding_name(), "all");
   EXPECT_EQ(config.feature_configs(1).id_feature().num_buckets(), 5u);
@@ -67,24 +72,43 @@ TEST(Runs, ExpandInPlaceInGroupsAndInputFields) {
       data_config { input_fields { input_name: "label" input_type: FLOAT }
                     input_fields { input_name: "c{1..2}" input_type: STRING } }
       model_config { feature_groups { group_name: "g" feature_names: ["a", "c{1..2}", "b"] } })");
-  EXPECT_THAT(config.model_config().feature_groups(0).feature_names(), ElementsAre("a", "c1", "c2", "b"));
+  EXPECT_THAT(config.model_config().feature_groups(0).feature_names(),
+              ElementsAre("a", "c1", "c2", "b"));
   ASSERT_EQ(config.data_config().input_fields_size(), 3);
   EXPECT_EQ(config.data_config().input_fields(2).input_name(), "c2");
   EXPECT_EQ(config.data_config().input_fields(2).input_type(), config::STRING);
 }
 
 TEST(Runs, LengthsMustAgree) {
-  EXPECT_THAT([] { parse("feature_configs { id_feature { feature_name: 'c{1..3}' expression: 'C{1..2}' } }"); },
-              ThrowsMessage<Error>("x.config: features \"c{1..3}\": expression \"C{1..2}\" stands for 2 names, "
-                                   "expected 3, one for each feature"));
-  EXPECT_THAT([] { parse("feature_configs { raw_feature { feature_name: 'c{1..3}' embedding_name: 't{1..9}' } }"); },
-              ThrowsMessage<Error>(HasSubstr("embedding_name \"t{1..9}\" stands for 9 names, expected 3")));
-  EXPECT_THAT([] { parse("feature_configs { id_feature { feature_name: 'c{1..3}' num_buckets_each: [1, 2] } }"); },
-              ThrowsMessage<Error>(HasSubstr("num_buckets_each has 2 numbers, expected 3")));
-  EXPECT_THAT([] { parse("feature_configs { id_feature { feature_name: 'c' expression: 'C{1..2}' } }"); },
-              ThrowsMessage<Error>(HasSubstr("stands for 2 names, expected 1")));
   EXPECT_THAT(
-      [] { parse("feature_configs { id_feature { feature_name: 'c{1..1}' num_buckets: 3 num_buckets_each: [1] } }"); },
+      [] {
+        parse("feature_configs { id_feature { feature_name: 'c{1..3}' expression: 'C{1..2}' } }");
+      },
+      ThrowsMessage<Error>(
+          "x.config: features \"c{1..3}\": expression \"C{1..2}\" stands for 2 names, "
+          "expected 3, one for each feature"));
+  EXPECT_THAT(
+      [] {
+        parse(
+            "feature_configs { raw_feature { feature_name: 'c{1..3}' embedding_name: 't{1..9}' } "
+            "}");
+      },
+      ThrowsMessage<Error>(HasSubstr("embedding_name \"t{1..9}\" stands for 9 names, expected 3")));
+  EXPECT_THAT(
+      [] {
+        parse(
+            "feature_configs { id_feature { feature_name: 'c{1..3}' num_buckets_each: [1, 2] } }");
+      },
+      ThrowsMessage<Error>(HasSubstr("num_buckets_each has 2 numbers, expected 3")));
+  EXPECT_THAT(
+      [] { parse("feature_configs { id_feature { feature_name: 'c' expression: 'C{1..2}' } }"); },
+      ThrowsMessage<Error>(HasSubstr("stands for 2 names, expected 1")));
+  EXPECT_THAT(
+      [] {
+        parse(
+            "feature_configs { id_feature { feature_name: 'c{1..1}' num_buckets: 3 "
+            "num_buckets_each: [1] } }");
+      },
       ThrowsMessage<Error>(HasSubstr("num_buckets and num_buckets_each are both given")));
 }
 

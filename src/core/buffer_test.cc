@@ -45,12 +45,17 @@ TEST_P(BufferTest, MayBeEmpty) {
 }
 
 TEST(Dispatch, CallsTheBranchOfTheDevice) {
-  EXPECT_EQ(dispatch(Device::kCpu, [] { return 1; }, [] { return 2; }), 1);
+  EXPECT_EQ(dispatch(
+                Device::kCpu, [] { return 1; }, [] { return 2; }),
+            1);
   if constexpr (kHasCuda) {
-    EXPECT_EQ(dispatch(Device::kCuda, [] { return 1; }, [] { return 2; }), 2);
+    EXPECT_EQ(dispatch(
+                  Device::kCuda, [] { return 1; }, [] { return 2; }),
+              2);
   } else {
     try {
-      dispatch(Device::kCuda, [] { return 1; }, [] { return 2; });
+      dispatch(
+          Device::kCuda, [] { return 1; }, [] { return 2; });
       FAIL() << "no error";
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), HasSubstr("built without CUDA"));

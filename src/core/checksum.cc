@@ -23,7 +23,9 @@ Word read(const unsigned char* at) {
   return word;
 }
 
-uint64_t mixed(uint64_t lane, uint64_t word) { return std::rotl(lane + word * kPrime2, 31) * kPrime1; }
+uint64_t mixed(uint64_t lane, uint64_t word) {
+  return std::rotl(lane + word * kPrime2, 31) * kPrime1;
+}
 
 void add_stripe(uint64_t* lanes, const unsigned char* stripe) {
   for (int i = 0; i < 4; ++i) lanes[i] = mixed(lanes[i], read<uint64_t>(stripe + 8 * i));

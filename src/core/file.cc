@@ -23,7 +23,8 @@ namespace fs = std::filesystem;
 constexpr size_t kBufferBytes = size_t{1} << 20;
 
 [[noreturn]] void fail(const char* doing, const std::string& path, int error) {
-  const auto code = error == ENOENT || error == ENOTDIR ? ErrorCode::kNotFound : ErrorCode::kUnavailable;
+  const auto code =
+      error == ENOENT || error == ENOTDIR ? ErrorCode::kNotFound : ErrorCode::kUnavailable;
   throw Error(code, cat("cannot ", doing, " ", path, ": ", std::strerror(error)));
 }
 
@@ -43,7 +44,9 @@ class Descriptor {
 };
 
 // Pipes and some network file systems cannot sync; the data is then as safe as it can be.
-bool synced(int descriptor) { return ::fsync(descriptor) == 0 || errno == EINVAL || errno == ENOTSUP; }
+bool synced(int descriptor) {
+  return ::fsync(descriptor) == 0 || errno == EINVAL || errno == ENOTSUP;
+}
 
 size_t readable_size(const std::string& path, int descriptor) {
   struct stat status;
@@ -77,7 +80,8 @@ MappedFile::~MappedFile() {
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)), data_(std::exchange(other.data_, nullptr)),
+    : path_(std::move(other.path_)),
+      data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, 0)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
@@ -103,10 +107,11 @@ struct FileWriter::State {
 
   [[noreturn]] void fail_to_write(int error) {
     ::close(file.release());
-    const char* advice = error == ENOSPC || error == EDQUOT ? "; free some space and run again" : "";
+    const char* advice =
+        error == ENOSPC || error == EDQUOT ? "; free some space and run again" : "";
     throw Error(ErrorCode::kUnavailable,
-                cat("cannot write ", path, ": ", std::strerror(error), " (", stored, " bytes of ", accepted,
-                    " written so far)", advice));
+                cat("cannot write ", path, ": ", std::strerror(error), " (", stored, " bytes of ",
+                    accepted, " written so far)", advice));
   }
 
   void store(const char* data, size_t bytes) {
@@ -201,7 +206,8 @@ namespace {
 std::vector<std::string> files_in_folder(const std::string& folder) {
   std::vector<std::string> files;
   std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
     const bool hidden = entry->path().filename().string().starts_with('.');
     if (!hidden && entry->is_regular_file()) files.push_back(entry->path().string());
   }
@@ -252,7 +258,8 @@ std::vector<std::string> expand_paths(std::string_view list) {
     if (item.empty()) continue;
     for (std::string& file : expand_item(item)) files.push_back(std::move(file));
   }
-  EMBLEM_REQUIRE(!files.empty(), "a list of input files is empty; give files, folders or globs, comma-separated");
+  EMBLEM_REQUIRE(!files.empty(),
+                 "a list of input files is empty; give files, folders or globs, comma-separated");
   return files;
 }
 

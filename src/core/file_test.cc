@@ -50,13 +50,16 @@ TEST_F(FileTest, AMappedFileHoldsTheBytesOfTheFile) {
   EXPECT_EQ(moved.path(), path("a"));
 }
 
-TEST_F(FileTest, AnEmptyFileMapsToAnEmptySpan) { EXPECT_TRUE(MappedFile(make("a", "")).bytes().empty()); }
+TEST_F(FileTest, AnEmptyFileMapsToAnEmptySpan) {
+  EXPECT_TRUE(MappedFile(make("a", "")).bytes().empty());
+}
 
 TEST_F(FileTest, ReadingWhatIsNotThereNamesThePath) {
   const std::string expected = "cannot read " + path("gone") + ": No such file or directory";
   EXPECT_EQ(message_of([&] { MappedFile file(path("gone")); }), expected);
   EXPECT_EQ(message_of([&] { read_text_file(path("gone")); }), expected);
-  EXPECT_EQ(message_of([&] { read_text_file(folder_.string()); }), "cannot read " + folder_.string() + ": Is a directory");
+  EXPECT_EQ(message_of([&] { read_text_file(folder_.string()); }),
+            "cannot read " + folder_.string() + ": Is a directory");
 }
 
 TEST_F(FileTest, ReadsFilesWhoseSizeIsNotKnownInAdvance) {
@@ -84,9 +87,11 @@ TEST_F(FileTest, AFullDiskIsAClearErrorThatSaysHowFarItCame) {
   FileWriter small("/dev/full");
   small.write("abc");
   EXPECT_EQ(message_of([&] { small.finish(); }),
-            "cannot write /dev/full: No space left on device (0 bytes of 3 written so far); free some space and run "
+            "cannot write /dev/full: No space left on device (0 bytes of 3 written so far); free "
+            "some space and run "
             "again");
-  EXPECT_EQ(message_of([&] { small.write("more"); }), "cannot write /dev/full: it is already closed");
+  EXPECT_EQ(message_of([&] { small.write("more"); }),
+            "cannot write /dev/full: it is already closed");
 
   FileWriter large("/dev/full");
   const std::string megabytes(3 << 20, 'x');
@@ -149,8 +154,10 @@ TEST_F(FileTest, AnItemThatMatchesNothingIsAnError) {
   EXPECT_EQ(message_of([&] { expand_paths(path("a") + "," + path("b")); }),
             "cannot read " + path("b") + ": No such file or directory");
   EXPECT_EQ(message_of([&] { expand_paths(path("*.tsv")); }), "no file matches " + path("*.tsv"));
-  EXPECT_EQ(message_of([&] { expand_paths(path("empty")); }), "the folder " + path("empty") + " has no files");
-  EXPECT_THAT(message_of([&] { expand_paths(" , "); }), StartsWith("a list of input files is empty"));
+  EXPECT_EQ(message_of([&] { expand_paths(path("empty")); }),
+            "the folder " + path("empty") + " has no files");
+  EXPECT_THAT(message_of([&] { expand_paths(" , "); }),
+              StartsWith("a list of input files is empty"));
 }
 
 TEST_F(FileTest, SyncingAFolderThatIsNotThereIsAnError) {

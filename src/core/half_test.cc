@@ -17,7 +17,8 @@ double value_by_definition(uint16_t bits, int exponent_bits, int fraction_bits) 
   const double fraction = std::ldexp(bits & ((1 << fraction_bits) - 1), -fraction_bits);
   const double sign = bits & 0x8000 ? -1 : 1;
   if (exponent == (1 << exponent_bits) - 1) {
-    return fraction != 0 ? std::numeric_limits<double>::quiet_NaN() : sign * std::numeric_limits<double>::infinity();
+    return fraction != 0 ? std::numeric_limits<double>::quiet_NaN()
+                         : sign * std::numeric_limits<double>::infinity();
   }
   if (exponent == 0) return sign * std::ldexp(fraction, 1 - bias);
   return sign * std::ldexp(1 + fraction, exponent - bias);
@@ -54,8 +55,8 @@ TYPED_TEST(Half, EveryPatternReadsAsTheFormatSaysAndConvertsBack) {
   }
 }
 
-// A plain oracle: between the two neighbours take the nearer one, and at a tie the even one. Infinity
-// counts as the value that would follow the largest finite one.
+// A plain oracle: between the two neighbours take the nearer one, and at a tie the even one.
+// Infinity counts as the value that would follow the largest finite one.
 template <class Format>
 uint16_t nearest_even(float value, uint16_t infinity) {
   const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
@@ -66,8 +67,9 @@ uint16_t nearest_even(float value, uint16_t infinity) {
     (Format::value(static_cast<uint16_t>(middle)) <= magnitude ? low : high) = middle;
   }
   const double step_down = Format::value(static_cast<uint16_t>(low));
-  const double step_up = high == infinity ? 2 * step_down - Format::value(static_cast<uint16_t>(low - 1))
-                                          : Format::value(static_cast<uint16_t>(high));
+  const double step_up = high == infinity
+                             ? 2 * step_down - Format::value(static_cast<uint16_t>(low - 1))
+                             : Format::value(static_cast<uint16_t>(high));
   const double down = magnitude - step_down, up = step_up - magnitude;
   const bool take_low = down < up || (down == up && low % 2 == 0);
   return static_cast<uint16_t>(sign | (take_low ? low : high));
@@ -89,9 +91,11 @@ TYPED_TEST(Half, RoundsTiesAndTheirNeighboursToNearestEven) {
   const uint16_t infinity = Type::from(std::numeric_limits<float>::infinity()).bits;
   for (uint32_t pattern = 0; pattern + 1 < infinity; ++pattern) {
     const double tie = (TypeParam::value(static_cast<uint16_t>(pattern)) +
-                        TypeParam::value(static_cast<uint16_t>(pattern + 1))) / 2;
+                        TypeParam::value(static_cast<uint16_t>(pattern + 1))) /
+                       2;
     const auto middle = static_cast<float>(tie);
-    for (const float value : {middle, std::nextafter(middle, 0.0f), std::nextafter(middle, INFINITY), -middle}) {
+    for (const float value :
+         {middle, std::nextafter(middle, 0.0f), std::nextafter(middle, INFINITY), -middle}) {
       ASSERT_EQ(Type::from(value).bits, nearest_even<TypeParam>(value, infinity)) << value;
     }
   }
@@ -102,7 +106,8 @@ TYPED_TEST(Half, WhatIsTooLargeBecomesInfinityAndNanStaysNan) {
   EXPECT_EQ(Type::from(std::numeric_limits<float>::max()).to_float(), INFINITY);
   EXPECT_EQ(Type::from(-std::numeric_limits<float>::max()).to_float(), -INFINITY);
   EXPECT_TRUE(std::isnan(Type::from(std::numeric_limits<float>::quiet_NaN()).to_float()));
-  EXPECT_TRUE(std::isnan(Type::from(detail::bits_float(0x7f800001u)).to_float())) << "a NaN with low bits alone";
+  EXPECT_TRUE(std::isnan(Type::from(detail::bits_float(0x7f800001u)).to_float()))
+      << "a NaN with low bits alone";
 }
 
 TEST(F16, OverflowsExactlyAtTheMiddleBehindItsLargestValue) {

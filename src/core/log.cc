@@ -18,7 +18,8 @@ spdlog::level::level_enum chosen_level() {
 }
 
 std::shared_ptr<spdlog::logger> make_logger() {
-  auto logger = std::make_shared<spdlog::logger>("emblem", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  auto logger =
+      std::make_shared<spdlog::logger>("emblem", std::make_shared<spdlog::sinks::stderr_sink_mt>());
   logger->set_pattern("emblem: %v");
   logger->set_level(chosen_level());
   logger->flush_on(spdlog::level::debug);

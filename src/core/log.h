@@ -1,5 +1,6 @@
-// core/log.h - lines for the person who watches, on stderr: "emblem: ...". What a command is asked for goes
-// to stdout instead. EMBLEM_LOG=debug|info|warn|error chooses from where on lines are shown (default: info).
+// core/log.h - lines for the person who watches, on stderr: "emblem: ...". What a command is asked
+// for goes to stdout instead. EMBLEM_LOG=debug|info|warn|error chooses from where on lines are
+// shown (default: info).
 #pragma once
 
 #include <string>

@@ -9,8 +9,10 @@ namespace {
 
 // The level is read at the first line, hence the processes of their own.
 void log_and_exit(const char* level) {
-  if (level != nullptr) setenv("EMBLEM_LOG", level, 1);
-  else unsetenv("EMBLEM_LOG");
+  if (level != nullptr)
+    setenv("EMBLEM_LOG", level, 1);
+  else
+    unsetenv("EMBLEM_LOG");
   log_debug("one");
   log_info("two {} %v");
   log_warn("three");
@@ -31,7 +33,8 @@ TEST_F(LogDeathTest, ShowsLinesFromInfoOnUnlessToldOtherwise) {
 
 TEST_F(LogDeathTest, TheEnvironmentChoosesTheLevel) {
   EXPECT_EXIT(log_and_exit("debug"), testing::ExitedWithCode(0), "^emblem: one\nemblem: two");
-  EXPECT_EXIT(log_and_exit("warn"), testing::ExitedWithCode(0), "^emblem: warning: three\nemblem: error: four\n$");
+  EXPECT_EXIT(log_and_exit("warn"), testing::ExitedWithCode(0),
+              "^emblem: warning: three\nemblem: error: four\n$");
   EXPECT_EXIT(log_and_exit("error"), testing::ExitedWithCode(0), "^emblem: error: four\n$");
 }
 

@@ -27,10 +27,10 @@ struct ArmPart {
 };
 // Linux names Arm cores by number only.
 constexpr std::array kArmParts = {
-    ArmPart{"0x41", "0xd08", "Arm Cortex-A72"},   ArmPart{"0x41", "0xd0b", "Arm Cortex-A76"},
-    ArmPart{"0x41", "0xd0c", "Arm Neoverse N1"},  ArmPart{"0x41", "0xd40", "Arm Neoverse V1"},
-    ArmPart{"0x41", "0xd49", "Arm Neoverse N2"},  ArmPart{"0x41", "0xd4f", "Arm Neoverse V2"},
-    ArmPart{"0x41", "0xd8e", "Arm Neoverse N3"},  ArmPart{"0x41", "0xd84", "Arm Neoverse V3"},
+    ArmPart{"0x41", "0xd08", "Arm Cortex-A72"},  ArmPart{"0x41", "0xd0b", "Arm Cortex-A76"},
+    ArmPart{"0x41", "0xd0c", "Arm Neoverse N1"}, ArmPart{"0x41", "0xd40", "Arm Neoverse V1"},
+    ArmPart{"0x41", "0xd49", "Arm Neoverse N2"}, ArmPart{"0x41", "0xd4f", "Arm Neoverse V2"},
+    ArmPart{"0x41", "0xd8e", "Arm Neoverse N3"}, ArmPart{"0x41", "0xd84", "Arm Neoverse V3"},
     ArmPart{"0xc0", "0xac3", "Ampere-1"},
 };
 

@@ -39,8 +39,12 @@ void print(const std::string& text) {
 }  // namespace
 
 Progress::Progress(std::string title, int64_t total, std::string unit)
-    : title_(std::move(title)), unit_(std::move(unit)), total_(total), terminal_(isatty(STDERR_FILENO) == 1),
-      start_(std::chrono::steady_clock::now()), last_(start_) {}
+    : title_(std::move(title)),
+      unit_(std::move(unit)),
+      total_(total),
+      terminal_(isatty(STDERR_FILENO) == 1),
+      start_(std::chrono::steady_clock::now()),
+      last_(start_) {}
 
 Progress::~Progress() {
   if (terminal_ && !finished_ && first_done_ >= 0) print("\n");
@@ -53,7 +57,8 @@ std::string Progress::line(int64_t done, const std::string& note) const {
 
   std::string text = title_ + ": ";
   if (total_ > 0) {
-    const double share = std::clamp(static_cast<double>(done) / static_cast<double>(total_), 0.0, 1.0);
+    const double share =
+        std::clamp(static_cast<double>(done) / static_cast<double>(total_), 0.0, 1.0);
     if (terminal_) text += bar(share) + ' ';
     text += fmt::format("{:.0f}% {} of {} {}", share * 100, format_count(static_cast<double>(done)),
                         format_count(static_cast<double>(total_)), unit_);
@@ -64,7 +69,9 @@ std::string Progress::line(int64_t done, const std::string& note) const {
   if (finished_) {
     text += ", " + format_duration(elapsed);
   } else if (total_ > 0 && rate > 0) {
-    text += ", " + format_duration(static_cast<double>(std::max<int64_t>(total_ - done, 0)) / rate) + " left";
+    text += ", " +
+            format_duration(static_cast<double>(std::max<int64_t>(total_ - done, 0)) / rate) +
+            " left";
   }
   if (!note.empty()) text += ", " + note;
   return text;

@@ -1,4 +1,5 @@
-// core/progress.h - one line of progress: a bar that redraws itself on a terminal, plain lines elsewhere.
+// core/progress.h - one line of progress: a bar that redraws itself on a terminal, plain lines
+// elsewhere.
 #pragma once
 
 #include <chrono>
@@ -13,9 +14,9 @@ class Progress {
   Progress(std::string title, int64_t total, std::string unit = "rows");
   ~Progress();  // ends the line
 
-  // The first call says where counting begins (0, or the rows done before a resume): rate and time left count
-  // from there. `note` is shown behind the rate ("loss 0.452"). Redraws at most 10 times a second on a terminal, and
-  // prints a line at most every 10 seconds elsewhere.
+  // The first call says where counting begins (0, or the rows done before a resume): rate and time
+  // left count from there. `note` is shown behind the rate ("loss 0.452"). Redraws at most 10 times
+  // a second on a terminal, and prints a line at most every 10 seconds elsewhere.
   void update(int64_t done, const std::string& note = "");
   void finish(const std::string& note = "");
   // Clears the bar so that a line can be printed; the next update draws it again.

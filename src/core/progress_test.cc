@@ -69,7 +69,8 @@ class Terminal {
     restore();
     std::string text;
     char piece[4096];
-    for (ssize_t n; (n = read(outer_, piece, sizeof(piece))) > 0;) text.append(piece, static_cast<size_t>(n));
+    for (ssize_t n; (n = read(outer_, piece, sizeof(piece))) > 0;)
+      text.append(piece, static_cast<size_t>(n));
     close(outer_);
     return text;
   }
@@ -96,7 +97,8 @@ TEST(Progress, RedrawsABarOnATerminalThatFitsItsWidth) {
     progress.interrupt();
   }
   const std::string text = terminal.text();
-  const auto redraws = std::count(text.begin(), text.end(), '\r') - 2;  // interrupt, and the last line's end
+  const auto redraws =
+      std::count(text.begin(), text.end(), '\r') - 2;  // interrupt, and the last line's end
   EXPECT_GE(redraws, 1);
   EXPECT_LE(redraws, 5) << "at most 10 a second";
   const size_t bar = text.find("train: [#");

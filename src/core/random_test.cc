@@ -43,7 +43,8 @@ TEST(Hash, TellsAlikeStringsApart) {
   for (const std::string prefix : {"", "a", "user:", "12345678"}) {
     for (int i = 0; i < 20000; ++i, ++count) seen.insert(hash_string(prefix + std::to_string(i)));
   }
-  for (size_t zeros = 0; zeros < 64; ++zeros, ++count) seen.insert(hash_string(std::string(zeros, '\0')));
+  for (size_t zeros = 0; zeros < 64; ++zeros, ++count)
+    seen.insert(hash_string(std::string(zeros, '\0')));
   EXPECT_EQ(seen.size(), count);
 }
 

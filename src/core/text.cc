@@ -45,7 +45,8 @@ bool is_part_of(std::string_view part, std::string_view whole) {
 
 }  // namespace
 
-std::optional<std::string> nearest_name(std::string_view name, std::span<const std::string> candidates) {
+std::optional<std::string> nearest_name(std::string_view name,
+                                        std::span<const std::string> candidates) {
   const std::string wanted = lowered(name);
   std::optional<std::string> nearest;
   double least = std::numeric_limits<double>::infinity();
@@ -56,8 +57,10 @@ std::optional<std::string> nearest_name(std::string_view name, std::span<const s
     auto distance = static_cast<double>(edit_distance(wanted, offered));
     const bool contained = is_part_of(wanted, offered) || is_part_of(offered, wanted);
     // Behind every candidate that is close letter by letter, but the shortest first.
-    if (contained && distance > allowed) distance = allowed + distance / 1000;
-    else if (distance > allowed || distance >= static_cast<double>(longer)) continue;
+    if (contained && distance > allowed)
+      distance = allowed + distance / 1000;
+    else if (distance > allowed || distance >= static_cast<double>(longer))
+      continue;
     if (distance < least) {
       least = distance;
       nearest = candidate;
@@ -69,10 +72,12 @@ std::optional<std::string> nearest_name(std::string_view name, std::span<const s
 int64_t parse_size(std::string_view text, std::string_view what) {
   const std::string_view trimmed = trim(text);
   double number = 0;
-  const auto [rest, error] = std::from_chars(trimmed.data(), trimmed.data() + trimmed.size(), number);
+  const auto [rest, error] =
+      std::from_chars(trimmed.data(), trimmed.data() + trimmed.size(), number);
   const auto refuse = [&](const char* why) {
     throw Error(ErrorCode::kInvalidArgument,
-                cat(what, " is \"", text, "\", ", why, "; give a number such as 1000000, 1.5k, 512MB or 4GiB"));
+                cat(what, " is \"", text, "\", ", why,
+                    "; give a number such as 1000000, 1.5k, 512MB or 4GiB"));
   };
   if (error != std::errc() || !std::isfinite(number)) refuse("which is not a size");
   if (number < 0) refuse("which is negative");

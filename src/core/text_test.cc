@@ -10,7 +10,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const std::vector<std::string> kFields = {"num_steps", "num_epochs", "seed", "early_stopping", "lr", "use_bn"};
+const std::vector<std::string> kFields = {"num_steps",      "num_epochs", "seed",
+                                          "early_stopping", "lr",         "use_bn"};
 
 TEST(NearestName, ForgivesSlipsOfTheKeyboard) {
   EXPECT_EQ(nearest_name("num_step", kFields), "num_steps");
@@ -55,8 +56,11 @@ TEST(ParseSize, RefusesWhatIsNotASizeAndNamesTheOption) {
     }
     return "no error";
   };
-  EXPECT_EQ(message("many"), "--rows is \"many\", which is not a size; give a number such as 1000000, 1.5k, 512MB or 4GiB");
-  for (const char* text : {"", "GiB", "4GiBs", "4 XB", "4ii", "4kk", "nan", "1.5", "-3", "1e30", "99999999T", "3 4"}) {
+  EXPECT_EQ(message("many"),
+            "--rows is \"many\", which is not a size; give a number such as 1000000, 1.5k, 512MB "
+            "or 4GiB");
+  for (const char* text :
+       {"", "GiB", "4GiBs", "4 XB", "4ii", "4kk", "nan", "1.5", "-3", "1e30", "99999999T", "3 4"}) {
     EXPECT_THAT(message(text), HasSubstr(std::string("--rows is \"") + text + "\", ")) << text;
   }
 }

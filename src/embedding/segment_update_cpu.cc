@@ -59,45 +59,57 @@ const float* summed(const SegmentUpdate& op, int64_t segment, float* buffer) {
   return buffer;
 }
 
-// g[j] for a block of weights; l2 stays out of the way when it is 0.
-template <class W>
-inline float full_gradient(const SegmentUpdate& op, float sum, const W* weight) {
-  return op.l2 == 0.0f ? op.scale * sum : op.scale * sum + op.l2 * load_weight(weight);
+// What the gradient of a weight is made of. Copied into locals everywhere: the compiler must see that no
+// store to a row changes it, or it does not vectorize.
+struct Blend {
+  float scale;
+  float l2;
+  float operator()(float sum, float weight) const {
+    return l2 == 0.0f ? scale * sum : scale * sum + l2 * weight;
+  }
+};
+
+// Applies the rule to kCount weights: a constant, so that the loop becomes a few vector instructions.
+template <int64_t kCount, class W, class R>
+void update_weights(Blend blend, R rule, int64_t dim, const float* __restrict sum, W* __restrict weights,
+                    float* __restrict state) {
+  for (int64_t j = 0; j < kCount; ++j) {
+    float weight = load_weight(weights + j);
+    rule(blend(sum[j], weight), weight, state + j, dim);
+    store_weight(weights + j, weight);
+  }
 }
 
 template <class W, class R>
   requires(!R::kRowWise)
-void update_row(const SegmentUpdate& op, const R& rule, const float* __restrict sum,
-                W* __restrict weights, float* __restrict state) {
-  const int64_t dim = op.rows.dim;
-  const auto one = [&](int64_t d) {
-    float weight = load_weight(weights + d);
-    rule(full_gradient(op, sum[d], weights + d), weight, state + d, dim);
-    store_weight(weights + d, weight);
-  };
+void update_row(Blend blend, R rule, int64_t dim, const float* sum, W* weights, float* state) {
   int64_t d = 0;
   for (; d + kBlock <= dim; d += kBlock) {
-    for (int64_t j = 0; j < kBlock; ++j) one(d + j);
+    update_weights<kBlock>(blend, rule, dim, sum + d, weights + d, state + d);
   }
-  for (; d < dim; ++d) one(d);
+  for (; d < dim; ++d) update_weights<1>(blend, rule, dim, sum + d, weights + d, state + d);
 }
 
 template <class W, class R>
   requires(R::kRowWise)
-void update_row(const SegmentUpdate& op, const R& rule, const float* __restrict sum,
-                W* __restrict weights, float* __restrict state) {
-  const int64_t dim = op.rows.dim;
+void update_row(Blend blend, R rule, int64_t dim, const float* __restrict sum, W* __restrict weights,
+                float* __restrict state) {
   float squares[kBlock] = {};  // several sums, so that they need not wait for each other
-  for (int64_t d = 0; d < dim; ++d) {
-    const float gradient = full_gradient(op, sum[d], weights + d);
-    squares[d % kBlock] += gradient * gradient;
+  int64_t d = 0;
+  const auto add = [&](int64_t at, int64_t lane) {
+    const float gradient = blend(sum[at], load_weight(weights + at));
+    squares[lane] += gradient * gradient;
+  };
+  for (; d + kBlock <= dim; d += kBlock) {
+    for (int64_t j = 0; j < kBlock; ++j) add(d + j, j);
   }
+  for (int64_t j = 0; d < dim; ++d, ++j) add(d, j);
   float square = 0.0f;
   for (int64_t j = 0; j < kBlock; ++j) square += squares[j];
   const float factor = rule.factor(square / static_cast<float>(dim), state);
-  for (int64_t d = 0; d < dim; ++d) {
+  for (d = 0; d < dim; ++d) {
     const float weight = load_weight(weights + d);
-    store_weight(weights + d, weight - factor * full_gradient(op, sum[d], weights + d));
+    store_weight(weights + d, weight - factor * blend(sum[d], weight));
   }
 }
 
@@ -128,8 +140,9 @@ void for_each_segment(const SegmentUpdate& op, int64_t begin, int64_t end, int64
 template <class W, class R>
 void update(const SegmentUpdate& op, const R& rule, int64_t begin, int64_t end) {
   const int64_t row_bytes = std::min<int64_t>(op.rows.stride, 24 * kLine);
+  const Blend blend{op.scale, op.l2};
   for_each_segment(op, begin, end, row_bytes, [&](int64_t, const float* sum, char* row) {
-    update_row(op, rule, sum, reinterpret_cast<W*>(row), op.rows.state(row));
+    update_row(blend, rule, op.rows.dim, sum, reinterpret_cast<W*>(row), op.rows.state(row));
   });
 }
 

@@ -3,6 +3,9 @@
 // Every node's value is a [rows, cols] matrix; the number of rows is that of the batch and may change
 // from run to run up to the prepared maximum. Backward is derived. Parameters of the whole graph lie in
 // one buffer, their gradients in another, so that one pass updates or reduces them all.
+//
+// One thread uses a graph at a time. The same seed and inputs give the same bytes whatever the number of
+// threads of the context. Runs on the CPU; a context of another device is refused by prepare().
 #pragma once
 
 #include <cstdint>
@@ -50,6 +53,7 @@ class Graph {
   explicit Graph(uint64_t seed);
   ~Graph();
   Graph(Graph&&) noexcept;
+  Graph& operator=(Graph&&) noexcept;
 
   // ---- building: every function appends nodes; names of parameters start with the current scope ----
   void set_scope(std::string scope);               // "bottom" -> "bottom.0.weight"
@@ -60,7 +64,7 @@ class Graph {
   Node bias(Node x);                                // x + a trained row, which starts at 0
   Node mlp(Node x, const MlpOptions& options);
   Node batch_norm(Node x, Activation activation = Activation::kNone);
-  Node layer_norm(Node x);
+  Node layer_norm(Node x, Activation activation = Activation::kNone);
   Node activation(Node x, Activation activation);
   Node dropout(Node x, float ratio);
   // x is [rows, n * dim], n vectors; out [rows, n (n - 1) / 2]: their dot products, (1,0) (2,0) (2,1) ...
@@ -70,8 +74,8 @@ class Graph {
   Node dlrm_interaction(Node first, Node x, int64_t dim);
   // x is [rows, n * dim]; out [rows, dim] = ((sum v)^2 - sum v^2) / 2
   Node fm(Node x, int64_t dim);
-  Node cross_v1(Node x0, int layers);
-  Node cross_v2(Node x0, int layers, int64_t rank);  // rank 0: full matrix
+  Node cross_v1(Node x0, int layers);                // x' = x0 (x . w) + b + x
+  Node cross_v2(Node x0, int layers, int64_t rank);  // x' = x0 * (W x + b) + x; W = U V, rank 0: full
   Node concat(const std::vector<Node>& parts);
   Node slice(Node x, int64_t begin, int64_t end);
   Node sum(const std::vector<Node>& parts);          // elementwise, equal shapes
@@ -80,7 +84,8 @@ class Graph {
   Node row_sum(Node x);                              // [rows, 1]
   Node sigmoid(Node x);
   // The mean over rows (weighted by `weights` unless its id is -1) of the cross entropy of
-  // sigmoid(logits) and labels in {0, 1}: the graph's loss.
+  // sigmoid(logits) and labels in {0, 1}, all [rows, 1]: the graph's loss, or a summand of it where
+  // called more than once.
   void binary_cross_entropy(Node logits, Node labels, Node weights = {}, float label_smoothing = 0.0f);
 
   int64_t cols(Node node) const;
@@ -91,7 +96,8 @@ class Graph {
   // Sets the number of rows of the coming run; value() of inputs is then filled by the caller.
   void set_rows(int64_t rows);
   View<float> value(Node node);
-  View<float> gradient(Node node);   // after backward
+  // After backward, of a trained input. Other gradients share memory and are gone by then.
+  View<float> gradient(Node node);
   // `draw` numbers the batch: dropout masks depend on (seed, draw) alone.
   void forward(const Context& context, Phase phase, uint64_t draw);
   void backward(const Context& context);
@@ -108,8 +114,9 @@ class Graph {
   double flops_per_row() const;
   std::string describe() const;      // one line a node
 
+  struct State;  // nn/graph_state.h
+
  private:
-  struct State;
   std::unique_ptr<State> state_;
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "data/batch.h"
+#include "emblem/version.h"
 #include "optim/schedule.h"
 #include "train/checkpoint_file.h"
 #include "train/early_stopping.h"
@@ -32,7 +33,7 @@ struct ManifestTable {
 };
 
 struct Manifest {
-  std::string emblem_version;
+  std::string emblem_version = kVersion;
   int64_t step = 0;                           // steps taken
   int64_t epoch = 0;                          // of the next batch, from 0
   std::string model;                          // "dlrm"

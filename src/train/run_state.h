@@ -30,7 +30,4 @@ enum class Restore { kContinue, kWeights };
 // model: which table or parameter differs, and how.
 RunState load_run(const std::string& checkpoint, Learner& learner, Restore restore);
 
-// The configuration that a checkpoint was trained with.
-config::PipelineConfig pipeline_of(const std::string& checkpoint);
-
 }  // namespace emblem

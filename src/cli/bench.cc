@@ -1,0 +1,103 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "bench/loader_bench.h"
+#include "bench/result_table.h"
+#include "bench/train_bench.h"
+#include "cli/commands.h"
+#include "cli/pipeline_options.h"
+#include "core/text.h"
+
+namespace emblem {
+namespace {
+
+struct TrainOptionsOfCli : PipelineOptions, TrainBenchOptions {
+  std::string preset = "dlrm-kaggle", table_kind = "static", json;
+};
+
+struct LoaderOptionsOfCli : PipelineOptions, LoaderBenchOptions {
+  std::string json;
+};
+
+void print_stages(const BenchResult& result) {
+  std::printf("\n%s\n", result.name.c_str());
+  double total = 0;
+  for (const auto& [name, seconds] : result.stages) total += seconds;
+  for (const auto& [name, seconds] : result.stages) {
+    std::printf("  %-20s %9s  %5.1f %%\n", name.c_str(), format_duration(seconds).c_str(), 100 * seconds / total);
+  }
+  for (const auto& [name, share] : result.shares) std::printf("  share: %-25s %5.1f %%\n", name.c_str(), 100 * share);
+}
+
+void report(const std::vector<BenchResult>& results, const std::string& json) {
+  std::printf("%s", results_table(results, "pytorch").c_str());
+  for (const BenchResult& result : results) print_stages(result);
+  if (!json.empty()) {
+    write_results(json, results);
+    std::printf("\nwrote %s\n", json.c_str());
+  }
+}
+
+void run_train(TrainOptionsOfCli& options) {
+  options.tables = options.table_kind == "dynamic" ? BenchTables::kDynamic : BenchTables::kStatic;
+  if (options.config.empty()) {
+    const Workers workers = make_workers(options, 0);
+    report(bench_kaggle(workers.context, options), options.json);
+    return;
+  }
+  const config::PipelineConfig config = load(options);
+  const Workers workers = make_workers(options, config.train_config().num_threads());
+  report({bench_pipeline(workers.context, config, options)}, options.json);
+}
+
+void run_loader(const LoaderOptionsOfCli& options) {
+  const config::PipelineConfig config = load(options);
+  const Workers workers = make_workers(options, config.train_config().num_threads());
+  report(bench_loader(workers.context, config, options), options.json);
+}
+
+void add_train_bench(CLI::App& bench) {
+  auto options = std::make_shared<TrainOptionsOfCli>();
+  CLI::App* command = bench.add_subcommand("train", "Speed of a training step, by stages, beside the machine's limits");
+  command->add_option("--preset", options->preset, "Workload with generated batches")
+      ->check(CLI::IsMember({"dlrm-kaggle"}))
+      ->capture_default_str();
+  command->add_option("--config", options->config, "Measure this pipeline, loader included, instead of a preset");
+  command->add_option("--set", options->set, "Override a field of the pipeline (repeatable)")->allow_extra_args(false);
+  command->add_option("--batch", options->batches, "Batch sizes")->delimiter(',')->capture_default_str();
+  command->add_option("--dim", options->dims, "Embedding dimensions")->delimiter(',')->capture_default_str();
+  command->add_option("--tables", options->table_kind, "Kind of tables")
+      ->check(CLI::IsMember({"static", "dynamic"}))
+      ->capture_default_str();
+  command->add_option("--alpha", options->alpha, "Exponent of the keys' power law")->capture_default_str();
+  command->add_option("--seconds", options->seconds, "Timed seconds, at least")->capture_default_str();
+  command->add_option("--steps", options->steps, "Timed steps, at least")->capture_default_str();
+  command->add_option("--warmup", options->warmup, "Steps before the clock starts")->capture_default_str();
+  command->add_option("--json", options->json, "Also write the results to this file");
+  add_device_options(*command, *options);
+  command->callback([options] { run_train(*options); });
+}
+
+void add_loader_bench(CLI::App& bench) {
+  auto options = std::make_shared<LoaderOptionsOfCli>();
+  CLI::App* command = bench.add_subcommand("loader", "Speed of reading and decoding a pipeline's training data");
+  add_config_options(*command, *options);
+  command->add_option("--workers", options->workers, "Parsing threads")->delimiter(',')->capture_default_str();
+  command->add_option("--batch", options->batches, "Batch sizes (default: the pipeline's)")->delimiter(',');
+  command->add_option("--seconds", options->seconds, "Timed seconds for each combination")->capture_default_str();
+  command->add_option("--json", options->json, "Also write the results to this file");
+  add_device_options(*command, *options);
+  command->callback([options] { run_loader(*options); });
+}
+
+}  // namespace
+
+void add_bench(CLI::App& program) {
+  CLI::App* bench = program.add_subcommand("bench", "Measure speed");
+  bench->require_subcommand(1);
+  add_train_bench(*bench);
+  add_loader_bench(*bench);
+}
+
+}  // namespace emblem

@@ -1,0 +1,167 @@
+#include "nn/graph.h"
+#include "nn/graph_state.h"
+
+namespace emblem {
+namespace {
+
+void require_cpu(const Context& context) {
+  EMBLEM_REQUIRE(context.device == Device::kCpu, "graph: the layers of a model are not available on ",
+                 context.device, " yet; use --device cpu");
+}
+
+int64_t align(int64_t floats) { return (floats + 15) / 16 * 16; }  // to a cache line
+
+}  // namespace
+
+// Decides which ops run backward and, for each of their inputs, who writes its gradient first.
+void Graph::State::plan_backward() {
+  std::map<const Tensor*, bool> reached;  // the loss depends on it
+  for (const Loss* loss : losses) reached[loss->inputs()[0]] = true;
+  for (auto op = ops.rbegin(); op != ops.rend(); ++op) {
+    const bool is_loss = (*op)->output() == nullptr;
+    if (!is_loss && !(reached[(*op)->output()] && (*op)->output()->needs_gradient)) continue;
+    backward_ops.push_back(op->get());
+    if (is_loss) continue;
+    for (const Tensor* input : (*op)->inputs()) reached[input] = true;
+  }
+  std::map<const Tensor*, bool> written;
+  for (Op* op : backward_ops) {
+    for (size_t i = 0; i < op->inputs().size(); ++i) {
+      const Tensor* input = op->inputs()[i];
+      if (!input->needs_gradient || !reached[input]) continue;
+      op->set_write(i, written[input] ? Write::kAdd : Write::kOverwrite);
+      written[input] = true;
+    }
+  }
+}
+
+// Gives each gradient a place; places are used again once the op that computed the node has run
+// backward, which keeps them few and in the cache.
+void Graph::State::plan_gradients() {
+  struct Taken {
+    int64_t begin, end;
+    const Tensor* tensor;
+  };
+  std::vector<Taken> taken;  // in order of `begin`
+  std::map<const Tensor*, NodeState*> states;
+  for (NodeState& node : nodes) states[node.tensor.get()] = &node;
+  int64_t floats = 0;
+  const auto take = [&](NodeState& node) {
+    if (node.gradient_begin >= 0) return;
+    const int64_t size = align(node.tensor->cols * max_rows);
+    int64_t begin = 0;
+    auto at = taken.begin();
+    for (; at != taken.end() && begin + size > at->begin; ++at) begin = at->end;
+    taken.insert(at, {begin, begin + size, node.tensor.get()});
+    node.gradient_begin = begin;
+    floats = std::max(floats, begin + size);
+  };
+  for (NodeState& node : nodes) {
+    if (node.kind == Kind::kTrainedInput) take(node);
+  }
+  for (Op* op : backward_ops) {
+    for (Tensor* input : op->inputs()) {
+      if (input->needs_gradient) take(*states[input]);
+    }
+    std::erase_if(taken, [&](const Taken& t) { return t.tensor == op->output(); });
+  }
+  gradients = Buffer<float>(Device::kCpu, floats);
+  std::fill_n(gradients.data(), floats, 0.0f);  // trained inputs that the loss does not depend on stay so
+  for (NodeState& node : nodes) {
+    if (node.gradient_begin >= 0) node.tensor->gradient = gradients.data() + node.gradient_begin;
+  }
+}
+
+void Graph::prepare(const Context& context, int64_t max_rows) {
+  State& s = *state_;
+  require_cpu(context);
+  EMBLEM_REQUIRE(!s.prepared, "graph: prepare() was called twice");
+  EMBLEM_REQUIRE(max_rows > 0, "graph: prepared for batches of ", max_rows, " rows; at least 1 is needed");
+  s.prepared = true;
+  s.max_rows = max_rows;
+  s.plan_backward();
+  s.plan_gradients();
+
+  int64_t floats = 0;
+  for (State::NodeState& node : s.nodes) {
+    node.value_begin = floats;
+    floats += align(node.tensor->cols * max_rows);
+  }
+  s.values = Buffer<float>(context.device, floats);
+  for (State::NodeState& node : s.nodes) node.tensor->value = s.values.data() + node.value_begin;
+
+  int64_t workspace = 0;
+  for (const auto& op : s.ops) {
+    op->prepare(context.device, max_rows);
+    workspace = std::max(workspace, op->workspace_floats(max_rows));
+  }
+  s.workspace = Buffer<float>(context.device, workspace);
+  s.parameter_values = Buffer<float>(context.device, s.parameters.floats());
+  s.parameter_gradients = Buffer<float>(context.device, s.parameters.floats());
+  s.statistic_values = Buffer<float>(context.device, s.statistics.floats());
+  s.parameters.initialize(s.seed, s.parameter_values.data());
+  s.statistics.initialize(s.seed, s.statistic_values.data());
+  std::fill_n(s.parameter_gradients.data(), s.parameter_gradients.size(), 0.0f);
+}
+
+void Graph::set_rows(int64_t rows) {
+  State& s = *state_;
+  EMBLEM_REQUIRE(rows >= 0 && rows <= s.max_rows, "graph: a batch of ", rows, " rows, but the graph was prepared for ",
+                 s.max_rows, " at the most");
+  s.rows = rows;
+  s.ran_forward = false;
+}
+
+View<float> Graph::value(Node node) {
+  Tensor* tensor = state_->tensor(node, "value");
+  EMBLEM_REQUIRE(state_->prepared, "graph: the value of '", tensor->name, "' was asked for before prepare()");
+  return {tensor->value, state_->rows, tensor->cols, Device::kCpu};
+}
+
+View<float> Graph::gradient(Node node) {
+  Tensor* tensor = state_->tensor(node, "gradient");
+  EMBLEM_REQUIRE(state_->nodes[node.id].kind == State::Kind::kTrainedInput, "graph: the gradient of '",
+                 tensor->name, "' was asked for, but only those of trained inputs are kept");
+  EMBLEM_REQUIRE(state_->prepared, "graph: the gradient of '", tensor->name, "' was asked for before prepare()");
+  return {tensor->gradient, state_->rows, tensor->cols, Device::kCpu};
+}
+
+Pass Graph::State::pass(const Context& context) {
+  return {context, rows, phase, seed, draw, parameter_values.data(), parameter_gradients.data(),
+          statistic_values.data(), workspace.data()};
+}
+
+void Graph::forward(const Context& context, Phase phase, uint64_t draw) {
+  State& s = *state_;
+  require_cpu(context);
+  EMBLEM_REQUIRE(s.prepared, "graph: forward() before prepare()");
+  s.phase = phase;
+  s.draw = draw;
+  const Pass pass = s.pass(context);
+  for (const auto& op : s.ops) op->forward(pass);
+  s.ran_forward = true;
+}
+
+void Graph::backward(const Context& context) {
+  State& s = *state_;
+  require_cpu(context);
+  EMBLEM_REQUIRE(!s.losses.empty(), "graph: backward() of a graph without a loss");
+  EMBLEM_REQUIRE(s.ran_forward, "graph: backward() without a forward() of the same batch before it");
+  s.ran_forward = false;  // it overwrites what a second backward would read
+  const Pass pass = s.pass(context);
+  for (Op* op : s.backward_ops) op->backward(pass);
+}
+
+double Graph::loss(const Context&) const {
+  double sum = 0.0;
+  for (const Loss* loss : state_->losses) sum += loss->value();
+  return sum;
+}
+
+std::span<const Parameter> Graph::parameter_list() const { return state_->parameters.list(); }
+std::span<const Parameter> Graph::statistic_list() const { return state_->statistics.list(); }
+View<float> Graph::parameters() { return state_->parameter_values.view(); }
+View<float> Graph::parameter_gradients() { return state_->parameter_gradients.view(); }
+View<float> Graph::statistics() { return state_->statistic_values.view(); }
+
+}  // namespace emblem
