@@ -24,6 +24,7 @@ import json
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import time
 
@@ -241,40 +242,24 @@ def measure(program, batch, steps, at_least_s, warmup_steps):
     }
 
 
-def proc_value(path, keys):
-    try:
-        with open(path) as file:
-            for line in file:
-                name, _, value = line.partition(":")
-                if name.strip() in keys:
-                    return value.strip()
-    except OSError:
-        pass
-    return ""
-
-
 def cpu_name():
-    """The model name; Arm kernels do not print one, lscpu knows it from the part number."""
-    named = proc_value("/proc/cpuinfo", ("model name",))
-    if named:
-        return named
-    try:
-        import subprocess
-        text = subprocess.run(["lscpu"], capture_output=True, text=True, check=True).stdout
-        for line in text.splitlines():
-            if line.startswith("Model name:"):
+    """The name that emblem gives the CPU. Arm kernels print none; lscpu knows it from the part number."""
+    with open("/proc/cpuinfo") as file:
+        for line in file:
+            if line.startswith("model name"):
                 return line.partition(":")[2].strip()
-    except (OSError, subprocess.CalledProcessError):
-        pass
+    listing = subprocess.run(["lscpu"], capture_output=True, text=True, check=False).stdout
+    for line in listing.splitlines():
+        if line.startswith("Model name:"):
+            return "Arm " + line.partition(":")[2].strip().replace("-", " ")
     return platform.machine()
 
 
 def machine():
-    memory_kb = proc_value("/proc/meminfo", ("MemTotal",)).split(" ")[0]
     return {
         "cpu": cpu_name(),
         "cores": len(os.sched_getaffinity(0)),
-        "memory": int(memory_kb or 0) * 1024,
+        "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "os": f"{platform.system()} {platform.release()} {platform.machine()}",
         "compiler": platform.python_compiler(),
     }

@@ -19,9 +19,9 @@ namespace emblem {
 namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
-constexpr int64_t kGrainBytes = kMiB;    // of work for one thread at a time
-constexpr int64_t kPrefetchRows = 16;    // enough requests in flight to cover a miss
-constexpr int64_t kLineFloats = 16;      // of 64 bytes
+constexpr int64_t kGrainBytes = kMiB;  // of work for one thread at a time
+constexpr int64_t kPrefetchRows = 16;  // enough requests in flight to cover a miss
+constexpr int64_t kLineFloats = 16;    // of 64 bytes
 
 int64_t buffer_bytes(const CeilingEffort& effort) {
   if (effort.memory_bytes > 0) return effort.memory_bytes;
@@ -40,7 +40,9 @@ Buffer<float> touched_buffer(const Context& context, int64_t rows, int64_t cols,
   const uintptr_t end = reinterpret_cast<uintptr_t>(buffer.data() + buffer.size()) / page * page;
   if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
   parallel_for(context, buffer.size(), kGrainBytes / int64_t{sizeof(float)},
-               [&](int64_t from, int64_t to) { std::fill(buffer.data() + from, buffer.data() + to, value); });
+               [&](int64_t from, int64_t to) {
+                 std::fill(buffer.data() + from, buffer.data() + to, value);
+               });
   return buffer;
 }
 
@@ -81,9 +83,11 @@ double measure_copy(const Context& context, const CeilingEffort& effort) {
   const Buffer<float> from = touched_buffer(context, count, 1, 1.0f);
   Buffer<float> to = touched_buffer(context, count, 1, 0.0f);
   const double seconds = best_seconds(effort.seconds, [&] {
-    parallel_for(context, count, kGrainBytes / int64_t{sizeof(float)}, [&](int64_t begin, int64_t end) {
-      std::memcpy(to.data() + begin, from.data() + begin, static_cast<size_t>(end - begin) * sizeof(float));
-    });
+    parallel_for(context, count, kGrainBytes / int64_t{sizeof(float)},
+                 [&](int64_t begin, int64_t end) {
+                   std::memcpy(to.data() + begin, from.data() + begin,
+                               static_cast<size_t>(end - begin) * sizeof(float));
+                 });
   });
   EMBLEM_REQUIRE(to.data()[count - 1] == 1.0f, "the copy benchmark copied nothing");
   return 2.0 * static_cast<double>(count) * sizeof(float) / seconds;
@@ -99,7 +103,8 @@ double measure_gather(const Context& context, int64_t dim, const CeilingEffort& 
   std::vector<uint32_t> rows(reads);
   parallel_for(context, reads, kMiB, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
-      rows[i] = static_cast<uint32_t>((random_bits(1, 0, i) >> 32) * static_cast<uint64_t>(table_rows) >> 32);
+      rows[i] = static_cast<uint32_t>(
+          (random_bits(1, 0, i) >> 32) * static_cast<uint64_t>(table_rows) >> 32);
   });
 
   const int64_t grain = std::max<int64_t>(kGrainBytes / row_bytes, 1);
@@ -107,28 +112,33 @@ double measure_gather(const Context& context, int64_t dim, const CeilingEffort& 
   const double seconds = best_seconds(effort.seconds, [&] {
     std::fill(sums.begin(), sums.end(), 0.0f);
     parallel_for(context, reads, grain, [&](int64_t begin, int64_t end) {
-      add_rows(table.data(), rows.data() + begin, end - begin, dim, sums.data() + begin / grain * dim);
+      add_rows(table.data(), rows.data() + begin, end - begin, dim,
+               sums.data() + begin / grain * dim);
     });
   });
-  EMBLEM_REQUIRE(sums[0] == static_cast<float>(std::min(grain, reads)), "the gather benchmark read wrong rows");
+  EMBLEM_REQUIRE(sums[0] == static_cast<float>(std::min(grain, reads)),
+                 "the gather benchmark read wrong rows");
   return static_cast<double>(reads) * static_cast<double>(row_bytes) / seconds;
 }
 
 double measure_gemm(const Context& context, const CeilingEffort& effort) {
   const int64_t n = effort.gemm_size;
-  EMBLEM_REQUIRE(n >= 1, "a matrix product of size ", n, " cannot be measured; expected at least 1");
+  EMBLEM_REQUIRE(n >= 1, "a matrix product of size ", n,
+                 " cannot be measured; expected at least 1");
   Buffer<float> a = touched_buffer(context, n, n, 1.0f), b = touched_buffer(context, n, n, 0.5f);
   Buffer<float> c = touched_buffer(context, n, n, 0.0f);
   const double seconds = best_seconds(effort.seconds, [&] {
     cpu::gemm(context, Transpose::kNo, Transpose::kNo, 1.0f, Matrix<const float>(a.data(), n, n),
               Matrix<const float>(b.data(), n, n), 0.0f, Matrix<float>(c.data(), n, n));
   });
-  EMBLEM_REQUIRE(c.data()[n * n - 1] == 0.5f * static_cast<float>(n), "the matrix product benchmark is wrong");
+  EMBLEM_REQUIRE(c.data()[n * n - 1] == 0.5f * static_cast<float>(n),
+                 "the matrix product benchmark is wrong");
   return 2.0 * std::pow(static_cast<double>(n), 3) / seconds;
 }
 
 Ceilings measure_ceilings(const Context& context, int64_t dim, const CeilingEffort& effort) {
-  return {measure_copy(context, effort), measure_gather(context, dim, effort), measure_gemm(context, effort)};
+  return {measure_copy(context, effort), measure_gather(context, dim, effort),
+          measure_gemm(context, effort)};
 }
 
 }  // namespace emblem

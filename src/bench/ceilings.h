@@ -1,5 +1,5 @@
-// bench/ceilings.h - what the hardware can do at best, measured in the same process and on the same threads as the
-// benchmark that is held against it.
+// bench/ceilings.h - what the hardware can do at best, measured in the same process and on the same
+// threads as the benchmark that is held against it.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,16 @@ struct CeilingEffort {
   double seconds = 0.4;      // time for repetitions; the first two always run
 };
 
-// Bytes a second of a copy between two buffers larger than the caches; what is read and what is written both count.
+// Bytes a second of a copy between two buffers larger than the caches; what is read and what is
+// written both count.
 double measure_copy(const Context& context, const CeilingEffort& effort = {});
 
-// Bytes a second of rows of `dim` floats read at random from a table larger than the caches, with prefetching.
+// Bytes a second of rows of `dim` floats read at random from a table larger than the caches, with
+// prefetching.
 double measure_gather(const Context& context, int64_t dim, const CeilingEffort& effort = {});
 
-// Floating-point operations a second (a multiply-add counts two) of a square float32 matrix product.
+// Floating-point operations a second (a multiply-add counts two) of a square float32 matrix
+// product.
 double measure_gemm(const Context& context, const CeilingEffort& effort = {});
 
 struct Ceilings {

@@ -31,7 +31,8 @@ TEST(Ceilings, OddSizesAndTheCallingThreadAloneWork) {
   const Context context;
   CeilingEffort odd = kSmall;
   odd.memory_bytes = 1000003;
-  for (const int64_t dim : {1, 3, 17, 128, 1000}) EXPECT_GT(measure_gather(context, dim, odd), 0) << dim;
+  for (const int64_t dim : {1, 3, 17, 128, 1000})
+    EXPECT_GT(measure_gather(context, dim, odd), 0) << dim;
   odd.memory_bytes = 1;
   EXPECT_GT(measure_copy(context, odd), 0);
   EXPECT_GT(measure_gather(context, 16, odd), 0);

@@ -39,7 +39,8 @@ bool is_plain_name(const std::string& name) {
 }  // namespace
 
 std::vector<std::string> write_report(const ReportRequest& request) {
-  EMBLEM_REQUIRE(!request.inputs.empty(), "a report needs at least one file of results or a model folder");
+  EMBLEM_REQUIRE(!request.inputs.empty(),
+                 "a report needs at least one file of results or a model folder");
   Report report;
   report.title = request.title;
   for (const std::string& path : request.inputs) {
@@ -56,8 +57,8 @@ std::vector<std::string> write_report(const ReportRequest& request) {
     if (std::find(seen.begin(), seen.end(), name) != seen.end()) continue;
     seen.push_back(name);
     const fs::path file = fs::path(request.reference_folder) / (name + ".json");
-    const bool asked_for =
-        std::find(request.references.begin(), request.references.end(), name) != request.references.end();
+    const bool asked_for = std::find(request.references.begin(), request.references.end(), name) !=
+                           request.references.end();
     if (asked_for || (is_plain_name(name) && fs::exists(file))) {
       report.references.push_back(read_reference(file.string()));
     } else {
@@ -65,7 +66,8 @@ std::vector<std::string> write_report(const ReportRequest& request) {
     }
   }
   write_text_file_atomically(request.out, report_html(report));
-  if (!request.markdown.empty()) write_text_file_atomically(request.markdown, report_markdown(report));
+  if (!request.markdown.empty())
+    write_text_file_atomically(request.markdown, report_markdown(report));
   return missing;
 }
 

@@ -15,7 +15,8 @@ struct Report {
   std::vector<ReferenceTable> references;
 };
 
-// One HTML page that needs nothing else: styles and charts are inside, no script, nothing is fetched.
+// One HTML page that needs nothing else: styles and charts are inside, no script, nothing is
+// fetched.
 std::string report_html(const Report& report);
 std::string report_markdown(const Report& report);
 
@@ -24,13 +25,14 @@ struct ReportRequest {
   std::string out;                  // HTML
   std::string markdown;             // empty: none
   std::string title = "Emblem report";
-  std::string data;                 // metadata of a synthesized data set, for limits; empty: none
+  std::string data;  // metadata of a synthesized data set, for limits; empty: none
   std::string reference_folder = "bench/reference";
   std::vector<std::string> references;  // more tables than those that results name
 };
 
-// Reads, and writes the files. A reference that a result names but the folder lacks is left out and returned: a report
-// must not fail because it was made elsewhere. Throws when one that was asked for is not there.
+// Reads, and writes the files. A reference that a result names but the folder lacks is left out and
+// returned: a report must not fail because it was made elsewhere. Throws when one that was asked
+// for is not there.
 std::vector<std::string> write_report(const ReportRequest& request);
 
 }  // namespace emblem

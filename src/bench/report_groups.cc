@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "bench/result_table.h"
+#include "core/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -17,6 +18,11 @@ std::string unit_of_ceiling(std::string_view name) {
   return "/s";
 }
 
+bool has_word(const std::string& name, const std::string& word) {
+  const std::vector<std::string> words = split(spoken(name), ' ');
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
 }  // namespace
 
 bool is_ours(const BenchResult& result) { return result.program.starts_with("emblem"); }
@@ -26,7 +32,8 @@ const BenchResult* ResultGroup::ours() const {
 }
 
 const BenchResult* ResultGroup::peer() const {
-  const auto at = std::find_if(members.begin(), members.end(), [](const auto* r) { return !is_ours(*r); });
+  const auto at =
+      std::find_if(members.begin(), members.end(), [](const auto* r) { return !is_ours(*r); });
   return at == members.end() ? nullptr : *at;
 }
 
@@ -36,11 +43,13 @@ std::vector<ResultGroup> group_results(const std::vector<BenchResult>& results) 
     auto group = std::find_if(groups.begin(), groups.end(), [&](const ResultGroup& g) {
       return g.benchmark == result.benchmark && g.name == result.name;
     });
-    if (group == groups.end()) group = groups.insert(groups.end(), {result.benchmark, result.name, {}});
+    if (group == groups.end())
+      group = groups.insert(groups.end(), {result.benchmark, result.name, {}});
     group->members.push_back(&result);
   }
   for (ResultGroup& group : groups)
-    std::stable_partition(group.members.begin(), group.members.end(), [](const auto* r) { return is_ours(*r); });
+    std::stable_partition(group.members.begin(), group.members.end(),
+                          [](const auto* r) { return is_ours(*r); });
   return groups;
 }
 
@@ -52,9 +61,11 @@ std::optional<double> limit_of(const BenchResult& result, std::string_view name)
   return std::nullopt;
 }
 
-std::vector<std::pair<std::string, LineChart>> series_charts(const std::vector<BenchResult>& results) {
+std::vector<std::pair<std::string, LineChart>> series_charts(
+    const std::vector<BenchResult>& results) {
   std::vector<std::pair<std::string, LineChart>> charts;
-  for (const std::string& name : distinct_names(results, [](const auto& r) -> auto& { return r.series; })) {
+  for (const std::string& name : distinct_names(
+           results, [](const auto& r) -> auto& { return r.series; })) {
     LineChart chart;
     chart.title = spoken(name);
     chart.x_label = "step";
@@ -71,9 +82,12 @@ std::vector<std::pair<std::string, LineChart>> series_charts(const std::vector<B
 }
 
 std::string format_share(const BenchResult& result, const std::string& name, double share) {
-  std::string text = fmt::format("{:.0f}%", 100 * share);
-  for (const auto& [ceiling, value] : result.ceilings)
-    if (ceiling.starts_with(name)) return text + " of " + format_metric(value, unit_of_ceiling(ceiling));
+  const std::string text = fmt::format("{:.0f}%", 100 * share);
+  for (const auto& [ceiling, value] : result.ceilings) {
+    // The first word of "gemm_flops_per_second" is what the shares of it name.
+    if (has_word(name, ceiling.substr(0, ceiling.find('_'))))
+      return text + " of " + format_metric(value, unit_of_ceiling(ceiling));
+  }
   return text;
 }
 
@@ -81,8 +95,8 @@ std::string format_gap(const BenchResult& result, const std::string& name, const
   const auto limit = limit_of(result, name);
   if (!limit || !std::isfinite(measure.value)) return "";
   const double gap = measure.value - *limit;
-  return fmt::format("{} {} the limit {}", format_metric(std::abs(gap), measure.unit), gap < 0 ? "below" : "above",
-                     format_metric(*limit, measure.unit));
+  return fmt::format("{} {} the limit {}", format_metric(std::abs(gap), measure.unit),
+                     gap < 0 ? "below" : "above", format_metric(*limit, measure.unit));
 }
 
 std::string label_of(const BenchResult& result) {

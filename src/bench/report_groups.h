@@ -37,18 +37,20 @@ std::vector<std::string> distinct_names(const Results& results, ItemsOf items_of
 }
 
 // One chart a series name, with a line for each result that has it and the limit where one is set.
-std::vector<std::pair<std::string, LineChart>> series_charts(const std::vector<BenchResult>& results);
+std::vector<std::pair<std::string, LineChart>> series_charts(
+    const std::vector<BenchResult>& results);
 
 // The value of the setting "limit_NAME".
 std::optional<double> limit_of(const BenchResult& result, std::string_view name);
 
-// "62% of 71.2 GFLOP/s": a share and the ceiling that begins with its name.
+// "62% of 71.2 GFLOP/s": a share and the ceiling that its name mentions.
 std::string format_share(const BenchResult& result, const std::string& name, double share);
 
 // "auc 0.0012 below the limit 0.8021", or "" where there is no limit.
 std::string format_gap(const BenchResult& result, const std::string& name, const Measure& measure);
 
-// What a chart's or table's reader calls this result: its name, with the program where that is not emblem.
+// What a chart's or table's reader calls this result: its name, with the program where that is not
+// emblem.
 std::string label_of(const BenchResult& result);
 
 }  // namespace emblem

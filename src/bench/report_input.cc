@@ -29,12 +29,14 @@ Json parse_json(std::string_view text, const std::string& source) {
 // Adds the numbers of a .jsonl file as series named `prefix` + name.
 void add_series(const std::string& path, const std::string& prefix, BenchResult& result) {
   const std::vector<ResultLine> lines = read_results(path);
-  EMBLEM_REQUIRE(!lines.empty(), path, " has no line with a \"global_step\"; expected what training writes, e.g. ",
+  EMBLEM_REQUIRE(!lines.empty(), path,
+                 " has no line with a \"global_step\"; expected what training writes, e.g. ",
                  R"({"global_step":100,"auc":0.79})");
   for (const ResultLine& line : lines) {
     for (const auto& [name, value] : line.values) {
       const std::string key = prefix + name;
-      auto at = std::find_if(result.series.begin(), result.series.end(), [&](auto& s) { return s.first == key; });
+      auto at = std::find_if(result.series.begin(), result.series.end(),
+                             [&](auto& s) { return s.first == key; });
       if (at == result.series.end()) at = result.series.insert(result.series.end(), {key, {}});
       at->second.emplace_back(line.step, value);
     }
@@ -65,8 +67,8 @@ BenchResult training_run(std::string name) {
 
 BenchResult read_model_folder(const fs::path& folder) {
   const bool log = fs::exists(folder / kTrainLog), evaluations = fs::exists(folder / kEvaluations);
-  EMBLEM_REQUIRE(log || evaluations, folder.string(), " has neither ", kTrainLog, " nor ", kEvaluations,
-                 "; give a folder that `emblem train` wrote, or a file of results");
+  EMBLEM_REQUIRE(log || evaluations, folder.string(), " has neither ", kTrainLog, " nor ",
+                 kEvaluations, "; give a folder that `emblem train` wrote, or a file of results");
   const fs::path named = folder.filename().empty() ? folder.parent_path() : folder;
   BenchResult run = training_run(named.filename().string());
   if (evaluations) add_series((folder / kEvaluations).string(), "", run);
@@ -85,7 +87,8 @@ BenchResult read_lines(const fs::path& path) {
 
 std::string text_or_empty(const Json& json, const char* key, const std::string& where) {
   if (!json.contains(key)) return "";
-  EMBLEM_REQUIRE(json[key].is_string(), where, ".", key, " is ", json[key].dump(), "; expected text");
+  EMBLEM_REQUIRE(json[key].is_string(), where, ".", key, " is ", json[key].dump(),
+                 "; expected text");
   return json[key].get<std::string>();
 }
 
@@ -93,9 +96,11 @@ std::string text_or_empty(const Json& json, const char* key, const std::string& 
 
 ReferenceTable parse_reference(std::string_view text, const std::string& source) {
   const Json json = parse_json(text, source);
-  EMBLEM_REQUIRE(json.is_object() && json.contains("figures") && json["figures"].is_array() &&
-                     json.contains("metrics") && json["metrics"].is_object(),
-                 source, " is not a table of published figures; expected an object with \"metrics\" and \"figures\"");
+  EMBLEM_REQUIRE(
+      json.is_object() && json.contains("figures") && json["figures"].is_array() &&
+          json.contains("metrics") && json["metrics"].is_object(),
+      source,
+      " is not a table of published figures; expected an object with \"metrics\" and \"figures\"");
   ReferenceTable table;
   table.name = text_or_empty(json, "name", source);
   table.title = text_or_empty(json, "title", source);
@@ -116,7 +121,8 @@ ReferenceTable parse_reference(std::string_view text, const std::string& source)
     EMBLEM_REQUIRE(!figure.system.empty() && !figure.source.empty(), where,
                    " needs a \"system\" and a \"source\": a figure without its origin is none");
     for (const auto& [name, value] : from["values"].items()) {
-      EMBLEM_REQUIRE(value.is_number(), where, ".values.", name, " is ", value.dump(), "; expected a number");
+      EMBLEM_REQUIRE(value.is_number(), where, ".values.", name, " is ", value.dump(),
+                     "; expected a number");
       EMBLEM_REQUIRE(find_named(table.metrics, name) != nullptr, where, ".values has \"", name,
                      "\", which \"metrics\" does not list");
       figure.values.emplace_back(name, value.get<double>());
@@ -126,26 +132,32 @@ ReferenceTable parse_reference(std::string_view text, const std::string& source)
   return table;
 }
 
-ReferenceTable read_reference(const std::string& path) { return parse_reference(read_text_file(path), path); }
+ReferenceTable read_reference(const std::string& path) {
+  return parse_reference(read_text_file(path), path);
+}
 
 std::vector<BenchResult> read_report_input(const std::string& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return {read_model_folder(path)};
-  EMBLEM_REQUIRE(fs::exists(path, ignored), path, " does not exist; expected benchmark results (.json), ",
+  EMBLEM_REQUIRE(fs::exists(path, ignored), path,
+                 " does not exist; expected benchmark results (.json), ",
                  "training results (.jsonl) or a model folder");
   if (fs::path(path).extension() == ".jsonl") return {read_lines(path)};
   return read_bench_results(path);
 }
 
 Named<double> read_limits(const std::string& path) {
-  const std::string file = fs::is_directory(path) ? (fs::path(path) / "metadata.json").string() : path;
+  const std::string file =
+      fs::is_directory(path) ? (fs::path(path) / "metadata.json").string() : path;
   const Json json = parse_json(read_text_file(file), file);
   constexpr std::string_view kBest = "best_";
   Named<double> limits;
   if (json.is_object())
     for (const auto& [key, value] : json.items())
-      if (value.is_number() && key.starts_with(kBest)) limits.emplace_back(key.substr(kBest.size()), value.get<double>());
-  EMBLEM_REQUIRE(!limits.empty(), file, " names no best reachable value (best_auc, ...); give the metadata.json of ",
+      if (value.is_number() && key.starts_with(kBest))
+        limits.emplace_back(key.substr(kBest.size()), value.get<double>());
+  EMBLEM_REQUIRE(!limits.empty(), file,
+                 " names no best reachable value (best_auc, ...); give the metadata.json of ",
                  "`emblem synth`");
   return limits;
 }

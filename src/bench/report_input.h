@@ -24,11 +24,13 @@ struct ReferenceTable {
 ReferenceTable parse_reference(std::string_view json, const std::string& source);
 ReferenceTable read_reference(const std::string& path);
 
-// One argument of `emblem report`: a file of benchmark results; a .jsonl file of numbers by step, as training writes
-// them; or a model folder with train_log.jsonl and train_eval_result.jsonl. Throws Error for anything else.
+// One argument of `emblem report`: a file of benchmark results; a .jsonl file of numbers by step,
+// as training writes them; or a model folder with train_log.jsonl and train_eval_result.jsonl.
+// Throws Error for anything else.
 std::vector<BenchResult> read_report_input(const std::string& path);
 
-// From the metadata of a synthesized data set (its file or folder): the best that any model can reach, by metric.
+// From the metadata of a synthesized data set (its file or folder): the best that any model can
+// reach, by metric.
 Named<double> read_limits(const std::string& path);
 
 }  // namespace emblem

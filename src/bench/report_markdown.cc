@@ -34,8 +34,10 @@ std::string heading(const std::vector<std::string>& cells, size_t text_columns) 
   return line + "\n";
 }
 
-std::string results_section(const std::vector<ResultGroup>& groups, const std::vector<BenchResult>& results) {
-  const auto names = distinct_names(results, [](const auto& r) -> auto& { return r.metrics; });
+std::string results_section(const std::vector<ResultGroup>& groups,
+                            const std::vector<BenchResult>& results) {
+  const auto names = distinct_names(
+      results, [](const auto& r) -> auto& { return r.metrics; });
   if (names.empty()) return "";
   std::vector<std::string> cells = {"benchmark", "name", "program"};
   for (const auto& name : names) cells.push_back(spoken(name));
@@ -61,13 +63,15 @@ std::string curves_section(const std::vector<BenchResult>& results) {
     for (const auto& [name, series] : result.series) {
       if (series.empty()) continue;
       const auto limit = limit_of(result, name);
-      text += row({label_of(result), spoken(name), fmt::format("{}", series.size()),
-                   format_metric(series.front().second, ""), format_metric(series.back().second, ""),
-                   limit ? format_metric(*limit, "") : ""});
+      text +=
+          row({label_of(result), spoken(name), fmt::format("{}", series.size()),
+               format_metric(series.front().second, ""), format_metric(series.back().second, ""),
+               limit ? format_metric(*limit, "") : ""});
     }
   }
   if (text.empty()) return "";
-  return "\n## Curves\n\n" + heading({"run", "series", "points", "first", "last", "limit"}, 2) + text;
+  return "\n## Curves\n\n" + heading({"run", "series", "points", "first", "last", "limit"}, 2) +
+         text;
 }
 
 std::string stages_section(const std::vector<BenchResult>& results) {
@@ -80,7 +84,8 @@ std::string stages_section(const std::vector<BenchResult>& results) {
                    total > 0 ? fmt::format("{:.0f}%", 100 * seconds / total) : ""});
   }
   if (text.empty()) return "";
-  return "\n## Where the time of a step goes\n\n" + heading({"name", "program", "stage", "time", "share"}, 3) + text;
+  return "\n## Where the time of a step goes\n\n" +
+         heading({"name", "program", "stage", "time", "share"}, 3) + text;
 }
 
 std::string shares_section(const std::vector<BenchResult>& results) {
@@ -89,7 +94,8 @@ std::string shares_section(const std::vector<BenchResult>& results) {
     for (const auto& [name, share] : result.shares)
       text += row({label_of(result), spoken(name), format_share(result, name, share)});
   if (text.empty()) return "";
-  return "\n## Share of what the hardware can do\n\n" + heading({"name", "limit", "reached"}, 2) + text;
+  return "\n## Share of what the hardware can do\n\n" + heading({"name", "limit", "reached"}, 2) +
+         text;
 }
 
 std::string reference_section(const ReferenceTable& table) {

@@ -32,10 +32,12 @@ a { color: var(--c0); }
 .cards .panel { margin: 0; }
 .card-name { font-size: 13px; color: var(--soft); overflow-wrap: anywhere; }
 .card-value { font-size: 25px; font-weight: 650; line-height: 1.25; font-variant-numeric: tabular-nums; }
+.card-unit { font-size: 14px; font-weight: 500; color: var(--soft); white-space: nowrap; }
 .card-note { font-size: 13px; color: var(--soft); }
+.below { margin-top: 12px; }
 .good { color: var(--good); font-weight: 650; }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); gap: 14px; }
-.charts figure { margin: 0; max-width: 640px; }
+.charts .panel { margin: 0; max-width: 640px; }
 figcaption { font-weight: 600; margin-bottom: 6px; }
 .chart { display: block; width: 100%; height: auto; overflow: visible; }
 .chart text { font-size: 12.5px; fill: var(--soft); font-variant-numeric: tabular-nums; }
@@ -56,7 +58,7 @@ figcaption { font-weight: 600; margin-bottom: 6px; }
 .swatch.s6 { background: var(--c6); } .swatch.s7 { background: var(--c7); }
 .bar { display: block; width: 100%; height: 16px; border-radius: 3px; }
 .track { fill: var(--track); }
-.cell-bar { min-width: 90px; }
+.cell-bar { width: 170px; }
 .cell-bar .bar { height: 9px; }
 .bar-row { margin-top: 12px; }
 .bar-head { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 16px; margin-bottom: 3px; }
@@ -70,6 +72,10 @@ tbody tr:last-child td { border-bottom: 0; }
 td.number, th.number { text-align: right; white-space: nowrap; }
 td.number:last-child, th.number:last-child { padding-right: 0; }
 td.name { overflow-wrap: anywhere; min-width: 130px; }
+td.program { white-space: nowrap; }
+td.group { vertical-align: top; font-weight: 600; }
+td.last { border-bottom: 0; }
+tr.inner td:not(.group) { border-bottom: 0; padding-bottom: 2px; }
 details { border-top: 1px solid var(--rule); padding: 8px 0; }
 details:first-child { border-top: 0; }
 summary { cursor: pointer; overflow-wrap: anywhere; }
@@ -84,6 +90,9 @@ dd { margin: 0; overflow-wrap: anywhere; }
   .card-value { font-size: 20px; }
   dl { grid-template-columns: 1fr; gap: 0; }
   dd { margin-bottom: 6px; }
+  .chart text { font-size: 16px; }
+  .cell-bar { display: none; }
+  table { font-size: 13px; }
 }
 @media print {
   :root { --page: #fff; --card: #fff; --ink: #000; --soft: #444; --rule: #ccc; --track: #eee; --good: #14733f;

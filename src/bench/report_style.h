@@ -1,4 +1,5 @@
-// bench/report_style.h - the style sheet of a report: light and dark, wide and narrow, screen and paper.
+// bench/report_style.h - the style sheet of a report: light and dark, wide and narrow, screen and
+// paper.
 #pragma once
 
 namespace emblem {

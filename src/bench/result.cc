@@ -64,7 +64,8 @@ Setting read_setting(const Field& field) {
   if (json.is_string()) return json.get<std::string>();
   if (!json.is_array()) field.fail("true, false, a number, text or a list of text");
   std::vector<std::string> list;
-  for (const Json& item : json) list.push_back(item.is_string() ? item.get<std::string>() : item.dump());
+  for (const Json& item : json)
+    list.push_back(item.is_string() ? item.get<std::string>() : item.dump());
   return list;
 }
 
@@ -104,7 +105,8 @@ Series read_series(const Field& field) {
     const Field point{field.json[i], cat(field.where, "[", i, "]")};
     if (!point.json.is_array() || point.json.size() != 2 || !point.json[0].is_number())
       point.fail("[step, value]");
-    series.emplace_back(point.json[0].get<double>(), read_number({point.json[1], point.where + "[1]"}));
+    series.emplace_back(point.json[0].get<double>(),
+                        read_number({point.json[1], point.where + "[1]"}));
     if (i > 0 && series[i].first < series[i - 1].first)
       point.fail(cat("a step of at least ", series[i - 1].first, ", the one before it"));
   }
@@ -129,7 +131,8 @@ Machine read_machine(const Field& field) {
   text("gpu", machine.gpu);
   text("os", machine.os);
   text("compiler", machine.compiler);
-  if (field.json.contains("cores")) machine.cores = static_cast<int>(read_integer(field.at("cores")));
+  if (field.json.contains("cores"))
+    machine.cores = static_cast<int>(read_integer(field.at("cores")));
   if (field.json.contains("memory")) machine.memory_bytes = read_integer(field.at("memory"));
   return machine;
 }
@@ -141,8 +144,8 @@ BenchResult read_result(const Field& field) {
     EMBLEM_REQUIRE(field.json.contains(key), field.where, " has no \"", key,
                    "\"; a benchmark result needs schema, benchmark, name and program");
   const int64_t schema = read_integer(field.at("schema"));
-  EMBLEM_REQUIRE(schema == kSchema, field.where, " has schema ", schema, ", but this program reads ",
-                 kSchema, "; use the emblem that wrote it");
+  EMBLEM_REQUIRE(schema == kSchema, field.where, " has schema ", schema,
+                 ", but this program reads ", kSchema, "; use the emblem that wrote it");
 
   BenchResult result;
   result.benchmark = read_string(field.at("benchmark"));
@@ -177,8 +180,11 @@ Json machine_to_json(const Machine& machine) {
 }
 
 Json result_to_json(const BenchResult& result) {
-  Json json = {{"schema", kSchema}, {"benchmark", result.benchmark}, {"name", result.name},
-               {"program", result.program}, {"machine", machine_to_json(result.machine)},
+  Json json = {{"schema", kSchema},
+               {"benchmark", result.benchmark},
+               {"name", result.name},
+               {"program", result.program},
+               {"machine", machine_to_json(result.machine)},
                {"date", result.date}};
   json["settings"] = Json::object();
   for (const auto& [name, setting] : result.settings)
@@ -186,7 +192,8 @@ Json result_to_json(const BenchResult& result) {
   json["metrics"] = Json::object();
   for (const auto& [name, metric] : result.metrics) {
     Json& to = json["metrics"][name];
-    to = {{"value", number_or_null(metric.value)}, {"unit", metric.unit},
+    to = {{"value", number_or_null(metric.value)},
+          {"unit", metric.unit},
           {"higher_is_better", metric.better == Better::kHigher}};
     if (metric.spread != 0) to["spread"] = number_or_null(metric.spread);
   }
@@ -216,15 +223,19 @@ std::vector<BenchResult> parse_bench_results(std::string_view text, const std::s
     results.push_back(read_result({json, source}));
     return results;
   }
-  for (size_t i = 0; i < json.size(); ++i) results.push_back(read_result({json[i], cat(source, "[", i, "]")}));
+  for (size_t i = 0; i < json.size(); ++i)
+    results.push_back(read_result({json[i], cat(source, "[", i, "]")}));
   return results;
 }
 
 std::string to_json(const std::vector<BenchResult>& results) {
   Json json = Json::array();
   for (const BenchResult& result : results) json.push_back(result_to_json(result));
-  // Text that is not UTF-8 (a CPU's name, a path) is replaced rather than refused: a result is worth more.
-  return (results.size() == 1 ? json[0] : json).dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  // Text that is not UTF-8 (a CPU's name, a path) is replaced rather than refused: a result is
+  // worth more.
+  return (results.size() == 1 ? json[0] : json)
+             .dump(1, ' ', false, Json::error_handler_t::replace) +
+         "\n";
 }
 
 std::vector<BenchResult> read_bench_results(const std::string& path) {

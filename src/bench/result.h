@@ -2,12 +2,14 @@
 //
 // The JSON form (docs/formats.md) is an object, or an array of objects:
 //   {"schema": 1, "benchmark": "train", "name": "dlrm-kaggle-d16-b2048", "program": "emblem 0.1.0",
-//    "machine": {"cpu": "...", "cores": 2, "memory": 25165824000, "gpu": "...", "os": "...", "compiler": "..."},
-//    "date": "2025-01-31T12:00:00Z", "settings": {"batch": 2048, "sparse": ["C1", "C2"]},
-//    "metrics": {"samples_per_second": {"value": 1e5, "unit": "samples/s", "higher_is_better": true, "spread": 900}},
-//    "stages": {"load": 1e-3}, "ceilings": {"copy_bytes_per_second": 2e10}, "shares": {"gemm": 0.62},
-//    "series": {"loss": [[1, 0.69], [2, 0.65]]}}
-// schema, benchmark, name and program are required. Unknown fields are errors, so that a misspelt one is not lost.
+//    "machine": {"cpu": "...", "cores": 2, "memory": 25165824000, "gpu": "...", "os": "...",
+//    "compiler": "..."}, "date": "2025-01-31T12:00:00Z", "settings": {"batch": 2048, "sparse":
+//    ["C1", "C2"]}, "metrics": {"samples_per_second": {"value": 1e5, "unit": "samples/s",
+//    "higher_is_better": true, "spread": 900}}, "stages": {"load": 1e-3}, "ceilings":
+//    {"copy_bytes_per_second": 2e10}, "shares": {"gemm": 0.62}, "series": {"loss": [[1, 0.69], [2,
+//    0.65]]}}
+// schema, benchmark, name and program are required. Unknown fields are errors, so that a misspelt
+// one is not lost.
 #pragma once
 
 #include <cstdint>
@@ -55,8 +57,9 @@ const T* find_named(const Named<T>& items, std::string_view name) {
   return nullptr;
 }
 
-// Two settings mean something to reports: "references" (a list of names of published tables, bench/reference) and
-// "limit_NAME" (a number: the best value that the series or metric NAME can reach, drawn as a line).
+// Two settings mean something to reports: "references" (a list of names of published tables,
+// bench/reference) and "limit_NAME" (a number: the best value that the series or metric NAME can
+// reach, drawn as a line).
 struct BenchResult {
   std::string benchmark;  // "train", "loader", "training", ...
   std::string name;       // what was run; results of equal benchmark and name are compared
@@ -77,8 +80,8 @@ struct BenchResult {
 Machine this_machine();
 std::string utc_now();
 
-// `source` names the text in errors, e.g. a path. Throws Error (kInvalidArgument) that names the source, the field
-// and what was expected.
+// `source` names the text in errors, e.g. a path. Throws Error (kInvalidArgument) that names the
+// source, the field and what was expected.
 std::vector<BenchResult> parse_bench_results(std::string_view json, const std::string& source);
 std::string to_json(const std::vector<BenchResult>& results);  // one object alone when there is one
 

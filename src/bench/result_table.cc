@@ -26,7 +26,8 @@ std::string with_prefix(double value, std::string_view unit) {
   const int digits = std::abs(value) >= 99.95 || (prefix == 0 && value == std::floor(value)) ? 0
                      : std::abs(value) >= 9.995                                              ? 1
                                                                                              : 2;
-  const char* const gap = prefix == 0 || unit.starts_with("B") || unit.starts_with("FLOP") ? "" : " ";
+  const char* const gap =
+      prefix == 0 || unit.starts_with("B") || unit.starts_with("FLOP") ? "" : " ";
   return fmt::format("{:.{}f} {}{}{}", value, digits, kPrefixes[prefix], gap, unit);
 }
 
@@ -39,7 +40,8 @@ std::string format_seconds(double seconds) {
 }
 
 bool is_rate_or_size(std::string_view unit) {
-  return unit.ends_with("/s") || unit == "B" || unit == "rows" || unit == "samples" || unit == "steps";
+  return unit.ends_with("/s") || unit == "B" || unit == "rows" || unit == "samples" ||
+         unit == "steps";
 }
 
 std::string metric_with_spread(const Measure& metric) {
@@ -59,9 +61,12 @@ std::vector<std::string> metric_names(const std::vector<BenchResult>& results) {
 }
 
 std::string best_share(const BenchResult& result) {
-  const auto best = std::max_element(result.shares.begin(), result.shares.end(),
-                                     [](const auto& a, const auto& b) { return a.second < b.second; });
-  return best == result.shares.end() ? "" : fmt::format("{} {:.0f}%", spoken(best->first), 100 * best->second);
+  const auto best =
+      std::max_element(result.shares.begin(), result.shares.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  return best == result.shares.end()
+             ? ""
+             : fmt::format("{} {:.0f}%", spoken(best->first), 100 * best->second);
 }
 
 }  // namespace
@@ -86,9 +91,11 @@ std::string align_columns(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
-std::string results_table(const std::vector<BenchResult>& results, std::string_view baseline_program) {
+std::string results_table(const std::vector<BenchResult>& results,
+                          std::string_view baseline_program) {
   const std::vector<std::string> names = metric_names(results);
-  const bool any_share = std::any_of(results.begin(), results.end(), [](const auto& r) { return !r.shares.empty(); });
+  const bool any_share =
+      std::any_of(results.begin(), results.end(), [](const auto& r) { return !r.shares.empty(); });
   const bool any_baseline =
       !baseline_program.empty() && std::any_of(results.begin(), results.end(), [&](const auto& r) {
         return r.program.starts_with(baseline_program);
@@ -106,7 +113,8 @@ std::string results_table(const std::vector<BenchResult>& results, std::string_v
       row.push_back(metric == nullptr ? "" : metric_with_spread(*metric));
     }
     if (any_share) row.push_back(best_share(result));
-    if (any_baseline) row.push_back(format_times(result, find_counterpart(results, result, baseline_program)));
+    if (any_baseline)
+      row.push_back(format_times(result, find_counterpart(results, result, baseline_program)));
     rows.push_back(std::move(row));
   }
   return align_columns(rows);
@@ -123,14 +131,16 @@ std::string format_times(const BenchResult& result, const BenchResult* baseline)
 const BenchResult* find_counterpart(const std::vector<BenchResult>& results, const BenchResult& of,
                                     std::string_view program) {
   for (const BenchResult& result : results)
-    if (result.benchmark == of.benchmark && result.name == of.name && result.program.starts_with(program))
+    if (result.benchmark == of.benchmark && result.name == of.name &&
+        result.program.starts_with(program))
       return &result;
   return nullptr;
 }
 
 double times_better(const Measure& value, const Measure& baseline) {
   if (!(value.value > 0) || !(baseline.value > 0)) return 0;
-  return value.better == Better::kHigher ? value.value / baseline.value : baseline.value / value.value;
+  return value.better == Better::kHigher ? value.value / baseline.value
+                                         : baseline.value / value.value;
 }
 
 std::string format_metric(double value, std::string_view unit) {
@@ -140,9 +150,10 @@ std::string format_metric(double value, std::string_view unit) {
   if (unit == "B") return format_bytes(value);
   if (is_rate_or_size(unit)) return with_prefix(value, unit);
   // AUC, log loss and their like differ in the fourth digit.
-  const std::string number = std::abs(value) < 10 && value != std::floor(value) ? fmt::format("{:.4f}", value)
-                             : std::abs(value) < 1e6                          ? fmt::format("{:.6g}", value)
-                                                                              : with_prefix(value, "");
+  const std::string number = std::abs(value) < 10 && value != std::floor(value)
+                                 ? fmt::format("{:.4f}", value)
+                             : std::abs(value) < 1e6 ? fmt::format("{:.6g}", value)
+                                                     : with_prefix(value, "");
   return unit.empty() ? std::string(trim(number)) : cat(trim(number), " ", unit);
 }
 
@@ -152,7 +163,8 @@ std::string format_setting(const Setting& setting) {
   if (const auto* number = std::get_if<double>(&setting)) return fmt::format("{:.6g}", *number);
   if (const auto* text = std::get_if<std::string>(&setting)) return *text;
   std::string all;
-  for (const auto& item : std::get<std::vector<std::string>>(setting)) all += (all.empty() ? "" : ", ") + item;
+  for (const auto& item : std::get<std::vector<std::string>>(setting))
+    all += (all.empty() ? "" : ", ") + item;
   return all;
 }
 

@@ -24,7 +24,9 @@ BenchResult sample() {
   result.program = "emblem 0.1.0";
   result.machine = {"Arm Neoverse N1", 2, int64_t{24} << 30, "H200", "Linux 6.1", "gcc 12.2"};
   result.date = "2025-01-31T12:00:00Z";
-  result.settings = {{"batch", int64_t{2048}}, {"alpha", 1.05}, {"dynamic", true},
+  result.settings = {{"batch", int64_t{2048}},
+                     {"alpha", 1.05},
+                     {"dynamic", true},
                      {"device", std::string("cpu")},
                      {"references", std::vector<std::string>{"dlrm-throughput", "frappe"}}};
   result.metrics = {{"samples_per_second", {41000.5, "samples/s", Better::kHigher, 410}},
@@ -91,24 +93,33 @@ TEST(BenchResult, FilesRoundTripAndAMissingOneIsNamed) {
 }
 
 TEST(BenchResult, ErrorsNameTheSourceTheFieldAndWhatWasExpected) {
-  const auto object = [](const std::string& more) { return std::string("{") + kHead + "," + more + "}"; };
-  EXPECT_THAT(parse_error("{not json"), AllOf(HasSubstr("r.json is not JSON"), HasSubstr("expected")));
+  const auto object = [](const std::string& more) {
+    return std::string("{") + kHead + "," + more + "}";
+  };
+  EXPECT_THAT(parse_error("{not json"),
+              AllOf(HasSubstr("r.json is not JSON"), HasSubstr("expected")));
   EXPECT_THAT(parse_error("3"), HasSubstr("r.json is 3; expected an object"));
-  EXPECT_THAT(parse_error(R"({"schema":1,"benchmark":"b","name":"n"})"), HasSubstr("has no \"program\""));
+  EXPECT_THAT(parse_error(R"({"schema":1,"benchmark":"b","name":"n"})"),
+              HasSubstr("has no \"program\""));
   EXPECT_THAT(parse_error(R"({"schema":7,"benchmark":"b","name":"n","program":"p"})"),
               HasSubstr("schema 7, but this program reads 1"));
   EXPECT_THAT(parse_error(object(R"("metric":{})")), HasSubstr("did you mean \"metrics\"?"));
   EXPECT_THAT(parse_error(object(R"("metrics":{"auc":0.8})")),
               HasSubstr("r.json.metrics.auc is 0.8; expected an object"));
-  EXPECT_THAT(parse_error(object(R"("metrics":{"auc":{"unit":"s"}})")), HasSubstr("with a \"value\""));
+  EXPECT_THAT(parse_error(object(R"("metrics":{"auc":{"unit":"s"}})")),
+              HasSubstr("with a \"value\""));
   EXPECT_THAT(parse_error(object(R"("metrics":{"auc":{"value":"high"}})")),
               HasSubstr("r.json.metrics.auc.value is \"high\"; expected a number"));
-  EXPECT_THAT(parse_error(object(R"("stages":[1])")), HasSubstr("r.json.stages is [1]; expected an object"));
-  EXPECT_THAT(parse_error(object(R"("machine":{"cores":"two"})")), HasSubstr("expected a whole number"));
+  EXPECT_THAT(parse_error(object(R"("stages":[1])")),
+              HasSubstr("r.json.stages is [1]; expected an object"));
+  EXPECT_THAT(parse_error(object(R"("machine":{"cores":"two"})")),
+              HasSubstr("expected a whole number"));
   EXPECT_THAT(parse_error(object(R"("series":{"loss":[[1,0.5],[2]]})")),
               HasSubstr("r.json.series.loss[1] is [2]; expected [step, value]"));
-  EXPECT_THAT(parse_error(object(R"("series":{"loss":[[2,0.5],[1,0.4]]})")), HasSubstr("at least 2"));
-  EXPECT_THAT(parse_error(std::string("[{") + kHead + R"(},{"schema":1}])"), HasSubstr("r.json[1] has no"));
+  EXPECT_THAT(parse_error(object(R"("series":{"loss":[[2,0.5],[1,0.4]]})")),
+              HasSubstr("at least 2"));
+  EXPECT_THAT(parse_error(std::string("[{") + kHead + R"(},{"schema":1}])"),
+              HasSubstr("r.json[1] has no"));
 }
 
 TEST(BenchResult, ThisMachineAndTheClockAreFilledIn) {
@@ -129,13 +140,17 @@ TEST(ResultTable, ColumnsAlignAndShowRatiosToTheBaselineOfTheSameName) {
   BenchResult alone = sample();
   alone.name = "other";
   EXPECT_EQ(results_table({ours, peer, alone}, "pytorch"),
-            "benchmark                         program    samples per second  step seconds  best share of ceiling  "
+            "benchmark                         program    samples per second  step seconds  best "
+            "share of ceiling  "
             "times pytorch\n"
-            "train dlrm-kaggle-d16-b2048  emblem 0.1.0  41.0 k samples/s ±1%         50 ms               gemm 62%  "
+            "train dlrm-kaggle-d16-b2048  emblem 0.1.0  41.0 k samples/s ±1%         50 ms         "
+            "      gemm 62%  "
             "        2.00x\n"
-            "train dlrm-kaggle-d16-b2048   pytorch 2.4      20.5 k samples/s                                       "
+            "train dlrm-kaggle-d16-b2048   pytorch 2.4      20.5 k samples/s                       "
+            "                "
             "        1.00x\n"
-            "train other                  emblem 0.1.0  41.0 k samples/s ±1%         50 ms               gemm 62%\n");
+            "train other                  emblem 0.1.0  41.0 k samples/s ±1%         50 ms         "
+            "      gemm 62%\n");
 }
 
 TEST(ResultTable, WithoutABaselineThereIsNoRatioColumn) {

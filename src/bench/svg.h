@@ -1,5 +1,6 @@
-// bench/svg.h - charts as SVG text to stand inside an HTML page, whose style sheet gives them their colours: classes
-// s0 to s7 for series, .grid, .axis, .limit, .faint. Nothing is loaded from anywhere.
+// bench/svg.h - charts as SVG text to stand inside an HTML page, whose style sheet gives them their
+// colours: classes s0 to s7 for series, .grid, .axis, .limit, .faint. Nothing is loaded from
+// anywhere.
 #pragma once
 
 #include <optional>
@@ -22,8 +23,9 @@ struct LinearScale {
   double operator()(double value) const;
 };
 
-// Round positions (multiples of 1, 2 or 5 times a power of ten) that lie in [low, high], about `wanted` of them. An
-// empty or unusable range is widened first; low_end and high_end are the range that was used.
+// Round positions (multiples of 1, 2 or 5 times a power of ten) that lie in [low, high], about
+// `wanted` of them. An empty or unusable range is widened first; low_end and high_end are the range
+// that was used.
 struct Ticks {
   std::vector<double> at;
   double step = 1;
@@ -54,7 +56,8 @@ struct LineChart {
   std::string limit_name;
 };
 
-// Long noisy lines are drawn faintly with their running mean on top. Empty when there is no point to draw.
+// Long noisy lines are drawn faintly with their running mean on top. Empty when there is no point
+// to draw.
 std::string line_chart(const LineChart& chart);
 
 struct BarPart {
@@ -63,7 +66,8 @@ struct BarPart {
   int color = 0;
 };
 
-// One horizontal bar of parts next to each other; `full` is the value that would fill the whole width.
+// One horizontal bar of parts next to each other; `full` is the value that would fill the whole
+// width.
 std::string stacked_bar(const std::vector<BarPart>& parts, double full, std::string_view title);
 
 }  // namespace emblem

@@ -22,7 +22,8 @@ size_t count_of(const std::string& text, const std::string& part) {
 }
 
 TEST(EscapeMarkup, LeavesNothingThatCouldOpenATagOrCloseAnAttribute) {
-  EXPECT_EQ(escape_markup("<b a='1' c=\"2\">&\n\x01"), "&lt;b a=&#39;1&#39; c=&quot;2&quot;&gt;&amp;  ");
+  EXPECT_EQ(escape_markup("<b a='1' c=\"2\">&\n\x01"),
+            "&lt;b a=&#39;1&#39; c=&quot;2&quot;&gt;&amp;  ");
   EXPECT_EQ(escape_markup("naïve ±"), "naïve ±");
 }
 
@@ -40,7 +41,8 @@ TEST(RoundTicks, GiveTheNumbersAPersonWouldWrite) {
   EXPECT_THAT(round_ticks(-1, 1, 4).at, testing::ElementsAre(-1, -0.5, 0, 0.5, 1));
 }
 
-// For any range: ticks are inside, ascending, evenly spaced, multiples of a round step, and neither few nor many.
+// For any range: ticks are inside, ascending, evenly spaced, multiples of a round step, and neither
+// few nor many.
 TEST(RoundTicks, AreInsideEvenAndRoundForAnyRange) {
   Random random{7};
   for (int trial = 0; trial < 5000; ++trial) {
@@ -53,15 +55,23 @@ TEST(RoundTicks, AreInsideEvenAndRoundForAnyRange) {
     const double slack = ticks.step * 1e-6;
     ASSERT_GE(ticks.at.front(), ticks.low_end - slack);
     ASSERT_LE(ticks.at.back(), ticks.high_end + slack);
-    for (size_t i = 1; i < ticks.at.size(); ++i) ASSERT_NEAR(ticks.at[i] - ticks.at[i - 1], ticks.step, slack);
+    for (size_t i = 1; i < ticks.at.size(); ++i)
+      ASSERT_NEAR(ticks.at[i] - ticks.at[i - 1], ticks.step, slack);
     const double digit = ticks.step / std::pow(10.0, std::floor(std::log10(ticks.step) + 1e-9));
-    ASSERT_TRUE(std::abs(digit - 1) < 1e-6 || std::abs(digit - 2) < 1e-6 || std::abs(digit - 5) < 1e-6) << digit;
+    ASSERT_TRUE(std::abs(digit - 1) < 1e-6 || std::abs(digit - 2) < 1e-6 ||
+                std::abs(digit - 5) < 1e-6)
+        << digit;
   }
 }
 
 TEST(RoundTicks, SurviveRangesWithoutWidthAndWithoutMeaning) {
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
-  for (const auto& [low, high] : {std::pair{5.0, 5.0}, {0.0, 0.0}, {-3.0, -3.0}, {nan, 1.0}, {-inf, inf}, {2.0, 1.0},
+  for (const auto& [low, high] : {std::pair{5.0, 5.0},
+                                  {0.0, 0.0},
+                                  {-3.0, -3.0},
+                                  {nan, 1.0},
+                                  {-inf, inf},
+                                  {2.0, 1.0},
                                   {1e9, 1e9 * (1 + 1e-15)}}) {
     const Ticks ticks = round_ticks(low, high, 5);
     EXPECT_GE(ticks.at.size(), 2u) << low << " " << high;
@@ -84,7 +94,8 @@ Series random_walk(size_t size, uint64_t seed) {
   Series series;
   Random random{seed};
   double value = 0;
-  for (size_t i = 0; i < size; ++i) series.emplace_back(i, value += static_cast<double>(random.normal()));
+  for (size_t i = 0; i < size; ++i)
+    series.emplace_back(i, value += static_cast<double>(random.normal()));
   return series;
 }
 
@@ -95,7 +106,8 @@ TEST(ThinOut, KeepsOrderEndsAndExtremes) {
     EXPECT_LE(some.size(), 504u);
     EXPECT_EQ(some.front(), all.front());
     EXPECT_EQ(some.back(), all.back());
-    EXPECT_TRUE(std::is_sorted(some.begin(), some.end(), [](auto& a, auto& b) { return a.first < b.first; }));
+    EXPECT_TRUE(std::is_sorted(some.begin(), some.end(),
+                               [](auto& a, auto& b) { return a.first < b.first; }));
     const auto by_value = [](const auto& a, const auto& b) { return a.second < b.second; };
     EXPECT_EQ(std::max_element(some.begin(), some.end(), by_value)->second,
               std::max_element(all.begin(), all.end(), by_value)->second);
@@ -121,7 +133,11 @@ TEST(Smoothed, IsTheMeanOfTheNeighboursThatAreNumbers) {
 }
 
 TEST(LineChartTest, DrawsEveryLineTheLimitAndEscapedNames) {
-  LineChart chart{"AUC <test>", "step", {{"a & b", {{0, 0.5}, {10, 0.7}}, 0}, {"c", {{0, 0.5}, {10, 0.6}}, 1}}, 0.8, "best"};
+  LineChart chart{"AUC <test>",
+                  "step",
+                  {{"a & b", {{0, 0.5}, {10, 0.7}}, 0}, {"c", {{0, 0.5}, {10, 0.6}}, 1}},
+                  0.8,
+                  "best"};
   const std::string svg = line_chart(chart);
   EXPECT_EQ(count_of(svg, "<path"), 2u);
   EXPECT_THAT(svg, HasSubstr("AUC &lt;test&gt;"));
@@ -138,7 +154,8 @@ TEST(LineChartTest, ALongLineGetsARunningMeanAndStaysSmall) {
 
 TEST(LineChartTest, WhatIsNotANumberLeavesAGapAndNeverReachesThePage) {
   const double nan = std::nan("");
-  const std::string svg = line_chart({"loss", "step", {{"run", {{0, 1}, {1, nan}, {2, 3}, {3, 4}}, 0}}});
+  const std::string svg =
+      line_chart({"loss", "step", {{"run", {{0, 1}, {1, nan}, {2, 3}, {3, 4}}, 0}}});
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
   EXPECT_EQ(count_of(svg, "M"), 2u);
   EXPECT_EQ(line_chart({"loss", "step", {{"run", {{0, nan}}, 0}}}), "");
@@ -153,7 +170,8 @@ TEST(StackedBar, PartsFillTheirShareAndNeverOverflow) {
   const std::string over = stacked_bar({{"a", 9, 0}, {"b", 9, 1}}, 8, "t");
   EXPECT_THAT(over, HasSubstr("width='1000.00'"));
   EXPECT_EQ(count_of(over, "class='fill"), 1u);
-  EXPECT_EQ(count_of(stacked_bar({{"a", std::nan(""), 0}, {"b", -1, 0}}, 8, "t"), "class='fill"), 0u);
+  EXPECT_EQ(count_of(stacked_bar({{"a", std::nan(""), 0}, {"b", -1, 0}}, 8, "t"), "class='fill"),
+            0u);
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ void report(const std::vector<BenchResult>& results, const std::string& json) {
   std::printf("%s", results_table(results, "pytorch").c_str());
   for (const BenchResult& result : results) print_stages(result);
   if (!json.empty()) {
-    write_results(json, results);
+    write_bench_results(json, results);
     std::printf("\nwrote %s\n", json.c_str());
   }
 }

@@ -12,14 +12,14 @@
 namespace emblem {
 namespace {
 
-// Options as text where the library has no type for them. Empty: guessed from the input.
+// Options as text where the library has no type for them.
 struct Arguments {
   ConvertOptions options;
-  std::string from, from_format, from_delimiter, max_bad_rows = "0";
+  InputHints hints;
+  std::string from, max_bad_rows = "0";
   std::string dense_fields, sparse_fields, missing = "error", dense_type = "int32";
-  int num_dense = 13, num_sparse = 26;
   double bundle_gb = 0;
-  bool with_header = false, force = false, columns = false;
+  bool force = false, columns = false;
   int threads = available_cpus();
 };
 
@@ -27,33 +27,11 @@ std::vector<std::string> names(const std::string& list) {
   return list.empty() ? std::vector<std::string>{} : split(list, ',');
 }
 
-DataSource source_of(const Arguments& arguments) {
-  DataSource source;
-  if (arguments.from_format.empty()) {
-    source = guess_source(arguments.from);
-  } else {
-    source.type = parse_readable_format(arguments.from_format);
-    // The rest of a CSV file can be seen from its first line.
-    if (source.type == config::CsvDataset) source = guess_source(arguments.from);
-    source.type = parse_readable_format(arguments.from_format);
-    source.input = arguments.from;
-  }
-  if (!arguments.from_delimiter.empty()) {
-    source.delimiter = arguments.from_delimiter == "\\t" ? "\t" : arguments.from_delimiter;
-  }
-  if (arguments.with_header) {
-    source.with_header = true;
-    source.fields.clear();
-  }
-  source.num_dense = arguments.num_dense;
-  source.num_sparse = arguments.num_sparse;
-  source.max_bad_rows = parse_size(arguments.max_bad_rows, "--max-bad-rows");
-  return source;
-}
-
 ConvertOptions to_options(const Arguments& arguments) {
   ConvertOptions options = arguments.options;
-  options.from = source_of(arguments);
+  InputHints hints = arguments.hints;
+  hints.max_bad_rows = parse_size(arguments.max_bad_rows, "--max-bad-rows");
+  options.from = describe_input(arguments.from, hints);
   options.writing.bundle_bytes = static_cast<int64_t>(arguments.bundle_gb * 1e9);
   options.writing.overwrite = arguments.force ? Overwrite::kReplace : Overwrite::kRefuse;
   options.writing.missing = arguments.missing == "zero" ? MissingValues::kZero : MissingValues::kReject;
@@ -83,15 +61,16 @@ void add_convert(CLI::App& program) {
   CLI::App* command = program.add_subcommand("convert", "Turn a data set into another format");
   const auto arguments = std::make_shared<Arguments>();
   ConvertOptions& options = arguments->options;
+  InputHints& hints = arguments->hints;
   command->option_defaults()->always_capture_default();
   command->add_option("--from", arguments->from, "Files, folders or globs, comma-separated")->required();
-  command->add_option("--from-format", arguments->from_format,
+  command->add_option("--from-format", hints.format,
                       "tsv, csv, raw, split or libfm [what the input looks like]");
-  command->add_option("--delimiter", arguments->from_delimiter,
+  command->add_option("--delimiter", hints.delimiter,
                       "csv input: what stands between values [what the first line has]");
-  command->add_flag("--with-header", arguments->with_header, "csv input: the first line holds names");
-  command->add_option("--num-dense", arguments->num_dense, "tsv, raw and split input: number of dense columns");
-  command->add_option("--num-sparse", arguments->num_sparse, "tsv, raw and split input: number of sparse columns");
+  command->add_flag("--with-header", hints.with_header, "csv input: the first line holds names");
+  command->add_option("--num-dense", hints.num_dense, "tsv, raw and split input: number of dense columns");
+  command->add_option("--num-sparse", hints.num_sparse, "tsv, raw and split input: number of sparse columns");
   command->add_option("--max-bad-rows", arguments->max_bad_rows, "Skip up to so many rows that cannot be read");
   command->add_option("--to", options.to, "Folder to write")->required();
   command->add_option("--format", options.format, "tsv, csv, raw or split")->required();

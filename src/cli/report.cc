@@ -10,7 +10,8 @@ namespace emblem {
 
 void add_report(CLI::App& program) {
   const auto request = std::make_shared<ReportRequest>();
-  CLI::App* command = program.add_subcommand("report", "Turn results into one HTML page (and Markdown)");
+  CLI::App* command =
+      program.add_subcommand("report", "Turn results into one HTML page (and Markdown)");
   command
       ->add_option("results", request->inputs,
                    "Benchmark results (.json), training results (.jsonl) or model folders")
@@ -18,10 +19,14 @@ void add_report(CLI::App& program) {
   command->add_option("--out", request->out, "The HTML page to write")->required();
   command->add_option("--markdown", request->markdown, "A Markdown file to write as well");
   command->add_option("--title", request->title, "The page's title")->capture_default_str();
-  command->add_option("--data", request->data,
-                      "metadata.json of a synthesized data set: its limits are drawn beside training runs");
-  command->add_option("--references", request->reference_folder, "Folder of published figures")->capture_default_str();
-  command->add_option("--reference", request->references, "Published figures to add by name, e.g. frappe-quality")
+  command->add_option(
+      "--data", request->data,
+      "metadata.json of a synthesized data set: its limits are drawn beside training runs");
+  command->add_option("--references", request->reference_folder, "Folder of published figures")
+      ->capture_default_str();
+  command
+      ->add_option("--reference", request->references,
+                   "Published figures to add by name, e.g. frappe-quality")
       ->allow_extra_args(false);
   command->callback([request] {
     for (const std::string& name : write_report(*request))

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "data/piece_order.h"
+#include "data/decoder.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -32,7 +32,8 @@ void BatchPlanner::add(ReadyPiece* piece, std::deque<BatchPlan>& plans, BatchPla
     EMBLEM_REQUIRE(skip_ <= rows, "the saved position (row ", skip_, " of piece ", index,
                    ") is behind the piece's ", rows, " rows; has the data changed?");
     dropped.sources.push_back(piece);
-    dropped.runs.push_back({static_cast<uint32_t>(dropped.sources.size() - 1), 0, static_cast<uint32_t>(row)});
+    dropped.runs.push_back(
+        {static_cast<uint32_t>(dropped.sources.size() - 1), 0, static_cast<uint32_t>(row)});
     skip_ = 0;
   }
   const bool shuffled = options_.window_rows > 0;
@@ -40,8 +41,8 @@ void BatchPlanner::add(ReadyPiece* piece, std::deque<BatchPlan>& plans, BatchPla
     const int64_t room = shuffled ? options_.window_rows - open_.rows : rows;
     const int64_t count = std::min(room, rows - row);
     open_.pieces.push_back(piece);
-    open_.runs.push_back({static_cast<uint32_t>(open_.pieces.size() - 1), static_cast<uint32_t>(row),
-                          static_cast<uint32_t>(count)});
+    open_.runs.push_back({static_cast<uint32_t>(open_.pieces.size() - 1),
+                          static_cast<uint32_t>(row), static_cast<uint32_t>(count)});
     open_.rows += count;
     row += count;
     if (shuffled && open_.rows < options_.window_rows) continue;
@@ -53,8 +54,8 @@ void BatchPlanner::add(ReadyPiece* piece, std::deque<BatchPlan>& plans, BatchPla
   const bool epoch_ends = next_piece_ == options_.pieces;
   if (epoch_ends && open_.rows > 0) close_window();
   if (skip_of_window_ > 0 && !closed_.empty()) {
-    EMBLEM_REQUIRE(skip_of_window_ < closed_.front().rows, "the saved position (row ", skip_of_window_,
-                   " of a window) is behind the window's ", closed_.front().rows,
+    EMBLEM_REQUIRE(skip_of_window_ < closed_.front().rows, "the saved position (row ",
+                   skip_of_window_, " of a window) is behind the window's ", closed_.front().rows,
                    " rows; has the data changed?");
     take_rows(skip_of_window_, dropped);
     skip_of_window_ = 0;
@@ -65,14 +66,15 @@ void BatchPlanner::add(ReadyPiece* piece, std::deque<BatchPlan>& plans, BatchPla
 
 void BatchPlanner::close_window() {
   if (options_.window_rows > 0) {
-    std::vector<RowRun> rows;
-    rows.reserve(static_cast<size_t>(open_.rows));
-    for (const RowRun& run : open_.runs) {
-      for (uint32_t i = 0; i < run.count; ++i) rows.push_back({run.source, run.begin + i, 1});
-    }
+    std::vector<uint32_t> turns;
+    turns.reserve(static_cast<size_t>(open_.rows));
+    for (const RowRun& run : open_.runs) turns.insert(turns.end(), run.count, run.source);
     const uint64_t stream = random_bits(0x77696e646f770000ull, static_cast<uint64_t>(epoch_),
                                         static_cast<uint64_t>(windowed_rows_));
-    shuffle_items(rows, options_.seed, stream);
+    shuffle_items(turns, Random{options_.seed, stream});
+    std::vector<RowRun> rows;
+    rows.reserve(turns.size());
+    for (const uint32_t source : turns) rows.push_back({source, open_.runs[source].begin++, 1});
     open_.runs = std::move(rows);
   }
   windowed_rows_ += open_.rows;
@@ -91,7 +93,8 @@ void BatchPlanner::take_rows(int64_t rows, BatchPlan& plan) {
     while (rows > 0 && window.taken_runs < window.runs.size()) {
       const RowRun& run = window.runs[window.taken_runs];
       const int64_t count = std::min(rows, run.count - window.taken_of_run);
-      plan.runs.push_back({base + run.source, static_cast<uint32_t>(run.begin + window.taken_of_run),
+      plan.runs.push_back({base + run.source,
+                           static_cast<uint32_t>(run.begin + window.taken_of_run),
                            static_cast<uint32_t>(count)});
       rows -= count;
       window.taken_rows += count;
@@ -122,9 +125,10 @@ void BatchPlanner::plan_batches(std::deque<BatchPlan>& plans) {
 }
 
 void BatchPlanner::finish_epoch(std::deque<BatchPlan>& plans, BatchPlan& dropped) {
-  EMBLEM_REQUIRE(available_ > 0, rows_in_epoch_ == 0
-                                     ? "the data set has no rows (after sampling and bad rows)"
-                                     : "the saved position is at the end of the data; has the data changed?");
+  EMBLEM_REQUIRE(available_ > 0,
+                 rows_in_epoch_ == 0
+                     ? "the data set has no rows (after sampling and bad rows)"
+                     : "the saved position is at the end of the data; has the data changed?");
   // What is left here is at most one full batch and a remainder.
   const auto plan = [&](int64_t rows) {
     take_rows(rows, plans.emplace_back());

@@ -8,8 +8,8 @@
 namespace emblem {
 namespace {
 
-// Rows that are spread over the columns at a time: their records stay in the first-level cache while every
-// column takes its element from them.
+// Rows that are spread over the columns at a time: their records stay in the first-level cache
+// while every column takes its element from them.
 constexpr int64_t kTileRows = 64;
 
 template <class Element, class To, class Convert>
@@ -46,22 +46,12 @@ float half_to_float(uint16_t half) {
   return value;
 }
 
-// Moves the records that the sample keeps to the front of each table; fills `positions`.
-int64_t keep_sampled(const BinaryPart& part, int file, Extent range, const RowSample& sample,
-                     const std::vector<char*>& tables, HostVector<int64_t>& positions) {
-  int64_t kept = 0;
-  for (int64_t record = range.begin; record < range.end; ++record) {
-    if (!sample.keeps(file, record)) continue;
-    for (size_t t = 0; t < tables.size(); ++t) {
-      const int64_t bytes = part.tables[t].record_bytes;
-      if (tables[t] == nullptr) continue;
-      std::memmove(tables[t] + kept * bytes, tables[t] + (record - range.begin) * bytes,
-                   static_cast<size_t>(bytes));
-    }
-    positions[static_cast<size_t>(kept++)] = record;
+void copy_records(const std::vector<int64_t>& order, int64_t record_bytes, const char* from,
+                  char* to) {
+  for (const int64_t record : order) {
+    std::memcpy(to, from + record * record_bytes, static_cast<size_t>(record_bytes));
+    to += record_bytes;
   }
-  positions.resize(static_cast<size_t>(kept));
-  return kept;
 }
 
 }  // namespace
@@ -69,12 +59,16 @@ int64_t keep_sampled(const BinaryPart& part, int file, Extent range, const RowSa
 int64_t size_of(ElementType type) {
   switch (type) {
     case ElementType::kInt8:
-    case ElementType::kUint8: return 1;
+    case ElementType::kUint8:
+      return 1;
     case ElementType::kInt16:
-    case ElementType::kFloat16: return 2;
-    case ElementType::kInt64: return 8;
+    case ElementType::kFloat16:
+      return 2;
+    case ElementType::kInt64:
+      return 8;
     case ElementType::kInt32:
-    case ElementType::kFloat32: break;
+    case ElementType::kFloat32:
+      break;
   }
   return 4;
 }
@@ -95,28 +89,42 @@ ElementType parse_element_type(const std::string& name, const std::string& what)
 void load_floats(const char* from, int64_t stride, ElementType type, int64_t count, float* to) {
   const auto as_float = [](auto element) { return static_cast<float>(element); };
   switch (type) {
-    case ElementType::kInt8: return load<int8_t>(from, stride, count, to, as_float);
-    case ElementType::kUint8: return load<uint8_t>(from, stride, count, to, as_float);
-    case ElementType::kInt16: return load<int16_t>(from, stride, count, to, as_float);
-    case ElementType::kInt32: return load<int32_t>(from, stride, count, to, as_float);
-    case ElementType::kInt64: return load<int64_t>(from, stride, count, to, as_float);
-    case ElementType::kFloat16: return load<uint16_t>(from, stride, count, to, half_to_float);
-    case ElementType::kFloat32: return load<float>(from, stride, count, to, as_float);
+    case ElementType::kInt8:
+      return load<int8_t>(from, stride, count, to, as_float);
+    case ElementType::kUint8:
+      return load<uint8_t>(from, stride, count, to, as_float);
+    case ElementType::kInt16:
+      return load<int16_t>(from, stride, count, to, as_float);
+    case ElementType::kInt32:
+      return load<int32_t>(from, stride, count, to, as_float);
+    case ElementType::kInt64:
+      return load<int64_t>(from, stride, count, to, as_float);
+    case ElementType::kFloat16:
+      return load<uint16_t>(from, stride, count, to, half_to_float);
+    case ElementType::kFloat32:
+      return load<float>(from, stride, count, to, as_float);
   }
 }
 
 void load_keys(const char* from, int64_t stride, ElementType type, int64_t count, int64_t* to) {
   const auto as_key = [](auto element) { return static_cast<int64_t>(element); };
   switch (type) {
-    case ElementType::kInt8: return load<int8_t>(from, stride, count, to, as_key);
-    case ElementType::kUint8: return load<uint8_t>(from, stride, count, to, as_key);
-    case ElementType::kInt16: return load<int16_t>(from, stride, count, to, as_key);
-    case ElementType::kInt32: return load<uint32_t>(from, stride, count, to, as_key);
-    case ElementType::kInt64: return load<int64_t>(from, stride, count, to, as_key);
+    case ElementType::kInt8:
+      return load<int8_t>(from, stride, count, to, as_key);
+    case ElementType::kUint8:
+      return load<uint8_t>(from, stride, count, to, as_key);
+    case ElementType::kInt16:
+      return load<int16_t>(from, stride, count, to, as_key);
+    case ElementType::kInt32:
+      return load<uint32_t>(from, stride, count, to, as_key);
+    case ElementType::kInt64:
+      return load<int64_t>(from, stride, count, to, as_key);
     case ElementType::kFloat16:
-    case ElementType::kFloat32: break;
+    case ElementType::kFloat32:
+      break;
   }
-  throw Error(ErrorCode::kInvalidArgument, "a category column has floating-point elements; expected integers");
+  throw Error(ErrorCode::kInvalidArgument,
+              "a category column has floating-point elements; expected integers");
 }
 
 BinaryDecoder::BinaryDecoder(const std::vector<ColumnSpec>& schema, std::vector<BinaryPart> parts,
@@ -132,8 +140,8 @@ int64_t BinaryDecoder::file_bytes(int file) const {
   return bytes;
 }
 
-void BinaryDecoder::decode(int file, Extent range, const RowSample& sample, DecodedPiece& out) const {
-  const BinaryPart& part = parts_[file];
+std::vector<char*> BinaryDecoder::read_tables(const BinaryPart& part, Extent range,
+                                              HostVector<char>& buffer) const {
   const int64_t records = range.end - range.begin;
   std::vector<int64_t> begins(part.tables.size(), -1);
   int64_t bytes = 0;
@@ -143,43 +151,37 @@ void BinaryDecoder::decode(int file, Extent range, const RowSample& sample, Deco
     begins[table] = bytes;
     bytes += records * part.tables[table].record_bytes;
   }
-  out.buffer.resize(static_cast<size_t>(bytes));
+  buffer.resize(static_cast<size_t>(bytes));
   std::vector<char*> tables(part.tables.size(), nullptr);
   for (size_t t = 0; t < tables.size(); ++t) {
     if (begins[t] < 0) continue;
-    tables[t] = out.buffer.data() + begins[t];
+    tables[t] = buffer.data() + begins[t];
     const int64_t record_bytes = part.tables[t].record_bytes;
     part.tables[t].file.read(range.begin * record_bytes, records * record_bytes, tables[t]);
   }
-  out.file = file;
-  out.bytes = bytes;
-  out.bad = {};
-  out.positions.resize(static_cast<size_t>(records));
-  int64_t rows = records;
-  if (sample.keeps_all()) {
-    for (int64_t i = 0; i < records; ++i) out.positions[i] = range.begin + i;
-  } else {
-    rows = keep_sampled(part, file, range, sample, tables, out.positions);
-  }
-  out.block.rows = rows;
-  out.block.columns.resize(columns_.size());
+  return tables;
+}
+
+void BinaryDecoder::spread_columns(const BinaryPart& part, const std::vector<char*>& tables,
+                                   Block& block) const {
+  block.columns.resize(columns_.size());
   for (size_t c = 0; c < columns_.size(); ++c) {
-    Column& column = out.block.columns[c];
+    Column& column = block.columns[c];
     column.type = columns_[c].type;
     const bool numbers = column.type == ColumnType::kFloat;
-    column.floats.resize(numbers ? static_cast<size_t>(rows) : 0);
-    column.ints.resize(numbers ? 0 : static_cast<size_t>(rows));
+    column.floats.resize(numbers ? static_cast<size_t>(block.rows) : 0);
+    column.ints.resize(numbers ? 0 : static_cast<size_t>(block.rows));
     column.missing.clear();
     column.offsets.clear();
     column.weights.clear();
   }
-  for (int64_t row = 0; row < rows; row += kTileRows) {
-    const int64_t count = std::min(kTileRows, rows - row);
+  for (int64_t row = 0; row < block.rows; row += kTileRows) {
+    const int64_t count = std::min(kTileRows, block.rows - row);
     for (size_t c = 0; c < columns_.size(); ++c) {
       const BinaryField& field = part.fields[wanted_[c]];
       const int64_t stride = part.tables[field.table].record_bytes;
       const char* from = tables[field.table] + row * stride + field.offset;
-      Column& column = out.block.columns[c];
+      Column& column = block.columns[c];
       if (column.type == ColumnType::kFloat) {
         load_floats(from, stride, field.type, count, column.floats.data() + row);
       } else {
@@ -187,6 +189,38 @@ void BinaryDecoder::decode(int file, Extent range, const RowSample& sample, Deco
       }
     }
   }
+}
+
+void BinaryDecoder::decode(int file, Extent range, const RowSample& sample, const Random* shuffle,
+                           DecodedPiece& out) const {
+  const BinaryPart& part = parts_[file];
+  std::vector<char*> tables = read_tables(part, range, out.buffer);
+  out.file = file;
+  out.bytes = static_cast<int64_t>(out.buffer.size());
+  out.bad = {};
+  out.positions.resize(static_cast<size_t>(range.end - range.begin));
+  if (sample.keeps_all() && shuffle == nullptr) {
+    for (int64_t record = range.begin; record < range.end; ++record) {
+      out.positions[record - range.begin] = record;
+    }
+  } else {
+    std::vector<int64_t> order;
+    for (int64_t record = range.begin; record < range.end; ++record) {
+      if (sample.keeps_all() || sample.keeps(file, record)) order.push_back(record - range.begin);
+    }
+    if (shuffle != nullptr) shuffle_items(order, *shuffle);
+    out.second_buffer.resize(out.buffer.size());
+    for (size_t t = 0; t < tables.size(); ++t) {
+      if (tables[t] == nullptr) continue;
+      char* const to = out.second_buffer.data() + (tables[t] - out.buffer.data());
+      copy_records(order, part.tables[t].record_bytes, tables[t], to);
+      tables[t] = to;
+    }
+    out.positions.resize(order.size());
+    for (size_t i = 0; i < order.size(); ++i) out.positions[i] = range.begin + order[i];
+  }
+  out.block.rows = static_cast<int64_t>(out.positions.size());
+  spread_columns(part, tables, out.block);
 }
 
 std::string BinaryDecoder::locate(int file, int64_t position) const {

@@ -1,5 +1,5 @@
-// data/binary_decoder.h - what formats of fixed-size records share: the columns of a row lie at fixed
-// places in one or several files ("tables") of equally many records.
+// data/binary_decoder.h - what formats of fixed-size records share: the columns of a row lie at
+// fixed places in one or several files ("tables") of equally many records.
 #pragma once
 
 #include <string>
@@ -31,13 +31,14 @@ struct BinaryTable {
 
 // The tables of one part of a data set: one Raw file, one split folder.
 struct BinaryPart {
-  std::string name;                 // stands for the part in messages
+  std::string name;  // stands for the part in messages
   std::vector<BinaryTable> tables;
   std::vector<BinaryField> fields;  // by column of the schema
   int64_t records = 0;
 };
 
-// 32-bit integers are read as unsigned where a column is kInt64 (a category), as signed where it is kFloat.
+// 32-bit integers are read as unsigned where a column is kInt64 (a category), as signed where it is
+// kFloat.
 class BinaryDecoder final : public Decoder {
  public:
   BinaryDecoder(const std::vector<ColumnSpec>& schema, std::vector<BinaryPart> parts,
@@ -48,10 +49,16 @@ class BinaryDecoder final : public Decoder {
   ExtentUnit unit() const override { return ExtentUnit::kRecords; }
   Extent extent(int file) const override { return {0, parts_[file].records}; }
   int64_t file_bytes(int file) const override;
-  void decode(int file, Extent range, const RowSample& sample, DecodedPiece& out) const override;
+  void decode(int file, Extent range, const RowSample& sample, const Random* shuffle,
+              DecodedPiece& out) const override;
   std::string locate(int file, int64_t position) const override;
 
  private:
+  // Reads the tables that are wanted to `buffer`; null for the others.
+  std::vector<char*> read_tables(const BinaryPart& part, Extent range,
+                                 HostVector<char>& buffer) const;
+  void spread_columns(const BinaryPart& part, const std::vector<char*>& tables, Block& block) const;
+
   std::vector<ColumnSpec> columns_;
   std::vector<int> wanted_;  // column -> field
   std::vector<BinaryPart> parts_;

@@ -63,6 +63,8 @@ const Format kFormats[] = {
     {"Libfm", "dataset_type: LibfmDataset", write_libfm, false},
 };
 
+void PrintTo(const Format& format, std::ostream* out) { *out << format.name; }
+
 class Conformance : public testing::TestWithParam<Format> {};
 
 TEST_P(Conformance, BatchesHoldTheRowsInTheirOrder) {
@@ -113,13 +115,16 @@ TEST_P(Conformance, SequentialReadingGivesTheSameRows) {
       for (size_t c = 0; c < schema.size(); ++c) {
         const Column& column = block.columns[c];
         ASSERT_EQ(column.type, schema[c].type);
-        const double value = column.type == ColumnType::kFloat ? column.floats[i]
-                                                              : static_cast<double>(column.ints[i]);
+        const double value = column.type == ColumnType::kFloat
+                                 ? column.floats[i]
+                                 : static_cast<double>(column.ints[i]);
         const size_t sparse_begin = GetParam().has_dense ? 3 : 1;
-        const double expected = c == 0              ? rows[at].label
-                                : c < sparse_begin ? rows[at].dense[c - 1]
-                                                   : rows[at].categories[c - sparse_begin];
-        ASSERT_EQ(value, expected) << "row " << at << ", column " << schema[c].name;
+        const int64_t expected = c == 0 ? rows[at].label
+                                 : c < sparse_begin
+                                     ? rows[at].dense[c - 1]
+                                     : int64_t{rows[at].categories[c - sparse_begin]};
+        ASSERT_EQ(value, static_cast<double>(expected))
+            << "row " << at << ", column " << schema[c].name;
       }
     }
   }
@@ -139,9 +144,10 @@ TEST_P(Conformance, AnyPositionContinuesExactlyWhateverTheWorkers) {
     double sample_ratio;
     bool shuffle, drop_remainder;
   };
-  for (const Setting& setting : {Setting{300, 0, 1.0, false, false}, Setting{700, 0, 0.6, false, true},
-                                 Setting{128, 500, 1.0, true, false}, Setting{512, 1300, 0.7, true, true},
-                                 Setting{512, 100000, 1.0, true, false}, Setting{64, 0, 1.0, true, false}}) {
+  for (const Setting& setting :
+       {Setting{300, 0, 1.0, false, false}, Setting{700, 0, 0.6, false, true},
+        Setting{128, 500, 1.0, true, false}, Setting{512, 1300, 0.7, true, true},
+        Setting{512, 100000, 1.0, true, false}, Setting{64, 0, 1.0, true, false}}) {
     LoaderOptions options;
     options.input = input;
     options.batch_size = setting.batch_size;
@@ -158,7 +164,8 @@ TEST_P(Conformance, AnyPositionContinuesExactlyWhateverTheWorkers) {
       options.workers = workers;
       const std::vector<SeenBatch> again = read_all(pipeline, options);
       ASSERT_EQ(again.size(), all.size());
-      for (size_t i = 0; i < all.size(); ++i) ASSERT_EQ(again[i].content, all[i].content) << workers;
+      for (size_t i = 0; i < all.size(); ++i)
+        ASSERT_EQ(again[i].content, all[i].content) << workers;
     }
     for (size_t from = 0; from < all.size(); from += 1 + from / 3) {
       options.workers = 1 + static_cast<int>(from % 3);

@@ -12,8 +12,6 @@ namespace {
 // Blocks read before they are encoded side by side.
 constexpr size_t kBlocksAtOnce = 8;
 
-}  // namespace
-
 config::DatasetType parse_readable_format(const std::string& name) {
   struct Format {
     const char* name;
@@ -29,6 +27,28 @@ config::DatasetType parse_readable_format(const std::string& name) {
   }
   throw Error(ErrorCode::kInvalidArgument,
               cat("unknown input format '", name, "'; expected one of ", choices));
+}
+
+}  // namespace
+
+DataSource describe_input(const std::string& path, const InputHints& hints) {
+  DataSource source;
+  source.input = path;
+  if (hints.format.empty()) {
+    source = guess_source(path);
+  } else {
+    source.type = parse_readable_format(hints.format);
+    if (source.type == config::CsvDataset && guess_format(path) == config::CsvDataset) source = guess_source(path);
+  }
+  if (!hints.delimiter.empty()) source.delimiter = hints.delimiter == "\\t" ? "\t" : hints.delimiter;
+  if (hints.with_header) {
+    source.with_header = true;
+    source.fields.clear();
+  }
+  source.num_dense = hints.num_dense;
+  source.num_sparse = hints.num_sparse;
+  source.max_bad_rows = hints.max_bad_rows;
+  return source;
 }
 
 ConvertResult convert(const Context& context, const ConvertOptions& options) {

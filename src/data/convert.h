@@ -28,7 +28,16 @@ struct ConvertResult {
 // on stderr.
 ConvertResult convert(const Context& context, const ConvertOptions& options);
 
-// "tsv", "csv", "raw", "split", "libfm": what --from-format accepts. Throws Error listing them.
-config::DatasetType parse_readable_format(const std::string& name);
+// What is known of an input; the rest is guessed from the input itself.
+struct InputHints {
+  std::string format;          // "tsv", "csv", "raw", "split" or "libfm"; "": guessed
+  std::string delimiter;       // csv: one character, or "\\t" spelled out; "": guessed
+  bool with_header = false;    // csv: true when the first line holds names; false: guessed
+  int num_dense = 13, num_sparse = 26;
+  int64_t max_bad_rows = 0;
+};
+
+// Throws Error for an unknown format, listing the choices.
+DataSource describe_input(const std::string& path, const InputHints& hints);
 
 }  // namespace emblem

@@ -1,4 +1,5 @@
-// Criteo's text: label, counts and 32-bit words in hexadecimal, separated by tabs, any of them missing.
+// Criteo's text: label, counts and 32-bit words in hexadecimal, separated by tabs, any of them
+// missing.
 #include <algorithm>
 #include <cstring>
 
@@ -19,7 +20,8 @@ class CriteoTsvDecoder final : public TextDecoder {
     if (source.with_header) skip_headers();
     const std::vector<int> wanted = find_columns(schema_, requests, "a CriteoTsvDataset");
     for (size_t i = 0; i < wanted.size(); ++i) {
-      EMBLEM_REQUIRE(target_[wanted[i]] < 0, "column ", schema_[wanted[i]].name, " is requested twice");
+      EMBLEM_REQUIRE(target_[wanted[i]] < 0, "column ", schema_[wanted[i]].name,
+                     " is requested twice");
       target_[wanted[i]] = static_cast<int>(i);
       columns_.push_back(schema_[wanted[i]]);
     }
@@ -43,7 +45,8 @@ class CriteoTsvDecoder final : public TextDecoder {
   const char* parse_line(const char* at, int64_t row, Block& block,
                          std::string& problem) const override {
     const char* next = scan_line(at, row, block);
-    if (next != nullptr) [[likely]] return next;
+    if (next != nullptr) [[likely]]
+      return next;
     const std::string_view line = line_at(at, next);
     problem = parse_carefully(line, row, block);
     return next;
@@ -97,8 +100,8 @@ class CriteoTsvDecoder final : public TextDecoder {
   std::string parse_carefully(std::string_view line, int64_t row, Block& block) const {
     const size_t found = 1 + static_cast<size_t>(std::count(line.begin(), line.end(), '\t'));
     if (found != schema_.size()) {
-      return cat("found ", found, found == 1 ? " column" : " columns", ", expected ", schema_.size(),
-                 " (label, ", numbers_ - 1, " numbers, ", schema_.size() - numbers_,
+      return cat("found ", found, found == 1 ? " column" : " columns", ", expected ",
+                 schema_.size(), " (label, ", numbers_ - 1, " numbers, ", schema_.size() - numbers_,
                  " categories, separated by tabs)");
     }
     for (size_t field = 0; field < schema_.size(); ++field) {

@@ -27,7 +27,9 @@ class FieldParser {
         column_.missing[row] = text.empty();
         if (!text.empty() && !parse_key(text, column_.ints[row])) return not_a_key(text);
         break;
-      case ColumnType::kText: add_text(text); break;
+      case ColumnType::kText:
+        add_text(text);
+        break;
     }
     return {};
   }
@@ -65,7 +67,9 @@ class FieldParser {
         column_.ints.push_back(0);
         if (!parse_key(text, column_.ints.back())) return not_a_key(text);
         break;
-      case ColumnType::kText: add_text(text); break;
+      case ColumnType::kText:
+        add_text(text);
+        break;
     }
     return {};
   }
@@ -81,9 +85,12 @@ class FieldParser {
 
   size_t values() const {
     switch (request_.type) {
-      case ColumnType::kFloat: return column_.floats.size();
-      case ColumnType::kInt64: return column_.ints.size();
-      case ColumnType::kText: break;
+      case ColumnType::kFloat:
+        return column_.floats.size();
+      case ColumnType::kInt64:
+        return column_.ints.size();
+      case ColumnType::kText:
+        break;
     }
     return column_.text_ends.size();
   }
@@ -92,10 +99,11 @@ class FieldParser {
     return cat(quoted(text), " is not a number (expected a decimal number or an empty field)");
   }
   std::string not_a_key(std::string_view text) const {
-    return cat(quoted(text), request_.hexadecimal
-                                 ? " is not a category (expected a hexadecimal number or an empty field)"
-                                 : " is not an integer (expected a whole number of 64 bits or an empty "
-                                   "field; text needs input_type: STRING)");
+    return cat(quoted(text),
+               request_.hexadecimal
+                   ? " is not a category (expected a hexadecimal number or an empty field)"
+                   : " is not an integer (expected a whole number of 64 bits or an empty "
+                     "field; text needs input_type: STRING)");
   }
 
   const ColumnRequest& request_;
@@ -106,8 +114,8 @@ class CsvDecoder final : public TextDecoder {
  public:
   CsvDecoder(const DataSource& source, const std::vector<ColumnRequest>* requests)
       : TextDecoder(source.input) {
-    EMBLEM_REQUIRE(source.delimiter.size() == 1, "data_config.delimiter is ", quoted(source.delimiter),
-                   "; expected one character");
+    EMBLEM_REQUIRE(source.delimiter.size() == 1, "data_config.delimiter is ",
+                   quoted(source.delimiter), "; expected one character");
     delimiter_ = source.delimiter[0];
     read_names(source);
     if (requests != nullptr) {
@@ -119,7 +127,8 @@ class CsvDecoder final : public TextDecoder {
       requests_ = natural_csv_types(field_names_, source.fields, split_sample(lines));
     }
     targets_.resize(field_names_.size());
-    const std::string where = names_[0] + (source.with_header ? "" : " (by data_config.input_fields)");
+    const std::string where =
+        names_[0] + (source.with_header ? "" : " (by data_config.input_fields)");
     for (size_t i = 0; i < requests_.size(); ++i) {
       targets_[find_column(as_columns(field_names_), requests_[i].name, where)].push_back(
           static_cast<int>(i));
@@ -174,9 +183,10 @@ class CsvDecoder final : public TextDecoder {
  private:
   void read_names(const DataSource& source) {
     if (!source.with_header) {
-      EMBLEM_REQUIRE(!source.fields.empty(), names_[0],
-                     ": the names of its columns are not known; set data_config.with_header: true if "
-                     "its first line has them, else list data_config.input_fields");
+      EMBLEM_REQUIRE(
+          !source.fields.empty(), names_[0],
+          ": the names of its columns are not known; set data_config.with_header: true if "
+          "its first line has them, else list data_config.input_fields");
       for (const config::Field& field : source.fields) field_names_.push_back(field.input_name());
       return;
     }
@@ -219,8 +229,7 @@ class CsvDecoder final : public TextDecoder {
       more = found == CsvField::kMoreFollow;
       if (field >= targets_.size()) continue;
       for (const int target : targets_[field]) {
-        std::string problem =
-            FieldParser(requests_[target], block.columns[target]).add(text, row);
+        std::string problem = FieldParser(requests_[target], block.columns[target]).add(text, row);
         if (!problem.empty()) return cat("column ", field_names_[field], ": ", problem);
       }
     }
@@ -235,7 +244,8 @@ class CsvDecoder final : public TextDecoder {
       Column& column = block.columns[i];
       const bool bag = !requests_[i].separators.empty();
       if (bag) column.offsets.resize(static_cast<size_t>(row + 1));
-      const size_t values = bag ? static_cast<size_t>(column.offsets.back()) : static_cast<size_t>(row);
+      const size_t values =
+          bag ? static_cast<size_t>(column.offsets.back()) : static_cast<size_t>(row);
       if (requests_[i].weighted) column.weights.resize(values);
       if (bag && column.type == ColumnType::kFloat) column.floats.resize(values);
       if (bag && column.type == ColumnType::kInt64) column.ints.resize(values);

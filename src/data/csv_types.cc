@@ -98,10 +98,13 @@ std::vector<std::string> split_csv_line(std::string_view line, char delimiter) {
 ColumnType type_of(config::FieldType type) {
   switch (type) {
     case config::INT32:
-    case config::INT64: return ColumnType::kInt64;
-    case config::STRING: return ColumnType::kText;
+    case config::INT64:
+      return ColumnType::kInt64;
+    case config::STRING:
+      return ColumnType::kText;
     case config::FLOAT:
-    case config::DOUBLE: return ColumnType::kFloat;
+    case config::DOUBLE:
+      return ColumnType::kFloat;
   }
   throw Error(ErrorCode::kInvalidArgument, cat("unknown input_type ", type));
 }

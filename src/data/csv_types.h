@@ -1,5 +1,5 @@
-// data/csv_types.h - how a line of separated values falls into fields, and what type a column has whose
-// type nobody said.
+// data/csv_types.h - how a line of separated values falls into fields, and what type a column has
+// whose type nobody said.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace emblem {
 
 enum class CsvField { kMoreFollow, kLast, kUnclosed };
 
-// Takes the next field off the front of `line`. `text` is its value: of `line`, or of `unescaped` where
-// the field is quoted and holds doubled quotes.
+// Takes the next field off the front of `line`. `text` is its value: of `line`, or of `unescaped`
+// where the field is quoted and holds doubled quotes.
 CsvField take_csv_field(std::string_view& line, char delimiter, std::string& unescaped,
                         std::string_view& text);
 

@@ -12,11 +12,16 @@ std::unique_ptr<Decoder> make_decoder(const DataSource& source,
   EMBLEM_REQUIRE(source.num_dense >= 0 && source.num_sparse >= 0, "num_dense is ", source.num_dense,
                  " and num_sparse is ", source.num_sparse, "; expected no negative number");
   switch (source.type) {
-    case config::CriteoTsvDataset: return make_criteo_tsv_decoder(source, requests);
-    case config::CsvDataset: return make_csv_decoder(source, requests);
-    case config::LibfmDataset: return make_libfm_decoder(source, requests);
-    case config::RawDataset: return make_raw_decoder(source, requests);
-    case config::SplitDataset: return make_split_decoder(source, requests);
+    case config::CriteoTsvDataset:
+      return make_criteo_tsv_decoder(source, requests);
+    case config::CsvDataset:
+      return make_csv_decoder(source, requests);
+    case config::LibfmDataset:
+      return make_libfm_decoder(source, requests);
+    case config::RawDataset:
+      return make_raw_decoder(source, requests);
+    case config::SplitDataset:
+      return make_split_decoder(source, requests);
   }
   throw Error(ErrorCode::kInvalidArgument, cat("unknown dataset_type ", source.type));
 }
@@ -26,7 +31,8 @@ Error too_many_bad_rows(int64_t count, int64_t allowed, const std::string& first
     return {ErrorCode::kCorruption, cat(first, "; fix the row or set data_config.max_bad_rows")};
   }
   return {ErrorCode::kCorruption,
-          cat(count, " rows cannot be read, data_config.max_bad_rows allows ", allowed, "; the first: ", first)};
+          cat(count, " rows cannot be read, data_config.max_bad_rows allows ", allowed,
+              "; the first: ", first)};
 }
 
 int find_column(const std::vector<ColumnSpec>& columns, const std::string& name,
@@ -39,13 +45,15 @@ int find_column(const std::vector<ColumnSpec>& columns, const std::string& name,
   const auto nearest = nearest_name(name, names);
   std::string known = names.empty() ? "" : names.front();
   for (size_t i = 1; i < names.size() && known.size() < 200; ++i) known += ", " + names[i];
-  throw Error(ErrorCode::kInvalidArgument,
-              cat(source, " has no column ", quoted(name),
-                  nearest ? cat("; did you mean \"", *nearest, "\"? It has ") : "; it has ", known));
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      cat(source, " has no column ", quoted(name),
+          nearest ? cat("; did you mean \"", *nearest, "\"? It has ") : "; it has ", known));
 }
 
 std::vector<int> find_columns(const std::vector<ColumnSpec>& schema,
-                              const std::vector<ColumnRequest>* requests, const std::string& source) {
+                              const std::vector<ColumnRequest>* requests,
+                              const std::string& source) {
   std::vector<int> found;
   if (requests == nullptr) {
     found.resize(schema.size());
@@ -70,7 +78,8 @@ std::string quoted(std::string_view value) {
     }
   }
   if (value.size() > kShown) shown += "...";
-  return shown + "\"";
+  shown += '"';
+  return shown;
 }
 
 }  // namespace emblem

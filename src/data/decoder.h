@@ -1,5 +1,5 @@
-// data/decoder.h - turns pieces of files into blocks. One decoder a format; data/reader.h reads with it
-// front to back, data/loader.h from many threads and in any order.
+// data/decoder.h - turns pieces of files into blocks. One decoder a format; data/reader.h reads
+// with it front to back, data/loader.h from many threads and in any order.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,14 @@
 
 namespace emblem {
 
-// A column that is wanted. CSV text is read as the request says; other formats give their own types.
+// A column that is wanted. CSV text is read as the request says; other formats give their own
+// types.
 struct ColumnRequest {
   std::string name;
   ColumnType type = ColumnType::kFloat;
-  std::string separators;  // CSV: each of these characters parts the values of a bag; "": one value a row
-  bool weighted = false;   // CSV: values are "key:weight"
+  std::string
+      separators;  // CSV: each of these characters parts the values of a bag; "": one value a row
+  bool weighted = false;     // CSV: values are "key:weight"
   bool hexadecimal = false;  // CSV: kInt64 is written in hexadecimal
 
   bool operator==(const ColumnRequest&) const = default;
@@ -70,6 +72,7 @@ struct DecodedPiece {
 
   // Where a decoder reads bytes into; kept so that its memory is reused.
   HostVector<char> buffer;
+  HostVector<char> second_buffer;
 };
 
 // Made once; const methods may run concurrently.
@@ -84,8 +87,10 @@ class Decoder {
   virtual Extent extent(int file) const = 0;
   virtual int64_t file_bytes(int file) const = 0;
 
-  // Overwrites `out` with the rows of `range` that `sample` keeps.
-  virtual void decode(int file, Extent range, const RowSample& sample, DecodedPiece& out) const = 0;
+  // Overwrites `out` with the rows of `range` that `sample` keeps: as they are stored, or when
+  // `shuffle` is not null in the order that it gives.
+  virtual void decode(int file, Extent range, const RowSample& sample, const Random* shuffle,
+                      DecodedPiece& out) const = 0;
 
   // "train.tsv:17" or "train.bin: record 17" for messages. May read the file up to there.
   virtual std::string locate(int file, int64_t position) const = 0;
@@ -96,9 +101,17 @@ class Decoder {
   }
 };
 
-// For the first bad row when none is allowed, or when there are `count` and only `allowed` are. `first` is
-// what Decoder::describe says of it.
+// For the first bad row when none is allowed, or when there are `count` and only `allowed` are.
+// `first` is what Decoder::describe says of it.
 Error too_many_bad_rows(int64_t count, int64_t allowed, const std::string& first);
+
+// Shuffles `items` by what `random` draws.
+template <class Items>
+void shuffle_items(Items& items, Random random) {
+  for (size_t left = items.size(); left > 1; --left) {
+    std::swap(items[left - 1], items[random.below(left)]);
+  }
+}
 
 // Decodes all columns of the source with their natural types when `requests` is null.
 std::unique_ptr<Decoder> make_decoder(const DataSource& source,
@@ -122,7 +135,8 @@ int find_column(const std::vector<ColumnSpec>& columns, const std::string& name,
 
 // The positions in `schema` of the requested columns, all of them when `requests` is null.
 std::vector<int> find_columns(const std::vector<ColumnSpec>& schema,
-                              const std::vector<ColumnRequest>* requests, const std::string& source);
+                              const std::vector<ColumnRequest>* requests,
+                              const std::string& source);
 
 // A value as it stands in messages: in quotes, shortened, without control characters.
 std::string quoted(std::string_view value);

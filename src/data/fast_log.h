@@ -1,4 +1,5 @@
-// data/fast_log.h - natural logarithms as plain arithmetic, so that loops over them become vector code.
+// data/fast_log.h - natural logarithms as plain arithmetic, so that loops over them become vector
+// code.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +10,9 @@ namespace detail {
 
 // log(2^exponent * (1 + f)) for f in [sqrt(1/2) - 1, sqrt(2) - 1].
 //
-// With s = f / (2 + f), log(1 + f) = 2 (s + s^3/3 + s^5/5 + ...); four terms behind the first are below
-// half a unit in the last place for |s| <= 0.172. Written as f - (f^2/2 - s (f^2/2 + rest)) so that the
-// large part f is exact.
+// With s = f / (2 + f), log(1 + f) = 2 (s + s^3/3 + s^5/5 + ...); four terms behind the first are
+// below half a unit in the last place for |s| <= 0.172. Written as f - (f^2/2 - s (f^2/2 + rest))
+// so that the large part f is exact.
 inline float log_of_parts(float f, float exponent) {
   const float s = f / (2.0f + f);
   const float z = s * s;
@@ -19,7 +20,8 @@ inline float log_of_parts(float f, float exponent) {
   const float half_square = 0.5f * f * f;
   constexpr float kLn2High = 0.693145751953125f;  // few bits: exact when multiplied by an exponent
   constexpr float kLn2Low = 1.42860682030941723212e-6f;
-  return exponent * kLn2High - ((half_square - (s * (half_square + rest) + exponent * kLn2Low)) - f);
+  return exponent * kLn2High -
+         ((half_square - (s * (half_square + rest) + exponent * kLn2Low)) - f);
 }
 
 struct FloatParts {
@@ -50,9 +52,9 @@ inline float fast_log(float x) {
 
 // log(1 + x) within 3 units in the last place, also near 0. x must be finite and not negative.
 inline float fast_log1p(float x) {
-  const detail::FloatParts parts = detail::split_float(1.0f + x);
-  const float f = parts.exponent == 0.0f ? x : parts.mantissa - 1.0f;
-  return detail::log_of_parts(f, parts.exponent);
+  const float sum = 1.0f + x;
+  const float lost = x - (sum - 1.0f);  // what the rounding of the sum took from x
+  return fast_log(sum) + lost / sum;
 }
 
 }  // namespace emblem

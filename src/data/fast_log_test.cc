@@ -12,10 +12,9 @@ namespace {
 
 // Distance in units in the last place of the true value.
 double error_in_ulps(float got, double expected) {
-  const double unit =
-      std::fabs(expected) < 1e-30
-          ? 1e-37
-          : std::ldexp(1.0, std::max(std::ilogb(expected), -126) - 23);
+  const double unit = std::fabs(expected) < 1e-30
+                          ? 1e-37
+                          : std::ldexp(1.0, std::max(std::ilogb(expected), -126) - 23);
   return std::fabs(static_cast<double>(got) - expected) / unit;
 }
 

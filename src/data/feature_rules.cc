@@ -29,9 +29,12 @@ bool any_missing_text(const Column& column) {
 
 bool any_missing(const Column& column) {
   switch (column.type) {
-    case ColumnType::kInt64: return !column.missing.empty();
-    case ColumnType::kText: return any_missing_text(column);
-    case ColumnType::kFloat: break;
+    case ColumnType::kInt64:
+      return !column.missing.empty();
+    case ColumnType::kText:
+      return any_missing_text(column);
+    case ColumnType::kFloat:
+      break;
   }
   return true;  // decided value by value
 }
@@ -60,10 +63,11 @@ IdFeatureRule IdFeatureRule::of(const FeatureSpec& feature, int column, ColumnTy
     return rule;
   }
   int64_t value = 0;
-  EMBLEM_REQUIRE(parse_integer(text, value), "feature ", feature.name, ": default_value ", quoted(text),
-                 " is not an integer, as the column's values are");
-  EMBLEM_REQUIRE(rule.keys_ != Keys::kInRange || static_cast<uint64_t>(value) < rule.size_, "feature ",
-                 feature.name, ": default_value ", text, " is outside [0, ", rule.size_, ")");
+  EMBLEM_REQUIRE(parse_integer(text, value), "feature ", feature.name, ": default_value ",
+                 quoted(text), " is not an integer, as the column's values are");
+  EMBLEM_REQUIRE(rule.keys_ != Keys::kInRange || static_cast<uint64_t>(value) < rule.size_,
+                 "feature ", feature.name, ": default_value ", text, " is outside [0, ", rule.size_,
+                 ")");
   rule.default_key_ = rule.key_of_integer(value);
   return rule;
 }
@@ -83,14 +87,17 @@ void IdFeatureRule::apply(Block& block, SparseColumn& out, const ReportRow& repo
   out.offsets.clear();
   out.weights.clear();
   if (values.offsets.empty() && values.weights.empty() && !any_missing(values)) {
-    read_singles(values, out, report);
+    read_singles(values, out);
+  } else if (values.type == ColumnType::kInt64 && values.offsets.empty() &&
+             values.weights.empty()) {
+    read_some_missing(values, block.rows, out);
   } else {
     read_bags(values, block.rows, out, report);
   }
   if (keys_ == Keys::kInRange) check_range(out, block.rows, report);
 }
 
-void IdFeatureRule::read_singles(Column& column, SparseColumn& out, const ReportRow&) const {
+void IdFeatureRule::read_singles(Column& column, SparseColumn& out) const {
   if (column.type == ColumnType::kText) {
     out.keys.resize(column.text_ends.size());
     for (size_t i = 0; i < out.keys.size(); ++i) out.keys[i] = key_of_text(text_at(column, i));
@@ -103,6 +110,26 @@ void IdFeatureRule::read_singles(Column& column, SparseColumn& out, const Report
   }
   if (keys_ != Keys::kHashed) return;
   for (int64_t& key : out.keys) key = key_of_integer(key);
+}
+
+// At most one integer a row: what nearly all rows of real data are.
+void IdFeatureRule::read_some_missing(const Column& column, int64_t rows, SparseColumn& out) const {
+  out.keys.resize(static_cast<size_t>(rows));
+  if (default_key_) {
+    for (int64_t row = 0; row < rows; ++row) {
+      out.keys[row] = column.missing[row] != 0 ? *default_key_ : key_of_integer(column.ints[row]);
+    }
+    return;
+  }
+  out.offsets.resize(static_cast<size_t>(rows + 1));
+  size_t keys = 0;
+  out.offsets[0] = 0;
+  for (int64_t row = 0; row < rows; ++row) {
+    out.keys[keys] = key_of_integer(column.ints[row]);
+    keys += column.missing[row] == 0;
+    out.offsets[row + 1] = static_cast<int32_t>(keys);
+  }
+  out.keys.resize(keys);
 }
 
 // Appends the key of value `at`; false when it is missing.
@@ -119,7 +146,8 @@ bool IdFeatureRule::append_value(const Column& column, size_t at, int64_t row, S
       out.keys.push_back(key_of_text(text));
       return true;
     }
-    case ColumnType::kFloat: break;
+    case ColumnType::kFloat:
+      break;
   }
   const float value = column.floats[at];
   if (std::isnan(value)) return false;
@@ -155,18 +183,21 @@ void IdFeatureRule::read_bags(const Column& column, int64_t rows, SparseColumn& 
   drop_plain_offsets(out);
 }
 
-void IdFeatureRule::check_range(const SparseColumn& out, int64_t rows, const ReportRow& report) const {
+void IdFeatureRule::check_range(const SparseColumn& out, int64_t rows,
+                                const ReportRow& report) const {
   // Nearly always all are inside: one pass without branches first.
   uint64_t outside = 0;
-  for (const int64_t key : out.keys) outside |= static_cast<uint64_t>(static_cast<uint64_t>(key) >= size_);
+  for (const int64_t key : out.keys)
+    outside |= static_cast<uint64_t>(static_cast<uint64_t>(key) >= size_);
   if (outside == 0) return;
   for (int64_t row = 0; row < rows; ++row) {
     const auto begin = static_cast<size_t>(out.offsets.empty() ? row : out.offsets[row]);
     const auto end = static_cast<size_t>(out.offsets.empty() ? row + 1 : out.offsets[row + 1]);
     for (size_t at = begin; at < end; ++at) {
       if (static_cast<uint64_t>(out.keys[at]) < size_) continue;
-      report(row, cat("feature ", name, ": id ", out.keys[at], " is outside a static table of num_buckets ",
-                      size_, " (expected 0 to ", size_ - 1, ")"));
+      report(row, cat("feature ", name, ": id ", out.keys[at],
+                      " is outside a static table of num_buckets ", size_, " (expected 0 to ",
+                      size_ - 1, ")"));
       break;
     }
   }
@@ -206,13 +237,15 @@ void RawFeatureRule::read_vectors(const Block& block, int64_t stride, float* out
     if (end - begin == value_dim && values.type == ColumnType::kFloat) {
       std::copy_n(values.floats.begin() + begin, value_dim, out);
     } else if (end != begin) {
-      report(row, cat("feature ", name, ": found ", end - begin, " values, expected value_dim ", value_dim));
+      report(row, cat("feature ", name, ": found ", end - begin, " values, expected value_dim ",
+                      value_dim));
     }
     normalize(out, value_dim);
   }
 }
 
-void RawFeatureRule::bucketize(const Block& block, SparseColumn& out, const ReportRow& report) const {
+void RawFeatureRule::bucketize(const Block& block, SparseColumn& out,
+                               const ReportRow& report) const {
   const Column& values = block.columns[static_cast<size_t>(column)];
   const auto count = static_cast<size_t>(block.rows * value_dim);
   std::vector<float> numbers(count);
@@ -229,7 +262,8 @@ void RawFeatureRule::bucketize(const Block& block, SparseColumn& out, const Repo
   }
   out.keys.resize(count);
   for (size_t i = 0; i < count; ++i) {
-    out.keys[i] = std::upper_bound(boundaries_.begin(), boundaries_.end(), numbers[i]) - boundaries_.begin();
+    out.keys[i] =
+        std::upper_bound(boundaries_.begin(), boundaries_.end(), numbers[i]) - boundaries_.begin();
   }
   out.offsets.clear();
   out.weights.clear();

@@ -18,7 +18,8 @@ using ReportRow = std::function<void(int64_t row, std::string message)>;
 
 // A categorical feature.
 struct IdFeatureRule {
-  // Throws Error when the default value is no key of the feature. `type` is that of the column's values.
+  // Throws Error when the default value is no key of the feature. `type` is that of the column's
+  // values.
   static IdFeatureRule of(const FeatureSpec& feature, int column, ColumnType type);
 
   // Overwrites `out`. Takes the column's memory where take_keys allows it.
@@ -35,14 +36,16 @@ struct IdFeatureRule {
   int64_t key_of_integer(int64_t value) const;
   int64_t key_of_text(std::string_view text) const;
   void check_range(const SparseColumn& out, int64_t rows, const ReportRow& report) const;
-  void read_singles(Column& column, SparseColumn& out, const ReportRow& report) const;
-  void read_bags(const Column& column, int64_t rows, SparseColumn& out, const ReportRow& report) const;
+  void read_singles(Column& column, SparseColumn& out) const;
+  void read_some_missing(const Column& column, int64_t rows, SparseColumn& out) const;
+  void read_bags(const Column& column, int64_t rows, SparseColumn& out,
+                 const ReportRow& report) const;
   bool append_value(const Column& column, size_t at, int64_t row, SparseColumn& out,
                     const ReportRow& report) const;
 
   Keys keys_ = Keys::kAny;
-  uint64_t size_ = 0;                     // buckets
-  std::optional<int64_t> default_key_;    // for missing values
+  uint64_t size_ = 0;                   // buckets
+  std::optional<int64_t> default_key_;  // for missing values
 };
 
 // A numeric feature.

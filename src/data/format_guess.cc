@@ -83,9 +83,11 @@ config::DatasetType guess_format(const std::string& path) {
     if (is_libfm(line)) return config::LibfmDataset;
     if (fields.size() > 1 || line.find(',') != std::string::npos) return config::CsvDataset;
   }
-  throw Error(ErrorCode::kInvalidArgument,
-              cat(file, ": cannot tell its format; expected Criteo TSV, CSV (.csv), libfm text (.libfm), "
-                        "HugeCTR Raw (.bin), or a split folder with label.bin, dense.bin and category.bin"));
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      cat(file,
+          ": cannot tell its format; expected Criteo TSV, CSV (.csv), libfm text (.libfm), "
+          "HugeCTR Raw (.bin), or a split folder with label.bin, dense.bin and category.bin"));
 }
 
 DataSource guess_source(const std::string& path) {

@@ -24,7 +24,8 @@ InputFile::InputFile(std::string path) : path_(std::move(path)) {
   if (known && S_ISREG(status.st_mode) && bytes_ > 0) return;
   const int error = errno;
   ::close(descriptor_);
-  if (!known) throw Error(ErrorCode::kUnavailable, cat("cannot read ", path_, ": ", std::strerror(error)));
+  if (!known)
+    throw Error(ErrorCode::kUnavailable, cat("cannot read ", path_, ": ", std::strerror(error)));
   if (!S_ISREG(status.st_mode)) {
     throw Error(ErrorCode::kInvalidArgument, cat(path_, " is not a file; give a file of data"));
   }

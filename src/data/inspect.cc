@@ -77,10 +77,12 @@ bool add_value(const Column& column, size_t at, ColumnSummary& summary) {
       summary.add_number(static_cast<double>(column.ints[at]),
                          mix64(static_cast<uint64_t>(column.ints[at]) + 0x9e3779b97f4a7c15ull));
       return true;
-    case ColumnType::kText: break;
+    case ColumnType::kText:
+      break;
   }
   const size_t begin = at == 0 ? 0 : column.text_ends[at - 1];
-  const std::string_view text = std::string_view(column.text).substr(begin, column.text_ends[at] - begin);
+  const std::string_view text =
+      std::string_view(column.text).substr(begin, column.text_ends[at] - begin);
   if (text.empty()) return false;
   summary.add_value(hash_string(text));
   return true;
@@ -89,7 +91,8 @@ bool add_value(const Column& column, size_t at, ColumnSummary& summary) {
 void add_column(const Column& column, int64_t rows, ColumnSummary& summary) {
   for (int64_t row = 0; row < rows; ++row) {
     const auto begin = static_cast<size_t>(column.offsets.empty() ? row : column.offsets[row]);
-    const auto end = static_cast<size_t>(column.offsets.empty() ? row + 1 : column.offsets[row + 1]);
+    const auto end =
+        static_cast<size_t>(column.offsets.empty() ? row + 1 : column.offsets[row + 1]);
     bool any = false;
     for (size_t at = begin; at < end; ++at) any = add_value(column, at, summary) || any;
     summary.rows_without += !any;
@@ -103,22 +106,27 @@ std::string number(double value) {
 
 const char* name_of(ColumnType type) {
   switch (type) {
-    case ColumnType::kFloat: return "number";
-    case ColumnType::kInt64: return "key";
-    case ColumnType::kText: break;
+    case ColumnType::kFloat:
+      return "number";
+    case ColumnType::kInt64:
+      return "key";
+    case ColumnType::kText:
+      break;
   }
   return "text";
 }
 
 std::string column_line(const ColumnSpec& spec, const ColumnSummary& summary, int64_t rows) {
-  const double missing = rows == 0 ? 0 : 100.0 * static_cast<double>(summary.rows_without) / static_cast<double>(rows);
+  const double missing =
+      rows == 0 ? 0 : 100.0 * static_cast<double>(summary.rows_without) / static_cast<double>(rows);
   const bool numeric = spec.type != ColumnType::kText && summary.values > 0;
-  return fmt::format("{:<16} {:<7} {:>8} {:>14} {:>14} {:>14} {:>12}\n", spec.name, name_of(spec.type),
-                     summary.rows_without == 0 ? "-" : fmt::format("{:.2f}%", missing),
-                     numeric ? number(summary.min) : "-",
-                     numeric ? number(summary.sum / static_cast<double>(summary.values)) : "-",
-                     numeric ? number(summary.max) : "-",
-                     (summary.distinct.exact() ? "" : "~") + fmt::format("{:.0f}", summary.distinct.estimate()));
+  return fmt::format(
+      "{:<16} {:<7} {:>8} {:>14} {:>14} {:>14} {:>12}\n", spec.name, name_of(spec.type),
+      summary.rows_without == 0 ? "-" : fmt::format("{:.2f}%", missing),
+      numeric ? number(summary.min) : "-",
+      numeric ? number(summary.sum / static_cast<double>(summary.values)) : "-",
+      numeric ? number(summary.max) : "-",
+      (summary.distinct.exact() ? "" : "~") + fmt::format("{:.0f}", summary.distinct.estimate()));
 }
 
 bool is_label(const std::string& name) { return name == "label" || name == "Label"; }
@@ -133,7 +141,8 @@ std::string describe_dataset(const DataSource& source) {
   Block block;
   while (reader->next(block)) {
     rows += block.rows;
-    for (size_t i = 0; i < schema.size(); ++i) add_column(block.columns[i], block.rows, summaries[i]);
+    for (size_t i = 0; i < schema.size(); ++i)
+      add_column(block.columns[i], block.rows, summaries[i]);
   }
   std::string text = fmt::format("format   {}\n", config::DatasetType_Name(source.type));
   text += fmt::format("files    {}, {}\n", reader->files().size(),
@@ -141,16 +150,18 @@ std::string describe_dataset(const DataSource& source) {
   for (size_t i = 0; i < reader->files().size() && i < 10; ++i) {
     text += fmt::format("         {}\n", reader->files()[i]);
   }
-  if (reader->files().size() > 10) text += fmt::format("         and {} more\n", reader->files().size() - 10);
+  if (reader->files().size() > 10)
+    text += fmt::format("         and {} more\n", reader->files().size() - 10);
   text += fmt::format("rows     {}\n", rows);
   if (reader->bad_rows() > 0) text += fmt::format("bad rows {} (skipped)\n", reader->bad_rows());
   for (size_t i = 0; i < schema.size(); ++i) {
     if (!is_label(schema[i].name) || summaries[i].values == 0) continue;
-    text += fmt::format("label    mean {:.6f}, {} rows are 1\n",
-                        summaries[i].sum / static_cast<double>(summaries[i].values), summaries[i].ones);
+    text +=
+        fmt::format("label    mean {:.6f}, {} rows are 1\n",
+                    summaries[i].sum / static_cast<double>(summaries[i].values), summaries[i].ones);
   }
-  text += fmt::format("\n{:<16} {:<7} {:>8} {:>14} {:>14} {:>14} {:>12}\n", "column", "type", "missing", "min",
-                      "mean", "max", "distinct");
+  text += fmt::format("\n{:<16} {:<7} {:>8} {:>14} {:>14} {:>14} {:>12}\n", "column", "type",
+                      "missing", "min", "mean", "max", "distinct");
   for (size_t i = 0; i < schema.size(); ++i) text += column_line(schema[i], summaries[i], rows);
   return text;
 }

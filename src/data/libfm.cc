@@ -10,8 +10,8 @@
 namespace emblem {
 namespace {
 
-constexpr int kLabel = 0;    // source of a column: the label,
-constexpr int kWhole = -1;   // the whole line as a bag, or the i-th feature of the line (from 1)
+constexpr int kLabel = 0;   // source of a column: the label,
+constexpr int kWhole = -1;  // the whole line as a bag, or the i-th feature of the line (from 1)
 
 bool is_space(char c) { return c == ' ' || c == '\t'; }
 
@@ -27,8 +27,8 @@ std::string_view take_token(std::string_view& line) {
 bool parse_entry(std::string_view token, int64_t& index, float& value) {
   const size_t colon = token.find(':');
   return colon != std::string_view::npos && colon + 1 < token.size() &&
-         parse_integer(token.substr(0, colon), index) && parse_float(token.substr(colon + 1), value) &&
-         !std::isnan(value);
+         parse_integer(token.substr(0, colon), index) &&
+         parse_float(token.substr(colon + 1), value) && !std::isnan(value);
 }
 
 class LibfmDecoder final : public TextDecoder {
@@ -107,8 +107,8 @@ class LibfmDecoder final : public TextDecoder {
       sources_.push_back(kLabel);
     } else if (name == "features") {
       sources_.push_back(kWhole);
-    } else if (name.size() > 1 && name[0] == 'f' && parse_integer(name.substr(1), place) && place > 0 &&
-               place < 100000) {
+    } else if (name.size() > 1 && name[0] == 'f' && parse_integer(name.substr(1), place) &&
+               place > 0 && place < 100000) {
       sources_.push_back(static_cast<int>(place));
     } else {
       throw Error(ErrorCode::kInvalidArgument,
@@ -134,7 +134,7 @@ class LibfmDecoder final : public TextDecoder {
       add_column("features");
       return;
     }
-    for (int64_t i = 1; i <= length; ++i) add_column("f" + std::to_string(i));
+    for (int64_t i = 1; i <= length; ++i) add_column(cat("f", i));
     fixed_length_ = length;
   }
 
@@ -155,7 +155,8 @@ class LibfmDecoder final : public TextDecoder {
       int64_t index = 0;
       float value = 0;
       if (!parse_entry(token, index, value)) {
-        return cat("column f", place, ": ", quoted(token), " is not a feature (expected index:value)");
+        return cat("column f", place, ": ", quoted(token),
+                   " is not a feature (expected index:value)");
       }
       if (target >= 0) {
         block.columns[target].ints[row] = index;
@@ -188,11 +189,11 @@ class LibfmDecoder final : public TextDecoder {
     }
   }
 
-  std::vector<int> sources_;     // by column: kLabel, kWhole or a place
-  std::vector<int> at_place_;    // place - 1 -> column, or -1
-  int label_ = -1;               // columns, or -1
+  std::vector<int> sources_;   // by column: kLabel, kWhole or a place
+  std::vector<int> at_place_;  // place - 1 -> column, or -1
+  int label_ = -1;             // columns, or -1
   int whole_ = -1;
-  int64_t fixed_length_ = 0;     // when not 0, lines of another length are bad
+  int64_t fixed_length_ = 0;  // when not 0, lines of another length are bad
 };
 
 }  // namespace

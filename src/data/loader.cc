@@ -26,8 +26,9 @@ double seconds_since(Clock::time_point start) {
 // Decoded rows that may wait, whatever prefetch_batches says.
 constexpr int64_t kMostPrefetchedBytes = int64_t{128} << 20;
 
-// Records a worker decodes at a time: a batch, so that unshuffled batches are pieces as they are, unless
-// that would make pieces too small to be worth a hand-over or too large to share among workers.
+// Records a worker decodes at a time: a batch, so that unshuffled batches are pieces as they are,
+// unless that would make pieces too small to be worth a hand-over or too large to share among
+// workers.
 int64_t records_per_piece(int64_t batch_size) {
   constexpr int64_t kFewest = 512, kMost = 65536;
   if (batch_size > kMost) return kMost;
@@ -36,12 +37,14 @@ int64_t records_per_piece(int64_t batch_size) {
 
 }  // namespace
 
-// Workers take the pieces of the stream (all epochs, in order) one by one, decode and transform them. Whoever
-// finishes the piece that is next in order hands it, and those that wait behind it, to the planner, which
-// tells the batches; workers put these together as well. next() takes them in order.
+// Workers take the pieces of the stream (all epochs, in order) one by one, decode and transform
+// them. Whoever finishes the piece that is next in order hands it, and those that wait behind it,
+// to the planner, which tells the batches; workers put these together as well. next() takes them in
+// order.
 class Loader::Pipeline {
  public:
-  Pipeline(const config::DataConfig& data, const FeatureLayout& features, const LoaderOptions& options);
+  Pipeline(const config::DataConfig& data, const FeatureLayout& features,
+           const LoaderOptions& options);
   ~Pipeline();
 
   bool next(Batch& batch);
@@ -50,6 +53,7 @@ class Loader::Pipeline {
  private:
   struct Job {  // a piece under way
     int64_t epoch = 0;
+    int64_t index = 0;  // in the epoch
     Piece piece;
     ReadyPiece* result = nullptr;
     BadRows bad;
@@ -77,9 +81,10 @@ class Loader::Pipeline {
   std::unique_ptr<Decoder> decoder_;
   std::unique_ptr<FeatureTransform> transform_;
   RowSample sample_;
+  int64_t window_rows_ = 0;  // rows that are mixed with each other; 0: none are
   int64_t prefetch_rows_ = 0;
 
-  mutable std::mutex mutex_;  // guards all below
+  mutable std::mutex mutex_;           // guards all below
   std::condition_variable work_;       // workers wait: something to do, or stop
   std::condition_variable delivered_;  // next() waits: the front batch is ready, or the end
   std::unique_ptr<PieceOrder> order_;
@@ -88,14 +93,14 @@ class Loader::Pipeline {
   std::deque<std::unique_ptr<Job>> jobs_;    // in stream order; the front one is committed next
   std::deque<std::unique_ptr<Delivery>> deliveries_;  // in order; the front one is taken by next()
   std::deque<Delivery*> to_assemble_;
-  std::vector<std::unique_ptr<ReadyPiece>> pieces_;   // owns all
+  std::vector<std::unique_ptr<ReadyPiece>> pieces_;  // owns all
   std::vector<ReadyPiece*> free_pieces_;
   std::vector<Batch> free_batches_;
-  int64_t waiting_rows_ = 0;        // committed and not yet taken by next()
+  int64_t waiting_rows_ = 0;  // committed and not yet taken by next()
   int64_t bad_rows_in_epoch_ = 0;
   int64_t bad_rows_epoch_ = -1;
   std::string first_bad_row_;
-  std::exception_ptr error_;        // thrown by next() behind the planned batches
+  std::exception_ptr error_;  // thrown by next() behind the planned batches
   bool stop_ = false;
   LoaderStatistics statistics_;
   std::vector<std::thread> workers_;
@@ -104,11 +109,14 @@ class Loader::Pipeline {
 Loader::Pipeline::Pipeline(const config::DataConfig& data, const FeatureLayout& features,
                            const LoaderOptions& options)
     : options_(options), sample_{options.sample_ratio, options.seed} {
-  EMBLEM_REQUIRE(options.batch_size > 0, "batch_size is ", options.batch_size, "; expected at least 1");
+  EMBLEM_REQUIRE(options.batch_size > 0, "batch_size is ", options.batch_size,
+                 "; expected at least 1");
   EMBLEM_REQUIRE(options.sample_ratio > 0 && options.sample_ratio <= 1, "sample_ratio is ",
                  options.sample_ratio, "; expected a share above 0 and at most 1");
-  EMBLEM_REQUIRE(options.piece_bytes > 0, "piece_bytes is ", options.piece_bytes, "; expected at least 1");
-  EMBLEM_REQUIRE(!options.input.empty(), "no input is given; set train_input_path or eval_input_path");
+  EMBLEM_REQUIRE(options.piece_bytes > 0, "piece_bytes is ", options.piece_bytes,
+                 "; expected at least 1");
+  EMBLEM_REQUIRE(!options.input.empty(),
+                 "no input is given; set train_input_path or eval_input_path");
   const std::vector<ColumnRequest> requests = columns_needed(data, features, options.label_check);
   decoder_ = make_decoder(source_of(data, options.input), &requests);
   transform_ = std::make_unique<FeatureTransform>(data, features, options.label_check, requests,
@@ -117,18 +125,19 @@ Loader::Pipeline::Pipeline(const config::DataConfig& data, const FeatureLayout& 
                                  ? options.piece_bytes
                                  : records_per_piece(options.batch_size);
   const bool shuffled = options.shuffle;
-  order_ = std::make_unique<PieceOrder>(*decoder_, piece_size,
-                                        shuffled ? ReadOrder::kShuffled : ReadOrder::kAsStored,
-                                        options.seed);
-  const int64_t window = shuffled && options.shuffle_rows > 1 ? options.shuffle_rows : 0;
-  planner_ = std::make_unique<BatchPlanner>(BatchPlanner::Options{
-      options.batch_size, window, options.drop_remainder, options.seed, order_->count(), options.start});
+  order_ = std::make_unique<PieceOrder>(
+      *decoder_, piece_size, shuffled ? ReadOrder::kShuffled : ReadOrder::kAsStored, options.seed);
+  window_rows_ = shuffled && options.shuffle_rows > 1 ? options.shuffle_rows : 0;
+  planner_ = std::make_unique<BatchPlanner>(
+      BatchPlanner::Options{options.batch_size, window_rows_, options.drop_remainder, options.seed,
+                            order_->count(), options.start});
   next_epoch_ = options.start.epoch;
   next_piece_ = options.start.piece;
 
   const int64_t row_bytes = 4 * features.dense_cols + 8 * features.sparse_count + 4;
   const int64_t affordable = std::max(kMostPrefetchedBytes / row_bytes, 2 * options.batch_size);
-  prefetch_rows_ = window + std::min(affordable, std::max(options.prefetch_batches, 1) * options.batch_size);
+  prefetch_rows_ = window_rows_ +
+                   std::min(affordable, std::max(options.prefetch_batches, 1) * options.batch_size);
   for (int i = 0; i < std::max(options.workers, 1); ++i) {
     workers_.emplace_back([this] { work(); });
   }
@@ -157,6 +166,7 @@ void Loader::Pipeline::work() {
     }
     Job& job = *jobs_.emplace_back(std::make_unique<Job>());
     job.epoch = next_epoch_;
+    job.index = next_piece_;
     job.piece = order_->at(next_epoch_, next_piece_);
     job.result = new_piece();
     if (++next_piece_ == order_->count()) {
@@ -178,7 +188,12 @@ void Loader::Pipeline::decode(Job& job, DecodedPiece& scratch, std::unique_lock<
   lock.unlock();
   const auto start = Clock::now();
   try {
-    decoder_->decode(job.piece.file, job.piece.range, sample_, scratch);
+    // The order of a piece's rows depends on the seed and on the piece's place in the stream.
+    const Random shuffle{options_.seed,
+                         random_bits(0x726f777300000000ull, static_cast<uint64_t>(job.epoch),
+                                     static_cast<uint64_t>(job.index))};
+    decoder_->decode(job.piece.file, job.piece.range, sample_,
+                     window_rows_ > 0 ? &shuffle : nullptr, scratch);
     transform_->apply(scratch, job.result->features);
     job.bad = std::move(scratch.bad);
     job.bytes = scratch.bytes;
@@ -275,7 +290,8 @@ void Loader::Pipeline::assemble(Delivery& delivery, std::unique_lock<std::mutex>
   if (deliveries_.front().get() == &delivery) delivered_.notify_one();
 }
 
-// Counts rows that are copied (or never will be) off their pieces; those with none left are free again.
+// Counts rows that are copied (or never will be) off their pieces; those with none left are free
+// again.
 void Loader::Pipeline::release_rows(const BatchPlan& plan) {
   for (const RowRun& run : plan.runs) {
     ReadyPiece* piece = plan.sources[run.source];
@@ -298,11 +314,11 @@ bool Loader::Pipeline::next(Batch& batch) {
   const auto start = Clock::now();
   std::unique_lock lock(mutex_);
   const auto ended = [&] {
-    return error_ != nullptr || (options_.epochs > 0 && next_epoch_ >= options_.epochs && jobs_.empty());
+    return error_ != nullptr ||
+           (options_.epochs > 0 && next_epoch_ >= options_.epochs && jobs_.empty());
   };
-  delivered_.wait(lock, [&] {
-    return deliveries_.empty() ? ended() : deliveries_.front()->assembled;
-  });
+  delivered_.wait(lock,
+                  [&] { return deliveries_.empty() ? ended() : deliveries_.front()->assembled; });
   statistics_.wait_seconds += seconds_since(start);
   if (deliveries_.empty()) {
     if (error_ != nullptr) std::rethrow_exception(error_);

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "data/test_data.h"
+#include "emblem/error.h"
 
 namespace emblem {
 namespace {
@@ -118,7 +119,8 @@ TEST_F(LoaderTest, AWindowOfTheWholeDataMixesNearAndFar) {
   const std::vector<int64_t> epoch = read_numbers(options_).epochs.at(0);
   EXPECT_EQ(sorted(epoch), counting(1000));
   double distance = 0;
-  for (size_t i = 0; i < epoch.size(); ++i) distance += std::abs(epoch[i] - static_cast<int64_t>(i));
+  for (size_t i = 0; i < epoch.size(); ++i)
+    distance += std::abs(epoch[i] - static_cast<int64_t>(i));
   EXPECT_NEAR(distance / 1000, 333, 40) << "the mean distance of a uniform permutation";
 }
 
@@ -220,7 +222,8 @@ TEST_F(LoaderTest, BadRowsAreSkippedAndCountedUpToTheLimitOfAnEpoch) {
   options_.max_bad_rows = 1;
   EXPECT_EQ(loader_error(pipeline, options_),
             "2 rows cannot be read, data_config.max_bad_rows allows 1; the first: " +
-                folder_.path("data/c.tsv") + ":1: column label: \"x\" is not a number (expected a decimal "
+                folder_.path("data/c.tsv") +
+                ":1: column label: \"x\" is not a number (expected a decimal "
                 "number or an empty field) (is line 1 a header? Then set data_config.with_header)");
 }
 

@@ -1,6 +1,7 @@
 #include "data/normalizer.h"
 
 #include <algorithm>
+#include <cfloat>
 #include <cmath>
 #include <map>
 
@@ -13,10 +14,12 @@
 namespace emblem {
 namespace {
 
-[[noreturn]] void reject(const std::string& feature, const std::string& text, const std::string& why) {
+[[noreturn]] void reject(const std::string& feature, const std::string& text,
+                         const std::string& why) {
   throw Error(ErrorCode::kInvalidArgument,
               cat("feature ", feature, ": normalizer ", quoted(text), ": ", why,
-                  " (expected method=log1p; method=log,offset=3; method=zscore,mean=0,standard_deviation=1; "
+                  " (expected method=log1p; method=log,offset=3; "
+                  "method=zscore,mean=0,standard_deviation=1; "
                   "method=minmax,min=0,max=1; method=log10,threshold=1e-10,default=-10; or "
                   "method=expression,expr=log(x+3))"));
 }
@@ -55,7 +58,8 @@ class Settings {
   }
 
   void require_empty() const {
-    if (!values_.empty()) reject(feature_, text_, cat("unknown setting ", quoted(values_.begin()->first)));
+    if (!values_.empty())
+      reject(feature_, text_, cat("unknown setting ", quoted(values_.begin()->first)));
   }
 
  private:
@@ -64,12 +68,23 @@ class Settings {
   std::map<std::string, std::string> values_;
 };
 
+// Adds and clamps: at least `least`, and finite, as an infinity in a file must not become NaN. A
+// loop of its own, and by value instead of with std::max: else the compiler finds no vector code
+// for the logarithms.
+void add_and_clamp(float* values, int64_t count, float added, float least) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float value = values[i] + added;
+    const float raised = value > least ? value : least;
+    values[i] = raised < FLT_MAX ? raised : FLT_MAX;
+  }
+}
+
 // The offset of "log(x)", "log(x+N)", "log(x-N)", "log(N+x)"; false for anything else.
 bool parse_log_expression(std::string expression, float& offset) {
   std::erase(expression, ' ');
   if (!expression.starts_with("log(") || !expression.ends_with(")")) return false;
   std::string inner = expression.substr(4, expression.size() - 5);
-  if (inner.ends_with("+x")) inner = "x+" + inner.substr(0, inner.size() - 2);
+  if (inner.ends_with("+x")) inner = cat("x+", inner.substr(0, inner.size() - 2));
   if (!inner.starts_with("x")) return false;
   inner.erase(0, 1);
   if (inner.empty()) {
@@ -123,27 +138,27 @@ Normalizer Normalizer::parse(const std::string& text, const std::string& feature
 }
 
 void Normalizer::apply(float* values, int64_t count) const {
-  constexpr float kLargest = 3.4e38f;  // an infinity in a file must not become NaN
   const float a = a_, b = b_;
   switch (method_) {
-    case Method::kNone: break;
+    case Method::kNone:
+      break;
     case Method::kLog1p:
-      for (int64_t i = 0; i < count; ++i) {
-        values[i] = fast_log1p(std::min(std::max(values[i], 0.0f), kLargest));
-      }
+      add_and_clamp(values, count, 0, 0);
+      for (int64_t i = 0; i < count; ++i) values[i] = fast_log1p(values[i]);
       break;
     case Method::kLog:
-      for (int64_t i = 0; i < count; ++i) {
-        values[i] = fast_log(std::min(std::max(values[i] + a, kSmallest), kLargest));
-      }
+      add_and_clamp(values, count, a, kSmallest);
+      for (int64_t i = 0; i < count; ++i) values[i] = fast_log(values[i]);
       break;
     case Method::kLinear:
       for (int64_t i = 0; i < count; ++i) values[i] = (values[i] - a) * b;
       break;
     case Method::kLog10:
       for (int64_t i = 0; i < count; ++i) {
-        const float safe = std::min(std::max(values[i], 1.2e-38f), kLargest);
-        values[i] = values[i] > a ? fast_log(safe) * 0.434294481903251828f : b;
+        // FLT_MIN and FLT_MAX are the limits of fast_log.
+        values[i] = values[i] > std::max(a, FLT_MIN)
+                        ? fast_log(std::min(values[i], FLT_MAX)) * 0.434294481903251828f
+                        : b;
       }
       break;
   }

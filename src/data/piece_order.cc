@@ -23,7 +23,8 @@ Piece PieceOrder::at(int64_t epoch, int64_t index) {
     if (permuted_epoch_ != epoch) {
       permutation_.resize(static_cast<size_t>(count()));
       std::iota(permutation_.begin(), permutation_.end(), 0u);
-      shuffle_items(permutation_, seed_, mix64(0x7069656365730000ull + static_cast<uint64_t>(epoch)));
+      shuffle_items(permutation_,
+                    Random{seed_, mix64(0x7069656365730000ull + static_cast<uint64_t>(epoch))});
       permuted_epoch_ = epoch;
     }
     index = permutation_[static_cast<size_t>(index)];

@@ -18,7 +18,8 @@ enum class ReadOrder { kAsStored, kShuffled };
 // Used by one thread at a time.
 class PieceOrder {
  public:
-  // Pieces of at most `piece_size` bytes or records (by decoder.unit()); none holds parts of two files.
+  // Pieces of at most `piece_size` bytes or records (by decoder.unit()); none holds parts of two
+  // files.
   PieceOrder(const Decoder& decoder, int64_t piece_size, ReadOrder order, uint64_t seed);
 
   int64_t count() const { return first_.back(); }
@@ -35,14 +36,5 @@ class PieceOrder {
   int64_t permuted_epoch_ = -1;
   std::vector<uint32_t> permutation_;
 };
-
-// Shuffles `items` by (seed, stream) alone.
-template <class Item>
-void shuffle_items(std::vector<Item>& items, uint64_t seed, uint64_t stream) {
-  Random random{seed, stream};
-  for (size_t left = items.size(); left > 1; --left) {
-    std::swap(items[left - 1], items[random.below(left)]);
-  }
-}
 
 }  // namespace emblem

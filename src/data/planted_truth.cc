@@ -17,14 +17,13 @@ constexpr uint64_t stream(Use use, uint64_t rest = 0) { return static_cast<uint6
 constexpr double kLogitDeviation = 1.4;     // gives a best AUC of about 0.80 at the label mean below
 constexpr double kLabelMean = 0.25;
 // Shares of the variance of the logit.
-constexpr double kDenseShare = 0.35, kKeyShare = 0.57, kPairShare = 0.08;
+constexpr double kDenseShare = 0.39, kKeyShare = 0.57, kPairShare = 0.04;
 constexpr double kLearningRows = 1e6;       // a key's effect is sized by how often it occurs in so many rows,
-constexpr double kTrustedCount = 3000;      // against this number of occurrences
-constexpr int kMostPairs = 3;
+constexpr double kTrustedCount = 20000;     // against this number of occurrences
+constexpr size_t kMostPairs = 2;
 constexpr int64_t kLeastPairValues = 16;
-constexpr int kHiddenSize = 2;
 constexpr int64_t kCalibrationRows = 16384;
-constexpr double kOutlier = 2.5;            // effects of counts stop growing here, in deviations
+constexpr double kOutlier = 5;              // effects of counts stop growing here, in deviations
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
@@ -32,6 +31,23 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 double effect(uint64_t seed, uint64_t stream, uint64_t index) {
   constexpr double kRoot3 = 1.7320508075688772;
   return kRoot3 * (2.0 * random_uniform(seed, stream, index) - 1.0);
+}
+
+// A row's own sequence.
+Random row_random(uint64_t seed, SynthSplit split, int64_t index) {
+  return {seed, stream(Use::kRow, static_cast<uint64_t>(split) << 48 | static_cast<uint64_t>(index))};
+}
+
+// What is added to the logits to make their mean probability `mean`, by bisection.
+double bias_for(const std::vector<double>& logits, double mean) {
+  double low = -30, high = 30;
+  for (int step = 0; step < 60; ++step) {
+    const double bias = (low + high) / 2;
+    double sum = 0;
+    for (const double logit : logits) sum += sigmoid(logit + bias);
+    (sum < mean * static_cast<double>(logits.size()) ? low : high) = bias;
+  }
+  return (low + high) / 2;
 }
 
 struct Moments {
@@ -72,7 +88,6 @@ void SynthModel::make_dense() {
     dense.log_mean = 0.7 + 5.0 * random.uniform();
     dense.log_deviation = 0.9 + 0.7 * random.uniform();
     dense.slope = (random.uniform() < 0.5f ? -1 : 1) * (0.3 + random.uniform());
-    dense.curve = 0.2 * (2 * random.uniform() - 1);
     dense_.push_back(dense);
   }
 }
@@ -122,31 +137,31 @@ void SynthModel::draw_features(Random& random, SynthRow& row) const {
   }
 }
 
+double SynthModel::key_effect(size_t field, int64_t rank) const {
+  return fields_[field].strength * trust(field, rank) *
+         effect(shape_.seed, stream(Use::kKeyEffect, field), static_cast<uint64_t>(rank));
+}
+
+double SynthModel::hidden(size_t field, int64_t rank) const {
+  return trust(field, rank) * effect(shape_.seed, stream(Use::kHidden, field), static_cast<uint64_t>(rank));
+}
+
 SynthModel::Parts SynthModel::parts_of(const SynthRow& row) const {
-  const uint64_t seed = shape_.seed;
   Parts parts;
   for (size_t i = 0; i < dense_.size(); ++i) {
     const Dense& dense = dense_[i];
     // A missing count has the effect of 0, which is how it is read.
     const double count = std::isnan(row.dense[i]) ? 0 : row.dense[i];
-    const double x = std::clamp((std::log(count + 3) - dense.center) * dense.inverse_deviation, -kOutlier, kOutlier);
-    parts.dense += dense.slope * x + dense.curve * (x * x - 1);
+    const double x = (std::log(count + 3) - dense.center) * dense.inverse_deviation;
+    parts.dense += dense.slope * std::clamp(x, -kOutlier, kOutlier);
   }
   for (size_t i = 0; i < fields_.size(); ++i) {
-    const int64_t rank = row.ranks[i];
-    if (rank < 0) continue;
-    parts.keys += fields_[i].strength * trust(i, rank) *
-                  effect(seed, stream(Use::kKeyEffect, i), static_cast<uint64_t>(rank));
+    if (row.ranks[i] >= 0) parts.keys += key_effect(i, row.ranks[i]);
   }
   for (const Pair& pair : pairs_) {
     const int64_t a = row.ranks[pair.first], b = row.ranks[pair.second];
     if (a < 0 || b < 0) continue;
-    double product = 0;
-    for (uint64_t d = 0; d < kHiddenSize; ++d) {
-      product += effect(seed, stream(Use::kHidden, pair.first), static_cast<uint64_t>(a) * kHiddenSize + d) *
-                 effect(seed, stream(Use::kHidden, pair.second), static_cast<uint64_t>(b) * kHiddenSize + d);
-    }
-    parts.pairs += product * trust(pair.first, a) * trust(pair.second, b);
+    parts.pairs += hidden(pair.first, a) * hidden(pair.second, b);
   }
   return parts;
 }
@@ -155,18 +170,11 @@ SynthModel::Parts SynthModel::parts_of(const SynthRow& row) const {
 // shares of the parts, and mean label.
 void SynthModel::calibrate() {
   std::vector<SynthRow> rows(kCalibrationRows);
-  std::vector<Moments> logs(dense_.size());
   for (int64_t i = 0; i < kCalibrationRows; ++i) {
-    Random random{shape_.seed, stream(Use::kRow, static_cast<uint64_t>(SynthSplit::kCalibration) << 48 | static_cast<uint64_t>(i))};
+    Random random = row_random(shape_.seed, SynthSplit::kCalibration, i);
     draw_features(random, rows[i]);
-    for (size_t d = 0; d < dense_.size(); ++d) {
-      if (!std::isnan(rows[i].dense[d])) logs[d].add(std::log(rows[i].dense[d] + 3.0));
-    }
   }
-  for (size_t d = 0; d < dense_.size(); ++d) {
-    dense_[d].center = logs[d].mean();
-    dense_[d].inverse_deviation = 1 / std::max(1e-6, logs[d].deviation());
-  }
+  center_dense(rows);
   std::vector<Parts> parts;
   Moments dense, keys, pairs;
   for (const SynthRow& row : rows) {
@@ -179,29 +187,36 @@ void SynthModel::calibrate() {
     return part.deviation() > 1e-9 ? std::sqrt(share) / part.deviation() : 0.0;
   };
   weight_ = {weight(dense, kDenseShare), weight(keys, kKeyShare), weight(pairs, kPairShare)};
-  std::vector<double> logits;
+  // Parts may be absent (no dense columns, say) and are not quite independent.
   Moments total;
-  for (const Parts& part : parts) {
-    logits.push_back(weight_.dense * part.dense + weight_.keys * part.keys + weight_.pairs * part.pairs);
-    total.add(logits.back());
-  }
+  for (const Parts& part : parts) total.add(logit_of(part));
   const double stretch = kLogitDeviation / std::max(1e-9, total.deviation());
   weight_ = {weight_.dense * stretch, weight_.keys * stretch, weight_.pairs * stretch};
-  for (double& logit : logits) logit *= stretch;
-  double low = -30, high = 30;
-  for (int step = 0; step < 60; ++step) {
-    bias_ = (low + high) / 2;
-    double mean = 0;
-    for (const double logit : logits) mean += sigmoid(logit + bias_) / static_cast<double>(logits.size());
-    (mean < kLabelMean ? low : high) = bias_;
+  std::vector<double> logits;
+  for (const Parts& part : parts) logits.push_back(logit_of(part));
+  bias_ = bias_for(logits, kLabelMean);
+}
+
+void SynthModel::center_dense(const std::vector<SynthRow>& rows) {
+  for (size_t d = 0; d < dense_.size(); ++d) {
+    Moments logs;
+    for (const SynthRow& row : rows) {
+      if (!std::isnan(row.dense[d])) logs.add(std::log(row.dense[d] + 3.0));
+    }
+    if (logs.count == 0) continue;
+    dense_[d].center = logs.mean();
+    dense_[d].inverse_deviation = 1 / std::max(1e-6, logs.deviation());
   }
 }
 
+double SynthModel::logit_of(const Parts& parts) const {
+  return bias_ + weight_.dense * parts.dense + weight_.keys * parts.keys + weight_.pairs * parts.pairs;
+}
+
 void SynthModel::draw(SynthSplit split, int64_t index, SynthRow& row) const {
-  Random random{shape_.seed, stream(Use::kRow, static_cast<uint64_t>(split) << 48 | static_cast<uint64_t>(index))};
+  Random random = row_random(shape_.seed, split, index);
   draw_features(random, row);
-  const Parts parts = parts_of(row);
-  row.logit = bias_ + weight_.dense * parts.dense + weight_.keys * parts.keys + weight_.pairs * parts.pairs;
+  row.logit = logit_of(parts_of(row));
   row.label = random.uniform() < sigmoid(row.logit) ? 1.0f : 0.0f;
 }
 

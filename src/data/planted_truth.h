@@ -1,7 +1,7 @@
 // data/planted_truth.h - the known model that synthetic labels are drawn from.
 //
-// A row's logit is a bias, plus an effect of each count (of its logarithm), plus an effect of each key, plus for a
-// few pairs of fields the product of hidden vectors of their two keys. Every effect is a counter-based random number of
+// A row's logit is a bias, plus an effect of each count (of its logarithm), plus an effect of each key, plus for two
+// pairs of fields the product of hidden numbers of their two keys. Every effect is a counter-based random number of
 // (seed, field, rank of the key), so nothing is stored and tables may be of any size.
 //
 // Effects of rare keys are small: what could not be learned from a million rows is not there, so that a good model
@@ -53,7 +53,7 @@ class SynthModel {
   struct Dense {
     double log_mean, log_deviation;    // of the counts
     double center = 0, inverse_deviation = 1;  // of log(x + 3) over the rows
-    double slope, curve;
+    double slope;
   };
   struct Field {
     PowerLaw law;
@@ -73,8 +73,12 @@ class SynthModel {
   void make_pairs();
   void calibrate();
   void draw_features(Random& random, SynthRow& row) const;
+  void center_dense(const std::vector<SynthRow>& rows);
   Parts parts_of(const SynthRow& row) const;
+  double logit_of(const Parts& parts) const;
   double trust(size_t field, int64_t rank) const;
+  double key_effect(size_t field, int64_t rank) const;
+  double hidden(size_t field, int64_t rank) const;
 
   SynthShape shape_;
   std::vector<Dense> dense_;

@@ -16,11 +16,12 @@ std::unique_ptr<Decoder> make_raw_decoder(const DataSource& source,
     part.tables.push_back({InputFile(path), record_bytes});
     const int64_t bytes = part.tables[0].file.bytes();
     if (bytes % record_bytes != 0) {
-      throw Error(ErrorCode::kCorruption,
-                  cat(path, " is truncated: ", bytes, " bytes are ", bytes / record_bytes,
-                      " records of ", record_bytes, " bytes and ", bytes % record_bytes,
-                      " bytes more; expected a multiple of ", record_bytes, " (label, ", source.num_dense,
-                      " dense, ", source.num_sparse, " categories; see num_dense and num_sparse)"));
+      throw Error(
+          ErrorCode::kCorruption,
+          cat(path, " is truncated: ", bytes, " bytes are ", bytes / record_bytes, " records of ",
+              record_bytes, " bytes and ", bytes % record_bytes,
+              " bytes more; expected a multiple of ", record_bytes, " (label, ", source.num_dense,
+              " dense, ", source.num_sparse, " categories; see num_dense and num_sparse)"));
     }
     part.records = bytes / record_bytes;
     for (size_t i = 0; i < schema.size(); ++i) {

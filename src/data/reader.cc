@@ -25,13 +25,14 @@ class SequentialReader final : public BlockReader {
     while (file_ < static_cast<int>(decoder_->files().size())) {
       const int64_t end = decoder_->extent(file_).end;
       if (at_ >= end) {
-        if (++file_ < static_cast<int>(decoder_->files().size())) at_ = decoder_->extent(file_).begin;
+        if (++file_ < static_cast<int>(decoder_->files().size()))
+          at_ = decoder_->extent(file_).begin;
         continue;
       }
       const int64_t size = decoder_->unit() == ExtentUnit::kBytes ? kPieceBytes : kPieceRecords;
       const Extent range{at_, std::min(end, at_ + size)};
       std::swap(piece_.block, block);
-      decoder_->decode(file_, range, RowSample{}, piece_);
+      decoder_->decode(file_, range, RowSample{}, nullptr, piece_);
       at_ = range.end;
       bytes_ += piece_.bytes;
       std::swap(piece_.block, block);

@@ -1,5 +1,5 @@
-// Real files in the spellings in which they circulate. EMBLEM_REAL_DATA names a folder with frappe.tar.xz and
-// criteo.tar.xz.
+// Real files in the spellings in which they circulate. EMBLEM_REAL_DATA names a folder with
+// frappe.tar.xz and criteo.tar.xz.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -50,7 +50,8 @@ std::vector<std::vector<std::string>> plain_rows(const std::string& path, char d
 std::string criteo_features() {
   std::string features;
   for (int i = 1; i <= 13; ++i) {
-    features += "feature_configs { raw_feature { feature_name: 'I" + std::to_string(i) + "' default_value: '-7' } }";
+    features += "feature_configs { raw_feature { feature_name: 'I" + std::to_string(i) +
+                "' default_value: '-7' } }";
   }
   for (int i = 1; i <= 26; ++i) {
     features += "feature_configs { id_feature { feature_name: 'C" + std::to_string(i) +
@@ -60,7 +61,8 @@ std::string criteo_features() {
 }
 
 TEST_F(RealData, CriteoHeadsReadAsAPlainParserReadsThem) {
-  if (!unpack("criteo.tar.xz")) GTEST_SKIP() << "set EMBLEM_REAL_DATA to the folder of criteo.tar.xz";
+  if (!unpack("criteo.tar.xz"))
+    GTEST_SKIP() << "set EMBLEM_REAL_DATA to the folder of criteo.tar.xz";
   struct File {
     const char *name, *config;
     char delimiter;
@@ -68,12 +70,12 @@ TEST_F(RealData, CriteoHeadsReadAsAPlainParserReadsThem) {
     bool header, text_keys;
   };
   const std::string header = "with_header: true label_fields: 'Label'";
-  for (const File& file : {
-           File{"autoint_first10k.txt", "dataset_type: CriteoTsvDataset", '\t', 0, false, false},
-           File{"criteo_10k.csv", "with_header: true", ',', 0, true, true},
-           File{"criteo_tiny2k_train.csv", header.c_str(), ',', 1, true, true},
-           File{"criteo_tiny2k_test.csv", header.c_str(), ',', 1, true, true},
-           File{"deepctr_criteo_sample_200.csv", "with_header: true", ',', 0, true, true}}) {
+  for (const File& file :
+       {File{"autoint_first10k.txt", "dataset_type: CriteoTsvDataset", '\t', 0, false, false},
+        File{"criteo_10k.csv", "with_header: true", ',', 0, true, true},
+        File{"criteo_tiny2k_train.csv", header.c_str(), ',', 1, true, true},
+        File{"criteo_tiny2k_test.csv", header.c_str(), ',', 1, true, true},
+        File{"deepctr_criteo_sample_200.csv", "with_header: true", ',', 0, true, true}}) {
     LoaderOptions options;
     options.input = folder_.path(std::string("criteo/") + file.name);
     options.batch_size = 777;
@@ -81,7 +83,8 @@ TEST_F(RealData, CriteoHeadsReadAsAPlainParserReadsThem) {
     options.workers = 2;
     auto rows = plain_rows(options.input, file.delimiter);
     if (file.header) rows.erase(rows.begin());
-    const TestPipeline pipeline(std::string("data_config { ") + file.config + " }" + criteo_features());
+    const TestPipeline pipeline(std::string("data_config { ") + file.config + " }" +
+                                criteo_features());
     Loader loader(pipeline.config.data_config(), pipeline.features, options);
     size_t at = 0;
     Batch batch;
@@ -91,7 +94,8 @@ TEST_F(RealData, CriteoHeadsReadAsAPlainParserReadsThem) {
         ASSERT_EQ(batch.labels[i], std::stof(row[file.label]));
         for (int d = 0; d < 13; ++d) {
           const std::string& field = row[file.label + 1 + d];
-          ASSERT_EQ(batch.dense[13 * i + d], field.empty() ? -7.0f : std::stof(field)) << file.name << ":" << at;
+          ASSERT_EQ(batch.dense[13 * i + d], field.empty() ? -7.0f : std::stof(field))
+              << file.name << ":" << at;
         }
         for (int c = 0; c < 26; ++c) {
           const std::string& field = row[file.label + 14 + c];
@@ -100,7 +104,8 @@ TEST_F(RealData, CriteoHeadsReadAsAPlainParserReadsThem) {
           const int64_t begin = plain ? i : column.offsets[i];
           ASSERT_EQ(plain ? 1 : column.offsets[i + 1] - begin, field.empty() ? 0 : 1);
           if (field.empty()) continue;
-          const auto expected = static_cast<int64_t>(file.text_keys ? hash_string(field) : std::stoull(field, nullptr, 16));
+          const auto expected = static_cast<int64_t>(
+              file.text_keys ? hash_string(field) : std::stoull(field, nullptr, 16));
           ASSERT_EQ(column.keys[begin], expected) << file.name << ":" << at;
         }
       }
@@ -110,7 +115,8 @@ TEST_F(RealData, CriteoHeadsReadAsAPlainParserReadsThem) {
 }
 
 TEST_F(RealData, FrappeReadsAsAPlainParserReadsIt) {
-  if (!unpack("frappe.tar.xz")) GTEST_SKIP() << "set EMBLEM_REAL_DATA to the folder of frappe.tar.xz";
+  if (!unpack("frappe.tar.xz"))
+    GTEST_SKIP() << "set EMBLEM_REAL_DATA to the folder of frappe.tar.xz";
   std::string features;
   for (int i = 1; i <= 10; ++i) {
     features += "feature_configs { id_feature { feature_name: 'f" + std::to_string(i) +

@@ -15,8 +15,8 @@ struct RowRun {
   uint32_t count = 0;
 };
 
-// Overwrites the columns of `out` with the rows of `runs`, in their order. All sources have the same
-// columns; a sparse column may have offsets or weights in some of them and not in others.
+// Overwrites the columns of `out` with the rows of `runs`, in their order. All sources have the
+// same columns; a sparse column may have offsets or weights in some of them and not in others.
 void gather_rows(std::span<const Batch* const> sources, std::span<const RowRun> runs, Batch& out);
 
 // Drops offsets that say no more than one key a row.

@@ -1,6 +1,6 @@
-// SOK's split binary: label.bin and dense.bin beside category.bin (one row-major matrix, element types in
-// metadata.json), or beside category_0.bin, category_1.bin, ... (a file a column; label 1 byte, dense
-// float16 that is already a logarithm, categories as wide as their range needs).
+// SOK's split binary: label.bin and dense.bin beside category.bin (one row-major matrix, element
+// types in metadata.json), or beside category_0.bin, category_1.bin, ... (a file a column; label 1
+// byte, dense float16 that is already a logarithm, categories as wide as their range needs).
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -17,8 +17,9 @@ using nlohmann::json;
 
 // The folder's own metadata, or for a test folder that of the train folder beside it.
 json find_metadata(const fs::path& folder) {
-  for (const fs::path& path : {folder / "metadata.json", folder.parent_path() / "train/metadata.json",
-                               folder.parent_path() / "metadata.json"}) {
+  for (const fs::path& path :
+       {folder / "metadata.json", folder.parent_path() / "train/metadata.json",
+        folder.parent_path() / "metadata.json"}) {
     if (!fs::exists(path)) continue;
     json metadata = json::parse(read_text_file(path.string()), nullptr, false);
     if (metadata.is_discarded() || !metadata.is_object()) {
@@ -33,7 +34,7 @@ ElementType element_type(const json& metadata, const char* key, const char* othe
                          const fs::path& folder) {
   const auto found = metadata.find(key);
   const std::string name = found != metadata.end() && found->is_string() ? found->get<std::string>()
-                                                                        : std::string(otherwise);
+                                                                         : std::string(otherwise);
   return parse_element_type(name, cat(folder.string(), ": metadata.json's ", key));
 }
 
@@ -46,9 +47,9 @@ void add_table(BinaryPart& part, const fs::path& path, ElementType type, int64_t
   const int64_t expected = part.records * record_bytes;
   if (bytes != expected || bytes % record_bytes != 0) {
     throw Error(ErrorCode::kCorruption,
-                cat(path.string(), bytes < expected ? " is truncated" : " does not fit", ": ", bytes,
-                    " bytes, expected ", expected, " (", part.records, " records of ", record_bytes,
-                    " bytes; see num_dense and num_sparse)"));
+                cat(path.string(), bytes < expected ? " is truncated" : " does not fit", ": ",
+                    bytes, " bytes, expected ", expected, " (", part.records, " records of ",
+                    record_bytes, " bytes; see num_dense and num_sparse)"));
   }
   for (int64_t i = 0; i < columns; ++i) {
     part.fields.push_back({static_cast<int>(part.tables.size()), i * size_of(type), type});
@@ -63,24 +64,27 @@ ElementType width_by_size(const fs::path& path, int64_t records) {
   if (bytes == 2 * records) return ElementType::kInt16;
   if (bytes == 4 * records) return ElementType::kInt32;
   throw Error(ErrorCode::kCorruption,
-              cat(path.string(), " is truncated or does not fit: ", bytes, " bytes, expected 1, 2 or 4 a record (",
-                  records, " records in label.bin)"));
+              cat(path.string(), " is truncated or does not fit: ", bytes,
+                  " bytes, expected 1, 2 or 4 a record (", records, " records in label.bin)"));
 }
 
 BinaryPart open_folder(const fs::path& folder, const DataSource& source) {
   for (const char* name : {"label.bin", "dense.bin"}) {
     if (fs::exists(folder / name)) continue;
     const bool above = fs::exists(folder / "train" / name);
-    throw Error(ErrorCode::kNotFound,
-                cat(folder.string(), " has no ", name, "; a SplitDataset folder has label.bin, dense.bin and ",
-                    "category.bin or category_0.bin, ...",
-                    above ? cat("; did you mean ", (folder / "train").string(), "?") : std::string()));
+    throw Error(
+        ErrorCode::kNotFound,
+        cat(folder.string(), " has no ", name,
+            "; a SplitDataset folder has label.bin, dense.bin and ",
+            "category.bin or category_0.bin, ...",
+            above ? cat("; did you mean ", (folder / "train").string(), "?") : std::string()));
   }
   BinaryPart part;
   part.name = folder.string();
   const json metadata = find_metadata(folder);
   if (fs::exists(folder / "category.bin")) {
-    add_table(part, folder / "label.bin", element_type(metadata, "label_raw_type", "int32", folder), 1);
+    add_table(part, folder / "label.bin", element_type(metadata, "label_raw_type", "int32", folder),
+              1);
     add_table(part, folder / "dense.bin", element_type(metadata, "dense_raw_type", "int32", folder),
               source.num_dense);
     add_table(part, folder / "category.bin",
@@ -113,7 +117,8 @@ std::unique_ptr<Decoder> make_split_decoder(const DataSource& source,
     }
     parts.push_back(open_folder(folder, source));
   }
-  EMBLEM_REQUIRE(!parts.empty(), "no folders in ", quoted(source.input), "; give SplitDataset folders");
+  EMBLEM_REQUIRE(!parts.empty(), "no folders in ", quoted(source.input),
+                 "; give SplitDataset folders");
   const std::vector<int> wanted = find_columns(schema, requests, "a SplitDataset");
   return std::make_unique<BinaryDecoder>(schema, std::move(parts), wanted);
 }

@@ -1,4 +1,5 @@
-// data/test_data.h - for tests: a folder that goes away, data sets written the plain way, batches as text.
+// data/test_data.h - for tests: a folder that goes away, data sets written the plain way, batches
+// as text.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +29,9 @@ class TestFolder {
   }
   ~TestFolder() { std::filesystem::remove_all(path_); }
 
-  std::string path(const std::string& name = "") const { return name.empty() ? path_ : path_ + "/" + name; }
+  std::string path(const std::string& name = "") const {
+    return name.empty() ? path_ : path_ + "/" + name;
+  }
 
   // Returns the path.
   std::string write(const std::string& name, const std::string& bytes) const {
@@ -71,8 +74,8 @@ inline std::string as_tsv(const std::vector<TestRow>& rows) {
   std::string text;
   for (const TestRow& row : rows) {
     char line[128];
-    std::snprintf(line, sizeof line, "%d\t%d\t%d\t%08x\t%08x\t%08x\n", row.label, row.dense[0], row.dense[1],
-                  row.categories[0], row.categories[1], row.categories[2]);
+    std::snprintf(line, sizeof line, "%d\t%d\t%d\t%08x\t%08x\t%08x\n", row.label, row.dense[0],
+                  row.dense[1], row.categories[0], row.categories[1], row.categories[2]);
     text += line;
   }
   return text;
@@ -82,8 +85,8 @@ inline std::string as_csv(const std::vector<TestRow>& rows) {
   std::ostringstream text;
   text << "label,I1,I2,C1,C2,C3\n";
   for (const TestRow& row : rows) {
-    text << row.label << ',' << row.dense[0] << ',' << row.dense[1] << ',' << row.categories[0] << ','
-         << row.categories[1] << ',' << row.categories[2] << '\n';
+    text << row.label << ',' << row.dense[0] << ',' << row.dense[1] << ',' << row.categories[0]
+         << ',' << row.categories[1] << ',' << row.categories[2] << '\n';
   }
   return text.str();
 }
@@ -120,7 +123,8 @@ inline std::string write_split_columns(const TestFolder& folder, const std::stri
   std::string label, dense, first, second, third;
   for (const TestRow& row : rows) {
     append_bytes(label, static_cast<uint8_t>(row.label));
-    for (const int value : row.dense) append_bytes(dense, F16::from(static_cast<float>(value)).bits);
+    for (const int value : row.dense)
+      append_bytes(dense, F16::from(static_cast<float>(value)).bits);
     append_bytes(first, static_cast<int8_t>(row.categories[0]));
     append_bytes(second, static_cast<int16_t>(row.categories[1]));
     append_bytes(third, row.categories[2]);
@@ -151,7 +155,8 @@ struct TestPipeline {
   FeatureLayout features;
 };
 
-// All that a reader of a batch can see, so that batches compare by value and differences can be read.
+// All that a reader of a batch can see, so that batches compare by value and differences can be
+// read.
 inline std::string describe(const Batch& batch) {
   std::ostringstream out;
   out.precision(9);
@@ -174,8 +179,8 @@ inline std::string describe(const Batch& batch) {
 
 inline std::string describe(const DataPosition& at) {
   std::ostringstream out;
-  out << "epoch " << at.epoch << " piece " << at.piece << " row " << at.row << " emitted " << at.emitted
-      << " rows " << at.rows_in_epoch;
+  out << "epoch " << at.epoch << " piece " << at.piece << " row " << at.row << " emitted "
+      << at.emitted << " rows " << at.rows_in_epoch;
   return out.str();
 }
 

@@ -17,8 +17,8 @@ const char* find_newline(const char* begin, const char* end) {
   return static_cast<const char*>(std::memchr(begin, '\n', static_cast<size_t>(end - begin)));
 }
 
-// Reads the lines that start in `range` into `buffer`. Returns them, the last one ended by '\n' even where
-// the file's last line is not, and in `offset` the place of the first in the file.
+// Reads the lines that start in `range` into `buffer`. Returns them, the last one ended by '\n'
+// even where the file's last line is not, and in `offset` the place of the first in the file.
 std::string_view read_lines(const InputFile& file, Extent range, HostVector<char>& buffer,
                             int64_t& offset) {
   // One byte more in front tells whether a line starts at range.begin.
@@ -50,12 +50,25 @@ std::string_view read_lines(const InputFile& file, Extent range, HostVector<char
   return {begin, static_cast<size_t>(line_end + 1 - begin)};
 }
 
+// Counts in bytes as long as these cannot overflow: 16 at a time in vector code.
+int64_t count_newlines(const char* at, const char* end) {
+  int64_t total = 0;
+  while (at < end) {
+    const char* stop = end - at > 240 ? at + 240 : end;
+    uint8_t count = 0;
+    for (; at < stop; ++at) count = static_cast<uint8_t>(count + (*at == '\n'));
+    total += count;
+  }
+  return total;
+}
+
 bool is_blank(const char* at) { return *at == '\n' || (*at == '\r' && at[1] == '\n'); }
 
 }  // namespace
 
 std::string_view line_at(const char* at, const char*& next) {
-  const char* end = static_cast<const char*>(std::memchr(at, '\n', static_cast<size_t>(kLongestLine)));
+  const char* end =
+      static_cast<const char*>(std::memchr(at, '\n', static_cast<size_t>(kLongestLine)));
   next = end + 1;
   if (end > at && end[-1] == '\r') --end;
   return {at, static_cast<size_t>(end - at)};
@@ -67,23 +80,24 @@ TextDecoder::TextDecoder(const std::string& input) : names_(expand_paths(input))
   data_begin_.assign(files_.size(), 0);
 }
 
-void TextDecoder::decode(int file, Extent range, const RowSample& sample, DecodedPiece& out) const {
+void TextDecoder::decode(int file, Extent range, const RowSample& sample, const Random* shuffle,
+                         DecodedPiece& out) const {
   int64_t offset = 0;
   const std::string_view lines = read_lines(files_[file], range, out.buffer, offset);
+  const char* const end = lines.data() + lines.size();
   out.file = file;
   out.bytes = static_cast<int64_t>(lines.size());
   out.bad = {};
-  const int64_t most_rows = std::count(lines.begin(), lines.end(), '\n');
+  const int64_t most_rows = count_newlines(lines.data(), end);
   out.positions.resize(static_cast<size_t>(most_rows));
   begin_block(most_rows, out.block);
   int64_t rows = 0;
   std::string problem;
-  const char* const end = lines.data() + lines.size();
-  for (const char* at = lines.data(); at < end;) {
+  // Reads one line and returns where the next one starts.
+  const auto read_line = [&](const char* at) {
     const int64_t position = offset + (at - lines.data());
     if (is_blank(at) || (!sample.keeps_all() && !sample.keeps(file, position))) {
-      at = find_newline(at, end) + 1;
-      continue;
+      return find_newline(at, end) + 1;
     }
     at = parse_line(at, rows, out.block, problem);
     if (problem.empty()) [[likely]] {
@@ -92,6 +106,17 @@ void TextDecoder::decode(int file, Extent range, const RowSample& sample, Decode
       if (position == 0) problem += " (is line 1 a header? Then set data_config.with_header)";
       out.bad.add(position, std::exchange(problem, {}));
     }
+    return at;
+  };
+  if (shuffle == nullptr) {
+    for (const char* at = lines.data(); at < end;) at = read_line(at);
+  } else {
+    std::vector<const char*> starts;
+    starts.reserve(static_cast<size_t>(most_rows));
+    for (const char* at = lines.data(); at < end; at = find_newline(at, end) + 1)
+      starts.push_back(at);
+    shuffle_items(starts, *shuffle);
+    for (const char* at : starts) read_line(at);
   }
   out.positions.resize(static_cast<size_t>(rows));
   end_block(rows, out.block);
@@ -104,7 +129,7 @@ std::string TextDecoder::locate(int file, int64_t position) const {
   for (int64_t at = 0; at < position;) {
     const int64_t count = std::min(position - at, static_cast<int64_t>(buffer.size()));
     files_[file].read(at, count, buffer.data());
-    line += std::count(buffer.begin(), buffer.begin() + count, '\n');
+    line += count_newlines(buffer.data(), buffer.data() + count);
     at += count;
   }
   return cat(names_[file], ":", line);

@@ -1,4 +1,5 @@
-// data/text_decoder.h - what line-based formats share: cutting files at line ends, sampling, line numbers.
+// data/text_decoder.h - what line-based formats share: cutting files at line ends, sampling, line
+// numbers.
 #pragma once
 
 #include <string>
@@ -10,8 +11,8 @@
 
 namespace emblem {
 
-// A line belongs to the piece in which its first byte lies. Blank lines are no rows; "\r\n" ends a line
-// as "\n" does. Fields never hold line ends.
+// A line belongs to the piece in which its first byte lies. Blank lines are no rows; "\r\n" ends a
+// line as "\n" does. Fields never hold line ends.
 class TextDecoder : public Decoder {
  public:
   const std::vector<ColumnSpec>& columns() const final { return columns_; }
@@ -19,7 +20,8 @@ class TextDecoder : public Decoder {
   ExtentUnit unit() const final { return ExtentUnit::kBytes; }
   Extent extent(int file) const final { return {data_begin_[file], files_[file].bytes()}; }
   int64_t file_bytes(int file) const final { return files_[file].bytes(); }
-  void decode(int file, Extent range, const RowSample& sample, DecodedPiece& out) const final;
+  void decode(int file, Extent range, const RowSample& sample, const Random* shuffle,
+              DecodedPiece& out) const final;
   std::string locate(int file, int64_t position) const final;
 
  protected:

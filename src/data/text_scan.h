@@ -1,7 +1,7 @@
 // data/text_scan.h - numbers in text, written for short fields: no allocation, no locale.
 //
-// The scan_* functions work on lines that end in '\n' and are followed by readable bytes; the parse_*
-// functions on a field whose end is known.
+// The scan_* functions work on lines that end in '\n' and are followed by readable bytes; the
+// parse_* functions on a field whose end is known.
 #pragma once
 
 #include <array>
@@ -29,8 +29,8 @@ inline constexpr std::array<uint8_t, 256> kHexDigit = [] {
 }();
 }  // namespace detail
 
-// Reads a whole number of at most 9 digits, or nothing (NaN), and returns where it ends; null when the
-// text is anything else. The caller checks what follows.
+// Reads a whole number of at most 9 digits, or nothing (NaN), and returns where it ends; null when
+// the text is anything else. The caller checks what follows.
 inline const char* scan_small_integer(const char* at, float& value) {
   const bool negative = *at == '-';
   const char* first = at + negative;
@@ -60,13 +60,13 @@ inline bool scan_hex8(const char* at, uint32_t& value) {
   constexpr uint64_t kOnes = 0x0101010101010101ull;
   const uint64_t letters = (word >> 6) & kOnes;
   const uint64_t low = word & (kOnes * 0x0f);
-  // A digit is 0x30 + 0..9; a letter is 0x40 or 0x60 + 1..6. 15 - 9 = 6 and 15 - 6 = 9: adding these
-  // carries into bit 4 for what is too large; a letter 0 is caught by subtracting.
+  // A digit is 0x30 + 0..9; a letter is 0x40 or 0x60 + 1..6. 15 - 9 = 6 and 15 - 6 = 9: adding
+  // these carries into bit 4 for what is too large; a letter 0 is caught by subtracting.
   const uint64_t too_large = (low + kOnes * 6 + letters * 3) & (kOnes * 0x10);
   const uint64_t zero_letter = ~((low | (kOnes * 0x10)) - letters) & (kOnes * 0x10);
   const uint64_t high = word & (kOnes * 0xf0);
   const uint64_t digit_high = kOnes * 0x30;
-  const uint64_t expected = digit_high + letters * 0x10;            // 0x30 or 0x40
+  const uint64_t expected = digit_high + letters * 0x10;              // 0x30 or 0x40
   const uint64_t wrong_high = (high ^ expected) & ~(letters * 0x20);  // letters may be 0x40 or 0x60
   if ((too_large | zero_letter | wrong_high) != 0) return false;
   uint64_t nibbles = __builtin_bswap64(low + letters * 9);  // the first character is the highest

@@ -53,7 +53,10 @@ TEST(ParseFloat, AgreesWithStrtofOnRandomNumbers) {
   Random random{3, 2};
   for (int i = 0; i < 50000; ++i) {
     char text[64];
-    std::snprintf(text, sizeof text, i % 3 == 0 ? "%.9g" : i % 3 == 1 ? "%.3f" : "%.0f",
+    std::snprintf(text, sizeof text,
+                  i % 3 == 0   ? "%.9g"
+                  : i % 3 == 1 ? "%.3f"
+                               : "%.0f",
                   random.normal() * std::pow(10.0, static_cast<double>(random.below(12)) - 4));
     float value = 0;
     ASSERT_TRUE(parse_float(text, value)) << text;
@@ -67,7 +70,8 @@ TEST(ParseFloat, TakesSpacesAndSignsAndRejectsTheRest) {
     EXPECT_TRUE(parse_float(good, value)) << good;
   }
   EXPECT_EQ(value, 0.0f) << "too small for a float";
-  for (const char* bad : {"abc", "1,5", "1.5x", "--1", "+-1", "inf", "-infinity", "1e60", "0x10", "1 2"}) {
+  for (const char* bad :
+       {"abc", "1,5", "1.5x", "--1", "+-1", "inf", "-infinity", "1e60", "0x10", "1 2"}) {
     EXPECT_FALSE(parse_float(bad, value)) << bad;
   }
   for (const char* missing : {"", "  ", "nan", "NaN"}) {
@@ -84,7 +88,8 @@ TEST(ParseInteger, CoversAll64Bits) {
   EXPECT_EQ(value, -1);
   EXPECT_TRUE(parse_integer("17.00", value));
   EXPECT_EQ(value, 17);
-  for (const char* bad : {"", "18446744073709551616", "-9223372036854775809", "1.5", "a", "1a", ".0", "-"}) {
+  for (const char* bad :
+       {"", "18446744073709551616", "-9223372036854775809", "1.5", "a", "1a", ".0", "-"}) {
     EXPECT_FALSE(parse_integer(bad, value)) << bad;
   }
 }

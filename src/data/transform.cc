@@ -65,8 +65,8 @@ void copy_numbers(const Column& column, int64_t begin, int64_t count, float* to)
 
 }  // namespace
 
-std::vector<ColumnRequest> columns_needed(const config::DataConfig& data, const FeatureLayout& features,
-                                          LabelCheck labels) {
+std::vector<ColumnRequest> columns_needed(const config::DataConfig& data,
+                                          const FeatureLayout& features, LabelCheck labels) {
   std::vector<ColumnRequest> requests;
   const auto need = [&](const ColumnRequest& request) {
     if (position_of(request, requests, data.dataset_type()) < 0) requests.push_back(request);
@@ -129,7 +129,8 @@ FeatureTransform::FeatureTransform(const config::DataConfig& data, const Feature
   };
   if (labels != LabelCheck::kIgnore) {
     label_names_ = label_names(data);
-    for (const std::string& name : label_names_) label_columns_.push_back(column_of({.name = name}));
+    for (const std::string& name : label_names_)
+      label_columns_.push_back(column_of({.name = name}));
     for (const std::string& name : data.sample_weight_fields()) {
       weight_column_ = column_of({.name = name});
     }
@@ -146,7 +147,8 @@ FeatureTransform::FeatureTransform(const config::DataConfig& data, const Feature
       takers[static_cast<size_t>(column)] = &ids_.back();
     }
   }
-  // Id features are read last, so the last one to read a column may take its keys instead of copying.
+  // Id features are read last, so the last one to read a column may take its keys instead of
+  // copying.
   for (IdFeatureRule* rule : takers) {
     if (rule != nullptr) rule->take_keys = true;
   }
@@ -177,14 +179,17 @@ void FeatureTransform::read_labels(const DecodedPiece& piece, Batch& out, RowMar
   out.labels.resize(static_cast<size_t>(rows * count));
   std::vector<float> values(static_cast<size_t>(rows));
   for (int64_t l = 0; l < count; ++l) {
-    copy_numbers(piece.block.columns[static_cast<size_t>(label_columns_[l])], 0, rows, values.data());
+    copy_numbers(piece.block.columns[static_cast<size_t>(label_columns_[l])], 0, rows,
+                 values.data());
     for (int64_t row = 0; row < rows; ++row) {
       const float value = values[row];
       out.labels[row * count + l] = value;
-      if (value == 0.0f || value == 1.0f) [[likely]] continue;
+      if (value == 0.0f || value == 1.0f) [[likely]]
+        continue;
       if (label_check_ == LabelCheck::kNumber && !std::isnan(value)) continue;
       marks.add(row, [&] {
-        return cat("label ", label_names_[l], std::isnan(value) ? std::string(" is missing or NaN") : cat(" is ", value),
+        return cat("label ", label_names_[l],
+                   std::isnan(value) ? std::string(" is missing or NaN") : cat(" is ", value),
                    label_check_ == LabelCheck::kBinary ? " (binary cross-entropy expects 0 or 1)"
                                                        : " (expected a number)");
       });
@@ -198,7 +203,9 @@ void FeatureTransform::read_labels(const DecodedPiece& piece, Batch& out, RowMar
   for (int64_t row = 0; row < rows; ++row) {
     const float weight = out.sample_weights[row];
     if (weight >= 0.0f) continue;
-    marks.add(row, [&] { return cat("sample weight is ", weight, " (expected a number that is not negative)"); });
+    marks.add(row, [&] {
+      return cat("sample weight is ", weight, " (expected a number that is not negative)");
+    });
   }
 }
 

@@ -1,4 +1,5 @@
-// data/transform.h - input columns become features: keys of tables, normalized numbers, checked labels.
+// data/transform.h - input columns become features: keys of tables, normalized numbers, checked
+// labels.
 #pragma once
 
 #include <string>
@@ -14,24 +15,25 @@ namespace emblem {
 
 // The columns that the features, labels and weights of a pipeline read, and the types as which CSV
 // text is read for them.
-std::vector<ColumnRequest> columns_needed(const config::DataConfig& data, const FeatureLayout& features,
-                                          LabelCheck labels);
+std::vector<ColumnRequest> columns_needed(const config::DataConfig& data,
+                                          const FeatureLayout& features, LabelCheck labels);
 
-// Id features: a key with num_buckets must lie in [0, num_buckets); with hash_bucket_size, text becomes
-// hash_string(text) % size and an integer mix64(key) % size; a dynamic table's key is the integer
-// itself or hash_string(text). A missing value becomes default_value, or no key at all.
-// Raw features: a missing value becomes default_value, then the normalizer applies; with boundaries the key
-// is the number of boundaries that are not above the (normalized) value.
+// Id features: a key with num_buckets must lie in [0, num_buckets); with hash_bucket_size, text
+// becomes hash_string(text) % size and an integer mix64(key) % size; a dynamic table's key is the
+// integer itself or hash_string(text). A missing value becomes default_value, or no key at all. Raw
+// features: a missing value becomes default_value, then the normalizer applies; with boundaries the
+// key is the number of boundaries that are not above the (normalized) value.
 //
 // Made once; apply may run concurrently.
 class FeatureTransform {
  public:
   // `requests` are those of columns_needed, `columns` what the decoder makes of them.
   FeatureTransform(const config::DataConfig& data, const FeatureLayout& features, LabelCheck labels,
-                   const std::vector<ColumnRequest>& requests, const std::vector<ColumnSpec>& columns);
+                   const std::vector<ColumnRequest>& requests,
+                   const std::vector<ColumnSpec>& columns);
 
-  // Overwrites `out` with the rows of `piece`, whose columns may be left with other contents. Rows with
-  // bad labels or ids are left out and added to piece.bad.
+  // Overwrites `out` with the rows of `piece`, whose columns may be left with other contents. Rows
+  // with bad labels or ids are left out and added to piece.bad.
   void apply(DecodedPiece& piece, Batch& out) const;
 
  private:

@@ -7,6 +7,7 @@
 #include "core/hash.h"
 #include "data/normalizer.h"
 #include "data/test_data.h"
+#include "emblem/error.h"
 
 namespace emblem {
 namespace {
@@ -23,6 +24,7 @@ Batch read_csv(const std::string& content, const std::string& pipeline_text) {
   const TestPipeline pipeline(pipeline_text);
   LoaderOptions options;
   options.input = folder.write("rows.csv", content);
+  options.max_bad_rows = static_cast<int64_t>(pipeline.config.data_config().max_bad_rows());
   Loader loader(pipeline.config.data_config(), pipeline.features, options);
   Batch batch;
   EXPECT_TRUE(loader.next(batch));
@@ -36,7 +38,8 @@ std::string pipeline_with(const std::string& features, const std::string& data =
 std::vector<int64_t> keys_of_text(std::vector<std::string> values, uint64_t buckets) {
   std::vector<int64_t> keys;
   for (const std::string& value : values) {
-    keys.push_back(static_cast<int64_t>(buckets == 0 ? hash_string(value) : hash_string(value) % buckets));
+    keys.push_back(
+        static_cast<int64_t>(buckets == 0 ? hash_string(value) : hash_string(value) % buckets));
   }
   return keys;
 }
@@ -45,14 +48,15 @@ TEST(Transform, RawFeaturesStandSideBySideInConfigurationOrder) {
   const Batch batch = read_csv("label,a,b\n1,2,3\n0,4,\n", pipeline_with(R"(
     feature_configs { raw_feature { feature_name: "b" default_value: "7" } }
     feature_configs { raw_feature { feature_name: "x" expression: "user:a" normalizer: "method=log1p" } })"));
-  EXPECT_THAT(batch.dense, ElementsAre(3, FloatNear(std::log(3.0f), 1e-6f), 7, FloatNear(std::log(5.0f), 1e-6f)));
+  EXPECT_THAT(batch.dense, ElementsAre(3, FloatNear(std::log(3.0f), 1e-6f), 7,
+                                       FloatNear(std::log(5.0f), 1e-6f)));
   EXPECT_THAT(batch.labels, ElementsAre(1, 0));
 }
 
 TEST(Transform, RawVectorsAreSplitBySeparator) {
   const Batch batch = read_csv("label,v\n1,1|2|3\n0,\n0,4||6\n", pipeline_with(R"(
     feature_configs { raw_feature { feature_name: "v" value_dim: 3 separator: "|" default_value: "9" } })",
-    "max_bad_rows: 1") );
+                                                                               "max_bad_rows: 1"));
   EXPECT_THAT(batch.dense, ElementsAre(1, 2, 3, 9, 9, 9)) << "4||6 has two values and is skipped";
 }
 
@@ -72,17 +76,23 @@ TEST(Transform, TextKeysAreHashed) {
 }
 
 TEST(Transform, IntegerKeysAreMixedOrKept) {
-  const Batch batch = read_csv("label,a,b\n1,-5,42\n0,18446744073709551615,43\n", pipeline_with(R"(
+  const Batch batch = read_csv(
+      "label,a,b\n1,-5,42\n0,18446744073709551615,43\n",
+      pipeline_with(
+          R"(
     feature_configs { id_feature { feature_name: "a" embedding_dim: 4 dynamicemb { max_capacity: 9 } } }
     feature_configs { id_feature { feature_name: "b" hash_bucket_size: 10 embedding_dim: 4 } })",
-    R"(input_fields { input_name: "a" input_type: INT64 } input_fields { input_name: "b" input_type: INT32 })"));
+          R"(input_fields { input_name: "a" input_type: INT64 } input_fields { input_name: "b" input_type: INT32 })"));
   EXPECT_THAT(batch.sparse[0].keys, ElementsAre(-5, -1));
   EXPECT_THAT(batch.sparse[1].keys, ElementsAre(static_cast<int64_t>(mix64(42) % 10),
                                                 static_cast<int64_t>(mix64(43) % 10)));
 }
 
 TEST(Transform, BagsAreSplitBySeparatorAndByTheFgSeparator) {
-  const Batch batch = read_csv("label,a\n1,1;2\x03" "3\n0,\n0,4\n", pipeline_with(R"(
+  const Batch batch = read_csv(
+      "label,a\n1,1;2\x03"
+      "3\n0,\n0,4\n",
+      pipeline_with(R"(
     feature_configs { id_feature { feature_name: "a" num_buckets: 10 embedding_dim: 4 separator: ";" } })"));
   EXPECT_THAT(batch.sparse[0].keys, ElementsAre(1, 2, 3, 4));
   EXPECT_THAT(batch.sparse[0].offsets, ElementsAre(0, 3, 3, 4));
@@ -110,12 +120,14 @@ TEST(Transform, MissingIdsBecomeTheDefaultOrAnEmptyBag) {
 }
 
 TEST(Transform, OneColumnMayFeedManyFeaturesLabelsAndWeights) {
-  const Batch batch = read_csv("label,a,w\n1,3,0.5\n0,4,2\n", pipeline_with(R"(
+  const Batch batch = read_csv(
+      "label,a,w\n1,3,0.5\n0,4,2\n",
+      pipeline_with(R"(
     feature_configs { raw_feature { feature_name: "number" expression: "a" } }
     feature_configs { id_feature { feature_name: "id" expression: "a" num_buckets: 10 embedding_dim: 4 } }
     feature_configs { id_feature { feature_name: "id2" expression: "a" num_buckets: 20 embedding_dim: 4 } }
     feature_configs { id_feature { feature_name: "word" expression: "a" hash_bucket_size: 10 embedding_dim: 4 } })",
-    "label_fields: 'label' label_fields: 'label' sample_weight_fields: 'w'"));
+                    "label_fields: 'label' label_fields: 'label' sample_weight_fields: 'w'"));
   EXPECT_THAT(batch.dense, ElementsAre(3, 4));
   EXPECT_THAT(batch.sparse[0].keys, ElementsAre(3, 4));
   EXPECT_THAT(batch.sparse[1].keys, ElementsAre(3, 4));
@@ -165,12 +177,15 @@ TEST(Transform, DefaultsThatCannotBeAreRefused) {
     const TestFolder folder;
     LoaderOptions options;
     options.input = folder.write("a.csv", "label,a\n1,2\n");
-    return loader_error(TestPipeline(pipeline_with("feature_configs { " + feature + " }")), options);
+    return loader_error(TestPipeline(pipeline_with("feature_configs { " + feature + " }")),
+                        options);
   };
-  EXPECT_THAT(error("id_feature { feature_name: 'a' num_buckets: 4 embedding_dim: 2 default_value: '4' }"),
-              HasSubstr("feature a: default_value 4 is outside [0, 4)"));
-  EXPECT_THAT(error("id_feature { feature_name: 'a' num_buckets: 4 embedding_dim: 2 default_value: 'x' }"),
-              HasSubstr("feature a: default_value \"x\" is not an integer"));
+  EXPECT_THAT(
+      error("id_feature { feature_name: 'a' num_buckets: 4 embedding_dim: 2 default_value: '4' }"),
+      HasSubstr("feature a: default_value 4 is outside [0, 4)"));
+  EXPECT_THAT(
+      error("id_feature { feature_name: 'a' num_buckets: 4 embedding_dim: 2 default_value: 'x' }"),
+      HasSubstr("feature a: default_value \"x\" is not an integer"));
   EXPECT_THAT(error("raw_feature { feature_name: 'a' default_value: 'x' }"),
               HasSubstr("feature a: default_value \"x\" is not a number"));
   EXPECT_THAT(error("raw_feature { feature_name: 'a' normalizer: 'method=cube' }"),
@@ -202,9 +217,10 @@ TEST(Normalizer, ComputesEveryMethod) {
 }
 
 TEST(Normalizer, RefusesWhatItDoesNotKnow) {
-  for (const char* bad : {"log1p", "method=zscore,mean=1", "method=zscore,mean=1,standard_deviation=0",
-                          "method=minmax,min=3,max=3", "method=log,offset=x", "method=log1p,x=1",
-                          "method=expression,expr=sin(x)", "method=expression,expr=log(y+1)"}) {
+  for (const char* bad :
+       {"log1p", "method=zscore,mean=1", "method=zscore,mean=1,standard_deviation=0",
+        "method=minmax,min=3,max=3", "method=log,offset=x", "method=log1p,x=1",
+        "method=expression,expr=sin(x)", "method=expression,expr=log(y+1)"}) {
     EXPECT_THROW(Normalizer::parse(bad, "x"), Error) << bad;
   }
 }

@@ -10,34 +10,6 @@ namespace {
 
 constexpr uint64_t kMostPerGroup = 14;  // of 16, on average: more makes probes long
 constexpr uint64_t kGroupsMovedAtOnce = 4;
-constexpr int kInFlight = 32;  // keys whose cache misses overlap
-
-// Fills values[i] for the keys whose value is still kNone.
-template <bool kAll>
-void find_block(const IndexRef& ref, const int64_t* keys, uint32_t* values, int count) {
-  uint64_t hashes[kInFlight], slots[kInFlight];
-  for (int i = 0; i < count; ++i) {
-    hashes[i] = IndexRef::hash(keys[i]);
-    __builtin_prefetch(ref.tags + ref.home(hashes[i]) * kGroupSlots);
-  }
-  for (int i = 0; i < count; ++i) {
-    const uint64_t first = ref.home(hashes[i]) * kGroupSlots;
-    const TagGroup tags(ref.tags + first);
-    const SlotSet same = tags.equal(IndexRef::tag(hashes[i]));
-    // A group that is not full and has no such tag settles it: the key is not here.
-    slots[i] = same ? first + same.first() : tags.empty() ? kNoSlot : first;
-    if (same) __builtin_prefetch(ref.slots + slots[i]);
-  }
-  for (int i = 0; i < count; ++i) {
-    if (!kAll && values[i] != Index::kNone) continue;
-    values[i] = Index::kNone;
-    if (slots[i] == kNoSlot) continue;
-    if (ref.tags[slots[i]] != IndexRef::tag(hashes[i]) || ref.slots[slots[i]].key() != keys[i]) {
-      slots[i] = probe(ref, hashes[i], keys[i]);
-    }
-    if (slots[i] != kNoSlot) values[i] = ref.slots[slots[i]].value;
-  }
-}
 
 }  // namespace
 
@@ -59,10 +31,10 @@ uint32_t Index::find(int64_t key) const {
 }
 
 void Index::find(std::span<const int64_t> keys, std::span<uint32_t> values) const {
-  for (size_t begin = 0; begin < keys.size(); begin += kInFlight) {
-    const int count = static_cast<int>(std::min<size_t>(kInFlight, keys.size() - begin));
-    find_block<true>(now_.ref, keys.data() + begin, values.data() + begin, count);
-    if (growing()) find_block<false>(old_.ref, keys.data() + begin, values.data() + begin, count);
+  for (size_t begin = 0; begin < keys.size(); begin += kKeysInFlight) {
+    const int count = static_cast<int>(std::min<size_t>(kKeysInFlight, keys.size() - begin));
+    probe_block<Probe::kAll>(now_.ref, keys.data() + begin, values.data() + begin, count);
+    if (growing()) probe_block<Probe::kMissing>(old_.ref, keys.data() + begin, values.data() + begin, count);
   }
 }
 

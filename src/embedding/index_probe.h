@@ -86,4 +86,37 @@ inline uint64_t probe(const IndexRef& ref, uint64_t hash, int64_t key) {
   }
 }
 
+inline constexpr int kKeysInFlight = 32;  // whose cache misses overlap
+inline constexpr uint32_t kNoValue = 0xffffffffu;
+
+enum class Probe { kAll, kMissing };
+
+// values[i] = the value of keys[i] or kNoValue, for at most kKeysInFlight keys; with Probe::kMissing only
+// where it is kNoValue so far.
+template <Probe kWhich>
+void probe_block(const IndexRef& ref, const int64_t* keys, uint32_t* values, int count) {
+  uint64_t hashes[kKeysInFlight], slots[kKeysInFlight];
+  for (int i = 0; i < count; ++i) {
+    hashes[i] = IndexRef::hash(keys[i]);
+    __builtin_prefetch(ref.tags + ref.home(hashes[i]) * kGroupSlots);
+  }
+  for (int i = 0; i < count; ++i) {
+    const uint64_t first = ref.home(hashes[i]) * kGroupSlots;
+    const TagGroup tags(ref.tags + first);
+    const SlotSet same = tags.equal(IndexRef::tag(hashes[i]));
+    // A group that is not full and has no such tag settles it: the key is not here.
+    slots[i] = same ? first + same.first() : tags.empty() ? kNoSlot : first;
+    if (same) __builtin_prefetch(ref.slots + slots[i]);
+  }
+  for (int i = 0; i < count; ++i) {
+    if (kWhich == Probe::kMissing && values[i] != kNoValue) continue;
+    values[i] = kNoValue;
+    if (slots[i] == kNoSlot) continue;
+    if (ref.tags[slots[i]] != IndexRef::tag(hashes[i]) || ref.slots[slots[i]].key() != keys[i]) {
+      slots[i] = probe(ref, hashes[i], keys[i]);
+    }
+    if (slots[i] != kNoSlot) values[i] = ref.slots[slots[i]].value;
+  }
+}
+
 }  // namespace emblem

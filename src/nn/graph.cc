@@ -1,3 +1,4 @@
+#include "nn/bias.h"
 #include "nn/graph.h"
 
 #include "nn/activation.h"
@@ -84,6 +85,12 @@ Node Graph::linear(Node x, int64_t units, Activation activation) {
 
 Node Graph::linear_without_bias(Node x, int64_t units) {
   return add_linear(*state_, x, units, Bias::kNone, Activation::kNone, state_->next_layer());
+}
+
+Node Graph::bias(Node x) {
+  Tensor* in = state_->tensor(x, "bias");
+  const std::string name = state_->next_layer();
+  return state_->add_op(name, in->cols, [&](Tensor* out) { return make_bias(in, out, name, state_->parameters); });
 }
 
 static Node add_norm(Graph::State& state, Node x, MlpOptions::Norm norm, Activation activation,

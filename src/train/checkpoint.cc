@@ -20,18 +20,20 @@ struct Found {
   std::string path;
 };
 
-// Everything in a model dir that has a checkpoint's name, best first: high steps, and of one step the finished
-// before the replaced. Unfinished ones are left out.
+// Everything in a model dir that has a checkpoint's name, best first: high steps, and of one step
+// the finished before the replaced. Unfinished ones are left out.
 std::vector<Found> candidates(const std::string& model_dir) {
   std::vector<Found> found;
   std::error_code error;
-  for (fs::directory_iterator entry(model_dir, error), end; !error && entry != end; entry.increment(error)) {
+  for (fs::directory_iterator entry(model_dir, error), end; !error && entry != end;
+       entry.increment(error)) {
     const auto name = parse_checkpoint_name(entry->path().filename().string());
     if (!name || name->state == CheckpointState::kUnfinished) continue;
     found.push_back({*name, model_dir + "/" + entry->path().filename().string()});
   }
   std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
-    return std::tuple(-a.name.step, a.name.state, a.path) < std::tuple(-b.name.step, b.name.state, b.path);
+    return std::tuple(-a.name.step, a.name.state, a.path) <
+           std::tuple(-b.name.step, b.name.state, b.path);
   });
   return found;
 }
@@ -103,18 +105,21 @@ std::string find_checkpoint(const std::string& path) {
   }
   if (const auto latest = latest_checkpoint(bare)) return *latest;
   if (const auto found = candidates(bare); !found.empty()) {
-    throw Error(ErrorCode::kCorruption,
-                cat("no checkpoint in ", bare, " can be used; the latest: ", problem_of(found.front())));
+    throw Error(
+        ErrorCode::kCorruption,
+        cat("no checkpoint in ", bare, " can be used; the latest: ", problem_of(found.front())));
   }
-  throw Error(ErrorCode::kInvalidArgument,
-              cat(bare, " is not an emblem checkpoint (it has no ", kManifestName,
-                  ") and holds none; expected a folder like model.ckpt-1000 or the model_dir of a run"));
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      cat(bare, " is not an emblem checkpoint (it has no ", kManifestName,
+          ") and holds none; expected a folder like model.ckpt-1000 or the model_dir of a run"));
 }
 
 Checkpoint open_checkpoint(const std::string& path, Verify verify) {
   Checkpoint checkpoint{.path = find_checkpoint(path), .manifest = {}};
   checkpoint.manifest = read_manifest(checkpoint.path);
-  for (const auto& [name, facts] : checkpoint.manifest.files) check_size(checkpoint.path, name, facts.bytes);
+  for (const auto& [name, facts] : checkpoint.manifest.files)
+    check_size(checkpoint.path, name, facts.bytes);
   if (verify == Verify::kSizes) return checkpoint;
   for (const auto& [name, facts] : checkpoint.manifest.files) {
     if (facts_of_file(checkpoint.file(name)) != facts) {

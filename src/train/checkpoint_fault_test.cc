@@ -71,7 +71,8 @@ TEST_F(CheckpointFaultTest, AGoodCheckpointIsThereWheneverTheWriterIsKilled) {
 }
 
 void expect_full_disk_leaves_the_previous(const std::string& dir) {
-  EXPECT_THAT([&] { write_sample(dir, 2, 1, 4 << 20); }, ThrowsMessage<Error>(HasSubstr("cannot write")));
+  EXPECT_THAT([&] { write_sample(dir, 2, 1, 4 << 20); },
+              ThrowsMessage<Error>(HasSubstr("cannot write")));
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(dir)) names.push_back(entry.path().filename());
   EXPECT_THAT(names, ElementsAre("model.ckpt-1"));

@@ -15,7 +15,8 @@ FileFacts facts_of_file(const std::string& path) {
   const auto close = [](std::FILE* file) { std::fclose(file); };
   // Read, not mapped: a disk that fails must give an error, not a signal.
   const std::unique_ptr<std::FILE, decltype(close)> file(std::fopen(path.c_str(), "rbe"), close);
-  if (!file) throw Error(ErrorCode::kNotFound, cat("cannot read ", path, ": ", std::strerror(errno)));
+  if (!file)
+    throw Error(ErrorCode::kNotFound, cat("cannot read ", path, ": ", std::strerror(errno)));
   std::setvbuf(file.get(), nullptr, _IONBF, 0);
   const auto piece = std::make_unique_for_overwrite<char[]>(kPiece);
   FileFacts facts;

@@ -49,7 +49,8 @@ double to_double(const Json& value) {
 
 // ---- the parts, each way ----
 
-static_assert(sizeof(DataPosition) == 5 * sizeof(int64_t), "write and read the new fields here, too");
+static_assert(sizeof(DataPosition) == 5 * sizeof(int64_t),
+              "write and read the new fields here, too");
 
 Json to_json(const DataPosition& position) {
   return {{"epoch", position.epoch},
@@ -143,11 +144,15 @@ void take_lists(const Json& json, Manifest& manifest) {
     manifest.parameters.push_back({one.at("name"), one.at("shape").get<std::vector<int64_t>>()});
   }
   for (const Json& one : json.at("tables")) manifest.tables.push_back(to_table(one));
-  for (const auto& [name, one] : json.at("schedules").items()) manifest.schedules[name] = to_plateau(one);
-  for (const auto& [name, one] : json.at("metrics").items()) manifest.metrics[name] = to_double(one);
-  for (const auto& [name, one] : json.at("seeds").items()) manifest.seeds[name] = one.get<uint64_t>();
+  for (const auto& [name, one] : json.at("schedules").items())
+    manifest.schedules[name] = to_plateau(one);
+  for (const auto& [name, one] : json.at("metrics").items())
+    manifest.metrics[name] = to_double(one);
+  for (const auto& [name, one] : json.at("seeds").items())
+    manifest.seeds[name] = one.get<uint64_t>();
   for (const auto& [name, one] : json.at("files").items()) {
-    manifest.files[inner_path(name)] = {one.at("bytes").get<uint64_t>(), parse_hex(one.at("checksum"))};
+    manifest.files[inner_path(name)] = {one.at("bytes").get<uint64_t>(),
+                                        parse_hex(one.at("checksum"))};
   }
 }
 
@@ -159,6 +164,11 @@ Manifest to_manifest(const Json& json) {
                     .position = to_position(json.at("data_position")),
                     .early_stopping = to_early_stopping(json.at("early_stopping"))};
   take_lists(json, manifest);
+  for (const ManifestTable& table : manifest.tables) {
+    for (const std::string& file : table.files) {
+      if (!manifest.files.contains(file)) throw std::invalid_argument(cat("no file ", file));
+    }
+  }
   return manifest;
 }
 
@@ -167,7 +177,8 @@ Manifest to_manifest(const Json& json) {
 size_t find_checksum(const std::string& text) {
   const size_t key = text.find(kChecksumKey);
   const size_t digits = key == std::string::npos ? key : key + kChecksumKey.size();
-  return digits == std::string::npos || digits + kHexDigits > text.size() ? std::string::npos : digits;
+  return digits == std::string::npos || digits + kHexDigits > text.size() ? std::string::npos
+                                                                          : digits;
 }
 
 std::string checksum_of(std::string text, size_t digits) {
@@ -179,13 +190,15 @@ std::string checksum_of(std::string text, size_t digits) {
 
 void check_format(const Json& json, const std::string& path) {
   if (!json.is_object() || json.value("format", Json()) != kFormatName) {
-    throw Error(ErrorCode::kInvalidArgument, cat(path, " is not the manifest of an emblem checkpoint"));
+    throw Error(ErrorCode::kInvalidArgument,
+                cat(path, " is not the manifest of an emblem checkpoint"));
   }
   const Json version = json.value("format_version", Json());
   if (version.is_number_integer() && version.get<int64_t>() > kCheckpointFormat) {
-    throw Error(ErrorCode::kInvalidArgument,
-                cat(path, " has checkpoint format ", version.get<int64_t>(), ", but this program reads formats up to ",
-                    kCheckpointFormat, "; use a newer emblem"));
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        cat(path, " has checkpoint format ", version.get<int64_t>(),
+            ", but this program reads formats up to ", kCheckpointFormat, "; use a newer emblem"));
   }
 }
 
@@ -215,7 +228,8 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
   if (json.is_discarded()) throw damaged("it is not valid JSON");
   check_format(json, path);
   const size_t digits = find_checksum(text);
-  if (digits == std::string::npos || text.compare(digits, kHexDigits, checksum_of(text, digits)) != 0) {
+  if (digits == std::string::npos ||
+      text.compare(digits, kHexDigits, checksum_of(text, digits)) != 0) {
     throw damaged("its checksum does not match its content");
   }
   try {

@@ -24,9 +24,9 @@ struct ManifestParameter {
 
 struct ManifestTable {
   std::string name;
-  std::string kind;       // "static" or "dynamic"
+  std::string kind;  // "static" or "dynamic"
   int64_t dim = 0;
-  std::string dtype;      // of the rows in memory; files hold float32
+  std::string dtype;  // of the rows in memory; files hold float32
   int64_t rows = 0;
   std::string optimizer;
   std::vector<std::string> files;  // keys of Manifest::files
@@ -39,19 +39,19 @@ struct Manifest {
   std::string model;                          // "dlrm"
   std::vector<ManifestParameter> parameters;  // in dense.safetensors
   std::vector<ManifestTable> tables;
-  DataPosition position;                      // of the next batch
+  DataPosition position;  // of the next batch
   std::map<std::string, PlateauState> schedules;
   EarlyStoppingState early_stopping;
-  std::map<std::string, double> metrics;      // of the last evaluation; NaN where undefined
+  std::map<std::string, double> metrics;  // of the last evaluation; NaN where undefined
   std::map<std::string, uint64_t> seeds;
-  std::map<std::string, FileFacts> files;     // all but manifest.json, by path within the checkpoint
+  std::map<std::string, FileFacts> files;  // all but manifest.json, by path within the checkpoint
 };
 
 // JSON with a checksum of itself.
 std::string manifest_text(const Manifest& manifest);
 
-// Throws Error naming `path`: kInvalidArgument for JSON of something else or of a newer format, kCorruption for
-// anything that manifest_text did not write.
+// Throws Error naming `path`: kInvalidArgument for JSON of something else or of a newer format,
+// kCorruption for anything that manifest_text did not write.
 Manifest parse_manifest(const std::string& text, const std::string& path);
 
 }  // namespace emblem

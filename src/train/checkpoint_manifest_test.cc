@@ -13,6 +13,15 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
+Manifest whole_manifest() {
+  Manifest manifest = sample_manifest();
+  manifest.step = 1234;
+  manifest.files = {{"tables/user/key", {24, 0xfedcba9876543210ull}},
+                    {"tables/user/emb_vector", {48, 0}},
+                    {"dense.safetensors", {0, 1}}};
+  return manifest;
+}
+
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   const size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
@@ -24,9 +33,7 @@ auto parsing(const std::string& text) {
 }
 
 TEST(Manifest, SurvivesTheWayThroughText) {
-  Manifest manifest = sample_manifest();
-  manifest.step = 1234;
-  manifest.files = {{"tables/user/key", {24, 0xfedcba9876543210ull}}, {"dense.safetensors", {0, 1}}};
+  const Manifest manifest = whole_manifest();
   const Manifest read = parse_manifest(manifest_text(manifest), "m");
   EXPECT_EQ(read.emblem_version, kVersion);
   EXPECT_EQ(read.step, 1234);
@@ -73,7 +80,8 @@ TEST(Manifest, KeepsNumbersThatJsonDoesNotKnow) {
 }
 
 TEST(Manifest, NoticesEveryChangedByteAndEveryTruncation) {
-  const std::string good = manifest_text(sample_manifest());
+  const std::string good = manifest_text(whole_manifest());
+  EXPECT_NO_THROW(parse_manifest(good, "m"));
   Random random{2};
   for (size_t at = 0; at < good.size(); ++at) {
     std::string bad = good;
@@ -84,23 +92,37 @@ TEST(Manifest, NoticesEveryChangedByteAndEveryTruncation) {
 }
 
 TEST(Manifest, TellsDamageFromForeignAndNewerFiles) {
-  const std::string good = manifest_text(sample_manifest());
-  EXPECT_THAT(parsing("{\"format\": "), ThrowsMessage<Error>("DIR/manifest.json is damaged: it is not valid JSON"));
+  const std::string good = manifest_text(whole_manifest());
+  EXPECT_THAT(parsing("{\"format\": "),
+              ThrowsMessage<Error>("DIR/manifest.json is damaged: it is not valid JSON"));
   EXPECT_THAT(parsing(""), ThrowsMessage<Error>(HasSubstr("not valid JSON")));
-  EXPECT_THAT(parsing(replaced(good, "dlrm", "dlrn")), ThrowsMessage<Error>(HasSubstr("is damaged: its checksum")));
+  EXPECT_THAT(parsing(replaced(good, "dlrm", "dlrn")),
+              ThrowsMessage<Error>(HasSubstr("is damaged: its checksum")));
   for (const char* foreign : {"{}", "[]", "3", "null", "{\"format\": \"pt\"}", "{\"format\": 7}"}) {
-    EXPECT_THAT(parsing(foreign), ThrowsMessage<Error>("DIR/manifest.json is not the manifest of an emblem checkpoint"))
+    EXPECT_THAT(
+        parsing(foreign),
+        ThrowsMessage<Error>("DIR/manifest.json is not the manifest of an emblem checkpoint"))
         << foreign;
   }
   EXPECT_THAT(parsing(replaced(good, "\"format_version\": 1", "\"format_version\": 2")),
-              ThrowsMessage<Error>(AllOf(HasSubstr("has checkpoint format 2"), HasSubstr("reads formats up to 1"))));
+              ThrowsMessage<Error>(
+                  AllOf(HasSubstr("has checkpoint format 2"), HasSubstr("reads formats up to 1"))));
+}
+
+TEST(Manifest, RefusesTablesWhoseFilesItDoesNotList) {
+  Manifest manifest;
+  manifest.tables = {{.name = "user", .files = {"tables/user/key"}}};
+  EXPECT_THAT(parsing(manifest_text(manifest)),
+              ThrowsMessage<Error>(HasSubstr("is damaged: no file tables/user/key")));
 }
 
 TEST(Manifest, RefusesPathsThatLeadOutOfTheCheckpoint) {
   for (const char* path : {"../x", "/etc/passwd", "a/../../x", ""}) {
     Manifest manifest;
     manifest.files[path] = {};
-    EXPECT_THAT(parsing(manifest_text(manifest)), ThrowsMessage<Error>(HasSubstr("is damaged: path"))) << path;
+    EXPECT_THAT(parsing(manifest_text(manifest)),
+                ThrowsMessage<Error>(HasSubstr("is damaged: path")))
+        << path;
   }
 }
 

@@ -28,9 +28,12 @@ bool take(std::string_view& text, int64_t& number) {
 
 std::string CheckpointName::text() const {
   switch (state) {
-    case CheckpointState::kFinished: return cat(kFinished, step);
-    case CheckpointState::kUnfinished: return cat(kUnfinished, step, "-", process);
-    case CheckpointState::kReplaced: break;
+    case CheckpointState::kFinished:
+      return cat(kFinished, step);
+    case CheckpointState::kUnfinished:
+      return cat(kUnfinished, step, "-", process);
+    case CheckpointState::kReplaced:
+      break;
   }
   return cat(kReplaced, step, "-", process);
 }
@@ -41,9 +44,10 @@ std::optional<CheckpointName> parse_checkpoint_name(std::string_view text) {
   if (take(text, kFinished)) {
     valid = take(text, name.step);
   } else {
-    name.state = text.starts_with(kUnfinished) ? CheckpointState::kUnfinished : CheckpointState::kReplaced;
-    valid = (take(text, kUnfinished) || take(text, kReplaced)) && take(text, name.step) && take(text, "-") &&
-            take(text, name.process);
+    name.state =
+        text.starts_with(kUnfinished) ? CheckpointState::kUnfinished : CheckpointState::kReplaced;
+    valid = (take(text, kUnfinished) || take(text, kReplaced)) && take(text, name.step) &&
+            take(text, "-") && take(text, name.process);
   }
   if (!valid || !text.empty()) return std::nullopt;
   return name;

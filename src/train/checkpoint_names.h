@@ -1,5 +1,5 @@
-// train/checkpoint_names.h - the names in a model dir: finished checkpoints, and hidden ones that a writer
-// is about to show or to delete.
+// train/checkpoint_names.h - the names in a model dir: finished checkpoints, and hidden ones that a
+// writer is about to show or to delete.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,9 @@
 
 namespace emblem {
 
-// kUnfinished is being written or deleted and worthless when its process is gone. kReplaced was moved away for a
-// newer one of the same step; if the process died before that one had its name, it is what counts.
+// kUnfinished is being written or deleted and worthless when its process is gone. kReplaced was
+// moved away for a newer one of the same step; if the process died before that one had its name, it
+// is what counts.
 enum class CheckpointState { kFinished, kUnfinished, kReplaced };
 
 struct CheckpointName {

@@ -42,7 +42,8 @@ TEST_F(CheckpointTest, IsADirectoryWithAManifestOfItsFiles) {
   EXPECT_EQ(checkpoint.manifest.step, 1200);
   EXPECT_EQ(checkpoint.manifest.model, "dlrm");
   EXPECT_EQ(checkpoint.manifest.files.size(), 5u);
-  EXPECT_EQ(checkpoint.manifest.files.at("tables/user/emb_vector"), facts_of_file(checkpoint.file("tables/user/emb_vector")));
+  EXPECT_EQ(checkpoint.manifest.files.at("tables/user/emb_vector"),
+            facts_of_file(checkpoint.file("tables/user/emb_vector")));
 }
 
 TEST_F(CheckpointTest, TakesFilesThatOthersWrote) {
@@ -60,9 +61,11 @@ TEST_F(CheckpointTest, TakesFilesThatOthersWrote) {
 TEST_F(CheckpointTest, RefusesFilesThatAreNotAsRegistered) {
   CheckpointWriter writer(dir_, 1);
   writer.write_file("a", "content");
-  EXPECT_THAT([&] { writer.add_file("a", {}); }, ThrowsMessage<Error>(HasSubstr("file a is in the checkpoint already")));
+  EXPECT_THAT([&] { writer.add_file("a", {}); },
+              ThrowsMessage<Error>(HasSubstr("file a is in the checkpoint already")));
   writer.add_file("b", {.bytes = 3});
-  EXPECT_THAT([&] { writer.commit({}); }, ThrowsMessage<Error>(HasSubstr("file b of the checkpoint should have 3 bytes")));
+  EXPECT_THAT([&] { writer.commit({}); },
+              ThrowsMessage<Error>(HasSubstr("file b of the checkpoint should have 3 bytes")));
 }
 
 TEST_F(CheckpointTest, WithoutCommitNothingIsLeft) {
@@ -93,11 +96,13 @@ TEST_F(CheckpointTest, LatestIsTheHighestStepNotTheLastName) {
 
 TEST_F(CheckpointTest, LatestPassesOverWhatIsNoCheckpoint) {
   write_sample(dir_, 100);
-  fs::create_directories(dir_ + "/model.ckpt-900");                       // no manifest
-  fs::create_directories(dir_ + "/model.ckpt-901x");                      // another name
+  fs::create_directories(dir_ + "/model.ckpt-900");   // no manifest
+  fs::create_directories(dir_ + "/model.ckpt-901x");  // another name
   write_text_file_atomically(dir_ + "/model.ckpt-902", "a file");
-  fs::copy(dir_ + "/model.ckpt-100", dir_ + "/model.ckpt-903", fs::copy_options::recursive);  // says it is step 100
-  fs::copy(dir_ + "/model.ckpt-100", hidden(CheckpointState::kUnfinished, 904, ::getpid()), fs::copy_options::recursive);
+  fs::copy(dir_ + "/model.ckpt-100", dir_ + "/model.ckpt-903",
+           fs::copy_options::recursive);  // says it is step 100
+  fs::copy(dir_ + "/model.ckpt-100", hidden(CheckpointState::kUnfinished, 904, ::getpid()),
+           fs::copy_options::recursive);
   write_sample(dir_ + "/deeper", 905);
   fs::create_directories(dir_ + "/model.ckpt-906");
   write_text_file_atomically(dir_ + "/model.ckpt-906/manifest.json", "{damaged");
@@ -115,29 +120,37 @@ TEST_F(CheckpointTest, AModelDirStandsForItsLatestCheckpoint) {
 }
 
 TEST_F(CheckpointTest, SaysWhatIsNoCheckpoint) {
-  EXPECT_THAT(opening(dir_), ThrowsMessage<Error>(AllOf(HasSubstr("there is no checkpoint"), HasSubstr("no such folder"))));
+  EXPECT_THAT(opening(dir_), ThrowsMessage<Error>(AllOf(HasSubstr("there is no checkpoint"),
+                                                        HasSubstr("no such folder"))));
   fs::create_directories(dir_ + "/other");
-  EXPECT_THAT(opening(dir_), ThrowsMessage<Error>(HasSubstr("is not an emblem checkpoint (it has no manifest.json) and holds none")));
+  EXPECT_THAT(opening(dir_),
+              ThrowsMessage<Error>(HasSubstr(
+                  "is not an emblem checkpoint (it has no manifest.json) and holds none")));
   write_text_file_atomically(dir_ + "/manifest.json", "{\"name\": \"a web app\"}");
-  EXPECT_THAT(opening(dir_), ThrowsMessage<Error>(HasSubstr("is not the manifest of an emblem checkpoint")));
+  EXPECT_THAT(opening(dir_),
+              ThrowsMessage<Error>(HasSubstr("is not the manifest of an emblem checkpoint")));
 }
 
 TEST_F(CheckpointTest, SaysWhyNoneOfAModelDirCanBeUsed) {
   const std::string path = write_sample(dir_, 3);
   change_byte(path + "/manifest.json", 200, 1);
-  EXPECT_THAT(opening(dir_), ThrowsMessage<Error>(AllOf(HasSubstr("no checkpoint in"), HasSubstr("model.ckpt-3/manifest.json is damaged"))));
+  EXPECT_THAT(opening(dir_),
+              ThrowsMessage<Error>(AllOf(HasSubstr("no checkpoint in"),
+                                         HasSubstr("model.ckpt-3/manifest.json is damaged"))));
 }
 
 TEST_F(CheckpointTest, NamesTheFileThatIsDamaged) {
   const std::string path = write_sample(dir_, 3);
   const std::string name = "tables/user/emb_vector";
   change_byte(path + "/" + name, 1234, 4);
-  EXPECT_THAT(opening(path), ThrowsMessage<Error>(AllOf(HasSubstr("checkpoint " + path + " is damaged"),
-                                                        HasSubstr("the checksum of file " + name))));
+  EXPECT_THAT(opening(path),
+              ThrowsMessage<Error>(AllOf(HasSubstr("checkpoint " + path + " is damaged"),
+                                         HasSubstr("the checksum of file " + name))));
   EXPECT_NO_THROW(open_checkpoint(path, Verify::kSizes));
   fs::resize_file(path + "/" + name, 3999);
-  EXPECT_THAT(opening(path), ThrowsMessage<Error>(HasSubstr(
-                                 "file " + name + " has 3999 bytes, but 4000 were written (truncated)")));
+  EXPECT_THAT(opening(path),
+              ThrowsMessage<Error>(HasSubstr(
+                  "file " + name + " has 3999 bytes, but 4000 were written (truncated)")));
   EXPECT_THROW(open_checkpoint(path, Verify::kSizes), Error);
   fs::remove(path + "/" + name);
   EXPECT_THAT(opening(path), ThrowsMessage<Error>(HasSubstr("file " + name + " is missing")));
@@ -163,13 +176,15 @@ TEST_F(CheckpointTest, NoticesRandomDamageAnywhere) {
 
 TEST_F(CheckpointTest, TheNextWriterRemovesWhatDeadOnesLeft) {
   write_sample(dir_, 1);
-  for (const int64_t process : {kNoProcess, static_cast<int64_t>(::getpid()), static_cast<int64_t>(::getppid())}) {
+  for (const int64_t process :
+       {kNoProcess, static_cast<int64_t>(::getpid()), static_cast<int64_t>(::getppid())}) {
     fs::create_directories(hidden(CheckpointState::kUnfinished, 50, process) + "/tables");
   }
   write_sample(dir_, 2);
   // The parent process lives: what it writes is left alone.
-  EXPECT_THAT(names(), ElementsAre(CheckpointName{CheckpointState::kUnfinished, 50, ::getppid()}.text(),
-                                   "model.ckpt-1", "model.ckpt-2"));
+  EXPECT_THAT(names(),
+              ElementsAre(CheckpointName{CheckpointState::kUnfinished, 50, ::getppid()}.text(),
+                          "model.ckpt-1", "model.ckpt-2"));
 }
 
 TEST_F(CheckpointTest, ADeathBetweenTheTwoRenamesOfAReplacementLosesNothing) {
@@ -195,7 +210,8 @@ TEST_F(CheckpointTest, PruningKeepsTheNewestAndTheSpared) {
 }
 
 TEST(CheckpointName, SurvivesTheWayThroughText) {
-  for (const CheckpointState state : {CheckpointState::kFinished, CheckpointState::kUnfinished, CheckpointState::kReplaced}) {
+  for (const CheckpointState state :
+       {CheckpointState::kFinished, CheckpointState::kUnfinished, CheckpointState::kReplaced}) {
     const CheckpointName name{state, 1234567890123, state == CheckpointState::kFinished ? 0 : 42};
     const auto read = parse_checkpoint_name(name.text());
     ASSERT_TRUE(read) << name.text();
@@ -206,8 +222,9 @@ TEST(CheckpointName, SurvivesTheWayThroughText) {
 }
 
 TEST(CheckpointName, IsNotAnyName) {
-  for (const char* text : {"", "model.ckpt-", "model.ckpt-x", "model.ckpt--1", "model.ckpt-1.bak", "xmodel.ckpt-1",
-                           "model.ckpt-99999999999999999999", ".tmp-model.ckpt-1", ".tmp-model.ckpt-1-", "events.out"}) {
+  for (const char* text : {"", "model.ckpt-", "model.ckpt-x", "model.ckpt--1", "model.ckpt-1.bak",
+                           "xmodel.ckpt-1", "model.ckpt-99999999999999999999", ".tmp-model.ckpt-1",
+                           ".tmp-model.ckpt-1-", "events.out"}) {
     EXPECT_FALSE(parse_checkpoint_name(text)) << text;
   }
 }

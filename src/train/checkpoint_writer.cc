@@ -36,19 +36,23 @@ void rename_folder(const std::string& from, const std::string& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) fail("rename to", to, std::strerror(errno));
 }
 
-// Leftovers with this process's own number are from an earlier process: there is one writer at a time.
+// Leftovers with this process's own number are from an earlier process: there is one writer at a
+// time.
 bool is_abandoned(const CheckpointName& name) {
-  return name.process == ::getpid() || (::kill(static_cast<pid_t>(name.process), 0) != 0 && errno == ESRCH);
+  return name.process == ::getpid() ||
+         (::kill(static_cast<pid_t>(name.process), 0) != 0 && errno == ESRCH);
 }
 
-// Deletes what killed writers left, after giving a replaced checkpoint its name back where its successor
-// never got it.
+// Deletes what killed writers left, after giving a replaced checkpoint its name back where its
+// successor never got it.
 void clean_up(const std::string& model_dir) {
   std::vector<CheckpointName> abandoned;
   std::error_code ignored;  // a folder that cannot be listed fails soon enough
-  for (fs::directory_iterator entry(model_dir, ignored), end; !ignored && entry != end; entry.increment(ignored)) {
+  for (fs::directory_iterator entry(model_dir, ignored), end; !ignored && entry != end;
+       entry.increment(ignored)) {
     const auto name = parse_checkpoint_name(entry->path().filename().string());
-    if (name && name->state != CheckpointState::kFinished && is_abandoned(*name)) abandoned.push_back(*name);
+    if (name && name->state != CheckpointState::kFinished && is_abandoned(*name))
+      abandoned.push_back(*name);
   }
   for (const CheckpointName& name : abandoned) {
     const std::string path = model_dir + "/" + name.text();
@@ -63,7 +67,8 @@ void clean_up(const std::string& model_dir) {
 
 void sync_folders(const std::string& root) {
   std::error_code error;
-  for (fs::recursive_directory_iterator entry(root, error), end; !error && entry != end; entry.increment(error)) {
+  for (fs::recursive_directory_iterator entry(root, error), end; !error && entry != end;
+       entry.increment(error)) {
     if (entry->is_directory(error)) sync_directory(entry->path().string());
   }
   if (error) fail("list the folder", root, error.message());
@@ -71,15 +76,16 @@ void sync_folders(const std::string& root) {
 }
 
 // Puts `from` into the place of `to`, which exists, and deletes that.
-void replace_folder(const std::string& model_dir, const std::string& from, const std::string& to, int64_t step) {
+void replace_folder(const std::string& model_dir, const std::string& from, const std::string& to,
+                    int64_t step) {
   std::error_code ignored;
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) {
     sync_directory(model_dir);
     fs::remove_all(from, ignored);
     return;
   }
-  // Some file systems cannot exchange. Between the two renames latest_checkpoint finds the old one by its
-  // hidden name.
+  // Some file systems cannot exchange. Between the two renames latest_checkpoint finds the old one
+  // by its hidden name.
   const std::string old = hidden_path(model_dir, CheckpointState::kReplaced, step);
   rename_folder(to, old);
   rename_folder(from, to);
@@ -105,7 +111,8 @@ CheckpointWriter::~CheckpointWriter() {
 }
 
 void CheckpointWriter::add_file(const std::string& name, FileFacts facts) {
-  EMBLEM_REQUIRE(files_.emplace(name, facts).second, "file ", name, " is in the checkpoint already");
+  EMBLEM_REQUIRE(files_.emplace(name, facts).second, "file ", name,
+                 " is in the checkpoint already");
 }
 
 void CheckpointWriter::write_file(const std::string& name, std::string_view content) {
@@ -121,8 +128,8 @@ std::string CheckpointWriter::commit(Manifest manifest) {
   for (const auto& [name, facts] : files_) {
     std::error_code error;
     const uint64_t bytes = fs::file_size(path_ + "/" + name, error);
-    EMBLEM_REQUIRE(!error && bytes == facts.bytes, "file ", name, " of the checkpoint should have ", facts.bytes,
-                   " bytes, but ", error ? error.message() : cat("has ", bytes));
+    EMBLEM_REQUIRE(!error && bytes == facts.bytes, "file ", name, " of the checkpoint should have ",
+                   facts.bytes, " bytes, but ", error ? error.message() : cat("has ", bytes));
   }
   manifest.step = step_;
   manifest.files = files_;
@@ -142,7 +149,8 @@ std::string CheckpointWriter::commit(Manifest manifest) {
   return finished;
 }
 
-void prune_checkpoints(const std::string& model_dir, int64_t keep, std::span<const int64_t> spared) {
+void prune_checkpoints(const std::string& model_dir, int64_t keep,
+                       std::span<const int64_t> spared) {
   if (keep <= 0) return;
   const std::vector<CheckpointEntry> entries = list_checkpoints(model_dir);
   int64_t excess = static_cast<int64_t>(entries.size()) - keep;

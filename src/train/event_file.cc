@@ -38,7 +38,9 @@ void put_varint(std::string& out, uint64_t value) {
 
 enum WireType : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
-void put_tag(std::string& out, uint32_t field, WireType type) { put_varint(out, field << 3 | type); }
+void put_tag(std::string& out, uint32_t field, WireType type) {
+  put_varint(out, field << 3 | type);
+}
 
 void put_bytes(std::string& out, uint32_t field, std::string_view bytes) {
   put_tag(out, field, kBytes);
@@ -105,11 +107,14 @@ namespace detail {
 uint32_t crc32c(std::string_view bytes) {
   static constexpr auto kTable = make_crc_table();
   uint32_t crc = 0xffffffffu;
-  for (const char byte : bytes) crc = crc >> 8 ^ kTable[(crc ^ static_cast<unsigned char>(byte)) & 0xff];
+  for (const char byte : bytes)
+    crc = crc >> 8 ^ kTable[(crc ^ static_cast<unsigned char>(byte)) & 0xff];
   return ~crc;
 }
 
-uint32_t masked_crc32c(std::string_view bytes) { return std::rotr(crc32c(bytes), 15) + 0xa282ead8u; }
+uint32_t masked_crc32c(std::string_view bytes) {
+  return std::rotr(crc32c(bytes), 15) + 0xa282ead8u;
+}
 
 }  // namespace detail
 
@@ -122,7 +127,8 @@ EventFile::EventFile(const std::string& folder) {
     path_ = cat(name, ".", number);
     descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644);
     if (descriptor_ < 0 && errno != EEXIST) {
-      throw Error(ErrorCode::kUnavailable, cat("cannot make the event file ", path_, ": ", std::strerror(errno)));
+      throw Error(ErrorCode::kUnavailable,
+                  cat("cannot make the event file ", path_, ": ", std::strerror(errno)));
     }
   }
   add_event(version_event());
@@ -165,7 +171,8 @@ void EventFile::flush() {
     const ssize_t taken = ::write(descriptor_, bytes.data() + at, bytes.size() - at);
     if (taken < 0 && errno == EINTR) continue;
     if (taken < 0) {
-      throw Error(ErrorCode::kUnavailable, cat("cannot write the event file ", path_, ": ", std::strerror(errno)));
+      throw Error(ErrorCode::kUnavailable,
+                  cat("cannot write the event file ", path_, ": ", std::strerror(errno)));
     }
     at += static_cast<size_t>(taken);
   }

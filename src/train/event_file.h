@@ -7,7 +7,8 @@
 
 namespace emblem {
 
-// Appends to one new file `events.out.tfevents.*` in a folder, which is made when missing. Thread-compatible.
+// Appends to one new file `events.out.tfevents.*` in a folder, which is made when missing.
+// Thread-compatible.
 class EventFile {
  public:
   explicit EventFile(const std::string& folder);
@@ -19,12 +20,12 @@ class EventFile {
   void add_scalar(std::string_view tag, int64_t step, float value);
   void add_scalar(std::string_view tag, int64_t step, float value, double wall_time);
 
-  // Makes TensorBoard forget what earlier files of the folder hold from `step` on: training goes on from
-  // there after a resume.
+  // Makes TensorBoard forget what earlier files of the folder hold from `step` on: training goes on
+  // from there after a resume.
   void restart_at(int64_t step);
 
-  // Hands buffered events to the system; throws Error when they cannot be written. Happens by itself every
-  // few hundred events.
+  // Hands buffered events to the system; throws Error when they cannot be written. Happens by
+  // itself every few hundred events.
   void flush();
 
   const std::string& path() const { return path_; }

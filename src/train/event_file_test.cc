@@ -63,7 +63,8 @@ struct DecodedEvent {
   uint64_t session_status = 0;
 };
 
-// Calls on_field(number, reader of its content) for each field; varints and fixed fields come as they are.
+// Calls on_field(number, reader of its content) for each field; varints and fixed fields come as
+// they are.
 template <class OnField>
 void for_each_field(std::string_view message, OnField on_field) {
   Reader reader{message};
@@ -72,15 +73,22 @@ void for_each_field(std::string_view message, OnField on_field) {
     const size_t before = reader.bytes.size();
     const char* start = reader.bytes.data();
     switch (key & 7) {
-      case 0: reader.varint(); break;
-      case 1: reader.take(8); break;
-      case 5: reader.take(4); break;
+      case 0:
+        reader.varint();
+        break;
+      case 1:
+        reader.take(8);
+        break;
+      case 5:
+        reader.take(4);
+        break;
       case 2: {
         const std::string_view content = reader.take(reader.varint());
         on_field(static_cast<int>(key >> 3), Reader{content});
         continue;
       }
-      default: throw std::runtime_error("unknown wire type");
+      default:
+        throw std::runtime_error("unknown wire type");
     }
     on_field(static_cast<int>(key >> 3), Reader{{start, before - reader.bytes.size()}});
   }
@@ -92,7 +100,9 @@ DecodedEvent decode_event(std::string_view message) {
     if (field == 1) event.wall_time = content.fixed<double>();
     if (field == 2) event.step = static_cast<int64_t>(content.varint());
     if (field == 3) event.version = content.bytes;
-    if (field == 7) for_each_field(content.bytes, [&](int, Reader status) { event.session_status = status.varint(); });
+    if (field == 7)
+      for_each_field(content.bytes,
+                     [&](int, Reader status) { event.session_status = status.varint(); });
     if (field != 5) return;
     for_each_field(content.bytes, [&](int, Reader entry) {
       for_each_field(entry.bytes, [&](int inner, Reader leaf) {
@@ -187,7 +197,8 @@ TEST_F(EventFileTest, NamesThePathThatCannotBeWritten) {
   fs::create_directories(folder_);
   write_text_file_atomically(folder_ + "/plain", "a file");
   EXPECT_THAT([&] { EventFile{folder_ + "/plain"}; },
-              ThrowsMessage<Error>(AllOf(HasSubstr("cannot make the event file"), HasSubstr("/plain/events"))));
+              ThrowsMessage<Error>(
+                  AllOf(HasSubstr("cannot make the event file"), HasSubstr("/plain/events"))));
 }
 
 TEST(Crc32c, GivesThePublishedCheckValue) {

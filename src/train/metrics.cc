@@ -13,14 +13,16 @@ namespace {
 using config::MetricConfig;
 
 void check_finite(std::span<const float> values, const char* what) {
-  // One pass without branches, as this runs over every row of every batch: an exponent of all ones means
-  // NaN or infinity.
+  // One pass without branches, as this runs over every row of every batch: an exponent of all ones
+  // means NaN or infinity.
   uint32_t bad = 0;
-  for (const float value : values) bad |= (std::bit_cast<uint32_t>(value) & 0x7f800000u) == 0x7f800000u;
+  for (const float value : values)
+    bad |= (std::bit_cast<uint32_t>(value) & 0x7f800000u) == 0x7f800000u;
   if (bad == 0) return;
   for (size_t row = 0; row < values.size(); ++row) {
-    EMBLEM_REQUIRE(std::isfinite(values[row]), "the ", what, " of row ", row, " of the batch is ", values[row],
-                   ", but metrics need finite numbers (has the model diverged? try a lower learning rate)");
+    EMBLEM_REQUIRE(
+        std::isfinite(values[row]), "the ", what, " of row ", row, " of the batch is ", values[row],
+        ", but metrics need finite numbers (has the model diverged? try a lower learning rate)");
   }
 }
 
@@ -33,32 +35,45 @@ std::string auc_name(uint32_t thresholds, const std::set<std::string>& taken) {
   return thresholds == 0 ? "auc_exact" : cat("auc_", thresholds);
 }
 
-std::unique_ptr<Metric> make_metric(const MetricConfig& metric, const std::set<std::string>& taken) {
+std::unique_ptr<Metric> make_metric(const MetricConfig& metric,
+                                    const std::set<std::string>& taken) {
   switch (metric.metric_case()) {
     case MetricConfig::kAuc: {
       const uint32_t thresholds = metric.auc().thresholds();
       const std::string name = auc_name(thresholds, taken);
       return thresholds == 0 ? make_exact_auc(name) : make_binned_auc(thresholds, name);
     }
-    case MetricConfig::kGroupedAuc: return make_grouped_auc();
-    case MetricConfig::kMeanAbsoluteError: return make_mean_absolute_error();
-    case MetricConfig::kMeanSquaredError: return make_mean_squared_error();
-    case MetricConfig::kAccuracy: return make_accuracy(metric.accuracy().threshold());
+    case MetricConfig::kGroupedAuc:
+      return make_grouped_auc();
+    case MetricConfig::kMeanAbsoluteError:
+      return make_mean_absolute_error();
+    case MetricConfig::kMeanSquaredError:
+      return make_mean_squared_error();
+    case MetricConfig::kAccuracy:
+      return make_accuracy(metric.accuracy().threshold());
     case MetricConfig::kNormalizedEntropy:
       return make_normalized_entropy(metric.normalized_entropy().eta());
-    case MetricConfig::kLogLoss: return make_log_loss();
-    case MetricConfig::kCalibration: return make_calibration();
-    case MetricConfig::kMeanLabel: return make_mean_label();
-    case MetricConfig::kMeanPrediction: return make_mean_prediction();
+    case MetricConfig::kLogLoss:
+      return make_log_loss();
+    case MetricConfig::kCalibration:
+      return make_calibration();
+    case MetricConfig::kMeanLabel:
+      return make_mean_label();
+    case MetricConfig::kMeanPrediction:
+      return make_mean_prediction();
     case MetricConfig::kRecallAtK:
       throw Error(ErrorCode::kInvalidArgument,
-                  "metric recall_at_k ranks the candidates of one query, but this model scores single rows; "
+                  "metric recall_at_k ranks the candidates of one query, but this model scores "
+                  "single rows; "
                   "use grouped_auc with a grouping_key instead");
-    case MetricConfig::METRIC_NOT_SET: break;
+    case MetricConfig::METRIC_NOT_SET:
+      break;
   }
   throw Error(ErrorCode::kInvalidArgument,
-              "an entry of model_config.metrics names no metric; expected one of auc, grouped_auc, log_loss, "
-              "normalized_entropy, accuracy, mean_absolute_error, mean_squared_error, calibration, mean_label, "
+              "an entry of model_config.metrics names no metric; expected one of auc, grouped_auc, "
+              "log_loss, "
+              "normalized_entropy, accuracy, mean_absolute_error, mean_squared_error, calibration, "
+              "mean_label, "
               "mean_prediction");
 }
 
@@ -75,7 +90,8 @@ void Metric::add(const MetricBatch& batch) {
   check_finite(batch.logits, "logit");
   check_finite(batch.weights, "weight");
   for (const float weight : batch.weights) {
-    EMBLEM_REQUIRE(weight >= 0.0f, "a sample weight is ", weight, ", but weights must not be negative");
+    EMBLEM_REQUIRE(weight >= 0.0f, "a sample weight is ", weight,
+                   ", but weights must not be negative");
   }
   check(batch);
   accumulate(batch);
@@ -103,7 +119,8 @@ std::optional<std::string> grouping_key(const config::ModelConfig& model) {
   for (const MetricConfig& one : model.metrics()) {
     if (!one.has_grouped_auc()) continue;
     const std::string& wanted = one.grouped_auc().grouping_key();
-    EMBLEM_REQUIRE(!wanted.empty(), "metric grouped_auc has no grouping_key; name an id feature to group by");
+    EMBLEM_REQUIRE(!wanted.empty(),
+                   "metric grouped_auc has no grouping_key; name an id feature to group by");
     EMBLEM_REQUIRE(!key || *key == wanted, "metrics group by ", *key, " and by ", wanted,
                    ", but all of a model's metrics must group by one feature");
     key = wanted;

@@ -1,5 +1,5 @@
-// train/metrics.h - how good predictions are. A metric is fed batch by batch and gives one number under
-// one name; the same rows give the same number, whatever the batches were.
+// train/metrics.h - how good predictions are. A metric is fed batch by batch and gives one number
+// under one name; the same rows give the same number, whatever the batches were.
 //
 // Thread-compatible: const methods may run concurrently; others need a lock.
 #pragma once
@@ -24,9 +24,10 @@ inline constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
 struct MetricBatch {
   std::span<const float> predictions;  // probabilities where the metric needs them
   std::span<const float> labels;
-  std::span<const float> logits;       // may be empty; makes losses exact where probabilities round to 0 or 1
-  std::span<const float> weights;      // may be empty: all 1
-  std::span<const int64_t> groups;     // may be empty unless a metric groups
+  std::span<const float>
+      logits;  // may be empty; makes losses exact where probabilities round to 0 or 1
+  std::span<const float> weights;   // may be empty: all 1
+  std::span<const int64_t> groups;  // may be empty unless a metric groups
 
   float weight(size_t row) const { return weights.empty() ? 1.0f : weights[row]; }
 };
@@ -38,8 +39,9 @@ class Metric {
 
   const std::string& name() const { return name_; }
 
-  // Throws Error when lengths differ, when anything is NaN or infinite, when a weight is negative, or when
-  // the metric cannot use the values (a label that is neither 0 nor 1 for AUC); nothing is added then.
+  // Throws Error when lengths differ, when anything is NaN or infinite, when a weight is negative,
+  // or when the metric cannot use the values (a label that is neither 0 nor 1 for AUC); nothing is
+  // added then.
   void add(const MetricBatch& batch);
 
   // Of all rows added so far; kUndefined when there is no such number. More rows may follow.
@@ -72,19 +74,20 @@ std::vector<std::unique_ptr<Metric>> make_metrics(const config::ModelConfig& mod
 // The feature whose keys group rows (MetricBatch::groups), when a configured metric groups.
 std::optional<std::string> grouping_key(const config::ModelConfig& model);
 
-// Exact AUC: the chance that a positive row scores above a negative one, ties counting one half. Scores may
-// be any finite numbers. Keeps 8 bytes a row.
+// Exact AUC: the chance that a positive row scores above a negative one, ties counting one half.
+// Scores may be any finite numbers. Keeps 8 bytes a row.
 std::unique_ptr<Metric> make_exact_auc(std::string name = "auc");
 
-// AUC from counts at `thresholds` >= 2 evenly spaced probabilities in [0, 1]: constant memory, and the
-// figure that TorchEasyRec (200 thresholds) and SOK (8000) report.
+// AUC from counts at `thresholds` >= 2 evenly spaced probabilities in [0, 1]: constant memory, and
+// the figure that TorchEasyRec (200 thresholds) and SOK (8000) report.
 std::unique_ptr<Metric> make_binned_auc(int64_t thresholds, std::string name = "auc");
 
-// The plain mean, over the groups that have both labels, of the exact AUC within each. Keeps 16 bytes a row.
+// The plain mean, over the groups that have both labels, of the exact AUC within each. Keeps 16
+// bytes a row.
 std::unique_ptr<Metric> make_grouped_auc(std::string name = "grouped_auc");
 
-// Means over rows, weighted by MetricBatch::weights. Log loss is in nats; accuracy counts a row as predicted
-// positive when its prediction is above `threshold`.
+// Means over rows, weighted by MetricBatch::weights. Log loss is in nats; accuracy counts a row as
+// predicted positive when its prediction is above `threshold`.
 std::unique_ptr<Metric> make_log_loss();
 std::unique_ptr<Metric> make_mean_absolute_error();
 std::unique_ptr<Metric> make_mean_squared_error();
@@ -92,8 +95,9 @@ std::unique_ptr<Metric> make_accuracy(float threshold);
 std::unique_ptr<Metric> make_mean_label();
 std::unique_ptr<Metric> make_mean_prediction();
 
-// Log loss divided by the log loss of always predicting the mean label: 1 is no better than that. `eta`
-// keeps probabilities away from 0 and 1 where no logits are given. Undefined when all labels are equal.
+// Log loss divided by the log loss of always predicting the mean label: 1 is no better than that.
+// `eta` keeps probabilities away from 0 and 1 where no logits are given. Undefined when all labels
+// are equal.
 std::unique_ptr<Metric> make_normalized_entropy(double eta);
 
 // Mean prediction / mean label: above 1 is overconfident. Undefined when the mean label is 0.

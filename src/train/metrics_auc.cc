@@ -7,8 +7,8 @@
 namespace emblem {
 namespace {
 
-// A row in one word whose unsigned order is the order of scores: the score's bits, made monotone, in the
-// high half; the label and the bits of the weight (whose sign bit is free) in the low half.
+// A row in one word whose unsigned order is the order of scores: the score's bits, made monotone,
+// in the high half; the label and the bits of the weight (whose sign bit is free) in the low half.
 uint64_t pack_row(float score, float label, float weight) {
   const uint32_t bits = std::bit_cast<uint32_t>(score + 0.0f);  // -0 becomes 0: they tie
   const uint32_t ordered = bits ^ ((bits >> 31) != 0 ? 0xffffffffu : 0x80000000u);
@@ -24,8 +24,8 @@ float weight_of(uint64_t packed) {
 void check_binary_labels(const MetricBatch& batch, const std::string& name) {
   for (size_t row = 0; row < batch.labels.size(); ++row) {
     const float label = batch.labels[row];
-    EMBLEM_REQUIRE(label == 0.0f || label == 1.0f, "metric ", name, " needs labels 0 and 1, but row ", row,
-                   " of the batch has label ", label);
+    EMBLEM_REQUIRE(label == 0.0f || label == 1.0f, "metric ", name,
+                   " needs labels 0 and 1, but row ", row, " of the batch has label ", label);
   }
 }
 
@@ -99,7 +99,8 @@ class GroupedAuc final : public Metric {
     int64_t groups = 0;
     for (size_t begin = 0, end = 0; begin < rows_.size(); begin = end) {
       while (end < rows_.size() && rows_[end].group == rows_[begin].group) ++end;
-      const double area = area_of_sorted_rows(begin, end, [&](size_t i) { return rows_[i].packed; });
+      const double area =
+          area_of_sorted_rows(begin, end, [&](size_t i) { return rows_[i].packed; });
       if (area != area) continue;
       sum += area;
       ++groups;
@@ -138,8 +139,12 @@ class GroupedAuc final : public Metric {
 class BinnedAuc final : public Metric {
  public:
   BinnedAuc(int64_t thresholds, std::string name)
-      : Metric(std::move(name)), thresholds_(thresholds), positives_(thresholds), negatives_(thresholds) {
-    // In float and from both ends, as the peers space them: a score on a threshold falls on the same side.
+      : Metric(std::move(name)),
+        thresholds_(thresholds),
+        positives_(thresholds),
+        negatives_(thresholds) {
+    // In float and from both ends, as the peers space them: a score on a threshold falls on the
+    // same side.
     const float step = 1.0f / static_cast<float>(thresholds - 1);
     for (int64_t i = 0; i < thresholds; ++i) {
       thresholds_[i] = i < thresholds / 2 ? step * static_cast<float>(i)
@@ -147,17 +152,20 @@ class BinnedAuc final : public Metric {
     }
   }
 
-  // Rows between two thresholds tie. The curve runs to (0, 0) even when some probabilities are exactly 1.
+  // Rows between two thresholds tie. The curve runs to (0, 0) even when some probabilities are
+  // exactly 1.
   double value() override {
     AreaUnderCurve area;
-    for (size_t bin = 0; bin < thresholds_.size(); ++bin) area.add(positives_[bin], negatives_[bin]);
+    for (size_t bin = 0; bin < thresholds_.size(); ++bin)
+      area.add(positives_[bin], negatives_[bin]);
     return area.value();
   }
 
   void merge(const Metric& other) override {
     const auto& from = same_kind<BinnedAuc>(other);
-    EMBLEM_REQUIRE(from.thresholds_.size() == thresholds_.size(), "cannot merge metric ", name(), " with ",
-                   from.thresholds_.size(), " thresholds into one with ", thresholds_.size());
+    EMBLEM_REQUIRE(from.thresholds_.size() == thresholds_.size(), "cannot merge metric ", name(),
+                   " with ", from.thresholds_.size(), " thresholds into one with ",
+                   thresholds_.size());
     for (size_t bin = 0; bin < thresholds_.size(); ++bin) {
       positives_[bin] += from.positives_[bin];
       negatives_[bin] += from.negatives_[bin];
@@ -202,7 +210,8 @@ std::unique_ptr<Metric> make_exact_auc(std::string name) {
 }
 
 std::unique_ptr<Metric> make_binned_auc(int64_t thresholds, std::string name) {
-  EMBLEM_REQUIRE(thresholds >= 2 && thresholds <= (1 << 24), "metric ", name, " has thresholds: ", thresholds,
+  EMBLEM_REQUIRE(thresholds >= 2 && thresholds <= (1 << 24), "metric ", name,
+                 " has thresholds: ", thresholds,
                  ", but needs 2 to 16777216 of them, or 0 for the exact metric");
   return std::make_unique<BinnedAuc>(thresholds, std::move(name));
 }

@@ -81,13 +81,15 @@ TEST(ExactAuc, AgreesWithCountingPairs) {
     EXPECT_NEAR(metric->value(), pair_counting_auc(rows.all()), 1e-12) << levels << " levels";
     const auto weighted = make_exact_auc();
     weighted->add(rows.weighted());
-    EXPECT_NEAR(weighted->value(), pair_counting_auc(rows.weighted()), 1e-12) << levels << " levels";
+    EXPECT_NEAR(weighted->value(), pair_counting_auc(rows.weighted()), 1e-12)
+        << levels << " levels";
   }
 }
 
 TEST(ExactAuc, RanksAnyFiniteScores) {
   const auto metric = make_exact_auc();
-  const std::vector<float> scores = {-1e30f, -2.0f, -0.0f, 0.0f, 1e-40f, 3e38f}, labels = {0, 1, 0, 1, 0, 1};
+  const std::vector<float> scores = {-1e30f, -2.0f, -0.0f, 0.0f, 1e-40f, 3e38f},
+                           labels = {0, 1, 0, 1, 0, 1};
   metric->add({.predictions = scores, .labels = labels});
   // Of 9 pairs the positives win 1 (-2) + 1.5 (0, a tie with -0) + 3 (3e38).
   EXPECT_DOUBLE_EQ(metric->value(), 5.5 / 9);
@@ -134,13 +136,15 @@ TEST(Auc, RejectsLabelsOtherThanZeroAndOne) {
   for (const auto& metric : {make_exact_auc().release(), make_binned_auc(200).release()}) {
     const std::unique_ptr<Metric> owner(metric);
     EXPECT_THAT([&] { metric->add({.predictions = scores, .labels = labels}); },
-                ThrowsMessage<Error>(HasSubstr("needs labels 0 and 1, but row 1 of the batch has label 0.5")));
+                ThrowsMessage<Error>(
+                    HasSubstr("needs labels 0 and 1, but row 1 of the batch has label 0.5")));
   }
 }
 
 TEST(BinnedAuc, AgreesWithTrapezoidsOverThresholds) {
   for (const int thresholds : {2, 3, 200, 8000}) {
-    const Rows rows = Rows::random(thresholds, 300, 10007);  // prime: no score lies on a threshold but 0
+    const Rows rows =
+        Rows::random(thresholds, 300, 10007);  // prime: no score lies on a threshold but 0
     const auto metric = make_binned_auc(thresholds);
     metric->add(rows.all());
     EXPECT_NEAR(metric->value(), trapezoid_auc(rows.all(), thresholds), 1e-12) << thresholds;
@@ -148,7 +152,8 @@ TEST(BinnedAuc, AgreesWithTrapezoidsOverThresholds) {
 }
 
 TEST(BinnedAuc, PutsEveryThresholdItselfIntoItsOwnBin) {
-  // Two rows a threshold, one on it and one just below: exact AUC and binned AUC see the same order.
+  // Two rows a threshold, one on it and one just below: exact AUC and binned AUC see the same
+  // order.
   const int thresholds = 1000;
   std::vector<float> scores, labels;
   for (int i = 1; i < thresholds; ++i) {
@@ -190,7 +195,8 @@ TEST(BinnedAuc, RejectsWhatItCannotBin) {
 
 TEST(GroupedAuc, IsThePlainMeanOverGroupsWithBothLabels) {
   Rows rows = Rows::random(11, 400, 20);
-  for (size_t i = 0; i < 50; ++i) rows.groups[i] = 99, rows.labels[i] = 1;  // a group without negatives
+  for (size_t i = 0; i < 50; ++i)
+    rows.groups[i] = 99, rows.labels[i] = 1;  // a group without negatives
   std::map<int64_t, Rows> by_group;
   for (size_t i = 0; i < rows.scores.size(); ++i) {
     by_group[rows.groups[i]].scores.push_back(rows.scores[i]);

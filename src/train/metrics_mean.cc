@@ -15,7 +15,8 @@ struct WeightedSum {
   double mean() const { return weight > 0 ? sum / weight : kUndefined; }
 };
 
-// Probabilities in float round to 0 and 1; as the field does, those rows count as this far from certain.
+// Probabilities in float round to 0 and 1; as the field does, those rows count as this far from
+// certain.
 constexpr double kCertain = 1e-7;
 
 struct CrossEntropy {
@@ -24,8 +25,10 @@ struct CrossEntropy {
   void check(const MetricBatch& batch, const std::string& name) const {
     for (size_t row = 0; row < batch.labels.size(); ++row) {
       EMBLEM_REQUIRE(batch.labels[row] >= 0.0f && batch.labels[row] <= 1.0f, "metric ", name,
-                     " needs labels in [0, 1], but row ", row, " of the batch has label ", batch.labels[row]);
-      EMBLEM_REQUIRE(!batch.logits.empty() || (batch.predictions[row] >= 0.0f && batch.predictions[row] <= 1.0f),
+                     " needs labels in [0, 1], but row ", row, " of the batch has label ",
+                     batch.labels[row]);
+      EMBLEM_REQUIRE(!batch.logits.empty() ||
+                         (batch.predictions[row] >= 0.0f && batch.predictions[row] <= 1.0f),
                      "metric ", name, " needs probabilities in [0, 1], but row ", row,
                      " of the batch has prediction ", batch.predictions[row]);
     }
@@ -64,8 +67,8 @@ struct Hit {
 
   void check(const MetricBatch& batch, const std::string& name) const {
     for (const float label : batch.labels) {
-      EMBLEM_REQUIRE(label == 0.0f || label == 1.0f, "metric ", name, " needs labels 0 and 1, but found ",
-                     label);
+      EMBLEM_REQUIRE(label == 0.0f || label == 1.0f, "metric ", name,
+                     " needs labels 0 and 1, but found ", label);
     }
   }
   double operator()(const MetricBatch& batch, size_t row) const {
@@ -135,7 +138,9 @@ class Calibration final : public Metric {
  public:
   Calibration() : Metric("calibration") {}
 
-  double value() override { return label_.mean() != 0.0 ? prediction_.mean() / label_.mean() : kUndefined; }
+  double value() override {
+    return label_.mean() != 0.0 ? prediction_.mean() / label_.mean() : kUndefined;
+  }
   void merge(const Metric& other) override {
     const auto& from = same_kind<Calibration>(other);
     prediction_.add(from.prediction_);

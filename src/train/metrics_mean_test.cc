@@ -42,8 +42,8 @@ TEST(MeanMetrics, WeighRows) {
 }
 
 TEST(MeanMetrics, AreUndefinedWithoutRows) {
-  for (const auto make : {make_log_loss, make_mean_absolute_error, make_mean_squared_error, make_mean_label,
-                          make_mean_prediction, make_calibration}) {
+  for (const auto make : {make_log_loss, make_mean_absolute_error, make_mean_squared_error,
+                          make_mean_label, make_mean_prediction, make_calibration}) {
     const auto metric = make();
     EXPECT_TRUE(std::isnan(metric->value())) << metric->name();
   }
@@ -51,12 +51,20 @@ TEST(MeanMetrics, AreUndefinedWithoutRows) {
 
 TEST(MeanMetrics, MergedPartsEqualTheWhole) {
   const std::vector<std::function<std::unique_ptr<Metric>()>> makers = {
-      make_log_loss,   make_mean_absolute_error, make_mean_squared_error, make_mean_label, make_mean_prediction,
-      make_calibration, [] { return make_accuracy(0.5f); }, [] { return make_normalized_entropy(1e-12); }};
+      make_log_loss,
+      make_mean_absolute_error,
+      make_mean_squared_error,
+      make_mean_label,
+      make_mean_prediction,
+      make_calibration,
+      [] { return make_accuracy(0.5f); },
+      [] { return make_normalized_entropy(1e-12); }};
   for (const auto& make : makers) {
     const auto left = make(), right = make(), whole = make();
-    left->add({.predictions = std::span(kPredictions).first(3), .labels = std::span(kLabels).first(3)});
-    right->add({.predictions = std::span(kPredictions).last(1), .labels = std::span(kLabels).last(1)});
+    left->add(
+        {.predictions = std::span(kPredictions).first(3), .labels = std::span(kLabels).first(3)});
+    right->add(
+        {.predictions = std::span(kPredictions).last(1), .labels = std::span(kLabels).last(1)});
     left->merge(*right);
     EXPECT_DOUBLE_EQ(left->value(), value_of(whole, kPlain)) << whole->name();
   }
@@ -65,7 +73,8 @@ TEST(MeanMetrics, MergedPartsEqualTheWhole) {
 TEST(LogLoss, IsExactFromLogitsWhereProbabilitiesRoundToOne) {
   const std::vector<float> logits = {40, -60, 40}, p = {1, 0, 1}, labels = {1, 0, 0};
   const double expected = (std::log1p(std::exp(-40.0)) + std::log1p(std::exp(-60.0)) + 40) / 3;
-  EXPECT_DOUBLE_EQ(value_of(make_log_loss(), {.predictions = p, .labels = labels, .logits = logits}), expected);
+  EXPECT_DOUBLE_EQ(
+      value_of(make_log_loss(), {.predictions = p, .labels = labels, .logits = logits}), expected);
 }
 
 TEST(LogLoss, FromLogitsAgreesWithProbabilities) {
@@ -82,7 +91,8 @@ TEST(LogLoss, FromLogitsAgreesWithProbabilities) {
 
 TEST(LogLoss, KeepsCertainProbabilitiesFinite) {
   const std::vector<float> p = {1, 0}, labels = {0, 1};
-  EXPECT_NEAR(value_of(make_log_loss(), {.predictions = p, .labels = labels}), -std::log(1e-7), 1e-9);
+  EXPECT_NEAR(value_of(make_log_loss(), {.predictions = p, .labels = labels}), -std::log(1e-7),
+              1e-9);
 }
 
 TEST(LogLoss, RejectsWhatIsNoProbability) {
@@ -94,13 +104,14 @@ TEST(LogLoss, RejectsWhatIsNoProbability) {
 }
 
 TEST(Accuracy, CountsPredictionsAboveTheThreshold) {
-  EXPECT_EQ(value_of(make_accuracy(0.5f), kPlain), 0.5);    // 0.5 itself is not above
+  EXPECT_EQ(value_of(make_accuracy(0.5f), kPlain), 0.5);  // 0.5 itself is not above
   EXPECT_EQ(value_of(make_accuracy(0.499f), kPlain), 0.75);
 }
 
 TEST(NormalizedEntropy, IsOneForTheBaseRate) {
   const std::vector<float> p(4, 0.25f), labels = {0, 0, 1, 0};
-  EXPECT_DOUBLE_EQ(value_of(make_normalized_entropy(1e-12), {.predictions = p, .labels = labels}), 1.0);
+  EXPECT_DOUBLE_EQ(value_of(make_normalized_entropy(1e-12), {.predictions = p, .labels = labels}),
+                   1.0);
 }
 
 TEST(NormalizedEntropy, IsTheRatioOfTwoLogLosses) {
@@ -110,7 +121,8 @@ TEST(NormalizedEntropy, IsTheRatioOfTwoLogLosses) {
 
 TEST(NormalizedEntropy, IsUndefinedWhenAllLabelsAreEqual) {
   const std::vector<float> p = {0.25f, 0.5f}, labels = {1, 1};
-  EXPECT_TRUE(std::isnan(value_of(make_normalized_entropy(1e-12), {.predictions = p, .labels = labels})));
+  EXPECT_TRUE(
+      std::isnan(value_of(make_normalized_entropy(1e-12), {.predictions = p, .labels = labels})));
 }
 
 TEST(Calibration, IsUndefinedWithoutPositives) {

@@ -8,8 +8,8 @@
 namespace emblem {
 
 double recall_at_k(std::span<const float> scores, int64_t target, int64_t k) {
-  EMBLEM_REQUIRE(target >= 0 && target < static_cast<int64_t>(scores.size()), "recall@", k, ": target ", target,
-                 " is outside the ", scores.size(), " candidates");
+  EMBLEM_REQUIRE(target >= 0 && target < static_cast<int64_t>(scores.size()), "recall@", k,
+                 ": target ", target, " is outside the ", scores.size(), " candidates");
   int64_t better = 0, equal = 0;  // `equal` counts the target itself
   for (const float score : scores) {
     EMBLEM_REQUIRE(!std::isnan(score), "recall@", k, ": a candidate's score is NaN");
@@ -26,8 +26,8 @@ RecallAtK::RecallAtK(int64_t k) : k_(k) {
 std::string RecallAtK::name() const { return cat("recall@", k_); }
 
 void RecallAtK::add(View<const float> scores, std::span<const int64_t> targets) {
-  EMBLEM_REQUIRE(static_cast<int64_t>(targets.size()) == scores.rows, "recall@", k_, " got ", targets.size(),
-                 " targets for ", scores.rows, " queries");
+  EMBLEM_REQUIRE(static_cast<int64_t>(targets.size()) == scores.rows, "recall@", k_, " got ",
+                 targets.size(), " targets for ", scores.rows, " queries");
   double hits = 0;
   for (int64_t query = 0; query < scores.rows; ++query) {
     hits += recall_at_k({scores.row(query), static_cast<size_t>(scores.cols)}, targets[query], k_);

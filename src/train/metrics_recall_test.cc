@@ -36,7 +36,8 @@ TEST(RecallAtK, AgreesWithSortingWhenNothingTies) {
     for (float& score : scores) score = random.normal();
     std::vector<int64_t> order(20);
     std::iota(order.begin(), order.end(), 0);
-    std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return scores[a] > scores[b]; });
+    std::sort(order.begin(), order.end(),
+              [&](int64_t a, int64_t b) { return scores[a] > scores[b]; });
     const int64_t target = static_cast<int64_t>(random.below(20));
     const bool hit = std::find(order.begin(), order.begin() + 5, target) != order.begin() + 5;
     EXPECT_EQ(recall_at_k(scores, target, 5), hit ? 1.0 : 0.0);
@@ -60,11 +61,21 @@ TEST(RecallAtK, RejectsBadInputAndAddsNothing) {
   RecallAtK recall(2);
   const std::vector<float> scores = {1, 2}, bad = {1, NAN};
   const std::vector<int64_t> outside = {2}, inside = {0}, two = {0, 1};
-  EXPECT_THAT([&] { recall.add({scores.data(), 1, 2}, outside); },
-              ThrowsMessage<Error>(HasSubstr("target 2 is outside the 2 candidates")));
-  EXPECT_THAT([&] { recall.add({bad.data(), 1, 2}, inside); }, ThrowsMessage<Error>(HasSubstr("NaN")));
-  EXPECT_THAT([&] { recall.add({scores.data(), 1, 2}, two); },
-              ThrowsMessage<Error>(HasSubstr("2 targets for 1 queries")));
+  EXPECT_THAT(
+      [&] {
+        recall.add({scores.data(), 1, 2}, outside);
+      },
+      ThrowsMessage<Error>(HasSubstr("target 2 is outside the 2 candidates")));
+  EXPECT_THAT(
+      [&] {
+        recall.add({bad.data(), 1, 2}, inside);
+      },
+      ThrowsMessage<Error>(HasSubstr("NaN")));
+  EXPECT_THAT(
+      [&] {
+        recall.add({scores.data(), 1, 2}, two);
+      },
+      ThrowsMessage<Error>(HasSubstr("2 targets for 1 queries")));
   EXPECT_TRUE(std::isnan(recall.value()));
   EXPECT_THAT([] { RecallAtK{0}; }, ThrowsMessage<Error>(HasSubstr("top_k: 0")));
 }

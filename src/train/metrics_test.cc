@@ -33,17 +33,20 @@ TEST(Metrics, DefaultToExactAucAndLogLoss) {
 }
 
 TEST(Metrics, AreNamedAsInTheConfiguration) {
-  EXPECT_THAT(names_for("metrics { auc {} } metrics { log_loss {} } metrics { normalized_entropy {} } "
-                        "metrics { accuracy {} } metrics { mean_absolute_error {} } "
-                        "metrics { mean_squared_error {} } metrics { grouped_auc { grouping_key: 'user' } } "
-                        "metrics { calibration {} } metrics { mean_label {} } metrics { mean_prediction {} }"),
-              ElementsAre("auc", "log_loss", "normalized_entropy", "accuracy", "mean_absolute_error",
-                          "mean_squared_error", "grouped_auc", "calibration", "mean_label",
-                          "mean_prediction"));
+  EXPECT_THAT(
+      names_for(
+          "metrics { auc {} } metrics { log_loss {} } metrics { normalized_entropy {} } "
+          "metrics { accuracy {} } metrics { mean_absolute_error {} } "
+          "metrics { mean_squared_error {} } metrics { grouped_auc { grouping_key: 'user' } } "
+          "metrics { calibration {} } metrics { mean_label {} } metrics { mean_prediction {} }"),
+      ElementsAre("auc", "log_loss", "normalized_entropy", "accuracy", "mean_absolute_error",
+                  "mean_squared_error", "grouped_auc", "calibration", "mean_label",
+                  "mean_prediction"));
 }
 
 TEST(Metrics, ASecondAucIsToldApartByItsThresholds) {
-  EXPECT_THAT(names_for("metrics { auc {} } metrics { auc { thresholds: 8000 } } metrics { auc { thresholds: 0 } }"),
+  EXPECT_THAT(names_for("metrics { auc {} } metrics { auc { thresholds: 8000 } } metrics { auc { "
+                        "thresholds: 0 } }"),
               ElementsAre("auc", "auc_8000", "auc_exact"));
 }
 
@@ -67,11 +70,13 @@ TEST(Metrics, TellWhichFeatureGroupsRows) {
   EXPECT_EQ(grouping_key(model_with("metrics { grouped_auc { grouping_key: 'user' } }")), "user");
   EXPECT_THAT([] { grouping_key(model_with("metrics { grouped_auc {} }")); },
               ThrowsMessage<Error>(HasSubstr("has no grouping_key")));
-  EXPECT_THAT([] {
-    make_metrics(model_with("metrics { grouped_auc { grouping_key: 'a' } } "
-                            "metrics { grouped_auc { grouping_key: 'b' } }"));
-  },
-              ThrowsMessage<Error>(HasSubstr("group by a and by b")));
+  EXPECT_THAT(
+      [] {
+        make_metrics(
+            model_with("metrics { grouped_auc { grouping_key: 'a' } } "
+                       "metrics { grouped_auc { grouping_key: 'b' } }"));
+      },
+      ThrowsMessage<Error>(HasSubstr("group by a and by b")));
 }
 
 TEST(Metrics, RejectSpansOfDifferentLengths) {

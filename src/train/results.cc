@@ -28,14 +28,17 @@ std::string to_text(int64_t step, int64_t epoch, const std::map<std::string, dou
 
 std::optional<ResultLine> parse_line(std::string_view text) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("global_step") || !json["global_step"].is_number_integer()) {
+  if (!json.is_object() || !json.contains("global_step") ||
+      !json["global_step"].is_number_integer()) {
     return std::nullopt;
   }
   ResultLine line{.step = json["global_step"].get<int64_t>()};
   for (const auto& [name, value] : json.items()) {
     if (name == "global_step") continue;
-    if (name == "epoch" && value.is_number_integer()) line.epoch = value.get<int64_t>();
-    else line.values[name] = value.is_number() ? value.get<double>() : kUndefined;
+    if (name == "epoch" && value.is_number_integer())
+      line.epoch = value.get<int64_t>();
+    else
+      line.values[name] = value.is_number() ? value.get<double>() : kUndefined;
   }
   return line;
 }
@@ -45,7 +48,8 @@ template <class Take>
 void for_each_line(const std::string& path, Take take) {
   if (!std::filesystem::exists(path)) return;
   const std::string text = read_text_file(path);
-  for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+  for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos;
+       begin = end + 1) {
     const std::string_view line = std::string_view(text).substr(begin, end + 1 - begin);
     if (const auto parsed = parse_line(line)) take(line, *parsed);
   }
@@ -53,7 +57,9 @@ void for_each_line(const std::string& path, Take take) {
 
 }  // namespace
 
-Results::Results(std::string path, int64_t step) : path_(std::move(path)) { keep_lines_up_to(step); }
+Results::Results(std::string path, int64_t step) : path_(std::move(path)) {
+  keep_lines_up_to(step);
+}
 
 Results::~Results() {
   if (descriptor_ >= 0) ::close(descriptor_);
@@ -74,7 +80,8 @@ void Results::keep_lines_up_to(int64_t step) {
 void Results::open() {
   if (descriptor_ >= 0) ::close(descriptor_);
   descriptor_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-  if (descriptor_ < 0) throw Error(ErrorCode::kUnavailable, cat("cannot write ", path_, ": ", std::strerror(errno)));
+  if (descriptor_ < 0)
+    throw Error(ErrorCode::kUnavailable, cat("cannot write ", path_, ": ", std::strerror(errno)));
 }
 
 void Results::append(int64_t step, int64_t epoch, const std::map<std::string, double>& values) {
@@ -86,8 +93,9 @@ void Results::append(int64_t step, int64_t epoch, const std::map<std::string, do
     taken = ::write(descriptor_, line.data(), line.size());
   } while (taken < 0 && errno == EINTR);
   if (taken != static_cast<ssize_t>(line.size())) {
-    throw Error(ErrorCode::kUnavailable,
-                cat("cannot write ", path_, ": ", taken < 0 ? std::strerror(errno) : "the disk is full"));
+    throw Error(
+        ErrorCode::kUnavailable,
+        cat("cannot write ", path_, ": ", taken < 0 ? std::strerror(errno) : "the disk is full"));
   }
   last_step_ = step;
 }

@@ -14,19 +14,19 @@ struct ResultLine {
   std::map<std::string, double> values;  // NaN where undefined (null in the file)
 };
 
-// Appends lines {"global_step":n,"epoch":e,"auc":...} with names sorted. Steps only grow in the file and none
-// is there twice. Thread-compatible.
+// Appends lines {"global_step":n,"epoch":e,"auc":...} with names sorted. Steps only grow in the
+// file and none is there twice. Thread-compatible.
 class Results {
  public:
-  // Drops the lines of steps beyond `step`, where the run goes on (0: a new run), and lines that a killed
-  // process left incomplete.
+  // Drops the lines of steps beyond `step`, where the run goes on (0: a new run), and lines that a
+  // killed process left incomplete.
   Results(std::string path, int64_t step);
   ~Results();
   Results(const Results&) = delete;
   Results& operator=(const Results&) = delete;
 
-  // Hands the line to the system before it returns; throws Error when it cannot be written. Lines of this step
-  // or later ones are replaced.
+  // Hands the line to the system before it returns; throws Error when it cannot be written. Lines
+  // of this step or later ones are replaced.
   void append(int64_t step, int64_t epoch, const std::map<std::string, double>& values);
 
  private:

@@ -37,7 +37,8 @@ std::vector<const TensorRef*> file_order(std::span<const TensorRef> tensors) {
   return order;
 }
 
-std::string header_text(const std::vector<const TensorRef*>& order, const TensorMetadata& metadata) {
+std::string header_text(const std::vector<const TensorRef*>& order,
+                        const TensorMetadata& metadata) {
   Json header = Json::object();
   if (!metadata.empty()) header[kMetadataName] = metadata;
   int64_t offset = 0;
@@ -66,12 +67,13 @@ std::string header_text(const std::vector<const TensorRef*>& order, const Tensor
 std::string_view header_of(const MappedFile& file) {
   const std::span<const char> bytes = file.bytes();
   uint64_t length = 0;
-  if (bytes.size() < sizeof length) reject(file.path(), cat("it has only ", bytes.size(), " bytes"));
+  if (bytes.size() < sizeof length)
+    reject(file.path(), cat("it has only ", bytes.size(), " bytes"));
   std::memcpy(&length, bytes.data(), sizeof length);
   if (length > kLongestHeader) reject(file.path(), cat("its header length is ", length));
   if (length > bytes.size() - sizeof length) {
-    reject(file.path(), cat("its header needs ", length, " bytes, but only ", bytes.size() - sizeof length,
-                            " follow (truncated)"));
+    reject(file.path(), cat("its header needs ", length, " bytes, but only ",
+                            bytes.size() - sizeof length, " follow (truncated)"));
   }
   return {bytes.data() + sizeof length, length};
 }
@@ -82,7 +84,8 @@ Json parse_header(std::string_view text, const std::string& path) {
   const auto on_event = [&](int, Json::parse_event_t event, Json& value) {
     if (event == Json::parse_event_t::object_start) names.emplace_back();
     if (event == Json::parse_event_t::object_end) names.pop_back();
-    if (event == Json::parse_event_t::key && !names.back().insert(value.get<std::string>()).second) {
+    if (event == Json::parse_event_t::key &&
+        !names.back().insert(value.get<std::string>()).second) {
       reject(path, cat("its header names ", value.get<std::string>(), " twice"));
     }
     return true;
@@ -129,11 +132,14 @@ struct Placed {
 Placed parse_entry(const std::string& name, const Json& entry, const std::string& path) {
   const bool complete = entry.is_object() && entry.contains("dtype") && entry.contains("shape") &&
                         entry.contains("data_offsets") && is_list_of_counts(entry["shape"]) &&
-                        is_list_of_counts(entry["data_offsets"]) && entry["data_offsets"].size() == 2;
-  if (!complete) reject(path, cat("the entry of tensor ", name, " lacks a valid dtype, shape or data_offsets"));
-  Placed placed{{name, parse_type(entry["dtype"], name, path), entry["shape"].get<std::vector<int64_t>>()},
-                entry["data_offsets"][0].get<int64_t>(),
-                entry["data_offsets"][1].get<int64_t>()};
+                        is_list_of_counts(entry["data_offsets"]) &&
+                        entry["data_offsets"].size() == 2;
+  if (!complete)
+    reject(path, cat("the entry of tensor ", name, " lacks a valid dtype, shape or data_offsets"));
+  Placed placed{
+      {name, parse_type(entry["dtype"], name, path), entry["shape"].get<std::vector<int64_t>>()},
+      entry["data_offsets"][0].get<int64_t>(),
+      entry["data_offsets"][1].get<int64_t>()};
   const auto bytes = bytes_of(placed.tensor);
   if (!bytes || placed.end < placed.begin || placed.end - placed.begin != *bytes) {
     reject(path, cat("tensor ", name, " lies at [", placed.begin, ", ", placed.end,
@@ -150,8 +156,9 @@ void check_placement(std::vector<Placed> placed, int64_t data_bytes, const std::
   int64_t at = 0;
   for (const Placed& one : placed) {
     if (one.begin != at) {
-      reject(path, cat("tensor ", one.tensor.name, " starts at ", one.begin, ", but the one before it ends at ",
-                       at, one.begin < at ? " (overlap)" : " (gap)"));
+      reject(path,
+             cat("tensor ", one.tensor.name, " starts at ", one.begin,
+                 ", but the one before it ends at ", at, one.begin < at ? " (overlap)" : " (gap)"));
     }
     at = one.end;
   }
@@ -219,12 +226,13 @@ const TensorRef& SafetensorsFile::find(const std::string& name) const {
   throw Error(ErrorCode::kNotFound, cat(file_.path(), " has no tensor ", name));
 }
 
-void SafetensorsFile::copy(const std::string& name, TensorType type, void* out, int64_t elements) const {
+void SafetensorsFile::copy(const std::string& name, TensorType type, void* out,
+                           int64_t elements) const {
   const TensorRef& tensor = find(name);
-  EMBLEM_REQUIRE(tensor.type == type, "tensor ", name, " of ", file_.path(), " has type ", name_of(tensor.type),
-                 ", but ", name_of(type), " was expected");
-  EMBLEM_REQUIRE(tensor.elements() == elements, "tensor ", name, " of ", file_.path(), " has ", tensor.elements(),
-                 " elements, but ", elements, " were expected");
+  EMBLEM_REQUIRE(tensor.type == type, "tensor ", name, " of ", file_.path(), " has type ",
+                 name_of(tensor.type), ", but ", name_of(type), " was expected");
+  EMBLEM_REQUIRE(tensor.elements() == elements, "tensor ", name, " of ", file_.path(), " has ",
+                 tensor.elements(), " elements, but ", elements, " were expected");
   if (elements > 0) std::memcpy(out, tensor.data, static_cast<size_t>(elements * size_of(type)));
 }
 

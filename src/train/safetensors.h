@@ -1,5 +1,5 @@
-// train/safetensors.h - named tensors in one file, in the safetensors format: an 8-byte little-endian header
-// length, a JSON header, then the tensors' bytes without gaps.
+// train/safetensors.h - named tensors in one file, in the safetensors format: an 8-byte
+// little-endian header length, a JSON header, then the tensors' bytes without gaps.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,17 @@ constexpr int64_t size_of(TensorType type) { return type == TensorType::kF32 ? 4
 template <class T>
 constexpr TensorType tensor_type();
 template <>
-constexpr TensorType tensor_type<float>() { return TensorType::kF32; }
+constexpr TensorType tensor_type<float>() {
+  return TensorType::kF32;
+}
 template <>
-constexpr TensorType tensor_type<int64_t>() { return TensorType::kI64; }
+constexpr TensorType tensor_type<int64_t>() {
+  return TensorType::kI64;
+}
 template <>
-constexpr TensorType tensor_type<uint64_t>() { return TensorType::kU64; }
+constexpr TensorType tensor_type<uint64_t>() {
+  return TensorType::kU64;
+}
 
 // A row-major tensor that somebody else owns.
 struct TensorRef {
@@ -45,18 +51,20 @@ struct TensorRef {
 
 using TensorMetadata = std::map<std::string, std::string>;
 
-// Writes the tensors to `path` and syncs it to the disk. Equal input gives equal bytes, whatever the order of
-// the tensors. Throws for names used twice.
+// Writes the tensors to `path` and syncs it to the disk. Equal input gives equal bytes, whatever
+// the order of the tensors. Throws for names used twice.
 FileFacts write_safetensors(const std::string& path, std::span<const TensorRef> tensors,
                             const TensorMetadata& metadata = {});
 
-// A file open for reading. The constructor checks the whole structure and throws Error(kCorruption) that
-// says what is wrong: truncated, no JSON, unknown type, gaps, overlaps, names used twice.
+// A file open for reading. The constructor checks the whole structure and throws Error(kCorruption)
+// that says what is wrong: truncated, no JSON, unknown type, gaps, overlaps, names used twice.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::string& path);
 
-  const std::vector<TensorRef>& tensors() const { return tensors_; }  // by name; data valid while this lives
+  const std::vector<TensorRef>& tensors() const {
+    return tensors_;
+  }  // by name; data valid while this lives
   const TensorMetadata& metadata() const { return metadata_; }
 
   // Throws Error naming the file when there is no such tensor.
@@ -79,8 +87,8 @@ class SafetensorsFile {
 template <class T>
 TensorRef TensorRef::of(std::string name, std::vector<int64_t> shape, std::span<const T> values) {
   TensorRef tensor{std::move(name), tensor_type<T>(), std::move(shape), values.data()};
-  EMBLEM_REQUIRE(tensor.elements() == static_cast<int64_t>(values.size()), "tensor ", tensor.name, " has ",
-                 values.size(), " values, but its shape needs ", tensor.elements());
+  EMBLEM_REQUIRE(tensor.elements() == static_cast<int64_t>(values.size()), "tensor ", tensor.name,
+                 " has ", values.size(), " values, but its shape needs ", tensor.elements());
   return tensor;
 }
 

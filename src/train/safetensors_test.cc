@@ -52,8 +52,8 @@ const std::vector<uint64_t> kState = {~uint64_t{0}};
 
 std::vector<TensorRef> some_tensors() {
   return {TensorRef::of<float>("mlp/w", {2, 3}, kMatrix), TensorRef::of<float>("a", {1}, kOdd),
-          TensorRef::of<int64_t>("counts", {2}, kCounts), TensorRef::of<uint64_t>("state", {}, kState),
-          TensorRef::of<float>("empty", {0, 4}, {})};
+          TensorRef::of<int64_t>("counts", {2}, kCounts),
+          TensorRef::of<uint64_t>("state", {}, kState), TensorRef::of<float>("empty", {0, 4}, {})};
 }
 
 TEST_F(SafetensorsTest, GivesBackWhatWasWritten) {
@@ -102,16 +102,21 @@ TEST_F(SafetensorsTest, AlignsTensorsToTheirElements) {
 }
 
 TEST_F(SafetensorsTest, RefusesToWriteAName) {
-  const std::vector<TensorRef> twice = {TensorRef::of<float>("a", {1}, kOdd), TensorRef::of<float>("a", {1}, kOdd)};
-  EXPECT_THAT([&] { write_safetensors(path_, twice); }, ThrowsMessage<Error>(HasSubstr("two tensors are named a")));
+  const std::vector<TensorRef> twice = {TensorRef::of<float>("a", {1}, kOdd),
+                                        TensorRef::of<float>("a", {1}, kOdd)};
+  EXPECT_THAT([&] { write_safetensors(path_, twice); },
+              ThrowsMessage<Error>(HasSubstr("two tensors are named a")));
   const std::vector<TensorRef> reserved = {TensorRef::of<float>("__metadata__", {1}, kOdd)};
   EXPECT_THAT([&] { write_safetensors(path_, reserved); },
               ThrowsMessage<Error>(HasSubstr("cannot be named __metadata__")));
 }
 
 TEST_F(SafetensorsTest, RefusesValuesThatDoNotFillTheShape) {
-  EXPECT_THAT([] { TensorRef::of<float>("w", {2, 2}, kMatrix); },
-              ThrowsMessage<Error>(HasSubstr("tensor w has 6 values, but its shape needs 4")));
+  EXPECT_THAT(
+      [] {
+        TensorRef::of<float>("w", {2, 2}, kMatrix);
+      },
+      ThrowsMessage<Error>(HasSubstr("tensor w has 6 values, but its shape needs 4")));
 }
 
 TEST_F(SafetensorsTest, RefusesToReadAsAnotherTypeOrSize) {
@@ -142,24 +147,35 @@ TEST_F(SafetensorsTest, SaysWhatIsWrongWithAFile) {
       {"truncated data", "{" + a + "}", 7, "its tensors need 8 bytes, but it holds 7 (truncated)"},
       {"trailing data", "{" + a + "}", 9, "(something follows them)"},
       {"same name", "{" + a + "," + a + "}", 8, "its header names a twice"},
-      {"overlap", "{" + a + R"(,"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8, "(overlap)"},
+      {"overlap", "{" + a + R"(,"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", 8,
+       "(overlap)"},
       {"gap", "{" + a + R"(,"b":{"dtype":"F32","shape":[1],"data_offsets":[12,16]}})", 16, "(gap)"},
-      {"unknown type", R"({"a":{"dtype":"Q7","shape":[2],"data_offsets":[0,8]}})", 8, "tensor a has type Q7"},
-      {"type of another kind", R"({"a":{"dtype":7,"shape":[2],"data_offsets":[0,8]}})", 8, "tensor a has type 7"},
-      {"wrong size", R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8, "does not fit its type and shape [3]"},
-      {"ends before its start", R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", 8, "does not fit"},
-      {"overflowing shape", R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", 0, "does not fit"},
-      {"negative shape", R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", 8, "lacks a valid dtype"},
-      {"one offset", R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0]}})", 8, "lacks a valid dtype"},
+      {"unknown type", R"({"a":{"dtype":"Q7","shape":[2],"data_offsets":[0,8]}})", 8,
+       "tensor a has type Q7"},
+      {"type of another kind", R"({"a":{"dtype":7,"shape":[2],"data_offsets":[0,8]}})", 8,
+       "tensor a has type 7"},
+      {"wrong size", R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8,
+       "does not fit its type and shape [3]"},
+      {"ends before its start", R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", 8,
+       "does not fit"},
+      {"overflowing shape",
+       R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", 0,
+       "does not fit"},
+      {"negative shape", R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", 8,
+       "lacks a valid dtype"},
+      {"one offset", R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0]}})", 8,
+       "lacks a valid dtype"},
       {"no shape", R"({"a":{"dtype":"F32","data_offsets":[0,8]}})", 8, "lacks a valid dtype"},
       {"not an entry", R"({"a":3})", 0, "the entry of tensor a"},
-      {"metadata that is not text", R"({"__metadata__":{"x":1}})", 0, "the metadata x is not a string"},
+      {"metadata that is not text", R"({"__metadata__":{"x":1}})", 0,
+       "the metadata x is not a string"},
       {"metadata that is no map", R"({"__metadata__":[]})", 0, "__metadata__ is not an object"},
   };
   for (const BadHeader& bad : cases) {
     SCOPED_TRACE(bad.why);
     write_raw(bad.header, bad.data_bytes);
-    EXPECT_THAT(opening(), ThrowsMessage<Error>(AllOf(HasSubstr(path_), HasSubstr("not a valid safetensors file"),
+    EXPECT_THAT(opening(), ThrowsMessage<Error>(AllOf(HasSubstr(path_),
+                                                      HasSubstr("not a valid safetensors file"),
                                                       HasSubstr(bad.message))));
   }
 }
@@ -168,8 +184,9 @@ TEST_F(SafetensorsTest, RejectsHeadersThatDoNotFitTheFile) {
   FileWriter(path_).finish();
   EXPECT_THAT(opening(), ThrowsMessage<Error>(HasSubstr("it has only 0 bytes")));
   const uint64_t huge = ~uint64_t{0}, longer = 100;
-  for (const auto& [length, message] : {std::pair(huge, "its header length is 18446744073709551615"),
-                                        std::pair(longer, "but only 2 follow (truncated)")}) {
+  for (const auto& [length, message] :
+       {std::pair(huge, "its header length is 18446744073709551615"),
+        std::pair(longer, "but only 2 follow (truncated)")}) {
     FileWriter file(path_);
     file.write(&length, sizeof length);
     file.write("{}");
@@ -191,7 +208,9 @@ TEST_F(SafetensorsTest, DamagedHeadersNeverCrash) {
   Random random{9};
   int rejected = 0;
   std::fstream bytes(path_, std::ios::binary | std::ios::in | std::ios::out);
-  const auto put = [&](size_t at, char byte) { bytes.seekp(static_cast<std::streamoff>(at)).put(byte).flush(); };
+  const auto put = [&](size_t at, char byte) {
+    bytes.seekp(static_cast<std::streamoff>(at)).put(byte).flush();
+  };
   for (int trial = 0; trial < 2000; ++trial) {
     const size_t at = random.below(good.size());
     put(at, static_cast<char>(good[at] ^ static_cast<char>(1 + random.below(255))));

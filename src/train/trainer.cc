@@ -14,6 +14,7 @@
 #include "train/event_file.h"
 #include "train/feed.h"
 #include "train/learner.h"
+#include "train/metrics.h"
 #include "train/results.h"
 #include "train/run_state.h"
 

@@ -1,0 +1,262 @@
+#include "embedding/table.h"
+
+#include <gmock/gmock.h>
+
+#include "core/thread_pool.h"
+
+namespace emblem {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+TableSettings dynamic_settings(Eviction eviction = Eviction::kNone, int64_t capacity = 0) {
+  return {.name = "items", .dim = 2, .kind = TableKind::kDynamic, .capacity = capacity, .eviction = eviction,
+          .initializer = {Initializer::Kind::kUniform, 1.0f, 2.0f}};
+}
+
+class TableTest : public testing::Test {
+ protected:
+  std::vector<float> lookup(Table& table, std::vector<int64_t> keys, Phase phase) {
+    std::vector<float> out(keys.size() * table.dim());
+    table.lookup_rows(context_, keys, phase, {out.data(), static_cast<int64_t>(keys.size()), table.dim()});
+    return out;
+  }
+  void train(Table& table, std::vector<int64_t> keys) { lookup(table, std::move(keys), Phase::kTrain); }
+  std::vector<int64_t> keys_of(const Table& table) {
+    std::vector<int64_t> keys;
+    table.export_rows(context_, 3, [&](const RowBatch& batch) {
+      keys.insert(keys.end(), batch.keys.begin(), batch.keys.end());
+    });
+    return keys;
+  }
+  Context context_;
+};
+
+TEST_F(TableTest, AStaticTableHasAllItsRowsFromTheStart) {
+  Table table(context_, {.name = "t", .dim = 3, .capacity = 5, .initializer = {Initializer::Kind::kNormal, 0, 1},
+                         .seed = 8});
+  EXPECT_EQ(table.size(), 5);
+  const Initializer& draw = table.settings().initializer;
+  EXPECT_THAT(lookup(table, {4, 0}, Phase::kEval),
+              ElementsAre(draw(8, 4, 0), draw(8, 4, 1), draw(8, 4, 2), draw(8, 0, 0), draw(8, 0, 1), draw(8, 0, 2)));
+}
+
+TEST_F(TableTest, AKeyOutsideAStaticTableIsRefused) {
+  Table table(context_, {.name = "users", .dim = 1, .capacity = 5});
+  for (const int64_t key : {int64_t{-1}, int64_t{5}, INT64_MIN, INT64_MAX}) {
+    EXPECT_THAT([&] { lookup(table, {0, key}, Phase::kEval); },
+                ThrowsMessage<Error>(HasSubstr(cat("table users: key ", key, " is outside [0, 5)"))));
+  }
+}
+
+TEST_F(TableTest, TrainingMakesRowsAndEvaluationDoesNot) {
+  TableSettings settings = dynamic_settings();
+  settings.missing = {Initializer::Kind::kConstant, -3.0f, 0.0f};
+  Table table(context_, settings);
+  EXPECT_THAT(lookup(table, {7, -7}, Phase::kEval), Each(-3.0f));
+  EXPECT_EQ(table.size(), 0);
+  const auto trained = lookup(table, {7, -7, 7}, Phase::kTrain);
+  EXPECT_THAT(trained, Each(testing::AllOf(testing::Ge(1.0f), testing::Lt(2.0f))));
+  EXPECT_EQ(table.size(), 2);
+  EXPECT_EQ(lookup(table, {7, -7, 7}, Phase::kEval), trained);
+}
+
+TEST_F(TableTest, ARowsFirstValueDoesNotDependOnTheOrderOfKeys) {
+  Table one(context_, dynamic_settings()), other(context_, dynamic_settings());
+  train(one, {1, 2, 3});
+  train(other, {3});
+  train(other, {2, 1});
+  EXPECT_EQ(lookup(one, {1, 2, 3}, Phase::kEval), lookup(other, {1, 2, 3}, Phase::kEval));
+}
+
+TEST_F(TableTest, AFullTableWithoutEvictionSaysSo) {
+  Table table(context_, dynamic_settings(Eviction::kNone, 3));
+  train(table, {1, 2, 3});
+  train(table, {3, 2, 1});
+  EXPECT_THAT([&] { train(table, {4}); }, ThrowsMessage<Error>(HasSubstr("table items is full: it has 3 of 3 rows")));
+}
+
+TEST_F(TableTest, ABatchWithMoreKeysThanTheCapacitySaysSo) {
+  Table table(context_, dynamic_settings(Eviction::kLru, 3));
+  train(table, {1});
+  EXPECT_THAT([&] { train(table, {1, 2, 3, 4}); },
+              ThrowsMessage<Error>(HasSubstr("a batch has 4 distinct keys, but the capacity is 3")));
+}
+
+TEST_F(TableTest, LruEvictsTheKeyThatWasTouchedLeastRecently) {
+  Table table(context_, dynamic_settings(Eviction::kLru, 3));
+  train(table, {1, 2, 3});
+  train(table, {1});
+  train(table, {4});
+  EXPECT_THAT(keys_of(table), ElementsAre(1, 3, 4));
+  lookup(table, {3}, Phase::kEval);  // does not count
+  train(table, {5});
+  EXPECT_THAT(keys_of(table), ElementsAre(1, 4, 5));
+}
+
+TEST_F(TableTest, LfuEvictsTheKeyThatOccurredLeastOften) {
+  Table table(context_, dynamic_settings(Eviction::kLfu, 3));
+  train(table, {1, 2, 2, 3, 3});
+  train(table, {1, 1});
+  train(table, {4});
+  EXPECT_THAT(keys_of(table), ElementsAre(1, 3, 4));  // 2 and 3 tie: the smaller leaves
+  EXPECT_EQ(table.score(1), 3);
+}
+
+TEST_F(TableTest, StepEvictsTheSmallestKeyOfTheOldestStep) {
+  Table table(context_, dynamic_settings(Eviction::kStep, 4));
+  train(table, {9, 8});
+  train(table, {-5, 6});
+  train(table, {7});
+  EXPECT_THAT(keys_of(table), ElementsAre(-5, 6, 7, 9));
+  EXPECT_EQ(table.score(7), 3);
+}
+
+TEST_F(TableTest, CustomScoresDecideWhoStays) {
+  Table table(context_, dynamic_settings(Eviction::kCustom, 3));
+  table.set_next_score(10);
+  train(table, {1, 2, 3});
+  table.set_score(std::vector<int64_t>{2, 77}, -1);
+  table.set_next_score(5);
+  train(table, {4});
+  EXPECT_THAT(keys_of(table), ElementsAre(1, 3, 4));
+  EXPECT_EQ(table.score(4), 5);
+  EXPECT_EQ(table.score(2), std::nullopt);
+}
+
+TEST_F(TableTest, EvictionSparesTheRowsOfTheBatch) {
+  Table table(context_, dynamic_settings(Eviction::kLru, 3));
+  train(table, {1, 2, 3});
+  train(table, {1, 4});  // 1 is the oldest, but in use
+  EXPECT_THAT(keys_of(table), ElementsAre(1, 3, 4));
+}
+
+TEST_F(TableTest, ALargeTableEvictsATwentiethAtOnce) {
+  Table table(context_, dynamic_settings(Eviction::kLru, 1000));
+  for (int64_t key = 0; key < 1000; ++key) train(table, {key});
+  train(table, {5000});
+  EXPECT_EQ(table.size(), 951);
+  EXPECT_FALSE(table.contains(49));
+  EXPECT_TRUE(table.contains(50));
+}
+
+TEST_F(TableTest, AKeyIsAdmittedAtItsThresholdAndReadsAsItsInitialRowBefore) {
+  TableSettings settings = dynamic_settings(Eviction::kLfu);
+  settings.admission_threshold = 3;
+  Table table(context_, settings);
+  const auto first = lookup(table, {1}, Phase::kTrain);
+  train(table, {1, 2});
+  EXPECT_EQ(table.size(), 0);
+  EXPECT_THAT(table.export_admission(), ElementsAre(KeyCount{1, 2}, KeyCount{2, 1}));
+  EXPECT_EQ(lookup(table, {1}, Phase::kTrain), first);
+  EXPECT_THAT(keys_of(table), ElementsAre(1));
+  EXPECT_EQ(table.score(1), 3);
+  train(table, {3, 3, 3});  // all at once
+  EXPECT_THAT(keys_of(table), ElementsAre(1, 3));
+  EXPECT_THAT(lookup(table, {2}, Phase::kEval), Each(0.0f));
+}
+
+TEST_F(TableTest, AdmissionForgetsTheLeastCountedKeysWhenThereAreTooMany) {
+  TableSettings settings = dynamic_settings();
+  settings.admission_threshold = 10;
+  settings.admission_capacity = 2;
+  Table table(context_, settings);
+  train(table, {5, 5, 6, 7, 7, 7});
+  EXPECT_THAT(table.export_admission(), ElementsAre(KeyCount{5, 2}, KeyCount{7, 3}));
+  train(table, {4, 4});  // ties with 5: the smaller key leaves
+  EXPECT_THAT(table.export_admission(), ElementsAre(KeyCount{5, 2}, KeyCount{7, 3}));
+}
+
+TEST_F(TableTest, AnErasedKeyStartsAnew) {
+  Table table(context_, dynamic_settings());
+  const auto first = lookup(table, {1, 2}, Phase::kTrain);
+  table.import_rows(context_, {std::vector<int64_t>{1}, std::vector<float>{9, 9}});
+  EXPECT_THAT(lookup(table, {1}, Phase::kEval), ElementsAre(9, 9));
+  EXPECT_EQ(table.erase(std::vector<int64_t>{1, 1, 3}), 1);
+  EXPECT_FALSE(table.contains(1));
+  EXPECT_EQ(lookup(table, {1, 2}, Phase::kTrain), first);
+}
+
+TEST_F(TableTest, ImportOverwritesAndTheLastOfEqualKeysStays) {
+  TableSettings settings = dynamic_settings(Eviction::kCustom);
+  settings.rule = AdaGrad{};
+  settings.initial_accumulator = 0.5f;
+  Table table(context_, settings);
+  table.import_rows(context_, {std::vector<int64_t>{5, 6, 5}, std::vector<float>{1, 2, 3, 4, 5, 6}, {},
+                               std::vector<int64_t>{7, 8, 9}});
+  std::vector<float> weights(2), state(2);
+  ASSERT_TRUE(table.read(5, weights, state));
+  EXPECT_THAT(weights, ElementsAre(5, 6));
+  EXPECT_THAT(state, ElementsAre(0.5, 0.5));
+  EXPECT_EQ(table.score(5), 9);
+  EXPECT_FALSE(table.read(1, weights));
+}
+
+TEST_F(TableTest, ImportRefusesWhatDoesNotFit) {
+  Table table(context_, dynamic_settings(Eviction::kLru, 1));
+  const auto import = [&](std::vector<int64_t> keys, std::vector<float> weights, std::vector<int64_t> scores) {
+    return [=, this, &table] { table.import_rows(context_, {keys, weights, {}, scores}); };
+  };
+  EXPECT_THAT(import({1}, {1}, {}), ThrowsMessage<Error>(HasSubstr("1 keys of dimension 2 need 2 weights, not 1")));
+  EXPECT_THAT(import({1}, {1, 2}, {3, 4}), ThrowsMessage<Error>(HasSubstr("need 1 scores, not 2")));
+  EXPECT_THAT(import({1, 2}, {1, 2, 3, 4}, {}), ThrowsMessage<Error>(HasSubstr("more than its capacity of 1 keys")));
+}
+
+TEST_F(TableTest, ExportsMillionsOfKeysInAscendingOrderRangeByRange) {
+  Table table(context_, {.name = "wide", .dim = 1, .kind = TableKind::kDynamic,
+                         .initializer = {Initializer::Kind::kConstant, 1.0f, 0.0f}});
+  std::vector<int64_t> keys = {INT64_MIN, INT64_MAX, 0, -1};
+  for (int64_t i = 1; i < 1300000; ++i) keys.push_back(i % 3 ? i : static_cast<int64_t>(mix64(i)));
+  train(table, keys);
+  std::sort(keys.begin(), keys.end());
+  std::vector<int64_t> exported;
+  table.export_rows(context_, 5000, [&](const RowBatch& batch) {
+    ASSERT_LE(batch.keys.size(), 5000u);
+    exported.insert(exported.end(), batch.keys.begin(), batch.keys.end());
+  });
+  EXPECT_EQ(exported, keys);
+}
+
+TEST_F(TableTest, ClearLeavesATableAsNew) {
+  for (const TableKind kind : {TableKind::kStatic, TableKind::kDynamic}) {
+    TableSettings settings = dynamic_settings();
+    settings.kind = kind;
+    settings.capacity = 10;
+    Table table(context_, settings);
+    const auto first = lookup(table, {1, 2}, Phase::kTrain);
+    table.import_rows(context_, {std::vector<int64_t>{1}, std::vector<float>{9, 9}});
+    table.clear();
+    EXPECT_EQ(table.size(), kind == TableKind::kStatic ? 10 : 0);
+    EXPECT_EQ(lookup(table, {1, 2}, Phase::kTrain), first);
+  }
+}
+
+TEST_F(TableTest, ContradictorySettingsAreRefused) {
+  const auto make = [&](auto change) {
+    TableSettings settings{.name = "bad", .dim = 4, .capacity = 10};
+    change(settings);
+    return [=, this] { Table(context_, settings); };
+  };
+  EXPECT_THAT(make([](auto& s) { s.dim = 0; }), ThrowsMessage<Error>(HasSubstr("table bad: the dimension is 0")));
+  EXPECT_THAT(make([](auto& s) { s.capacity = 0; }), ThrowsMessage<Error>(HasSubstr("needs a number of rows")));
+  EXPECT_THAT(make([](auto& s) { s.capacity = -1; }), ThrowsMessage<Error>(HasSubstr("capacity -1 is not in [0,")));
+  EXPECT_THAT(make([](auto& s) { s.eviction = Eviction::kLru; }),
+              ThrowsMessage<Error>(HasSubstr("neither eviction nor admission")));
+  EXPECT_THAT([&] { Table(context_, dynamic_settings(Eviction::kLru)).set_next_score(1); },
+              ThrowsMessage<Error>(HasSubstr("only with custom eviction")));
+}
+
+TEST_F(TableTest, CountsTheMemoryItHolds) {
+  Table table(context_, {.name = "t", .dim = 16, .kind = TableKind::kDynamic, .rule = Adam{}});
+  std::vector<int64_t> keys(100000);
+  for (size_t i = 0; i < keys.size(); ++i) keys[i] = static_cast<int64_t>(i);
+  train(table, keys);
+  EXPECT_GT(table.bytes(), 100000 * 16 * 4 * 3);
+  EXPECT_LT(table.bytes(), 2 * 100000 * 16 * 4 * 3);
+}
+
+}  // namespace
+}  // namespace emblem

@@ -1,0 +1,330 @@
+// The values of each op against a plain formula in double precision.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "core/random.h"
+#include "nn/graph.h"
+
+namespace emblem {
+namespace {
+
+using testing::Each;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+using Values = std::vector<double>;
+
+// One graph with its inputs, and its rows for the formulas.
+class Bench {
+ public:
+  explicit Bench(int64_t rows) : rows_(rows) {}
+
+  Node input(int64_t cols) {
+    inputs_.push_back(graph.trained_input("x", cols));
+    return inputs_.back();
+  }
+  // Prepares, fills the inputs and runs.
+  void run(Phase phase = Phase::kTrain, uint64_t draw = 1) {
+    if (!prepared_) {
+      graph.prepare(context, rows_);
+      graph.set_rows(rows_);
+      for (size_t n = 0; n < inputs_.size(); ++n) {
+        const View<float> x = graph.value(inputs_[n]);
+        for (int64_t i = 0; i < x.size(); ++i) x.data[i] = random_normal(23, n, i);
+      }
+      const View<float> p = graph.parameters();
+      for (int64_t i = 0; i < p.size(); ++i) p.data[i] += 0.3f * random_normal(29, 1, i);
+      prepared_ = true;
+    }
+    graph.forward(context, phase, draw);
+  }
+  double at(Node node, int64_t row, int64_t col) { return graph.value(node).row(row)[col]; }
+  double parameter(const std::string& name, int64_t row, int64_t col) {
+    for (const Parameter& p : graph.parameter_list()) {
+      if (p.name == name) return graph.parameters().data[p.begin + row * p.cols + col];
+    }
+    ADD_FAILURE() << "no parameter " << name;
+    return 0.0;
+  }
+  void expect(Node node, const std::function<double(int64_t, int64_t)>& formula, double tolerance = 2e-5) {
+    for (int64_t r = 0; r < rows_; ++r) {
+      for (int64_t c = 0; c < graph.cols(node); ++c) {
+        const double expected = formula(r, c);
+        ASSERT_NEAR(at(node, r, c), expected, tolerance * (1.0 + std::fabs(expected))) << "row " << r << " col " << c;
+      }
+    }
+  }
+
+  Context context;
+  Graph graph{5};
+
+ private:
+  int64_t rows_;
+  bool prepared_ = false;
+  std::vector<Node> inputs_;
+};
+
+double activate(Activation activation, double x) {
+  switch (activation) {
+    case Activation::kNone: return x;
+    case Activation::kRelu: return std::max(0.0, x);
+    case Activation::kSigmoid: return 1.0 / (1.0 + std::exp(-x));
+    case Activation::kTanh: return std::tanh(x);
+    case Activation::kGelu: return 0.5 * x * (1.0 + std::erf(x / std::sqrt(2.0)));
+    case Activation::kSilu: return x / (1.0 + std::exp(-x));
+    case Activation::kLeakyRelu: return x < 0.0 ? 0.01 * x : x;
+  }
+  return 0.0;
+}
+
+const Activation kActivations[] = {Activation::kNone, Activation::kRelu, Activation::kSigmoid, Activation::kTanh,
+                                   Activation::kGelu, Activation::kSilu, Activation::kLeakyRelu};
+
+TEST(Ops, LinearIsTheActivatedProductPlusBias) {
+  for (const Activation activation : kActivations) {
+    for (const int64_t units : {1, 5}) {
+      Bench b(300);
+      const Node x = b.input(7), y = b.graph.linear(x, units, activation);
+      b.run();
+      b.expect(y, [&](int64_t r, int64_t c) {
+        double sum = b.parameter("0.bias", 0, c);
+        for (int64_t j = 0; j < 7; ++j) sum += b.at(x, r, j) * b.parameter("0.weight", c, j);
+        return activate(activation, sum);
+      });
+    }
+  }
+}
+
+TEST(Ops, ActivationsAreAccurateOverTheWholeRange) {
+  for (const Activation activation : kActivations) {
+    Bench b(401);
+    const Node x = b.input(1), y = b.graph.activation(x, activation);
+    b.run();
+    for (int64_t r = 0; r < 401; ++r) b.graph.value(x).data[r] = 0.5f * static_cast<float>(r - 200);
+    b.run();
+    b.expect(y, [&](int64_t r, int64_t) { return activate(activation, b.at(x, r, 0)); }, 1e-6);
+    b.graph.value(x).data[0] = std::numeric_limits<float>::quiet_NaN();
+    b.run();
+    EXPECT_TRUE(std::isnan(b.at(y, 0, 0))) << "not a number must not become one";
+  }
+}
+
+TEST(Ops, BatchNormNormalizesByTheBatchInTrainingAndKeepsRunningStatistics) {
+  constexpr int64_t kRows = 700;
+  Bench b(kRows);
+  const Node x = b.input(3), y = b.graph.batch_norm(x, Activation::kRelu);
+  b.run();
+  for (int64_t c = 0; c < 3; ++c) {
+    double mean = 0.0, square = 0.0;
+    for (int64_t r = 0; r < kRows; ++r) mean += b.at(x, r, c) / kRows;
+    for (int64_t r = 0; r < kRows; ++r) square += std::pow(b.at(x, r, c) - mean, 2);
+    for (int64_t r = 0; r < kRows; ++r) {
+      const double normalized = (b.at(x, r, c) - mean) / std::sqrt(square / kRows + 1e-5);
+      ASSERT_NEAR(b.at(y, r, c), std::max(0.0, normalized * b.parameter("0.weight", 0, c) + b.parameter("0.bias", 0, c)), 2e-5);
+    }
+    EXPECT_NEAR(b.graph.statistics().data[c], 0.1 * mean, 1e-6);
+    EXPECT_NEAR(b.graph.statistics().data[3 + c], 0.9 + 0.1 * square / (kRows - 1), 1e-5);
+  }
+}
+
+TEST(Ops, BatchNormUsesTheStatisticsInEvaluationAndForASingleRow) {
+  for (const Phase phase : {Phase::kEval, Phase::kTrain}) {
+    Bench b(1);
+    const Node x = b.input(2), y = b.graph.batch_norm(x);
+    b.run(phase);
+    const float statistics[] = {0.5f, -1.0f, 4.0f, 0.25f};  // means, variances
+    std::copy_n(statistics, 4, b.graph.statistics().data);
+    b.run(phase);
+    b.expect(y, [&](int64_t r, int64_t c) {
+      return (b.at(x, r, c) - statistics[c]) / std::sqrt(statistics[2 + c] + 1e-5) * b.parameter("0.weight", 0, c) +
+             b.parameter("0.bias", 0, c);
+    });
+    EXPECT_EQ(b.graph.statistics().data[0], 0.5f);
+    EXPECT_EQ(b.graph.statistics().data[3], 0.25f);
+  }
+}
+
+TEST(Ops, LayerNormNormalizesEachRow) {
+  Bench b(50);
+  const Node x = b.input(9), y = b.graph.layer_norm(x);
+  b.run();
+  b.expect(y, [&](int64_t r, int64_t c) {
+    double mean = 0.0, square = 0.0;
+    for (int64_t j = 0; j < 9; ++j) mean += b.at(x, r, j) / 9;
+    for (int64_t j = 0; j < 9; ++j) square += std::pow(b.at(x, r, j) - mean, 2) / 9;
+    return (b.at(x, r, c) - mean) / std::sqrt(square + 1e-5) * b.parameter("0.weight", 0, c) + b.parameter("0.bias", 0, c);
+  });
+}
+
+TEST(Ops, DropoutKeepsTheMeanDependsOnTheDrawAndIsIdleInEvaluation) {
+  Bench b(500);
+  const Node x = b.input(81), y = b.graph.dropout(x, 0.25f);
+  b.run(Phase::kTrain, 1);
+  int64_t dropped = 0;
+  std::vector<float> first;
+  for (int64_t i = 0; i < 500 * 81; ++i) {
+    const float value = b.graph.value(y).data[i], from = b.graph.value(x).data[i];
+    first.push_back(value);
+    if (value == 0.0f) ++dropped;
+    else ASSERT_FLOAT_EQ(value, from / 0.75f);
+  }
+  EXPECT_NEAR(static_cast<double>(dropped) / (500 * 81), 0.25, 0.01);
+  const auto values = [&] { return std::vector<float>(b.graph.value(y).data, b.graph.value(y).data + first.size()); };
+  b.run(Phase::kTrain, 2);
+  EXPECT_NE(values(), first);
+  b.run(Phase::kTrain, 1);
+  EXPECT_EQ(values(), first);
+  b.run(Phase::kEval, 1);
+  b.expect(y, [&](int64_t r, int64_t c) { return b.at(x, r, c); });
+}
+
+TEST(Ops, InteractionListsTheProductsOfAllPairsOfVectors) {
+  for (const int64_t dim : {1, 3, 4, 16, 21, 128}) {
+    for (const int64_t vectors : {2, 4, 5, 9, 26}) {
+      Bench b(3);
+      const Node first = b.input(dim), x = b.input(vectors * dim);
+      const Node alone = b.graph.dot_interaction(x, dim), with_first = b.graph.dlrm_interaction(first, x, dim);
+      b.run();
+      const auto element = [&](int64_t r, int64_t v, int64_t d) { return v < 0 ? b.at(first, r, d) : b.at(x, r, v * dim + d); };
+      for (const bool has_first : {false, true}) {
+        b.expect(has_first ? with_first : alone, [&](int64_t r, int64_t c) {
+          if (has_first && c < dim) return b.at(first, r, c);
+          int64_t pair = c - (has_first ? dim : 0), i = 1;
+          for (; pair >= i; ++i) pair -= i;  // row i of the triangle has i products
+          double sum = 0.0;
+          for (int64_t d = 0; d < dim; ++d) sum += element(r, i - has_first, d) * element(r, pair - has_first, d);
+          return sum;
+        });
+      }
+    }
+  }
+}
+
+TEST(Ops, FmIsHalfTheDifferenceOfSquares) {
+  Bench b(40);
+  const Node x = b.input(12), y = b.graph.fm(x, 3);
+  b.run();
+  b.expect(y, [&](int64_t r, int64_t d) {
+    double sum = 0.0;  // over pairs, as it is defined
+    for (int64_t i = 0; i < 4; ++i) {
+      for (int64_t j = 0; j < i; ++j) sum += b.at(x, r, i * 3 + d) * b.at(x, r, j * 3 + d);
+    }
+    return sum;
+  });
+}
+
+TEST(Ops, CrossLayersFollowBothPapers) {
+  Bench b(20);
+  const Node x = b.input(4);
+  b.graph.set_scope("v1");
+  const Node one = b.graph.cross_v1(x, 1);
+  b.graph.set_scope("v2");
+  const Node full = b.graph.cross_v2(x, 1, 0);
+  b.graph.set_scope("low");
+  const Node low = b.graph.cross_v2(x, 1, 2);
+  b.run();
+  b.expect(one, [&](int64_t r, int64_t c) {
+    double product = 0.0;
+    for (int64_t j = 0; j < 4; ++j) product += b.at(x, r, j) * b.parameter("v1.0.weight", 0, j);
+    return b.at(x, r, c) * product + b.parameter("v1.0.bias", 0, c) + b.at(x, r, c);
+  });
+  b.expect(full, [&](int64_t r, int64_t c) {
+    double z = b.parameter("v2.0.bias", 0, c);
+    for (int64_t j = 0; j < 4; ++j) z += b.parameter("v2.0.weight", c, j) * b.at(x, r, j);
+    return b.at(x, r, c) * z + b.at(x, r, c);
+  });
+  b.expect(low, [&](int64_t r, int64_t c) {
+    double z = b.parameter("low.0.u.bias", 0, c);
+    for (int64_t k = 0; k < 2; ++k) {
+      double inner = 0.0;
+      for (int64_t j = 0; j < 4; ++j) inner += b.parameter("low.0.v.weight", k, j) * b.at(x, r, j);
+      z += b.parameter("low.0.u.weight", c, k) * inner;
+    }
+    return b.at(x, r, c) * z + b.at(x, r, c);
+  });
+}
+
+TEST(Ops, ShapesAndElementsGoWhereTheyShould) {
+  Bench b(33);
+  const Node x = b.input(3), y = b.input(3), z = b.input(2);
+  const Node joined = b.graph.concat({x, z, y}), middle = b.graph.slice(joined, 2, 6);
+  const Node total = b.graph.sum({x, y, x}), product = b.graph.multiply(x, y), half = b.graph.scale(x, 0.5f);
+  const Node rows = b.graph.row_sum(joined), squashed = b.graph.sigmoid(x);
+  b.run();
+  const auto in_joined = [&](int64_t r, int64_t c) { return c < 3 ? b.at(x, r, c) : c < 5 ? b.at(z, r, c - 3) : b.at(y, r, c - 5); };
+  b.expect(joined, in_joined, 0.0);
+  b.expect(middle, [&](int64_t r, int64_t c) { return in_joined(r, c + 2); }, 0.0);
+  b.expect(total, [&](int64_t r, int64_t c) { return 2 * b.at(x, r, c) + b.at(y, r, c); });
+  b.expect(product, [&](int64_t r, int64_t c) { return b.at(x, r, c) * b.at(y, r, c); });
+  b.expect(half, [&](int64_t r, int64_t c) { return 0.5 * b.at(x, r, c); });
+  b.expect(squashed, [&](int64_t r, int64_t c) { return activate(Activation::kSigmoid, b.at(x, r, c)); });
+  b.expect(rows, [&](int64_t r, int64_t) {
+    double sum = 0.0;
+    for (int64_t c = 0; c < 8; ++c) sum += in_joined(r, c);
+    return sum;
+  });
+}
+
+// Loss and gradients of given logits, labels and weights (none: empty).
+struct LossResult {
+  double loss;
+  std::vector<float> gradients;
+};
+LossResult cross_entropy(const std::vector<float>& logits, const std::vector<float>& labels, const std::vector<float>& weights,
+                         float smoothing) {
+  Graph g(1);
+  const Node x = g.trained_input("x", 1), y = g.input("y", 1);
+  const Node w = weights.empty() ? Node{} : g.input("w", 1);
+  g.binary_cross_entropy(x, y, w, smoothing);
+  g.prepare({}, static_cast<int64_t>(logits.size()));
+  g.set_rows(static_cast<int64_t>(logits.size()));
+  std::copy(logits.begin(), logits.end(), g.value(x).data);
+  std::copy(labels.begin(), labels.end(), g.value(y).data);
+  if (w.id >= 0) std::copy(weights.begin(), weights.end(), g.value(w).data);
+  g.forward({}, Phase::kTrain, 0);
+  g.backward({});
+  const View<float> dx = g.gradient(x);
+  return {g.loss({}), {dx.data, dx.data + dx.size()}};
+}
+
+TEST(BinaryCrossEntropy, IsTheWeightedMeanWithSmoothedLabels) {
+  // log(2) at a logit of 0; sigmoid(1) = 0.731058579, log(1 + e^-1) = 0.313261688.
+  const LossResult plain = cross_entropy({0, 1}, {1, 1}, {}, 0.0f);
+  EXPECT_NEAR(plain.loss, (0.693147181 + 0.313261688) / 2, 1e-8);
+  EXPECT_NEAR(plain.gradients[0], -0.25, 1e-7);
+  EXPECT_NEAR(plain.gradients[1], (0.731058579 - 1) / 2, 1e-7);
+  const LossResult weighted = cross_entropy({0, 1}, {1, 0}, {3, 1}, 0.0f);
+  EXPECT_NEAR(weighted.loss, (3 * 0.693147181 + 1.313261688) / 4, 1e-8);
+  EXPECT_NEAR(weighted.gradients[0], -0.5 * 3 / 4, 1e-7);
+  EXPECT_NEAR(weighted.gradients[1], 0.731058579 / 4, 1e-7);
+  const LossResult smoothed = cross_entropy({1, 1}, {1, 0}, {}, 0.2f);  // labels 0.9 and 0.1
+  EXPECT_NEAR(smoothed.loss, 0.5 * (0.313261688 + 1.313261688), 1e-7);
+  EXPECT_NEAR(smoothed.gradients[1], (0.731058579 - 0.1) / 2, 1e-7);
+}
+
+TEST(BinaryCrossEntropy, StaysFiniteAtExtremeLogits) {
+  const LossResult result = cross_entropy({1000, -1000, 1000}, {1, 1, 0}, {}, 0.0f);
+  EXPECT_NEAR(result.loss, 2000.0 / 3, 1e-6);
+  EXPECT_NEAR(result.gradients[0], 0.0, 1e-9);
+  EXPECT_NEAR(result.gradients[1], -1.0 / 3, 1e-7);
+  EXPECT_NEAR(result.gradients[2], 1.0 / 3, 1e-7);
+}
+
+TEST(BinaryCrossEntropy, IsNotANumberForSuchLabelsAndZeroForWeightsOfZero) {
+  EXPECT_TRUE(std::isnan(cross_entropy({0, 1}, {1, std::numeric_limits<float>::quiet_NaN()}, {}, 0.0f).loss));
+  const LossResult none = cross_entropy({0, 1}, {1, 1}, {0, 0}, 0.0f);
+  EXPECT_EQ(none.loss, 0.0);
+  EXPECT_THAT(none.gradients, Each(0.0f));
+}
+
+TEST(ActivationFromName, KnowsTheConfigurationsSpellingAndListsItOtherwise) {
+  EXPECT_EQ(activation_from_name("nn.ReLU"), Activation::kRelu);
+  EXPECT_EQ(activation_from_name("nn.SiLU"), Activation::kSilu);
+  EXPECT_THAT([] { activation_from_name("nn.Relu"); },
+              ThrowsMessage<Error>(testing::AllOf(HasSubstr("unknown activation 'nn.Relu'"), HasSubstr("nn.GELU"))));
+}
+
+}  // namespace
+}  // namespace emblem

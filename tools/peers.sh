@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Measures PyTorch on the same workloads as `emblem bench train`, in a virtual environment of its own, and writes
+# build/peers/*.json in the form of emblem's own results.
+#   tools/peers.sh            both batch sizes and both embedding sizes
+#   THREADS=4 tools/peers.sh  with 4 threads (default: all cores)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+venv=build/peers-venv
+out=build/peers
+threads=${THREADS:-$(nproc)}
+
+if ! "$venv/bin/python" -c 'import torch, numpy' 2>/dev/null; then
+  echo "peers: installing PyTorch into $venv (some hundred MB)"
+  if ! python3 -m venv "$venv" 2>/dev/null; then
+    echo "peers: python3 cannot make virtual environments; install python3-venv" >&2
+    exit 1
+  fi
+  # On x86-64 the default wheel brings CUDA along; PEERS_PIP_ARGS can name an index with CPU wheels.
+  # shellcheck disable=SC2086
+  "$venv/bin/pip" install --quiet ${PEERS_PIP_ARGS:-} torch numpy
+fi
+
+mkdir -p "$out"
+for dim in 16 128; do
+  for batch in 2048 8192; do
+    echo "== PyTorch DLRM, dim $dim, batch $batch, $threads threads"
+    "$venv/bin/python" bench/peers/torch_dlrm_cpu.py --dim "$dim" --batch "$batch" --threads "$threads" \
+      --json "$out/torch_dlrm_d${dim}_b${batch}.json"
+  done
+done
