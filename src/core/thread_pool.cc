@@ -88,7 +88,11 @@ void ThreadPool::run(int64_t chunks, void (*body)(void*, int64_t), void* argumen
     for (int64_t chunk = 0; chunk < chunks; ++chunk) body(argument, chunk);
     return;
   }
-  const uint64_t job = ((claim_.load(std::memory_order_relaxed) >> 32) + 1) & kChunkMask;
+  // No chunk can be claimed while the job is being described: a worker that is late for the last job
+  // would otherwise take the new number of chunks for the old one's.
+  const uint64_t last = claim_.load(std::memory_order_relaxed) >> 32;
+  claim_.exchange(((last + 1) << 32) | kChunkMask, std::memory_order_acq_rel);
+  const uint64_t job = (last + 2) & kChunkMask;
   body_.store(body, std::memory_order_relaxed);
   argument_.store(argument, std::memory_order_relaxed);
   chunks_.store(chunks, std::memory_order_relaxed);

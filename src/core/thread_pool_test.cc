@@ -53,5 +53,19 @@ TEST(ThreadPool, SurvivesManyShortRegions) {
   EXPECT_EQ(sum, 40000);
 }
 
+// Jobs of changing size, one right behind the other: a worker that is late for
+// one job must not touch the next.
+TEST(ThreadPool, RunsEveryChunkOfEveryJobOnceWhenWorkersAreLate) {
+  ThreadPool pool(3);
+  const Context context{.threads = &pool};
+  std::vector<std::atomic<int>> touched(40);
+  for (int job = 0; job < 400000; ++job) {
+    const int64_t count = 2 + job * 7 % 39;
+    for (auto& times : touched) times.store(0, std::memory_order_relaxed);
+    parallel_for(context, count, 1, [&](int64_t begin, int64_t) { ++touched[begin]; });
+    for (int64_t i = 0; i < count; ++i) ASSERT_EQ(touched[i], 1) << "chunk " << i << " of job " << job;
+  }
+}
+
 }  // namespace
 }  // namespace emblem

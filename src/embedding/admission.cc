@@ -46,7 +46,8 @@ void Admission::restore(std::span<const KeyCount> counts) {
   counts_.clear();
   if (open()) return;  // the threshold was lowered: the next occurrence admits
   for (const auto& [key, count] : counts) {
-    EMBLEM_REQUIRE(count > 0, "admission: key ", key, " has the count ", count, ", but counts begin at 1");
+    EMBLEM_REQUIRE(count > 0, "admission: key ", key, " has the count ", count,
+                   ", but counts begin at 1");
     counts_.assign(key, static_cast<uint32_t>(std::min(count, threshold_ - 1)));
   }
 }

@@ -9,8 +9,8 @@
 
 namespace emblem {
 
-// Cuts several lists into ranges of at most `grain` items and numbers the ranges through. The ranges
-// depend on the lists alone. Keeps its memory from use to use.
+// Cuts several lists into ranges of at most `grain` items and numbers the ranges through. The
+// ranges depend on the lists alone. Keeps its memory from use to use.
 class Chunks {
  public:
   explicit Chunks(int64_t grain) : grain_(grain) {}
@@ -29,8 +29,9 @@ class Chunks {
   template <class Body>
   void run(const Context& context, Body&& body) const {
     parallel_for(context, total_, 1, [&](int64_t chunk, int64_t) {
-      const auto after = std::upper_bound(lists_.begin(), lists_.end(), chunk,
-                                          [](int64_t c, const List& list) { return c < list.first; });
+      const auto after =
+          std::upper_bound(lists_.begin(), lists_.end(), chunk,
+                           [](int64_t c, const List& list) { return c < list.first; });
       const int64_t begin = (chunk - after[-1].first) * grain_;
       body(chunk, after - lists_.begin() - 1, begin, std::min(begin + grain_, after[-1].items));
     });

@@ -7,8 +7,8 @@
 
 namespace emblem {
 
-// values[i] = the value of keys[i], or 0xffffffff. `old` is the array that a growing index still empties;
-// it has no groups otherwise. Asynchronous on CUDA.
+// values[i] = the value of keys[i], or 0xffffffff. `old` is the array that a growing index still
+// empties; it has no groups otherwise. Asynchronous on CUDA.
 void find_keys(const Context& context, IndexRef now, IndexRef old, View<const int64_t> keys,
                View<uint32_t> values);
 

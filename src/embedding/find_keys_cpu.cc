@@ -13,7 +13,8 @@ void find_keys(const Context& context, IndexRef now, IndexRef old, View<const in
     for (int64_t at = begin; at < end; at += kKeysInFlight) {
       const int count = static_cast<int>(std::min<int64_t>(kKeysInFlight, end - at));
       probe_block<Probe::kAll>(now, keys.data + at, values.data + at, count);
-      if (old.groups != 0) probe_block<Probe::kMissing>(old, keys.data + at, values.data + at, count);
+      if (old.groups != 0)
+        probe_block<Probe::kMissing>(old, keys.data + at, values.data + at, count);
     }
   });
 }

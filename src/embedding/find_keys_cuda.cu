@@ -32,7 +32,8 @@ __device__ uint32_t find(const IndexRef& ref, int64_t key) {
 __global__ void find_keys_kernel(IndexRef now, IndexRef old, const int64_t* keys, int64_t count,
                                  uint32_t* values) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
-  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += step) {
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count;
+       i += step) {
     uint32_t value = find(now, keys[i]);
     if (value == kNone && old.groups != 0) value = find(old, keys[i]);
     values[i] = value;

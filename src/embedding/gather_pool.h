@@ -8,20 +8,22 @@
 
 namespace emblem {
 
-// out[b * out_stride + d] = the sum over the keys i of bag b of weight_i * row_i[d]; with kMean divided by
-// the sum of the weights. A bag without keys, or with a mean over weights that sum to 0, becomes zeros.
+// out[b * out_stride + d] = the sum over the keys i of bag b of weight_i * row_i[d]; with kMean
+// divided by the sum of the weights. A bag without keys, or with a mean over weights that sum to 0,
+// becomes zeros.
 struct GatherPool {
   RowsRef rows;
-  const int64_t* keys = nullptr;          // [nnz]; the row numbers when row_numbers is null
-  const uint32_t* row_numbers = nullptr;  // [nnz]; kNoRow reads as `absent` would draw the key's row
-  const int32_t* offsets = nullptr;       // [bags + 1]; null: bag b is key b alone
-  const float* weights = nullptr;         // [nnz]; null: all 1
+  const int64_t* keys = nullptr;  // [nnz]; the row numbers when row_numbers is null
+  const uint32_t* row_numbers =
+      nullptr;                       // [nnz]; kNoRow reads as `absent` would draw the key's row
+  const int32_t* offsets = nullptr;  // [bags + 1]; null: bag b is key b alone
+  const float* weights = nullptr;    // [nnz]; null: all 1
   int64_t bags = 0;
   Pooling pooling = Pooling::kSum;
   Initializer absent;
   uint64_t seed = 0;
   float* out = nullptr;
-  int64_t out_stride = 0;                 // floats from bag to bag
+  int64_t out_stride = 0;  // floats from bag to bag
 };
 
 // All pointers are on the context's device. Asynchronous on CUDA. Sums in the order of the keys.

@@ -8,7 +8,8 @@ namespace emblem::cpu {
 namespace {
 
 constexpr int64_t kLine = 64;
-constexpr int64_t kLinesAhead = 24;  // cache lines of rows that are on their way while others are copied
+constexpr int64_t kLinesAhead =
+    24;  // cache lines of rows that are on their way while others are copied
 
 // The place of key i's row, or null. kNumbered: rows come from row_numbers, else keys are rows.
 template <bool kNumbered>
@@ -90,8 +91,10 @@ void pool_bags(const GatherPool& op, int64_t begin, int64_t end) {
       if (i + prefetch.distance < last) prefetch(row_of<kNumbered>(op, i + prefetch.distance));
       const float weight = op.weights != nullptr ? op.weights[i] : 1.0f;
       const char* row = row_of<kNumbered>(op, i);
-      if (row != nullptr) add_weights(reinterpret_cast<const W*>(row), weight, sum, dim);
-      else draw(op, i, weight, sum);
+      if (row != nullptr)
+        add_weights(reinterpret_cast<const W*>(row), weight, sum, dim);
+      else
+        draw(op, i, weight, sum);
       total += weight;
     }
     if (op.pooling == Pooling::kSum) continue;
@@ -102,8 +105,10 @@ void pool_bags(const GatherPool& op, int64_t begin, int64_t end) {
 
 template <class W, bool kNumbered>
 void gather(const GatherPool& op, int64_t begin, int64_t end) {
-  if (op.offsets == nullptr && op.weights == nullptr) copy_rows<W, kNumbered>(op, begin, end);
-  else pool_bags<W, kNumbered>(op, begin, end);
+  if (op.offsets == nullptr && op.weights == nullptr)
+    copy_rows<W, kNumbered>(op, begin, end);
+  else
+    pool_bags<W, kNumbered>(op, begin, end);
 }
 
 }  // namespace
@@ -111,8 +116,10 @@ void gather(const GatherPool& op, int64_t begin, int64_t end) {
 void gather_pool(const GatherPool& op, int64_t begin, int64_t end) {
   with_weight_type(op.rows.dtype, [&](auto type) {
     using W = decltype(type);
-    if (op.row_numbers != nullptr) gather<W, true>(op, begin, end);
-    else gather<W, false>(op, begin, end);
+    if (op.row_numbers != nullptr)
+      gather<W, true>(op, begin, end);
+    else
+      gather<W, false>(op, begin, end);
   });
 }
 

@@ -9,8 +9,8 @@ namespace {
 constexpr int kThreads = 128;
 constexpr int64_t kMostBlocks = 1 << 16;
 
-// Each warp takes bags in turn; its lanes own dimensions, so that the reads of a row are coalesced and
-// the sum has the order of the keys.
+// Each warp takes bags in turn; its lanes own dimensions, so that the reads of a row are coalesced
+// and the sum has the order of the keys.
 template <class W>
 __global__ void gather_pool_kernel(GatherPool op) {
   const int lane = threadIdx.x % 32;
@@ -26,12 +26,10 @@ __global__ void gather_pool_kernel(GatherPool op) {
     for (int64_t d = lane; d < op.rows.dim; d += 32) {
       float sum = 0.0f;
       for (int64_t i = begin; i < end; ++i) {
-        const uint64_t row =
-            op.row_numbers ? op.row_numbers[i] : static_cast<uint64_t>(op.keys[i]);
-        const float value =
-            op.row_numbers && row == kNoRow
-                ? op.absent(op.seed, static_cast<uint64_t>(op.keys[i]), d)
-                : load_weight(reinterpret_cast<const W*>(op.rows.row(row)) + d);
+        const uint64_t row = op.row_numbers ? op.row_numbers[i] : static_cast<uint64_t>(op.keys[i]);
+        const float value = op.row_numbers && row == kNoRow
+                                ? op.absent(op.seed, static_cast<uint64_t>(op.keys[i]), d)
+                                : load_weight(reinterpret_cast<const W*>(op.rows.row(row)) + d);
         sum += (op.weights ? op.weights[i] : 1.0f) * value;
       }
       op.out[bag * op.out_stride + d] = sum * factor;

@@ -33,7 +33,8 @@ float bag_factor(const Occurrences& feature, int64_t begin, int64_t end) {
 }  // namespace
 
 int64_t Grouping::part_of(int64_t key) const {
-  return static_cast<int64_t>(mix64(static_cast<uint64_t>(key)) & static_cast<uint64_t>(parts_ - 1));
+  return static_cast<int64_t>(mix64(static_cast<uint64_t>(key)) &
+                              static_cast<uint64_t>(parts_ - 1));
 }
 
 void Grouping::start(std::span<const Occurrences> features, int64_t width, int64_t bags) {
@@ -53,7 +54,8 @@ void Grouping::start(std::span<const Occurrences> features, int64_t width, int64
       int64_t end = last;
       if (of.offsets.size() != 0) {
         const int32_t* first = of.offsets.data + bag + 1;
-        last = std::upper_bound(first, of.offsets.data + bags + 1, begin + kSliceKeys) - of.offsets.data - 1;
+        last = std::upper_bound(first, of.offsets.data + bags + 1, begin + kSliceKeys) -
+               of.offsets.data - 1;
         last = std::clamp(last, bag + 1, bags);
         end = of.offsets.data[last];
       }

@@ -17,12 +17,13 @@ struct Occurrences {
   FeatureKeys keys;
   const uint32_t* rows = nullptr;  // per key; null: keys are row numbers
   Pooling pooling = Pooling::kSum;
-  int64_t column = 0;              // of the gradient matrix
+  int64_t column = 0;  // of the gradient matrix
 };
 
-// For one table: its distinct rows in the order of their first occurrence, each with its occurrences in
-// the order of (feature, bag, position). Large batches are cut by the hash of the key into parts that
-// depend on the number of keys alone and can be grouped concurrently. Buffers are kept from batch to batch.
+// For one table: its distinct rows in the order of their first occurrence, each with its
+// occurrences in the order of (feature, bag, position). Large batches are cut by the hash of the
+// key into parts that depend on the number of keys alone and can be grouped concurrently. Buffers
+// are kept from batch to batch.
 class Grouping {
  public:
   // `rows` > 0: row numbers are below it (and few enough for an array).
@@ -53,8 +54,8 @@ class Grouping {
     HostVector<uint32_t> rows, offsets, sources, row_of_occurrence, segment_of_occurrence;
     HostVector<uint32_t> source_of_occurrence;
     HostVector<float> coefficient_of_occurrence, coefficients;
-    HostVector<uint64_t> map;      // open addressing: row << 32 | segment
-    HostVector<uint32_t> direct;   // row -> segment, where rows are few
+    HostVector<uint64_t> map;     // open addressing: row << 32 | segment
+    HostVector<uint32_t> direct;  // row -> segment, where rows are few
     int64_t count = 0;
   };
 

@@ -24,7 +24,8 @@ Index::Index(int64_t expected_keys)
 
 uint32_t Index::find(int64_t key) const {
   const uint64_t hash = IndexRef::hash(key);
-  if (const uint64_t slot = probe(now_.ref, hash, key); slot != kNoSlot) return now_.ref.slots[slot].value;
+  if (const uint64_t slot = probe(now_.ref, hash, key); slot != kNoSlot)
+    return now_.ref.slots[slot].value;
   if (!growing()) return kNone;
   const uint64_t slot = probe(old_.ref, hash, key);
   return slot != kNoSlot ? old_.ref.slots[slot].value : kNone;
@@ -34,7 +35,8 @@ void Index::find(std::span<const int64_t> keys, std::span<uint32_t> values) cons
   for (size_t begin = 0; begin < keys.size(); begin += kKeysInFlight) {
     const int count = static_cast<int>(std::min<size_t>(kKeysInFlight, keys.size() - begin));
     probe_block<Probe::kAll>(now_.ref, keys.data() + begin, values.data() + begin, count);
-    if (growing()) probe_block<Probe::kMissing>(old_.ref, keys.data() + begin, values.data() + begin, count);
+    if (growing())
+      probe_block<Probe::kMissing>(old_.ref, keys.data() + begin, values.data() + begin, count);
   }
 }
 
@@ -79,8 +81,8 @@ void Index::put(Slots& slots, int64_t key, uint32_t value) {
 }
 
 void Index::grow() {
-  // The last growth has long been finished: it moves kGroupsMovedAtOnce groups an insertion, and the new
-  // array takes kMostPerGroup insertions for every group of the old one.
+  // The last growth has long been finished: it moves kGroupsMovedAtOnce groups an insertion, and
+  // the new array takes kMostPerGroup insertions for every group of the old one.
   old_ = std::move(now_);
   now_ = Slots(old_.ref.groups * 2);
   next_group_ = 0;
@@ -113,8 +115,8 @@ bool Index::erase(int64_t key) {
   return true;
 }
 
-// Frees `slot`. If its group was full, a key that passed it may now be unreachable: the nearest such key
-// moves into the slot, which leaves a gap further on, and so forth.
+// Frees `slot`. If its group was full, a key that passed it may now be unreachable: the nearest
+// such key moves into the slot, which leaves a gap further on, and so forth.
 void Index::close_gap(Slots& slots, uint64_t slot) {
   const IndexRef& ref = slots.ref;
   --slots.used;

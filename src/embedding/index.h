@@ -1,11 +1,13 @@
-// embedding/index.h - a hash map from 64-bit keys to 32-bit values for hundreds of millions of keys.
+// embedding/index.h - a hash map from 64-bit keys to 32-bit values for hundreds of millions of
+// keys.
 //
-// Slots lie in groups of 16 with one byte of hash each; a probe compares 16 bytes at once. A key lives in
-// the first group from its home that had room: every group it passed is full. Erasing moves later keys
-// back, so that no tombstones remain and nothing degrades. Growth makes a second, larger array and moves a
-// few groups with every insertion, so that no single call takes long.
+// Slots lie in groups of 16 with one byte of hash each; a probe compares 16 bytes at once. A key
+// lives in the first group from its home that had room: every group it passed is full. Erasing
+// moves later keys back, so that no tombstones remain and nothing degrades. Growth makes a second,
+// larger array and moves a few groups with every insertion, so that no single call takes long.
 //
-// Every key is legal; the value kNone is not. Thread-compatible: const methods may run concurrently.
+// Every key is legal; the value kNone is not. Thread-compatible: const methods may run
+// concurrently.
 #pragma once
 
 #include <cstdint>
@@ -44,13 +46,15 @@ class Index {
   void for_each(Visit&& visit) const {
     for (const Slots* slots : {&old_, &now_}) {
       for (uint64_t i = 0; i < slots->ref.groups * kGroupSlots; ++i) {
-        if (slots->ref.tags[i] >= kUsedTag) visit(slots->ref.slots[i].key(), slots->ref.slots[i].value);
+        if (slots->ref.tags[i] >= kUsedTag)
+          visit(slots->ref.slots[i].key(), slots->ref.slots[i].value);
       }
     }
   }
 
   bool growing() const { return old_.ref.groups != 0; }
-  // Goes on with growth: moves this many groups of the old array. Insertions do a little of it anyway.
+  // Goes on with growth: moves this many groups of the old array. Insertions do a little of it
+  // anyway.
   void move_groups(uint64_t groups);
   uint64_t moved_groups() const { return moved_groups_; }  // ever; what growth has cost so far
   // The two arrays (the second is empty unless growing), for find_keys on a device.
@@ -71,7 +75,7 @@ class Index {
   static void close_gap(Slots& slots, uint64_t slot);
 
   Slots now_;
-  Slots old_;              // being emptied into now_; erased slots in it are marked, not closed
+  Slots old_;                // being emptied into now_; erased slots in it are marked, not closed
   uint64_t next_group_ = 0;  // of old_, to be moved
   uint64_t moved_groups_ = 0;
 };

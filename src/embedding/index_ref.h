@@ -1,4 +1,5 @@
-// embedding/index_ref.h - the arrays of an index as kernels see them: trivially copyable, for one device.
+// embedding/index_ref.h - the arrays of an index as kernels see them: trivially copyable, for one
+// device.
 #pragma once
 
 #include <cstdint>

@@ -12,8 +12,16 @@ namespace emblem {
 namespace {
 
 // Keys that other hash tables reserve, and keys with equal high or low halves.
-const std::vector<int64_t> kExotic = {0, -1, 1, -2, INT64_MIN, INT64_MAX, INT64_MIN + 1, int64_t{1} << 32,
-                                      0x00000000ffffffff, static_cast<int64_t>(0xffffffff00000000ull)};
+const std::vector<int64_t> kExotic = {0,
+                                      -1,
+                                      1,
+                                      -2,
+                                      INT64_MIN,
+                                      INT64_MAX,
+                                      INT64_MIN + 1,
+                                      int64_t{1} << 32,
+                                      0x00000000ffffffff,
+                                      static_cast<int64_t>(0xffffffff00000000ull)};
 
 TEST(TagGroup, FindsEqualAndEmptyTagsAtEveryPosition) {
   for (int slot = 0; slot < kGroupSlots; ++slot) {
@@ -32,7 +40,8 @@ TEST(TagGroup, ListsTheEqualTagsInOrder) {
   alignas(16) uint8_t tags[kGroupSlots] = {};
   for (const int slot : {3, 4, 15}) tags[slot] = 0x80;
   std::vector<int> found;
-  for (SlotSet same = TagGroup(tags).equal(0x80); same; same.drop_first()) found.push_back(same.first());
+  for (SlotSet same = TagGroup(tags).equal(0x80); same; same.drop_first())
+    found.push_back(same.first());
   EXPECT_THAT(found, testing::ElementsAre(3, 4, 15));
 }
 
@@ -56,7 +65,8 @@ TEST(Index, InsertKeepsTheFirstValueAndAssignTheLast) {
   EXPECT_EQ(index.size(), 2);
 }
 
-// Random insertions, assignments and erasures of a changing number of keys, against std::unordered_map.
+// Random insertions, assignments and erasures of a changing number of keys, against
+// std::unordered_map.
 class IndexOracle : public testing::TestWithParam<int64_t> {};
 
 TEST_P(IndexOracle, AgreesWithAPlainMapOverRandomOperations) {
@@ -81,7 +91,9 @@ TEST_P(IndexOracle, AgreesWithAPlainMapOverRandomOperations) {
         if (!shrink) index.assign(key, value), oracle[key] = value;
         break;
       case 2:
-        if (shrink) { ASSERT_EQ(index.erase(key), oracle.erase(key) == 1); }
+        if (shrink) {
+          ASSERT_EQ(index.erase(key), oracle.erase(key) == 1);
+        }
         break;
       case 3: {
         const auto found = oracle.find(key);
@@ -114,7 +126,8 @@ TEST(Index, FindsManyAsItFindsOneAlsoWhileGrowing) {
     was_growing |= index.growing();
     std::vector<int64_t> asked;
     for (int i = 0; i < 77; ++i) {
-      asked.push_back(i % 3 ? keys[random.below(keys.size())] : static_cast<int64_t>(random.bits()));
+      asked.push_back(i % 3 ? keys[random.below(keys.size())]
+                            : static_cast<int64_t>(random.bits()));
     }
     std::vector<uint32_t> values(asked.size());
     index.find(asked, values);

@@ -9,13 +9,14 @@ namespace emblem {
 
 struct InitializeRows {
   RowsRef rows;
-  const uint32_t* row_numbers = nullptr;  // [count]; null: rows first_row, first_row + 1, ... whose keys
-  const int64_t* keys = nullptr;          // are their numbers. kNoRow is skipped.
+  const uint32_t* row_numbers =
+      nullptr;                    // [count]; null: rows first_row, first_row + 1, ... whose keys
+  const int64_t* keys = nullptr;  // are their numbers. kNoRow is skipped.
   int64_t first_row = 0;
   int64_t count = 0;
   Initializer initializer;
   uint64_t seed = 0;
-  float state = 0.0f;                     // every float of optimizer state
+  float state = 0.0f;  // every float of optimizer state
   int64_t state_floats = 0;
 };
 

@@ -17,20 +17,30 @@ TEST_P(InitializeRowsTest, DrawsFromSeedKeyAndPositionAlone) {
   RowsOnDevice rows(context_, 8, 5, DType::kF32, 2);
   const auto numbers = Buffer<uint32_t>::from(context_, {6, kNoRow, 1});
   const auto keys = Buffer<int64_t>::from(context_, {-4, 9, INT64_MIN});
-  initialize_rows(context_, {.rows = rows.ref(), .row_numbers = numbers.data(), .keys = keys.data(), .count = 3,
-                             .initializer = normal, .seed = 3, .state = 0.25f, .state_floats = 2});
+  initialize_rows(context_, {.rows = rows.ref(),
+                             .row_numbers = numbers.data(),
+                             .keys = keys.data(),
+                             .count = 3,
+                             .initializer = normal,
+                             .seed = 3,
+                             .state = 0.25f,
+                             .state_floats = 2});
   for (const auto& [row, key] : {std::pair<int, int64_t>{6, -4}, {1, INT64_MIN}}) {
     const auto values = rows.get(row);
-    for (int d = 0; d < 5; ++d) EXPECT_NEAR(values.weights[d], normal(3, static_cast<uint64_t>(key), d), 1e-5f);
+    for (int d = 0; d < 5; ++d)
+      EXPECT_NEAR(values.weights[d], normal(3, static_cast<uint64_t>(key), d), 1e-5f);
     EXPECT_THAT(values.state, testing::Each(0.25f));
   }
-  for (const int untouched : {0, 2, 3, 4, 5, 7}) EXPECT_THAT(rows.get(untouched).weights, testing::Each(0.0f));
+  for (const int untouched : {0, 2, 3, 4, 5, 7})
+    EXPECT_THAT(rows.get(untouched).weights, testing::Each(0.0f));
 }
 
 TEST_P(InitializeRowsTest, NumbersRowsThroughWithoutAList) {
   const Initializer uniform{Initializer::Kind::kUniform, -1.0f, 1.0f};
   RowsOnDevice rows(context_, 8, 3, DType::kBf16, 0);
-  initialize_rows(context_, {.rows = rows.ref(), .first_row = 2, .count = 5, .initializer = uniform, .seed = 3});
+  initialize_rows(
+      context_,
+      {.rows = rows.ref(), .first_row = 2, .count = 5, .initializer = uniform, .seed = 3});
   for (int row = 2; row < 7; ++row) {
     for (int d = 0; d < 3; ++d) EXPECT_NEAR(rows.get(row).weights[d], uniform(3, row, d), 0.005);
   }
@@ -60,7 +70,8 @@ TEST(Initializer, HasTheMeanAndSpreadItPromises) {
       squares += value * value;
     }
     EXPECT_NEAR(sum / count, mean, 0.05);
-    EXPECT_NEAR(std::sqrt(std::max(0.0, squares / count - sum / count * sum / count)), deviation, 0.05);
+    EXPECT_NEAR(std::sqrt(std::max(0.0, squares / count - sum / count * sum / count)), deviation,
+                0.05);
   }
 }
 

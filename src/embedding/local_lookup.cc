@@ -5,15 +5,19 @@
 namespace emblem {
 namespace {
 
-constexpr int64_t kFindKeys = 2048;         // keys whose rows one piece of work finds
-constexpr int64_t kNewRows = 256;           // rows that one piece of work initializes
-constexpr int64_t kSegments = 512;          // rows that one piece of work updates
-constexpr int64_t kBlockBytes = 128 << 10;  // of output that one piece of work fills: stays in cache
+constexpr int64_t kFindKeys = 2048;  // keys whose rows one piece of work finds
+constexpr int64_t kNewRows = 256;    // rows that one piece of work initializes
+constexpr int64_t kSegments = 512;   // rows that one piece of work updates
+constexpr int64_t kBlockBytes = 128
+                                << 10;  // of output that one piece of work fills: stays in cache
 
 }  // namespace
 
 LocalLookup::LocalLookup(std::vector<LookupFeature> features)
-    : find_chunks_(kFindKeys), insert_chunks_(kNewRows), slice_chunks_(1), part_chunks_(1),
+    : find_chunks_(kFindKeys),
+      insert_chunks_(kNewRows),
+      slice_chunks_(1),
+      part_chunks_(1),
       segment_chunks_(kSegments) {
   for (const LookupFeature& feature : features) {
     EMBLEM_REQUIRE(feature.table != nullptr, "lookup: feature ", features_.size(), " has no table");
@@ -34,31 +38,35 @@ LocalLookup::LocalLookup(std::vector<LookupFeature> features)
 void LocalLookup::check(std::span<const FeatureKeys> features, View<float> out) const {
   EMBLEM_REQUIRE(features.size() == features_.size(), "lookup: keys of ", features.size(),
                  " features were given, but there are ", features_.size());
-  EMBLEM_REQUIRE(out.cols == width_, "lookup: output rows have ", out.cols, " floats, but need ", width_);
+  EMBLEM_REQUIRE(out.cols == width_, "lookup: output rows have ", out.cols, " floats, but need ",
+                 width_);
   EMBLEM_REQUIRE(out.size() < int64_t{1} << 32, "lookup: the output has ", out.size(),
                  " floats, more than 2^32: lower the batch size");
   for (size_t f = 0; f < features.size(); ++f) {
     const FeatureKeys& keys = features[f];
     const std::string& table = features_[f].table->settings().name;
     const int64_t count = keys.keys.size();
-    EMBLEM_REQUIRE(keys.weights.size() == 0 || keys.weights.size() == count, "lookup: feature ", f, " (table ",
-                   table, ") has ", keys.weights.size(), " weights for ", count, " keys");
+    EMBLEM_REQUIRE(keys.weights.size() == 0 || keys.weights.size() == count, "lookup: feature ", f,
+                   " (table ", table, ") has ", keys.weights.size(), " weights for ", count,
+                   " keys");
     if (keys.offsets.size() == 0) {
       EMBLEM_REQUIRE(count == out.rows, "lookup: feature ", f, " (table ", table, ") has ", count,
                      " keys for ", out.rows, " bags and no offsets");
       continue;
     }
     const int32_t* offsets = keys.offsets.data;
-    EMBLEM_REQUIRE(keys.offsets.size() == out.rows + 1, "lookup: feature ", f, " (table ", table, ") has ",
-                   keys.offsets.size(), " offsets, but ", out.rows, " bags need ", out.rows + 1);
-    EMBLEM_REQUIRE(offsets[0] == 0 && offsets[out.rows] == count && std::is_sorted(offsets, offsets + out.rows + 1),
-                   "lookup: the offsets of feature ", f, " (table ", table, ") do not rise from 0 to its ",
-                   count, " keys");
+    EMBLEM_REQUIRE(keys.offsets.size() == out.rows + 1, "lookup: feature ", f, " (table ", table,
+                   ") has ", keys.offsets.size(), " offsets, but ", out.rows, " bags need ",
+                   out.rows + 1);
+    EMBLEM_REQUIRE(offsets[0] == 0 && offsets[out.rows] == count &&
+                       std::is_sorted(offsets, offsets + out.rows + 1),
+                   "lookup: the offsets of feature ", f, " (table ", table,
+                   ") do not rise from 0 to its ", count, " keys");
   }
 }
 
-void LocalLookup::forward(const Context& context, std::span<const FeatureKeys> features, Phase phase,
-                          View<float> out) {
+void LocalLookup::forward(const Context& context, std::span<const FeatureKeys> features,
+                          Phase phase, View<float> out) {
   check(features, out);
   Pass& pass = phase == Phase::kTrain ? train_ : eval_;
   if (phase == Phase::kTrain) backward_ = Backward::kNothing;
@@ -80,7 +88,8 @@ void LocalLookup::find_rows(const Context& context, Pass& pass) {
   }
   find_chunks_.run(context, [&](int64_t, int64_t f, int64_t begin, int64_t end) {
     const auto count = static_cast<size_t>(end - begin);
-    features_[f].table->find({pass.keys[f].keys.data + begin, count}, {pass.rows[f].data() + begin, count});
+    features_[f].table->find({pass.keys[f].keys.data + begin, count},
+                             {pass.rows[f].data() + begin, count});
   });
 }
 
@@ -89,7 +98,8 @@ void LocalLookup::insert_rows(const Context& context, Pass& pass) {
   for (size_t f = 0; f < features_.size(); ++f) {
     if (features_[f].table->is_static()) continue;
     const auto count = static_cast<size_t>(pass.keys[f].keys.size());
-    runs_[features_[f].table_number].push_back({{pass.keys[f].keys.data, count}, {pass.rows[f].data(), count}});
+    runs_[features_[f].table_number].push_back(
+        {{pass.keys[f].keys.data, count}, {pass.rows[f].data(), count}});
   }
   // Within a table new keys are taken in order; the tables do not know of each other.
   parallel_for(context, static_cast<int64_t>(tables_.size()), 1, [&](int64_t t, int64_t) {
@@ -136,7 +146,8 @@ void LocalLookup::gather_block(const Pass& pass, int64_t begin, int64_t end) {
       const int64_t first = op.offsets != nullptr ? op.offsets[begin] : begin;
       const int64_t last = op.offsets != nullptr ? op.offsets[end] : end;
       bool outside = false;
-      for (int64_t i = first; i < last; ++i) outside |= static_cast<uint64_t>(op.keys[i]) >= capacity;
+      for (int64_t i = first; i < last; ++i)
+        outside |= static_cast<uint64_t>(op.keys[i]) >= capacity;
       if (outside) {
         bad_key_ = true;  // which one is said later, in an order that no thread decides
         continue;

@@ -14,8 +14,9 @@
 
 namespace emblem {
 
-// One column block of the output. Several features may name the same table: a key's gradients are then
-// summed over all of them, in the order of (feature, bag, position), before its row is updated once.
+// One column block of the output. Several features may name the same table: a key's gradients are
+// then summed over all of them, in the order of (feature, bag, position), before its row is updated
+// once.
 struct LookupFeature {
   Table* table = nullptr;  // borrowed; outlives the lookup and is trained by no other
   Pooling pooling = Pooling::kSum;
@@ -30,10 +31,13 @@ class LocalLookup : public Lookup {
   explicit LocalLookup(std::vector<LookupFeature> features);
 
   int64_t width() const override { return width_; }
-  int64_t column(int feature) const { return features_[feature].column; }  // where its vector begins
-  std::span<Table* const> tables() const { return tables_; }               // each once
+  int64_t column(int feature) const {
+    return features_[feature].column;
+  }                                                           // where its vector begins
+  std::span<Table* const> tables() const { return tables_; }  // each once
 
-  // Throws for keys outside a static table (the first in the order of features), and when a table is full.
+  // Throws for keys outside a static table (the first in the order of features), and when a table
+  // is full.
   void forward(const Context& context, std::span<const FeatureKeys> features, Phase phase,
                View<float> out) override;
   double squared_gradient_norm(const Context& context, View<const float> gradients) override;
@@ -49,9 +53,9 @@ class LocalLookup : public Lookup {
   };
   // What a forward pass knows of its keys.
   struct Pass {
-    std::vector<FeatureKeys> keys;              // per feature
-    std::vector<HostVector<uint32_t>> rows;     // per feature over a dynamic table: a row number a key
-    std::vector<GatherPool> gathers;            // per feature
+    std::vector<FeatureKeys> keys;           // per feature
+    std::vector<HostVector<uint32_t>> rows;  // per feature over a dynamic table: a row number a key
+    std::vector<GatherPool> gathers;         // per feature
     int64_t bags = 0;
   };
 
@@ -72,7 +76,7 @@ class LocalLookup : public Lookup {
   int64_t width_ = 0;
   Pass train_, eval_;
   std::atomic<bool> bad_key_{false};
-  std::vector<std::vector<KeyRun>> runs_;              // per table, of the training pass
+  std::vector<std::vector<KeyRun>> runs_;  // per table, of the training pass
 
   enum class Backward { kNothing, kForwardDone, kGrouped };
   Backward backward_ = Backward::kNothing;             // what is known of the last training pass
@@ -81,7 +85,7 @@ class LocalLookup : public Lookup {
   std::vector<SegmentUpdate> updates_;                 // per (trained table, part)
   std::vector<size_t> update_tables_;
   std::vector<double> norms_;
-  std::vector<uint8_t> in_batch_;                      // per row of one table
+  std::vector<uint8_t> in_batch_;  // per row of one table
   Chunks find_chunks_, insert_chunks_, slice_chunks_, part_chunks_, segment_chunks_;
 };
 

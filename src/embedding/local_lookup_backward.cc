@@ -12,9 +12,9 @@ constexpr int64_t kOtherRows = 2048;  // rows outside the batch that one piece o
 void LocalLookup::check_gradients(View<const float> gradients) const {
   EMBLEM_REQUIRE(backward_ != Backward::kNothing,
                  "lookup: gradients without a training forward pass before them");
-  EMBLEM_REQUIRE(gradients.rows == train_.bags && gradients.cols == width_, "lookup: gradients are [",
-                 gradients.rows, ", ", gradients.cols, "], but the last training pass was [", train_.bags, ", ",
-                 width_, "]");
+  EMBLEM_REQUIRE(gradients.rows == train_.bags && gradients.cols == width_,
+                 "lookup: gradients are [", gradients.rows, ", ", gradients.cols,
+                 "], but the last training pass was [", train_.bags, ", ", width_, "]");
 }
 
 // Brings the occurrences of each row together, once a training pass.
@@ -46,9 +46,8 @@ void LocalLookup::group(const Context& context) {
       groupings_[t].fill_slice(slice);
     });
   }
-  part_chunks_.run(context, [&](int64_t, int64_t t, int64_t part, int64_t) {
-    groupings_[t].group_part(part);
-  });
+  part_chunks_.run(
+      context, [&](int64_t, int64_t t, int64_t part, int64_t) { groupings_[t].group_part(part); });
   backward_ = Backward::kGrouped;
 }
 
@@ -115,8 +114,10 @@ void LocalLookup::update_other_rows(const Context& context, size_t t, const Rule
       const auto number = static_cast<uint32_t>(row);
       if (!in_batch_[row] && table.in_use(number)) rows[count++] = number;
     }
-    const SegmentUpdate update{.rows = table.rows(), .segments = {rows, offsets, nullptr, nullptr, count},
-                               .l2 = table.settings().l2, .rule = rule};
+    const SegmentUpdate update{.rows = table.rows(),
+                               .segments = {rows, offsets, nullptr, nullptr, count},
+                               .l2 = table.settings().l2,
+                               .rule = rule};
     cpu::segment_update(update, 0, count);
   });
 }

@@ -41,7 +41,8 @@ class LocalLookupTest : public testing::Test {
     lookup.forward(context_, features, phase, {out.data(), rows, lookup.width()});
     return out;
   }
-  void backward(LocalLookup& lookup, const std::vector<float>& gradients, float scale = 1.0f, int64_t step = 1) {
+  void backward(LocalLookup& lookup, const std::vector<float>& gradients, float scale = 1.0f,
+                int64_t step = 1) {
     const auto rows = static_cast<int64_t>(gradients.size()) / lookup.width();
     lookup.backward(context_, {gradients.data(), rows, lookup.width()}, scale, 0.1f, step);
   }
@@ -50,7 +51,8 @@ class LocalLookupTest : public testing::Test {
     Table table(context_, settings);
     for (int64_t key = 0; key < settings.capacity; ++key) {
       std::vector<float> weights(settings.dim);
-      for (int64_t d = 0; d < settings.dim; ++d) weights[d] = static_cast<float>(key * (d == 0 ? 1 : 10));
+      for (int64_t d = 0; d < settings.dim; ++d)
+        weights[d] = static_cast<float>(key * (d == 0 ? 1 : 10));
       table.import_rows(context_, {{&key, 1}, weights});
     }
     return table;
@@ -65,7 +67,8 @@ class LocalLookupTest : public testing::Test {
 };
 
 TEST_F(LocalLookupTest, PutsTheVectorOfEachFeatureAtItsColumn) {
-  Table a = ramp({.name = "a", .dim = 1, .capacity = 9}), b = ramp({.name = "b", .dim = 2, .capacity = 9});
+  Table a = ramp({.name = "a", .dim = 1, .capacity = 9}),
+        b = ramp({.name = "b", .dim = 2, .capacity = 9});
   LocalLookup lookup({{&b}, {&a}, {&b, Pooling::kMean}});
   EXPECT_EQ(lookup.width(), 5);
   EXPECT_THAT(forward(lookup, {{{1, 2}}, {{3, 4}}, {{5, 6, 7}, {0, 2, 3}}}, 2),
@@ -88,9 +91,11 @@ TEST_F(LocalLookupTest, SumsTheGradientsOfAKeyOverAllFeaturesBeforeOneUpdate) {
 TEST_F(LocalLookupTest, MeanAndWeightsScaleTheGradients) {
   Table table = ramp({.name = "t", .dim = 1, .capacity = 9});
   LocalLookup lookup({{&table, Pooling::kMean}, {&table}});
-  const std::vector<Bags> bags = {{{1, 2, 3, 4}, {0, 2, 2, 4}, {3, 1, 0.5, 0.5}}, {{5, 6, 7}, {}, {2, 0, -1}}};
+  const std::vector<Bags> bags = {{{1, 2, 3, 4}, {0, 2, 2, 4}, {3, 1, 0.5, 0.5}},
+                                  {{5, 6, 7}, {}, {2, 0, -1}}};
   forward(lookup, bags, 3);
-  backward(lookup, {10, 10, 10, 10, 10, 10}, 2.0f);  // steps of 0.1 * 2 * 10 = 2 times the coefficient
+  backward(lookup, {10, 10, 10, 10, 10, 10},
+           2.0f);  // steps of 0.1 * 2 * 10 = 2 times the coefficient
   EXPECT_THAT(row(table, 1), Pointwise(FloatNear(1e-6), {1 - 1.5f}));
   EXPECT_THAT(row(table, 2), Pointwise(FloatNear(1e-6), {2 - 0.5f}));
   EXPECT_THAT(row(table, 3), Pointwise(FloatNear(1e-6), {3 - 1.0f}));
@@ -102,8 +107,12 @@ TEST_F(LocalLookupTest, MeanAndWeightsScaleTheGradients) {
 TEST_F(LocalLookupTest, L2PullsTheRowsOfTheBatchOrAllRows) {
   for (const bool all : {false, true}) {
     for (const TableKind kind : {TableKind::kStatic, TableKind::kDynamic}) {
-      Table table(context_, {.name = "t", .dim = 1, .kind = kind, .capacity = 4,
-                             .initializer = {Initializer::Kind::kConstant, 2.0f, 0.0f}, .l2 = 0.5f,
+      Table table(context_, {.name = "t",
+                             .dim = 1,
+                             .kind = kind,
+                             .capacity = 4,
+                             .initializer = {Initializer::Kind::kConstant, 2.0f, 0.0f},
+                             .l2 = 0.5f,
                              .l2_on_all_rows = all});
       LocalLookup lookup({{&table}});
       forward(lookup, {{{0, 1, 2, 3}}}, 4);  // makes the rows of a dynamic table
@@ -117,7 +126,12 @@ TEST_F(LocalLookupTest, L2PullsTheRowsOfTheBatchOrAllRows) {
 }
 
 TEST_F(LocalLookupTest, AFrozenTableIsNeverUpdated) {
-  Table frozen = ramp({.name = "f", .dim = 1, .capacity = 9, .l2 = 1.0f, .l2_on_all_rows = true, .trainable = false});
+  Table frozen = ramp({.name = "f",
+                       .dim = 1,
+                       .capacity = 9,
+                       .l2 = 1.0f,
+                       .l2_on_all_rows = true,
+                       .trainable = false});
   Table trained = ramp({.name = "t", .dim = 1, .capacity = 9});
   LocalLookup lookup({{&frozen}, {&trained}});
   forward(lookup, {{{5}}, {{5}}}, 1);
@@ -138,7 +152,9 @@ TEST_F(LocalLookupTest, TheGradientNormCountsAKeyOnce) {
 }
 
 TEST_F(LocalLookupTest, EvaluationBetweenForwardAndBackwardChangesNothing) {
-  Table table(context_, {.name = "t", .dim = 1, .kind = TableKind::kDynamic,
+  Table table(context_, {.name = "t",
+                         .dim = 1,
+                         .kind = TableKind::kDynamic,
                          .initializer = {Initializer::Kind::kConstant, 1.0f, 0.0f}});
   LocalLookup lookup({{&table}});
   const std::vector<Bags> training = {{{7}}};
@@ -150,7 +166,10 @@ TEST_F(LocalLookupTest, EvaluationBetweenForwardAndBackwardChangesNothing) {
 }
 
 TEST_F(LocalLookupTest, GradientsOfKeysThatWaitForAdmissionAreDropped) {
-  Table table(context_, {.name = "t", .dim = 1, .kind = TableKind::kDynamic, .admission_threshold = 2,
+  Table table(context_, {.name = "t",
+                         .dim = 1,
+                         .kind = TableKind::kDynamic,
+                         .admission_threshold = 2,
                          .initializer = {Initializer::Kind::kConstant, 1.0f, 0.0f}});
   LocalLookup lookup({{&table}});
   const std::vector<Bags> bags = {{{4, 4, 5}}};
@@ -162,7 +181,8 @@ TEST_F(LocalLookupTest, GradientsOfKeysThatWaitForAdmissionAreDropped) {
 }
 
 TEST_F(LocalLookupTest, TheFirstBadKeyIsNamed) {
-  Table a = ramp({.name = "a", .dim = 1, .capacity = 9}), b = ramp({.name = "b", .dim = 1, .capacity = 3});
+  Table a = ramp({.name = "a", .dim = 1, .capacity = 9}),
+        b = ramp({.name = "b", .dim = 1, .capacity = 3});
   LocalLookup lookup({{&a}, {&b}});
   std::vector<int64_t> keys(1000, 2);
   keys[900] = 17;
@@ -179,13 +199,20 @@ TEST_F(LocalLookupTest, InputOfTheWrongShapeIsRefused) {
   const auto call = [&](Bags bags, int64_t rows) {
     return [=, this, &lookup] { forward(lookup, {bags}, rows); };
   };
-  EXPECT_THAT(call({{1, 2}}, 3), ThrowsMessage<Error>(HasSubstr("has 2 keys for 3 bags and no offsets")));
-  EXPECT_THAT(call({{1}, {0, 1}}, 2), ThrowsMessage<Error>(HasSubstr("has 2 offsets, but 2 bags need 3")));
-  EXPECT_THAT(call({{1, 2}, {0, 2, 1}}, 2), ThrowsMessage<Error>(HasSubstr("do not rise from 0 to its 2 keys")));
-  EXPECT_THAT(call({{1, 2}, {}, {1}}, 2), ThrowsMessage<Error>(HasSubstr("has 1 weights for 2 keys")));
-  EXPECT_THAT([&] { forward(lookup, {}, 1); }, ThrowsMessage<Error>(HasSubstr("keys of 0 features were given")));
-  EXPECT_THAT([&] { backward(lookup, {1}); }, ThrowsMessage<Error>(HasSubstr("without a training forward")));
-  EXPECT_THAT([] { LocalLookup lookup({{nullptr}}); }, ThrowsMessage<Error>(HasSubstr("feature 0 has no table")));
+  EXPECT_THAT(call({{1, 2}}, 3),
+              ThrowsMessage<Error>(HasSubstr("has 2 keys for 3 bags and no offsets")));
+  EXPECT_THAT(call({{1}, {0, 1}}, 2),
+              ThrowsMessage<Error>(HasSubstr("has 2 offsets, but 2 bags need 3")));
+  EXPECT_THAT(call({{1, 2}, {0, 2, 1}}, 2),
+              ThrowsMessage<Error>(HasSubstr("do not rise from 0 to its 2 keys")));
+  EXPECT_THAT(call({{1, 2}, {}, {1}}, 2),
+              ThrowsMessage<Error>(HasSubstr("has 1 weights for 2 keys")));
+  EXPECT_THAT([&] { forward(lookup, {}, 1); },
+              ThrowsMessage<Error>(HasSubstr("keys of 0 features were given")));
+  EXPECT_THAT([&] { backward(lookup, {1}); },
+              ThrowsMessage<Error>(HasSubstr("without a training forward")));
+  EXPECT_THAT([] { LocalLookup lookup({{nullptr}}); },
+              ThrowsMessage<Error>(HasSubstr("feature 0 has no table")));
 }
 
 TEST_F(LocalLookupTest, AnEmptyBatchIsNoError) {
@@ -195,15 +222,26 @@ TEST_F(LocalLookupTest, AnEmptyBatchIsNoError) {
   backward(lookup, {});
 }
 
-// A model's worth of features over static, dynamic and shared tables; large enough for several parts.
+// A model's worth of features over static, dynamic and shared tables; large enough for several
+// parts.
 std::vector<float> train_with_threads(int threads, int64_t batch) {
   ThreadPool pool(threads);
   const Context context{.threads = &pool};
   Table users(context, {.name = "users", .dim = 8, .capacity = 5000, .rule = AdaGrad{}});
-  Table items(context, {.name = "items", .dim = 4, .dtype = DType::kBf16, .kind = TableKind::kDynamic, .capacity = 40000,
-                        .eviction = Eviction::kLru, .rule = Adam{}});
-  Table words(context, {.name = "words", .dim = 3, .kind = TableKind::kDynamic, .admission_threshold = 2,
-                        .rule = RowWiseAdaGrad{}, .l2 = 0.01f, .l2_on_all_rows = true});
+  Table items(context, {.name = "items",
+                        .dim = 4,
+                        .dtype = DType::kBf16,
+                        .kind = TableKind::kDynamic,
+                        .capacity = 40000,
+                        .eviction = Eviction::kLru,
+                        .rule = Adam{}});
+  Table words(context, {.name = "words",
+                        .dim = 3,
+                        .kind = TableKind::kDynamic,
+                        .admission_threshold = 2,
+                        .rule = RowWiseAdaGrad{},
+                        .l2 = 0.01f,
+                        .l2_on_all_rows = true});
   LocalLookup lookup({{&users}, {&items}, {&words, Pooling::kMean}, {&items}, {&users}});
   std::vector<float> result, out(batch * lookup.width());
   for (int step = 1; step <= 4; ++step) {
@@ -216,12 +254,14 @@ std::vector<float> train_with_threads(int threads, int64_t batch) {
         bags[f].keys.push_back(static_cast<int64_t>(random.below(f % 4 == 0 ? 5000 : 60000)));
         if (f == 2) bags[f].weights.push_back(random.uniform());
       }
-      for (int64_t b = 0; f == 2 && b <= batch; ++b) bags[f].offsets.push_back(static_cast<int32_t>(b * 3));
+      for (int64_t b = 0; f == 2 && b <= batch; ++b)
+        bags[f].offsets.push_back(static_cast<int32_t>(b * 3));
       features.push_back(bags[f].view());
     }
     lookup.forward(context, features, Phase::kTrain, {out.data(), batch, lookup.width()});
     for (float& value : out) value += random.normal();
-    result.push_back(static_cast<float>(lookup.squared_gradient_norm(context, {out.data(), batch, lookup.width()})));
+    result.push_back(static_cast<float>(
+        lookup.squared_gradient_norm(context, {out.data(), batch, lookup.width()})));
     lookup.backward(context, {out.data(), batch, lookup.width()}, 0.1f, 0.01f, step);
   }
   for (const Table* table : lookup.tables()) {

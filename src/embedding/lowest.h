@@ -1,5 +1,5 @@
-// embedding/lowest.h - the exact border between the k lowest-scored keys and the others, without sorting
-// or copying all of them.
+// embedding/lowest.h - the exact border between the k lowest-scored keys and the others, without
+// sorting or copying all of them.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace emblem {
 
-// Ordered by score, then by key: no two keys of a table are equal, so who is lowest never depends on
-// where they lie.
+// Ordered by score, then by key: no two keys of a table are equal, so who is lowest never depends
+// on where they lie.
 struct ScoredKey {
   int64_t score;
   int64_t key;
@@ -22,8 +22,8 @@ namespace detail {
 inline constexpr int64_t kSamples = 1 << 16;
 }
 
-// The k-th lowest (k from 1) of the `count` >= k items that for_each(visit) visits, the same ones at each
-// call. Reads them two times, and keeps about a percent when there are millions.
+// The k-th lowest (k from 1) of the `count` >= k items that for_each(visit) visits, the same ones
+// at each call. Reads them two times, and keeps about a percent when there are millions.
 template <class ForEach>
 ScoredKey kth_lowest(int64_t count, int64_t k, ForEach&& for_each) {
   std::vector<ScoredKey> kept;
@@ -57,8 +57,10 @@ ScoredKey kth_lowest(int64_t count, int64_t k, ForEach&& for_each) {
   kept.clear();
   int64_t below = 0;
   for_each([&](const ScoredKey& item) {
-    if (!from_lowest && item < low) ++below;
-    else if (to_highest || item <= high) kept.push_back(item);
+    if (!from_lowest && item < low)
+      ++below;
+    else if (to_highest || item <= high)
+      kept.push_back(item);
   });
   if (k <= below || k > below + static_cast<int64_t>(kept.size())) return keep_all();
   return nth(k - below - 1);

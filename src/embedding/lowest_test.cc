@@ -39,7 +39,8 @@ TEST(KthLowest, IsWhatSortingSaysForMillionsOfItems) {
 TEST(KthLowest, IsExactEvenIfTheSampleMisleads) {
   auto items = random_items(1500000, 1000, 9);
   const int64_t stride = static_cast<int64_t>(items.size()) / (1 << 16);
-  for (size_t i = 0; i < items.size(); i += stride) items[i].score = 5000;  // all that a sample sees
+  for (size_t i = 0; i < items.size(); i += stride)
+    items[i].score = 5000;  // all that a sample sees
   expect_border(items, 75000);
 }
 

@@ -27,17 +27,21 @@ Pages::Pages(size_t bytes) : bytes_(bytes) {
   if (mapping_ == MAP_FAILED) {
     mapping_ = nullptr;
     throw Error(ErrorCode::kOutOfMemory,
-                cat("no memory for ", bytes, " bytes of an embedding table: make the table smaller (capacity, "
+                cat("no memory for ", bytes,
+                    " bytes of an embedding table: make the table smaller (capacity, "
                     "embedding_dim, data_type) or use a machine with more memory"));
   }
   const auto address = reinterpret_cast<uintptr_t>(mapping_);
   data_ = reinterpret_cast<char*>((address + kHugePage - 1) / kHugePage * kHugePage);
-  madvise(data_, bytes, MADV_HUGEPAGE);  // a wish: without huge pages all is as correct, only slower
+  madvise(data_, bytes,
+          MADV_HUGEPAGE);  // a wish: without huge pages all is as correct, only slower
 }
 
 Pages::~Pages() {
-  if (mapping_ != nullptr) munmap(mapping_, mapped_bytes_);
-  else ::operator delete(data_, kLine);
+  if (mapping_ != nullptr)
+    munmap(mapping_, mapped_bytes_);
+  else
+    ::operator delete(data_, kLine);
 }
 
 }  // namespace emblem

@@ -1,5 +1,6 @@
-// embedding/pages.h - large zeroed memory that costs nothing until it is touched, in huge pages where the
-// system has them: random rows of a large table would otherwise miss the address cache at every read.
+// embedding/pages.h - large zeroed memory that costs nothing until it is touched, in huge pages
+// where the system has them: random rows of a large table would otherwise miss the address cache at
+// every read.
 #pragma once
 
 #include <cstddef>

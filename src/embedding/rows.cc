@@ -50,7 +50,9 @@ void Slabs::clear() {
 }
 
 Rows::Rows(int64_t dim, DType dtype, int64_t state_floats)
-    : dim_(dim), dtype_(dtype), state_offset_(weight_bytes(dim, dtype)),
+    : dim_(dim),
+      dtype_(dtype),
+      state_offset_(weight_bytes(dim, dtype)),
       slabs_(row_stride(dim, dtype, state_floats),
              kSlabBytes / row_stride(dim, dtype, state_floats)) {}
 

@@ -1,4 +1,5 @@
-// embedding/rows.h - storage for rows of equal size that never move: slabs are added, never reallocated.
+// embedding/rows.h - storage for rows of equal size that never move: slabs are added, never
+// reallocated.
 //
 // Thread-compatible: const methods may run concurrently; others need a lock.
 #pragma once

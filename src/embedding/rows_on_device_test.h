@@ -51,7 +51,8 @@ class RowsOnDevice {
         store_weight(reinterpret_cast<decltype(type)*>(at) + d, values.weights[d]);
       }
     });
-    std::copy(values.state.begin(), values.state.end(), reinterpret_cast<float*>(at + ref_.state_offset));
+    std::copy(values.state.begin(), values.state.end(),
+              reinterpret_cast<float*>(at + ref_.state_offset));
     detail::copy(context_, slabs_[row / 4].data(), slab.data(), slab.size());
     context_.synchronize();
   }

@@ -1,4 +1,5 @@
-// embedding/rows_ref.h - the rows of a table as kernels see them: trivially copyable, for one device.
+// embedding/rows_ref.h - the rows of a table as kernels see them: trivially copyable, for one
+// device.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,8 @@ inline constexpr uint32_t kNoRow = 0xffffffffu;
 struct RowsRef {
   char* const* slabs = nullptr;  // each holds 1 << slab_shift rows
   int slab_shift = 0;
-  int64_t stride = 0;            // bytes from row to row
-  int64_t state_offset = 0;      // bytes from weights to state
+  int64_t stride = 0;        // bytes from row to row
+  int64_t state_offset = 0;  // bytes from weights to state
   int64_t dim = 0;
   DType dtype = DType::kF32;
 

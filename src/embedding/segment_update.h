@@ -8,13 +8,13 @@
 namespace emblem {
 
 // Segment s is the row rows[s] with the gradients of its occurrences: positions
-// [offsets[s], offsets[s + 1]) of `sources` (where in the gradients its vector begins, in floats) and
-// `coefficients` (by what it is multiplied). A row appears in one segment only.
+// [offsets[s], offsets[s + 1]) of `sources` (where in the gradients its vector begins, in floats)
+// and `coefficients` (by what it is multiplied). A row appears in one segment only.
 struct Segments {
-  const uint32_t* rows = nullptr;      // [count]
-  const uint32_t* offsets = nullptr;   // [count + 1]
+  const uint32_t* rows = nullptr;     // [count]
+  const uint32_t* offsets = nullptr;  // [count + 1]
   const uint32_t* sources = nullptr;
-  const float* coefficients = nullptr; // null: all 1
+  const float* coefficients = nullptr;  // null: all 1
   int64_t count = 0;
 };
 
@@ -28,7 +28,8 @@ struct SegmentUpdate {
   Rule rule;  // made by at_step
 };
 
-// All pointers are on the context's device. Asynchronous on CUDA. Sums in the order of the occurrences.
+// All pointers are on the context's device. Asynchronous on CUDA. Sums in the order of the
+// occurrences.
 void segment_update(const Context& context, const SegmentUpdate& op);
 
 namespace cpu {

@@ -34,14 +34,19 @@ void sum_gradients(const SegmentUpdate& op, uint32_t begin, uint32_t end, float*
   }
   const auto gradient = [&](uint32_t i) { return op.gradients + sources[i]; };
   const auto coefficient = [&](uint32_t i) { return kWeighted ? coefficients[i] : 1.0f; };
-  const auto term = [](const float* from, float c, int64_t d) { return kWeighted ? c * from[d] : from[d]; };
+  const auto term = [](const float* from, float c, int64_t d) {
+    return kWeighted ? c * from[d] : from[d];
+  };
   const float* first = gradient(begin);
   const float c = coefficient(begin);
   for (int64_t d = 0; d < dim; ++d) sum[d] = term(first, c, d);
   uint32_t i = begin + 1;
-  for (; i + 4 <= end; i += 4) {  // four at a time, in order: the sum is read and written less often
-    const float *g0 = gradient(i), *g1 = gradient(i + 1), *g2 = gradient(i + 2), *g3 = gradient(i + 3);
-    const float c0 = coefficient(i), c1 = coefficient(i + 1), c2 = coefficient(i + 2), c3 = coefficient(i + 3);
+  for (; i + 4 <= end;
+       i += 4) {  // four at a time, in order: the sum is read and written less often
+    const float *g0 = gradient(i), *g1 = gradient(i + 1), *g2 = gradient(i + 2),
+                *g3 = gradient(i + 3);
+    const float c0 = coefficient(i), c1 = coefficient(i + 1), c2 = coefficient(i + 2),
+                c3 = coefficient(i + 3);
     for (int64_t d = 0; d < dim; ++d) {
       sum[d] = (((sum[d] + term(g0, c0, d)) + term(g1, c1, d)) + term(g2, c2, d)) + term(g3, c3, d);
     }
@@ -65,8 +70,8 @@ const float* summed(const SegmentUpdate& op, int64_t segment, float* buffer) {
   return buffer;
 }
 
-// What the gradient of a weight is made of. Passed by value, as the rules are: the compiler must see that
-// no store to a row changes it, or it does not vectorize.
+// What the gradient of a weight is made of. Passed by value, as the rules are: the compiler must
+// see that no store to a row changes it, or it does not vectorize.
 template <bool kL2>
 struct Blend {
   float scale;
@@ -77,9 +82,9 @@ struct Blend {
 };
 
 template <class W, class R, bool kL2>
-  requires(!R::kRowWise)
-void update_row(Blend<kL2> blend, R rule, int64_t dim, const float* __restrict sum,
-                W* __restrict weights, float* __restrict state) {
+requires(!R::kRowWise) void update_row(Blend<kL2> blend, R rule, int64_t dim,
+                                       const float* __restrict sum, W* __restrict weights,
+                                       float* __restrict state) {
 #pragma GCC ivdep  // the planes of state do not overlap
   for (int64_t d = 0; d < dim; ++d) {
     float weight = load_weight(weights + d);
@@ -89,9 +94,9 @@ void update_row(Blend<kL2> blend, R rule, int64_t dim, const float* __restrict s
 }
 
 template <class W, class R, bool kL2>
-  requires(R::kRowWise)
-void update_row(Blend<kL2> blend, R rule, int64_t dim, const float* __restrict sum,
-                W* __restrict weights, float* __restrict state) {
+requires(R::kRowWise) void update_row(Blend<kL2> blend, R rule, int64_t dim,
+                                      const float* __restrict sum, W* __restrict weights,
+                                      float* __restrict state) {
   float squares[kLanes] = {};  // several sums, so that they need not wait for each other
   for (int64_t d = 0; d < dim; ++d) {
     const float gradient = blend(sum[d], load_weight(weights + d));
@@ -146,8 +151,10 @@ void segment_update(const SegmentUpdate& op, int64_t begin, int64_t end) {
     using W = decltype(type);
     std::visit(
         [&](const auto& rule) {
-          if (op.l2 != 0.0f) update<W, true>(op, rule, begin, end);
-          else update<W, false>(op, rule, begin, end);
+          if (op.l2 != 0.0f)
+            update<W, true>(op, rule, begin, end);
+          else
+            update<W, false>(op, rule, begin, end);
         },
         op.rule);
   });

@@ -19,7 +19,8 @@ __device__ float summed(const SegmentUpdate& op, int64_t segment, int64_t d) {
 }
 
 template <class W>
-__device__ float full_gradient(const SegmentUpdate& op, int64_t segment, int64_t d, const W* weight) {
+__device__ float full_gradient(const SegmentUpdate& op, int64_t segment, int64_t d,
+                               const W* weight) {
   const float gradient = op.scale * summed(op, segment, d);
   return op.l2 == 0.0f ? gradient : gradient + op.l2 * load_weight(weight);
 }

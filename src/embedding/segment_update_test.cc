@@ -26,7 +26,8 @@ struct Reference {
   void operator()(const Adam& r, double g, double& w, double& s, double& t) const {
     s = r.beta1 * s + (1 - r.beta1) * g;
     t = r.beta2 * t + (1 - r.beta2) * g * g;
-    w -= rate * (s / (1 - std::pow(r.beta1, step))) / (std::sqrt(t / (1 - std::pow(r.beta2, step))) + r.epsilon);
+    w -= rate * (s / (1 - std::pow(r.beta1, step))) /
+         (std::sqrt(t / (1 - std::pow(r.beta2, step))) + r.epsilon);
   }
   void operator()(const Ftrl& r, double g, double& w, double& s, double& t) const {
     s += g - (std::sqrt(t + g * g) - std::sqrt(t)) / rate * w;
@@ -79,17 +80,21 @@ class SegmentUpdateTest : public DeviceTest {
     segment_update(context_, {.rows = rows.ref(),
                               .segments = {numbers.data(), offsets.data(), sources.data(),
                                            weighted ? coefficients.data() : nullptr, 3},
-                              .gradients = device_gradients.data(), .scale = scale, .l2 = l2,
+                              .gradients = device_gradients.data(),
+                              .scale = scale,
+                              .l2 = l2,
                               .rule = at_step(rule, rate, kStep)});
     const double tolerance = dtype == DType::kF32 ? 2e-5 : dtype == DType::kF16 ? 2e-3 : 2e-2;
     for (int r = 0; r < 9; ++r) {
       const auto row = rows.get(r);
       for (int64_t d = 0; d < dim; ++d) {
-        ASSERT_NEAR(row.weights[d], expected[r].weights[d], tolerance * (1 + std::abs(row.weights[d])))
+        ASSERT_NEAR(row.weights[d], expected[r].weights[d],
+                    tolerance * (1 + std::abs(row.weights[d])))
             << name_of(rule) << " " << name_of(dtype) << " row " << r << " weight " << d;
       }
       for (int64_t i = 0; i < state_floats; ++i) {
-        ASSERT_NEAR(row.state[i], expected[r].state[i], 1e-4 * (1 + std::abs(row.state[i]))) << name_of(rule);
+        ASSERT_NEAR(row.state[i], expected[r].state[i], 1e-4 * (1 + std::abs(row.state[i])))
+            << name_of(rule);
       }
     }
   }
@@ -97,8 +102,8 @@ class SegmentUpdateTest : public DeviceTest {
  private:
   static constexpr int64_t kStep = 3;
 
-  static void apply(const Rule& rule, int64_t dim, double rate, double scale, double l2, std::vector<double> sum,
-                    RowsOnDevice::Row& row) {
+  static void apply(const Rule& rule, int64_t dim, double rate, double scale, double l2,
+                    std::vector<double> sum, RowsOnDevice::Row& row) {
     for (int64_t d = 0; d < dim; ++d) sum[d] = scale * sum[d] + l2 * row.weights[d];
     if (const auto* row_wise = std::get_if<RowWiseAdaGrad>(&rule)) {
       double square = 0;
@@ -106,13 +111,15 @@ class SegmentUpdateTest : public DeviceTest {
       const double state = row.state[0] + square / static_cast<double>(dim);
       row.state[0] = static_cast<float>(state);
       for (int64_t d = 0; d < dim; ++d) {
-        row.weights[d] -= static_cast<float>(rate * sum[d] / (std::sqrt(state) + row_wise->epsilon));
+        row.weights[d] -=
+            static_cast<float>(rate * sum[d] / (std::sqrt(state) + row_wise->epsilon));
       }
       return;
     }
     const int states = static_cast<int>(row.state.size() / dim);
     for (int64_t d = 0; d < dim; ++d) {
-      double w = row.weights[d], s = states > 0 ? row.state[d] : 0, t = states > 1 ? row.state[dim + d] : 0;
+      double w = row.weights[d], s = states > 0 ? row.state[d] : 0,
+             t = states > 1 ? row.state[dim + d] : 0;
       std::visit([&](const auto& r) { Reference{rate, kStep}(r, sum[d], w, s, t); }, rule);
       row.weights[d] = static_cast<float>(w);
       if (states > 0) row.state[d] = static_cast<float>(s);
@@ -122,8 +129,8 @@ class SegmentUpdateTest : public DeviceTest {
 };
 
 TEST_P(SegmentUpdateTest, FollowsThePublishedFormulaOfEveryRule) {
-  for (const Rule& rule : {Rule(Sgd{}), Rule(Momentum{}), Rule(AdaGrad{}), Rule(RowWiseAdaGrad{}), Rule(Adam{}),
-                           Rule(Ftrl{.l1 = 0.2f, .l2 = 0.1f})}) {
+  for (const Rule& rule : {Rule(Sgd{}), Rule(Momentum{}), Rule(AdaGrad{}), Rule(RowWiseAdaGrad{}),
+                           Rule(Adam{}), Rule(Ftrl{.l1 = 0.2f, .l2 = 0.1f})}) {
     for (const int64_t dim : {1, 3, 16, 50}) {
       for (const DType dtype : {DType::kF32, DType::kF16, DType::kBf16}) {
         expect_reference(rule, dim, dtype, 0.0f, false);

@@ -18,17 +18,20 @@ int64_t admission_capacity(const TableSettings& settings) {
 
 void check(const TableSettings& settings) {
   const std::string& name = settings.name;
-  EMBLEM_REQUIRE(settings.dim > 0, "table ", name, ": the dimension is ", settings.dim, ", but must be at least 1");
-  EMBLEM_REQUIRE(settings.capacity >= 0 && settings.capacity < int64_t{kNoRow}, "table ", name, ": capacity ",
-                 settings.capacity, " is not in [0, ", kNoRow, ")");
-  EMBLEM_REQUIRE(settings.admission_threshold >= 0 && settings.admission_threshold < int64_t{kNoRow},
-                 "table ", name, ": admission threshold ", settings.admission_threshold, " is not in [0, ", kNoRow, ")");
+  EMBLEM_REQUIRE(settings.dim > 0, "table ", name, ": the dimension is ", settings.dim,
+                 ", but must be at least 1");
+  EMBLEM_REQUIRE(settings.capacity >= 0 && settings.capacity < int64_t{kNoRow}, "table ", name,
+                 ": capacity ", settings.capacity, " is not in [0, ", kNoRow, ")");
+  EMBLEM_REQUIRE(
+      settings.admission_threshold >= 0 && settings.admission_threshold < int64_t{kNoRow}, "table ",
+      name, ": admission threshold ", settings.admission_threshold, " is not in [0, ", kNoRow, ")");
   EMBLEM_REQUIRE(settings.admission_capacity >= 0 && settings.initial_capacity >= 0, "table ", name,
                  ": a capacity is negative");
   if (settings.kind == TableKind::kDynamic) return;
   EMBLEM_REQUIRE(settings.capacity > 0, "table ", name,
                  ": a static table needs a number of rows (num_buckets or hash_bucket_size)");
-  EMBLEM_REQUIRE(settings.eviction == Eviction::kNone && settings.admission_threshold <= 1, "table ", name,
+  EMBLEM_REQUIRE(settings.eviction == Eviction::kNone && settings.admission_threshold <= 1,
+                 "table ", name,
                  ": a static table has neither eviction nor admission; make it dynamic");
 }
 
@@ -54,9 +57,12 @@ Table::Table(const Context& context, TableSettings settings)
       index_(is_static() ? 0 : settings_.initial_capacity),
       admission_(settings_.admission_threshold, admission_capacity(settings_)) {
   if (!is_static()) return;
-  InitializeRows op{.rows = rows_.ref(), .count = settings_.capacity,
-                    .initializer = settings_.initializer, .seed = settings_.seed,
-                    .state = first_state(settings_), .state_floats = state_floats_};
+  InitializeRows op{.rows = rows_.ref(),
+                    .count = settings_.capacity,
+                    .initializer = settings_.initializer,
+                    .seed = settings_.seed,
+                    .state = first_state(settings_),
+                    .state_floats = state_floats_};
   initialize_rows(Context{.threads = context.threads}, op);
 }
 
@@ -66,7 +72,8 @@ Rows Table::make_rows() const {
 }
 
 int64_t Table::bytes() const {
-  const size_t scratch = new_keys_.capacity() * 8 + new_counts_.capacity() * 8 + new_rows_.capacity() * 4;
+  const size_t scratch =
+      new_keys_.capacity() * 8 + new_counts_.capacity() * 8 + new_rows_.capacity() * 4;
   return rows_.bytes() + meta_.bytes() + index_.bytes() + admission_.bytes() + new_index_.bytes() +
          static_cast<int64_t>(scratch);
 }
@@ -105,15 +112,17 @@ void Table::write_row(uint32_t row, const float* weights, const float* state) {
       store_weight(reinterpret_cast<decltype(type)*>(at) + d, weights[d]);
     }
   });
-  if (state != nullptr) std::memcpy(ref.state(at), state, state_floats_ * sizeof(float));
-  else std::fill_n(ref.state(at), state_floats_, first_state(settings_));
+  if (state != nullptr)
+    std::memcpy(ref.state(at), state, state_floats_ * sizeof(float));
+  else
+    std::fill_n(ref.state(at), state_floats_, first_state(settings_));
 }
 
 bool Table::read(int64_t key, std::span<float> weights, std::span<float> state) const {
   EMBLEM_REQUIRE(static_cast<int64_t>(weights.size()) == dim() &&
                      (state.empty() || static_cast<int64_t>(state.size()) == state_floats_),
-                 "table ", settings_.name, ": read needs room for ", dim(), " weights and ", state_floats_,
-                 " floats of state, not ", weights.size(), " and ", state.size());
+                 "table ", settings_.name, ": read needs room for ", dim(), " weights and ",
+                 state_floats_, " floats of state, not ", weights.size(), " and ", state.size());
   const uint32_t row = find(key);
   if (row == kNoRow) return false;
   read_row(row, weights.data(), state.empty() ? nullptr : state.data());
@@ -144,14 +153,20 @@ void Table::lookup_rows(const Context& context, std::span<const int64_t> keys, P
     insert_missing({&run, 1});
     initialize_new_rows(0, new_rows());
   }
-  GatherPool op{.rows = rows_.ref(), .keys = keys.data(), .row_numbers = numbers.data(),
-                .bags = out.rows, .absent = absent(phase), .seed = settings_.seed, .out = out.data,
+  GatherPool op{.rows = rows_.ref(),
+                .keys = keys.data(),
+                .row_numbers = numbers.data(),
+                .bags = out.rows,
+                .absent = absent(phase),
+                .seed = settings_.seed,
+                .out = out.data,
                 .out_stride = out.cols};
   gather_pool(Context{.threads = context.threads}, op);
 }
 
 int64_t Table::erase(std::span<const int64_t> keys) {
-  EMBLEM_REQUIRE(!is_static(), "table ", settings_.name, ": keys of a static table cannot be erased");
+  EMBLEM_REQUIRE(!is_static(), "table ", settings_.name,
+                 ": keys of a static table cannot be erased");
   int64_t erased = 0;
   for (const int64_t key : keys) {
     const uint32_t row = index_.find(key);
@@ -171,9 +186,12 @@ void Table::remove(int64_t key, uint32_t row) {
 void Table::clear() {
   clock_ = next_score_ = 0;
   if (is_static()) {
-    initialize_rows(Context{}, {.rows = rows_.ref(), .count = settings_.capacity,
-                                .initializer = settings_.initializer, .seed = settings_.seed,
-                                .state = first_state(settings_), .state_floats = state_floats_});
+    initialize_rows(Context{}, {.rows = rows_.ref(),
+                                .count = settings_.capacity,
+                                .initializer = settings_.initializer,
+                                .seed = settings_.seed,
+                                .state = first_state(settings_),
+                                .state_floats = state_floats_});
     return;
   }
   rows_.clear();
@@ -183,9 +201,13 @@ void Table::clear() {
 }
 
 void Table::initialize_new_rows(int64_t begin, int64_t end) {
-  const InitializeRows op{.rows = rows_.ref(), .row_numbers = new_rows_.data(), .keys = new_keys_.data(),
-                          .count = new_rows(), .initializer = settings_.initializer,
-                          .seed = settings_.seed, .state = first_state(settings_),
+  const InitializeRows op{.rows = rows_.ref(),
+                          .row_numbers = new_rows_.data(),
+                          .keys = new_keys_.data(),
+                          .count = new_rows(),
+                          .initializer = settings_.initializer,
+                          .seed = settings_.seed,
+                          .state = first_state(settings_),
                           .state_floats = state_floats_};
   cpu::initialize_rows(op, begin, end);
 }

@@ -1,9 +1,9 @@
-// embedding/table.h - a table of embedding rows on the CPU: static (key = row number) or dynamic (any
-// 64-bit key, rows made on first sight), with scores, eviction and admission.
+// embedding/table.h - a table of embedding rows on the CPU: static (key = row number) or dynamic
+// (any 64-bit key, rows made on first sight), with scores, eviction and admission.
 //
-// What a table does depends on its content alone (keys, weights, state, scores, admission counts, clock),
-// never on where rows lie or in which order they were made: a table restored from its files continues
-// with the same bytes.
+// What a table does depends on its content alone (keys, weights, state, scores, admission counts,
+// clock), never on where rows lie or in which order they were made: a table restored from its files
+// continues with the same bytes.
 //
 // Thread-compatible: const methods may run concurrently; others need a lock.
 #pragma once
@@ -29,8 +29,8 @@ namespace emblem {
 struct RowBatch {
   std::span<const int64_t> keys;
   std::span<const float> weights;
-  std::span<const float> states;   // empty: all of a new row
-  std::span<const int64_t> scores; // empty: 0
+  std::span<const float> states;    // empty: all of a new row
+  std::span<const int64_t> scores;  // empty: 0
 };
 
 // A run of keys of a batch and where their row numbers go.
@@ -67,13 +67,14 @@ class Table {
   void clear();                                  // dynamic: no rows; static: all rows as new
   // Inserts or overwrites. The last of equal keys stays.
   void import_rows(const Context& context, const RowBatch& batch);
-  // With Eviction::kCustom: the score that training lookups from now on give to the keys they touch.
+  // With Eviction::kCustom: the score that training lookups from now on give to the keys they
+  // touch.
   void set_next_score(int64_t score);
   void set_score(std::span<const int64_t> keys, int64_t score);  // of keys that have a row
 
   // ---- everything, for checkpoints ----
-  // Calls `take` with at most `batch_rows` rows at a time, keys ascending. Needs memory for a batch and
-  // a few percent of the keys.
+  // Calls `take` with at most `batch_rows` rows at a time, keys ascending. Needs memory for a batch
+  // and a few percent of the keys.
   void export_rows(const Context& context, int64_t batch_rows,
                    const std::function<void(const RowBatch&)>& take) const;
   std::vector<KeyCount> export_admission() const { return admission_.sorted(); }
@@ -90,8 +91,9 @@ class Table {
   void find(std::span<const int64_t> keys, std::span<uint32_t> rows) const {
     index_.find(keys, rows);
   }
-  // Training, after find: `runs` are all keys of this batch. Gives rows to the unknown keys that are
-  // admitted, evicting others if need be, and updates scores. New rows must then be initialized.
+  // Training, after find: `runs` are all keys of this batch. Gives rows to the unknown keys that
+  // are admitted, evicting others if need be, and updates scores. New rows must then be
+  // initialized.
   void insert_missing(std::span<const KeyRun> runs);
   int64_t new_rows() const { return static_cast<int64_t>(new_rows_.size()); }
   void initialize_new_rows(int64_t begin, int64_t end);  // may run concurrently on disjoint ranges
@@ -100,7 +102,7 @@ class Table {
   const Initializer& absent(Phase phase) const {
     return phase == Phase::kTrain ? settings_.initializer : settings_.missing;
   }
-  int64_t rows_end() const { return rows_.end(); }       // all row numbers are below
+  int64_t rows_end() const { return rows_.end(); }  // all row numbers are below
   bool in_use(uint32_t row) const { return is_static() || meta(row).score != kUnused; }
   // Throws for the first key outside a static table.
   [[noreturn]] void refuse(std::span<const int64_t> keys) const;
@@ -143,7 +145,7 @@ class Table {
   std::vector<int64_t> new_keys_;
   std::vector<int64_t> new_counts_;  // occurrences in the batch
   std::vector<int64_t> new_scores_;
-  std::vector<uint32_t> new_rows_;   // kNoRow: not admitted
+  std::vector<uint32_t> new_rows_;  // kNoRow: not admitted
   HostVector<uint32_t> lookup_numbers_;
 };
 

@@ -9,17 +9,23 @@
 namespace emblem {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "table files are written as memory holds them");
+static_assert(std::endian::native == std::endian::little,
+              "table files are written as memory holds them");
 
 constexpr int64_t kBatchBytes = 16 << 20;  // of rows that are on their way to or from files at once
 
 const char* name_of(Eviction eviction) {
   switch (eviction) {
-    case Eviction::kNone: return "none";
-    case Eviction::kLru: return "lru";
-    case Eviction::kLfu: return "lfu";
-    case Eviction::kStep: return "step";
-    case Eviction::kCustom: return "custom";
+    case Eviction::kNone:
+      return "none";
+    case Eviction::kLru:
+      return "lru";
+    case Eviction::kLfu:
+      return "lfu";
+    case Eviction::kStep:
+      return "step";
+    case Eviction::kCustom:
+      return "custom";
   }
   return "none";
 }
@@ -77,15 +83,17 @@ std::string facts_of(const Table& table) {
 template <class T>
 class Column {
  public:
-  Column(const std::string& folder, const char* name, int64_t items, int64_t item_floats, const std::string& need)
+  Column(const std::string& folder, const char* name, int64_t items, int64_t item_floats,
+         const std::string& need)
       : file_(path_of(folder, name)), each_(item_floats) {
     const uint64_t wanted = static_cast<uint64_t>(items * item_floats) * sizeof(T);
     if (file_.bytes().size() == wanted) return;
-    throw Error(ErrorCode::kCorruption, cat(folder, ": ", name, " has ", file_.bytes().size(), " bytes, but ",
-                                            need, " need ", wanted));
+    throw Error(ErrorCode::kCorruption, cat(folder, ": ", name, " has ", file_.bytes().size(),
+                                            " bytes, but ", need, " need ", wanted));
   }
   std::span<const T> rows(int64_t begin, int64_t count) const {
-    return {reinterpret_cast<const T*>(file_.bytes().data()) + begin * each_, static_cast<size_t>(count * each_)};
+    return {reinterpret_cast<const T*>(file_.bytes().data()) + begin * each_,
+            static_cast<size_t>(count * each_)};
   }
 
  private:
@@ -95,7 +103,8 @@ class Column {
 
 int64_t key_count(const std::string& folder) {
   const MappedFile file(path_of(folder, "key"));
-  if (file.bytes().size() % sizeof(int64_t) == 0) return static_cast<int64_t>(file.bytes().size() / sizeof(int64_t));
+  if (file.bytes().size() % sizeof(int64_t) == 0)
+    return static_cast<int64_t>(file.bytes().size() / sizeof(int64_t));
   throw Error(ErrorCode::kCorruption, cat(folder, ": key has ", file.bytes().size(),
                                           " bytes, which is not a whole number of 8-byte keys"));
 }
@@ -103,15 +112,17 @@ int64_t key_count(const std::string& folder) {
 void check_match(const std::string& folder, const TableFacts& facts, const Table& table) {
   const TableSettings& settings = table.settings();
   const std::string kind = table.is_static() ? "static" : "dynamic";
-  EMBLEM_REQUIRE(facts.dim == table.dim(), folder, ": the saved table has dimension ", facts.dim, ", but table ",
-                 settings.name, " has ", table.dim());
-  EMBLEM_REQUIRE(facts.kind == kind, folder, ": the saved table is ", facts.kind, ", but table ", settings.name,
-                 " is ", kind);
-  EMBLEM_REQUIRE(facts.optimizer == name_of(settings.rule), folder, ": the saved table was trained with ",
-                 facts.optimizer, ", but table ", settings.name, " uses ", name_of(settings.rule),
+  EMBLEM_REQUIRE(facts.dim == table.dim(), folder, ": the saved table has dimension ", facts.dim,
+                 ", but table ", settings.name, " has ", table.dim());
+  EMBLEM_REQUIRE(facts.kind == kind, folder, ": the saved table is ", facts.kind, ", but table ",
+                 settings.name, " is ", kind);
+  EMBLEM_REQUIRE(facts.optimizer == name_of(settings.rule), folder,
+                 ": the saved table was trained with ", facts.optimizer, ", but table ",
+                 settings.name, " uses ", name_of(settings.rule),
                  ": load its weights only, or keep the optimizer");
-  EMBLEM_REQUIRE(!table.is_static() || facts.rows == settings.capacity, folder, ": the saved table has ", facts.rows,
-                 " rows, but table ", settings.name, " has ", settings.capacity);
+  EMBLEM_REQUIRE(!table.is_static() || facts.rows == settings.capacity, folder,
+                 ": the saved table has ", facts.rows, " rows, but table ", settings.name, " has ",
+                 settings.capacity);
 }
 
 void load_rows(const Context& context, const std::string& folder, LoadMode mode, Table& table) {
@@ -123,7 +134,8 @@ void load_rows(const Context& context, const std::string& folder, LoadMode mode,
   std::optional<Column<float>> states;
   std::optional<Column<int64_t>> scores;
   if (mode == LoadMode::kContinue && state_floats > 0) {
-    states.emplace(folder, "state", count, state_floats, cat(count, " keys with ", state_floats, " floats of state"));
+    states.emplace(folder, "state", count, state_floats,
+                   cat(count, " keys with ", state_floats, " floats of state"));
   }
   if (mode == LoadMode::kContinue && !table.is_static()) {
     scores.emplace(folder, "score", count, 1, cat(count, " scores"));
@@ -141,15 +153,18 @@ void load_admission(const std::string& folder, Table& table) {
   if (!std::filesystem::exists(path)) return;
   const MappedFile file(path);
   if (file.bytes().size() % sizeof(KeyCount) != 0) {
-    throw Error(ErrorCode::kCorruption, cat(folder, ": admission has ", file.bytes().size(),
-                                            " bytes, which is not a whole number of 16-byte pairs"));
+    throw Error(ErrorCode::kCorruption,
+                cat(folder, ": admission has ", file.bytes().size(),
+                    " bytes, which is not a whole number of 16-byte pairs"));
   }
-  table.import_admission({reinterpret_cast<const KeyCount*>(file.bytes().data()), file.bytes().size() / sizeof(KeyCount)});
+  table.import_admission({reinterpret_cast<const KeyCount*>(file.bytes().data()),
+                          file.bytes().size() / sizeof(KeyCount)});
 }
 
 }  // namespace
 
-std::vector<WrittenFile> save_table(const Context& context, const Table& table, const std::string& folder) {
+std::vector<WrittenFile> save_table(const Context& context, const Table& table,
+                                    const std::string& folder) {
   std::filesystem::create_directories(folder);
   Files files(folder);
   FileWriter& keys = files.open("key");
@@ -173,9 +188,16 @@ TableFacts read_table_facts(const std::string& folder) {
   const std::string path = path_of(folder, "table.json");
   try {
     const auto json = nlohmann::json::parse(read_text_file(path));
-    return {.name = json.at("name"), .dim = json.at("dim"), .dtype = json.at("dtype"), .kind = json.at("kind"),
-            .optimizer = json.at("optimizer"), .state_floats = json.at("state_floats"), .rows = json.at("rows"),
-            .eviction = json.at("eviction"), .clock = json.at("clock"), .next_score = json.at("next_score")};
+    return {.name = json.at("name"),
+            .dim = json.at("dim"),
+            .dtype = json.at("dtype"),
+            .kind = json.at("kind"),
+            .optimizer = json.at("optimizer"),
+            .state_floats = json.at("state_floats"),
+            .rows = json.at("rows"),
+            .eviction = json.at("eviction"),
+            .clock = json.at("clock"),
+            .next_score = json.at("next_score")};
   } catch (const nlohmann::json::exception& error) {
     throw Error(ErrorCode::kCorruption, cat(path, ": does not describe a table: ", error.what()));
   }
@@ -190,8 +212,8 @@ void load_table(const Context& context, const std::string& folder, LoadMode mode
   const TableFacts facts = read_table_facts(folder);
   check_match(folder, facts, table);
   load_rows(context, folder, mode, table);
-  EMBLEM_REQUIRE(table.size() == facts.rows, folder, ": table.json speaks of ", facts.rows, " rows, but key holds ",
-                 table.size(), " different keys");
+  EMBLEM_REQUIRE(table.size() == facts.rows, folder, ": table.json speaks of ", facts.rows,
+                 " rows, but key holds ", table.size(), " different keys");
   load_admission(folder, table);
   table.set_clock(facts.clock);
   if (table.settings().eviction == Eviction::kCustom) table.set_next_score(facts.next_score);

@@ -32,8 +32,8 @@ std::vector<WrittenFile> save_table(const Context& context, const Table& table,
 struct TableFacts {
   std::string name;
   int64_t dim = 0;
-  std::string dtype;       // of the table that was saved
-  std::string kind;        // "static" or "dynamic"
+  std::string dtype;  // of the table that was saved
+  std::string kind;   // "static" or "dynamic"
   std::string optimizer;
   int64_t state_floats = 0;
   int64_t rows = 0;
@@ -43,12 +43,13 @@ struct TableFacts {
 };
 TableFacts read_table_facts(const std::string& folder);
 
-// kContinue needs the same optimizer and takes everything. kWeightsOnly takes keys and weights alone and
-// gives the rows new state and score 0: for fine-tuning, evaluation, or folders without table.json.
+// kContinue needs the same optimizer and takes everything. kWeightsOnly takes keys and weights
+// alone and gives the rows new state and score 0: for fine-tuning, evaluation, or folders without
+// table.json.
 enum class LoadMode { kContinue, kWeightsOnly };
 
-// Replaces the content of `table`. Throws when a file is missing, has another size than the rows need, or
-// belongs to a table of another dim, or (kContinue) another kind, size or optimizer.
+// Replaces the content of `table`. Throws when a file is missing, has another size than the rows
+// need, or belongs to a table of another dim, or (kContinue) another kind, size or optimizer.
 void load_table(const Context& context, const std::string& folder, LoadMode mode, Table& table);
 
 }  // namespace emblem

@@ -22,8 +22,14 @@ class TableFilesTest : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
   static TableSettings settings(DType dtype = DType::kF32) {
-    return {.name = "items", .dim = 4, .dtype = dtype, .kind = TableKind::kDynamic, .capacity = 300,
-            .eviction = Eviction::kLru, .admission_threshold = 2, .rule = Adam{}};
+    return {.name = "items",
+            .dim = 4,
+            .dtype = dtype,
+            .kind = TableKind::kDynamic,
+            .capacity = 300,
+            .eviction = Eviction::kLru,
+            .admission_threshold = 2,
+            .rule = Adam{}};
   }
   // Trains steps [first, last) on a stream of keys that depends on the step alone.
   void train(Table& table, int first, int last) {
@@ -62,11 +68,13 @@ class TableFilesTest : public testing::Test {
 
 TEST_F(TableFilesTest, AReloadedTableContinuesWithTheSameBytes) {
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBf16}) {
-    Table straight(context_, settings(dtype)), before(context_, settings(dtype)), after(context_, settings(dtype));
+    Table straight(context_, settings(dtype)), before(context_, settings(dtype)),
+        after(context_, settings(dtype));
     train(straight, 0, 60);
     train(before, 0, 30);
     save_table(context_, before, folder_);
-    after.import_rows(context_, {std::vector<int64_t>{12345}, std::vector<float>(4)});  // is replaced
+    after.import_rows(context_,
+                      {std::vector<int64_t>{12345}, std::vector<float>(4)});  // is replaced
     load_table(context_, folder_, LoadMode::kContinue, after);
     EXPECT_EQ(bytes_of(after), bytes_of(before));
     train(after, 30, 60);
@@ -78,7 +86,8 @@ TEST_F(TableFilesTest, KeysAndWeightsAreHeaderlessAndSorted) {
   Table table(context_, {.name = "t", .dim = 2, .kind = TableKind::kDynamic});
   table.import_rows(context_, {std::vector<int64_t>{5, -1}, std::vector<float>{1, 2, 3, 4}});
   const auto files = save_table(context_, table, folder_);
-  const std::string keys = read_text_file(folder_ + "/key"), weights = read_text_file(folder_ + "/emb_vector");
+  const std::string keys = read_text_file(folder_ + "/key"),
+                    weights = read_text_file(folder_ + "/emb_vector");
   ASSERT_EQ(keys.size(), 16u);
   ASSERT_EQ(weights.size(), 16u);
   int64_t key[2];
@@ -98,7 +107,8 @@ TEST_F(TableFilesTest, KeysAndWeightsAreHeaderlessAndSorted) {
 TEST_F(TableFilesTest, AStaticTableComesBackWhole) {
   const TableSettings settings{.name = "s", .dim = 3, .capacity = 50, .rule = AdaGrad{}};
   Table saved(context_, settings), loaded(context_, settings);
-  saved.import_rows(context_, {std::vector<int64_t>{7}, std::vector<float>{1, 2, 3}, std::vector<float>{4, 5, 6}});
+  saved.import_rows(context_, {std::vector<int64_t>{7}, std::vector<float>{1, 2, 3},
+                               std::vector<float>{4, 5, 6}});
   save_table(context_, saved, folder_);
   load_table(context_, folder_, LoadMode::kContinue, loaded);
   EXPECT_EQ(bytes_of(loaded), bytes_of(saved));
@@ -130,12 +140,15 @@ TEST_F(TableFilesTest, FilesOfTheWrongSizeAreNamed) {
   const auto load = [&] { load_table(context_, folder_, LoadMode::kContinue, table); };
   save_table(context_, table, folder_);
   truncate("emb_vector", 40);
-  EXPECT_THAT(load, ThrowsMessage<Error>(HasSubstr("emb_vector has 40 bytes, but 3 keys of dimension 4 need 48")));
+  EXPECT_THAT(load, ThrowsMessage<Error>(
+                        HasSubstr("emb_vector has 40 bytes, but 3 keys of dimension 4 need 48")));
   truncate("emb_vector", 48);
   truncate("state", 4);
-  EXPECT_THAT(load, ThrowsMessage<Error>(HasSubstr("state has 4 bytes, but 3 keys with 8 floats of state need 96")));
+  EXPECT_THAT(load, ThrowsMessage<Error>(
+                        HasSubstr("state has 4 bytes, but 3 keys with 8 floats of state need 96")));
   truncate("key", 20);
-  EXPECT_THAT(load, ThrowsMessage<Error>(HasSubstr("key has 20 bytes, which is not a whole number of 8-byte keys")));
+  EXPECT_THAT(load, ThrowsMessage<Error>(
+                        HasSubstr("key has 20 bytes, which is not a whole number of 8-byte keys")));
   std::filesystem::remove(folder_ + "/key");
   EXPECT_THAT(load, ThrowsMessage<Error>(HasSubstr("key")));
   std::ofstream(folder_ + "/table.json") << "{}";
@@ -153,16 +166,18 @@ TEST_F(TableFilesTest, ATableOfAnotherShapeIsRefused) {
       load_table(context_, folder_, LoadMode::kContinue, loaded);
     };
   };
-  EXPECT_THAT(load_into([](auto& s) { s.dim = 8; }),
-              ThrowsMessage<Error>(HasSubstr("the saved table has dimension 4, but table items has 8")));
+  EXPECT_THAT(
+      load_into([](auto& s) { s.dim = 8; }),
+      ThrowsMessage<Error>(HasSubstr("the saved table has dimension 4, but table items has 8")));
   EXPECT_THAT(load_into([](auto& s) { s.rule = Ftrl{}; }),
               ThrowsMessage<Error>(HasSubstr("trained with adam, but table items uses ftrl")));
-  EXPECT_THAT(load_into([](auto& s) {
-                s.kind = TableKind::kStatic;
-                s.eviction = Eviction::kNone;
-                s.admission_threshold = 0;
-              }),
-              ThrowsMessage<Error>(HasSubstr("the saved table is dynamic, but table items is static")));
+  EXPECT_THAT(
+      load_into([](auto& s) {
+        s.kind = TableKind::kStatic;
+        s.eviction = Eviction::kNone;
+        s.admission_threshold = 0;
+      }),
+      ThrowsMessage<Error>(HasSubstr("the saved table is dynamic, but table items is static")));
 }
 
 }  // namespace

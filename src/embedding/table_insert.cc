@@ -80,8 +80,8 @@ int64_t Table::admit_new_keys() {
 void Table::make_room(int64_t wanted, std::span<const KeyRun> runs) {
   const int64_t excess = size() + wanted - settings_.capacity;
   if (settings_.capacity == 0 || excess <= 0) return;
-  EMBLEM_REQUIRE(settings_.eviction != Eviction::kNone, "table ", settings_.name, " is full: it has ", size(),
-                 " of ", settings_.capacity, " rows and ", wanted,
+  EMBLEM_REQUIRE(settings_.eviction != Eviction::kNone, "table ", settings_.name,
+                 " is full: it has ", size(), " of ", settings_.capacity, " rows and ", wanted,
                  " new keys: raise its capacity or choose an eviction (lru, lfu, step, custom)");
   std::vector<bool> spared(rows_.end());
   int64_t candidates = size();
@@ -95,7 +95,8 @@ void Table::make_room(int64_t wanted, std::span<const KeyRun> runs) {
   EMBLEM_REQUIRE(excess <= candidates, "table ", settings_.name, ": a batch has ",
                  size() - candidates + wanted, " distinct keys, but the capacity is ",
                  settings_.capacity, ": raise the capacity or lower the batch size");
-  evict(std::min(candidates, std::max(excess, settings_.capacity / kEvictedShare)), candidates, spared);
+  evict(std::min(candidates, std::max(excess, settings_.capacity / kEvictedShare)), candidates,
+        spared);
 }
 
 void Table::evict(int64_t count, int64_t candidates, const std::vector<bool>& spared) {
@@ -133,10 +134,17 @@ void Table::touch(std::span<const KeyRun> runs) {
       int64_t& score = meta(run.rows[i]).score;
       switch (eviction) {
         case Eviction::kLru:
-        case Eviction::kStep: score = clock_; break;
-        case Eviction::kLfu: ++score; break;
-        case Eviction::kCustom: score = next_score_; break;
-        case Eviction::kNone: break;
+        case Eviction::kStep:
+          score = clock_;
+          break;
+        case Eviction::kLfu:
+          ++score;
+          break;
+        case Eviction::kCustom:
+          score = next_score_;
+          break;
+        case Eviction::kNone:
+          break;
       }
     }
   }

@@ -49,9 +49,12 @@ class Oracle {
       if (settings_.eviction == Eviction::kLru) ++clock;
       if (!rows.contains(key)) continue;
       int64_t& score = rows[key].score;
-      if (settings_.eviction == Eviction::kLfu) ++score;
-      else if (settings_.eviction == Eviction::kCustom) score = next_score;
-      else if (settings_.eviction != Eviction::kNone) score = clock;
+      if (settings_.eviction == Eviction::kLfu)
+        ++score;
+      else if (settings_.eviction == Eviction::kCustom)
+        score = next_score;
+      else if (settings_.eviction != Eviction::kNone)
+        score = clock;
     }
   }
 
@@ -61,7 +64,8 @@ class Oracle {
     return absent(settings_.seed, static_cast<uint64_t>(key), d);
   }
 
-  void update(const std::vector<int64_t>& keys, const std::vector<float>& gradients, float rate, int64_t step) {
+  void update(const std::vector<int64_t>& keys, const std::vector<float>& gradients, float rate,
+              int64_t step) {
     const int64_t dim = settings_.dim;
     std::unordered_map<int64_t, std::vector<float>> sums;
     for (size_t i = 0; i < keys.size(); ++i) {
@@ -100,7 +104,8 @@ class Oracle {
   Row first_row(int64_t key) const {
     Row row;
     for (int64_t d = 0; d < settings_.dim; ++d) {
-      row.weights.push_back(stored(settings_.initializer(settings_.seed, static_cast<uint64_t>(key), d)));
+      row.weights.push_back(
+          stored(settings_.initializer(settings_.seed, static_cast<uint64_t>(key), d)));
     }
     row.state.assign(state_floats(settings_.rule, settings_.dim), settings_.initial_accumulator);
     return row;
@@ -145,11 +150,18 @@ struct Case {
 class Trial {
  public:
   explicit Trial(const Case& with) : with_(with), random_{.seed = 11, .stream = with.universe} {
-    settings_ = {.name = with.name, .dim = 3, .dtype = with.dtype, .kind = TableKind::kDynamic,
-                 .capacity = with.capacity, .eviction = with.eviction, .admission_threshold = with.admission,
+    settings_ = {.name = with.name,
+                 .dim = 3,
+                 .dtype = with.dtype,
+                 .kind = TableKind::kDynamic,
+                 .capacity = with.capacity,
+                 .eviction = with.eviction,
+                 .admission_threshold = with.admission,
                  .admission_capacity = with.admission > 1 ? 500 : 0,
                  .initializer = {Initializer::Kind::kUniform, -1.0f, 1.0f},
-                 .missing = {Initializer::Kind::kNormal, 0.5f, 0.1f}, .rule = with.rule, .seed = 77};
+                 .missing = {Initializer::Kind::kNormal, 0.5f, 0.1f},
+                 .rule = with.rule,
+                 .seed = 77};
     if (std::holds_alternative<AdaGrad>(with.rule)) settings_.initial_accumulator = 0.1f;
     oracle_ = std::make_unique<Oracle>(settings_);
     make_table();
@@ -158,11 +170,16 @@ class Trial {
   void run(int64_t operations) {
     while (done_ < operations && !testing::Test::HasFatalFailure()) {
       const uint64_t dice = random_.below(40);
-      if (dice < 26) train();
-      else if (dice < 34) evaluate();
-      else if (dice < 38) erase();
-      else if (dice == 38 && with_.eviction == Eviction::kCustom) rescore();
-      else if (dice == 39 && random_.below(20) == 0) save_and_load();
+      if (dice < 26)
+        train();
+      else if (dice < 34)
+        evaluate();
+      else if (dice < 38)
+        erase();
+      else if (dice == 38 && with_.eviction == Eviction::kCustom)
+        rescore();
+      else if (dice == 39 && random_.below(20) == 0)
+        save_and_load();
     }
     compare_all();
   }
@@ -170,13 +187,15 @@ class Trial {
  private:
   void make_table() {
     table_ = std::make_unique<Table>(context_, settings_);
-    lookup_ = std::make_unique<LocalLookup>(std::vector<LookupFeature>{{table_.get()}, {table_.get()}});
+    lookup_ =
+        std::make_unique<LocalLookup>(std::vector<LookupFeature>{{table_.get()}, {table_.get()}});
   }
 
   // Half of all keys come from a small part of the universe; a few are those that others reserve.
   int64_t draw() {
     static constexpr int64_t kExotic[] = {0, -1, INT64_MIN, INT64_MAX, 1, INT64_MIN + 1};
-    const uint64_t r = random_.below(2) ? random_.below(with_.universe) : random_.below(with_.universe / 32 + 1);
+    const uint64_t r =
+        random_.below(2) ? random_.below(with_.universe) : random_.below(with_.universe / 32 + 1);
     if (r < std::size(kExotic)) return kExotic[r];
     return r % 2 ? static_cast<int64_t>(r) : static_cast<int64_t>(mix64(r));
   }
@@ -198,12 +217,15 @@ class Trial {
     return out;
   }
   // Where key i's values are in the output.
-  static size_t place(size_t i, size_t count) { return i < count / 2 ? i * 6 : (i - count / 2) * 6 + 3; }
+  static size_t place(size_t i, size_t count) {
+    return i < count / 2 ? i * 6 : (i - count / 2) * 6 + 3;
+  }
 
   void compare(const std::vector<int64_t>& keys, const std::vector<float>& out, Phase phase) {
     for (size_t i = 0; i < keys.size(); ++i) {
       for (int64_t d = 0; d < 3; ++d) {
-        ASSERT_NEAR(out[place(i, keys.size()) + d], oracle_->read(keys[i], d, phase), with_.tolerance)
+        ASSERT_NEAR(out[place(i, keys.size()) + d], oracle_->read(keys[i], d, phase),
+                    with_.tolerance)
             << "key " << keys[i] << " after " << done_ << " operations";
       }
     }
@@ -226,7 +248,8 @@ class Trial {
     }
     ++step_;
     oracle_->update(keys, by_key, 0.05f, step_);
-    lookup_->backward(context_, {gradients.data(), static_cast<int64_t>(keys.size()) / 2, 6}, 1.0f, 0.05f, step_);
+    lookup_->backward(context_, {gradients.data(), static_cast<int64_t>(keys.size()) / 2, 6}, 1.0f,
+                      0.05f, step_);
   }
 
   void evaluate() {
@@ -270,10 +293,12 @@ class Trial {
         const auto found = oracle_->rows.find(batch.keys[i]);
         ASSERT_NE(found, oracle_->rows.end()) << batch.keys[i];
         ASSERT_EQ(batch.scores[i], found->second.score) << batch.keys[i];
-        for (int d = 0; d < 3; ++d) ASSERT_NEAR(batch.weights[i * 3 + d], found->second.weights[d], with_.tolerance);
+        for (int d = 0; d < 3; ++d)
+          ASSERT_NEAR(batch.weights[i * 3 + d], found->second.weights[d], with_.tolerance);
         const size_t state = found->second.state.size();
         for (size_t s = 0; s < state; ++s) {
-          ASSERT_NEAR(batch.states[i * state + s], found->second.state[s], 1e-3 * (1 + std::abs(found->second.state[s])));
+          ASSERT_NEAR(batch.states[i * state + s], found->second.state[s],
+                      1e-3 * (1 + std::abs(found->second.state[s])));
         }
       }
     });
@@ -299,17 +324,19 @@ class TableOracle : public testing::TestWithParam<Case> {};
 TEST_P(TableOracle, AgreesOverAMillionOperations) { Trial(GetParam()).run(1000000); }
 
 constexpr DType kF32 = DType::kF32;
-INSTANTIATE_TEST_SUITE_P(, TableOracle, testing::Values(
-    Case{"none_grows", Eviction::kNone, 0, 0, Sgd{}, kF32, 400000, 1e-4f},
-    Case{"none_admission", Eviction::kNone, 0, 3, AdaGrad{}, kF32, 3000, 1e-4f},
-    Case{"none_f16", Eviction::kNone, 0, 0, Sgd{}, DType::kF16, 5000, 0.05f},
-    Case{"lru", Eviction::kLru, 900, 0, Adam{}, kF32, 4000, 1e-3f},
-    Case{"lru_bf16", Eviction::kLru, 1500, 2, Momentum{}, DType::kBf16, 4000, 0.4f},
-    Case{"lfu", Eviction::kLfu, 1000, 0, RowWiseAdaGrad{}, kF32, 3000, 1e-3f},
-    Case{"lfu_admission", Eviction::kLfu, 700, 4, Sgd{}, kF32, 4000, 1e-4f},
-    Case{"step", Eviction::kStep, 800, 0, AdaGrad{}, kF32, 3000, 1e-3f},
-    Case{"step_small", Eviction::kStep, 301, 0, Ftrl{.l1 = 0.01f}, kF32, 2000, 1e-3f},
-    Case{"custom", Eviction::kCustom, 600, 0, Momentum{}, kF32, 3000, 1e-3f}),
+INSTANTIATE_TEST_SUITE_P(
+    , TableOracle,
+    testing::Values(Case{"none_grows", Eviction::kNone, 0, 0, Sgd{}, kF32, 400000, 1e-4f},
+                    Case{"none_admission", Eviction::kNone, 0, 3, AdaGrad{}, kF32, 3000, 1e-4f},
+                    Case{"none_f16", Eviction::kNone, 0, 0, Sgd{}, DType::kF16, 5000, 0.05f},
+                    Case{"lru", Eviction::kLru, 900, 0, Adam{}, kF32, 4000, 1e-3f},
+                    Case{"lru_bf16", Eviction::kLru, 1500, 2, Momentum{}, DType::kBf16, 4000, 0.4f},
+                    Case{"lfu", Eviction::kLfu, 1000, 0, RowWiseAdaGrad{}, kF32, 3000, 1e-3f},
+                    Case{"lfu_admission", Eviction::kLfu, 700, 4, Sgd{}, kF32, 4000, 1e-4f},
+                    Case{"step", Eviction::kStep, 800, 0, AdaGrad{}, kF32, 3000, 1e-3f},
+                    Case{"step_small", Eviction::kStep, 301, 0, Ftrl{.l1 = 0.01f}, kF32, 2000,
+                         1e-3f},
+                    Case{"custom", Eviction::kCustom, 600, 0, Momentum{}, kF32, 3000, 1e-3f}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -13,7 +13,11 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 
 TableSettings dynamic_settings(Eviction eviction = Eviction::kNone, int64_t capacity = 0) {
-  return {.name = "items", .dim = 2, .kind = TableKind::kDynamic, .capacity = capacity, .eviction = eviction,
+  return {.name = "items",
+          .dim = 2,
+          .kind = TableKind::kDynamic,
+          .capacity = capacity,
+          .eviction = eviction,
           .initializer = {Initializer::Kind::kUniform, 1.0f, 2.0f}};
 }
 
@@ -21,10 +25,13 @@ class TableTest : public testing::Test {
  protected:
   std::vector<float> lookup(Table& table, std::vector<int64_t> keys, Phase phase) {
     std::vector<float> out(keys.size() * table.dim());
-    table.lookup_rows(context_, keys, phase, {out.data(), static_cast<int64_t>(keys.size()), table.dim()});
+    table.lookup_rows(context_, keys, phase,
+                      {out.data(), static_cast<int64_t>(keys.size()), table.dim()});
     return out;
   }
-  void train(Table& table, std::vector<int64_t> keys) { lookup(table, std::move(keys), Phase::kTrain); }
+  void train(Table& table, std::vector<int64_t> keys) {
+    lookup(table, std::move(keys), Phase::kTrain);
+  }
   std::vector<int64_t> keys_of(const Table& table) {
     std::vector<int64_t> keys;
     table.export_rows(context_, 3, [&](const RowBatch& batch) {
@@ -36,19 +43,26 @@ class TableTest : public testing::Test {
 };
 
 TEST_F(TableTest, AStaticTableHasAllItsRowsFromTheStart) {
-  Table table(context_, {.name = "t", .dim = 3, .capacity = 5, .initializer = {Initializer::Kind::kNormal, 0, 1},
+  Table table(context_, {.name = "t",
+                         .dim = 3,
+                         .capacity = 5,
+                         .initializer = {Initializer::Kind::kNormal, 0, 1},
                          .seed = 8});
   EXPECT_EQ(table.size(), 5);
   const Initializer& draw = table.settings().initializer;
   EXPECT_THAT(lookup(table, {4, 0}, Phase::kEval),
-              ElementsAre(draw(8, 4, 0), draw(8, 4, 1), draw(8, 4, 2), draw(8, 0, 0), draw(8, 0, 1), draw(8, 0, 2)));
+              ElementsAre(draw(8, 4, 0), draw(8, 4, 1), draw(8, 4, 2), draw(8, 0, 0), draw(8, 0, 1),
+                          draw(8, 0, 2)));
 }
 
 TEST_F(TableTest, AKeyOutsideAStaticTableIsRefused) {
   Table table(context_, {.name = "users", .dim = 1, .capacity = 5});
   for (const int64_t key : {int64_t{-1}, int64_t{5}, INT64_MIN, INT64_MAX}) {
-    EXPECT_THAT([&] { lookup(table, {0, key}, Phase::kEval); },
-                ThrowsMessage<Error>(HasSubstr(cat("table users: key ", key, " is outside [0, 5)"))));
+    EXPECT_THAT(
+        [&] {
+          lookup(table, {0, key}, Phase::kEval);
+        },
+        ThrowsMessage<Error>(HasSubstr(cat("table users: key ", key, " is outside [0, 5)"))));
   }
 }
 
@@ -76,14 +90,18 @@ TEST_F(TableTest, AFullTableWithoutEvictionSaysSo) {
   Table table(context_, dynamic_settings(Eviction::kNone, 3));
   train(table, {1, 2, 3});
   train(table, {3, 2, 1});
-  EXPECT_THAT([&] { train(table, {4}); }, ThrowsMessage<Error>(HasSubstr("table items is full: it has 3 of 3 rows")));
+  EXPECT_THAT([&] { train(table, {4}); },
+              ThrowsMessage<Error>(HasSubstr("table items is full: it has 3 of 3 rows")));
 }
 
 TEST_F(TableTest, ABatchWithMoreKeysThanTheCapacitySaysSo) {
   Table table(context_, dynamic_settings(Eviction::kLru, 3));
   train(table, {1});
-  EXPECT_THAT([&] { train(table, {1, 2, 3, 4}); },
-              ThrowsMessage<Error>(HasSubstr("a batch has 4 distinct keys, but the capacity is 3")));
+  EXPECT_THAT(
+      [&] {
+        train(table, {1, 2, 3, 4});
+      },
+      ThrowsMessage<Error>(HasSubstr("a batch has 4 distinct keys, but the capacity is 3")));
 }
 
 TEST_F(TableTest, LruEvictsTheKeyThatWasTouchedLeastRecently) {
@@ -185,7 +203,9 @@ TEST_F(TableTest, ImportOverwritesAndTheLastOfEqualKeysStays) {
   settings.rule = AdaGrad{};
   settings.initial_accumulator = 0.5f;
   Table table(context_, settings);
-  table.import_rows(context_, {std::vector<int64_t>{5, 6, 5}, std::vector<float>{1, 2, 3, 4, 5, 6}, {},
+  table.import_rows(context_, {std::vector<int64_t>{5, 6, 5},
+                               std::vector<float>{1, 2, 3, 4, 5, 6},
+                               {},
                                std::vector<int64_t>{7, 8, 9}});
   std::vector<float> weights(2), state(2);
   ASSERT_TRUE(table.read(5, weights, state));
@@ -197,16 +217,21 @@ TEST_F(TableTest, ImportOverwritesAndTheLastOfEqualKeysStays) {
 
 TEST_F(TableTest, ImportRefusesWhatDoesNotFit) {
   Table table(context_, dynamic_settings(Eviction::kLru, 1));
-  const auto import = [&](std::vector<int64_t> keys, std::vector<float> weights, std::vector<int64_t> scores) {
+  const auto import = [&](std::vector<int64_t> keys, std::vector<float> weights,
+                          std::vector<int64_t> scores) {
     return [=, this, &table] { table.import_rows(context_, {keys, weights, {}, scores}); };
   };
-  EXPECT_THAT(import({1}, {1}, {}), ThrowsMessage<Error>(HasSubstr("1 keys of dimension 2 need 2 weights, not 1")));
+  EXPECT_THAT(import({1}, {1}, {}),
+              ThrowsMessage<Error>(HasSubstr("1 keys of dimension 2 need 2 weights, not 1")));
   EXPECT_THAT(import({1}, {1, 2}, {3, 4}), ThrowsMessage<Error>(HasSubstr("need 1 scores, not 2")));
-  EXPECT_THAT(import({1, 2}, {1, 2, 3, 4}, {}), ThrowsMessage<Error>(HasSubstr("more than its capacity of 1 keys")));
+  EXPECT_THAT(import({1, 2}, {1, 2, 3, 4}, {}),
+              ThrowsMessage<Error>(HasSubstr("more than its capacity of 1 keys")));
 }
 
 TEST_F(TableTest, ExportsMillionsOfKeysInAscendingOrderRangeByRange) {
-  Table table(context_, {.name = "wide", .dim = 1, .kind = TableKind::kDynamic,
+  Table table(context_, {.name = "wide",
+                         .dim = 1,
+                         .kind = TableKind::kDynamic,
                          .initializer = {Initializer::Kind::kConstant, 1.0f, 0.0f}});
   std::vector<int64_t> keys = {INT64_MIN, INT64_MAX, 0, -1};
   for (int64_t i = 1; i < 1300000; ++i) keys.push_back(i % 3 ? i : static_cast<int64_t>(mix64(i)));
@@ -240,9 +265,12 @@ TEST_F(TableTest, ContradictorySettingsAreRefused) {
     change(settings);
     return [=, this] { Table(context_, settings); };
   };
-  EXPECT_THAT(make([](auto& s) { s.dim = 0; }), ThrowsMessage<Error>(HasSubstr("table bad: the dimension is 0")));
-  EXPECT_THAT(make([](auto& s) { s.capacity = 0; }), ThrowsMessage<Error>(HasSubstr("needs a number of rows")));
-  EXPECT_THAT(make([](auto& s) { s.capacity = -1; }), ThrowsMessage<Error>(HasSubstr("capacity -1 is not in [0,")));
+  EXPECT_THAT(make([](auto& s) { s.dim = 0; }),
+              ThrowsMessage<Error>(HasSubstr("table bad: the dimension is 0")));
+  EXPECT_THAT(make([](auto& s) { s.capacity = 0; }),
+              ThrowsMessage<Error>(HasSubstr("needs a number of rows")));
+  EXPECT_THAT(make([](auto& s) { s.capacity = -1; }),
+              ThrowsMessage<Error>(HasSubstr("capacity -1 is not in [0,")));
   EXPECT_THAT(make([](auto& s) { s.eviction = Eviction::kLru; }),
               ThrowsMessage<Error>(HasSubstr("neither eviction nor admission")));
   EXPECT_THAT([&] { Table(context_, dynamic_settings(Eviction::kLru)).set_next_score(1); },

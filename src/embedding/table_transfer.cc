@@ -15,8 +15,8 @@ struct KeyRow {
   uint32_t row;
 };
 
-// Borders that cut the keys into ranges of about `keys_per_range`, found from a sample: range r holds the
-// keys in (borders[r - 1], borders[r]].
+// Borders that cut the keys into ranges of about `keys_per_range`, found from a sample: range r
+// holds the keys in (borders[r - 1], borders[r]].
 std::vector<int64_t> range_borders(const Index& index, int64_t keys_per_range) {
   const int64_t ranges = (index.size() + keys_per_range - 1) / keys_per_range;
   std::vector<int64_t> sample, borders;
@@ -37,7 +37,8 @@ std::vector<int64_t> range_borders(const Index& index, int64_t keys_per_range) {
 
 void Table::export_rows(const Context& context, int64_t batch_rows,
                         const std::function<void(const RowBatch&)>& take) const {
-  EMBLEM_REQUIRE(batch_rows > 0, "table ", settings_.name, ": rows are exported at least 1 at a time");
+  EMBLEM_REQUIRE(batch_rows > 0, "table ", settings_.name,
+                 ": rows are exported at least 1 at a time");
   std::vector<int64_t> keys(std::min(batch_rows, size())), scores(is_static() ? 0 : keys.size());
   std::vector<float> weights(keys.size() * dim()), states(keys.size() * state_floats_);
   const auto hand_over = [&](int64_t count, auto&& item) {
@@ -51,12 +52,14 @@ void Table::export_rows(const Context& context, int64_t batch_rows,
     });
     const auto n = static_cast<size_t>(count);
     take({std::span(keys).first(n), std::span(weights).first(n * dim()),
-          std::span(states).first(n * state_floats_), std::span(scores).first(is_static() ? 0 : n)});
+          std::span(states).first(n * state_floats_),
+          std::span(scores).first(is_static() ? 0 : n)});
   };
   if (is_static()) {
     for (int64_t begin = 0; begin < size(); begin += batch_rows) {
-      hand_over(std::min(batch_rows, size() - begin),
-                [&](int64_t i) { return KeyRow{begin + i, static_cast<uint32_t>(begin + i)}; });
+      hand_over(std::min(batch_rows, size() - begin), [&](int64_t i) {
+        return KeyRow{begin + i, static_cast<uint32_t>(begin + i)};
+      });
     }
     return;
   }
@@ -84,24 +87,28 @@ void Table::import_rows(const Context& context, const RowBatch& batch) {
   const auto has = [&](auto& values, int64_t each) {
     return static_cast<int64_t>(values.size()) == count * each;
   };
-  EMBLEM_REQUIRE(has(batch.weights, dim()), "table ", settings_.name, ": ", count, " keys of dimension ", dim(),
-                 " need ", count * dim(), " weights, not ", batch.weights.size());
-  EMBLEM_REQUIRE(batch.states.empty() || has(batch.states, state_floats_), "table ", settings_.name, ": ", count,
-                 " keys need ", count * state_floats_, " floats of state, not ", batch.states.size());
-  EMBLEM_REQUIRE(batch.scores.empty() || has(batch.scores, 1), "table ", settings_.name, ": ", count,
-                 " keys need ", count, " scores, not ", batch.scores.size());
+  EMBLEM_REQUIRE(has(batch.weights, dim()), "table ", settings_.name, ": ", count,
+                 " keys of dimension ", dim(), " need ", count * dim(), " weights, not ",
+                 batch.weights.size());
+  EMBLEM_REQUIRE(batch.states.empty() || has(batch.states, state_floats_), "table ", settings_.name,
+                 ": ", count, " keys need ", count * state_floats_, " floats of state, not ",
+                 batch.states.size());
+  EMBLEM_REQUIRE(batch.scores.empty() || has(batch.scores, 1), "table ", settings_.name, ": ",
+                 count, " keys need ", count, " scores, not ", batch.scores.size());
   lookup_numbers_.resize(count);
   for (int64_t i = 0; i < count; ++i) {
     const int64_t key = batch.keys[i];
     uint32_t row = find(key);
     if (row == kNoRow) {
-      EMBLEM_REQUIRE(settings_.capacity == 0 || size() < settings_.capacity, "table ", settings_.name,
-                     ": more than its capacity of ", settings_.capacity, " keys are being imported");
+      EMBLEM_REQUIRE(settings_.capacity == 0 || size() < settings_.capacity, "table ",
+                     settings_.name, ": more than its capacity of ", settings_.capacity,
+                     " keys are being imported");
       row = insert(key, 0);
     }
     if (!is_static()) {
       const int64_t score = batch.scores.empty() ? 0 : batch.scores[i];
-      EMBLEM_REQUIRE(score != kUnused, "table ", settings_.name, ": ", score, " of key ", key, " is not a score");
+      EMBLEM_REQUIRE(score != kUnused, "table ", settings_.name, ": ", score, " of key ", key,
+                     " is not a score");
       meta(row).score = score;
     }
     lookup_numbers_[i] = row;
@@ -113,10 +120,12 @@ void Table::import_rows(const Context& context, const RowBatch& batch) {
                 batch.states.empty() ? nullptr : batch.states.data() + i * state_floats_);
     }
   };
-  const bool ascending =
-      std::adjacent_find(batch.keys.begin(), batch.keys.end(), std::greater_equal<>()) == batch.keys.end();
-  if (ascending) parallel_for(context, count, 1024, write);
-  else write(0, count);
+  const bool ascending = std::adjacent_find(batch.keys.begin(), batch.keys.end(),
+                                            std::greater_equal<>()) == batch.keys.end();
+  if (ascending)
+    parallel_for(context, count, 1024, write);
+  else
+    write(0, count);
 }
 
 void Table::import_admission(std::span<const KeyCount> counts) { admission_.restore(counts); }

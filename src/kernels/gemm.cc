@@ -9,11 +9,11 @@ void gemm(const Context& context, Transpose transpose_a, Transpose transpose_b, 
   const int64_t inner_b = turn_b ? b.cols : b.rows, n = turn_b ? b.rows : b.cols;
   EMBLEM_REQUIRE(inner == inner_b && c.rows == m && c.cols == n, "gemm: op(A) is [", m, ", ", inner,
                  "] and op(B) [", inner_b, ", ", n, "], but C is [", c.rows, ", ", c.cols, "]");
-  EMBLEM_REQUIRE(a.stride >= a.cols && b.stride >= b.cols && c.stride >= c.cols,
-                 "gemm: rows of ", a.cols, ", ", b.cols, " and ", c.cols, " floats overlap at strides ",
-                 a.stride, ", ", b.stride, " and ", c.stride);
-  EMBLEM_REQUIRE(context.device == Device::kCpu,
-                 "gemm: matrix products are not available on ", context.device, " yet; use --device cpu");
+  EMBLEM_REQUIRE(a.stride >= a.cols && b.stride >= b.cols && c.stride >= c.cols, "gemm: rows of ",
+                 a.cols, ", ", b.cols, " and ", c.cols, " floats overlap at strides ", a.stride,
+                 ", ", b.stride, " and ", c.stride);
+  EMBLEM_REQUIRE(context.device == Device::kCpu, "gemm: matrix products are not available on ",
+                 context.device, " yet; use --device cpu");
   cpu::gemm(context, transpose_a, transpose_b, alpha, a, b, beta, c);
 }
 

@@ -32,8 +32,8 @@ struct Matrix {
   Matrix row_range(int64_t begin, int64_t end) const { return block(begin, 0, end - begin, cols); }
 };
 
-// C = alpha op(A) op(B) + beta C, op transposing where asked. C is not read when beta is 0; it must not
-// overlap A or B. The same bytes come out whatever the number of threads of `context`.
+// C = alpha op(A) op(B) + beta C, op transposing where asked. C is not read when beta is 0; it must
+// not overlap A or B. The same bytes come out whatever the number of threads of `context`.
 void gemm(const Context& context, Transpose transpose_a, Transpose transpose_b, float alpha,
           Matrix<const float> a, Matrix<const float> b, float beta, Matrix<float> c);
 

@@ -14,8 +14,8 @@
 namespace emblem::cpu {
 namespace {
 
-// Blocks of C that one thread computes in one piece. Large, because each block packs its part of A and
-// B anew; small enough that layers of common sizes occupy a dozen threads.
+// Blocks of C that one thread computes in one piece. Large, because each block packs its part of A
+// and B anew; small enough that layers of common sizes occupy a dozen threads.
 constexpr int64_t kBlockRows = 256;
 constexpr int64_t kBlockCols = 512;
 
@@ -51,15 +51,16 @@ const char* gemm_library() { return "oneDNN"; }
 static void library_gemm(Transpose transpose_a, Transpose transpose_b, float alpha,
                          Matrix<const float> a, Matrix<const float> b, int64_t inner, float beta,
                          Matrix<float> c) {
-  // The setting is one of the calling thread. The parallel loops are ours: oneDNN would cut the work by
-  // its own number of threads.
+  // The setting is one of the calling thread. The parallel loops are ours: oneDNN would cut the
+  // work by its own number of threads.
   omp_set_num_threads(1);
-  const dnnl_status_t status =
-      dnnl_sgemm(transpose_a == Transpose::kYes ? 'T' : 'N', transpose_b == Transpose::kYes ? 'T' : 'N',
-                 c.rows, c.cols, inner, alpha, a.data, a.stride, b.data, b.stride, beta, c.data, c.stride);
+  const dnnl_status_t status = dnnl_sgemm(
+      transpose_a == Transpose::kYes ? 'T' : 'N', transpose_b == Transpose::kYes ? 'T' : 'N',
+      c.rows, c.cols, inner, alpha, a.data, a.stride, b.data, b.stride, beta, c.data, c.stride);
   if (status != dnnl_success) {
-    throw Error(ErrorCode::kInternal, cat("oneDNN refused a product of [", c.rows, ", ", inner, "] and [",
-                                          inner, ", ", c.cols, "] with status ", static_cast<int>(status)));
+    throw Error(ErrorCode::kInternal,
+                cat("oneDNN refused a product of [", c.rows, ", ", inner, "] and [", inner, ", ",
+                    c.cols, "] with status ", static_cast<int>(status)));
   }
 }
 
@@ -89,10 +90,13 @@ void gemm(const Context& context, Transpose transpose_a, Transpose transpose_b, 
   const int64_t col_blocks = (c.cols + kBlockCols - 1) / kBlockCols;
   parallel_for(context, row_blocks * col_blocks, 1, [&](int64_t block, int64_t) {
     const int64_t row = block / col_blocks * kBlockRows, col = block % col_blocks * kBlockCols;
-    const int64_t rows = std::min(kBlockRows, c.rows - row), cols = std::min(kBlockCols, c.cols - col);
+    const int64_t rows = std::min(kBlockRows, c.rows - row),
+                  cols = std::min(kBlockCols, c.cols - col);
     gemm_block(transpose_a, transpose_b, alpha,
-               transpose_a == Transpose::kYes ? a.block(0, row, a.rows, rows) : a.block(row, 0, rows, a.cols),
-               transpose_b == Transpose::kYes ? b.block(col, 0, cols, b.cols) : b.block(0, col, b.rows, cols),
+               transpose_a == Transpose::kYes ? a.block(0, row, a.rows, rows)
+                                              : a.block(row, 0, rows, a.cols),
+               transpose_b == Transpose::kYes ? b.block(col, 0, cols, b.cols)
+                                              : b.block(0, col, b.rows, cols),
                beta, c.block(row, col, rows, cols));
   });
 }

@@ -64,11 +64,13 @@ std::vector<float> oracle(const Case& t, const Problem& problem) {
 void expect_close(const std::vector<float>& actual, const std::vector<float>& expected, int64_t k) {
   ASSERT_EQ(actual.size(), expected.size());
   const float tolerance = 1e-6f * std::sqrt(static_cast<float>(k) + 1.0f);
-  for (size_t i = 0; i < actual.size(); ++i) ASSERT_NEAR(actual[i], expected[i], tolerance) << "at " << i;
+  for (size_t i = 0; i < actual.size(); ++i)
+    ASSERT_NEAR(actual[i], expected[i], tolerance) << "at " << i;
 }
 
-const int64_t kShapes[][3] = {{1, 1, 1},   {7, 5, 3},     {8, 12, 16},  {300, 1, 70},   {1, 530, 9},
-                              {257, 13, 513}, {33, 65, 300}, {515, 520, 31}, {64, 64, 0}, {17, 800, 260}};
+const int64_t kShapes[][3] = {{1, 1, 1},   {7, 5, 3},      {8, 12, 16},   {300, 1, 70},
+                              {1, 530, 9}, {257, 13, 513}, {33, 65, 300}, {515, 520, 31},
+                              {64, 64, 0}, {17, 800, 260}};
 
 template <class Body>
 void for_each_case(Body&& body) {
@@ -91,7 +93,8 @@ TEST(Gemm, AgreesWithDoublePrecisionForOddShapesTransposesStridesAndFactors) {
   for_each_case([&](const Case& t) {
     Problem problem(t);
     const auto expected = oracle(t, problem);
-    gemm(context, t.transpose_a, t.transpose_b, t.alpha, problem.left, problem.right, t.beta, problem.out(t));
+    gemm(context, t.transpose_a, t.transpose_b, t.alpha, problem.left, problem.right, t.beta,
+         problem.out(t));
     expect_close(problem.c, expected, t.k);
   });
 }
@@ -101,8 +104,8 @@ TEST(Gemm, ThePlainVersionAgreesWithDoublePrecisionToo) {
     if (t.k == 0) return;
     Problem problem(t);
     const auto expected = oracle(t, problem);
-    cpu::plain_gemm_block(t.transpose_a, t.transpose_b, t.alpha, problem.left, problem.right, t.beta,
-                          problem.out(t));
+    cpu::plain_gemm_block(t.transpose_a, t.transpose_b, t.alpha, problem.left, problem.right,
+                          t.beta, problem.out(t));
     expect_close(problem.c, expected, t.k);
   });
 }
@@ -115,7 +118,8 @@ TEST(Gemm, GivesTheSameBytesWithAnyNumberOfThreads) {
     Context context;
     context.threads = &pool;
     Problem problem(t);
-    gemm(context, t.transpose_a, t.transpose_b, t.alpha, problem.left, problem.right, t.beta, problem.out(t));
+    gemm(context, t.transpose_a, t.transpose_b, t.alpha, problem.left, problem.right, t.beta,
+         problem.out(t));
     results.push_back(problem.c);
   }
   EXPECT_EQ(results[0], results[1]);
@@ -127,7 +131,8 @@ TEST(Gemm, DoesNotReadCWhenBetaIsZero) {
   Problem problem(t);
   const auto expected = oracle(t, problem);
   for (float& value : problem.c) value = std::numeric_limits<float>::quiet_NaN();
-  gemm({}, t.transpose_a, t.transpose_b, t.alpha, problem.left, problem.right, t.beta, problem.out(t));
+  gemm({}, t.transpose_a, t.transpose_b, t.alpha, problem.left, problem.right, t.beta,
+       problem.out(t));
   expect_close(problem.c, expected, t.k);
 }
 
@@ -135,8 +140,8 @@ TEST(Gemm, RejectsShapesThatDoNotFit) {
   std::vector<float> data(100);
   EXPECT_THAT(
       [&] {
-        gemm({}, Transpose::kNo, Transpose::kYes, 1.0f, {data.data(), 2, 3}, {data.data(), 4, 5}, 0.0f,
-             {data.data(), 2, 4});
+        gemm({}, Transpose::kNo, Transpose::kYes, 1.0f, {data.data(), 2, 3}, {data.data(), 4, 5},
+             0.0f, {data.data(), 2, 4});
       },
       ThrowsMessage<Error>(HasSubstr("op(A) is [2, 3] and op(B) [5, 4], but C is [2, 4]")));
 }
@@ -147,8 +152,8 @@ TEST(Gemm, SaysWhatToDoWhenAskedForADeviceItDoesNotRunOn) {
   context.device = Device::kCuda;
   EXPECT_THAT(
       [&] {
-        gemm(context, Transpose::kNo, Transpose::kNo, 1.0f, {data.data(), 2, 3}, {data.data(), 3, 4}, 0.0f,
-             {data.data(), 2, 4});
+        gemm(context, Transpose::kNo, Transpose::kNo, 1.0f, {data.data(), 2, 3},
+             {data.data(), 3, 4}, 0.0f, {data.data(), 2, 4});
       },
       ThrowsMessage<Error>(HasSubstr("not available on cuda yet; use --device cpu")));
 }

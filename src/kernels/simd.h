@@ -1,5 +1,5 @@
-// kernels/simd.h - short vectors of floats in the width of the CPU this file is compiled for, and the
-// few loops over contiguous floats that everything else is made of.
+// kernels/simd.h - short vectors of floats in the width of the CPU this file is compiled for, and
+// the few loops over contiguous floats that everything else is made of.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,8 @@ inline float horizontal_sum(Floats value) {
   float lanes[kWidth];
   store(lanes, value);
   float sum = 0.0f;
-  for (int i = 0; i < kWidth; i += 4) sum += (lanes[i] + lanes[i + 1]) + (lanes[i + 2] + lanes[i + 3]);
+  for (int i = 0; i < kWidth; i += 4)
+    sum += (lanes[i] + lanes[i + 1]) + (lanes[i + 2] + lanes[i + 3]);
   return sum;
 }
 

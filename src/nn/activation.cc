@@ -13,14 +13,15 @@ struct Name {
   Activation activation;
 };
 constexpr Name kNames[] = {
-    {"nn.ReLU", Activation::kRelu},   {"nn.Sigmoid", Activation::kSigmoid},
-    {"nn.Tanh", Activation::kTanh},   {"nn.GELU", Activation::kGelu},
-    {"nn.SiLU", Activation::kSilu},   {"nn.LeakyReLU", Activation::kLeakyRelu},
+    {"nn.ReLU", Activation::kRelu},    {"nn.Sigmoid", Activation::kSigmoid},
+    {"nn.Tanh", Activation::kTanh},    {"nn.GELU", Activation::kGelu},
+    {"nn.SiLU", Activation::kSilu},    {"nn.LeakyReLU", Activation::kLeakyRelu},
     {"nn.Identity", Activation::kNone}};
 
 class ActivationOp : public Op {
  public:
-  ActivationOp(Tensor* x, Activation activation, Tensor* out) : Op({x}, out), activation_(activation) {}
+  ActivationOp(Tensor* x, Activation activation, Tensor* out)
+      : Op({x}, out), activation_(activation) {}
   const char* kind() const override { return name_of(activation_); }
   double flops_per_row() const override { return static_cast<double>(out().cols); }
 
@@ -41,7 +42,8 @@ class ActivationOp : public Op {
         parallel_for(pass.context, pass.rows * out().cols, 16384, [&](int64_t begin, int64_t end) {
           const float* dy = out().gradient;
           float* dx = in(0).gradient;
-          for (int64_t i = begin; i < end; ++i) dx[i] = (add ? dx[i] : 0.0f) + dy[i] * f.slope(kept[i]);
+          for (int64_t i = begin; i < end; ++i)
+            dx[i] = (add ? dx[i] : 0.0f) + dy[i] * f.slope(kept[i]);
         });
       });
     });
@@ -63,8 +65,8 @@ Activation activation_from_name(const std::string& name) {
   std::string list;
   for (const std::string& candidate : known) list += (list.empty() ? "" : ", ") + candidate;
   throw Error(ErrorCode::kInvalidArgument,
-              cat("unknown activation '", name, "'", nearest ? cat("; did you mean ", *nearest, "?") : "",
-                  " (known: ", list, ")"));
+              cat("unknown activation '", name, "'",
+                  nearest ? cat("; did you mean ", *nearest, "?") : "", " (known: ", list, ")"));
 }
 
 const char* name_of(Activation activation) {

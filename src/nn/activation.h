@@ -10,8 +10,8 @@
 
 namespace emblem {
 
-// e^x to about 2 units in the last place over the range of float, without branches or calls, so that
-// loops over it are vectorized.
+// e^x to about 2 units in the last place over the range of float, without branches or calls, so
+// that loops over it are vectorized.
 EMBLEM_HD inline float exp_inline(float x) {
   const float bounded = x < -87.0f ? -87.0f : (x > 88.0f ? 88.0f : x);  // NaN stays NaN
   const float shifted = bounded * 1.44269504f + 12582912.0f;  // 1.5 * 2^23: rounds to an integer
@@ -39,8 +39,8 @@ EMBLEM_HD inline float sigmoid_inline(float x) {
   return x < 0.0f ? small : 1.0f - small;
 }
 
-// Each has the function itself and its derivative, written in terms of the output where kFromOutput (the
-// input then need not be kept) and of the input elsewhere.
+// Each has the function itself and its derivative, written in terms of the output where kFromOutput
+// (the input then need not be kept) and of the input elsewhere.
 namespace activations {
 
 struct None {
@@ -72,7 +72,8 @@ struct Tanh {
     const float e = exp_inline(-2.0f * magnitude);
     const float large = (1.0f - e) / (1.0f + e);
     const float s = x * x;
-    const float small = magnitude * (1.0f + s * (-0.333333333f + s * (0.133333333f + s * -0.0539682540f)));
+    const float small =
+        magnitude * (1.0f + s * (-0.333333333f + s * (0.133333333f + s * -0.0539682540f)));
     const float result = magnitude < 0.15f ? small : large;
     return x < 0.0f ? -result : result;
   }
@@ -100,13 +101,20 @@ struct Silu {
 template <class Body>
 void with_activation(Activation activation, Body&& body) {
   switch (activation) {
-    case Activation::kNone: return body(activations::None{});
-    case Activation::kRelu: return body(activations::Relu{});
-    case Activation::kSigmoid: return body(activations::Sigmoid{});
-    case Activation::kTanh: return body(activations::Tanh{});
-    case Activation::kGelu: return body(activations::Gelu{});
-    case Activation::kSilu: return body(activations::Silu{});
-    case Activation::kLeakyRelu: return body(activations::LeakyRelu{});
+    case Activation::kNone:
+      return body(activations::None{});
+    case Activation::kRelu:
+      return body(activations::Relu{});
+    case Activation::kSigmoid:
+      return body(activations::Sigmoid{});
+    case Activation::kTanh:
+      return body(activations::Tanh{});
+    case Activation::kGelu:
+      return body(activations::Gelu{});
+    case Activation::kSilu:
+      return body(activations::Silu{});
+    case Activation::kLeakyRelu:
+      return body(activations::LeakyRelu{});
   }
 }
 

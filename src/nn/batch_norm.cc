@@ -48,8 +48,10 @@ class BatchNorm : public Op {
 
   void forward(const Pass& pass) override {
     from_batch_ = pass.phase == Phase::kTrain && pass.rows > 1;
-    if (from_batch_) measure(pass);
-    else use_statistics(pass);
+    if (from_batch_)
+      measure(pass);
+    else
+      use_statistics(pass);
     const float *mean = moments_.data(), *inverse = mean + cols_;
     const float *scale = pass.parameters + scale_, *shift = pass.parameters + shift_;
     with_activation(activation_, [&](auto f) {
@@ -67,8 +69,8 @@ class BatchNorm : public Op {
 
   void backward(const Pass& pass) override {
     const RowGroups groups = row_groups(pass.rows);
-    // Per group and in total: the sums over rows of dz and of dz times the normalized input, which are
-    // the gradients of shift and scale.
+    // Per group and in total: the sums over rows of dz and of dz times the normalized input, which
+    // are the gradients of shift and scale.
     float* sums = pass.workspace;
     float* parts = sums + 2 * cols_;
     with_activation(activation_, [&](auto f) {
@@ -86,7 +88,8 @@ class BatchNorm : public Op {
   void use_statistics(const Pass& pass) {
     for (int64_t j = 0; j < cols_; ++j) {
       moments_.data()[j] = pass.statistics[running_mean_ + j];
-      moments_.data()[cols_ + j] = 1.0f / std::sqrt(pass.statistics[running_variance_ + j] + kEpsilon);
+      moments_.data()[cols_ + j] =
+          1.0f / std::sqrt(pass.statistics[running_variance_ + j] + kEpsilon);
     }
   }
 
@@ -102,7 +105,8 @@ class BatchNorm : public Op {
       double mean = 0.0, square = 0.0, seen = 0.0;
       for (int64_t group = 0; group < groups.count; ++group) {
         const float* part = pass.workspace + group * 2 * cols_;
-        const double count = static_cast<double>(std::min(groups.rows_each, pass.rows - group * groups.rows_each));
+        const double count =
+            static_cast<double>(std::min(groups.rows_each, pass.rows - group * groups.rows_each));
         const double apart = part[j] - mean;
         square += part[cols_ + j] + apart * apart * seen * count / (seen + count);
         seen += count;
@@ -113,7 +117,8 @@ class BatchNorm : public Op {
       float& running_mean = pass.statistics[running_mean_ + j];
       float& running_variance = pass.statistics[running_variance_ + j];
       running_mean += kMomentum * (static_cast<float>(mean) - running_mean);
-      running_variance += kMomentum * (static_cast<float>(square / (rows - 1.0)) - running_variance);
+      running_variance +=
+          kMomentum * (static_cast<float>(square / (rows - 1.0)) - running_variance);
     }
   }
 
@@ -121,7 +126,7 @@ class BatchNorm : public Op {
   void sum_gradients(int64_t begin, int64_t end, float* part, F f) {
     const float *mean = moments_.data(), *inverse = mean + cols_;
     std::fill_n(part, 2 * cols_, 0.0f);
-    float *__restrict plain = part, *__restrict scaled = part + cols_;
+    float* __restrict plain = part, * __restrict scaled = part + cols_;
     for (int64_t r = begin; r < end; ++r) {
       float* __restrict dz = out().gradient + r * cols_;
       const float *x = in(0).value + r * cols_, *y = out().value + r * cols_;
@@ -161,8 +166,9 @@ class BatchNorm : public Op {
 
 }  // namespace
 
-std::unique_ptr<Op> make_batch_norm(Tensor* x, Tensor* out, Activation activation, const std::string& name,
-                                    ParameterSet& parameters, ParameterSet& statistics) {
+std::unique_ptr<Op> make_batch_norm(Tensor* x, Tensor* out, Activation activation,
+                                    const std::string& name, ParameterSet& parameters,
+                                    ParameterSet& statistics) {
   return std::make_unique<BatchNorm>(x, out, activation, name, parameters, statistics);
 }
 

@@ -14,14 +14,17 @@ class BiasOp : public Op {
 
   const char* kind() const override { return "bias"; }
   bool has_parameters() const override { return true; }
-  int64_t workspace_floats(int64_t max_rows) const override { return row_groups(max_rows).count * out().cols; }
+  int64_t workspace_floats(int64_t max_rows) const override {
+    return row_groups(max_rows).count * out().cols;
+  }
 
   void forward(const Pass& pass) override {
     const int64_t cols = out().cols;
     const float* bias = pass.parameters + bias_;
     parallel_for(pass.context, pass.rows, rows_per_chunk(cols), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
-        for (int64_t j = 0; j < cols; ++j) out().value[r * cols + j] = in(0).value[r * cols + j] + bias[j];
+        for (int64_t j = 0; j < cols; ++j)
+          out().value[r * cols + j] = in(0).value[r * cols + j] + bias[j];
       }
     });
   }
@@ -48,7 +51,8 @@ class BiasOp : public Op {
 
 }  // namespace
 
-std::unique_ptr<Op> make_bias(Tensor* x, Tensor* out, const std::string& name, ParameterSet& parameters) {
+std::unique_ptr<Op> make_bias(Tensor* x, Tensor* out, const std::string& name,
+                              ParameterSet& parameters) {
   return std::make_unique<BiasOp>(x, out, name, parameters);
 }
 

@@ -24,8 +24,10 @@ class Concat : public Op {
 
   void forward(const Pass& pass) override {
     for_each_part(pass, [&](size_t part, int64_t column, int64_t begin, int64_t end) {
-      const Matrix<float> x(in(part).value, pass.rows, in(part).cols), y(out().value, pass.rows, out().cols);
-      transfer_rows(Write::kOverwrite, x.row_range(begin, end), y.block(begin, column, end - begin, x.cols));
+      const Matrix<float> x(in(part).value, pass.rows, in(part).cols),
+          y(out().value, pass.rows, out().cols);
+      transfer_rows(Write::kOverwrite, x.row_range(begin, end),
+                    y.block(begin, column, end - begin, x.cols));
     });
   }
   void backward(const Pass& pass) override {
@@ -33,20 +35,22 @@ class Concat : public Op {
       if (write(part) == Write::kNone) return;
       const Matrix<float> dx(in(part).gradient, pass.rows, in(part).cols);
       const Matrix<float> dy(out().gradient, pass.rows, out().cols);
-      transfer_rows(write(part), dy.block(begin, column, end - begin, dx.cols), dx.row_range(begin, end));
+      transfer_rows(write(part), dy.block(begin, column, end - begin, dx.cols),
+                    dx.row_range(begin, end));
     });
   }
 
  private:
   template <class Body>
   void for_each_part(const Pass& pass, Body&& body) const {
-    parallel_for(pass.context, pass.rows, rows_per_chunk(out().cols), [&](int64_t begin, int64_t end) {
-      int64_t column = 0;
-      for (size_t part = 0; part < inputs().size(); ++part) {
-        body(part, column, begin, end);
-        column += in(part).cols;
-      }
-    });
+    parallel_for(pass.context, pass.rows, rows_per_chunk(out().cols),
+                 [&](int64_t begin, int64_t end) {
+                   int64_t column = 0;
+                   for (size_t part = 0; part < inputs().size(); ++part) {
+                     body(part, column, begin, end);
+                     column += in(part).cols;
+                   }
+                 });
   }
 };
 
@@ -56,17 +60,23 @@ class Slice : public Op {
   const char* kind() const override { return "slice"; }
 
   void forward(const Pass& pass) override {
-    parallel_for(pass.context, pass.rows, rows_per_chunk(out().cols), [&](int64_t begin, int64_t end) {
-      const Matrix<float> x(in(0).value, pass.rows, in(0).cols), y(out().value, pass.rows, out().cols);
-      transfer_rows(Write::kOverwrite, x.block(begin, first_, end - begin, y.cols), y.row_range(begin, end));
-    });
+    parallel_for(pass.context, pass.rows, rows_per_chunk(out().cols),
+                 [&](int64_t begin, int64_t end) {
+                   const Matrix<float> x(in(0).value, pass.rows, in(0).cols),
+                       y(out().value, pass.rows, out().cols);
+                   transfer_rows(Write::kOverwrite, x.block(begin, first_, end - begin, y.cols),
+                                 y.row_range(begin, end));
+                 });
   }
   void backward(const Pass& pass) override {
-    parallel_for(pass.context, pass.rows, rows_per_chunk(in(0).cols), [&](int64_t begin, int64_t end) {
-      const Matrix<float> dx(in(0).gradient, pass.rows, in(0).cols), dy(out().gradient, pass.rows, out().cols);
-      if (write(0) == Write::kOverwrite) std::fill(dx.row(begin), dx.row(end), 0.0f);
-      transfer_rows(Write::kAdd, dy.row_range(begin, end), dx.block(begin, first_, end - begin, dy.cols));
-    });
+    parallel_for(pass.context, pass.rows, rows_per_chunk(in(0).cols),
+                 [&](int64_t begin, int64_t end) {
+                   const Matrix<float> dx(in(0).gradient, pass.rows, in(0).cols),
+                       dy(out().gradient, pass.rows, out().cols);
+                   if (write(0) == Write::kOverwrite) std::fill(dx.row(begin), dx.row(end), 0.0f);
+                   transfer_rows(Write::kAdd, dy.row_range(begin, end),
+                                 dx.block(begin, first_, end - begin, dy.cols));
+                 });
   }
 
  private:

@@ -8,6 +8,7 @@
 namespace emblem {
 
 std::unique_ptr<Op> make_concat(std::vector<Tensor*> parts, Tensor* out);
-std::unique_ptr<Op> make_slice(Tensor* x, int64_t begin, Tensor* out);  // columns [begin, begin + out cols)
+std::unique_ptr<Op> make_slice(Tensor* x, int64_t begin,
+                               Tensor* out);  // columns [begin, begin + out cols)
 
 }  // namespace emblem

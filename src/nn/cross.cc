@@ -17,7 +17,9 @@ class CrossLayer : public Op {
   const char* kind() const override { return "cross"; }
   bool has_parameters() const override { return true; }
   double flops_per_row() const override { return 5.0 * static_cast<double>(cols_); }
-  void prepare(Device device, int64_t max_rows) override { products_ = Buffer<float>(device, max_rows); }
+  void prepare(Device device, int64_t max_rows) override {
+    products_ = Buffer<float>(device, max_rows);
+  }
   int64_t workspace_floats(int64_t max_rows) const override {
     return 2 * cols_ * (row_groups(max_rows).count + 1);
   }

@@ -15,7 +15,9 @@ class Dropout : public Op {
       : Op({x}, out), ratio_(ratio), stream_(stream) {}
   const char* kind() const override { return "dropout"; }
   double flops_per_row() const override { return static_cast<double>(out().cols); }
-  void prepare(Device device, int64_t max_rows) override { kept_ = Buffer<uint8_t>(device, max_rows, out().cols); }
+  void prepare(Device device, int64_t max_rows) override {
+    kept_ = Buffer<uint8_t>(device, max_rows, out().cols);
+  }
 
   void forward(const Pass& pass) override {
     const int64_t count = pass.rows * out().cols;
@@ -23,7 +25,9 @@ class Dropout : public Op {
     if (dropped_) draw_mask(pass, count);
     apply(pass, in(0).value, Write::kOverwrite, out().value);
   }
-  void backward(const Pass& pass) override { apply(pass, out().gradient, write(0), in(0).gradient); }
+  void backward(const Pass& pass) override {
+    apply(pass, out().gradient, write(0), in(0).gradient);
+  }
 
  private:
   void draw_mask(const Pass& pass, int64_t count) {

@@ -22,7 +22,9 @@ class Sum : public Op {
  public:
   using Op::Op;
   const char* kind() const override { return "sum"; }
-  double flops_per_row() const override { return static_cast<double>(out().cols * inputs().size()); }
+  double flops_per_row() const override {
+    return static_cast<double>(out().cols * inputs().size());
+  }
 
   void forward(const Pass& pass) override {
     parallel_for(pass.context, pass.rows * out().cols, kChunk, [&](int64_t begin, int64_t end) {
@@ -68,8 +70,12 @@ class Scale : public Op {
   const char* kind() const override { return "scale"; }
   double flops_per_row() const override { return static_cast<double>(out().cols); }
 
-  void forward(const Pass& pass) override { scale(pass, in(0).value, Write::kOverwrite, out().value); }
-  void backward(const Pass& pass) override { scale(pass, out().gradient, write(0), in(0).gradient); }
+  void forward(const Pass& pass) override {
+    scale(pass, in(0).value, Write::kOverwrite, out().value);
+  }
+  void backward(const Pass& pass) override {
+    scale(pass, out().gradient, write(0), in(0).gradient);
+  }
 
  private:
   void scale(const Pass& pass, const float* from, Write write, float* to) const {

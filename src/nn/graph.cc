@@ -1,7 +1,7 @@
-#include "nn/bias.h"
 #include "nn/graph.h"
 
 #include "nn/activation.h"
+#include "nn/bias.h"
 #include "nn/concat.h"
 #include "nn/cross.h"
 #include "nn/dropout.h"
@@ -27,8 +27,10 @@ Tensor* Graph::State::tensor(Node node, const char* used_by) {
 }
 
 Node Graph::State::add_node(std::string name, int64_t cols, Kind kind) {
-  EMBLEM_REQUIRE(!prepared, "graph: '", name, "' was added after prepare(); build the whole graph first");
-  EMBLEM_REQUIRE(cols > 0, "graph: '", name, "' would have ", cols, " columns; at least 1 is needed");
+  EMBLEM_REQUIRE(!prepared, "graph: '", name,
+                 "' was added after prepare(); build the whole graph first");
+  EMBLEM_REQUIRE(cols > 0, "graph: '", name, "' would have ", cols,
+                 " columns; at least 1 is needed");
   auto tensor = std::make_unique<Tensor>();
   tensor->name = std::move(name);
   tensor->cols = cols;
@@ -79,7 +81,8 @@ static Node add_linear(Graph::State& state, Node x, int64_t units, Bias bias, Ac
 }
 
 Node Graph::linear(Node x, int64_t units, Activation activation) {
-  const Node out = add_linear(*state_, x, units, Bias::kTrained, fused(activation), state_->next_layer());
+  const Node out =
+      add_linear(*state_, x, units, Bias::kTrained, fused(activation), state_->next_layer());
   return fused(activation) == activation ? out : this->activation(out, activation);
 }
 
@@ -90,7 +93,8 @@ Node Graph::linear_without_bias(Node x, int64_t units) {
 Node Graph::bias(Node x) {
   Tensor* in = state_->tensor(x, "bias");
   const std::string name = state_->next_layer();
-  return state_->add_op(name, in->cols, [&](Tensor* out) { return make_bias(in, out, name, state_->parameters); });
+  return state_->add_op(name, in->cols,
+                        [&](Tensor* out) { return make_bias(in, out, name, state_->parameters); });
 }
 
 static Node add_norm(Graph::State& state, Node x, MlpOptions::Norm norm, Activation activation,
@@ -104,19 +108,21 @@ static Node add_norm(Graph::State& state, Node x, MlpOptions::Norm norm, Activat
 }
 
 Node Graph::batch_norm(Node x, Activation activation) {
-  const Node out = add_norm(*state_, x, MlpOptions::Norm::kBatch, fused(activation), state_->next_layer());
+  const Node out =
+      add_norm(*state_, x, MlpOptions::Norm::kBatch, fused(activation), state_->next_layer());
   return fused(activation) == activation ? out : this->activation(out, activation);
 }
 
 Node Graph::layer_norm(Node x, Activation activation) {
-  const Node out = add_norm(*state_, x, MlpOptions::Norm::kLayer, fused(activation), state_->next_layer());
+  const Node out =
+      add_norm(*state_, x, MlpOptions::Norm::kLayer, fused(activation), state_->next_layer());
   return fused(activation) == activation ? out : this->activation(out, activation);
 }
 
 Node Graph::mlp(Node x, const MlpOptions& options) {
   const size_t layers = options.hidden_units.size();
-  EMBLEM_REQUIRE(options.dropout.size() <= 1 || options.dropout.size() == layers, "mlp '", state_->scope,
-                 "': ", options.dropout.size(), " dropout ratios for ", layers,
+  EMBLEM_REQUIRE(options.dropout.size() <= 1 || options.dropout.size() == layers, "mlp '",
+                 state_->scope, "': ", options.dropout.size(), " dropout ratios for ", layers,
                  " layers; give none, one for all, or one a layer");
   using Norm = MlpOptions::Norm;
   for (size_t layer = 0; layer < layers; ++layer) {
@@ -127,7 +133,8 @@ Node Graph::mlp(Node x, const MlpOptions& options) {
                    options.norm == Norm::kNone ? last : Activation::kNone, name);
     if (options.norm != Norm::kNone) x = add_norm(*state_, x, options.norm, last, name + ".norm");
     if (last != options.activation) x = activation(x, options.activation);
-    if (!options.dropout.empty()) x = dropout(x, options.dropout[options.dropout.size() == 1 ? 0 : layer]);
+    if (!options.dropout.empty())
+      x = dropout(x, options.dropout[options.dropout.size() == 1 ? 0 : layer]);
   }
   return x;
 }
@@ -147,7 +154,8 @@ Node Graph::dropout(Node x, float ratio) {
                  ", but must be at least 0 and below 1");
   if (ratio == 0.0f) return x;
   const uint64_t stream = state_->ops.size();
-  return state_->add_op("dropout", in->cols, [&](Tensor* out) { return make_dropout(in, ratio, stream, out); });
+  return state_->add_op("dropout", in->cols,
+                        [&](Tensor* out) { return make_dropout(in, ratio, stream, out); });
 }
 
 static void require_vectors(const char* op, const Tensor& x, int64_t dim) {
@@ -161,8 +169,8 @@ Node Graph::dlrm_interaction(Node first, Node x, int64_t dim) {
   Tensor* in = state_->tensor(x, "interaction");
   Tensor* head = first.id < 0 ? nullptr : state_->tensor(first, "interaction");
   require_vectors("interaction", *in, dim);
-  EMBLEM_REQUIRE(head == nullptr || head->cols == dim, "interaction: the first vector, '", head->name,
-                 "', has ", head->cols, " columns, but the others have dimension ", dim,
+  EMBLEM_REQUIRE(head == nullptr || head->cols == dim, "interaction: the first vector, '",
+                 head->name, "', has ", head->cols, " columns, but the others have dimension ", dim,
                  "; make the last layer before it ", dim, " wide");
   const int64_t vectors = in->cols / dim + (head == nullptr ? 0 : 1);
   const int64_t cols = vectors * (vectors - 1) / 2 + (head == nullptr ? 0 : dim);
@@ -197,7 +205,8 @@ Node Graph::cross_v2(Node x0, int layers, int64_t rank) {
     const std::string name = state_->next_layer();
     Node z = x;
     if (rank > 0) z = add_linear(*state_, z, rank, Bias::kNone, Activation::kNone, name + ".v");
-    z = add_linear(*state_, z, first->cols, Bias::kTrained, Activation::kNone, rank > 0 ? name + ".u" : name);
+    z = add_linear(*state_, z, first->cols, Bias::kTrained, Activation::kNone,
+                   rank > 0 ? name + ".u" : name);
     Tensor *in = state_->tensor(x, "cross"), *product = state_->tensor(z, "cross");
     x = state_->add_op(name, first->cols,
                        [&](Tensor* out) { return make_cross_combine(first, product, in, out); });
@@ -221,12 +230,13 @@ Node Graph::slice(Node x, int64_t begin, int64_t end) {
   Tensor* in = state_->tensor(x, "slice");
   EMBLEM_REQUIRE(0 <= begin && begin < end && end <= in->cols, "slice: columns [", begin, ", ", end,
                  ") of '", in->name, "', which has ", in->cols);
-  return state_->add_op("slice", end - begin, [&](Tensor* out) { return make_slice(in, begin, out); });
+  return state_->add_op("slice", end - begin,
+                        [&](Tensor* out) { return make_slice(in, begin, out); });
 }
 
 static void require_same_cols(const char* op, const Tensor& a, const Tensor& b) {
-  EMBLEM_REQUIRE(a.cols == b.cols, op, ": '", a.name, "' has ", a.cols, " columns and '", b.name, "' ",
-                 b.cols, "; they must be equal");
+  EMBLEM_REQUIRE(a.cols == b.cols, op, ": '", a.name, "' has ", a.cols, " columns and '", b.name,
+                 "' ", b.cols, "; they must be equal");
 }
 
 Node Graph::sum(const std::vector<Node>& parts) {
@@ -243,12 +253,14 @@ Node Graph::sum(const std::vector<Node>& parts) {
 Node Graph::multiply(Node a, Node b) {
   Tensor *left = state_->tensor(a, "multiply"), *right = state_->tensor(b, "multiply");
   require_same_cols("multiply", *left, *right);
-  return state_->add_op("multiply", left->cols, [&](Tensor* out) { return make_multiply(left, right, out); });
+  return state_->add_op("multiply", left->cols,
+                        [&](Tensor* out) { return make_multiply(left, right, out); });
 }
 
 Node Graph::scale(Node x, float factor) {
   Tensor* in = state_->tensor(x, "scale");
-  return state_->add_op("scale", in->cols, [&](Tensor* out) { return make_scale(in, factor, out); });
+  return state_->add_op("scale", in->cols,
+                        [&](Tensor* out) { return make_scale(in, factor, out); });
 }
 
 Node Graph::row_sum(Node x) {
@@ -257,17 +269,19 @@ Node Graph::row_sum(Node x) {
 }
 
 void Graph::binary_cross_entropy(Node logits, Node labels, Node weights, float label_smoothing) {
-  Tensor *x = state_->tensor(logits, "binary_cross_entropy"), *y = state_->tensor(labels, "binary_cross_entropy");
+  Tensor *x = state_->tensor(logits, "binary_cross_entropy"),
+         *y = state_->tensor(labels, "binary_cross_entropy");
   Tensor* w = weights.id < 0 ? nullptr : state_->tensor(weights, "binary_cross_entropy");
   for (const Tensor* tensor : {x, y, w}) {
-    EMBLEM_REQUIRE(tensor == nullptr || tensor->cols == 1, "binary_cross_entropy: '", tensor->name, "' has ",
-                   tensor->cols, " columns, but logits, labels and weights have 1");
+    EMBLEM_REQUIRE(tensor == nullptr || tensor->cols == 1, "binary_cross_entropy: '", tensor->name,
+                   "' has ", tensor->cols, " columns, but logits, labels and weights have 1");
   }
   EMBLEM_REQUIRE(!y->needs_gradient && (w == nullptr || !w->needs_gradient),
                  "binary_cross_entropy: labels and weights are constants, but '",
                  (y->needs_gradient ? y : w)->name, "' is trained");
-  EMBLEM_REQUIRE(label_smoothing >= 0.0f && label_smoothing < 1.0f, "binary_cross_entropy: label_smoothing is ",
-                 label_smoothing, ", but must be at least 0 and below 1");
+  EMBLEM_REQUIRE(label_smoothing >= 0.0f && label_smoothing < 1.0f,
+                 "binary_cross_entropy: label_smoothing is ", label_smoothing,
+                 ", but must be at least 0 and below 1");
   auto loss = make_binary_cross_entropy(x, y, w, label_smoothing);
   state_->losses.push_back(loss.get());
   state_->add(std::move(loss));
@@ -286,15 +300,16 @@ std::string Graph::describe() const {
     const Tensor* tensor = state_->nodes[n].tensor.get();
     numbers[tensor] = n;
     if (state_->nodes[n].kind == State::Kind::kComputed) continue;
-    text += cat(n, " ", state_->nodes[n].kind == State::Kind::kInput ? "input" : "trained input", " '",
-                tensor->name, "' [", tensor->cols, "]\n");
+    text += cat(n, " ", state_->nodes[n].kind == State::Kind::kInput ? "input" : "trained input",
+                " '", tensor->name, "' [", tensor->cols, "]\n");
   }
   for (const auto& op : state_->ops) {
     if (op->output() != nullptr) text += cat(numbers[op->output()], " ");
     text += op->kind();
     if (op->has_parameters()) text += cat(" '", op->output()->name, "'");
     if (op->output() != nullptr) text += cat(" [", op->output()->cols, "]");
-    for (const Tensor* input : op->inputs()) text += cat(input == op->inputs()[0] ? " of " : ", ", numbers[input]);
+    for (const Tensor* input : op->inputs())
+      text += cat(input == op->inputs()[0] ? " of " : ", ", numbers[input]);
     text += "\n";
   }
   return text;

@@ -5,8 +5,9 @@ namespace emblem {
 namespace {
 
 void require_cpu(const Context& context) {
-  EMBLEM_REQUIRE(context.device == Device::kCpu, "graph: the layers of a model are not available on ",
-                 context.device, " yet; use --device cpu");
+  EMBLEM_REQUIRE(context.device == Device::kCpu,
+                 "graph: the layers of a model are not available on ", context.device,
+                 " yet; use --device cpu");
 }
 
 int64_t align(int64_t floats) { return (floats + 15) / 16 * 16; }  // to a cache line
@@ -66,7 +67,8 @@ void Graph::State::plan_gradients() {
     std::erase_if(taken, [&](const Taken& t) { return t.tensor == op->output(); });
   }
   gradients = Buffer<float>(Device::kCpu, floats);
-  std::fill_n(gradients.data(), floats, 0.0f);  // trained inputs that the loss does not depend on stay so
+  std::fill_n(gradients.data(), floats,
+              0.0f);  // trained inputs that the loss does not depend on stay so
   for (NodeState& node : nodes) {
     if (node.gradient_begin >= 0) node.tensor->gradient = gradients.data() + node.gradient_begin;
   }
@@ -76,7 +78,8 @@ void Graph::prepare(const Context& context, int64_t max_rows) {
   State& s = *state_;
   require_cpu(context);
   EMBLEM_REQUIRE(!s.prepared, "graph: prepare() was called twice");
-  EMBLEM_REQUIRE(max_rows > 0, "graph: prepared for batches of ", max_rows, " rows; at least 1 is needed");
+  EMBLEM_REQUIRE(max_rows > 0, "graph: prepared for batches of ", max_rows,
+                 " rows; at least 1 is needed");
   s.prepared = true;
   s.max_rows = max_rows;
   s.plan_backward();
@@ -106,29 +109,39 @@ void Graph::prepare(const Context& context, int64_t max_rows) {
 
 void Graph::set_rows(int64_t rows) {
   State& s = *state_;
-  EMBLEM_REQUIRE(rows >= 0 && rows <= s.max_rows, "graph: a batch of ", rows, " rows, but the graph was prepared for ",
-                 s.max_rows, " at the most");
+  EMBLEM_REQUIRE(rows >= 0 && rows <= s.max_rows, "graph: a batch of ", rows,
+                 " rows, but the graph was prepared for ", s.max_rows, " at the most");
   s.rows = rows;
   s.ran_forward = false;
 }
 
 View<float> Graph::value(Node node) {
   Tensor* tensor = state_->tensor(node, "value");
-  EMBLEM_REQUIRE(state_->prepared, "graph: the value of '", tensor->name, "' was asked for before prepare()");
+  EMBLEM_REQUIRE(state_->prepared, "graph: the value of '", tensor->name,
+                 "' was asked for before prepare()");
   return {tensor->value, state_->rows, tensor->cols, Device::kCpu};
 }
 
 View<float> Graph::gradient(Node node) {
   Tensor* tensor = state_->tensor(node, "gradient");
-  EMBLEM_REQUIRE(state_->nodes[node.id].kind == State::Kind::kTrainedInput, "graph: the gradient of '",
-                 tensor->name, "' was asked for, but only those of trained inputs are kept");
-  EMBLEM_REQUIRE(state_->prepared, "graph: the gradient of '", tensor->name, "' was asked for before prepare()");
+  EMBLEM_REQUIRE(state_->nodes[node.id].kind == State::Kind::kTrainedInput,
+                 "graph: the gradient of '", tensor->name,
+                 "' was asked for, but only those of trained inputs are kept");
+  EMBLEM_REQUIRE(state_->prepared, "graph: the gradient of '", tensor->name,
+                 "' was asked for before prepare()");
   return {tensor->gradient, state_->rows, tensor->cols, Device::kCpu};
 }
 
 Pass Graph::State::pass(const Context& context) {
-  return {context, rows, phase, seed, draw, parameter_values.data(), parameter_gradients.data(),
-          statistic_values.data(), workspace.data()};
+  return {context,
+          rows,
+          phase,
+          seed,
+          draw,
+          parameter_values.data(),
+          parameter_gradients.data(),
+          statistic_values.data(),
+          workspace.data()};
 }
 
 void Graph::forward(const Context& context, Phase phase, uint64_t draw) {
@@ -146,7 +159,8 @@ void Graph::backward(const Context& context) {
   State& s = *state_;
   require_cpu(context);
   EMBLEM_REQUIRE(!s.losses.empty(), "graph: backward() of a graph without a loss");
-  EMBLEM_REQUIRE(s.ran_forward, "graph: backward() without a forward() of the same batch before it");
+  EMBLEM_REQUIRE(s.ran_forward,
+                 "graph: backward() without a forward() of the same batch before it");
   s.ran_forward = false;  // it overwrites what a second backward would read
   const Pass pass = s.pass(context);
   for (Op* op : s.backward_ops) op->backward(pass);

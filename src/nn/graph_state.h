@@ -30,7 +30,8 @@ struct Graph::State {
   Phase phase = Phase::kEval;
   uint64_t draw = 0;
   std::vector<Op*> backward_ops;  // in the order of running backward
-  Buffer<float> values, gradients, parameter_values, parameter_gradients, statistic_values, workspace;
+  Buffer<float> values, gradients, parameter_values, parameter_gradients, statistic_values,
+      workspace;
 
   explicit State(uint64_t seed) : seed(seed) {}
 

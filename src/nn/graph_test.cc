@@ -16,7 +16,9 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-std::vector<float> copy_of(View<float> values) { return {values.data, values.data + values.size()}; }
+std::vector<float> copy_of(View<float> values) {
+  return {values.data, values.data + values.size()};
+}
 
 // A model with an op of every kind that sums over rows or draws random numbers.
 struct Model {
@@ -49,7 +51,8 @@ struct Model {
       const View<float> x = graph.value(node);
       for (int64_t i = 0; i < x.size(); ++i) x.data[i] = random_normal(1, node.id, i);
     }
-    for (int64_t r = 0; r < rows; ++r) graph.value(label).data[r] = random_bits(2, 0, r) % 3 == 0 ? 1.0f : 0.0f;
+    for (int64_t r = 0; r < rows; ++r)
+      graph.value(label).data[r] = random_bits(2, 0, r) % 3 == 0 ? 1.0f : 0.0f;
   }
   // Everything a training step leaves behind.
   std::vector<std::vector<float>> step(const Context& context, int64_t rows) {
@@ -58,7 +61,8 @@ struct Model {
     const std::vector<float> loss = {static_cast<float>(graph.loss(context))};
     auto values = copy_of(graph.value(logits));
     graph.backward(context);
-    return {loss, values, copy_of(graph.parameter_gradients()), copy_of(graph.gradient(sparse)), copy_of(graph.statistics())};
+    return {loss, values, copy_of(graph.parameter_gradients()), copy_of(graph.gradient(sparse)),
+            copy_of(graph.statistics())};
   }
 };
 
@@ -79,7 +83,8 @@ TEST(Graph, GivesTheSameBytesAgainAndAfterOtherBatchSizes) {
   model.step({}, 900);
   model.step({}, 1);
   const auto again = model.step({}, 500);
-  for (size_t part = 0; part + 1 < first.size(); ++part) EXPECT_EQ(first[part], again[part]) << part;  // statistics move on
+  for (size_t part = 0; part + 1 < first.size(); ++part)
+    EXPECT_EQ(first[part], again[part]) << part;  // statistics move on
 }
 
 TEST(Graph, LearnsWhenItFollowsItsGradient) {
@@ -124,10 +129,11 @@ TEST(Graph, NamesParametersByScopeAndLayer) {
     names.push_back(p.name + (p.is_weight ? "*" : ""));
   }
   for (const Parameter& p : g.statistic_list()) statistics.push_back(p.name);
-  EXPECT_THAT(names, ElementsAre("deep.0.weight*", "deep.0.norm.weight", "deep.0.norm.bias", "deep.1.weight*",
-                                 "deep.1.norm.weight", "deep.1.norm.bias", "head.0.weight*", "head.0.bias", "deep.2.weight*"));
-  EXPECT_THAT(statistics, ElementsAre("deep.0.norm.running_mean", "deep.0.norm.running_var", "deep.1.norm.running_mean",
-                                      "deep.1.norm.running_var"));
+  EXPECT_THAT(names, ElementsAre("deep.0.weight*", "deep.0.norm.weight", "deep.0.norm.bias",
+                                 "deep.1.weight*", "deep.1.norm.weight", "deep.1.norm.bias",
+                                 "head.0.weight*", "head.0.bias", "deep.2.weight*"));
+  EXPECT_THAT(statistics, ElementsAre("deep.0.norm.running_mean", "deep.0.norm.running_var",
+                                      "deep.1.norm.running_mean", "deep.1.norm.running_var"));
 }
 
 TEST(Graph, DrawsWeightsFromSeedAndNameWithXaviersDeviation) {
@@ -150,18 +156,21 @@ TEST(Graph, DrawsWeightsFromSeedAndNameWithXaviersDeviation) {
 
 TEST(Graph, InputsThatTheLossDoesNotSeeHaveNoGradient) {
   Graph g(1);
-  const Node seen = g.trained_input("seen", 2), unseen = g.trained_input("unseen", 2), y = g.input("y", 1);
+  const Node seen = g.trained_input("seen", 2), unseen = g.trained_input("unseen", 2),
+             y = g.input("y", 1);
   g.linear(unseen, 3);
   g.binary_cross_entropy(g.linear(seen, 1), y);
   g.prepare({}, 4);
   g.set_rows(4);
-  for (const Node node : {seen, unseen, y}) std::fill_n(g.value(node).data, g.value(node).size(), 1.0f);
+  for (const Node node : {seen, unseen, y})
+    std::fill_n(g.value(node).data, g.value(node).size(), 1.0f);
   g.forward({}, Phase::kTrain, 0);
   g.backward({});
   EXPECT_THAT(copy_of(g.gradient(unseen)), Each(0.0f));
   EXPECT_NE(g.gradient(seen).data[0], 0.0f);
   const View<float> gradients = g.parameter_gradients();
-  for (int64_t i = 0; i < 9; ++i) EXPECT_EQ(gradients.data[i], 0.0f) << "of the layer that leads nowhere";
+  for (int64_t i = 0; i < 9; ++i)
+    EXPECT_EQ(gradients.data[i], 0.0f) << "of the layer that leads nowhere";
 }
 
 TEST(Graph, SumsSeveralLosses) {
@@ -187,7 +196,8 @@ TEST(Graph, CountsOperationsAndDescribesItself) {
   g.binary_cross_entropy(g.linear(x, 1), y);
   EXPECT_EQ(g.flops_per_row(), 20.0);
   EXPECT_EQ(g.describe(),
-            "0 trained input 'x' [10]\n1 input 'label' [1]\n2 linear 'top.0' [1] of 0\nbinary_cross_entropy of 2, 1\n");
+            "0 trained input 'x' [10]\n1 input 'label' [1]\n2 linear 'top.0' [1] of "
+            "0\nbinary_cross_entropy of 2, 1\n");
 }
 
 TEST(Graph, RejectsShapesThatDoNotFit) {
@@ -198,11 +208,13 @@ TEST(Graph, RejectsShapesThatDoNotFit) {
   };
   fails([&] { g.sum({x, y}); }, "sum: 'x' has 10 columns and 'y' 4; they must be equal");
   fails([&] { g.multiply(x, y); }, "they must be equal");
-  fails([&] { g.dot_interaction(x, 4); }, "'x' has 10 columns, which do not make whole vectors of dimension 4");
+  fails([&] { g.dot_interaction(x, 4); },
+        "'x' has 10 columns, which do not make whole vectors of dimension 4");
   fails([&] { g.dlrm_interaction(y, x, 5); }, "make the last layer before it 5 wide");
   fails([&] { g.fm(x, 3); }, "dimension 3");
   fails([&] { g.slice(x, 3, 11); }, "columns [3, 11) of 'x', which has 10");
-  fails([&] { g.binary_cross_entropy(x, y); }, "has 10 columns, but logits, labels and weights have 1");
+  fails([&] { g.binary_cross_entropy(x, y); },
+        "has 10 columns, but logits, labels and weights have 1");
   fails([&] { g.dropout(x, 1.0f); }, "the ratio is 1");
   fails([&] { g.linear(x, 0); }, "0 columns");
   fails([&] { g.linear(Node{}, 1); }, "linear was given node -1");

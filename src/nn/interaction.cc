@@ -9,7 +9,8 @@ namespace {
 using simd::Floats;
 using simd::kWidth;
 
-constexpr int kBlock = 4;  // products are computed for 4 x 4 vectors at a time: 16 sums in registers
+constexpr int kBlock =
+    4;  // products are computed for 4 x 4 vectors at a time: 16 sums in registers
 
 int64_t round_up(int64_t n) { return (n + kBlock - 1) / kBlock * kBlock; }
 int64_t first_pair_of(int64_t i) { return i * (i - 1) / 2; }
@@ -35,8 +36,8 @@ void block_products(const float* const* left, const float* const* right, int64_t
   }
 }
 
-// out[first_pair_of(i) + j] = vectors[i] . vectors[j] for j < i < n. `vectors` is padded to a multiple of
-// kBlock with any valid pointers.
+// out[first_pair_of(i) + j] = vectors[i] . vectors[j] for j < i < n. `vectors` is padded to a
+// multiple of kBlock with any valid pointers.
 void pair_products(const float* const* vectors, int64_t n, int64_t dim, float* out) {
   for (int64_t i = 0; i < n; i += kBlock) {
     for (int64_t j = 0; j <= i; j += kBlock) {
@@ -61,8 +62,8 @@ void unfold_pairs(const float* pairs, int64_t n, int64_t stride, float* full) {
 
 // sums[a] = sum over j of full[j][i + a] vectors[j], kVectors registers of each from position d on.
 template <int kVectors>
-void weighted_sums(const float* const* vectors, int64_t n, int64_t d, const float* full, int64_t stride,
-                   Floats (&sums)[kBlock][kVectors]) {
+void weighted_sums(const float* const* vectors, int64_t n, int64_t d, const float* full,
+                   int64_t stride, Floats (&sums)[kBlock][kVectors]) {
   for (auto& row : sums) {
     for (auto& sum : row) sum = Floats{};
   }
@@ -101,8 +102,8 @@ void put_one(const Target& target, int64_t d, float sum) {
 }
 
 // The gradient of each vector i: the sum over j of full[i][j] vectors[j].
-void pair_gradients(const float* const* vectors, int64_t n, int64_t dim, const float* full, int64_t stride,
-                    const Target* targets) {
+void pair_gradients(const float* const* vectors, int64_t n, int64_t dim, const float* full,
+                    int64_t stride, const Target* targets) {
   for (int64_t i = 0; i < n; i += kBlock) {
     const int64_t count = std::min<int64_t>(kBlock, n - i);
     int64_t d = 0;
@@ -129,10 +130,14 @@ void pair_gradients(const float* const* vectors, int64_t n, int64_t dim, const f
 class Interaction : public Op {
  public:
   Interaction(std::vector<Tensor*> inputs, int64_t dim, Tensor* out)
-      : Op(std::move(inputs), out), dim_(dim), has_first_(this->inputs().size() == 2 ? 1 : 0),
+      : Op(std::move(inputs), out),
+        dim_(dim),
+        has_first_(this->inputs().size() == 2 ? 1 : 0),
         vectors_(has_first_ + x().cols / dim) {}
   const char* kind() const override { return "interaction"; }
-  double flops_per_row() const override { return static_cast<double>(vectors_ * (vectors_ - 1) * dim_); }
+  double flops_per_row() const override {
+    return static_cast<double>(vectors_ * (vectors_ - 1) * dim_);
+  }
 
   void forward(const Pass& pass) override {
     parallel_for(pass.context, pass.rows, rows_each(), [&](int64_t begin, int64_t end) {
@@ -157,7 +162,8 @@ class Interaction : public Op {
         point_at_row(r, vectors);
         if (has_first_) targets[0] = {in(0).gradient + r * dim_, write(0), dy};
         for (int64_t v = has_first_; v < vectors_; ++v) {
-          targets[v] = {x().gradient + r * x().cols + (v - has_first_) * dim_, write(has_first_), nullptr};
+          targets[v] = {x().gradient + r * x().cols + (v - has_first_) * dim_, write(has_first_),
+                        nullptr};
         }
         unfold_pairs(dy + has_first_ * dim_, vectors_, stride, full.data());
         pair_gradients(vectors.data(), vectors_, dim_, full.data(), stride, targets.data());
@@ -189,36 +195,39 @@ class FactorizationMachine : public Op {
   double flops_per_row() const override { return 3.0 * static_cast<double>(in(0).cols); }
 
   void forward(const Pass& pass) override {
-    parallel_for(pass.context, pass.rows, rows_per_chunk(in(0).cols), [&](int64_t begin, int64_t end) {
-      std::vector<float> sum(dim_), squares(dim_);
-      for (int64_t r = begin; r < end; ++r) {
-        add_vectors(r, sum);
-        std::fill(squares.begin(), squares.end(), 0.0f);
-        const float* x = in(0).value + r * in(0).cols;
-        for (int64_t v = 0; v < in(0).cols; v += dim_) {
-          for (int64_t d = 0; d < dim_; ++d) squares[d] += x[v + d] * x[v + d];
-        }
-        float* y = out().value + r * dim_;
-        for (int64_t d = 0; d < dim_; ++d) y[d] = 0.5f * (sum[d] * sum[d] - squares[d]);
-      }
-    });
+    parallel_for(pass.context, pass.rows, rows_per_chunk(in(0).cols),
+                 [&](int64_t begin, int64_t end) {
+                   std::vector<float> sum(dim_), squares(dim_);
+                   for (int64_t r = begin; r < end; ++r) {
+                     add_vectors(r, sum);
+                     std::fill(squares.begin(), squares.end(), 0.0f);
+                     const float* x = in(0).value + r * in(0).cols;
+                     for (int64_t v = 0; v < in(0).cols; v += dim_) {
+                       for (int64_t d = 0; d < dim_; ++d) squares[d] += x[v + d] * x[v + d];
+                     }
+                     float* y = out().value + r * dim_;
+                     for (int64_t d = 0; d < dim_; ++d)
+                       y[d] = 0.5f * (sum[d] * sum[d] - squares[d]);
+                   }
+                 });
   }
 
   void backward(const Pass& pass) override {
     with_write(write(0), [&](auto add) {
-      parallel_for(pass.context, pass.rows, rows_per_chunk(in(0).cols), [&](int64_t begin, int64_t end) {
-        std::vector<float> sum(dim_);
-        for (int64_t r = begin; r < end; ++r) {
-          add_vectors(r, sum);
-          const float *x = in(0).value + r * in(0).cols, *dy = out().gradient + r * dim_;
-          float* dx = in(0).gradient + r * in(0).cols;
-          for (int64_t v = 0; v < in(0).cols; v += dim_) {
-            for (int64_t d = 0; d < dim_; ++d) {
-              dx[v + d] = (add ? dx[v + d] : 0.0f) + dy[d] * (sum[d] - x[v + d]);
+      parallel_for(
+          pass.context, pass.rows, rows_per_chunk(in(0).cols), [&](int64_t begin, int64_t end) {
+            std::vector<float> sum(dim_);
+            for (int64_t r = begin; r < end; ++r) {
+              add_vectors(r, sum);
+              const float *x = in(0).value + r * in(0).cols, *dy = out().gradient + r * dim_;
+              float* dx = in(0).gradient + r * in(0).cols;
+              for (int64_t v = 0; v < in(0).cols; v += dim_) {
+                for (int64_t d = 0; d < dim_; ++d) {
+                  dx[v + d] = (add ? dx[v + d] : 0.0f) + dy[d] * (sum[d] - x[v + d]);
+                }
+              }
             }
-          }
-        }
-      });
+          });
     });
   }
 

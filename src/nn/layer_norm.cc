@@ -12,7 +12,8 @@ constexpr float kEpsilon = 1e-5f;
 
 class LayerNorm : public Op {
  public:
-  LayerNorm(Tensor* x, Tensor* out, Activation activation, const std::string& name, ParameterSet& parameters)
+  LayerNorm(Tensor* x, Tensor* out, Activation activation, const std::string& name,
+            ParameterSet& parameters)
       : Op({x}, out), activation_(activation), cols_(x->cols) {
     scale_ = parameters.add(name + ".weight", 1, cols_, Initial::kOnes);
     shift_ = parameters.add(name + ".bias", 1, cols_, Initial::kZeros);
@@ -21,7 +22,9 @@ class LayerNorm : public Op {
   const char* kind() const override { return "layer_norm"; }
   bool has_parameters() const override { return true; }
   double flops_per_row() const override { return 8.0 * static_cast<double>(cols_); }
-  void prepare(Device device, int64_t max_rows) override { moments_ = Buffer<float>(device, max_rows, 2); }
+  void prepare(Device device, int64_t max_rows) override {
+    moments_ = Buffer<float>(device, max_rows, 2);
+  }
   int64_t workspace_floats(int64_t max_rows) const override {
     return 2 * cols_ * (row_groups(max_rows).count + 1);
   }
@@ -36,7 +39,8 @@ class LayerNorm : public Op {
           const auto [mean, inverse] = measure(x);
           moments_.data()[2 * r] = mean;
           moments_.data()[2 * r + 1] = inverse;
-          for (int64_t j = 0; j < cols_; ++j) y[j] = f.value((x[j] - mean) * inverse * scale[j] + shift[j]);
+          for (int64_t j = 0; j < cols_; ++j)
+            y[j] = f.value((x[j] - mean) * inverse * scale[j] + shift[j]);
         }
       });
     });
@@ -105,8 +109,8 @@ class LayerNorm : public Op {
 
 }  // namespace
 
-std::unique_ptr<Op> make_layer_norm(Tensor* x, Tensor* out, Activation activation, const std::string& name,
-                                    ParameterSet& parameters) {
+std::unique_ptr<Op> make_layer_norm(Tensor* x, Tensor* out, Activation activation,
+                                    const std::string& name, ParameterSet& parameters) {
   return std::make_unique<LayerNorm>(x, out, activation, name, parameters);
 }
 

@@ -7,8 +7,8 @@
 namespace emblem {
 namespace {
 
-// Up to this size the gradient of a weight matrix is summed in one copy per group of rows, right after
-// the rows have passed; larger ones are worth a product of their own, cut over the matrix.
+// Up to this size the gradient of a weight matrix is summed in one copy per group of rows, right
+// after the rows have passed; larger ones are worth a product of their own, cut over the matrix.
 constexpr int64_t kMostFloatsPerGroup = 512 * 1024;
 
 // y = f(y + bias) for the rows of a tile.
@@ -73,12 +73,15 @@ class Linear : public Op {
       parallel_for(pass.context, pass.rows, groups.rows_each, [&](int64_t begin, int64_t end) {
         const int64_t group = begin / groups.rows_each;
         backward_rows(pass, begin, end, bias_ < 0 ? nullptr : bias_parts + group * units_,
-                      sums_weights_by_group() ? weight_parts + group * units_ * inputs_ : nullptr, f);
+                      sums_weights_by_group() ? weight_parts + group * units_ * inputs_ : nullptr,
+                      f);
       });
     });
-    if (bias_ >= 0) sum_groups(pass.context, bias_parts, groups.count, units_, pass.gradients + bias_);
+    if (bias_ >= 0)
+      sum_groups(pass.context, bias_parts, groups.count, units_, pass.gradients + bias_);
     if (sums_weights_by_group()) {
-      sum_groups(pass.context, weight_parts, groups.count, units_ * inputs_, pass.gradients + weight_);
+      sum_groups(pass.context, weight_parts, groups.count, units_ * inputs_,
+                 pass.gradients + weight_);
     } else {
       gemm(pass.context, Transpose::kYes, Transpose::kNo, 1.0f,
            Matrix<const float>(out().gradient, pass.rows, units_), input(pass), 0.0f,
@@ -92,12 +95,13 @@ class Linear : public Op {
 
   // y = x W^T
   void multiply(Matrix<const float> x, Matrix<const float> weight, Matrix<float> y) const {
-    if (units_ > 1) return cpu::gemm_block(Transpose::kNo, Transpose::kYes, 1.0f, x, weight, 0.0f, y);
+    if (units_ > 1)
+      return cpu::gemm_block(Transpose::kNo, Transpose::kYes, 1.0f, x, weight, 0.0f, y);
     for (int64_t r = 0; r < x.rows; ++r) *y.row(r) = simd::dot(x.row(r), weight.data, inputs_);
   }
 
-  // One group: tile by tile, so that the gradient of a tile serves all three purposes while it is in
-  // the cache.
+  // One group: tile by tile, so that the gradient of a tile serves all three purposes while it is
+  // in the cache.
   template <class F>
   void backward_rows(const Pass& pass, int64_t begin, int64_t end, float* bias_gradient,
                      float* weight_gradient, F f) const {
@@ -116,8 +120,10 @@ class Linear : public Op {
   }
 
   // dx = dz W
-  void backward_to_input(const Pass& pass, Matrix<const float> dz, int64_t begin, int64_t end) const {
-    const Matrix<float> dx = Matrix<float>(in(0).gradient, pass.rows, inputs_).row_range(begin, end);
+  void backward_to_input(const Pass& pass, Matrix<const float> dz, int64_t begin,
+                         int64_t end) const {
+    const Matrix<float> dx =
+        Matrix<float>(in(0).gradient, pass.rows, inputs_).row_range(begin, end);
     const float* weight = pass.parameters + weight_;
     if (units_ > 1) {
       return cpu::gemm_block(Transpose::kNo, Transpose::kNo, 1.0f, dz, {weight, units_, inputs_},
@@ -133,7 +139,8 @@ class Linear : public Op {
   }
 
   // dW = beta dW + dz^T x
-  void backward_to_weight(Matrix<const float> dz, Matrix<const float> x, float beta, Matrix<float> dw) const {
+  void backward_to_weight(Matrix<const float> dz, Matrix<const float> x, float beta,
+                          Matrix<float> dw) const {
     if (units_ > 1) return cpu::gemm_block(Transpose::kYes, Transpose::kNo, 1.0f, dz, x, beta, dw);
     if (beta == 0.0f) std::fill_n(dw.data, inputs_, 0.0f);
     for (int64_t r = 0; r < x.rows; ++r) simd::add_scaled(*dz.row(r), x.row(r), dw.data, inputs_);

@@ -10,7 +10,8 @@ namespace {
 
 // -(y log sigmoid(x) + (1 - y) log(1 - sigmoid(x))), without overflow for any x.
 EMBLEM_HD inline double cross_entropy(float x, float y) {
-  return (x > 0.0f ? x : 0.0) - static_cast<double>(x) * y + log1p(exp(-fabs(static_cast<double>(x))));
+  return (x > 0.0f ? x : 0.0) - static_cast<double>(x) * y +
+         log1p(exp(-fabs(static_cast<double>(x))));
 }
 
 class BinaryCrossEntropy : public Loss {

@@ -39,7 +39,8 @@ void ParameterSet::initialize(uint64_t seed, float* values) const {
   }
 }
 
-void sum_groups(const Context& context, const float* parts, int64_t groups, int64_t size, float* out) {
+void sum_groups(const Context& context, const float* parts, int64_t groups, int64_t size,
+                float* out) {
   parallel_for(context, size, 8192, [&](int64_t begin, int64_t end) {
     if (groups == 0) return void(std::fill(out + begin, out + end, 0.0f));
     std::copy(parts + begin, parts + end, out + begin);

@@ -25,8 +25,9 @@ struct Tensor {
   float* gradient = nullptr;
 };
 
-// What an op does to the gradient of one of its inputs. Of the ops that a node feeds, the first to run
-// backward overwrites its gradient and the others add, so that nothing is ever filled with zeros.
+// What an op does to the gradient of one of its inputs. Of the ops that a node feeds, the first to
+// run backward overwrites its gradient and the others add, so that nothing is ever filled with
+// zeros.
 enum class Write { kNone, kOverwrite, kAdd };
 
 // One run over the current batch.
@@ -37,9 +38,9 @@ struct Pass {
   uint64_t seed = 0;
   uint64_t draw = 0;
   float* parameters = nullptr;
-  float* gradients = nullptr;   // of the parameters
+  float* gradients = nullptr;  // of the parameters
   float* statistics = nullptr;
-  float* workspace = nullptr;   // workspace_floats() floats, free for the op during its call
+  float* workspace = nullptr;  // workspace_floats() floats, free for the op during its call
 };
 
 enum class Initial { kXavierNormal, kZeros, kOnes };
@@ -60,8 +61,8 @@ class ParameterSet {
   int64_t floats_ = 0;
 };
 
-// A layer. Built with the graph; its tensors point into the graph's buffers once that is prepared. One
-// thread runs an op at a time; inside, it uses the threads of the context.
+// A layer. Built with the graph; its tensors point into the graph's buffers once that is prepared.
+// One thread runs an op at a time; inside, it uses the threads of the context.
 class Op {
  public:
   Op(std::vector<Tensor*> inputs, Tensor* output);
@@ -106,13 +107,17 @@ class Loss : public Op {
 // ---- how loops over rows are cut; borders depend on the number of rows alone ----
 
 // Rows that a thread works on while they are in its cache.
-inline int64_t tile_rows(int64_t rows) { return std::clamp<int64_t>((rows + 1023) / 1024 * 64, 128, 512); }
+inline int64_t tile_rows(int64_t rows) {
+  return std::clamp<int64_t>((rows + 1023) / 1024 * 64, 128, 512);
+}
 
 // Rows of a matrix with `cols` columns that make a piece of work worth a thread's while.
-inline int64_t rows_per_chunk(int64_t cols) { return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, cols)); }
+inline int64_t rows_per_chunk(int64_t cols) {
+  return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, cols));
+}
 
-// Sums over rows (gradients of parameters, statistics) are made per group and then over the groups in
-// order, so that they come out the same with any number of threads.
+// Sums over rows (gradients of parameters, statistics) are made per group and then over the groups
+// in order, so that they come out the same with any number of threads.
 struct RowGroups {
   int64_t rows_each = 0;
   int64_t count = 0;
@@ -124,10 +129,11 @@ inline RowGroups row_groups(int64_t rows) {
 }
 
 // out[i] = the sum over groups of parts[group * size + i].
-void sum_groups(const Context& context, const float* parts, int64_t groups, int64_t size, float* out);
+void sum_groups(const Context& context, const float* parts, int64_t groups, int64_t size,
+                float* out);
 
-// Calls body(std::false_type) to overwrite or body(std::true_type) to add, so that loops are compiled
-// for each; nothing for kNone.
+// Calls body(std::false_type) to overwrite or body(std::true_type) to add, so that loops are
+// compiled for each; nothing for kNone.
 template <class Body>
 void with_write(Write write, Body&& body) {
   if (write == Write::kOverwrite) body(std::false_type{});

@@ -14,7 +14,6 @@ namespace {
 using testing::Each;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-using Values = std::vector<double>;
 
 // One graph with its inputs, and its rows for the formulas.
 class Bench {
@@ -48,11 +47,13 @@ class Bench {
     ADD_FAILURE() << "no parameter " << name;
     return 0.0;
   }
-  void expect(Node node, const std::function<double(int64_t, int64_t)>& formula, double tolerance = 2e-5) {
+  void expect(Node node, const std::function<double(int64_t, int64_t)>& formula,
+              double tolerance = 2e-5) {
     for (int64_t r = 0; r < rows_; ++r) {
       for (int64_t c = 0; c < graph.cols(node); ++c) {
         const double expected = formula(r, c);
-        ASSERT_NEAR(at(node, r, c), expected, tolerance * (1.0 + std::fabs(expected))) << "row " << r << " col " << c;
+        ASSERT_NEAR(at(node, r, c), expected, tolerance * (1.0 + std::fabs(expected)))
+            << "row " << r << " col " << c;
       }
     }
   }
@@ -68,19 +69,27 @@ class Bench {
 
 double activate(Activation activation, double x) {
   switch (activation) {
-    case Activation::kNone: return x;
-    case Activation::kRelu: return std::max(0.0, x);
-    case Activation::kSigmoid: return 1.0 / (1.0 + std::exp(-x));
-    case Activation::kTanh: return std::tanh(x);
-    case Activation::kGelu: return 0.5 * x * (1.0 + std::erf(x / std::sqrt(2.0)));
-    case Activation::kSilu: return x / (1.0 + std::exp(-x));
-    case Activation::kLeakyRelu: return x < 0.0 ? 0.01 * x : x;
+    case Activation::kNone:
+      return x;
+    case Activation::kRelu:
+      return std::max(0.0, x);
+    case Activation::kSigmoid:
+      return 1.0 / (1.0 + std::exp(-x));
+    case Activation::kTanh:
+      return std::tanh(x);
+    case Activation::kGelu:
+      return 0.5 * x * (1.0 + std::erf(x / std::sqrt(2.0)));
+    case Activation::kSilu:
+      return x / (1.0 + std::exp(-x));
+    case Activation::kLeakyRelu:
+      return x < 0.0 ? 0.01 * x : x;
   }
   return 0.0;
 }
 
-const Activation kActivations[] = {Activation::kNone, Activation::kRelu, Activation::kSigmoid, Activation::kTanh,
-                                   Activation::kGelu, Activation::kSilu, Activation::kLeakyRelu};
+const Activation kActivations[] = {Activation::kNone,     Activation::kRelu, Activation::kSigmoid,
+                                   Activation::kTanh,     Activation::kGelu, Activation::kSilu,
+                                   Activation::kLeakyRelu};
 
 TEST(Ops, LinearIsTheActivatedProductPlusBias) {
   for (const Activation activation : kActivations) {
@@ -104,7 +113,8 @@ TEST(Ops, ActivationsAreAccurateOverTheWholeRange) {
     b.run();
     for (int64_t r = 0; r < 401; ++r) b.graph.value(x).data[r] = 0.5f * static_cast<float>(r - 200);
     b.run();
-    b.expect(y, [&](int64_t r, int64_t) { return activate(activation, b.at(x, r, 0)); }, 1e-6);
+    b.expect(
+        y, [&](int64_t r, int64_t) { return activate(activation, b.at(x, r, 0)); }, 1e-6);
     b.graph.value(x).data[0] = std::numeric_limits<float>::quiet_NaN();
     b.run();
     EXPECT_TRUE(std::isnan(b.at(y, 0, 0))) << "not a number must not become one";
@@ -122,7 +132,10 @@ TEST(Ops, BatchNormNormalizesByTheBatchInTrainingAndKeepsRunningStatistics) {
     for (int64_t r = 0; r < kRows; ++r) square += std::pow(b.at(x, r, c) - mean, 2);
     for (int64_t r = 0; r < kRows; ++r) {
       const double normalized = (b.at(x, r, c) - mean) / std::sqrt(square / kRows + 1e-5);
-      ASSERT_NEAR(b.at(y, r, c), std::max(0.0, normalized * b.parameter("0.weight", 0, c) + b.parameter("0.bias", 0, c)), 2e-5);
+      ASSERT_NEAR(
+          b.at(y, r, c),
+          std::max(0.0, normalized * b.parameter("0.weight", 0, c) + b.parameter("0.bias", 0, c)),
+          2e-5);
     }
     EXPECT_NEAR(b.graph.statistics().data[c], 0.1 * mean, 1e-6);
     EXPECT_NEAR(b.graph.statistics().data[3 + c], 0.9 + 0.1 * square / (kRows - 1), 1e-5);
@@ -138,7 +151,8 @@ TEST(Ops, BatchNormUsesTheStatisticsInEvaluationAndForASingleRow) {
     std::copy_n(statistics, 4, b.graph.statistics().data);
     b.run(phase);
     b.expect(y, [&](int64_t r, int64_t c) {
-      return (b.at(x, r, c) - statistics[c]) / std::sqrt(statistics[2 + c] + 1e-5) * b.parameter("0.weight", 0, c) +
+      return (b.at(x, r, c) - statistics[c]) / std::sqrt(statistics[2 + c] + 1e-5) *
+                 b.parameter("0.weight", 0, c) +
              b.parameter("0.bias", 0, c);
     });
     EXPECT_EQ(b.graph.statistics().data[0], 0.5f);
@@ -154,7 +168,8 @@ TEST(Ops, LayerNormNormalizesEachRow) {
     double mean = 0.0, square = 0.0;
     for (int64_t j = 0; j < 9; ++j) mean += b.at(x, r, j) / 9;
     for (int64_t j = 0; j < 9; ++j) square += std::pow(b.at(x, r, j) - mean, 2) / 9;
-    return (b.at(x, r, c) - mean) / std::sqrt(square + 1e-5) * b.parameter("0.weight", 0, c) + b.parameter("0.bias", 0, c);
+    return (b.at(x, r, c) - mean) / std::sqrt(square + 1e-5) * b.parameter("0.weight", 0, c) +
+           b.parameter("0.bias", 0, c);
   });
 }
 
@@ -167,11 +182,15 @@ TEST(Ops, DropoutKeepsTheMeanDependsOnTheDrawAndIsIdleInEvaluation) {
   for (int64_t i = 0; i < 500 * 81; ++i) {
     const float value = b.graph.value(y).data[i], from = b.graph.value(x).data[i];
     first.push_back(value);
-    if (value == 0.0f) ++dropped;
-    else ASSERT_FLOAT_EQ(value, from / 0.75f);
+    if (value == 0.0f)
+      ++dropped;
+    else
+      ASSERT_FLOAT_EQ(value, from / 0.75f);
   }
   EXPECT_NEAR(static_cast<double>(dropped) / (500 * 81), 0.25, 0.01);
-  const auto values = [&] { return std::vector<float>(b.graph.value(y).data, b.graph.value(y).data + first.size()); };
+  const auto values = [&] {
+    return std::vector<float>(b.graph.value(y).data, b.graph.value(y).data + first.size());
+  };
   b.run(Phase::kTrain, 2);
   EXPECT_NE(values(), first);
   b.run(Phase::kTrain, 1);
@@ -185,16 +204,20 @@ TEST(Ops, InteractionListsTheProductsOfAllPairsOfVectors) {
     for (const int64_t vectors : {2, 4, 5, 9, 26}) {
       Bench b(3);
       const Node first = b.input(dim), x = b.input(vectors * dim);
-      const Node alone = b.graph.dot_interaction(x, dim), with_first = b.graph.dlrm_interaction(first, x, dim);
+      const Node alone = b.graph.dot_interaction(x, dim),
+                 with_first = b.graph.dlrm_interaction(first, x, dim);
       b.run();
-      const auto element = [&](int64_t r, int64_t v, int64_t d) { return v < 0 ? b.at(first, r, d) : b.at(x, r, v * dim + d); };
+      const auto element = [&](int64_t r, int64_t v, int64_t d) {
+        return v < 0 ? b.at(first, r, d) : b.at(x, r, v * dim + d);
+      };
       for (const bool has_first : {false, true}) {
         b.expect(has_first ? with_first : alone, [&](int64_t r, int64_t c) {
           if (has_first && c < dim) return b.at(first, r, c);
           int64_t pair = c - (has_first ? dim : 0), i = 1;
           for (; pair >= i; ++i) pair -= i;  // row i of the triangle has i products
           double sum = 0.0;
-          for (int64_t d = 0; d < dim; ++d) sum += element(r, i - has_first, d) * element(r, pair - has_first, d);
+          for (int64_t d = 0; d < dim; ++d)
+            sum += element(r, i - has_first, d) * element(r, pair - has_first, d);
           return sum;
         });
       }
@@ -250,16 +273,21 @@ TEST(Ops, ShapesAndElementsGoWhereTheyShould) {
   Bench b(33);
   const Node x = b.input(3), y = b.input(3), z = b.input(2);
   const Node joined = b.graph.concat({x, z, y}), middle = b.graph.slice(joined, 2, 6);
-  const Node total = b.graph.sum({x, y, x}), product = b.graph.multiply(x, y), half = b.graph.scale(x, 0.5f);
+  const Node total = b.graph.sum({x, y, x}), product = b.graph.multiply(x, y),
+             half = b.graph.scale(x, 0.5f);
   const Node rows = b.graph.row_sum(joined), squashed = b.graph.sigmoid(x);
   b.run();
-  const auto in_joined = [&](int64_t r, int64_t c) { return c < 3 ? b.at(x, r, c) : c < 5 ? b.at(z, r, c - 3) : b.at(y, r, c - 5); };
+  const auto in_joined = [&](int64_t r, int64_t c) {
+    return c < 3 ? b.at(x, r, c) : c < 5 ? b.at(z, r, c - 3) : b.at(y, r, c - 5);
+  };
   b.expect(joined, in_joined, 0.0);
-  b.expect(middle, [&](int64_t r, int64_t c) { return in_joined(r, c + 2); }, 0.0);
+  b.expect(
+      middle, [&](int64_t r, int64_t c) { return in_joined(r, c + 2); }, 0.0);
   b.expect(total, [&](int64_t r, int64_t c) { return 2 * b.at(x, r, c) + b.at(y, r, c); });
   b.expect(product, [&](int64_t r, int64_t c) { return b.at(x, r, c) * b.at(y, r, c); });
   b.expect(half, [&](int64_t r, int64_t c) { return 0.5 * b.at(x, r, c); });
-  b.expect(squashed, [&](int64_t r, int64_t c) { return activate(Activation::kSigmoid, b.at(x, r, c)); });
+  b.expect(squashed,
+           [&](int64_t r, int64_t c) { return activate(Activation::kSigmoid, b.at(x, r, c)); });
   b.expect(rows, [&](int64_t r, int64_t) {
     double sum = 0.0;
     for (int64_t c = 0; c < 8; ++c) sum += in_joined(r, c);
@@ -272,8 +300,8 @@ struct LossResult {
   double loss;
   std::vector<float> gradients;
 };
-LossResult cross_entropy(const std::vector<float>& logits, const std::vector<float>& labels, const std::vector<float>& weights,
-                         float smoothing) {
+LossResult cross_entropy(const std::vector<float>& logits, const std::vector<float>& labels,
+                         const std::vector<float>& weights, float smoothing) {
   Graph g(1);
   const Node x = g.trained_input("x", 1), y = g.input("y", 1);
   const Node w = weights.empty() ? Node{} : g.input("w", 1);
@@ -313,7 +341,8 @@ TEST(BinaryCrossEntropy, StaysFiniteAtExtremeLogits) {
 }
 
 TEST(BinaryCrossEntropy, IsNotANumberForSuchLabelsAndZeroForWeightsOfZero) {
-  EXPECT_TRUE(std::isnan(cross_entropy({0, 1}, {1, std::numeric_limits<float>::quiet_NaN()}, {}, 0.0f).loss));
+  EXPECT_TRUE(std::isnan(
+      cross_entropy({0, 1}, {1, std::numeric_limits<float>::quiet_NaN()}, {}, 0.0f).loss));
   const LossResult none = cross_entropy({0, 1}, {1, 1}, {0, 0}, 0.0f);
   EXPECT_EQ(none.loss, 0.0);
   EXPECT_THAT(none.gradients, Each(0.0f));
@@ -323,7 +352,8 @@ TEST(ActivationFromName, KnowsTheConfigurationsSpellingAndListsItOtherwise) {
   EXPECT_EQ(activation_from_name("nn.ReLU"), Activation::kRelu);
   EXPECT_EQ(activation_from_name("nn.SiLU"), Activation::kSilu);
   EXPECT_THAT([] { activation_from_name("nn.Relu"); },
-              ThrowsMessage<Error>(testing::AllOf(HasSubstr("unknown activation 'nn.Relu'"), HasSubstr("nn.GELU"))));
+              ThrowsMessage<Error>(
+                  testing::AllOf(HasSubstr("unknown activation 'nn.Relu'"), HasSubstr("nn.GELU"))));
 }
 
 }  // namespace

@@ -19,8 +19,12 @@ using testing::HasSubstr;
 using testing::Pointwise;
 using testing::ThrowsMessage;
 
-View<float> view(std::vector<float>& values) { return {values.data(), static_cast<int64_t>(values.size())}; }
-View<const float> view(const std::vector<float>& values) { return {values.data(), static_cast<int64_t>(values.size())}; }
+View<float> view(std::vector<float>& values) {
+  return {values.data(), static_cast<int64_t>(values.size())};
+}
+View<const float> view(const std::vector<float>& values) {
+  return {values.data(), static_cast<int64_t>(values.size())};
+}
 
 std::vector<float> random_values(int64_t count, uint64_t stream) {
   std::vector<float> values(count);
@@ -28,17 +32,20 @@ std::vector<float> random_values(int64_t count, uint64_t stream) {
   return values;
 }
 
-std::vector<float> copy_of(View<float> values) { return {values.data, values.data + values.size()}; }
+std::vector<float> copy_of(View<float> values) {
+  return {values.data, values.data + values.size()};
+}
 
 const Rule kRules[] = {Sgd{}, Momentum{}, AdaGrad{}, Adam{}, Ftrl{}};
 
 // The rule applied one weight after the other, with the states of a weight side by side.
-void plain_update(const Rule& rule, std::vector<float>& weights, const std::vector<float>& gradients,
-                  std::vector<std::vector<float>>& states) {
+void plain_update(const Rule& rule, std::vector<float>& weights,
+                  const std::vector<float>& gradients, std::vector<std::vector<float>>& states) {
   std::visit(
       [&](const auto& r) {
         if constexpr (!std::decay_t<decltype(r)>::kRowWise) {
-          for (size_t i = 0; i < weights.size(); ++i) r(gradients[i], weights[i], states[i].data(), 1);
+          for (size_t i = 0; i < weights.size(); ++i)
+            r(gradients[i], weights[i], states[i].data(), 1);
         }
       },
       rule);
@@ -125,8 +132,11 @@ TEST(DenseOptimizer, StateStartsAtTheInitialAccumulatorForAdaGradOnly) {
 }
 
 TEST(DenseOptimizer, RejectsWhatItCannotRun) {
-  EXPECT_THAT([] { DenseOptimizer({}, {RowWiseAdaGrad{}, 0.1f}, 3, {}, 0.0f); },
-              ThrowsMessage<Error>(HasSubstr("rowwise_adagrad keeps one state a row")));
+  EXPECT_THAT(
+      [] {
+        DenseOptimizer({}, {RowWiseAdaGrad{}, 0.1f}, 3, {}, 0.0f);
+      },
+      ThrowsMessage<Error>(HasSubstr("rowwise_adagrad keeps one state a row")));
   DenseOptimizer optimizer({}, {Sgd{}, 0.1f}, 3, {}, 0.0f);
   std::vector<float> weights(3);
   const std::vector<float> gradients(2);
@@ -134,8 +144,11 @@ TEST(DenseOptimizer, RejectsWhatItCannotRun) {
               ThrowsMessage<Error>(HasSubstr("3 parameters, 2 gradients")));
   Context cuda;
   cuda.device = Device::kCuda;
-  EXPECT_THAT([&] { DenseOptimizer(cuda, {Sgd{}, 0.1f}, 3, {}, 0.0f); },
-              ThrowsMessage<Error>(HasSubstr("use --device cpu")));
+  EXPECT_THAT(
+      [&] {
+        DenseOptimizer(cuda, {Sgd{}, 0.1f}, 3, {}, 0.0f);
+      },
+      ThrowsMessage<Error>(HasSubstr("use --device cpu")));
 }
 
 TEST(SquaredNorm, SumsInDoubleAndTheSameWithAnyNumberOfThreads) {
@@ -153,7 +166,8 @@ TEST(SquaredNorm, SumsInDoubleAndTheSameWithAnyNumberOfThreads) {
 TEST(ClipByValue, ClampsAndLetsNanThrough) {
   std::vector<float> values = {-3, -0.5f, 0, 0.5f, 3, std::numeric_limits<float>::quiet_NaN()};
   clip_by_value({}, view(values), 1.0f);
-  EXPECT_THAT(std::vector<float>(values.begin(), values.begin() + 5), ElementsAre(-1, -0.5f, 0, 0.5f, 1));
+  EXPECT_THAT(std::vector<float>(values.begin(), values.begin() + 5),
+              ElementsAre(-1, -0.5f, 0, 0.5f, 1));
   EXPECT_TRUE(std::isnan(values[5]));
 }
 

@@ -6,7 +6,8 @@ namespace emblem {
 namespace {
 
 void check_rate(const char* message, float learning_rate) {
-  EMBLEM_REQUIRE(learning_rate >= 0.0f, message, ".lr is ", learning_rate, ", but must be 0 or more");
+  EMBLEM_REQUIRE(learning_rate >= 0.0f, message, ".lr is ", learning_rate,
+                 ", but must be 0 or more");
 }
 
 void check_decay(const char* message, const char* field, float value) {
@@ -18,8 +19,9 @@ Adam adam_from(const char* name, const Message& m) {
   check_rate(name, m.lr());
   check_decay(name, "weight_decay", m.weight_decay());
   check_decay(name, "eps", m.eps());
-  EMBLEM_REQUIRE(m.beta1() >= 0.0f && m.beta1() < 1.0f && m.beta2() >= 0.0f && m.beta2() < 1.0f, name,
-                 ": beta1 is ", m.beta1(), " and beta2 ", m.beta2(), ", but both must be at least 0 and below 1");
+  EMBLEM_REQUIRE(m.beta1() >= 0.0f && m.beta1() < 1.0f && m.beta2() >= 0.0f && m.beta2() < 1.0f,
+                 name, ": beta1 is ", m.beta1(), " and beta2 ", m.beta2(),
+                 ", but both must be at least 0 and below 1");
   Adam rule;
   rule.learning_rate = m.lr();
   rule.beta1 = m.beta1();
@@ -53,8 +55,8 @@ DenseOptimizerSettings sgd_from(const config::SGDOptimizer& m) {
   rule.dampening = m.dampening();
   rule.nesterov = m.nesterov() ? 1.0f : 0.0f;
   EMBLEM_REQUIRE(!m.nesterov() || (m.momentum() > 0.0f && m.dampening() == 0.0f), name,
-                 ".nesterov needs a momentum above 0 and no dampening, but they are ", m.momentum(), " and ",
-                 m.dampening());
+                 ".nesterov needs a momentum above 0 and no dampening, but they are ", m.momentum(),
+                 " and ", m.dampening());
   if (m.momentum() == 0.0f) return {Sgd{m.lr()}, m.lr(), 0.0f, m.weight_decay()};
   return {rule, m.lr(), 0.0f, m.weight_decay()};
 }
@@ -94,21 +96,25 @@ SparseOptimizerSettings sparse_optimizer_from(const config::SparseOptimizer& opt
       check_decay("ftrl_optimizer", "lambda2", m.lambda2());
       return {Ftrl{m.lr(), m.beta(), m.lambda1(), m.lambda2()}, m.lr()};
     }
-    case Case::OPTIMIZER_NOT_SET: break;
+    case Case::OPTIMIZER_NOT_SET:
+      break;
   }
   throw Error(ErrorCode::kInvalidArgument,
-              "sparse_optimizer names no optimizer; set one of sgd_optimizer, adagrad_optimizer, adam_optimizer, "
+              "sparse_optimizer names no optimizer; set one of sgd_optimizer, adagrad_optimizer, "
+              "adam_optimizer, "
               "rowwise_adagrad_optimizer, momentum_optimizer, ftrl_optimizer");
 }
 
 DenseOptimizerSettings dense_optimizer_from(const config::DenseOptimizer& optimizer) {
   using Case = config::DenseOptimizer;
   switch (optimizer.optimizer_case()) {
-    case Case::kSgdOptimizer: return sgd_from(optimizer.sgd_optimizer());
+    case Case::kSgdOptimizer:
+      return sgd_from(optimizer.sgd_optimizer());
     case Case::kAdagradOptimizer: {
       const auto& m = optimizer.adagrad_optimizer();
       check_decay("adagrad_optimizer", "weight_decay", m.weight_decay());
-      return {adagrad_from("adagrad_optimizer", m), m.lr(), m.initial_accumulator_value(), m.weight_decay()};
+      return {adagrad_from("adagrad_optimizer", m), m.lr(), m.initial_accumulator_value(),
+              m.weight_decay()};
     }
     case Case::kAdamOptimizer: {
       const auto& m = optimizer.adam_optimizer();
@@ -120,10 +126,12 @@ DenseOptimizerSettings dense_optimizer_from(const config::DenseOptimizer& optimi
       rule.decoupled_decay = m.weight_decay();
       return {rule, m.lr()};
     }
-    case Case::OPTIMIZER_NOT_SET: break;
+    case Case::OPTIMIZER_NOT_SET:
+      break;
   }
   throw Error(ErrorCode::kInvalidArgument,
-              "dense_optimizer names no optimizer; set one of sgd_optimizer, adagrad_optimizer, adam_optimizer, "
+              "dense_optimizer names no optimizer; set one of sgd_optimizer, adagrad_optimizer, "
+              "adam_optimizer, "
               "adamw_optimizer");
 }
 

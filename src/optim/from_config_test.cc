@@ -17,8 +17,12 @@ Message parse(const std::string& text) {
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, &message)) << text;
   return message;
 }
-SparseOptimizerSettings sparse(const std::string& text) { return sparse_optimizer_from(parse<config::SparseOptimizer>(text)); }
-DenseOptimizerSettings dense(const std::string& text) { return dense_optimizer_from(parse<config::DenseOptimizer>(text)); }
+SparseOptimizerSettings sparse(const std::string& text) {
+  return sparse_optimizer_from(parse<config::SparseOptimizer>(text));
+}
+DenseOptimizerSettings dense(const std::string& text) {
+  return dense_optimizer_from(parse<config::DenseOptimizer>(text));
+}
 
 TEST(SparseOptimizerFrom, ReadsEveryOptimizer) {
   EXPECT_FLOAT_EQ(std::get<Sgd>(sparse("sgd_optimizer { lr: 0.5 }").rule).learning_rate, 0.5f);
@@ -33,8 +37,10 @@ TEST(SparseOptimizerFrom, ReadsEveryOptimizer) {
   EXPECT_FLOAT_EQ(adam.l2, 0.01f);
   EXPECT_FLOAT_EQ(adam.learning_rate, 0.002f);
   EXPECT_TRUE(std::holds_alternative<RowWiseAdaGrad>(sparse("rowwise_adagrad_optimizer {}").rule));
-  EXPECT_FLOAT_EQ(std::get<Momentum>(sparse("momentum_optimizer { momentum: 0.5 }").rule).momentum, 0.5f);
-  const auto ftrl = std::get<Ftrl>(sparse("ftrl_optimizer { lr: 0.1 beta: 2 lambda1: 3 lambda2: 4 }").rule);
+  EXPECT_FLOAT_EQ(std::get<Momentum>(sparse("momentum_optimizer { momentum: 0.5 }").rule).momentum,
+                  0.5f);
+  const auto ftrl =
+      std::get<Ftrl>(sparse("ftrl_optimizer { lr: 0.1 beta: 2 lambda1: 3 lambda2: 4 }").rule);
   EXPECT_FLOAT_EQ(ftrl.beta, 2.0f);
   EXPECT_FLOAT_EQ(ftrl.l1, 3.0f);
   EXPECT_FLOAT_EQ(ftrl.l2, 4.0f);
@@ -58,19 +64,27 @@ TEST(DenseOptimizerFrom, AdamWDecaysDecoupledAndNotThroughTheGradient) {
 }
 
 TEST(OptimizerFrom, SaysWhichOptimizersThereAreWhenNoneIsSet) {
-  EXPECT_THAT([] { sparse(""); }, ThrowsMessage<Error>(HasSubstr("sparse_optimizer names no optimizer; set one of sgd_optimizer")));
-  EXPECT_THAT([] { dense(""); }, ThrowsMessage<Error>(HasSubstr("dense_optimizer names no optimizer; set one of sgd_optimizer")));
+  EXPECT_THAT([] { sparse(""); },
+              ThrowsMessage<Error>(
+                  HasSubstr("sparse_optimizer names no optimizer; set one of sgd_optimizer")));
+  EXPECT_THAT([] { dense(""); },
+              ThrowsMessage<Error>(
+                  HasSubstr("dense_optimizer names no optimizer; set one of sgd_optimizer")));
 }
 
 TEST(OptimizerFrom, RejectsSettingsOutOfRange) {
-  EXPECT_THAT([] { sparse("sgd_optimizer { lr: -1 }"); }, ThrowsMessage<Error>(HasSubstr("sgd_optimizer.lr is -1, but must be 0 or more")));
-  EXPECT_THAT([] { dense("adam_optimizer { beta1: 1 }"); }, ThrowsMessage<Error>(HasSubstr("beta1 is 1")));
-  EXPECT_THAT([] { dense("sgd_optimizer { momentum: 1.5 }"); }, ThrowsMessage<Error>(HasSubstr("momentum is 1.5")));
+  EXPECT_THAT([] { sparse("sgd_optimizer { lr: -1 }"); },
+              ThrowsMessage<Error>(HasSubstr("sgd_optimizer.lr is -1, but must be 0 or more")));
+  EXPECT_THAT([] { dense("adam_optimizer { beta1: 1 }"); },
+              ThrowsMessage<Error>(HasSubstr("beta1 is 1")));
+  EXPECT_THAT([] { dense("sgd_optimizer { momentum: 1.5 }"); },
+              ThrowsMessage<Error>(HasSubstr("momentum is 1.5")));
   EXPECT_THAT([] { dense("sgd_optimizer { momentum: 0 nesterov: true }"); },
               ThrowsMessage<Error>(HasSubstr("nesterov needs a momentum above 0")));
   EXPECT_THAT([] { dense("adagrad_optimizer { weight_decay: -0.1 }"); },
               ThrowsMessage<Error>(HasSubstr("weight_decay is -0.1")));
-  EXPECT_THAT([] { sparse("ftrl_optimizer { lr: 0 }"); }, ThrowsMessage<Error>(HasSubstr("must be above 0")));
+  EXPECT_THAT([] { sparse("ftrl_optimizer { lr: 0 }"); },
+              ThrowsMessage<Error>(HasSubstr("must be above 0")));
 }
 
 }  // namespace

@@ -12,7 +12,8 @@ using testing::FloatNear;
 using testing::Pointwise;
 
 constexpr float kFirst[3] = {0.5f, -1.25f, 2.0f};
-constexpr float kGradients[4][3] = {{0.1f, -0.2f, 0.3f}, {-0.4f, 0.05f, 1.5f}, {0.25f, 0.25f, -0.75f}, {1e-3f, -2.0f, 0.0f}};
+constexpr float kGradients[4][3] = {
+    {0.1f, -0.2f, 0.3f}, {-0.4f, 0.05f, 1.5f}, {0.25f, 0.25f, -0.75f}, {1e-3f, -2.0f, 0.0f}};
 
 // Four steps from kFirst at rate 0.1, the gradients plus l2 times the weight.
 std::vector<float> run(Rule rule, float l2 = 0.0f, float first_state = 0.0f) {
@@ -58,7 +59,8 @@ class RuleAgainstTorch : public testing::TestWithParam<Expected> {};
 
 TEST_P(RuleAgainstTorch, GivesTheSameWeightsAfterFourSteps) {
   const Expected& expected = GetParam();
-  EXPECT_THAT(run(expected.rule, expected.l2, expected.first_state), Pointwise(FloatNear(2e-6f), expected.weights));
+  EXPECT_THAT(run(expected.rule, expected.l2, expected.first_state),
+              Pointwise(FloatNear(2e-6f), expected.weights));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -68,12 +70,25 @@ INSTANTIATE_TEST_SUITE_P(
         Expected{"SgdWithL2", Sgd{}, 0.01f, 0, {0.502877951f, -1.05503249f, 1.88732684f}},
         Expected{"Momentum", momentum(0), 0, 0, {0.526410043f, -1.04227006f, 1.6328299f}},
         Expected{"Nesterov", momentum(1), 0, 0, {0.528669f, -0.873043001f, 1.56454706f}},
-        Expected{"MomentumWithL2", momentum(0), 0.05f, 0, {0.503776073f, -0.986825109f, 1.54685128f}},
+        Expected{
+            "MomentumWithL2", momentum(0), 0.05f, 0, {0.503776073f, -0.986825109f, 1.54685128f}},
         Expected{"AdaGrad", AdaGrad{0.1f, 1e-10f}, 0, 0, {0.444959253f, -1.15269244f, 1.84596443f}},
-        Expected{"AdaGradFromATenth", AdaGrad{0.1f, 1e-10f}, 0, 0.1f, {0.503299952f, -1.16747689f, 1.87843084f}},
+        Expected{"AdaGradFromATenth",
+                 AdaGrad{0.1f, 1e-10f},
+                 0,
+                 0.1f,
+                 {0.503299952f, -1.16747689f, 1.87843084f}},
         Expected{"Adam", Adam{}, 0, 0, {0.462821603f, -1.07535064f, 1.75636935f}},
-        Expected{"AdamWithL2", adam(0.8f, 0.99f, 1e-6f, 0), 0.02f, 0, {0.452974588f, -1.0565033f, 1.75535846f}},
-        Expected{"AdamW", adam(0.9f, 0.999f, 1e-8f, 0.1f), 0, 0, {0.444937885f, -1.02973771f, 1.68256116f}}),
+        Expected{"AdamWithL2",
+                 adam(0.8f, 0.99f, 1e-6f, 0),
+                 0.02f,
+                 0,
+                 {0.452974588f, -1.0565033f, 1.75535846f}},
+        Expected{"AdamW",
+                 adam(0.9f, 0.999f, 1e-8f, 0.1f),
+                 0,
+                 0,
+                 {0.444937885f, -1.02973771f, 1.68256116f}}),
     [](const auto& info) { return info.param.name; });
 
 TEST(Rule, FtrlFollowsTheFormulaOfItsAuthorsAndKeepsSmallWeightsAtZero) {

@@ -18,7 +18,9 @@ using testing::ThrowsMessage;
 // A schedule around the base rate 0.01 (or `lr`).
 std::unique_ptr<Schedule> schedule(const std::string& text, const std::string& lr = "0.01") {
   config::DenseOptimizer message;
-  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString("sgd_optimizer { lr: " + lr + " } " + text, &message)) << text;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      "sgd_optimizer { lr: " + lr + " } " + text, &message))
+      << text;
   return make_schedule(message);
 }
 
@@ -48,64 +50,88 @@ TEST(Schedule, AlsoComesFromTheSparseOptimizer) {
 }
 
 TEST(Schedule, ExponentialDecayIsAStaircaseByDefault) {
-  EXPECT_THAT(rates(*schedule("exponential_decay_learning_rate { decay_size: 2 decay_factor: 0.5 }"), 6),
-              AreRates(Rates{0.01, 0.01, 0.005, 0.005, 0.0025, 0.0025}));
+  EXPECT_THAT(
+      rates(*schedule("exponential_decay_learning_rate { decay_size: 2 decay_factor: 0.5 }"), 6),
+      AreRates(Rates{0.01, 0.01, 0.005, 0.005, 0.0025, 0.0025}));
 }
 
 TEST(Schedule, ExponentialDecayIsSmoothWithoutStairs) {
-  EXPECT_THAT(rates(*schedule("exponential_decay_learning_rate { decay_size: 2 decay_factor: 0.25 staircase: false }"), 4),
+  EXPECT_THAT(rates(*schedule("exponential_decay_learning_rate { decay_size: 2 decay_factor: 0.25 "
+                              "staircase: false }"),
+                    4),
               AreRates(Rates{0.01, 0.005, 0.0025, 0.00125}));
 }
 
 TEST(Schedule, ExponentialDecayWarmsUpAndStopsAtTheMinimum) {
-  EXPECT_THAT(rates(*schedule("exponential_decay_learning_rate { decay_size: 1 decay_factor: 0.5 warmup_size: 2 "
-                              "warmup_learning_rate: 0.005 min_learning_rate: 0.002 }"), 6),
-              AreRates(Rates{0.005, 0.0075, 0.01, 0.005, 0.0025, 0.002}));
+  EXPECT_THAT(
+      rates(*schedule(
+                "exponential_decay_learning_rate { decay_size: 1 decay_factor: 0.5 warmup_size: 2 "
+                "warmup_learning_rate: 0.005 min_learning_rate: 0.002 }"),
+            6),
+      AreRates(Rates{0.005, 0.0075, 0.01, 0.005, 0.0025, 0.002}));
 }
 
 TEST(Schedule, CountsEpochsWhereAsked) {
-  const auto s = schedule("exponential_decay_learning_rate { decay_size: 1 decay_factor: 0.5 by_epoch: true }");
+  const auto s = schedule(
+      "exponential_decay_learning_rate { decay_size: 1 decay_factor: 0.5 by_epoch: true }");
   EXPECT_NEAR(s->rate(1000, 0), 0.01, 1e-8);
   EXPECT_NEAR(s->rate(1001, 2), 0.0025, 1e-8);
 }
 
 TEST(Schedule, ManualStepsApplyAfterTheirSizes) {
-  EXPECT_THAT(rates(*schedule("manual_step_learning_rate { schedule_sizes: [2, 4] learning_rates: [0.008, 0.004] }"), 7),
+  EXPECT_THAT(rates(*schedule("manual_step_learning_rate { schedule_sizes: [2, 4] learning_rates: "
+                              "[0.008, 0.004] }"),
+                    7),
               AreRates(Rates{0.01, 0.01, 0.01, 0.008, 0.008, 0.004, 0.004}));
 }
 
 TEST(Schedule, ManualStepsWarmUpFromTheBaseToTheFirstRate) {
-  EXPECT_THAT(rates(*schedule("manual_step_learning_rate { schedule_sizes: [2, 4] learning_rates: [0.008, 0.004] warmup: true }", "0.004"), 6),
+  EXPECT_THAT(rates(*schedule("manual_step_learning_rate { schedule_sizes: [2, 4] learning_rates: "
+                              "[0.008, 0.004] warmup: true }",
+                              "0.004"),
+                    6),
               AreRates(Rates{0.004, 0.006, 0.008, 0.008, 0.008, 0.004}));
 }
 
 TEST(Schedule, CosineAnnealingFallsToTheMinimumAndStays) {
   EXPECT_THAT(rates(*schedule("cosine_annealing_learning_rate { T_max: 4 }"), 7),
               AreRates(Rates{0.01, 0.00853553391, 0.005, 0.00146446609, 0.0, 0.0, 0.0}));
-  EXPECT_THAT(rates(*schedule("cosine_annealing_learning_rate { T_max: 2 warmup_size: 2 warmup_learning_rate: 0.002 min_learning_rate: 0.001 }"), 6),
+  EXPECT_THAT(rates(*schedule("cosine_annealing_learning_rate { T_max: 2 warmup_size: 2 "
+                              "warmup_learning_rate: 0.002 min_learning_rate: 0.001 }"),
+                    6),
               AreRates(Rates{0.002, 0.006, 0.01, 0.0055, 0.001, 0.001}));
 }
 
 TEST(Schedule, CosineRestartsWithEqualOrGrowingPeriods) {
   EXPECT_THAT(rates(*schedule("cosine_annealing_warm_restarts_learning_rate { T_0: 3 }"), 7),
               AreRates(Rates{0.01, 0.0075, 0.0025, 0.01, 0.0075, 0.0025, 0.01}));
-  EXPECT_THAT(rates(*schedule("cosine_annealing_warm_restarts_learning_rate { T_0: 2 T_mult: 2 }"), 8),
-              AreRates(Rates{0.01, 0.005, 0.01, 0.00853553391, 0.005, 0.00146446609, 0.01, 0.00961939766}));
+  EXPECT_THAT(
+      rates(*schedule("cosine_annealing_warm_restarts_learning_rate { T_0: 2 T_mult: 2 }"), 8),
+      AreRates(Rates{0.01, 0.005, 0.01, 0.00853553391, 0.005, 0.00146446609, 0.01, 0.00961939766}));
 }
 
 TEST(Schedule, WarmsUpFromZeroHoldsAndDecaysByAPolynomial) {
-  EXPECT_THAT(rates(*schedule("warmup_polynomial_decay_learning_rate { warmup_size: 2 decay_start: 4 decay_size: 4 }", "24"), 10),
+  EXPECT_THAT(rates(*schedule("warmup_polynomial_decay_learning_rate { warmup_size: 2 decay_start: "
+                              "4 decay_size: 4 }",
+                              "24"),
+                    10),
               AreRates(Rates{0.0, 12.0, 24.0, 24.0, 24.0, 13.5, 6.0, 1.5, 0.0, 0.0}));
-  EXPECT_THAT(rates(*schedule("warmup_polynomial_decay_learning_rate { decay_start: 0 decay_size: 4 power: 1 end_learning_rate: 0.003 }"), 6),
+  EXPECT_THAT(rates(*schedule("warmup_polynomial_decay_learning_rate { decay_start: 0 decay_size: "
+                              "4 power: 1 end_learning_rate: 0.003 }"),
+                    6),
               AreRates(Rates{0.01, 0.0075, 0.005, 0.003, 0.003, 0.003}));
 }
 
 TEST(Schedule, ARateOfZeroStaysZero) {
-  EXPECT_THAT(rates(*schedule("cosine_annealing_learning_rate { T_max: 4 min_learning_rate: 0.1 }", "0"), 2), AreRates(Rates{0.0, 0.0}));
+  EXPECT_THAT(
+      rates(*schedule("cosine_annealing_learning_rate { T_max: 4 min_learning_rate: 0.1 }", "0"),
+            2),
+      AreRates(Rates{0.0, 0.0}));
 }
 
 TEST(Schedule, ReducesOnAPlateauOfTheWatchedMetric) {
-  const auto s = schedule("reduce_on_plateau_learning_rate { factor: 0.5 patience: 1 min_learning_rate: 0.003 }");
+  const auto s = schedule(
+      "reduce_on_plateau_learning_rate { factor: 0.5 patience: 1 min_learning_rate: 0.003 }");
   EXPECT_EQ(s->watched_metric(), "auc");
   s->observe("auc", 0.7);
   s->observe("auc", 0.69);
@@ -119,7 +145,8 @@ TEST(Schedule, ReducesOnAPlateauOfTheWatchedMetric) {
 }
 
 TEST(Schedule, PlateausOfALossLookDownwards) {
-  const auto s = schedule("reduce_on_plateau_learning_rate { metric: 'loss' higher_is_better: false }");
+  const auto s =
+      schedule("reduce_on_plateau_learning_rate { metric: 'loss' higher_is_better: false }");
   for (const double loss : {0.5, 0.4, 0.3}) s->observe("loss", loss);
   EXPECT_NEAR(s->rate(0, 0), 0.01, 1e-8);
   s->observe("loss", 0.3);
@@ -140,17 +167,20 @@ TEST(Schedule, SaysWhatIsMissingOrWrong) {
   const auto fails = [](const std::string& text, const std::string& message) {
     EXPECT_THAT([&] { schedule(text); }, ThrowsMessage<Error>(HasSubstr(message))) << text;
   };
-  fails("exponential_decay_learning_rate {}", "exponential_decay_learning_rate.decay_size is missing");
+  fails("exponential_decay_learning_rate {}",
+        "exponential_decay_learning_rate.decay_size is missing");
   fails("exponential_decay_learning_rate { decay_size: 0 }", "decay_size is 0");
   fails("exponential_decay_learning_rate { decay_size: 1 decay_factor: 0 }", "decay_factor is 0");
   fails("manual_step_learning_rate { schedule_sizes: 3 }", "1 schedule_sizes and 0 learning_rates");
-  fails("manual_step_learning_rate { schedule_sizes: [3, 2] learning_rates: [1, 2] }", "do not ascend");
+  fails("manual_step_learning_rate { schedule_sizes: [3, 2] learning_rates: [1, 2] }",
+        "do not ascend");
   fails("cosine_annealing_learning_rate {}", "T_max is missing");
   fails("cosine_annealing_warm_restarts_learning_rate {}", "T_0 is missing");
   fails("cosine_annealing_warm_restarts_learning_rate { T_0: 1 T_mult: 0 }", "T_mult is 0");
   fails("warmup_polynomial_decay_learning_rate { decay_start: 5 }", "decay_size is missing");
   fails("warmup_polynomial_decay_learning_rate { decay_size: 5 }", "decay_start is missing");
-  fails("warmup_polynomial_decay_learning_rate { warmup_size: 9 decay_start: 5 decay_size: 1 }", "before the end of the warm-up at 9");
+  fails("warmup_polynomial_decay_learning_rate { warmup_size: 9 decay_start: 5 decay_size: 1 }",
+        "before the end of the warm-up at 9");
   fails("reduce_on_plateau_learning_rate { factor: 1.5 }", "factor is 1.5");
 }
 
