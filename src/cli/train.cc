@@ -17,6 +17,7 @@ struct Options : PipelineOptions {
   bool resume = false;
   int64_t max_steps = 0;
   std::string stop_at;
+  int64_t max_bad_rows = -1;  // as configured
 };
 
 const char* to_text(TrainOutcome outcome) {
@@ -41,6 +42,7 @@ void print(const TrainSummary& summary) {
 
 int run(const Options& options) {
   config::PipelineConfig config = load(options);
+  if (options.max_bad_rows >= 0) config.mutable_data_config()->set_max_bad_rows(options.max_bad_rows);
   TrainOptions train_options;
   train_options.max_steps = options.max_steps;
   if (options.resume) train_options.model_dir = ModelDir::kResume;
@@ -65,6 +67,8 @@ void add_train(CLI::App& program, int& status) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option("--stop-at", options->stop_at, "Stop when an evaluation reaches METRIC=VALUE, e.g. auc=0.8025");
+  command->add_option("--max-bad-rows", options->max_bad_rows, "Skip and count up to so many unreadable rows (default: data_config.max_bad_rows)")
+      ->check(CLI::NonNegativeNumber);
   command->callback([options, &status] { status = run(*options); });
 }
 

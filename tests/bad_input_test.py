@@ -1,0 +1,168 @@
+"""Bad input: one clear line (what, where, expected, what to do), the right status, nothing lost."""
+
+import pathlib
+import unittest
+
+from harness import EmblemTest, run
+
+COLUMNS = 40
+
+
+def tsv_row(label="1", first_dense="5", category="1a"):
+    return "\t".join([label, first_dense] + ["2"] * 12 + [category] * 26)
+
+
+class BadData(EmblemTest):
+    rows = 2000
+
+    def train_on(self, name, content, *options):
+        path = self.folder / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return self.train(self.folder / (name + "-model"), "--set", f"train_input_path={path}",
+                          "--set", "data_config.shuffle=false", *options)
+
+    def test_a_missing_file(self):
+        process = self.train(self.folder / "m", "--set", "train_input_path=/nowhere/at/all.tsv")
+        self.fail_with(process, "/nowhere/at/all.tsv")
+
+    def test_an_empty_file(self):
+        self.fail_with(self.train_on("empty.tsv", ""), "empty.tsv", "empty")
+
+    def test_an_empty_folder(self):
+        (self.folder / "nothing").mkdir()
+        self.fail_with(self.train(self.folder / "m", "--set", f"train_input_path={self.folder / 'nothing'}"), "nothing")
+
+    def test_a_field_that_is_no_number(self):
+        content = "\n".join([tsv_row(), tsv_row(), tsv_row(first_dense="abc"), tsv_row()]) + "\n"
+        self.fail_with(self.train_on("letters.tsv", content), "letters.tsv:3", "I1", "abc")
+
+    def test_a_category_that_is_not_hexadecimal(self):
+        content = "\n".join([tsv_row(), tsv_row(category="xyz")]) + "\n"
+        self.fail_with(self.train_on("hex.tsv", content), "hex.tsv:2", "C1", "xyz")
+
+    def test_a_row_with_too_few_columns(self):
+        content = tsv_row() + "\n" + "1\t2\t3\n"
+        self.fail_with(self.train_on("short.tsv", content), "short.tsv:2", "3", str(COLUMNS))
+
+    def test_labels_outside_0_and_1(self):
+        self.fail_with(self.train_on("label.tsv", tsv_row() + "\n" + tsv_row(label="2") + "\n"), "label.tsv:2", "2")
+
+    def test_a_label_that_is_not_a_number(self):
+        self.fail_with(self.train_on("nan.tsv", tsv_row() + "\n" + tsv_row(label="nan") + "\n"), "nan.tsv:2")
+
+    def test_a_truncated_raw_file(self):
+        self.fail_with(self.train_on("data.bin", bytes(160 * 3 + 17), "--set", "data_config.dataset_type=RawDataset"),
+                       "data.bin", "160", "17")
+
+    def test_an_id_outside_a_static_table(self):
+        content = tsv_row(category="5") + "\n" + tsv_row(category="64") + "\n"
+        process = self.train_on("ids.tsv", content, "--set", "feature_configs[1].id_feature={feature_name: 'C{1..26}' "
+                                "embedding_dim: 8 num_buckets: 100}")
+        self.fail_with(process, "ids.tsv:2", "C1", "100")
+
+    def test_bad_rows_are_tolerated_and_counted_up_to_a_limit(self):
+        rows = [tsv_row() for _ in range(50)]
+        rows[10] = tsv_row(first_dense="x")
+        rows[20] = "1\t2"
+        content = "\n".join(rows) + "\n"
+        process = self.succeed(self.train_on("few.tsv", content, "--set", "data_config.max_bad_rows=2"))
+        self.assertIn("skipped     2 bad rows", process.stdout)
+        self.fail_with(self.train_on("many.tsv", content, "--set", "data_config.max_bad_rows=1"), "many.tsv:11")
+
+    def test_the_command_line_option_for_bad_rows(self):
+        content = tsv_row() + "\n" + tsv_row(label="7") + "\n" + tsv_row() + "\n"
+        self.assertIn("skipped     1 bad rows",
+                      self.succeed(self.train_on("option.tsv", content, "--max-bad-rows", "1")).stdout)
+
+
+class BadConfiguration(EmblemTest):
+    rows = 2000
+
+    def config_with(self, old, new):
+        text = pathlib.Path(self.config).read_text()
+        self.assertIn(old, text)
+        return self.write_config("bad.config", text.replace(old, new, 1))
+
+    def test_an_unknown_field_names_line_column_and_the_nearest(self):
+        config = self.config_with("num_epochs: 1", "num_epoch: 1")
+        self.fail_with(self.train(self.folder / "m", config=config), "bad.config:8:", "num_epoch", "num_epochs")
+
+    def test_a_missing_configuration(self):
+        self.fail_with(self.train(self.folder / "m", config="/nowhere.config"), "/nowhere.config")
+
+    def test_an_unknown_override(self):
+        self.fail_with(self.train(self.folder / "m", "--set", "train_config.num_epoch=3"), "num_epoch", "num_epochs")
+
+    def test_conflicting_settings(self):
+        self.fail_with(self.train(self.folder / "m", "--set", "train_config.num_steps=3"), "num_steps", "num_epochs")
+        self.fail_with(self.train(self.folder / "m", "--set", "feature_configs[1].id_feature.num_buckets=9"),
+                       "num_buckets", "dynamicemb")
+
+    def test_a_group_with_an_unknown_feature(self):
+        config = self.config_with('feature_names: "I{1..13}"', 'feature_names: "I{1..14}"')
+        self.fail_with(self.train(self.folder / "m", config=config), "I14", "I1")
+
+    def test_dlrm_with_mismatched_dimensions(self):
+        config = self.config_with("hidden_units: [32, 8]", "hidden_units: [32, 9]")
+        self.fail_with(self.train(self.folder / "m", config=config), "9", "8", "dense_mlp")
+
+    def test_an_unwatched_metric(self):
+        self.fail_with(self.train(self.folder / "m", "--stop-at", "ndcg=0.5", "--set", "train_config.eval_steps=1"),
+                       "ndcg", "auc")
+
+    def test_cuda_is_refused_in_words(self):
+        self.fail_with(self.train(self.folder / "m", "--device", "cuda"), "--device cpu")
+
+
+class BadCheckpoints(EmblemTest):
+    rows = 2000
+
+    def test_a_foreign_folder(self):
+        self.fail_with(run("eval", "--checkpoint", self.data), str(self.data))
+
+    def test_a_missing_folder(self):
+        self.fail_with(run("eval", "--checkpoint", "/nowhere"), "/nowhere")
+
+    def test_a_checkpoint_of_another_model(self):
+        model = self.folder / "first"
+        self.succeed(self.train(model, "--max-steps", "1"))
+        self.fail_with(self.train(model, "--resume", "--set", "model_config.dlrm.final.hidden_units=[16]"),
+                       "another model", "top.0.weight")
+        self.fail_with(self.train(model, "--resume", "--set", "model_config.dlrm.arch_with_sparse=false"),
+                       "another model")
+
+    def test_an_unreadable_manifest(self):
+        model = self.folder / "unreadable"
+        self.succeed(self.train(model, "--max-steps", "1"))
+        (model / "model.ckpt-1" / "manifest.json").write_text("{]")
+        self.fail_with(run("eval", "--checkpoint", model / "model.ckpt-1"), "manifest.json")
+
+    def test_training_does_not_overwrite_a_model(self):
+        model = self.folder / "kept"
+        self.succeed(self.train(model, "--max-steps", "1"))
+        self.fail_with(self.train(model, "--max-steps", "1"), "--resume", "model.ckpt-1")
+
+
+class Usage(unittest.TestCase):
+    def test_every_command_explains_itself(self):
+        for command in ([], ["synth"], ["convert"], ["train"], ["eval"], ["predict"], ["inspect"], ["bench"],
+                        ["bench", "train"], ["bench", "loader"], ["report"]):
+            process = run(*command, "--help")
+            self.assertEqual(process.returncode, 0, command)
+            self.assertIn("--help", process.stdout)
+
+    def test_bad_usage_has_status_2(self):
+        for command in ([], ["frobnicate"], ["train"], ["train", "--config"], ["synth", "--no-such-option"],
+                        ["train", "--config", "x", "--device", "tpu"]):
+            process = run(*command)
+            self.assertEqual(process.returncode, 2, command)
+            self.assertNotEqual(process.stderr, "", command)
+
+    def test_unknown_formats_list_the_choices(self):
+        process = run("synth", "--preset", "criteo", "--rows", "10", "--out", "/tmp/never", "--format", "xls")
+        self.assertIn(process.returncode, (1, 2))
+        self.assertIn("split", process.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,100 @@
+"""What the end-to-end tests share: running the program, small data sets, small pipelines."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+EMBLEM = os.environ.get("EMBLEM", "build/release/emblem")
+SOURCE = pathlib.Path(os.environ.get("EMBLEM_SOURCE", pathlib.Path(__file__).resolve().parent.parent))
+
+
+def run(*arguments, timeout=300, **kwargs):
+    return subprocess.run([EMBLEM, *map(str, arguments)], capture_output=True, text=True,
+                          timeout=timeout, **kwargs)
+
+
+PIPELINE = """
+train_input_path: "{data}/train"
+eval_input_path: "{data}/test"
+model_dir: "{model}"
+train_config {{
+  sparse_optimizer {{ adagrad_optimizer {{ lr: 0.02 }} }}
+  dense_optimizer {{ adam_optimizer {{ lr: 0.001 }} }}
+  num_epochs: 1
+  save_checkpoints_steps: 0
+  eval_steps: 1000000
+  seed: 7
+}}
+data_config {{ dataset_type: CriteoTsvDataset batch_size: 256 num_workers: 2 shuffle: true shuffle_buffer_size: 4 }}
+feature_configs {{ raw_feature {{ feature_name: "I{{1..13}}" normalizer: "method=log,offset=3" }} }}
+feature_configs {{
+  id_feature {{
+    feature_name: "C{{1..26}}"
+    embedding_dim: 8
+    dynamicemb {{ max_capacity: 2000 score_strategy: "LFU" }}
+  }}
+}}
+model_config {{
+  feature_groups {{ group_name: "dense" feature_names: "I{{1..13}}" }}
+  feature_groups {{ group_name: "sparse" feature_names: "C{{1..26}}" }}
+  dlrm {{ dense_mlp {{ hidden_units: [32, 8] }} final {{ hidden_units: [32] dropout_ratio: 0.1 }} }}
+  metrics {{ auc {{ thresholds: 0 }} }}
+  metrics {{ log_loss {{}} }}
+}}
+"""
+
+
+class EmblemTest(unittest.TestCase):
+    """A temporary folder with a data set of 60,000 rows and a pipeline over it, made once a class."""
+
+    rows = 60000
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="emblem-test-"))
+        cls.data = cls.folder / "data"
+        made = run("synth", "--preset", "criteo", "--rows", cls.rows, "--test-rows", 5000, "--scale", "0.01",
+                   "--format", "tsv", "--out", cls.data)
+        assert made.returncode == 0, made.stderr
+        cls.config = cls.write_config("pipeline.config", PIPELINE.format(data=cls.data, model=cls.folder / "model"))
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder, ignore_errors=True)
+
+    @classmethod
+    def write_config(cls, name, text):
+        path = cls.folder / name
+        path.write_text(text)
+        return path
+
+    def train(self, model_dir, *options, config=None):
+        return run("train", "--config", config or self.config, "--model-dir", model_dir, *options)
+
+    def succeed(self, process):
+        self.assertEqual(process.returncode, 0, process.stderr)
+        return process
+
+    def fail_with(self, process, *parts, status=1):
+        """One line on stderr that says all of `parts`."""
+        self.assertEqual(process.returncode, status, process.stderr + process.stdout)
+        lines = [line for line in process.stderr.splitlines() if line.startswith("emblem: ")]
+        message = lines[-1] if lines else process.stderr
+        for part in parts:
+            self.assertIn(part, message)
+        return message
+
+
+def files_of(folder):
+    """Every file below a folder with its bytes, by relative path."""
+    folder = pathlib.Path(folder)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def learned_files(checkpoint):
+    """The files of a checkpoint that hold what was learned."""
+    return {name: data for name, data in files_of(checkpoint).items()
+            if name.startswith("tables/") or name == "dense.safetensors"}
