@@ -81,7 +81,7 @@ class Cycle(EmblemTest):
         tables = {}
         data = self.folder / "whole"
         self.succeed(run("synth", "--preset", "criteo", "--rows", 4000, "--test-rows", 500, "--scale", "0.01",
-                         "--missing", "0", "--format", "tsv", "--out", data))
+                         "--missing-dense", "0", "--missing-sparse", "0", "--format", "tsv", "--out", data))
         for format_name, dataset in (("tsv", "CriteoTsvDataset"), ("raw", "RawDataset"), ("split", "SplitDataset")):
             train, test = data / "train", data / "test"
             if format_name != "tsv":

@@ -16,13 +16,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-static_assert(std::endian::native == std::endian::little, "numbers are written as they lie in memory");
+static_assert(std::endian::native == std::endian::little,
+              "numbers are written as they lie in memory");
 
 // Takes numbers out of a block; throws Error for what the format cannot hold.
 class NumberSource {
  public:
-  NumberSource(const std::vector<ColumnSpec>& schema, const WriterOptions& options, std::string format)
-      : roles(column_roles(schema, options, format)), schema_(schema), missing_(options.missing),
+  NumberSource(const std::vector<ColumnSpec>& schema, const WriterOptions& options,
+               std::string format)
+      : roles(column_roles(schema, options, format)),
+        schema_(schema),
+        missing_(options.missing),
         format_(std::move(format)) {
     EMBLEM_REQUIRE(!roles.dense.empty() && !roles.sparse.empty(), format_,
                    " needs dense and sparse columns; found ", roles.dense.size(), " dense and ",
@@ -31,28 +35,32 @@ class NumberSource {
 
   void require_single_values(const Block& block) const {
     for (size_t i = 0; i < schema_.size(); ++i) {
-      EMBLEM_REQUIRE(block.columns[i].offsets.empty() && block.columns[i].weights.empty(), "column '",
-                     schema_[i].name, "' holds several or weighted values a row, but ", format_,
-                     " holds one; write csv instead");
+      EMBLEM_REQUIRE(block.columns[i].offsets.empty() && block.columns[i].weights.empty(),
+                     "column '", schema_[i].name, "' holds several or weighted values a row, but ",
+                     format_, " holds one; write csv instead");
     }
   }
 
   double number(const Block& block, int column, int64_t row, int64_t first_row) const {
     const double value = number_at(block.columns[column], row);
-    if (!std::isnan(value)) [[likely]] return value;
-    if (column == roles.label) reject(column, first_row + row, "the label is missing", "a label in every row");
+    if (!std::isnan(value)) [[likely]]
+      return value;
+    if (column == roles.label)
+      reject(column, first_row + row, "the label is missing", "a label in every row");
     if (missing_ == MissingValues::kReject) reject_missing(column, first_row + row);
     return 0;
   }
 
   int32_t whole_number(const Block& block, int column, int64_t row, int64_t first_row) const {
     const double value = number(block, column, row, first_row);
-    if (value == std::trunc(value) && std::fabs(value) <= std::numeric_limits<int32_t>::max()) [[likely]] {
+    if (value == std::trunc(value) && std::fabs(value) <= std::numeric_limits<int32_t>::max())
+        [[likely]] {
       return static_cast<int32_t>(value);
     }
     reject(column, first_row + row, cat(value, " is not a 32-bit whole number"),
-           column == roles.label ? "whole labels; write csv or tsv instead"
-                                 : "whole counts; write csv or tsv, or split with float32 dense values, instead");
+           column == roles.label
+               ? "whole labels; write csv or tsv instead"
+               : "whole counts; write csv or tsv, or split with float32 dense values, instead");
   }
 
   uint32_t key(const Block& block, int column, int64_t row, int64_t first_row) const {
@@ -62,14 +70,17 @@ class NumberSource {
       return 0;
     }
     const int64_t key = keys.ints[row];
-    if (key >= 0 && key <= std::numeric_limits<uint32_t>::max()) [[likely]] return static_cast<uint32_t>(key);
+    if (key >= 0 && key <= std::numeric_limits<uint32_t>::max()) [[likely]]
+      return static_cast<uint32_t>(key);
     reject(column, first_row + row, cat("the key ", key, " does not fit 32 bits"),
            "keys from 0 to 4294967295; write csv or tsv instead");
   }
 
-  [[noreturn]] void reject(int column, int64_t row, const std::string& found, const std::string& expected) const {
-    throw Error(ErrorCode::kInvalidArgument, cat("row ", row + 1, ", column ", schema_[column].name, ": ", found,
-                                                 ", but ", format_, " needs ", expected));
+  [[noreturn]] void reject(int column, int64_t row, const std::string& found,
+                           const std::string& expected) const {
+    throw Error(ErrorCode::kInvalidArgument,
+                cat("row ", row + 1, ", column ", schema_[column].name, ": ", found, ", but ",
+                    format_, " needs ", expected));
   }
 
   const ColumnRoles roles;
@@ -77,7 +88,8 @@ class NumberSource {
  private:
   [[noreturn]] void reject_missing(int column, int64_t row) const {
     reject(column, row, "the value is missing",
-           "one in every row; let missing values be zeros (--missing zero), or write csv or tsv instead");
+           "one in every row; let missing values be zeros (--missing zero), or write csv or tsv "
+           "instead");
   }
 
   std::vector<ColumnSpec> schema_;
@@ -105,10 +117,12 @@ class RawEncoder final : public RowEncoder {
     source_.require_single_values(block);
     const ColumnRoles& roles = source_.roles;
     out.streams.resize(1);
-    int32_t* at = start_stream<int32_t>(out.streams[0], block.rows, 1 + roles.dense.size() + roles.sparse.size());
+    int32_t* at = start_stream<int32_t>(out.streams[0], block.rows,
+                                        1 + roles.dense.size() + roles.sparse.size());
     for (int64_t row = 0; row < block.rows; ++row) {
       *at++ = source_.whole_number(block, roles.label, row, first_row);
-      for (const int column : roles.dense) *at++ = source_.whole_number(block, column, row, first_row);
+      for (const int column : roles.dense)
+        *at++ = source_.whole_number(block, column, row, first_row);
       for (const int column : roles.sparse) {
         *at++ = static_cast<int32_t>(source_.key(block, column, row, first_row));
       }
@@ -122,11 +136,12 @@ class RawEncoder final : public RowEncoder {
 class SplitEncoder : public RowEncoder {
  public:
   SplitEncoder(const std::vector<ColumnSpec>& schema, const WriterOptions& options)
-      : RowEncoder(schema.size()), source_(schema, options, "split binary"),
+      : RowEncoder(schema.size()),
+        source_(schema, options, "split binary"),
         cardinalities_(options.cardinalities) {
     EMBLEM_REQUIRE(cardinalities_.empty() || cardinalities_.size() == source_.roles.sparse.size(),
-                   "there are ", cardinalities_.size(), " cardinalities for ", source_.roles.sparse.size(),
-                   " sparse columns");
+                   "there are ", cardinalities_.size(), " cardinalities for ",
+                   source_.roles.sparse.size(), " sparse columns");
   }
 
   bool can_be_bundled() const override { return false; }
@@ -169,7 +184,9 @@ class SplitRowsEncoder final : public SplitEncoder {
   SplitRowsEncoder(const std::vector<ColumnSpec>& schema, const WriterOptions& options)
       : SplitEncoder(schema, options), dense_type_(options.split_dense) {}
 
-  std::vector<std::string> file_names(int) const override { return {"label.bin", "dense.bin", "category.bin"}; }
+  std::vector<std::string> file_names(int) const override {
+    return {"label.bin", "dense.bin", "category.bin"};
+  }
 
   void encode(const Block& block, int64_t first_row, EncodedRows& out) const override {
     source_.require_single_values(block);
@@ -193,7 +210,8 @@ class SplitRowsEncoder final : public SplitEncoder {
     }
   }
 
-  void complete(const std::string& folder, const std::vector<int64_t>& largest_keys) const override {
+  void complete(const std::string& folder,
+                const std::vector<int64_t>& largest_keys) const override {
     write_metadata(folder, vocabulary(largest_keys),
                    {{"label_raw_type", "int32"},
                     {"dense_raw_type", dense_type_ == SplitDense::kInt32 ? "int32" : "float32"},
@@ -206,13 +224,15 @@ class SplitRowsEncoder final : public SplitEncoder {
     if (dense_type_ == SplitDense::kInt32) {
       return static_cast<uint32_t>(source_.whole_number(block, column, row, first_row));
     }
-    return std::bit_cast<uint32_t>(static_cast<float>(source_.number(block, column, row, first_row)));
+    return std::bit_cast<uint32_t>(
+        static_cast<float>(source_.number(block, column, row, first_row)));
   }
 
   SplitDense dense_type_;
 };
 
-// A file a column. Categories are written as 32-bit numbers and narrowed when the largest key is known.
+// A file a column. Categories are written as 32-bit numbers and narrowed when the largest key is
+// known.
 class SplitColumnsEncoder final : public SplitEncoder {
  public:
   using SplitEncoder::SplitEncoder;
@@ -243,7 +263,8 @@ class SplitColumnsEncoder final : public SplitEncoder {
     }
   }
 
-  void complete(const std::string& folder, const std::vector<int64_t>& largest_keys) const override {
+  void complete(const std::string& folder,
+                const std::vector<int64_t>& largest_keys) const override {
     const std::vector<int64_t> sizes = vocabulary(largest_keys);
     std::vector<std::string> types;
     for (size_t i = 0; i < sizes.size(); ++i) {
@@ -262,7 +283,8 @@ class SplitColumnsEncoder final : public SplitEncoder {
   uint8_t boolean_label(const Block& block, int64_t row, int64_t first_row) const {
     const double label = source_.number(block, source_.roles.label, row, first_row);
     if (label != 0 && label != 1) {
-      source_.reject(source_.roles.label, first_row + row, cat("the label is ", label), "0 or 1 in this layout");
+      source_.reject(source_.roles.label, first_row + row, cat("the label is ", label),
+                     "0 or 1 in this layout");
     }
     return label != 0;
   }
@@ -271,7 +293,8 @@ class SplitColumnsEncoder final : public SplitEncoder {
   uint16_t logarithm(const Block& block, int column, int64_t row, int64_t first_row) const {
     const double value = source_.number(block, column, row, first_row);
     if (!(value > -3)) {
-      source_.reject(column, first_row + row, cat(value, " has no log(x + 3)"), "values above -3 in this layout");
+      source_.reject(column, first_row + row, cat(value, " has no log(x + 3)"),
+                     "values above -3 in this layout");
     }
     return F16::from(static_cast<float>(std::log(value + 3))).bits;
   }
@@ -313,7 +336,8 @@ std::unique_ptr<RowEncoder> make_raw_encoder(const std::vector<ColumnSpec>& sche
 
 std::unique_ptr<RowEncoder> make_split_encoder(const std::vector<ColumnSpec>& schema,
                                                const WriterOptions& options) {
-  if (options.split_layout == SplitLayout::kColumns) return std::make_unique<SplitColumnsEncoder>(schema, options);
+  if (options.split_layout == SplitLayout::kColumns)
+    return std::make_unique<SplitColumnsEncoder>(schema, options);
   return std::make_unique<SplitRowsEncoder>(schema, options);
 }
 

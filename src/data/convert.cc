@@ -17,8 +17,10 @@ config::DatasetType parse_readable_format(const std::string& name) {
     const char* name;
     config::DatasetType type;
   };
-  constexpr Format kFormats[] = {{"tsv", config::CriteoTsvDataset}, {"csv", config::CsvDataset},
-                                 {"raw", config::RawDataset},       {"split", config::SplitDataset},
+  constexpr Format kFormats[] = {{"tsv", config::CriteoTsvDataset},
+                                 {"csv", config::CsvDataset},
+                                 {"raw", config::RawDataset},
+                                 {"split", config::SplitDataset},
                                  {"libfm", config::LibfmDataset}};
   std::string choices;
   for (const Format& format : kFormats) {
@@ -38,9 +40,11 @@ DataSource describe_input(const std::string& path, const InputHints& hints) {
     source = guess_source(path);
   } else {
     source.type = parse_readable_format(hints.format);
-    if (source.type == config::CsvDataset && guess_format(path) == config::CsvDataset) source = guess_source(path);
+    if (source.type == config::CsvDataset && guess_format(path) == config::CsvDataset)
+      source = guess_source(path);
   }
-  if (!hints.delimiter.empty()) source.delimiter = hints.delimiter == "\\t" ? "\t" : hints.delimiter;
+  if (!hints.delimiter.empty())
+    source.delimiter = hints.delimiter == "\\t" ? "\t" : hints.delimiter;
   if (hints.with_header) {
     source.with_header = true;
     source.fields.clear();
@@ -74,7 +78,8 @@ ConvertResult convert(const Context& context, const ConvertOptions& options) {
   }
   writer->finish();
   progress.finish();
-  return {writer->rows_written(), reader->bad_rows(), reader->bytes_read(), writer->bytes_written()};
+  return {writer->rows_written(), reader->bad_rows(), reader->bytes_read(),
+          writer->bytes_written()};
 }
 
 }  // namespace emblem

@@ -12,27 +12,27 @@ namespace emblem {
 
 struct ConvertOptions {
   DataSource from;
-  std::string to;              // a folder
-  std::string format;          // writable_formats()
+  std::string to;      // a folder
+  std::string format;  // writable_formats()
   WriterOptions writing;
 };
 
 struct ConvertResult {
   int64_t rows = 0;
-  int64_t bad_rows = 0;        // skipped
+  int64_t bad_rows = 0;  // skipped
   int64_t bytes_read = 0;
   int64_t bytes_written = 0;
 };
 
-// Throws Error when rows cannot be read, or hold what the format cannot represent; then nothing is written. Shows progress
-// on stderr.
+// Throws Error when rows cannot be read, or hold what the format cannot represent; then nothing is
+// written. Shows progress on stderr.
 ConvertResult convert(const Context& context, const ConvertOptions& options);
 
 // What is known of an input; the rest is guessed from the input itself.
 struct InputHints {
-  std::string format;          // "tsv", "csv", "raw", "split" or "libfm"; "": guessed
-  std::string delimiter;       // csv: one character, or "\\t" spelled out; "": guessed
-  bool with_header = false;    // csv: true when the first line holds names; false: guessed
+  std::string format;        // "tsv", "csv", "raw", "split" or "libfm"; "": guessed
+  std::string delimiter;     // csv: one character, or "\\t" spelled out; "": guessed
+  bool with_header = false;  // csv: true when the first line holds names; false: guessed
   int num_dense = 13, num_sparse = 26;
   int64_t max_bad_rows = 0;
 };

@@ -76,7 +76,8 @@ TEST_F(ConvertTest, ManyFilesBecomeOneAndOneBecomesMany) {
   WriterOptions bundled;
   bundled.bundle_bytes = 700'000;
   run("d/train", "many", "tsv", bundled);
-  const auto files = std::distance(fs::directory_iterator(folder_.path("many")), fs::directory_iterator());
+  const auto files =
+      std::distance(fs::directory_iterator(folder_.path("many")), fs::directory_iterator());
   EXPECT_GT(files, 1);
   run("many", "one", "tsv");
   EXPECT_TRUE(bytes("one/part-00000.tsv") == bytes("d/train/part-00000.tsv"));
@@ -104,7 +105,8 @@ TEST_F(ConvertTest, LibfmBecomesCsv) {
 
 TEST_F(ConvertTest, WhatCannotBeRepresentedIsAnErrorThatLeavesNothing) {
   folder_.write("in.csv", "label,price,city\n1,2.5,Oslo\n0,1,Rome\n");
-  EXPECT_THAT([&] { run("in.csv", "out", "raw"); }, ThrowsMessage<Error>(HasSubstr("column 'city' is text")));
+  EXPECT_THAT([&] { run("in.csv", "out", "raw"); },
+              ThrowsMessage<Error>(HasSubstr("column 'city' is text")));
   folder_.write("missing.tsv", "1\t\t0000000a\n");
   InputHints hints;
   hints.num_dense = hints.num_sparse = 1;
@@ -112,7 +114,8 @@ TEST_F(ConvertTest, WhatCannotBeRepresentedIsAnErrorThatLeavesNothing) {
               ThrowsMessage<Error>(HasSubstr("row 1, column I1: the value is missing")));
   folder_.write("bad.tsv", "1\t2\t0000000a\n1\tx\t0000000a\n");
   hints.format = "tsv";
-  EXPECT_THAT([&] { run("bad.tsv", "out", "raw", {}, hints); }, ThrowsMessage<Error>(HasSubstr("bad.tsv:2")));
+  EXPECT_THAT([&] { run("bad.tsv", "out", "raw", {}, hints); },
+              ThrowsMessage<Error>(HasSubstr("bad.tsv:2")));
   EXPECT_FALSE(fs::exists(folder_.path("out")));
   EXPECT_FALSE(fs::exists(folder_.path(".out.partial")));
 }
@@ -133,7 +136,8 @@ TEST_F(ConvertTest, UnknownFormatsListTheChoices) {
   InputHints hints;
   hints.format = "xml";
   EXPECT_THAT([&] { run("in.tsv", "out", "tsv", {}, hints); },
-              ThrowsMessage<Error>(HasSubstr("unknown input format 'xml'; expected one of tsv, csv, raw, split, libfm")));
+              ThrowsMessage<Error>(HasSubstr(
+                  "unknown input format 'xml'; expected one of tsv, csv, raw, split, libfm")));
 }
 
 }  // namespace

@@ -20,7 +20,8 @@ int index_of(const std::vector<ColumnSpec>& schema, const std::string& name) {
                                         nearest ? "; did you mean '" + *nearest + "'?" : ""));
 }
 
-std::vector<int> indices_of(const std::vector<ColumnSpec>& schema, const std::vector<std::string>& names) {
+std::vector<int> indices_of(const std::vector<ColumnSpec>& schema,
+                            const std::vector<std::string>& names) {
   std::vector<int> indices;
   for (const std::string& name : names) indices.push_back(index_of(schema, name));
   return indices;
@@ -36,7 +37,8 @@ bool has_criteo_names(const std::vector<ColumnSpec>& schema) {
   int labels = 0;
   for (const ColumnSpec& column : schema) {
     labels += column.name == "label";
-    if (column.name != "label" && !is_numbered(column.name, 'I') && !is_numbered(column.name, 'C')) {
+    if (column.name != "label" && !is_numbered(column.name, 'I') &&
+        !is_numbered(column.name, 'C')) {
       return false;
     }
   }
@@ -91,7 +93,8 @@ ColumnRoles column_roles(const std::vector<ColumnSpec>& schema, const WriterOpti
 
 double number_at(const Column& column, int64_t row) {
   if (column.type == ColumnType::kFloat) return column.floats[row];
-  if (!column.missing.empty() && column.missing[row]) return std::numeric_limits<double>::quiet_NaN();
+  if (!column.missing.empty() && column.missing[row])
+    return std::numeric_limits<double>::quiet_NaN();
   return static_cast<double>(column.ints[row]);
 }
 

@@ -179,7 +179,7 @@ void Loader::Pipeline::work() {
 
 bool Loader::Pipeline::may_decode() const {
   if (error_ != nullptr || (options_.epochs > 0 && next_epoch_ >= options_.epochs)) return false;
-  if (jobs_.size() > 2 * workers_.size()) return false;
+  if (static_cast<int64_t>(jobs_.size()) > 2 * std::max(options_.workers, 1)) return false;
   // When no batch is planned, the planner needs more rows whatever the limit.
   return waiting_rows_ < prefetch_rows_ || deliveries_.empty();
 }

@@ -25,11 +25,13 @@ std::string without_trailing_slash(const std::string& path) {
   EMBLEM_REQUIRE(!path.empty(), "no output folder is given");
   fs::path clean = fs::absolute(path).lexically_normal();
   if (!clean.has_filename()) clean = clean.parent_path();
-  EMBLEM_REQUIRE(clean.has_filename(), "'", path, "' cannot be an output folder; name a folder in it");
+  EMBLEM_REQUIRE(clean.has_filename(), "'", path,
+                 "' cannot be an output folder; name a folder in it");
   return clean.string();
 }
 
-// What a data set is made of. Anything else in a folder belongs to somebody, and --force keeps off it.
+// What a data set is made of. Anything else in a folder belongs to somebody, and --force keeps off
+// it.
 bool belongs_to_a_data_set(const fs::path& entry) {
   const std::string name = entry.filename().string();
   if (name == "train" || name == "test") return fs::is_directory(entry);
@@ -47,9 +49,10 @@ void require_free(const std::string& target, Overwrite overwrite) {
     return;
   }
   for (const fs::directory_entry& entry : fs::directory_iterator(target)) {
-    EMBLEM_REQUIRE(belongs_to_a_data_set(entry.path()), "the output folder ", target, " holds '",
-                   entry.path().filename().string(),
-                   "', which is not part of a data set, so it is not replaced; choose another folder");
+    EMBLEM_REQUIRE(
+        belongs_to_a_data_set(entry.path()), "the output folder ", target, " holds '",
+        entry.path().filename().string(),
+        "', which is not part of a data set, so it is not replaced; choose another folder");
   }
 }
 
@@ -69,7 +72,8 @@ OutputFolder::OutputFolder(const std::string& target, Overwrite overwrite)
   if (error) fail("make the folder " + partial_, error);
   lock();
   // What a killed run has left behind.
-  for (const fs::directory_entry& entry : fs::directory_iterator(partial_)) fs::remove_all(entry.path());
+  for (const fs::directory_entry& entry : fs::directory_iterator(partial_))
+    fs::remove_all(entry.path());
 }
 
 void OutputFolder::lock() {

@@ -8,12 +8,12 @@ namespace emblem {
 
 enum class Overwrite { kRefuse, kReplace };
 
-// A folder that is filled under a hidden name beside its place (".NAME.partial") and moved there by commit().
-// Destroyed without commit(), or after a crash and a new run, nothing of it remains.
+// A folder that is filled under a hidden name beside its place (".NAME.partial") and moved there by
+// commit(). Destroyed without commit(), or after a crash and a new run, nothing of it remains.
 class OutputFolder {
  public:
-  // Throws Error when `target` is a file, is in the making by another process, or is a folder that is not
-  // empty; with kReplace only when that folder holds anything but a data set.
+  // Throws Error when `target` is a file, is in the making by another process, or is a folder that
+  // is not empty; with kReplace only when that folder holds anything but a data set.
   OutputFolder(const std::string& target, Overwrite overwrite);
   ~OutputFolder();
   OutputFolder(const OutputFolder&) = delete;

@@ -11,19 +11,28 @@ namespace emblem {
 namespace {
 
 // Streams of random numbers: what they are for in the high byte.
-enum class Use : uint64_t { kRow = 1, kDense = 2, kStrength = 3, kScatter = 4, kKeyEffect = 5, kHidden = 6 };
-constexpr uint64_t stream(Use use, uint64_t rest = 0) { return static_cast<uint64_t>(use) << 56 | rest; }
+enum class Use : uint64_t {
+  kRow = 1,
+  kDense = 2,
+  kStrength = 3,
+  kScatter = 4,
+  kKeyEffect = 5,
+  kHidden = 6
+};
+constexpr uint64_t stream(Use use, uint64_t rest = 0) {
+  return static_cast<uint64_t>(use) << 56 | rest;
+}
 
-constexpr double kLogitDeviation = 1.4;     // gives a best AUC of about 0.80 at the label mean below
+constexpr double kLogitDeviation = 1.4;  // gives a best AUC of about 0.80 at the label mean below
 constexpr double kLabelMean = 0.25;
 // Shares of the variance of the logit.
 constexpr double kDenseShare = 0.39, kKeyShare = 0.57, kPairShare = 0.04;
-constexpr double kLearningRows = 1e6;       // a key's effect is sized by how often it occurs in so many rows,
-constexpr double kTrustedCount = 20000;     // against this number of occurrences
+// A key's effect is sized by how often it occurs in so many rows, against so many occurrences.
+constexpr double kLearningRows = 1e6, kTrustedCount = 20000;
 constexpr size_t kMostPairs = 2;
 constexpr int64_t kLeastPairValues = 16;
 constexpr int64_t kCalibrationRows = 16384;
-constexpr double kOutlier = 5;              // effects of counts stop growing here, in deviations
+constexpr double kOutlier = 5;  // effects of counts stop growing here, in deviations
 
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
@@ -35,7 +44,8 @@ double effect(uint64_t seed, uint64_t stream, uint64_t index) {
 
 // A row's own sequence.
 Random row_random(uint64_t seed, SynthSplit split, int64_t index) {
-  return {seed, stream(Use::kRow, static_cast<uint64_t>(split) << 48 | static_cast<uint64_t>(index))};
+  return {seed,
+          stream(Use::kRow, static_cast<uint64_t>(split) << 48 | static_cast<uint64_t>(index))};
 }
 
 // What is added to the logits to make their mean probability `mean`, by bisection.
@@ -95,11 +105,11 @@ void SynthModel::make_dense() {
 void SynthModel::make_fields() {
   for (size_t i = 0; i < shape_.cardinalities.size(); ++i) {
     const int64_t values = shape_.cardinalities[i];
-    EMBLEM_REQUIRE(values >= 1 && values <= Scatter::kMostValues, "the cardinality of C", i + 1, " is ",
-                   values, "; expected 1 to ", Scatter::kMostValues);
+    EMBLEM_REQUIRE(values >= 1 && values <= Scatter::kMostValues, "the cardinality of C", i + 1,
+                   " is ", values, "; expected 1 to ", Scatter::kMostValues);
     const double strength = 0.25 + std::fabs(random_normal(shape_.seed, stream(Use::kStrength), i));
-    fields_.push_back({PowerLaw(values, shape_.alpha), Scatter(values, shape_.seed, stream(Use::kScatter, i)),
-                       strength});
+    fields_.push_back({PowerLaw(values, shape_.alpha),
+                       Scatter(values, shape_.seed, stream(Use::kScatter, i)), strength});
   }
 }
 
@@ -143,7 +153,8 @@ double SynthModel::key_effect(size_t field, int64_t rank) const {
 }
 
 double SynthModel::hidden(size_t field, int64_t rank) const {
-  return trust(field, rank) * effect(shape_.seed, stream(Use::kHidden, field), static_cast<uint64_t>(rank));
+  return trust(field, rank) *
+         effect(shape_.seed, stream(Use::kHidden, field), static_cast<uint64_t>(rank));
 }
 
 SynthModel::Parts SynthModel::parts_of(const SynthRow& row) const {
@@ -166,8 +177,8 @@ SynthModel::Parts SynthModel::parts_of(const SynthRow& row) const {
   return parts;
 }
 
-// Measures on rows of their own what the parts weigh, so that every shape ends up with the wanted spread of logits,
-// shares of the parts, and mean label.
+// Measures on rows of their own what the parts weigh, so that every shape ends up with the wanted
+// spread of logits, shares of the parts, and mean label.
 void SynthModel::calibrate() {
   std::vector<SynthRow> rows(kCalibrationRows);
   for (int64_t i = 0; i < kCalibrationRows; ++i) {
@@ -210,7 +221,8 @@ void SynthModel::center_dense(const std::vector<SynthRow>& rows) {
 }
 
 double SynthModel::logit_of(const Parts& parts) const {
-  return bias_ + weight_.dense * parts.dense + weight_.keys * parts.keys + weight_.pairs * parts.pairs;
+  return bias_ + weight_.dense * parts.dense + weight_.keys * parts.keys +
+         weight_.pairs * parts.pairs;
 }
 
 void SynthModel::draw(SynthSplit split, int64_t index, SynthRow& row) const {

@@ -1,11 +1,13 @@
 // data/planted_truth.h - the known model that synthetic labels are drawn from.
 //
-// A row's logit is a bias, plus an effect of each count (of its logarithm), plus an effect of each key, plus for two
-// pairs of fields the product of hidden numbers of their two keys. Every effect is a counter-based random number of
-// (seed, field, rank of the key), so nothing is stored and tables may be of any size.
+// A row's logit is a bias, plus an effect of each count (of its logarithm), plus an effect of each
+// key, plus for two pairs of fields the product of hidden numbers of their two keys. Every effect
+// is a counter-based random number of (seed, field, rank of the key), so nothing is stored and
+// tables may be of any size.
 //
-// Effects of rare keys are small: what could not be learned from a million rows is not there, so that a good model
-// comes close to the limit. The truth depends on the seed and the shape alone, not on the number of rows.
+// Effects of rare keys are small: what could not be learned from a million rows is not there, so
+// that a good model comes close to the limit. The truth depends on the seed and the shape alone,
+// not on the number of rows.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +20,10 @@ namespace emblem {
 
 struct SynthShape {
   uint64_t seed = 1;
-  double alpha = 1.05;                  // exponent of the keys' power law
+  double alpha = 1.05;  // exponent of the keys' power law
   int num_dense = 13;
-  std::vector<int64_t> cardinalities;   // one a sparse field
-  double missing_dense = 0;             // shares of values left out
+  std::vector<int64_t> cardinalities;  // one a sparse field
+  double missing_dense = 0;            // shares of values left out
   double missing_sparse = 0;
 };
 
@@ -29,8 +31,8 @@ enum class SynthSplit : uint8_t { kTrain, kTest, kCalibration };
 
 // A row before it is written.
 struct SynthRow {
-  std::vector<float> dense;     // NaN where missing
-  std::vector<int64_t> ranks;   // of the keys, 0 being the most frequent; -1 where missing
+  std::vector<float> dense;    // NaN where missing
+  std::vector<int64_t> ranks;  // of the keys, 0 being the most frequent; -1 where missing
   double logit = 0;
   float label = 0;
 };
@@ -51,7 +53,7 @@ class SynthModel {
 
  private:
   struct Dense {
-    double log_mean, log_deviation;    // of the counts
+    double log_mean, log_deviation;            // of the counts
     double center = 0, inverse_deviation = 1;  // of log(x + 3) over the rows
     double slope;
   };

@@ -28,14 +28,18 @@ double ScoreSummary::label_mean() const {
   return rows_ == 0 ? 0 : static_cast<double>(positive_rows_) / static_cast<double>(rows_);
 }
 
-double ScoreSummary::log_loss() const { return rows_ == 0 ? 0 : loss_ / static_cast<double>(rows_); }
+double ScoreSummary::log_loss() const {
+  return rows_ == 0 ? 0 : loss_ / static_cast<double>(rows_);
+}
 
 double ScoreSummary::auc() const {
-  const double pairs = static_cast<double>(positive_rows_) * static_cast<double>(rows_ - positive_rows_);
+  const double pairs =
+      static_cast<double>(positive_rows_) * static_cast<double>(rows_ - positive_rows_);
   if (pairs == 0) return 0.5;
   double below = 0, won = 0;  // negatives with smaller logits; pairs in the right order
   for (int64_t bin = 0; bin < kBins; ++bin) {
-    won += static_cast<double>(positives_[bin]) * (below + 0.5 * static_cast<double>(negatives_[bin]));
+    won +=
+        static_cast<double>(positives_[bin]) * (below + 0.5 * static_cast<double>(negatives_[bin]));
     below += static_cast<double>(negatives_[bin]);
   }
   return won / pairs;

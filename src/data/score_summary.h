@@ -1,4 +1,5 @@
-// data/score_summary.h - how good the true probabilities are as predictions: the best any model can do.
+// data/score_summary.h - how good the true probabilities are as predictions: the best any model can
+// do.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +7,9 @@
 
 namespace emblem {
 
-// AUC comes from counts of logits in a million narrow bins (those in one bin count as tied), so that memory does
-// not grow with the rows. Rows must come in the same order for the same log loss to the last bit.
+// AUC comes from counts of logits in a million narrow bins (those in one bin count as tied), so
+// that memory does not grow with the rows. Rows must come in the same order for the same log loss
+// to the last bit.
 class ScoreSummary {
  public:
   ScoreSummary();
@@ -15,9 +17,9 @@ class ScoreSummary {
   void add(double logit, float label);
 
   int64_t rows() const { return rows_; }
-  double label_mean() const;   // 0 without rows, as the log loss
+  double label_mean() const;  // 0 without rows, as the log loss
   double log_loss() const;
-  double auc() const;          // 0.5 when all labels are equal
+  double auc() const;  // 0.5 when all labels are equal
 
  private:
   std::vector<int64_t> negatives_, positives_;

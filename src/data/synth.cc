@@ -24,14 +24,17 @@ struct Tables {
 const std::vector<Tables>& all_tables() {
   static const std::vector<Tables> tables = {
       // HugeCTR's samples on a part of the Kaggle set.
-      {"kaggle", {203931, 18598, 14092, 7012, 18977, 4, 6385, 1245, 49, 186213, 71328, 67288, 11,
-                  2168, 7338, 61, 4, 932, 15, 204515, 141526, 199433, 60919, 9137, 71, 34}},
+      {"kaggle",
+       {203931, 18598, 14092, 7012, 18977, 4,  6385,   1245,   49,     186213, 71328, 67288, 11,
+        2168,   7338,  61,    4,    932,   15, 204515, 141526, 199433, 60919,  9137,  71,    34}},
       // The terabyte set without values that occur less than 15 times.
-      {"fl15", {7912889, 33823, 17139, 7339, 20046, 4, 7105, 1382, 63, 5554114, 582469, 245828, 11,
-                2209, 10667, 104, 4, 968, 15, 8165896, 2675940, 7156453, 302516, 12022, 97, 35}},
+      {"fl15", {7912889, 33823,   17139,   7339,    20046,  4,     7105, 1382, 63,
+                5554114, 582469,  245828,  11,      2209,   10667, 104,  4,    968,
+                15,      8165896, 2675940, 7156453, 302516, 12022, 97,   35}},
       // The terabyte set modulo 40 million.
-      {"criteo-40m", {39884406, 39043, 17289, 7420, 20263, 3, 7120, 1543, 63, 38532951, 2953546, 403346, 10,
-                      2208, 11938, 155, 4, 976, 14, 39979771, 25641295, 39664984, 585935, 12972, 108, 36}},
+      {"criteo-40m", {39884406, 39043,    17289,    7420,     20263,  3,     7120, 1543, 63,
+                      38532951, 2953546,  403346,   10,       2208,   11938, 155,  4,    976,
+                      14,       39979771, 25641295, 39664984, 585935, 12972, 108,  36}},
   };
   return tables;
 }
@@ -48,7 +51,8 @@ struct Chunk {
 };
 
 void resize_columns(Block& block, const SynthModel& model, int64_t rows) {
-  const auto schema = static_cast<size_t>(1 + model.shape().num_dense) + model.shape().cardinalities.size();
+  const auto schema =
+      static_cast<size_t>(1 + model.shape().num_dense) + model.shape().cardinalities.size();
   block.rows = rows;
   block.columns.resize(schema);
   for (size_t i = 0; i < schema; ++i) {
@@ -84,8 +88,9 @@ void fill(const SynthModel& model, SynthSplit split, int64_t begin, int64_t end,
   }
 }
 
-SynthSplitResult write_split(const Context& context, const SynthModel& model, SynthSplit split, int64_t rows,
-                             RowWriter& writer, Progress& progress, int64_t rows_before) {
+SynthSplitResult write_split(const Context& context, const SynthModel& model, SynthSplit split,
+                             int64_t rows, RowWriter& writer, Progress& progress,
+                             int64_t rows_before) {
   ScoreSummary scores;
   std::vector<Chunk> chunks(kChunksAtOnce);
   for (int64_t begin = 0; begin < rows; begin += kChunksAtOnce * kChunkRows) {
@@ -115,7 +120,8 @@ nlohmann::ordered_json to_json(const SynthSplitResult& result) {
           {"best_log_loss", result.best_log_loss}};
 }
 
-std::string metadata(const SynthOptions& options, const SynthShape& shape, const SynthResult& result) {
+std::string metadata(const SynthOptions& options, const SynthShape& shape,
+                     const SynthResult& result) {
   const nlohmann::ordered_json json = {
       {"preset", options.preset},
       {"format", options.format},
@@ -149,7 +155,8 @@ SynthShape shape_of(const SynthOptions& options) {
   shape.missing_dense = options.missing_dense.value_or(is_text(options.format) ? 0.05 : 0.0);
   shape.missing_sparse = options.missing_sparse.value_or(is_text(options.format) ? 0.03 : 0.0);
   EMBLEM_REQUIRE(is_text(options.format) || (shape.missing_dense == 0 && shape.missing_sparse == 0),
-                 "missing values cannot be written as ", options.format, "; leave them at 0 or write tsv or csv");
+                 "missing values cannot be written as ", options.format,
+                 "; leave them at 0 or write tsv or csv");
   return shape;
 }
 
@@ -167,27 +174,32 @@ const std::vector<std::string>& table_names() {
 std::vector<int64_t> synth_cardinalities(const SynthOptions& options) {
   std::vector<int64_t> base = options.cardinalities;
   if (base.empty()) {
-    EMBLEM_REQUIRE(options.scale > 0, "the scale of the tables is ", options.scale, "; expected more than 0");
+    EMBLEM_REQUIRE(options.scale > 0, "the scale of the tables is ", options.scale,
+                   "; expected more than 0");
     std::string choices;
     for (const Tables& tables : all_tables()) {
       if (options.tables == tables.name) base = tables.cardinalities;
       choices += (choices.empty() ? "" : ", ") + std::string(tables.name);
     }
-    EMBLEM_REQUIRE(!base.empty(), "unknown tables '", options.tables, "'; expected one of ", choices);
+    EMBLEM_REQUIRE(!base.empty(), "unknown tables '", options.tables, "'; expected one of ",
+                   choices);
     for (int64_t& values : base) {
       values = std::max<int64_t>(2, std::llround(static_cast<double>(values) * options.scale));
     }
   }
   if (options.num_sparse < 0) return base;
   std::vector<int64_t> wanted;
-  for (size_t i = 0; i < static_cast<size_t>(options.num_sparse); ++i) wanted.push_back(base[i % base.size()]);
+  for (size_t i = 0; i < static_cast<size_t>(options.num_sparse); ++i)
+    wanted.push_back(base[i % base.size()]);
   return wanted;
 }
 
 SynthResult synthesize(const Context& context, const SynthOptions& options) {
-  EMBLEM_REQUIRE(options.preset == "criteo", "unknown preset '", options.preset, "'; expected criteo");
+  EMBLEM_REQUIRE(options.preset == "criteo", "unknown preset '", options.preset,
+                 "'; expected criteo");
   EMBLEM_REQUIRE(options.rows > 0, "the number of rows is ", options.rows, "; expected 1 or more");
-  const int64_t test_rows = options.test_rows < 0 ? std::max<int64_t>(1, options.rows / 10) : options.test_rows;
+  const int64_t test_rows =
+      options.test_rows < 0 ? std::max<int64_t>(1, options.rows / 10) : options.test_rows;
   const SynthShape shape = shape_of(options);
   const std::vector<ColumnSpec> schema =
       criteo_schema(shape.num_dense, static_cast<int>(shape.cardinalities.size()));
@@ -202,8 +214,10 @@ SynthResult synthesize(const Context& context, const SynthOptions& options) {
   SynthResult result;
   result.cardinalities = shape.cardinalities;
   const auto write = [&](const char* name, SynthSplit split, int64_t rows, int64_t rows_before) {
-    const auto writer = make_writer(options.format, (fs::path(folder.path()) / name).string(), schema, writing);
-    const SynthSplitResult written = write_split(context, model, split, rows, *writer, progress, rows_before);
+    const auto writer =
+        make_writer(options.format, (fs::path(folder.path()) / name).string(), schema, writing);
+    const SynthSplitResult written =
+        write_split(context, model, split, rows, *writer, progress, rows_before);
     result.bytes += writer->bytes_written();
     return written;
   };

@@ -1,5 +1,5 @@
-// data/synth.h - synthetic data sets with a planted truth (data/planted_truth.h), so that a trained model can be judged
-// against the best that is possible.
+// data/synth.h - synthetic data sets with a planted truth (data/planted_truth.h), so that a trained
+// model can be judged against the best that is possible.
 #pragma once
 
 #include <cstdint>
@@ -13,20 +13,22 @@
 namespace emblem {
 
 struct SynthOptions {
-  std::string preset = "criteo";   // the only one: label, counts, categories
-  std::string out;                 // gets train/, test/ and metadata.json
+  std::string preset = "criteo";  // the only one: label, counts, categories
+  std::string out;                // gets train/, test/ and metadata.json
   std::string format = "tsv";
   int64_t rows = 1'000'000;
-  int64_t test_rows = -1;          // -1: a tenth of rows
+  int64_t test_rows = -1;  // -1: a tenth of rows
   uint64_t seed = 1;
   double alpha = 1.05;
-  std::string tables = "kaggle";   // table_names()
-  double scale = 1.0;              // of the cardinalities; none becomes less than 2
+  std::string tables = "kaggle";       // table_names()
+  double scale = 1.0;                  // of the cardinalities; none becomes less than 2
   std::vector<int64_t> cardinalities;  // instead of tables and scale
   int num_dense = 13;
-  // More fields than the tables name take their cardinalities from the front again. -1: as many as named.
+  // More fields than the tables name take their cardinalities from the front again. -1: as many as
+  // named.
   int num_sparse = -1;
-  // Shares of values left out; not set: 0.05 and 0.03 in text, 0 in binary formats, which cannot leave out any.
+  // Shares of values left out; not set: 0.05 and 0.03 in text, 0 in binary formats, which cannot
+  // leave out any.
   std::optional<double> missing_dense, missing_sparse;
   int64_t bundle_bytes = 0;
   Overwrite overwrite = Overwrite::kRefuse;
@@ -53,8 +55,8 @@ const std::vector<std::string>& table_names();
 // The cardinalities that the options ask for. Throws Error for unknown tables, listing the choices.
 std::vector<int64_t> synth_cardinalities(const SynthOptions& options);
 
-// Writes the data set; the same bytes with any number of threads. Nothing remains of a run that fails. Shows progress on
-// stderr.
+// Writes the data set; the same bytes with any number of threads. Nothing remains of a run that
+// fails. Shows progress on stderr.
 SynthResult synthesize(const Context& context, const SynthOptions& options);
 
 }  // namespace emblem

@@ -86,10 +86,12 @@ TEST(SynthModelTest, LimitAndMeanLabelAreLikeCriteosForEveryShape) {
   for (const SynthShape& shape : shapes) {
     const SynthModel model(shape);
     ScoreSummary summary;
-    for (const SynthRow& row : rows_of(model, SynthSplit::kTrain, 30'000)) summary.add(row.logit, row.label);
+    for (const SynthRow& row : rows_of(model, SynthSplit::kTrain, 30'000))
+      summary.add(row.logit, row.label);
     EXPECT_NEAR(summary.label_mean(), 0.25, 0.02) << shape.seed;
-    EXPECT_GT(summary.auc(), 0.77) << shape.seed;
-    EXPECT_LT(summary.auc(), 0.83) << shape.seed;
+    // The sum of a handful of effects is less like a normal distribution than that of many.
+    EXPECT_GT(summary.auc(), 0.74) << shape.seed;
+    EXPECT_LT(summary.auc(), 0.84) << shape.seed;
   }
 }
 
@@ -106,7 +108,8 @@ TEST(SynthModelTest, LabelsFollowTheProbabilities) {
   }
   for (const auto& [bin, sums] : bins) {
     if (rows_in_bin[bin] < 500) continue;
-    EXPECT_NEAR(sums.first / rows_in_bin[bin], sums.second / rows_in_bin[bin], 3.5 * 0.5 / std::sqrt(rows_in_bin[bin]));
+    EXPECT_NEAR(sums.first / rows_in_bin[bin], sums.second / rows_in_bin[bin],
+                3.5 * 0.5 / std::sqrt(rows_in_bin[bin]));
   }
 }
 
@@ -153,10 +156,12 @@ TEST(SynthModelTest, RejectsShapesThatMakeNoSense) {
     change(shape);
     return [shape] { SynthModel model(shape); };
   };
-  EXPECT_THAT(message([](SynthShape& s) { s.alpha = -1; }), ThrowsMessage<Error>(HasSubstr("alpha is -1")));
+  EXPECT_THAT(message([](SynthShape& s) { s.alpha = -1; }),
+              ThrowsMessage<Error>(HasSubstr("alpha is -1")));
   EXPECT_THAT(message([](SynthShape& s) { s.cardinalities[1] = 0; }),
               ThrowsMessage<Error>(HasSubstr("the cardinality of C2 is 0")));
-  EXPECT_THAT(message([](SynthShape& s) { s.missing_dense = 1; }), ThrowsMessage<Error>(HasSubstr("share of missing")));
+  EXPECT_THAT(message([](SynthShape& s) { s.missing_dense = 1; }),
+              ThrowsMessage<Error>(HasSubstr("share of missing")));
   EXPECT_THAT(message([](SynthShape& s) { s.num_dense = 0, s.cardinalities.clear(); }),
               ThrowsMessage<Error>(HasSubstr("at least one dense or sparse column")));
 }
@@ -173,7 +178,9 @@ class SynthTest : public testing::Test {
     return options;
   }
   std::string bytes(const std::string& name) const { return read_text_file(folder_.path(name)); }
-  nlohmann::json metadata(const std::string& name) const { return nlohmann::json::parse(bytes(name + "/metadata.json")); }
+  nlohmann::json metadata(const std::string& name) const {
+    return nlohmann::json::parse(bytes(name + "/metadata.json"));
+  }
 
   TestFolder folder_;
 };
@@ -199,7 +206,8 @@ TEST_F(SynthTest, MoreRowsBeginWithTheSameRows) {
   more.rows = 12'000;
   synthesize(Context{}, options("few"));
   synthesize(Context{}, more);
-  EXPECT_THAT(bytes("more/train/part-00000.tsv"), testing::StartsWith(bytes("few/train/part-00000.tsv")));
+  EXPECT_THAT(bytes("more/train/part-00000.tsv"),
+              testing::StartsWith(bytes("few/train/part-00000.tsv")));
   EXPECT_EQ(bytes("more/test/part-00000.tsv"), bytes("few/test/part-00000.tsv"));
 }
 
@@ -259,8 +267,9 @@ TEST_F(SynthTest, EveryFormatHoldsTheSameRows) {
     while (reader->next(block)) {
       for (int64_t row = 0; row < block.rows; ++row) {
         for (const Column& column : block.columns) {
-          values.push_back(column.type == ColumnType::kFloat ? column.floats[row]
-                                                             : static_cast<double>(column.ints[row]));
+          values.push_back(column.type == ColumnType::kFloat
+                               ? column.floats[row]
+                               : static_cast<double>(column.ints[row]));
         }
       }
     }
@@ -299,9 +308,12 @@ TEST_F(SynthTest, BadOptionsLeaveNothingBehind) {
     return [bad] { synthesize(Context{}, bad); };
   };
   EXPECT_THAT(run([](SynthOptions& o) { o.format = "parquet"; }),
-              ThrowsMessage<Error>(HasSubstr("unknown output format 'parquet'; expected one of tsv, csv, raw, split")));
-  EXPECT_THAT(run([](SynthOptions& o) { o.preset = "taobao"; }), ThrowsMessage<Error>(HasSubstr("expected criteo")));
-  EXPECT_THAT(run([](SynthOptions& o) { o.rows = 0; }), ThrowsMessage<Error>(HasSubstr("number of rows is 0")));
+              ThrowsMessage<Error>(HasSubstr(
+                  "unknown output format 'parquet'; expected one of tsv, csv, raw, split")));
+  EXPECT_THAT(run([](SynthOptions& o) { o.preset = "taobao"; }),
+              ThrowsMessage<Error>(HasSubstr("expected criteo")));
+  EXPECT_THAT(run([](SynthOptions& o) { o.rows = 0; }),
+              ThrowsMessage<Error>(HasSubstr("number of rows is 0")));
   EXPECT_THAT(run([](SynthOptions& o) { o.format = "raw", o.missing_dense = 0.1; }),
               ThrowsMessage<Error>(HasSubstr("missing values cannot be written as raw")));
   EXPECT_TRUE(fs::is_empty(folder_.path()));

@@ -26,7 +26,9 @@ class TextOut {
   void commit() { used_ = static_cast<size_t>(at_ - text_.data()); }
 
   void put(char c) { *at_++ = c; }
-  void put(std::string_view text) { at_ = static_cast<char*>(std::memcpy(at_, text.data(), text.size())) + text.size(); }
+  void put(std::string_view text) {
+    at_ = static_cast<char*>(std::memcpy(at_, text.data(), text.size())) + text.size();
+  }
   void put_integer(int64_t value) { at_ = std::to_chars(at_, at_ + kLongestNumber, value).ptr; }
   // Whole numbers without a point; others with the fewest digits that read back the same.
   void put_number(float value) {
@@ -62,7 +64,8 @@ void require_finite(float value, int64_t row, const std::string& column) {
 class TsvEncoder final : public RowEncoder {
  public:
   TsvEncoder(const std::vector<ColumnSpec>& schema, const WriterOptions& options)
-      : RowEncoder(schema.size()), schema_(schema),
+      : RowEncoder(schema.size()),
+        schema_(schema),
         roles_(column_roles(schema, options, "Criteo TSV")) {}
 
   std::vector<std::string> file_names(int part) const override { return {part_name(part, ".tsv")}; }
@@ -92,13 +95,15 @@ class TsvEncoder final : public RowEncoder {
  private:
   void require_single_values(const Block& block) const {
     for (size_t i = 0; i < schema_.size(); ++i) {
-      EMBLEM_REQUIRE(block.columns[i].offsets.empty() && block.columns[i].weights.empty(), "column '",
-                     schema_[i].name, "' holds several or weighted values a row, but Criteo TSV holds "
+      EMBLEM_REQUIRE(block.columns[i].offsets.empty() && block.columns[i].weights.empty(),
+                     "column '", schema_[i].name,
+                     "' holds several or weighted values a row, but Criteo TSV holds "
                      "one; write csv instead");
     }
   }
 
-  void put_number(TextOut& text, const Block& block, int index, int64_t row, int64_t first_row) const {
+  void put_number(TextOut& text, const Block& block, int index, int64_t row,
+                  int64_t first_row) const {
     const Column& column = block.columns[index];
     if (column.type == ColumnType::kInt64) {
       if (column.missing.empty() || !column.missing[row]) text.put_integer(column.ints[row]);
@@ -114,15 +119,16 @@ class TsvEncoder final : public RowEncoder {
   ColumnRoles roles_;
 };
 
-// With a header; values in quotes where they must be; bags as values separated by \x1d, "key:weight" where
-// weighted, as the features of a pipeline read them by default.
+// With a header; values in quotes where they must be; bags as values separated by \x1d,
+// "key:weight" where weighted, as the features of a pipeline read them by default.
 class CsvEncoder final : public RowEncoder {
  public:
   CsvEncoder(const std::vector<ColumnSpec>& schema, const WriterOptions& options)
       : RowEncoder(schema.size()), schema_(schema), delimiter_(options.delimiter) {
     EMBLEM_REQUIRE(!schema.empty(), "there are no columns to write");
     EMBLEM_REQUIRE(std::strchr("\"\n\r\x1d.-+:0123456789", delimiter_) == nullptr,
-                   "a CSV file cannot be separated by '", delimiter_, "'; expected a comma or a tab, say");
+                   "a CSV file cannot be separated by '", delimiter_,
+                   "'; expected a comma or a tab, say");
   }
 
   std::vector<std::string> file_names(int part) const override { return {part_name(part, ".csv")}; }
@@ -184,7 +190,8 @@ class CsvEncoder final : public RowEncoder {
     const size_t begin = i == 0 ? 0 : column.text_ends[i - 1];
     const std::string_view value(column.text.data() + begin, column.text_ends[i] - begin);
     EMBLEM_REQUIRE(value.find_first_of("\n\r") == std::string_view::npos, "row ", row_in_file + 1,
-                   ", column ", name, ": the text holds a line break, which CSV cannot hold here; "
+                   ", column ", name,
+                   ": the text holds a line break, which CSV cannot hold here; "
                    "replace it in the input");
     if (must_be_quoted(value)) {
       EMBLEM_REQUIRE(column.offsets.empty(), "row ", row_in_file + 1, ", column ", name,
@@ -201,7 +208,8 @@ class CsvEncoder final : public RowEncoder {
 
   // Spaces at the ends would be taken for padding.
   bool must_be_quoted(std::string_view value) const {
-    return value.find(delimiter_) != std::string_view::npos || value.find('"') != std::string_view::npos ||
+    return value.find(delimiter_) != std::string_view::npos ||
+           value.find('"') != std::string_view::npos ||
            (!value.empty() && (value.front() == ' ' || value.back() == ' '));
   }
 

@@ -42,16 +42,19 @@ std::unique_ptr<RowWriter> make_writer(const std::string& format, const std::str
     }
   }
   std::string choices;
-  for (const std::string& name : writable_formats()) choices += (choices.empty() ? "" : ", ") + name;
+  for (const std::string& name : writable_formats())
+    choices += (choices.empty() ? "" : ", ") + name;
   throw Error(ErrorCode::kInvalidArgument,
               cat("unknown output format '", format, "'; expected one of ", choices));
 }
 
 RowWriter::RowWriter(const std::string& folder, std::unique_ptr<RowEncoder> encoder,
                      const WriterOptions& options)
-    : folder_(folder, options.overwrite), encoder_(std::move(encoder)),
+    : folder_(folder, options.overwrite),
+      encoder_(std::move(encoder)),
       bundle_bytes_(options.bundle_bytes) {
-  EMBLEM_REQUIRE(bundle_bytes_ >= 0, "the size of a bundle is ", bundle_bytes_, "; expected 0 or more");
+  EMBLEM_REQUIRE(bundle_bytes_ >= 0, "the size of a bundle is ", bundle_bytes_,
+                 "; expected 0 or more");
   EMBLEM_REQUIRE(bundle_bytes_ == 0 || encoder_->can_be_bundled(),
                  "split data has one file for each kind of value and cannot be bundled; leave out "
                  "the bundle size");
@@ -73,9 +76,9 @@ void RowWriter::encode(const Block& block, int64_t first_row, EncodedRows& out) 
 
 void RowWriter::append(const EncodedRows& rows) {
   if (rows.rows == 0) return;
-  const bool full = !files_.empty() && bundle_bytes_ > 0 &&
-                    files_[0]->bytes_written() + rows.streams[0].size() >
-                        static_cast<uint64_t>(bundle_bytes_);
+  const bool full =
+      !files_.empty() && bundle_bytes_ > 0 &&
+      files_[0]->bytes_written() + rows.streams[0].size() > static_cast<uint64_t>(bundle_bytes_);
   if (full) close_files();
   if (files_.empty()) open_files();
   for (size_t i = 0; i < files_.size(); ++i) {
@@ -92,7 +95,8 @@ void RowWriter::append(const EncodedRows& rows) {
 void RowWriter::open_files() {
   const std::string header = encoder_->header();
   for (const std::string& name : encoder_->file_names(parts_)) {
-    files_.push_back(std::make_unique<FileWriter>((std::filesystem::path(folder_.path()) / name).string()));
+    files_.push_back(
+        std::make_unique<FileWriter>((std::filesystem::path(folder_.path()) / name).string()));
     files_.back()->write(header);
     bytes_ += static_cast<int64_t>(header.size());
   }

@@ -51,7 +51,8 @@ Column texts(const std::vector<std::string>& values) {
 Block two_rows() {
   Block block;
   block.rows = 2;
-  block.columns = {floats({1, 0}), floats({5, -1}), floats({0, 2000000}), ints({7, 300}), ints({40000, 0})};
+  block.columns = {floats({1, 0}), floats({5, -1}), floats({0, 2000000}), ints({7, 300}),
+                   ints({40000, 0})};
   return block;
 }
 
@@ -66,7 +67,8 @@ std::vector<T> numbers_in(const std::string& path) {
 
 std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
+  for (const auto& entry : fs::directory_iterator(folder))
+    names.push_back(entry.path().filename().string());
   return names;
 }
 
@@ -100,7 +102,8 @@ TEST_F(WriterTest, TsvKeepsKeysOf64Bits) {
   Block block = two_rows();
   block.columns[3].ints = {-1, int64_t{1} << 40};
   write("tsv", block, criteo_schema(2, 2));
-  EXPECT_THAT(text("part-00000.tsv"), AllOf(HasSubstr("\tffffffffffffffff\t"), HasSubstr("\t0000010000000000\t")));
+  EXPECT_THAT(text("part-00000.tsv"),
+              AllOf(HasSubstr("\tffffffffffffffff\t"), HasSubstr("\t0000010000000000\t")));
 }
 
 TEST_F(WriterTest, CsvHasAHeaderAndQuotesWhatNeedsThem) {
@@ -108,7 +111,8 @@ TEST_F(WriterTest, CsvHasAHeaderAndQuotesWhatNeedsThem) {
   block.rows = 4;
   block.columns = {floats({1, 0.1f, kNone, -3e20f}), ints({-5, 0, 12, 3}, {0, 1, 0, 0}),
                    texts({"plain", "with, comma", "", "say \"hi\""})};
-  write("csv", block, {{"label", ColumnType::kFloat}, {"a,b", ColumnType::kInt64}, {"t", ColumnType::kText}});
+  write("csv", block,
+        {{"label", ColumnType::kFloat}, {"a,b", ColumnType::kInt64}, {"t", ColumnType::kText}});
   EXPECT_EQ(text("part-00000.csv"),
             "label,\"a,b\",t\n"
             "1,-5,plain\n"
@@ -126,15 +130,20 @@ TEST_F(WriterTest, CsvWritesBagsWithTheirWeights) {
   block.rows = 3;
   block.columns = {keys, weighted};
   write("csv", block, {{"keys", ColumnType::kInt64}, {"weighted", ColumnType::kInt64}});
-  EXPECT_EQ(text("part-00000.csv"), "keys,weighted\n1\x1d" "2,4:0.5\n,5:1\n3,6:2\n");
+  EXPECT_EQ(text("part-00000.csv"),
+            "keys,weighted\n1\x1d"
+            "2,4:0.5\n,5:1\n3,6:2\n");
 }
 
 TEST_F(WriterTest, CsvRejectsLineBreaksInText) {
   Block block;
   block.rows = 2;
   block.columns = {texts({"fine", "two\nlines"})};
-  EXPECT_THAT([&] { write("csv", block, {{"t", ColumnType::kText}}); },
-              ThrowsMessage<Error>(HasSubstr("row 2, column t: the text holds a line break")));
+  EXPECT_THAT(
+      [&] {
+        write("csv", block, {{"t", ColumnType::kText}});
+      },
+      ThrowsMessage<Error>(HasSubstr("row 2, column t: the text holds a line break")));
   EXPECT_FALSE(fs::exists(out_));
 }
 
@@ -142,13 +151,15 @@ TEST_F(WriterTest, RawIsRecordsOfInt32) {
   Block block = two_rows();
   block.columns[3].ints[0] = 0xfedcba98;
   write("raw", block, criteo_schema(2, 2));
-  EXPECT_THAT(numbers_in<int32_t>(file("part-00000.bin")),
-              ElementsAre(1, 5, 0, static_cast<int32_t>(0xfedcba98), 40000, 0, -1, 2000000, 300, 0));
+  EXPECT_THAT(
+      numbers_in<int32_t>(file("part-00000.bin")),
+      ElementsAre(1, 5, 0, static_cast<int32_t>(0xfedcba98), 40000, 0, -1, 2000000, 300, 0));
 }
 
 TEST_F(WriterTest, SplitByRowsIsThreeMatricesAndMetadata) {
   write("split", two_rows(), criteo_schema(2, 2));
-  EXPECT_THAT(names_in(out_), UnorderedElementsAre("label.bin", "dense.bin", "category.bin", "metadata.json"));
+  EXPECT_THAT(names_in(out_),
+              UnorderedElementsAre("label.bin", "dense.bin", "category.bin", "metadata.json"));
   EXPECT_THAT(numbers_in<int32_t>(file("label.bin")), ElementsAre(1, 0));
   EXPECT_THAT(numbers_in<int32_t>(file("dense.bin")), ElementsAre(5, 0, -1, 2000000));
   EXPECT_THAT(numbers_in<int32_t>(file("category.bin")), ElementsAre(7, 40000, 300, 0));
@@ -165,9 +176,11 @@ TEST_F(WriterTest, SplitByColumnsNarrowsKeysAndTakesLogarithms) {
   write("split", block, criteo_schema(2, 3), options);
   EXPECT_THAT(numbers_in<uint8_t>(file("label.bin")), ElementsAre(1, 0));
   std::vector<float> dense;
-  for (const uint16_t bits : numbers_in<uint16_t>(file("dense.bin"))) dense.push_back(F16{bits}.to_float());
-  EXPECT_THAT(dense, testing::Pointwise(testing::FloatNear(0.01f), {std::log(8.0f), std::log(3.0f), std::log(2.0f),
-                                                                    std::log(2000003.0f)}));
+  for (const uint16_t bits : numbers_in<uint16_t>(file("dense.bin")))
+    dense.push_back(F16{bits}.to_float());
+  EXPECT_THAT(
+      dense, testing::Pointwise(testing::FloatNear(0.01f), {std::log(8.0f), std::log(3.0f),
+                                                            std::log(2.0f), std::log(2000003.0f)}));
   EXPECT_THAT(numbers_in<int16_t>(file("category_0.bin")), ElementsAre(7, 300));
   EXPECT_THAT(numbers_in<int32_t>(file("category_1.bin")), ElementsAre(40000, 0));
   EXPECT_THAT(numbers_in<int8_t>(file("category_2.bin")), ElementsAre(125, 3));
@@ -180,10 +193,12 @@ TEST_F(WriterTest, SplitChecksKeysAgainstGivenCardinalities) {
   WriterOptions options;
   options.cardinalities = {300, 50000};
   EXPECT_THAT([&] { write("split", two_rows(), criteo_schema(2, 2), options); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("row 2, column C1: the key 300"), HasSubstr("below 300"))));
+              ThrowsMessage<Error>(
+                  AllOf(HasSubstr("row 2, column C1: the key 300"), HasSubstr("below 300"))));
   options.cardinalities = {1000, 50000};
   write("split", two_rows(), criteo_schema(2, 2), options);
-  EXPECT_EQ(nlohmann::json::parse(text("metadata.json"))["vocab_sizes"], nlohmann::json({1000, 50000}));
+  EXPECT_EQ(nlohmann::json::parse(text("metadata.json"))["vocab_sizes"],
+            nlohmann::json({1000, 50000}));
 }
 
 TEST_F(WriterTest, SplitCanHoldFractionsAsFloats) {
@@ -219,9 +234,17 @@ TEST_F(WriterTest, BinaryFormatsSayWhatTheyCannotHold) {
                 HasSubstr("row 1, column label: the label is missing"));
     EXPECT_THAT(message_of([](Block& b) { b.columns[4].ints[1] = int64_t{1} << 32; }, format),
                 HasSubstr("row 2, column C2: the key 4294967296 does not fit 32 bits"));
-    EXPECT_THAT(message_of([](Block& b) { b.columns[4].missing = {1, 0}; }, format),
+    EXPECT_THAT(message_of(
+                    [](Block& b) {
+                      b.columns[4].missing = {1, 0};
+                    },
+                    format),
                 HasSubstr("row 1, column C2: the value is missing"));
-    EXPECT_THAT(message_of([](Block& b) { b.columns[4].offsets = {0, 1, 2}; }, format),
+    EXPECT_THAT(message_of(
+                    [](Block& b) {
+                      b.columns[4].offsets = {0, 1, 2};
+                    },
+                    format),
                 HasSubstr("column 'C2' holds several or weighted values a row"));
   }
 }
@@ -233,15 +256,18 @@ TEST_F(WriterTest, MissingValuesCanBeZeros) {
   WriterOptions options;
   options.missing = MissingValues::kZero;
   write("raw", block, criteo_schema(2, 2), options);
-  EXPECT_THAT(numbers_in<int32_t>(file("part-00000.bin")), ElementsAre(1, 0, 0, 7, 40000, 0, -1, 2000000, 0, 0));
+  EXPECT_THAT(numbers_in<int32_t>(file("part-00000.bin")),
+              ElementsAre(1, 0, 0, 7, 40000, 0, -1, 2000000, 0, 0));
 }
 
 TEST_F(WriterTest, ColumnsFindTheirRolesByNameTypeOrOption) {
   Block block;
   block.rows = 1;
   block.columns = {ints({8}), floats({2}), floats({1}), ints({9})};
-  const std::vector<ColumnSpec> schema = {{"key", ColumnType::kInt64}, {"price", ColumnType::kFloat},
-                                          {"label", ColumnType::kFloat}, {"age", ColumnType::kInt64}};
+  const std::vector<ColumnSpec> schema = {{"key", ColumnType::kInt64},
+                                          {"price", ColumnType::kFloat},
+                                          {"label", ColumnType::kFloat},
+                                          {"age", ColumnType::kInt64}};
   WriterOptions options;
   options.overwrite = Overwrite::kReplace;
   write("tsv", block, schema, options);
@@ -251,12 +277,16 @@ TEST_F(WriterTest, ColumnsFindTheirRolesByNameTypeOrOption) {
   write("tsv", block, schema, options);
   EXPECT_EQ(text("part-00000.tsv"), "1\t9\t2\t00000008\n");
   options.sparse_fields = {"kye"};
-  EXPECT_THAT([&] { write("tsv", block, schema, options); }, ThrowsMessage<Error>(HasSubstr("did you mean 'key'?")));
+  EXPECT_THAT([&] { write("tsv", block, schema, options); },
+              ThrowsMessage<Error>(HasSubstr("did you mean 'key'?")));
 }
 
 TEST_F(WriterTest, TextColumnsGoIntoCsvOnly) {
-  EXPECT_THAT([&] { make_writer("raw", out_, {{"label", ColumnType::kFloat}, {"city", ColumnType::kText}}); },
-              ThrowsMessage<Error>(HasSubstr("column 'city' is text")));
+  EXPECT_THAT(
+      [&] {
+        make_writer("raw", out_, {{"label", ColumnType::kFloat}, {"city", ColumnType::kText}});
+      },
+      ThrowsMessage<Error>(HasSubstr("column 'city' is text")));
 }
 
 TEST_F(WriterTest, BundlesStartANewFileBeforeTheyPassTheirSize) {
@@ -265,7 +295,8 @@ TEST_F(WriterTest, BundlesStartANewFileBeforeTheyPassTheirSize) {
   const auto writer = make_writer("raw", out_, criteo_schema(2, 2), options);
   for (int i = 0; i < 5; ++i) writer->write(two_rows());  // 40 bytes each
   writer->finish();
-  EXPECT_THAT(names_in(out_), UnorderedElementsAre("part-00000.bin", "part-00001.bin", "part-00002.bin"));
+  EXPECT_THAT(names_in(out_),
+              UnorderedElementsAre("part-00000.bin", "part-00001.bin", "part-00002.bin"));
   EXPECT_EQ(fs::file_size(file("part-00000.bin")), 80u);
   EXPECT_EQ(fs::file_size(file("part-00002.bin")), 40u);
   EXPECT_EQ(writer->rows_written(), 10);
@@ -291,7 +322,8 @@ TEST_F(WriterTest, SplitCannotBeBundled) {
 
 TEST_F(WriterTest, UnknownFormatsListTheChoices) {
   EXPECT_THAT([&] { make_writer("parquett", out_, criteo_schema(2, 2)); },
-              ThrowsMessage<Error>(HasSubstr("unknown output format 'parquett'; expected one of tsv, csv, raw, split")));
+              ThrowsMessage<Error>(HasSubstr(
+                  "unknown output format 'parquett'; expected one of tsv, csv, raw, split")));
 }
 
 TEST_F(WriterTest, NothingAppearsBeforeFinishAndNothingRemainsWithoutIt) {
@@ -324,8 +356,9 @@ TEST_F(WriterTest, ForceDoesNotReplaceWhatIsNoDataSet) {
   folder_.write("out/thesis.txt", "years of work");
   WriterOptions options;
   options.overwrite = Overwrite::kReplace;
-  EXPECT_THAT([&] { make_writer("tsv", out_, criteo_schema(2, 2), options); },
-              ThrowsMessage<Error>(HasSubstr("holds 'thesis.txt', which is not part of a data set")));
+  EXPECT_THAT(
+      [&] { make_writer("tsv", out_, criteo_schema(2, 2), options); },
+      ThrowsMessage<Error>(HasSubstr("holds 'thesis.txt', which is not part of a data set")));
   EXPECT_TRUE(fs::exists(file("thesis.txt")));
 }
 

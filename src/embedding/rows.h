@@ -50,10 +50,8 @@ class Rows {
   // A row number that is not in use. Its bytes are those of its last user.
   uint32_t take();
   void give_back(uint32_t row) { free_.push_back(row); }
-  void reserve(int64_t rows) { slabs_.grow_to(rows); }
   void clear();
 
-  void prefetch(uint32_t row) const { __builtin_prefetch(slabs_.at(row)); }
   int64_t used() const { return end_ - static_cast<int64_t>(free_.size()); }
   int64_t end() const { return end_; }  // all rows ever taken are below
   int64_t bytes() const;
