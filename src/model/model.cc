@@ -19,8 +19,6 @@ double since(Clock::time_point& last) {
   return seconds;
 }
 
-View<const float> read_only(View<float> view) { return {view.data, view.rows, view.cols, view.device}; }
-
 void copy(const Context& context, View<const float> from, View<float> to) {
   detail::copy(context, to.data, from.data, static_cast<size_t>(from.size()) * sizeof(float));
 }
@@ -85,7 +83,7 @@ void Model::backward(const Context& context) {
 double Model::squared_embedding_gradient_norm(const Context& context) {
   double sum = 0.0;
   for (Embeddings& embeddings : embeddings_) {
-    sum += embeddings.lookup->squared_gradient_norm(context, read_only(graph_.gradient(embeddings.node)));
+    sum += embeddings.lookup->squared_gradient_norm(context, graph_.gradient(embeddings.node));
   }
   return sum;
 }
@@ -93,13 +91,13 @@ double Model::squared_embedding_gradient_norm(const Context& context) {
 void Model::update_embeddings(const Context& context, float scale, float learning_rate, int64_t step) {
   auto last = Clock::now();
   for (Embeddings& embeddings : embeddings_) {
-    embeddings.lookup->backward(context, read_only(graph_.gradient(embeddings.node)), scale, learning_rate, step);
+    embeddings.lookup->backward(context, graph_.gradient(embeddings.node), scale, learning_rate, step);
   }
   stages_.update += since(last);
 }
 
 View<const float> Model::logits() {
-  return read_only(graph_.value(logits_));
+  return graph_.value(logits_);
 }
 
 std::vector<Table*> Model::tables() const {

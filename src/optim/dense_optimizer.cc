@@ -1,7 +1,3 @@
-// Square roots in the update loops would otherwise set errno, which keeps them out of vector
-// registers.
-#pragma GCC optimize("no-math-errno")
-
 #include "optim/dense_optimizer.h"
 
 #include <algorithm>

@@ -15,8 +15,6 @@ std::vector<WeightRange> weight_ranges(const Graph& graph) {
   return ranges;
 }
 
-View<const float> read_only(View<float> view) { return {view.data, view.rows, view.cols, view.device}; }
-
 }  // namespace
 
 Learner::Learner(const Context& context, const config::PipelineConfig& config, const FeatureLayout& layout,
@@ -38,7 +36,7 @@ float Learner::clip(StepResult& result) {
     clip_by_value(context_, gradients, clipping_.max_gradient());
     return 1.0f;
   }
-  double squares = squared_norm(context_, read_only(gradients));
+  double squares = squared_norm(context_, gradients);
   if (clipping_.enable_global_grad_clip()) squares += model_.squared_embedding_gradient_norm(context_);
   result.gradient_norm = std::sqrt(squares);
   return static_cast<float>(std::min(1.0, clipping_.max_gradient() / (result.gradient_norm + 1e-6)));
@@ -59,7 +57,7 @@ StepResult Learner::step(const ModelBatch& batch, int64_t epoch) {
   const auto dense_lr = static_cast<float>(dense_rate(epoch));
   ++steps_;
   model_.update_embeddings(context_, clipping_.enable_global_grad_clip() ? scale : 1.0f, sparse_lr, steps_);
-  dense_.update(context_, model_.graph().parameters(), read_only(model_.graph().parameter_gradients()), scale,
+  dense_.update(context_, model_.graph().parameters(), model_.graph().parameter_gradients(), scale,
                 dense_lr, steps_);
   return result;
 }
