@@ -37,7 +37,7 @@ TABLE_ROWS = [203931, 18598, 14092, 7012, 18977, 4, 6385, 1245, 49, 186213, 7132
               7338, 61, 4, 932, 15, 204515, 141526, 199433, 60919, 9137, 71, 34]
 DENSE = 13
 RATE = 0.1
-VARIANTS = ("bags", "fused", "compiled")
+VARIANTS = ("plain", "bags", "fused", "compiled")
 
 
 # ---- inputs -------------------------------------------------------------------------------------
@@ -116,11 +116,17 @@ class PairProducts(torch.autograd.Function):
         return torch.bmm(symmetric.view(batch, n, n), vectors), None, None
 
 
+def plain_pair_products(vectors, pairs, mirrored):
+    """The same, as facebookresearch/dlrm writes it: autograd derives the backward pass."""
+    return torch.bmm(vectors, vectors.transpose(1, 2)).flatten(1).index_select(1, pairs)
+
+
 class DensePart(nn.Module):
     """Everything above the tables."""
 
-    def __init__(self, dim):
+    def __init__(self, dim, pair_products):
         super().__init__()
+        self.pair_products = pair_products
         bottom = [DENSE, 512, 256, 64, 16] if dim == 16 else [DENSE, 512, 256, dim]
         vectors = len(TABLE_ROWS) + 1
         self.bottom = mlp(bottom, relu_after_last=True)
@@ -132,7 +138,7 @@ class DensePart(nn.Module):
     def forward(self, dense, rows):  # rows [batch, 26, dim]
         bottom = self.bottom(dense)
         vectors = torch.cat([bottom.unsqueeze(1), rows], dim=1)
-        products = PairProducts.apply(vectors, self.pairs, self.mirrored)
+        products = self.pair_products(vectors, self.pairs, self.mirrored)
         return self.top(torch.cat([bottom, products], dim=1)).squeeze(1)
 
 
@@ -192,8 +198,8 @@ class Program:
 
     def __init__(self, variant, dim, batches):
         torch.manual_seed(0)
-        self.rows = (Bags if variant == "bags" else Fused)(dim)
-        self.dense = DensePart(dim)
+        self.rows = (Bags if variant in ("plain", "bags") else Fused)(dim)
+        self.dense = DensePart(dim, plain_pair_products if variant == "plain" else PairProducts.apply)
         self.forward = torch.compile(self.loss) if variant == "compiled" else self.loss
         self.sparse_step = torch.optim.SGD(self.rows.parameters(), lr=RATE)
         self.dense_step = torch.optim.SGD(self.dense.parameters(), lr=RATE, fused=True)
