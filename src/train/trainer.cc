@@ -59,6 +59,7 @@ class Trainer {
   void observe_evaluation();
   void save_now();
   void finish(TrainSummary& summary);
+  void set_aside(Clock::time_point start);
 
   const config::PipelineConfig& config_;
   const config::TrainConfig& train_;
@@ -81,6 +82,13 @@ class Trainer {
   int64_t last_log_rows_ = 0;
   double other_seconds_ = 0.0;  // evaluations and checkpoints
 };
+
+// Counts the time since `start` as not training.
+void Trainer::set_aside(Clock::time_point start) {
+  const auto taken = Clock::now() - start;
+  other_seconds_ += std::chrono::duration<double>(taken).count();
+  last_log_ += taken;
+}
 
 void Trainer::prepare_model_dir() {
   const std::string& dir = config_.model_dir();
@@ -173,7 +181,7 @@ void Trainer::evaluate_now() {
     for (const auto& [name, value] : evaluation_->metrics) events_->add_scalar("metric/" + name, learner_.steps(), value);
   }
   log_info(cat("step ", learner_.steps(), ": ", to_text(*evaluation_)));
-  other_seconds_ += seconds_since(start);
+  set_aside(start);
 }
 
 // Lets schedules, early stopping and --stop-at see a scheduled evaluation.
@@ -196,7 +204,7 @@ void Trainer::save_now() {
   checkpoint_ = save_run(config_.model_dir(), learner_, state_, config_, train_.keep_checkpoint_max(),
                          keep_best ? early_stopping_.state().best_step : -1);
   saved_step_ = learner_.steps();
-  other_seconds_ += seconds_since(start);
+  set_aside(start);
 }
 
 void Trainer::after_step(const Batch& batch) {
