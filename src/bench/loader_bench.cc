@@ -15,7 +15,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 // Brings the files into the page cache.
 void touch_files(const std::string& input) {
@@ -27,8 +29,8 @@ void touch_files(const std::string& input) {
   (void)sink;
 }
 
-BenchResult measure(const config::PipelineConfig& config, const FeatureLayout& layout, LoaderOptions options,
-                    double seconds) {
+BenchResult measure(const config::PipelineConfig& config, const FeatureLayout& layout,
+                    LoaderOptions options, double seconds) {
   options.epochs = 0;
   Loader loader(config.data_config(), layout, options);
   Batch batch;
@@ -46,22 +48,26 @@ BenchResult measure(const config::PipelineConfig& config, const FeatureLayout& l
 
   BenchResult result;
   result.benchmark = "loader";
-  result.name = cat(config::DatasetType_Name(config.data_config().dataset_type()), "-w", options.workers, "-b",
-                    options.batch_size);
+  result.name = cat(config::DatasetType_Name(config.data_config().dataset_type()), "-w",
+                    options.workers, "-b", options.batch_size);
   result.program = std::string("emblem ") + kVersion;
   result.machine = this_machine();
   result.date = utc_now();
-  result.settings = {{"workers", int64_t{options.workers}}, {"batch", options.batch_size},
-                     {"shuffle", options.shuffle}, {"prefetch_batches", int64_t{options.prefetch_batches}}};
+  result.settings = {{"workers", int64_t{options.workers}},
+                     {"batch", options.batch_size},
+                     {"shuffle", options.shuffle},
+                     {"prefetch_batches", int64_t{options.prefetch_batches}}};
   const double bytes = static_cast<double>(after.bytes - before.bytes);
   const double parse = after.parse_seconds - before.parse_seconds;
-  result.metrics = {{"samples_per_second", {static_cast<double>(rows) / elapsed, "samples/s", Better::kHigher}},
-                    {"bytes_per_second", {bytes / elapsed, "B/s", Better::kHigher}},
-                    {"bytes_per_second_and_core", {bytes / std::max(1e-9, parse), "B/s", Better::kHigher}},
-                    {"cpu_share", {(cpu_seconds() - cpu_before) / elapsed, "cores", Better::kLower}},
-                    {"peak_memory", {static_cast<double>(peak_resident_bytes()), "B", Better::kLower}}};
-  result.stages = {{"parse (all workers)", parse / static_cast<double>(batches)},
-                   {"wait", (after.wait_seconds - before.wait_seconds) / static_cast<double>(batches)}};
+  result.metrics = {
+      {"samples_per_second", {static_cast<double>(rows) / elapsed, "samples/s", Better::kHigher}},
+      {"bytes_per_second", {bytes / elapsed, "B/s", Better::kHigher}},
+      {"bytes_per_second_and_core", {bytes / std::max(1e-9, parse), "B/s", Better::kHigher}},
+      {"cpu_share", {(cpu_seconds() - cpu_before) / elapsed, "cores", Better::kLower}},
+      {"peak_memory", {static_cast<double>(peak_resident_bytes()), "B", Better::kLower}}};
+  result.stages = {
+      {"parse (all workers)", parse / static_cast<double>(batches)},
+      {"wait", (after.wait_seconds - before.wait_seconds) / static_cast<double>(batches)}};
   return result;
 }
 

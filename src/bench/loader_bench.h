@@ -16,8 +16,8 @@ struct LoaderBenchOptions {
   double seconds = 3.0;               // timed, at least, for each combination
 };
 
-// Reads the training input over and over; one result for each combination. The first pass over the files is not
-// timed, so that they come from the page cache where they fit.
+// Reads the training input over and over; one result for each combination. The first pass over the
+// files is not timed, so that they come from the page cache where they fit.
 std::vector<BenchResult> bench_loader(const Context& context, const config::PipelineConfig& config,
                                       const LoaderBenchOptions& options);
 

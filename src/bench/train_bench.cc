@@ -20,9 +20,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
-// Training costs three products where inference costs one: the forward one, and one for each gradient.
+// Training costs three products where inference costs one: the forward one, and one for each
+// gradient.
 constexpr double kTrainingFlops = 3.0;
 
 struct Measured {
@@ -47,7 +50,8 @@ Measured measure(Learner& learner, const TrainBenchOptions& options, const std::
   }
   learner.model().stages() = {};
   const auto start = Clock::now();
-  while (static_cast<int64_t>(found.step_seconds.size()) < options.steps || seconds_since(start) < options.seconds) {
+  while (static_cast<int64_t>(found.step_seconds.size()) < options.steps ||
+         seconds_since(start) < options.seconds) {
     const auto before = Clock::now();
     const Batch* batch = next();
     if (batch == nullptr) break;
@@ -60,11 +64,14 @@ Measured measure(Learner& learner, const TrainBenchOptions& options, const std::
   }
   found.total_seconds = seconds_since(start);
   found.stages = learner.model().stages();
-  EMBLEM_REQUIRE(!found.step_seconds.empty(), "bench train: the data ended before the first timed step; use more rows or fewer --warmup steps");
+  EMBLEM_REQUIRE(!found.step_seconds.empty(),
+                 "bench train: the data ended before the first timed step; use more rows or fewer "
+                 "--warmup steps");
   return found;
 }
 
-// The range of the middle half of the steps over their median: what a neighbour on the machine does to them.
+// The range of the middle half of the steps over their median: what a neighbour on the machine does
+// to them.
 double spread(std::vector<double> seconds) {
   std::sort(seconds.begin(), seconds.end());
   const size_t n = seconds.size();
@@ -73,11 +80,12 @@ double spread(std::vector<double> seconds) {
 
 double percentile(std::vector<double> seconds, double share) {
   std::sort(seconds.begin(), seconds.end());
-  return seconds[std::min(seconds.size() - 1, static_cast<size_t>(share * static_cast<double>(seconds.size())))];
+  return seconds[std::min(seconds.size() - 1,
+                          static_cast<size_t>(share * static_cast<double>(seconds.size())))];
 }
 
-BenchResult make_result(const Context& context, const std::string& name, Learner& learner, const Measured& found,
-                        int64_t width) {
+BenchResult make_result(const Context& context, const std::string& name, Learner& learner,
+                        const Measured& found, int64_t width) {
   const auto steps = static_cast<double>(found.step_seconds.size());
   const double rate = static_cast<double>(found.rows) / found.total_seconds;
   BenchResult result;
@@ -91,12 +99,14 @@ BenchResult make_result(const Context& context, const std::string& name, Learner
                      {"first_loss", found.first_loss},
                      {"last_loss", found.last_loss},
                      {"references", std::vector<std::string>{"dlrm-throughput"}}};
-  result.metrics = {{"samples_per_second", {rate, "samples/s", Better::kHigher, rate * spread(found.step_seconds)}},
-                    {"step_seconds", {found.total_seconds / steps, "s", Better::kLower}},
-                    {"step_seconds_p99", {percentile(found.step_seconds, 0.99), "s", Better::kLower}},
-                    {"peak_memory", {static_cast<double>(peak_resident_bytes()), "B", Better::kLower}}};
-  const double staged = found.load_seconds + found.stages.lookup + found.stages.forward + found.stages.backward +
-                        found.stages.update;
+  result.metrics = {
+      {"samples_per_second",
+       {rate, "samples/s", Better::kHigher, rate * spread(found.step_seconds)}},
+      {"step_seconds", {found.total_seconds / steps, "s", Better::kLower}},
+      {"step_seconds_p99", {percentile(found.step_seconds, 0.99), "s", Better::kLower}},
+      {"peak_memory", {static_cast<double>(peak_resident_bytes()), "B", Better::kLower}}};
+  const double staged = found.load_seconds + found.stages.lookup + found.stages.forward +
+                        found.stages.backward + found.stages.update;
   result.stages = {{"load", found.load_seconds / steps},
                    {"lookup", found.stages.lookup / steps},
                    {"dense forward", found.stages.forward / steps},
@@ -108,11 +118,13 @@ BenchResult make_result(const Context& context, const std::string& name, Learner
   result.ceilings = {{"copy_bytes_per_second", ceilings.copy_bytes_per_second},
                      {"gather_bytes_per_second", ceilings.gather_bytes_per_second},
                      {"gemm_flops_per_second", ceilings.gemm_flops_per_second}};
-  const double flops = kTrainingFlops * learner.model().graph().flops_per_row() * static_cast<double>(found.rows);
+  const double flops =
+      kTrainingFlops * learner.model().graph().flops_per_row() * static_cast<double>(found.rows);
   const double dense_seconds = found.stages.forward + found.stages.backward;
   // What the step would take if products ran at their ceiling and nothing else took time.
-  result.shares = {{"dense at gemm ceiling", flops / ceilings.gemm_flops_per_second / dense_seconds},
-                   {"step at gemm ceiling", flops / ceilings.gemm_flops_per_second / found.total_seconds}};
+  result.shares = {
+      {"dense at gemm ceiling", flops / ceilings.gemm_flops_per_second / dense_seconds},
+      {"step at gemm ceiling", flops / ceilings.gemm_flops_per_second / found.total_seconds}};
   return result;
 }
 
@@ -124,14 +136,19 @@ std::vector<BenchResult> bench_kaggle(const Context& context, const TrainBenchOp
     for (const int64_t rows : options.batches) {
       std::string name = cat("dlrm-kaggle-d", dim, "-b", rows);
       if (options.tables == BenchTables::kDynamic) name += "-dynamic";
-      const auto config = parse_pipeline(kaggle_pipeline(dim, rows, options.tables), "preset dlrm-kaggle");
+      const auto config =
+          parse_pipeline(kaggle_pipeline(dim, rows, options.tables), "preset dlrm-kaggle");
       const FeatureLayout layout = layout_of(config);
-      const auto batches = kaggle_batches(options.distinct_batches, rows, options.alpha, options.seed);
+      const auto batches =
+          kaggle_batches(options.distinct_batches, rows, options.alpha, options.seed);
       Learner learner(context, config, layout, rows);
       size_t next = 0;
-      const Measured found = measure(learner, options, name, [&] { return &batches[next++ % batches.size()]; });
+      const Measured found =
+          measure(learner, options, name, [&] { return &batches[next++ % batches.size()]; });
       BenchResult result = make_result(context, name, learner, found, dim);
-      result.settings.insert(result.settings.begin(), {{"batch", rows}, {"dim", dim}, {"alpha", options.alpha},
+      result.settings.insert(result.settings.begin(), {{"batch", rows},
+                                                       {"dim", dim},
+                                                       {"alpha", options.alpha},
                                                        {"optimizer", std::string("sgd")}});
       results.push_back(std::move(result));
     }
@@ -147,12 +164,15 @@ BenchResult bench_pipeline(const Context& context, const config::PipelineConfig&
   Learner learner(context, config, layout, loading.batch_size);
   Loader loader(config.data_config(), layout, loading);
   Batch batch;
-  const Measured found =
-      measure(learner, options, "benchmarking", [&]() -> const Batch* { return loader.next(batch) ? &batch : nullptr; });
+  const Measured found = measure(learner, options, "benchmarking", [&]() -> const Batch* {
+    return loader.next(batch) ? &batch : nullptr;
+  });
   int64_t width = 0;
   for (const Table* table : learner.model().tables()) width = std::max(width, table->dim());
-  BenchResult result = make_result(context, learner.model().name() + "-pipeline", learner, found, width);
-  result.settings.insert(result.settings.begin(), {{"batch", loading.batch_size}, {"workers", int64_t{loading.workers}}});
+  BenchResult result =
+      make_result(context, learner.model().name() + "-pipeline", learner, found, width);
+  result.settings.insert(result.settings.begin(),
+                         {{"batch", loading.batch_size}, {"workers", int64_t{loading.workers}}});
   return result;
 }
 

@@ -1,5 +1,5 @@
-// bench/train_bench.h - how fast a training step is, where its time goes, and what share of the machine's
-// limit that is.
+// bench/train_bench.h - how fast a training step is, where its time goes, and what share of the
+// machine's limit that is.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct TrainBenchOptions {
   std::vector<int64_t> batches = {2048, 8192};
   std::vector<int64_t> dims = {16, 128};
   BenchTables tables = BenchTables::kStatic;
-  double seconds = 5.0;     // timed, at least, for each combination
-  int64_t steps = 30;       // timed, at least
+  double seconds = 5.0;  // timed, at least, for each combination
+  int64_t steps = 30;    // timed, at least
   int64_t warmup = 5;
   int64_t distinct_batches = 32;  // generated ahead and used in turn
   double alpha = 1.05;

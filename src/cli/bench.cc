@@ -25,9 +25,11 @@ void print_stages(const BenchResult& result) {
   double total = 0;
   for (const auto& [name, seconds] : result.stages) total += seconds;
   for (const auto& [name, seconds] : result.stages) {
-    std::printf("  %-20s %9s  %5.1f %%\n", name.c_str(), format_duration(seconds).c_str(), 100 * seconds / total);
+    std::printf("  %-20s %9s  %5.1f %%\n", name.c_str(), format_duration(seconds).c_str(),
+                100 * seconds / total);
   }
-  for (const auto& [name, share] : result.shares) std::printf("  share: %-25s %5.1f %%\n", name.c_str(), 100 * share);
+  for (const auto& [name, share] : result.shares)
+    std::printf("  share: %-25s %5.1f %%\n", name.c_str(), 100 * share);
 }
 
 void report(const std::vector<BenchResult>& results, const std::string& json) {
@@ -59,21 +61,31 @@ void run_loader(const LoaderOptionsOfCli& options) {
 
 void add_train_bench(CLI::App& bench) {
   auto options = std::make_shared<TrainOptionsOfCli>();
-  CLI::App* command = bench.add_subcommand("train", "Speed of a training step, by stages, beside the machine's limits");
+  CLI::App* command = bench.add_subcommand(
+      "train", "Speed of a training step, by stages, beside the machine's limits");
   command->add_option("--preset", options->preset, "Workload with generated batches")
       ->check(CLI::IsMember({"dlrm-kaggle"}))
       ->capture_default_str();
-  command->add_option("--config", options->config, "Measure this pipeline, loader included, instead of a preset");
-  command->add_option("--set", options->set, "Override a field of the pipeline (repeatable)")->allow_extra_args(false);
-  command->add_option("--batch", options->batches, "Batch sizes")->delimiter(',')->capture_default_str();
-  command->add_option("--dim", options->dims, "Embedding dimensions")->delimiter(',')->capture_default_str();
+  command->add_option("--config", options->config,
+                      "Measure this pipeline, loader included, instead of a preset");
+  command->add_option("--set", options->set, "Override a field of the pipeline (repeatable)")
+      ->allow_extra_args(false);
+  command->add_option("--batch", options->batches, "Batch sizes")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("--dim", options->dims, "Embedding dimensions")
+      ->delimiter(',')
+      ->capture_default_str();
   command->add_option("--tables", options->table_kind, "Kind of tables")
       ->check(CLI::IsMember({"static", "dynamic"}))
       ->capture_default_str();
-  command->add_option("--alpha", options->alpha, "Exponent of the keys' power law")->capture_default_str();
-  command->add_option("--seconds", options->seconds, "Timed seconds, at least")->capture_default_str();
+  command->add_option("--alpha", options->alpha, "Exponent of the keys' power law")
+      ->capture_default_str();
+  command->add_option("--seconds", options->seconds, "Timed seconds, at least")
+      ->capture_default_str();
   command->add_option("--steps", options->steps, "Timed steps, at least")->capture_default_str();
-  command->add_option("--warmup", options->warmup, "Steps before the clock starts")->capture_default_str();
+  command->add_option("--warmup", options->warmup, "Steps before the clock starts")
+      ->capture_default_str();
   command->add_option("--json", options->json, "Also write the results to this file");
   add_device_options(*command, *options);
   command->callback([options] { run_train(*options); });
@@ -81,11 +93,16 @@ void add_train_bench(CLI::App& bench) {
 
 void add_loader_bench(CLI::App& bench) {
   auto options = std::make_shared<LoaderOptionsOfCli>();
-  CLI::App* command = bench.add_subcommand("loader", "Speed of reading and decoding a pipeline's training data");
+  CLI::App* command =
+      bench.add_subcommand("loader", "Speed of reading and decoding a pipeline's training data");
   add_config_options(*command, *options);
-  command->add_option("--workers", options->workers, "Parsing threads")->delimiter(',')->capture_default_str();
-  command->add_option("--batch", options->batches, "Batch sizes (default: the pipeline's)")->delimiter(',');
-  command->add_option("--seconds", options->seconds, "Timed seconds for each combination")->capture_default_str();
+  command->add_option("--workers", options->workers, "Parsing threads")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("--batch", options->batches, "Batch sizes (default: the pipeline's)")
+      ->delimiter(',');
+  command->add_option("--seconds", options->seconds, "Timed seconds for each combination")
+      ->capture_default_str();
   command->add_option("--json", options->json, "Also write the results to this file");
   add_device_options(*command, *options);
   command->callback([options] { run_loader(*options); });

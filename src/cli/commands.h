@@ -1,4 +1,5 @@
-// cli/commands.h - the subcommands of `emblem`: each parses its options, calls one function and prints.
+// cli/commands.h - the subcommands of `emblem`: each parses its options, calls one function and
+// prints.
 #pragma once
 
 namespace CLI {

@@ -33,9 +33,14 @@ void run(const Options& options) {
 void add_eval(CLI::App& program) {
   auto options = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand("eval", "Evaluate a checkpoint on a data set");
-  command->add_option("--checkpoint", options->checkpoint, "Checkpoint folder, or a model dir (its latest one)")->required();
+  command
+      ->add_option("--checkpoint", options->checkpoint,
+                   "Checkpoint folder, or a model dir (its latest one)")
+      ->required();
   command->add_option("--config", options->config, "Pipeline file (default: the checkpoint's own)");
-  command->add_option("--set", options->set, "Override a field: path.to[0].field=value (repeatable)")->allow_extra_args(false);
+  command
+      ->add_option("--set", options->set, "Override a field: path.to[0].field=value (repeatable)")
+      ->allow_extra_args(false);
   command->add_option("--input", options->input, "Data set (default: eval_input_path)");
   command->add_option("--json", options->json, "Also write the metrics to this file");
   add_device_options(*command, *options);

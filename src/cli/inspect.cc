@@ -30,7 +30,8 @@ void run(const Options& options) {
 
 void add_inspect(CLI::App& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = program.add_subcommand("inspect", "Say what a checkpoint, a model dir or a data set holds");
+  CLI::App* command =
+      program.add_subcommand("inspect", "Say what a checkpoint, a model dir or a data set holds");
   command->add_option("path", options->path, "Checkpoint, model dir or data set")->required();
   command->callback([options] { run(*options); });
 }

@@ -23,7 +23,9 @@ int fail(const char* message) {
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
-  CLI::App app("Emblem trains, serves and benchmarks recommenders with embedding tables of any size.", "emblem");
+  CLI::App app(
+      "Emblem trains, serves and benchmarks recommenders with embedding tables of any size.",
+      "emblem");
   app.set_version_flag("--version", std::string("emblem ") + kVersion);
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);

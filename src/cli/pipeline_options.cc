@@ -17,7 +17,9 @@ void add_device_options(CLI::App& command, PipelineOptions& options) {
   command.add_option("--device", options.device, "Where to compute")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
-  command.add_option("--threads", options.threads, "Compute threads (0: train_config.num_threads, or all CPUs)")
+  command
+      .add_option("--threads", options.threads,
+                  "Compute threads (0: train_config.num_threads, or all CPUs)")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
 }
@@ -32,7 +34,8 @@ config::PipelineConfig load(const PipelineOptions& options) {
 Workers make_workers(const PipelineOptions& options, uint32_t configured_threads) {
   if (options.device == "cuda") {
     throw Error(ErrorCode::kInvalidArgument,
-                "--device cuda: models are trained and evaluated on the CPU in this version; use --device cpu");
+                "--device cuda: models are trained and evaluated on the CPU in this version; use "
+                "--device cpu");
   }
   int threads = options.threads > 0 ? options.threads : static_cast<int>(configured_threads);
   if (threads == 0) threads = available_cpus();

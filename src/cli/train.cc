@@ -22,27 +22,36 @@ struct Options : PipelineOptions {
 
 const char* to_text(TrainOutcome outcome) {
   switch (outcome) {
-    case TrainOutcome::kFinished: return "finished";
-    case TrainOutcome::kStoppedEarly: return "stopped: no more gain";
-    case TrainOutcome::kReachedTarget: return "stopped: target reached";
-    case TrainOutcome::kInterrupted: return "interrupted; go on with --resume";
+    case TrainOutcome::kFinished:
+      return "finished";
+    case TrainOutcome::kStoppedEarly:
+      return "stopped: no more gain";
+    case TrainOutcome::kReachedTarget:
+      return "stopped: target reached";
+    case TrainOutcome::kInterrupted:
+      return "interrupted; go on with --resume";
   }
   return "";
 }
 
 void print(const TrainSummary& summary) {
   std::printf("%s after %ld steps\n", to_text(summary.outcome), static_cast<long>(summary.steps));
-  std::printf("  trained     %s rows in %s (%s rows/s)\n", format_count(static_cast<double>(summary.rows)).c_str(),
-              format_duration(summary.training_seconds).c_str(),
-              format_count(static_cast<double>(summary.rows) / std::max(1e-9, summary.training_seconds)).c_str());
-  if (summary.bad_rows > 0) std::printf("  skipped     %ld bad rows\n", static_cast<long>(summary.bad_rows));
+  std::printf(
+      "  trained     %s rows in %s (%s rows/s)\n",
+      format_count(static_cast<double>(summary.rows)).c_str(),
+      format_duration(summary.training_seconds).c_str(),
+      format_count(static_cast<double>(summary.rows) / std::max(1e-9, summary.training_seconds))
+          .c_str());
+  if (summary.bad_rows > 0)
+    std::printf("  skipped     %ld bad rows\n", static_cast<long>(summary.bad_rows));
   if (summary.evaluation) std::printf("  evaluation  %s\n", to_text(*summary.evaluation).c_str());
   std::printf("  checkpoint  %s\n", summary.checkpoint.c_str());
 }
 
 int run(const Options& options) {
   config::PipelineConfig config = load(options);
-  if (options.max_bad_rows >= 0) config.mutable_data_config()->set_max_bad_rows(options.max_bad_rows);
+  if (options.max_bad_rows >= 0)
+    config.mutable_data_config()->set_max_bad_rows(options.max_bad_rows);
   TrainOptions train_options;
   train_options.max_steps = options.max_steps;
   if (options.resume) train_options.model_dir = ModelDir::kResume;
@@ -58,16 +67,25 @@ int run(const Options& options) {
 
 void add_train(CLI::App& program, int& status) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = program.add_subcommand("train", "Train a model, with evaluations and checkpoints");
+  CLI::App* command =
+      program.add_subcommand("train", "Train a model, with evaluations and checkpoints");
   add_config_options(*command, *options);
-  command->add_option("--model-dir", options->model_dir, "Where checkpoints and results go (default: the configuration's)");
+  command->add_option("--model-dir", options->model_dir,
+                      "Where checkpoints and results go (default: the configuration's)");
   add_device_options(*command, *options);
-  command->add_flag("--resume", options->resume, "Go on from the latest checkpoint in the model dir");
-  command->add_option("--max-steps", options->max_steps, "Stop after so many steps in all (0: as configured)")
+  command->add_flag("--resume", options->resume,
+                    "Go on from the latest checkpoint in the model dir");
+  command
+      ->add_option("--max-steps", options->max_steps,
+                   "Stop after so many steps in all (0: as configured)")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  command->add_option("--stop-at", options->stop_at, "Stop when an evaluation reaches METRIC=VALUE, e.g. auc=0.8025");
-  command->add_option("--max-bad-rows", options->max_bad_rows, "Skip and count up to so many unreadable rows (default: data_config.max_bad_rows)")
+  command->add_option("--stop-at", options->stop_at,
+                      "Stop when an evaluation reaches METRIC=VALUE, e.g. auc=0.8025");
+  command
+      ->add_option(
+          "--max-bad-rows", options->max_bad_rows,
+          "Skip and count up to so many unreadable rows (default: data_config.max_bad_rows)")
       ->check(CLI::NonNegativeNumber);
   command->callback([options, &status] { status = run(*options); });
 }

@@ -23,7 +23,8 @@ class Buffer {
   Buffer() : data_(nullptr, Deleter{Device::kCpu}), rows_(0), cols_(1) {}
   Buffer(Device device, int64_t rows, int64_t cols = 1)
       : data_(static_cast<T*>(detail::allocate(device, rows * cols * sizeof(T))), Deleter{device}),
-        rows_(rows), cols_(cols) {}
+        rows_(rows),
+        cols_(cols) {}
 
   // Copies `host` to the device of `context`. Synchronizes.
   static Buffer from(const Context& context, const std::vector<T>& host, int64_t cols = 1) {

@@ -11,8 +11,8 @@ class ThreadPool;
 
 struct Context {
   Device device = Device::kCpu;
-  CUstream_st* stream = nullptr;   // used when device == kCuda; borrowed
-  ThreadPool* threads = nullptr;   // CPU work runs on these; null means the calling thread alone
+  CUstream_st* stream = nullptr;  // used when device == kCuda; borrowed
+  ThreadPool* threads = nullptr;  // CPU work runs on these; null means the calling thread alone
 
   // Blocks until all work enqueued on this context has finished. No-op on CPU.
   void synchronize() const;

@@ -18,7 +18,8 @@ class DeviceTest : public testing::TestWithParam<Device> {
     context_.threads = pool_.get();
     if (GetParam() == Device::kCpu || cuda_is_usable()) return;
     // On the GPU machine a skip would be a lie, so there it is a failure.
-    if (std::getenv("EMBLEM_REQUIRE_CUDA")) FAIL() << "EMBLEM_REQUIRE_CUDA is set, but no CUDA device";
+    if (std::getenv("EMBLEM_REQUIRE_CUDA"))
+      FAIL() << "EMBLEM_REQUIRE_CUDA is set, but no CUDA device";
     GTEST_SKIP() << "no CUDA device here";
   }
   static bool cuda_is_usable() {
@@ -38,7 +39,7 @@ inline std::string device_name(const testing::TestParamInfo<Device>& info) {
   return cat(info.param);
 }
 
-#define EMBLEM_TEST_ON_EVERY_DEVICE(Suite)                                              \
+#define EMBLEM_TEST_ON_EVERY_DEVICE(Suite) \
   INSTANTIATE_TEST_SUITE_P(, Suite, testing::Values(Device::kCpu, Device::kCuda), device_name)
 
 }  // namespace emblem

@@ -1,4 +1,5 @@
-// core/file.h - files with clear errors: every failure is an Error that names the path and the reason.
+// core/file.h - files with clear errors: every failure is an Error that names the path and the
+// reason.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +31,8 @@ class MappedFile {
 };
 
 // Writes a file front to back through a buffer, keeping the checksum (core/checksum.h) of what was
-// written. Errors (a full disk, say) throw at write or finish; without finish the file is incomplete.
+// written. Errors (a full disk, say) throw at write or finish; without finish the file is
+// incomplete.
 class FileWriter {
  public:
   explicit FileWriter(const std::string& path);
@@ -58,8 +60,8 @@ void write_text_file_atomically(const std::string& path, std::string_view text);
 // Makes the names in a directory durable (fsync on the directory).
 void sync_directory(const std::string& path);
 
-// Splits a comma-separated list of files, folders and globs into files, sorted within each item. Hidden
-// files are left out. Throws when an item matches nothing.
+// Splits a comma-separated list of files, folders and globs into files, sorted within each item.
+// Hidden files are left out. Throws when an item matches nothing.
 std::vector<std::string> expand_paths(std::string_view list);
 
 }  // namespace emblem

@@ -45,8 +45,8 @@ struct F16 {
     const uint32_t b = detail::float_bits(value);
     const uint32_t sign = (b >> 16) & 0x8000u;
     const uint32_t magnitude = b & 0x7fffffffu;
-    if (magnitude > 0x7f800000u) return {static_cast<uint16_t>(sign | 0x7e00u)};       // NaN
-    if (magnitude >= 0x477ff000u) return {static_cast<uint16_t>(sign | 0x7c00u)};      // overflow
+    if (magnitude > 0x7f800000u) return {static_cast<uint16_t>(sign | 0x7e00u)};   // NaN
+    if (magnitude >= 0x477ff000u) return {static_cast<uint16_t>(sign | 0x7c00u)};  // overflow
     if (magnitude < 0x38800000u) {  // subnormal: let the float unit do the rounding
       const float scaled = detail::bits_float(magnitude) + 0.5f;
       return {static_cast<uint16_t>(sign | (detail::float_bits(scaled) - 0x3f000000u))};

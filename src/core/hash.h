@@ -1,4 +1,5 @@
-// core/hash.h - the hash functions of emblem. Their results are part of file formats: never change them.
+// core/hash.h - the hash functions of emblem. Their results are part of file formats: never change
+// them.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// core/host_vector.h - a std::vector whose resize leaves new elements uninitialized: batch buffers are
-// resized every step and overwritten at once.
+// core/host_vector.h - a std::vector whose resize leaves new elements uninitialized: batch buffers
+// are resized every step and overwritten at once.
 #pragma once
 
 #include <memory>

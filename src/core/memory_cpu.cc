@@ -17,7 +17,9 @@ void synchronize(const Context& context);
 }  // namespace cuda
 
 void Context::synchronize() const {
-  if (device == Device::kCuda) dispatch(device, [] {}, [&] { cuda::synchronize(*this); });
+  if (device == Device::kCuda)
+    dispatch(
+        device, [] {}, [&] { cuda::synchronize(*this); });
 }
 
 namespace detail {
@@ -27,8 +29,8 @@ constexpr size_t kLine = 64;  // a cache line, and the widest vector
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kHugeFrom = 2 * kHugePage;
 
-// Large buffers lie in huge pages where the system has them: kernels that walk over a batch by columns would
-// otherwise miss the address cache at every row.
+// Large buffers lie in huge pages where the system has them: kernels that walk over a batch by
+// columns would otherwise miss the address cache at every row.
 void* allocate_cpu(size_t bytes) {
   const size_t alignment = bytes >= kHugeFrom ? kHugePage : kLine;
   const size_t rounded = std::max((bytes + alignment - 1) / alignment * alignment, alignment);
@@ -41,17 +43,20 @@ void* allocate_cpu(size_t bytes) {
 }  // namespace
 
 void* allocate(Device device, size_t bytes) {
-  return dispatch(device, [&] { return allocate_cpu(bytes); }, [&] { return cuda::allocate(bytes); });
+  return dispatch(
+      device, [&] { return allocate_cpu(bytes); }, [&] { return cuda::allocate(bytes); });
 }
 
 void release(Device device, void* data) noexcept {
-  dispatch(device, [&] { std::free(data); }, [&] { cuda::release(data); });
+  dispatch(
+      device, [&] { std::free(data); }, [&] { cuda::release(data); });
 }
 
 void copy(const Context& context, void* dst, const void* src, size_t bytes) {
   if (bytes == 0) return;
-  dispatch(context.device, [&] { std::memcpy(dst, src, bytes); },
-           [&] { cuda::copy(context, dst, src, bytes); });
+  dispatch(
+      context.device, [&] { std::memcpy(dst, src, bytes); },
+      [&] { cuda::copy(context, dst, src, bytes); });
 }
 
 }  // namespace detail

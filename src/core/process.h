@@ -8,7 +8,7 @@ namespace emblem {
 
 int64_t peak_resident_bytes();
 int64_t resident_bytes();
-double cpu_seconds();            // user + system time of the process
+double cpu_seconds();  // user + system time of the process
 std::string cpu_model();
 int64_t total_memory_bytes();
 

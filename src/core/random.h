@@ -1,5 +1,5 @@
-// core/random.h - counter-based random numbers: a value depends on (seed, stream, index) alone, never on
-// the order of calls, the number of threads or the device.
+// core/random.h - counter-based random numbers: a value depends on (seed, stream, index) alone,
+// never on the order of calls, the number of threads or the device.
 #pragma once
 
 #include <cmath>

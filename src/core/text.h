@@ -11,7 +11,8 @@
 namespace emblem {
 
 // The candidate closest to `name` by edit distance, when it is close enough to be what was meant.
-std::optional<std::string> nearest_name(std::string_view name, std::span<const std::string> candidates);
+std::optional<std::string> nearest_name(std::string_view name,
+                                        std::span<const std::string> candidates);
 
 // "4GiB", "512 MB", "1.5k", "1000000" -> a count. Throws Error naming `what`.
 int64_t parse_size(std::string_view text, std::string_view what);

@@ -33,7 +33,8 @@ int available_cpus() {
 }
 
 ThreadPool::ThreadPool(int threads) {
-  EMBLEM_REQUIRE(threads >= 1, "a thread pool needs at least 1 thread, but ", threads, " were asked for");
+  EMBLEM_REQUIRE(threads >= 1, "a thread pool needs at least 1 thread, but ", threads,
+                 " were asked for");
   for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
 }
 
@@ -88,8 +89,8 @@ void ThreadPool::run(int64_t chunks, void (*body)(void*, int64_t), void* argumen
     for (int64_t chunk = 0; chunk < chunks; ++chunk) body(argument, chunk);
     return;
   }
-  // No chunk can be claimed while the job is being described: a worker that is late for the last job
-  // would otherwise take the new number of chunks for the old one's.
+  // No chunk can be claimed while the job is being described: a worker that is late for the last
+  // job would otherwise take the new number of chunks for the old one's.
   const uint64_t last = claim_.load(std::memory_order_relaxed) >> 32;
   claim_.exchange(((last + 1) << 32) | kChunkMask, std::memory_order_acq_rel);
   const uint64_t job = (last + 2) & kChunkMask;
@@ -105,8 +106,10 @@ void ThreadPool::run(int64_t chunks, void (*body)(void*, int64_t), void* argumen
   wake_.notify_all();
   take_chunks(job);
   for (int spin = 0; unfinished_.load(std::memory_order_acquire) != 0; ++spin) {
-    if (spin < kSpins) pause();
-    else std::this_thread::yield();
+    if (spin < kSpins)
+      pause();
+    else
+      std::this_thread::yield();
   }
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }

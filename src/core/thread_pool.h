@@ -1,7 +1,8 @@
 // core/thread_pool.h - the threads that CPU kernels share.
 //
-// Work is cut into chunks whose borders depend on the size alone, never on the number of threads, so
-// a kernel that writes disjoint outputs per chunk gives the same bytes with any number of threads.
+// Work is cut into chunks whose borders depend on the size alone, never on the number of threads,
+// so a kernel that writes disjoint outputs per chunk gives the same bytes with any number of
+// threads.
 #pragma once
 
 #include <atomic>
@@ -27,8 +28,8 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // Calls body(argument, chunk) once for each chunk in [0, chunks), chunks < 2^32, in any order, and returns when
-  // all are done. The first exception thrown by a chunk is rethrown here.
+  // Calls body(argument, chunk) once for each chunk in [0, chunks), chunks < 2^32, in any order,
+  // and returns when all are done. The first exception thrown by a chunk is rethrown here.
   void run(int64_t chunks, void (*body)(void*, int64_t), void* argument);
 
  private:
@@ -71,8 +72,7 @@ void parallel_for(const Context& context, int64_t count, int64_t grain, Body&& b
   }
   using One = decltype(one);
   context.threads->run(
-      chunks, [](void* argument, int64_t chunk) { (*static_cast<One*>(argument))(chunk); },
-      &one);
+      chunks, [](void* argument, int64_t chunk) { (*static_cast<One*>(argument))(chunk); }, &one);
 }
 
 }  // namespace emblem

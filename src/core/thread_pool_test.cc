@@ -48,7 +48,8 @@ TEST(ThreadPool, SurvivesManyShortRegions) {
   const Context context{.threads = &pool};
   std::atomic<int64_t> sum = 0;
   for (int i = 0; i < 20000; ++i) {
-    parallel_for(context, 2, 1, [&](int64_t, int64_t) { sum.fetch_add(1, std::memory_order_relaxed); });
+    parallel_for(context, 2, 1,
+                 [&](int64_t, int64_t) { sum.fetch_add(1, std::memory_order_relaxed); });
   }
   EXPECT_EQ(sum, 40000);
 }
@@ -63,7 +64,8 @@ TEST(ThreadPool, RunsEveryChunkOfEveryJobOnceWhenWorkersAreLate) {
     const int64_t count = 2 + job * 7 % 39;
     for (auto& times : touched) times.store(0, std::memory_order_relaxed);
     parallel_for(context, count, 1, [&](int64_t begin, int64_t) { ++touched[begin]; });
-    for (int64_t i = 0; i < count; ++i) ASSERT_EQ(touched[i], 1) << "chunk " << i << " of job " << job;
+    for (int64_t i = 0; i < count; ++i)
+      ASSERT_EQ(touched[i], 1) << "chunk " << i << " of job " << job;
   }
 }
 

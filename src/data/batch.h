@@ -18,20 +18,20 @@ struct SparseColumn {
 
 // Where reading goes on after a batch. Opaque to all but the loader; saved in checkpoints.
 struct DataPosition {
-  int64_t epoch = 0;             // from 0
-  int64_t piece = 0;             // index in this epoch's order of pieces
-  int64_t row = 0;               // rows of that piece before the current shuffle window
-  int64_t emitted = 0;           // rows already given out of the current shuffle window
-  int64_t rows_in_epoch = 0;     // rows given out in this epoch so far
+  int64_t epoch = 0;          // from 0
+  int64_t piece = 0;          // index in this epoch's order of pieces
+  int64_t row = 0;            // rows of that piece before the current shuffle window
+  int64_t emitted = 0;        // rows already given out of the current shuffle window
+  int64_t rows_in_epoch = 0;  // rows given out in this epoch so far
 };
 
 struct Batch {
   int64_t rows = 0;
-  HostVector<float> dense;            // [rows, dense_cols]
-  HostVector<float> labels;           // [rows, number of label_fields]
-  HostVector<float> sample_weights;   // [rows] or empty
-  std::vector<SparseColumn> sparse;   // by FeatureSpec::sparse_index
-  DataPosition next;                  // the position after this batch
+  HostVector<float> dense;           // [rows, dense_cols]
+  HostVector<float> labels;          // [rows, number of label_fields]
+  HostVector<float> sample_weights;  // [rows] or empty
+  std::vector<SparseColumn> sparse;  // by FeatureSpec::sparse_index
+  DataPosition next;                 // the position after this batch
   bool last_in_epoch = false;
 };
 

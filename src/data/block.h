@@ -1,4 +1,5 @@
-// data/block.h - what a decoder makes of a piece of a file: typed columns, before feature transforms.
+// data/block.h - what a decoder makes of a piece of a file: typed columns, before feature
+// transforms.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +35,8 @@ struct Block {
   std::vector<Column> columns;
 };
 
-// The shape of Criteo-like data sets, which all binary formats have: label, I1..I<dense>, C1..C<sparse>.
+// The shape of Criteo-like data sets, which all binary formats have: label, I1..I<dense>,
+// C1..C<sparse>.
 std::vector<ColumnSpec> criteo_schema(int num_dense = 13, int num_sparse = 26);
 
 }  // namespace emblem

@@ -1,5 +1,5 @@
-// embedding/lookup.h - keys in, pooled rows out, gradients back: all that a model knows of embeddings.
-// Local tables, sharded tables and cached remote tables implement it.
+// embedding/lookup.h - keys in, pooled rows out, gradients back: all that a model knows of
+// embeddings. Local tables, sharded tables and cached remote tables implement it.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace emblem {
 
-// The keys of one feature for a batch. Bag b holds keys[offsets[b], offsets[b + 1]), or keys[b] alone
-// when `offsets` is empty. `weights` is empty (all 1) or has one entry a key.
+// The keys of one feature for a batch. Bag b holds keys[offsets[b], offsets[b + 1]), or keys[b]
+// alone when `offsets` is empty. `weights` is empty (all 1) or has one entry a key.
 struct FeatureKeys {
   View<const int64_t> keys;
   View<const int32_t> offsets;
@@ -26,13 +26,13 @@ class Lookup {
   // Floats of one output row: the dims of all features, in order.
   virtual int64_t width() const = 0;
 
-  // out[b] = the pooled rows of bag b of every feature, one behind the other. out is [bags, width()].
-  // In training, new keys get rows. The keys must stay valid until backward returns.
+  // out[b] = the pooled rows of bag b of every feature, one behind the other. out is [bags,
+  // width()]. In training, new keys get rows. The keys must stay valid until backward returns.
   virtual void forward(const Context& context, std::span<const FeatureKeys> features, Phase phase,
                        View<float> out) = 0;
 
-  // The squared norm of the gradients with respect to the rows (duplicates of a key summed) for the keys
-  // of the last training forward. gradients is [bags, width()].
+  // The squared norm of the gradients with respect to the rows (duplicates of a key summed) for the
+  // keys of the last training forward. gradients is [bags, width()].
   virtual double squared_gradient_norm(const Context& context, View<const float> gradients) = 0;
 
   // Sums `scale * gradients` per key and updates each row of the last training forward once. `step`

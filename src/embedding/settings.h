@@ -11,8 +11,8 @@
 
 namespace emblem {
 
-// How the first value of a weight is drawn: from (seed, key, position) alone, so that it depends neither
-// on the order of insertion nor on the device.
+// How the first value of a weight is drawn: from (seed, key, position) alone, so that it depends
+// neither on the order of insertion nor on the device.
 struct Initializer {
   enum class Kind { kUniform, kNormal, kTruncatedNormal, kConstant };
   Kind kind = Kind::kUniform;
@@ -21,14 +21,17 @@ struct Initializer {
 
   EMBLEM_HD float operator()(uint64_t seed, uint64_t key, int64_t position) const {
     switch (kind) {
-      case Kind::kUniform: return a + (b - a) * random_uniform(seed, key, position);
-      case Kind::kNormal: return a + b * random_normal(seed, key, position);
+      case Kind::kUniform:
+        return a + (b - a) * random_uniform(seed, key, position);
+      case Kind::kNormal:
+        return a + b * random_normal(seed, key, position);
       case Kind::kTruncatedNormal:
         for (uint64_t draw = 0;; ++draw) {
           const float z = random_normal(seed + draw * 0x632be59bd9b4e019ull, key, position);
           if (z >= -2.0f && z <= 2.0f) return a + b * z;
         }
-      case Kind::kConstant: return a;
+      case Kind::kConstant:
+        return a;
     }
     return 0.0f;
   }
@@ -41,19 +44,20 @@ enum class Pooling { kSum, kMean };
 struct TableSettings {
   std::string name;
   int64_t dim = 0;
-  DType dtype = DType::kF32;          // of the weights; optimizer state is always fp32
+  DType dtype = DType::kF32;  // of the weights; optimizer state is always fp32
   TableKind kind = TableKind::kStatic;
-  int64_t capacity = 0;               // static: rows. Dynamic: most rows, 0 = no limit
-  int64_t initial_capacity = 0;       // dynamic: rows to make room for at once
+  int64_t capacity = 0;                 // static: rows. Dynamic: most rows, 0 = no limit
+  int64_t initial_capacity = 0;         // dynamic: rows to make room for at once
   Eviction eviction = Eviction::kNone;  // dynamic, with a capacity: who leaves when it is reached
-  int64_t admission_threshold = 0;    // a key gets a row at this occurrence; 0 and 1: at once
-  int64_t admission_capacity = 0;     // keys counted at the most; 0: as many as capacity
+  int64_t admission_threshold = 0;      // a key gets a row at this occurrence; 0 and 1: at once
+  int64_t admission_capacity = 0;       // keys counted at the most; 0: as many as capacity
   Initializer initializer;
-  Initializer missing = {Initializer::Kind::kConstant, 0.0f, 0.0f};  // what evaluation reads for unknown keys
-  Rule rule = Sgd{};                  // which optimizer; its learning rate comes with each step
-  float initial_accumulator = 0.0f;   // AdaGrad's state of a new row
-  float l2 = 0.0f;                    // adds l2 * w to the gradient of the batch's rows ...
-  bool l2_on_all_rows = false;        // ... or of all rows, at every step
+  Initializer missing = {Initializer::Kind::kConstant, 0.0f,
+                         0.0f};      // what evaluation reads for unknown keys
+  Rule rule = Sgd{};                 // which optimizer; its learning rate comes with each step
+  float initial_accumulator = 0.0f;  // AdaGrad's state of a new row
+  float l2 = 0.0f;                   // adds l2 * w to the gradient of the batch's rows ...
+  bool l2_on_all_rows = false;       // ... or of all rows, at every step
   bool trainable = true;
   uint64_t seed = 1;
 };

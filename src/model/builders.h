@@ -1,4 +1,5 @@
-// model/builders.h - the models emblem knows. Each adds its layers to the graph and returns the logits.
+// model/builders.h - the models emblem knows. Each adds its layers to the graph and returns the
+// logits.
 #pragma once
 
 #include "config/model.pb.h"

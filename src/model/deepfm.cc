@@ -9,7 +9,8 @@ Node build_deepfm(Graph& graph, ModelInputs& inputs, const config::DeepFM& model
   const Node pairs = graph.fm(vectors.node, vectors.dim);
   const Node deep = add_mlp(graph, "deep", inputs.group("deep"), model.deep());
   if (model.has_final()) {
-    return add_logit(graph, "output", add_mlp(graph, "final", graph.concat({wide, pairs, deep}), model.final()));
+    return add_logit(graph, "output",
+                     add_mlp(graph, "final", graph.concat({wide, pairs, deep}), model.final()));
   }
   return graph.sum({wide, graph.row_sum(pairs), add_logit(graph, "output", deep)});
 }

@@ -12,10 +12,12 @@ using config::FeatureGroupConfig;
 
 int64_t embedding_dim(const FeatureSpec& feature) {
   const auto& config = feature.config;
-  return config.has_id_feature() ? config.id_feature().embedding_dim() : config.raw_feature().embedding_dim();
+  return config.has_id_feature() ? config.id_feature().embedding_dim()
+                                 : config.raw_feature().embedding_dim();
 }
 
-bool stands_in(const config::ModelConfig& model, const std::string& name, config::FeatureGroupType type) {
+bool stands_in(const config::ModelConfig& model, const std::string& name,
+               config::FeatureGroupType type) {
   for (const auto& group : model.feature_groups()) {
     if (group.group_type() != type) continue;
     const auto& names = group.feature_names();
@@ -31,8 +33,8 @@ const PlannedFeature& find_in(const LookupPlan& plan, const FeatureSpec& feature
 
 }  // namespace
 
-ModelInputs::ModelInputs(Graph& graph, const config::PipelineConfig& config, const FeatureLayout& layout,
-                         int64_t wide_dim)
+ModelInputs::ModelInputs(Graph& graph, const config::PipelineConfig& config,
+                         const FeatureLayout& layout, int64_t wide_dim)
     : graph_(graph), model_(config.model_config()), layout_(layout) {
   for (const FeatureSpec& feature : layout.features) {
     if (feature.kind != FeatureKind::kSparse) continue;
@@ -92,7 +94,8 @@ std::vector<ModelInputs::Piece> ModelInputs::pieces(const FeatureGroupConfig& gr
       out.push_back(piece);
     }
   }
-  EMBLEM_REQUIRE(!out.empty(), "feature group \"", group.group_name(), "\" has no features; list them in feature_names");
+  EMBLEM_REQUIRE(!out.empty(), "feature group \"", group.group_name(),
+                 "\" has no features; list them in feature_names");
   return out;
 }
 
@@ -108,7 +111,8 @@ Node ModelInputs::join(std::vector<Piece> pieces) {
 Node ModelInputs::group(const std::string& name) { return join(pieces(find(name))); }
 
 Node ModelInputs::group_or_only(const std::string& name) {
-  if (!has_group(name) && model_.feature_groups_size() == 1) return group(model_.feature_groups(0).group_name());
+  if (!has_group(name) && model_.feature_groups_size() == 1)
+    return group(model_.feature_groups(0).group_name());
   return group(name);
 }
 
@@ -124,11 +128,13 @@ Vectors ModelInputs::vectors(const std::string& name) {
       dim = embedding_dim(feature);
       first = feature_name;
     }
-    EMBLEM_REQUIRE(embedding_dim(feature) == dim, "feature group \"", name, "\" needs one embedding_dim, but ", first,
-                   " has ", dim, " and ", feature_name, " has ", embedding_dim(feature));
+    EMBLEM_REQUIRE(embedding_dim(feature) == dim, "feature group \"", name,
+                   "\" needs one embedding_dim, but ", first, " has ", dim, " and ", feature_name,
+                   " has ", embedding_dim(feature));
     sparse.add_feature_names(feature_name);
   }
-  EMBLEM_REQUIRE(dim > 0, "feature group \"", name, "\" has no feature with an embedding, which this model needs");
+  EMBLEM_REQUIRE(dim > 0, "feature group \"", name,
+                 "\" has no feature with an embedding, which this model needs");
   return {join(pieces(sparse)), sparse.feature_names_size(), dim};
 }
 
@@ -141,12 +147,14 @@ Node ModelInputs::wide_sum(const std::string& name) {
   sparse.clear_feature_names();
   dense.clear_feature_names();
   for (const std::string& feature : wide.feature_names()) {
-    (layout_.find(feature).kind == FeatureKind::kSparse ? sparse : dense).add_feature_names(feature);
+    (layout_.find(feature).kind == FeatureKind::kSparse ? sparse : dense)
+        .add_feature_names(feature);
   }
   if (sparse.feature_names_size() > 0) sums.push_back(graph_.row_sum(join(pieces(sparse))));
   // A numeric feature's wide weight multiplies its value.
   if (dense.feature_names_size() > 0) sums.push_back(graph_.linear(join(pieces(dense)), 1));
-  EMBLEM_REQUIRE(!sums.empty(), "feature group \"", name, "\" has no features; list them in feature_names");
+  EMBLEM_REQUIRE(!sums.empty(), "feature group \"", name,
+                 "\" has no features; list them in feature_names");
   return sums.size() == 1 ? sums[0] : graph_.sum(sums);
 }
 

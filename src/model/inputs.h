@@ -1,8 +1,8 @@
 // model/inputs.h - the feature groups of a model as nodes of its graph.
 //
-// All sparse features of DEEP groups come out of one lookup and those of WIDE groups out of another, each
-// a single [rows, width] node; a group is the node itself or slices of it. So a feature that stands in
-// several groups is looked up once and its gradients add up.
+// All sparse features of DEEP groups come out of one lookup and those of WIDE groups out of
+// another, each a single [rows, width] node; a group is the node itself or slices of it. So a
+// feature that stands in several groups is looked up once and its gradients add up.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,8 @@
 
 namespace emblem {
 
-// One feature of a lookup: which keys of a Batch, and where its vector starts in the lookup's output.
+// One feature of a lookup: which keys of a Batch, and where its vector starts in the lookup's
+// output.
 struct PlannedFeature {
   const FeatureSpec* feature = nullptr;
   int64_t dim = 0;

@@ -25,13 +25,14 @@ void copy(const Context& context, View<const float> from, View<float> to) {
 
 }  // namespace
 
-Model::Model(const Context& context, const config::PipelineConfig& config, const FeatureLayout& layout,
-             int64_t max_rows)
+Model::Model(const Context& context, const config::PipelineConfig& config,
+             const FeatureLayout& layout, int64_t max_rows)
     : name_(model_name(config.model_config())), graph_(config.train_config().seed()) {
   ModelInputs inputs(graph_, config, layout, wide_dim_of(config.model_config()));
   logits_ = build_model(graph_, inputs, config.model_config());
   float smoothing = 0.0f;
-  for (const auto& loss : config.model_config().losses()) smoothing = loss.binary_cross_entropy().label_smoothing();
+  for (const auto& loss : config.model_config().losses())
+    smoothing = loss.binary_cross_entropy().label_smoothing();
   graph_.binary_cross_entropy(logits_, inputs.label(), inputs.weights(), smoothing);
   dense_ = inputs.dense();
   label_ = inputs.label();
@@ -41,8 +42,8 @@ Model::Model(const Context& context, const config::PipelineConfig& config, const
   graph_.prepare(context, max_rows);
 }
 
-void Model::add_embeddings(const Context& context, const config::PipelineConfig& config, const LookupPlan& plan,
-                           TableFamily family) {
+void Model::add_embeddings(const Context& context, const config::PipelineConfig& config,
+                           const LookupPlan& plan, TableFamily family) {
   if (plan.features.empty()) return;
   const TablePlan tables = plan_tables(config, plan, family);
   Embeddings& added = embeddings_.emplace_back();
@@ -66,7 +67,8 @@ void Model::forward(const Context& context, const ModelBatch& batch, Phase phase
   copy(context, batch.labels, graph_.value(label_));
   if (weights_.id >= 0) copy(context, batch.weights, graph_.value(weights_));
   for (Embeddings& embeddings : embeddings_) {
-    for (size_t i = 0; i < embeddings.keys.size(); ++i) embeddings.keys[i] = batch.sparse[embeddings.sparse_index[i]];
+    for (size_t i = 0; i < embeddings.keys.size(); ++i)
+      embeddings.keys[i] = batch.sparse[embeddings.sparse_index[i]];
     embeddings.lookup->forward(context, embeddings.keys, phase, graph_.value(embeddings.node));
   }
   stages_.lookup += since(last);
@@ -88,17 +90,17 @@ double Model::squared_embedding_gradient_norm(const Context& context) {
   return sum;
 }
 
-void Model::update_embeddings(const Context& context, float scale, float learning_rate, int64_t step) {
+void Model::update_embeddings(const Context& context, float scale, float learning_rate,
+                              int64_t step) {
   auto last = Clock::now();
   for (Embeddings& embeddings : embeddings_) {
-    embeddings.lookup->backward(context, graph_.gradient(embeddings.node), scale, learning_rate, step);
+    embeddings.lookup->backward(context, graph_.gradient(embeddings.node), scale, learning_rate,
+                                step);
   }
   stages_.update += since(last);
 }
 
-View<const float> Model::logits() {
-  return graph_.value(logits_);
-}
+View<const float> Model::logits() { return graph_.value(logits_); }
 
 std::vector<Table*> Model::tables() const {
   std::vector<Table*> tables;
@@ -110,14 +112,15 @@ std::vector<Table*> Model::tables() const {
 
 std::string Model::describe() const {
   int64_t parameters = 0;
-  for (const Parameter& parameter : graph_.parameter_list()) parameters += parameter.rows * parameter.cols;
+  for (const Parameter& parameter : graph_.parameter_list())
+    parameters += parameter.rows * parameter.cols;
   int64_t rows = 0, bytes = 0;
   for (const Table* table : tables()) {
     rows += table->size();
     bytes += table->bytes();
   }
-  return cat(name_, ": ", format_count(static_cast<double>(parameters)), " dense parameters, ", tables().size(),
-             " tables with ", format_count(static_cast<double>(rows)), " rows (",
+  return cat(name_, ": ", format_count(static_cast<double>(parameters)), " dense parameters, ",
+             tables().size(), " tables with ", format_count(static_cast<double>(rows)), " rows (",
              format_bytes(static_cast<double>(bytes)), ")");
 }
 

@@ -22,9 +22,9 @@ namespace emblem {
 // A batch as the model sees it; the memory is the caller's and must outlive backward.
 struct ModelBatch {
   int64_t rows = 0;
-  View<const float> dense;     // [rows, dense columns]
-  View<const float> labels;    // [rows, 1]
-  View<const float> weights;   // [rows, 1] or empty
+  View<const float> dense;              // [rows, dense columns]
+  View<const float> labels;             // [rows, 1]
+  View<const float> weights;            // [rows, 1] or empty
   std::span<const FeatureKeys> sparse;  // by FeatureSpec::sparse_index
 };
 
@@ -48,13 +48,13 @@ class Model {
   // Updates the rows of the last training forward by their gradients times `scale`.
   void update_embeddings(const Context& context, float scale, float learning_rate, int64_t step);
 
-  View<const float> logits();   // [rows, 1] of the last forward
+  View<const float> logits();  // [rows, 1] of the last forward
   double loss(const Context& context) const { return graph_.loss(context); }
 
   Graph& graph() { return graph_; }
   std::vector<Table*> tables() const;
   std::string name() const { return name_; }
-  std::string describe() const;   // layers, parameters, tables
+  std::string describe() const;  // layers, parameters, tables
   StageSeconds& stages() { return stages_; }
 
  private:
@@ -66,8 +66,8 @@ class Model {
     std::unique_ptr<Lookup> lookup;
     std::vector<FeatureKeys> keys;  // of the last forward
   };
-  void add_embeddings(const Context& context, const config::PipelineConfig& config, const LookupPlan& plan,
-                      TableFamily family);
+  void add_embeddings(const Context& context, const config::PipelineConfig& config,
+                      const LookupPlan& plan, TableFamily family);
 
   std::string name_;
   Graph graph_;

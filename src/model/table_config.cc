@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 
 #include "core/hash.h"
@@ -19,7 +20,8 @@ using config::DynamicEmbInitializerArgs;
 using Kind = Initializer::Kind;
 
 std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
   return text;
 }
 
@@ -29,17 +31,20 @@ Initializer default_initializer(int64_t rows) {
   return {Kind::kUniform, -bound, bound};
 }
 
-Initializer from_args(const DynamicEmbInitializerArgs& args, Initializer fallback, const std::string& where) {
+Initializer from_args(const DynamicEmbInitializerArgs& args, Initializer fallback,
+                      const std::string& where) {
   if (!args.has_mode()) return fallback;
   const std::string mode = lower(args.mode());
-  if (mode == "uniform") return {Kind::kUniform, args.has_lower() ? args.lower() : fallback.a,
-                                 args.has_upper() ? args.upper() : fallback.b};
+  if (mode == "uniform")
+    return {Kind::kUniform, args.has_lower() ? args.lower() : fallback.a,
+            args.has_upper() ? args.upper() : fallback.b};
   const float deviation = args.has_std_dev() ? args.std_dev() : 0.01f;
   if (mode == "normal") return {Kind::kNormal, args.mean(), deviation};
   if (mode == "truncated_normal") return {Kind::kTruncatedNormal, args.mean(), deviation};
   if (mode == "constant") return {Kind::kConstant, args.value(), 0.0f};
-  throw Error(ErrorCode::kInvalidArgument, cat(where, ": initializer mode \"", args.mode(),
-              "\" is unknown; use uniform, normal, truncated_normal or constant"));
+  throw Error(ErrorCode::kInvalidArgument,
+              cat(where, ": initializer mode \"", args.mode(),
+                  "\" is unknown; use uniform, normal, truncated_normal or constant"));
 }
 
 Eviction eviction_from(const std::string& strategy, const std::string& where) {
@@ -49,8 +54,9 @@ Eviction eviction_from(const std::string& strategy, const std::string& where) {
   if (name == "step") return Eviction::kStep;
   if (name == "customized" || name == "custom") return Eviction::kCustom;
   if (name == "no_eviction" || name == "none") return Eviction::kNone;
-  throw Error(ErrorCode::kInvalidArgument, cat(where, ": score_strategy \"", strategy,
-              "\" is unknown; use TIMESTAMP, LFU, STEP, CUSTOMIZED or NO_EVICTION"));
+  throw Error(ErrorCode::kInvalidArgument,
+              cat(where, ": score_strategy \"", strategy,
+                  "\" is unknown; use TIMESTAMP, LFU, STEP, CUSTOMIZED or NO_EVICTION"));
 }
 
 DType dtype_from(const std::string& name, const std::string& where) {
@@ -72,11 +78,12 @@ Pooling pooling_from(const std::string& name, const std::string& where) {
 void set_dynamic(TableSettings& table, const DynamicEmbedding& dynamic, const std::string& where) {
   table.kind = TableKind::kDynamic;
   table.eviction = eviction_from(dynamic.score_strategy(), where);
-  table.capacity = table.eviction == Eviction::kNone ? 0 : static_cast<int64_t>(dynamic.max_capacity());
+  table.capacity =
+      table.eviction == Eviction::kNone ? 0 : static_cast<int64_t>(dynamic.max_capacity());
   table.initial_capacity = static_cast<int64_t>(dynamic.init_capacity_per_rank());
-  table.initializer = from_args(dynamic.initializer_args(),
-                                default_initializer(dynamic.has_max_capacity() ? dynamic.max_capacity() : 10000),
-                                where);
+  table.initializer = from_args(
+      dynamic.initializer_args(),
+      default_initializer(dynamic.has_max_capacity() ? dynamic.max_capacity() : 10000), where);
   table.missing = from_args(dynamic.eval_initializer_args(), {Kind::kConstant, 0.0f, 0.0f}, where);
   if (dynamic.has_frequency_admission_strategy()) {
     const auto& admission = dynamic.frequency_admission_strategy();
@@ -122,8 +129,9 @@ FeatureTable table_of_raw(const config::RawFeature& raw, const std::string& wher
 
 void require_same(const TableSettings& a, const TableSettings& b, const std::string& feature) {
   const auto differ = [&](const char* setting, const auto& x, const auto& y) {
-    EMBLEM_REQUIRE(x == y, "feature ", feature, " shares the table \"", a.name, "\", but its ", setting, " is ", y,
-                   " where the table's is ", x, "; give them the same or another embedding_name");
+    EMBLEM_REQUIRE(x == y, "feature ", feature, " shares the table \"", a.name, "\", but its ",
+                   setting, " is ", y, " where the table's is ", x,
+                   "; give them the same or another embedding_name");
   };
   differ("embedding_dim", a.dim, b.dim);
   differ("size", a.capacity, b.capacity);
@@ -138,8 +146,13 @@ Initializer parse_init_fn(const std::string& text) {
   std::map<std::string, float> arguments;
   for (size_t i = 1; i < parts.size(); ++i) {
     const auto pair = split(parts[i], '=');
-    EMBLEM_REQUIRE(pair.size() == 2, "init_fn \"", text, "\": \"", parts[i], "\" is not NAME=VALUE");
-    arguments[std::string(trim(pair[0]))] = std::stof(pair[1]);
+    EMBLEM_REQUIRE(pair.size() == 2, "init_fn \"", text, "\": \"", parts[i],
+                   "\" is not NAME=VALUE");
+    char* end = nullptr;
+    const float number = std::strtof(pair[1].c_str(), &end);
+    EMBLEM_REQUIRE(end != pair[1].c_str() && trim(end).empty(), "init_fn \"", text, "\": \"",
+                   pair[1], "\" is not a number");
+    arguments[std::string(trim(pair[0]))] = number;
   }
   const auto value = [&](const char* name, float fallback) {
     const auto found = arguments.find(name);
@@ -151,15 +164,18 @@ Initializer parse_init_fn(const std::string& text) {
   };
   if (ends_with("uniform")) return {Kind::kUniform, value("a", 0.0f), value("b", 1.0f)};
   if (ends_with("normal")) return {Kind::kNormal, value("mean", 0.0f), value("std", 1.0f)};
-  if (ends_with("trunc_normal")) return {Kind::kTruncatedNormal, value("mean", 0.0f), value("std", 1.0f)};
+  if (ends_with("trunc_normal"))
+    return {Kind::kTruncatedNormal, value("mean", 0.0f), value("std", 1.0f)};
   if (ends_with("constant")) return {Kind::kConstant, value("val", 0.0f), 0.0f};
   if (ends_with("zeros")) return {Kind::kConstant, 0.0f, 0.0f};
   throw Error(ErrorCode::kInvalidArgument,
-              cat("init_fn \"", text, "\" is unknown; use nn.init.uniform_,a=,b= | nn.init.normal_,mean=,std= | "
+              cat("init_fn \"", text,
+                  "\" is unknown; use nn.init.uniform_,a=,b= | nn.init.normal_,mean=,std= | "
                   "nn.init.trunc_normal_,mean=,std= | nn.init.constant_,val= | nn.init.zeros_"));
 }
 
-TablePlan plan_tables(const config::PipelineConfig& config, const LookupPlan& lookup, TableFamily family) {
+TablePlan plan_tables(const config::PipelineConfig& config, const LookupPlan& lookup,
+                      TableFamily family) {
   const auto& train = config.train_config();
   const SparseOptimizerSettings optimizer = sparse_optimizer_from(train.sparse_optimizer());
   TablePlan plan;
@@ -174,7 +190,8 @@ TablePlan plan_tables(const config::PipelineConfig& config, const LookupPlan& lo
     if (family == TableFamily::kWide) {
       settings.name += "_wide";
       const std::string init = wide_init_of(config.model_config());
-      settings.initializer = init.empty() ? Initializer{Kind::kConstant, 0.0f, 0.0f} : parse_init_fn(init);
+      settings.initializer =
+          init.empty() ? Initializer{Kind::kConstant, 0.0f, 0.0f} : parse_init_fn(init);
     }
     settings.rule = optimizer.rule;
     settings.initial_accumulator = optimizer.initial_accumulator;
@@ -182,9 +199,12 @@ TablePlan plan_tables(const config::PipelineConfig& config, const LookupPlan& lo
     settings.l2_on_all_rows = train.regularization().embedding_l2_on_all_rows();
     settings.seed = train.seed() ^ hash_string(settings.name);
 
-    const auto [at, inserted] = by_name.try_emplace(settings.name, static_cast<int64_t>(plan.tables.size()));
-    if (inserted) plan.tables.push_back(settings);
-    else require_same(plan.tables[at->second], settings, use.feature->name);
+    const auto [at, inserted] =
+        by_name.try_emplace(settings.name, static_cast<int64_t>(plan.tables.size()));
+    if (inserted)
+      plan.tables.push_back(settings);
+    else
+      require_same(plan.tables[at->second], settings, use.feature->name);
     plan.uses.push_back({use.feature->sparse_index, at->second, table.pooling});
   }
   return plan;

@@ -9,6 +9,7 @@
 namespace emblem {
 
 // Adds the parameter NAME.bias [1, cols].
-std::unique_ptr<Op> make_bias(Tensor* x, Tensor* out, const std::string& name, ParameterSet& parameters);
+std::unique_ptr<Op> make_bias(Tensor* x, Tensor* out, const std::string& name,
+                              ParameterSet& parameters);
 
 }  // namespace emblem

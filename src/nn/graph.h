@@ -1,11 +1,13 @@
 // nn/graph.h - a static graph of layers over batches of rows: built once, run many times.
 //
-// Every node's value is a [rows, cols] matrix; the number of rows is that of the batch and may change
-// from run to run up to the prepared maximum. Backward is derived. Parameters of the whole graph lie in
-// one buffer, their gradients in another, so that one pass updates or reduces them all.
+// Every node's value is a [rows, cols] matrix; the number of rows is that of the batch and may
+// change from run to run up to the prepared maximum. Backward is derived. Parameters of the whole
+// graph lie in one buffer, their gradients in another, so that one pass updates or reduces them
+// all.
 //
-// One thread uses a graph at a time. The same seed and inputs give the same bytes whatever the number of
-// threads of the context. Runs on the CPU; a context of another device is refused by prepare().
+// One thread uses a graph at a time. The same seed and inputs give the same bytes whatever the
+// number of threads of the context. Runs on the CPU; a context of another device is refused by
+// prepare().
 #pragma once
 
 #include <cstdint>
@@ -29,23 +31,24 @@ struct Node {
 
 enum class Activation { kNone, kRelu, kSigmoid, kTanh, kGelu, kSilu, kLeakyRelu };
 
-// Reads TorchEasyRec's spelling ("nn.ReLU", "nn.Sigmoid", ...); throws with the list of known names.
+// Reads TorchEasyRec's spelling ("nn.ReLU", "nn.Sigmoid", ...); throws with the list of known
+// names.
 Activation activation_from_name(const std::string& name);
 
 struct MlpOptions {
   std::vector<int64_t> hidden_units;
   Activation activation = Activation::kRelu;
-  std::vector<float> dropout;   // empty, one for all, or one a layer
+  std::vector<float> dropout;  // empty, one for all, or one a layer
   enum class Norm { kNone, kBatch, kLayer } norm = Norm::kNone;
-  bool bias = true;             // ignored with batch norm, whose shift takes its place
+  bool bias = true;  // ignored with batch norm, whose shift takes its place
 };
 
 // A trained matrix or vector: where it lies in the buffers of parameters and gradients.
 struct Parameter {
-  std::string name;             // "bottom.0.weight"
+  std::string name;  // "bottom.0.weight"
   int64_t rows = 0, cols = 0;
-  int64_t begin = 0;            // first float in parameters() and parameter_gradients()
-  bool is_weight = false;       // a matrix of a linear layer: what weight decay and L2 apply to
+  int64_t begin = 0;       // first float in parameters() and parameter_gradients()
+  bool is_weight = false;  // a matrix of a linear layer: what weight decay and L2 apply to
 };
 
 class Graph {
@@ -55,38 +58,42 @@ class Graph {
   Graph(Graph&&) noexcept;
   Graph& operator=(Graph&&) noexcept;
 
-  // ---- building: every function appends nodes; names of parameters start with the current scope ----
-  void set_scope(std::string scope);               // "bottom" -> "bottom.0.weight"
-  Node input(std::string name, int64_t cols);      // fed through value(); no gradient
+  // ---- building: every function appends nodes; names of parameters start with the current scope
+  // ----
+  void set_scope(std::string scope);                   // "bottom" -> "bottom.0.weight"
+  Node input(std::string name, int64_t cols);          // fed through value(); no gradient
   Node trained_input(std::string name, int64_t cols);  // its gradient can be read after backward
   Node linear(Node x, int64_t units, Activation activation = Activation::kNone);
   Node linear_without_bias(Node x, int64_t units);
-  Node bias(Node x);                                // x + a trained row, which starts at 0
+  Node bias(Node x);  // x + a trained row, which starts at 0
   Node mlp(Node x, const MlpOptions& options);
   Node batch_norm(Node x, Activation activation = Activation::kNone);
   Node layer_norm(Node x, Activation activation = Activation::kNone);
   Node activation(Node x, Activation activation);
   Node dropout(Node x, float ratio);
-  // x is [rows, n * dim], n vectors; out [rows, n (n - 1) / 2]: their dot products, (1,0) (2,0) (2,1) ...
+  // x is [rows, n * dim], n vectors; out [rows, n (n - 1) / 2]: their dot products, (1,0) (2,0)
+  // (2,1) ...
   Node dot_interaction(Node x, int64_t dim);
-  // [first, dot products of first and x]: DLRM's interaction in one op. first is [rows, dim] (may be
-  // invalid, id -1), x is [rows, n * dim]; out [rows, dim + pairs] or [rows, pairs].
+  // [first, dot products of first and x]: DLRM's interaction in one op. first is [rows, dim] (may
+  // be invalid, id -1), x is [rows, n * dim]; out [rows, dim + pairs] or [rows, pairs].
   Node dlrm_interaction(Node first, Node x, int64_t dim);
   // x is [rows, n * dim]; out [rows, dim] = ((sum v)^2 - sum v^2) / 2
   Node fm(Node x, int64_t dim);
-  Node cross_v1(Node x0, int layers);                // x' = x0 (x . w) + b + x
-  Node cross_v2(Node x0, int layers, int64_t rank);  // x' = x0 * (W x + b) + x; W = U V, rank 0: full
+  Node cross_v1(Node x0, int layers);  // x' = x0 (x . w) + b + x
+  Node cross_v2(Node x0, int layers,
+                int64_t rank);  // x' = x0 * (W x + b) + x; W = U V, rank 0: full
   Node concat(const std::vector<Node>& parts);
   Node slice(Node x, int64_t begin, int64_t end);
-  Node sum(const std::vector<Node>& parts);          // elementwise, equal shapes
-  Node multiply(Node a, Node b);                     // elementwise
+  Node sum(const std::vector<Node>& parts);  // elementwise, equal shapes
+  Node multiply(Node a, Node b);             // elementwise
   Node scale(Node x, float factor);
-  Node row_sum(Node x);                              // [rows, 1]
+  Node row_sum(Node x);  // [rows, 1]
   Node sigmoid(Node x);
   // The mean over rows (weighted by `weights` unless its id is -1) of the cross entropy of
   // sigmoid(logits) and labels in {0, 1}, all [rows, 1]: the graph's loss, or a summand of it where
   // called more than once.
-  void binary_cross_entropy(Node logits, Node labels, Node weights = {}, float label_smoothing = 0.0f);
+  void binary_cross_entropy(Node logits, Node labels, Node weights = {},
+                            float label_smoothing = 0.0f);
 
   int64_t cols(Node node) const;
 
@@ -101,7 +108,7 @@ class Graph {
   // `draw` numbers the batch: dropout masks depend on (seed, draw) alone.
   void forward(const Context& context, Phase phase, uint64_t draw);
   void backward(const Context& context);
-  double loss(const Context& context) const;   // of the last forward; NaN labels give NaN
+  double loss(const Context& context) const;  // of the last forward; NaN labels give NaN
 
   std::span<const Parameter> parameter_list() const;
   View<float> parameters();
@@ -112,7 +119,7 @@ class Graph {
 
   // Floating-point operations of one forward pass per row, for the share of the ceiling.
   double flops_per_row() const;
-  std::string describe() const;      // one line a node
+  std::string describe() const;  // one line a node
 
   struct State;  // nn/graph_state.h
 

@@ -23,8 +23,8 @@ class DenseOptimizer {
                  std::span<const WeightRange> weights, float l2);
 
   // w <- rule(w, scale * g + decay * w). `step` counts from 1.
-  void update(const Context& context, View<float> parameters, View<const float> gradients, float scale,
-              float learning_rate, int64_t step);
+  void update(const Context& context, View<float> parameters, View<const float> gradients,
+              float scale, float learning_rate, int64_t step);
 
   // State floats, [states, size]: all there is to save and restore.
   View<float> state();

@@ -8,16 +8,16 @@ namespace emblem {
 
 struct SparseOptimizerSettings {
   Rule rule;
-  float learning_rate = 0.0f;        // what the schedule scales
+  float learning_rate = 0.0f;  // what the schedule scales
   float initial_accumulator = 0.0f;
-  float l2 = 0.0f;                   // weight_decay
+  float l2 = 0.0f;  // weight_decay
 };
 
 struct DenseOptimizerSettings {
-  Rule rule;                         // AdamW is Adam with decoupled_decay
+  Rule rule;  // AdamW is Adam with decoupled_decay
   float learning_rate = 0.0f;
   float initial_accumulator = 0.0f;
-  float weight_decay = 0.0f;         // L2, on all parameters, as PyTorch's optimizers do
+  float weight_decay = 0.0f;  // L2, on all parameters, as PyTorch's optimizers do
 };
 
 // Throws when no optimizer is set, listing those there are.

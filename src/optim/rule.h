@@ -1,10 +1,10 @@
-// optim/rule.h - every update rule emblem knows, written once for CPU and CUDA, for table rows and for
-// dense weights.
+// optim/rule.h - every update rule emblem knows, written once for CPU and CUDA, for table rows and
+// for dense weights.
 //
-// A rule is a small value made anew for each step: learning rate and step-dependent factors are filled
-// in by the caller (optim/schedule.h gives the learning rate). The state of a weight is kStates floats;
-// `state` points at the first and `stride` is the distance between two, so that a row can keep its
-// states in planes behind its weights: [w x dim | s0 x dim | s1 x dim].
+// A rule is a small value made anew for each step: learning rate and step-dependent factors are
+// filled in by the caller (optim/schedule.h gives the learning rate). The state of a weight is
+// kStates floats; `state` points at the first and `stride` is the distance between two, so that a
+// row can keep its states in planes behind its weights: [w x dim | s0 x dim | s1 x dim].
 #pragma once
 
 #include <cmath>
@@ -16,7 +16,7 @@
 namespace emblem {
 
 struct Sgd {
-  static constexpr int kStates = 0;   // floats of state kept per weight
+  static constexpr int kStates = 0;  // floats of state kept per weight
   static constexpr bool kRowWise = false;
   float learning_rate = 0.01f;
 
@@ -74,8 +74,8 @@ struct Adam {
   float beta1 = 0.9f;
   float beta2 = 0.999f;
   float epsilon = 1e-8f;
-  float correction1 = 1.0f;   // 1 - beta1^step, filled in by at_step
-  float correction2 = 1.0f;   // sqrt(1 - beta2^step)
+  float correction1 = 1.0f;      // 1 - beta1^step, filled in by at_step
+  float correction2 = 1.0f;      // sqrt(1 - beta2^step)
   float decoupled_decay = 0.0f;  // AdamW: w *= 1 - lr * decay, before the step
 
   EMBLEM_HD void operator()(float gradient, float& weight, float* state, int64_t stride) const {
@@ -116,7 +116,8 @@ struct Ftrl {
 // The complete list. Both backends std::visit it, so a new rule is one struct and one name here.
 using Rule = std::variant<Sgd, Momentum, AdaGrad, RowWiseAdaGrad, Adam, Ftrl>;
 
-// The rule with the learning rate and, for Adam, the bias corrections of step `step`, counted from 1.
+// The rule with the learning rate and, for Adam, the bias corrections of step `step`, counted
+// from 1.
 Rule at_step(Rule rule, float learning_rate, int64_t step);
 
 // Floats of state that a row of `dim` weights keeps.

@@ -28,7 +28,8 @@ StopAt parse_stop_at(const std::string& text) {
   char* end = nullptr;
   const std::string number = equals == std::string::npos ? "" : text.substr(equals + 1);
   StopAt stop{text.substr(0, equals), std::strtod(number.c_str(), &end)};
-  EMBLEM_REQUIRE(equals != std::string::npos && equals > 0 && !number.empty() && *end == '\0', "--stop-at \"", text,
+  EMBLEM_REQUIRE(equals != std::string::npos && equals > 0 && !number.empty() && *end == '\0',
+                 "--stop-at \"", text,
                  "\" is not METRIC=VALUE; write for example --stop-at auc=0.8025");
   return stop;
 }

@@ -14,8 +14,11 @@ namespace {
 void take_groups(const SparseColumn& column, int64_t rows, std::vector<int64_t>& groups) {
   groups.resize(rows);
   for (int64_t row = 0; row < rows; ++row) {
-    if (column.offsets.empty()) groups[row] = column.keys[row];
-    else groups[row] = column.offsets[row] < column.offsets[row + 1] ? column.keys[column.offsets[row]] : 0;
+    if (column.offsets.empty())
+      groups[row] = column.keys[row];
+    else
+      groups[row] =
+          column.offsets[row] < column.offsets[row + 1] ? column.keys[column.offsets[row]] : 0;
   }
 }
 
@@ -26,8 +29,9 @@ double Evaluation::at(const std::string& metric) const {
   if (found != metrics.end()) return found->second;
   std::string names;
   for (const auto& [name, value] : metrics) names += (names.empty() ? "" : ", ") + name;
-  throw Error(ErrorCode::kInvalidArgument, cat("metric \"", metric, "\" is not computed; there are: ", names,
-                                               " (add it to model_config.metrics)"));
+  throw Error(ErrorCode::kInvalidArgument,
+              cat("metric \"", metric, "\" is not computed; there are: ", names,
+                  " (add it to model_config.metrics)"));
 }
 
 void for_each_prediction(const Context& context, Model& model, const config::PipelineConfig& config,
@@ -47,27 +51,32 @@ Evaluation evaluate(const Context& context, Model& model, const config::Pipeline
   const auto start = std::chrono::steady_clock::now();
   auto metrics = make_metrics(config.model_config());
   const auto grouping = grouping_key(config.model_config());
-  const int64_t most_batches = config.eval_config().has_num_steps() ? config.eval_config().num_steps() : INT64_MAX;
+  const int64_t most_batches =
+      config.eval_config().has_num_steps() ? config.eval_config().num_steps() : INT64_MAX;
   Evaluation result;
   std::vector<float> predictions;
   std::vector<int64_t> groups;
   int64_t batches = 0;
   Progress progress("evaluating", 0);
-  for_each_prediction(context, model, config, layout, options, [&](const Batch& batch, View<const float> logits) {
-    const auto rows = static_cast<size_t>(batch.rows);
-    predictions.resize(rows);
-    for (size_t row = 0; row < rows; ++row) predictions[row] = 1.0f / (1.0f + std::exp(-logits.data[row]));
-    if (grouping) take_groups(batch.sparse[layout.find(*grouping).sparse_index], batch.rows, groups);
-    const MetricBatch view{.predictions = predictions,
-                           .labels = {batch.labels.data(), rows},
-                           .logits = {logits.data, rows},
-                           .weights = {batch.sample_weights.data(), batch.sample_weights.size()},
-                           .groups = groups};
-    for (auto& metric : metrics) metric->add(view);
-    result.rows += batch.rows;
-    progress.update(result.rows);
-    return ++batches < most_batches;
-  });
+  for_each_prediction(
+      context, model, config, layout, options, [&](const Batch& batch, View<const float> logits) {
+        const auto rows = static_cast<size_t>(batch.rows);
+        predictions.resize(rows);
+        for (size_t row = 0; row < rows; ++row)
+          predictions[row] = 1.0f / (1.0f + std::exp(-logits.data[row]));
+        if (grouping)
+          take_groups(batch.sparse[layout.find(*grouping).sparse_index], batch.rows, groups);
+        const MetricBatch view{
+            .predictions = predictions,
+            .labels = {batch.labels.data(), rows},
+            .logits = {logits.data, rows},
+            .weights = {batch.sample_weights.data(), batch.sample_weights.size()},
+            .groups = groups};
+        for (auto& metric : metrics) metric->add(view);
+        result.rows += batch.rows;
+        progress.update(result.rows);
+        return ++batches < most_batches;
+      });
   progress.finish();
   EMBLEM_REQUIRE(result.rows > 0, "no rows to evaluate in ", options.input);
   for (auto& metric : metrics) result.metrics[metric->name()] = metric->value();

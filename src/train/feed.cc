@@ -15,7 +15,8 @@ const ModelBatch& Feed::set(const Batch& batch) {
   for (const SparseColumn& column : batch.sparse) {
     keys_.push_back({view_of(column.keys), view_of(column.offsets), view_of(column.weights)});
   }
-  const int64_t dense_cols = batch.rows > 0 ? static_cast<int64_t>(batch.dense.size()) / batch.rows : 0;
+  const int64_t dense_cols =
+      batch.rows > 0 ? static_cast<int64_t>(batch.dense.size()) / batch.rows : 0;
   view_ = {.rows = batch.rows,
            .dense = {batch.dense.data(), batch.rows, dense_cols},
            .labels = view_of(batch.labels),

@@ -10,15 +10,16 @@ namespace {
 std::vector<WeightRange> weight_ranges(const Graph& graph) {
   std::vector<WeightRange> ranges;
   for (const Parameter& parameter : graph.parameter_list()) {
-    if (parameter.is_weight) ranges.push_back({parameter.begin, parameter.begin + parameter.rows * parameter.cols});
+    if (parameter.is_weight)
+      ranges.push_back({parameter.begin, parameter.begin + parameter.rows * parameter.cols});
   }
   return ranges;
 }
 
 }  // namespace
 
-Learner::Learner(const Context& context, const config::PipelineConfig& config, const FeatureLayout& layout,
-                 int64_t max_rows)
+Learner::Learner(const Context& context, const config::PipelineConfig& config,
+                 const FeatureLayout& layout, int64_t max_rows)
     : context_(context),
       clipping_(config.train_config().grad_clipping()),
       model_(context, config, layout, max_rows),
@@ -37,9 +38,11 @@ float Learner::clip(StepResult& result) {
     return 1.0f;
   }
   double squares = squared_norm(context_, gradients);
-  if (clipping_.enable_global_grad_clip()) squares += model_.squared_embedding_gradient_norm(context_);
+  if (clipping_.enable_global_grad_clip())
+    squares += model_.squared_embedding_gradient_norm(context_);
   result.gradient_norm = std::sqrt(squares);
-  return static_cast<float>(std::min(1.0, clipping_.max_gradient() / (result.gradient_norm + 1e-6)));
+  return static_cast<float>(
+      std::min(1.0, clipping_.max_gradient() / (result.gradient_norm + 1e-6)));
 }
 
 StepResult Learner::step(const ModelBatch& batch, int64_t epoch) {
@@ -48,15 +51,17 @@ StepResult Learner::step(const ModelBatch& batch, int64_t epoch) {
   result.loss = model_.loss(context_);
   if (!std::isfinite(result.loss)) {
     throw Error(ErrorCode::kInternal,
-                cat("the loss is ", result.loss, " at step ", steps_ + 1, " (learning rates ", sparse_rate(epoch),
-                    " and ", dense_rate(epoch), "); lower lr, add grad_clipping or check the raw features"));
+                cat("the loss is ", result.loss, " at step ", steps_ + 1, " (learning rates ",
+                    sparse_rate(epoch), " and ", dense_rate(epoch),
+                    "); lower lr, add grad_clipping or check the raw features"));
   }
   model_.backward(context_);
   const float scale = clip(result);
   const auto sparse_lr = static_cast<float>(sparse_rate(epoch));
   const auto dense_lr = static_cast<float>(dense_rate(epoch));
   ++steps_;
-  model_.update_embeddings(context_, clipping_.enable_global_grad_clip() ? scale : 1.0f, sparse_lr, steps_);
+  model_.update_embeddings(context_, clipping_.enable_global_grad_clip() ? scale : 1.0f, sparse_lr,
+                           steps_);
   dense_.update(context_, model_.graph().parameters(), model_.graph().parameter_gradients(), scale,
                 dense_lr, steps_);
   return result;

@@ -26,8 +26,8 @@ config::PipelineConfig configuration(const std::string& checkpoint, const std::s
 
 }  // namespace
 
-RestoredModel::RestoredModel(const Context& context, const std::string& checkpoint, const std::string& config,
-                             std::span<const std::string> overrides)
+RestoredModel::RestoredModel(const Context& context, const std::string& checkpoint,
+                             const std::string& config, std::span<const std::string> overrides)
     : context_(context) {
   const std::string path = find_checkpoint(checkpoint);
   config_ = configuration(path, config, overrides);
@@ -45,7 +45,8 @@ LoaderOptions RestoredModel::loader_options(const std::string& input) const {
 
 Evaluation RestoredModel::evaluate(const std::string& input) {
   const LoaderOptions options = loader_options(input);
-  EMBLEM_REQUIRE(!options.input.empty(), "nothing to evaluate on; give --input or set eval_input_path");
+  EMBLEM_REQUIRE(!options.input.empty(),
+                 "nothing to evaluate on; give --input or set eval_input_path");
   return emblem::evaluate(context_, model(), config_, layout_, options);
 }
 
@@ -61,8 +62,10 @@ int64_t RestoredModel::predict(const std::string& input, const std::string& out)
                         [&](const Batch& batch, View<const float> logits) {
                           text.clear();
                           for (int64_t row = 0; row < batch.rows; ++row) {
-                            const double probability = 1.0 / (1.0 + std::exp(-static_cast<double>(logits.data[row])));
-                            fmt::format_to(std::back_inserter(text), "{:g},{:.7g}\n", batch.labels[row], probability);
+                            const double probability =
+                                1.0 / (1.0 + std::exp(-static_cast<double>(logits.data[row])));
+                            fmt::format_to(std::back_inserter(text), "{:g},{:.7g}\n",
+                                           batch.labels[row], probability);
                           }
                           file.write({text.data(), text.size()});
                           rows += batch.rows;
@@ -82,8 +85,10 @@ int64_t RestoredModel::predict(const std::string& input, const std::string& out)
 std::string to_json(const Evaluation& evaluation) {
   nlohmann::json json;
   for (const auto& [name, value] : evaluation.metrics) {
-    if (std::isnan(value)) json[name] = nullptr;
-    else json[name] = value;
+    if (std::isnan(value))
+      json[name] = nullptr;
+    else
+      json[name] = value;
   }
   json["rows"] = evaluation.rows;
   return json.dump();

@@ -14,15 +14,16 @@ namespace emblem {
 
 class RestoredModel {
  public:
-  // `checkpoint` may be a model dir: its latest one is taken. `config` is a pipeline file, or empty for the
-  // configuration that the checkpoint holds; `overrides` apply to either.
+  // `checkpoint` may be a model dir: its latest one is taken. `config` is a pipeline file, or empty
+  // for the configuration that the checkpoint holds; `overrides` apply to either.
   RestoredModel(const Context& context, const std::string& checkpoint, const std::string& config,
                 std::span<const std::string> overrides);
 
   // `input` empty: the configuration's eval_input_path.
   Evaluation evaluate(const std::string& input);
 
-  // Writes "label,prediction" and a line a row; returns the number of rows. `out` appears only when it is whole.
+  // Writes "label,prediction" and a line a row; returns the number of rows. `out` appears only when
+  // it is whole.
   int64_t predict(const std::string& input, const std::string& out);
 
   const config::PipelineConfig& config() const { return config_; }

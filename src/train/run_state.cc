@@ -33,18 +33,21 @@ std::vector<TensorRef> dense_tensors(Learner& learner) {
                                            floats_of(graph.parameters(), parameter)));
   }
   for (const Parameter& statistic : graph.statistic_list()) {
-    tensors.push_back(TensorRef::of<float>("statistics." + statistic.name, {statistic.rows, statistic.cols},
+    tensors.push_back(TensorRef::of<float>("statistics." + statistic.name,
+                                           {statistic.rows, statistic.cols},
                                            floats_of(graph.statistics(), statistic)));
   }
   const View<float> state = learner.dense_optimizer().state();
   if (state.size() > 0) {
-    tensors.push_back(TensorRef::of<float>("optimizer.state", {state.rows, state.cols},
-                                           std::span<const float>(state.data, static_cast<size_t>(state.size()))));
+    tensors.push_back(TensorRef::of<float>(
+        "optimizer.state", {state.rows, state.cols},
+        std::span<const float>(state.data, static_cast<size_t>(state.size()))));
   }
   return tensors;
 }
 
-ManifestTable save_table_into(CheckpointWriter& writer, const Context& context, const Table& table) {
+ManifestTable save_table_into(CheckpointWriter& writer, const Context& context,
+                              const Table& table) {
   const TableSettings& settings = table.settings();
   const std::string folder = table_folder(table);
   ManifestTable entry{.name = settings.name,
@@ -69,7 +72,8 @@ Manifest describe(Learner& learner, const RunState& state, const config::Pipelin
     manifest.parameters.push_back({parameter.name, {parameter.rows, parameter.cols}});
   }
   manifest.position = state.position;
-  manifest.schedules = {{"sparse", learner.sparse_schedule().state()}, {"dense", learner.dense_schedule().state()}};
+  manifest.schedules = {{"sparse", learner.sparse_schedule().state()},
+                        {"dense", learner.dense_schedule().state()}};
   manifest.early_stopping = state.early_stopping;
   manifest.metrics = state.metrics;
   manifest.seeds = {{"train", config.train_config().seed()}};
@@ -83,39 +87,49 @@ std::string shape_text(const std::vector<int64_t>& shape) {
 }
 
 [[noreturn]] void refuse(const Checkpoint& checkpoint, const std::string& difference) {
-  throw Error(ErrorCode::kInvalidArgument,
-              cat(checkpoint.path, " belongs to another model: ", difference,
-                  "; use the configuration it was trained with (", checkpoint.file(kConfigFile), ")"));
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      cat(checkpoint.path, " belongs to another model: ", difference,
+          "; use the configuration it was trained with (", checkpoint.file(kConfigFile), ")"));
 }
 
 // Before anything is loaded: is this the same model?
 void compare(const Checkpoint& checkpoint, Learner& learner) {
   const Manifest& manifest = checkpoint.manifest;
   Model& model = learner.model();
-  if (manifest.model != model.name()) refuse(checkpoint, cat("it is a ", manifest.model, ", not a ", model.name()));
+  if (manifest.model != model.name())
+    refuse(checkpoint, cat("it is a ", manifest.model, ", not a ", model.name()));
   const auto parameters = model.graph().parameter_list();
   for (const Parameter& parameter : parameters) {
-    const auto found = std::find_if(manifest.parameters.begin(), manifest.parameters.end(),
-                                    [&](const ManifestParameter& p) { return p.name == parameter.name; });
-    if (found == manifest.parameters.end()) refuse(checkpoint, cat("it has no parameter ", parameter.name));
+    const auto found =
+        std::find_if(manifest.parameters.begin(), manifest.parameters.end(),
+                     [&](const ManifestParameter& p) { return p.name == parameter.name; });
+    if (found == manifest.parameters.end())
+      refuse(checkpoint, cat("it has no parameter ", parameter.name));
     const std::vector<int64_t> shape = {parameter.rows, parameter.cols};
     if (found->shape != shape) {
-      refuse(checkpoint, cat("its ", parameter.name, " is ", shape_text(found->shape), ", not ", shape_text(shape)));
+      refuse(checkpoint, cat("its ", parameter.name, " is ", shape_text(found->shape), ", not ",
+                             shape_text(shape)));
     }
   }
   if (manifest.parameters.size() != parameters.size()) {
-    refuse(checkpoint, cat("it has ", manifest.parameters.size(), " dense parameters, not ", parameters.size()));
+    refuse(checkpoint, cat("it has ", manifest.parameters.size(), " dense parameters, not ",
+                           parameters.size()));
   }
   for (const Table* table : model.tables()) {
-    const auto found = std::find_if(manifest.tables.begin(), manifest.tables.end(),
-                                    [&](const ManifestTable& t) { return t.name == table->settings().name; });
-    if (found == manifest.tables.end()) refuse(checkpoint, cat("it has no table ", table->settings().name));
+    const auto found =
+        std::find_if(manifest.tables.begin(), manifest.tables.end(),
+                     [&](const ManifestTable& t) { return t.name == table->settings().name; });
+    if (found == manifest.tables.end())
+      refuse(checkpoint, cat("it has no table ", table->settings().name));
     if (found->dim != table->dim()) {
-      refuse(checkpoint, cat("its table ", found->name, " has dimension ", found->dim, ", not ", table->dim()));
+      refuse(checkpoint,
+             cat("its table ", found->name, " has dimension ", found->dim, ", not ", table->dim()));
     }
   }
   if (manifest.tables.size() != model.tables().size()) {
-    refuse(checkpoint, cat("it has ", manifest.tables.size(), " tables, not ", model.tables().size()));
+    refuse(checkpoint,
+           cat("it has ", manifest.tables.size(), " tables, not ", model.tables().size()));
   }
 }
 
@@ -125,7 +139,8 @@ void load_dense(const Checkpoint& checkpoint, Learner& learner, Restore restore)
   const auto read = [&](const std::string& name, View<float> all, const Parameter& part) {
     file.read<float>(name, {all.data + part.begin, static_cast<size_t>(part.rows * part.cols)});
   };
-  for (const Parameter& parameter : graph.parameter_list()) read(parameter.name, graph.parameters(), parameter);
+  for (const Parameter& parameter : graph.parameter_list())
+    read(parameter.name, graph.parameters(), parameter);
   for (const Parameter& statistic : graph.statistic_list()) {
     read("statistics." + statistic.name, graph.statistics(), statistic);
   }
@@ -156,7 +171,8 @@ std::string save_run(const std::string& model_dir, Learner& learner, const RunSt
 RunState load_run(const std::string& path, Learner& learner, Restore restore) {
   const Checkpoint checkpoint = open_checkpoint(path);
   compare(checkpoint, learner);
-  const LoadMode mode = restore == Restore::kContinue ? LoadMode::kContinue : LoadMode::kWeightsOnly;
+  const LoadMode mode =
+      restore == Restore::kContinue ? LoadMode::kContinue : LoadMode::kWeightsOnly;
   for (Table* table : learner.model().tables()) {
     load_table(learner.context(), checkpoint.file(table_folder(*table)), mode, *table);
   }

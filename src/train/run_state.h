@@ -13,21 +13,22 @@ namespace emblem {
 
 // What a run knows beside its learner.
 struct RunState {
-  DataPosition position;                   // of the next batch
+  DataPosition position;  // of the next batch
   EarlyStoppingState early_stopping;
-  std::map<std::string, double> metrics;   // of the last evaluation
+  std::map<std::string, double> metrics;  // of the last evaluation
 };
 
-// Writes model_dir/model.ckpt-STEP and returns its path. Nothing is left behind when it fails, and older
-// checkpoints stay; beyond `keep` (0: all) the oldest are removed, except the one of `best_step`.
+// Writes model_dir/model.ckpt-STEP and returns its path. Nothing is left behind when it fails, and
+// older checkpoints stay; beyond `keep` (0: all) the oldest are removed, except the one of
+// `best_step`.
 std::string save_run(const std::string& model_dir, Learner& learner, const RunState& state,
                      const config::PipelineConfig& config, int64_t keep, int64_t best_step);
 
 // kContinue restores everything; kWeights what forward needs, for evaluation and prediction.
 enum class Restore { kContinue, kWeights };
 
-// Verifies the checkpoint and fills the learner from it. Throws when it is damaged or belongs to another
-// model: which table or parameter differs, and how.
+// Verifies the checkpoint and fills the learner from it. Throws when it is damaged or belongs to
+// another model: which table or parameter differs, and how.
 RunState load_run(const std::string& checkpoint, Learner& learner, Restore restore);
 
 }  // namespace emblem

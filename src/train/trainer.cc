@@ -23,7 +23,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 class Trainer {
  public:
@@ -41,7 +43,8 @@ class Trainer {
 
  private:
   static int64_t max_rows(const config::PipelineConfig& config) {
-    return std::max(training_loader_options(config).batch_size, evaluation_loader_options(config).batch_size);
+    return std::max(training_loader_options(config).batch_size,
+                    evaluation_loader_options(config).batch_size);
   }
   // The evaluations and checkpoints that are due at this point.
   struct Due {
@@ -92,11 +95,13 @@ void Trainer::set_aside(Clock::time_point start) {
 
 void Trainer::prepare_model_dir() {
   const std::string& dir = config_.model_dir();
-  EMBLEM_REQUIRE(!dir.empty(), "no model_dir; set model_dir in the configuration or give --model-dir");
+  EMBLEM_REQUIRE(!dir.empty(),
+                 "no model_dir; set model_dir in the configuration or give --model-dir");
   const auto existing = latest_checkpoint(dir);
   if (existing && options_.model_dir == ModelDir::kMustBeNew) {
-    throw Error(ErrorCode::kInvalidArgument,
-                cat(*existing, " exists already; go on with it by --resume, or give another --model-dir"));
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        cat(*existing, " exists already; go on with it by --resume, or give another --model-dir"));
   }
   std::filesystem::create_directories(dir);
   write_text_file_atomically(dir + "/pipeline.config", to_text(config_));
@@ -129,7 +134,8 @@ bool Trainer::finished() const {
 }
 
 void Trainer::log_step(const StepResult& result) {
-  const double rate = static_cast<double>(rows_ - last_log_rows_) / std::max(1e-9, seconds_since(last_log_));
+  const double rate =
+      static_cast<double>(rows_ - last_log_rows_) / std::max(1e-9, seconds_since(last_log_));
   const int64_t epoch = state_.position.epoch;
   const std::map<std::string, double> values = {{"loss", result.loss},
                                                 {"samples_per_second", rate},
@@ -141,7 +147,8 @@ void Trainer::log_step(const StepResult& result) {
     events_->add_scalar("lr/sparse", learner_.steps(), values.at("lr_sparse"));
     events_->add_scalar("lr/dense", learner_.steps(), values.at("lr_dense"));
     events_->add_scalar("throughput/samples_per_second", learner_.steps(), rate);
-    if (result.gradient_norm > 0) events_->add_scalar("global_gradient_norm", learner_.steps(), result.gradient_norm);
+    if (result.gradient_norm > 0)
+      events_->add_scalar("global_gradient_norm", learner_.steps(), result.gradient_norm);
   }
   last_log_ = Clock::now();
   last_log_rows_ = rows_;
@@ -151,13 +158,15 @@ void Trainer::train_one(const Batch& batch) {
   const StepResult result = learner_.step(feed_.set(batch), state_.position.epoch);
   rows_ += batch.rows;
   if (learner_.steps() % std::max(1u, train_.log_step_count_steps()) == 0) log_step(result);
-  progress_->update(rows_, cat("epoch ", state_.position.epoch + 1, "  step ", learner_.steps(), "  loss ",
-                               format_metric(result.loss)));
+  progress_->update(rows_, cat("epoch ", state_.position.epoch + 1, "  step ", learner_.steps(),
+                               "  loss ", format_metric(result.loss)));
   state_.position = batch.next;
 }
 
 Trainer::Due Trainer::due(const Batch& batch) const {
-  const auto every = [](int64_t count, int64_t interval) { return interval > 0 && count % interval == 0; };
+  const auto every = [](int64_t count, int64_t interval) {
+    return interval > 0 && count % interval == 0;
+  };
   const int64_t epochs = batch.last_in_epoch ? batch.next.epoch : 0;
   Due due;
   due.checkpoint = every(learner_.steps(), train_.save_checkpoints_steps()) ||
@@ -173,12 +182,14 @@ Trainer::Due Trainer::due(const Batch& batch) const {
 void Trainer::evaluate_now() {
   const auto start = Clock::now();
   progress_->interrupt();
-  evaluation_ = evaluate(learner_.context(), learner_.model(), config_, layout_, evaluation_loader_options(config_));
+  evaluation_ = evaluate(learner_.context(), learner_.model(), config_, layout_,
+                         evaluation_loader_options(config_));
   evaluated_step_ = learner_.steps();
   state_.metrics = evaluation_->metrics;
   results_->append(learner_.steps(), state_.position.epoch, evaluation_->metrics);
   if (events_) {
-    for (const auto& [name, value] : evaluation_->metrics) events_->add_scalar("metric/" + name, learner_.steps(), value);
+    for (const auto& [name, value] : evaluation_->metrics)
+      events_->add_scalar("metric/" + name, learner_.steps(), value);
   }
   log_info(cat("step ", learner_.steps(), ": ", to_text(*evaluation_)));
   set_aside(start);
@@ -191,7 +202,8 @@ void Trainer::observe_evaluation() {
     outcome_ = TrainOutcome::kReachedTarget;
   }
   if (!train_.has_early_stopping()) return;
-  const bool best = early_stopping_.observe(evaluation_->at(early_stopping_.metric()), learner_.steps());
+  const bool best =
+      early_stopping_.observe(evaluation_->at(early_stopping_.metric()), learner_.steps());
   state_.early_stopping = early_stopping_.state();
   if (best && train_.early_stopping().restore_best()) save_now();
   if (early_stopping_.should_stop() && !outcome_) outcome_ = TrainOutcome::kStoppedEarly;
@@ -201,8 +213,9 @@ void Trainer::save_now() {
   if (saved_step_ == learner_.steps()) return;
   const auto start = Clock::now();
   const bool keep_best = train_.has_early_stopping() && train_.early_stopping().restore_best();
-  checkpoint_ = save_run(config_.model_dir(), learner_, state_, config_, train_.keep_checkpoint_max(),
-                         keep_best ? early_stopping_.state().best_step : -1);
+  checkpoint_ =
+      save_run(config_.model_dir(), learner_, state_, config_, train_.keep_checkpoint_max(),
+               keep_best ? early_stopping_.state().best_step : -1);
   saved_step_ = learner_.steps();
   set_aside(start);
 }
@@ -216,11 +229,13 @@ void Trainer::after_step(const Batch& batch) {
   if (now.checkpoint) save_now();
 }
 
-// The last checkpoint holds the weights that the run is about: the best ones if they are to be restored.
+// The last checkpoint holds the weights that the run is about: the best ones if they are to be
+// restored.
 void Trainer::finish(TrainSummary& summary) {
   const EarlyStoppingState& best = early_stopping_.state();
   const bool restore = outcome_ != TrainOutcome::kInterrupted && train_.has_early_stopping() &&
-                       train_.early_stopping().restore_best() && best.has_best && best.best_step != learner_.steps();
+                       train_.early_stopping().restore_best() && best.has_best &&
+                       best.best_step != learner_.steps();
   if (restore) {
     const int64_t steps = learner_.steps();
     const std::string path = checkpoint_path(config_.model_dir(), best.best_step);
@@ -229,8 +244,8 @@ void Trainer::finish(TrainSummary& summary) {
     state_.metrics = best_state.metrics;
     evaluation_ = Evaluation{.metrics = best_state.metrics};
     evaluated_step_ = steps;
-    log_info(cat("restored the best weights, of step ", best.best_step, " (", early_stopping_.metric(), " ",
-                 format_metric(best.best), ")"));
+    log_info(cat("restored the best weights, of step ", best.best_step, " (",
+                 early_stopping_.metric(), " ", format_metric(best.best), ")"));
     saved_step_ = -1;
   } else if (outcome_ != TrainOutcome::kInterrupted && evaluated_step_ != learner_.steps() &&
              !config_.eval_input_path().empty()) {
@@ -243,7 +258,8 @@ void Trainer::finish(TrainSummary& summary) {
 TrainSummary Trainer::run() {
   const auto start = Clock::now();
   log_info(learner_.model().describe());
-  if (early_stopping_.should_stop() && train_.has_early_stopping()) outcome_ = TrainOutcome::kStoppedEarly;
+  if (early_stopping_.should_stop() && train_.has_early_stopping())
+    outcome_ = TrainOutcome::kStoppedEarly;
   {
     Loader loader(config_.data_config(), layout_, loader_options());
     Batch batch;
@@ -271,7 +287,8 @@ TrainSummary Trainer::run() {
 
 }  // namespace
 
-TrainSummary train(const Context& context, const config::PipelineConfig& config, const TrainOptions& options) {
+TrainSummary train(const Context& context, const config::PipelineConfig& config,
+                   const TrainOptions& options) {
   return Trainer(context, config, options).run();
 }
 

@@ -1,4 +1,5 @@
-// train/trainer.h - the training loop: batches, evaluations, checkpoints, until there is a reason to stop.
+// train/trainer.h - the training loop: batches, evaluations, checkpoints, until there is a reason
+// to stop.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ enum class ModelDir { kMustBeNew, kResume };
 
 struct TrainOptions {
   ModelDir model_dir = ModelDir::kMustBeNew;
-  int64_t max_steps = 0;            // 0: as the configuration says
+  int64_t max_steps = 0;  // 0: as the configuration says
   std::optional<StopAt> stop_at;
 };
 
@@ -24,17 +25,18 @@ enum class TrainOutcome { kFinished, kStoppedEarly, kReachedTarget, kInterrupted
 
 struct TrainSummary {
   TrainOutcome outcome = TrainOutcome::kFinished;
-  int64_t steps = 0;                // in all, those before a resume included
-  int64_t rows = 0;                 // trained in this run
-  int64_t bad_rows = 0;             // skipped in this run
-  double seconds = 0.0;             // of this run, evaluations and checkpoints included
-  double training_seconds = 0.0;    // without them
+  int64_t steps = 0;                     // in all, those before a resume included
+  int64_t rows = 0;                      // trained in this run
+  int64_t bad_rows = 0;                  // skipped in this run
+  double seconds = 0.0;                  // of this run, evaluations and checkpoints included
+  double training_seconds = 0.0;         // without them
   std::optional<Evaluation> evaluation;  // of the weights in `checkpoint`
   std::string checkpoint;
 };
 
-// Trains as `config`, which has passed check_pipeline, says. Writes checkpoints, event files and results
-// into config.model_dir(). A first Ctrl-C ends the run with a checkpoint.
-TrainSummary train(const Context& context, const config::PipelineConfig& config, const TrainOptions& options);
+// Trains as `config`, which has passed check_pipeline, says. Writes checkpoints, event files and
+// results into config.model_dir(). A first Ctrl-C ends the run with a checkpoint.
+TrainSummary train(const Context& context, const config::PipelineConfig& config,
+                   const TrainOptions& options);
 
 }  // namespace emblem
