@@ -97,6 +97,7 @@ class BadConfiguration(EmblemTest):
         self.fail_with(self.train(self.folder / "m", "--set", "train_config.num_steps=3"), "num_steps", "num_epochs")
         self.fail_with(self.train(self.folder / "m", "--set", "feature_configs[1].id_feature.num_buckets=9"),
                        "num_buckets", "dynamicemb")
+        self.fail_with(self.train(self.folder / "m", "--set", "train_config.grad_clipping.norm_type=1"), "norm_type", "2")
 
     def test_a_group_with_an_unknown_feature(self):
         config = self.config_with('feature_names: "I{1..13}"', 'feature_names: "I{1..14}"')

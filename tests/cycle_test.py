@@ -28,9 +28,9 @@ class Cycle(EmblemTest):
         predictions = self.folder / "predictions.csv"
         self.succeed(run("predict", "--checkpoint", model, "--input", self.data / "test", "--out", predictions))
         lines = predictions.read_text().splitlines()
-        self.assertEqual(lines[0], "label,prediction")
+        self.assertEqual(lines[0], "prediction")
         self.assertEqual(len(lines), 5001)
-        scores = [float(line.split(",")[1]) for line in lines[1:]]
+        scores = [float(line) for line in lines[1:]]
         self.assertTrue(all(0 < score < 1 for score in scores))
         self.assertAlmostEqual(sum(scores) / len(scores), metadata["label_mean"], delta=0.05)
 
@@ -39,6 +39,36 @@ class Cycle(EmblemTest):
         self.assertIn("C26_emb", inspected.stdout)
         self.assertIn("dlrm", inspected.stdout)
         self.assertIn("I13", self.succeed(run("inspect", self.data / "train")).stdout)
+
+    def test_predictions_need_no_labels(self):
+        model = self.folder / "unlabelled"
+        self.succeed(self.train(model, "--max-steps", "20"))
+        rows = next((self.data / "test").glob("*")).read_text().splitlines()[:300]
+        predictions = {}
+        for name, label in (("known", None), ("empty", ""), ("other", "7"), ("words", "n/a")):
+            data, out = self.folder / f"{name}.tsv", self.folder / f"{name}.csv"
+            data.write_text("".join(row + "\n" if label is None else label + row[row.index("\t"):] + "\n"
+                                    for row in rows))
+            self.succeed(run("predict", "--checkpoint", model, "--input", data, "--out", out))
+            predictions[name] = out.read_text()
+        self.assertEqual(len(predictions["known"].splitlines()), 301)
+        self.assertEqual(len(set(predictions.values())), 1)
+
+    def test_predictions_need_no_column_of_labels_in_csv(self):
+        model = self.folder / "csv-model"
+        csv = self.folder / "csv"
+        self.succeed(run("convert", "--from", self.data / "test", "--to", csv, "--format", "csv"))
+        labelled = next(csv.glob("*.csv"))
+        self.succeed(self.train(model, "--max-steps", "5", "--set", f"train_input_path={labelled}",
+                                "--set", f"eval_input_path={labelled}", "--set", "data_config.dataset_type=CsvDataset",
+                                "--set", "data_config.with_header=true", "--set", "data_config.label_fields=[label]"))
+        unlabelled = self.folder / "unlabelled.csv"
+        rows = labelled.read_text().splitlines()
+        self.assertTrue(rows[0].startswith("label,"))
+        unlabelled.write_text("".join(row.split(",", 1)[1] + "\n" for row in rows))
+        out = self.folder / "csv-predictions.csv"
+        self.succeed(run("predict", "--checkpoint", model, "--input", unlabelled, "--out", out))
+        self.assertEqual(len(out.read_text().splitlines()), len(rows))
 
     def test_tables_are_in_the_layout_that_hps_reads(self):
         model = self.folder / "hps"

@@ -59,7 +59,11 @@ std::vector<std::string> write_report(const ReportRequest& request) {
     const fs::path file = fs::path(request.reference_folder) / (name + ".json");
     const bool asked_for = std::find(request.references.begin(), request.references.end(), name) !=
                            request.references.end();
-    if (asked_for || (is_plain_name(name) && fs::exists(file))) {
+    EMBLEM_REQUIRE(!asked_for || !request.reference_folder.empty(), "published figures \"", name,
+                   "\" are asked for, but there is no folder bench/reference here or above the "
+                   "program; name theirs by --references");
+    const bool known = !request.reference_folder.empty() && is_plain_name(name) && fs::exists(file);
+    if (asked_for || known) {
       report.references.push_back(read_reference(file.string()));
     } else {
       missing.push_back(name);

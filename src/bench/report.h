@@ -25,8 +25,8 @@ struct ReportRequest {
   std::string out;                  // HTML
   std::string markdown;             // empty: none
   std::string title = "Emblem report";
-  std::string data;  // metadata of a synthesized data set, for limits; empty: none
-  std::string reference_folder = "bench/reference";
+  std::string data;              // metadata of a synthesized data set, for limits; empty: none
+  std::string reference_folder;  // find_reference_folder; empty: there is none
   std::vector<std::string> references;  // more tables than those that results name
 };
 

@@ -136,6 +136,17 @@ ReferenceTable read_reference(const std::string& path) {
   return parse_reference(read_text_file(path), path);
 }
 
+std::string find_reference_folder(const std::string& here, const std::string& program) {
+  const auto in = [](const fs::path& folder) { return (folder / "bench/reference").string(); };
+  std::error_code ignored;
+  if (fs::is_directory(in(here), ignored)) return in(here);
+  for (fs::path at = program; at.has_relative_path();) {
+    at = at.parent_path();
+    if (fs::is_directory(in(at), ignored)) return in(at);
+  }
+  return "";
+}
+
 std::vector<BenchResult> read_report_input(const std::string& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return {read_model_folder(path)};

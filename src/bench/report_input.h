@@ -24,6 +24,10 @@ struct ReferenceTable {
 ReferenceTable parse_reference(std::string_view json, const std::string& source);
 ReferenceTable read_reference(const std::string& path);
 
+// bench/reference in the folder `here`, or in the nearest folder above the file `program`: a build
+// lies in its source tree. "" when neither has one.
+std::string find_reference_folder(const std::string& here, const std::string& program);
+
 // One argument of `emblem report`: a file of benchmark results; a .jsonl file of numbers by step,
 // as training writes them; or a model folder with train_log.jsonl and train_eval_result.jsonl.
 // Throws Error for anything else.

@@ -2,14 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 
 #include "bench/report_groups.h"
 #include "core/file.h"
+#include "core/temp_folder_test.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -160,17 +159,10 @@ TEST(ReportGroups, ASharesNameTellsWhichCeilingItIsOf) {
 
 class ReportFiles : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) / ("emblem_report_" + std::to_string(getpid()));
-    fs::create_directories(folder_ / "model");
+  std::string write(const std::string& name, const std::string& text) const {
+    return folder_.write(name, text);
   }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string write(const std::string& name, const std::string& text) {
-    std::ofstream(folder_ / name) << text;
-    return (folder_ / name).string();
-  }
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string path(const std::string& name = "") const { return folder_.path(name); }
 
   std::string error_of(const ReportRequest& request) {
     try {
@@ -181,7 +173,7 @@ class ReportFiles : public testing::Test {
     return "no error";
   }
 
-  fs::path folder_;
+  const TempFolder folder_;
 };
 
 TEST_F(ReportFiles, AModelFolderItsDataAndBenchmarksMakeOnePage) {
@@ -205,7 +197,7 @@ TEST_F(ReportFiles, AModelFolderItsDataAndBenchmarksMakeOnePage) {
   request.out = path("report.html");
   request.markdown = path("report.md");
   request.data = path("metadata.json");
-  request.reference_folder = folder_.string();
+  request.reference_folder = path();
   EXPECT_THAT(write_report(request), ElementsAre("unknown", "../secret"));
 
   const std::string html = read_text_file(request.out);
@@ -231,6 +223,7 @@ TEST_F(ReportFiles, ErrorsSayWhatWasGivenAndWhatIsExpected) {
   request.inputs = {path("absent.json")};
   EXPECT_THAT(error_of(request),
               AllOf(HasSubstr("absent.json does not exist"), HasSubstr("expected")));
+  fs::create_directory(path("model"));
   request.inputs = {path("model")};
   EXPECT_THAT(error_of(request), HasSubstr("has neither train_log.jsonl nor"));
   request.inputs = {write("bad.jsonl", "nonsense\n")};
@@ -243,8 +236,25 @@ TEST_F(ReportFiles, ErrorsSayWhatWasGivenAndWhatIsExpected) {
   EXPECT_THAT(error_of(request), HasSubstr("best_auc"));
   request.data.clear();
   request.references = {"absent"};
+  EXPECT_THAT(error_of(request), AllOf(HasSubstr("\"absent\""), HasSubstr("bench/reference"),
+                                       HasSubstr("--references")));
+  request.reference_folder = path();
   EXPECT_THAT(error_of(request), HasSubstr("absent.json"));
   EXPECT_FALSE(fs::exists(request.out));
+}
+
+TEST(Reference, TheFolderIsFoundHereOrAboveTheProgram) {
+  const TempFolder temp;
+  const fs::path tree = temp.path("tree");
+  fs::create_directories(tree / "bench/reference");
+  fs::create_directories(tree / "build/release");
+  fs::create_directories(temp.path("elsewhere/bin"));
+  const fs::path program = tree / "build/release/emblem",
+                 stranger = temp.path("elsewhere/bin/emblem");
+  EXPECT_EQ(find_reference_folder(temp.path("elsewhere"), program),
+            (tree / "bench/reference").string());
+  EXPECT_EQ(find_reference_folder(tree, stranger), (tree / "bench/reference").string());
+  EXPECT_EQ(find_reference_folder(temp.path("elsewhere"), stranger), "");
 }
 
 TEST(Reference, EveryShippedTableCanBeReadAndIsNamedAsItsFile) {

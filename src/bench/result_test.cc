@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "bench/result_table.h"
+#include "core/temp_folder_test.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -80,7 +81,8 @@ TEST(BenchResult, TextThatIsNotUtf8DoesNotLoseTheResult) {
 }
 
 TEST(BenchResult, FilesRoundTripAndAMissingOneIsNamed) {
-  const std::string path = testing::TempDir() + "emblem_result_test.json";
+  const TempFolder folder;
+  const std::string path = folder.path("results.json");
   write_bench_results(path, {sample()});
   EXPECT_EQ(read_bench_results(path), std::vector{sample()});
   std::filesystem::remove(path);
@@ -88,7 +90,7 @@ TEST(BenchResult, FilesRoundTripAndAMissingOneIsNamed) {
     read_bench_results(path);
     FAIL() << "a missing file was read";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("emblem_result_test.json"));
+    EXPECT_THAT(error.what(), HasSubstr(path));
   }
 }
 

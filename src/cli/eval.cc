@@ -4,8 +4,6 @@
 
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
-#include "config/check.h"
-#include "config/load.h"
 #include "core/file.h"
 #include "core/text.h"
 #include "train/restored.h"
@@ -13,8 +11,8 @@
 namespace emblem {
 namespace {
 
-struct Options : PipelineOptions {
-  std::string checkpoint, input, json;
+struct Options : CheckpointOptions {
+  std::string input, json;
 };
 
 void run(const Options& options) {
@@ -33,17 +31,9 @@ void run(const Options& options) {
 void add_eval(CLI::App& program) {
   auto options = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand("eval", "Evaluate a checkpoint on a data set");
-  command
-      ->add_option("--checkpoint", options->checkpoint,
-                   "Checkpoint folder, or a model dir (its latest one)")
-      ->required();
-  command->add_option("--config", options->config, "Pipeline file (default: the checkpoint's own)");
-  command
-      ->add_option("--set", options->set, "Override a field: path.to[0].field=value (repeatable)")
-      ->allow_extra_args(false);
+  add_checkpoint_options(*command, *options);
   command->add_option("--input", options->input, "Data set (default: eval_input_path)");
   command->add_option("--json", options->json, "Also write the metrics to this file");
-  add_device_options(*command, *options);
   command->callback([options] { run(*options); });
 }
 

@@ -6,11 +6,28 @@
 #include "config/load.h"
 
 namespace emblem {
+namespace {
+
+void add_set_option(CLI::App& command, PipelineOptions& options) {
+  command.add_option("--set", options.set, "Override a field: path.to[0].field=value (repeatable)")
+      ->allow_extra_args(false);
+}
+
+}  // namespace
 
 void add_config_options(CLI::App& command, PipelineOptions& options) {
   command.add_option("--config", options.config, "Pipeline file (protobuf text)")->required();
-  command.add_option("--set", options.set, "Override a field: path.to[0].field=value (repeatable)")
-      ->allow_extra_args(false);
+  add_set_option(command, options);
+}
+
+void add_checkpoint_options(CLI::App& command, CheckpointOptions& options) {
+  command
+      .add_option("--checkpoint", options.checkpoint,
+                  "Checkpoint folder, or a model dir (its latest one)")
+      ->required();
+  command.add_option("--config", options.config, "Pipeline file (default: the checkpoint's own)");
+  add_set_option(command, options);
+  add_device_options(command, options);
 }
 
 void add_device_options(CLI::App& command, PipelineOptions& options) {

@@ -23,8 +23,15 @@ struct PipelineOptions {
   std::vector<std::string> set;
 };
 
+// What commands on a trained model take; `config` empty: the checkpoint's own.
+struct CheckpointOptions : PipelineOptions {
+  std::string checkpoint;
+};
+
 // --config, --set
 void add_config_options(CLI::App& command, PipelineOptions& options);
+// --checkpoint, --config, --set, --device, --threads
+void add_checkpoint_options(CLI::App& command, CheckpointOptions& options);
 // --device, --threads
 void add_device_options(CLI::App& command, PipelineOptions& options);
 

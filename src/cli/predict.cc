@@ -4,14 +4,13 @@
 
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
-#include "core/text.h"
 #include "train/restored.h"
 
 namespace emblem {
 namespace {
 
-struct Options : PipelineOptions {
-  std::string checkpoint, input, out;
+struct Options : CheckpointOptions {
+  std::string input, out;
 };
 
 void run(const Options& options) {
@@ -27,18 +26,13 @@ void add_predict(CLI::App& program) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
       program.add_subcommand("predict", "Write a score for every row of a data set");
+  add_checkpoint_options(*command, *options);
   command
-      ->add_option("--checkpoint", options->checkpoint,
-                   "Checkpoint folder, or a model dir (its latest one)")
+      ->add_option("--input", options->input,
+                   "Data set, in the format the model was trained on; labels are not read")
       ->required();
-  command->add_option("--input", options->input, "Data set, in the format the model was trained on")
+  command->add_option("--out", options->out, "CSV file to write: a prediction for each row")
       ->required();
-  command->add_option("--out", options->out, "CSV file: label,prediction")->required();
-  command->add_option("--config", options->config, "Pipeline file (default: the checkpoint's own)");
-  command
-      ->add_option("--set", options->set, "Override a field: path.to[0].field=value (repeatable)")
-      ->allow_extra_args(false);
-  add_device_options(*command, *options);
   command->callback([options] { run(*options); });
 }
 

@@ -2,9 +2,11 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "bench/report.h"
+#include "core/process.h"
 
 namespace emblem {
 
@@ -22,16 +24,25 @@ void add_report(CLI::App& program) {
   command->add_option(
       "--data", request->data,
       "metadata.json of a synthesized data set: its limits are drawn beside training runs");
-  command->add_option("--references", request->reference_folder, "Folder of published figures")
-      ->capture_default_str();
+  command->add_option("--references", request->reference_folder,
+                      "Folder of published figures (default: bench/reference here or above the "
+                      "program)");
   command
       ->add_option("--reference", request->references,
                    "Published figures to add by name, e.g. frappe-quality")
       ->allow_extra_args(false);
   command->callback([request] {
-    for (const std::string& name : write_report(*request))
-      std::fprintf(stderr, "report: no published figures \"%s\" in %s; left out\n", name.c_str(),
-                   request->reference_folder.c_str());
+    std::string& folder = request->reference_folder;
+    if (folder.empty())
+      folder = find_reference_folder(std::filesystem::current_path().string(), program_path());
+    for (const std::string& name : write_report(*request)) {
+      const std::string why =
+          folder.empty()
+              ? "no folder bench/reference here or above the program; name it by --references"
+              : "not in " + folder;
+      std::fprintf(stderr, "report: published figures \"%s\" are left out: %s\n", name.c_str(),
+                   why.c_str());
+    }
     std::printf("wrote %s\n", request->out.c_str());
     if (!request->markdown.empty()) std::printf("wrote %s\n", request->markdown.c_str());
   });

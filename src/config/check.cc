@@ -58,6 +58,9 @@ void check_clipping(const config::GradClipping& clipping) {
   EMBLEM_REQUIRE(type == "none" || clipping.max_gradient() > 0,
                  "train_config.grad_clipping.max_gradient is ", clipping.max_gradient(),
                  ", expected more than 0");
+  EMBLEM_REQUIRE(clipping.norm_type() == 2, "train_config.grad_clipping.norm_type is ",
+                 clipping.norm_type(),
+                 ", expected 2: gradients are clipped by their Euclidean norm");
 }
 
 void check_train(const config::PipelineConfig& config) {

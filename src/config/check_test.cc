@@ -73,6 +73,9 @@ TEST(CheckPipeline, TrainingSettingsAreInRange) {
             "train_config.grad_clipping.clipping_type is \"l2\", expected none, norm or value");
   EXPECT_EQ(verdict({"train_config.grad_clipping={clipping_type: 'norm' max_gradient: 0}"}),
             "train_config.grad_clipping.max_gradient is 0, expected more than 0");
+  EXPECT_EQ(verdict({"train_config.grad_clipping={clipping_type: 'norm' norm_type: 1}"}),
+            "train_config.grad_clipping.norm_type is 1, expected 2: gradients are clipped by their "
+            "Euclidean norm");
   EXPECT_EQ(verdict({"train_config.regularization.embedding_l2=-1"}),
             "train_config.regularization has embedding_l2 -1, expected at least 0");
   EXPECT_EQ(verdict({"train_config.regularization.weight_l2=-2"}),

@@ -2,12 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <google/protobuf/util/message_differencer.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
 
 #include "config/print.h"
+#include "core/temp_folder_test.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -219,14 +216,13 @@ TEST(ParsePipeline, NoPrefixOfAPipelineIsAnythingWorseThanAnError) {
 }
 
 TEST(LoadPipeline, ReadsAFileAndAppliesOverridesBeforeRuns) {
-  const auto path =
-      std::filesystem::temp_directory_path() / ("emblem_load_test." + std::to_string(getpid()));
-  std::ofstream(path)
-      << "feature_configs { id_feature { feature_name: 'c{1..3}' num_buckets: 5 } }";
+  const TempFolder folder;
+  const std::string path =
+      folder.write("pipeline.config",
+                   "feature_configs { id_feature { feature_name: 'c{1..3}' num_buckets: 5 } }");
   const std::vector<std::string> overrides = {"feature_configs[0].id_feature.embedding_dim=8",
                                               "train_config.seed=7", "train_config.seed=9"};
-  const PipelineConfig config = load_pipeline(path.string(), overrides);
-  std::filesystem::remove(path);
+  const PipelineConfig config = load_pipeline(path, overrides);
   ASSERT_EQ(config.feature_configs_size(), 3);
   EXPECT_EQ(config.feature_configs(2).id_feature().embedding_dim(), 8u);
   EXPECT_EQ(config.train_config().seed(), 9u);

@@ -11,25 +11,27 @@
 
 namespace emblem {
 
+// Whether the device can be used here. Where EMBLEM_REQUIRE_CUDA is set a skip would be a lie, so
+// there a missing GPU is a failure.
+inline bool device_is_usable(Device device) {
+  if (device == Device::kCpu) return true;
+  if (kHasCuda) {
+    try {
+      Buffer<char> probe(Device::kCuda, 1);
+      return true;
+    } catch (const Error&) {
+    }
+  }
+  EXPECT_EQ(std::getenv("EMBLEM_REQUIRE_CUDA"), nullptr) << "no CUDA device here";
+  return false;
+}
+
 class DeviceTest : public testing::TestWithParam<Device> {
  protected:
   void SetUp() override {
     context_.device = GetParam();
     context_.threads = pool_.get();
-    if (GetParam() == Device::kCpu || cuda_is_usable()) return;
-    // On the GPU machine a skip would be a lie, so there it is a failure.
-    if (std::getenv("EMBLEM_REQUIRE_CUDA"))
-      FAIL() << "EMBLEM_REQUIRE_CUDA is set, but no CUDA device";
-    GTEST_SKIP() << "no CUDA device here";
-  }
-  static bool cuda_is_usable() {
-    if (!kHasCuda) return false;
-    try {
-      Buffer<char> probe(Device::kCuda, 1);
-      return true;
-    } catch (const Error&) {
-      return false;
-    }
+    if (!device_is_usable(GetParam())) GTEST_SKIP() << "no CUDA device here";
   }
   Context context_;
   std::unique_ptr<ThreadPool> pool_ = std::make_unique<ThreadPool>(2);

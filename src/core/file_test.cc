@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "core/checksum.h"
+#include "core/temp_folder_test.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -18,16 +19,9 @@ using testing::StartsWith;
 
 class FileTest : public testing::Test {
  protected:
-  FileTest() {
-    std::string pattern = (fs::temp_directory_path() / "emblem_file_test.XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-  }
-  ~FileTest() override { fs::remove_all(folder_); }
-
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string path(const std::string& name = "") const { return folder_.path(name); }
   std::string make(const std::string& name, const std::string& text = "x") const {
-    std::ofstream(path(name)) << text;
-    return path(name);
+    return folder_.write(name, text);
   }
   template <class Action>
   static std::string message_of(Action&& action) {
@@ -39,7 +33,7 @@ class FileTest : public testing::Test {
     return "no error";
   }
 
-  fs::path folder_;
+  const TempFolder folder_;
 };
 
 TEST_F(FileTest, AMappedFileHoldsTheBytesOfTheFile) {
@@ -58,8 +52,8 @@ TEST_F(FileTest, ReadingWhatIsNotThereNamesThePath) {
   const std::string expected = "cannot read " + path("gone") + ": No such file or directory";
   EXPECT_EQ(message_of([&] { MappedFile file(path("gone")); }), expected);
   EXPECT_EQ(message_of([&] { read_text_file(path("gone")); }), expected);
-  EXPECT_EQ(message_of([&] { read_text_file(folder_.string()); }),
-            "cannot read " + folder_.string() + ": Is a directory");
+  EXPECT_EQ(message_of([&] { read_text_file(path()); }),
+            "cannot read " + path() + ": Is a directory");
 }
 
 TEST_F(FileTest, ReadsFilesWhoseSizeIsNotKnownInAdvance) {
@@ -121,7 +115,7 @@ TEST_F(FileTest, AnAtomicWriteReplacesTheTextAndLeavesNothingElse) {
   make("a", "old");
   write_text_file_atomically(path("a"), "new");
   EXPECT_EQ(read_text_file(path("a")), "new");
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);
+  EXPECT_EQ(std::distance(fs::directory_iterator(path()), fs::directory_iterator()), 1);
 }
 
 TEST_F(FileTest, AFailedAtomicWriteKeepsWhatWasThere) {
@@ -129,7 +123,7 @@ TEST_F(FileTest, AFailedAtomicWriteKeepsWhatWasThere) {
   make("a/inside", "kept");
   EXPECT_THROW(write_text_file_atomically(path("a"), "new"), Error);
   EXPECT_EQ(read_text_file(path("a/inside")), "kept");
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);
+  EXPECT_EQ(std::distance(fs::directory_iterator(path()), fs::directory_iterator()), 1);
 }
 
 TEST_F(FileTest, ExpandsFilesFoldersAndGlobsInOrder) {
@@ -161,7 +155,7 @@ TEST_F(FileTest, AnItemThatMatchesNothingIsAnError) {
 }
 
 TEST_F(FileTest, SyncingAFolderThatIsNotThereIsAnError) {
-  sync_directory(folder_.string());
+  sync_directory(path());
   EXPECT_EQ(message_of([&] { sync_directory(path("gone")); }),
             "cannot sync the folder " + path("gone") + ": No such file or directory");
 }

@@ -11,5 +11,6 @@ int64_t resident_bytes();
 double cpu_seconds();  // user + system time of the process
 std::string cpu_model();
 int64_t total_memory_bytes();
+std::string program_path();  // absolute, links followed; "" where the system does not tell
 
 }  // namespace emblem

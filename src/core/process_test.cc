@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 #include <vector>
 
 namespace emblem {
@@ -27,6 +28,11 @@ TEST(Process, CpuTimeRisesWithWork) {
 TEST(Process, TheMachineHasANameAndMemory) {
   EXPECT_FALSE(cpu_model().empty());
   EXPECT_GT(total_memory_bytes(), resident_bytes());
+}
+
+TEST(Process, TheProgramKnowsWhereItLies) {
+  EXPECT_EQ(std::filesystem::path(program_path()).filename(), "core_test");
+  EXPECT_TRUE(std::filesystem::path(program_path()).is_absolute());
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ using Seconds = std::chrono::duration<double>;
 constexpr Seconds kRedraw{0.1};
 constexpr Seconds kPlainLine{10.0};
 constexpr const char* kClearLine = "\r\033[K";
-constexpr int kBarCells = 24;
+constexpr size_t kMostBarCells = 24, kFewestBarCells = 8;
 
 size_t terminal_columns() {
   winsize size{};
@@ -26,9 +26,14 @@ size_t terminal_columns() {
   return size.ws_col;
 }
 
-std::string bar(double share) {
-  const int full = static_cast<int>(share * kBarCells);
-  return '[' + std::string(full, '#') + std::string(kBarCells - full, '.') + ']';
+// A bar that leaves `text` its place on the terminal's line, as far as a line allows.
+std::string bar(double share, size_t text) {
+  const size_t columns = terminal_columns(),
+               taken = text + 4;  // brackets, a space, the last column
+  const size_t cells =
+      std::clamp(columns - std::min(columns, taken), kFewestBarCells, kMostBarCells);
+  const auto full = static_cast<size_t>(share * static_cast<double>(cells));
+  return '[' + std::string(full, '#') + std::string(cells - full, '.') + "] ";
 }
 
 void print(const std::string& text) {
@@ -55,15 +60,15 @@ std::string Progress::line(int64_t done, const std::string& note) const {
   const double counted = static_cast<double>(done - std::max<int64_t>(first_done_, 0));
   const double rate = elapsed > 0 ? counted / elapsed : 0;
 
-  std::string text = title_ + ": ";
+  const std::string head = title_ + ": ";
+  std::string text;
+  double share = 0;
   if (total_ > 0) {
-    const double share =
-        std::clamp(static_cast<double>(done) / static_cast<double>(total_), 0.0, 1.0);
-    if (terminal_) text += bar(share) + ' ';
-    text += fmt::format("{:.0f}% {} of {} {}", share * 100, format_count(static_cast<double>(done)),
-                        format_count(static_cast<double>(total_)), unit_);
+    share = std::clamp(static_cast<double>(done) / static_cast<double>(total_), 0.0, 1.0);
+    text = fmt::format("{:.0f}% {} of {} {}", share * 100, format_count(static_cast<double>(done)),
+                       format_count(static_cast<double>(total_)), unit_);
   } else {
-    text += fmt::format("{} {}", format_count(static_cast<double>(done)), unit_);
+    text = fmt::format("{} {}", format_count(static_cast<double>(done)), unit_);
   }
   if (counted > 0) text += fmt::format(", {} {}/s", format_count(std::round(rate)), unit_);
   if (finished_) {
@@ -74,7 +79,8 @@ std::string Progress::line(int64_t done, const std::string& note) const {
             " left";
   }
   if (!note.empty()) text += ", " + note;
-  return text;
+  const bool with_bar = terminal_ && total_ > 0;
+  return head + (with_bar ? bar(share, head.size() + text.size()) : "") + text;
 }
 
 void Progress::update(int64_t done, const std::string& note) {

@@ -10,7 +10,8 @@ namespace emblem {
 
 class Progress {
  public:
-  // total 0: unknown, shows the count and the rate alone. Writes to stderr.
+  // total 0: unknown, shows the count and the rate alone; otherwise the percentage and the time
+  // left as well. Writes to stderr.
   Progress(std::string title, int64_t total, std::string unit = "rows");
   ~Progress();  // ends the line
 
@@ -18,6 +19,8 @@ class Progress {
   // left count from there. `note` is shown behind the rate ("loss 0.452"). Redraws at most 10 times
   // a second on a terminal, and prints a line at most every 10 seconds elsewhere.
   void update(int64_t done, const std::string& note = "");
+  // For a total that is learned, or estimated better and better, on the way.
+  void set_total(int64_t total) { total_ = total; }
   void finish(const std::string& note = "");
   // Clears the bar so that a line can be printed; the next update draws it again.
   void interrupt();

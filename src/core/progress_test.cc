@@ -55,8 +55,8 @@ TEST(Progress, FinishesOnce) {
 // Points stderr to a terminal of its own for its lifetime.
 class Terminal {
  public:
-  Terminal() {
-    winsize size{.ws_row = 24, .ws_col = 60};
+  explicit Terminal(unsigned short columns) {
+    winsize size{.ws_row = 24, .ws_col = columns};
     int inner = -1;
     if (openpty(&outer_, &inner, nullptr, nullptr, &size) != 0) return;
     saved_ = dup(STDERR_FILENO);
@@ -86,7 +86,7 @@ class Terminal {
 };
 
 TEST(Progress, RedrawsABarOnATerminalThatFitsItsWidth) {
-  Terminal terminal;
+  Terminal terminal(60);
   if (!terminal.works()) GTEST_SKIP() << "no pseudo-terminals here";
   {
     Progress progress("train", 100);
@@ -105,6 +105,21 @@ TEST(Progress, RedrawsABarOnATerminalThatFitsItsWidth) {
   ASSERT_NE(bar, std::string::npos) << text;
   EXPECT_LT(text.find('\r', bar) - bar, 60u);
   EXPECT_THAT(text, testing::EndsWith("\n"));
+}
+
+TEST(Progress, LeavesPlaceForTheTimeLeftAndTheNoteOnATerminal) {
+  Terminal terminal(90);
+  if (!terminal.works()) GTEST_SKIP() << "no pseudo-terminals here";
+  {
+    Progress progress("training", 0);
+    progress.update(0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(110));
+    progress.set_total(10000);
+    progress.update(2345, "loss 0.4");
+  }
+  EXPECT_THAT(terminal.text(),
+              testing::ContainsRegex("training: \\[#+\\.+\\] 23% 2.3[45] k of 10.00 k rows, "
+                                     "[0-9.]+ k rows/s, [0-9.]+ m?s left, loss 0.4\r?\n"));
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ class BadInput : public testing::Test {
       message.erase(at, folder.size());
     return message;
   }
-  TestFolder folder_;
+  TempFolder folder_;
   LoaderOptions options_;
 };
 

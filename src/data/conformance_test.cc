@@ -27,26 +27,26 @@ const char* const kLibfmFeatures = R"(
 struct Format {
   const char* name;
   const char* data_config;
-  std::string (*write)(const TestFolder&, const std::vector<TestRow>&);
+  std::string (*write)(const TempFolder&, const std::vector<TestRow>&);
   bool has_dense = true;
 };
 
-std::string write_tsv(const TestFolder& folder, const std::vector<TestRow>& rows) {
+std::string write_tsv(const TempFolder& folder, const std::vector<TestRow>& rows) {
   return folder.write("rows.tsv", as_tsv(rows));
 }
-std::string write_csv(const TestFolder& folder, const std::vector<TestRow>& rows) {
+std::string write_csv(const TempFolder& folder, const std::vector<TestRow>& rows) {
   return folder.write("rows.csv", as_csv(rows));
 }
-std::string write_raw(const TestFolder& folder, const std::vector<TestRow>& rows) {
+std::string write_raw(const TempFolder& folder, const std::vector<TestRow>& rows) {
   return folder.write("rows.bin", as_raw(rows));
 }
-std::string write_matrix(const TestFolder& folder, const std::vector<TestRow>& rows) {
+std::string write_matrix(const TempFolder& folder, const std::vector<TestRow>& rows) {
   return write_split_matrix(folder, "split", rows);
 }
-std::string write_columns(const TestFolder& folder, const std::vector<TestRow>& rows) {
+std::string write_columns(const TempFolder& folder, const std::vector<TestRow>& rows) {
   return write_split_columns(folder, "split", rows);
 }
-std::string write_libfm(const TestFolder& folder, const std::vector<TestRow>& rows) {
+std::string write_libfm(const TempFolder& folder, const std::vector<TestRow>& rows) {
   return folder.write("rows.libfm", as_libfm(rows));
 }
 
@@ -69,7 +69,7 @@ class Conformance : public testing::TestWithParam<Format> {};
 
 TEST_P(Conformance, BatchesHoldTheRowsInTheirOrder) {
   const std::vector<TestRow> rows = random_rows(1000, 5);
-  const TestFolder folder;
+  const TempFolder folder;
   LoaderOptions options;
   options.input = GetParam().write(folder, rows);
   options.batch_size = 300;
@@ -101,7 +101,7 @@ TEST_P(Conformance, BatchesHoldTheRowsInTheirOrder) {
 
 TEST_P(Conformance, SequentialReadingGivesTheSameRows) {
   const std::vector<TestRow> rows = random_rows(20000, 6);
-  const TestFolder folder;
+  const TempFolder folder;
   DataSource source = guess_source(GetParam().write(folder, rows));
   source.num_dense = 2;
   source.num_sparse = 3;
@@ -135,7 +135,7 @@ TEST_P(Conformance, SequentialReadingGivesTheSameRows) {
 // All settings that the order of rows depends on, and the number of workers, on which it must not.
 TEST_P(Conformance, AnyPositionContinuesExactlyWhateverTheWorkers) {
   const std::vector<TestRow> rows = random_rows(2500, 7);
-  const TestFolder folder;
+  const TempFolder folder;
   const std::string input = GetParam().write(folder, rows);
   const TestPipeline pipeline(std::string("data_config { ") + GetParam().data_config + " }" +
                               (GetParam().has_dense ? kFeatures : kLibfmFeatures));

@@ -60,6 +60,7 @@ ConvertResult convert(const Context& context, const ConvertOptions& options) {
   const std::unique_ptr<RowWriter> writer =
       make_writer(options.format, options.to, reader->schema(), options.writing);
   Progress progress("convert", reader->total_bytes(), "bytes");
+  progress.update(0);
   std::vector<Block> blocks(kBlocksAtOnce);
   std::vector<EncodedRows> encoded(kBlocksAtOnce);
   std::vector<int64_t> first_rows(kBlocksAtOnce);

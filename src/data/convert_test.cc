@@ -39,7 +39,7 @@ class ConvertTest : public testing::Test {
 
   std::string bytes(const std::string& name) const { return read_text_file(folder_.path(name)); }
 
-  TestFolder folder_;
+  TempFolder folder_;
 };
 
 TEST_F(ConvertTest, RoundTripsThroughEveryFormatGiveTheSameBytes) {

@@ -56,7 +56,7 @@ TEST(Csv, RandomFieldsComeBackFromAnyPieces) {
     expected.push_back(value);
   }
   file += "\n\r\n\n";
-  const TestFolder folder;
+  const TempFolder folder;
   DataSource source = csv_source(folder.write("a.csv", file));
   config::Field field;
   field.set_input_name("x");
@@ -74,7 +74,7 @@ TEST(Csv, RandomFieldsComeBackFromAnyPieces) {
 }
 
 TEST(Csv, NaturalTypesFollowTheValues) {
-  const TestFolder folder;
+  const TempFolder folder;
   const auto reader = open_reader(csv_source(folder.write(
       "a.csv", "label,i,f,t,C1,C2,e\n1,5,1.5,x,0000000a,7,\n0,,nan,,12345678,8,\n0,-7,2,3,,9,\n")));
   std::vector<ColumnType> types;
@@ -91,7 +91,7 @@ TEST(Csv, NaturalTypesFollowTheValues) {
 }
 
 TEST(Csv, LastLineNeedsNoEndAndFilesNeedNoHeader) {
-  const TestFolder folder;
+  const TempFolder folder;
   DataSource source = csv_source(folder.write("a.csv", "1;2\n3;4"));
   source.with_header = false;
   source.delimiter = ";";
@@ -103,7 +103,7 @@ TEST(Csv, LastLineNeedsNoEndAndFilesNeedNoHeader) {
 }
 
 TEST(Inspect, TellsRowsLabelsAndColumns) {
-  const TestFolder folder;
+  const TempFolder folder;
   DataSource source;
   source.type = config::CriteoTsvDataset;
   source.num_dense = source.num_sparse = 1;
@@ -121,7 +121,7 @@ TEST(Inspect, TellsRowsLabelsAndColumns) {
 }
 
 TEST(Inspect, EstimatesManyDistinctKeysWithinTenPercent) {
-  const TestFolder folder;
+  const TempFolder folder;
   std::vector<TestRow> rows = random_rows(50000, 3);
   for (size_t i = 0; i < rows.size(); ++i) rows[i].categories[2] = static_cast<uint32_t>(i % 20000);
   DataSource source = guess_source(folder.write("a.bin", as_raw(rows)));

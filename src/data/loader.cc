@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -49,6 +50,7 @@ class Loader::Pipeline {
 
   bool next(Batch& batch);
   LoaderStatistics statistics() const;
+  int64_t expected_rows() const;
 
  private:
   struct Job {  // a piece under way
@@ -100,7 +102,10 @@ class Loader::Pipeline {
   int64_t bad_rows_in_epoch_ = 0;
   int64_t bad_rows_epoch_ = -1;
   std::string first_bad_row_;
-  std::exception_ptr error_;  // thrown by next() behind the planned batches
+  std::exception_ptr error_;                   // thrown by next() behind the planned batches
+  int64_t parsed_rows_ = 0, parsed_size_ = 0;  // of committed pieces; size in the decoder's unit
+  int64_t batches_ = 0;                        // given out
+  bool ended_ = false;                         // next() has returned false
   bool stop_ = false;
   LoaderStatistics statistics_;
   std::vector<std::thread> workers_;
@@ -226,6 +231,8 @@ void Loader::Pipeline::commit(Job& job) {
   statistics_.bytes += job.bytes;
   ReadyPiece& piece = *job.result;
   piece.rows_left = piece.features.rows;
+  parsed_rows_ += piece.features.rows;
+  parsed_size_ += job.piece.range.end - job.piece.range.begin;
   if (piece.rows_left == 0) free_pieces_.push_back(&piece);
   waiting_rows_ += piece.rows_left;
 
@@ -313,6 +320,10 @@ ReadyPiece* Loader::Pipeline::new_piece() {
 bool Loader::Pipeline::next(Batch& batch) {
   const auto start = Clock::now();
   std::unique_lock lock(mutex_);
+  if (batches_ == options_.max_batches) {
+    ended_ = true;
+    return false;
+  }
   const auto ended = [&] {
     return error_ != nullptr ||
            (options_.epochs > 0 && next_epoch_ >= options_.epochs && jobs_.empty());
@@ -322,8 +333,10 @@ bool Loader::Pipeline::next(Batch& batch) {
   statistics_.wait_seconds += seconds_since(start);
   if (deliveries_.empty()) {
     if (error_ != nullptr) std::rethrow_exception(error_);
+    ended_ = true;
     return false;
   }
+  ++batches_;
   std::swap(batch, deliveries_.front()->batch);
   free_batches_.push_back(std::move(deliveries_.front()->batch));
   deliveries_.pop_front();
@@ -338,6 +351,25 @@ LoaderStatistics Loader::Pipeline::statistics() const {
   return statistics_;
 }
 
+int64_t Loader::Pipeline::expected_rows() const {
+  const std::lock_guard lock(mutex_);
+  if (ended_) return statistics_.rows;
+  constexpr double kUnknown = 1e18;
+  const auto batch_size = static_cast<double>(options_.batch_size);
+  double rows = kUnknown;
+  if (options_.max_batches >= 0)
+    rows = std::min(rows, static_cast<double>(options_.max_batches) * batch_size);
+  if (options_.epochs > 0 && parsed_size_ > 0) {
+    double in_epoch = static_cast<double>(parsed_rows_) * static_cast<double>(order_->size()) /
+                      static_cast<double>(parsed_size_);
+    if (options_.drop_remainder) in_epoch = std::floor(in_epoch / batch_size) * batch_size;
+    const DataPosition& start = options_.start;
+    rows = std::min(rows, static_cast<double>(options_.epochs - start.epoch) * in_epoch -
+                              static_cast<double>(start.rows_in_epoch));
+  }
+  return rows == kUnknown ? 0 : std::max<int64_t>(0, std::llround(rows));
+}
+
 Loader::Loader(const config::DataConfig& data, const FeatureLayout& features, LoaderOptions options)
     : pipeline_(std::make_unique<Pipeline>(data, features, options)) {}
 
@@ -346,5 +378,7 @@ Loader::~Loader() = default;
 bool Loader::next(Batch& batch) { return pipeline_->next(batch); }
 
 LoaderStatistics Loader::statistics() const { return pipeline_->statistics(); }
+
+int64_t Loader::expected_rows() const { return pipeline_->expected_rows(); }
 
 }  // namespace emblem

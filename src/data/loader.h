@@ -25,6 +25,7 @@ struct LoaderOptions {
   int prefetch_batches = 8;
   uint64_t seed = 1;
   int64_t epochs = 1;        // 0: without end
+  int64_t max_batches = -1;  // -1: as many as there are
   bool shuffle = false;      // order of files and pieces, and rows within windows
   int64_t shuffle_rows = 0;  // rows that are mixed with each other; up to 1: only pieces are
   double sample_ratio = 1.0;
@@ -52,10 +53,15 @@ class Loader {
   ~Loader();
 
   // Moves the next batch into `batch` (whose old buffers are reused) and returns true; false at the
-  // end of the last epoch. Throws Error for unreadable rows: file, line, what was expected.
+  // end of the last epoch or after max_batches. Throws Error for unreadable rows: file, line, what
+  // was expected.
   bool next(Batch& batch);
 
   LoaderStatistics statistics() const;
+
+  // How many rows next() gives out in all: estimated from the share of the files that was parsed so
+  // far, exact once next() has returned false. 0: not known yet, or without end.
+  int64_t expected_rows() const;
 
  private:
   class Pipeline;

@@ -75,7 +75,7 @@ class LoaderTest : public testing::Test {
     options_.piece_bytes = 500;
     options_.workers = 2;
   }
-  TestFolder folder_;
+  TempFolder folder_;
   LoaderOptions options_;
 };
 
@@ -206,6 +206,64 @@ TEST_F(LoaderTest, StatisticsCountRowsBytesAndTime) {
   EXPECT_EQ(statistics.bytes, 13 * 1000);
   EXPECT_EQ(statistics.bad_rows, 0);
   EXPECT_GT(statistics.parse_seconds, 0);
+}
+
+// expected_rows() after each batch, and once more behind the last.
+std::vector<int64_t> expectations(const LoaderOptions& options) {
+  const TestPipeline pipeline(kPipeline);
+  Loader loader(pipeline.config.data_config(), pipeline.features, options);
+  std::vector<int64_t> expected;
+  Batch batch;
+  while (loader.next(batch)) expected.push_back(loader.expected_rows());
+  expected.push_back(loader.expected_rows());
+  return expected;
+}
+
+TEST_F(LoaderTest, ExpectsRowsByTheShareOfTheFilesThatWasParsed) {
+  options_.epochs = 3;
+  const std::vector<int64_t> expected = expectations(options_);
+  EXPECT_THAT(expected, testing::Each(testing::AllOf(testing::Ge(2900), testing::Le(3100))));
+  EXPECT_EQ(expected.back(), 3000);
+  options_.sample_ratio = 0.5;
+  EXPECT_NEAR(static_cast<double>(expectations(options_)[8]), 1500, 300);
+}
+
+TEST_F(LoaderTest, ExpectsWhatIsLeftAfterAResume) {
+  options_.epochs = 2;
+  const auto seen = read_all(TestPipeline(kPipeline), options_);
+  options_.start = seen[7].next;
+  const std::vector<int64_t> expected = expectations(options_);
+  EXPECT_NEAR(static_cast<double>(expected.front()), 2000 - 8 * 64, 100);
+  EXPECT_EQ(expected.back(), 2000 - 8 * 64);
+}
+
+TEST_F(LoaderTest, ExpectsWholeBatchesOnlyWhereTheRemainderIsDropped) {
+  options_.drop_remainder = true;
+  EXPECT_EQ(expectations(options_).back(), 15 * 64);
+  options_.piece_bytes = 1 << 20;  // all is parsed before the first batch
+  EXPECT_EQ(expectations(options_).front(), 15 * 64);
+}
+
+TEST_F(LoaderTest, StopsAfterMaxBatchesAndExpectsNoMoreRows) {
+  options_.max_batches = 5;
+  for (const int64_t epochs : {0, 1}) {
+    options_.epochs = epochs;
+    EXPECT_THAT(read_numbers(options_).batch_rows, testing::ElementsAre(64, 64, 64, 64, 64));
+    EXPECT_THAT(expectations(options_), testing::Each(5 * 64));
+  }
+  options_.max_batches = 17;  // one more than there are
+  EXPECT_EQ(expectations(options_).back(), 1000);
+  options_.max_batches = 0;
+  EXPECT_TRUE(read_numbers(options_).epochs.empty());
+}
+
+TEST_F(LoaderTest, ExpectsNothingOfDataWithoutEnd) {
+  options_.epochs = 0;
+  const TestPipeline pipeline(kPipeline);
+  Loader loader(pipeline.config.data_config(), pipeline.features, options_);
+  Batch batch;
+  ASSERT_TRUE(loader.next(batch));
+  EXPECT_EQ(loader.expected_rows(), 0);
 }
 
 TEST_F(LoaderTest, BadRowsAreSkippedAndCountedUpToTheLimitOfAnEpoch) {

@@ -18,6 +18,12 @@ PieceOrder::PieceOrder(const Decoder& decoder, int64_t piece_size, ReadOrder ord
                  " pieces; expected fewer than 2^32: use a larger batch");
 }
 
+int64_t PieceOrder::size() const {
+  int64_t size = 0;
+  for (const Extent& extent : extents_) size += extent.end - extent.begin;
+  return size;
+}
+
 Piece PieceOrder::at(int64_t epoch, int64_t index) {
   if (order_ == ReadOrder::kShuffled) {
     if (permuted_epoch_ != epoch) {

@@ -23,6 +23,7 @@ class PieceOrder {
   PieceOrder(const Decoder& decoder, int64_t piece_size, ReadOrder order, uint64_t seed);
 
   int64_t count() const { return first_.back(); }
+  int64_t size() const;  // of all pieces together, in the decoder's unit
 
   // The index-th piece of an epoch.
   Piece at(int64_t epoch, int64_t index);

@@ -24,7 +24,7 @@ class RealData : public testing::Test {
     if (!std::filesystem::exists(path)) return false;
     return std::system(("tar -xJf '" + path + "' -C '" + folder_.path() + "'").c_str()) == 0;
   }
-  TestFolder folder_;
+  TempFolder folder_;
 };
 
 // Fields split at a delimiter, without a thought of quotes: the files have none.

@@ -211,6 +211,7 @@ SynthResult synthesize(const Context& context, const SynthOptions& options) {
   OutputFolder folder(options.out, options.overwrite);
   const SynthModel model(shape);
   Progress progress("synth", options.rows + test_rows);
+  progress.update(0);
   SynthResult result;
   result.cardinalities = shape.cardinalities;
   const auto write = [&](const char* name, SynthSplit split, int64_t rows, int64_t rows_before) {

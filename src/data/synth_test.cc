@@ -182,7 +182,7 @@ class SynthTest : public testing::Test {
     return nlohmann::json::parse(bytes(name + "/metadata.json"));
   }
 
-  TestFolder folder_;
+  TempFolder folder_;
 };
 
 TEST_F(SynthTest, TheSameSeedGivesTheSameBytesWithAnyNumberOfThreads) {

@@ -1,13 +1,9 @@
-// data/test_data.h - for tests: a folder that goes away, data sets written the plain way, batches
-// as text.
+// data/test_data.h - for tests: data sets written the plain way, batches as text.
 #pragma once
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -16,33 +12,10 @@
 #include "config/load.h"
 #include "core/half.h"
 #include "core/random.h"
+#include "core/temp_folder_test.h"
 #include "data/loader.h"
 
 namespace emblem {
-
-class TestFolder {
- public:
-  TestFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "emblem_data_XXXXXX").string();
-    EXPECT_NE(mkdtemp(pattern.data()), nullptr);
-    path_ = pattern;
-  }
-  ~TestFolder() { std::filesystem::remove_all(path_); }
-
-  std::string path(const std::string& name = "") const {
-    return name.empty() ? path_ : path_ + "/" + name;
-  }
-
-  // Returns the path.
-  std::string write(const std::string& name, const std::string& bytes) const {
-    std::filesystem::create_directories(std::filesystem::path(path(name)).parent_path());
-    std::ofstream(path(name), std::ios::binary) << bytes;
-    return path(name);
-  }
-
- private:
-  std::string path_;
-};
 
 // A row that every format can hold.
 struct TestRow {
@@ -101,7 +74,7 @@ inline std::string as_raw(const std::vector<TestRow>& rows) {
   return bytes;
 }
 
-inline std::string write_split_matrix(const TestFolder& folder, const std::string& name,
+inline std::string write_split_matrix(const TempFolder& folder, const std::string& name,
                                       const std::vector<TestRow>& rows) {
   std::string label, dense, category;
   for (const TestRow& row : rows) {
@@ -118,7 +91,7 @@ inline std::string write_split_matrix(const TestFolder& folder, const std::strin
   return folder.path(name);
 }
 
-inline std::string write_split_columns(const TestFolder& folder, const std::string& name,
+inline std::string write_split_columns(const TempFolder& folder, const std::string& name,
                                        const std::vector<TestRow>& rows) {
   std::string label, dense, first, second, third;
   for (const TestRow& row : rows) {

@@ -20,7 +20,7 @@ using testing::IsEmpty;
 
 // One batch of a CSV file with header and features.
 Batch read_csv(const std::string& content, const std::string& pipeline_text) {
-  const TestFolder folder;
+  const TempFolder folder;
   const TestPipeline pipeline(pipeline_text);
   LoaderOptions options;
   options.input = folder.write("rows.csv", content);
@@ -137,7 +137,7 @@ TEST(Transform, OneColumnMayFeedManyFeaturesLabelsAndWeights) {
 }
 
 TEST(Transform, NumbersOfBinaryFormatsMayBeIds) {
-  const TestFolder folder;
+  const TempFolder folder;
   const std::vector<TestRow> rows = {{1, {5, 7}, {1, 2, 3}}, {0, {6, 8}, {1, 2, 3}}};
   const TestPipeline pipeline(R"(
     data_config { dataset_type: RawDataset num_dense: 2 num_sparse: 3 }
@@ -153,7 +153,7 @@ TEST(Transform, NumbersOfBinaryFormatsMayBeIds) {
 }
 
 TEST(Transform, LibfmValuesAreWeightsAndWholeLinesAreBags) {
-  const TestFolder folder;
+  const TempFolder folder;
   const TestPipeline pipeline(R"(
     data_config { dataset_type: LibfmDataset }
     feature_configs { id_feature { feature_name: "f2" num_buckets: 10 embedding_dim: 4 } }
@@ -174,7 +174,7 @@ TEST(Transform, LibfmValuesAreWeightsAndWholeLinesAreBags) {
 
 TEST(Transform, DefaultsThatCannotBeAreRefused) {
   const auto error = [](const std::string& feature) {
-    const TestFolder folder;
+    const TempFolder folder;
     LoaderOptions options;
     options.input = folder.write("a.csv", "label,a\n1,2\n");
     return loader_error(TestPipeline(pipeline_with("feature_configs { " + feature + " }")),

@@ -83,7 +83,7 @@ class WriterTest : public testing::Test {
   std::string file(const std::string& name) const { return out_ + "/" + name; }
   std::string text(const std::string& name) const { return read_text_file(file(name)); }
 
-  TestFolder folder_;
+  TempFolder folder_;
   std::string out_ = folder_.path("out");
 };
 

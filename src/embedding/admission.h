@@ -6,14 +6,9 @@
 #include <vector>
 
 #include "embedding/index.h"
+#include "embedding/table.h"
 
 namespace emblem {
-
-struct KeyCount {
-  int64_t key;
-  int64_t count;
-  bool operator==(const KeyCount&) const = default;
-};
 
 // Thread-compatible.
 class Admission {

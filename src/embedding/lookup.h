@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "core/context.h"
 #include "core/phase.h"
 #include "core/view.h"
+#include "embedding/table.h"
 
 namespace emblem {
 
@@ -39,6 +41,24 @@ class Lookup {
   // counts from 1.
   virtual void backward(const Context& context, View<const float> gradients, float scale,
                         float learning_rate, int64_t step) = 0;
+
+  // Waits, and throws what went wrong in passes that run on a GPU and could not say so themselves.
+  virtual void check(const Context&) {}
 };
+
+// One column block of the output. Several features may name the same table: a key's gradients are
+// then summed over all of them, in the order of (feature, bag, position), before its row is updated
+// once.
+struct LookupFeature {
+  Table* table = nullptr;  // borrowed; outlives the lookup and is trained by no other
+  Pooling pooling = Pooling::kSum;
+};
+
+// Throws when the keys of a batch do not fit the features (over `tables`) or the output.
+void check_batch(std::span<const FeatureKeys> features, std::span<Table* const> tables,
+                 int64_t width, View<float> out);
+
+// On the context's device, where the tables must lie too.
+std::unique_ptr<Lookup> make_lookup(const Context& context, std::span<const LookupFeature> features);
 
 }  // namespace emblem

@@ -6,7 +6,8 @@
 #include <fstream>
 
 #include "core/file.h"
-#include "embedding/local_lookup.h"
+#include "core/temp_folder_test.h"
+#include "embedding/tables_test.h"
 
 namespace emblem {
 namespace {
@@ -14,13 +15,8 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-class TableFilesTest : public testing::Test {
+class TableFilesTest : public TablesTest {
  protected:
-  void SetUp() override {
-    folder_ = testing::TempDir() + "table_files_" +
-              testing::UnitTest::GetInstance()->current_test_info()->name() + "/table";
-    std::filesystem::remove_all(folder_);
-  }
   static TableSettings settings(DType dtype = DType::kF32) {
     return {.name = "items",
             .dim = 4,
@@ -33,20 +29,16 @@ class TableFilesTest : public testing::Test {
   }
   // Trains steps [first, last) on a stream of keys that depends on the step alone.
   void train(Table& table, int first, int last) {
-    LocalLookup lookup({{&table, Pooling::kMean}});
+    TestLookup lookup = over({{&table, Pooling::kMean}});
     for (int step = first; step < last; ++step) {
       Random random{.seed = 6, .stream = static_cast<uint64_t>(step)};
-      std::vector<int64_t> keys(120);
-      for (int64_t& key : keys) key = static_cast<int64_t>(random.below(700)) - 100;
-      std::vector<int32_t> offsets;
-      for (int32_t offset = 0; offset <= 120; offset += 3) offsets.push_back(offset);
-      FeatureKeys feature;
-      feature.keys = {keys.data(), 120};
-      feature.offsets = {offsets.data(), 41};
-      std::vector<float> out(160);
-      lookup.forward(context_, {&feature, 1}, Phase::kTrain, {out.data(), 40, 4});
+      Bags bags;
+      for (int i = 0; i < 120; ++i)
+        bags.keys.push_back(static_cast<int64_t>(random.below(700)) - 100);
+      for (int32_t offset = 0; offset <= 120; offset += 3) bags.offsets.push_back(offset);
+      std::vector<float> out = lookup.forward({bags}, 40);
       for (float& value : out) value = value * 0.5f + random.normal();
-      lookup.backward(context_, {out.data(), 40, 4}, 0.5f, 0.01f, step + 1);
+      lookup.backward(out, 0.5f, step + 1, 0.01f);
     }
   }
   std::string bytes_of(const Table& table) {
@@ -62,14 +54,15 @@ class TableFilesTest : public testing::Test {
     std::filesystem::resize_file(folder_ + "/" + name, static_cast<uintmax_t>(bytes));
   }
 
-  Context context_;
-  std::string folder_;
+  TempFolder temp_;
+  std::string folder_ = temp_.path("table");
 };
+EMBLEM_TEST_ON_EVERY_DEVICE(TableFilesTest);
 
-TEST_F(TableFilesTest, AReloadedTableContinuesWithTheSameBytes) {
+TEST_P(TableFilesTest, AReloadedTableContinuesWithTheSameBytes) {
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBf16}) {
-    Table straight(context_, settings(dtype)), before(context_, settings(dtype)),
-        after(context_, settings(dtype));
+    Table &straight = make(settings(dtype)), &before = make(settings(dtype)),
+          &after = make(settings(dtype));
     train(straight, 0, 60);
     train(before, 0, 30);
     save_table(context_, before, folder_);
@@ -82,8 +75,8 @@ TEST_F(TableFilesTest, AReloadedTableContinuesWithTheSameBytes) {
   }
 }
 
-TEST_F(TableFilesTest, KeysAndWeightsAreHeaderlessAndSorted) {
-  Table table(context_, {.name = "t", .dim = 2, .kind = TableKind::kDynamic});
+TEST_P(TableFilesTest, KeysAndWeightsAreHeaderlessAndSorted) {
+  Table& table = make({.name = "t", .dim = 2, .kind = TableKind::kDynamic});
   table.import_rows(context_, {std::vector<int64_t>{5, -1}, std::vector<float>{1, 2, 3, 4}});
   const auto files = save_table(context_, table, folder_);
   const std::string keys = read_text_file(folder_ + "/key"),
@@ -104,9 +97,9 @@ TEST_F(TableFilesTest, KeysAndWeightsAreHeaderlessAndSorted) {
   EXPECT_THAT(names, testing::ElementsAre("key", "emb_vector", "score", "table.json"));
 }
 
-TEST_F(TableFilesTest, AStaticTableComesBackWhole) {
+TEST_P(TableFilesTest, AStaticTableComesBackWhole) {
   const TableSettings settings{.name = "s", .dim = 3, .capacity = 50, .rule = AdaGrad{}};
-  Table saved(context_, settings), loaded(context_, settings);
+  Table &saved = make(settings), &loaded = make(settings);
   saved.import_rows(context_, {std::vector<int64_t>{7}, std::vector<float>{1, 2, 3},
                                std::vector<float>{4, 5, 6}});
   save_table(context_, saved, folder_);
@@ -115,15 +108,15 @@ TEST_F(TableFilesTest, AStaticTableComesBackWhole) {
   EXPECT_EQ(read_table_facts(folder_).optimizer, "adagrad");
 }
 
-TEST_F(TableFilesTest, WeightsAloneGiveRowsNewState) {
-  Table saved(context_, settings());
+TEST_P(TableFilesTest, WeightsAloneGiveRowsNewState) {
+  Table& saved = make(settings());
   train(saved, 0, 10);
   save_table(context_, saved, folder_);
   std::filesystem::remove(folder_ + "/table.json");
   TableSettings other = settings();
   other.rule = AdaGrad{};
   other.initial_accumulator = 0.1f;
-  Table loaded(context_, other);
+  Table& loaded = make(other);
   load_table(context_, folder_, LoadMode::kWeightsOnly, loaded);
   ASSERT_EQ(loaded.size(), saved.size());
   saved.export_rows(context_, 100, [&](const RowBatch& batch) {
@@ -134,8 +127,8 @@ TEST_F(TableFilesTest, WeightsAloneGiveRowsNewState) {
   });
 }
 
-TEST_F(TableFilesTest, FilesOfTheWrongSizeAreNamed) {
-  Table table(context_, settings());
+TEST_P(TableFilesTest, FilesOfTheWrongSizeAreNamed) {
+  Table& table = make(settings());
   table.import_rows(context_, {std::vector<int64_t>{1, 2, 3}, std::vector<float>(12)});
   const auto load = [&] { load_table(context_, folder_, LoadMode::kContinue, table); };
   save_table(context_, table, folder_);
@@ -155,14 +148,14 @@ TEST_F(TableFilesTest, FilesOfTheWrongSizeAreNamed) {
   EXPECT_THAT(load, ThrowsMessage<Error>(HasSubstr("table.json: does not describe a table")));
 }
 
-TEST_F(TableFilesTest, ATableOfAnotherShapeIsRefused) {
-  Table table(context_, settings());
+TEST_P(TableFilesTest, ATableOfAnotherShapeIsRefused) {
+  Table& table = make(settings());
   save_table(context_, table, folder_);
   const auto load_into = [&](auto change) {
     TableSettings other = settings();
     change(other);
     return [=, this] {
-      Table loaded(context_, other);
+      Table& loaded = make(other);
       load_table(context_, folder_, LoadMode::kContinue, loaded);
     };
   };

@@ -6,8 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "embedding/local_lookup.h"
-#include "embedding/table.h"
+#include "embedding/tables_test.h"
 
 namespace emblem {
 namespace {
@@ -149,7 +148,8 @@ struct Case {
 
 class Trial {
  public:
-  explicit Trial(const Case& with) : with_(with), random_{.seed = 11, .stream = with.universe} {
+  Trial(const Context& context, const Case& with)
+      : with_(with), context_(context), random_{.seed = 11, .stream = with.universe} {
     settings_ = {.name = with.name,
                  .dim = 3,
                  .dtype = with.dtype,
@@ -164,7 +164,7 @@ class Trial {
                  .seed = 77};
     if (std::holds_alternative<AdaGrad>(with.rule)) settings_.initial_accumulator = 0.1f;
     oracle_ = std::make_unique<Oracle>(settings_);
-    make_table();
+    make_tables();
   }
 
   void run(int64_t operations) {
@@ -185,10 +185,10 @@ class Trial {
   }
 
  private:
-  void make_table() {
-    table_ = std::make_unique<Table>(context_, settings_);
-    lookup_ =
-        std::make_unique<LocalLookup>(std::vector<LookupFeature>{{table_.get()}, {table_.get()}});
+  void make_tables() {
+    table_ = make_table(context_, settings_);
+    lookup_ = std::make_unique<TestLookup>(
+        context_, std::vector<LookupFeature>{{table_.get()}, {table_.get()}});
   }
 
   // Half of all keys come from a small part of the universe; a few are those that others reserve.
@@ -209,12 +209,8 @@ class Trial {
   // Two features over the table: the first half of `keys` and the second.
   std::vector<float> forward(const std::vector<int64_t>& keys, Phase phase) {
     const auto bags = static_cast<int64_t>(keys.size()) / 2;
-    std::vector<FeatureKeys> features(2);
-    features[0].keys = {keys.data(), bags};
-    features[1].keys = {keys.data() + bags, bags};
-    std::vector<float> out(keys.size() * 3);
-    lookup_->forward(context_, features, phase, {out.data(), bags, 6});
-    return out;
+    return lookup_->forward({{{keys.begin(), keys.begin() + bags}}, {{keys.begin() + bags, keys.end()}}},
+                            bags, phase);
   }
   // Where key i's values are in the output.
   static size_t place(size_t i, size_t count) {
@@ -248,8 +244,7 @@ class Trial {
     }
     ++step_;
     oracle_->update(keys, by_key, 0.05f, step_);
-    lookup_->backward(context_, {gradients.data(), static_cast<int64_t>(keys.size()) / 2, 6}, 1.0f,
-                      0.05f, step_);
+    lookup_->backward(gradients, 1.0f, step_, 0.05f);
   }
 
   void evaluate() {
@@ -276,7 +271,7 @@ class Trial {
   void save_and_load() {
     const auto old_table = std::move(table_);
     const auto old_lookup = std::move(lookup_);
-    make_table();
+    make_tables();
     old_table->export_rows(context_, 1 + static_cast<int64_t>(random_.below(700)),
                            [&](const RowBatch& batch) { table_->import_rows(context_, batch); });
     table_->import_admission(old_table->export_admission());
@@ -310,23 +305,36 @@ class Trial {
   }
 
   Case with_;
-  Random random_;
   Context context_;
+  Random random_;
   TableSettings settings_;
   std::unique_ptr<Oracle> oracle_;
   std::unique_ptr<Table> table_;
-  std::unique_ptr<LocalLookup> lookup_;
+  std::unique_ptr<TestLookup> lookup_;
   int64_t done_ = 0, step_ = 0;
 };
 
-class TableOracle : public testing::TestWithParam<Case> {};
+class TableOracle : public testing::TestWithParam<std::tuple<Device, Case>> {
+ protected:
+  void SetUp() override {
+    context_.device = std::get<Device>(GetParam());
+    if (!device_is_usable(context_.device)) GTEST_SKIP() << "no CUDA device here";
+  }
+  Context context_;
+};
 
-TEST_P(TableOracle, AgreesOverAMillionOperations) { Trial(GetParam()).run(1000000); }
+TEST_P(TableOracle, AgreesOverAMillionOperations) {
+  // Half as many on a GPU, where every batch of 200 keys goes there and back.
+  const bool cpu = context_.device == Device::kCpu;
+  Trial(context_, std::get<Case>(GetParam())).run(cpu ? 1000000 : 500000);
+}
 
 constexpr DType kF32 = DType::kF32;
 INSTANTIATE_TEST_SUITE_P(
     , TableOracle,
-    testing::Values(Case{"none_grows", Eviction::kNone, 0, 0, Sgd{}, kF32, 400000, 1e-4f},
+    testing::Combine(
+        testing::Values(Device::kCpu, Device::kCuda),
+        testing::Values(Case{"none_grows", Eviction::kNone, 0, 0, Sgd{}, kF32, 400000, 1e-4f},
                     Case{"none_admission", Eviction::kNone, 0, 3, AdaGrad{}, kF32, 3000, 1e-4f},
                     Case{"none_f16", Eviction::kNone, 0, 0, Sgd{}, DType::kF16, 5000, 0.05f},
                     Case{"lru", Eviction::kLru, 900, 0, Adam{}, kF32, 4000, 1e-3f},
@@ -336,8 +344,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"step", Eviction::kStep, 800, 0, AdaGrad{}, kF32, 3000, 1e-3f},
                     Case{"step_small", Eviction::kStep, 301, 0, Ftrl{.l1 = 0.01f}, kF32, 2000,
                          1e-3f},
-                    Case{"custom", Eviction::kCustom, 600, 0, Momentum{}, kF32, 3000, 1e-3f}),
-    [](const auto& info) { return std::string(info.param.name); });
+                    Case{"custom", Eviction::kCustom, 600, 0, Momentum{}, kF32, 3000, 1e-3f})),
+    [](const auto& info) {
+      return cat(std::get<Case>(info.param).name, "_", std::get<Device>(info.param));
+    });
 
 }  // namespace
 }  // namespace emblem

@@ -49,7 +49,7 @@ void Model::add_embeddings(const Context& context, const config::PipelineConfig&
   Embeddings& added = embeddings_.emplace_back();
   added.node = plan.node;
   for (const TableSettings& settings : tables.tables) {
-    added.tables.push_back(std::make_unique<Table>(context, settings));
+    added.tables.push_back(make_table(context, settings));
   }
   std::vector<LookupFeature> features;
   for (const TableUse& use : tables.uses) {
@@ -57,7 +57,7 @@ void Model::add_embeddings(const Context& context, const config::PipelineConfig&
     added.sparse_index.push_back(use.sparse_index);
   }
   added.keys.resize(features.size());
-  added.lookup = std::make_unique<LocalLookup>(std::move(features));
+  added.lookup = make_lookup(context, features);
 }
 
 void Model::forward(const Context& context, const ModelBatch& batch, Phase phase, uint64_t draw) {

@@ -11,7 +11,6 @@
 #include "config/features.h"
 #include "config/pipeline.pb.h"
 #include "core/phase.h"
-#include "embedding/local_lookup.h"
 #include "embedding/lookup.h"
 #include "embedding/table.h"
 #include "model/table_config.h"
@@ -23,7 +22,7 @@ namespace emblem {
 struct ModelBatch {
   int64_t rows = 0;
   View<const float> dense;              // [rows, dense columns]
-  View<const float> labels;             // [rows, 1]
+  View<const float> labels;             // [rows, 1]; empty: the loss means nothing
   View<const float> weights;            // [rows, 1] or empty
   std::span<const FeatureKeys> sparse;  // by FeatureSpec::sparse_index
 };

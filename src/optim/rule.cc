@@ -10,6 +10,8 @@ Rule at_step(Rule rule, float learning_rate, int64_t step) {
     adam->correction2 =
         static_cast<float>(std::sqrt(1.0 - std::pow(static_cast<double>(adam->beta2), t)));
   }
+  if (auto* momentum = std::get_if<Momentum>(&rule); momentum != nullptr && step == 1)
+    momentum->dampening = 0.0f;
   return rule;
 }
 

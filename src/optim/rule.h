@@ -25,7 +25,8 @@ struct Sgd {
   }
 };
 
-// v = momentum v + (1 - dampening) g;  w -= lr v   (nesterov: lr (g + momentum v))
+// v = momentum v + (1 - dampening) g;  w -= lr v   (nesterov: lr (g + momentum v)).
+// As in PyTorch the first step is not damped: at_step sees to it.
 struct Momentum {
   static constexpr int kStates = 1;
   static constexpr bool kRowWise = false;
@@ -116,8 +117,8 @@ struct Ftrl {
 // The complete list. Both backends std::visit it, so a new rule is one struct and one name here.
 using Rule = std::variant<Sgd, Momentum, AdaGrad, RowWiseAdaGrad, Adam, Ftrl>;
 
-// The rule with the learning rate and, for Adam, the bias corrections of step `step`, counted
-// from 1.
+// The rule with the learning rate and what depends on the step, counted from 1: Adam's bias
+// corrections, and no dampening in Momentum's first.
 Rule at_step(Rule rule, float learning_rate, int64_t step);
 
 // Floats of state that a row of `dim` weights keeps.

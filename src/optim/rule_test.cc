@@ -32,9 +32,10 @@ std::vector<float> run(Rule rule, float l2 = 0.0f, float first_state = 0.0f) {
   return weights;
 }
 
-Momentum momentum(float nesterov) {
+Momentum momentum(float nesterov, float dampening = 0.0f) {
   Momentum rule;
   rule.nesterov = nesterov;
+  rule.dampening = dampening;
   return rule;
 }
 
@@ -70,6 +71,11 @@ INSTANTIATE_TEST_SUITE_P(
         Expected{"SgdWithL2", Sgd{}, 0.01f, 0, {0.502877951f, -1.05503249f, 1.88732684f}},
         Expected{"Momentum", momentum(0), 0, 0, {0.526410043f, -1.04227006f, 1.6328299f}},
         Expected{"Nesterov", momentum(1), 0, 0, {0.528669f, -0.873043001f, 1.56454706f}},
+        Expected{"MomentumWithDampening",
+                 momentum(0, 0.5f),
+                 0,
+                 0,
+                 {0.496009976f, -1.11174512f, 1.76483011f}},
         Expected{
             "MomentumWithL2", momentum(0), 0.05f, 0, {0.503776073f, -0.986825109f, 1.54685128f}},
         Expected{"AdaGrad", AdaGrad{0.1f, 1e-10f}, 0, 0, {0.444959253f, -1.15269244f, 1.84596443f}},

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/random.h"
+#include "core/temp_folder_test.h"
 #include "train/checkpoint.h"
 
 namespace emblem {
@@ -48,9 +49,6 @@ inline std::string write_sample(const std::string& model_dir, int64_t step, uint
 
 class ModelDirTest : public testing::Test {
  protected:
-  void SetUp() override { std::filesystem::remove_all(dir_); }
-  void TearDown() override { std::filesystem::remove_all(dir_); }
-
   std::vector<std::string> names() const {  // of everything in the model dir, sorted
     std::vector<std::string> names;
     for (const auto& entry : std::filesystem::directory_iterator(dir_))
@@ -59,7 +57,8 @@ class ModelDirTest : public testing::Test {
     return names;
   }
 
-  const std::string dir_ = testing::TempDir() + "model_" + std::to_string(::getpid());
+  const TempFolder folder_;
+  const std::string dir_ = folder_.path("model");  // not made yet
 };
 
 }  // namespace emblem

@@ -36,14 +36,23 @@ double Evaluation::at(const std::string& metric) const {
 
 void for_each_prediction(const Context& context, Model& model, const config::PipelineConfig& config,
                          const FeatureLayout& layout, const LoaderOptions& options,
-                         const std::function<bool(const Batch&, View<const float> logits)>& take) {
+                         const std::string& title,
+                         const std::function<void(const Batch&, View<const float> logits)>& take) {
   Loader loader(config.data_config(), layout, options);
   Feed feed;
   Batch batch;
+  Progress progress(title, loader.expected_rows());
+  progress.update(0);
+  int64_t rows = 0;
   while (loader.next(batch)) {
     model.forward(context, feed.set(batch), Phase::kEval, 0);
-    if (!take(batch, model.logits())) break;
+    take(batch, model.logits());
+    rows += batch.rows;
+    progress.set_total(loader.expected_rows());
+    progress.update(rows);
   }
+  progress.set_total(loader.expected_rows());
+  progress.finish();
 }
 
 Evaluation evaluate(const Context& context, Model& model, const config::PipelineConfig& config,
@@ -51,33 +60,29 @@ Evaluation evaluate(const Context& context, Model& model, const config::Pipeline
   const auto start = std::chrono::steady_clock::now();
   auto metrics = make_metrics(config.model_config());
   const auto grouping = grouping_key(config.model_config());
-  const int64_t most_batches =
-      config.eval_config().has_num_steps() ? config.eval_config().num_steps() : INT64_MAX;
+  LoaderOptions limited = options;
+  if (config.eval_config().has_num_steps()) limited.max_batches = config.eval_config().num_steps();
   Evaluation result;
   std::vector<float> predictions;
   std::vector<int64_t> groups;
-  int64_t batches = 0;
-  Progress progress("evaluating", 0);
-  for_each_prediction(
-      context, model, config, layout, options, [&](const Batch& batch, View<const float> logits) {
-        const auto rows = static_cast<size_t>(batch.rows);
-        predictions.resize(rows);
-        for (size_t row = 0; row < rows; ++row)
-          predictions[row] = 1.0f / (1.0f + std::exp(-logits.data[row]));
-        if (grouping)
-          take_groups(batch.sparse[layout.find(*grouping).sparse_index], batch.rows, groups);
-        const MetricBatch view{
-            .predictions = predictions,
-            .labels = {batch.labels.data(), rows},
-            .logits = {logits.data, rows},
-            .weights = {batch.sample_weights.data(), batch.sample_weights.size()},
-            .groups = groups};
-        for (auto& metric : metrics) metric->add(view);
-        result.rows += batch.rows;
-        progress.update(result.rows);
-        return ++batches < most_batches;
-      });
-  progress.finish();
+  for_each_prediction(context, model, config, layout, limited, "evaluating",
+                      [&](const Batch& batch, View<const float> logits) {
+                        const auto rows = static_cast<size_t>(batch.rows);
+                        predictions.resize(rows);
+                        for (size_t row = 0; row < rows; ++row)
+                          predictions[row] = 1.0f / (1.0f + std::exp(-logits.data[row]));
+                        if (grouping)
+                          take_groups(batch.sparse[layout.find(*grouping).sparse_index], batch.rows,
+                                      groups);
+                        const MetricBatch view{
+                            .predictions = predictions,
+                            .labels = {batch.labels.data(), rows},
+                            .logits = {logits.data, rows},
+                            .weights = {batch.sample_weights.data(), batch.sample_weights.size()},
+                            .groups = groups};
+                        for (auto& metric : metrics) metric->add(view);
+                        result.rows += batch.rows;
+                      });
   EMBLEM_REQUIRE(result.rows > 0, "no rows to evaluate in ", options.input);
   for (auto& metric : metrics) result.metrics[metric->name()] = metric->value();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -22,16 +22,19 @@ struct Evaluation {
   double at(const std::string& metric) const;
 };
 
-// Runs the model over `options.input` without learning: no new rows, no statistics, no dropout.
+// Runs the model over `options.input`, or as much of it as eval_config.num_steps says, without
+// learning: no new rows, no statistics, no dropout.
 Evaluation evaluate(const Context& context, Model& model, const config::PipelineConfig& config,
                     const FeatureLayout& layout, const LoaderOptions& options);
 
 // "auc 0.802534  log_loss 0.447120"
 std::string to_text(const Evaluation& evaluation);
 
-// Runs the model over a data set and hands out (batch, logits) batch by batch.
+// Runs the model over a data set and hands out (batch, logits) batch by batch. Shows progress on
+// stderr under `title`.
 void for_each_prediction(const Context& context, Model& model, const config::PipelineConfig& config,
                          const FeatureLayout& layout, const LoaderOptions& options,
-                         const std::function<bool(const Batch&, View<const float> logits)>& take);
+                         const std::string& title,
+                         const std::function<void(const Batch&, View<const float> logits)>& take);
 
 }  // namespace emblem

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/file.h"
+#include "core/temp_folder_test.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -134,12 +135,8 @@ std::vector<DecodedEvent> read_events(const std::string& path) {
 
 class EventFileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = testing::TempDir() + "event_file_" + std::to_string(::getpid());
-    fs::remove_all(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  std::string folder_;
+  const TempFolder temp_;
+  const std::string folder_ = temp_.path("model");  // not made yet
 };
 
 TEST_F(EventFileTest, HoldsTheVersionAndThenScalars) {

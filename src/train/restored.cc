@@ -10,7 +10,6 @@
 #include "config/load.h"
 #include "config/print.h"
 #include "core/file.h"
-#include "core/progress.h"
 #include "train/checkpoint.h"
 #include "train/run_state.h"
 
@@ -52,25 +51,23 @@ Evaluation RestoredModel::evaluate(const std::string& input) {
 
 int64_t RestoredModel::predict(const std::string& input, const std::string& out) {
   const std::string temporary = out + ".tmp";
+  LoaderOptions options = loader_options(input);
+  options.label_check = LabelCheck::kIgnore;
   int64_t rows = 0;
   try {
     FileWriter file(temporary);
-    file.write("label,prediction\n");
-    Progress progress("predicting", 0);
+    file.write("prediction\n");
     fmt::memory_buffer text;
-    for_each_prediction(context_, model(), config_, layout_, loader_options(input),
+    for_each_prediction(context_, model(), config_, layout_, options, "predicting",
                         [&](const Batch& batch, View<const float> logits) {
                           text.clear();
                           for (int64_t row = 0; row < batch.rows; ++row) {
                             const double probability =
                                 1.0 / (1.0 + std::exp(-static_cast<double>(logits.data[row])));
-                            fmt::format_to(std::back_inserter(text), "{:g},{:.7g}\n",
-                                           batch.labels[row], probability);
+                            fmt::format_to(std::back_inserter(text), "{:.7g}\n", probability);
                           }
                           file.write({text.data(), text.size()});
                           rows += batch.rows;
-                          progress.update(rows);
-                          return true;
                         });
     file.finish();
     std::filesystem::rename(temporary, out);

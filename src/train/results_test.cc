@@ -1,13 +1,12 @@
 #include "train/results.h"
 
 #include <gmock/gmock.h>
-#include <unistd.h>
 
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 
 #include "core/file.h"
+#include "core/temp_folder_test.h"
 #include "emblem/error.h"
 #include "train/metrics.h"
 
@@ -20,8 +19,6 @@ using testing::ThrowsMessage;
 
 class ResultsTest : public testing::Test {
  protected:
-  void TearDown() override { std::filesystem::remove(path_); }
-
   std::vector<int64_t> steps() const {
     std::vector<int64_t> steps;
     for (const ResultLine& line : read_results(path_)) steps.push_back(line.step);
@@ -29,7 +26,8 @@ class ResultsTest : public testing::Test {
   }
   void append_raw(const std::string& text) { std::ofstream(path_, std::ios::app) << text; }
 
-  const std::string path_ = testing::TempDir() + "results_" + std::to_string(::getpid()) + ".jsonl";
+  const TempFolder folder_;
+  const std::string path_ = folder_.path("results.jsonl");  // not made yet
 };
 
 TEST_F(ResultsTest, WritesSortedNamesBehindStepAndEpoch) {

@@ -1,7 +1,6 @@
 #include "train/safetensors.h"
 
 #include <gmock/gmock.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -9,6 +8,7 @@
 
 #include "core/checksum.h"
 #include "core/random.h"
+#include "core/temp_folder_test.h"
 
 namespace emblem {
 namespace {
@@ -21,8 +21,6 @@ using testing::ThrowsMessage;
 
 class SafetensorsTest : public testing::Test {
  protected:
-  void TearDown() override { std::filesystem::remove(path_); }
-
   // A file with this header and `data_bytes` bytes behind it.
   void write_raw(const std::string& header, size_t data_bytes) {
     const uint64_t length = header.size();
@@ -42,7 +40,8 @@ class SafetensorsTest : public testing::Test {
     return values;
   }
 
-  const std::string path_ = testing::TempDir() + "tensors_" + std::to_string(::getpid());
+  const TempFolder folder_;
+  const std::string path_ = folder_.path("dense.safetensors");
 };
 
 const std::vector<float> kMatrix = {1, 2, 3, 4, 5, 6};

@@ -53,7 +53,6 @@ class Trainer {
 
   void prepare_model_dir();
   LoaderOptions loader_options() const;
-  bool finished() const;
   void train_one(const Batch& batch);
   void log_step(const StepResult& result);
   Due due(const Batch& batch) const;
@@ -125,12 +124,9 @@ void Trainer::prepare_model_dir() {
 LoaderOptions Trainer::loader_options() const {
   LoaderOptions options = training_loader_options(config_);
   options.start = state_.position;
-  return options;
-}
-
-bool Trainer::finished() const {
   const int64_t most = options_.max_steps > 0 ? options_.max_steps : train_.num_steps();
-  return most > 0 && learner_.steps() >= most;
+  if (most > 0) options.max_batches = std::max<int64_t>(most - learner_.steps(), 0);
+  return options;
 }
 
 void Trainer::log_step(const StepResult& result) {
@@ -158,8 +154,8 @@ void Trainer::train_one(const Batch& batch) {
   const StepResult result = learner_.step(feed_.set(batch), state_.position.epoch);
   rows_ += batch.rows;
   if (learner_.steps() % std::max(1u, train_.log_step_count_steps()) == 0) log_step(result);
-  progress_->update(rows_, cat("epoch ", state_.position.epoch + 1, "  step ", learner_.steps(),
-                               "  loss ", format_metric(result.loss)));
+  progress_->update(rows_, cat("loss ", format_metric(result.loss), "  step ", learner_.steps(),
+                               "  epoch ", state_.position.epoch + 1));
   state_.position = batch.next;
 }
 
@@ -263,12 +259,15 @@ TrainSummary Trainer::run() {
   {
     Loader loader(config_.data_config(), layout_, loader_options());
     Batch batch;
-    progress_.emplace("training", 0);
-    while (!finished() && !outcome_ && loader.next(batch)) {
+    progress_.emplace("training", loader.expected_rows());
+    progress_->update(0);
+    while (!outcome_ && loader.next(batch)) {
+      progress_->set_total(loader.expected_rows());
       train_one(batch);
       after_step(batch);
       if (interrupted()) outcome_ = TrainOutcome::kInterrupted;
     }
+    progress_->set_total(loader.expected_rows());
     bad_rows_ = loader.statistics().bad_rows;
     progress_->finish();
   }

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "embedding/local_lookup.h"
+#include "embedding/host_lookup.h"
 
 namespace emblem {
 namespace {
@@ -9,7 +9,7 @@ constexpr int64_t kOtherRows = 2048;  // rows outside the batch that one piece o
 
 }  // namespace
 
-void LocalLookup::check_gradients(View<const float> gradients) const {
+void HostLookup::check_gradients(View<const float> gradients) const {
   EMBLEM_REQUIRE(backward_ != Backward::kNothing,
                  "lookup: gradients without a training forward pass before them");
   EMBLEM_REQUIRE(gradients.rows == train_.bags && gradients.cols == width_,
@@ -18,7 +18,7 @@ void LocalLookup::check_gradients(View<const float> gradients) const {
 }
 
 // Brings the occurrences of each row together, once a training pass.
-void LocalLookup::group(const Context& context) {
+void HostLookup::group(const Context& context) {
   if (backward_ == Backward::kGrouped) return;
   for (auto& list : occurrences_) list.clear();
   for (size_t f = 0; f < features_.size(); ++f) {
@@ -51,7 +51,7 @@ void LocalLookup::group(const Context& context) {
   backward_ = Backward::kGrouped;
 }
 
-void LocalLookup::list_segments(View<const float> gradients, float scale) {
+void HostLookup::list_segments(View<const float> gradients, float scale) {
   updates_.clear();
   update_tables_.clear();
   segment_chunks_.clear();
@@ -67,7 +67,7 @@ void LocalLookup::list_segments(View<const float> gradients, float scale) {
   }
 }
 
-double LocalLookup::squared_gradient_norm(const Context& context, View<const float> gradients) {
+double HostLookup::squared_gradient_norm(const Context& context, View<const float> gradients) {
   check_gradients(gradients);
   group(context);
   list_segments(gradients, 1.0f);
@@ -80,7 +80,7 @@ double LocalLookup::squared_gradient_norm(const Context& context, View<const flo
   return sum;
 }
 
-void LocalLookup::backward(const Context& context, View<const float> gradients, float scale,
+void HostLookup::backward(const Context& context, View<const float> gradients, float scale,
                            float learning_rate, int64_t step) {
   check_gradients(gradients);
   EMBLEM_REQUIRE(step >= 1, "lookup: steps count from 1, but this is step ", step);
@@ -89,6 +89,8 @@ void LocalLookup::backward(const Context& context, View<const float> gradients, 
   for (SegmentUpdate& update : updates_) update.rule = at_step(update.rule, learning_rate, step);
   segment_chunks_.run(context, [&](int64_t, int64_t list, int64_t begin, int64_t end) {
     cpu::segment_update(updates_[list], begin, end);
+    HostTable& table = *tables_[update_tables_[list]];
+    for (int64_t s = begin; s < end; ++s) table.note_change(updates_[list].segments.rows[s]);
   });
   for (size_t t = 0; t < tables_.size(); ++t) {
     const TableSettings& settings = tables_[t]->settings();
@@ -100,8 +102,8 @@ void LocalLookup::backward(const Context& context, View<const float> gradients, 
 }
 
 // The rows that the batch did not touch, with l2 * weight as their gradient.
-void LocalLookup::update_other_rows(const Context& context, size_t t, const Rule& rule) {
-  const Table& table = *tables_[t];
+void HostLookup::update_other_rows(const Context& context, size_t t, const Rule& rule) {
+  const HostTable& table = *tables_[t];
   in_batch_.assign(table.rows_end(), 0);
   for (int64_t part = 0; part < groupings_[t].parts(); ++part) {
     const Segments segments = groupings_[t].segments(part);

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "core/thread_pool.h"
-#include "embedding/table.h"
+#include "embedding/host_table.h"
 
 namespace emblem {
 namespace {
@@ -35,8 +35,9 @@ std::vector<int64_t> range_borders(const Index& index, int64_t keys_per_range) {
 
 }  // namespace
 
-void Table::export_rows(const Context& context, int64_t batch_rows,
-                        const std::function<void(const RowBatch&)>& take) const {
+void HostTable::export_rows(const Context& context, int64_t batch_rows,
+                            const std::function<void(const RowBatch&)>& take,
+                            std::optional<int64_t> since) const {
   EMBLEM_REQUIRE(batch_rows > 0, "table ", settings_.name,
                  ": rows are exported at least 1 at a time");
   std::vector<int64_t> keys(std::min(batch_rows, size())), scores(is_static() ? 0 : keys.size());
@@ -55,46 +56,41 @@ void Table::export_rows(const Context& context, int64_t batch_rows,
           std::span(states).first(n * state_floats_),
           std::span(scores).first(is_static() ? 0 : n)});
   };
-  if (is_static()) {
-    for (int64_t begin = 0; begin < size(); begin += batch_rows) {
-      hand_over(std::min(batch_rows, size() - begin), [&](int64_t i) {
-        return KeyRow{begin + i, static_cast<uint32_t>(begin + i)};
-      });
-    }
-    return;
-  }
+  const auto wanted = [&](uint32_t row) { return !since || changed(row) > *since; };
   std::vector<KeyRow> range;
-  const int64_t keys_per_range = std::max(kSortedAtOnce, size() / 16);
-  int64_t border = INT64_MIN;
-  bool first = true;  // the first range includes its lower border
-  for (const int64_t next : range_borders(index_, keys_per_range)) {
-    range.clear();
-    index_.for_each([&](int64_t key, uint32_t row) {
-      if ((first || key > border) && key <= next) range.push_back({key, row});
-    });
-    std::sort(range.begin(), range.end(), [](auto& a, auto& b) { return a.key < b.key; });
+  const auto hand_over_range = [&] {
     const auto count = static_cast<int64_t>(range.size());
     for (int64_t begin = 0; begin < count; begin += batch_rows) {
       hand_over(std::min(batch_rows, count - begin), [&](int64_t i) { return range[begin + i]; });
     }
+    range.clear();
+  };
+  if (is_static()) {
+    for (int64_t row = 0; row < size(); ++row) {
+      if (wanted(static_cast<uint32_t>(row))) range.push_back({row, static_cast<uint32_t>(row)});
+      if (static_cast<int64_t>(range.size()) == batch_rows) hand_over_range();
+    }
+    hand_over_range();
+    return;
+  }
+  const int64_t keys_per_range = std::max(kSortedAtOnce, size() / 16);
+  int64_t border = INT64_MIN;
+  bool first = true;  // the first range includes its lower border
+  for (const int64_t next : range_borders(index_, keys_per_range)) {
+    index_.for_each([&](int64_t key, uint32_t row) {
+      if ((first || key > border) && key <= next && wanted(row)) range.push_back({key, row});
+    });
+    std::sort(range.begin(), range.end(), [](auto& a, auto& b) { return a.key < b.key; });
+    hand_over_range();
     border = next;
     first = false;
   }
 }
 
-void Table::import_rows(const Context& context, const RowBatch& batch) {
+void HostTable::import_rows(const Context& context, const RowBatch& batch) {
   const auto count = static_cast<int64_t>(batch.keys.size());
-  const auto has = [&](auto& values, int64_t each) {
-    return static_cast<int64_t>(values.size()) == count * each;
-  };
-  EMBLEM_REQUIRE(has(batch.weights, dim()), "table ", settings_.name, ": ", count,
-                 " keys of dimension ", dim(), " need ", count * dim(), " weights, not ",
-                 batch.weights.size());
-  EMBLEM_REQUIRE(batch.states.empty() || has(batch.states, state_floats_), "table ", settings_.name,
-                 ": ", count, " keys need ", count * state_floats_, " floats of state, not ",
-                 batch.states.size());
-  EMBLEM_REQUIRE(batch.scores.empty() || has(batch.scores, 1), "table ", settings_.name, ": ",
-                 count, " keys need ", count, " scores, not ", batch.scores.size());
+  check_rows(batch);
+  next_version();
   lookup_numbers_.resize(count);
   for (int64_t i = 0; i < count; ++i) {
     const int64_t key = batch.keys[i];
@@ -111,6 +107,7 @@ void Table::import_rows(const Context& context, const RowBatch& batch) {
                      " is not a score");
       meta(row).score = score;
     }
+    note_change(row);
     lookup_numbers_[i] = row;
   }
   // Equal keys name one row: they are written in order.
@@ -128,6 +125,6 @@ void Table::import_rows(const Context& context, const RowBatch& batch) {
     write(0, count);
 }
 
-void Table::import_admission(std::span<const KeyCount> counts) { admission_.restore(counts); }
+void HostTable::import_admission(std::span<const KeyCount> counts) { admission_.restore(counts); }
 
 }  // namespace emblem

@@ -1,4 +1,4 @@
-// embedding/local_lookup.h - features over tables in this process's memory.
+// embedding/host_lookup.h - features over tables in host memory.
 #pragma once
 
 #include <atomic>
@@ -10,31 +10,23 @@
 #include "embedding/gather_pool.h"
 #include "embedding/grouping.h"
 #include "embedding/lookup.h"
-#include "embedding/table.h"
+#include "embedding/host_table.h"
 
 namespace emblem {
-
-// One column block of the output. Several features may name the same table: a key's gradients are
-// then summed over all of them, in the order of (feature, bag, position), before its row is updated
-// once.
-struct LookupFeature {
-  Table* table = nullptr;  // borrowed; outlives the lookup and is trained by no other
-  Pooling pooling = Pooling::kSum;
-};
 
 // The same bytes with any number of threads. Allocates nothing once it has seen its largest batch.
 //
 // Between a training forward and its backward the tables must not change otherwise. Evaluation in
 // between is fine. Rows without pooling are a feature with one key a bag.
-class LocalLookup : public Lookup {
+class HostLookup : public Lookup {
  public:
-  explicit LocalLookup(std::vector<LookupFeature> features);
+  explicit HostLookup(std::span<const LookupFeature> features);
 
   int64_t width() const override { return width_; }
   int64_t column(int feature) const {
     return features_[feature].column;
   }                                                           // where its vector begins
-  std::span<Table* const> tables() const { return tables_; }  // each once
+  std::span<HostTable* const> tables() const { return tables_; }  // each once
 
   // Throws for keys outside a static table (the first in the order of features), and when a table
   // is full.
@@ -46,7 +38,7 @@ class LocalLookup : public Lookup {
 
  private:
   struct Feature {
-    Table* table;
+    HostTable* table;
     Pooling pooling;
     int64_t column;
     size_t table_number;
@@ -59,7 +51,7 @@ class LocalLookup : public Lookup {
     int64_t bags = 0;
   };
 
-  void check(std::span<const FeatureKeys> features, View<float> out) const;
+  void check_offsets(std::span<const FeatureKeys> features) const;
   void find_rows(const Context& context, Pass& pass);
   void insert_rows(const Context& context, Pass& pass);
   void gather(const Context& context, Pass& pass, Phase phase, View<float> out);
@@ -72,7 +64,8 @@ class LocalLookup : public Lookup {
   void update_other_rows(const Context& context, size_t table, const Rule& rule);
 
   std::vector<Feature> features_;
-  std::vector<Table*> tables_;
+  std::vector<Table*> feature_tables_;
+  std::vector<HostTable*> tables_;
   int64_t width_ = 0;
   Pass train_, eval_;
   std::atomic<bool> bad_key_{false};

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "embedding/lowest.h"
-#include "embedding/table.h"
+#include "embedding/host_table.h"
 
 namespace emblem {
 namespace {
@@ -15,7 +15,7 @@ constexpr uint32_t kAdmitted = kNoRow - 1;  // stands for the row that a new key
 
 }  // namespace
 
-void Table::insert_missing(std::span<const KeyRun> runs) {
+void HostTable::insert_missing(std::span<const KeyRun> runs) {
   collect_new_keys(runs);
   if (!new_keys_.empty()) {
     make_room(admit_new_keys(), runs);
@@ -29,15 +29,15 @@ void Table::insert_missing(std::span<const KeyRun> runs) {
   touch(runs);
 }
 
-uint32_t Table::insert(int64_t key, int64_t score) {
+uint32_t HostTable::insert(int64_t key, int64_t score) {
   const uint32_t row = rows_.take();
   meta_.grow_to(rows_.end());
-  meta(row) = {key, score};
+  meta(row) = {key, score, version_};
   index_.insert(key, row);
   return row;
 }
 
-void Table::collect_new_keys(std::span<const KeyRun> runs) {
+void HostTable::collect_new_keys(std::span<const KeyRun> runs) {
   new_index_.forget();
   new_keys_.clear();
   new_counts_.clear();
@@ -60,7 +60,7 @@ void Table::collect_new_keys(std::span<const KeyRun> runs) {
 }
 
 // Marks the new keys that get no row yet; returns how many do get one.
-int64_t Table::admit_new_keys() {
+int64_t HostTable::admit_new_keys() {
   if (admission_.open()) return static_cast<int64_t>(new_keys_.size());
   int64_t admitted = 0;
   for (size_t i = 0; i < new_keys_.size(); ++i) {
@@ -77,7 +77,7 @@ int64_t Table::admit_new_keys() {
   return admitted;
 }
 
-void Table::make_room(int64_t wanted, std::span<const KeyRun> runs) {
+void HostTable::make_room(int64_t wanted, std::span<const KeyRun> runs) {
   const int64_t excess = size() + wanted - settings_.capacity;
   if (settings_.capacity == 0 || excess <= 0) return;
   EMBLEM_REQUIRE(settings_.eviction != Eviction::kNone, "table ", settings_.name,
@@ -99,7 +99,7 @@ void Table::make_room(int64_t wanted, std::span<const KeyRun> runs) {
         spared);
 }
 
-void Table::evict(int64_t count, int64_t candidates, const std::vector<bool>& spared) {
+void HostTable::evict(int64_t count, int64_t candidates, const std::vector<bool>& spared) {
   const auto for_each_row = [&](auto&& visit) {
     for (uint32_t row = 0; row < rows_.end(); ++row) {
       const Meta& of = meta(row);
@@ -120,7 +120,7 @@ void Table::evict(int64_t count, int64_t candidates, const std::vector<bool>& sp
   }
 }
 
-void Table::touch(std::span<const KeyRun> runs) {
+void HostTable::touch(std::span<const KeyRun> runs) {
   const Eviction eviction = settings_.eviction;
   if (eviction == Eviction::kNone) return;
   if (eviction == Eviction::kStep) ++clock_;

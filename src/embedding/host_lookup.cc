@@ -1,4 +1,4 @@
-#include "embedding/local_lookup.h"
+#include "embedding/host_lookup.h"
 
 #include <algorithm>
 
@@ -13,7 +13,7 @@ constexpr int64_t kBlockBytes = 128
 
 }  // namespace
 
-LocalLookup::LocalLookup(std::vector<LookupFeature> features)
+HostLookup::HostLookup(std::span<const LookupFeature> features)
     : find_chunks_(kFindKeys),
       insert_chunks_(kNewRows),
       slice_chunks_(1),
@@ -21,64 +21,54 @@ LocalLookup::LocalLookup(std::vector<LookupFeature> features)
       segment_chunks_(kSegments) {
   for (const LookupFeature& feature : features) {
     EMBLEM_REQUIRE(feature.table != nullptr, "lookup: feature ", features_.size(), " has no table");
-    auto found = std::find(tables_.begin(), tables_.end(), feature.table);
+    auto* table = dynamic_cast<HostTable*>(feature.table);
+    EMBLEM_REQUIRE(table != nullptr, "lookup: table ", feature.table->settings().name,
+                   " is not in host memory");
+    auto found = std::find(tables_.begin(), tables_.end(), table);
     const auto number = static_cast<size_t>(found - tables_.begin());
     if (found == tables_.end()) {
-      const Table& table = *feature.table;
-      tables_.push_back(feature.table);
-      groupings_.emplace_back(table.is_static() ? table.settings().capacity : 0);
+      tables_.push_back(table);
+      groupings_.emplace_back(table->is_static() ? table->settings().capacity : 0);
     }
-    features_.push_back({feature.table, feature.pooling, width_, number});
-    width_ += feature.table->dim();
+    feature_tables_.push_back(table);
+    features_.push_back({table, feature.pooling, width_, number});
+    width_ += table->dim();
   }
   occurrences_.resize(tables_.size());
   runs_.resize(tables_.size());
 }
 
-void LocalLookup::check(std::span<const FeatureKeys> features, View<float> out) const {
-  EMBLEM_REQUIRE(features.size() == features_.size(), "lookup: keys of ", features.size(),
-                 " features were given, but there are ", features_.size());
-  EMBLEM_REQUIRE(out.cols == width_, "lookup: output rows have ", out.cols, " floats, but need ",
-                 width_);
-  EMBLEM_REQUIRE(out.size() < int64_t{1} << 32, "lookup: the output has ", out.size(),
-                 " floats, more than 2^32: lower the batch size");
+void HostLookup::check_offsets(std::span<const FeatureKeys> features) const {
   for (size_t f = 0; f < features.size(); ++f) {
-    const FeatureKeys& keys = features[f];
-    const std::string& table = features_[f].table->settings().name;
-    const int64_t count = keys.keys.size();
-    EMBLEM_REQUIRE(keys.weights.size() == 0 || keys.weights.size() == count, "lookup: feature ", f,
-                   " (table ", table, ") has ", keys.weights.size(), " weights for ", count,
+    const View<const int32_t>& offsets = features[f].offsets;
+    if (offsets.size() == 0) continue;
+    const int64_t count = features[f].keys.size(), last = offsets.size() - 1;
+    EMBLEM_REQUIRE(offsets.data[0] == 0 && offsets.data[last] == count &&
+                       std::is_sorted(offsets.data, offsets.data + last + 1),
+                   "lookup: the offsets of feature ", f, " (table ",
+                   feature_tables_[f]->settings().name, ") do not rise from 0 to its ", count,
                    " keys");
-    if (keys.offsets.size() == 0) {
-      EMBLEM_REQUIRE(count == out.rows, "lookup: feature ", f, " (table ", table, ") has ", count,
-                     " keys for ", out.rows, " bags and no offsets");
-      continue;
-    }
-    const int32_t* offsets = keys.offsets.data;
-    EMBLEM_REQUIRE(keys.offsets.size() == out.rows + 1, "lookup: feature ", f, " (table ", table,
-                   ") has ", keys.offsets.size(), " offsets, but ", out.rows, " bags need ",
-                   out.rows + 1);
-    EMBLEM_REQUIRE(offsets[0] == 0 && offsets[out.rows] == count &&
-                       std::is_sorted(offsets, offsets + out.rows + 1),
-                   "lookup: the offsets of feature ", f, " (table ", table,
-                   ") do not rise from 0 to its ", count, " keys");
   }
 }
 
-void LocalLookup::forward(const Context& context, std::span<const FeatureKeys> features,
+void HostLookup::forward(const Context& context, std::span<const FeatureKeys> features,
                           Phase phase, View<float> out) {
-  check(features, out);
+  check_batch(features, feature_tables_, width_, out);
+  check_offsets(features);
   Pass& pass = phase == Phase::kTrain ? train_ : eval_;
   if (phase == Phase::kTrain) backward_ = Backward::kNothing;
   pass.keys.assign(features.begin(), features.end());
   pass.bags = out.rows;
   find_rows(context, pass);
-  if (phase == Phase::kTrain) insert_rows(context, pass);
+  if (phase == Phase::kTrain) {
+    for (HostTable* table : tables_) table->next_version();
+    insert_rows(context, pass);
+  }
   gather(context, pass, phase, out);
   if (phase == Phase::kTrain) backward_ = Backward::kForwardDone;
 }
 
-void LocalLookup::find_rows(const Context& context, Pass& pass) {
+void HostLookup::find_rows(const Context& context, Pass& pass) {
   pass.rows.resize(features_.size());
   find_chunks_.clear();
   for (size_t f = 0; f < features_.size(); ++f) {
@@ -93,7 +83,7 @@ void LocalLookup::find_rows(const Context& context, Pass& pass) {
   });
 }
 
-void LocalLookup::insert_rows(const Context& context, Pass& pass) {
+void HostLookup::insert_rows(const Context& context, Pass& pass) {
   for (auto& runs : runs_) runs.clear();
   for (size_t f = 0; f < features_.size(); ++f) {
     if (features_[f].table->is_static()) continue;
@@ -114,7 +104,7 @@ void LocalLookup::insert_rows(const Context& context, Pass& pass) {
   });
 }
 
-void LocalLookup::gather(const Context& context, Pass& pass, Phase phase, View<float> out) {
+void HostLookup::gather(const Context& context, Pass& pass, Phase phase, View<float> out) {
   pass.gathers.resize(features_.size());
   for (size_t f = 0; f < features_.size(); ++f) {
     const auto& [table, pooling, column, number] = features_[f];
@@ -138,7 +128,7 @@ void LocalLookup::gather(const Context& context, Pass& pass, Phase phase, View<f
   if (bad_key_) refuse_bad_keys(pass);
 }
 
-void LocalLookup::gather_block(const Pass& pass, int64_t begin, int64_t end) {
+void HostLookup::gather_block(const Pass& pass, int64_t begin, int64_t end) {
   for (size_t f = 0; f < features_.size(); ++f) {
     const GatherPool& op = pass.gathers[f];
     if (op.row_numbers == nullptr) {
@@ -157,9 +147,9 @@ void LocalLookup::gather_block(const Pass& pass, int64_t begin, int64_t end) {
   }
 }
 
-void LocalLookup::refuse_bad_keys(const Pass& pass) const {
+void HostLookup::refuse_bad_keys(const Pass& pass) const {
   for (size_t f = 0; f < features_.size(); ++f) {
-    const Table& table = *features_[f].table;
+    const HostTable& table = *features_[f].table;
     if (!table.is_static()) continue;
     const std::span keys(pass.keys[f].keys.data, static_cast<size_t>(pass.keys[f].keys.size()));
     const auto bad = std::find_if(keys.begin(), keys.end(), [&](int64_t key) {

@@ -1,0 +1,359 @@
+#include "embedding/device_lookup.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "core/cuda_check.h"
+#include "embedding/device_batch.cuh"
+#include "embedding/find_gather.h"
+#include "embedding/group_rows.h"
+#include "embedding/insert_missing.h"
+#include "embedding/insert_scratch.cuh"
+#include "embedding/update_rows.h"
+
+namespace emblem::cuda {
+namespace {
+
+uint32_t rounded_up(uint32_t value) { return (value + kTile - 1) / kTile * kTile; }
+
+bool same_rule(const Rule& a, const Rule& b) {
+  if (a.index() != b.index()) return false;
+  return std::visit(
+      [&](const auto& x) {
+        const auto& y = std::get<std::decay_t<decltype(x)>>(b);
+        return std::memcmp(&x, &y, sizeof(x)) == 0;
+      },
+      a);
+}
+
+template <class T>
+Buffer<T> zeros(const Context& context, int64_t count) {
+  Buffer<T> buffer(Device::kCuda, count);
+  cuda_check(cudaMemsetAsync(buffer.data(), 0, count * sizeof(T), context.stream), "zeroing");
+  return buffer;
+}
+
+__global__ void begin_pass_kernel(BatchCounters* counters) {
+  if (threadIdx.x < kMostClasses) counters->unique[threadIdx.x] = counters->occurrences[threadIdx.x] = 0;
+  if (threadIdx.x == 0) ++counters->pass;
+}
+
+}  // namespace
+
+// Memory of the passes; grows with the largest batch.
+struct DeviceLookup::Scratch {
+  int64_t positions = 0;
+  int64_t partial_stride = 0;
+  Buffer<uint32_t> rows, bag_of, missing, counts, arrivals;
+  Buffer<uint2> places;
+  Buffer<float> coefficients, sorted_coefficients, partials;
+  Buffer<UniqueRow> uniques;
+  Buffer<Segment> segments;
+  Buffer<Occurrence> occurrences;
+  Buffer<BatchCounters> counters;
+  Buffer<DeviceTableRef> tables;
+  Buffer<double> norm;
+  Buffer<uint32_t> eval_rows;  // evaluation may come between a training pass and its backward
+
+  Buffer<unsigned long long> map;
+  Buffer<uint32_t> leaders, key_occurrences, tickets, wait_tickets;
+  Buffer<int64_t> before;
+  Buffer<SelectScratch> select;
+
+  InsertScratch insert() {
+    return {map.data(),     static_cast<uint32_t>(map.size() - 1),
+            leaders.data(), key_occurrences.data(),
+            tickets.data(), before.data(),
+            wait_tickets.data(), select.data()};
+  }
+};
+
+std::unique_ptr<Lookup> make_lookup(const Context& context,
+                                    std::span<const LookupFeature> features) {
+  return std::make_unique<DeviceLookup>(context, features);
+}
+
+DeviceLookup::DeviceLookup(const Context& context, std::span<const LookupFeature> features)
+    : scratch_(std::make_unique<Scratch>()),
+      batch_(std::make_unique<BatchRef>()) {
+  EMBLEM_REQUIRE(features.size() <= kMostFeatures, "lookup: ", features.size(),
+                 " features are more than the ", kMostFeatures, " that a GPU lookup takes");
+  for (const LookupFeature& feature : features) width_ += feature.table ? feature.table->dim() : 0;
+  int64_t column = 0;
+  for (const LookupFeature& feature : features) {
+    EMBLEM_REQUIRE(feature.table != nullptr, "lookup: feature ", features_.size(), " has no table");
+    auto* table = dynamic_cast<DeviceTable*>(feature.table);
+    EMBLEM_REQUIRE(table != nullptr, "lookup: table ", feature.table->settings().name,
+                   " is not on the GPU");
+    const auto found = std::find(tables_.begin(), tables_.end(), table);
+    const auto number = static_cast<int>(found - tables_.begin());
+    if (found == tables_.end()) tables_.push_back(table);
+    const bool in_fours = table->dim() % 4 == 0 && column % 4 == 0 && width_ % 4 == 0;
+    feature_tables_.push_back(table);
+    features_.push_back({table, feature.pooling, column, number, class_of(*table, in_fours)});
+    column += table->dim();
+  }
+  // A table's segments must all be in one class: the most careful of its features' shapes.
+  for (Feature& feature : features_) {
+    for (const Feature& other : features_) {
+      if (other.table == feature.table && classes_[other.cls].shape > classes_[feature.cls].shape)
+        feature.cls = other.cls;
+    }
+  }
+  order_.resize(features_.size());
+  std::iota(order_.begin(), order_.end(), 0);
+  std::stable_sort(order_.begin(), order_.end(),
+                   [&](size_t a, size_t b) { return features_[a].cls < features_[b].cls; });
+  scratch_->counters = zeros<BatchCounters>(context, 1);
+  scratch_->tables = Buffer<DeviceTableRef>(Device::kCuda, std::max<int64_t>(1, tables_.size()));
+  scratch_->norm = zeros<double>(context, 1);
+  scratch_->select = zeros<SelectScratch>(context, 1);
+  table_versions_.assign(tables_.size(), -1);
+  for (const Class& of : classes_)
+    scratch_->partial_stride = std::max(scratch_->partial_stride, partial_floats(of.shape));
+}
+
+DeviceLookup::~DeviceLookup() = default;
+
+int DeviceLookup::class_of(const DeviceTable& table, bool in_fours) {
+  const TableSettings& settings = table.settings();
+  const Class wanted{shape_of(settings.name, table.dim(), in_fours), settings.dtype, settings.rule,
+                     settings.l2, settings.trainable};
+  for (size_t c = 0; c < classes_.size(); ++c) {
+    const Class& of = classes_[c];
+    if (of.shape == wanted.shape && of.dtype == wanted.dtype && same_rule(of.rule, wanted.rule) &&
+        of.l2 == wanted.l2 && of.trainable == wanted.trainable)
+      return static_cast<int>(c);
+  }
+  EMBLEM_REQUIRE(classes_.size() < kMostClasses, "lookup: its tables have more than ", kMostClasses,
+                 " kinds of dimension, type and optimizer");
+  classes_.push_back(wanted);
+  return static_cast<int>(classes_.size()) - 1;
+}
+
+void DeviceLookup::make_room(const Context& context, int64_t positions) {
+  Scratch& s = *scratch_;
+  if (positions <= s.positions) return;
+  context.synchronize();
+  s.rows = Buffer<uint32_t>(Device::kCuda, positions);
+  s.eval_rows = Buffer<uint32_t>(Device::kCuda, positions);
+  s.bag_of = Buffer<uint32_t>(Device::kCuda, positions);
+  s.missing = Buffer<uint32_t>(Device::kCuda, positions);
+  s.counts = zeros<uint32_t>(context, positions);
+  s.places = Buffer<uint2>(Device::kCuda, positions);
+  s.coefficients = Buffer<float>(Device::kCuda, positions);
+  s.sorted_coefficients = Buffer<float>(Device::kCuda, positions);
+  s.uniques = Buffer<UniqueRow>(Device::kCuda, positions);
+  s.segments = Buffer<Segment>(Device::kCuda, positions);
+  s.occurrences = Buffer<Occurrence>(Device::kCuda, positions);
+  const int64_t tiles = positions / kTile + 1;
+  s.arrivals = zeros<uint32_t>(context, tiles);
+  s.partials = zeros<float>(context, tiles * s.partial_stride);
+  s.leaders = Buffer<uint32_t>(Device::kCuda, positions);
+  s.key_occurrences = Buffer<uint32_t>(Device::kCuda, positions);
+  s.tickets = Buffer<uint32_t>(Device::kCuda, positions);
+  s.wait_tickets = Buffer<uint32_t>(Device::kCuda, positions);
+  s.before = Buffer<int64_t>(Device::kCuda, positions);
+  int64_t entries = 1024;
+  while (entries < positions * 2) entries *= 2;
+  s.map = zeros<unsigned long long>(context, entries);
+  s.positions = positions;
+}
+
+// Tables may have grown since the last pass.
+void DeviceLookup::refresh_tables(const Context& context) {
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    if (table_versions_[t] == tables_[t]->ref_version()) continue;
+    table_versions_[t] = tables_[t]->ref_version();
+    ::emblem::detail::copy(context, scratch_->tables.data() + t, tables_[t]->ref(),
+                           sizeof(DeviceTableRef));
+  }
+}
+
+BatchRef DeviceLookup::make_batch(std::span<const FeatureKeys> features, View<float> out) {
+  Scratch& s = *scratch_;
+  BatchRef batch{};
+  batch.tables = s.tables.data();
+  batch.table_count = static_cast<int32_t>(tables_.size());
+  batch.features = static_cast<int32_t>(features_.size());
+  batch.classes = static_cast<int32_t>(classes_.size());
+  batch.bags = static_cast<uint32_t>(out.rows);
+  batch.width = width_;
+  batch.out = out.data;
+  uint32_t position = 0, tile = 0;
+  bool weighted = false;
+  std::vector<uint32_t> so_far(tables_.size()), before(features_.size());
+  for (size_t f = 0; f < features_.size(); ++f) {  // in the caller's order
+    before[f] = so_far[features_[f].table_number];
+    so_far[features_[f].table_number] += static_cast<uint32_t>(features[f].keys.size());
+  }
+  int cls = -1;
+  for (size_t i = 0; i < order_.size(); ++i) {
+    const Feature& of = features_[order_[i]];
+    const FeatureKeys& keys = features[order_[i]];
+    if (of.cls != cls) {
+      cls = of.cls;
+      position = rounded_up(position);
+      batch.class_first[cls] = position;
+      batch.class_tile[cls] = tile;
+    }
+    const auto count = static_cast<uint32_t>(keys.keys.size());
+    FeatureRef& ref = batch.feature[i];
+    ref.keys = keys.keys.data;
+    ref.offsets = keys.offsets.size() != 0 ? keys.offsets.data : nullptr;
+    ref.weights = keys.weights.size() != 0 ? keys.weights.data : nullptr;
+    ref.first = position;
+    ref.count = count;
+    ref.first_tile = tile;
+    ref.before = before[order_[i]];
+    ref.column = static_cast<int32_t>(of.column);
+    ref.table = static_cast<int16_t>(of.table_number);
+    ref.cls = static_cast<int8_t>(of.cls);
+    ref.pooling = of.pooling;
+    weighted |= ref.weights != nullptr || (ref.offsets != nullptr && of.pooling == Pooling::kMean);
+    position += count;
+    tile += (count + kTile - 1) / kTile;
+    batch.class_count[cls] = position - batch.class_first[cls];
+    batch.class_tile[cls + 1] = tile;
+  }
+  batch.tiles = tile;
+  batch.rows = s.rows.data();
+  batch.places = s.places.data();
+  batch.bag_of = s.bag_of.data();
+  batch.coefficients = s.coefficients.data();
+  batch.missing = s.missing.data();
+  batch.uniques = s.uniques.data();
+  batch.counts = s.counts.data();
+  batch.segments = s.segments.data();
+  batch.occurrences = s.occurrences.data();
+  batch.sorted_coefficients = weighted ? s.sorted_coefficients.data() : nullptr;
+  batch.counters = s.counters.data();
+  return batch;
+}
+
+bool DeviceLookup::has_bags(std::span<const FeatureKeys> features) const {
+  return std::any_of(features.begin(), features.end(), [](const FeatureKeys& keys) {
+    return keys.offsets.size() != 0 || keys.weights.size() != 0;
+  });
+}
+
+void DeviceLookup::forward(const Context& context, std::span<const FeatureKeys> features,
+                           Phase phase, View<float> out) {
+  check_batch(features, feature_tables_, width_, out);
+  for (const DeviceTable* table : tables_) table->check_errors();
+  int64_t positions = kTile * kMostClasses;
+  for (const FeatureKeys& keys : features) positions += keys.keys.size();
+  make_room(context, positions);
+  if (phase == Phase::kTrain)
+    train(context, features, out);
+  else
+    evaluate(context, features, out);
+}
+
+void DeviceLookup::evaluate(const Context& context, std::span<const FeatureKeys> features,
+                            View<float> out) {
+  refresh_tables(context);
+  BatchRef batch = make_batch(features, out);
+  batch.rows = scratch_->eval_rows.data();
+  for (size_t c = 0; c < classes_.size(); ++c)
+    find_gather(context, batch, static_cast<int>(c), classes_[c].shape, classes_[c].dtype, Pass::kEval);
+  if (!has_bags(features)) return;
+  find_rows(context, batch, Pass::kEval);
+  pool_bags(context, batch, Pass::kEval);
+}
+
+void DeviceLookup::train(const Context& context, std::span<const FeatureKeys> features,
+                         View<float> out) {
+  ready_for_backward_ = false;
+  bool dynamic = false;
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    int64_t lookups = 0;
+    for (size_t f = 0; f < features_.size(); ++f)
+      lookups += features_[f].table == tables_[t] ? features[f].keys.size() : 0;
+    tables_[t]->make_ready(lookups);
+    dynamic |= !tables_[t]->is_static();
+  }
+  refresh_tables(context);
+  const bool bags = has_bags(features);
+  *batch_ = make_batch(features, out);
+  const BatchRef& batch = *batch_;
+  begin_pass_kernel<<<1, 32, 0, context.stream>>>(batch.counters);
+  cuda_check(cudaGetLastError(), "launching begin_pass_kernel");
+  for (size_t c = 0; c < classes_.size(); ++c)
+    find_gather(context, batch, static_cast<int>(c), classes_[c].shape, classes_[c].dtype, Pass::kTrain);
+  if (bags) find_rows(context, batch, Pass::kTrain);
+  if (dynamic) insert_missing(context, batch, scratch_->insert());
+  if (bags) pool_bags(context, batch, Pass::kTrain);
+  group_rows(context, batch);
+  bags_ = out.rows;
+  ready_for_backward_ = true;
+}
+
+void DeviceLookup::check_gradients(View<const float> gradients) const {
+  EMBLEM_REQUIRE(ready_for_backward_,
+                 "lookup: gradients without a training forward pass before them");
+  EMBLEM_REQUIRE(gradients.rows == bags_ && gradients.cols == width_, "lookup: gradients are [",
+                 gradients.rows, ", ", gradients.cols, "], but the last training pass was [", bags_,
+                 ", ", width_, "]");
+}
+
+UpdateRows DeviceLookup::update_of(size_t cls, View<const float> gradients) const {
+  const Class& of = classes_[cls];
+  UpdateRows op;
+  op.cls = static_cast<int>(cls);
+  op.most = batch_->class_count[cls];
+  op.shape = of.shape;
+  op.gradients = gradients.data;
+  op.l2 = of.l2;
+  op.rule = of.rule;
+  op.partials = scratch_->partials.data() +
+                static_cast<int64_t>(batch_->class_first[cls] / kTile) * scratch_->partial_stride;
+  op.arrivals = scratch_->arrivals.data();
+  return op;
+}
+
+double DeviceLookup::squared_gradient_norm(const Context& context, View<const float> gradients) {
+  check_gradients(gradients);
+  Buffer<double>& norm = scratch_->norm;
+  cuda_check(cudaMemsetAsync(norm.data(), 0, sizeof(double), context.stream), "zeroing");
+  for (size_t c = 0; c < classes_.size(); ++c) {
+    if (classes_[c].trainable)
+      add_squared_norm(context, *batch_, update_of(c, gradients), norm.data());
+  }
+  return norm.to_host(context)[0];
+}
+
+void DeviceLookup::backward(const Context& context, View<const float> gradients, float scale,
+                            float learning_rate, int64_t step) {
+  check_gradients(gradients);
+  EMBLEM_REQUIRE(step >= 1, "lookup: steps count from 1, but this is step ", step);
+  for (size_t c = 0; c < classes_.size(); ++c) {
+    if (!classes_[c].trainable) continue;
+    UpdateRows op = update_of(c, gradients);
+    op.scale = scale;
+    op.rule = at_step(op.rule, learning_rate, step);
+    update_rows(context, *batch_, op);
+    for (const DeviceTable* table : tables_) {
+      const bool here = std::any_of(features_.begin(), features_.end(), [&](const Feature& feature) {
+        return feature.table == table && feature.cls == static_cast<int>(c);
+      });
+      if (here && table->settings().l2_on_all_rows && table->settings().l2 != 0.0f)
+        update_other_rows(context, table->ref(), table->rows_end(), op);
+    }
+  }
+  ready_for_backward_ = false;  // a second update with the same gradients is a mistake
+}
+
+void DeviceLookup::check(const Context& context) {
+  context.synchronize();
+  for (const DeviceTable* table : tables_) table->check_errors();
+}
+
+int64_t DeviceLookup::unique_rows(const Context& context) const {
+  int64_t count = 0;
+  for (const UniqueRow& row : scratch_->uniques.to_host(context)) count += row.row != kNoRow;
+  return count;
+}
+
+}  // namespace emblem::cuda

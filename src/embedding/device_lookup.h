@@ -1,0 +1,81 @@
+// embedding/device_lookup.h - features over tables on the GPU.
+#pragma once
+
+#include <vector>
+
+#include "core/buffer.h"
+#include "embedding/device_table.h"
+#include "embedding/lookup.h"
+#include "embedding/row_shape.h"
+#include "embedding/update_rows.h"
+
+namespace emblem::cuda {
+
+struct BatchRef;
+
+// Keys, output and gradients are in device memory. All passes are asynchronous, and can be captured
+// in a CUDA graph once a pass of that size has run.
+//
+// What kernels find wrong (keys outside a static table, a full table) is thrown by a later call, at
+// the latest by check().
+class DeviceLookup : public Lookup {
+ public:
+  DeviceLookup(const Context& context, std::span<const LookupFeature> features);
+  ~DeviceLookup() override;
+
+  int64_t width() const override { return width_; }
+  void forward(const Context& context, std::span<const FeatureKeys> features, Phase phase,
+               View<float> out) override;
+  double squared_gradient_norm(const Context& context, View<const float> gradients) override;
+  void backward(const Context& context, View<const float> gradients, float scale,
+                float learning_rate, int64_t step) override;
+  void check(const Context& context) override;
+
+  // Distinct rows of the last training pass. Waits.
+  int64_t unique_rows(const Context& context) const;
+
+ private:
+  struct Feature {
+    DeviceTable* table;
+    Pooling pooling;
+    int64_t column;
+    int table_number;
+    int cls;
+  };
+  // Tables whose rows one kernel updates.
+  struct Class {
+    RowShape shape;
+    DType dtype;
+    Rule rule;
+    float l2;
+    bool trainable;
+  };
+
+  int class_of(const DeviceTable& table, bool in_fours);
+  void make_room(const Context& context, int64_t positions);
+  BatchRef make_batch(std::span<const FeatureKeys> features, View<float> out);
+  bool has_bags(std::span<const FeatureKeys> features) const;
+  void evaluate(const Context& context, std::span<const FeatureKeys> features, View<float> out);
+  void train(const Context& context, std::span<const FeatureKeys> features, View<float> out);
+  UpdateRows update_of(size_t cls, View<const float> gradients) const;
+  void refresh_tables(const Context& context);
+  void check_gradients(View<const float> gradients) const;
+
+  std::vector<Feature> features_;
+  std::vector<size_t> order_;  // features by class
+  std::vector<Table*> feature_tables_;
+  std::vector<DeviceTable*> tables_;
+  std::vector<Class> classes_;
+  int64_t width_ = 0;
+  bool ready_for_backward_ = false;
+  int64_t bags_ = 0;
+
+  struct Scratch;
+  std::unique_ptr<Scratch> scratch_;
+  std::vector<int64_t> table_versions_;  // of the refs that scratch_ has
+  std::unique_ptr<BatchRef> batch_;      // of the last training pass
+};
+
+std::unique_ptr<Lookup> make_lookup(const Context& context, std::span<const LookupFeature> features);
+
+}  // namespace emblem::cuda

@@ -1,0 +1,90 @@
+// embedding/device_table_ref.cuh - a table on the GPU as kernels see it.
+#pragma once
+
+#include "embedding/key_space.cuh"
+#include "embedding/settings.h"
+
+namespace emblem::cuda {
+
+// The clocks of a table, in device memory: a captured step moves them on by itself.
+struct TableClocks {
+  int64_t clock;
+  int64_t next_score;
+  int64_t version;  // training passes so far
+};
+
+// What went wrong in kernels; told to the caller at the next occasion.
+struct TableErrors {
+  unsigned long long full;     // new keys that found no row, and no row could leave
+  unsigned long long outside;  // keys outside a static table, ...
+  int64_t outside_key;         // ... and one of them
+};
+
+struct DeviceTableRef {
+  KeySpace keys;     // of dynamic tables
+  KeySpace waiting;  // keys that are not admitted yet; their score is how often they came
+  unsigned long long* marks = nullptr;  // of static tables; others keep them in keys.meta
+  TableClocks* clocks = nullptr;
+  TableErrors* errors = nullptr;
+
+  char* rows = nullptr;
+  int64_t stride = 0;        // bytes from row to row
+  int64_t state_offset = 0;  // bytes from weights to state
+  int32_t dim = 0;
+  int32_t state_floats = 0;
+  DType dtype = DType::kF32;
+  float first_state = 0.0f;
+
+  TableKind kind = TableKind::kStatic;
+  Eviction eviction = Eviction::kNone;
+  int64_t capacity = 0;  // 0: no limit but memory
+  int64_t admission_threshold = 0;
+  int64_t admission_capacity = 0;
+  Initializer initializer;
+  Initializer missing;
+  uint64_t seed = 0;
+
+  __device__ char* row(uint32_t number) const { return rows + number * stride; }
+  __device__ float* state(char* row) const { return reinterpret_cast<float*>(row + state_offset); }
+  __device__ bool is_static() const { return kind == TableKind::kStatic; }
+  __device__ unsigned long long* mark(uint32_t row) const {
+    return is_static() ? marks + row : &keys.meta[row].mark;
+  }
+
+  // The row of a key, or kNoRow. A key outside a static table is taken note of.
+  template <KeySpace::Read kRead = KeySpace::Read::kCached>
+  __device__ uint32_t find(int64_t key) const {
+    if (!is_static()) return keys.find<kRead>(key);
+    if (static_cast<uint64_t>(key) < static_cast<uint64_t>(capacity)) return static_cast<uint32_t>(key);
+    atomicAdd(&errors->outside, 1ull);
+    errors->outside_key = key;
+    return kNoRow;
+  }
+};
+
+// A weight of a row whose storage type is known only at run time; for rows that are rarely read.
+__device__ inline float read_weight(const DeviceTableRef& table, const char* row, int64_t d) {
+  if (table.dtype == DType::kF16) return load_weight(reinterpret_cast<const F16*>(row) + d);
+  if (table.dtype == DType::kBf16) return load_weight(reinterpret_cast<const Bf16*>(row) + d);
+  return reinterpret_cast<const float*>(row)[d];
+}
+__device__ inline void write_weight(const DeviceTableRef& table, char* row, int64_t d, float value) {
+  if (table.dtype == DType::kF16)
+    store_weight(reinterpret_cast<F16*>(row) + d, value);
+  else if (table.dtype == DType::kBf16)
+    store_weight(reinterpret_cast<Bf16*>(row) + d, value);
+  else
+    reinterpret_cast<float*>(row)[d] = value;
+}
+
+// A new row, written by a whole warp.
+__device__ inline void initialize_row(const DeviceTableRef& table, uint32_t number, int64_t key) {
+  char* row = table.row(number);
+  const int lane = threadIdx.x % 32;
+  for (int64_t d = lane; d < table.dim; d += 32) {
+    write_weight(table, row, d, table.initializer(table.seed, static_cast<uint64_t>(key), d));
+  }
+  for (int64_t d = lane; d < table.state_floats; d += 32) table.state(row)[d] = table.first_state;
+}
+
+}  // namespace emblem::cuda

@@ -1,0 +1,16 @@
+// embedding/insert_missing.h - gives rows to the keys of a training batch that have none.
+#pragma once
+
+#include "core/context.h"
+
+namespace emblem::cuda {
+
+struct BatchRef;
+struct InsertScratch;
+
+// After find_gather and mark_rows. Counts and admits unknown keys, lets others leave where a table
+// is full, inserts and initializes, and fills in the rows and marks of the batch. One kernel, which
+// ends at once when no key is missing. Asynchronous.
+void insert_missing(const Context& context, const BatchRef& batch, const InsertScratch& scratch);
+
+}  // namespace emblem::cuda

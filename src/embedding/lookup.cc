@@ -1,0 +1,50 @@
+#include "embedding/lookup.h"
+
+#include "embedding/device_lookup.h"
+#include "embedding/device_table.h"
+#include "embedding/host_lookup.h"
+
+namespace emblem {
+
+void check_batch(std::span<const FeatureKeys> features, std::span<Table* const> tables,
+                 int64_t width, View<float> out) {
+  EMBLEM_REQUIRE(features.size() == tables.size(), "lookup: keys of ", features.size(),
+                 " features were given, but there are ", tables.size());
+  EMBLEM_REQUIRE(out.cols == width, "lookup: output rows have ", out.cols, " floats, but need ",
+                 width);
+  EMBLEM_REQUIRE(out.size() < int64_t{1} << 32, "lookup: the output has ", out.size(),
+                 " floats, more than 2^32: lower the batch size");
+  for (size_t f = 0; f < features.size(); ++f) {
+    const FeatureKeys& keys = features[f];
+    const std::string& table = tables[f]->settings().name;
+    const int64_t count = keys.keys.size();
+    EMBLEM_REQUIRE(keys.weights.size() == 0 || keys.weights.size() == count, "lookup: feature ", f,
+                   " (table ", table, ") has ", keys.weights.size(), " weights for ", count,
+                   " keys");
+    if (keys.offsets.size() == 0) {
+      EMBLEM_REQUIRE(count == out.rows, "lookup: feature ", f, " (table ", table, ") has ", count,
+                     " keys for ", out.rows, " bags and no offsets");
+    } else {
+      EMBLEM_REQUIRE(keys.offsets.size() == out.rows + 1, "lookup: feature ", f, " (table ", table,
+                     ") has ", keys.offsets.size(), " offsets, but ", out.rows, " bags need ",
+                     out.rows + 1);
+    }
+  }
+}
+
+std::unique_ptr<Table> make_table(const Context& context, TableSettings settings) {
+  return dispatch(
+      context.device,
+      [&]() -> std::unique_ptr<Table> { return std::make_unique<HostTable>(context, settings); },
+      [&] { return cuda::make_table(context, settings); });
+}
+
+std::unique_ptr<Lookup> make_lookup(const Context& context,
+                                    std::span<const LookupFeature> features) {
+  return dispatch(
+      context.device,
+      [&]() -> std::unique_ptr<Lookup> { return std::make_unique<HostLookup>(features); },
+      [&] { return cuda::make_lookup(context, features); });
+}
+
+}  // namespace emblem

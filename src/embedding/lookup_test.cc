@@ -1,0 +1,282 @@
+#include "embedding/lookup.h"
+
+#include <gmock/gmock.h>
+
+#include "embedding/tables_test.h"
+
+namespace emblem {
+namespace {
+
+using testing::ElementsAre;
+using testing::FloatNear;
+using testing::HasSubstr;
+using testing::Pointwise;
+using testing::ThrowsMessage;
+
+class LookupTest : public TablesTest {};
+EMBLEM_TEST_ON_EVERY_DEVICE(LookupTest);
+
+TEST_P(LookupTest, PutsTheVectorOfEachFeatureAtItsColumn) {
+  Table &a = ramp({.name = "a", .dim = 1, .capacity = 9}),
+        &b = ramp({.name = "b", .dim = 2, .capacity = 9});
+  TestLookup lookup = over({{&b}, {&a}, {&b, Pooling::kMean}});
+  EXPECT_EQ(lookup.width(), 5);
+  EXPECT_THAT(lookup.forward({{{1, 2}}, {{3, 4}}, {{5, 6, 7}, {0, 2, 3}}}, 2),
+              ElementsAre(1, 10, 3, 5.5, 55, 2, 20, 4, 7, 70));
+}
+
+TEST_P(LookupTest, SumsTheGradientsOfAKeyOverAllFeaturesBeforeOneUpdate) {
+  // AdaGrad sees the difference: one step with 1 + 2 + 4, not three.
+  Table& table = ramp({.name = "t", .dim = 1, .capacity = 9, .rule = AdaGrad{.epsilon = 0.0f}});
+  TestLookup lookup = over({{&table}, {&table}});
+  lookup.forward({{{5, 3}}, {{5, 5}}}, 2);
+  lookup.backward({1, 2, 8, 4});
+  EXPECT_THAT(row(table, 5), Pointwise(FloatNear(1e-6), {5.0f - 0.1f}));
+  EXPECT_THAT(row(table, 3), Pointwise(FloatNear(1e-6), {3.0f - 0.1f}));
+  std::vector<float> weight(1), state(1);
+  table.read(5, weight, state);
+  EXPECT_EQ(state[0], 49.0f);
+}
+
+TEST_P(LookupTest, MeanAndWeightsScaleTheGradients) {
+  Table& table = ramp({.name = "t", .dim = 1, .capacity = 9});
+  TestLookup lookup = over({{&table, Pooling::kMean}, {&table}});
+  const std::vector<Bags> bags = {{{1, 2, 3, 4}, {0, 2, 2, 4}, {3, 1, 0.5, 0.5}},
+                                  {{5, 6, 7}, {}, {2, 0, -1}}};
+  lookup.forward(bags, 3);
+  lookup.backward({10, 10, 10, 10, 10, 10},
+           2.0f);  // steps of 0.1 * 2 * 10 = 2 times the coefficient
+  EXPECT_THAT(row(table, 1), Pointwise(FloatNear(1e-6), {1 - 1.5f}));
+  EXPECT_THAT(row(table, 2), Pointwise(FloatNear(1e-6), {2 - 0.5f}));
+  EXPECT_THAT(row(table, 3), Pointwise(FloatNear(1e-6), {3 - 1.0f}));
+  EXPECT_THAT(row(table, 5), Pointwise(FloatNear(1e-6), {5 - 4.0f}));
+  EXPECT_THAT(row(table, 6), Pointwise(FloatNear(1e-6), {6.0f}));
+  EXPECT_THAT(row(table, 7), Pointwise(FloatNear(1e-6), {7 + 2.0f}));
+}
+
+TEST_P(LookupTest, L2PullsTheRowsOfTheBatchOrAllRows) {
+  for (const bool all : {false, true}) {
+    for (const TableKind kind : {TableKind::kStatic, TableKind::kDynamic}) {
+      Table& table = make({.name = "t",
+                             .dim = 1,
+                             .kind = kind,
+                             .capacity = 4,
+                             .initializer = {Initializer::Kind::kConstant, 2.0f, 0.0f},
+                             .l2 = 0.5f,
+                             .l2_on_all_rows = all});
+      TestLookup lookup = over({{&table}});
+      lookup.forward({{{0, 1, 2, 3}}}, 4);  // makes the rows of a dynamic table
+      if (kind == TableKind::kDynamic) table.erase(std::vector<int64_t>{2});
+      lookup.forward({{{1, 1}}}, 2);
+      lookup.backward({1, 2});
+      EXPECT_THAT(row(table, 1), Pointwise(FloatNear(1e-6), {2 - 0.1f * (3 + 1)}));
+      EXPECT_THAT(row(table, 3), Pointwise(FloatNear(1e-6), {all ? 2 - 0.1f : 2.0f}));
+    }
+  }
+}
+
+TEST_P(LookupTest, AFrozenTableIsNeverUpdated) {
+  Table& frozen = ramp({.name = "f",
+                       .dim = 1,
+                       .capacity = 9,
+                       .l2 = 1.0f,
+                       .l2_on_all_rows = true,
+                       .trainable = false});
+  Table& trained = ramp({.name = "t", .dim = 1, .capacity = 9});
+  TestLookup lookup = over({{&frozen}, {&trained}});
+  lookup.forward({{{5}}, {{5}}}, 1);
+  const std::vector<float> gradients = {3, 4};
+  EXPECT_EQ(lookup.squared_gradient_norm(gradients), 16.0);
+  lookup.backward(gradients);
+  EXPECT_THAT(row(frozen, 5), ElementsAre(5));
+  EXPECT_THAT(row(trained, 5), Pointwise(FloatNear(1e-6), {4.6f}));
+}
+
+TEST_P(LookupTest, TheGradientNormCountsAKeyOnce) {
+  Table& table = ramp({.name = "t", .dim = 2, .capacity = 9});
+  TestLookup lookup = over({{&table}, {&table}});
+  lookup.forward({{{1, 2}}, {{1, 1}}}, 2);
+  const std::vector<float> gradients = {1, 2, 3, 4, 5, 6, 7, 8};
+  const double key1 = 11 * 11 + 14 * 14, key2 = 5 * 5 + 6 * 6;
+  EXPECT_DOUBLE_EQ(lookup.squared_gradient_norm(gradients), key1 + key2);
+}
+
+TEST_P(LookupTest, EvaluationBetweenForwardAndBackwardChangesNothing) {
+  Table& table = make({.name = "t",
+                         .dim = 1,
+                         .kind = TableKind::kDynamic,
+                         .initializer = {Initializer::Kind::kConstant, 1.0f, 0.0f}});
+  TestLookup lookup = over({{&table}});
+  const std::vector<Bags> training = {{{7}}};
+  lookup.forward(training, 1);
+  EXPECT_THAT(lookup.forward({{{7, 8, 9}}}, 3, Phase::kEval), ElementsAre(1, 0, 0));
+  lookup.backward({5});
+  EXPECT_EQ(table.size(), 1);
+  EXPECT_THAT(row(table, 7), ElementsAre(0.5));
+}
+
+TEST_P(LookupTest, GradientsOfKeysThatWaitForAdmissionAreDropped) {
+  Table& table = make({.name = "t",
+                         .dim = 1,
+                         .kind = TableKind::kDynamic,
+                         .admission_threshold = 2,
+                         .initializer = {Initializer::Kind::kConstant, 1.0f, 0.0f}});
+  TestLookup lookup = over({{&table}});
+  const std::vector<Bags> bags = {{{4, 4, 5}}};
+  EXPECT_THAT(lookup.forward(bags, 3), ElementsAre(1, 1, 1));
+  lookup.backward({1, 2, 100});
+  EXPECT_EQ(table.size(), 1);
+  EXPECT_THAT(row(table, 4), Pointwise(FloatNear(1e-6), {0.7f}));
+  EXPECT_THAT(lookup.forward({{{5}}}, 1), ElementsAre(1));
+}
+
+TEST_P(LookupTest, TheFirstBadKeyIsNamed) {
+  Table &a = ramp({.name = "a", .dim = 1, .capacity = 9}),
+        &b = ramp({.name = "b", .dim = 1, .capacity = 3});
+  TestLookup lookup = over({{&a}, {&b}});
+  std::vector<int64_t> keys(1000, 2);
+  keys[900] = 17;
+  keys[901] = -1;
+  const auto call = [&] { lookup.forward({{std::vector<int64_t>(1000, 8)}, {keys}}, 1000); };
+  if (GetParam() == Device::kCpu) {
+    EXPECT_THAT(call, ThrowsMessage<Error>(HasSubstr("table b: key 17 is outside [0, 3)")));
+  } else {  // one of the bad keys, after the pass
+    EXPECT_THAT(call, ThrowsMessage<Error>(HasSubstr("is outside [0, 3)")));
+    return;
+  }
+  EXPECT_THAT([&] { lookup.backward(std::vector<float>(2000)); },
+              ThrowsMessage<Error>(HasSubstr("without a training forward pass")));
+}
+
+TEST_P(LookupTest, InputOfTheWrongShapeIsRefused) {
+  Table& table = ramp({.name = "t", .dim = 1, .capacity = 9});
+  TestLookup lookup = over({{&table}});
+  const auto call = [&](Bags bags, int64_t rows) {
+    return [=, &lookup] { lookup.forward({bags}, rows); };
+  };
+  EXPECT_THAT(call({{1, 2}}, 3),
+              ThrowsMessage<Error>(HasSubstr("has 2 keys for 3 bags and no offsets")));
+  EXPECT_THAT(call({{1}, {0, 1}}, 2),
+              ThrowsMessage<Error>(HasSubstr("has 2 offsets, but 2 bags need 3")));
+  if (GetParam() == Device::kCpu) {  // a GPU trusts the offsets
+    EXPECT_THAT(call({{1, 2}, {0, 2, 1}}, 2),
+                ThrowsMessage<Error>(HasSubstr("do not rise from 0 to its 2 keys")));
+  }
+  EXPECT_THAT(call({{1, 2}, {}, {1}}, 2),
+              ThrowsMessage<Error>(HasSubstr("has 1 weights for 2 keys")));
+  EXPECT_THAT([&] { lookup.forward({}, 1); },
+              ThrowsMessage<Error>(HasSubstr("keys of 0 features were given")));
+  EXPECT_THAT([&] { lookup.backward({1}); },
+              ThrowsMessage<Error>(HasSubstr("without a training forward")));
+  EXPECT_THAT([&] { over({{nullptr}}); },
+              ThrowsMessage<Error>(HasSubstr("feature 0 has no table")));
+}
+
+TEST_P(LookupTest, AnEmptyBatchIsNoError) {
+  Table& table = ramp({.name = "t", .dim = 1, .capacity = 9});
+  TestLookup lookup = over({{&table}});
+  lookup.forward({{{}, {0}}}, 0);
+  lookup.backward({});
+}
+
+// A model's worth of features over static, dynamic and shared tables; large enough for several
+// parts.
+std::vector<float> train_a_model(const Context& context, int64_t batch) {
+  const auto users =
+      make_table(context, {.name = "users", .dim = 8, .capacity = 5000, .rule = AdaGrad{}});
+  const auto items = make_table(context, {.name = "items",
+                                          .dim = 4,
+                                          .dtype = DType::kBf16,
+                                          .kind = TableKind::kDynamic,
+                                          .capacity = 40000,
+                                          .eviction = Eviction::kLru,
+                                          .rule = Adam{}});
+  const auto words = make_table(context, {.name = "words",
+                                          .dim = 3,
+                                          .kind = TableKind::kDynamic,
+                                          .admission_threshold = 2,
+                                          .rule = RowWiseAdaGrad{},
+                                          .l2 = 0.01f,
+                                          .l2_on_all_rows = true});
+  TestLookup lookup(
+      context,
+      {{users.get()}, {items.get()}, {words.get(), Pooling::kMean}, {items.get()}, {users.get()}});
+  std::vector<float> result;
+  for (int step = 1; step <= 4; ++step) {
+    Random random{.seed = 2, .stream = static_cast<uint64_t>(step)};
+    std::vector<Bags> bags(5);
+    for (int f = 0; f < 5; ++f) {
+      const int64_t keys = f == 2 ? batch * 3 : batch;
+      for (int64_t i = 0; i < keys; ++i) {
+        bags[f].keys.push_back(static_cast<int64_t>(random.below(f % 4 == 0 ? 5000 : 60000)));
+        if (f == 2) bags[f].weights.push_back(random.uniform());
+      }
+      for (int64_t b = 0; f == 2 && b <= batch; ++b)
+        bags[f].offsets.push_back(static_cast<int32_t>(b * 3));
+    }
+    std::vector<float> out = lookup.forward(bags, batch);
+    for (float& value : out) value += random.normal();
+    result.push_back(static_cast<float>(lookup.squared_gradient_norm(out)));
+    lookup.backward(out, 0.1f, step, 0.01f);
+  }
+  for (const Table* table : {users.get(), items.get(), words.get()}) {
+    table->export_rows(context, 1000, [&](const RowBatch& rows) {
+      result.insert(result.end(), rows.weights.begin(), rows.weights.end());
+      result.insert(result.end(), rows.states.begin(), rows.states.end());
+      result.insert(result.end(), rows.scores.begin(), rows.scores.end());
+    });
+  }
+  return result;
+}
+
+TEST(HostLookup, GivesTheSameBitsWithAnyNumberOfThreads) {
+  const auto with_threads = [](int threads) {
+    ThreadPool pool(threads);
+    return train_a_model({.threads = &pool}, 9000);
+  };
+  const auto one = with_threads(1);
+  EXPECT_EQ(with_threads(2), one);
+  EXPECT_EQ(with_threads(4), one);
+}
+
+TEST_P(LookupTest, TrainsAModelAsTheCpuDoes) {
+  const auto expected = train_a_model({}, 9000), found = train_a_model(context_, 9000);
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    ASSERT_NEAR(found[i], expected[i], 1e-2 * (std::abs(expected[i]) + 0.1)) << i;
+  }
+}
+
+// Half of the keys are one key, as in real data: its occurrences span many tiles of work.
+TEST_P(LookupTest, AHotKeyGetsTheSumOfAllItsGradients) {
+  for (const int64_t dim : {3, 4, 20, 128, 256}) {
+    Table& table = make({.name = "t", .dim = dim, .kind = TableKind::kDynamic});
+    TestLookup lookup = over({{&table}});
+    const int64_t rows = 20001;
+    Bags bags;
+    std::vector<float> gradients(rows * dim);
+    std::vector<double> sum(dim);
+    Random random{.seed = 9};
+    for (int64_t i = 0; i < rows; ++i) {
+      const bool hot = random.below(2) == 0;
+      bags.keys.push_back(hot ? 42 : static_cast<int64_t>(random.below(100000)) + 100);
+      for (int64_t d = 0; d < dim; ++d) {
+        gradients[i * dim + d] = random.uniform();
+        if (hot) sum[d] += gradients[i * dim + d];
+      }
+    }
+    const auto first = lookup.forward({bags}, rows);
+    const auto at = std::find(bags.keys.begin(), bags.keys.end(), 42) - bags.keys.begin();
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      lookup.backward(gradients);
+      const auto after = row(table, 42);
+      for (int64_t d = 0; d < dim; ++d) {
+        EXPECT_NEAR(after[d], first[at * dim + d] - 0.1 * sum[d] * (repeat + 1), 0.02 * (repeat + 1));
+      }
+      lookup.forward({bags}, rows);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace emblem

@@ -1,0 +1,106 @@
+// embedding/tables_test.h - tables and lookups for tests that run on every device.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "core/device_test.h"
+#include "embedding/lookup.h"
+
+namespace emblem {
+
+// Keys, offsets and weights of a feature.
+struct Bags {
+  std::vector<int64_t> keys;
+  std::vector<int32_t> offsets;
+  std::vector<float> weights;
+};
+
+// A lookup on the context's device, fed from host memory.
+class TestLookup {
+ public:
+  TestLookup(const Context& context, std::vector<LookupFeature> features)
+      : context_(context), lookup_(make_lookup(context, features)) {}
+
+  int64_t width() const { return lookup_->width(); }
+  std::vector<float> forward(const std::vector<Bags>& bags, int64_t rows,
+                             Phase phase = Phase::kTrain) {
+    auto& kept = phase == Phase::kTrain ? train_bags_ : eval_bags_;  // until backward
+    kept.clear();
+    std::vector<FeatureKeys> features;
+    for (const Bags& of : bags) {
+      auto& there = kept.emplace_back();
+      there.keys = Buffer<int64_t>::from(context_, of.keys);
+      there.offsets = Buffer<int32_t>::from(context_, of.offsets);
+      there.weights = Buffer<float>::from(context_, of.weights);
+      features.push_back({there.keys.view(), there.offsets.view(), there.weights.view()});
+    }
+    Buffer<float> out(context_.device, rows, width());
+    lookup_->forward(context_, features, phase, out.view());
+    lookup_->check(context_);
+    return out.to_host(context_);
+  }
+  double squared_gradient_norm(const std::vector<float>& gradients) {
+    auto there = Buffer<float>::from(context_, gradients, width());
+    return lookup_->squared_gradient_norm(context_, there.view());
+  }
+  void backward(const std::vector<float>& gradients, float scale = 1.0f, int64_t step = 1,
+                float rate = 0.1f) {
+    auto there = Buffer<float>::from(context_, gradients, width());
+    lookup_->backward(context_, there.view(), scale, rate, step);
+    lookup_->check(context_);
+  }
+
+ private:
+  struct There {
+    Buffer<int64_t> keys;
+    Buffer<int32_t> offsets;
+    Buffer<float> weights;
+  };
+  Context context_;
+  std::unique_ptr<Lookup> lookup_;
+  std::deque<There> train_bags_, eval_bags_;
+};
+
+class TablesTest : public DeviceTest {
+ protected:
+  Table& make(TableSettings settings) {
+    return *tables_.emplace_back(make_table(context_, std::move(settings)));
+  }
+  // A static table whose row r is {r, 10 r, ...}.
+  Table& ramp(const TableSettings& settings) {
+    Table& table = make(settings);
+    std::vector<int64_t> keys;
+    std::vector<float> weights;
+    for (int64_t key = 0; key < settings.capacity; ++key) {
+      keys.push_back(key);
+      for (int64_t d = 0; d < settings.dim; ++d)
+        weights.push_back(static_cast<float>(key * (d == 0 ? 1 : 10)));
+    }
+    table.import_rows(context_, {keys, weights});
+    return table;
+  }
+  TestLookup over(std::vector<LookupFeature> features) {
+    return TestLookup(context_, std::move(features));
+  }
+  static std::vector<float> row(const Table& table, int64_t key) {
+    std::vector<float> weights(table.dim());
+    EXPECT_TRUE(table.read(key, weights));
+    return weights;
+  }
+  std::vector<int64_t> keys_of(const Table& table, std::optional<int64_t> since = {}) {
+    std::vector<int64_t> keys;
+    table.export_rows(
+        context_, 3,
+        [&](const RowBatch& batch) {
+          keys.insert(keys.end(), batch.keys.begin(), batch.keys.end());
+        },
+        since);
+    return keys;
+  }
+
+ private:
+  std::deque<std::unique_ptr<Table>> tables_;
+};
+
+}  // namespace emblem
