@@ -115,6 +115,7 @@ void add_bench(CLI::App& program) {
   bench->require_subcommand(1);
   add_train_bench(*bench);
   add_loader_bench(*bench);
+  add_tables_bench(*bench);
 }
 
 }  // namespace emblem

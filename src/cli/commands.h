@@ -14,5 +14,6 @@ void add_eval(CLI::App& program);
 void add_predict(CLI::App& program);
 void add_inspect(CLI::App& program);
 void add_bench(CLI::App& program);
+void add_tables_bench(CLI::App& bench);
 
 }  // namespace emblem

@@ -62,4 +62,19 @@ Workers make_workers(const PipelineOptions& options, uint32_t configured_threads
   return workers;
 }
 
+Workers make_device_workers(const PipelineOptions& options) {
+  PipelineOptions on_cpu = options;
+  on_cpu.device = "cpu";
+  Workers workers = make_workers(on_cpu, 0);
+  if (options.device != "cuda") return workers;
+  workers.context.device = Device::kCuda;
+  workers.stream = dispatch(
+      Device::kCuda, [] { return std::shared_ptr<cuda::Stream>(); },
+      [] { return std::make_shared<cuda::Stream>(); });
+  workers.context.stream = dispatch(
+      Device::kCuda, []() -> CUstream_st* { return nullptr; },
+      [&] { return workers.stream->get(); });
+  return workers;
+}
+
 }  // namespace emblem

@@ -7,6 +7,7 @@
 
 #include "config/pipeline.pb.h"
 #include "core/context.h"
+#include "core/stream.h"
 #include "core/thread_pool.h"
 
 namespace CLI {
@@ -41,8 +42,11 @@ config::PipelineConfig load(const PipelineOptions& options);
 // A context on the chosen device and the threads it owns.
 struct Workers {
   std::unique_ptr<ThreadPool> pool;
+  std::shared_ptr<cuda::Stream> stream;
   Context context;
 };
 Workers make_workers(const PipelineOptions& options, uint32_t configured_threads);
+// The same for work that runs on GPUs too: --device cuda gets an own stream.
+Workers make_device_workers(const PipelineOptions& options);
 
 }  // namespace emblem

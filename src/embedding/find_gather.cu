@@ -185,6 +185,7 @@ void find_rows(const Context& context, const BatchRef& batch, Pass pass) {
 }
 
 void pool_bags(const Context& context, const BatchRef& batch, Pass pass) {
+  if (batch.bags == 0) return;
   const dim3 blocks((batch.bags + kWarps - 1) / kWarps, batch.features);
   auto* kernel = pass == Pass::kTrain ? pool_bags_kernel<Pass::kTrain> : pool_bags_kernel<Pass::kEval>;
   kernel<<<blocks, kThreads, 0, context.stream>>>(batch);

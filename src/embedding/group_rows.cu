@@ -1,5 +1,7 @@
 #include "embedding/group_rows.h"
 
+#include <algorithm>
+
 #include "core/cuda_check.h"
 #include "embedding/device_batch.cuh"
 
@@ -90,11 +92,12 @@ __global__ void __launch_bounds__(kThreads) fill_segments_kernel(const __grid_co
 }  // namespace
 
 void group_rows(const Context& context, const BatchRef& batch) {
-  const uint32_t most = batch.tiles * kTile;
+  // With an empty batch too: the pass counts for the tables.
+  const uint32_t tiles = std::max(1u, batch.tiles), most = tiles * kTile;
   const dim3 blocks((most + kThreads * kEach - 1) / (kThreads * kEach), batch.classes);
   lay_out_segments_kernel<<<blocks, kThreads, 0, context.stream>>>(batch);
   cuda_check(cudaGetLastError(), "launching lay_out_segments_kernel");
-  fill_segments_kernel<<<(batch.tiles + kWarps - 1) / kWarps, kThreads, 0, context.stream>>>(batch);
+  fill_segments_kernel<<<(tiles + kWarps - 1) / kWarps, kThreads, 0, context.stream>>>(batch);
   cuda_check(cudaGetLastError(), "launching fill_segments_kernel");
 }
 

@@ -40,6 +40,9 @@ struct Initializer {
 enum class TableKind { kStatic, kDynamic };  // a static table's key is its row number
 enum class Eviction { kNone, kLru, kLfu, kStep, kCustom };
 enum class Pooling { kSum, kMean };
+// Of a table on a GPU: all rows in its memory; all in host memory, the ones in use kept in
+// `device_bytes` of device memory too; or all in host memory, where each pass gets its rows from.
+enum class Placement { kDevice, kCache, kHost };
 
 struct TableSettings {
   std::string name;
@@ -60,6 +63,8 @@ struct TableSettings {
   bool l2_on_all_rows = false;       // ... or of all rows, at every step
   bool trainable = true;
   uint64_t seed = 1;
+  Placement placement = Placement::kDevice;
+  int64_t device_bytes = 0;  // with Placement::kCache: for rows
 };
 
 }  // namespace emblem

@@ -1,0 +1,93 @@
+#include "bench/gpu_timer.h"
+
+#include <algorithm>
+
+#include "core/buffer.h"
+#include "core/cuda_check.h"
+
+namespace emblem::cuda {
+namespace {
+
+class Event {
+ public:
+  Event() { cuda_check(cudaEventCreate(&event_), "making an event"); }
+  ~Event() { cudaEventDestroy(event_); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  void record(const Context& context) {
+    cuda_check(cudaEventRecord(event_, context.stream), "recording an event");
+  }
+  double seconds_since(const Event& start) {
+    float milliseconds = 0;
+    cuda_check(cudaEventSynchronize(event_), "waiting for an event");
+    cuda_check(cudaEventElapsedTime(&milliseconds, start.event_, event_), "reading events");
+    return milliseconds * 1e-3;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+// The shortest of ten.
+template <class Body>
+double best_seconds(const Context& context, Body&& body) {
+  double best = 1e30;
+  Event start, end;
+  for (int i = 0; i < 10; ++i) {
+    start.record(context);
+    body();
+    end.record(context);
+    best = std::min(best, end.seconds_since(start));
+  }
+  return best;
+}
+
+}  // namespace
+
+std::vector<double> time_replays(const Context& context, int repetitions,
+                                 const std::function<void()>& body) {
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t replay = nullptr;
+  cuda_check(cudaStreamBeginCapture(context.stream, cudaStreamCaptureModeThreadLocal),
+             "starting a capture");
+  body();
+  cuda_check(cudaStreamEndCapture(context.stream, &graph), "ending a capture");
+  cuda_check(cudaGraphInstantiate(&replay, graph, 0), "making a graph");
+  cuda_check(cudaGraphUpload(replay, context.stream), "uploading a graph");
+  cuda_check(cudaGraphLaunch(replay, context.stream), "launching a graph");
+  std::vector<double> seconds;
+  Event start, end;
+  for (int i = 0; i < repetitions; ++i) {
+    start.record(context);
+    cuda_check(cudaGraphLaunch(replay, context.stream), "launching a graph");
+    end.record(context);
+    seconds.push_back(end.seconds_since(start));
+  }
+  cuda_check(cudaGraphExecDestroy(replay), "destroying a graph");
+  cuda_check(cudaGraphDestroy(graph), "destroying a graph");
+  return seconds;
+}
+
+double measure_device_copy(const Context& context, int64_t bytes) {
+  Buffer<char> from(Device::kCuda, bytes), to(Device::kCuda, bytes);
+  cuda_check(cudaMemsetAsync(from.data(), 0x5a, bytes, context.stream), "filling memory");
+  const double seconds = best_seconds(context, [&] {
+    cuda_check(cudaMemcpyAsync(to.data(), from.data(), bytes, cudaMemcpyDeviceToDevice, context.stream),
+               "copying memory");
+  });
+  return 2.0 * static_cast<double>(bytes) / seconds;
+}
+
+double measure_host_to_device(const Context& context, int64_t bytes) {
+  Buffer<char> to(Device::kCuda, bytes);
+  void* from = nullptr;
+  cuda_check(cudaHostAlloc(&from, bytes, cudaHostAllocDefault), "allocating pinned memory");
+  const double seconds = best_seconds(context, [&] {
+    cuda_check(cudaMemcpyAsync(to.data(), from, bytes, cudaMemcpyHostToDevice, context.stream),
+               "copying memory");
+  });
+  cudaFreeHost(from);
+  return static_cast<double>(bytes) / seconds;
+}
+
+}  // namespace emblem::cuda

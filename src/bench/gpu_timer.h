@@ -1,0 +1,23 @@
+// bench/gpu_timer.h - how long work on a GPU takes, without the time to launch it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "core/context.h"
+
+namespace emblem::cuda {
+
+// Captures what `body` enqueues on the context's stream in a graph and replays it `repetitions`
+// times (after once to warm up): the seconds of each replay, from events.
+std::vector<double> time_replays(const Context& context, int repetitions,
+                                 const std::function<void()>& body);
+
+// Bytes a second of copies in device memory; read and written bytes both count.
+double measure_device_copy(const Context& context, int64_t bytes = int64_t{2} << 30);
+
+// Bytes a second from pinned host memory to the device.
+double measure_host_to_device(const Context& context, int64_t bytes = int64_t{1} << 29);
+
+}  // namespace emblem::cuda

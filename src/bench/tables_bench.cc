@@ -1,0 +1,501 @@
+#include "bench/tables_bench.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "bench/ceilings.h"
+#include "bench/gpu_timer.h"
+#include "bench/power_law.h"
+#include "bench/result_table.h"
+#include "core/buffer.h"
+#include "core/text.h"
+#include "core/thread_pool.h"
+#include "embedding/lookup.h"
+#include "emblem/version.h"
+
+namespace emblem {
+namespace {
+
+constexpr int64_t kFilledAtOnce = 1 << 20;  // keys
+constexpr float kRate = 0.1f;
+constexpr int64_t kRotatedBytes = 256 << 20;  // outputs and gradients together outgrow any cache
+
+Rule rule_of(const std::string& optimizer) {
+  if (optimizer == "sgd") return Sgd{};
+  if (optimizer == "momentum") return Momentum{};
+  if (optimizer == "adagrad") return AdaGrad{};
+  if (optimizer == "rowwise_adagrad") return RowWiseAdaGrad{};
+  if (optimizer == "adam") return Adam{};
+  if (optimizer == "ftrl") return Ftrl{};
+  throw Error(ErrorCode::kInvalidArgument,
+              cat("bench tables: unknown optimizer \"", optimizer,
+                  "\"; known: sgd, momentum, adagrad, rowwise_adagrad, adam, ftrl"));
+}
+
+float gradient_at(int64_t i) { return random_uniform(5, 0, static_cast<uint64_t>(i)) - 0.5f; }
+
+// Tables with their lookup, and batches on the device.
+class Workload {
+ public:
+  Workload(const Context& context, const TablesCase& of, int64_t batches)
+      : context_(context), of_(of), batches_(batches) {
+    // A fresh stream over a table that holds everything would find everything: then half fits.
+    const bool squeezed = of.stream == KeyStream::kFresh && of.placement == Placement::kDevice &&
+                          of.kind == TableKind::kDynamic;
+    capacity_ = squeezed ? of.rows / 2 : of.rows;
+    std::vector<LookupFeature> features;
+    for (int64_t t = 0; t < of.tables; ++t) {
+      TableSettings settings{.name = cat("bench", t),
+                             .dim = of.dim,
+                             .dtype = of.dtype,
+                             .kind = of.kind,
+                             .capacity = capacity_,
+                             .eviction = of.kind == TableKind::kDynamic ? Eviction::kLru : Eviction::kNone,
+                             .initializer = {Initializer::Kind::kNormal, 0.0f, 1.0f},
+                             .rule = rule_of(of.optimizer),
+                             .seed = static_cast<uint64_t>(t + 1),
+                             .placement = of.placement,
+                             .device_bytes = of.device_bytes / of.tables};
+      tables_.push_back(make_table(context, settings));
+      features.push_back({tables_.back().get(), of.pooling});
+    }
+    lookup_ = make_lookup(context, features);
+    const int64_t bags = of.batch / of.hotness;
+    const int64_t copies = std::clamp<int64_t>(
+        kRotatedBytes / std::max<int64_t>(1, bags * lookup_->width() * 4), 1, 8);
+    std::vector<float> gradients(bags * lookup_->width());
+    for (int64_t c = 0; c < copies; ++c) {
+      outputs_.emplace_back(context.device, bags, lookup_->width());
+      if (c == 0) fill_gradients(gradients);
+      gradients_.push_back(Buffer<float>::from(context, gradients, lookup_->width()));
+    }
+    if (of.hotness > 1) {
+      std::vector<int32_t> offsets(bags + 1);
+      for (int64_t b = 0; b <= bags; ++b) offsets[b] = static_cast<int32_t>(b * of.hotness);
+      offsets_ = Buffer<int32_t>::from(context, offsets);
+    }
+    draw_keys();
+  }
+
+  int64_t batches() const { return batches_; }
+  int64_t capacity() const { return capacity_; }
+  Table& table(int64_t t) { return *tables_[t]; }
+  const std::vector<int64_t>& host_keys(int64_t batch) const { return host_keys_[batch]; }
+
+  void fill() {
+    const auto wanted = static_cast<int64_t>(static_cast<double>(capacity_) * of_.load_factor);
+    if (of_.kind == TableKind::kStatic) return;
+    Buffer<float> out;
+    for (int64_t begin = 0; begin < wanted; begin += kFilledAtOnce) {
+      std::vector<int64_t> keys(std::min(kFilledAtOnce, wanted - begin));
+      for (size_t i = 0; i < keys.size(); ++i) keys[i] = begin + static_cast<int64_t>(i);
+      const auto there = Buffer<int64_t>::from(context_, keys);
+      for (auto& table : tables_) {
+        const LookupFeature feature{table.get()};
+        if (!filler_ || filler_table_ != table.get()) {
+          filler_ = make_lookup(context_, {&feature, 1});
+          filler_table_ = table.get();
+        }
+        if (out.size() != static_cast<int64_t>(keys.size()) * of_.dim)
+          out = Buffer<float>(context_.device, static_cast<int64_t>(keys.size()), of_.dim);
+        FeatureKeys of;
+        of.keys = there.view();
+        filler_->forward(context_, {&of, 1}, Phase::kTrain, out.view());
+        filler_->check(context_);
+      }
+    }
+    filler_.reset();
+  }
+
+  void forward(int64_t batch, Phase phase) {
+    lookup_->forward(context_, features_[batch], phase, outputs_[batch % outputs_.size()].view());
+  }
+  void backward(int64_t batch, int64_t step) {
+    lookup_->backward(context_, gradients_[batch % gradients_.size()].view(), 1.0f, kRate, step);
+  }
+  void check() { lookup_->check(context_); }
+  std::vector<float> output(int64_t batch) const {
+    return outputs_[batch % outputs_.size()].to_host(context_);
+  }
+
+  // Distinct keys of a batch, summed over tables: the mean of some batches.
+  double unique_keys() const {
+    const int64_t some = std::min<int64_t>(batches_, 5);
+    double sum = 0;
+    for (int64_t b = 0; b < some; ++b) {
+      for (int64_t t = 0; t < of_.tables; ++t) {
+        const auto begin = host_keys_[b].begin() + t * of_.batch;
+        sum += static_cast<double>(std::unordered_set<int64_t>(begin, begin + of_.batch).size());
+      }
+    }
+    return sum / static_cast<double>(some);
+  }
+
+ private:
+  void fill_gradients(std::vector<float>& gradients) {
+    parallel_for(context_, static_cast<int64_t>(gradients.size()), 1 << 16,
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t i = begin; i < end; ++i) gradients[i] = gradient_at(i);
+                 });
+  }
+  void draw_keys() {
+    const PowerLaw draw(of_.rows, of_.alpha);
+    const int64_t lookups = of_.tables * of_.batch;
+    host_keys_.resize(batches_);
+    for (int64_t b = 0; b < batches_; ++b) {
+      std::vector<int64_t>& keys = host_keys_[b];
+      keys.resize(lookups);
+      parallel_for(context_, lookups, 1 << 14, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i)
+          keys[i] = draw(42, static_cast<uint64_t>(i / of_.batch), b * of_.batch + i % of_.batch);
+      });
+      device_keys_.push_back(Buffer<int64_t>::from(context_, keys));
+      auto& features = features_.emplace_back(of_.tables);
+      for (int64_t t = 0; t < of_.tables; ++t) {
+        features[t].keys = {device_keys_.back().data() + t * of_.batch, of_.batch, 1, context_.device};
+        if (of_.hotness > 1) features[t].offsets = offsets_.view();
+      }
+    }
+  }
+
+  Context context_;
+  TablesCase of_;
+  int64_t batches_;
+  int64_t capacity_;
+  std::vector<std::unique_ptr<Table>> tables_;
+  std::unique_ptr<Lookup> lookup_, filler_;
+  Table* filler_table_ = nullptr;
+  std::vector<Buffer<float>> outputs_, gradients_;
+  Buffer<int32_t> offsets_;
+  std::vector<std::vector<int64_t>> host_keys_;
+  std::vector<Buffer<int64_t>> device_keys_;
+  std::vector<std::vector<FeatureKeys>> features_;
+};
+
+void require_near(float found, float expected, const char* what, int64_t key) {
+  EMBLEM_REQUIRE(std::abs(found - expected) <= 1e-3f * (1.0f + std::abs(expected)),
+                 "bench tables: the ", what, " of key ", key, " is ", found,
+                 ", but the oracle says ", expected);
+}
+
+// What the oracle knows of a row.
+struct OracleRow {
+  std::vector<float> weights, state, gradient;
+};
+
+void apply(const Rule& rule, OracleRow& row) {
+  const auto dim = static_cast<int64_t>(row.weights.size());
+  std::visit(
+      [&](const auto& r) {
+        using R = std::decay_t<decltype(r)>;
+        if constexpr (R::kRowWise) {
+          float square = 0;
+          for (const float g : row.gradient) square += g * g;
+          const float factor = r.factor(square / static_cast<float>(dim), row.state.data());
+          for (int64_t d = 0; d < dim; ++d) row.weights[d] -= factor * row.gradient[d];
+        } else {
+          for (int64_t d = 0; d < dim; ++d)
+            r(row.gradient[d], row.weights[d], row.state.data() + d, dim);
+        }
+      },
+      rule);
+}
+
+// Evaluation reads what the table holds, and a training step changes the rows of some keys of the
+// batch, the most frequent among them, as the optimizer's formula says.
+void verify(Workload& work, const TablesCase& of) {
+  const int64_t width = of.tables * of.dim, bags = of.batch / of.hotness;
+  const Rule rule = at_step(rule_of(of.optimizer), kRate, 1);
+  for (const Phase phase : {Phase::kTrain, Phase::kEval}) {
+    work.forward(0, phase);
+    if (phase == Phase::kEval) break;
+    work.check();
+    std::vector<std::unordered_map<int64_t, OracleRow>> rows(of.tables);
+    for (int64_t t = 0; t < of.tables; ++t) {
+      const int64_t* keys = work.host_keys(0).data() + t * of.batch;
+      for (int64_t i = 0; i < of.batch; i += std::max<int64_t>(1, of.batch / 20)) {
+        OracleRow row{std::vector<float>(of.dim), std::vector<float>(work.table(t).state_floats()),
+                      std::vector<float>(of.dim)};
+        EMBLEM_REQUIRE(work.table(t).read(keys[i], row.weights, row.state), "bench tables: key ",
+                       keys[i], " has no row after training on it");
+        rows[t].emplace(keys[i], std::move(row));
+      }
+      const std::vector<float> out = work.output(0);
+      for (int64_t i = 0; i < of.batch; ++i) {
+        const auto found = rows[t].find(keys[i]);
+        if (found == rows[t].end()) continue;
+        const int64_t at = i / of.hotness * width + t * of.dim;
+        const float share = of.pooling == Pooling::kMean ? 1.0f / static_cast<float>(of.hotness) : 1.0f;
+        for (int64_t d = 0; d < of.dim; ++d) {
+          found->second.gradient[d] += share * gradient_at(at + d);
+          if (of.hotness == 1) require_near(out[at + d], found->second.weights[d], "output", keys[i]);
+        }
+      }
+    }
+    work.backward(0, 1);
+    work.check();
+    for (int64_t t = 0; t < of.tables; ++t) {
+      for (auto& [key, row] : rows[t]) {
+        apply(rule, row);
+        std::vector<float> weights(of.dim);
+        EMBLEM_REQUIRE(work.table(t).read(key, weights), "bench tables: key ", key, " lost its row");
+        const float coarse = of.dtype == DType::kF32 ? 1.0f : 100.0f;  // 16-bit rows round
+        for (int64_t d = 0; d < of.dim; ++d) {
+          EMBLEM_REQUIRE(std::abs(weights[d] - row.weights[d]) <=
+                             coarse * 1e-3f * (1.0f + std::abs(row.weights[d])),
+                         "bench tables: weight ", d, " of key ", key, " is ", weights[d],
+                         " after a step, but the oracle says ", row.weights[d]);
+        }
+      }
+    }
+  }
+  const std::vector<float> out = work.output(0);
+  std::vector<float> weights(of.dim);
+  for (int64_t i = 0; of.hotness == 1 && i < bags; i += std::max<int64_t>(1, bags / 50)) {
+    const int64_t key = work.host_keys(0)[i];
+    EMBLEM_REQUIRE(work.table(0).read(key, weights), "bench tables: key ", key, " lost its row");
+    for (int64_t d = 0; d < of.dim; ++d) require_near(out[i * width + d], weights[d], "row", key);
+  }
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+// Seconds of one call of step(i) for i in [begin, end).
+template <class Step>
+double time_steps(const Context& context, int repetitions, int64_t begin, int64_t end, Step&& step) {
+  const auto all = [&] {
+    for (int64_t i = begin; i < end; ++i) step(i);
+  };
+  std::vector<double> seconds;
+  dispatch(
+      context.device,
+      [&] {
+        for (int r = 0; r < repetitions; ++r) {
+          const auto start = std::chrono::steady_clock::now();
+          all();
+          seconds.push_back(
+              std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+        }
+      },
+      [&] { seconds = cuda::time_replays(context, repetitions, all); });
+  return median(seconds) / static_cast<double>(end - begin);
+}
+
+struct Times {
+  double eval = 0, forward = 0, train = 0;
+};
+
+// The same batches over and over, after one pass over all of them.
+Times time_replay(const Context& context, Workload& work, const TablesOptions& options) {
+  const int64_t count = work.batches();
+  const auto train = [&](int64_t i) {
+    work.forward(i, Phase::kTrain);
+    work.backward(i, i + 1);
+  };
+  for (int64_t i = 0; i < count; ++i) train(i);
+  work.check();
+  Times times;
+  times.eval = time_steps(context, options.repetitions, 0, count,
+                          [&](int64_t i) { work.forward(i, Phase::kEval); });
+  times.forward = time_steps(context, options.repetitions, 0, count,
+                             [&](int64_t i) { work.forward(i, Phase::kTrain); });
+  times.train = time_steps(context, options.repetitions, 0, count, train);
+  return times;
+}
+
+// Every batch once: a quarter to warm up, a quarter for each of the three figures.
+Times time_fresh(const Context& context, Workload& work) {
+  const int64_t quarter = work.batches() / 4;
+  const auto train = [&](int64_t i) {
+    work.forward(i, Phase::kTrain);
+    work.backward(i, i + 1);
+  };
+  for (int64_t i = 0; i < quarter; ++i) train(i);
+  work.check();
+  Times times;
+  times.train = time_steps(context, 1, quarter, 2 * quarter, train);
+  times.forward = time_steps(context, 1, 2 * quarter, 3 * quarter,
+                             [&](int64_t i) { work.forward(i, Phase::kTrain); });
+  times.eval = time_steps(context, 1, 3 * quarter, 4 * quarter,
+                          [&](int64_t i) { work.forward(i, Phase::kEval); });
+  return times;
+}
+
+const char* name_of(Placement placement) {
+  return placement == Placement::kDevice ? "device" : placement == Placement::kCache ? "cache" : "host";
+}
+
+// The fewest bytes that memory must move: keys, one bucket and one row for each distinct key,
+// output and gradients, and what training keeps of a row and a lookup.
+struct Floors {
+  double eval, forward, train;
+};
+Floors floor_bytes(const TablesCase& of, double unique, int64_t state_floats) {
+  const double lookups = static_cast<double>(of.batch * of.tables);
+  const double outputs = lookups / static_cast<double>(of.hotness) * static_cast<double>(of.dim) * 4;
+  const double row = static_cast<double>(of.dim * size_of(of.dtype));
+  const double bucket = of.kind == TableKind::kStatic ? 0 : 64;
+  Floors bytes;
+  bytes.eval = 8 * lookups + unique * (bucket + row) + outputs;
+  bytes.forward = bytes.eval + 64 * unique + 8 * lookups;
+  bytes.train = bytes.forward + outputs + 8 * lookups +
+                unique * 2 * (row + 4 * static_cast<double>(state_floats));
+  return bytes;
+}
+
+TablesCase named(TablesCase of, const std::string& name) {
+  of.name = name + (of.stream == KeyStream::kFresh ? "-fresh" : "");
+  return of;
+}
+
+}  // namespace
+
+BenchResult bench_tables(const Context& context, const TablesCase& of, const TablesOptions& options) {
+  const bool gpu = context.device == Device::kCuda;
+  Workload work(context, of, std::max<int64_t>(4, options.batches));
+  work.fill();
+  verify(work, of);
+  const Times times = of.stream == KeyStream::kReplay ? time_replay(context, work, options)
+                                                      : time_fresh(context, work);
+  work.check();
+
+  const double unique = work.unique_keys();
+  const Floors bytes = floor_bytes(of, unique, work.table(0).state_floats());
+  BenchResult result;
+  result.benchmark = "tables";
+  result.name = of.name;
+  result.program = std::string("emblem ") + kVersion;
+  result.machine = this_machine();
+  result.date = utc_now();
+  result.settings = {{"device", std::string(gpu ? "cuda" : "cpu")},
+                     {"threads", int64_t{context.threads ? context.threads->threads() : 1}},
+                     {"tables", of.tables},
+                     {"rows", of.rows},
+                     {"batch", of.batch},
+                     {"dim", of.dim},
+                     {"dtype", std::string(emblem::name_of(of.dtype))},
+                     {"optimizer", of.optimizer},
+                     {"placement", std::string(name_of(of.placement))},
+                     {"device_bytes", of.device_bytes},
+                     {"stream", std::string(of.stream == KeyStream::kReplay ? "replay" : "fresh")},
+                     {"unique_keys", unique}};
+  const double copy = dispatch(
+      context.device, [&] { return measure_copy(context); },
+      [&] { return cuda::measure_device_copy(context); });
+  result.ceilings = {{"copy_bytes_per_second", copy}};
+  const auto seconds = [](double value) { return Measure{value, "s", Better::kLower}; };
+  result.metrics = {{"train", seconds(times.train)},
+                    {"eval", seconds(times.eval)},
+                    {"forward", seconds(times.forward)},
+                    {"backward", seconds(times.train - times.forward)}};
+  result.shares = {{"eval of copy floor", bytes.eval / copy / times.eval},
+                   {"train of copy floor", bytes.train / copy / times.train}};
+  if (!gpu) {
+    const double gather = measure_gather(context, of.dim);
+    const double row_bytes = static_cast<double>(of.tables * of.batch * of.dim) * 4;
+    result.ceilings.push_back({"gather_bytes_per_second", gather});
+    result.metrics.push_back(
+        {"rows_per_second", {static_cast<double>(of.tables * of.batch) / times.eval, "rows/s"}});
+    result.shares.push_back({"eval of random row copy", row_bytes / gather / times.eval});
+  }
+  return result;
+}
+
+std::vector<TablesCase> tables_preset(const std::string& name, KeyStream stream) {
+  std::vector<TablesCase> cases;
+  constexpr int64_t kGiB = int64_t{1} << 30, kMi = int64_t{1} << 20;
+  if (name == "dynamicemb-2025") {
+    for (const int64_t batch : {int64_t{65536}, int64_t{1048576}}) {
+      for (const auto& [rows, placement] :
+           {std::pair{8 * kMi, Placement::kDevice}, std::pair{8 * kMi, Placement::kCache},
+            std::pair{64 * kMi, Placement::kCache}}) {
+        for (const std::string optimizer : {"sgd", "adam"}) {
+          TablesCase of;
+          of.rows = rows;
+          of.batch = batch;
+          of.optimizer = optimizer;
+          of.placement = placement;
+          of.device_bytes = placement == Placement::kCache ? (optimizer == "sgd" ? 4 : 12) * kGiB : 0;
+          of.stream = stream;
+          cases.push_back(named(of, cat("b", batch, "-r", rows, "-", optimizer, "-", name_of(placement))));
+        }
+      }
+    }
+    return cases;
+  }
+  EMBLEM_REQUIRE(name == "dynamicemb-2026", "bench tables: unknown preset \"", name,
+                 "\"; known: dynamicemb-2025, dynamicemb-2026");
+  // Rows that 100 batches touch, a table: the published footprint (1.0) of the cache.
+  constexpr int64_t kFootprintRows = 1958078;
+  for (const std::string optimizer : {"sgd", "adam"}) {
+    const int64_t row_bytes = optimizer == "sgd" ? 512 : 1536;
+    TablesCase of;
+    of.tables = 10;
+    of.batch = 104857;
+    of.optimizer = optimizer;
+    of.stream = stream;
+    of.rows = 16 * kMi / 10;
+    cases.push_back(named(of, cat("t10-", optimizer, "-device")));
+    of.rows = 256 * kMi / 10;
+    of.placement = Placement::kCache;
+    of.device_bytes = 10 * kFootprintRows * row_bytes;
+    cases.push_back(named(of, cat("t10-", optimizer, "-cache-1.0")));
+    of.device_bytes = of.device_bytes * 4 / 5;
+    cases.push_back(named(of, cat("t10-", optimizer, "-cache-0.8")));
+    of.device_bytes = of.rows * of.tables * row_bytes / 10;
+    cases.push_back(named(of, cat("t10-", optimizer, "-cache-10pct")));
+    of.placement = Placement::kHost;
+    of.device_bytes = 0;
+    cases.push_back(named(of, cat("t10-", optimizer, "-host")));
+  }
+  return cases;
+}
+
+std::string tables_report(const std::vector<BenchResult>& results,
+                          const std::vector<ReferenceTable>& published) {
+  const auto time = [](const Named<double>& values, const char* metric) {
+    const double* found = find_named(values, metric);
+    return found == nullptr ? std::string("-") : format_metric(*found, "s");
+  };
+  std::vector<std::vector<std::string>> rows = {
+      {"workload", "who", "eval", "forward", "backward", "train", "eval/floor", "train/floor"}};
+  for (const BenchResult& result : results) {
+    Named<double> mine;
+    for (const auto& [name, measure] : result.metrics) mine.push_back({name, measure.value});
+    const auto share = [&](const char* name) {
+      const double* found = find_named(result.shares, name);
+      return found == nullptr ? std::string() : cat(static_cast<int>(std::lround(100 * *found)), " %");
+    };
+    rows.push_back({result.name, result.program, time(mine, "eval"), time(mine, "forward"),
+                    time(mine, "backward"), time(mine, "train"), share("eval of copy floor"),
+                    share("train of copy floor")});
+    for (const ReferenceTable& table : published) {
+      for (const ReferenceFigure& figure : table.figures) {
+        const std::string plain = result.name.ends_with("-fresh")
+                                      ? result.name.substr(0, result.name.size() - 6)
+                                      : result.name;
+        if (figure.workload != plain) continue;
+        const auto times = [&](const char* metric) {
+          const double *theirs = find_named(figure.values, metric), *ours = find_named(mine, metric);
+          if (theirs == nullptr || ours == nullptr) return std::string();
+          char text[32];
+          std::snprintf(text, sizeof text, "%.2fx", *theirs / *ours);
+          return std::string(text);
+        };
+        rows.push_back({"", cat(figure.system, " (", figure.hardware, ")"),
+                        time(figure.values, "eval"), time(figure.values, "forward"),
+                        time(figure.values, "backward"), time(figure.values, "train"), times("eval"),
+                        times("train")});
+      }
+    }
+  }
+  return align_columns(rows);
+}
+
+}  // namespace emblem

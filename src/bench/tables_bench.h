@@ -1,0 +1,53 @@
+// bench/tables_bench.h - how fast tables look rows up and update them, beside the limit that memory
+// sets and the figures that others have published for the same work.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/report_input.h"
+#include "bench/result.h"
+#include "core/context.h"
+#include "embedding/settings.h"
+
+namespace emblem {
+
+// Keys of a batch come again (the published protocols replay 100 batches), or never: a fresh stream
+// keeps bringing keys that the table, or its cache, does not hold.
+enum class KeyStream { kReplay, kFresh };
+
+struct TablesCase {
+  std::string name;  // of the published figures for the same work, if any
+  int64_t tables = 1;
+  int64_t rows = 8388608;   // a table
+  int64_t batch = 65536;    // lookups a table
+  int64_t dim = 128;
+  int64_t hotness = 1;      // keys a bag
+  Pooling pooling = Pooling::kSum;
+  double alpha = 1.05;
+  std::string optimizer = "sgd";
+  DType dtype = DType::kF32;
+  TableKind kind = TableKind::kDynamic;
+  Placement placement = Placement::kDevice;
+  int64_t device_bytes = 0;  // of all tables together, with Placement::kCache
+  double load_factor = 1.0;  // of the rows, filled before the clock starts
+  KeyStream stream = KeyStream::kReplay;
+};
+
+struct TablesOptions {
+  int64_t batches = 100;  // that are replayed
+  int repetitions = 5;
+};
+
+// "dynamicemb-2025", "dynamicemb-2026": the configurations of the published benchmarks.
+std::vector<TablesCase> tables_preset(const std::string& name, KeyStream stream);
+
+// Throws when the table's results differ from a plain oracle's.
+BenchResult bench_tables(const Context& context, const TablesCase& of, const TablesOptions& options);
+
+// One line a result; with the published figures of the same name and how many times faster the
+// result is.
+std::string tables_report(const std::vector<BenchResult>& results,
+                          const std::vector<ReferenceTable>& published);
+
+}  // namespace emblem
