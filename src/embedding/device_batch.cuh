@@ -42,13 +42,14 @@ struct Segment {
   uint32_t begin, end;  // of its occurrences
 };
 
-// Counters of a batch in device memory. Zero before and after.
+// Counters in device memory. The last kernel of a forward pass moves `pass` on and leaves the
+// others ready for the next one, so that no kernel is needed to begin a pass.
 inline constexpr int kMostClasses = 16;
 struct BatchCounters {
-  uint32_t missing;                // occurrences of keys without a row
-  uint32_t unique[kMostClasses];   // distinct rows
-  uint32_t occurrences[kMostClasses];
-  uint32_t pass;                   // training passes so far: never zeroed
+  uint32_t pass;                          // from 1
+  uint32_t missing;                       // occurrences of keys without a row
+  uint32_t unique[kMostClasses];          // distinct rows, and numbers lost to races
+  uint32_t occurrences[2][kMostClasses];  // by pass & 1: backward still reads the last pass's
 };
 
 struct BatchRef {
@@ -61,7 +62,7 @@ struct BatchRef {
   int64_t width;
   float* out;
 
-  uint32_t* rows;          // [positions] row number or kNoRow
+  uint32_t* rows;          // [positions] the row that a key had before the pass, or kNoRow
   uint2* places;           // [positions] number of the distinct row, rank among its occurrences
   uint32_t* bag_of;        // [positions] of features with bags
   float* coefficients;     // [positions], or null: all 1

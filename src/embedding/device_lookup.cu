@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/cuda_check.h"
+#include "core/stream.h"
 #include "embedding/device_batch.cuh"
 #include "embedding/find_gather.h"
 #include "embedding/group_rows.h"
@@ -34,10 +35,23 @@ Buffer<T> zeros(const Context& context, int64_t count) {
   return buffer;
 }
 
-__global__ void begin_pass_kernel(BatchCounters* counters) {
-  if (threadIdx.x < kMostClasses) counters->unique[threadIdx.x] = counters->occurrences[threadIdx.x] = 0;
-  if (threadIdx.x == 0) ++counters->pass;
-}
+// Work that a stream waits for, or waits until it is done elsewhere.
+class Event {
+ public:
+  Event() { cuda_check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "making an event"); }
+  ~Event() { cudaEventDestroy(event_); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  void record(const Context& context) {
+    cuda_check(cudaEventRecord(event_, context.stream), "recording an event");
+  }
+  void hold_back(const Context& context) {
+    cuda_check(cudaStreamWaitEvent(context.stream, event_, 0), "waiting for an event");
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
 
 }  // namespace
 
@@ -60,6 +74,9 @@ struct DeviceLookup::Scratch {
   Buffer<uint32_t> leaders, key_occurrences, tickets, wait_tickets;
   Buffer<int64_t> before;
   Buffer<SelectScratch> select;
+
+  Stream side;  // rows are grouped there while others are gathered
+  Event found, grouped;
 
   InsertScratch insert() {
     return {map.data(),     static_cast<uint32_t>(map.size() - 1),
@@ -105,7 +122,9 @@ DeviceLookup::DeviceLookup(const Context& context, std::span<const LookupFeature
   std::iota(order_.begin(), order_.end(), 0);
   std::stable_sort(order_.begin(), order_.end(),
                    [&](size_t a, size_t b) { return features_[a].cls < features_[b].cls; });
-  scratch_->counters = zeros<BatchCounters>(context, 1);
+  BatchCounters first{};
+  first.pass = 1;
+  scratch_->counters = Buffer<BatchCounters>::from(context, {first});
   scratch_->tables = Buffer<DeviceTableRef>(Device::kCuda, std::max<int64_t>(1, tables_.size()));
   scratch_->norm = zeros<double>(context, 1);
   scratch_->select = zeros<SelectScratch>(context, 1);
@@ -256,11 +275,15 @@ void DeviceLookup::evaluate(const Context& context, std::span<const FeatureKeys>
   refresh_tables(context);
   BatchRef batch = make_batch(features, out);
   batch.rows = scratch_->eval_rows.data();
-  for (size_t c = 0; c < classes_.size(); ++c)
-    find_gather(context, batch, static_cast<int>(c), classes_[c].shape, classes_[c].dtype, Pass::kEval);
+  gather(context, batch, Pass::kEval);
   if (!has_bags(features)) return;
-  find_rows(context, batch, Pass::kEval);
+  find_rows(context, batch);
   pool_bags(context, batch, Pass::kEval);
+}
+
+void DeviceLookup::gather(const Context& context, const BatchRef& batch, Pass pass) const {
+  for (size_t c = 0; c < classes_.size(); ++c)
+    gather_rows(context, batch, static_cast<int>(c), classes_[c].shape, classes_[c].dtype, pass);
 }
 
 void DeviceLookup::train(const Context& context, std::span<const FeatureKeys> features,
@@ -278,14 +301,18 @@ void DeviceLookup::train(const Context& context, std::span<const FeatureKeys> fe
   const bool bags = has_bags(features);
   *batch_ = make_batch(features, out);
   const BatchRef& batch = *batch_;
-  begin_pass_kernel<<<1, 32, 0, context.stream>>>(batch.counters);
-  cuda_check(cudaGetLastError(), "launching begin_pass_kernel");
-  for (size_t c = 0; c < classes_.size(); ++c)
-    find_gather(context, batch, static_cast<int>(c), classes_[c].shape, classes_[c].dtype, Pass::kTrain);
-  if (bags) find_rows(context, batch, Pass::kTrain);
-  if (dynamic) insert_missing(context, batch, scratch_->insert());
+  find_and_mark(context, batch);
+  Context side = context;
+  side.stream = scratch_->side.get();
+  scratch_->found.record(context);
+  scratch_->found.hold_back(side);
+  if (dynamic) insert_missing(side, batch, scratch_->insert());
+  if (!bags) group_rows(side, batch);
+  scratch_->grouped.record(side);
+  gather(context, batch, Pass::kTrain);
   if (bags) pool_bags(context, batch, Pass::kTrain);
-  group_rows(context, batch);
+  scratch_->grouped.hold_back(context);
+  if (bags) group_rows(context, batch);  // needs what pool_bags leaves behind
   bags_ = out.rows;
   ready_for_backward_ = true;
 }

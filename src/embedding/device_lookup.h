@@ -5,6 +5,7 @@
 
 #include "core/buffer.h"
 #include "embedding/device_table.h"
+#include "embedding/find_gather.h"
 #include "embedding/lookup.h"
 #include "embedding/row_shape.h"
 #include "embedding/update_rows.h"
@@ -57,6 +58,7 @@ class DeviceLookup : public Lookup {
   bool has_bags(std::span<const FeatureKeys> features) const;
   void evaluate(const Context& context, std::span<const FeatureKeys> features, View<float> out);
   void train(const Context& context, std::span<const FeatureKeys> features, View<float> out);
+  void gather(const Context& context, const BatchRef& batch, Pass pass) const;
   UpdateRows update_of(size_t cls, View<const float> gradients) const;
   void refresh_tables(const Context& context);
   void check_gradients(View<const float> gradients) const;

@@ -1,7 +1,10 @@
 #include "embedding/find_gather.h"
 
+#include <algorithm>
+
 #include "core/cuda_check.h"
 #include "embedding/device_batch.cuh"
+#include "embedding/occupancy.h"
 #include "embedding/row_vector.cuh"
 
 namespace emblem::cuda {
@@ -11,14 +14,21 @@ constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
 constexpr int kRowsInFlight = 8;  // that a group of lanes reads before it writes the first
 
-// The row of a position; in training it is kept, and listed when the key has none.
-template <Pass kPass>
-__device__ uint32_t find_row(const BatchRef& batch, const FeatureRef& feature, uint32_t place,
-                             int64_t key) {
+__device__ bool has_bags(const FeatureRef& feature) {
+  return feature.offsets != nullptr || feature.weights != nullptr;
+}
+
+// A warp takes a tile of keys, a lane a key: little to do but wait, so many warps wait at once.
+__global__ void __launch_bounds__(kThreads)
+    find_and_mark_kernel(const __grid_constant__ BatchRef batch) {
+  const uint32_t tile = blockIdx.x * kWarps + threadIdx.x / 32;
+  if (tile >= batch.tiles) return;
+  const FeatureRef& feature = batch.feature_of_tile(tile);
   const DeviceTableRef& table = batch.tables[feature.table];
+  const int lane = threadIdx.x % 32;
+  const uint32_t place = (tile - feature.first_tile) * kTile + lane;
   const bool there = place < feature.count;
-  const uint32_t row = there ? table.find(key) : kNoRow;
-  if (kPass == Pass::kEval) return row;
+  const uint32_t row = there ? table.find(feature.keys[place]) : kNoRow;
   if (there) {
     batch.rows[feature.first + place] = row;
     if (row == kNoRow) batch.places[feature.first + place] = {kNoRow, 0};
@@ -26,13 +36,21 @@ __device__ uint32_t find_row(const BatchRef& batch, const FeatureRef& feature, u
   const bool missing = there && row == kNoRow && !table.is_static();
   const uint32_t all = __ballot_sync(~0u, missing);
   if (all != 0) {
-    const int lane = threadIdx.x % 32;
     uint32_t first = 0;
     if (lane == 0) first = atomicAdd(&batch.counters->missing, static_cast<uint32_t>(__popc(all)));
     first = __shfl_sync(~0u, first, 0);
     if (missing) batch.missing[first + __popc(all & ((1u << lane) - 1))] = feature.first + place;
   }
-  return row;
+  mark_row(batch, feature, place, row);
+}
+
+__global__ void __launch_bounds__(kThreads) find_rows_kernel(const __grid_constant__ BatchRef batch) {
+  const uint32_t tile = blockIdx.x * kWarps + threadIdx.x / 32;
+  if (tile >= batch.tiles) return;
+  const FeatureRef& feature = batch.feature_of_tile(tile);
+  const uint32_t place = (tile - feature.first_tile) * kTile + threadIdx.x % 32;
+  if (!has_bags(feature) || place >= feature.count) return;
+  batch.rows[feature.first + place] = batch.tables[feature.table].find(feature.keys[place]);
 }
 
 // What a key without a row reads as: in training, as the row that it is about to get.
@@ -44,76 +62,78 @@ __device__ float absent_weight(const DeviceTableRef& table, Pass pass, int64_t k
   return load_weight(&stored);
 }
 
-// Groups of kLanes lanes copy the rows that the lanes hold to out[0, count).
-template <class W, int kLanes, int kVector>
-__device__ void copy_rows(const DeviceTableRef& table, uint32_t row, uint32_t count, float* out,
-                          int64_t width) {
+// What copying needs of a table and a feature, in registers: nothing is read again after a store.
+struct Copy {
+  const char* rows;
+  float* out;
+  int64_t stride, width;
+  int dim;
+};
+
+// Groups of kLanes lanes copy the rows that the first kKeys lanes hold to out[0, kKeys).
+template <class W, int kLanes, int kVector, int kKeys>
+__device__ void copy_rows(const Copy& from, uint32_t row) {
   constexpr int kGroups = 32 / kLanes;
-  constexpr int kBlock = kGroups * kRowsInFlight > 32 ? 32 / kGroups : kRowsInFlight;
+  constexpr int kRounds = kKeys / kGroups;
   const int group = threadIdx.x % 32 / kLanes, member = threadIdx.x % kLanes;
-  for (int from = 0; from < table.dim; from += kLanes * kVector) {
-    const int d = from + member * kVector;
-    const bool inside = d < table.dim;
-#pragma unroll 1
-    for (int first = 0; first < count; first += kGroups * kBlock) {
-      Floats<kVector> values[kBlock];
-      bool there[kBlock];
+  for (int block = 0; block < from.dim; block += kLanes * kVector) {
+    const int d = block + member * kVector;
+    const bool inside = d < from.dim;
+    Floats<kVector> values[kRounds];
+    bool there[kRounds];
 #pragma unroll
-      for (int i = 0; i < kBlock; ++i) {
-        const uint32_t number = __shfl_sync(~0u, row, first + i * kGroups + group);
-        there[i] = number != kNoRow && inside;
-        if (there[i])
-          values[i] = load_floats<kVector>(reinterpret_cast<const W*>(table.row(number)) + d);
-      }
+    for (int i = 0; i < kRounds; ++i) {
+      const uint32_t number = __shfl_sync(~0u, row, i * kGroups + group);
+      there[i] = number != kNoRow && inside;
+      if (there[i])
+        values[i] = load_floats<kVector>(reinterpret_cast<const W*>(from.rows + number * from.stride) + d);
+    }
 #pragma unroll
-      for (int i = 0; i < kBlock; ++i) {
-        const int bag = first + i * kGroups + group;
-        if (there[i]) stream_floats<kVector>(out + bag * width + d, values[i]);
-      }
+    for (int i = 0; i < kRounds; ++i) {
+      if (there[i]) stream_floats<kVector>(from.out + (i * kGroups + group) * from.width + d, values[i]);
     }
   }
 }
 
-// A warp takes a tile of keys: each lane finds the row of one, then groups of lanes copy rows.
+__device__ void prefetch_line(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
+
+// Warps stay and take a few keys at a time; while the rows of some are on their way, so are the
+// buckets of the next.
 template <class W, int kLanes, int kVector, Pass kPass>
 __global__ void __launch_bounds__(kThreads)
-    find_gather_kernel(const __grid_constant__ BatchRef batch, int cls) {
-  const uint32_t tile = batch.class_tile[cls] + blockIdx.x * kWarps + threadIdx.x / 32;
-  if (tile >= batch.class_tile[cls + 1]) return;
-  const FeatureRef& feature = batch.feature_of_tile(tile);
-  if (feature.offsets != nullptr || feature.weights != nullptr) return;  // pool_bags does it
-  const DeviceTableRef& table = batch.tables[feature.table];
+    gather_rows_kernel(const __grid_constant__ BatchRef batch, int cls) {
+  constexpr int kKeys = std::max(kRowsInFlight, 32 / kLanes);
+  constexpr uint32_t kSteps = kTile / kKeys;
   const int lane = threadIdx.x % 32;
-  const uint32_t base = (tile - feature.first_tile) * kTile;
-  const uint32_t place = base + lane;
-  const int64_t key = place < feature.count ? __ldcs(feature.keys + place) : 0;
-  const uint32_t row = find_row<kPass>(batch, feature, place, key);
-
-  float* out = batch.out + base * batch.width + feature.column;
-  copy_rows<W, kLanes, kVector>(table, row, min(32u, feature.count - base), out, batch.width);
-  for (uint32_t absent = __ballot_sync(~0u, row == kNoRow && place < feature.count); absent != 0;
-       absent &= absent - 1) {
-    const int source = __ffs(absent) - 1;
-    const int64_t of = __shfl_sync(~0u, key, source);
-    for (int d = lane; d < table.dim; d += 32)
-      out[source * batch.width + d] = absent_weight<W>(table, kPass, of, d);
+  const uint32_t end = batch.class_tile[cls + 1] * kSteps, stride = gridDim.x * kWarps;
+  uint32_t step = batch.class_tile[cls] * kSteps + blockIdx.x * kWarps + threadIdx.x / 32;
+  for (; step < end; step += stride) {
+    const FeatureRef& feature = batch.feature_of_tile(step / kSteps);
+    if (has_bags(feature)) continue;  // pool_bags does it
+    const DeviceTableRef& table = batch.tables[feature.table];
+    const uint32_t base = (step - feature.first_tile * kSteps) * kKeys, place = base + lane;
+    const bool there = lane < kKeys && place < feature.count;
+    const int64_t key = there ? __ldcs(feature.keys + place) : 0;
+    uint32_t row = kNoRow;
+    if (kPass == Pass::kTrain) {
+      if (there) row = __ldcs(batch.rows + feature.first + place);
+    } else {
+      const uint32_t ahead = place + stride * kKeys;  // mostly of the same feature
+      if (lane < kKeys && ahead < feature.count && !table.is_static())
+        prefetch_line(table.keys.buckets + table.keys.home(__ldg(feature.keys + ahead)));
+      if (there) row = table.find(key);
+    }
+    const Copy copy{table.rows, batch.out + base * batch.width + feature.column, table.stride,
+                    batch.width, table.dim};
+    copy_rows<W, kLanes, kVector, kKeys>(copy, row);
+    for (uint32_t absent = __ballot_sync(~0u, there && row == kNoRow); absent != 0;
+         absent &= absent - 1) {
+      const int source = __ffs(absent) - 1;
+      const int64_t of = __shfl_sync(~0u, key, source);
+      for (int d = lane; d < table.dim; d += 32)
+        copy.out[source * copy.width + d] = absent_weight<W>(table, kPass, of, d);
+    }
   }
-  if (kPass == Pass::kTrain) mark_row(batch, feature, place, row);
-}
-
-template <Pass kPass>
-__global__ void __launch_bounds__(kThreads) find_rows_kernel(const __grid_constant__ BatchRef batch) {
-  const uint32_t tile = blockIdx.x * kWarps + threadIdx.x / 32;
-  if (tile >= batch.tiles) return;
-  const FeatureRef& feature = batch.feature_of_tile(tile);
-  if (feature.offsets == nullptr && feature.weights == nullptr) return;  // find_gather does it
-  const uint32_t place = (tile - feature.first_tile) * kTile + threadIdx.x % 32;
-  const int64_t key = place < feature.count ? __ldcs(feature.keys + place) : 0;
-  const uint32_t row = find_row<kPass>(batch, feature, place, key);
-  if (kPass == Pass::kTrain)
-    mark_row(batch, feature, place, row);
-  else if (place < feature.count)
-    batch.rows[feature.first + place] = row;
 }
 
 // A warp a bag. Sums in the order of the keys. In training, what backward needs is left behind.
@@ -121,7 +141,7 @@ template <Pass kPass>
 __global__ void __launch_bounds__(kThreads) pool_bags_kernel(const __grid_constant__ BatchRef batch) {
   const uint32_t bag = blockIdx.x * kWarps + threadIdx.x / 32;
   const FeatureRef& feature = batch.feature[blockIdx.y];
-  if (bag >= batch.bags || (feature.offsets == nullptr && feature.weights == nullptr)) return;
+  if (bag >= batch.bags || !has_bags(feature)) return;
   const DeviceTableRef& table = batch.tables[feature.table];
   const int lane = threadIdx.x % 32;
   const uint32_t begin = feature.offsets ? feature.offsets[bag] : bag;
@@ -156,32 +176,38 @@ __global__ void __launch_bounds__(kThreads) pool_bags_kernel(const __grid_consta
   }
 }
 
+unsigned tile_blocks(const BatchRef& batch) { return (batch.tiles + kWarps - 1) / kWarps; }
+
 }  // namespace
 
-void find_gather(const Context& context, const BatchRef& batch, int cls, RowShape shape,
+void find_and_mark(const Context& context, const BatchRef& batch) {
+  if (batch.tiles == 0) return;
+  find_and_mark_kernel<<<tile_blocks(batch), kThreads, 0, context.stream>>>(batch);
+  cuda_check(cudaGetLastError(), "launching find_and_mark_kernel");
+}
+
+void find_rows(const Context& context, const BatchRef& batch) {
+  if (batch.tiles == 0) return;
+  find_rows_kernel<<<tile_blocks(batch), kThreads, 0, context.stream>>>(batch);
+  cuda_check(cudaGetLastError(), "launching find_rows_kernel");
+}
+
+void gather_rows(const Context& context, const BatchRef& batch, int cls, RowShape shape,
                  DType dtype, Pass pass) {
   const uint32_t tiles = batch.class_tile[cls + 1] - batch.class_tile[cls];
   if (tiles == 0) return;
-  const unsigned blocks = (tiles + kWarps - 1) / kWarps;
   with_shape(shape, [&](auto as) {
     using S = decltype(as);
     with_weight_type(dtype, [&](auto type) {
       using W = decltype(type);
-      auto* kernel = pass == Pass::kTrain
-                         ? find_gather_kernel<W, S::kLanes, S::kVector, Pass::kTrain>
-                         : find_gather_kernel<W, S::kLanes, S::kVector, Pass::kEval>;
-      kernel<<<blocks, kThreads, 0, context.stream>>>(batch, cls);
+      auto* kernel = pass == Pass::kTrain ? gather_rows_kernel<W, S::kLanes, S::kVector, Pass::kTrain>
+                                          : gather_rows_kernel<W, S::kLanes, S::kVector, Pass::kEval>;
+      const int most = resident_blocks(reinterpret_cast<const void*>(kernel), kThreads);
+      const uint32_t wanted = (tiles * (kTile / kRowsInFlight) + kWarps - 1) / kWarps;
+      kernel<<<std::min<uint32_t>(wanted, most), kThreads, 0, context.stream>>>(batch, cls);
     });
   });
-  cuda_check(cudaGetLastError(), "launching find_gather_kernel");
-}
-
-void find_rows(const Context& context, const BatchRef& batch, Pass pass) {
-  if (batch.tiles == 0) return;
-  const unsigned blocks = (batch.tiles + kWarps - 1) / kWarps;
-  auto* kernel = pass == Pass::kTrain ? find_rows_kernel<Pass::kTrain> : find_rows_kernel<Pass::kEval>;
-  kernel<<<blocks, kThreads, 0, context.stream>>>(batch);
-  cuda_check(cudaGetLastError(), "launching find_rows_kernel");
+  cuda_check(cudaGetLastError(), "launching gather_rows_kernel");
 }
 
 void pool_bags(const Context& context, const BatchRef& batch, Pass pass) {

@@ -43,7 +43,8 @@ __global__ void __launch_bounds__(kThreads)
         warp_sums[i] = total;
         total += of;
       }
-      block_first = batch.class_first[cls] + atomicAdd(&batch.counters->occurrences[cls], total);
+      uint32_t* occurrences = batch.counters->occurrences[batch.counters->pass & 1];
+      block_first = batch.class_first[cls] + atomicAdd(&occurrences[cls], total);
     }
     __syncthreads();
     uint32_t at = block_first + warp_sums[warp] + scan - sum;
@@ -56,23 +57,35 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// Moves clocks and counters on to the next pass. One block.
+__device__ void end_pass(const BatchRef& batch) {
+  for (int f = threadIdx.x; f < batch.features; f += kThreads) {
+    const FeatureRef& feature = batch.feature[f];
+    const DeviceTableRef& table = batch.tables[feature.table];
+    if (table.eviction == Eviction::kLru)
+      atomicAdd(reinterpret_cast<unsigned long long*>(&table.clocks->clock),
+                static_cast<unsigned long long>(feature.count));
+  }
+  for (int t = threadIdx.x; t < batch.table_count; t += kThreads) {
+    const DeviceTableRef& table = batch.tables[t];
+    if (table.eviction == Eviction::kStep) ++table.clocks->clock;
+    ++table.clocks->version;
+  }
+  BatchCounters& counters = *batch.counters;
+  const uint32_t pass = counters.pass;
+  __syncthreads();
+  if (threadIdx.x < kMostClasses) {
+    counters.unique[threadIdx.x] = 0;
+    counters.occurrences[(pass + 1) & 1][threadIdx.x] = 0;
+  }
+  if (threadIdx.x != 0) return;
+  counters.missing = 0;
+  counters.pass = pass + 1;
+}
+
 __global__ void __launch_bounds__(kThreads) fill_segments_kernel(const __grid_constant__ BatchRef batch) {
   const uint32_t tile = blockIdx.x * kWarps + threadIdx.x / 32;
-  if (blockIdx.x == 0) {  // the pass is over for the tables
-    for (int f = threadIdx.x; f < batch.features; f += kThreads) {
-      const FeatureRef& feature = batch.feature[f];
-      const DeviceTableRef& table = batch.tables[feature.table];
-      if (table.eviction == Eviction::kLru)
-        atomicAdd(reinterpret_cast<unsigned long long*>(&table.clocks->clock),
-                  static_cast<unsigned long long>(feature.count));
-    }
-    for (int t = threadIdx.x; t < batch.table_count; t += kThreads) {
-      const DeviceTableRef& table = batch.tables[t];
-      if (table.eviction == Eviction::kStep) ++table.clocks->clock;
-      ++table.clocks->version;
-    }
-    if (threadIdx.x == 0) batch.counters->missing = 0;
-  }
+  if (blockIdx.x == 0) end_pass(batch);
   if (tile >= batch.tiles) return;
   const FeatureRef& feature = batch.feature_of_tile(tile);
   const uint32_t place = (tile - feature.first_tile) * kTile + threadIdx.x % 32;
@@ -84,7 +97,7 @@ __global__ void __launch_bounds__(kThreads) fill_segments_kernel(const __grid_co
   const uint32_t bag = pooled ? batch.bag_of[position] : place;
   const uint32_t at = batch.segments[unique_rank.x].begin + unique_rank.y;
   batch.occurrences[at] = {unique_rank.x, static_cast<uint32_t>(bag * batch.width + feature.column),
-                           batch.rows[position], static_cast<uint32_t>(feature.table)};
+                           batch.uniques[unique_rank.x].row, static_cast<uint32_t>(feature.table)};
   if (batch.sorted_coefficients != nullptr)
     batch.sorted_coefficients[at] = pooled ? batch.coefficients[position] : 1.0f;
 }

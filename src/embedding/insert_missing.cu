@@ -2,9 +2,12 @@
 
 #include <cooperative_groups.h>
 
+#include <algorithm>
+
 #include "core/cuda_check.h"
 #include "embedding/device_batch.cuh"
 #include "embedding/insert_scratch.cuh"
+#include "embedding/occupancy.h"
 
 namespace emblem::cuda {
 namespace {
@@ -218,7 +221,6 @@ __global__ void __launch_bounds__(kThreads)
       feature = &batch.feature_of_position(position);
       place = position - feature->first;
       row = scratch.tickets[scratch.leaders[number]];
-      batch.rows[position] = row;
     }
     mark_row(batch, *feature, place, row);
   });
@@ -227,16 +229,11 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 void insert_missing(const Context& context, const BatchRef& batch, const InsertScratch& scratch) {
-  int device = 0, processors = 0, blocks = 0;
-  cuda_check(cudaGetDevice(&device), "asking for the device");
-  cuda_check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
-             "counting multiprocessors");
-  cuda_check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, insert_missing_kernel, kThreads, 0),
-             "asking for occupancy");
+  const auto* kernel = reinterpret_cast<const void*>(insert_missing_kernel);
   void* arguments[] = {const_cast<BatchRef*>(&batch), const_cast<InsertScratch*>(&scratch)};
-  cuda_check(cudaLaunchCooperativeKernel(reinterpret_cast<void*>(insert_missing_kernel),
-                                         processors * std::min(blocks, 2), kThreads, arguments, 0,
-                                         context.stream),
+  // A quarter of the GPU: most passes have little to insert, and rows are gathered at the same time.
+  const int blocks = std::max(1, resident_blocks(kernel, kThreads) / 4);
+  cuda_check(cudaLaunchCooperativeKernel(kernel, blocks, kThreads, arguments, 0, context.stream),
              "launching insert_missing_kernel");
 }
 

@@ -1,5 +1,10 @@
 #include "embedding/update_rows.h"
 
+#include <cuda_pipeline.h>
+
+#include <algorithm>
+#include <type_traits>
+
 #include "core/cuda_check.h"
 #include "embedding/device_batch.cuh"
 #include "embedding/row_vector.cuh"
@@ -7,7 +12,22 @@
 namespace emblem::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 128;
+
+// What an update needs of a table.
+struct RowsOf {
+  char* rows;
+  int64_t stride;
+  int32_t state_offset;
+  int32_t dim;
+  DType dtype;
+
+  __device__ char* row(uint32_t number) const { return rows + number * stride; }
+  __device__ float* state(char* row) const { return reinterpret_cast<float*>(row + state_offset); }
+};
+__device__ RowsOf rows_of(const DeviceTableRef& table) {
+  return {table.rows, table.stride, static_cast<int32_t>(table.state_offset), table.dim, table.dtype};
+}
 
 template <class S>
 struct Share {  // a lane's part of a row
@@ -28,39 +48,17 @@ __device__ void for_each_chunk(int member, int dim, Body&& body) {
   }
 }
 
-// Weights and optimizer state of a row, in registers.
-template <class S, int kStates>
+// Weights and optimizer state of a row, in registers. Row-wise state is one float for the whole row.
+template <class S, class R>
 struct RowShare {
+  static constexpr int kPlanes = R::kRowWise ? 0 : R::kStates;
   Share<S> weights;
-  Share<S> states[kStates > 0 ? kStates : 1];
+  Share<S> states[kPlanes > 0 ? kPlanes : 1];
+  float row_state;
 };
 
 template <class S, class R>
-using RowOf = RowShare<S, R::kRowWise ? 0 : R::kStates>;
-
-template <class S, class R>
-__device__ RowOf<S, R> load_row(const DeviceTableRef& table, char* row, int member) {
-  RowOf<S, R> share;
-  for_each_chunk<S>(member, table.dim, [&](int c, int d) {
-    Floats<S::kVector>& w = share.weights.chunk[c];
-    if (table.dtype == DType::kF32)
-      w = load_floats<S::kVector>(reinterpret_cast<const float*>(row) + d);
-    else if (table.dtype == DType::kF16)
-      w = load_floats<S::kVector>(reinterpret_cast<const F16*>(row) + d);
-    else
-      w = load_floats<S::kVector>(reinterpret_cast<const Bf16*>(row) + d);
-    if constexpr (!R::kRowWise) {
-#pragma unroll
-      for (int s = 0; s < R::kStates; ++s)
-        share.states[s].chunk[c] = load_floats<S::kVector>(table.state(row) + s * table.dim + d);
-    }
-  });
-  return share;
-}
-
-template <class S, class R>
-__device__ void store_row(const DeviceTableRef& table, char* row, int member,
-                          const RowOf<S, R>& share) {
+__device__ void store_row(const RowsOf& table, char* row, int member, const RowShare<S, R>& share) {
   for_each_chunk<S>(member, table.dim, [&](int c, int d) {
     const Floats<S::kVector>& w = share.weights.chunk[c];
     if (table.dtype == DType::kF32)
@@ -69,13 +67,91 @@ __device__ void store_row(const DeviceTableRef& table, char* row, int member,
       store_floats<S::kVector>(reinterpret_cast<F16*>(row) + d, w);
     else
       store_floats<S::kVector>(reinterpret_cast<Bf16*>(row) + d, w);
-    if constexpr (!R::kRowWise) {
 #pragma unroll
-      for (int s = 0; s < R::kStates; ++s)
-        store_floats<S::kVector>(table.state(row) + s * table.dim + d, share.states[s].chunk[c]);
-    }
+    for (int s = 0; s < RowShare<S, R>::kPlanes; ++s)
+      store_floats<S::kVector>(table.state(row) + s * table.dim + d, share.states[s].chunk[c]);
   });
+  if (R::kRowWise && member == 0) table.state(row)[0] = share.row_state;
 }
+
+// Rows and gradients on their way to shared memory. Each lane fetches what it alone will use, so
+// lanes need not wait for each other.
+template <class S, class R>
+class Ring {
+ public:
+  static constexpr bool kRows = !std::is_void_v<R>;
+  static constexpr int kStates = [] {
+    if constexpr (kRows) return R::kStates;
+    return 0;
+  }();
+  static constexpr int kPieces = 1 + (kRows ? 1 + kStates : 0);
+  static constexpr int kSlotBytes = kPieces * S::kChunks * S::kVector * 4;  // a lane
+  static constexpr int kStages = std::clamp(256 / kSlotBytes, 2, 8);
+  static constexpr int kBytes = kStages * kSlotBytes * kThreads;
+
+  __device__ explicit Ring(char* shared) : shared_(shared) {}
+
+  __device__ void fetch_gradient(int stage, const RowsOf& table, const float* from, int member) {
+    for_each_chunk<S>(member, table.dim, [&](int c, int d) {
+      __pipeline_memcpy_async(slot(stage, 0, c), from + d, S::kVector * 4);
+    });
+  }
+  __device__ void fetch_row(int stage, const RowsOf& table, char* row, int member) {
+    if constexpr (kRows) {
+      for_each_chunk<S>(member, table.dim, [&](int c, int d) {
+        if (table.dtype == DType::kF32) {
+          __pipeline_memcpy_async(slot(stage, 1, c), reinterpret_cast<float*>(row) + d, S::kVector * 4);
+        } else if (S::kVector == 4) {
+          __pipeline_memcpy_async(slot(stage, 1, c), row + d * 2, 8);
+        } else {  // two bytes cannot be fetched alone
+          *reinterpret_cast<uint16_t*>(slot(stage, 1, c)) = *reinterpret_cast<const uint16_t*>(row + d * 2);
+        }
+        if constexpr (!R::kRowWise) {
+#pragma unroll
+          for (int s = 0; s < kStates; ++s)
+            __pipeline_memcpy_async(slot(stage, 2 + s, c), table.state(row) + s * table.dim + d,
+                                    S::kVector * 4);
+        }
+      });
+      if constexpr (R::kRowWise) __pipeline_memcpy_async(slot(stage, 2, 0), table.state(row), 4);
+    }
+  }
+
+  __device__ Floats<S::kVector> gradient(int stage, int chunk) const { return floats(stage, 0, chunk); }
+  __device__ auto row(int stage, const RowsOf& table, int member) const {
+    RowShare<S, R> share;
+    for_each_chunk<S>(member, table.dim, [&](int c, int) {
+      if (table.dtype == DType::kF32)
+        share.weights.chunk[c] = floats(stage, 1, c);
+      else if (table.dtype == DType::kF16)
+        share.weights.chunk[c] = halves<F16>(slot(stage, 1, c));
+      else
+        share.weights.chunk[c] = halves<Bf16>(slot(stage, 1, c));
+#pragma unroll
+      for (int s = 0; s < RowShare<S, R>::kPlanes; ++s) share.states[s].chunk[c] = floats(stage, 2 + s, c);
+    });
+    if constexpr (R::kRowWise) share.row_state = *reinterpret_cast<const float*>(slot(stage, 2, 0));
+    return share;
+  }
+
+ private:
+  __device__ char* slot(int stage, int piece, int chunk) const {
+    return shared_ +
+           (((stage * kPieces + piece) * S::kChunks + chunk) * kThreads + threadIdx.x) * S::kVector * 4;
+  }
+  __device__ Floats<S::kVector> floats(int stage, int piece, int chunk) const {
+    return *reinterpret_cast<const Floats<S::kVector>*>(slot(stage, piece, chunk));
+  }
+  template <class W>
+  __device__ static Floats<S::kVector> halves(const char* from) {
+    Floats<S::kVector> v;
+#pragma unroll
+    for (int i = 0; i < S::kVector; ++i) v.at[i] = load_weight(reinterpret_cast<const W*>(from) + i);
+    return v;
+  }
+
+  char* shared_;
+};
 
 template <class S>
 __device__ uint32_t group_mask() {
@@ -95,61 +171,52 @@ __device__ float sum_of_group(float value) {
 }
 
 // What is done with the summed gradient of a row.
-template <class S, class R>
+template <class S, class R_>
 struct Apply {
+  using R = R_;
   R rule;
   float scale, l2;
-  using Row = RowOf<S, R>;
-  static constexpr bool kReadsRow = true;
 
-  __device__ void operator()(const DeviceTableRef& table, char* row, int member, Share<S>& sum,
-                             Row& share) const {
+  __device__ void operator()(const RowsOf& table, char* row, int member, Share<S>& sum,
+                             RowShare<S, R>& share) const {
+    float square = 0.0f;
     for_each_chunk<S>(member, table.dim, [&](int c, int) {
 #pragma unroll
       for (int v = 0; v < S::kVector; ++v) {
         float& g = sum.chunk[c].at[v];
         g = l2 == 0.0f ? scale * g : scale * g + l2 * share.weights.chunk[c].at[v];
+        square += g * g;
       }
     });
-    if constexpr (R::kRowWise) {
-      float square = 0.0f;
-      for_each_chunk<S>(member, table.dim, [&](int c, int) {
-        for (int v = 0; v < S::kVector; ++v) square += sum.chunk[c].at[v] * sum.chunk[c].at[v];
-      });
-      square = sum_of_group<S>(square);
-      float accumulator = table.state(row)[0];  // every lane computes the same; one writes it
-      const float factor = rule.factor(square / static_cast<float>(table.dim), &accumulator);
-      __syncwarp(group_mask<S>());
-      if (member == 0) table.state(row)[0] = accumulator;
-      for_each_chunk<S>(member, table.dim, [&](int c, int) {
-        for (int v = 0; v < S::kVector; ++v)
-          share.weights.chunk[c].at[v] -= factor * sum.chunk[c].at[v];
-      });
-    } else {
-      for_each_chunk<S>(member, table.dim, [&](int c, int) {
+    float factor = 0.0f;
+    if constexpr (R::kRowWise)
+      factor = rule.factor(sum_of_group<S>(square) / static_cast<float>(table.dim), &share.row_state);
+    for_each_chunk<S>(member, table.dim, [&](int c, int) {
 #pragma unroll
-        for (int v = 0; v < S::kVector; ++v) {
+      for (int v = 0; v < S::kVector; ++v) {
+        float& w = share.weights.chunk[c].at[v];
+        if constexpr (R::kRowWise) {
+          w -= factor * sum.chunk[c].at[v];
+        } else {
           float states[R::kStates > 0 ? R::kStates : 1];
 #pragma unroll
           for (int s = 0; s < R::kStates; ++s) states[s] = share.states[s].chunk[c].at[v];
-          rule(sum.chunk[c].at[v], share.weights.chunk[c].at[v], states, 1);
+          rule(sum.chunk[c].at[v], w, states, 1);
 #pragma unroll
           for (int s = 0; s < R::kStates; ++s) share.states[s].chunk[c].at[v] = states[s];
         }
-      });
-    }
+      }
+    });
     store_row<S, R>(table, row, member, share);
   }
 };
 
 template <class S>
 struct AddSquare {
+  using R = void;
   double* total;
-  using Row = RowOf<S, Sgd>;
-  static constexpr bool kReadsRow = false;
 
-  __device__ void operator()(const DeviceTableRef& table, char*, int member, Share<S>& sum,
-                             Row&) const {
+  __device__ void operator()(const RowsOf& table, int member, Share<S>& sum) const {
     float square = 0.0f;
     for_each_chunk<S>(member, table.dim, [&](int c, int) {
       for (int v = 0; v < S::kVector; ++v) square += sum.chunk[c].at[v] * sum.chunk[c].at[v];
@@ -158,16 +225,6 @@ struct AddSquare {
     if (member == 0) atomicAdd(total, static_cast<double>(square));
   }
 };
-
-template <class S, class R>
-__device__ typename Apply<S, R>::Row row_for(const Apply<S, R>&, const DeviceTableRef& table, char* row,
-                                    int member) {
-  return load_row<S, R>(table, row, member);
-}
-template <class S>
-__device__ typename AddSquare<S>::Row row_for(const AddSquare<S>&, const DeviceTableRef&, char*, int) {
-  return {};
-}
 
 struct TileArguments {
   const float* gradients;
@@ -211,72 +268,88 @@ __device__ bool add_partial(const BatchRef& batch, const TileArguments& with, Se
   return true;
 }
 
-// A group of lanes takes a tile of occurrences, a few at a time: their gradients and the rows that
-// end among them are all on their way before the first is used.
+// A group's tile of occurrences, in shared memory, and which of them end a segment here.
+struct Tile {
+  const Occurrence* at;
+  int count;
+  bool from_before;  // the first segment has occurrences in earlier tiles
+  bool goes_on;      // the last one in later tiles
+
+  __device__ bool ends(int i) const { return i + 1 == count || at[i + 1].unique != at[i].unique; }
+  // Whether occurrence i ends a segment that is in this tile alone.
+  __device__ bool ends_whole(int i) const {
+    return ends(i) && !(from_before && at[i].unique == at[0].unique) && !(goes_on && i + 1 == count);
+  }
+};
+
+// A group of lanes takes a tile of occurrences. Their gradients, and the rows of those that end a
+// segment, are on their way to shared memory several occurrences ahead.
 template <class S, class Finish>
 __global__ void __launch_bounds__(kThreads)
     update_rows_kernel(const __grid_constant__ BatchRef batch, TileArguments with, Finish finish) {
-  constexpr int kBatch = S::kChunks > 1 ? 1 : 4;
+  using Rows = Ring<S, typename Finish::R>;
   constexpr int kGroups = kThreads / S::kLanes;
-  const int member = threadIdx.x % S::kLanes;
+  __shared__ Occurrence staged[kGroups][kTile];
+  extern __shared__ __align__(16) char dynamic[];
+  auto* tables = reinterpret_cast<RowsOf*>(dynamic + Rows::kBytes);
+  Rows ring(dynamic);
+  for (int t = threadIdx.x; t < batch.table_count; t += kThreads) tables[t] = rows_of(batch.tables[t]);
+  const int member = threadIdx.x % S::kLanes, group = threadIdx.x / S::kLanes;
   const uint32_t class_first = batch.class_first[with.cls];
-  const uint32_t tile = blockIdx.x * kGroups + threadIdx.x / S::kLanes;
-  const uint32_t begin = class_first + tile * kTile;
-  const uint32_t end = min(begin + kTile, class_first + batch.counters->occurrences[with.cls]);
-  if (begin >= end) return;
-  const uint32_t first_unique = batch.occurrences[begin].unique;
-  const bool from_before = batch.segments[first_unique].begin < begin;
-  const bool goes_on = batch.segments[batch.occurrences[end - 1].unique].end > end;
+  const uint32_t begin = class_first + (blockIdx.x * kGroups + group) * kTile;
+  // The pass has been moved on by the end of forward.
+  const uint32_t all = batch.counters->occurrences[(batch.counters->pass + 1) & 1][with.cls];
+  const int count = static_cast<int>(min(begin + kTile, class_first + all)) - static_cast<int>(begin);
+  for (int i = member; i < count; i += S::kLanes) staged[group][i] = batch.occurrences[begin + i];
+  __syncthreads();
+  if (count <= 0) return;
+  Tile tile{staged[group], count, false, false};
+  tile.from_before = batch.segments[tile.at[0].unique].begin < begin;
+  tile.goes_on = batch.segments[tile.at[count - 1].unique].end > begin + count;
 
+  const auto fetch = [&](int i) {
+    if (i < count) {
+      const Occurrence of = tile.at[i];
+      const RowsOf& table = tables[of.table];
+      ring.fetch_gradient(i % Rows::kStages, table, with.gradients + of.source, member);
+      if (Rows::kRows && tile.ends_whole(i))
+        ring.fetch_row(i % Rows::kStages, table, table.row(of.row), member);
+    }
+    __pipeline_commit();
+  };
+  for (int i = 0; i + 1 < Rows::kStages; ++i) fetch(i);
   Share<S> sum{};
 #pragma unroll 1
-  for (uint32_t at = begin; at < end; at += kBatch) {
-    Occurrence of[kBatch];
-    bool here[kBatch], last[kBatch], whole[kBatch];
-    Share<S> gradients[kBatch];
-    typename Finish::Row rows[kBatch];
+  for (int i = 0; i < count; ++i) {
+    fetch(i + Rows::kStages - 1);
+    __pipeline_wait_prior(Rows::kStages - 1);
+    const Occurrence of = tile.at[i];
+    const RowsOf& table = tables[of.table];
+    const int stage = i % Rows::kStages;
+    const float coefficient =
+        batch.sorted_coefficients != nullptr ? batch.sorted_coefficients[begin + i] : 1.0f;
+    for_each_chunk<S>(member, table.dim, [&](int c, int) {
+      const Floats<S::kVector> gradient = ring.gradient(stage, c);
 #pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      here[i] = at + i < end;
-      const uint4 raw = __ldg(reinterpret_cast<const uint4*>(&batch.occurrences[here[i] ? at + i : end - 1]));
-      of[i] = {raw.x, raw.y, raw.z, raw.w};
-    }
-    const uint32_t next = at + kBatch < end ? __ldg(&batch.occurrences[at + kBatch].unique) : kNoRow;
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      const DeviceTableRef& table = batch.tables[of[i].table];
-      if (here[i]) {
-        for_each_chunk<S>(member, table.dim, [&](int c, int d) {
-          gradients[i].chunk[c] = load_floats<S::kVector>(with.gradients + of[i].source + d);
-        });
-      }
-      const uint32_t after = i + 1 < kBatch ? (here[i + 1] ? of[i + 1].unique : kNoRow) : next;
-      last[i] = here[i] && after != of[i].unique;
-      whole[i] = last[i] && !(from_before && of[i].unique == first_unique) &&
-                 !(goes_on && at + i + 1 == end);
-      if (whole[i]) rows[i] = row_for(finish, table, table.row(of[i].row), member);
-    }
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      if (!here[i]) break;
-      const DeviceTableRef& table = batch.tables[of[i].table];
-      const float coefficient =
-          batch.sorted_coefficients != nullptr ? batch.sorted_coefficients[at + i] : 1.0f;
-      for_each_chunk<S>(member, table.dim, [&](int c, int) {
-#pragma unroll
-        for (int v = 0; v < S::kVector; ++v)
-          sum.chunk[c].at[v] += coefficient * gradients[i].chunk[c].at[v];
-      });
-      if (!last[i]) continue;
-      char* row = table.row(of[i].row);
-      if (whole[i]) {
-        finish(table, row, member, sum, rows[i]);
-      } else if (add_partial<S>(batch, with, batch.segments[of[i].unique], member, table.dim, sum)) {
-        auto share = row_for(finish, table, row, member);
+      for (int v = 0; v < S::kVector; ++v) sum.chunk[c].at[v] += coefficient * gradient.at[v];
+    });
+    if (!tile.ends(i)) continue;
+    const bool whole = tile.ends_whole(i);
+    if (whole || add_partial<S>(batch, with, batch.segments[of.unique], member, table.dim, sum)) {
+      if constexpr (Rows::kRows) {
+        char* row = table.row(of.row);
+        if (!whole) {  // nobody has fetched it
+          ring.fetch_row(stage, table, row, member);
+          __pipeline_commit();
+          __pipeline_wait_prior(0);
+        }
+        auto share = ring.row(stage, table, member);
         finish(table, row, member, sum, share);
+      } else {
+        finish(table, member, sum);
       }
-      sum = {};
     }
+    sum = {};
   }
 }
 
@@ -284,7 +357,11 @@ template <class S, class Finish>
 void launch(const Context& context, const BatchRef& batch, const UpdateRows& op, Finish finish) {
   constexpr uint32_t kPerBlock = kTile * (kThreads / S::kLanes);
   const TileArguments with{op.gradients, op.partials, op.arrivals, op.cls};
-  update_rows_kernel<S><<<(op.most + kPerBlock - 1) / kPerBlock, kThreads, 0, context.stream>>>(
+  const size_t shared = Ring<S, typename Finish::R>::kBytes + batch.table_count * sizeof(RowsOf);
+  cuda_check(cudaFuncSetAttribute(update_rows_kernel<S, Finish>,
+                                  cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
+             "asking for shared memory");
+  update_rows_kernel<S><<<(op.most + kPerBlock - 1) / kPerBlock, kThreads, shared, context.stream>>>(
       batch, with, finish);
   cuda_check(cudaGetLastError(), "launching update_rows_kernel");
 }
@@ -302,9 +379,15 @@ __global__ void __launch_bounds__(kThreads)
   if (static_cast<uint32_t>(*table.mark(row) >> 32) == static_cast<uint32_t>(table.clocks->version))
     return;
   if (!table.is_static() && table.keys.meta[row].score == kUnusedScore) return;
+  extern __shared__ __align__(16) char dynamic[];
+  Ring<S, R> ring(dynamic);
+  const RowsOf rows_here = rows_of(table);
+  ring.fetch_row(0, rows_here, rows_here.row(row), member);
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
   Share<S> nothing{};
-  auto share = load_row<S, R>(table, table.row(row), member);
-  apply(table, table.row(row), member, nothing, share);
+  auto share = ring.row(0, rows_here, member);
+  apply(rows_here, rows_here.row(row), member, nothing, share);
 }
 
 }  // namespace
@@ -340,8 +423,12 @@ void update_other_rows(const Context& context, const DeviceTableRef* table, int6
     std::visit(
         [&](const auto& rule) {
           using R = std::decay_t<decltype(rule)>;
+          constexpr int kShared = Ring<S, R>::kSlotBytes * kThreads;  // one stage
+          cuda_check(cudaFuncSetAttribute(update_other_rows_kernel<S, R>,
+                                          cudaFuncAttributeMaxDynamicSharedMemorySize, kShared),
+                     "asking for shared memory");
           update_other_rows_kernel<S, R>
-              <<<static_cast<unsigned>((rows + kGroups - 1) / kGroups), kThreads, 0,
+              <<<static_cast<unsigned>((rows + kGroups - 1) / kGroups), kThreads, kShared,
                  context.stream>>>(table, Apply<S, R>{rule, op.scale, op.l2});
         },
         op.rule);
