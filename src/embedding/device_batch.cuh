@@ -128,49 +128,24 @@ __device__ inline void raise_score(const DeviceTableRef& table, uint32_t row, ui
   }
 }
 
-// Gives the row at a position its number among the distinct rows of the batch, the position its
-// rank among the occurrences of the row, and the row its score. Called by whole warps; lanes with
-// kNoRow take no part.
-__device__ inline void mark_row(const BatchRef& batch, const FeatureRef& feature, uint32_t place,
-                                uint32_t row) {
-  const uint32_t lanes = __ballot_sync(~0u, row != kNoRow);
-  if (row == kNoRow) return;
+// What the kernels of a pass agree on for a row: its number among the distinct rows of the batch.
+// `number` is one that nobody has; it stays without occurrences where another thread is faster.
+// Returns the number, and adds `count` occurrences, the last at `last`; *rank is the first's.
+__device__ inline uint32_t mark_row(const BatchRef& batch, const FeatureRef& feature, uint32_t row,
+                                    unsigned long long seen, uint32_t number, uint32_t count,
+                                    uint32_t last, uint32_t* rank) {
   const DeviceTableRef& table = batch.tables[feature.table];
-  const int lane = threadIdx.x % 32;
-  const uint32_t same =
-      __match_any_sync(lanes, static_cast<unsigned long long>(feature.table) << 32 | row);
-  const uint32_t last = __reduce_max_sync(same, feature.before + place);
-  const int leader = __ffs(same) - 1;
-
-  unsigned long long* mark = table.mark(row);
   const auto version = static_cast<uint32_t>(table.clocks->version + 1);
-  unsigned long long seen = lane == leader ? __ldcg(mark) : 0;
-  const bool first = lane == leader && static_cast<uint32_t>(seen >> 32) != version;
-  const uint32_t firsts = __ballot_sync(lanes, first);
-  if (first) {
-    const uint32_t peers = __match_any_sync(firsts, feature.cls);
-    const int taker = __ffs(peers) - 1;
-    uint32_t number = 0;
-    if (lane == taker)
-      number = atomicAdd(&batch.counters->unique[feature.cls], static_cast<uint32_t>(__popc(peers)));
-    number = batch.class_first[feature.cls] + __shfl_sync(peers, number, taker) +
-             __popc(peers & ((1u << lane) - 1));
+  if (static_cast<uint32_t>(seen >> 32) != version) {
     const auto mine = static_cast<unsigned long long>(version) << 32 | number;
-    const unsigned long long before = atomicCAS(mark, seen, mine);
+    const unsigned long long before = atomicCAS(table.mark(row), seen, mine);
     const bool won = before == seen;
-    // Where another warp was faster, our number stays without occurrences.
     batch.uniques[number] = {won ? row : kNoRow, static_cast<uint32_t>(feature.table)};
     seen = won ? mine : before;
   }
-  uint32_t rank = 0;
-  if (lane == leader) {
-    const auto count = static_cast<uint32_t>(__popc(same));
-    rank = atomicAdd(&batch.counts[static_cast<uint32_t>(seen)], count);
-    raise_score(table, row, last, count);
-  }
-  const auto unique = __shfl_sync(same, static_cast<uint32_t>(seen), leader);
-  rank = __shfl_sync(same, rank, leader) + __popc(same & ((1u << lane) - 1));
-  batch.places[feature.first + place] = {unique, rank};
+  *rank = atomicAdd(&batch.counts[static_cast<uint32_t>(seen)], count);
+  raise_score(table, row, last, count);
+  return static_cast<uint32_t>(seen);
 }
 
 }  // namespace emblem::cuda

@@ -18,32 +18,6 @@ __device__ bool has_bags(const FeatureRef& feature) {
   return feature.offsets != nullptr || feature.weights != nullptr;
 }
 
-// A warp takes a tile of keys, a lane a key: little to do but wait, so many warps wait at once.
-__global__ void __launch_bounds__(kThreads)
-    find_and_mark_kernel(const __grid_constant__ BatchRef batch) {
-  const uint32_t tile = blockIdx.x * kWarps + threadIdx.x / 32;
-  if (tile >= batch.tiles) return;
-  const FeatureRef& feature = batch.feature_of_tile(tile);
-  const DeviceTableRef& table = batch.tables[feature.table];
-  const int lane = threadIdx.x % 32;
-  const uint32_t place = (tile - feature.first_tile) * kTile + lane;
-  const bool there = place < feature.count;
-  const uint32_t row = there ? table.find(feature.keys[place]) : kNoRow;
-  if (there) {
-    batch.rows[feature.first + place] = row;
-    if (row == kNoRow) batch.places[feature.first + place] = {kNoRow, 0};
-  }
-  const bool missing = there && row == kNoRow && !table.is_static();
-  const uint32_t all = __ballot_sync(~0u, missing);
-  if (all != 0) {
-    uint32_t first = 0;
-    if (lane == 0) first = atomicAdd(&batch.counters->missing, static_cast<uint32_t>(__popc(all)));
-    first = __shfl_sync(~0u, first, 0);
-    if (missing) batch.missing[first + __popc(all & ((1u << lane) - 1))] = feature.first + place;
-  }
-  mark_row(batch, feature, place, row);
-}
-
 __global__ void __launch_bounds__(kThreads) find_rows_kernel(const __grid_constant__ BatchRef batch) {
   const uint32_t tile = blockIdx.x * kWarps + threadIdx.x / 32;
   if (tile >= batch.tiles) return;
@@ -180,12 +154,6 @@ unsigned tile_blocks(const BatchRef& batch) { return (batch.tiles + kWarps - 1) 
 
 }  // namespace
 
-void find_and_mark(const Context& context, const BatchRef& batch) {
-  if (batch.tiles == 0) return;
-  find_and_mark_kernel<<<tile_blocks(batch), kThreads, 0, context.stream>>>(batch);
-  cuda_check(cudaGetLastError(), "launching find_and_mark_kernel");
-}
-
 void find_rows(const Context& context, const BatchRef& batch) {
   if (batch.tiles == 0) return;
   find_rows_kernel<<<tile_blocks(batch), kThreads, 0, context.stream>>>(batch);
@@ -196,6 +164,8 @@ void gather_rows(const Context& context, const BatchRef& batch, int cls, RowShap
                  DType dtype, Pass pass) {
   const uint32_t tiles = batch.class_tile[cls + 1] - batch.class_tile[cls];
   if (tiles == 0) return;
+  const bool long_rows = shape == RowShape::kUpTo128 || shape == RowShape::kUpTo1024;
+  if (long_rows && dtype == DType::kF32) return gather_bulk(context, batch, cls, shape, pass);
   with_shape(shape, [&](auto as) {
     using S = decltype(as);
     with_weight_type(dtype, [&](auto type) {

@@ -21,6 +21,8 @@ void find_rows(const Context& context, const BatchRef& batch);
 // reads as its table's `missing`, or in training as the row that it is about to get.
 void gather_rows(const Context& context, const BatchRef& batch, int cls, RowShape shape,
                  DType dtype, Pass pass);
+// The same for long rows of 32-bit floats in fours (shapes kUpTo128 and kUpTo1024).
+void gather_bulk(const Context& context, const BatchRef& batch, int cls, RowShape shape, Pass pass);
 
 // For features with bags, after batch.rows is there: sums or means of bags.
 void pool_bags(const Context& context, const BatchRef& batch, Pass pass);

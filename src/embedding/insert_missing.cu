@@ -214,15 +214,20 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   for_each_missing(count, [&](uint32_t number) {
-    const FeatureRef* feature = &batch.feature[0];
-    uint32_t place = 0, row = kNoRow;
-    if (number < count) {
-      const uint32_t position = batch.missing[number];
-      feature = &batch.feature_of_position(position);
-      place = position - feature->first;
-      row = scratch.tickets[scratch.leaders[number]];
-    }
-    mark_row(batch, *feature, place, row);
+    if (number >= count) return;
+    const uint32_t position = batch.missing[number];
+    const FeatureRef& feature = batch.feature_of_position(position);
+    const uint32_t row = scratch.tickets[scratch.leaders[number]], place = position - feature.first;
+    if (row == kNoRow) return;
+    // Every occurrence brings a number of its own: new rows are few, or the pass is slow anyway.
+    const uint32_t own = batch.class_first[feature.cls] +
+                         atomicAdd(&batch.counters->unique[feature.cls], 1u);
+    uint32_t rank = 0;
+    const unsigned long long seen = __ldcg(batch.tables[feature.table].mark(row));
+    batch.uniques[own] = {kNoRow, 0};
+    const uint32_t unique =
+        mark_row(batch, feature, row, seen, own, 1, feature.before + place, &rank);
+    batch.places[position] = {unique, rank};
   });
 }
 

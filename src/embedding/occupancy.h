@@ -3,6 +3,6 @@
 
 namespace emblem::cuda {
 
-int resident_blocks(const void* kernel, int threads);
+int resident_blocks(const void* kernel, int threads, int shared_bytes = 0);
 
 }  // namespace emblem::cuda
