@@ -44,7 +44,7 @@ double best_seconds(const Context& context, Body&& body) {
 
 }  // namespace
 
-std::vector<double> time_replays(const Context& context, int repetitions,
+std::vector<double> time_replays(const Context& context, int warm_ups, int repetitions,
                                  const std::function<void()>& body) {
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t replay = nullptr;
@@ -54,7 +54,8 @@ std::vector<double> time_replays(const Context& context, int repetitions,
   cuda_check(cudaStreamEndCapture(context.stream, &graph), "ending a capture");
   cuda_check(cudaGraphInstantiate(&replay, graph, 0), "making a graph");
   cuda_check(cudaGraphUpload(replay, context.stream), "uploading a graph");
-  cuda_check(cudaGraphLaunch(replay, context.stream), "launching a graph");
+  for (int i = 0; i < warm_ups; ++i)
+    cuda_check(cudaGraphLaunch(replay, context.stream), "launching a graph");
   std::vector<double> seconds;
   Event start, end;
   for (int i = 0; i < repetitions; ++i) {

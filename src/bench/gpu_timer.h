@@ -9,9 +9,9 @@
 
 namespace emblem::cuda {
 
-// Captures what `body` enqueues on the context's stream in a graph and replays it `repetitions`
-// times (after once to warm up): the seconds of each replay, from events.
-std::vector<double> time_replays(const Context& context, int repetitions,
+// Captures what `body` enqueues on the context's stream in a graph and replays it `warm_ups` times
+// and then `repetitions` times: the seconds of each of these, from events.
+std::vector<double> time_replays(const Context& context, int warm_ups, int repetitions,
                                  const std::function<void()>& body);
 
 // Bytes a second of copies in device memory; read and written bytes both count.

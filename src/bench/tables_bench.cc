@@ -283,7 +283,7 @@ double time_steps(const Context& context, int repetitions, int64_t begin, int64_
               std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
         }
       },
-      [&] { seconds = cuda::time_replays(context, repetitions, all); });
+      [&] { seconds = cuda::time_replays(context, repetitions > 1 ? 1 : 0, repetitions, all); });
   return median(seconds) / static_cast<double>(end - begin);
 }
 

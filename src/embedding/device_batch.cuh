@@ -19,7 +19,6 @@ struct FeatureRef {
   uint32_t first;          // position of the first key
   uint32_t count;          // keys
   uint32_t first_tile;     // of kTile positions; a tile never spans two features
-  uint32_t before;         // keys of earlier features over the same table
   int32_t column;          // of the output
   int16_t table;
   int8_t cls;
@@ -103,25 +102,22 @@ struct BatchRef {
   }
 };
 
-// How a pass changes the score of a row: `count` occurrences in a warp, the last at `last` among
-// the keys of the table.
-__device__ inline void raise_score(const DeviceTableRef& table, uint32_t row, uint32_t last,
-                                   uint32_t count) {
+// How `count` occurrences in a pass change the score of a row. `first`: nobody has touched the row
+// in this pass before.
+__device__ inline void raise_score(const DeviceTableRef& table, uint32_t row, uint32_t count,
+                                   bool first) {
   if (table.is_static()) return;
   int64_t* score = &table.keys.meta[row].score;
   switch (table.eviction) {
     case Eviction::kLru:
-      atomicMax(reinterpret_cast<long long*>(score),
-                static_cast<long long>(table.clocks->clock + last + 1));
+    case Eviction::kStep:
+      if (first) *score = table.clocks->clock + 1;
       break;
     case Eviction::kLfu:
       atomicAdd(reinterpret_cast<unsigned long long*>(score), static_cast<unsigned long long>(count));
       break;
-    case Eviction::kStep:
-      *score = table.clocks->clock + 1;
-      break;
     case Eviction::kCustom:
-      *score = table.clocks->next_score;
+      if (first) *score = table.clocks->next_score;
       break;
     case Eviction::kNone:
       break;
@@ -130,22 +126,70 @@ __device__ inline void raise_score(const DeviceTableRef& table, uint32_t row, ui
 
 // What the kernels of a pass agree on for a row: its number among the distinct rows of the batch.
 // `number` is one that nobody has; it stays without occurrences where another thread is faster.
-// Returns the number, and adds `count` occurrences, the last at `last`; *rank is the first's.
+// Returns the number, and adds `count` occurrences; *rank is the first's.
 __device__ inline uint32_t mark_row(const BatchRef& batch, const FeatureRef& feature, uint32_t row,
                                     unsigned long long seen, uint32_t number, uint32_t count,
-                                    uint32_t last, uint32_t* rank) {
+                                    uint32_t* rank) {
   const DeviceTableRef& table = batch.tables[feature.table];
   const auto version = static_cast<uint32_t>(table.clocks->version + 1);
+  bool won = false;
   if (static_cast<uint32_t>(seen >> 32) != version) {
     const auto mine = static_cast<unsigned long long>(version) << 32 | number;
     const unsigned long long before = atomicCAS(table.mark(row), seen, mine);
-    const bool won = before == seen;
+    won = before == seen;
     batch.uniques[number] = {won ? row : kNoRow, static_cast<uint32_t>(feature.table)};
     seen = won ? mine : before;
   }
   *rank = atomicAdd(&batch.counts[static_cast<uint32_t>(seen)], count);
-  raise_score(table, row, last, count);
+  raise_score(table, row, count, won);
   return static_cast<uint32_t>(seen);
+}
+
+// Lists the keys of a warp that have no row. `place` of lanes that have no key: at least
+// feature.count.
+__device__ inline void list_missing(const BatchRef& batch, const FeatureRef& feature,
+                                    uint32_t place, uint32_t row) {
+  const int lane = threadIdx.x % 32;
+  const bool absent = place < feature.count && row == kNoRow;
+  if (absent) batch.places[feature.first + place] = {kNoRow, 0};
+  const uint32_t missing =
+      __ballot_sync(~0u, absent && !batch.tables[feature.table].is_static());
+  if (missing == 0) return;
+  uint32_t first = 0;
+  if (lane == 0) first = atomicAdd(&batch.counters->missing, static_cast<uint32_t>(__popc(missing)));
+  first = __shfl_sync(~0u, first, 0);
+  if (missing >> lane & 1)
+    batch.missing[first + __popc(missing & ((1u << lane) - 1))] = feature.first + place;
+}
+
+// Lists missing keys and marks the rows of a warp of keys of one feature: lanes with equal rows act
+// as one.
+__device__ inline void mark_rows(const BatchRef& batch, const FeatureRef& feature, uint32_t place,
+                                 uint32_t row) {
+  const DeviceTableRef& table = batch.tables[feature.table];
+  const int lane = threadIdx.x % 32;
+  const uint32_t below = (1u << lane) - 1;
+  list_missing(batch, feature, place, row);
+  const uint32_t present = __ballot_sync(~0u, row != kNoRow);
+  if (row == kNoRow) return;
+  const uint32_t same = __match_any_sync(present, row);
+  const int leader = __ffs(same) - 1;
+  const auto version = static_cast<uint32_t>(table.clocks->version + 1);
+  const unsigned long long seen = lane == leader ? __ldcg(table.mark(row)) : 0;
+  const bool first = lane == leader && static_cast<uint32_t>(seen >> 32) != version;
+  const uint32_t firsts = __ballot_sync(present, first);
+  uint32_t number = 0, unique = 0, rank = 0;
+  if (firsts != 0) {
+    const int taker = __ffs(firsts) - 1;
+    if (lane == taker)
+      number = atomicAdd(&batch.counters->unique[feature.cls], static_cast<uint32_t>(__popc(firsts)));
+    number = batch.class_first[feature.cls] + __shfl_sync(present, number, taker) + __popc(firsts & below);
+  }
+  if (lane == leader)
+    unique = mark_row(batch, feature, row, seen, number, static_cast<uint32_t>(__popc(same)), &rank);
+  unique = __shfl_sync(same, unique, leader);
+  rank = __shfl_sync(same, rank, leader) + __popc(same & below);
+  batch.places[feature.first + place] = {unique, rank};
 }
 
 }  // namespace emblem::cuda

@@ -5,16 +5,18 @@
 #include <numeric>
 
 #include "core/cuda_check.h"
-#include "core/stream.h"
 #include "embedding/device_batch.cuh"
 #include "embedding/find_gather.h"
 #include "embedding/group_rows.h"
 #include "embedding/insert_missing.h"
 #include "embedding/insert_scratch.cuh"
+#include "embedding/stage_rows.h"
 #include "embedding/update_rows.h"
 
 namespace emblem::cuda {
 namespace {
+
+constexpr uint32_t kMarkedAtOnce = 1 << 18;  // lookups
 
 uint32_t rounded_up(uint32_t value) { return (value + kTile - 1) / kTile * kTile; }
 
@@ -34,24 +36,6 @@ Buffer<T> zeros(const Context& context, int64_t count) {
   cuda_check(cudaMemsetAsync(buffer.data(), 0, count * sizeof(T), context.stream), "zeroing");
   return buffer;
 }
-
-// Work that a stream waits for, or waits until it is done elsewhere.
-class Event {
- public:
-  Event() { cuda_check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "making an event"); }
-  ~Event() { cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  void record(const Context& context) {
-    cuda_check(cudaEventRecord(event_, context.stream), "recording an event");
-  }
-  void hold_back(const Context& context) {
-    cuda_check(cudaStreamWaitEvent(context.stream, event_, 0), "waiting for an event");
-  }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
 
 }  // namespace
 
@@ -74,9 +58,8 @@ struct DeviceLookup::Scratch {
   Buffer<uint32_t> leaders, key_occurrences, tickets, wait_tickets;
   Buffer<int64_t> before;
   Buffer<SelectScratch> select;
-
-  Stream side;  // rows are grouped there while others are gathered
-  Event found, grouped;
+  Buffer<char> sorting;
+  Buffer<uint32_t> stage_missing, stage_victims, stage_counters;
 
   InsertScratch insert() {
     return {map.data(),     static_cast<uint32_t>(map.size() - 1),
@@ -87,12 +70,14 @@ struct DeviceLookup::Scratch {
 };
 
 std::unique_ptr<Lookup> make_lookup(const Context& context,
-                                    std::span<const LookupFeature> features) {
-  return std::make_unique<DeviceLookup>(context, features);
+                                    std::span<const LookupFeature> features, Sums sums) {
+  return std::make_unique<DeviceLookup>(context, features, sums);
 }
 
-DeviceLookup::DeviceLookup(const Context& context, std::span<const LookupFeature> features)
-    : scratch_(std::make_unique<Scratch>()),
+DeviceLookup::DeviceLookup(const Context& context, std::span<const LookupFeature> features,
+                           Sums sums)
+    : sums_(sums),
+      scratch_(std::make_unique<Scratch>()),
       batch_(std::make_unique<BatchRef>()) {
   EMBLEM_REQUIRE(features.size() <= kMostFeatures, "lookup: ", features.size(),
                  " features are more than the ", kMostFeatures, " that a GPU lookup takes");
@@ -128,6 +113,8 @@ DeviceLookup::DeviceLookup(const Context& context, std::span<const LookupFeature
   scratch_->tables = Buffer<DeviceTableRef>(Device::kCuda, std::max<int64_t>(1, tables_.size()));
   scratch_->norm = zeros<double>(context, 1);
   scratch_->select = zeros<SelectScratch>(context, 1);
+  scratch_->stage_counters = zeros<uint32_t>(context, kStageCounters);
+  for (const DeviceTable* table : tables_) cached_ |= table->has_cache();
   table_versions_.assign(tables_.size(), -1);
   for (const Class& of : classes_)
     scratch_->partial_stride = std::max(scratch_->partial_stride, partial_floats(of.shape));
@@ -166,14 +153,25 @@ void DeviceLookup::make_room(const Context& context, int64_t positions) {
   s.uniques = Buffer<UniqueRow>(Device::kCuda, positions);
   s.segments = Buffer<Segment>(Device::kCuda, positions);
   s.occurrences = Buffer<Occurrence>(Device::kCuda, positions);
-  const int64_t tiles = positions / kTile + 1;
-  s.arrivals = zeros<uint32_t>(context, tiles);
+  // Room for the tiles of any smaller batch too.
+  int64_t tiles = 0;
+  for (const int64_t most : {positions, int64_t{1} << 17, int64_t{1} << 18}) {
+    const int64_t count = std::min(most, positions);
+    tiles = std::max(tiles, count / update_tile(static_cast<uint32_t>(count)) + 1);
+  }
+  s.arrivals = zeros<uint32_t>(context, tiles);  // classes take turns
   s.partials = zeros<float>(context, tiles * s.partial_stride);
   s.leaders = Buffer<uint32_t>(Device::kCuda, positions);
   s.key_occurrences = Buffer<uint32_t>(Device::kCuda, positions);
   s.tickets = Buffer<uint32_t>(Device::kCuda, positions);
   s.wait_tickets = Buffer<uint32_t>(Device::kCuda, positions);
   s.before = Buffer<int64_t>(Device::kCuda, positions);
+  if (sums_ == Sums::kSameBits)
+    s.sorting = Buffer<char>(Device::kCuda, static_cast<int64_t>(sorting_bytes(positions)));
+  if (cached_) {
+    s.stage_missing = Buffer<uint32_t>(Device::kCuda, positions);
+    s.stage_victims = Buffer<uint32_t>(Device::kCuda, positions);
+  }
   int64_t entries = 1024;
   while (entries < positions * 2) entries *= 2;
   s.map = zeros<unsigned long long>(context, entries);
@@ -202,11 +200,6 @@ BatchRef DeviceLookup::make_batch(std::span<const FeatureKeys> features, View<fl
   batch.out = out.data;
   uint32_t position = 0, tile = 0;
   bool weighted = false;
-  std::vector<uint32_t> so_far(tables_.size()), before(features_.size());
-  for (size_t f = 0; f < features_.size(); ++f) {  // in the caller's order
-    before[f] = so_far[features_[f].table_number];
-    so_far[features_[f].table_number] += static_cast<uint32_t>(features[f].keys.size());
-  }
   int cls = -1;
   for (size_t i = 0; i < order_.size(); ++i) {
     const Feature& of = features_[order_[i]];
@@ -225,7 +218,6 @@ BatchRef DeviceLookup::make_batch(std::span<const FeatureKeys> features, View<fl
     ref.first = position;
     ref.count = count;
     ref.first_tile = tile;
-    ref.before = before[order_[i]];
     ref.column = static_cast<int32_t>(of.column);
     ref.table = static_cast<int16_t>(of.table_number);
     ref.cls = static_cast<int8_t>(of.cls);
@@ -277,13 +269,26 @@ void DeviceLookup::evaluate(const Context& context, std::span<const FeatureKeys>
   batch.rows = scratch_->eval_rows.data();
   gather(context, batch, Pass::kEval);
   if (!has_bags(features)) return;
-  find_rows(context, batch);
+  find_rows(context, batch, Pass::kEval);
   pool_bags(context, batch, Pass::kEval);
 }
 
 void DeviceLookup::gather(const Context& context, const BatchRef& batch, Pass pass) const {
   for (size_t c = 0; c < classes_.size(); ++c)
     gather_rows(context, batch, static_cast<int>(c), classes_[c].shape, classes_[c].dtype, pass);
+}
+
+// Rows that are not on the device must come before they can be gathered.
+void DeviceLookup::stage(const Context& context, const BatchRef& batch) {
+  const StageScratch scratch{scratch_->stage_missing.data(), scratch_->stage_victims.data(),
+                             scratch_->stage_counters.data()};
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    if (!tables_[t]->has_cache()) continue;
+    const auto of = std::find_if(features_.begin(), features_.end(), [&](const Feature& feature) {
+      return feature.table == tables_[t];
+    });
+    stage_rows(context, batch, static_cast<int>(t), of->cls, scratch);
+  }
 }
 
 void DeviceLookup::train(const Context& context, std::span<const FeatureKeys> features,
@@ -301,18 +306,21 @@ void DeviceLookup::train(const Context& context, std::span<const FeatureKeys> fe
   const bool bags = has_bags(features);
   *batch_ = make_batch(features, out);
   const BatchRef& batch = *batch_;
-  find_and_mark(context, batch);
-  Context side = context;
-  side.stream = scratch_->side.get();
-  scratch_->found.record(context);
-  scratch_->found.hold_back(side);
-  if (dynamic) insert_missing(side, batch, scratch_->insert());
-  if (!bags) group_rows(side, batch);
-  scratch_->grouped.record(side);
-  gather(context, batch, Pass::kTrain);
+  // Small batches are found, copied and marked in one go; large ones are marked beforehand, because
+  // frequent rows would be marked by too many warps at once.
+  const bool at_once = !cached_ && batch.tiles * kTile <= kMarkedAtOnce;
+  if (at_once) gather(context, batch, Pass::kTrain);
+  for (size_t c = 0; !at_once && c < classes_.size(); ++c)
+    find_and_mark(context, batch, static_cast<int>(c));
+  if (bags) find_rows(context, batch, Pass::kTrain);
+  if (dynamic) insert_missing(context, batch, scratch_->insert());
+  if (cached_) stage(context, batch);
+  if (!at_once) gather(context, batch, Pass::kCopy);
   if (bags) pool_bags(context, batch, Pass::kTrain);
-  scratch_->grouped.hold_back(context);
-  if (bags) group_rows(context, batch);  // needs what pool_bags leaves behind
+  if (sums_ == Sums::kSameBits)
+    sort_rows(context, batch, scratch_->sorting.data(), scratch_->sorting.size());
+  else
+    group_rows(context, batch);
   bags_ = out.rows;
   ready_for_backward_ = true;
 }
@@ -330,12 +338,12 @@ UpdateRows DeviceLookup::update_of(size_t cls, View<const float> gradients) cons
   UpdateRows op;
   op.cls = static_cast<int>(cls);
   op.most = batch_->class_count[cls];
+  op.in_order = sums_ == Sums::kSameBits;
   op.shape = of.shape;
   op.gradients = gradients.data;
   op.l2 = of.l2;
   op.rule = of.rule;
-  op.partials = scratch_->partials.data() +
-                static_cast<int64_t>(batch_->class_first[cls] / kTile) * scratch_->partial_stride;
+  op.partials = scratch_->partials.data();
   op.arrivals = scratch_->arrivals.data();
   return op;
 }

@@ -21,7 +21,8 @@ struct BatchRef;
 // the latest by check().
 class DeviceLookup : public Lookup {
  public:
-  DeviceLookup(const Context& context, std::span<const LookupFeature> features);
+  DeviceLookup(const Context& context, std::span<const LookupFeature> features,
+               Sums sums = Sums::kFast);
   ~DeviceLookup() override;
 
   int64_t width() const override { return width_; }
@@ -59,6 +60,7 @@ class DeviceLookup : public Lookup {
   void evaluate(const Context& context, std::span<const FeatureKeys> features, View<float> out);
   void train(const Context& context, std::span<const FeatureKeys> features, View<float> out);
   void gather(const Context& context, const BatchRef& batch, Pass pass) const;
+  void stage(const Context& context, const BatchRef& batch);
   UpdateRows update_of(size_t cls, View<const float> gradients) const;
   void refresh_tables(const Context& context);
   void check_gradients(View<const float> gradients) const;
@@ -68,9 +70,11 @@ class DeviceLookup : public Lookup {
   std::vector<Table*> feature_tables_;
   std::vector<DeviceTable*> tables_;
   std::vector<Class> classes_;
+  Sums sums_;
   int64_t width_ = 0;
   bool ready_for_backward_ = false;
   int64_t bags_ = 0;
+  bool cached_ = false;  // some table has a cache
 
   struct Scratch;
   std::unique_ptr<Scratch> scratch_;
@@ -78,6 +82,7 @@ class DeviceLookup : public Lookup {
   std::unique_ptr<BatchRef> batch_;      // of the last training pass
 };
 
-std::unique_ptr<Lookup> make_lookup(const Context& context, std::span<const LookupFeature> features);
+std::unique_ptr<Lookup> make_lookup(const Context& context, std::span<const LookupFeature> features,
+                                    Sums sums);
 
 }  // namespace emblem::cuda

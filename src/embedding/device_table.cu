@@ -11,12 +11,13 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
 constexpr int64_t kFirstRows = 1 << 16;  // of a table without a capacity
+constexpr int64_t kHostSlots = 1 << 20;  // of a table in host memory: room for the rows of a pass
 
 int64_t rounded_up(int64_t bytes) { return (bytes + 15) / 16 * 16; }
 
 __global__ void initialize_static_kernel(const DeviceTableRef* table) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
-  if (row < table->capacity) initialize_row(*table, static_cast<uint32_t>(row), row);
+  if (row < table->capacity) initialize_row(*table, table->row(static_cast<uint32_t>(row)), row);
 }
 
 size_t device_bytes() {
@@ -43,8 +44,12 @@ DeviceTable::DeviceTable(const Context& context, TableSettings settings)
   const int64_t rows = settings_.capacity != 0
                            ? settings_.capacity
                            : std::max(settings_.initial_capacity, kFirstRows);
-  rows_ = std::make_unique<GrowableMemory>(name, std::max(most_rows, rows) * stride_);
-  rows_->grow_to(context_, rows * stride_);
+  if (has_cache()) {
+    make_cache(rows);
+  } else {
+    rows_ = std::make_unique<GrowableMemory>(name, std::max(most_rows, rows) * stride_);
+    rows_->grow_to(context_, rows * stride_);
+  }
   cuda_check(cudaMemsetAsync(clocks_.data(), 0, clocks_.size(), context_.stream), "zeroing");
   void* errors = nullptr;
   cuda_check(cudaHostAlloc(&errors, sizeof(TableErrors), cudaHostAllocMapped), "allocating pinned memory");
@@ -64,6 +69,19 @@ DeviceTable::DeviceTable(const Context& context, TableSettings settings)
   context_.synchronize();
 }
 
+void DeviceTable::make_cache(int64_t rows) {
+  const std::string name = cat("table ", settings_.name);
+  EMBLEM_REQUIRE(settings_.capacity != 0, name,
+                 ": a table in host memory needs a capacity, for its memory is pinned from the start");
+  int64_t slots = settings_.placement == Placement::kHost ? kHostSlots : settings_.device_bytes / stride_;
+  EMBLEM_REQUIRE(slots > 0, name, ": ", settings_.device_bytes, " bytes of device memory hold no row of ",
+                 stride_, " bytes: raise device_bytes");
+  slots = std::min(slots, rows);
+  host_rows_ = std::make_unique<HostRows>(context_, name, rows, stride_, slots);
+  rows_ = std::make_unique<GrowableMemory>(name, slots * stride_);
+  rows_->grow_to(context_, slots * stride_);
+}
+
 DeviceTable::~DeviceTable() {
   cudaStreamSynchronize(context_.stream);
   if (errors_ != nullptr) cudaFreeHost(errors_);
@@ -77,6 +95,12 @@ DeviceTableRef DeviceTable::make_ref() const {
   ref.clocks = reinterpret_cast<TableClocks*>(const_cast<char*>(clocks_.data()));
   ref.errors = reinterpret_cast<TableErrors*>(errors_);
   ref.rows = rows_->data();
+  if (has_cache()) {
+    ref.host_rows = host_rows_->data();
+    ref.slots = host_rows_->slot_of_row();
+    ref.cache = {host_rows_->slot_rows(), host_rows_->slot_used(), host_rows_->slot_changed(),
+                 static_cast<uint32_t>(host_rows_->slots())};
+  }
   ref.stride = stride_;
   ref.state_offset = state_offset_;
   ref.dim = static_cast<int32_t>(dim());
@@ -114,7 +138,7 @@ int64_t DeviceTable::size() const {
 }
 
 int64_t DeviceTable::bytes() const {
-  return static_cast<int64_t>(rows_->bytes()) + marks_.size() * 8 + (keys_ ? keys_->bytes() : 0) +
+  return static_cast<int64_t>(rows_->bytes()) + (host_rows_ ? host_rows_->bytes() : 0) + marks_.size() * 8 + (keys_ ? keys_->bytes() : 0) +
          (waiting_ ? waiting_->bytes() : 0);
 }
 
@@ -167,6 +191,7 @@ void DeviceTable::check_errors() const {
 }
 
 void DeviceTable::clear() {
+  if (has_cache()) host_rows_->forget_slots(context_);
   cuda_check(cudaMemsetAsync(clocks_.data(), 0, clocks_.size(), context_.stream), "zeroing");
   if (is_static()) {
     cuda_check(cudaMemsetAsync(marks_.data(), 0, marks_.size() * 8, context_.stream), "zeroing");

@@ -5,6 +5,7 @@
 
 #include "core/buffer.h"
 #include "embedding/growable_memory.h"
+#include "embedding/host_rows.h"
 #include "embedding/key_space_memory.h"
 #include "embedding/table.h"
 
@@ -53,6 +54,7 @@ class DeviceTable : public Table {
   // In device memory; its content follows growth.
   const DeviceTableRef* ref() const { return reinterpret_cast<const DeviceTableRef*>(ref_.data()); }
   int64_t ref_version() const { return ref_version_; }  // changes when its content does
+  bool has_cache() const { return settings_.placement != Placement::kDevice; }
   int64_t rows_end() const { return is_static() ? settings_.capacity : keys_->rows(); }
 
  private:
@@ -64,6 +66,7 @@ class DeviceTable : public Table {
   DeviceTableRef make_ref() const;
   void publish_ref();
   void initialize_static();
+  void make_cache(int64_t rows);
   void ensure_waiting(int64_t keys);
   // Keys ascending: of `space`, or of a static table when it is null; only rows changed after
   // `since`, or all when it is negative.
@@ -75,7 +78,8 @@ class DeviceTable : public Table {
 
   Context context_;
   std::unique_ptr<KeySpaceMemory> keys_, waiting_;  // of dynamic tables
-  std::unique_ptr<GrowableMemory> rows_;
+  std::unique_ptr<GrowableMemory> rows_;            // or the slots of the cache
+  std::unique_ptr<HostRows> host_rows_;             // with a cache
   Buffer<unsigned long long> marks_;  // of static tables
   Buffer<char> clocks_;
   Buffer<char> ref_;

@@ -20,6 +20,14 @@ struct TableErrors {
   int64_t outside_key;         // ... and one of them
 };
 
+// The slots of a cache of rows in device memory.
+struct CacheRef {
+  uint32_t* rows = nullptr;   // [slots] whose row is here, or kNoRow
+  uint32_t* used = nullptr;   // [slots] version of the last pass that used it, 0: never
+  uint8_t* changed = nullptr; // [slots] the row in host memory is out of date
+  uint32_t count = 0;
+};
+
 struct DeviceTableRef {
   KeySpace keys;     // of dynamic tables
   KeySpace waiting;  // keys that are not admitted yet; their score is how often they came
@@ -27,7 +35,10 @@ struct DeviceTableRef {
   TableClocks* clocks = nullptr;
   TableErrors* errors = nullptr;
 
-  char* rows = nullptr;
+  char* rows = nullptr;      // or the slots of the cache
+  char* host_rows = nullptr; // with a cache: all rows, in host memory that the GPU reaches
+  CacheRef cache;
+  uint32_t* slots = nullptr; // with a cache: the slot of a row, or kNoRow
   int64_t stride = 0;        // bytes from row to row
   int64_t state_offset = 0;  // bytes from weights to state
   int32_t dim = 0;
@@ -44,7 +55,10 @@ struct DeviceTableRef {
   Initializer missing;
   uint64_t seed = 0;
 
-  __device__ char* row(uint32_t number) const { return rows + number * stride; }
+  __device__ char* row(uint32_t number) const {
+    const uint32_t slot = slots != nullptr ? slots[number] : number;
+    return slot != kNoRow ? rows + slot * stride : host_rows + number * stride;
+  }
   __device__ float* state(char* row) const { return reinterpret_cast<float*>(row + state_offset); }
   __device__ bool is_static() const { return kind == TableKind::kStatic; }
   __device__ unsigned long long* mark(uint32_t row) const {
@@ -78,8 +92,7 @@ __device__ inline void write_weight(const DeviceTableRef& table, char* row, int6
 }
 
 // A new row, written by a whole warp.
-__device__ inline void initialize_row(const DeviceTableRef& table, uint32_t number, int64_t key) {
-  char* row = table.row(number);
+__device__ inline void initialize_row(const DeviceTableRef& table, char* row, int64_t key) {
   const int lane = threadIdx.x % 32;
   for (int64_t d = lane; d < table.dim; d += 32) {
     write_weight(table, row, d, table.initializer(table.seed, static_cast<uint64_t>(key), d));

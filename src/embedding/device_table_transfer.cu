@@ -101,6 +101,10 @@ __global__ void write_rows_kernel(const DeviceTableRef* of, const uint32_t* rows
     table.state(row)[d] =
         states != nullptr ? states[i * static_cast<int64_t>(table.state_floats) + d] : table.first_state;
   if (lane != 0) return;
+  if (table.slots != nullptr) {
+    if (table.slots[rows[i]] != kNoRow) table.cache.changed[table.slots[rows[i]]] = 1;
+    if (!table.is_static()) table.keys.meta[rows[i]].is_new = 0;
+  }
   *table.mark(rows[i]) = static_cast<unsigned long long>(table.clocks->version) << 32;
   if (!table.is_static()) table.keys.meta[rows[i]].score = scores != nullptr ? scores[i] : 0;
 }

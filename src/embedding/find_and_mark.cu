@@ -15,41 +15,31 @@ constexpr unsigned long long kFree = ~0ull;
 struct BlockMap {
   unsigned long long keys[kSlots];  // table << 32 | row
   uint32_t counts[kSlots];
-  uint32_t lasts[kSlots];
   uint32_t uniques[kSlots];
   uint32_t ranks[kSlots];
-  uint32_t new_numbers[kMostClasses];
-  uint32_t first_number[kMostClasses];
+  uint32_t new_numbers, first_number;
 };
 
-// A thread a key: little to do but wait, so many wait at once.
+// A thread a key: little to do but wait, so many wait at once. For batches so large that frequent
+// rows would otherwise be marked by too many warps at once.
 __global__ void __launch_bounds__(kThreads)
-    find_and_mark_kernel(const __grid_constant__ BatchRef batch) {
+    find_and_mark_kernel(const __grid_constant__ BatchRef batch, int cls) {
   __shared__ BlockMap map;
   for (uint32_t i = threadIdx.x; i < kSlots; i += kThreads) {
     map.keys[i] = kFree;
-    map.counts[i] = map.lasts[i] = 0;
+    map.counts[i] = 0;
   }
-  if (threadIdx.x < kMostClasses) map.new_numbers[threadIdx.x] = 0;
-  const int lane = threadIdx.x % 32;
-  const uint32_t tile = blockIdx.x * kWarps + threadIdx.x / 32;
-  const FeatureRef& feature = batch.feature_of_tile(min(tile, batch.tiles - 1));
+  if (threadIdx.x == 0) map.new_numbers = 0;
+  const uint32_t end = batch.class_tile[cls + 1];
+  const uint32_t tile = batch.class_tile[cls] + blockIdx.x * kWarps + threadIdx.x / 32;
+  const FeatureRef& feature = batch.feature_of_tile(min(tile, end - 1));
   const DeviceTableRef& table = batch.tables[feature.table];
-  const uint32_t place = (tile - feature.first_tile) * kTile + lane;
-  const bool there = tile < batch.tiles && place < feature.count;
+  const uint32_t place = (tile - feature.first_tile) * kTile + threadIdx.x % 32;
+  const bool pooled = feature.offsets != nullptr || feature.weights != nullptr;
+  const bool there = tile < end && place < feature.count && !pooled;
   const uint32_t row = there ? table.find(feature.keys[place]) : kNoRow;
-  if (there) {
-    batch.rows[feature.first + place] = row;
-    if (row == kNoRow) batch.places[feature.first + place] = {kNoRow, 0};
-  }
-  const bool missing = there && row == kNoRow && !table.is_static();
-  const uint32_t all = __ballot_sync(~0u, missing);
-  if (all != 0) {
-    uint32_t first = 0;
-    if (lane == 0) first = atomicAdd(&batch.counters->missing, static_cast<uint32_t>(__popc(all)));
-    first = __shfl_sync(~0u, first, 0);
-    if (missing) batch.missing[first + __popc(all & ((1u << lane) - 1))] = feature.first + place;
-  }
+  if (there) batch.rows[feature.first + place] = row;
+  if (!pooled) list_missing(batch, feature, there ? place : ~0u, row);
   __syncthreads();
 
   // Meet equal rows.
@@ -66,22 +56,20 @@ __global__ void __launch_bounds__(kThreads)
     }
     if (leader) seen = __ldcg(table.mark(row));
     rank = atomicAdd(&map.counts[slot], 1u);
-    atomicMax(&map.lasts[slot], feature.before + place);
   }
-  // Numbers for those that nobody has marked yet, an atomic a block and class.
+  // Numbers for those that nobody has marked yet, an atomic a block.
   const auto version = static_cast<uint32_t>(table.clocks->version + 1);
   const bool unmarked = leader && static_cast<uint32_t>(seen >> 32) != version;
   uint32_t number = 0;
-  if (unmarked) number = atomicAdd(&map.new_numbers[feature.cls], 1u);
+  if (unmarked) number = atomicAdd(&map.new_numbers, 1u);
   __syncthreads();
-  if (threadIdx.x < kMostClasses && map.new_numbers[threadIdx.x] != 0)
-    map.first_number[threadIdx.x] =
-        batch.class_first[threadIdx.x] +
-        atomicAdd(&batch.counters->unique[threadIdx.x], map.new_numbers[threadIdx.x]);
+  if (threadIdx.x == 0 && map.new_numbers != 0)
+    map.first_number =
+        batch.class_first[cls] + atomicAdd(&batch.counters->unique[cls], map.new_numbers);
   __syncthreads();
   if (leader)
-    map.uniques[slot] = mark_row(batch, feature, row, seen, map.first_number[feature.cls] + number,
-                                 map.counts[slot], map.lasts[slot], &map.ranks[slot]);
+    map.uniques[slot] = mark_row(batch, feature, row, seen, map.first_number + number,
+                                 map.counts[slot], &map.ranks[slot]);
   __syncthreads();
   if (row != kNoRow)
     batch.places[feature.first + place] = {map.uniques[slot], map.ranks[slot] + rank};
@@ -89,9 +77,10 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void find_and_mark(const Context& context, const BatchRef& batch) {
-  if (batch.tiles == 0) return;
-  find_and_mark_kernel<<<(batch.tiles + kWarps - 1) / kWarps, kThreads, 0, context.stream>>>(batch);
+void find_and_mark(const Context& context, const BatchRef& batch, int cls) {
+  const uint32_t tiles = batch.class_tile[cls + 1] - batch.class_tile[cls];
+  if (tiles == 0) return;
+  find_and_mark_kernel<<<(tiles + kWarps - 1) / kWarps, kThreads, 0, context.stream>>>(batch, cls);
   cuda_check(cudaGetLastError(), "launching find_and_mark_kernel");
 }
 

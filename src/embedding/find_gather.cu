@@ -4,7 +4,6 @@
 
 #include "core/cuda_check.h"
 #include "embedding/device_batch.cuh"
-#include "embedding/occupancy.h"
 #include "embedding/row_vector.cuh"
 
 namespace emblem::cuda {
@@ -18,13 +17,18 @@ __device__ bool has_bags(const FeatureRef& feature) {
   return feature.offsets != nullptr || feature.weights != nullptr;
 }
 
+// A warp takes a tile of keys, a lane a key: little to do but wait, so many warps wait at once.
+template <Pass kPass>
 __global__ void __launch_bounds__(kThreads) find_rows_kernel(const __grid_constant__ BatchRef batch) {
   const uint32_t tile = blockIdx.x * kWarps + threadIdx.x / 32;
   if (tile >= batch.tiles) return;
   const FeatureRef& feature = batch.feature_of_tile(tile);
+  if (!has_bags(feature)) return;
   const uint32_t place = (tile - feature.first_tile) * kTile + threadIdx.x % 32;
-  if (!has_bags(feature) || place >= feature.count) return;
-  batch.rows[feature.first + place] = batch.tables[feature.table].find(feature.keys[place]);
+  const bool there = place < feature.count;
+  const uint32_t row = there ? batch.tables[feature.table].find(feature.keys[place]) : kNoRow;
+  if (there) batch.rows[feature.first + place] = row;
+  if (kPass == Pass::kTrain) mark_rows(batch, feature, place, row);
 }
 
 // What a key without a row reads as: in training, as the row that it is about to get.
@@ -38,15 +42,14 @@ __device__ float absent_weight(const DeviceTableRef& table, Pass pass, int64_t k
 
 // What copying needs of a table and a feature, in registers: nothing is read again after a store.
 struct Copy {
-  const char* rows;
   float* out;
-  int64_t stride, width;
+  int64_t width;
   int dim;
 };
 
 // Groups of kLanes lanes copy the rows that the first kKeys lanes hold to out[0, kKeys).
 template <class W, int kLanes, int kVector, int kKeys>
-__device__ void copy_rows(const Copy& from, uint32_t row) {
+__device__ void copy_rows(const Copy& from, const char* row) {
   constexpr int kGroups = 32 / kLanes;
   constexpr int kRounds = kKeys / kGroups;
   const int group = threadIdx.x % 32 / kLanes, member = threadIdx.x % kLanes;
@@ -57,10 +60,10 @@ __device__ void copy_rows(const Copy& from, uint32_t row) {
     bool there[kRounds];
 #pragma unroll
     for (int i = 0; i < kRounds; ++i) {
-      const uint32_t number = __shfl_sync(~0u, row, i * kGroups + group);
-      there[i] = number != kNoRow && inside;
-      if (there[i])
-        values[i] = load_floats<kVector>(reinterpret_cast<const W*>(from.rows + number * from.stride) + d);
+      const auto at = reinterpret_cast<const W*>(__shfl_sync(
+          ~0u, reinterpret_cast<unsigned long long>(row), i * kGroups + group));
+      there[i] = at != nullptr && inside;
+      if (there[i]) values[i] = load_floats<kVector>(at + d);
     }
 #pragma unroll
     for (int i = 0; i < kRounds; ++i) {
@@ -69,45 +72,38 @@ __device__ void copy_rows(const Copy& from, uint32_t row) {
   }
 }
 
-__device__ void prefetch_line(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
-
-// Warps stay and take a few keys at a time; while the rows of some are on their way, so are the
-// buckets of the next.
+// A warp takes a tile of keys: each lane finds the row of one, then groups of lanes copy rows.
 template <class W, int kLanes, int kVector, Pass kPass>
 __global__ void __launch_bounds__(kThreads)
     gather_rows_kernel(const __grid_constant__ BatchRef batch, int cls) {
   constexpr int kKeys = std::max(kRowsInFlight, 32 / kLanes);
-  constexpr uint32_t kSteps = kTile / kKeys;
+  const uint32_t tile = batch.class_tile[cls] + blockIdx.x * kWarps + threadIdx.x / 32;
+  if (tile >= batch.class_tile[cls + 1]) return;
+  const FeatureRef& feature = batch.feature_of_tile(tile);
+  if (has_bags(feature)) return;  // pool_bags does it
+  const DeviceTableRef& table = batch.tables[feature.table];
   const int lane = threadIdx.x % 32;
-  const uint32_t end = batch.class_tile[cls + 1] * kSteps, stride = gridDim.x * kWarps;
-  uint32_t step = batch.class_tile[cls] * kSteps + blockIdx.x * kWarps + threadIdx.x / 32;
-  for (; step < end; step += stride) {
-    const FeatureRef& feature = batch.feature_of_tile(step / kSteps);
-    if (has_bags(feature)) continue;  // pool_bags does it
-    const DeviceTableRef& table = batch.tables[feature.table];
-    const uint32_t base = (step - feature.first_tile * kSteps) * kKeys, place = base + lane;
-    const bool there = lane < kKeys && place < feature.count;
-    const int64_t key = there ? __ldcs(feature.keys + place) : 0;
-    uint32_t row = kNoRow;
-    if (kPass == Pass::kTrain) {
-      if (there) row = __ldcs(batch.rows + feature.first + place);
-    } else {
-      const uint32_t ahead = place + stride * kKeys;  // mostly of the same feature
-      if (lane < kKeys && ahead < feature.count && !table.is_static())
-        prefetch_line(table.keys.buckets + table.keys.home(__ldg(feature.keys + ahead)));
-      if (there) row = table.find(key);
-    }
-    const Copy copy{table.rows, batch.out + base * batch.width + feature.column, table.stride,
-                    batch.width, table.dim};
-    copy_rows<W, kLanes, kVector, kKeys>(copy, row);
-    for (uint32_t absent = __ballot_sync(~0u, there && row == kNoRow); absent != 0;
-         absent &= absent - 1) {
-      const int source = __ffs(absent) - 1;
-      const int64_t of = __shfl_sync(~0u, key, source);
-      for (int d = lane; d < table.dim; d += 32)
-        copy.out[source * copy.width + d] = absent_weight<W>(table, kPass, of, d);
-    }
+  const uint32_t base = (tile - feature.first_tile) * kTile, place = base + lane;
+  const bool there = place < feature.count;
+  const int64_t key = there ? __ldcs(feature.keys + place) : 0;
+  uint32_t row = kNoRow;
+  if (there) row = kPass == Pass::kCopy ? batch.rows[feature.first + place] : table.find(key);
+  const char* at = row != kNoRow ? table.row(row) : nullptr;
+  Copy copy{batch.out + base * batch.width + feature.column, batch.width, table.dim};
+  for (uint32_t absent = __ballot_sync(~0u, there && row == kNoRow); absent != 0;
+       absent &= absent - 1) {
+    const int source = __ffs(absent) - 1;
+    const int64_t of = __shfl_sync(~0u, key, source);
+    for (int d = lane; d < table.dim; d += 32)
+      copy.out[source * copy.width + d] = absent_weight<W>(table, kPass, of, d);
   }
+#pragma unroll 1
+  for (int first = 0; first < kTile; first += kKeys) {
+    const auto from = __shfl_sync(~0u, reinterpret_cast<unsigned long long>(at), (first + lane) % 32);
+    copy_rows<W, kLanes, kVector, kKeys>(copy, reinterpret_cast<const char*>(from));
+    copy.out += kKeys * copy.width;
+  }
+  if (kPass == Pass::kTrain) mark_rows(batch, feature, place, row);
 }
 
 // A warp a bag. Sums in the order of the keys. In training, what backward needs is left behind.
@@ -150,13 +146,12 @@ __global__ void __launch_bounds__(kThreads) pool_bags_kernel(const __grid_consta
   }
 }
 
-unsigned tile_blocks(const BatchRef& batch) { return (batch.tiles + kWarps - 1) / kWarps; }
-
 }  // namespace
 
-void find_rows(const Context& context, const BatchRef& batch) {
+void find_rows(const Context& context, const BatchRef& batch, Pass pass) {
   if (batch.tiles == 0) return;
-  find_rows_kernel<<<tile_blocks(batch), kThreads, 0, context.stream>>>(batch);
+  auto* kernel = pass == Pass::kTrain ? find_rows_kernel<Pass::kTrain> : find_rows_kernel<Pass::kEval>;
+  kernel<<<(batch.tiles + kWarps - 1) / kWarps, kThreads, 0, context.stream>>>(batch);
   cuda_check(cudaGetLastError(), "launching find_rows_kernel");
 }
 
@@ -170,11 +165,10 @@ void gather_rows(const Context& context, const BatchRef& batch, int cls, RowShap
     using S = decltype(as);
     with_weight_type(dtype, [&](auto type) {
       using W = decltype(type);
-      auto* kernel = pass == Pass::kTrain ? gather_rows_kernel<W, S::kLanes, S::kVector, Pass::kTrain>
-                                          : gather_rows_kernel<W, S::kLanes, S::kVector, Pass::kEval>;
-      const int most = resident_blocks(reinterpret_cast<const void*>(kernel), kThreads);
-      const uint32_t wanted = (tiles * (kTile / kRowsInFlight) + kWarps - 1) / kWarps;
-      kernel<<<std::min<uint32_t>(wanted, most), kThreads, 0, context.stream>>>(batch, cls);
+      auto* kernel = pass == Pass::kTrain  ? gather_rows_kernel<W, S::kLanes, S::kVector, Pass::kTrain>
+                     : pass == Pass::kCopy ? gather_rows_kernel<W, S::kLanes, S::kVector, Pass::kCopy>
+                                           : gather_rows_kernel<W, S::kLanes, S::kVector, Pass::kEval>;
+      kernel<<<(tiles + kWarps - 1) / kWarps, kThreads, 0, context.stream>>>(batch, cls);
     });
   });
   cuda_check(cudaGetLastError(), "launching gather_rows_kernel");

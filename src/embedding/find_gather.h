@@ -9,22 +9,23 @@ namespace emblem::cuda {
 
 struct BatchRef;
 
-enum class Pass { kEval, kTrain };
+// kCopy: of training, after find_and_mark.
+enum class Pass { kEval, kTrain, kCopy };
 
-// Training: batch.rows of all keys; rows that are there are marked, keys without one listed.
-void find_and_mark(const Context& context, const BatchRef& batch);
-// Evaluation: batch.rows of the keys of features with bags.
-void find_rows(const Context& context, const BatchRef& batch);
-
-// For the features of a class with one key a bag and without weights: copies rows to the output,
-// from batch.rows in training, from where it finds them itself in evaluation. A key without a row
-// reads as its table's `missing`, or in training as the row that it is about to get.
+// For the features of a class with one key a bag and without weights: finds the rows and copies
+// them to the output. A key without a row reads as its table's `missing`, or in training as the row
+// that it is about to get. Training also marks the rows and lists the keys that have none.
 void gather_rows(const Context& context, const BatchRef& batch, int cls, RowShape shape,
                  DType dtype, Pass pass);
 // The same for long rows of 32-bit floats in fours (shapes kUpTo128 and kUpTo1024).
 void gather_bulk(const Context& context, const BatchRef& batch, int cls, RowShape shape, Pass pass);
 
-// For features with bags, after batch.rows is there: sums or means of bags.
+// Before gather_rows with Pass::kCopy: batch.rows and marks of the same features.
+void find_and_mark(const Context& context, const BatchRef& batch, int cls);
+
+// For features with bags: finds batch.rows, with marks in training.
+void find_rows(const Context& context, const BatchRef& batch, Pass pass);
+// Then: sums or means of bags.
 void pool_bags(const Context& context, const BatchRef& batch, Pass pass);
 
 }  // namespace emblem::cuda

@@ -1,6 +1,7 @@
 #include "embedding/group_rows.h"
 
 #include <algorithm>
+#include <cub/device/device_radix_sort.cuh>
 
 #include "core/cuda_check.h"
 #include "embedding/device_batch.cuh"
@@ -59,16 +60,9 @@ __global__ void __launch_bounds__(kThreads)
 
 // Moves clocks and counters on to the next pass. One block.
 __device__ void end_pass(const BatchRef& batch) {
-  for (int f = threadIdx.x; f < batch.features; f += kThreads) {
-    const FeatureRef& feature = batch.feature[f];
-    const DeviceTableRef& table = batch.tables[feature.table];
-    if (table.eviction == Eviction::kLru)
-      atomicAdd(reinterpret_cast<unsigned long long*>(&table.clocks->clock),
-                static_cast<unsigned long long>(feature.count));
-  }
   for (int t = threadIdx.x; t < batch.table_count; t += kThreads) {
     const DeviceTableRef& table = batch.tables[t];
-    if (table.eviction == Eviction::kStep) ++table.clocks->clock;
+    if (table.eviction == Eviction::kLru || table.eviction == Eviction::kStep) ++table.clocks->clock;
     ++table.clocks->version;
   }
   BatchCounters& counters = *batch.counters;
@@ -83,6 +77,47 @@ __device__ void end_pass(const BatchRef& batch) {
   counters.pass = pass + 1;
 }
 
+// Puts the occurrence at `position` of the row `unique` at its place.
+__device__ void put(const BatchRef& batch, uint32_t at, uint32_t position, uint32_t unique) {
+  const FeatureRef& feature = batch.feature_of_position(position);
+  const bool pooled = feature.offsets != nullptr || feature.weights != nullptr;
+  const uint32_t bag = pooled ? batch.bag_of[position] : position - feature.first;
+  batch.occurrences[at] = {unique, static_cast<uint32_t>(bag * batch.width + feature.column),
+                           batch.uniques[unique].row, static_cast<uint32_t>(feature.table)};
+  if (batch.sorted_coefficients != nullptr)
+    batch.sorted_coefficients[at] = pooled ? batch.coefficients[position] : 1.0f;
+}
+
+struct Sorting {  // [positions] each
+  uint32_t *uniques, *positions, *sorted_uniques, *sorted_positions;
+};
+
+__global__ void __launch_bounds__(kThreads)
+    list_occurrences_kernel(const __grid_constant__ BatchRef batch, Sorting sorting, uint32_t first,
+                            uint32_t count) {
+  const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
+  if (i >= count) return;
+  sorting.uniques[first + i] = batch.places[first + i].x;
+  sorting.positions[first + i] = first + i;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    fill_sorted_kernel(const __grid_constant__ BatchRef batch, Sorting sorting, int cls) {
+  const uint32_t first = batch.class_first[cls], end = first + batch.class_count[cls];
+  const uint32_t at = first + blockIdx.x * kThreads + threadIdx.x;
+  if (at >= end) return;
+  const uint32_t unique = sorting.sorted_uniques[at];
+  if (unique == kNoRow) return;
+  put(batch, at, sorting.sorted_positions[at], unique);
+  const uint32_t next = at + 1 < end ? sorting.sorted_uniques[at + 1] : kNoRow;
+  if (at == first || sorting.sorted_uniques[at - 1] != unique) batch.segments[unique].begin = at;
+  if (next != unique) batch.segments[unique].end = at + 1;
+  if (next == kNoRow) batch.counters->occurrences[batch.counters->pass & 1][cls] = at + 1 - first;
+  batch.counts[unique] = 0;
+}
+
+__global__ void end_pass_kernel(const __grid_constant__ BatchRef batch) { end_pass(batch); }
+
 __global__ void __launch_bounds__(kThreads) fill_segments_kernel(const __grid_constant__ BatchRef batch) {
   const uint32_t tile = blockIdx.x * kWarps + threadIdx.x / 32;
   if (blockIdx.x == 0) end_pass(batch);
@@ -93,13 +128,7 @@ __global__ void __launch_bounds__(kThreads) fill_segments_kernel(const __grid_co
   const uint32_t position = feature.first + place;
   const uint2 unique_rank = __ldcs(&batch.places[position]);
   if (unique_rank.x == kNoRow) return;
-  const bool pooled = feature.offsets != nullptr || feature.weights != nullptr;
-  const uint32_t bag = pooled ? batch.bag_of[position] : place;
-  const uint32_t at = batch.segments[unique_rank.x].begin + unique_rank.y;
-  batch.occurrences[at] = {unique_rank.x, static_cast<uint32_t>(bag * batch.width + feature.column),
-                           batch.uniques[unique_rank.x].row, static_cast<uint32_t>(feature.table)};
-  if (batch.sorted_coefficients != nullptr)
-    batch.sorted_coefficients[at] = pooled ? batch.coefficients[position] : 1.0f;
+  put(batch, batch.segments[unique_rank.x].begin + unique_rank.y, position, unique_rank.x);
 }
 
 }  // namespace
@@ -112,6 +141,40 @@ void group_rows(const Context& context, const BatchRef& batch) {
   cuda_check(cudaGetLastError(), "launching lay_out_segments_kernel");
   fill_segments_kernel<<<(tiles + kWarps - 1) / kWarps, kThreads, 0, context.stream>>>(batch);
   cuda_check(cudaGetLastError(), "launching fill_segments_kernel");
+}
+
+size_t sorting_bytes(int64_t positions) {
+  size_t bytes = 0;
+  uint32_t* none = nullptr;
+  cuda_check(cub::DeviceRadixSort::SortPairs(nullptr, bytes, none, none, none, none,
+                                             static_cast<int>(positions)),
+             "asking for the memory of a sort");
+  return bytes + 4 * static_cast<size_t>(positions) * sizeof(uint32_t) + 256;
+}
+
+void sort_rows(const Context& context, const BatchRef& batch, void* scratch, size_t bytes) {
+  uint32_t positions = 0;
+  for (int c = 0; c < batch.classes; ++c)
+    positions = std::max(positions, batch.class_first[c] + batch.class_count[c]);
+  auto* at = static_cast<uint32_t*>(scratch);
+  const Sorting sorting{at, at + positions, at + 2 * positions, at + 3 * positions};
+  char* rest = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(at + 4 * positions) + 255) / 256 * 256);
+  for (int c = 0; c < batch.classes; ++c) {
+    const uint32_t first = batch.class_first[c], count = batch.class_count[c];
+    if (count == 0) continue;
+    const unsigned blocks = (count + kThreads - 1) / kThreads;
+    list_occurrences_kernel<<<blocks, kThreads, 0, context.stream>>>(batch, sorting, first, count);
+    size_t left = bytes - static_cast<size_t>(rest - static_cast<char*>(scratch));
+    cuda_check(cub::DeviceRadixSort::SortPairs(
+                   rest, left, sorting.uniques + first, sorting.sorted_uniques + first,
+                   sorting.positions + first, sorting.sorted_positions + first,
+                   static_cast<int>(count), 0, 32, context.stream),
+               "sorting occurrences");
+    fill_sorted_kernel<<<blocks, kThreads, 0, context.stream>>>(batch, sorting, c);
+    cuda_check(cudaGetLastError(), "launching fill_sorted_kernel");
+  }
+  end_pass_kernel<<<1, kThreads, 0, context.stream>>>(batch);
+  cuda_check(cudaGetLastError(), "launching end_pass_kernel");
 }
 
 }  // namespace emblem::cuda

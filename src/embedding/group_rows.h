@@ -1,6 +1,9 @@
 // embedding/group_rows.h - brings the occurrences of each distinct row of a batch together.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
 #include "core/context.h"
 
 namespace emblem::cuda {
@@ -10,5 +13,10 @@ struct BatchRef;
 // After the marks of a training pass: lays out a segment for each distinct row, puts its
 // occurrences there, and moves the tables' clocks on. Asynchronous.
 void group_rows(const Context& context, const BatchRef& batch);
+
+// The same with the occurrences of each row in the order of their positions. `scratch` has
+// sorting_bytes(positions) bytes.
+void sort_rows(const Context& context, const BatchRef& batch, void* scratch, size_t bytes);
+size_t sorting_bytes(int64_t positions);
 
 }  // namespace emblem::cuda

@@ -123,13 +123,12 @@ void HostTable::evict(int64_t count, int64_t candidates, const std::vector<bool>
 void HostTable::touch(std::span<const KeyRun> runs) {
   const Eviction eviction = settings_.eviction;
   if (eviction == Eviction::kNone) return;
-  if (eviction == Eviction::kStep) ++clock_;
+  if (eviction == Eviction::kLru || eviction == Eviction::kStep) ++clock_;
   for (const KeyRun& run : runs) {
     for (size_t i = 0; i < run.rows.size(); ++i) {
       if (i + kAhead < run.rows.size() && run.rows[i + kAhead] != kNoRow) {
         __builtin_prefetch(&meta(run.rows[i + kAhead]), 1);
       }
-      if (eviction == Eviction::kLru) ++clock_;
       if (run.rows[i] == kNoRow) continue;
       int64_t& score = meta(run.rows[i]).score;
       switch (eviction) {

@@ -147,6 +147,15 @@ __device__ bool make_room(const DeviceTableRef& table, SelectScratch* select, cg
   return false;
 }
 
+// First values of a new row, by a whole warp. With a cache, a row outside it gets them when it gets
+// a slot.
+__device__ void insert_values(const DeviceTableRef& table, uint32_t row, int64_t key) {
+  if (table.slots != nullptr && table.slots[row] == kNoRow)
+    table.keys.meta[row].is_new = 1;
+  else
+    initialize_row(table, table.row(row), key);
+}
+
 // A warp a new key.
 __device__ void insert_new(const BatchRef& batch, const InsertScratch& scratch, uint32_t count) {
   const int lane = threadIdx.x % 32;
@@ -169,8 +178,8 @@ __device__ void insert_new(const BatchRef& batch, const InsertScratch& scratch, 
     for (uint32_t left = __ballot_sync(~0u, row != kNoRow); left != 0; left &= left - 1) {
       const int source = __ffs(left) - 1;
       const int table = __shfl_sync(~0u, row != kNoRow ? mine.feature->table : 0, source);
-      initialize_row(batch.tables[table], __shfl_sync(~0u, row, source),
-                     __shfl_sync(~0u, mine.key, source));
+      insert_values(batch.tables[table], __shfl_sync(~0u, row, source),
+                    __shfl_sync(~0u, mine.key, source));
     }
   });
 }
@@ -217,7 +226,7 @@ __global__ void __launch_bounds__(kThreads)
     if (number >= count) return;
     const uint32_t position = batch.missing[number];
     const FeatureRef& feature = batch.feature_of_position(position);
-    const uint32_t row = scratch.tickets[scratch.leaders[number]], place = position - feature.first;
+    const uint32_t row = scratch.tickets[scratch.leaders[number]];
     if (row == kNoRow) return;
     // Every occurrence brings a number of its own: new rows are few, or the pass is slow anyway.
     const uint32_t own = batch.class_first[feature.cls] +
@@ -225,8 +234,7 @@ __global__ void __launch_bounds__(kThreads)
     uint32_t rank = 0;
     const unsigned long long seen = __ldcg(batch.tables[feature.table].mark(row));
     batch.uniques[own] = {kNoRow, 0};
-    const uint32_t unique =
-        mark_row(batch, feature, row, seen, own, 1, feature.before + place, &rank);
+    const uint32_t unique = mark_row(batch, feature, row, seen, own, 1, &rank);
     batch.places[position] = {unique, rank};
   });
 }
@@ -236,7 +244,7 @@ __global__ void __launch_bounds__(kThreads)
 void insert_missing(const Context& context, const BatchRef& batch, const InsertScratch& scratch) {
   const auto* kernel = reinterpret_cast<const void*>(insert_missing_kernel);
   void* arguments[] = {const_cast<BatchRef*>(&batch), const_cast<InsertScratch*>(&scratch)};
-  // A quarter of the GPU: most passes have little to insert, and rows are gathered at the same time.
+  // A quarter of what the GPU can hold: barriers are faster, and most passes have little to insert.
   const int blocks = std::max(1, resident_blocks(kernel, kThreads) / 4);
   cuda_check(cudaLaunchCooperativeKernel(kernel, blocks, kThreads, arguments, 0, context.stream),
              "launching insert_missing_kernel");

@@ -36,7 +36,7 @@ struct __align__(32) RowMeta {
   // The version of the last training pass that touched the row << 32 | its number among the
   // distinct rows of that pass.
   unsigned long long mark;
-  int64_t unused;
+  int64_t is_new;  // with a cache: has no values yet
 };
 
 // What changes while kernels run.

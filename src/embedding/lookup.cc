@@ -40,11 +40,11 @@ std::unique_ptr<Table> make_table(const Context& context, TableSettings settings
 }
 
 std::unique_ptr<Lookup> make_lookup(const Context& context,
-                                    std::span<const LookupFeature> features) {
+                                    std::span<const LookupFeature> features, Sums sums) {
   return dispatch(
       context.device,
       [&]() -> std::unique_ptr<Lookup> { return std::make_unique<HostLookup>(features); },
-      [&] { return cuda::make_lookup(context, features); });
+      [&] { return cuda::make_lookup(context, features, sums); });
 }
 
 }  // namespace emblem

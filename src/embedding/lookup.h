@@ -58,7 +58,13 @@ struct LookupFeature {
 void check_batch(std::span<const FeatureKeys> features, std::span<Table* const> tables,
                  int64_t width, View<float> out);
 
+// On a CPU every run gives the same bits. On a GPU kFast may differ in the last bits of rows with
+// many gradients in a batch, because these are added in the order in which they come; kSameBits
+// sorts them first.
+enum class Sums { kFast, kSameBits };
+
 // On the context's device, where the tables must lie too.
-std::unique_ptr<Lookup> make_lookup(const Context& context, std::span<const LookupFeature> features);
+std::unique_ptr<Lookup> make_lookup(const Context& context, std::span<const LookupFeature> features,
+                                    Sums sums = Sums::kFast);
 
 }  // namespace emblem

@@ -76,6 +76,28 @@ __device__ inline void count_candidates(const KeySpace& keys, uint32_t version,
   grid.sync();
 }
 
+// The bin of the k-th lowest: its number, what is in lower bins and in it. The first warp of a block
+// finds it: it sums 64 bins a lane, then one lane walks its own.
+__device__ inline void choose_bin(const uint32_t* bins, uint32_t k, uint32_t* chosen,
+                                  uint32_t* below, uint32_t* inside) {
+  if (threadIdx.x >= 32) return;
+  constexpr int kEach = kBins / 32;
+  uint32_t sum = 0;
+  for (int i = 0; i < kEach; ++i) sum += __ldcg(&bins[threadIdx.x * kEach + i]);
+  uint32_t before = sum;
+  for (int step = 1; step < 32; step *= 2) {
+    const uint32_t other = __shfl_up_sync(~0u, before, step);
+    if (static_cast<int>(threadIdx.x) >= step) before += other;
+  }
+  before -= sum;
+  if (before >= k || k > before + sum) return;
+  int bin = static_cast<int>(threadIdx.x) * kEach;
+  for (; before + __ldcg(&bins[bin]) < k; ++bin) before += __ldcg(&bins[bin]);
+  *chosen = static_cast<uint32_t>(bin);
+  *below = before;
+  *inside = __ldcg(&bins[bin]);
+}
+
 // After count_candidates: the k-th lowest, 1 <= k <= candidates. Whole grid.
 __device__ inline Rank kth_lowest(const KeySpace& keys, uint32_t version, uint32_t k,
                                   SelectScratch* scratch, cooperative_groups::grid_group grid) {
@@ -109,25 +131,7 @@ __device__ inline Rank kth_lowest(const KeySpace& keys, uint32_t version, uint32
       if (histogram[i] != 0) atomicAdd(&total[i], histogram[i]);
     }
     grid.sync();
-    // Every block finds the same bin: a warp sums 64 bins a lane, then one lane walks its own.
-    if (threadIdx.x < 32) {
-      constexpr int kEach = kBins / 32;
-      uint32_t sum = 0;
-      for (int i = 0; i < kEach; ++i) sum += __ldcg(&total[threadIdx.x * kEach + i]);
-      uint32_t before = sum;
-      for (int step = 1; step < 32; step *= 2) {
-        const uint32_t other = __shfl_up_sync(~0u, before, step);
-        if (static_cast<int>(threadIdx.x) >= step) before += other;
-      }
-      before -= sum;
-      if (before < k && k <= before + sum) {
-        int bin = static_cast<int>(threadIdx.x) * kEach;
-        for (; before + __ldcg(&total[bin]) < k; ++bin) before += __ldcg(&total[bin]);
-        chosen = static_cast<uint32_t>(bin);
-        below = before;
-        inside = __ldcg(&total[bin]);
-      }
-    }
+    choose_bin(total, k, &chosen, &below, &inside);
     __syncthreads();
     uint64_t& known = on_keys ? prefix.key : prefix.score;
     known |= static_cast<uint64_t>(chosen) << shift;

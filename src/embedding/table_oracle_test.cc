@@ -43,9 +43,8 @@ class Oracle {
       rows[key] = first_row(key);
       if (settings_.eviction == Eviction::kLfu) rows[key].score = before;
     }
-    if (settings_.eviction == Eviction::kStep) ++clock;
+    if (settings_.eviction == Eviction::kLru || settings_.eviction == Eviction::kStep) ++clock;
     for (const int64_t key : keys) {
-      if (settings_.eviction == Eviction::kLru) ++clock;
       if (!rows.contains(key)) continue;
       int64_t& score = rows[key].score;
       if (settings_.eviction == Eviction::kLfu)
@@ -144,6 +143,7 @@ struct Case {
   DType dtype;
   uint64_t universe;
   float tolerance;
+  Placement placement = Placement::kDevice;  // matters on a GPU alone
 };
 
 class Trial {
@@ -161,7 +161,9 @@ class Trial {
                  .initializer = {Initializer::Kind::kUniform, -1.0f, 1.0f},
                  .missing = {Initializer::Kind::kNormal, 0.5f, 0.1f},
                  .rule = with.rule,
-                 .seed = 77};
+                 .seed = 77,
+                 .placement = with.placement,
+                 .device_bytes = 400 * 64};
     if (std::holds_alternative<AdaGrad>(with.rule)) settings_.initial_accumulator = 0.1f;
     oracle_ = std::make_unique<Oracle>(settings_);
     make_tables();
@@ -344,7 +346,13 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"step", Eviction::kStep, 800, 0, AdaGrad{}, kF32, 3000, 1e-3f},
                     Case{"step_small", Eviction::kStep, 301, 0, Ftrl{.l1 = 0.01f}, kF32, 2000,
                          1e-3f},
-                    Case{"custom", Eviction::kCustom, 600, 0, Momentum{}, kF32, 3000, 1e-3f})),
+                    Case{"custom", Eviction::kCustom, 600, 0, Momentum{}, kF32, 3000, 1e-3f},
+                    Case{"cached_lru", Eviction::kLru, 900, 0, Adam{}, kF32, 4000, 1e-3f,
+                         Placement::kCache},
+                    Case{"cached_lfu_f16", Eviction::kLfu, 1000, 2, Sgd{}, DType::kF16, 3000, 0.05f,
+                         Placement::kCache},
+                    Case{"host", Eviction::kStep, 800, 0, AdaGrad{}, kF32, 3000, 1e-3f,
+                         Placement::kHost})),
     [](const auto& info) {
       return cat(std::get<Case>(info.param).name, "_", std::get<Device>(info.param));
     });

@@ -19,8 +19,8 @@ struct Bags {
 // A lookup on the context's device, fed from host memory.
 class TestLookup {
  public:
-  TestLookup(const Context& context, std::vector<LookupFeature> features)
-      : context_(context), lookup_(make_lookup(context, features)) {}
+  TestLookup(const Context& context, std::vector<LookupFeature> features, Sums sums = Sums::kFast)
+      : context_(context), lookup_(make_lookup(context, features, sums)) {}
 
   int64_t width() const { return lookup_->width(); }
   std::vector<float> forward(const std::vector<Bags>& bags, int64_t rows,
@@ -80,8 +80,8 @@ class TablesTest : public DeviceTest {
     table.import_rows(context_, {keys, weights});
     return table;
   }
-  TestLookup over(std::vector<LookupFeature> features) {
-    return TestLookup(context_, std::move(features));
+  TestLookup over(std::vector<LookupFeature> features, Sums sums = Sums::kFast) {
+    return TestLookup(context_, std::move(features), sums);
   }
   static std::vector<float> row(const Table& table, int64_t key) {
     std::vector<float> weights(table.dim());

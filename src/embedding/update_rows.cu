@@ -17,16 +17,29 @@ constexpr int kThreads = 128;
 // What an update needs of a table.
 struct RowsOf {
   char* rows;
+  char* host_rows;          // of tables with a cache
+  const uint32_t* slots;    // of tables with a cache: where rows are in it
   int64_t stride;
   int32_t state_offset;
   int32_t dim;
   DType dtype;
 
-  __device__ char* row(uint32_t number) const { return rows + number * stride; }
+  // Where a row is, for row_at: the number of its slot, or, in host memory, its own with kFar.
+  __device__ uint32_t place(uint32_t row) const {
+    if (slots == nullptr) return row;
+    const uint32_t slot = slots[row];
+    return slot != kNoRow ? slot : row | kFar;
+  }
+  __device__ char* row_at(uint32_t place) const {
+    return slots != nullptr && (place & kFar) != 0 ? host_rows + (place & ~kFar) * stride
+                                                   : rows + place * stride;
+  }
+  static constexpr uint32_t kFar = 1u << 31;  // tables with a cache have fewer rows
+
   __device__ float* state(char* row) const { return reinterpret_cast<float*>(row + state_offset); }
 };
 __device__ RowsOf rows_of(const DeviceTableRef& table) {
-  return {table.rows, table.stride, static_cast<int32_t>(table.state_offset), table.dim, table.dtype};
+  return {table.rows, table.host_rows, table.slots, table.stride, static_cast<int32_t>(table.state_offset), table.dim, table.dtype};
 }
 
 template <class S>
@@ -231,6 +244,7 @@ struct TileArguments {
   float* partials;
   uint32_t* arrivals;
   int cls;
+  uint32_t tile;  // occurrences that a group takes
 };
 
 // A group's part in a row whose occurrences lie in several tiles: whoever comes last has the sum.
@@ -238,9 +252,8 @@ template <class S>
 __device__ bool add_partial(const BatchRef& batch, const TileArguments& with, Segment segment,
                             int member, int dim, Share<S>& sum) {
   const uint32_t class_first = batch.class_first[with.cls];
-  const uint32_t tile = (segment.begin - class_first) / kTile;
-  const uint32_t spans = (segment.end - 1 - class_first) / kTile - tile + 1;
-  const uint32_t slot = class_first / kTile + tile;
+  const uint32_t tile = (segment.begin - class_first) / with.tile;
+  const uint32_t spans = (segment.end - 1 - class_first) / with.tile - tile + 1;
   float* partial = with.partials + static_cast<int64_t>(tile) * S::kFloats;
   for_each_chunk<S>(member, dim, [&](int c, int d) {
     if constexpr (S::kVector == 4) {
@@ -253,11 +266,11 @@ __device__ bool add_partial(const BatchRef& batch, const TileArguments& with, Se
   __threadfence();
   __syncwarp(group_mask<S>());
   uint32_t arrived = 0;
-  if (member == 0) arrived = atomicAdd(&with.arrivals[slot], 1u);
+  if (member == 0) arrived = atomicAdd(&with.arrivals[tile], 1u);
   arrived = __shfl_sync(group_mask<S>(), arrived, 0, S::kLanes);
   if (arrived + 1 != spans) return false;
   __threadfence();
-  if (member == 0) with.arrivals[slot] = 0;
+  if (member == 0) with.arrivals[tile] = 0;
   for_each_chunk<S>(member, dim, [&](int c, int d) {
 #pragma unroll
     for (int v = 0; v < S::kVector; ++v) {
@@ -296,24 +309,28 @@ __global__ void __launch_bounds__(kThreads)
   for (int t = threadIdx.x; t < batch.table_count; t += kThreads) tables[t] = rows_of(batch.tables[t]);
   const int member = threadIdx.x % S::kLanes, group = threadIdx.x / S::kLanes;
   const uint32_t class_first = batch.class_first[with.cls];
-  const uint32_t begin = class_first + (blockIdx.x * kGroups + group) * kTile;
+  const uint32_t begin = class_first + (blockIdx.x * kGroups + group) * with.tile;
   // The pass has been moved on by the end of forward.
   const uint32_t all = batch.counters->occurrences[(batch.counters->pass + 1) & 1][with.cls];
-  const int count = static_cast<int>(min(begin + kTile, class_first + all)) - static_cast<int>(begin);
-  for (int i = member; i < count; i += S::kLanes) staged[group][i] = batch.occurrences[begin + i];
+  const int count = static_cast<int>(min(begin + with.tile, class_first + all)) - static_cast<int>(begin);
   __syncthreads();
+  for (int i = member; i < count; i += S::kLanes) {
+    Occurrence of = batch.occurrences[begin + i];
+    of.row = tables[of.table].place(of.row);
+    staged[group][i] = of;
+  }
+  __syncwarp();
   if (count <= 0) return;
   Tile tile{staged[group], count, false, false};
   tile.from_before = batch.segments[tile.at[0].unique].begin < begin;
   tile.goes_on = batch.segments[tile.at[count - 1].unique].end > begin + count;
-
   const auto fetch = [&](int i) {
     if (i < count) {
       const Occurrence of = tile.at[i];
       const RowsOf& table = tables[of.table];
       ring.fetch_gradient(i % Rows::kStages, table, with.gradients + of.source, member);
       if (Rows::kRows && tile.ends_whole(i))
-        ring.fetch_row(i % Rows::kStages, table, table.row(of.row), member);
+        ring.fetch_row(i % Rows::kStages, table, table.row_at(of.row), member);
     }
     __pipeline_commit();
   };
@@ -337,7 +354,7 @@ __global__ void __launch_bounds__(kThreads)
     const bool whole = tile.ends_whole(i);
     if (whole || add_partial<S>(batch, with, batch.segments[of.unique], member, table.dim, sum)) {
       if constexpr (Rows::kRows) {
-        char* row = table.row(of.row);
+        char* row = table.row_at(of.row);
         if (!whole) {  // nobody has fetched it
           ring.fetch_row(stage, table, row, member);
           __pipeline_commit();
@@ -353,15 +370,101 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+constexpr uint32_t kChunk = 256;  // occurrences that are summed one after the other
+
+// A group takes the chunk that begins at its occurrence, if one does. Chunks are counted from the
+// beginning of their segment, and the sums of a segment's chunks added in order.
+template <class S, class Finish>
+__global__ void __launch_bounds__(kThreads)
+    update_in_order_kernel(const __grid_constant__ BatchRef batch, TileArguments with, Finish finish) {
+  using Rows = Ring<S, typename Finish::R>;
+  extern __shared__ __align__(16) char dynamic[];
+  constexpr int kGroups = kThreads / S::kLanes;
+  const int member = threadIdx.x % S::kLanes;
+  const uint32_t class_first = batch.class_first[with.cls];
+  const uint32_t all = batch.counters->occurrences[(batch.counters->pass + 1) & 1][with.cls];
+  const uint32_t at = class_first + blockIdx.x * kGroups + threadIdx.x / S::kLanes;
+  if (at >= class_first + all) return;
+  const Occurrence of = batch.occurrences[at];
+  const Segment segment = batch.segments[of.unique];
+  const uint32_t offset = at - segment.begin;
+  if (offset % kChunk != 0) return;
+  const RowsOf table = rows_of(batch.tables[of.table]);
+  const uint32_t end = min(segment.end, at + kChunk);
+  Share<S> sum{};
+  for_each_chunk<S>(member, table.dim, [&](int c, int d) {
+#pragma unroll 4
+    for (uint32_t i = at; i < end; ++i) {
+      const float coefficient =
+          batch.sorted_coefficients != nullptr ? batch.sorted_coefficients[i] : 1.0f;
+      const auto gradient = load_floats<S::kVector>(with.gradients + batch.occurrences[i].source + d);
+      for (int v = 0; v < S::kVector; ++v) sum.chunk[c].at[v] += coefficient * gradient.at[v];
+    }
+  });
+  const uint32_t chunks = (segment.end - segment.begin + kChunk - 1) / kChunk;
+  if (chunks > 1) {
+    // A window of kChunk occurrences has at most one chunk that begins a long segment, and one that
+    // does not: so every chunk has a place of its own.
+    const auto place = [&](uint32_t chunk) {
+      const uint32_t begin = segment.begin - class_first + chunk * kChunk;
+      return with.partials + (2 * static_cast<int64_t>(begin / kChunk) + (chunk == 0)) * S::kFloats;
+    };
+    float* mine = place(offset / kChunk);
+    for_each_chunk<S>(member, table.dim,
+                      [&](int c, int d) { store_floats<S::kVector>(mine + d, sum.chunk[c]); });
+    __threadfence();
+    __syncwarp(group_mask<S>());
+    uint32_t arrived = 0;
+    uint32_t* arrivals = &with.arrivals[(segment.begin - class_first) / kChunk];
+    if (member == 0) arrived = atomicAdd(arrivals, 1u);
+    arrived = __shfl_sync(group_mask<S>(), arrived, 0, S::kLanes);
+    if (arrived + 1 != chunks) return;
+    __threadfence();
+    if (member == 0) *arrivals = 0;
+    sum = {};
+    for (uint32_t chunk = 0; chunk < chunks; ++chunk) {
+      float* from = place(chunk);
+      for_each_chunk<S>(member, table.dim, [&](int c, int d) {
+        for (int v = 0; v < S::kVector; ++v) {
+          sum.chunk[c].at[v] += __ldcg(from + d + v);
+          from[d + v] = 0.0f;
+        }
+      });
+    }
+  }
+  if constexpr (Rows::kRows) {
+    Rows ring(dynamic);
+    char* row = table.row_at(table.place(of.row));
+    ring.fetch_row(0, table, row, member);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+    auto share = ring.row(0, table, member);
+    finish(table, row, member, sum, share);
+  } else {
+    finish(table, member, sum);
+  }
+}
+
 template <class S, class Finish>
 void launch(const Context& context, const BatchRef& batch, const UpdateRows& op, Finish finish) {
-  constexpr uint32_t kPerBlock = kTile * (kThreads / S::kLanes);
-  const TileArguments with{op.gradients, op.partials, op.arrivals, op.cls};
+  if (op.in_order) {
+    constexpr int kShared = Ring<S, typename Finish::R>::kSlotBytes * kThreads;
+    constexpr uint32_t kGroups = kThreads / S::kLanes;
+    cuda_check(cudaFuncSetAttribute(update_in_order_kernel<S, Finish>,
+                                    cudaFuncAttributeMaxDynamicSharedMemorySize, kShared),
+               "asking for shared memory");
+    update_in_order_kernel<S><<<(op.most + kGroups - 1) / kGroups, kThreads, kShared, context.stream>>>(
+        batch, {op.gradients, op.partials, op.arrivals, op.cls, 0}, finish);
+    cuda_check(cudaGetLastError(), "launching update_in_order_kernel");
+    return;
+  }
+  const uint32_t tile = update_tile(op.most), per_block = tile * (kThreads / S::kLanes);
+  const TileArguments with{op.gradients, op.partials, op.arrivals, op.cls, tile};
   const size_t shared = Ring<S, typename Finish::R>::kBytes + batch.table_count * sizeof(RowsOf);
   cuda_check(cudaFuncSetAttribute(update_rows_kernel<S, Finish>,
                                   cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
              "asking for shared memory");
-  update_rows_kernel<S><<<(op.most + kPerBlock - 1) / kPerBlock, kThreads, shared, context.stream>>>(
+  update_rows_kernel<S><<<(op.most + per_block - 1) / per_block, kThreads, shared, context.stream>>>(
       batch, with, finish);
   cuda_check(cudaGetLastError(), "launching update_rows_kernel");
 }
@@ -382,12 +485,13 @@ __global__ void __launch_bounds__(kThreads)
   extern __shared__ __align__(16) char dynamic[];
   Ring<S, R> ring(dynamic);
   const RowsOf rows_here = rows_of(table);
-  ring.fetch_row(0, rows_here, rows_here.row(row), member);
+  char* at = rows_here.row_at(rows_here.place(row));
+  ring.fetch_row(0, rows_here, at, member);
   __pipeline_commit();
   __pipeline_wait_prior(0);
   Share<S> nothing{};
   auto share = ring.row(0, rows_here, member);
-  apply(rows_here, rows_here.row(row), member, nothing, share);
+  apply(rows_here, at, member, nothing, share);
 }
 
 }  // namespace
@@ -434,6 +538,11 @@ void update_other_rows(const Context& context, const DeviceTableRef* table, int6
         op.rule);
   });
   cuda_check(cudaGetLastError(), "launching update_other_rows_kernel");
+}
+
+// Small batches are cut finer, so that all of the GPU has work.
+uint32_t update_tile(uint32_t occurrences) {
+  return occurrences <= 1 << 17 ? 8 : occurrences <= 1 << 18 ? 16 : kTile;
 }
 
 int64_t partial_floats(RowShape shape) {

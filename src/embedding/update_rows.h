@@ -15,24 +15,22 @@ struct DeviceTableRef;
 struct UpdateRows {
   int cls = 0;
   uint32_t most = 0;  // occurrences
+  bool in_order = false;
   RowShape shape = RowShape::kUpTo128;
   const float* gradients = nullptr;
   float scale = 1.0f;
   float l2 = 0.0f;
   Rule rule;              // made by at_step
-  float* partials = nullptr;      // [tiles, floats of the shape]; zero before and after
-  uint32_t* arrivals = nullptr;   // [tiles]; zero before and after
+  float* partials = nullptr;     // [tiles, floats of the shape]; zero before and after
+  uint32_t* arrivals = nullptr;  // [tiles]; zero before and after
 };
 
 // Applies the rule to every weight with the gradient scale * (sum of the occurrences) + l2 *
-// weight. A tile of occurrences is summed in order. Rows whose occurrences lie in several tiles are
+// weight. A tile of occurrences is summed in order; rows whose occurrences lie in several tiles are
 // summed by atomic additions of these sums, in any order: their last bits may differ from run to
-// run. Asynchronous.
+// run. With in_order (after sort_rows) all sums have one order, and every run gives the same bits.
+// Asynchronous.
 void update_rows(const Context& context, const BatchRef& batch, const UpdateRows& op);
-
-// The same with a result that is the same at every run: tiles begin with a segment, and the sums of
-// long segments are added in order. Slower where few keys have most of the occurrences.
-void update_rows_in_order(const Context& context, const BatchRef& batch, const UpdateRows& op);
 
 // *sum += the squared norm of the summed gradients (scale and l2 left out).
 void add_squared_norm(const Context& context, const BatchRef& batch, const UpdateRows& op,
@@ -42,6 +40,9 @@ void add_squared_norm(const Context& context, const BatchRef& batch, const Updat
 // are below.
 void update_other_rows(const Context& context, const DeviceTableRef* table, int64_t rows,
                        const UpdateRows& op);
+
+// Occurrences in a tile, by how many there are at the most.
+uint32_t update_tile(uint32_t occurrences);
 
 // Floats that a row of `shape` takes in partials.
 int64_t partial_floats(RowShape shape);

@@ -1,0 +1,37 @@
+// embedding/host_rows.h - the rows of a cached table: in host memory that the GPU reaches, and the
+// slots that some of them have in device memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/buffer.h"
+
+namespace emblem::cuda {
+
+class HostRows {
+ public:
+  HostRows(const Context& context, const std::string& name, int64_t rows, int64_t stride,
+           int64_t slots);
+  ~HostRows();
+  HostRows(const HostRows&) = delete;
+  HostRows& operator=(const HostRows&) = delete;
+
+  char* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
+  int64_t slots() const { return slot_rows_.size(); }
+  void forget_slots(const Context& context);  // the cache is empty
+
+  uint32_t* slot_of_row() { return slot_of_row_.data(); }
+  uint32_t* slot_rows() { return slot_rows_.data(); }
+  uint32_t* slot_used() { return slot_used_.data(); }
+  uint8_t* slot_changed() { return slot_changed_.data(); }
+
+ private:
+  char* data_ = nullptr;
+  int64_t bytes_ = 0;
+  Buffer<uint32_t> slot_of_row_, slot_rows_, slot_used_;
+  Buffer<uint8_t> slot_changed_;
+};
+
+}  // namespace emblem::cuda

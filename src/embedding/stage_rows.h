@@ -1,0 +1,25 @@
+// embedding/stage_rows.h - brings the rows of a training pass into the cache of their table.
+#pragma once
+
+#include "core/context.h"
+
+namespace emblem::cuda {
+
+struct BatchRef;
+
+// Scratch in device memory, for one table at a time.
+struct StageScratch {
+  uint32_t* missing = nullptr;  // [positions] rows of the pass that are not in the cache
+  uint32_t* victims = nullptr;  // [positions] slots that they get
+  uint32_t* counters = nullptr; // kStageCounters; zero before and after
+};
+inline constexpr int kStageCounters = 3 * 2048 + 4;
+
+// After marks and insertions, for a table with a cache: rows outside it take the slots that were
+// used least recently, never those of this pass. Changed rows go back to host memory while others
+// come. One kernel, which ends at once when every row is there. Should there be too few slots, rows
+// stay in host memory, where kernels reach them too. Asynchronous.
+void stage_rows(const Context& context, const BatchRef& batch, int table, int cls,
+                const StageScratch& scratch);
+
+}  // namespace emblem::cuda
