@@ -73,8 +73,9 @@ double measure_device_copy(const Context& context, int64_t bytes) {
   Buffer<char> from(Device::kCuda, bytes), to(Device::kCuda, bytes);
   cuda_check(cudaMemsetAsync(from.data(), 0x5a, bytes, context.stream), "filling memory");
   const double seconds = best_seconds(context, [&] {
-    cuda_check(cudaMemcpyAsync(to.data(), from.data(), bytes, cudaMemcpyDeviceToDevice, context.stream),
-               "copying memory");
+    cuda_check(
+        cudaMemcpyAsync(to.data(), from.data(), bytes, cudaMemcpyDeviceToDevice, context.stream),
+        "copying memory");
   });
   return 2.0 * static_cast<double>(bytes) / seconds;
 }

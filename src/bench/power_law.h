@@ -20,7 +20,8 @@ class PowerLaw {
 
   int64_t operator()(uint64_t seed, uint64_t stream, uint64_t index) const {
     const double x = static_cast<double>(random_bits(seed, stream, index) >> 11) * 0x1p-53;
-    const double y = std::pow(x * static_cast<double>(slope_) + 1.0, static_cast<double>(1.0f / gamma_));
+    const double y =
+        std::pow(x * static_cast<double>(slope_) + 1.0, static_cast<double>(1.0f / gamma_));
     return std::min(static_cast<int64_t>(y), rows_ - 1);
   }
 

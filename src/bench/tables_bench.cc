@@ -11,6 +11,7 @@
 #include "bench/power_law.h"
 #include "bench/result_table.h"
 #include "core/buffer.h"
+#include "core/process.h"
 #include "core/text.h"
 #include "core/thread_pool.h"
 #include "embedding/lookup.h"
@@ -48,17 +49,18 @@ class Workload {
     capacity_ = squeezed ? of.rows / 2 : of.rows;
     std::vector<LookupFeature> features;
     for (int64_t t = 0; t < of.tables; ++t) {
-      TableSettings settings{.name = cat("bench", t),
-                             .dim = of.dim,
-                             .dtype = of.dtype,
-                             .kind = of.kind,
-                             .capacity = capacity_,
-                             .eviction = of.kind == TableKind::kDynamic ? Eviction::kLru : Eviction::kNone,
-                             .initializer = {Initializer::Kind::kNormal, 0.0f, 1.0f},
-                             .rule = rule_of(of.optimizer),
-                             .seed = static_cast<uint64_t>(t + 1),
-                             .placement = of.placement,
-                             .device_bytes = of.device_bytes / of.tables};
+      TableSettings settings{
+          .name = cat("bench", t),
+          .dim = of.dim,
+          .dtype = of.dtype,
+          .kind = of.kind,
+          .capacity = capacity_,
+          .eviction = of.kind == TableKind::kDynamic ? Eviction::kLru : Eviction::kNone,
+          .initializer = {Initializer::Kind::kNormal, 0.0f, 1.0f},
+          .rule = rule_of(of.optimizer),
+          .seed = static_cast<uint64_t>(t + 1),
+          .placement = of.placement,
+          .device_bytes = of.device_bytes / of.tables};
       tables_.push_back(make_table(context, settings));
       features.push_back({tables_.back().get(), of.pooling});
     }
@@ -81,6 +83,15 @@ class Workload {
   }
 
   int64_t batches() const { return batches_; }
+  Table::CacheUse cache_use() const {
+    Table::CacheUse all;
+    for (const auto& table : tables_) {
+      const Table::CacheUse of = table->cache_use();
+      all.rows += of.rows;
+      all.missed += of.missed;
+    }
+    return all;
+  }
   int64_t capacity() const { return capacity_; }
   Table& table(int64_t t) { return *tables_[t]; }
   const std::vector<int64_t>& host_keys(int64_t batch) const { return host_keys_[batch]; }
@@ -155,7 +166,8 @@ class Workload {
       device_keys_.push_back(Buffer<int64_t>::from(context_, keys));
       auto& features = features_.emplace_back(of_.tables);
       for (int64_t t = 0; t < of_.tables; ++t) {
-        features[t].keys = {device_keys_.back().data() + t * of_.batch, of_.batch, 1, context_.device};
+        features[t].keys = {device_keys_.back().data() + t * of_.batch, of_.batch, 1,
+                            context_.device};
         if (of_.hotness > 1) features[t].offsets = offsets_.view();
       }
     }
@@ -228,10 +240,12 @@ void verify(Workload& work, const TablesCase& of) {
         const auto found = rows[t].find(keys[i]);
         if (found == rows[t].end()) continue;
         const int64_t at = i / of.hotness * width + t * of.dim;
-        const float share = of.pooling == Pooling::kMean ? 1.0f / static_cast<float>(of.hotness) : 1.0f;
+        const float share =
+            of.pooling == Pooling::kMean ? 1.0f / static_cast<float>(of.hotness) : 1.0f;
         for (int64_t d = 0; d < of.dim; ++d) {
           found->second.gradient[d] += share * gradient_at(at + d);
-          if (of.hotness == 1) require_near(out[at + d], found->second.weights[d], "output", keys[i]);
+          if (of.hotness == 1)
+            require_near(out[at + d], found->second.weights[d], "output", keys[i]);
         }
       }
     }
@@ -241,7 +255,8 @@ void verify(Workload& work, const TablesCase& of) {
       for (auto& [key, row] : rows[t]) {
         apply(rule, row);
         std::vector<float> weights(of.dim);
-        EMBLEM_REQUIRE(work.table(t).read(key, weights), "bench tables: key ", key, " lost its row");
+        EMBLEM_REQUIRE(work.table(t).read(key, weights), "bench tables: key ", key,
+                       " lost its row");
         const float coarse = of.dtype == DType::kF32 ? 1.0f : 100.0f;  // 16-bit rows round
         for (int64_t d = 0; d < of.dim; ++d) {
           EMBLEM_REQUIRE(std::abs(weights[d] - row.weights[d]) <=
@@ -268,7 +283,8 @@ double median(std::vector<double> values) {
 
 // Seconds of one call of step(i) for i in [begin, end).
 template <class Step>
-double time_steps(const Context& context, int repetitions, int64_t begin, int64_t end, Step&& step) {
+double time_steps(const Context& context, int repetitions, int64_t begin, int64_t end,
+                  Step&& step) {
   const auto all = [&] {
     for (int64_t i = begin; i < end; ++i) step(i);
   };
@@ -289,7 +305,20 @@ double time_steps(const Context& context, int repetitions, int64_t begin, int64_
 
 struct Times {
   double eval = 0, forward = 0, train = 0;
+  double missed = 0, hit_rate = 1;  // rows that a step had to bring, and the share of the others
 };
+
+// Times training steps and what their cache did.
+template <class Time>
+void measure_training(Workload& work, Times& times, Time&& time) {
+  const Table::CacheUse before = work.cache_use();
+  times.train = time();
+  const Table::CacheUse after = work.cache_use();
+  if (after.rows == before.rows) return;
+  const double missed = static_cast<double>(after.missed - before.missed);
+  times.hit_rate = 1.0 - missed / static_cast<double>(after.rows - before.rows);
+  times.missed = missed;
+}
 
 // The same batches over and over, after one pass over all of them.
 Times time_replay(const Context& context, Workload& work, const TablesOptions& options) {
@@ -305,7 +334,9 @@ Times time_replay(const Context& context, Workload& work, const TablesOptions& o
                           [&](int64_t i) { work.forward(i, Phase::kEval); });
   times.forward = time_steps(context, options.repetitions, 0, count,
                              [&](int64_t i) { work.forward(i, Phase::kTrain); });
-  times.train = time_steps(context, options.repetitions, 0, count, train);
+  measure_training(work, times,
+                   [&] { return time_steps(context, options.repetitions, 0, count, train); });
+  times.missed /= static_cast<double>(count * (options.repetitions + (options.repetitions > 1)));
   return times;
 }
 
@@ -319,7 +350,9 @@ Times time_fresh(const Context& context, Workload& work) {
   for (int64_t i = 0; i < quarter; ++i) train(i);
   work.check();
   Times times;
-  times.train = time_steps(context, 1, quarter, 2 * quarter, train);
+  measure_training(work, times,
+                   [&] { return time_steps(context, 1, quarter, 2 * quarter, train); });
+  times.missed /= static_cast<double>(quarter);
   times.forward = time_steps(context, 1, 2 * quarter, 3 * quarter,
                              [&](int64_t i) { work.forward(i, Phase::kTrain); });
   times.eval = time_steps(context, 1, 3 * quarter, 4 * quarter,
@@ -328,7 +361,9 @@ Times time_fresh(const Context& context, Workload& work) {
 }
 
 const char* name_of(Placement placement) {
-  return placement == Placement::kDevice ? "device" : placement == Placement::kCache ? "cache" : "host";
+  return placement == Placement::kDevice  ? "device"
+         : placement == Placement::kCache ? "cache"
+                                          : "host";
 }
 
 // The fewest bytes that memory must move: keys, one bucket and one row for each distinct key,
@@ -338,7 +373,8 @@ struct Floors {
 };
 Floors floor_bytes(const TablesCase& of, double unique, int64_t state_floats) {
   const double lookups = static_cast<double>(of.batch * of.tables);
-  const double outputs = lookups / static_cast<double>(of.hotness) * static_cast<double>(of.dim) * 4;
+  const double outputs =
+      lookups / static_cast<double>(of.hotness) * static_cast<double>(of.dim) * 4;
   const double row = static_cast<double>(of.dim * size_of(of.dtype));
   const double bucket = of.kind == TableKind::kStatic ? 0 : 64;
   Floors bytes;
@@ -356,7 +392,8 @@ TablesCase named(TablesCase of, const std::string& name) {
 
 }  // namespace
 
-BenchResult bench_tables(const Context& context, const TablesCase& of, const TablesOptions& options) {
+BenchResult bench_tables(const Context& context, const TablesCase& of,
+                         const TablesOptions& options) {
   const bool gpu = context.device == Device::kCuda;
   Workload work(context, of, std::max<int64_t>(4, options.batches));
   work.fill();
@@ -384,7 +421,9 @@ BenchResult bench_tables(const Context& context, const TablesCase& of, const Tab
                      {"placement", std::string(name_of(of.placement))},
                      {"device_bytes", of.device_bytes},
                      {"stream", std::string(of.stream == KeyStream::kReplay ? "replay" : "fresh")},
-                     {"unique_keys", unique}};
+                     {"unique_keys", unique},
+                     {"hit_rate", times.hit_rate},
+                     {"missed_rows", times.missed}};
   const double copy = dispatch(
       context.device, [&] { return measure_copy(context); },
       [&] { return cuda::measure_device_copy(context); });
@@ -396,6 +435,14 @@ BenchResult bench_tables(const Context& context, const TablesCase& of, const Tab
                     {"backward", seconds(times.train - times.forward)}};
   result.shares = {{"eval of copy floor", bytes.eval / copy / times.eval},
                    {"train of copy floor", bytes.train / copy / times.train}};
+  if (gpu && of.placement != Placement::kDevice) {
+    const double bus = dispatch(
+        context.device, [] { return 0.0; }, [&] { return cuda::measure_host_to_device(context); });
+    const double row_bytes =
+        static_cast<double>(of.dim * size_of(of.dtype) + work.table(0).state_floats() * 4);
+    result.ceilings.push_back({"bus_bytes_per_second", bus});
+    result.shares.push_back({"train of bus floor", times.missed * row_bytes / bus / times.train});
+  }
   if (!gpu) {
     const double gather = measure_gather(context, of.dim);
     const double row_bytes = static_cast<double>(of.tables * of.batch * of.dim) * 4;
@@ -417,13 +464,18 @@ std::vector<TablesCase> tables_preset(const std::string& name, KeyStream stream)
             std::pair{64 * kMi, Placement::kCache}}) {
         for (const std::string optimizer : {"sgd", "adam"}) {
           TablesCase of;
-          of.rows = rows;
+          const int64_t row_bytes = optimizer == "sgd" ? 512 : 1536;
+          of.rows = placement == Placement::kDevice
+                        ? rows
+                        : std::min(rows, total_memory_bytes() * 7 / 10 / row_bytes);
           of.batch = batch;
           of.optimizer = optimizer;
           of.placement = placement;
-          of.device_bytes = placement == Placement::kCache ? (optimizer == "sgd" ? 4 : 12) * kGiB : 0;
+          of.device_bytes =
+              placement == Placement::kCache ? (optimizer == "sgd" ? 4 : 12) * kGiB : 0;
           of.stream = stream;
-          cases.push_back(named(of, cat("b", batch, "-r", rows, "-", optimizer, "-", name_of(placement))));
+          cases.push_back(
+              named(of, cat("b", batch, "-r", rows, "-", optimizer, "-", name_of(placement))));
         }
       }
     }
@@ -442,7 +494,8 @@ std::vector<TablesCase> tables_preset(const std::string& name, KeyStream stream)
     of.stream = stream;
     of.rows = 16 * kMi / 10;
     cases.push_back(named(of, cat("t10-", optimizer, "-device")));
-    of.rows = 256 * kMi / 10;
+    // The published tables take 137 GB (SGD) or 412 GB of host memory: as much as fits here.
+    of.rows = std::min(256 * kMi / 10, total_memory_bytes() / 2 / (of.tables * row_bytes));
     of.placement = Placement::kCache;
     of.device_bytes = 10 * kFootprintRows * row_bytes;
     cases.push_back(named(of, cat("t10-", optimizer, "-cache-1.0")));
@@ -463,17 +516,26 @@ std::string tables_report(const std::vector<BenchResult>& results,
     const double* found = find_named(values, metric);
     return found == nullptr ? std::string("-") : format_metric(*found, "s");
   };
-  std::vector<std::vector<std::string>> rows = {
-      {"workload", "who", "eval", "forward", "backward", "train", "eval/floor", "train/floor"}};
+  std::vector<std::vector<std::string>> rows = {{"workload", "who", "unique", "hit rate", "eval",
+                                                 "forward", "backward", "train", "eval/floor",
+                                                 "train/floor"}};
   for (const BenchResult& result : results) {
     Named<double> mine;
     for (const auto& [name, measure] : result.metrics) mine.push_back({name, measure.value});
     const auto share = [&](const char* name) {
       const double* found = find_named(result.shares, name);
-      return found == nullptr ? std::string() : cat(static_cast<int>(std::lround(100 * *found)), " %");
+      return found == nullptr ? std::string()
+                              : cat(static_cast<int>(std::lround(100 * *found)), " %");
     };
-    rows.push_back({result.name, result.program, time(mine, "eval"), time(mine, "forward"),
-                    time(mine, "backward"), time(mine, "train"), share("eval of copy floor"),
+    const auto setting = [&](const char* name) {
+      const Setting* found = find_named(result.settings, name);
+      return found == nullptr ? 0.0 : std::get<double>(*found);
+    };
+    char hits[32];
+    std::snprintf(hits, sizeof hits, "%.1f %%", 100 * setting("hit_rate"));
+    rows.push_back({result.name, result.program, format_count(setting("unique_keys")), hits,
+                    time(mine, "eval"), time(mine, "forward"), time(mine, "backward"),
+                    time(mine, "train"), share("eval of copy floor"),
                     share("train of copy floor")});
     for (const ReferenceTable& table : published) {
       for (const ReferenceFigure& figure : table.figures) {
@@ -482,16 +544,17 @@ std::string tables_report(const std::vector<BenchResult>& results,
                                       : result.name;
         if (figure.workload != plain) continue;
         const auto times = [&](const char* metric) {
-          const double *theirs = find_named(figure.values, metric), *ours = find_named(mine, metric);
+          const double *theirs = find_named(figure.values, metric),
+                       *ours = find_named(mine, metric);
           if (theirs == nullptr || ours == nullptr) return std::string();
           char text[32];
           std::snprintf(text, sizeof text, "%.2fx", *theirs / *ours);
           return std::string(text);
         };
-        rows.push_back({"", cat(figure.system, " (", figure.hardware, ")"),
+        rows.push_back({"", cat(figure.system, " (", figure.hardware, ")"), "", "",
                         time(figure.values, "eval"), time(figure.values, "forward"),
-                        time(figure.values, "backward"), time(figure.values, "train"), times("eval"),
-                        times("train")});
+                        time(figure.values, "backward"), time(figure.values, "train"),
+                        times("eval"), times("train")});
       }
     }
   }

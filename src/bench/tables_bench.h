@@ -19,10 +19,10 @@ enum class KeyStream { kReplay, kFresh };
 struct TablesCase {
   std::string name;  // of the published figures for the same work, if any
   int64_t tables = 1;
-  int64_t rows = 8388608;   // a table
-  int64_t batch = 65536;    // lookups a table
+  int64_t rows = 8388608;  // a table
+  int64_t batch = 65536;   // lookups a table
   int64_t dim = 128;
-  int64_t hotness = 1;      // keys a bag
+  int64_t hotness = 1;  // keys a bag
   Pooling pooling = Pooling::kSum;
   double alpha = 1.05;
   std::string optimizer = "sgd";
@@ -43,7 +43,8 @@ struct TablesOptions {
 std::vector<TablesCase> tables_preset(const std::string& name, KeyStream stream);
 
 // Throws when the table's results differ from a plain oracle's.
-BenchResult bench_tables(const Context& context, const TablesCase& of, const TablesOptions& options);
+BenchResult bench_tables(const Context& context, const TablesCase& of,
+                         const TablesOptions& options);
 
 // One line a result; with the published figures of the same name and how many times faster the
 // result is.

@@ -30,8 +30,8 @@ std::vector<TablesCase> cases_of(TablesOptionsOfCli& options) {
     for (const TablesCase& of : tables_preset(options.preset, stream)) {
       if (of.name.find(options.only) != std::string::npos) chosen.push_back(of);
     }
-    EMBLEM_REQUIRE(!chosen.empty(), "bench tables: no configuration of ", options.preset,
-                   " has \"", options.only, "\" in its name");
+    EMBLEM_REQUIRE(!chosen.empty(), "bench tables: no configuration of ", options.preset, " has \"",
+                   options.only, "\" in its name");
     return chosen;
   }
   TablesCase of = options.one;
@@ -82,9 +82,12 @@ void add_tables_bench(CLI::App& bench) {
   auto options = std::make_shared<TablesOptionsOfCli>();
   CLI::App* command = bench.add_subcommand(
       "tables", "Speed of table lookups and updates, beside memory's limit and published figures");
-  command->add_option("--preset", options->preset, "Published configurations, instead of the options below")
+  command
+      ->add_option("--preset", options->preset,
+                   "Published configurations, instead of the options below")
       ->check(CLI::IsMember({"dynamicemb-2025", "dynamicemb-2026"}));
-  command->add_option("--only", options->only, "Of the preset: those with this text in their names");
+  command->add_option("--only", options->only,
+                      "Of the preset: those with this text in their names");
   command->add_option("--stream", options->stream, "Batches are replayed, or every one is new")
       ->check(CLI::IsMember({"replay", "fresh"}))
       ->capture_default_str();
@@ -93,8 +96,11 @@ void add_tables_bench(CLI::App& bench) {
   command->add_option("--rows", one.rows, "Rows a table")->capture_default_str();
   command->add_option("--batch", one.batch, "Lookups a table")->capture_default_str();
   command->add_option("--dim", one.dim, "Embedding dimension")->capture_default_str();
-  command->add_option("--alpha", one.alpha, "Exponent of the keys' power law")->capture_default_str();
-  command->add_option("--optimizer", one.optimizer, "sgd, momentum, adagrad, rowwise_adagrad, adam, ftrl")
+  command->add_option("--alpha", one.alpha, "Exponent of the keys' power law")
+      ->capture_default_str();
+  command
+      ->add_option("--optimizer", one.optimizer,
+                   "sgd, momentum, adagrad, rowwise_adagrad, adam, ftrl")
       ->capture_default_str();
   command->add_option("--kind", options->kind, "Kind of tables")
       ->check(CLI::IsMember({"static", "dynamic"}))
@@ -102,7 +108,9 @@ void add_tables_bench(CLI::App& bench) {
   command->add_option("--placement", options->placement, "Where rows are, with --device cuda")
       ->check(CLI::IsMember({"device", "cache", "host"}))
       ->capture_default_str();
-  command->add_option("--device-bytes", options->device_bytes, "Device memory for rows, with --placement cache")
+  command
+      ->add_option("--device-bytes", options->device_bytes,
+                   "Device memory for rows, with --placement cache")
       ->capture_default_str();
   command->add_option("--dtype", options->dtype, "Type of weights")
       ->check(CLI::IsMember({"fp32", "fp16", "bf16"}))

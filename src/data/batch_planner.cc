@@ -6,6 +6,11 @@
 #include "emblem/error.h"
 
 namespace emblem {
+namespace {
+
+constexpr uint32_t kNoSource = 0xffffffffu;
+
+}  // namespace
 
 BatchPlanner::BatchPlanner(const Options& options)
     : options_(options),
@@ -88,13 +93,17 @@ void BatchPlanner::take_rows(int64_t rows, BatchPlan& plan) {
   available_ -= rows;
   while (rows > 0) {
     Window& window = closed_.front();
-    const auto base = static_cast<uint32_t>(plan.sources.size());
-    plan.sources.insert(plan.sources.end(), window.pieces.begin(), window.pieces.end());
+    // Only pieces that rows are taken from: others may be free already, and being filled anew.
+    std::vector<uint32_t> source_of(window.pieces.size(), kNoSource);
     while (rows > 0 && window.taken_runs < window.runs.size()) {
       const RowRun& run = window.runs[window.taken_runs];
       const int64_t count = std::min(rows, run.count - window.taken_of_run);
-      plan.runs.push_back({base + run.source,
-                           static_cast<uint32_t>(run.begin + window.taken_of_run),
+      uint32_t& source = source_of[run.source];
+      if (source == kNoSource) {
+        source = static_cast<uint32_t>(plan.sources.size());
+        plan.sources.push_back(window.pieces[run.source]);
+      }
+      plan.runs.push_back({source, static_cast<uint32_t>(run.begin + window.taken_of_run),
                            static_cast<uint32_t>(count)});
       rows -= count;
       window.taken_rows += count;

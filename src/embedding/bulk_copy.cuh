@@ -20,9 +20,10 @@ struct BulkBarrier {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   __device__ void announce(uint32_t bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&word)),
-                 "r"(bytes)
-                 : "memory");
+    asm volatile(
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&word)),
+        "r"(bytes)
+        : "memory");
   }
   __device__ void wait(uint32_t parity) {
     asm volatile(
@@ -39,10 +40,11 @@ struct BulkBarrier {
   }
 };
 
-__device__ inline void bulk_load(void* shared, const void* from, uint32_t bytes, BulkBarrier& barrier) {
+__device__ inline void bulk_load(void* shared, const void* from, uint32_t bytes,
+                                 BulkBarrier& barrier) {
   asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-          shared_address(shared)),
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(shared_address(shared)),
       "l"(from), "r"(bytes), "r"(shared_address(&barrier.word))
       : "memory");
 }

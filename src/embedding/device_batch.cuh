@@ -61,15 +61,15 @@ struct BatchRef {
   int64_t width;
   float* out;
 
-  uint32_t* rows;          // [positions] the row that a key had before the pass, or kNoRow
-  uint2* places;           // [positions] number of the distinct row, rank among its occurrences
-  uint32_t* bag_of;        // [positions] of features with bags
-  float* coefficients;     // [positions], or null: all 1
-  uint32_t* missing;       // positions of keys without a row
-  UniqueRow* uniques;      // [positions]
-  uint32_t* counts;        // [positions] occurrences of a distinct row; zero between passes
-  Segment* segments;       // [positions]
-  Occurrence* occurrences; // [positions]
+  uint32_t* rows;           // [positions] the row that a key had before the pass, or kNoRow
+  uint2* places;            // [positions] number of the distinct row, rank among its occurrences
+  uint32_t* bag_of;         // [positions] of features with bags
+  float* coefficients;      // [positions], or null: all 1
+  uint32_t* missing;        // positions of keys without a row
+  UniqueRow* uniques;       // [positions]
+  uint32_t* counts;         // [positions] occurrences of a distinct row; zero between passes
+  Segment* segments;        // [positions]
+  Occurrence* occurrences;  // [positions]
   float* sorted_coefficients;
   BatchCounters* counters;
   uint32_t class_first[kMostClasses];  // position; a multiple of kTile
@@ -114,7 +114,8 @@ __device__ inline void raise_score(const DeviceTableRef& table, uint32_t row, ui
       if (first) *score = table.clocks->clock + 1;
       break;
     case Eviction::kLfu:
-      atomicAdd(reinterpret_cast<unsigned long long*>(score), static_cast<unsigned long long>(count));
+      atomicAdd(reinterpret_cast<unsigned long long*>(score),
+                static_cast<unsigned long long>(count));
       break;
     case Eviction::kCustom:
       if (first) *score = table.clocks->next_score;
@@ -152,11 +153,11 @@ __device__ inline void list_missing(const BatchRef& batch, const FeatureRef& fea
   const int lane = threadIdx.x % 32;
   const bool absent = place < feature.count && row == kNoRow;
   if (absent) batch.places[feature.first + place] = {kNoRow, 0};
-  const uint32_t missing =
-      __ballot_sync(~0u, absent && !batch.tables[feature.table].is_static());
+  const uint32_t missing = __ballot_sync(~0u, absent && !batch.tables[feature.table].is_static());
   if (missing == 0) return;
   uint32_t first = 0;
-  if (lane == 0) first = atomicAdd(&batch.counters->missing, static_cast<uint32_t>(__popc(missing)));
+  if (lane == 0)
+    first = atomicAdd(&batch.counters->missing, static_cast<uint32_t>(__popc(missing)));
   first = __shfl_sync(~0u, first, 0);
   if (missing >> lane & 1)
     batch.missing[first + __popc(missing & ((1u << lane) - 1))] = feature.first + place;
@@ -182,11 +183,14 @@ __device__ inline void mark_rows(const BatchRef& batch, const FeatureRef& featur
   if (firsts != 0) {
     const int taker = __ffs(firsts) - 1;
     if (lane == taker)
-      number = atomicAdd(&batch.counters->unique[feature.cls], static_cast<uint32_t>(__popc(firsts)));
-    number = batch.class_first[feature.cls] + __shfl_sync(present, number, taker) + __popc(firsts & below);
+      number =
+          atomicAdd(&batch.counters->unique[feature.cls], static_cast<uint32_t>(__popc(firsts)));
+    number = batch.class_first[feature.cls] + __shfl_sync(present, number, taker) +
+             __popc(firsts & below);
   }
   if (lane == leader)
-    unique = mark_row(batch, feature, row, seen, number, static_cast<uint32_t>(__popc(same)), &rank);
+    unique =
+        mark_row(batch, feature, row, seen, number, static_cast<uint32_t>(__popc(same)), &rank);
   unique = __shfl_sync(same, unique, leader);
   rank = __shfl_sync(same, rank, leader) + __popc(same & below);
   batch.places[feature.first + place] = {unique, rank};

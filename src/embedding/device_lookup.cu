@@ -16,7 +16,8 @@
 namespace emblem::cuda {
 namespace {
 
-constexpr uint32_t kMarkedAtOnce = 1 << 18;  // lookups
+constexpr uint32_t kMarkedAtOnce = 1 << 18;      // lookups
+constexpr int64_t kRowsLeavingAtOnce = 1 << 18;  // from a cache
 
 uint32_t rounded_up(uint32_t value) { return (value + kTile - 1) / kTile * kTile; }
 
@@ -59,26 +60,25 @@ struct DeviceLookup::Scratch {
   Buffer<int64_t> before;
   Buffer<SelectScratch> select;
   Buffer<char> sorting;
-  Buffer<uint32_t> stage_missing, stage_victims, stage_counters;
+  Buffer<uint32_t> stage_missing, stage_victims, stage_leaving, stage_counters;
+  Buffer<char> stage_kept;
 
   InsertScratch insert() {
-    return {map.data(),     static_cast<uint32_t>(map.size() - 1),
-            leaders.data(), key_occurrences.data(),
-            tickets.data(), before.data(),
+    return {map.data(),          static_cast<uint32_t>(map.size() - 1),
+            leaders.data(),      key_occurrences.data(),
+            tickets.data(),      before.data(),
             wait_tickets.data(), select.data()};
   }
 };
 
-std::unique_ptr<Lookup> make_lookup(const Context& context,
-                                    std::span<const LookupFeature> features, Sums sums) {
+std::unique_ptr<Lookup> make_lookup(const Context& context, std::span<const LookupFeature> features,
+                                    Sums sums) {
   return std::make_unique<DeviceLookup>(context, features, sums);
 }
 
 DeviceLookup::DeviceLookup(const Context& context, std::span<const LookupFeature> features,
                            Sums sums)
-    : sums_(sums),
-      scratch_(std::make_unique<Scratch>()),
-      batch_(std::make_unique<BatchRef>()) {
+    : sums_(sums), scratch_(std::make_unique<Scratch>()), batch_(std::make_unique<BatchRef>()) {
   EMBLEM_REQUIRE(features.size() <= kMostFeatures, "lookup: ", features.size(),
                  " features are more than the ", kMostFeatures, " that a GPU lookup takes");
   for (const LookupFeature& feature : features) width_ += feature.table ? feature.table->dim() : 0;
@@ -169,8 +169,13 @@ void DeviceLookup::make_room(const Context& context, int64_t positions) {
   if (sums_ == Sums::kSameBits)
     s.sorting = Buffer<char>(Device::kCuda, static_cast<int64_t>(sorting_bytes(positions)));
   if (cached_) {
-    s.stage_missing = Buffer<uint32_t>(Device::kCuda, positions);
-    s.stage_victims = Buffer<uint32_t>(Device::kCuda, positions);
+    s.stage_missing = Buffer<uint32_t>(Device::kCuda, 2 * positions);
+    s.stage_victims = Buffer<uint32_t>(Device::kCuda, 2 * positions);
+    int64_t stride = 0;
+    for (const DeviceTable* table : tables_) stride = std::max(stride, table->row_bytes());
+    const int64_t kept = std::min(positions, kRowsLeavingAtOnce);
+    s.stage_kept = Buffer<char>(Device::kCuda, kept, stride);
+    s.stage_leaving = Buffer<uint32_t>(Device::kCuda, kept);
   }
   int64_t entries = 1024;
   while (entries < positions * 2) entries *= 2;
@@ -280,8 +285,15 @@ void DeviceLookup::gather(const Context& context, const BatchRef& batch, Pass pa
 
 // Rows that are not on the device must come before they can be gathered.
 void DeviceLookup::stage(const Context& context, const BatchRef& batch) {
-  const StageScratch scratch{scratch_->stage_missing.data(), scratch_->stage_victims.data(),
-                             scratch_->stage_counters.data()};
+  Scratch& s = *scratch_;
+  const StageScratch scratch{s.stage_missing.data(),
+                             s.stage_missing.data() + s.positions,
+                             s.stage_victims.data(),
+                             s.stage_victims.data() + s.positions,
+                             s.stage_kept.data(),
+                             s.stage_leaving.data(),
+                             static_cast<uint32_t>(s.stage_leaving.size()),
+                             s.stage_counters.data()};
   for (size_t t = 0; t < tables_.size(); ++t) {
     if (!tables_[t]->has_cache()) continue;
     const auto of = std::find_if(features_.begin(), features_.end(), [&](const Feature& feature) {
@@ -370,9 +382,10 @@ void DeviceLookup::backward(const Context& context, View<const float> gradients,
     op.rule = at_step(op.rule, learning_rate, step);
     update_rows(context, *batch_, op);
     for (const DeviceTable* table : tables_) {
-      const bool here = std::any_of(features_.begin(), features_.end(), [&](const Feature& feature) {
-        return feature.table == table && feature.cls == static_cast<int>(c);
-      });
+      const bool here =
+          std::any_of(features_.begin(), features_.end(), [&](const Feature& feature) {
+            return feature.table == table && feature.cls == static_cast<int>(c);
+          });
       if (here && table->settings().l2_on_all_rows && table->settings().l2 != 0.0f)
         update_other_rows(context, table->ref(), table->rows_end(), op);
     }

@@ -41,9 +41,8 @@ DeviceTable::DeviceTable(const Context& context, TableSettings settings)
   state_offset_ = rounded_up(dim() * size_of(settings_.dtype));
   stride_ = rounded_up(state_offset_ + state_floats_ * 4);
   const auto most_rows = static_cast<int64_t>(device_bytes() / stride_);
-  const int64_t rows = settings_.capacity != 0
-                           ? settings_.capacity
-                           : std::max(settings_.initial_capacity, kFirstRows);
+  const int64_t rows = settings_.capacity != 0 ? settings_.capacity
+                                               : std::max(settings_.initial_capacity, kFirstRows);
   if (has_cache()) {
     make_cache(rows);
   } else {
@@ -52,7 +51,8 @@ DeviceTable::DeviceTable(const Context& context, TableSettings settings)
   }
   cuda_check(cudaMemsetAsync(clocks_.data(), 0, clocks_.size(), context_.stream), "zeroing");
   void* errors = nullptr;
-  cuda_check(cudaHostAlloc(&errors, sizeof(TableErrors), cudaHostAllocMapped), "allocating pinned memory");
+  cuda_check(cudaHostAlloc(&errors, sizeof(TableErrors), cudaHostAllocMapped),
+             "allocating pinned memory");
   errors_ = static_cast<char*>(errors);
   std::memset(errors_, 0, sizeof(TableErrors));
   if (is_static()) {
@@ -71,11 +71,13 @@ DeviceTable::DeviceTable(const Context& context, TableSettings settings)
 
 void DeviceTable::make_cache(int64_t rows) {
   const std::string name = cat("table ", settings_.name);
-  EMBLEM_REQUIRE(settings_.capacity != 0, name,
-                 ": a table in host memory needs a capacity, for its memory is pinned from the start");
-  int64_t slots = settings_.placement == Placement::kHost ? kHostSlots : settings_.device_bytes / stride_;
-  EMBLEM_REQUIRE(slots > 0, name, ": ", settings_.device_bytes, " bytes of device memory hold no row of ",
-                 stride_, " bytes: raise device_bytes");
+  EMBLEM_REQUIRE(
+      settings_.capacity != 0, name,
+      ": a table in host memory needs a capacity, for its memory is pinned from the start");
+  int64_t slots =
+      settings_.placement == Placement::kHost ? kHostSlots : settings_.device_bytes / stride_;
+  EMBLEM_REQUIRE(slots > 0, name, ": ", settings_.device_bytes,
+                 " bytes of device memory hold no row of ", stride_, " bytes: raise device_bytes");
   slots = std::min(slots, rows);
   host_rows_ = std::make_unique<HostRows>(context_, name, rows, stride_, slots);
   rows_ = std::make_unique<GrowableMemory>(name, slots * stride_);
@@ -138,8 +140,8 @@ int64_t DeviceTable::size() const {
 }
 
 int64_t DeviceTable::bytes() const {
-  return static_cast<int64_t>(rows_->bytes()) + (host_rows_ ? host_rows_->bytes() : 0) + marks_.size() * 8 + (keys_ ? keys_->bytes() : 0) +
-         (waiting_ ? waiting_->bytes() : 0);
+  return static_cast<int64_t>(rows_->bytes()) + (host_rows_ ? host_rows_->bytes() : 0) +
+         marks_.size() * 8 + (keys_ ? keys_->bytes() : 0) + (waiting_ ? waiting_->bytes() : 0);
 }
 
 void DeviceTable::reserve(int64_t rows) {
@@ -168,7 +170,8 @@ void DeviceTable::make_ready(int64_t lookups) {
   cuda_check(cudaStreamIsCapturing(context_.stream, &capturing), "asking for capture");
   if (capturing != cudaStreamCaptureStatusNone) return;  // the pass says so if rows run out
   size_bound_ = size() + lookups;
-  if (size_bound_ > keys_->rows()) reserve(std::max(size_bound_, keys_->rows() + keys_->rows() / 2));
+  if (size_bound_ > keys_->rows())
+    reserve(std::max(size_bound_, keys_->rows() + keys_->rows() / 2));
 }
 
 void DeviceTable::check_errors() const {
@@ -220,12 +223,18 @@ void write_clock(const Context& context, Buffer<char>& clocks, size_t offset, in
 
 }  // namespace
 
-int64_t DeviceTable::clock() const { return read_clock(context_, clocks_, offsetof(TableClocks, clock)); }
+int64_t DeviceTable::clock() const {
+  return read_clock(context_, clocks_, offsetof(TableClocks, clock));
+}
 void DeviceTable::set_clock(int64_t clock) {
   write_clock(context_, clocks_, offsetof(TableClocks, clock), clock);
 }
 int64_t DeviceTable::version() const {
   return read_clock(context_, clocks_, offsetof(TableClocks, version));
+}
+Table::CacheUse DeviceTable::cache_use() const {
+  return {read_clock(context_, clocks_, offsetof(TableClocks, staged)),
+          read_clock(context_, clocks_, offsetof(TableClocks, missed))};
 }
 int64_t DeviceTable::next_score() const {
   return read_clock(context_, clocks_, offsetof(TableClocks, next_score));

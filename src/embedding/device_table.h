@@ -39,6 +39,7 @@ class DeviceTable : public Table {
                    const std::function<void(const RowBatch&)>& take,
                    std::optional<int64_t> since = {}) const override;
   int64_t version() const override;
+  CacheUse cache_use() const override;
   std::vector<KeyCount> export_admission() const override;
   void import_admission(std::span<const KeyCount> counts) override;
   int64_t clock() const override;
@@ -54,6 +55,7 @@ class DeviceTable : public Table {
   // In device memory; its content follows growth.
   const DeviceTableRef* ref() const { return reinterpret_cast<const DeviceTableRef*>(ref_.data()); }
   int64_t ref_version() const { return ref_version_; }  // changes when its content does
+  int64_t row_bytes() const { return stride_; }
   bool has_cache() const { return settings_.placement != Placement::kDevice; }
   int64_t rows_end() const { return is_static() ? settings_.capacity : keys_->rows(); }
 
@@ -80,11 +82,11 @@ class DeviceTable : public Table {
   std::unique_ptr<KeySpaceMemory> keys_, waiting_;  // of dynamic tables
   std::unique_ptr<GrowableMemory> rows_;            // or the slots of the cache
   std::unique_ptr<HostRows> host_rows_;             // with a cache
-  Buffer<unsigned long long> marks_;  // of static tables
+  Buffer<unsigned long long> marks_;                // of static tables
   Buffer<char> clocks_;
   Buffer<char> ref_;
-  char* errors_ = nullptr;   // TableErrors that kernels reach in host memory
-  int64_t size_bound_ = 0;   // the table has at most that many rows
+  char* errors_ = nullptr;  // TableErrors that kernels reach in host memory
+  int64_t size_bound_ = 0;  // the table has at most that many rows
   int64_t waiting_bound_ = 0;
   int64_t ref_version_ = 0;
   int64_t stride_ = 0, state_offset_ = 0;

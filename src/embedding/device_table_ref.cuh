@@ -11,6 +11,8 @@ struct TableClocks {
   int64_t clock;
   int64_t next_score;
   int64_t version;  // training passes so far
+  int64_t staged;   // with a cache: distinct rows of all passes ...
+  int64_t missed;   // ... and those of them that were not there
 };
 
 // What went wrong in kernels; told to the caller at the next occasion.
@@ -22,9 +24,9 @@ struct TableErrors {
 
 // The slots of a cache of rows in device memory.
 struct CacheRef {
-  uint32_t* rows = nullptr;   // [slots] whose row is here, or kNoRow
-  uint32_t* used = nullptr;   // [slots] version of the last pass that used it, 0: never
-  uint8_t* changed = nullptr; // [slots] the row in host memory is out of date
+  uint32_t* rows = nullptr;    // [slots] whose row is here, or kNoRow
+  uint32_t* used = nullptr;    // [slots] version of the last pass that used it, 0: never
+  uint8_t* changed = nullptr;  // [slots] the row in host memory is out of date
   uint32_t count = 0;
 };
 
@@ -35,12 +37,12 @@ struct DeviceTableRef {
   TableClocks* clocks = nullptr;
   TableErrors* errors = nullptr;
 
-  char* rows = nullptr;      // or the slots of the cache
-  char* host_rows = nullptr; // with a cache: all rows, in host memory that the GPU reaches
+  char* rows = nullptr;       // or the slots of the cache
+  char* host_rows = nullptr;  // with a cache: all rows, in host memory that the GPU reaches
   CacheRef cache;
-  uint32_t* slots = nullptr; // with a cache: the slot of a row, or kNoRow
-  int64_t stride = 0;        // bytes from row to row
-  int64_t state_offset = 0;  // bytes from weights to state
+  uint32_t* slots = nullptr;  // with a cache: the slot of a row, or kNoRow
+  int64_t stride = 0;         // bytes from row to row
+  int64_t state_offset = 0;   // bytes from weights to state
   int32_t dim = 0;
   int32_t state_floats = 0;
   DType dtype = DType::kF32;
@@ -69,7 +71,8 @@ struct DeviceTableRef {
   template <KeySpace::Read kRead = KeySpace::Read::kCached>
   __device__ uint32_t find(int64_t key) const {
     if (!is_static()) return keys.find<kRead>(key);
-    if (static_cast<uint64_t>(key) < static_cast<uint64_t>(capacity)) return static_cast<uint32_t>(key);
+    if (static_cast<uint64_t>(key) < static_cast<uint64_t>(capacity))
+      return static_cast<uint32_t>(key);
     atomicAdd(&errors->outside, 1ull);
     errors->outside_key = key;
     return kNoRow;
@@ -82,7 +85,8 @@ __device__ inline float read_weight(const DeviceTableRef& table, const char* row
   if (table.dtype == DType::kBf16) return load_weight(reinterpret_cast<const Bf16*>(row) + d);
   return reinterpret_cast<const float*>(row)[d];
 }
-__device__ inline void write_weight(const DeviceTableRef& table, char* row, int64_t d, float value) {
+__device__ inline void write_weight(const DeviceTableRef& table, char* row, int64_t d,
+                                    float value) {
   if (table.dtype == DType::kF16)
     store_weight(reinterpret_cast<F16*>(row) + d, value);
   else if (table.dtype == DType::kBf16)

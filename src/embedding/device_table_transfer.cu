@@ -15,7 +15,9 @@ constexpr int kWarps = kThreads / 32;
 constexpr int64_t kScannedAtOnce = 1 << 20;  // rows
 constexpr int64_t kWrittenAtOnce = 1 << 16;  // rows
 
-unsigned blocks_of(int64_t threads) { return static_cast<unsigned>((threads + kThreads - 1) / kThreads); }
+unsigned blocks_of(int64_t threads) {
+  return static_cast<unsigned>((threads + kThreads - 1) / kThreads);
+}
 
 struct Listed {
   int64_t key;
@@ -89,7 +91,8 @@ __global__ void set_scores_kernel(KeySpace keys, const uint32_t* rows, const int
 }
 
 __global__ void write_rows_kernel(const DeviceTableRef* of, const uint32_t* rows, uint32_t count,
-                                  const float* weights, const float* states, const int64_t* scores) {
+                                  const float* weights, const float* states,
+                                  const int64_t* scores) {
   const DeviceTableRef& table = *of;
   const uint32_t i = blockIdx.x * kWarps + threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
@@ -98,8 +101,9 @@ __global__ void write_rows_kernel(const DeviceTableRef* of, const uint32_t* rows
   for (int64_t d = lane; d < table.dim; d += 32)
     write_weight(table, row, d, weights[i * static_cast<int64_t>(table.dim) + d]);
   for (int64_t d = lane; d < table.state_floats; d += 32)
-    table.state(row)[d] =
-        states != nullptr ? states[i * static_cast<int64_t>(table.state_floats) + d] : table.first_state;
+    table.state(row)[d] = states != nullptr
+                              ? states[i * static_cast<int64_t>(table.state_floats) + d]
+                              : table.first_state;
   if (lane != 0) return;
   if (table.slots != nullptr) {
     if (table.slots[rows[i]] != kNoRow) table.cache.changed[table.slots[rows[i]]] = 1;
@@ -111,7 +115,8 @@ __global__ void write_rows_kernel(const DeviceTableRef* of, const uint32_t* rows
 
 __global__ void next_version_kernel(const DeviceTableRef* table) { ++table->clocks->version; }
 
-__global__ void erase_kernel(KeySpace keys, const int64_t* erased, uint32_t count, uint32_t* found) {
+__global__ void erase_kernel(KeySpace keys, const int64_t* erased, uint32_t count,
+                             uint32_t* found) {
   const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= count) return;
   const uint32_t row = keys.find<KeySpace::Read::kFresh>(erased[i]);
@@ -151,7 +156,8 @@ bool DeviceTable::read(int64_t key, std::span<float> weights, std::span<float> s
   download<uint32_t>(context_, row, {&number, 1});
   context_.synchronize();
   if (number == kNoRow) return false;
-  Buffer<float> values(Device::kCuda, dim()), states(Device::kCuda, std::max<int64_t>(1, state_floats_));
+  Buffer<float> values(Device::kCuda, dim()),
+      states(Device::kCuda, std::max<int64_t>(1, state_floats_));
   read_rows_kernel<<<1, kThreads, 0, context_.stream>>>(ref(), row.data(), 1, values.data(),
                                                         states.data(), nullptr);
   download<float>(context_, values, weights);
@@ -205,13 +211,15 @@ int64_t DeviceTable::erase(std::span<const int64_t> keys) {
 void DeviceTable::set_score(std::span<const int64_t> keys, int64_t score) {
   check_scores(score);
   const Buffer<int64_t> on_device = upload(context_, keys);
-  rescore_kernel<<<blocks_of(static_cast<int64_t>(keys.size()) + 1), kThreads, 0, context_.stream>>>(
-      keys_->ref(), on_device.data(), static_cast<uint32_t>(keys.size()), score);
+  rescore_kernel<<<blocks_of(static_cast<int64_t>(keys.size()) + 1), kThreads, 0,
+                   context_.stream>>>(keys_->ref(), on_device.data(),
+                                      static_cast<uint32_t>(keys.size()), score);
   cuda_check(cudaGetLastError(), "launching rescore_kernel");
   context_.synchronize();
 }
 
-std::vector<DeviceTable::KeyRow> DeviceTable::list_keys(const KeySpaceMemory* space, int64_t since) const {
+std::vector<DeviceTable::KeyRow> DeviceTable::list_keys(const KeySpaceMemory* space,
+                                                        int64_t since) const {
   std::vector<KeyRow> all;
   Buffer<Listed> listed(Device::kCuda, kScannedAtOnce);
   Buffer<uint32_t> count(Device::kCuda, 1);
@@ -268,16 +276,18 @@ void DeviceTable::export_rows(const Context&, int64_t batch_rows,
     if (!is_static()) download<int64_t>(context_, scores_there, std::span(scores).first(n));
     context_.synchronize();
     take({std::span(keys).first(n), std::span(weights).first(n * dim()),
-          std::span(states).first(n * state_floats_), std::span(scores).first(is_static() ? 0 : n)});
+          std::span(states).first(n * state_floats_),
+          std::span(scores).first(is_static() ? 0 : n)});
   }
 }
 
 // Rows of keys, made where there are none.
-Buffer<uint32_t> DeviceTable::rows_of(KeySpaceMemory& space, const Buffer<int64_t>& keys, uint32_t count,
-                                      int64_t limit, const char* doing) {
-  Buffer<uint32_t> rows(Device::kCuda, std::max<uint32_t>(1, count)), tickets(Device::kCuda, std::max<uint32_t>(1, count));
-  find_in_kernel<<<blocks_of(count), kThreads, 0, context_.stream>>>(space.ref(), keys.data(), count,
-                                                                     rows.data(), tickets.data());
+Buffer<uint32_t> DeviceTable::rows_of(KeySpaceMemory& space, const Buffer<int64_t>& keys,
+                                      uint32_t count, int64_t limit, const char* doing) {
+  Buffer<uint32_t> rows(Device::kCuda, std::max<uint32_t>(1, count)),
+      tickets(Device::kCuda, std::max<uint32_t>(1, count));
+  find_in_kernel<<<blocks_of(count), kThreads, 0, context_.stream>>>(
+      space.ref(), keys.data(), count, rows.data(), tickets.data());
   cuda_check(cudaGetLastError(), "launching find_in_kernel");
   const KeyCounters counters = space.counters(context_);
   const int64_t wanted = static_cast<int64_t>(counters.size) + counters.wanted;
@@ -286,8 +296,8 @@ Buffer<uint32_t> DeviceTable::rows_of(KeySpaceMemory& space, const Buffer<int64_
   };
   if (limit != 0 && wanted > limit) {
     give_up();
-    EMBLEM_REQUIRE(false, "table ", settings_.name, ": more than its capacity of ", limit, " keys are being ",
-                   doing);
+    EMBLEM_REQUIRE(false, "table ", settings_.name, ": more than its capacity of ", limit,
+                   " keys are being ", doing);
   }
   try {
     if (&space == keys_.get())
@@ -347,8 +357,9 @@ void DeviceTable::import_rows(const Context&, const RowBatch& batch) {
   const auto write = [&](size_t end) {
     const size_t n = end - begin;
     write_rows({batch.keys.subspan(begin, n), batch.weights.subspan(begin * dim(), n * dim()),
-                batch.states.empty() ? batch.states
-                                     : batch.states.subspan(begin * state_floats_, n * state_floats_),
+                batch.states.empty()
+                    ? batch.states
+                    : batch.states.subspan(begin * state_floats_, n * state_floats_),
                 batch.scores.empty() ? batch.scores : batch.scores.subspan(begin, n)});
     begin = end;
     seen.clear();

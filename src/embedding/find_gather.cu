@@ -19,7 +19,8 @@ __device__ bool has_bags(const FeatureRef& feature) {
 
 // A warp takes a tile of keys, a lane a key: little to do but wait, so many warps wait at once.
 template <Pass kPass>
-__global__ void __launch_bounds__(kThreads) find_rows_kernel(const __grid_constant__ BatchRef batch) {
+__global__ void __launch_bounds__(kThreads)
+    find_rows_kernel(const __grid_constant__ BatchRef batch) {
   const uint32_t tile = blockIdx.x * kWarps + threadIdx.x / 32;
   if (tile >= batch.tiles) return;
   const FeatureRef& feature = batch.feature_of_tile(tile);
@@ -60,14 +61,15 @@ __device__ void copy_rows(const Copy& from, const char* row) {
     bool there[kRounds];
 #pragma unroll
     for (int i = 0; i < kRounds; ++i) {
-      const auto at = reinterpret_cast<const W*>(__shfl_sync(
-          ~0u, reinterpret_cast<unsigned long long>(row), i * kGroups + group));
+      const auto at = reinterpret_cast<const W*>(
+          __shfl_sync(~0u, reinterpret_cast<unsigned long long>(row), i * kGroups + group));
       there[i] = at != nullptr && inside;
       if (there[i]) values[i] = load_floats<kVector>(at + d);
     }
 #pragma unroll
     for (int i = 0; i < kRounds; ++i) {
-      if (there[i]) stream_floats<kVector>(from.out + (i * kGroups + group) * from.width + d, values[i]);
+      if (there[i])
+        stream_floats<kVector>(from.out + (i * kGroups + group) * from.width + d, values[i]);
     }
   }
 }
@@ -99,7 +101,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 #pragma unroll 1
   for (int first = 0; first < kTile; first += kKeys) {
-    const auto from = __shfl_sync(~0u, reinterpret_cast<unsigned long long>(at), (first + lane) % 32);
+    const auto from =
+        __shfl_sync(~0u, reinterpret_cast<unsigned long long>(at), (first + lane) % 32);
     copy_rows<W, kLanes, kVector, kKeys>(copy, reinterpret_cast<const char*>(from));
     copy.out += kKeys * copy.width;
   }
@@ -108,7 +111,8 @@ __global__ void __launch_bounds__(kThreads)
 
 // A warp a bag. Sums in the order of the keys. In training, what backward needs is left behind.
 template <Pass kPass>
-__global__ void __launch_bounds__(kThreads) pool_bags_kernel(const __grid_constant__ BatchRef batch) {
+__global__ void __launch_bounds__(kThreads)
+    pool_bags_kernel(const __grid_constant__ BatchRef batch) {
   const uint32_t bag = blockIdx.x * kWarps + threadIdx.x / 32;
   const FeatureRef& feature = batch.feature[blockIdx.y];
   if (bag >= batch.bags || !has_bags(feature)) return;
@@ -123,7 +127,8 @@ __global__ void __launch_bounds__(kThreads) pool_bags_kernel(const __grid_consta
   if (kPass == Pass::kTrain) {
     for (uint32_t i = begin + lane; i < end; i += 32) {
       batch.bag_of[feature.first + i] = bag;
-      batch.coefficients[feature.first + i] = (feature.weights ? feature.weights[i] : 1.0f) * factor;
+      batch.coefficients[feature.first + i] =
+          (feature.weights ? feature.weights[i] : 1.0f) * factor;
     }
   }
   for (int d = lane; d < table.dim; d += 32) {
@@ -150,7 +155,8 @@ __global__ void __launch_bounds__(kThreads) pool_bags_kernel(const __grid_consta
 
 void find_rows(const Context& context, const BatchRef& batch, Pass pass) {
   if (batch.tiles == 0) return;
-  auto* kernel = pass == Pass::kTrain ? find_rows_kernel<Pass::kTrain> : find_rows_kernel<Pass::kEval>;
+  auto* kernel =
+      pass == Pass::kTrain ? find_rows_kernel<Pass::kTrain> : find_rows_kernel<Pass::kEval>;
   kernel<<<(batch.tiles + kWarps - 1) / kWarps, kThreads, 0, context.stream>>>(batch);
   cuda_check(cudaGetLastError(), "launching find_rows_kernel");
 }
@@ -165,9 +171,10 @@ void gather_rows(const Context& context, const BatchRef& batch, int cls, RowShap
     using S = decltype(as);
     with_weight_type(dtype, [&](auto type) {
       using W = decltype(type);
-      auto* kernel = pass == Pass::kTrain  ? gather_rows_kernel<W, S::kLanes, S::kVector, Pass::kTrain>
-                     : pass == Pass::kCopy ? gather_rows_kernel<W, S::kLanes, S::kVector, Pass::kCopy>
-                                           : gather_rows_kernel<W, S::kLanes, S::kVector, Pass::kEval>;
+      auto* kernel =
+          pass == Pass::kTrain  ? gather_rows_kernel<W, S::kLanes, S::kVector, Pass::kTrain>
+          : pass == Pass::kCopy ? gather_rows_kernel<W, S::kLanes, S::kVector, Pass::kCopy>
+                                : gather_rows_kernel<W, S::kLanes, S::kVector, Pass::kEval>;
       kernel<<<(tiles + kWarps - 1) / kWarps, kThreads, 0, context.stream>>>(batch, cls);
     });
   });
@@ -177,7 +184,8 @@ void gather_rows(const Context& context, const BatchRef& batch, int cls, RowShap
 void pool_bags(const Context& context, const BatchRef& batch, Pass pass) {
   if (batch.bags == 0) return;
   const dim3 blocks((batch.bags + kWarps - 1) / kWarps, batch.features);
-  auto* kernel = pass == Pass::kTrain ? pool_bags_kernel<Pass::kTrain> : pool_bags_kernel<Pass::kEval>;
+  auto* kernel =
+      pass == Pass::kTrain ? pool_bags_kernel<Pass::kTrain> : pool_bags_kernel<Pass::kEval>;
   kernel<<<blocks, kThreads, 0, context.stream>>>(batch);
   cuda_check(cudaGetLastError(), "launching pool_bags_kernel");
 }

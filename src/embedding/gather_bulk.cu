@@ -14,7 +14,9 @@ constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * 32;
 constexpr int kWarpBytes = 16384;  // of shared memory
 
-__device__ void prefetch_line(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
+__device__ void prefetch_line(const void* at) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
+}
 
 constexpr int kFarRows = 4;  // read at a time
 
@@ -43,7 +45,8 @@ __device__ void copy_far_rows(const DeviceTableRef& table, uint32_t row, uint32_
     }
 #pragma unroll
     for (int i = 0; i < kFarRows; ++i) {
-      if (sources[i] >= 0) __stcs(reinterpret_cast<float4*>(out + sources[i] * width + d), values[i]);
+      if (sources[i] >= 0)
+        __stcs(reinterpret_cast<float4*>(out + sources[i] * width + d), values[i]);
     }
   }
 }
@@ -91,14 +94,16 @@ __global__ void __launch_bounds__(kThreads)
     __syncwarp();
     if (near) bulk_load(slot, table.rows + slot_of * table.stride, bytes, barrier);
     const uint32_t ahead = step + stride;
-    if (kPass != Pass::kCopy && ahead < end) next_key = key_at(batch.feature_of_tile(ahead / kSteps), ahead);
+    if (kPass != Pass::kCopy && ahead < end)
+      next_key = key_at(batch.feature_of_tile(ahead / kSteps), ahead);
     for (uint32_t absent = __ballot_sync(~0u, there && row == kNoRow); absent != 0;
          absent &= absent - 1) {
       const int source = __ffs(absent) - 1;
       const int64_t of = feature.keys[base + source];
       const Initializer& draw = kPass == Pass::kEval ? table.missing : table.initializer;
       float* to = batch.out + (base + source) * batch.width + feature.column;
-      for (int d = lane; d < table.dim; d += 32) to[d] = draw(table.seed, static_cast<uint64_t>(of), d);
+      for (int d = lane; d < table.dim; d += 32)
+        to[d] = draw(table.seed, static_cast<uint64_t>(of), d);
     }
     for (; far != 0; far = drop_lowest<kFarRows>(far))
       copy_far_rows(table, row, far, batch.out + base * batch.width + feature.column, batch.width);
@@ -118,7 +123,8 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void gather_bulk(const Context& context, const BatchRef& batch, int cls, RowShape shape, Pass pass) {
+void gather_bulk(const Context& context, const BatchRef& batch, int cls, RowShape shape,
+                 Pass pass) {
   const uint32_t tiles = batch.class_tile[cls + 1] - batch.class_tile[cls];
   if (tiles == 0) return;
   constexpr int kShared = kWarps * kWarpBytes;

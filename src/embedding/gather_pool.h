@@ -26,7 +26,8 @@ struct GatherPool {
   int64_t out_stride = 0;  // floats from bag to bag
 };
 
-// All pointers are on the context's device. Asynchronous on CUDA. Sums in the order of the keys.
+// On the CPU (embedding/find_gather.h and update_rows.h do it on a GPU). Sums in the order of the
+// keys.
 void gather_pool(const Context& context, const GatherPool& op);
 
 namespace cpu {
@@ -34,8 +35,4 @@ void gather_pool(const Context& context, const GatherPool& op);
 // The bags [begin, end) on the calling thread.
 void gather_pool(const GatherPool& op, int64_t begin, int64_t end);
 }  // namespace cpu
-namespace cuda {
-void gather_pool(const Context& context, const GatherPool& op);
-}
-
 }  // namespace emblem

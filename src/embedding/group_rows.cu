@@ -62,7 +62,8 @@ __global__ void __launch_bounds__(kThreads)
 __device__ void end_pass(const BatchRef& batch) {
   for (int t = threadIdx.x; t < batch.table_count; t += kThreads) {
     const DeviceTableRef& table = batch.tables[t];
-    if (table.eviction == Eviction::kLru || table.eviction == Eviction::kStep) ++table.clocks->clock;
+    if (table.eviction == Eviction::kLru || table.eviction == Eviction::kStep)
+      ++table.clocks->clock;
     ++table.clocks->version;
   }
   BatchCounters& counters = *batch.counters;
@@ -118,7 +119,8 @@ __global__ void __launch_bounds__(kThreads)
 
 __global__ void end_pass_kernel(const __grid_constant__ BatchRef batch) { end_pass(batch); }
 
-__global__ void __launch_bounds__(kThreads) fill_segments_kernel(const __grid_constant__ BatchRef batch) {
+__global__ void __launch_bounds__(kThreads)
+    fill_segments_kernel(const __grid_constant__ BatchRef batch) {
   const uint32_t tile = blockIdx.x * kWarps + threadIdx.x / 32;
   if (blockIdx.x == 0) end_pass(batch);
   if (tile >= batch.tiles) return;
@@ -158,7 +160,8 @@ void sort_rows(const Context& context, const BatchRef& batch, void* scratch, siz
     positions = std::max(positions, batch.class_first[c] + batch.class_count[c]);
   auto* at = static_cast<uint32_t*>(scratch);
   const Sorting sorting{at, at + positions, at + 2 * positions, at + 3 * positions};
-  char* rest = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(at + 4 * positions) + 255) / 256 * 256);
+  char* rest =
+      reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(at + 4 * positions) + 255) / 256 * 256);
   for (int c = 0; c < batch.classes; ++c) {
     const uint32_t first = batch.class_first[c], count = batch.class_count[c];
     if (count == 0) continue;

@@ -40,7 +40,8 @@ const Driver& driver() {
 
 void check(CUresult status, const char* doing) {
   if (status != CUDA_SUCCESS)
-    throw Error(ErrorCode::kInternal, cat("CUDA driver failed while ", doing, ": error ", static_cast<int>(status)));
+    throw Error(ErrorCode::kInternal,
+                cat("CUDA driver failed while ", doing, ": error ", static_cast<int>(status)));
 }
 
 CUmemAllocationProp properties() {
@@ -59,10 +60,11 @@ void throw_out_of_device_memory(const std::string& who, size_t wanted) {
   size_t free = 0, total = 0;
   cudaGetLastError();
   cudaMemGetInfo(&free, &total);
-  throw Error(ErrorCode::kOutOfMemory,
-              cat(who, ": ", wanted, " more bytes of GPU memory are wanted, but ", free, " of ", total,
-                  " are free: lower the capacity or the dimension, or place the table in host memory "
-                  "(placement cache or host)"));
+  throw Error(
+      ErrorCode::kOutOfMemory,
+      cat(who, ": ", wanted, " more bytes of GPU memory are wanted, but ", free, " of ", total,
+          " are free: lower the capacity or the dimension, or place the table in host memory "
+          "(placement cache or host)"));
 }
 
 GrowableMemory::GrowableMemory(std::string name, size_t most_bytes) : name_(std::move(name)) {

@@ -9,8 +9,8 @@
 #include "embedding/chunks.h"
 #include "embedding/gather_pool.h"
 #include "embedding/grouping.h"
-#include "embedding/lookup.h"
 #include "embedding/host_table.h"
+#include "embedding/lookup.h"
 
 namespace emblem {
 
@@ -25,7 +25,7 @@ class HostLookup : public Lookup {
   int64_t width() const override { return width_; }
   int64_t column(int feature) const {
     return features_[feature].column;
-  }                                                           // where its vector begins
+  }                                                               // where its vector begins
   std::span<HostTable* const> tables() const { return tables_; }  // each once
 
   // Throws for keys outside a static table (the first in the order of features), and when a table

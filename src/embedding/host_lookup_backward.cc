@@ -81,7 +81,7 @@ double HostLookup::squared_gradient_norm(const Context& context, View<const floa
 }
 
 void HostLookup::backward(const Context& context, View<const float> gradients, float scale,
-                           float learning_rate, int64_t step) {
+                          float learning_rate, int64_t step) {
   check_gradients(gradients);
   EMBLEM_REQUIRE(step >= 1, "lookup: steps count from 1, but this is step ", step);
   group(context);

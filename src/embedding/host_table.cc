@@ -95,7 +95,7 @@ std::optional<int64_t> HostTable::score(int64_t key) const {
 }
 
 void HostTable::lookup_rows(const Context& context, std::span<const int64_t> keys, Phase phase,
-                        View<float> out) {
+                            View<float> out) {
   EMBLEM_REQUIRE(out.rows == static_cast<int64_t>(keys.size()) && out.cols == dim(), "table ",
                  settings_.name, ": output is [", out.rows, ", ", out.cols, "], but ", keys.size(),
                  " keys need [", keys.size(), ", ", dim(), "]");

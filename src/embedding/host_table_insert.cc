@@ -1,8 +1,8 @@
 // How unknown keys get rows in training: counted, admitted, made room for, inserted.
 #include <algorithm>
 
-#include "embedding/lowest.h"
 #include "embedding/host_table.h"
+#include "embedding/lowest.h"
 
 namespace emblem {
 namespace {

@@ -4,9 +4,7 @@ namespace emblem {
 
 void initialize_rows(const Context& context, const InitializeRows& op) {
   EMBLEM_REQUIRE(op.rows.dim > 0, "initialize_rows: rows have dimension ", op.rows.dim);
-  dispatch(
-      context.device, [&] { cpu::initialize_rows(context, op); },
-      [&] { cuda::initialize_rows(context, op); });
+  cpu::initialize_rows(context, op);
 }
 
 }  // namespace emblem

@@ -20,7 +20,7 @@ struct InitializeRows {
   int64_t state_floats = 0;
 };
 
-// All pointers are on the context's device. Asynchronous on CUDA.
+// On the CPU.
 void initialize_rows(const Context& context, const InitializeRows& op);
 
 namespace cpu {
@@ -28,8 +28,4 @@ void initialize_rows(const Context& context, const InitializeRows& op);
 // The rows [begin, end) of op on the calling thread.
 void initialize_rows(const InitializeRows& op, int64_t begin, int64_t end);
 }  // namespace cpu
-namespace cuda {
-void initialize_rows(const Context& context, const InitializeRows& op);
-}
-
 }  // namespace emblem

@@ -48,7 +48,7 @@ TEST_P(InitializeRowsTest, NumbersRowsThroughWithoutAList) {
   EXPECT_THAT(rows.get(7).weights, testing::Each(0.0f));
 }
 
-EMBLEM_TEST_ON_EVERY_DEVICE(InitializeRowsTest);
+INSTANTIATE_TEST_SUITE_P(, InitializeRowsTest, testing::Values(Device::kCpu), device_name);
 
 TEST(Initializer, HasTheMeanAndSpreadItPromises) {
   struct Expected {

@@ -47,7 +47,8 @@ __device__ void find_leaders(const BatchRef& batch, const InsertScratch& scratch
     const Missing mine = missing_at(batch, number);
     const int16_t table = mine.feature->table;
     const unsigned long long entry = static_cast<unsigned long long>(pass) << 32 | number;
-    uint32_t at = static_cast<uint32_t>(mix64(static_cast<uint64_t>(mine.key) + table)) & scratch.map_mask;
+    uint32_t at =
+        static_cast<uint32_t>(mix64(static_cast<uint64_t>(mine.key) + table)) & scratch.map_mask;
     uint32_t leader = number;
     for (;; at = (at + 1) & scratch.map_mask) {
       unsigned long long seen = __ldcg(&scratch.map[at]);
@@ -100,7 +101,8 @@ __device__ void admit(const BatchRef& batch, const InsertScratch& scratch, uint3
   });
 }
 
-__device__ void insert_waiting(const BatchRef& batch, const InsertScratch& scratch, uint32_t count) {
+__device__ void insert_waiting(const BatchRef& batch, const InsertScratch& scratch,
+                               uint32_t count) {
   for_each_missing(count, [&](uint32_t number) {
     if (number >= count || scratch.wait_tickets[number] == kNoTicket) return;
     const Missing mine = missing_at(batch, number);
@@ -229,8 +231,8 @@ __global__ void __launch_bounds__(kThreads)
     const uint32_t row = scratch.tickets[scratch.leaders[number]];
     if (row == kNoRow) return;
     // Every occurrence brings a number of its own: new rows are few, or the pass is slow anyway.
-    const uint32_t own = batch.class_first[feature.cls] +
-                         atomicAdd(&batch.counters->unique[feature.cls], 1u);
+    const uint32_t own =
+        batch.class_first[feature.cls] + atomicAdd(&batch.counters->unique[feature.cls], 1u);
     uint32_t rank = 0;
     const unsigned long long seen = __ldcg(batch.tables[feature.table].mark(row));
     batch.uniques[own] = {kNoRow, 0};

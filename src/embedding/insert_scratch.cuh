@@ -14,7 +14,7 @@ struct InsertScratch {
   uint32_t* occurrences = nullptr;  // [missing] of the key, at its leader
   uint32_t* tickets = nullptr;      // [missing] place among the new keys of the table, then the row
   int64_t* before = nullptr;        // [missing] occurrences before this batch, at the leader
-  uint32_t* wait_tickets = nullptr; // [missing] place among the newly waiting keys
+  uint32_t* wait_tickets = nullptr;  // [missing] place among the newly waiting keys
   SelectScratch* select = nullptr;
 };
 

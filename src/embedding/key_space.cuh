@@ -71,7 +71,8 @@ struct KeySpace {
       uint4 words[4];
       const auto* from = reinterpret_cast<const uint4*>(buckets + bucket);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) words[i] = kRead == Read::kCached ? __ldg(from + i) : __ldcg(from + i);
+      for (int i = 0; i < 4; ++i)
+        words[i] = kRead == Read::kCached ? __ldg(from + i) : __ldcg(from + i);
       const uint32_t low = static_cast<uint32_t>(static_cast<uint64_t>(key));
       const uint32_t high = static_cast<uint32_t>(static_cast<uint64_t>(key) >> 32);
       uint32_t row = kNoRow;

@@ -8,7 +8,9 @@ namespace {
 
 constexpr int kThreads = 256;
 
-unsigned blocks_for(int64_t threads) { return static_cast<unsigned>((threads + kThreads - 1) / kThreads); }
+unsigned blocks_for(int64_t threads) {
+  return static_cast<unsigned>((threads + kThreads - 1) / kThreads);
+}
 
 __global__ void empty_buckets_kernel(Bucket* buckets, uint64_t count) {
   const uint64_t at = static_cast<uint64_t>(blockIdx.x) * kThreads + threadIdx.x;
@@ -36,7 +38,8 @@ KeySpaceMemory::KeySpaceMemory(const Context& context, const std::string& name, 
 KeySpaceMemory::~KeySpaceMemory() = default;
 
 Buffer<char> KeySpaceMemory::make_buckets(const Context& context, int64_t rows) const {
-  const auto count = static_cast<int64_t>(static_cast<double>(rows) / (kBucketSlots * kBucketLoad)) + 1;
+  const auto count =
+      static_cast<int64_t>(static_cast<double>(rows) / (kBucketSlots * kBucketLoad)) + 1;
   Buffer<char> buckets;
   try {
     buckets = Buffer<char>(Device::kCuda, count, sizeof(Bucket));

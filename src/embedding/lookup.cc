@@ -39,8 +39,8 @@ std::unique_ptr<Table> make_table(const Context& context, TableSettings settings
       [&] { return cuda::make_table(context, settings); });
 }
 
-std::unique_ptr<Lookup> make_lookup(const Context& context,
-                                    std::span<const LookupFeature> features, Sums sums) {
+std::unique_ptr<Lookup> make_lookup(const Context& context, std::span<const LookupFeature> features,
+                                    Sums sums) {
   return dispatch(
       context.device,
       [&]() -> std::unique_ptr<Lookup> { return std::make_unique<HostLookup>(features); },

@@ -45,7 +45,7 @@ TEST_P(LookupTest, MeanAndWeightsScaleTheGradients) {
                                   {{5, 6, 7}, {}, {2, 0, -1}}};
   lookup.forward(bags, 3);
   lookup.backward({10, 10, 10, 10, 10, 10},
-           2.0f);  // steps of 0.1 * 2 * 10 = 2 times the coefficient
+                  2.0f);  // steps of 0.1 * 2 * 10 = 2 times the coefficient
   EXPECT_THAT(row(table, 1), Pointwise(FloatNear(1e-6), {1 - 1.5f}));
   EXPECT_THAT(row(table, 2), Pointwise(FloatNear(1e-6), {2 - 0.5f}));
   EXPECT_THAT(row(table, 3), Pointwise(FloatNear(1e-6), {3 - 1.0f}));
@@ -58,12 +58,12 @@ TEST_P(LookupTest, L2PullsTheRowsOfTheBatchOrAllRows) {
   for (const bool all : {false, true}) {
     for (const TableKind kind : {TableKind::kStatic, TableKind::kDynamic}) {
       Table& table = make({.name = "t",
-                             .dim = 1,
-                             .kind = kind,
-                             .capacity = 4,
-                             .initializer = {Initializer::Kind::kConstant, 2.0f, 0.0f},
-                             .l2 = 0.5f,
-                             .l2_on_all_rows = all});
+                           .dim = 1,
+                           .kind = kind,
+                           .capacity = 4,
+                           .initializer = {Initializer::Kind::kConstant, 2.0f, 0.0f},
+                           .l2 = 0.5f,
+                           .l2_on_all_rows = all});
       TestLookup lookup = over({{&table}});
       lookup.forward({{{0, 1, 2, 3}}}, 4);  // makes the rows of a dynamic table
       if (kind == TableKind::kDynamic) table.erase(std::vector<int64_t>{2});
@@ -77,11 +77,11 @@ TEST_P(LookupTest, L2PullsTheRowsOfTheBatchOrAllRows) {
 
 TEST_P(LookupTest, AFrozenTableIsNeverUpdated) {
   Table& frozen = ramp({.name = "f",
-                       .dim = 1,
-                       .capacity = 9,
-                       .l2 = 1.0f,
-                       .l2_on_all_rows = true,
-                       .trainable = false});
+                        .dim = 1,
+                        .capacity = 9,
+                        .l2 = 1.0f,
+                        .l2_on_all_rows = true,
+                        .trainable = false});
   Table& trained = ramp({.name = "t", .dim = 1, .capacity = 9});
   TestLookup lookup = over({{&frozen}, {&trained}});
   lookup.forward({{{5}}, {{5}}}, 1);
@@ -103,9 +103,9 @@ TEST_P(LookupTest, TheGradientNormCountsAKeyOnce) {
 
 TEST_P(LookupTest, EvaluationBetweenForwardAndBackwardChangesNothing) {
   Table& table = make({.name = "t",
-                         .dim = 1,
-                         .kind = TableKind::kDynamic,
-                         .initializer = {Initializer::Kind::kConstant, 1.0f, 0.0f}});
+                       .dim = 1,
+                       .kind = TableKind::kDynamic,
+                       .initializer = {Initializer::Kind::kConstant, 1.0f, 0.0f}});
   TestLookup lookup = over({{&table}});
   const std::vector<Bags> training = {{{7}}};
   lookup.forward(training, 1);
@@ -117,10 +117,10 @@ TEST_P(LookupTest, EvaluationBetweenForwardAndBackwardChangesNothing) {
 
 TEST_P(LookupTest, GradientsOfKeysThatWaitForAdmissionAreDropped) {
   Table& table = make({.name = "t",
-                         .dim = 1,
-                         .kind = TableKind::kDynamic,
-                         .admission_threshold = 2,
-                         .initializer = {Initializer::Kind::kConstant, 1.0f, 0.0f}});
+                       .dim = 1,
+                       .kind = TableKind::kDynamic,
+                       .admission_threshold = 2,
+                       .initializer = {Initializer::Kind::kConstant, 1.0f, 0.0f}});
   TestLookup lookup = over({{&table}});
   const std::vector<Bags> bags = {{{4, 4, 5}}};
   EXPECT_THAT(lookup.forward(bags, 3), ElementsAre(1, 1, 1));
@@ -251,6 +251,35 @@ TEST_P(LookupTest, TrainsAModelAsTheCpuDoes) {
   }
 }
 
+TEST_P(LookupTest, ACacheHoldsTheRowsOfTheLastPasses) {
+  if (GetParam() == Device::kCpu) GTEST_SKIP() << "on a CPU all rows are where they are";
+  Table& table = make({.name = "t",
+                       .dim = 4,
+                       .kind = TableKind::kDynamic,
+                       .capacity = 1000,
+                       .placement = Placement::kCache,
+                       .device_bytes = 100 * 16});
+  TestLookup lookup = over({{&table}});
+  const auto pass = [&](int64_t first, int64_t count) {
+    Bags bags;
+    for (int64_t key = first; key < first + count; ++key) bags.keys.push_back(key);
+    const Table::CacheUse before = table.cache_use();
+    lookup.forward({bags}, count);
+    lookup.backward(std::vector<float>(count * 4, 1.0f));
+    EXPECT_EQ(table.cache_use().rows - before.rows, count);
+    return table.cache_use().missed - before.missed;
+  };
+  EXPECT_EQ(pass(0, 60), 60);
+  EXPECT_EQ(pass(0, 60), 0);
+  EXPECT_EQ(pass(60, 40), 40);  // the cache is full
+  EXPECT_EQ(pass(100, 30), 30);
+  EXPECT_EQ(pass(60, 40), 0);  // half of the older rows have left
+  EXPECT_EQ(pass(100, 30), 0);
+  EXPECT_EQ(pass(0, 60), 30);
+  EXPECT_EQ(pass(200, 150), 150);  // more than fit: the rest is used where it is
+  EXPECT_THAT(row(table, 0), Pointwise(FloatNear(1e-5), row(table, 1)));
+}
+
 // Half of the keys are one key, so that sums span many tiles and chunks of work.
 TEST_P(LookupTest, GivesTheSameBitsAtEveryRunIfToldTo) {
   std::vector<std::vector<float>> results;
@@ -303,7 +332,8 @@ TEST_P(LookupTest, AHotKeyGetsTheSumOfAllItsGradients) {
       lookup.backward(gradients);
       const auto after = row(table, 42);
       for (int64_t d = 0; d < dim; ++d) {
-        EXPECT_NEAR(after[d], first[at * dim + d] - 0.1 * sum[d] * (repeat + 1), 0.02 * (repeat + 1));
+        EXPECT_NEAR(after[d], first[at * dim + d] - 0.1 * sum[d] * (repeat + 1),
+                    0.02 * (repeat + 1));
       }
       lookup.forward({bags}, rows);
     }

@@ -24,7 +24,9 @@ __device__ inline uint4 load16(const void* from) {
 }
 __device__ inline uint2 load8(const void* from) {
   uint2 v;
-  asm volatile("ld.global.L1::no_allocate.v2.u32 {%0,%1}, [%2];" : "=r"(v.x), "=r"(v.y) : "l"(from));
+  asm volatile("ld.global.L1::no_allocate.v2.u32 {%0,%1}, [%2];"
+               : "=r"(v.x), "=r"(v.y)
+               : "l"(from));
   return v;
 }
 template <class W>

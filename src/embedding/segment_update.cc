@@ -4,9 +4,7 @@ namespace emblem {
 
 void segment_update(const Context& context, const SegmentUpdate& op) {
   EMBLEM_REQUIRE(op.rows.dim > 0, "segment_update: rows have dimension ", op.rows.dim);
-  dispatch(
-      context.device, [&] { cpu::segment_update(context, op); },
-      [&] { cuda::segment_update(context, op); });
+  cpu::segment_update(context, op);
 }
 
 }  // namespace emblem

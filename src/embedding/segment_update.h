@@ -28,7 +28,7 @@ struct SegmentUpdate {
   Rule rule;  // made by at_step
 };
 
-// All pointers are on the context's device. Asynchronous on CUDA. Sums in the order of the
+// On the CPU (embedding/find_gather.h and update_rows.h do it on a GPU). Sums in the order of the
 // occurrences.
 void segment_update(const Context& context, const SegmentUpdate& op);
 
@@ -39,8 +39,4 @@ void segment_update(const SegmentUpdate& op, int64_t begin, int64_t end);
 // The squared norm of the summed gradients (scale and l2 left out) of the segments [begin, end).
 double squared_norm(const SegmentUpdate& op, int64_t begin, int64_t end);
 }  // namespace cpu
-namespace cuda {
-void segment_update(const Context& context, const SegmentUpdate& op);
-}
-
 }  // namespace emblem

@@ -30,7 +30,9 @@ struct Rank {
     return score < other.score || (score == other.score && key <= other.key);
   }
 };
-__device__ inline uint64_t as_rank(int64_t value) { return static_cast<uint64_t>(value) ^ 1ull << 63; }
+__device__ inline uint64_t as_rank(int64_t value) {
+  return static_cast<uint64_t>(value) ^ 1ull << 63;
+}
 
 // Whether a row can leave: it is in use and the pass `version` did not touch it.
 __device__ inline bool can_leave(const RowMeta& meta, uint32_t version) {
@@ -41,7 +43,8 @@ __device__ inline bool can_leave(const RowMeta& meta, uint32_t version) {
 template <class Visit>
 __device__ void for_each_row(const KeySpace& keys, Visit&& visit) {
   const uint32_t step = gridDim.x * blockDim.x;
-  for (uint32_t row = blockIdx.x * blockDim.x + threadIdx.x; row < keys.counters->fresh; row += step)
+  for (uint32_t row = blockIdx.x * blockDim.x + threadIdx.x; row < keys.counters->fresh;
+       row += step)
     visit(keys.meta[row], row);
 }
 
@@ -76,8 +79,8 @@ __device__ inline void count_candidates(const KeySpace& keys, uint32_t version,
   grid.sync();
 }
 
-// The bin of the k-th lowest: its number, what is in lower bins and in it. The first warp of a block
-// finds it: it sums 64 bins a lane, then one lane walks its own.
+// The bin of the k-th lowest: its number, what is in lower bins and in it. The first warp of a
+// block finds it: it sums 64 bins a lane, then one lane walks its own.
 __device__ inline void choose_bin(const uint32_t* bins, uint32_t k, uint32_t* chosen,
                                   uint32_t* below, uint32_t* inside) {
   if (threadIdx.x >= 32) return;

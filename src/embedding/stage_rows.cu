@@ -15,23 +15,34 @@ namespace cg = cooperative_groups;
 constexpr int kThreads = 256;
 constexpr int kDigits = 3;  // of kDigitBits, of the time a slot was used
 
+constexpr int kPlaces = 4096;  // of host memory: neighbours are moved one after the other
+
 // Where in the counters things are.
 struct Counters {
   uint32_t* histograms;  // [kDigits][kBins]
+  uint32_t* places[2];   // [kPlaces] of rows that come, and that leave
   uint32_t *missing, *taken, *ties, *candidates;
   __device__ explicit Counters(uint32_t* at)
-      : histograms(at), missing(at + kDigits * kBins), taken(missing + 1), ties(missing + 2), candidates(missing + 3) {}
+      : histograms(at),
+        places{at + kDigits * kBins, at + kDigits * kBins + kPlaces},
+        missing(at + kDigits * kBins + 2 * kPlaces),
+        taken(missing + 1),
+        ties(missing + 2),
+        candidates(missing + 3) {}
 };
+static_assert(kStageCounters == kDigits * kBins + 2 * kPlaces + 4);
 
 // Rows of the pass: those in the cache are noted as used, others listed.
 __device__ void list_missing_rows(const BatchRef& batch, int number, int cls,
                                   const DeviceTableRef& table, uint32_t version, uint32_t* missing,
                                   Counters counters) {
   const uint32_t first = batch.class_first[cls], count = batch.counters->unique[cls];
+  uint32_t rows = 0;
   for (uint32_t i = blockIdx.x * kThreads + threadIdx.x; i < count; i += gridDim.x * kThreads) {
     const UniqueRow unique = batch.uniques[first + i];
     if (unique.row == kNoRow || unique.table != static_cast<uint32_t>(number)) continue;
     const uint32_t slot = table.slots[unique.row];
+    ++rows;
     if (slot == kNoRow) {
       missing[atomicAdd(counters.missing, 1u)] = unique.row;
     } else {
@@ -39,6 +50,10 @@ __device__ void list_missing_rows(const BatchRef& batch, int number, int cls,
       table.cache.changed[slot] = 1;
     }
   }
+  rows = __reduce_add_sync(~0u, rows);
+  if (threadIdx.x % 32 == 0 && rows != 0)
+    atomicAdd(reinterpret_cast<unsigned long long*>(&table.clocks->staged),
+              static_cast<unsigned long long>(rows));
 }
 
 template <class Visit>
@@ -88,29 +103,99 @@ __device__ void copy_row(char* to, const char* from, int64_t bytes) {
   }
 }
 
-// A warp a row: what is in the slot leaves, the row comes.
-__device__ void exchange(const DeviceTableRef& table, uint32_t slot, uint32_t row, uint32_t version) {
-  const int lane = threadIdx.x % 32;
-  char* place = table.rows + slot * table.stride;
-  const uint32_t old = table.cache.rows[slot];
-  const bool is_new = !table.is_static() && table.keys.meta[row].is_new != 0;
+// The row that a slot must give back to host memory, or kNoRow.
+__device__ uint32_t leaving_row(const DeviceTableRef& table, uint32_t slot) {
+  const uint32_t row = table.cache.rows[slot];
   // A row that left the table may still have a slot: its values are nobody's.
-  const bool owned = old != kNoRow && table.slots[old] == slot;
-  if (owned && table.cache.changed[slot] != 0)
-    copy_row(table.host_rows + old * table.stride, place, table.stride);
+  const bool owned = row != kNoRow && table.slots[row] == slot;
+  return owned && table.cache.changed[slot] != 0 ? row : kNoRow;
+}
+
+// Orders `items` by where their rows are in host memory, coarsely. Rows of one page in a row keep
+// the bus's address translation out of the way: at random it allows a third of the bus's rate.
+// Whole grid.
+template <class RowOf>
+__device__ void sort_by_place(const uint32_t* items, uint32_t count, uint32_t* sorted,
+                              uint32_t* places, int64_t rows, cg::grid_group grid, RowOf&& row_of) {
+  const auto place = [&](uint32_t item) {
+    const uint32_t row = row_of(item);
+    return row == kNoRow ? 0 : static_cast<uint32_t>(static_cast<int64_t>(row) * kPlaces / rows);
+  };
+  const uint32_t step = gridDim.x * kThreads, first = blockIdx.x * kThreads + threadIdx.x;
+  for (uint32_t i = first; i < count; i += step) atomicAdd(&places[place(items[i])], 1u);
+  grid.sync();
+  if (blockIdx.x == 0) {  // counts become beginnings
+    __shared__ uint32_t sums[kThreads];
+    constexpr int kEach = kPlaces / kThreads;
+    uint32_t* mine = places + threadIdx.x * kEach;
+    uint32_t sum = 0;
+    for (int i = 0; i < kEach; ++i) sum += mine[i];
+    sums[threadIdx.x] = sum;
+    __syncthreads();
+    uint32_t before = 0;
+    for (int i = 0; i < static_cast<int>(threadIdx.x); ++i) before += sums[i];
+    for (int i = 0; i < kEach; ++i) {
+      const uint32_t here = mine[i];
+      mine[i] = before;
+      before += here;
+    }
+  }
+  grid.sync();
+  for (uint32_t i = first; i < count; i += step)
+    sorted[atomicAdd(&places[place(items[i])], 1u)] = items[i];
+}
+
+// Empties a slot into `kept`, by a whole warp. Returns the row to be given back, or kNoRow.
+__device__ void empty_slot(const DeviceTableRef& table, uint32_t slot, char* kept,
+                           uint32_t* leaving) {
+  const uint32_t row = leaving_row(table, slot), old = table.cache.rows[slot];
+  if (row != kNoRow) copy_row(kept, table.rows + slot * table.stride, table.stride);
   __syncwarp();
+  if (threadIdx.x % 32 != 0) return;
+  *leaving = row;
+  if (old != kNoRow && table.slots[old] == slot) table.slots[old] = kNoRow;
+}
+
+// Brings a row into an empty slot, by a whole warp.
+__device__ void fill_slot(const DeviceTableRef& table, uint32_t slot, uint32_t row,
+                          uint32_t version) {
+  char* place = table.rows + slot * table.stride;
+  const bool is_new = !table.is_static() && table.keys.meta[row].is_new != 0;
   if (is_new)
     initialize_row(table, place, table.keys.meta[row].key);
   else
     copy_row(place, table.host_rows + row * table.stride, table.stride);
   __syncwarp();
-  if (lane != 0) return;
-  if (owned) table.slots[old] = kNoRow;
+  if (threadIdx.x % 32 != 0) return;
   table.slots[row] = slot;
   table.cache.rows[slot] = row;
   table.cache.used[slot] = version;
   table.cache.changed[slot] = 1;
   if (is_new) table.keys.meta[row].is_new = 0;
+}
+
+// Slots are emptied into device memory, which is quick; then rows come and leave at the same time,
+// half of the warps each. Whole grid.
+__device__ void exchange(const DeviceTableRef& table, const StageScratch& scratch, uint32_t count,
+                         uint32_t version, cg::grid_group grid) {
+  const uint32_t warps = gridDim.x * (kThreads / 32);
+  const uint32_t warp = blockIdx.x * (kThreads / 32) + threadIdx.x / 32;
+  for (uint32_t begin = 0; begin < count; begin += scratch.kept_rows) {
+    const uint32_t end = min(count, begin + scratch.kept_rows);
+    for (uint32_t i = begin + warp; i < end; i += warps)
+      empty_slot(table, scratch.sorted_victims[i], scratch.kept + (i - begin) * table.stride,
+                 &scratch.leaving[i - begin]);
+    grid.sync();
+    for (uint32_t i = begin + warp / 2; i < end; i += warps / 2) {
+      if (warp % 2 == 0) {
+        fill_slot(table, scratch.sorted_victims[i], scratch.sorted_missing[i], version);
+      } else if (const uint32_t row = scratch.leaving[i - begin]; row != kNoRow) {
+        copy_row(table.host_rows + row * table.stride, scratch.kept + (i - begin) * table.stride,
+                 table.stride);
+      }
+    }
+    grid.sync();
+  }
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -124,6 +209,7 @@ __global__ void __launch_bounds__(kThreads)
   grid.sync();
   const uint32_t missing = *counters.missing;
   if (missing == 0) return;
+  if (grid.thread_rank() == 0) table.clocks->missed += missing;
   uint32_t evictable = 0;
   for_each_slot(table.cache, [&](uint32_t, uint32_t used) { evictable += used != version; });
   evictable = __reduce_add_sync(~0u, evictable);
@@ -139,16 +225,22 @@ __global__ void __launch_bounds__(kThreads)
     scratch.victims[atomicAdd(counters.taken, 1u)] = slot;
   });
   grid.sync();
+  const int64_t rows = table.is_static() ? table.capacity : table.keys.rows;
+  sort_by_place(scratch.missing, missing, scratch.sorted_missing, counters.places[0], rows, grid,
+                [](uint32_t row) { return row; });
+  sort_by_place(scratch.victims, wanted, scratch.sorted_victims, counters.places[1], rows, grid,
+                [&](uint32_t slot) { return leaving_row(table, slot); });
+  grid.sync();
+  exchange(table, scratch, wanted, version, grid);
+  // Without a slot, a new row gets its values in host memory.
   const uint32_t warps = gridDim.x * (kThreads / 32);
-  for (uint32_t i = blockIdx.x * (kThreads / 32) + threadIdx.x / 32; i < missing; i += warps) {
-    const uint32_t row = scratch.missing[i];
-    if (i < wanted) {
-      exchange(table, scratch.victims[i], row, version);
-    } else if (!table.is_static() && table.keys.meta[row].is_new != 0) {
-      initialize_row(table, table.host_rows + row * table.stride, table.keys.meta[row].key);
-      __syncwarp();
-      if (threadIdx.x % 32 == 0) table.keys.meta[row].is_new = 0;
-    }
+  for (uint32_t i = wanted + blockIdx.x * (kThreads / 32) + threadIdx.x / 32; i < missing;
+       i += warps) {
+    const uint32_t row = scratch.sorted_missing[i];
+    if (table.is_static() || table.keys.meta[row].is_new == 0) continue;
+    initialize_row(table, table.host_rows + row * table.stride, table.keys.meta[row].key);
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) table.keys.meta[row].is_new = 0;
   }
   grid.sync();
   for (uint32_t i = grid.thread_rank(); i < kStageCounters; i += gridDim.x * kThreads)
@@ -160,8 +252,10 @@ __global__ void __launch_bounds__(kThreads)
 void stage_rows(const Context& context, const BatchRef& batch, int table, int cls,
                 const StageScratch& scratch) {
   const auto* kernel = reinterpret_cast<const void*>(stage_rows_kernel);
-  void* arguments[] = {const_cast<BatchRef*>(&batch), &table, &cls, const_cast<StageScratch*>(&scratch)};
-  cuda_check(cudaLaunchCooperativeKernel(kernel, resident_blocks(kernel, kThreads), kThreads,
+  void* arguments[] = {const_cast<BatchRef*>(&batch), &table, &cls,
+                       const_cast<StageScratch*>(&scratch)};
+  // Few warps fill the bus, and keep the rows that are on their way close together.
+  cuda_check(cudaLaunchCooperativeKernel(kernel, resident_blocks(kernel, kThreads) / 4, kThreads,
                                          arguments, 0, context.stream),
              "launching stage_rows_kernel");
 }

@@ -9,11 +9,14 @@ struct BatchRef;
 
 // Scratch in device memory, for one table at a time.
 struct StageScratch {
-  uint32_t* missing = nullptr;  // [positions] rows of the pass that are not in the cache
-  uint32_t* victims = nullptr;  // [positions] slots that they get
-  uint32_t* counters = nullptr; // kStageCounters; zero before and after
+  uint32_t *missing = nullptr, *sorted_missing = nullptr;  // [positions] rows that are not there
+  uint32_t *victims = nullptr, *sorted_victims = nullptr;  // [positions] slots that they get
+  char* kept = nullptr;         // [kept_rows] rows on their way back to host memory
+  uint32_t* leaving = nullptr;  // [kept_rows] which they are
+  uint32_t kept_rows = 0;
+  uint32_t* counters = nullptr;  // [kStageCounters]; zero before and after
 };
-inline constexpr int kStageCounters = 3 * 2048 + 4;
+inline constexpr int kStageCounters = 3 * 2048 + 2 * 4096 + 4;
 
 // After marks and insertions, for a table with a cache: rows outside it take the slots that were
 // used least recently, never those of this pass. Changed rows go back to host memory while others

@@ -83,6 +83,12 @@ class Table {
   virtual void export_rows(const Context& context, int64_t batch_rows,
                            const std::function<void(const RowBatch&)>& take,
                            std::optional<int64_t> since = {}) const = 0;
+  // Distinct rows of all training passes, and those that had to come from host memory. Zero without
+  // a cache.
+  struct CacheUse {
+    int64_t rows = 0, missed = 0;
+  };
+  virtual CacheUse cache_use() const { return {}; }
   // Counts the training lookups of this object; not part of the content.
   virtual int64_t version() const = 0;
   virtual std::vector<KeyCount> export_admission() const = 0;  // keys ascending

@@ -211,8 +211,8 @@ class Trial {
   // Two features over the table: the first half of `keys` and the second.
   std::vector<float> forward(const std::vector<int64_t>& keys, Phase phase) {
     const auto bags = static_cast<int64_t>(keys.size()) / 2;
-    return lookup_->forward({{{keys.begin(), keys.begin() + bags}}, {{keys.begin() + bags, keys.end()}}},
-                            bags, phase);
+    return lookup_->forward(
+        {{{keys.begin(), keys.begin() + bags}}, {{keys.begin() + bags, keys.end()}}}, bags, phase);
   }
   // Where key i's values are in the output.
   static size_t place(size_t i, size_t count) {
@@ -336,23 +336,22 @@ INSTANTIATE_TEST_SUITE_P(
     , TableOracle,
     testing::Combine(
         testing::Values(Device::kCpu, Device::kCuda),
-        testing::Values(Case{"none_grows", Eviction::kNone, 0, 0, Sgd{}, kF32, 400000, 1e-4f},
-                    Case{"none_admission", Eviction::kNone, 0, 3, AdaGrad{}, kF32, 3000, 1e-4f},
-                    Case{"none_f16", Eviction::kNone, 0, 0, Sgd{}, DType::kF16, 5000, 0.05f},
-                    Case{"lru", Eviction::kLru, 900, 0, Adam{}, kF32, 4000, 1e-3f},
-                    Case{"lru_bf16", Eviction::kLru, 1500, 2, Momentum{}, DType::kBf16, 4000, 0.4f},
-                    Case{"lfu", Eviction::kLfu, 1000, 0, RowWiseAdaGrad{}, kF32, 3000, 1e-3f},
-                    Case{"lfu_admission", Eviction::kLfu, 700, 4, Sgd{}, kF32, 4000, 1e-4f},
-                    Case{"step", Eviction::kStep, 800, 0, AdaGrad{}, kF32, 3000, 1e-3f},
-                    Case{"step_small", Eviction::kStep, 301, 0, Ftrl{.l1 = 0.01f}, kF32, 2000,
-                         1e-3f},
-                    Case{"custom", Eviction::kCustom, 600, 0, Momentum{}, kF32, 3000, 1e-3f},
-                    Case{"cached_lru", Eviction::kLru, 900, 0, Adam{}, kF32, 4000, 1e-3f,
-                         Placement::kCache},
-                    Case{"cached_lfu_f16", Eviction::kLfu, 1000, 2, Sgd{}, DType::kF16, 3000, 0.05f,
-                         Placement::kCache},
-                    Case{"host", Eviction::kStep, 800, 0, AdaGrad{}, kF32, 3000, 1e-3f,
-                         Placement::kHost})),
+        testing::Values(
+            Case{"none_grows", Eviction::kNone, 0, 0, Sgd{}, kF32, 400000, 1e-4f},
+            Case{"none_admission", Eviction::kNone, 0, 3, AdaGrad{}, kF32, 3000, 1e-4f},
+            Case{"none_f16", Eviction::kNone, 0, 0, Sgd{}, DType::kF16, 5000, 0.05f},
+            Case{"lru", Eviction::kLru, 900, 0, Adam{}, kF32, 4000, 1e-3f},
+            Case{"lru_bf16", Eviction::kLru, 1500, 2, Momentum{}, DType::kBf16, 4000, 0.4f},
+            Case{"lfu", Eviction::kLfu, 1000, 0, RowWiseAdaGrad{}, kF32, 3000, 1e-3f},
+            Case{"lfu_admission", Eviction::kLfu, 700, 4, Sgd{}, kF32, 4000, 1e-4f},
+            Case{"step", Eviction::kStep, 800, 0, AdaGrad{}, kF32, 3000, 1e-3f},
+            Case{"step_small", Eviction::kStep, 301, 0, Ftrl{.l1 = 0.01f}, kF32, 2000, 1e-3f},
+            Case{"custom", Eviction::kCustom, 600, 0, Momentum{}, kF32, 3000, 1e-3f},
+            Case{"cached_lru", Eviction::kLru, 900, 0, Adam{}, kF32, 4000, 1e-3f,
+                 Placement::kCache},
+            Case{"cached_lfu_f16", Eviction::kLfu, 1000, 2, Sgd{}, DType::kF16, 3000, 0.05f,
+                 Placement::kCache},
+            Case{"host", Eviction::kStep, 800, 0, AdaGrad{}, kF32, 3000, 1e-3f, Placement::kHost})),
     [](const auto& info) {
       return cat(std::get<Case>(info.param).name, "_", std::get<Device>(info.param));
     });

@@ -37,10 +37,10 @@ EMBLEM_TEST_ON_EVERY_DEVICE(TableTest);
 
 TEST_P(TableTest, AStaticTableHasAllItsRowsFromTheStart) {
   Table& table = make({.name = "t",
-                         .dim = 3,
-                         .capacity = 5,
-                         .initializer = {Initializer::Kind::kNormal, 0, 1},
-                         .seed = 8});
+                       .dim = 3,
+                       .capacity = 5,
+                       .initializer = {Initializer::Kind::kNormal, 0, 1},
+                       .seed = 8});
   EXPECT_EQ(table.size(), 5);
   const Initializer& draw = table.settings().initializer;
   EXPECT_THAT(lookup(table, {4, 0}, Phase::kEval),
@@ -223,9 +223,9 @@ TEST_P(TableTest, ImportRefusesWhatDoesNotFit) {
 
 TEST_P(TableTest, ExportsMillionsOfKeysInAscendingOrderRangeByRange) {
   Table& table = make({.name = "wide",
-                         .dim = 1,
-                         .kind = TableKind::kDynamic,
-                         .initializer = {Initializer::Kind::kConstant, 1.0f, 0.0f}});
+                       .dim = 1,
+                       .kind = TableKind::kDynamic,
+                       .initializer = {Initializer::Kind::kConstant, 1.0f, 0.0f}});
   std::vector<int64_t> keys = {INT64_MIN, INT64_MAX, 0, -1};
   for (int64_t i = 1; i < 1300000; ++i) keys.push_back(i % 3 ? i : static_cast<int64_t>(mix64(i)));
   train(table, keys);

@@ -17,8 +17,8 @@ constexpr int kThreads = 128;
 // What an update needs of a table.
 struct RowsOf {
   char* rows;
-  char* host_rows;          // of tables with a cache
-  const uint32_t* slots;    // of tables with a cache: where rows are in it
+  char* host_rows;        // of tables with a cache
+  const uint32_t* slots;  // of tables with a cache: where rows are in it
   int64_t stride;
   int32_t state_offset;
   int32_t dim;
@@ -39,7 +39,13 @@ struct RowsOf {
   __device__ float* state(char* row) const { return reinterpret_cast<float*>(row + state_offset); }
 };
 __device__ RowsOf rows_of(const DeviceTableRef& table) {
-  return {table.rows, table.host_rows, table.slots, table.stride, static_cast<int32_t>(table.state_offset), table.dim, table.dtype};
+  return {table.rows,
+          table.host_rows,
+          table.slots,
+          table.stride,
+          static_cast<int32_t>(table.state_offset),
+          table.dim,
+          table.dtype};
 }
 
 template <class S>
@@ -61,7 +67,8 @@ __device__ void for_each_chunk(int member, int dim, Body&& body) {
   }
 }
 
-// Weights and optimizer state of a row, in registers. Row-wise state is one float for the whole row.
+// Weights and optimizer state of a row, in registers. Row-wise state is one float for the whole
+// row.
 template <class S, class R>
 struct RowShare {
   static constexpr int kPlanes = R::kRowWise ? 0 : R::kStates;
@@ -113,11 +120,13 @@ class Ring {
     if constexpr (kRows) {
       for_each_chunk<S>(member, table.dim, [&](int c, int d) {
         if (table.dtype == DType::kF32) {
-          __pipeline_memcpy_async(slot(stage, 1, c), reinterpret_cast<float*>(row) + d, S::kVector * 4);
+          __pipeline_memcpy_async(slot(stage, 1, c), reinterpret_cast<float*>(row) + d,
+                                  S::kVector * 4);
         } else if (S::kVector == 4) {
           __pipeline_memcpy_async(slot(stage, 1, c), row + d * 2, 8);
         } else {  // two bytes cannot be fetched alone
-          *reinterpret_cast<uint16_t*>(slot(stage, 1, c)) = *reinterpret_cast<const uint16_t*>(row + d * 2);
+          *reinterpret_cast<uint16_t*>(slot(stage, 1, c)) =
+              *reinterpret_cast<const uint16_t*>(row + d * 2);
         }
         if constexpr (!R::kRowWise) {
 #pragma unroll
@@ -130,7 +139,9 @@ class Ring {
     }
   }
 
-  __device__ Floats<S::kVector> gradient(int stage, int chunk) const { return floats(stage, 0, chunk); }
+  __device__ Floats<S::kVector> gradient(int stage, int chunk) const {
+    return floats(stage, 0, chunk);
+  }
   __device__ auto row(int stage, const RowsOf& table, int member) const {
     RowShare<S, R> share;
     for_each_chunk<S>(member, table.dim, [&](int c, int) {
@@ -141,7 +152,8 @@ class Ring {
       else
         share.weights.chunk[c] = halves<Bf16>(slot(stage, 1, c));
 #pragma unroll
-      for (int s = 0; s < RowShare<S, R>::kPlanes; ++s) share.states[s].chunk[c] = floats(stage, 2 + s, c);
+      for (int s = 0; s < RowShare<S, R>::kPlanes; ++s)
+        share.states[s].chunk[c] = floats(stage, 2 + s, c);
     });
     if constexpr (R::kRowWise) share.row_state = *reinterpret_cast<const float*>(slot(stage, 2, 0));
     return share;
@@ -149,8 +161,8 @@ class Ring {
 
  private:
   __device__ char* slot(int stage, int piece, int chunk) const {
-    return shared_ +
-           (((stage * kPieces + piece) * S::kChunks + chunk) * kThreads + threadIdx.x) * S::kVector * 4;
+    return shared_ + (((stage * kPieces + piece) * S::kChunks + chunk) * kThreads + threadIdx.x) *
+                         S::kVector * 4;
   }
   __device__ Floats<S::kVector> floats(int stage, int piece, int chunk) const {
     return *reinterpret_cast<const Floats<S::kVector>*>(slot(stage, piece, chunk));
@@ -159,7 +171,8 @@ class Ring {
   __device__ static Floats<S::kVector> halves(const char* from) {
     Floats<S::kVector> v;
 #pragma unroll
-    for (int i = 0; i < S::kVector; ++i) v.at[i] = load_weight(reinterpret_cast<const W*>(from) + i);
+    for (int i = 0; i < S::kVector; ++i)
+      v.at[i] = load_weight(reinterpret_cast<const W*>(from) + i);
     return v;
   }
 
@@ -203,7 +216,8 @@ struct Apply {
     });
     float factor = 0.0f;
     if constexpr (R::kRowWise)
-      factor = rule.factor(sum_of_group<S>(square) / static_cast<float>(table.dim), &share.row_state);
+      factor =
+          rule.factor(sum_of_group<S>(square) / static_cast<float>(table.dim), &share.row_state);
     for_each_chunk<S>(member, table.dim, [&](int c, int) {
 #pragma unroll
       for (int v = 0; v < S::kVector; ++v) {
@@ -291,7 +305,8 @@ struct Tile {
   __device__ bool ends(int i) const { return i + 1 == count || at[i + 1].unique != at[i].unique; }
   // Whether occurrence i ends a segment that is in this tile alone.
   __device__ bool ends_whole(int i) const {
-    return ends(i) && !(from_before && at[i].unique == at[0].unique) && !(goes_on && i + 1 == count);
+    return ends(i) && !(from_before && at[i].unique == at[0].unique) &&
+           !(goes_on && i + 1 == count);
   }
 };
 
@@ -306,13 +321,15 @@ __global__ void __launch_bounds__(kThreads)
   extern __shared__ __align__(16) char dynamic[];
   auto* tables = reinterpret_cast<RowsOf*>(dynamic + Rows::kBytes);
   Rows ring(dynamic);
-  for (int t = threadIdx.x; t < batch.table_count; t += kThreads) tables[t] = rows_of(batch.tables[t]);
+  for (int t = threadIdx.x; t < batch.table_count; t += kThreads)
+    tables[t] = rows_of(batch.tables[t]);
   const int member = threadIdx.x % S::kLanes, group = threadIdx.x / S::kLanes;
   const uint32_t class_first = batch.class_first[with.cls];
   const uint32_t begin = class_first + (blockIdx.x * kGroups + group) * with.tile;
   // The pass has been moved on by the end of forward.
   const uint32_t all = batch.counters->occurrences[(batch.counters->pass + 1) & 1][with.cls];
-  const int count = static_cast<int>(min(begin + with.tile, class_first + all)) - static_cast<int>(begin);
+  const int count =
+      static_cast<int>(min(begin + with.tile, class_first + all)) - static_cast<int>(begin);
   __syncthreads();
   for (int i = member; i < count; i += S::kLanes) {
     Occurrence of = batch.occurrences[begin + i];
@@ -376,7 +393,8 @@ constexpr uint32_t kChunk = 256;  // occurrences that are summed one after the o
 // beginning of their segment, and the sums of a segment's chunks added in order.
 template <class S, class Finish>
 __global__ void __launch_bounds__(kThreads)
-    update_in_order_kernel(const __grid_constant__ BatchRef batch, TileArguments with, Finish finish) {
+    update_in_order_kernel(const __grid_constant__ BatchRef batch, TileArguments with,
+                           Finish finish) {
   using Rows = Ring<S, typename Finish::R>;
   extern __shared__ __align__(16) char dynamic[];
   constexpr int kGroups = kThreads / S::kLanes;
@@ -397,7 +415,8 @@ __global__ void __launch_bounds__(kThreads)
     for (uint32_t i = at; i < end; ++i) {
       const float coefficient =
           batch.sorted_coefficients != nullptr ? batch.sorted_coefficients[i] : 1.0f;
-      const auto gradient = load_floats<S::kVector>(with.gradients + batch.occurrences[i].source + d);
+      const auto gradient =
+          load_floats<S::kVector>(with.gradients + batch.occurrences[i].source + d);
       for (int v = 0; v < S::kVector; ++v) sum.chunk[c].at[v] += coefficient * gradient.at[v];
     }
   });
@@ -453,19 +472,22 @@ void launch(const Context& context, const BatchRef& batch, const UpdateRows& op,
     cuda_check(cudaFuncSetAttribute(update_in_order_kernel<S, Finish>,
                                     cudaFuncAttributeMaxDynamicSharedMemorySize, kShared),
                "asking for shared memory");
-    update_in_order_kernel<S><<<(op.most + kGroups - 1) / kGroups, kThreads, kShared, context.stream>>>(
-        batch, {op.gradients, op.partials, op.arrivals, op.cls, 0}, finish);
+    update_in_order_kernel<S>
+        <<<(op.most + kGroups - 1) / kGroups, kThreads, kShared, context.stream>>>(
+            batch, {op.gradients, op.partials, op.arrivals, op.cls, 0}, finish);
     cuda_check(cudaGetLastError(), "launching update_in_order_kernel");
     return;
   }
   const uint32_t tile = update_tile(op.most), per_block = tile * (kThreads / S::kLanes);
   const TileArguments with{op.gradients, op.partials, op.arrivals, op.cls, tile};
   const size_t shared = Ring<S, typename Finish::R>::kBytes + batch.table_count * sizeof(RowsOf);
-  cuda_check(cudaFuncSetAttribute(update_rows_kernel<S, Finish>,
-                                  cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
-             "asking for shared memory");
-  update_rows_kernel<S><<<(op.most + per_block - 1) / per_block, kThreads, shared, context.stream>>>(
-      batch, with, finish);
+  cuda_check(
+      cudaFuncSetAttribute(update_rows_kernel<S, Finish>,
+                           cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
+      "asking for shared memory");
+  update_rows_kernel<S>
+      <<<(op.most + per_block - 1) / per_block, kThreads, shared, context.stream>>>(batch, with,
+                                                                                    finish);
   cuda_check(cudaGetLastError(), "launching update_rows_kernel");
 }
 
@@ -477,7 +499,8 @@ __global__ void __launch_bounds__(kThreads)
   constexpr int kGroups = kThreads / S::kLanes;
   const int member = threadIdx.x % S::kLanes;
   const uint32_t row = blockIdx.x * kGroups + threadIdx.x / S::kLanes;
-  const auto rows = table.is_static() ? static_cast<uint32_t>(table.capacity) : table.keys.counters->fresh;
+  const auto rows =
+      table.is_static() ? static_cast<uint32_t>(table.capacity) : table.keys.counters->fresh;
   if (row >= rows) return;
   if (static_cast<uint32_t>(*table.mark(row) >> 32) == static_cast<uint32_t>(table.clocks->version))
     return;

@@ -20,7 +20,7 @@ struct UpdateRows {
   const float* gradients = nullptr;
   float scale = 1.0f;
   float l2 = 0.0f;
-  Rule rule;              // made by at_step
+  Rule rule;                     // made by at_step
   float* partials = nullptr;     // [tiles, floats of the shape]; zero before and after
   uint32_t* arrivals = nullptr;  // [tiles]; zero before and after
 };

@@ -16,24 +16,32 @@ TEST(ParseInitFn, ReadsTorchsSpellings) {
   EXPECT_EQ(uniform.kind, Initializer::Kind::kUniform);
   EXPECT_EQ(uniform.a, -0.5f);
   EXPECT_EQ(uniform.b, 0.25f);
-  EXPECT_EQ(parse_init_fn("nn.init.trunc_normal_,std=0.1").kind, Initializer::Kind::kTruncatedNormal);
+  EXPECT_EQ(parse_init_fn("nn.init.trunc_normal_,std=0.1").kind,
+            Initializer::Kind::kTruncatedNormal);
   EXPECT_EQ(parse_init_fn("nn.init.constant_,val=3").a, 3.0f);
 }
 
 TEST(ParseInitFn, RefusesOthersWithTheChoices) {
-  EXPECT_THAT([] { parse_init_fn("nn.init.orthogonal_"); },
-              ThrowsMessage<Error>(testing::AllOf(HasSubstr("orthogonal"), HasSubstr("nn.init.uniform_"))));
-  EXPECT_THAT([] { parse_init_fn("nn.init.uniform_,a"); }, ThrowsMessage<Error>(HasSubstr("NAME=VALUE")));
-  EXPECT_THAT([] { parse_init_fn("nn.init.uniform_,a=x"); }, ThrowsMessage<Error>(HasSubstr("\"x\"")));
+  EXPECT_THAT(
+      [] { parse_init_fn("nn.init.orthogonal_"); },
+      ThrowsMessage<Error>(testing::AllOf(HasSubstr("orthogonal"), HasSubstr("nn.init.uniform_"))));
+  EXPECT_THAT([] { parse_init_fn("nn.init.uniform_,a"); },
+              ThrowsMessage<Error>(HasSubstr("NAME=VALUE")));
+  EXPECT_THAT([] { parse_init_fn("nn.init.uniform_,a=x"); },
+              ThrowsMessage<Error>(HasSubstr("\"x\"")));
 }
 
 class PlanTables : public testing::Test {
  protected:
   TablePlan plan(const std::string& features) {
-    config_ = parse_pipeline("train_config { sparse_optimizer { adagrad_optimizer { lr: 0.1 initial_accumulator_value: 2 } }"
-                             " regularization { embedding_l2: 0.5 } seed: 9 }" + features +
-                             "model_config { feature_groups { group_name: 'deep' feature_names: ['a', 'b'] } dnn {} }",
-                             "test");
+    config_ = parse_pipeline(
+        "train_config { sparse_optimizer { adagrad_optimizer { lr: 0.1 initial_accumulator_value: "
+        "2 } }"
+        " regularization { embedding_l2: 0.5 } seed: 9 }" +
+            features +
+            "model_config { feature_groups { group_name: 'deep' feature_names: ['a', 'b'] } dnn {} "
+            "}",
+        "test");
     layout_ = layout_of(config_);
     Graph graph(1);
     const ModelInputs inputs(graph, config_, layout_, 1);
@@ -44,8 +52,10 @@ class PlanTables : public testing::Test {
 };
 
 TEST_F(PlanTables, GivesEachFeatureItsOwnTableUnlessTheyShareAName) {
-  const TablePlan own = plan("feature_configs { id_feature { feature_name: 'a' embedding_dim: 4 num_buckets: 10 } }"
-                             "feature_configs { id_feature { feature_name: 'b' embedding_dim: 8 num_buckets: 20 pooling: 'mean' } }");
+  const TablePlan own = plan(
+      "feature_configs { id_feature { feature_name: 'a' embedding_dim: 4 num_buckets: 10 } }"
+      "feature_configs { id_feature { feature_name: 'b' embedding_dim: 8 num_buckets: 20 pooling: "
+      "'mean' } }");
   ASSERT_EQ(own.tables.size(), 2u);
   EXPECT_EQ(own.tables[1].name, "b_emb");
   EXPECT_EQ(own.tables[1].capacity, 20);
@@ -55,17 +65,22 @@ TEST_F(PlanTables, GivesEachFeatureItsOwnTableUnlessTheyShareAName) {
   EXPECT_EQ(own.uses[1].pooling, Pooling::kMean);
 
   const TablePlan shared = plan(
-      "feature_configs { id_feature { feature_name: 'a' embedding_name: 't' embedding_dim: 4 num_buckets: 10 } }"
-      "feature_configs { id_feature { feature_name: 'b' embedding_name: 't' embedding_dim: 4 num_buckets: 10 } }");
+      "feature_configs { id_feature { feature_name: 'a' embedding_name: 't' embedding_dim: 4 "
+      "num_buckets: 10 } }"
+      "feature_configs { id_feature { feature_name: 'b' embedding_name: 't' embedding_dim: 4 "
+      "num_buckets: 10 } }");
   ASSERT_EQ(shared.tables.size(), 1u);
   EXPECT_EQ(shared.uses[1].table, 0);
 }
 
 TEST_F(PlanTables, ReadsDynamicTables) {
   const TablePlan dynamic = plan(
-      "feature_configs { id_feature { feature_name: 'a' embedding_dim: 4 data_type: 'BF16' dynamicemb { max_capacity: 100 "
-      "score_strategy: 'LFU' initializer_args { mode: 'NORMAL' std_dev: 0.5 } frequency_admission_strategy { threshold: 3 } } } }"
-      "feature_configs { id_feature { feature_name: 'b' embedding_dim: 4 dynamicemb { max_capacity: 100 score_strategy: 'NO_EVICTION' } } }");
+      "feature_configs { id_feature { feature_name: 'a' embedding_dim: 4 data_type: 'BF16' "
+      "dynamicemb { max_capacity: 100 "
+      "score_strategy: 'LFU' initializer_args { mode: 'NORMAL' std_dev: 0.5 } "
+      "frequency_admission_strategy { threshold: 3 } } } }"
+      "feature_configs { id_feature { feature_name: 'b' embedding_dim: 4 dynamicemb { "
+      "max_capacity: 100 score_strategy: 'NO_EVICTION' } } }");
   EXPECT_EQ(dynamic.tables[0].kind, TableKind::kDynamic);
   EXPECT_EQ(dynamic.tables[0].eviction, Eviction::kLfu);
   EXPECT_EQ(dynamic.tables[0].capacity, 100);
@@ -79,10 +94,13 @@ TEST_F(PlanTables, ReadsDynamicTables) {
 TEST_F(PlanTables, RefusesUnknownNamesWithTheChoices) {
   EXPECT_THAT(
       [&] {
-        plan("feature_configs { id_feature { feature_name: 'a' embedding_dim: 4 dynamicemb { max_capacity: 9 score_strategy: 'MRU' } } }"
-             "feature_configs { id_feature { feature_name: 'b' embedding_dim: 4 num_buckets: 9 } }");
+        plan(
+            "feature_configs { id_feature { feature_name: 'a' embedding_dim: 4 dynamicemb { "
+            "max_capacity: 9 score_strategy: 'MRU' } } }"
+            "feature_configs { id_feature { feature_name: 'b' embedding_dim: 4 num_buckets: 9 } }");
       },
-      ThrowsMessage<Error>(testing::AllOf(HasSubstr("feature a"), HasSubstr("MRU"), HasSubstr("TIMESTAMP"))));
+      ThrowsMessage<Error>(
+          testing::AllOf(HasSubstr("feature a"), HasSubstr("MRU"), HasSubstr("TIMESTAMP"))));
 }
 
 }  // namespace
