@@ -13,7 +13,7 @@ constexpr int kWarps = kThreads / 32;
 constexpr int64_t kFirstRows = 1 << 16;  // of a table without a capacity
 constexpr int64_t kHostSlots = 1 << 20;  // of a table in host memory: room for the rows of a pass
 
-int64_t rounded_up(int64_t bytes) { return (bytes + 15) / 16 * 16; }
+int64_t rounded_up(int64_t bytes, int64_t to) { return (bytes + to - 1) / to * to; }
 
 __global__ void initialize_static_kernel(const DeviceTableRef* table) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
@@ -38,8 +38,9 @@ DeviceTable::DeviceTable(const Context& context, TableSettings settings)
       clocks_(Device::kCuda, sizeof(TableClocks)),
       ref_(Device::kCuda, sizeof(DeviceTableRef)) {
   const std::string name = cat("table ", settings_.name);
-  state_offset_ = rounded_up(dim() * size_of(settings_.dtype));
-  stride_ = rounded_up(state_offset_ + state_floats_ * 4);
+  state_offset_ = rounded_up(dim() * size_of(settings_.dtype), 16);
+  const int64_t row_bytes = state_offset_ + state_floats_ * 4;
+  stride_ = rounded_up(row_bytes, row_bytes >= 256 ? 32 : 16);  // long rows are whole sectors
   const auto most_rows = static_cast<int64_t>(device_bytes() / stride_);
   const int64_t rows = settings_.capacity != 0 ? settings_.capacity
                                                : std::max(settings_.initial_capacity, kFirstRows);
