@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "data/csv_types.h"
 #include "data/row_gather.h"
@@ -53,7 +52,7 @@ std::vector<std::string> label_names(const config::DataConfig& data) {
 // Row r of a single-valued column as a number; NaN where it is missing.
 void copy_numbers(const Column& column, int64_t begin, int64_t count, float* to) {
   if (column.type == ColumnType::kFloat) {
-    std::memcpy(to, column.floats.data() + begin, static_cast<size_t>(count) * sizeof(float));
+    std::copy_n(column.floats.data() + begin, count, to);
     return;
   }
   for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(column.ints[begin + i]);
