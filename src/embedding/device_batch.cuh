@@ -77,23 +77,22 @@ struct BatchRef {
   uint32_t class_tile[kMostClasses + 1];
   FeatureRef feature[kMostFeatures];
 
-  // The feature that a tile belongs to.
+  // The feature that a tile, or a position, belongs to.
   __device__ const FeatureRef& feature_of_tile(uint32_t tile) const {
-    int low = 0, high = features - 1;
-    while (low < high) {
-      const int middle = (low + high + 1) / 2;
-      if (feature[middle].first_tile <= tile)
-        low = middle;
-      else
-        high = middle - 1;
-    }
-    return feature[low];
+    return last_from<&FeatureRef::first_tile>(tile);
   }
   __device__ const FeatureRef& feature_of_position(uint32_t position) const {
+    return last_from<&FeatureRef::first>(position);
+  }
+
+ private:
+  // The last feature that begins at or before `at`.
+  template <uint32_t FeatureRef::*kBegin>
+  __device__ const FeatureRef& last_from(uint32_t at) const {
     int low = 0, high = features - 1;
     while (low < high) {
       const int middle = (low + high + 1) / 2;
-      if (feature[middle].first <= position)
+      if (feature[middle].*kBegin <= at)
         low = middle;
       else
         high = middle - 1;

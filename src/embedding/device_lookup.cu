@@ -398,10 +398,4 @@ void DeviceLookup::check(const Context& context) {
   for (const DeviceTable* table : tables_) table->check_errors();
 }
 
-int64_t DeviceLookup::unique_rows(const Context& context) const {
-  int64_t count = 0;
-  for (const UniqueRow& row : scratch_->uniques.to_host(context)) count += row.row != kNoRow;
-  return count;
-}
-
 }  // namespace emblem::cuda

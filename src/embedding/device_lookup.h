@@ -33,9 +33,6 @@ class DeviceLookup : public Lookup {
                 float learning_rate, int64_t step) override;
   void check(const Context& context) override;
 
-  // Distinct rows of the last training pass. Waits.
-  int64_t unique_rows(const Context& context) const;
-
  private:
   struct Feature {
     DeviceTable* table;

@@ -76,7 +76,8 @@ class DeviceTable : public Table {
   // The rows of different keys, made where there are none, up to `limit` (0: none).
   Buffer<uint32_t> rows_of(KeySpaceMemory& space, const Buffer<int64_t>& keys, uint32_t count,
                            int64_t limit, const char* doing);
-  void write_rows(const RowBatch& batch);  // of different keys
+  Buffer<uint32_t> find_row(int64_t key) const;  // on the device
+  void write_rows(const RowBatch& batch);        // of different keys
 
   Context context_;
   std::unique_ptr<KeySpaceMemory> keys_, waiting_;  // of dynamic tables

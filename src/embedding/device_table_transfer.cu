@@ -146,15 +146,20 @@ void download(const Context& context, const Buffer<T>& from, std::span<T> to) {
 
 }  // namespace
 
-bool DeviceTable::read(int64_t key, std::span<float> weights, std::span<float> state) const {
-  check_room(weights, state);
-  if (is_static() && (key < 0 || key >= settings_.capacity)) refuse({&key, 1});
+Buffer<uint32_t> DeviceTable::find_row(int64_t key) const {
   const Buffer<int64_t> keys = upload<int64_t>(context_, {&key, 1});
   Buffer<uint32_t> row(Device::kCuda, 1);
   find_kernel<<<1, kThreads, 0, context_.stream>>>(ref(), keys.data(), 1, row.data());
-  uint32_t number = kNoRow;
-  download<uint32_t>(context_, row, {&number, 1});
-  context_.synchronize();
+  cuda_check(cudaGetLastError(), "launching find_kernel");
+  context_.synchronize();  // keys go away
+  return row;
+}
+
+bool DeviceTable::read(int64_t key, std::span<float> weights, std::span<float> state) const {
+  check_room(weights, state);
+  if (is_static() && (key < 0 || key >= settings_.capacity)) refuse({&key, 1});
+  const Buffer<uint32_t> row = find_row(key);
+  const uint32_t number = row.to_host(context_)[0];
   if (number == kNoRow) return false;
   Buffer<float> values(Device::kCuda, dim()),
       states(Device::kCuda, std::max<int64_t>(1, state_floats_));
@@ -168,12 +173,8 @@ bool DeviceTable::read(int64_t key, std::span<float> weights, std::span<float> s
 
 std::optional<int64_t> DeviceTable::score(int64_t key) const {
   if (is_static()) return std::nullopt;
-  const Buffer<int64_t> keys = upload<int64_t>(context_, {&key, 1});
-  Buffer<uint32_t> row(Device::kCuda, 1);
-  find_kernel<<<1, kThreads, 0, context_.stream>>>(ref(), keys.data(), 1, row.data());
-  uint32_t number = kNoRow;
-  download<uint32_t>(context_, row, {&number, 1});
-  context_.synchronize();
+  const Buffer<uint32_t> row = find_row(key);
+  const uint32_t number = row.to_host(context_)[0];
   if (number == kNoRow) return std::nullopt;
   RowMeta meta;
   ::emblem::detail::copy(context_, &meta, keys_->ref().meta + number, sizeof(meta));
