@@ -62,9 +62,8 @@ class CriteoTsvDecoder final : public TextDecoder {
       }
       column.ints.resize(static_cast<size_t>(rows));
       column.missing.resize(static_cast<size_t>(rows));
-      if (std::memchr(column.missing.data(), 1, column.missing.size()) == nullptr) {
+      if (rows == 0 || std::memchr(column.missing.data(), 1, column.missing.size()) == nullptr)
         column.missing.clear();
-      }
     }
   }
 
