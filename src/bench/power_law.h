@@ -10,7 +10,8 @@
 namespace emblem {
 
 // Keys in [1, rows): key k is the k-th most frequent, with a probability that falls as k^-alpha.
-// Single-precision constants and the shape of the formula are those of the published generator.
+// Single-precision constants and the shape of the formula are those of the published generator,
+// which has none for alpha = 1: there the limit is used.
 class PowerLaw {
  public:
   PowerLaw(int64_t rows, double alpha)
@@ -20,8 +21,9 @@ class PowerLaw {
 
   int64_t operator()(uint64_t seed, uint64_t stream, uint64_t index) const {
     const double x = static_cast<double>(random_bits(seed, stream, index) >> 11) * 0x1p-53;
-    const double y =
-        std::pow(x * static_cast<double>(slope_) + 1.0, static_cast<double>(1.0f / gamma_));
+    const double y = gamma_ == 0.0f ? std::pow(static_cast<double>(rows_), x)
+                                    : std::pow(x * static_cast<double>(slope_) + 1.0,
+                                               static_cast<double>(1.0f / gamma_));
     return std::min(static_cast<int64_t>(y), rows_ - 1);
   }
 

@@ -92,7 +92,6 @@ class Workload {
     }
     return all;
   }
-  int64_t capacity() const { return capacity_; }
   Table& table(int64_t t) { return *tables_[t]; }
   const std::vector<int64_t>& host_keys(int64_t batch) const { return host_keys_[batch]; }
 
@@ -126,6 +125,10 @@ class Workload {
   }
   void backward(int64_t batch, int64_t step) {
     lookup_->backward(context_, gradients_[batch % gradients_.size()].view(), 1.0f, kRate, step);
+  }
+  void train(int64_t batch) {
+    forward(batch, Phase::kTrain);
+    backward(batch, batch + 1);
   }
   void check() { lookup_->check(context_); }
   std::vector<float> output(int64_t batch) const {
@@ -187,8 +190,8 @@ class Workload {
   std::vector<std::vector<FeatureKeys>> features_;
 };
 
-void require_near(float found, float expected, const char* what, int64_t key) {
-  EMBLEM_REQUIRE(std::abs(found - expected) <= 1e-3f * (1.0f + std::abs(expected)),
+void require_near(float found, float expected, float coarse, const char* what, int64_t key) {
+  EMBLEM_REQUIRE(std::abs(found - expected) <= coarse * 1e-3f * (1.0f + std::abs(expected)),
                  "bench tables: the ", what, " of key ", key, " is ", found,
                  ", but the oracle says ", expected);
 }
@@ -216,63 +219,61 @@ void apply(const Rule& rule, OracleRow& row) {
       rule);
 }
 
-// Evaluation reads what the table holds, and a training step changes the rows of some keys of the
-// batch, the most frequent among them, as the optimizer's formula says.
-void verify(Workload& work, const TablesCase& of) {
-  const int64_t width = of.tables * of.dim, bags = of.batch / of.hotness;
+// A training step reads the rows of some keys of the batch, the most frequent among them, and
+// changes them as the optimizer's formula says.
+void verify_training(Workload& work, const TablesCase& of) {
+  const int64_t width = of.tables * of.dim;
   const Rule rule = at_step(rule_of(of.optimizer), kRate, 1);
-  for (const Phase phase : {Phase::kTrain, Phase::kEval}) {
-    work.forward(0, phase);
-    if (phase == Phase::kEval) break;
-    work.check();
-    std::vector<std::unordered_map<int64_t, OracleRow>> rows(of.tables);
-    for (int64_t t = 0; t < of.tables; ++t) {
-      const int64_t* keys = work.host_keys(0).data() + t * of.batch;
-      for (int64_t i = 0; i < of.batch; i += std::max<int64_t>(1, of.batch / 20)) {
-        OracleRow row{std::vector<float>(of.dim), std::vector<float>(work.table(t).state_floats()),
-                      std::vector<float>(of.dim)};
-        EMBLEM_REQUIRE(work.table(t).read(keys[i], row.weights, row.state), "bench tables: key ",
-                       keys[i], " has no row after training on it");
-        rows[t].emplace(keys[i], std::move(row));
-      }
-      const std::vector<float> out = work.output(0);
-      for (int64_t i = 0; i < of.batch; ++i) {
-        const auto found = rows[t].find(keys[i]);
-        if (found == rows[t].end()) continue;
-        const int64_t at = i / of.hotness * width + t * of.dim;
-        const float share =
-            of.pooling == Pooling::kMean ? 1.0f / static_cast<float>(of.hotness) : 1.0f;
-        for (int64_t d = 0; d < of.dim; ++d) {
-          found->second.gradient[d] += share * gradient_at(at + d);
-          if (of.hotness == 1)
-            require_near(out[at + d], found->second.weights[d], "output", keys[i]);
-        }
-      }
+  const float share = of.pooling == Pooling::kMean ? 1.0f / static_cast<float>(of.hotness) : 1.0f;
+  work.forward(0, Phase::kTrain);
+  work.check();
+  const std::vector<float> out = work.output(0);
+  std::vector<std::unordered_map<int64_t, OracleRow>> rows(of.tables);
+  for (int64_t t = 0; t < of.tables; ++t) {
+    const int64_t* keys = work.host_keys(0).data() + t * of.batch;
+    for (int64_t i = 0; i < of.batch; i += std::max<int64_t>(1, of.batch / 20)) {
+      OracleRow row{std::vector<float>(of.dim), std::vector<float>(work.table(t).state_floats()),
+                    std::vector<float>(of.dim)};
+      EMBLEM_REQUIRE(work.table(t).read(keys[i], row.weights, row.state), "bench tables: key ",
+                     keys[i], " has no row after training on it");
+      rows[t].emplace(keys[i], std::move(row));
     }
-    work.backward(0, 1);
-    work.check();
-    for (int64_t t = 0; t < of.tables; ++t) {
-      for (auto& [key, row] : rows[t]) {
-        apply(rule, row);
-        std::vector<float> weights(of.dim);
-        EMBLEM_REQUIRE(work.table(t).read(key, weights), "bench tables: key ", key,
-                       " lost its row");
-        const float coarse = of.dtype == DType::kF32 ? 1.0f : 100.0f;  // 16-bit rows round
-        for (int64_t d = 0; d < of.dim; ++d) {
-          EMBLEM_REQUIRE(std::abs(weights[d] - row.weights[d]) <=
-                             coarse * 1e-3f * (1.0f + std::abs(row.weights[d])),
-                         "bench tables: weight ", d, " of key ", key, " is ", weights[d],
-                         " after a step, but the oracle says ", row.weights[d]);
-        }
+    for (int64_t i = 0; i < of.batch; ++i) {
+      const auto found = rows[t].find(keys[i]);
+      if (found == rows[t].end()) continue;
+      const int64_t at = i / of.hotness * width + t * of.dim;
+      for (int64_t d = 0; d < of.dim; ++d) {
+        found->second.gradient[d] += share * gradient_at(at + d);
+        if (of.hotness == 1)
+          require_near(out[at + d], found->second.weights[d], 1.0f, "output", keys[i]);
       }
     }
   }
+  work.backward(0, 1);
+  work.check();
+  const float coarse = of.dtype == DType::kF32 ? 1.0f : 100.0f;  // 16-bit rows round
+  std::vector<float> weights(of.dim);
+  for (int64_t t = 0; t < of.tables; ++t) {
+    for (auto& [key, row] : rows[t]) {
+      apply(rule, row);
+      EMBLEM_REQUIRE(work.table(t).read(key, weights), "bench tables: key ", key, " lost its row");
+      for (int64_t d = 0; d < of.dim; ++d)
+        require_near(weights[d], row.weights[d], coarse, "updated row", key);
+    }
+  }
+}
+
+// Evaluation reads what the table holds.
+void verify_evaluation(Workload& work, const TablesCase& of) {
+  if (of.hotness > 1) return;
+  work.forward(0, Phase::kEval);
   const std::vector<float> out = work.output(0);
   std::vector<float> weights(of.dim);
-  for (int64_t i = 0; of.hotness == 1 && i < bags; i += std::max<int64_t>(1, bags / 50)) {
+  for (int64_t i = 0; i < of.batch; i += std::max<int64_t>(1, of.batch / 50)) {
     const int64_t key = work.host_keys(0)[i];
     EMBLEM_REQUIRE(work.table(0).read(key, weights), "bench tables: key ", key, " lost its row");
-    for (int64_t d = 0; d < of.dim; ++d) require_near(out[i * width + d], weights[d], "row", key);
+    for (int64_t d = 0; d < of.dim; ++d)
+      require_near(out[i * of.tables * of.dim + d], weights[d], 1.0f, "row", key);
   }
 }
 
@@ -323,10 +324,7 @@ void measure_training(Workload& work, Times& times, Time&& time) {
 // The same batches over and over, after one pass over all of them.
 Times time_replay(const Context& context, Workload& work, const TablesOptions& options) {
   const int64_t count = work.batches();
-  const auto train = [&](int64_t i) {
-    work.forward(i, Phase::kTrain);
-    work.backward(i, i + 1);
-  };
+  const auto train = [&](int64_t i) { work.train(i); };
   for (int64_t i = 0; i < count; ++i) train(i);
   work.check();
   Times times;
@@ -343,10 +341,7 @@ Times time_replay(const Context& context, Workload& work, const TablesOptions& o
 // Every batch once: a quarter to warm up, a quarter for each of the three figures.
 Times time_fresh(const Context& context, Workload& work) {
   const int64_t quarter = work.batches() / 4;
-  const auto train = [&](int64_t i) {
-    work.forward(i, Phase::kTrain);
-    work.backward(i, i + 1);
-  };
+  const auto train = [&](int64_t i) { work.train(i); };
   for (int64_t i = 0; i < quarter; ++i) train(i);
   work.check();
   Times times;
@@ -385,6 +380,23 @@ Floors floor_bytes(const TablesCase& of, double unique, int64_t state_floats) {
   return bytes;
 }
 
+void check(const TablesCase& of, const TablesOptions& options) {
+  const auto positive = [](const char* what, int64_t value) {
+    EMBLEM_REQUIRE(value > 0, "bench tables: ", what, " must be at least 1, not ", value);
+  };
+  positive("the number of tables", of.tables);
+  positive("the batch", of.batch);
+  positive("the hotness", of.hotness);
+  positive("the number of batches", options.batches);
+  positive("the number of repetitions", options.repetitions);
+  EMBLEM_REQUIRE(of.rows >= 2, "bench tables: a table needs at least 2 rows, not ", of.rows);
+  EMBLEM_REQUIRE(of.batch % of.hotness == 0, "bench tables: a batch of ", of.batch,
+                 " lookups cannot be cut into bags of ", of.hotness);
+  EMBLEM_REQUIRE(of.load_factor >= 0 && of.load_factor <= 1,
+                 "bench tables: the load factor is a share of the rows, from 0 to 1, not ",
+                 of.load_factor);
+}
+
 TablesCase named(TablesCase of, const std::string& name) {
   of.name = name + (of.stream == KeyStream::kFresh ? "-fresh" : "");
   return of;
@@ -394,10 +406,12 @@ TablesCase named(TablesCase of, const std::string& name) {
 
 BenchResult bench_tables(const Context& context, const TablesCase& of,
                          const TablesOptions& options) {
+  check(of, options);
   const bool gpu = context.device == Device::kCuda;
   Workload work(context, of, std::max<int64_t>(4, options.batches));
   work.fill();
-  verify(work, of);
+  verify_training(work, of);
+  verify_evaluation(work, of);
   const Times times = of.stream == KeyStream::kReplay ? time_replay(context, work, options)
                                                       : time_fresh(context, work);
   work.check();

@@ -41,6 +41,8 @@ std::vector<TablesCase> cases_of(TablesOptionsOfCli& options) {
   of.placement = options.placement == "cache"  ? Placement::kCache
                  : options.placement == "host" ? Placement::kHost
                                                : Placement::kDevice;
+  EMBLEM_REQUIRE(of.placement == Placement::kDevice || options.device == "cuda", "--placement ",
+                 options.placement, " is about a GPU's memory: add --device cuda");
   of.device_bytes = parse_size(options.device_bytes, "--device-bytes");
   of.pooling = options.pooling == "mean" ? Pooling::kMean : Pooling::kSum;
   if (options.pooling == "none") of.hotness = 1;

@@ -68,9 +68,14 @@ Workers make_device_workers(const PipelineOptions& options) {
   Workers workers = make_workers(on_cpu, 0);
   if (options.device != "cuda") return workers;
   workers.context.device = Device::kCuda;
-  workers.stream = dispatch(
-      Device::kCuda, [] { return std::shared_ptr<cuda::Stream>(); },
-      [] { return std::make_shared<cuda::Stream>(); });
+  try {
+    workers.stream = dispatch(
+        Device::kCuda, [] { return std::shared_ptr<cuda::Stream>(); },
+        [] { return std::make_shared<cuda::Stream>(); });
+  } catch (const Error& error) {
+    throw Error(error.code(), cat("--device cuda: there is no usable GPU here; use --device cpu (",
+                                  error.what(), ")"));
+  }
   workers.context.stream = dispatch(
       Device::kCuda, []() -> CUstream_st* { return nullptr; },
       [&] { return workers.stream->get(); });

@@ -205,34 +205,34 @@ BatchRef DeviceLookup::make_batch(std::span<const FeatureKeys> features, View<fl
   batch.out = out.data;
   uint32_t position = 0, tile = 0;
   bool weighted = false;
-  int cls = -1;
-  for (size_t i = 0; i < order_.size(); ++i) {
-    const Feature& of = features_[order_[i]];
-    const FeatureKeys& keys = features[order_[i]];
-    if (of.cls != cls) {
-      cls = of.cls;
-      position = rounded_up(position);
-      batch.class_first[cls] = position;
-      batch.class_tile[cls] = tile;
+  size_t i = 0;
+  for (int cls = 0; cls < batch.classes; ++cls) {  // some may have no features
+    position = rounded_up(position);
+    batch.class_first[cls] = position;
+    batch.class_tile[cls] = tile;
+    for (; i < order_.size() && features_[order_[i]].cls == cls; ++i) {
+      const Feature& of = features_[order_[i]];
+      const FeatureKeys& keys = features[order_[i]];
+      const auto count = static_cast<uint32_t>(keys.keys.size());
+      FeatureRef& ref = batch.feature[i];
+      ref.keys = keys.keys.data;
+      ref.offsets = keys.offsets.size() != 0 ? keys.offsets.data : nullptr;
+      ref.weights = keys.weights.size() != 0 ? keys.weights.data : nullptr;
+      ref.first = position;
+      ref.count = count;
+      ref.first_tile = tile;
+      ref.column = static_cast<int32_t>(of.column);
+      ref.table = static_cast<int16_t>(of.table_number);
+      ref.cls = static_cast<int8_t>(cls);
+      ref.pooling = of.pooling;
+      weighted |=
+          ref.weights != nullptr || (ref.offsets != nullptr && of.pooling == Pooling::kMean);
+      position += count;
+      tile += (count + kTile - 1) / kTile;
     }
-    const auto count = static_cast<uint32_t>(keys.keys.size());
-    FeatureRef& ref = batch.feature[i];
-    ref.keys = keys.keys.data;
-    ref.offsets = keys.offsets.size() != 0 ? keys.offsets.data : nullptr;
-    ref.weights = keys.weights.size() != 0 ? keys.weights.data : nullptr;
-    ref.first = position;
-    ref.count = count;
-    ref.first_tile = tile;
-    ref.column = static_cast<int32_t>(of.column);
-    ref.table = static_cast<int16_t>(of.table_number);
-    ref.cls = static_cast<int8_t>(of.cls);
-    ref.pooling = of.pooling;
-    weighted |= ref.weights != nullptr || (ref.offsets != nullptr && of.pooling == Pooling::kMean);
-    position += count;
-    tile += (count + kTile - 1) / kTile;
     batch.class_count[cls] = position - batch.class_first[cls];
-    batch.class_tile[cls + 1] = tile;
   }
+  batch.class_tile[batch.classes] = tile;
   batch.tiles = tile;
   batch.rows = s.rows.data();
   batch.places = s.places.data();

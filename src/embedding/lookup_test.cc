@@ -25,6 +25,26 @@ TEST_P(LookupTest, PutsTheVectorOfEachFeatureAtItsColumn) {
               ElementsAre(1, 10, 3, 5.5, 55, 2, 20, 4, 7, 70));
 }
 
+// Where a column is no multiple of four floats, other kernels serve the table, at all its columns.
+TEST_P(LookupTest, ATableMayStandAtAnyColumn) {
+  Table &a = ramp({.name = "a", .dim = 4, .capacity = 9}),
+        &b = ramp({.name = "b", .dim = 1, .capacity = 9}),
+        &c = ramp({.name = "c", .dim = 3, .capacity = 9});
+  for (const auto& features : {std::vector<LookupFeature>{{&a}, {&b}, {&a}, {&c}},
+                               std::vector<LookupFeature>{{&b}, {&a}, {&c}, {&a}}}) {
+    TestLookup lookup = over(features);
+    const std::vector<Bags> bags = {{{1}}, {{2}}, {{3}}, {{4}}};
+    const auto out = lookup.forward(bags, 1);
+    int64_t column = 0;
+    for (size_t f = 0; f < features.size(); ++f) {
+      const auto expected = row(*features[f].table, static_cast<int64_t>(f) + 1);
+      for (size_t d = 0; d < expected.size(); ++d) EXPECT_EQ(out[column + d], expected[d]);
+      column += features[f].table->dim();
+    }
+    lookup.backward(std::vector<float>(12, 0.0f));
+  }
+}
+
 TEST_P(LookupTest, SumsTheGradientsOfAKeyOverAllFeaturesBeforeOneUpdate) {
   // AdaGrad sees the difference: one step with 1 + 2 + 4, not three.
   Table& table = ramp({.name = "t", .dim = 1, .capacity = 9, .rule = AdaGrad{.epsilon = 0.0f}});

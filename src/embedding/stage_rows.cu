@@ -145,7 +145,7 @@ __device__ void sort_by_place(const uint32_t* items, uint32_t count, uint32_t* s
     sorted[atomicAdd(&places[place(items[i])], 1u)] = items[i];
 }
 
-// Empties a slot into `kept`, by a whole warp. Returns the row to be given back, or kNoRow.
+// Empties a slot into `kept`, by a whole warp. *leaving: the row to be given back, or kNoRow.
 __device__ void empty_slot(const DeviceTableRef& table, uint32_t slot, char* kept,
                            uint32_t* leaving) {
   const uint32_t row = leaving_row(table, slot), old = table.cache.rows[slot];
