@@ -12,6 +12,14 @@ if(EMBLEM_TESTS)
   find_package(GTest REQUIRED)
 endif()
 
+# Servers: HTTP by Boost.Beast (headers alone), TLS, compressed bodies, gRPC.
+find_package(Boost 1.74 REQUIRED)
+find_package(OpenSSL REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(gRPC CONFIG REQUIRED)
+add_library(emblem_net INTERFACE)
+target_link_libraries(emblem_net INTERFACE Boost::headers OpenSSL::SSL OpenSSL::Crypto ZLIB::ZLIB gRPC::grpc++)
+
 find_program(CCACHE ccache)
 if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})

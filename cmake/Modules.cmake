@@ -34,7 +34,8 @@ function(emblem_module name)
   endif()
 endfunction()
 
-# Generates C++ from the .proto files of a module; they are included as "config/x.pb.h".
+# Generates C++ from the .proto files of a module; they are included as "config/x.pb.h", and those with a service as
+# "serve/x.grpc.pb.h" too.
 function(emblem_protos target folder)
   set(out ${CMAKE_BINARY_DIR}/generated)
   get_filename_component(module ${folder} NAME)
@@ -45,9 +46,19 @@ function(emblem_protos target folder)
       OUTPUT ${out}/${module}/${stem}.pb.cc ${out}/${module}/${stem}.pb.h
       COMMAND protobuf::protoc --cpp_out=${out} -I ${CMAKE_SOURCE_DIR}/src ${proto}
       DEPENDS ${ARGN})
-    target_sources(${target} PRIVATE ${out}/${module}/${stem}.pb.cc)
+    set(generated ${out}/${module}/${stem}.pb.cc)
+    file(STRINGS ${proto} services REGEX "^service ")
+    if(services)
+      add_custom_command(
+        OUTPUT ${out}/${module}/${stem}.grpc.pb.cc ${out}/${module}/${stem}.grpc.pb.h
+        COMMAND protobuf::protoc --grpc_out=${out} --plugin=protoc-gen-grpc=$<TARGET_FILE:gRPC::grpc_cpp_plugin>
+                -I ${CMAKE_SOURCE_DIR}/src ${proto}
+        DEPENDS ${ARGN})
+      list(APPEND generated ${out}/${module}/${stem}.grpc.pb.cc)
+    endif()
+    target_sources(${target} PRIVATE ${generated})
     # Generated code is not held to our warnings.
-    set_source_files_properties(${out}/${module}/${stem}.pb.cc PROPERTIES COMPILE_OPTIONS "-w")
+    set_source_files_properties(${generated} PROPERTIES COMPILE_OPTIONS "-w")
   endforeach()
   target_include_directories(${target} SYSTEM PUBLIC ${out})
 endfunction()
