@@ -12,6 +12,7 @@ namespace emblem {
 void add_train(CLI::App& program, int& status);
 void add_eval(CLI::App& program);
 void add_predict(CLI::App& program);
+void add_export(CLI::App& program);
 void add_inspect(CLI::App& program);
 void add_bench(CLI::App& program);
 void add_tables_bench(CLI::App& bench);

@@ -35,6 +35,7 @@ int run_command_line(int argc, char** argv) {
   add_train(app, status);
   add_eval(app);
   add_predict(app);
+  add_export(app);
   add_inspect(app);
   add_bench(app);
   add_report(app);

@@ -26,7 +26,7 @@ void copy(const Context& context, View<const float> from, View<float> to) {
 }  // namespace
 
 Model::Model(const Context& context, const config::PipelineConfig& config,
-             const FeatureLayout& layout, int64_t max_rows)
+             const FeatureLayout& layout, int64_t max_rows, const MakeLookup& make_lookup)
     : name_(model_name(config.model_config())), graph_(config.train_config().seed()) {
   ModelInputs inputs(graph_, config, layout, wide_dim_of(config.model_config()));
   logits_ = build_model(graph_, inputs, config.model_config());
@@ -37,26 +37,30 @@ Model::Model(const Context& context, const config::PipelineConfig& config,
   dense_ = inputs.dense();
   label_ = inputs.label();
   weights_ = inputs.weights();
-  add_embeddings(context, config, inputs.deep(), TableFamily::kDeep);
-  add_embeddings(context, config, inputs.wide(), TableFamily::kWide);
+  add_embeddings(context, config, inputs.deep(), TableFamily::kDeep, make_lookup);
+  add_embeddings(context, config, inputs.wide(), TableFamily::kWide, make_lookup);
   graph_.prepare(context, max_rows);
 }
 
 void Model::add_embeddings(const Context& context, const config::PipelineConfig& config,
-                           const LookupPlan& plan, TableFamily family) {
+                           const LookupPlan& plan, TableFamily family,
+                           const MakeLookup& make_elsewhere) {
   if (plan.features.empty()) return;
   const TablePlan tables = plan_tables(config, plan, family);
   Embeddings& added = embeddings_.emplace_back();
   added.node = plan.node;
+  for (const TableUse& use : tables.uses) added.sparse_index.push_back(use.sparse_index);
+  added.keys.resize(tables.uses.size());
+  if (make_elsewhere) {
+    added.lookup = make_elsewhere(tables);
+    return;
+  }
   for (const TableSettings& settings : tables.tables) {
     added.tables.push_back(make_table(context, settings));
   }
   std::vector<LookupFeature> features;
-  for (const TableUse& use : tables.uses) {
+  for (const TableUse& use : tables.uses)
     features.push_back({added.tables[use.table].get(), use.pooling});
-    added.sparse_index.push_back(use.sparse_index);
-  }
-  added.keys.resize(features.size());
   added.lookup = make_lookup(context, features);
 }
 

@@ -3,6 +3,7 @@
 // Thread-compatible: one thread runs it at a time; it uses the threads of the context.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -32,11 +33,16 @@ struct StageSeconds {
   double lookup = 0, forward = 0, backward = 0, update = 0;
 };
 
+// Makes the lookup over the tables of a plan, one feature a use.
+using MakeLookup = std::function<std::unique_ptr<Lookup>(const TablePlan&)>;
+
 class Model {
  public:
-  // Builds the model for batches of up to max_rows. `config` has passed check_pipeline.
+  // Builds the model for batches of up to max_rows. `config` has passed check_pipeline. The model
+  // owns its tables unless `make_lookup` looks up elsewhere; it then has none and only forward in
+  // Phase::kEval works.
   Model(const Context& context, const config::PipelineConfig& config, const FeatureLayout& layout,
-        int64_t max_rows);
+        int64_t max_rows, const MakeLookup& make_lookup = nullptr);
 
   // Looks up and runs the graph. `draw` numbers the batch for dropout.
   void forward(const Context& context, const ModelBatch& batch, Phase phase, uint64_t draw);
@@ -66,7 +72,7 @@ class Model {
     std::vector<FeatureKeys> keys;  // of the last forward
   };
   void add_embeddings(const Context& context, const config::PipelineConfig& config,
-                      const LookupPlan& plan, TableFamily family);
+                      const LookupPlan& plan, TableFamily family, const MakeLookup& make_lookup);
 
   std::string name_;
   Graph graph_;

@@ -110,6 +110,10 @@ class Graph {
   void backward(const Context& context);
   double loss(const Context& context) const;  // of the last forward; NaN labels give NaN
 
+  // For inference: the parameters stay as they are from now on, and forward in Phase::kEval need
+  // not read them anew.
+  void freeze();
+
   std::span<const Parameter> parameter_list() const;
   View<float> parameters();
   View<float> parameter_gradients();

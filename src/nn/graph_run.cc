@@ -155,6 +155,11 @@ void Graph::forward(const Context& context, Phase phase, uint64_t draw) {
   s.ran_forward = true;
 }
 
+void Graph::freeze() {
+  EMBLEM_REQUIRE(state_->prepared, "graph: freeze() before prepare()");
+  for (const auto& op : state_->ops) op->freeze(state_->parameter_values.data());
+}
+
 void Graph::backward(const Context& context) {
   State& s = *state_;
   require_cpu(context);

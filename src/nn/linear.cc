@@ -1,6 +1,7 @@
 #include "nn/linear.h"
 
 #include "core/thread_pool.h"
+#include "kernels/packed_weights.h"
 #include "kernels/simd.h"
 #include "nn/activation.h"
 
@@ -52,14 +53,27 @@ class Linear : public Op {
     return row_groups(max_rows).count * (units_ + (sums_weights_by_group() ? units_ * inputs_ : 0));
   }
 
+  void freeze(const float* parameters) override {
+    packed_.assign({parameters + weight_, units_, inputs_});
+    frozen_ = true;
+  }
+
   void forward(const Pass& pass) override {
     const Matrix<const float> x = input(pass), weight(pass.parameters + weight_, units_, inputs_);
+    // Predictions go another way than training: a row's result then does not depend on the rows
+    // beside it, and few rows are fast.
+    const bool predicts = pass.phase == Phase::kEval && units_ > 1;
+    if (predicts && !frozen_) packed_.assign(weight);
     const Matrix<float> y(out().value, pass.rows, units_);
     const float* bias = bias_ < 0 ? nullptr : pass.parameters + bias_;
     with_activation(activation_, [&](auto f) {
       parallel_for(pass.context, pass.rows, tile_rows(pass.rows), [&](int64_t begin, int64_t end) {
         const Matrix<float> tile = y.row_range(begin, end);
-        multiply(x.row_range(begin, end), weight, tile);
+        if (predicts) {
+          packed_.multiply(x.row_range(begin, end), tile);
+        } else {
+          multiply(x.row_range(begin, end), weight, tile);
+        }
         add_bias_and_activate(tile, bias, f);
       });
     });
@@ -149,6 +163,8 @@ class Linear : public Op {
   Activation activation_;
   int64_t inputs_, units_;
   int64_t weight_ = -1, bias_ = -1;  // in the buffers of parameters and gradients
+  cpu::PackedWeights packed_;        // for predictions
+  bool frozen_ = false;
 };
 
 }  // namespace

@@ -78,6 +78,10 @@ class Op {
   virtual int64_t workspace_floats(int64_t /*max_rows*/) const { return 0; }
   virtual double flops_per_row() const { return 0.0; }
 
+  // The parameters will not change any more: what forward in Phase::kEval makes of them may be
+  // kept.
+  virtual void freeze(const float* /*parameters*/) {}
+
   virtual void forward(const Pass& pass) = 0;
   // Reads the output's gradient, which it may overwrite, and writes those of inputs and parameters.
   virtual void backward(const Pass& pass) = 0;

@@ -10,6 +10,7 @@
 #include "config/load.h"
 #include "config/print.h"
 #include "core/file.h"
+#include "model/probability.h"
 #include "train/checkpoint.h"
 #include "train/run_state.h"
 
@@ -62,9 +63,8 @@ int64_t RestoredModel::predict(const std::string& input, const std::string& out)
                         [&](const Batch& batch, View<const float> logits) {
                           text.clear();
                           for (int64_t row = 0; row < batch.rows; ++row) {
-                            const double probability =
-                                1.0 / (1.0 + std::exp(-static_cast<double>(logits.data[row])));
-                            fmt::format_to(std::back_inserter(text), "{:.7g}\n", probability);
+                            fmt::format_to(std::back_inserter(text), "{}\n",
+                                           probability_of(logits.data[row]));
                           }
                           file.write({text.data(), text.size()});
                           rows += batch.rows;

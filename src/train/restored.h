@@ -22,8 +22,9 @@ class RestoredModel {
   // `input` empty: the configuration's eval_input_path.
   Evaluation evaluate(const std::string& input);
 
-  // Writes "prediction" and a line a row, in the order of the rows; returns their number. Labels
-  // are not read and need not be there. `out` appears only when it is whole.
+  // Writes "prediction" and a line a row, in the order of the rows and with all digits of the
+  // float; returns their number. Labels are not read and need not be there. `out` appears only when
+  // it is whole.
   int64_t predict(const std::string& input, const std::string& out);
 
   const config::PipelineConfig& config() const { return config_; }

@@ -38,7 +38,7 @@ std::vector<const TensorRef*> file_order(std::span<const TensorRef> tensors) {
 }
 
 std::string header_text(const std::vector<const TensorRef*>& order,
-                        const TensorMetadata& metadata) {
+                        const SafetensorsMetadata& metadata) {
   Json header = Json::object();
   if (!metadata.empty()) header[kMetadataName] = metadata;
   int64_t offset = 0;
@@ -168,8 +168,8 @@ void check_placement(std::vector<Placed> placed, int64_t data_bytes, const std::
   }
 }
 
-TensorMetadata parse_metadata(const Json& value, const std::string& path) {
-  TensorMetadata metadata;
+SafetensorsMetadata parse_metadata(const Json& value, const std::string& path) {
+  SafetensorsMetadata metadata;
   if (!value.is_object()) reject(path, "__metadata__ is not an object");
   for (const auto& [key, text] : value.items()) {
     if (!text.is_string()) reject(path, cat("the metadata ", key, " is not a string"));
@@ -185,7 +185,7 @@ int64_t TensorRef::elements() const {
 }
 
 FileFacts write_safetensors(const std::string& path, std::span<const TensorRef> tensors,
-                            const TensorMetadata& metadata) {
+                            const SafetensorsMetadata& metadata) {
   const auto order = file_order(tensors);
   const std::string header = header_text(order, metadata);
   FileWriter file(path);

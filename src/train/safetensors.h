@@ -49,12 +49,12 @@ struct TensorRef {
   int64_t elements() const;
 };
 
-using TensorMetadata = std::map<std::string, std::string>;
+using SafetensorsMetadata = std::map<std::string, std::string>;
 
 // Writes the tensors to `path` and syncs it to the disk. Equal input gives equal bytes, whatever
 // the order of the tensors. Throws for names used twice.
 FileFacts write_safetensors(const std::string& path, std::span<const TensorRef> tensors,
-                            const TensorMetadata& metadata = {});
+                            const SafetensorsMetadata& metadata = {});
 
 // A file open for reading. The constructor checks the whole structure and throws Error(kCorruption)
 // that says what is wrong: truncated, no JSON, unknown type, gaps, overlaps, names used twice.
@@ -65,7 +65,7 @@ class SafetensorsFile {
   const std::vector<TensorRef>& tensors() const {
     return tensors_;
   }  // by name; data valid while this lives
-  const TensorMetadata& metadata() const { return metadata_; }
+  const SafetensorsMetadata& metadata() const { return metadata_; }
 
   // Throws Error naming the file when there is no such tensor.
   const TensorRef& find(const std::string& name) const;
@@ -81,7 +81,7 @@ class SafetensorsFile {
 
   MappedFile file_;
   std::vector<TensorRef> tensors_;
-  TensorMetadata metadata_;
+  SafetensorsMetadata metadata_;
 };
 
 template <class T>

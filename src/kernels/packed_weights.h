@@ -1,0 +1,32 @@
+// kernels/packed_weights.h - y = x W^T for weights that stay the same, as in inference: laid out
+// once in the order in which the product reads them.
+//
+// Every element of y is one chain of fused multiply-adds over the columns of x in their order. So a
+// row's result depends on that row alone, never on the rows beside it.
+#pragma once
+
+#include "core/host_vector.h"
+#include "kernels/gemm.h"
+
+namespace emblem::cpu {
+
+class PackedWeights {
+ public:
+  PackedWeights() = default;
+  explicit PackedWeights(Matrix<const float> weights) { assign(weights); }
+
+  // Takes W [units, inputs], reusing the memory.
+  void assign(Matrix<const float> weights);
+
+  int64_t units() const { return units_; }
+  int64_t inputs() const { return inputs_; }
+
+  // y [rows, units] = x [rows, inputs] W^T, on the calling thread.
+  void multiply(Matrix<const float> x, Matrix<float> y) const;
+
+ private:
+  int64_t units_ = 0, inputs_ = 0;
+  HostVector<float> panels_;  // [panels, inputs, kPanel]: kPanel units side by side, zero-padded
+};
+
+}  // namespace emblem::cpu

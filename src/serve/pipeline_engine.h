@@ -1,0 +1,49 @@
+// serve/pipeline_engine.h - runs a trained model on requests: columns, features, lookup, layers.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "config/features.h"
+#include "core/thread_pool.h"
+#include "data/transform.h"
+#include "model/model.h"
+#include "serve/request_columns.h"
+#include "serve/servable.h"
+
+namespace emblem {
+
+inline constexpr const char* kProbability = "probability";  // the output: FP32 [rows, 1]
+
+// Allocates nothing per batch once it has seen batches of the size.
+class PipelineEngine final : public Engine {
+ public:
+  // Batches are computed by pieces of this many rows, whose values stay in the caches.
+  static constexpr int64_t kPieceRows = 256;
+
+  // `columns` and `transform` are borrowed. `model` is prepared for kPieceRows rows.
+  PipelineEngine(const RequestColumns& columns, const FeatureTransform& transform,
+                 std::unique_ptr<Model> model, int threads);
+
+  void run(std::span<EngineTask> tasks, EngineTimes& times) override;
+
+ private:
+  // Reads the requests into batch_; false when one of them has rows that are no good.
+  bool read(std::span<EngineTask> tasks);
+  void compute();
+  void answer(std::span<EngineTask> tasks);
+  void run_one_by_one(std::span<EngineTask> tasks, EngineTimes& times);
+
+  const RequestColumns& columns_;
+  const FeatureTransform& transform_;
+  std::unique_ptr<ThreadPool> threads_;
+  Context context_;
+  std::unique_ptr<Model> model_;
+  DecodedPiece piece_;
+  Batch batch_;
+  std::vector<FeatureKeys> keys_;             // of a piece
+  std::vector<HostVector<int32_t>> offsets_;  // likewise
+  std::vector<float> probabilities_;
+};
+
+}  // namespace emblem

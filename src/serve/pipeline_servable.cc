@@ -1,0 +1,132 @@
+#include "serve/pipeline_servable.h"
+
+#include <algorithm>
+#include <map>
+
+#include "config/check.h"
+#include "config/load.h"
+#include "core/file.h"
+#include "embedding/table_files.h"
+#include "serve/pipeline_engine.h"
+#include "train/checkpoint.h"
+#include "train/safetensors.h"
+
+namespace emblem {
+namespace {
+
+class PipelineServable final : public Servable {
+ public:
+  PipelineServable(const std::string& folder, const ServableOptions& options)
+      : folder_(folder),
+        options_(options),
+        config_(read_config(folder)),
+        layout_(layout_of(config_)),
+        columns_(config_.data_config(), layout_),
+        transform_(config_.data_config(), layout_, LabelCheck::kIgnore, columns_.requests(),
+                   columns_.columns()) {}
+
+  // Reads tables and dense parameters.
+  void load() {
+    const Checkpoint checkpoint = open_checkpoint(folder_);
+    std::map<std::string, TableSettings> settings;
+    const Model shape({}, config_, layout_, 1, [&](const TablePlan& plan) {
+      for (const TableSettings& table : plan.tables) settings[table.name] = table;
+      return std::unique_ptr<Lookup>();
+    });
+    for (auto& [name, table] : settings) {
+      // Nothing is trained here: no optimizer state, and room for what the files hold.
+      table.rule = Sgd{};
+      table.eviction = Eviction::kNone;
+      table.admission_threshold = 0;
+      if (table.kind == TableKind::kDynamic) table.capacity = 0;
+      auto made = make_table({}, table);
+      load_table({}, checkpoint.file("tables/" + name), LoadMode::kWeightsOnly, *made);
+      tables_[name] = std::move(made);
+    }
+    dense_ = std::make_unique<SafetensorsFile>(checkpoint.file("dense.safetensors"));
+    make_engine();  // finds out whether the parameters fit
+  }
+
+  std::vector<TensorMetadata> inputs() const override {
+    std::vector<TensorMetadata> inputs;
+    for (const auto& input : columns_.inputs())
+      inputs.push_back({input.name, input.type, {-1, input.width}});
+    return inputs;
+  }
+  std::vector<TensorMetadata> outputs() const override {
+    return {{kProbability, DataType::kFp32, {-1, 1}}};
+  }
+  std::vector<std::pair<std::string, std::string>> parameters() const override {
+    std::vector<std::pair<std::string, std::string>> parameters;
+    for (const auto& input : columns_.inputs()) {
+      if (input.columns.size() > 1)
+        parameters.emplace_back(input.name, columns_.column_names(input));
+    }
+    return parameters;
+  }
+
+  int64_t check(const InferRequest& request) const override {
+    for (const RequestedOutput& output : request.outputs) {
+      EMBLEM_REQUIRE(output.name == kProbability, "unexpected inference output '", output.name,
+                     "' for model '", request.model, "'; its output is ", kProbability);
+    }
+    return columns_.check(request);
+  }
+
+  std::unique_ptr<Engine> make_engine() const override {
+    auto model = std::make_unique<Model>(Context{}, config_, layout_, PipelineEngine::kPieceRows,
+                                         [&](const TablePlan& plan) { return lookup_over(plan); });
+    Graph& graph = model->graph();
+    const auto read = [&](const std::string& name, View<float> all, const Parameter& part) {
+      dense_->read<float>(name,
+                          {all.data + part.begin, static_cast<size_t>(part.rows * part.cols)});
+    };
+    for (const Parameter& parameter : graph.parameter_list())
+      read(parameter.name, graph.parameters(), parameter);
+    for (const Parameter& statistic : graph.statistic_list())
+      read("statistics." + statistic.name, graph.statistics(), statistic);
+    graph.freeze();
+    return std::make_unique<PipelineEngine>(columns_, transform_, std::move(model),
+                                            options_.threads);
+  }
+
+ private:
+  static config::PipelineConfig read_config(const std::string& folder) {
+    const std::string path = folder + "/pipeline.config";
+    config::PipelineConfig config = parse_pipeline(read_text_file(path), path);
+    check_pipeline(config);
+    return config;
+  }
+
+  std::unique_ptr<Lookup> lookup_over(const TablePlan& plan) const {
+    std::vector<LookupFeature> features;
+    for (const TableUse& use : plan.uses) {
+      const std::string& name = plan.tables[static_cast<size_t>(use.table)].name;
+      features.push_back({tables_.at(name).get(), use.pooling});
+    }
+    return make_lookup({}, features);
+  }
+
+  std::string folder_;
+  ServableOptions options_;
+  config::PipelineConfig config_;
+  FeatureLayout layout_;
+  RequestColumns columns_;
+  FeatureTransform transform_;
+  std::map<std::string, std::unique_ptr<Table>> tables_;
+  std::unique_ptr<SafetensorsFile> dense_;
+};
+
+}  // namespace
+
+std::unique_ptr<Servable> open_pipeline(const std::string& folder, const ServableOptions& options) {
+  auto servable = std::make_unique<PipelineServable>(folder, options);
+  servable->load();
+  return servable;
+}
+
+std::unique_ptr<Servable> describe_pipeline(const std::string& folder) {
+  return std::make_unique<PipelineServable>(folder, ServableOptions{});
+}
+
+}  // namespace emblem
