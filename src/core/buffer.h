@@ -15,6 +15,7 @@ namespace detail {
 void* allocate(Device device, size_t bytes);
 void release(Device device, void* data) noexcept;
 void copy(const Context& context, void* dst, const void* src, size_t bytes);  // any to any
+void zero(const Context& context, void* data, size_t bytes);
 }  // namespace detail
 
 template <class T>
@@ -31,6 +32,13 @@ class Buffer {
     Buffer buffer(context.device, static_cast<int64_t>(host.size()) / cols, cols);
     detail::copy(context, buffer.data_.get(), host.data(), host.size() * sizeof(T));
     context.synchronize();
+    return buffer;
+  }
+
+  // Filled with zero bytes.
+  static Buffer zeros(const Context& context, int64_t rows, int64_t cols = 1) {
+    Buffer buffer(context.device, rows, cols);
+    detail::zero(context, buffer.data_.get(), buffer.size() * sizeof(T));
     return buffer;
   }
 

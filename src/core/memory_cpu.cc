@@ -13,6 +13,7 @@ namespace cuda {  // defined in memory_cuda.cu
 void* allocate(size_t bytes);
 void release(void* data) noexcept;
 void copy(const Context& context, void* dst, const void* src, size_t bytes);
+void zero(const Context& context, void* data, size_t bytes);
 void synchronize(const Context& context);
 }  // namespace cuda
 
@@ -57,6 +58,13 @@ void copy(const Context& context, void* dst, const void* src, size_t bytes) {
   dispatch(
       context.device, [&] { std::memcpy(dst, src, bytes); },
       [&] { cuda::copy(context, dst, src, bytes); });
+}
+
+void zero(const Context& context, void* data, size_t bytes) {
+  if (bytes == 0) return;
+  dispatch(
+      context.device, [&] { std::memset(data, 0, bytes); },
+      [&] { cuda::zero(context, data, bytes); });
 }
 
 }  // namespace detail

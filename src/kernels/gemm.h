@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "core/context.h"
 #include "core/view.h"
@@ -23,7 +24,9 @@ struct Matrix {
       : data(data), rows(rows), cols(cols), stride(stride) {}
   Matrix(T* data, int64_t rows, int64_t cols) : Matrix(data, rows, cols, cols) {}
   Matrix(View<T> view) : Matrix(view.data, view.rows, view.cols) {}
-  operator Matrix<const T>() const { return {data, rows, cols, stride}; }
+  operator Matrix<const T>() const requires(!std::is_const_v<T>) {
+    return {data, rows, cols, stride};
+  }
 
   T* row(int64_t r) const { return data + r * stride; }
   Matrix block(int64_t row, int64_t col, int64_t block_rows, int64_t block_cols) const {

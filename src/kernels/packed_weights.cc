@@ -68,17 +68,18 @@ void PackedWeights::assign(Matrix<const float> weights) {
   }
 }
 
-void PackedWeights::multiply(Matrix<const float> x, Matrix<float> y) const {
-  const int64_t panel_floats = inputs_ * kPanel;
+void PackedWeights::multiply(Matrix<const float> x, int64_t first, Matrix<float> y) const {
+  static_assert(kAlign % kPanel == 0);
+  const int64_t panel_floats = inputs_ * kPanel, end = first + y.cols;
   const auto tile = [&]<int Rows, int Panels>(int64_t row, int64_t unit) {
     multiply_tile<Rows, Panels>(
         x.row(row), x.stride, panels_.data() + unit / kPanel * panel_floats, panel_floats, inputs_,
-        std::min<int64_t>(Panels * kPanel, units_ - unit), y.row(row) + unit, y.stride);
+        std::min<int64_t>(Panels * kPanel, end - unit), y.row(row) + unit - first, y.stride);
   };
   // Panels in the outer loop: one stays in the cache while all rows pass it.
-  for (int64_t unit = 0; unit < units_;) {
+  for (int64_t unit = first; unit < end;) {
     // Few rows have few sums under way at a time; two panels keep the units for arithmetic busy.
-    const bool two = x.rows <= 2 && units_ - unit > kPanel;
+    const bool two = x.rows <= 2 && end - unit > kPanel;
     int64_t row = 0;
     for (; row + kRows <= x.rows; row += kRows) tile.template operator()<kRows, 1>(row, unit);
     for (; row + 4 <= x.rows; row += 4) tile.template operator()<4, 1>(row, unit);

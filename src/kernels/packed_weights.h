@@ -21,8 +21,13 @@ class PackedWeights {
   int64_t units() const { return units_; }
   int64_t inputs() const { return inputs_; }
 
-  // y [rows, units] = x [rows, inputs] W^T, on the calling thread.
-  void multiply(Matrix<const float> x, Matrix<float> y) const;
+  // Where a part of the units may begin.
+  static constexpr int64_t kAlign = 64;
+
+  // y = x [rows, inputs] times the units [unit, unit + columns of y), on the calling thread. `unit`
+  // is a multiple of kAlign.
+  void multiply(Matrix<const float> x, int64_t unit, Matrix<float> y) const;
+  void multiply(Matrix<const float> x, Matrix<float> y) const { multiply(x, 0, y); }
 
  private:
   int64_t units_ = 0, inputs_ = 0;

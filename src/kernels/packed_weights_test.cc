@@ -52,6 +52,19 @@ TEST(PackedWeightsTest, ARowDoesNotDependOnTheRowsBesideIt) {
   }
 }
 
+TEST(PackedWeightsTest, PartsOfTheUnitsMakeTheWhole) {
+  constexpr int64_t kRows = 3, kInputs = 20, kUnits = 150;
+  const auto x = random_floats(kRows * kInputs, 3), w = random_floats(kUnits * kInputs, 4);
+  const PackedWeights packed({w.data(), kUnits, kInputs});
+  std::vector<float> all(kRows * kUnits), parts(kRows * kUnits);
+  packed.multiply({x.data(), kRows, kInputs}, {all.data(), kRows, kUnits});
+  for (int64_t unit = 0; unit < kUnits; unit += PackedWeights::kAlign) {
+    const int64_t count = std::min(PackedWeights::kAlign, kUnits - unit);
+    packed.multiply({x.data(), kRows, kInputs}, unit, {parts.data() + unit, kRows, count, kUnits});
+  }
+  EXPECT_EQ(all, parts);
+}
+
 TEST(PackedWeightsTest, WritesOnlyItsPartOfAWiderMatrix) {
   const auto x = random_floats(2 * 5, 5), w = random_floats(3 * 5, 6);
   std::vector<float> y(2 * 10, 9.0f);

@@ -1,7 +1,6 @@
 // nn/bias.h - x + a trained row.
 #pragma once
 
-#include <memory>
 #include <string>
 
 #include "nn/op.h"
@@ -9,7 +8,24 @@
 namespace emblem {
 
 // Adds the parameter NAME.bias [1, cols].
-std::unique_ptr<Op> make_bias(Tensor* x, Tensor* out, const std::string& name,
-                              ParameterSet& parameters);
+class BiasOp : public DeviceOp<BiasOp> {
+ public:
+  BiasOp(Tensor* x, Tensor* out, const std::string& name, ParameterSet& parameters)
+      : DeviceOp({x}, out), bias_(parameters.add(name + ".bias", 1, x->cols, Initial::kZeros)) {}
+
+  const char* kind() const override { return "bias"; }
+  bool has_parameters() const override { return true; }
+  int64_t workspace_floats(Device device, int64_t max_rows) const override {
+    return most_row_groups(device, max_rows) * out().cols;
+  }
+
+  void forward_cpu(const Pass& pass);
+  void forward_cuda(const Pass& pass);
+  void backward_cpu(const Pass& pass);
+  void backward_cuda(const Pass& pass);
+
+ private:
+  int64_t bias_;
+};
 
 }  // namespace emblem

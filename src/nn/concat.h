@@ -1,14 +1,45 @@
 // nn/concat.h - putting columns together and taking them apart.
 #pragma once
 
-#include <memory>
-
 #include "nn/op.h"
 
 namespace emblem {
 
-std::unique_ptr<Op> make_concat(std::vector<Tensor*> parts, Tensor* out);
-std::unique_ptr<Op> make_slice(Tensor* x, int64_t begin,
-                               Tensor* out);  // columns [begin, begin + out cols)
+class Concat : public DeviceOp<Concat> {
+ public:
+  using DeviceOp::DeviceOp;
+  const char* kind() const override { return "concat"; }
+
+  void forward_cpu(const Pass& pass);
+  void forward_cuda(const Pass& pass);
+  void backward_cpu(const Pass& pass);
+  void backward_cuda(const Pass& pass);
+
+ private:
+  // Calls body(part, first column in the output).
+  template <class Body>
+  void for_each_part(Body&& body) const {
+    int64_t column = 0;
+    for (size_t part = 0; part < inputs().size(); ++part) {
+      body(part, column);
+      column += in(part).cols;
+    }
+  }
+};
+
+// Columns [first, first + out cols).
+class Slice : public DeviceOp<Slice> {
+ public:
+  Slice(Tensor* x, int64_t first, Tensor* out) : DeviceOp({x}, out), first_(first) {}
+  const char* kind() const override { return "slice"; }
+
+  void forward_cpu(const Pass& pass);
+  void forward_cuda(const Pass& pass);
+  void backward_cpu(const Pass& pass);
+  void backward_cuda(const Pass& pass);
+
+ private:
+  int64_t first_;
+};
 
 }  // namespace emblem

@@ -1,13 +1,42 @@
 // nn/dropout.h - zeroes a share of the elements in training and scales up the others.
 #pragma once
 
-#include <memory>
-
+#include "core/buffer.h"
 #include "nn/op.h"
 
 namespace emblem {
 
 // The mask depends on (seed of the graph, `stream`, draw, element) alone.
-std::unique_ptr<Op> make_dropout(Tensor* x, float ratio, uint64_t stream, Tensor* out);
+class Dropout : public DeviceOp<Dropout> {
+ public:
+  Dropout(Tensor* x, float ratio, uint64_t stream, Tensor* out)
+      : DeviceOp({x}, out), ratio_(ratio), stream_(stream) {}
+  const char* kind() const override { return "dropout"; }
+  double flops_per_row() const override { return static_cast<double>(out().cols); }
+  void prepare(Device device, int64_t max_rows) override {
+    kept_ = Buffer<uint8_t>(device, max_rows, out().cols);
+  }
+
+  void forward_cpu(const Pass& pass);
+  void forward_cuda(const Pass& pass);
+  void backward_cpu(const Pass& pass);
+  void backward_cuda(const Pass& pass);
+
+ private:
+  // How the mask of a batch is drawn: 64 random bits decide over two elements, each of which is
+  // kept where its half is at least the threshold.
+  struct Draw {
+    uint64_t seed, stream;
+    uint32_t threshold;
+  };
+  Draw draw_of(const Pass& pass) const;
+  void apply_cpu(const Pass& pass, const float* from, Write write, float* to) const;
+  void apply_cuda(const Pass& pass, const float* from, Write write, float* to) const;
+
+  float ratio_;
+  uint64_t stream_;
+  Buffer<uint8_t> kept_;
+  bool dropped_ = false;  // in the last forward
+};
 
 }  // namespace emblem

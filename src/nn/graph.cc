@@ -76,7 +76,7 @@ static Node add_linear(Graph::State& state, Node x, int64_t units, Bias bias, Ac
                        const std::string& name) {
   Tensor* in = state.tensor(x, "linear");
   return state.add_op(name, units, [&](Tensor* out) {
-    return make_linear(in, out, bias, activation, name, state.parameters);
+    return std::make_unique<Linear>(in, out, bias, activation, name, state.parameters);
   });
 }
 
@@ -93,17 +93,19 @@ Node Graph::linear_without_bias(Node x, int64_t units) {
 Node Graph::bias(Node x) {
   Tensor* in = state_->tensor(x, "bias");
   const std::string name = state_->next_layer();
-  return state_->add_op(name, in->cols,
-                        [&](Tensor* out) { return make_bias(in, out, name, state_->parameters); });
+  return state_->add_op(name, in->cols, [&](Tensor* out) {
+    return std::make_unique<BiasOp>(in, out, name, state_->parameters);
+  });
 }
 
 static Node add_norm(Graph::State& state, Node x, MlpOptions::Norm norm, Activation activation,
                      const std::string& name) {
   Tensor* in = state.tensor(x, "a normalization");
-  return state.add_op(name, in->cols, [&](Tensor* out) {
-    return norm == MlpOptions::Norm::kBatch
-               ? make_batch_norm(in, out, activation, name, state.parameters, state.statistics)
-               : make_layer_norm(in, out, activation, name, state.parameters);
+  return state.add_op(name, in->cols, [&](Tensor* out) -> std::unique_ptr<Op> {
+    if (norm == MlpOptions::Norm::kLayer)
+      return std::make_unique<LayerNorm>(in, out, activation, name, state.parameters);
+    return std::make_unique<BatchNorm>(in, out, activation, name, state.parameters,
+                                       state.statistics);
   });
 }
 
@@ -142,8 +144,9 @@ Node Graph::mlp(Node x, const MlpOptions& options) {
 Node Graph::activation(Node x, Activation activation) {
   Tensor* in = state_->tensor(x, "activation");
   if (activation == Activation::kNone) return x;
-  return state_->add_op(name_of(activation), in->cols,
-                        [&](Tensor* out) { return make_activation(in, activation, out); });
+  return state_->add_op(name_of(activation), in->cols, [&](Tensor* out) {
+    return std::make_unique<ActivationOp>(in, activation, out);
+  });
 }
 
 Node Graph::sigmoid(Node x) { return activation(x, Activation::kSigmoid); }
@@ -154,8 +157,9 @@ Node Graph::dropout(Node x, float ratio) {
                  ", but must be at least 0 and below 1");
   if (ratio == 0.0f) return x;
   const uint64_t stream = state_->ops.size();
-  return state_->add_op("dropout", in->cols,
-                        [&](Tensor* out) { return make_dropout(in, ratio, stream, out); });
+  return state_->add_op("dropout", in->cols, [&](Tensor* out) {
+    return std::make_unique<Dropout>(in, ratio, stream, out);
+  });
 }
 
 static void require_vectors(const char* op, const Tensor& x, int64_t dim) {
@@ -174,14 +178,16 @@ Node Graph::dlrm_interaction(Node first, Node x, int64_t dim) {
                  "; make the last layer before it ", dim, " wide");
   const int64_t vectors = in->cols / dim + (head == nullptr ? 0 : 1);
   const int64_t cols = vectors * (vectors - 1) / 2 + (head == nullptr ? 0 : dim);
-  return state_->add_op("interaction", cols,
-                        [&](Tensor* out) { return make_interaction(head, in, dim, out); });
+  return state_->add_op("interaction", cols, [&](Tensor* out) {
+    return std::make_unique<Interaction>(head, in, dim, out);
+  });
 }
 
 Node Graph::fm(Node x, int64_t dim) {
   Tensor* in = state_->tensor(x, "fm");
   require_vectors("fm", *in, dim);
-  return state_->add_op("fm", dim, [&](Tensor* out) { return make_fm(in, dim, out); });
+  return state_->add_op(
+      "fm", dim, [&](Tensor* out) { return std::make_unique<FactorizationMachine>(in, dim, out); });
 }
 
 Node Graph::cross_v1(Node x0, int layers) {
@@ -191,7 +197,7 @@ Node Graph::cross_v1(Node x0, int layers) {
     const std::string name = state_->next_layer();
     Tensor* in = state_->tensor(x, "cross");
     x = state_->add_op(name, first->cols, [&](Tensor* out) {
-      return make_cross_layer(first, in, out, name, state_->parameters);
+      return std::make_unique<CrossLayer>(first, in, out, name, state_->parameters);
     });
   }
   return x;
@@ -208,8 +214,9 @@ Node Graph::cross_v2(Node x0, int layers, int64_t rank) {
     z = add_linear(*state_, z, first->cols, Bias::kTrained, Activation::kNone,
                    rank > 0 ? name + ".u" : name);
     Tensor *in = state_->tensor(x, "cross"), *product = state_->tensor(z, "cross");
-    x = state_->add_op(name, first->cols,
-                       [&](Tensor* out) { return make_cross_combine(first, product, in, out); });
+    x = state_->add_op(name, first->cols, [&](Tensor* out) {
+      return std::make_unique<CrossCombine>(first, product, in, out);
+    });
   }
   return x;
 }
@@ -223,7 +230,8 @@ Node Graph::concat(const std::vector<Node>& parts) {
     cols += inputs.back()->cols;
   }
   if (parts.size() == 1) return parts[0];
-  return state_->add_op("concat", cols, [&](Tensor* out) { return make_concat(inputs, out); });
+  return state_->add_op("concat", cols,
+                        [&](Tensor* out) { return std::make_unique<Concat>(inputs, out); });
 }
 
 Node Graph::slice(Node x, int64_t begin, int64_t end) {
@@ -231,7 +239,7 @@ Node Graph::slice(Node x, int64_t begin, int64_t end) {
   EMBLEM_REQUIRE(0 <= begin && begin < end && end <= in->cols, "slice: columns [", begin, ", ", end,
                  ") of '", in->name, "', which has ", in->cols);
   return state_->add_op("slice", end - begin,
-                        [&](Tensor* out) { return make_slice(in, begin, out); });
+                        [&](Tensor* out) { return std::make_unique<Slice>(in, begin, out); });
 }
 
 static void require_same_cols(const char* op, const Tensor& a, const Tensor& b) {
@@ -247,25 +255,27 @@ Node Graph::sum(const std::vector<Node>& parts) {
     require_same_cols("sum", *inputs.front(), *inputs.back());
   }
   if (parts.size() == 1) return parts[0];
-  return state_->add_op("sum", inputs[0]->cols, [&](Tensor* out) { return make_sum(inputs, out); });
+  return state_->add_op("sum", inputs[0]->cols,
+                        [&](Tensor* out) { return std::make_unique<Sum>(inputs, out); });
 }
 
 Node Graph::multiply(Node a, Node b) {
   Tensor *left = state_->tensor(a, "multiply"), *right = state_->tensor(b, "multiply");
   require_same_cols("multiply", *left, *right);
   return state_->add_op("multiply", left->cols,
-                        [&](Tensor* out) { return make_multiply(left, right, out); });
+                        [&](Tensor* out) { return std::make_unique<Multiply>(left, right, out); });
 }
 
 Node Graph::scale(Node x, float factor) {
   Tensor* in = state_->tensor(x, "scale");
   return state_->add_op("scale", in->cols,
-                        [&](Tensor* out) { return make_scale(in, factor, out); });
+                        [&](Tensor* out) { return std::make_unique<Scale>(in, factor, out); });
 }
 
 Node Graph::row_sum(Node x) {
   Tensor* in = state_->tensor(x, "row_sum");
-  return state_->add_op("row_sum", 1, [&](Tensor* out) { return make_row_sum(in, out); });
+  return state_->add_op("row_sum", 1,
+                        [&](Tensor* out) { return std::make_unique<RowSum>(in, out); });
 }
 
 void Graph::binary_cross_entropy(Node logits, Node labels, Node weights, float label_smoothing) {
@@ -282,7 +292,7 @@ void Graph::binary_cross_entropy(Node logits, Node labels, Node weights, float l
   EMBLEM_REQUIRE(label_smoothing >= 0.0f && label_smoothing < 1.0f,
                  "binary_cross_entropy: label_smoothing is ", label_smoothing,
                  ", but must be at least 0 and below 1");
-  auto loss = make_binary_cross_entropy(x, y, w, label_smoothing);
+  auto loss = std::make_unique<BinaryCrossEntropy>(x, y, w, label_smoothing);
   state_->losses.push_back(loss.get());
   state_->add(std::move(loss));
 }

@@ -5,9 +5,9 @@
 // graph lie in one buffer, their gradients in another, so that one pass updates or reduces them
 // all.
 //
-// One thread uses a graph at a time. The same seed and inputs give the same bytes whatever the
-// number of threads of the context. Runs on the CPU; a context of another device is refused by
-// prepare().
+// One thread uses a graph at a time. The same seed and inputs give the same bytes in every run on a
+// device, whatever the number of threads of the context. Everything lies on the device of the
+// context that prepared the graph; on a GPU the passes are asynchronous.
 #pragma once
 
 #include <cstdint>
@@ -108,7 +108,8 @@ class Graph {
   // `draw` numbers the batch: dropout masks depend on (seed, draw) alone.
   void forward(const Context& context, Phase phase, uint64_t draw);
   void backward(const Context& context);
-  double loss(const Context& context) const;  // of the last forward; NaN labels give NaN
+  // Of the last forward, for which it waits; NaN labels give NaN.
+  double loss(const Context& context) const;
 
   // For inference: the parameters stay as they are from now on, and forward in Phase::kEval need
   // not read them anew.

@@ -1,23 +1,30 @@
+#include "kernels/matmul_cuda.h"
 #include "nn/graph.h"
 #include "nn/graph_state.h"
 
 namespace emblem {
 namespace {
 
-void require_cpu(const Context& context) {
-  EMBLEM_REQUIRE(context.device == Device::kCpu,
-                 "graph: the layers of a model are not available on ", context.device,
-                 " yet; use --device cpu");
-}
-
 int64_t align(int64_t floats) { return (floats + 15) / 16 * 16; }  // to a cache line
 
+// Drawn on the CPU: the same bytes on every device.
+Buffer<float> initial_values(const Context& context, const ParameterSet& set, uint64_t seed) {
+  std::vector<float> values(set.floats());
+  set.initialize(seed, values.data());
+  return Buffer<float>::from(context, values);
+}
+
 }  // namespace
+
+void Graph::State::check_device(const Context& context) const {
+  EMBLEM_REQUIRE(context.device == device, "graph: run on ", context.device, ", but prepared for ",
+                 device);
+}
 
 // Decides which ops run backward and, for each of their inputs, who writes its gradient first.
 void Graph::State::plan_backward() {
   std::map<const Tensor*, bool> reached;  // the loss depends on it
-  for (const Loss* loss : losses) reached[loss->inputs()[0]] = true;
+  for (const Op* loss : losses) reached[loss->inputs()[0]] = true;
   for (auto op = ops.rbegin(); op != ops.rend(); ++op) {
     const bool is_loss = (*op)->output() == nullptr;
     if (!is_loss && !(reached[(*op)->output()] && (*op)->output()->needs_gradient)) continue;
@@ -38,7 +45,7 @@ void Graph::State::plan_backward() {
 
 // Gives each gradient a place; places are used again once the op that computed the node has run
 // backward, which keeps them few and in the cache.
-void Graph::State::plan_gradients() {
+void Graph::State::plan_gradients(const Context& context) {
   struct Taken {
     int64_t begin, end;
     const Tensor* tensor;
@@ -66,9 +73,8 @@ void Graph::State::plan_gradients() {
     }
     std::erase_if(taken, [&](const Taken& t) { return t.tensor == op->output(); });
   }
-  gradients = Buffer<float>(Device::kCpu, floats);
-  std::fill_n(gradients.data(), floats,
-              0.0f);  // trained inputs that the loss does not depend on stay so
+  // Trained inputs that the loss does not depend on stay zero.
+  gradients = Buffer<float>::zeros(context, floats);
   for (NodeState& node : nodes) {
     if (node.gradient_begin >= 0) node.tensor->gradient = gradients.data() + node.gradient_begin;
   }
@@ -76,14 +82,14 @@ void Graph::State::plan_gradients() {
 
 void Graph::prepare(const Context& context, int64_t max_rows) {
   State& s = *state_;
-  require_cpu(context);
   EMBLEM_REQUIRE(!s.prepared, "graph: prepare() was called twice");
   EMBLEM_REQUIRE(max_rows > 0, "graph: prepared for batches of ", max_rows,
                  " rows; at least 1 is needed");
   s.prepared = true;
+  s.device = context.device;
   s.max_rows = max_rows;
   s.plan_backward();
-  s.plan_gradients();
+  s.plan_gradients(context);
 
   int64_t floats = 0;
   for (State::NodeState& node : s.nodes) {
@@ -96,15 +102,17 @@ void Graph::prepare(const Context& context, int64_t max_rows) {
   int64_t workspace = 0;
   for (const auto& op : s.ops) {
     op->prepare(context.device, max_rows);
-    workspace = std::max(workspace, op->workspace_floats(max_rows));
+    workspace = std::max(workspace, op->workspace_floats(context.device, max_rows));
   }
   s.workspace = Buffer<float>(context.device, workspace);
-  s.parameter_values = Buffer<float>(context.device, s.parameters.floats());
-  s.parameter_gradients = Buffer<float>(context.device, s.parameters.floats());
-  s.statistic_values = Buffer<float>(context.device, s.statistics.floats());
-  s.parameters.initialize(s.seed, s.parameter_values.data());
-  s.statistics.initialize(s.seed, s.statistic_values.data());
-  std::fill_n(s.parameter_gradients.data(), s.parameter_gradients.size(), 0.0f);
+  s.parameter_values = initial_values(context, s.parameters, s.seed);
+  s.parameter_gradients = Buffer<float>::zeros(context, s.parameters.floats());
+  s.statistic_values = initial_values(context, s.statistics, s.seed);
+  s.loss = Buffer<double>::zeros(context, 1);
+  s.matmul = dispatch(
+      context.device, [] { return std::shared_ptr<cuda::MatmulLibrary>(); },
+      [] { return std::make_shared<cuda::MatmulLibrary>(); });
+  context.synchronize();
 }
 
 void Graph::set_rows(int64_t rows) {
@@ -119,7 +127,7 @@ View<float> Graph::value(Node node) {
   Tensor* tensor = state_->tensor(node, "value");
   EMBLEM_REQUIRE(state_->prepared, "graph: the value of '", tensor->name,
                  "' was asked for before prepare()");
-  return {tensor->value, state_->rows, tensor->cols, Device::kCpu};
+  return {tensor->value, state_->rows, tensor->cols, state_->device};
 }
 
 View<float> Graph::gradient(Node node) {
@@ -129,7 +137,7 @@ View<float> Graph::gradient(Node node) {
                  "' was asked for, but only those of trained inputs are kept");
   EMBLEM_REQUIRE(state_->prepared, "graph: the gradient of '", tensor->name,
                  "' was asked for before prepare()");
-  return {tensor->gradient, state_->rows, tensor->cols, Device::kCpu};
+  return {tensor->gradient, state_->rows, tensor->cols, state_->device};
 }
 
 Pass Graph::State::pass(const Context& context) {
@@ -141,15 +149,18 @@ Pass Graph::State::pass(const Context& context) {
           parameter_values.data(),
           parameter_gradients.data(),
           statistic_values.data(),
-          workspace.data()};
+          workspace.data(),
+          loss.data(),
+          matmul.get()};
 }
 
 void Graph::forward(const Context& context, Phase phase, uint64_t draw) {
   State& s = *state_;
-  require_cpu(context);
   EMBLEM_REQUIRE(s.prepared, "graph: forward() before prepare()");
+  s.check_device(context);
   s.phase = phase;
   s.draw = draw;
+  detail::zero(context, s.loss.data(), sizeof(double));
   const Pass pass = s.pass(context);
   for (const auto& op : s.ops) op->forward(pass);
   s.ran_forward = true;
@@ -162,7 +173,7 @@ void Graph::freeze() {
 
 void Graph::backward(const Context& context) {
   State& s = *state_;
-  require_cpu(context);
+  s.check_device(context);
   EMBLEM_REQUIRE(!s.losses.empty(), "graph: backward() of a graph without a loss");
   EMBLEM_REQUIRE(s.ran_forward,
                  "graph: backward() without a forward() of the same batch before it");
@@ -171,10 +182,12 @@ void Graph::backward(const Context& context) {
   for (Op* op : s.backward_ops) op->backward(pass);
 }
 
-double Graph::loss(const Context&) const {
-  double sum = 0.0;
-  for (const Loss* loss : state_->losses) sum += loss->value();
-  return sum;
+double Graph::loss(const Context& context) const {
+  state_->check_device(context);
+  double loss = 0.0;
+  detail::copy(context, &loss, state_->loss.data(), sizeof(loss));
+  context.synchronize();
+  return loss;
 }
 
 std::span<const Parameter> Graph::parameter_list() const { return state_->parameters.list(); }

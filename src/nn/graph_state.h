@@ -21,17 +21,20 @@ struct Graph::State {
   std::map<std::string, int64_t> layers_in_scope;
   std::vector<NodeState> nodes;
   std::vector<std::unique_ptr<Op>> ops;  // in the order of running forward
-  std::vector<Loss*> losses;
+  std::vector<const Op*> losses;
   ParameterSet parameters, statistics;
 
   bool prepared = false;
-  bool ran_forward = false;  // since set_rows: backward may run
+  Device device = Device::kCpu;  // that it was prepared for
+  bool ran_forward = false;      // since set_rows: backward may run
   int64_t max_rows = 0, rows = 0;
   Phase phase = Phase::kEval;
   uint64_t draw = 0;
   std::vector<Op*> backward_ops;  // in the order of running backward
   Buffer<float> values, gradients, parameter_values, parameter_gradients, statistic_values,
       workspace;
+  Buffer<double> loss;
+  std::shared_ptr<cuda::MatmulLibrary> matmul;  // on a GPU
 
   explicit State(uint64_t seed) : seed(seed) {}
 
@@ -50,7 +53,8 @@ struct Graph::State {
 
   // ---- running ----
   void plan_backward();
-  void plan_gradients();
+  void plan_gradients(const Context& context);
+  void check_device(const Context& context) const;
   Pass pass(const Context& context);
 };
 

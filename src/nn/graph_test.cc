@@ -5,27 +5,29 @@
 
 #include <cmath>
 
+#include "core/device_test.h"
 #include "core/random.h"
-#include "core/thread_pool.h"
 
 namespace emblem {
 namespace {
 
 using testing::Each;
 using testing::ElementsAre;
+using testing::FloatNear;
 using testing::HasSubstr;
+using testing::Pointwise;
 using testing::ThrowsMessage;
 
-std::vector<float> copy_of(View<float> values) {
-  return {values.data, values.data + values.size()};
-}
+class GraphTest : public DeviceTest {};
+EMBLEM_TEST_ON_EVERY_DEVICE(GraphTest);
 
 // A model with an op of every kind that sums over rows or draws random numbers.
 struct Model {
+  Context context;
   Graph graph{42};
   Node dense, sparse, label, logits;
 
-  explicit Model(int64_t max_rows, const Context& context = {}) {
+  Model(const Context& context, int64_t max_rows) : context(context) {
     MlpOptions bottom, top;
     bottom.hidden_units = {32, 8};
     bottom.norm = MlpOptions::Norm::kBatch;
@@ -48,63 +50,80 @@ struct Model {
   void fill(int64_t rows) {
     graph.set_rows(rows);
     for (const Node node : {dense, sparse}) {
-      const View<float> x = graph.value(node);
-      for (int64_t i = 0; i < x.size(); ++i) x.data[i] = random_normal(1, node.id, i);
+      std::vector<float> x(rows * graph.cols(node));
+      for (size_t i = 0; i < x.size(); ++i) x[i] = random_normal(1, node.id, i);
+      to_device(context, x, graph.value(node));
     }
-    for (int64_t r = 0; r < rows; ++r)
-      graph.value(label).data[r] = random_bits(2, 0, r) % 3 == 0 ? 1.0f : 0.0f;
+    std::vector<float> labels(rows);
+    for (int64_t r = 0; r < rows; ++r) labels[r] = random_bits(2, 0, r) % 3 == 0 ? 1.0f : 0.0f;
+    to_device(context, labels, graph.value(label));
   }
   // Everything a training step leaves behind.
-  std::vector<std::vector<float>> step(const Context& context, int64_t rows) {
+  std::vector<std::vector<float>> step(int64_t rows) {
     fill(rows);
     graph.forward(context, Phase::kTrain, 7);
     const std::vector<float> loss = {static_cast<float>(graph.loss(context))};
-    auto values = copy_of(graph.value(logits));
+    auto values = to_host(context, graph.value(logits));
     graph.backward(context);
-    return {loss, values, copy_of(graph.parameter_gradients()), copy_of(graph.gradient(sparse)),
-            copy_of(graph.statistics())};
+    return {loss, values, to_host(context, graph.parameter_gradients()),
+            to_host(context, graph.gradient(sparse)), to_host(context, graph.statistics())};
   }
 };
 
 TEST(Graph, GivesTheSameBytesWithAnyNumberOfThreads) {
   constexpr int64_t kRows = 1500;
-  const auto alone = Model(kRows).step({}, kRows);
+  const auto alone = Model({}, kRows).step(kRows);
   for (const int threads : {2, 5}) {
     ThreadPool pool(threads);
     Context context;
     context.threads = &pool;
-    EXPECT_EQ(Model(kRows, context).step(context, kRows), alone) << threads << " threads";
+    EXPECT_EQ(Model(context, kRows).step(kRows), alone) << threads << " threads";
   }
 }
 
-TEST(Graph, GivesTheSameBytesAgainAndAfterOtherBatchSizes) {
-  Model model(900);
-  const auto first = model.step({}, 500);
-  model.step({}, 900);
-  model.step({}, 1);
-  const auto again = model.step({}, 500);
+TEST_P(GraphTest, GivesTheSameBytesAgainAndAfterOtherBatchSizes) {
+  Model model(context_, 900);
+  const auto first = model.step(500);
+  for (const int64_t rows : {900, 1, 2, 3, 4, 5, 6, 7, 8, 9}) model.step(rows);
+  const auto again = model.step(500);
   for (size_t part = 0; part + 1 < first.size(); ++part)
     EXPECT_EQ(first[part], again[part]) << part;  // statistics move on
 }
 
-TEST(Graph, LearnsWhenItFollowsItsGradient) {
-  Model model(256);
+TEST_P(GraphTest, StartsFromTheSameParametersOnEveryDevice) {
+  Model here({}, 4), there(context_, 4);
+  EXPECT_EQ(to_host(context_, there.graph.parameters()), to_host({}, here.graph.parameters()));
+  EXPECT_EQ(to_host(context_, there.graph.statistics()), to_host({}, here.graph.statistics()));
+}
+
+TEST_P(GraphTest, AgreesWithTheCpu) {
+  constexpr int64_t kRows = 900;
+  const auto expected = Model({}, kRows).step(kRows), actual = Model(context_, kRows).step(kRows);
+  for (size_t part = 0; part < expected.size(); ++part)
+    EXPECT_THAT(actual[part], Pointwise(FloatNear(2e-5f), expected[part])) << part;
+}
+
+TEST_P(GraphTest, LearnsWhenItFollowsItsGradient) {
+  Model model(context_, 256);
   double first = 0.0;
   for (int step = 0; step < 60; ++step) {
     model.fill(256);
-    model.graph.forward({}, Phase::kTrain, step);
-    if (step == 0) first = model.graph.loss({});
-    model.graph.backward({});
-    const View<float> w = model.graph.parameters(), g = model.graph.parameter_gradients();
-    for (int64_t i = 0; i < w.size(); ++i) w.data[i] -= 0.3f * g.data[i];
+    model.graph.forward(context_, Phase::kTrain, step);
+    if (step == 0) first = model.graph.loss(context_);
+    model.graph.backward(context_);
+    std::vector<float> w = to_host(context_, model.graph.parameters());
+    const auto g = to_host(context_, model.graph.parameter_gradients());
+    for (size_t i = 0; i < w.size(); ++i) w[i] -= 0.3f * g[i];
+    to_device(context_, w, model.graph.parameters());
   }
-  model.graph.forward({}, Phase::kEval, 0);
-  EXPECT_LT(model.graph.loss({}), 0.6 * first);
+  model.graph.forward(context_, Phase::kEval, 0);
+  EXPECT_LT(model.graph.loss(context_), 0.6 * first);
 }
 
-TEST(Graph, AnEmptyBatchHasNoLossAndNoGradient) {
-  Model model(10);
-  const auto result = model.step({}, 0);
+TEST_P(GraphTest, AnEmptyBatchHasNoLossAndNoGradient) {
+  Model model(context_, 10);
+  model.step(10);
+  const auto result = model.step(0);
   EXPECT_THAT(result[0], ElementsAre(0.0f));
   EXPECT_THAT(result[2], Each(0.0f));
 }
@@ -142,7 +161,7 @@ TEST(Graph, DrawsWeightsFromSeedAndNameWithXaviersDeviation) {
     g.set_scope(scope);
     g.linear(g.input("x", 200), 100);
     g.prepare({}, 1);
-    return copy_of(g.parameters());
+    return to_host(Context{}, g.parameters());
   };
   const auto w = weights(1, "a");
   EXPECT_EQ(w, weights(1, "a"));
@@ -154,39 +173,42 @@ TEST(Graph, DrawsWeightsFromSeedAndNameWithXaviersDeviation) {
   EXPECT_THAT(std::vector<float>(w.begin() + 20000, w.end()), Each(0.0f));
 }
 
-TEST(Graph, InputsThatTheLossDoesNotSeeHaveNoGradient) {
+TEST_P(GraphTest, InputsThatTheLossDoesNotSeeHaveNoGradient) {
   Graph g(1);
   const Node seen = g.trained_input("seen", 2), unseen = g.trained_input("unseen", 2),
              y = g.input("y", 1);
   g.linear(unseen, 3);
   g.binary_cross_entropy(g.linear(seen, 1), y);
-  g.prepare({}, 4);
+  g.prepare(context_, 4);
   g.set_rows(4);
   for (const Node node : {seen, unseen, y})
-    std::fill_n(g.value(node).data, g.value(node).size(), 1.0f);
-  g.forward({}, Phase::kTrain, 0);
-  g.backward({});
-  EXPECT_THAT(copy_of(g.gradient(unseen)), Each(0.0f));
-  EXPECT_NE(g.gradient(seen).data[0], 0.0f);
-  const View<float> gradients = g.parameter_gradients();
+    to_device(context_, std::vector<float>(g.value(node).size(), 1.0f), g.value(node));
+  g.forward(context_, Phase::kTrain, 0);
+  g.backward(context_);
+  EXPECT_THAT(to_host(context_, g.gradient(unseen)), Each(0.0f));
+  EXPECT_NE(to_host(context_, g.gradient(seen))[0], 0.0f);
+  const auto gradients = to_host(context_, g.parameter_gradients());
   for (int64_t i = 0; i < 9; ++i)
-    EXPECT_EQ(gradients.data[i], 0.0f) << "of the layer that leads nowhere";
+    EXPECT_EQ(gradients[i], 0.0f) << "of the layer that leads nowhere";
 }
 
-TEST(Graph, SumsSeveralLosses) {
+TEST_P(GraphTest, SumsSeveralLosses) {
   Graph g(1);
   const Node a = g.trained_input("a", 1), b = g.trained_input("b", 1), y = g.input("y", 1);
   g.binary_cross_entropy(a, y);
   g.binary_cross_entropy(g.sum({a, b}), y);
-  g.prepare({}, 1);
+  g.prepare(context_, 1);
   g.set_rows(1);
-  g.value(a).data[0] = g.value(b).data[0] = 0.0f;
-  g.value(y).data[0] = 1.0f;
-  g.forward({}, Phase::kTrain, 0);
-  EXPECT_NEAR(g.loss({}), 2 * std::log(2.0), 1e-9);
-  g.backward({});
-  EXPECT_FLOAT_EQ(g.gradient(a).data[0], -1.0f);
-  EXPECT_FLOAT_EQ(g.gradient(b).data[0], -0.5f);
+  to_device<float>(context_, {0.0f}, g.value(a));
+  to_device<float>(context_, {0.0f}, g.value(b));
+  to_device<float>(context_, {1.0f}, g.value(y));
+  for (int run = 0; run < 2; ++run) {
+    g.forward(context_, Phase::kTrain, 0);
+    EXPECT_NEAR(g.loss(context_), 2 * std::log(2.0), 1e-9);
+  }
+  g.backward(context_);
+  EXPECT_FLOAT_EQ(to_host(context_, g.gradient(a))[0], -1.0f);
+  EXPECT_FLOAT_EQ(to_host(context_, g.gradient(b))[0], -0.5f);
 }
 
 TEST(Graph, CountsOperationsAndDescribesItself) {
@@ -235,10 +257,10 @@ TEST(Graph, RejectsRunsOutOfOrder) {
   fails([&] { g.value(x); }, "before prepare()");
   fails([&] { g.forward({}, Phase::kEval, 0); }, "before prepare()");
   g.binary_cross_entropy(logits, y);
+  g.prepare({}, 4);
   Context cuda;
   cuda.device = Device::kCuda;
-  fails([&] { g.prepare(cuda, 4); }, "not available on cuda yet; use --device cpu");
-  g.prepare({}, 4);
+  fails([&] { g.forward(cuda, Phase::kEval, 0); }, "run on cuda, but prepared for cpu");
   fails([&] { g.prepare({}, 4); }, "twice");
   fails([&] { g.linear(x, 1); }, "after prepare()");
   fails([&] { g.set_rows(5); }, "a batch of 5 rows, but the graph was prepared for 4");

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
+#include "kernels/packed_weights.h"
 #include "nn/op.h"
 
 namespace emblem {
@@ -11,7 +13,48 @@ enum class Bias { kNone, kTrained };
 
 // Adds the parameters NAME.weight [units, inputs] and, with a bias, NAME.bias [1, units]. The
 // activation must be invertible_from_output.
-std::unique_ptr<Op> make_linear(Tensor* x, Tensor* out, Bias bias, Activation activation,
-                                const std::string& name, ParameterSet& parameters);
+class Linear : public DeviceOp<Linear> {
+ public:
+  Linear(Tensor* x, Tensor* out, Bias bias, Activation activation, const std::string& name,
+         ParameterSet& parameters)
+      : DeviceOp({x}, out), activation_(activation), inputs_(x->cols), units_(out->cols) {
+    weight_ = parameters.add(name + ".weight", units_, inputs_, Initial::kXavierNormal);
+    if (bias == Bias::kTrained) bias_ = parameters.add(name + ".bias", 1, units_, Initial::kZeros);
+  }
+
+  const char* kind() const override { return "linear"; }
+  bool has_parameters() const override { return true; }
+  double flops_per_row() const override { return 2.0 * static_cast<double>(inputs_ * units_); }
+  int64_t workspace_floats(Device device, int64_t max_rows) const override;
+  void freeze(const float* parameters) override;
+
+  void forward_cpu(const Pass& pass);
+  void forward_cuda(const Pass& pass);
+  void backward_cpu(const Pass& pass);
+  void backward_cuda(const Pass& pass);
+
+ private:
+  // ---- CPU ----
+  void predict(const Pass& pass);
+  bool sums_weights_by_group() const;
+  Matrix<const float> input(const Pass& pass) const { return {in(0).value, pass.rows, inputs_}; }
+  template <class F>
+  void backward_rows(const Pass& pass, int64_t begin, int64_t end, float* bias_gradient,
+                     float* weight_gradient, F f) const;
+  void backward_to_input(const Pass& pass, Matrix<const float> dz, int64_t begin,
+                         int64_t end) const;
+
+  // ---- GPU ----
+  struct Products;  // the matrix products for a number of rows
+  Products& products_for(const Pass& pass);
+  void backward_one_unit(const Pass& pass);
+
+  Activation activation_;
+  int64_t inputs_, units_;
+  int64_t weight_ = -1, bias_ = -1;  // in the buffers of parameters and gradients
+  cpu::PackedWeights packed_;        // for predictions on the CPU
+  bool frozen_ = false;
+  std::vector<std::shared_ptr<Products>> products_;
+};
 
 }  // namespace emblem

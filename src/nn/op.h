@@ -15,6 +15,10 @@
 
 namespace emblem {
 
+namespace cuda {
+class MatmulLibrary;  // kernels/matmul_cuda.h
+}
+
 // One node: a [rows, cols] matrix and, where the loss depends on it through something trained, the
 // gradient of the loss with respect to it.
 struct Tensor {
@@ -41,6 +45,8 @@ struct Pass {
   float* gradients = nullptr;  // of the parameters
   float* statistics = nullptr;
   float* workspace = nullptr;  // workspace_floats() floats, free for the op during its call
+  double* loss = nullptr;      // of the graph: 0 before the first loss, each adds its own
+  const cuda::MatmulLibrary* matmul = nullptr;  // on a GPU
 };
 
 enum class Initial { kXavierNormal, kZeros, kOnes };
@@ -75,7 +81,7 @@ class Op {
   virtual bool has_parameters() const { return false; }
   // Allocates what the op keeps from forward to backward.
   virtual void prepare(Device, int64_t /*max_rows*/) {}
-  virtual int64_t workspace_floats(int64_t /*max_rows*/) const { return 0; }
+  virtual int64_t workspace_floats(Device, int64_t /*max_rows*/) const { return 0; }
   virtual double flops_per_row() const { return 0.0; }
 
   // The parameters will not change any more: what forward in Phase::kEval makes of them may be
@@ -101,14 +107,27 @@ class Op {
   Tensor* output_;
 };
 
-// A loss: an op without output whose gradient starts the backward pass.
-class Loss : public Op {
+// An op whose passes are written once for each device, as functions of Derived.
+template <class Derived>
+class DeviceOp : public Op {
  public:
   using Op::Op;
-  virtual double value() const = 0;  // of the last forward
+
+  void forward(const Pass& pass) final {
+    dispatch(
+        pass.context.device, [&] { self().forward_cpu(pass); }, [&] { self().forward_cuda(pass); });
+  }
+  void backward(const Pass& pass) final {
+    dispatch(
+        pass.context.device, [&] { self().backward_cpu(pass); },
+        [&] { self().backward_cuda(pass); });
+  }
+
+ private:
+  Derived& self() { return static_cast<Derived&>(*this); }
 };
 
-// ---- how loops over rows are cut; borders depend on the number of rows alone ----
+// ---- how loops over rows are cut on a CPU; borders depend on the number of rows alone ----
 
 // Rows that a thread works on while they are in its cache.
 inline int64_t tile_rows(int64_t rows) {
@@ -132,7 +151,23 @@ inline RowGroups row_groups(int64_t rows) {
   return {each, (rows + each - 1) / each};
 }
 
-// out[i] = the sum over groups of parts[group * size + i].
+// The same on a GPU, which wants more and smaller groups.
+inline constexpr int64_t kMaxDeviceRowGroups = 128;
+inline constexpr int64_t kLeastDeviceGroup = 64;
+inline RowGroups device_row_groups(int64_t rows) {
+  const int64_t each =
+      std::max(kLeastDeviceGroup, (rows + kMaxDeviceRowGroups - 1) / kMaxDeviceRowGroups);
+  return {each, (rows + each - 1) / each};
+}
+
+// Most groups of batches of up to max_rows.
+inline int64_t most_row_groups(Device device, int64_t max_rows) {
+  return device == Device::kCpu ? row_groups(max_rows).count
+                                : std::min(kMaxDeviceRowGroups,
+                                           (max_rows + kLeastDeviceGroup - 1) / kLeastDeviceGroup);
+}
+
+// On a CPU: out[i] = the sum over groups of parts[group * size + i].
 void sum_groups(const Context& context, const float* parts, int64_t groups, int64_t size,
                 float* out);
 

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <map>
 
+#include "core/device_test.h"
 #include "core/random.h"
 #include "nn/graph.h"
 
@@ -15,34 +17,53 @@ using testing::Each;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-// One graph with its inputs, and its rows for the formulas.
+// One graph with its inputs on a device, and its rows for the formulas.
 class Bench {
  public:
-  explicit Bench(int64_t rows) : rows_(rows) {}
+  Bench(const Context& context, int64_t rows) : context_(context), rows_(rows) {}
 
   Node input(int64_t cols) {
     inputs_.push_back(graph.trained_input("x", cols));
     return inputs_.back();
   }
-  // Prepares, fills the inputs and runs.
+  // Prepares and fills the inputs, the first time, and runs.
   void run(Phase phase = Phase::kTrain, uint64_t draw = 1) {
     if (!prepared_) {
-      graph.prepare(context, rows_);
+      graph.prepare(context_, rows_);
       graph.set_rows(rows_);
       for (size_t n = 0; n < inputs_.size(); ++n) {
-        const View<float> x = graph.value(inputs_[n]);
-        for (int64_t i = 0; i < x.size(); ++i) x.data[i] = random_normal(23, n, i);
+        std::vector<float> x(rows_ * graph.cols(inputs_[n]));
+        for (size_t i = 0; i < x.size(); ++i) x[i] = random_normal(23, n, i);
+        set(inputs_[n], x);
       }
-      const View<float> p = graph.parameters();
-      for (int64_t i = 0; i < p.size(); ++i) p.data[i] += 0.3f * random_normal(29, 1, i);
+      std::vector<float> p = to_host(context_, graph.parameters());
+      for (size_t i = 0; i < p.size(); ++i) p[i] += 0.3f * random_normal(29, 1, i);
+      to_device(context_, p, graph.parameters());
       prepared_ = true;
     }
-    graph.forward(context, phase, draw);
+    graph.forward(context_, phase, draw);
+    values_.clear();
   }
-  double at(Node node, int64_t row, int64_t col) { return graph.value(node).row(row)[col]; }
+  void set(Node node, const std::vector<float>& values) {
+    to_device(context_, values, graph.value(node));
+    values_.erase(node.id);
+  }
+  void set_statistics(const std::vector<float>& values) {
+    to_device(context_, values, graph.statistics());
+  }
+  std::vector<float> statistics() { return to_host(context_, graph.statistics()); }
+  const std::vector<float>& values(Node node) {
+    auto& values = values_[node.id];
+    if (values.empty()) values = to_host(context_, graph.value(node));
+    return values;
+  }
+  double at(Node node, int64_t row, int64_t col) {
+    return values(node)[row * graph.cols(node) + col];
+  }
   double parameter(const std::string& name, int64_t row, int64_t col) {
+    if (parameters_.empty()) parameters_ = to_host(context_, graph.parameters());
     for (const Parameter& p : graph.parameter_list()) {
-      if (p.name == name) return graph.parameters().data[p.begin + row * p.cols + col];
+      if (p.name == name) return parameters_[p.begin + row * p.cols + col];
     }
     ADD_FAILURE() << "no parameter " << name;
     return 0.0;
@@ -58,14 +79,22 @@ class Bench {
     }
   }
 
-  Context context;
   Graph graph{5};
 
  private:
+  Context context_;
   int64_t rows_;
   bool prepared_ = false;
   std::vector<Node> inputs_;
+  std::map<int, std::vector<float>> values_;  // by node, of the last run
+  std::vector<float> parameters_;
 };
+
+class OpTest : public DeviceTest {
+ protected:
+  Bench bench(int64_t rows) { return Bench(context_, rows); }
+};
+EMBLEM_TEST_ON_EVERY_DEVICE(OpTest);
 
 double activate(Activation activation, double x) {
   switch (activation) {
@@ -91,10 +120,10 @@ const Activation kActivations[] = {Activation::kNone,     Activation::kRelu, Act
                                    Activation::kTanh,     Activation::kGelu, Activation::kSilu,
                                    Activation::kLeakyRelu};
 
-TEST(Ops, LinearIsTheActivatedProductPlusBias) {
+TEST_P(OpTest, LinearIsTheActivatedProductPlusBias) {
   for (const Activation activation : kActivations) {
     for (const int64_t units : {1, 5}) {
-      Bench b(300);
+      Bench b = bench(300);
       const Node x = b.input(7), y = b.graph.linear(x, units, activation);
       b.run();
       b.expect(y, [&](int64_t r, int64_t c) {
@@ -106,24 +135,27 @@ TEST(Ops, LinearIsTheActivatedProductPlusBias) {
   }
 }
 
-TEST(Ops, ActivationsAreAccurateOverTheWholeRange) {
+TEST_P(OpTest, ActivationsAreAccurateOverTheWholeRange) {
   for (const Activation activation : kActivations) {
-    Bench b(401);
+    Bench b = bench(401);
     const Node x = b.input(1), y = b.graph.activation(x, activation);
     b.run();
-    for (int64_t r = 0; r < 401; ++r) b.graph.value(x).data[r] = 0.5f * static_cast<float>(r - 200);
+    std::vector<float> points(401);
+    for (int64_t r = 0; r < 401; ++r) points[r] = 0.5f * static_cast<float>(r - 200);
+    b.set(x, points);
     b.run();
     b.expect(
         y, [&](int64_t r, int64_t) { return activate(activation, b.at(x, r, 0)); }, 1e-6);
-    b.graph.value(x).data[0] = std::numeric_limits<float>::quiet_NaN();
+    points[0] = std::numeric_limits<float>::quiet_NaN();
+    b.set(x, points);
     b.run();
     EXPECT_TRUE(std::isnan(b.at(y, 0, 0))) << "not a number must not become one";
   }
 }
 
-TEST(Ops, BatchNormNormalizesByTheBatchInTrainingAndKeepsRunningStatistics) {
+TEST_P(OpTest, BatchNormNormalizesByTheBatchInTrainingAndKeepsRunningStatistics) {
   constexpr int64_t kRows = 700;
-  Bench b(kRows);
+  Bench b = bench(kRows);
   const Node x = b.input(3), y = b.graph.batch_norm(x, Activation::kRelu);
   b.run();
   for (int64_t c = 0; c < 3; ++c) {
@@ -137,31 +169,30 @@ TEST(Ops, BatchNormNormalizesByTheBatchInTrainingAndKeepsRunningStatistics) {
           std::max(0.0, normalized * b.parameter("0.weight", 0, c) + b.parameter("0.bias", 0, c)),
           2e-5);
     }
-    EXPECT_NEAR(b.graph.statistics().data[c], 0.1 * mean, 1e-6);
-    EXPECT_NEAR(b.graph.statistics().data[3 + c], 0.9 + 0.1 * square / (kRows - 1), 1e-5);
+    EXPECT_NEAR(b.statistics()[c], 0.1 * mean, 1e-6);
+    EXPECT_NEAR(b.statistics()[3 + c], 0.9 + 0.1 * square / (kRows - 1), 1e-5);
   }
 }
 
-TEST(Ops, BatchNormUsesTheStatisticsInEvaluationAndForASingleRow) {
+TEST_P(OpTest, BatchNormUsesTheStatisticsInEvaluationAndForASingleRow) {
   for (const Phase phase : {Phase::kEval, Phase::kTrain}) {
-    Bench b(1);
+    Bench b = bench(1);
     const Node x = b.input(2), y = b.graph.batch_norm(x);
     b.run(phase);
-    const float statistics[] = {0.5f, -1.0f, 4.0f, 0.25f};  // means, variances
-    std::copy_n(statistics, 4, b.graph.statistics().data);
+    const std::vector<float> statistics = {0.5f, -1.0f, 4.0f, 0.25f};  // means, variances
+    b.set_statistics(statistics);
     b.run(phase);
     b.expect(y, [&](int64_t r, int64_t c) {
       return (b.at(x, r, c) - statistics[c]) / std::sqrt(statistics[2 + c] + 1e-5) *
                  b.parameter("0.weight", 0, c) +
              b.parameter("0.bias", 0, c);
     });
-    EXPECT_EQ(b.graph.statistics().data[0], 0.5f);
-    EXPECT_EQ(b.graph.statistics().data[3], 0.25f);
+    EXPECT_EQ(b.statistics(), statistics);
   }
 }
 
-TEST(Ops, LayerNormNormalizesEachRow) {
-  Bench b(50);
+TEST_P(OpTest, LayerNormNormalizesEachRow) {
+  Bench b = bench(50);
   const Node x = b.input(9), y = b.graph.layer_norm(x);
   b.run();
   b.expect(y, [&](int64_t r, int64_t c) {
@@ -173,14 +204,14 @@ TEST(Ops, LayerNormNormalizesEachRow) {
   });
 }
 
-TEST(Ops, DropoutKeepsTheMeanDependsOnTheDrawAndIsIdleInEvaluation) {
-  Bench b(500);
+TEST_P(OpTest, DropoutKeepsTheMeanDependsOnTheDrawAndIsIdleInEvaluation) {
+  Bench b = bench(500);
   const Node x = b.input(81), y = b.graph.dropout(x, 0.25f);
   b.run(Phase::kTrain, 1);
   int64_t dropped = 0;
   std::vector<float> first;
   for (int64_t i = 0; i < 500 * 81; ++i) {
-    const float value = b.graph.value(y).data[i], from = b.graph.value(x).data[i];
+    const float value = b.values(y)[i], from = b.values(x)[i];
     first.push_back(value);
     if (value == 0.0f)
       ++dropped;
@@ -188,21 +219,18 @@ TEST(Ops, DropoutKeepsTheMeanDependsOnTheDrawAndIsIdleInEvaluation) {
       ASSERT_FLOAT_EQ(value, from / 0.75f);
   }
   EXPECT_NEAR(static_cast<double>(dropped) / (500 * 81), 0.25, 0.01);
-  const auto values = [&] {
-    return std::vector<float>(b.graph.value(y).data, b.graph.value(y).data + first.size());
-  };
   b.run(Phase::kTrain, 2);
-  EXPECT_NE(values(), first);
+  EXPECT_NE(b.values(y), first);
   b.run(Phase::kTrain, 1);
-  EXPECT_EQ(values(), first);
+  EXPECT_EQ(b.values(y), first);
   b.run(Phase::kEval, 1);
   b.expect(y, [&](int64_t r, int64_t c) { return b.at(x, r, c); });
 }
 
-TEST(Ops, InteractionListsTheProductsOfAllPairsOfVectors) {
+TEST_P(OpTest, InteractionListsTheProductsOfAllPairsOfVectors) {
   for (const int64_t dim : {1, 3, 4, 16, 21, 128}) {
     for (const int64_t vectors : {2, 4, 5, 9, 26}) {
-      Bench b(3);
+      Bench b = bench(3);
       const Node first = b.input(dim), x = b.input(vectors * dim);
       const Node alone = b.graph.dot_interaction(x, dim),
                  with_first = b.graph.dlrm_interaction(first, x, dim);
@@ -225,8 +253,8 @@ TEST(Ops, InteractionListsTheProductsOfAllPairsOfVectors) {
   }
 }
 
-TEST(Ops, FmIsHalfTheDifferenceOfSquares) {
-  Bench b(40);
+TEST_P(OpTest, FmIsHalfTheDifferenceOfSquares) {
+  Bench b = bench(40);
   const Node x = b.input(12), y = b.graph.fm(x, 3);
   b.run();
   b.expect(y, [&](int64_t r, int64_t d) {
@@ -238,8 +266,8 @@ TEST(Ops, FmIsHalfTheDifferenceOfSquares) {
   });
 }
 
-TEST(Ops, CrossLayersFollowBothPapers) {
-  Bench b(20);
+TEST_P(OpTest, CrossLayersFollowBothPapers) {
+  Bench b = bench(20);
   const Node x = b.input(4);
   b.graph.set_scope("v1");
   const Node one = b.graph.cross_v1(x, 1);
@@ -269,8 +297,8 @@ TEST(Ops, CrossLayersFollowBothPapers) {
   });
 }
 
-TEST(Ops, ShapesAndElementsGoWhereTheyShould) {
-  Bench b(33);
+TEST_P(OpTest, ShapesAndElementsGoWhereTheyShould) {
+  Bench b = bench(33);
   const Node x = b.input(3), y = b.input(3), z = b.input(2);
   const Node joined = b.graph.concat({x, z, y}), middle = b.graph.slice(joined, 2, 6);
   const Node total = b.graph.sum({x, y, x}), product = b.graph.multiply(x, y),
@@ -300,24 +328,27 @@ struct LossResult {
   double loss;
   std::vector<float> gradients;
 };
-LossResult cross_entropy(const std::vector<float>& logits, const std::vector<float>& labels,
-                         const std::vector<float>& weights, float smoothing) {
-  Graph g(1);
-  const Node x = g.trained_input("x", 1), y = g.input("y", 1);
-  const Node w = weights.empty() ? Node{} : g.input("w", 1);
-  g.binary_cross_entropy(x, y, w, smoothing);
-  g.prepare({}, static_cast<int64_t>(logits.size()));
-  g.set_rows(static_cast<int64_t>(logits.size()));
-  std::copy(logits.begin(), logits.end(), g.value(x).data);
-  std::copy(labels.begin(), labels.end(), g.value(y).data);
-  if (w.id >= 0) std::copy(weights.begin(), weights.end(), g.value(w).data);
-  g.forward({}, Phase::kTrain, 0);
-  g.backward({});
-  const View<float> dx = g.gradient(x);
-  return {g.loss({}), {dx.data, dx.data + dx.size()}};
-}
+class BinaryCrossEntropyTest : public DeviceTest {
+ protected:
+  LossResult cross_entropy(const std::vector<float>& logits, const std::vector<float>& labels,
+                           const std::vector<float>& weights, float smoothing) {
+    Graph g(1);
+    const Node x = g.trained_input("x", 1), y = g.input("y", 1);
+    const Node w = weights.empty() ? Node{} : g.input("w", 1);
+    g.binary_cross_entropy(x, y, w, smoothing);
+    g.prepare(context_, static_cast<int64_t>(logits.size()));
+    g.set_rows(static_cast<int64_t>(logits.size()));
+    to_device(context_, logits, g.value(x));
+    to_device(context_, labels, g.value(y));
+    if (w.id >= 0) to_device(context_, weights, g.value(w));
+    g.forward(context_, Phase::kTrain, 0);
+    g.backward(context_);
+    return {g.loss(context_), to_host(context_, g.gradient(x))};
+  }
+};
+EMBLEM_TEST_ON_EVERY_DEVICE(BinaryCrossEntropyTest);
 
-TEST(BinaryCrossEntropy, IsTheWeightedMeanWithSmoothedLabels) {
+TEST_P(BinaryCrossEntropyTest, IsTheWeightedMeanWithSmoothedLabels) {
   // log(2) at a logit of 0; sigmoid(1) = 0.731058579, log(1 + e^-1) = 0.313261688.
   const LossResult plain = cross_entropy({0, 1}, {1, 1}, {}, 0.0f);
   EXPECT_NEAR(plain.loss, (0.693147181 + 0.313261688) / 2, 1e-8);
@@ -332,7 +363,7 @@ TEST(BinaryCrossEntropy, IsTheWeightedMeanWithSmoothedLabels) {
   EXPECT_NEAR(smoothed.gradients[1], (0.731058579 - 0.1) / 2, 1e-7);
 }
 
-TEST(BinaryCrossEntropy, StaysFiniteAtExtremeLogits) {
+TEST_P(BinaryCrossEntropyTest, StaysFiniteAtExtremeLogits) {
   const LossResult result = cross_entropy({1000, -1000, 1000}, {1, 1, 0}, {}, 0.0f);
   EXPECT_NEAR(result.loss, 2000.0 / 3, 1e-6);
   EXPECT_NEAR(result.gradients[0], 0.0, 1e-9);
@@ -340,7 +371,7 @@ TEST(BinaryCrossEntropy, StaysFiniteAtExtremeLogits) {
   EXPECT_NEAR(result.gradients[2], 1.0 / 3, 1e-7);
 }
 
-TEST(BinaryCrossEntropy, IsNotANumberForSuchLabelsAndZeroForWeightsOfZero) {
+TEST_P(BinaryCrossEntropyTest, IsNotANumberForSuchLabelsAndZeroForWeightsOfZero) {
   EXPECT_TRUE(std::isnan(
       cross_entropy({0, 1}, {1, std::numeric_limits<float>::quiet_NaN()}, {}, 0.0f).loss));
   const LossResult none = cross_entropy({0, 1}, {1, 1}, {0, 0}, 0.0f);
