@@ -22,6 +22,7 @@ demo: build
 test: configure
 	@python3 tools/check_layers.py src
 	@cmake --build $(BUILD) -j $(JOBS)
+	@bash tools/test_clients.sh >/dev/null
 	@cd $(BUILD) && ctest --output-on-failure -j $(JOBS) --timeout 600
 
 # The same tests under AddressSanitizer and UndefinedBehaviorSanitizer, then those with threads under ThreadSanitizer. Each test

@@ -1,14 +1,30 @@
 """What the end-to-end tests share: running the program, small data sets, small pipelines."""
 
+import importlib.util
 import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
 EMBLEM = os.environ.get("EMBLEM", "build/release/emblem")
 SOURCE = pathlib.Path(os.environ.get("EMBLEM_SOURCE", pathlib.Path(__file__).resolve().parent.parent))
+
+
+SKIPPED = 77  # what ctest takes for it
+
+
+def use_test_clients(package):
+    """Goes on in the virtual environment of tools/test_clients.sh when this Python lacks `package`."""
+    python = SOURCE / "build/test-clients/bin/python"
+    if importlib.util.find_spec(package):
+        return
+    if python.exists() and pathlib.Path(sys.prefix) != python.parent.parent:
+        os.execv(python, [str(python), *sys.argv])
+    print(f"skipped: needs {package}; tools/test_clients.sh installs it")
+    sys.exit(SKIPPED)
 
 
 def run(*arguments, timeout=300, **kwargs):

@@ -4,7 +4,7 @@ set -euo pipefail
 
 packages=(g++ cmake ninja-build ccache protobuf-compiler libprotobuf-dev libfmt-dev libspdlog-dev
   libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev libboost-dev libssl-dev zlib1g-dev
-  libgrpc++-dev protobuf-compiler-grpc python3 xz-utils)
+  libgrpc++-dev protobuf-compiler-grpc python3 python3-venv xz-utils curl)
 # CPU matrix products: see cmake/Dependencies.cmake for why they differ.
 case "$(uname -m)" in
   x86_64) packages+=(libdnnl-dev) ;;

@@ -136,11 +136,12 @@ std::vector<BenchResult> bench_kaggle(const Context& context, const TrainBenchOp
     for (const int64_t rows : options.batches) {
       std::string name = cat("dlrm-kaggle-d", dim, "-b", rows);
       if (options.tables == BenchTables::kDynamic) name += "-dynamic";
+      const DlrmShape shape = kaggle_dlrm(dim);
       const auto config =
-          parse_pipeline(kaggle_pipeline(dim, rows, options.tables), "preset dlrm-kaggle");
+          parse_pipeline(dlrm_pipeline(shape, rows, options.tables), "preset dlrm-kaggle");
       const FeatureLayout layout = layout_of(config);
       const auto batches =
-          kaggle_batches(options.distinct_batches, rows, options.alpha, options.seed);
+          dlrm_batches(shape, options.distinct_batches, rows, options.alpha, options.seed);
       Learner learner(context, config, layout, rows);
       size_t next = 0;
       const Measured found =

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/kaggle_workload.h"
+#include "bench/dlrm_workload.h"
 #include "bench/result.h"
 #include "config/pipeline.pb.h"
 #include "core/context.h"

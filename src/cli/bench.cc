@@ -1,13 +1,11 @@
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
 
 #include "bench/loader_bench.h"
-#include "bench/result_table.h"
 #include "bench/train_bench.h"
+#include "cli/bench_report.h"
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
-#include "core/text.h"
 
 namespace emblem {
 namespace {
@@ -20,43 +18,22 @@ struct LoaderOptionsOfCli : PipelineOptions, LoaderBenchOptions {
   std::string json;
 };
 
-void print_stages(const BenchResult& result) {
-  std::printf("\n%s\n", result.name.c_str());
-  double total = 0;
-  for (const auto& [name, seconds] : result.stages) total += seconds;
-  for (const auto& [name, seconds] : result.stages) {
-    std::printf("  %-20s %9s  %5.1f %%\n", name.c_str(), format_duration(seconds).c_str(),
-                100 * seconds / total);
-  }
-  for (const auto& [name, share] : result.shares)
-    std::printf("  share: %-25s %5.1f %%\n", name.c_str(), 100 * share);
-}
-
-void report(const std::vector<BenchResult>& results, const std::string& json) {
-  std::printf("%s", results_table(results, "pytorch").c_str());
-  for (const BenchResult& result : results) print_stages(result);
-  if (!json.empty()) {
-    write_bench_results(json, results);
-    std::printf("\nwrote %s\n", json.c_str());
-  }
-}
-
 void run_train(TrainOptionsOfCli& options) {
   options.tables = options.table_kind == "dynamic" ? BenchTables::kDynamic : BenchTables::kStatic;
   if (options.config.empty()) {
     const Workers workers = make_workers(options, 0);
-    report(bench_kaggle(workers.context, options), options.json);
+    report_bench(bench_kaggle(workers.context, options), options.json);
     return;
   }
   const config::PipelineConfig config = load(options);
   const Workers workers = make_workers(options, config.train_config().num_threads());
-  report({bench_pipeline(workers.context, config, options)}, options.json);
+  report_bench({bench_pipeline(workers.context, config, options)}, options.json);
 }
 
 void run_loader(const LoaderOptionsOfCli& options) {
   const config::PipelineConfig config = load(options);
   const Workers workers = make_workers(options, config.train_config().num_threads());
-  report(bench_loader(workers.context, config, options), options.json);
+  report_bench(bench_loader(workers.context, config, options), options.json);
 }
 
 void add_train_bench(CLI::App& bench) {
@@ -115,6 +92,7 @@ void add_bench(CLI::App& program) {
   bench->require_subcommand(1);
   add_train_bench(*bench);
   add_loader_bench(*bench);
+  add_infer_bench(*bench);
   add_tables_bench(*bench);
 }
 

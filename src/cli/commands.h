@@ -15,6 +15,7 @@ void add_predict(CLI::App& program);
 void add_export(CLI::App& program);
 void add_inspect(CLI::App& program);
 void add_bench(CLI::App& program);
+void add_infer_bench(CLI::App& bench);
 void add_tables_bench(CLI::App& bench);
 
 }  // namespace emblem

@@ -7,9 +7,10 @@
 #include "config/features.h"
 #include "core/thread_pool.h"
 #include "data/transform.h"
-#include "model/model.h"
+#include "model/predictor.h"
 #include "serve/request_columns.h"
 #include "serve/servable.h"
+#include "train/feed.h"
 
 namespace emblem {
 
@@ -18,10 +19,7 @@ inline constexpr const char* kProbability = "probability";  // the output: FP32 
 // Allocates nothing per batch once it has seen batches of the size.
 class PipelineEngine final : public Engine {
  public:
-  // Batches are computed by pieces of this many rows, whose values stay in the caches.
-  static constexpr int64_t kPieceRows = 256;
-
-  // `columns` and `transform` are borrowed. `model` is prepared for kPieceRows rows.
+  // `columns` and `transform` are borrowed. `model` is as Predictor wants it.
   PipelineEngine(const RequestColumns& columns, const FeatureTransform& transform,
                  std::unique_ptr<Model> model, int threads);
 
@@ -30,7 +28,6 @@ class PipelineEngine final : public Engine {
  private:
   // Reads the requests into batch_; false when one of them has rows that are no good.
   bool read(std::span<EngineTask> tasks);
-  void compute();
   void answer(std::span<EngineTask> tasks);
   void run_one_by_one(std::span<EngineTask> tasks, EngineTimes& times);
 
@@ -38,11 +35,10 @@ class PipelineEngine final : public Engine {
   const FeatureTransform& transform_;
   std::unique_ptr<ThreadPool> threads_;
   Context context_;
-  std::unique_ptr<Model> model_;
+  Predictor predictor_;
   DecodedPiece piece_;
   Batch batch_;
-  std::vector<FeatureKeys> keys_;             // of a piece
-  std::vector<HostVector<int32_t>> offsets_;  // likewise
+  Feed feed_;
   std::vector<float> probabilities_;
 };
 

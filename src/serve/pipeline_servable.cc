@@ -74,7 +74,7 @@ class PipelineServable final : public Servable {
   }
 
   std::unique_ptr<Engine> make_engine() const override {
-    auto model = std::make_unique<Model>(Context{}, config_, layout_, PipelineEngine::kPieceRows,
+    auto model = std::make_unique<Model>(Context{}, config_, layout_, Predictor::kPieceRows,
                                          [&](const TablePlan& plan) { return lookup_over(plan); });
     Graph& graph = model->graph();
     const auto read = [&](const std::string& name, View<float> all, const Parameter& part) {
@@ -85,7 +85,6 @@ class PipelineServable final : public Servable {
       read(parameter.name, graph.parameters(), parameter);
     for (const Parameter& statistic : graph.statistic_list())
       read("statistics." + statistic.name, graph.statistics(), statistic);
-    graph.freeze();
     return std::make_unique<PipelineEngine>(columns_, transform_, std::move(model),
                                             options_.threads);
   }

@@ -1,0 +1,15 @@
+// cli/bench_report.h - what benchmarks print when they are done.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/result.h"
+
+namespace emblem {
+
+// A table of all results, then the stages and shares of each; written to the file `json` unless
+// that is empty.
+void report_bench(const std::vector<BenchResult>& results, const std::string& json);
+
+}  // namespace emblem
