@@ -112,7 +112,7 @@ class Connection final : public HttpConnection,
     body_ = {};
     parser_.emplace();
     parser_->header_limit(static_cast<uint32_t>(shared_.options.max_header_bytes));
-    parser_->body_limit(boost::none);
+    parser_->body_limit(std::numeric_limits<uint64_t>::max());
     chunked_parser_.reset();
     is_head_only_ = false;
     accepted_ = HttpEncoding::kIdentity;
