@@ -43,6 +43,8 @@ class SharedMemoryRegions {
 
   // [offset, offset + bytes) of a region. Throws kInvalidArgument when it is unknown or too small.
   Part part(const std::string& name, uint64_t offset, uint64_t bytes) const;
+  // Throws when the object behind a part has shrunk since: touching it would kill the process.
+  static void check(const Part& part);
 
  private:
   struct Mapping;

@@ -32,8 +32,11 @@ class LatencyHistogram {
   double quantile_us(double quantile) const;
   uint64_t count() const { return count_; }
 
- private:
   static constexpr int kBuckets = 128;  // up to 2^32 us
+  // Bucket i counts latencies from 2^(i/4) us on.
+  const std::array<uint64_t, kBuckets>& buckets() const { return buckets_; }
+
+ private:
   std::array<uint64_t, kBuckets> buckets_{};
   uint64_t count_ = 0;
 };
