@@ -58,8 +58,7 @@ if(EMBLEM_CUDA)
     find_package(CUDAToolkit REQUIRED)
     target_compile_definitions(emblem_options INTERFACE EMBLEM_WITH_CUDA)
     target_compile_options(emblem_options INTERFACE
-      # 554: a conversion to const that a const type does not need.
-      $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr --diag-suppress=554>)
+      $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
     target_link_libraries(emblem_options INTERFACE CUDA::cudart)
     message(STATUS "emblem: CUDA ${CUDAToolkit_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES}")
   else()

@@ -1,7 +1,9 @@
 """Bad input: one clear line (what, where, expected, what to do), the right status, nothing lost."""
 
+import os
 import pathlib
 import unittest
+from unittest import mock
 
 from harness import EmblemTest, run
 
@@ -111,7 +113,10 @@ class BadConfiguration(EmblemTest):
         self.fail_with(self.train(self.folder / "m", "--stop-at", "ndcg=0.5", "--set", "train_config.eval_steps=1"),
                        "ndcg", "auc")
 
-    def test_cuda_is_refused_in_words(self):
+    def test_cuda_without_a_gpu_is_refused_in_words(self):
+        hidden = mock.patch.dict(os.environ, {"CUDA_VISIBLE_DEVICES": ""})
+        hidden.start()
+        self.addCleanup(hidden.stop)
         self.fail_with(self.train(self.folder / "m", "--device", "cuda"), "--device cpu")
 
 

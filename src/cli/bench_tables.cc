@@ -63,7 +63,7 @@ std::vector<ReferenceTable> published_figures() {
 }
 
 void run(TablesOptionsOfCli& options) {
-  const Workers workers = make_device_workers(options);
+  const Workers workers = make_workers(options, 0);
   const std::vector<ReferenceTable> published = published_figures();
   std::vector<BenchResult> results;
   for (const TablesCase& of : cases_of(options)) {

@@ -13,6 +13,7 @@ void add_train(CLI::App& program, int& status);
 void add_eval(CLI::App& program);
 void add_predict(CLI::App& program);
 void add_export(CLI::App& program);
+void add_serve(CLI::App& program);
 void add_inspect(CLI::App& program);
 void add_bench(CLI::App& program);
 void add_infer_bench(CLI::App& bench);

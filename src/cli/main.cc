@@ -36,6 +36,7 @@ int run_command_line(int argc, char** argv) {
   add_eval(app);
   add_predict(app);
   add_export(app);
+  add_serve(app);
   add_inspect(app);
   add_bench(app);
   add_report(app);

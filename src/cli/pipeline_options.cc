@@ -4,6 +4,7 @@
 
 #include "config/check.h"
 #include "config/load.h"
+#include "core/gpu.h"
 
 namespace emblem {
 namespace {
@@ -49,36 +50,20 @@ config::PipelineConfig load(const PipelineOptions& options) {
 }
 
 Workers make_workers(const PipelineOptions& options, uint32_t configured_threads) {
-  if (options.device == "cuda") {
-    throw Error(ErrorCode::kInvalidArgument,
-                "--device cuda: models are trained and evaluated on the CPU in this version; use "
-                "--device cpu");
-  }
   int threads = options.threads > 0 ? options.threads : static_cast<int>(configured_threads);
   if (threads == 0) threads = available_cpus();
   Workers workers;
   workers.pool = std::make_unique<ThreadPool>(threads);
   workers.context.threads = workers.pool.get();
-  return workers;
-}
-
-Workers make_device_workers(const PipelineOptions& options) {
-  PipelineOptions on_cpu = options;
-  on_cpu.device = "cpu";
-  Workers workers = make_workers(on_cpu, 0);
   if (options.device != "cuda") return workers;
   workers.context.device = Device::kCuda;
-  try {
-    workers.stream = dispatch(
-        Device::kCuda, [] { return std::shared_ptr<cuda::Stream>(); },
-        [] { return std::make_shared<cuda::Stream>(); });
-  } catch (const Error& error) {
-    throw Error(error.code(), cat("--device cuda: there is no usable GPU here; use --device cpu (",
-                                  error.what(), ")"));
-  }
-  workers.context.stream = dispatch(
-      Device::kCuda, []() -> CUstream_st* { return nullptr; },
-      [&] { return workers.stream->get(); });
+  dispatch(
+      Device::kCuda, [] {},
+      [&] {
+        cuda::require_usable_gpu();
+        workers.stream = std::make_shared<cuda::Stream>();
+        workers.context.stream = workers.stream->get();
+      });
   return workers;
 }
 

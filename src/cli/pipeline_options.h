@@ -39,14 +39,13 @@ void add_device_options(CLI::App& command, PipelineOptions& options);
 // The configuration with overrides, checked.
 config::PipelineConfig load(const PipelineOptions& options);
 
-// A context on the chosen device and the threads it owns.
+// A context on the chosen device, and the threads and stream it owns.
 struct Workers {
   std::unique_ptr<ThreadPool> pool;
   std::shared_ptr<cuda::Stream> stream;
   Context context;
 };
+// Throws when --device cuda cannot be had here, and why.
 Workers make_workers(const PipelineOptions& options, uint32_t configured_threads);
-// The same for work that runs on GPUs too: --device cuda gets an own stream.
-Workers make_device_workers(const PipelineOptions& options);
 
 }  // namespace emblem

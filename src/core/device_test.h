@@ -5,9 +5,9 @@
 
 #include <cstdlib>
 #include <memory>
-#include <vector>
 
 #include "core/buffer.h"
+#include "core/host_copy.h"
 #include "core/thread_pool.h"
 
 namespace emblem {
@@ -25,21 +25,6 @@ inline bool device_is_usable(Device device) {
   }
   EXPECT_EQ(std::getenv("EMBLEM_REQUIRE_CUDA"), nullptr) << "no CUDA device here";
   return false;
-}
-
-// Between host memory and a view on the context's device.
-template <class T>
-std::vector<std::remove_const_t<T>> to_host(const Context& context, View<T> from) {
-  std::vector<std::remove_const_t<T>> host(from.size());
-  detail::copy(context, host.data(), from.data, host.size() * sizeof(T));
-  context.synchronize();
-  return host;
-}
-template <class T>
-void to_device(const Context& context, const std::vector<T>& host, View<T> to) {
-  ASSERT_EQ(static_cast<int64_t>(host.size()), to.size());
-  detail::copy(context, to.data, host.data(), host.size() * sizeof(T));
-  context.synchronize();
 }
 
 class DeviceTest : public testing::TestWithParam<Device> {

@@ -1,6 +1,7 @@
 #include "core/stream.h"
 
 #include "core/cuda_check.h"
+#include "core/pinned.h"
 
 namespace emblem::cuda {
 
@@ -9,5 +10,35 @@ Stream::Stream() {
 }
 
 Stream::~Stream() { cudaStreamDestroy(stream_); }
+
+Event::Event() {
+  cuda_check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "making an event");
+}
+
+Event::~Event() { cudaEventDestroy(event_); }
+
+void Event::record(CUstream_st* stream) {
+  cuda_check(cudaEventRecord(event_, stream), "recording an event");
+}
+
+void Event::synchronize() const {
+  cuda_check(cudaEventSynchronize(event_), "waiting for an event");
+}
+
+void Event::hold_back(CUstream_st* stream) const {
+  cuda_check(cudaStreamWaitEvent(stream, event_), "making a stream wait");
+}
+
+PinnedMemory::PinnedMemory(size_t bytes) : bytes_(bytes) {
+  void* data = nullptr;
+  cuda_check(cudaMallocHost(&data, bytes), "allocating pinned host memory");
+  data_ = static_cast<char*>(data);
+}
+
+PinnedMemory::~PinnedMemory() { cudaFreeHost(data_); }
+
+void copy_async(const Context& context, void* dst, const void* src, size_t bytes) {
+  cuda_check(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, context.stream), "copying memory");
+}
 
 }  // namespace emblem::cuda

@@ -1,7 +1,11 @@
-// core/stream.h - an own stream on the GPU.
+// core/stream.h - an own stream on the GPU, and points in its work. CUDA builds only.
 #pragma once
 
+#include <cstddef>
+
 #include "core/context.h"
+
+struct CUevent_st;
 
 namespace emblem::cuda {
 
@@ -17,5 +21,24 @@ class Stream {
  private:
   CUstream_st* stream_ = nullptr;
 };
+
+// A point in the work of a stream; before the first record() it has been reached already.
+class Event {
+ public:
+  Event();
+  ~Event();
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  void record(CUstream_st* stream);
+  void synchronize() const;                   // blocks until it has been reached
+  void hold_back(CUstream_st* stream) const;  // work enqueued on `stream` from now on waits for it
+
+ private:
+  CUevent_st* event_ = nullptr;
+};
+
+// Between device memory and pinned host memory; does not wait.
+void copy_async(const Context& context, void* dst, const void* src, size_t bytes);
 
 }  // namespace emblem::cuda

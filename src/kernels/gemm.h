@@ -24,9 +24,9 @@ struct Matrix {
       : data(data), rows(rows), cols(cols), stride(stride) {}
   Matrix(T* data, int64_t rows, int64_t cols) : Matrix(data, rows, cols, cols) {}
   Matrix(View<T> view) : Matrix(view.data, view.rows, view.cols) {}
-  operator Matrix<const T>() const requires(!std::is_const_v<T>) {
-    return {data, rows, cols, stride};
-  }
+  template <class U>
+    requires std::is_same_v<T, const U>
+  Matrix(Matrix<U> m) : Matrix(m.data, m.rows, m.cols, m.stride) {}  // who may write may also read
 
   T* row(int64_t r) const { return data + r * stride; }
   Matrix block(int64_t row, int64_t col, int64_t block_rows, int64_t block_cols) const {

@@ -2,6 +2,8 @@
 
 #include <cublasLt.h>
 
+#include <algorithm>
+
 #include "core/cuda_check.h"
 
 namespace emblem::cuda {
@@ -97,7 +99,11 @@ Preference preference_of(const MatmulPlan& plan) {
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(plan.b));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(plan.a));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(plan.c));
-  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(plan.c));
+  // A bias is read, or its gradient written, together with the product.
+  const uint32_t with_vector = plan.vector == nullptr
+                                   ? alignment_of(plan.c)
+                                   : std::min(alignment_of(plan.c), alignment_of(plan.vector));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, with_vector);
   return preference;
 }
 

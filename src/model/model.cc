@@ -104,6 +104,10 @@ void Model::update_embeddings(const Context& context, float scale, float learnin
   stages_.update += since(last);
 }
 
+void Model::check(const Context& context) {
+  for (Embeddings& embeddings : embeddings_) embeddings.lookup->check(context);
+}
+
 View<const float> Model::logits() { return graph_.value(logits_); }
 
 std::vector<Table*> Model::tables() const {

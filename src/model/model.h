@@ -19,7 +19,8 @@
 
 namespace emblem {
 
-// A batch as the model sees it; the memory is the caller's and must outlive backward.
+// A batch as the model sees it; the memory is the caller's, on the model's device, and must outlive
+// backward.
 struct ModelBatch {
   int64_t rows = 0;
   View<const float> dense;              // [rows, dense columns]
@@ -38,9 +39,9 @@ using MakeLookup = std::function<std::unique_ptr<Lookup>(const TablePlan&)>;
 
 class Model {
  public:
-  // Builds the model for batches of up to max_rows. `config` has passed check_pipeline. The model
-  // owns its tables unless `make_lookup` looks up elsewhere; it then has none and only forward in
-  // Phase::kEval works.
+  // Builds the model on the context's device, for batches of up to max_rows. `config` has passed
+  // check_pipeline. The model owns its tables unless `make_lookup` looks up elsewhere; it then has
+  // none and only forward in Phase::kEval works.
   Model(const Context& context, const config::PipelineConfig& config, const FeatureLayout& layout,
         int64_t max_rows, const MakeLookup& make_lookup = nullptr);
 
@@ -53,7 +54,10 @@ class Model {
   // Updates the rows of the last training forward by their gradients times `scale`.
   void update_embeddings(const Context& context, float scale, float learning_rate, int64_t step);
 
-  View<const float> logits();  // [rows, 1] of the last forward
+  // Waits, and throws what went wrong in lookups that run on a GPU and could not say so themselves.
+  void check(const Context& context);
+
+  View<const float> logits();  // [rows, 1] of the last forward, on the model's device
   double loss(const Context& context) const { return graph_.loss(context); }
 
   Graph& graph() { return graph_; }

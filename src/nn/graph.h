@@ -108,7 +108,7 @@ class Graph {
   // `draw` numbers the batch: dropout masks depend on (seed, draw) alone.
   void forward(const Context& context, Phase phase, uint64_t draw);
   void backward(const Context& context);
-  // Of the last forward, for which it waits; NaN labels give NaN.
+  // Of the last forward; waits for that, not for a backward behind it. NaN labels give NaN.
   double loss(const Context& context) const;
 
   // For inference: the parameters stay as they are from now on, and forward in Phase::kEval need

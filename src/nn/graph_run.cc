@@ -1,3 +1,4 @@
+#include "core/pinned.h"
 #include "kernels/matmul_cuda.h"
 #include "nn/graph.h"
 #include "nn/graph_state.h"
@@ -109,9 +110,12 @@ void Graph::prepare(const Context& context, int64_t max_rows) {
   s.parameter_gradients = Buffer<float>::zeros(context, s.parameters.floats());
   s.statistic_values = initial_values(context, s.statistics, s.seed);
   s.loss = Buffer<double>::zeros(context, 1);
-  s.matmul = dispatch(
-      context.device, [] { return std::shared_ptr<cuda::MatmulLibrary>(); },
-      [] { return std::make_shared<cuda::MatmulLibrary>(); });
+  dispatch(
+      context.device, [] {},
+      [&] {
+        s.matmul = std::make_shared<cuda::MatmulLibrary>();
+        s.loss_read_back = std::make_shared<cuda::ReadBack<double>>();
+      });
   context.synchronize();
 }
 
@@ -163,11 +167,14 @@ void Graph::forward(const Context& context, Phase phase, uint64_t draw) {
   detail::zero(context, s.loss.data(), sizeof(double));
   const Pass pass = s.pass(context);
   for (const auto& op : s.ops) op->forward(pass);
+  dispatch(
+      context.device, [] {}, [&] { s.loss_read_back->start(context, s.loss.data()); });
   s.ran_forward = true;
 }
 
 void Graph::freeze() {
   EMBLEM_REQUIRE(state_->prepared, "graph: freeze() before prepare()");
+  if (state_->parameter_values.device() != Device::kCpu) return;  // nothing is kept on a GPU yet
   for (const auto& op : state_->ops) op->freeze(state_->parameter_values.data());
 }
 
@@ -184,10 +191,9 @@ void Graph::backward(const Context& context) {
 
 double Graph::loss(const Context& context) const {
   state_->check_device(context);
-  double loss = 0.0;
-  detail::copy(context, &loss, state_->loss.data(), sizeof(loss));
-  context.synchronize();
-  return loss;
+  return dispatch(
+      context.device, [&] { return *state_->loss.data(); },
+      [&] { return state_->loss_read_back->get(); });
 }
 
 std::span<const Parameter> Graph::parameter_list() const { return state_->parameters.list(); }

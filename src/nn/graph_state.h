@@ -7,6 +7,11 @@
 
 namespace emblem {
 
+namespace cuda {
+template <class T>
+class ReadBack;  // core/pinned.h
+}
+
 struct Graph::State {
   enum class Kind { kInput, kTrainedInput, kComputed };
   struct NodeState {
@@ -34,7 +39,9 @@ struct Graph::State {
   Buffer<float> values, gradients, parameter_values, parameter_gradients, statistic_values,
       workspace;
   Buffer<double> loss;
-  std::shared_ptr<cuda::MatmulLibrary> matmul;  // on a GPU
+  // On a GPU:
+  std::shared_ptr<cuda::MatmulLibrary> matmul;
+  std::shared_ptr<cuda::ReadBack<double>> loss_read_back;
 
   explicit State(uint64_t seed) : seed(seed) {}
 

@@ -16,6 +16,7 @@ struct WeightRange {
   int64_t begin = 0, end = 0;
 };
 
+// On the device of its context, where parameters and gradients must lie too.
 class DenseOptimizer {
  public:
   // For `size` parameters. `l2` is added to settings.weight_decay, on `weights` only.
@@ -31,13 +32,20 @@ class DenseOptimizer {
 
  private:
   DenseOptimizerSettings settings_;
-  float l2_;
   Buffer<float> state_;
   Buffer<float> decay_;  // per parameter; empty when there is none
 };
 
-// The sum of squares in an order that does not depend on the number of threads.
-double squared_norm(const Context& context, View<const float> values);
+// The sum of squares, in double precision and in an order that does not depend on the number of
+// threads. Waits for it.
+class SquaredNorm {
+ public:
+  explicit SquaredNorm(const Context& context);
+  double operator()(const Context& context, View<const float> values);
+
+ private:
+  Buffer<double> scratch_;  // on a GPU
+};
 
 // Clamps each value to [-limit, limit].
 void clip_by_value(const Context& context, View<float> values, float limit);

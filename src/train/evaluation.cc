@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "core/host_copy.h"
 #include "core/progress.h"
 #include "train/feed.h"
 #include "train/metrics.h"
@@ -39,18 +40,20 @@ void for_each_prediction(const Context& context, Model& model, const config::Pip
                          const std::string& title,
                          const std::function<void(const Batch&, View<const float> logits)>& take) {
   Loader loader(config.data_config(), layout, options);
-  Feed feed;
+  Feed feed(context);
   Batch batch;
   Progress progress(title, loader.expected_rows());
   progress.update(0);
   int64_t rows = 0;
   while (loader.next(batch)) {
     model.forward(context, feed.set(batch), Phase::kEval, 0);
-    take(batch, model.logits());
+    const std::vector<float> logits = to_host(context, model.logits());
+    take(batch, {logits.data(), batch.rows, 1});
     rows += batch.rows;
     progress.set_total(loader.expected_rows());
     progress.update(rows);
   }
+  model.check(context);
   progress.set_total(loader.expected_rows());
   progress.finish();
 }

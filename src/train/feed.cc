@@ -1,5 +1,7 @@
 #include "train/feed.h"
 
+#include "train/batch_copier.h"
+
 namespace emblem {
 namespace {
 
@@ -9,6 +11,11 @@ View<const T> view_of(const HostVector<T>& values, int64_t cols = 1) {
 }
 
 }  // namespace
+
+Feed::Feed(const Context& context) : context_(context) {
+  dispatch(
+      context.device, [] {}, [&] { copier_ = std::make_shared<cuda::BatchCopier>(context_); });
+}
 
 const ModelBatch& Feed::set(const Batch& batch) {
   keys_.clear();
@@ -22,7 +29,9 @@ const ModelBatch& Feed::set(const Batch& batch) {
            .labels = view_of(batch.labels),
            .weights = view_of(batch.sample_weights),
            .sparse = keys_};
-  return view_;
+  return dispatch(
+      context_.device, [&]() -> const ModelBatch& { return view_; },
+      [&]() -> const ModelBatch& { return copier_->copy(view_); });
 }
 
 }  // namespace emblem

@@ -27,7 +27,8 @@ Learner::Learner(const Context& context, const config::PipelineConfig& config,
       dense_schedule_(make_schedule(config.train_config().dense_optimizer())),
       dense_(context, dense_optimizer_from(config.train_config().dense_optimizer()),
              model_.graph().parameters().size(), weight_ranges(model_.graph()),
-             config.train_config().regularization().weight_l2()) {}
+             config.train_config().regularization().weight_l2()),
+      dense_norm_(context) {}
 
 float Learner::clip(StepResult& result) {
   const std::string& type = clipping_.clipping_type();
@@ -37,7 +38,7 @@ float Learner::clip(StepResult& result) {
     clip_by_value(context_, gradients, clipping_.max_gradient());
     return 1.0f;
   }
-  double squares = squared_norm(context_, gradients);
+  double squares = dense_norm_(context_, gradients);
   if (clipping_.enable_global_grad_clip())
     squares += model_.squared_embedding_gradient_norm(context_);
   result.gradient_norm = std::sqrt(squares);
@@ -48,6 +49,8 @@ float Learner::clip(StepResult& result) {
 StepResult Learner::step(const ModelBatch& batch, int64_t epoch) {
   StepResult result;
   model_.forward(context_, batch, Phase::kTrain, static_cast<uint64_t>(steps_));
+  // A GPU goes back while the loss is on its way here.
+  model_.backward(context_);
   result.loss = model_.loss(context_);
   if (!std::isfinite(result.loss)) {
     throw Error(ErrorCode::kInternal,
@@ -55,7 +58,6 @@ StepResult Learner::step(const ModelBatch& batch, int64_t epoch) {
                     sparse_rate(epoch), " and ", dense_rate(epoch),
                     "); lower lr, add grad_clipping or check the raw features"));
   }
-  model_.backward(context_);
   const float scale = clip(result);
   const auto sparse_lr = static_cast<float>(sparse_rate(epoch));
   const auto dense_lr = static_cast<float>(dense_rate(epoch));

@@ -20,11 +20,12 @@ struct StepResult {
 // Used by one thread.
 class Learner {
  public:
-  // `config` has passed check_pipeline.
+  // On the context's device. `config` has passed check_pipeline.
   Learner(const Context& context, const config::PipelineConfig& config, const FeatureLayout& layout,
           int64_t max_rows);
 
-  // One step: forward, backward, update. Throws when the loss is not a number.
+  // One step: forward, backward, update. Throws when the loss is not a number, before anything is
+  // updated. On a GPU it returns before the update is done.
   StepResult step(const ModelBatch& batch, int64_t epoch);
 
   // Tells the schedules what an evaluation found.
@@ -50,6 +51,7 @@ class Learner {
   Model model_;
   std::unique_ptr<Schedule> sparse_schedule_, dense_schedule_;
   DenseOptimizer dense_;
+  SquaredNorm dense_norm_;
   int64_t steps_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include "config/load.h"
 #include "config/print.h"
 #include "core/file.h"
+#include "core/host_copy.h"
 #include "embedding/table_files.h"
 #include "emblem/error.h"
 #include "emblem/version.h"
@@ -20,28 +21,48 @@ constexpr const char* kConfigFile = "pipeline.config";
 
 std::string table_folder(const Table& table) { return "tables/" + table.settings().name; }
 
-std::span<const float> floats_of(View<float> all, const Parameter& part) {
-  return {all.data + part.begin, static_cast<size_t>(part.rows * part.cols)};
+// All that is trained beside the tables, in host memory.
+struct DenseValues {
+  std::vector<float> parameters, statistics, optimizer_state;
+};
+
+DenseValues read_dense(Learner& learner) {
+  const Context& context = learner.context();
+  Graph& graph = learner.model().graph();
+  return {to_host(context, graph.parameters()), to_host(context, graph.statistics()),
+          to_host(context, learner.dense_optimizer().state())};
+}
+
+void write_dense(Learner& learner, const DenseValues& values) {
+  const Context& context = learner.context();
+  Graph& graph = learner.model().graph();
+  to_device(context, values.parameters, graph.parameters());
+  to_device(context, values.statistics, graph.statistics());
+  to_device(context, values.optimizer_state, learner.dense_optimizer().state());
+}
+
+template <class T>
+std::span<T> part_of(std::span<T> all, const Parameter& part) {
+  return all.subspan(part.begin, part.rows * part.cols);
 }
 
 // Parameters and statistics by name, optimizer state as [states, parameters].
-std::vector<TensorRef> dense_tensors(Learner& learner) {
+std::vector<TensorRef> dense_tensors(Learner& learner, const DenseValues& values) {
   Graph& graph = learner.model().graph();
   std::vector<TensorRef> tensors;
   for (const Parameter& parameter : graph.parameter_list()) {
     tensors.push_back(TensorRef::of<float>(parameter.name, {parameter.rows, parameter.cols},
-                                           floats_of(graph.parameters(), parameter)));
+                                           part_of<const float>(values.parameters, parameter)));
   }
   for (const Parameter& statistic : graph.statistic_list()) {
     tensors.push_back(TensorRef::of<float>("statistics." + statistic.name,
                                            {statistic.rows, statistic.cols},
-                                           floats_of(graph.statistics(), statistic)));
+                                           part_of<const float>(values.statistics, statistic)));
   }
   const View<float> state = learner.dense_optimizer().state();
   if (state.size() > 0) {
-    tensors.push_back(TensorRef::of<float>(
-        "optimizer.state", {state.rows, state.cols},
-        std::span<const float>(state.data, static_cast<size_t>(state.size()))));
+    tensors.push_back(TensorRef::of<float>("optimizer.state", {state.rows, state.cols},
+                                           std::span<const float>(values.optimizer_state)));
   }
   return tensors;
 }
@@ -136,30 +157,29 @@ void compare(const Checkpoint& checkpoint, Learner& learner) {
 void load_dense(const Checkpoint& checkpoint, Learner& learner, Restore restore) {
   const SafetensorsFile file(checkpoint.file(kDenseFile));
   Graph& graph = learner.model().graph();
-  const auto read = [&](const std::string& name, View<float> all, const Parameter& part) {
-    file.read<float>(name, {all.data + part.begin, static_cast<size_t>(part.rows * part.cols)});
-  };
+  DenseValues values = read_dense(learner);
   for (const Parameter& parameter : graph.parameter_list())
-    read(parameter.name, graph.parameters(), parameter);
-  for (const Parameter& statistic : graph.statistic_list()) {
-    read("statistics." + statistic.name, graph.statistics(), statistic);
-  }
-  const View<float> state = learner.dense_optimizer().state();
-  if (restore == Restore::kContinue && state.size() > 0) {
-    file.read<float>("optimizer.state", {state.data, static_cast<size_t>(state.size())});
-  }
+    file.read<float>(parameter.name, part_of<float>(values.parameters, parameter));
+  for (const Parameter& statistic : graph.statistic_list())
+    file.read<float>("statistics." + statistic.name, part_of<float>(values.statistics, statistic));
+  if (restore == Restore::kContinue && !values.optimizer_state.empty())
+    file.read<float>("optimizer.state", values.optimizer_state);
+  write_dense(learner, values);
 }
 
 }  // namespace
 
 std::string save_run(const std::string& model_dir, Learner& learner, const RunState& state,
                      const config::PipelineConfig& config, int64_t keep, int64_t best_step) {
+  learner.model().check(learner.context());
   CheckpointWriter writer(model_dir, learner.steps());
   Manifest manifest = describe(learner, state, config);
   for (const Table* table : learner.model().tables()) {
     manifest.tables.push_back(save_table_into(writer, learner.context(), *table));
   }
-  const auto dense = write_safetensors(writer.path() + "/" + kDenseFile, dense_tensors(learner));
+  const DenseValues values = read_dense(learner);
+  const auto dense =
+      write_safetensors(writer.path() + "/" + kDenseFile, dense_tensors(learner, values));
   writer.add_file(kDenseFile, {dense.bytes, dense.checksum});
   writer.write_file(kConfigFile, to_text(config));
   const std::string path = writer.commit(std::move(manifest));

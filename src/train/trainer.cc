@@ -35,7 +35,8 @@ class Trainer {
         options_(options),
         layout_(layout_of(config)),
         learner_(context, config, layout_, max_rows(config)),
-        early_stopping_(train_.early_stopping()) {
+        early_stopping_(train_.early_stopping()),
+        feed_(context) {
     prepare_model_dir();
   }
 

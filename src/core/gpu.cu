@@ -1,0 +1,73 @@
+#include "core/gpu.h"
+
+#include "core/cuda_check.h"
+#include "core/text.h"
+
+namespace emblem::cuda {
+namespace {
+
+__global__ void probe_kernel() {}
+
+[[noreturn]] void refuse(const std::string& why) {
+  throw Error(ErrorCode::kInvalidArgument, cat(why, "; or use --device cpu"));
+}
+
+std::string version_text(int version) {  // 13010 -> "13.1"
+  return cat(version / 1000, ".", version % 1000 / 10);
+}
+
+std::string built_for() {
+  std::string list;
+  for (const int architecture : {__CUDA_ARCH_LIST__})
+    list += cat(list.empty() ? "" : ", ", architecture / 100, ".", architecture % 100 / 10);
+  return list;
+}
+
+void require_driver(cudaError_t status) {
+  if (status == cudaSuccess) return;
+  cudaGetLastError();
+  int driver = 0, runtime = 0;
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+  if (driver == 0) refuse("there is no NVIDIA driver on this machine; install one");
+  if (status == cudaErrorInsufficientDriver) {
+    refuse(cat("the NVIDIA driver is too old: it runs CUDA ", version_text(driver),
+               ", but this program needs ", version_text(runtime), "; update the driver"));
+  }
+  if (status == cudaErrorNoDevice)
+    refuse("no GPU is visible; check nvidia-smi and CUDA_VISIBLE_DEVICES");
+  cuda_check(status, "looking for a GPU");
+}
+
+}  // namespace
+
+void require_usable_gpu() {
+  int count = 0;
+  require_driver(cudaGetDeviceCount(&count));
+  if (count == 0) require_driver(cudaErrorNoDevice);
+  int device = 0;
+  cuda_check(cudaGetDevice(&device), "choosing a GPU");
+  cudaDeviceProp properties{};
+  cuda_check(cudaGetDeviceProperties(&properties, device), "asking a GPU for its properties");
+  cudaFuncAttributes attributes{};
+  const cudaError_t status = cudaFuncGetAttributes(&attributes, probe_kernel);
+  if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidDeviceFunction) {
+    cudaGetLastError();
+    refuse(cat("the GPU, ", properties.name, ", has compute capability ", properties.major, ".",
+               properties.minor, ", but this program was compiled for ", built_for(),
+               "; compile it with -DCMAKE_CUDA_ARCHITECTURES=", properties.major,
+               properties.minor));
+  }
+  cuda_check(status, "trying the GPU");
+}
+
+std::string describe_gpu() {
+  int device = 0;
+  cuda_check(cudaGetDevice(&device), "choosing a GPU");
+  cudaDeviceProp properties{};
+  cuda_check(cudaGetDeviceProperties(&properties, device), "asking a GPU for its properties");
+  return cat(properties.name, ", compute capability ", properties.major, ".", properties.minor,
+             ", ", format_bytes(static_cast<double>(properties.totalGlobalMem)));
+}
+
+}  // namespace emblem::cuda

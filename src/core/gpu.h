@@ -1,0 +1,15 @@
+// core/gpu.h - whether this machine's GPU can run this program. CUDA builds only.
+#pragma once
+
+#include <string>
+
+namespace emblem::cuda {
+
+// Throws, in one line with what to do, when there is no driver or an old one, no GPU, or one that
+// this program was not compiled for.
+void require_usable_gpu();
+
+// "NVIDIA H200, compute capability 9.0, 139.8 GiB"
+std::string describe_gpu();
+
+}  // namespace emblem::cuda

@@ -1,0 +1,72 @@
+#include <algorithm>
+#include <vector>
+
+#include "core/thread_pool.h"
+#include "optim/dense_update.h"
+
+namespace emblem::cpu {
+namespace {
+
+constexpr int64_t kChunk = 16384;
+
+template <class R>
+void update_range(const R& rule, const DenseUpdate& u, int64_t begin, int64_t end) {
+  float* __restrict weights = u.weights;
+  const float* __restrict gradients = u.gradients;
+  const float* __restrict decay = u.decay;
+  float* __restrict state = u.state;
+  if (decay == nullptr) {
+    for (int64_t i = begin; i < end; ++i)
+      rule(u.scale * gradients[i], weights[i], state + i, u.size);
+  } else {
+    for (int64_t i = begin; i < end; ++i) {
+      rule(u.scale * gradients[i] + decay[i] * weights[i], weights[i], state + i, u.size);
+    }
+  }
+}
+
+}  // namespace
+
+void update_dense(const Context& context, const Rule& rule, const DenseUpdate& update) {
+  std::visit(
+      [&](const auto& r) {
+        if constexpr (!std::decay_t<decltype(r)>::kRowWise) {
+          parallel_for(context, update.size, kChunk,
+                       [&](int64_t begin, int64_t end) { update_range(r, update, begin, end); });
+        }
+      },
+      rule);
+}
+
+double squared_norm(const Context& context, View<const float> values) {
+  const int64_t count = values.size();
+  std::vector<double> parts((count + kChunk - 1) / kChunk);
+  parallel_for(context, count, kChunk, [&](int64_t begin, int64_t end) {
+    double lanes[8] = {};  // independent sums, so that the loop is vectorized in a fixed order
+    int64_t i = begin;
+    for (; i + 8 <= end; i += 8) {
+      for (int lane = 0; lane < 8; ++lane) {
+        const double value = values.data[i + lane];
+        lanes[lane] += value * value;
+      }
+    }
+    double sum = 0.0;
+    for (; i < end; ++i) sum += static_cast<double>(values.data[i]) * values.data[i];
+    for (const double lane : lanes) sum += lane;
+    parts[begin / kChunk] = sum;
+  });
+  double sum = 0.0;
+  for (const double part : parts) sum += part;
+  return sum;
+}
+
+void clip_by_value(const Context& context, View<float> values, float limit) {
+  parallel_for(context, values.size(), kChunk, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const float value = values.data[i];
+      values.data[i] = value > limit ? limit : (value < -limit ? -limit : value);  // NaN stays
+    }
+  });
+}
+
+}  // namespace emblem::cpu

@@ -1,0 +1,36 @@
+// optim/dense_update.h - the loops over flat parameters that each device has.
+#pragma once
+
+#include <cstdint>
+
+#include "core/context.h"
+#include "core/view.h"
+#include "optim/rule.h"
+
+namespace emblem {
+
+// w <- rule(w, scale * g + decay * w) for every parameter; state is [states, size].
+struct DenseUpdate {
+  float* weights = nullptr;
+  const float* gradients = nullptr;
+  float* state = nullptr;
+  const float* decay = nullptr;  // per parameter, or null
+  int64_t size = 0;
+  float scale = 1.0f;
+};
+
+namespace cpu {
+void update_dense(const Context& context, const Rule& rule, const DenseUpdate& update);
+double squared_norm(const Context& context, View<const float> values);
+void clip_by_value(const Context& context, View<float> values, float limit);
+}  // namespace cpu
+
+namespace cuda {
+void update_dense(const Context& context, const Rule& rule, const DenseUpdate& update);
+// *result = the sum of squares; all in device memory. `parts` has kNormParts doubles.
+inline constexpr int64_t kNormParts = 256;
+void squared_norm(const Context& context, View<const float> values, double* parts, double* result);
+void clip_by_value(const Context& context, View<float> values, float limit);
+}  // namespace cuda
+
+}  // namespace emblem

@@ -1,0 +1,48 @@
+#include "serve/serving.h"
+
+#include "serve/http_routes.h"
+#include "serve/metrics_text.h"
+#include "serve/shared_memory.h"
+
+namespace emblem {
+
+// In the order in which each needs the ones before it.
+struct Serving::State {
+  ModelServer models;
+  SharedMemoryRegions regions;
+  HttpRoutes routes{models, regions};
+  HttpServer http, metrics;
+  GrpcServer grpc;
+
+  explicit State(const ServingOptions& options)
+      : models(options.models),
+        http(options.http,
+             [this](HttpRequest request, HttpReply reply) {
+               routes.handle(std::move(request), std::move(reply));
+             }),
+        metrics(options.metrics, make_metrics_handler(models)),
+        grpc(options.grpc, models, regions) {}
+};
+
+Serving::Serving(const ServingOptions& options) : state_(std::make_unique<State>(options)) {}
+Serving::~Serving() = default;
+
+uint16_t Serving::http_port() const { return state_->http.port(); }
+uint16_t Serving::grpc_port() const { return state_->grpc.port(); }
+uint16_t Serving::metrics_port() const { return state_->metrics.port(); }
+const ModelServer& Serving::models() const { return state_->models; }
+
+void Serving::drain(std::chrono::milliseconds patience) {
+  const auto end = std::chrono::steady_clock::now() + patience;
+  const auto left = [&] {
+    const auto rest = end - std::chrono::steady_clock::now();
+    return std::max(std::chrono::milliseconds(0),
+                    std::chrono::duration_cast<std::chrono::milliseconds>(rest));
+  };
+  state_->grpc.drain(left());
+  state_->http.drain(left());
+  state_->models.drain();
+  state_->metrics.drain(std::chrono::milliseconds(0));
+}
+
+}  // namespace emblem

@@ -1,0 +1,40 @@
+// serve/serving.h - a whole server: models, HTTP, gRPC, metrics.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "serve/grpc_server.h"
+#include "serve/http_server.h"
+#include "serve/model_server.h"
+
+namespace emblem {
+
+struct ServingOptions {
+  ModelServerOptions models;
+  HttpServerOptions http;
+  HttpServerOptions metrics;
+  GrpcServerOptions grpc;
+};
+
+// Loads the models, then listens.
+class Serving {
+ public:
+  explicit Serving(const ServingOptions& options);
+  ~Serving();
+
+  uint16_t http_port() const;
+  uint16_t grpc_port() const;
+  uint16_t metrics_port() const;
+  const ModelServer& models() const;
+
+  // Accepts nothing new and gives requests under way their answers, for as long as `patience`.
+  void drain(std::chrono::milliseconds patience);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace emblem

@@ -1,0 +1,229 @@
+// Learning, and moving what was learned, on every device, with the CPU as the oracle.
+#include "train/learner.h"
+
+#include <gmock/gmock.h>
+
+#include <map>
+
+#include "config/load.h"
+#include "core/device_test.h"
+#include "core/random.h"
+#include "core/temp_folder_test.h"
+#include "train/feed.h"
+#include "train/run_state.h"
+
+namespace emblem {
+namespace {
+
+using testing::DoubleNear;
+using testing::FloatNear;
+using testing::HasSubstr;
+using testing::Pointwise;
+using testing::ThrowsMessage;
+
+constexpr int64_t kMaxRows = 300;
+constexpr int64_t kKeys = 400;
+constexpr int kDense = 4, kSparse = 6;
+
+struct ModelCase {
+  std::string name, groups, model;
+};
+std::ostream& operator<<(std::ostream& out, const ModelCase& c) { return out << c.name; }
+
+std::vector<ModelCase> model_cases() {
+  const std::string wide = R"(feature_groups { group_name: "wide" group_type: WIDE
+                                feature_names: "C{1..6}" feature_names: "I{1..4}" } )";
+  const std::string deep = R"(feature_groups { group_name: "deep"
+                                feature_names: "I{1..4}" feature_names: "C{1..6}" } )";
+  const std::string dlrm = R"(feature_groups { group_name: "dense" feature_names: "I{1..4}" }
+                              feature_groups { group_name: "sparse" feature_names: "C{1..6}" } )";
+  const std::string mlp = "hidden_units: [32, 16]";
+  return {
+      {"Lr", wide, "lr {}"},
+      {"Fm", wide + deep, "fm {}"},
+      {"Dnn", deep, "dnn { deep { " + mlp + " use_ln: true dropout_ratio: 0.2 } }"},
+      {"WideAndDeep", wide + deep,
+       "wide_and_deep { deep { " + mlp + " } final { hidden_units: [8] } }"},
+      {"DeepFm", wide + deep, "deepfm { deep { " + mlp + " } }"},
+      {"DcnV1", deep, "dcn_v1 { cross { cross_num: 2 } deep { " + mlp + " } }"},
+      {"DcnV2", deep,
+       "dcn_v2 { cross { cross_num: 2 low_rank: 8 } deep { " + mlp + " use_bn: true } }"},
+      {"Dlrm", dlrm, "dlrm { dense_mlp { hidden_units: [16, 8] } final { " + mlp + " } }"},
+  };
+}
+
+config::PipelineConfig pipeline(const ModelCase& of, const std::string& extra = "") {
+  return parse_pipeline(cat(R"(
+train_config {
+  sparse_optimizer { adagrad_optimizer { lr: 0.05 } }
+  dense_optimizer { adam_optimizer { lr: 0.01 } }
+  )",
+                            extra, R"(
+}
+data_config { dataset_type: RawDataset batch_size: 64 label_fields: "label" }
+feature_configs { raw_feature { feature_name: "I{1..4}" } }
+feature_configs { id_feature { feature_name: "C{1..3}" embedding_dim: 8 num_buckets: 400 } }
+feature_configs { id_feature { feature_name: "C{4..6}" embedding_dim: 8
+                               dynamicemb { max_capacity: 1000 score_strategy: "NO_EVICTION" } } }
+model_config { )",
+                            of.groups, of.model, " }"),
+                        "test");
+}
+
+// Labels follow from the first key and the first number; the last feature has bags.
+Batch batch_of(uint64_t number, int64_t rows) {
+  Batch batch;
+  batch.rows = rows;
+  Random random{7, number};
+  for (int64_t i = 0; i < rows * kDense; ++i) batch.dense.push_back(random.normal());
+  batch.sparse.resize(kSparse);
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int f = 0; f < kSparse; ++f) batch.sparse[f].keys.push_back(random.below(kKeys));
+    const int64_t key = batch.sparse[0].keys.back();
+    batch.labels.push_back(key % 2 == 0 || batch.dense[r * kDense] > 1.0f ? 1.0f : 0.0f);
+  }
+  SparseColumn& bags = batch.sparse.back();
+  bags.keys.clear();
+  bags.offsets.push_back(0);
+  for (int64_t r = 0; r < rows; ++r) {
+    for (uint64_t k = random.below(4); k > 0; --k) bags.keys.push_back(random.below(kKeys));
+    bags.offsets.push_back(static_cast<int32_t>(bags.keys.size()));
+  }
+  return batch;
+}
+
+// A learner and what it needs, on one device.
+struct Training {
+  config::PipelineConfig config;
+  FeatureLayout layout;
+  Learner learner;
+  Feed feed;
+
+  Training(const Context& context, const config::PipelineConfig& config)
+      : config(config),
+        layout(layout_of(config)),
+        learner(context, config, layout, kMaxRows),
+        feed(context) {}
+
+  // Batches of different sizes, the largest first or not.
+  std::vector<double> losses(int steps) {
+    std::vector<double> losses;
+    for (int step = 0; step < steps; ++step) {
+      const auto number = static_cast<uint64_t>(learner.steps());
+      const int64_t rows = number % 5 == 4 ? 1 + static_cast<int64_t>(number) : 200 + number % 2;
+      losses.push_back(learner.step(feed.set(batch_of(number, rows)), 0).loss);
+    }
+    return losses;
+  }
+  std::vector<float> logits(uint64_t number) {
+    Model& model = learner.model();
+    model.forward(learner.context(), feed.set(batch_of(number, 100)), Phase::kEval, 0);
+    const auto logits = to_host(learner.context(), model.logits());
+    model.check(learner.context());
+    return logits;
+  }
+};
+
+void expect_close(const std::vector<double>& actual, const std::vector<double>& expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t step = 0; step < actual.size(); ++step)
+    EXPECT_NEAR(actual[step], expected[step], 1e-4 * expected[step]) << "step " << step;
+}
+
+class LearnerTest : public testing::TestWithParam<std::tuple<ModelCase, Device>> {
+ protected:
+  void SetUp() override {
+    context_.device = std::get<1>(GetParam());
+    context_.threads = &pool_;
+    if (!device_is_usable(context_.device)) GTEST_SKIP() << "no CUDA device here";
+  }
+  const ModelCase& model() { return std::get<0>(GetParam()); }
+
+  ThreadPool pool_{2};
+  Context context_;
+};
+
+TEST_P(LearnerTest, TheLossesAgreeWithTheCpu) {
+  Training here({}, pipeline(model())), there(context_, pipeline(model()));
+  const auto expected = here.losses(50);
+  expect_close(there.losses(50), expected);
+  EXPECT_LT(expected[47], 0.9 * expected[0]) << "nothing was learned";
+  EXPECT_THAT(there.logits(999), Pointwise(FloatNear(2e-3f), here.logits(999)));
+}
+
+TEST_P(LearnerTest, CheckpointsMoveBetweenCpuAndDeviceBothWays) {
+  const config::PipelineConfig config = pipeline(model());
+  Context cpu;
+  for (const auto& [from, to] : {std::pair(cpu, context_), std::pair(context_, cpu)}) {
+    const TempFolder folder;
+    Training first(from, config), second(to, config);
+    first.losses(6);
+    const std::string path =
+        save_run(folder.path("model"), first.learner, {}, config, /*keep=*/0, /*best_step=*/-1);
+    load_run(path, second.learner, Restore::kContinue);
+    EXPECT_EQ(second.learner.steps(), 6);
+    EXPECT_THAT(second.logits(999), Pointwise(FloatNear(1e-5f), first.logits(999)));
+    expect_close(second.losses(4), first.losses(4));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, LearnerTest,
+                         testing::Combine(testing::ValuesIn(model_cases()),
+                                          testing::Values(Device::kCpu, Device::kCuda)),
+                         [](const auto& info) {
+                           return cat(std::get<0>(info.param).name, "_", std::get<1>(info.param));
+                         });
+
+class LearnerOptionsTest : public DeviceTest {};
+EMBLEM_TEST_ON_EVERY_DEVICE(LearnerOptionsTest);
+
+TEST_P(LearnerOptionsTest, ClippingAndRegularizationAgreeWithTheCpu) {
+  const ModelCase dlrm = model_cases().back();
+  for (
+      const char* extra :
+      {R"(grad_clipping { clipping_type: "norm" max_gradient: 0.05 enable_global_grad_clip: true })",
+       R"(grad_clipping { clipping_type: "norm" max_gradient: 0.05 })",
+       R"(grad_clipping { clipping_type: "value" max_gradient: 0.002 })",
+       "regularization { weight_l2: 0.01 embedding_l2: 0.001 }"}) {
+    Training here({}, pipeline(dlrm, extra)), there(context_, pipeline(dlrm, extra));
+    const auto expected = here.losses(12);
+    EXPECT_NE(Training({}, pipeline(dlrm)).losses(12).back(), expected.back())
+        << "no effect: " << extra;
+    SCOPED_TRACE(extra);
+    expect_close(there.losses(12), expected);
+  }
+}
+
+TEST_P(LearnerOptionsTest, EveryDenseOptimizerAgreesWithTheCpu) {
+  const ModelCase dlrm = model_cases().back();
+  for (const char* optimizer :
+       {"sgd_optimizer { lr: 0.1 momentum: 0 weight_decay: 0.01 }",
+        "sgd_optimizer { lr: 0.1 momentum: 0.9 }", "adagrad_optimizer { lr: 0.05 }",
+        "adam_optimizer { lr: 0.01 }", "adamw_optimizer { lr: 0.01 weight_decay: 0.1 }"}) {
+    config::PipelineConfig config = pipeline(dlrm);
+    const config::PipelineConfig other = parse_pipeline(
+        cat("train_config { sparse_optimizer { sgd_optimizer { lr: 0.1 } } dense_optimizer { ",
+            optimizer, " } }"),
+        "test");
+    *config.mutable_train_config()->mutable_dense_optimizer() =
+        other.train_config().dense_optimizer();
+    Training here({}, config), there(context_, config);
+    SCOPED_TRACE(optimizer);
+    const auto expected = here.losses(12);
+    expect_close(there.losses(12), expected);
+  }
+}
+
+TEST_P(LearnerOptionsTest, ALossThatIsNoNumberStopsBeforeAnythingIsUpdated) {
+  Training run(context_, pipeline(model_cases().back()));
+  run.losses(2);
+  const auto parameters = to_host(context_, run.learner.model().graph().parameters());
+  Batch batch = batch_of(5, 50);
+  batch.labels[3] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_THAT([&] { run.learner.step(run.feed.set(batch), 0); },
+              ThrowsMessage<Error>(HasSubstr("the loss is nan at step 3")));
+  EXPECT_EQ(to_host(context_, run.learner.model().graph().parameters()), parameters);
+}
+
+}  // namespace
+}  // namespace emblem
