@@ -11,10 +11,14 @@ constexpr int64_t kLine = 64;
 constexpr int64_t kLinesAhead =
     24;  // cache lines of rows that are on their way while others are copied
 
-// The place of key i's row, or null. kNumbered: rows come from row_numbers, else keys are rows.
-template <bool kNumbered>
+enum class Source { kKeys, kNumbers, kPlaces };  // what says where a row is
+
+// The place of key i's row, or null.
+template <Source kSource>
 const char* row_of(const GatherPool& op, int64_t i) {
-  if constexpr (kNumbered) {
+  if constexpr (kSource == Source::kPlaces) {
+    return reinterpret_cast<const char*>(op.row_places[i]);
+  } else if constexpr (kSource == Source::kNumbers) {
     return op.row_numbers[i] == kNoRow ? nullptr : op.rows.row(op.row_numbers[i]);
   } else {
     return op.rows.row(static_cast<uint64_t>(op.keys[i]));
@@ -52,16 +56,16 @@ void draw(const GatherPool& op, int64_t i, float weight, float* sum) {
   }
 }
 
-template <class W, bool kNumbered>
+template <class W, Source kSource>
 void copy_rows(const GatherPool& op, int64_t begin, int64_t end) {
   const Prefetch prefetch(op.rows);
   const int64_t dim = op.rows.dim;
   for (int64_t i = begin; i < std::min(end, begin + prefetch.distance); ++i) {
-    prefetch(row_of<kNumbered>(op, i));
+    prefetch(row_of<kSource>(op, i));
   }
   for (int64_t i = begin; i < end; ++i) {
-    if (i + prefetch.distance < end) prefetch(row_of<kNumbered>(op, i + prefetch.distance));
-    const char* row = row_of<kNumbered>(op, i);
+    if (i + prefetch.distance < end) prefetch(row_of<kSource>(op, i + prefetch.distance));
+    const char* row = row_of<kSource>(op, i);
     float* out = op.out + i * op.out_stride;
     if (row != nullptr) {
       copy_weights(reinterpret_cast<const W*>(row), out, dim);
@@ -77,7 +81,7 @@ void add_weights(const W* __restrict from, float weight, float* __restrict sum, 
   for (int64_t d = 0; d < dim; ++d) sum[d] += weight * load_weight(from + d);
 }
 
-template <class W, bool kNumbered>
+template <class W, Source kSource>
 void pool_bags(const GatherPool& op, int64_t begin, int64_t end) {
   const Prefetch prefetch(op.rows);
   const int64_t dim = op.rows.dim;
@@ -88,9 +92,9 @@ void pool_bags(const GatherPool& op, int64_t begin, int64_t end) {
     std::fill_n(sum, dim, 0.0f);
     float total = 0.0f;
     for (int64_t i = first_key(bag); i < first_key(bag + 1); ++i) {
-      if (i + prefetch.distance < last) prefetch(row_of<kNumbered>(op, i + prefetch.distance));
+      if (i + prefetch.distance < last) prefetch(row_of<kSource>(op, i + prefetch.distance));
       const float weight = op.weights != nullptr ? op.weights[i] : 1.0f;
-      const char* row = row_of<kNumbered>(op, i);
+      const char* row = row_of<kSource>(op, i);
       if (row != nullptr)
         add_weights(reinterpret_cast<const W*>(row), weight, sum, dim);
       else
@@ -103,23 +107,24 @@ void pool_bags(const GatherPool& op, int64_t begin, int64_t end) {
   }
 }
 
-template <class W, bool kNumbered>
+template <class W, Source kSource>
 void gather(const GatherPool& op, int64_t begin, int64_t end) {
   if (op.offsets == nullptr && op.weights == nullptr)
-    copy_rows<W, kNumbered>(op, begin, end);
+    copy_rows<W, kSource>(op, begin, end);
   else
-    pool_bags<W, kNumbered>(op, begin, end);
+    pool_bags<W, kSource>(op, begin, end);
 }
 
 }  // namespace
 
 void gather_pool(const GatherPool& op, int64_t begin, int64_t end) {
+  if (op.row_places != nullptr) return gather<float, Source::kPlaces>(op, begin, end);
   with_weight_type(op.rows.dtype, [&](auto type) {
     using W = decltype(type);
     if (op.row_numbers != nullptr)
-      gather<W, true>(op, begin, end);
+      gather<W, Source::kNumbers>(op, begin, end);
     else
-      gather<W, false>(op, begin, end);
+      gather<W, Source::kKeys>(op, begin, end);
   });
 }
 

@@ -1,0 +1,62 @@
+// store/redis_node.h - one Redis server and the connections to it.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "store/redis_connection.h"
+
+namespace emblem {
+
+// Thread-safe. After a failure it refuses at once, for a pause that grows with every failure in a
+// row, instead of letting every caller wait for a server that is not there.
+class RedisNode {
+ public:
+  RedisNode(RedisEndpoint endpoint, const RedisSettings& settings, const TlsContext* tls)
+      : endpoint_(std::move(endpoint)), settings_(settings), tls_(tls) {}
+
+  // A connection for one caller. It goes back when it was given back, and is closed otherwise: with
+  // replies unread it would be of no use.
+  class Lease {
+   public:
+    Lease(RedisNode& node, std::unique_ptr<RedisConnection> connection, bool used_before)
+        : node_(&node), connection_(std::move(connection)), used_before_(used_before) {}
+    Lease(Lease&&) = default;
+    ~Lease() {
+      if (connection_ != nullptr) node_->close(std::move(connection_));
+    }
+    RedisConnection& operator*() const { return *connection_; }
+    RedisConnection* operator->() const { return connection_.get(); }
+    bool used_before() const { return used_before_; }
+    void give_back() { node_->take_back(std::move(connection_)); }
+
+   private:
+    RedisNode* node_;
+    std::unique_ptr<RedisConnection> connection_;
+    bool used_before_;
+  };
+
+  const RedisEndpoint& endpoint() const { return endpoint_; }
+  Lease lease(Deadline deadline);
+  void note_failure();
+  bool pausing() const;
+  void close_idle();  // connections that the server may have closed as well
+
+ private:
+  void close(std::unique_ptr<RedisConnection> connection);
+  void take_back(std::unique_ptr<RedisConnection> connection);
+
+  const RedisEndpoint endpoint_;
+  const RedisSettings& settings_;
+  const TlsContext* tls_;
+  mutable std::mutex mutex_;
+  std::condition_variable freed_;
+  std::vector<std::unique_ptr<RedisConnection>> idle_;
+  int open_ = 0;
+  std::chrono::milliseconds pause_{0};
+  Deadline silent_until_{};
+};
+
+}  // namespace emblem

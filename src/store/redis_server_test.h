@@ -1,0 +1,141 @@
+// store/redis_server_test.h - real Redis servers for tests: started on free ports of this machine
+// in folders of their own, and gone with the test.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <deque>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/temp_folder_test.h"
+#include "store/redis_connection.h"
+
+namespace emblem {
+
+inline int free_port() {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
+  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
+  close(fd);
+  return ntohs(address.sin_port);
+}
+
+class RedisServer {
+ public:
+  explicit RedisServer(std::vector<std::string> options = {}) : options_(std::move(options)) {
+    start();
+  }
+  ~RedisServer() { kill(); }
+  RedisServer(const RedisServer&) = delete;
+
+  RedisEndpoint endpoint() const { return {"127.0.0.1", port_}; }
+  RedisSettings settings() const { return {.endpoints = {endpoint()}, .partitions = 4}; }
+
+  // On the same port and folder as before.
+  void start() {
+    std::vector<std::string> words = {
+        "redis-server", "--port",    std::to_string(port_), "--bind", "127.0.0.1", "--dir",
+        folder_.path(), "--logfile", folder_.path("log"),   "--save", ""};
+    words.insert(words.end(), options_.begin(), options_.end());
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    process_ = fork();
+    if (process_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      execvp(arguments[0], arguments.data());
+      _exit(127);
+    }
+    ASSERT_GT(process_, 0);
+  }
+  void kill() {
+    if (process_ <= 0) return;
+    ::kill(process_, SIGKILL);
+    waitpid(process_, nullptr, 0);
+    process_ = -1;
+  }
+  void signal(int number) { ::kill(process_, number); }
+
+  // Until it answers; false when it never does.
+  bool wait(const RedisSettings& settings, const TlsContext* tls = nullptr) {
+    for (int attempt = 0; attempt < 200; ++attempt) {
+      try {
+        if (call(settings, {"PING"}, tls).text == "PONG") return true;  // else it is still loading
+      } catch (const Error&) {                                          // not there yet
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(25));
+    }
+    return false;
+  }
+  bool wait() { return wait(settings()); }
+
+  RedisReply call(const RedisSettings& settings, std::initializer_list<std::string_view> words,
+                  const TlsContext* tls = nullptr) {
+    RedisConnection connection(settings.endpoints.at(0), settings, tls);
+    const Deadline deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    connection.send(redis_command(words), deadline);
+    return connection.reply(deadline);
+  }
+  RedisReply call(std::initializer_list<std::string_view> words) { return call(settings(), words); }
+
+  const TempFolder& folder() const { return folder_; }
+
+ private:
+  TempFolder folder_;
+  std::vector<std::string> options_;
+  int port_ = free_port();
+  pid_t process_ = -1;
+};
+
+// Three nodes with a third of the slots each.
+class RedisClusterServers {
+ public:
+  RedisClusterServers() {
+    for (int i = 0; i < 3; ++i) {
+      const std::string bus = std::to_string(free_port());
+      nodes_.emplace_back(std::vector<std::string>{"--cluster-enabled", "yes", "--cluster-port",
+                                                   bus, "--cluster-node-timeout", "2000"});
+      buses_.push_back(bus);
+    }
+    const char* borders[] = {"0", "5460", "5461", "10922", "10923", "16383"};
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_TRUE(nodes_[i].wait());
+      nodes_[i].call({"CLUSTER", "ADDSLOTSRANGE", borders[2 * i], borders[2 * i + 1]});
+      if (i == 0) continue;
+      const std::string port = std::to_string(nodes_[i].endpoint().port);
+      nodes_[0].call({"CLUSTER", "MEET", "127.0.0.1", port, buses_[i]});
+    }
+    for (RedisServer& node : nodes_) {
+      bool ready = false;
+      for (int attempt = 0; attempt < 400 && !ready; ++attempt) {
+        ready = node.call({"CLUSTER", "INFO"}).text.find("cluster_state:ok") != std::string::npos &&
+                node.call({"CLUSTER", "SLOTS"}).items.size() == 3;
+        if (!ready) std::this_thread::sleep_for(std::chrono::milliseconds(25));
+      }
+      EXPECT_TRUE(ready);
+    }
+  }
+
+  RedisServer& node(int number) { return nodes_[number]; }
+  // Knows one node only; the others must be found.
+  RedisSettings settings() const { return nodes_[0].settings(); }
+
+ private:
+  std::deque<RedisServer> nodes_;
+  std::vector<std::string> buses_;
+};
+
+}  // namespace emblem

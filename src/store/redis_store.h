@@ -1,0 +1,62 @@
+// store/redis_store.h - tables in a Redis server or a Redis Cluster, under the names HPS gives
+// them: the hashes hps_et{TABLE/pN}v, N = 0 .. partitions - 1.
+//
+// When Redis is down, calls fail at once with kUnavailable and work again by themselves when it is
+// back: no call waits longer than its timeout, and a server that refused is not asked again before
+// a short, growing pause.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "store/kv_store.h"
+#include "store/overflow.h"
+
+namespace emblem {
+
+#ifdef EMBLEM_WITH_REDIS
+inline constexpr bool kHasRedis = true;
+#else
+inline constexpr bool kHasRedis = false;
+#endif
+
+struct RedisEndpoint {
+  std::string host;
+  int port = 6379;
+
+  std::string text() const { return cat(host, ":", port); }
+  bool operator==(const RedisEndpoint&) const = default;
+};
+
+struct RedisTls {
+  bool enabled = false;
+  std::string ca_certificate;      // a file or folder; empty: those of the system
+  std::string client_certificate;  // empty: none is shown
+  std::string client_key;
+  std::string server_name;  // that the certificate must bear; empty: the host
+};
+
+struct RedisSettings {
+  // Of a server, or of some nodes of a cluster; the others are found by asking.
+  std::vector<RedisEndpoint> endpoints;
+  std::string user = "default";
+  std::string password;  // empty: no AUTH is sent
+  RedisTls tls;
+  int64_t partitions = 8;        // hashes a table is spread over; part of where rows are
+  int connections_per_node = 5;  // at most
+  int64_t max_batch = 65536;     // keys a command
+  size_t key_bytes = 8;          // or 4
+  Overflow overflow;             // of each partition
+  int connect_timeout_ms = 500;
+  int request_timeout_ms = 2000;
+};
+
+// "host:port,host:port" (',' or ';'); the port is 6379 if left out. Throws kInvalidArgument.
+std::vector<RedisEndpoint> parse_redis_endpoints(std::string_view text);
+
+// Connects on first use. Throws kInvalidArgument in a build without Redis and for settings that
+// cannot work.
+std::unique_ptr<KvStore> make_redis_store(const RedisSettings& settings);
+
+}  // namespace emblem

@@ -1,0 +1,337 @@
+#include "store/redis_store.h"
+
+#ifdef EMBLEM_WITH_REDIS
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <thread>
+
+#include "store/redis_cluster.h"
+#include "store/redis_server_test.h"
+
+namespace emblem {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+std::vector<float> row(const KvTable& table, int64_t key) {
+  std::vector<float> row(table.dim());
+  std::vector<uint8_t> found(1);
+  table.fetch(std::vector<int64_t>{key}, row, found);
+  return found[0] != 0 ? row : std::vector<float>{};
+}
+
+void put(KvTable& table, int64_t key, float value) {
+  table.insert(std::vector<int64_t>{key}, std::vector<float>(table.dim(), value));
+}
+
+std::string_view bytes(const auto& value) {
+  return {reinterpret_cast<const char*>(&value), sizeof(value)};
+}
+
+TEST(RedisStoreTest, AddressesAreParsed) {
+  EXPECT_THAT(parse_redis_endpoints("10.0.0.1:7000, b:7001;c"),
+              ElementsAre(RedisEndpoint{"10.0.0.1", 7000}, RedisEndpoint{"b", 7001},
+                          RedisEndpoint{"c", 6379}));
+  EXPECT_THAT([] { parse_redis_endpoints("a:b"); }, ThrowsMessage<Error>(HasSubstr("is no port")));
+  EXPECT_THAT([] { parse_redis_endpoints(":1"); }, ThrowsMessage<Error>(HasSubstr("no host")));
+  EXPECT_THAT([] { parse_redis_endpoints(" "); }, ThrowsMessage<Error>(HasSubstr("no address")));
+}
+
+TEST(RedisStoreTest, SlotsAreThoseOfTheClusterSpecification) {
+  EXPECT_EQ(redis_slot("123456789"), 0x31c3 % kRedisSlots);
+  EXPECT_EQ(redis_slot("a{123456789}b"), redis_slot("123456789"));
+  EXPECT_NE(redis_slot("{}a"), redis_slot("{}b"));
+}
+
+// Both directions: what HPS wrote is read, and what is written stands where HPS looks. The
+// partition of a key is rrxmrrxmsx_0(key) % partitions; its values below were computed
+// independently.
+TEST(RedisStoreTest, RowsStandWhereHpsPutsThem) {
+  RedisServer server;
+  ASSERT_TRUE(server.wait());
+  const auto store = make_redis_store(server.settings());
+  const auto table = store->open("hps_et.dlrm.users", 2);
+  const int64_t zero = 0, one = 1;
+  const float values[] = {1.5f, -2.0f};
+  server.call({"HSET", "hps_et{hps_et.dlrm.users/p0}v", bytes(zero), bytes(values)});
+  EXPECT_THAT(row(*table, 0), ElementsAre(1.5, -2));
+  put(*table, 1, 7.0f);
+  int64_t places = 0;
+  for (int part = 0; part < 4; ++part) {
+    const std::string hash = cat("hps_et{hps_et.dlrm.users/p", part, "}v");
+    const RedisReply reply = server.call({"HGET", hash, bytes(one)});
+    if (reply.kind != RedisItem::Kind::kText) continue;
+    ++places;
+    EXPECT_EQ(part, 3);
+    const float sevens[] = {7.0f, 7.0f};
+    EXPECT_EQ(reply.text, bytes(sevens));
+  }
+  EXPECT_EQ(places, 1);
+}
+
+TEST(RedisStoreTest, ARowOfAnotherSizeIsAnErrorNotAnAnswer) {
+  RedisServer server;
+  ASSERT_TRUE(server.wait());
+  const auto store = make_redis_store(server.settings());
+  const auto table = store->open("t", 2);
+  const int64_t zero = 0;
+  server.call({"HSET", "hps_et{t/p0}v", bytes(zero), "abc"});
+  EXPECT_THAT([&] { row(*table, 0); }, ThrowsMessage<Error>(HasSubstr("has 3 bytes")));
+  EXPECT_THAT([&] { store->open("t", 2); }, ThrowsMessage<Error>(HasSubstr("has 3 bytes")));
+  server.call({"SET", "hps_et{u/p0}v", "abc"});
+  EXPECT_THAT([&] { store->open("u", 2); }, ThrowsMessage<Error>(HasSubstr("WRONGTYPE")));
+}
+
+TEST(RedisStoreTest, LogsInWithAPassword) {
+  RedisServer server(
+      {"--requirepass", "open sesame", "--user", "reader", "on", ">secret", "~*", "+@all"});
+  RedisSettings settings = server.settings();
+  settings.password = "open sesame";
+  ASSERT_TRUE(server.wait(settings));
+  put(*make_redis_store(settings)->open("t", 1), 1, 5);
+  settings.user = "reader";
+  settings.password = "secret";
+  EXPECT_THAT(row(*make_redis_store(settings)->open("t", 1), 1), ElementsAre(5));
+  settings.password = "wrong";
+  EXPECT_THAT([&] { make_redis_store(settings)->open("t", 1); },
+              ThrowsMessage<Error>(HasSubstr("the login of user reader failed: WRONGPASS")));
+  settings.password.clear();
+  EXPECT_THAT([&] { make_redis_store(settings)->open("t", 1); },
+              ThrowsMessage<Error>(HasSubstr("NOAUTH")));
+}
+
+class RedisTlsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string command =
+        cat("cd ", folder_.path(), " && openssl req -x509 -newkey ec -pkeyopt ",
+            "ec_paramgen_curve:prime256v1 -nodes -keyout key.pem -out cert.pem -days 2 ",
+            "-subj /CN=cache.example -addext subjectAltName=DNS:cache.example,IP:127.0.0.1 ",
+            "2>/dev/null");
+    ASSERT_EQ(std::system(command.c_str()), 0);
+  }
+  RedisTls tls() const {
+    return {true, folder_.path("cert.pem"), folder_.path("cert.pem"), folder_.path("key.pem"), ""};
+  }
+  TempFolder folder_;
+};
+
+TEST_F(RedisTlsTest, TalksTlsAndChecksTheCertificate) {
+  const std::string port = std::to_string(free_port());
+  RedisServer server({"--tls-port", port, "--tls-cert-file", folder_.path("cert.pem"),
+                      "--tls-key-file", folder_.path("key.pem"), "--tls-ca-cert-file",
+                      folder_.path("cert.pem"), "--tls-auth-clients", "yes"});
+  ASSERT_TRUE(server.wait());
+  RedisSettings settings = server.settings();
+  settings.endpoints = {{"127.0.0.1", std::stoi(port)}};
+  settings.tls = tls();
+  const auto table = make_redis_store(settings)->open("t", 5000);
+  std::vector<int64_t> keys;
+  std::vector<float> rows;
+  for (int64_t key = 0; key < 50; ++key) {  // a megabyte: many TLS records
+    keys.push_back(key);
+    rows.insert(rows.end(), 5000, static_cast<float>(key));
+  }
+  table->insert(keys, rows);
+  std::vector<float> got(rows.size());
+  std::vector<uint8_t> found(keys.size());
+  EXPECT_EQ(table->fetch(keys, got, found), 50);
+  EXPECT_EQ(got, rows);
+
+  settings.tls.server_name = "cache.example";
+  EXPECT_EQ(make_redis_store(settings)->open("t", 5000)->size(), 50);
+  settings.tls.server_name = "other.example";
+  EXPECT_THAT([&] { make_redis_store(settings)->open("t", 5000); },
+              ThrowsMessage<Error>(HasSubstr("the certificate is refused")));
+  settings.tls = {.enabled = true};  // the system does not know this certificate
+  EXPECT_THAT([&] { make_redis_store(settings)->open("t", 5000); },
+              ThrowsMessage<Error>(HasSubstr("self-signed certificate")));
+  settings.tls = {.enabled = true, .ca_certificate = folder_.path("none.pem")};
+  EXPECT_THAT([&] { make_redis_store(settings); },
+              ThrowsMessage<Error>(HasSubstr("no CA certificates can be read from")));
+}
+
+ErrorCode code_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return ErrorCode::kInternal;
+}
+
+TEST(RedisStoreTest, DownItFailsFastAndComesBackByItself) {
+  RedisServer server({"--appendonly", "yes", "--appendfsync", "always"});
+  ASSERT_TRUE(server.wait());
+  const auto table = make_redis_store(server.settings())->open("t", 2);
+  put(*table, 1, 5);
+  server.kill();
+  const auto begin = steady_clock::now();
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(code_of([&] { row(*table, 1); }), ErrorCode::kUnavailable);
+    EXPECT_EQ(code_of([&] { put(*table, 1, 6); }), ErrorCode::kUnavailable);
+  }
+  EXPECT_LT(steady_clock::now() - begin, milliseconds(500));
+  server.start();
+  ASSERT_TRUE(server.wait());
+  std::vector<float> got;
+  for (int attempt = 0; attempt < 100 && got.empty(); ++attempt) {
+    try {
+      got = row(*table, 1);
+    } catch (const Error&) {
+      std::this_thread::sleep_for(milliseconds(20));
+    }
+  }
+  EXPECT_THAT(got, ElementsAre(5, 5));
+}
+
+TEST(RedisStoreTest, ARestartBetweenTwoCallsIsNotNoticed) {
+  RedisServer server;
+  ASSERT_TRUE(server.wait());
+  const auto table = make_redis_store(server.settings())->open("t", 1);
+  put(*table, 1, 5);
+  server.kill();
+  server.start();
+  ASSERT_TRUE(server.wait());
+  put(*table, 1, 6);
+  EXPECT_THAT(row(*table, 1), ElementsAre(6));
+}
+
+TEST(RedisStoreTest, AServerThatHangsCostsOneTimeout) {
+  RedisServer server;
+  ASSERT_TRUE(server.wait());
+  RedisSettings settings = server.settings();
+  settings.request_timeout_ms = 150;
+  settings.connect_timeout_ms = 150;
+  const auto table = make_redis_store(settings)->open("t", 1);
+  put(*table, 1, 5);
+  server.signal(SIGSTOP);
+  const auto begin = steady_clock::now();
+  EXPECT_EQ(code_of([&] { row(*table, 1); }), ErrorCode::kUnavailable);
+  EXPECT_LT(steady_clock::now() - begin, milliseconds(1000));
+  server.signal(SIGCONT);
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    if (code_of([&] { row(*table, 1); }) == ErrorCode::kInternal) break;
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+  EXPECT_THAT(row(*table, 1), ElementsAre(5));
+}
+
+TEST(RedisStoreTest, KilledAndRestartedUnderLoadItNeverAnswersWrong) {
+  RedisServer server({"--appendonly", "yes", "--appendfsync", "always"});
+  ASSERT_TRUE(server.wait());
+  const auto table = make_redis_store(server.settings())->open("t", 8);
+  std::vector<int64_t> keys;
+  for (int64_t key = 0; key < 200; ++key) {
+    keys.push_back(key);
+    put(*table, key, static_cast<float>(key));
+  }
+  std::atomic<bool> stop{false};
+  std::atomic<int64_t> wrong{0}, refused{0}, right{0};
+  std::vector<std::thread> readers;
+  for (int r = 0; r < 3; ++r) {
+    readers.emplace_back([&] {
+      std::vector<float> rows(200 * 8);
+      std::vector<uint8_t> found(200);
+      while (!stop) {
+        try {
+          table->fetch(keys, rows, found);
+          for (int64_t i = 0; i < 200 * 8; ++i) {
+            wrong += found[i / 8] == 0 || rows[i] != static_cast<float>(i / 8);
+          }
+          ++right;
+        } catch (const Error& error) {
+          wrong += error.code() != ErrorCode::kUnavailable;
+          ++refused;
+          std::this_thread::sleep_for(milliseconds(1));
+        }
+      }
+    });
+  }
+  for (int life = 0; life < 2; ++life) {
+    const int64_t before = right;
+    while (right < before + 20) std::this_thread::yield();
+    server.kill();
+    std::this_thread::sleep_for(milliseconds(100));
+    server.start();
+    ASSERT_TRUE(server.wait());
+  }
+  const int64_t before = right;
+  const auto limit = steady_clock::now() + std::chrono::seconds(5);
+  while (right < before + 20 && steady_clock::now() < limit) std::this_thread::yield();
+  stop = true;
+  for (auto& reader : readers) reader.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GT(refused, 0);
+  EXPECT_GE(right, before + 20);
+}
+
+// While a slot moves, its node sends commands elsewhere: for now (ASK) and then for good (MOVED).
+TEST(RedisStoreTest, FollowsSlotsThatMoveToAnotherNode) {
+  RedisClusterServers servers;
+  RedisSettings settings = servers.settings();
+  settings.partitions = 1;
+  const auto table = make_redis_store(settings)->open("t", 2);
+  put(*table, 1, 5);
+  const uint16_t slot = redis_slot("{t/p0}");
+  const std::string number = std::to_string(slot);
+  const int from = slot <= 5460 ? 0 : slot <= 10922 ? 1 : 2, to = (from + 1) % 3;
+  RedisServer &source = servers.node(from), &target = servers.node(to);
+  const std::string source_id = source.call({"CLUSTER", "MYID"}).text;
+  const std::string target_id = target.call({"CLUSTER", "MYID"}).text;
+  target.call({"CLUSTER", "SETSLOT", number, "IMPORTING", source_id});
+  source.call({"CLUSTER", "SETSLOT", number, "MIGRATING", target_id});
+  const std::string port = std::to_string(target.endpoint().port);
+  source.call({"MIGRATE", "127.0.0.1", port, "hps_et{t/p0}v", "0", "1000"});
+  EXPECT_THAT(row(*table, 1), ElementsAre(5, 5));  // ASK
+  put(*table, 2, 6);
+  for (int node = 0; node < 3; ++node) {
+    servers.node(node).call({"CLUSTER", "SETSLOT", number, "NODE", target_id});
+  }
+  EXPECT_THAT(row(*table, 1), ElementsAre(5, 5));  // MOVED
+  EXPECT_THAT(row(*table, 2), ElementsAre(6, 6));
+}
+
+TEST(RedisStoreTest, RowsLeaveAnOverfullPartitionByPolicy) {
+  RedisServer server;
+  ASSERT_TRUE(server.wait());
+  for (const auto policy : {OverflowPolicy::kEvictRandom, OverflowPolicy::kEvictLeastUsed,
+                            OverflowPolicy::kEvictOldest}) {
+    RedisSettings settings = server.settings();
+    settings.partitions = 1;
+    settings.overflow = {100, policy, 0.5};
+    const auto table = make_redis_store(settings)->open(cat("t", static_cast<int>(policy)), 1);
+    std::vector<int64_t> keys;
+    for (int64_t key = 0; key < 100; ++key) keys.push_back(key);
+    table->insert(keys, std::vector<float>(100, 1.0f));
+    EXPECT_EQ(table->size(), 100);
+    if (policy == OverflowPolicy::kEvictOldest) std::this_thread::sleep_for(milliseconds(1100));
+    for (int64_t key = 60; key < 80; ++key) row(*table, key);
+    put(*table, 100, 1);
+    EXPECT_EQ(table->size(), 50);
+    if (policy == OverflowPolicy::kEvictRandom) continue;
+    for (int64_t key = 60; key < 80; ++key) EXPECT_FALSE(row(*table, key).empty()) << key;
+  }
+}
+
+TEST(RedisStoreTest, SettingsThatCannotWorkAreRefused) {
+  RedisSettings settings{.endpoints = {{"127.0.0.1", 1}}};
+  settings.max_batch = 300000;
+  EXPECT_THAT([&] { make_redis_store(settings); },
+              ThrowsMessage<Error>(HasSubstr("1 to 262143 keys")));
+  settings = {.endpoints = {{"127.0.0.1", 1}}, .connections_per_node = 0};
+  EXPECT_THAT([&] { make_redis_store(settings); }, ThrowsMessage<Error>(HasSubstr("at least 1")));
+  EXPECT_THAT([] { make_redis_store({}); }, ThrowsMessage<Error>(HasSubstr("no address")));
+}
+
+}  // namespace
+}  // namespace emblem
+
+#endif
