@@ -91,7 +91,7 @@ class InferBench {
   const config::PipelineConfig config_;
   const FeatureLayout layout_;
   Predictor predictor_;
-  Feed feed_;
+  Feed feed_{context_};
 };
 
 BenchResult make_result(const Context& context, const std::string& name, int64_t rows,

@@ -18,6 +18,7 @@ struct Options {
   uint16_t http_port = 8000, grpc_port = 8001, metrics_port = 8002;
   std::string max_body = "64MiB";
   double exit_timeout = 30;
+  std::vector<std::string> deltas;
 };
 
 ServingOptions serving_options(const Options& options) {
@@ -29,6 +30,12 @@ ServingOptions serving_options(const Options& options) {
   EMBLEM_REQUIRE(
       serving.models.models.empty() || serving.models.control == Control::kExplicit,
       "--load-model needs --model-control-mode explicit; otherwise all models are loaded");
+  for (const std::string& text : options.deltas) {
+    const size_t sign = text.find('=');
+    EMBLEM_REQUIRE(sign != std::string::npos && sign > 0, "--deltas '", text,
+                   "' is not of the form MODEL=FOLDER");
+    serving.models.deltas[text.substr(0, sign)] = text.substr(sign + 1);
+  }
   std::string token = options.token;
   if (const char* set = std::getenv("EMBLEM_TOKEN"); set != nullptr && token.empty()) token = set;
   const int64_t max_body = parse_size(options.max_body, "--max-request-size");
@@ -100,6 +107,12 @@ void add_serve(CLI::App& program) {
                    "With poll: seconds between looks")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  command->add_option("--ps", options->serving.models.ps_config,
+                      "HPS's ps.json: databases for the tables, and models of backend hps");
+  command
+      ->add_option("--deltas", options->deltas,
+                   "MODEL=FOLDER: apply row updates that training writes there (repeatable)")
+      ->allow_extra_args(false);
   command->add_option("--http-threads", options->serving.http.threads, "Threads for connections")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();

@@ -8,6 +8,7 @@
 
 #include "config/parse_text.h"
 #include "emblem/error.h"
+#include "serve/hps_servable.h"
 
 namespace emblem {
 namespace {
@@ -87,8 +88,8 @@ void compare_tensors(const Tensors& configured, const std::vector<TensorMetadata
 
 ModelOptions model_options(const inference::ModelConfig& config, const Servable& servable,
                            const std::string& where) {
-  if (!config.backend().empty() && config.backend() != "emblem")
-    unsupported(where, cat("backend '", config.backend(), "' (expected emblem)"));
+  if (!config.backend().empty() && config.backend() != "emblem" && config.backend() != kHpsBackend)
+    unsupported(where, cat("backend '", config.backend(), "' (expected emblem or hps)"));
   if (!config.platform().empty() && config.platform() != "emblem")
     unsupported(where, cat("platform '", config.platform(), "' (expected emblem)"));
   if (config.has_sequence_batching()) unsupported(where, "sequence_batching");
@@ -97,9 +98,11 @@ ModelOptions model_options(const inference::ModelConfig& config, const Servable&
   if (config.response_cache().enable()) unsupported(where, "response_cache");
   EMBLEM_REQUIRE(config.max_batch_size() >= 0, where, ": max_batch_size is ",
                  config.max_batch_size());
-  compare_tensors(config.input(), servable.inputs(), config.max_batch_size() > 0, "input", where);
-  compare_tensors(config.output(), servable.outputs(), config.max_batch_size() > 0, "output",
-                  where);
+  if (config.backend() != kHpsBackend) {  // whose tensors are of any size
+    const bool batched = config.max_batch_size() > 0;
+    compare_tensors(config.input(), servable.inputs(), batched, "input", where);
+    compare_tensors(config.output(), servable.outputs(), batched, "output", where);
+  }
 
   ModelOptions options;
   options.batching = batch_options(config, where);

@@ -24,9 +24,12 @@ int64_t parse_version(const std::string& text) {
 }  // namespace
 
 ModelServer::ModelServer(ModelServerOptions options)
-    : options_(std::move(options)), repository_(options_.repository) {
+    : options_(std::move(options)),
+      repository_(options_.repository),
+      tables_(options_.ps_config.empty() ? PsConfig{} : load_ps_config(options_.ps_config)) {
   const bool all = options_.control != ModelServerOptions::Control::kExplicit;
   for (const std::string& model : all ? repository_.models() : options_.models) try_load(model);
+  for (const auto& [model, folder] : options_.deltas) tables_.watch_deltas(model, folder);
   if (options_.control == ModelServerOptions::Control::kPoll)
     poller_ = std::thread([this] { poll(); });
 }
@@ -98,7 +101,7 @@ inference::ModelConfig ModelServer::read_config(const std::string& model,
 
 ModelServer::Versions ModelServer::load_versions(const std::string& model,
                                                  const inference::ModelConfig& config,
-                                                 const Versions& old) const {
+                                                 const Versions& old) {
   const std::string where = repository_.config_file(model);
   const std::vector<int64_t> there = repository_.versions(model);
   EMBLEM_REQUIRE(!there.empty(), repository_.folder(model),
@@ -110,7 +113,8 @@ ModelServer::Versions ModelServer::load_versions(const std::string& model,
     if (same != old.end() && same->second->origin() == ModelVersion::origin_of(folder, config)) {
       versions[number] = same->second;
     } else {
-      versions[number] = std::make_shared<ModelVersion>(model, number, folder, config, where);
+      versions[number] =
+          std::make_shared<ModelVersion>(model, number, folder, config, where, tables_);
       log_info(cat("model ", model, " version ", number, " is ready after ",
                    format_duration(versions[number]->statistics().load_seconds)));
     }

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "ps/parameter_server.h"
 #include "serve/inference_service.h"
 #include "serve/model_version.h"
 #include "serve/repository.h"
@@ -23,6 +24,9 @@ struct ModelServerOptions {
   enum class Control { kAll, kPoll, kExplicit } control = Control::kAll;
   std::vector<std::string> models;  // kExplicit
   double poll_seconds = 15;         // kPoll
+  std::string ps_config;            // HPS's ps.json; empty: tables in memory
+  // Folders of deltas that training writes, by model.
+  std::map<std::string, std::string> deltas;
 };
 
 // Thread-safe. Loading builds the new versions beside the old ones and then swaps them in one step:
@@ -63,13 +67,14 @@ class ModelServer final : public InferenceService {
   std::shared_ptr<ModelVersion> find(const std::string& model, const std::string& version) const;
   inference::ModelConfig read_config(const std::string& model, const std::string& json) const;
   Versions load_versions(const std::string& model, const inference::ModelConfig& config,
-                         const Versions& old) const;
+                         const Versions& old);
   // load() of a model at the start and when polling: problems are logged.
   void try_load(const std::string& model);
   void poll();
 
   const ModelServerOptions options_;
   const Repository repository_;
+  ParameterServer tables_;
   mutable std::mutex mutex_;
   std::map<std::string, Model> models_;
   bool draining_ = false;

@@ -1,31 +1,38 @@
 #include "serve/model_version.h"
 
 #include "core/file.h"
+#include "serve/hps_servable.h"
 #include "serve/model_options.h"
 #include "serve/pipeline_servable.h"
 
 namespace emblem {
 namespace {
 
-int threads_of(const inference::ModelConfig& config, const std::string& folder,
-               const std::string& where) {
-  return model_options(config, *describe_pipeline(folder), where).threads;
+std::unique_ptr<Servable> open_servable(const std::string& name, int64_t version,
+                                        const std::string& folder,
+                                        const inference::ModelConfig& config,
+                                        const std::string& where, ParameterServer& tables) {
+  if (config.backend() == kHpsBackend) return open_hps(name, version, tables);
+  const int threads = model_options(config, *describe_pipeline(folder), where).threads;
+  return open_pipeline(name, version, folder, threads, tables);
 }
 
 }  // namespace
 
 std::string ModelVersion::origin_of(const std::string& folder,
                                     const inference::ModelConfig& config) {
+  if (config.backend() == kHpsBackend) return to_text(config) + folder;
   return to_text(config) + read_text_file(folder + "/manifest.json");
 }
 
 ModelVersion::ModelVersion(const std::string& name, int64_t version, const std::string& folder,
-                           const inference::ModelConfig& config, const std::string& where)
+                           const inference::ModelConfig& config, const std::string& where,
+                           ParameterServer& tables)
     : number_(version),
       origin_(origin_of(folder, config)),
       max_batch_rows_(config.max_batch_size()) {
   const auto start = std::chrono::steady_clock::now();
-  servable_ = open_pipeline(folder, {.threads = threads_of(config, folder, where)});
+  servable_ = open_servable(name, version, folder, config, where, tables);
   const ModelOptions options = model_options(config, *servable_, where);
   std::vector<std::unique_ptr<Engine>> engines;
   for (int i = 0; i < options.instances; ++i) engines.push_back(servable_->make_engine());

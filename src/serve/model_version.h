@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "ps/parameter_server.h"
 #include "serve/model_config.pb.h"
 #include "serve/scheduler.h"
 #include "serve/servable.h"
@@ -13,9 +14,11 @@ namespace emblem {
 // Thread-safe.
 class ModelVersion {
  public:
-  // Loads the version's folder. `where` names the configuration in messages.
+  // Loads the version's folder. `where` names the configuration in messages. `tables` must outlive
+  // this.
   ModelVersion(const std::string& name, int64_t version, const std::string& folder,
-               const inference::ModelConfig& config, const std::string& where);
+               const inference::ModelConfig& config, const std::string& where,
+               ParameterServer& tables);
 
   int64_t number() const { return number_; }
   // What it was loaded from: the configuration and the manifest of the folder. Equal texts mean

@@ -15,7 +15,8 @@ PipelineEngine::PipelineEngine(const RequestColumns& columns, const FeatureTrans
       transform_(transform),
       threads_(threads > 1 ? std::make_unique<ThreadPool>(threads) : nullptr),
       context_{.threads = threads_.get()},
-      predictor_(std::move(model)) {}
+      predictor_(std::move(model)),
+      feed_(context_) {}
 
 bool PipelineEngine::read(std::span<EngineTask> tasks) {
   columns_.clear(piece_);

@@ -1,13 +1,13 @@
 #include "serve/pipeline_servable.h"
 
-#include <algorithm>
 #include <map>
 
 #include "config/check.h"
 #include "config/load.h"
 #include "core/file.h"
-#include "embedding/table_files.h"
+#include "ps/served_lookup.h"
 #include "serve/pipeline_engine.h"
+#include "serve/served_tables.h"
 #include "train/checkpoint.h"
 #include "train/safetensors.h"
 
@@ -16,9 +16,8 @@ namespace {
 
 class PipelineServable final : public Servable {
  public:
-  PipelineServable(const std::string& folder, const ServableOptions& options)
+  explicit PipelineServable(const std::string& folder)
       : folder_(folder),
-        options_(options),
         config_(read_config(folder)),
         layout_(layout_of(config_)),
         columns_(config_.data_config(), layout_),
@@ -26,23 +25,24 @@ class PipelineServable final : public Servable {
                    columns_.columns()) {}
 
   // Reads tables and dense parameters.
-  void load() {
+  void load(const std::string& name, int64_t version, int threads, ParameterServer& server) {
+    threads_ = threads;
     const Checkpoint checkpoint = open_checkpoint(folder_);
-    std::map<std::string, TableSettings> settings;
+    std::map<std::string, TableSource> sources;
     const Model shape({}, config_, layout_, 1, [&](const TablePlan& plan) {
-      for (const TableSettings& table : plan.tables) settings[table.name] = table;
+      for (const TableSettings& table : plan.tables) {
+        sources[table.name] = {.name = table.name,
+                               .folder = checkpoint.file("tables/" + table.name),
+                               .dim = table.dim,
+                               .missing = table.missing,
+                               .seed = table.seed};
+      }
       return std::unique_ptr<Lookup>();
     });
-    for (auto& [name, table] : settings) {
-      // Nothing is trained here: no optimizer state, and room for what the files hold.
-      table.rule = Sgd{};
-      table.eviction = Eviction::kNone;
-      table.admission_threshold = 0;
-      if (table.kind == TableKind::kDynamic) table.capacity = 0;
-      auto made = make_table({}, table);
-      load_table({}, checkpoint.file("tables/" + name), LoadMode::kWeightsOnly, *made);
-      tables_[name] = std::move(made);
-    }
+    std::vector<TableSource> list;
+    for (const auto& [table, source] : sources) list.push_back(source);
+    tables_ =
+        std::make_unique<ServedTables>(server, name, version, list, checkpoint.manifest.deltas);
     dense_ = std::make_unique<SafetensorsFile>(checkpoint.file("dense.safetensors"));
     make_engine();  // finds out whether the parameters fit
   }
@@ -65,6 +65,8 @@ class PipelineServable final : public Servable {
     return parameters;
   }
 
+  std::string metrics(const std::string& labels) const override { return tables_->metrics(labels); }
+
   int64_t check(const InferRequest& request) const override {
     for (const RequestedOutput& output : request.outputs) {
       EMBLEM_REQUIRE(output.name == kProbability, "unexpected inference output '", output.name,
@@ -85,8 +87,7 @@ class PipelineServable final : public Servable {
       read(parameter.name, graph.parameters(), parameter);
     for (const Parameter& statistic : graph.statistic_list())
       read("statistics." + statistic.name, graph.statistics(), statistic);
-    return std::make_unique<PipelineEngine>(columns_, transform_, std::move(model),
-                                            options_.threads);
+    return std::make_unique<PipelineEngine>(columns_, transform_, std::move(model), threads_);
   }
 
  private:
@@ -98,34 +99,36 @@ class PipelineServable final : public Servable {
   }
 
   std::unique_ptr<Lookup> lookup_over(const TablePlan& plan) const {
-    std::vector<LookupFeature> features;
+    std::vector<ServedFeature> features;
     for (const TableUse& use : plan.uses) {
       const std::string& name = plan.tables[static_cast<size_t>(use.table)].name;
-      features.push_back({tables_.at(name).get(), use.pooling});
+      features.push_back({&tables_->model().table(name), use.pooling});
     }
-    return make_lookup({}, features);
+    return make_served_lookup(features);
   }
 
-  std::string folder_;
-  ServableOptions options_;
-  config::PipelineConfig config_;
-  FeatureLayout layout_;
-  RequestColumns columns_;
-  FeatureTransform transform_;
-  std::map<std::string, std::unique_ptr<Table>> tables_;
+  const std::string folder_;
+  const config::PipelineConfig config_;
+  const FeatureLayout layout_;
+  const RequestColumns columns_;
+  const FeatureTransform transform_;
+  int threads_ = 1;
+  std::unique_ptr<ServedTables> tables_;
   std::unique_ptr<SafetensorsFile> dense_;
 };
 
 }  // namespace
 
-std::unique_ptr<Servable> open_pipeline(const std::string& folder, const ServableOptions& options) {
-  auto servable = std::make_unique<PipelineServable>(folder, options);
-  servable->load();
+std::unique_ptr<Servable> open_pipeline(const std::string& name, int64_t version,
+                                        const std::string& folder, int threads,
+                                        ParameterServer& tables) {
+  auto servable = std::make_unique<PipelineServable>(folder);
+  servable->load(name, version, threads, tables);
   return servable;
 }
 
 std::unique_ptr<Servable> describe_pipeline(const std::string& folder) {
-  return std::make_unique<PipelineServable>(folder, ServableOptions{});
+  return std::make_unique<PipelineServable>(folder);
 }
 
 }  // namespace emblem

@@ -5,16 +5,16 @@
 #include <memory>
 #include <string>
 
+#include "ps/parameter_server.h"
 #include "serve/servable.h"
 
 namespace emblem {
 
-struct ServableOptions {
-  int threads = 1;  // of each engine
-};
-
-// Opens a version folder: verifies its files, reads tables into memory, keeps the dense parameters.
-std::unique_ptr<Servable> open_pipeline(const std::string& folder, const ServableOptions& options);
+// Opens a version folder: verifies its files, loads its tables into the parameter server, which
+// must outlive the servable, and keeps the dense parameters. Engines have `threads` threads each.
+std::unique_ptr<Servable> open_pipeline(const std::string& name, int64_t version,
+                                        const std::string& folder, int threads,
+                                        ParameterServer& tables);
 
 // The servable without tables and parameters, which is all that a model configuration needs.
 std::unique_ptr<Servable> describe_pipeline(const std::string& folder);

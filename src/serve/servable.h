@@ -42,7 +42,8 @@ class Servable {
  public:
   virtual ~Servable() = default;
 
-  virtual std::vector<TensorMetadata> inputs() const = 0;  // shapes start with -1, the batch
+  // Shapes start with -1, the batch.
+  virtual std::vector<TensorMetadata> inputs() const = 0;
   virtual std::vector<TensorMetadata> outputs() const = 0;
   // What a model configuration should say about the inputs beyond names and shapes.
   virtual std::vector<std::pair<std::string, std::string>> parameters() const { return {}; }

@@ -162,7 +162,8 @@ Manifest to_manifest(const Json& json) {
                     .epoch = json.at("epoch"),
                     .model = json.at("model").at("type"),
                     .position = to_position(json.at("data_position")),
-                    .early_stopping = to_early_stopping(json.at("early_stopping"))};
+                    .early_stopping = to_early_stopping(json.at("early_stopping")),
+                    .deltas = json.value("deltas", int64_t{0})};
   take_lists(json, manifest);
   for (const ManifestTable& table : manifest.tables) {
     for (const std::string& file : table.files) {
@@ -213,7 +214,8 @@ std::string manifest_text(const Manifest& manifest) {
                {"epoch", manifest.epoch},
                {"model", {{"type", manifest.model}}},
                {"data_position", to_json(manifest.position)},
-               {"early_stopping", to_json(manifest.early_stopping)}};
+               {"early_stopping", to_json(manifest.early_stopping)},
+               {"deltas", manifest.deltas}};
   add_lists(manifest, json);
   std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
   const size_t digits = find_checksum(text);

@@ -44,6 +44,7 @@ struct Manifest {
   EarlyStoppingState early_stopping;
   std::map<std::string, double> metrics;  // of the last evaluation; NaN where undefined
   std::map<std::string, uint64_t> seeds;
+  int64_t deltas = 0;  // the number of the last delta (train/delta_export.h) before it
   std::map<std::string, FileFacts> files;  // all but manifest.json, by path within the checkpoint
 };
 

@@ -97,6 +97,7 @@ Manifest describe(Learner& learner, const RunState& state, const config::Pipelin
                         {"dense", learner.dense_schedule().state()}};
   manifest.early_stopping = state.early_stopping;
   manifest.metrics = state.metrics;
+  manifest.deltas = state.deltas;
   manifest.seeds = {{"train", config.train_config().seed()}};
   return manifest;
 }
@@ -205,7 +206,7 @@ RunState load_run(const std::string& path, Learner& learner, Restore restore) {
   };
   schedule("sparse", learner.sparse_schedule());
   schedule("dense", learner.dense_schedule());
-  return {manifest.position, manifest.early_stopping, manifest.metrics};
+  return {manifest.position, manifest.early_stopping, manifest.metrics, manifest.deltas};
 }
 
 }  // namespace emblem

@@ -16,6 +16,7 @@ struct RunState {
   DataPosition position;  // of the next batch
   EarlyStoppingState early_stopping;
   std::map<std::string, double> metrics;  // of the last evaluation
+  int64_t deltas = 0;                     // number of the last delta
 };
 
 // Writes model_dir/model.ckpt-STEP and returns its path. Nothing is left behind when it fails, and

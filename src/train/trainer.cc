@@ -11,6 +11,7 @@
 #include "core/progress.h"
 #include "data/loader.h"
 #include "train/checkpoint.h"
+#include "train/delta_export.h"
 #include "train/event_file.h"
 #include "train/feed.h"
 #include "train/learner.h"
@@ -61,6 +62,7 @@ class Trainer {
   void evaluate_now();
   void observe_evaluation();
   void save_now();
+  void write_delta();
   void finish(TrainSummary& summary);
   void set_aside(Clock::time_point start);
 
@@ -74,6 +76,7 @@ class Trainer {
   std::optional<Results> results_, log_;
   std::optional<EventFile> events_;
   std::optional<Progress> progress_;
+  std::optional<DeltaExport> deltas_;
   Feed feed_;
 
   std::optional<TrainOutcome> outcome_;  // why to stop, once there is a reason
@@ -114,6 +117,8 @@ void Trainer::prepare_model_dir() {
   } else if (options_.model_dir == ModelDir::kResume) {
     log_info(cat(dir, " holds no checkpoint yet; starting from the beginning"));
   }
+  if (train_.delta_steps() > 0)
+    deltas_.emplace(dir + "/deltas", learner_.model().tables(), state_.deltas);
   results_.emplace(dir + "/train_eval_result.jsonl", learner_.steps());
   log_.emplace(dir + "/train_log.jsonl", learner_.steps());
   if (train_.use_tensorboard()) {
@@ -206,8 +211,16 @@ void Trainer::observe_evaluation() {
   if (early_stopping_.should_stop() && !outcome_) outcome_ = TrainOutcome::kStoppedEarly;
 }
 
+void Trainer::write_delta() {
+  if (!deltas_) return;
+  const auto start = Clock::now();
+  state_.deltas = deltas_->write(learner_.context());
+  set_aside(start);
+}
+
 void Trainer::save_now() {
   if (saved_step_ == learner_.steps()) return;
+  write_delta();  // a checkpoint says how far servers are that follow
   const auto start = Clock::now();
   const bool keep_best = train_.has_early_stopping() && train_.early_stopping().restore_best();
   checkpoint_ =
@@ -224,6 +237,8 @@ void Trainer::after_step(const Batch& batch) {
     observe_evaluation();
   }
   if (now.checkpoint) save_now();
+  if (deltas_ && saved_step_ != learner_.steps() && learner_.steps() % train_.delta_steps() == 0)
+    write_delta();
 }
 
 // The last checkpoint holds the weights that the run is about: the best ones if they are to be

@@ -1,0 +1,32 @@
+// train/delta_export.h - the rows that training changes, for servers that follow it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/context.h"
+#include "embedding/table.h"
+
+namespace emblem {
+
+// Writes deltas (embedding/delta_files.h) into a folder, each with the rows that were touched since
+// the one before. Used by one thread.
+class DeltaExport {
+ public:
+  // What the tables hold now, servers are taken to have. Numbers go on behind those that are in the
+  // folder, and behind `last`. The tables must outlive this.
+  DeltaExport(std::string folder, std::vector<Table*> tables, int64_t last);
+
+  // Returns the delta's number.
+  int64_t write(const Context& context);
+  int64_t last() const { return last_; }
+
+ private:
+  std::string folder_;
+  std::vector<Table*> tables_;
+  std::vector<int64_t> versions_;  // of the tables at the last delta
+  int64_t last_;
+};
+
+}  // namespace emblem
