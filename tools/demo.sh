@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A whole round: data, training, evaluation, prediction, inspection, a benchmark, a report.
+# A whole round: data, training, evaluation, prediction, inspection, serving, a benchmark, a report.
 #   tools/demo.sh EMBLEM FOLDER
 set -euo pipefail
 
@@ -26,6 +26,10 @@ head -n 4 "$out/predictions.csv"
 
 say "Inspecting the checkpoint"
 "$emblem" inspect "$out/model"
+
+say "Serving it"
+"$emblem" export --checkpoint "$out/model" --out "$out/models/dlrm"
+python3 tools/ask_server.py "$emblem" "$out/models" dlrm "$(find "$out/data/test" -type f | head -n 1)" "$out/predictions.csv"
 
 say "Benchmarking a training step"
 "$emblem" bench train --preset dlrm-kaggle --batch 2048 --dim 16 --seconds 3 --json "$out/bench_train.json"
