@@ -3,7 +3,9 @@
 set -euo pipefail
 
 packages=(g++ cmake ninja-build ccache protobuf-compiler libprotobuf-dev libfmt-dev libspdlog-dev
-  libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev python3 xz-utils)
+  libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev python3 xz-utils
+  # The parameter server: tables in RocksDB and Redis (TLS), updates from Kafka; Redis for its tests.
+  librocksdb-dev libssl-dev librdkafka-dev redis-server redis-tools openssl)
 # CPU matrix products: see cmake/Dependencies.cmake for why they differ.
 case "$(uname -m)" in
   x86_64) packages+=(libdnnl-dev) ;;
