@@ -2,6 +2,8 @@
 
 #ifdef EMBLEM_WITH_KAFKA
 
+#include <librdkafka/rdkafka.h>
+// After the header above.
 #include <librdkafka/rdkafka_mock.h>
 
 #include <map>

@@ -23,6 +23,8 @@ struct Batch {
   uint64_t messages = 0;
 };
 
+constexpr int kMetadataTimeoutMs = 1000;
+
 std::string with_commas(std::string brokers) {
   std::replace(brokers.begin(), brokers.end(), ';', ',');
   return brokers;
@@ -45,8 +47,13 @@ struct KafkaUpdates::State {
   bool topics_changed = false;
   std::thread thread;
 
+  std::chrono::steady_clock::time_point next_assignment{};
+
   void run();
+  void follow_topics();
   void subscribe();
+  KafkaPartitions partitions_of_topics();
+  void assign_all_partitions();
   void take(const rd_kafka_message_t& message);
   void apply_batch();
   void commit();
@@ -62,24 +69,11 @@ KafkaUpdates::KafkaUpdates(Settings settings, Apply apply) : state_(std::make_un
       .set("enable.auto.offset.store", "false")
       .set("auto.offset.reset", "earliest")
       .set("allow.auto.create.topics", "true")
+      .set("session.timeout.ms", "10000")
       .set("topic.metadata.refresh.interval.ms",
            std::to_string(source.metadata_refresh_interval_ms))
       .set("fetch.message.max.bytes", std::to_string(source.receive_buffer_size))
       .set("log_level", "3");
-  rd_kafka_conf_set_opaque(conf.get(), state_.get());
-  rd_kafka_conf_set_rebalance_cb(
-      conf.get(), [](rd_kafka_t* handle, rd_kafka_resp_err_t event,
-                     rd_kafka_topic_partition_list_t* partitions, void* opaque) {
-        const auto& state = *static_cast<const State*>(opaque);
-        if (event != RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS) {
-          rd_kafka_assign(handle, nullptr);
-          return;
-        }
-        for (int i = 0; state.settings.from_the_beginning && i < partitions->cnt; ++i) {
-          partitions->elems[i].offset = RD_KAFKA_OFFSET_BEGINNING;
-        }
-        rd_kafka_assign(handle, partitions);
-      });
   state_->settings = std::move(settings);
   state_->apply = std::move(apply);
   state_->consumer = conf.open(RD_KAFKA_CONSUMER);
@@ -110,7 +104,7 @@ KafkaUpdates::Counts KafkaUpdates::counts() const {
 void KafkaUpdates::State::run() {
   const int timeout = std::min(settings.source.poll_timeout_ms, 100);  // to notice changes
   while (!stop) {
-    subscribe();
+    follow_topics();
     const KafkaMessage message(rd_kafka_consumer_poll(consumer.get(), timeout));
     if (message == nullptr) {  // nothing more for now
       apply_batch();
@@ -126,10 +120,24 @@ void KafkaUpdates::State::run() {
   commit();
 }
 
+void KafkaUpdates::State::follow_topics() {
+  const auto now = std::chrono::steady_clock::now();
+  {
+    std::lock_guard lock(mutex);
+    const bool due = settings.sharing == Sharing::kAlone && now >= next_assignment;
+    if (!topics_changed && !due) return;
+    topics_changed = false;
+  }
+  next_assignment = now + std::chrono::milliseconds(settings.source.metadata_refresh_interval_ms);
+  if (settings.sharing == Sharing::kGroup) {
+    subscribe();
+  } else {
+    assign_all_partitions();
+  }
+}
+
 void KafkaUpdates::State::subscribe() {
   std::lock_guard lock(mutex);
-  if (!topics_changed) return;
-  topics_changed = false;
   const KafkaPartitions list(rd_kafka_topic_partition_list_new(static_cast<int>(topics.size())));
   for (const std::string& topic : topics) {
     rd_kafka_topic_partition_list_add(list.get(), topic.c_str(), RD_KAFKA_PARTITION_UA);
@@ -138,6 +146,61 @@ void KafkaUpdates::State::subscribe() {
                                     : rd_kafka_subscribe(consumer.get(), list.get());
   if (error != RD_KAFKA_RESP_ERR_NO_ERROR) {
     log_error(cat("kafka: subscribing to ", topics.size(), " topics: ", rd_kafka_err2str(error)));
+  }
+}
+
+// Those that exist by now, or null when Kafka does not say.
+KafkaPartitions KafkaUpdates::State::partitions_of_topics() {
+  std::vector<std::string> names;
+  {
+    std::lock_guard lock(mutex);
+    names = topics;
+  }
+  KafkaPartitions wanted(rd_kafka_topic_partition_list_new(static_cast<int>(names.size())));
+  for (const std::string& name : names) {
+    using Topic = std::unique_ptr<rd_kafka_topic_t, KafkaDeleter<rd_kafka_topic_destroy>>;
+    const Topic topic(rd_kafka_topic_new(consumer.get(), name.c_str(), nullptr));
+    const rd_kafka_metadata_t* found = nullptr;
+    const auto error =
+        rd_kafka_metadata(consumer.get(), 0, topic.get(), &found, kMetadataTimeoutMs);
+    if (error != RD_KAFKA_RESP_ERR_NO_ERROR) {
+      log_warn(cat("kafka: asking for topic ", name, ": ", rd_kafka_err2str(error)));
+      return nullptr;
+    }
+    const int64_t offset =
+        settings.from_the_beginning ? RD_KAFKA_OFFSET_BEGINNING : RD_KAFKA_OFFSET_STORED;
+    for (int i = 0; found->topic_cnt == 1 && i < found->topics[0].partition_cnt; ++i) {
+      rd_kafka_topic_partition_list_add(wanted.get(), name.c_str(),
+                                        found->topics[0].partitions[i].id)
+          ->offset = offset;
+    }
+    rd_kafka_metadata_destroy(found);
+  }
+  return wanted;
+}
+
+void KafkaUpdates::State::assign_all_partitions() {
+  const KafkaPartitions wanted = partitions_of_topics();
+  if (wanted == nullptr) {  // soon again
+    next_assignment = std::chrono::steady_clock::now() +
+                      std::chrono::milliseconds(settings.source.failure_backoff_ms);
+    return;
+  }
+  rd_kafka_topic_partition_list_t* assigned = nullptr;
+  rd_kafka_assignment(consumer.get(), &assigned);
+  const KafkaPartitions current(assigned);
+  rd_kafka_position(consumer.get(), current.get());
+  int kept = 0;
+  for (int i = 0; i < current->cnt; ++i) {  // go on where they are
+    const rd_kafka_topic_partition_t& at = current->elems[i];
+    if (auto* same = rd_kafka_topic_partition_list_find(wanted.get(), at.topic, at.partition)) {
+      ++kept;
+      if (at.offset >= 0) same->offset = at.offset;
+    }
+  }
+  if (kept == wanted->cnt && kept == current->cnt) return;
+  if (const auto error = rd_kafka_assign(consumer.get(), wanted.get())) {
+    log_error(cat("kafka: reading ", wanted->cnt, " partitions: ", rd_kafka_err2str(error)));
   }
 }
 

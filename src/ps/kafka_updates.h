@@ -31,10 +31,15 @@ class KafkaUpdates {
       std::function<void(const std::string& topic, std::span<const int64_t> keys,
                          std::span<const float> rows, int64_t dim, int64_t created_unix_ms)>;
 
+  // A server whose rows nobody else writes reads all partitions. Servers with a database in common
+  // share them: each reads some, and another takes over when it is gone.
+  enum class Sharing { kAlone, kGroup };
+
   struct Settings {
     PsUpdateSource source;
     size_t key_bytes = 8;
     std::string group;
+    Sharing sharing = Sharing::kAlone;
     // Where rows live in memory alone, what was applied is lost at the end: all messages that are
     // still there are read again then.
     bool from_the_beginning = false;

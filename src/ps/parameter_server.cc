@@ -95,13 +95,16 @@ ParameterServer::~ParameterServer() {
 void ParameterServer::start_kafka() {
   char host[256] = "localhost";
   gethostname(host, sizeof(host) - 1);
-  const bool lasting =
-      redis_ != nullptr || (rocksdb_ != nullptr && !config_.persistent_db.read_only);
-  const std::string group = rocksdb_ != nullptr ? cat("hps.persistent.", host)
-                            : redis_ != nullptr ? std::string("hps.volatile")
-                                                : cat("hps.volatile.", host, ".", getpid());
+  const bool shared = redis_ != nullptr && rocksdb_ == nullptr;
+  const bool lasting = shared || (rocksdb_ != nullptr && !config_.persistent_db.read_only);
+  KafkaUpdates::Settings settings{
+      .source = config_.update_source,
+      .key_bytes = config_.key_bytes(),
+      .group = shared ? "hps.volatile" : cat(lasting ? "hps.persistent." : "hps.volatile.", host),
+      .sharing = shared ? KafkaUpdates::Sharing::kGroup : KafkaUpdates::Sharing::kAlone,
+      .from_the_beginning = !lasting};
   kafka_ = std::make_unique<KafkaUpdates>(
-      KafkaUpdates::Settings{config_.update_source, config_.key_bytes(), group, !lasting},
+      std::move(settings),
       [this](const std::string& topic, std::span<const int64_t> keys, std::span<const float> rows,
              int64_t dim, int64_t created) { apply_update(topic, keys, rows, dim, created); });
 }

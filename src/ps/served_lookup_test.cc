@@ -2,27 +2,13 @@
 
 #include <gmock/gmock.h>
 
-#include <cstdlib>
 #include <cstring>
-#include <new>
 #include <thread>
 
 #include "core/random.h"
 #include "core/thread_pool.h"
+#include "ps/count_allocations_test.h"
 #include "ps/served_test.h"
-
-namespace {
-std::atomic<int64_t> allocations{0};
-}  // namespace
-
-// Counts what the whole test program allocates; one test looks at the difference.
-void* operator new(std::size_t bytes) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* memory = std::malloc(bytes)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace emblem {
 namespace {
@@ -197,12 +183,12 @@ TEST_P(ServedLookupTest, InMemoryItAllocatesNothingOnceItIsWarm) {
     lookup->forward({}, large_views, Phase::kEval, {out.data(), 900, width});
     lookup->forward({}, small_views, Phase::kEval, {out.data(), 1, width});
   }
-  const int64_t before = allocations;
+  const int64_t before = allocations();
   for (int i = 0; i < 3; ++i) {
     lookup->forward({}, large_views, Phase::kEval, {out.data(), 900, width});
     lookup->forward({}, small_views, Phase::kEval, {out.data(), 1, width});
   }
-  EXPECT_EQ(allocations, before);
+  EXPECT_EQ(allocations(), before);
 }
 
 TEST_P(ServedLookupTest, TrainingAndInputOfTheWrongShapeAreRefused) {
