@@ -1,14 +1,11 @@
 #include "serve/grpc_server.h"
 
-#include <openssl/crypto.h>
-#include <strings.h>
-
-#include <algorithm>
-#include <optional>
+#include <grpc/support/log.h>
 
 #include "core/file.h"
-#include "core/text.h"
+#include "core/log.h"
 #include "serve/grpc_front_end.h"
+#include "serve/http_head.h"
 #include "serve/status.h"
 
 namespace emblem {
@@ -69,18 +66,10 @@ grpc::Status status_of(const Error& error) {
 
 grpc::Status GrpcFrontEnd::authorize(const grpc::ServerContext& context) const {
   if (options.bearer_token.empty()) return grpc::Status::OK;
-  constexpr std::string_view kScheme = "Bearer ";
   const auto found = context.client_metadata().find("authorization");
-  if (found != context.client_metadata().end()) {
-    const std::string_view value(found->second.data(), found->second.size());
-    if (value.size() >= kScheme.size() &&
-        strncasecmp(value.data(), kScheme.data(), kScheme.size()) == 0) {
-      const std::string_view given = trim(value.substr(kScheme.size()));
-      if (given.size() == options.bearer_token.size() &&
-          CRYPTO_memcmp(given.data(), options.bearer_token.data(), given.size()) == 0)
-        return grpc::Status::OK;
-    }
-  }
+  if (found != context.client_metadata().end() &&
+      carries_token({found->second.data(), found->second.size()}, options.bearer_token))
+    return grpc::Status::OK;
   return {grpc::StatusCode::UNAUTHENTICATED,
           "the call needs the server's token in its metadata: \"authorization: Bearer TOKEN\""};
 }
@@ -224,6 +213,8 @@ struct GrpcServer::State {
 GrpcServer::GrpcServer(const GrpcServerOptions& options, InferenceService& service,
                        SharedMemoryRegions& regions)
     : state_(std::make_unique<State>(options, service, regions)) {
+  // gRPC speaks of every client that misbehaves; what matters here is thrown instead.
+  gpr_set_log_function([](gpr_log_func_args* line) { log_debug(cat("gRPC: ", line->message)); });
   grpc::ServerBuilder builder;
   set_up(builder, options);
   const std::string address = listening_address(options);

@@ -87,6 +87,7 @@ class Connection final : public HttpConnection,
     socket_of(stream_).close(ignored);
     const auto self = this->shared_from_this();
     thread_.connections.erase(self);
+    if (is_refused_) --shared_.refused;
     if (shared_.open.fetch_sub(1) == 1) {
       std::lock_guard lock(shared_.mutex);
       shared_.closed.notify_all();

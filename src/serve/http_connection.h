@@ -38,7 +38,8 @@ struct HttpShared {
   HttpHandler handler;
   std::unique_ptr<boost::asio::ssl::context> tls;
   std::atomic<bool> draining = false;
-  std::atomic<size_t> open = 0;  // connections
+  std::atomic<size_t> open = 0;     // connections
+  std::atomic<size_t> refused = 0;  // of them: those that only get a 503
   std::mutex mutex;
   std::condition_variable closed;
 };

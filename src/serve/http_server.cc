@@ -127,13 +127,11 @@ struct HttpServer::State {
   }
 
   void add(HttpThread& thread, tcp::socket socket) {
-    const size_t most = shared.options.max_connections;
-    const size_t before = shared.open.fetch_add(1);
-    if (before >= most + kMostRefused) {
-      shared.open.fetch_sub(1);
-      return;
-    }
-    auto connection = make_http_connection(shared, thread, std::move(socket), before >= most);
+    const bool refused = shared.open - shared.refused >= shared.options.max_connections;
+    if (refused && shared.refused >= kMostRefused) return;
+    ++shared.open;
+    if (refused) ++shared.refused;
+    auto connection = make_http_connection(shared, thread, std::move(socket), refused);
     asio::post(thread.context, [this, &thread, connection = std::move(connection)] {
       thread.connections.insert(connection);
       connection->start();
