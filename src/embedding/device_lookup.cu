@@ -5,19 +5,18 @@
 #include <numeric>
 
 #include "core/cuda_check.h"
-#include "embedding/device_batch.cuh"
+#include "embedding/fetch_far_rows.h"
 #include "embedding/find_gather.h"
 #include "embedding/group_rows.h"
 #include "embedding/insert_missing.h"
-#include "embedding/insert_scratch.cuh"
+#include "embedding/lookup_scratch.cuh"
 #include "embedding/stage_rows.h"
 #include "embedding/update_rows.h"
 
 namespace emblem::cuda {
 namespace {
 
-constexpr uint32_t kMarkedAtOnce = 1 << 18;      // lookups
-constexpr int64_t kRowsLeavingAtOnce = 1 << 18;  // from a cache
+constexpr uint32_t kMarkedAtOnce = 1 << 18;  // lookups
 
 uint32_t rounded_up(uint32_t value) { return (value + kTile - 1) / kTile * kTile; }
 
@@ -31,44 +30,17 @@ bool same_rule(const Rule& a, const Rule& b) {
       a);
 }
 
-template <class T>
-Buffer<T> zeros(const Context& context, int64_t count) {
-  Buffer<T> buffer(Device::kCuda, count);
-  cuda_check(cudaMemsetAsync(buffer.data(), 0, count * sizeof(T), context.stream), "zeroing");
-  return buffer;
-}
-
 }  // namespace
 
-// Memory of the passes; grows with the largest batch.
+// Memory in which passes find things; those of a batch's size are made when one is seen.
 struct DeviceLookup::Scratch {
-  int64_t positions = 0;
-  int64_t partial_stride = 0;
-  Buffer<uint32_t> rows, bag_of, missing, counts, arrivals;
-  Buffer<uint2> places;
-  Buffer<float> coefficients, sorted_coefficients, partials;
-  Buffer<UniqueRow> uniques;
-  Buffer<Segment> segments;
-  Buffer<Occurrence> occurrences;
   Buffer<BatchCounters> counters;
   Buffer<DeviceTableRef> tables;
   Buffer<double> norm;
-  Buffer<uint32_t> eval_rows;  // evaluation may come between a training pass and its backward
-
-  Buffer<unsigned long long> map;
-  Buffer<uint32_t> leaders, key_occurrences, tickets, wait_tickets;
-  Buffer<int64_t> before;
   Buffer<SelectScratch> select;
-  Buffer<char> sorting;
-  Buffer<uint32_t> stage_missing, stage_victims, stage_leaving, stage_counters;
-  Buffer<char> stage_kept;
-
-  InsertScratch insert() {
-    return {map.data(),          static_cast<uint32_t>(map.size() - 1),
-            leaders.data(),      key_occurrences.data(),
-            tickets.data(),      before.data(),
-            wait_tickets.data(), select.data()};
-  }
+  TrainScratch train;
+  ReadScratch read;
+  StageMemory stage;
 };
 
 std::unique_ptr<Lookup> make_lookup(const Context& context, std::span<const LookupFeature> features,
@@ -113,11 +85,10 @@ DeviceLookup::DeviceLookup(const Context& context, std::span<const LookupFeature
   scratch_->tables = Buffer<DeviceTableRef>(Device::kCuda, std::max<int64_t>(1, tables_.size()));
   scratch_->norm = zeros<double>(context, 1);
   scratch_->select = zeros<SelectScratch>(context, 1);
-  scratch_->stage_counters = zeros<uint32_t>(context, kStageCounters);
   for (const DeviceTable* table : tables_) cached_ |= table->has_cache();
   table_versions_.assign(tables_.size(), -1);
   for (const Class& of : classes_)
-    scratch_->partial_stride = std::max(scratch_->partial_stride, partial_floats(of.shape));
+    partial_stride_ = std::max(partial_stride_, partial_floats(of.shape));
 }
 
 DeviceLookup::~DeviceLookup() = default;
@@ -138,49 +109,38 @@ int DeviceLookup::class_of(const DeviceTable& table, bool in_fours) {
   return static_cast<int>(classes_.size()) - 1;
 }
 
-void DeviceLookup::make_room(const Context& context, int64_t positions) {
+// Positions that the keys of a batch take.
+int64_t DeviceLookup::positions_of(std::span<const FeatureKeys> features) {
+  int64_t positions = kTile * kMostClasses;
+  for (const FeatureKeys& keys : features) positions += keys.keys.size();
+  return positions;
+}
+
+void DeviceLookup::make_room_to_train(const Context& context, int64_t positions) {
   Scratch& s = *scratch_;
-  if (positions <= s.positions) return;
+  if (positions <= s.train.positions) return;
   context.synchronize();
-  s.rows = Buffer<uint32_t>(Device::kCuda, positions);
-  s.eval_rows = Buffer<uint32_t>(Device::kCuda, positions);
-  s.bag_of = Buffer<uint32_t>(Device::kCuda, positions);
-  s.missing = Buffer<uint32_t>(Device::kCuda, positions);
-  s.counts = zeros<uint32_t>(context, positions);
-  s.places = Buffer<uint2>(Device::kCuda, positions);
-  s.coefficients = Buffer<float>(Device::kCuda, positions);
-  s.sorted_coefficients = Buffer<float>(Device::kCuda, positions);
-  s.uniques = Buffer<UniqueRow>(Device::kCuda, positions);
-  s.segments = Buffer<Segment>(Device::kCuda, positions);
-  s.occurrences = Buffer<Occurrence>(Device::kCuda, positions);
-  // Room for the tiles of any smaller batch too.
-  int64_t tiles = 0;
-  for (const int64_t most : {positions, int64_t{1} << 17, int64_t{1} << 18}) {
-    const int64_t count = std::min(most, positions);
-    tiles = std::max(tiles, count / update_tile(static_cast<uint32_t>(count)) + 1);
-  }
-  s.arrivals = zeros<uint32_t>(context, tiles);  // classes take turns
-  s.partials = zeros<float>(context, tiles * s.partial_stride);
-  s.leaders = Buffer<uint32_t>(Device::kCuda, positions);
-  s.key_occurrences = Buffer<uint32_t>(Device::kCuda, positions);
-  s.tickets = Buffer<uint32_t>(Device::kCuda, positions);
-  s.wait_tickets = Buffer<uint32_t>(Device::kCuda, positions);
-  s.before = Buffer<int64_t>(Device::kCuda, positions);
-  if (sums_ == Sums::kSameBits)
-    s.sorting = Buffer<char>(Device::kCuda, static_cast<int64_t>(sorting_bytes(positions)));
-  if (cached_) {
-    s.stage_missing = Buffer<uint32_t>(Device::kCuda, 2 * positions);
-    s.stage_victims = Buffer<uint32_t>(Device::kCuda, 2 * positions);
-    int64_t stride = 0;
-    for (const DeviceTable* table : tables_) stride = std::max(stride, table->row_bytes());
-    const int64_t kept = std::min(positions, kRowsLeavingAtOnce);
-    s.stage_kept = Buffer<char>(Device::kCuda, kept, stride);
-    s.stage_leaving = Buffer<uint32_t>(Device::kCuda, kept);
-  }
-  int64_t entries = 1024;
-  while (entries < positions * 2) entries *= 2;
-  s.map = zeros<unsigned long long>(context, entries);
-  s.positions = positions;
+  s.train = TrainScratch(context, positions, partial_stride_, sums_);
+}
+
+void DeviceLookup::make_room_to_read(const Context& context, int64_t positions) {
+  Scratch& s = *scratch_;
+  if (positions <= s.read.positions) return;
+  context.synchronize();
+  int64_t weight_bytes = 0;
+  for (const DeviceTable* table : tables_)
+    weight_bytes = std::max(weight_bytes, table->has_cache() ? table->weight_bytes() : 0);
+  s.read = ReadScratch(context, positions, weight_bytes);
+}
+
+void DeviceLookup::make_room_to_stage(const Context& context, int64_t positions) {
+  Scratch& s = *scratch_;
+  if (!cached_ || positions <= s.stage.positions) return;
+  context.synchronize();
+  int64_t row_bytes = 0;
+  for (const DeviceTable* table : tables_)
+    row_bytes = std::max(row_bytes, table->has_cache() ? table->row_bytes() : 0);
+  s.stage = StageMemory(context, positions, row_bytes);
 }
 
 // Tables may have grown since the last pass.
@@ -194,9 +154,8 @@ void DeviceLookup::refresh_tables(const Context& context) {
 }
 
 BatchRef DeviceLookup::make_batch(std::span<const FeatureKeys> features, View<float> out) {
-  Scratch& s = *scratch_;
   BatchRef batch{};
-  batch.tables = s.tables.data();
+  batch.tables = scratch_->tables.data();
   batch.table_count = static_cast<int32_t>(tables_.size());
   batch.features = static_cast<int32_t>(features_.size());
   batch.classes = static_cast<int32_t>(classes_.size());
@@ -204,7 +163,6 @@ BatchRef DeviceLookup::make_batch(std::span<const FeatureKeys> features, View<fl
   batch.width = width_;
   batch.out = out.data;
   uint32_t position = 0, tile = 0;
-  bool weighted = false;
   size_t i = 0;
   for (int cls = 0; cls < batch.classes; ++cls) {  // some may have no features
     position = rounded_up(position);
@@ -225,8 +183,6 @@ BatchRef DeviceLookup::make_batch(std::span<const FeatureKeys> features, View<fl
       ref.table = static_cast<int16_t>(of.table_number);
       ref.cls = static_cast<int8_t>(cls);
       ref.pooling = of.pooling;
-      weighted |=
-          ref.weights != nullptr || (ref.offsets != nullptr && of.pooling == Pooling::kMean);
       position += count;
       tile += (count + kTile - 1) / kTile;
     }
@@ -234,6 +190,13 @@ BatchRef DeviceLookup::make_batch(std::span<const FeatureKeys> features, View<fl
   }
   batch.class_tile[batch.classes] = tile;
   batch.tiles = tile;
+  batch.counters = scratch_->counters.data();
+  return batch;
+}
+
+BatchRef DeviceLookup::make_training_batch(std::span<const FeatureKeys> features, View<float> out) {
+  TrainScratch& s = scratch_->train;
+  BatchRef batch = make_batch(features, out);
   batch.rows = s.rows.data();
   batch.places = s.places.data();
   batch.bag_of = s.bag_of.data();
@@ -243,8 +206,12 @@ BatchRef DeviceLookup::make_batch(std::span<const FeatureKeys> features, View<fl
   batch.counts = s.counts.data();
   batch.segments = s.segments.data();
   batch.occurrences = s.occurrences.data();
-  batch.sorted_coefficients = weighted ? s.sorted_coefficients.data() : nullptr;
-  batch.counters = s.counters.data();
+  const bool weighted =
+      std::any_of(batch.feature, batch.feature + batch.features, [](const FeatureRef& feature) {
+        return feature.weights != nullptr ||
+               (feature.offsets != nullptr && feature.pooling == Pooling::kMean);
+      });
+  if (weighted) batch.sorted_coefficients = s.sorted_coefficients.data();
   return batch;
 }
 
@@ -258,9 +225,6 @@ void DeviceLookup::forward(const Context& context, std::span<const FeatureKeys> 
                            Phase phase, View<float> out) {
   check_batch(features, feature_tables_, width_, out);
   for (const DeviceTable* table : tables_) table->check_errors();
-  int64_t positions = kTile * kMostClasses;
-  for (const FeatureKeys& keys : features) positions += keys.keys.size();
-  make_room(context, positions);
   if (phase == Phase::kTrain)
     train(context, features, out);
   else
@@ -269,13 +233,17 @@ void DeviceLookup::forward(const Context& context, std::span<const FeatureKeys> 
 
 void DeviceLookup::evaluate(const Context& context, std::span<const FeatureKeys> features,
                             View<float> out) {
+  make_room_to_read(context, positions_of(features));
   refresh_tables(context);
   BatchRef batch = make_batch(features, out);
-  batch.rows = scratch_->eval_rows.data();
-  gather(context, batch, Pass::kEval);
-  if (!has_bags(features)) return;
-  find_rows(context, batch, Pass::kEval);
-  pool_bags(context, batch, Pass::kEval);
+  batch.rows = scratch_->read.rows.data();
+  batch.far = scratch_->read.far();
+  const Pass pass = cached_ ? Pass::kEvalCached : Pass::kEval;
+  const bool bags = has_bags(features);
+  gather(context, batch, pass);
+  if (bags) find_rows(context, batch, pass);
+  if (cached_) fetch_far_rows(context, batch);
+  if (bags) pool_bags(context, batch, pass);
 }
 
 void DeviceLookup::gather(const Context& context, const BatchRef& batch, Pass pass) const {
@@ -285,15 +253,7 @@ void DeviceLookup::gather(const Context& context, const BatchRef& batch, Pass pa
 
 // Rows that are not on the device must come before they can be gathered.
 void DeviceLookup::stage(const Context& context, const BatchRef& batch) {
-  Scratch& s = *scratch_;
-  const StageScratch scratch{s.stage_missing.data(),
-                             s.stage_missing.data() + s.positions,
-                             s.stage_victims.data(),
-                             s.stage_victims.data() + s.positions,
-                             s.stage_kept.data(),
-                             s.stage_leaving.data(),
-                             static_cast<uint32_t>(s.stage_leaving.size()),
-                             s.stage_counters.data()};
+  const StageScratch scratch = scratch_->stage.ref();
   for (size_t t = 0; t < tables_.size(); ++t) {
     if (!tables_[t]->has_cache()) continue;
     const auto of = std::find_if(features_.begin(), features_.end(), [&](const Feature& feature) {
@@ -314,9 +274,11 @@ void DeviceLookup::train(const Context& context, std::span<const FeatureKeys> fe
     tables_[t]->make_ready(lookups);
     dynamic |= !tables_[t]->is_static();
   }
+  make_room_to_train(context, positions_of(features));
+  make_room_to_stage(context, positions_of(features));
   refresh_tables(context);
   const bool bags = has_bags(features);
-  *batch_ = make_batch(features, out);
+  *batch_ = make_training_batch(features, out);
   const BatchRef& batch = *batch_;
   // Small batches are found, copied and marked in one go; large ones are marked beforehand, because
   // frequent rows would be marked by too many warps at once.
@@ -325,12 +287,12 @@ void DeviceLookup::train(const Context& context, std::span<const FeatureKeys> fe
   for (size_t c = 0; !at_once && c < classes_.size(); ++c)
     find_and_mark(context, batch, static_cast<int>(c));
   if (bags) find_rows(context, batch, Pass::kTrain);
-  if (dynamic) insert_missing(context, batch, scratch_->insert());
+  if (dynamic) insert_missing(context, batch, scratch_->train.insert(scratch_->select.data()));
   if (cached_) stage(context, batch);
   if (!at_once) gather(context, batch, Pass::kCopy);
   if (bags) pool_bags(context, batch, Pass::kTrain);
   if (sums_ == Sums::kSameBits)
-    sort_rows(context, batch, scratch_->sorting.data(), scratch_->sorting.size());
+    sort_rows(context, batch, scratch_->train.sorting.data(), scratch_->train.sorting.size());
   else
     group_rows(context, batch);
   bags_ = out.rows;
@@ -355,8 +317,8 @@ UpdateRows DeviceLookup::update_of(size_t cls, View<const float> gradients) cons
   op.gradients = gradients.data;
   op.l2 = of.l2;
   op.rule = of.rule;
-  op.partials = scratch_->partials.data();
-  op.arrivals = scratch_->arrivals.data();
+  op.partials = scratch_->train.partials.data();
+  op.arrivals = scratch_->train.arrivals.data();
   return op;
 }
 

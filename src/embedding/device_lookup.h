@@ -51,8 +51,13 @@ class DeviceLookup : public Lookup {
   };
 
   int class_of(const DeviceTable& table, bool in_fours);
-  void make_room(const Context& context, int64_t positions);
+  static int64_t positions_of(std::span<const FeatureKeys> features);
+  void make_room_to_train(const Context& context, int64_t positions);
+  void make_room_to_read(const Context& context, int64_t positions);
+  void make_room_to_stage(const Context& context, int64_t positions);
+  // Without the memory of the pass.
   BatchRef make_batch(std::span<const FeatureKeys> features, View<float> out);
+  BatchRef make_training_batch(std::span<const FeatureKeys> features, View<float> out);
   bool has_bags(std::span<const FeatureKeys> features) const;
   void evaluate(const Context& context, std::span<const FeatureKeys> features, View<float> out);
   void train(const Context& context, std::span<const FeatureKeys> features, View<float> out);
@@ -69,6 +74,7 @@ class DeviceLookup : public Lookup {
   std::vector<Class> classes_;
   Sums sums_;
   int64_t width_ = 0;
+  int64_t partial_stride_ = 0;
   bool ready_for_backward_ = false;
   int64_t bags_ = 0;
   bool cached_ = false;  // some table has a cache

@@ -56,6 +56,7 @@ class DeviceTable : public Table {
   const DeviceTableRef* ref() const { return reinterpret_cast<const DeviceTableRef*>(ref_.data()); }
   int64_t ref_version() const { return ref_version_; }  // changes when its content does
   int64_t row_bytes() const { return stride_; }
+  int64_t weight_bytes() const { return state_offset_; }  // of a row, in units of 16
   bool has_cache() const { return settings_.placement != Placement::kDevice; }
   int64_t rows_end() const { return is_static() ? settings_.capacity : keys_->rows(); }
 

@@ -130,6 +130,7 @@ TEST_P(LookupTest, EvaluationBetweenForwardAndBackwardChangesNothing) {
   const std::vector<Bags> training = {{{7}}};
   lookup.forward(training, 1);
   EXPECT_THAT(lookup.forward({{{7, 8, 9}}}, 3, Phase::kEval), ElementsAre(1, 0, 0));
+  lookup.forward({{std::vector<int64_t>(20000, 9)}}, 20000, Phase::kEval);  // a larger batch
   lookup.backward({5});
   EXPECT_EQ(table.size(), 1);
   EXPECT_THAT(row(table, 7), ElementsAre(0.5));

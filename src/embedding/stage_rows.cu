@@ -3,6 +3,7 @@
 #include <cooperative_groups.h>
 
 #include "core/cuda_check.h"
+#include "embedding/by_place.cuh"
 #include "embedding/device_batch.cuh"
 #include "embedding/occupancy.h"
 #include "embedding/select_lowest.cuh"
@@ -14,8 +15,6 @@ namespace cg = cooperative_groups;
 
 constexpr int kThreads = 256;
 constexpr int kDigits = 3;  // of kDigitBits, of the time a slot was used
-
-constexpr int kPlaces = 4096;  // of host memory: neighbours are moved one after the other
 
 // Where in the counters things are.
 struct Counters {
@@ -95,54 +94,12 @@ __device__ uint32_t find_limit(const CacheRef& cache, uint32_t version, uint32_t
   return prefix;
 }
 
-// Sixteen bytes a lane at a time; host memory is read and written without passing the caches.
-__device__ void copy_row(char* to, const char* from, int64_t bytes) {
-  for (int64_t at = threadIdx.x % 32 * 16; at < bytes; at += 512) {
-    const uint4 part = __ldcs(reinterpret_cast<const uint4*>(from + at));
-    __stcs(reinterpret_cast<uint4*>(to + at), part);
-  }
-}
-
 // The row that a slot must give back to host memory, or kNoRow.
 __device__ uint32_t leaving_row(const DeviceTableRef& table, uint32_t slot) {
   const uint32_t row = table.cache.rows[slot];
   // A row that left the table may still have a slot: its values are nobody's.
   const bool owned = row != kNoRow && table.slots[row] == slot;
   return owned && table.cache.changed[slot] != 0 ? row : kNoRow;
-}
-
-// Orders `items` by where their rows are in host memory, coarsely. Rows of one page in a row keep
-// the bus's address translation out of the way: at random it allows a third of the bus's rate.
-// Whole grid.
-template <class RowOf>
-__device__ void sort_by_place(const uint32_t* items, uint32_t count, uint32_t* sorted,
-                              uint32_t* places, int64_t rows, cg::grid_group grid, RowOf&& row_of) {
-  const auto place = [&](uint32_t item) {
-    const uint32_t row = row_of(item);
-    return row == kNoRow ? 0 : static_cast<uint32_t>(static_cast<int64_t>(row) * kPlaces / rows);
-  };
-  const uint32_t step = gridDim.x * kThreads, first = blockIdx.x * kThreads + threadIdx.x;
-  for (uint32_t i = first; i < count; i += step) atomicAdd(&places[place(items[i])], 1u);
-  grid.sync();
-  if (blockIdx.x == 0) {  // counts become beginnings
-    __shared__ uint32_t sums[kThreads];
-    constexpr int kEach = kPlaces / kThreads;
-    uint32_t* mine = places + threadIdx.x * kEach;
-    uint32_t sum = 0;
-    for (int i = 0; i < kEach; ++i) sum += mine[i];
-    sums[threadIdx.x] = sum;
-    __syncthreads();
-    uint32_t before = 0;
-    for (int i = 0; i < static_cast<int>(threadIdx.x); ++i) before += sums[i];
-    for (int i = 0; i < kEach; ++i) {
-      const uint32_t here = mine[i];
-      mine[i] = before;
-      before += here;
-    }
-  }
-  grid.sync();
-  for (uint32_t i = first; i < count; i += step)
-    sorted[atomicAdd(&places[place(items[i])], 1u)] = items[i];
 }
 
 // Empties a slot into `kept`, by a whole warp. *leaving: the row to be given back, or kNoRow.
@@ -226,10 +183,13 @@ __global__ void __launch_bounds__(kThreads)
   });
   grid.sync();
   const int64_t rows = table.is_static() ? table.capacity : table.keys.rows;
-  sort_by_place(scratch.missing, missing, scratch.sorted_missing, counters.places[0], rows, grid,
-                [](uint32_t row) { return row; });
-  sort_by_place(scratch.victims, wanted, scratch.sorted_victims, counters.places[1], rows, grid,
-                [&](uint32_t slot) { return leaving_row(table, slot); });
+  sort_by_place<kThreads>(scratch.missing, missing, scratch.sorted_missing, counters.places[0],
+                          grid, [&](uint32_t row) { return place_of(row, rows); });
+  sort_by_place<kThreads>(scratch.victims, wanted, scratch.sorted_victims, counters.places[1], grid,
+                          [&](uint32_t slot) {
+                            const uint32_t row = leaving_row(table, slot);
+                            return row == kNoRow ? 0 : place_of(row, rows);
+                          });
   grid.sync();
   exchange(table, scratch, wanted, version, grid);
   // Without a slot, a new row gets its values in host memory.
