@@ -7,27 +7,8 @@
 namespace emblem {
 namespace {
 
-// All that a table holds.
-struct Content {
-  std::vector<int64_t> keys, scores;
-  std::vector<float> weights, states;
-  int64_t clock = 0;
-  bool operator==(const Content&) const = default;
-};
-
 class CachedLookupTest : public TablesTest {
  protected:
-  Content content_of(const Table& table) {
-    Content content;
-    table.export_rows(context_, 1000, [&](const RowBatch& rows) {
-      content.keys.insert(content.keys.end(), rows.keys.begin(), rows.keys.end());
-      content.scores.insert(content.scores.end(), rows.scores.begin(), rows.scores.end());
-      content.weights.insert(content.weights.end(), rows.weights.begin(), rows.weights.end());
-      content.states.insert(content.states.end(), rows.states.begin(), rows.states.end());
-    });
-    content.clock = table.clock();
-    return content;
-  }
   // A table with a row for each even key below 2 * rows.
   Table& filled(TableSettings settings, int64_t rows) {
     Table& table = make(std::move(settings));
@@ -89,7 +70,7 @@ TEST_P(CachedLookupTest, EvaluationReadsRowsWhereverTheyAreAndChangesNothing) {
         }
         expected.forward(some, 100);
         found.forward(some, 100);
-        const Content before = content_of(far);
+        const Content before = content_of(context_, far);
         const int64_t version = far.version();
         const Table::CacheUse use = far.cache_use();
         for (const int64_t bags : {1, 2000, 700}) {
@@ -98,7 +79,7 @@ TEST_P(CachedLookupTest, EvaluationReadsRowsWhereverTheyAreAndChangesNothing) {
                     expected.forward(keys, bags, Phase::kEval))
               << "dim " << dim;
         }
-        EXPECT_EQ(content_of(far), before);
+        EXPECT_EQ(content_of(context_, far), before);
         EXPECT_EQ(far.version(), version);
         EXPECT_EQ(far.cache_use().rows, use.rows);
         EXPECT_EQ(far.cache_use().missed, use.missed);
@@ -163,6 +144,147 @@ TEST_P(CachedLookupTest, TablesOfDifferentPlacementsShareALookup) {
     }
     lookup.forward(bags, 300);  // the caches change
     lookup.backward(std::vector<float>(300 * lookup.width(), 0.5f));
+  }
+}
+
+// What a few steps of training leave behind and put out.
+struct Trained {
+  Content content;
+  std::vector<std::vector<float>> outputs;
+  std::vector<double> norms;
+};
+
+enum class Prefetches { kNone, kBeforeBackward, kAfterBackward, kOthers };
+
+class PrefetchTest : public CachedLookupTest {
+ protected:
+  // Steps of different sizes: some have more rows than the cache.
+  static std::vector<Bags> batch(int step) {
+    Random random{.seed = 21, .stream = static_cast<uint64_t>(step)};
+    const uint64_t universe = step % 5 == 4 ? 1500 : 400 + 20 * step;
+    std::vector<Bags> bags(2);
+    for (int i = 0; i < bags_of(step); ++i) {
+      bags[0].keys.push_back(static_cast<int64_t>(random.below(universe)));
+      bags[1].offsets.push_back(static_cast<int32_t>(bags[1].keys.size()));
+      for (uint64_t n = random.below(4); n > 0; --n)
+        bags[1].keys.push_back(static_cast<int64_t>(random.below(40)));
+    }
+    bags[1].offsets.push_back(static_cast<int32_t>(bags[1].keys.size()));
+    return bags;
+  }
+  static int bags_of(int step) { return step % 5 == 4 ? 700 : 150; }
+
+  Trained train(const TableSettings& settings, Prefetches prefetches) {
+    Table& table = make(settings);
+    TestLookup lookup = over({{&table}, {&table, Pooling::kMean}}, Sums::kSameBits);
+    Trained trained;
+    for (int step = 1; step <= 24; ++step) {
+      const bool before = prefetches == Prefetches::kBeforeBackward ||
+                          (prefetches == Prefetches::kOthers && step % 2 == 0);
+      // Not always the next one, and sometimes twice.
+      const int next = prefetches == Prefetches::kOthers ? step + 1 + step % 3 : step + 1;
+      trained.outputs.push_back(lookup.forward(batch(step), bags_of(step)));
+      if (before) lookup.prefetch(batch(next));
+      if (prefetches == Prefetches::kOthers && step % 4 == 0) {
+        lookup.prefetch(batch(step + 1));
+        lookup.forward(batch(step), bags_of(step), Phase::kEval);
+      }
+      std::vector<float> gradients = trained.outputs.back();
+      Random random{.seed = 22, .stream = static_cast<uint64_t>(step)};
+      for (float& gradient : gradients) gradient += random.normal();
+      trained.norms.push_back(lookup.squared_gradient_norm(gradients));
+      lookup.backward(gradients, 0.5f, step, 0.05f);
+      if (prefetches == Prefetches::kAfterBackward) lookup.prefetch(batch(next));
+      if (prefetches == Prefetches::kOthers && step % 6 == 0) {
+        lookup.prefetch(batch(next));
+        content_of(context_, table);
+      }
+    }
+    trained.content = content_of(context_, table);
+    return trained;
+  }
+};
+EMBLEM_TEST_ON_EVERY_DEVICE(PrefetchTest);
+
+TEST_P(PrefetchTest, ChangesNoResult) {
+  TableSettings lru{.name = "lru",
+                    .dim = 8,
+                    .kind = TableKind::kDynamic,
+                    .capacity = 1000,
+                    .eviction = Eviction::kLru,
+                    .initializer = {Initializer::Kind::kNormal, 0.0f, 1.0f},
+                    .rule = Adam{},
+                    .placement = Placement::kCache,
+                    .device_bytes = 400 * 96};
+  TableSettings lfu = lru;
+  lfu.eviction = Eviction::kLfu;
+  lfu.admission_threshold = 2;
+  lfu.dtype = DType::kBf16;
+  TableSettings fixed{.name = "static",
+                      .dim = 8,
+                      .capacity = 1500,
+                      .rule = AdaGrad{},
+                      .placement = Placement::kCache,
+                      .device_bytes = 300 * 64};
+  TableSettings pulled = fixed;  // every step changes every row
+  pulled.l2 = 0.01f;
+  pulled.l2_on_all_rows = true;
+  TableSettings on_host = lru;
+  on_host.placement = Placement::kHost;
+  for (const TableSettings& settings : {lru, lfu, fixed, pulled, on_host}) {
+    const Trained expected = train(settings, Prefetches::kNone);
+    for (const Prefetches prefetches :
+         {Prefetches::kBeforeBackward, Prefetches::kAfterBackward, Prefetches::kOthers}) {
+      const Trained found = train(settings, prefetches);
+      EXPECT_EQ(found.outputs, expected.outputs) << settings.name;
+      EXPECT_EQ(found.content, expected.content) << settings.name;
+      ASSERT_EQ(found.norms.size(), expected.norms.size());
+      for (size_t i = 0; i < found.norms.size(); ++i)
+        EXPECT_NEAR(found.norms[i], expected.norms[i], 1e-6 * expected.norms[i]);
+    }
+  }
+}
+
+TEST_P(PrefetchTest, BringsTheRowsThatTheNextBatchNeeds) {
+  if (GetParam() == Device::kCpu) GTEST_SKIP() << "on a CPU all rows are where they are";
+  Table& table = filled({.name = "t",
+                         .dim = 4,
+                         .kind = TableKind::kDynamic,
+                         .capacity = 1000,
+                         .placement = Placement::kCache,
+                         .device_bytes = 100 * 16},
+                        1000);
+  TestLookup lookup = over({{&table}});
+  const auto keys = [](int64_t first, int64_t count) {
+    Bags bags;
+    for (int64_t i = first; i < first + count; ++i) {
+      bags.keys.push_back(2 * i);
+      bags.keys.push_back(2 * i);
+    }
+    return std::vector<Bags>{bags};
+  };
+  const auto step = [&](int64_t first, int64_t count, int64_t next, int64_t next_count) {
+    const Table::CacheUse before = table.cache_use();
+    lookup.forward(keys(first, count), 2 * count);
+    lookup.prefetch(keys(next, next_count));
+    lookup.backward(std::vector<float>(2 * count * 4, 1.0f));
+    const Table::CacheUse after = table.cache_use();
+    return Table::CacheUse{after.rows - before.rows, after.missed - before.missed,
+                           after.prefetched - before.prefetched};
+  };
+  EXPECT_EQ(step(0, 40, 30, 40), (Table::CacheUse{40, 40, 30}));  // ten are there
+  EXPECT_EQ(step(30, 40, 500, 50), (Table::CacheUse{40, 0, 50}));
+  EXPECT_EQ(step(500, 50, 700, 80), (Table::CacheUse{50, 0, 50}));  // the step's rows stay
+  EXPECT_EQ(step(700, 80, 800, 10), (Table::CacheUse{80, 30, 10}));
+  EXPECT_EQ(step(800, 10, 990, 20), (Table::CacheUse{10, 0, 10}));     // ten keys have no row
+  EXPECT_EQ(step(100, 150, 140, 60), (Table::CacheUse{150, 150, 0}));  // in use
+  // Rows of that step have had one update, with a slot or without.
+  const Table& twin =
+      filled({.name = "u", .dim = 4, .kind = TableKind::kDynamic, .capacity = 1000}, 1000);
+  for (const int64_t at : {100, 139, 170, 199, 249}) {
+    std::vector<float> expected = row(twin, 2 * at);
+    for (float& weight : expected) weight -= 0.2f;
+    EXPECT_THAT(row(table, 2 * at), testing::Pointwise(testing::FloatNear(1e-5), expected));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/cuda_check.h"
+#include "core/stream.h"
 #include "embedding/fetch_far_rows.h"
 #include "embedding/find_gather.h"
 #include "embedding/group_rows.h"
@@ -41,6 +42,14 @@ struct DeviceLookup::Scratch {
   TrainScratch train;
   ReadScratch read;
   StageMemory stage;
+};
+
+// Rows come into caches on a stream of their own, from when the usual stream has `begun` to wait
+// for nothing more, until `moved`.
+struct DeviceLookup::Prefetching {
+  Stream stream{Stream::Priority::kFirst};
+  Event begun, moved;
+  bool running = false;  // the usual stream does not wait for `moved` yet
 };
 
 std::unique_ptr<Lookup> make_lookup(const Context& context, std::span<const LookupFeature> features,
@@ -91,7 +100,12 @@ DeviceLookup::DeviceLookup(const Context& context, std::span<const LookupFeature
     partial_stride_ = std::max(partial_stride_, partial_floats(of.shape));
 }
 
-DeviceLookup::~DeviceLookup() = default;
+DeviceLookup::~DeviceLookup() {
+  if (!prefetching_) return;
+  cudaStreamSynchronize(prefetching_->stream.get());
+  if (!prefetching_->running) return;
+  for (DeviceTable* table : tables_) table->set_moving(nullptr);
+}
 
 int DeviceLookup::class_of(const DeviceTable& table, bool in_fours) {
   const TableSettings& settings = table.settings();
@@ -126,6 +140,7 @@ void DeviceLookup::make_room_to_train(const Context& context, int64_t positions)
 void DeviceLookup::make_room_to_read(const Context& context, int64_t positions) {
   Scratch& s = *scratch_;
   if (positions <= s.read.positions) return;
+  wait_for_prefetch(context);
   context.synchronize();
   int64_t weight_bytes = 0;
   for (const DeviceTable* table : tables_)
@@ -136,6 +151,7 @@ void DeviceLookup::make_room_to_read(const Context& context, int64_t positions) 
 void DeviceLookup::make_room_to_stage(const Context& context, int64_t positions) {
   Scratch& s = *scratch_;
   if (!cached_ || positions <= s.stage.positions) return;
+  wait_for_prefetch(context);
   context.synchronize();
   int64_t row_bytes = 0;
   for (const DeviceTable* table : tables_)
@@ -153,15 +169,13 @@ void DeviceLookup::refresh_tables(const Context& context) {
   }
 }
 
-BatchRef DeviceLookup::make_batch(std::span<const FeatureKeys> features, View<float> out) {
+BatchRef DeviceLookup::make_batch(std::span<const FeatureKeys> features) {
   BatchRef batch{};
   batch.tables = scratch_->tables.data();
   batch.table_count = static_cast<int32_t>(tables_.size());
   batch.features = static_cast<int32_t>(features_.size());
   batch.classes = static_cast<int32_t>(classes_.size());
-  batch.bags = static_cast<uint32_t>(out.rows);
   batch.width = width_;
-  batch.out = out.data;
   uint32_t position = 0, tile = 0;
   size_t i = 0;
   for (int cls = 0; cls < batch.classes; ++cls) {  // some may have no features
@@ -196,7 +210,9 @@ BatchRef DeviceLookup::make_batch(std::span<const FeatureKeys> features, View<fl
 
 BatchRef DeviceLookup::make_training_batch(std::span<const FeatureKeys> features, View<float> out) {
   TrainScratch& s = scratch_->train;
-  BatchRef batch = make_batch(features, out);
+  BatchRef batch = make_batch(features);
+  batch.bags = static_cast<uint32_t>(out.rows);
+  batch.out = out.data;
   batch.rows = s.rows.data();
   batch.places = s.places.data();
   batch.bag_of = s.bag_of.data();
@@ -225,6 +241,7 @@ void DeviceLookup::forward(const Context& context, std::span<const FeatureKeys> 
                            Phase phase, View<float> out) {
   check_batch(features, feature_tables_, width_, out);
   for (const DeviceTable* table : tables_) table->check_errors();
+  wait_for_prefetch(context);
   if (phase == Phase::kTrain)
     train(context, features, out);
   else
@@ -235,7 +252,9 @@ void DeviceLookup::evaluate(const Context& context, std::span<const FeatureKeys>
                             View<float> out) {
   make_room_to_read(context, positions_of(features));
   refresh_tables(context);
-  BatchRef batch = make_batch(features, out);
+  BatchRef batch = make_batch(features);
+  batch.bags = static_cast<uint32_t>(out.rows);
+  batch.out = out.data;
   batch.rows = scratch_->read.rows.data();
   batch.far = scratch_->read.far();
   const Pass pass = cached_ ? Pass::kEvalCached : Pass::kEval;
@@ -299,6 +318,44 @@ void DeviceLookup::train(const Context& context, std::span<const FeatureKeys> fe
   ready_for_backward_ = true;
 }
 
+// The rows of the coming batch that are there are kept, the others brought, beside what the usual
+// stream still does for the running step. The pass itself then finds them and does all the rest: no
+// key, score or clock changes here, so that it does not matter to any result.
+void DeviceLookup::prefetch(const Context& context, std::span<const FeatureKeys> features) {
+  if (!cached_) return;
+  EMBLEM_REQUIRE(features.size() == features_.size(), "lookup: keys of ", features.size(),
+                 " features were given, but there are ", features_.size());
+  make_room_to_read(context, positions_of(features));
+  make_room_to_stage(context, positions_of(features));
+  refresh_tables(context);
+  BatchRef batch = make_batch(features);
+  batch.far = scratch_->read.far();
+  if (!prefetching_) prefetching_ = std::make_unique<Prefetching>();
+  Prefetching& p = *prefetching_;
+  Context beside = context;
+  beside.stream = p.stream.get();
+  p.begun.record(context);
+  p.begun.precede(beside);
+  note_coming_rows(beside, batch);
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    if (tables_[t]->has_cache())
+      stage_coming_rows(beside, batch, static_cast<int>(t), scratch_->stage.ref());
+  }
+  cuda_check(cudaMemsetAsync(&batch.far.counters->rows, 0, sizeof(uint32_t), beside.stream),
+             "zeroing");
+  p.moved.record(beside);
+  p.running = true;
+  for (DeviceTable* table : tables_) table->set_moving(&p.moved);
+}
+
+void DeviceLookup::wait_for_prefetch(const Context& context) {
+  // Another lookup over the same tables may have begun one, too.
+  for (const DeviceTable* table : tables_) table->settle(context);
+  if (!prefetching_ || !prefetching_->running) return;
+  prefetching_->running = false;
+  for (DeviceTable* table : tables_) table->set_moving(nullptr);
+}
+
 void DeviceLookup::check_gradients(View<const float> gradients) const {
   EMBLEM_REQUIRE(ready_for_backward_,
                  "lookup: gradients without a training forward pass before them");
@@ -352,10 +409,12 @@ void DeviceLookup::backward(const Context& context, View<const float> gradients,
         update_other_rows(context, table->ref(), table->rows_end(), op);
     }
   }
+  wait_for_prefetch(context);
   ready_for_backward_ = false;  // a second update with the same gradients is a mistake
 }
 
 void DeviceLookup::check(const Context& context) {
+  wait_for_prefetch(context);
   context.synchronize();
   for (const DeviceTable* table : tables_) table->check_errors();
 }

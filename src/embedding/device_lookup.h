@@ -28,6 +28,7 @@ class DeviceLookup : public Lookup {
   int64_t width() const override { return width_; }
   void forward(const Context& context, std::span<const FeatureKeys> features, Phase phase,
                View<float> out) override;
+  void prefetch(const Context& context, std::span<const FeatureKeys> features) override;
   double squared_gradient_norm(const Context& context, View<const float> gradients) override;
   void backward(const Context& context, View<const float> gradients, float scale,
                 float learning_rate, int64_t step) override;
@@ -56,7 +57,7 @@ class DeviceLookup : public Lookup {
   void make_room_to_read(const Context& context, int64_t positions);
   void make_room_to_stage(const Context& context, int64_t positions);
   // Without the memory of the pass.
-  BatchRef make_batch(std::span<const FeatureKeys> features, View<float> out);
+  BatchRef make_batch(std::span<const FeatureKeys> features);
   BatchRef make_training_batch(std::span<const FeatureKeys> features, View<float> out);
   bool has_bags(std::span<const FeatureKeys> features) const;
   void evaluate(const Context& context, std::span<const FeatureKeys> features, View<float> out);
@@ -65,6 +66,7 @@ class DeviceLookup : public Lookup {
   void stage(const Context& context, const BatchRef& batch);
   UpdateRows update_of(size_t cls, View<const float> gradients) const;
   void refresh_tables(const Context& context);
+  void wait_for_prefetch(const Context& context);
   void check_gradients(View<const float> gradients) const;
 
   std::vector<Feature> features_;
@@ -78,6 +80,9 @@ class DeviceLookup : public Lookup {
   bool ready_for_backward_ = false;
   int64_t bags_ = 0;
   bool cached_ = false;  // some table has a cache
+
+  struct Prefetching;
+  std::unique_ptr<Prefetching> prefetching_;  // made by the first prefetch
 
   struct Scratch;
   std::unique_ptr<Scratch> scratch_;

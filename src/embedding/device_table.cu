@@ -119,6 +119,7 @@ DeviceTableRef DeviceTable::make_ref() const {
   ref.initializer = settings_.initializer;
   ref.missing = settings_.missing;
   ref.seed = settings_.seed;
+  ref.updates_all_rows = settings_.trainable && settings_.l2_on_all_rows && settings_.l2 != 0.0f;
   return ref;
 }
 
@@ -167,9 +168,7 @@ void DeviceTable::make_ready(int64_t lookups) {
   if (settings_.capacity != 0) return;
   size_bound_ += lookups;
   if (size_bound_ <= keys_->rows()) return;
-  cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
-  cuda_check(cudaStreamIsCapturing(context_.stream, &capturing), "asking for capture");
-  if (capturing != cudaStreamCaptureStatusNone) return;  // the pass says so if rows run out
+  if (is_capturing(context_)) return;  // the pass says so if rows run out
   size_bound_ = size() + lookups;
   if (size_bound_ > keys_->rows())
     reserve(std::max(size_bound_, keys_->rows() + keys_->rows() / 2));
@@ -195,6 +194,7 @@ void DeviceTable::check_errors() const {
 }
 
 void DeviceTable::clear() {
+  settle(context_);
   if (has_cache()) host_rows_->forget_slots(context_);
   cuda_check(cudaMemsetAsync(clocks_.data(), 0, clocks_.size(), context_.stream), "zeroing");
   if (is_static()) {
@@ -234,8 +234,10 @@ int64_t DeviceTable::version() const {
   return read_clock(context_, clocks_, offsetof(TableClocks, version));
 }
 Table::CacheUse DeviceTable::cache_use() const {
+  settle(context_);
   return {read_clock(context_, clocks_, offsetof(TableClocks, staged)),
-          read_clock(context_, clocks_, offsetof(TableClocks, missed))};
+          read_clock(context_, clocks_, offsetof(TableClocks, missed)),
+          read_clock(context_, clocks_, offsetof(TableClocks, prefetched))};
 }
 int64_t DeviceTable::next_score() const {
   return read_clock(context_, clocks_, offsetof(TableClocks, next_score));

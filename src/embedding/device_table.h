@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "core/buffer.h"
+#include "core/stream.h"
 #include "embedding/growable_memory.h"
 #include "embedding/host_rows.h"
 #include "embedding/key_space_memory.h"
@@ -52,6 +53,12 @@ class DeviceTable : public Table {
   void make_ready(int64_t lookups);
   // Throws what went wrong in the passes that have run; waits for none.
   void check_errors() const;
+  // Rows are moving beside the work of the usual stream until `moved`; null: no more. Whatever
+  // reads or changes rows has to let them settle first.
+  void set_moving(const Event* moved) { moved_ = moved; }
+  void settle(const Context& context) const {
+    if (moved_ != nullptr) moved_->precede(context);
+  }
   // In device memory; its content follows growth.
   const DeviceTableRef* ref() const { return reinterpret_cast<const DeviceTableRef*>(ref_.data()); }
   int64_t ref_version() const { return ref_version_; }  // changes when its content does
@@ -88,6 +95,7 @@ class DeviceTable : public Table {
   Buffer<char> clocks_;
   Buffer<char> ref_;
   char* errors_ = nullptr;  // TableErrors that kernels reach in host memory
+  const Event* moved_ = nullptr;
   int64_t size_bound_ = 0;  // the table has at most that many rows
   int64_t waiting_bound_ = 0;
   int64_t ref_version_ = 0;

@@ -33,6 +33,15 @@ class Lookup {
   virtual void forward(const Context& context, std::span<const FeatureKeys> features, Phase phase,
                        View<float> out) = 0;
 
+  // Says which keys a coming training forward will bring, so that their rows can be on their way
+  // while other work runs: where rows of a table are in host memory with a cache on the GPU
+  // (Placement::kCache, kHost), those that the batch will need and that the running step does not
+  // use come into the cache. Elsewhere it does nothing. No result depends on it, nor on whether
+  // that batch really comes. Best called between forward and backward of a step, with the keys of
+  // the next. The keys must stay valid until the next backward or forward has run, and, to be
+  // captured in a CUDA graph, one of these must be in the same graph.
+  virtual void prefetch(const Context&, std::span<const FeatureKeys>) {}
+
   // The squared norm of the gradients with respect to the rows (duplicates of a key summed) for the
   // keys of the last training forward. gradients is [bags, width()].
   virtual double squared_gradient_norm(const Context& context, View<const float> gradients) = 0;
