@@ -12,7 +12,7 @@
 #include "embedding/insert_missing.h"
 #include "embedding/lookup_scratch.cuh"
 #include "embedding/stage_rows.h"
-#include "embedding/update_rows.h"
+#include "embedding/sum_in_order.h"
 
 namespace emblem::cuda {
 namespace {
@@ -32,17 +32,6 @@ bool same_rule(const Rule& a, const Rule& b) {
 }
 
 }  // namespace
-
-// Memory in which passes find things; those of a batch's size are made when one is seen.
-struct DeviceLookup::Scratch {
-  Buffer<BatchCounters> counters;
-  Buffer<DeviceTableRef> tables;
-  Buffer<double> norm;
-  Buffer<SelectScratch> select;
-  TrainScratch train;
-  ReadScratch read;
-  StageMemory stage;
-};
 
 // Rows come into caches on a stream of their own, from when the usual stream has `begun` to wait
 // for nothing more, until `moved`.
@@ -92,7 +81,8 @@ DeviceLookup::DeviceLookup(const Context& context, std::span<const LookupFeature
   first.pass = 1;
   scratch_->counters = Buffer<BatchCounters>::from(context, {first});
   scratch_->tables = Buffer<DeviceTableRef>(Device::kCuda, std::max<int64_t>(1, tables_.size()));
-  scratch_->norm = zeros<double>(context, 1);
+  scratch_->norm = zeros<double>(context, kSumDoubles);
+  scratch_->step = zeros<StepValues>(context, kMostClasses);
   scratch_->select = zeros<SelectScratch>(context, 1);
   for (const DeviceTable* table : tables_) cached_ |= table->has_cache();
   table_versions_.assign(tables_.size(), -1);
@@ -130,39 +120,45 @@ int64_t DeviceLookup::positions_of(std::span<const FeatureKeys> features) {
   return positions;
 }
 
-void DeviceLookup::make_room_to_train(const Context& context, int64_t positions) {
-  Scratch& s = *scratch_;
-  if (positions <= s.train.positions) return;
+template <class T, class... Arguments>
+void DeviceLookup::grow(const Context& context, T& scratch, int64_t positions, Arguments... rest) {
+  if (positions <= scratch.positions) return;
+  EMBLEM_REQUIRE(!is_capturing(context), "lookup: a pass of ", positions - kTile * kMostClasses,
+                 " lookups is being captured in a graph, but there is no memory for that many yet: "
+                 "run one of that size before the capture");
+  wait_for_prefetch(context);
   context.synchronize();
-  s.train = TrainScratch(context, positions, partial_stride_, sums_);
+  T larger(context, positions, rest...);
+  if (captured_) retired_.push_back(std::make_shared<T>(std::move(scratch)));
+  scratch = std::move(larger);
+}
+
+void DeviceLookup::make_room_to_train(const Context& context, int64_t positions) {
+  grow(context, scratch_->train, positions, partial_stride_, sums_);
 }
 
 void DeviceLookup::make_room_to_read(const Context& context, int64_t positions) {
-  Scratch& s = *scratch_;
-  if (positions <= s.read.positions) return;
-  wait_for_prefetch(context);
-  context.synchronize();
   int64_t weight_bytes = 0;
   for (const DeviceTable* table : tables_)
     weight_bytes = std::max(weight_bytes, table->has_cache() ? table->weight_bytes() : 0);
-  s.read = ReadScratch(context, positions, weight_bytes);
+  grow(context, scratch_->read, positions, weight_bytes);
 }
 
 void DeviceLookup::make_room_to_stage(const Context& context, int64_t positions) {
-  Scratch& s = *scratch_;
-  if (!cached_ || positions <= s.stage.positions) return;
-  wait_for_prefetch(context);
-  context.synchronize();
+  if (!cached_) return;
   int64_t row_bytes = 0;
   for (const DeviceTable* table : tables_)
     row_bytes = std::max(row_bytes, table->has_cache() ? table->row_bytes() : 0);
-  s.stage = StageMemory(context, positions, row_bytes);
+  grow(context, scratch_->stage, positions, row_bytes);
 }
 
-// Tables may have grown since the last pass.
+// Tables may have grown since the last pass; and until a captured one is replayed.
 void DeviceLookup::refresh_tables(const Context& context) {
+  const bool capturing = is_capturing(context);
+  captured_ |= capturing;
   for (size_t t = 0; t < tables_.size(); ++t) {
-    if (table_versions_[t] == tables_[t]->ref_version()) continue;
+    const bool same = table_versions_[t] == tables_[t]->ref_version();
+    if (same && !(capturing && tables_[t]->can_grow())) continue;
     table_versions_[t] = tables_[t]->ref_version();
     ::emblem::detail::copy(context, scratch_->tables.data() + t, tables_[t]->ref(),
                            sizeof(DeviceTableRef));
@@ -290,7 +286,7 @@ void DeviceLookup::train(const Context& context, std::span<const FeatureKeys> fe
     int64_t lookups = 0;
     for (size_t f = 0; f < features_.size(); ++f)
       lookups += features_[f].table == tables_[t] ? features[f].keys.size() : 0;
-    tables_[t]->make_ready(lookups);
+    tables_[t]->make_ready(context, lookups);
     dynamic |= !tables_[t]->is_static();
   }
   make_room_to_train(context, positions_of(features));
@@ -354,63 +350,6 @@ void DeviceLookup::wait_for_prefetch(const Context& context) {
   if (!prefetching_ || !prefetching_->running) return;
   prefetching_->running = false;
   for (DeviceTable* table : tables_) table->set_moving(nullptr);
-}
-
-void DeviceLookup::check_gradients(View<const float> gradients) const {
-  EMBLEM_REQUIRE(ready_for_backward_,
-                 "lookup: gradients without a training forward pass before them");
-  EMBLEM_REQUIRE(gradients.rows == bags_ && gradients.cols == width_, "lookup: gradients are [",
-                 gradients.rows, ", ", gradients.cols, "], but the last training pass was [", bags_,
-                 ", ", width_, "]");
-}
-
-UpdateRows DeviceLookup::update_of(size_t cls, View<const float> gradients) const {
-  const Class& of = classes_[cls];
-  UpdateRows op;
-  op.cls = static_cast<int>(cls);
-  op.most = batch_->class_count[cls];
-  op.in_order = sums_ == Sums::kSameBits;
-  op.shape = of.shape;
-  op.gradients = gradients.data;
-  op.l2 = of.l2;
-  op.rule = of.rule;
-  op.partials = scratch_->train.partials.data();
-  op.arrivals = scratch_->train.arrivals.data();
-  return op;
-}
-
-double DeviceLookup::squared_gradient_norm(const Context& context, View<const float> gradients) {
-  check_gradients(gradients);
-  Buffer<double>& norm = scratch_->norm;
-  cuda_check(cudaMemsetAsync(norm.data(), 0, sizeof(double), context.stream), "zeroing");
-  for (size_t c = 0; c < classes_.size(); ++c) {
-    if (classes_[c].trainable)
-      add_squared_norm(context, *batch_, update_of(c, gradients), norm.data());
-  }
-  return norm.to_host(context)[0];
-}
-
-void DeviceLookup::backward(const Context& context, View<const float> gradients, float scale,
-                            float learning_rate, int64_t step) {
-  check_gradients(gradients);
-  EMBLEM_REQUIRE(step >= 1, "lookup: steps count from 1, but this is step ", step);
-  for (size_t c = 0; c < classes_.size(); ++c) {
-    if (!classes_[c].trainable) continue;
-    UpdateRows op = update_of(c, gradients);
-    op.scale = scale;
-    op.rule = at_step(op.rule, learning_rate, step);
-    update_rows(context, *batch_, op);
-    for (const DeviceTable* table : tables_) {
-      const bool here =
-          std::any_of(features_.begin(), features_.end(), [&](const Feature& feature) {
-            return feature.table == table && feature.cls == static_cast<int>(c);
-          });
-      if (here && table->settings().l2_on_all_rows && table->settings().l2 != 0.0f)
-        update_other_rows(context, table->ref(), table->rows_end(), op);
-    }
-  }
-  wait_for_prefetch(context);
-  ready_for_backward_ = false;  // a second update with the same gradients is a mistake
 }
 
 void DeviceLookup::check(const Context& context) {

@@ -18,9 +18,10 @@ struct TableClocks {
 
 // What went wrong in kernels; told to the caller at the next occasion.
 struct TableErrors {
-  unsigned long long full;     // new keys that found no row, and no row could leave
-  unsigned long long outside;  // keys outside a static table, ...
-  int64_t outside_key;         // ... and one of them
+  unsigned long long full;       // new keys that found no row, and no row could leave
+  unsigned long long outside;    // keys outside a static table, ...
+  int64_t outside_key;           // ... and one of them
+  unsigned long long uncounted;  // keys that found no room to wait for admission
 };
 
 // The slots of a cache of rows in device memory.

@@ -5,9 +5,10 @@
 #include "core/buffer.h"
 #include "core/cuda_check.h"
 #include "embedding/device_batch.cuh"
+#include "embedding/device_lookup.h"
 #include "embedding/insert_scratch.cuh"
-#include "embedding/lookup.h"
 #include "embedding/stage_rows.h"
+#include "embedding/step_values.h"
 
 namespace emblem::cuda {
 
@@ -31,7 +32,8 @@ struct TrainScratch {
   Buffer<UniqueRow> uniques;
   Buffer<Segment> segments;
   Buffer<Occurrence> occurrences;
-  Buffer<char> sorting;
+  Buffer<char> sorting;   // with Sums::kSameBits
+  Buffer<float> squares;  // the same
 
   Buffer<unsigned long long> map;
   Buffer<uint32_t> leaders, key_occurrences, tickets, wait_tickets;
@@ -70,6 +72,18 @@ struct StageMemory {
   Buffer<char> kept;
 
   StageScratch ref();
+};
+
+// Memory in which passes find things; those of a batch's size are made when one is seen.
+struct DeviceLookup::Scratch {
+  Buffer<BatchCounters> counters;
+  Buffer<DeviceTableRef> tables;
+  Buffer<double> norm;
+  Buffer<SelectScratch> select;
+  Buffer<StepValues> step;  // by class, of the last set_step
+  TrainScratch train;
+  ReadScratch read;
+  StageMemory stage;
 };
 
 }  // namespace emblem::cuda
