@@ -4,6 +4,7 @@
 
 #include "core/buffer.h"
 #include "core/cuda_check.h"
+#include "core/graph.h"
 
 namespace emblem::cuda {
 namespace {
@@ -46,26 +47,16 @@ double best_seconds(const Context& context, Body&& body) {
 
 std::vector<double> time_replays(const Context& context, int warm_ups, int repetitions,
                                  const std::function<void()>& body) {
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t replay = nullptr;
-  cuda_check(cudaStreamBeginCapture(context.stream, cudaStreamCaptureModeThreadLocal),
-             "starting a capture");
-  body();
-  cuda_check(cudaStreamEndCapture(context.stream, &graph), "ending a capture");
-  cuda_check(cudaGraphInstantiate(&replay, graph, 0), "making a graph");
-  cuda_check(cudaGraphUpload(replay, context.stream), "uploading a graph");
-  for (int i = 0; i < warm_ups; ++i)
-    cuda_check(cudaGraphLaunch(replay, context.stream), "launching a graph");
+  const Graph graph(context, body);
+  for (int i = 0; i < warm_ups; ++i) graph.launch(context);
   std::vector<double> seconds;
   Event start, end;
   for (int i = 0; i < repetitions; ++i) {
     start.record(context);
-    cuda_check(cudaGraphLaunch(replay, context.stream), "launching a graph");
+    graph.launch(context);
     end.record(context);
     seconds.push_back(end.seconds_since(start));
   }
-  cuda_check(cudaGraphExecDestroy(replay), "destroying a graph");
-  cuda_check(cudaGraphDestroy(graph), "destroying a graph");
   return seconds;
 }
 

@@ -89,6 +89,7 @@ class Workload {
       const Table::CacheUse of = table->cache_use();
       all.rows += of.rows;
       all.missed += of.missed;
+      all.prefetched += of.prefetched;
     }
     return all;
   }
@@ -128,6 +129,7 @@ class Workload {
   }
   void train(int64_t batch) {
     forward(batch, Phase::kTrain);
+    if (of_.prefetch) lookup_->prefetch(context_, features_[(batch + 1) % batches_]);
     backward(batch, batch + 1);
   }
   void check() { lookup_->check(context_); }
@@ -316,7 +318,8 @@ void measure_training(Workload& work, Times& times, Time&& time) {
   times.train = time();
   const Table::CacheUse after = work.cache_use();
   if (after.rows == before.rows) return;
-  const double missed = static_cast<double>(after.missed - before.missed);
+  const double missed =
+      static_cast<double>(after.missed + after.prefetched - before.missed - before.prefetched);
   times.hit_rate = 1.0 - missed / static_cast<double>(after.rows - before.rows);
   times.missed = missed;
 }
@@ -355,12 +358,6 @@ Times time_fresh(const Context& context, Workload& work) {
   return times;
 }
 
-const char* name_of(Placement placement) {
-  return placement == Placement::kDevice  ? "device"
-         : placement == Placement::kCache ? "cache"
-                                          : "host";
-}
-
 // The fewest bytes that memory must move: keys, one bucket and one row for each distinct key,
 // output and gradients, and what training keeps of a row and a lookup.
 struct Floors {
@@ -397,12 +394,13 @@ void check(const TablesCase& of, const TablesOptions& options) {
                  of.load_factor);
 }
 
-TablesCase named(TablesCase of, const std::string& name) {
-  of.name = name + (of.stream == KeyStream::kFresh ? "-fresh" : "");
-  return of;
-}
-
 }  // namespace
+
+const char* name_of(Placement placement) {
+  return placement == Placement::kDevice  ? "device"
+         : placement == Placement::kCache ? "cache"
+                                          : "host";
+}
 
 BenchResult bench_tables(const Context& context, const TablesCase& of,
                          const TablesOptions& options) {
@@ -428,12 +426,14 @@ BenchResult bench_tables(const Context& context, const TablesCase& of,
                      {"threads", int64_t{context.threads ? context.threads->threads() : 1}},
                      {"tables", of.tables},
                      {"rows", of.rows},
+                     {"rows_of_original", of.original_rows != 0 ? of.original_rows : of.rows},
                      {"batch", of.batch},
                      {"dim", of.dim},
                      {"dtype", std::string(emblem::name_of(of.dtype))},
                      {"optimizer", of.optimizer},
                      {"placement", std::string(name_of(of.placement))},
                      {"device_bytes", of.device_bytes},
+                     {"prefetch", of.prefetch},
                      {"stream", std::string(of.stream == KeyStream::kReplay ? "replay" : "fresh")},
                      {"unique_keys", unique},
                      {"hit_rate", times.hit_rate},
@@ -468,111 +468,28 @@ BenchResult bench_tables(const Context& context, const TablesCase& of,
   return result;
 }
 
-std::vector<TablesCase> tables_preset(const std::string& name, KeyStream stream) {
-  std::vector<TablesCase> cases;
-  constexpr int64_t kGiB = int64_t{1} << 30, kMi = int64_t{1} << 20;
-  if (name == "dynamicemb-2025") {
-    for (const int64_t batch : {int64_t{65536}, int64_t{1048576}}) {
-      for (const auto& [rows, placement] :
-           {std::pair{8 * kMi, Placement::kDevice}, std::pair{8 * kMi, Placement::kCache},
-            std::pair{64 * kMi, Placement::kCache}}) {
-        for (const std::string optimizer : {"sgd", "adam"}) {
-          TablesCase of;
-          const int64_t row_bytes = optimizer == "sgd" ? 512 : 1536;
-          of.rows = placement == Placement::kDevice
-                        ? rows
-                        : std::min(rows, total_memory_bytes() * 7 / 10 / row_bytes);
-          of.batch = batch;
-          of.optimizer = optimizer;
-          of.placement = placement;
-          of.device_bytes =
-              placement == Placement::kCache ? (optimizer == "sgd" ? 4 : 12) * kGiB : 0;
-          of.stream = stream;
-          cases.push_back(
-              named(of, cat("b", batch, "-r", rows, "-", optimizer, "-", name_of(placement))));
-        }
-      }
-    }
-    return cases;
-  }
-  EMBLEM_REQUIRE(name == "dynamicemb-2026", "bench tables: unknown preset \"", name,
-                 "\"; known: dynamicemb-2025, dynamicemb-2026");
-  // Rows that 100 batches touch, a table: the published footprint (1.0) of the cache.
-  constexpr int64_t kFootprintRows = 1958078;
-  for (const std::string optimizer : {"sgd", "adam"}) {
-    const int64_t row_bytes = optimizer == "sgd" ? 512 : 1536;
-    TablesCase of;
-    of.tables = 10;
-    of.batch = 104857;
-    of.optimizer = optimizer;
-    of.stream = stream;
-    of.rows = 16 * kMi / 10;
-    cases.push_back(named(of, cat("t10-", optimizer, "-device")));
-    // The published tables take 137 GB (SGD) or 412 GB of host memory: as much as fits here.
-    of.rows = std::min(256 * kMi / 10, total_memory_bytes() / 2 / (of.tables * row_bytes));
-    of.placement = Placement::kCache;
-    of.device_bytes = 10 * kFootprintRows * row_bytes;
-    cases.push_back(named(of, cat("t10-", optimizer, "-cache-1.0")));
-    of.device_bytes = of.device_bytes * 4 / 5;
-    cases.push_back(named(of, cat("t10-", optimizer, "-cache-0.8")));
-    of.device_bytes = of.rows * of.tables * row_bytes / 10;
-    cases.push_back(named(of, cat("t10-", optimizer, "-cache-10pct")));
-    of.placement = Placement::kHost;
-    of.device_bytes = 0;
-    cases.push_back(named(of, cat("t10-", optimizer, "-host")));
-  }
-  return cases;
-}
-
-std::string tables_report(const std::vector<BenchResult>& results,
-                          const std::vector<ReferenceTable>& published) {
-  const auto time = [](const Named<double>& values, const char* metric) {
-    const double* found = find_named(values, metric);
-    return found == nullptr ? std::string("-") : format_metric(*found, "s");
+TablesRun bench_all_tables(const Context& context, const std::vector<TablesCase>& cases,
+                           const TablesOptions& options,
+                           const std::function<void(const BenchResult&)>& show,
+                           const std::function<void(const std::string&)>& tell) {
+  TablesRun run;
+  const auto give_up = [&](const TablesCase& of, const char* why) {
+    run.not_measured.push_back(of.name);
+    tell(cat(of.name, ": not measured: ", why));
   };
-  std::vector<std::vector<std::string>> rows = {{"workload", "who", "unique", "hit rate", "eval",
-                                                 "forward", "backward", "train", "eval/floor",
-                                                 "train/floor"}};
-  for (const BenchResult& result : results) {
-    Named<double> mine;
-    for (const auto& [name, measure] : result.metrics) mine.push_back({name, measure.value});
-    const auto share = [&](const char* name) {
-      const double* found = find_named(result.shares, name);
-      return found == nullptr ? std::string()
-                              : cat(static_cast<int>(std::lround(100 * *found)), " %");
-    };
-    const auto setting = [&](const char* name) {
-      const Setting* found = find_named(result.settings, name);
-      return found == nullptr ? 0.0 : std::get<double>(*found);
-    };
-    char hits[32];
-    std::snprintf(hits, sizeof hits, "%.1f %%", 100 * setting("hit_rate"));
-    rows.push_back({result.name, result.program, format_count(setting("unique_keys")), hits,
-                    time(mine, "eval"), time(mine, "forward"), time(mine, "backward"),
-                    time(mine, "train"), share("eval of copy floor"),
-                    share("train of copy floor")});
-    for (const ReferenceTable& table : published) {
-      for (const ReferenceFigure& figure : table.figures) {
-        const std::string plain = result.name.ends_with("-fresh")
-                                      ? result.name.substr(0, result.name.size() - 6)
-                                      : result.name;
-        if (figure.workload != plain) continue;
-        const auto times = [&](const char* metric) {
-          const double *theirs = find_named(figure.values, metric),
-                       *ours = find_named(mine, metric);
-          if (theirs == nullptr || ours == nullptr) return std::string();
-          char text[32];
-          std::snprintf(text, sizeof text, "%.2fx", *theirs / *ours);
-          return std::string(text);
-        };
-        rows.push_back({"", cat(figure.system, " (", figure.hardware, ")"), "", "",
-                        time(figure.values, "eval"), time(figure.values, "forward"),
-                        time(figure.values, "backward"), time(figure.values, "train"),
-                        times("eval"), times("train")});
-      }
+  for (const TablesCase& of : cases) {
+    if (const std::string note = rows_note(of); !note.empty()) tell(note);
+    try {
+      run.results.push_back(bench_tables(context, of, options));
+      show(run.results.back());
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kOutOfMemory) throw;
+      give_up(of, error.what());
+    } catch (const std::bad_alloc&) {
+      give_up(of, "there is too little host memory for its keys and gradients");
     }
   }
-  return align_columns(rows);
+  return run;
 }
 
 }  // namespace emblem

@@ -61,10 +61,49 @@ TEST(TablesBench, ChecksAndTimesEveryOptimizerTypeAndPooling) {
 }
 
 TEST(TablesBench, HasThePublishedConfigurations) {
-  EXPECT_EQ(tables_preset("dynamicemb-2025", KeyStream::kReplay).size(), 12u);
-  EXPECT_EQ(tables_preset("dynamicemb-2026", KeyStream::kFresh).size(), 10u);
-  EXPECT_THAT([] { tables_preset("other", KeyStream::kReplay); },
+  EXPECT_EQ(tables_preset("dynamicemb-2025", KeyStream::kReplay, Device::kCuda).size(), 12u);
+  EXPECT_EQ(tables_preset("dynamicemb-2026", KeyStream::kFresh, Device::kCuda).size(), 10u);
+  EXPECT_THAT([] { tables_preset("other", KeyStream::kReplay, Device::kCpu); },
               ThrowsMessage<Error>(HasSubstr("unknown preset \"other\"; known: dynamicemb-2025")));
+}
+
+// The machine that the targets are for: 125 GiB of host memory.
+TEST(TablesBench, TablesInHostMemoryHaveTheRowsThatFit) {
+  constexpr int64_t kGiB = int64_t{1} << 30;
+  for (const char* preset : {"dynamicemb-2025", "dynamicemb-2026"}) {
+    for (const TablesCase& of :
+         tables_preset(preset, KeyStream::kFresh, Device::kCuda, 125 * kGiB)) {
+      const int64_t bytes = of.tables * of.rows * (of.optimizer == "sgd" ? 512 : 1536);
+      EXPECT_LE(bytes, of.placement == Placement::kDevice ? 100 * kGiB : 105 * kGiB) << of.name;
+      const bool published = of.name.starts_with("b") || of.placement == Placement::kDevice;
+      EXPECT_EQ(rows_note(of).empty(), published) << rows_note(of);
+    }
+  }
+  const TablesCase less =
+      tables_preset("dynamicemb-2025", KeyStream::kReplay, Device::kCuda, 64 * kGiB).back();
+  EXPECT_EQ(less.rows, (64 * kGiB / 10 * 9 - 8 * kGiB) / 1536);
+  EXPECT_THAT(rows_note(less), HasSubstr("instead of the published 67108864"));
+  for (const TablesCase& of :
+       tables_preset("dynamicemb-2026", KeyStream::kFresh, Device::kCpu, 8 * kGiB))
+    EXPECT_LE(of.tables * of.rows * 512, 4 * kGiB) << of.name;
+}
+
+TEST(TablesBench, ACaseWithoutMemoryIsToldAndTheOthersGoOn) {
+  TablesCase huge = small();
+  huge.name = "huge";
+  huge.kind = TableKind::kStatic;
+  huge.rows = 4'000'000'000;
+  huge.dim = 100'000;
+  std::vector<std::string> told, shown;
+  const TablesRun run = bench_all_tables(
+      {}, {small(), huge, small()}, kShort,
+      [&](const BenchResult& result) { shown.push_back(result.name); },
+      [&](const std::string& line) { told.push_back(line); });
+  EXPECT_THAT(shown, testing::ElementsAre("small", "small"));
+  EXPECT_EQ(run.results.size(), 2u);
+  EXPECT_THAT(run.not_measured, testing::ElementsAre("huge"));
+  EXPECT_THAT(told, testing::ElementsAre(testing::AllOf(HasSubstr("huge: not measured: no memory"),
+                                                        testing::Not(HasSubstr("\n")))));
 }
 
 TEST(TablesBench, SaysWhatIsWrongWithACase) {

@@ -27,8 +27,11 @@ std::vector<TablesCase> cases_of(TablesOptionsOfCli& options) {
   const KeyStream stream = options.stream == "fresh" ? KeyStream::kFresh : KeyStream::kReplay;
   if (!options.preset.empty()) {
     std::vector<TablesCase> chosen;
-    for (const TablesCase& of : tables_preset(options.preset, stream)) {
-      if (of.name.find(options.only) != std::string::npos) chosen.push_back(of);
+    for (const TablesCase& of : tables_preset(
+             options.preset, stream, options.device == "cuda" ? Device::kCuda : Device::kCpu)) {
+      if (of.name.find(options.only) == std::string::npos) continue;
+      chosen.push_back(of);
+      chosen.back().prefetch = options.one.prefetch && of.placement != Placement::kDevice;
     }
     EMBLEM_REQUIRE(!chosen.empty(), "bench tables: no configuration of ", options.preset, " has \"",
                    options.only, "\" in its name");
@@ -43,6 +46,8 @@ std::vector<TablesCase> cases_of(TablesOptionsOfCli& options) {
                                                : Placement::kDevice;
   EMBLEM_REQUIRE(of.placement == Placement::kDevice || options.device == "cuda", "--placement ",
                  options.placement, " is about a GPU's memory: add --device cuda");
+  EMBLEM_REQUIRE(!of.prefetch || of.placement != Placement::kDevice,
+                 "--prefetch brings rows from host memory: add --placement cache or host");
   of.device_bytes = parse_size(options.device_bytes, "--device-bytes");
   of.pooling = options.pooling == "mean" ? Pooling::kMean : Pooling::kSum;
   if (options.pooling == "none") of.hotness = 1;
@@ -65,17 +70,27 @@ std::vector<ReferenceTable> published_figures() {
 void run(TablesOptionsOfCli& options) {
   const Workers workers = make_workers(options, 0);
   const std::vector<ReferenceTable> published = published_figures();
-  std::vector<BenchResult> results;
-  for (const TablesCase& of : cases_of(options)) {
-    results.push_back(bench_tables(workers.context, of, options));
-    std::printf("%s\n", tables_report({results.back()}, published).c_str());
+  const std::vector<TablesCase> cases = cases_of(options);
+  const auto print = [](const std::string& text) {
+    std::printf("%s\n", text.c_str());
     std::fflush(stdout);
+  };
+  const TablesRun done = bench_all_tables(
+      workers.context, cases, options,
+      [&](const BenchResult& result) { print(tables_report({result}, published)); }, print);
+  if (!done.results.empty()) {
+    for (const auto& [name, value] : done.results.back().ceilings)
+      std::printf("%s: %.4g\n", name.c_str(), value);
+    if (!options.json.empty()) {
+      write_bench_results(options.json, done.results);
+      std::printf("wrote %s\n", options.json.c_str());
+    }
   }
-  for (const auto& [name, value] : results.back().ceilings)
-    std::printf("%s: %.4g\n", name.c_str(), value);
-  if (options.json.empty()) return;
-  write_bench_results(options.json, results);
-  std::printf("wrote %s\n", options.json.c_str());
+  if (done.not_measured.empty()) return;
+  throw Error(ErrorCode::kOutOfMemory,
+              cat("bench tables: ", done.not_measured.size(), " of ", cases.size(),
+                  " configurations need more memory than there is: choose others with --only, or "
+                  "lower --rows or --dim"));
 }
 
 }  // namespace
@@ -123,6 +138,8 @@ void add_tables_bench(CLI::App& bench) {
   command->add_option("--hotness", one.hotness, "Keys a bag, with pooling")->capture_default_str();
   command->add_option("--load-factor", one.load_factor, "Share of the rows filled beforehand")
       ->capture_default_str();
+  command->add_flag("--prefetch", options->one.prefetch,
+                    "Training steps name the keys of the next, with --placement cache or host");
   command->add_option("--batches", options->batches, "Different batches")->capture_default_str();
   command->add_option("--repetitions", options->repetitions, "Timed passes over them")
       ->capture_default_str();

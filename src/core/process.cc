@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -21,6 +22,31 @@ rusage usage() {
 
 double seconds_of(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+}
+
+// The number behind `name` in lines of "name number" or "name: number kB", or `otherwise`.
+int64_t number_in(const std::string& path, std::string_view name, int64_t otherwise) {
+  std::ifstream file(path);
+  for (std::string word; file >> word;) {
+    int64_t value = 0;
+    if (word == name && file >> value) return value;
+  }
+  return otherwise;
+}
+
+// The number that is all of a file, or `otherwise`.
+int64_t number_of(const std::string& path, int64_t otherwise) {
+  std::ifstream file(path);
+  int64_t value = 0;
+  return file >> value ? value : otherwise;
+}
+
+// What the limits of a container leave. Pages of files can be dropped.
+int64_t container_bytes(const std::string& limit, const std::string& used,
+                        const std::string& details) {
+  const int64_t most = number_of(limit, INT64_MAX);
+  if (most >= total_memory_bytes()) return INT64_MAX;
+  return most - number_of(used, 0) + number_in(details, "inactive_file", 0);
 }
 
 struct ArmPart {
@@ -71,6 +97,18 @@ std::string cpu_model() {
 
 int64_t total_memory_bytes() {
   return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+}
+
+int64_t available_memory_bytes() {
+  constexpr int64_t kKiB = 1024;
+  const int64_t free = number_in("/proc/meminfo", "MemAvailable:", total_memory_bytes() / kKiB);
+  const std::string root = "/sys/fs/cgroup/", old = root + "memory/";
+  return std::max<int64_t>(
+      0,
+      std::min({free * kKiB,
+                container_bytes(root + "memory.max", root + "memory.current", root + "memory.stat"),
+                container_bytes(old + "memory.limit_in_bytes", old + "memory.usage_in_bytes",
+                                old + "memory.stat")}));
 }
 
 std::string program_path() {

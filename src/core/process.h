@@ -11,6 +11,8 @@ int64_t resident_bytes();
 double cpu_seconds();  // user + system time of the process
 std::string cpu_model();
 int64_t total_memory_bytes();
+// What this process can still take: of the machine's memory and, in a container, of its own limit.
+int64_t available_memory_bytes();
 std::string program_path();  // absolute, links followed; "" where the system does not tell
 
 }  // namespace emblem

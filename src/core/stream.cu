@@ -5,8 +5,12 @@
 
 namespace emblem::cuda {
 
-Stream::Stream() {
-  cuda_check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+Stream::Stream(Priority priority) {
+  int last = 0, first = 0;
+  cuda_check(cudaDeviceGetStreamPriorityRange(&last, &first), "asking for stream priorities");
+  cuda_check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking,
+                                          priority == Priority::kFirst ? first : 0),
+             "making a stream");
 }
 
 Stream::~Stream() { cudaStreamDestroy(stream_); }
@@ -39,6 +43,12 @@ PinnedMemory::~PinnedMemory() { cudaFreeHost(data_); }
 
 void copy_async(const Context& context, void* dst, const void* src, size_t bytes) {
   cuda_check(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, context.stream), "copying memory");
+}
+
+bool is_capturing(const Context& context) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  cuda_check(cudaStreamIsCapturing(context.stream, &status), "asking for capture");
+  return status != cudaStreamCaptureStatusNone;
 }
 
 }  // namespace emblem::cuda

@@ -1,4 +1,4 @@
-// core/stream.h - an own stream on the GPU, and points in its work. CUDA builds only.
+// core/stream.h - streams on the GPU, and points in their work. CUDA builds only.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,9 @@ namespace emblem::cuda {
 
 class Stream {
  public:
-  Stream();
+  // kFirst: its kernels get room on the GPU before those of others.
+  enum class Priority { kUsual, kFirst };
+  explicit Stream(Priority priority = Priority::kUsual);
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -40,5 +42,8 @@ class Event {
 
 // Between device memory and pinned host memory; does not wait.
 void copy_async(const Context& context, void* dst, const void* src, size_t bytes);
+
+// Whether what is enqueued is being captured in a graph instead of run.
+bool is_capturing(const Context& context);
 
 }  // namespace emblem::cuda

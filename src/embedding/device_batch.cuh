@@ -5,7 +5,7 @@
 // positions of a class are one range, and so are its distinct rows and its segments.
 #pragma once
 
-#include "embedding/device_table_ref.cuh"
+#include "embedding/far_rows.cuh"
 
 namespace emblem::cuda {
 
@@ -72,6 +72,7 @@ struct BatchRef {
   Occurrence* occurrences;  // [positions]
   float* sorted_coefficients;
   BatchCounters* counters;
+  FarRows far;                         // with Pass::kEvalCached
   uint32_t class_first[kMostClasses];  // position; a multiple of kTile
   uint32_t class_count[kMostClasses];  // positions
   uint32_t class_tile[kMostClasses + 1];

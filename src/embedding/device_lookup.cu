@@ -5,19 +5,19 @@
 #include <numeric>
 
 #include "core/cuda_check.h"
-#include "embedding/device_batch.cuh"
+#include "core/stream.h"
+#include "embedding/fetch_far_rows.h"
 #include "embedding/find_gather.h"
 #include "embedding/group_rows.h"
 #include "embedding/insert_missing.h"
-#include "embedding/insert_scratch.cuh"
+#include "embedding/lookup_scratch.cuh"
 #include "embedding/stage_rows.h"
-#include "embedding/update_rows.h"
+#include "embedding/sum_in_order.h"
 
 namespace emblem::cuda {
 namespace {
 
-constexpr uint32_t kMarkedAtOnce = 1 << 18;      // lookups
-constexpr int64_t kRowsLeavingAtOnce = 1 << 18;  // from a cache
+constexpr uint32_t kMarkedAtOnce = 1 << 18;  // lookups
 
 uint32_t rounded_up(uint32_t value) { return (value + kTile - 1) / kTile * kTile; }
 
@@ -31,44 +31,14 @@ bool same_rule(const Rule& a, const Rule& b) {
       a);
 }
 
-template <class T>
-Buffer<T> zeros(const Context& context, int64_t count) {
-  Buffer<T> buffer(Device::kCuda, count);
-  cuda_check(cudaMemsetAsync(buffer.data(), 0, count * sizeof(T), context.stream), "zeroing");
-  return buffer;
-}
-
 }  // namespace
 
-// Memory of the passes; grows with the largest batch.
-struct DeviceLookup::Scratch {
-  int64_t positions = 0;
-  int64_t partial_stride = 0;
-  Buffer<uint32_t> rows, bag_of, missing, counts, arrivals;
-  Buffer<uint2> places;
-  Buffer<float> coefficients, sorted_coefficients, partials;
-  Buffer<UniqueRow> uniques;
-  Buffer<Segment> segments;
-  Buffer<Occurrence> occurrences;
-  Buffer<BatchCounters> counters;
-  Buffer<DeviceTableRef> tables;
-  Buffer<double> norm;
-  Buffer<uint32_t> eval_rows;  // evaluation may come between a training pass and its backward
-
-  Buffer<unsigned long long> map;
-  Buffer<uint32_t> leaders, key_occurrences, tickets, wait_tickets;
-  Buffer<int64_t> before;
-  Buffer<SelectScratch> select;
-  Buffer<char> sorting;
-  Buffer<uint32_t> stage_missing, stage_victims, stage_leaving, stage_counters;
-  Buffer<char> stage_kept;
-
-  InsertScratch insert() {
-    return {map.data(),          static_cast<uint32_t>(map.size() - 1),
-            leaders.data(),      key_occurrences.data(),
-            tickets.data(),      before.data(),
-            wait_tickets.data(), select.data()};
-  }
+// Rows come into caches on a stream of their own, from when the usual stream has `begun` to wait
+// for nothing more, until `moved`.
+struct DeviceLookup::Prefetching {
+  Stream stream{Stream::Priority::kFirst};
+  Event begun, moved;
+  bool running = false;  // the usual stream does not wait for `moved` yet
 };
 
 std::unique_ptr<Lookup> make_lookup(const Context& context, std::span<const LookupFeature> features,
@@ -111,16 +81,21 @@ DeviceLookup::DeviceLookup(const Context& context, std::span<const LookupFeature
   first.pass = 1;
   scratch_->counters = Buffer<BatchCounters>::from(context, {first});
   scratch_->tables = Buffer<DeviceTableRef>(Device::kCuda, std::max<int64_t>(1, tables_.size()));
-  scratch_->norm = zeros<double>(context, 1);
+  scratch_->norm = zeros<double>(context, kSumDoubles);
+  scratch_->step = zeros<StepValues>(context, kMostClasses);
   scratch_->select = zeros<SelectScratch>(context, 1);
-  scratch_->stage_counters = zeros<uint32_t>(context, kStageCounters);
   for (const DeviceTable* table : tables_) cached_ |= table->has_cache();
   table_versions_.assign(tables_.size(), -1);
   for (const Class& of : classes_)
-    scratch_->partial_stride = std::max(scratch_->partial_stride, partial_floats(of.shape));
+    partial_stride_ = std::max(partial_stride_, partial_floats(of.shape));
 }
 
-DeviceLookup::~DeviceLookup() = default;
+DeviceLookup::~DeviceLookup() {
+  if (!prefetching_) return;
+  cudaStreamSynchronize(prefetching_->stream.get());
+  if (!prefetching_->running) return;
+  for (DeviceTable* table : tables_) table->set_moving(nullptr);
+}
 
 int DeviceLookup::class_of(const DeviceTable& table, bool in_fours) {
   const TableSettings& settings = table.settings();
@@ -138,73 +113,66 @@ int DeviceLookup::class_of(const DeviceTable& table, bool in_fours) {
   return static_cast<int>(classes_.size()) - 1;
 }
 
-void DeviceLookup::make_room(const Context& context, int64_t positions) {
-  Scratch& s = *scratch_;
-  if (positions <= s.positions) return;
-  context.synchronize();
-  s.rows = Buffer<uint32_t>(Device::kCuda, positions);
-  s.eval_rows = Buffer<uint32_t>(Device::kCuda, positions);
-  s.bag_of = Buffer<uint32_t>(Device::kCuda, positions);
-  s.missing = Buffer<uint32_t>(Device::kCuda, positions);
-  s.counts = zeros<uint32_t>(context, positions);
-  s.places = Buffer<uint2>(Device::kCuda, positions);
-  s.coefficients = Buffer<float>(Device::kCuda, positions);
-  s.sorted_coefficients = Buffer<float>(Device::kCuda, positions);
-  s.uniques = Buffer<UniqueRow>(Device::kCuda, positions);
-  s.segments = Buffer<Segment>(Device::kCuda, positions);
-  s.occurrences = Buffer<Occurrence>(Device::kCuda, positions);
-  // Room for the tiles of any smaller batch too.
-  int64_t tiles = 0;
-  for (const int64_t most : {positions, int64_t{1} << 17, int64_t{1} << 18}) {
-    const int64_t count = std::min(most, positions);
-    tiles = std::max(tiles, count / update_tile(static_cast<uint32_t>(count)) + 1);
-  }
-  s.arrivals = zeros<uint32_t>(context, tiles);  // classes take turns
-  s.partials = zeros<float>(context, tiles * s.partial_stride);
-  s.leaders = Buffer<uint32_t>(Device::kCuda, positions);
-  s.key_occurrences = Buffer<uint32_t>(Device::kCuda, positions);
-  s.tickets = Buffer<uint32_t>(Device::kCuda, positions);
-  s.wait_tickets = Buffer<uint32_t>(Device::kCuda, positions);
-  s.before = Buffer<int64_t>(Device::kCuda, positions);
-  if (sums_ == Sums::kSameBits)
-    s.sorting = Buffer<char>(Device::kCuda, static_cast<int64_t>(sorting_bytes(positions)));
-  if (cached_) {
-    s.stage_missing = Buffer<uint32_t>(Device::kCuda, 2 * positions);
-    s.stage_victims = Buffer<uint32_t>(Device::kCuda, 2 * positions);
-    int64_t stride = 0;
-    for (const DeviceTable* table : tables_) stride = std::max(stride, table->row_bytes());
-    const int64_t kept = std::min(positions, kRowsLeavingAtOnce);
-    s.stage_kept = Buffer<char>(Device::kCuda, kept, stride);
-    s.stage_leaving = Buffer<uint32_t>(Device::kCuda, kept);
-  }
-  int64_t entries = 1024;
-  while (entries < positions * 2) entries *= 2;
-  s.map = zeros<unsigned long long>(context, entries);
-  s.positions = positions;
+// Positions that the keys of a batch take.
+int64_t DeviceLookup::positions_of(std::span<const FeatureKeys> features) {
+  int64_t positions = kTile * kMostClasses;
+  for (const FeatureKeys& keys : features) positions += keys.keys.size();
+  return positions;
 }
 
-// Tables may have grown since the last pass.
+template <class T, class... Arguments>
+void DeviceLookup::grow(const Context& context, T& scratch, int64_t positions, Arguments... rest) {
+  if (positions <= scratch.positions) return;
+  EMBLEM_REQUIRE(!is_capturing(context), "lookup: a pass of ", positions - kTile * kMostClasses,
+                 " lookups is being captured in a graph, but there is no memory for that many yet: "
+                 "run one of that size before the capture");
+  wait_for_prefetch(context);
+  context.synchronize();
+  T larger(context, positions, rest...);
+  if (captured_) retired_.push_back(std::make_shared<T>(std::move(scratch)));
+  scratch = std::move(larger);
+}
+
+void DeviceLookup::make_room_to_train(const Context& context, int64_t positions) {
+  grow(context, scratch_->train, positions, partial_stride_, sums_);
+}
+
+void DeviceLookup::make_room_to_read(const Context& context, int64_t positions) {
+  int64_t weight_bytes = 0;
+  for (const DeviceTable* table : tables_)
+    weight_bytes = std::max(weight_bytes, table->has_cache() ? table->weight_bytes() : 0);
+  grow(context, scratch_->read, positions, weight_bytes);
+}
+
+void DeviceLookup::make_room_to_stage(const Context& context, int64_t positions) {
+  if (!cached_) return;
+  int64_t row_bytes = 0;
+  for (const DeviceTable* table : tables_)
+    row_bytes = std::max(row_bytes, table->has_cache() ? table->row_bytes() : 0);
+  grow(context, scratch_->stage, positions, row_bytes);
+}
+
+// Tables may have grown since the last pass; and until a captured one is replayed.
 void DeviceLookup::refresh_tables(const Context& context) {
+  const bool capturing = is_capturing(context);
+  captured_ |= capturing;
   for (size_t t = 0; t < tables_.size(); ++t) {
-    if (table_versions_[t] == tables_[t]->ref_version()) continue;
+    const bool same = table_versions_[t] == tables_[t]->ref_version();
+    if (same && !(capturing && tables_[t]->can_grow())) continue;
     table_versions_[t] = tables_[t]->ref_version();
     ::emblem::detail::copy(context, scratch_->tables.data() + t, tables_[t]->ref(),
                            sizeof(DeviceTableRef));
   }
 }
 
-BatchRef DeviceLookup::make_batch(std::span<const FeatureKeys> features, View<float> out) {
-  Scratch& s = *scratch_;
+BatchRef DeviceLookup::make_batch(std::span<const FeatureKeys> features) {
   BatchRef batch{};
-  batch.tables = s.tables.data();
+  batch.tables = scratch_->tables.data();
   batch.table_count = static_cast<int32_t>(tables_.size());
   batch.features = static_cast<int32_t>(features_.size());
   batch.classes = static_cast<int32_t>(classes_.size());
-  batch.bags = static_cast<uint32_t>(out.rows);
   batch.width = width_;
-  batch.out = out.data;
   uint32_t position = 0, tile = 0;
-  bool weighted = false;
   size_t i = 0;
   for (int cls = 0; cls < batch.classes; ++cls) {  // some may have no features
     position = rounded_up(position);
@@ -225,8 +193,6 @@ BatchRef DeviceLookup::make_batch(std::span<const FeatureKeys> features, View<fl
       ref.table = static_cast<int16_t>(of.table_number);
       ref.cls = static_cast<int8_t>(cls);
       ref.pooling = of.pooling;
-      weighted |=
-          ref.weights != nullptr || (ref.offsets != nullptr && of.pooling == Pooling::kMean);
       position += count;
       tile += (count + kTile - 1) / kTile;
     }
@@ -234,6 +200,15 @@ BatchRef DeviceLookup::make_batch(std::span<const FeatureKeys> features, View<fl
   }
   batch.class_tile[batch.classes] = tile;
   batch.tiles = tile;
+  batch.counters = scratch_->counters.data();
+  return batch;
+}
+
+BatchRef DeviceLookup::make_training_batch(std::span<const FeatureKeys> features, View<float> out) {
+  TrainScratch& s = scratch_->train;
+  BatchRef batch = make_batch(features);
+  batch.bags = static_cast<uint32_t>(out.rows);
+  batch.out = out.data;
   batch.rows = s.rows.data();
   batch.places = s.places.data();
   batch.bag_of = s.bag_of.data();
@@ -243,8 +218,12 @@ BatchRef DeviceLookup::make_batch(std::span<const FeatureKeys> features, View<fl
   batch.counts = s.counts.data();
   batch.segments = s.segments.data();
   batch.occurrences = s.occurrences.data();
-  batch.sorted_coefficients = weighted ? s.sorted_coefficients.data() : nullptr;
-  batch.counters = s.counters.data();
+  const bool weighted =
+      std::any_of(batch.feature, batch.feature + batch.features, [](const FeatureRef& feature) {
+        return feature.weights != nullptr ||
+               (feature.offsets != nullptr && feature.pooling == Pooling::kMean);
+      });
+  if (weighted) batch.sorted_coefficients = s.sorted_coefficients.data();
   return batch;
 }
 
@@ -258,9 +237,7 @@ void DeviceLookup::forward(const Context& context, std::span<const FeatureKeys> 
                            Phase phase, View<float> out) {
   check_batch(features, feature_tables_, width_, out);
   for (const DeviceTable* table : tables_) table->check_errors();
-  int64_t positions = kTile * kMostClasses;
-  for (const FeatureKeys& keys : features) positions += keys.keys.size();
-  make_room(context, positions);
+  wait_for_prefetch(context);
   if (phase == Phase::kTrain)
     train(context, features, out);
   else
@@ -269,13 +246,19 @@ void DeviceLookup::forward(const Context& context, std::span<const FeatureKeys> 
 
 void DeviceLookup::evaluate(const Context& context, std::span<const FeatureKeys> features,
                             View<float> out) {
+  make_room_to_read(context, positions_of(features));
   refresh_tables(context);
-  BatchRef batch = make_batch(features, out);
-  batch.rows = scratch_->eval_rows.data();
-  gather(context, batch, Pass::kEval);
-  if (!has_bags(features)) return;
-  find_rows(context, batch, Pass::kEval);
-  pool_bags(context, batch, Pass::kEval);
+  BatchRef batch = make_batch(features);
+  batch.bags = static_cast<uint32_t>(out.rows);
+  batch.out = out.data;
+  batch.rows = scratch_->read.rows.data();
+  batch.far = scratch_->read.far();
+  const Pass pass = cached_ ? Pass::kEvalCached : Pass::kEval;
+  const bool bags = has_bags(features);
+  gather(context, batch, pass);
+  if (bags) find_rows(context, batch, pass);
+  if (cached_) fetch_far_rows(context, batch);
+  if (bags) pool_bags(context, batch, pass);
 }
 
 void DeviceLookup::gather(const Context& context, const BatchRef& batch, Pass pass) const {
@@ -285,15 +268,7 @@ void DeviceLookup::gather(const Context& context, const BatchRef& batch, Pass pa
 
 // Rows that are not on the device must come before they can be gathered.
 void DeviceLookup::stage(const Context& context, const BatchRef& batch) {
-  Scratch& s = *scratch_;
-  const StageScratch scratch{s.stage_missing.data(),
-                             s.stage_missing.data() + s.positions,
-                             s.stage_victims.data(),
-                             s.stage_victims.data() + s.positions,
-                             s.stage_kept.data(),
-                             s.stage_leaving.data(),
-                             static_cast<uint32_t>(s.stage_leaving.size()),
-                             s.stage_counters.data()};
+  const StageScratch scratch = scratch_->stage.ref();
   for (size_t t = 0; t < tables_.size(); ++t) {
     if (!tables_[t]->has_cache()) continue;
     const auto of = std::find_if(features_.begin(), features_.end(), [&](const Feature& feature) {
@@ -311,12 +286,14 @@ void DeviceLookup::train(const Context& context, std::span<const FeatureKeys> fe
     int64_t lookups = 0;
     for (size_t f = 0; f < features_.size(); ++f)
       lookups += features_[f].table == tables_[t] ? features[f].keys.size() : 0;
-    tables_[t]->make_ready(lookups);
+    tables_[t]->make_ready(context, lookups);
     dynamic |= !tables_[t]->is_static();
   }
+  make_room_to_train(context, positions_of(features));
+  make_room_to_stage(context, positions_of(features));
   refresh_tables(context);
   const bool bags = has_bags(features);
-  *batch_ = make_batch(features, out);
+  *batch_ = make_training_batch(features, out);
   const BatchRef& batch = *batch_;
   // Small batches are found, copied and marked in one go; large ones are marked beforehand, because
   // frequent rows would be marked by too many warps at once.
@@ -325,75 +302,58 @@ void DeviceLookup::train(const Context& context, std::span<const FeatureKeys> fe
   for (size_t c = 0; !at_once && c < classes_.size(); ++c)
     find_and_mark(context, batch, static_cast<int>(c));
   if (bags) find_rows(context, batch, Pass::kTrain);
-  if (dynamic) insert_missing(context, batch, scratch_->insert());
+  if (dynamic) insert_missing(context, batch, scratch_->train.insert(scratch_->select.data()));
   if (cached_) stage(context, batch);
   if (!at_once) gather(context, batch, Pass::kCopy);
   if (bags) pool_bags(context, batch, Pass::kTrain);
   if (sums_ == Sums::kSameBits)
-    sort_rows(context, batch, scratch_->sorting.data(), scratch_->sorting.size());
+    sort_rows(context, batch, scratch_->train.sorting.data(), scratch_->train.sorting.size());
   else
     group_rows(context, batch);
   bags_ = out.rows;
   ready_for_backward_ = true;
 }
 
-void DeviceLookup::check_gradients(View<const float> gradients) const {
-  EMBLEM_REQUIRE(ready_for_backward_,
-                 "lookup: gradients without a training forward pass before them");
-  EMBLEM_REQUIRE(gradients.rows == bags_ && gradients.cols == width_, "lookup: gradients are [",
-                 gradients.rows, ", ", gradients.cols, "], but the last training pass was [", bags_,
-                 ", ", width_, "]");
-}
-
-UpdateRows DeviceLookup::update_of(size_t cls, View<const float> gradients) const {
-  const Class& of = classes_[cls];
-  UpdateRows op;
-  op.cls = static_cast<int>(cls);
-  op.most = batch_->class_count[cls];
-  op.in_order = sums_ == Sums::kSameBits;
-  op.shape = of.shape;
-  op.gradients = gradients.data;
-  op.l2 = of.l2;
-  op.rule = of.rule;
-  op.partials = scratch_->partials.data();
-  op.arrivals = scratch_->arrivals.data();
-  return op;
-}
-
-double DeviceLookup::squared_gradient_norm(const Context& context, View<const float> gradients) {
-  check_gradients(gradients);
-  Buffer<double>& norm = scratch_->norm;
-  cuda_check(cudaMemsetAsync(norm.data(), 0, sizeof(double), context.stream), "zeroing");
-  for (size_t c = 0; c < classes_.size(); ++c) {
-    if (classes_[c].trainable)
-      add_squared_norm(context, *batch_, update_of(c, gradients), norm.data());
+// The rows of the coming batch that are there are kept, the others brought, beside what the usual
+// stream still does for the running step. The pass itself then finds them and does all the rest: no
+// key, score or clock changes here, so that it does not matter to any result.
+void DeviceLookup::prefetch(const Context& context, std::span<const FeatureKeys> features) {
+  if (!cached_) return;
+  EMBLEM_REQUIRE(features.size() == features_.size(), "lookup: keys of ", features.size(),
+                 " features were given, but there are ", features_.size());
+  make_room_to_read(context, positions_of(features));
+  make_room_to_stage(context, positions_of(features));
+  refresh_tables(context);
+  BatchRef batch = make_batch(features);
+  batch.far = scratch_->read.far();
+  if (!prefetching_) prefetching_ = std::make_unique<Prefetching>();
+  Prefetching& p = *prefetching_;
+  Context beside = context;
+  beside.stream = p.stream.get();
+  p.begun.record(context.stream);
+  p.begun.hold_back(beside.stream);
+  note_coming_rows(beside, batch);
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    if (tables_[t]->has_cache())
+      stage_coming_rows(beside, batch, static_cast<int>(t), scratch_->stage.ref());
   }
-  return norm.to_host(context)[0];
+  cuda_check(cudaMemsetAsync(&batch.far.counters->rows, 0, sizeof(uint32_t), beside.stream),
+             "zeroing");
+  p.moved.record(beside.stream);
+  p.running = true;
+  for (DeviceTable* table : tables_) table->set_moving(&p.moved);
 }
 
-void DeviceLookup::backward(const Context& context, View<const float> gradients, float scale,
-                            float learning_rate, int64_t step) {
-  check_gradients(gradients);
-  EMBLEM_REQUIRE(step >= 1, "lookup: steps count from 1, but this is step ", step);
-  for (size_t c = 0; c < classes_.size(); ++c) {
-    if (!classes_[c].trainable) continue;
-    UpdateRows op = update_of(c, gradients);
-    op.scale = scale;
-    op.rule = at_step(op.rule, learning_rate, step);
-    update_rows(context, *batch_, op);
-    for (const DeviceTable* table : tables_) {
-      const bool here =
-          std::any_of(features_.begin(), features_.end(), [&](const Feature& feature) {
-            return feature.table == table && feature.cls == static_cast<int>(c);
-          });
-      if (here && table->settings().l2_on_all_rows && table->settings().l2 != 0.0f)
-        update_other_rows(context, table->ref(), table->rows_end(), op);
-    }
-  }
-  ready_for_backward_ = false;  // a second update with the same gradients is a mistake
+void DeviceLookup::wait_for_prefetch(const Context& context) {
+  // Another lookup over the same tables may have begun one, too.
+  for (const DeviceTable* table : tables_) table->settle(context);
+  if (!prefetching_ || !prefetching_->running) return;
+  prefetching_->running = false;
+  for (DeviceTable* table : tables_) table->set_moving(nullptr);
 }
 
 void DeviceLookup::check(const Context& context) {
+  wait_for_prefetch(context);
   context.synchronize();
   for (const DeviceTable* table : tables_) table->check_errors();
 }

@@ -15,7 +15,8 @@ namespace emblem::cuda {
 struct BatchRef;
 
 // Keys, output and gradients are in device memory. All passes are asynchronous, and can be captured
-// in a CUDA graph once a pass of that size has run.
+// in a CUDA graph once a pass of that size has run. A captured pass can be replayed as long as the
+// lookup lives, mixed with others: all that changes from pass to pass is in device memory.
 //
 // What kernels find wrong (keys outside a static table, a full table) is thrown by a later call, at
 // the latest by check().
@@ -28,9 +29,12 @@ class DeviceLookup : public Lookup {
   int64_t width() const override { return width_; }
   void forward(const Context& context, std::span<const FeatureKeys> features, Phase phase,
                View<float> out) override;
+  void prefetch(const Context& context, std::span<const FeatureKeys> features) override;
   double squared_gradient_norm(const Context& context, View<const float> gradients) override;
   void backward(const Context& context, View<const float> gradients, float scale,
                 float learning_rate, int64_t step) override;
+  void set_step(const Context& context, const StepScalars& scalars) override;
+  void backward_as_set(const Context& context, View<const float> gradients) override;
   void check(const Context& context) override;
 
  private:
@@ -51,15 +55,25 @@ class DeviceLookup : public Lookup {
   };
 
   int class_of(const DeviceTable& table, bool in_fours);
-  void make_room(const Context& context, int64_t positions);
-  BatchRef make_batch(std::span<const FeatureKeys> features, View<float> out);
+  static int64_t positions_of(std::span<const FeatureKeys> features);
+  void make_room_to_train(const Context& context, int64_t positions);
+  void make_room_to_read(const Context& context, int64_t positions);
+  void make_room_to_stage(const Context& context, int64_t positions);
+  // Without the memory of the pass.
+  BatchRef make_batch(std::span<const FeatureKeys> features);
+  BatchRef make_training_batch(std::span<const FeatureKeys> features, View<float> out);
   bool has_bags(std::span<const FeatureKeys> features) const;
   void evaluate(const Context& context, std::span<const FeatureKeys> features, View<float> out);
   void train(const Context& context, std::span<const FeatureKeys> features, View<float> out);
   void gather(const Context& context, const BatchRef& batch, Pass pass) const;
   void stage(const Context& context, const BatchRef& batch);
   UpdateRows update_of(size_t cls, View<const float> gradients) const;
+  void update(const Context& context, View<const float> gradients, const StepScalars* scalars);
   void refresh_tables(const Context& context);
+  // Replaces scratch of passes by a larger one, where it has too few positions.
+  template <class T, class... Arguments>
+  void grow(const Context& context, T& scratch, int64_t positions, Arguments... rest);
+  void wait_for_prefetch(const Context& context);
   void check_gradients(View<const float> gradients) const;
 
   std::vector<Feature> features_;
@@ -69,14 +83,20 @@ class DeviceLookup : public Lookup {
   std::vector<Class> classes_;
   Sums sums_;
   int64_t width_ = 0;
+  int64_t partial_stride_ = 0;
   bool ready_for_backward_ = false;
   int64_t bags_ = 0;
   bool cached_ = false;  // some table has a cache
 
+  struct Prefetching;
+  std::unique_ptr<Prefetching> prefetching_;  // made by the first prefetch
+
   struct Scratch;
   std::unique_ptr<Scratch> scratch_;
-  std::vector<int64_t> table_versions_;  // of the refs that scratch_ has
-  std::unique_ptr<BatchRef> batch_;      // of the last training pass
+  bool captured_ = false;                       // some pass is in a graph, ...
+  std::vector<std::shared_ptr<void>> retired_;  // ... which may still use this scratch
+  std::vector<int64_t> table_versions_;         // of the refs that scratch_ has
+  std::unique_ptr<BatchRef> batch_;             // of the last training pass
 };
 
 std::unique_ptr<Lookup> make_lookup(const Context& context, std::span<const LookupFeature> features,

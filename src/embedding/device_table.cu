@@ -119,6 +119,7 @@ DeviceTableRef DeviceTable::make_ref() const {
   ref.initializer = settings_.initializer;
   ref.missing = settings_.missing;
   ref.seed = settings_.seed;
+  ref.updates_all_rows = settings_.trainable && settings_.l2_on_all_rows && settings_.l2 != 0.0f;
   return ref;
 }
 
@@ -154,22 +155,23 @@ void DeviceTable::reserve(int64_t rows) {
 
 void DeviceTable::ensure_waiting(int64_t keys) {
   waiting_bound_ += keys;
-  if (waiting_bound_ <= waiting_->rows()) return;
+  if (!captured_ && waiting_bound_ <= waiting_->rows()) return;
   waiting_bound_ = waiting_->counters(context_).size + keys;
   if (waiting_bound_ <= waiting_->rows()) return;
   waiting_->grow(context_, std::max(waiting_bound_, waiting_->rows() * 2));
   publish_ref();
 }
 
-void DeviceTable::make_ready(int64_t lookups) {
+void DeviceTable::make_ready(const Context& context, int64_t lookups) {
   if (is_static()) return;
+  if (is_capturing(context)) {
+    captured_ = true;
+    return;
+  }
   if (waiting_) ensure_waiting(lookups);
   if (settings_.capacity != 0) return;
   size_bound_ += lookups;
-  if (size_bound_ <= keys_->rows()) return;
-  cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
-  cuda_check(cudaStreamIsCapturing(context_.stream, &capturing), "asking for capture");
-  if (capturing != cudaStreamCaptureStatusNone) return;  // the pass says so if rows run out
+  if (!captured_ && size_bound_ <= keys_->rows()) return;
   size_bound_ = size() + lookups;
   if (size_bound_ > keys_->rows())
     reserve(std::max(size_bound_, keys_->rows() + keys_->rows() / 2));
@@ -181,6 +183,13 @@ void DeviceTable::check_errors() const {
     const int64_t key = errors->outside_key;
     errors->outside = 0;
     refuse({&key, 1});
+  }
+  if (const unsigned long long lost = errors->uncounted; lost != 0) {
+    errors->uncounted = 0;
+    throw Error(ErrorCode::kOutOfMemory,
+                cat("table ", settings_.name, ": ", lost,
+                    " keys could not begin to wait for admission, because a captured pass cannot "
+                    "make room: run passes outside of the graph from time to time"));
   }
   if (errors->full == 0) return;
   const unsigned long long wanted = errors->full;
@@ -195,6 +204,7 @@ void DeviceTable::check_errors() const {
 }
 
 void DeviceTable::clear() {
+  settle(context_);
   if (has_cache()) host_rows_->forget_slots(context_);
   cuda_check(cudaMemsetAsync(clocks_.data(), 0, clocks_.size(), context_.stream), "zeroing");
   if (is_static()) {
@@ -234,8 +244,10 @@ int64_t DeviceTable::version() const {
   return read_clock(context_, clocks_, offsetof(TableClocks, version));
 }
 Table::CacheUse DeviceTable::cache_use() const {
+  settle(context_);
   return {read_clock(context_, clocks_, offsetof(TableClocks, staged)),
-          read_clock(context_, clocks_, offsetof(TableClocks, missed))};
+          read_clock(context_, clocks_, offsetof(TableClocks, missed)),
+          read_clock(context_, clocks_, offsetof(TableClocks, prefetched))};
 }
 int64_t DeviceTable::next_score() const {
   return read_clock(context_, clocks_, offsetof(TableClocks, next_score));

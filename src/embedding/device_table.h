@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "core/buffer.h"
+#include "core/stream.h"
 #include "embedding/growable_memory.h"
 #include "embedding/host_rows.h"
 #include "embedding/key_space_memory.h"
@@ -48,14 +49,23 @@ class DeviceTable : public Table {
 
   // Room for that many rows. Synchronizes when there is less.
   void reserve(int64_t rows);
-  // Before a training pass of `lookups` keys: grows if they might not fit.
-  void make_ready(int64_t lookups);
+  // Before a training pass of `lookups` keys: grows if they might not fit. Does nothing while the
+  // pass is being captured; should the replay run out of rows, it says so.
+  void make_ready(const Context& context, int64_t lookups);
   // Throws what went wrong in the passes that have run; waits for none.
   void check_errors() const;
+  // Rows are moving beside the work of the usual stream until `moved`; null: no more. Whatever
+  // reads or changes rows has to let them settle first.
+  void set_moving(const Event* moved) { moved_ = moved; }
+  void settle(const Context& context) const {
+    if (moved_ != nullptr) moved_->precede(context);
+  }
   // In device memory; its content follows growth.
   const DeviceTableRef* ref() const { return reinterpret_cast<const DeviceTableRef*>(ref_.data()); }
+  bool can_grow() const { return !is_static() && (settings_.capacity == 0 || waiting_); }
   int64_t ref_version() const { return ref_version_; }  // changes when its content does
   int64_t row_bytes() const { return stride_; }
+  int64_t weight_bytes() const { return state_offset_; }  // of a row, in units of 16
   bool has_cache() const { return settings_.placement != Placement::kDevice; }
   int64_t rows_end() const { return is_static() ? settings_.capacity : keys_->rows(); }
 
@@ -87,8 +97,11 @@ class DeviceTable : public Table {
   Buffer<char> clocks_;
   Buffer<char> ref_;
   char* errors_ = nullptr;  // TableErrors that kernels reach in host memory
-  int64_t size_bound_ = 0;  // the table has at most that many rows
-  int64_t waiting_bound_ = 0;
+  const Event* moved_ = nullptr;
+  // At most that many rows and waiting keys; unknown once a pass is in a graph, for that may be
+  // replayed at any time.
+  int64_t size_bound_ = 0, waiting_bound_ = 0;
+  bool captured_ = false;
   int64_t ref_version_ = 0;
   int64_t stride_ = 0, state_offset_ = 0;
 };

@@ -10,16 +10,18 @@ namespace emblem::cuda {
 struct TableClocks {
   int64_t clock;
   int64_t next_score;
-  int64_t version;  // training passes so far
-  int64_t staged;   // with a cache: distinct rows of all passes ...
-  int64_t missed;   // ... and those of them that were not there
+  int64_t version;     // training passes so far
+  int64_t staged;      // with a cache: distinct rows of all passes ...
+  int64_t missed;      // ... and those of them that were not there
+  int64_t prefetched;  // rows that came before their pass
 };
 
 // What went wrong in kernels; told to the caller at the next occasion.
 struct TableErrors {
-  unsigned long long full;     // new keys that found no row, and no row could leave
-  unsigned long long outside;  // keys outside a static table, ...
-  int64_t outside_key;         // ... and one of them
+  unsigned long long full;       // new keys that found no row, and no row could leave
+  unsigned long long outside;    // keys outside a static table, ...
+  int64_t outside_key;           // ... and one of them
+  unsigned long long uncounted;  // keys that found no room to wait for admission
 };
 
 // The slots of a cache of rows in device memory.
@@ -56,6 +58,7 @@ struct DeviceTableRef {
   Initializer initializer;
   Initializer missing;
   uint64_t seed = 0;
+  bool updates_all_rows = false;  // every backward pass changes rows outside the batch too
 
   __device__ char* row(uint32_t number) const {
     const uint32_t slot = slots != nullptr ? slots[number] : number;
@@ -67,15 +70,20 @@ struct DeviceTableRef {
     return is_static() ? marks + row : &keys.meta[row].mark;
   }
 
-  // The row of a key, or kNoRow. A key outside a static table is taken note of.
-  template <KeySpace::Read kRead = KeySpace::Read::kCached>
+  // The row of a key, or kNoRow.
+  __device__ uint32_t find_if_there(int64_t key) const {
+    if (!is_static()) return keys.find(key);
+    const bool inside = static_cast<uint64_t>(key) < static_cast<uint64_t>(capacity);
+    return inside ? static_cast<uint32_t>(key) : kNoRow;
+  }
+  // The same, with a note of keys outside a static table.
   __device__ uint32_t find(int64_t key) const {
-    if (!is_static()) return keys.find<kRead>(key);
-    if (static_cast<uint64_t>(key) < static_cast<uint64_t>(capacity))
-      return static_cast<uint32_t>(key);
-    atomicAdd(&errors->outside, 1ull);
-    errors->outside_key = key;
-    return kNoRow;
+    const uint32_t row = find_if_there(key);
+    if (row == kNoRow && is_static()) {
+      atomicAdd(&errors->outside, 1ull);
+      errors->outside_key = key;
+    }
+    return row;
   }
 };
 

@@ -27,7 +27,10 @@ __global__ void __launch_bounds__(kThreads)
   if (!has_bags(feature)) return;
   const uint32_t place = (tile - feature.first_tile) * kTile + threadIdx.x % 32;
   const bool there = place < feature.count;
-  const uint32_t row = there ? batch.tables[feature.table].find(feature.keys[place]) : kNoRow;
+  const DeviceTableRef& table = batch.tables[feature.table];
+  uint32_t row = there ? table.find(feature.keys[place]) : kNoRow;
+  if (kPass == Pass::kEvalCached)
+    row = batch.far.place(table, static_cast<uint32_t>(feature.table), row);
   if (there) batch.rows[feature.first + place] = row;
   if (kPass == Pass::kTrain) mark_rows(batch, feature, place, row);
 }
@@ -35,7 +38,7 @@ __global__ void __launch_bounds__(kThreads)
 // What a key without a row reads as: in training, as the row that it is about to get.
 template <class W>
 __device__ float absent_weight(const DeviceTableRef& table, Pass pass, int64_t key, int64_t d) {
-  if (pass == Pass::kEval) return table.missing(table.seed, static_cast<uint64_t>(key), d);
+  if (is_eval(pass)) return table.missing(table.seed, static_cast<uint64_t>(key), d);
   W stored;
   store_weight(&stored, table.initializer(table.seed, static_cast<uint64_t>(key), d));
   return load_weight(&stored);
@@ -90,7 +93,13 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t key = there ? __ldcs(feature.keys + place) : 0;
   uint32_t row = kNoRow;
   if (there) row = kPass == Pass::kCopy ? batch.rows[feature.first + place] : table.find(key);
-  const char* at = row != kNoRow ? table.row(row) : nullptr;
+  bool is_far = false;
+  if (kPass == Pass::kEvalCached) {
+    is_far = row != kNoRow && table.slots != nullptr && table.slots[row] == kNoRow;
+    const uint32_t entry = batch.far.note(static_cast<uint32_t>(feature.table), row, is_far);
+    batch.far.wait(feature.first + place, entry, is_far);
+  }
+  const char* at = row != kNoRow && !is_far ? table.row(row) : nullptr;
   Copy copy{batch.out + base * batch.width + feature.column, batch.width, table.dim};
   for (uint32_t absent = __ballot_sync(~0u, there && row == kNoRow); absent != 0;
        absent &= absent - 1) {
@@ -137,7 +146,8 @@ __global__ void __launch_bounds__(kThreads)
       const uint32_t row = batch.rows[feature.first + i];
       float value;
       if (row != kNoRow) {
-        value = read_weight(table, table.row(row), d);
+        const char* at = kPass == Pass::kEvalCached ? batch.far.row_at(table, row) : table.row(row);
+        value = read_weight(table, at, d);
       } else if (table.dtype == DType::kF16) {
         value = absent_weight<F16>(table, kPass, feature.keys[i], d);
       } else if (table.dtype == DType::kBf16) {
@@ -155,8 +165,9 @@ __global__ void __launch_bounds__(kThreads)
 
 void find_rows(const Context& context, const BatchRef& batch, Pass pass) {
   if (batch.tiles == 0) return;
-  auto* kernel =
-      pass == Pass::kTrain ? find_rows_kernel<Pass::kTrain> : find_rows_kernel<Pass::kEval>;
+  auto* kernel = pass == Pass::kTrain        ? find_rows_kernel<Pass::kTrain>
+                 : pass == Pass::kEvalCached ? find_rows_kernel<Pass::kEvalCached>
+                                             : find_rows_kernel<Pass::kEval>;
   kernel<<<(batch.tiles + kWarps - 1) / kWarps, kThreads, 0, context.stream>>>(batch);
   cuda_check(cudaGetLastError(), "launching find_rows_kernel");
 }
@@ -174,7 +185,9 @@ void gather_rows(const Context& context, const BatchRef& batch, int cls, RowShap
       auto* kernel =
           pass == Pass::kTrain  ? gather_rows_kernel<W, S::kLanes, S::kVector, Pass::kTrain>
           : pass == Pass::kCopy ? gather_rows_kernel<W, S::kLanes, S::kVector, Pass::kCopy>
-                                : gather_rows_kernel<W, S::kLanes, S::kVector, Pass::kEval>;
+          : pass == Pass::kEvalCached
+              ? gather_rows_kernel<W, S::kLanes, S::kVector, Pass::kEvalCached>
+              : gather_rows_kernel<W, S::kLanes, S::kVector, Pass::kEval>;
       kernel<<<(tiles + kWarps - 1) / kWarps, kThreads, 0, context.stream>>>(batch, cls);
     });
   });
@@ -184,8 +197,9 @@ void gather_rows(const Context& context, const BatchRef& batch, int cls, RowShap
 void pool_bags(const Context& context, const BatchRef& batch, Pass pass) {
   if (batch.bags == 0) return;
   const dim3 blocks((batch.bags + kWarps - 1) / kWarps, batch.features);
-  auto* kernel =
-      pass == Pass::kTrain ? pool_bags_kernel<Pass::kTrain> : pool_bags_kernel<Pass::kEval>;
+  auto* kernel = pass == Pass::kTrain        ? pool_bags_kernel<Pass::kTrain>
+                 : pass == Pass::kEvalCached ? pool_bags_kernel<Pass::kEvalCached>
+                                             : pool_bags_kernel<Pass::kEval>;
   kernel<<<blocks, kThreads, 0, context.stream>>>(batch);
   cuda_check(cudaGetLastError(), "launching pool_bags_kernel");
 }

@@ -9,8 +9,10 @@ namespace emblem::cuda {
 
 struct BatchRef;
 
-// kCopy: of training, after find_and_mark.
-enum class Pass { kEval, kTrain, kCopy };
+// kEvalCached: where some tables have caches. Rows outside these are noted in batch.far, to be
+// fetched. kCopy: of training, after find_and_mark.
+enum class Pass { kEval, kEvalCached, kTrain, kCopy };
+constexpr bool is_eval(Pass pass) { return pass == Pass::kEval || pass == Pass::kEvalCached; }
 
 // For the features of a class with one key a bag and without weights: finds the rows and copies
 // them to the output. A key without a row reads as its table's `missing`, or in training as the row
@@ -23,9 +25,10 @@ void gather_bulk(const Context& context, const BatchRef& batch, int cls, RowShap
 // Before gather_rows with Pass::kCopy: batch.rows and marks of the same features.
 void find_and_mark(const Context& context, const BatchRef& batch, int cls);
 
-// For features with bags: finds batch.rows, with marks in training.
+// For features with bags: finds batch.rows, with marks in training. With kEvalCached these are
+// places for batch.far.row_at.
 void find_rows(const Context& context, const BatchRef& batch, Pass pass);
-// Then: sums or means of bags.
+// Then, with kEvalCached after fetch_far_rows: sums or means of bags.
 void pool_bags(const Context& context, const BatchRef& batch, Pass pass);
 
 }  // namespace emblem::cuda

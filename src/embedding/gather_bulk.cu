@@ -100,10 +100,16 @@ __global__ void __launch_bounds__(kThreads)
          absent &= absent - 1) {
       const int source = __ffs(absent) - 1;
       const int64_t of = feature.keys[base + source];
-      const Initializer& draw = kPass == Pass::kEval ? table.missing : table.initializer;
+      const Initializer& draw = is_eval(kPass) ? table.missing : table.initializer;
       float* to = batch.out + (base + source) * batch.width + feature.column;
       for (int d = lane; d < table.dim; d += 32)
         to[d] = draw(table.seed, static_cast<uint64_t>(of), d);
+    }
+    if (kPass == Pass::kEvalCached) {
+      const bool is_far = row != kNoRow && !near;
+      const uint32_t entry = batch.far.note(static_cast<uint32_t>(feature.table), row, is_far);
+      batch.far.wait(feature.first + base + lane, entry, is_far);
+      far = 0;
     }
     for (; far != 0; far = drop_lowest<kFarRows>(far))
       copy_far_rows(table, row, far, batch.out + base * batch.width + feature.column, batch.width);
@@ -130,9 +136,10 @@ void gather_bulk(const Context& context, const BatchRef& batch, int cls, RowShap
   constexpr int kShared = kWarps * kWarpBytes;
   const auto launch = [&](auto keys) {
     constexpr int kKeys = decltype(keys)::value;
-    auto* kernel = pass == Pass::kTrain  ? gather_bulk_kernel<kKeys, Pass::kTrain>
-                   : pass == Pass::kCopy ? gather_bulk_kernel<kKeys, Pass::kCopy>
-                                         : gather_bulk_kernel<kKeys, Pass::kEval>;
+    auto* kernel = pass == Pass::kTrain        ? gather_bulk_kernel<kKeys, Pass::kTrain>
+                   : pass == Pass::kCopy       ? gather_bulk_kernel<kKeys, Pass::kCopy>
+                   : pass == Pass::kEvalCached ? gather_bulk_kernel<kKeys, Pass::kEvalCached>
+                                               : gather_bulk_kernel<kKeys, Pass::kEval>;
     cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared),
                "asking for shared memory");
     const uint32_t wanted = (tiles * (kTile / kKeys) + kWarps - 1) / kWarps;

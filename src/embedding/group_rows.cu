@@ -92,6 +92,16 @@ __device__ void put(const BatchRef& batch, uint32_t at, uint32_t position, uint3
 struct Sorting {  // [positions] each
   uint32_t *uniques, *positions, *sorted_uniques, *sorted_positions;
 };
+Sorting sorting_in(void* scratch, uint32_t positions) {
+  auto* at = static_cast<uint32_t*>(scratch);
+  return {at, at + positions, at + 2 * positions, at + 3 * positions};
+}
+uint32_t positions_of(const BatchRef& batch) {
+  uint32_t positions = 0;
+  for (int c = 0; c < batch.classes; ++c)
+    positions = std::max(positions, batch.class_first[c] + batch.class_count[c]);
+  return positions;
+}
 
 __global__ void __launch_bounds__(kThreads)
     list_occurrences_kernel(const __grid_constant__ BatchRef batch, Sorting sorting, uint32_t first,
@@ -154,14 +164,15 @@ size_t sorting_bytes(int64_t positions) {
   return bytes + 4 * static_cast<size_t>(positions) * sizeof(uint32_t) + 256;
 }
 
+const uint32_t* sorted_positions(const BatchRef& batch, const void* scratch) {
+  return sorting_in(const_cast<void*>(scratch), positions_of(batch)).sorted_positions;
+}
+
 void sort_rows(const Context& context, const BatchRef& batch, void* scratch, size_t bytes) {
-  uint32_t positions = 0;
-  for (int c = 0; c < batch.classes; ++c)
-    positions = std::max(positions, batch.class_first[c] + batch.class_count[c]);
-  auto* at = static_cast<uint32_t*>(scratch);
-  const Sorting sorting{at, at + positions, at + 2 * positions, at + 3 * positions};
-  char* rest =
-      reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(at + 4 * positions) + 255) / 256 * 256);
+  const uint32_t positions = positions_of(batch);
+  const Sorting sorting = sorting_in(scratch, positions);
+  const auto end = reinterpret_cast<uintptr_t>(sorting.sorted_positions + positions);
+  char* rest = reinterpret_cast<char*>((end + 255) / 256 * 256);
   for (int c = 0; c < batch.classes; ++c) {
     const uint32_t first = batch.class_first[c], count = batch.class_count[c];
     if (count == 0) continue;

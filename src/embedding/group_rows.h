@@ -18,5 +18,7 @@ void group_rows(const Context& context, const BatchRef& batch);
 // sorting_bytes(positions) bytes.
 void sort_rows(const Context& context, const BatchRef& batch, void* scratch, size_t bytes);
 size_t sorting_bytes(int64_t positions);
+// Afterwards: the position of each occurrence.
+const uint32_t* sorted_positions(const BatchRef& batch, const void* scratch);
 
 }  // namespace emblem::cuda

@@ -107,6 +107,7 @@ __device__ void insert_waiting(const BatchRef& batch, const InsertScratch& scrat
     if (number >= count || scratch.wait_tickets[number] == kNoTicket) return;
     const Missing mine = missing_at(batch, number);
     const KeySpace& waiting = batch.tables[mine.feature->table].waiting;
+    if (scratch.wait_tickets[number] >= waiting.room()) return;
     const uint32_t row = waiting.new_row(scratch.wait_tickets[number]);
     waiting.meta[row] = {mine.key, static_cast<int64_t>(scratch.occurrences[number]), 0, 0};
     waiting.insert(mine.key, row);
@@ -206,7 +207,9 @@ __global__ void __launch_bounds__(kThreads)
     if (table.is_static()) continue;
     if (table.admission_threshold > 1) {
       if (grid.thread_rank() == 0) {
-        table.waiting.take_rows(table.waiting.counters->wanted);
+        const uint32_t wanted = table.waiting.counters->wanted, room = table.waiting.room();
+        if (wanted > room) table.errors->uncounted += wanted - room;
+        table.waiting.take_rows(min(wanted, room));
         table.waiting.counters->wanted = 0;
       }
       grid.sync();

@@ -128,6 +128,10 @@ struct KeySpace {
     const uint32_t spare = counters->spare;
     return ticket < spare ? spare_rows[spare - 1 - ticket] : counters->fresh + ticket - spare;
   }
+  // Tickets below this have a row.
+  __device__ uint32_t room() const {
+    return counters->spare + static_cast<uint32_t>(rows) - counters->fresh;
+  }
   // One thread, after a barrier behind the last new_row.
   __device__ void take_rows(uint32_t count) const {
     const uint32_t reused = min(counters->spare, count);

@@ -21,6 +21,13 @@ struct FeatureKeys {
   View<const float> weights;
 };
 
+// What changes from step to step beside keys and gradients.
+struct StepScalars {
+  float scale = 1.0f;  // of the gradients
+  float learning_rate = 0.0f;
+  int64_t step = 1;  // counts from 1
+};
+
 class Lookup {
  public:
   virtual ~Lookup() = default;
@@ -33,6 +40,15 @@ class Lookup {
   virtual void forward(const Context& context, std::span<const FeatureKeys> features, Phase phase,
                        View<float> out) = 0;
 
+  // Says which keys a coming training forward will bring, so that their rows can be on their way
+  // while other work runs: where rows of a table are in host memory with a cache on the GPU
+  // (Placement::kCache, kHost), those that the batch will need and that the running step does not
+  // use come into the cache. Elsewhere it does nothing. No result depends on it, nor on whether
+  // that batch really comes. Best called between forward and backward of a step, with the keys of
+  // the next. The keys must stay valid until the next backward or forward has run, and, to be
+  // captured in a CUDA graph, one of these must be in the same graph.
+  virtual void prefetch(const Context&, std::span<const FeatureKeys>) {}
+
   // The squared norm of the gradients with respect to the rows (duplicates of a key summed) for the
   // keys of the last training forward. gradients is [bags, width()].
   virtual double squared_gradient_norm(const Context& context, View<const float> gradients) = 0;
@@ -42,8 +58,19 @@ class Lookup {
   virtual void backward(const Context& context, View<const float> gradients, float scale,
                         float learning_rate, int64_t step) = 0;
 
+  // The same in two parts, for steps that are captured in a CUDA graph and replayed: set_step is
+  // called outside, before each replay, and backward_as_set reads what the last one has set when it
+  // runs. On a GPU both are ordered with the stream.
+  virtual void set_step(const Context&, const StepScalars& scalars) { step_ = scalars; }
+  virtual void backward_as_set(const Context& context, View<const float> gradients) {
+    backward(context, gradients, step_.scale, step_.learning_rate, step_.step);
+  }
+
   // Waits, and throws what went wrong in passes that run on a GPU and could not say so themselves.
   virtual void check(const Context&) {}
+
+ private:
+  StepScalars step_;
 };
 
 // One column block of the output. Several features may name the same table: a key's gradients are
@@ -59,8 +86,8 @@ void check_batch(std::span<const FeatureKeys> features, std::span<Table* const> 
                  int64_t width, View<float> out);
 
 // On a CPU every run gives the same bits. On a GPU kFast may differ in the last bits of rows with
-// many gradients in a batch, because these are added in the order in which they come; kSameBits
-// sorts them first.
+// many gradients in a batch and of the gradients' norm, because these are added in the order in
+// which they come; kSameBits sorts them first.
 enum class Sums { kFast, kSameBits };
 
 // On the context's device, where the tables must lie too.

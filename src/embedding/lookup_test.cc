@@ -130,6 +130,7 @@ TEST_P(LookupTest, EvaluationBetweenForwardAndBackwardChangesNothing) {
   const std::vector<Bags> training = {{{7}}};
   lookup.forward(training, 1);
   EXPECT_THAT(lookup.forward({{{7, 8, 9}}}, 3, Phase::kEval), ElementsAre(1, 0, 0));
+  lookup.forward({{std::vector<int64_t>(20000, 9)}}, 20000, Phase::kEval);  // a larger batch
   lookup.backward({5});
   EXPECT_EQ(table.size(), 1);
   EXPECT_THAT(row(table, 7), ElementsAre(0.5));
@@ -305,6 +306,7 @@ TEST_P(LookupTest, ACacheHoldsTheRowsOfTheLastPasses) {
 // Half of the keys are one key, so that sums span many tiles and chunks of work.
 TEST_P(LookupTest, GivesTheSameBitsAtEveryRunIfToldTo) {
   std::vector<std::vector<float>> results;
+  std::vector<double> norms[3];
   for (int run = 0; run < 3; ++run) {
     Table& table = make({.name = "t", .dim = 32, .kind = TableKind::kDynamic, .rule = Adam{}});
     TestLookup lookup = over({{&table}, {&table}}, Sums::kSameBits);
@@ -318,6 +320,7 @@ TEST_P(LookupTest, GivesTheSameBitsAtEveryRunIfToldTo) {
       std::vector<float> gradients(5000 * 64);
       lookup.forward(bags, 5000);
       for (float& g : gradients) g = random.normal();
+      norms[run].push_back(lookup.squared_gradient_norm(gradients));
       lookup.backward(gradients, 1.0f, step);
     }
     auto& result = results.emplace_back();
@@ -328,6 +331,8 @@ TEST_P(LookupTest, GivesTheSameBitsAtEveryRunIfToldTo) {
   }
   EXPECT_EQ(results[1], results[0]);
   EXPECT_EQ(results[2], results[0]);
+  EXPECT_EQ(norms[1], norms[0]);
+  EXPECT_EQ(norms[2], norms[0]);
 }
 
 // Half of the keys are one key, as in real data: its occurrences span many tiles of work.

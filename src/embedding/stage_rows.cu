@@ -2,7 +2,10 @@
 
 #include <cooperative_groups.h>
 
+#include <algorithm>
+
 #include "core/cuda_check.h"
+#include "embedding/by_place.cuh"
 #include "embedding/device_batch.cuh"
 #include "embedding/occupancy.h"
 #include "embedding/select_lowest.cuh"
@@ -14,8 +17,6 @@ namespace cg = cooperative_groups;
 
 constexpr int kThreads = 256;
 constexpr int kDigits = 3;  // of kDigitBits, of the time a slot was used
-
-constexpr int kPlaces = 4096;  // of host memory: neighbours are moved one after the other
 
 // Where in the counters things are.
 struct Counters {
@@ -56,6 +57,19 @@ __device__ void list_missing_rows(const BatchRef& batch, int number, int cls,
               static_cast<unsigned long long>(rows));
 }
 
+// Of the rows noted for a coming pass, those of a table; they leave the map.
+__device__ void list_noted_rows(const FarRows& far, int number, uint32_t* missing,
+                                Counters counters) {
+  const uint32_t count = far.counters->rows;
+  for (uint32_t i = blockIdx.x * kThreads + threadIdx.x; i < count; i += gridDim.x * kThreads) {
+    const uint32_t entry = far.entries[i];
+    const unsigned long long noted = far.map[entry];
+    if (noted == 0 || FarRows::table_of(noted) != static_cast<uint32_t>(number)) continue;
+    missing[atomicAdd(counters.missing, 1u)] = FarRows::row_of(noted);
+    far.map[entry] = 0;
+  }
+}
+
 template <class Visit>
 __device__ void for_each_slot(const CacheRef& cache, Visit&& visit) {
   for (uint32_t slot = blockIdx.x * kThreads + threadIdx.x; slot < cache.count;
@@ -64,8 +78,8 @@ __device__ void for_each_slot(const CacheRef& cache, Visit&& visit) {
 }
 
 // The time up to which slots must go so that `wanted` are free: all that were used before it, and
-// *ties of those used at it. Whole grid.
-__device__ uint32_t find_limit(const CacheRef& cache, uint32_t version, uint32_t wanted,
+// *ties of those used at it. Slots used since `pinned` stay. Whole grid.
+__device__ uint32_t find_limit(const CacheRef& cache, uint32_t pinned, uint32_t wanted,
                                Counters counters, cg::grid_group grid, uint32_t* ties) {
   __shared__ uint32_t histogram[kBins];
   __shared__ uint32_t chosen, below, inside;
@@ -75,7 +89,7 @@ __device__ uint32_t find_limit(const CacheRef& cache, uint32_t version, uint32_t
     for (int i = threadIdx.x; i < kBins; i += kThreads) histogram[i] = 0;
     __syncthreads();
     for_each_slot(cache, [&](uint32_t, uint32_t used) {
-      if (used == version || (bit < 32 && (used ^ prefix) >> bit != 0)) return;
+      if (used >= pinned || (bit < 32 && (used ^ prefix) >> bit != 0)) return;
       atomicAdd(&histogram[used >> shift & ((1u << (bit - shift)) - 1)], 1u);
     });
     __syncthreads();
@@ -95,54 +109,12 @@ __device__ uint32_t find_limit(const CacheRef& cache, uint32_t version, uint32_t
   return prefix;
 }
 
-// Sixteen bytes a lane at a time; host memory is read and written without passing the caches.
-__device__ void copy_row(char* to, const char* from, int64_t bytes) {
-  for (int64_t at = threadIdx.x % 32 * 16; at < bytes; at += 512) {
-    const uint4 part = __ldcs(reinterpret_cast<const uint4*>(from + at));
-    __stcs(reinterpret_cast<uint4*>(to + at), part);
-  }
-}
-
 // The row that a slot must give back to host memory, or kNoRow.
 __device__ uint32_t leaving_row(const DeviceTableRef& table, uint32_t slot) {
   const uint32_t row = table.cache.rows[slot];
   // A row that left the table may still have a slot: its values are nobody's.
   const bool owned = row != kNoRow && table.slots[row] == slot;
   return owned && table.cache.changed[slot] != 0 ? row : kNoRow;
-}
-
-// Orders `items` by where their rows are in host memory, coarsely. Rows of one page in a row keep
-// the bus's address translation out of the way: at random it allows a third of the bus's rate.
-// Whole grid.
-template <class RowOf>
-__device__ void sort_by_place(const uint32_t* items, uint32_t count, uint32_t* sorted,
-                              uint32_t* places, int64_t rows, cg::grid_group grid, RowOf&& row_of) {
-  const auto place = [&](uint32_t item) {
-    const uint32_t row = row_of(item);
-    return row == kNoRow ? 0 : static_cast<uint32_t>(static_cast<int64_t>(row) * kPlaces / rows);
-  };
-  const uint32_t step = gridDim.x * kThreads, first = blockIdx.x * kThreads + threadIdx.x;
-  for (uint32_t i = first; i < count; i += step) atomicAdd(&places[place(items[i])], 1u);
-  grid.sync();
-  if (blockIdx.x == 0) {  // counts become beginnings
-    __shared__ uint32_t sums[kThreads];
-    constexpr int kEach = kPlaces / kThreads;
-    uint32_t* mine = places + threadIdx.x * kEach;
-    uint32_t sum = 0;
-    for (int i = 0; i < kEach; ++i) sum += mine[i];
-    sums[threadIdx.x] = sum;
-    __syncthreads();
-    uint32_t before = 0;
-    for (int i = 0; i < static_cast<int>(threadIdx.x); ++i) before += sums[i];
-    for (int i = 0; i < kEach; ++i) {
-      const uint32_t here = mine[i];
-      mine[i] = before;
-      before += here;
-    }
-  }
-  grid.sync();
-  for (uint32_t i = first; i < count; i += step)
-    sorted[atomicAdd(&places[place(items[i])], 1u)] = items[i];
 }
 
 // Empties a slot into `kept`, by a whole warp. *leaving: the row to be given back, or kNoRow.
@@ -156,9 +128,9 @@ __device__ void empty_slot(const DeviceTableRef& table, uint32_t slot, char* kep
   if (old != kNoRow && table.slots[old] == slot) table.slots[old] = kNoRow;
 }
 
-// Brings a row into an empty slot, by a whole warp.
+// Brings a row into an empty slot for a pass that will change it; by a whole warp.
 __device__ void fill_slot(const DeviceTableRef& table, uint32_t slot, uint32_t row,
-                          uint32_t version) {
+                          uint32_t version, bool changed) {
   char* place = table.rows + slot * table.stride;
   const bool is_new = !table.is_static() && table.keys.meta[row].is_new != 0;
   if (is_new)
@@ -170,14 +142,14 @@ __device__ void fill_slot(const DeviceTableRef& table, uint32_t slot, uint32_t r
   table.slots[row] = slot;
   table.cache.rows[slot] = row;
   table.cache.used[slot] = version;
-  table.cache.changed[slot] = 1;
+  table.cache.changed[slot] = changed || is_new;
   if (is_new) table.keys.meta[row].is_new = 0;
 }
 
 // Slots are emptied into device memory, which is quick; then rows come and leave at the same time,
 // half of the warps each. Whole grid.
 __device__ void exchange(const DeviceTableRef& table, const StageScratch& scratch, uint32_t count,
-                         uint32_t version, cg::grid_group grid) {
+                         uint32_t version, bool changed, cg::grid_group grid) {
   const uint32_t warps = gridDim.x * (kThreads / 32);
   const uint32_t warp = blockIdx.x * (kThreads / 32) + threadIdx.x / 32;
   for (uint32_t begin = 0; begin < count; begin += scratch.kept_rows) {
@@ -188,7 +160,7 @@ __device__ void exchange(const DeviceTableRef& table, const StageScratch& scratc
     grid.sync();
     for (uint32_t i = begin + warp / 2; i < end; i += warps / 2) {
       if (warp % 2 == 0) {
-        fill_slot(table, scratch.sorted_victims[i], scratch.sorted_missing[i], version);
+        fill_slot(table, scratch.sorted_victims[i], scratch.sorted_missing[i], version, changed);
       } else if (const uint32_t row = scratch.leaving[i - begin]; row != kNoRow) {
         copy_row(table.host_rows + row * table.stride, scratch.kept + (i - begin) * table.stride,
                  table.stride);
@@ -198,6 +170,8 @@ __device__ void exchange(const DeviceTableRef& table, const StageScratch& scratc
   }
 }
 
+// kComing: before the pass, while the one before it may be updating its rows.
+template <bool kComing>
 __global__ void __launch_bounds__(kThreads)
     stage_rows_kernel(const __grid_constant__ BatchRef batch, int number, int cls,
                       StageScratch scratch) {
@@ -205,33 +179,45 @@ __global__ void __launch_bounds__(kThreads)
   const cg::grid_group grid = cg::this_grid();
   const Counters counters(scratch.counters);
   const auto version = static_cast<uint32_t>(table.clocks->version + 1);
-  list_missing_rows(batch, number, cls, table, version, scratch.missing, counters);
+  const uint32_t pinned = kComing ? max(1u, version - 1) : version;  // 0: slots never used
+  if (kComing)
+    list_noted_rows(batch.far, number, scratch.missing, counters);
+  else
+    list_missing_rows(batch, number, cls, table, version, scratch.missing, counters);
   grid.sync();
   const uint32_t missing = *counters.missing;
   if (missing == 0) return;
-  if (grid.thread_rank() == 0) table.clocks->missed += missing;
   uint32_t evictable = 0;
-  for_each_slot(table.cache, [&](uint32_t, uint32_t used) { evictable += used != version; });
+  for_each_slot(table.cache, [&](uint32_t, uint32_t used) { evictable += used < pinned; });
   evictable = __reduce_add_sync(~0u, evictable);
   if (threadIdx.x % 32 == 0) atomicAdd(counters.candidates, evictable);
   grid.sync();
   const uint32_t wanted = min(missing, *counters.candidates);
+  if (grid.thread_rank() == 0) {
+    if (kComing)
+      table.clocks->prefetched += wanted;
+    else
+      table.clocks->missed += missing;
+  }
   uint32_t ties = 0;
   const uint32_t limit =
-      wanted == 0 ? 0 : find_limit(table.cache, version, wanted, counters, grid, &ties);
+      wanted == 0 ? 0 : find_limit(table.cache, pinned, wanted, counters, grid, &ties);
   for_each_slot(table.cache, [&](uint32_t slot, uint32_t used) {
-    if (wanted == 0 || used == version || used > limit) return;
+    if (wanted == 0 || used >= pinned || used > limit) return;
     if (used == limit && atomicAdd(counters.ties, 1u) >= ties) return;
     scratch.victims[atomicAdd(counters.taken, 1u)] = slot;
   });
   grid.sync();
   const int64_t rows = table.is_static() ? table.capacity : table.keys.rows;
-  sort_by_place(scratch.missing, missing, scratch.sorted_missing, counters.places[0], rows, grid,
-                [](uint32_t row) { return row; });
-  sort_by_place(scratch.victims, wanted, scratch.sorted_victims, counters.places[1], rows, grid,
-                [&](uint32_t slot) { return leaving_row(table, slot); });
+  sort_by_place<kThreads>(scratch.missing, missing, scratch.sorted_missing, counters.places[0],
+                          grid, [&](uint32_t row) { return place_of(row, rows); });
+  sort_by_place<kThreads>(scratch.victims, wanted, scratch.sorted_victims, counters.places[1], grid,
+                          [&](uint32_t slot) {
+                            const uint32_t row = leaving_row(table, slot);
+                            return row == kNoRow ? 0 : place_of(row, rows);
+                          });
   grid.sync();
-  exchange(table, scratch, wanted, version, grid);
+  exchange(table, scratch, wanted, version, !kComing, grid);
   // Without a slot, a new row gets its values in host memory.
   const uint32_t warps = gridDim.x * (kThreads / 32);
   for (uint32_t i = wanted + blockIdx.x * (kThreads / 32) + threadIdx.x / 32; i < missing;
@@ -247,17 +233,54 @@ __global__ void __launch_bounds__(kThreads)
     scratch.counters[i] = 0;
 }
 
+// A thread a key.
+__global__ void __launch_bounds__(kThreads)
+    note_coming_rows_kernel(const __grid_constant__ BatchRef batch) {
+  const uint32_t tile = (blockIdx.x * kThreads + threadIdx.x) / kTile;
+  if (tile >= batch.tiles) return;
+  const FeatureRef& feature = batch.feature_of_tile(tile);
+  const DeviceTableRef& table = batch.tables[feature.table];
+  if (table.slots == nullptr || table.updates_all_rows) return;
+  const uint32_t place = (tile - feature.first_tile) * kTile + threadIdx.x % 32;
+  const auto last = static_cast<uint32_t>(table.clocks->version);
+  const uint32_t row = place < feature.count ? table.find_if_there(feature.keys[place]) : kNoRow;
+  const uint32_t slot = row != kNoRow ? table.slots[row] : kNoRow;
+  if (slot != kNoRow) table.cache.used[slot] = last + 1;
+  // The last pass may be updating a row in host memory, if it had no slot for it.
+  const bool is_far = row != kNoRow && slot == kNoRow &&
+                      (last == 0 || static_cast<uint32_t>(*table.mark(row) >> 32) != last);
+  batch.far.note(static_cast<uint32_t>(feature.table), row, is_far);
+}
+
+template <bool kComing>
+void launch(const Context& context, const BatchRef& batch, int table, int cls,
+            const StageScratch& scratch) {
+  const auto* kernel = reinterpret_cast<const void*>(stage_rows_kernel<kComing>);
+  void* arguments[] = {const_cast<BatchRef*>(&batch), &table, &cls,
+                       const_cast<StageScratch*>(&scratch)};
+  // Few warps fill the bus, and keep the rows that are on their way close together.
+  cuda_check(cudaLaunchCooperativeKernel(kernel, std::max(1, resident_blocks(kernel, kThreads) / 4),
+                                         kThreads, arguments, 0, context.stream),
+             "launching stage_rows_kernel");
+}
+
 }  // namespace
 
 void stage_rows(const Context& context, const BatchRef& batch, int table, int cls,
                 const StageScratch& scratch) {
-  const auto* kernel = reinterpret_cast<const void*>(stage_rows_kernel);
-  void* arguments[] = {const_cast<BatchRef*>(&batch), &table, &cls,
-                       const_cast<StageScratch*>(&scratch)};
-  // Few warps fill the bus, and keep the rows that are on their way close together.
-  cuda_check(cudaLaunchCooperativeKernel(kernel, resident_blocks(kernel, kThreads) / 4, kThreads,
-                                         arguments, 0, context.stream),
-             "launching stage_rows_kernel");
+  launch<false>(context, batch, table, cls, scratch);
+}
+
+void stage_coming_rows(const Context& context, const BatchRef& batch, int table,
+                       const StageScratch& scratch) {
+  launch<true>(context, batch, table, 0, scratch);
+}
+
+void note_coming_rows(const Context& context, const BatchRef& batch) {
+  if (batch.tiles == 0) return;
+  const uint32_t blocks = (batch.tiles * kTile + kThreads - 1) / kThreads;
+  note_coming_rows_kernel<<<blocks, kThreads, 0, context.stream>>>(batch);
+  cuda_check(cudaGetLastError(), "launching note_coming_rows_kernel");
 }
 
 }  // namespace emblem::cuda

@@ -1,4 +1,5 @@
-// embedding/stage_rows.h - brings the rows of a training pass into the cache of their table.
+// embedding/stage_rows.h - brings the rows of a training pass into the cache of their table, when
+// it needs them or before.
 #pragma once
 
 #include "core/context.h"
@@ -24,5 +25,15 @@ inline constexpr int kStageCounters = 3 * 2048 + 2 * 4096 + 4;
 // stay in host memory, where kernels reach them too. Asynchronous.
 void stage_rows(const Context& context, const BatchRef& batch, int table, int cls,
                 const StageScratch& scratch);
+
+// For a training pass that is still to come, while the last one may still be updating its rows:
+// notes the rows outside caches in batch.far, and keeps the others where they are for that pass.
+// Rows that the last pass touched stay where they are; tables all of whose rows change in every
+// step are left out. Asynchronous.
+void note_coming_rows(const Context& context, const BatchRef& batch);
+// Then, for each table with a cache: the rows noted take slots that neither the last pass nor the
+// coming one uses. Afterwards batch.far.counters->rows is to be set to zero. Asynchronous.
+void stage_coming_rows(const Context& context, const BatchRef& batch, int table,
+                       const StageScratch& scratch);
 
 }  // namespace emblem::cuda

@@ -83,10 +83,11 @@ class Table {
   virtual void export_rows(const Context& context, int64_t batch_rows,
                            const std::function<void(const RowBatch&)>& take,
                            std::optional<int64_t> since = {}) const = 0;
-  // Distinct rows of all training passes, and those that had to come from host memory. Zero without
-  // a cache.
+  // Distinct rows of all training passes, those of them that had to come from host memory while
+  // the pass waited, and rows that a prefetch brought. Zero without a cache.
   struct CacheUse {
-    int64_t rows = 0, missed = 0;
+    int64_t rows = 0, missed = 0, prefetched = 0;
+    bool operator==(const CacheUse&) const = default;
   };
   virtual CacheUse cache_use() const { return {}; }
   // Counts the training lookups of this object; not part of the content.

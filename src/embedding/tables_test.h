@@ -16,6 +16,25 @@ struct Bags {
   std::vector<float> weights;
 };
 
+// All that a table holds.
+struct Content {
+  std::vector<int64_t> keys, scores;
+  std::vector<float> weights, states;
+  int64_t clock = 0;
+  bool operator==(const Content&) const = default;
+};
+inline Content content_of(const Context& context, const Table& table) {
+  Content content;
+  table.export_rows(context, 1000, [&](const RowBatch& rows) {
+    content.keys.insert(content.keys.end(), rows.keys.begin(), rows.keys.end());
+    content.scores.insert(content.scores.end(), rows.scores.begin(), rows.scores.end());
+    content.weights.insert(content.weights.end(), rows.weights.begin(), rows.weights.end());
+    content.states.insert(content.states.end(), rows.states.begin(), rows.states.end());
+  });
+  content.clock = table.clock();
+  return content;
+}
+
 // A lookup on the context's device, fed from host memory.
 class TestLookup {
  public:
@@ -27,18 +46,17 @@ class TestLookup {
                              Phase phase = Phase::kTrain) {
     auto& kept = phase == Phase::kTrain ? train_bags_ : eval_bags_;  // until backward
     kept.clear();
-    std::vector<FeatureKeys> features;
-    for (const Bags& of : bags) {
-      auto& there = kept.emplace_back();
-      there.keys = Buffer<int64_t>::from(context_, of.keys);
-      there.offsets = Buffer<int32_t>::from(context_, of.offsets);
-      there.weights = Buffer<float>::from(context_, of.weights);
-      features.push_back({there.keys.view(), there.offsets.view(), there.weights.view()});
-    }
+    const std::vector<FeatureKeys> features = upload(bags, kept);
     Buffer<float> out(context_.device, rows, width());
     lookup_->forward(context_, features, phase, out.view());
     lookup_->check(context_);
     return out.to_host(context_);
+  }
+  // The keys of a coming forward. They stay where they are until the one after.
+  void prefetch(const std::vector<Bags>& bags) {
+    std::swap(coming_bags_, earlier_bags_);
+    coming_bags_.clear();
+    lookup_->prefetch(context_, upload(bags, coming_bags_));
   }
   double squared_gradient_norm(const std::vector<float>& gradients) {
     auto there = Buffer<float>::from(context_, gradients, width());
@@ -57,9 +75,21 @@ class TestLookup {
     Buffer<int32_t> offsets;
     Buffer<float> weights;
   };
+  std::vector<FeatureKeys> upload(const std::vector<Bags>& bags, std::deque<There>& kept) {
+    std::vector<FeatureKeys> features;
+    for (const Bags& of : bags) {
+      There& there = kept.emplace_back();
+      there.keys = Buffer<int64_t>::from(context_, of.keys);
+      there.offsets = Buffer<int32_t>::from(context_, of.offsets);
+      there.weights = Buffer<float>::from(context_, of.weights);
+      features.push_back({there.keys.view(), there.offsets.view(), there.weights.view()});
+    }
+    return features;
+  }
+
   Context context_;
   std::unique_ptr<Lookup> lookup_;
-  std::deque<There> train_bags_, eval_bags_;
+  std::deque<There> train_bags_, eval_bags_, coming_bags_, earlier_bags_;
 };
 
 class TablesTest : public DeviceTest {

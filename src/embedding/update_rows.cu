@@ -1,183 +1,16 @@
 #include "embedding/update_rows.h"
 
-#include <cuda_pipeline.h>
-
 #include <algorithm>
 #include <type_traits>
 
 #include "core/cuda_check.h"
-#include "embedding/device_batch.cuh"
-#include "embedding/row_vector.cuh"
+#include "embedding/row_ring.cuh"
+#include "embedding/sum_in_order.h"
 
 namespace emblem::cuda {
 namespace {
 
-constexpr int kThreads = 128;
-
-// What an update needs of a table.
-struct RowsOf {
-  char* rows;
-  char* host_rows;        // of tables with a cache
-  const uint32_t* slots;  // of tables with a cache: where rows are in it
-  int64_t stride;
-  int32_t state_offset;
-  int32_t dim;
-  DType dtype;
-
-  // Where a row is, for row_at: the number of its slot, or, in host memory, its own with kFar.
-  __device__ uint32_t place(uint32_t row) const {
-    if (slots == nullptr) return row;
-    const uint32_t slot = slots[row];
-    return slot != kNoRow ? slot : row | kFar;
-  }
-  __device__ char* row_at(uint32_t place) const {
-    return slots != nullptr && (place & kFar) != 0 ? host_rows + (place & ~kFar) * stride
-                                                   : rows + place * stride;
-  }
-  static constexpr uint32_t kFar = 1u << 31;  // tables with a cache have fewer rows
-
-  __device__ float* state(char* row) const { return reinterpret_cast<float*>(row + state_offset); }
-};
-__device__ RowsOf rows_of(const DeviceTableRef& table) {
-  return {table.rows,
-          table.host_rows,
-          table.slots,
-          table.stride,
-          static_cast<int32_t>(table.state_offset),
-          table.dim,
-          table.dtype};
-}
-
-template <class S>
-struct Share {  // a lane's part of a row
-  Floats<S::kVector> chunk[S::kChunks];
-};
-
-template <class S>
-__device__ int dimension(int member, int chunk) {
-  return (chunk * S::kLanes + member) * S::kVector;
-}
-
-template <class S, class Body>
-__device__ void for_each_chunk(int member, int dim, Body&& body) {
-#pragma unroll
-  for (int c = 0; c < S::kChunks; ++c) {
-    const int d = dimension<S>(member, c);
-    if (d < dim) body(c, d);
-  }
-}
-
-// Weights and optimizer state of a row, in registers. Row-wise state is one float for the whole
-// row.
-template <class S, class R>
-struct RowShare {
-  static constexpr int kPlanes = R::kRowWise ? 0 : R::kStates;
-  Share<S> weights;
-  Share<S> states[kPlanes > 0 ? kPlanes : 1];
-  float row_state;
-};
-
-template <class S, class R>
-__device__ void store_row(const RowsOf& table, char* row, int member, const RowShare<S, R>& share) {
-  for_each_chunk<S>(member, table.dim, [&](int c, int d) {
-    const Floats<S::kVector>& w = share.weights.chunk[c];
-    if (table.dtype == DType::kF32)
-      store_floats<S::kVector>(reinterpret_cast<float*>(row) + d, w);
-    else if (table.dtype == DType::kF16)
-      store_floats<S::kVector>(reinterpret_cast<F16*>(row) + d, w);
-    else
-      store_floats<S::kVector>(reinterpret_cast<Bf16*>(row) + d, w);
-#pragma unroll
-    for (int s = 0; s < RowShare<S, R>::kPlanes; ++s)
-      store_floats<S::kVector>(table.state(row) + s * table.dim + d, share.states[s].chunk[c]);
-  });
-  if (R::kRowWise && member == 0) table.state(row)[0] = share.row_state;
-}
-
-// Rows and gradients on their way to shared memory. Each lane fetches what it alone will use, so
-// lanes need not wait for each other.
-template <class S, class R>
-class Ring {
- public:
-  static constexpr bool kRows = !std::is_void_v<R>;
-  static constexpr int kStates = [] {
-    if constexpr (kRows) return R::kStates;
-    return 0;
-  }();
-  static constexpr int kPieces = 1 + (kRows ? 1 + kStates : 0);
-  static constexpr int kSlotBytes = kPieces * S::kChunks * S::kVector * 4;  // a lane
-  static constexpr int kStages = std::clamp(256 / kSlotBytes, 2, 8);
-  static constexpr int kBytes = kStages * kSlotBytes * kThreads;
-
-  __device__ explicit Ring(char* shared) : shared_(shared) {}
-
-  __device__ void fetch_gradient(int stage, const RowsOf& table, const float* from, int member) {
-    for_each_chunk<S>(member, table.dim, [&](int c, int d) {
-      __pipeline_memcpy_async(slot(stage, 0, c), from + d, S::kVector * 4);
-    });
-  }
-  __device__ void fetch_row(int stage, const RowsOf& table, char* row, int member) {
-    if constexpr (kRows) {
-      for_each_chunk<S>(member, table.dim, [&](int c, int d) {
-        if (table.dtype == DType::kF32) {
-          __pipeline_memcpy_async(slot(stage, 1, c), reinterpret_cast<float*>(row) + d,
-                                  S::kVector * 4);
-        } else if (S::kVector == 4) {
-          __pipeline_memcpy_async(slot(stage, 1, c), row + d * 2, 8);
-        } else {  // two bytes cannot be fetched alone
-          *reinterpret_cast<uint16_t*>(slot(stage, 1, c)) =
-              *reinterpret_cast<const uint16_t*>(row + d * 2);
-        }
-        if constexpr (!R::kRowWise) {
-#pragma unroll
-          for (int s = 0; s < kStates; ++s)
-            __pipeline_memcpy_async(slot(stage, 2 + s, c), table.state(row) + s * table.dim + d,
-                                    S::kVector * 4);
-        }
-      });
-      if constexpr (R::kRowWise) __pipeline_memcpy_async(slot(stage, 2, 0), table.state(row), 4);
-    }
-  }
-
-  __device__ Floats<S::kVector> gradient(int stage, int chunk) const {
-    return floats(stage, 0, chunk);
-  }
-  __device__ auto row(int stage, const RowsOf& table, int member) const {
-    RowShare<S, R> share;
-    for_each_chunk<S>(member, table.dim, [&](int c, int) {
-      if (table.dtype == DType::kF32)
-        share.weights.chunk[c] = floats(stage, 1, c);
-      else if (table.dtype == DType::kF16)
-        share.weights.chunk[c] = halves<F16>(slot(stage, 1, c));
-      else
-        share.weights.chunk[c] = halves<Bf16>(slot(stage, 1, c));
-#pragma unroll
-      for (int s = 0; s < RowShare<S, R>::kPlanes; ++s)
-        share.states[s].chunk[c] = floats(stage, 2 + s, c);
-    });
-    if constexpr (R::kRowWise) share.row_state = *reinterpret_cast<const float*>(slot(stage, 2, 0));
-    return share;
-  }
-
- private:
-  __device__ char* slot(int stage, int piece, int chunk) const {
-    return shared_ + (((stage * kPieces + piece) * S::kChunks + chunk) * kThreads + threadIdx.x) *
-                         S::kVector * 4;
-  }
-  __device__ Floats<S::kVector> floats(int stage, int piece, int chunk) const {
-    return *reinterpret_cast<const Floats<S::kVector>*>(slot(stage, piece, chunk));
-  }
-  template <class W>
-  __device__ static Floats<S::kVector> halves(const char* from) {
-    Floats<S::kVector> v;
-#pragma unroll
-    for (int i = 0; i < S::kVector; ++i)
-      v.at[i] = load_weight(reinterpret_cast<const W*>(from) + i);
-    return v;
-  }
-
-  char* shared_;
-};
+constexpr int kThreads = kRingThreads;
 
 template <class S>
 __device__ uint32_t group_mask() {
@@ -196,15 +29,30 @@ __device__ float sum_of_group(float value) {
   return value;
 }
 
+// The rule with the values of the step.
+template <class R>
+__device__ R with_values(R rule, const StepValues& values) {
+  rule.learning_rate = values.learning_rate;
+  if constexpr (std::is_same_v<R, Adam>) {
+    rule.correction1 = values.correction1;
+    rule.correction2 = values.correction2;
+  }
+  if constexpr (std::is_same_v<R, Momentum>) rule.dampening = values.dampening;
+  return rule;
+}
+
 // What is done with the summed gradient of a row.
 template <class S, class R_>
 struct Apply {
   using R = R_;
-  R rule;
-  float scale, l2;
+  R given_rule;
+  float given_scale, l2;
+  const StepValues* values;  // or null: the given ones
 
   __device__ void operator()(const RowsOf& table, char* row, int member, Share<S>& sum,
                              RowShare<S, R>& share) const {
+    const float scale = values != nullptr ? values->scale : given_scale;
+    const R rule = values != nullptr ? with_values(given_rule, *values) : given_rule;
     float square = 0.0f;
     for_each_chunk<S>(member, table.dim, [&](int c, int) {
 #pragma unroll
@@ -242,14 +90,20 @@ template <class S>
 struct AddSquare {
   using R = void;
   double* total;
+  float* squares;  // or null: any order will do
 
-  __device__ void operator()(const RowsOf& table, int member, Share<S>& sum) const {
+  // `first`: position of the row's first occurrence, with squares.
+  __device__ void operator()(const RowsOf& table, int member, Share<S>& sum, uint32_t first) const {
     float square = 0.0f;
     for_each_chunk<S>(member, table.dim, [&](int c, int) {
       for (int v = 0; v < S::kVector; ++v) square += sum.chunk[c].at[v] * sum.chunk[c].at[v];
     });
     square = sum_of_group<S>(square);
-    if (member == 0) atomicAdd(total, static_cast<double>(square));
+    if (member != 0) return;
+    if (squares != nullptr)
+      squares[first] = square;
+    else
+      atomicAdd(total, static_cast<double>(square));
   }
 };
 
@@ -258,7 +112,8 @@ struct TileArguments {
   float* partials;
   uint32_t* arrivals;
   int cls;
-  uint32_t tile;  // occurrences that a group takes
+  uint32_t tile;                        // occurrences that a group takes
+  const uint32_t* positions = nullptr;  // of occurrences, with AddSquare::squares
 };
 
 // A group's part in a row whose occurrences lie in several tiles: whoever comes last has the sum.
@@ -380,7 +235,7 @@ __global__ void __launch_bounds__(kThreads)
         auto share = ring.row(stage, table, member);
         finish(table, row, member, sum, share);
       } else {
-        finish(table, member, sum);
+        finish(table, member, sum, 0);
       }
     }
     sum = {};
@@ -460,7 +315,7 @@ __global__ void __launch_bounds__(kThreads)
     auto share = ring.row(0, table, member);
     finish(table, row, member, sum, share);
   } else {
-    finish(table, member, sum);
+    finish(table, member, sum, with.positions[segment.begin]);
   }
 }
 
@@ -474,7 +329,7 @@ void launch(const Context& context, const BatchRef& batch, const UpdateRows& op,
                "asking for shared memory");
     update_in_order_kernel<S>
         <<<(op.most + kGroups - 1) / kGroups, kThreads, kShared, context.stream>>>(
-            batch, {op.gradients, op.partials, op.arrivals, op.cls, 0}, finish);
+            batch, {op.gradients, op.partials, op.arrivals, op.cls, 0, op.positions}, finish);
     cuda_check(cudaGetLastError(), "launching update_in_order_kernel");
     return;
   }
@@ -491,30 +346,32 @@ void launch(const Context& context, const BatchRef& batch, const UpdateRows& op,
   cuda_check(cudaGetLastError(), "launching update_rows_kernel");
 }
 
-// A warp a row.
+// A group of lanes a row.
 template <class S, class R>
 __global__ void __launch_bounds__(kThreads)
     update_other_rows_kernel(const DeviceTableRef* of, Apply<S, R> apply) {
   const DeviceTableRef& table = *of;
   constexpr int kGroups = kThreads / S::kLanes;
   const int member = threadIdx.x % S::kLanes;
-  const uint32_t row = blockIdx.x * kGroups + threadIdx.x / S::kLanes;
   const auto rows =
       table.is_static() ? static_cast<uint32_t>(table.capacity) : table.keys.counters->fresh;
-  if (row >= rows) return;
-  if (static_cast<uint32_t>(*table.mark(row) >> 32) == static_cast<uint32_t>(table.clocks->version))
-    return;
-  if (!table.is_static() && table.keys.meta[row].score == kUnusedScore) return;
+  const auto version = static_cast<uint32_t>(table.clocks->version);
   extern __shared__ __align__(16) char dynamic[];
   Ring<S, R> ring(dynamic);
   const RowsOf rows_here = rows_of(table);
-  char* at = rows_here.row_at(rows_here.place(row));
-  ring.fetch_row(0, rows_here, at, member);
-  __pipeline_commit();
-  __pipeline_wait_prior(0);
-  Share<S> nothing{};
-  auto share = ring.row(0, rows_here, member);
-  apply(rows_here, at, member, nothing, share);
+  // A captured pass may find more rows than when it was captured.
+  for (uint32_t row = blockIdx.x * kGroups + threadIdx.x / S::kLanes; row < rows;
+       row += gridDim.x * kGroups) {
+    if (static_cast<uint32_t>(*table.mark(row) >> 32) == version) continue;
+    if (!table.is_static() && table.keys.meta[row].score == kUnusedScore) continue;
+    char* at = rows_here.row_at(rows_here.place(row));
+    ring.fetch_row(0, rows_here, at, member);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+    Share<S> nothing{};
+    auto share = ring.row(0, rows_here, member);
+    apply(rows_here, at, member, nothing, share);
+  }
 }
 
 }  // namespace
@@ -526,7 +383,7 @@ void update_rows(const Context& context, const BatchRef& batch, const UpdateRows
     std::visit(
         [&](const auto& rule) {
           using R = std::decay_t<decltype(rule)>;
-          launch<S>(context, batch, op, Apply<S, R>{rule, op.scale, op.l2});
+          launch<S>(context, batch, op, Apply<S, R>{rule, op.scale, op.l2, op.values});
         },
         op.rule);
   });
@@ -535,10 +392,16 @@ void update_rows(const Context& context, const BatchRef& batch, const UpdateRows
 void add_squared_norm(const Context& context, const BatchRef& batch, const UpdateRows& op,
                       double* sum) {
   if (op.most == 0) return;
+  float* squares = op.in_order ? op.squares : nullptr;
+  const uint32_t first = batch.class_first[op.cls];
+  if (squares != nullptr)
+    cuda_check(cudaMemsetAsync(squares + first, 0, op.most * sizeof(float), context.stream),
+               "zeroing");
   with_shape(op.shape, [&](auto as) {
     using S = decltype(as);
-    launch<S>(context, batch, op, AddSquare<S>{sum});
+    launch<S>(context, batch, op, AddSquare<S>{sum, squares});
   });
+  if (squares != nullptr) add_in_order(context, squares + first, op.most, sum);
 }
 
 void update_other_rows(const Context& context, const DeviceTableRef* table, int64_t rows,
@@ -556,7 +419,7 @@ void update_other_rows(const Context& context, const DeviceTableRef* table, int6
                      "asking for shared memory");
           update_other_rows_kernel<S, R>
               <<<static_cast<unsigned>((rows + kGroups - 1) / kGroups), kThreads, kShared,
-                 context.stream>>>(table, Apply<S, R>{rule, op.scale, op.l2});
+                 context.stream>>>(table, Apply<S, R>{rule, op.scale, op.l2, op.values});
         },
         op.rule);
   });

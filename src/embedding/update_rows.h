@@ -4,6 +4,7 @@
 
 #include "core/context.h"
 #include "embedding/row_shape.h"
+#include "embedding/step_values.h"
 #include "optim/rule.h"
 
 namespace emblem::cuda {
@@ -20,9 +21,13 @@ struct UpdateRows {
   const float* gradients = nullptr;
   float scale = 1.0f;
   float l2 = 0.0f;
-  Rule rule;                     // made by at_step
-  float* partials = nullptr;     // [tiles, floats of the shape]; zero before and after
-  uint32_t* arrivals = nullptr;  // [tiles]; zero before and after
+  Rule rule;                           // made by at_step
+  const StepValues* values = nullptr;  // read instead of those of `scale` and `rule`; or null
+  float* partials = nullptr;           // [tiles, floats of the shape]; zero before and after
+  uint32_t* arrivals = nullptr;        // [tiles]; zero before and after
+  // With in_order, for add_squared_norm: the positions of occurrences, and room for a number each.
+  const uint32_t* positions = nullptr;
+  float* squares = nullptr;
 };
 
 // Applies the rule to every weight with the gradient scale * (sum of the occurrences) + l2 *
@@ -32,7 +37,8 @@ struct UpdateRows {
 // Asynchronous.
 void update_rows(const Context& context, const BatchRef& batch, const UpdateRows& op);
 
-// *sum += the squared norm of the summed gradients (scale and l2 left out).
+// sum[0] += the squared norm of the summed gradients (scale and l2 left out); sum has kSumDoubles
+// (embedding/sum_in_order.h). With in_order in one order: by the first position of each row.
 void add_squared_norm(const Context& context, const BatchRef& batch, const UpdateRows& op,
                       double* sum);
 

@@ -1,0 +1,111 @@
+#include "embedding/fetch_far_rows.h"
+
+#include <cooperative_groups.h>
+
+#include <algorithm>
+
+#include "core/cuda_check.h"
+#include "embedding/device_batch.cuh"
+#include "embedding/occupancy.h"
+#include "embedding/row_vector.cuh"
+
+namespace emblem::cuda {
+namespace {
+
+namespace cg = cooperative_groups;
+
+constexpr int kThreads = 256;
+constexpr int kWarps = kThreads / 32;
+// Few warps fill the bus, and keep the rows that are on their way close together.
+constexpr uint32_t kFetchingWarps = 512;
+
+// Copies the weights of distinct rows, and takes them out of the map.
+__device__ void fetch(const BatchRef& batch, uint32_t count, uint32_t warps) {
+  const FarRows& far = batch.far;
+  const uint32_t fetching = min(kFetchingWarps, warps);
+  const uint32_t warp = blockIdx.x * kWarps + threadIdx.x / 32;
+  if (warp >= fetching) return;
+  for (uint32_t i = warp; i < count; i += fetching) {
+    const uint32_t entry = far.sorted[i];
+    const unsigned long long noted = far.map[entry];
+    const DeviceTableRef& table = batch.tables[FarRows::table_of(noted)];
+    const uint32_t row = FarRows::row_of(noted);
+    const bool fits = i < far.staged_rows;
+    if (fits)
+      copy_row(far.staged + i * far.staged_stride, table.host_rows + row * table.stride,
+               table.state_offset);
+    __syncwarp();
+    if (threadIdx.x % 32 != 0) continue;
+    far.index[entry] = fits ? i : FarRows::kFar | row;
+    far.map[entry] = 0;
+  }
+}
+
+template <int kVector, class W>
+__device__ void put_row(float* out, const char* from, int dim) {
+  const auto* weights = reinterpret_cast<const W*>(from);
+  for (int d = threadIdx.x % 32 * kVector; d < dim; d += 32 * kVector)
+    stream_floats<kVector>(out + d, load_floats<kVector>(weights + d));
+}
+
+template <class W>
+__device__ void put_row(float* out, const char* from, int dim, bool in_fours) {
+  if (in_fours)
+    put_row<4, W>(out, from, dim);
+  else
+    put_row<1, W>(out, from, dim);
+}
+
+// A warp an occurrence.
+__device__ void put_occurrences(const BatchRef& batch, uint32_t count, uint32_t warps) {
+  for (uint32_t i = blockIdx.x * kWarps + threadIdx.x / 32; i < count; i += warps) {
+    const uint2 waiting = batch.far.occurrences[i];
+    const FeatureRef& feature = batch.feature_of_position(waiting.x);
+    const DeviceTableRef& table = batch.tables[feature.table];
+    const char* from = batch.far.fetched(table, waiting.y);
+    float* out = batch.out + (waiting.x - feature.first) * batch.width + feature.column;
+    const bool in_fours = (table.dim | feature.column | batch.width) % 4 == 0;
+    if (table.dtype == DType::kF32)
+      put_row<float>(out, from, table.dim, in_fours);
+    else if (table.dtype == DType::kF16)
+      put_row<F16>(out, from, table.dim, in_fours);
+    else
+      put_row<Bf16>(out, from, table.dim, in_fours);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    fetch_far_rows_kernel(const __grid_constant__ BatchRef batch) {
+  const FarRows& far = batch.far;
+  const uint32_t rows = far.counters->rows, occurrences = far.counters->occurrences;
+  if (rows == 0) return;
+  const cg::grid_group grid = cg::this_grid();
+  // Tables take equal parts of the places: their rows are not neighbours.
+  const auto place = [&](uint32_t entry) {
+    const unsigned long long noted = far.map[entry];
+    const uint32_t number = FarRows::table_of(noted);
+    const DeviceTableRef& table = batch.tables[number];
+    const int64_t all = table.is_static() ? table.capacity : table.keys.rows;
+    return (number * kPlaces + place_of(FarRows::row_of(noted), all)) / batch.table_count;
+  };
+  sort_by_place<kThreads>(far.entries, rows, far.sorted, far.counters->places, grid, place);
+  grid.sync();
+  const uint32_t warps = gridDim.x * kWarps;
+  fetch(batch, rows, warps);
+  grid.sync();
+  for (uint32_t i = grid.thread_rank(); i < kPlaces; i += warps * 32) far.counters->places[i] = 0;
+  if (grid.thread_rank() == 0) far.counters->rows = far.counters->occurrences = 0;
+  put_occurrences(batch, occurrences, warps);
+}
+
+}  // namespace
+
+void fetch_far_rows(const Context& context, const BatchRef& batch) {
+  const auto* kernel = reinterpret_cast<const void*>(fetch_far_rows_kernel);
+  void* arguments[] = {const_cast<BatchRef*>(&batch)};
+  const int blocks = std::max(1, resident_blocks(kernel, kThreads) / 2);
+  cuda_check(cudaLaunchCooperativeKernel(kernel, blocks, kThreads, arguments, 0, context.stream),
+             "launching fetch_far_rows_kernel");
+}
+
+}  // namespace emblem::cuda
