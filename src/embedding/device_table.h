@@ -58,7 +58,7 @@ class DeviceTable : public Table {
   // reads or changes rows has to let them settle first.
   void set_moving(const Event* moved) { moved_ = moved; }
   void settle(const Context& context) const {
-    if (moved_ != nullptr) moved_->precede(context);
+    if (moved_ != nullptr) moved_->hold_back(context.stream);
   }
   // In device memory; its content follows growth.
   const DeviceTableRef* ref() const { return reinterpret_cast<const DeviceTableRef*>(ref_.data()); }
