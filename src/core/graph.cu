@@ -20,7 +20,8 @@ Graph::Graph(const Context& context, const std::function<void()>& body) {
   const cudaError_t made = cudaGraphInstantiate(&replay_, graph_, 0);
   if (made != cudaSuccess) cudaGraphDestroy(graph_);
   cuda_check(made, "making a graph");
-  cudaGraphUpload(replay_, context.stream);  // or the first launch does it
+  if (cudaGraphUpload(replay_, context.stream) != cudaSuccess)
+    cudaGetLastError();  // the first launch does it
 }
 
 Graph::~Graph() {
