@@ -5,7 +5,7 @@
 JOBS ?= $(shell nproc)
 BUILD := build/release
 
-.PHONY: setup configure build demo test sanitize format lint peers bench clean
+.PHONY: setup configure build demo test soak sanitize format lint peers bench clean
 
 setup:
 	@bash tools/setup.sh
@@ -23,7 +23,11 @@ test: configure
 	@python3 tools/check_layers.py src
 	@cmake --build $(BUILD) -j $(JOBS)
 	@bash tools/test_clients.sh >/dev/null
-	@cd $(BUILD) && ctest --output-on-failure -j $(JOBS) --timeout 600
+	@cd $(BUILD) && ctest --output-on-failure -j $(JOBS) --timeout 600 -LE slow
+
+# Minutes of mixed load on a server.
+soak: test
+	@cd $(BUILD) && ctest --output-on-failure --timeout 1800 -L slow
 
 # The same tests under AddressSanitizer and UndefinedBehaviorSanitizer, then those with threads under ThreadSanitizer. Each test
 # program runs as a whole: looking for leaks takes seconds at the end of every process.

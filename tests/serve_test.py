@@ -66,9 +66,9 @@ class Server:
         if len(ports) != 3:
             raise AssertionError(f"the server did not start: {text}{self.process.stderr.read()}")
         self.http, self.grpc, self.metrics = (f"127.0.0.1:{ports[p]}" for p in ("http", "grpc", "metrics"))
-        # Nobody reads on, and a full pipe would stop the server.
+        # Read on: a full pipe would stop the server.
         for pipe in (self.process.stdout, self.process.stderr):
-            threading.Thread(target=lambda pipe=pipe: [None for _ in pipe], daemon=True).start()
+            threading.Thread(target=lambda pipe=pipe: self.lines.extend(pipe), daemon=True).start()
 
     def stop(self, how=signal.SIGTERM):
         self.process.send_signal(how)

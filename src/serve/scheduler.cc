@@ -60,7 +60,7 @@ bool Scheduler::submit(std::unique_ptr<InferRequest>& request, int64_t rows, Inf
   try {
     if (runs_inline_ && running_ == 0 && queue_.empty()) {
       entry.queued = Clock::now();
-      run(std::move(batch), lock);
+      run(take_engine(), std::move(batch), lock);
       return true;
     }
     queue_.push(entry, Clock::now());
@@ -79,16 +79,17 @@ void Scheduler::work() {
   std::unique_lock lock(mutex_);
   for (;;) {
     BatchQueue::Next next;
+    std::unique_ptr<Engine> engine;
     if (!idle_.empty()) next = queue_.next(Clock::now(), closed_);
+    if (!next.batch.empty()) engine = take_engine();
     if (!next.expired.empty()) {
       lock.unlock();
       fail(next.expired);
       lock.lock();
     }
-    if (!next.batch.empty()) {
-      run(std::move(next.batch), lock);
-      continue;
-    }
+    const bool ran = engine != nullptr;
+    if (ran) run(std::move(engine), std::move(next.batch), lock);
+    if (ran || !next.expired.empty()) continue;  // the queue may have changed meanwhile
     if (closed_ && queue_.empty()) return;
     if (next.wake) {
       changed_.wait_until(lock, *next.wake);
@@ -98,10 +99,15 @@ void Scheduler::work() {
   }
 }
 
-void Scheduler::run(Batch batch, std::unique_lock<std::mutex>& lock) {
+std::unique_ptr<Engine> Scheduler::take_engine() {
   std::unique_ptr<Engine> engine = std::move(idle_.back());
   idle_.pop_back();
   ++running_;
+  return engine;
+}
+
+void Scheduler::run(std::unique_ptr<Engine> engine, Batch batch,
+                    std::unique_lock<std::mutex>& lock) {
   const bool more = !queue_.empty();
   lock.unlock();
   if (more) changed_.notify_one();

@@ -41,8 +41,9 @@ class Scheduler {
   using Batch = std::vector<BatchQueue::Entry>;
 
   void work();
-  // Runs a batch on an idle engine; `lock` is held before and after.
-  void run(Batch batch, std::unique_lock<std::mutex>& lock);
+  std::unique_ptr<Engine> take_engine();  // there must be an idle one; with mutex_ held
+  // Runs a batch and makes the engine idle again; `lock` is held before and after.
+  void run(std::unique_ptr<Engine> engine, Batch batch, std::unique_lock<std::mutex>& lock);
   void finish(Batch& batch, std::vector<EngineTask>& tasks, const EngineTimes& times);
   void fail(Batch& entries);
   void record(const Batch& batch, const std::vector<EngineTask>& tasks, const EngineTimes& times);

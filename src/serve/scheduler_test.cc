@@ -159,20 +159,23 @@ TEST_F(SchedulerTest, FinishesWhatItHasBeforeItCloses) {
 TEST_F(SchedulerTest, AnswersEveryRequestOfManyThreadsOnce) {
   use({.dynamic = true, .max_batch_rows = 16}, 3);
   constexpr int kThreads = 8, kEach = 500;
-  std::atomic<int> right = 0;
+  std::atomic<int> right = 0, cancelled = 0;
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < kEach; ++i) {
         const std::string id = cat(t, "/", i);
-        auto answer = send(id);
-        if (text(answer) == id) ++right;
+        auto answer = send(id, std::make_shared<std::atomic<bool>>(i % 3 == 0));
+        const std::string found = text(answer);
+        if (found == id) ++right;
+        if (found == "the request was cancelled" && i % 3 == 0) ++cancelled;
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(right, kThreads * kEach);
-  EXPECT_EQ(scheduler_->statistics().success.count, static_cast<uint64_t>(kThreads * kEach));
+  EXPECT_EQ(right + cancelled, kThreads * kEach);
+  EXPECT_EQ(scheduler_->statistics().success.count, static_cast<uint64_t>(right));
+  EXPECT_EQ(scheduler_->statistics().cancelled, static_cast<uint64_t>(cancelled));
 }
 
 }  // namespace

@@ -1,0 +1,168 @@
+"""Mixed load for minutes: reloads, row updates, clients that disconnect and cancel; every answer is checked, memory watched.
+
+EMBLEM_SOAK_SECONDS (300) says for how long."""
+
+import json
+import os
+import random
+import socket
+import struct
+import threading
+import time
+import unittest
+
+from harness import EmblemTest, run, use_test_clients
+
+use_test_clients("tritonclient")
+import numpy as np
+import tritonclient.grpc as triton_grpc
+import tritonclient.http as triton_http
+
+from serve_test import Server, read_tsv
+
+SECONDS = float(os.environ.get("EMBLEM_SOAK_SECONDS", "300"))
+RELOAD_SECONDS, DELTA_SECONDS = 10, 0.5
+
+
+def resident_bytes(process):
+    with open(f"/proc/{process.pid}/status") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmRSS"))
+
+
+class Soak(EmblemTest):
+    rows = 20000
+
+    def test_nothing_fails_grows_or_lies(self):
+        repository, deltas = self.folder / "models", self.folder / "deltas"
+        expected = {}
+        for version, steps in ((1, 40), (2, 70)):
+            self.succeed(self.train(self.folder / "model", "--max-steps", steps, *(["--resume"] if version > 1 else [])))
+            self.succeed(run("export", "--checkpoint", self.folder / "model", "--out", repository / "dlrm"))
+            out = self.folder / "out.csv"
+            self.succeed(run("predict", "--checkpoint", self.folder / "model", "--input", self.data / "test", "--out", out))
+            expected[str(version)] = np.array([float(line) for line in out.read_text().splitlines()[1:]], np.float32)
+        _, self.numbers, self.ids = read_tsv(next((self.data / "test").glob("*")))
+        deltas.mkdir()
+        server = Server(repository, "--model-control-mode", "explicit", "--load-model", "dlrm", "--deltas",
+                        f"dlrm={deltas}")
+        stop, problems, counts = threading.Event(), [], {"answers": 0, "cuts": 0, "cancels": 0, "loads": 0}
+        lock = threading.Lock()
+
+        def guarded(work):
+            def body():
+                try:
+                    work()
+                except Exception as error:
+                    problems.append(f"{work.__name__}: {error!r}")
+                    stop.set()
+            return threading.Thread(target=body)
+
+        def count(what):
+            with lock:
+                counts[what] += 1
+
+        def inputs(module, begin, end):
+            made = [module.InferInput("categorical_features", [end - begin, 26], "INT64"),
+                    module.InferInput("numerical_features", [end - begin, 13], "FP32")]
+            made[0].set_data_from_numpy(self.ids[begin:end])
+            made[1].set_data_from_numpy(self.numbers[begin:end])
+            return made
+
+        def check(result, version, begin, end):
+            np.testing.assert_array_equal(result.as_numpy("probability")[:, 0], expected[version][begin:end])
+            count("answers")
+
+        def ask_over_http():
+            draw = random.Random(1)
+            with triton_http.InferenceServerClient(server.http) as client:
+                while not stop.is_set():
+                    begin = draw.randrange(4000)
+                    end = begin + draw.choice((1, 3, 64, 500))
+                    result = client.infer("dlrm", inputs(triton_http, begin, end))
+                    check(result, result.get_response()["model_version"], begin, end)
+
+        def ask_over_grpc():
+            draw = random.Random(2)
+            with triton_grpc.InferenceServerClient(server.grpc) as client:
+                while not stop.is_set():
+                    begin = draw.randrange(4000)
+                    end = begin + draw.choice((1, 16, 200))
+                    result = client.infer("dlrm", inputs(triton_grpc, begin, end))
+                    check(result, result.get_response().model_version, begin, end)
+
+        def cancel_over_grpc():
+            with triton_grpc.InferenceServerClient(server.grpc) as client:
+                while not stop.is_set():
+                    call = client.async_infer("dlrm", inputs(triton_grpc, 0, 500), lambda result, error: None)
+                    call.cancel()
+                    count("cancels")
+                    time.sleep(0.01)
+
+        def cut_connections():
+            draw = random.Random(3)
+            host, port = server.http.split(":")
+            body = json.dumps({"inputs": []}).encode()
+            request = (f"POST /v2/models/dlrm/infer HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n").encode() + body
+            while not stop.is_set():
+                with socket.create_connection((host, int(port)), timeout=10) as cut:
+                    cut.sendall(request[:draw.randrange(1, len(request) + 1)])
+                    cut.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                count("cuts")
+                time.sleep(0.01)
+
+        def reload_models():
+            with triton_grpc.InferenceServerClient(server.grpc) as client:
+                version = 2
+                while not stop.wait(RELOAD_SECONDS):
+                    version = 3 - version
+                    config = json.dumps({"max_batch_size": 1024, "dynamic_batching": {},
+                                         "version_policy": {"specific": {"versions": [version]}}})
+                    client.load_model("dlrm", config=config)
+                    count("loads")
+
+        def stream_updates():
+            """Rows that no test row reads: answers must not change, and yet tables do all the time."""
+            number = 0
+            while not stop.wait(DELTA_SECONDS):
+                number += 1
+                name = f"delta-{number:012d}"
+                folder = deltas / f".tmp-{number}"
+                tables = []
+                for table in ("C1_emb", "C2_emb"):
+                    (folder / table).mkdir(parents=True)
+                    keys = np.arange(1000, dtype=np.int64) + (1 << 40)
+                    (folder / table / "key").write_bytes(keys.tobytes())
+                    (folder / table / "emb_vector").write_bytes(np.full((1000, 8), number, np.float32).tobytes())
+                    tables.append({"name": table, "dim": 8, "rows": 1000})
+                (folder / "manifest.json").write_text(json.dumps(
+                    {"sequence": number, "created_unix_ms": int(time.time() * 1000), "tables": tables}))
+                folder.rename(deltas / name)
+
+        threads = [guarded(work) for work in (ask_over_http, ask_over_http, ask_over_grpc, cancel_over_grpc,
+                                              cut_connections, reload_models, stream_updates)]
+        for thread in threads:
+            thread.start()
+        start = time.monotonic()
+        settled = None
+        while time.monotonic() - start < SECONDS and not stop.wait(1):
+            # Both versions were loaded, replaced and unloaded once: from here on memory may not grow.
+            if settled is None and time.monotonic() - start > max(SECONDS / 3, 2.5 * RELOAD_SECONDS):
+                settled = resident_bytes(server.process)
+        self.assertIsNone(server.process.poll(), "".join(server.lines[-20:]))
+        grown = resident_bytes(server.process)
+        stop.set()
+        for thread in threads:
+            thread.join(60)
+        _, metrics = server.get("/metrics", server.metrics)
+        self.assertEqual(server.stop(), 0)
+        self.assertEqual(problems, [])
+        print(f"\n{counts}, memory {grown / 1e6:.0f} MB after {(settled or grown) / 1e6:.0f} MB")
+        self.assertGreater(counts["answers"], 10 * SECONDS)
+        self.assertIn("emblem_updates_applied", metrics.decode())
+        self.assertNotRegex(metrics.decode(), r"emblem_update_errors\{[^}]*\} [1-9]")
+        if settled is not None:
+            self.assertLess(grown, 1.05 * settled)
+
+
+if __name__ == "__main__":
+    unittest.main()
