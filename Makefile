@@ -32,7 +32,7 @@ soak: test
 # The same tests under AddressSanitizer and UndefinedBehaviorSanitizer, then those with threads under ThreadSanitizer. Each test
 # program runs as a whole: looking for leaks takes seconds at the end of every process.
 sanitize: export UBSAN_OPTIONS = halt_on_error=1:print_stacktrace=1
-sanitize: export TSAN_OPTIONS = halt_on_error=1
+sanitize: export TSAN_OPTIONS = halt_on_error=1:suppressions=$(CURDIR)/tools/tsan.supp
 sanitize: setup
 	cmake --preset asan && cmake --build build/asan -j $(JOBS)
 	set -e; for test in build/asan/*_test; do $$test --gtest_brief=1; done

@@ -276,6 +276,8 @@ void KafkaUpdates::State::pause(std::chrono::milliseconds time) {
 
 #else
 
+#include "emblem/error.h"
+
 namespace emblem {
 
 struct KafkaUpdates::State {};

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kFindKeys = 2048;         // keys whose rows one piece of work finds
 constexpr int64_t kKeysInFlight = 32;       // whose cache misses overlap
-constexpr int64_t kSmallBatch = 1024;       // keys whose rows may all be on their way at once
+constexpr int64_t kSmallBatch = 128;        // keys whose rows may all be on their way at once
 constexpr int64_t kBlockBytes = 128 << 10;  // of output that one piece of work fills
 
 class ServedLookup : public Lookup {

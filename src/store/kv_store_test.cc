@@ -39,8 +39,10 @@ class KvStoreTest : public testing::TestWithParam<Kind> {
  protected:
   // Servers are started once for all tests, which use tables of different names.
   static void TearDownTestSuite() {
+#ifdef EMBLEM_WITH_REDIS
     server_.reset();
     cluster_.reset();
+#endif
   }
   void SetUp() override {
     switch (GetParam()) {

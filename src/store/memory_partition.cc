@@ -16,23 +16,30 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 }  // namespace
 
-RowSlabs::~RowSlabs() {
-  for (float* slab : slabs_) std::free(slab);
+LargeArray allocate_large(size_t bytes) {
+  const size_t alignment = bytes >= 2 * kHugePage ? kHugePage : 64;
+  bytes = (bytes + alignment - 1) / alignment * alignment;
+  LargeArray memory(std::aligned_alloc(alignment, bytes), std::free);
+  if (memory == nullptr) {
+    throw Error(ErrorCode::kOutOfMemory, cat("memory store: no memory for ", bytes, " more bytes"));
+  }
+  if (alignment == kHugePage) madvise(memory.get(), bytes, MADV_HUGEPAGE);
+  return memory;
 }
 
 void RowSlabs::make_room_for(uint32_t row) {
   const int slab = std::bit_width((uint64_t{row} + kFirst) / kFirst) - 1;
   if (slabs_[slab] != nullptr) return;
-  size_t bytes = (kFirst << slab) * static_cast<size_t>(stride_) * sizeof(float);
-  const size_t alignment = bytes >= 2 * kHugePage ? kHugePage : 64;
-  bytes = (bytes + alignment - 1) / alignment * alignment;
-  auto* memory = static_cast<float*>(std::aligned_alloc(alignment, bytes));
-  if (memory == nullptr) {
-    throw Error(ErrorCode::kOutOfMemory, cat("memory store: no memory for ", bytes, " more bytes"));
-  }
-  // Random reads of a large table miss the TLB far less with huge pages.
-  if (alignment == kHugePage) madvise(memory, bytes, MADV_HUGEPAGE);
-  slabs_[slab] = memory;
+  memory_.push_back(
+      allocate_large((kFirst << slab) * static_cast<size_t>(stride_) * sizeof(float)));
+  slabs_[slab] = static_cast<float*>(memory_.back().get());
+}
+
+MemoryPartition::Index::Index(uint64_t slot_count)
+    : mask(slot_count - 1),
+      memory(allocate_large(slot_count * sizeof(Slot))),
+      slots(static_cast<Slot*>(memory.get())) {
+  std::uninitialized_default_construct_n(slots, slot_count);
 }
 
 MemoryPartition::MemoryPartition(ReadGate& gate, int64_t dim, const Overflow& overflow,
@@ -122,7 +129,7 @@ void MemoryPartition::put(int64_t key, const float* row) {
   }
   if (marks_use_ && old >= kErased) slot.use.store(0, std::memory_order_relaxed);
   if (marks_use_) mark_use(slot);
-  slot.row.store(number, std::memory_order_seq_cst);
+  slot.row.store(number, std::memory_order_release);
   if (old < kErased) {
     retired_.push_back(old);
     return;
@@ -152,7 +159,7 @@ uint32_t MemoryPartition::take_row() {
 }
 
 void MemoryPartition::hide(Slot& slot) {
-  retired_.push_back(slot.row.exchange(kErased, std::memory_order_seq_cst));
+  retired_.push_back(slot.row.exchange(kErased, std::memory_order_acq_rel));
   size_.fetch_sub(1, std::memory_order_relaxed);
 }
 
@@ -178,7 +185,7 @@ void MemoryPartition::make_room_in_index() {
 }
 
 void MemoryPartition::replace_index(std::unique_ptr<Index> index) {
-  index_.store(index.get(), std::memory_order_seq_cst);
+  index_.store(index.get(), std::memory_order_release);
   gate_.wait_for_readers();
   owned_index_ = std::move(index);
 }

@@ -16,12 +16,14 @@
 
 namespace emblem {
 
+// Memory for random reads: in huge pages where it is large, so that the TLB is missed less.
+using LargeArray = std::unique_ptr<void, void (*)(void*)>;
+LargeArray allocate_large(size_t bytes);  // not initialized; throws kOutOfMemory
+
 // Rows in slabs of doubling size that never move.
 class RowSlabs {
  public:
   explicit RowSlabs(int64_t dim) : stride_((dim + 3) / 4 * 4) {}
-  ~RowSlabs();
-  RowSlabs(const RowSlabs&) = delete;
 
   float* at(uint32_t row) const {
     const uint64_t number = uint64_t{row} + kFirst;
@@ -34,6 +36,7 @@ class RowSlabs {
   static constexpr uint64_t kFirst = 256;  // rows of the first slab
   int64_t stride_;                         // floats from row to row
   float* slabs_[26] = {};
+  std::vector<LargeArray> memory_;
 };
 
 class MemoryPartition {
@@ -42,15 +45,15 @@ class MemoryPartition {
 
   // ---- readers, inside the gate ----
   void prefetch(uint64_t hash) const {
-    const Index* index = index_.load(std::memory_order_seq_cst);
+    const Index* index = index_.load(std::memory_order_acquire);
     __builtin_prefetch(&index->slots[hash & index->mask]);
   }
   // The row of a key or null; valid until the reader leaves the gate.
   const float* find(uint64_t hash, int64_t key) const {
-    const Index* index = index_.load(std::memory_order_seq_cst);
+    const Index* index = index_.load(std::memory_order_acquire);
     for (uint64_t at = hash & index->mask;; at = (at + 1) & index->mask) {
       const Slot& slot = index->slots[at];
-      const uint32_t row = slot.row.load(std::memory_order_seq_cst);
+      const uint32_t row = slot.row.load(std::memory_order_acquire);
       if (row == kEmpty) return nullptr;
       if (slot.key.load(std::memory_order_relaxed) != key) continue;
       if (row == kErased) return nullptr;
@@ -77,9 +80,10 @@ class MemoryPartition {
     mutable std::atomic<uint32_t> use{0};  // how often (kEvictLeastUsed) or when (kEvictOldest)
   };
   struct Index {
-    explicit Index(uint64_t slot_count) : mask(slot_count - 1), slots(new Slot[slot_count]) {}
+    explicit Index(uint64_t slot_count);
     uint64_t mask;
-    std::unique_ptr<Slot[]> slots;
+    LargeArray memory;
+    Slot* slots;
   };
 
   void mark_use(const Slot& slot) const;
