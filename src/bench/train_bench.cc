@@ -149,8 +149,8 @@ std::vector<BenchResult> bench_kaggle(const Context& context, const TrainBenchOp
     for (const int64_t rows : options.batches) {
       std::string name = cat("dlrm-kaggle-d", dim, "-b", rows);
       if (options.tables == BenchTables::kDynamic) name += "-dynamic";
-      const auto config =
-          parse_pipeline(kaggle_pipeline(dim, rows, options.tables), "preset dlrm-kaggle");
+      const auto config = parse_pipeline(kaggle_pipeline(dim, rows, options.tables),
+                                         "preset dlrm-kaggle", options.overrides);
       const FeatureLayout layout = layout_of(config);
       const auto batches =
           kaggle_batches(options.distinct_batches, rows, options.alpha, options.seed);
