@@ -150,8 +150,8 @@ std::vector<BenchResult> bench_kaggle(const Context& context, const TrainBenchOp
       std::string name = cat("dlrm-kaggle-d", dim, "-b", rows);
       if (options.tables == BenchTables::kDynamic) name += "-dynamic";
       const DlrmShape shape = kaggle_dlrm(dim);
-      const auto config =
-          parse_pipeline(dlrm_pipeline(shape, rows, options.tables), "preset dlrm-kaggle");
+      const auto config = parse_pipeline(dlrm_pipeline(shape, rows, options.tables),
+                                         "preset dlrm-kaggle", options.overrides);
       const FeatureLayout layout = layout_of(config);
       const auto batches =
           dlrm_batches(shape, options.distinct_batches, rows, options.alpha, options.seed);

@@ -23,6 +23,7 @@ struct TrainBenchOptions {
   int64_t distinct_batches = 32;  // generated ahead and used in turn
   double alpha = 1.05;
   uint64_t seed = 1;
+  std::vector<std::string> overrides;  // of the preset's configuration
 };
 
 // Preset dlrm-kaggle: one result for each combination of batch and dim, with generated batches.

@@ -22,6 +22,7 @@ void run_train(TrainOptionsOfCli& options) {
   options.tables = options.table_kind == "dynamic" ? BenchTables::kDynamic : BenchTables::kStatic;
   if (options.config.empty()) {
     const Workers workers = make_workers(options, 0);
+    options.overrides = overrides_of(options);
     report_bench(bench_kaggle(workers.context, options), options.json);
     return;
   }

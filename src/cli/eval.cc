@@ -17,7 +17,8 @@ struct Options : CheckpointOptions {
 
 void run(const Options& options) {
   const Workers workers = make_workers(options, 0);
-  RestoredModel restored(workers.context, options.checkpoint, options.config, options.set);
+  RestoredModel restored(workers.context, options.checkpoint, options.config,
+                         overrides_of(options));
   const Evaluation evaluation = restored.evaluate(options.input);
   std::printf("%s\n", to_text(evaluation).c_str());
   std::printf("%ld rows in %s (%s rows/s)\n", static_cast<long>(evaluation.rows),

@@ -36,14 +36,29 @@ void add_device_options(CLI::App& command, PipelineOptions& options) {
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
   command
+      .add_option("--precision", options.precision,
+                  "Compute in this type on a GPU (default: train_config.mixed_precision, or fp32)")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
+  command
       .add_option("--threads", options.threads,
                   "Compute threads (0: train_config.num_threads, or all CPUs)")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
 }
 
+std::vector<std::string> overrides_of(const PipelineOptions& options) {
+  std::vector<std::string> overrides = options.set;
+  if (options.precision.empty()) return overrides;
+  EMBLEM_REQUIRE(options.precision == "fp32" || options.device == "cuda", "--precision ",
+                 options.precision, " needs --device cuda; a CPU computes in fp32");
+  overrides.push_back(cat("train_config.mixed_precision=", options.precision == "fp32"   ? "FP32"
+                                                           : options.precision == "bf16" ? "BF16"
+                                                                                         : "FP16"));
+  return overrides;
+}
+
 config::PipelineConfig load(const PipelineOptions& options) {
-  config::PipelineConfig config = load_pipeline(options.config, options.set);
+  config::PipelineConfig config = load_pipeline(options.config, overrides_of(options));
   if (!options.model_dir.empty()) config.set_model_dir(options.model_dir);
   check_pipeline(config);
   return config;

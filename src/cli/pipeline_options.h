@@ -20,7 +20,8 @@ struct PipelineOptions {
   std::string config;
   std::string model_dir;
   std::string device = "cpu";
-  int threads = 0;  // 0: as the configuration says, or one per CPU
+  std::string precision;  // empty: as the configuration says
+  int threads = 0;        // 0: as the configuration says, or one per CPU
   std::vector<std::string> set;
 };
 
@@ -31,13 +32,15 @@ struct CheckpointOptions : PipelineOptions {
 
 // --config, --set
 void add_config_options(CLI::App& command, PipelineOptions& options);
-// --checkpoint, --config, --set, --device, --threads
+// --checkpoint, --config, --set, --device, --precision, --threads
 void add_checkpoint_options(CLI::App& command, CheckpointOptions& options);
-// --device, --threads
+// --device, --precision, --threads
 void add_device_options(CLI::App& command, PipelineOptions& options);
 
 // The configuration with overrides, checked.
 config::PipelineConfig load(const PipelineOptions& options);
+// --set and --precision as overrides of a configuration.
+std::vector<std::string> overrides_of(const PipelineOptions& options);
 
 // A context on the chosen device, and the threads and stream it owns.
 struct Workers {

@@ -15,7 +15,8 @@ struct Options : CheckpointOptions {
 
 void run(const Options& options) {
   const Workers workers = make_workers(options, 0);
-  RestoredModel restored(workers.context, options.checkpoint, options.config, options.set);
+  RestoredModel restored(workers.context, options.checkpoint, options.config,
+                         overrides_of(options));
   const int64_t rows = restored.predict(options.input, options.out);
   std::printf("wrote %ld predictions to %s\n", static_cast<long>(rows), options.out.c_str());
 }

@@ -88,6 +88,13 @@ void check_train(const config::PipelineConfig& config) {
   EMBLEM_REQUIRE(
       precision.empty() || precision == "FP32" || precision == "FP16" || precision == "BF16",
       "train_config.mixed_precision is \"", precision, "\", expected FP32, FP16 or BF16");
+  const config::GradScaler& scaler = train.grad_scaler();
+  EMBLEM_REQUIRE(scaler.init_scale() > 0 && scaler.growth_factor() >= 1 &&
+                     scaler.backoff_factor() > 0 && scaler.backoff_factor() < 1,
+                 "train_config.grad_scaler has init_scale ", scaler.init_scale(),
+                 ", growth_factor ", scaler.growth_factor(), " and backoff_factor ",
+                 scaler.backoff_factor(),
+                 ", expected more than 0, at least 1, and between 0 and 1");
   check_clipping(train.grad_clipping());
   const config::Regularization& penalty = train.regularization();
   EMBLEM_REQUIRE(penalty.embedding_l2() >= 0 && penalty.weight_l2() >= 0,

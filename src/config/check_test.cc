@@ -69,6 +69,9 @@ TEST(CheckPipeline, EvaluationsHaveOneRhythmAndAnInput) {
 TEST(CheckPipeline, TrainingSettingsAreInRange) {
   EXPECT_EQ(verdict({"train_config.mixed_precision=FP8"}),
             "train_config.mixed_precision is \"FP8\", expected FP32, FP16 or BF16");
+  EXPECT_EQ(verdict({"train_config.grad_scaler={backoff_factor: 2}"}),
+            "train_config.grad_scaler has init_scale 65536, growth_factor 2 and backoff_factor 2, "
+            "expected more than 0, at least 1, and between 0 and 1");
   EXPECT_EQ(verdict({"train_config.grad_clipping.clipping_type=l2"}),
             "train_config.grad_clipping.clipping_type is \"l2\", expected none, norm or value");
   EXPECT_EQ(verdict({"train_config.grad_clipping={clipping_type: 'norm' max_gradient: 0}"}),

@@ -9,7 +9,7 @@ namespace {
 __global__ void probe_kernel() {}
 
 [[noreturn]] void refuse(const std::string& why) {
-  throw Error(ErrorCode::kInvalidArgument, cat(why, "; or use --device cpu"));
+  throw Error(ErrorCode::kInvalidArgument, cat("--device cuda: ", why, ", or use --device cpu"));
 }
 
 std::string version_text(int version) {  // 13010 -> "13.1"

@@ -25,6 +25,12 @@ void copy(const Context& context, View<const float> from, View<float> to) {
 
 }  // namespace
 
+DType precision_of(const Context& context, const config::TrainConfig& config) {
+  if (context.device == Device::kCpu) return DType::kF32;
+  if (config.mixed_precision() == "BF16") return DType::kBf16;
+  return config.mixed_precision() == "FP16" ? DType::kF16 : DType::kF32;
+}
+
 Model::Model(const Context& context, const config::PipelineConfig& config,
              const FeatureLayout& layout, int64_t max_rows, const MakeLookup& make_lookup)
     : name_(model_name(config.model_config())), graph_(config.train_config().seed()) {
@@ -39,7 +45,7 @@ Model::Model(const Context& context, const config::PipelineConfig& config,
   weights_ = inputs.weights();
   add_embeddings(context, config, inputs.deep(), TableFamily::kDeep, make_lookup);
   add_embeddings(context, config, inputs.wide(), TableFamily::kWide, make_lookup);
-  graph_.prepare(context, max_rows);
+  graph_.prepare(context, max_rows, precision_of(context, config.train_config()));
 }
 
 void Model::add_embeddings(const Context& context, const config::PipelineConfig& config,

@@ -29,6 +29,9 @@ struct ModelBatch {
   std::span<const FeatureKeys> sparse;  // by FeatureSpec::sparse_index
 };
 
+// What a model is computed in there: a CPU knows fp32 only, and runs models of any precision in it.
+DType precision_of(const Context& context, const config::TrainConfig& config);
+
 // Seconds that the parts of a step took; summed until cleared.
 struct StageSeconds {
   double lookup = 0, forward = 0, backward = 0, update = 0;

@@ -31,8 +31,8 @@ void BatchNorm::sum_gradients(int64_t begin, int64_t end, float* part, F f) {
   std::fill_n(part, 2 * cols_, 0.0f);
   float* __restrict plain = part, * __restrict scaled = part + cols_;
   for (int64_t r = begin; r < end; ++r) {
-    float* __restrict dz = out().gradient + r * cols_;
-    const float *x = in(0).value + r * cols_, *y = out().value + r * cols_;
+    float* __restrict dz = out().gradient() + r * cols_;
+    const float *x = in(0).value() + r * cols_, *y = out().value() + r * cols_;
     for (int64_t j = 0; j < cols_; ++j) {
       dz[j] *= f.slope(y[j]);
       plain[j] += dz[j];
@@ -52,8 +52,8 @@ void BatchNorm::forward_cpu(const Pass& pass) {
   with_activation(activation_, [&](auto f) {
     parallel_for(pass.context, pass.rows, rows_per_chunk(cols_), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
-        const float* __restrict x = in(0).value + r * cols_;
-        float* __restrict y = out().value + r * cols_;
+        const float* __restrict x = in(0).value() + r * cols_;
+        float* __restrict y = out().value() + r * cols_;
         for (int64_t j = 0; j < cols_; ++j) {
           y[j] = f.value((x[j] - mean[j]) * inverse[j] * scale[j] + shift[j]);
         }
@@ -92,7 +92,7 @@ void BatchNorm::measure(const Pass& pass) {
   const RowGroups groups = row_groups(pass.rows);
   parallel_for(pass.context, pass.rows, groups.rows_each, [&](int64_t begin, int64_t end) {
     float* part = pass.workspace + begin / groups.rows_each * 2 * cols_;
-    column_moments({in(0).value + begin * cols_, end - begin, cols_}, part, part + cols_);
+    column_moments({in(0).value() + begin * cols_, end - begin, cols_}, part, part + cols_);
   });
   const double rows = static_cast<double>(pass.rows);
   for (int64_t j = 0; j < cols_; ++j) {
@@ -122,8 +122,8 @@ void BatchNorm::backward_to_input(const Pass& pass, const float* sums) {
   with_write(write(0), [&](auto add) {
     parallel_for(pass.context, pass.rows, rows_per_chunk(cols_), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
-        const float *dz = out().gradient + r * cols_, *x = in(0).value + r * cols_;
-        float* __restrict dx = in(0).gradient + r * cols_;
+        const float *dz = out().gradient() + r * cols_, *x = in(0).value() + r * cols_;
+        float* __restrict dx = in(0).gradient() + r * cols_;
         for (int64_t j = 0; j < cols_; ++j) {
           const float normalized = (x[j] - mean[j]) * inverse[j];
           const float through = dz[j] - share * (sums[j] + normalized * sums[cols_ + j]);

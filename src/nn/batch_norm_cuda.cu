@@ -7,15 +7,16 @@ namespace {
 
 // Of each group of rows: its mean and the sum of squared deviations from it, per column.
 // parts[group] is [2, cols].
+template <class T>
 __global__ void __launch_bounds__(cuda::kWarp* cuda::kSumRows)
-    column_moments_kernel(int64_t rows, int64_t cols, int64_t rows_each, const float* x,
-                          float* parts) {
+    column_moments_kernel(int64_t rows, int64_t cols, int64_t rows_each, const T* x, float* parts) {
   __shared__ float means[cuda::kWarp];
   const int64_t j = static_cast<int64_t>(blockIdx.x) * cuda::kWarp + threadIdx.x;
   const int64_t begin = blockIdx.y * rows_each, end = min(begin + rows_each, rows);
   float sum = 0.0f, square = 0.0f;
   if (j < cols) {
-    for (int64_t r = begin + threadIdx.y; r < end; r += cuda::kSumRows) sum += x[r * cols + j];
+    for (int64_t r = begin + threadIdx.y; r < end; r += cuda::kSumRows)
+      sum += cuda::widen(x[r * cols + j]);
   }
   sum = cuda::sum_over_y(sum);
   if (threadIdx.y == 0) means[threadIdx.x] = sum / static_cast<float>(end - begin);
@@ -23,7 +24,7 @@ __global__ void __launch_bounds__(cuda::kWarp* cuda::kSumRows)
   const float mean = means[threadIdx.x];
   if (j < cols) {
     for (int64_t r = begin + threadIdx.y; r < end; r += cuda::kSumRows) {
-      const float apart = x[r * cols + j] - mean;
+      const float apart = cuda::widen(x[r * cols + j]) - mean;
       square += apart * apart;
     }
   }
@@ -80,16 +81,17 @@ struct Normalize {
 };
 
 // dz = dy f'(y), in place, and what it adds to the gradients of shift and scale.
-template <class F>
+template <class F, class T>
 struct Gradients {
-  const float *x, *y, *moments;
-  float* dz;
+  const T *x, *y;
+  const float* moments;
+  T* dz;
   int64_t cols;
   __device__ void operator()(int64_t r, int64_t j, float (&sums)[2]) const {
     const int64_t i = r * cols + j;
-    dz[i] *= F::slope(y[i]);
-    sums[0] = dz[i];
-    sums[1] = dz[i] * (x[i] - moments[j]) * moments[cols + j];
+    sums[0] = cuda::widen(dz[i]) * F::slope(cuda::widen(y[i]));
+    sums[1] = sums[0] * (cuda::widen(x[i]) - moments[j]) * moments[cols + j];
+    dz[i] = cuda::narrow<T>(sums[0]);
   }
 };
 
@@ -110,42 +112,51 @@ void BatchNorm::forward_cuda(const Pass& pass) {
   const cudaStream_t stream = pass.context.stream;
   const Statistics statistics{pass.statistics + running_mean_, pass.statistics + running_variance_};
   from_batch_ = pass.phase == Phase::kTrain && pass.rows > 1;
+  const unsigned blocks = cuda::blocks_of(cols_, cuda::kThreads);
   if (from_batch_) {
     const RowGroups groups = device_row_groups(pass.rows);
-    column_moments_kernel<<<cuda::column_blocks(cols_, groups.count), cuda::column_threads(), 0,
-                            stream>>>(pass.rows, cols_, groups.rows_each, in(0).value,
-                                      pass.workspace);
+    cuda::with_type(out().dtype, [&](auto type) {
+      column_moments_kernel<decltype(type)>
+          <<<cuda::column_blocks(cols_, groups.count), cuda::column_threads(), 0, stream>>>(
+              pass.rows, cols_, groups.rows_each, in(0).value<decltype(type)>(), pass.workspace);
+    });
     cuda::check_launch("launching the moments of groups of rows");
-    join_moments_kernel<<<cuda::blocks_of(cols_, cuda::kThreads), cuda::kThreads, 0, stream>>>(
-        pass.rows, cols_, groups.rows_each, groups.count, pass.workspace, moments_.data(),
-        statistics);
+    join_moments_kernel<<<blocks, cuda::kThreads, 0, stream>>>(pass.rows, cols_, groups.rows_each,
+                                                               groups.count, pass.workspace,
+                                                               moments_.data(), statistics);
   } else {
-    copy_statistics_kernel<<<cuda::blocks_of(cols_, cuda::kThreads), cuda::kThreads, 0, stream>>>(
-        cols_, statistics, moments_.data());
+    copy_statistics_kernel<<<blocks, cuda::kThreads, 0, stream>>>(cols_, statistics,
+                                                                  moments_.data());
   }
   cuda::check_launch("launching the moments of a batch");
-  with_activation(activation_, [&](auto f) {
-    cuda::map(pass.context, Write::kOverwrite, pass.rows * cols_,
-              Normalize<decltype(f)>{moments_.data(), pass.parameters + scale_,
-                                     pass.parameters + shift_, cols_},
-              out().value, in(0).value);
+  cuda::with_type(out().dtype, [&](auto type) {
+    using T = decltype(type);
+    with_activation(activation_, [&](auto f) {
+      cuda::map(pass.context, Write::kOverwrite, pass.rows * cols_,
+                Normalize<decltype(f)>{moments_.data(), pass.parameters + scale_,
+                                       pass.parameters + shift_, cols_},
+                out().value<T>(), in(0).value<T>());
+    });
   });
 }
 
 void BatchNorm::backward_cuda(const Pass& pass) {
   float *shift_gradient = pass.gradients + shift_, *scale_gradient = pass.gradients + scale_;
-  with_activation(activation_, [&](auto f) {
-    cuda::column_sums<2>(
-        pass.context, pass.rows, cols_,
-        Gradients<decltype(f)>{in(0).value, out().value, moments_.data(), out().gradient, cols_},
-        pass.workspace, {{shift_gradient, scale_gradient}});
+  cuda::with_type(out().dtype, [&](auto type) {
+    using T = decltype(type);
+    with_activation(activation_, [&](auto f) {
+      cuda::column_sums<2>(pass.context, pass.rows, cols_,
+                           Gradients<decltype(f), T>{in(0).value<T>(), out().value<T>(),
+                                                     moments_.data(), out().gradient<T>(), cols_},
+                           pass.workspace, {{shift_gradient, scale_gradient}});
+    });
+    // Where the statistics were used they are constants, and nothing flows through them.
+    const float share = from_batch_ ? 1.0f / static_cast<float>(pass.rows) : 0.0f;
+    cuda::map(pass.context, write(0), pass.rows * cols_,
+              ToInput{moments_.data(), pass.parameters + scale_, shift_gradient, scale_gradient,
+                      share, cols_},
+              in(0).gradient<T>(), out().gradient<T>(), in(0).value<T>());
   });
-  // Where the statistics were used they are constants, and nothing flows through them.
-  const float share = from_batch_ ? 1.0f / static_cast<float>(pass.rows) : 0.0f;
-  cuda::map(pass.context, write(0), pass.rows * cols_,
-            ToInput{moments_.data(), pass.parameters + scale_, shift_gradient, scale_gradient,
-                    share, cols_},
-            in(0).gradient, out().gradient, in(0).value);
 }
 
 }  // namespace emblem

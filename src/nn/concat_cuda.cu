@@ -1,3 +1,4 @@
+#include "core/buffer.h"
 #include "nn/concat.h"
 #include "nn/launch.cuh"
 
@@ -5,32 +6,33 @@ namespace emblem {
 namespace {
 
 // to = (or +=) from, rows of `cols` columns, kWidth at a time.
-template <int kWidth, bool kAdd>
+template <int kWidth, bool kAdd, class T>
 __global__ void __launch_bounds__(cuda::kThreads)
-    transfer_kernel(Matrix<const float> from, Matrix<float> to) {
+    transfer_kernel(Matrix<const T> from, Matrix<T> to) {
   const int64_t in_row = to.cols / kWidth;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * cuda::kThreads + threadIdx.x;
   if (i >= to.rows * in_row) return;
   const int64_t r = i / in_row, j = i % in_row * kWidth;
-  const float* source = from.data + r * from.stride + j;
-  float* target = to.data + r * to.stride + j;
+  const T* source = from.data + r * from.stride + j;
+  T* target = to.data + r * to.stride + j;
   if constexpr (kWidth == 4) {
-    cuda::Four<float> values = cuda::load_four(source);
-    if (kAdd) {
-      const cuda::Four<float> before = cuda::load_four(target);
-      for (int k = 0; k < 4; ++k) values.at[k] += before.at[k];
-    }
+    cuda::Four<T> values;
+    if (kAdd) values = cuda::load_four(target);
+    cuda::map_four<kAdd>(cuda::Copy{}, i, values, cuda::load_four(source));
     cuda::store_four(target, values);
   } else {
-    *target = (kAdd ? *target : 0.0f) + *source;
+    cuda::put<kAdd>(*target, cuda::widen(*source));
   }
 }
 
-bool in_fours(Matrix<const float> m) {
-  return m.cols % 4 == 0 && m.stride % 4 == 0 && reinterpret_cast<uintptr_t>(m.data) % 16 == 0;
+template <class T>
+bool in_fours(Matrix<T> m) {
+  return m.cols % 4 == 0 && m.stride % 4 == 0 &&
+         reinterpret_cast<uintptr_t>(m.data) % (4 * sizeof(T)) == 0;
 }
 
-void transfer(const Context& context, Write write, Matrix<const float> from, Matrix<float> to) {
+template <class T>
+void transfer(const Context& context, Write write, Matrix<const T> from, Matrix<T> to) {
   if (to.rows == 0) return;
   with_write(write, [&](auto add) {
     constexpr bool kAdd = decltype(add)::value;
@@ -48,35 +50,45 @@ void transfer(const Context& context, Write write, Matrix<const float> from, Mat
 }  // namespace
 
 void Concat::forward_cuda(const Pass& pass) {
-  const Matrix<float> y(out().value, pass.rows, out().cols);
-  for_each_part([&](size_t part, int64_t column) {
-    const Matrix<float> x(in(part).value, pass.rows, in(part).cols);
-    transfer(pass.context, Write::kOverwrite, x, y.block(0, column, pass.rows, x.cols));
+  cuda::with_type(out().dtype, [&](auto type) {
+    using T = decltype(type);
+    const Matrix<T> y(out().value<T>(), pass.rows, out().cols);
+    for_each_part([&](size_t part, int64_t column) {
+      const Matrix<const T> x(in(part).value<T>(), pass.rows, in(part).cols);
+      transfer(pass.context, Write::kOverwrite, x, y.block(0, column, pass.rows, x.cols));
+    });
   });
 }
 
 void Concat::backward_cuda(const Pass& pass) {
-  const Matrix<float> dy(out().gradient, pass.rows, out().cols);
-  for_each_part([&](size_t part, int64_t column) {
-    const Matrix<float> dx(in(part).gradient, pass.rows, in(part).cols);
-    transfer(pass.context, write(part), dy.block(0, column, pass.rows, dx.cols), dx);
+  cuda::with_type(out().dtype, [&](auto type) {
+    using T = decltype(type);
+    const Matrix<const T> dy(out().gradient<T>(), pass.rows, out().cols);
+    for_each_part([&](size_t part, int64_t column) {
+      const Matrix<T> dx(in(part).gradient<T>(), pass.rows, in(part).cols);
+      transfer(pass.context, write(part), dy.block(0, column, pass.rows, dx.cols), dx);
+    });
   });
 }
 
 void Slice::forward_cuda(const Pass& pass) {
-  const Matrix<float> x(in(0).value, pass.rows, in(0).cols), y(out().value, pass.rows, out().cols);
-  transfer(pass.context, Write::kOverwrite, x.block(0, first_, pass.rows, y.cols), y);
+  cuda::with_type(out().dtype, [&](auto type) {
+    using T = decltype(type);
+    const Matrix<const T> x(in(0).value<T>(), pass.rows, in(0).cols);
+    const Matrix<T> y(out().value<T>(), pass.rows, out().cols);
+    transfer(pass.context, Write::kOverwrite, x.block(0, first_, pass.rows, y.cols), y);
+  });
 }
 
 void Slice::backward_cuda(const Pass& pass) {
-  const Matrix<float> dx(in(0).gradient, pass.rows, in(0).cols),
-      dy(out().gradient, pass.rows, out().cols);
-  if (write(0) == Write::kOverwrite) {
-    cuda_check(
-        cudaMemsetAsync(dx.data, 0, pass.rows * dx.cols * sizeof(float), pass.context.stream),
-        "zeroing the gradient of a slice");
-  }
-  transfer(pass.context, Write::kAdd, dy, dx.block(0, first_, pass.rows, dy.cols));
+  cuda::with_type(out().dtype, [&](auto type) {
+    using T = decltype(type);
+    const Matrix<T> dx(in(0).gradient<T>(), pass.rows, in(0).cols);
+    const Matrix<const T> dy(out().gradient<T>(), pass.rows, out().cols);
+    if (write(0) == Write::kOverwrite)
+      detail::zero(pass.context, dx.data, pass.rows * dx.cols * sizeof(T));
+    transfer(pass.context, Write::kAdd, dy, dx.block(0, first_, pass.rows, dy.cols));
+  });
 }
 
 }  // namespace emblem

@@ -61,6 +61,60 @@ TEST_P(DeviceOpsTest, GivesTheSameBytesInEveryRun) {
     EXPECT_EQ(first[part].second, again[part].second) << first[part].first;
 }
 
+// Against the CPU in fp32, as a whole: single elements may be far off where sums cancel.
+class NarrowOpsTest : public testing::TestWithParam<std::tuple<OpCase, DType>> {};
+
+double distance(const std::vector<float>& actual, const std::vector<float>& expected) {
+  double apart = 0.0, whole = 0.0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    apart += std::pow(static_cast<double>(actual[i]) - expected[i], 2);
+    whole += std::pow(static_cast<double>(expected[i]), 2);
+  }
+  return std::sqrt(apart / whole);
+}
+
+TEST_P(NarrowOpsTest, AgreesWithTheCpuAsFarAsSixteenBitsCan) {
+  if (!device_is_usable(Device::kCuda)) GTEST_SKIP() << "no CUDA device here";
+  const auto& [op_case, precision] = GetParam();
+  constexpr float kScale = 1024.0f;
+  const double tolerance = precision == DType::kBf16 ? 0.05 : 0.01;
+  const Context cuda{.device = Device::kCuda};
+  OpProbe here({}, op_case), there(cuda, op_case, precision);
+  there.set_loss_scale(kScale);
+  EXPECT_NEAR(there.forward(), here.forward(), tolerance);
+  here.backward();
+  there.backward();
+  EXPECT_FALSE(there.overflowed());
+  const auto expected = here.trained(), actual = there.trained();
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    auto gradients = to_host(cuda, actual[i].gradients);
+    for (float& gradient : gradients) gradient /= kScale;
+    EXPECT_LT(distance(gradients, to_host({}, expected[i].gradients)), tolerance)
+        << expected[i].name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, NarrowOpsTest,
+                         testing::Combine(testing::ValuesIn(all_cases()),
+                                          testing::Values(DType::kBf16, DType::kF16)),
+                         [](const auto& info) {
+                           return cat(std::get<0>(info.param).name, "_",
+                                      name_of(std::get<1>(info.param)));
+                         });
+
+TEST(NarrowOps, SeeWhenGradientsOverflowInFp16) {
+  if (!device_is_usable(Device::kCuda)) GTEST_SKIP() << "no CUDA device here";
+  const Context cuda{.device = Device::kCuda};
+  OpProbe probe(cuda, op_cases().front(), DType::kF16);
+  for (const auto& [scale, overflows] : {std::pair(1.0f, false), {1e9f, true}, {1.0f, false}}) {
+    probe.set_loss_scale(scale);
+    probe.forward();
+    probe.backward();
+    EXPECT_EQ(probe.overflowed(), overflows) << scale;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(, DeviceOpsTest,
                          testing::Combine(testing::ValuesIn(all_cases()),
                                           testing::Values(Device::kCpu, Device::kCuda)),

@@ -31,7 +31,7 @@ class Dropout : public DeviceOp<Dropout> {
   };
   Draw draw_of(const Pass& pass) const;
   void apply_cpu(const Pass& pass, const float* from, Write write, float* to) const;
-  void apply_cuda(const Pass& pass, const float* from, Write write, float* to) const;
+  void apply_cuda(const Pass& pass, const void* from, Write write, void* to) const;
 
   float ratio_;
   uint64_t stream_;

@@ -24,11 +24,11 @@ void Dropout::forward_cpu(const Pass& pass) {
       }
     });
   }
-  apply_cpu(pass, in(0).value, Write::kOverwrite, out().value);
+  apply_cpu(pass, in(0).value(), Write::kOverwrite, out().value());
 }
 
 void Dropout::backward_cpu(const Pass& pass) {
-  apply_cpu(pass, out().gradient, write(0), in(0).gradient);
+  apply_cpu(pass, out().gradient(), write(0), in(0).gradient());
 }
 
 // to = (or +=) from, masked and scaled where the last forward was.

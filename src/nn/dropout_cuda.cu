@@ -23,9 +23,6 @@ struct Masked {
     return kept != 0 ? factor * x : 0.0f;
   }
 };
-struct Copy {
-  __device__ float operator()(int64_t, float x) const { return x; }
-};
 
 }  // namespace
 
@@ -39,20 +36,25 @@ void Dropout::forward_cuda(const Pass& pass) {
                                               kept_.data());
     cuda::check_launch("launching the draw of a dropout mask");
   }
-  apply_cuda(pass, in(0).value, Write::kOverwrite, out().value);
+  apply_cuda(pass, in(0).value_data, Write::kOverwrite, out().value_data);
 }
 
 void Dropout::backward_cuda(const Pass& pass) {
-  apply_cuda(pass, out().gradient, write(0), in(0).gradient);
+  apply_cuda(pass, out().gradient_data, write(0), in(0).gradient_data);
 }
 
-void Dropout::apply_cuda(const Pass& pass, const float* from, Write write, float* to) const {
+void Dropout::apply_cuda(const Pass& pass, const void* from, Write write, void* to) const {
   const int64_t count = pass.rows * out().cols;
-  if (dropped_) {
-    cuda::map(pass.context, write, count, Masked{1.0f / (1.0f - ratio_)}, to, from, kept_.data());
-  } else {
-    cuda::map(pass.context, write, count, Copy{}, to, from);
-  }
+  cuda::with_type(out().dtype, [&](auto type) {
+    using T = decltype(type);
+    if (dropped_) {
+      cuda::map(pass.context, write, count, Masked{1.0f / (1.0f - ratio_)}, static_cast<T*>(to),
+                static_cast<const T*>(from), kept_.data());
+    } else {
+      cuda::map(pass.context, write, count, cuda::Copy{}, static_cast<T*>(to),
+                static_cast<const T*>(from));
+    }
+  });
 }
 
 }  // namespace emblem

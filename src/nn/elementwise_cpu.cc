@@ -28,8 +28,8 @@ void scale_elements(const Pass& pass, float factor, const float* from, Write wri
 void ActivationOp::forward_cpu(const Pass& pass) {
   with_activation(activation_, [&](auto f) {
     parallel_for(pass.context, pass.rows * out().cols, kChunk, [&](int64_t begin, int64_t end) {
-      const float* x = in(0).value;
-      float* y = out().value;
+      const float* x = in(0).value();
+      float* y = out().value();
       for (int64_t i = begin; i < end; ++i) y[i] = f.value(x[i]);
     });
   });
@@ -37,50 +37,50 @@ void ActivationOp::forward_cpu(const Pass& pass) {
 
 void ActivationOp::backward_cpu(const Pass& pass) {
   with_activation(activation_, [&](auto f) {
-    const float* kept = f.kFromOutput ? out().value : in(0).value;
-    const float* dy = out().gradient;
-    write_elements(pass.context, write(0), in(0).gradient, pass.rows * out().cols,
+    const float* kept = f.kFromOutput ? out().value() : in(0).value();
+    const float* dy = out().gradient();
+    write_elements(pass.context, write(0), in(0).gradient(), pass.rows * out().cols,
                    [=](int64_t i) { return dy[i] * f.slope(kept[i]); });
   });
 }
 
 void Sum::forward_cpu(const Pass& pass) {
   parallel_for(pass.context, pass.rows * out().cols, kChunk, [&](int64_t begin, int64_t end) {
-    std::copy(in(0).value + begin, in(0).value + end, out().value + begin);
+    std::copy(in(0).value() + begin, in(0).value() + end, out().value() + begin);
     for (size_t part = 1; part < inputs().size(); ++part) {
-      simd::add(in(part).value + begin, out().value + begin, end - begin);
+      simd::add(in(part).value() + begin, out().value() + begin, end - begin);
     }
   });
 }
 
 void Sum::backward_cpu(const Pass& pass) {
-  const float* dy = out().gradient;
+  const float* dy = out().gradient();
   for (size_t part = 0; part < inputs().size(); ++part) {
-    write_elements(pass.context, write(part), in(part).gradient, pass.rows * out().cols,
+    write_elements(pass.context, write(part), in(part).gradient(), pass.rows * out().cols,
                    [=](int64_t i) { return dy[i]; });
   }
 }
 
 void Multiply::forward_cpu(const Pass& pass) {
-  const float *a = in(0).value, *b = in(1).value;
-  write_elements(pass.context, Write::kOverwrite, out().value, pass.rows * out().cols,
+  const float *a = in(0).value(), *b = in(1).value();
+  write_elements(pass.context, Write::kOverwrite, out().value(), pass.rows * out().cols,
                  [=](int64_t i) { return a[i] * b[i]; });
 }
 
 void Multiply::backward_cpu(const Pass& pass) {
-  const float* dy = out().gradient;
+  const float* dy = out().gradient();
   for (size_t side : {0, 1}) {
-    const float* other = in(1 - side).value;
-    write_elements(pass.context, write(side), in(side).gradient, pass.rows * out().cols,
+    const float* other = in(1 - side).value();
+    write_elements(pass.context, write(side), in(side).gradient(), pass.rows * out().cols,
                    [=](int64_t i) { return dy[i] * other[i]; });
   }
 }
 
 void Scale::forward_cpu(const Pass& pass) {
-  scale_elements(pass, factor_, in(0).value, Write::kOverwrite, out().value, out().cols);
+  scale_elements(pass, factor_, in(0).value(), Write::kOverwrite, out().value(), out().cols);
 }
 void Scale::backward_cpu(const Pass& pass) {
-  scale_elements(pass, factor_, out().gradient, write(0), in(0).gradient, out().cols);
+  scale_elements(pass, factor_, out().gradient(), write(0), in(0).gradient(), out().cols);
 }
 
 void RowSum::forward_cpu(const Pass& pass) {
@@ -88,8 +88,8 @@ void RowSum::forward_cpu(const Pass& pass) {
   parallel_for(pass.context, pass.rows, rows_per_chunk(cols), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       float sum = 0.0f;
-      for (int64_t j = 0; j < cols; ++j) sum += in(0).value[r * cols + j];
-      out().value[r] = sum;
+      for (int64_t j = 0; j < cols; ++j) sum += in(0).value()[r * cols + j];
+      out().value()[r] = sum;
     }
   });
 }
@@ -99,8 +99,8 @@ void RowSum::backward_cpu(const Pass& pass) {
   with_write(write(0), [&](auto add) {
     parallel_for(pass.context, pass.rows, rows_per_chunk(cols), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
-        float* dx = in(0).gradient + r * cols;
-        const float dy = out().gradient[r];
+        float* dx = in(0).gradient() + r * cols;
+        const float dy = out().gradient()[r];
         for (int64_t j = 0; j < cols; ++j) dx[j] = (add ? dx[j] : 0.0f) + dy;
       }
     });

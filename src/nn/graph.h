@@ -19,6 +19,7 @@
 
 #include "core/buffer.h"
 #include "core/context.h"
+#include "core/half.h"
 #include "core/phase.h"
 
 namespace emblem {
@@ -99,15 +100,23 @@ class Graph {
 
   // ---- running ----
   // Plans buffers for batches of up to max_rows and draws the initial parameters. Call once.
-  void prepare(const Context& context, int64_t max_rows);
+  // `precision` is that of values, gradients of nodes and matrix products; sums, parameters and
+  // their gradients are in fp32, and so is what value() and gradient() give. 16 bits: on a GPU.
+  void prepare(const Context& context, int64_t max_rows, DType precision = DType::kF32);
   // Sets the number of rows of the coming run; value() of inputs is then filled by the caller.
   void set_rows(int64_t rows);
-  View<float> value(Node node);
+  View<float> value(Node node);  // in 16 bits: of inputs and of the logits of losses only
   // After backward, of a trained input. Other gradients share memory and are gone by then.
   View<float> gradient(Node node);
   // `draw` numbers the batch: dropout masks depend on (seed, draw) alone.
   void forward(const Context& context, Phase phase, uint64_t draw);
   void backward(const Context& context);
+  // From now on backward gives all gradients multiplied by `scale`, so that small ones do not
+  // vanish in fp16.
+  void set_loss_scale(float scale);
+  // Whether a gradient of the last backward was infinite or not a number; waits for it. In fp16
+  // only.
+  bool overflowed(const Context& context) const;
   // Of the last forward; waits for that, not for a backward behind it. NaN labels give NaN.
   double loss(const Context& context) const;
 

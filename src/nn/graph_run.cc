@@ -6,7 +6,7 @@
 namespace emblem {
 namespace {
 
-int64_t align(int64_t floats) { return (floats + 15) / 16 * 16; }  // to a cache line
+int64_t align(int64_t bytes) { return (bytes + 63) / 64 * 64; }  // to a cache line
 
 // Drawn on the CPU: the same bytes on every device.
 Buffer<float> initial_values(const Context& context, const ParameterSet& set, uint64_t seed) {
@@ -54,16 +54,16 @@ void Graph::State::plan_gradients(const Context& context) {
   std::vector<Taken> taken;  // in order of `begin`
   std::map<const Tensor*, NodeState*> states;
   for (NodeState& node : nodes) states[node.tensor.get()] = &node;
-  int64_t floats = 0;
+  int64_t bytes = 0;
   const auto take = [&](NodeState& node) {
     if (node.gradient_begin >= 0) return;
-    const int64_t size = align(node.tensor->cols * max_rows);
+    const int64_t size = align(node.tensor->cols * max_rows * size_of(node.tensor->dtype));
     int64_t begin = 0;
     auto at = taken.begin();
     for (; at != taken.end() && begin + size > at->begin; ++at) begin = at->end;
     taken.insert(at, {begin, begin + size, node.tensor.get()});
     node.gradient_begin = begin;
-    floats = std::max(floats, begin + size);
+    bytes = std::max(bytes, begin + size);
   };
   for (NodeState& node : nodes) {
     if (node.kind == Kind::kTrainedInput) take(node);
@@ -75,31 +75,38 @@ void Graph::State::plan_gradients(const Context& context) {
     std::erase_if(taken, [&](const Taken& t) { return t.tensor == op->output(); });
   }
   // Trained inputs that the loss does not depend on stay zero.
-  gradients = Buffer<float>::zeros(context, floats);
+  gradients = Buffer<char>::zeros(context, bytes);
   for (NodeState& node : nodes) {
-    if (node.gradient_begin >= 0) node.tensor->gradient = gradients.data() + node.gradient_begin;
+    if (node.gradient_begin >= 0)
+      node.tensor->gradient_data = gradients.data() + node.gradient_begin;
   }
 }
 
-void Graph::prepare(const Context& context, int64_t max_rows) {
+void Graph::State::plan_values(const Context& context) {
+  int64_t bytes = 0;
+  for (NodeState& node : nodes) {
+    node.value_begin = bytes;
+    bytes += align(node.tensor->cols * max_rows * size_of(node.tensor->dtype));
+  }
+  values = Buffer<char>(context.device, bytes);
+  for (NodeState& node : nodes) node.tensor->value_data = values.data() + node.value_begin;
+}
+
+void Graph::prepare(const Context& context, int64_t max_rows, DType precision) {
   State& s = *state_;
   EMBLEM_REQUIRE(!s.prepared, "graph: prepare() was called twice");
   EMBLEM_REQUIRE(max_rows > 0, "graph: prepared for batches of ", max_rows,
                  " rows; at least 1 is needed");
+  EMBLEM_REQUIRE(precision == DType::kF32 || context.device == Device::kCuda,
+                 "graph: ", name_of(precision), " is computed on a GPU only; use fp32 on the CPU");
   s.prepared = true;
   s.device = context.device;
+  s.precision = precision;
   s.max_rows = max_rows;
+  s.plan_types();
   s.plan_backward();
   s.plan_gradients(context);
-
-  int64_t floats = 0;
-  for (State::NodeState& node : s.nodes) {
-    node.value_begin = floats;
-    floats += align(node.tensor->cols * max_rows);
-  }
-  s.values = Buffer<float>(context.device, floats);
-  for (State::NodeState& node : s.nodes) node.tensor->value = s.values.data() + node.value_begin;
-
+  s.plan_values(context);
   int64_t workspace = 0;
   for (const auto& op : s.ops) {
     op->prepare(context.device, max_rows);
@@ -115,7 +122,11 @@ void Graph::prepare(const Context& context, int64_t max_rows) {
       [&] {
         s.matmul = std::make_shared<cuda::MatmulLibrary>();
         s.loss_read_back = std::make_shared<cuda::ReadBack<double>>();
+        s.overflow_read_back = std::make_shared<cuda::ReadBack<int>>();
       });
+  s.overflow = Buffer<int>::zeros(context, 1);
+  if (precision != DType::kF32)
+    s.narrow_parameters = Buffer<uint16_t>(context.device, s.parameters.floats());
   context.synchronize();
 }
 
@@ -131,7 +142,12 @@ View<float> Graph::value(Node node) {
   Tensor* tensor = state_->tensor(node, "value");
   EMBLEM_REQUIRE(state_->prepared, "graph: the value of '", tensor->name,
                  "' was asked for before prepare()");
-  return {tensor->value, state_->rows, tensor->cols, state_->device};
+  Buffer<float>& wide = state_->nodes[node.id].wide_value;
+  EMBLEM_REQUIRE(tensor->dtype == DType::kF32 || wide.size() > 0, "graph: '", tensor->name,
+                 "' is kept in ", name_of(tensor->dtype),
+                 "; only inputs and the logits of losses can be read");
+  float* data = tensor->dtype == DType::kF32 ? tensor->value() : wide.data();
+  return {data, state_->rows, tensor->cols, state_->device};
 }
 
 View<float> Graph::gradient(Node node) {
@@ -141,7 +157,9 @@ View<float> Graph::gradient(Node node) {
                  "' was asked for, but only those of trained inputs are kept");
   EMBLEM_REQUIRE(state_->prepared, "graph: the gradient of '", tensor->name,
                  "' was asked for before prepare()");
-  return {tensor->gradient, state_->rows, tensor->cols, state_->device};
+  Buffer<float>& wide = state_->nodes[node.id].wide_gradient;
+  float* data = tensor->dtype == DType::kF32 ? tensor->gradient() : wide.data();
+  return {data, state_->rows, tensor->cols, state_->device};
 }
 
 Pass Graph::State::pass(const Context& context) {
@@ -152,6 +170,8 @@ Pass Graph::State::pass(const Context& context) {
           draw,
           parameter_values.data(),
           parameter_gradients.data(),
+          narrow_parameters.data(),
+          loss_scale,
           statistic_values.data(),
           workspace.data(),
           loss.data(),
@@ -166,7 +186,9 @@ void Graph::forward(const Context& context, Phase phase, uint64_t draw) {
   s.draw = draw;
   detail::zero(context, s.loss.data(), sizeof(double));
   const Pass pass = s.pass(context);
+  s.narrow_inputs(context);
   for (const auto& op : s.ops) op->forward(pass);
+  s.widen_logits(context);
   dispatch(
       context.device, [] {}, [&] { s.loss_read_back->start(context, s.loss.data()); });
   s.ran_forward = true;
@@ -187,6 +209,7 @@ void Graph::backward(const Context& context) {
   s.ran_forward = false;  // it overwrites what a second backward would read
   const Pass pass = s.pass(context);
   for (Op* op : s.backward_ops) op->backward(pass);
+  s.widen_gradients(context);
 }
 
 double Graph::loss(const Context& context) const {

@@ -17,8 +17,10 @@ struct Graph::State {
   struct NodeState {
     std::unique_ptr<Tensor> tensor;
     Kind kind = Kind::kComputed;
-    int64_t value_begin = 0;      // in `values`
-    int64_t gradient_begin = -1;  // in `gradients`; -1: none
+    int64_t value_begin = 0;      // byte in `values`
+    int64_t gradient_begin = -1;  // byte in `gradients`; -1: none
+    // Of a 16-bit graph, in fp32: the values of inputs and logits, the gradients of trained inputs.
+    Buffer<float> wide_value, wide_gradient;
   };
 
   uint64_t seed = 0;
@@ -31,17 +33,22 @@ struct Graph::State {
 
   bool prepared = false;
   Device device = Device::kCpu;  // that it was prepared for
-  bool ran_forward = false;      // since set_rows: backward may run
+  DType precision = DType::kF32;
+  float loss_scale = 1.0f;
+  bool ran_forward = false;  // since set_rows: backward may run
   int64_t max_rows = 0, rows = 0;
   Phase phase = Phase::kEval;
   uint64_t draw = 0;
   std::vector<Op*> backward_ops;  // in the order of running backward
-  Buffer<float> values, gradients, parameter_values, parameter_gradients, statistic_values,
-      workspace;
+  Buffer<char> values, gradients;
+  Buffer<float> parameter_values, parameter_gradients, statistic_values, workspace;
   Buffer<double> loss;
   // On a GPU:
   std::shared_ptr<cuda::MatmulLibrary> matmul;
   std::shared_ptr<cuda::ReadBack<double>> loss_read_back;
+  Buffer<uint16_t> narrow_parameters;  // of a 16-bit graph
+  Buffer<int> overflow;                // 1 when a gradient of an fp16 graph was not finite
+  std::shared_ptr<cuda::ReadBack<int>> overflow_read_back;
 
   explicit State(uint64_t seed) : seed(seed) {}
 
@@ -59,7 +66,12 @@ struct Graph::State {
   std::string next_layer();  // "SCOPE.N"
 
   // ---- running ----
+  void plan_types();
   void plan_backward();
+  void plan_values(const Context& context);
+  void narrow_inputs(const Context& context);
+  void widen_logits(const Context& context);
+  void widen_gradients(const Context& context);
   void plan_gradients(const Context& context);
   void check_device(const Context& context) const;
   Pass pass(const Context& context);

@@ -129,9 +129,9 @@ void pair_gradients(const float* const* vectors, int64_t n, int64_t dim, const f
 }  // namespace
 
 void Interaction::point_at_row(int64_t r, std::vector<const float*>& vectors) const {
-  if (has_first_) vectors[0] = in(0).value + r * dim_;
+  if (has_first_) vectors[0] = in(0).value() + r * dim_;
   for (int64_t v = has_first_; v < vectors_; ++v) {
-    vectors[v] = x().value + r * x().cols + (v - has_first_) * dim_;
+    vectors[v] = x().value() + r * x().cols + (v - has_first_) * dim_;
   }
   for (size_t v = vectors_; v < vectors.size(); ++v) vectors[v] = vectors[vectors_ - 1];
 }
@@ -141,7 +141,7 @@ void Interaction::forward_cpu(const Pass& pass) {
     std::vector<const float*> vectors(round_up(vectors_));
     for (int64_t r = begin; r < end; ++r) {
       point_at_row(r, vectors);
-      float* y = out().value + r * out().cols;
+      float* y = out().value() + r * out().cols;
       if (has_first_) y = std::copy_n(vectors[0], dim_, y);
       pair_products(vectors.data(), vectors_, dim_, y);
     }
@@ -155,11 +155,11 @@ void Interaction::backward_cpu(const Pass& pass) {
     std::vector<Target> targets(vectors_);
     std::vector<float> full(stride * stride);
     for (int64_t r = begin; r < end; ++r) {
-      const float* dy = out().gradient + r * out().cols;
+      const float* dy = out().gradient() + r * out().cols;
       point_at_row(r, vectors);
-      if (has_first_) targets[0] = {in(0).gradient + r * dim_, write(0), dy};
+      if (has_first_) targets[0] = {in(0).gradient() + r * dim_, write(0), dy};
       for (int64_t v = has_first_; v < vectors_; ++v) {
-        targets[v] = {x().gradient + r * x().cols + (v - has_first_) * dim_, write(has_first_),
+        targets[v] = {x().gradient() + r * x().cols + (v - has_first_) * dim_, write(has_first_),
                       nullptr};
       }
       unfold_pairs(dy + has_first_ * dim_, vectors_, stride, full.data());

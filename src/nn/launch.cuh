@@ -4,9 +4,13 @@
 // bytes.
 #pragma once
 
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
 #include <algorithm>
 
 #include "core/cuda_check.h"
+#include "core/half.h"
 #include "nn/op.h"
 
 namespace emblem::cuda {
@@ -19,6 +23,39 @@ inline void check_launch(const char* kernel) { cuda_check(cudaGetLastError(), ke
 
 inline unsigned blocks_of(int64_t items, int64_t each) {
   return static_cast<unsigned>((items + each - 1) / each);
+}
+
+// ---- types of elements; kernels compute in fp32 ----
+
+__device__ inline float widen(float x) { return x; }
+__device__ inline float widen(Bf16 x) { return x.to_float(); }
+__device__ inline float widen(F16 x) { return __half2float(__ushort_as_half(x.bits)); }
+__device__ inline uint8_t widen(uint8_t x) { return x; }  // of a mask
+
+template <class T>
+__device__ T narrow(float x) {
+  if constexpr (std::is_same_v<T, Bf16>) return {__bfloat16_as_ushort(__float2bfloat16_rn(x))};
+  if constexpr (std::is_same_v<T, F16>) return {__half_as_ushort(__float2half_rn(x))};
+  if constexpr (std::is_same_v<T, float>) return x;
+}
+
+// to = (or +=) value
+template <bool kAdd, class T>
+__device__ void put(T& to, float value) {
+  to = narrow<T>((kAdd ? widen(to) : 0.0f) + value);
+}
+
+// Calls body with a value of the type, so that kernels are compiled for each.
+template <class Body>
+void with_type(DType type, Body&& body) {
+  switch (type) {
+    case DType::kF32:
+      return body(float{});
+    case DType::kF16:
+      return body(F16{});
+    case DType::kBf16:
+      return body(Bf16{});
+  }
 }
 
 // ---- elementwise ----
@@ -41,30 +78,30 @@ __device__ void store_four(T* to, const Four<T>& values) {
   *reinterpret_cast<Four<T>*>(to) = values;
 }
 
-template <bool kAdd, class F, class... Values>
-__device__ void map_four(F f, int64_t begin, Four<float>& out, const Values&... in) {
+template <bool kAdd, class F, class To, class... Values>
+__device__ void map_four(F f, int64_t begin, Four<To>& out, const Values&... in) {
 #pragma unroll
-  for (int k = 0; k < 4; ++k) out.at[k] = (kAdd ? out.at[k] : 0.0f) + f(begin + k, in.at[k]...);
+  for (int k = 0; k < 4; ++k) put<kAdd>(out.at[k], f(begin + k, widen(in.at[k])...));
 }
 
 // to[i] = (or +=) f(i, from[i]...); four elements a thread. `to` may be one of `from`.
-template <bool kAdd, class F, class... From>
+template <bool kAdd, class F, class To, class... From>
 __global__ void __launch_bounds__(kThreads)
-    map_kernel(int64_t count, F f, float* to, const From*... from) {
+    map_kernel(int64_t count, F f, To* to, const From*... from) {
   const int64_t begin = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * 4;
   if (begin + 4 <= count) {
-    Four<float> out;
+    Four<To> out;
     if (kAdd) out = load_four(to + begin);
     map_four<kAdd>(f, begin, out, load_four(from + begin)...);
     store_four(to + begin, out);
   } else {
-    for (int64_t i = begin; i < count; ++i) to[i] = (kAdd ? to[i] : 0.0f) + f(i, from[i]...);
+    for (int64_t i = begin; i < count; ++i) put<kAdd>(to[i], f(i, widen(from[i])...));
   }
 }
 
 // Pointers must be aligned to 16 bytes, as all nodes of a graph are.
-template <class F, class... From>
-void map(const Context& context, Write write, int64_t count, F f, float* to, const From*... from) {
+template <class F, class To, class... From>
+void map(const Context& context, Write write, int64_t count, F f, To* to, const From*... from) {
   if (count == 0) return;
   with_write(write, [&](auto add) {
     constexpr bool kAdd = decltype(add)::value;
@@ -73,6 +110,11 @@ void map(const Context& context, Write write, int64_t count, F f, float* to, con
     check_launch("launching an elementwise kernel");
   });
 }
+
+// An f for it.
+struct Copy {
+  __device__ float operator()(int64_t, float x) const { return x; }
+};
 
 // ---- a warp for each row ----
 

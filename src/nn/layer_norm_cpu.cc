@@ -23,9 +23,9 @@ Moments measure(const float* x, int64_t cols) {
 // part: the sums of dz and of dz times the normalized input over the rows of a group.
 template <class F>
 void LayerNorm::backward_row(const Pass& pass, int64_t r, float* part, F f) {
-  const float *x = in(0).value + r * cols_, *y = out().value + r * cols_;
+  const float *x = in(0).value() + r * cols_, *y = out().value() + r * cols_;
   const float* scale = pass.parameters + scale_;
-  float* __restrict dz = out().gradient + r * cols_;
+  float* __restrict dz = out().gradient() + r * cols_;
   const float mean = moments_.data()[2 * r], inverse = moments_.data()[2 * r + 1];
   float plain = 0.0f, scaled = 0.0f;  // over the columns of this row
   for (int64_t j = 0; j < cols_; ++j) {
@@ -39,7 +39,7 @@ void LayerNorm::backward_row(const Pass& pass, int64_t r, float* part, F f) {
   plain /= static_cast<float>(cols_);
   scaled /= static_cast<float>(cols_);
   with_write(write(0), [&](auto add) {
-    float* __restrict dx = in(0).gradient + r * cols_;
+    float* __restrict dx = in(0).gradient() + r * cols_;
     for (int64_t j = 0; j < cols_; ++j) {
       const float through = dz[j] * scale[j] - plain - (x[j] - mean) * inverse * scaled;
       dx[j] = (add ? dx[j] : 0.0f) + inverse * through;
@@ -52,8 +52,8 @@ void LayerNorm::forward_cpu(const Pass& pass) {
   with_activation(activation_, [&](auto f) {
     parallel_for(pass.context, pass.rows, rows_per_chunk(cols_), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
-        const float* x = in(0).value + r * cols_;
-        float* __restrict y = out().value + r * cols_;
+        const float* x = in(0).value() + r * cols_;
+        float* __restrict y = out().value() + r * cols_;
         const auto [mean, inverse] = measure(x, cols_);
         moments_.data()[2 * r] = mean;
         moments_.data()[2 * r + 1] = inverse;

@@ -37,7 +37,7 @@ class Linear : public DeviceOp<Linear> {
   // ---- CPU ----
   void predict(const Pass& pass);
   bool sums_weights_by_group() const;
-  Matrix<const float> input(const Pass& pass) const { return {in(0).value, pass.rows, inputs_}; }
+  Matrix<const float> input(const Pass& pass) const { return {in(0).value(), pass.rows, inputs_}; }
   template <class F>
   void backward_rows(const Pass& pass, int64_t begin, int64_t end, float* bias_gradient,
                      float* weight_gradient, F f) const;

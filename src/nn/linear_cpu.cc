@@ -70,7 +70,7 @@ int64_t Linear::workspace_floats(Device device, int64_t max_rows) const {
 template <class F>
 void Linear::backward_rows(const Pass& pass, int64_t begin, int64_t end, float* bias_gradient,
                            float* weight_gradient, F f) const {
-  const Matrix<float> dy(out().gradient, pass.rows, units_), y(out().value, pass.rows, units_);
+  const Matrix<float> dy(out().gradient(), pass.rows, units_), y(out().value(), pass.rows, units_);
   if (bias_gradient != nullptr) std::fill_n(bias_gradient, units_, 0.0f);
   const int64_t step = tile_rows(pass.rows);
   for (int64_t tile = begin; tile < end; tile += step) {
@@ -87,7 +87,8 @@ void Linear::backward_rows(const Pass& pass, int64_t begin, int64_t end, float* 
 // dx = dz W
 void Linear::backward_to_input(const Pass& pass, Matrix<const float> dz, int64_t begin,
                                int64_t end) const {
-  const Matrix<float> dx = Matrix<float>(in(0).gradient, pass.rows, inputs_).row_range(begin, end);
+  const Matrix<float> dx =
+      Matrix<float>(in(0).gradient(), pass.rows, inputs_).row_range(begin, end);
   const float* weight = pass.parameters + weight_;
   if (units_ > 1) {
     return cpu::gemm_block(Transpose::kNo, Transpose::kNo, 1.0f, dz, {weight, units_, inputs_},
@@ -139,7 +140,7 @@ void Linear::predict(const Pass& pass) {
 void Linear::forward_cpu(const Pass& pass) {
   if (pass.phase == Phase::kEval && units_ > 1) return predict(pass);
   const Matrix<const float> x = input(pass), weight(pass.parameters + weight_, units_, inputs_);
-  const Matrix<float> y(out().value, pass.rows, units_);
+  const Matrix<float> y(out().value(), pass.rows, units_);
   const float* bias = bias_ < 0 ? nullptr : pass.parameters + bias_;
   with_activation(activation_, [&](auto f) {
     parallel_for(pass.context, pass.rows, tile_rows(pass.rows), [&](int64_t begin, int64_t end) {
@@ -168,7 +169,7 @@ void Linear::backward_cpu(const Pass& pass) {
                pass.gradients + weight_);
   } else {
     gemm(pass.context, Transpose::kYes, Transpose::kNo, 1.0f,
-         Matrix<const float>(out().gradient, pass.rows, units_), input(pass), 0.0f,
+         Matrix<const float>(out().gradient(), pass.rows, units_), input(pass), 0.0f,
          {pass.gradients + weight_, units_, inputs_});
   }
 }

@@ -28,7 +28,7 @@ class BinaryCrossEntropy : public DeviceOp<BinaryCrossEntropy> {
   void backward_cuda(const Pass& pass);
 
  private:
-  const float* weights() const { return inputs().size() > 2 ? in(2).value : nullptr; }
+  const float* weights() const { return inputs().size() > 2 ? in(2).value() : nullptr; }
 
   float smoothing_;
   Buffer<double> total_weight_;  // of the last forward

@@ -15,8 +15,8 @@ void BinaryCrossEntropy::forward_cpu(const Pass& pass) {
     Part part;
     for (int64_t r = begin; r < end; ++r) {
       const double weight = weights == nullptr ? 1.0f : weights[r];
-      const float label = smooth_label(in(1).value[r], smoothing_);
-      part.loss += weight * cross_entropy(in(0).value[r], label);
+      const float label = smooth_label(in(1).value()[r], smoothing_);
+      part.loss += weight * cross_entropy(in(0).value()[r], label);
       part.weight += weight;
     }
     parts[begin / groups.rows_each] = part;
@@ -31,15 +31,16 @@ void BinaryCrossEntropy::forward_cpu(const Pass& pass) {
 }
 
 void BinaryCrossEntropy::backward_cpu(const Pass& pass) {
-  const float share = share_of(*total_weight_.data());
+  const float share = pass.loss_scale * share_of(*total_weight_.data());
   const float* weights = this->weights();
   with_write(write(0), [&](auto add) {
     parallel_for(pass.context, pass.rows, 4096, [&](int64_t begin, int64_t end) {
-      float* dx = in(0).gradient;
+      float* dx = in(0).gradient();
       for (int64_t r = begin; r < end; ++r) {
-        const float label = smooth_label(in(1).value[r], smoothing_);
+        const float label = smooth_label(in(1).value()[r], smoothing_);
         const float weight = weights == nullptr ? 1.0f : weights[r];
-        dx[r] = (add ? dx[r] : 0.0f) + weight * share * cross_entropy_slope(in(0).value[r], label);
+        dx[r] =
+            (add ? dx[r] : 0.0f) + weight * share * cross_entropy_slope(in(0).value()[r], label);
       }
     });
   });

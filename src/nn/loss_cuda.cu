@@ -9,8 +9,10 @@ struct Part {
   double loss, weight;
 };
 
+template <class T>
 struct Samples {
-  const float *logits, *labels, *weights;  // weights may be null
+  const T* logits;
+  const float *labels, *weights;  // weights may be null
   float smoothing;
 
   __device__ float weight(int64_t r) const { return weights == nullptr ? 1.0f : weights[r]; }
@@ -33,13 +35,14 @@ __device__ Part block_sum(Part part) {
 }
 
 // A block for each group of rows.
+template <class T>
 __global__ void __launch_bounds__(cuda::kThreads)
-    cross_entropy_kernel(Samples samples, int64_t rows, int64_t rows_each, Part* parts) {
+    cross_entropy_kernel(Samples<T> samples, int64_t rows, int64_t rows_each, Part* parts) {
   const int64_t begin = blockIdx.x * rows_each, end = min(begin + rows_each, rows);
   Part part{};
   for (int64_t r = begin + threadIdx.x; r < end; r += cuda::kThreads) {
     const double weight = samples.weight(r);
-    part.loss += weight * cross_entropy(samples.logits[r], samples.label(r));
+    part.loss += weight * cross_entropy(cuda::widen(samples.logits[r]), samples.label(r));
     part.weight += weight;
   }
   part = block_sum(part);
@@ -60,11 +63,13 @@ __global__ void __launch_bounds__(cuda::kThreads)
   *loss += part.weight == 0.0 ? 0.0 : part.loss / part.weight;
 }
 
+template <class T>
 struct Slope {
-  Samples samples;
+  Samples<T> samples;
   const double* total_weight;
+  float loss_scale;
   __device__ float operator()(int64_t r, float logit) const {
-    return samples.weight(r) * share_of(*total_weight) *
+    return loss_scale * samples.weight(r) * share_of(*total_weight) *
            cross_entropy_slope(logit, samples.label(r));
   }
 };
@@ -72,13 +77,17 @@ struct Slope {
 }  // namespace
 
 void BinaryCrossEntropy::forward_cuda(const Pass& pass) {
-  const Samples samples{in(0).value, in(1).value, weights(), smoothing_};
   const RowGroups groups = device_row_groups(pass.rows);
   Part* parts = reinterpret_cast<Part*>(pass.workspace);
   if (groups.count > 0) {
-    cross_entropy_kernel<<<static_cast<unsigned>(groups.count), cuda::kThreads, 0,
-                           pass.context.stream>>>(samples, pass.rows, groups.rows_each, parts);
-    cuda::check_launch("launching a cross entropy");
+    cuda::with_type(in(0).dtype, [&](auto type) {
+      using T = decltype(type);
+      const Samples<T> samples{in(0).value<T>(), in(1).value(), weights(), smoothing_};
+      cross_entropy_kernel<T>
+          <<<static_cast<unsigned>(groups.count), cuda::kThreads, 0, pass.context.stream>>>(
+              samples, pass.rows, groups.rows_each, parts);
+      cuda::check_launch("launching a cross entropy");
+    });
   }
   mean_kernel<<<1, cuda::kThreads, 0, pass.context.stream>>>(parts, groups.count,
                                                              total_weight_.data(), pass.loss);
@@ -86,9 +95,13 @@ void BinaryCrossEntropy::forward_cuda(const Pass& pass) {
 }
 
 void BinaryCrossEntropy::backward_cuda(const Pass& pass) {
-  const Samples samples{in(0).value, in(1).value, weights(), smoothing_};
-  cuda::map(pass.context, write(0), pass.rows, Slope{samples, total_weight_.data()}, in(0).gradient,
-            in(0).value);
+  cuda::with_type(in(0).dtype, [&](auto type) {
+    using T = decltype(type);
+    const Samples<T> samples{in(0).value<T>(), in(1).value(), weights(), smoothing_};
+    cuda::map(pass.context, write(0), pass.rows,
+              Slope<T>{samples, total_weight_.data(), pass.loss_scale}, in(0).gradient<T>(),
+              in(0).value<T>());
+  });
 }
 
 }  // namespace emblem

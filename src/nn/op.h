@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/context.h"
+#include "core/half.h"
 #include "core/phase.h"
 #include "kernels/gemm.h"
 #include "nn/graph.h"
@@ -20,13 +21,23 @@ class MatmulLibrary;  // kernels/matmul_cuda.h
 }
 
 // One node: a [rows, cols] matrix and, where the loss depends on it through something trained, the
-// gradient of the loss with respect to it.
+// gradient of the loss with respect to it. Both are of type `dtype`, which is fp32 on a CPU.
 struct Tensor {
   std::string name;
   int64_t cols = 0;
   bool needs_gradient = false;
-  float* value = nullptr;
-  float* gradient = nullptr;
+  DType dtype = DType::kF32;
+  void* value_data = nullptr;
+  void* gradient_data = nullptr;
+
+  template <class T = float>
+  T* value() const {
+    return static_cast<T*>(value_data);
+  }
+  template <class T = float>
+  T* gradient() const {
+    return static_cast<T*>(gradient_data);
+  }
 };
 
 // What an op does to the gradient of one of its inputs. Of the ops that a node feeds, the first to
@@ -42,7 +53,9 @@ struct Pass {
   uint64_t seed = 0;
   uint64_t draw = 0;
   float* parameters = nullptr;
-  float* gradients = nullptr;  // of the parameters
+  float* gradients = nullptr;               // of the parameters
+  const void* narrow_parameters = nullptr;  // the same in the graph's 16-bit type, if it has one
+  float loss_scale = 1.0f;                  // all gradients are multiplied by it
   float* statistics = nullptr;
   float* workspace = nullptr;  // workspace_floats() floats, free for the op during its call
   double* loss = nullptr;      // of the graph: 0 before the first loss, each adds its own

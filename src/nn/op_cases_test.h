@@ -32,7 +32,8 @@ inline std::vector<float> random_normals(int64_t count, uint64_t stream, float s
 // and parameters drawn at random.
 class OpProbe {
  public:
-  OpProbe(const Context& context, const OpCase& c) : context_(context), graph_(11) {
+  OpProbe(const Context& context, const OpCase& c, DType precision = DType::kF32)
+      : context_(context), graph_(11) {
     out_ = c.build(graph_, [&](int64_t cols) {
       inputs_.push_back(graph_.trained_input("x", cols));
       return inputs_.back();
@@ -41,7 +42,7 @@ class OpProbe {
                labels = graph_.input("labels", 1);
     const Node logits = graph_.row_sum(graph_.multiply(out_, direction));
     graph_.binary_cross_entropy(logits, labels);
-    graph_.prepare(context_, c.rows + 5);
+    graph_.prepare(context_, c.rows + 5, precision);
     graph_.set_rows(c.rows);
     for (size_t i = 0; i < inputs_.size(); ++i) fill(inputs_[i], i, 1.0f);
     fill(direction, 100, 1.0f / std::sqrt(static_cast<float>(graph_.cols(out_))));
@@ -77,6 +78,8 @@ class OpProbe {
       list.push_back({cat("input ", x.id), graph_.value(x), graph_.gradient(x)});
     return list;
   }
+  void set_loss_scale(float scale) { graph_.set_loss_scale(scale); }
+  bool overflowed() const { return graph_.overflowed(context_); }
   View<float> output() { return graph_.value(out_); }
   View<float> statistics() { return graph_.statistics(); }
   const Context& context() const { return context_; }

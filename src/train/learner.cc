@@ -28,26 +28,39 @@ Learner::Learner(const Context& context, const config::PipelineConfig& config,
       dense_(context, dense_optimizer_from(config.train_config().dense_optimizer()),
              model_.graph().parameters().size(), weight_ranges(model_.graph()),
              config.train_config().regularization().weight_l2()),
-      dense_norm_(context) {}
+      dense_norm_(context),
+      scaler_(precision_of(context, config.train_config()), config.train_config().grad_scaler()) {}
 
-float Learner::clip(StepResult& result) {
+float Learner::clip(StepResult& result, float loss_scale) {
+  const float unscale = 1.0f / loss_scale;
   const std::string& type = clipping_.clipping_type();
-  if (type == "none") return 1.0f;
+  if (type == "none") return unscale;
   const View<float> gradients = model_.graph().parameter_gradients();
   if (type == "value") {
-    clip_by_value(context_, gradients, clipping_.max_gradient());
-    return 1.0f;
+    clip_by_value(context_, gradients, clipping_.max_gradient() * loss_scale);
+    return unscale;
   }
   double squares = dense_norm_(context_, gradients);
   if (clipping_.enable_global_grad_clip())
     squares += model_.squared_embedding_gradient_norm(context_);
-  result.gradient_norm = std::sqrt(squares);
-  return static_cast<float>(
-      std::min(1.0, clipping_.max_gradient() / (result.gradient_norm + 1e-6)));
+  result.gradient_norm = std::sqrt(squares) * unscale;
+  return unscale * static_cast<float>(
+                       std::min(1.0, clipping_.max_gradient() / (result.gradient_norm + 1e-6)));
+}
+
+bool Learner::overflowed() {
+  if (!scaler_.active()) return false;
+  if (!model_.graph().overflowed(context_)) {
+    scaler_.observe_good_step();
+    return false;
+  }
+  scaler_.observe_overflow();
+  return true;
 }
 
 StepResult Learner::step(const ModelBatch& batch, int64_t epoch) {
   StepResult result;
+  model_.graph().set_loss_scale(scaler_.scale());
   model_.forward(context_, batch, Phase::kTrain, static_cast<uint64_t>(steps_));
   // A GPU goes back while the loss is on its way here.
   model_.backward(context_);
@@ -58,12 +71,18 @@ StepResult Learner::step(const ModelBatch& batch, int64_t epoch) {
                     sparse_rate(epoch), " and ", dense_rate(epoch),
                     "); lower lr, add grad_clipping or check the raw features"));
   }
-  const float scale = clip(result);
+  const float loss_scale = scaler_.scale();
+  if (overflowed()) {
+    result.skipped = true;
+    ++steps_;
+    return result;
+  }
+  const float scale = clip(result, loss_scale);
   const auto sparse_lr = static_cast<float>(sparse_rate(epoch));
   const auto dense_lr = static_cast<float>(dense_rate(epoch));
   ++steps_;
-  model_.update_embeddings(context_, clipping_.enable_global_grad_clip() ? scale : 1.0f, sparse_lr,
-                           steps_);
+  model_.update_embeddings(
+      context_, clipping_.enable_global_grad_clip() ? scale : 1.0f / loss_scale, sparse_lr, steps_);
   dense_.update(context_, model_.graph().parameters(), model_.graph().parameter_gradients(), scale,
                 dense_lr, steps_);
   return result;

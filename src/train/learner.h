@@ -9,12 +9,14 @@
 #include "model/model.h"
 #include "optim/dense_optimizer.h"
 #include "optim/schedule.h"
+#include "train/loss_scaler.h"
 
 namespace emblem {
 
 struct StepResult {
   double loss = 0.0;
   double gradient_norm = 0.0;  // 0 unless gradients are clipped by norm
+  bool skipped = false;        // fp16 gradients overflowed: nothing was updated
 };
 
 // Used by one thread.
@@ -43,8 +45,10 @@ class Learner {
   double dense_rate(int64_t epoch) const { return dense_schedule_->rate(steps_, epoch); }
 
  private:
-  // What clipping multiplies all gradients with; fills result.gradient_norm.
-  float clip(StepResult& result);
+  // What unscaling and clipping multiply all gradients with; fills result.gradient_norm.
+  float clip(StepResult& result, float loss_scale);
+  // Whether the step must be skipped; the loss scale of the next follows.
+  bool overflowed();
 
   Context context_;
   config::GradClipping clipping_;
@@ -52,6 +56,7 @@ class Learner {
   std::unique_ptr<Schedule> sparse_schedule_, dense_schedule_;
   DenseOptimizer dense_;
   SquaredNorm dense_norm_;
+  LossScaler scaler_;
   int64_t steps_ = 0;
 };
 

@@ -214,6 +214,36 @@ TEST_P(LearnerOptionsTest, EveryDenseOptimizerAgreesWithTheCpu) {
   }
 }
 
+TEST_P(LearnerOptionsTest, SixteenBitsLearnAsFastAsThirtyTwo) {
+  for (const ModelCase& model : model_cases()) {
+    for (const char* precision : {"BF16", "FP16"}) {
+      SCOPED_TRACE(cat(model.name, " ", precision));
+      Training here({}, pipeline(model)),
+          there(context_, pipeline(model, cat("mixed_precision: \"", precision, "\"")));
+      const auto expected = here.losses(50), actual = there.losses(50);
+      const double tolerance = context_.device == Device::kCpu ? 0.0 : 0.03;  // a CPU has fp32 only
+      for (size_t step = 0; step < expected.size(); ++step)
+        EXPECT_NEAR(actual[step], expected[step], tolerance * expected[step]) << "step " << step;
+    }
+  }
+}
+
+TEST(LearnerInFp16, SkipsStepsThatOverflowUntilTheScaleFits) {
+  if (!device_is_usable(Device::kCuda)) GTEST_SKIP() << "no CUDA device here";
+  const Context cuda{.device = Device::kCuda};
+  Training run(cuda, pipeline(model_cases().back(),
+                              "mixed_precision: \"FP16\" grad_scaler { init_scale: 1e9 }"));
+  Graph& graph = run.learner.model().graph();
+  const auto before = to_host(cuda, graph.parameters());
+  const Batch batch = batch_of(0, 200);
+  EXPECT_TRUE(run.learner.step(run.feed.set(batch), 0).skipped);
+  EXPECT_EQ(to_host(cuda, graph.parameters()), before);
+  int skipped = 1;
+  while (skipped < 40 && run.learner.step(run.feed.set(batch), 0).skipped) ++skipped;
+  EXPECT_LT(skipped, 30);
+  EXPECT_NE(to_host(cuda, graph.parameters()), before);
+}
+
 TEST_P(LearnerOptionsTest, ALossThatIsNoNumberStopsBeforeAnythingIsUpdated) {
   Training run(context_, pipeline(model_cases().back()));
   run.losses(2);

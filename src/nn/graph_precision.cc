@@ -1,0 +1,103 @@
+// How a graph computes in 16 bits: what is fed and read stays in fp32.
+#include "core/pinned.h"
+#include "nn/graph.h"
+#include "nn/graph_state.h"
+#include "nn/precision.h"
+
+namespace emblem {
+
+// Labels and weights of losses stay in fp32; all else that ops read and write is narrow.
+void Graph::State::plan_types() {
+  if (precision == DType::kF32) return;
+  std::map<const Tensor*, NodeState*> states;
+  for (NodeState& node : nodes) {
+    states[node.tensor.get()] = &node;
+    node.tensor->dtype = precision;
+  }
+  for (const Op* loss : losses) {
+    states[loss->inputs()[0]]->wide_value =
+        Buffer<float>(device, max_rows, loss->inputs()[0]->cols);
+    for (size_t i = 1; i < loss->inputs().size(); ++i) {
+      NodeState& constant = *states[loss->inputs()[i]];
+      EMBLEM_REQUIRE(constant.kind == Kind::kInput, "graph: '", constant.tensor->name,
+                     "' is a label or weight that is computed, which ", name_of(precision),
+                     " does not support");
+      constant.tensor->dtype = DType::kF32;
+    }
+  }
+  for (const auto& op : ops) {
+    const bool is_loss = op->output() == nullptr;
+    for (const Tensor* input : op->inputs()) {
+      EMBLEM_REQUIRE(is_loss || input->dtype == precision, "graph: '", input->name,
+                     "' is a label or weight and the input of a layer too, which ",
+                     name_of(precision), " does not support");
+    }
+  }
+  for (NodeState& node : nodes) {
+    if (node.kind == Kind::kComputed || node.tensor->dtype == DType::kF32) continue;
+    node.wide_value = Buffer<float>(device, max_rows, node.tensor->cols);
+    if (node.kind == Kind::kTrainedInput)
+      node.wide_gradient = Buffer<float>(device, max_rows, node.tensor->cols);
+  }
+}
+
+void Graph::State::narrow_inputs(const Context& context) {
+  if (precision == DType::kF32) return;
+  dispatch(
+      context.device, [] {},
+      [&] {
+        cuda::narrow_values(context, parameter_values.data(), precision, narrow_parameters.data(),
+                            parameter_values.size());
+        for (NodeState& node : nodes) {
+          if (node.kind == Kind::kComputed || node.wide_value.size() == 0) continue;
+          cuda::narrow_values(context, node.wide_value.data(), precision, node.tensor->value_data,
+                              rows * node.tensor->cols);
+        }
+      });
+}
+
+void Graph::State::widen_logits(const Context& context) {
+  if (precision == DType::kF32) return;
+  dispatch(
+      context.device, [] {},
+      [&] {
+        for (NodeState& node : nodes) {
+          if (node.kind != Kind::kComputed || node.wide_value.size() == 0) continue;
+          cuda::widen_values(context, precision, node.tensor->value_data, node.wide_value.data(),
+                             rows * node.tensor->cols, nullptr);
+        }
+      });
+}
+
+// The gradients of trained inputs in fp32; and, of an fp16 graph, whether any gradient overflowed.
+void Graph::State::widen_gradients(const Context& context) {
+  if (precision == DType::kF32) return;
+  dispatch(
+      context.device, [] {},
+      [&] {
+        int* flag = precision == DType::kF16 ? overflow.data() : nullptr;
+        if (flag != nullptr) detail::zero(context, flag, sizeof(int));
+        for (NodeState& node : nodes) {
+          if (node.kind != Kind::kTrainedInput) continue;
+          cuda::widen_values(context, precision, node.tensor->gradient_data,
+                             node.wide_gradient.data(), rows * node.tensor->cols, flag);
+        }
+        if (flag == nullptr) return;
+        cuda::find_overflow(context, parameter_gradients.data(), parameter_gradients.size(), flag);
+        overflow_read_back->start(context, flag);
+      });
+}
+
+void Graph::set_loss_scale(float scale) {
+  EMBLEM_REQUIRE(scale > 0.0f, "graph: the loss scale is ", scale, ", but must be above 0");
+  state_->loss_scale = scale;
+}
+
+bool Graph::overflowed(const Context& context) const {
+  state_->check_device(context);
+  if (state_->precision != DType::kF16) return false;
+  return dispatch(
+      context.device, [] { return false; }, [&] { return state_->overflow_read_back->get() != 0; });
+}
+
+}  // namespace emblem

@@ -1,0 +1,30 @@
+// train/loss_scaler.h - by how much the loss of an fp16 model is scaled up.
+#pragma once
+
+#include <cstdint>
+
+#include "config/pipeline.pb.h"
+#include "core/half.h"
+
+namespace emblem {
+
+// Grows after a number of steps without overflow and backs off after one with; stays at 1 in other
+// precisions than fp16.
+class LossScaler {
+ public:
+  LossScaler(DType precision, const config::GradScaler& settings);
+
+  bool active() const { return active_; }
+  float scale() const { return scale_; }
+  // Throws when the scale has backed off to nothing: then it is not the scale that overflows.
+  void observe_overflow();
+  void observe_good_step();
+
+ private:
+  bool active_;
+  config::GradScaler settings_;
+  float scale_;
+  uint32_t good_steps_ = 0;  // since the last change
+};
+
+}  // namespace emblem
