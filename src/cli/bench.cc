@@ -116,6 +116,7 @@ void add_bench(CLI::App& program) {
   add_train_bench(*bench);
   add_loader_bench(*bench);
   add_tables_bench(*bench);
+  add_serve_bench(*bench);
 }
 
 }  // namespace emblem

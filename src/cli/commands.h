@@ -15,5 +15,6 @@ void add_predict(CLI::App& program);
 void add_inspect(CLI::App& program);
 void add_bench(CLI::App& program);
 void add_tables_bench(CLI::App& bench);
+void add_serve_bench(CLI::App& bench);
 
 }  // namespace emblem
