@@ -95,6 +95,7 @@ void add_bench(CLI::App& program) {
   add_loader_bench(*bench);
   add_infer_bench(*bench);
   add_tables_bench(*bench);
+  add_serve_bench(*bench);
 }
 
 }  // namespace emblem

@@ -18,5 +18,6 @@ void add_inspect(CLI::App& program);
 void add_bench(CLI::App& program);
 void add_infer_bench(CLI::App& bench);
 void add_tables_bench(CLI::App& bench);
+void add_serve_bench(CLI::App& bench);
 
 }  // namespace emblem

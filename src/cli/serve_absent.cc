@@ -6,8 +6,8 @@
 
 namespace emblem {
 
-void add_serve(CLI::App& program) {
-  CLI::App* command = program.add_subcommand("serve", "Not in this build: it has no server");
+static void add_absent(CLI::App& parent, const char* name) {
+  CLI::App* command = parent.add_subcommand(name, "Not in this build");
   command->allow_extras();
   command->callback([] {
     throw Error(
@@ -15,5 +15,8 @@ void add_serve(CLI::App& program) {
         "this build has no server: Boost, OpenSSL, zlib or gRPC was missing when it was made");
   });
 }
+
+void add_serve(CLI::App& program) { add_absent(program, "serve"); }
+void add_serve_bench(CLI::App& bench) { add_absent(bench, "serve"); }
 
 }  // namespace emblem
