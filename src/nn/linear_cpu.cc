@@ -130,7 +130,7 @@ void Linear::predict(const Pass& pass) {
       const int64_t rows = std::min(rows_each, pass.rows - row);
       const int64_t units = std::min(units_each, units_ - unit);
       const Matrix<float> y =
-          Matrix<float>(out().value, pass.rows, units_).block(row, unit, rows, units);
+          Matrix<float>(out().value(), pass.rows, units_).block(row, unit, rows, units);
       packed_.multiply(input(pass).row_range(row, row + rows), unit, y);
       add_bias_and_activate(y, bias == nullptr ? nullptr : bias + unit, f);
     });
