@@ -26,7 +26,7 @@ namespace http = boost::beast::http;
 using asio::ip::tcp;
 using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
-using TlsStream = asio::ssl::stream<tcp::socket>;
+using TlsStream = asio::ssl::stream<TcpSocket>;
 
 constexpr size_t kReadBytes = 16384;
 constexpr size_t kSlowestBytesPerSecond = 65536;
@@ -35,8 +35,8 @@ constexpr size_t kCopiedResponse = 16384;  // up to here one write is faster tha
 constexpr std::chrono::milliseconds kLingering = std::chrono::seconds(1);
 constexpr Clock::time_point kNever = Clock::time_point::max();
 
-tcp::socket& socket_of(tcp::socket& socket) { return socket; }
-tcp::socket& socket_of(TlsStream& stream) { return stream.next_layer(); }
+TcpSocket& socket_of(TcpSocket& socket) { return socket; }
+TcpSocket& socket_of(TlsStream& stream) { return stream.next_layer(); }
 
 std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
 
@@ -52,8 +52,7 @@ class Connection final : public HttpConnection,
                          public std::enable_shared_from_this<Connection<Stream>> {
  public:
   template <class... More>
-  Connection(HttpShared& shared, HttpThread& thread, bool refused, tcp::socket socket,
-             More&... more)
+  Connection(HttpShared& shared, HttpThread& thread, bool refused, TcpSocket socket, More&... more)
       : shared_(shared),
         thread_(thread),
         is_refused_(refused),
@@ -63,6 +62,7 @@ class Connection final : public HttpConnection,
   void start() override {
     error_code ignored;
     socket_of(stream_).set_option(tcp::no_delay(true), ignored);
+    socket_of(stream_).non_blocking(true, ignored);
     if constexpr (std::is_same_v<Stream, TlsStream>) {
       set_deadline(shared_.options.read_timeout);
       stream_.async_handshake(asio::ssl::stream_base::server,
@@ -356,8 +356,12 @@ class Connection final : public HttpConnection,
     head_ = response_head(response_, bytes, keeps_alive_);
     phase_ = Phase::kWriting;
     set_deadline(transfer_time(bytes));
+    if (is_head_only_ || bytes <= kCopiedResponse) {
+      if (!is_head_only_) append_body_to_head();
+      if (buffer_.size() == 0 && write_at_once()) return on_written({});
+    }
     asio::async_write(
-        stream_, pieces(bytes),
+        stream_, pieces(),
         [self = this->shared_from_this()](error_code error, size_t) { self->on_written(error); });
   }
 
@@ -367,14 +371,26 @@ class Connection final : public HttpConnection,
     return bytes;
   }
 
-  std::vector<asio::const_buffer> pieces(size_t bytes) {
-    if (is_head_only_) return {asio::buffer(head_)};
-    if (bytes <= kCopiedResponse) {
-      head_ += response_.body;
-      for (const auto& tensor : response_.tensors)
-        head_.append(reinterpret_cast<const char*>(tensor.data()), tensor.size());
-      return {asio::buffer(head_)};
+  void append_body_to_head() {
+    head_ += response_.body;
+    for (const auto& tensor : response_.tensors)
+      head_.append(reinterpret_cast<const char*>(tensor.data()), tensor.size());
+    response_ = {};
+  }
+
+  // Whether the socket takes all of head_ now, which saves a round through the event loop. What it
+  // took is removed; an error shows again at the next write.
+  bool write_at_once() {
+    if constexpr (std::is_same_v<Stream, TcpSocket>) {
+      error_code error;
+      head_.erase(0, stream_.write_some(asio::buffer(head_), error));
+      return head_.empty();
     }
+    return false;
+  }
+
+  std::vector<asio::const_buffer> pieces() const {
+    if (is_head_only_) return {asio::buffer(head_)};
     std::vector<asio::const_buffer> pieces = {asio::buffer(head_), asio::buffer(response_.body)};
     for (const auto& tensor : response_.tensors) pieces.emplace_back(tensor.data(), tensor.size());
     return pieces;
@@ -398,7 +414,7 @@ class Connection final : public HttpConnection,
   void linger() {
     if (!lingers_ || is_at_end_) return close();
     error_code error;
-    socket_of(stream_).shutdown(tcp::socket::shutdown_send, error);
+    socket_of(stream_).shutdown(TcpSocket::shutdown_send, error);
     if (error) return close();
     phase_ = Phase::kLingering;
     buffer_.consume(buffer_.size());
@@ -448,11 +464,11 @@ class Connection final : public HttpConnection,
 }  // namespace
 
 std::shared_ptr<HttpConnection> make_http_connection(HttpShared& shared, HttpThread& thread,
-                                                     tcp::socket socket, bool refused) {
+                                                     TcpSocket socket, bool refused) {
   if (shared.tls)
     return std::make_shared<Connection<TlsStream>>(shared, thread, refused, std::move(socket),
                                                    *shared.tls);
-  return std::make_shared<Connection<tcp::socket>>(shared, thread, refused, std::move(socket));
+  return std::make_shared<Connection<TcpSocket>>(shared, thread, refused, std::move(socket));
 }
 
 }  // namespace emblem

@@ -18,6 +18,10 @@ namespace emblem {
 
 class HttpConnection;
 
+// Bound to the one kind of executor there is here, so that handlers run without a detour.
+using TcpSocket =
+    boost::asio::basic_stream_socket<boost::asio::ip::tcp, boost::asio::io_context::executor_type>;
+
 // Where other threads leave their replies. Outlives the server as long as a reply may come.
 struct HttpMailbox {
   std::mutex mutex;
@@ -58,7 +62,6 @@ class HttpConnection {
 
 // With TLS when the server has it. `refused`: answers its first request with 503, then closes.
 std::shared_ptr<HttpConnection> make_http_connection(HttpShared& shared, HttpThread& thread,
-                                                     boost::asio::ip::tcp::socket socket,
-                                                     bool refused);
+                                                     TcpSocket socket, bool refused);
 
 }  // namespace emblem

@@ -1,15 +1,11 @@
 #include "serve/http_routes.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <deque>
 #include <exception>
-#include <functional>
-#include <mutex>
-#include <thread>
 
 #include "serve/http_answers.h"
 #include "serve/http_infer.h"
+#include "serve/http_slow_calls.h"
 #include "serve/http_target.h"
 #include "serve/json_reader.h"
 #include "serve/metrics_text.h"
@@ -17,53 +13,6 @@
 
 namespace emblem {
 namespace {
-
-// Runs what takes long, one after the other, on a thread of its own.
-class SlowCalls {
- public:
-  SlowCalls() : thread_([this] { run(); }) {}
-  ~SlowCalls() {
-    {
-      std::lock_guard lock(mutex_);
-      is_stopped_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
-  }
-
-  // False when too many wait already.
-  bool add(std::function<void()> call) {
-    {
-      std::lock_guard lock(mutex_);
-      if (calls_.size() >= kMost) return false;
-      calls_.push_back(std::move(call));
-    }
-    changed_.notify_all();
-    return true;
-  }
-
- private:
-  static constexpr size_t kMost = 64;
-
-  void run() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      changed_.wait(lock, [&] { return is_stopped_ || !calls_.empty(); });
-      if (is_stopped_) return;
-      const std::function<void()> call = std::move(calls_.front());
-      calls_.pop_front();
-      lock.unlock();
-      call();
-      lock.lock();
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> calls_;
-  bool is_stopped_ = false;
-  std::thread thread_;
-};
 
 // Any exception as a response. To be called where one was caught.
 HttpResponse caught_response() {

@@ -10,6 +10,7 @@
 
 namespace emblem {
 
+// Must outlive the server that calls it.
 class HttpRoutes {
  public:
   // Both must outlive the routes.

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -18,6 +19,33 @@ namespace {
 using namespace std::chrono_literals;
 using nlohmann::json;
 using testing::HasSubstr;
+
+// Remembers whether the last request was cancelled while it is held. Loading waits for `may_load`.
+class WatchedService : public FakeService {
+ public:
+  std::atomic<bool> may_load = true;
+
+  void load(const std::string& model,
+            const std::map<std::string, std::string>& parameters) override {
+    may_load.wait(false);
+    FakeService::load(model, parameters);
+  }
+  void infer(std::unique_ptr<InferRequest> request, InferDone done) override {
+    {
+      std::lock_guard lock(mutex_);
+      cancelled_ = request->cancelled;
+    }
+    FakeService::infer(std::move(request), std::move(done));
+  }
+  bool is_last_cancelled() const {
+    std::lock_guard lock(mutex_);
+    return *cancelled_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<std::atomic<bool>> cancelled_;
+};
 
 class HttpRoutesTest : public testing::Test {
  protected:
@@ -38,7 +66,7 @@ class HttpRoutesTest : public testing::Test {
                        "Inference-Header-Content-Length: " + std::to_string(head.size()) + "\r\n");
   }
 
-  FakeService service_;
+  WatchedService service_;
   SharedMemoryRegions regions_;
   HttpRoutes routes_{service_, regions_};
   HttpServer server_{options(), [this](HttpRequest request, HttpReply reply) {
@@ -145,12 +173,13 @@ TEST_F(HttpRoutesTest, ADisconnectedClientsRequestIsCancelled) {
     TestClient leaving(server_.port());
     leaving.send(TestClient::text("POST", "/v2/models/sum/infer", kJsonRequest));
     for (int i = 0; i < 2000 && service_.held() < 1; ++i) std::this_thread::sleep_for(5ms);
+    EXPECT_FALSE(service_.is_last_cancelled());
   }
-  for (int i = 0; i < 2000 && server_.connections() > 2; ++i) std::this_thread::sleep_for(5ms);
-  std::this_thread::sleep_for(100ms);
+  for (int i = 0; i < 2000 && !service_.is_last_cancelled(); ++i) std::this_thread::sleep_for(5ms);
+  EXPECT_TRUE(service_.is_last_cancelled());
   service_.release();
-  const json before = json::parse(client_.get("/v2/models/sum/versions/1/stats").body);
-  EXPECT_EQ(before["model_stats"][0]["inference_count"], 0);
+  const json after = json::parse(client_.get("/v2/models/sum/versions/1/stats").body);
+  EXPECT_EQ(after["model_stats"][0]["inference_count"], 0);
 }
 
 TEST_F(HttpRoutesTest, StatisticsHaveEveryFieldThatClientsRead) {
@@ -195,6 +224,20 @@ TEST_F(HttpRoutesTest, ManagesTheRepository) {
   EXPECT_EQ(client_.post("/v2/repository/models/none/load").status, 404);
   EXPECT_EQ(client_.post("/v2/repository/models/sum/load", "{\"parameters\":7}").status, 400);
   EXPECT_EQ(client_.post("/v2/repository/mine/index").status, 501);
+}
+
+TEST_F(HttpRoutesTest, AnswersOthersWhileAModelLoads) {
+  service_.may_load = false;
+  client_.send(TestClient::text("POST", "/v2/repository/models/sum/load"));
+  for (int i = 0; i < 4; ++i) {  // on every thread of the server
+    TestClient other(server_.port());
+    EXPECT_EQ(infer_binary(other, {1, 2, 3, 4}).status, 200);
+  }
+  EXPECT_EQ(service_.loads, 0);
+  service_.may_load = true;
+  service_.may_load.notify_all();
+  EXPECT_EQ(client_.receive().status, 200);
+  EXPECT_EQ(service_.loads, 1);
 }
 
 TEST_F(HttpRoutesTest, UsesSharedMemoryForInputsAndOutputs) {

@@ -110,7 +110,7 @@ struct HttpServer::State {
 
   void accept() {
     HttpThread& thread = *threads[next_thread++ % threads.size()];
-    acceptor->async_accept(thread.context, [this, &thread](error_code error, tcp::socket socket) {
+    acceptor->async_accept(thread.context, [this, &thread](error_code error, TcpSocket socket) {
       if (!acceptor->is_open()) return;
       if (error) return accept_later();
       add(thread, std::move(socket));
@@ -126,7 +126,7 @@ struct HttpServer::State {
     });
   }
 
-  void add(HttpThread& thread, tcp::socket socket) {
+  void add(HttpThread& thread, TcpSocket socket) {
     const bool refused = shared.open - shared.refused >= shared.options.max_connections;
     if (refused && shared.refused >= kMostRefused) return;
     ++shared.open;

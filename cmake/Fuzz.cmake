@@ -1,0 +1,25 @@
+# emblem_fuzz(NAME SOURCES file... [LINK target...])
+#
+# With -DEMBLEM_FUZZ=ON and Clang: a program that feeds what libFuzzer finds to src/MODULE/fuzz/NAME.cc, with
+# AddressSanitizer and UndefinedBehaviorSanitizer. It compiles its SOURCES itself, so that they are instrumented.
+#   build/fuzz/NAME -dict=src/MODULE/fuzz/X.dict -max_total_time=600 CORPUS_FOLDER
+function(emblem_fuzz name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(STATUS "emblem: ${name} left out; fuzzing needs -DCMAKE_CXX_COMPILER=clang++")
+    return()
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+  target_include_directories(${name} SYSTEM PRIVATE ${CMAKE_BINARY_DIR}/generated)
+  target_compile_options(${name} PRIVATE -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined)
+  target_link_options(${name} PRIVATE -fsanitize=fuzzer,address,undefined)
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} Threads::Threads)
+endfunction()
+
+set(serve ${CMAKE_SOURCE_DIR}/src/serve)
+emblem_fuzz(http_request_fuzz
+  SOURCES ${serve}/fuzz/http_request_fuzz.cc ${serve}/http_body.cc ${serve}/http_infer.cc ${serve}/http_target.cc
+          ${serve}/json_reader.cc ${serve}/json_tensor.cc ${serve}/json_writer.cc ${serve}/shared_memory.cc
+          ${serve}/tensor.cc ${CMAKE_SOURCE_DIR}/src/core/text.cc ${CMAKE_BINARY_DIR}/generated/serve/model_config.pb.cc
+  LINK protobuf::libprotobuf fmt::fmt ZLIB::ZLIB)

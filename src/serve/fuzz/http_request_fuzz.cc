@@ -1,0 +1,98 @@
+// Fuzzes what the bytes of HTTP requests meet: JSON, tensors, compression, paths. The first byte
+// chooses which. Whatever comes in, the only way out is a result that holds what it promises, or an
+// Error.
+#include <cstdlib>
+#include <cstring>
+
+#include "serve/http_body.h"
+#include "serve/http_infer.h"
+#include "serve/http_target.h"
+#include "serve/json_reader.h"
+
+namespace emblem {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+void require(bool promise) {
+  if (!promise) std::abort();
+}
+
+HttpRequest make_request(Bytes bytes) {
+  HttpRequest request;
+  if (bytes.size() >= 2) {
+    uint16_t json_bytes = 0;
+    std::memcpy(&json_bytes, bytes.data(), sizeof(json_bytes));
+    bytes = bytes.subspan(2);
+    if (json_bytes != 0xFFFF) request.json_bytes = json_bytes;
+  }
+  // A copy of exactly this size, so that the sanitizer sees every byte read beyond it.
+  const auto copy = std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end());
+  request.body = *copy;
+  request.memory = copy;
+  return request;
+}
+
+// Sends the inputs back as outputs of the same names.
+void infer(Bytes bytes) {
+  const SharedMemoryRegions regions;
+  InferCall call = read_infer_request(make_request(bytes), "m", "1", regions);
+  InferResponse response{"m", "1", call.request->id, {}};
+  for (const InputTensor& input : call.request->inputs) {
+    check_bytes(input);
+    response.outputs.push_back(
+        {input.name, input.type, input.shape, {input.data.begin(), input.data.end()}});
+  }
+  const HttpResponse http = write_infer_response(std::move(response), call.forms);
+  JsonReader written(http.body);
+  written.skip();
+  written.end();
+}
+
+void expand(Bytes bytes, HttpEncoding encoding) {
+  constexpr size_t kLimit = 1 << 16;
+  const auto body = expand_body(bytes, encoding, kLimit, 7);
+  require(!body || body->bytes.size() <= kLimit);
+}
+
+void split(Bytes bytes) {
+  for (const std::string& name : split_target(text_of(bytes))) {
+    require(!name.empty() && name != "." && name != "..");
+    require(name.find('/') == std::string::npos && name.find('\0') == std::string::npos);
+  }
+}
+
+void skip(Bytes bytes) {
+  JsonReader reader(text_of(bytes));
+  reader.skip();
+  reader.end();
+}
+
+void run(uint8_t choice, Bytes bytes) {
+  switch (choice % 6) {
+    case 0:
+      return expand(bytes, HttpEncoding::kGzip);
+    case 1:
+      return expand(bytes, HttpEncoding::kDeflate);
+    case 2:
+      return split(bytes);
+    case 3:
+      choose_encoding(text_of(bytes));
+      return skip(bytes);
+    default:
+      return infer(bytes);
+  }
+}
+
+}  // namespace
+}  // namespace emblem
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  try {
+    emblem::run(data[0], std::as_bytes(std::span(data + 1, size - 1)));
+  } catch (const emblem::Error&) {
+    // The answer to most of what a fuzzer makes.
+  }
+  return 0;
+}
