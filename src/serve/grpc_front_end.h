@@ -5,8 +5,6 @@
 #include <grpcpp/grpcpp.h>
 
 #include <condition_variable>
-#include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -18,6 +16,7 @@
 #include "serve/grpc_health.grpc.pb.h"
 #include "serve/grpc_server.h"
 #include "serve/grpc_service.grpc.pb.h"
+#include "serve/http_slow_calls.h"
 
 namespace emblem {
 
@@ -113,22 +112,6 @@ class CallsUnderWay {
   std::set<std::shared_ptr<LongGrpcCall>> long_;
 };
 
-// Runs tasks one after another, away from the threads that answer requests.
-class TaskThread {
- public:
-  TaskThread();
-  ~TaskThread();
-  void run(std::function<void()> task);
-
- private:
-  void work();
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> tasks_;
-  bool stop_ = false;
-  std::thread thread_;
-};
-
 struct GrpcFrontEnd {
   GrpcFrontEnd(const GrpcServerOptions& server_options, InferenceService& inference_service,
                SharedMemoryRegions& shared_regions)
@@ -147,7 +130,7 @@ struct GrpcFrontEnd {
   inference::GRPCInferenceService::AsyncService protocol;
   grpc::health::v1::Health::AsyncService health;
   CallsUnderWay under_way;
-  TaskThread slow_tasks;
+  SlowCalls slow_calls;
 };
 
 grpc::Status status_of(const Error& error);

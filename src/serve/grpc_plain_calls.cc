@@ -30,10 +30,11 @@ class PlainCall {
       const grpc::Status allowed = front_.authorize(context_);
       if (!allowed.ok()) return responder_.FinishWithError(allowed, &finished_);
     }
-    if (needs_ == Needs::kTokenAndTime)
-      front_.slow_tasks.run([this] { answer(); });
-    else
-      answer();
+    if (needs_ != Needs::kTokenAndTime) return answer();
+    if (!front_.slow_calls.add([this] { answer(); }))
+      responder_.FinishWithError(
+          {grpc::StatusCode::UNAVAILABLE, "too many models wait to be loaded or unloaded"},
+          &finished_);
   }
 
   void answer() {

@@ -163,39 +163,6 @@ void CallsUnderWay::stop() {
   changed_.notify_all();
 }
 
-// ---- slow tasks ----
-
-TaskThread::TaskThread() : thread_([this] { work(); }) {}
-
-TaskThread::~TaskThread() {
-  {
-    std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  changed_.notify_all();
-  thread_.join();
-}
-
-void TaskThread::run(std::function<void()> task) {
-  {
-    std::lock_guard lock(mutex_);
-    tasks_.push_back(std::move(task));
-  }
-  changed_.notify_all();
-}
-
-void TaskThread::work() {
-  for (;;) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return stop_ || !tasks_.empty(); });
-    if (tasks_.empty()) return;
-    const std::function<void()> task = std::move(tasks_.front());
-    tasks_.pop_front();
-    lock.unlock();
-    task();
-  }
-}
-
 // ---- the server ----
 
 struct GrpcServer::State {
