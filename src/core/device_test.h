@@ -8,6 +8,7 @@
 
 #include "core/buffer.h"
 #include "core/host_copy.h"
+#include "core/stream.h"
 #include "core/thread_pool.h"
 
 namespace emblem {
@@ -25,6 +26,17 @@ inline bool device_is_usable(Device device) {
   }
   EXPECT_EQ(std::getenv("EMBLEM_REQUIRE_CUDA"), nullptr) << "no CUDA device here";
   return false;
+}
+
+// Makes the context compute on a stream of its own, as the program does; none on a CPU.
+inline std::shared_ptr<cuda::Stream> use_own_stream(Context& context) {
+  return dispatch(
+      context.device, [] { return std::shared_ptr<cuda::Stream>(); },
+      [&] {
+        auto stream = std::make_shared<cuda::Stream>();
+        context.stream = stream->get();
+        return stream;
+      });
 }
 
 class DeviceTest : public testing::TestWithParam<Device> {

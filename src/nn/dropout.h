@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/buffer.h"
+#include "core/hash.h"
 #include "nn/op.h"
 
 namespace emblem {
@@ -17,19 +18,21 @@ class Dropout : public DeviceOp<Dropout> {
     kept_ = Buffer<uint8_t>(device, max_rows, out().cols);
   }
 
+  // How the mask of a batch is drawn: 64 random bits decide over two elements, each of which is
+  // kept where its half is at least the threshold.
+  EMBLEM_HD static uint64_t stream_of(uint64_t stream, uint64_t draw) {
+    return mix64(stream + mix64(draw + 1));
+  }
+
   void forward_cpu(const Pass& pass);
   void forward_cuda(const Pass& pass);
   void backward_cpu(const Pass& pass);
   void backward_cuda(const Pass& pass);
 
  private:
-  // How the mask of a batch is drawn: 64 random bits decide over two elements, each of which is
-  // kept where its half is at least the threshold.
-  struct Draw {
-    uint64_t seed, stream;
-    uint32_t threshold;
-  };
-  Draw draw_of(const Pass& pass) const;
+  uint32_t threshold() const {
+    return static_cast<uint32_t>(static_cast<double>(ratio_) * 4294967296.0);
+  }
   void apply_cpu(const Pass& pass, const float* from, Write write, float* to) const;
   void apply_cuda(const Pass& pass, const void* from, Write write, void* to) const;
 

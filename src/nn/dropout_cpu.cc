@@ -6,21 +6,17 @@ namespace emblem {
 
 static constexpr int64_t kChunk = 16384;  // even: each draw of 64 bits decides over two elements
 
-Dropout::Draw Dropout::draw_of(const Pass& pass) const {
-  return {pass.seed, mix64(stream_ + mix64(pass.draw + 1)),
-          static_cast<uint32_t>(static_cast<double>(ratio_) * 4294967296.0)};
-}
-
 void Dropout::forward_cpu(const Pass& pass) {
   dropped_ = pass.phase == Phase::kTrain;
   if (dropped_) {
-    const Draw draw = draw_of(pass);
+    const uint64_t stream = stream_of(stream_, pass.step->draw);
+    const uint32_t threshold = this->threshold();
     uint8_t* kept = kept_.data();
     parallel_for(pass.context, pass.rows * out().cols, kChunk, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; i += 2) {
-        const uint64_t bits = random_bits(draw.seed, draw.stream, i / 2);
-        kept[i] = static_cast<uint32_t>(bits) >= draw.threshold;
-        if (i + 1 < end) kept[i + 1] = static_cast<uint32_t>(bits >> 32) >= draw.threshold;
+        const uint64_t bits = random_bits(pass.seed, stream, i / 2);
+        kept[i] = static_cast<uint32_t>(bits) >= threshold;
+        if (i + 1 < end) kept[i + 1] = static_cast<uint32_t>(bits >> 32) >= threshold;
       }
     });
   }

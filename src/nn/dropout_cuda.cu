@@ -7,9 +7,10 @@ namespace {
 
 // Four elements, and so two draws, a thread.
 __global__ void __launch_bounds__(cuda::kThreads)
-    draw_mask_kernel(int64_t count, uint64_t seed, uint64_t stream, uint32_t threshold,
-                     uint8_t* kept) {
+    draw_mask_kernel(int64_t count, uint64_t seed, uint64_t stream, const StepValues* step,
+                     uint32_t threshold, uint8_t* kept) {
   const int64_t begin = (static_cast<int64_t>(blockIdx.x) * cuda::kThreads + threadIdx.x) * 4;
+  stream = Dropout::stream_of(stream, step->draw);
   for (int64_t i = begin; i < begin + 4 && i < count; i += 2) {
     const uint64_t bits = random_bits(seed, stream, i / 2);
     kept[i] = static_cast<uint32_t>(bits) >= threshold;
@@ -30,9 +31,8 @@ void Dropout::forward_cuda(const Pass& pass) {
   const int64_t count = pass.rows * out().cols;
   dropped_ = pass.phase == Phase::kTrain;
   if (dropped_ && count > 0) {
-    const Draw draw = draw_of(pass);
     draw_mask_kernel<<<cuda::blocks_of(count, 4 * cuda::kThreads), cuda::kThreads, 0,
-                       pass.context.stream>>>(count, draw.seed, draw.stream, draw.threshold,
+                       pass.context.stream>>>(count, pass.seed, stream_, pass.step, threshold(),
                                               kept_.data());
     cuda::check_launch("launching the draw of a dropout mask");
   }

@@ -7,7 +7,8 @@
 //
 // One thread uses a graph at a time. The same seed and inputs give the same bytes in every run on a
 // device, whatever the number of threads of the context. Everything lies on the device of the
-// context that prepared the graph; on a GPU the passes are asynchronous.
+// context that prepared the graph; on a GPU the passes are asynchronous, and recorded and replayed
+// as one where the context has a stream of its own.
 #pragma once
 
 #include <cstdint>
@@ -110,7 +111,7 @@ class Graph {
   View<float> gradient(Node node);
   // `draw` numbers the batch: dropout masks depend on (seed, draw) alone.
   void forward(const Context& context, Phase phase, uint64_t draw);
-  void backward(const Context& context);
+  void backward(const Context& context);  // of a forward in training
   // From now on backward gives all gradients multiplied by `scale`, so that small ones do not
   // vanish in fp16.
   void set_loss_scale(float scale);

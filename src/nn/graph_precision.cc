@@ -84,13 +84,12 @@ void Graph::State::widen_gradients(const Context& context) {
         }
         if (flag == nullptr) return;
         cuda::find_overflow(context, parameter_gradients.data(), parameter_gradients.size(), flag);
-        overflow_read_back->start(context, flag);
       });
 }
 
 void Graph::set_loss_scale(float scale) {
   EMBLEM_REQUIRE(scale > 0.0f, "graph: the loss scale is ", scale, ", but must be above 0");
-  state_->loss_scale = scale;
+  state_->step.loss_scale = scale;
 }
 
 bool Graph::overflowed(const Context& context) const {

@@ -117,6 +117,7 @@ void Graph::prepare(const Context& context, int64_t max_rows, DType precision) {
   s.parameter_gradients = Buffer<float>::zeros(context, s.parameters.floats());
   s.statistic_values = initial_values(context, s.statistics, s.seed);
   s.loss = Buffer<double>::zeros(context, 1);
+  s.step_values = Buffer<StepValues>(context.device, 1);
   dispatch(
       context.device, [] {},
       [&] {
@@ -167,15 +168,28 @@ Pass Graph::State::pass(const Context& context) {
           rows,
           phase,
           seed,
-          draw,
+          step_values.data(),
           parameter_values.data(),
           parameter_gradients.data(),
           narrow_parameters.data(),
-          loss_scale,
           statistic_values.data(),
           workspace.data(),
           loss.data(),
           matmul.get()};
+}
+
+void Graph::State::enqueue_forward(const Context& context) {
+  detail::zero(context, loss.data(), sizeof(double));
+  narrow_inputs(context);
+  const Pass pass = this->pass(context);
+  for (const auto& op : ops) op->forward(pass);
+  widen_logits(context);
+}
+
+void Graph::State::enqueue_backward(const Context& context) {
+  const Pass pass = this->pass(context);
+  for (Op* op : backward_ops) op->backward(pass);
+  widen_gradients(context);
 }
 
 void Graph::forward(const Context& context, Phase phase, uint64_t draw) {
@@ -183,12 +197,9 @@ void Graph::forward(const Context& context, Phase phase, uint64_t draw) {
   EMBLEM_REQUIRE(s.prepared, "graph: forward() before prepare()");
   s.check_device(context);
   s.phase = phase;
-  s.draw = draw;
-  detail::zero(context, s.loss.data(), sizeof(double));
-  const Pass pass = s.pass(context);
-  s.narrow_inputs(context);
-  for (const auto& op : s.ops) op->forward(pass);
-  s.widen_logits(context);
+  s.step.draw = draw;
+  s.publish_step(context);
+  s.run_forward(context);
   dispatch(
       context.device, [] {}, [&] { s.loss_read_back->start(context, s.loss.data()); });
   s.ran_forward = true;
@@ -206,10 +217,14 @@ void Graph::backward(const Context& context) {
   EMBLEM_REQUIRE(!s.losses.empty(), "graph: backward() of a graph without a loss");
   EMBLEM_REQUIRE(s.ran_forward,
                  "graph: backward() without a forward() of the same batch before it");
+  EMBLEM_REQUIRE(s.phase == Phase::kTrain,
+                 "graph: backward() of an evaluation; run forward() in training before it");
   s.ran_forward = false;  // it overwrites what a second backward would read
-  const Pass pass = s.pass(context);
-  for (Op* op : s.backward_ops) op->backward(pass);
-  s.widen_gradients(context);
+  s.publish_step(context);
+  s.run_backward(context);
+  if (s.precision != DType::kF16) return;
+  dispatch(
+      context.device, [] {}, [&] { s.overflow_read_back->start(context, s.overflow.data()); });
 }
 
 double Graph::loss(const Context& context) const {

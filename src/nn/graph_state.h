@@ -10,7 +10,8 @@ namespace emblem {
 namespace cuda {
 template <class T>
 class ReadBack;  // core/pinned.h
-}
+class Capture;   // nn/capture.h
+}  // namespace cuda
 
 struct Graph::State {
   enum class Kind { kInput, kTrainedInput, kComputed };
@@ -34,12 +35,12 @@ struct Graph::State {
   bool prepared = false;
   Device device = Device::kCpu;  // that it was prepared for
   DType precision = DType::kF32;
-  float loss_scale = 1.0f;
   bool ran_forward = false;  // since set_rows: backward may run
   int64_t max_rows = 0, rows = 0;
   Phase phase = Phase::kEval;
-  uint64_t draw = 0;
-  std::vector<Op*> backward_ops;  // in the order of running backward
+  StepValues step;
+  Buffer<StepValues> step_values;  // the same, where kernels read it
+  std::vector<Op*> backward_ops;   // in the order of running backward
   Buffer<char> values, gradients;
   Buffer<float> parameter_values, parameter_gradients, statistic_values, workspace;
   Buffer<double> loss;
@@ -49,6 +50,14 @@ struct Graph::State {
   Buffer<uint16_t> narrow_parameters;  // of a 16-bit graph
   Buffer<int> overflow;                // 1 when a gradient of an fp16 graph was not finite
   std::shared_ptr<cuda::ReadBack<int>> overflow_read_back;
+  // The passes of batches of this shape, recorded once they have run; see run_forward.
+  struct Recorded {
+    int64_t rows = 0;
+    Phase phase = Phase::kEval;
+    int64_t forward_runs = 0, backward_runs = 0;
+    std::shared_ptr<cuda::Capture> forward, backward;
+  };
+  std::vector<Recorded> recorded;
 
   explicit State(uint64_t seed) : seed(seed) {}
 
@@ -69,6 +78,13 @@ struct Graph::State {
   void plan_types();
   void plan_backward();
   void plan_values(const Context& context);
+  void publish_step(const Context& context);
+  // Enqueue all kernels of a pass, or replay them.
+  void run_forward(const Context& context);
+  void run_backward(const Context& context);
+  void enqueue_forward(const Context& context);
+  void enqueue_backward(const Context& context);
+  Recorded& recorded_for_shape();
   void narrow_inputs(const Context& context);
   void widen_logits(const Context& context);
   void widen_gradients(const Context& context);

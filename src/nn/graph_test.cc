@@ -59,9 +59,9 @@ struct Model {
     to_device(context, labels, graph.value(label));
   }
   // Everything a training step leaves behind.
-  std::vector<std::vector<float>> step(int64_t rows) {
+  std::vector<std::vector<float>> step(int64_t rows, uint64_t draw = 7) {
     fill(rows);
-    graph.forward(context, Phase::kTrain, 7);
+    graph.forward(context, Phase::kTrain, draw);
     const std::vector<float> loss = {static_cast<float>(graph.loss(context))};
     auto values = to_host(context, graph.value(logits));
     graph.backward(context);
@@ -101,6 +101,22 @@ TEST_P(GraphTest, AgreesWithTheCpu) {
   const auto expected = Model({}, kRows).step(kRows), actual = Model(context_, kRows).step(kRows);
   for (size_t part = 0; part < expected.size(); ++part)
     EXPECT_THAT(actual[part], Pointwise(FloatNear(2e-5f), expected[part])) << part;
+}
+
+// On a GPU a stream of its own has passes recorded and replayed; the default stream has not.
+TEST_P(GraphTest, ReplayedPassesGiveTheSameBytesAsThoseThatAreEnqueuedOneByOne) {
+  Context own = context_;
+  const auto stream = use_own_stream(own);
+  Model enqueued(context_, 300), replayed(own, 300);
+  uint64_t draw = 0;
+  for (const int64_t rows : {300, 300, 200, 300, 200, 1, 0, 200, 300, 0, 1, 0, 1, 200}) {
+    ++draw;
+    EXPECT_EQ(replayed.step(rows, draw), enqueued.step(rows, draw)) << "batch " << draw;
+    for (Model* model : {&enqueued, &replayed})
+      model->graph.forward(model->context, Phase::kEval, draw);
+    EXPECT_EQ(to_host(own, replayed.graph.value(replayed.logits)),
+              to_host(context_, enqueued.graph.value(enqueued.logits)));
+  }
 }
 
 TEST_P(GraphTest, LearnsWhenItFollowsItsGradient) {
@@ -267,6 +283,8 @@ TEST(Graph, RejectsRunsOutOfOrder) {
   fails([&] { g.set_rows(5); }, "a batch of 5 rows, but the graph was prepared for 4");
   g.set_rows(4);
   fails([&] { g.backward({}); }, "without a forward()");
+  g.forward({}, Phase::kEval, 0);
+  fails([&] { g.backward({}); }, "backward() of an evaluation");
   fails([&] { g.gradient(logits); }, "only those of trained inputs are kept");
 }
 

@@ -1,63 +1,13 @@
 #include <cuda_pipeline.h>
 
-#include "nn/interaction.h"
-#include "nn/launch.cuh"
+#include "nn/interaction.cuh"
 
 namespace emblem {
 namespace {
 
-using cuda::kWarp;
+using namespace cuda;
 
-constexpr int kTile = 4;                   // products are made for 4 x 4 vectors at a time
-constexpr int kWarpsOfGradients = 4;       // in a block
-constexpr size_t kMostShared = 99 * 1024;  // bytes that a block has on every GPU since 2020
-constexpr size_t kSharedWithoutAsking = 48 * 1024;  // a kernel has to ask for more
-constexpr size_t kSharedForOccupancy = 72 * 1024;   // so that three blocks share a multiprocessor
-
-int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-
-// The vectors of all rows.
-template <class T>
-struct Vectors {
-  const T *first, *x;  // first is null where there is none
-  int64_t rows;
-  int count, dim;  // count includes the first
-
-  __device__ int in_x() const { return first == nullptr ? count : count - 1; }
-  __device__ const T* at(int64_t r, int v) const {
-    if (first == nullptr) return x + (r * count + v) * dim;
-    return v == 0 ? first + r * dim : x + (r * (count - 1) + v - 1) * dim;
-  }
-};
-
-__device__ int first_pair_of(int i) { return i * (i - 1) / 2; }
-__device__ int pair_of(int i, int j) { return i > j ? first_pair_of(i) + j : first_pair_of(j) + i; }
-
-// kWidth elements, in memory and in registers.
-template <class T, int kWidth>
-struct alignas(kWidth * sizeof(T)) Elements {
-  T at[kWidth];
-};
-template <int kWidth>
-using Floats = Elements<float, kWidth>;
-
-template <int kWidth, class T>
-__device__ Floats<kWidth> load(const T* from) {
-  const auto read = *reinterpret_cast<const Elements<T, kWidth>*>(from);
-  Floats<kWidth> values;
-#pragma unroll
-  for (int k = 0; k < kWidth; ++k) values.at[k] = cuda::widen(read.at[k]);
-  return values;
-}
-template <int kWidth, class T>
-__device__ void store(T* to, const Floats<kWidth>& values) {
-  Elements<T, kWidth> written;
-#pragma unroll
-  for (int k = 0; k < kWidth; ++k) written.at[k] = cuda::narrow<T>(values.at[k]);
-  *reinterpret_cast<Elements<T, kWidth>*>(to) = written;
-}
-
-// ---- forward ----
+constexpr int kTile = 4;  // products are made for 4 x 4 vectors at a time
 
 // Memory of a warp: its row's vectors, `stride` floats apart, then its products.
 struct RowMemory {
@@ -124,10 +74,10 @@ __device__ void gather_row(const Vectors<T>& in, int64_t r, int stride, float* v
 
 // A warp for each row, a lane for each tile.
 template <int kWidth, class T>
-__global__ void __launch_bounds__(cuda::kThreads)
+__global__ void __launch_bounds__(kThreads)
     pair_products_kernel(Vectors<T> in, RowMemory of, T* y, int64_t y_cols) {
   extern __shared__ float4 shared[];
-  const int64_t r = cuda::row_of_warp();
+  const int64_t r = row_of_warp();
   if (r >= in.rows) return;
   const int lane = threadIdx.x;
   float* vectors = reinterpret_cast<float*>(shared) + threadIdx.y * of.floats;
@@ -142,18 +92,18 @@ __global__ void __launch_bounds__(cuda::kThreads)
   __syncwarp();
   y += r * y_cols;
   if (in.first != nullptr) {
-    for (int d = lane; d < in.dim; d += kWarp) y[d] = cuda::narrow<T>(vectors[d]);
+    for (int d = lane; d < in.dim; d += kWarp) y[d] = narrow<T>(vectors[d]);
     y += in.dim;
   }
   for (int pair = lane; pair < first_pair_of(in.count); pair += kWarp)
-    y[pair] = cuda::narrow<T>(products[pair]);
+    y[pair] = narrow<T>(products[pair]);
 }
 
 // For rows that do not fit into shared memory: a warp for each vector of each row.
 template <class T>
-__global__ void __launch_bounds__(cuda::kThreads)
+__global__ void __launch_bounds__(kThreads)
     long_pair_products_kernel(Vectors<T> in, T* y, int64_t y_cols) {
-  const int64_t item = cuda::row_of_warp();
+  const int64_t item = row_of_warp();
   if (item >= in.rows * in.count) return;
   const int64_t r = item / in.count;
   const int i = static_cast<int>(item % in.count);
@@ -166,173 +116,120 @@ __global__ void __launch_bounds__(cuda::kThreads)
   for (int j = 0; j < i; ++j) {
     const T* right = in.at(r, j);
     float sum = 0.0f;
-    for (int d = threadIdx.x; d < in.dim; d += kWarp)
-      sum += cuda::widen(left[d]) * cuda::widen(right[d]);
-    sum = cuda::warp_sum(sum);
-    if (threadIdx.x == 0) y[first_pair_of(i) + j] = cuda::narrow<T>(sum);
+    for (int d = threadIdx.x; d < in.dim; d += kWarp) sum += widen(left[d]) * widen(right[d]);
+    sum = warp_sum(sum);
+    if (threadIdx.x == 0) y[first_pair_of(i) + j] = narrow<T>(sum);
   }
 }
 
-// ---- backward ----
+// ---- forward on tensor cores: 16-bit elements, sums in fp32 ----
 
-// Where the gradients of the vectors go. Those of the first are written before those of x, which
-// may be the same.
+constexpr int kMostTensorVectors = 32;
+constexpr int kMostTensorPairs = kMostTensorVectors * (kMostTensorVectors - 1) / 2;
+
+// sums [16, 8] += left [16, 16] right [16, 8], spread over the registers of a warp.
 template <class T>
-struct Targets {
-  T *first, *x;
-  Write write_first, write_x;
-};
-
-template <int kWidth, class T>
-__device__ void put(const Vectors<T>& in, const Targets<T>& targets, int64_t r, int v, int d,
-                    const T* dy, Floats<kWidth> sum) {
-  const bool is_first = in.first != nullptr && v == 0;
-  const Write write = is_first ? targets.write_first : targets.write_x;
-  if (write == Write::kNone) return;
-  T* to = is_first ? targets.first + r * in.dim + d
-                   : targets.x + (r * in.in_x() + v - (in.first != nullptr ? 1 : 0)) * in.dim + d;
-  if (is_first) {  // the output starts with it
-    for (int k = 0; k < kWidth; ++k) sum.at[k] += cuda::widen(dy[d + k]);
+__device__ void multiply_add(float (&sums)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3,
+                             uint32_t b0, uint32_t b1) {
+  if constexpr (std::is_same_v<T, Bf16>) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+        "{%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+  } else {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+        "{%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
   }
-  if (write == Write::kAdd) {
-    const Floats<kWidth> before = load<kWidth>(to);
-    for (int k = 0; k < kWidth; ++k) sum.at[k] += before.at[k];
-  }
-  store<kWidth>(to, sum);
 }
 
-// The gradients of the pairs of a row as a full symmetric matrix with zeros on the diagonal and in
-// the columns from count to stride.
+// A warp for each row. A lane holds 8 consecutive elements of vectors lane / 4, + 8, + 16 and + 24.
+// They are used as they lie: which element of the inner dimension a register stands for is the same
+// on both sides of a product, so that the order does not matter; and the registers of the left
+// matrix are those of the right one too.
 template <class T>
-__device__ void unfold_pairs(const T* pairs, int count, int stride, float* full) {
-  for (int i = threadIdx.x; i < count * stride; i += kWarp) full[i] = 0.0f;
-  __syncwarp();
-  for (int i = 1; i < count; ++i) {
-    for (int j = threadIdx.x; j < i; j += kWarp)
-      full[i * stride + j] = full[j * stride + i] = cuda::widen(pairs[first_pair_of(i) + j]);
-  }
-  __syncwarp();
-}
-
-// A warp for each row; its lanes share the positions of the vectors, kWidth each, and hold the sums
-// of kBlock vectors.
-template <int kWidth, int kBlock, class T>
-__global__ void __launch_bounds__(kWarp* kWarpsOfGradients, 3)
-    pair_gradients_kernel(Vectors<T> in, const T* dy, int64_t y_cols, int stride,
-                          Targets<T> targets) {
-  constexpr int kUnrolled = kWidth * kBlock > 64 ? 2 : 4;  // more would not fit into registers
-  extern __shared__ float4 shared[];
-  const int64_t r = cuda::row_of_warp();
+__global__ void __launch_bounds__(kThreads)
+    tensor_pair_products_kernel(Vectors<T> in, T* y, int64_t y_cols) {
+  __shared__ T shared[kWarps][kMostTensorPairs];
+  const int64_t r = row_of_warp();
   if (r >= in.rows) return;
-  float* full = reinterpret_cast<float*>(shared) + threadIdx.y * in.count * stride;
-  dy += r * y_cols;
-  unfold_pairs(dy + (in.first == nullptr ? 0 : in.dim), in.count, stride, full);
-  for (int begin = 0; begin < in.count; begin += kBlock) {
-    for (int d = threadIdx.x * kWidth; d < in.dim; d += kWarp * kWidth) {
-      Floats<kWidth> sums[kBlock] = {};
-#pragma unroll kUnrolled
-      for (int j = 0; j < in.count; ++j) {
-        const Floats<kWidth> value = load<kWidth>(in.at(r, j) + d);
+  const int lane = threadIdx.x, vector = lane / 4, part = lane % 4;
+  float sums[2][4][4] = {};  // of rows from 0 and 16, columns from 0, 8, 16 and 24
+#pragma unroll 4
+  for (int d = part * 8; d < in.dim; d += 32) {
+    uint4 values[4];
 #pragma unroll
-        for (int a = 0; a < kBlock; a += 4) {
-          const Floats<4> weight = load<4>(full + j * stride + begin + a);
+    for (int g = 0; g < 4; ++g) {
+      const int v = vector + 8 * g;
+      values[g] =
+          v < in.count ? *reinterpret_cast<const uint4*>(in.at(r, v) + d) : make_uint4(0, 0, 0, 0);
+    }
 #pragma unroll
-          for (int b = 0; b < 4; ++b) {
+    for (int m = 0; m < 2; ++m) {
+      if (in.count <= 16 * m) continue;
+      const uint4 &top = values[2 * m], &bottom = values[2 * m + 1];
 #pragma unroll
-            for (int k = 0; k < kWidth; ++k) sums[a + b].at[k] += weight.at[b] * value.at[k];
-          }
-        }
-      }
-#pragma unroll
-      for (int a = 0; a < kBlock; ++a) {
-        if (begin + a < in.count) put<kWidth>(in, targets, r, begin + a, d, dy, sums[a]);
+      for (int t = 0; t <= 2 * m + 1; ++t) {
+        multiply_add<T>(sums[m][t], top.x, bottom.x, top.y, bottom.y, values[t].x, values[t].y);
+        multiply_add<T>(sums[m][t], top.z, bottom.z, top.w, bottom.w, values[t].z, values[t].w);
       }
     }
   }
-}
-
-// For more vectors than fit into shared memory: a warp for each vector of each row.
-template <class T>
-__global__ void __launch_bounds__(cuda::kThreads)
-    long_pair_gradients_kernel(Vectors<T> in, const T* dy, int64_t y_cols, Targets<T> targets) {
-  const int64_t item = cuda::row_of_warp();
-  if (item >= in.rows * in.count) return;
-  const int64_t r = item / in.count;
-  const int i = static_cast<int>(item % in.count);
-  dy += r * y_cols;
-  const T* pairs = dy + (in.first == nullptr ? 0 : in.dim);
-  for (int d = threadIdx.x; d < in.dim; d += kWarp) {
-    Floats<1> sum = {};
-    for (int j = 0; j < in.count; ++j) {
-      if (j != i) sum.at[0] += cuda::widen(pairs[pair_of(i, j)]) * cuda::widen(in.at(r, j)[d]);
+  T* products = shared[threadIdx.y];
+#pragma unroll
+  for (int m = 0; m < 2; ++m) {
+#pragma unroll
+    for (int t = 0; t <= 2 * m + 1; ++t) {
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        const int i = 16 * m + vector + k / 2 * 8, j = 8 * t + 2 * part + k % 2;
+        if (j < i && i < in.count) products[first_pair_of(i) + j] = narrow<T>(sums[m][t][k]);
+      }
     }
-    put<1>(in, targets, r, i, d, dy, sum);
   }
-}
-
-// Warps of a block whose memory is `bytes` each: up to `most`.
-unsigned warps_of(size_t bytes, size_t most) {
-  return static_cast<unsigned>(std::clamp<size_t>(kSharedForOccupancy / bytes, 1, most));
-}
-
-template <class Kernel>
-void allow_shared(Kernel* kernel, size_t bytes) {
-  if (bytes <= kSharedWithoutAsking) return;
-  cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  static_cast<int>(bytes)),
-             "asking for shared memory");
+  __syncwarp();
+  y += r * y_cols;
+  if (in.first != nullptr) {
+    for (int d = lane; d < in.dim; d += kWarp) y[d] = in.first[r * in.dim + d];
+    y += in.dim;
+  }
+  for (int pair = lane; pair < first_pair_of(in.count); pair += kWarp) y[pair] = products[pair];
 }
 
 template <int kWidth, class T>
 void launch_products(const Context& context, const Vectors<T>& in, const RowMemory& of, T* y,
                      int64_t y_cols) {
   const size_t bytes = of.floats * sizeof(float);
-  const unsigned warps = warps_of(bytes, cuda::kWarps);
+  const unsigned warps = warps_of(bytes, kWarps);
   allow_shared(pair_products_kernel<kWidth, T>, warps * bytes);
   pair_products_kernel<kWidth, T>
-      <<<cuda::blocks_of(in.rows, warps), dim3(kWarp, warps), warps * bytes, context.stream>>>(
-          in, of, y, y_cols);
+      <<<blocks_of(in.rows, warps), dim3(kWarp, warps), warps * bytes, context.stream>>>(in, of, y,
+                                                                                         y_cols);
 }
 
 template <class T>
 void launch_products(const Context& context, const Vectors<T>& in, T* y, int64_t y_cols) {
   const RowMemory of(in.count, in.dim);
+  if constexpr (!std::is_same_v<T, float>) {
+    if (in.count <= kMostTensorVectors && in.dim % 32 == 0) {
+      tensor_pair_products_kernel<T>
+          <<<row_blocks(in.rows), row_threads(), 0, context.stream>>>(in, y, y_cols);
+      check_launch("launching an interaction");
+      return;
+    }
+  }
   if (of.floats * sizeof(float) > kMostShared) {
     long_pair_products_kernel<T>
-        <<<cuda::row_blocks(in.rows * in.count), cuda::row_threads(), 0, context.stream>>>(in, y,
-                                                                                           y_cols);
+        <<<row_blocks(in.rows * in.count), row_threads(), 0, context.stream>>>(in, y, y_cols);
   } else if (in.dim % 4 == 0) {
     launch_products<4>(context, in, of, y, y_cols);
   } else {
     launch_products<1>(context, in, of, y, y_cols);
   }
-  cuda::check_launch("launching an interaction");
-}
-
-template <int kWidth, int kBlock, class T>
-void launch_gradients(const Context& context, const Vectors<T>& in, const T* dy, int64_t y_cols,
-                      const Targets<T>& targets) {
-  const int stride = static_cast<int>(round_up(in.count, kBlock));
-  const size_t bytes = static_cast<size_t>(in.count) * stride * sizeof(float);
-  if (bytes > kMostShared) {
-    long_pair_gradients_kernel<T>
-        <<<cuda::row_blocks(in.rows * in.count), cuda::row_threads(), 0, context.stream>>>(
-            in, dy, y_cols, targets);
-    return;
-  }
-  const unsigned warps = warps_of(bytes, kWarpsOfGradients);
-  allow_shared(pair_gradients_kernel<kWidth, kBlock, T>, warps * bytes);
-  pair_gradients_kernel<kWidth, kBlock, T>
-      <<<cuda::blocks_of(in.rows, warps), dim3(kWarp, warps), warps * bytes, context.stream>>>(
-          in, dy, y_cols, stride, targets);
-}
-
-template <int kWidth, class T>
-void launch_gradients(const Context& context, const Vectors<T>& in, const T* dy, int64_t y_cols,
-                      const Targets<T>& targets) {
-  if (in.count <= 8) return launch_gradients<kWidth, 8>(context, in, dy, y_cols, targets);
-  if (in.count <= 16) return launch_gradients<kWidth, 16>(context, in, dy, y_cols, targets);
-  launch_gradients<kWidth, 28>(context, in, dy, y_cols, targets);
+  check_launch("launching an interaction");
 }
 
 }  // namespace
@@ -344,27 +241,6 @@ void Interaction::forward_cuda(const Pass& pass) {
     const Vectors<T> in{has_first_ ? this->in(0).value<T>() : nullptr, x().value<T>(), pass.rows,
                         static_cast<int>(vectors_), static_cast<int>(dim_)};
     launch_products(pass.context, in, out().value<T>(), out().cols);
-  });
-}
-
-void Interaction::backward_cuda(const Pass& pass) {
-  if (pass.rows == 0) return;
-  cuda::with_type(out().dtype, [&](auto type) {
-    using T = decltype(type);
-    const Vectors<T> in{has_first_ ? this->in(0).value<T>() : nullptr, x().value<T>(), pass.rows,
-                        static_cast<int>(vectors_), static_cast<int>(dim_)};
-    const Targets<T> targets{has_first_ ? this->in(0).gradient<T>() : nullptr, x().gradient<T>(),
-                             has_first_ ? write(0) : Write::kNone, write(has_first_)};
-    const T* dy = out().gradient<T>();
-    // Wide enough that few lanes idle.
-    if (dim_ % 4 == 0 && dim_ > 64) {
-      launch_gradients<4>(pass.context, in, dy, out().cols, targets);
-    } else if (dim_ % 2 == 0 && dim_ > 32) {
-      launch_gradients<2>(pass.context, in, dy, out().cols, targets);
-    } else {
-      launch_gradients<1>(pass.context, in, dy, out().cols, targets);
-    }
-    cuda::check_launch("launching the gradient of an interaction");
   });
 }
 

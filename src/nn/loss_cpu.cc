@@ -31,7 +31,7 @@ void BinaryCrossEntropy::forward_cpu(const Pass& pass) {
 }
 
 void BinaryCrossEntropy::backward_cpu(const Pass& pass) {
-  const float share = pass.loss_scale * share_of(*total_weight_.data());
+  const float share = pass.step->loss_scale * share_of(*total_weight_.data());
   const float* weights = this->weights();
   with_write(write(0), [&](auto add) {
     parallel_for(pass.context, pass.rows, 4096, [&](int64_t begin, int64_t end) {

@@ -67,9 +67,9 @@ template <class T>
 struct Slope {
   Samples<T> samples;
   const double* total_weight;
-  float loss_scale;
+  const StepValues* step;
   __device__ float operator()(int64_t r, float logit) const {
-    return loss_scale * samples.weight(r) * share_of(*total_weight) *
+    return step->loss_scale * samples.weight(r) * share_of(*total_weight) *
            cross_entropy_slope(logit, samples.label(r));
   }
 };
@@ -98,9 +98,8 @@ void BinaryCrossEntropy::backward_cuda(const Pass& pass) {
   cuda::with_type(in(0).dtype, [&](auto type) {
     using T = decltype(type);
     const Samples<T> samples{in(0).value<T>(), in(1).value(), weights(), smoothing_};
-    cuda::map(pass.context, write(0), pass.rows,
-              Slope<T>{samples, total_weight_.data(), pass.loss_scale}, in(0).gradient<T>(),
-              in(0).value<T>());
+    cuda::map(pass.context, write(0), pass.rows, Slope<T>{samples, total_weight_.data(), pass.step},
+              in(0).gradient<T>(), in(0).value<T>());
   });
 }
 

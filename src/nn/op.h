@@ -45,17 +45,23 @@ struct Tensor {
 // zeros.
 enum class Write { kNone, kOverwrite, kAdd };
 
+// What changes from batch to batch without a change of shape.
+struct StepValues {
+  uint64_t draw = 0;
+  float loss_scale = 1.0f;  // all gradients are multiplied by it
+};
+
 // One run over the current batch.
 struct Pass {
   const Context& context;
   int64_t rows = 0;
   Phase phase = Phase::kEval;
   uint64_t seed = 0;
-  uint64_t draw = 0;
+  // On the context's device: kernels read it when they run, so that recorded ones can run again.
+  const StepValues* step = nullptr;
   float* parameters = nullptr;
   float* gradients = nullptr;               // of the parameters
   const void* narrow_parameters = nullptr;  // the same in the graph's 16-bit type, if it has one
-  float loss_scale = 1.0f;                  // all gradients are multiplied by it
   float* statistics = nullptr;
   float* workspace = nullptr;  // workspace_floats() floats, free for the op during its call
   double* loss = nullptr;      // of the graph: 0 before the first loss, each adds its own

@@ -250,6 +250,10 @@ inline std::vector<OpCase> large_op_cases() {
        [](Graph& g, const MakeInput& in) { return g.dot_interaction(in(12 * 48), 48); }},
       {"LargeInteractionOfFortyVectors", 100,
        [](Graph& g, const MakeInput& in) { return g.dlrm_interaction(in(64), in(39 * 64), 64); }},
+      {"LargeInteractionOfNineVectors", 100,
+       [](Graph& g, const MakeInput& in) { return g.dlrm_interaction(in(32), in(8 * 32), 32); }},
+      {"LargeInteractionOfThirtyTwoVectors", 100,
+       [](Graph& g, const MakeInput& in) { return g.dot_interaction(in(32 * 64), 64); }},
       {"LargeInteractionOfRowsBeyondSharedMemory", 3,
        [](Graph& g, const MakeInput& in) {
          return g.dlrm_interaction(in(512), in(50 * 512), 512);

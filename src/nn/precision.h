@@ -1,12 +1,17 @@
-// nn/precision.h - between fp32 and a graph's 16-bit type, in device memory. CUDA builds only.
+// nn/precision.h - what a graph does on a GPU around its ops: between fp32 and its 16-bit type, and
+// the values of a step. CUDA builds only.
 #pragma once
 
 #include <cstdint>
 
 #include "core/context.h"
 #include "core/half.h"
+#include "nn/op.h"
 
 namespace emblem::cuda {
+
+// *to = values, as they are now.
+void set_step(const Context& context, const StepValues& values, StepValues* to);
 
 void narrow_values(const Context& context, const float* from, DType type, void* to, int64_t count);
 

@@ -136,11 +136,13 @@ class LearnerTest : public testing::TestWithParam<std::tuple<ModelCase, Device>>
     context_.device = std::get<1>(GetParam());
     context_.threads = &pool_;
     if (!device_is_usable(context_.device)) GTEST_SKIP() << "no CUDA device here";
+    stream_ = use_own_stream(context_);
   }
   const ModelCase& model() { return std::get<0>(GetParam()); }
 
   ThreadPool pool_{2};
   Context context_;
+  std::shared_ptr<cuda::Stream> stream_;
 };
 
 TEST_P(LearnerTest, TheLossesAgreeWithTheCpu) {
