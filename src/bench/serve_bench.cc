@@ -337,24 +337,26 @@ std::vector<BenchResult> bench_serve(const ServeBenchOptions& options) {
   for (const Point& point : points) {
     const Measurement measured = run_load(*target, load, options, point.shape, point.connections);
     results.push_back(to_result(options, load, point.shape, point.connections, measured));
-    if (measured.tally.samples.empty())
-      log_warn(cat(results.back().name, ": no request was answered; errors by kind: ",
-                   measured.tally.errors.empty() ? "none" : measured.tally.errors.begin()->first));
   }
   return results;
 }
 
-int64_t wrong_answers(const std::vector<BenchResult>& results) {
-  int64_t wrong = 0;
+void require_answers(const std::vector<BenchResult>& results) {
   const std::string prefix = cat(kWrongAnswer, ": ");
   for (const BenchResult& result : results) {
     const Setting* kinds = find_named(result.settings, "errors_by_kind");
-    if (kinds == nullptr) continue;
+    const Measure* rate = find_named(result.metrics, "requests_per_second");
+    if (kinds == nullptr || rate == nullptr) continue;
     for (const std::string& kind : std::get<std::vector<std::string>>(*kinds)) {
-      if (kind.starts_with(prefix)) wrong += std::stoll(kind.substr(prefix.size()));
+      if (kind.starts_with(prefix))
+        throw Error(ErrorCode::kCorruption,
+                    cat(result.name, ": ", kind.substr(prefix.size()),
+                        " answers differ from the first answer to the same request; where "
+                        "rounding depends on the batch, allow for it by --tolerance 1e-5"));
     }
+    if (rate->value == 0)
+      throw Error(ErrorCode::kUnavailable, cat(result.name, ": no request was answered"));
   }
-  return wrong;
 }
 
 }  // namespace emblem

@@ -39,11 +39,12 @@ struct ServeBenchOptions {
 
 // One result for each load, in order. Each request is sent once beforehand and its answer checked
 // against the model's metadata; later answers to it are compared with that one. Throws when the
-// server cannot be reached, has no such model or answers nothing rightly.
+// server cannot be reached, has no such model, or does not answer these first requests rightly.
 std::vector<BenchResult> bench_serve(const ServeBenchOptions& options);
 
-// Answers that were wrong, or differed from those to the same request before.
-int64_t wrong_answers(const std::vector<BenchResult>& results);
+// Throws kCorruption when answers differed from those to the same request before, and kUnavailable
+// when a load was not answered at all.
+void require_answers(const std::vector<BenchResult>& results);
 
 // A line a load, each followed by published figures for the same batch; then where the time goes.
 std::string serve_report(const std::vector<BenchResult>& results,

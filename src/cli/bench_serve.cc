@@ -6,7 +6,6 @@
 #include "bench/serve_bench.h"
 #include "cli/commands.h"
 #include "core/process.h"
-#include "emblem/error.h"
 
 namespace emblem {
 namespace {
@@ -39,12 +38,7 @@ void run(ServeOptionsOfCli& options) {
     write_bench_results(options.json, results);
     std::printf("wrote %s\n", options.json.c_str());
   }
-  const int64_t wrong = wrong_answers(results);
-  if (wrong > 0)
-    throw Error(ErrorCode::kCorruption,
-                cat(wrong,
-                    " answers differ from the first answer to the same request; where "
-                    "rounding depends on the batch, allow for it by --tolerance 1e-5"));
+  require_answers(results);
 }
 
 void add_input_options(CLI::App& command, ServeOptionsOfCli& options) {
