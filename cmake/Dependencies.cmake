@@ -105,7 +105,7 @@ else()
 endif()
 message(STATUS "emblem: CPU matrix products by ${gemm}")
 if(EMBLEM_CUDA)
-  target_link_libraries(emblem_gemm INTERFACE CUDA::cublasLt)
+  target_link_libraries(emblem_gemm INTERFACE ${CMAKE_DL_LIBS}) # loads cuBLASLt when a GPU needs it
 endif()
 
 # Stores and update streams of the parameter server: each is left out where its library is not found.

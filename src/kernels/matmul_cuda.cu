@@ -1,10 +1,9 @@
 #include "kernels/matmul_cuda.h"
 
-#include <cublasLt.h>
-
 #include <algorithm>
 
 #include "core/cuda_check.h"
+#include "kernels/cublaslt.h"
 
 namespace emblem::cuda {
 namespace {
@@ -13,7 +12,7 @@ void check(cublasStatus_t status, const char* doing) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   const auto code =
       status == CUBLAS_STATUS_ALLOC_FAILED ? ErrorCode::kOutOfMemory : ErrorCode::kInternal;
-  throw Error(code, cat("cuBLASLt failed while ", doing, ": ", cublasLtGetStatusName(status)));
+  throw Error(code, cat("cuBLASLt failed while ", doing, ": ", cublas_lt().status_name(status)));
 }
 
 cudaDataType_t type_of(DType type) {
@@ -43,25 +42,24 @@ uint32_t alignment_of(const void* data) {
 }
 
 struct DestroyLayout {
-  void operator()(cublasLtMatrixLayout_t layout) const { cublasLtMatrixLayoutDestroy(layout); }
+  void operator()(cublasLtMatrixLayout_t layout) const { cublas_lt().layout_destroy(layout); }
 };
 using Layout = std::unique_ptr<std::remove_pointer_t<cublasLtMatrixLayout_t>, DestroyLayout>;
 
 // To cuBLAS, whose matrices are column-major, a row-major [rows, cols] one is [cols, rows].
 Layout layout_of(DType type, int64_t rows, int64_t cols) {
   cublasLtMatrixLayout_t layout = nullptr;
-  check(cublasLtMatrixLayoutCreate(&layout, type_of(type), cols, rows, cols),
-        "describing a matrix");
+  check(cublas_lt().layout_create(&layout, type_of(type), cols, rows, cols), "describing a matrix");
   return Layout(layout);
 }
 
 struct DestroyOperation {
-  void operator()(cublasLtMatmulDesc_t desc) const { cublasLtMatmulDescDestroy(desc); }
+  void operator()(cublasLtMatmulDesc_t desc) const { cublas_lt().desc_destroy(desc); }
 };
 using Operation = std::unique_ptr<std::remove_pointer_t<cublasLtMatmulDesc_t>, DestroyOperation>;
 
 struct DestroyPreference {
-  void operator()(cublasLtMatmulPreference_t p) const { cublasLtMatmulPreferenceDestroy(p); }
+  void operator()(cublasLtMatmulPreference_t p) const { cublas_lt().preference_destroy(p); }
 };
 using Preference =
     std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>, DestroyPreference>;
@@ -69,10 +67,10 @@ using Preference =
 // C^T = op(B)^T op(A)^T: B comes first.
 Operation operation_of(const MatmulPlan& plan) {
   cublasLtMatmulDesc_t desc = nullptr;
-  check(cublasLtMatmulDescCreate(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
+  check(cublas_lt().desc_create(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
   Operation operation(desc);
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
-    check(cublasLtMatmulDescSetAttribute(desc, attribute, &value, sizeof(value)),
+    check(cublas_lt().desc_set_attribute(desc, attribute, &value, sizeof(value)),
           "describing a product");
   };
   const auto turned = [](Transpose t) { return t == Transpose::kYes ? CUBLAS_OP_T : CUBLAS_OP_N; };
@@ -88,10 +86,10 @@ Operation operation_of(const MatmulPlan& plan) {
 
 Preference preference_of(const MatmulPlan& plan) {
   cublasLtMatmulPreference_t created = nullptr;
-  check(cublasLtMatmulPreferenceCreate(&created), "planning a product");
+  check(cublas_lt().preference_create(&created), "planning a product");
   Preference preference(created);
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
-    check(cublasLtMatmulPreferenceSetAttribute(created, attribute, &value, sizeof(value)),
+    check(cublas_lt().preference_set_attribute(created, attribute, &value, sizeof(value)),
           "planning a product");
   };
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
@@ -111,11 +109,11 @@ Preference preference_of(const MatmulPlan& plan) {
 
 MatmulLibrary::MatmulLibrary() : workspace_(Device::kCuda, kWorkspaceBytes) {
   cublasLtHandle_t handle = nullptr;
-  check(cublasLtCreate(&handle), "starting");
+  check(cublas_lt().create(&handle), "starting");
   handle_ = handle;
 }
 
-MatmulLibrary::~MatmulLibrary() { cublasLtDestroy(static_cast<cublasLtHandle_t>(handle_)); }
+MatmulLibrary::~MatmulLibrary() { cublas_lt().destroy(static_cast<cublasLtHandle_t>(handle_)); }
 
 struct Matmul::State {
   const MatmulLibrary& library;
@@ -140,7 +138,7 @@ std::unique_ptr<Matmul> Matmul::plan(const MatmulLibrary& library, const MatmulP
   const Preference preference = preference_of(plan);
   cublasLtMatmulHeuristicResult_t found{};
   int count = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+  const cublasStatus_t status = cublas_lt().algo_get_heuristic(
       static_cast<cublasLtHandle_t>(library.handle()), state->operation.get(), state->b.get(),
       state->a.get(), state->c.get(), state->c.get(), preference.get(), 1, &found, &count);
   if (status != CUBLAS_STATUS_SUCCESS || count == 0) {
@@ -148,7 +146,7 @@ std::unique_ptr<Matmul> Matmul::plan(const MatmulLibrary& library, const MatmulP
     throw Error(
         ErrorCode::kInternal,
         cat("cuBLASLt has no product of [", plan.m, ", ", plan.k, "] and [", plan.k, ", ", plan.n,
-            "] in ", name_of(plan.input_type), " (", cublasLtGetStatusName(status), ")"));
+            "] in ", name_of(plan.input_type), " (", cublas_lt().status_name(status), ")"));
   }
   state->algorithm = found.algo;
   state->workspace_bytes = found.workspaceSize;
@@ -158,10 +156,10 @@ std::unique_ptr<Matmul> Matmul::plan(const MatmulLibrary& library, const MatmulP
 void Matmul::run(const Context& context) const {
   const State& s = *state_;
   const float alpha = 1.0f;
-  check(cublasLtMatmul(static_cast<cublasLtHandle_t>(s.library.handle()), s.operation.get(), &alpha,
-                       s.plan.b, s.b.get(), s.plan.a, s.a.get(), &s.plan.beta, s.plan.c, s.c.get(),
-                       s.plan.c, s.c.get(), &s.algorithm, s.library.workspace(), s.workspace_bytes,
-                       context.stream),
+  check(cublas_lt().matmul(static_cast<cublasLtHandle_t>(s.library.handle()), s.operation.get(),
+                           &alpha, s.plan.b, s.b.get(), s.plan.a, s.a.get(), &s.plan.beta, s.plan.c,
+                           s.c.get(), s.plan.c, s.c.get(), &s.algorithm, s.library.workspace(),
+                           s.workspace_bytes, context.stream),
         "multiplying matrices");
 }
 
