@@ -37,7 +37,7 @@ TEST(DeltaFilesTest, ADeltaAppearsWholeAndSaysWhatItHolds) {
 
 TEST(DeltaFilesTest, AreListedByNumberAndOthersLeftOut) {
   TempFolder folder;
-  for (const int64_t sequence : {11, 2, 1000000000000000}) {
+  for (const int64_t sequence : std::vector<int64_t>{11, 2, 1000000000000000}) {
     DeltaWriter(folder.path(), sequence).finish();
   }
   folder.write("delta-", "");
