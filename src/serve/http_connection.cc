@@ -402,12 +402,13 @@ class Connection final : public HttpConnection,
     if (error) return close();
     if (keeps_alive_) return next_request();
     if constexpr (std::is_same_v<Stream, TlsStream>) {
-      if (is_reading_) return close();
-      set_deadline(kLingering);
-      stream_.async_shutdown([self = this->shared_from_this()](error_code) { self->close(); });
-    } else {
-      linger();
+      if (!lingers_ && !is_reading_) {
+        set_deadline(kLingering);
+        return stream_.async_shutdown(
+            [self = this->shared_from_this()](error_code) { self->close(); });
+      }
     }
+    linger();
   }
 
   // Closing with unread input would reset the connection, and with it the answer on its way.
