@@ -119,8 +119,11 @@ TEST_P(ServeBench, StopsWhenWindowsAgreeAndInAnyCase) {
   EXPECT_FALSE(std::get<bool>(*find_named(results[0].settings, "stable")));
   EXPECT_GT(metric(results[0], "requests_per_second"), 0);
   EXPECT_THAT(serve_report(results, {}), HasSubstr("NOT STABLE"));
-  asked.stability = 1000;
-  EXPECT_EQ(std::get<int64_t>(*find_named(bench_serve(asked)[0].settings, "windows")), 3);
+  asked.stability = 1000;  // reached by any three windows with answers
+  asked.max_windows = 100;
+  const auto stable = bench_serve(asked);
+  EXPECT_LT(std::get<int64_t>(*find_named(stable[0].settings, "windows")), 100);
+  EXPECT_TRUE(std::get<bool>(*find_named(stable[0].settings, "stable")));
 }
 
 TEST_P(ServeBench, SendsTensorsThroughSharedMemory) {

@@ -106,7 +106,8 @@ class CallsUnderWay {
   std::vector<std::shared_ptr<LongGrpcCall>> long_calls() const;
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  // Apart, so that the end of an ordinary call wakes nobody.
+  std::condition_variable none_left_, long_changed_;
   int64_t count_ = 0;
   bool draining_ = false, stopped_ = false;
   std::set<std::shared_ptr<LongGrpcCall>> long_;

@@ -112,14 +112,14 @@ CallsUnderWay::Token::~Token() {
   if (calls_ == nullptr) return;
   // Notified with the lock held: once it is free, the last call's end may end the server too.
   std::lock_guard lock(calls_->mutex_);
-  if (--calls_->count_ == 0) calls_->changed_.notify_all();
+  if (--calls_->count_ == 0 && calls_->draining_) calls_->none_left_.notify_all();
 }
 
 bool CallsUnderWay::add(std::shared_ptr<LongGrpcCall> call) {
   std::lock_guard lock(mutex_);
   if (draining_) return false;
   long_.insert(std::move(call));
-  changed_.notify_all();
+  long_changed_.notify_all();
   return true;
 }
 
@@ -143,15 +143,15 @@ void CallsUnderWay::drain() {
 
 void CallsUnderWay::wait_until_none() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return count_ == 0; });
+  none_left_.wait(lock, [this] { return count_ == 0; });
 }
 
 void CallsUnderWay::look_regularly() {
   for (;;) {
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return stopped_ || !long_.empty(); });
-      if (changed_.wait_for(lock, kLookInterval, [this] { return stopped_; })) return;
+      long_changed_.wait(lock, [this] { return stopped_ || !long_.empty(); });
+      if (long_changed_.wait_for(lock, kLookInterval, [this] { return stopped_; })) return;
     }
     for (const auto& call : long_calls()) call->look();
   }
@@ -160,7 +160,7 @@ void CallsUnderWay::look_regularly() {
 void CallsUnderWay::stop() {
   std::lock_guard lock(mutex_);
   stopped_ = true;
-  changed_.notify_all();
+  long_changed_.notify_all();
 }
 
 // ---- the server ----
