@@ -30,15 +30,16 @@ soak: test
 	@cd $(BUILD) && ctest --output-on-failure --timeout 1800 -L slow
 
 # The same tests under AddressSanitizer and UndefinedBehaviorSanitizer, then those with threads under ThreadSanitizer. Each test
-# program runs as a whole: looking for leaks takes seconds at the end of every process.
+# program runs as a whole: looking for leaks takes seconds at the end of every process. (GCC 12's ThreadSanitizer crashes in the
+# C11 threads that librdkafka makes.)
 sanitize: export UBSAN_OPTIONS = halt_on_error=1:print_stacktrace=1
-sanitize: export TSAN_OPTIONS = halt_on_error=1:suppressions=$(CURDIR)/tools/tsan.supp
+sanitize: export TSAN_OPTIONS = halt_on_error=1:ignore_noninstrumented_modules=1:suppressions=$(CURDIR)/tools/tsan.supp
 sanitize: setup
 	cmake --preset asan && cmake --build build/asan -j $(JOBS)
 	set -e; for test in build/asan/*_test; do $$test --gtest_brief=1; done
 	cd build/asan && ASAN_OPTIONS=detect_leaks=0 ctest --output-on-failure -j $(JOBS) --timeout 1800 -L end_to_end
 	cmake --preset tsan && cmake --build build/tsan -j $(JOBS)
-	set -e; for test in core data store embedding nn ps train serve; do build/tsan/$${test}_test --gtest_brief=1; done
+	set -e; for test in core data store embedding nn ps train serve; do build/tsan/$${test}_test --gtest_brief=1 --gtest_filter=-KafkaTest.*; done
 
 format:
 	@git ls-files '*.h' '*.cc' '*.cu' '*.cuh' | xargs clang-format -i
