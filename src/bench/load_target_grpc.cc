@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "bench/load_target_kinds.h"
+#include "serve/grpc_process.h"
 #include "serve/grpc_service.grpc.pb.h"
 
 namespace emblem {
@@ -131,6 +132,7 @@ class GrpcConnection final : public LoadConnection {
 class GrpcTarget final : public LoadTarget {
  public:
   explicit GrpcTarget(const LoadTargetOptions& options) : options_(options) {
+    set_up_grpc();
     const HostAndPort parts = parse_url(options.url, "8001");
     const bool is_v6 = parts.host.find(':') != std::string::npos;
     access_ = {cat(is_v6 ? "[" + parts.host + "]" : parts.host, ":", parts.port), options.token,

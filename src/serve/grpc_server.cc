@@ -1,10 +1,8 @@
 #include "serve/grpc_server.h"
 
-#include <grpc/support/log.h>
-
 #include "core/file.h"
-#include "core/log.h"
 #include "serve/grpc_front_end.h"
+#include "serve/grpc_process.h"
 #include "serve/http_head.h"
 #include "serve/status.h"
 
@@ -180,8 +178,7 @@ struct GrpcServer::State {
 GrpcServer::GrpcServer(const GrpcServerOptions& options, InferenceService& service,
                        SharedMemoryRegions& regions)
     : state_(std::make_unique<State>(options, service, regions)) {
-  // gRPC speaks of every client that misbehaves; what matters here is thrown instead.
-  gpr_set_log_function([](gpr_log_func_args* line) { log_debug(cat("gRPC: ", line->message)); });
+  set_up_grpc();
   grpc::ServerBuilder builder;
   set_up(builder, options);
   const std::string address = listening_address(options);
