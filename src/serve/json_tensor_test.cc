@@ -26,7 +26,7 @@ std::vector<std::byte> read(const std::string& text, DataType type, std::vector<
 template <class T>
 std::vector<T> values(const std::vector<std::byte>& data) {
   std::vector<T> result(data.size() / sizeof(T));
-  std::memcpy(result.data(), data.data(), data.size());
+  if (!data.empty()) std::memcpy(result.data(), data.data(), data.size());
   return result;
 }
 
@@ -34,7 +34,7 @@ template <class T>
 OutputTensor output(DataType type, std::vector<T> from) {
   OutputTensor tensor{"y", type, {static_cast<int64_t>(from.size())}, {}};
   tensor.data.resize(from.size() * sizeof(T));
-  std::memcpy(tensor.data.data(), from.data(), tensor.data.size());
+  if (!from.empty()) std::memcpy(tensor.data.data(), from.data(), tensor.data.size());
   return tensor;
 }
 
