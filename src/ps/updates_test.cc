@@ -32,7 +32,8 @@ void write_delta(const std::string& root, int64_t sequence, const std::vector<in
 // Waits for what another thread brings about.
 template <class Condition>
 bool soon(Condition&& condition) {
-  for (int i = 0; i < 1000 && !condition(); ++i) std::this_thread::sleep_for(milliseconds(10));
+  // A minute: members of a group may have to time out before others get their partitions.
+  for (int i = 0; i < 6000 && !condition(); ++i) std::this_thread::sleep_for(milliseconds(10));
   return condition();
 }
 
