@@ -199,6 +199,7 @@ bool ParameterServer::load_table(Loading& loading, const TableSource& source) {
       filled = filled || rocksdb_ == nullptr;
     }
   }
+  std::lock_guard lock(loading.mutex);  // libstdc++'s regular expressions are not made side by side
   ServedTableSettings settings{
       .name = name,
       .dim = source.dim,
@@ -209,7 +210,6 @@ bool ParameterServer::load_table(Loading& loading, const TableSource& source) {
       .update_l3 = !config_.persistent_db.read_only &&
                    passes_update_filters(config_.persistent_db.update_filters, name)};
   const auto table = std::make_shared<ServedTable>(std::move(settings), l2, l3, &promotions_);
-  std::lock_guard lock(loading.mutex);
   EMBLEM_REQUIRE(loading.tables.emplace(source.name, table).second, "model ", loading.model.name(),
                  ": table ", source.name, " is there twice");
   return filled;
