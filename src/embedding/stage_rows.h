@@ -2,6 +2,8 @@
 // it needs them or before.
 #pragma once
 
+#include <cstdint>
+
 #include "core/context.h"
 
 namespace emblem::cuda {
