@@ -79,7 +79,7 @@ void Model::forward(const Context& context, const ModelBatch& batch, Phase phase
   for (Embeddings& embeddings : embeddings_) {
     for (size_t i = 0; i < embeddings.keys.size(); ++i)
       embeddings.keys[i] = batch.sparse[embeddings.sparse_index[i]];
-    embeddings.lookup->forward(context, embeddings.keys, phase, graph_.value(embeddings.node));
+    embeddings.lookup->forward(context, embeddings.keys, phase, graph_.matrix(embeddings.node));
   }
   stages_.lookup += since(last);
   graph_.forward(context, phase, draw);
@@ -95,7 +95,7 @@ void Model::backward(const Context& context) {
 double Model::squared_embedding_gradient_norm(const Context& context) {
   double sum = 0.0;
   for (Embeddings& embeddings : embeddings_) {
-    sum += embeddings.lookup->squared_gradient_norm(context, graph_.gradient(embeddings.node));
+    sum += embeddings.lookup->squared_gradient_norm(context, graph_.gradient_matrix(embeddings.node));
   }
   return sum;
 }
@@ -104,7 +104,7 @@ void Model::update_embeddings(const Context& context, float scale, float learnin
                               int64_t step) {
   auto last = Clock::now();
   for (Embeddings& embeddings : embeddings_) {
-    embeddings.lookup->backward(context, graph_.gradient(embeddings.node), scale, learning_rate,
+    embeddings.lookup->backward(context, graph_.gradient_matrix(embeddings.node), scale, learning_rate,
                                 step);
   }
   stages_.update += since(last);
