@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/random.h"
+#include "core/thread_pool.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -104,11 +105,11 @@ model_config {
 }
 
 std::vector<Batch> dlrm_batches(const DlrmShape& shape, int64_t count, int64_t rows, double alpha,
-                                uint64_t seed) {
+                                uint64_t seed, const Context& context) {
   EMBLEM_REQUIRE(alpha > 0 && alpha != 1.0, "alpha is ", alpha,
                  "; use a positive exponent other than 1, like 1.05");
   std::vector<Batch> batches(count);
-  for (int64_t number = 0; number < count; ++number) {
+  parallel_for(context, count, 1, [&](int64_t number, int64_t) {
     Batch& batch = batches[number];
     const int64_t first = number * rows;
     batch.rows = rows;
@@ -130,7 +131,7 @@ std::vector<Batch> dlrm_batches(const DlrmShape& shape, int64_t count, int64_t r
             power_law_key(uniform(seed, feature, first + row), shape.table_rows[feature], alpha);
       }
     }
-  }
+  });
   return batches;
 }
 

@@ -109,7 +109,24 @@ void ServedTable::apply(std::span<const int64_t> keys, std::span<const float> ro
   } finish{version_};
   if (l3_ != nullptr && settings_.update_l3) l3_->insert(keys, rows);
   if (l2_ != nullptr && settings_.update_l2) l2_->insert(keys, rows);
+  for (TableCache* cache : caches_) cache->update(keys, rows);
   rows_updated_.fetch_add(keys.size(), std::memory_order_relaxed);
+}
+
+std::unique_lock<std::mutex> ServedTable::hold_if_still(uint64_t version) {
+  std::unique_lock lock(writer_);
+  if (version % 2 != 0 || version != version_.load(std::memory_order_relaxed)) lock.unlock();
+  return lock;
+}
+
+void ServedTable::add_cache(TableCache* cache) {
+  std::lock_guard lock(writer_);
+  caches_.push_back(cache);
+}
+
+void ServedTable::remove_cache(TableCache* cache) {
+  std::lock_guard lock(writer_);
+  std::erase(caches_, cache);
 }
 
 void ServedTable::refresh() {

@@ -18,8 +18,10 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "embedding/settings.h"
+#include "ps/table_cache.h"
 #include "ps/tier_counters.h"
 #include "store/kv_store.h"
 #include "store/memory_store.h"
@@ -75,6 +77,14 @@ class ServedTable : public std::enable_shared_from_this<ServedTable> {
   void apply(std::span<const int64_t> keys, std::span<const float> rows);
   // Reads all rows of L2 anew from L3, a batch at a time. Nothing without both.
   void refresh();
+  // Counts updates; odd while one is under way.
+  uint64_t version() const { return version_.load(std::memory_order_acquire); }
+  // Keeps updates away for as long as the lock is held, which it is only if none came since
+  // `version`.
+  std::unique_lock<std::mutex> hold_if_still(uint64_t version);
+  // Updates go there too, after the tiers below, until it is removed.
+  void add_cache(TableCache* cache);
+  void remove_cache(TableCache* cache);
   // Puts rows that were read from L3 into L2, unless an update may have come since `version`.
   void promote(std::span<const int64_t> keys, std::span<const float> rows, uint64_t version);
 
@@ -96,6 +106,7 @@ class ServedTable : public std::enable_shared_from_this<ServedTable> {
   TierCounters l2_counters_, l3_counters_, missing_counters_;
   std::atomic<uint64_t> rows_updated_{0};
   std::mutex writer_;
+  std::vector<TableCache*> caches_;
   // Odd while an update is under way: rows read from L3 then are as good as unknown for L2.
   std::atomic<uint64_t> version_{0};
 };

@@ -76,7 +76,7 @@ class PipelineServable final : public Servable {
   }
 
   std::unique_ptr<Engine> make_engine() const override {
-    auto model = std::make_unique<Model>(Context{}, config_, layout_, Predictor::kPieceRows,
+    auto model = std::make_unique<Model>(Context{}, config_, layout_, HostPredictor::kPieceRows,
                                          [&](const TablePlan& plan) { return lookup_over(plan); });
     Graph& graph = model->graph();
     const auto read = [&](const std::string& name, View<float> all, const Parameter& part) {
@@ -87,7 +87,8 @@ class PipelineServable final : public Servable {
       read(parameter.name, graph.parameters(), parameter);
     for (const Parameter& statistic : graph.statistic_list())
       read("statistics." + statistic.name, graph.statistics(), statistic);
-    return std::make_unique<PipelineEngine>(columns_, transform_, std::move(model), threads_);
+    return std::make_unique<PipelineEngine>(
+        columns_, transform_, std::make_unique<HostPredictor>(std::move(model)), threads_);
   }
 
  private:
