@@ -33,8 +33,8 @@ DlrmShape hps_dlrm();
 // The pipeline as text; SGD with rate 0.1.
 std::string dlrm_pipeline(const DlrmShape& shape, int64_t batch, BenchTables tables);
 
-// `count` batches of `rows` rows; keys follow a power law with exponent `alpha`. Made by the threads
-// of the context.
+// `count` batches of `rows` rows; keys follow a power law with exponent `alpha`. Made by the
+// threads of the context.
 std::vector<Batch> dlrm_batches(const DlrmShape& shape, int64_t count, int64_t rows, double alpha,
                                 uint64_t seed, const Context& context = {});
 

@@ -22,8 +22,8 @@ struct InferBenchOptions {
   double alpha = 1.05;
   uint64_t seed = 1;
   // On a GPU:
-  DType compute = DType::kF32;             // of layers and rows
-  double cache_share = 0.2;                // of the rows in device memory; all are in host memory
+  DType compute = DType::kF32;  // of layers and rows
+  double cache_share = 0.2;     // of the rows in device memory; all are in host memory
   CachePolicy cache_policy = CachePolicy::kLru;
   int64_t warm_samples = int64_t{1} << 22;  // looked up before a stream is timed
 };

@@ -20,8 +20,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 config::PipelineConfig pipeline_of(const DlrmShape& shape, int64_t rows, DType compute) {
-  auto config = parse_pipeline(dlrm_pipeline(shape, rows, BenchTables::kStatic),
-                               "preset " + shape.name);
+  auto config =
+      parse_pipeline(dlrm_pipeline(shape, rows, BenchTables::kStatic), "preset " + shape.name);
   config.mutable_train_config()->set_mixed_precision(compute == DType::kF16    ? "FP16"
                                                      : compute == DType::kBf16 ? "BF16"
                                                                                : "FP32");
@@ -64,8 +64,7 @@ void check(const Context& context, const DlrmShape& shape, const InferBenchOptio
   const auto config = pipeline_of(small, HostPredictor::kPieceRows, DType::kF32);
   const FeatureLayout layout = layout_of(config);
   const Context host{.threads = context.threads};
-  HostPredictor expected(
-      std::make_unique<Model>(host, config, layout, HostPredictor::kPieceRows));
+  HostPredictor expected(std::make_unique<Model>(host, config, layout, HostPredictor::kPieceRows));
   Feed feed(host);
   std::vector<float> wanted(kRows);
   expected.run(host, feed.set(batch), wanted);
@@ -77,9 +76,8 @@ void check(const Context& context, const DlrmShape& shape, const InferBenchOptio
     const std::vector<float> found = bench.run(batch);
     for (size_t row = 0; row < found.size(); ++row) {
       if (!(std::abs(found[row] - wanted[row]) <= tolerance))
-        throw Error(ErrorCode::kInternal,
-                    cat("bench infer: row ", row, " gives ", found[row], " on the GPU and ",
-                        wanted[row], " on the CPU"));
+        throw Error(ErrorCode::kInternal, cat("bench infer: row ", row, " gives ", found[row],
+                                              " on the GPU and ", wanted[row], " on the CPU"));
     }
   }
 }
@@ -88,7 +86,8 @@ void check(const Context& context, const DlrmShape& shape, const InferBenchOptio
 double measure_products(const Context& context, DType type) {
   constexpr int64_t kSize = 8192;
   const auto bytes = kSize * size_of(type);
-  const auto a = Buffer<char>::zeros(context, kSize, bytes), b = Buffer<char>::zeros(context, kSize, bytes);
+  const auto a = Buffer<char>::zeros(context, kSize, bytes),
+             b = Buffer<char>::zeros(context, kSize, bytes);
   Buffer<char> c(Device::kCuda, kSize, bytes);
   const MatmulLibrary library;
   const auto product = Matmul::plan(library, {.m = kSize,
@@ -219,15 +218,14 @@ std::vector<BenchResult> bench_inference(const Context& context, const DlrmShape
   std::vector<BenchResult> results;
   for (const int64_t rows : sizes) {
     const int64_t distinct = std::clamp<int64_t>(2'000'000 / rows, 24, 2000);
-    const auto batches =
-        dlrm_batches(shape, distinct, rows, options.alpha, options.seed, context);
+    const auto batches = dlrm_batches(shape, distinct, rows, options.alpha, options.seed, context);
     const std::string name = cat(shape.name, "-d", shape.dim, "-b", rows);
     // The stream first: afterwards all rows of its batches would be in the cache.
     Timed stream = measure_stream(bench, batches);
     results.push_back(make_result(name, rows, measure_repeated(bench, batches[0], options), bench,
                                   shape, options, limits));
-    results.push_back(make_result(name + "-stream", rows, std::move(stream), bench, shape, options,
-                                  limits));
+    results.push_back(
+        make_result(name + "-stream", rows, std::move(stream), bench, shape, options, limits));
   }
   return results;
 }

@@ -12,7 +12,7 @@ namespace {
 
 namespace cg = cooperative_groups;
 
-constexpr int kTileRows = 32;     // a warp takes a feature of so many rows
+constexpr int kTileRows = 32;      // a warp takes a feature of so many rows
 constexpr int kMostFeatures = 32;  // warps of a block
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
@@ -240,10 +240,10 @@ void CachedRows::find(const Context& context, const KeysOnDevice& keys, int64_t 
   const auto warps = static_cast<unsigned>(std::min<int64_t>(features(), kMostFeatures));
   const size_t shared = static_cast<size_t>(features()) * kTileRows * sizeof(void*);
   if (shared > 48 * 1024)
-    cuda_check(cudaFuncSetAttribute(find_addresses_kernel,
-                                    cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    static_cast<int>(shared)),
-               "asking for shared memory");
+    cuda_check(
+        cudaFuncSetAttribute(find_addresses_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(shared)),
+        "asking for shared memory");
   find_addresses_kernel<<<static_cast<unsigned>((rows + kTileRows - 1) / kTileRows),
                           dim3(kTileRows, warps), shared, context.stream>>>(pass);
   cuda_check(cudaGetLastError(), "launching find_addresses_kernel");

@@ -68,8 +68,8 @@ struct CachedPass {
   // Notes the keys of the lanes that `miss`. Whole warp, of one table.
   __device__ void note(uint32_t position, int table, int64_t key, uint32_t address,
                        bool miss) const {
-    const uint64_t hash = mix64(static_cast<uint64_t>(key) + static_cast<uint64_t>(table) *
-                                                                 0x9e3779b97f4a7c15ull);
+    const uint64_t hash =
+        mix64(static_cast<uint64_t>(key) + static_cast<uint64_t>(table) * 0x9e3779b97f4a7c15ull);
     uint32_t at = static_cast<uint32_t>(hash) & map_mask;
     bool first = false;
     for (; miss; at = (at + 1) & map_mask) {

@@ -42,11 +42,11 @@ struct MissReport {
 };
 
 struct CachedRowsSettings {
-  RowCache* cache = nullptr;         // borrowed; shared by any number of these
-  DType dtype = DType::kF32;         // of the rows
-  std::vector<FarTable> tables;      // those of the cache
-  std::vector<int> features;         // the table of each; one key a row of the batch
-  int64_t max_rows = 0;              // of a batch
+  RowCache* cache = nullptr;     // borrowed; shared by any number of these
+  DType dtype = DType::kF32;     // of the rows
+  std::vector<FarTable> tables;  // those of the cache
+  std::vector<int> features;     // the table of each; one key a row of the batch
+  int64_t max_rows = 0;          // of a batch
 };
 
 // Used by one thread, on one stream at a time.

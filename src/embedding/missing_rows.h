@@ -15,8 +15,8 @@ class MissingRows {
   virtual ~MissingRows() = default;
 
   // After a pass over `lookups` keys with misses (CachedRows::report): copies what is to be had to
-  // the staged rows, on the context's stream. Returns whether any of them changed, so that the batch
-  // must be computed again. Throws kUnavailable.
+  // the staged rows, on the context's stream. Returns whether any of them changed, so that the
+  // batch must be computed again. Throws kUnavailable.
   virtual bool bring(const Context& context, CachedRows& rows, int64_t lookups) = 0;
 };
 

@@ -11,8 +11,8 @@
 namespace emblem {
 namespace {
 
-// Sets that hold `rows` rows beside their spare slots. Keys spread over sets by chance, so that some
-// get more than others.
+// Sets that hold `rows` rows beside their spare slots. Keys spread over sets by chance, so that
+// some get more than others.
 uint32_t sets_of(int64_t rows) {
   constexpr int64_t kUsed = kWays - kSpareWays;
   return static_cast<uint32_t>(std::max<int64_t>(1, (rows + kUsed - 1) / kUsed));
@@ -27,8 +27,8 @@ std::vector<int64_t> cache_rows(std::span<const int64_t> table_rows, double shar
   std::vector<int64_t> rows;
   int64_t all = 0;
   for (const int64_t of : table_rows) {
-    rows.push_back(std::max<int64_t>(
-        1, static_cast<int64_t>(std::ceil(share * static_cast<double>(of)))));
+    rows.push_back(
+        std::max<int64_t>(1, static_cast<int64_t>(std::ceil(share * static_cast<double>(of)))));
     all += rows.back();
   }
   if (most_bytes == 0 || all * row_bytes <= most_bytes) return rows;
@@ -70,9 +70,9 @@ RowCache::RowCache(const Context& context, RowCacheSettings settings)
         pinned_ = std::make_shared<cuda::PinnedMemory>(sizeof(CachePasses));
         passes_ = new (pinned_->data()) CachePasses();
       });
-  ref_ = {tags_.data(),   entries_.data(), counts_.data(), retired_.data(),     locks_.data(),
-          rows_.data(),   tables_.data(),  tick_.data(),   passes_,             settings_.row_bytes,
-          settings_.policy};
+  ref_ = {tags_.data(),  entries_.data(),     counts_.data(),  retired_.data(),
+          locks_.data(), rows_.data(),        tables_.data(),  tick_.data(),
+          passes_,       settings_.row_bytes, settings_.policy};
   context.synchronize();
 }
 
@@ -97,9 +97,9 @@ void RowCache::end_pass(uint64_t number) {
 
 void RowCache::insert(int table, std::span<const int64_t> keys, std::span<const char> rows,
                       Existing existing) {
-  EMBLEM_REQUIRE(static_cast<int64_t>(rows.size()) ==
-                     static_cast<int64_t>(keys.size()) * settings_.row_bytes,
-                 "cache: ", keys.size(), " keys with ", rows.size(), " bytes of rows");
+  EMBLEM_REQUIRE(
+      static_cast<int64_t>(rows.size()) == static_cast<int64_t>(keys.size()) * settings_.row_bytes,
+      "cache: ", keys.size(), " keys with ", rows.size(), " bytes of rows");
   std::lock_guard lock(transfer_);
   dispatch(
       context_.device, [&] { cpu::insert_cached(ref_, table, keys, rows.data(), existing); },

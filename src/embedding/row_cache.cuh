@@ -90,8 +90,8 @@ __device__ inline void insert_row(const RowCacheRef& cache, uint32_t table, int6
   const auto* entry = const_cast<volatile CacheEntry*>(cache.entries + slot);
   const bool same = tag == wanted && entry->key == key;
   const uint32_t there = __ballot_sync(~0u, same);
-  const bool leave = there != 0 ? existing == RowCache::Existing::kKeep
-                                : existing == RowCache::Existing::kUpdate;
+  const bool leave =
+      there != 0 ? existing == RowCache::Existing::kKeep : existing == RowCache::Existing::kUpdate;
   if (leave) return unlock_set(&cache.locks[set]);
   const uint64_t retired = *const_cast<volatile uint64_t*>(cache.retired + slot);
   const uint32_t free = __ballot_sync(~0u, tag == 0 && retired < oldest);
@@ -113,8 +113,8 @@ __device__ inline void insert_row(const RowCacheRef& cache, uint32_t table, int6
     const bool may_leave = tag != 0;
     const bool lfu = cache.policy == CachePolicy::kLfu;
     const uint32_t count = lfu ? cache.counts[slot] : 0;
-    const uint64_t used = lfu ? static_cast<uint64_t>(count) << 32 | (entry->used & 0xffffffffu)
-                              : entry->used;
+    const uint64_t used =
+        lfu ? static_cast<uint64_t>(count) << 32 | (entry->used & 0xffffffffu) : entry->used;
     if (lane == lowest_lane(used, may_leave)) retire_slot(cache, slot);
     if (lfu && may_leave) cache.counts[slot] = count - count / 16;  // what was often may pass
   }

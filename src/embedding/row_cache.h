@@ -1,6 +1,6 @@
 // embedding/row_cache.h - some rows of tables in fast memory: set-associative, the rows that are
-// used least leave. On a GPU it is the first tier of what is served; the CPU's is the reference that
-// the tests hold the GPU's against.
+// used least leave. On a GPU it is the first tier of what is served; the CPU's is the reference
+// that the tests hold the GPU's against.
 //
 // Thread-safe. Lookups wait for nobody: neither for each other nor for rows that come, change or
 // leave meanwhile (embedding/row_cache_ref.h says how).
@@ -56,8 +56,8 @@ class RowCache {
   // way keep all that could be free; one that has a row and finds no other slot then loses it.
   void insert(int table, std::span<const int64_t> keys, std::span<const char> rows,
               Existing existing);
-  // found[i] = 1 and rows[i] = the row of keys[i], or found[i] = 0; a lookup like any other. Returns
-  // how many were found.
+  // found[i] = 1 and rows[i] = the row of keys[i], or found[i] = 0; a lookup like any other.
+  // Returns how many were found.
   int64_t read(int table, std::span<const int64_t> keys, std::span<uint8_t> found,
                std::span<char> rows);
   // Those that have a row, in any order.
@@ -80,7 +80,7 @@ class RowCache {
   volatile CachePasses* passes_ = nullptr;
   RowCacheRef ref_;
 
-  std::mutex mutex_;         // of the two below
+  std::mutex mutex_;  // of the two below
   std::set<uint64_t> active_;
   uint64_t issued_ = 0;
   mutable std::mutex transfer_;  // of insert, read and keys
@@ -95,8 +95,8 @@ void insert_cached(const RowCacheRef& cache, int table, std::span<const int64_t>
 }  // namespace cpu
 namespace cuda {
 // Of memory on the device; asynchronous.
-void find_cached(const Context& context, const RowCacheRef& cache, int table, View<const int64_t> keys,
-                 uint32_t* slots);
+void find_cached(const Context& context, const RowCacheRef& cache, int table,
+                 View<const int64_t> keys, uint32_t* slots);
 void copy_cached(const Context& context, const RowCacheRef& cache, const uint32_t* slots,
                  int64_t count, char* rows);
 void insert_cached(const Context& context, const RowCacheRef& cache, int table,

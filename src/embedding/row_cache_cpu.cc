@@ -81,8 +81,7 @@ void find_cached(const RowCacheRef& cache, int table, std::span<const int64_t> k
 void insert_cached(const RowCacheRef& cache, int table, std::span<const int64_t> keys,
                    const char* rows, RowCache::Existing existing) {
   for (size_t i = 0; i < keys.size(); ++i) {
-    insert_row(cache, table, keys[i], rows + static_cast<int64_t>(i) * cache.row_bytes,
-               existing);
+    insert_row(cache, table, keys[i], rows + static_cast<int64_t>(i) * cache.row_bytes, existing);
   }
 }
 

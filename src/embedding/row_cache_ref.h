@@ -38,16 +38,16 @@ struct CachePasses {
 };
 
 struct RowCacheRef {
-  uint8_t* tags = nullptr;         // [slots]; 0: free
-  CacheEntry* entries = nullptr;   // [slots]
-  uint32_t* counts = nullptr;      // [slots] lookups, with kLfu
-  uint64_t* retired = nullptr;     // [slots] the newest pass when the slot lost its tag
-  uint32_t* locks = nullptr;       // [sets] of writers
-  char* rows = nullptr;            // [slots, row_bytes]
+  uint8_t* tags = nullptr;        // [slots]; 0: free
+  CacheEntry* entries = nullptr;  // [slots]
+  uint32_t* counts = nullptr;     // [slots] lookups, with kLfu
+  uint64_t* retired = nullptr;    // [slots] the newest pass when the slot lost its tag
+  uint32_t* locks = nullptr;      // [sets] of writers
+  char* rows = nullptr;           // [slots, row_bytes]
   const CacheSets* tables = nullptr;
-  unsigned long long* tick = nullptr;          // moves on with every pass
+  unsigned long long* tick = nullptr;            // moves on with every pass
   const volatile CachePasses* passes = nullptr;  // where both sides reach it
-  int64_t row_bytes = 0;                       // a multiple of 16
+  int64_t row_bytes = 0;                         // a multiple of 16
   CachePolicy policy = CachePolicy::kLru;
 
   EMBLEM_HD static uint64_t hash(int64_t key) { return mix64(static_cast<uint64_t>(key)); }

@@ -30,18 +30,18 @@ CachedModel::CachedModel(const Context& context, const config::PipelineConfig& c
                                      .count = rows.count()});
         }
         tables.cache = std::make_unique<RowCache>(
-            context,
-            RowCacheSettings{.row_bytes = row_bytes,
-                             .table_rows =
-                                 cache_rows(counts, options.share, row_bytes, options.bytes),
-                             .policy = options.policy});
+            context, RowCacheSettings{
+                         .row_bytes = row_bytes,
+                         .table_rows = cache_rows(counts, options.share, row_bytes, options.bytes),
+                         .policy = options.policy});
         settings.cache = tables.cache.get();
-        for (const TableUse& use : plan.uses) settings.features.push_back(static_cast<int>(use.table));
+        for (const TableUse& use : plan.uses)
+          settings.features.push_back(static_cast<int>(use.table));
         lookups.push_back({std::make_unique<CachedRows>(context, std::move(settings)), nullptr});
         return nullptr;
       });
-  predictor_ = std::make_unique<DevicePredictor>(context, std::move(model), std::move(lookups),
-                                                 max_rows);
+  predictor_ =
+      std::make_unique<DevicePredictor>(context, std::move(model), std::move(lookups), max_rows);
 }
 
 int64_t CachedModel::table_bytes() const {

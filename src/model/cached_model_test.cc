@@ -54,8 +54,7 @@ Inputs make_inputs(int64_t rows, uint64_t seed) {
       keys.push_back(static_cast<int64_t>(u * u * u * static_cast<double>(kTableRows[f])));
     }
   }
-  for (const auto& keys : inputs.keys)
-    inputs.features.push_back({{keys.data(), rows, 1}, {}, {}});
+  for (const auto& keys : inputs.keys) inputs.features.push_back({{keys.data(), rows, 1}, {}, {}});
   inputs.batch.rows = rows;
   inputs.batch.dense = {inputs.dense.data(), rows, kDense};
   return inputs;
@@ -104,8 +103,12 @@ TEST_F(CachedModelTest, GivesTheCpusAnswersInFp32) {
   compare(dlrm(32), "FP32", 1e-5);
   compare(dlrm(20), "FP32", 1e-5);  // rows that are no multiple of 16 bytes
 }
-TEST_F(CachedModelTest, GivesTheCpusAnswersInFp16ButForRounding) { compare(dlrm(32), "FP16", 5e-3); }
-TEST_F(CachedModelTest, GivesTheCpusAnswersInBf16ButForRounding) { compare(dlrm(128), "BF16", 3e-2); }
+TEST_F(CachedModelTest, GivesTheCpusAnswersInFp16ButForRounding) {
+  compare(dlrm(32), "FP16", 5e-3);
+}
+TEST_F(CachedModelTest, GivesTheCpusAnswersInBf16ButForRounding) {
+  compare(dlrm(128), "BF16", 3e-2);
+}
 TEST_F(CachedModelTest, InteractsOverRowsOfOtherDimensions) {
   compare(dlrm(64), "FP16", 5e-3);
   compare(dlrm(96), "FP16", 5e-3);

@@ -40,8 +40,8 @@ DevicePredictor::DevicePredictor(const Context& context, std::unique_ptr<Model> 
   for (size_t l = 0; l < lookups_.size(); ++l) {
     const CachedRows& rows = *lookups_[l].rows;
     EMBLEM_REQUIRE(rows.features() == static_cast<int64_t>(inputs_[l].sparse_index.size()),
-                   "lookup ", l, " has ", inputs_[l].sparse_index.size(), " features, but rows for ",
-                   rows.features(), " were given");
+                   "lookup ", l, " has ", inputs_[l].sparse_index.size(),
+                   " features, but rows for ", rows.features(), " were given");
     for (int64_t f = 0; f < rows.features(); ++f)
       EMBLEM_REQUIRE(rows.dim(f) == rows.dim(0), "lookup ", l, " has features of dimension ",
                      rows.dim(0), " and ", rows.dim(f),
@@ -77,10 +77,10 @@ void DevicePredictor::check(const ModelBatch& batch) const {
   for (const Model::LookupInput& input : inputs_) {
     for (const int64_t feature : input.sparse_index) {
       const FeatureKeys& keys = batch.sparse[static_cast<size_t>(feature)];
-      EMBLEM_REQUIRE(keys.offsets.size() == 0 && keys.weights.size() == 0 &&
-                         keys.keys.size() == batch.rows,
-                     "feature ", feature, " has ", keys.keys.size(), " keys for ", batch.rows,
-                     " rows; on a GPU a row must have one key of each feature, without a weight");
+      EMBLEM_REQUIRE(
+          keys.offsets.size() == 0 && keys.weights.size() == 0 && keys.keys.size() == batch.rows,
+          "feature ", feature, " has ", keys.keys.size(), " keys for ", batch.rows,
+          " rows; on a GPU a row must have one key of each feature, without a weight");
     }
   }
 }
@@ -89,6 +89,8 @@ void DevicePredictor::copy_in(const ModelBatch& batch) {
   EMBLEM_REQUIRE(batch.rows > 0 && batch.rows <= max_rows_, "a batch of ", batch.rows,
                  " rows, but there is room for ", max_rows_);
   check(batch);
+  if (copying_) wait();  // or the batch before would be overwritten on its way
+  copying_ = true;
   rows_ = batch.rows;
   bucket_ = bucket_of(rows_);
   lay_out(bucket_);
@@ -110,6 +112,10 @@ void DevicePredictor::copy_in(const ModelBatch& batch) {
 }
 
 void DevicePredictor::enqueue(int64_t rows) {
+  if (lookups_.empty()) {
+    inference_->enqueue_before_lookup(context_, rows);
+    return enqueue_again(rows);
+  }
   Context beside = context_;
   beside.stream = side_.get();
   fork_.record(context_.stream);
@@ -156,6 +162,7 @@ void DevicePredictor::compute() {
   for (const PredictorLookup& lookup : lookups_) lookup.rows->clear_report();
   bucket.all->launch(context_);
   context_.synchronize();
+  copying_ = false;
   if (bring_missing()) {
     bucket.again->launch(context_);
     context_.synchronize();

@@ -1,8 +1,8 @@
 // model/device_predictor.h - a trained model as a function on a GPU. CUDA builds only.
 //
 // A batch is copied to the GPU at once; then one CUDA graph finds its rows, computes and writes the
-// probabilities to host memory. There is a graph for each of a few numbers of rows, and a batch runs
-// in the next larger one. Nothing is allocated once a number of rows has come.
+// probabilities to host memory. There is a graph for each of a few numbers of rows, and a batch
+// runs in the next larger one. Nothing is allocated once a number of rows has come.
 #pragma once
 
 #include <map>
@@ -77,10 +77,11 @@ class DevicePredictor final : public Predictor {
   Buffer<char> input_;
   std::unique_ptr<Inference> inference_;
   std::map<int64_t, Bucket> buckets_;
-  int64_t rows_ = 0, bucket_ = 0;       // of the batch that was copied in
-  std::vector<size_t> key_begins_;      // of lookups in the input, for the bucket
-  size_t input_bytes_ = 0;              // likewise
-  std::vector<FeatureKeys> keys_;       // of a piece
+  int64_t rows_ = 0, bucket_ = 0;   // of the batch that was copied in
+  std::vector<size_t> key_begins_;  // of lookups in the input, for the bucket
+  size_t input_bytes_ = 0;          // likewise
+  std::vector<FeatureKeys> keys_;   // of a piece
+  bool copying_ = false;            // a batch may still be on its way to the GPU
   CacheCounts counts_;
 };
 

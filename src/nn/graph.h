@@ -139,7 +139,7 @@ class Graph {
   double flops_per_row() const;
   std::string describe() const;  // one line a node
 
-  struct State;  // nn/graph_state.h
+  struct State;                       // nn/graph_state.h
   State& state() { return *state_; }  // for who runs it in another way (nn/inference.h)
 
  private:

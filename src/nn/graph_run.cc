@@ -211,7 +211,8 @@ void Graph::forward(const Context& context, Phase phase, uint64_t draw) {
 
 void Graph::freeze() {
   EMBLEM_REQUIRE(state_->prepared, "graph: freeze() before prepare()");
-  if (state_->parameter_values.view().device != Device::kCpu) return;  // nothing is kept on a GPU yet
+  if (state_->parameter_values.view().device != Device::kCpu)
+    return;  // nothing is kept on a GPU yet
   for (const auto& op : state_->ops) op->freeze(state_->parameter_values.data());
 }
 

@@ -196,14 +196,15 @@ void Inference::run_interaction(const Context& context, const Interaction& inter
   const ScatteredInput* input = scattered(interaction.inputs().back());
   const auto place = places_.find(interaction.output());
   const bool here = place == places_.end();
-  interact(context, {.dtype = graph_.state().precision,
-                     .first = interaction.has_first() ? interaction.inputs()[0]->value_data : nullptr,
-                     .addresses = input->addresses,
-                     .rows = rows,
-                     .lookups = interaction.inputs().back()->cols / interaction.dim(),
-                     .dim = interaction.dim(),
-                     .out = here ? interaction.output()->value_data : place->second.memory.data(),
-                     .pitch = here ? interaction.output()->cols : place->second.cols});
+  interact(context,
+           {.dtype = graph_.state().precision,
+            .first = interaction.has_first() ? interaction.inputs()[0]->value_data : nullptr,
+            .addresses = input->addresses,
+            .rows = rows,
+            .lookups = interaction.inputs().back()->cols / interaction.dim(),
+            .dim = interaction.dim(),
+            .out = here ? interaction.output()->value_data : place->second.memory.data(),
+            .pitch = here ? interaction.output()->cols : place->second.cols});
 }
 
 const void* Inference::weight_of(const Linear& linear) const {
@@ -246,8 +247,7 @@ void Inference::run_linear(const Context& context, Linear& linear, int64_t rows)
   if (product == nullptr) {
     product = std::make_unique<Product>();
     const bool relu = linear.activation() == Activation::kRelu;
-    void* narrow_bias =
-        linear.bias() < 0 ? nullptr : s.narrow_parameters.data() + linear.bias();
+    void* narrow_bias = linear.bias() < 0 ? nullptr : s.narrow_parameters.data() + linear.bias();
     product->matmul = Matmul::plan(
         *s.matmul, {.m = rows,
                     .n = linear.units(),

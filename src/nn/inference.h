@@ -30,7 +30,7 @@ struct ScatteredInput {
 };
 
 struct InferenceInputs {
-  Node dense;                          // id -1: none
+  Node dense;                           // id -1: none
   const float* dense_values = nullptr;  // [rows, cols]
   std::vector<ScatteredInput> embeddings;
 };
@@ -76,8 +76,8 @@ class Inference {
   const Tensor* logits_ = nullptr;
   std::vector<Op*> before_, after_;  // the lookup, in the order of running
   bool narrows_dense_ = false;
-  std::vector<const ScatteredInput*> gathered_;       // that some op needs side by side
-  std::map<const Tensor*, Place> places_;             // of padded outputs
+  std::vector<const ScatteredInput*> gathered_;  // that some op needs side by side
+  std::map<const Tensor*, Place> places_;        // of padded outputs
   std::map<const Linear*, Padded> padded_;
   struct Product;
   std::map<std::pair<const Linear*, int64_t>, std::unique_ptr<Product>> products_;

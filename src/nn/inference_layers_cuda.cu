@@ -70,11 +70,10 @@ __global__ void __launch_bounds__(kThreads) first_layer_kernel(FirstLayer of, in
         struct alignas(2 * sizeof(T)) Two {
           T at[2];
         };
-        *reinterpret_cast<Two*>(to) = {
-            {narrow<T>(activate(of.activation, sums[0])),
-             narrow<T>(activate(of.activation, sums[1]))}};
+        *reinterpret_cast<Two*>(to) = {{narrow<T>(activate(of.activation, sums[0])),
+                                        narrow<T>(activate(of.activation, sums[1]))}};
       } else {
-        for (int u = 0; u < 2 && unit + u < of.units; ++u) 
+        for (int u = 0; u < 2 && unit + u < of.units; ++u)
           to[u] = narrow<T>(activate(of.activation, sums[u]));
       }
     }
@@ -93,8 +92,8 @@ __global__ void __launch_bounds__(kWarp* kParts) few_rows_kernel(FewRowsLayer of
   const int lane = threadIdx.x, part = threadIdx.y;
   const int chunks = static_cast<int>(of.inputs) / 32;
   const int column = static_cast<int>(blockIdx.x) * 8;
-  const T* weight = static_cast<const T*>(of.weight) + (column + lane / 4) * of.inputs +
-                    lane % 4 * 8;
+  const T* weight =
+      static_cast<const T*>(of.weight) + (column + lane / 4) * of.inputs + lane % 4 * 8;
   uint4 held[kHeldChunks];
 #pragma unroll
   for (int i = 0; i < kHeldChunks; ++i) {
@@ -139,8 +138,7 @@ __global__ void __launch_bounds__(kWarp* kParts) few_rows_kernel(FewRowsLayer of
     float sum = of.bias == nullptr ? 0.0f : of.bias[column + j];
 #pragma unroll
     for (int p = 0; p < kParts; ++p) sum += parts[p][row][j];
-    static_cast<T*>(of.y)[row * of.units + column + j] = 
-        narrow<T>(activate(of.activation, sum));
+    static_cast<T*>(of.y)[row * of.units + column + j] = narrow<T>(activate(of.activation, sum));
   }
 }
 
@@ -161,6 +159,16 @@ __global__ void __launch_bounds__(kThreads) last_layer_kernel(LastLayer of) {
     float sum = 0.0f;
     if (of.weight == nullptr) {
       sum = widen(row[0]);
+    } else if (of.inputs % 8 == 0) {
+      for (int64_t j = threadIdx.x * 8; j < of.inputs; j += kWarp * 8) {
+        struct alignas(16) Eight {
+          T at[8];
+        };
+        const Eight values = *reinterpret_cast<const Eight*>(row + j);
+#pragma unroll
+        for (int k = 0; k < 8; ++k) sum += widen(values.at[k]) * of.weight[j + k];
+      }
+      sum = warp_sum(sum);
     } else {
       for (int64_t j = threadIdx.x; j < of.inputs; j += kWarp) sum += widen(row[j]) * of.weight[j];
       sum = warp_sum(sum);

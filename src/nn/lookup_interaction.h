@@ -10,9 +10,9 @@
 namespace emblem::cuda {
 
 struct LookupInteraction {
-  DType dtype = DType::kF16;                 // 16 bits
-  const void* first = nullptr;               // [rows, dim], or null
-  const void* const* addresses = nullptr;    // [rows, lookups] of vectors of `dim` elements
+  DType dtype = DType::kF16;               // 16 bits
+  const void* first = nullptr;             // [rows, dim], or null
+  const void* const* addresses = nullptr;  // [rows, lookups] of vectors of `dim` elements
   int64_t rows = 0, lookups = 0, dim = 0;
   void* out = nullptr;  // [rows, pitch]: the first vector, the products of all pairs, zeros
   int64_t pitch = 0;    // a multiple of 8
@@ -23,8 +23,8 @@ bool can_interact(DType dtype, int64_t vectors, int64_t dim);
 // Asynchronous.
 void interact(const Context& context, const LookupInteraction& of);
 
-// out[r, f * dim + d] = the vector of lookup f of row r, as it lies; vectors have `bytes` bytes, a
-// multiple of 4, and out has `out_bytes` a row.
+// The vectors of a row side by side, as they lie: `bytes` each, a multiple of 2. They are aligned
+// to 16 bytes, and so is `out`.
 struct GatherVectors {
   const void* const* addresses = nullptr;  // [rows, lookups]
   int64_t rows = 0, lookups = 0, bytes = 0;

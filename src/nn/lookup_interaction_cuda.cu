@@ -28,10 +28,9 @@ __global__ void __launch_bounds__(kWarp* kWarpsOfRows)
 #pragma unroll
   for (int g = 0; g < 4; ++g) {
     const int v = vector + 8 * g;
-    at[g] = v >= count ? nullptr
-            : v < has_first
-                ? static_cast<const T*>(of.first) + r * dim
-                : static_cast<const T*>(of.addresses[r * of.lookups + v - has_first]);
+    at[g] = v >= count      ? nullptr
+            : v < has_first ? static_cast<const T*>(of.first) + r * dim
+                            : static_cast<const T*>(of.addresses[r * of.lookups + v - has_first]);
   }
   float sums[2][4][4] = {};  // of rows from 0 and 16, columns from 0, 8, 16 and 24
   uint4 first_part[kDim != 0 ? kDim / 32 : 1];  // what lanes of vector 0 hold of it
@@ -78,8 +77,8 @@ __global__ void __launch_bounds__(kWarp* kWarpsOfRows)
       }
     } else {
       for (int d = lane * 8; d < dim; d += kWarp * 8)
-        *reinterpret_cast<uint4*>(y + d) = *reinterpret_cast<const uint4*>(
-            static_cast<const T*>(of.first) + r * dim + d);
+        *reinterpret_cast<uint4*>(y + d) =
+            *reinterpret_cast<const uint4*>(static_cast<const T*>(of.first) + r * dim + d);
     }
     y += dim;
   }
@@ -95,13 +94,15 @@ void launch(const Context& context, const LookupInteraction& of) {
   check_launch("launching an interaction of rows");
 }
 
-// A warp a vector.
+// A warp a vector, in words that it consists of.
+template <class Word>
 __global__ void __launch_bounds__(kThreads) gather_vectors_kernel(GatherVectors of) {
+  constexpr int kBytes = sizeof(Word);
   const int64_t item = row_of_warp();
   if (item >= of.rows * of.lookups) return;
-  const auto* from = static_cast<const uint32_t*>(of.addresses[item]);
-  auto* to = reinterpret_cast<uint32_t*>(of.out + item * of.bytes);
-  for (int64_t i = threadIdx.x; i < of.bytes / 4; i += kWarp) to[i] = from[i];
+  const auto* from = static_cast<const Word*>(of.addresses[item]);
+  auto* to = reinterpret_cast<Word*>(of.out + item * of.bytes);
+  for (int64_t i = threadIdx.x; i < of.bytes / kBytes; i += kWarp) to[i] = from[i];
 }
 
 }  // namespace
@@ -124,7 +125,10 @@ void interact(const Context& context, const LookupInteraction& of) {
 
 void gather_vectors(const Context& context, const GatherVectors& of) {
   if (of.rows == 0) return;
-  gather_vectors_kernel<<<row_blocks(of.rows * of.lookups), row_threads(), 0, context.stream>>>(of);
+  auto* kernel = of.bytes % 16 == 0  ? gather_vectors_kernel<uint4>
+                 : of.bytes % 4 == 0 ? gather_vectors_kernel<uint32_t>
+                                     : gather_vectors_kernel<uint16_t>;
+  kernel<<<row_blocks(of.rows * of.lookups), row_threads(), 0, context.stream>>>(of);
   check_launch("launching a gather");
 }
 

@@ -12,8 +12,8 @@
 namespace emblem::cuda {
 namespace {
 
-constexpr uint64_t kNotAsked = UINT64_MAX;     // in the place of a version
-constexpr size_t kAtOnce = 8192;               // rows that are refreshed at a time
+constexpr uint64_t kNotAsked = UINT64_MAX;       // in the place of a version
+constexpr size_t kAtOnce = 8192;                 // rows that are refreshed at a time
 constexpr size_t kMostWanted = size_t{1} << 20;  // keys to fetch behind batches; others are dropped
 
 }  // namespace
@@ -55,8 +55,8 @@ class DeviceTier::Missing final : public MissingRows {
     const MissReport report = rows.report();
     const auto keys = rows.missing_keys();
     const auto tables = rows.missing_tables();
-    const double hit_rate =
-        1.0 - static_cast<double>(report.lookups) / static_cast<double>(std::max<int64_t>(1, lookups));
+    const double hit_rate = 1.0 - static_cast<double>(report.lookups) /
+                                      static_cast<double>(std::max<int64_t>(1, lookups));
     if (hit_rate >= tier_.settings_.hit_rate_threshold) {
       tier_.fetch_behind(keys, tables);
       return false;
@@ -107,9 +107,8 @@ class DeviceTier::Missing final : public MissingRows {
         if (found_[i] == 0) {
           ++absent;
           for (size_t d = 0; d < dim; ++d)
-            row[d] = table.settings().missing(table.settings().seed,
-                                              static_cast<uint64_t>(keys_[i]),
-                                              static_cast<int64_t>(d));
+            row[d] = table.settings().missing(
+                table.settings().seed, static_cast<uint64_t>(keys_[i]), static_cast<int64_t>(d));
         }
         tier_.narrow(row, table.dim(),
                      host_->data() + static_cast<int64_t>(places_[i]) * row_bytes);
@@ -156,10 +155,10 @@ DeviceTier::DeviceTier(DeviceTierSettings settings) : settings_(std::move(settin
     counts.push_back(std::max<int64_t>(1, all->size()));
   }
   cache_ = std::make_unique<RowCache>(
-      context_, RowCacheSettings{.row_bytes = row_bytes,
-                                 .table_rows = cache_rows(counts, settings_.share, row_bytes,
-                                                          settings_.bytes),
-                                 .policy = settings_.policy});
+      context_, RowCacheSettings{
+                    .row_bytes = row_bytes,
+                    .table_rows = cache_rows(counts, settings_.share, row_bytes, settings_.bytes),
+                    .policy = settings_.policy});
   for (size_t t = 0; t < settings_.tables.size(); ++t) {
     updates_.push_back(std::make_unique<Updates>(*this, static_cast<int>(t)));
     settings_.tables[t]->add_cache(updates_.back().get());
@@ -178,8 +177,8 @@ DeviceTier::~DeviceTier() {
   thread_.join();
 }
 
-std::unique_ptr<CachedRows> DeviceTier::make_rows(const Context& context,
-                                                  std::vector<int> features, int64_t max_rows) {
+std::unique_ptr<CachedRows> DeviceTier::make_rows(const Context& context, std::vector<int> features,
+                                                  int64_t max_rows) {
   CachedRowsSettings settings{.cache = cache_.get(), .dtype = settings_.dtype};
   settings.features = std::move(features);
   settings.max_rows = max_rows;

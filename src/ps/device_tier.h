@@ -1,5 +1,5 @@
-// ps/device_tier.h - L1: rows of served tables in the memory of a GPU, over the tiers of the tables.
-// CUDA builds only.
+// ps/device_tier.h - L1: rows of served tables in the memory of a GPU, over the tiers of the
+// tables. CUDA builds only.
 #pragma once
 
 #include <condition_variable>

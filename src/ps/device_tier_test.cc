@@ -63,8 +63,8 @@ class DeviceTierTest : public testing::Test {
         ~Pass() { cache.end_pass(number); }
       } pass{tier_.cache(), tier_.cache().begin_pass()};
       rows_->clear_report();
-      rows_->find(context,
-                  {reinterpret_cast<const uint32_t*>(device.data()), device.data() + 1}, 64);
+      rows_->find(context, {reinterpret_cast<const uint32_t*>(device.data()), device.data() + 1},
+                  64);
       context.synchronize();
       misses = rows_->report().lookups;
       if (rows_->report().distinct > 0)

@@ -18,9 +18,9 @@ CudaRegion::CudaRegion(const std::string& name, const std::string& handle, int64
   cudaError_t status = cudaIpcOpenMemHandle(&data, opened, cudaIpcMemLazyEnablePeerAccess);
   if (status != cudaSuccess) {
     cudaGetLastError();
-    throw Error(ErrorCode::kInvalidArgument,
-                cat("CUDA shared memory region ", name, " cannot be opened: ",
-                    cudaGetErrorString(status)));
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        cat("CUDA shared memory region ", name, " cannot be opened: ", cudaGetErrorString(status)));
   }
   data_ = static_cast<char*>(data);
   // A client may claim more than it has: reading behind the end would spoil the whole process.

@@ -65,8 +65,8 @@ std::unique_ptr<Predictor> GpuModel::make_predictor(const std::vector<float>& pa
   emblem::detail::copy(context, graph.statistics().data, statistics.data(),
                        statistics.size() * sizeof(float));
   context.synchronize();
-  made->predictor = std::make_unique<DevicePredictor>(context, std::move(model),
-                                                      std::move(lookups), options_.max_rows);
+  made->predictor = std::make_unique<DevicePredictor>(context, std::move(model), std::move(lookups),
+                                                      options_.max_rows);
   return made;
 }
 

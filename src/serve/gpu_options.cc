@@ -82,7 +82,8 @@ void apply_ps_model(const PsModel& model, const inference::ModelConfig& config,
 void move_to_gpu(inference::ModelConfig& config, const std::string& precision) {
   int count = 0;
   for (const auto& group : config.instance_group()) {
-    if (group.kind() == inference::ModelInstanceGroup::KIND_GPU) count += std::max(1, group.count());
+    if (group.kind() == inference::ModelInstanceGroup::KIND_GPU)
+      count += std::max(1, group.count());
   }
   config.clear_instance_group();
   auto* group = config.add_instance_group();

@@ -12,7 +12,7 @@
 namespace emblem {
 
 struct GpuOptions {
-  bool used = false;             // an instance_group of KIND_GPU
+  bool used = false;              // an instance_group of KIND_GPU
   DType precision = DType::kF32;  // of layers and rows
   // Of the rows in device memory:
   double cache_share = 0.2;

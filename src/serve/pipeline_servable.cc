@@ -50,8 +50,8 @@ class PipelineServable final : public Servable {
       dispatch(
           Device::kCuda, [] {},
           [&] {
-            gpu_ = std::make_shared<cuda::GpuModel>(config_, layout_, tables_->model(),
-                                                    options_.gpu);
+            gpu_ =
+                std::make_shared<cuda::GpuModel>(config_, layout_, tables_->model(), options_.gpu);
           });
     }
     make_engine();  // finds out whether the parameters fit
