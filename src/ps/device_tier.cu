@@ -40,6 +40,7 @@ class DeviceTier::Updates final : public TableCache {
                                                      static_cast<size_t>(row_bytes)),
                            RowCache::Existing::kUpdate);
   }
+  void refresh() override { tier_.refresh(table_); }
 
  private:
   DeviceTier& tier_;
@@ -222,14 +223,11 @@ void DeviceTier::fetch_and_insert(int number, std::span<const int64_t> keys,
   if (lock.owns_lock()) cache_->insert(number, there, narrow_rows, existing);
 }
 
-void DeviceTier::refresh() {
-  for (size_t t = 0; t < settings_.tables.size(); ++t) {
-    const std::vector<int64_t> keys = cache_->keys(static_cast<int>(t));
-    for (size_t at = 0; at < keys.size(); at += kAtOnce)
-      fetch_and_insert(static_cast<int>(t),
-                       std::span(keys).subspan(at, std::min(kAtOnce, keys.size() - at)),
-                       RowCache::Existing::kUpdate);
-  }
+void DeviceTier::refresh(int table) {
+  const std::vector<int64_t> keys = cache_->keys(table);
+  for (size_t at = 0; at < keys.size(); at += kAtOnce)
+    fetch_and_insert(table, std::span(keys).subspan(at, std::min(kAtOnce, keys.size() - at)),
+                     RowCache::Existing::kUpdate);
 }
 
 void DeviceTier::fetch_behind(std::span<const int64_t> keys, std::span<const int32_t> tables) {

@@ -31,7 +31,8 @@ struct DeviceTierSettings {
   double hit_rate_threshold = 2.0;
 };
 
-// Thread-safe. Updates of the tables reach rows in the cache before they are done.
+// Thread-safe. Updates of the tables reach rows in the cache before they are done, and so does
+// ServedTable::refresh.
 class DeviceTier {
  public:
   explicit DeviceTier(DeviceTierSettings settings);
@@ -44,8 +45,8 @@ class DeviceTier {
                                         int64_t max_rows);
   std::unique_ptr<MissingRows> make_missing();
 
-  // Reads all rows in the cache anew from the tiers below.
-  void refresh();
+  // Reads all rows of a table in the cache anew from the tiers below.
+  void refresh(int table);
   void wait_until_fetched();  // what batches did not wait for
   RowCache& cache() { return *cache_; }
 

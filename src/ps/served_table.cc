@@ -120,17 +120,24 @@ std::unique_lock<std::mutex> ServedTable::hold_if_still(uint64_t version) {
 }
 
 void ServedTable::add_cache(TableCache* cache) {
+  std::lock_guard in_use(caches_in_use_);
   std::lock_guard lock(writer_);
   caches_.push_back(cache);
 }
 
 void ServedTable::remove_cache(TableCache* cache) {
+  std::lock_guard in_use(caches_in_use_);
   std::lock_guard lock(writer_);
   std::erase(caches_, cache);
 }
 
 void ServedTable::refresh() {
-  if (l2_ == nullptr || l3_ == nullptr) return;
+  if (l2_ != nullptr && l3_ != nullptr) refresh_l2();
+  std::lock_guard in_use(caches_in_use_);
+  for (TableCache* cache : caches_) cache->refresh();
+}
+
+void ServedTable::refresh_l2() {
   std::vector<float> fresh;
   std::vector<uint8_t> found;
   l2_->iterate(kRefreshRows, [&](std::span<const int64_t> keys, std::span<const float>) {

@@ -70,8 +70,4 @@ std::unique_ptr<Predictor> GpuModel::make_predictor(const std::vector<float>& pa
   return made;
 }
 
-void GpuModel::refresh() const {
-  for (const auto& tier : tiers_) tier->refresh();
-}
-
 }  // namespace emblem::cuda

@@ -24,8 +24,6 @@ class GpuModel {
   // With these dense parameters and statistics, in the order of the graph's.
   std::unique_ptr<Predictor> make_predictor(const std::vector<float>& parameters,
                                             const std::vector<float>& statistics) const;
-  // Reads rows that are in device memory anew from the tiers below.
-  void refresh() const;
 
  private:
   config::PipelineConfig config_;
