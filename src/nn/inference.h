@@ -40,7 +40,7 @@ struct InferenceInputs {
 class Inference {
  public:
   // `graph` was prepared on a GPU and has its parameters, which stay as they are. Borrowed.
-  Inference(const Context& context, Graph& graph, Node logits, InferenceInputs inputs);
+  Inference(const Context& context, emblem::Graph& graph, Node logits, InferenceInputs inputs);
   ~Inference();
 
   // Reads inputs.dense_values. May run while the addresses are still being found.
@@ -70,7 +70,7 @@ class Inference {
   void run_interaction(const Context& context, const Interaction& interaction, int64_t rows);
   const void* weight_of(const Linear& linear) const;
 
-  Graph& graph_;
+  emblem::Graph& graph_;
   InferenceInputs inputs_;
   const Tensor* dense_ = nullptr;
   const Tensor* logits_ = nullptr;
