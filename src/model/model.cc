@@ -35,7 +35,15 @@ Model::Model(const Context& context, const config::PipelineConfig& config,
   weights_ = inputs.weights();
   add_embeddings(context, config, inputs.deep(), TableFamily::kDeep, make_lookup);
   add_embeddings(context, config, inputs.wide(), TableFamily::kWide, make_lookup);
-  graph_.prepare(context, max_rows, precision_of(context, config.train_config()));
+  graph_.prepare(context, max_rows, precision_of(context, config.train_config()),
+                 make_lookup ? Graph::Purpose::kInference : Graph::Purpose::kTraining);
+}
+
+std::vector<Model::LookupInput> Model::lookup_inputs() const {
+  std::vector<LookupInput> inputs;
+  for (const Embeddings& embeddings : embeddings_)
+    inputs.push_back({embeddings.node, embeddings.sparse_index});
+  return inputs;
 }
 
 void Model::add_embeddings(const Context& context, const config::PipelineConfig& config,

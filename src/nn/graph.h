@@ -107,7 +107,10 @@ class Graph {
   // Plans buffers for batches of up to max_rows and draws the initial parameters. Call once.
   // `precision` is that of values, gradients of nodes and matrix products; sums, parameters and
   // their gradients are in fp32, and so is what value() and gradient() give. 16 bits: on a GPU.
-  void prepare(const Context& context, int64_t max_rows, DType precision = DType::kF32);
+  // For Purpose::kInference there is no room for gradients, and no backward.
+  enum class Purpose { kTraining, kInference };
+  void prepare(const Context& context, int64_t max_rows, DType precision = DType::kF32,
+               Purpose purpose = Purpose::kTraining);
   // Sets the number of rows of the coming run; value() of inputs is then filled by the caller.
   void set_rows(int64_t rows);
   View<float> value(Node node);  // in 16 bits: of inputs and of the logits of losses only
@@ -143,7 +146,8 @@ class Graph {
   double flops_per_row() const;
   std::string describe() const;  // one line a node
 
-  struct State;  // nn/graph_state.h
+  struct State;                       // nn/graph_state.h
+  State& state() { return *state_; }  // for who runs it in another way (nn/inference.h)
 
  private:
   std::unique_ptr<State> state_;

@@ -36,6 +36,8 @@ void Graph::State::plan_types() {
   for (NodeState& node : nodes) {
     if (node.kind == Kind::kComputed || node.tensor->dtype == DType::kF32 || node.fed_narrow)
       continue;
+    // Inference writes embeddings in 16 bits, if at all.
+    if (node.kind == Kind::kTrainedInput && purpose == Purpose::kInference) continue;
     node.wide_value = Buffer<float>(device, max_rows, node.tensor->cols);
     if (node.kind == Kind::kTrainedInput)
       node.wide_gradient = Buffer<float>(device, max_rows, node.tensor->cols);

@@ -92,7 +92,7 @@ void Graph::State::plan_values(const Context& context) {
   for (NodeState& node : nodes) node.tensor->value_data = values.data() + node.value_begin;
 }
 
-void Graph::prepare(const Context& context, int64_t max_rows, DType precision) {
+void Graph::prepare(const Context& context, int64_t max_rows, DType precision, Purpose purpose) {
   State& s = *state_;
   EMBLEM_REQUIRE(!s.prepared, "graph: prepare() was called twice");
   EMBLEM_REQUIRE(max_rows > 0, "graph: prepared for batches of ", max_rows,
@@ -103,10 +103,13 @@ void Graph::prepare(const Context& context, int64_t max_rows, DType precision) {
   s.device = context.device;
   s.precision = precision;
   s.max_rows = max_rows;
+  s.purpose = purpose;
   s.plan_types();
   s.plan_strides();
-  s.plan_backward();
-  s.plan_gradients(context);
+  if (purpose == Purpose::kTraining) {
+    s.plan_backward();
+    s.plan_gradients(context);
+  }
   s.plan_values(context);
   int64_t workspace = 0;
   for (const auto& op : s.ops) {
@@ -115,7 +118,8 @@ void Graph::prepare(const Context& context, int64_t max_rows, DType precision) {
   }
   s.workspace = Buffer<float>(context.device, workspace);
   s.parameter_values = initial_values(context, s.parameters, s.seed);
-  s.parameter_gradients = Buffer<float>::zeros(context, s.parameters.floats());
+  if (purpose == Purpose::kTraining)
+    s.parameter_gradients = Buffer<float>::zeros(context, s.parameters.floats());
   s.statistic_values = initial_values(context, s.statistics, s.seed);
   s.loss = Buffer<double>::zeros(context, 1);
   s.step_values = Buffer<StepValues>(context.device, 1);
@@ -224,7 +228,8 @@ void Graph::forward(const Context& context, Phase phase, uint64_t draw) {
 
 void Graph::freeze() {
   EMBLEM_REQUIRE(state_->prepared, "graph: freeze() before prepare()");
-  if (state_->parameter_values.view().device != Device::kCpu) return;  // nothing is kept on a GPU yet
+  if (state_->parameter_values.view().device != Device::kCpu)
+    return;  // nothing is kept on a GPU yet
   for (const auto& op : state_->ops) op->freeze(state_->parameter_values.data());
 }
 
@@ -232,6 +237,8 @@ void Graph::backward(const Context& context) {
   State& s = *state_;
   s.check_device(context);
   EMBLEM_REQUIRE(!s.losses.empty(), "graph: backward() of a graph without a loss");
+  EMBLEM_REQUIRE(s.purpose == Purpose::kTraining,
+                 "graph: backward() of a graph that was prepared for inference");
   EMBLEM_REQUIRE(s.ran_forward,
                  "graph: backward() without a forward() of the same batch before it");
   EMBLEM_REQUIRE(s.phase == Phase::kTrain,

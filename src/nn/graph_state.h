@@ -34,6 +34,7 @@ struct Graph::State {
   ParameterSet parameters, statistics;
 
   bool prepared = false;
+  Purpose purpose = Purpose::kTraining;
   Device device = Device::kCpu;  // that it was prepared for
   DType precision = DType::kF32;
   bool ran_forward = false;  // since set_rows: backward may run

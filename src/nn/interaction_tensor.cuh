@@ -6,6 +6,7 @@
 #include <cuda_pipeline.h>
 
 #include "nn/interaction.cuh"
+#include "nn/mma.cuh"
 
 namespace emblem::cuda {
 
@@ -37,21 +38,7 @@ struct Tile {  // 16 x 16 elements, spread over the registers of a warp
 template <class T>
 __device__ void multiply_add(float (&sums)[4], const Tile& left, uint32_t right0,
                              uint32_t right1) {
-  if constexpr (std::is_same_v<T, Bf16>) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
-        "{%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(left.at[0]), "r"(left.at[1]), "r"(left.at[2]), "r"(left.at[3]), "r"(right0),
-          "r"(right1));
-  } else {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
-        "{%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(left.at[0]), "r"(left.at[1]), "r"(left.at[2]), "r"(left.at[3]), "r"(right0),
-          "r"(right1));
-  }
+  multiply_tile<T>(sums, left.at[0], left.at[1], left.at[2], left.at[3], right0, right1);
 }
 
 // Four 8 x 8 tiles, whose rows the lanes point at, as they are or turned.

@@ -22,6 +22,12 @@ class Linear : public DeviceOp<Linear> {
     if (bias == Bias::kTrained) bias_ = parameters.add(name + ".bias", 1, units_, Initial::kZeros);
   }
 
+  Activation activation() const { return activation_; }
+  int64_t inputs_count() const { return inputs_; }
+  int64_t units() const { return units_; }
+  int64_t weight() const { return weight_; }  // where it begins in the buffer of parameters
+  int64_t bias() const { return bias_; }      // likewise; -1: none
+
   const char* kind() const override { return "linear"; }
   bool has_parameters() const override { return true; }
   double flops_per_row() const override { return 2.0 * static_cast<double>(inputs_ * units_); }
