@@ -47,7 +47,7 @@ void Graph::State::plan_types() {
 // Matrix products of 16-bit rows are many times slower where rows do not begin at multiples of 16
 // bytes: rows that only such products read get zeros behind them.
 void Graph::State::plan_strides() {
-  if (precision == DType::kF32) return;
+  if (precision == DType::kF32 || purpose == Purpose::kInference) return;
   constexpr int64_t kAligned = 8;  // elements
   for (NodeState& node : nodes) {
     Tensor* tensor = node.tensor.get();
