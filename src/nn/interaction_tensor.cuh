@@ -1,6 +1,7 @@
 // nn/interaction_tensor.cuh - interactions in 16 bits on tensor cores, sums in fp32.
 //
-// Warps stay and take a row at a time; the vectors of the next are on their way to shared memory.
+// Blocks stay and take a row at a time, which their warps share; the vectors of the next are on their
+// way to shared memory.
 #pragma once
 
 #include <cuda_pipeline.h>
@@ -86,22 +87,22 @@ template <int kDim, class T>
 __device__ void stage_vectors(const Vectors<T>& in, int64_t r, T* to) {
   const int dim = dim_of<kDim>(in), packets = dim / kPacketed;
 #pragma unroll 4
-  for (int i = threadIdx.x; i < in.count * packets; i += kWarp) {
+  for (int i = threadIdx.x; i < in.count * packets; i += blockDim.x) {
     const int v = i / packets, d = i % packets * kPacketed;
     __pipeline_memcpy_async(to + v * (dim + kRowPadding) + d, in.at(r, v) + d, 16);
   }
 }
 
-// Warps of a launch over all rows: as many as the GPU holds at once, one a block.
+// Blocks of a launch over all rows: as many as the GPU holds at once.
 template <class Kernel>
-unsigned resident_warps(Kernel* kernel, int64_t rows, size_t bytes) {
+unsigned blocks_to_stay(Kernel* kernel, int64_t rows, int threads, size_t bytes) {
   allow_shared(kernel, bytes);
   int device = 0, multiprocessors = 1, resident = 1;
   cuda_check(cudaGetDevice(&device), "asking for the device");
   cuda_check(
       cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
       "asking for the number of multiprocessors");
-  cuda_check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, kWarp, bytes),
+  cuda_check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, bytes),
              "asking for the occupancy");
   return static_cast<unsigned>(
       std::min<int64_t>(rows, static_cast<int64_t>(std::max(1, resident)) * multiprocessors));

@@ -7,16 +7,17 @@ namespace {
 
 constexpr int kPairsStride = kMostTensorVectors + kRowPadding;
 constexpr int kMatrix = kMostTensorVectors * kPairsStride;  // elements
-constexpr int kPairsEach = (kMostTensorPairs + kWarp - 1) / kWarp;  // of a lane
+constexpr int kThreadsOfRow = 128;  // four warps
+constexpr int kPairsEach = (kMostTensorPairs + kThreadsOfRow - 1) / kThreadsOfRow;  // of a thread
 
-// Where a lane's pairs go in the matrix: both places, 16 bits each.
+// Where a thread's pairs go in the matrix: both places, 16 bits each.
 struct PairPlaces {
   uint32_t at[kPairsEach];
 
   __device__ explicit PairPlaces(int count) {
     int i = 1, j = threadIdx.x;
 #pragma unroll
-    for (int n = 0; n < kPairsEach; ++n, j += kWarp) {
+    for (int n = 0; n < kPairsEach; ++n, j += kThreadsOfRow) {
       while (j >= i && i < count) j -= i++;
       at[n] = i < count ? (i * kPairsStride + j) << 16 | (j * kPairsStride + i) : ~0u;
     }
@@ -26,7 +27,7 @@ struct PairPlaces {
 #pragma unroll
     for (int n = 0; n < kPairsEach; ++n) {
       if (at[n] == ~0u) continue;
-      matrix[at[n] >> 16] = matrix[at[n] & 0xffff] = pairs[threadIdx.x + n * kWarp];
+      matrix[at[n] >> 16] = matrix[at[n] & 0xffff] = pairs[threadIdx.x + n * kThreadsOfRow];
     }
   }
 };
@@ -34,10 +35,10 @@ struct PairPlaces {
 template <class T>
 __device__ void stage_gradients(const T* from, int64_t y_stride, int count, T* to) {
   if (y_stride % kPacketed == 0) {
-    for (int i = threadIdx.x * kPacketed; i < count; i += kWarp * kPacketed)
+    for (int i = threadIdx.x * kPacketed; i < count; i += kThreadsOfRow * kPacketed)
       __pipeline_memcpy_async(to + i, from + i, 16);
   } else {
-    for (int i = threadIdx.x; i < count; i += kWarp) to[i] = from[i];
+    for (int i = threadIdx.x; i < count; i += kThreadsOfRow) to[i] = from[i];
   }
 }
 
@@ -46,7 +47,7 @@ __device__ void stage_gradients(const T* from, int64_t y_stride, int count, T* t
 template <class T>
 __device__ void multiply_columns(const Tile (&left)[2][2], int count, int stride, int column,
                                  const T* direct, T* vectors) {
-  const int lane = threadIdx.x;
+  const int lane = threadIdx.x % kWarp;
   float sums[2][2][4] = {};
 #pragma unroll
   for (int k = 0; k < 2; ++k) {
@@ -97,31 +98,31 @@ __device__ void store_gradients(const Vectors<T>& in, int64_t r, const T* gradie
                                 const Targets<T>& targets) {
   const int dim = dim_of<kDim>(in), stride = dim + kRowPadding, packets = dim / kPacketed;
   if (in.first != nullptr && targets.write_first != Write::kNone) {
-    for (int i = threadIdx.x; i < packets; i += kWarp)
+    for (int i = threadIdx.x; i < packets; i += kThreadsOfRow)
       put_packet(targets.first + r * dim + i * kPacketed, gradients + i * kPacketed,
                  targets.write_first);
-    __syncwarp();
+    __syncthreads();
   }
   if (targets.write_x == Write::kNone) return;
   const T* from = gradients + (in.first == nullptr ? 0 : stride);
   T* to = targets.x + r * in.in_x() * dim;
 #pragma unroll 4
-  for (int i = threadIdx.x; i < in.in_x() * packets; i += kWarp)
+  for (int i = threadIdx.x; i < in.in_x() * packets; i += kThreadsOfRow)
     put_packet(to + i * kPacketed, from + i / packets * stride + i % packets * kPacketed,
                targets.write_x);
 }
 
 template <int kDim, class T>
-__global__ void __launch_bounds__(kWarp)
+__global__ void __launch_bounds__(kThreadsOfRow)
     tensor_pair_gradients_kernel(Vectors<T> in, const T* dy, int64_t y_stride, int line,
                                  Targets<T> targets) {
   extern __shared__ float4 shared[];
   T* staged[2] = {reinterpret_cast<T*>(shared), reinterpret_cast<T*>(shared) + staged_elements(in)};
   T* lines[2] = {staged[1] + staged_elements(in), staged[1] + staged_elements(in) + line};
   T* matrix = lines[1] + line;
-  const int lane = threadIdx.x, dim = dim_of<kDim>(in), stride = dim + kRowPadding;
+  const int lane = threadIdx.x % kWarp, dim = dim_of<kDim>(in), stride = dim + kRowPadding;
   const int before = in.first == nullptr ? 0 : dim, end = before + first_pair_of(in.count);
-  for (int i = lane * kPacketed; i < kMatrix; i += kWarp * kPacketed)
+  for (int i = threadIdx.x * kPacketed; i < kMatrix; i += kThreadsOfRow * kPacketed)
     *reinterpret_cast<uint4*>(matrix + i) = make_uint4(0, 0, 0, 0);
   const PairPlaces places(in.count);
   const auto stage = [&](int64_t r, int to) {
@@ -135,11 +136,11 @@ __global__ void __launch_bounds__(kWarp)
     if (r + gridDim.x < in.rows) stage(r + gridDim.x, current ^ 1);
     __pipeline_commit();
     __pipeline_wait_prior(1);
-    __syncwarp();
+    __syncthreads();
     T* vectors = staged[current];
     const T* gradients = lines[current];
     places.unfold(gradients + before, matrix);
-    __syncwarp();
+    __syncthreads();
     Tile left[2][2];
 #pragma unroll
     for (int m = 0; m < 2; ++m) {
@@ -149,11 +150,12 @@ __global__ void __launch_bounds__(kWarp)
             load_tile(matrix + (16 * m + lane % 16) * kPairsStride + 16 * k + lane / 16 * 8);
     }
 #pragma unroll 2
-    for (int column = 0; column < dim; column += 16)
+    for (int column = static_cast<int>(threadIdx.x) / kWarp * 16; column < dim;
+         column += kThreadsOfRow / kWarp * 16)
       multiply_columns(left, in.count, stride, column, before == 0 ? nullptr : gradients, vectors);
-    __syncwarp();
+    __syncthreads();
     store_gradients<kDim>(in, r, vectors, targets);
-    __syncwarp();
+    __syncthreads();
   }
 }
 
@@ -163,8 +165,8 @@ void launch(const Context& context, const Vectors<T>& in, const T* dy, int64_t y
   const int line = static_cast<int>(round_up(y_stride, kPacketed));
   const size_t bytes = (2 * staged_elements(in) + 2 * line + kMatrix) * sizeof(T);
   auto* kernel = tensor_pair_gradients_kernel<kDim, T>;
-  kernel<<<resident_warps(kernel, in.rows, bytes), kWarp, bytes, context.stream>>>(
-      in, dy, y_stride, line, targets);
+  kernel<<<blocks_to_stay(kernel, in.rows, kThreadsOfRow, bytes), kThreadsOfRow, bytes,
+           context.stream>>>(in, dy, y_stride, line, targets);
   check_launch("launching the gradient of an interaction");
 }
 
