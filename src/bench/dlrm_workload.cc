@@ -201,9 +201,4 @@ std::vector<Batch> dlrm_batches(const Context& context, const DlrmShape& shape, 
   return batches;
 }
 
-std::vector<Batch> dlrm_batches(const DlrmShape& shape, int64_t count, int64_t rows, double alpha,
-                                uint64_t seed) {
-  return dlrm_batches(Context{}, shape, count, rows, alpha, seed);
-}
-
 }  // namespace emblem

@@ -58,8 +58,5 @@ inline std::string dlrm_pipeline(const DlrmShape& shape, int64_t batch, BenchTab
 // threads of the context, with the same numbers for any number of them.
 std::vector<Batch> dlrm_batches(const Context& context, const DlrmShape& shape, int64_t count,
                                 int64_t rows, double alpha, uint64_t seed);
-// By this thread alone.
-std::vector<Batch> dlrm_batches(const DlrmShape& shape, int64_t count, int64_t rows, double alpha,
-                                uint64_t seed);
 
 }  // namespace emblem

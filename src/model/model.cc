@@ -35,7 +35,15 @@ Model::Model(const Context& context, const config::PipelineConfig& config,
   weights_ = inputs.weights();
   add_embeddings(context, config, inputs.deep(), TableFamily::kDeep, make_lookup);
   add_embeddings(context, config, inputs.wide(), TableFamily::kWide, make_lookup);
-  graph_.prepare(context, max_rows, precision_of(context, config.train_config()));
+  graph_.prepare(context, max_rows, precision_of(context, config.train_config()),
+                 make_lookup ? Graph::Purpose::kInference : Graph::Purpose::kTraining);
+}
+
+std::vector<Model::LookupInput> Model::lookup_inputs() const {
+  std::vector<LookupInput> inputs;
+  for (const Embeddings& embeddings : embeddings_)
+    inputs.push_back({embeddings.node, embeddings.sparse_index});
+  return inputs;
 }
 
 void Model::add_embeddings(const Context& context, const config::PipelineConfig& config,
@@ -69,7 +77,7 @@ void Model::forward(const Context& context, const ModelBatch& batch, Phase phase
   for (Embeddings& embeddings : embeddings_) {
     for (size_t i = 0; i < embeddings.keys.size(); ++i)
       embeddings.keys[i] = batch.sparse[embeddings.sparse_index[i]];
-    embeddings.lookup->forward(context, embeddings.keys, phase, graph_.value(embeddings.node));
+    embeddings.lookup->forward(context, embeddings.keys, phase, graph_.matrix(embeddings.node));
   }
   clock_.end(context, stages_.lookup);
   clock_.begin(context, "dense forward");
@@ -86,7 +94,7 @@ void Model::backward(const Context& context) {
 double Model::squared_embedding_gradient_norm(const Context& context) {
   double sum = 0.0;
   for (Embeddings& embeddings : embeddings_) {
-    sum += embeddings.lookup->squared_gradient_norm(context, graph_.gradient(embeddings.node));
+    sum += embeddings.lookup->squared_gradient_norm(context, graph_.gradient_matrix(embeddings.node));
   }
   return sum;
 }
@@ -95,7 +103,7 @@ void Model::update_embeddings(const Context& context, float scale, float learnin
                               int64_t step) {
   clock_.begin(context, "update");
   for (Embeddings& embeddings : embeddings_) {
-    embeddings.lookup->backward(context, graph_.gradient(embeddings.node), scale, learning_rate,
+    embeddings.lookup->backward(context, graph_.gradient_matrix(embeddings.node), scale, learning_rate,
                                 step);
   }
   clock_.end(context, stages_.update);

@@ -46,7 +46,8 @@ class Model {
  public:
   // Builds the model on the context's device, for batches of up to max_rows. `config` has passed
   // check_pipeline. The model owns its tables unless `make_lookup` looks up elsewhere; it then has
-  // none and only forward in Phase::kEval works.
+  // none and only forward in Phase::kEval works, or, where `make_lookup` gives null, not even that:
+  // the rows come in another way.
   Model(const Context& context, const config::PipelineConfig& config, const FeatureLayout& layout,
         int64_t max_rows, const MakeLookup& make_lookup = nullptr);
 
@@ -66,6 +67,15 @@ class Model {
   double loss(const Context& context) const { return graph_.loss(context); }
 
   Graph& graph() { return graph_; }
+  // Who runs the graph in another way needs its nodes; id -1: there is none.
+  Node dense_node() const { return dense_; }
+  Node logits_node() const { return logits_; }
+  // The input of a lookup, and the positions of its features in ModelBatch::sparse.
+  struct LookupInput {
+    Node node;
+    std::vector<int64_t> sparse_index;
+  };
+  std::vector<LookupInput> lookup_inputs() const;
   std::vector<Table*> tables() const;
   std::string name() const { return name_; }
   std::string describe() const;  // layers, parameters, tables
