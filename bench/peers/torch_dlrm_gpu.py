@@ -242,6 +242,8 @@ def result_json(arguments, best, found, device):
     name = arguments.preset + (f"-tables/{arguments.divide_tables}" if arguments.divide_tables > 1 else "")
     name += f"-d{DIM}-b{arguments.batch}-stream" if arguments.infer else f"-b{arguments.batch}"
     name += "" if arguments.precision == "fp32" else f"-{arguments.precision}"
+    if "dcn" in arguments.preset and not arguments.infer:
+        name += "-sgd"  # which is not what Emblem's preset has: give it --optimizer sgd
     here = machine()
     memory = 0
     if device == "cuda":

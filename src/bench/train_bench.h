@@ -13,6 +13,8 @@
 
 namespace emblem {
 
+class Trace;
+
 enum class BenchInput {
   kDevice,  // batches lie in device memory before the clock starts
   kMemory,  // in host memory
@@ -36,6 +38,7 @@ struct TrainBenchOptions {
   int64_t distinct_batches = 0;  // generated ahead and used in turn; 0: 32, or 16 of large ones
   double alpha = 1.05;
   uint64_t seed = 1;
+  Trace* trace = nullptr;              // gets a timeline of the timed steps
   std::vector<std::string> overrides;  // of the preset's configuration
 };
 

@@ -9,6 +9,7 @@
 #include "core/process.h"
 #include "core/progress.h"
 #include "core/thread_pool.h"
+#include "core/trace.h"
 #include "emblem/version.h"
 
 namespace emblem {
@@ -49,11 +50,11 @@ void measure_stages_on_gpu(Learner& learner, TrainInput& input, MeasuredTraining
     if (batch == nullptr) break;
     learner.step(*batch, 0);
     if (++found.staged_steps == 2) {  // the first ones make events
-      model.stage_clock().collect(context);
+      model.stage_clock().collect();
       model.stages() = {};
     }
   }
-  model.stage_clock().collect(context);
+  model.stage_clock().collect();
   found.stages = model.stages();
   found.staged_steps = std::max<int64_t>(1, found.staged_steps - 2);
 }
@@ -130,12 +131,15 @@ MeasuredTraining measure_training(Learner& learner, const TrainBenchOptions& opt
   std::optional<GpuMonitor> monitor;
   dispatch(
       context.device, [] {}, [&] { monitor.emplace(cuda::gpu_bus_id()); });
+  learner.model().stage_clock().trace_to(options.trace);
   const double waited = input.waited_seconds();
   const auto start = Clock::now();
   while (static_cast<int64_t>(found.step_seconds.size()) < options.steps ||
          seconds_since(start) < options.seconds) {
     const auto before = Clock::now();
+    const int64_t begin_ns = trace_now();
     const ModelBatch* batch = input.next();
+    if (options.trace != nullptr) options.trace->add("load", begin_ns, trace_now());
     if (batch == nullptr) break;
     found.last_loss = learner.step(*batch, 0).loss;
     found.step_seconds.push_back(seconds_since(before));
@@ -145,6 +149,7 @@ MeasuredTraining measure_training(Learner& learner, const TrainBenchOptions& opt
   context.synchronize();
   found.total_seconds = seconds_since(start);
   found.load_seconds = input.waited_seconds() - waited;
+  learner.model().stage_clock().trace_to(nullptr);
   EMBLEM_REQUIRE(!found.step_seconds.empty(),
                  "bench train: the data ended before the first timed step; use more rows or fewer "
                  "--warmup steps");

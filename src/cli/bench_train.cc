@@ -12,7 +12,7 @@ namespace {
 
 struct Options : PipelineOptions, TrainBenchOptions {
   std::string table_kind = "static", input_kind = "device", device_bytes_text = "0",
-              data_rows_text = "4M", json;
+              data_rows_text = "4M", json, profile;
 };
 
 void run(Options& options) {
@@ -24,6 +24,8 @@ void run(Options& options) {
   options.data_rows = parse_size(options.data_rows_text, "--data-rows");
   EMBLEM_REQUIRE(options.device_bytes == 0 || options.device == "cuda",
                  "--device-bytes is about a GPU's memory: add --device cuda");
+  const auto trace = make_trace(options.profile, options);
+  options.trace = trace.get();
   std::vector<BenchResult> results;
   if (options.config.empty()) {
     const Workers workers = make_workers(options, 0);
@@ -36,6 +38,7 @@ void run(Options& options) {
     const Workers workers = make_workers(options, config.train_config().num_threads());
     results = {bench_pipeline(workers.context, config, options)};
   }
+  if (trace) trace->finish();
   report_bench(results, options.json);
   print_published(results);
 }
@@ -102,6 +105,7 @@ void add_train_bench(CLI::App& bench) {
   command->add_option("--steps", options->steps, "Timed steps, at least")->capture_default_str();
   command->add_option("--warmup", options->warmup, "Steps before the clock starts")
       ->capture_default_str();
+  add_profile_option(*command, options->profile);
   command->add_option("--json", options->json, "Also write the results to this file");
   add_device_options(*command, *options);
   command->callback([options] { run(*options); });

@@ -1,14 +1,10 @@
 #include "core/stage_clock.h"
 
+#include "core/gpu_activity.h"
 #include "core/stage_events.h"
+#include "core/trace.h"
 
 namespace emblem {
-
-using Clock = std::chrono::steady_clock;
-
-bool StageClock::is_on(const Context& context) const {
-  return context.device == Device::kCpu || events_ != nullptr;
-}
 
 void StageClock::switch_on(const Context& context) {
   dispatch(
@@ -18,28 +14,31 @@ void StageClock::switch_on(const Context& context) {
       });
 }
 
-void StageClock::start(const Context& context) {
-  if (!is_on(context)) return;
+void StageClock::begin(const Context& context, const char* name) {
+  name_ = name;
+  begin_ns_ = trace_now();
   dispatch(
-      context.device, [&] { last_ = Clock::now(); }, [&] { events_->start(context); });
+      context.device, [] {},
+      [&] {
+        cuda::push_range(name);
+        if (events_) events_->begin(context);
+      });
 }
 
 void StageClock::end(const Context& context, double& seconds) {
-  if (!is_on(context)) return;
+  const int64_t now_ns = trace_now();
+  if (trace_ != nullptr) trace_->add(name_, begin_ns_, now_ns);
   dispatch(
-      context.device,
+      context.device, [&] { seconds += static_cast<double>(now_ns - begin_ns_) * 1e-9; },
       [&] {
-        const auto now = Clock::now();
-        seconds += std::chrono::duration<double>(now - last_).count();
-        last_ = now;
-      },
-      [&] { events_->end(context, seconds); });
+        if (events_) events_->end(context, seconds);
+        cuda::pop_range();
+      });
 }
 
-void StageClock::collect(const Context& context) {
-  if (!is_on(context)) return;
+void StageClock::collect() {
   dispatch(
-      context.device, [] {}, [&] { events_->collect(); });
+      events_ ? Device::kCuda : Device::kCpu, [] {}, [&] { events_->collect(); });
 }
 
 }  // namespace emblem

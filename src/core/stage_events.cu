@@ -27,7 +27,7 @@ CUevent_st* StageEvents::record(const Context& context) {
   return event;
 }
 
-void StageEvents::start(const Context& context) {
+void StageEvents::begin(const Context& context) {
   if (begin_ != nullptr) free_.push_back(begin_);
   begin_ = is_capturing(context) ? nullptr : record(context);
 }
@@ -35,7 +35,7 @@ void StageEvents::start(const Context& context) {
 void StageEvents::end(const Context& context, double& seconds) {
   if (begin_ == nullptr || is_capturing(context)) return;
   pending_.push_back({begin_, record(context), &seconds});
-  begin_ = record(context);
+  begin_ = nullptr;
   while (pending_.size() > kMostPending) read_oldest();
 }
 

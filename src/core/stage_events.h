@@ -18,7 +18,7 @@ class StageEvents {
   StageEvents(const StageEvents&) = delete;
   StageEvents& operator=(const StageEvents&) = delete;
 
-  void start(const Context& context);
+  void begin(const Context& context);
   void end(const Context& context, double& seconds);
   void collect();
 

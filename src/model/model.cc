@@ -69,7 +69,7 @@ void Model::add_embeddings(const Context& context, const config::PipelineConfig&
 }
 
 void Model::forward(const Context& context, const ModelBatch& batch, Phase phase, uint64_t draw) {
-  clock_.start(context);
+  clock_.begin(context, "lookup");
   graph_.set_rows(batch.rows);
   if (dense_.id >= 0) copy(context, batch.dense, graph_.value(dense_));
   copy(context, batch.labels, graph_.value(label_));
@@ -80,12 +80,13 @@ void Model::forward(const Context& context, const ModelBatch& batch, Phase phase
     embeddings.lookup->forward(context, embeddings.keys, phase, graph_.matrix(embeddings.node));
   }
   clock_.end(context, stages_.lookup);
+  clock_.begin(context, "dense forward");
   graph_.forward(context, phase, draw);
   clock_.end(context, stages_.forward);
 }
 
 void Model::backward(const Context& context) {
-  clock_.start(context);
+  clock_.begin(context, "dense backward");
   graph_.backward(context);
   clock_.end(context, stages_.backward);
 }
@@ -100,7 +101,7 @@ double Model::squared_embedding_gradient_norm(const Context& context) {
 
 void Model::update_embeddings(const Context& context, float scale, float learning_rate,
                               int64_t step) {
-  clock_.start(context);
+  clock_.begin(context, "update");
   for (Embeddings& embeddings : embeddings_) {
     embeddings.lookup->backward(context, graph_.gradient_matrix(embeddings.node), scale, learning_rate,
                                 step);

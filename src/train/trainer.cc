@@ -9,6 +9,7 @@
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/progress.h"
+#include "core/trace.h"
 #include "data/loader.h"
 #include "train/checkpoint.h"
 #include "train/delta_export.h"
@@ -39,6 +40,7 @@ class Trainer {
         early_stopping_(train_.early_stopping()),
         feed_(context) {
     prepare_model_dir();
+    learner_.model().stage_clock().trace_to(options.trace);
   }
 
   TrainSummary run();
@@ -64,7 +66,8 @@ class Trainer {
   void save_now();
   void write_delta();
   void finish(TrainSummary& summary);
-  void set_aside(Clock::time_point start);
+  void set_aside(Clock::time_point start, const char* name);
+  void trace(const char* name, int64_t begin_ns);
 
   const config::PipelineConfig& config_;
   const config::TrainConfig& train_;
@@ -89,8 +92,14 @@ class Trainer {
   double other_seconds_ = 0.0;  // evaluations and checkpoints
 };
 
-// Counts the time since `start` as not training.
-void Trainer::set_aside(Clock::time_point start) {
+void Trainer::trace(const char* name, int64_t begin_ns) {
+  if (options_.trace != nullptr) options_.trace->add(name, begin_ns, trace_now());
+}
+
+// Counts the time since `start` as not training but `name`.
+void Trainer::set_aside(Clock::time_point start, const char* name) {
+  trace(name,
+        std::chrono::duration_cast<std::chrono::nanoseconds>(start.time_since_epoch()).count());
   const auto taken = Clock::now() - start;
   other_seconds_ += std::chrono::duration<double>(taken).count();
   last_log_ += taken;
@@ -194,7 +203,7 @@ void Trainer::evaluate_now() {
       events_->add_scalar("metric/" + name, learner_.steps(), value);
   }
   log_info(cat("step ", learner_.steps(), ": ", to_text(*evaluation_)));
-  set_aside(start);
+  set_aside(start, "evaluation");
 }
 
 // Lets schedules, early stopping and --stop-at see a scheduled evaluation.
@@ -215,7 +224,7 @@ void Trainer::write_delta() {
   if (!deltas_) return;
   const auto start = Clock::now();
   state_.deltas = deltas_->write(learner_.context());
-  set_aside(start);
+  set_aside(start, "delta");
 }
 
 void Trainer::save_now() {
@@ -227,7 +236,7 @@ void Trainer::save_now() {
       save_run(config_.model_dir(), learner_, state_, config_, train_.keep_checkpoint_max(),
                keep_best ? early_stopping_.state().best_step : -1);
   saved_step_ = learner_.steps();
-  set_aside(start);
+  set_aside(start, "checkpoint");
 }
 
 void Trainer::after_step(const Batch& batch) {
@@ -277,7 +286,13 @@ TrainSummary Trainer::run() {
     Batch batch;
     progress_.emplace("training", loader.expected_rows());
     progress_->update(0);
-    while (!outcome_ && loader.next(batch)) {
+    const auto next = [&] {
+      const int64_t begin_ns = trace_now();
+      const bool found = loader.next(batch);
+      trace("load", begin_ns);
+      return found;
+    };
+    while (!outcome_ && next()) {
       progress_->set_total(loader.expected_rows());
       train_one(batch);
       after_step(batch);
