@@ -269,7 +269,7 @@ void Loader::Pipeline::count_bad_rows(const Job& job) {
 }
 
 void Loader::Pipeline::assemble(Delivery& delivery, std::unique_lock<std::mutex>& lock) {
-  Batch batch;
+  Batch batch = batch_in(options_.memory);
   if (!free_batches_.empty()) {
     batch = std::move(free_batches_.back());
     free_batches_.pop_back();
@@ -309,7 +309,7 @@ void Loader::Pipeline::release_rows(const BatchPlan& plan) {
 
 ReadyPiece* Loader::Pipeline::new_piece() {
   if (free_pieces_.empty()) {
-    pieces_.push_back(std::make_unique<ReadyPiece>());
+    pieces_.push_back(std::make_unique<ReadyPiece>(ReadyPiece{batch_in(options_.memory)}));
     return pieces_.back().get();
   }
   ReadyPiece* piece = free_pieces_.back();
@@ -338,7 +338,8 @@ bool Loader::Pipeline::next(Batch& batch) {
   }
   ++batches_;
   std::swap(batch, deliveries_.front()->batch);
-  free_batches_.push_back(std::move(deliveries_.front()->batch));
+  if (deliveries_.front()->batch.memory() == options_.memory)
+    free_batches_.push_back(std::move(deliveries_.front()->batch));
   deliveries_.pop_front();
   waiting_rows_ -= batch.rows;
   statistics_.rows += batch.rows;

@@ -16,12 +16,15 @@ namespace emblem {
 class Trace;
 
 enum class ModelDir { kMustBeNew, kResume };
+// What a run leaves behind at its end, beside the checkpoints that the configuration asks for.
+enum class LastCheckpoint { kSave, kNone };
 
 struct TrainOptions {
   ModelDir model_dir = ModelDir::kMustBeNew;
   int64_t max_steps = 0;  // 0: as the configuration says
   std::optional<StopAt> stop_at;
   Trace* trace = nullptr;  // gets a timeline; outlives the run
+  LastCheckpoint last_checkpoint = LastCheckpoint::kSave;
 };
 
 enum class TrainOutcome { kFinished, kStoppedEarly, kReachedTarget, kInterrupted };
@@ -33,8 +36,10 @@ struct TrainSummary {
   int64_t bad_rows = 0;                  // skipped in this run
   double seconds = 0.0;                  // of this run, evaluations and checkpoints included
   double training_seconds = 0.0;         // without them
-  std::optional<Evaluation> evaluation;  // of the weights in `checkpoint`
-  std::string checkpoint;
+  double evaluation_seconds = 0.0;       // of all evaluations
+  int64_t evaluations = 0;
+  std::optional<Evaluation> evaluation;  // of the weights at the end
+  std::string checkpoint;                // the last; empty: there is none
 };
 
 // Trains as `config`, which has passed check_pipeline, says. Writes checkpoints, event files and
