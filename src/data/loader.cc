@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "core/log.h"
 #include "data/batch_planner.h"
 #include "data/decoder.h"
 #include "data/piece_order.h"
@@ -124,6 +125,12 @@ Loader::Pipeline::Pipeline(const config::DataConfig& data, const FeatureLayout& 
                  "no input is given; set train_input_path or eval_input_path");
   const std::vector<ColumnRequest> requests = columns_needed(data, features, options.label_check);
   decoder_ = make_decoder(source_of(data, options.input), &requests);
+  if (data.direct_reads()) {
+    const std::string refused = decoder_->read_directly();
+    if (!refused.empty())
+      log_warn(cat("the file system of ", refused,
+                   " refuses data_config.direct_reads (O_DIRECT); it is read through the page cache"));
+  }
   transform_ = std::make_unique<FeatureTransform>(data, features, options.label_check, requests,
                                                   decoder_->columns());
   const int64_t piece_size = decoder_->unit() == ExtentUnit::kBytes
