@@ -176,8 +176,8 @@ BenchResult bench_case(const Context& context, const Case& of, const TrainBenchO
   const DType precision = precision_of(context, config.train_config());
   const std::string name = name_of(of, options, precision);
   if (options.until) {
-    BenchResult result =
-        bench_until(context, name, until_config(context, of, options), *options.until, options.trace);
+    BenchResult result = bench_until(context, name, until_config(context, of, options),
+                                     *options.until, options.trace);
     result.settings.push_back({"references", std::vector<std::string>{of.reference}});
     return result;
   }

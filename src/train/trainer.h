@@ -31,12 +31,12 @@ enum class TrainOutcome { kFinished, kStoppedEarly, kReachedTarget, kInterrupted
 
 struct TrainSummary {
   TrainOutcome outcome = TrainOutcome::kFinished;
-  int64_t steps = 0;                     // in all, those before a resume included
-  int64_t rows = 0;                      // trained in this run
-  int64_t bad_rows = 0;                  // skipped in this run
-  double seconds = 0.0;                  // of this run, evaluations and checkpoints included
-  double training_seconds = 0.0;         // without them
-  double evaluation_seconds = 0.0;       // of all evaluations
+  int64_t steps = 0;                // in all, those before a resume included
+  int64_t rows = 0;                 // trained in this run
+  int64_t bad_rows = 0;             // skipped in this run
+  double seconds = 0.0;             // of this run, evaluations and checkpoints included
+  double training_seconds = 0.0;    // without them
+  double evaluation_seconds = 0.0;  // of all evaluations
   int64_t evaluations = 0;
   std::optional<Evaluation> evaluation;  // of the weights at the end
   std::string checkpoint;                // the last; empty: there is none
