@@ -337,7 +337,12 @@ void launch(const Context& context, const BatchRef& batch, const UpdateRows& op,
     update_in_order_kernel<S>
         <<<(op.most + kGroups - 1) / kGroups, kThreads, kShared, context.stream>>>(
             batch,
-            {{op.gradients, op.gradient_type}, op.partials, op.arrivals, op.cls, 0, op.positions},
+            {{op.gradients, op.gradient_type},
+             op.partials,
+             op.arrivals,
+             op.cls,
+             0,
+             op.positions},
             finish);
     cuda_check(cudaGetLastError(), "launching update_in_order_kernel");
     return;
