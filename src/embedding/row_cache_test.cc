@@ -2,13 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
+#include <algorithm>
 #include <cstring>
 #include <numeric>
-#include <thread>
 
 #include "core/device_test.h"
-#include "core/random.h"
 
 namespace emblem {
 namespace {
@@ -154,29 +152,6 @@ TEST_P(RowCacheTest, ForgetsARowItCannotReplaceYet) {
   for (const int64_t version : read(cache, 0, numbers(0, 30)))
     EXPECT_TRUE(version == -2 || version == 5) << version;
   cache.end_pass(pass);
-}
-
-TEST_P(RowCacheTest, ReadersSeeWholeRowsWhileOthersWrite) {
-  RowCache cache = make({200});
-  insert(cache, 0, numbers(0, 200));
-  std::atomic<bool> stop{false};
-  std::thread writer([&] {
-    for (int64_t version = 1; version < 60; ++version) {
-      insert(cache, 0, numbers(0, 200), version, Existing::kReplace);
-      insert(cache, 0, numbers(1000 * version, 1000 * version + 50));
-    }
-    stop = true;
-  });
-  while (!stop) {
-    for (const int64_t version : read(cache, 0, numbers(0, 200))) {
-      if (version == -1) {
-        ADD_FAILURE() << "a torn row";
-        stop = true;
-        break;
-      }
-    }
-  }
-  writer.join();
 }
 
 TEST_P(RowCacheTest, RefusesSettingsThatMakeNoSense) {
