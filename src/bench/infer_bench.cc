@@ -35,7 +35,7 @@ class InferBench {
 
   // Rows must come out the same alone and in a batch.
   void check(const DlrmShape& shape) {
-    const Batch batch = dlrm_batches(shape, 1, 300, options_.alpha, options_.seed + 1)[0];
+    const Batch batch = dlrm_batches({}, shape, 1, 300, options_.alpha, options_.seed + 1)[0];
     std::vector<float> all(300), one(1);
     predictor_.run(context_, feed_.set(batch), all);
     const bool finite = std::all_of(all.begin(), all.end(), [](float p) { return p > 0 && p < 1; });
@@ -120,7 +120,7 @@ std::vector<BenchResult> bench_on_cpu(const Context& context, const DlrmShape& s
   for (const int64_t rows : sizes) {
     // At most some hundred MB of keys.
     const int64_t distinct = std::clamp<int64_t>(1'000'000 / rows, 4, 1000);
-    const auto batches = dlrm_batches(shape, distinct, rows, options.alpha, options.seed, context);
+    const auto batches = dlrm_batches(context, shape, distinct, rows, options.alpha, options.seed);
     for (const bool stream : {false, true}) {
       const std::string name =
           cat(shape.name, "-d", shape.dim, "-b", rows, stream ? "-stream" : "");

@@ -60,7 +60,7 @@ class DeviceBench {
 void check(const Context& context, const DlrmShape& shape, const InferBenchOptions& options) {
   constexpr int64_t kRows = 300;
   const DlrmShape small = shape.scaled_down(10000);
-  const Batch batch = dlrm_batches(small, 1, kRows, options.alpha, options.seed + 1)[0];
+  const Batch batch = dlrm_batches({}, small, 1, kRows, options.alpha, options.seed + 1)[0];
   const auto config = pipeline_of(small, HostPredictor::kPieceRows, DType::kF32);
   const FeatureLayout layout = layout_of(config);
   const Context host{.threads = context.threads};
@@ -208,8 +208,8 @@ std::vector<BenchResult> bench_inference(const Context& context, const DlrmShape
   const int64_t warm_rows = 16384;
   constexpr int64_t kAtOnce = 32;
   for (int64_t done = 0; done * kAtOnce * warm_rows < options.warm_samples; ++done) {
-    const auto warm = dlrm_batches(shape, kAtOnce, warm_rows, options.alpha,
-                                   options.seed + 1000 + static_cast<uint64_t>(done), context);
+    const auto warm = dlrm_batches(context, shape, kAtOnce, warm_rows, options.alpha,
+                                   options.seed + 1000 + static_cast<uint64_t>(done));
     for (const Batch& batch : warm) {
       bench.copy_in(batch);
       bench.predictor().compute();
@@ -218,7 +218,7 @@ std::vector<BenchResult> bench_inference(const Context& context, const DlrmShape
   std::vector<BenchResult> results;
   for (const int64_t rows : sizes) {
     const int64_t distinct = std::clamp<int64_t>(2'000'000 / rows, 24, 2000);
-    const auto batches = dlrm_batches(shape, distinct, rows, options.alpha, options.seed, context);
+    const auto batches = dlrm_batches(context, shape, distinct, rows, options.alpha, options.seed);
     const std::string name = cat(shape.name, "-d", shape.dim, "-b", rows);
     // The stream first: afterwards all rows of its batches would be in the cache.
     Timed stream = measure_stream(bench, batches);

@@ -70,4 +70,18 @@ std::string describe_gpu() {
              ", ", format_bytes(static_cast<double>(properties.totalGlobalMem)));
 }
 
+std::string gpu_bus_id() {
+  int device = 0;
+  cuda_check(cudaGetDevice(&device), "choosing a GPU");
+  char id[32] = {};
+  cuda_check(cudaDeviceGetPCIBusId(id, sizeof id, device), "asking a GPU for its place");
+  return id;
+}
+
+GpuMemory gpu_memory() {
+  size_t free = 0, total = 0;
+  cuda_check(cudaMemGetInfo(&free, &total), "asking a GPU for its memory");
+  return {static_cast<int64_t>(total), static_cast<int64_t>(free)};
+}
+
 }  // namespace emblem::cuda

@@ -12,6 +12,7 @@
 #include "config/features.h"
 #include "config/pipeline.pb.h"
 #include "core/phase.h"
+#include "core/stage_clock.h"
 #include "embedding/lookup.h"
 #include "embedding/table.h"
 #include "model/table_config.h"
@@ -35,6 +36,7 @@ DType precision_of(const Context& context, const config::TrainConfig& config);
 // Seconds that the parts of a step took; summed until cleared.
 struct StageSeconds {
   double lookup = 0, forward = 0, backward = 0, update = 0;
+  double dense_update = 0;  // by who trains the model
 };
 
 // Makes the lookup over the tables of a plan, one feature a use.
@@ -77,7 +79,9 @@ class Model {
   std::vector<Table*> tables() const;
   std::string name() const { return name_; }
   std::string describe() const;  // layers, parameters, tables
+  // On a GPU: once the clock has been switched on, and up to the last collect.
   StageSeconds& stages() { return stages_; }
+  StageClock& stage_clock() { return clock_; }
 
  private:
   // The lookup of one family of tables and the node that takes its output.
@@ -96,6 +100,7 @@ class Model {
   Node dense_, label_, weights_, logits_;
   std::vector<Embeddings> embeddings_;
   StageSeconds stages_;
+  StageClock clock_;
 };
 
 }  // namespace emblem

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "core/any_view.h"
 #include "core/buffer.h"
 #include "core/context.h"
 #include "core/half.h"
@@ -65,6 +66,9 @@ class Graph {
   void set_scope(std::string scope);                   // "bottom" -> "bottom.0.weight"
   Node input(std::string name, int64_t cols);          // fed through value(); no gradient
   Node trained_input(std::string name, int64_t cols);  // its gradient can be read after backward
+  // A trained input that is fed and read in the precision of the graph, through matrix() and
+  // gradient_matrix().
+  Node embedding_input(std::string name, int64_t cols);
   Node linear(Node x, int64_t units, Activation activation = Activation::kNone);
   Node linear_without_bias(Node x, int64_t units);
   Node bias(Node x);  // x + a trained row, which starts at 0
@@ -112,6 +116,9 @@ class Graph {
   View<float> value(Node node);  // in 16 bits: of inputs and of the logits of losses only
   // After backward, of a trained input. Other gradients share memory and are gone by then.
   View<float> gradient(Node node);
+  // The same of an embedding input, in the graph's precision.
+  AnyView matrix(Node node);
+  ConstAnyView gradient_matrix(Node node);
   // `draw` numbers the batch: dropout masks depend on (seed, draw) alone.
   void forward(const Context& context, Phase phase, uint64_t draw);
   void backward(const Context& context);  // of a forward in training

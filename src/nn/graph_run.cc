@@ -57,7 +57,7 @@ void Graph::State::plan_gradients(const Context& context) {
   int64_t bytes = 0;
   const auto take = [&](NodeState& node) {
     if (node.gradient_begin >= 0) return;
-    const int64_t size = align(node.tensor->cols * max_rows * size_of(node.tensor->dtype));
+    const int64_t size = align(node.tensor->stride * max_rows * size_of(node.tensor->dtype));
     int64_t begin = 0;
     auto at = taken.begin();
     for (; at != taken.end() && begin + size > at->begin; ++at) begin = at->end;
@@ -86,7 +86,7 @@ void Graph::State::plan_values(const Context& context) {
   int64_t bytes = 0;
   for (NodeState& node : nodes) {
     node.value_begin = bytes;
-    bytes += align(node.tensor->cols * max_rows * size_of(node.tensor->dtype));
+    bytes += align(node.tensor->stride * max_rows * size_of(node.tensor->dtype));
   }
   values = Buffer<char>(context.device, bytes);
   for (NodeState& node : nodes) node.tensor->value_data = values.data() + node.value_begin;
@@ -105,6 +105,7 @@ void Graph::prepare(const Context& context, int64_t max_rows, DType precision, P
   s.max_rows = max_rows;
   s.purpose = purpose;
   s.plan_types();
+  s.plan_strides();
   if (purpose == Purpose::kTraining) {
     s.plan_backward();
     s.plan_gradients(context);
@@ -163,8 +164,24 @@ View<float> Graph::gradient(Node node) {
   EMBLEM_REQUIRE(state_->prepared, "graph: the gradient of '", tensor->name,
                  "' was asked for before prepare()");
   Buffer<float>& wide = state_->nodes[node.id].wide_gradient;
+  EMBLEM_REQUIRE(tensor->dtype == DType::kF32 || wide.size() > 0, "graph: the gradient of '",
+                 tensor->name, "' is kept in ", name_of(tensor->dtype),
+                 "; read it through gradient_matrix()");
   float* data = tensor->dtype == DType::kF32 ? tensor->gradient() : wide.data();
   return {data, state_->rows, tensor->cols, state_->device};
+}
+
+AnyView Graph::matrix(Node node) {
+  Tensor* tensor = state_->tensor(node, "matrix");
+  EMBLEM_REQUIRE(state_->prepared && state_->nodes[node.id].fed_narrow, "graph: '", tensor->name,
+                 "' is not an embedding input of a prepared graph");
+  return {tensor->value_data, state_->rows, tensor->cols, tensor->dtype, state_->device};
+}
+
+ConstAnyView Graph::gradient_matrix(Node node) {
+  const AnyView values = matrix(node);
+  const Tensor* tensor = state_->tensor(node, "gradient_matrix");
+  return {tensor->gradient_data, values.rows, values.cols, values.dtype, values.device};
 }
 
 Pass Graph::State::pass(const Context& context) {

@@ -23,6 +23,8 @@ class Interaction : public DeviceOp<Interaction> {
     return static_cast<double>(vectors_ * (vectors_ - 1) * dim_);
   }
 
+  bool writes_padded_rows() const override { return true; }
+
   void forward_cpu(const Pass& pass);
   void forward_cuda(const Pass& pass);
   void backward_cpu(const Pass& pass);

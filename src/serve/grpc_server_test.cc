@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "core/device.h"
 #include "core/temp_folder_test.h"
 #include "serve/grpc_certificate_test.h"
 #include "serve/grpc_test_server_test.h"
