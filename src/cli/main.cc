@@ -38,7 +38,7 @@ int run_command_line(int argc, char** argv) {
   add_export(app);
   add_serve(app);
   add_inspect(app);
-  add_bench(app);
+  add_bench(app, {argv + 1, argv + argc}, status);
   add_report(app);
   try {
     app.parse(argc, argv);
