@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -8,6 +9,7 @@
 #include "core/interrupt.h"
 #include "core/process.h"
 #include "core/progress.h"
+#include "emblem/error.h"
 
 namespace emblem {
 namespace {
