@@ -12,7 +12,7 @@ import unittest
 from harness import EMBLEM, EmblemTest, run
 
 TRIALS = int(os.environ.get("EMBLEM_TRIALS", "20"))
-PAIRS = os.environ.get("EMBLEM_PAIRS", "15")
+PAIRS = os.environ.get("EMBLEM_PAIRS", "32")
 
 
 class Against(EmblemTest):
@@ -37,7 +37,7 @@ class Against(EmblemTest):
 
     def interval(self, other):
         out = self.folder / "ratio.json"
-        compared = run("bench", "train", "--config", self.config, "--seconds", "0.3", "--steps", "20", "--warmup", "3",
+        compared = run("bench", "train", "--config", self.config, "--seconds", "0.15", "--steps", "20", "--warmup", "3",
                        "--against", other, "--pairs", PAIRS, "--json", out, timeout=1200)
         self.assertIn(compared.returncode, (0, 1), compared.stderr)  # 1: seen as worse
         low, high = json.loads(out.read_text())[2]["metrics"]["samples_per_second"]["interval"]

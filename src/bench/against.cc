@@ -89,10 +89,10 @@ Ratio ratio_of(const BenchResult& like, const std::string& metric, const Measure
   std::vector<double> logarithms;
   for (size_t i = 0; i < ours.size(); ++i)
     logarithms.push_back(sign * (std::log(ours[i]) - std::log(theirs[i])));
-  const Location location = signed_rank_location(logarithms);
+  const Median median = median_of(logarithms);
   Ratio ratio{.benchmark = like.benchmark, .name = like.name, .metric = metric};
-  ratio.times_better = std::exp(location.estimate);
-  ratio.interval = {std::exp(location.interval.low), std::exp(location.interval.high)};
+  ratio.times_better = std::exp(median.value);
+  ratio.interval = {std::exp(median.interval.low), std::exp(median.interval.high)};
   for (const double logarithm : logarithms) ratio.of_each_pair.push_back(std::exp(logarithm));
   ratio.program = summary_of(measure, std::move(ours));
   ratio.other = summary_of(measure, std::move(theirs));

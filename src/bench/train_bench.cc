@@ -31,7 +31,7 @@ constexpr double kTrainingFlops = 3.0;
 struct Measured {
   std::vector<double> step_seconds;
   StageSeconds stages;
-  double load_seconds = 0.0, total_seconds = 0.0;
+  double load_seconds = 0.0, total_seconds = 0.0, cpu_seconds = 0.0;
   double first_loss = 0.0, last_loss = 0.0;
   int64_t rows = 0;
 };
@@ -49,6 +49,7 @@ Measured measure(Learner& learner, const TrainBenchOptions& options, const std::
     if (i == 0) found.first_loss = loss;
   }
   learner.model().stages() = {};
+  const double cpu_before = cpu_seconds();
   const auto start = Clock::now();
   while (static_cast<int64_t>(found.step_seconds.size()) < options.steps ||
          seconds_since(start) < options.seconds) {
@@ -64,6 +65,7 @@ Measured measure(Learner& learner, const TrainBenchOptions& options, const std::
   }
   learner.context().synchronize();
   found.total_seconds = seconds_since(start);
+  found.cpu_seconds = cpu_seconds() - cpu_before;
   found.stages = learner.model().stages();
   EMBLEM_REQUIRE(!found.step_seconds.empty(),
                  "bench train: the data ended before the first timed step; use more rows or fewer "
@@ -130,7 +132,9 @@ BenchResult make_result(const Context& context, const std::string& name, Learner
       {"samples_per_second",
        {rate, "samples/s", Better::kHigher, rate * spread(found.step_seconds)}},
       {"step_seconds", {found.total_seconds / steps, "s", Better::kLower}},
+      {"step_seconds_p50", {percentile(found.step_seconds, 0.5), "s", Better::kLower}},
       {"step_seconds_p99", {percentile(found.step_seconds, 0.99), "s", Better::kLower}},
+      {"cpu_seconds_per_step", {found.cpu_seconds / steps, "s", Better::kLower}},
       {"peak_memory", {static_cast<double>(peak_resident_bytes()), "B", Better::kLower}}};
   if (context.device == Device::kCpu) {
     add_stages(context, learner, found, width, result);
