@@ -27,7 +27,7 @@ class Against(EmblemTest):
         cls.same.write_text(f'#!/bin/sh\nexec "{os.path.abspath(EMBLEM)}" "$@"\n')
         for script in (cls.slow, cls.same):
             script.chmod(0o755)
-        cls.neighbour = subprocess.Popen(["sh", "-c", "while :; do :; done"])
+        cls.neighbour = subprocess.Popen(["timeout", "7200", "sh", "-c", "while :; do :; done"])
 
     @classmethod
     def tearDownClass(cls):
