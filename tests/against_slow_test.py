@@ -38,8 +38,10 @@ class Against(EmblemTest):
 
     def interval(self, other):
         out = self.folder / "ratio.json"
-        compared = run("bench", "train", "--config", self.config, "--threads", "1", "--seconds", "0.15", "--steps", "20", "--warmup", "3",
-                       "--against", other, "--pairs", PAIRS, "--json", out, timeout=1200)
+        # Steps of less than a millisecond: many of them fit between two interruptions.
+        compared = run("bench", "train", "--config", self.config, "--set", "data_config.batch_size=64", "--threads", 1,
+                       "--seconds", "0.1", "--steps", 100, "--warmup", 10, "--against", other, "--pairs", PAIRS, "--json",
+                       out, timeout=1200)
         self.assertIn(compared.returncode, (0, 1), compared.stderr)  # 1: seen as worse
         low, high = json.loads(out.read_text())[2]["metrics"][METRIC]["interval"]
         print(f"{other.name}: {low:.4f} to {high:.4f}", flush=True)
