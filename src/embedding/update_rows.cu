@@ -12,6 +12,14 @@ namespace {
 
 constexpr int kThreads = kRingThreads;
 
+// Rows of up to 128 floats are updated by half a warp: what an occurrence costs beside its bytes is
+// then paid once for two.
+template <class Body>
+void with_update_shape(RowShape shape, Body&& body) {
+  if (shape == RowShape::kUpTo128) return body(Shape<16, 4, 2>{});
+  with_shape(shape, body);
+}
+
 template <class S>
 __device__ uint32_t group_mask() {
   if constexpr (S::kLanes == 32) {
@@ -108,7 +116,7 @@ struct AddSquare {
 };
 
 struct TileArguments {
-  const float* gradients;
+  Gradients gradients;
   float* partials;
   uint32_t* arrivals;
   int cls;
@@ -200,7 +208,7 @@ __global__ void __launch_bounds__(kThreads)
     if (i < count) {
       const Occurrence of = tile.at[i];
       const RowsOf& table = tables[of.table];
-      ring.fetch_gradient(i % Rows::kStages, table, with.gradients + of.source, member);
+      ring.fetch_gradient(i % Rows::kStages, table, with.gradients, of.source, member);
       if (Rows::kRows && tile.ends_whole(i))
         ring.fetch_row(i % Rows::kStages, table, table.row_at(of.row), member);
     }
@@ -218,7 +226,7 @@ __global__ void __launch_bounds__(kThreads)
     const float coefficient =
         batch.sorted_coefficients != nullptr ? batch.sorted_coefficients[begin + i] : 1.0f;
     for_each_chunk<S>(member, table.dim, [&](int c, int) {
-      const Floats<S::kVector> gradient = ring.gradient(stage, c);
+      const Floats<S::kVector> gradient = ring.gradient(stage, c, with.gradients.dtype);
 #pragma unroll
       for (int v = 0; v < S::kVector; ++v) sum.chunk[c].at[v] += coefficient * gradient.at[v];
     });
@@ -270,8 +278,7 @@ __global__ void __launch_bounds__(kThreads)
     for (uint32_t i = at; i < end; ++i) {
       const float coefficient =
           batch.sorted_coefficients != nullptr ? batch.sorted_coefficients[i] : 1.0f;
-      const auto gradient =
-          load_floats<S::kVector>(with.gradients + batch.occurrences[i].source + d);
+      const auto gradient = with.gradients.load<S::kVector>(batch.occurrences[i].source + d);
       for (int v = 0; v < S::kVector; ++v) sum.chunk[c].at[v] += coefficient * gradient.at[v];
     }
   });
@@ -329,12 +336,20 @@ void launch(const Context& context, const BatchRef& batch, const UpdateRows& op,
                "asking for shared memory");
     update_in_order_kernel<S>
         <<<(op.most + kGroups - 1) / kGroups, kThreads, kShared, context.stream>>>(
-            batch, {op.gradients, op.partials, op.arrivals, op.cls, 0, op.positions}, finish);
+            batch,
+            {{op.gradients, op.gradient_type},
+             op.partials,
+             op.arrivals,
+             op.cls,
+             0,
+             op.positions},
+            finish);
     cuda_check(cudaGetLastError(), "launching update_in_order_kernel");
     return;
   }
   const uint32_t tile = update_tile(op.most), per_block = tile * (kThreads / S::kLanes);
-  const TileArguments with{op.gradients, op.partials, op.arrivals, op.cls, tile};
+  const TileArguments with{
+      {op.gradients, op.gradient_type}, op.partials, op.arrivals, op.cls, tile};
   const size_t shared = Ring<S, typename Finish::R>::kBytes + batch.table_count * sizeof(RowsOf);
   cuda_check(
       cudaFuncSetAttribute(update_rows_kernel<S, Finish>,
@@ -378,7 +393,7 @@ __global__ void __launch_bounds__(kThreads)
 
 void update_rows(const Context& context, const BatchRef& batch, const UpdateRows& op) {
   if (op.most == 0) return;
-  with_shape(op.shape, [&](auto as) {
+  with_update_shape(op.shape, [&](auto as) {
     using S = decltype(as);
     std::visit(
         [&](const auto& rule) {
@@ -397,7 +412,7 @@ void add_squared_norm(const Context& context, const BatchRef& batch, const Updat
   if (squares != nullptr)
     cuda_check(cudaMemsetAsync(squares + first, 0, op.most * sizeof(float), context.stream),
                "zeroing");
-  with_shape(op.shape, [&](auto as) {
+  with_update_shape(op.shape, [&](auto as) {
     using S = decltype(as);
     launch<S>(context, batch, op, AddSquare<S>{sum, squares});
   });
@@ -407,7 +422,7 @@ void add_squared_norm(const Context& context, const BatchRef& batch, const Updat
 void update_other_rows(const Context& context, const DeviceTableRef* table, int64_t rows,
                        const UpdateRows& op) {
   if (rows == 0) return;
-  with_shape(op.shape, [&](auto as) {
+  with_update_shape(op.shape, [&](auto as) {
     using S = decltype(as);
     constexpr int kGroups = kThreads / S::kLanes;
     std::visit(
@@ -433,7 +448,7 @@ uint32_t update_tile(uint32_t occurrences) {
 
 int64_t partial_floats(RowShape shape) {
   int64_t floats = 0;
-  with_shape(shape, [&](auto as) { floats = decltype(as)::kFloats; });
+  with_update_shape(shape, [&](auto as) { floats = decltype(as)::kFloats; });
   return floats;
 }
 

@@ -13,12 +13,15 @@
 
 namespace emblem {
 
+class Trace;
+
 enum class ModelDir { kMustBeNew, kResume };
 
 struct TrainOptions {
   ModelDir model_dir = ModelDir::kMustBeNew;
   int64_t max_steps = 0;  // 0: as the configuration says
   std::optional<StopAt> stop_at;
+  Trace* trace = nullptr;  // gets a timeline; outlives the run
 };
 
 enum class TrainOutcome { kFinished, kStoppedEarly, kReachedTarget, kInterrupted };
