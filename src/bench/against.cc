@@ -45,8 +45,8 @@ std::vector<BenchResult> run_once(const std::string& program,
   std::vector<std::string> command = {program};
   command.insert(command.end(), arguments.begin(), arguments.end());
   command.insert(command.end(), {"--json", json});
-  const SubprocessResult ended = run_subprocess(
-      {.arguments = command, .environment = {{kBriefCeilings, "1"}}, .log = log});
+  const SubprocessResult ended =
+      run_subprocess({.arguments = command, .environment = {{kBriefCeilings, "1"}}, .log = log});
   if (ended.end == SubprocessEnd::kInterrupted) throw Error(ErrorCode::kCancelled, "interrupted");
   if (!ended.succeeded()) {
     std::string why;
@@ -62,7 +62,8 @@ std::vector<BenchResult> run_once(const std::string& program,
 using Runs = std::vector<std::vector<BenchResult>>;  // [run][result]
 
 // The metric in every run; fewer values than runs where one lacks it or it is not positive.
-std::vector<double> values_of(const Runs& runs, const BenchResult& like, const std::string& metric) {
+std::vector<double> values_of(const Runs& runs, const BenchResult& like,
+                              const std::string& metric) {
   std::vector<double> values;
   for (const auto& results : runs) {
     for (const BenchResult& result : results) {

@@ -24,9 +24,9 @@ struct AgainstOptions {
 
 struct Ratio {
   std::string benchmark, name, metric;
-  Measure program, other;           // means, with the samples
-  double times_better = 1;          // above 1: the program is better than the other
-  Interval interval;                // of at least 95 %
+  Measure program, other;   // means, with the samples
+  double times_better = 1;  // above 1: the program is better than the other
+  Interval interval;        // of at least 95 %
   std::vector<double> of_each_pair;
 
   bool better() const { return interval.low > 1; }
