@@ -68,6 +68,7 @@ void insert_row(const RowCacheRef& cache, int table, int64_t key, const char* ro
 
 void find_cached(const RowCacheRef& cache, int table, std::span<const int64_t> keys,
                  std::span<uint32_t> slots) {
+  ++*cache.tick;
   for (size_t i = 0; i < keys.size(); ++i) {
     slots[i] = find_slot(cache, table, keys[i]);
     if (slots[i] == kNoSlot32) continue;
@@ -75,7 +76,6 @@ void find_cached(const RowCacheRef& cache, int table, std::span<const int64_t> k
     if (entry.used != *cache.tick) ++cache.counts[slots[i]];
     entry.used = *cache.tick;
   }
-  ++*cache.tick;
 }
 
 void insert_cached(const RowCacheRef& cache, int table, std::span<const int64_t> keys,

@@ -41,11 +41,11 @@ __global__ void __launch_bounds__(kThreads)
 void find_cached(const Context& context, const RowCacheRef& cache, int table,
                  View<const int64_t> keys, uint32_t* slots) {
   if (keys.size() == 0) return;
+  tick_kernel<<<1, 1, 0, context.stream>>>(cache);
+  cuda_check(cudaGetLastError(), "launching tick_kernel");
   find_kernel<<<blocks_of(keys.size(), kThreads), kThreads, 0, context.stream>>>(
       cache, static_cast<uint32_t>(table), keys.data, keys.size(), slots);
   cuda_check(cudaGetLastError(), "launching find_kernel");
-  tick_kernel<<<1, 1, 0, context.stream>>>(cache);
-  cuda_check(cudaGetLastError(), "launching tick_kernel");
 }
 
 void copy_cached(const Context& context, const RowCacheRef& cache, const uint32_t* slots,

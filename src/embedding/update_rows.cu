@@ -11,6 +11,7 @@ namespace emblem::cuda {
 namespace {
 
 constexpr int kThreads = kRingThreads;
+constexpr int kMostInTile = 64;  // occurrences
 
 // Rows of up to 128 floats are updated by half a warp: what an occurrence costs beside its bytes is
 // then paid once for two.
@@ -180,7 +181,7 @@ __global__ void __launch_bounds__(kThreads)
     update_rows_kernel(const __grid_constant__ BatchRef batch, TileArguments with, Finish finish) {
   using Rows = Ring<S, typename Finish::R>;
   constexpr int kGroups = kThreads / S::kLanes;
-  __shared__ Occurrence staged[kGroups][kTile];
+  __shared__ Occurrence staged[kGroups][kMostInTile];
   extern __shared__ __align__(16) char dynamic[];
   auto* tables = reinterpret_cast<RowsOf*>(dynamic + Rows::kBytes);
   Rows ring(dynamic);
@@ -441,9 +442,12 @@ void update_other_rows(const Context& context, const DeviceTableRef* table, int6
   cuda_check(cudaGetLastError(), "launching update_other_rows_kernel");
 }
 
-// Small batches are cut finer, so that all of the GPU has work.
+// Small batches are cut finer, so that all of the GPU has work; large ones coarser, because the
+// beginning and the end of a tile wait for memory several times.
 uint32_t update_tile(uint32_t occurrences) {
-  return occurrences <= 1 << 17 ? 8 : occurrences <= 1 << 18 ? 16 : kTile;
+  if (occurrences <= 1 << 17) return 8;
+  if (occurrences <= 1 << 18) return 16;
+  return occurrences <= 1 << 20 ? 32 : kMostInTile;
 }
 
 int64_t partial_floats(RowShape shape) {

@@ -91,7 +91,7 @@ class CachedModelTest : public testing::Test {
             }
           }
           EXPECT_GT(model.predictor().counts().missed, 0);
-          EXPECT_LT(model.predictor().counts().missed, model.predictor().counts().lookups / 2);
+          EXPECT_LT(model.predictor().counts().missed, model.predictor().counts().lookups);
         });
   }
 
