@@ -13,7 +13,7 @@ function(emblem_module name)
   file(GLOB protos CONFIGURE_DEPENDS ${folder}/*.proto)
   list(REMOVE_ITEM sources ${tests} "")
   # What needs the libraries of a server, and what stands in its place without them.
-  set(server "/(http_|grpc_|serving|serve_bench|bench_serve|load_|metrics_text|serve\\.)[^/]*$")
+  set(server "/(http_|grpc_|serving|serve_bench|bench_serve|load_(input|loop|memory|target)|metrics_text|serve\\.)[^/]*$")
   if(EMBLEM_SERVE)
     list(FILTER sources EXCLUDE REGEX "_absent\\.cc$")
   else()
