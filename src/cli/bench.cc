@@ -1,7 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "bench/loader_bench.h"
 #include "bench/train_bench.h"
 #include "cli/bench_report.h"
 #include "cli/commands.h"
@@ -12,10 +11,6 @@ namespace {
 
 struct TrainOptionsOfCli : PipelineOptions, TrainBenchOptions {
   std::string preset = "dlrm-kaggle", table_kind = "static", json;
-};
-
-struct LoaderOptionsOfCli : PipelineOptions, LoaderBenchOptions {
-  std::string json;
 };
 
 void run_train(TrainOptionsOfCli& options) {
@@ -29,12 +24,6 @@ void run_train(TrainOptionsOfCli& options) {
   const config::PipelineConfig config = load(options);
   const Workers workers = make_workers(options, config.train_config().num_threads());
   report_bench({bench_pipeline(workers.context, config, options)}, options.json);
-}
-
-void run_loader(const LoaderOptionsOfCli& options) {
-  const config::PipelineConfig config = load(options);
-  const Workers workers = make_workers(options, config.train_config().num_threads());
-  report_bench(bench_loader(workers.context, config, options), options.json);
 }
 
 void add_train_bench(CLI::App& bench) {
@@ -67,23 +56,6 @@ void add_train_bench(CLI::App& bench) {
   command->add_option("--json", options->json, "Also write the results to this file");
   add_device_options(*command, *options);
   command->callback([options] { run_train(*options); });
-}
-
-void add_loader_bench(CLI::App& bench) {
-  auto options = std::make_shared<LoaderOptionsOfCli>();
-  CLI::App* command =
-      bench.add_subcommand("loader", "Speed of reading and decoding a pipeline's training data");
-  add_config_options(*command, *options);
-  command->add_option("--workers", options->workers, "Parsing threads")
-      ->delimiter(',')
-      ->capture_default_str();
-  command->add_option("--batch", options->batches, "Batch sizes (default: the pipeline's)")
-      ->delimiter(',');
-  command->add_option("--seconds", options->seconds, "Timed seconds for each combination")
-      ->capture_default_str();
-  command->add_option("--json", options->json, "Also write the results to this file");
-  add_device_options(*command, *options);
-  command->callback([options] { run_loader(*options); });
 }
 
 }  // namespace

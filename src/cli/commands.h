@@ -16,6 +16,7 @@ void add_export(CLI::App& program);
 void add_serve(CLI::App& program);
 void add_inspect(CLI::App& program);
 void add_bench(CLI::App& program);
+void add_loader_bench(CLI::App& bench);
 void add_infer_bench(CLI::App& bench);
 void add_tables_bench(CLI::App& bench);
 void add_serve_bench(CLI::App& bench);

@@ -161,7 +161,12 @@ void Loader::Pipeline::work() {
   DecodedPiece scratch;
   std::unique_lock lock(mutex_);
   while (true) {
-    work_.wait(lock, [&] { return stop_ || !to_assemble_.empty() || may_decode(); });
+    const auto has_work = [&] { return stop_ || !to_assemble_.empty() || may_decode(); };
+    if (!has_work()) {
+      const auto start = Clock::now();
+      work_.wait(lock, has_work);
+      statistics_.idle_seconds += seconds_since(start);
+    }
     if (stop_) return;
     if (!to_assemble_.empty()) {
       Delivery* delivery = to_assemble_.front();
