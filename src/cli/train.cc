@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "bench/training_result.h"
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
 #include "core/interrupt.h"
@@ -16,7 +17,7 @@ constexpr int kInterruptedStatus = 130;  // what shells expect after Ctrl-C
 struct Options : PipelineOptions {
   bool resume = false;
   int64_t max_steps = 0;
-  std::string stop_at;
+  std::string stop_at, json;
   int64_t max_bad_rows = -1;  // as configured
 };
 
@@ -60,6 +61,8 @@ int run(const Options& options) {
   const InterruptHandler handler;
   const TrainSummary summary = train(workers.context, config, train_options);
   print(summary);
+  if (!options.json.empty())
+    write_bench_results(options.json, {training_result(summary, options.config)});
   return summary.outcome == TrainOutcome::kInterrupted ? kInterruptedStatus : 0;
 }
 
@@ -87,6 +90,8 @@ void add_train(CLI::App& program, int& status) {
           "--max-bad-rows", options->max_bad_rows,
           "Skip and count up to so many unreadable rows (default: data_config.max_bad_rows)")
       ->check(CLI::NonNegativeNumber);
+  command->add_option("--json", options->json,
+                      "Also write the last evaluation and what the run cost to this file");
   command->callback([options, &status] { status = run(*options); });
 }
 

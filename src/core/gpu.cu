@@ -41,6 +41,12 @@ void require_driver(cudaError_t status) {
 
 }  // namespace
 
+int64_t used_gpu_bytes() {
+  size_t free = 0, total = 0;
+  cuda_check(cudaMemGetInfo(&free, &total), "asking for device memory");
+  return static_cast<int64_t>(total - free);
+}
+
 void require_usable_gpu() {
   int count = 0;
   require_driver(cudaGetDeviceCount(&count));

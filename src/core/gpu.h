@@ -1,6 +1,7 @@
 // core/gpu.h - whether this machine's GPU can run this program. CUDA builds only.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace emblem::cuda {
@@ -8,6 +9,9 @@ namespace emblem::cuda {
 // Throws, in one line with what to do, when there is no driver or an old one, no GPU, or one that
 // this program was not compiled for.
 void require_usable_gpu();
+
+// Of the GPU's memory, by this process and any other.
+int64_t used_gpu_bytes();
 
 // "NVIDIA H200, compute capability 9.0, 139.8 GiB"
 std::string describe_gpu();

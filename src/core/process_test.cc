@@ -54,5 +54,15 @@ TEST(Process, TheProgramKnowsWhereItLies) {
   EXPECT_TRUE(std::filesystem::path(program_path()).is_absolute());
 }
 
+TEST(Process, TheMachineIsAtLeastAsBusyAsThisProcess) {
+  const double before = machine_busy_seconds(), own_before = cpu_seconds();
+  while (cpu_seconds() - own_before < 0.1) continue;
+  EXPECT_GE(machine_busy_seconds() - before, 0.05);  // counted in hundredths
+}
+
+TEST(Process, ADriverIsNamedWhereAGpuIs) {
+  EXPECT_EQ(gpu_model().empty(), gpu_driver().empty());
+}
+
 }  // namespace
 }  // namespace emblem

@@ -1,11 +1,13 @@
 #include "train/trainer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 
 #include "config/features.h"
 #include "config/print.h"
 #include "core/file.h"
+#include "core/gpu.h"
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/progress.h"
@@ -26,6 +28,15 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Reorders `seconds`.
+double percentile(std::vector<float>& seconds, double share) {
+  if (seconds.empty()) return 0;
+  const auto last = static_cast<double>(seconds.size() - 1);
+  const auto at = seconds.begin() + static_cast<std::ptrdiff_t>(share * last + 0.5);
+  std::nth_element(seconds.begin(), at, seconds.end());
+  return *at;
 }
 
 class Trainer {
@@ -87,6 +98,8 @@ class Trainer {
   Clock::time_point last_log_ = Clock::now();
   int64_t last_log_rows_ = 0;
   double other_seconds_ = 0.0;  // evaluations and checkpoints
+  double evaluation_seconds_ = 0.0;
+  std::vector<float> step_seconds_;
 };
 
 // Counts the time since `start` as not training.
@@ -187,6 +200,7 @@ void Trainer::evaluate_now() {
   evaluation_ = evaluate(learner_.context(), learner_.model(), config_, layout_,
                          evaluation_loader_options(config_));
   evaluated_step_ = learner_.steps();
+  evaluation_seconds_ = evaluation_->seconds;
   state_.metrics = evaluation_->metrics;
   results_->append(learner_.steps(), state_.position.epoch, evaluation_->metrics);
   if (events_) {
@@ -277,10 +291,13 @@ TrainSummary Trainer::run() {
     Batch batch;
     progress_.emplace("training", loader.expected_rows());
     progress_->update(0);
+    auto begin = Clock::now();
     while (!outcome_ && loader.next(batch)) {
       progress_->set_total(loader.expected_rows());
       train_one(batch);
+      step_seconds_.push_back(static_cast<float>(seconds_since(begin)));
       after_step(batch);
+      begin = Clock::now();
       if (interrupted()) outcome_ = TrainOutcome::kInterrupted;
     }
     progress_->set_total(loader.expected_rows());
@@ -296,6 +313,11 @@ TrainSummary Trainer::run() {
   summary.rows = rows_;
   summary.bad_rows = bad_rows_;
   summary.seconds = seconds_since(start);
+  summary.step_seconds_p50 = percentile(step_seconds_, 0.5);
+  summary.step_seconds_p99 = percentile(step_seconds_, 0.99);
+  summary.evaluation_seconds = evaluation_seconds_;
+  summary.device_bytes = dispatch(
+      learner_.context().device, [] { return int64_t{0}; }, [] { return cuda::used_gpu_bytes(); });
   summary.checkpoint = checkpoint_;
   return summary;
 }

@@ -30,6 +30,10 @@ struct TrainSummary {
   int64_t bad_rows = 0;                  // skipped in this run
   double seconds = 0.0;                  // of this run, evaluations and checkpoints included
   double training_seconds = 0.0;         // without them
+  double step_seconds_p50 = 0.0;         // loading included
+  double step_seconds_p99 = 0.0;
+  double evaluation_seconds = 0.0;       // of the last evaluation; 0: there was none
+  int64_t device_bytes = 0;              // of the GPU's memory that are in use at the end
   std::optional<Evaluation> evaluation;  // of the weights in `checkpoint`
   std::string checkpoint;
 };
