@@ -9,6 +9,7 @@
 
 #include "bench/ceilings.h"
 #include "bench/latency_summary.h"
+#include "bench/loader_training.h"
 #include "bench/result_table.h"
 #include "emblem/error.h"
 #include "emblem/version.h"
@@ -90,7 +91,10 @@ Named<Setting> settings_of(const LoaderSetting& setting, const Runs& runs,
   uintmax_t bytes = 0;
   for (const std::string& file : files) bytes += std::filesystem::file_size(file);
   const LoaderOptions& loading = setting.loading;
-  return {{"input", loading.input},
+  return {{"axes", std::vector<std::string>{"input", "batch", "workers", "prefetch_batches",
+                                            "shuffle", "sample_ratio", "page_cache"}},
+          {"input", setting.label},
+          {"path", loading.input},
           {"format", setting.format},
           {"files", static_cast<int64_t>(files.size())},
           {"bytes", static_cast<int64_t>(bytes)},
@@ -148,6 +152,18 @@ std::string reason_of(const LoaderAdvice& advice, const std::vector<LoaderSettin
       rate(advice.best));
 }
 
+void add_training(const LoadedTraining& training, BenchResult& result) {
+  result.metrics.push_back({"training_samples_per_second",
+                            {training.loaded_rate, "samples/s", Better::kHigher}});
+  result.metrics.push_back({"resident_samples_per_second",
+                            {training.resident_rate, "samples/s", Better::kHigher}});
+  result.metrics.push_back(
+      {"device_idle_while_training", {100 * training.idle_share(), "%", Better::kLower}});
+  if (training.copy_bytes_per_second > 0)
+    result.metrics.push_back({"copy_to_device_bytes_per_second",
+                              {training.copy_bytes_per_second, "B/s", Better::kHigher}});
+}
+
 // The sums over an input's first rows, found once an input.
 std::vector<LoaderCheck> checks_of(const std::vector<LoaderSetting>& settings,
                                    const FeatureLayout& layout) {
@@ -201,6 +217,12 @@ LoaderBench bench_loader(const Context& context, const config::PipelineConfig& c
   bench.fragment = config_fragment(settings[chosen], cat("emblem bench loader: ", bench.reason));
   bench.results[chosen].settings.emplace_back(
       "advice", cat("Use ", settings[chosen].name(), ": ", bench.reason, "."));
+  if (options.training_seconds > 0) {
+    if (progress) progress("training with " + settings[chosen].name());
+    add_training(train_with_loader(context, config, layout, settings[chosen],
+                                   options.training_seconds),
+                 bench.results[chosen]);
+  }
   return bench;
 }
 

@@ -20,6 +20,8 @@ struct LoaderBenchOptions {
   // Every setting is measured so often, in turn with all others: what disturbs the machine for a
   // while disturbs all of them.
   int rounds = 3;
+  // Above 0: trains for so long with the recommended setting, to say what loading costs.
+  double training_seconds = 0;
 };
 
 struct LoaderBench {

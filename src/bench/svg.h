@@ -3,12 +3,9 @@
 // anywhere.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "bench/result.h"
 
 namespace emblem {
 

@@ -94,6 +94,12 @@ void add_loader_bench(CLI::App& bench) {
   command->add_option("--seconds", options->limits.seconds, "Timed seconds of each measurement")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+  command
+      ->add_option("--train-seconds", options->training_seconds,
+                   "Also train so long with the recommended setting: what loading costs, and on a "
+                   "GPU the rate of copies")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   command->add_option("--recommend", options->fragment,
                       "Write the recommended setting to this file, as part of a pipeline");
   command->add_option("--json", options->json, "Also write the results to this file");
