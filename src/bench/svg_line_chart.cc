@@ -8,6 +8,7 @@
 #include "bench/result_table.h"
 #include "bench/svg.h"
 #include "core/text.h"
+#include "emblem/error.h"
 
 namespace emblem {
 namespace {
