@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "bench/report_history.h"
 #include "core/file.h"
 #include "emblem/error.h"
 

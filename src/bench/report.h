@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/report_history.h"
+#include "bench/history.h"
 #include "bench/report_input.h"
 #include "bench/result.h"
 

@@ -5,8 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/result_table.h"
-#include "core/file.h"
-#include "core/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -16,23 +14,19 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kRevisionLetters = 7;
 
-std::string text_of(const Json& json, const char* key) {
-  return json.contains(key) && json[key].is_string() ? json[key].get<std::string>() : "";
-}
-
-HistoryEntry parse_entry(const std::string& line, const std::string& where) {
-  const Json json = Json::parse(line, nullptr, false);
-  EMBLEM_REQUIRE(json.is_object() && json.contains("results"), where,
-                 " is no entry of a history; expected an object with \"date\", \"revision\" and "
-                 "\"results\"");
-  return {text_of(json, "date"), text_of(json, "revision"),
-          parse_bench_results(json["results"].dump(), where + ".results")};
-}
-
 // What stands below a point: the revision, or else the day.
 std::string name_of(const HistoryEntry& entry) {
   if (!entry.revision.empty()) return entry.revision.substr(0, kRevisionLetters);
   return entry.date.substr(0, 10);
+}
+
+std::string line_name(const std::vector<HistoryEntry>& history, const HistoryEntry& entry,
+                      const BenchResult& result) {
+  const bool one_environment = std::all_of(
+      history.begin(), history.end(),
+      [&](const HistoryEntry& other) { return other.environment == entry.environment; });
+  if (one_environment) return result.name;
+  return cat(result.name, ", ", result.machine.cpu, " (", entry.environment.substr(0, 4), ")");
 }
 
 LineChart& chart_of(std::vector<LineChart>& charts, const std::string& metric,
@@ -57,14 +51,6 @@ bool is_history(const std::string& path) {
   return json.is_object() && json.contains("results");
 }
 
-std::vector<HistoryEntry> read_history(const std::string& path) {
-  std::vector<HistoryEntry> entries;
-  const std::vector<std::string> lines = split(read_text_file(path), '\n');
-  for (size_t i = 0; i < lines.size(); ++i)
-    if (!trim(lines[i]).empty()) entries.push_back(parse_entry(lines[i], cat(path, ":", i + 1)));
-  return entries;
-}
-
 std::vector<LineChart> trend_charts(const std::vector<HistoryEntry>& history) {
   if (history.size() < 2) return {};
   std::vector<std::string> names;
@@ -74,11 +60,12 @@ std::vector<LineChart> trend_charts(const std::vector<HistoryEntry>& history) {
     for (const BenchResult& result : history[i].results) {
       for (const auto& [metric, measure] : result.metrics) {
         LineChart& chart = chart_of(charts, metric, measure, names);
+        const std::string name = line_name(history, history[i], result);
         auto line = std::find_if(chart.lines.begin(), chart.lines.end(),
-                                 [&](const ChartLine& l) { return l.name == result.name; });
+                                 [&](const ChartLine& l) { return l.name == name; });
         if (line == chart.lines.end())
-          line = chart.lines.insert(
-              chart.lines.end(), {result.name, {}, static_cast<int>(chart.lines.size())});
+          line = chart.lines.insert(chart.lines.end(),
+                                    {name, {}, static_cast<int>(chart.lines.size())});
         line->points.emplace_back(static_cast<double>(i), measure.value);
       }
     }

@@ -5,6 +5,7 @@
 
 #include "bench/report.h"
 #include "bench/report_groups.h"
+#include "bench/report_history.h"
 #include "bench/report_html_parts.h"
 #include "bench/report_style.h"
 #include "bench/report_sweeps.h"

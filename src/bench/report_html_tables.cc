@@ -27,7 +27,11 @@ std::string cell_bar(const ResultGroup& group, const BenchResult& result) {
 std::string measure_cell(const Measure* measure) {
   if (measure == nullptr) return "<td class='number'></td>";
   std::string text = safe(format_metric(measure->value, measure->unit));
-  if (measure->spread > 0 && measure->value != 0)
+  if (measure->interval && std::isfinite(measure->interval->low + measure->interval->high))
+    text += fmt::format(" <span class='soft small'>{} to {}</span>",
+                        safe(format_metric(measure->interval->low, measure->unit)),
+                        safe(format_metric(measure->interval->high, measure->unit)));
+  else if (measure->spread > 0 && measure->value != 0)
     text += fmt::format(" <span class='soft small'>±{:.2g}%</span>",
                         100 * measure->spread / std::abs(measure->value));
   return fmt::format("<td class='number'>{}</td>", text);

@@ -11,6 +11,8 @@
 namespace emblem {
 namespace {
 
+constexpr double kSignificant = 0.05;
+
 std::string text_setting(const BenchResult& result, std::string_view name) {
   const Setting* setting = find_named(result.settings, name);
   return setting == nullptr ? "" : format_setting(*setting);
@@ -77,7 +79,6 @@ ChangeRow change_row(const BenchResult& result, const std::string& name, const M
                 Tone::kNeutral,
                 1};
   const double times = times_better(after, before);
-  const bool within = std::abs(after.value - before.value) <= before.spread + after.spread;
   if (!(times > 0)) {
     row.change = "";
     return row;
@@ -89,11 +90,33 @@ ChangeRow change_row(const BenchResult& result, const std::string& name, const M
   row.change = times >= 2 || times <= 0.5
                    ? fmt::format("{:.2f}x {}", times > 1 ? times : 1 / times, direction)
                    : fmt::format("{:.2g} % {}", percent, direction);
-  if (within)
+  if (const auto test = test_means(before.samples, after.samples)) {
+    row.p = test->p;
+  } else if (std::abs(after.value - before.value) <= before.spread + after.spread) {
     row.change += ", within the spread";
-  else
-    row.tone = times > 1 ? Tone::kGood : Tone::kBad;
+    return row;
+  }
+  row.tone = times > 1 ? Tone::kGood : Tone::kBad;
   return row;
+}
+
+// Of all tests together.
+void correct_for_many_tests(std::vector<ChangeRow>& rows) {
+  std::vector<double> p_values;
+  for (const ChangeRow& row : rows)
+    if (row.p) p_values.push_back(*row.p);
+  const std::vector<double> corrected = holm_adjusted(p_values);
+  size_t next = 0;
+  for (ChangeRow& row : rows) {
+    if (!row.p) continue;
+    row.p = corrected[next++];
+    if (*row.p < kSignificant) {
+      row.change += *row.p < 0.001 ? ", p < 0.001" : fmt::format(", p = {:.2g}", *row.p);
+    } else {
+      row.tone = Tone::kNeutral;
+      row.change += ", not significant";
+    }
+  }
 }
 
 }  // namespace
@@ -131,6 +154,7 @@ std::vector<ChangeRow> change_rows(const std::vector<BenchResult>& before,
       if (const Measure* other = find_named(earlier->metrics, name))
         rows.push_back(change_row(result, name, *other, measure));
   }
+  correct_for_many_tests(rows);
   return rows;
 }
 

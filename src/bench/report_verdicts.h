@@ -36,11 +36,13 @@ struct ChangeRow {
   std::string benchmark, name, metric;
   std::string before, after, change;  // "1.84x better", "3 % worse", "the same"
   Tone tone = Tone::kNeutral;
-  double times = 1;  // how many times better
+  double times = 1;         // how many times better
+  std::optional<double> p;  // that chance alone does this; where both sides kept their samples
 };
 
-// By benchmark, name and program's first word, in the order of `after`. Changes within what
-// repetitions differ by are neutral.
+// By benchmark, name and program's first word, in the order of `after`. Changes that chance explains
+// are neutral: by Welch's test, corrected for the number of tests, or where samples were not kept
+// those within the spread.
 std::vector<ChangeRow> change_rows(const std::vector<BenchResult>& before,
                                    const std::vector<BenchResult>& after);
 

@@ -124,6 +124,17 @@ TEST(BenchResult, ErrorsNameTheSourceTheFieldAndWhatWasExpected) {
               HasSubstr("r.json[1] has no"));
 }
 
+TEST(BenchResult, SamplesAndIntervalsSurvive) {
+  BenchResult result = sample();
+  result.metrics[0].second.interval = {1.5, 2.5};
+  result.metrics[0].second.samples = {1, 2, 3};
+  result.machine.driver = "580.65";
+  result.machine.flags = "-O3";
+  EXPECT_EQ(parse_bench_results(to_json({result}), "r.json").at(0), result);
+  EXPECT_THAT(parse_error(object(R"("metrics":{"auc":{"value":1,"interval":[1]}})")),
+              HasSubstr("expected [low, high]"));
+}
+
 TEST(BenchResult, ThisMachineAndTheClockAreFilledIn) {
   const Machine machine = this_machine();
   EXPECT_FALSE(machine.cpu.empty());

@@ -40,14 +40,15 @@ int run_command_line(int argc, char** argv) {
   add_export(app);
   add_serve(app);
   add_inspect(app);
-  add_bench(app);
+  add_bench(app, {argv + 1, argv + argc}, status);
   add_report(app);
   try {
     app.parse(argc, argv);
     return status;
   } catch (const CLI::ParseError& error) {
-    // Help and version arrive here too, with status 0; everything else is bad usage.
-    return app.exit(error) == 0 ? 0 : 2;
+    // Help, version and what ran in place of a command (--against) arrive here too, with status 0;
+    // everything else is bad usage.
+    return app.exit(error) == 0 ? status : 2;
   } catch (const std::bad_alloc&) {
     return fail("out of memory; use a smaller batch, smaller tables or a machine with more memory");
   } catch (const std::exception& error) {
