@@ -21,6 +21,7 @@ import pathlib
 import statistics
 import sys
 import time
+import warnings
 
 import numpy as np
 import torch
@@ -333,6 +334,7 @@ def parse_arguments():
 def main():
     arguments = parse_arguments()
     torch.set_num_threads(1)
+    warnings.filterwarnings("ignore", message="This DataLoader will create")  # more workers than cores: that is asked for
     expected = json.loads(pathlib.Path(arguments.expect).read_text()) if arguments.expect else []
     expected = expected if isinstance(expected, list) else [expected]
     results = []

@@ -12,11 +12,22 @@
 namespace emblem {
 namespace {
 
-// Numbers by size, text behind them in order of appearance.
+// Numbers by size, text in order of appearance.
 struct Axis {
   std::string name;
   std::vector<std::string> values;
+  bool numeric = true;
 };
+
+// With the unit in which it is counted.
+std::string axis_label(const std::string& name) {
+  static constexpr std::pair<const char*, const char*> kUnits[] = {
+      {"batch", "samples"},   {"dim", "floats"},      {"threads", "threads"},
+      {"workers", "threads"}, {"prefetch_batches", "batches"}, {"concurrency", "requests"}};
+  for (const auto& [setting, unit] : kUnits)
+    if (name == setting) return cat(spoken(name), " (", unit, ")");
+  return spoken(name);
+}
 
 std::string value_of(const BenchResult& result, const std::string& setting) {
   const Setting* found = find_named(result.settings, setting);
@@ -40,10 +51,14 @@ std::vector<std::string> axis_names(const std::vector<const BenchResult*>& resul
 }
 
 Axis axis_of(const std::vector<const BenchResult*>& results, const std::string& name) {
-  Axis axis{name, {}};
+  Axis axis{name, {}, true};
   std::vector<std::pair<double, std::string>> found;
   for (const BenchResult* result : results) {
     const std::string value = value_of(*result, name);
+    const Setting* setting = find_named(result->settings, name);
+    if (setting != nullptr && !std::holds_alternative<int64_t>(*setting) &&
+        !std::holds_alternative<double>(*setting))
+      axis.numeric = false;
     const bool known = std::any_of(found.begin(), found.end(),
                                    [&](const auto& item) { return item.second == value; });
     if (!value.empty() && !known) found.emplace_back(number_of(*result, name), value);
@@ -54,7 +69,7 @@ Axis axis_of(const std::vector<const BenchResult*>& results, const std::string& 
   return axis;
 }
 
-// Those that vary, most values first.
+// Those that vary: numbers first, and of these the ones with the most values.
 std::vector<Axis> varying_axes(const std::vector<const BenchResult*>& results) {
   std::vector<Axis> axes;
   for (const std::string& name : axis_names(results)) {
@@ -62,7 +77,7 @@ std::vector<Axis> varying_axes(const std::vector<const BenchResult*>& results) {
     if (axis.values.size() > 1) axes.push_back(std::move(axis));
   }
   std::stable_sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) {
-    return a.values.size() > b.values.size();
+    return std::pair(a.numeric, a.values.size()) > std::pair(b.numeric, b.values.size());
   });
   return axes;
 }
@@ -97,13 +112,14 @@ std::vector<SweepMap> maps_of(const std::vector<const BenchResult*>& results) {
     auto at = std::find_if(maps.begin(), maps.end(),
                            [&](const SweepMap& map) { return map.caption == caption; });
     if (at == maps.end()) {
-      HeatMap map{caption,     spoken(across.name), spoken(down.name), measure->unit,
-                  across.values, down.values,       {},                measure->better};
+      HeatMap map{caption,       axis_label(across.name), axis_label(down.name), measure->unit,
+                  across.values, down.values,             {},                    measure->better};
       map.values.assign(down.values.size(),
                         std::vector<std::optional<double>>(across.values.size()));
       at = maps.insert(maps.end(), {caption, std::move(map)});
     }
-    at->map.values[position(down, row)][position(across, column)] = measure->value;
+    auto& cell = at->map.values[position(down, row)][position(across, column)];
+    if (!cell) cell = measure->value;  // of equal settings the first
   }
   std::erase_if(maps, [](const SweepMap& map) {
     size_t cells = 0;
@@ -193,11 +209,15 @@ std::vector<LineChart> batch_charts(const std::vector<BenchResult>& results) {
       if (!is_time_of_a_batch(name, measure)) continue;
       LineChart& chart = chart_of(charts, cat(result.benchmark, ", ", spoken(name)));
       chart.y.label = spoken(name);
-      line_of(chart, name_without_batch(result, batch)).points.emplace_back(batch, measure.value);
+      Series& points = line_of(chart, name_without_batch(result, batch)).points;
+      const bool known = std::any_of(points.begin(), points.end(),
+                                     [&](const auto& point) { return point.first == batch; });
+      if (!known) points.emplace_back(batch, measure.value);  // of equal settings the first
     }
   }
   std::vector<LineChart> drawn;
   for (LineChart& chart : charts) {
+    std::erase_if(chart.lines, [](const ChartLine& line) { return line.points.size() < 2; });
     if (!has_a_line(chart)) continue;
     for (ChartLine& line : chart.lines) std::sort(line.points.begin(), line.points.end());
     for (LineChart& part : split_by_colors(chart)) drawn.push_back(std::move(part));

@@ -34,8 +34,8 @@ TEST(SweepMaps, ShowTheFirstMetricOverTheSettingsThatVary) {
   const std::vector<SweepMap> maps = sweep_maps(sweep());
   ASSERT_EQ(maps.size(), 1u);
   const HeatMap& map = maps[0].map;
-  EXPECT_EQ(map.x_label, "batch");
-  EXPECT_EQ(map.y_label, "workers");
+  EXPECT_EQ(map.x_label, "batch (samples)");
+  EXPECT_EQ(map.y_label, "workers (threads)");
   EXPECT_THAT(map.columns, ElementsAre("128", "512", "2048", "8192"));
   EXPECT_THAT(map.rows, ElementsAre("1", "2", "4"));
   EXPECT_EQ(*map.values[2][1], 512 * 4);

@@ -55,7 +55,7 @@ std::string cell(const HeatMap& map, const Extremes& extremes, double value, dou
       escape_markup(format_metric(value, map.unit)));
   return svg + fmt::format(
                    "<text class='{}' x='{:.1f}' y='{:.1f}' text-anchor='middle'>{}</text>",
-                   goodness > 0.55 ? "on-cell" : "in-cell", x + width / 2, y + kCellHeight / 2 + 5,
+                   goodness > 0.7 ? "on-cell" : "in-cell", x + width / 2, y + kCellHeight / 2 + 5,
                    escape_markup(cell_text(value, map.unit)));
 }
 

@@ -8,6 +8,7 @@
 #include "core/interrupt.h"
 #include "core/process.h"
 #include "core/progress.h"
+#include "emblem/error.h"
 
 namespace emblem {
 namespace {
