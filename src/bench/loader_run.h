@@ -12,7 +12,7 @@ namespace emblem {
 struct LoaderRun {
   int64_t rows = 0;
   int64_t bytes = 0;                   // of input
-  double seconds = 0;                  // from the first batch to the last
+  double seconds = 0;  // from the first batch to the last; of cold files, from opening them
   double first_batch_seconds = 0;      // opening the files and parsing the first batch
   std::vector<double> batch_seconds;   // from one batch to the next
   double parse_seconds = 0;            // summed over workers
@@ -30,7 +30,7 @@ struct LoaderRunLimits {
   double step_seconds = 0;  // what the consumer sleeps for each batch, as if it trained
 };
 
-// Throws Error when the data has not two batches.
+// Throws Error when there are no rows.
 LoaderRun run_loader(const LoaderSetting& setting, const FeatureLayout& layout,
                      const LoaderRunLimits& limits);
 

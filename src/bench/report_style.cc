@@ -78,6 +78,7 @@ th { text-align: left; font-weight: 600; color: var(--soft); font-size: 13px; }
 th, td { padding: 6px 12px 6px 0; border-bottom: 1px solid var(--rule); vertical-align: middle; }
 tbody tr:last-child td { border-bottom: 0; }
 td.number, th.number { text-align: right; white-space: nowrap; }
+th.number { white-space: normal; vertical-align: bottom; }
 td.number:last-child, th.number:last-child { padding-right: 0; }
 td.name { overflow-wrap: anywhere; min-width: 130px; }
 td.program { white-space: nowrap; }
@@ -101,13 +102,22 @@ dd { margin: 0; overflow-wrap: anywhere; }
   .chart text { font-size: 16px; }
   .cell-bar { display: none; }
   table { font-size: 13px; }
+  .wraps th, .wraps td { padding-right: 6px; font-size: 12px; }
+  .wraps td.number { white-space: normal; }
+  .wraps td.name { min-width: 64px; }
 }
 @media print {
   :root { --page: #fff; --card: #fff; --ink: #000; --soft: #444; --rule: #ccc; --track: #eee; --good: #14733f; --bad: #b3261e;
     --c0: #2563c9; --c1: #d9730d; --c2: #12907f; --c3: #a8449a; --c4: #8a7a12; --c5: #c43d4f; --c6: #64748b; --c7: #4f8f2c; }
   body { font-size: 11px; -webkit-print-color-adjust: exact; print-color-adjust: exact; }
   main { max-width: none; padding: 0; }
-  .panel, figure, tr { break-inside: avoid; }
+  .scroll { overflow: visible; }
+  table { font-size: 9px; }
+  th { font-size: 9px; }
+  th, td { padding: 3px 5px 3px 0; }
+  td.number { white-space: normal; }
+  td.name { min-width: 0; }
+  figure, tr, .bar-row { break-inside: avoid; }
   h2 { break-after: avoid; }
 }
 )css";

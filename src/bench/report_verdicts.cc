@@ -31,12 +31,13 @@ Tone tone_of(const std::string& verdict) {
   return verdict == "WORSE" || verdict == "UNRELIABLE" ? Tone::kBad : Tone::kNeutral;
 }
 
-// "0.7997 ± 0.0004"
+// "0.7997 ± 0.0004", "15.5 k samples/s ± 2.1%"
 std::string with_interval(const Measure& measure) {
   const std::string text = format_metric(measure.value, measure.unit);
   if (!measure.interval || !std::isfinite(measure.interval->high)) return text;
   const double half = (measure.interval->high - measure.interval->low) / 2;
-  return cat(text, " ± ", format_metric(half, measure.unit));
+  if (measure.unit.empty()) return cat(text, " ± ", format_metric(half, ""));
+  return fmt::format("{} ± {:.2g}%", text, 100 * half / std::abs(measure.value));
 }
 
 BaselineRow baseline_row(const BenchResult& result, const std::string& name,
