@@ -27,11 +27,13 @@ double median(std::vector<double> values) {
   return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-double median_rate(const Runs& runs) {
+std::vector<double> rates_of(const Runs& runs) {
   std::vector<double> rates;
   for (const LoaderRun& run : runs) rates.push_back(run.rate());
-  return median(std::move(rates));
+  return rates;
 }
+
+double median_rate(const Runs& runs) { return median(rates_of(runs)); }
 
 // Half of what lies between the slowest and the fastest round.
 double rate_spread(const Runs& runs) {
@@ -68,7 +70,7 @@ Named<Measure> metrics_of(const Runs& runs, int workers) {
   const double waited = sum(runs, &LoaderRun::producer_wait_seconds);
   return {
       {"samples_per_second",
-       {median_rate(runs), "samples/s", Better::kHigher, rate_spread(runs)}},
+       {median_rate(runs), "samples/s", Better::kHigher, rate_spread(runs), {}, rates_of(runs)}},
       {"bytes_per_second", {bytes / seconds, "B/s", Better::kHigher}},
       {"bytes_per_second_and_core",
        {bytes / std::max(1e-9, sum(runs, &LoaderRun::parse_seconds)), "B/s", Better::kHigher}},

@@ -104,7 +104,7 @@ dd { margin: 0; overflow-wrap: anywhere; }
   table { font-size: 13px; }
   .wraps th, .wraps td { padding-right: 6px; font-size: 12px; }
   .wraps td.number { white-space: normal; }
-  .wraps td.name { min-width: 64px; }
+  .wraps td.name { min-width: 76px; }
 }
 @media print {
   :root { --page: #fff; --card: #fff; --ink: #000; --soft: #444; --rule: #ccc; --track: #eee; --good: #14733f; --bad: #b3261e;

@@ -91,11 +91,14 @@ ChangeRow change_row(const BenchResult& result, const std::string& name, const M
   row.change = times >= 2 || times <= 0.5
                    ? fmt::format("{:.2f}x {}", times > 1 ? times : 1 / times, direction)
                    : fmt::format("{:.2g} % {}", percent, direction);
+  const double spread = before.spread + after.spread;
   if (const auto test = test_means(before.samples, after.samples)) {
     row.p = test->p;
-  } else if (std::abs(after.value - before.value) <= before.spread + after.spread) {
+  } else if (std::abs(after.value - before.value) <= spread) {
     row.change += ", within the spread";
     return row;
+  } else if (!(spread > 0)) {
+    return row;  // measured once: nobody knows
   }
   row.tone = times > 1 ? Tone::kGood : Tone::kBad;
   return row;

@@ -71,10 +71,11 @@ TEST(Changes, AreNamedByDirectionAndSize) {
     return change_rows({timed("emblem 0.1.0", before, spread)}, {timed("emblem 0.2.0", after, 0)})
         .at(0);
   };
-  EXPECT_EQ(change(4, 1, 0).change, "4.00x better");
-  EXPECT_EQ(change(4, 1, 0).tone, Tone::kGood);
-  EXPECT_EQ(change(1, 1.25, 0).change, "20 % worse");
-  EXPECT_EQ(change(1, 1.25, 0).tone, Tone::kBad);
+  EXPECT_EQ(change(4, 1, 0.1).change, "4.00x better");
+  EXPECT_EQ(change(4, 1, 0.1).tone, Tone::kGood);
+  EXPECT_EQ(change(1, 1.25, 0.1).change, "20 % worse");
+  EXPECT_EQ(change(1, 1.25, 0.1).tone, Tone::kBad);
+  EXPECT_EQ(change(1, 1.25, 0).tone, Tone::kNeutral) << "measured once: nobody knows";
   EXPECT_EQ(change(1, 1.25, 0.3).change, "20 % worse, within the spread");
   EXPECT_EQ(change(1, 1.25, 0.3).tone, Tone::kNeutral);
   EXPECT_EQ(change(1, 1, 0).change, "the same");
