@@ -22,9 +22,7 @@ import argparse
 import datetime
 import json
 import os
-import platform
 import statistics
-import subprocess
 import sys
 import time
 
@@ -32,6 +30,9 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+from layers import mlp
+from machine import machine
 
 TABLE_ROWS = [203931, 18598, 14092, 7012, 18977, 4, 6385, 1245, 49, 186213, 71328, 67288, 11, 2168,
               7338, 61, 4, 932, 15, 204515, 141526, 199433, 60919, 9137, 71, 34]
@@ -83,15 +84,6 @@ def make_batches(count, batch, alpha, seed):
 
 
 # ---- model --------------------------------------------------------------------------------------
-
-def mlp(sizes, relu_after_last):
-    layers = []
-    for i in range(len(sizes) - 1):
-        layers.append(nn.Linear(sizes[i], sizes[i + 1]))
-        if relu_after_last or i + 2 < len(sizes):
-            layers.append(nn.ReLU(inplace=True))
-    return nn.Sequential(*layers)
-
 
 class PairProducts(torch.autograd.Function):
     """Dot products of all pairs of [batch, n, dim] vectors, the strict lower triangle by rows.
@@ -245,29 +237,6 @@ def measure(program, batch, steps, at_least_s, warmup_steps):
         "stages": {name: statistics.fmean(s[i] for s in seconds)
                    for i, name in enumerate(("forward", "backward", "optimizer"))},
         "losses": [float(value) for value in losses],
-    }
-
-
-def cpu_name():
-    """The name that emblem gives the CPU. Arm kernels print none; lscpu knows it from the part number."""
-    with open("/proc/cpuinfo") as file:
-        for line in file:
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    listing = subprocess.run(["lscpu"], capture_output=True, text=True, check=False).stdout
-    for line in listing.splitlines():
-        if line.startswith("Model name:"):
-            return "Arm " + line.partition(":")[2].strip().replace("-", " ")
-    return platform.machine()
-
-
-def machine():
-    return {
-        "cpu": cpu_name(),
-        "cores": len(os.sched_getaffinity(0)),
-        "memory": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-        "os": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "compiler": platform.python_compiler(),
     }
 
 

@@ -45,8 +45,8 @@ std::vector<BenchResult> run_once(const std::string& program,
   std::vector<std::string> command = {program};
   command.insert(command.end(), arguments.begin(), arguments.end());
   command.insert(command.end(), {"--json", json});
-  const SubprocessResult ended = run_subprocess(
-      {.arguments = command, .environment = {{kBriefCeilings, "1"}}, .log = log});
+  const SubprocessResult ended =
+      run_subprocess({.arguments = command, .environment = {{kBriefCeilings, "1"}}, .log = log});
   if (ended.end == SubprocessEnd::kInterrupted) throw Error(ErrorCode::kCancelled, "interrupted");
   if (!ended.succeeded()) {
     std::string why;
@@ -62,7 +62,8 @@ std::vector<BenchResult> run_once(const std::string& program,
 using Runs = std::vector<std::vector<BenchResult>>;  // [run][result]
 
 // The metric in every run; fewer values than runs where one lacks it or it is not positive.
-std::vector<double> values_of(const Runs& runs, const BenchResult& like, const std::string& metric) {
+std::vector<double> values_of(const Runs& runs, const BenchResult& like,
+                              const std::string& metric) {
   std::vector<double> values;
   for (const auto& results : runs) {
     for (const BenchResult& result : results) {
@@ -89,10 +90,10 @@ Ratio ratio_of(const BenchResult& like, const std::string& metric, const Measure
   std::vector<double> logarithms;
   for (size_t i = 0; i < ours.size(); ++i)
     logarithms.push_back(sign * (std::log(ours[i]) - std::log(theirs[i])));
-  const Location location = signed_rank_location(logarithms);
+  const Median median = median_of(logarithms);
   Ratio ratio{.benchmark = like.benchmark, .name = like.name, .metric = metric};
-  ratio.times_better = std::exp(location.estimate);
-  ratio.interval = {std::exp(location.interval.low), std::exp(location.interval.high)};
+  ratio.times_better = std::exp(median.value);
+  ratio.interval = {std::exp(median.interval.low), std::exp(median.interval.high)};
   for (const double logarithm : logarithms) ratio.of_each_pair.push_back(std::exp(logarithm));
   ratio.program = summary_of(measure, std::move(ours));
   ratio.other = summary_of(measure, std::move(theirs));

@@ -2,9 +2,9 @@
 //
 // On a noisy machine the figures of two runs differ by more than what is asked about. Neighbours in
 // time share most of the noise: runs go in the order A B, B A, A B, ..., each pair gives one ratio,
-// and an estimate that outliers do not move gives their middle and its interval (signed_rank_
-// location of the logarithms). Without a difference a pair's ratio is as likely above 1 as below by
-// the same factor, whatever the noise is, so the interval needs no further assumption.
+// and the median of the ratios is the result (median_of): pairs in which a neighbour came or went
+// do not move it. Without a difference a pair's ratio is as likely above 1 as below, whatever the
+// noise is, so its interval needs no further assumption.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ namespace emblem {
 struct AgainstOptions {
   std::string program, other;          // paths of both
   std::vector<std::string> arguments;  // of both: "bench", "train", ...; without --json
-  int64_t pairs = 15;
+  int64_t pairs = 20;
 };
 
 struct Ratio {
   std::string benchmark, name, metric;
-  Measure program, other;           // means, with the samples
-  double times_better = 1;          // above 1: the program is better than the other
-  Interval interval;                // of at least 95 %
+  Measure program, other;   // means, with the samples
+  double times_better = 1;  // above 1: the program is better than the other
+  Interval interval;        // of at least 95 %
   std::vector<double> of_each_pair;
 
   bool better() const { return interval.low > 1; }

@@ -32,8 +32,8 @@ Json new_metric(const MetricOutcome& metric) {
   if (depends_on_machine(metric.name)) {
     const bool unsteady = metric.name.find("p99") != std::string::npos ||
                           metric.name.find("evaluation") != std::string::npos;
-    const double least = unsteady ? 0.5 : 0.1;
-    json["relative_threshold"] = rounded(std::max(least, noise / std::abs(measure.value)));
+    const double least = unsteady ? 0.5 : 0.1, most = unsteady ? 1.0 : 0.5;
+    json["relative_threshold"] = rounded(std::clamp(noise / std::abs(measure.value), least, most));
   } else {
     constexpr double kLeast = 0.002;
     json["threshold"] = rounded(std::max(kLeast, noise));

@@ -26,7 +26,8 @@ double measure_copy(const Context& context, const CeilingEffort& effort = usual_
 
 // Bytes a second of rows of `dim` floats read at random from a table larger than the caches, with
 // prefetching.
-double measure_gather(const Context& context, int64_t dim, const CeilingEffort& effort = usual_effort());
+double measure_gather(const Context& context, int64_t dim,
+                      const CeilingEffort& effort = usual_effort());
 
 // Floating-point operations a second (a multiply-add counts two) of a square float32 matrix
 // product.
@@ -39,6 +40,7 @@ struct Ceilings {
 };
 
 // All three; rows of `dim` floats for the gather.
-Ceilings measure_ceilings(const Context& context, int64_t dim, const CeilingEffort& effort = usual_effort());
+Ceilings measure_ceilings(const Context& context, int64_t dim,
+                          const CeilingEffort& effort = usual_effort());
 
 }  // namespace emblem

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "core/random.h"
+#include "core/thread_pool.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -28,16 +30,63 @@ int64_t power_law_key(double u, int64_t rows, double alpha) {
   return std::clamp<int64_t>(key, 0, rows - 1);
 }
 
-std::string table_setting(const DlrmShape& shape, BenchTables tables) {
-  if (tables == BenchTables::kDynamic) {
-    const int64_t most = *std::max_element(shape.table_rows.begin(), shape.table_rows.end());
-    return cat("dynamicemb { max_capacity: ", std::max<int64_t>(1000000, most),
-               " score_strategy: \"NO_EVICTION\" }");
+// The 26 sparse features: in one line where their tables differ in size alone.
+std::string sparse_features(const DlrmShape& shape, const DlrmTraining& training) {
+  const auto feature = [&](const std::string& name, const std::string& table) {
+    return cat("feature_configs { id_feature { feature_name: \"", name,
+               "\" embedding_dim: ", shape.dim, " ", table, " } }\n");
+  };
+  std::string text;
+  if (training.tables == BenchTables::kStatic) {
+    for (const int64_t rows : shape.table_rows)
+      text += (text.empty() ? "" : ", ") + std::to_string(rows);
+    return feature("C{1..26}", "num_buckets_each: [" + text + "]");
   }
-  std::string list;
-  for (const int64_t rows : shape.table_rows)
-    list += (list.empty() ? "" : ", ") + std::to_string(rows);
-  return "num_buckets_each: [" + list + "]";
+  for (size_t f = 0; f < shape.table_rows.size(); ++f) {
+    const int64_t rows = shape.table_rows[f];
+    text += feature(cat("C", f + 1), cat("dynamicemb { max_capacity: ", rows,
+                                         " init_capacity_per_rank: ", training.reserved ? rows : 0,
+                                         " score_strategy: \"",
+                                         training.bounded ? "TIMESTAMP" : "NO_EVICTION", "\" }"));
+  }
+  return text;
+}
+
+std::string optimizers(const std::string& name) {
+  if (name == "sgd")
+    return "sparse_optimizer { sgd_optimizer { lr: 0.1 } } "
+           "dense_optimizer { sgd_optimizer { lr: 0.1 momentum: 0 } }";
+  // Dense weights have no rows to share a state.
+  const std::string dense = name == "rowwise_adagrad" ? "adagrad" : name;
+  return cat("sparse_optimizer { ", name, "_optimizer { lr: 0.004 } } dense_optimizer { ", dense,
+             "_optimizer { lr: 0.004 } }");
+}
+
+void fill_keys(const DlrmShape& shape, size_t feature, int64_t first, double alpha, uint64_t seed,
+               Batch& batch) {
+  SparseColumn& column = batch.sparse[feature];
+  const int64_t hotness = shape.hotness_of(feature);
+  column.keys.resize(batch.rows * hotness);
+  for (int64_t i = 0; i < batch.rows * hotness; ++i) {
+    column.keys[i] = power_law_key(uniform(seed, feature, first * hotness + i),
+                                   shape.table_rows[feature], alpha);
+  }
+  if (hotness == 1) return;
+  column.offsets.resize(batch.rows + 1);
+  for (int64_t row = 0; row <= batch.rows; ++row)
+    column.offsets[row] = static_cast<int32_t>(row * hotness);
+}
+
+void fill_dense(int64_t first, uint64_t seed, Batch& batch) {
+  batch.dense.resize(batch.rows * kDense);
+  batch.labels.resize(batch.rows);
+  for (int64_t row = 0; row < batch.rows; ++row) {
+    for (int j = 0; j < kDense; ++j) {
+      batch.dense[row * kDense + j] =
+          static_cast<float>(uniform(seed, kDenseStream + j, first + row));
+    }
+    batch.labels[row] = uniform(seed, kLabelStream, first + row) < kPositive ? 1.0f : 0.0f;
+  }
 }
 
 }  // namespace
@@ -50,11 +99,11 @@ DlrmShape DlrmShape::scaled_down(int64_t divisor) const {
   return smaller;
 }
 
-int64_t DlrmShape::table_bytes() const {
-  int64_t rows = 0;
-  for (const int64_t one : table_rows) rows += one;
-  return rows * dim * 4;
+int64_t DlrmShape::rows() const {
+  return std::accumulate(table_rows.begin(), table_rows.end(), int64_t{0});
 }
+
+int64_t DlrmShape::table_bytes() const { return rows() * dim * 4; }
 
 DlrmShape kaggle_dlrm(int64_t dim) {
   EMBLEM_REQUIRE(dim >= 1, "embedding dimension ", dim, " must be at least 1");
@@ -77,19 +126,46 @@ DlrmShape hps_dlrm() {
           .top = "1024, 1024, 512, 256"};
 }
 
-std::string dlrm_pipeline(const DlrmShape& shape, int64_t batch, BenchTables tables) {
-  return cat(R"(
-train_config {
-  sparse_optimizer { sgd_optimizer { lr: 0.1 } }
-  dense_optimizer { sgd_optimizer { lr: 0.1 momentum: 0 } }
-  num_steps: 1000000000
+DlrmShape dle_dlrm() {
+  DlrmShape shape = hps_dlrm();
+  shape.name = "dle-dlrm";
+  return shape;
 }
-data_config { dataset_type: RawDataset batch_size: )",
-             batch, R"( label_fields: "label" }
-feature_configs { raw_feature { feature_name: "I{1..13}" } }
-feature_configs { id_feature { feature_name: "C{1..26}" embedding_dim: )",
-             shape.dim, " ", table_setting(shape, tables), R"( } }
-model_config {
+
+DlrmShape sok_dlrm() {
+  return {.name = "sok-dlrm",
+          .table_rows = {39884406, 39043,    17289,    7420,     20263,  3,     7120, 1543, 63,
+                         38532951, 2953546,  403346,   10,       2208,   11938, 155,  4,    976,
+                         14,       39979771, 25641295, 39664984, 585935, 12972, 108,  36},
+          .dim = 128,
+          .bottom = "512, 256, 128",
+          .top = "1024, 1024, 512, 256"};
+}
+
+DlrmShape mlperf_dcnv2() {
+  return {.name = "mlperf-dcnv2",
+          .table_rows = {40000000, 39060,    17295,    7424,     20265,  3,     7122, 1543, 63,
+                         40000000, 3067956,  405282,   10,       2209,   11938, 155,  4,    976,
+                         14,       40000000, 40000000, 40000000, 590152, 12973, 108,  36},
+          .dim = 128,
+          .bottom = "512, 256, 128",
+          .top = "1024, 1024, 512, 256",
+          .hotness = {3, 2, 1, 2, 6, 1, 1,  1,   1,  7,  3, 8, 1,
+                      6, 9, 5, 1, 1, 1, 12, 100, 27, 10, 3, 1, 1},
+          .cross_rank = 512};
+}
+
+std::string dlrm_pipeline(const DlrmShape& shape, int64_t batch, const DlrmTraining& training) {
+  const std::string cross =
+      shape.cross_rank > 0 ? cat("cross { cross_num: 3 low_rank: ", shape.cross_rank, " }") : "";
+  return cat("train_config { ", optimizers(training.optimizer),
+             " num_steps: 1000000000 }\n"
+             "data_config { dataset_type: RawDataset label_fields: \"label\" batch_size: ",
+             batch,
+             " }\n"
+             "feature_configs { raw_feature { feature_name: \"I{1..13}\" normalizer: "
+             "\"method=log,offset=3\" } }\n",
+             sparse_features(shape, training), R"(model_config {
   feature_groups { group_name: "dense" feature_names: "I{1..13}" }
   feature_groups { group_name: "sparse" feature_names: "C{1..26}" }
   dlrm {
@@ -98,39 +174,30 @@ model_config {
     final { hidden_units: [)",
              shape.top, R"(] }
     arch_with_sparse: false
+    )",
+             cross, R"(
   }
 }
 )");
 }
 
-std::vector<Batch> dlrm_batches(const DlrmShape& shape, int64_t count, int64_t rows, double alpha,
-                                uint64_t seed) {
+std::vector<Batch> dlrm_batches(const Context& context, const DlrmShape& shape, int64_t count,
+                                int64_t rows, double alpha, uint64_t seed) {
   EMBLEM_REQUIRE(alpha > 0 && alpha != 1.0, "alpha is ", alpha,
                  "; use a positive exponent other than 1, like 1.05");
+  const auto features = static_cast<int64_t>(shape.table_rows.size());
   std::vector<Batch> batches(count);
-  for (int64_t number = 0; number < count; ++number) {
-    Batch& batch = batches[number];
-    const int64_t first = number * rows;
+  for (Batch& batch : batches) {
     batch.rows = rows;
-    batch.dense.resize(rows * kDense);
-    batch.labels.resize(rows);
-    batch.sparse.resize(shape.table_rows.size());
-    for (int64_t row = 0; row < rows; ++row) {
-      for (int j = 0; j < kDense; ++j) {
-        batch.dense[row * kDense + j] =
-            static_cast<float>(uniform(seed, kDenseStream + j, first + row));
-      }
-      batch.labels[row] = uniform(seed, kLabelStream, first + row) < kPositive ? 1.0f : 0.0f;
-    }
-    for (size_t feature = 0; feature < shape.table_rows.size(); ++feature) {
-      auto& keys = batch.sparse[feature].keys;
-      keys.resize(rows);
-      for (int64_t row = 0; row < rows; ++row) {
-        keys[row] =
-            power_law_key(uniform(seed, feature, first + row), shape.table_rows[feature], alpha);
-      }
-    }
+    batch.sparse.resize(features);
   }
+  parallel_for(context, count * (features + 1), 1, [&](int64_t piece, int64_t) {
+    const int64_t number = piece / (features + 1), feature = piece % (features + 1);
+    if (feature == features)
+      fill_dense(number * rows, seed, batches[number]);
+    else
+      fill_keys(shape, feature, number * rows, alpha, seed, batches[number]);
+  });
   return batches;
 }
 

@@ -5,6 +5,8 @@
 #include "core/buffer.h"
 #include "core/cuda_check.h"
 #include "core/graph.h"
+#include "core/random.h"
+#include "kernels/matmul_cuda.h"
 
 namespace emblem::cuda {
 namespace {
@@ -81,6 +83,30 @@ double measure_host_to_device(const Context& context, int64_t bytes) {
   });
   cudaFreeHost(from);
   return static_cast<double>(bytes) / seconds;
+}
+
+double measure_device_gemm(const Context& context, DType type, int64_t size) {
+  const MatmulLibrary library;
+  // Like values of a model: zeros would cost less power and run at higher clocks.
+  std::vector<uint32_t> bits(static_cast<size_t>(size * size * size_of(type) / 4));
+  for (size_t i = 0; i < bits.size(); ++i) {
+    const auto random = static_cast<uint32_t>(random_bits(1, 0, i));
+    bits[i] = type == DType::kF32 ? (random & 0x807fffffu) | 0x3f000000u   // +-[0.5, 1)
+                                  : (random & 0x807f807fu) | 0x3f003f00u;  // the same in bf16
+  }
+  const auto a = Buffer<uint32_t>::from(context, bits), b = Buffer<uint32_t>::from(context, bits);
+  Buffer<char> c(Device::kCuda, size * size * size_of(type));
+  const auto product = Matmul::plan(library, {.m = size,
+                                              .n = size,
+                                              .k = size,
+                                              .a = a.data(),
+                                              .b = b.data(),
+                                              .c = c.data(),
+                                              .input_type = type,
+                                              .output_type = type});
+  const double seconds = best_seconds(context, [&] { product->run(context); });
+  const auto n = static_cast<double>(size);
+  return 2 * n * n * n / seconds;
 }
 
 }  // namespace emblem::cuda

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/context.h"
+#include "core/half.h"
 
 namespace emblem::cuda {
 
@@ -19,5 +20,8 @@ double measure_device_copy(const Context& context, int64_t bytes = int64_t{2} <<
 
 // Bytes a second from pinned host memory to the device.
 double measure_host_to_device(const Context& context, int64_t bytes = int64_t{1} << 29);
+
+// Floating-point operations a second of a square matrix product in this type, sums in fp32.
+double measure_device_gemm(const Context& context, DType type, int64_t size = 8192);
 
 }  // namespace emblem::cuda

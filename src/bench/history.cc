@@ -68,7 +68,8 @@ void append_history(const std::string& path, const std::string& revision,
                {"environment", fingerprint(machine)},
                {"machine", machine_json(machine)},
                {"results", Json::array()}};
-  for (const BenchResult& result : results) line["results"].push_back(Json::parse(to_json({result})));
+  for (const BenchResult& result : results)
+    line["results"].push_back(Json::parse(to_json({result})));
   append_text(path, line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 

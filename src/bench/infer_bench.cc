@@ -5,12 +5,11 @@
 #include <numeric>
 
 #include "bench/ceilings.h"
+#include "bench/infer_result.h"
 #include "config/features.h"
 #include "config/load.h"
-#include "core/process.h"
 #include "core/text.h"
 #include "core/thread_pool.h"
-#include "emblem/version.h"
 #include "model/predictor.h"
 #include "train/feed.h"
 
@@ -19,17 +18,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-double percentile(const std::vector<double>& sorted, double share) {
-  return sorted[std::min(sorted.size() - 1,
-                         static_cast<size_t>(share * static_cast<double>(sorted.size())))];
-}
-
 struct Measured {
-  std::vector<double> seconds;  // of each run, sorted
+  std::vector<double> seconds;  // of each run
   StageSeconds stages;
 };
 
@@ -38,14 +28,14 @@ class InferBench {
   InferBench(const Context& context, const DlrmShape& shape, const InferBenchOptions& options)
       : context_(context),
         options_(options),
-        config_(parse_pipeline(dlrm_pipeline(shape, Predictor::kPieceRows, options.tables),
+        config_(parse_pipeline(dlrm_pipeline(shape, HostPredictor::kPieceRows, options.tables),
                                "preset " + shape.name)),
         layout_(layout_of(config_)),
-        predictor_(std::make_unique<Model>(context, config_, layout_, Predictor::kPieceRows)) {}
+        predictor_(std::make_unique<Model>(context, config_, layout_, HostPredictor::kPieceRows)) {}
 
   // Rows must come out the same alone and in a batch.
   void check(const DlrmShape& shape) {
-    const Batch batch = dlrm_batches(shape, 1, 300, options_.alpha, options_.seed + 1)[0];
+    const Batch batch = dlrm_batches({}, shape, 1, 300, options_.alpha, options_.seed + 1)[0];
     std::vector<float> all(300), one(1);
     predictor_.run(context_, feed_.set(batch), all);
     const bool finite = std::all_of(all.begin(), all.end(), [](float p) { return p > 0 && p < 1; });
@@ -78,7 +68,6 @@ class InferBench {
       run();
       found.seconds.push_back(seconds_since(before));
     }
-    std::sort(found.seconds.begin(), found.seconds.end());
     found.stages = predictor_.model().stages();
     return found;
   }
@@ -90,52 +79,33 @@ class InferBench {
   const InferBenchOptions& options_;
   const config::PipelineConfig config_;
   const FeatureLayout layout_;
-  Predictor predictor_;
+  HostPredictor predictor_;
   Feed feed_{context_};
 };
 
 BenchResult make_result(const Context& context, const std::string& name, int64_t rows,
-                        const Measured& found, double flops_per_row, const Ceilings& ceilings) {
+                        Measured found, double flops_per_row, const Ceilings& ceilings) {
   const auto runs = static_cast<double>(found.seconds.size());
   const double total = std::accumulate(found.seconds.begin(), found.seconds.end(), 0.0);
-  BenchResult result;
-  result.benchmark = "infer";
-  result.name = name;
-  result.program = std::string("emblem ") + kVersion;
-  result.machine = this_machine();
-  result.date = utc_now();
-  result.settings = {{"batch", rows},
-                     {"threads", int64_t{context.threads ? context.threads->threads() : 1}},
-                     {"runs", static_cast<int64_t>(found.seconds.size())},
-                     {"references", std::vector<std::string>{"hps-dlrm-inference"}}};
-  const double p50 = percentile(found.seconds, 0.5);
-  const double middle = percentile(found.seconds, 0.75) - percentile(found.seconds, 0.25);
-  result.metrics = {
-      {"latency_p50", {p50, "s", Better::kLower, middle}},
-      {"latency_p99", {percentile(found.seconds, 0.99), "s", Better::kLower}},
-      {"samples_per_second",
-       {static_cast<double>(rows) * runs / total, "samples/s", Better::kHigher}},
-      {"peak_memory", {static_cast<double>(peak_resident_bytes()), "B", Better::kLower}}};
+  BenchResult result = infer_result(
+      {.name = name,
+       .rows = rows,
+       .seconds = std::move(found.seconds),
+       .settings = {{"threads", int64_t{context.threads ? context.threads->threads() : 1}}}});
   result.stages = {
       {"lookup", found.stages.lookup / runs},
       {"dense", found.stages.forward / runs},
       {"other", std::max(0.0, total - found.stages.lookup - found.stages.forward) / runs}};
   result.ceilings = {{"gemm_flops_per_second", ceilings.gemm_flops_per_second},
                      {"gather_bytes_per_second", ceilings.gather_bytes_per_second}};
+  const double p50 = find_named(result.metrics, "latency_p50")->value;
   result.shares = {{"gemm ceiling", flops_per_row * static_cast<double>(rows) /
                                         ceilings.gemm_flops_per_second / p50}};
   return result;
 }
 
-}  // namespace
-
-std::vector<int64_t> default_batches(const DlrmShape& shape) {
-  if (shape.name.starts_with("hps-dlrm")) return {32, 256, 1024, 4096, 16384, 65536, 131072};
-  return {1, 64, 1024};
-}
-
-std::vector<BenchResult> bench_inference(const Context& context, const DlrmShape& shape,
-                                         const InferBenchOptions& options) {
+std::vector<BenchResult> bench_on_cpu(const Context& context, const DlrmShape& shape,
+                                      const InferBenchOptions& options) {
   const auto needed = static_cast<double>(shape.table_bytes()) * 1.2;
   const auto there = static_cast<double>(this_machine().memory_bytes);
   EMBLEM_REQUIRE(needed < there, "bench infer: the tables of ", shape.name, " take ",
@@ -150,7 +120,7 @@ std::vector<BenchResult> bench_inference(const Context& context, const DlrmShape
   for (const int64_t rows : sizes) {
     // At most some hundred MB of keys.
     const int64_t distinct = std::clamp<int64_t>(1'000'000 / rows, 4, 1000);
-    const auto batches = dlrm_batches(shape, distinct, rows, options.alpha, options.seed);
+    const auto batches = dlrm_batches(context, shape, distinct, rows, options.alpha, options.seed);
     for (const bool stream : {false, true}) {
       const std::string name =
           cat(shape.name, "-d", shape.dim, "-b", rows, stream ? "-stream" : "");
@@ -160,6 +130,20 @@ std::vector<BenchResult> bench_inference(const Context& context, const DlrmShape
     }
   }
   return results;
+}
+
+}  // namespace
+
+std::vector<int64_t> default_batches(const DlrmShape& shape) {
+  if (shape.name.starts_with("hps-dlrm")) return {32, 256, 1024, 4096, 8192, 16384, 65536, 131072};
+  return {1, 64, 1024};
+}
+
+std::vector<BenchResult> bench_inference(const Context& context, const DlrmShape& shape,
+                                         const InferBenchOptions& options) {
+  return dispatch(
+      context.device, [&] { return bench_on_cpu(context, shape, options); },
+      [&] { return cuda::bench_inference(context, shape, options); });
 }
 
 }  // namespace emblem

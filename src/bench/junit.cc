@@ -83,9 +83,9 @@ std::string junit_xml(const std::vector<ConfigOutcome>& outcomes) {
     cases += test_case(outcome);
   }
   return cat("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"emblem bench suite\"",
-             " tests=\"", outcomes.size(), "\" failures=\"", count(Verdict::kWorse),
-             "\" errors=\"", count(Verdict::kUnreliable), "\" skipped=\"",
-             count(Verdict::kSkipped), "\" time=\"", seconds, "\">\n", cases, "</testsuite>\n");
+             " tests=\"", outcomes.size(), "\" failures=\"", count(Verdict::kWorse), "\" errors=\"",
+             count(Verdict::kUnreliable), "\" skipped=\"", count(Verdict::kSkipped), "\" time=\"",
+             seconds, "\">\n", cases, "</testsuite>\n");
 }
 
 }  // namespace emblem

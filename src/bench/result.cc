@@ -215,7 +215,8 @@ Json result_to_json(const BenchResult& result) {
           {"higher_is_better", metric.better == Better::kHigher}};
     if (metric.spread != 0) to["spread"] = number_or_null(metric.spread);
     if (metric.interval)
-      to["interval"] = {number_or_null(metric.interval->low), number_or_null(metric.interval->high)};
+      to["interval"] = {number_or_null(metric.interval->low),
+                        number_or_null(metric.interval->high)};
     for (const double sample : metric.samples) to["samples"].push_back(number_or_null(sample));
   }
   json["stages"] = numbers_to_json(result.stages);
@@ -269,7 +270,8 @@ void write_bench_results(const std::string& path, const std::vector<BenchResult>
 
 Better usual_direction(std::string_view metric) {
   if (metric.find("per_second") != std::string_view::npos) return Better::kHigher;
-  for (const char* part : {"loss", "mae", "mse", "error", "entropy", "seconds", "latency", "memory"})
+  for (const char* part :
+       {"loss", "mae", "mse", "error", "entropy", "seconds", "latency", "memory"})
     if (metric.find(part) != std::string_view::npos) return Better::kLower;
   return Better::kHigher;
 }

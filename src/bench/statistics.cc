@@ -39,23 +39,17 @@ double incomplete_beta(double a, double b, double x) {
                                    : 1 - front * beta_fraction(b, a, 1 - x) / b;
 }
 
-// How many of the smallest pairwise averages lie outside of the interval on each side: the largest
-// k for which a sum of signed ranks below k has a probability of at most kTail.
-size_t signed_rank_cut(size_t n) {
-  const size_t most = n * (n + 1) / 2;
-  if (n > 200) {  // the normal approximation is exact enough
-    const double count = static_cast<double>(n), mean = count * (count + 1) / 4;
-    const double deviation = std::sqrt(count * (count + 1) * (2 * count + 1) / 24);
-    return static_cast<size_t>(std::max(0.0, mean - 1.96 * deviation - 0.5));
-  }
-  std::vector<double> chance(most + 1, 0.0);  // of each sum of ranks, when signs are coins
-  chance[0] = 1;
-  for (size_t rank = 1; rank <= n; ++rank) {
-    for (size_t sum = most + 1; sum-- > 0;)
-      chance[sum] = 0.5 * (chance[sum] + (sum >= rank ? chance[sum - rank] : 0.0));
-  }
+// How many values lie outside of the median's interval on each side: the largest k for which fewer
+// than k heads in n throws of a coin have a probability of at most kTail.
+size_t sign_test_cut(size_t n) {
+  const auto log_chance = [&](size_t heads) {
+    const auto all = static_cast<double>(n), some = static_cast<double>(heads);
+    return std::lgamma(all + 1) - std::lgamma(some + 1) - std::lgamma(all - some + 1) -
+           all * std::log(2.0);
+  };
   size_t cut = 0;
-  for (double below = chance[0]; below <= kTail; below += chance[cut]) ++cut;
+  for (double below = std::exp(log_chance(0)); below <= kTail; below += std::exp(log_chance(cut)))
+    ++cut;
   return cut;
 }
 
@@ -138,18 +132,14 @@ std::vector<double> holm_adjusted(std::span<const double> p_values) {
   return adjusted;
 }
 
-Location signed_rank_location(std::span<const double> values) {
-  std::vector<double> averages;  // of every value with every value, itself included
-  for (size_t i = 0; i < values.size(); ++i)
-    for (size_t j = i; j < values.size(); ++j) averages.push_back((values[i] + values[j]) / 2);
-  if (averages.empty()) return {0, {-kInfinity, kInfinity}};
-  std::sort(averages.begin(), averages.end());
-  const size_t n = averages.size(), cut = signed_rank_cut(values.size());
-  Location location;
-  location.estimate = (averages[(n - 1) / 2] + averages[n / 2]) / 2;
-  location.interval = cut == 0 ? Interval{-kInfinity, kInfinity}
-                               : Interval{averages[cut - 1], averages[n - cut]};
-  return location;
+Median median_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t n = values.size(), cut = sign_test_cut(n);
+  Median median;
+  median.value = (values[(n - 1) / 2] + values[n / 2]) / 2;
+  median.interval =
+      cut == 0 ? Interval{-kInfinity, kInfinity} : Interval{values[cut - 1], values[n - cut]};
+  return median;
 }
 
 }  // namespace emblem

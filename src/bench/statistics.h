@@ -39,13 +39,13 @@ std::optional<MeansTest> test_means(std::span<const double> a, std::span<const d
 // Holm's correction: p-values that hold together, in the given order.
 std::vector<double> holm_adjusted(std::span<const double> p_values);
 
-// The middle of a symmetric distribution and its interval of at least 95 %, by Wilcoxon's signed
-// ranks (the Hodges-Lehmann estimate): exact whatever the distribution's tails are. The interval is
-// unbounded for fewer than six values, which cannot tell.
-struct Location {
-  double estimate = 0;
+// The median and its interval of at least 95 % by the sign test: exact for every distribution, and
+// a quarter of the values may be thrown far off. Unbounded for fewer than six values, which cannot
+// tell.
+struct Median {
+  double value = 0;
   Interval interval;
 };
-Location signed_rank_location(std::span<const double> values);
+Median median_of(std::vector<double> values);  // of at least one
 
 }  // namespace emblem

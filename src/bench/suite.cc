@@ -166,7 +166,8 @@ BenchResult to_result(const ConfigOutcome& outcome, const Machine& machine,
 }  // namespace
 
 std::vector<std::string> find_configs(const std::string& path) {
-  EMBLEM_REQUIRE(fs::exists(path), path, " does not exist; expected a pipeline or a folder of them");
+  EMBLEM_REQUIRE(fs::exists(path), path,
+                 " does not exist; expected a pipeline or a folder of them");
   if (!fs::is_directory(path)) return {path};
   std::vector<std::string> found;
   for (const auto& entry : fs::recursive_directory_iterator(path)) {

@@ -57,7 +57,8 @@ void remember(const SuiteRun& run, const std::string& path) {
                      {"failure", run.failure},
                      {"seconds", run.seconds},
                      {"other_load", run.other_load}};
-  write_text_file_atomically(path, json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  write_text_file_atomically(path,
+                             json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
 // The share of all CPU time since `busy_before` that was not the run's own.

@@ -1,172 +1,184 @@
 #include "bench/train_bench.h"
 
 #include <algorithm>
-#include <chrono>
-#include <functional>
+#include <filesystem>
+#include <optional>
 
-#include "bench/ceilings.h"
+#include "bench/train_measure.h"
 #include "config/features.h"
 #include "config/load.h"
-#include "core/process.h"
-#include "core/progress.h"
-#include "core/thread_pool.h"
+#include "core/log.h"
+#include "core/text.h"
 #include "data/loader.h"
-#include "emblem/version.h"
-#include "train/feed.h"
-#include "train/learner.h"
+#include "data/synth.h"
 
 namespace emblem {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// Training costs three products where inference costs one: the forward one, and one for each
-// gradient.
-constexpr double kTrainingFlops = 3.0;
-
-struct Measured {
-  std::vector<double> step_seconds;
-  StageSeconds stages;
-  double load_seconds = 0.0, total_seconds = 0.0;
-  double first_loss = 0.0, last_loss = 0.0;
-  int64_t rows = 0;
+struct Preset {
+  const char* name;
+  DlrmShape (*shape)();
+  const char* optimizer;
+  std::vector<int64_t> batches;
+  const char* reference;  // bench/reference
 };
 
-// Steps until both floors, of steps and of time, are reached or `next` has no more batches.
-Measured measure(Learner& learner, const TrainBenchOptions& options, const std::string& name,
-                 const std::function<const Batch*()>& next) {
-  Feed feed(learner.context());
-  Measured found;
-  Progress progress(name, 0);
-  for (int64_t i = 0; i < options.warmup; ++i) {
-    const Batch* batch = next();
-    if (batch == nullptr) break;
-    const double loss = learner.step(feed.set(*batch), 0).loss;
-    if (i == 0) found.first_loss = loss;
+DlrmShape kaggle_of_usual_dim() { return kaggle_dlrm(16); }
+
+const std::vector<Preset>& presets() {
+  static const std::vector<Preset> all = {
+      {"dlrm-kaggle", kaggle_of_usual_dim, "sgd", {2048, 8192}, "dlrm-throughput"},
+      {"sok-dlrm", sok_dlrm, "sgd", {65536, 55296}, "dlrm-throughput"},
+      {"dle-dlrm", dle_dlrm, "sgd", {65536}, "dlrm-throughput"},
+      // AdaGrad with a state for every weight would be 209 GB.
+      {"mlperf-dcnv2", mlperf_dcnv2, "rowwise_adagrad", {65536}, "dcnv2-throughput"}};
+  return all;
+}
+
+const Preset& find_preset(const std::string& name) {
+  for (const Preset& preset : presets())
+    if (name == preset.name) return preset;
+  throw Error(ErrorCode::kInvalidArgument,
+              cat("preset \"", name,
+                  "\" is unknown; use one of dlrm-kaggle, sok-dlrm, dle-dlrm "
+                  "and mlperf-dcnv2"));
+}
+
+// What is measured in one go.
+struct Case {
+  DlrmShape shape;
+  std::string optimizer;
+  int64_t batch = 0;
+  std::string reference;
+};
+
+std::vector<Case> cases_of(const TrainBenchOptions& options) {
+  const Preset& preset = find_preset(options.preset);
+  std::vector<DlrmShape> shapes;
+  if (options.preset == "dlrm-kaggle") {
+    for (const int64_t dim : options.dims) shapes.push_back(kaggle_dlrm(dim));
+  } else {
+    shapes.push_back(preset.shape());
   }
-  learner.model().stages() = {};
-  const auto start = Clock::now();
-  while (static_cast<int64_t>(found.step_seconds.size()) < options.steps ||
-         seconds_since(start) < options.seconds) {
-    const auto before = Clock::now();
-    const Batch* batch = next();
-    if (batch == nullptr) break;
-    const double load = seconds_since(before);
-    found.last_loss = learner.step(feed.set(*batch), 0).loss;
-    found.load_seconds += load;
-    found.step_seconds.push_back(seconds_since(before));
-    found.rows += batch->rows;
-    progress.update(found.rows);
+  std::vector<Case> cases;
+  for (const DlrmShape& shape : shapes) {
+    for (const int64_t batch : options.batches.empty() ? preset.batches : options.batches) {
+      cases.push_back({shape.scaled_down(options.divide_tables),
+                       options.optimizer.empty() ? preset.optimizer : options.optimizer, batch,
+                       preset.reference});
+    }
   }
-  learner.context().synchronize();
-  found.total_seconds = seconds_since(start);
-  found.stages = learner.model().stages();
-  EMBLEM_REQUIRE(!found.step_seconds.empty(),
-                 "bench train: the data ended before the first timed step; use more rows or fewer "
-                 "--warmup steps");
-  return found;
+  return cases;
 }
 
-// The range of the middle half of the steps over their median: what a neighbour on the machine does
-// to them.
-double spread(std::vector<double> seconds) {
-  std::sort(seconds.begin(), seconds.end());
-  const size_t n = seconds.size();
-  return (seconds[3 * n / 4] - seconds[n / 4]) / seconds[n / 2];
+// What differs from the preset stands behind it, so that like is compared with like.
+std::string name_of(const Case& of, const TrainBenchOptions& options, DType precision) {
+  std::string name = of.shape.name;
+  if (options.preset == "dlrm-kaggle") name += cat("-d", of.shape.dim);
+  name += cat("-b", of.batch);
+  if (precision != DType::kF32) name += cat("-", emblem::name_of(precision));
+  if (options.tables == BenchTables::kDynamic) name += "-dynamic";
+  if (of.optimizer != find_preset(options.preset).optimizer) name += "-" + of.optimizer;
+  if (options.input == BenchInput::kMemory) name += "-memory";
+  if (options.input == BenchInput::kFiles) name += "-files";
+  if (options.device_bytes > 0) name += cat("-cache-", options.device_bytes >> 20, "MiB");
+  return name;
 }
 
-double percentile(std::vector<double> seconds, double share) {
-  std::sort(seconds.begin(), seconds.end());
-  return seconds[std::min(seconds.size() - 1,
-                          static_cast<size_t>(share * static_cast<double>(seconds.size())))];
+config::PipelineConfig config_of(const Case& of, const TrainBenchOptions& options) {
+  const DlrmTraining training{.tables = options.tables,
+                              .optimizer = of.optimizer,
+                              .reserved = options.preset != "dlrm-kaggle",
+                              .bounded = options.device_bytes > 0};
+  std::vector<std::string> overrides = options.overrides;
+  if (options.device_bytes > 0)
+    overrides.push_back(cat("train_config.device_bytes=", options.device_bytes));
+  return parse_pipeline(dlrm_pipeline(of.shape, of.batch, training), "preset " + of.shape.name,
+                        overrides);
 }
 
-// Where the time goes, and its share of the machine's limits.
-void add_stages(const Context& context, Learner& learner, const Measured& found, int64_t width,
-                BenchResult& result) {
-  const auto steps = static_cast<double>(found.step_seconds.size());
-  const double staged = found.load_seconds + found.stages.lookup + found.stages.forward +
-                        found.stages.backward + found.stages.update;
-  result.stages = {{"load", found.load_seconds / steps},
-                   {"lookup", found.stages.lookup / steps},
-                   {"dense forward", found.stages.forward / steps},
-                   {"dense backward", found.stages.backward / steps},
-                   {"update", found.stages.update / steps},
-                   {"other", std::max(0.0, found.total_seconds - staged) / steps}};
-
-  const Ceilings ceilings = measure_ceilings(context, std::max<int64_t>(width, 4));
-  result.ceilings = {{"copy_bytes_per_second", ceilings.copy_bytes_per_second},
-                     {"gather_bytes_per_second", ceilings.gather_bytes_per_second},
-                     {"gemm_flops_per_second", ceilings.gemm_flops_per_second}};
-  const double flops =
-      kTrainingFlops * learner.model().graph().flops_per_row() * static_cast<double>(found.rows);
-  const double dense_seconds = found.stages.forward + found.stages.backward;
-  // What the step would take if products ran at their ceiling and nothing else took time.
-  result.shares = {
-      {"dense at gemm ceiling", flops / ceilings.gemm_flops_per_second / dense_seconds},
-      {"step at gemm ceiling", flops / ceilings.gemm_flops_per_second / found.total_seconds}};
+std::string data_folder(const Context& context, const Case& of, const TrainBenchOptions& options) {
+  EMBLEM_REQUIRE(of.shape.hotness.empty(), of.shape.name,
+                 " has several keys a feature, which Raw files of 160-byte records do not hold; "
+                 "use --input device or memory");
+  EMBLEM_REQUIRE(!options.data.empty(),
+                 "--input files needs --data FOLDER: of Raw files, or where to make them");
+  if (std::filesystem::exists(options.data + "/train")) return options.data + "/train";
+  log_info(cat("making ", options.data_rows, " rows in ", options.data));
+  synthesize(context, {.out = options.data,
+                       .format = "raw",
+                       .rows = options.data_rows,
+                       .seed = options.seed,
+                       .alpha = options.alpha,
+                       .cardinalities = of.shape.table_rows});
+  return options.data + "/train";
 }
 
-BenchResult make_result(const Context& context, const std::string& name, Learner& learner,
-                        const Measured& found, int64_t width) {
-  const auto steps = static_cast<double>(found.step_seconds.size());
-  const double rate = static_cast<double>(found.rows) / found.total_seconds;
-  BenchResult result;
-  result.benchmark = "train";
-  result.name = name;
-  result.program = std::string("emblem ") + kVersion;
-  result.machine = this_machine();
-  result.date = utc_now();
-  result.settings = {{"threads", int64_t{context.threads ? context.threads->threads() : 1}},
-                     {"steps", static_cast<int64_t>(found.step_seconds.size())},
-                     {"first_loss", found.first_loss},
-                     {"last_loss", found.last_loss},
-                     {"references", std::vector<std::string>{"dlrm-throughput"}}};
-  result.metrics = {
-      {"samples_per_second",
-       {rate, "samples/s", Better::kHigher, rate * spread(found.step_seconds)}},
-      {"step_seconds", {found.total_seconds / steps, "s", Better::kLower}},
-      {"step_seconds_p99", {percentile(found.step_seconds, 0.99), "s", Better::kLower}},
-      {"peak_memory", {static_cast<double>(peak_resident_bytes()), "B", Better::kLower}}};
-  if (context.device == Device::kCpu) {
-    add_stages(context, learner, found, width, result);
-  } else {  // which works beside this thread, whose clock says nothing about stages
-    result.stages = {{"load", found.load_seconds / steps},
-                     {"step", (found.total_seconds - found.load_seconds) / steps}};
+struct Prepared {
+  std::unique_ptr<TrainInput> input;
+  std::optional<TableWork> work;
+};
+
+Prepared prepare_input(const Context& context, const Case& of, const TrainBenchOptions& options,
+                       const config::PipelineConfig& config, const FeatureLayout& layout) {
+  Prepared prepared;
+  if (options.input == BenchInput::kFiles) {
+    LoaderOptions loading = training_loader_options(config);
+    loading.input = data_folder(context, of, options);
+    loading.epochs = 0;
+    prepared.input = input_from_files(context, config, layout, loading);
+    return prepared;
   }
+  const int64_t usual = of.batch > 10000 ? 16 : 32;
+  std::vector<Batch> batches = dlrm_batches(
+      context, of.shape, options.distinct_batches > 0 ? options.distinct_batches : usual, of.batch,
+      options.alpha, options.seed);
+  prepared.work = table_work(batches.front());
+  prepared.input = options.input == BenchInput::kMemory
+                       ? input_in_memory(context, std::move(batches))
+                       : input_on_device(context, std::move(batches));
+  return prepared;
+}
+
+BenchResult bench_case(const Context& context, const Case& of, const TrainBenchOptions& options) {
+  const config::PipelineConfig config = config_of(of, options);
+  const DType precision = precision_of(context, config.train_config());
+  const std::string name = name_of(of, options, precision);
+  const FeatureLayout layout = layout_of(config);
+  const Named<double> ceilings = measure_training_ceilings(context, of.shape.dim, precision);
+  const Prepared prepared = prepare_input(context, of, options, config, layout);
+  Learner learner(context, config, layout, of.batch);
+  const MeasuredTraining found = measure_training(learner, options, name, *prepared.input);
+  BenchResult result = training_result(name, learner, precision, found, ceilings,
+                                       prepared.work ? &*prepared.work : nullptr);
+  Named<Setting> settings = {
+      {"batch", of.batch},
+      {"dim", of.shape.dim},
+      {"rows", of.shape.rows()},
+      {"tables", std::string(options.tables == BenchTables::kDynamic ? "dynamic" : "static")},
+      {"alpha", options.alpha},
+      {"optimizer", of.optimizer},
+      {"references", std::vector<std::string>{of.reference}}};
+  if (options.device_bytes > 0) settings.push_back({"device_bytes", options.device_bytes});
+  if (prepared.work) settings.push_back({"unique_rows", prepared.work->unique_rows});
+  result.settings.insert(result.settings.begin(), settings.begin(), settings.end());
   return result;
 }
 
 }  // namespace
 
-std::vector<BenchResult> bench_kaggle(const Context& context, const TrainBenchOptions& options) {
+const std::vector<std::string>& train_presets() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const Preset& preset : presets()) all.push_back(preset.name);
+    return all;
+  }();
+  return names;
+}
+
+std::vector<BenchResult> bench_train(const Context& context, const TrainBenchOptions& options) {
   std::vector<BenchResult> results;
-  for (const int64_t dim : options.dims) {
-    for (const int64_t rows : options.batches) {
-      std::string name = cat("dlrm-kaggle-d", dim, "-b", rows);
-      if (options.tables == BenchTables::kDynamic) name += "-dynamic";
-      const DlrmShape shape = kaggle_dlrm(dim);
-      const auto config = parse_pipeline(dlrm_pipeline(shape, rows, options.tables),
-                                         "preset dlrm-kaggle", options.overrides);
-      const FeatureLayout layout = layout_of(config);
-      const auto batches =
-          dlrm_batches(shape, options.distinct_batches, rows, options.alpha, options.seed);
-      Learner learner(context, config, layout, rows);
-      size_t next = 0;
-      const Measured found =
-          measure(learner, options, name, [&] { return &batches[next++ % batches.size()]; });
-      BenchResult result = make_result(context, name, learner, found, dim);
-      result.settings.insert(result.settings.begin(), {{"batch", rows},
-                                                       {"dim", dim},
-                                                       {"alpha", options.alpha},
-                                                       {"optimizer", std::string("sgd")}});
-      results.push_back(std::move(result));
-    }
-  }
+  for (const Case& of : cases_of(options)) results.push_back(bench_case(context, of, options));
   return results;
 }
 
@@ -175,18 +187,19 @@ BenchResult bench_pipeline(const Context& context, const config::PipelineConfig&
   const FeatureLayout layout = layout_of(config);
   LoaderOptions loading = training_loader_options(config);
   loading.epochs = 0;
-  Learner learner(context, config, layout, loading.batch_size);
-  Loader loader(config.data_config(), layout, loading);
-  Batch batch;
-  const Measured found = measure(learner, options, "benchmarking", [&]() -> const Batch* {
-    return loader.next(batch) ? &batch : nullptr;
-  });
+  const DType precision = precision_of(context, config.train_config());
   int64_t width = 0;
+  Learner learner(context, config, layout, loading.batch_size);
   for (const Table* table : learner.model().tables()) width = std::max(width, table->dim());
-  BenchResult result =
-      make_result(context, learner.model().name() + "-pipeline", learner, found, width);
-  result.settings.insert(result.settings.begin(),
-                         {{"batch", loading.batch_size}, {"workers", int64_t{loading.workers}}});
+  const auto input = input_from_files(context, config, layout, loading);
+  const MeasuredTraining found = measure_training(learner, options, "benchmarking", *input);
+  const Named<double> ceilings = measure_training_ceilings(context, width, precision);
+  BenchResult result = training_result(learner.model().name() + "-pipeline", learner, precision,
+                                       found, ceilings, nullptr);
+  const Named<Setting> settings = {{"batch", loading.batch_size},
+                                   {"workers", int64_t{loading.workers}},
+                                   {"references", std::vector<std::string>{"dlrm-throughput"}}};
+  result.settings.insert(result.settings.begin(), settings.begin(), settings.end());
   return result;
 }
 

@@ -13,21 +13,40 @@
 
 namespace emblem {
 
+class Trace;
+
+enum class BenchInput {
+  kDevice,  // batches lie in device memory before the clock starts
+  kMemory,  // in host memory
+  kFiles,   // in Raw files, read by the loader
+};
+
 struct TrainBenchOptions {
-  std::vector<int64_t> batches = {2048, 8192};
-  std::vector<int64_t> dims = {16, 128};
+  std::string preset = "dlrm-kaggle";
+  std::vector<int64_t> batches;           // empty: the preset's
+  std::vector<int64_t> dims = {16, 128};  // of dlrm-kaggle
+  int64_t divide_tables = 1;              // tables of this fraction of the rows
   BenchTables tables = BenchTables::kStatic;
-  double seconds = 5.0;  // timed, at least, for each combination
-  int64_t steps = 30;    // timed, at least
+  std::string optimizer;  // empty: the preset's
+  BenchInput input = BenchInput::kDevice;
+  std::string data;               // folder of the files, synthesized where it does not exist
+  int64_t data_rows = 4'000'000;  // then
+  int64_t device_bytes = 0;       // for rows; 0: all in device memory
+  double seconds = 5.0;           // timed, at least, for each combination
+  int64_t steps = 30;             // timed, at least
   int64_t warmup = 5;
-  int64_t distinct_batches = 32;  // generated ahead and used in turn
+  int64_t distinct_batches = 0;  // generated ahead and used in turn; 0: 32, or 16 of large ones
   double alpha = 1.05;
   uint64_t seed = 1;
+  Trace* trace = nullptr;              // gets a timeline of the timed steps
   std::vector<std::string> overrides;  // of the preset's configuration
 };
 
-// Preset dlrm-kaggle: one result for each combination of batch and dim, with generated batches.
-std::vector<BenchResult> bench_kaggle(const Context& context, const TrainBenchOptions& options);
+// "dlrm-kaggle", "sok-dlrm", "dle-dlrm", "mlperf-dcnv2".
+const std::vector<std::string>& train_presets();
+
+// One result for each combination of batch and, of dlrm-kaggle, dim.
+std::vector<BenchResult> bench_train(const Context& context, const TrainBenchOptions& options);
 
 // A pipeline as it is, files and loader included.
 BenchResult bench_pipeline(const Context& context, const config::PipelineConfig& config,

@@ -74,8 +74,8 @@ void compare(MetricOutcome& outcome, double slowdown) {
     outcome.change = beyond_worst ? Change::kWorse : Change::kBalanced;
     if (!beyond_worst) outcome.note = "other processes account for it";
   }
-  const bool told_apart = measure.samples.size() < kRunsForAnInterval ||
-                          !measure.interval->contains(baseline.value);
+  const bool told_apart =
+      measure.samples.size() < kRunsForAnInterval || !measure.interval->contains(baseline.value);
   if (outcome.change != Change::kBalanced && !told_apart) {
     outcome.change = Change::kBalanced;
     outcome.note = "beyond the threshold, but the runs differ too much to tell";

@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -58,8 +59,8 @@ int run(AgainstOptions options) {
   // The first metric is what a benchmark is about; more would raise more false alarms.
   const Ratio* before = nullptr;
   for (const Ratio& ratio : ratios) {
-    const bool first = before == nullptr || before->benchmark != ratio.benchmark ||
-                       before->name != ratio.name;
+    const bool first =
+        before == nullptr || before->benchmark != ratio.benchmark || before->name != ratio.name;
     if (first && ratio.worse()) return 1;
     before = &ratio;
   }

@@ -26,8 +26,9 @@ int run(const Options& options) {
 void add_compare_bench(CLI::App& bench, int& status) {
   auto options = std::make_shared<Options>();
   CLI::App* command = bench.add_subcommand(
-      "compare", "Whether two files of results differ: a test and an effect size per metric; status "
-                 "1 when B is worse in one");
+      "compare",
+      "Whether two files of results differ: a test and an effect size per metric; status "
+      "1 when B is worse in one");
   command->add_option("A", options->a, "Results (.json), before")->required();
   command->add_option("B", options->b, "Results (.json), after")->required();
   command->callback([options, &status] { status = run(*options); });

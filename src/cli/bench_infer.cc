@@ -10,12 +10,19 @@ namespace emblem {
 namespace {
 
 struct Options : PipelineOptions, InferBenchOptions {
-  std::string preset = "dlrm-kaggle", table_kind = "static", json;
+  std::string preset = "dlrm-kaggle", table_kind = "static", policy = "lru", json;
   int64_t dim = 16, divide_tables = 1;
 };
 
 void run(Options& options) {
   options.tables = options.table_kind == "dynamic" ? BenchTables::kDynamic : BenchTables::kStatic;
+  options.cache_policy = options.policy == "lfu" ? CachePolicy::kLfu : CachePolicy::kLru;
+  EMBLEM_REQUIRE(
+      options.precision.empty() || options.precision == "fp32" || options.device == "cuda",
+      "--precision ", options.precision, " needs --device cuda; a CPU computes in fp32");
+  options.compute = options.precision == "fp16"   ? DType::kF16
+                    : options.precision == "bf16" ? DType::kBf16
+                                                  : DType::kF32;
   const DlrmShape shape = options.preset == "hps-dlrm" ? hps_dlrm() : kaggle_dlrm(options.dim);
   const Workers workers = make_workers(options, 0);
   report_bench(bench_inference(workers.context, shape.scaled_down(options.divide_tables), options),
@@ -46,6 +53,19 @@ void add_infer_bench(CLI::App& bench) {
   command->add_option("--alpha", options->alpha, "Exponent of the keys' power law")
       ->capture_default_str();
   command->add_option("--seconds", options->seconds, "Timed seconds, at least")
+      ->capture_default_str();
+  command
+      ->add_option("--cache", options->cache_share,
+                   "On a GPU: the share of the rows in its memory; all are in host memory")
+      ->check(CLI::Range(1e-6, 1.0))
+      ->capture_default_str();
+  command->add_option("--cache-policy", options->policy, "Which rows leave the cache")
+      ->check(CLI::IsMember({"lru", "lfu"}))
+      ->capture_default_str();
+  command
+      ->add_option("--warm-samples", options->warm_samples,
+                   "On a GPU: samples that are looked up before streams are timed")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option("--json", options->json, "Also write the results to this file");
   add_device_options(*command, *options);

@@ -1,8 +1,11 @@
 #include "cli/bench_report.h"
 
 #include <cstdio>
+#include <filesystem>
 
+#include "bench/published_rows.h"
 #include "bench/result_table.h"
+#include "core/process.h"
 #include "core/text.h"
 
 namespace emblem {
@@ -28,6 +31,17 @@ void report_bench(const std::vector<BenchResult>& results, const std::string& js
   if (!json.empty()) {
     write_bench_results(json, results);
     std::printf("\nwrote %s\n", json.c_str());
+  }
+}
+
+void print_published(const std::vector<BenchResult>& results) {
+  const std::string folder =
+      find_reference_folder(std::filesystem::current_path().string(), program_path());
+  if (folder.empty()) return;
+  for (const std::string& name : references_of(results)) {
+    const ReferenceTable table = read_reference(folder + "/" + name + ".json");
+    const std::string rows = published_rows(results, table);
+    if (!rows.empty()) std::printf("\n%s\n%s", table.title.c_str(), rows.c_str());
   }
 }
 

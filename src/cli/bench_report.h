@@ -12,4 +12,7 @@ namespace emblem {
 // that is empty.
 void report_bench(const std::vector<BenchResult>& results, const std::string& json);
 
+// What others have published for the workloads of `results`, with their hardware.
+void print_published(const std::vector<BenchResult>& results);
+
 }  // namespace emblem

@@ -38,8 +38,7 @@ std::vector<std::string> train_arguments(const Options& options) {
   std::vector<std::string> arguments = {"--device", options.device};
   if (!options.precision.empty())
     arguments.insert(arguments.end(), {"--precision", options.precision});
-  if (options.threads > 0)
-    arguments.insert(arguments.end(), {"--threads", cat(options.threads)});
+  if (options.threads > 0) arguments.insert(arguments.end(), {"--threads", cat(options.threads)});
   return arguments;
 }
 
@@ -51,12 +50,11 @@ std::string default_folder() {
 
 Colour colour_of_stdout() {
   return isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr ? Colour::kAnsi
-                                                                           : Colour::kNone;
+                                                                          : Colour::kNone;
 }
 
 void update_baseline(const Options& options, const std::vector<ConfigOutcome>& outcomes) {
-  const BaselineUpdate update =
-      update_baselines(baseline_text(options), outcomes, this_machine());
+  const BaselineUpdate update = update_baselines(baseline_text(options), outcomes, this_machine());
   write_text_file_atomically(options.baseline, update.json);
   std::printf("\n%swrote %s\n", to_text(update.changes).c_str(), options.baseline.c_str());
 }
@@ -84,9 +82,8 @@ int run(Options& options) {
   std::vector<ConfigOutcome> outcomes;
   {
     const InterruptHandler handler;
-    outcomes = run_suite(suite, [](const std::string& line) {
-      std::fprintf(stderr, "emblem: %s\n", line.c_str());
-    });
+    outcomes = run_suite(
+        suite, [](const std::string& line) { std::fprintf(stderr, "emblem: %s\n", line.c_str()); });
   }
   finish_suite(suite.out, outcomes);
   std::printf("%s\n%s; results in %s\n", suite_text(outcomes, colour_of_stdout()).c_str(),
@@ -105,8 +102,9 @@ void add_suite_bench(CLI::App& bench, int& status) {
   auto options = std::make_shared<Options>();
   SuiteOptions& suite = options->suite;
   CLI::App* command = bench.add_subcommand(
-      "suite", "Train pipelines several times and judge them by baselines; status 1 when one is "
-               "worse or unreliable");
+      "suite",
+      "Train pipelines several times and judge them by baselines; status 1 when one is "
+      "worse or unreliable");
   command->add_option("--config", options->config, "Pipeline, or a folder of *.config")->required();
   command->add_option("--set", options->set, "Override a field of every pipeline (repeatable)")
       ->allow_extra_args(false);

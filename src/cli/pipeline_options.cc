@@ -46,6 +46,17 @@ void add_device_options(CLI::App& command, PipelineOptions& options) {
       ->capture_default_str();
 }
 
+void add_profile_option(CLI::App& command, std::string& path) {
+  command.add_option(
+      "--profile", path,
+      "Write a timeline of CPU and GPU for ui.perfetto.dev to this file; slows down");
+}
+
+std::unique_ptr<Trace> make_trace(const std::string& path, const PipelineOptions& options) {
+  if (path.empty()) return nullptr;
+  return std::make_unique<Trace>(path, options.device == "cuda" ? Device::kCuda : Device::kCpu);
+}
+
 std::vector<std::string> overrides_of(const PipelineOptions& options) {
   std::vector<std::string> overrides = options.set;
   if (options.precision.empty()) return overrides;

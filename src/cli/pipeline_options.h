@@ -9,6 +9,7 @@
 #include "core/context.h"
 #include "core/stream.h"
 #include "core/thread_pool.h"
+#include "core/trace.h"
 
 namespace CLI {
 class App;
@@ -36,6 +37,11 @@ void add_config_options(CLI::App& command, PipelineOptions& options);
 void add_checkpoint_options(CLI::App& command, CheckpointOptions& options);
 // --device, --precision, --threads
 void add_device_options(CLI::App& command, PipelineOptions& options);
+
+// --profile
+void add_profile_option(CLI::App& command, std::string& path);
+// The trace that --profile asks for, begun; null where it asks for none.
+std::unique_ptr<Trace> make_trace(const std::string& path, const PipelineOptions& options);
 
 // The configuration with overrides, checked.
 config::PipelineConfig load(const PipelineOptions& options);

@@ -18,6 +18,7 @@ struct Options {
   uint16_t http_port = 8000, grpc_port = 8001, metrics_port = 8002;
   std::string max_body = "64MiB";
   double exit_timeout = 30;
+  std::string device = "cpu";
   std::vector<std::string> deltas;
 };
 
@@ -30,6 +31,9 @@ ServingOptions serving_options(const Options& options) {
   EMBLEM_REQUIRE(
       serving.models.models.empty() || serving.models.control == Control::kExplicit,
       "--load-model needs --model-control-mode explicit; otherwise all models are loaded");
+  serving.models.on_gpu = options.device == "cuda";
+  EMBLEM_REQUIRE(serving.models.on_gpu || serving.models.precision.empty(),
+                 "--precision needs --device cuda; a CPU computes in fp32");
   for (const std::string& text : options.deltas) {
     const size_t sign = text.find('=');
     EMBLEM_REQUIRE(sign != std::string::npos && sign > 0, "--deltas '", text,
@@ -113,6 +117,17 @@ void add_serve(CLI::App& program) {
       ->add_option("--deltas", options->deltas,
                    "MODEL=FOLDER: apply row updates that training writes there (repeatable)")
       ->allow_extra_args(false);
+  command
+      ->add_option("--device", options->device,
+                   "cuda: compute all models on the GPU; cpu: those without an instance_group of "
+                   "KIND_GPU on the CPU")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  command
+      ->add_option("--precision", options->serving.models.precision,
+                   "With --device cuda: compute in this type (default: the model's parameter "
+                   "precision, or fp32)")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
   command->add_option("--http-threads", options->serving.http.threads, "Threads for connections")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();

@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "bench/training_result.h"
+#include "bench/run_result.h"
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
 #include "core/interrupt.h"
@@ -17,7 +17,7 @@ constexpr int kInterruptedStatus = 130;  // what shells expect after Ctrl-C
 struct Options : PipelineOptions {
   bool resume = false;
   int64_t max_steps = 0;
-  std::string stop_at, json;
+  std::string stop_at, profile, json;
   int64_t max_bad_rows = -1;  // as configured
 };
 
@@ -57,12 +57,15 @@ int run(const Options& options) {
   train_options.max_steps = options.max_steps;
   if (options.resume) train_options.model_dir = ModelDir::kResume;
   if (!options.stop_at.empty()) train_options.stop_at = parse_stop_at(options.stop_at);
+  const auto trace = make_trace(options.profile, options);
+  train_options.trace = trace.get();
   const Workers workers = make_workers(options, config.train_config().num_threads());
   const InterruptHandler handler;
   const TrainSummary summary = train(workers.context, config, train_options);
+  if (trace) trace->finish();
   print(summary);
   if (!options.json.empty())
-    write_bench_results(options.json, {training_result(summary, options.config)});
+    write_bench_results(options.json, {result_of_run(summary, options.config)});
   return summary.outcome == TrainOutcome::kInterrupted ? kInterruptedStatus : 0;
 }
 
@@ -83,6 +86,7 @@ void add_train(CLI::App& program, int& status) {
                    "Stop after so many steps in all (0: as configured)")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  add_profile_option(*command, options->profile);
   command->add_option("--stop-at", options->stop_at,
                       "Stop when an evaluation reaches METRIC=VALUE, e.g. auc=0.8025");
   command

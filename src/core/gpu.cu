@@ -41,12 +41,6 @@ void require_driver(cudaError_t status) {
 
 }  // namespace
 
-int64_t used_gpu_bytes() {
-  size_t free = 0, total = 0;
-  cuda_check(cudaMemGetInfo(&free, &total), "asking for device memory");
-  return static_cast<int64_t>(total - free);
-}
-
 void require_usable_gpu() {
   int count = 0;
   require_driver(cudaGetDeviceCount(&count));
@@ -74,6 +68,20 @@ std::string describe_gpu() {
   cuda_check(cudaGetDeviceProperties(&properties, device), "asking a GPU for its properties");
   return cat(properties.name, ", compute capability ", properties.major, ".", properties.minor,
              ", ", format_bytes(static_cast<double>(properties.totalGlobalMem)));
+}
+
+std::string gpu_bus_id() {
+  int device = 0;
+  cuda_check(cudaGetDevice(&device), "choosing a GPU");
+  char id[32] = {};
+  cuda_check(cudaDeviceGetPCIBusId(id, sizeof id, device), "asking a GPU for its place");
+  return id;
+}
+
+GpuMemory gpu_memory() {
+  size_t free = 0, total = 0;
+  cuda_check(cudaMemGetInfo(&free, &total), "asking a GPU for its memory");
+  return {static_cast<int64_t>(total), static_cast<int64_t>(free)};
 }
 
 }  // namespace emblem::cuda

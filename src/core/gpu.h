@@ -10,10 +10,15 @@ namespace emblem::cuda {
 // this program was not compiled for.
 void require_usable_gpu();
 
-// Of the GPU's memory, by this process and any other.
-int64_t used_gpu_bytes();
-
 // "NVIDIA H200, compute capability 9.0, 139.8 GiB"
 std::string describe_gpu();
+
+// Of the GPU in use, as NVML names it too.
+std::string gpu_bus_id();
+
+struct GpuMemory {
+  int64_t total_bytes = 0, free_bytes = 0;
+};
+GpuMemory gpu_memory();
 
 }  // namespace emblem::cuda

@@ -60,9 +60,7 @@ TEST(Process, TheMachineIsAtLeastAsBusyAsThisProcess) {
   EXPECT_GE(machine_busy_seconds() - before, 0.05);  // counted in hundredths
 }
 
-TEST(Process, ADriverIsNamedWhereAGpuIs) {
-  EXPECT_EQ(gpu_model().empty(), gpu_driver().empty());
-}
+TEST(Process, ADriverIsNamedWhereAGpuIs) { EXPECT_EQ(gpu_model().empty(), gpu_driver().empty()); }
 
 }  // namespace
 }  // namespace emblem

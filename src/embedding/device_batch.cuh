@@ -6,6 +6,7 @@
 #pragma once
 
 #include "embedding/far_rows.cuh"
+#include "embedding/out_ref.cuh"
 
 namespace emblem::cuda {
 
@@ -33,7 +34,7 @@ struct UniqueRow {
 // An occurrence of a distinct row, in its segment.
 struct __align__(16) Occurrence {
   uint32_t unique;
-  uint32_t source;  // where its gradient begins, in floats
+  uint32_t source;  // element where its gradient begins
   uint32_t row;
   uint32_t table;
 };
@@ -59,7 +60,7 @@ struct BatchRef {
   uint32_t tiles;
   uint32_t bags;
   int64_t width;
-  float* out;
+  OutRef out;
 
   uint32_t* rows;           // [positions] the row that a key had before the pass, or kNoRow
   uint2* places;            // [positions] number of the distinct row, rank among its occurrences

@@ -204,11 +204,11 @@ BatchRef DeviceLookup::make_batch(std::span<const FeatureKeys> features) {
   return batch;
 }
 
-BatchRef DeviceLookup::make_training_batch(std::span<const FeatureKeys> features, View<float> out) {
+BatchRef DeviceLookup::make_training_batch(std::span<const FeatureKeys> features, AnyView out) {
   TrainScratch& s = scratch_->train;
   BatchRef batch = make_batch(features);
   batch.bags = static_cast<uint32_t>(out.rows);
-  batch.out = out.data;
+  batch.out = {out.data, out.dtype};
   batch.rows = s.rows.data();
   batch.places = s.places.data();
   batch.bag_of = s.bag_of.data();
@@ -234,7 +234,7 @@ bool DeviceLookup::has_bags(std::span<const FeatureKeys> features) const {
 }
 
 void DeviceLookup::forward(const Context& context, std::span<const FeatureKeys> features,
-                           Phase phase, View<float> out) {
+                           Phase phase, AnyView out) {
   check_batch(features, feature_tables_, width_, out);
   for (const DeviceTable* table : tables_) table->check_errors();
   wait_for_prefetch(context);
@@ -245,12 +245,12 @@ void DeviceLookup::forward(const Context& context, std::span<const FeatureKeys> 
 }
 
 void DeviceLookup::evaluate(const Context& context, std::span<const FeatureKeys> features,
-                            View<float> out) {
+                            AnyView out) {
   make_room_to_read(context, positions_of(features));
   refresh_tables(context);
   BatchRef batch = make_batch(features);
   batch.bags = static_cast<uint32_t>(out.rows);
-  batch.out = out.data;
+  batch.out = {out.data, out.dtype};
   batch.rows = scratch_->read.rows.data();
   batch.far = scratch_->read.far();
   const Pass pass = cached_ ? Pass::kEvalCached : Pass::kEval;
@@ -279,7 +279,7 @@ void DeviceLookup::stage(const Context& context, const BatchRef& batch) {
 }
 
 void DeviceLookup::train(const Context& context, std::span<const FeatureKeys> features,
-                         View<float> out) {
+                         AnyView out) {
   ready_for_backward_ = false;
   bool dynamic = false;
   for (size_t t = 0; t < tables_.size(); ++t) {

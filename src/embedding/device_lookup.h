@@ -28,13 +28,13 @@ class DeviceLookup : public Lookup {
 
   int64_t width() const override { return width_; }
   void forward(const Context& context, std::span<const FeatureKeys> features, Phase phase,
-               View<float> out) override;
+               AnyView out) override;
   void prefetch(const Context& context, std::span<const FeatureKeys> features) override;
-  double squared_gradient_norm(const Context& context, View<const float> gradients) override;
-  void backward(const Context& context, View<const float> gradients, float scale,
+  double squared_gradient_norm(const Context& context, ConstAnyView gradients) override;
+  void backward(const Context& context, ConstAnyView gradients, float scale,
                 float learning_rate, int64_t step) override;
   void set_step(const Context& context, const StepScalars& scalars) override;
-  void backward_as_set(const Context& context, View<const float> gradients) override;
+  void backward_as_set(const Context& context, ConstAnyView gradients) override;
   void check(const Context& context) override;
 
  private:
@@ -61,20 +61,20 @@ class DeviceLookup : public Lookup {
   void make_room_to_stage(const Context& context, int64_t positions);
   // Without the memory of the pass.
   BatchRef make_batch(std::span<const FeatureKeys> features);
-  BatchRef make_training_batch(std::span<const FeatureKeys> features, View<float> out);
+  BatchRef make_training_batch(std::span<const FeatureKeys> features, AnyView out);
   bool has_bags(std::span<const FeatureKeys> features) const;
-  void evaluate(const Context& context, std::span<const FeatureKeys> features, View<float> out);
-  void train(const Context& context, std::span<const FeatureKeys> features, View<float> out);
+  void evaluate(const Context& context, std::span<const FeatureKeys> features, AnyView out);
+  void train(const Context& context, std::span<const FeatureKeys> features, AnyView out);
   void gather(const Context& context, const BatchRef& batch, Pass pass) const;
   void stage(const Context& context, const BatchRef& batch);
-  UpdateRows update_of(size_t cls, View<const float> gradients) const;
-  void update(const Context& context, View<const float> gradients, const StepScalars* scalars);
+  UpdateRows update_of(size_t cls, ConstAnyView gradients) const;
+  void update(const Context& context, ConstAnyView gradients, const StepScalars* scalars);
   void refresh_tables(const Context& context);
   // Replaces scratch of passes by a larger one, where it has too few positions.
   template <class T, class... Arguments>
   void grow(const Context& context, T& scratch, int64_t positions, Arguments... rest);
   void wait_for_prefetch(const Context& context);
-  void check_gradients(View<const float> gradients) const;
+  void check_gradients(ConstAnyView gradients) const;
 
   std::vector<Feature> features_;
   std::vector<size_t> order_;  // features by class

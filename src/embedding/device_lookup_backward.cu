@@ -14,7 +14,7 @@ void check_step(const StepScalars& scalars) {
 
 }  // namespace
 
-void DeviceLookup::check_gradients(View<const float> gradients) const {
+void DeviceLookup::check_gradients(ConstAnyView gradients) const {
   EMBLEM_REQUIRE(ready_for_backward_,
                  "lookup: gradients without a training forward pass before them");
   EMBLEM_REQUIRE(gradients.rows == bags_ && gradients.cols == width_, "lookup: gradients are [",
@@ -22,7 +22,7 @@ void DeviceLookup::check_gradients(View<const float> gradients) const {
                  ", ", width_, "]");
 }
 
-UpdateRows DeviceLookup::update_of(size_t cls, View<const float> gradients) const {
+UpdateRows DeviceLookup::update_of(size_t cls, ConstAnyView gradients) const {
   const Class& of = classes_[cls];
   UpdateRows op;
   op.cls = static_cast<int>(cls);
@@ -30,6 +30,7 @@ UpdateRows DeviceLookup::update_of(size_t cls, View<const float> gradients) cons
   op.in_order = sums_ == Sums::kSameBits;
   op.shape = of.shape;
   op.gradients = gradients.data;
+  op.gradient_type = gradients.dtype;
   op.l2 = of.l2;
   op.rule = of.rule;
   op.partials = scratch_->train.partials.data();
@@ -41,7 +42,7 @@ UpdateRows DeviceLookup::update_of(size_t cls, View<const float> gradients) cons
   return op;
 }
 
-double DeviceLookup::squared_gradient_norm(const Context& context, View<const float> gradients) {
+double DeviceLookup::squared_gradient_norm(const Context& context, ConstAnyView gradients) {
   check_gradients(gradients);
   Buffer<double>& norm = scratch_->norm;
   cuda_check(cudaMemsetAsync(norm.data(), 0, sizeof(double), context.stream), "zeroing");
@@ -52,7 +53,7 @@ double DeviceLookup::squared_gradient_norm(const Context& context, View<const fl
   return norm.to_host(context)[0];
 }
 
-void DeviceLookup::backward(const Context& context, View<const float> gradients, float scale,
+void DeviceLookup::backward(const Context& context, ConstAnyView gradients, float scale,
                             float learning_rate, int64_t step) {
   const StepScalars scalars{scale, learning_rate, step};
   update(context, gradients, &scalars);
@@ -67,12 +68,12 @@ void DeviceLookup::set_step(const Context& context, const StepScalars& scalars) 
   store_values(context, values, scratch_->step.data());
 }
 
-void DeviceLookup::backward_as_set(const Context& context, View<const float> gradients) {
+void DeviceLookup::backward_as_set(const Context& context, ConstAnyView gradients) {
   update(context, gradients, nullptr);
 }
 
 // Without scalars: those of the last set_step, when the kernels run.
-void DeviceLookup::update(const Context& context, View<const float> gradients,
+void DeviceLookup::update(const Context& context, ConstAnyView gradients,
                           const StepScalars* scalars) {
   check_gradients(gradients);
   if (scalars != nullptr) check_step(*scalars);

@@ -42,14 +42,14 @@ __device__ void fetch(const BatchRef& batch, uint32_t count, uint32_t warps) {
 }
 
 template <int kVector, class W>
-__device__ void put_row(float* out, const char* from, int dim) {
+__device__ void put_row(const OutRef& out, const char* from, int dim) {
   const auto* weights = reinterpret_cast<const W*>(from);
   for (int d = threadIdx.x % 32 * kVector; d < dim; d += 32 * kVector)
-    stream_floats<kVector>(out + d, load_floats<kVector>(weights + d));
+    out.put<kVector>(d, load_floats<kVector>(weights + d));
 }
 
 template <class W>
-__device__ void put_row(float* out, const char* from, int dim, bool in_fours) {
+__device__ void put_row(const OutRef& out, const char* from, int dim, bool in_fours) {
   if (in_fours)
     put_row<4, W>(out, from, dim);
   else
@@ -63,7 +63,8 @@ __device__ void put_occurrences(const BatchRef& batch, uint32_t count, uint32_t 
     const FeatureRef& feature = batch.feature_of_position(waiting.x);
     const DeviceTableRef& table = batch.tables[feature.table];
     const char* from = batch.far.fetched(table, waiting.y);
-    float* out = batch.out + (waiting.x - feature.first) * batch.width + feature.column;
+    const OutRef out =
+        batch.out.from((waiting.x - feature.first) * batch.width + feature.column);
     const bool in_fours = (table.dim | feature.column | batch.width) % 4 == 0;
     if (table.dtype == DType::kF32)
       put_row<float>(out, from, table.dim, in_fours);

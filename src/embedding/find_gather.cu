@@ -46,7 +46,7 @@ __device__ float absent_weight(const DeviceTableRef& table, Pass pass, int64_t k
 
 // What copying needs of a table and a feature, in registers: nothing is read again after a store.
 struct Copy {
-  float* out;
+  OutRef out;
   int64_t width;
   int dim;
 };
@@ -72,7 +72,7 @@ __device__ void copy_rows(const Copy& from, const char* row) {
 #pragma unroll
     for (int i = 0; i < kRounds; ++i) {
       if (there[i])
-        stream_floats<kVector>(from.out + (i * kGroups + group) * from.width + d, values[i]);
+        from.out.put<kVector>((i * kGroups + group) * from.width + d, values[i]);
     }
   }
 }
@@ -100,20 +100,20 @@ __global__ void __launch_bounds__(kThreads)
     batch.far.wait(feature.first + place, entry, is_far);
   }
   const char* at = row != kNoRow && !is_far ? table.row(row) : nullptr;
-  Copy copy{batch.out + base * batch.width + feature.column, batch.width, table.dim};
+  Copy copy{batch.out.from(base * batch.width + feature.column), batch.width, table.dim};
   for (uint32_t absent = __ballot_sync(~0u, there && row == kNoRow); absent != 0;
        absent &= absent - 1) {
     const int source = __ffs(absent) - 1;
     const int64_t of = __shfl_sync(~0u, key, source);
     for (int d = lane; d < table.dim; d += 32)
-      copy.out[source * copy.width + d] = absent_weight<W>(table, kPass, of, d);
+      copy.out.put(source * copy.width + d, absent_weight<W>(table, kPass, of, d));
   }
 #pragma unroll 1
   for (int first = 0; first < kTile; first += kKeys) {
     const auto from =
         __shfl_sync(~0u, reinterpret_cast<unsigned long long>(at), (first + lane) % 32);
     copy_rows<W, kLanes, kVector, kKeys>(copy, reinterpret_cast<const char*>(from));
-    copy.out += kKeys * copy.width;
+    copy.out = copy.out.from(kKeys * copy.width);
   }
   if (kPass == Pass::kTrain) mark_rows(batch, feature, place, row);
 }
@@ -157,7 +157,7 @@ __global__ void __launch_bounds__(kThreads)
       }
       sum += (feature.weights ? feature.weights[i] : 1.0f) * value;
     }
-    batch.out[bag * batch.width + feature.column + d] = sum * factor;
+    batch.out.put(bag * batch.width + feature.column + d, sum * factor);
   }
 }
 
@@ -177,7 +177,8 @@ void gather_rows(const Context& context, const BatchRef& batch, int cls, RowShap
   const uint32_t tiles = batch.class_tile[cls + 1] - batch.class_tile[cls];
   if (tiles == 0) return;
   const bool long_rows = shape == RowShape::kUpTo128 || shape == RowShape::kUpTo1024;
-  if (long_rows && dtype == DType::kF32) return gather_bulk(context, batch, cls, shape, pass);
+  if (long_rows && dtype == DType::kF32 && batch.out.dtype == DType::kF32)
+    return gather_bulk(context, batch, cls, shape, pass);
   with_shape(shape, [&](auto as) {
     using S = decltype(as);
     with_weight_type(dtype, [&](auto type) {

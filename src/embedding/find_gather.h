@@ -19,7 +19,8 @@ constexpr bool is_eval(Pass pass) { return pass == Pass::kEval || pass == Pass::
 // that it is about to get. Training also marks the rows and lists the keys that have none.
 void gather_rows(const Context& context, const BatchRef& batch, int cls, RowShape shape,
                  DType dtype, Pass pass);
-// The same for long rows of 32-bit floats in fours (shapes kUpTo128 and kUpTo1024).
+// The same for long rows of 32-bit floats in fours (shapes kUpTo128 and kUpTo1024), to outputs of
+// 32 bits.
 void gather_bulk(const Context& context, const BatchRef& batch, int cls, RowShape shape, Pass pass);
 
 // Before gather_rows with Pass::kCopy: batch.rows and marks of the same features.

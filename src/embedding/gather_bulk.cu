@@ -1,4 +1,4 @@
-// Rows of 32-bit floats, copied by the hardware: a lane a row, no registers between.
+// Rows of 32-bit floats to outputs of the same, copied by the hardware: a lane a row, no registers between.
 #include <algorithm>
 
 #include "core/cuda_check.h"
@@ -63,6 +63,7 @@ __global__ void __launch_bounds__(kThreads)
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   char* slot = ring + warp * kWarpBytes + lane % kKeys * (kWarpBytes / kKeys);
   BulkBarrier& barrier = barriers[warp];
+  auto* all_out = static_cast<float*>(batch.out.data);
   if (lane == 0) barrier.init();
   __syncwarp();
 
@@ -88,7 +89,7 @@ __global__ void __launch_bounds__(kThreads)
     const bool near = slot_of != kNoRow;
     uint32_t far = __ballot_sync(~0u, row != kNoRow && !near);
     const uint32_t present = __ballot_sync(~0u, near), bytes = table.dim * 4;
-    float* out = batch.out + (base + lane) * batch.width + feature.column;
+    float* out = all_out + (base + lane) * batch.width + feature.column;
     if (lane == 0) barrier.announce(__popc(present) * bytes);
     bulk_wait_read<0>();  // the lane's last row has left its place
     __syncwarp();
@@ -101,7 +102,7 @@ __global__ void __launch_bounds__(kThreads)
       const int source = __ffs(absent) - 1;
       const int64_t of = feature.keys[base + source];
       const Initializer& draw = is_eval(kPass) ? table.missing : table.initializer;
-      float* to = batch.out + (base + source) * batch.width + feature.column;
+      float* to = all_out + (base + source) * batch.width + feature.column;
       for (int d = lane; d < table.dim; d += 32)
         to[d] = draw(table.seed, static_cast<uint64_t>(of), d);
     }
@@ -112,7 +113,7 @@ __global__ void __launch_bounds__(kThreads)
       far = 0;
     }
     for (; far != 0; far = drop_lowest<kFarRows>(far))
-      copy_far_rows(table, row, far, batch.out + base * batch.width + feature.column, batch.width);
+      copy_far_rows(table, row, far, all_out + base * batch.width + feature.column, batch.width);
     if (kPass == Pass::kTrain && !pooled)
       mark_rows(batch, feature, lane < kKeys ? base + lane : ~0u, row);
     barrier.wait(parity);

@@ -52,7 +52,8 @@ void HostLookup::check_offsets(std::span<const FeatureKeys> features) const {
 }
 
 void HostLookup::forward(const Context& context, std::span<const FeatureKeys> features, Phase phase,
-                         View<float> out) {
+                         AnyView any_out) {
+  const View<float> out = any_out.floats();
   check_batch(features, feature_tables_, width_, out);
   check_offsets(features);
   Pass& pass = phase == Phase::kTrain ? train_ : eval_;

@@ -31,9 +31,9 @@ class HostLookup : public Lookup {
   // Throws for keys outside a static table (the first in the order of features), and when a table
   // is full.
   void forward(const Context& context, std::span<const FeatureKeys> features, Phase phase,
-               View<float> out) override;
-  double squared_gradient_norm(const Context& context, View<const float> gradients) override;
-  void backward(const Context& context, View<const float> gradients, float scale,
+               AnyView out) override;
+  double squared_gradient_norm(const Context& context, ConstAnyView gradients) override;
+  void backward(const Context& context, ConstAnyView gradients, float scale,
                 float learning_rate, int64_t step) override;
 
  private:

@@ -67,7 +67,8 @@ void HostLookup::list_segments(View<const float> gradients, float scale) {
   }
 }
 
-double HostLookup::squared_gradient_norm(const Context& context, View<const float> gradients) {
+double HostLookup::squared_gradient_norm(const Context& context, ConstAnyView any_gradients) {
+  const View<const float> gradients = any_gradients.floats();
   check_gradients(gradients);
   group(context);
   list_segments(gradients, 1.0f);
@@ -80,8 +81,9 @@ double HostLookup::squared_gradient_norm(const Context& context, View<const floa
   return sum;
 }
 
-void HostLookup::backward(const Context& context, View<const float> gradients, float scale,
+void HostLookup::backward(const Context& context, ConstAnyView any_gradients, float scale,
                           float learning_rate, int64_t step) {
+  const View<const float> gradients = any_gradients.floats();
   check_gradients(gradients);
   EMBLEM_REQUIRE(step >= 1, "lookup: steps count from 1, but this is step ", step);
   group(context);

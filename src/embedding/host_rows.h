@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/buffer.h"
+#include "embedding/far_memory.h"
 
 namespace emblem::cuda {
 
@@ -13,12 +14,9 @@ class HostRows {
  public:
   HostRows(const Context& context, const std::string& name, int64_t rows, int64_t stride,
            int64_t slots);
-  ~HostRows();
-  HostRows(const HostRows&) = delete;
-  HostRows& operator=(const HostRows&) = delete;
 
-  char* data() const { return data_; }
-  int64_t bytes() const { return bytes_; }
+  char* data() const { return memory_.data(); }
+  int64_t bytes() const { return memory_.bytes(); }
   int64_t slots() const { return slot_rows_.size(); }
   void forget_slots(const Context& context);  // the cache is empty
 
@@ -28,8 +26,7 @@ class HostRows {
   uint8_t* slot_changed() { return slot_changed_.data(); }
 
  private:
-  char* data_ = nullptr;
-  int64_t bytes_ = 0;
+  FarMemory memory_;
   Buffer<uint32_t> slot_of_row_, slot_rows_, slot_used_;
   Buffer<uint8_t> slot_changed_;
 };

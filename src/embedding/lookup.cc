@@ -7,7 +7,7 @@
 namespace emblem {
 
 void check_batch(std::span<const FeatureKeys> features, std::span<Table* const> tables,
-                 int64_t width, View<float> out) {
+                 int64_t width, AnyView out) {
   EMBLEM_REQUIRE(features.size() == tables.size(), "lookup: keys of ", features.size(),
                  " features were given, but there are ", tables.size());
   EMBLEM_REQUIRE(out.cols == width, "lookup: output rows have ", out.cols, " floats, but need ",

@@ -6,9 +6,9 @@
 #include <memory>
 #include <span>
 
+#include "core/any_view.h"
 #include "core/context.h"
 #include "core/phase.h"
-#include "core/view.h"
 #include "embedding/table.h"
 
 namespace emblem {
@@ -36,9 +36,10 @@ class Lookup {
   virtual int64_t width() const = 0;
 
   // out[b] = the pooled rows of bag b of every feature, one behind the other. out is [bags,
-  // width()]. In training, new keys get rows. The keys must stay valid until backward returns.
+  // width()], in 16 bits on a GPU alone. In training, new keys get rows. The keys must stay valid
+  // until backward returns.
   virtual void forward(const Context& context, std::span<const FeatureKeys> features, Phase phase,
-                       View<float> out) = 0;
+                       AnyView out) = 0;
 
   // Says which keys a coming training forward will bring, so that their rows can be on their way
   // while other work runs: where rows of a table are in host memory with a cache on the GPU
@@ -51,18 +52,18 @@ class Lookup {
 
   // The squared norm of the gradients with respect to the rows (duplicates of a key summed) for the
   // keys of the last training forward. gradients is [bags, width()].
-  virtual double squared_gradient_norm(const Context& context, View<const float> gradients) = 0;
+  virtual double squared_gradient_norm(const Context& context, ConstAnyView gradients) = 0;
 
   // Sums `scale * gradients` per key and updates each row of the last training forward once. `step`
-  // counts from 1.
-  virtual void backward(const Context& context, View<const float> gradients, float scale,
+  // counts from 1. Gradients may be of another type than the output.
+  virtual void backward(const Context& context, ConstAnyView gradients, float scale,
                         float learning_rate, int64_t step) = 0;
 
   // The same in two parts, for steps that are captured in a CUDA graph and replayed: set_step is
   // called outside, before each replay, and backward_as_set reads what the last one has set when it
   // runs. On a GPU both are ordered with the stream.
   virtual void set_step(const Context&, const StepScalars& scalars) { step_ = scalars; }
-  virtual void backward_as_set(const Context& context, View<const float> gradients) {
+  virtual void backward_as_set(const Context& context, ConstAnyView gradients) {
     backward(context, gradients, step_.scale, step_.learning_rate, step_.step);
   }
 
@@ -83,7 +84,7 @@ struct LookupFeature {
 
 // Throws when the keys of a batch do not fit the features (over `tables`) or the output.
 void check_batch(std::span<const FeatureKeys> features, std::span<Table* const> tables,
-                 int64_t width, View<float> out);
+                 int64_t width, AnyView out);
 
 // On a CPU every run gives the same bits. On a GPU kFast may differ in the last bits of rows with
 // many gradients in a batch and of the gradients' norm, because these are added in the order in

@@ -47,6 +47,19 @@ __device__ inline RowsOf rows_of(const DeviceTableRef& table) {
           table.dtype};
 }
 
+// Gradients of the output of a lookup.
+struct Gradients {
+  const void* data;
+  DType dtype;
+
+  template <int kVector>
+  __device__ Floats<kVector> load(int64_t begin) const {
+    if (dtype == DType::kF32) return load_floats<kVector>(static_cast<const float*>(data) + begin);
+    if (dtype == DType::kF16) return load_floats<kVector>(static_cast<const F16*>(data) + begin);
+    return load_floats<kVector>(static_cast<const Bf16*>(data) + begin);
+  }
+};
+
 template <class S>
 struct Share {  // a lane's part of a row
   Floats<S::kVector> chunk[S::kChunks];
@@ -110,23 +123,16 @@ class Ring {
 
   __device__ explicit Ring(char* shared) : shared_(shared) {}
 
-  __device__ void fetch_gradient(int stage, const RowsOf& table, const float* from, int member) {
+  __device__ void fetch_gradient(int stage, const RowsOf& table, const Gradients& from,
+                                 uint32_t begin, int member) {
     for_each_chunk<S>(member, table.dim, [&](int c, int d) {
-      __pipeline_memcpy_async(slot(stage, 0, c), from + d, S::kVector * 4);
+      fetch_weights(slot(stage, 0, c), from.data, from.dtype, begin + d);
     });
   }
   __device__ void fetch_row(int stage, const RowsOf& table, char* row, int member) {
     if constexpr (kRows) {
       for_each_chunk<S>(member, table.dim, [&](int c, int d) {
-        if (table.dtype == DType::kF32) {
-          __pipeline_memcpy_async(slot(stage, 1, c), reinterpret_cast<float*>(row) + d,
-                                  S::kVector * 4);
-        } else if (S::kVector == 4) {
-          __pipeline_memcpy_async(slot(stage, 1, c), row + d * 2, 8);
-        } else {  // two bytes cannot be fetched alone
-          *reinterpret_cast<uint16_t*>(slot(stage, 1, c)) =
-              *reinterpret_cast<const uint16_t*>(row + d * 2);
-        }
+        fetch_weights(slot(stage, 1, c), row, table.dtype, d);
         if constexpr (!R::kRowWise) {
 #pragma unroll
           for (int s = 0; s < kStates; ++s)
@@ -138,18 +144,13 @@ class Ring {
     }
   }
 
-  __device__ Floats<S::kVector> gradient(int stage, int chunk) const {
-    return floats(stage, 0, chunk);
+  __device__ Floats<S::kVector> gradient(int stage, int chunk, DType type) const {
+    return weights(stage, 0, chunk, type);
   }
   __device__ auto row(int stage, const RowsOf& table, int member) const {
     RowShare<S, R> share;
     for_each_chunk<S>(member, table.dim, [&](int c, int) {
-      if (table.dtype == DType::kF32)
-        share.weights.chunk[c] = floats(stage, 1, c);
-      else if (table.dtype == DType::kF16)
-        share.weights.chunk[c] = halves<F16>(slot(stage, 1, c));
-      else
-        share.weights.chunk[c] = halves<Bf16>(slot(stage, 1, c));
+      share.weights.chunk[c] = weights(stage, 1, c, table.dtype);
 #pragma unroll
       for (int s = 0; s < RowShare<S, R>::kPlanes; ++s)
         share.states[s].chunk[c] = floats(stage, 2 + s, c);
@@ -163,6 +164,21 @@ class Ring {
     return shared_ +
            (((stage * kPieces + piece) * S::kChunks + chunk) * kRingThreads + threadIdx.x) *
                S::kVector * 4;
+  }
+  // kVector elements of a type.
+  __device__ static void fetch_weights(char* to, const void* from, DType type, int64_t begin) {
+    if (type == DType::kF32) {
+      __pipeline_memcpy_async(to, static_cast<const float*>(from) + begin, S::kVector * 4);
+    } else if (S::kVector == 4) {
+      __pipeline_memcpy_async(to, static_cast<const uint16_t*>(from) + begin, 8);
+    } else {  // two bytes cannot be fetched alone
+      *reinterpret_cast<uint16_t*>(to) = static_cast<const uint16_t*>(from)[begin];
+    }
+  }
+  __device__ Floats<S::kVector> weights(int stage, int piece, int chunk, DType type) const {
+    if (type == DType::kF32) return floats(stage, piece, chunk);
+    if (type == DType::kF16) return halves<F16>(slot(stage, piece, chunk));
+    return halves<Bf16>(slot(stage, piece, chunk));
   }
   __device__ Floats<S::kVector> floats(int stage, int piece, int chunk) const {
     return *reinterpret_cast<const Floats<S::kVector>*>(slot(stage, piece, chunk));

@@ -2,6 +2,8 @@
 // instruction.
 #pragma once
 
+#include <type_traits>
+
 #include "core/half.h"
 #include "embedding/row_shape.h"
 #include "embedding/rows_ref.h"
@@ -35,9 +37,15 @@ __device__ float widen(uint32_t bits) {
   half.bits = static_cast<uint16_t>(bits);
   return half.to_float();
 }
+// Two values in one instruction.
 template <class W>
 __device__ uint32_t narrow(float low, float high) {
-  return W::from(low).bits | static_cast<uint32_t>(W::from(high).bits) << 16;
+  uint32_t both;
+  if constexpr (std::is_same_v<W, Bf16>)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
 }
 }  // namespace detail
 
@@ -71,12 +79,17 @@ __device__ void store_floats(W* to, const Floats<kVector>& v) {
 }
 
 // Output that this kernel does not read again: it leaves the cache first.
-template <int kVector>
-__device__ void stream_floats(float* to, const Floats<kVector>& v) {
-  if constexpr (kVector == 1)
+template <int kVector, class W>
+__device__ void stream_floats(W* to, const Floats<kVector>& v) {
+  if constexpr (kVector == 1 && sizeof(W) == 4)
     __stcs(to, v.at[0]);
-  else
+  else if constexpr (kVector == 1)
+    __stcs(reinterpret_cast<unsigned short*>(to), W::from(v.at[0]).bits);
+  else if constexpr (sizeof(W) == 4)
     __stcs(reinterpret_cast<float4*>(to), float4{v.at[0], v.at[1], v.at[2], v.at[3]});
+  else
+    __stcs(reinterpret_cast<uint2*>(to), uint2{detail::narrow<W>(v.at[0], v.at[1]),
+                                               detail::narrow<W>(v.at[2], v.at[3])});
 }
 
 // A row of which every lane of a group of kLanes holds kChunks vectors.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core/context.h"
+#include "core/half.h"
 #include "embedding/row_shape.h"
 #include "embedding/step_values.h"
 #include "optim/rule.h"
@@ -18,7 +19,8 @@ struct UpdateRows {
   uint32_t most = 0;  // occurrences
   bool in_order = false;
   RowShape shape = RowShape::kUpTo128;
-  const float* gradients = nullptr;
+  const void* gradients = nullptr;
+  DType gradient_type = DType::kF32;
   float scale = 1.0f;
   float l2 = 0.0f;
   Rule rule;                           // made by at_step

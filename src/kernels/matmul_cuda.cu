@@ -29,8 +29,6 @@ cublasLtEpilogue_t epilogue_of(Epilogue epilogue) {
       return CUBLASLT_EPILOGUE_RELU;
     case Epilogue::kBiasRelu:
       return CUBLASLT_EPILOGUE_RELU_BIAS;
-    case Epilogue::kSumOfA:
-      return CUBLASLT_EPILOGUE_BGRADB;
   }
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
@@ -97,7 +95,7 @@ Preference preference_of(const MatmulPlan& plan) {
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(plan.b));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(plan.a));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(plan.c));
-  // A bias is read, or its gradient written, together with the product.
+  // A bias is read together with the product.
   const uint32_t with_vector = plan.vector == nullptr
                                    ? alignment_of(plan.c)
                                    : std::min(alignment_of(plan.c), alignment_of(plan.vector));

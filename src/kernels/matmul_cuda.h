@@ -37,7 +37,6 @@ enum class Epilogue {
   kBias,      // C + vector, [n]
   kRelu,      // max(C, 0)
   kBiasRelu,  // max(C + vector, 0)
-  kSumOfA,    // vector [m] = the sum over the inner dimension of op(A)
 };
 
 // C = op(A) op(B) + beta C, of matrices without gaps between their rows.

@@ -12,6 +12,13 @@ Node build_dlrm(Graph& graph, ModelInputs& inputs, const config::DLRM& model) {
                    " units, but the embeddings have dimension ", sparse.dim,
                    "; make the last of dense_mlp.hidden_units ", sparse.dim);
   }
+  if (model.has_cross()) {
+    graph.set_scope("cross");
+    const Node joined = bottom.id >= 0 ? graph.concat({bottom, sparse.node}) : sparse.node;
+    const Node cross = graph.cross_v2(joined, static_cast<int>(model.cross().cross_num()),
+                                      model.cross().low_rank());
+    return add_logit(graph, "output", add_mlp(graph, "top", cross, model.final()));
+  }
   const Node pairs = graph.dlrm_interaction(bottom, sparse.node, sparse.dim);
   const Node joined = model.arch_with_sparse() ? graph.concat({pairs, sparse.node}) : pairs;
   return add_logit(graph, "output", add_mlp(graph, "top", joined, model.final()));

@@ -47,8 +47,8 @@ ModelInputs::ModelInputs(Graph& graph, const config::PipelineConfig& config,
       wide_.width += wide_dim;
     }
   }
-  if (deep_.width > 0) deep_.node = graph.trained_input("embeddings", deep_.width);
-  if (wide_.width > 0) wide_.node = graph.trained_input("wide_embeddings", wide_.width);
+  if (deep_.width > 0) deep_.node = graph.embedding_input("embeddings", deep_.width);
+  if (wide_.width > 0) wide_.node = graph.embedding_input("wide_embeddings", wide_.width);
   if (layout.dense_cols > 0) dense_ = graph.input("dense", layout.dense_cols);
   label_ = graph.input("label", 1);
   if (config.data_config().sample_weight_fields_size() > 0) weights_ = graph.input("weight", 1);

@@ -1,7 +1,6 @@
 #include "model/model.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "core/text.h"
 #include "model/builders.h"
@@ -9,15 +8,6 @@
 
 namespace emblem {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double since(Clock::time_point& last) {
-  const auto now = Clock::now();
-  const double seconds = std::chrono::duration<double>(now - last).count();
-  last = now;
-  return seconds;
-}
 
 void copy(const Context& context, View<const float> from, View<float> to) {
   detail::copy(context, to.data, from.data, static_cast<size_t>(from.size()) * sizeof(float));
@@ -45,7 +35,15 @@ Model::Model(const Context& context, const config::PipelineConfig& config,
   weights_ = inputs.weights();
   add_embeddings(context, config, inputs.deep(), TableFamily::kDeep, make_lookup);
   add_embeddings(context, config, inputs.wide(), TableFamily::kWide, make_lookup);
-  graph_.prepare(context, max_rows, precision_of(context, config.train_config()));
+  graph_.prepare(context, max_rows, precision_of(context, config.train_config()),
+                 make_lookup ? Graph::Purpose::kInference : Graph::Purpose::kTraining);
+}
+
+std::vector<Model::LookupInput> Model::lookup_inputs() const {
+  std::vector<LookupInput> inputs;
+  for (const Embeddings& embeddings : embeddings_)
+    inputs.push_back({embeddings.node, embeddings.sparse_index});
+  return inputs;
 }
 
 void Model::add_embeddings(const Context& context, const config::PipelineConfig& config,
@@ -71,7 +69,7 @@ void Model::add_embeddings(const Context& context, const config::PipelineConfig&
 }
 
 void Model::forward(const Context& context, const ModelBatch& batch, Phase phase, uint64_t draw) {
-  auto last = Clock::now();
+  clock_.begin(context, "lookup");
   graph_.set_rows(batch.rows);
   if (dense_.id >= 0) copy(context, batch.dense, graph_.value(dense_));
   copy(context, batch.labels, graph_.value(label_));
@@ -79,35 +77,36 @@ void Model::forward(const Context& context, const ModelBatch& batch, Phase phase
   for (Embeddings& embeddings : embeddings_) {
     for (size_t i = 0; i < embeddings.keys.size(); ++i)
       embeddings.keys[i] = batch.sparse[embeddings.sparse_index[i]];
-    embeddings.lookup->forward(context, embeddings.keys, phase, graph_.value(embeddings.node));
+    embeddings.lookup->forward(context, embeddings.keys, phase, graph_.matrix(embeddings.node));
   }
-  stages_.lookup += since(last);
+  clock_.end(context, stages_.lookup);
+  clock_.begin(context, "dense forward");
   graph_.forward(context, phase, draw);
-  stages_.forward += since(last);
+  clock_.end(context, stages_.forward);
 }
 
 void Model::backward(const Context& context) {
-  auto last = Clock::now();
+  clock_.begin(context, "dense backward");
   graph_.backward(context);
-  stages_.backward += since(last);
+  clock_.end(context, stages_.backward);
 }
 
 double Model::squared_embedding_gradient_norm(const Context& context) {
   double sum = 0.0;
   for (Embeddings& embeddings : embeddings_) {
-    sum += embeddings.lookup->squared_gradient_norm(context, graph_.gradient(embeddings.node));
+    sum += embeddings.lookup->squared_gradient_norm(context, graph_.gradient_matrix(embeddings.node));
   }
   return sum;
 }
 
 void Model::update_embeddings(const Context& context, float scale, float learning_rate,
                               int64_t step) {
-  auto last = Clock::now();
+  clock_.begin(context, "update");
   for (Embeddings& embeddings : embeddings_) {
-    embeddings.lookup->backward(context, graph_.gradient(embeddings.node), scale, learning_rate,
+    embeddings.lookup->backward(context, graph_.gradient_matrix(embeddings.node), scale, learning_rate,
                                 step);
   }
-  stages_.update += since(last);
+  clock_.end(context, stages_.update);
 }
 
 void Model::check(const Context& context) {

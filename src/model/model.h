@@ -12,6 +12,7 @@
 #include "config/features.h"
 #include "config/pipeline.pb.h"
 #include "core/phase.h"
+#include "core/stage_clock.h"
 #include "embedding/lookup.h"
 #include "embedding/table.h"
 #include "model/table_config.h"
@@ -35,6 +36,7 @@ DType precision_of(const Context& context, const config::TrainConfig& config);
 // Seconds that the parts of a step took; summed until cleared.
 struct StageSeconds {
   double lookup = 0, forward = 0, backward = 0, update = 0;
+  double dense_update = 0;  // by who trains the model
 };
 
 // Makes the lookup over the tables of a plan, one feature a use.
@@ -44,7 +46,8 @@ class Model {
  public:
   // Builds the model on the context's device, for batches of up to max_rows. `config` has passed
   // check_pipeline. The model owns its tables unless `make_lookup` looks up elsewhere; it then has
-  // none and only forward in Phase::kEval works.
+  // none and only forward in Phase::kEval works, or, where `make_lookup` gives null, not even that:
+  // the rows come in another way.
   Model(const Context& context, const config::PipelineConfig& config, const FeatureLayout& layout,
         int64_t max_rows, const MakeLookup& make_lookup = nullptr);
 
@@ -64,10 +67,21 @@ class Model {
   double loss(const Context& context) const { return graph_.loss(context); }
 
   Graph& graph() { return graph_; }
+  // Who runs the graph in another way needs its nodes; id -1: there is none.
+  Node dense_node() const { return dense_; }
+  Node logits_node() const { return logits_; }
+  // The input of a lookup, and the positions of its features in ModelBatch::sparse.
+  struct LookupInput {
+    Node node;
+    std::vector<int64_t> sparse_index;
+  };
+  std::vector<LookupInput> lookup_inputs() const;
   std::vector<Table*> tables() const;
   std::string name() const { return name_; }
   std::string describe() const;  // layers, parameters, tables
+  // On a GPU: once the clock has been switched on, and up to the last collect.
   StageSeconds& stages() { return stages_; }
+  StageClock& stage_clock() { return clock_; }
 
  private:
   // The lookup of one family of tables and the node that takes its output.
@@ -86,6 +100,7 @@ class Model {
   Node dense_, label_, weights_, logits_;
   std::vector<Embeddings> embeddings_;
   StageSeconds stages_;
+  StageClock clock_;
 };
 
 }  // namespace emblem

@@ -28,12 +28,12 @@ FeatureKeys rows_of(const FeatureKeys& all, int64_t begin, int64_t rows,
 
 }  // namespace
 
-Predictor::Predictor(std::unique_ptr<Model> model) : model_(std::move(model)) {
+HostPredictor::HostPredictor(std::unique_ptr<Model> model) : model_(std::move(model)) {
   model_->graph().freeze();
 }
 
-void Predictor::run(const Context& context, const ModelBatch& batch,
-                    std::span<float> probabilities) {
+void HostPredictor::run(const Context& context, const ModelBatch& batch,
+                        std::span<float> probabilities) {
   offsets_.resize(batch.sparse.size());
   for (int64_t begin = 0; begin < batch.rows; begin += kPieceRows) {
     const int64_t rows = std::min(kPieceRows, batch.rows - begin);

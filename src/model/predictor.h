@@ -13,16 +13,28 @@ namespace emblem {
 // Used by one thread at a time. Allocates nothing once it has seen its largest batch.
 class Predictor {
  public:
+  virtual ~Predictor() = default;
+
+  // Fills probabilities[batch.rows]. The batch is in host memory; its labels are not read. The
+  // context has the threads to use.
+  virtual void run(const Context& context, const ModelBatch& batch,
+                   std::span<float> probabilities) = 0;
+
+  virtual Model& model() = 0;
+};
+
+// On the CPU.
+class HostPredictor final : public Predictor {
+ public:
   // Batches are computed by pieces of this many rows, whose values stay in the caches.
   static constexpr int64_t kPieceRows = 256;
 
   // `model` was made for kPieceRows rows and has its parameters, which stay as they are.
-  explicit Predictor(std::unique_ptr<Model> model);
+  explicit HostPredictor(std::unique_ptr<Model> model);
 
-  // Fills probabilities[batch.rows]. Labels are not read.
-  void run(const Context& context, const ModelBatch& batch, std::span<float> probabilities);
-
-  Model& model() { return *model_; }
+  void run(const Context& context, const ModelBatch& batch,
+           std::span<float> probabilities) override;
+  Model& model() override { return *model_; }
 
  private:
   std::unique_ptr<Model> model_;

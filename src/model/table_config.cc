@@ -10,6 +10,7 @@
 #include "core/text.h"
 #include "emblem/error.h"
 #include "model/builders.h"
+#include "model/table_placement.h"
 #include "optim/from_config.h"
 
 namespace emblem {
@@ -207,6 +208,8 @@ TablePlan plan_tables(const config::PipelineConfig& config, const LookupPlan& lo
       require_same(plan.tables[at->second], settings, use.feature->name);
     plan.uses.push_back({use.feature->sparse_index, at->second, table.pooling});
   }
+  if (train.device_bytes() > 0)
+    place_tables(plan.tables, static_cast<int64_t>(train.device_bytes()));
   return plan;
 }
 

@@ -33,7 +33,7 @@ Node Graph::State::add_node(std::string name, int64_t cols, Kind kind) {
                  " columns; at least 1 is needed");
   auto tensor = std::make_unique<Tensor>();
   tensor->name = std::move(name);
-  tensor->cols = cols;
+  tensor->cols = tensor->stride = cols;
   tensor->needs_gradient = kind == Kind::kTrainedInput;
   nodes.push_back({std::move(tensor), kind});
   return {static_cast<int>(nodes.size()) - 1};
@@ -59,6 +59,12 @@ Node Graph::input(std::string name, int64_t cols) {
 
 Node Graph::trained_input(std::string name, int64_t cols) {
   return state_->add_node(std::move(name), cols, State::Kind::kTrainedInput);
+}
+
+Node Graph::embedding_input(std::string name, int64_t cols) {
+  const Node node = trained_input(std::move(name), cols);
+  state_->nodes.back().fed_narrow = true;
+  return node;
 }
 
 int64_t Graph::cols(Node node) const { return state_->tensor(node, "cols")->cols; }

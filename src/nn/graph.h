@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "core/any_view.h"
 #include "core/buffer.h"
 #include "core/context.h"
 #include "core/half.h"
@@ -65,6 +66,9 @@ class Graph {
   void set_scope(std::string scope);                   // "bottom" -> "bottom.0.weight"
   Node input(std::string name, int64_t cols);          // fed through value(); no gradient
   Node trained_input(std::string name, int64_t cols);  // its gradient can be read after backward
+  // A trained input that is fed and read in the precision of the graph, through matrix() and
+  // gradient_matrix().
+  Node embedding_input(std::string name, int64_t cols);
   Node linear(Node x, int64_t units, Activation activation = Activation::kNone);
   Node linear_without_bias(Node x, int64_t units);
   Node bias(Node x);  // x + a trained row, which starts at 0
@@ -103,12 +107,18 @@ class Graph {
   // Plans buffers for batches of up to max_rows and draws the initial parameters. Call once.
   // `precision` is that of values, gradients of nodes and matrix products; sums, parameters and
   // their gradients are in fp32, and so is what value() and gradient() give. 16 bits: on a GPU.
-  void prepare(const Context& context, int64_t max_rows, DType precision = DType::kF32);
+  // For Purpose::kInference there is no room for gradients, and no backward.
+  enum class Purpose { kTraining, kInference };
+  void prepare(const Context& context, int64_t max_rows, DType precision = DType::kF32,
+               Purpose purpose = Purpose::kTraining);
   // Sets the number of rows of the coming run; value() of inputs is then filled by the caller.
   void set_rows(int64_t rows);
   View<float> value(Node node);  // in 16 bits: of inputs and of the logits of losses only
   // After backward, of a trained input. Other gradients share memory and are gone by then.
   View<float> gradient(Node node);
+  // The same of an embedding input, in the graph's precision.
+  AnyView matrix(Node node);
+  ConstAnyView gradient_matrix(Node node);
   // `draw` numbers the batch: dropout masks depend on (seed, draw) alone.
   void forward(const Context& context, Phase phase, uint64_t draw);
   void backward(const Context& context);  // of a forward in training
@@ -136,7 +146,8 @@ class Graph {
   double flops_per_row() const;
   std::string describe() const;  // one line a node
 
-  struct State;  // nn/graph_state.h
+  struct State;                       // nn/graph_state.h
+  State& state() { return *state_; }  // for who runs it in another way (nn/inference.h)
 
  private:
   std::unique_ptr<State> state_;

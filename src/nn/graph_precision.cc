@@ -34,10 +34,31 @@ void Graph::State::plan_types() {
     }
   }
   for (NodeState& node : nodes) {
-    if (node.kind == Kind::kComputed || node.tensor->dtype == DType::kF32) continue;
+    if (node.kind == Kind::kComputed || node.tensor->dtype == DType::kF32 || node.fed_narrow)
+      continue;
+    // Inference writes embeddings in 16 bits, if at all.
+    if (node.kind == Kind::kTrainedInput && purpose == Purpose::kInference) continue;
     node.wide_value = Buffer<float>(device, max_rows, node.tensor->cols);
     if (node.kind == Kind::kTrainedInput)
       node.wide_gradient = Buffer<float>(device, max_rows, node.tensor->cols);
+  }
+}
+
+// Matrix products of 16-bit rows are many times slower where rows do not begin at multiples of 16
+// bytes: rows that only such products read get zeros behind them.
+void Graph::State::plan_strides() {
+  if (precision == DType::kF32 || purpose == Purpose::kInference) return;
+  constexpr int64_t kAligned = 8;  // elements
+  for (NodeState& node : nodes) {
+    Tensor* tensor = node.tensor.get();
+    bool padded = tensor->cols % kAligned != 0 && tensor->dtype != DType::kF32 &&
+                  node.kind != Kind::kTrainedInput;
+    for (const auto& op : ops) {
+      if (op->output() == tensor) padded &= op->writes_padded_rows();
+      for (const Tensor* input : op->inputs())
+        padded &= input != tensor || op->reads_padded_rows();
+    }
+    if (padded) tensor->stride = (tensor->cols + kAligned - 1) / kAligned * kAligned;
   }
 }
 
@@ -50,8 +71,8 @@ void Graph::State::narrow_inputs(const Context& context) {
                             parameter_values.size());
         for (NodeState& node : nodes) {
           if (node.kind == Kind::kComputed || node.wide_value.size() == 0) continue;
-          cuda::narrow_values(context, node.wide_value.data(), precision, node.tensor->value_data,
-                              rows * node.tensor->cols);
+          cuda::narrow_rows(context, node.wide_value.data(), precision, node.tensor->value_data,
+                            rows, node.tensor->cols, node.tensor->stride);
         }
       });
 }
@@ -79,11 +100,18 @@ void Graph::State::widen_gradients(const Context& context) {
         if (flag != nullptr) detail::zero(context, flag, sizeof(int));
         for (NodeState& node : nodes) {
           if (node.kind != Kind::kTrainedInput) continue;
+          if (node.fed_narrow) {
+            if (flag != nullptr)
+              cuda::find_overflow(context, precision, node.tensor->gradient_data,
+                                  rows * node.tensor->cols, flag);
+            continue;
+          }
           cuda::widen_values(context, precision, node.tensor->gradient_data,
                              node.wide_gradient.data(), rows * node.tensor->cols, flag);
         }
         if (flag == nullptr) return;
-        cuda::find_overflow(context, parameter_gradients.data(), parameter_gradients.size(), flag);
+        cuda::find_overflow(context, DType::kF32, parameter_gradients.data(),
+                            parameter_gradients.size(), flag);
       });
 }
 

@@ -57,7 +57,7 @@ void Graph::State::plan_gradients(const Context& context) {
   int64_t bytes = 0;
   const auto take = [&](NodeState& node) {
     if (node.gradient_begin >= 0) return;
-    const int64_t size = align(node.tensor->cols * max_rows * size_of(node.tensor->dtype));
+    const int64_t size = align(node.tensor->stride * max_rows * size_of(node.tensor->dtype));
     int64_t begin = 0;
     auto at = taken.begin();
     for (; at != taken.end() && begin + size > at->begin; ++at) begin = at->end;
@@ -86,13 +86,13 @@ void Graph::State::plan_values(const Context& context) {
   int64_t bytes = 0;
   for (NodeState& node : nodes) {
     node.value_begin = bytes;
-    bytes += align(node.tensor->cols * max_rows * size_of(node.tensor->dtype));
+    bytes += align(node.tensor->stride * max_rows * size_of(node.tensor->dtype));
   }
   values = Buffer<char>(context.device, bytes);
   for (NodeState& node : nodes) node.tensor->value_data = values.data() + node.value_begin;
 }
 
-void Graph::prepare(const Context& context, int64_t max_rows, DType precision) {
+void Graph::prepare(const Context& context, int64_t max_rows, DType precision, Purpose purpose) {
   State& s = *state_;
   EMBLEM_REQUIRE(!s.prepared, "graph: prepare() was called twice");
   EMBLEM_REQUIRE(max_rows > 0, "graph: prepared for batches of ", max_rows,
@@ -103,9 +103,13 @@ void Graph::prepare(const Context& context, int64_t max_rows, DType precision) {
   s.device = context.device;
   s.precision = precision;
   s.max_rows = max_rows;
+  s.purpose = purpose;
   s.plan_types();
-  s.plan_backward();
-  s.plan_gradients(context);
+  s.plan_strides();
+  if (purpose == Purpose::kTraining) {
+    s.plan_backward();
+    s.plan_gradients(context);
+  }
   s.plan_values(context);
   int64_t workspace = 0;
   for (const auto& op : s.ops) {
@@ -114,7 +118,8 @@ void Graph::prepare(const Context& context, int64_t max_rows, DType precision) {
   }
   s.workspace = Buffer<float>(context.device, workspace);
   s.parameter_values = initial_values(context, s.parameters, s.seed);
-  s.parameter_gradients = Buffer<float>::zeros(context, s.parameters.floats());
+  if (purpose == Purpose::kTraining)
+    s.parameter_gradients = Buffer<float>::zeros(context, s.parameters.floats());
   s.statistic_values = initial_values(context, s.statistics, s.seed);
   s.loss = Buffer<double>::zeros(context, 1);
   s.step_values = Buffer<StepValues>(context.device, 1);
@@ -159,8 +164,24 @@ View<float> Graph::gradient(Node node) {
   EMBLEM_REQUIRE(state_->prepared, "graph: the gradient of '", tensor->name,
                  "' was asked for before prepare()");
   Buffer<float>& wide = state_->nodes[node.id].wide_gradient;
+  EMBLEM_REQUIRE(tensor->dtype == DType::kF32 || wide.size() > 0, "graph: the gradient of '",
+                 tensor->name, "' is kept in ", name_of(tensor->dtype),
+                 "; read it through gradient_matrix()");
   float* data = tensor->dtype == DType::kF32 ? tensor->gradient() : wide.data();
   return {data, state_->rows, tensor->cols, state_->device};
+}
+
+AnyView Graph::matrix(Node node) {
+  Tensor* tensor = state_->tensor(node, "matrix");
+  EMBLEM_REQUIRE(state_->prepared && state_->nodes[node.id].fed_narrow, "graph: '", tensor->name,
+                 "' is not an embedding input of a prepared graph");
+  return {tensor->value_data, state_->rows, tensor->cols, tensor->dtype, state_->device};
+}
+
+ConstAnyView Graph::gradient_matrix(Node node) {
+  const AnyView values = matrix(node);
+  const Tensor* tensor = state_->tensor(node, "gradient_matrix");
+  return {tensor->gradient_data, values.rows, values.cols, values.dtype, values.device};
 }
 
 Pass Graph::State::pass(const Context& context) {
@@ -207,7 +228,8 @@ void Graph::forward(const Context& context, Phase phase, uint64_t draw) {
 
 void Graph::freeze() {
   EMBLEM_REQUIRE(state_->prepared, "graph: freeze() before prepare()");
-  if (state_->parameter_values.view().device != Device::kCpu) return;  // nothing is kept on a GPU yet
+  if (state_->parameter_values.view().device != Device::kCpu)
+    return;  // nothing is kept on a GPU yet
   for (const auto& op : state_->ops) op->freeze(state_->parameter_values.data());
 }
 
@@ -215,6 +237,8 @@ void Graph::backward(const Context& context) {
   State& s = *state_;
   s.check_device(context);
   EMBLEM_REQUIRE(!s.losses.empty(), "graph: backward() of a graph without a loss");
+  EMBLEM_REQUIRE(s.purpose == Purpose::kTraining,
+                 "graph: backward() of a graph that was prepared for inference");
   EMBLEM_REQUIRE(s.ran_forward,
                  "graph: backward() without a forward() of the same batch before it");
   EMBLEM_REQUIRE(s.phase == Phase::kTrain,

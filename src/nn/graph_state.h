@@ -20,6 +20,7 @@ struct Graph::State {
     Kind kind = Kind::kComputed;
     int64_t value_begin = 0;      // byte in `values`
     int64_t gradient_begin = -1;  // byte in `gradients`; -1: none
+    bool fed_narrow = false;      // an embedding input
     // Of a 16-bit graph, in fp32: the values of inputs and logits, the gradients of trained inputs.
     Buffer<float> wide_value, wide_gradient;
   };
@@ -33,6 +34,7 @@ struct Graph::State {
   ParameterSet parameters, statistics;
 
   bool prepared = false;
+  Purpose purpose = Purpose::kTraining;
   Device device = Device::kCpu;  // that it was prepared for
   DType precision = DType::kF32;
   bool ran_forward = false;  // since set_rows: backward may run
@@ -76,6 +78,7 @@ struct Graph::State {
 
   // ---- running ----
   void plan_types();
+  void plan_strides();
   void plan_backward();
   void plan_values(const Context& context);
   void publish_step(const Context& context);

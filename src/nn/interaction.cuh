@@ -55,6 +55,14 @@ __device__ void store(T* to, const Floats<kWidth>& values) {
   *reinterpret_cast<Elements<T, kWidth>*>(to) = written;
 }
 
+// Where the gradients of the vectors go. Those of the first are written before those of x, which
+// may be the same.
+template <class T>
+struct Targets {
+  T *first, *x;
+  Write write_first, write_x;
+};
+
 // Warps of a block whose memory is `bytes` each: up to `most`.
 inline unsigned warps_of(size_t bytes, size_t most) {
   return static_cast<unsigned>(std::clamp<size_t>(kSharedForOccupancy / bytes, 1, most));

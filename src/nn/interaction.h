@@ -14,10 +14,16 @@ class Interaction : public DeviceOp<Interaction> {
         dim_(dim),
         has_first_(first == nullptr ? 0 : 1),
         vectors_(has_first_ + x->cols / dim) {}
+  int64_t dim() const { return dim_; }
+  bool has_first() const { return has_first_ != 0; }
+  int64_t vectors() const { return vectors_; }
+
   const char* kind() const override { return "interaction"; }
   double flops_per_row() const override {
     return static_cast<double>(vectors_ * (vectors_ - 1) * dim_);
   }
+
+  bool writes_padded_rows() const override { return true; }
 
   void forward_cpu(const Pass& pass);
   void forward_cuda(const Pass& pass);

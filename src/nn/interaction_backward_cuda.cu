@@ -1,4 +1,4 @@
-#include "nn/interaction.cuh"
+#include "nn/interaction_tensor.cuh"
 
 namespace emblem {
 namespace {
@@ -6,14 +6,6 @@ namespace {
 using namespace cuda;
 
 constexpr int kWarpsOfGradients = 4;  // in a block
-
-// Where the gradients of the vectors go. Those of the first are written before those of x, which
-// may be the same.
-template <class T>
-struct Targets {
-  T *first, *x;
-  Write write_first, write_x;
-};
 
 template <int kWidth, class T>
 __device__ void put_sum(const Vectors<T>& in, const Targets<T>& targets, int64_t r, int v, int d,
@@ -50,14 +42,14 @@ __device__ void unfold_pairs(const T* pairs, int count, int stride, float* full)
 // of kBlock vectors.
 template <int kWidth, int kBlock, class T>
 __global__ void __launch_bounds__(kWarp* kWarpsOfGradients, 3)
-    pair_gradients_kernel(Vectors<T> in, const T* dy, int64_t y_cols, int stride,
+    pair_gradients_kernel(Vectors<T> in, const T* dy, int64_t y_stride, int stride,
                           Targets<T> targets) {
   constexpr int kUnrolled = kWidth * kBlock > 64 ? 2 : 4;  // more would not fit into registers
   extern __shared__ float4 shared[];
   const int64_t r = row_of_warp();
   if (r >= in.rows) return;
   float* full = reinterpret_cast<float*>(shared) + threadIdx.y * in.count * stride;
-  dy += r * y_cols;
+  dy += r * y_stride;
   unfold_pairs(dy + (in.first == nullptr ? 0 : in.dim), in.count, stride, full);
   for (int begin = 0; begin < in.count; begin += kBlock) {
     for (int d = threadIdx.x * kWidth; d < in.dim; d += kWarp * kWidth) {
@@ -86,12 +78,12 @@ __global__ void __launch_bounds__(kWarp* kWarpsOfGradients, 3)
 // For more vectors than fit into shared memory: a warp for each vector of each row.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    long_pair_gradients_kernel(Vectors<T> in, const T* dy, int64_t y_cols, Targets<T> targets) {
+    long_pair_gradients_kernel(Vectors<T> in, const T* dy, int64_t y_stride, Targets<T> targets) {
   const int64_t item = row_of_warp();
   if (item >= in.rows * in.count) return;
   const int64_t r = item / in.count;
   const int i = static_cast<int>(item % in.count);
-  dy += r * y_cols;
+  dy += r * y_stride;
   const T* pairs = dy + (in.first == nullptr ? 0 : in.dim);
   for (int d = threadIdx.x; d < in.dim; d += kWarp) {
     Floats<1> sum = {};
@@ -103,13 +95,13 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <int kWidth, int kBlock, class T>
-void launch_gradients(const Context& context, const Vectors<T>& in, const T* dy, int64_t y_cols,
+void launch_gradients(const Context& context, const Vectors<T>& in, const T* dy, int64_t y_stride,
                       const Targets<T>& targets) {
   const int stride = static_cast<int>(round_up(in.count, kBlock));
   const size_t bytes = static_cast<size_t>(in.count) * stride * sizeof(float);
   if (bytes > kMostShared) {
     long_pair_gradients_kernel<T>
-        <<<row_blocks(in.rows * in.count), row_threads(), 0, context.stream>>>(in, dy, y_cols,
+        <<<row_blocks(in.rows * in.count), row_threads(), 0, context.stream>>>(in, dy, y_stride,
                                                                                targets);
     return;
   }
@@ -117,15 +109,15 @@ void launch_gradients(const Context& context, const Vectors<T>& in, const T* dy,
   allow_shared(pair_gradients_kernel<kWidth, kBlock, T>, warps * bytes);
   pair_gradients_kernel<kWidth, kBlock, T>
       <<<blocks_of(in.rows, warps), dim3(kWarp, warps), warps * bytes, context.stream>>>(
-          in, dy, y_cols, stride, targets);
+          in, dy, y_stride, stride, targets);
 }
 
 template <int kWidth, class T>
-void launch_gradients(const Context& context, const Vectors<T>& in, const T* dy, int64_t y_cols,
+void launch_gradients(const Context& context, const Vectors<T>& in, const T* dy, int64_t y_stride,
                       const Targets<T>& targets) {
-  if (in.count <= 8) return launch_gradients<kWidth, 8>(context, in, dy, y_cols, targets);
-  if (in.count <= 16) return launch_gradients<kWidth, 16>(context, in, dy, y_cols, targets);
-  launch_gradients<kWidth, 28>(context, in, dy, y_cols, targets);
+  if (in.count <= 8) return launch_gradients<kWidth, 8>(context, in, dy, y_stride, targets);
+  if (in.count <= 16) return launch_gradients<kWidth, 16>(context, in, dy, y_stride, targets);
+  launch_gradients<kWidth, 28>(context, in, dy, y_stride, targets);
 }
 
 }  // namespace
@@ -139,13 +131,19 @@ void Interaction::backward_cuda(const Pass& pass) {
     const Targets<T> targets{has_first_ ? this->in(0).gradient<T>() : nullptr, x().gradient<T>(),
                              has_first_ ? write(0) : Write::kNone, write(has_first_)};
     const T* dy = out().gradient<T>();
+    if constexpr (!std::is_same_v<T, float>) {
+      if (fits_tensor_cores(in)) {
+        tensor_pair_gradients(pass.context, in, dy, out().stride, targets);
+        return;
+      }
+    }
     // Wide enough that few lanes idle.
     if (dim_ % 4 == 0 && dim_ > 64) {
-      launch_gradients<4>(pass.context, in, dy, out().cols, targets);
+      launch_gradients<4>(pass.context, in, dy, out().stride, targets);
     } else if (dim_ % 2 == 0 && dim_ > 32) {
-      launch_gradients<2>(pass.context, in, dy, out().cols, targets);
+      launch_gradients<2>(pass.context, in, dy, out().stride, targets);
     } else {
-      launch_gradients<1>(pass.context, in, dy, out().cols, targets);
+      launch_gradients<1>(pass.context, in, dy, out().stride, targets);
     }
     cuda::check_launch("launching the gradient of an interaction");
   });

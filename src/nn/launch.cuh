@@ -141,13 +141,14 @@ inline dim3 column_blocks(int64_t cols, int64_t groups) {
 inline dim3 column_threads() { return dim3(kWarp, kSumRows); }
 
 // The sum over threadIdx.y, for threads with y = 0.
-__device__ inline float sum_over_y(float value) {
-  __shared__ float shared[kSumRows][kWarp];
+template <int kRows = kSumRows>
+__device__ float sum_over_y(float value) {
+  __shared__ float shared[kRows][kWarp];
   __syncthreads();  // a sum before may still be read
   shared[threadIdx.y][threadIdx.x] = value;
   __syncthreads();
   float sum = shared[0][threadIdx.x];
-  for (int y = 1; y < kSumRows; ++y) sum += shared[y][threadIdx.x];
+  for (int y = 1; y < kRows; ++y) sum += shared[y][threadIdx.x];
   return sum;
 }
 
@@ -176,16 +177,29 @@ template <int kSums>
 struct SumTargets {
   float* to[kSums];
 };
+constexpr int kAddedAtOnce = 32;  // groups that a block of 32 columns reads at once
 template <int kSums>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kWarp* kAddedAtOnce)
     add_parts_kernel(int64_t cols, int64_t groups, const float* parts, SumTargets<kSums> targets) {
-  const int64_t j = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (j >= cols) return;
+  const int64_t j = static_cast<int64_t>(blockIdx.x) * kWarp + threadIdx.x;
   for (int s = 0; s < kSums; ++s) {
     float sum = 0.0f;
-    for (int64_t group = 0; group < groups; ++group) sum += parts[(group * kSums + s) * cols + j];
-    targets.to[s][j] = sum;
+#pragma unroll 8
+    for (int64_t group = threadIdx.y; group < groups; group += kAddedAtOnce)
+      sum += j < cols ? parts[(group * kSums + s) * cols + j] : 0.0f;
+    sum = sum_over_y<kAddedAtOnce>(sum);
+    if (threadIdx.y == 0 && j < cols) targets.to[s][j] = sum;
   }
+}
+
+// targets.to[s][j] = the sum over groups of parts, as column_parts_kernel leaves them.
+template <int kSums>
+void add_parts(const Context& context, int64_t cols, int64_t groups, const float* parts,
+               SumTargets<kSums> targets) {
+  add_parts_kernel<kSums>
+      <<<blocks_of(cols, kWarp), dim3(kWarp, kAddedAtOnce), 0, context.stream>>>(cols, groups,
+                                                                               parts, targets);
+  check_launch("launching a sum over groups of rows");
 }
 
 // targets.to[s][j] = the sum over all rows r of the values[s] that f(r, j, values) gives; f is
@@ -201,9 +215,7 @@ void column_sums(const Context& context, int64_t rows, int64_t cols, F f, float*
             rows, cols, groups.rows_each, f, workspace);
     check_launch("launching a sum over rows");
   }
-  add_parts_kernel<kSums><<<blocks_of(cols, kThreads), kThreads, 0, context.stream>>>(
-      cols, groups.count, workspace, targets);
-  check_launch("launching a sum over groups of rows");
+  add_parts(context, cols, groups.count, workspace, targets);
 }
 
 }  // namespace emblem::cuda

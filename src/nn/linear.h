@@ -22,10 +22,18 @@ class Linear : public DeviceOp<Linear> {
     if (bias == Bias::kTrained) bias_ = parameters.add(name + ".bias", 1, units_, Initial::kZeros);
   }
 
+  Activation activation() const { return activation_; }
+  int64_t inputs_count() const { return inputs_; }
+  int64_t units() const { return units_; }
+  int64_t weight() const { return weight_; }  // where it begins in the buffer of parameters
+  int64_t bias() const { return bias_; }      // likewise; -1: none
+
   const char* kind() const override { return "linear"; }
   bool has_parameters() const override { return true; }
   double flops_per_row() const override { return 2.0 * static_cast<double>(inputs_ * units_); }
   int64_t workspace_floats(Device device, int64_t max_rows) const override;
+  void prepare(Device device, int64_t max_rows) override;
+  bool reads_padded_rows() const override { return units_ > 1; }
   void freeze(const float* parameters) override;
 
   void forward_cpu(const Pass& pass);
@@ -47,6 +55,8 @@ class Linear : public DeviceOp<Linear> {
   // ---- GPU ----
   struct Products;  // the matrix products for a number of rows
   Products& products_for(const Pass& pass);
+  bool padded() const { return in(0).stride != inputs_; }
+  void forward_one_unit(const Pass& pass);
   void backward_one_unit(const Pass& pass);
 
   Activation activation_;
@@ -55,6 +65,9 @@ class Linear : public DeviceOp<Linear> {
   cpu::PackedWeights packed_;        // for predictions on the CPU
   bool frozen_ = false;
   std::vector<std::shared_ptr<Products>> products_;
+  // Where input rows have zeros behind them (Tensor::stride), so have the weights here.
+  Buffer<uint16_t> padded_weights_;
+  Buffer<float> padded_gradients_;
 };
 
 }  // namespace emblem

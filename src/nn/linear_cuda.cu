@@ -1,8 +1,9 @@
 #include "core/buffer.h"
 #include "kernels/matmul_cuda.h"
 #include "nn/activation.h"
-#include "nn/launch.cuh"
 #include "nn/linear.h"
+#include "nn/packet.cuh"
+#include "nn/precision.h"
 
 namespace emblem {
 
@@ -12,7 +13,6 @@ struct Linear::Products {
   int64_t rows = 0;
   std::unique_ptr<cuda::Matmul> forward, to_input, to_weight;
   bool adds_bias = false, activates = false;  // in forward
-  bool sums_bias_gradient = false;            // in to_weight
 };
 
 namespace {
@@ -47,39 +47,49 @@ struct UndoAndSum {
   }
 };
 
-// ---- one unit: a vector in the place of the weight matrix ----
+// The same, 16 bytes at a time.
+template <class F, class T>
+__global__ void __launch_bounds__(cuda::kWarp* cuda::kSumRows)
+    undo_and_sum_kernel(int64_t rows, int64_t cols, int64_t rows_each, T* dz, const T* y,
+                        float* parts) {
+  using Packet = cuda::Packet<T>;
+  const int64_t j = (static_cast<int64_t>(blockIdx.x) * cuda::kWarp + threadIdx.x) * Packet::kSize;
+  const int64_t begin = blockIdx.y * rows_each, end = min(begin + rows_each, rows);
+  constexpr bool kChanges = !std::is_same_v<F, activations::None>;
+  float sums[Packet::kSize] = {};
+  if (j < cols) {
+#pragma unroll 4
+    for (int64_t r = begin + threadIdx.y; r < end; r += cuda::kSumRows) {
+      Packet d = cuda::load_packet(dz + r * cols + j);
+      Packet value{};
+      if (kChanges) value = cuda::load_packet(y + r * cols + j);
+#pragma unroll
+      for (int k = 0; k < Packet::kSize; ++k) {
+        const float product = cuda::widen(d.at[k]) * F::slope(cuda::widen(value.at[k]));
+        sums[k] += product;
+        if (kChanges) d.at[k] = cuda::narrow<T>(product);
+      }
+      if (kChanges) cuda::store_packet(dz + r * cols + j, d);
+    }
+  }
+  cuda::store_sums(sums, j < cols, parts + blockIdx.y * cols + j);
+}
 
 template <class F, class T>
-__global__ void __launch_bounds__(cuda::kThreads)
-    one_unit_kernel(int64_t rows, int64_t cols, const T* x, const float* weight, const float* bias,
-                    T* y) {
-  const int64_t r = cuda::row_of_warp();
-  if (r >= rows) return;
-  float sum = 0.0f;
-  for (int64_t j = threadIdx.x; j < cols; j += cuda::kWarp)
-    sum += cuda::widen(x[r * cols + j]) * weight[j];
-  sum = cuda::warp_sum(sum);
-  if (threadIdx.x == 0) y[r] = cuda::narrow<T>(F::value(bias == nullptr ? sum : sum + *bias));
-}
-
-template <bool kAdd, class T>
-__global__ void __launch_bounds__(cuda::kThreads)
-    one_unit_to_input_kernel(int64_t rows, int64_t cols, const T* dz, const float* weight, T* dx) {
-  const int64_t r = cuda::row_of_warp();
-  if (r >= rows) return;
-  const float d = cuda::widen(dz[r]);
-  for (int64_t j = threadIdx.x; j < cols; j += cuda::kWarp)
-    cuda::put<kAdd>(dx[r * cols + j], d * weight[j]);
-}
-
-template <class T>
-struct OneUnitWeight {
-  const T *dz, *x;
-  int64_t cols;
-  __device__ void operator()(int64_t r, int64_t j, float (&sum)[1]) const {
-    sum[0] = cuda::widen(dz[r]) * cuda::widen(x[r * cols + j]);
+void undo_and_sum(const Context& context, int64_t rows, int64_t cols, T* dz, const T* y,
+                  float* workspace, float* bias_gradient) {
+  if (!cuda::in_packets<T>(cols)) {
+    cuda::column_sums<1>(context, rows, cols, UndoAndSum<F, T>{dz, y, cols}, workspace,
+                         {{bias_gradient}});
+    return;
   }
-};
+  const RowGroups groups = device_row_groups(rows);
+  undo_and_sum_kernel<F, T>
+      <<<cuda::packet_blocks<T>(cols, groups.count), cuda::column_threads(), 0, context.stream>>>(
+          rows, cols, groups.rows_each, dz, y, workspace);
+  cuda::check_launch("launching the gradient of an activation");
+  cuda::add_parts<1>(context, cols, groups.count, workspace, {{bias_gradient}});
+}
 
 }  // namespace
 
@@ -96,13 +106,15 @@ Linear::Products& Linear::products_for(const Pass& pass) {
     if (type == DType::kF32) return pass.parameters + begin;
     return static_cast<const uint16_t*>(pass.narrow_parameters) + begin;
   };
+  const void* weights = padded() ? padded_weights_.data() : parameter(weight_);
   const bool relu = activation_ == Activation::kRelu;
+  const int64_t inputs = in(0).stride;
   const cuda::MatmulPlan forward{.m = pass.rows,
                                  .n = units_,
-                                 .k = inputs_,
+                                 .k = inputs,
                                  .transpose_b = Transpose::kYes,
                                  .a = in(0).value_data,
-                                 .b = parameter(weight_),
+                                 .b = weights,
                                  .c = out().value_data,
                                  .input_type = type,
                                  .output_type = type};
@@ -121,54 +133,42 @@ Linear::Products& Linear::products_for(const Pass& pass) {
   if (out().gradient_data == nullptr) return p;  // nothing is learned here
   if (write(0) != Write::kNone) {
     p.to_input = cuda::Matmul::plan(*pass.matmul, {.m = pass.rows,
-                                                   .n = inputs_,
+                                                   .n = inputs,
                                                    .k = units_,
                                                    .a = out().gradient_data,
-                                                   .b = parameter(weight_),
+                                                   .b = weights,
                                                    .c = in(0).gradient_data,
                                                    .input_type = type,
                                                    .output_type = type,
                                                    .beta = write(0) == Write::kAdd ? 1.0f : 0.0f});
   }
-  const cuda::MatmulPlan to_weight{.m = units_,
-                                   .n = inputs_,
-                                   .k = pass.rows,
-                                   .transpose_a = Transpose::kYes,
-                                   .a = out().gradient_data,
-                                   .b = in(0).value_data,
-                                   .c = pass.gradients + weight_,
-                                   .input_type = type};
-  if (bias_ >= 0) {
-    cuda::MatmulPlan fused = to_weight;
-    fused.epilogue = cuda::Epilogue::kSumOfA;
-    fused.vector = pass.gradients + bias_;
-    p.to_weight = cuda::Matmul::plan(*pass.matmul, fused);
-    p.sums_bias_gradient = p.to_weight != nullptr;
-  }
-  if (p.to_weight == nullptr) p.to_weight = cuda::Matmul::plan(*pass.matmul, to_weight);
+  p.to_weight = cuda::Matmul::plan(
+      *pass.matmul, {.m = units_,
+                     .n = inputs,
+                     .k = pass.rows,
+                     .transpose_a = Transpose::kYes,
+                     .a = out().gradient_data,
+                     .b = in(0).value_data,
+                     .c = padded() ? padded_gradients_.data() : pass.gradients + weight_,
+                     .input_type = type});
   return p;
 }
 
 void Linear::forward_cuda(const Pass& pass) {
   if (pass.rows == 0) return;
+  if (units_ == 1) return forward_one_unit(pass);
+  const Products& p = products_for(pass);
+  if (padded())
+    cuda::narrow_rows(pass.context, pass.parameters + weight_, out().dtype, padded_weights_.data(),
+                      units_, inputs_, in(0).stride);
+  p.forward->run(pass.context);
+  if (p.adds_bias && p.activates) return;
   const float* bias = bias_ < 0 ? nullptr : pass.parameters + bias_;
+  const int64_t count = pass.rows * units_;
   cuda::with_type(out().dtype, [&](auto type) {
-    using T = decltype(type);
+    auto* y = out().value<decltype(type)>();
     with_activation(activation_, [&](auto f) {
       using F = decltype(f);
-      if (units_ == 1) {
-        one_unit_kernel<F, T>
-            <<<cuda::row_blocks(pass.rows), cuda::row_threads(), 0, pass.context.stream>>>(
-                pass.rows, inputs_, in(0).value<T>(), pass.parameters + weight_, bias,
-                out().value<T>());
-        cuda::check_launch("launching a linear layer of one unit");
-        return;
-      }
-      const Products& p = products_for(pass);
-      p.forward->run(pass.context);
-      if (p.adds_bias && p.activates) return;
-      const int64_t count = pass.rows * units_;
-      T* y = out().value<T>();
       if (p.adds_bias)
         cuda::map(pass.context, Write::kOverwrite, count, Finish<F, false>{bias, units_}, y, y);
       else
@@ -191,9 +191,9 @@ void Linear::backward_cuda(const Pass& pass) {
       using F = decltype(f);
       T* dz = out().gradient<T>();
       const T* y = out().value<T>();
-      if (bias_ >= 0 && !p.sums_bias_gradient) {
-        cuda::column_sums<1>(pass.context, pass.rows, units_, UndoAndSum<F, T>{dz, y, units_},
-                             pass.workspace, {{pass.gradients + bias_}});
+      if (bias_ >= 0) {
+        undo_and_sum<F>(pass.context, pass.rows, units_, dz, y, pass.workspace,
+                        pass.gradients + bias_);
       } else if (activation_ != Activation::kNone) {
         cuda::map(pass.context, Write::kOverwrite, pass.rows * units_, UndoActivation<F>{}, dz, dz,
                   y);
@@ -201,29 +201,10 @@ void Linear::backward_cuda(const Pass& pass) {
     });
   });
   p.to_weight->run(pass.context);
+  if (padded())
+    cuda::copy_rows(pass.context, padded_gradients_.data(), pass.gradients + weight_, units_,
+                    inputs_, in(0).stride);
   if (p.to_input != nullptr) p.to_input->run(pass.context);
-}
-
-// The weights and the bias are read in fp32 here.
-void Linear::backward_one_unit(const Pass& pass) {
-  cuda::with_type(out().dtype, [&](auto type) {
-    using T = decltype(type);
-    T* dz = out().gradient<T>();
-    with_activation(activation_, [&](auto f) {
-      cuda::column_sums<1>(pass.context, pass.rows, 1,
-                           UndoAndSum<decltype(f), T>{dz, out().value<T>(), 1}, pass.workspace,
-                           {{bias_ < 0 ? pass.workspace : pass.gradients + bias_}});
-    });
-    cuda::column_sums<1>(pass.context, pass.rows, inputs_,
-                         OneUnitWeight<T>{dz, in(0).value<T>(), inputs_}, pass.workspace,
-                         {{pass.gradients + weight_}});
-    with_write(write(0), [&](auto add) {
-      one_unit_to_input_kernel<decltype(add)::value, T>
-          <<<cuda::row_blocks(pass.rows), cuda::row_threads(), 0, pass.context.stream>>>(
-              pass.rows, inputs_, dz, pass.parameters + weight_, in(0).gradient<T>());
-      cuda::check_launch("launching the gradient of a linear layer of one unit");
-    });
-  });
 }
 
 }  // namespace emblem

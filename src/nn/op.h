@@ -25,6 +25,9 @@ class MatmulLibrary;  // kernels/matmul_cuda.h
 struct Tensor {
   std::string name;
   int64_t cols = 0;
+  // Elements from one row to the next: more than cols where ops that agree on it read and write
+  // rows with zeros behind, for the sake of alignment.
+  int64_t stride = 0;
   bool needs_gradient = false;
   DType dtype = DType::kF32;
   void* value_data = nullptr;
@@ -103,6 +106,11 @@ class Op {
   virtual int64_t workspace_floats(Device, int64_t /*max_rows*/) const { return 0; }
   virtual double flops_per_row() const { return 0.0; }
 
+  // Whether rows of all inputs, or of the output, may have zeros behind them (Tensor::stride). The
+  // gradients of these are then zero too.
+  virtual bool reads_padded_rows() const { return false; }
+  virtual bool writes_padded_rows() const { return false; }
+
   // The parameters will not change any more: what forward in Phase::kEval makes of them may be
   // kept.
   virtual void freeze(const float* /*parameters*/) {}
@@ -171,7 +179,7 @@ inline RowGroups row_groups(int64_t rows) {
 }
 
 // The same on a GPU, which wants more and smaller groups.
-inline constexpr int64_t kMaxDeviceRowGroups = 128;
+inline constexpr int64_t kMaxDeviceRowGroups = 256;
 inline constexpr int64_t kLeastDeviceGroup = 64;
 inline RowGroups device_row_groups(int64_t rows) {
   const int64_t each =

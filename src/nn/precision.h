@@ -14,10 +14,17 @@ namespace emblem::cuda {
 void set_step(const Context& context, const StepValues& values, StepValues* to);
 
 void narrow_values(const Context& context, const float* from, DType type, void* to, int64_t count);
+// Rows of `cols` to rows of `stride` elements, with zeros behind.
+void narrow_rows(const Context& context, const float* from, DType type, void* to, int64_t rows,
+                 int64_t cols, int64_t stride);
+// And back: rows of `stride` floats without what is behind.
+void copy_rows(const Context& context, const float* from, float* to, int64_t rows, int64_t cols,
+               int64_t stride);
 
 // Sets *overflow (unless null) to 1 where a value is infinite or not a number.
 void widen_values(const Context& context, DType type, const void* from, float* to, int64_t count,
                   int* overflow);
-void find_overflow(const Context& context, const float* values, int64_t count, int* overflow);
+void find_overflow(const Context& context, DType type, const void* values, int64_t count,
+                   int* overflow);
 
 }  // namespace emblem::cuda

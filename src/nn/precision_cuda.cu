@@ -12,11 +12,36 @@ struct CopyFinite {
   }
 };
 
+template <class T>
 __global__ void __launch_bounds__(kThreads)
-    find_overflow_kernel(const float* values, int64_t count, int* overflow) {
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (i < count && !isfinite(values[i])) *overflow = 1;
+    find_overflow_kernel(const T* values, int64_t count, int* overflow) {
+  const int64_t begin = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * 4;
+  Four<T> four{};
+  if (begin + 4 <= count) {
+    four = load_four(values + begin);
+  } else {
+    for (int64_t i = begin; i < count; ++i) four.at[i - begin] = values[i];
+  }
+  for (const T value : four.at) {
+    if (!isfinite(widen(value))) *overflow = 1;
+  }
 }
+
+struct PadRow {
+  const float* from;
+  int64_t cols, stride;
+  __device__ float operator()(int64_t i) const {
+    const int64_t j = column_of(i, stride);
+    return j < cols ? from[i / stride * cols + j] : 0.0f;
+  }
+};
+struct CutRow {
+  const float* from;
+  int64_t cols, stride;
+  __device__ float operator()(int64_t i) const {
+    return from[i / cols * stride + column_of(i, cols)];
+  }
+};
 
 __global__ void set_step_kernel(StepValues values, StepValues* to) { *to = values; }
 
@@ -44,10 +69,28 @@ void widen_values(const Context& context, DType type, const void* from, float* t
   });
 }
 
-void find_overflow(const Context& context, const float* values, int64_t count, int* overflow) {
+void narrow_rows(const Context& context, const float* from, DType type, void* to, int64_t rows,
+                 int64_t cols, int64_t stride) {
+  if (stride == cols) return narrow_values(context, from, type, to, rows * cols);
+  with_type(type, [&](auto t) {
+    using T = decltype(t);
+    map(context, Write::kOverwrite, rows * stride, PadRow{from, cols, stride},
+        static_cast<T*>(to));
+  });
+}
+
+void copy_rows(const Context& context, const float* from, float* to, int64_t rows, int64_t cols,
+               int64_t stride) {
+  map(context, Write::kOverwrite, rows * cols, CutRow{from, cols, stride}, to);
+}
+
+void find_overflow(const Context& context, DType type, const void* values, int64_t count,
+                   int* overflow) {
   if (count == 0) return;
-  find_overflow_kernel<<<blocks_of(count, kThreads), kThreads, 0, context.stream>>>(values, count,
-                                                                                    overflow);
+  with_type(type, [&](auto t) {
+    find_overflow_kernel<<<blocks_of(count, 4 * kThreads), kThreads, 0, context.stream>>>(
+        static_cast<const decltype(t)*>(values), count, overflow);
+  });
   check_launch("launching the search for an overflow");
 }
 

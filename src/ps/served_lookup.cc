@@ -40,7 +40,8 @@ class ServedLookup : public Lookup {
   int64_t width() const override { return width_; }
 
   void forward(const Context& context, std::span<const FeatureKeys> features, Phase phase,
-               View<float> out) override {
+               AnyView any_out) override {
+    const View<float> out = any_out.floats();
     EMBLEM_REQUIRE(phase == Phase::kEval, "lookup: served tables cannot be trained");
     EMBLEM_REQUIRE(context.device == Device::kCpu && out.device == Device::kCpu,
                    "lookup: tables served from the CPU give no rows to a GPU");
@@ -52,8 +53,8 @@ class ServedLookup : public Lookup {
     gather(context, features, out);
   }
 
-  double squared_gradient_norm(const Context&, View<const float>) override { refuse(); }
-  void backward(const Context&, View<const float>, float, float, int64_t) override { refuse(); }
+  double squared_gradient_norm(const Context&, ConstAnyView) override { refuse(); }
+  void backward(const Context&, ConstAnyView, float, float, int64_t) override { refuse(); }
 
  private:
   struct Feature {

@@ -109,11 +109,35 @@ void ServedTable::apply(std::span<const int64_t> keys, std::span<const float> ro
   } finish{version_};
   if (l3_ != nullptr && settings_.update_l3) l3_->insert(keys, rows);
   if (l2_ != nullptr && settings_.update_l2) l2_->insert(keys, rows);
+  for (TableCache* cache : caches_) cache->update(keys, rows);
   rows_updated_.fetch_add(keys.size(), std::memory_order_relaxed);
 }
 
+std::unique_lock<std::mutex> ServedTable::hold_if_still(uint64_t version) {
+  std::unique_lock lock(writer_);
+  if (version % 2 != 0 || version != version_.load(std::memory_order_relaxed)) lock.unlock();
+  return lock;
+}
+
+void ServedTable::add_cache(TableCache* cache) {
+  std::lock_guard in_use(caches_in_use_);
+  std::lock_guard lock(writer_);
+  caches_.push_back(cache);
+}
+
+void ServedTable::remove_cache(TableCache* cache) {
+  std::lock_guard in_use(caches_in_use_);
+  std::lock_guard lock(writer_);
+  std::erase(caches_, cache);
+}
+
 void ServedTable::refresh() {
-  if (l2_ == nullptr || l3_ == nullptr) return;
+  if (l2_ != nullptr && l3_ != nullptr) refresh_l2();
+  std::lock_guard in_use(caches_in_use_);
+  for (TableCache* cache : caches_) cache->refresh();
+}
+
+void ServedTable::refresh_l2() {
   std::vector<float> fresh;
   std::vector<uint8_t> found;
   l2_->iterate(kRefreshRows, [&](std::span<const int64_t> keys, std::span<const float>) {

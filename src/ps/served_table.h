@@ -18,8 +18,10 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "embedding/settings.h"
+#include "ps/table_cache.h"
 #include "ps/tier_counters.h"
 #include "store/kv_store.h"
 #include "store/memory_store.h"
@@ -73,8 +75,17 @@ class ServedTable : public std::enable_shared_from_this<ServedTable> {
   // Rows that are new or have new values, into L3 and then L2. Throws kUnavailable when a tier
   // cannot take them; the same update may be given again.
   void apply(std::span<const int64_t> keys, std::span<const float> rows);
-  // Reads all rows of L2 anew from L3, a batch at a time. Nothing without both.
+  // Reads all rows of L2 anew from L3, where there are both, and those of caches from these; a
+  // batch at a time.
   void refresh();
+  // Counts updates; odd while one is under way.
+  uint64_t version() const { return version_.load(std::memory_order_acquire); }
+  // Keeps updates away for as long as the lock is held, which it is only if none came since
+  // `version`.
+  std::unique_lock<std::mutex> hold_if_still(uint64_t version);
+  // Updates go there too, after the tiers below, until it is removed; nobody uses it then.
+  void add_cache(TableCache* cache);
+  void remove_cache(TableCache* cache);
   // Puts rows that were read from L3 into L2, unless an update may have come since `version`.
   void promote(std::span<const int64_t> keys, std::span<const float> rows, uint64_t version);
 
@@ -89,6 +100,8 @@ class ServedTable : public std::enable_shared_from_this<ServedTable> {
   }
 
  private:
+  void refresh_l2();
+
   ServedTableSettings settings_;
   std::shared_ptr<KvTable> l2_, l3_;
   const MemoryTable* memory_;
@@ -96,6 +109,8 @@ class ServedTable : public std::enable_shared_from_this<ServedTable> {
   TierCounters l2_counters_, l3_counters_, missing_counters_;
   std::atomic<uint64_t> rows_updated_{0};
   std::mutex writer_;
+  std::mutex caches_in_use_;  // outside of writer_; both to change caches_, either to read it
+  std::vector<TableCache*> caches_;
   // Odd while an update is under way: rows read from L3 then are as good as unknown for L2.
   std::atomic<uint64_t> version_{0};
 };

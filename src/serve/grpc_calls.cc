@@ -4,15 +4,11 @@
 #include <string_view>
 
 #include "emblem/version.h"
+#include "serve/extensions.h"
 #include "serve/grpc_messages.h"
 
 namespace emblem {
 namespace {
-
-constexpr const char* kExtensions[] = {
-    "classification",     "model_repository",    "model_repository(unload_dependents)",
-    "schedule_policy",    "model_configuration", "system_shared_memory",
-    "binary_tensor_data", "parameters",          "statistics"};
 
 void refuse_repository_name(const std::string& name) {
   if (name.empty()) return;
@@ -38,7 +34,7 @@ void GrpcCalls::answer(const inference::ServerMetadataRequest&,
                        inference::ServerMetadataResponse& to) const {
   to.set_name("emblem");
   to.set_version(kVersion);
-  for (const char* extension : kExtensions) to.add_extensions(extension);
+  for (const std::string& extension : protocol_extensions()) to.add_extensions(extension);
 }
 
 void GrpcCalls::answer(const grpc::health::v1::HealthCheckRequest& of,
@@ -141,22 +137,23 @@ void GrpcCalls::answer(const inference::SystemSharedMemoryUnregisterRequest& of,
 }
 
 void GrpcCalls::answer(const inference::CudaSharedMemoryStatusRequest& of,
-                       inference::CudaSharedMemoryStatusResponse&) const {
-  if (!of.name().empty())
-    throw Error(ErrorCode::kNotFound, cat("there is no CUDA shared memory region ", of.name()));
+                       inference::CudaSharedMemoryStatusResponse& to) const {
+  for (const CudaSharedRegion& region : regions_.cuda_status(of.name())) {
+    auto& status = (*to.mutable_regions())[region.name];
+    status.set_name(region.name);
+    status.set_device_id(static_cast<uint64_t>(region.device));
+    status.set_byte_size(region.bytes);
+  }
 }
 
 void GrpcCalls::answer(const inference::CudaSharedMemoryRegisterRequest& of,
-                       inference::CudaSharedMemoryRegisterResponse&) const {
-  throw Error(ErrorCode::kUnsupported,
-              cat("region ", of.name(),
-                  " is in CUDA memory, which this server does not map; use "
-                  "system shared memory or send the tensors"));
+                       inference::CudaSharedMemoryRegisterResponse&) {
+  regions_.register_cuda({of.name(), of.raw_handle(), of.device_id(), of.byte_size()});
 }
 
-void GrpcCalls::answer(const inference::CudaSharedMemoryUnregisterRequest&,
-                       inference::CudaSharedMemoryUnregisterResponse&) const {
-  // As for system regions, nothing happens to names that are not registered.
+void GrpcCalls::answer(const inference::CudaSharedMemoryUnregisterRequest& of,
+                       inference::CudaSharedMemoryUnregisterResponse&) {
+  regions_.unregister_cuda(of.name());
 }
 
 // ---- traces and logs ----

@@ -50,11 +50,11 @@ class GrpcCalls {
   void answer(const inference::SystemSharedMemoryUnregisterRequest& of,
               inference::SystemSharedMemoryUnregisterResponse&);
   void answer(const inference::CudaSharedMemoryStatusRequest& of,
-              inference::CudaSharedMemoryStatusResponse&) const;
+              inference::CudaSharedMemoryStatusResponse& to) const;
   void answer(const inference::CudaSharedMemoryRegisterRequest& of,
-              inference::CudaSharedMemoryRegisterResponse&) const;
+              inference::CudaSharedMemoryRegisterResponse&);
   void answer(const inference::CudaSharedMemoryUnregisterRequest& of,
-              inference::CudaSharedMemoryUnregisterResponse&) const;
+              inference::CudaSharedMemoryUnregisterResponse&);
 
   void answer(const inference::TraceSettingRequest& of, inference::TraceSettingResponse& to) const;
   void answer(const inference::LogSettingsRequest& of, inference::LogSettingsResponse& to) const;

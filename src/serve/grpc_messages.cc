@@ -187,6 +187,7 @@ void decode_inputs(const ModelInferRequest& message, const SharedMemoryRegions& 
       EMBLEM_REQUIRE(!input.has_contents(), "input ", input.name(),
                      " is in shared memory and has contents too; send one of them");
       SharedMemoryRegions::Part part = regions.part(region->region, region->offset, region->bytes);
+      SharedMemoryRegions::load(part);
       tensor.data = part.bytes;
       memory.regions.push_back(std::move(part.owner));
     } else if (raw_entries > 0) {
@@ -294,7 +295,7 @@ void encode_response(InferResponse&& response, const std::vector<SharedOutput>& 
     EMBLEM_REQUIRE(output.data.size() <= shared->part.bytes.size(), "output ", output.name, " has ",
                    output.data.size(), " bytes, but its part of shared memory region ",
                    shared->region, " only ", shared->part.bytes.size());
-    std::copy(output.data.begin(), output.data.end(), shared->part.bytes.begin());
+    SharedMemoryRegions::store(shared->part, output.data);
     auto& parameters = *tensor->mutable_parameters();
     parameters["shared_memory_region"].set_string_param(shared->region);
     parameters["shared_memory_offset"].set_int64_param(static_cast<int64_t>(shared->offset));

@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "core/device.h"
 #include "core/temp_folder_test.h"
 #include "serve/grpc_certificate_test.h"
 #include "serve/grpc_test_server_test.h"
@@ -290,7 +291,7 @@ TEST(GrpcServer, TakesInputsFromSharedMemoryAndPutsOutputsThere) {
             StatusCode::NOT_FOUND);
 }
 
-TEST(GrpcServer, HasNoCudaSharedMemory) {
+TEST(GrpcServer, RefusesCudaSharedMemoryThatCannotBeOpened) {
   GrpcTestServer test;
   CudaSharedMemoryStatusResponse status;
   ASSERT_TRUE(
@@ -305,8 +306,10 @@ TEST(GrpcServer, HasNoCudaSharedMemory) {
   region.set_name("gpu");
   CudaSharedMemoryRegisterResponse registered;
   const Status refused = call(*test.stub, &Stub::CudaSharedMemoryRegister, region, registered);
-  EXPECT_EQ(refused.error_code(), StatusCode::UNIMPLEMENTED);
-  EXPECT_THAT(refused.error_message(), HasSubstr("use system shared memory"));
+  EXPECT_EQ(refused.error_code(),
+            kHasCuda ? StatusCode::INVALID_ARGUMENT : StatusCode::UNIMPLEMENTED);
+  EXPECT_THAT(refused.error_message(),
+              HasSubstr(kHasCuda ? "handle of 0 bytes" : "use system shared memory"));
 }
 
 TEST(GrpcServer, TellsSettingsAndRefusesToChangeThem) {

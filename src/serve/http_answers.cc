@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "emblem/version.h"
+#include "serve/extensions.h"
 #include "serve/json_writer.h"
 
 namespace emblem {
@@ -12,11 +13,6 @@ namespace {
 
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
-
-constexpr const char* kExtensions[] = {
-    "classification",     "model_repository",    "model_repository(unload_dependents)",
-    "schedule_policy",    "model_configuration", "system_shared_memory",
-    "binary_tensor_data", "parameters",          "statistics"};
 
 void write_tensors(JsonWriter& json, const std::vector<TensorMetadata>& tensors) {
   json.array([&] {
@@ -105,7 +101,7 @@ std::string server_metadata_json() {
     json.key("name").string("emblem");
     json.key("version").string(kVersion);
     json.key("extensions").array([&] {
-      for (const char* extension : kExtensions) json.string(extension);
+      for (const std::string& extension : protocol_extensions()) json.string(extension);
     });
   });
   return std::move(json.text());
@@ -176,6 +172,20 @@ std::string regions_json(const std::vector<SystemRegion>& regions) {
         json.key("name").string(region.name);
         json.key("key").string(region.key);
         json.key("offset").number(region.offset);
+        json.key("byte_size").number(region.bytes);
+      });
+    }
+  });
+  return std::move(json.text());
+}
+
+std::string regions_json(const std::vector<CudaSharedRegion>& regions) {
+  JsonWriter json;
+  json.array([&] {
+    for (const CudaSharedRegion& region : regions) {
+      json.object([&] {
+        json.key("name").string(region.name);
+        json.key("device_id").number(region.device);
         json.key("byte_size").number(region.bytes);
       });
     }

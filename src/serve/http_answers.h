@@ -16,6 +16,7 @@ std::string model_config_json(const inference::ModelConfig& config);
 std::string statistics_json(const std::vector<ModelStatistics>& statistics);
 std::string repository_index_json(const std::vector<RepositoryEntry>& entries, bool only_ready);
 std::string regions_json(const std::vector<SystemRegion>& regions);
+std::string regions_json(const std::vector<CudaSharedRegion>& regions);
 
 // What clients get that ask for settings of tracing and logging: both cannot be changed.
 std::string trace_settings_json();

@@ -180,6 +180,7 @@ class RequestReader {
                    " needs exactly one of \"data\", binary_data_size and shared_memory_region");
     if (parameters.region) {
       SharedMemoryRegions::Part part = find_part(parameters, "input", input.name, regions_);
+      SharedMemoryRegions::load(part);
       input.data = part.bytes;
       memory_.regions.push_back(std::move(part.owner));
     } else if (parameters.binary_data_size) {
@@ -243,9 +244,7 @@ void write_to_region(const OutputTensor& output, const SharedMemoryRegions::Part
   EMBLEM_REQUIRE(output.data.size() <= region.bytes.size(), "output ", output.name, " has ",
                  output.data.size(), " bytes, which do not fit into the ", region.bytes.size(),
                  " bytes of shared memory that the request gave it");
-  SharedMemoryRegions::check(region);
-  if (!output.data.empty())
-    std::memcpy(region.bytes.data(), output.data.data(), output.data.size());
+  SharedMemoryRegions::store(region, output.data);
 }
 
 }  // namespace

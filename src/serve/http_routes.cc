@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "serve/base64.h"
 #include "serve/http_answers.h"
 #include "serve/http_infer.h"
 #include "serve/http_slow_calls.h"
@@ -292,16 +293,34 @@ struct HttpRoutes::State {
     return empty_response(200);
   }
   HttpResponse cuda_status(const Call& call) {
-    if (!call.names.empty())
-      throw Error(ErrorCode::kNotFound,
-                  cat("there is no CUDA shared memory region ", call.name(0)));
-    return json_response("[]");
+    return json_response(regions_json(regions.cuda_status(call.name(0))));
   }
-  HttpResponse cuda_register(const Call&) {
-    throw Error(ErrorCode::kUnsupported,
-                "CUDA shared memory is not supported; use system shared memory");
+  HttpResponse cuda_register(const Call& call) {
+    CudaSharedRegion region;
+    region.name = call.name(0);
+    read_object(call.request, [&](JsonReader& json, std::string_view key) {
+      if (key == "raw_handle") {
+        json.object([&](std::string_view part) {
+          if (part == "b64")
+            region.handle = decode_base64(json.string());
+          else
+            json.skip();
+        });
+      } else if (key == "device_id") {
+        region.device = json.int64();
+      } else if (key == "byte_size") {
+        region.bytes = json.uint64();
+      } else {
+        json.skip();
+      }
+    });
+    regions.register_cuda(region);
+    return empty_response(200);
   }
-  HttpResponse cuda_unregister(const Call&) { return empty_response(200); }
+  HttpResponse cuda_unregister(const Call& call) {
+    regions.unregister_cuda(call.name(0));
+    return empty_response(200);
+  }
 
   // ---- settings, metrics, the status page ----
 

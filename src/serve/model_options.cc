@@ -106,10 +106,11 @@ ModelOptions model_options(const inference::ModelConfig& config, const Servable&
 
   ModelOptions options;
   options.batching = batch_options(config, where);
+  options.gpu = gpu_options(config, where);
+  if (options.gpu.used && config.backend() == kHpsBackend)
+    unsupported(where, "an instance_group of KIND_GPU with backend hps");
   if (config.instance_group_size() > 0) options.instances = 0;
   for (const auto& group : config.instance_group()) {
-    if (group.kind() == inference::ModelInstanceGroup::KIND_GPU)
-      unsupported(where, "an instance_group of KIND_GPU");
     EMBLEM_REQUIRE(group.count() >= 0 && group.count() <= 256, where, ": an instance_group of ",
                    group.count(), " instances");
     options.instances += std::max(1, group.count());

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "serve/batch_queue.h"
+#include "serve/gpu_options.h"
 #include "serve/model_config.pb.h"
 #include "serve/servable.h"
 
@@ -15,6 +16,7 @@ struct ModelOptions {
   BatchOptions batching;
   int instances = 1;  // engines
   int threads = 1;    // of each; parameter "threads"
+  GpuOptions gpu;
 };
 
 // Throws kInvalidArgument for settings that contradict the servable or each other, kUnsupported for

@@ -7,6 +7,7 @@
 #include "core/file.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "serve/hps_servable.h"
 #include "serve/model_options.h"
 #include "serve/pipeline_servable.h"
 
@@ -96,6 +97,7 @@ inference::ModelConfig ModelServer::read_config(const std::string& model,
   EMBLEM_REQUIRE(config.name().empty() || config.name() == model, file, ": name is '",
                  config.name(), "', but the folder's is '", model, "'");
   config.set_name(model);
+  if (options_.on_gpu && config.backend() != kHpsBackend) move_to_gpu(config, options_.precision);
   return config;
 }
 

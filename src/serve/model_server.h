@@ -25,6 +25,8 @@ struct ModelServerOptions {
   std::vector<std::string> models;  // kExplicit
   double poll_seconds = 15;         // kPoll
   std::string ps_config;            // HPS's ps.json; empty: tables in memory
+  bool on_gpu = false;              // all models that can, whatever their configuration says
+  std::string precision;            // on a GPU: fp32, bf16 or fp16; empty: as the models say
   // Folders of deltas that training writes, by model.
   std::map<std::string, std::string> deltas;
 };

@@ -13,8 +13,11 @@ std::unique_ptr<Servable> open_servable(const std::string& name, int64_t version
                                         const inference::ModelConfig& config,
                                         const std::string& where, ParameterServer& tables) {
   if (config.backend() == kHpsBackend) return open_hps(name, version, tables);
-  const int threads = model_options(config, *describe_pipeline(folder), where).threads;
-  return open_pipeline(name, version, folder, threads, tables);
+  ModelOptions options = model_options(config, *describe_pipeline(folder), where);
+  for (const PsModel& model : tables.config().models) {
+    if (model.name == name) apply_ps_model(model, config, options.gpu);
+  }
+  return open_pipeline(name, version, folder, options, tables);
 }
 
 }  // namespace

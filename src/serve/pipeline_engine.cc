@@ -10,12 +10,12 @@ using Clock = std::chrono::steady_clock;
 }  // namespace
 
 PipelineEngine::PipelineEngine(const RequestColumns& columns, const FeatureTransform& transform,
-                               std::unique_ptr<Model> model, int threads)
+                               std::unique_ptr<Predictor> predictor, int threads)
     : columns_(columns),
       transform_(transform),
       threads_(threads > 1 ? std::make_unique<ThreadPool>(threads) : nullptr),
       context_{.threads = threads_.get()},
-      predictor_(std::move(model)),
+      predictor_(std::move(predictor)),
       feed_(context_) {}
 
 bool PipelineEngine::read(std::span<EngineTask> tasks) {
@@ -48,7 +48,7 @@ void PipelineEngine::run(std::span<EngineTask> tasks, EngineTimes& times) {
     }
     times.input_end = Clock::now();
     probabilities_.resize(static_cast<size_t>(batch_.rows));
-    predictor_.run(context_, feed_.set(batch_), probabilities_);
+    predictor_->run(context_, feed_.set(batch_), probabilities_);
     times.infer_end = Clock::now();
     answer(tasks);
   } catch (const Error& error) {

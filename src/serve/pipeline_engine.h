@@ -19,9 +19,9 @@ inline constexpr const char* kProbability = "probability";  // the output: FP32 
 // Allocates nothing per batch once it has seen batches of the size.
 class PipelineEngine final : public Engine {
  public:
-  // `columns` and `transform` are borrowed. `model` is as Predictor wants it.
+  // `columns` and `transform` are borrowed.
   PipelineEngine(const RequestColumns& columns, const FeatureTransform& transform,
-                 std::unique_ptr<Model> model, int threads);
+                 std::unique_ptr<Predictor> predictor, int threads);
 
   void run(std::span<EngineTask> tasks, EngineTimes& times) override;
 
@@ -35,7 +35,7 @@ class PipelineEngine final : public Engine {
   const FeatureTransform& transform_;
   std::unique_ptr<ThreadPool> threads_;
   Context context_;
-  Predictor predictor_;
+  std::unique_ptr<Predictor> predictor_;
   DecodedPiece piece_;
   Batch batch_;
   Feed feed_;

@@ -6,6 +6,7 @@
 #include "config/load.h"
 #include "core/file.h"
 #include "ps/served_lookup.h"
+#include "serve/gpu_model.h"
 #include "serve/pipeline_engine.h"
 #include "serve/served_tables.h"
 #include "train/checkpoint.h"
@@ -25,8 +26,9 @@ class PipelineServable final : public Servable {
                    columns_.columns()) {}
 
   // Reads tables and dense parameters.
-  void load(const std::string& name, int64_t version, int threads, ParameterServer& server) {
-    threads_ = threads;
+  void load(const std::string& name, int64_t version, const ModelOptions& options,
+            ParameterServer& server) {
+    options_ = options;
     const Checkpoint checkpoint = open_checkpoint(folder_);
     std::map<std::string, TableSource> sources;
     const Model shape({}, config_, layout_, 1, [&](const TablePlan& plan) {
@@ -44,6 +46,14 @@ class PipelineServable final : public Servable {
     tables_ =
         std::make_unique<ServedTables>(server, name, version, list, checkpoint.manifest.deltas);
     dense_ = std::make_unique<SafetensorsFile>(checkpoint.file("dense.safetensors"));
+    if (options_.gpu.used) {
+      dispatch(
+          Device::kCuda, [] {},
+          [&] {
+            gpu_ =
+                std::make_shared<cuda::GpuModel>(config_, layout_, tables_->model(), options_.gpu);
+          });
+    }
     make_engine();  // finds out whether the parameters fit
   }
 
@@ -76,7 +86,20 @@ class PipelineServable final : public Servable {
   }
 
   std::unique_ptr<Engine> make_engine() const override {
-    auto model = std::make_unique<Model>(Context{}, config_, layout_, Predictor::kPieceRows,
+    return std::make_unique<PipelineEngine>(columns_, transform_, make_predictor(),
+                                            options_.threads);
+  }
+
+ private:
+  static config::PipelineConfig read_config(const std::string& folder) {
+    const std::string path = folder + "/pipeline.config";
+    config::PipelineConfig config = parse_pipeline(read_text_file(path), path);
+    check_pipeline(config);
+    return config;
+  }
+
+  std::unique_ptr<Predictor> make_predictor() const {
+    auto model = std::make_unique<Model>(Context{}, config_, layout_, HostPredictor::kPieceRows,
                                          [&](const TablePlan& plan) { return lookup_over(plan); });
     Graph& graph = model->graph();
     const auto read = [&](const std::string& name, View<float> all, const Parameter& part) {
@@ -87,15 +110,15 @@ class PipelineServable final : public Servable {
       read(parameter.name, graph.parameters(), parameter);
     for (const Parameter& statistic : graph.statistic_list())
       read("statistics." + statistic.name, graph.statistics(), statistic);
-    return std::make_unique<PipelineEngine>(columns_, transform_, std::move(model), threads_);
-  }
-
- private:
-  static config::PipelineConfig read_config(const std::string& folder) {
-    const std::string path = folder + "/pipeline.config";
-    config::PipelineConfig config = parse_pipeline(read_text_file(path), path);
-    check_pipeline(config);
-    return config;
+    if (!options_.gpu.used) return std::make_unique<HostPredictor>(std::move(model));
+    const auto values = [](View<float> view) {
+      return std::vector<float>(view.data, view.data + view.size());
+    };
+    return dispatch(
+        Device::kCuda, [] { return std::unique_ptr<Predictor>(); },
+        [&] {
+          return gpu_->make_predictor(values(graph.parameters()), values(graph.statistics()));
+        });
   }
 
   std::unique_ptr<Lookup> lookup_over(const TablePlan& plan) const {
@@ -112,18 +135,19 @@ class PipelineServable final : public Servable {
   const FeatureLayout layout_;
   const RequestColumns columns_;
   const FeatureTransform transform_;
-  int threads_ = 1;
+  ModelOptions options_;
   std::unique_ptr<ServedTables> tables_;
+  std::shared_ptr<cuda::GpuModel> gpu_;  // where it runs on a GPU; over tables_
   std::unique_ptr<SafetensorsFile> dense_;
 };
 
 }  // namespace
 
 std::unique_ptr<Servable> open_pipeline(const std::string& name, int64_t version,
-                                        const std::string& folder, int threads,
+                                        const std::string& folder, const ModelOptions& options,
                                         ParameterServer& tables) {
   auto servable = std::make_unique<PipelineServable>(folder);
-  servable->load(name, version, threads, tables);
+  servable->load(name, version, options, tables);
   return servable;
 }
 

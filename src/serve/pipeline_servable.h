@@ -6,14 +6,15 @@
 #include <string>
 
 #include "ps/parameter_server.h"
+#include "serve/model_options.h"
 #include "serve/servable.h"
 
 namespace emblem {
 
 // Opens a version folder: verifies its files, loads its tables into the parameter server, which
-// must outlive the servable, and keeps the dense parameters. Engines have `threads` threads each.
+// must outlive the servable, and keeps the dense parameters. Engines are as `options` say.
 std::unique_ptr<Servable> open_pipeline(const std::string& name, int64_t version,
-                                        const std::string& folder, int threads,
+                                        const std::string& folder, const ModelOptions& options,
                                         ParameterServer& tables);
 
 // The servable without tables and parameters, which is all that a model configuration needs.

@@ -9,7 +9,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/device.h"
 #include "emblem/error.h"
+#include "serve/cuda_region.h"
 
 namespace emblem {
 namespace {
@@ -79,11 +81,54 @@ void SharedMemoryRegions::register_system(const SystemRegion& region) {
   EMBLEM_REQUIRE(!region.name.empty(), "a shared memory region needs a name");
   const auto mapping = std::make_shared<const Mapping>(region);
   std::lock_guard lock(mutex_);
-  const bool taken = std::any_of(mappings_.begin(), mappings_.end(),
-                                 [&](const auto& m) { return m->region.name == region.name; });
-  EMBLEM_REQUIRE(!taken, "shared memory region ", region.name,
+  EMBLEM_REQUIRE(!is_taken(region.name), "shared memory region ", region.name,
                  " is registered already; unregister it first");
   mappings_.push_back(mapping);
+}
+
+bool SharedMemoryRegions::is_taken(const std::string& name) const {
+  return std::any_of(mappings_.begin(), mappings_.end(),
+                     [&](const auto& m) { return m->region.name == name; }) ||
+         std::any_of(cuda_mappings_.begin(), cuda_mappings_.end(),
+                     [&](const auto& m) { return m.region.name == name; });
+}
+
+void SharedMemoryRegions::register_cuda(const CudaSharedRegion& region) {
+  EMBLEM_REQUIRE(!region.name.empty(), "a shared memory region needs a name");
+  if (!kHasCuda)
+    throw Error(ErrorCode::kUnsupported,
+                cat("region ", region.name,
+                    " is in CUDA memory, which this server does not map; use system shared memory "
+                    "or send the tensors"));
+  auto memory = dispatch(
+      Device::kCuda, [] { return std::shared_ptr<const cuda::CudaRegion>(); },
+      [&] {
+        return std::shared_ptr<const cuda::CudaRegion>(std::make_shared<cuda::CudaRegion>(
+            region.name, region.handle, region.device, region.bytes));
+      });
+  std::lock_guard lock(mutex_);
+  EMBLEM_REQUIRE(!is_taken(region.name), "shared memory region ", region.name,
+                 " is registered already; unregister it first");
+  cuda_mappings_.push_back({region, std::move(memory)});
+}
+
+void SharedMemoryRegions::unregister_cuda(const std::string& name) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(cuda_mappings_,
+                [&](const auto& m) { return name.empty() || m.region.name == name; });
+}
+
+std::vector<CudaSharedRegion> SharedMemoryRegions::cuda_status(const std::string& name) const {
+  std::vector<CudaSharedRegion> regions;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& mapping : cuda_mappings_) {
+      if (name.empty() || mapping.region.name == name) regions.push_back(mapping.region);
+    }
+  }
+  if (regions.empty() && !name.empty())
+    throw Error(ErrorCode::kNotFound, cat("there is no CUDA shared memory region ", name));
+  return regions;
 }
 
 void SharedMemoryRegions::unregister_system(const std::string& name) {
@@ -106,25 +151,46 @@ std::vector<SystemRegion> SharedMemoryRegions::system_status(const std::string& 
 
 SharedMemoryRegions::Part SharedMemoryRegions::part(const std::string& name, uint64_t offset,
                                                     uint64_t bytes) const {
+  const auto check_range = [&](uint64_t there) {
+    EMBLEM_REQUIRE(offset <= there && bytes <= there - offset, "offset ", offset, " and ", bytes,
+                   " bytes are out of range of shared memory region ", name, " of ", there,
+                   " bytes");
+  };
   std::shared_ptr<const Mapping> mapping;
   {
     std::lock_guard lock(mutex_);
+    for (const CudaMapping& cuda : cuda_mappings_) {
+      if (cuda.region.name != name) continue;
+      check_range(cuda.region.bytes);
+      auto copy = std::make_shared<std::vector<std::byte>>(bytes);
+      return {{copy->data(), copy->size()}, copy, cuda.memory, offset};
+    }
     const auto found = std::find_if(mappings_.begin(), mappings_.end(),
                                     [&](const auto& m) { return m->region.name == name; });
     EMBLEM_REQUIRE(found != mappings_.end(), "there is no shared memory region ", name,
                    "; register it first");
     mapping = *found;
   }
-  EMBLEM_REQUIRE(offset <= mapping->region.bytes && bytes <= mapping->region.bytes - offset,
-                 "offset ", offset, " and ", bytes,
-                 " bytes are out of range of shared memory region ", name, " of ",
-                 mapping->region.bytes, " bytes");
+  check_range(mapping->region.bytes);
   mapping->check_size();
-  return {{mapping->data() + offset, bytes}, mapping};
+  return {{mapping->data() + offset, bytes}, mapping, nullptr, 0};
 }
 
-void SharedMemoryRegions::check(const Part& part) {
-  static_cast<const Mapping*>(part.owner.get())->check_size();
+void SharedMemoryRegions::load(const Part& part) {
+  if (part.device == nullptr) return;
+  dispatch(
+      Device::kCuda, [] {}, [&] { part.device->read(part.offset, part.bytes); });
+}
+
+void SharedMemoryRegions::store(const Part& part, std::span<const std::byte> from) {
+  if (from.empty()) return;
+  if (part.device == nullptr) {
+    static_cast<const Mapping*>(part.owner.get())->check_size();
+    std::memcpy(part.bytes.data(), from.data(), from.size());
+    return;
+  }
+  dispatch(
+      Device::kCuda, [] {}, [&] { part.device->write(part.offset, from); });
 }
 
 }  // namespace emblem

@@ -22,12 +22,26 @@ struct SystemRegion {
   uint64_t bytes = 0;
 };
 
+// Memory of a GPU.
+struct CudaSharedRegion {
+  std::string name;
+  std::string handle;  // of cudaIpcGetMemHandle
+  int64_t device = 0;
+  uint64_t bytes = 0;
+};
+
+namespace cuda {
+class CudaRegion;  // serve/cuda_region.h
+}
+
 class SharedMemoryRegions {
  public:
   // A part of a region and what keeps it mapped.
   struct Part {
     std::span<std::byte> bytes;
     std::shared_ptr<const void> owner;
+    std::shared_ptr<const cuda::CudaRegion> device;  // `bytes` are a copy of a part of it, ...
+    uint64_t offset = 0;                             // ... which begins here
   };
 
   SharedMemoryRegions();
@@ -41,15 +55,30 @@ class SharedMemoryRegions {
   // `name` empty: all. Throws kNotFound for an unknown name.
   std::vector<SystemRegion> system_status(const std::string& name) const;
 
+  // The same of regions in the memory of a GPU. Throws kUnsupported in a build without CUDA.
+  void register_cuda(const CudaSharedRegion& region);
+  void unregister_cuda(const std::string& name);
+  std::vector<CudaSharedRegion> cuda_status(const std::string& name) const;
+
   // [offset, offset + bytes) of a region. Throws kInvalidArgument when it is unknown or too small.
+  // What is in the memory of a GPU has to be loaded before it is read.
   Part part(const std::string& name, uint64_t offset, uint64_t bytes) const;
-  // Throws when the object behind a part has shrunk since: touching it would kill the process.
-  static void check(const Part& part);
+  static void load(const Part& part);
+  // Writes to the beginning of a part, which is large enough. Throws when the object behind it has
+  // shrunk since: touching it would kill the process.
+  static void store(const Part& part, std::span<const std::byte> from);
 
  private:
   struct Mapping;
+  struct CudaMapping {
+    CudaSharedRegion region;
+    std::shared_ptr<const cuda::CudaRegion> memory;
+  };
+  bool is_taken(const std::string& name) const;  // with mutex_ held
+
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<const Mapping>> mappings_;
+  std::vector<CudaMapping> cuda_mappings_;
 };
 
 }  // namespace emblem

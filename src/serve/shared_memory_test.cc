@@ -83,7 +83,7 @@ TEST(SharedMemoryTest, NoticesAnObjectThatShrank) {
   const auto part = regions.part("r", 0, 8192);
   object.resize(4096);
   EXPECT_THROW(regions.part("r", 0, 8), Error);
-  EXPECT_THROW(SharedMemoryRegions::check(part), Error);
+  EXPECT_THROW(SharedMemoryRegions::store(part, std::vector<std::byte>(1)), Error);
 }
 
 }  // namespace

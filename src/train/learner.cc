@@ -84,8 +84,10 @@ StepResult Learner::step(const ModelBatch& batch, int64_t epoch) {
   ++steps_;
   model_.update_embeddings(
       context_, clipping_.enable_global_grad_clip() ? scale : 1.0f / loss_scale, sparse_lr, steps_);
+  model_.stage_clock().begin(context_, "dense update");
   dense_.update(context_, model_.graph().parameters(), model_.graph().parameter_gradients(), scale,
                 dense_lr, steps_);
+  model_.stage_clock().end(context_, model_.stages().dense_update);
   return result;
 }
 

@@ -2,30 +2,23 @@
 // benchmarks notice.
 #pragma once
 
-#include <chrono>
-
 namespace emblem {
 
 // By how much: EMBLEM_TEST_STEP_SLOWDOWN in percent of a step, as a share; 0 where it is not set.
 double step_slowdown_from_environment();
 
-// Stands in the scope of a step, and at its end keeps the CPU busy for `share` of the time since
-// it was made.
+// Stands in the scope of a step, and at its end keeps the CPU busy for `share` of the CPU time that
+// the thread has taken since: as if the step had that much more work to do, on a busy machine too.
 class StepSlowdown {
  public:
-  explicit StepSlowdown(double share) : share_(share) {}
-  ~StepSlowdown() {
-    if (share_ <= 0) return;
-    const auto end = Clock::now() + (Clock::now() - start_) * share_;
-    while (Clock::now() < end) continue;
-  }
+  explicit StepSlowdown(double share);
+  ~StepSlowdown();
   StepSlowdown(const StepSlowdown&) = delete;
   StepSlowdown& operator=(const StepSlowdown&) = delete;
 
  private:
-  using Clock = std::chrono::steady_clock;
   double share_;
-  Clock::time_point start_ = Clock::now();
+  double start_ = 0;  // seconds of CPU time
 };
 
 }  // namespace emblem

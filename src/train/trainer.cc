@@ -11,6 +11,7 @@
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/progress.h"
+#include "core/trace.h"
 #include "data/loader.h"
 #include "train/checkpoint.h"
 #include "train/delta_export.h"
@@ -50,6 +51,7 @@ class Trainer {
         early_stopping_(train_.early_stopping()),
         feed_(context) {
     prepare_model_dir();
+    learner_.model().stage_clock().trace_to(options.trace);
   }
 
   TrainSummary run();
@@ -75,7 +77,8 @@ class Trainer {
   void save_now();
   void write_delta();
   void finish(TrainSummary& summary);
-  void set_aside(Clock::time_point start);
+  void set_aside(Clock::time_point start, const char* name);
+  void trace(const char* name, int64_t begin_ns);
 
   const config::PipelineConfig& config_;
   const config::TrainConfig& train_;
@@ -102,8 +105,14 @@ class Trainer {
   std::vector<float> step_seconds_;
 };
 
-// Counts the time since `start` as not training.
-void Trainer::set_aside(Clock::time_point start) {
+void Trainer::trace(const char* name, int64_t begin_ns) {
+  if (options_.trace != nullptr) options_.trace->add(name, begin_ns, trace_now());
+}
+
+// Counts the time since `start` as not training but `name`.
+void Trainer::set_aside(Clock::time_point start, const char* name) {
+  trace(name,
+        std::chrono::duration_cast<std::chrono::nanoseconds>(start.time_since_epoch()).count());
   const auto taken = Clock::now() - start;
   other_seconds_ += std::chrono::duration<double>(taken).count();
   last_log_ += taken;
@@ -208,7 +217,7 @@ void Trainer::evaluate_now() {
       events_->add_scalar("metric/" + name, learner_.steps(), value);
   }
   log_info(cat("step ", learner_.steps(), ": ", to_text(*evaluation_)));
-  set_aside(start);
+  set_aside(start, "evaluation");
 }
 
 // Lets schedules, early stopping and --stop-at see a scheduled evaluation.
@@ -229,7 +238,7 @@ void Trainer::write_delta() {
   if (!deltas_) return;
   const auto start = Clock::now();
   state_.deltas = deltas_->write(learner_.context());
-  set_aside(start);
+  set_aside(start, "delta");
 }
 
 void Trainer::save_now() {
@@ -241,7 +250,7 @@ void Trainer::save_now() {
       save_run(config_.model_dir(), learner_, state_, config_, train_.keep_checkpoint_max(),
                keep_best ? early_stopping_.state().best_step : -1);
   saved_step_ = learner_.steps();
-  set_aside(start);
+  set_aside(start, "checkpoint");
 }
 
 void Trainer::after_step(const Batch& batch) {
@@ -291,8 +300,14 @@ TrainSummary Trainer::run() {
     Batch batch;
     progress_.emplace("training", loader.expected_rows());
     progress_->update(0);
+    const auto next = [&] {
+      const int64_t begin_ns = trace_now();
+      const bool found = loader.next(batch);
+      trace("load", begin_ns);
+      return found;
+    };
     auto begin = Clock::now();
-    while (!outcome_ && loader.next(batch)) {
+    while (!outcome_ && next()) {
       progress_->set_total(loader.expected_rows());
       train_one(batch);
       step_seconds_.push_back(static_cast<float>(seconds_since(begin)));
@@ -316,8 +331,12 @@ TrainSummary Trainer::run() {
   summary.step_seconds_p50 = percentile(step_seconds_, 0.5);
   summary.step_seconds_p99 = percentile(step_seconds_, 0.99);
   summary.evaluation_seconds = evaluation_seconds_;
-  summary.device_bytes = dispatch(
-      learner_.context().device, [] { return int64_t{0}; }, [] { return cuda::used_gpu_bytes(); });
+  dispatch(
+      learner_.context().device, [] {},
+      [&] {
+        const cuda::GpuMemory memory = cuda::gpu_memory();
+        summary.device_bytes = memory.total_bytes - memory.free_bytes;
+      });
   summary.checkpoint = checkpoint_;
   return summary;
 }

@@ -13,24 +13,27 @@
 
 namespace emblem {
 
+class Trace;
+
 enum class ModelDir { kMustBeNew, kResume };
 
 struct TrainOptions {
   ModelDir model_dir = ModelDir::kMustBeNew;
   int64_t max_steps = 0;  // 0: as the configuration says
   std::optional<StopAt> stop_at;
+  Trace* trace = nullptr;  // gets a timeline; outlives the run
 };
 
 enum class TrainOutcome { kFinished, kStoppedEarly, kReachedTarget, kInterrupted };
 
 struct TrainSummary {
   TrainOutcome outcome = TrainOutcome::kFinished;
-  int64_t steps = 0;                     // in all, those before a resume included
-  int64_t rows = 0;                      // trained in this run
-  int64_t bad_rows = 0;                  // skipped in this run
-  double seconds = 0.0;                  // of this run, evaluations and checkpoints included
-  double training_seconds = 0.0;         // without them
-  double step_seconds_p50 = 0.0;         // loading included
+  int64_t steps = 0;              // in all, those before a resume included
+  int64_t rows = 0;               // trained in this run
+  int64_t bad_rows = 0;           // skipped in this run
+  double seconds = 0.0;           // of this run, evaluations and checkpoints included
+  double training_seconds = 0.0;  // without them
+  double step_seconds_p50 = 0.0;  // loading included
   double step_seconds_p99 = 0.0;
   double evaluation_seconds = 0.0;       // of the last evaluation; 0: there was none
   int64_t device_bytes = 0;              // of the GPU's memory that are in use at the end

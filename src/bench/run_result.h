@@ -1,4 +1,4 @@
-// bench/training_result.h - a training run as a benchmark result.
+// bench/run_result.h - a training run as a benchmark result.
 #pragma once
 
 #include <string>
@@ -10,6 +10,6 @@ namespace emblem {
 
 // The last evaluation's metrics, then what the run cost: samples_per_second, step_seconds_p50,
 // step_seconds_p99, evaluation_seconds, peak_memory and, on a GPU, peak_device_memory.
-BenchResult training_result(const TrainSummary& summary, const std::string& name);
+BenchResult result_of_run(const TrainSummary& summary, const std::string& name);
 
 }  // namespace emblem

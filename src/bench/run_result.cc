@@ -1,4 +1,4 @@
-#include "bench/training_result.h"
+#include "bench/run_result.h"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 
 namespace emblem {
 
-BenchResult training_result(const TrainSummary& summary, const std::string& name) {
+BenchResult result_of_run(const TrainSummary& summary, const std::string& name) {
   BenchResult result;
   result.benchmark = "training";
   result.name = name;

@@ -1,0 +1,12 @@
+"""Layers that the PyTorch counterparts share."""
+
+from torch import nn
+
+
+def mlp(sizes, relu_after_last):
+    layers = []
+    for i in range(len(sizes) - 1):
+        layers.append(nn.Linear(sizes[i], sizes[i + 1]))
+        if relu_after_last or i + 2 < len(sizes):
+            layers.append(nn.ReLU(inplace=True))
+    return nn.Sequential(*layers)

@@ -1,0 +1,40 @@
+#include "bench/published_rows.h"
+
+#include <gmock/gmock.h>
+
+namespace emblem {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+BenchResult result(double rate) {
+  BenchResult result;
+  result.benchmark = "train";
+  result.settings = {{"references", std::vector<std::string>{"table"}}};
+  result.metrics = {{"samples_per_second", {rate, "samples/s", Better::kHigher}}};
+  return result;
+}
+
+TEST(PublishedRows, TheBestResultIsHeldAgainstEveryFigureWithItsHardware) {
+  ReferenceTable table;
+  table.name = "table";
+  table.metrics = {{"samples_per_second", "samples/s"}};
+  table.figures = {{"SOK", "8 x A100", "DLRM", "AMP", {{"samples_per_second", 14.5e6}}, "there"}};
+  const std::vector<BenchResult> results = {result(7.25e6), result(29e6), result(1e6)};
+  EXPECT_THAT(references_of(results), ElementsAre("table"));
+  const std::string text = published_rows(results, table);
+  EXPECT_THAT(text, HasSubstr("8 x A100"));
+  EXPECT_THAT(text, HasSubstr("14.5 M samples/s"));
+  EXPECT_THAT(text, HasSubstr("2.00x"));
+}
+
+TEST(PublishedRows, SaysNothingWithoutAResultOfThatKind) {
+  ReferenceTable table;
+  table.metrics = {{"latency", "s"}};
+  EXPECT_EQ(published_rows({result(1)}, table), "");
+  EXPECT_EQ(published_rows({}, table), "");
+}
+
+}  // namespace
+}  // namespace emblem

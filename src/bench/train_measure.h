@@ -1,0 +1,40 @@
+// bench/train_measure.h - training steps against the clock.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/result.h"
+#include "bench/train_bench.h"
+#include "bench/train_floor.h"
+#include "bench/train_input.h"
+#include "core/gpu_monitor.h"
+#include "train/learner.h"
+
+namespace emblem {
+
+struct MeasuredTraining {
+  std::vector<double> step_seconds;  // as the host sees them
+  StageSeconds stages;               // of `staged_steps`
+  int64_t staged_steps = 0;
+  double load_seconds = 0.0, total_seconds = 0.0;
+  double cpu_seconds = 0.0;  // of all threads
+  double first_loss = 0.0, last_loss = 0.0;
+  int64_t rows = 0;
+  int64_t gpu_bytes = 0;  // in use, by everyone
+  std::optional<GpuUse> gpu;
+};
+
+// Steps until both floors of the options, of steps and of time, are reached or the input ends.
+MeasuredTraining measure_training(Learner& learner, const TrainBenchOptions& options,
+                                  const std::string& name, TrainInput& input);
+
+// What the hardware can do, measured before tables take its memory.
+Named<double> measure_training_ceilings(const Context& context, int64_t dim, DType precision);
+
+// `work` null: not known.
+BenchResult training_result(const std::string& name, Learner& learner, DType precision,
+                            const MeasuredTraining& found, const Named<double>& ceilings,
+                            const TableWork* work);
+
+}  // namespace emblem

@@ -1,0 +1,44 @@
+// core/gpu_monitor.h - how busy a GPU is, as its driver says (NVML, which is loaded when asked
+// for).
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+namespace emblem {
+
+// Means over the samples taken.
+struct GpuUse {
+  int samples = 0;
+  double utilisation = 0;         // share of time in which a kernel ran, 0 to 1
+  double memory_utilisation = 0;  // share of time in which device memory was read or written
+  double power_watts = 0;
+  double sm_clock_hz = 0;
+};
+
+// Samples from a thread of its own until destroyed.
+class GpuMonitor {
+ public:
+  // `pci_bus_id` is that of cudaDeviceGetPCIBusId.
+  explicit GpuMonitor(const std::string& pci_bus_id);
+  ~GpuMonitor();
+  GpuMonitor(const GpuMonitor&) = delete;
+  GpuMonitor& operator=(const GpuMonitor&) = delete;
+
+  // Stops sampling. Nothing where there is no NVML, or it has not said anything yet.
+  std::optional<GpuUse> stop();
+
+ private:
+  class Library;
+  void run(std::string pci_bus_id);
+
+  std::unique_ptr<Library> library_;
+  std::atomic<bool> stop_{false};
+  GpuUse sums_;  // of the thread until it is joined
+  std::thread thread_;
+};
+
+}  // namespace emblem

@@ -1,0 +1,36 @@
+#include "core/trace.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "core/file.h"
+#include "core/temp_folder_test.h"
+
+namespace emblem {
+namespace {
+
+TEST(Trace, IsAFileThatTimelineViewersRead) {
+  const TempFolder folder;
+  const std::string path = folder.path() + "/trace.json";
+  Trace trace(path, Device::kCpu);
+  const int64_t now = trace_now();
+  trace.add("lookup \"a\"", now, now + 2500);
+  std::thread([&] { trace.add("elsewhere", now, now + 1000); }).join();
+  trace.finish();
+  const auto json = nlohmann::json::parse(read_text_file(path));
+  int spans = 0;
+  for (const auto& event : json.at("traceEvents")) {
+    if (event.at("ph") != "X") continue;
+    ++spans;
+    EXPECT_GE(event.at("ts").get<double>(), 0);
+    if (event.at("name") != "lookup \"a\"") continue;
+    EXPECT_EQ(event.at("tid"), 0);
+    EXPECT_NEAR(event.at("dur").get<double>(), 2.5, 1e-9);
+  }
+  EXPECT_EQ(spans, 2);
+}
+
+}  // namespace
+}  // namespace emblem

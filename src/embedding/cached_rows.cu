@@ -1,0 +1,280 @@
+#include <algorithm>
+#include <bit>
+
+#include "core/cuda_check.h"
+#include "core/pinned.h"
+#include "embedding/cached_rows.cuh"
+#include "embedding/occupancy.h"
+#include "embedding/rows_ref.h"
+
+namespace emblem::cuda {
+namespace {
+
+namespace cg = cooperative_groups;
+
+constexpr int kTileRows = 32;      // a warp takes a feature of so many rows
+constexpr int kMostFeatures = 32;  // warps of a block
+constexpr int kThreads = 256;
+constexpr int kWarps = kThreads / 32;
+// Few warps fill the bus, and keep the rows that are on their way close together.
+constexpr uint32_t kFetchingWarps = 512;
+
+// A block takes kTileRows rows, so that addresses leave it side by side; a warp a feature, or more
+// where there are many.
+__global__ void __launch_bounds__(kTileRows* kMostFeatures)
+    find_addresses_kernel(const __grid_constant__ CachedPass pass) {
+  extern __shared__ const void* found[];  // [kTileRows, features]
+  const uint32_t rows = *pass.input.rows, first = blockIdx.x * kTileRows;
+  const uint32_t row = first + threadIdx.x;
+  const uint64_t tick = *pass.cache.tick;
+  for (int f = static_cast<int>(threadIdx.y); f < pass.features;
+       f += static_cast<int>(blockDim.y)) {
+    const int table = pass.feature_tables[f];
+    const uint32_t position = f * pass.capacity + row;
+    const bool there = row < rows;
+    const int64_t key = there ? pass.input.keys[position] : 0;
+    const uint32_t slot =
+        there ? find_slot(pass.cache, static_cast<uint32_t>(table), key, tick) : kNoSlot32;
+    const bool miss = there && slot == kNoSlot32;
+    const char* at = slot != kNoSlot32 ? pass.cache.row(slot) : pass.zeros;
+    found[threadIdx.x * pass.features + f] = at;
+    if (__any_sync(~0u, miss)) pass.note(position, table, key, row * pass.features + f, miss);
+  }
+  __syncthreads();
+  const uint32_t thread = threadIdx.y * kTileRows + threadIdx.x;
+  const uint32_t count = min(kTileRows, pass.capacity - first) * pass.features;
+  for (uint32_t i = thread; i < count; i += blockDim.y * kTileRows)
+    pass.addresses[first * pass.features + i] = found[i];
+}
+
+// What a key without a row reads as. Whole warp.
+__device__ void write_missing(const CachedPass& pass, const FarTableRef& table, int64_t key,
+                              char* to) {
+  for (int64_t d = threadIdx.x % 32; d < table.dim; d += 32) {
+    const float value = table.missing(table.seed, static_cast<uint64_t>(key), d);
+    if (pass.dtype == DType::kF32)
+      reinterpret_cast<float*>(to)[d] = value;
+    else if (pass.dtype == DType::kF16)
+      store_weight(reinterpret_cast<F16*>(to) + d, value);
+    else
+      store_weight(reinterpret_cast<Bf16*>(to) + d, value);
+  }
+}
+
+__device__ void point_occurrences(const CachedPass& pass, uint32_t lookups, uint32_t step) {
+  uint32_t absent = 0;
+  for (uint32_t i = blockIdx.x * kThreads + threadIdx.x; i < lookups; i += step) {
+    const uint2 waiting = pass.occurrences[i];
+    const uint32_t number = pass.index[waiting.y];
+    pass.addresses[waiting.x] = pass.staged + number * pass.cache.row_bytes;
+    const int table = pass.staged_tables[number];
+    absent += pass.tables[table].rows != nullptr && !pass.is_far(table, pass.staged_keys[number]);
+  }
+  if (absent != 0) atomicAdd(&pass.counters->absent, absent);
+}
+
+// Everything that missed gets a row beside the cache: from host memory, in the order of its places
+// there, or what a key without a row reads as. Rows that came are then put into the cache. Ends at
+// once when all rows were there.
+__global__ void __launch_bounds__(kThreads)
+    settle_misses_kernel(const __grid_constant__ CachedPass pass) {
+  const uint32_t distinct = pass.counters->distinct, lookups = pass.counters->lookups;
+  if (blockIdx.x == 0 && threadIdx.x == 0) atomicAdd(pass.cache.tick, 1ull);
+  if (distinct == 0) return;
+  const cg::grid_group grid = cg::this_grid();
+  const auto place = [&](uint32_t entry) -> uint32_t {
+    const uint32_t position = pass.map[entry] - 1;
+    const int table = pass.table_of(position);
+    const int64_t key = pass.input.keys[position];
+    if (!pass.is_far(table, key)) return 0;
+    const auto in_table = static_cast<uint32_t>(key * kPlaces / pass.tables[table].count);
+    return (table * kPlaces + in_table) / pass.table_count;
+  };
+  sort_by_place<kThreads>(pass.entries, distinct, pass.sorted, pass.counters->places, grid, place);
+  grid.sync();
+  const uint32_t warps = gridDim.x * kWarps, warp = blockIdx.x * kWarps + threadIdx.x / 32;
+  const uint32_t step = gridDim.x * kThreads, thread = blockIdx.x * kThreads + threadIdx.x;
+  const bool lane0 = threadIdx.x % 32 == 0;
+  for (uint32_t i = warp; i < distinct; i += warps) {  // the host needs no order of them
+    const uint32_t entry = pass.sorted[i], position = pass.map[entry] - 1;
+    const int table = pass.table_of(position);
+    const int64_t key = pass.input.keys[position];
+    __syncwarp();
+    if (lane0) {
+      pass.index[entry] = i;
+      pass.staged_keys[i] = key;
+      pass.staged_tables[i] = table;
+    }
+  }
+  grid.sync();
+  for (uint32_t i = thread; i < distinct; i += step) pass.map[pass.entries[i]] = 0;
+  const uint32_t fetching = min(kFetchingWarps, warps);
+  for (uint32_t i = warp; warp < fetching && i < distinct; i += fetching) {
+    const FarTableRef& table = pass.tables[pass.staged_tables[i]];
+    const int64_t key = pass.staged_keys[i];
+    char* to = pass.staged + i * pass.cache.row_bytes;
+    if (pass.is_far(pass.staged_tables[i], key))
+      copy_row(to, table.rows + key * pass.cache.row_bytes, pass.cache.row_bytes);
+    else
+      write_missing(pass, table, key, to);
+  }
+  point_occurrences(pass, lookups, step);
+  grid.sync();
+  for (uint32_t i = thread; i < kPlaces; i += step) pass.counters->places[i] = 0;
+  if (pass.missing_keys != nullptr) {  // the host brings the rows
+    for (uint32_t i = thread; i < distinct; i += step) {
+      pass.missing_keys[i] = pass.staged_keys[i];
+      pass.missing_tables[i] = pass.staged_tables[i];
+    }
+  }
+  if (grid.thread_rank() == 0) {
+    *pass.report = {lookups, distinct, pass.counters->absent};
+    pass.counters->distinct = pass.counters->lookups = pass.counters->absent = 0;
+  }
+  const uint64_t tick = *pass.cache.tick, oldest = pass.cache.passes->oldest;
+  for (uint32_t i = warp; i < distinct; i += warps) {
+    const int table = pass.staged_tables[i];
+    if (!pass.is_far(table, pass.staged_keys[i])) continue;
+    insert_row(pass.cache, static_cast<uint32_t>(table), pass.staged_keys[i],
+               pass.staged + i * pass.cache.row_bytes, RowCache::Existing::kKeep, tick, oldest);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    insert_staged_kernel(const __grid_constant__ CachedPass pass, const uint8_t* insert,
+                         int64_t count) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
+  if (i >= count || insert[i] == 0) return;
+  insert_row(pass.cache, static_cast<uint32_t>(pass.staged_tables[i]), pass.staged_keys[i],
+             pass.staged + i * pass.cache.row_bytes, RowCache::Existing::kKeep, *pass.cache.tick,
+             pass.cache.passes->oldest);
+}
+
+}  // namespace
+
+// What the kernels of a pass are given, but for its keys.
+struct CachedRows::Far {
+  static CachedPass pass(CachedRows& of) {
+    CachedPass pass{};
+    pass.cache = of.settings_.cache->ref();
+    pass.features = static_cast<int32_t>(of.features());
+    pass.table_count = static_cast<int32_t>(of.settings_.tables.size());
+    pass.feature_tables = of.feature_tables_.data();
+    pass.tables = reinterpret_cast<const FarTableRef*>(of.tables_.data());
+    pass.addresses = of.addresses_.data();
+    pass.zeros = of.staged_.data() + of.positions_ * pass.cache.row_bytes;
+    pass.map = of.map_.data();
+    pass.map_mask = static_cast<uint32_t>(of.map_.size() - 1);
+    pass.entries = of.entries_.data();
+    pass.sorted = of.sorted_.data();
+    pass.index = of.index_.data();
+    pass.occurrences = reinterpret_cast<uint2*>(of.occurrences_.data());
+    pass.counters = reinterpret_cast<MissCounters*>(of.counters_.data());
+    pass.staged = of.staged_.data();
+    pass.staged_keys = of.staged_keys_.data();
+    pass.staged_tables = of.staged_tables_.data();
+    pass.dtype = of.settings_.dtype;
+    pass.report = reinterpret_cast<MissReport*>(of.report_->data());
+    if (!of.far_rows_) {
+      pass.missing_keys = reinterpret_cast<int64_t*>(of.missing_->data());
+      pass.missing_tables = reinterpret_cast<int32_t*>(pass.missing_keys + of.positions_);
+    }
+    return pass;
+  }
+};
+
+CachedRows::CachedRows(const Context& context, CachedRowsSettings settings)
+    : settings_(std::move(settings)) {
+  const int64_t row_bytes = settings_.cache->settings().row_bytes;
+  EMBLEM_REQUIRE(settings_.tables.size() == settings_.cache->settings().table_rows.size(),
+                 "rows of ", settings_.tables.size(), " tables through a cache of ",
+                 settings_.cache->settings().table_rows.size());
+  std::vector<FarTableRef> refs;
+  for (const FarTable& table : settings_.tables) {
+    EMBLEM_REQUIRE(table.dim * size_of(settings_.dtype) <= row_bytes, "rows of ", table.dim, " ",
+                   name_of(settings_.dtype), " do not fit into the ", row_bytes,
+                   " bytes that the cache has for one");
+    far_rows_ |= table.rows != nullptr;
+    refs.push_back({table.missing, table.seed, table.rows, table.rows == nullptr ? 0 : table.count,
+                    table.dim});
+  }
+  for (const FarTable& table : settings_.tables)
+    EMBLEM_REQUIRE((table.rows != nullptr) == far_rows_,
+                   "rows of some tables are where the GPU reads them, and of others not");
+  positions_ = settings_.max_rows * features();
+  EMBLEM_REQUIRE(positions_ > 0 && positions_ < (int64_t{1} << 30), "a batch of ",
+                 settings_.max_rows, " rows has ", positions_, " lookups; up to 2^30 are possible");
+  const auto map = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(2 * positions_)));
+  addresses_ = Buffer<const void*>(Device::kCuda, positions_);
+  tables_ = Buffer<char>(Device::kCuda, static_cast<int64_t>(refs.size() * sizeof(FarTableRef)));
+  ::emblem::detail::copy(context, tables_.data(), refs.data(), refs.size() * sizeof(FarTableRef));
+  feature_tables_ = Buffer<int>::from(context, settings_.features);
+  map_ = Buffer<uint32_t>::zeros(context, map);
+  index_ = Buffer<uint32_t>(Device::kCuda, map);
+  entries_ = Buffer<uint32_t>(Device::kCuda, positions_);
+  sorted_ = Buffer<uint32_t>(Device::kCuda, positions_);
+  occurrences_ = Buffer<char>(Device::kCuda, positions_ * static_cast<int64_t>(sizeof(uint2)));
+  counters_ = Buffer<char>::zeros(context, sizeof(MissCounters));
+  staged_ = Buffer<char>::zeros(context, positions_ + 1, row_bytes);
+  staged_keys_ = Buffer<int64_t>(Device::kCuda, positions_);
+  staged_tables_ = Buffer<int32_t>(Device::kCuda, positions_);
+  report_ = std::make_shared<PinnedMemory>(sizeof(MissReport));
+  if (!far_rows_) missing_ = std::make_shared<PinnedMemory>(static_cast<size_t>(positions_) * 12);
+  clear_report();
+  context.synchronize();
+}
+
+CachedRows::~CachedRows() = default;
+
+int64_t CachedRows::dim(int64_t feature) const {
+  return settings_.tables[static_cast<size_t>(settings_.features[static_cast<size_t>(feature)])]
+      .dim;
+}
+
+void CachedRows::find(const Context& context, const KeysOnDevice& keys, int64_t rows) {
+  EMBLEM_REQUIRE(rows > 0 && rows <= settings_.max_rows, "a batch of ", rows,
+                 " rows, but there is room for ", settings_.max_rows);
+  CachedPass pass = Far::pass(*this);
+  pass.input = keys;
+  pass.capacity = static_cast<uint32_t>(rows);
+  const auto warps = static_cast<unsigned>(std::min<int64_t>(features(), kMostFeatures));
+  const size_t shared = static_cast<size_t>(features()) * kTileRows * sizeof(void*);
+  if (shared > 48 * 1024)
+    cuda_check(
+        cudaFuncSetAttribute(find_addresses_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(shared)),
+        "asking for shared memory");
+  find_addresses_kernel<<<static_cast<unsigned>((rows + kTileRows - 1) / kTileRows),
+                          dim3(kTileRows, warps), shared, context.stream>>>(pass);
+  cuda_check(cudaGetLastError(), "launching find_addresses_kernel");
+  const auto* kernel = reinterpret_cast<const void*>(settle_misses_kernel);
+  void* arguments[] = {&pass};
+  const int blocks = std::max(1, resident_blocks(kernel, kThreads) / 2);
+  cuda_check(cudaLaunchCooperativeKernel(kernel, blocks, kThreads, arguments, 0, context.stream),
+             "launching settle_misses_kernel");
+}
+
+void CachedRows::clear_report() { *reinterpret_cast<MissReport*>(report_->data()) = {}; }
+MissReport CachedRows::report() const {
+  return *reinterpret_cast<const MissReport*>(report_->data());
+}
+
+std::span<const int64_t> CachedRows::missing_keys() const {
+  return {reinterpret_cast<const int64_t*>(missing_->data()), report().distinct};
+}
+std::span<const int32_t> CachedRows::missing_tables() const {
+  return {reinterpret_cast<const int32_t*>(missing_->data() + positions_ * 8), report().distinct};
+}
+
+char* CachedRows::staged_row(int64_t i) {
+  return staged_.data() + i * settings_.cache->settings().row_bytes;
+}
+
+void CachedRows::insert_staged(const Context& context, const uint8_t* insert, int64_t count) {
+  if (count == 0) return;
+  insert_staged_kernel<<<static_cast<unsigned>((count + kWarps - 1) / kWarps), kThreads, 0,
+                         context.stream>>>(Far::pass(*this), insert, count);
+  cuda_check(cudaGetLastError(), "launching insert_staged_kernel");
+}
+
+}  // namespace emblem::cuda

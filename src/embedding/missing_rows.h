@@ -1,0 +1,23 @@
+// embedding/missing_rows.h - who brings the rows that a lookup did not find in the cache, where the
+// GPU cannot read them itself. CUDA builds only.
+#pragma once
+
+#include <cstdint>
+
+#include "core/context.h"
+
+namespace emblem::cuda {
+
+class CachedRows;
+
+class MissingRows {
+ public:
+  virtual ~MissingRows() = default;
+
+  // After a pass over `lookups` keys with misses (CachedRows::report): copies what is to be had to
+  // the staged rows, on the context's stream. Returns whether any of them changed, so that the
+  // batch must be computed again. Throws kUnavailable.
+  virtual bool bring(const Context& context, CachedRows& rows, int64_t lookups) = 0;
+};
+
+}  // namespace emblem::cuda

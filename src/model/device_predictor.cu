@@ -1,0 +1,208 @@
+#include "model/device_predictor.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "core/cuda_check.h"
+#include "emblem/error.h"
+
+namespace emblem::cuda {
+namespace {
+
+// The input of a batch: its number of rows, dense values, and the keys of each lookup.
+constexpr size_t kDenseBegin = 64;
+constexpr int64_t kSmallestBucket = 16;
+constexpr int64_t kPowersUpTo = 128;  // above there are buckets between powers of two as well
+
+size_t align(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+}  // namespace
+
+DevicePredictor::DevicePredictor(const Context& context, std::unique_ptr<Model> model,
+                                 std::vector<PredictorLookup> lookups, int64_t max_rows)
+    : context_(context),
+      model_(std::move(model)),
+      lookups_(std::move(lookups)),
+      inputs_(model_->lookup_inputs()),
+      max_rows_(max_rows) {
+  EMBLEM_REQUIRE(lookups_.size() == inputs_.size(), "the model has ", inputs_.size(),
+                 " lookups, but rows for ", lookups_.size(), " were given");
+  if (model_->dense_node().id >= 0) dense_cols_ = model_->graph().cols(model_->dense_node());
+  lay_out(max_rows_);
+  host_input_ = std::make_unique<PinnedMemory>(input_bytes_);
+  host_output_ = std::make_unique<PinnedMemory>(static_cast<size_t>(max_rows_) * sizeof(float));
+  std::memset(host_input_->data(), 0, input_bytes_);
+  input_ = Buffer<char>::zeros(context, static_cast<int64_t>(input_bytes_));
+  InferenceInputs inputs;
+  inputs.dense = model_->dense_node();
+  inputs.dense_values = reinterpret_cast<const float*>(input_.data() + kDenseBegin);
+  for (size_t l = 0; l < lookups_.size(); ++l) {
+    const CachedRows& rows = *lookups_[l].rows;
+    EMBLEM_REQUIRE(rows.features() == static_cast<int64_t>(inputs_[l].sparse_index.size()),
+                   "lookup ", l, " has ", inputs_[l].sparse_index.size(),
+                   " features, but rows for ", rows.features(), " were given");
+    for (int64_t f = 0; f < rows.features(); ++f)
+      EMBLEM_REQUIRE(rows.dim(f) == rows.dim(0), "lookup ", l, " has features of dimension ",
+                     rows.dim(0), " and ", rows.dim(f),
+                     "; on a GPU all features of a lookup must have one");
+    inputs.embeddings.push_back({inputs_[l].node, rows.addresses(), rows.dim(0)});
+  }
+  inference_ = std::make_unique<Inference>(context_, model_->graph(), model_->logits_node(),
+                                           std::move(inputs));
+}
+
+DevicePredictor::~DevicePredictor() { cudaStreamSynchronize(context_.stream); }
+
+int64_t DevicePredictor::bucket_of(int64_t rows) const {
+  int64_t bucket = std::max<int64_t>(
+      kSmallestBucket, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(rows))));
+  if (bucket > kPowersUpTo && rows <= bucket / 4 * 3) bucket = bucket / 4 * 3;
+  return std::min(bucket, max_rows_);
+}
+
+void DevicePredictor::lay_out(int64_t rows) {
+  size_t at = align(kDenseBegin + static_cast<size_t>(rows * dense_cols_) * sizeof(float));
+  key_begins_.clear();
+  for (const Model::LookupInput& input : inputs_) {
+    key_begins_.push_back(at);
+    at = align(at + input.sparse_index.size() * static_cast<size_t>(rows) * sizeof(int64_t));
+  }
+  input_bytes_ = at;
+}
+
+void DevicePredictor::check(const ModelBatch& batch) const {
+  EMBLEM_REQUIRE(batch.dense.cols == dense_cols_ || dense_cols_ == 0, "a batch of ",
+                 batch.dense.cols, " dense columns for a model of ", dense_cols_);
+  for (const Model::LookupInput& input : inputs_) {
+    for (const int64_t feature : input.sparse_index) {
+      const FeatureKeys& keys = batch.sparse[static_cast<size_t>(feature)];
+      EMBLEM_REQUIRE(
+          keys.offsets.size() == 0 && keys.weights.size() == 0 && keys.keys.size() == batch.rows,
+          "feature ", feature, " has ", keys.keys.size(), " keys for ", batch.rows,
+          " rows; on a GPU a row must have one key of each feature, without a weight");
+    }
+  }
+}
+
+void DevicePredictor::copy_in(const ModelBatch& batch) {
+  EMBLEM_REQUIRE(batch.rows > 0 && batch.rows <= max_rows_, "a batch of ", batch.rows,
+                 " rows, but there is room for ", max_rows_);
+  check(batch);
+  if (copying_) wait();  // or the batch before would be overwritten on its way
+  copying_ = true;
+  rows_ = batch.rows;
+  bucket_ = bucket_of(rows_);
+  lay_out(bucket_);
+  char* to = host_input_->data();
+  const auto rows = static_cast<uint32_t>(rows_);
+  std::memcpy(to, &rows, sizeof(rows));
+  if (dense_cols_ > 0)
+    std::memcpy(to + kDenseBegin, batch.dense.data,
+                static_cast<size_t>(rows_ * dense_cols_) * sizeof(float));
+  for (size_t l = 0; l < inputs_.size(); ++l) {
+    char* keys = to + key_begins_[l];
+    for (const int64_t feature : inputs_[l].sparse_index) {
+      std::memcpy(keys, batch.sparse[static_cast<size_t>(feature)].keys.data,
+                  static_cast<size_t>(rows_) * sizeof(int64_t));
+      keys += static_cast<size_t>(bucket_) * sizeof(int64_t);
+    }
+  }
+  copy_async(context_, input_.data(), to, input_bytes_);
+}
+
+void DevicePredictor::enqueue(int64_t rows) {
+  if (lookups_.empty()) {
+    inference_->enqueue_before_lookup(context_, rows);
+    return enqueue_again(rows);
+  }
+  Context beside = context_;
+  beside.stream = side_.get();
+  fork_.record(context_.stream);
+  fork_.hold_back(beside.stream);
+  inference_->enqueue_before_lookup(beside, rows);
+  join_.record(beside.stream);
+  for (size_t l = 0; l < lookups_.size(); ++l) {
+    lookups_[l].rows->find(context_,
+                           {reinterpret_cast<const uint32_t*>(input_.data()),
+                            reinterpret_cast<const int64_t*>(input_.data() + key_begins_[l])},
+                           rows);
+  }
+  join_.hold_back(context_.stream);
+  enqueue_again(rows);
+}
+
+void DevicePredictor::enqueue_again(int64_t rows) {
+  inference_->enqueue_after_lookup(context_, rows, reinterpret_cast<float*>(host_output_->data()));
+}
+
+// The first run plans matrix products, which cannot be captured.
+DevicePredictor::Bucket& DevicePredictor::ready(int64_t rows) {
+  Bucket& bucket = buckets_[rows];
+  if (bucket.all != nullptr) return bucket;
+  enqueue(rows);
+  context_.synchronize();
+  auto all = std::make_unique<Graph>(context_, [&] { enqueue(rows); });
+  bucket.again = std::make_unique<Graph>(context_, [&] { enqueue_again(rows); });
+  bucket.all = std::move(all);
+  return bucket;
+}
+
+void DevicePredictor::compute() {
+  struct Passes {  // rows that were found stay where they are until their end
+    DevicePredictor& of;
+    explicit Passes(DevicePredictor& predictor) : of(predictor) {
+      for (PredictorLookup& lookup : of.lookups_) lookup.pass = lookup.rows->cache().begin_pass();
+    }
+    ~Passes() {
+      for (PredictorLookup& lookup : of.lookups_) lookup.rows->cache().end_pass(lookup.pass);
+    }
+  } passes(*this);
+  const Bucket& bucket = ready(bucket_);
+  for (const PredictorLookup& lookup : lookups_) lookup.rows->clear_report();
+  bucket.all->launch(context_);
+  context_.synchronize();
+  copying_ = false;
+  if (bring_missing()) {
+    bucket.again->launch(context_);
+    context_.synchronize();
+  }
+}
+
+bool DevicePredictor::bring_missing() {
+  bool changed = false;
+  for (const PredictorLookup& lookup : lookups_) {
+    const MissReport report = lookup.rows->report();
+    counts_.lookups += rows_ * lookup.rows->features();
+    counts_.missed += report.lookups;
+    counts_.distinct += report.distinct;
+    counts_.absent += report.absent;
+    if (report.distinct > 0 && lookup.missing != nullptr)
+      changed |= lookup.missing->bring(context_, *lookup.rows, rows_ * lookup.rows->features());
+  }
+  return changed;
+}
+
+std::span<const float> DevicePredictor::probabilities() const {
+  return {reinterpret_cast<const float*>(host_output_->data()), static_cast<size_t>(rows_)};
+}
+
+void DevicePredictor::run(const Context&, const ModelBatch& batch, std::span<float> probabilities) {
+  check(batch);
+  keys_.assign(batch.sparse.begin(), batch.sparse.end());
+  for (int64_t begin = 0; begin < batch.rows; begin += max_rows_) {
+    ModelBatch piece = batch;
+    piece.rows = std::min(max_rows_, batch.rows - begin);
+    if (batch.rows > max_rows_) {
+      piece.dense = {batch.dense.data + begin * batch.dense.cols, piece.rows, batch.dense.cols};
+      for (size_t f = 0; f < keys_.size(); ++f)
+        keys_[f].keys = {batch.sparse[f].keys.data + begin, piece.rows, 1};
+      piece.sparse = keys_;
+    }
+    copy_in(piece);
+    compute();
+    std::copy_n(this->probabilities().begin(), piece.rows, probabilities.begin() + begin);
+  }
+}
+
+}  // namespace emblem::cuda

@@ -1,0 +1,88 @@
+// model/device_predictor.h - a trained model as a function on a GPU. CUDA builds only.
+//
+// A batch is copied to the GPU at once; then one CUDA graph finds its rows, computes and writes the
+// probabilities to host memory. There is a graph for each of a few numbers of rows, and a batch
+// runs in the next larger one. Nothing is allocated once a number of rows has come.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/graph.h"
+#include "core/pinned.h"
+#include "core/stream.h"
+#include "embedding/cached_rows.h"
+#include "embedding/missing_rows.h"
+#include "model/predictor.h"
+#include "nn/inference.h"
+
+namespace emblem::cuda {
+
+// Rows of a lookup of the model.
+struct PredictorLookup {
+  std::unique_ptr<CachedRows> rows;
+  std::unique_ptr<MissingRows> missing;  // null: the GPU reads all rows itself
+  uint64_t pass = 0;                     // under way
+};
+
+class DevicePredictor final : public Predictor {
+ public:
+  // `model` was made on the context's GPU for max_rows rows, without lookups, and has its
+  // parameters; there is one of `lookups` for each of its lookup_inputs(), with its features. The
+  // context has a stream of its own.
+  DevicePredictor(const Context& context, std::unique_ptr<Model> model,
+                  std::vector<PredictorLookup> lookups, int64_t max_rows);
+  ~DevicePredictor() override;
+
+  // A row has one key of each feature.
+  void run(const Context& context, const ModelBatch& batch,
+           std::span<float> probabilities) override;
+  Model& model() override { return *model_; }
+
+  // ---- the parts of run, for a batch of at most max_rows rows ----
+  void copy_in(const ModelBatch& batch);  // enqueues it
+  void wait() const { context_.synchronize(); }
+  void compute();  // waits for the end
+  std::span<const float> probabilities() const;
+
+  // Lookups and misses of all computed batches.
+  struct CacheCounts {
+    int64_t lookups = 0, missed = 0, distinct = 0, absent = 0;
+  };
+  CacheCounts counts() const { return counts_; }
+
+ private:
+  // The graphs of a number of rows.
+  struct Bucket {
+    std::unique_ptr<Graph> all, again;  // again: without the lookup
+  };
+  int64_t bucket_of(int64_t rows) const;
+  Bucket& ready(int64_t rows);
+  void check(const ModelBatch& batch) const;
+  void lay_out(int64_t rows);
+  void enqueue(int64_t rows);
+  void enqueue_again(int64_t rows);
+  bool bring_missing();
+
+  Context context_;
+  std::unique_ptr<Model> model_;
+  std::vector<PredictorLookup> lookups_;
+  std::vector<Model::LookupInput> inputs_;
+  int64_t max_rows_ = 0, dense_cols_ = 0;
+  Stream side_;  // what needs no rows of tables runs beside their lookup
+  Event fork_, join_;
+  std::unique_ptr<PinnedMemory> host_input_, host_output_;
+  Buffer<char> input_;
+  std::unique_ptr<Inference> inference_;
+  std::map<int64_t, Bucket> buckets_;
+  int64_t rows_ = 0, bucket_ = 0;   // of the batch that was copied in
+  std::vector<size_t> key_begins_;  // of lookups in the input, for the bucket
+  size_t input_bytes_ = 0;          // likewise
+  std::vector<FeatureKeys> keys_;   // of a piece
+  bool copying_ = false;            // a batch may still be on its way to the GPU
+  CacheCounts counts_;
+};
+
+}  // namespace emblem::cuda
