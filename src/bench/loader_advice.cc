@@ -34,11 +34,9 @@ LoaderAdvice advise(const std::vector<LoaderSetting>& settings, const std::vecto
   advice.compared = candidates.size();
   advice.best = *std::max_element(candidates.begin(), candidates.end(),
                                   [&](size_t a, size_t b) { return rates[a] < rates[b]; });
-  std::erase_if(candidates,
-                [&](size_t i) { return rates[i] < kGoodEnough * rates[advice.best]; });
-  std::stable_sort(candidates.begin(), candidates.end(), [&](size_t a, size_t b) {
-    return size_of(settings[a]) < size_of(settings[b]);
-  });
+  std::erase_if(candidates, [&](size_t i) { return rates[i] < kGoodEnough * rates[advice.best]; });
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [&](size_t a, size_t b) { return size_of(settings[a]) < size_of(settings[b]); });
   for (const size_t candidate : candidates) {
     advice.recommended = candidate;
     advice.share = candidate == advice.best ? 1 : compare_again(candidate, advice.best);

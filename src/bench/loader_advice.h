@@ -21,9 +21,10 @@ struct LoaderAdvice {
 using CompareAgain = std::function<double(size_t a, size_t b)>;
 
 // The smallest setting whose rate is within 3 % of the best: fewest workers, then the smallest
-// batch, then the least prefetch, then the earlier input. A candidate must show it once more side by
-// side with the best, lest a lucky or unlucky run decide. Shuffling, sampling and the state of the
-// page cache are given, not chosen: only settings that have them as the first one has are compared.
+// batch, then the least prefetch, then the earlier input. A candidate must show it once more side
+// by side with the best, lest a lucky or unlucky run decide. Shuffling, sampling and the state of
+// the page cache are given, not chosen: only settings that have them as the first one has are
+// compared.
 LoaderAdvice advise(const std::vector<LoaderSetting>& settings, const std::vector<double>& rates,
                     const CompareAgain& compare_again);
 

@@ -155,10 +155,10 @@ std::string reason_of(const LoaderAdvice& advice, const std::vector<LoaderSettin
 }
 
 void add_training(const LoadedTraining& training, BenchResult& result) {
-  result.metrics.push_back({"training_samples_per_second",
-                            {training.loaded_rate, "samples/s", Better::kHigher}});
-  result.metrics.push_back({"resident_samples_per_second",
-                            {training.resident_rate, "samples/s", Better::kHigher}});
+  result.metrics.push_back(
+      {"training_samples_per_second", {training.loaded_rate, "samples/s", Better::kHigher}});
+  result.metrics.push_back(
+      {"resident_samples_per_second", {training.resident_rate, "samples/s", Better::kHigher}});
   result.metrics.push_back(
       {"device_idle_while_training", {100 * training.idle_share(), "%", Better::kLower}});
   if (training.copy_bytes_per_second > 0)
@@ -171,8 +171,7 @@ std::vector<LoaderCheck> checks_of(const std::vector<LoaderSetting>& settings,
                                    const FeatureLayout& layout) {
   std::vector<LoaderCheck> checks;
   for (size_t i = 0; i < settings.size(); ++i) {
-    const bool known =
-        i > 0 && settings[i].loading.input == settings[i - 1].loading.input;
+    const bool known = i > 0 && settings[i].loading.input == settings[i - 1].loading.input;
     checks.push_back(known ? checks.back() : check_loader(settings[i], layout, kCheckedRows));
   }
   return checks;
@@ -221,9 +220,9 @@ LoaderBench bench_loader(const Context& context, const config::PipelineConfig& c
       "advice", cat("Use ", settings[chosen].name(), ": ", bench.reason, "."));
   if (options.training_seconds > 0) {
     if (progress) progress("training with " + settings[chosen].name());
-    add_training(train_with_loader(context, config, layout, settings[chosen],
-                                   options.training_seconds),
-                 bench.results[chosen]);
+    add_training(
+        train_with_loader(context, config, layout, settings[chosen], options.training_seconds),
+        bench.results[chosen]);
   }
   return bench;
 }

@@ -32,8 +32,8 @@ struct LoaderBench {
   std::string fragment;  // config_fragment of the recommended setting
 };
 
-// Reads the training input, or the inputs named, over and over with each of the settings. `progress`
-// is told in words what is being measured; it may be empty.
+// Reads the training input, or the inputs named, over and over with each of the settings.
+// `progress` is told in words what is being measured; it may be empty.
 LoaderBench bench_loader(const Context& context, const config::PipelineConfig& config,
                          const LoaderBenchOptions& options,
                          const std::function<void(const std::string&)>& progress);

@@ -109,8 +109,9 @@ TEST_F(LoaderBenchTest, FiguresAndSumsAreThoseOfTheData) {
   const LoaderBench bench = bench_loader(context, config_, options, {});
   ASSERT_EQ(bench.results.size(), 4u);
   for (const BenchResult& result : bench.results) {
-    for (const char* name : {"samples_per_second", "bytes_per_second", "batch_seconds_p50",
-                             "batch_seconds_p99", "cpu_use", "peak_memory", "first_batch_seconds"}) {
+    for (const char* name :
+         {"samples_per_second", "bytes_per_second", "batch_seconds_p50", "batch_seconds_p99",
+          "cpu_use", "peak_memory", "first_batch_seconds"}) {
       const Measure* measure = find_named(result.metrics, name);
       ASSERT_NE(measure, nullptr) << name;
       EXPECT_GT(measure->value, 0) << name;

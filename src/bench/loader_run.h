@@ -11,16 +11,16 @@ namespace emblem {
 
 struct LoaderRun {
   int64_t rows = 0;
-  int64_t bytes = 0;                   // of input
+  int64_t bytes = 0;   // of input
   double seconds = 0;  // from the first batch to the last; of cold files, from opening them
-  double first_batch_seconds = 0;      // opening the files and parsing the first batch
-  std::vector<double> batch_seconds;   // from one batch to the next
-  double parse_seconds = 0;            // summed over workers
-  double producer_wait_seconds = 0;    // summed over workers
+  double first_batch_seconds = 0;     // opening the files and parsing the first batch
+  std::vector<double> batch_seconds;  // from one batch to the next
+  double parse_seconds = 0;           // summed over workers
+  double producer_wait_seconds = 0;   // summed over workers
   double consumer_wait_seconds = 0;
-  double cpu_seconds = 0;              // of the whole process
-  int64_t peak_memory_bytes = 0;       // of the whole process
-  double cached_share = 0;             // of the files, before the run
+  double cpu_seconds = 0;         // of the whole process
+  int64_t peak_memory_bytes = 0;  // of the whole process
+  double cached_share = 0;        // of the files, before the run
 
   double rate() const { return static_cast<double>(rows) / seconds; }
 };

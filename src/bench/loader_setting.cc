@@ -99,8 +99,8 @@ void check(const LoaderAxes& axes) {
 }  // namespace
 
 std::string LoaderSetting::name() const {
-  std::string text = cat(label, "-w", loading.workers, "-b", loading.batch_size, "-p",
-                         loading.prefetch_batches);
+  std::string text =
+      cat(label, "-w", loading.workers, "-b", loading.batch_size, "-p", loading.prefetch_batches);
   if (loading.shuffle) text += "-shuffled";
   if (loading.sample_ratio < 1) text += fmt::format("-r{:g}", loading.sample_ratio);
   if (cache == CacheState::kCold) text += "-cold";
@@ -111,8 +111,7 @@ std::vector<LoaderSetting> loader_settings(const config::PipelineConfig& config,
                                            const LoaderAxes& axes) {
   check(axes);
   const LoaderOptions base = training_loader_options(config);
-  const auto workers =
-      axes.workers.empty() ? powers_of_two_up_to(available_cpus()) : axes.workers;
+  const auto workers = axes.workers.empty() ? powers_of_two_up_to(available_cpus()) : axes.workers;
   std::vector<LoaderSetting> settings;
   const auto add = [&](const Input& input, bool shuffle, double ratio, CacheState cache) {
     for (const int threads : workers)

@@ -56,7 +56,8 @@ std::vector<std::string> write_report(const ReportRequest& request) {
       append(read_report_input(path), report.results);
   }
   for (const std::string& path : request.before) append(read_report_input(path), report.before);
-  EMBLEM_REQUIRE(!report.results.empty() || !report.history.empty(), "the files given hold no result; nothing to report");
+  EMBLEM_REQUIRE(!report.results.empty() || !report.history.empty(),
+                 "the files given hold no result; nothing to report");
   if (!request.data.empty()) set_limits(read_limits(request.data), report.results);
 
   std::vector<std::string> names = request.references, missing;

@@ -14,7 +14,7 @@ struct Report {
   std::string title = "Emblem report";
   std::vector<BenchResult> results;
   std::vector<ReferenceTable> references;
-  std::vector<BenchResult> before;     // what `results` are compared with
+  std::vector<BenchResult> before;  // what `results` are compared with
   std::vector<HistoryEntry> history;
 };
 

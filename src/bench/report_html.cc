@@ -39,9 +39,8 @@ std::string times_html(const BenchResult& ours, const BenchResult* peer) {
 
 std::string figure(const std::string& svg, std::string_view caption) {
   return svg.empty() ? ""
-                     : fmt::format(
-                           "<figure class='panel'><figcaption>{}</figcaption>{}</figure>\n",
-                           safe(caption), svg);
+                     : fmt::format("<figure class='panel'><figcaption>{}</figcaption>{}</figure>\n",
+                                   safe(caption), svg);
 }
 
 std::string figure(const LineChart& chart, std::string_view caption) {
@@ -179,9 +178,9 @@ std::string batch_sizes(const Report& report) {
 std::string sweeps(const Report& report) {
   std::string html;
   for (const SweepMap& sweep : sweep_maps(report.results))
-    html += figure(heat_map(sweep.map),
-                   sweep.map.unit.empty() ? sweep.caption
-                                          : cat(sweep.caption, " (", sweep.map.unit, ")"));
+    html += figure(heat_map(sweep.map), sweep.map.unit.empty()
+                                            ? sweep.caption
+                                            : cat(sweep.caption, " (", sweep.map.unit, ")"));
   return in_columns(html);
 }
 

@@ -36,8 +36,8 @@ std::string stage_bar(const BenchResult& result, double longest,
                       const std::vector<std::string>& colors) {
   std::vector<BarPart> parts;
   for (const auto& [name, seconds] : result.stages)
-    parts.push_back({cat(spoken(name), " ", format_metric(seconds, "s")), seconds,
-                     color_of(colors, name)});
+    parts.push_back(
+        {cat(spoken(name), " ", format_metric(seconds, "s")), seconds, color_of(colors, name)});
   return stacked_bar(parts, longest, cat("stages of ", label_of(result)));
 }
 
@@ -89,11 +89,12 @@ std::string stages(const std::vector<ResultGroup>& groups, const std::vector<std
     double longest = 0;
     for (const BenchResult* result : results) longest = std::max(longest, total_of(result->stages));
     for (const BenchResult* result : results)
-      html += bar_row(label_of(*result), format_metric(total_of(result->stages), "s"),
-                      stage_bar(*result, longest, colors),
-                      few ? stage_legend(*result, colors) : "");
-    html += "<p class='soft small below'>Seconds of a step or batch; bars of a panel share their "
-            "scale.</p></div>\n";
+      html +=
+          bar_row(label_of(*result), format_metric(total_of(result->stages), "s"),
+                  stage_bar(*result, longest, colors), few ? stage_legend(*result, colors) : "");
+    html +=
+        "<p class='soft small below'>Seconds of a step or batch; bars of a panel share their "
+        "scale.</p></div>\n";
   }
   return html;
 }
@@ -130,8 +131,9 @@ std::string shares(const Report& report) {
                       stacked_bar({{bar.text, bar.share, color_of(names, bar.name)}}, 1.0,
                                   cat(bar.name, " ", bar.text)),
                       "");
-    html += "<div class='roof'><span>0 %</span><span>25 %</span><span>50 %</span><span>75 "
-            "%</span><span>100 % of the limit</span></div></div>\n";
+    html +=
+        "<div class='roof'><span>0 %</span><span>25 %</span><span>50 %</span><span>75 "
+        "%</span><span>100 % of the limit</span></div></div>\n";
   }
   return html;
 }

@@ -33,7 +33,8 @@ std::string verdict_panel(const VerdictBlock& block) {
   }
   if (block.rows.empty()) return html + "</div>\n";
   html +=
-      "<div class='scroll'><table class='wraps'><thead><tr><th>metric</th><th class='number'>found</th><th "
+      "<div class='scroll'><table class='wraps'><thead><tr><th>metric</th><th "
+      "class='number'>found</th><th "
       "class='number'>baseline</th><th class='number'>difference</th><th "
       "class='number'>threshold</th></tr></thead><tbody>\n";
   for (const BaselineRow& row : block.rows)
@@ -93,7 +94,8 @@ std::string changes(const Report& report) {
   const std::vector<ChangeRow> rows = change_rows(report.before, report.results);
   if (rows.empty()) return "";
   std::string html =
-      "<div class='panel'><div class='scroll'><table class='wraps'><thead><tr><th>name</th><th>metric</th><th "
+      "<div class='panel'><div class='scroll'><table "
+      "class='wraps'><thead><tr><th>name</th><th>metric</th><th "
       "class='number'>before</th><th class='number'>after</th><th "
       "class='number'>change</th></tr></thead><tbody>\n";
   std::string shown;

@@ -21,9 +21,12 @@ struct Axis {
 
 // With the unit in which it is counted.
 std::string axis_label(const std::string& name) {
-  static constexpr std::pair<const char*, const char*> kUnits[] = {
-      {"batch", "samples"},   {"dim", "floats"},      {"threads", "threads"},
-      {"workers", "threads"}, {"prefetch_batches", "batches"}, {"concurrency", "requests"}};
+  static constexpr std::pair<const char*, const char*> kUnits[] = {{"batch", "samples"},
+                                                                   {"dim", "floats"},
+                                                                   {"threads", "threads"},
+                                                                   {"workers", "threads"},
+                                                                   {"prefetch_batches", "batches"},
+                                                                   {"concurrency", "requests"}};
   for (const auto& [setting, unit] : kUnits)
     if (name == setting) return cat(spoken(name), " (", unit, ")");
   return spoken(name);
@@ -46,7 +49,7 @@ std::vector<std::string> axis_names(const std::vector<const BenchResult*>& resul
   for (const BenchResult* result : results)
     if (const Setting* axes = find_named(result->settings, "axes"))
       if (const auto* names = std::get_if<std::vector<std::string>>(axes)) return *names;
-  return {"format",  "batch",       "dim",       "threads",   "workers", "prefetch_batches",
+  return {"format",  "batch",        "dim",        "threads",   "workers",   "prefetch_batches",
           "shuffle", "sample_ratio", "page_cache", "precision", "placement", "concurrency"};
 }
 
@@ -106,14 +109,20 @@ std::vector<SweepMap> maps_of(const std::vector<const BenchResult*>& results) {
     const std::string column = value_of(*result, across.name), row = value_of(*result, down.name);
     if (measure == nullptr || column.empty() || row.empty()) continue;
     const std::string facet = facet_of(*result, axes);
-    const std::string caption = cat(result->benchmark, ", ", spoken(metric_name),
-                                    facet.empty() ? "" : ", " + facet,
-                                    is_ours(*result) ? "" : ", " + result->program);
+    const std::string caption =
+        cat(result->benchmark, ", ", spoken(metric_name), facet.empty() ? "" : ", " + facet,
+            is_ours(*result) ? "" : ", " + result->program);
     auto at = std::find_if(maps.begin(), maps.end(),
                            [&](const SweepMap& map) { return map.caption == caption; });
     if (at == maps.end()) {
-      HeatMap map{caption,       axis_label(across.name), axis_label(down.name), measure->unit,
-                  across.values, down.values,             {},                    measure->better};
+      HeatMap map{caption,
+                  axis_label(across.name),
+                  axis_label(down.name),
+                  measure->unit,
+                  across.values,
+                  down.values,
+                  {},
+                  measure->better};
       map.values.assign(down.values.size(),
                         std::vector<std::optional<double>>(across.values.size()));
       at = maps.insert(maps.end(), {caption, std::move(map)});
@@ -124,8 +133,8 @@ std::vector<SweepMap> maps_of(const std::vector<const BenchResult*>& results) {
   std::erase_if(maps, [](const SweepMap& map) {
     size_t cells = 0;
     for (const auto& row : map.map.values)
-      cells += static_cast<size_t>(std::count_if(row.begin(), row.end(),
-                                                 [](const auto& v) { return v.has_value(); }));
+      cells += static_cast<size_t>(
+          std::count_if(row.begin(), row.end(), [](const auto& v) { return v.has_value(); }));
     return cells < 4;
   });
   return maps;

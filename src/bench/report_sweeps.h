@@ -19,9 +19,9 @@ struct SweepMap {
 };
 std::vector<SweepMap> sweep_maps(const std::vector<BenchResult>& results);
 
-// Times over the batch size, both logarithmic: a chart for each benchmark and metric in seconds that
-// stands for a batch (..._p50, ..._p99, step_seconds), a line for each name without its batch size.
-// None where no line has three points.
+// Times over the batch size, both logarithmic: a chart for each benchmark and metric in seconds
+// that stands for a batch (..._p50, ..._p99, step_seconds), a line for each name without its batch
+// size. None where no line has three points.
 std::vector<LineChart> batch_charts(const std::vector<BenchResult>& results);
 
 }  // namespace emblem

@@ -17,8 +17,9 @@ BenchResult result_of(int64_t batch, int64_t workers, double rate) {
   result.name = cat("raw-w", workers, "-b", batch);
   result.program = "emblem 0.1.0";
   result.settings = {{"batch", batch}, {"workers", workers}, {"steps", batch + workers}};
-  result.metrics = {{"samples_per_second", {rate, "samples/s", Better::kHigher}},
-                    {"batch_seconds_p50", {static_cast<double>(batch) / rate, "s", Better::kLower}}};
+  result.metrics = {
+      {"samples_per_second", {rate, "samples/s", Better::kHigher}},
+      {"batch_seconds_p50", {static_cast<double>(batch) / rate, "s", Better::kLower}}};
   return result;
 }
 

@@ -49,8 +49,8 @@ BaselineRow baseline_row(const BenchResult& result, const std::string& name,
   if (!baseline) return row;
   row.baseline = format_metric(*baseline, measure.unit);
   const double difference = measure.value - *baseline;
-  row.difference = cat(difference < 0 ? "−" : "+",
-                       format_metric(std::abs(difference), measure.unit));
+  row.difference =
+      cat(difference < 0 ? "−" : "+", format_metric(std::abs(difference), measure.unit));
   const auto margin = number_setting(result, "margin_" + name);
   if (!margin) return row;
   row.margin = format_metric(*margin, measure.unit);

@@ -40,9 +40,9 @@ struct ChangeRow {
   std::optional<double> p;  // that chance alone does this; where both sides kept their samples
 };
 
-// By benchmark, name and program's first word, in the order of `after`. Changes that chance explains
-// are neutral: by Welch's test, corrected for the number of tests, or where samples were not kept
-// those within the spread; and so are those of what was measured once.
+// By benchmark, name and program's first word, in the order of `after`. Changes that chance
+// explains are neutral: by Welch's test, corrected for the number of tests, or where samples were
+// not kept those within the spread; and so are those of what was measured once.
 std::vector<ChangeRow> change_rows(const std::vector<BenchResult>& before,
                                    const std::vector<BenchResult>& after);
 

@@ -19,12 +19,10 @@ BenchResult suite_result(const std::string& verdict, double auc) {
   result.benchmark = "suite";
   result.name = "configs/dlrm.config";
   result.program = "emblem 0.1.0";
-  result.settings = {{"verdict", verdict},
-                     {"runs", int64_t{3}},
-                     {"failed", int64_t{1}},
-                     {"failures", std::vector<std::string>{"seed 2: timed out"}},
-                     {"baseline_auc", 0.79},
-                     {"margin_auc", 0.002}};
+  result.settings = {
+      {"verdict", verdict},   {"runs", int64_t{3}},
+      {"failed", int64_t{1}}, {"failures", std::vector<std::string>{"seed 2: timed out"}},
+      {"baseline_auc", 0.79}, {"margin_auc", 0.002}};
   Measure measure{auc, "", Better::kHigher};
   measure.interval = Interval{auc - 0.001, auc + 0.001};
   result.metrics = {{"auc", measure}, {"samples_per_second", {1e5, "samples/s", Better::kHigher}}};
@@ -112,7 +110,8 @@ TEST(History, EntriesBecomeATrendOfEachMetric) {
   std::string lines;
   for (const char* revision : {"aaaaaaaaaa", "bbbbbbbbbb", "cccccccccc"})
     lines += cat(R"({"date": "2026-11-15T10:00:00Z", "program": "emblem", "environment": "e", )",
-                 R"("revision": ")", revision, R"(", "results": [{"schema": 1, "benchmark": "suite", "name": "n", "program": )",
+                 R"("revision": ")", revision,
+                 R"(", "results": [{"schema": 1, "benchmark": "suite", "name": "n", "program": )",
                  R"("emblem", "metrics": {"auc": {"value": 0.79}}}]})", "\n");
   const std::string path = folder.write("history.jsonl", lines);
   ASSERT_TRUE(is_history(path));

@@ -53,10 +53,9 @@ std::string cell(const HeatMap& map, const Extremes& extremes, double value, dou
       "fill-opacity='{:.2f}'><title>{}</title></rect>",
       value == extremes.best ? " best" : "", x + 1.5, y + 1.5, width - 3, kCellHeight - 3, opacity,
       escape_markup(format_metric(value, map.unit)));
-  return svg + fmt::format(
-                   "<text class='{}' x='{:.1f}' y='{:.1f}' text-anchor='middle'>{}</text>",
-                   goodness > 0.7 ? "on-cell" : "in-cell", x + width / 2, y + kCellHeight / 2 + 5,
-                   escape_markup(cell_text(value, map.unit)));
+  return svg + fmt::format("<text class='{}' x='{:.1f}' y='{:.1f}' text-anchor='middle'>{}</text>",
+                           goodness > 0.7 ? "on-cell" : "in-cell", x + width / 2,
+                           y + kCellHeight / 2 + 5, escape_markup(cell_text(value, map.unit)));
 }
 
 }  // namespace

@@ -18,8 +18,8 @@ namespace {
 constexpr double kWidth = 460, kHeight = 262;
 constexpr double kLeft = 60, kRight = 16, kTop = 30, kBottom = 44;
 constexpr size_t kMostPoints = 500;
-constexpr size_t kNoisyPoints = 60;   // from here on a running mean helps the eye
-constexpr size_t kMostXLabels = 7;    // more would run into each other
+constexpr size_t kNoisyPoints = 60;  // from here on a running mean helps the eye
+constexpr size_t kMostXLabels = 7;   // more would run into each other
 
 struct Range {
   double low = HUGE_VAL, high = -HUGE_VAL;
@@ -201,8 +201,8 @@ std::string draw_line(const ChartLine& line, const Plot& plot) {
     if (!drawable(plot.chart, main[i])) continue;
     svg += fmt::format(
         "<circle class='dot s{}' cx='{:.1f}' cy='{:.1f}' r='{}'><title>{}: {}, {}</title></circle>",
-        color, plot.x(main[i].first), plot.height(main[i].second),
-        i + 1 == main.size() ? 3.5 : 2.5, escape_markup(line.name), format_count(main[i].first),
+        color, plot.x(main[i].first), plot.height(main[i].second), i + 1 == main.size() ? 3.5 : 2.5,
+        escape_markup(line.name), format_count(main[i].first),
         format_metric(main[i].second, plot.chart.y.unit));
   }
   return svg;

@@ -135,12 +135,10 @@ TEST(Smoothed, IsTheMeanOfTheNeighboursThatAreNumbers) {
 }
 
 TEST(LineChartTest, DrawsEveryLineTheLimitAndEscapedNames) {
-  LineChart chart{"AUC <test>",
-                  {"step"},
-                  {"auc"},
-                  {{"a & b", {{0, 0.5}, {10, 0.7}}, 0}, {"c", {{0, 0.5}, {10, 0.6}}, 1}},
-                  0.8,
-                  "best"};
+  LineChart chart{
+      "AUC <test>", {"step"},
+      {"auc"},      {{"a & b", {{0, 0.5}, {10, 0.7}}, 0}, {"c", {{0, 0.5}, {10, 0.6}}, 1}},
+      0.8,          "best"};
   const std::string svg = line_chart(chart);
   EXPECT_EQ(count_of(svg, "<path"), 2u);
   EXPECT_THAT(svg, HasSubstr("AUC &lt;test&gt;"));
@@ -150,7 +148,8 @@ TEST(LineChartTest, DrawsEveryLineTheLimitAndEscapedNames) {
 }
 
 TEST(LineChartTest, ALongLineGetsARunningMeanAndStaysSmall) {
-  const std::string svg = line_chart({"loss", {"step"}, {"loss"}, {{"run", random_walk(100000, 1), 0}}});
+  const std::string svg =
+      line_chart({"loss", {"step"}, {"loss"}, {{"run", random_walk(100000, 1), 0}}});
   EXPECT_EQ(count_of(svg, "<path"), 2u);
   EXPECT_LT(svg.size(), 40000u);
 }
@@ -167,8 +166,8 @@ TEST(LineChartTest, WhatIsNotANumberLeavesAGapAndNeverReachesThePage) {
 }
 
 TEST(LineChartTest, AxesSayWhatTheyCountAndInWhichUnit) {
-  const std::string svg =
-      line_chart({"rate", {"batch size", "samples"}, {"rate", "samples/s"}, {{"run", {{1, 2}, {3, 4}}, 0}}});
+  const std::string svg = line_chart(
+      {"rate", {"batch size", "samples"}, {"rate", "samples/s"}, {{"run", {{1, 2}, {3, 4}}, 0}}});
   EXPECT_THAT(svg, HasSubstr(">batch size, samples<"));
   EXPECT_THAT(svg, HasSubstr(">rate, samples/s<"));
 }
@@ -185,8 +184,10 @@ TEST(LineChartTest, ALogarithmicAxisLeavesOutWhatItCannotShow) {
   // Equal factors are equal distances.
   chart.lines = {{"run", {{1, 1}, {10, 10}, {100, 100}}, 0}};
   EXPECT_THAT(line_chart(chart), HasSubstr("cx='252.0'"));
-  EXPECT_THAT(line_chart({"one", {"b", "", AxisScale::kLog}, {"t", "s", AxisScale::kLog}, {{"r", {{5, 2}}, 0}}}),
-              HasSubstr("<circle"));
+  EXPECT_THAT(
+      line_chart(
+          {"one", {"b", "", AxisScale::kLog}, {"t", "s", AxisScale::kLog}, {{"r", {{5, 2}}, 0}}}),
+      HasSubstr("<circle"));
 }
 
 TEST(LineChartTest, ManyNamesOfPositionsAreThinnedOut) {
@@ -201,7 +202,8 @@ TEST(LineChartTest, ManyNamesOfPositionsAreThinnedOut) {
 }
 
 TEST(HeatMapTest, TheBestCellHasAFrameAndMissingOnesAreLeftOut) {
-  HeatMap map{"m", "batch", "workers", "samples/s", {"1", "2"}, {"1", "2"}, {{1e6, 2e6}, {3e6, {}}}};
+  HeatMap map{
+      "m", "batch", "workers", "samples/s", {"1", "2"}, {"1", "2"}, {{1e6, 2e6}, {3e6, {}}}};
   const std::string svg = heat_map(map);
   EXPECT_EQ(count_of(svg, "<rect"), 3u);
   EXPECT_EQ(count_of(svg, "cell best"), 1u);

@@ -67,8 +67,7 @@ void add_loader_bench(CLI::App& bench) {
       ->delimiter(',');
   command->add_option("--batch", axes.batches, "Batch sizes (default: the pipeline's)")
       ->delimiter(',');
-  command
-      ->add_option("--prefetch", axes.prefetch, "Batches parsed ahead (default: the pipeline's)")
+  command->add_option("--prefetch", axes.prefetch, "Batches parsed ahead (default: the pipeline's)")
       ->delimiter(',');
   command
       ->add_option("--shuffle", options->shuffle_words, "off, on or both (default: the pipeline's)")
@@ -85,7 +84,8 @@ void add_loader_bench(CLI::App& bench) {
       ->delimiter(',')
       ->check(CLI::IsMember({"warm", "cold"}))
       ->capture_default_str();
-  command->add_option("--step-ms", options->step_ms, "What a batch's consumer takes, as if training")
+  command
+      ->add_option("--step-ms", options->step_ms, "What a batch's consumer takes, as if training")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option("--rounds", options->rounds, "Times each setting is measured, in turn")

@@ -15,8 +15,9 @@ void add_report(CLI::App& program) {
   CLI::App* command =
       program.add_subcommand("report", "Turn results into one HTML page (and Markdown)");
   command
-      ->add_option("results", request->inputs,
-                   "Benchmark results (.json), training results or a history (.jsonl), model folders")
+      ->add_option(
+          "results", request->inputs,
+          "Benchmark results (.json), training results or a history (.jsonl), model folders")
       ->required();
   command
       ->add_option("--before", request->before,
