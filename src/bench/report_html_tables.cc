@@ -11,6 +11,9 @@
 namespace emblem::report_html_parts {
 namespace {
 
+// With more metrics than this, their cells wrap.
+constexpr size_t kFewColumns = 8;
+
 // How long a bar is beside its group's longest, for the first metric.
 std::string cell_bar(const ResultGroup& group, const BenchResult& result) {
   if (result.metrics.empty()) return "<td class='cell-bar'></td>";
@@ -49,9 +52,9 @@ std::string benchmark_table(const std::vector<const ResultGroup*>& groups) {
       std::any_of(groups.begin(), groups.end(), [](auto* g) { return g->ours() && g->peer(); });
 
   std::string html = fmt::format(
-      "<div class='panel'><h3>{}</h3><div class='scroll'><table><thead><tr><th>name</th>"
+      "<div class='panel'><h3>{}</h3><div class='scroll'><table{}><thead><tr><th>name</th>"
       "<th>program</th>",
-      safe(groups.front()->benchmark));
+      safe(groups.front()->benchmark), names.size() > kFewColumns ? " class='wide'" : "");
   if (compared) html += "<th class='cell-bar'></th>";
   for (const auto& name : names)
     html += fmt::format("<th class='number'>{}</th>", safe(spoken(name)));

@@ -79,6 +79,9 @@ th, td { padding: 6px 12px 6px 0; border-bottom: 1px solid var(--rule); vertical
 tbody tr:last-child td { border-bottom: 0; }
 td.number, th.number { text-align: right; white-space: nowrap; }
 th.number { white-space: normal; vertical-align: bottom; }
+.wide, .wide th { font-size: 12px; }
+.wide td.number { white-space: normal; }
+.wide th, .wide td { padding-right: 8px; }
 td.number:last-child, th.number:last-child { padding-right: 0; }
 td.name { overflow-wrap: anywhere; min-width: 130px; }
 td.program { white-space: nowrap; }
