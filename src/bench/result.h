@@ -65,9 +65,11 @@ const T* find_named(const Named<T>& items, std::string_view name) {
   return nullptr;
 }
 
-// Two settings mean something to reports: "references" (a list of names of published tables,
-// bench/reference) and "limit_NAME" (a number: the best value that the series or metric NAME can
-// reach, drawn as a line).
+// Some settings mean something to reports: "references" (a list of names of published tables,
+// bench/reference); "limit_NAME" (a number: the best value that the series or metric NAME can
+// reach, drawn as a line); "advice" (text for people); "axes" (a list: the settings that were
+// varied, for heat maps); "verdict", "baseline_NAME", "margin_NAME" and more
+// (bench/report_verdicts.h).
 struct BenchResult {
   std::string benchmark;  // "train", "loader", "training", ...
   std::string name;       // what was run; results of equal benchmark and name are compared

@@ -21,6 +21,7 @@ void add_inspect(CLI::App& program);
 // `arguments` are the program's own, without its name.
 void add_bench(CLI::App& program, const std::vector<std::string>& arguments, int& status);
 void add_train_bench(CLI::App& bench);
+void add_loader_bench(CLI::App& bench);
 void add_infer_bench(CLI::App& bench);
 void add_tables_bench(CLI::App& bench);
 void add_serve_bench(CLI::App& bench);

@@ -9,6 +9,7 @@
 #include "cli/convert.h"
 #include "cli/report.h"
 #include "cli/synth.h"
+#include "core/open_files.h"
 #include "emblem/error.h"
 #include "emblem/version.h"
 
@@ -23,6 +24,7 @@ int fail(const char* message) {
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
+  raise_open_file_limit();
   CLI::App app(
       "Emblem trains, serves and benchmarks recommenders with embedding tables of any size.",
       "emblem");

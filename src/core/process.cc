@@ -1,5 +1,6 @@
 #include "core/process.h"
 
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -64,6 +65,13 @@ constexpr std::array kArmParts = {
 }  // namespace
 
 int64_t peak_resident_bytes() { return static_cast<int64_t>(usage().ru_maxrss) * 1024; }
+
+void reset_peak_resident_bytes() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+  std::ofstream("/proc/self/clear_refs") << 5;
+}
 
 int64_t resident_bytes() {
   std::ifstream statm("/proc/self/statm");

@@ -8,6 +8,9 @@ namespace emblem {
 
 int64_t peak_resident_bytes();
 int64_t resident_bytes();
+// Gives unused memory back to the system and counts the peak anew from here on, where the system
+// allows it (Linux).
+void reset_peak_resident_bytes();
 double cpu_seconds();  // user + system time of the process
 std::string cpu_model();
 std::string gpu_model();   // of the first NVIDIA GPU that the system's driver names; "" without one

@@ -18,6 +18,18 @@ TEST(Process, ResidentMemoryGrowsWithWhatIsTouched) {
   EXPECT_EQ(touched[kBytes / 2], 1);
 }
 
+TEST(Process, ThePeakCanBeCountedAnew) {
+  constexpr int64_t kBytes = 256 << 20;
+  {
+    const std::vector<char> touched(kBytes, 1);
+    EXPECT_EQ(touched[kBytes / 2], 1);
+  }
+  const int64_t before = peak_resident_bytes();
+  reset_peak_resident_bytes();
+  if (peak_resident_bytes() == before) GTEST_SKIP() << "this system does not let it";
+  EXPECT_LT(peak_resident_bytes(), before - kBytes / 2);
+}
+
 TEST(Process, AvailableMemoryIsAPartOfTheMachines) {
   EXPECT_GT(available_memory_bytes(), 0);
   EXPECT_LE(available_memory_bytes(), total_memory_bytes());
