@@ -42,6 +42,12 @@ class AlignedBlock {
 
 InputFile::InputFile(std::string path) : path_(std::move(path)) {
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor_ < 0 && errno == EMFILE) {
+    throw Error(ErrorCode::kUnavailable,
+                cat("cannot open ", path_,
+                    ": this process may not have more files open; raise "
+                    "`ulimit -n`, or join small files by `emblem convert --bundle-gb 1`"));
+  }
   if (descriptor_ < 0) {
     throw Error(errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kUnavailable,
                 cat("cannot open ", path_, ": ", std::strerror(errno)));

@@ -79,6 +79,8 @@ class Loader::Pipeline {
   void count_bad_rows(const Job& job);
   void release_rows(const BatchPlan& plan);
   ReadyPiece* new_piece();
+  void count_idle(int change);
+  double idle_seconds() const;
 
   const LoaderOptions options_;
   std::unique_ptr<Decoder> decoder_;
@@ -109,6 +111,8 @@ class Loader::Pipeline {
   bool ended_ = false;                         // next() has returned false
   bool stop_ = false;
   LoaderStatistics statistics_;
+  int idle_workers_ = 0;
+  Clock::time_point idle_counted_ = Clock::now();  // up to here in statistics_.idle_seconds
   std::vector<std::thread> workers_;
 };
 
@@ -169,7 +173,12 @@ void Loader::Pipeline::work() {
   DecodedPiece scratch;
   std::unique_lock lock(mutex_);
   while (true) {
-    work_.wait(lock, [&] { return stop_ || !to_assemble_.empty() || may_decode(); });
+    const auto has_work = [&] { return stop_ || !to_assemble_.empty() || may_decode(); };
+    if (!has_work()) {
+      count_idle(+1);
+      work_.wait(lock, has_work);
+      count_idle(-1);
+    }
     if (stop_) return;
     if (!to_assemble_.empty()) {
       Delivery* delivery = to_assemble_.front();
@@ -188,6 +197,17 @@ void Loader::Pipeline::work() {
     }
     decode(job, scratch, lock);
   }
+}
+
+// Of all workers together, those that are idle right now included.
+double Loader::Pipeline::idle_seconds() const {
+  return statistics_.idle_seconds + idle_workers_ * seconds_since(idle_counted_);
+}
+
+void Loader::Pipeline::count_idle(int change) {
+  statistics_.idle_seconds = idle_seconds();
+  idle_counted_ = Clock::now();
+  idle_workers_ += change;
 }
 
 bool Loader::Pipeline::may_decode() const {
@@ -357,7 +377,9 @@ bool Loader::Pipeline::next(Batch& batch) {
 
 LoaderStatistics Loader::Pipeline::statistics() const {
   const std::lock_guard lock(mutex_);
-  return statistics_;
+  LoaderStatistics statistics = statistics_;
+  statistics.idle_seconds = idle_seconds();
+  return statistics;
 }
 
 int64_t Loader::Pipeline::expected_rows() const {

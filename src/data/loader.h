@@ -44,6 +44,7 @@ struct LoaderStatistics {
   int64_t bytes = 0;         // of input
   int64_t bad_rows = 0;      // skipped
   double parse_seconds = 0;  // workers decoding and transforming
+  double idle_seconds = 0;   // workers without work: enough is parsed ahead
   double wait_seconds = 0;   // next() waiting for a batch
 };
 

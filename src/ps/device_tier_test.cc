@@ -2,6 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
 #include "core/device_test.h"
 #include "ps/served_test.h"
 
@@ -34,8 +38,9 @@ class DeviceTierTest : public testing::Test {
     dispatch(
         Device::kCuda, [] {},
         [&] {
-          cuda::DeviceTier tier(
-              {.tables = {table_}, .share = 0.1, .hit_rate_threshold = threshold});
+          cuda::DeviceTier tier({.tables = {table_},
+                                 .size = {.share = 0.1, .least_rows = 0},
+                                 .hit_rate_threshold = threshold});
           Reader reader(*this, tier);
           body(tier, reader);
         });
@@ -50,7 +55,7 @@ class DeviceTierTest : public testing::Test {
           rows_(tier.make_rows(test.context_, {0}, 64)),
           missing_(tier.make_missing()) {}
 
-    // The first element of each row.
+    // The value of each row, all of whose elements are equal, or -1.
     std::vector<float> operator()(const std::vector<int64_t>& keys) {
       const Context& context = test_.context_;
       std::vector<int64_t> input(1 + 64);
@@ -73,10 +78,15 @@ class DeviceTierTest : public testing::Test {
       std::vector<const void*> addresses(64);
       detail::copy(context, addresses.data(), rows_->addresses(), 64 * sizeof(void*));
       context.synchronize();
-      std::vector<float> values(keys.size());
+      std::vector<float> rows(keys.size() * kDim), values;
       for (size_t i = 0; i < keys.size(); ++i)
-        detail::copy(context, &values[i], addresses[i], sizeof(float));
+        detail::copy(context, rows.data() + i * kDim, addresses[i], kDim * sizeof(float));
       context.synchronize();
+      for (size_t i = 0; i < keys.size(); ++i) {
+        const float* row = rows.data() + i * kDim;
+        const bool whole = std::all_of(row, row + kDim, [&](float v) { return v == row[0]; });
+        values.push_back(whole ? row[0] : -1.0f);
+      }
       return values;
     }
     int64_t misses = 0;
@@ -162,6 +172,29 @@ TEST_F(DeviceTierTest, IsRightWhateverComesAndGoes) {
       for (size_t i = 0; i < keys.size(); ++i)
         ASSERT_EQ(values[i], static_cast<float>(keys[i])) << "round " << round;
     }
+  });
+}
+
+TEST_F(DeviceTierTest, ReadersSeeWholeRowsWhileOthersUpdateThem) {
+  with_tier(2.0, [&](auto&, auto& read) {
+    std::vector<int64_t> keys;
+    for (int64_t key = 0; key < 64; ++key) keys.push_back(key);
+    table_->apply(keys, std::vector<float>(64 * kDim, 1000.0f));
+    std::atomic<int> done{0};
+    std::thread writer([&] {
+      for (int round = 1; round <= 100; ++round) {
+        table_->apply(keys, std::vector<float>(64 * kDim, 1000.0f + static_cast<float>(round)));
+        done = round;
+      }
+    });
+    while (done < 100) {
+      const auto least = 1000.0f + static_cast<float>(done);
+      for (const float value : read(keys)) {
+        EXPECT_GE(value, least);  // what is done before a read begins is seen by it
+        EXPECT_LE(value, 1100.0f);
+      }
+    }
+    writer.join();
   });
 }
 

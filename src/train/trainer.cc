@@ -1,11 +1,13 @@
 #include "train/trainer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 
 #include "config/features.h"
 #include "config/print.h"
 #include "core/file.h"
+#include "core/gpu.h"
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/progress.h"
@@ -27,6 +29,15 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Reorders `seconds`.
+double percentile(std::vector<float>& seconds, double share) {
+  if (seconds.empty()) return 0;
+  const auto last = static_cast<double>(seconds.size() - 1);
+  const auto at = seconds.begin() + static_cast<std::ptrdiff_t>(share * last + 0.5);
+  std::nth_element(seconds.begin(), at, seconds.end());
+  return *at;
 }
 
 class Trainer {
@@ -91,7 +102,9 @@ class Trainer {
   int64_t last_log_rows_ = 0;
   double other_seconds_ = 0.0;  // evaluations and checkpoints
   double evaluation_seconds_ = 0.0;
+  double evaluating_seconds_ = 0.0;  // of all evaluations
   int64_t evaluations_ = 0;
+  std::vector<float> step_seconds_;
 };
 
 void Trainer::trace(const char* name, int64_t begin_ns) {
@@ -209,6 +222,7 @@ void Trainer::evaluate_now() {
   loading.memory = memory_.get();
   evaluation_ = evaluate(learner_.context(), learner_.model(), config_, layout_, loading);
   evaluated_step_ = learner_.steps();
+  evaluation_seconds_ = evaluation_->seconds;
   state_.metrics = evaluation_->metrics;
   results_->append(learner_.steps(), state_.position.epoch, evaluation_->metrics);
   if (events_) {
@@ -216,7 +230,7 @@ void Trainer::evaluate_now() {
       events_->add_scalar("metric/" + name, learner_.steps(), value);
   }
   log_info(cat("step ", learner_.steps(), ": ", to_text(*evaluation_)));
-  evaluation_seconds_ += set_aside(start, "evaluation");
+  evaluating_seconds_ += set_aside(start, "evaluation");
   ++evaluations_;
 }
 
@@ -306,10 +320,13 @@ TrainSummary Trainer::run() {
       trace("load", begin_ns);
       return found;
     };
+    auto begin = Clock::now();
     while (!outcome_ && next()) {
       progress_->set_total(loader.expected_rows());
       train_one(batches);
+      step_seconds_.push_back(static_cast<float>(seconds_since(begin)));
       after_step(batches.host());
+      begin = Clock::now();
       if (interrupted()) outcome_ = TrainOutcome::kInterrupted;
     }
     progress_->set_total(loader.expected_rows());
@@ -325,8 +342,17 @@ TrainSummary Trainer::run() {
   summary.rows = rows_;
   summary.bad_rows = bad_rows_;
   summary.seconds = seconds_since(start);
+  summary.step_seconds_p50 = percentile(step_seconds_, 0.5);
+  summary.step_seconds_p99 = percentile(step_seconds_, 0.99);
   summary.evaluation_seconds = evaluation_seconds_;
+  summary.evaluating_seconds = evaluating_seconds_;
   summary.evaluations = evaluations_;
+  dispatch(
+      learner_.context().device, [] {},
+      [&] {
+        const cuda::GpuMemory memory = cuda::gpu_memory();
+        summary.device_bytes = memory.total_bytes - memory.free_bytes;
+      });
   summary.checkpoint = checkpoint_;
   return summary;
 }

@@ -31,13 +31,17 @@ enum class TrainOutcome { kFinished, kStoppedEarly, kReachedTarget, kInterrupted
 
 struct TrainSummary {
   TrainOutcome outcome = TrainOutcome::kFinished;
-  int64_t steps = 0;                // in all, those before a resume included
-  int64_t rows = 0;                 // trained in this run
-  int64_t bad_rows = 0;             // skipped in this run
-  double seconds = 0.0;             // of this run, evaluations and checkpoints included
-  double training_seconds = 0.0;    // without them
-  double evaluation_seconds = 0.0;  // of all evaluations
+  int64_t steps = 0;              // in all, those before a resume included
+  int64_t rows = 0;               // trained in this run
+  int64_t bad_rows = 0;           // skipped in this run
+  double seconds = 0.0;           // of this run, evaluations and checkpoints included
+  double training_seconds = 0.0;  // without them
+  double step_seconds_p50 = 0.0;  // loading included
+  double step_seconds_p99 = 0.0;
+  double evaluation_seconds = 0.0;       // of the last evaluation; 0: there was none
+  double evaluating_seconds = 0.0;       // of all evaluations
   int64_t evaluations = 0;
+  int64_t device_bytes = 0;              // of the GPU's memory that are in use at the end
   std::optional<Evaluation> evaluation;  // of the weights at the end
   std::string checkpoint;                // the last; empty: there is none
 };
