@@ -92,7 +92,7 @@ BenchResult bench_until(const Context& context, const std::string& name,
   const double rate = static_cast<double>(run.rows) / training;
   result.metrics = {
       {"training_minutes", {training / 60, "min", Better::kLower}},
-      {"evaluation_minutes", {run.evaluating_seconds / 60, "min", Better::kLower}},
+      {"evaluation_minutes", {run.evaluation_seconds / 60, "min", Better::kLower}},
       {"total_minutes", {run.seconds / 60, "min", Better::kLower}},
       {"step_seconds", {training / static_cast<double>(run.steps), "s", Better::kLower}},
       {"samples_per_second", {rate, "samples/s", Better::kHigher}}};

@@ -102,9 +102,8 @@ class Trainer {
   int64_t last_log_rows_ = 0;
   double other_seconds_ = 0.0;  // evaluations and checkpoints
   double evaluation_seconds_ = 0.0;
-  double evaluating_seconds_ = 0.0;  // of all evaluations
-  int64_t evaluations_ = 0;
   std::vector<float> step_seconds_;
+  int64_t evaluations_ = 0;
 };
 
 void Trainer::trace(const char* name, int64_t begin_ns) {
@@ -222,7 +221,6 @@ void Trainer::evaluate_now() {
   loading.memory = memory_.get();
   evaluation_ = evaluate(learner_.context(), learner_.model(), config_, layout_, loading);
   evaluated_step_ = learner_.steps();
-  evaluation_seconds_ = evaluation_->seconds;
   state_.metrics = evaluation_->metrics;
   results_->append(learner_.steps(), state_.position.epoch, evaluation_->metrics);
   if (events_) {
@@ -230,7 +228,7 @@ void Trainer::evaluate_now() {
       events_->add_scalar("metric/" + name, learner_.steps(), value);
   }
   log_info(cat("step ", learner_.steps(), ": ", to_text(*evaluation_)));
-  evaluating_seconds_ += set_aside(start, "evaluation");
+  evaluation_seconds_ += set_aside(start, "evaluation");
   ++evaluations_;
 }
 
@@ -344,15 +342,15 @@ TrainSummary Trainer::run() {
   summary.seconds = seconds_since(start);
   summary.step_seconds_p50 = percentile(step_seconds_, 0.5);
   summary.step_seconds_p99 = percentile(step_seconds_, 0.99);
-  summary.evaluation_seconds = evaluation_seconds_;
-  summary.evaluating_seconds = evaluating_seconds_;
-  summary.evaluations = evaluations_;
+  summary.last_evaluation_seconds = evaluation_ ? evaluation_->seconds : 0.0;
   dispatch(
       learner_.context().device, [] {},
       [&] {
         const cuda::GpuMemory memory = cuda::gpu_memory();
         summary.device_bytes = memory.total_bytes - memory.free_bytes;
       });
+  summary.evaluation_seconds = evaluation_seconds_;
+  summary.evaluations = evaluations_;
   summary.checkpoint = checkpoint_;
   return summary;
 }

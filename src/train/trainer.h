@@ -38,8 +38,8 @@ struct TrainSummary {
   double training_seconds = 0.0;  // without them
   double step_seconds_p50 = 0.0;  // loading included
   double step_seconds_p99 = 0.0;
-  double evaluation_seconds = 0.0;       // of the last evaluation; 0: there was none
-  double evaluating_seconds = 0.0;       // of all evaluations
+  double evaluation_seconds = 0.0;  // of all evaluations
+  double last_evaluation_seconds = 0.0;
   int64_t evaluations = 0;
   int64_t device_bytes = 0;              // of the GPU's memory that are in use at the end
   std::optional<Evaluation> evaluation;  // of the weights at the end
