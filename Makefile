@@ -25,7 +25,12 @@ test: configure
 	@bash tools/test_clients.sh >/dev/null
 	@cd $(BUILD) && ctest --output-on-failure -j $(JOBS) --timeout 600 -LE slow
 
-# Minutes of mixed load on a server.
+# Trains the shipped pipelines and judges them by their baselines: make bench DEVICE=cuda OPTIONS="--runs 5"
+DEVICE ?= cpu
+bench: build
+	@bash tools/bench.sh $(BUILD)/emblem build/bench --device $(DEVICE) $(OPTIONS)
+
+# Minutes of mixed load on a server, and of benchmarks that judge themselves.
 soak: test
 	@cd $(BUILD) && ctest --output-on-failure --timeout 1800 -L slow
 

@@ -13,7 +13,7 @@ function(emblem_module name)
   file(GLOB protos CONFIGURE_DEPENDS ${folder}/*.proto)
   list(REMOVE_ITEM sources ${tests} "")
   # What needs the libraries of a server, and what stands in its place without them.
-  set(server "/(http_|grpc_|serving|serve_bench|bench_serve|load_target|serve\\.)[^/]*$")
+  set(server "/(http_|grpc_|serving|serve_bench|bench_serve|load_(input|loop|memory|target)|metrics_text|serve\\.)[^/]*$")
   if(EMBLEM_SERVE)
     list(FILTER sources EXCLUDE REGEX "_absent\\.cc$")
   else()
@@ -37,6 +37,8 @@ function(emblem_module name)
 
   if(EMBLEM_TESTS AND tests)
     add_executable(${name}_test ${tests})
+    # Tests are compiled more often than they run long.
+    set_source_files_properties(${tests} PROPERTIES COMPILE_OPTIONS -O1)
     target_link_libraries(${name}_test PRIVATE emblem_${name} GTest::gmock_main)
     gtest_discover_tests(${name}_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
                          PROPERTIES LABELS ${name})

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures PyTorch on the same workloads as `emblem bench train`, in a virtual environment of its own, and writes
-# build/peers/*.json in the form of emblem's own results.
+# Measures PyTorch on the same workloads as `emblem bench train` and `emblem bench loader`, in a virtual environment of its
+# own, and writes build/peers/*.json in the form of emblem's own results.
 #   tools/peers.sh            both batch sizes and both embedding sizes
 #   THREADS=4 tools/peers.sh  with 4 threads (default: all cores)
 set -euo pipefail
@@ -29,3 +29,21 @@ for dim in 16 128; do
       --json "$out/torch_dlrm_d${dim}_b${batch}.json"
   done
 done
+
+# The loader: the same files in three formats, emblem first; its sums over the first rows must be PyTorch's.
+emblem=build/release/emblem
+data=build/peers-data
+if [ ! -d "$data/split" ]; then
+  rm -rf "$data"
+  "$emblem" synth --preset criteo --rows 2M --test-rows 10k --format tsv --missing-dense 0 --missing-sparse 0 --out "$data/tsv"
+  for format in raw split; do
+    "$emblem" convert --from "$data/tsv/train" --to "$data/$format" --format "$format"
+  done
+fi
+inputs=(--input "tsv=$data/tsv/train" --input "raw=$data/raw" --input "split=$data/split")
+"$emblem" bench loader --config configs/criteo/dlrm.config "${inputs[@]}" --workers 1,2,4 --batch 8192 --shuffle off \
+  --json "$out/emblem_loader.json"
+"$venv/bin/python" bench/peers/torch_loader.py "${inputs[@]}" --workers 1,2,4 --batch 8192 \
+  --expect "$out/emblem_loader.json" --json "$out/torch_loader.json"
+"$emblem" report "$out/emblem_loader.json" "$out/torch_loader.json" --title "The loader beside PyTorch's" \
+  --out "$out/loader.html" --markdown "$out/loader.md"

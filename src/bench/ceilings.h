@@ -15,17 +15,23 @@ struct CeilingEffort {
   double seconds = 0.4;      // time for repetitions; the first two always run
 };
 
+// Set in the environment, it makes ceilings quick and meaningless, for programs whose results are
+// only compared with each other (bench/against.h).
+inline constexpr char kBriefCeilings[] = "EMBLEM_BRIEF_CEILINGS";
+CeilingEffort usual_effort();
+
 // Bytes a second of a copy between two buffers larger than the caches; what is read and what is
 // written both count.
-double measure_copy(const Context& context, const CeilingEffort& effort = {});
+double measure_copy(const Context& context, const CeilingEffort& effort = usual_effort());
 
 // Bytes a second of rows of `dim` floats read at random from a table larger than the caches, with
 // prefetching.
-double measure_gather(const Context& context, int64_t dim, const CeilingEffort& effort = {});
+double measure_gather(const Context& context, int64_t dim,
+                      const CeilingEffort& effort = usual_effort());
 
 // Floating-point operations a second (a multiply-add counts two) of a square float32 matrix
 // product.
-double measure_gemm(const Context& context, const CeilingEffort& effort = {});
+double measure_gemm(const Context& context, const CeilingEffort& effort = usual_effort());
 
 struct Ceilings {
   double copy_bytes_per_second = 0;
@@ -34,6 +40,7 @@ struct Ceilings {
 };
 
 // All three; rows of `dim` floats for the gather.
-Ceilings measure_ceilings(const Context& context, int64_t dim, const CeilingEffort& effort = {});
+Ceilings measure_ceilings(const Context& context, int64_t dim,
+                          const CeilingEffort& effort = usual_effort());
 
 }  // namespace emblem

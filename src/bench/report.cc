@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "bench/report_history.h"
 #include "core/file.h"
 #include "emblem/error.h"
 
@@ -31,6 +32,11 @@ std::vector<std::string> named_references(const std::vector<BenchResult>& result
   return names;
 }
 
+template <class T>
+void append(std::vector<T> items, std::vector<T>& to) {
+  std::move(items.begin(), items.end(), std::back_inserter(to));
+}
+
 // A name comes out of a result file: it must not lead out of the folder.
 bool is_plain_name(const std::string& name) {
   return !name.empty() && name.find('/') == std::string::npos && name.front() != '.';
@@ -44,10 +50,14 @@ std::vector<std::string> write_report(const ReportRequest& request) {
   Report report;
   report.title = request.title;
   for (const std::string& path : request.inputs) {
-    std::vector<BenchResult> read = read_report_input(path);
-    std::move(read.begin(), read.end(), std::back_inserter(report.results));
+    if (fs::path(path).extension() == ".jsonl" && is_history(path))
+      append(read_history(path), report.history);
+    else
+      append(read_report_input(path), report.results);
   }
-  EMBLEM_REQUIRE(!report.results.empty(), "the files given hold no result; nothing to report");
+  for (const std::string& path : request.before) append(read_report_input(path), report.before);
+  EMBLEM_REQUIRE(!report.results.empty() || !report.history.empty(),
+                 "the files given hold no result; nothing to report");
   if (!request.data.empty()) set_limits(read_limits(request.data), report.results);
 
   std::vector<std::string> names = request.references, missing;

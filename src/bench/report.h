@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/history.h"
 #include "bench/report_input.h"
 #include "bench/result.h"
 
@@ -13,6 +14,8 @@ struct Report {
   std::string title = "Emblem report";
   std::vector<BenchResult> results;
   std::vector<ReferenceTable> references;
+  std::vector<BenchResult> before;  // what `results` are compared with
+  std::vector<HistoryEntry> history;
 };
 
 // One HTML page that needs nothing else: styles and charts are inside, no script, nothing is
@@ -21,7 +24,8 @@ std::string report_html(const Report& report);
 std::string report_markdown(const Report& report);
 
 struct ReportRequest {
-  std::vector<std::string> inputs;  // see read_report_input
+  std::vector<std::string> inputs;  // see read_report_input; and histories, see is_history
+  std::vector<std::string> before;  // results of an earlier state, see read_report_input
   std::string out;                  // HTML
   std::string markdown;             // empty: none
   std::string title = "Emblem report";

@@ -68,7 +68,8 @@ std::vector<std::pair<std::string, LineChart>> series_charts(
            results, [](const auto& r) -> auto& { return r.series; })) {
     LineChart chart;
     chart.title = spoken(name);
-    chart.x_label = "step";
+    chart.x.label = "step";
+    chart.y.label = spoken(name);
     chart.limit_name = "limit";
     for (const BenchResult& result : results) {
       const Series* series = find_named(result.series, name);

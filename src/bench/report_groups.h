@@ -1,12 +1,13 @@
 // bench/report_groups.h - which results belong together in a report.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "bench/result.h"
-#include "bench/svg.h"
+#include "bench/svg_line_chart.h"
 
 namespace emblem {
 

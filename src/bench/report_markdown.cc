@@ -5,6 +5,9 @@
 
 #include "bench/report.h"
 #include "bench/report_groups.h"
+#include "bench/report_history.h"
+#include "bench/report_sweeps.h"
+#include "bench/report_verdicts.h"
 #include "bench/result_table.h"
 #include "emblem/error.h"
 
@@ -115,10 +118,88 @@ std::string reference_section(const ReferenceTable& table) {
   return text;
 }
 
+std::string machines_section(const std::vector<BenchResult>& results) {
+  std::vector<std::string> lines;
+  for (const BenchResult& result : results) {
+    const std::string line = row({result.machine.cpu, fmt::format("{}", result.machine.cores),
+                                  result.machine.gpu, result.machine.compiler});
+    if (!result.machine.cpu.empty() && std::find(lines.begin(), lines.end(), line) == lines.end())
+      lines.push_back(line);
+  }
+  if (lines.empty()) return "";
+  std::string text = "\n" + heading({"CPU", "cores", "GPU", "compiler"}, 4);
+  for (const std::string& line : lines) text += line;
+  return text;
+}
+
+std::string advice_section(const std::vector<BenchResult>& results) {
+  std::string text;
+  for (const Advice& advice : advice_of(results))
+    text += cat("- ", safe(advice.of), ": ", safe(advice.text), "\n");
+  return text.empty() ? "" : "\n## Recommendations\n\n" + text;
+}
+
+std::string verdicts_section(const std::vector<BenchResult>& results) {
+  std::string text;
+  for (const VerdictBlock& block : verdict_blocks(results)) {
+    text += cat("\n### ", safe(block.name), ": ", safe(block.verdict), "\n\n", safe(block.runs),
+                block.reason.empty() ? "" : ": ", safe(block.reason), "\n");
+    for (const std::string& failure : block.failures) text += cat("- ", safe(failure), "\n");
+    if (block.rows.empty()) continue;
+    text += "\n" + heading({"metric", "found", "baseline", "difference", "threshold"}, 1);
+    for (const BaselineRow& line : block.rows)
+      text += row({line.metric, line.found, line.baseline, line.difference, line.margin});
+  }
+  return text.empty() ? "" : "\n## Baselines and verdicts\n" + text;
+}
+
+std::string changes_section(const Report& report) {
+  std::string text;
+  for (const ChangeRow& change : change_rows(report.before, report.results))
+    text += row({cat(change.benchmark, " ", change.name), change.metric, change.before,
+                 change.after, change.change});
+  if (text.empty()) return "";
+  return "\n## Before and after\n\n" + heading({"name", "metric", "before", "after", "change"}, 2) +
+         text;
+}
+
+std::string history_section(const std::vector<HistoryEntry>& history) {
+  std::string text;
+  for (const LineChart& chart : trend_charts(history))
+    for (const ChartLine& line : chart.lines)
+      text += row({line.name, chart.title, fmt::format("{}", line.points.size()),
+                   format_metric(line.points.front().second, chart.y.unit),
+                   format_metric(line.points.back().second, chart.y.unit)});
+  if (text.empty()) return "";
+  return "\n## History\n\n" + heading({"name", "metric", "entries", "first", "last"}, 2) + text;
+}
+
+std::string sweeps_section(const std::vector<BenchResult>& results) {
+  std::string text;
+  for (const SweepMap& sweep : sweep_maps(results)) {
+    std::vector<std::string> cells = {cat(sweep.map.y_label, " / ", sweep.map.x_label)};
+    cells.insert(cells.end(), sweep.map.columns.begin(), sweep.map.columns.end());
+    text += cat("\n", safe(sweep.caption), "\n\n", heading(cells, 1));
+    for (size_t r = 0; r < sweep.map.rows.size(); ++r) {
+      cells = {sweep.map.rows[r]};
+      for (const auto& value : sweep.map.values[r])
+        cells.push_back(value ? format_metric(*value, sweep.map.unit) : "");
+      text += row(cells);
+    }
+  }
+  return text.empty() ? "" : "\n## Sweeps\n" + text;
+}
+
 }  // namespace
 
 std::string report_markdown(const Report& report) {
   std::string text = cat("# ", safe(report.title), "\n");
+  text += machines_section(report.results);
+  text += advice_section(report.results);
+  text += verdicts_section(report.results);
+  text += changes_section(report);
+  text += history_section(report.history);
+  text += sweeps_section(report.results);
   text += results_section(group_results(report.results), report.results);
   text += curves_section(report.results);
   text += stages_section(report.results);

@@ -5,12 +5,12 @@ namespace emblem {
 const char kReportStyle[] = R"css(
 :root {
   color-scheme: light dark;
-  --page: #f6f7f9; --card: #ffffff; --ink: #1b2230; --soft: #5c6675; --rule: #dfe3e9; --track: #eceff3; --good: #14733f;
+  --page: #f6f7f9; --card: #ffffff; --ink: #1b2230; --soft: #5c6675; --rule: #dfe3e9; --track: #eceff3; --good: #14733f; --bad: #b3261e;
   --c0: #2563c9; --c1: #d9730d; --c2: #12907f; --c3: #a8449a; --c4: #8a7a12; --c5: #c43d4f; --c6: #64748b; --c7: #4f8f2c;
 }
 @media (prefers-color-scheme: dark) {
   :root {
-    --page: #12151b; --card: #1b2028; --ink: #e6e9ee; --soft: #9aa5b5; --rule: #303744; --track: #2a313c; --good: #5fd08f;
+    --page: #12151b; --card: #1b2028; --ink: #e6e9ee; --soft: #9aa5b5; --rule: #303744; --track: #2a313c; --good: #5fd08f; --bad: #ff8a80;
     --c0: #6ea3ff; --c1: #ffa552; --c2: #4fd1bd; --c3: #e08ad4; --c4: #d6c354; --c5: #ff8593; --c6: #a3b1c6; --c7: #97d06f;
   }
 }
@@ -36,6 +36,9 @@ a { color: var(--c0); }
 .card-note { font-size: 13px; color: var(--soft); }
 .below { margin-top: 12px; }
 .good { color: var(--good); font-weight: 650; }
+.bad { color: var(--bad); font-weight: 650; }
+.verdict { border: 1px solid currentColor; border-radius: 6px; padding: 0 8px; font-size: 13px; font-weight: 650; align-self: flex-start; }
+.failures { margin: 0 0 10px; padding-left: 20px; overflow-wrap: anywhere; }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); gap: 14px; }
 .charts .panel { margin: 0; max-width: 640px; }
 figcaption { font-weight: 600; margin-bottom: 6px; }
@@ -46,6 +49,11 @@ figcaption { font-weight: 600; margin-bottom: 6px; }
 .line { fill: none; stroke-width: 2; stroke-linejoin: round; stroke-linecap: round; }
 .faint { stroke-width: 1; opacity: 0.28; }
 .limit { stroke: var(--ink); stroke-width: 1.4; stroke-dasharray: 5 4; }
+.cell { fill: var(--c0); }
+.cell.best { stroke: var(--ink); stroke-width: 2; }
+.chart .in-cell { fill: var(--ink); }
+.chart .on-cell { fill: var(--card); font-weight: 600; }
+.roof { display: flex; justify-content: space-between; margin-top: 6px; font-size: 12.5px; color: var(--soft); }
 .chart .limit-name { fill: var(--ink); font-weight: 600; }
 .line.s0 { stroke: var(--c0); } .line.s1 { stroke: var(--c1); } .line.s2 { stroke: var(--c2); } .line.s3 { stroke: var(--c3); }
 .line.s4 { stroke: var(--c4); } .line.s5 { stroke: var(--c5); } .line.s6 { stroke: var(--c6); } .line.s7 { stroke: var(--c7); }
@@ -70,6 +78,10 @@ th { text-align: left; font-weight: 600; color: var(--soft); font-size: 13px; }
 th, td { padding: 6px 12px 6px 0; border-bottom: 1px solid var(--rule); vertical-align: middle; }
 tbody tr:last-child td { border-bottom: 0; }
 td.number, th.number { text-align: right; white-space: nowrap; }
+th.number { white-space: normal; vertical-align: bottom; }
+.wide, .wide th { font-size: 12px; }
+.wide td.number { white-space: normal; }
+.wide th, .wide td { padding-right: 8px; }
 td.number:last-child, th.number:last-child { padding-right: 0; }
 td.name { overflow-wrap: anywhere; min-width: 130px; }
 td.program { white-space: nowrap; }
@@ -93,13 +105,22 @@ dd { margin: 0; overflow-wrap: anywhere; }
   .chart text { font-size: 16px; }
   .cell-bar { display: none; }
   table { font-size: 13px; }
+  .wraps th, .wraps td { padding-right: 6px; font-size: 12px; }
+  .wraps td.number { white-space: normal; }
+  .wraps td.name { min-width: 76px; }
 }
 @media print {
-  :root { --page: #fff; --card: #fff; --ink: #000; --soft: #444; --rule: #ccc; --track: #eee; --good: #14733f;
+  :root { --page: #fff; --card: #fff; --ink: #000; --soft: #444; --rule: #ccc; --track: #eee; --good: #14733f; --bad: #b3261e;
     --c0: #2563c9; --c1: #d9730d; --c2: #12907f; --c3: #a8449a; --c4: #8a7a12; --c5: #c43d4f; --c6: #64748b; --c7: #4f8f2c; }
   body { font-size: 11px; -webkit-print-color-adjust: exact; print-color-adjust: exact; }
   main { max-width: none; padding: 0; }
-  .panel, figure, tr { break-inside: avoid; }
+  .scroll { overflow: visible; }
+  table { font-size: 9px; }
+  th { font-size: 9px; }
+  th, td { padding: 3px 5px 3px 0; }
+  td.number { white-space: normal; }
+  td.name { min-width: 0; }
+  figure, tr, .bar-row { break-inside: avoid; }
   h2 { break-after: avoid; }
 }
 )css";

@@ -83,13 +83,27 @@ void refuse_unknown(const Field& field, const std::vector<std::string>& known) {
   }
 }
 
+std::vector<double> read_numbers(const Field& field) {
+  if (!field.json.is_array()) field.fail("a list of numbers");
+  std::vector<double> numbers;
+  for (size_t i = 0; i < field.json.size(); ++i)
+    numbers.push_back(read_number({field.json[i], cat(field.where, "[", i, "]")}));
+  return numbers;
+}
+
 Measure read_metric(const Field& field) {
   Measure metric;
-  refuse_unknown(field, {"value", "unit", "higher_is_better", "spread"});
+  refuse_unknown(field, {"value", "unit", "higher_is_better", "spread", "interval", "samples"});
   if (!field.json.contains("value")) field.fail("an object with a \"value\"");
   metric.value = read_number(field.at("value"));
   if (field.json.contains("unit")) metric.unit = read_string(field.at("unit"));
   if (field.json.contains("spread")) metric.spread = read_number(field.at("spread"));
+  if (field.json.contains("samples")) metric.samples = read_numbers(field.at("samples"));
+  if (field.json.contains("interval")) {
+    const std::vector<double> ends = read_numbers(field.at("interval"));
+    if (ends.size() != 2) field.at("interval").fail("[low, high]");
+    metric.interval = {ends[0], ends[1]};
+  }
   if (field.json.contains("higher_is_better")) {
     const Field better = field.at("higher_is_better");
     if (!better.json.is_boolean()) better.fail("true or false");
@@ -123,12 +137,14 @@ auto read_named(const Field& field, Read read) {
 
 Machine read_machine(const Field& field) {
   Machine machine;
-  refuse_unknown(field, {"cpu", "cores", "memory", "gpu", "os", "compiler"});
+  refuse_unknown(field, {"cpu", "cores", "memory", "gpu", "driver", "os", "compiler", "flags"});
   const auto text = [&](const char* key, std::string& to) {
     if (field.json.contains(key)) to = read_string(field.at(key));
   };
   text("cpu", machine.cpu);
   text("gpu", machine.gpu);
+  text("driver", machine.driver);
+  text("flags", machine.flags);
   text("os", machine.os);
   text("compiler", machine.compiler);
   if (field.json.contains("cores"))
@@ -174,8 +190,10 @@ Json numbers_to_json(const Named<double>& items) {
 Json machine_to_json(const Machine& machine) {
   Json json = {{"cpu", machine.cpu}, {"cores", machine.cores}, {"memory", machine.memory_bytes}};
   if (!machine.gpu.empty()) json["gpu"] = machine.gpu;
+  if (!machine.driver.empty()) json["driver"] = machine.driver;
   json["os"] = machine.os;
   json["compiler"] = machine.compiler;
+  if (!machine.flags.empty()) json["flags"] = machine.flags;
   return json;
 }
 
@@ -196,6 +214,10 @@ Json result_to_json(const BenchResult& result) {
           {"unit", metric.unit},
           {"higher_is_better", metric.better == Better::kHigher}};
     if (metric.spread != 0) to["spread"] = number_or_null(metric.spread);
+    if (metric.interval)
+      to["interval"] = {number_or_null(metric.interval->low),
+                        number_or_null(metric.interval->high)};
+    for (const double sample : metric.samples) to["samples"].push_back(number_or_null(sample));
   }
   json["stages"] = numbers_to_json(result.stages);
   json["ceilings"] = numbers_to_json(result.ceilings);
@@ -246,11 +268,21 @@ void write_bench_results(const std::string& path, const std::vector<BenchResult>
   write_text_file_atomically(path, to_json(results));
 }
 
+Better usual_direction(std::string_view metric) {
+  if (metric.find("per_second") != std::string_view::npos) return Better::kHigher;
+  for (const char* part :
+       {"loss", "mae", "mse", "error", "entropy", "seconds", "latency", "memory"})
+    if (metric.find(part) != std::string_view::npos) return Better::kLower;
+  return Better::kHigher;
+}
+
 Machine this_machine() {
   Machine machine;
   machine.cpu = cpu_model();
   machine.cores = available_cpus();
   machine.memory_bytes = total_memory_bytes();
+  machine.gpu = gpu_model();
+  machine.driver = gpu_driver();
   utsname name{};
   if (uname(&name) == 0) machine.os = cat(name.sysname, " ", name.release, " ", name.machine);
 #if defined(__clang__)
@@ -258,6 +290,7 @@ Machine this_machine() {
 #elif defined(__GNUC__)
   machine.compiler = "gcc " __VERSION__;
 #endif
+  machine.flags = EMBLEM_BUILD_FLAGS;
   return machine;
 }
 

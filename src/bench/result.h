@@ -5,7 +5,8 @@
 //    "machine": {"cpu": "...", "cores": 2, "memory": 25165824000, "gpu": "...", "os": "...",
 //    "compiler": "..."}, "date": "2025-01-31T12:00:00Z", "settings": {"batch": 2048, "sparse":
 //    ["C1", "C2"]}, "metrics": {"samples_per_second": {"value": 1e5, "unit": "samples/s",
-//    "higher_is_better": true, "spread": 900}}, "stages": {"load": 1e-3}, "ceilings":
+//    "higher_is_better": true, "spread": 900, "interval": [9.8e4, 1.02e5], "samples": [9.9e4,
+//    1.01e5]}}, "stages": {"load": 1e-3}, "ceilings":
 //    {"copy_bytes_per_second": 2e10}, "shares": {"gemm": 0.62}, "series": {"loss": [[1, 0.69], [2,
 //    0.65]]}}
 // schema, benchmark, name and program are required. Unknown fields are errors, so that a misspelt
@@ -13,11 +14,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
+
+#include "bench/statistics.h"
 
 namespace emblem {
 
@@ -28,6 +32,8 @@ struct Machine {
   std::string gpu;           // empty: none
   std::string os;
   std::string compiler;
+  std::string driver;  // of the GPU; empty: none
+  std::string flags;   // of the compiler; empty: not known
 
   bool operator==(const Machine&) const = default;
 };
@@ -38,7 +44,9 @@ struct Measure {
   double value = 0;
   std::string unit;
   Better better = Better::kHigher;
-  double spread = 0;  // how far repetitions lie apart, in `unit`; 0: not measured
+  double spread = 0;                 // how far repetitions lie apart, in `unit`; 0: not measured
+  std::optional<Interval> interval;  // of `value`, 95 %
+  std::vector<double> samples;       // what `value` is the mean of; empty: not kept
 
   bool operator==(const Measure&) const = default;
 };
@@ -57,9 +65,11 @@ const T* find_named(const Named<T>& items, std::string_view name) {
   return nullptr;
 }
 
-// Two settings mean something to reports: "references" (a list of names of published tables,
-// bench/reference) and "limit_NAME" (a number: the best value that the series or metric NAME can
-// reach, drawn as a line).
+// Some settings mean something to reports: "references" (a list of names of published tables,
+// bench/reference); "limit_NAME" (a number: the best value that the series or metric NAME can
+// reach, drawn as a line); "advice" (text for people); "axes" (a list: the settings that were
+// varied, for heat maps); "verdict", "baseline_NAME", "margin_NAME" and more
+// (bench/report_verdicts.h).
 struct BenchResult {
   std::string benchmark;  // "train", "loader", "training", ...
   std::string name;       // what was run; results of equal benchmark and name are compared
@@ -75,6 +85,9 @@ struct BenchResult {
 
   bool operator==(const BenchResult&) const = default;
 };
+
+// Log loss, errors, times and memory fall as things improve; AUC, recall and rates rise.
+Better usual_direction(std::string_view metric);
 
 // The machine and the clock now. `compiler` is the one that built this program.
 Machine this_machine();

@@ -112,6 +112,8 @@ TEST(BenchResult, ErrorsNameTheSourceTheFieldAndWhatWasExpected) {
               HasSubstr("with a \"value\""));
   EXPECT_THAT(parse_error(object(R"("metrics":{"auc":{"value":"high"}})")),
               HasSubstr("r.json.metrics.auc.value is \"high\"; expected a number"));
+  EXPECT_THAT(parse_error(object(R"("metrics":{"auc":{"value":1,"interval":[1]}})")),
+              HasSubstr("expected [low, high]"));
   EXPECT_THAT(parse_error(object(R"("stages":[1])")),
               HasSubstr("r.json.stages is [1]; expected an object"));
   EXPECT_THAT(parse_error(object(R"("machine":{"cores":"two"})")),
@@ -122,6 +124,15 @@ TEST(BenchResult, ErrorsNameTheSourceTheFieldAndWhatWasExpected) {
               HasSubstr("at least 2"));
   EXPECT_THAT(parse_error(std::string("[{") + kHead + R"(},{"schema":1}])"),
               HasSubstr("r.json[1] has no"));
+}
+
+TEST(BenchResult, SamplesAndIntervalsSurvive) {
+  BenchResult result = sample();
+  result.metrics[0].second.interval = {1.5, 2.5};
+  result.metrics[0].second.samples = {1, 2, 3};
+  result.machine.driver = "580.65";
+  result.machine.flags = "-O3";
+  EXPECT_EQ(parse_bench_results(to_json({result}), "r.json").at(0), result);
 }
 
 TEST(BenchResult, ThisMachineAndTheClockAreFilledIn) {

@@ -3,12 +3,9 @@
 // anywhere.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "bench/result.h"
 
 namespace emblem {
 
@@ -35,30 +32,6 @@ Ticks round_ticks(double low, double high, int wanted);
 
 // A tick with as many digits as `step` needs: "0.25", "1500", "20k".
 std::string format_tick(double value, double step);
-
-// At most about `most` points that look the same as all of them: the extremes of each stretch stay.
-Series thin_out(const Series& series, size_t most);
-
-// A running mean over `span` points that leaves out what is not a number.
-Series smoothed(const Series& series, size_t span);
-
-struct ChartLine {
-  std::string name;
-  Series points;
-  int color = 0;
-};
-
-struct LineChart {
-  std::string title;  // read out by screen readers
-  std::string x_label;
-  std::vector<ChartLine> lines;
-  std::optional<double> limit;  // a horizontal line, with its name
-  std::string limit_name;
-};
-
-// Long noisy lines are drawn faintly with their running mean on top. Empty when there is no point
-// to draw.
-std::string line_chart(const LineChart& chart);
 
 struct BarPart {
   std::string name;

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "bench/svg_heat_map.h"
+#include "bench/svg_line_chart.h"
 #include "core/random.h"
 
 namespace emblem {
@@ -133,11 +135,10 @@ TEST(Smoothed, IsTheMeanOfTheNeighboursThatAreNumbers) {
 }
 
 TEST(LineChartTest, DrawsEveryLineTheLimitAndEscapedNames) {
-  LineChart chart{"AUC <test>",
-                  "step",
-                  {{"a & b", {{0, 0.5}, {10, 0.7}}, 0}, {"c", {{0, 0.5}, {10, 0.6}}, 1}},
-                  0.8,
-                  "best"};
+  LineChart chart{
+      "AUC <test>", {"step"},
+      {"auc"},      {{"a & b", {{0, 0.5}, {10, 0.7}}, 0}, {"c", {{0, 0.5}, {10, 0.6}}, 1}},
+      0.8,          "best"};
   const std::string svg = line_chart(chart);
   EXPECT_EQ(count_of(svg, "<path"), 2u);
   EXPECT_THAT(svg, HasSubstr("AUC &lt;test&gt;"));
@@ -147,7 +148,8 @@ TEST(LineChartTest, DrawsEveryLineTheLimitAndEscapedNames) {
 }
 
 TEST(LineChartTest, ALongLineGetsARunningMeanAndStaysSmall) {
-  const std::string svg = line_chart({"loss", "step", {{"run", random_walk(100000, 1), 0}}});
+  const std::string svg =
+      line_chart({"loss", {"step"}, {"loss"}, {{"run", random_walk(100000, 1), 0}}});
   EXPECT_EQ(count_of(svg, "<path"), 2u);
   EXPECT_LT(svg.size(), 40000u);
 }
@@ -155,12 +157,61 @@ TEST(LineChartTest, ALongLineGetsARunningMeanAndStaysSmall) {
 TEST(LineChartTest, WhatIsNotANumberLeavesAGapAndNeverReachesThePage) {
   const double nan = std::nan("");
   const std::string svg =
-      line_chart({"loss", "step", {{"run", {{0, 1}, {1, nan}, {2, 3}, {3, 4}}, 0}}});
+      line_chart({"loss", {"step"}, {"loss"}, {{"run", {{0, 1}, {1, nan}, {2, 3}, {3, 4}}, 0}}});
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
   EXPECT_EQ(count_of(svg, "M"), 2u);
-  EXPECT_EQ(line_chart({"loss", "step", {{"run", {{0, nan}}, 0}}}), "");
-  EXPECT_EQ(line_chart({"loss", "step", {}}), "");
-  EXPECT_THAT(line_chart({"one", "step", {{"run", {{5, 2}}, 0}}}), HasSubstr("<circle"));
+  EXPECT_EQ(line_chart({"loss", {"step"}, {"loss"}, {{"run", {{0, nan}}, 0}}}), "");
+  EXPECT_EQ(line_chart({"loss", {"step"}, {"loss"}, {}}), "");
+  EXPECT_THAT(line_chart({"one", {"step"}, {"one"}, {{"run", {{5, 2}}, 0}}}), HasSubstr("<circle"));
+}
+
+TEST(LineChartTest, AxesSayWhatTheyCountAndInWhichUnit) {
+  const std::string svg = line_chart(
+      {"rate", {"batch size", "samples"}, {"rate", "samples/s"}, {{"run", {{1, 2}, {3, 4}}, 0}}});
+  EXPECT_THAT(svg, HasSubstr(">batch size, samples<"));
+  EXPECT_THAT(svg, HasSubstr(">rate, samples/s<"));
+}
+
+TEST(LineChartTest, ALogarithmicAxisLeavesOutWhatItCannotShow) {
+  LineChart chart{"time",
+                  {"batch", "", AxisScale::kLog},
+                  {"time", "s", AxisScale::kLog},
+                  {{"run", {{1, 1e-5}, {10, 1e-3}, {100, 0}, {1000, 0.1}}, 0}}};
+  const std::string svg = line_chart(chart);
+  EXPECT_EQ(count_of(svg, "<circle"), 3u);
+  for (const char* mark : {">100 us<", ">1 ms<", ">10 ms<", ">1000<"})
+    EXPECT_THAT(svg, HasSubstr(mark));
+  // Equal factors are equal distances.
+  chart.lines = {{"run", {{1, 1}, {10, 10}, {100, 100}}, 0}};
+  EXPECT_THAT(line_chart(chart), HasSubstr("cx='252.0'"));
+  EXPECT_THAT(
+      line_chart(
+          {"one", {"b", "", AxisScale::kLog}, {"t", "s", AxisScale::kLog}, {{"r", {{5, 2}}, 0}}}),
+      HasSubstr("<circle"));
+}
+
+TEST(LineChartTest, ManyNamesOfPositionsAreThinnedOut) {
+  LineChart chart{"trend", {"revision"}, {"auc"}, {{"run", {}, 0}}};
+  for (int i = 0; i < 40; ++i) {
+    chart.x.names.push_back("r" + std::to_string(1000 + i));
+    chart.lines[0].points.emplace_back(i, i);
+  }
+  const std::string svg = line_chart(chart);
+  EXPECT_LE(count_of(svg, ">r1"), 8u);
+  EXPECT_THAT(svg, HasSubstr(">r1039<"));
+}
+
+TEST(HeatMapTest, TheBestCellHasAFrameAndMissingOnesAreLeftOut) {
+  HeatMap map{
+      "m", "batch", "workers", "samples/s", {"1", "2"}, {"1", "2"}, {{1e6, 2e6}, {3e6, {}}}};
+  const std::string svg = heat_map(map);
+  EXPECT_EQ(count_of(svg, "<rect"), 3u);
+  EXPECT_EQ(count_of(svg, "cell best"), 1u);
+  EXPECT_THAT(svg, HasSubstr(">3.00 M<"));
+  map.better = Better::kLower;
+  EXPECT_THAT(heat_map(map), HasSubstr("cell best' x='33.9'"));
+  map.values = {{std::nan(""), {}}, {{}, {}}};
+  EXPECT_EQ(heat_map(map), "");
 }
 
 TEST(StackedBar, PartsFillTheirShareAndNeverOverflow) {

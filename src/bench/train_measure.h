@@ -18,6 +18,7 @@ struct MeasuredTraining {
   StageSeconds stages;               // of `staged_steps`
   int64_t staged_steps = 0;
   double load_seconds = 0.0, total_seconds = 0.0;
+  double cpu_seconds = 0.0;  // of all threads
   double first_loss = 0.0, last_loss = 0.0;
   int64_t rows = 0;
   int64_t gpu_bytes = 0;  // in use, by everyone

@@ -1,7 +1,9 @@
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <memory>
 
 #include "bench/train_bench.h"
+#include "bench/train_until.h"
 #include "cli/bench_report.h"
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
@@ -12,7 +14,7 @@ namespace {
 
 struct Options : PipelineOptions, TrainBenchOptions {
   std::string table_kind = "static", input_kind = "device", device_bytes_text = "0",
-              data_rows_text = "4M", json, profile;
+              data_rows_text = "4M", json, profile, until_text;
 };
 
 void run(Options& options) {
@@ -24,6 +26,7 @@ void run(Options& options) {
   options.data_rows = parse_size(options.data_rows_text, "--data-rows");
   EMBLEM_REQUIRE(options.device_bytes == 0 || options.device == "cuda",
                  "--device-bytes is about a GPU's memory: add --device cuda");
+  if (!options.until_text.empty()) options.until = parse_stop_at(options.until_text);
   const auto trace = make_trace(options.profile, options);
   options.trace = trace.get();
   std::vector<BenchResult> results;
@@ -39,7 +42,12 @@ void run(Options& options) {
     results = {bench_pipeline(workers.context, config, options)};
   }
   if (trace) trace->finish();
-  report_bench(results, options.json);
+  if (options.until) {
+    std::printf("%s", until_table(results).c_str());
+    write_json(results, options.json);
+  } else {
+    report_bench(results, options.json);
+  }
   print_published(results);
 }
 
@@ -100,6 +108,14 @@ void add_train_bench(CLI::App& bench) {
       "train", "Speed of a training step, by stages, beside the machine's limits");
   add_workload_options(*command, *options);
   add_input_options(*command, *options);
+  command->add_option("--until", options->until_text,
+                      "Train from Raw files until an evaluation reaches METRIC=VALUE, e.g. "
+                      "auc=0.8025, and print the minutes that took");
+  command
+      ->add_option("--eval-every", options->eval_every,
+                   "Steps between evaluations of --until (0: 20 times an epoch, or the config's)")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   command->add_option("--seconds", options->seconds, "Timed seconds, at least")
       ->capture_default_str();
   command->add_option("--steps", options->steps, "Timed steps, at least")->capture_default_str();

@@ -2,6 +2,9 @@
 // prints.
 #pragma once
 
+#include <string>
+#include <vector>
+
 namespace CLI {
 class App;
 }
@@ -15,10 +18,16 @@ void add_predict(CLI::App& program);
 void add_export(CLI::App& program);
 void add_serve(CLI::App& program);
 void add_inspect(CLI::App& program);
-void add_bench(CLI::App& program);
+// `arguments` are the program's own, without its name.
+void add_bench(CLI::App& program, const std::vector<std::string>& arguments, int& status);
 void add_train_bench(CLI::App& bench);
+void add_loader_bench(CLI::App& bench);
 void add_infer_bench(CLI::App& bench);
 void add_tables_bench(CLI::App& bench);
 void add_serve_bench(CLI::App& bench);
+void add_suite_bench(CLI::App& bench, int& status);
+void add_compare_bench(CLI::App& bench, int& status);
+// Gives every benchmark that `bench` has so far --against and --pairs.
+void add_against(CLI::App& bench, const std::vector<std::string>& arguments, int& status);
 
 }  // namespace emblem

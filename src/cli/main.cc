@@ -9,6 +9,7 @@
 #include "cli/convert.h"
 #include "cli/report.h"
 #include "cli/synth.h"
+#include "core/open_files.h"
 #include "emblem/error.h"
 #include "emblem/version.h"
 
@@ -23,6 +24,7 @@ int fail(const char* message) {
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
+  raise_open_file_limit();
   CLI::App app(
       "Emblem trains, serves and benchmarks recommenders with embedding tables of any size.",
       "emblem");
@@ -38,14 +40,15 @@ int run_command_line(int argc, char** argv) {
   add_export(app);
   add_serve(app);
   add_inspect(app);
-  add_bench(app);
+  add_bench(app, {argv + 1, argv + argc}, status);
   add_report(app);
   try {
     app.parse(argc, argv);
     return status;
   } catch (const CLI::ParseError& error) {
-    // Help and version arrive here too, with status 0; everything else is bad usage.
-    return app.exit(error) == 0 ? 0 : 2;
+    // Help, version and what ran in place of a command (--against) arrive here too, with status 0;
+    // everything else is bad usage.
+    return app.exit(error) == 0 ? status : 2;
   } catch (const std::bad_alloc&) {
     return fail("out of memory; use a smaller batch, smaller tables or a machine with more memory");
   } catch (const std::exception& error) {

@@ -15,9 +15,14 @@ void add_report(CLI::App& program) {
   CLI::App* command =
       program.add_subcommand("report", "Turn results into one HTML page (and Markdown)");
   command
-      ->add_option("results", request->inputs,
-                   "Benchmark results (.json), training results (.jsonl) or model folders")
+      ->add_option(
+          "results", request->inputs,
+          "Benchmark results (.json), training results or a history (.jsonl), model folders")
       ->required();
+  command
+      ->add_option("--before", request->before,
+                   "Results of an earlier state: the page says what changed (repeatable)")
+      ->allow_extra_args(false);
   command->add_option("--out", request->out, "The HTML page to write")->required();
   command->add_option("--markdown", request->markdown, "A Markdown file to write as well");
   command->add_option("--title", request->title, "The page's title")->capture_default_str();

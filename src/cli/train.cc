@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "bench/run_result.h"
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
 #include "core/interrupt.h"
@@ -16,7 +17,7 @@ constexpr int kInterruptedStatus = 130;  // what shells expect after Ctrl-C
 struct Options : PipelineOptions {
   bool resume = false;
   int64_t max_steps = 0;
-  std::string stop_at, profile;
+  std::string stop_at, profile, json;
   int64_t max_bad_rows = -1;  // as configured
 };
 
@@ -63,6 +64,8 @@ int run(const Options& options) {
   const TrainSummary summary = train(workers.context, config, train_options);
   if (trace) trace->finish();
   print(summary);
+  if (!options.json.empty())
+    write_bench_results(options.json, {result_of_run(summary, options.config)});
   return summary.outcome == TrainOutcome::kInterrupted ? kInterruptedStatus : 0;
 }
 
@@ -91,6 +94,8 @@ void add_train(CLI::App& program, int& status) {
           "--max-bad-rows", options->max_bad_rows,
           "Skip and count up to so many unreadable rows (default: data_config.max_bad_rows)")
       ->check(CLI::NonNegativeNumber);
+  command->add_option("--json", options->json,
+                      "Also write the last evaluation and what the run cost to this file");
   command->callback([options, &status] { status = run(*options); });
 }
 

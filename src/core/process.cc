@@ -1,5 +1,6 @@
 #include "core/process.h"
 
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -65,6 +66,13 @@ constexpr std::array kArmParts = {
 
 int64_t peak_resident_bytes() { return static_cast<int64_t>(usage().ru_maxrss) * 1024; }
 
+void reset_peak_resident_bytes() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+  std::ofstream("/proc/self/clear_refs") << 5;
+}
+
 int64_t resident_bytes() {
   std::ifstream statm("/proc/self/statm");
   int64_t all = 0, resident = 0;
@@ -93,6 +101,37 @@ std::string cpu_model() {
     if (known.implementer == implementer && known.part == part) return std::string(known.name);
   }
   return part.empty() ? "unknown CPU" : "Arm CPU " + implementer + "/" + part;
+}
+
+// The driver tells without CUDA, which would take memory and time on the GPU.
+std::string gpu_model() {
+  std::error_code ignored;
+  for (const auto& gpu : std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", ignored)) {
+    std::ifstream information(gpu.path() / "information");
+    for (std::string line; std::getline(information, line);) {
+      constexpr std::string_view kModel = "Model:";
+      if (line.starts_with(kModel))
+        return std::string(trim(std::string_view(line).substr(kModel.size())));
+    }
+  }
+  return "";
+}
+
+std::string gpu_driver() {
+  std::ifstream version("/proc/driver/nvidia/version");
+  for (std::string word; version >> word;) {  // "NVRM version: NVIDIA ... Module  580.65.06 ..."
+    if (word.find('.') != std::string::npos && word[0] >= '0' && word[0] <= '9') return word;
+  }
+  return "";
+}
+
+double machine_busy_seconds() {
+  std::ifstream stat("/proc/stat");
+  std::string label;
+  int64_t user = 0, nice = 0, system = 0, idle = 0, waiting = 0, interrupts = 0, soft = 0;
+  if (!(stat >> label >> user >> nice >> system >> idle >> waiting >> interrupts >> soft)) return 0;
+  return static_cast<double>(user + nice + system + interrupts + soft) /
+         static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
 int64_t total_memory_bytes() {

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "core/log.h"
 #include "data/batch_planner.h"
 #include "data/decoder.h"
 #include "data/piece_order.h"
@@ -78,6 +79,8 @@ class Loader::Pipeline {
   void count_bad_rows(const Job& job);
   void release_rows(const BatchPlan& plan);
   ReadyPiece* new_piece();
+  void count_idle(int change);
+  double idle_seconds() const;
 
   const LoaderOptions options_;
   std::unique_ptr<Decoder> decoder_;
@@ -108,6 +111,8 @@ class Loader::Pipeline {
   bool ended_ = false;                         // next() has returned false
   bool stop_ = false;
   LoaderStatistics statistics_;
+  int idle_workers_ = 0;
+  Clock::time_point idle_counted_ = Clock::now();  // up to here in statistics_.idle_seconds
   std::vector<std::thread> workers_;
 };
 
@@ -124,6 +129,12 @@ Loader::Pipeline::Pipeline(const config::DataConfig& data, const FeatureLayout& 
                  "no input is given; set train_input_path or eval_input_path");
   const std::vector<ColumnRequest> requests = columns_needed(data, features, options.label_check);
   decoder_ = make_decoder(source_of(data, options.input), &requests);
+  if (data.direct_reads()) {
+    const std::string refused = decoder_->read_directly();
+    if (!refused.empty())
+      log_warn(cat("the file system of ", refused,
+                   " refuses data_config.direct_reads (O_DIRECT); it is read through the page cache"));
+  }
   transform_ = std::make_unique<FeatureTransform>(data, features, options.label_check, requests,
                                                   decoder_->columns());
   const int64_t piece_size = decoder_->unit() == ExtentUnit::kBytes
@@ -161,7 +172,12 @@ void Loader::Pipeline::work() {
   DecodedPiece scratch;
   std::unique_lock lock(mutex_);
   while (true) {
-    work_.wait(lock, [&] { return stop_ || !to_assemble_.empty() || may_decode(); });
+    const auto has_work = [&] { return stop_ || !to_assemble_.empty() || may_decode(); };
+    if (!has_work()) {
+      count_idle(+1);
+      work_.wait(lock, has_work);
+      count_idle(-1);
+    }
     if (stop_) return;
     if (!to_assemble_.empty()) {
       Delivery* delivery = to_assemble_.front();
@@ -180,6 +196,17 @@ void Loader::Pipeline::work() {
     }
     decode(job, scratch, lock);
   }
+}
+
+// Of all workers together, those that are idle right now included.
+double Loader::Pipeline::idle_seconds() const {
+  return statistics_.idle_seconds + idle_workers_ * seconds_since(idle_counted_);
+}
+
+void Loader::Pipeline::count_idle(int change) {
+  statistics_.idle_seconds = idle_seconds();
+  idle_counted_ = Clock::now();
+  idle_workers_ += change;
 }
 
 bool Loader::Pipeline::may_decode() const {
@@ -269,7 +296,7 @@ void Loader::Pipeline::count_bad_rows(const Job& job) {
 }
 
 void Loader::Pipeline::assemble(Delivery& delivery, std::unique_lock<std::mutex>& lock) {
-  Batch batch;
+  Batch batch = batch_in(options_.memory);
   if (!free_batches_.empty()) {
     batch = std::move(free_batches_.back());
     free_batches_.pop_back();
@@ -309,7 +336,7 @@ void Loader::Pipeline::release_rows(const BatchPlan& plan) {
 
 ReadyPiece* Loader::Pipeline::new_piece() {
   if (free_pieces_.empty()) {
-    pieces_.push_back(std::make_unique<ReadyPiece>());
+    pieces_.push_back(std::make_unique<ReadyPiece>(ReadyPiece{batch_in(options_.memory)}));
     return pieces_.back().get();
   }
   ReadyPiece* piece = free_pieces_.back();
@@ -338,7 +365,8 @@ bool Loader::Pipeline::next(Batch& batch) {
   }
   ++batches_;
   std::swap(batch, deliveries_.front()->batch);
-  free_batches_.push_back(std::move(deliveries_.front()->batch));
+  if (deliveries_.front()->batch.memory() == options_.memory)
+    free_batches_.push_back(std::move(deliveries_.front()->batch));
   deliveries_.pop_front();
   waiting_rows_ -= batch.rows;
   statistics_.rows += batch.rows;
@@ -348,7 +376,9 @@ bool Loader::Pipeline::next(Batch& batch) {
 
 LoaderStatistics Loader::Pipeline::statistics() const {
   const std::lock_guard lock(mutex_);
-  return statistics_;
+  LoaderStatistics statistics = statistics_;
+  statistics.idle_seconds = idle_seconds();
+  return statistics;
 }
 
 int64_t Loader::Pipeline::expected_rows() const {

@@ -34,6 +34,8 @@ struct LoaderOptions {
   LabelCheck label_check = LabelCheck::kBinary;
   int64_t piece_bytes = int64_t{1} << 20;  // of text that a worker parses at a time
   DataPosition start;  // a Batch::next of a loader of the same data, options and seed
+  // Where batches take their memory from, by all workers at once; outlives them. Null: the heap.
+  std::pmr::memory_resource* memory = nullptr;
 };
 
 // What the loader did since it was made. Times are summed over worker threads.
@@ -42,6 +44,7 @@ struct LoaderStatistics {
   int64_t bytes = 0;         // of input
   int64_t bad_rows = 0;      // skipped
   double parse_seconds = 0;  // workers decoding and transforming
+  double idle_seconds = 0;   // workers without work: enough is parsed ahead
   double wait_seconds = 0;   // next() waiting for a batch
 };
 

@@ -41,7 +41,7 @@ TrainScratch::TrainScratch(const Context& context, int64_t positions_, int64_t p
       before(Device::kCuda, positions_) {
   // Room for the tiles of any smaller batch too.
   int64_t tiles = 0;
-  for (const int64_t most : {positions, int64_t{1} << 17, int64_t{1} << 18}) {
+  for (const int64_t most : {positions, int64_t{1} << 17, int64_t{1} << 18, int64_t{1} << 20}) {
     const int64_t count = std::min(most, positions);
     tiles = std::max(tiles, count / update_tile(static_cast<uint32_t>(count)) + 1);
   }

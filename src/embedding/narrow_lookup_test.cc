@@ -73,8 +73,8 @@ void expect_the_same_rounded(const Case& c, DType type) {
     const auto keys_there = Buffer<int64_t>::from(cuda, keys),
                bag_keys_there = Buffer<int64_t>::from(cuda, bag_keys);
     const auto offsets_there = Buffer<int32_t>::from(cuda, offsets);
-    const std::vector<FeatureKeys> features = {
-        {keys_there.view(), {}, {}}, {bag_keys_there.view(), offsets_there.view(), {}}};
+    const std::vector<FeatureKeys> features = {{keys_there.view(), {}, {}},
+                                               {bag_keys_there.view(), offsets_there.view(), {}}};
     for (const Phase phase : {Phase::kEval, Phase::kTrain}) {
       Buffer<float> wide_out(Device::kCuda, kBags, wide->width());
       Buffer<uint16_t> narrow_out(Device::kCuda, kBags, wide->width());
@@ -84,8 +84,8 @@ void expect_the_same_rounded(const Case& c, DType type) {
       const auto actual = widened(narrow_out.to_host(cuda), type),
                  expected = rounded(wide_out.to_host(cuda), type);
       for (int64_t i = 0; i < size; ++i) {  // rows may differ in their last bits after updates
-        const double tolerance = step == 1 ? 0.0 : 0.01 * std::abs(expected[i]) +
-                                                       (c.rows == DType::kF32 ? 1e-4 : 5e-3);
+        const double tolerance =
+            step == 1 ? 0.0 : 0.01 * std::abs(expected[i]) + (c.rows == DType::kF32 ? 1e-4 : 5e-3);
         ASSERT_NEAR(actual[i], expected[i], tolerance) << "step " << step << " at " << i;
       }
     }
@@ -116,15 +116,14 @@ void expect_the_same_rounded(const Case& c, DType type) {
 TEST(NarrowLookup, GivesAndTakesWhatAWideOneDoesRounded) {
   if (!device_is_usable(Device::kCuda)) GTEST_SKIP() << "no CUDA device here";
   for (const DType type : {DType::kBf16, DType::kF16}) {
-    for (const Case& c :
-         {Case{128, Placement::kDevice, DType::kF32, Sums::kFast},
-          Case{128, Placement::kDevice, DType::kF32, Sums::kSameBits},
-          Case{128, Placement::kCache, DType::kF32, Sums::kFast},
-          Case{128, Placement::kHost, DType::kF32, Sums::kFast},
-          Case{128, Placement::kDevice, DType::kBf16, Sums::kFast},
-          Case{16, Placement::kDevice, DType::kF32, Sums::kFast},
-          Case{5, Placement::kDevice, DType::kF16, Sums::kFast},
-          Case{200, Placement::kCache, DType::kF16, Sums::kSameBits}}) {
+    for (const Case& c : {Case{128, Placement::kDevice, DType::kF32, Sums::kFast},
+                          Case{128, Placement::kDevice, DType::kF32, Sums::kSameBits},
+                          Case{128, Placement::kCache, DType::kF32, Sums::kFast},
+                          Case{128, Placement::kHost, DType::kF32, Sums::kFast},
+                          Case{128, Placement::kDevice, DType::kBf16, Sums::kFast},
+                          Case{16, Placement::kDevice, DType::kF32, Sums::kFast},
+                          Case{5, Placement::kDevice, DType::kF16, Sums::kFast},
+                          Case{200, Placement::kCache, DType::kF16, Sums::kSameBits}}) {
       SCOPED_TRACE(cat(name_of(type), " dim ", c.dim, " placement ", static_cast<int>(c.placement),
                        " rows ", name_of(c.rows), " sums ", static_cast<int>(c.sums)));
       expect_the_same_rounded(c, type);
@@ -138,9 +137,9 @@ TEST(NarrowLookup, OnACpuIsRefused) {
   const std::vector<int64_t> keys = {1, 2};
   const std::vector<FeatureKeys> features = {{{keys.data(), 2}, {}, {}}};
   std::vector<uint16_t> out(8);
-  EXPECT_THROW(lookup->forward({}, features, Phase::kEval,
-                               {out.data(), 2, 4, DType::kBf16, Device::kCpu}),
-               Error);
+  EXPECT_THROW(
+      lookup->forward({}, features, Phase::kEval, {out.data(), 2, 4, DType::kBf16, Device::kCpu}),
+      Error);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // nn/interaction_tensor.cuh - interactions in 16 bits on tensor cores, sums in fp32.
 //
-// Blocks stay and take a row at a time, which their warps share; the vectors of the next are on their
-// way to shared memory.
+// Blocks stay and take a row at a time, which their warps share; the vectors of the next are on
+// their way to shared memory.
 #pragma once
 
 #include <cuda_pipeline.h>
@@ -24,8 +24,7 @@ bool fits_tensor_cores(const Vectors<T>& in) {
 
 void tensor_pair_products(const Context& context, const Vectors<Bf16>& in, Bf16* y,
                           int64_t y_stride);
-void tensor_pair_products(const Context& context, const Vectors<F16>& in, F16* y,
-                          int64_t y_stride);
+void tensor_pair_products(const Context& context, const Vectors<F16>& in, F16* y, int64_t y_stride);
 void tensor_pair_gradients(const Context& context, const Vectors<Bf16>& in, const Bf16* dy,
                            int64_t y_stride, const Targets<Bf16>& targets);
 void tensor_pair_gradients(const Context& context, const Vectors<F16>& in, const F16* dy,
@@ -37,8 +36,7 @@ struct Tile {  // 16 x 16 elements, spread over the registers of a warp
 
 // sums [16, 8] += left [16, 16] right [16, 8].
 template <class T>
-__device__ void multiply_add(float (&sums)[4], const Tile& left, uint32_t right0,
-                             uint32_t right1) {
+__device__ void multiply_add(float (&sums)[4], const Tile& left, uint32_t right0, uint32_t right1) {
   multiply_tile<T>(sums, left.at[0], left.at[1], left.at[2], left.at[3], right0, right1);
 }
 
@@ -99,9 +97,8 @@ unsigned blocks_to_stay(Kernel* kernel, int64_t rows, int threads, size_t bytes)
   allow_shared(kernel, bytes);
   int device = 0, multiprocessors = 1, resident = 1;
   cuda_check(cudaGetDevice(&device), "asking for the device");
-  cuda_check(
-      cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
-      "asking for the number of multiprocessors");
+  cuda_check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
+             "asking for the number of multiprocessors");
   cuda_check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, bytes),
              "asking for the occupancy");
   return static_cast<unsigned>(

@@ -6,8 +6,8 @@ namespace emblem::cuda {
 namespace {
 
 constexpr int kPairsStride = kMostTensorVectors + kRowPadding;
-constexpr int kMatrix = kMostTensorVectors * kPairsStride;  // elements
-constexpr int kThreadsOfRow = 128;  // four warps
+constexpr int kMatrix = kMostTensorVectors * kPairsStride;                          // elements
+constexpr int kThreadsOfRow = 128;                                                  // four warps
 constexpr int kPairsEach = (kMostTensorPairs + kThreadsOfRow - 1) / kThreadsOfRow;  // of a thread
 
 // Where a thread's pairs go in the matrix: both places, 16 bits each.

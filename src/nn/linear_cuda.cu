@@ -53,8 +53,7 @@ __global__ void __launch_bounds__(cuda::kWarp* cuda::kSumRows)
     undo_and_sum_kernel(int64_t rows, int64_t cols, int64_t rows_each, T* dz, const T* y,
                         float* parts) {
   using Packet = cuda::Packet<T>;
-  const int64_t j =
-      (static_cast<int64_t>(blockIdx.x) * cuda::kWarp + threadIdx.x) * Packet::kSize;
+  const int64_t j = (static_cast<int64_t>(blockIdx.x) * cuda::kWarp + threadIdx.x) * Packet::kSize;
   const int64_t begin = blockIdx.y * rows_each, end = min(begin + rows_each, rows);
   constexpr bool kChanges = !std::is_same_v<F, activations::None>;
   float sums[Packet::kSize] = {};

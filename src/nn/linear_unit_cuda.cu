@@ -128,8 +128,7 @@ void Linear::forward_one_unit(const Pass& pass) {
       auto* kernel = packed ? packed_one_unit_kernel<F, T> : one_unit_kernel<F, T>;
       const int64_t warps = packed ? (pass.rows + kRowsEach - 1) / kRowsEach : pass.rows;
       kernel<<<cuda::row_blocks(warps), cuda::row_threads(), 0, pass.context.stream>>>(
-          pass.rows, inputs_, in(0).value<T>(), pass.parameters + weight_, bias,
-          out().value<T>());
+          pass.rows, inputs_, in(0).value<T>(), pass.parameters + weight_, bias, out().value<T>());
       cuda::check_launch("launching a linear layer of one unit");
     });
   });
@@ -140,16 +139,10 @@ void Linear::backward_one_unit(const Pass& pass) {
   float* bias_parts = pass.workspace + groups.count * inputs_;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
-    const OneUnitGradients<T> of{pass.rows,
-                                 inputs_,
-                                 groups.rows_each,
-                                 out().gradient<T>(),
-                                 out().value<T>(),
-                                 in(0).value<T>(),
-                                 pass.parameters + weight_,
-                                 in(0).gradient<T>(),
-                                 pass.workspace,
-                                 bias_parts};
+    const OneUnitGradients<T> of{
+        pass.rows,        inputs_,          groups.rows_each,          out().gradient<T>(),
+        out().value<T>(), in(0).value<T>(), pass.parameters + weight_, in(0).gradient<T>(),
+        pass.workspace,   bias_parts};
     with_activation(activation_, [&](auto f) {
       using F = decltype(f);
       if (cuda::in_packets<T>(inputs_))

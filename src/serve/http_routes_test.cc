@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "core/device.h"
 #include "serve/fake_service_test.h"
 #include "serve/http_client_test.h"
 #include "serve/http_server.h"

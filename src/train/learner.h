@@ -1,6 +1,7 @@
 // train/learner.h - a model with its optimizers: everything that changes when a batch is learned.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -10,6 +11,7 @@
 #include "optim/dense_optimizer.h"
 #include "optim/schedule.h"
 #include "train/loss_scaler.h"
+#include "train/step_slowdown.h"
 
 namespace emblem {
 
@@ -28,7 +30,11 @@ class Learner {
 
   // One step: forward, backward, update. Throws when the loss is not a number, before anything is
   // updated. On a GPU it returns before the update is done.
-  StepResult step(const ModelBatch& batch, int64_t epoch);
+  // `coming`, where given, is called while the forward pass runs and says which batch will be
+  // learned next, null where none will be or it is not known: rows of it that are in host memory
+  // may come to the GPU meanwhile.
+  using ComingBatch = std::function<const ModelBatch*()>;
+  StepResult step(const ModelBatch& batch, int64_t epoch, const ComingBatch& coming = nullptr);
 
   // Tells the schedules what an evaluation found.
   void observe(const std::string& metric, double value);
@@ -58,6 +64,7 @@ class Learner {
   SquaredNorm dense_norm_;
   LossScaler scaler_;
   int64_t steps_ = 0;
+  double slowdown_ = step_slowdown_from_environment();
 };
 
 }  // namespace emblem

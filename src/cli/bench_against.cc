@@ -1,0 +1,91 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "bench/against.h"
+#include "cli/commands.h"
+#include "core/interrupt.h"
+#include "core/process.h"
+#include "core/progress.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+// Takes an option and its value, written "--name value" or "--name=value", out of the arguments.
+// The value; empty where it was not given.
+std::string take_option(std::vector<std::string>& arguments, const std::string& name) {
+  std::string value;
+  for (size_t i = 0; i < arguments.size();) {
+    const bool joined = arguments[i].starts_with(name + "=");
+    if (!joined && arguments[i] != name) {
+      ++i;
+      continue;
+    }
+    if (joined)
+      value = arguments[i].substr(name.size() + 1);
+    else if (i + 1 < arguments.size())
+      value = arguments[i + 1];
+    const auto at = arguments.begin() + static_cast<std::ptrdiff_t>(i);
+    arguments.erase(at, std::min(at + (joined ? 1 : 2), arguments.end()));
+  }
+  return value;
+}
+
+int run(AgainstOptions options) {
+  options.program = program_path();
+  take_option(options.arguments, "--against");
+  take_option(options.arguments, "--pairs");
+  const std::string json = take_option(options.arguments, "--json");
+  EMBLEM_REQUIRE(std::filesystem::is_regular_file(options.other), "--against ", options.other,
+                 " is not a file; expected another emblem program");
+  std::vector<Ratio> ratios;
+  {
+    const InterruptHandler handler;
+    Progress progress("comparing", runs_of(options), "runs");
+    progress.update(0);
+    ratios = run_against(options, [&](int64_t done) { progress.update(done); });
+    progress.finish();
+  }
+  std::printf("this   %s\nother  %s\n%ld pairs of runs in turns; above 1 this one is better\n\n%s",
+              options.program.c_str(), options.other.c_str(), static_cast<long>(options.pairs),
+              to_text(ratios).c_str());
+  if (!json.empty()) {
+    write_bench_results(json, to_results(ratios, options));
+    std::printf("\nwrote %s\n", json.c_str());
+  }
+  // The first metric is what a benchmark is about; more would raise more false alarms.
+  const Ratio* before = nullptr;
+  for (const Ratio& ratio : ratios) {
+    const bool first =
+        before == nullptr || before->benchmark != ratio.benchmark || before->name != ratio.name;
+    if (first && ratio.worse()) return 1;
+    before = &ratio;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_against(CLI::App& bench, const std::vector<std::string>& arguments, int& status) {
+  for (CLI::App* command : bench.get_subcommands({})) {
+    auto options = std::make_shared<AgainstOptions>();
+    options->arguments = arguments;
+    command->add_option("--against", options->other,
+                        "Another emblem program: run both in turns, and give the ratio of their "
+                        "results with its 95 % interval");
+    command->add_option("--pairs", options->pairs, "Pairs of runs of --against")
+        ->check(CLI::Range(6, 10000))
+        ->capture_default_str();
+    // Before the benchmark itself would run, and in its place.
+    command->parse_complete_callback([options, &status] {
+      if (options->other.empty()) return;
+      status = run(*options);
+      throw CLI::Success();
+    });
+  }
+}
+
+}  // namespace emblem

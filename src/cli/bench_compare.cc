@@ -1,0 +1,37 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "bench/compare.h"
+#include "cli/commands.h"
+
+namespace emblem {
+namespace {
+
+struct Options {
+  std::string a, b;
+};
+
+int run(const Options& options) {
+  const auto comparisons =
+      compare_results(read_bench_results(options.a), read_bench_results(options.b));
+  std::printf("A  %s\nB  %s\n\n%s", options.a.c_str(), options.b.c_str(),
+              to_text(comparisons).c_str());
+  return std::any_of(comparisons.begin(), comparisons.end(), [](auto& one) { return one.worse(); });
+}
+
+}  // namespace
+
+void add_compare_bench(CLI::App& bench, int& status) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = bench.add_subcommand(
+      "compare",
+      "Whether two files of results differ: a test and an effect size per metric; status "
+      "1 when B is worse in one");
+  command->add_option("A", options->a, "Results (.json), before")->required();
+  command->add_option("B", options->b, "Results (.json), after")->required();
+  command->callback([options, &status] { status = run(*options); });
+}
+
+}  // namespace emblem

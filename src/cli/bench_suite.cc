@@ -1,0 +1,142 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+
+#include "bench/baseline_update.h"
+#include "bench/history.h"
+#include "bench/suite.h"
+#include "bench/suite_text.h"
+#include "cli/commands.h"
+#include "cli/pipeline_options.h"
+#include "core/file.h"
+#include "core/interrupt.h"
+#include "core/process.h"
+
+namespace emblem {
+namespace {
+
+constexpr int kInterruptedStatus = 130;  // what shells expect after Ctrl-C
+
+struct Options : PipelineOptions {
+  SuiteOptions suite;
+  std::string baseline, history;
+  bool update_baseline = false, keep_models = false;
+};
+
+std::string baseline_text(const Options& options) {
+  const bool absent = !std::filesystem::exists(options.baseline);
+  return absent && options.update_baseline ? "{}" : read_text_file(options.baseline);
+}
+
+// What --device, --precision and --threads become for each run.
+std::vector<std::string> train_arguments(const Options& options) {
+  std::vector<std::string> arguments = {"--device", options.device};
+  if (!options.precision.empty())
+    arguments.insert(arguments.end(), {"--precision", options.precision});
+  if (options.threads > 0) arguments.insert(arguments.end(), {"--threads", cat(options.threads)});
+  return arguments;
+}
+
+std::string default_folder() {
+  std::string time = utc_now();
+  std::erase_if(time, [](char c) { return c == ':' || c == '-'; });
+  return "build/suite-" + time;
+}
+
+Colour colour_of_stdout() {
+  return isatty(STDOUT_FILENO) != 0 && std::getenv("NO_COLOR") == nullptr ? Colour::kAnsi
+                                                                          : Colour::kNone;
+}
+
+void update_baseline(const Options& options, const std::vector<ConfigOutcome>& outcomes) {
+  const BaselineUpdate update = update_baselines(baseline_text(options), outcomes, this_machine());
+  write_text_file_atomically(options.baseline, update.json);
+  std::printf("\n%swrote %s\n", to_text(update.changes).c_str(), options.baseline.c_str());
+}
+
+int status_of(const Options& options, const std::vector<ConfigOutcome>& outcomes) {
+  return std::any_of(outcomes.begin(), outcomes.end(), [&](const ConfigOutcome& outcome) {
+    return options.update_baseline ? outcome.verdict == Verdict::kUnreliable
+                                   : fails_the_suite(outcome.verdict);
+  });
+}
+
+int run(Options& options) {
+  SuiteOptions& suite = options.suite;
+  EMBLEM_REQUIRE(!options.update_baseline || !options.baseline.empty(),
+                 "--update-baseline needs --baseline: the file to write");
+  if (!options.baseline.empty())
+    suite.baselines = parse_baselines(baseline_text(options), options.baseline);
+  suite.configs = find_configs(options.config);
+  suite.overrides = options.set;
+  suite.arguments = train_arguments(options);
+  suite.program = program_path();
+  if (suite.out.empty()) suite.out = default_folder();
+  if (options.keep_models) suite.models = SuiteOptions::Models::kKeep;
+
+  std::vector<ConfigOutcome> outcomes;
+  {
+    const InterruptHandler handler;
+    outcomes = run_suite(
+        suite, [](const std::string& line) { std::fprintf(stderr, "emblem: %s\n", line.c_str()); });
+  }
+  finish_suite(suite.out, outcomes);
+  std::printf("%s\n%s; results in %s\n", suite_text(outcomes, colour_of_stdout()).c_str(),
+              suite_summary(outcomes).c_str(), suite.out.c_str());
+  if (!options.history.empty()) {
+    append_history(options.history, source_revision(suite.program, suite.out),
+                   suite_results(outcomes));
+  }
+  if (options.update_baseline) update_baseline(options, outcomes);
+  return status_of(options, outcomes);
+}
+
+}  // namespace
+
+void add_suite_bench(CLI::App& bench, int& status) {
+  auto options = std::make_shared<Options>();
+  SuiteOptions& suite = options->suite;
+  CLI::App* command = bench.add_subcommand(
+      "suite",
+      "Train pipelines several times and judge them by baselines; status 1 when one is "
+      "worse or unreliable");
+  command->add_option("--config", options->config, "Pipeline, or a folder of *.config")->required();
+  command->add_option("--set", options->set, "Override a field of every pipeline (repeatable)")
+      ->allow_extra_args(false);
+  command->add_option("--baseline", options->baseline,
+                      "Expected results by config path (TorchEasyRec's base_eval_metric.json, or "
+                      "more: docs/benchmarking.md)");
+  command->add_option("--runs", suite.runs, "Runs of each pipeline (0: its baseline's, or 3)")
+      ->check(CLI::Range(0, 10000))
+      ->capture_default_str();
+  command->add_option("--seed", suite.first_seed, "Seed of the first run; the next ones follow")
+      ->capture_default_str();
+  command->add_option("--timeout", suite.timeout_seconds, "Seconds after which a run has failed")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--out", suite.out,
+                      "Folder for results and logs; an interrupted suite there goes on (default: "
+                      "build/suite-TIME)");
+  command->add_flag("--update-baseline", options->update_baseline,
+                    "Write what was found to the baseline file, and show the difference");
+  command->add_option("--history", options->history,
+                      "Append the results, revision and environment to this file, one line each");
+  command->add_flag("--keep-models", options->keep_models, "Keep the trained models");
+  add_device_options(*command, *options);
+  command->callback([options, &status] {
+    try {
+      status = run(*options);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kCancelled) throw;
+      std::fprintf(stderr, "emblem: %s\n", error.what());
+      status = kInterruptedStatus;
+    }
+  });
+}
+
+}  // namespace emblem

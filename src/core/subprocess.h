@@ -1,0 +1,43 @@
+// core/subprocess.h - runs another program to its end, or to a limit of time.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace emblem {
+
+struct Subprocess {
+  std::vector<std::string> arguments;  // the program first: a path, or a name to look up in PATH
+  std::vector<std::pair<std::string, std::string>> environment;  // added to this process's own
+  std::string log;             // a file that gets stdout and stderr; empty: they are dropped
+  double timeout_seconds = 0;  // 0: none
+};
+
+enum class SubprocessEnd {
+  kExited,
+  kKilledBySignal,
+  kTimedOut,
+  kInterrupted  // this process was asked to stop (core/interrupt.h), and stopped the other
+};
+
+struct SubprocessResult {
+  SubprocessEnd end = SubprocessEnd::kExited;
+  int status = 0;  // the exit status, or the number of the signal
+  double seconds = 0;
+  double cpu_seconds = 0;  // of it and of those it waited for
+  int64_t peak_resident_bytes = 0;
+
+  bool succeeded() const { return end == SubprocessEnd::kExited && status == 0; }
+};
+
+// "exit status 1", "killed by signal 11 (Segmentation fault)", "no end after 20 s", "interrupted"
+std::string to_text(const SubprocessResult& result);
+
+// The program reads nothing, has a process group of its own, and dies with this process. At a
+// timeout or an interruption its whole group is asked to end (SIGTERM), then killed. Throws Error
+// when it cannot be started.
+SubprocessResult run_subprocess(const Subprocess& subprocess);
+
+}  // namespace emblem

@@ -1,0 +1,33 @@
+#include "train/step_slowdown.h"
+
+#include <time.h>
+
+#include <cstdlib>
+
+namespace emblem {
+namespace {
+
+double thread_cpu_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+}  // namespace
+
+double step_slowdown_from_environment() {
+  const char* percent = std::getenv("EMBLEM_TEST_STEP_SLOWDOWN");
+  return percent == nullptr ? 0.0 : std::atof(percent) / 100;
+}
+
+StepSlowdown::StepSlowdown(double share) : share_(share) {
+  if (share_ > 0) start_ = thread_cpu_seconds();
+}
+
+StepSlowdown::~StepSlowdown() {
+  if (share_ <= 0) return;
+  const double end = thread_cpu_seconds() + share_ * (thread_cpu_seconds() - start_);
+  while (thread_cpu_seconds() < end) continue;
+}
+
+}  // namespace emblem
