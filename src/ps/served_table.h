@@ -78,6 +78,7 @@ class ServedTable : public std::enable_shared_from_this<ServedTable> {
   // Reads all rows of L2 anew from L3, where there are both, and those of caches from these; a
   // batch at a time.
   void refresh();
+  void refresh_caches();  // those alone
   // Counts updates; odd while one is under way.
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
   // Keeps updates away for as long as the lock is held, which it is only if none came since
