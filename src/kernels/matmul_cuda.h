@@ -55,8 +55,8 @@ class Matmul {
  public:
   // Null where cuBLASLt has no such product; without an epilogue it always has.
   static std::unique_ptr<Matmul> plan(const MatmulLibrary& library, const MatmulPlan& plan);
-  // Of the ways that cuBLASLt thinks best, the one that is. Runs the product several times, which
-  // beta must allow, and waits.
+  // Of the ways that cuBLASLt thinks best, the one that is; which may be another next time, and
+  // with it the last bits. Runs the product several times, which beta must allow, and waits.
   static std::unique_ptr<Matmul> plan_fastest(const Context& context, const MatmulLibrary& library,
                                               const MatmulPlan& plan);
   ~Matmul();
