@@ -83,7 +83,9 @@ class FileInput final : public TrainInput {
       : feed_(context), loader_(config.data_config(), layout, options) {}
   const ModelBatch* next() override {
     const auto start = Clock::now();
-    const ModelBatch* batch = loader_.next(batch_) ? &feed_.set(batch_) : nullptr;
+    const bool there = loader_.next(batch_);
+    loaded_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
+    const ModelBatch* batch = there ? &feed_.set(batch_) : nullptr;
     waited_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
     return batch;
   }

@@ -19,9 +19,10 @@ class TrainInput {
   // On the model's device, for work enqueued until the next call; null at the end.
   virtual const ModelBatch* next() = 0;
   double waited_seconds() const { return waited_seconds_; }  // for batches, since it was made
+  double loaded_seconds() const { return loaded_seconds_; }  // of these: for them to be in memory
 
  protected:
-  double waited_seconds_ = 0;
+  double waited_seconds_ = 0, loaded_seconds_ = 0;
 };
 
 // In the memory of the device before the clock starts, used in turn.

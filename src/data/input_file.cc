@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "data/read_throttle.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -48,6 +49,7 @@ InputFile::InputFile(InputFile&& other) noexcept
       bytes_(other.bytes_) {}
 
 void InputFile::read(int64_t offset, int64_t count, void* into) const {
+  throttle_read(count);
   char* at = static_cast<char*>(into);
   while (count > 0) {
     const ssize_t got = ::pread(descriptor_, at, static_cast<size_t>(count), offset);
