@@ -60,11 +60,14 @@ Options with(const Options& options, const TrainSetting& setting) {
   return one;
 }
 
-// A pipeline's name says nothing of its settings.
-std::string suffix_of(const TrainSetting& setting) {
-  return cat(setting.batch > 0 ? cat("-b", setting.batch) : "",
-             setting.precision.empty() ? "" : "-" + setting.precision,
-             setting.device_bytes > 0 ? cat("-cache-", setting.device_bytes >> 20, "MiB") : "");
+// A pipeline's name says nothing of its settings: here, of those that vary.
+std::string suffix_of(const TrainSetting& setting, const TrainAxes& axes) {
+  std::string suffix;
+  if (axes.batches.size() > 1) suffix += cat("-b", setting.batch);
+  if (axes.precisions.size() > 1) suffix += "-" + setting.precision;
+  if (axes.device_bytes.size() > 1)
+    suffix += setting.device_bytes > 0 ? cat("-cache-", setting.device_bytes >> 20, "MiB") : "";
+  return suffix;
 }
 
 BenchResult measure(const Options& options, const TrainSetting& setting) {
@@ -76,7 +79,7 @@ BenchResult measure(const Options& options, const TrainSetting& setting) {
   const config::PipelineConfig config = load(one);
   const Workers workers = make_workers(one, config.train_config().num_threads());
   BenchResult result = bench_pipeline(workers.context, config, one);
-  result.name += suffix_of(setting);
+  result.name += suffix_of(setting, options.axes);
   return result;
 }
 
