@@ -37,7 +37,7 @@ class DeviceBench {
         config_(pipeline_of(shape, max_rows, options.compute)),
         layout_(layout_of(config_)),
         model_(context, config_, layout_, max_rows,
-               {.share = options.cache_share, .policy = options.cache_policy}) {}
+               {.size = {.share = options.cache_share}, .policy = options.cache_policy}) {}
 
   DevicePredictor& predictor() { return model_.predictor(); }
   const CachedModel& model() const { return model_; }

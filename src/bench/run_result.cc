@@ -29,7 +29,7 @@ BenchResult result_of_run(const TrainSummary& summary, const std::string& name) 
       static_cast<double>(summary.rows) / std::max(1e-9, summary.training_seconds), "samples/s");
   add("step_seconds_p50", summary.step_seconds_p50, "s");
   add("step_seconds_p99", summary.step_seconds_p99, "s");
-  add("evaluation_seconds", summary.evaluation_seconds, "s");
+  add("evaluation_seconds", summary.last_evaluation_seconds, "s");
   add("peak_memory", static_cast<double>(peak_resident_bytes()), "B");
   add("peak_device_memory", static_cast<double>(summary.device_bytes), "B");
   return result;

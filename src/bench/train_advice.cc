@@ -49,7 +49,9 @@ struct Curve {
 std::vector<Curve> curves_of(const std::vector<BenchResult>& results, int64_t dim) {
   std::vector<Curve> curves;
   for (size_t i = 0; i < results.size(); ++i) {
-    if (whole(results[i], "dim") != dim || !(rate_of(results[i]) > 0)) continue;
+    if (results[i].benchmark != "train" || whole(results[i], "dim") != dim ||
+        !(rate_of(results[i]) > 0))
+      continue;
     const Combination combination = combination_of(results[i]);
     auto at = std::find_if(curves.begin(), curves.end(),
                            [&](const Curve& curve) { return curve.combination == combination; });

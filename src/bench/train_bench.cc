@@ -6,12 +6,14 @@
 
 #include "bench/train_measure.h"
 #include "bench/train_room.h"
+#include "bench/train_until.h"
 #include "config/features.h"
 #include "config/load.h"
 #include "core/log.h"
 #include "core/text.h"
 #include "data/loader.h"
 #include "data/synth.h"
+#include "model/builders.h"
 
 namespace emblem {
 namespace {
@@ -98,13 +100,15 @@ config::PipelineConfig config_of(const Case& of, const TrainBenchOptions& option
                         overrides);
 }
 
+// The folder with train/ and test/ in it.
 std::string data_folder(const Context& context, const Case& of, const TrainBenchOptions& options) {
   EMBLEM_REQUIRE(of.shape.hotness.empty(), of.shape.name,
                  " has several keys a feature, which Raw files of 160-byte records do not hold; "
                  "use --input device or memory");
   EMBLEM_REQUIRE(!options.data.empty(),
-                 "--input files needs --data FOLDER: of Raw files, or where to make them");
-  if (std::filesystem::exists(options.data + "/train")) return options.data + "/train";
+                 "Raw files (--input files, --until) need --data FOLDER: where they are, or are to "
+                 "be made");
+  if (std::filesystem::exists(options.data + "/train")) return options.data;
   log_info(cat("making ", options.data_rows, " rows in ", options.data));
   synthesize(context, {.out = options.data,
                        .format = "raw",
@@ -112,7 +116,34 @@ std::string data_folder(const Context& context, const Case& of, const TrainBench
                        .seed = options.seed,
                        .alpha = options.alpha,
                        .cardinalities = of.shape.table_rows});
-  return options.data + "/train";
+  return options.data;
+}
+
+int64_t bytes_in(const std::string& folder) {
+  int64_t bytes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    bytes += static_cast<int64_t>(entry.file_size());
+  return bytes;
+}
+
+// One epoch over the files, with SOK's way to compute the AUC.
+config::PipelineConfig until_config(const Context& context, const Case& of,
+                                    const TrainBenchOptions& options) {
+  constexpr int64_t kRecordBytes = 160, kEvaluations = 20;
+  config::PipelineConfig config = config_of(of, options);
+  const std::string folder = data_folder(context, of, options);
+  config.set_train_input_path(folder + "/train");
+  config.set_eval_input_path(folder + "/test");
+  config::TrainConfig& train = *config.mutable_train_config();
+  train.clear_num_steps();
+  train.set_num_epochs(1);
+  const int64_t steps = bytes_in(folder + "/train") / kRecordBytes / of.batch;
+  if (train.eval_steps() == 0)
+    train.set_eval_steps(static_cast<uint32_t>(
+        options.eval_every > 0 ? options.eval_every : std::max<int64_t>(1, steps / kEvaluations)));
+  if (config.model_config().metrics().empty())
+    config.mutable_model_config()->add_metrics()->mutable_auc()->set_thresholds(8000);
+  return config;
 }
 
 int64_t distinct_batches(const Case& of, const TrainBenchOptions& options) {
@@ -145,7 +176,7 @@ Prepared prepare_input(const Context& context, const Case& of, const TrainBenchO
   Prepared prepared;
   if (options.input == BenchInput::kFiles) {
     LoaderOptions loading = training_loader_options(config);
-    loading.input = data_folder(context, of, options);
+    loading.input = data_folder(context, of, options) + "/train";
     loading.epochs = 0;
     prepared.input = input_from_files(context, config, layout, loading);
     return prepared;
@@ -163,6 +194,12 @@ BenchResult bench_case(const Context& context, const Case& of, const TrainBenchO
   const config::PipelineConfig config = config_of(of, options);
   const DType precision = precision_of(context, config.train_config());
   const std::string name = name_of(of, options, precision);
+  if (options.until) {
+    BenchResult result = bench_until(context, name, until_config(context, of, options),
+                                     *options.until, options.trace);
+    result.settings.push_back({"references", std::vector<std::string>{of.reference}});
+    return result;
+  }
   const FeatureLayout layout = layout_of(config);
   require_host_memory(context, config, layout, demand_of(of, options, config), options.host_bytes);
   const Named<double> ceilings = measure_training_ceilings(context, of.shape.dim, precision);
@@ -241,6 +278,13 @@ std::vector<BenchResult> bench_train(const Context& context, const TrainBenchOpt
 
 BenchResult bench_pipeline(const Context& context, const config::PipelineConfig& config,
                            const TrainBenchOptions& options) {
+  if (options.until) {
+    config::PipelineConfig until = config;
+    if (options.eval_every > 0)
+      until.mutable_train_config()->set_eval_steps(static_cast<uint32_t>(options.eval_every));
+    return bench_until(context, model_name(config.model_config()) + "-pipeline", until,
+                       *options.until, options.trace);
+  }
   const FeatureLayout layout = layout_of(config);
   LoaderOptions loading = training_loader_options(config);
   loading.epochs = 0;

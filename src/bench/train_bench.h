@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "bench/result.h"
 #include "config/pipeline.pb.h"
 #include "core/context.h"
+#include "train/early_stopping.h"
 
 namespace emblem {
 
@@ -41,6 +43,8 @@ struct TrainBenchOptions {
   uint64_t seed = 1;
   Trace* trace = nullptr;              // gets a timeline of the timed steps
   std::vector<std::string> overrides;  // of the preset's configuration
+  std::optional<StopAt> until;  // train from files until an evaluation reaches it, instead
+  int64_t eval_every = 0;       // steps; 0: 20 times an epoch, or as the configuration says
 };
 
 // "dlrm-kaggle", "sok-dlrm", "dle-dlrm", "mlperf-dcnv2".

@@ -1,9 +1,11 @@
 #include "bench/train_input.h"
 
 #include <chrono>
+#include <optional>
 
 #include "core/buffer.h"
-#include "train/feed.h"
+#include "data/row_gather.h"
+#include "train/batch_stream.h"
 
 namespace emblem {
 namespace {
@@ -53,47 +55,65 @@ class DeviceInput final : public TrainInput {
     }
   }
   const ModelBatch* next() override { return &batches_[next_++ % batches_.size()]->batch(); }
+  const ModelBatch* look_ahead() override { return &batches_[next_ % batches_.size()]->batch(); }
 
  private:
   std::vector<std::unique_ptr<ResidentBatch>> batches_;
   size_t next_ = 0;
 };
 
-class MemoryInput final : public TrainInput {
+// The same batch in other memory.
+Batch moved_to(std::pmr::memory_resource* memory, Batch batch) {
+  if (batch.memory() == memory) return batch;
+  const RowRun all{0, 0, static_cast<uint32_t>(batch.rows)};
+  const Batch* const source = &batch;
+  Batch copy = batch_in(memory);
+  gather_rows({&source, 1}, {&all, 1}, copy);
+  return copy;
+}
+
+// Batches in host memory or of a loader, copied to the device as training does.
+class StreamInput final : public TrainInput {
  public:
-  MemoryInput(const Context& context, std::vector<Batch> batches)
-      : feed_(context), batches_(std::move(batches)) {}
+  StreamInput(const Context& context, std::vector<Batch> batches)
+      : memory_(batch_memory(context)), given_(std::move(batches)) {
+    for (Batch& batch : given_) batch = moved_to(memory_.get(), std::move(batch));
+    batches_.emplace(context, [this] { return &given_[next_++ % given_.size()]; });
+  }
+  StreamInput(const Context& context, const config::PipelineConfig& config,
+              const FeatureLayout& layout, LoaderOptions options)
+      : memory_(batch_memory(context)) {
+    options.memory = memory_.get();
+    loader_ = std::make_unique<Loader>(config.data_config(), layout, options);
+    batches_.emplace(context, [this, load = batches_of(*loader_)] {
+      const auto start = Clock::now();
+      const Batch* batch = load();
+      loaded_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
+      return batch;
+    });
+  }
+
   const ModelBatch* next() override {
+    return waiting_for([&] { return batches_->next() ? &batches_->batch() : nullptr; });
+  }
+  const ModelBatch* look_ahead() override {
+    return waiting_for([&] { return batches_->look_ahead(); });
+  }
+
+ private:
+  template <class Take>
+  const ModelBatch* waiting_for(Take take) {
     const auto start = Clock::now();
-    const ModelBatch* batch = &feed_.set(batches_[next_++ % batches_.size()]);
+    const ModelBatch* batch = take();
     waited_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
     return batch;
   }
 
- private:
-  Feed feed_;
-  std::vector<Batch> batches_;
+  std::shared_ptr<std::pmr::memory_resource> memory_;  // of the batches
+  std::vector<Batch> given_;                           // used in turn, or
   size_t next_ = 0;
-};
-
-class FileInput final : public TrainInput {
- public:
-  FileInput(const Context& context, const config::PipelineConfig& config,
-            const FeatureLayout& layout, const LoaderOptions& options)
-      : feed_(context), loader_(config.data_config(), layout, options) {}
-  const ModelBatch* next() override {
-    const auto start = Clock::now();
-    const bool there = loader_.next(batch_);
-    loaded_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
-    const ModelBatch* batch = there ? &feed_.set(batch_) : nullptr;
-    waited_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
-    return batch;
-  }
-
- private:
-  Feed feed_;
-  Loader loader_;
-  Batch batch_;
+  std::unique_ptr<Loader> loader_;  // where they come from
+  std::optional<BatchStream> batches_;
 };
 
 }  // namespace
@@ -103,14 +123,14 @@ std::unique_ptr<TrainInput> input_on_device(const Context& context, std::vector<
 }
 
 std::unique_ptr<TrainInput> input_in_memory(const Context& context, std::vector<Batch> batches) {
-  return std::make_unique<MemoryInput>(context, std::move(batches));
+  return std::make_unique<StreamInput>(context, std::move(batches));
 }
 
 std::unique_ptr<TrainInput> input_from_files(const Context& context,
                                              const config::PipelineConfig& config,
                                              const FeatureLayout& layout,
                                              const LoaderOptions& options) {
-  return std::make_unique<FileInput>(context, config, layout, options);
+  return std::make_unique<StreamInput>(context, config, layout, options);
 }
 
 }  // namespace emblem

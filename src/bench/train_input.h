@@ -18,6 +18,8 @@ class TrainInput {
   virtual ~TrainInput() = default;
   // On the model's device, for work enqueued until the next call; null at the end.
   virtual const ModelBatch* next() = 0;
+  // The batch behind that one, where it is on its way to a GPU or there already; else null.
+  virtual const ModelBatch* look_ahead() = 0;
   double waited_seconds() const { return waited_seconds_; }  // for batches, since it was made
   double loaded_seconds() const { return loaded_seconds_; }  // of these: for them to be in memory
 

@@ -41,6 +41,10 @@ double percentile(std::vector<double> seconds, double share) {
                           static_cast<size_t>(share * static_cast<double>(seconds.size())))];
 }
 
+StepResult learn(Learner& learner, const ModelBatch& batch, TrainInput& input) {
+  return learner.step(batch, 0, [&] { return input.look_ahead(); });
+}
+
 // A GPU's stages are timed in steps of their own, for timing them holds the step up a little.
 void measure_stages_on_gpu(Learner& learner, TrainInput& input, MeasuredTraining& found) {
   const Context& context = learner.context();
@@ -49,7 +53,7 @@ void measure_stages_on_gpu(Learner& learner, TrainInput& input, MeasuredTraining
   while (found.staged_steps < kStagedSteps) {
     const ModelBatch* batch = input.next();
     if (batch == nullptr) break;
-    learner.step(*batch, 0);
+    learn(learner, *batch, input);
     if (++found.staged_steps == 2) {  // the first ones make events
       model.stage_clock().collect();
       model.stages() = {};
@@ -165,7 +169,7 @@ MeasuredTraining measure_training(Learner& learner, const TrainBenchOptions& opt
   for (int64_t i = 0; i < options.warmup; ++i) {
     const ModelBatch* batch = input.next();
     if (batch == nullptr) break;
-    const double loss = learner.step(*batch, 0).loss;
+    const double loss = learn(learner, *batch, input).loss;
     if (i == 0) found.first_loss = loss;
   }
   context.synchronize();
@@ -184,7 +188,7 @@ MeasuredTraining measure_training(Learner& learner, const TrainBenchOptions& opt
     const ModelBatch* batch = input.next();
     if (options.trace != nullptr) options.trace->add("load", begin_ns, trace_now());
     if (batch == nullptr) break;
-    found.last_loss = learner.step(*batch, 0).loss;
+    found.last_loss = learn(learner, *batch, input).loss;
     found.step_seconds.push_back(seconds_since(before));
     found.rows += batch->rows;
     progress.update(found.rows);

@@ -30,10 +30,13 @@ void print_stages(const BenchResult& result) {
 void report_bench(const std::vector<BenchResult>& results, const std::string& json) {
   std::printf("%s", results_table(results, "pytorch").c_str());
   for (const BenchResult& result : results) print_stages(result);
-  if (!json.empty()) {
-    write_bench_results(json, results);
-    std::printf("\nwrote %s\n", json.c_str());
-  }
+  write_json(results, json);
+}
+
+void write_json(const std::vector<BenchResult>& results, const std::string& json) {
+  if (json.empty()) return;
+  write_bench_results(json, results);
+  std::printf("\nwrote %s\n", json.c_str());
 }
 
 void print_published(const std::vector<BenchResult>& results) {

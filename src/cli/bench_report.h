@@ -12,6 +12,9 @@ namespace emblem {
 // that is empty.
 void report_bench(const std::vector<BenchResult>& results, const std::string& json);
 
+// The last part of it alone.
+void write_json(const std::vector<BenchResult>& results, const std::string& json);
+
 // What others have published for the workloads of `results`, with their hardware.
 void print_published(const std::vector<BenchResult>& results);
 

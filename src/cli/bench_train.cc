@@ -6,6 +6,7 @@
 #include "bench/largest_batch.h"
 #include "bench/train_bench.h"
 #include "bench/train_sweep.h"
+#include "bench/train_until.h"
 #include "cli/bench_report.h"
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
@@ -19,7 +20,7 @@ constexpr int64_t kFirstTry = 1024;  // rows, in the search for the largest batc
 
 struct Options : PipelineOptions, TrainBenchOptions {
   std::string table_kind = "static", input_kind = "device", data_rows_text = "4M",
-              host_bytes_text = "0", json, profile, fragment;
+              host_bytes_text = "0", json, profile, fragment, until_text;
   std::vector<std::string> device_bytes_texts = {"0"};
   TrainAxes axes;
   bool find_largest = false;
@@ -33,6 +34,7 @@ void read_words(Options& options) {
                                                    : BenchInput::kDevice;
   options.data_rows = parse_size(options.data_rows_text, "--data-rows");
   options.host_bytes = parse_size(options.host_bytes_text, "--host-memory");
+  if (!options.until_text.empty()) options.until = parse_stop_at(options.until_text);
   for (const std::string& text : options.device_bytes_texts) {
     const int64_t bytes = parse_size(text, "--device-bytes");
     EMBLEM_REQUIRE(bytes == 0 || options.device == "cuda",
@@ -157,7 +159,12 @@ void run(Options& options) {
         return result;
       });
   if (trace) trace->finish();
-  report_bench(sweep.results, options.json);
+  if (options.until) {
+    std::printf("%s", until_table(sweep.results).c_str());
+    write_json(sweep.results, options.json);
+  } else {
+    report_bench(sweep.results, options.json);
+  }
   print_published(sweep.results);
   print_advice(sweep, options.fragment);
 }
@@ -255,6 +262,14 @@ void add_train_bench(CLI::App& bench) {
   add_axes(*command, *options);
   add_search_options(*command, *options);
   add_input_options(*command, *options);
+  command->add_option("--until", options->until_text,
+                      "Train from Raw files until an evaluation reaches METRIC=VALUE, e.g. "
+                      "auc=0.8025, and print the minutes that took");
+  command
+      ->add_option("--eval-every", options->eval_every,
+                   "Steps between evaluations of --until (0: 20 times an epoch, or the config's)")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   command->add_option("--seconds", options->seconds, "Timed seconds, at least")
       ->capture_default_str();
   command->add_option("--steps", options->steps, "Timed steps, at least")->capture_default_str();

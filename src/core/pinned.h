@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <memory_resource>
 
 #include "core/context.h"
 #include "core/stream.h"
@@ -23,6 +24,16 @@ class PinnedMemory {
  private:
   char* data_ = nullptr;
   size_t bytes_ = 0;
+};
+
+// Pinned memory for containers. Every piece is pinned on its own, which takes long: put a BlockPool
+// (core/block_pool.h) in front.
+class PinnedResource final : public std::pmr::memory_resource {
+  void* do_allocate(size_t bytes, size_t alignment) override;
+  void do_deallocate(void* data, size_t bytes, size_t alignment) override;
+  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override {
+    return this == &other;
+  }
 };
 
 // A value on its way from device to host memory: other work goes on meanwhile.

@@ -33,13 +33,21 @@ void Event::hold_back(CUstream_st* stream) const {
   cuda_check(cudaStreamWaitEvent(stream, event_), "making a stream wait");
 }
 
-PinnedMemory::PinnedMemory(size_t bytes) : bytes_(bytes) {
+static void* allocate_pinned(size_t bytes) {
   void* data = nullptr;
   cuda_check(cudaMallocHost(&data, bytes), "allocating pinned host memory");
-  data_ = static_cast<char*>(data);
+  return data;
 }
 
+PinnedMemory::PinnedMemory(size_t bytes)
+    : data_(static_cast<char*>(allocate_pinned(bytes))), bytes_(bytes) {}
+
 PinnedMemory::~PinnedMemory() { cudaFreeHost(data_); }
+
+// Pages: more than anyone asks to be aligned to.
+void* PinnedResource::do_allocate(size_t bytes, size_t) { return allocate_pinned(bytes); }
+
+void PinnedResource::do_deallocate(void* data, size_t, size_t) { cudaFreeHost(data); }
 
 void copy_async(const Context& context, void* dst, const void* src, size_t bytes) {
   cuda_check(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, context.stream), "copying memory");

@@ -11,9 +11,9 @@ namespace emblem {
 // One sparse feature. Row r's keys are keys[offsets[r], offsets[r + 1]), or keys[r] alone when
 // `offsets` is empty. `weights` is empty (all 1) or has one entry a key.
 struct SparseColumn {
-  HostVector<int64_t> keys;
-  HostVector<int32_t> offsets;
-  HostVector<float> weights;
+  HostVector<int64_t> keys{};
+  HostVector<int32_t> offsets{};
+  HostVector<float> weights{};
 };
 
 // Where reading goes on after a batch. Opaque to all but the loader; saved in checkpoints.
@@ -33,6 +33,28 @@ struct Batch {
   std::vector<SparseColumn> sparse;  // by FeatureSpec::sparse_index
   DataPosition next;                 // the position after this batch
   bool last_in_epoch = false;
+
+  // Where its columns take their memory from; null: the heap.
+  std::pmr::memory_resource* memory() const { return labels.get_allocator().memory; }
+
+  // Sparse columns that are new take their memory from there too.
+  void resize_sparse(size_t columns) {
+    if (sparse.size() > columns) sparse.resize(columns);
+    while (sparse.size() < columns)
+      sparse.push_back({HostVector<int64_t>(HostVector<int64_t>::allocator_type(memory())),
+                        HostVector<int32_t>(HostVector<int32_t>::allocator_type(memory())),
+                        HostVector<float>(HostVector<float>::allocator_type(memory()))});
+  }
 };
+
+// Without rows, its columns in `memory`, which outlives it.
+inline Batch batch_in(std::pmr::memory_resource* memory) {
+  const HostVector<float>::allocator_type floats(memory);
+  Batch batch;
+  batch.dense = HostVector<float>(floats);
+  batch.labels = HostVector<float>(floats);
+  batch.sample_weights = HostVector<float>(floats);
+  return batch;
+}
 
 }  // namespace emblem

@@ -140,6 +140,15 @@ int64_t BinaryDecoder::file_bytes(int file) const {
   return bytes;
 }
 
+std::string BinaryDecoder::read_directly() {
+  std::string refused;
+  for (BinaryPart& part : parts_) {
+    for (BinaryTable& table : part.tables)
+      if (!table.file.read_directly() && refused.empty()) refused = table.file.path();
+  }
+  return refused;
+}
+
 std::vector<char*> BinaryDecoder::read_tables(const BinaryPart& part, Extent range,
                                               HostVector<char>& buffer) const {
   const int64_t records = range.end - range.begin;

@@ -87,6 +87,10 @@ class Decoder {
   virtual Extent extent(int file) const = 0;
   virtual int64_t file_bytes(int file) const = 0;
 
+  // Reads past the page cache from now on, before any other thread decodes. Returns the first file
+  // whose file system refuses, which is read through it still; "" where all are.
+  virtual std::string read_directly() = 0;
+
   // Overwrites `out` with the rows of `range` that `sample` keeps: as they are stored, or when
   // `shuffle` is not null in the order that it gives.
   virtual void decode(int file, Extent range, const RowSample& sample, const Random* shuffle,

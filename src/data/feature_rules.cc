@@ -104,7 +104,7 @@ void IdFeatureRule::read_singles(Column& column, SparseColumn& out) const {
     return;
   }
   if (take_keys) {
-    std::swap(out.keys, column.ints);
+    hand_over(column.ints, out.keys);
   } else {
     out.keys.assign(column.ints.begin(), column.ints.end());
   }

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "core/log.h"
 #include "data/batch_planner.h"
 #include "data/decoder.h"
 #include "data/piece_order.h"
@@ -128,6 +129,12 @@ Loader::Pipeline::Pipeline(const config::DataConfig& data, const FeatureLayout& 
                  "no input is given; set train_input_path or eval_input_path");
   const std::vector<ColumnRequest> requests = columns_needed(data, features, options.label_check);
   decoder_ = make_decoder(source_of(data, options.input), &requests);
+  if (data.direct_reads()) {
+    const std::string refused = decoder_->read_directly();
+    if (!refused.empty())
+      log_warn(cat("the file system of ", refused,
+                   " refuses data_config.direct_reads (O_DIRECT); it is read through the page cache"));
+  }
   transform_ = std::make_unique<FeatureTransform>(data, features, options.label_check, requests,
                                                   decoder_->columns());
   const int64_t piece_size = decoder_->unit() == ExtentUnit::kBytes
@@ -289,7 +296,7 @@ void Loader::Pipeline::count_bad_rows(const Job& job) {
 }
 
 void Loader::Pipeline::assemble(Delivery& delivery, std::unique_lock<std::mutex>& lock) {
-  Batch batch;
+  Batch batch = batch_in(options_.memory);
   if (!free_batches_.empty()) {
     batch = std::move(free_batches_.back());
     free_batches_.pop_back();
@@ -329,7 +336,7 @@ void Loader::Pipeline::release_rows(const BatchPlan& plan) {
 
 ReadyPiece* Loader::Pipeline::new_piece() {
   if (free_pieces_.empty()) {
-    pieces_.push_back(std::make_unique<ReadyPiece>());
+    pieces_.push_back(std::make_unique<ReadyPiece>(ReadyPiece{batch_in(options_.memory)}));
     return pieces_.back().get();
   }
   ReadyPiece* piece = free_pieces_.back();
@@ -358,7 +365,8 @@ bool Loader::Pipeline::next(Batch& batch) {
   }
   ++batches_;
   std::swap(batch, deliveries_.front()->batch);
-  free_batches_.push_back(std::move(deliveries_.front()->batch));
+  if (deliveries_.front()->batch.memory() == options_.memory)
+    free_batches_.push_back(std::move(deliveries_.front()->batch));
   deliveries_.pop_front();
   waiting_rows_ -= batch.rows;
   statistics_.rows += batch.rows;

@@ -34,6 +34,8 @@ struct LoaderOptions {
   LabelCheck label_check = LabelCheck::kBinary;
   int64_t piece_bytes = int64_t{1} << 20;  // of text that a worker parses at a time
   DataPosition start;  // a Batch::next of a loader of the same data, options and seed
+  // Where batches take their memory from, by all workers at once; outlives them. Null: the heap.
+  std::pmr::memory_resource* memory = nullptr;
 };
 
 // What the loader did since it was made. Times are summed over worker threads.

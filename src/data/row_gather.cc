@@ -136,7 +136,7 @@ void gather_rows(std::span<const Batch* const> sources, std::span<const RowRun> 
       sources, plan, [](auto& batch) -> auto& { return batch.labels; }, out);
   gather_matrix(
       sources, plan, [](auto& batch) -> auto& { return batch.sample_weights; }, out);
-  out.sparse.resize(sources.empty() ? 0 : sources[0]->sparse.size());
+  out.resize_sparse(sources.empty() ? 0 : sources[0]->sparse.size());
   for (size_t c = 0; c < out.sparse.size(); ++c) {
     bool bags = false, weighted = false;
     for (const Batch* source : sources) {

@@ -80,6 +80,13 @@ TextDecoder::TextDecoder(const std::string& input) : names_(expand_paths(input))
   data_begin_.assign(files_.size(), 0);
 }
 
+std::string TextDecoder::read_directly() {
+  std::string refused;
+  for (InputFile& file : files_)
+    if (!file.read_directly() && refused.empty()) refused = file.path();
+  return refused;
+}
+
 void TextDecoder::decode(int file, Extent range, const RowSample& sample, const Random* shuffle,
                          DecodedPiece& out) const {
   int64_t offset = 0;

@@ -106,7 +106,7 @@ class FeatureTransform::RowMarks {
         good.push_back({0, row, 1});
       }
     }
-    Batch kept;
+    Batch kept = batch_in(batch.memory());
     const Batch* const sources[] = {&batch};
     gather_rows(sources, good, kept);
     batch = std::move(kept);
@@ -160,7 +160,7 @@ void FeatureTransform::apply(DecodedPiece& piece, Batch& out) const {
     marks.add(row, [&] { return std::move(message); });
   };
   out.rows = rows;
-  out.sparse.resize(sparse_count_);
+  out.resize_sparse(sparse_count_);
   read_labels(piece, out, marks);
   read_numbers(piece, out, marks);
   for (const RawFeatureRule& rule : buckets_) {

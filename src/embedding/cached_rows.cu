@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "core/cuda_check.h"
+#include "core/launch_early.cuh"
 #include "core/pinned.h"
 #include "embedding/cached_rows.cuh"
 #include "embedding/occupancy.h"
@@ -14,19 +15,31 @@ namespace cg = cooperative_groups;
 
 constexpr int kTileRows = 32;      // a warp takes a feature of so many rows
 constexpr int kMostFeatures = 32;  // warps of a block
-constexpr int kThreads = 256;
-constexpr int kWarps = kThreads / 32;
+constexpr int kThreads = 1024;     // of blocks that settle misses: few blocks meet quickly
+constexpr int kInsertThreads = 256;
 // Few warps fill the bus, and keep the rows that are on their way close together.
 constexpr uint32_t kFetchingWarps = 512;
+// Fewer rows come in any order sooner than they are sorted.
+constexpr uint32_t kSortedFrom = 2048;
+
+// The threads of all blocks that work on a pass, by warps; neighbours are in different blocks.
+struct Workers {
+  uint32_t warp, warps, thread, threads;
+
+  __device__ Workers() {
+    const uint32_t here = threadIdx.y * blockDim.x + threadIdx.x, each = blockDim.x * blockDim.y;
+    warp = here / 32 * gridDim.x + blockIdx.x;
+    warps = each / 32 * gridDim.x;
+    thread = blockIdx.x * each + here;
+    threads = each * gridDim.x;
+  }
+};
 
 // A block takes kTileRows rows, so that addresses leave it side by side; a warp a feature, or more
-// where there are many.
-__global__ void __launch_bounds__(kTileRows* kMostFeatures)
-    find_addresses_kernel(const __grid_constant__ CachedPass pass) {
-  extern __shared__ const void* found[];  // [kTileRows, features]
-  const uint32_t rows = *pass.input.rows, first = blockIdx.x * kTileRows;
-  const uint32_t row = first + threadIdx.x;
-  const uint64_t tick = *pass.cache.tick;
+// where there are many. `found`: [kTileRows, features] in shared memory.
+__device__ void find_addresses(const CachedPass& pass, uint32_t first, const void** found) {
+  const uint32_t rows = *pass.input.rows, row = first + threadIdx.x;
+  const uint64_t tick = *const_cast<volatile unsigned long long*>(pass.cache.tick);
   for (int f = static_cast<int>(threadIdx.y); f < pass.features;
        f += static_cast<int>(blockDim.y)) {
     const int table = pass.feature_tables[f];
@@ -61,26 +74,105 @@ __device__ void write_missing(const CachedPass& pass, const FarTableRef& table, 
   }
 }
 
-__device__ void point_occurrences(const CachedPass& pass, uint32_t lookups, uint32_t step) {
-  uint32_t absent = 0;
-  for (uint32_t i = blockIdx.x * kThreads + threadIdx.x; i < lookups; i += step) {
-    const uint2 waiting = pass.occurrences[i];
-    const uint32_t number = pass.index[waiting.y];
-    pass.addresses[waiting.x] = pass.staged + number * pass.cache.row_bytes;
-    const int table = pass.staged_tables[number];
-    absent += pass.tables[table].rows != nullptr && !pass.is_far(table, pass.staged_keys[number]);
-  }
-  if (absent != 0) atomicAdd(&pass.counters->absent, absent);
+// The staged row of a key: from host memory, or what a key without a row reads as. Whole warp.
+__device__ void bring_row(const CachedPass& pass, uint32_t number, int table, int64_t key) {
+  char* to = pass.staged + number * pass.cache.row_bytes;
+  if (pass.is_far(table, key))
+    copy_row(to, pass.tables[table].rows + key * pass.cache.row_bytes, pass.cache.row_bytes);
+  else
+    write_missing(pass, pass.tables[table], key, to);
 }
 
-// Everything that missed gets a row beside the cache: from host memory, in the order of its places
-// there, or what a key without a row reads as. Rows that came are then put into the cache. Ends at
-// once when all rows were there.
+// Numbers the distinct keys that missed in the order of `entries`, empties the map of them, and
+// stages their rows.
+__device__ void stage_rows(const CachedPass& pass, const uint32_t* entries, uint32_t distinct,
+                           const Workers& workers) {
+  const uint32_t fetching = min(kFetchingWarps, workers.warps), lane = threadIdx.x % 32;
+  if (workers.warp >= fetching) return;
+  for (uint32_t first = workers.warp; first < distinct; first += 32 * fetching) {
+    // Lanes find out at once what the warp brings one after the other.
+    const uint32_t number = first + lane * fetching;
+    int table = 0;
+    int64_t key = 0;
+    if (number < distinct) {
+      const uint32_t entry = __ldcg(&entries[number]), position = __ldcg(&pass.map[entry]) - 1;
+      table = pass.table_of(position);
+      key = pass.input.keys[position];
+      pass.map[entry] = 0;
+      pass.index[entry] = number;
+      pass.staged_keys[number] = key;
+      pass.staged_tables[number] = table;
+    }
+    for (int i = 0; i < 32 && first + i * fetching < distinct; ++i)
+      bring_row(pass, first + i * fetching, __shfl_sync(~0u, table, i), __shfl_sync(~0u, key, i));
+  }
+}
+
+__device__ void point_occurrences(const CachedPass& pass, uint32_t lookups,
+                                  const Workers& workers) {
+  for (uint32_t i = workers.thread; i < lookups; i += workers.threads) {
+    const uint2 waiting = __ldcg(&pass.occurrences[i]);
+    pass.addresses[waiting.x] = pass.staged + __ldcg(&pass.index[waiting.y]) * pass.cache.row_bytes;
+  }
+}
+
+// For the host: what missed, and with tables that it has alone, which keys.
+__device__ void report_misses(const CachedPass& pass, uint32_t lookups, uint32_t distinct,
+                              const Workers& workers) {
+  for (uint32_t i = workers.thread; i < kPlaces; i += workers.threads) pass.counters->places[i] = 0;
+  if (pass.missing_keys != nullptr) {
+    for (uint32_t i = workers.thread; i < distinct; i += workers.threads) {
+      pass.missing_keys[i] = __ldcg(&pass.staged_keys[i]);
+      pass.missing_tables[i] = __ldcg(&pass.staged_tables[i]);
+    }
+  }
+  if (workers.thread != 0) return;
+  *pass.report = {lookups, distinct, __ldcg(&pass.counters->absent)};
+  pass.counters->distinct = pass.counters->lookups = pass.counters->absent = 0;
+}
+
+__device__ void insert_staged(const CachedPass& pass, uint32_t distinct, const Workers& workers) {
+  const Insertion insertion = {
+      RowCache::Existing::kKeep,
+      Insertion::Busy::kGiveUp,
+      *const_cast<volatile unsigned long long*>(pass.cache.tick),
+      {__ldcg(&pass.counters->passes.issued), __ldcg(&pass.counters->passes.free_before)}};
+  for (uint32_t i = workers.warp; i < distinct; i += workers.warps) {
+    const int table = __ldcg(&pass.staged_tables[i]);
+    const int64_t key = __ldcg(&pass.staged_keys[i]);
+    if (pass.is_far(table, key))
+      insert_row(pass.cache, insertion, static_cast<uint32_t>(table), key,
+                 pass.staged + i * pass.cache.row_bytes);
+  }
+}
+
+// Everything that missed gets a row beside the cache, and rows that came from host memory are put
+// into the cache. Ends at once when all rows were there. `group` is all threads that take part;
+// `sort` orders the entries of many misses by the places of their rows in host memory.
+template <class Group, class Sort>
+__device__ void settle_misses(const CachedPass& pass, const Group& group, Sort&& sort) {
+  const Workers workers;
+  const uint32_t distinct = __ldcg(&pass.counters->distinct),
+                 lookups = __ldcg(&pass.counters->lookups);
+  if (workers.thread == 0) atomicAdd(pass.cache.tick, 1ull);
+  if (distinct == 0) return;
+  if (workers.thread == workers.threads - 1)  // host memory is far away: once
+    pass.counters->passes = {pass.cache.passes->issued, pass.cache.passes->free_before};
+  stage_rows(pass, sort(distinct), distinct, workers);
+  group.sync();
+  point_occurrences(pass, lookups, workers);
+  report_misses(pass, lookups, distinct, workers);
+  insert_staged(pass, distinct, workers);
+}
+
+__global__ void __launch_bounds__(kTileRows* kMostFeatures)
+    find_addresses_kernel(const __grid_constant__ CachedPass pass) {
+  extern __shared__ const void* found[];
+  find_addresses(pass, blockIdx.x * kTileRows, found);
+}
+
 __global__ void __launch_bounds__(kThreads)
     settle_misses_kernel(const __grid_constant__ CachedPass pass) {
-  const uint32_t distinct = pass.counters->distinct, lookups = pass.counters->lookups;
-  if (blockIdx.x == 0 && threadIdx.x == 0) atomicAdd(pass.cache.tick, 1ull);
-  if (distinct == 0) return;
   const cg::grid_group grid = cg::this_grid();
   const auto place = [&](uint32_t entry) -> uint32_t {
     const uint32_t position = pass.map[entry] - 1;
@@ -90,64 +182,34 @@ __global__ void __launch_bounds__(kThreads)
     const auto in_table = static_cast<uint32_t>(key * kPlaces / pass.tables[table].count);
     return (table * kPlaces + in_table) / pass.table_count;
   };
-  sort_by_place<kThreads>(pass.entries, distinct, pass.sorted, pass.counters->places, grid, place);
-  grid.sync();
-  const uint32_t warps = gridDim.x * kWarps, warp = blockIdx.x * kWarps + threadIdx.x / 32;
-  const uint32_t step = gridDim.x * kThreads, thread = blockIdx.x * kThreads + threadIdx.x;
-  const bool lane0 = threadIdx.x % 32 == 0;
-  for (uint32_t i = warp; i < distinct; i += warps) {  // the host needs no order of them
-    const uint32_t entry = pass.sorted[i], position = pass.map[entry] - 1;
-    const int table = pass.table_of(position);
-    const int64_t key = pass.input.keys[position];
-    __syncwarp();
-    if (lane0) {
-      pass.index[entry] = i;
-      pass.staged_keys[i] = key;
-      pass.staged_tables[i] = table;
-    }
-  }
-  grid.sync();
-  for (uint32_t i = thread; i < distinct; i += step) pass.map[pass.entries[i]] = 0;
-  const uint32_t fetching = min(kFetchingWarps, warps);
-  for (uint32_t i = warp; warp < fetching && i < distinct; i += fetching) {
-    const FarTableRef& table = pass.tables[pass.staged_tables[i]];
-    const int64_t key = pass.staged_keys[i];
-    char* to = pass.staged + i * pass.cache.row_bytes;
-    if (pass.is_far(pass.staged_tables[i], key))
-      copy_row(to, table.rows + key * pass.cache.row_bytes, pass.cache.row_bytes);
-    else
-      write_missing(pass, table, key, to);
-  }
-  point_occurrences(pass, lookups, step);
-  grid.sync();
-  for (uint32_t i = thread; i < kPlaces; i += step) pass.counters->places[i] = 0;
-  if (pass.missing_keys != nullptr) {  // the host brings the rows
-    for (uint32_t i = thread; i < distinct; i += step) {
-      pass.missing_keys[i] = pass.staged_keys[i];
-      pass.missing_tables[i] = pass.staged_tables[i];
-    }
-  }
-  if (grid.thread_rank() == 0) {
-    *pass.report = {lookups, distinct, pass.counters->absent};
-    pass.counters->distinct = pass.counters->lookups = pass.counters->absent = 0;
-  }
-  const uint64_t tick = *pass.cache.tick, oldest = pass.cache.passes->oldest;
-  for (uint32_t i = warp; i < distinct; i += warps) {
-    const int table = pass.staged_tables[i];
-    if (!pass.is_far(table, pass.staged_keys[i])) continue;
-    insert_row(pass.cache, static_cast<uint32_t>(table), pass.staged_keys[i],
-               pass.staged + i * pass.cache.row_bytes, RowCache::Existing::kKeep, tick, oldest);
-  }
+  settle_misses(pass, grid, [&](uint32_t distinct) -> const uint32_t* {
+    if (distinct < kSortedFrom) return pass.entries;
+    sort_by_place<kThreads>(pass.entries, distinct, pass.sorted, pass.counters->places, grid,
+                            place);
+    grid.sync();
+    return pass.sorted;
+  });
 }
 
-__global__ void __launch_bounds__(kThreads)
-    insert_staged_kernel(const __grid_constant__ CachedPass pass, const uint8_t* insert,
-                         int64_t count) {
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
+// Both in one block, for few rows.
+__global__ void __launch_bounds__(kTileRows* kMostFeatures)
+    find_few_addresses_kernel(const __grid_constant__ CachedPass pass) {
+  extern __shared__ const void* found[];
+  let_the_next_kernel_start();
+  find_addresses(pass, 0, found);
+  __syncthreads();
+  settle_misses(pass, cg::this_thread_block(), [&](uint32_t) { return pass.entries; });
+}
+
+__global__ void __launch_bounds__(kInsertThreads)
+    insert_staged_kernel(const __grid_constant__ CachedPass pass, CachePasses passes,
+                         const uint8_t* insert, int64_t count) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * (kInsertThreads / 32) + threadIdx.x / 32;
   if (i >= count || insert[i] == 0) return;
-  insert_row(pass.cache, static_cast<uint32_t>(pass.staged_tables[i]), pass.staged_keys[i],
-             pass.staged + i * pass.cache.row_bytes, RowCache::Existing::kKeep, *pass.cache.tick,
-             pass.cache.passes->oldest);
+  insert_row(pass.cache,
+             {RowCache::Existing::kKeep, Insertion::Busy::kWait, *pass.cache.tick, passes},
+             static_cast<uint32_t>(pass.staged_tables[i]), pass.staged_keys[i],
+             pass.staged + i * pass.cache.row_bytes);
 }
 
 }  // namespace
@@ -239,17 +301,26 @@ void CachedRows::find(const Context& context, const KeysOnDevice& keys, int64_t 
   pass.capacity = static_cast<uint32_t>(rows);
   const auto warps = static_cast<unsigned>(std::min<int64_t>(features(), kMostFeatures));
   const size_t shared = static_cast<size_t>(features()) * kTileRows * sizeof(void*);
-  if (shared > 48 * 1024)
-    cuda_check(
-        cudaFuncSetAttribute(find_addresses_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(shared)),
-        "asking for shared memory");
-  find_addresses_kernel<<<static_cast<unsigned>((rows + kTileRows - 1) / kTileRows),
-                          dim3(kTileRows, warps), shared, context.stream>>>(pass);
+  if (shared > 48 * 1024) {
+    for (auto* kernel : {find_addresses_kernel, find_few_addresses_kernel})
+      cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      static_cast<int>(shared)),
+                 "asking for shared memory");
+  }
+  const dim3 threads(kTileRows, warps);
+  static_assert(kRowsOfOneKernel <= kTileRows);
+  if (rows <= kRowsOfOneKernel) {
+    find_few_addresses_kernel<<<1, threads, shared, context.stream>>>(pass);
+    return cuda_check(cudaGetLastError(), "launching find_few_addresses_kernel");
+  }
+  find_addresses_kernel<<<static_cast<unsigned>((rows + kTileRows - 1) / kTileRows), threads,
+                          shared, context.stream>>>(pass);
   cuda_check(cudaGetLastError(), "launching find_addresses_kernel");
   const auto* kernel = reinterpret_cast<const void*>(settle_misses_kernel);
   void* arguments[] = {&pass};
-  const int blocks = std::max(1, resident_blocks(kernel, kThreads) / 2);
+  const int64_t useful = (rows * features() + kThreads - 1) / kThreads;
+  const auto blocks =
+      static_cast<int>(std::clamp<int64_t>(resident_blocks(kernel, kThreads), 1, useful));
   cuda_check(cudaLaunchCooperativeKernel(kernel, blocks, kThreads, arguments, 0, context.stream),
              "launching settle_misses_kernel");
 }
@@ -272,8 +343,10 @@ char* CachedRows::staged_row(int64_t i) {
 
 void CachedRows::insert_staged(const Context& context, const uint8_t* insert, int64_t count) {
   if (count == 0) return;
-  insert_staged_kernel<<<static_cast<unsigned>((count + kWarps - 1) / kWarps), kThreads, 0,
-                         context.stream>>>(Far::pass(*this), insert, count);
+  constexpr int64_t kEach = kInsertThreads / 32;
+  insert_staged_kernel<<<static_cast<unsigned>((count + kEach - 1) / kEach), kInsertThreads, 0,
+                         context.stream>>>(Far::pass(*this), settings_.cache->passes(), insert,
+                                           count);
   cuda_check(cudaGetLastError(), "launching insert_staged_kernel");
 }
 

@@ -15,10 +15,11 @@ struct FarTableRef {
   int64_t dim;
 };
 
-// In device memory; zero before and after a pass.
+// In device memory; zero before and after a pass, but for the last.
 struct MissCounters {
   uint32_t distinct, lookups, absent;
   uint32_t places[kPlaces];
+  CachePasses passes;  // as they were when the misses of a pass began to be settled
 };
 
 struct CachedPass {
@@ -82,6 +83,10 @@ struct CachedPass {
     if (first) entries[number] = at;
     const uint32_t place = take_places(&counters->lookups, miss);
     if (miss) occurrences[place] = {address, at};
+    if (tables[table].rows == nullptr) return;  // who has a row is not known here
+    const uint32_t absent = __ballot_sync(~0u, miss && !is_far(table, key));
+    if (threadIdx.x % 32 == 0 && absent != 0)
+      atomicAdd(&counters->absent, static_cast<uint32_t>(__popc(absent)));
   }
 };
 

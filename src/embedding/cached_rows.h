@@ -60,6 +60,9 @@ class CachedRows {
   DType dtype() const { return settings_.dtype; }
   RowCache& cache() const { return *settings_.cache; }
 
+  // A pass for so few rows is one kernel, beside which the next may start: it must read nothing
+  // that the pass writes before the pass is done.
+  static constexpr int64_t kRowsOfOneKernel = 32;
   // Enqueues a pass for batches of up to `rows` rows. The key of feature f in row r is
   // keys.keys[f * rows + r]. Afterwards addresses()[r * features + f] is where its row lies.
   void find(const Context& context, const KeysOnDevice& keys, int64_t rows);

@@ -20,23 +20,51 @@ uint32_t sets_of(int64_t rows) {
 
 }  // namespace
 
-std::vector<int64_t> cache_rows(std::span<const int64_t> table_rows, double share,
-                                int64_t row_bytes, int64_t most_bytes) {
-  EMBLEM_REQUIRE(share > 0.0 && share <= 1.0, "a cache of ", share,
+std::vector<int64_t> cache_rows(std::span<const int64_t> table_rows, const CacheSize& size,
+                                int64_t row_bytes) {
+  EMBLEM_REQUIRE(size.share > 0.0 && size.share <= 1.0, "a cache of ", size.share,
                  " of the rows; the share must be above 0 and at most 1");
+  const auto gets_least = [&](int64_t of) {
+    return size.share * static_cast<double>(of) <= static_cast<double>(size.least_rows);
+  };
+  // What is left for the others when small tables have what they get at least.
+  double left = 0.0, others = 0.0;
   std::vector<int64_t> rows;
-  int64_t all = 0;
   for (const int64_t of : table_rows) {
-    rows.push_back(
-        std::max<int64_t>(1, static_cast<int64_t>(std::ceil(share * static_cast<double>(of)))));
-    all += rows.back();
+    left += size.share * static_cast<double>(of);
+    if (gets_least(of)) {
+      rows.push_back(std::max<int64_t>(1, of <= size.least_rows ? 2 * of : size.least_rows));
+      left -= static_cast<double>(rows.back());
+    } else {
+      rows.push_back(0);
+      others += static_cast<double>(of);
+    }
   }
-  if (most_bytes == 0 || all * row_bytes <= most_bytes) return rows;
-  const double scale = static_cast<double>(most_bytes) / static_cast<double>(all * row_bytes);
+  int64_t all = 0;
+  for (size_t t = 0; t < rows.size(); ++t) {
+    const auto of = static_cast<double>(table_rows[t]);
+    if (!gets_least(table_rows[t]))
+      rows[t] = std::max<int64_t>({1, size.least_rows, std::llround(of / others * left)});
+    all += rows[t];
+  }
+  if (size.bytes == 0 || all * row_bytes <= size.bytes) return rows;
+  const double scale = static_cast<double>(size.bytes) / static_cast<double>(all * row_bytes);
   for (int64_t& of : rows)
     of = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(of) * scale));
   return rows;
 }
+
+// From its beginning to the end of the scope.
+class RowCache::Pass {
+ public:
+  explicit Pass(RowCache& cache) : cache_(cache), number_(cache.begin_pass()) {}
+  ~Pass() { cache_.end_pass(number_); }
+  Pass(const Pass&) = delete;
+
+ private:
+  RowCache& cache_;
+  uint64_t number_;
+};
 
 RowCache::RowCache(const Context& context, RowCacheSettings settings)
     : settings_(std::move(settings)), context_(context) {
@@ -92,7 +120,17 @@ uint64_t RowCache::begin_pass() {
 void RowCache::end_pass(uint64_t number) {
   std::lock_guard lock(mutex_);
   active_.erase(number);
-  passes_->oldest = active_.empty() ? issued_ + 1 : *active_.begin();
+  const uint64_t oldest = active_.empty() ? issued_ + 1 : *active_.begin();
+  for (int step = 0; step < 2 && oldest > overlapping_; ++step) {
+    passes_->free_before = ended_;
+    ended_ = oldest;
+    overlapping_ = issued_;
+  }
+}
+
+CachePasses RowCache::passes() const {
+  std::lock_guard lock(mutex_);
+  return {passes_->issued, passes_->free_before};
 }
 
 void RowCache::insert(int table, std::span<const int64_t> keys, std::span<const char> rows,
@@ -100,13 +138,15 @@ void RowCache::insert(int table, std::span<const int64_t> keys, std::span<const 
   EMBLEM_REQUIRE(
       static_cast<int64_t>(rows.size()) == static_cast<int64_t>(keys.size()) * settings_.row_bytes,
       "cache: ", keys.size(), " keys with ", rows.size(), " bytes of rows");
+  const Pass pass(*this);
   std::lock_guard lock(transfer_);
   dispatch(
-      context_.device, [&] { cpu::insert_cached(ref_, table, keys, rows.data(), existing); },
+      context_.device,
+      [&] { cpu::insert_cached(ref_, passes(), table, keys, rows.data(), existing); },
       [&] {
         const auto device_keys = Buffer<int64_t>::from(context_, {keys.begin(), keys.end()});
         const auto device_rows = Buffer<char>::from(context_, {rows.begin(), rows.end()});
-        cuda::insert_cached(context_, ref_, table, device_keys.view(), device_rows.data(),
+        cuda::insert_cached(context_, ref_, passes(), table, device_keys.view(), device_rows.data(),
                             existing);
         context_.synchronize();
       });
@@ -116,7 +156,7 @@ int64_t RowCache::read(int table, std::span<const int64_t> keys, std::span<uint8
                        std::span<char> rows) {
   std::vector<uint32_t> slots(keys.size());
   const auto bytes = static_cast<size_t>(settings_.row_bytes);
-  const uint64_t pass = begin_pass();
+  const Pass pass(*this);
   std::lock_guard lock(transfer_);
   dispatch(
       context_.device,
@@ -137,7 +177,6 @@ int64_t RowCache::read(int table, std::span<const int64_t> keys, std::span<uint8
         detail::copy(context_, rows.data(), device_rows.data(), keys.size() * bytes);
         slots = device_slots.to_host(context_);
       });
-  end_pass(pass);
   int64_t hits = 0;
   for (size_t i = 0; i < keys.size(); ++i) {
     found[i] = slots[i] != kNoSlot32 ? 1 : 0;

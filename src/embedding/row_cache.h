@@ -29,10 +29,19 @@ struct RowCacheSettings {
   CachePolicy policy = CachePolicy::kLru;
 };
 
-// Of tables of these sizes: a share of the rows, and as much of it as fits into `most_bytes` (0: no
-// limit).
-std::vector<int64_t> cache_rows(std::span<const int64_t> table_rows, double share,
-                                int64_t row_bytes, int64_t most_bytes);
+// How many rows of tables a cache is to have.
+struct CacheSize {
+  double share = 0.2;  // of the rows of all tables together
+  // Of every table, or all that it has: one batch may ask for all rows of a small one.
+  int64_t least_rows = 65536;
+  int64_t bytes = 0;  // at the most; 0: no limit
+};
+
+// Room for each of tables with these numbers of rows. Tables that are held whole for being small
+// get twice the room that they need, since keys spread over sets by chance; what small tables have
+// beyond their share, large ones have less.
+std::vector<int64_t> cache_rows(std::span<const int64_t> table_rows, const CacheSize& size,
+                                int64_t row_bytes);
 
 class RowCache {
  public:
@@ -45,15 +54,18 @@ class RowCache {
   int64_t bytes() const;
   RowCacheRef ref() const { return ref_; }
 
-  // A lookup and all that reads the rows it found stand between these. Numbers count from 1.
+  // A lookup and all that reads the rows it found stand between these, and so do insertions that
+  // others than insert() make. Numbers count from 1.
   uint64_t begin_pass();
   void end_pass(uint64_t number);
+  CachePasses passes() const;  // now
 
   // ---- rows in host memory; these wait ----
   // What becomes of keys that have a row; kUpdate does nothing for those that have none.
   enum class Existing { kKeep, kReplace, kUpdate };
-  // rows is [keys, row_bytes]. Keys are different. A key may find no slot, as long as lookups under
-  // way keep all that could be free; one that has a row and finds no other slot then loses it.
+  // rows is [keys, row_bytes]. Keys are different. A key may find no slot, where lookups under way
+  // keep all that could be free or where all rows of its set are of the last lookup; one that has a
+  // row and finds no other slot then loses it.
   void insert(int table, std::span<const int64_t> keys, std::span<const char> rows,
               Existing existing);
   // found[i] = 1 and rows[i] = the row of keys[i], or found[i] = 0; a lookup like any other.
@@ -80,9 +92,13 @@ class RowCache {
   volatile CachePasses* passes_ = nullptr;
   RowCacheRef ref_;
 
-  std::mutex mutex_;  // of the two below
+  class Pass;
+  mutable std::mutex mutex_;  // of those below
   std::set<uint64_t> active_;
   uint64_t issued_ = 0;
+  // Passes below number `ended` have ended, and when this was noted those up to `overlapping` had
+  // begun: once these have ended too, nobody reads what the former took away.
+  uint64_t ended_ = 1, overlapping_ = 0;
   mutable std::mutex transfer_;  // of insert, read and keys
 };
 
@@ -90,8 +106,8 @@ class RowCache {
 namespace cpu {
 void find_cached(const RowCacheRef& cache, int table, std::span<const int64_t> keys,
                  std::span<uint32_t> slots);
-void insert_cached(const RowCacheRef& cache, int table, std::span<const int64_t> keys,
-                   const char* rows, RowCache::Existing existing);
+void insert_cached(const RowCacheRef& cache, const CachePasses& passes, int table,
+                   std::span<const int64_t> keys, const char* rows, RowCache::Existing existing);
 }  // namespace cpu
 namespace cuda {
 // Of memory on the device; asynchronous.
@@ -99,8 +115,9 @@ void find_cached(const Context& context, const RowCacheRef& cache, int table,
                  View<const int64_t> keys, uint32_t* slots);
 void copy_cached(const Context& context, const RowCacheRef& cache, const uint32_t* slots,
                  int64_t count, char* rows);
-void insert_cached(const Context& context, const RowCacheRef& cache, int table,
-                   View<const int64_t> keys, const char* rows, RowCache::Existing existing);
+void insert_cached(const Context& context, const RowCacheRef& cache, const CachePasses& passes,
+                   int table, View<const int64_t> keys, const char* rows,
+                   RowCache::Existing existing);
 }  // namespace cuda
 
 }  // namespace emblem

@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i < count) slots[i] = find_slot(cache, table, keys[i], *cache.tick);
 }
-__global__ void tick_kernel(RowCacheRef cache) { ++*cache.tick; }
+__global__ void tick_kernel(RowCacheRef cache) { atomicAdd(cache.tick, 1ull); }
 
 __global__ void __launch_bounds__(kThreads)
     copy_kernel(RowCacheRef cache, const uint32_t* slots, int64_t count, char* rows) {
@@ -28,12 +28,12 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void __launch_bounds__(kThreads)
-    insert_kernel(RowCacheRef cache, uint32_t table, const int64_t* keys, int64_t count,
-                  const char* rows, RowCache::Existing existing) {
+    insert_kernel(RowCacheRef cache, CachePasses passes, uint32_t table, const int64_t* keys,
+                  int64_t count, const char* rows, RowCache::Existing existing) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
   if (i >= count) return;
-  insert_row(cache, table, keys[i], rows + i * cache.row_bytes, existing, *cache.tick,
-             cache.passes->oldest);
+  insert_row(cache, {existing, Insertion::Busy::kWait, *cache.tick, passes}, table, keys[i],
+             rows + i * cache.row_bytes);
 }
 
 }  // namespace
@@ -41,11 +41,11 @@ __global__ void __launch_bounds__(kThreads)
 void find_cached(const Context& context, const RowCacheRef& cache, int table,
                  View<const int64_t> keys, uint32_t* slots) {
   if (keys.size() == 0) return;
-  tick_kernel<<<1, 1, 0, context.stream>>>(cache);
-  cuda_check(cudaGetLastError(), "launching tick_kernel");
   find_kernel<<<blocks_of(keys.size(), kThreads), kThreads, 0, context.stream>>>(
       cache, static_cast<uint32_t>(table), keys.data, keys.size(), slots);
   cuda_check(cudaGetLastError(), "launching find_kernel");
+  tick_kernel<<<1, 1, 0, context.stream>>>(cache);
+  cuda_check(cudaGetLastError(), "launching tick_kernel");
 }
 
 void copy_cached(const Context& context, const RowCacheRef& cache, const uint32_t* slots,
@@ -55,11 +55,12 @@ void copy_cached(const Context& context, const RowCacheRef& cache, const uint32_
   cuda_check(cudaGetLastError(), "launching copy_kernel");
 }
 
-void insert_cached(const Context& context, const RowCacheRef& cache, int table,
-                   View<const int64_t> keys, const char* rows, RowCache::Existing existing) {
+void insert_cached(const Context& context, const RowCacheRef& cache, const CachePasses& passes,
+                   int table, View<const int64_t> keys, const char* rows,
+                   RowCache::Existing existing) {
   if (keys.size() == 0) return;
   insert_kernel<<<blocks_of(keys.size(), kWarps), kThreads, 0, context.stream>>>(
-      cache, static_cast<uint32_t>(table), keys.data, keys.size(), rows, existing);
+      cache, passes, static_cast<uint32_t>(table), keys.data, keys.size(), rows, existing);
   cuda_check(cudaGetLastError(), "launching insert_kernel");
 }
 

@@ -4,7 +4,8 @@
 // the row of its key. Readers look at tags and keys and take no lock. Writers lock the set against
 // each other, never change a row that has a tag, and wait until nobody can be reading a row any
 // more before they use its slot again: a row leaves by losing its tag, and its slot is free once
-// all passes that had begun by then are done.
+// all passes that had begun by then are done. Rows of the last lookup do not leave for others: of
+// keys of one batch that are too many for a set, the same ones stay.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@ enum class CachePolicy : uint8_t { kLru, kLfu };  // who leaves: not used for lo
 
 struct CacheEntry {
   int64_t key;
-  uint64_t used;  // tick of the last lookup
+  uint64_t used;  // tick of the last lookup; of a row that just came, of the one before it
 };
 
 // Sets of a table, one behind the other.
@@ -31,21 +32,22 @@ struct CacheSets {
   uint32_t first = 0, count = 0;
 };
 
-// Which lookups are under way; written by the host.
+// Which lookups and insertions are under way; written by the host. A slot that loses its tag is
+// marked with `issued`, which may have been read any time since the pass that takes it away began.
 struct CachePasses {
-  uint64_t issued = 0;  // number of the newest
-  uint64_t oldest = 1;  // number of the oldest that is not done
+  uint64_t issued = 0;       // number of the newest
+  uint64_t free_before = 1;  // nobody reads slots any more that have a lower mark
 };
 
 struct RowCacheRef {
   uint8_t* tags = nullptr;        // [slots]; 0: free
   CacheEntry* entries = nullptr;  // [slots]
   uint32_t* counts = nullptr;     // [slots] lookups, with kLfu
-  uint64_t* retired = nullptr;    // [slots] the newest pass when the slot lost its tag
+  uint64_t* retired = nullptr;    // [slots] the mark of a slot without a tag
   uint32_t* locks = nullptr;      // [sets] of writers
   char* rows = nullptr;           // [slots, row_bytes]
   const CacheSets* tables = nullptr;
-  unsigned long long* tick = nullptr;            // moves on with every pass
+  unsigned long long* tick = nullptr;            // moves on behind every lookup
   const volatile CachePasses* passes = nullptr;  // where both sides reach it
   int64_t row_bytes = 0;                         // a multiple of 16
   CachePolicy policy = CachePolicy::kLru;

@@ -121,6 +121,7 @@ TEST_P(RowCacheTest, LetsTheLeastFrequentlyUsedLeave) {
   insert(cache, 0, numbers(0, 30));
   for (int i = 0; i < 50; ++i) read(cache, 0, numbers(0, 10));
   read(cache, 0, numbers(10, 30));  // later, but once
+  read(cache, 0, {1000});           // rows of the last lookup would stay
   for (int64_t key = 100; key < 120; ++key) insert(cache, 0, {key});
   for (const int64_t version : read(cache, 0, numbers(0, 10))) EXPECT_EQ(version, 0);
 }
@@ -135,8 +136,43 @@ TEST_P(RowCacheTest, DoesNotTouchRowsThatALookupUnderWayMayRead) {
   for (const int64_t version : read(cache, 0, numbers(100, 200))) came += version == 0;
   EXPECT_LE(came, kSpareWays);
   cache.end_pass(pass);
+  insert(cache, 0, {300});  // makes room
   insert(cache, 0, {300});
   EXPECT_EQ(read(cache, 0, {300}), (std::vector<int64_t>{0}));
+}
+
+TEST_P(RowCacheTest, KeepsSlotsThatAPassMayReadWhichBeganBeforeTheyWereTaken) {
+  RowCache cache = make({30});
+  insert(cache, 0, numbers(0, 30));
+  read(cache, 0, {1000});
+  const uint64_t taking = cache.begin_pass();  // its marks may be as old as this
+  const uint64_t reading = cache.begin_pass();
+  cache.end_pass(taking);
+  EXPECT_LE(cache.passes().free_before, taking);
+  const uint64_t later = cache.begin_pass();
+  cache.end_pass(reading);
+  EXPECT_GT(cache.passes().free_before, taking);
+  EXPECT_LE(cache.passes().free_before, reading);
+  cache.end_pass(later);
+  EXPECT_GT(cache.passes().free_before, later);
+}
+
+TEST_P(RowCacheTest, KeepsTheSameRowsOfABatchThatIsTooLargeForASet) {
+  RowCache cache = make({30});
+  const auto batch = numbers(0, 50);
+  std::vector<int64_t> kept;
+  for (int pass = 0; pass < 5; ++pass) {
+    const auto versions = read(cache, 0, batch);
+    if (pass == 1) kept = versions;
+    if (pass > 1) {
+      EXPECT_EQ(versions, kept);
+    }
+    insert(cache, 0, batch);
+  }
+  EXPECT_EQ(std::count(kept.begin(), kept.end(), 0), kWays);
+  read(cache, 0, {1000});
+  for (int pass = 0; pass < 2; ++pass) insert(cache, 0, {100});  // another batch's rows come
+  EXPECT_EQ(read(cache, 0, {100}), (std::vector<int64_t>{0}));
 }
 
 TEST_P(RowCacheTest, ForgetsARowItCannotReplaceYet) {
@@ -160,10 +196,24 @@ EMBLEM_TEST_ON_EVERY_DEVICE(RowCacheTest);
 
 TEST(CacheRows, AreAShareOfTheRowsAndFitTheBytes) {
   const std::vector<int64_t> tables = {1000, 4};
-  EXPECT_EQ(cache_rows(tables, 0.2, 32, 0), (std::vector<int64_t>{200, 1}));
-  EXPECT_EQ(cache_rows(tables, 0.2, 32, 3216), (std::vector<int64_t>{100, 1}));
-  EXPECT_THROW(cache_rows(tables, 0.0, 32, 0), Error);
-  EXPECT_THROW(cache_rows(tables, 1.5, 32, 0), Error);
+  EXPECT_EQ(cache_rows(tables, {.share = 0.2, .least_rows = 0}, 32),
+            (std::vector<int64_t>{200, 1}));
+  EXPECT_EQ(cache_rows(tables, {.share = 0.2, .least_rows = 0, .bytes = 3216}, 32),
+            (std::vector<int64_t>{100, 1}));
+  EXPECT_THROW(cache_rows(tables, {.share = 0.0}, 32), Error);
+  EXPECT_THROW(cache_rows(tables, {.share = 1.5}, 32), Error);
+}
+
+TEST(CacheRows, HoldSmallTablesWholeAtTheCostOfLargeOnes) {
+  const std::vector<int64_t> tables = {10'000'000, 4, 20'000, 200'000, 1'000'000};
+  const auto rows = cache_rows(tables, {.share = 0.2}, 32);
+  EXPECT_EQ(rows[1], 8);
+  EXPECT_EQ(rows[2], 40'000);
+  EXPECT_EQ(rows[3], 65'536);
+  EXPECT_NEAR(static_cast<double>(rows[0]) / static_cast<double>(rows[4]), 10.0, 1e-3);
+  EXPECT_NEAR(std::accumulate(rows.begin(), rows.end(), 0.0), 0.2 * 11'220'004, 2.0);
+  EXPECT_EQ(cache_rows(std::vector<int64_t>{1000, 2000}, {.share = 0.1}, 32),
+            (std::vector<int64_t>{2000, 4000}));
 }
 
 }  // namespace

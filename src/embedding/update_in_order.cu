@@ -101,7 +101,7 @@ void launch(const Context& context, const BatchRef& batch, const UpdateRows& op,
 }  // namespace
 
 void update_in_order(const Context& context, const BatchRef& batch, const UpdateRows& op) {
-  with_update_shape(op.shape, [&](auto as) {
+  with_shape(op.shape, [&](auto as) {
     using S = decltype(as);
     std::visit(
         [&](const auto& rule) {
@@ -116,7 +116,7 @@ void add_squares_in_order(const Context& context, const BatchRef& batch, const U
                           double* sum) {
   float* squares = op.squares + batch.class_first[op.cls];
   cuda_check(cudaMemsetAsync(squares, 0, op.most * sizeof(float), context.stream), "zeroing");
-  with_update_shape(op.shape, [&](auto as) {
+  with_shape(op.shape, [&](auto as) {
     using S = decltype(as);
     launch<S>(context, batch, op, AddSquare<S>{sum, op.squares});
   });

@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kThreads)
 void update_other_rows(const Context& context, const DeviceTableRef* table, int64_t rows,
                        const UpdateRows& op) {
   if (rows == 0) return;
-  with_update_shape(op.shape, [&](auto as) {
+  with_shape(op.shape, [&](auto as) {
     using S = decltype(as);
     constexpr int kGroups = kThreads / S::kLanes;
     std::visit(

@@ -158,7 +158,7 @@ void launch(const Context& context, const BatchRef& batch, const UpdateRows& op,
 void update_rows(const Context& context, const BatchRef& batch, const UpdateRows& op) {
   if (op.most == 0) return;
   if (op.in_order) return update_in_order(context, batch, op);
-  with_update_shape(op.shape, [&](auto as) {
+  with_shape(op.shape, [&](auto as) {
     using S = decltype(as);
     std::visit(
         [&](const auto& rule) {
@@ -173,7 +173,7 @@ void add_squared_norm(const Context& context, const BatchRef& batch, const Updat
                       double* sum) {
   if (op.most == 0) return;
   if (op.in_order) return add_squares_in_order(context, batch, op, sum);
-  with_update_shape(op.shape, [&](auto as) {
+  with_shape(op.shape, [&](auto as) {
     using S = decltype(as);
     launch<S>(context, batch, op, AddSquare<S>{sum, nullptr});
   });
@@ -189,7 +189,7 @@ uint32_t update_tile(uint32_t occurrences) {
 
 int64_t partial_floats(RowShape shape) {
   int64_t floats = 0;
-  with_update_shape(shape, [&](auto as) { floats = decltype(as)::kFloats; });
+  with_shape(shape, [&](auto as) { floats = decltype(as)::kFloats; });
   return floats;
 }
 

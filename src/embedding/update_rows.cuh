@@ -10,14 +10,6 @@ namespace emblem::cuda {
 
 inline constexpr int kUpdateThreads = kRingThreads;
 
-// Rows of up to 128 floats are updated by half a warp: what an occurrence costs beside its bytes is
-// then paid once for two.
-template <class Body>
-void with_update_shape(RowShape shape, Body&& body) {
-  if (shape == RowShape::kUpTo128) return body(Shape<16, 4, 2>{});
-  with_shape(shape, body);
-}
-
 template <class S>
 __device__ uint32_t group_mask() {
   if constexpr (S::kLanes == 32) {

@@ -30,10 +30,9 @@ CachedModel::CachedModel(const Context& context, const config::PipelineConfig& c
                                      .count = rows.count()});
         }
         tables.cache = std::make_unique<RowCache>(
-            context, RowCacheSettings{
-                         .row_bytes = row_bytes,
-                         .table_rows = cache_rows(counts, options.share, row_bytes, options.bytes),
-                         .policy = options.policy});
+            context, RowCacheSettings{.row_bytes = row_bytes,
+                                      .table_rows = cache_rows(counts, options.size, row_bytes),
+                                      .policy = options.policy});
         settings.cache = tables.cache.get();
         for (const TableUse& use : plan.uses)
           settings.features.push_back(static_cast<int>(use.table));

@@ -12,8 +12,7 @@
 namespace emblem::cuda {
 
 struct CacheOptions {
-  double share = 0.2;  // of the rows of each table
-  int64_t bytes = 0;   // at the most; 0: no limit
+  CacheSize size;
   CachePolicy policy = CachePolicy::kLru;
 };
 

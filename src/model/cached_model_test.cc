@@ -78,7 +78,8 @@ class CachedModelTest : public testing::Test {
     dispatch(
         Device::kCuda, [] {},
         [&] {
-          cuda::CachedModel model(context_, config, layout, 3000, {.share = 0.02});
+          cuda::CachedModel model(context_, config, layout, 3000,
+                                  {.size = {.share = 0.02, .least_rows = 0}});
           for (const int64_t rows : {1, 16, 17, 100, 128, 129, 700, 3000, 1, 3001, 128}) {
             Inputs inputs = make_inputs(rows, static_cast<uint64_t>(rows));
             inputs.batch.sparse = inputs.features;

@@ -1,6 +1,7 @@
 #include "model/device_predictor.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstring>
 
@@ -13,7 +14,8 @@ namespace {
 // The input of a batch: its number of rows, dense values, and the keys of each lookup.
 constexpr size_t kDenseBegin = 64;
 constexpr int64_t kSmallestBucket = 16;
-constexpr int64_t kPowersUpTo = 128;  // above there are buckets between powers of two as well
+constexpr int64_t kPowersUpTo = 128;    // above there are buckets between powers of two as well
+constexpr int64_t kWatchedRows = 8192;  // of batches whose end is watched for
 
 size_t align(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -32,6 +34,7 @@ DevicePredictor::DevicePredictor(const Context& context, std::unique_ptr<Model> 
   lay_out(max_rows_);
   host_input_ = std::make_unique<PinnedMemory>(input_bytes_);
   host_output_ = std::make_unique<PinnedMemory>(static_cast<size_t>(max_rows_) * sizeof(float));
+  done_ = std::make_unique<PinnedMemory>(64);
   std::memset(host_input_->data(), 0, input_bytes_);
   input_ = Buffer<char>::zeros(context, static_cast<int64_t>(input_bytes_));
   InferenceInputs inputs;
@@ -111,10 +114,22 @@ void DevicePredictor::copy_in(const ModelBatch& batch) {
   copy_async(context_, input_.data(), to, input_bytes_);
 }
 
+void DevicePredictor::find(int64_t rows) {
+  for (size_t l = 0; l < lookups_.size(); ++l) {
+    lookups_[l].rows->find(context_,
+                           {reinterpret_cast<const uint32_t*>(input_.data()),
+                            reinterpret_cast<const int64_t*>(input_.data() + key_begins_[l])},
+                           rows);
+  }
+}
+
+// Few rows go through a chain of kernels that overlap. Of more the layers before the lookup run
+// beside it.
 void DevicePredictor::enqueue(int64_t rows) {
-  if (lookups_.empty()) {
+  if (rows <= CachedRows::kRowsOfOneKernel || lookups_.empty()) {
+    find(rows);
     inference_->enqueue_before_lookup(context_, rows);
-    return enqueue_again(rows);
+    return enqueue_rest(rows, Inference::Order::kChained);
   }
   Context beside = context_;
   beside.stream = side_.get();
@@ -122,18 +137,16 @@ void DevicePredictor::enqueue(int64_t rows) {
   fork_.hold_back(beside.stream);
   inference_->enqueue_before_lookup(beside, rows);
   join_.record(beside.stream);
-  for (size_t l = 0; l < lookups_.size(); ++l) {
-    lookups_[l].rows->find(context_,
-                           {reinterpret_cast<const uint32_t*>(input_.data()),
-                            reinterpret_cast<const int64_t*>(input_.data() + key_begins_[l])},
-                           rows);
-  }
+  find(rows);
   join_.hold_back(context_.stream);
-  enqueue_again(rows);
+  enqueue_rest(rows, Inference::Order::kBeside);
 }
 
-void DevicePredictor::enqueue_again(int64_t rows) {
-  inference_->enqueue_after_lookup(context_, rows, reinterpret_cast<float*>(host_output_->data()));
+void DevicePredictor::enqueue_rest(int64_t rows, Inference::Order order) {
+  inference_->enqueue_after_lookup(
+      context_, rows, order,
+      {.probabilities = reinterpret_cast<float*>(host_output_->data()),
+       .done = rows <= kWatchedRows ? reinterpret_cast<uint32_t*>(done_->data()) : nullptr});
 }
 
 // The first run plans matrix products, which cannot be captured.
@@ -143,7 +156,8 @@ DevicePredictor::Bucket& DevicePredictor::ready(int64_t rows) {
   enqueue(rows);
   context_.synchronize();
   auto all = std::make_unique<Graph>(context_, [&] { enqueue(rows); });
-  bucket.again = std::make_unique<Graph>(context_, [&] { enqueue_again(rows); });
+  bucket.again =
+      std::make_unique<Graph>(context_, [&] { enqueue_rest(rows, Inference::Order::kBeside); });
   bucket.all = std::move(all);
   return bucket;
 }
@@ -160,13 +174,27 @@ void DevicePredictor::compute() {
   } passes(*this);
   const Bucket& bucket = ready(bucket_);
   for (const PredictorLookup& lookup : lookups_) lookup.rows->clear_report();
-  bucket.all->launch(context_);
-  context_.synchronize();
+  launch(*bucket.all);
   copying_ = false;
-  if (bring_missing()) {
-    bucket.again->launch(context_);
-    context_.synchronize();
+  if (bring_missing()) launch(*bucket.again);
+}
+
+// Waits for the probabilities. What a stream has done is known some microseconds after it is done;
+// errors are known by the stream alone.
+void DevicePredictor::launch(const Graph& graph) {
+  volatile uint32_t& done = *reinterpret_cast<uint32_t*>(done_->data());
+  done = 0;
+  graph.launch(context_);
+  if (bucket_ <= kWatchedRows) {
+    do {
+      for (int looks = 0; looks < 20000; ++looks) {
+        if (done == 0) continue;
+        std::atomic_thread_fence(std::memory_order_acquire);
+        return;
+      }
+    } while (cudaStreamQuery(context_.stream) == cudaErrorNotReady);
   }
+  context_.synchronize();
 }
 
 bool DevicePredictor::bring_missing() {

@@ -63,7 +63,9 @@ class DevicePredictor final : public Predictor {
   void check(const ModelBatch& batch) const;
   void lay_out(int64_t rows);
   void enqueue(int64_t rows);
-  void enqueue_again(int64_t rows);
+  void find(int64_t rows);
+  void enqueue_rest(int64_t rows, Inference::Order order);  // what follows the lookup
+  void launch(const Graph& graph);
   bool bring_missing();
 
   Context context_;
@@ -74,6 +76,7 @@ class DevicePredictor final : public Predictor {
   Stream side_;  // what needs no rows of tables runs beside their lookup
   Event fork_, join_;
   std::unique_ptr<PinnedMemory> host_input_, host_output_;
+  std::unique_ptr<PinnedMemory> done_;  // a number that the GPU sets
   Buffer<char> input_;
   std::unique_ptr<Inference> inference_;
   std::map<int64_t, Bucket> buckets_;

@@ -54,7 +54,6 @@ void Model::add_embeddings(const Context& context, const config::PipelineConfig&
   Embeddings& added = embeddings_.emplace_back();
   added.node = plan.node;
   for (const TableUse& use : tables.uses) added.sparse_index.push_back(use.sparse_index);
-  added.keys.resize(tables.uses.size());
   if (make_elsewhere) {
     added.lookup = make_elsewhere(tables);
     return;
@@ -68,6 +67,11 @@ void Model::add_embeddings(const Context& context, const config::PipelineConfig&
   added.lookup = make_lookup(context, features);
 }
 
+void Model::Embeddings::pick(const ModelBatch& batch, std::vector<FeatureKeys>& to) const {
+  to.clear();
+  for (const int64_t index : sparse_index) to.push_back(batch.sparse[static_cast<size_t>(index)]);
+}
+
 void Model::forward(const Context& context, const ModelBatch& batch, Phase phase, uint64_t draw) {
   clock_.begin(context, "lookup");
   graph_.set_rows(batch.rows);
@@ -75,14 +79,20 @@ void Model::forward(const Context& context, const ModelBatch& batch, Phase phase
   copy(context, batch.labels, graph_.value(label_));
   if (weights_.id >= 0) copy(context, batch.weights, graph_.value(weights_));
   for (Embeddings& embeddings : embeddings_) {
-    for (size_t i = 0; i < embeddings.keys.size(); ++i)
-      embeddings.keys[i] = batch.sparse[embeddings.sparse_index[i]];
+    embeddings.pick(batch, embeddings.keys);
     embeddings.lookup->forward(context, embeddings.keys, phase, graph_.matrix(embeddings.node));
   }
   clock_.end(context, stages_.lookup);
   clock_.begin(context, "dense forward");
   graph_.forward(context, phase, draw);
   clock_.end(context, stages_.forward);
+}
+
+void Model::prefetch(const Context& context, const ModelBatch& next) {
+  for (Embeddings& embeddings : embeddings_) {
+    embeddings.pick(next, embeddings.coming_keys);
+    embeddings.lookup->prefetch(context, embeddings.coming_keys);
+  }
 }
 
 void Model::backward(const Context& context) {

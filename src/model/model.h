@@ -53,6 +53,9 @@ class Model {
 
   // Looks up and runs the graph. `draw` numbers the batch for dropout.
   void forward(const Context& context, const ModelBatch& batch, Phase phase, uint64_t draw);
+  // Between forward and backward of a step: says which batch the next step will learn, so that
+  // rows of it that are in host memory may come to the GPU. It must stay until then.
+  void prefetch(const Context& context, const ModelBatch& next);
   // Gradients of the last training forward.
   void backward(const Context& context);
   // Squared norm of the embeddings' gradients after backward.
@@ -90,7 +93,10 @@ class Model {
     std::vector<std::unique_ptr<Table>> tables;
     std::vector<int64_t> sparse_index;
     std::unique_ptr<Lookup> lookup;
-    std::vector<FeatureKeys> keys;  // of the last forward
+    std::vector<FeatureKeys> keys;         // of the last forward
+    std::vector<FeatureKeys> coming_keys;  // of the last prefetch
+
+    void pick(const ModelBatch& batch, std::vector<FeatureKeys>& to) const;
   };
   void add_embeddings(const Context& context, const config::PipelineConfig& config,
                       const LookupPlan& plan, TableFamily family, const MakeLookup& make_lookup);

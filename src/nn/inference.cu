@@ -41,6 +41,7 @@ Inference::Inference(const Context& context, Graph& graph, Node logits, Inferenc
                    s.tensor(input.node, "inference")->name, "' has ", graph.cols(input.node),
                    " columns, which vectors of ", input.dim, " do not fill");
   logits_ = s.tensor(logits, "inference");
+  finished_ = Buffer<uint32_t>::zeros(context, 1);
   choose_ops();
   prepare_ops(context);
   context.synchronize();
@@ -155,23 +156,28 @@ void Inference::enqueue_before_lookup(const Context& context, int64_t rows) {
     narrow_values(context, inputs_.dense_values, s.precision, dense_->value_data,
                   rows * dense_->cols);
   }
-  for (Op* op : before_) run(context, *op, rows, nullptr);
+  for (Op* op : before_) run(context, *op, rows);
 }
 
-void Inference::enqueue_after_lookup(const Context& context, int64_t rows, float* probabilities) {
+void Inference::enqueue_after_lookup(const Context& context, int64_t rows, Order order,
+                                     Answers answers) {
   Graph::State& s = graph_.state();
   s.rows = rows;
   s.phase = Phase::kEval;
+  order_ = order;
+  answers_ = answers;
   gather(context, rows);
-  for (Op* op : after_) run(context, *op, rows, probabilities);
+  for (Op* op : after_) run(context, *op, rows);
   if (!after_.empty() && is_last(*after_.back(), logits_)) return;
   run_last_layer(context, {.dtype = logits_->dtype,
                            .rows = rows,
                            .x = logits_->value_data,
-                           .probabilities = probabilities});
+                           .probabilities = answers_.probabilities,
+                           .done = answers_.done,
+                           .finished = finished_.data()});
 }
 
-void Inference::run(const Context& context, Op& op, int64_t rows, float* probabilities) {
+void Inference::run(const Context& context, Op& op, int64_t rows) {
   Graph::State& s = graph_.state();
   if (is_last(op, logits_) && !places_.contains(op.inputs()[0])) {
     const auto& linear = static_cast<const Linear&>(op);
@@ -182,7 +188,9 @@ void Inference::run(const Context& context, Op& op, int64_t rows, float* probabi
                   .x = op.inputs()[0]->value_data,
                   .weight = s.parameter_values.data() + linear.weight(),
                   .bias = linear.bias() < 0 ? nullptr : s.parameter_values.data() + linear.bias(),
-                  .probabilities = probabilities});
+                  .probabilities = answers_.probabilities,
+                  .done = answers_.done,
+                  .finished = finished_.data()});
   }
   if (auto* linear = dynamic_cast<Linear*>(&op); linear != nullptr && linear->units() > 1)
     return run_linear(context, *linear, rows);
@@ -204,7 +212,8 @@ void Inference::run_interaction(const Context& context, const Interaction& inter
             .lookups = interaction.inputs().back()->cols / interaction.dim(),
             .dim = interaction.dim(),
             .out = here ? interaction.output()->value_data : place->second.memory.data(),
-            .pitch = here ? interaction.output()->cols : place->second.cols});
+            .pitch = here ? interaction.output()->cols : place->second.cols,
+            .early = order_ == Order::kChained && gathered_.empty()});
 }
 
 const void* Inference::weight_of(const Linear& linear) const {

@@ -43,10 +43,17 @@ class Inference {
   Inference(const Context& context, emblem::Graph& graph, Node logits, InferenceInputs inputs);
   ~Inference();
 
+  // Both in host memory, where it may be.
+  struct Answers {
+    float* probabilities = nullptr;  // [rows]
+    uint32_t* done = nullptr;        // becomes 1 when they are there; null: nobody watches it
+  };
   // Reads inputs.dense_values. May run while the addresses are still being found.
   void enqueue_before_lookup(const Context& context, int64_t rows);
-  // Reads the addresses. probabilities[rows] may be in host memory.
-  void enqueue_after_lookup(const Context& context, int64_t rows, float* probabilities);
+  // Reads the addresses. kChained: all kernels since the lookup began are on this stream, where
+  // each may start before the one before it ends.
+  enum class Order { kBeside, kChained };
+  void enqueue_after_lookup(const Context& context, int64_t rows, Order order, Answers answers);
 
  private:
   // A layer's weights as inference wants them: rows padded with zeros to a multiple of 32.
@@ -65,7 +72,7 @@ class Inference {
   bool feeds_layers_only(const Tensor* tensor) const;
   const ScatteredInput* scattered(const Tensor* tensor) const;
   void gather(const Context& context, int64_t rows);
-  void run(const Context& context, Op& op, int64_t rows, float* probabilities);
+  void run(const Context& context, Op& op, int64_t rows);
   void run_linear(const Context& context, Linear& linear, int64_t rows);
   void run_interaction(const Context& context, const Interaction& interaction, int64_t rows);
   const void* weight_of(const Linear& linear) const;
@@ -74,6 +81,9 @@ class Inference {
   InferenceInputs inputs_;
   const Tensor* dense_ = nullptr;
   const Tensor* logits_ = nullptr;
+  Order order_ = Order::kBeside;
+  Answers answers_;
+  Buffer<uint32_t> finished_;        // of the last layer
   std::vector<Op*> before_, after_;  // the lookup, in the order of running
   bool narrows_dense_ = false;
   std::vector<const ScatteredInput*> gathered_;  // that some op needs side by side

@@ -10,7 +10,8 @@
 
 namespace emblem::cuda {
 
-// y = activation(x W^T + b) of few inputs, which come in fp32: a first layer.
+// y = activation(x W^T + b) of few inputs, which come in fp32: a first layer. It may run beside the
+// kernel before it, whose results it does not read.
 struct FirstLayer {
   DType dtype = DType::kF32;  // of y
   Activation activation = Activation::kNone;
@@ -41,6 +42,9 @@ struct LastLayer {
   const void* x = nullptr;
   const float *weight = nullptr, *bias = nullptr;  // or null
   float* probabilities = nullptr;
+  // Host memory that becomes 1 when all probabilities are there, or null: who watches it knows
+  // sooner than who waits for the stream. `finished`: device memory, 0 before and after.
+  uint32_t *done = nullptr, *finished = nullptr;
 };
 void run_last_layer(const Context& context, const LastLayer& layer);
 

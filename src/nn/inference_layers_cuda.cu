@@ -1,7 +1,7 @@
+#include "core/launch_early.cuh"
 #include "nn/activation.h"
 #include "nn/inference_layers.h"
 #include "nn/launch.cuh"
-#include "nn/launch_early.cuh"
 #include "nn/mma.cuh"
 
 namespace emblem::cuda {
@@ -78,6 +78,7 @@ __global__ void __launch_bounds__(kThreads) first_layer_kernel(FirstLayer of, in
       }
     }
   }
+  wait_for_the_kernel_before();  // who waits for this kernel waits for that one too
 }
 
 // ---- few rows ----
@@ -176,8 +177,16 @@ __global__ void __launch_bounds__(kThreads) last_layer_kernel(LastLayer of) {
     if (threadIdx.x == 0) logits[i] = sum + (of.bias == nullptr ? 0.0f : *of.bias);
   }
   __syncthreads();
-  if (threadIdx.y != 0 || first + threadIdx.x >= of.rows) return;
-  of.probabilities[first + threadIdx.x] = 1.0f / (1.0f + expf(-logits[threadIdx.x]));
+  if (threadIdx.y != 0) return;
+  if (first + threadIdx.x < of.rows)
+    of.probabilities[first + threadIdx.x] = 1.0f / (1.0f + expf(-logits[threadIdx.x]));
+  if (of.done == nullptr) return;
+  __threadfence_system();
+  __syncwarp();
+  if (threadIdx.x != 0 || atomicAdd(of.finished, 1u) + 1 != gridDim.x) return;
+  *of.finished = 0;
+  __threadfence_system();
+  *const_cast<volatile uint32_t*>(of.done) = 1;
 }
 
 }  // namespace
@@ -190,9 +199,8 @@ void run_first_layer(const Context& context, const FirstLayer& layer) {
   with_type(layer.dtype, [&](auto type) {
     using T = decltype(type);
     auto* kernel = layer.inputs <= 16 ? first_layer_kernel<T, 16> : first_layer_kernel<T, 32>;
-    kernel<<<blocks, kThreads, 0, context.stream>>>(layer, rows_each);
+    launch_early(context, kernel, blocks, dim3(kThreads), 0, layer, rows_each);
   });
-  check_launch("launching a first layer");
 }
 
 bool can_run_few_rows(DType dtype, int64_t rows, int64_t inputs, int64_t units) {

@@ -16,6 +16,7 @@ struct LookupInteraction {
   int64_t rows = 0, lookups = 0, dim = 0;
   void* out = nullptr;  // [rows, pitch]: the first vector, the products of all pairs, zeros
   int64_t pitch = 0;    // a multiple of 8
+  bool early = false;   // it follows one kernel alone, and may start before that one ends
 };
 
 // Whether there is a kernel for it: up to 32 vectors, whose dimension is a multiple of 32.

@@ -1,5 +1,5 @@
+#include "core/launch_early.cuh"
 #include "nn/interaction.cuh"
-#include "nn/launch_early.cuh"
 #include "nn/lookup_interaction.h"
 #include "nn/mma.cuh"
 
@@ -18,6 +18,7 @@ __global__ void __launch_bounds__(kWarp* kWarpsOfRows)
     lookup_interaction_kernel(LookupInteraction of) {
   __shared__ alignas(16) T shared[kWarpsOfRows][kMostPairs + 16];
   let_the_next_kernel_start();
+  wait_for_the_kernel_before();
   const int64_t r = row_of_warp();
   if (r >= of.rows) return;
   const int lane = threadIdx.x, vector = lane / 4, part = lane % 4;
@@ -88,9 +89,10 @@ __global__ void __launch_bounds__(kWarp* kWarpsOfRows)
 
 template <class T, int kDim>
 void launch(const Context& context, const LookupInteraction& of) {
-  // It follows two branches of work, so that it cannot start early; the next kernel can.
-  lookup_interaction_kernel<T, kDim>
-      <<<blocks_of(of.rows, kWarpsOfRows), dim3(kWarp, kWarpsOfRows), 0, context.stream>>>(of);
+  auto* kernel = lookup_interaction_kernel<T, kDim>;
+  const dim3 blocks(blocks_of(of.rows, kWarpsOfRows)), threads(kWarp, kWarpsOfRows);
+  if (of.early) return launch_early(context, kernel, blocks, threads, 0, of);
+  kernel<<<blocks, threads, 0, context.stream>>>(of);
   check_launch("launching an interaction of rows");
 }
 

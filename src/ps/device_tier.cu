@@ -156,10 +156,9 @@ DeviceTier::DeviceTier(DeviceTierSettings settings) : settings_(std::move(settin
     counts.push_back(std::max<int64_t>(1, all->size()));
   }
   cache_ = std::make_unique<RowCache>(
-      context_, RowCacheSettings{
-                    .row_bytes = row_bytes,
-                    .table_rows = cache_rows(counts, settings_.share, row_bytes, settings_.bytes),
-                    .policy = settings_.policy});
+      context_, RowCacheSettings{.row_bytes = row_bytes,
+                                 .table_rows = cache_rows(counts, settings_.size, row_bytes),
+                                 .policy = settings_.policy});
   for (size_t t = 0; t < settings_.tables.size(); ++t) {
     updates_.push_back(std::make_unique<Updates>(*this, static_cast<int>(t)));
     settings_.tables[t]->add_cache(updates_.back().get());

@@ -23,8 +23,7 @@ namespace emblem::cuda {
 struct DeviceTierSettings {
   std::vector<std::shared_ptr<ServedTable>> tables;
   DType dtype = DType::kF32;  // of the rows in the cache
-  double share = 0.2;         // of the rows of each table
-  int64_t bytes = 0;          // at the most; 0: no limit
+  CacheSize size;
   CachePolicy policy = CachePolicy::kLru;
   // A batch of whose lookups this share or more was in the cache is answered with the default row
   // for the others, which are fetched behind it; HPS's rule. Above 1: every batch waits.

@@ -38,8 +38,9 @@ class DeviceTierTest : public testing::Test {
     dispatch(
         Device::kCuda, [] {},
         [&] {
-          cuda::DeviceTier tier(
-              {.tables = {table_}, .share = 0.1, .hit_rate_threshold = threshold});
+          cuda::DeviceTier tier({.tables = {table_},
+                                 .size = {.share = 0.1, .least_rows = 0},
+                                 .hit_rate_threshold = threshold});
           Reader reader(*this, tier);
           body(tier, reader);
         });

@@ -33,11 +33,11 @@ GpuModel::GpuModel(const config::PipelineConfig& config, const FeatureLayout& la
   config_.mutable_train_config()->set_mixed_precision(config_name(options.precision));
   // The model's shape says which lookups it has.
   const Model shape(Context{}, config_, layout_, 1, [&](const TablePlan& plan) {
-    DeviceTierSettings settings{.dtype = options.precision,
-                                .share = options.cache_share,
-                                .bytes = options.cache_bytes,
-                                .policy = options.cache_policy,
-                                .hit_rate_threshold = options.hit_rate_threshold};
+    DeviceTierSettings settings{
+        .dtype = options.precision,
+        .size = {.share = options.cache_share, .bytes = options.cache_bytes},
+        .policy = options.cache_policy,
+        .hit_rate_threshold = options.hit_rate_threshold};
     for (const TableSettings& table : plan.tables)
       settings.tables.push_back(tables.tables().at(table.name));
     tiers_.push_back(std::make_unique<DeviceTier>(std::move(settings)));

@@ -5,7 +5,7 @@
 
 #include "core/host_copy.h"
 #include "core/progress.h"
-#include "train/feed.h"
+#include "train/batch_stream.h"
 #include "train/metrics.h"
 
 namespace emblem {
@@ -39,14 +39,18 @@ void for_each_prediction(const Context& context, Model& model, const config::Pip
                          const FeatureLayout& layout, const LoaderOptions& options,
                          const std::string& title,
                          const std::function<void(const Batch&, View<const float> logits)>& take) {
-  Loader loader(config.data_config(), layout, options);
-  Feed feed(context);
-  Batch batch;
+  const auto own_memory = options.memory == nullptr ? batch_memory(context) : nullptr;
+  LoaderOptions loading = options;
+  if (own_memory) loading.memory = own_memory.get();
+  Loader loader(config.data_config(), layout, loading);
+  BatchStream batches(context, batches_of(loader));
   Progress progress(title, loader.expected_rows());
   progress.update(0);
   int64_t rows = 0;
-  while (loader.next(batch)) {
-    model.forward(context, feed.set(batch), Phase::kEval, 0);
+  while (batches.next()) {
+    const Batch& batch = batches.host();
+    model.forward(context, batches.batch(), Phase::kEval, 0);
+    batches.look_ahead();
     const std::vector<float> logits = to_host(context, model.logits());
     take(batch, {logits.data(), batch.rows, 1});
     rows += batch.rows;

@@ -3,14 +3,6 @@
 #include "train/batch_copier.h"
 
 namespace emblem {
-namespace {
-
-template <class T>
-View<const T> view_of(const HostVector<T>& values, int64_t cols = 1) {
-  return {values.data(), static_cast<int64_t>(values.size()) / cols, cols};
-}
-
-}  // namespace
 
 Feed::Feed(const Context& context) : context_(context) {
   dispatch(
@@ -18,20 +10,17 @@ Feed::Feed(const Context& context) : context_(context) {
 }
 
 const ModelBatch& Feed::set(const Batch& batch) {
-  keys_.clear();
-  for (const SparseColumn& column : batch.sparse) {
-    keys_.push_back({view_of(column.keys), view_of(column.offsets), view_of(column.weights)});
-  }
-  const int64_t dense_cols =
-      batch.rows > 0 ? static_cast<int64_t>(batch.dense.size()) / batch.rows : 0;
-  view_ = {.rows = batch.rows,
-           .dense = {batch.dense.data(), batch.rows, dense_cols},
-           .labels = view_of(batch.labels),
-           .weights = view_of(batch.sample_weights),
-           .sparse = keys_};
+  const ModelBatch& view = view_.set(batch);
   return dispatch(
-      context_.device, [&]() -> const ModelBatch& { return view_; },
-      [&]() -> const ModelBatch& { return copier_->copy(view_); });
+      context_.device, [&]() -> const ModelBatch& { return view; },
+      [&]() -> const ModelBatch& {
+        copier_->release(slot_);
+        slot_ = 1 - slot_;
+        const ModelBatch& there = copier_->copy(slot_, view);
+        copier_->hold_back(slot_);
+        copier_->wait_for_copy(slot_);
+        return there;
+      });
 }
 
 }  // namespace emblem

@@ -1,11 +1,9 @@
-// train/feed.h - a Batch from the loader as the model sees it, on the model's device.
+// train/feed.h - a Batch as the model sees it, on the model's device.
 #pragma once
 
 #include <memory>
-#include <vector>
 
-#include "data/batch.h"
-#include "model/model.h"
+#include "train/batch_view.h"
 
 namespace emblem {
 
@@ -13,21 +11,21 @@ namespace cuda {
 class BatchCopier;
 }
 
-// One thread uses a feed. Keeps its memory between batches.
+// One thread uses a feed. Keeps its memory between batches. Training and evaluation, where batches
+// follow each other, use train/batch_stream.h.
 class Feed {
  public:
   explicit Feed(const Context& context);
 
-  // On a CPU: views into `batch`, which must outlive them. On a GPU: copies, made beside the work
-  // of the context's stream, which waits for them; `batch` may be changed at once. They stay until
-  // the work enqueued before the next call is done.
+  // On a CPU: views into `batch`, which must outlive them. On a GPU: waits until it is copied. The
+  // copy stays until the work enqueued before the next call is done.
   const ModelBatch& set(const Batch& batch);
 
  private:
   Context context_;
-  std::vector<FeatureKeys> keys_;
-  ModelBatch view_;
+  BatchView view_;
   std::shared_ptr<cuda::BatchCopier> copier_;  // on a GPU
+  int slot_ = 0;
 };
 
 }  // namespace emblem

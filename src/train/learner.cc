@@ -58,11 +58,12 @@ bool Learner::overflowed() {
   return true;
 }
 
-StepResult Learner::step(const ModelBatch& batch, int64_t epoch) {
+StepResult Learner::step(const ModelBatch& batch, int64_t epoch, const ComingBatch& coming) {
   const StepSlowdown slowdown(slowdown_);
   StepResult result;
   model_.graph().set_loss_scale(scaler_.scale());
   model_.forward(context_, batch, Phase::kTrain, static_cast<uint64_t>(steps_));
+  if (const ModelBatch* next = coming ? coming() : nullptr) model_.prefetch(context_, *next);
   // A GPU goes back while the loss is on its way here.
   model_.backward(context_);
   result.loss = model_.loss(context_);

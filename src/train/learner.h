@@ -1,6 +1,7 @@
 // train/learner.h - a model with its optimizers: everything that changes when a batch is learned.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -29,7 +30,11 @@ class Learner {
 
   // One step: forward, backward, update. Throws when the loss is not a number, before anything is
   // updated. On a GPU it returns before the update is done.
-  StepResult step(const ModelBatch& batch, int64_t epoch);
+  // `coming`, where given, is called while the forward pass runs and says which batch will be
+  // learned next, null where none will be or it is not known: rows of it that are in host memory
+  // may come to the GPU meanwhile.
+  using ComingBatch = std::function<const ModelBatch*()>;
+  StepResult step(const ModelBatch& batch, int64_t epoch, const ComingBatch& coming = nullptr);
 
   // Tells the schedules what an evaluation found.
   void observe(const std::string& metric, double value);

@@ -13,10 +13,10 @@
 #include "core/progress.h"
 #include "core/trace.h"
 #include "data/loader.h"
+#include "train/batch_stream.h"
 #include "train/checkpoint.h"
 #include "train/delta_export.h"
 #include "train/event_file.h"
-#include "train/feed.h"
 #include "train/learner.h"
 #include "train/metrics.h"
 #include "train/results.h"
@@ -49,7 +49,7 @@ class Trainer {
         layout_(layout_of(config)),
         learner_(context, config, layout_, max_rows(config)),
         early_stopping_(train_.early_stopping()),
-        feed_(context) {
+        memory_(batch_memory(context)) {
     prepare_model_dir();
     learner_.model().stage_clock().trace_to(options.trace);
   }
@@ -68,7 +68,7 @@ class Trainer {
 
   void prepare_model_dir();
   LoaderOptions loader_options() const;
-  void train_one(const Batch& batch);
+  void train_one(BatchStream& batches);
   void log_step(const StepResult& result);
   Due due(const Batch& batch) const;
   void after_step(const Batch& batch);
@@ -77,7 +77,7 @@ class Trainer {
   void save_now();
   void write_delta();
   void finish(TrainSummary& summary);
-  void set_aside(Clock::time_point start, const char* name);
+  double set_aside(Clock::time_point start, const char* name);
   void trace(const char* name, int64_t begin_ns);
 
   const config::PipelineConfig& config_;
@@ -91,7 +91,7 @@ class Trainer {
   std::optional<EventFile> events_;
   std::optional<Progress> progress_;
   std::optional<DeltaExport> deltas_;
-  Feed feed_;
+  std::shared_ptr<std::pmr::memory_resource> memory_;  // of batches
 
   std::optional<TrainOutcome> outcome_;  // why to stop, once there is a reason
   std::optional<Evaluation> evaluation_;
@@ -103,19 +103,22 @@ class Trainer {
   double other_seconds_ = 0.0;  // evaluations and checkpoints
   double evaluation_seconds_ = 0.0;
   std::vector<float> step_seconds_;
+  int64_t evaluations_ = 0;
 };
 
 void Trainer::trace(const char* name, int64_t begin_ns) {
   if (options_.trace != nullptr) options_.trace->add(name, begin_ns, trace_now());
 }
 
-// Counts the time since `start` as not training but `name`.
-void Trainer::set_aside(Clock::time_point start, const char* name) {
+// Counts the time since `start` as not training but `name`. Returns it, in seconds.
+double Trainer::set_aside(Clock::time_point start, const char* name) {
   trace(name,
         std::chrono::duration_cast<std::chrono::nanoseconds>(start.time_since_epoch()).count());
   const auto taken = Clock::now() - start;
-  other_seconds_ += std::chrono::duration<double>(taken).count();
+  const double seconds = std::chrono::duration<double>(taken).count();
+  other_seconds_ += seconds;
   last_log_ += taken;
+  return seconds;
 }
 
 void Trainer::prepare_model_dir() {
@@ -152,6 +155,7 @@ void Trainer::prepare_model_dir() {
 LoaderOptions Trainer::loader_options() const {
   LoaderOptions options = training_loader_options(config_);
   options.start = state_.position;
+  options.memory = memory_.get();
   const int64_t most = options_.max_steps > 0 ? options_.max_steps : train_.num_steps();
   if (most > 0) options.max_batches = std::max<int64_t>(most - learner_.steps(), 0);
   return options;
@@ -178,8 +182,15 @@ void Trainer::log_step(const StepResult& result) {
   last_log_rows_ = rows_;
 }
 
-void Trainer::train_one(const Batch& batch) {
-  const StepResult result = learner_.step(feed_.set(batch), state_.position.epoch);
+void Trainer::train_one(BatchStream& batches) {
+  const Batch& batch = batches.host();
+  const auto coming = [&] {
+    const int64_t begin_ns = trace_now();
+    const ModelBatch* next = batches.look_ahead();
+    trace("load", begin_ns);
+    return next;
+  };
+  const StepResult result = learner_.step(batches.batch(), state_.position.epoch, coming);
   rows_ += batch.rows;
   if (learner_.steps() % std::max(1u, train_.log_step_count_steps()) == 0) log_step(result);
   progress_->update(rows_, cat("loss ", format_metric(result.loss), "  step ", learner_.steps(),
@@ -206,10 +217,10 @@ Trainer::Due Trainer::due(const Batch& batch) const {
 void Trainer::evaluate_now() {
   const auto start = Clock::now();
   progress_->interrupt();
-  evaluation_ = evaluate(learner_.context(), learner_.model(), config_, layout_,
-                         evaluation_loader_options(config_));
+  LoaderOptions loading = evaluation_loader_options(config_);
+  loading.memory = memory_.get();
+  evaluation_ = evaluate(learner_.context(), learner_.model(), config_, layout_, loading);
   evaluated_step_ = learner_.steps();
-  evaluation_seconds_ = evaluation_->seconds;
   state_.metrics = evaluation_->metrics;
   results_->append(learner_.steps(), state_.position.epoch, evaluation_->metrics);
   if (events_) {
@@ -217,7 +228,8 @@ void Trainer::evaluate_now() {
       events_->add_scalar("metric/" + name, learner_.steps(), value);
   }
   log_info(cat("step ", learner_.steps(), ": ", to_text(*evaluation_)));
-  set_aside(start, "evaluation");
+  evaluation_seconds_ += set_aside(start, "evaluation");
+  ++evaluations_;
 }
 
 // Lets schedules, early stopping and --stop-at see a scheduled evaluation.
@@ -286,7 +298,7 @@ void Trainer::finish(TrainSummary& summary) {
              !config_.eval_input_path().empty()) {
     evaluate_now();
   }
-  save_now();
+  if (options_.last_checkpoint == LastCheckpoint::kSave) save_now();
   if (evaluated_step_ == learner_.steps()) summary.evaluation = evaluation_;
 }
 
@@ -297,21 +309,21 @@ TrainSummary Trainer::run() {
     outcome_ = TrainOutcome::kStoppedEarly;
   {
     Loader loader(config_.data_config(), layout_, loader_options());
-    Batch batch;
+    BatchStream batches(learner_.context(), batches_of(loader));
     progress_.emplace("training", loader.expected_rows());
     progress_->update(0);
     const auto next = [&] {
       const int64_t begin_ns = trace_now();
-      const bool found = loader.next(batch);
+      const bool found = batches.next();
       trace("load", begin_ns);
       return found;
     };
     auto begin = Clock::now();
     while (!outcome_ && next()) {
       progress_->set_total(loader.expected_rows());
-      train_one(batch);
+      train_one(batches);
       step_seconds_.push_back(static_cast<float>(seconds_since(begin)));
-      after_step(batch);
+      after_step(batches.host());
       begin = Clock::now();
       if (interrupted()) outcome_ = TrainOutcome::kInterrupted;
     }
@@ -330,13 +342,15 @@ TrainSummary Trainer::run() {
   summary.seconds = seconds_since(start);
   summary.step_seconds_p50 = percentile(step_seconds_, 0.5);
   summary.step_seconds_p99 = percentile(step_seconds_, 0.99);
-  summary.evaluation_seconds = evaluation_seconds_;
+  summary.last_evaluation_seconds = evaluation_ ? evaluation_->seconds : 0.0;
   dispatch(
       learner_.context().device, [] {},
       [&] {
         const cuda::GpuMemory memory = cuda::gpu_memory();
         summary.device_bytes = memory.total_bytes - memory.free_bytes;
       });
+  summary.evaluation_seconds = evaluation_seconds_;
+  summary.evaluations = evaluations_;
   summary.checkpoint = checkpoint_;
   return summary;
 }

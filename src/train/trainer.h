@@ -16,12 +16,15 @@ namespace emblem {
 class Trace;
 
 enum class ModelDir { kMustBeNew, kResume };
+// What a run leaves behind at its end, beside the checkpoints that the configuration asks for.
+enum class LastCheckpoint { kSave, kNone };
 
 struct TrainOptions {
   ModelDir model_dir = ModelDir::kMustBeNew;
   int64_t max_steps = 0;  // 0: as the configuration says
   std::optional<StopAt> stop_at;
   Trace* trace = nullptr;  // gets a timeline; outlives the run
+  LastCheckpoint last_checkpoint = LastCheckpoint::kSave;
 };
 
 enum class TrainOutcome { kFinished, kStoppedEarly, kReachedTarget, kInterrupted };
@@ -35,10 +38,12 @@ struct TrainSummary {
   double training_seconds = 0.0;  // without them
   double step_seconds_p50 = 0.0;  // loading included
   double step_seconds_p99 = 0.0;
-  double evaluation_seconds = 0.0;       // of the last evaluation; 0: there was none
+  double evaluation_seconds = 0.0;  // of all evaluations
+  double last_evaluation_seconds = 0.0;
+  int64_t evaluations = 0;
   int64_t device_bytes = 0;              // of the GPU's memory that are in use at the end
-  std::optional<Evaluation> evaluation;  // of the weights in `checkpoint`
-  std::string checkpoint;
+  std::optional<Evaluation> evaluation;  // of the weights at the end
+  std::string checkpoint;                // the last; empty: there is none
 };
 
 // Trains as `config`, which has passed check_pipeline, says. Writes checkpoints, event files and

@@ -1,4 +1,4 @@
-// nn/launch_early.cuh - kernels that start while the one before them still runs, and wait for it
+// core/launch_early.cuh - kernels that start while the one before them still runs, and wait for it
 // only where they need what it wrote. In a chain of small kernels this hides most of each start.
 #pragma once
 

@@ -1,0 +1,51 @@
+"""Training on a GPU learns what training on a CPU learns, in fp32, bf16 and fp16, on data whose limit is known.
+
+EMBLEM_QUALITY_ROWS (20000000) says how many rows. Skipped without a GPU."""
+
+import os
+import tempfile
+import unittest
+
+import quality_test
+from harness import SOURCE, run
+from quality_test import AUC_TOLERANCE, LIMIT_TOLERANCE
+
+ROWS = int(os.environ.get("EMBLEM_QUALITY_ROWS", "20000000"))
+
+
+def gpu_is_missing():
+    """Why no GPU can be trained on; "" where one can."""
+    with tempfile.TemporaryDirectory() as folder:
+        tried = run("train", "--config", SOURCE / "configs/criteo/dlrm.config", "--device", "cuda", "--model-dir", folder,
+                    "--set", f"train_input_path={folder}/nothing")
+    message = (tried.stderr.strip().splitlines() or [""])[-1]
+    return "" if "nothing" in message else message
+
+
+class OnGpu(quality_test.Quality):
+    @classmethod
+    def setUpClass(cls):
+        missing = gpu_is_missing()
+        if missing and not os.environ.get("EMBLEM_REQUIRE_CUDA"):
+            raise unittest.SkipTest(missing)
+        assert not missing, missing
+        cls.make_data(ROWS, max(ROWS // 20, 1000), "0.05")
+        cls.settings = ["data_config.batch_size=8192", "data_config.num_workers=8"]
+
+    def test_devices_and_precisions_learn_the_same(self):
+        gpu = self.train("fp32", "cuda", settings=self.settings)
+        cpu = self.train("cpu", "cpu", settings=self.settings)
+        self.expect_same_losses(gpu, cpu)
+        fp32 = gpu.auc("cuda")
+        self.expect_near("AUC on GPU and CPU", fp32, cpu.auc("cpu"), AUC_TOLERANCE)
+        self.expect_near("a GPU's checkpoint evaluated on both", fp32, gpu.auc("cpu"), 1e-4)
+        self.expect_near("a CPU's checkpoint evaluated on both", cpu.auc("cpu"), cpu.auc("cuda"), 1e-4)
+        self.expect_near("AUC in fp32 and the limit", fp32, self.limit, LIMIT_TOLERANCE)
+        for precision in ("bf16", "fp16"):
+            half = self.train(precision, "cuda", precision, self.settings).auc("cuda")
+            self.expect_near(f"AUC in {precision} and fp32", half, fp32, AUC_TOLERANCE)
+            self.expect_near(f"AUC in {precision} and the limit", half, self.limit, LIMIT_TOLERANCE)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
