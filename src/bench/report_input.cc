@@ -43,18 +43,11 @@ void add_series(const std::string& path, const std::string& prefix, BenchResult&
   }
 }
 
-// Log loss, errors and the like fall as a model improves; AUC, recall and rates rise.
-Better direction_of(const std::string& metric) {
-  for (const char* part : {"loss", "mae", "mse", "error", "entropy"})
-    if (metric.find(part) != std::string::npos) return Better::kLower;
-  return Better::kHigher;
-}
-
 // The last value of each evaluation metric stands for the run.
 void add_last_values(BenchResult& result) {
   for (const auto& [name, series] : result.series)
     if (!series.empty() && !name.starts_with("train_"))
-      result.metrics.push_back({name, {series.back().second, "", direction_of(name), 0}});
+      result.metrics.push_back({name, {series.back().second, "", usual_direction(name), 0}});
 }
 
 BenchResult training_run(std::string name) {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "bench/train_measure.h"
+#include "bench/train_room.h"
 #include "bench/train_until.h"
 #include "config/features.h"
 #include "config/load.h"
@@ -145,6 +146,26 @@ config::PipelineConfig until_config(const Context& context, const Case& of,
   return config;
 }
 
+int64_t distinct_batches(const Case& of, const TrainBenchOptions& options) {
+  if (options.distinct_batches > 0) return options.distinct_batches;
+  return of.batch > 10000 ? 16 : 32;
+}
+
+// In memory at a time: those that wait, those that are being made, and the one in use.
+int64_t batches_of_loader(const LoaderOptions& loading) {
+  return loading.prefetch_batches + loading.workers + 2;
+}
+
+TrainDemand demand_of(const Case& of, const TrainBenchOptions& options,
+                      const config::PipelineConfig& config) {
+  int64_t keys = 0;
+  for (size_t f = 0; f < of.shape.table_rows.size(); ++f) keys += of.shape.hotness_of(f);
+  return {of.batch,
+          options.input == BenchInput::kFiles ? batches_of_loader(training_loader_options(config))
+                                              : distinct_batches(of, options),
+          static_cast<double>(keys) / static_cast<double>(of.shape.table_rows.size())};
+}
+
 struct Prepared {
   std::unique_ptr<TrainInput> input;
   std::optional<TableWork> work;
@@ -160,10 +181,8 @@ Prepared prepare_input(const Context& context, const Case& of, const TrainBenchO
     prepared.input = input_from_files(context, config, layout, loading);
     return prepared;
   }
-  const int64_t usual = of.batch > 10000 ? 16 : 32;
-  std::vector<Batch> batches = dlrm_batches(
-      context, of.shape, options.distinct_batches > 0 ? options.distinct_batches : usual, of.batch,
-      options.alpha, options.seed);
+  std::vector<Batch> batches = dlrm_batches(context, of.shape, distinct_batches(of, options),
+                                            of.batch, options.alpha, options.seed);
   prepared.work = table_work(batches.front());
   prepared.input = options.input == BenchInput::kMemory
                        ? input_in_memory(context, std::move(batches))
@@ -182,6 +201,7 @@ BenchResult bench_case(const Context& context, const Case& of, const TrainBenchO
     return result;
   }
   const FeatureLayout layout = layout_of(config);
+  require_host_memory(context, config, layout, demand_of(of, options, config), options.host_bytes);
   const Named<double> ceilings = measure_training_ceilings(context, of.shape.dim, precision);
   const Prepared prepared = prepare_input(context, of, options, config, layout);
   Learner learner(context, config, layout, of.batch);
@@ -202,7 +222,44 @@ BenchResult bench_case(const Context& context, const Case& of, const TrainBenchO
   return result;
 }
 
+void one_step(const Context& context, const config::PipelineConfig& config,
+              const FeatureLayout& layout, int64_t rows, TrainInput& input) {
+  Learner learner(context, config, layout, rows);
+  const ModelBatch* batch = input.next();
+  if (batch == nullptr || batch->rows < rows)
+    throw Error(ErrorCode::kOutOfMemory,
+                cat("the data has less than ", rows, " rows, so that no batch is so large"));
+  learner.step(*batch, 0);
+  learner.model().check(context);
+}
+
 }  // namespace
+
+const std::vector<int64_t>& preset_batches(const std::string& preset) {
+  return find_preset(preset).batches;
+}
+
+void try_train(const Context& context, const TrainBenchOptions& options) {
+  TrainBenchOptions brief = options;
+  brief.distinct_batches = 1;
+  const Case of = cases_of(brief).front();
+  const config::PipelineConfig config = config_of(of, brief);
+  const FeatureLayout layout = layout_of(config);
+  require_host_memory(context, config, layout, demand_of(of, brief, config), brief.host_bytes);
+  const Prepared prepared = prepare_input(context, of, brief, config, layout);
+  one_step(context, config, layout, of.batch, *prepared.input);
+}
+
+void try_pipeline(const Context& context, const config::PipelineConfig& config,
+                  const TrainBenchOptions& options) {
+  const FeatureLayout layout = layout_of(config);
+  LoaderOptions loading = training_loader_options(config);
+  loading.epochs = 0;
+  require_host_memory(context, config, layout, {loading.batch_size, batches_of_loader(loading)},
+                      options.host_bytes);
+  const auto input = input_from_files(context, config, layout, loading);
+  one_step(context, config, layout, loading.batch_size, *input);
+}
 
 const std::vector<std::string>& train_presets() {
   static const std::vector<std::string> names = [] {
@@ -231,6 +288,8 @@ BenchResult bench_pipeline(const Context& context, const config::PipelineConfig&
   const FeatureLayout layout = layout_of(config);
   LoaderOptions loading = training_loader_options(config);
   loading.epochs = 0;
+  require_host_memory(context, config, layout, {loading.batch_size, batches_of_loader(loading)},
+                      options.host_bytes);
   const DType precision = precision_of(context, config.train_config());
   int64_t width = 0;
   Learner learner(context, config, layout, loading.batch_size);

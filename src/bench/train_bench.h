@@ -34,6 +34,7 @@ struct TrainBenchOptions {
   std::string data;               // folder of the files, synthesized where it does not exist
   int64_t data_rows = 4'000'000;  // then
   int64_t device_bytes = 0;       // for rows; 0: all in device memory
+  int64_t host_bytes = 0;         // that a training on the CPU may take; see bench/train_room.h
   double seconds = 5.0;           // timed, at least, for each combination
   int64_t steps = 30;             // timed, at least
   int64_t warmup = 5;
@@ -48,6 +49,8 @@ struct TrainBenchOptions {
 
 // "dlrm-kaggle", "sok-dlrm", "dle-dlrm", "mlperf-dcnv2".
 const std::vector<std::string>& train_presets();
+// The batch sizes that it is usually run with.
+const std::vector<int64_t>& preset_batches(const std::string& preset);
 
 // One result for each combination of batch and, of dlrm-kaggle, dim.
 std::vector<BenchResult> bench_train(const Context& context, const TrainBenchOptions& options);
@@ -55,5 +58,11 @@ std::vector<BenchResult> bench_train(const Context& context, const TrainBenchOpt
 // A pipeline as it is, files and loader included.
 BenchResult bench_pipeline(const Context& context, const config::PipelineConfig& config,
                            const TrainBenchOptions& options);
+
+// One step, to see whether it fits into memory: throws Error (kOutOfMemory) or std::bad_alloc where
+// it does not. Of the first combination of a preset, or of a pipeline.
+void try_train(const Context& context, const TrainBenchOptions& options);
+void try_pipeline(const Context& context, const config::PipelineConfig& config,
+                  const TrainBenchOptions& options);
 
 }  // namespace emblem

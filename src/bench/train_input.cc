@@ -85,7 +85,12 @@ class StreamInput final : public TrainInput {
       : memory_(batch_memory(context)) {
     options.memory = memory_.get();
     loader_ = std::make_unique<Loader>(config.data_config(), layout, options);
-    batches_.emplace(context, batches_of(*loader_));
+    batches_.emplace(context, [this, load = batches_of(*loader_)] {
+      const auto start = Clock::now();
+      const Batch* batch = load();
+      loaded_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
+      return batch;
+    });
   }
 
   const ModelBatch* next() override {

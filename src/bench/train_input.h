@@ -21,9 +21,10 @@ class TrainInput {
   // The batch behind that one, where it is on its way to a GPU or there already; else null.
   virtual const ModelBatch* look_ahead() = 0;
   double waited_seconds() const { return waited_seconds_; }  // for batches, since it was made
+  double loaded_seconds() const { return loaded_seconds_; }  // of these: for them to be in memory
 
  protected:
-  double waited_seconds_ = 0;
+  double waited_seconds_ = 0, loaded_seconds_ = 0;
 };
 
 // In the memory of the device before the clock starts, used in turn.

@@ -5,6 +5,7 @@
 
 #include "bench/ceilings.h"
 #include "bench/gpu_timer.h"
+#include "bench/train_bound.h"
 #include "core/gpu.h"
 #include "core/process.h"
 #include "core/progress.h"
@@ -67,18 +68,59 @@ double staged(const StageSeconds& stages) {
   return stages.lookup + stages.forward + stages.backward + stages.update + stages.dense_update;
 }
 
+StageSeconds per_step(const MeasuredTraining& found) {
+  const double steps = static_cast<double>(found.staged_steps);
+  const StageSeconds& all = found.stages;
+  return {all.lookup / steps, all.forward / steps, all.backward / steps, all.update / steps,
+          all.dense_update / steps};
+}
+
+// A GPU copies while the host goes on: then it is the bytes that say how long.
+double transfer_of(const MeasuredTraining& found, const Named<double>& ceilings) {
+  const double waited = found.transfer_seconds / static_cast<double>(found.step_seconds.size());
+  const double* rate = find_named(ceilings, "host_to_device_bytes_per_second");
+  return rate == nullptr || waited <= 0 ? waited
+                                        : std::max(waited, found.probe.batch_bytes / *rate);
+}
+
 void add_stages(const MeasuredTraining& found, Device device, BenchResult& result) {
   const auto steps = static_cast<double>(found.step_seconds.size());
-  const auto of = static_cast<double>(found.staged_steps);
-  const StageSeconds& stages = found.stages;
-  result.stages = {
-      {"load", found.load_seconds / steps},   {"lookup", stages.lookup / of},
-      {"dense forward", stages.forward / of}, {"dense backward", stages.backward / of},
-      {"update", stages.update / of},         {"dense update", stages.dense_update / of}};
+  const StageSeconds stages = per_step(found);
+  const double load = found.load_seconds / steps;
+  const double transfer = transfer_of(found, result.ceilings);
+  const double loss = std::min(found.probe.loss_seconds, stages.forward);
+  result.stages = {{"load", load},
+                   {"transfer", transfer},
+                   {"lookup", stages.lookup},
+                   {"dense forward", stages.forward - loss},
+                   {"loss", loss},
+                   {"dense backward", stages.backward},
+                   {"update", stages.update},
+                   {"dense update", stages.dense_update}};
   // A GPU loads beside its other work.
-  const double known =
-      staged(stages) / of + (device == Device::kCpu ? found.load_seconds / steps : 0);
+  const double known = staged(stages) + (device == Device::kCpu ? load + transfer : 0);
   result.stages.push_back({"other", std::max(0.0, found.total_seconds / steps - known)});
+}
+
+void add_bound(Learner& learner, DType precision, const MeasuredTraining& found,
+               BenchResult& result) {
+  const auto steps = static_cast<double>(found.step_seconds.size());
+  const StepShares shares = shares_of({.step = found.total_seconds / steps,
+                                       .stages = per_step(found),
+                                       .one_row = found.probe.one_row,
+                                       .load = found.load_seconds / steps,
+                                       .transfer = transfer_of(found, result.ceilings),
+                                       .resident_step = found.probe.resident_step});
+  const auto& tables = learner.model().tables();
+  const bool cached = std::any_of(tables.begin(), tables.end(), [](const Table* table) {
+    return table->settings().placement == Placement::kCache;
+  });
+  result.settings.push_back({"bound", std::string(name_of(bound_of(shares)))});
+  result.settings.push_back(
+      {"bound_text", explain_bound(shares, {learner.context().device, precision, cached})});
+  for (const Bound bound :
+       {Bound::kData, Bound::kCopy, Bound::kDense, Bound::kEmbedding, Bound::kLaunch})
+    result.settings.push_back({cat("time_share_", name_of(bound)), shares.of(bound)});
 }
 
 // What the step would take if products and rows moved at their ceilings and nothing else took time.
@@ -136,7 +178,8 @@ MeasuredTraining measure_training(Learner& learner, const TrainBenchOptions& opt
   dispatch(
       context.device, [] {}, [&] { monitor.emplace(cuda::gpu_bus_id()); });
   learner.model().stage_clock().trace_to(options.trace);
-  const double waited = input.waited_seconds(), cpu_before = cpu_seconds();
+  const double waited = input.waited_seconds(), loaded = input.loaded_seconds();
+  const double cpu_before = cpu_seconds();
   const auto start = Clock::now();
   while (static_cast<int64_t>(found.step_seconds.size()) < options.steps ||
          seconds_since(start) < options.seconds) {
@@ -153,17 +196,20 @@ MeasuredTraining measure_training(Learner& learner, const TrainBenchOptions& opt
   context.synchronize();
   found.total_seconds = seconds_since(start);
   found.cpu_seconds = cpu_seconds() - cpu_before;
-  found.load_seconds = input.waited_seconds() - waited;
+  found.load_seconds = input.loaded_seconds() - loaded;
+  found.transfer_seconds = input.waited_seconds() - waited - found.load_seconds;
   learner.model().stage_clock().trace_to(nullptr);
   EMBLEM_REQUIRE(!found.step_seconds.empty(),
                  "bench train: the data ended before the first timed step; use more rows or fewer "
                  "--warmup steps");
   found.stages = learner.model().stages();
   found.staged_steps = static_cast<int64_t>(found.step_seconds.size());
-  if (!on_gpu) return found;
-  found.gpu = monitor->stop();
-  found.staged_steps = 0;
-  measure_stages_on_gpu(learner, input, found);
+  if (on_gpu) {
+    found.gpu = monitor->stop();
+    found.staged_steps = 0;
+    measure_stages_on_gpu(learner, input, found);
+  }
+  if (const ModelBatch* batch = input.next()) found.probe = probe_step(learner, *batch);
   dispatch(
       context.device, [] {},
       [&] {
@@ -208,7 +254,8 @@ BenchResult training_result(const std::string& name, Learner& learner, DType pre
                      {"precision", std::string(name_of(precision))},
                      {"steps", static_cast<int64_t>(found.step_seconds.size())},
                      {"first_loss", found.first_loss},
-                     {"last_loss", found.last_loss}};
+                     {"last_loss", found.last_loss},
+                     {"gradient_norm", found.probe.gradient_norm}};
   result.metrics = {
       {"samples_per_second",
        {rate, "samples/s", Better::kHigher, rate * spread(found.step_seconds)}},
@@ -223,6 +270,7 @@ BenchResult training_result(const std::string& name, Learner& learner, DType pre
   result.ceilings = ceilings;
   add_stages(found, context.device, result);
   add_shares(learner, precision, found, work, result);
+  add_bound(learner, precision, found, result);
   return result;
 }
 

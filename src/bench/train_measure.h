@@ -8,6 +8,7 @@
 #include "bench/train_bench.h"
 #include "bench/train_floor.h"
 #include "bench/train_input.h"
+#include "bench/train_probe.h"
 #include "core/gpu_monitor.h"
 #include "train/learner.h"
 
@@ -17,12 +18,14 @@ struct MeasuredTraining {
   std::vector<double> step_seconds;  // as the host sees them
   StageSeconds stages;               // of `staged_steps`
   int64_t staged_steps = 0;
-  double load_seconds = 0.0, total_seconds = 0.0;
+  double load_seconds = 0.0, transfer_seconds = 0.0;  // that the steps waited for batches
+  double total_seconds = 0.0;
   double cpu_seconds = 0.0;  // of all threads
   double first_loss = 0.0, last_loss = 0.0;
   int64_t rows = 0;
   int64_t gpu_bytes = 0;  // in use, by everyone
   std::optional<GpuUse> gpu;
+  StepProbe probe;
 };
 
 // Steps until both floors of the options, of steps and of time, are reached or the input ends.

@@ -21,6 +21,8 @@ void print_stages(const BenchResult& result) {
   }
   for (const auto& [name, share] : result.shares)
     std::printf("  share: %-25s %5.1f %%\n", name.c_str(), 100 * share);
+  if (const Setting* bound = find_named(result.settings, "bound_text"))
+    std::printf("  %s\n", format_setting(*bound).c_str());
 }
 
 }  // namespace

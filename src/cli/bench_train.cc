@@ -1,54 +1,172 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
+#include "bench/largest_batch.h"
 #include "bench/train_bench.h"
+#include "bench/train_sweep.h"
 #include "bench/train_until.h"
 #include "cli/bench_report.h"
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
+#include "core/file.h"
 #include "core/text.h"
 
 namespace emblem {
 namespace {
 
+constexpr int64_t kFirstTry = 1024;  // rows, in the search for the largest batch
+
 struct Options : PipelineOptions, TrainBenchOptions {
-  std::string table_kind = "static", input_kind = "device", device_bytes_text = "0",
-              data_rows_text = "4M", json, profile, until_text;
+  std::string table_kind = "static", input_kind = "device", data_rows_text = "4M",
+              host_bytes_text = "0", json, profile, fragment, until_text;
+  std::vector<std::string> device_bytes_texts = {"0"};
+  TrainAxes axes;
+  bool find_largest = false;
+  int64_t largest_up_to = int64_t{1} << 22;
 };
 
-void run(Options& options) {
+void read_words(Options& options) {
   options.tables = options.table_kind == "dynamic" ? BenchTables::kDynamic : BenchTables::kStatic;
   options.input = options.input_kind == "files"    ? BenchInput::kFiles
                   : options.input_kind == "memory" ? BenchInput::kMemory
                                                    : BenchInput::kDevice;
-  options.device_bytes = parse_size(options.device_bytes_text, "--device-bytes");
   options.data_rows = parse_size(options.data_rows_text, "--data-rows");
-  EMBLEM_REQUIRE(options.device_bytes == 0 || options.device == "cuda",
-                 "--device-bytes is about a GPU's memory: add --device cuda");
+  options.host_bytes = parse_size(options.host_bytes_text, "--host-memory");
   if (!options.until_text.empty()) options.until = parse_stop_at(options.until_text);
+  for (const std::string& text : options.device_bytes_texts) {
+    const int64_t bytes = parse_size(text, "--device-bytes");
+    EMBLEM_REQUIRE(bytes == 0 || options.device == "cuda",
+                   "--device-bytes is about a GPU's memory: add --device cuda");
+    options.axes.device_bytes.push_back(bytes);
+  }
+  if (!options.config.empty()) return;
+  if (options.axes.batches.empty()) options.axes.batches = preset_batches(options.preset);
+  if (options.preset == "dlrm-kaggle") options.axes.dims = options.dims;
+}
+
+// The same for one setting alone.
+Options with(const Options& options, const TrainSetting& setting) {
+  Options one = options;
+  one.precision = setting.precision;
+  one.threads = setting.threads;
+  one.device_bytes = setting.device_bytes;
+  one.batches = {setting.batch};
+  one.dims = {setting.dim};
+  if (!options.config.empty() && setting.batch > 0)
+    one.set.push_back(cat("data_config.batch_size=", setting.batch));
+  if (!options.config.empty() && setting.device_bytes > 0)
+    one.set.push_back(cat("train_config.device_bytes=", setting.device_bytes));
+  one.overrides = overrides_of(one);
+  return one;
+}
+
+// A pipeline's name says nothing of its settings: here, of those that vary.
+std::string suffix_of(const TrainSetting& setting, const TrainAxes& axes) {
+  std::string suffix;
+  if (axes.batches.size() > 1) suffix += cat("-b", setting.batch);
+  if (axes.precisions.size() > 1) suffix += "-" + setting.precision;
+  if (axes.device_bytes.size() > 1)
+    suffix += setting.device_bytes > 0 ? cat("-cache-", setting.device_bytes >> 20, "MiB") : "";
+  return suffix;
+}
+
+BenchResult measure(const Options& options, const TrainSetting& setting) {
+  const Options one = with(options, setting);
+  if (one.config.empty()) {
+    const Workers workers = make_workers(one, 0);
+    return bench_train(workers.context, one).front();
+  }
+  const config::PipelineConfig config = load(one);
+  const Workers workers = make_workers(one, config.train_config().num_threads());
+  BenchResult result = bench_pipeline(workers.context, config, one);
+  result.name += suffix_of(setting, options.axes);
+  return result;
+}
+
+void try_setting(const Options& options, const TrainSetting& setting) {
+  const Options one = with(options, setting);
+  if (one.config.empty()) {
+    const Workers workers = make_workers(one, 0);
+    return try_train(workers.context, one);
+  }
+  const config::PipelineConfig config = load(one);
+  const Workers workers = make_workers(one, config.train_config().num_threads());
+  try_pipeline(workers.context, config, one);
+}
+
+struct LargestOf {
+  TrainSetting setting;  // without batch and threads
+  int64_t batch = 0;
+
+  bool is_for(const TrainSetting& other) const {
+    return setting.dim == other.dim && setting.precision == other.precision &&
+           setting.device_bytes == other.device_bytes;
+  }
+};
+
+std::vector<LargestOf> find_largest(const Options& options) {
+  TrainAxes axes = options.axes;
+  axes.batches.clear();
+  axes.threads.resize(std::min<size_t>(1, axes.threads.size()));
+  std::vector<LargestOf> all;
+  for (TrainSetting setting : train_settings(axes)) {
+    const std::string what = setting.text();
+    const LargestBatch found = find_largest_batch(std::min(kFirstTry, options.largest_up_to),
+                                                  options.largest_up_to, [&](int64_t batch) {
+                                                    setting.batch = batch;
+                                                    try_setting(options, setting);
+                                                  });
+    for (const std::string& line : found.failed) std::printf("  does not fit: %s\n", line.c_str());
+    std::printf("largest batch that fits (%s): %s%ld\n\n", what.c_str(),
+                found.limited ? "at least " : "", static_cast<long>(found.batch));
+    all.push_back({setting, found.batch});
+  }
+  return all;
+}
+
+void print_advice(const TrainSweep& sweep, const std::string& path) {
+  for (const std::string& line : sweep.failed) std::printf("\ndoes not fit: %s\n", line.c_str());
+  std::string fragment;
+  for (const TrainAdvice& advice : sweep.advice) {
+    const BenchResult& result = sweep.results[advice.recommended];
+    const std::string text =
+        train_fragment(result, cat("emblem bench train, ", result.name, ": ", advice.reason));
+    std::printf("\nrecommended: %s\n%s", result.name.c_str(), text.c_str());
+    fragment += text;
+  }
+  if (path.empty()) return;
+  EMBLEM_REQUIRE(sweep.advice.size() == 1,
+                 "--recommend needs several settings of one workload, but ", sweep.advice.size(),
+                 " workloads have them; give several of --batch, --precision, "
+                 "--threads or --device-bytes, and one --dim");
+  write_text_file_atomically(path, fragment);
+  std::printf("wrote %s\n", path.c_str());
+}
+
+void run(Options& options) {
+  read_words(options);
+  std::vector<LargestOf> largest;
+  if (options.find_largest) largest = find_largest(options);
   const auto trace = make_trace(options.profile, options);
   options.trace = trace.get();
-  std::vector<BenchResult> results;
-  if (options.config.empty()) {
-    const Workers workers = make_workers(options, 0);
-    options.overrides = overrides_of(options);
-    results = bench_train(workers.context, options);
-  } else {
-    if (options.device_bytes > 0)
-      options.set.push_back(cat("train_config.device_bytes=", options.device_bytes));
-    const config::PipelineConfig config = load(options);
-    const Workers workers = make_workers(options, config.train_config().num_threads());
-    results = {bench_pipeline(workers.context, config, options)};
-  }
+  const TrainSweep sweep =
+      sweep_training(train_settings(options.axes), [&](const TrainSetting& setting) {
+        BenchResult result = measure(options, setting);
+        for (const LargestOf& found : largest)
+          if (found.is_for(setting)) result.settings.emplace_back("largest_batch", found.batch);
+        return result;
+      });
   if (trace) trace->finish();
   if (options.until) {
-    std::printf("%s", until_table(results).c_str());
-    write_json(results, options.json);
+    std::printf("%s", until_table(sweep.results).c_str());
+    write_json(sweep.results, options.json);
   } else {
-    report_bench(results, options.json);
+    report_bench(sweep.results, options.json);
   }
-  print_published(results);
+  print_published(sweep.results);
+  print_advice(sweep, options.fragment);
 }
 
 void add_workload_options(CLI::App& command, Options& options) {
@@ -59,8 +177,6 @@ void add_workload_options(CLI::App& command, Options& options) {
                      "Measure this pipeline, loader included, instead of a preset");
   command.add_option("--set", options.set, "Override a field of the pipeline (repeatable)")
       ->allow_extra_args(false);
-  command.add_option("--batch", options.batches, "Batch sizes (default: the preset's)")
-      ->delimiter(',');
   command.add_option("--dim", options.dims, "Embedding dimensions of dlrm-kaggle")
       ->delimiter(',')
       ->capture_default_str();
@@ -76,10 +192,44 @@ void add_workload_options(CLI::App& command, Options& options) {
       .add_option("--optimizer", options.optimizer,
                   "Of embeddings and dense weights (default: the preset's)")
       ->check(CLI::IsMember({"sgd", "adagrad", "rowwise_adagrad", "adam"}));
+}
+
+// What is varied; all combinations are measured.
+void add_axes(CLI::App& command, Options& options) {
   command
-      .add_option("--device-bytes", options.device_bytes_text,
-                  "GPU memory for rows, e.g. 4GiB: cached there, kept in host memory (0: all)")
+      .add_option("--batch", options.axes.batches,
+                  "Batch sizes (default: the preset's or the pipeline's)")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber);
+  command
+      .add_option("--precision", options.axes.precisions,
+                  "Types to compute in on a GPU (default: train_config.mixed_precision, or fp32)")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
+  command
+      .add_option("--threads", options.axes.threads,
+                  "Numbers of compute threads (default: train_config.num_threads, or all CPUs)")
+      ->delimiter(',')
+      ->check(CLI::Range(0, 1024));
+  command
+      .add_option("--device-bytes", options.device_bytes_texts,
+                  "GPU memory for rows, e.g. 0,4GiB: cached there, kept in host memory (0: all)")
+      ->delimiter(',')
       ->capture_default_str();
+}
+
+void add_search_options(CLI::App& command, Options& options) {
+  command.add_flag("--find-largest-batch", options.find_largest,
+                   "First find the largest batch that fits into memory, by bisection");
+  command.add_option("--largest-up-to", options.largest_up_to, "Where that search ends")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      .add_option("--host-memory", options.host_bytes_text,
+                  "That a training on the CPU may take, e.g. 8GiB (0: nine tenths of what is left)")
+      ->capture_default_str();
+  command.add_option("--recommend", options.fragment,
+                     "Write the recommended setting to this file, as part of a pipeline");
 }
 
 void add_input_options(CLI::App& command, Options& options) {
@@ -105,8 +255,12 @@ void add_input_options(CLI::App& command, Options& options) {
 void add_train_bench(CLI::App& bench) {
   auto options = std::make_shared<Options>();
   CLI::App* command = bench.add_subcommand(
-      "train", "Speed of a training step, by stages, beside the machine's limits");
+      "train",
+      "Speed of a training step, by stages, beside the machine's limits, and what bounds it; over "
+      "all combinations of the settings given, with a recommendation");
   add_workload_options(*command, *options);
+  add_axes(*command, *options);
+  add_search_options(*command, *options);
   add_input_options(*command, *options);
   command->add_option("--until", options->until_text,
                       "Train from Raw files until an evaluation reaches METRIC=VALUE, e.g. "
@@ -123,7 +277,7 @@ void add_train_bench(CLI::App& bench) {
       ->capture_default_str();
   add_profile_option(*command, options->profile);
   command->add_option("--json", options->json, "Also write the results to this file");
-  add_device_options(*command, *options);
+  add_device_option(*command, *options);
   command->callback([options] { run(*options); });
 }
 

@@ -31,10 +31,14 @@ void add_checkpoint_options(CLI::App& command, CheckpointOptions& options) {
   add_device_options(command, options);
 }
 
-void add_device_options(CLI::App& command, PipelineOptions& options) {
+void add_device_option(CLI::App& command, PipelineOptions& options) {
   command.add_option("--device", options.device, "Where to compute")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
+}
+
+void add_device_options(CLI::App& command, PipelineOptions& options) {
+  add_device_option(command, options);
   command
       .add_option("--precision", options.precision,
                   "Compute in this type on a GPU (default: train_config.mixed_precision, or fp32)")

@@ -35,6 +35,8 @@ struct CheckpointOptions : PipelineOptions {
 void add_config_options(CLI::App& command, PipelineOptions& options);
 // --checkpoint, --config, --set, --device, --precision, --threads
 void add_checkpoint_options(CLI::App& command, CheckpointOptions& options);
+// --device
+void add_device_option(CLI::App& command, PipelineOptions& options);
 // --device, --precision, --threads
 void add_device_options(CLI::App& command, PipelineOptions& options);
 

@@ -10,6 +10,7 @@
 #include <new>
 #include <utility>
 
+#include "data/read_throttle.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -102,6 +103,7 @@ void InputFile::require_more(int64_t got, int64_t offset) const {
 }
 
 void InputFile::read(int64_t offset, int64_t count, void* into) const {
+  throttle_read(count);
   char* at = static_cast<char*>(into);
   if (!direct_) {
     while (count > 0) {

@@ -1,0 +1,19 @@
+// bench/train_probe.h - what the timed steps of a training benchmark do not tell.
+#pragma once
+
+#include "train/learner.h"
+
+namespace emblem {
+
+struct StepProbe {
+  StageSeconds one_row;      // seconds of the stages of a step of one row
+  double resident_step = 0;  // on a GPU: seconds of a step whose batch is there already
+  double batch_bytes = 0;
+  double loss_seconds = 0;   // of a forward pass
+  double gradient_norm = 0;  // of dense weights and embeddings together, before clipping
+};
+
+// Trains on `batch` and its first row some steps further.
+StepProbe probe_step(Learner& learner, const ModelBatch& batch);
+
+}  // namespace emblem

@@ -1,0 +1,27 @@
+// model/memory_estimate.h - how much memory a model will take in training, before it takes it.
+#pragma once
+
+#include <cstdint>
+
+#include "config/features.h"
+#include "config/pipeline.pb.h"
+
+namespace emblem {
+
+struct TrainingBytes {
+  int64_t fixed = 0;      // tables with optimizer state, as large as they start, and dense weights
+  int64_t per_row = 0;    // of a batch: values, gradients and the work of lookups
+  int64_t batch_row = 0;  // of these again for each further batch that waits in memory
+
+  int64_t of(int64_t rows, int64_t batches) const {
+    return fixed + rows * (per_row + batches * batch_row);
+  }
+};
+
+// In fp32, with `keys_per_feature` keys of each feature a row. Rather too much than too little:
+// gradients are taken to have memory of their own, which they share in truth. `config` has passed
+// check_pipeline. Allocates next to nothing.
+TrainingBytes estimate_training_bytes(const config::PipelineConfig& config,
+                                      const FeatureLayout& layout, double keys_per_feature = 1);
+
+}  // namespace emblem
