@@ -25,7 +25,7 @@ class Run:
         self.folder = folder
         options = ["--set", f"train_input_path={data}/train", "--set", f"eval_input_path={data}/test",
                    "--set", "data_config.dataset_type=RawDataset", "--set", "train_config.log_step_count_steps=1",
-                   "--set", "train_config.save_checkpoints_steps=0", "--set", "train_config.eval_steps=0"]
+                   "--set", "train_config.save_checkpoints_steps=0", "--set", "train_config.eval_steps=1000000000"]
         for setting in settings:
             options += ["--set", setting]
         done = run("train", "--config", SOURCE / "configs/criteo/dlrm.config", "--model-dir", folder, "--device", device,

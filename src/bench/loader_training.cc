@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <functional>
 
 #include "emblem/error.h"
+#include "train/batch_stream.h"
 #include "train/feed.h"
 #include "train/learner.h"
 
@@ -26,13 +26,12 @@ struct Stretch {
 };
 
 // Steps for `seconds` or longer, at least one.
-void train_for(double seconds, Learner& learner, Feed& feed,
-               const std::function<const Batch&()>& next, Stretch& stretch) {
+void train_for(double seconds, Learner& learner, BatchStream& batches, Stretch& stretch) {
   const auto start = Clock::now();
   do {
-    const Batch& batch = next();
-    learner.step(feed.set(batch), 0);
-    stretch.rows += static_cast<double>(batch.rows);
+    if (!batches.next()) break;
+    learner.step(batches.batch(), 0, [&] { return batches.look_ahead(); });
+    stretch.rows += static_cast<double>(batches.batch().rows);
   } while (seconds_since(start) < seconds);
   learner.context().synchronize();
   stretch.seconds += seconds_since(start);
@@ -45,7 +44,8 @@ double bytes_of(const Batch& batch) {
   return static_cast<double>(bytes);
 }
 
-double measure_batch_copies(const Context& context, Feed& feed, const std::vector<Batch>& batches) {
+double measure_batch_copies(const Context& context, const std::vector<Batch>& batches) {
+  Feed feed(context);
   double bytes = 0;
   const auto start = Clock::now();
   for (int turn = 0; turn < kTurns; ++turn)
@@ -68,8 +68,9 @@ LoadedTraining train_with_loader(const Context& context, const config::PipelineC
                                  double seconds) {
   LoaderOptions options = setting.loading;
   options.epochs = 0;
+  const auto memory = batch_memory(context);
+  options.memory = memory.get();
   Learner learner(context, config, layout, options.batch_size);
-  Feed feed(context);
   std::vector<Batch> resident(kResident);
   {
     Loader loader(setting.data, layout, options);
@@ -77,28 +78,23 @@ LoadedTraining train_with_loader(const Context& context, const config::PipelineC
       EMBLEM_REQUIRE(loader.next(batch), "bench loader: no rows in ", options.input);
   }
   size_t at = 0;
-  const auto from_memory = [&]() -> const Batch& { return resident[at++ % resident.size()]; };
-  for (int step = 0; step < kWarmUp; ++step) learner.step(feed.set(from_memory()), 0);
-  context.synchronize();
+  BatchStream from_memory(context, [&] { return &resident[at++ % resident.size()]; });
+  Stretch warm_up;
+  for (int step = 0; step < kWarmUp; ++step) train_for(0, learner, from_memory, warm_up);
 
   LoadedTraining found;
   if (context.device != Device::kCpu)
-    found.copy_bytes_per_second = measure_batch_copies(context, feed, resident);
+    found.copy_bytes_per_second = measure_batch_copies(context, resident);
   const double stretch = seconds / (2 * kTurns);
   Stretch with, without;
   for (int turn = 0; turn < kTurns; ++turn) {
-    train_for(stretch, learner, feed, from_memory, without);
+    train_for(stretch, learner, from_memory, without);
     // Made and gone with its turn, lest it take CPU time from the other.
     Loader loader(setting.data, layout, options);
-    Batch batch;
-    loader.next(batch);
-    train_for(
-        stretch, learner, feed,
-        [&]() -> const Batch& {
-          loader.next(batch);
-          return batch;
-        },
-        with);
+    BatchStream from_files(context, batches_of(loader));
+    Stretch first;
+    train_for(0, learner, from_files, first);
+    train_for(stretch, learner, from_files, with);
   }
   found.loaded_rate = with.rows / with.seconds;
   found.resident_rate = without.rows / without.seconds;

@@ -41,4 +41,25 @@ std::string published_rows(const std::vector<BenchResult>& results, const Refere
   return align_columns(rows) + (table.note.empty() ? "" : table.note + "\n");
 }
 
+std::string published_latencies(const std::vector<BenchResult>& results,
+                                const ReferenceTable& table) {
+  std::vector<std::vector<std::string>> rows = {
+      {"batch", "here", "published by", "hardware", "latency", "here"}};
+  for (const BenchResult& result : results) {
+    const Measure* ours = find_named(result.metrics, "latency_p50");
+    const Setting* batch = find_named(result.settings, "batch");
+    if (ours == nullptr || batch == nullptr || result.name.ends_with("-stream")) continue;
+    const std::string settings = fmt::format("batch {}", std::get<int64_t>(*batch));
+    for (const ReferenceFigure& figure : table.figures) {
+      const double* theirs = find_named(figure.values, "latency");
+      if (theirs == nullptr || figure.settings != settings) continue;
+      rows.push_back({settings.substr(6), format_metric(ours->value, "s"), figure.system,
+                      figure.hardware, format_metric(*theirs, "s"),
+                      fmt::format("{:.2f}x", *theirs / ours->value)});
+    }
+  }
+  if (rows.size() == 1) return "";
+  return align_columns(rows) + (table.note.empty() ? "" : table.note + "\n");
+}
+
 }  // namespace emblem

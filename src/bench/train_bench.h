@@ -43,8 +43,8 @@ struct TrainBenchOptions {
   uint64_t seed = 1;
   Trace* trace = nullptr;              // gets a timeline of the timed steps
   std::vector<std::string> overrides;  // of the preset's configuration
-  std::optional<StopAt> until;  // train from files until an evaluation reaches it, instead
-  int64_t eval_every = 0;       // steps; 0: 20 times an epoch, or as the configuration says
+  std::optional<StopAt> until;         // train from files until an evaluation reaches it, instead
+  int64_t eval_every = 0;              // steps; 0: 20 times an epoch, or as the configuration says
 };
 
 // "dlrm-kaggle", "sok-dlrm", "dle-dlrm", "mlperf-dcnv2".

@@ -19,7 +19,8 @@ namespace {
 class ScratchFolder {
  public:
   ScratchFolder()
-      : path_((std::filesystem::temp_directory_path() / cat("emblem-until-", ::getpid())).string()) {
+      : path_(
+            (std::filesystem::temp_directory_path() / cat("emblem-until-", ::getpid())).string()) {
     std::filesystem::remove_all(path_);
   }
   ~ScratchFolder() {
@@ -39,8 +40,8 @@ std::string interval_of(const config::TrainConfig& train) {
 }
 
 std::string criterion_of(const StopAt& goal) {
-  return cat(goal.metric, lower_is_better(goal.metric) ? " <= " : " >= ",
-             fmt::format("{:g}", goal.value));
+  return cat(goal.metric,
+             lower_is_better(goal.metric) ? " <= " : " >= ", fmt::format("{:g}", goal.value));
 }
 
 std::string setting_of(const BenchResult& result, const char* name) {
@@ -67,8 +68,7 @@ BenchResult bench_until(const Context& context, const std::string& name,
   train_config.set_save_checkpoints_steps(0);
   train_config.clear_save_checkpoints_epochs();
   const TrainSummary run = train(
-      context, config,
-      {.stop_at = goal, .trace = trace, .last_checkpoint = LastCheckpoint::kNone});
+      context, config, {.stop_at = goal, .trace = trace, .last_checkpoint = LastCheckpoint::kNone});
   const bool reached = run.evaluation && goal.reached(run.evaluation->at(goal.metric));
 
   BenchResult result;

@@ -45,7 +45,7 @@ void print_published(const std::vector<BenchResult>& results) {
   if (folder.empty()) return;
   for (const std::string& name : references_of(results)) {
     const ReferenceTable table = read_reference(folder + "/" + name + ".json");
-    const std::string rows = published_rows(results, table);
+    const std::string rows = published_rows(results, table) + published_latencies(results, table);
     if (!rows.empty()) std::printf("\n%s\n%s", table.title.c_str(), rows.c_str());
   }
 }

@@ -16,7 +16,7 @@
 namespace emblem {
 namespace {
 
-constexpr int64_t kBlock = 4096;                   // what every device can read directly
+constexpr int64_t kBlock = 4096;                    // what every device can read directly
 constexpr int64_t kDirectBytes = int64_t{1} << 20;  // at a time: in the cache when it is copied on
 
 int64_t round_up(int64_t bytes) { return (bytes + kBlock - 1) / kBlock * kBlock; }

@@ -132,8 +132,9 @@ Loader::Pipeline::Pipeline(const config::DataConfig& data, const FeatureLayout& 
   if (data.direct_reads()) {
     const std::string refused = decoder_->read_directly();
     if (!refused.empty())
-      log_warn(cat("the file system of ", refused,
-                   " refuses data_config.direct_reads (O_DIRECT); it is read through the page cache"));
+      log_warn(
+          cat("the file system of ", refused,
+              " refuses data_config.direct_reads (O_DIRECT); it is read through the page cache"));
   }
   transform_ = std::make_unique<FeatureTransform>(data, features, options.label_check, requests,
                                                   decoder_->columns());

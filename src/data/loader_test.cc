@@ -6,6 +6,7 @@
 #include <set>
 #include <thread>
 
+#include "core/block_pool.h"
 #include "data/test_data.h"
 #include "emblem/error.h"
 
@@ -333,6 +334,53 @@ TEST_F(LoaderTest, OptionsFollowTheConfiguration) {
   EXPECT_EQ(eval.epochs, 1);
   EXPECT_FALSE(eval.shuffle || eval.drop_remainder);
   EXPECT_EQ(eval.sample_ratio, 1.0);
+}
+
+// Every column of a batch that has any.
+bool lies_in(const Batch& batch, const std::pmr::memory_resource* memory) {
+  for (const SparseColumn& column : batch.sparse)
+    if (column.keys.get_allocator().memory != memory) return false;
+  return batch.dense.get_allocator().memory == memory && batch.memory() == memory;
+}
+
+TEST(LoaderMemory, BatchesLieInTheGivenMemoryAndAreTheSame) {
+  const TempFolder folder;
+  LoaderOptions options{.input = folder.write("rows.tsv", numbered_tsv(5000)),
+                        .batch_size = 64,
+                        .workers = 3,
+                        .epochs = 2};
+  const TestPipeline pipeline(kPipeline);
+  for (const bool shuffle : {false, true}) {
+    options.shuffle = shuffle;
+    options.shuffle_rows = 500;
+    options.memory = nullptr;
+    const std::vector<SeenBatch> expected = read_all(pipeline, options);
+    BlockPool pool(std::pmr::new_delete_resource());
+    options.memory = &pool;
+    Loader loader(pipeline.config.data_config(), pipeline.features, options);
+    Batch batch;
+    for (const SeenBatch& seen : expected) {
+      ASSERT_TRUE(loader.next(batch));
+      EXPECT_TRUE(lies_in(batch, &pool));
+      EXPECT_EQ(describe(batch) + describe(batch.next), seen.content);
+    }
+    EXPECT_FALSE(loader.next(batch));
+    batch = {};  // goes before the pool
+  }
+}
+
+TEST(LoaderFiles, DirectReadsGiveTheSameBatches) {
+  const TempFolder folder;
+  const LoaderOptions options{.input = folder.write("rows.tsv", numbered_tsv(20000)),
+                              .batch_size = 100,
+                              .workers = 2,
+                              .piece_bytes = 5000};
+  TestPipeline pipeline(kPipeline);
+  const std::vector<SeenBatch> expected = read_all(pipeline, options);
+  pipeline.config.mutable_data_config()->set_direct_reads(true);
+  const std::vector<SeenBatch> found = read_all(pipeline, options);
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_EQ(found[i].content, expected[i].content);
 }
 
 }  // namespace

@@ -120,6 +120,11 @@ __device__ void point_occurrences(const CachedPass& pass, uint32_t lookups,
 __device__ void report_misses(const CachedPass& pass, uint32_t lookups, uint32_t distinct,
                               const Workers& workers) {
   for (uint32_t i = workers.thread; i < kPlaces; i += workers.threads) pass.counters->places[i] = 0;
+  for (uint32_t i = workers.thread; i < static_cast<uint32_t>(pass.table_count);
+       i += workers.threads) {
+    pass.reported_misses[i] = __ldcg(&pass.table_misses[i]);
+    pass.table_misses[i] = 0;
+  }
   if (pass.missing_keys != nullptr) {
     for (uint32_t i = workers.thread; i < distinct; i += workers.threads) {
       pass.missing_keys[i] = __ldcg(&pass.staged_keys[i]);
@@ -171,7 +176,7 @@ __global__ void __launch_bounds__(kTileRows* kMostFeatures)
   find_addresses(pass, blockIdx.x * kTileRows, found);
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 1)
     settle_misses_kernel(const __grid_constant__ CachedPass pass) {
   const cg::grid_group grid = cg::this_grid();
   const auto place = [&](uint32_t entry) -> uint32_t {
@@ -232,11 +237,13 @@ struct CachedRows::Far {
     pass.index = of.index_.data();
     pass.occurrences = reinterpret_cast<uint2*>(of.occurrences_.data());
     pass.counters = reinterpret_cast<MissCounters*>(of.counters_.data());
+    pass.table_misses = of.table_misses_.data();
     pass.staged = of.staged_.data();
     pass.staged_keys = of.staged_keys_.data();
     pass.staged_tables = of.staged_tables_.data();
     pass.dtype = of.settings_.dtype;
     pass.report = reinterpret_cast<MissReport*>(of.report_->data());
+    pass.reported_misses = reinterpret_cast<uint32_t*>(pass.report + 1);
     if (!of.far_rows_) {
       pass.missing_keys = reinterpret_cast<int64_t*>(of.missing_->data());
       pass.missing_tables = reinterpret_cast<int32_t*>(pass.missing_keys + of.positions_);
@@ -280,7 +287,8 @@ CachedRows::CachedRows(const Context& context, CachedRowsSettings settings)
   staged_ = Buffer<char>::zeros(context, positions_ + 1, row_bytes);
   staged_keys_ = Buffer<int64_t>(Device::kCuda, positions_);
   staged_tables_ = Buffer<int32_t>(Device::kCuda, positions_);
-  report_ = std::make_shared<PinnedMemory>(sizeof(MissReport));
+  table_misses_ = Buffer<uint32_t>::zeros(context, static_cast<int64_t>(refs.size()));
+  report_ = std::make_shared<PinnedMemory>(sizeof(MissReport) + refs.size() * sizeof(uint32_t));
   if (!far_rows_) missing_ = std::make_shared<PinnedMemory>(static_cast<size_t>(positions_) * 12);
   clear_report();
   context.synchronize();
@@ -328,6 +336,11 @@ void CachedRows::find(const Context& context, const KeysOnDevice& keys, int64_t 
 void CachedRows::clear_report() { *reinterpret_cast<MissReport*>(report_->data()) = {}; }
 MissReport CachedRows::report() const {
   return *reinterpret_cast<const MissReport*>(report_->data());
+}
+
+std::span<const uint32_t> CachedRows::missed_of_tables() const {
+  const auto* report = reinterpret_cast<const MissReport*>(report_->data());
+  return {reinterpret_cast<const uint32_t*>(report + 1), settings_.tables.size()};
 }
 
 std::span<const int64_t> CachedRows::missing_keys() const {

@@ -42,6 +42,7 @@ struct CachedPass {
   uint32_t* index;     // [map] the number of the staged row
   uint2* occurrences;  // [positions] address, entry
   MissCounters* counters;
+  uint32_t* table_misses;  // [tables] lookups; zero between passes
   char* staged;
   int64_t* staged_keys;
   int32_t* staged_tables;
@@ -49,6 +50,7 @@ struct CachedPass {
 
   // Of the host.
   MissReport* report;
+  uint32_t* reported_misses;  // [tables]
   int64_t* missing_keys;
   int32_t* missing_tables;
 
@@ -83,6 +85,9 @@ struct CachedPass {
     if (first) entries[number] = at;
     const uint32_t place = take_places(&counters->lookups, miss);
     if (miss) occurrences[place] = {address, at};
+    const uint32_t missed = __ballot_sync(~0u, miss);
+    if (threadIdx.x % 32 == 0)
+      atomicAdd(&table_misses[table], static_cast<uint32_t>(__popc(missed)));
     if (tables[table].rows == nullptr) return;  // who has a row is not known here
     const uint32_t absent = __ballot_sync(~0u, miss && !is_far(table, key));
     if (threadIdx.x % 32 == 0 && absent != 0)

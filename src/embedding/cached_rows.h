@@ -57,6 +57,7 @@ class CachedRows {
 
   int64_t features() const { return static_cast<int64_t>(settings_.features.size()); }
   int64_t dim(int64_t feature) const;
+  int table_of(int64_t feature) const { return settings_.features[static_cast<size_t>(feature)]; }
   DType dtype() const { return settings_.dtype; }
   RowCache& cache() const { return *settings_.cache; }
 
@@ -71,6 +72,8 @@ class CachedRows {
   // ---- when the pass has run ----
   void clear_report();  // before it is enqueued
   MissReport report() const;
+  // Lookups of each table that missed; of the last pass that had misses.
+  std::span<const uint32_t> missed_of_tables() const;
   // With tables that the GPU does not reach: what is missing, the row of number i being staged at
   // staged_row(i), where all addresses that wait for it point.
   std::span<const int64_t> missing_keys() const;
@@ -90,7 +93,7 @@ class CachedRows {
   Buffer<const void*> addresses_;
   Buffer<char> tables_;  // FarTableRef
   Buffer<int> feature_tables_;
-  Buffer<uint32_t> map_, index_, entries_, sorted_;
+  Buffer<uint32_t> map_, index_, entries_, sorted_, table_misses_;
   Buffer<char> occurrences_, counters_, staged_;
   Buffer<int64_t> staged_keys_;
   Buffer<int32_t> staged_tables_;

@@ -14,6 +14,9 @@ class MissingRows {
  public:
   virtual ~MissingRows() = default;
 
+  // After every pass, over a batch of `rows` rows: for counts.
+  virtual void looked_up(const CachedRows& cached, int64_t rows) = 0;
+
   // After a pass over `lookups` keys with misses (CachedRows::report): copies what is to be had to
   // the staged rows, on the context's stream. Returns whether any of them changed, so that the
   // batch must be computed again. Throws kUnavailable.

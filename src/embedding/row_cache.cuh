@@ -66,6 +66,7 @@ __device__ inline bool lock_set(uint32_t* lock, Insertion::Busy busy) {
     }
     __threadfence();
   }
+  __syncwarp();
   return __shfl_sync(~0u, locked, 0);
 }
 __device__ inline void unlock_set(uint32_t* lock) {

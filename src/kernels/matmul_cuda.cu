@@ -1,6 +1,7 @@
 #include "kernels/matmul_cuda.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/cuda_check.h"
 #include "kernels/cublaslt.h"
@@ -103,6 +104,27 @@ Preference preference_of(const MatmulPlan& plan) {
   return preference;
 }
 
+// A point in the work of a stream whose time is kept.
+class TimedEvent {
+ public:
+  TimedEvent() { cuda_check(cudaEventCreate(&event_), "making an event"); }
+  ~TimedEvent() { cudaEventDestroy(event_); }
+  TimedEvent(const TimedEvent&) = delete;
+
+  void record(const Context& context) const {
+    cuda_check(cudaEventRecord(event_, context.stream), "recording an event");
+  }
+  float since(const TimedEvent& before) const {  // milliseconds; waits
+    float time = 0.0f;
+    cuda_check(cudaEventSynchronize(event_), "waiting for an event");
+    cuda_check(cudaEventElapsedTime(&time, before.event_, event_), "timing a product");
+    return time;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
 }  // namespace
 
 MatmulLibrary::MatmulLibrary() : workspace_(Device::kCuda, kWorkspaceBytes) {
@@ -120,45 +142,90 @@ struct Matmul::State {
   Layout a, b, c;
   cublasLtMatmulAlgo_t algorithm;
   size_t workspace_bytes = 0;
+
+  void use(const cublasLtMatmulHeuristicResult_t& found) {
+    algorithm = found.algo;
+    workspace_bytes = found.workspaceSize;
+  }
+  // Fills `found` with the best ways first, and returns how many there are; throws where there is
+  // none and ought to be.
+  int find_ways(cublasLtMatmulHeuristicResult_t* found, int most) const;
+  cublasStatus_t enqueue(const Context& context) const;
 };
 
 Matmul::Matmul(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Matmul::~Matmul() = default;
 
-std::unique_ptr<Matmul> Matmul::plan(const MatmulLibrary& library, const MatmulPlan& plan) {
-  const bool turn_a = plan.transpose_a == Transpose::kYes,
-             turn_b = plan.transpose_b == Transpose::kYes;
-  auto state = std::make_unique<State>(
-      State{library, plan, operation_of(plan),
-            layout_of(plan.input_type, turn_a ? plan.k : plan.m, turn_a ? plan.m : plan.k),
-            layout_of(plan.input_type, turn_b ? plan.n : plan.k, turn_b ? plan.k : plan.n),
-            layout_of(plan.output_type, plan.m, plan.n)});
+int Matmul::State::find_ways(cublasLtMatmulHeuristicResult_t* found, int most) const {
   const Preference preference = preference_of(plan);
-  cublasLtMatmulHeuristicResult_t found{};
   int count = 0;
   const cublasStatus_t status = cublas_lt().algo_get_heuristic(
-      static_cast<cublasLtHandle_t>(library.handle()), state->operation.get(), state->b.get(),
-      state->a.get(), state->c.get(), state->c.get(), preference.get(), 1, &found, &count);
-  if (status != CUBLAS_STATUS_SUCCESS || count == 0) {
-    if (plan.epilogue != Epilogue::kNone) return nullptr;
+      static_cast<cublasLtHandle_t>(library.handle()), operation.get(), b.get(), a.get(), c.get(),
+      c.get(), preference.get(), most, found, &count);
+  if (status != CUBLAS_STATUS_SUCCESS) count = 0;
+  if (count == 0 && plan.epilogue == Epilogue::kNone)
     throw Error(
         ErrorCode::kInternal,
         cat("cuBLASLt has no product of [", plan.m, ", ", plan.k, "] and [", plan.k, ", ", plan.n,
             "] in ", name_of(plan.input_type), " (", cublas_lt().status_name(status), ")"));
+  return count;
+}
+
+cublasStatus_t Matmul::State::enqueue(const Context& context) const {
+  const float alpha = 1.0f;
+  return cublas_lt().matmul(static_cast<cublasLtHandle_t>(library.handle()), operation.get(),
+                            &alpha, plan.b, b.get(), plan.a, a.get(), &plan.beta, plan.c, c.get(),
+                            plan.c, c.get(), &algorithm, library.workspace(), workspace_bytes,
+                            context.stream);
+}
+
+std::unique_ptr<Matmul::State> Matmul::describe(const MatmulLibrary& library,
+                                                const MatmulPlan& plan) {
+  const bool turn_a = plan.transpose_a == Transpose::kYes,
+             turn_b = plan.transpose_b == Transpose::kYes;
+  return std::make_unique<State>(
+      State{library, plan, operation_of(plan),
+            layout_of(plan.input_type, turn_a ? plan.k : plan.m, turn_a ? plan.m : plan.k),
+            layout_of(plan.input_type, turn_b ? plan.n : plan.k, turn_b ? plan.k : plan.n),
+            layout_of(plan.output_type, plan.m, plan.n)});
+}
+
+std::unique_ptr<Matmul> Matmul::plan(const MatmulLibrary& library, const MatmulPlan& plan) {
+  auto state = describe(library, plan);
+  cublasLtMatmulHeuristicResult_t way{};
+  if (state->find_ways(&way, 1) == 0) return nullptr;
+  state->use(way);
+  return std::unique_ptr<Matmul>(new Matmul(std::move(state)));
+}
+
+std::unique_ptr<Matmul> Matmul::plan_fastest(const Context& context, const MatmulLibrary& library,
+                                             const MatmulPlan& plan) {
+  constexpr int kWays = 8, kRuns = 5;
+  auto state = describe(library, plan);
+  cublasLtMatmulHeuristicResult_t ways[kWays] = {};
+  const int count = state->find_ways(ways, kWays);
+  if (count == 0) return nullptr;
+  int best = 0;
+  float shortest = std::numeric_limits<float>::max();
+  const TimedEvent begin, end;
+  for (int i = 0; i < count; ++i) {
+    state->use(ways[i]);
+    if (state->enqueue(context) != CUBLAS_STATUS_SUCCESS) continue;
+    begin.record(context);
+    for (int run = 0; run < kRuns; ++run) state->enqueue(context);
+    end.record(context);
+    const float time = end.since(begin);
+    if (time < shortest) {
+      shortest = time;
+      best = i;
+    }
   }
-  state->algorithm = found.algo;
-  state->workspace_bytes = found.workspaceSize;
+  state->use(ways[best]);
   return std::unique_ptr<Matmul>(new Matmul(std::move(state)));
 }
 
 void Matmul::run(const Context& context) const {
-  const State& s = *state_;
-  const float alpha = 1.0f;
-  check(cublas_lt().matmul(static_cast<cublasLtHandle_t>(s.library.handle()), s.operation.get(),
-                           &alpha, s.plan.b, s.b.get(), s.plan.a, s.a.get(), &s.plan.beta, s.plan.c,
-                           s.c.get(), s.plan.c, s.c.get(), &s.algorithm, s.library.workspace(),
-                           s.workspace_bytes, context.stream),
-        "multiplying matrices");
+  check(state_->enqueue(context), "multiplying matrices");
 }
 
 }  // namespace emblem::cuda

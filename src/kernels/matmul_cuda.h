@@ -55,12 +55,17 @@ class Matmul {
  public:
   // Null where cuBLASLt has no such product; without an epilogue it always has.
   static std::unique_ptr<Matmul> plan(const MatmulLibrary& library, const MatmulPlan& plan);
+  // Of the ways that cuBLASLt thinks best, the one that is; which may be another next time, and
+  // with it the last bits. Runs the product several times, which beta must allow, and waits.
+  static std::unique_ptr<Matmul> plan_fastest(const Context& context, const MatmulLibrary& library,
+                                              const MatmulPlan& plan);
   ~Matmul();
 
   void run(const Context& context) const;
 
  private:
   struct State;
+  static std::unique_ptr<State> describe(const MatmulLibrary& library, const MatmulPlan& plan);
   explicit Matmul(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

@@ -205,6 +205,7 @@ bool DevicePredictor::bring_missing() {
     counts_.missed += report.lookups;
     counts_.distinct += report.distinct;
     counts_.absent += report.absent;
+    if (lookup.missing != nullptr) lookup.missing->looked_up(*lookup.rows, rows_);
     if (report.distinct > 0 && lookup.missing != nullptr)
       changed |= lookup.missing->bring(context_, *lookup.rows, rows_ * lookup.rows->features());
   }

@@ -104,7 +104,8 @@ void Model::backward(const Context& context) {
 double Model::squared_embedding_gradient_norm(const Context& context) {
   double sum = 0.0;
   for (Embeddings& embeddings : embeddings_) {
-    sum += embeddings.lookup->squared_gradient_norm(context, graph_.gradient_matrix(embeddings.node));
+    sum +=
+        embeddings.lookup->squared_gradient_norm(context, graph_.gradient_matrix(embeddings.node));
   }
   return sum;
 }
@@ -113,8 +114,8 @@ void Model::update_embeddings(const Context& context, float scale, float learnin
                               int64_t step) {
   clock_.begin(context, "update");
   for (Embeddings& embeddings : embeddings_) {
-    embeddings.lookup->backward(context, graph_.gradient_matrix(embeddings.node), scale, learning_rate,
-                                step);
+    embeddings.lookup->backward(context, graph_.gradient_matrix(embeddings.node), scale,
+                                learning_rate, step);
   }
   clock_.end(context, stages_.update);
 }

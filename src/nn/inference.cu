@@ -251,29 +251,34 @@ void Inference::run_linear(const Context& context, Linear& linear, int64_t rows)
                                   .bias = bias,
                                   .y = linear.output()->value_data});
   }
-  if (!is_padded) return linear.forward(s.pass(context));
+  const bool as_one =
+      linear.activation() == Activation::kRelu || linear.activation() == Activation::kNone;
+  if (s.precision == DType::kF32 || !as_one) return linear.forward(s.pass(context));
   auto& product = products_[{&linear, rows}];
   if (product == nullptr) {
     product = std::make_unique<Product>();
     const bool relu = linear.activation() == Activation::kRelu;
     void* narrow_bias = linear.bias() < 0 ? nullptr : s.narrow_parameters.data() + linear.bias();
-    product->matmul = Matmul::plan(
-        *s.matmul, {.m = rows,
-                    .n = linear.units(),
-                    .k = inputs,
-                    .transpose_b = Transpose::kYes,
-                    .a = x,
-                    .b = weight_of(linear),
-                    .c = linear.output()->value_data,
-                    .input_type = s.precision,
-                    .output_type = s.precision,
-                    .epilogue = narrow_bias == nullptr ? (relu ? Epilogue::kRelu : Epilogue::kNone)
-                                : relu                 ? Epilogue::kBiasRelu
-                                                       : Epilogue::kBias,
-                    .vector = narrow_bias});
-    EMBLEM_REQUIRE(product->matmul != nullptr, "inference: cuBLASLt has no product of [", rows,
-                   ", ", inputs, "] and [", inputs, ", ", linear.units(), "] with a bias");
+    product->matmul = Matmul::plan_fastest(
+        context, *s.matmul,
+        {.m = rows,
+         .n = linear.units(),
+         .k = inputs,
+         .transpose_b = Transpose::kYes,
+         .a = x,
+         .b = weight_of(linear),
+         .c = linear.output()->value_data,
+         .input_type = s.precision,
+         .output_type = s.precision,
+         .epilogue = narrow_bias == nullptr ? (relu ? Epilogue::kRelu : Epilogue::kNone)
+                     : relu                 ? Epilogue::kBiasRelu
+                                            : Epilogue::kBias,
+         .vector = narrow_bias});
+    EMBLEM_REQUIRE(product->matmul != nullptr || !is_padded,
+                   "inference: cuBLASLt has no product of [", rows, ", ", inputs, "] and [", inputs,
+                   ", ", linear.units(), "] with a bias");
   }
+  if (product->matmul == nullptr) return linear.forward(s.pass(context));
   product->matmul->run(context);
 }
 

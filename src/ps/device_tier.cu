@@ -52,6 +52,18 @@ class DeviceTier::Missing final : public MissingRows {
  public:
   explicit Missing(DeviceTier& tier) : tier_(tier) {}
 
+  void looked_up(const CachedRows& cached, int64_t rows) override {
+    lookups_.assign(tier_.settings_.tables.size(), 0);
+    for (int64_t f = 0; f < cached.features(); ++f)
+      lookups_[static_cast<size_t>(cached.table_of(f))] += static_cast<uint64_t>(rows);
+    const bool all_hit = cached.report().lookups == 0;
+    const auto cpu = static_cast<unsigned>(sched_getcpu());
+    for (size_t t = 0; t < lookups_.size(); ++t) {
+      const uint64_t misses = all_hit ? 0 : cached.missed_of_tables()[t];
+      tier_.settings_.tables[t]->count_l1(cpu, {.hits = lookups_[t] - misses, .misses = misses});
+    }
+  }
+
   bool bring(const Context& context, CachedRows& rows, int64_t lookups) override {
     const MissReport report = rows.report();
     const auto keys = rows.missing_keys();
@@ -138,6 +150,7 @@ class DeviceTier::Missing final : public MissingRows {
   size_t room_ = 0;
   std::unique_ptr<PinnedMemory> host_;  // rows, then flags
   Buffer<uint8_t> device_flags_;
+  std::vector<uint64_t> lookups_;  // of each table
   std::vector<size_t> places_;
   std::vector<int64_t> keys_;
   std::vector<float> rows_;

@@ -72,6 +72,7 @@ class DeviceTierTest : public testing::Test {
                   64);
       context.synchronize();
       misses = rows_->report().lookups;
+      missing_->looked_up(*rows_, static_cast<int64_t>(keys.size()));
       if (rows_->report().distinct > 0)
         missing_->bring(context, *rows_, static_cast<int64_t>(keys.size()));
       context.synchronize();
@@ -112,6 +113,8 @@ TEST_F(DeviceTierTest, FetchesWhatIsMissingOnceAndKeepsIt) {
     EXPECT_THAT(read({999, 7, 5}), ElementsAre(999, 7, 5));
     EXPECT_EQ(read.misses, 0);
     EXPECT_EQ(memory_->keys_asked, 3);
+    EXPECT_EQ(table_->l1_counts().hits, 3u);
+    EXPECT_EQ(table_->l1_counts().misses, 5u);
   });
 }
 

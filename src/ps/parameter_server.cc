@@ -85,11 +85,24 @@ ParameterServer::ParameterServer(PsConfig config) : config_(std::move(config)) {
     rocksdb_ = make_rocksdb_store(rocksdb_settings(config_));
   }
   if (config_.update_source.type == PsUpdateSource::Type::kKafka) start_kafka();
+  start_refresher();
 }
 
 ParameterServer::~ParameterServer() {
+  refresher_.reset();
   kafka_.reset();  // they write into tables
   watchers_.clear();
+}
+
+void ParameterServer::start_refresher() {
+  std::vector<CacheRefresher::Plan> plans;
+  for (const PsModel& model : config_.models) {
+    if (model.refresh_interval_s > 0)
+      plans.push_back({model.name, model.refresh_delay_s, model.refresh_interval_s});
+  }
+  if (plans.empty()) return;
+  refresher_ = std::make_unique<CacheRefresher>(
+      std::move(plans), [this](const std::string& model) { refresh_caches(model); });
 }
 
 void ParameterServer::start_kafka() {
@@ -281,6 +294,12 @@ std::vector<std::shared_ptr<ServedModel>> ParameterServer::versions(const std::s
 void ParameterServer::refresh(const std::string& name) const {
   for (const auto& model : versions(name)) {
     for (const auto& [table, served] : model->tables()) served->refresh();
+  }
+}
+
+void ParameterServer::refresh_caches(const std::string& name) const {
+  for (const auto& model : versions(name)) {
+    for (const auto& [table, served] : model->tables()) served->refresh_caches();
   }
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "ps/cache_refresher.h"
 #include "ps/delta_watcher.h"
 #include "ps/kafka_updates.h"
 #include "ps/promotion_queue.h"
@@ -61,6 +62,8 @@ class ParameterServer {
 
   // Reads what faster tiers hold of a model's rows anew from the slowest.
   void refresh(const std::string& name) const;
+  // The same of caches on devices alone. Happens by itself where ps.json says so.
+  void refresh_caches(const std::string& name) const;
 
   // Applies deltas that appear in the folder to all versions of the model, from now on.
   void watch_deltas(const std::string& model, const std::string& folder,
@@ -78,6 +81,7 @@ class ParameterServer {
   KvStore* authority() const;
   void settle_sequence(ServedModel& model, bool filled, int64_t updates_included);
   void start_kafka();
+  void start_refresher();
   void apply_update(const std::string& topic, std::span<const int64_t> keys,
                     std::span<const float> rows, int64_t dim, int64_t created_unix_ms) const;
   void models_changed();
@@ -91,6 +95,7 @@ class ParameterServer {
   std::vector<std::weak_ptr<ServedModel>> alive_;  // unloaded ones that are in use as well
   std::map<std::string, std::shared_ptr<DeltaWatcher>> watchers_;  // by model
   std::unique_ptr<KafkaUpdates> kafka_;
+  std::unique_ptr<CacheRefresher> refresher_;
 };
 
 }  // namespace emblem

@@ -133,6 +133,10 @@ void ServedTable::remove_cache(TableCache* cache) {
 
 void ServedTable::refresh() {
   if (l2_ != nullptr && l3_ != nullptr) refresh_l2();
+  refresh_caches();
+}
+
+void ServedTable::refresh_caches() {
   std::lock_guard in_use(caches_in_use_);
   for (TableCache* cache : caches_) cache->refresh();
 }

@@ -78,6 +78,7 @@ class ServedTable : public std::enable_shared_from_this<ServedTable> {
   // Reads all rows of L2 anew from L3, where there are both, and those of caches from these; a
   // batch at a time.
   void refresh();
+  void refresh_caches();  // those alone
   // Counts updates; odd while one is under way.
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
   // Keeps updates away for as long as the lock is held, which it is only if none came since
@@ -90,10 +91,12 @@ class ServedTable : public std::enable_shared_from_this<ServedTable> {
   void promote(std::span<const int64_t> keys, std::span<const float> rows, uint64_t version);
 
   // ---- counts ----
+  TierCounts l1_counts() const { return l1_counters_.read(); }  // lookups of caches on devices
   TierCounts l2_counts() const { return l2_counters_.read(); }
   TierCounts l3_counts() const { return l3_counters_.read(); }
   uint64_t missing_everywhere() const { return missing_counters_.read().misses; }
   uint64_t rows_updated() const { return rows_updated_.load(std::memory_order_relaxed); }
+  void count_l1(unsigned cpu, const TierCounts& counts) { l1_counters_.add(cpu, counts); }
   void count_l2(unsigned cpu, const TierCounts& counts) { l2_counters_.add(cpu, counts); }
   void count_missing(unsigned cpu, uint64_t keys) {
     if (keys != 0) missing_counters_.add(cpu, {.misses = keys});
@@ -106,7 +109,7 @@ class ServedTable : public std::enable_shared_from_this<ServedTable> {
   std::shared_ptr<KvTable> l2_, l3_;
   const MemoryTable* memory_;
   PromotionQueue* promotions_;
-  TierCounters l2_counters_, l3_counters_, missing_counters_;
+  TierCounters l1_counters_, l2_counters_, l3_counters_, missing_counters_;
   std::atomic<uint64_t> rows_updated_{0};
   std::mutex writer_;
   std::mutex caches_in_use_;  // outside of writer_; both to change caches_, either to read it

@@ -33,6 +33,8 @@ std::string ServedTables::metrics(const std::string& labels) const {
             static_cast<double>(counts.hits) / static_cast<double>(counts.hits + counts.misses));
       }
     };
+    const TierCounts l1 = table->l1_counts();
+    if (l1.hits + l1.misses > 0) tier("L1", l1);
     if (table->l2() != nullptr) tier("L2", table->l2_counts());
     if (table->l3() != nullptr) tier("L3", table->l3_counts());
     const std::string more = fmt::format(",table=\"{}\"", name);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "emblem/error.h"
+
 namespace emblem::cuda {
 namespace {
 
@@ -15,8 +17,8 @@ size_t bytes_of(View<const T> view) {
 size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 size_t room_for(const ModelBatch& batch) {
-  size_t bytes =
-      aligned(bytes_of(batch.dense)) + aligned(bytes_of(batch.labels)) + aligned(bytes_of(batch.weights));
+  size_t bytes = aligned(bytes_of(batch.dense)) + aligned(bytes_of(batch.labels)) +
+                 aligned(bytes_of(batch.weights));
   for (const FeatureKeys& feature : batch.sparse)
     bytes += aligned(bytes_of(feature.keys)) + aligned(bytes_of(feature.offsets)) +
              aligned(bytes_of(feature.weights));
@@ -30,7 +32,10 @@ BatchCopier::BatchCopier(const Context& context) : context_(context), copying_(c
 }
 
 BatchCopier::~BatchCopier() {
-  for (Slot& slot : slots_) slot.copied.synchronize();
+  try {
+    for (Slot& slot : slots_) slot.copied.synchronize();
+  } catch (const Error&) {  // what is wrong with the GPU has been said elsewhere
+  }
 }
 
 void BatchCopier::make_room(const ModelBatch& batch, Slot& slot) {

@@ -1,5 +1,5 @@
-// train/batch_stream.h - batches one after the other on the model's device: on a GPU, the next is on
-// its way while one is computed with.
+// train/batch_stream.h - batches one after the other on the model's device: on a GPU, the next is
+// on its way while one is computed with.
 #pragma once
 
 #include <exception>
@@ -30,10 +30,12 @@ std::shared_ptr<std::pmr::memory_resource> batch_memory(const Context& context);
 class BatchStream {
  public:
   BatchStream(const Context& context, BatchSource source);
+  BatchStream(const BatchStream&) = delete;
+  BatchStream& operator=(const BatchStream&) = delete;
 
   // Moves on to the next batch; false at the end. All work with the one before must be enqueued.
   bool next();
-  const Batch& host() const { return *current().host; }     // as the source gave it
+  const Batch& host() const { return *current().host; }         // as the source gave it
   const ModelBatch& batch() const { return *current().there; }  // on the device
 
   // On a GPU: takes the batch behind this one from the source and has it copied; work enqueued from
@@ -56,7 +58,7 @@ class BatchStream {
   Slot slots_[2];
   int slot_ = 0;
   Ahead ahead_ = Ahead::kUnknown;
-  std::exception_ptr problem_;  // of the source, when asked ahead
+  std::exception_ptr problem_;                 // of the source, when asked ahead
   std::shared_ptr<cuda::BatchCopier> copier_;  // on a GPU; waits for copies before the rest goes
 };
 

@@ -49,6 +49,9 @@ std::vector<ModelCase> model_cases() {
       {"DcnV1", deep, "dcn_v1 { cross { cross_num: 2 } deep { " + mlp + " } }"},
       {"DcnV2", deep,
        "dcn_v2 { cross { cross_num: 2 low_rank: 8 } deep { " + mlp + " use_bn: true } }"},
+      {"DlrmWithCross", dlrm,
+       "dlrm { dense_mlp { hidden_units: [16, 8] } final { " + mlp +
+           " } arch_with_sparse: false cross { cross_num: 2 low_rank: 8 } }"},
       {"Dlrm", dlrm, "dlrm { dense_mlp { hidden_units: [16, 8] } final { " + mlp + " } }"},
   };
 }

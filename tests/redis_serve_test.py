@@ -1,0 +1,158 @@
+"""Redis is killed and started again under a server whose rows lie there, while clients ask on and check every answer."""
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+from harness import SKIPPED, EmblemTest, run, use_test_clients
+
+use_test_clients("tritonclient")
+import numpy as np
+import serve_test
+import tritonclient.http as triton_http
+from tritonclient.utils import InferenceServerException
+
+
+# ps.json must describe a model; those of the repository need no description.
+OTHER_MODEL = {"model": "other", "sparse_files": ["other"], "embedding_vecsize_per_table": [8],
+               "maxnum_catfeature_query_per_table_per_sample": [1], "default_value_for_each_table": [0.0],
+               "deployed_device_list": [0]}
+
+
+class Redis:
+    """redis-server on a port that was free, which keeps what it was given in a folder."""
+
+    def __init__(self, folder):
+        folder.mkdir()
+        self.folder = folder
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            self.port = taken.getsockname()[1]
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(
+            ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder), "--save", "",
+             "--appendonly", "yes", "--appendfsync", "always"], stdout=subprocess.DEVNULL)
+        for _ in range(1200):
+            try:
+                with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+                    connection.sendall(b"PING\r\n")
+                    if connection.recv(16).startswith(b"+PONG"):
+                        return
+            except OSError:
+                pass
+            time.sleep(0.05)
+        raise AssertionError("redis-server did not start")
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+class Asker(threading.Thread):
+    """Asks for rows of the test data until it is told to stop."""
+
+    def __init__(self, test, server):
+        super().__init__()
+        self.test, self.server = test, server
+        self.stopping = threading.Event()
+        self.right, self.refused, self.wrong = 0, [], []
+
+    def run(self):
+        begin = 0
+        with triton_http.InferenceServerClient(self.server.http) as client:
+            while not self.stopping.is_set():
+                begin = (begin + 37) % 4900
+                try:
+                    result = client.infer("dlrm", self.test.inputs(begin, begin + 16)).as_numpy("probability")[:, 0]
+                except InferenceServerException as error:
+                    self.refused.append(str(error))
+                    time.sleep(0.02)
+                    continue
+                if np.array_equal(result, self.test.expected[begin:begin + 16]):
+                    self.right += 1
+                else:
+                    self.wrong.append(begin)
+
+    def wait_for_right_answers(self, count):
+        wanted, deadline = self.right + count, time.monotonic() + 120
+        while self.right < wanted and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return self.right >= wanted
+
+
+class RedisUnderAServer(EmblemTest):
+    rows = 5000
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        model, cls.repository = cls.folder / "model", cls.folder / "repository"
+        for command in (["train", "--config", cls.config],
+                        ["export", "--checkpoint", model, "--out", cls.repository / "dlrm"],
+                        ["predict", "--checkpoint", model, "--input", cls.data / "test", "--out",
+                         cls.folder / "predictions.csv"]):
+            process = run(*command)
+            assert process.returncode == 0, process.stderr
+        _, cls.numbers, cls.ids = serve_test.read_tsv(next((cls.data / "test").glob("*")))
+        lines = (cls.folder / "predictions.csv").read_text().splitlines()[1:]
+        cls.expected = np.array([float(line) for line in lines]).astype(np.float32)
+
+    def inputs(self, begin, end):
+        made = [triton_http.InferInput("categorical_features", [end - begin, 26], "INT64"),
+                triton_http.InferInput("numerical_features", [end - begin, 13], "FP32")]
+        made[0].set_data_from_numpy(self.ids[begin:end])
+        made[1].set_data_from_numpy(self.numbers[begin:end])
+        return made
+
+    def kill_and_start_redis(self, name, more):
+        """Returns what was refused while Redis was down, and checks all else."""
+        redis = Redis(self.folder / name)
+        self.addCleanup(redis.kill)
+        config = self.write_config(name + ".json", json.dumps(
+            {"supportlonglong": True, "models": [OTHER_MODEL],
+             "volatile_db": {"type": "redis_cluster", "address": f"127.0.0.1:{redis.port}"}, **more}))
+        server = serve_test.Server(self.repository, "--ps", config)
+        asker = Asker(self, server)
+        asker.start()
+        try:
+            self.assertTrue(asker.wait_for_right_answers(20), asker.refused)
+            self.assertEqual(asker.refused, [])
+            redis.kill()
+            time.sleep(1.0)
+            self.assertEqual(server.get("/v2/health/live")[0], 200)
+            redis.start()
+            self.assertTrue(asker.wait_for_right_answers(20), asker.refused[-1:])
+            refused = len(asker.refused)
+            self.assertTrue(asker.wait_for_right_answers(20))
+            self.assertEqual(len(asker.refused), refused)  # it stays well
+        finally:
+            asker.stopping.set()
+            asker.join()
+            self.assertEqual(server.stop(), 0)
+        self.assertEqual(asker.wrong, [])
+        return asker.refused
+
+    def test_rows_on_disk_answer_while_redis_is_down(self):
+        more = {"persistent_db": {"type": "rocks_db", "path": str(self.folder / "rocksdb")}}
+        self.assertEqual(self.kill_and_start_redis("with_disk", more), [])
+
+    def test_without_rows_on_disk_requests_are_refused_until_redis_is_back(self):
+        refused = self.kill_and_start_redis("alone", {})
+        self.assertNotEqual(refused, [])
+        for message in refused:
+            self.assertRegex(message, "(?i)503|unavailable|redis")
+
+
+if __name__ == "__main__":
+    if shutil.which("redis-server") is None:
+        print("skipped: needs redis-server")
+        sys.exit(SKIPPED)
+    unittest.main()
