@@ -51,7 +51,9 @@ class TrainBench(EmblemTest):
         self.assertEqual(bound, "dense", shares)
 
     def test_a_huge_embedding_part_bounds_by_embedding(self):
-        config = self.pipeline("embedding.config", "fm {}", dim=64)
+        config = self.pipeline("embedding.config", 'feature_groups { group_name: "wide" feature_names: "C{1..26}" '
+                               'group_type: WIDE } feature_groups { group_name: "fm" feature_names: "C{1..26}" } fm {}',
+                               dim=64)
         bound, shares = self.bound_of("--config", config, "--batch", 2048, "--steps", 5, "--threads", 1, "--set",
                                       "train_config.sparse_optimizer.adam_optimizer.lr=0.001")
         self.assertEqual(bound, "embedding", shares)
