@@ -24,8 +24,9 @@ emblem_fuzz(http_request_fuzz
           ${serve}/tensor.cc ${CMAKE_SOURCE_DIR}/src/core/text.cc ${CMAKE_BINARY_DIR}/generated/serve/model_config.pb.cc
   LINK protobuf::libprotobuf fmt::fmt ZLIB::ZLIB)
 
+set(core ${CMAKE_SOURCE_DIR}/src/core)
 set(ps ${CMAKE_SOURCE_DIR}/src/ps)
 emblem_fuzz(ps_config_fuzz
-  SOURCES ${ps}/fuzz/ps_config_fuzz.cc ${ps}/ps_config.cc ${ps}/json_object.cc ${CMAKE_SOURCE_DIR}/src/core/file.cc ${CMAKE_SOURCE_DIR}/src/core/checksum.cc
-          ${CMAKE_SOURCE_DIR}/src/core/log.cc ${CMAKE_SOURCE_DIR}/src/core/text.cc
+  SOURCES ${ps}/fuzz/ps_config_fuzz.cc ${ps}/ps_config.cc ${ps}/json_object.cc ${core}/checksum.cc ${core}/file.cc
+          ${core}/log.cc ${core}/text.cc
   LINK nlohmann_json::nlohmann_json spdlog::spdlog fmt::fmt)

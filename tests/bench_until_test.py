@@ -47,7 +47,7 @@ class BenchUntil(EmblemTest):
                            "--until", "auc=0.5"), "--data")
         made = self.succeed(run("bench", "train", "--preset", "dlrm-kaggle", "--dim", 16, "--batch", 512, "--divide-tables",
                                 1000, "--until", "auc=0.9", "--data", self.folder / "raw", "--data-rows", 4000))
-        self.assertIn("dlrm-kaggle-d16-b512", made.stdout)
+        self.assertIn("dlrm-kaggle-tables/1000-d16-b512", made.stdout)
 
 
 if __name__ == "__main__":

@@ -253,6 +253,7 @@ TEST(GrpcServer, CancelsWhatOutlastsTheDraining) {
   std::thread drain([&] { test.server->drain(milliseconds(50)); });
   unary.join();  // without an answer of the service
   EXPECT_FALSE(status.ok());
+  EXPECT_TRUE(eventually([&] { return test.service.held_and_cancelled() == 1; }));
   test.service.release();
   drain.join();
   EXPECT_EQ(test.service.statistics("sum", "1").at(0).inference_count, 0u);
