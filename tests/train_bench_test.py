@@ -98,7 +98,7 @@ class TrainBench(EmblemTest):
                        "out of host memory")
 
     def test_the_largest_batch_is_found_below_the_memory_given(self):
-        results, printed = self.bench("--dim", 16, "--divide-tables", 1000, "--batch", "64", "--host-memory", "100MiB",
+        results, printed = self.bench("--dim", 16, "--divide-tables", 1000, "--batch", "64", "--host-memory", "50MiB",
                                       "--find-largest-batch")
         largest = results[0]["settings"]["largest_batch"]
         self.assertIn(f"largest batch that fits (dim 16): {largest}", printed)
