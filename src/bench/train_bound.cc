@@ -20,7 +20,7 @@ const char* meaning_of(Bound bound) {
     case Bound::kCopy:
       return "the step waits for batches to be copied to the GPU";
     case Bound::kDense:
-      return "go to the layers, their gradients and the update of their weights";
+      return "go to the layers and their gradients";
     case Bound::kEmbedding:
       return "go to looking up rows of tables and updating them";
     case Bound::kLaunch:
@@ -57,8 +57,8 @@ std::string change_for(Bound bound, const StepCircumstances& at) {
   return "";
 }
 
-// Of `whole`, what does not go to the first row.
-double beyond(double whole, double one_row) { return std::max(0.0, whole - one_row); }
+// By how much `a` is more than `b`.
+double beyond(double a, double b) { return std::max(0.0, a - b); }
 
 // Of the time of a step.
 double waiting_in_the_way(const StepTimes& times, double stages) {
@@ -104,11 +104,14 @@ double StepShares::of(Bound bound) const {
 }
 
 StepShares shares_of(const StepTimes& times) {
-  const StageSeconds &all = times.stages, &one = times.one_row;
+  const StageSeconds& all = times.stages;
+  const auto growing = [&](double StageSeconds::*stage) {
+    return all.*stage * (1 - times.fixed_share.*stage);
+  };
   StepShares found;
-  found.dense =
-      beyond(all.forward, one.forward) + beyond(all.backward, one.backward) + all.dense_update;
-  found.embedding = beyond(all.lookup, one.lookup) + beyond(all.update, one.update);
+  found.dense = growing(&StageSeconds::forward) + growing(&StageSeconds::backward) +
+                growing(&StageSeconds::dense_update);
+  found.embedding = growing(&StageSeconds::lookup) + growing(&StageSeconds::update);
   const double stages = all.lookup + all.forward + all.backward + all.update + all.dense_update;
   const double waited = times.load + times.transfer;
   const double in_the_way = waiting_in_the_way(times, stages);

@@ -12,7 +12,7 @@ namespace emblem {
 enum class Bound {
   kData,       // reading and decoding
   kCopy,       // to the GPU
-  kDense,      // layers, and the update of their weights
+  kDense,      // layers
   kEmbedding,  // lookups, and the update of their rows
   kLaunch,     // what a step costs whatever its batch
 };
@@ -22,7 +22,7 @@ const char* name_of(Bound bound);  // "data", "copy", ...
 struct StepTimes {
   double step = 0;
   StageSeconds stages;
-  StageSeconds one_row;           // the stages of a step of one row
+  StageSeconds fixed_share;       // of each stage, what does not depend on the batch
   double load = 0, transfer = 0;  // waiting for the batch
   // A GPU loads and copies beside its other work: a step whose batch was there already shows how
   // much of that is in the way. 0, on a CPU: all of it is.
@@ -35,9 +35,8 @@ struct StepShares {
   double of(Bound bound) const;
 };
 
-// The stages less what they take for one row are dense and embedding; the latter, and what no stage
-// accounts for, is launch. All of the dense update is dense: its work does not depend on the batch,
-// but a larger one is not what makes it faster.
+// What depends on the batch in the stages is dense and embedding; what does not, and time that no
+// stage accounts for, is launch.
 StepShares shares_of(const StepTimes& times);
 
 Bound bound_of(const StepShares& shares);  // the largest share

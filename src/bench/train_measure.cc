@@ -107,7 +107,7 @@ void add_bound(Learner& learner, DType precision, const MeasuredTraining& found,
   const auto steps = static_cast<double>(found.step_seconds.size());
   const StepShares shares = shares_of({.step = found.total_seconds / steps,
                                        .stages = per_step(found),
-                                       .one_row = found.probe.one_row,
+                                       .fixed_share = found.probe.fixed_share,
                                        .load = found.load_seconds / steps,
                                        .transfer = transfer_of(found, result.ceilings),
                                        .resident_step = found.probe.resident_step});

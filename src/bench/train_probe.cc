@@ -13,7 +13,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kWarmup = 2, kSteps = 9;
+constexpr int kWarmup = 2, kSteps = 11;
+constexpr int kFewest = kWarmup + 3;  // of steps that take so long together that it is enough:
+constexpr double kLongest = 1.0;      // seconds
 constexpr float kLossScale = 128.0f;  // so that gradients do not vanish in fp16
 
 double seconds_since(Clock::time_point start) {
@@ -69,23 +71,38 @@ constexpr double StageSeconds::*kStages[] = {&StageSeconds::lookup, &StageSecond
                                              &StageSeconds::backward, &StageSeconds::update,
                                              &StageSeconds::dense_update};
 
-// The median of some steps, for each stage.
-StageSeconds stages_of(Learner& learner, const ModelBatch& batch) {
+StageSeconds stages_of_step(Learner& learner, const ModelBatch& batch) {
   Model& model = learner.model();
-  std::vector<StageSeconds> steps;
-  for (int i = 0; i < kWarmup + kSteps; ++i) {
-    model.stages() = {};
-    learner.step(batch, 0);
-    model.stage_clock().collect();
-    if (i >= kWarmup) steps.push_back(model.stages());
+  model.stages() = {};
+  learner.step(batch, 0);
+  model.stage_clock().collect();
+  return model.stages();
+}
+
+double median(const std::vector<StageSeconds>& steps, double StageSeconds::*stage) {
+  std::vector<double> seconds;
+  for (const StageSeconds& step : steps) seconds.push_back(step.*stage);
+  return median(std::move(seconds));
+}
+
+// Steps of the whole batch and of one row in turn, so that other processes disturb both alike.
+StageSeconds fixed_share(Learner& learner, const ModelBatch& batch) {
+  const FirstRow row(learner.context(), batch);
+  std::vector<StageSeconds> whole, first;
+  const auto start = Clock::now();
+  for (int i = 0; i < kWarmup + kSteps && (i < kFewest || seconds_since(start) < kLongest); ++i) {
+    const StageSeconds of_batch = stages_of_step(learner, batch);
+    const StageSeconds of_row = stages_of_step(learner, row.batch());
+    if (i < kWarmup) continue;
+    whole.push_back(of_batch);
+    first.push_back(of_row);
   }
-  StageSeconds found;
+  StageSeconds share;
   for (const auto stage : kStages) {
-    std::vector<double> seconds;
-    for (const StageSeconds& step : steps) seconds.push_back(step.*stage);
-    found.*stage = median(std::move(seconds));
+    const double all = median(whole, stage);
+    share.*stage = all > 0 ? std::min(1.0, median(first, stage) / all) : 0.0;
   }
-  return found;
+  return share;
 }
 
 double resident_step(Learner& learner, const ModelBatch& batch) {
@@ -131,8 +148,7 @@ StepProbe probe_step(Learner& learner, const ModelBatch& batch) {
   found.loss_seconds = loss_seconds(learner);
   if (learner.context().device == Device::kCuda)
     found.resident_step = resident_step(learner, batch);
-  const FirstRow row(learner.context(), batch);
-  found.one_row = stages_of(learner, row.batch());
+  found.fixed_share = fixed_share(learner, batch);
   return found;
 }
 

@@ -6,7 +6,8 @@
 namespace emblem {
 
 struct StepProbe {
-  StageSeconds one_row;      // seconds of the stages of a step of one row
+  // Of each stage, the share that does not depend on the batch, 0 to 1: what it takes for one row.
+  StageSeconds fixed_share;
   double resident_step = 0;  // on a GPU: seconds of a step whose batch is there already
   double batch_bytes = 0;
   double loss_seconds = 0;   // of a forward pass
