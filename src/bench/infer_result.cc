@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "core/process.h"
-#include "emblem/version.h"
 
 namespace emblem {
 
@@ -16,12 +15,7 @@ double percentile(const std::vector<double>& sorted, double share) {
 BenchResult infer_result(InferRun run) {
   std::sort(run.seconds.begin(), run.seconds.end());
   const double total = std::accumulate(run.seconds.begin(), run.seconds.end(), 0.0);
-  BenchResult result;
-  result.benchmark = "infer";
-  result.name = std::move(run.name);
-  result.program = std::string("emblem ") + kVersion;
-  result.machine = this_machine();
-  result.date = utc_now();
+  BenchResult result = begin_result("infer", std::move(run.name));
   result.settings = {{"batch", run.rows}, {"runs", static_cast<int64_t>(run.seconds.size())}};
   for (auto& setting : run.settings) result.settings.push_back(std::move(setting));
   result.settings.push_back({"references", std::vector<std::string>{"hps-dlrm-inference"}});

@@ -4,6 +4,7 @@
 
 #include "bench/suite_run.h"
 #include "bench/suite_text.h"
+#include "bench/svg.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -11,30 +12,14 @@ namespace {
 
 constexpr size_t kLogLines = 50;
 
-// Escaped for text and attributes; what XML cannot hold becomes '?'.
+// Escaped for text and attributes, line by line.
 std::string safe(const std::string& text) {
   std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\n':
-      case '\t':
-        out += c;
-        break;
-      default:
-        out += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
-    }
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    out += escape_markup(std::string_view(text).substr(begin, end - begin));
+    if (end < text.size()) out += '\n';
+    begin = end + 1;
   }
   return out;
 }

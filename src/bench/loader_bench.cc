@@ -12,7 +12,6 @@
 #include "bench/loader_training.h"
 #include "bench/result_table.h"
 #include "emblem/error.h"
-#include "emblem/version.h"
 
 namespace emblem {
 namespace {
@@ -120,12 +119,7 @@ Named<Setting> settings_of(const LoaderSetting& setting, const Runs& runs,
 BenchResult make_result(const LoaderSetting& setting, const Runs& runs,
                         const LoaderBenchOptions& options, const LoaderCheck& check,
                         double copy_bytes_per_second) {
-  BenchResult result;
-  result.benchmark = "loader";
-  result.name = setting.name();
-  result.program = std::string("emblem ") + kVersion;
-  result.machine = this_machine();
-  result.date = utc_now();
+  BenchResult result = begin_result("loader", setting.name());
   result.settings = settings_of(setting, runs, options, check);
   result.metrics = metrics_of(runs, setting.loading.workers);
   double batches = 0;

@@ -13,6 +13,7 @@
 #include "core/text.h"
 #include "core/thread_pool.h"
 #include "emblem/error.h"
+#include "emblem/version.h"
 
 namespace emblem {
 namespace {
@@ -301,6 +302,16 @@ std::string utc_now() {
   char text[32];
   std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
   return text;
+}
+
+BenchResult begin_result(std::string benchmark, std::string name) {
+  BenchResult result;
+  result.benchmark = std::move(benchmark);
+  result.name = std::move(name);
+  result.program = cat("emblem ", kVersion);
+  result.machine = this_machine();
+  result.date = utc_now();
+  return result;
 }
 
 }  // namespace emblem

@@ -92,6 +92,8 @@ Better usual_direction(std::string_view metric);
 // The machine and the clock now. `compiler` is the one that built this program.
 Machine this_machine();
 std::string utc_now();
+// One of this program, on this machine, now.
+BenchResult begin_result(std::string benchmark, std::string name);
 
 // `source` names the text in errors, e.g. a path. Throws Error (kInvalidArgument) that names the
 // source, the field and what was expected.

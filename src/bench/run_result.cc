@@ -3,17 +3,11 @@
 #include <algorithm>
 
 #include "core/process.h"
-#include "emblem/version.h"
 
 namespace emblem {
 
 BenchResult result_of_run(const TrainSummary& summary, const std::string& name) {
-  BenchResult result;
-  result.benchmark = "training";
-  result.name = name;
-  result.program = std::string("emblem ") + kVersion;
-  result.machine = this_machine();
-  result.date = utc_now();
+  BenchResult result = begin_result("training", name);
   result.settings = {{"steps", summary.steps},
                      {"rows", summary.rows},
                      {"bad_rows", summary.bad_rows},

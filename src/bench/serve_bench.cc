@@ -6,7 +6,6 @@
 
 #include "bench/load_memory.h"
 #include "core/log.h"
-#include "emblem/version.h"
 
 namespace emblem {
 namespace {
@@ -254,14 +253,10 @@ BenchResult to_result(const ServeBenchOptions& options, const Load& load, const 
     errors += count;
     kinds.push_back(cat(kind, ": ", count));
   }
-  BenchResult result;
-  result.benchmark = "serve";
-  result.name =
-      cat(options.target.model, "-", protocol, options.shared_memory ? "-shm" : "", "-b", load.rows,
-          "-", is_open ? "r" : "c", is_open ? cat(shape.rate) : cat(connections));
-  result.program = std::string("emblem ") + kVersion;
-  result.machine = this_machine();
-  result.date = utc_now();
+  BenchResult result =
+      begin_result("serve", cat(options.target.model, "-", protocol,
+                                options.shared_memory ? "-shm" : "", "-b", load.rows, "-",
+                                is_open ? "r" : "c", is_open ? cat(shape.rate) : cat(connections)));
   result.settings = {{"url", options.target.url},
                      {"model", options.target.model},
                      {"protocol", protocol},

@@ -15,7 +15,6 @@
 #include "core/text.h"
 #include "core/thread_pool.h"
 #include "embedding/lookup.h"
-#include "emblem/version.h"
 
 namespace emblem {
 namespace {
@@ -416,12 +415,7 @@ BenchResult bench_tables(const Context& context, const TablesCase& of,
 
   const double unique = work.unique_keys();
   const Floors bytes = floor_bytes(of, unique, work.table(0).state_floats());
-  BenchResult result;
-  result.benchmark = "tables";
-  result.name = of.name;
-  result.program = std::string("emblem ") + kVersion;
-  result.machine = this_machine();
-  result.date = utc_now();
+  BenchResult result = begin_result("tables", of.name);
   result.settings = {{"device", std::string(gpu ? "cuda" : "cpu")},
                      {"threads", int64_t{context.threads ? context.threads->threads() : 1}},
                      {"tables", of.tables},

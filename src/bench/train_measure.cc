@@ -11,7 +11,6 @@
 #include "core/progress.h"
 #include "core/thread_pool.h"
 #include "core/trace.h"
-#include "emblem/version.h"
 
 namespace emblem {
 namespace {
@@ -242,14 +241,9 @@ BenchResult training_result(const std::string& name, Learner& learner, DType pre
   const Context& context = learner.context();
   const auto steps = static_cast<double>(found.step_seconds.size());
   const double rate = static_cast<double>(found.rows) / found.total_seconds;
-  BenchResult result;
-  result.benchmark = "train";
-  result.name = name;
-  result.program = std::string("emblem ") + kVersion;
-  result.machine = this_machine();
+  BenchResult result = begin_result("train", name);
   dispatch(
       context.device, [] {}, [&] { result.machine.gpu = cuda::describe_gpu(); });
-  result.date = utc_now();
   result.settings = {{"threads", int64_t{context.threads ? context.threads->threads() : 1}},
                      {"precision", std::string(name_of(precision))},
                      {"steps", static_cast<int64_t>(found.step_seconds.size())},

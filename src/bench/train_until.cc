@@ -8,7 +8,6 @@
 #include "bench/result_table.h"
 #include "core/gpu.h"
 #include "core/thread_pool.h"
-#include "emblem/version.h"
 #include "model/model.h"
 #include "train/trainer.h"
 
@@ -71,14 +70,9 @@ BenchResult bench_until(const Context& context, const std::string& name,
       context, config, {.stop_at = goal, .trace = trace, .last_checkpoint = LastCheckpoint::kNone});
   const bool reached = run.evaluation && goal.reached(run.evaluation->at(goal.metric));
 
-  BenchResult result;
-  result.benchmark = "train-until";
-  result.name = name;
-  result.program = std::string("emblem ") + kVersion;
-  result.machine = this_machine();
+  BenchResult result = begin_result("train-until", name);
   dispatch(
       context.device, [] {}, [&] { result.machine.gpu = cuda::describe_gpu(); });
-  result.date = utc_now();
   const DType precision = precision_of(context, train_config);
   result.settings = {{"batch", static_cast<int64_t>(config.data_config().batch_size())},
                      {"exit_criterion", criterion_of(goal)},

@@ -34,7 +34,7 @@ void read_words(Options& options) {
                                                    : BenchInput::kDevice;
   options.data_rows = parse_size(options.data_rows_text, "--data-rows");
   options.host_bytes = parse_size(options.host_bytes_text, "--host-memory");
-  if (!options.until_text.empty()) options.until = parse_stop_at(options.until_text);
+  if (!options.until_text.empty()) options.until = parse_stop_at(options.until_text, "--until");
   for (const std::string& text : options.device_bytes_texts) {
     const int64_t bytes = parse_size(text, "--device-bytes");
     EMBLEM_REQUIRE(bytes == 0 || options.device == "cuda",
@@ -200,7 +200,7 @@ void add_axes(CLI::App& command, Options& options) {
       .add_option("--batch", options.axes.batches,
                   "Batch sizes (default: the preset's or the pipeline's)")
       ->delimiter(',')
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 31));
   command
       .add_option("--precision", options.axes.precisions,
                   "Types to compute in on a GPU (default: train_config.mixed_precision, or fp32)")

@@ -5,6 +5,8 @@
 #include <thread>
 
 #include "cli/commands.h"
+#include "core/device.h"
+#include "core/gpu.h"
 #include "core/interrupt.h"
 #include "core/text.h"
 #include "serve/serving.h"
@@ -32,6 +34,9 @@ ServingOptions serving_options(const Options& options) {
       serving.models.models.empty() || serving.models.control == Control::kExplicit,
       "--load-model needs --model-control-mode explicit; otherwise all models are loaded");
   serving.models.on_gpu = options.device == "cuda";
+  if (serving.models.on_gpu)
+    dispatch(
+        Device::kCuda, [] {}, [] { cuda::require_usable_gpu(); });
   EMBLEM_REQUIRE(serving.models.on_gpu || serving.models.precision.empty(),
                  "--precision needs --device cuda; a CPU computes in fp32");
   for (const std::string& text : options.deltas) {

@@ -179,7 +179,28 @@ std::string read_text_file(const std::string& path) {
   }
 }
 
+namespace {
+
+bool is_stream(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+}
+
+void write_to_stream(const std::string& path, std::string_view text) {
+  const Descriptor stream(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (stream.get() < 0) fail("write", path, errno);
+  while (!text.empty()) {
+    const ssize_t written = ::write(stream.get(), text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail("write", path, errno);
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+}  // namespace
+
 void write_text_file_atomically(const std::string& path, std::string_view text) {
+  if (is_stream(path)) return write_to_stream(path, text);
   const std::string partial = cat(path, ".partial.", ::getpid());
   try {
     FileWriter writer(partial);

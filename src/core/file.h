@@ -54,7 +54,8 @@ class FileWriter {
 
 std::string read_text_file(const std::string& path);
 
-// Replaces `path` in one step: readers see the old text or the new, whatever happens.
+// Replaces `path` in one step: readers see the old text or the new, whatever happens. What is there
+// and no file or folder (a pipe, a terminal, /dev/null) is written to as it is.
 void write_text_file_atomically(const std::string& path, std::string_view text);
 
 // Makes the names in a directory durable (fsync on the directory).

@@ -1,9 +1,11 @@
 #include "core/file.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
+#include <thread>
 
 #include "core/checksum.h"
 #include "core/temp_folder_test.h"
@@ -116,6 +118,19 @@ TEST_F(FileTest, AnAtomicWriteReplacesTheTextAndLeavesNothingElse) {
   write_text_file_atomically(path("a"), "new");
   EXPECT_EQ(read_text_file(path("a")), "new");
   EXPECT_EQ(std::distance(fs::directory_iterator(path()), fs::directory_iterator()), 1);
+}
+
+TEST_F(FileTest, WhatIsNoFileIsWrittenToAndStays) {
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  std::string read;
+  std::thread reader([&] { read = read_text_file(path("pipe")); });
+  write_text_file_atomically(path("pipe"), "through");
+  reader.join();
+  EXPECT_EQ(read, "through");
+  EXPECT_TRUE(fs::is_fifo(path("pipe")));
+  fs::create_symlink("/dev/full", path("full"));  // not the device itself, should this go wrong
+  EXPECT_THROW(write_text_file_atomically(path("full"), "new"), Error);
+  EXPECT_TRUE(fs::is_symlink(path("full")));
 }
 
 TEST_F(FileTest, AFailedAtomicWriteKeepsWhatWasThere) {

@@ -36,7 +36,7 @@ struct Cupti {
   decltype(&cuptiActivityDisable) disable = nullptr;
   decltype(&cuptiActivityFlushAll) flush = nullptr;
   decltype(&cuptiActivityGetNextRecord) next = nullptr;
-  void* library = nullptr;
+  void* handle = nullptr;
 };
 
 // CUPTI calls plain functions without an argument of ours, so what they share is here.
@@ -56,7 +56,7 @@ bool find(void* library, const char* name, Function& function) {
 
 // Stays loaded: CUPTI cannot be unloaded while CUDA runs.
 bool load(Cupti& cupti) {
-  if (cupti.library != nullptr) return true;
+  if (cupti.handle != nullptr) return true;
   for (const char* name : {"libcupti.so.13", "libcupti.so", "/usr/local/cuda/lib64/libcupti.so",
                            "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so"}) {
     void* library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
@@ -67,7 +67,7 @@ bool load(Cupti& cupti) {
         find(library, "cuptiActivityDisable", cupti.disable) &&
         find(library, "cuptiActivityFlushAll", cupti.flush) &&
         find(library, "cuptiActivityGetNextRecord", cupti.next)) {
-      cupti.library = library;
+      cupti.handle = library;
       return true;
     }
     ::dlclose(library);

@@ -23,14 +23,14 @@ bool StopAt::reached(double found) const {
   return lower_is_better(metric) ? found <= value : found >= value;
 }
 
-StopAt parse_stop_at(const std::string& text) {
+StopAt parse_stop_at(const std::string& text, const char* option) {
   const size_t equals = text.find('=');
   char* end = nullptr;
   const std::string number = equals == std::string::npos ? "" : text.substr(equals + 1);
   StopAt stop{text.substr(0, equals), std::strtod(number.c_str(), &end)};
   EMBLEM_REQUIRE(equals != std::string::npos && equals > 0 && !number.empty() && *end == '\0',
-                 "--stop-at \"", text,
-                 "\" is not METRIC=VALUE; write for example --stop-at auc=0.8025");
+                 option, " \"", text, "\" is not METRIC=VALUE; write for example ", option,
+                 " auc=0.8025");
   return stop;
 }
 

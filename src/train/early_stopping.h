@@ -39,7 +39,8 @@ struct StopAt {
   double value = 0.0;
   bool reached(double found) const;
 };
-StopAt parse_stop_at(const std::string& text);
+// `option` names it in errors.
+StopAt parse_stop_at(const std::string& text, const char* option = "--stop-at");
 
 // Whether smaller values of a metric are better (losses and errors).
 bool lower_is_better(const std::string& metric);
