@@ -63,6 +63,15 @@ model_config {{
 """
 
 
+def gpu_is_missing():
+    """Why no GPU can be trained on; "" where one can."""
+    with tempfile.TemporaryDirectory() as folder:
+        tried = run("train", "--config", SOURCE / "configs/criteo/dlrm.config", "--device", "cuda", "--model-dir", folder,
+                    "--set", f"train_input_path={folder}/nothing")
+    message = (tried.stderr.strip().splitlines() or [""])[-1]
+    return "" if "nothing" in message else message
+
+
 class EmblemTest(unittest.TestCase):
     """A temporary folder with a data set of 60,000 rows and a pipeline over it, made once a class."""
 

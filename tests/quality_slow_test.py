@@ -3,23 +3,13 @@
 EMBLEM_QUALITY_ROWS (20000000) says how many rows. Skipped without a GPU."""
 
 import os
-import tempfile
 import unittest
 
 import quality_test
-from harness import SOURCE, run
+from harness import gpu_is_missing
 from quality_test import AUC_TOLERANCE, LIMIT_TOLERANCE
 
 ROWS = int(os.environ.get("EMBLEM_QUALITY_ROWS", "20000000"))
-
-
-def gpu_is_missing():
-    """Why no GPU can be trained on; "" where one can."""
-    with tempfile.TemporaryDirectory() as folder:
-        tried = run("train", "--config", SOURCE / "configs/criteo/dlrm.config", "--device", "cuda", "--model-dir", folder,
-                    "--set", f"train_input_path={folder}/nothing")
-    message = (tried.stderr.strip().splitlines() or [""])[-1]
-    return "" if "nothing" in message else message
 
 
 class OnGpu(quality_test.Quality):

@@ -94,8 +94,10 @@ void fill_dense(int64_t first, uint64_t seed, Batch& batch) {
 DlrmShape DlrmShape::scaled_down(int64_t divisor) const {
   EMBLEM_REQUIRE(divisor >= 1, "tables cannot be divided by ", divisor);
   DlrmShape smaller = *this;
-  for (int64_t& rows : smaller.table_rows) rows = std::max<int64_t>(4, rows / divisor);
-  if (divisor > 1) smaller.name += cat("-tables/", divisor);
+  if (divisor == 1) return smaller;
+  for (int64_t& rows : smaller.table_rows)
+    rows = std::max(std::min<int64_t>(4, rows), rows / divisor);
+  smaller.name += cat("-tables/", divisor);
   return smaller;
 }
 

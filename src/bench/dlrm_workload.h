@@ -22,7 +22,7 @@ struct DlrmShape {
   std::vector<int64_t> hotness;  // keys a sample of each feature; empty: one
   int64_t cross_rank = 0;        // 3 cross layers of this rank in place of dot products; 0: none
 
-  // Tables of 1 / divisor of the rows, at least 4: for machines with less memory.
+  // Tables of 1 / divisor of the rows, but 4 where they have them: for machines with less memory.
   DlrmShape scaled_down(int64_t divisor) const;
   int64_t rows() const;  // of all tables
   int64_t table_bytes() const;

@@ -21,6 +21,7 @@ namespace {
 
 constexpr int64_t kFilledAtOnce = 1 << 20;  // keys
 constexpr float kRate = 0.1f;
+constexpr int64_t kMostWarmUpSteps = 1000;
 constexpr int64_t kRotatedBytes = 256 << 20;  // outputs and gradients together outgrow any cache
 
 Rule rule_of(const std::string& optimizer) {
@@ -82,6 +83,12 @@ class Workload {
   }
 
   int64_t batches() const { return batches_; }
+  // That device memory holds of all tables, where they have their rows in host memory.
+  int64_t cached_rows() const {
+    const int64_t row_bytes = of_.dim * size_of(of_.dtype) + tables_[0]->state_floats() * 4;
+    const bool caches = context_.device == Device::kCuda && of_.placement == Placement::kCache;
+    return caches ? of_.device_bytes / row_bytes : 0;
+  }
   Table::CacheUse cache_use() const {
     Table::CacheUse all;
     for (const auto& table : tables_) {
@@ -131,6 +138,13 @@ class Workload {
     if (of_.prefetch) lookup_->prefetch(context_, features_[(batch + 1) % batches_]);
     backward(batch, batch + 1);
   }
+  // A training step on keys that none of the batches has; `number` tells such steps apart.
+  void train_on_others(int64_t number) {
+    others_ = Buffer<int64_t>::from(context_, keys_of(batches_ + number));
+    std::vector<FeatureKeys> features = features_of(others_);
+    lookup_->forward(context_, features, Phase::kTrain, outputs_[0].view());
+    lookup_->backward(context_, gradients_[0].view(), 1.0f, kRate, number + 1);
+  }
   void check() { lookup_->check(context_); }
   std::vector<float> output(int64_t batch) const {
     return outputs_[batch % outputs_.size()].to_host(context_);
@@ -156,24 +170,30 @@ class Workload {
                    for (int64_t i = begin; i < end; ++i) gradients[i] = gradient_at(i);
                  });
   }
-  void draw_keys() {
+  std::vector<int64_t> keys_of(int64_t batch) const {
     const PowerLaw draw(of_.rows, of_.alpha);
-    const int64_t lookups = of_.tables * of_.batch;
-    host_keys_.resize(batches_);
+    std::vector<int64_t> keys(of_.tables * of_.batch);
+    parallel_for(context_, static_cast<int64_t>(keys.size()), 1 << 14,
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t i = begin; i < end; ++i)
+                     keys[i] = draw(42, static_cast<uint64_t>(i / of_.batch),
+                                    batch * of_.batch + i % of_.batch);
+                 });
+    return keys;
+  }
+  std::vector<FeatureKeys> features_of(const Buffer<int64_t>& keys) const {
+    std::vector<FeatureKeys> features(of_.tables);
+    for (int64_t t = 0; t < of_.tables; ++t) {
+      features[t].keys = {keys.data() + t * of_.batch, of_.batch, 1, context_.device};
+      if (of_.hotness > 1) features[t].offsets = offsets_.view();
+    }
+    return features;
+  }
+  void draw_keys() {
     for (int64_t b = 0; b < batches_; ++b) {
-      std::vector<int64_t>& keys = host_keys_[b];
-      keys.resize(lookups);
-      parallel_for(context_, lookups, 1 << 14, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i)
-          keys[i] = draw(42, static_cast<uint64_t>(i / of_.batch), b * of_.batch + i % of_.batch);
-      });
-      device_keys_.push_back(Buffer<int64_t>::from(context_, keys));
-      auto& features = features_.emplace_back(of_.tables);
-      for (int64_t t = 0; t < of_.tables; ++t) {
-        features[t].keys = {device_keys_.back().data() + t * of_.batch, of_.batch, 1,
-                            context_.device};
-        if (of_.hotness > 1) features[t].offsets = offsets_.view();
-      }
+      host_keys_.push_back(keys_of(b));
+      device_keys_.push_back(Buffer<int64_t>::from(context_, host_keys_.back()));
+      features_.push_back(features_of(device_keys_.back()));
     }
   }
 
@@ -188,6 +208,7 @@ class Workload {
   Buffer<int32_t> offsets_;
   std::vector<std::vector<int64_t>> host_keys_;
   std::vector<Buffer<int64_t>> device_keys_;
+  Buffer<int64_t> others_;
   std::vector<std::vector<FeatureKeys>> features_;
 };
 
@@ -340,10 +361,19 @@ Times time_replay(const Context& context, Workload& work, const TablesOptions& o
   return times;
 }
 
+// Until the cache has taken up as many rows as it holds: what lies there then came with a stream.
+void warm_cache(Workload& work) {
+  const int64_t enough = work.cache_use().missed + work.cached_rows();
+  for (int64_t step = 0; step < kMostWarmUpSteps && work.cache_use().missed < enough; ++step)
+    work.train_on_others(step);
+  work.check();
+}
+
 // Every batch once: a quarter to warm up, a quarter for each of the three figures.
 Times time_fresh(const Context& context, Workload& work) {
   const int64_t quarter = work.batches() / 4;
   const auto train = [&](int64_t i) { work.train(i); };
+  warm_cache(work);
   for (int64_t i = 0; i < quarter; ++i) train(i);
   work.check();
   Times times;

@@ -44,8 +44,8 @@ __device__ void find_addresses(const CachedPass& pass, uint32_t first, const voi
        f += static_cast<int>(blockDim.y)) {
     const int table = pass.feature_tables[f];
     const uint32_t position = f * pass.capacity + row;
-    const bool there = row < rows;
-    const int64_t key = there ? pass.input.keys[position] : 0;
+    const int64_t key = row < rows ? pass.input.keys[position] : kNoKey;
+    const bool there = key != kNoKey;
     const uint32_t slot =
         there ? find_slot(pass.cache, static_cast<uint32_t>(table), key, tick) : kNoSlot32;
     const bool miss = there && slot == kNoSlot32;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -17,10 +18,13 @@
 
 namespace emblem::cuda {
 
+// In the place of a key: the row of the batch has none for the feature.
+inline constexpr int64_t kNoKey = std::numeric_limits<int64_t>::min();
+
 // What a pass works on; in device memory, filled before it runs.
 struct KeysOnDevice {
   const uint32_t* rows = nullptr;  // of the batch; those behind them get a row of zeros
-  const int64_t* keys = nullptr;   // [positions], see CachedRows::position
+  const int64_t* keys = nullptr;   // [positions], see CachedRows::find; kNoKey gets one too
 };
 
 // A table behind the cache.
@@ -45,7 +49,7 @@ struct CachedRowsSettings {
   RowCache* cache = nullptr;     // borrowed; shared by any number of these
   DType dtype = DType::kF32;     // of the rows
   std::vector<FarTable> tables;  // those of the cache
-  std::vector<int> features;     // the table of each; one key a row of the batch
+  std::vector<int> features;     // the table of each; at most one key a row of the batch
   int64_t max_rows = 0;          // of a batch
 };
 

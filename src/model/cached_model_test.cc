@@ -35,26 +35,37 @@ std::string dlrm(int64_t dim, const std::string& more = "arch_with_sparse: false
                   dim);
 }
 
+template <class T>
+View<const T> view_of(const std::vector<T>& values) {
+  return {values.data(), static_cast<int64_t>(values.size()), 1};
+}
+
 struct Inputs {
   std::vector<float> dense;
   std::vector<std::vector<int64_t>> keys;
+  std::vector<std::vector<int32_t>> offsets;
   std::vector<FeatureKeys> features;
   ModelBatch batch;
 };
 
-// Frequent keys are small, as in real data.
+// Frequent keys are small, as in real data. Of every other feature a fifth of the rows have none.
 Inputs make_inputs(int64_t rows, uint64_t seed) {
   Inputs inputs;
   for (int64_t i = 0; i < rows * kDense; ++i)
     inputs.dense.push_back(random_uniform(seed, 100, static_cast<uint64_t>(i)) * 2 - 1);
   for (int64_t f = 0; f < kTables; ++f) {
     auto& keys = inputs.keys.emplace_back();
+    auto& offsets = inputs.offsets.emplace_back();
     for (int64_t r = 0; r < rows; ++r) {
+      if (f % 2 == 1) offsets.push_back(static_cast<int32_t>(keys.size()));
+      if (f % 2 == 1 && random_bits(seed, 200, static_cast<uint64_t>(r)) % 5 == 0) continue;
       const double u = random_uniform(seed, static_cast<uint64_t>(f), static_cast<uint64_t>(r));
       keys.push_back(static_cast<int64_t>(u * u * u * static_cast<double>(kTableRows[f])));
     }
+    if (f % 2 == 1) offsets.push_back(static_cast<int32_t>(keys.size()));
   }
-  for (const auto& keys : inputs.keys) inputs.features.push_back({{keys.data(), rows, 1}, {}, {}});
+  for (int64_t f = 0; f < kTables; ++f)
+    inputs.features.push_back({view_of(inputs.keys[f]), view_of(inputs.offsets[f]), {}});
   inputs.batch.rows = rows;
   inputs.batch.dense = {inputs.dense.data(), rows, kDense};
   return inputs;

@@ -19,6 +19,24 @@ constexpr int64_t kWatchedRows = 8192;  // of batches whose end is watched for
 
 size_t align(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
+int64_t most_keys_of_a_row(const FeatureKeys& keys) {
+  int64_t most = keys.offsets.size() == 0 ? 1 : 0;
+  for (int64_t row = 0; row + 1 < keys.offsets.size(); ++row)
+    most = std::max<int64_t>(most, keys.offsets.data[row + 1] - keys.offsets.data[row]);
+  return most;
+}
+
+// One for each row, kNoKey where it has none.
+void write_keys(const FeatureKeys& keys, int64_t rows, int64_t* to) {
+  if (keys.offsets.size() == 0) {
+    std::copy_n(keys.keys.data, rows, to);
+    return;
+  }
+  const int32_t* offsets = keys.offsets.data;
+  for (int64_t row = 0; row < rows; ++row)
+    to[row] = offsets[row] < offsets[row + 1] ? keys.keys.data[offsets[row]] : kNoKey;
+}
+
 }  // namespace
 
 DevicePredictor::DevicePredictor(const Context& context, std::unique_ptr<Model> model,
@@ -80,10 +98,10 @@ void DevicePredictor::check(const ModelBatch& batch) const {
   for (const Model::LookupInput& input : inputs_) {
     for (const int64_t feature : input.sparse_index) {
       const FeatureKeys& keys = batch.sparse[static_cast<size_t>(feature)];
-      EMBLEM_REQUIRE(
-          keys.offsets.size() == 0 && keys.weights.size() == 0 && keys.keys.size() == batch.rows,
-          "feature ", feature, " has ", keys.keys.size(), " keys for ", batch.rows,
-          " rows; on a GPU a row must have one key of each feature, without a weight");
+      EMBLEM_REQUIRE(keys.weights.size() == 0 && most_keys_of_a_row(keys) <= 1, "feature ", feature,
+                     keys.weights.size() != 0 ? " has keys with weights"
+                                              : " has rows with several keys",
+                     ", which a GPU does not serve; serve the model with --device cpu");
     }
   }
 }
@@ -104,11 +122,10 @@ void DevicePredictor::copy_in(const ModelBatch& batch) {
     std::memcpy(to + kDenseBegin, batch.dense.data,
                 static_cast<size_t>(rows_ * dense_cols_) * sizeof(float));
   for (size_t l = 0; l < inputs_.size(); ++l) {
-    char* keys = to + key_begins_[l];
+    auto* keys = reinterpret_cast<int64_t*>(to + key_begins_[l]);
     for (const int64_t feature : inputs_[l].sparse_index) {
-      std::memcpy(keys, batch.sparse[static_cast<size_t>(feature)].keys.data,
-                  static_cast<size_t>(rows_) * sizeof(int64_t));
-      keys += static_cast<size_t>(bucket_) * sizeof(int64_t);
+      write_keys(batch.sparse[static_cast<size_t>(feature)], rows_, keys);
+      keys += bucket_;
     }
   }
   copy_async(context_, input_.data(), to, input_bytes_);
@@ -224,8 +241,13 @@ void DevicePredictor::run(const Context&, const ModelBatch& batch, std::span<flo
     piece.rows = std::min(max_rows_, batch.rows - begin);
     if (batch.rows > max_rows_) {
       piece.dense = {batch.dense.data + begin * batch.dense.cols, piece.rows, batch.dense.cols};
-      for (size_t f = 0; f < keys_.size(); ++f)
-        keys_[f].keys = {batch.sparse[f].keys.data + begin, piece.rows, 1};
+      for (size_t f = 0; f < keys_.size(); ++f) {
+        const FeatureKeys& all = batch.sparse[f];
+        if (all.offsets.size() == 0)
+          keys_[f].keys = {all.keys.data + begin, piece.rows, 1};
+        else
+          keys_[f].offsets = {all.offsets.data + begin, piece.rows + 1, 1};
+      }
       piece.sparse = keys_;
     }
     copy_in(piece);

@@ -36,7 +36,7 @@ class DevicePredictor final : public Predictor {
                   std::vector<PredictorLookup> lookups, int64_t max_rows);
   ~DevicePredictor() override;
 
-  // A row has one key of each feature.
+  // A row has at most one key of each feature.
   void run(const Context& context, const ModelBatch& batch,
            std::span<float> probabilities) override;
   Model& model() override { return *model_; }
