@@ -21,7 +21,7 @@ LIMIT_TOLERANCE = 5e-3
 class Run:
     """A finished training run."""
 
-    def __init__(self, folder, data, device, precision, settings):
+    def __init__(self, folder, data, device, precision, settings, more):
         self.folder = folder
         options = ["--set", f"train_input_path={data}/train", "--set", f"eval_input_path={data}/test",
                    "--set", "data_config.dataset_type=RawDataset", "--set", "train_config.log_step_count_steps=1",
@@ -29,7 +29,7 @@ class Run:
         for setting in settings:
             options += ["--set", setting]
         done = run("train", "--config", SOURCE / "configs/criteo/dlrm.config", "--model-dir", folder, "--device", device,
-                   "--precision", precision, *options, timeout=HOURS)
+                   "--precision", precision, *options, *more, timeout=HOURS)
         if done.returncode != 0:
             raise AssertionError(done.stderr[-2000:])
 
@@ -61,8 +61,8 @@ class Quality(unittest.TestCase):
     def tearDownClass(cls):
         shutil.rmtree(cls.folder, ignore_errors=True)
 
-    def train(self, name, device, precision="fp32", settings=()):
-        return Run(self.folder / name, self.data, device, precision, settings)
+    def train(self, name, device, precision="fp32", settings=(), options=()):
+        return Run(self.folder / name, self.data, device, precision, settings, options)
 
     def expect_same_losses(self, one, other):
         ours, theirs = one.losses(), other.losses()

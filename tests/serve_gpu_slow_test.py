@@ -130,7 +130,7 @@ class ServeOnGpu(EmblemTest):
         metrics = server.get("/metrics", server.metrics)[1].decode()
         self.assertEqual(server.stop(), 0)
         self.assertLess(worst, 1e-5)
-        hits = [line for line in metrics.splitlines() if "l1" in line and not line.startswith("#")]
+        hits = [line for line in metrics.splitlines() if "L1" in line and not line.startswith("#")]
         print("\n".join(hits))
         self.assertTrue(hits)
 

@@ -301,7 +301,7 @@ void DeviceLookup::train(const Context& context, std::span<const FeatureKeys> fe
   if (at_once) gather(context, batch, Pass::kTrain);
   for (size_t c = 0; !at_once && c < classes_.size(); ++c)
     find_and_mark(context, batch, static_cast<int>(c));
-  if (bags) find_rows(context, batch, Pass::kTrain);
+  if (bags && at_once) find_rows(context, batch, Pass::kTrain);
   if (dynamic) insert_missing(context, batch, scratch_->train.insert(scratch_->select.data()));
   if (cached_) stage(context, batch);
   if (!at_once) gather(context, batch, Pass::kCopy);

@@ -35,11 +35,10 @@ __global__ void __launch_bounds__(kThreads)
   const FeatureRef& feature = batch.feature_of_tile(min(tile, end - 1));
   const DeviceTableRef& table = batch.tables[feature.table];
   const uint32_t place = (tile - feature.first_tile) * kTile + threadIdx.x % 32;
-  const bool pooled = feature.offsets != nullptr || feature.weights != nullptr;
-  const bool there = tile < end && place < feature.count && !pooled;
+  const bool there = tile < end && place < feature.count;
   const uint32_t row = there ? table.find(feature.keys[place]) : kNoRow;
   if (there) batch.rows[feature.first + place] = row;
-  if (!pooled) list_missing(batch, feature, there ? place : ~0u, row);
+  list_missing(batch, feature, there ? place : ~0u, row);
   __syncthreads();
 
   // Meet equal rows.

@@ -118,47 +118,102 @@ __global__ void __launch_bounds__(kThreads)
   if (kPass == Pass::kTrain) mark_rows(batch, feature, place, row);
 }
 
-// A warp a bag. Sums in the order of the keys. In training, what backward needs is left behind.
+template <int kVector, class W>
+__device__ __noinline__ Floats<kVector> absent_floats(const DeviceTableRef& table, Pass pass,
+                                                      int64_t key, int64_t d) {
+  Floats<kVector> values;
+  for (int v = 0; v < kVector; ++v) values.at[v] = absent_weight<W>(table, pass, key, d + v);
+  return values;
+}
+
+// The keys of a bag, and what their sum is multiplied by.
+struct Bag {
+  uint32_t number, begin, end;
+  float factor;
+};
+
+// Sums the rows of a bag in the order of its keys, by a whole warp.
+template <Pass kPass, int kVector, class W>
+__device__ void pool_bag(const BatchRef& batch, const FeatureRef& feature,
+                         const DeviceTableRef& table, const Bag& bag) {
+  const int lane = threadIdx.x % 32;
+  for (int block = 0; block < table.dim; block += 32 * kVector) {
+    const int d = block + lane * kVector;
+    const bool inside = d < table.dim;
+    Floats<kVector> sum{};
+    for (uint32_t first = bag.begin; first < bag.end; first += 32) {
+      // A lane finds out where a row is; then all lanes read one row after the other.
+      const uint32_t mine = first + lane;
+      const uint32_t row = mine < bag.end ? batch.rows[feature.first + mine] : kNoRow;
+      const char* at = nullptr;
+      if (row != kNoRow)
+        at = kPass == Pass::kEvalCached ? batch.far.row_at(table, row) : table.row(row);
+      const float weight = mine < bag.end && feature.weights ? feature.weights[mine] : 1.0f;
+      const int count = static_cast<int>(min(32u, bag.end - first));
+      for (int k = 0; k < count; k += kRowsInFlight) {
+        Floats<kVector> values[kRowsInFlight];
+#pragma unroll
+        for (int i = 0; i < kRowsInFlight; ++i) {
+          const auto* from = reinterpret_cast<const W*>(
+              __shfl_sync(~0u, reinterpret_cast<unsigned long long>(at), k + i));
+          values[i] = {};
+          if (from != nullptr && inside) values[i] = load_floats<kVector>(from + d);
+          if (from == nullptr && k + i < count)
+            values[i] = absent_floats<kVector, W>(table, kPass, feature.keys[first + k + i], d);
+        }
+#pragma unroll
+        for (int i = 0; i < kRowsInFlight; ++i) {
+          const float by = __shfl_sync(~0u, weight, k + i);
+#pragma unroll
+          for (int v = 0; v < kVector; ++v) sum.at[v] += by * values[i].at[v];
+        }
+      }
+    }
+#pragma unroll
+    for (int v = 0; v < kVector; ++v) sum.at[v] *= bag.factor;
+    if (inside)
+      batch.out.put<kVector>(static_cast<int64_t>(bag.number) * batch.width + feature.column + d,
+                             sum);
+  }
+}
+
+template <Pass kPass, class W>
+__device__ void pool_bag(const BatchRef& batch, const FeatureRef& feature,
+                         const DeviceTableRef& table, const Bag& bag) {
+  if ((table.dim | feature.column | batch.width) % 4 == 0)
+    pool_bag<kPass, 4, W>(batch, feature, table, bag);
+  else
+    pool_bag<kPass, 1, W>(batch, feature, table, bag);
+}
+
+// A warp a bag. In training, what backward needs is left behind.
 template <Pass kPass>
 __global__ void __launch_bounds__(kThreads)
     pool_bags_kernel(const __grid_constant__ BatchRef batch) {
-  const uint32_t bag = blockIdx.x * kWarps + threadIdx.x / 32;
+  const uint32_t number = blockIdx.x * kWarps + threadIdx.x / 32;
   const FeatureRef& feature = batch.feature[blockIdx.y];
-  if (bag >= batch.bags || !has_bags(feature)) return;
+  if (number >= batch.bags || !has_bags(feature)) return;
   const DeviceTableRef& table = batch.tables[feature.table];
-  const int lane = threadIdx.x % 32;
-  const uint32_t begin = feature.offsets ? feature.offsets[bag] : bag;
-  const uint32_t end = feature.offsets ? feature.offsets[bag + 1] : bag + 1;
-  float total = 0.0f;
-  for (uint32_t i = begin; i < end; ++i) total += feature.weights ? feature.weights[i] : 1.0f;
-  const bool divide = feature.pooling == Pooling::kMean;
-  const float factor = !divide ? 1.0f : total != 0.0f ? 1.0f / total : 0.0f;
+  Bag bag{number, feature.offsets ? feature.offsets[number] : number,
+          feature.offsets ? feature.offsets[number + 1] : number + 1, 1.0f};
+  if (feature.pooling == Pooling::kMean) {
+    auto total = feature.weights ? 0.0f : static_cast<float>(bag.end - bag.begin);
+    for (uint32_t i = bag.begin; feature.weights && i < bag.end; ++i) total += feature.weights[i];
+    bag.factor = total != 0.0f ? 1.0f / total : 0.0f;
+  }
   if (kPass == Pass::kTrain) {
-    for (uint32_t i = begin + lane; i < end; i += 32) {
-      batch.bag_of[feature.first + i] = bag;
+    for (uint32_t i = bag.begin + threadIdx.x % 32; i < bag.end; i += 32) {
+      batch.bag_of[feature.first + i] = number;
       batch.coefficients[feature.first + i] =
-          (feature.weights ? feature.weights[i] : 1.0f) * factor;
+          (feature.weights ? feature.weights[i] : 1.0f) * bag.factor;
     }
   }
-  for (int d = lane; d < table.dim; d += 32) {
-    float sum = 0.0f;
-    for (uint32_t i = begin; i < end; ++i) {
-      const uint32_t row = batch.rows[feature.first + i];
-      float value;
-      if (row != kNoRow) {
-        const char* at = kPass == Pass::kEvalCached ? batch.far.row_at(table, row) : table.row(row);
-        value = read_weight(table, at, d);
-      } else if (table.dtype == DType::kF16) {
-        value = absent_weight<F16>(table, kPass, feature.keys[i], d);
-      } else if (table.dtype == DType::kBf16) {
-        value = absent_weight<Bf16>(table, kPass, feature.keys[i], d);
-      } else {
-        value = absent_weight<float>(table, kPass, feature.keys[i], d);
-      }
-      sum += (feature.weights ? feature.weights[i] : 1.0f) * value;
-    }
-    batch.out.put(bag * batch.width + feature.column + d, sum * factor);
-  }
+  if (table.dtype == DType::kF32)
+    pool_bag<kPass, float>(batch, feature, table, bag);
+  else if (table.dtype == DType::kF16)
+    pool_bag<kPass, F16>(batch, feature, table, bag);
+  else
+    pool_bag<kPass, Bf16>(batch, feature, table, bag);
 }
 
 }  // namespace

@@ -23,11 +23,11 @@ void gather_rows(const Context& context, const BatchRef& batch, int cls, RowShap
 // 32 bits.
 void gather_bulk(const Context& context, const BatchRef& batch, int cls, RowShape shape, Pass pass);
 
-// Before gather_rows with Pass::kCopy: batch.rows and marks of the same features.
+// Before gather_rows with Pass::kCopy and pool_bags: batch.rows and marks of all features of a class.
 void find_and_mark(const Context& context, const BatchRef& batch, int cls);
 
-// For features with bags: finds batch.rows, with marks in training. With kEvalCached these are
-// places for batch.far.row_at.
+// For features with bags, where find_and_mark has not done it: finds batch.rows, with marks in
+// training. With kEvalCached these are places for batch.far.row_at.
 void find_rows(const Context& context, const BatchRef& batch, Pass pass);
 // Then, with kEvalCached after fetch_far_rows: sums or means of bags.
 void pool_bags(const Context& context, const BatchRef& batch, Pass pass);

@@ -179,6 +179,14 @@ DevicePredictor::Bucket& DevicePredictor::ready(int64_t rows) {
   return bucket;
 }
 
+void DevicePredictor::warm_up() {
+  for (int64_t rows = bucket_of(1);; rows = bucket_of(rows + 1)) {
+    lay_out(rows);
+    ready(rows);
+    if (rows == max_rows_) return;
+  }
+}
+
 void DevicePredictor::compute() {
   struct Passes {  // rows that were found stay where they are until their end
     DevicePredictor& of;

@@ -36,6 +36,9 @@ class DevicePredictor final : public Predictor {
                   std::vector<PredictorLookup> lookups, int64_t max_rows);
   ~DevicePredictor() override;
 
+  // Makes the graphs of all numbers of rows, so that no batch has to wait for one.
+  void warm_up();
+
   // A row has at most one key of each feature.
   void run(const Context& context, const ModelBatch& batch,
            std::span<float> probabilities) override;

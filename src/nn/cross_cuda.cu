@@ -69,9 +69,47 @@ struct CrossParameters {
 struct Combine {
   __device__ float operator()(int64_t, float x0, float z, float x) const { return x0 * z + x; }
 };
-struct Product {
-  __device__ float operator()(int64_t, float a, float b) const { return a * b; }
+
+// Inputs may share a gradient: what is written to one before is read again.
+template <class T>
+struct CombineBackward {
+  int64_t count;
+  const T *x0, *z, *dy;
+  T* gradients[3];  // of x0, z and x
+  Write writes[3];
+
+  template <class F>
+  __device__ void put_four(int input, int64_t begin, F&& f) const {
+    if (writes[input] == Write::kNone) return;
+    T* to = gradients[input] + begin;
+    cuda::Four<T> out{};
+    if (writes[input] == Write::kAdd) out = cuda::load_four(to);
+#pragma unroll
+    for (int k = 0; k < 4; ++k) put(writes[input], &out.at[k], f(k));
+    cuda::store_four(to, out);
+  }
 };
+
+// Four elements a thread.
+template <class T>
+__global__ void __launch_bounds__(cuda::kThreads) combine_backward_kernel(CombineBackward<T> b) {
+  const int64_t begin = (static_cast<int64_t>(blockIdx.x) * cuda::kThreads + threadIdx.x) * 4;
+  using cuda::widen;
+  if (begin + 4 <= b.count) {
+    const auto dy = cuda::load_four(b.dy + begin), x0 = cuda::load_four(b.x0 + begin),
+               z = cuda::load_four(b.z + begin);
+    b.put_four(0, begin, [&](int k) { return widen(dy.at[k]) * widen(z.at[k]); });
+    b.put_four(1, begin, [&](int k) { return widen(dy.at[k]) * widen(x0.at[k]); });
+    b.put_four(2, begin, [&](int k) { return widen(dy.at[k]); });
+  } else {
+    for (int64_t i = begin; i < b.count; ++i) {
+      const float dy = widen(b.dy[i]);
+      put(b.writes[0], b.gradients[0] + i, dy * widen(b.z[i]));
+      put(b.writes[1], b.gradients[1] + i, dy * widen(b.x0[i]));
+      put(b.writes[2], b.gradients[2] + i, dy);
+    }
+  }
+}
 
 }  // namespace
 
@@ -123,12 +161,19 @@ void CrossCombine::forward_cuda(const Pass& pass) {
 
 void CrossCombine::backward_cuda(const Pass& pass) {
   const int64_t count = pass.rows * out().cols;
+  if (count == 0) return;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
-    const T* dy = out().gradient<T>();
-    cuda::map(pass.context, write(0), count, Product{}, in(0).gradient<T>(), dy, in(1).value<T>());
-    cuda::map(pass.context, write(1), count, Product{}, in(1).gradient<T>(), dy, in(0).value<T>());
-    cuda::map(pass.context, write(2), count, cuda::Copy{}, in(2).gradient<T>(), dy);
+    const CombineBackward<T> b{
+        .count = count,
+        .x0 = in(0).value<T>(),
+        .z = in(1).value<T>(),
+        .dy = out().gradient<T>(),
+        .gradients = {in(0).gradient<T>(), in(1).gradient<T>(), in(2).gradient<T>()},
+        .writes = {write(0), write(1), write(2)}};
+    combine_backward_kernel<T>
+        <<<cuda::blocks_of(count, 4 * cuda::kThreads), cuda::kThreads, 0, pass.context.stream>>>(b);
+    cuda::check_launch("launching the gradient of a cross layer");
   });
 }
 

@@ -1,5 +1,5 @@
 // How the passes of a graph are replayed on a GPU: a batch of a known shape costs one launch.
-#include "nn/capture.h"
+#include "core/graph.h"
 #include "nn/graph.h"
 #include "nn/graph_state.h"
 #include "nn/precision.h"
@@ -8,6 +8,9 @@ namespace emblem {
 namespace {
 
 constexpr size_t kMostShapes = 8;  // a full batch and what is left at the end, and little else
+
+// The default stream cannot.
+bool can_be_recorded(const Context& context) { return context.stream != nullptr; }
 
 }  // namespace
 
@@ -32,16 +35,14 @@ void Graph::State::run_forward(const Context& context) {
   dispatch(
       context.device, [&] { enqueue_forward(context); },
       [&] {
-        if (!cuda::Capture::possible(context)) return enqueue_forward(context);
+        if (!can_be_recorded(context)) return enqueue_forward(context);
         Recorded& shape = recorded_for_shape();
         const bool may_replay = phase == Phase::kEval || shape.backward != nullptr;
         if (shape.forward_runs++ == 0 || (shape.forward != nullptr && !may_replay))
           return enqueue_forward(context);
-        if (shape.forward == nullptr) {
-          shape.forward = std::make_shared<cuda::Capture>();
-          shape.forward->record(context, [&] { enqueue_forward(context); });
-        }
-        shape.forward->replay(context);
+        if (shape.forward == nullptr)
+          shape.forward = std::make_shared<cuda::Graph>(context, [&] { enqueue_forward(context); });
+        shape.forward->launch(context);
       });
 }
 
@@ -49,14 +50,12 @@ void Graph::State::run_backward(const Context& context) {
   dispatch(
       context.device, [&] { enqueue_backward(context); },
       [&] {
-        if (!cuda::Capture::possible(context)) return enqueue_backward(context);
+        if (!can_be_recorded(context)) return enqueue_backward(context);
         Recorded& shape = recorded_for_shape();
         if (shape.backward_runs++ == 0) return enqueue_backward(context);
-        if (shape.backward == nullptr) {
-          shape.backward = std::make_shared<cuda::Capture>();
-          shape.backward->record(context, [&] { enqueue_backward(context); });
-        }
-        shape.backward->replay(context);
+        if (shape.backward == nullptr)
+          shape.backward = std::make_shared<cuda::Graph>(context, [&] { enqueue_backward(context); });
+        shape.backward->launch(context);
       });
 }
 

@@ -10,7 +10,7 @@ namespace emblem {
 namespace cuda {
 template <class T>
 class ReadBack;  // core/pinned.h
-class Capture;   // nn/capture.h
+class Graph;     // core/graph.h
 }  // namespace cuda
 
 struct Graph::State {
@@ -57,7 +57,7 @@ struct Graph::State {
     int64_t rows = 0;
     Phase phase = Phase::kEval;
     int64_t forward_runs = 0, backward_runs = 0;
-    std::shared_ptr<cuda::Capture> forward, backward;
+    std::shared_ptr<cuda::Graph> forward, backward;
   };
   std::vector<Recorded> recorded;
 

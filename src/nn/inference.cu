@@ -30,9 +30,9 @@ struct Inference::Product {
   std::unique_ptr<Matmul> matmul;
 };
 
-Inference::Inference(const Context& context, Graph& graph, Node logits, InferenceInputs inputs)
+Inference::Inference(const Context& context, emblem::Graph& graph, Node logits, InferenceInputs inputs)
     : graph_(graph), inputs_(std::move(inputs)) {
-  Graph::State& s = graph_.state();
+  emblem::Graph::State& s = graph_.state();
   EMBLEM_REQUIRE(s.prepared && s.device == Device::kCuda,
                  "inference: the graph was not prepared on a GPU");
   if (inputs_.dense.id >= 0) dense_ = s.tensor(inputs_.dense, "inference");
@@ -99,7 +99,7 @@ bool Inference::interacts_in_place(const Op& op) const {
 }
 
 void Inference::prepare_ops(const Context& context) {
-  Graph::State& s = graph_.state();
+  emblem::Graph::State& s = graph_.state();
   const bool narrow = s.precision != DType::kF32;
   if (narrow)
     narrow_values(context, s.parameter_values.data(), s.precision, s.narrow_parameters.data(),
@@ -137,7 +137,7 @@ void Inference::prepare_ops(const Context& context) {
 }
 
 void Inference::gather(const Context& context, int64_t rows) {
-  Graph::State& s = graph_.state();
+  emblem::Graph::State& s = graph_.state();
   for (const ScatteredInput* input : gathered_) {
     const Tensor* tensor = s.tensor(input->node, "inference");
     gather_vectors(context, {.addresses = input->addresses,
@@ -149,7 +149,7 @@ void Inference::gather(const Context& context, int64_t rows) {
 }
 
 void Inference::enqueue_before_lookup(const Context& context, int64_t rows) {
-  Graph::State& s = graph_.state();
+  emblem::Graph::State& s = graph_.state();
   s.rows = rows;
   s.phase = Phase::kEval;
   if (narrows_dense_) {
@@ -161,7 +161,7 @@ void Inference::enqueue_before_lookup(const Context& context, int64_t rows) {
 
 void Inference::enqueue_after_lookup(const Context& context, int64_t rows, Order order,
                                      Answers answers) {
-  Graph::State& s = graph_.state();
+  emblem::Graph::State& s = graph_.state();
   s.rows = rows;
   s.phase = Phase::kEval;
   order_ = order;
@@ -178,7 +178,7 @@ void Inference::enqueue_after_lookup(const Context& context, int64_t rows, Order
 }
 
 void Inference::run(const Context& context, Op& op, int64_t rows) {
-  Graph::State& s = graph_.state();
+  emblem::Graph::State& s = graph_.state();
   if (is_last(op, logits_) && !places_.contains(op.inputs()[0])) {
     const auto& linear = static_cast<const Linear&>(op);
     return run_last_layer(
@@ -223,7 +223,7 @@ const void* Inference::weight_of(const Linear& linear) const {
 }
 
 void Inference::run_linear(const Context& context, Linear& linear, int64_t rows) {
-  Graph::State& s = graph_.state();
+  emblem::Graph::State& s = graph_.state();
   const float* bias = linear.bias() < 0 ? nullptr : s.parameter_values.data() + linear.bias();
   if (linear.inputs()[0] == dense_ && linear.inputs_count() <= kMostFirstInputs) {
     return run_first_layer(context, {.dtype = s.precision,

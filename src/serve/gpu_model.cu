@@ -67,6 +67,7 @@ std::unique_ptr<Predictor> GpuModel::make_predictor(const std::vector<float>& pa
   context.synchronize();
   made->predictor = std::make_unique<DevicePredictor>(context, std::move(model), std::move(lookups),
                                                       options_.max_rows);
+  made->predictor->warm_up();
   return made;
 }
 
