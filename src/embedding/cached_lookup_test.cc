@@ -21,7 +21,7 @@ class CachedLookupTest : public TablesTest {
     return table;
   }
 };
-EMBLEM_TEST_ON_EVERY_DEVICE(CachedLookupTest);
+EMBLEM_TEST_FERRIED_TOO(CachedLookupTest);
 
 // Half of the keys are few, and a quarter have no row; bags, weights, and one key a bag.
 std::vector<Bags> mixed_bags(Random& random, int64_t rows, int64_t bags) {
@@ -147,6 +147,43 @@ TEST_P(CachedLookupTest, TablesOfDifferentPlacementsShareALookup) {
   }
 }
 
+// So many rows come and leave in a step that the ferry carries them, if there are CPUs for it.
+TEST_P(CachedLookupTest, TrainingMayExchangeManyRows) {
+  constexpr int64_t kRows = 100000, kDim = 32, kLookups = 30000;
+  const TableSettings near{
+      .name = "near", .dim = kDim, .capacity = kRows, .rule = AdaGrad{}, .seed = 6};
+  TableSettings far = near;
+  far.placement = Placement::kCache;
+  far.device_bytes = kLookups * kDim * 8;
+  const std::shared_ptr<Ferry> ferry = Ferry::of_process();
+  const uint64_t served_before = ferry ? ferry->served() : 0;
+  std::vector<Content> contents;
+  std::vector<std::vector<float>> outputs;
+  for (const TableSettings& settings : {near, far}) {
+    Table& table = make(settings);
+    TestLookup lookup = over({{&table}}, Sums::kSameBits);
+    for (int step = 1; step <= 6; ++step) {
+      Random random{.seed = 7, .stream = static_cast<uint64_t>(step)};
+      Bags bags, others;
+      for (Bags* of : {&bags, &others}) {
+        for (int64_t i = 0; i < kLookups; ++i)
+          of->keys.push_back(static_cast<int64_t>(random.below(kRows)));
+      }
+      std::vector<float> gradients = lookup.forward({bags}, kLookups);
+      for (float& gradient : gradients) gradient += random.normal();
+      lookup.backward(gradients, 1.0f, step);
+      outputs.push_back(lookup.forward({others}, kLookups, Phase::kEval));
+    }
+    contents.push_back(content_of(context_, table));
+  }
+  EXPECT_EQ(contents[1], contents[0]);
+  for (size_t step = 0; step < outputs.size() / 2; ++step)
+    EXPECT_EQ(outputs[step + outputs.size() / 2], outputs[step]) << "step " << step;
+  if (ferry && GetParam() == Device::kCuda) {
+    EXPECT_GT(ferry->served(), served_before);
+  }
+}
+
 // What a few steps of training leave behind and put out.
 struct Trained {
   Content content;
@@ -204,7 +241,7 @@ class PrefetchTest : public CachedLookupTest {
     return trained;
   }
 };
-EMBLEM_TEST_ON_EVERY_DEVICE(PrefetchTest);
+EMBLEM_TEST_FERRIED_TOO(PrefetchTest);
 
 TEST_P(PrefetchTest, ChangesNoResult) {
   TableSettings lru{.name = "lru",

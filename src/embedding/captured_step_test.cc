@@ -151,8 +151,11 @@ Trained train_launched(const Context& context) {
   return trained;
 }
 
-class CapturedStepTest : public DeviceTest {};
-EMBLEM_TEST_ON_EVERY_DEVICE(CapturedStepTest);
+class CapturedStepTest : public DeviceTest {
+ private:
+  const FerryOfSuite ferry_;
+};
+EMBLEM_TEST_FERRIED_TOO(CapturedStepTest);
 
 TEST_P(CapturedStepTest, BackwardAsSetIsBackwardWithTheValuesSet) {
   const Trained expected = train_launched(context_);

@@ -257,7 +257,7 @@ void DeviceLookup::evaluate(const Context& context, std::span<const FeatureKeys>
   const bool bags = has_bags(features);
   gather(context, batch, pass);
   if (bags) find_rows(context, batch, pass);
-  if (cached_) fetch_far_rows(context, batch);
+  if (cached_) fetch_far_rows(context, batch, ref_of(scratch_->read.berth));
   if (bags) pool_bags(context, batch, pass);
 }
 

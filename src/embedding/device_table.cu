@@ -4,6 +4,7 @@
 
 #include "core/cuda_check.h"
 #include "embedding/device_table_ref.cuh"
+#include "embedding/ferry.h"
 
 namespace emblem::cuda {
 namespace {
@@ -87,6 +88,7 @@ void DeviceTable::make_cache(int64_t rows) {
 
 DeviceTable::~DeviceTable() {
   cudaStreamSynchronize(context_.stream);
+  if (has_cache()) finish_ferrying();
   if (errors_ != nullptr) cudaFreeHost(errors_);
 }
 
@@ -103,6 +105,8 @@ DeviceTableRef DeviceTable::make_ref() const {
     ref.slots = host_rows_->slot_of_row();
     ref.cache = {host_rows_->slot_rows(), host_rows_->slot_used(), host_rows_->slot_changed(),
                  static_cast<uint32_t>(host_rows_->slots())};
+    ref.scatters = host_rows_->scatters();
+    ref.scattered = host_rows_->scattered();
   }
   ref.stride = stride_;
   ref.state_offset = state_offset_;
@@ -203,8 +207,15 @@ void DeviceTable::check_errors() const {
                   settings_.capacity, ": raise the capacity or lower the batch size"));
 }
 
-void DeviceTable::clear() {
+void DeviceTable::settle_rows() const {
   settle(context_);
+  if (!has_cache()) return;
+  context_.synchronize();
+  finish_ferrying();
+}
+
+void DeviceTable::clear() {
+  settle_rows();
   if (has_cache()) host_rows_->forget_slots(context_);
   cuda_check(cudaMemsetAsync(clocks_.data(), 0, clocks_.size(), context_.stream), "zeroing");
   if (is_static()) {

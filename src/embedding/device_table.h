@@ -75,6 +75,8 @@ class DeviceTable : public Table {
     uint32_t row;
   };
 
+  // Before the host enqueues work of its own on rows: waits until none is moving.
+  void settle_rows() const;
   DeviceTableRef make_ref() const;
   void publish_ref();
   void initialize_static();

@@ -156,7 +156,7 @@ Buffer<uint32_t> DeviceTable::find_row(int64_t key) const {
 }
 
 bool DeviceTable::read(int64_t key, std::span<float> weights, std::span<float> state) const {
-  settle(context_);
+  settle_rows();
   check_room(weights, state);
   if (is_static() && (key < 0 || key >= settings_.capacity)) refuse({&key, 1});
   const Buffer<uint32_t> row = find_row(key);
@@ -200,7 +200,7 @@ void DeviceTable::lookup_rows(const Context& context, std::span<const int64_t> k
 }
 
 int64_t DeviceTable::erase(std::span<const int64_t> keys) {
-  settle(context_);
+  settle_rows();
   check_dynamic();
   const Buffer<int64_t> on_device = upload(context_, keys);
   const uint32_t none = 0;
@@ -251,7 +251,7 @@ std::vector<DeviceTable::KeyRow> DeviceTable::list_keys(const KeySpaceMemory* sp
 void DeviceTable::export_rows(const Context&, int64_t batch_rows,
                               const std::function<void(const RowBatch&)>& take,
                               std::optional<int64_t> since) const {
-  settle(context_);
+  settle_rows();
   EMBLEM_REQUIRE(batch_rows > 0, "table ", settings_.name,
                  ": rows are exported at least 1 at a time");
   const std::vector<KeyRow> all = list_keys(keys_.get(), since.value_or(-1));
@@ -344,7 +344,7 @@ void DeviceTable::write_rows(const RowBatch& batch) {
 }
 
 void DeviceTable::import_rows(const Context&, const RowBatch& batch) {
-  settle(context_);
+  settle_rows();
   check_rows(batch);
   for (const int64_t key : batch.keys) {
     if (is_static() && (key < 0 || key >= settings_.capacity)) refuse({&key, 1});

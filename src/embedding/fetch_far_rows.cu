@@ -6,6 +6,7 @@
 
 #include "core/cuda_check.h"
 #include "embedding/device_batch.cuh"
+#include "embedding/ferry_ref.cuh"
 #include "embedding/occupancy.h"
 #include "embedding/row_vector.cuh"
 
@@ -19,25 +20,63 @@ constexpr int kWarps = kThreads / 32;
 // Few warps fill the bus, and keep the rows that are on their way close together.
 constexpr uint32_t kFetchingWarps = 512;
 
-// Copies the weights of distinct rows, and takes them out of the map.
-__device__ void fetch(const BatchRef& batch, uint32_t count, uint32_t warps) {
+// A distinct row, which leaves the map: its weights are row i of `staged`, or stay where they are.
+__device__ void note_fetched(const FarRows& far, uint32_t entry, uint32_t row, uint32_t i) {
+  __syncwarp();
+  if (threadIdx.x % 32 != 0) return;
+  far.index[entry] = i < far.staged_rows ? i : FarRows::kFar | row;
+  far.map[entry] = 0;
+}
+
+// Copies the weights of distinct rows [begin, end).
+__device__ void fetch(const BatchRef& batch, uint32_t begin, uint32_t end, uint32_t warps) {
   const FarRows& far = batch.far;
   const uint32_t fetching = min(kFetchingWarps, warps);
   const uint32_t warp = blockIdx.x * kWarps + threadIdx.x / 32;
   if (warp >= fetching) return;
-  for (uint32_t i = warp; i < count; i += fetching) {
+  for (uint32_t i = begin + warp; i < end; i += fetching) {
     const uint32_t entry = far.sorted[i];
     const unsigned long long noted = far.map[entry];
     const DeviceTableRef& table = batch.tables[FarRows::table_of(noted)];
     const uint32_t row = FarRows::row_of(noted);
-    const bool fits = i < far.staged_rows;
-    if (fits)
+    if (i < far.staged_rows)
       copy_row(far.staged + i * far.staged_stride, table.host_rows + row * table.stride,
                table.state_offset);
-    __syncwarp();
-    if (threadIdx.x % 32 != 0) continue;
-    far.index[entry] = fits ? i : FarRows::kFar | row;
-    far.map[entry] = 0;
+    note_fetched(far, entry, row, i);
+  }
+}
+
+// The same for the first `count` rows, which the ferry brings to the berth. Whole grid.
+__device__ void fetch_by_ferry(const BatchRef& batch, const BerthRef& berth, uint32_t count,
+                               uint32_t warps, cg::grid_group grid) {
+  const FarRows& far = batch.far;
+  const unsigned long long first = next_request(berth);
+  for (auto i = static_cast<uint32_t>(grid.thread_rank()); i < count; i += warps * 32) {
+    const unsigned long long noted = far.map[far.sorted[i]];
+    const DeviceTableRef& table = batch.tables[FarRows::table_of(noted)];
+    berth.memory.in_from[i] =
+        listed_row(table.host_rows + FarRows::row_of(noted) * table.stride, table.state_offset);
+  }
+  __threadfence_system();
+  grid.sync();
+  const uint32_t fetching = min(kFetchingWarps, warps) - 1;  // without the one that watches
+  const uint32_t warp = blockIdx.x * kWarps + threadIdx.x / 32;
+  if (warp == 0) {
+    ask_for_rows(berth, first, count, far.staged_stride);
+    watch_ferry(berth, first + pieces_of(berth, count));
+  }
+  if (warp == 0 || warp > fetching) return;
+  uint32_t there = 0;  // pieces
+  for (uint32_t i = warp - 1; i < count; i += fetching) {
+    const uint32_t pieces = i / berth.piece_rows + 1;
+    if (pieces > there) wait_for_ferry(berth, first + pieces);
+    there = pieces;
+    const uint32_t entry = far.sorted[i];
+    const unsigned long long noted = far.map[entry];
+    const DeviceTableRef& table = batch.tables[FarRows::table_of(noted)];
+    copy_from_berth(far.staged + i * far.staged_stride, berth.memory.in + i * far.staged_stride,
+                    table.state_offset);
+    note_fetched(far, entry, FarRows::row_of(noted), i);
   }
 }
 
@@ -76,11 +115,16 @@ __device__ void put_occurrences(const BatchRef& batch, uint32_t count, uint32_t 
 }
 
 __global__ void __launch_bounds__(kThreads)
-    fetch_far_rows_kernel(const __grid_constant__ BatchRef batch) {
+    fetch_far_rows_kernel(const __grid_constant__ BatchRef batch, BerthRef berth) {
   const FarRows& far = batch.far;
   const uint32_t rows = far.counters->rows, occurrences = far.counters->occurrences;
   if (rows == 0) return;
   const cg::grid_group grid = cg::this_grid();
+  if (grid.thread_rank() == 0 && carries(berth, rows)) call_ferry(berth);
+  if (blockIdx.x == 0) {
+    for (int t = threadIdx.x; t < batch.table_count; t += kThreads)
+      wait_for_scatters(batch.tables[t]);
+  }
   // Tables take equal parts of the places: their rows are not neighbours.
   const auto place = [&](uint32_t entry) {
     const unsigned long long noted = far.map[entry];
@@ -92,7 +136,12 @@ __global__ void __launch_bounds__(kThreads)
   sort_by_place<kThreads>(far.entries, rows, far.sorted, far.counters->places, grid, place);
   grid.sync();
   const uint32_t warps = gridDim.x * kWarps;
-  fetch(batch, rows, warps);
+  uint32_t ferried = 0;
+  if (carries(berth, rows)) {
+    ferried = min(rows, min(berth.rows, far.staged_rows));
+    fetch_by_ferry(batch, berth, ferried, warps, grid);
+  }
+  fetch(batch, ferried, rows, warps);
   grid.sync();
   for (uint32_t i = grid.thread_rank(); i < kPlaces; i += warps * 32) far.counters->places[i] = 0;
   if (grid.thread_rank() == 0) far.counters->rows = far.counters->occurrences = 0;
@@ -101,9 +150,9 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void fetch_far_rows(const Context& context, const BatchRef& batch) {
+void fetch_far_rows(const Context& context, const BatchRef& batch, const BerthRef& berth) {
   const auto* kernel = reinterpret_cast<const void*>(fetch_far_rows_kernel);
-  void* arguments[] = {const_cast<BatchRef*>(&batch)};
+  void* arguments[] = {const_cast<BatchRef*>(&batch), const_cast<BerthRef*>(&berth)};
   const int blocks = std::max(1, resident_blocks(kernel, kThreads) / 2);
   cuda_check(cudaLaunchCooperativeKernel(kernel, blocks, kThreads, arguments, 0, context.stream),
              "launching fetch_far_rows_kernel");

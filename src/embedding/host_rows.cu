@@ -10,7 +10,10 @@ HostRows::HostRows(const Context& context, const std::string& name, int64_t rows
       slot_of_row_(Device::kCuda, rows),
       slot_rows_(Device::kCuda, slots),
       slot_used_(Device::kCuda, slots),
-      slot_changed_(Device::kCuda, slots) {
+      slot_changed_(Device::kCuda, slots),
+      scatters_(Buffer<FerryCount>::zeros(context, 1)),
+      scattered_(sizeof(uint64_t)) {
+  *scattered() = 0;
   forget_slots(context);
 }
 

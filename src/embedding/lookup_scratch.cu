@@ -8,7 +8,7 @@
 namespace emblem::cuda {
 namespace {
 
-constexpr int64_t kRowsLeavingAtOnce = 1 << 18;  // from a cache
+constexpr int64_t kRowsLeavingAtOnce = 1 << 18;  // from a cache; or carried by the ferry
 constexpr int64_t kStagedRows = 1 << 19;         // of an evaluation, at the most
 
 // Entries of a map that `positions` keys fill by half at the most.
@@ -69,6 +69,8 @@ ReadScratch::ReadScratch(const Context& context, int64_t positions_, int64_t wei
   occurrences = Buffer<uint2>(Device::kCuda, positions);
   staged = Buffer<char>(Device::kCuda, std::min(positions, kStagedRows), weight_bytes);
   counters = zeros<FarCounters>(context, 1);
+  berth =
+      Berth::make(context, std::min(positions, kRowsLeavingAtOnce), weight_bytes, Berth::Ways::kIn);
 }
 
 FarRows ReadScratch::far() {
@@ -93,7 +95,8 @@ StageMemory::StageMemory(const Context& context, int64_t positions_, int64_t row
       victims(Device::kCuda, 2 * positions_),
       leaving(Device::kCuda, std::min(positions_, kRowsLeavingAtOnce)),
       counters(zeros<uint32_t>(context, kStageCounters)),
-      kept(Device::kCuda, leaving.size(), row_bytes) {}
+      kept(Device::kCuda, leaving.size(), row_bytes),
+      berth(Berth::make(context, leaving.size(), row_bytes, Berth::Ways::kInAndOut)) {}
 
 StageScratch StageMemory::ref() {
   return {missing.data(),
@@ -103,7 +106,8 @@ StageScratch StageMemory::ref() {
           kept.data(),
           leaving.data(),
           static_cast<uint32_t>(leaving.size()),
-          counters.data()};
+          counters.data(),
+          ref_of(berth)};
 }
 
 }  // namespace emblem::cuda

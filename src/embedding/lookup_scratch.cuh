@@ -2,8 +2,11 @@
 // largest batch; kinds of passes that may run beside each other have scratch of their own.
 #pragma once
 
+#include <memory>
+
 #include "core/buffer.h"
 #include "core/cuda_check.h"
+#include "embedding/berth.h"
 #include "embedding/device_batch.cuh"
 #include "embedding/device_lookup.h"
 #include "embedding/insert_scratch.cuh"
@@ -58,6 +61,7 @@ struct ReadScratch {
   Buffer<char> staged;
   int64_t staged_stride = 0;
   Buffer<FarCounters> counters;
+  std::unique_ptr<Berth> berth;  // of fetch_far_rows
 
   FarRows far();
 };
@@ -70,6 +74,7 @@ struct StageMemory {
   int64_t positions = 0;
   Buffer<uint32_t> missing, victims, leaving, counters;
   Buffer<char> kept;
+  std::unique_ptr<Berth> berth;
 
   StageScratch ref();
 };

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "core/cuda_check.h"
-#include "embedding/by_place.cuh"
 #include "embedding/device_batch.cuh"
+#include "embedding/exchange_rows.cuh"
 #include "embedding/occupancy.h"
 #include "embedding/select_lowest.cuh"
 
@@ -15,7 +15,7 @@ namespace {
 
 namespace cg = cooperative_groups;
 
-constexpr int kThreads = 256;
+constexpr int kThreads = kExchangeThreads;
 constexpr int kDigits = 3;  // of kDigitBits, of the time a slot was used
 
 // Where in the counters things are.
@@ -109,67 +109,6 @@ __device__ uint32_t find_limit(const CacheRef& cache, uint32_t pinned, uint32_t 
   return prefix;
 }
 
-// The row that a slot must give back to host memory, or kNoRow.
-__device__ uint32_t leaving_row(const DeviceTableRef& table, uint32_t slot) {
-  const uint32_t row = table.cache.rows[slot];
-  // A row that left the table may still have a slot: its values are nobody's.
-  const bool owned = row != kNoRow && table.slots[row] == slot;
-  return owned && table.cache.changed[slot] != 0 ? row : kNoRow;
-}
-
-// Empties a slot into `kept`, by a whole warp. *leaving: the row to be given back, or kNoRow.
-__device__ void empty_slot(const DeviceTableRef& table, uint32_t slot, char* kept,
-                           uint32_t* leaving) {
-  const uint32_t row = leaving_row(table, slot), old = table.cache.rows[slot];
-  if (row != kNoRow) copy_row(kept, table.rows + slot * table.stride, table.stride);
-  __syncwarp();
-  if (threadIdx.x % 32 != 0) return;
-  *leaving = row;
-  if (old != kNoRow && table.slots[old] == slot) table.slots[old] = kNoRow;
-}
-
-// Brings a row into an empty slot for a pass that will change it; by a whole warp.
-__device__ void fill_slot(const DeviceTableRef& table, uint32_t slot, uint32_t row,
-                          uint32_t version, bool changed) {
-  char* place = table.rows + slot * table.stride;
-  const bool is_new = !table.is_static() && table.keys.meta[row].is_new != 0;
-  if (is_new)
-    initialize_row(table, place, table.keys.meta[row].key);
-  else
-    copy_row(place, table.host_rows + row * table.stride, table.stride);
-  __syncwarp();
-  if (threadIdx.x % 32 != 0) return;
-  table.slots[row] = slot;
-  table.cache.rows[slot] = row;
-  table.cache.used[slot] = version;
-  table.cache.changed[slot] = changed || is_new;
-  if (is_new) table.keys.meta[row].is_new = 0;
-}
-
-// Slots are emptied into device memory, which is quick; then rows come and leave at the same time,
-// half of the warps each. Whole grid.
-__device__ void exchange(const DeviceTableRef& table, const StageScratch& scratch, uint32_t count,
-                         uint32_t version, bool changed, cg::grid_group grid) {
-  const uint32_t warps = gridDim.x * (kThreads / 32);
-  const uint32_t warp = blockIdx.x * (kThreads / 32) + threadIdx.x / 32;
-  for (uint32_t begin = 0; begin < count; begin += scratch.kept_rows) {
-    const uint32_t end = min(count, begin + scratch.kept_rows);
-    for (uint32_t i = begin + warp; i < end; i += warps)
-      empty_slot(table, scratch.sorted_victims[i], scratch.kept + (i - begin) * table.stride,
-                 &scratch.leaving[i - begin]);
-    grid.sync();
-    for (uint32_t i = begin + warp / 2; i < end; i += warps / 2) {
-      if (warp % 2 == 0) {
-        fill_slot(table, scratch.sorted_victims[i], scratch.sorted_missing[i], version, changed);
-      } else if (const uint32_t row = scratch.leaving[i - begin]; row != kNoRow) {
-        copy_row(table.host_rows + row * table.stride, scratch.kept + (i - begin) * table.stride,
-                 table.stride);
-      }
-    }
-    grid.sync();
-  }
-}
-
 // kComing: before the pass, while the one before it may be updating its rows.
 template <bool kComing>
 __global__ void __launch_bounds__(kThreads)
@@ -187,10 +126,12 @@ __global__ void __launch_bounds__(kThreads)
   grid.sync();
   const uint32_t missing = *counters.missing;
   if (missing == 0) return;
+  if (grid.thread_rank() == 0 && is_ferried(table, scratch, missing)) call_ferry(scratch.berth);
   uint32_t evictable = 0;
   for_each_slot(table.cache, [&](uint32_t, uint32_t used) { evictable += used < pinned; });
   evictable = __reduce_add_sync(~0u, evictable);
   if (threadIdx.x % 32 == 0) atomicAdd(counters.candidates, evictable);
+  if (grid.thread_rank() == 0) wait_for_scatters(table);
   grid.sync();
   const uint32_t wanted = min(missing, *counters.candidates);
   if (grid.thread_rank() == 0) {
@@ -218,6 +159,10 @@ __global__ void __launch_bounds__(kThreads)
                           });
   grid.sync();
   exchange(table, scratch, wanted, version, !kComing, grid);
+  if (wanted < missing) {  // the others are used where they are, from here on
+    if (grid.thread_rank() == 0) wait_for_scatters(table);
+    grid.sync();
+  }
   // Without a slot, a new row gets its values in host memory.
   const uint32_t warps = gridDim.x * (kThreads / 32);
   for (uint32_t i = wanted + blockIdx.x * (kThreads / 32) + threadIdx.x / 32; i < missing;

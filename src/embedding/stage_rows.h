@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/context.h"
+#include "embedding/berth_ref.h"
 
 namespace emblem::cuda {
 
@@ -18,13 +19,16 @@ struct StageScratch {
   uint32_t* leaving = nullptr;  // [kept_rows] which they are
   uint32_t kept_rows = 0;
   uint32_t* counters = nullptr;  // [kStageCounters]; zero before and after
+  BerthRef berth;                // of no more rows than kept_rows
 };
 inline constexpr int kStageCounters = 3 * 2048 + 2 * 4096 + 4;
 
 // After marks and insertions, for a table with a cache: rows outside it take the slots that were
 // used least recently, never those of this pass. Changed rows go back to host memory while others
 // come. One kernel, which ends at once when every row is there. Should there be too few slots, rows
-// stay in host memory, where kernels reach them too. Asynchronous.
+// stay in host memory, where kernels reach them too. With a berth, many rows are carried by the
+// ferry; those that leave may still be on their way when the kernel has ended (wait_for_scatters).
+// Asynchronous.
 void stage_rows(const Context& context, const BatchRef& batch, int table, int cls,
                 const StageScratch& scratch);
 

@@ -323,6 +323,9 @@ class TableOracle : public testing::TestWithParam<std::tuple<Device, Case>> {
     if (!device_is_usable(context_.device)) GTEST_SKIP() << "no CUDA device here";
   }
   Context context_;
+
+ private:
+  const FerryOfSuite ferry_;
 };
 
 TEST_P(TableOracle, AgreesOverAMillionOperations) {
@@ -331,7 +334,23 @@ TEST_P(TableOracle, AgreesOverAMillionOperations) {
   Trial(context_, std::get<Case>(GetParam())).run(cpu ? 1000000 : 500000);
 }
 
+std::string name_of_trial(const testing::TestParamInfo<std::tuple<Device, Case>>& info) {
+  return cat(std::get<Case>(info.param).name, "_", std::get<Device>(info.param));
+}
+
 constexpr DType kF32 = DType::kF32;
+const auto kCachedCases = testing::Values(
+    Case{"cached_lru", Eviction::kLru, 900, 0, Adam{}, kF32, 4000, 1e-3f, Placement::kCache},
+    Case{"cached_lfu_f16", Eviction::kLfu, 1000, 2, Sgd{}, DType::kF16, 3000, 0.05f,
+         Placement::kCache},
+    Case{"host", Eviction::kStep, 800, 0, AdaGrad{}, kF32, 3000, 1e-3f, Placement::kHost});
+INSTANTIATE_TEST_SUITE_P(Cached, TableOracle,
+                         testing::Combine(testing::Values(Device::kCpu, Device::kCuda),
+                                          kCachedCases),
+                         name_of_trial);
+INSTANTIATE_TEST_SUITE_P(Ferried, TableOracle,
+                         testing::Combine(testing::Values(Device::kCuda), kCachedCases),
+                         name_of_trial);
 INSTANTIATE_TEST_SUITE_P(
     , TableOracle,
     testing::Combine(
@@ -346,15 +365,8 @@ INSTANTIATE_TEST_SUITE_P(
             Case{"lfu_admission", Eviction::kLfu, 700, 4, Sgd{}, kF32, 4000, 1e-4f},
             Case{"step", Eviction::kStep, 800, 0, AdaGrad{}, kF32, 3000, 1e-3f},
             Case{"step_small", Eviction::kStep, 301, 0, Ftrl{.l1 = 0.01f}, kF32, 2000, 1e-3f},
-            Case{"custom", Eviction::kCustom, 600, 0, Momentum{}, kF32, 3000, 1e-3f},
-            Case{"cached_lru", Eviction::kLru, 900, 0, Adam{}, kF32, 4000, 1e-3f,
-                 Placement::kCache},
-            Case{"cached_lfu_f16", Eviction::kLfu, 1000, 2, Sgd{}, DType::kF16, 3000, 0.05f,
-                 Placement::kCache},
-            Case{"host", Eviction::kStep, 800, 0, AdaGrad{}, kF32, 3000, 1e-3f, Placement::kHost})),
-    [](const auto& info) {
-      return cat(std::get<Case>(info.param).name, "_", std::get<Device>(info.param));
-    });
+            Case{"custom", Eviction::kCustom, 600, 0, Momentum{}, kF32, 3000, 1e-3f})),
+    name_of_trial);
 
 }  // namespace
 }  // namespace emblem

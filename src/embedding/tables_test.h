@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/device_test.h"
+#include "embedding/ferry.h"
 #include "embedding/lookup.h"
 
 namespace emblem {
@@ -92,6 +93,22 @@ class TestLookup {
   std::deque<There> train_bags_, eval_bags_, coming_bags_, earlier_bags_;
 };
 
+// In suites that are instantiated as "Ferried", rows of caches are carried by the ferry however few
+// they are, in small pieces and through a berth that is soon full.
+class FerryOfSuite {
+ public:
+  FerryOfSuite() {
+    const std::string suite =
+        testing::UnitTest::GetInstance()->current_test_info()->test_suite_name();
+    if (suite.starts_with("Ferried/"))
+      set_ferry_limits({.least_rows = 1, .piece_bytes = 512, .most_bytes = 16 << 10});
+  }
+  ~FerryOfSuite() { set_ferry_limits({}); }
+};
+#define EMBLEM_TEST_FERRIED_TOO(Suite) \
+  EMBLEM_TEST_ON_EVERY_DEVICE(Suite);  \
+  INSTANTIATE_TEST_SUITE_P(Ferried, Suite, testing::Values(Device::kCuda), device_name)
+
 class TablesTest : public DeviceTest {
  protected:
   Table& make(TableSettings settings) {
@@ -130,6 +147,7 @@ class TablesTest : public DeviceTest {
   }
 
  private:
+  const FerryOfSuite ferry_;
   std::deque<std::unique_ptr<Table>> tables_;
 };
 
