@@ -3,6 +3,7 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 
@@ -40,6 +41,63 @@ void scatter(const BerthMemory& berth, uint32_t begin, uint32_t end, uint64_t st
     if (to != 0) std::memcpy(address_of(to), berth.out + i * stride, bytes_of(to));
   }
 }
+
+// The requests of one kind that a berth has next, carried together: helpers are woken once, and
+// the berth hears of each request when it is done, in order.
+class Trip {
+ public:
+  explicit Trip(const BerthMemory& berth)
+      : berth_(berth), first_(std::atomic_ref(berth.mail->done).load(std::memory_order_relaxed)) {
+    while (requests_ < kMostRequests && is_next(request(requests_))) {
+      const FerryRequest& next = request(requests_);
+      const int64_t chunks = (next.end - next.begin + kRowsATime - 1) / kRowsATime;
+      left_[requests_] = static_cast<uint32_t>(chunks);
+      first_chunk_[++requests_] = this->chunks() + chunks;
+    }
+    report();
+  }
+
+  uint32_t requests() const { return requests_; }
+  int64_t chunks() const { return first_chunk_[requests_]; }
+
+  void carry(int64_t chunk) {
+    const auto after =
+        std::upper_bound(first_chunk_.begin(), first_chunk_.begin() + requests_, chunk);
+    const auto number = static_cast<uint32_t>(after - first_chunk_.begin()) - 1;
+    const FerryRequest& of = request(number);
+    const auto begin =
+        of.begin + static_cast<uint32_t>((chunk - first_chunk_[number]) * kRowsATime);
+    const uint32_t end = std::min(of.end, begin + static_cast<uint32_t>(kRowsATime));
+    (of.kind == FerryRequest::Kind::kGather ? gather : scatter)(berth_, begin, end, of.stride);
+    if (left_[number].fetch_sub(1, std::memory_order_acq_rel) == 1) report();
+  }
+
+ private:
+  FerryRequest& request(uint32_t number) const {
+    return berth_.mail->requests[(first_ + number) % kMostRequests];
+  }
+  bool is_next(FerryRequest& request) const {
+    const uint64_t number = std::atomic_ref(request.number).load(std::memory_order_acquire);
+    return number == first_ + requests_ + 1 && request.kind == this->request(0).kind;
+  }
+  // Tells the berth of the requests that are done.
+  void report() {
+    const std::lock_guard lock(reporting_);
+    for (; reported_ < requests_ && left_[reported_].load(std::memory_order_acquire) == 0;
+         ++reported_) {
+      if (uint64_t* scattered = request(reported_).scattered; scattered != nullptr)
+        std::atomic_ref(*scattered).fetch_add(1, std::memory_order_release);
+      std::atomic_ref(berth_.mail->done).store(first_ + reported_ + 1, std::memory_order_release);
+    }
+  }
+
+  const BerthMemory& berth_;
+  const uint64_t first_;
+  uint32_t requests_ = 0, reported_ = 0;
+  std::array<int64_t, kMostRequests + 1> first_chunk_{};
+  std::array<std::atomic<uint32_t>, kMostRequests> left_{};
+  std::mutex reporting_;
+};
 
 // After a request the next may come at once; the longer none came, the longer the next may wait.
 void rest(Clock::duration quiet) {
@@ -121,7 +179,6 @@ void Ferry::lead() {
   }
 }
 
-// One request of each berth.
 bool Ferry::serve_any() {
   bool served = false;
   for (const BerthMemory& berth : berths_) served |= serve(berth);
@@ -129,29 +186,17 @@ bool Ferry::serve_any() {
 }
 
 bool Ferry::serve(const BerthMemory& berth) {
-  const std::atomic_ref done(berth.mail->done);
-  const uint64_t before = done.load(std::memory_order_relaxed);
-  FerryRequest& request = berth.mail->requests[before % kMostRequests];
-  if (std::atomic_ref(request.number).load(std::memory_order_acquire) != before + 1) return false;
-  if (request.kind == FerryRequest::Kind::kCall)
+  Trip trip(berth);
+  if (trip.requests() == 0) return false;
+  if (trip.chunks() == 0)  // the helpers wake up, too
     pool_.run(
         pool_.threads(), [](void*, int64_t) {}, nullptr);
   else
-    carry(berth, request);
-  if (request.scattered != nullptr)
-    std::atomic_ref(*request.scattered).fetch_add(1, std::memory_order_release);
-  ++served_;
-  done.store(before + 1, std::memory_order_release);
+    pool_.run(
+        trip.chunks(), [](void* of, int64_t chunk) { static_cast<Trip*>(of)->carry(chunk); },
+        &trip);
+  served_ += trip.requests();
   return true;
-}
-
-void Ferry::carry(const BerthMemory& berth, const FerryRequest& request) {
-  const Context context{.threads = &pool_};
-  const auto carry_rows = request.kind == FerryRequest::Kind::kGather ? gather : scatter;
-  parallel_for(context, request.end - request.begin, kRowsATime, [&](int64_t begin, int64_t end) {
-    carry_rows(berth, request.begin + static_cast<uint32_t>(begin),
-               request.begin + static_cast<uint32_t>(end), request.stride);
-  });
 }
 
 void Ferry::add(const BerthMemory& berth) {

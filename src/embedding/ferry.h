@@ -49,7 +49,6 @@ class Ferry {
   void lead();
   bool serve_any();
   bool serve(const BerthMemory& berth);
-  void carry(const BerthMemory& berth, const FerryRequest& request);
 
   ThreadPool pool_;
   std::mutex mutex_;  // of serving, and of the berths

@@ -6,22 +6,22 @@
 
 namespace emblem {
 
-// In the order in which each needs the ones before it.
+// In the order in which each needs the ones before it; HTTP last, so that who finds it ready finds the
+// others, too.
 struct Serving::State {
   ModelServer models;
   SharedMemoryRegions regions;
   HttpRoutes routes{models, regions};
-  HttpServer http, metrics;
   GrpcServer grpc;
+  HttpServer metrics, http;
 
   explicit State(const ServingOptions& options)
       : models(options.models),
-        http(options.http,
-             [this](HttpRequest request, HttpReply reply) {
-               routes.handle(std::move(request), std::move(reply));
-             }),
+        grpc(options.grpc, models, regions),
         metrics(options.metrics, make_metrics_handler(models)),
-        grpc(options.grpc, models, regions) {}
+        http(options.http, [this](HttpRequest request, HttpReply reply) {
+          routes.handle(std::move(request), std::move(reply));
+        }) {}
 };
 
 Serving::Serving(const ServingOptions& options) : state_(std::make_unique<State>(options)) {}
