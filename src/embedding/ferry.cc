@@ -14,7 +14,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 
 constexpr int kFewestCpus = 4, kMostThreads = 16;
-constexpr int64_t kRowsATime = 128;  // that a thread takes
+constexpr int64_t kRowsATime = 64;  // that a thread takes
 constexpr uint32_t kRowsAhead = 6;   // asked of memory before they are copied
 
 char* address_of(uint64_t listed) { return reinterpret_cast<char*>(listed & ((1ull << 48) - 1)); }
