@@ -19,18 +19,12 @@ import tritonclient.http as triton_http
 from tritonclient.utils import InferenceServerException
 
 
-# ps.json must describe a model; those of the repository need no description.
-OTHER_MODEL = {"model": "other", "sparse_files": ["other"], "embedding_vecsize_per_table": [8],
-               "maxnum_catfeature_query_per_table_per_sample": [1], "default_value_for_each_table": [0.0],
-               "deployed_device_list": [0]}
-
-
 class Redis:
-    """redis-server on a port that was free, which keeps what it was given in a folder."""
+    """redis-server on a port that was free, which keeps what it was given in a folder, or forgets it."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, keeps="yes"):
         folder.mkdir()
-        self.folder = folder
+        self.folder, self.keeps = folder, keeps
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             self.port = taken.getsockname()[1]
@@ -39,7 +33,7 @@ class Redis:
     def start(self):
         self.process = subprocess.Popen(
             ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder), "--save", "",
-             "--appendonly", "yes", "--appendfsync", "always"], stdout=subprocess.DEVNULL)
+             "--appendonly", self.keeps, "--appendfsync", "always"], stdout=subprocess.DEVNULL)
         for _ in range(1200):
             try:
                 with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
@@ -112,12 +106,12 @@ class RedisUnderAServer(EmblemTest):
         made[1].set_data_from_numpy(self.numbers[begin:end])
         return made
 
-    def kill_and_start_redis(self, name, more):
+    def kill_and_start_redis(self, name, more, keeps="yes"):
         """Returns what was refused while Redis was down, and checks all else."""
-        redis = Redis(self.folder / name)
+        redis = Redis(self.folder / name, keeps)
         self.addCleanup(redis.kill)
         config = self.write_config(name + ".json", json.dumps(
-            {"supportlonglong": True, "models": [OTHER_MODEL],
+            {"supportlonglong": True,
              "volatile_db": {"type": "redis_cluster", "address": f"127.0.0.1:{redis.port}"}, **more}))
         server = serve_test.Server(self.repository, "--ps", config)
         asker = Asker(self, server)
@@ -149,6 +143,9 @@ class RedisUnderAServer(EmblemTest):
         self.assertNotEqual(refused, [])
         for message in refused:
             self.assertRegex(message, "(?i)503|unavailable|redis")
+
+    def test_a_redis_that_forgot_its_rows_is_filled_again(self):
+        self.assertNotEqual(self.kill_and_start_redis("forgetful", {}, keeps="no"), [])
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ namespace {
 
 constexpr int64_t kCopyRows = 16384;  // from L3 to L2 at a time
 constexpr const char* kPrefix = "hps_et.";
+constexpr const char* kRefilling = "refilling";  // in the place of a table's tag: rows are missing
+constexpr double kRedisWatchSeconds = 0.5;
 
 std::string loaded_note(const std::string& table) { return "loaded." + table; }
 std::string sequence_note(const std::string& model) { return "sequence." + model; }
@@ -86,9 +88,11 @@ ParameterServer::ParameterServer(PsConfig config) : config_(std::move(config)) {
   }
   if (config_.update_source.type == PsUpdateSource::Type::kKafka) start_kafka();
   start_refresher();
+  if (redis_ != nullptr) watch_redis();
 }
 
 ParameterServer::~ParameterServer() {
+  redis_watch_.reset();
   refresher_.reset();
   kafka_.reset();  // they write into tables
   watchers_.clear();
@@ -103,6 +107,47 @@ void ParameterServer::start_refresher() {
   if (plans.empty()) return;
   refresher_ = std::make_unique<CacheRefresher>(
       std::move(plans), [this](const std::string& model) { refresh_caches(model); });
+}
+
+void ParameterServer::watch_redis() {
+  redis_watch_ = std::make_unique<CacheRefresher>(
+      std::vector<CacheRefresher::Plan>{{"redis", kRedisWatchSeconds, kRedisWatchSeconds}},
+      [this](const std::string&) {
+        try {
+          refill_lost_tables();
+        } catch (const Error& error) {
+          // When it is out of reach, those who ask are told.
+          if (error.code() != ErrorCode::kUnavailable)
+            log_warn(cat("redis cannot be filled again: ", error.what()));
+        }
+      });
+}
+
+void ParameterServer::refill_lost_tables() {
+  std::lock_guard one_at_a_time(loading_);
+  std::map<std::string, RedisFill> fills;
+  {
+    std::lock_guard lock(mutex_);
+    fills = redis_fills_;
+  }
+  for (const auto& [name, fill] : fills) {
+    const auto table = fill.table.lock();
+    const auto model = fill.model.lock();
+    if (table == nullptr || model == nullptr) continue;
+    const auto note = redis_->note(loaded_note(name));
+    if (note && *note != kRefilling) continue;
+    log_warn(cat("redis has lost the rows of ", name, "; filling it from ",
+                 table->l3() != nullptr ? "the database on disk" : fill.folder));
+    redis_->set_note(loaded_note(name), kRefilling);
+    table->refill_l2([&](KvTable& l2) {
+      if (table->l3() != nullptr)
+        copy(*table->l3(), l2);
+      else
+        copy(SparseFolder(fill.folder, table->dim()), l2);
+    });
+    redis_->set_note(loaded_note(name), fill.tag);
+    if (rocksdb_ == nullptr) settle_sequence(*model, true, fill.updates_included);
+  }
 }
 
 void ParameterServer::start_kafka() {
@@ -127,9 +172,11 @@ void ParameterServer::start_kafka() {
 struct ParameterServer::Loading {
   ServedModel& model;
   bool shares_tables;                   // with a version that is in use
+  int64_t updates_included;
   std::shared_ptr<MemoryStore> memory;  // null: L2 is Redis or none
   std::mutex mutex{};                   // tables are loaded side by side
   ServedModel::Tables tables{};
+  std::map<std::string, RedisFill> redis_fills{};
 };
 
 std::shared_ptr<ServedModel> ParameterServer::load_model(const std::string& name, int64_t version,
@@ -137,7 +184,7 @@ std::shared_ptr<ServedModel> ParameterServer::load_model(const std::string& name
                                                          int64_t updates_included) {
   std::lock_guard one_at_a_time(loading_);
   const auto model = std::make_shared<ServedModel>(name, version);
-  Loading loading{*model, is_in_use(name), nullptr};
+  Loading loading{*model, is_in_use(name), updates_included, nullptr};
   if (config_.volatile_db.type == PsVolatile::Type::kHashMap) {
     loading.memory = std::make_shared<MemoryStore>(
         MemorySettings{config_.volatile_db.num_partitions, config_.volatile_db.overflow});
@@ -153,6 +200,10 @@ std::shared_ptr<ServedModel> ParameterServer::load_model(const std::string& name
   {
     std::lock_guard lock(mutex_);
     models_[{name, version}] = model;
+    for (auto& [table, fill] : loading.redis_fills) {
+      fill.model = model;
+      redis_fills_[table] = std::move(fill);
+    }
     std::erase_if(alive_, [](const auto& at) { return at.expired(); });
     alive_.push_back(model);
   }
@@ -205,12 +256,16 @@ bool ParameterServer::load_table(Loading& loading, const TableSource& source) {
     fill(*l2);
   } else if (redis_ != nullptr) {
     l2 = redis_->open(name, source.dim);
-    if (filled || redis_->note(loaded_note(name)) != tag) {
-      redis_->set_note(loaded_note(name), "incomplete");
+    const auto note = redis_->note(loaded_note(name));
+    if (filled || note != tag) {
+      // Where another version has all its rows there, it can be read meanwhile.
+      const bool whole = note && *note != kRefilling;
+      redis_->set_note(loaded_note(name), whole ? "incomplete" : kRefilling);
       fill(*l2);
       redis_->set_note(loaded_note(name), tag);
       filled = filled || rocksdb_ == nullptr;
     }
+    l2->require_note(loaded_note(name), kRefilling);
   }
   std::lock_guard lock(loading.mutex);  // libstdc++'s regular expressions are not made side by side
   ServedTableSettings settings{
@@ -223,6 +278,11 @@ bool ParameterServer::load_table(Loading& loading, const TableSource& source) {
       .update_l3 = !config_.persistent_db.read_only &&
                    passes_update_filters(config_.persistent_db.update_filters, name)};
   const auto table = std::make_shared<ServedTable>(std::move(settings), l2, l3, &promotions_);
+  if (redis_ != nullptr)
+    loading.redis_fills[name] = {.table = table,
+                                 .folder = source.folder,
+                                 .tag = tag,
+                                 .updates_included = loading.updates_included};
   EMBLEM_REQUIRE(loading.tables.emplace(source.name, table).second, "model ", loading.model.name(),
                  ": table ", source.name, " is there twice");
   return filled;

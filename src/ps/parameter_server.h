@@ -38,6 +38,9 @@ std::string served_table_name(const std::string& model, const std::string& table
 // Rows in the memory of this process belong to one version of a model, and leave with it. Redis and
 // RocksDB keep one table whatever the version, as with HPS: loading another version writes over the
 // rows of the one before, which reads them from then on.
+//
+// A Redis that comes back without its rows is noticed: it is not read until it has been filled again
+// from L3 or from the files of the model.
 class ParameterServer {
  public:
   // Without a configuration, rows are in memory. Opens the databases; throws kUnavailable or
@@ -82,6 +85,8 @@ class ParameterServer {
   void settle_sequence(ServedModel& model, bool filled, int64_t updates_included);
   void start_kafka();
   void start_refresher();
+  void watch_redis();
+  void refill_lost_tables();
   void apply_update(const std::string& topic, std::span<const int64_t> keys,
                     std::span<const float> rows, int64_t dim, int64_t created_unix_ms) const;
   void models_changed();
@@ -94,8 +99,16 @@ class ParameterServer {
   std::map<std::pair<std::string, int64_t>, std::shared_ptr<ServedModel>> models_;
   std::vector<std::weak_ptr<ServedModel>> alive_;  // unloaded ones that are in use as well
   std::map<std::string, std::shared_ptr<DeltaWatcher>> watchers_;  // by model
+  // What Redis is filled from again should it come back empty, by a table's name there.
+  struct RedisFill {
+    std::weak_ptr<ServedModel> model;
+    std::weak_ptr<ServedTable> table;
+    std::string folder, tag;
+    int64_t updates_included = 0;
+  };
+  std::map<std::string, RedisFill> redis_fills_;
   std::unique_ptr<KafkaUpdates> kafka_;
-  std::unique_ptr<CacheRefresher> refresher_;
+  std::unique_ptr<CacheRefresher> refresher_, redis_watch_;
 };
 
 }  // namespace emblem

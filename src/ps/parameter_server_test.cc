@@ -206,6 +206,37 @@ TEST_F(ParameterServerTest, WithRedisDownTheDatabaseOnDiskAnswersAndWithoutItNob
   check(model->table("b"), false);
 }
 
+// It must not be mistaken for one that knows none of the keys.
+TEST_F(ParameterServerTest, ARedisThatComesBackEmptyIsNotReadUntilItIsFilledAgain) {
+  RedisServer redis;
+  ASSERT_TRUE(redis.wait());
+  PsConfig config;
+  config.volatile_db.type = PsVolatile::Type::kRedis;
+  config.volatile_db.address = redis.endpoint().text();
+  config.volatile_db.num_partitions = 2;
+  ParameterServer server(config);
+  const auto model = server.load_model("m", 1, sources("1"));
+  ServedTable& table = model->table("b");
+  for (int round = 0; round < 2; ++round) {
+    redis.kill();
+    redis.start();
+    ASSERT_TRUE(redis.wait());
+    int right = 0, refused = 0;
+    for (int attempt = 0; attempt < 2000 && right < 20; ++attempt) {
+      try {
+        ASSERT_THAT(lookup(table, {3, 200}), ElementsAre(3, 7));
+        ++right;
+      } catch (const Error& error) {
+        ASSERT_EQ(error.code(), ErrorCode::kUnavailable) << error.what();
+        ++refused;
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+    }
+    EXPECT_EQ(right, 20);
+    EXPECT_GT(refused, 0);
+  }
+}
+
 TEST_F(ParameterServerTest, AnotherProcessFindsTheRowsInRedis) {
   RedisServer redis;
   ASSERT_TRUE(redis.wait());

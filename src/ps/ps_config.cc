@@ -277,14 +277,15 @@ PsConfig parse_ps_config(std::string_view text, const std::string& origin) {
   if (root.has("update_source")) {
     config.update_source = read_update_source(root.object("update_source"));
   }
-  for (JsonObject& model : root.objects("models")) {
+  std::vector<JsonObject> models;
+  if (root.has("models")) models = root.objects("models");
+  for (JsonObject& model : models) {
     config.models.push_back(read_model(std::move(model), config.notices));
     const std::string& name = config.models.back().name;
     EMBLEM_REQUIRE(std::count_if(config.models.begin(), config.models.end(),
                                  [&](const PsModel& other) { return other.name == name; }) == 1,
                    origin, ": model \"", name, "\" stands there twice");
   }
-  if (config.models.empty()) root.refuse("models", "at least one model is expected");
   ignore(root, {"fuse_embedding_table"}, "has no effect: tables of one model are read together",
          config.notices);
   for (const char* known : {"volatile_db", "persistent_db", "update_source"}) root.ignore(known);

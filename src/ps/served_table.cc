@@ -131,6 +131,11 @@ void ServedTable::remove_cache(TableCache* cache) {
   std::erase(caches_, cache);
 }
 
+void ServedTable::refill_l2(const std::function<void(KvTable&)>& fill) {
+  std::lock_guard lock(writer_);
+  fill(*l2_);
+}
+
 void ServedTable::refresh() {
   if (l2_ != nullptr && l3_ != nullptr) refresh_l2();
   refresh_caches();

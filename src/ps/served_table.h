@@ -14,6 +14,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -75,6 +76,8 @@ class ServedTable : public std::enable_shared_from_this<ServedTable> {
   // Rows that are new or have new values, into L3 and then L2. Throws kUnavailable when a tier
   // cannot take them; the same update may be given again.
   void apply(std::span<const int64_t> keys, std::span<const float> rows);
+  // Lets `fill` write all rows into L2; updates wait meanwhile.
+  void refill_l2(const std::function<void(KvTable&)>& fill);
   // Reads all rows of L2 anew from L3, where there are both, and those of caches from these; a
   // batch at a time.
   void refresh();

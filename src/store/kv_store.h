@@ -53,6 +53,11 @@ class KvTable {
   using Take = std::function<void(std::span<const int64_t> keys, std::span<const float> rows)>;
   virtual void iterate(int64_t batch_rows, const Take& take) const = 0;
 
+  // From now on, fetch throws kUnavailable unless the store has this note, with another text than
+  // `refused`: rows may be gone, or on their way back. Where they cannot be lost behind the back of
+  // this process, it does nothing. To be called before others use the table.
+  virtual void require_note(const std::string& /*note*/, const std::string& /*refused*/) {}
+
  protected:
   void check_sizes(std::span<const int64_t> keys, size_t floats) const {
     EMBLEM_REQUIRE(keys.size() * static_cast<size_t>(dim_) == floats, "table ", name_, ": ",

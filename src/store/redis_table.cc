@@ -18,6 +18,8 @@ void expect(const RedisItem& item, RedisItem::Kind kind, std::string_view what) 
   throw Error(ErrorCode::kCorruption, cat("redis: a reply of another kind than ", what, " has"));
 }
 
+std::string note_key(const std::string& name) { return cat("emblem_note{", name, "}"); }
+
 class RedisTable : public KvTable {
  public:
   RedisTable(std::string name, int64_t dim, std::shared_ptr<RedisCluster> cluster)
@@ -42,6 +44,8 @@ class RedisTable : public KvTable {
     check_sizes(keys, rows.size(), found.size());
     const Parts parts = by_part(keys);
     std::vector<RedisTask> tasks;
+    bool whole = required_note_.empty();
+    if (!whole) tasks.push_back(look_for_note(whole));
     each_batch(parts, [&](size_t part, std::span<const uint32_t> numbers) {
       RedisTask& task = tasks.emplace_back(begin(part, "HMGET", values_[part], numbers.size()));
       for (const uint32_t i : numbers) append_word(task.command, encoding_.bytes(keys[i]));
@@ -57,8 +61,17 @@ class RedisTable : public KvTable {
       };
     });
     cluster_->run(tasks);
+    if (!whole) {
+      throw Error(ErrorCode::kUnavailable, cat("redis has lost rows of table ", name(),
+                                               ", or is still getting them back"));
+    }
     if (marks_use_) mark_uses(parts, keys, found);
     return std::count(found.begin(), found.end(), uint8_t{1});
+  }
+
+  void require_note(const std::string& note, const std::string& refused) override {
+    required_note_ = note_key(note);
+    refused_note_ = refused;
   }
 
   void insert(std::span<const int64_t> keys, std::span<const float> rows) override {
@@ -171,6 +184,14 @@ class RedisTable : public KvTable {
     append_word(task.command, command);
     append_word(task.command, hash);
     return task;
+  }
+
+  // Before rows are read: `whole` says whether all were there.
+  RedisTask look_for_note(bool& whole) const {
+    return {redis_slot(required_note_), redis_command({"GET", required_note_}),
+            [&whole, this](const RedisItem& item, RedisConnection&, Deadline) {
+              whole = item.kind == RedisItem::Kind::kText && item.text != refused_note_;
+            }};
   }
 
   void check_row(int64_t key, std::string_view row) const {
@@ -299,6 +320,7 @@ class RedisTable : public KvTable {
   bool marks_use_;
   std::vector<std::string> values_, uses_;  // the names of the hashes, by partition
   std::vector<uint16_t> slots_;
+  std::string required_note_, refused_note_;
 };
 
 class RedisStore : public KvStore {
@@ -339,7 +361,6 @@ class RedisStore : public KvStore {
   }
 
  private:
-  static std::string note_key(const std::string& name) { return cat("emblem_note{", name, "}"); }
   void run(const std::string& key, std::string command,
            const std::function<void(const RedisItem&)>& take) const {
     std::vector<RedisTask> tasks = {
