@@ -6,12 +6,12 @@ const char kReportStyle[] = R"css(
 :root {
   color-scheme: light dark;
   --page: #f6f7f9; --card: #ffffff; --ink: #1b2230; --soft: #5c6675; --rule: #dfe3e9; --track: #eceff3; --good: #14733f; --bad: #b3261e;
-  --c0: #2563c9; --c1: #d9730d; --c2: #12907f; --c3: #a8449a; --c4: #8a7a12; --c5: #c43d4f; --c6: #64748b; --c7: #4f8f2c;
+  --c0: #2563c9; --c1: #d9730d; --c2: #12907f; --c3: #a8449a; --c4: #8a7a12; --c5: #c43d4f; --c6: #64748b; --c7: #4f8f2c; --c8: #7c4a21;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --page: #12151b; --card: #1b2028; --ink: #e6e9ee; --soft: #9aa5b5; --rule: #303744; --track: #2a313c; --good: #5fd08f; --bad: #ff8a80;
-    --c0: #6ea3ff; --c1: #ffa552; --c2: #4fd1bd; --c3: #e08ad4; --c4: #d6c354; --c5: #ff8593; --c6: #a3b1c6; --c7: #97d06f;
+    --c0: #6ea3ff; --c1: #ffa552; --c2: #4fd1bd; --c3: #e08ad4; --c4: #d6c354; --c5: #ff8593; --c6: #a3b1c6; --c7: #97d06f; --c8: #c79a6b;
   }
 }
 * { box-sizing: border-box; }
@@ -57,13 +57,14 @@ figcaption { font-weight: 600; margin-bottom: 6px; }
 .chart .limit-name { fill: var(--ink); font-weight: 600; }
 .line.s0 { stroke: var(--c0); } .line.s1 { stroke: var(--c1); } .line.s2 { stroke: var(--c2); } .line.s3 { stroke: var(--c3); }
 .line.s4 { stroke: var(--c4); } .line.s5 { stroke: var(--c5); } .line.s6 { stroke: var(--c6); } .line.s7 { stroke: var(--c7); }
+.line.s8 { stroke: var(--c8); }
 .dot.s0, .fill.s0 { fill: var(--c0); } .dot.s1, .fill.s1 { fill: var(--c1); } .dot.s2, .fill.s2 { fill: var(--c2); }
 .dot.s3, .fill.s3 { fill: var(--c3); } .dot.s4, .fill.s4 { fill: var(--c4); } .dot.s5, .fill.s5 { fill: var(--c5); }
-.dot.s6, .fill.s6 { fill: var(--c6); } .dot.s7, .fill.s7 { fill: var(--c7); }
+.dot.s6, .fill.s6 { fill: var(--c6); } .dot.s7, .fill.s7 { fill: var(--c7); } .dot.s8, .fill.s8 { fill: var(--c8); }
 .swatch { display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin-right: 6px; }
 .swatch.s0 { background: var(--c0); } .swatch.s1 { background: var(--c1); } .swatch.s2 { background: var(--c2); }
 .swatch.s3 { background: var(--c3); } .swatch.s4 { background: var(--c4); } .swatch.s5 { background: var(--c5); }
-.swatch.s6 { background: var(--c6); } .swatch.s7 { background: var(--c7); }
+.swatch.s6 { background: var(--c6); } .swatch.s7 { background: var(--c7); } .swatch.s8 { background: var(--c8); }
 .bar { display: block; width: 100%; height: 16px; border-radius: 3px; }
 .track { fill: var(--track); }
 .cell-bar { width: 170px; }
@@ -111,7 +112,7 @@ dd { margin: 0; overflow-wrap: anywhere; }
 }
 @media print {
   :root { --page: #fff; --card: #fff; --ink: #000; --soft: #444; --rule: #ccc; --track: #eee; --good: #14733f; --bad: #b3261e;
-    --c0: #2563c9; --c1: #d9730d; --c2: #12907f; --c3: #a8449a; --c4: #8a7a12; --c5: #c43d4f; --c6: #64748b; --c7: #4f8f2c; }
+    --c0: #2563c9; --c1: #d9730d; --c2: #12907f; --c3: #a8449a; --c4: #8a7a12; --c5: #c43d4f; --c6: #64748b; --c7: #4f8f2c; --c8: #7c4a21; }
   body { font-size: 11px; -webkit-print-color-adjust: exact; print-color-adjust: exact; }
   main { max-width: none; padding: 0; }
   .scroll { overflow: visible; }

@@ -9,7 +9,7 @@
 
 namespace emblem {
 
-inline constexpr int kChartColors = 8;
+inline constexpr int kChartColors = 9;
 
 // Text made harmless between tags and in attribute values. Control characters become spaces.
 std::string escape_markup(std::string_view text);
