@@ -173,12 +173,12 @@ class Workload {
   std::vector<int64_t> keys_of(int64_t batch) const {
     const PowerLaw draw(of_.rows, of_.alpha);
     std::vector<int64_t> keys(of_.tables * of_.batch);
-    parallel_for(context_, static_cast<int64_t>(keys.size()), 1 << 14,
-                 [&](int64_t begin, int64_t end) {
-                   for (int64_t i = begin; i < end; ++i)
-                     keys[i] = draw(42, static_cast<uint64_t>(i / of_.batch),
-                                    batch * of_.batch + i % of_.batch);
-                 });
+    parallel_for(
+        context_, static_cast<int64_t>(keys.size()), 1 << 14, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i)
+            keys[i] =
+                draw(42, static_cast<uint64_t>(i / of_.batch), batch * of_.batch + i % of_.batch);
+        });
     return keys;
   }
   std::vector<FeatureKeys> features_of(const Buffer<int64_t>& keys) const {

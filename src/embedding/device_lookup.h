@@ -31,8 +31,8 @@ class DeviceLookup : public Lookup {
                AnyView out) override;
   void prefetch(const Context& context, std::span<const FeatureKeys> features) override;
   double squared_gradient_norm(const Context& context, ConstAnyView gradients) override;
-  void backward(const Context& context, ConstAnyView gradients, float scale,
-                float learning_rate, int64_t step) override;
+  void backward(const Context& context, ConstAnyView gradients, float scale, float learning_rate,
+                int64_t step) override;
   void set_step(const Context& context, const StepScalars& scalars) override;
   void backward_as_set(const Context& context, ConstAnyView gradients) override;
   void check(const Context& context) override;

@@ -15,7 +15,7 @@ using std::chrono::microseconds;
 
 constexpr int kFewestCpus = 4, kMostThreads = 16;
 constexpr int64_t kRowsATime = 64;  // that a thread takes
-constexpr uint32_t kRowsAhead = 6;   // asked of memory before they are copied
+constexpr uint32_t kRowsAhead = 6;  // asked of memory before they are copied
 
 char* address_of(uint64_t listed) { return reinterpret_cast<char*>(listed & ((1ull << 48) - 1)); }
 size_t bytes_of(uint64_t listed) { return (listed >> 48) * 16; }

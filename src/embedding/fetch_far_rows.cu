@@ -102,8 +102,7 @@ __device__ void put_occurrences(const BatchRef& batch, uint32_t count, uint32_t 
     const FeatureRef& feature = batch.feature_of_position(waiting.x);
     const DeviceTableRef& table = batch.tables[feature.table];
     const char* from = batch.far.fetched(table, waiting.y);
-    const OutRef out =
-        batch.out.from((waiting.x - feature.first) * batch.width + feature.column);
+    const OutRef out = batch.out.from((waiting.x - feature.first) * batch.width + feature.column);
     const bool in_fours = (table.dim | feature.column | batch.width) % 4 == 0;
     if (table.dtype == DType::kF32)
       put_row<float>(out, from, table.dim, in_fours);

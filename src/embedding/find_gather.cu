@@ -71,8 +71,7 @@ __device__ void copy_rows(const Copy& from, const char* row) {
     }
 #pragma unroll
     for (int i = 0; i < kRounds; ++i) {
-      if (there[i])
-        from.out.put<kVector>((i * kGroups + group) * from.width + d, values[i]);
+      if (there[i]) from.out.put<kVector>((i * kGroups + group) * from.width + d, values[i]);
     }
   }
 }

@@ -23,7 +23,8 @@ void gather_rows(const Context& context, const BatchRef& batch, int cls, RowShap
 // 32 bits.
 void gather_bulk(const Context& context, const BatchRef& batch, int cls, RowShape shape, Pass pass);
 
-// Before gather_rows with Pass::kCopy and pool_bags: batch.rows and marks of all features of a class.
+// Before gather_rows with Pass::kCopy and pool_bags: batch.rows and marks of all features of a
+// class.
 void find_and_mark(const Context& context, const BatchRef& batch, int cls);
 
 // For features with bags, where find_and_mark has not done it: finds batch.rows, with marks in

@@ -1,4 +1,5 @@
-// Rows of 32-bit floats to outputs of the same, copied by the hardware: a lane a row, no registers between.
+// Rows of 32-bit floats to outputs of the same, copied by the hardware: a lane a row, no registers
+// between.
 #include <algorithm>
 
 #include "core/cuda_check.h"

@@ -33,8 +33,8 @@ class HostLookup : public Lookup {
   void forward(const Context& context, std::span<const FeatureKeys> features, Phase phase,
                AnyView out) override;
   double squared_gradient_norm(const Context& context, ConstAnyView gradients) override;
-  void backward(const Context& context, ConstAnyView gradients, float scale,
-                float learning_rate, int64_t step) override;
+  void backward(const Context& context, ConstAnyView gradients, float scale, float learning_rate,
+                int64_t step) override;
 
  private:
   struct Feature {

@@ -23,9 +23,7 @@ struct OutRef {
     else
       stream_floats<kVector>(static_cast<Bf16*>(data) + element, v);
   }
-  __device__ void put(int64_t element, float value) const {
-    put<1>(element, Floats<1>{{value}});
-  }
+  __device__ void put(int64_t element, float value) const { put<1>(element, Floats<1>{{value}}); }
 };
 
 }  // namespace emblem::cuda

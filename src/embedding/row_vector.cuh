@@ -88,8 +88,8 @@ __device__ void stream_floats(W* to, const Floats<kVector>& v) {
   else if constexpr (sizeof(W) == 4)
     __stcs(reinterpret_cast<float4*>(to), float4{v.at[0], v.at[1], v.at[2], v.at[3]});
   else
-    __stcs(reinterpret_cast<uint2*>(to), uint2{detail::narrow<W>(v.at[0], v.at[1]),
-                                               detail::narrow<W>(v.at[2], v.at[3])});
+    __stcs(reinterpret_cast<uint2*>(to),
+           uint2{detail::narrow<W>(v.at[0], v.at[1]), detail::narrow<W>(v.at[2], v.at[3])});
 }
 
 // A row of which every lane of a group of kLanes holds kChunks vectors.

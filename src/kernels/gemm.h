@@ -25,8 +25,8 @@ struct Matrix {
   Matrix(T* data, int64_t rows, int64_t cols) : Matrix(data, rows, cols, cols) {}
   Matrix(View<T> view) : Matrix(view.data, view.rows, view.cols) {}
   template <class U>
-    requires std::is_same_v<T, const U>
-  Matrix(Matrix<U> m) : Matrix(m.data, m.rows, m.cols, m.stride) {}  // who may write may also read
+  requires std::is_same_v<T, const U> Matrix(Matrix<U> m)
+      : Matrix(m.data, m.rows, m.cols, m.stride) {}  // who may write may also read
 
   T* row(int64_t r) const { return data + r * stride; }
   Matrix block(int64_t row, int64_t col, int64_t block_rows, int64_t block_cols) const {

@@ -98,10 +98,10 @@ void DevicePredictor::check(const ModelBatch& batch) const {
   for (const Model::LookupInput& input : inputs_) {
     for (const int64_t feature : input.sparse_index) {
       const FeatureKeys& keys = batch.sparse[static_cast<size_t>(feature)];
-      EMBLEM_REQUIRE(keys.weights.size() == 0 && most_keys_of_a_row(keys) <= 1, "feature ", feature,
-                     keys.weights.size() != 0 ? " has keys with weights"
-                                              : " has rows with several keys",
-                     ", which a GPU does not serve; serve the model with --device cpu");
+      EMBLEM_REQUIRE(
+          keys.weights.size() == 0 && most_keys_of_a_row(keys) <= 1, "feature ", feature,
+          keys.weights.size() != 0 ? " has keys with weights" : " has rows with several keys",
+          ", which a GPU does not serve; serve the model with --device cpu");
     }
   }
 }

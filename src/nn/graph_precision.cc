@@ -55,8 +55,7 @@ void Graph::State::plan_strides() {
                   node.kind != Kind::kTrainedInput;
     for (const auto& op : ops) {
       if (op->output() == tensor) padded &= op->writes_padded_rows();
-      for (const Tensor* input : op->inputs())
-        padded &= input != tensor || op->reads_padded_rows();
+      for (const Tensor* input : op->inputs()) padded &= input != tensor || op->reads_padded_rows();
     }
     if (padded) tensor->stride = (tensor->cols + kAligned - 1) / kAligned * kAligned;
   }

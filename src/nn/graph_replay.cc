@@ -54,7 +54,8 @@ void Graph::State::run_backward(const Context& context) {
         Recorded& shape = recorded_for_shape();
         if (shape.backward_runs++ == 0) return enqueue_backward(context);
         if (shape.backward == nullptr)
-          shape.backward = std::make_shared<cuda::Graph>(context, [&] { enqueue_backward(context); });
+          shape.backward =
+              std::make_shared<cuda::Graph>(context, [&] { enqueue_backward(context); });
         shape.backward->launch(context);
       });
 }

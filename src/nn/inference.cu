@@ -30,7 +30,8 @@ struct Inference::Product {
   std::unique_ptr<Matmul> matmul;
 };
 
-Inference::Inference(const Context& context, emblem::Graph& graph, Node logits, InferenceInputs inputs)
+Inference::Inference(const Context& context, emblem::Graph& graph, Node logits,
+                     InferenceInputs inputs)
     : graph_(graph), inputs_(std::move(inputs)) {
   emblem::Graph::State& s = graph_.state();
   EMBLEM_REQUIRE(s.prepared && s.device == Device::kCuda,

@@ -196,9 +196,8 @@ __global__ void __launch_bounds__(kWarp* kAddedAtOnce)
 template <int kSums>
 void add_parts(const Context& context, int64_t cols, int64_t groups, const float* parts,
                SumTargets<kSums> targets) {
-  add_parts_kernel<kSums>
-      <<<blocks_of(cols, kWarp), dim3(kWarp, kAddedAtOnce), 0, context.stream>>>(cols, groups,
-                                                                               parts, targets);
+  add_parts_kernel<kSums><<<blocks_of(cols, kWarp), dim3(kWarp, kAddedAtOnce), 0, context.stream>>>(
+      cols, groups, parts, targets);
   check_launch("launching a sum over groups of rows");
 }
 

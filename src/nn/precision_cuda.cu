@@ -74,8 +74,7 @@ void narrow_rows(const Context& context, const float* from, DType type, void* to
   if (stride == cols) return narrow_values(context, from, type, to, rows * cols);
   with_type(type, [&](auto t) {
     using T = decltype(t);
-    map(context, Write::kOverwrite, rows * stride, PadRow{from, cols, stride},
-        static_cast<T*>(to));
+    map(context, Write::kOverwrite, rows * stride, PadRow{from, cols, stride}, static_cast<T*>(to));
   });
 }
 

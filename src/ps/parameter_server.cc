@@ -171,7 +171,7 @@ void ParameterServer::start_kafka() {
 
 struct ParameterServer::Loading {
   ServedModel& model;
-  bool shares_tables;                   // with a version that is in use
+  bool shares_tables;  // with a version that is in use
   int64_t updates_included;
   std::shared_ptr<MemoryStore> memory;  // null: L2 is Redis or none
   std::mutex mutex{};                   // tables are loaded side by side

@@ -39,8 +39,8 @@ std::string served_table_name(const std::string& model, const std::string& table
 // RocksDB keep one table whatever the version, as with HPS: loading another version writes over the
 // rows of the one before, which reads them from then on.
 //
-// A Redis that comes back without its rows is noticed: it is not read until it has been filled again
-// from L3 or from the files of the model.
+// A Redis that comes back without its rows is noticed: it is not read until it has been filled
+// again from L3 or from the files of the model.
 class ParameterServer {
  public:
   // Without a configuration, rows are in memory. Opens the databases; throws kUnavailable or

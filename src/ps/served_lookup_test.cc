@@ -130,7 +130,9 @@ TEST_P(ServedLookupTest, GivesTheBitsOfTheLookupInTraining) {
     std::vector<float> expected(bags * host->width(), -1.0f), got(bags * host->width(), -2.0f);
     host->forward(context, batch.views(), Phase::kEval, {expected.data(), bags, host->width()});
     served->forward(context, batch.views(), Phase::kEval, {got.data(), bags, host->width()});
-    EXPECT_EQ(std::memcmp(expected.data(), got.data(), got.size() * sizeof(float)), 0) << bags;
+    EXPECT_TRUE(got.empty() ||
+                std::memcmp(expected.data(), got.data(), got.size() * sizeof(float)) == 0)
+        << bags;
   }
   EXPECT_GT(served_[0]->missing_everywhere(), 0u);
   EXPECT_EQ(served_[0]->l3_counts().hits > 0, GetParam() == "TwoTiers");

@@ -6,8 +6,8 @@
 
 namespace emblem {
 
-// In the order in which each needs the ones before it; HTTP last, so that who finds it ready finds the
-// others, too.
+// In the order in which each needs the ones before it; HTTP last, so that who finds it ready finds
+// the others, too.
 struct Serving::State {
   ModelServer models;
   SharedMemoryRegions regions;

@@ -62,8 +62,8 @@ class RedisTable : public KvTable {
     });
     cluster_->run(tasks);
     if (!whole) {
-      throw Error(ErrorCode::kUnavailable, cat("redis has lost rows of table ", name(),
-                                               ", or is still getting them back"));
+      throw Error(ErrorCode::kUnavailable,
+                  cat("redis has lost rows of table ", name(), ", or is still getting them back"));
     }
     if (marks_use_) mark_uses(parts, keys, found);
     return std::count(found.begin(), found.end(), uint8_t{1});
