@@ -4,10 +4,17 @@ import json
 import struct
 import unittest
 
-from harness import EmblemTest, run
+from harness import SOURCE, EmblemTest, run
 
 
 class Cycle(EmblemTest):
+    def test_every_shipped_pipeline_is_valid(self):
+        """All that is wrong with them is that there are no data."""
+        configs = sorted((SOURCE / "configs").rglob("*.config"))
+        self.assertGreater(len(configs), 8)
+        for config in configs:
+            self.fail_with(run("bench", "loader", "--config", config, "--set", "train_input_path=/nowhere"), "cannot read /nowhere")
+
     def test_a_model_is_trained_evaluated_and_used(self):
         model = self.folder / "cycle"
         trained = self.succeed(self.train(model))
