@@ -93,8 +93,8 @@ TEST(BatchCharts, MoreLinesThanColoursGoToFurtherCharts) {
     for (const int64_t batch : {1, 2, 4}) results.push_back(result_of(batch, workers, 5));
   const std::vector<LineChart> charts = batch_charts(results);
   ASSERT_EQ(charts.size(), 2u);
-  EXPECT_EQ(charts[0].lines.size(), 8u);
-  EXPECT_EQ(charts[1].lines.size(), 2u);
+  EXPECT_EQ(charts[0].lines.size(), static_cast<size_t>(kChartColors));
+  EXPECT_EQ(charts[1].lines.size(), static_cast<size_t>(10 - kChartColors));
 }
 
 }  // namespace
