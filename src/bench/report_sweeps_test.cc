@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "bench/svg.h"
 #include "emblem/error.h"
 
 namespace emblem {
