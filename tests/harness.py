@@ -72,6 +72,14 @@ def gpu_is_missing():
     return "" if "nothing" in message else message
 
 
+def require_gpu():
+    """Skips the tests of a class where no GPU can be trained on; with EMBLEM_REQUIRE_CUDA that is a failure."""
+    missing = gpu_is_missing()
+    if missing and not os.environ.get("EMBLEM_REQUIRE_CUDA"):
+        raise unittest.SkipTest(missing)
+    assert not missing, missing
+
+
 class EmblemTest(unittest.TestCase):
     """A temporary folder with a data set of 60,000 rows and a pipeline over it, made once a class."""
 

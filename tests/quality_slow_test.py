@@ -6,7 +6,7 @@ import os
 import unittest
 
 import quality_test
-from harness import gpu_is_missing
+from harness import require_gpu
 from quality_test import AUC_TOLERANCE, FIRST_STEPS, LIMIT_TOLERANCE
 
 ROWS = int(os.environ.get("EMBLEM_QUALITY_ROWS", "20000000"))
@@ -15,10 +15,7 @@ ROWS = int(os.environ.get("EMBLEM_QUALITY_ROWS", "20000000"))
 class OnGpu(quality_test.Quality):
     @classmethod
     def setUpClass(cls):
-        missing = gpu_is_missing()
-        if missing and not os.environ.get("EMBLEM_REQUIRE_CUDA"):
-            raise unittest.SkipTest(missing)
-        assert not missing, missing
+        require_gpu()
         cls.make_data(ROWS, max(ROWS // 20, 1000), "0.05")
         cls.settings = ["data_config.batch_size=8192", "data_config.num_workers=8"]
 

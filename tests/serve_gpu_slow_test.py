@@ -5,12 +5,11 @@ Skipped without a GPU; with EMBLEM_REQUIRE_CUDA that is a failure."""
 import base64
 import ctypes
 import json
-import os
 import shutil
 import threading
 import unittest
 
-from harness import EmblemTest, gpu_is_missing, run, use_test_clients
+from harness import EmblemTest, require_gpu, run, use_test_clients
 
 use_test_clients("tritonclient")
 import numpy as np
@@ -58,10 +57,7 @@ class ServeOnGpu(EmblemTest):
 
     @classmethod
     def setUpClass(cls):
-        missing = gpu_is_missing()
-        if missing and not os.environ.get("EMBLEM_REQUIRE_CUDA"):
-            raise unittest.SkipTest(missing)
-        assert not missing, missing
+        require_gpu()
         super().setUpClass()
         cls.model, cls.repository = cls.folder / "model", cls.folder / "repository"
         for done in (run("train", "--config", cls.config, "--device", "cuda"),

@@ -98,6 +98,10 @@ void DevicePredictor::check(const ModelBatch& batch) const {
   for (const Model::LookupInput& input : inputs_) {
     for (const int64_t feature : input.sparse_index) {
       const FeatureKeys& keys = batch.sparse[static_cast<size_t>(feature)];
+      EMBLEM_REQUIRE(keys.offsets.size() == 0 ? keys.keys.size() == batch.rows
+                                              : keys.offsets.size() == batch.rows + 1,
+                     "feature ", feature, " has ", keys.keys.size(), " keys and ",
+                     keys.offsets.size(), " offsets, which do not fit ", batch.rows, " rows");
       EMBLEM_REQUIRE(
           keys.weights.size() == 0 && most_keys_of_a_row(keys) <= 1, "feature ", feature,
           keys.weights.size() != 0 ? " has keys with weights" : " has rows with several keys",
@@ -110,6 +114,10 @@ void DevicePredictor::copy_in(const ModelBatch& batch) {
   EMBLEM_REQUIRE(batch.rows > 0 && batch.rows <= max_rows_, "a batch of ", batch.rows,
                  " rows, but there is room for ", max_rows_);
   check(batch);
+  enqueue_copy(batch);
+}
+
+void DevicePredictor::enqueue_copy(const ModelBatch& batch) {
   if (copying_) wait();  // or the batch before would be overwritten on its way
   copying_ = true;
   rows_ = batch.rows;
@@ -258,7 +266,7 @@ void DevicePredictor::run(const Context&, const ModelBatch& batch, std::span<flo
       }
       piece.sparse = keys_;
     }
-    copy_in(piece);
+    enqueue_copy(piece);
     compute();
     std::copy_n(this->probabilities().begin(), piece.rows, probabilities.begin() + begin);
   }

@@ -64,6 +64,7 @@ class DevicePredictor final : public Predictor {
   int64_t bucket_of(int64_t rows) const;
   Bucket& ready(int64_t rows);
   void check(const ModelBatch& batch) const;
+  void enqueue_copy(const ModelBatch& batch);  // which was checked
   void lay_out(int64_t rows);
   void enqueue(int64_t rows);
   void find(int64_t rows);

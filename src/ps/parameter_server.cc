@@ -200,6 +200,7 @@ std::shared_ptr<ServedModel> ParameterServer::load_model(const std::string& name
   {
     std::lock_guard lock(mutex_);
     models_[{name, version}] = model;
+    std::erase_if(redis_fills_, [](const auto& at) { return at.second.model.expired(); });
     for (auto& [table, fill] : loading.redis_fills) {
       fill.model = model;
       redis_fills_[table] = std::move(fill);
