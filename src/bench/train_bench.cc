@@ -166,28 +166,25 @@ TrainDemand demand_of(const Case& of, const TrainBenchOptions& options,
           static_cast<double>(keys) / static_cast<double>(of.shape.table_rows.size())};
 }
 
-struct Prepared {
-  std::unique_ptr<TrainInput> input;
-  std::optional<TableWork> work;
-};
-
-Prepared prepare_input(const Context& context, const Case& of, const TrainBenchOptions& options,
+std::unique_ptr<TrainInput> prepare_input(const Context& context, const Case& of, const TrainBenchOptions& options,
                        const config::PipelineConfig& config, const FeatureLayout& layout) {
-  Prepared prepared;
   if (options.input == BenchInput::kFiles) {
     LoaderOptions loading = training_loader_options(config);
     loading.input = data_folder(context, of, options) + "/train";
     loading.epochs = 0;
-    prepared.input = input_from_files(context, config, layout, loading);
-    return prepared;
+    return input_from_files(context, config, layout, loading);
   }
   std::vector<Batch> batches = dlrm_batches(context, of.shape, distinct_batches(of, options),
                                             of.batch, options.alpha, options.seed);
-  prepared.work = table_work(batches.front());
-  prepared.input = options.input == BenchInput::kMemory
-                       ? input_in_memory(context, std::move(batches))
-                       : input_on_device(context, std::move(batches));
-  return prepared;
+  return options.input == BenchInput::kMemory ? input_in_memory(context, std::move(batches))
+                                              : input_on_device(context, std::move(batches));
+}
+
+// What steps do to the tables: that of the input's next batch, which the steps then do without.
+std::vector<TableWork> work_of_next(Learner& learner, TrainInput& input) {
+  const ModelBatch* batch = input.next();
+  return batch == nullptr ? std::vector<TableWork>()
+                          : table_work(learner.context(), learner.model(), *batch);
 }
 
 BenchResult bench_case(const Context& context, const Case& of, const TrainBenchOptions& options) {
@@ -203,11 +200,11 @@ BenchResult bench_case(const Context& context, const Case& of, const TrainBenchO
   const FeatureLayout layout = layout_of(config);
   require_host_memory(context, config, layout, demand_of(of, options, config), options.host_bytes);
   const Named<double> ceilings = measure_training_ceilings(context, of.shape.dim, precision);
-  const Prepared prepared = prepare_input(context, of, options, config, layout);
+  const auto input = prepare_input(context, of, options, config, layout);
   Learner learner(context, config, layout, of.batch);
-  const MeasuredTraining found = measure_training(learner, options, name, *prepared.input);
-  BenchResult result = training_result(name, learner, precision, found, ceilings,
-                                       prepared.work ? &*prepared.work : nullptr);
+  const std::vector<TableWork> work = work_of_next(learner, *input);
+  const MeasuredTraining found = measure_training(learner, options, name, *input);
+  BenchResult result = training_result(name, learner, precision, found, ceilings, work);
   Named<Setting> settings = {
       {"batch", of.batch},
       {"dim", of.shape.dim},
@@ -217,7 +214,7 @@ BenchResult bench_case(const Context& context, const Case& of, const TrainBenchO
       {"optimizer", of.optimizer},
       {"references", std::vector<std::string>{of.reference}}};
   if (options.device_bytes > 0) settings.push_back({"device_bytes", options.device_bytes});
-  if (prepared.work) settings.push_back({"unique_rows", prepared.work->unique_rows});
+  settings.push_back({"unique_rows", unique_rows(work)});
   result.settings.insert(result.settings.begin(), settings.begin(), settings.end());
   return result;
 }
@@ -246,8 +243,8 @@ void try_train(const Context& context, const TrainBenchOptions& options) {
   const config::PipelineConfig config = config_of(of, brief);
   const FeatureLayout layout = layout_of(config);
   require_host_memory(context, config, layout, demand_of(of, brief, config), brief.host_bytes);
-  const Prepared prepared = prepare_input(context, of, brief, config, layout);
-  one_step(context, config, layout, of.batch, *prepared.input);
+  const auto input = prepare_input(context, of, brief, config, layout);
+  one_step(context, config, layout, of.batch, *input);
 }
 
 void try_pipeline(const Context& context, const config::PipelineConfig& config,
@@ -295,13 +292,14 @@ BenchResult bench_pipeline(const Context& context, const config::PipelineConfig&
   Learner learner(context, config, layout, loading.batch_size);
   for (const Table* table : learner.model().tables()) width = std::max(width, table->dim());
   const auto input = input_from_files(context, config, layout, loading);
+  const std::vector<TableWork> work = work_of_next(learner, *input);
   const MeasuredTraining found = measure_training(learner, options, "benchmarking", *input);
   const Named<double> ceilings = measure_training_ceilings(context, width, precision);
   BenchResult result = training_result(learner.model().name() + "-pipeline", learner, precision,
-                                       found, ceilings, nullptr);
-  const Named<Setting> settings = {{"batch", loading.batch_size},
-                                   {"workers", int64_t{loading.workers}},
-                                   {"references", std::vector<std::string>{"dlrm-throughput"}}};
+                                       found, ceilings, work);
+  Named<Setting> settings = {{"batch", loading.batch_size}, {"workers", int64_t{loading.workers}}};
+  if (config.model_config().has_dlrm())
+    settings.push_back({"references", std::vector<std::string>{"dlrm-throughput"}});
   result.settings.insert(result.settings.begin(), settings.begin(), settings.end());
   return result;
 }

@@ -3,26 +3,31 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
-#include "bench/dlrm_workload.h"
 #include "core/half.h"
+#include "model/model.h"
 
 namespace emblem {
 
-// What one step does to the tables, whoever does it.
+// What one step does to a table, whoever does it.
 struct TableWork {
-  double bags = 0;         // pooled vectors
-  double lookups = 0;      // keys
+  int64_t dim = 0, state_floats = 0;  // of a row
+  double bags = 0;                    // pooled vectors
+  double lookups = 0;                 // keys
   double unique_rows = 0;  // different rows among them: each is read and updated once
 };
 
-// Of a batch; features are taken to have tables of their own.
-TableWork table_work(const Batch& batch);
+// Of a batch, for every table that the model owns.
+std::vector<TableWork> table_work(const Context& context, const Model& model,
+                                  const ModelBatch& batch);
+
+double unique_rows(std::span<const TableWork> work);
 
 // Bytes to and from device memory if every value moved as seldom as it can: the rows are read; the
 // gradients of the bags, in the precision of the model, are written and read; weights and optimizer
 // state of the rows are read and written; the keys are read. What passes between layers is not
 // counted: the matrix products' measured speed includes their own traffic.
-double least_table_bytes(const TableWork& work, int64_t dim, int64_t state_floats, DType precision);
+double least_table_bytes(std::span<const TableWork> work, DType precision);
 
 }  // namespace emblem

@@ -124,7 +124,7 @@ void add_bound(Learner& learner, DType precision, const MeasuredTraining& found,
 
 // What the step would take if products and rows moved at their ceilings and nothing else took time.
 void add_shares(Learner& learner, DType precision, const MeasuredTraining& found,
-                const TableWork* work, BenchResult& result) {
+                std::span<const TableWork> work, BenchResult& result) {
   const auto steps = static_cast<double>(found.step_seconds.size());
   const double flops = kTrainingFlops * learner.model().graph().flops_per_row() *
                        static_cast<double>(found.rows) / steps;
@@ -134,10 +134,9 @@ void add_shares(Learner& learner, DType precision, const MeasuredTraining& found
       (found.stages.forward + found.stages.backward) / static_cast<double>(found.staged_steps);
   result.shares = {{"dense at gemm ceiling", products / dense},
                    {"step at gemm ceiling", products / step}};
-  if (work == nullptr || learner.model().tables().empty()) return;
-  const Table& table = *learner.model().tables().front();
-  const double rows = least_table_bytes(*work, table.dim(), table.state_floats(), precision) /
-                      *find_named(result.ceilings, "copy_bytes_per_second");
+  if (work.empty()) return;
+  const double rows =
+      least_table_bytes(work, precision) / *find_named(result.ceilings, "copy_bytes_per_second");
   result.settings.push_back({"floor_seconds_products", products});
   result.settings.push_back({"floor_seconds_tables", rows});
   result.shares.push_back(
@@ -237,7 +236,7 @@ Named<double> measure_training_ceilings(const Context& context, int64_t dim, DTy
 
 BenchResult training_result(const std::string& name, Learner& learner, DType precision,
                             const MeasuredTraining& found, const Named<double>& ceilings,
-                            const TableWork* work) {
+                            std::span<const TableWork> work) {
   const Context& context = learner.context();
   const auto steps = static_cast<double>(found.step_seconds.size());
   const double rate = static_cast<double>(found.rows) / found.total_seconds;

@@ -35,9 +35,8 @@ MeasuredTraining measure_training(Learner& learner, const TrainBenchOptions& opt
 // What the hardware can do, measured before tables take its memory.
 Named<double> measure_training_ceilings(const Context& context, int64_t dim, DType precision);
 
-// `work` null: not known.
 BenchResult training_result(const std::string& name, Learner& learner, DType precision,
                             const MeasuredTraining& found, const Named<double>& ceilings,
-                            const TableWork* work);
+                            std::span<const TableWork> work);
 
 }  // namespace emblem

@@ -42,7 +42,7 @@ Model::Model(const Context& context, const config::PipelineConfig& config,
 std::vector<Model::LookupInput> Model::lookup_inputs() const {
   std::vector<LookupInput> inputs;
   for (const Embeddings& embeddings : embeddings_)
-    inputs.push_back({embeddings.node, embeddings.sparse_index});
+    inputs.push_back({embeddings.node, embeddings.sparse_index, embeddings.feature_tables});
   return inputs;
 }
 
@@ -62,8 +62,11 @@ void Model::add_embeddings(const Context& context, const config::PipelineConfig&
     added.tables.push_back(make_table(context, settings));
   }
   std::vector<LookupFeature> features;
-  for (const TableUse& use : tables.uses)
-    features.push_back({added.tables[use.table].get(), use.pooling});
+  for (const TableUse& use : tables.uses) {
+    Table* table = added.tables[use.table].get();
+    features.push_back({table, use.pooling});
+    added.feature_tables.push_back(table);
+  }
   added.lookup = make_lookup(context, features);
 }
 

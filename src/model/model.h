@@ -73,10 +73,12 @@ class Model {
   // Who runs the graph in another way needs its nodes; id -1: there is none.
   Node dense_node() const { return dense_; }
   Node logits_node() const { return logits_; }
-  // The input of a lookup, and the positions of its features in ModelBatch::sparse.
+  // The input of a lookup, the positions of its features in ModelBatch::sparse, and their tables,
+  // if the model owns them.
   struct LookupInput {
     Node node;
     std::vector<int64_t> sparse_index;
+    std::vector<const Table*> tables;
   };
   std::vector<LookupInput> lookup_inputs() const;
   std::vector<Table*> tables() const;
@@ -92,6 +94,7 @@ class Model {
     Node node;
     std::vector<std::unique_ptr<Table>> tables;
     std::vector<int64_t> sparse_index;
+    std::vector<const Table*> feature_tables;
     std::unique_ptr<Lookup> lookup;
     std::vector<FeatureKeys> keys;         // of the last forward
     std::vector<FeatureKeys> coming_keys;  // of the last prefetch
