@@ -166,8 +166,10 @@ TrainDemand demand_of(const Case& of, const TrainBenchOptions& options,
           static_cast<double>(keys) / static_cast<double>(of.shape.table_rows.size())};
 }
 
-std::unique_ptr<TrainInput> prepare_input(const Context& context, const Case& of, const TrainBenchOptions& options,
-                       const config::PipelineConfig& config, const FeatureLayout& layout) {
+std::unique_ptr<TrainInput> prepare_input(const Context& context, const Case& of,
+                                          const TrainBenchOptions& options,
+                                          const config::PipelineConfig& config,
+                                          const FeatureLayout& layout) {
   if (options.input == BenchInput::kFiles) {
     LoaderOptions loading = training_loader_options(config);
     loading.input = data_folder(context, of, options) + "/train";
@@ -285,6 +287,7 @@ BenchResult bench_pipeline(const Context& context, const config::PipelineConfig&
   const FeatureLayout layout = layout_of(config);
   LoaderOptions loading = training_loader_options(config);
   loading.epochs = 0;
+  loading.drop_remainder = true;  // or every epoch has a step of another shape
   require_host_memory(context, config, layout, {loading.batch_size, batches_of_loader(loading)},
                       options.host_bytes);
   const DType precision = precision_of(context, config.train_config());

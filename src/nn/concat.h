@@ -9,6 +9,8 @@ class Concat : public DeviceOp<Concat> {
  public:
   using DeviceOp::DeviceOp;
   const char* kind() const override { return "concat"; }
+  bool reads_padded_rows() const override { return true; }
+  bool writes_padded_rows() const override { return true; }
 
   void forward_cpu(const Pass& pass);
   void forward_cuda(const Pass& pass);

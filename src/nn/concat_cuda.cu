@@ -1,94 +1,103 @@
 #include "core/buffer.h"
+#include "nn/columns.h"
 #include "nn/concat.h"
-#include "nn/launch.cuh"
+#include "nn/packet.cuh"
 
 namespace emblem {
 namespace {
 
-// to = (or +=) from, rows of `cols` columns, kWidth at a time.
-template <int kWidth, bool kAdd, class T>
+constexpr int kMostParts = 8;
+template <class T>
+struct Parts {
+  const T* from[kMostParts];
+  int64_t stride[kMostParts];
+  int first[kMostParts + 1];  // columns of the output
+  int count;
+};
+
+// A thread writes a packet of a row of `to`, which has parts.first[parts.count] columns and then
+// zeros.
+template <class T>
 __global__ void __launch_bounds__(cuda::kThreads)
-    transfer_kernel(Matrix<const T> from, Matrix<T> to) {
-  const int64_t in_row = to.cols / kWidth;
+    join_kernel(Parts<T> parts, int64_t rows, int64_t stride, T* to) {
+  constexpr int kSize = cuda::Packet<T>::kSize;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * cuda::kThreads + threadIdx.x;
-  if (i >= to.rows * in_row) return;
-  const int64_t r = i / in_row, j = i % in_row * kWidth;
-  const T* source = from.data + r * from.stride + j;
-  T* target = to.data + r * to.stride + j;
-  if constexpr (kWidth == 4) {
-    cuda::Four<T> values;
-    if (kAdd) values = cuda::load_four(target);
-    cuda::map_four<kAdd>(cuda::Copy{}, i, values, cuda::load_four(source));
-    cuda::store_four(target, values);
-  } else {
-    cuda::put<kAdd>(*target, cuda::widen(*source));
+  const auto in_row = static_cast<unsigned>(stride / kSize);
+  if (i >= rows * in_row) return;
+  const int64_t r = i / in_row;
+  const int begin = static_cast<int>(i % in_row) * kSize;
+  int part = 0;
+  cuda::Packet<T> values{};
+#pragma unroll
+  for (int k = 0; k < kSize; ++k) {
+    while (part < parts.count && begin + k >= parts.first[part + 1]) ++part;
+    if (part == parts.count) break;
+    values.at[k] = parts.from[part][r * parts.stride[part] + begin + k - parts.first[part]];
   }
+  cuda::store_packet(to + r * stride + begin, values);
 }
 
-template <class T>
-bool in_fours(Matrix<T> m) {
-  return m.cols % 4 == 0 && m.stride % 4 == 0 &&
-         reinterpret_cast<uintptr_t>(m.data) % (4 * sizeof(T)) == 0;
+cuda::Columns values_of(const Tensor& of, int64_t rows) {
+  return {of.dtype, of.value_data, rows, of.cols, of.stride};
 }
-
-template <class T>
-void transfer(const Context& context, Write write, Matrix<const T> from, Matrix<T> to) {
-  if (to.rows == 0) return;
-  with_write(write, [&](auto add) {
-    constexpr bool kAdd = decltype(add)::value;
-    const bool wide = in_fours(from) && in_fours(to);
-    const unsigned blocks = cuda::blocks_of(to.rows * to.cols / (wide ? 4 : 1), cuda::kThreads);
-    if (wide) {
-      transfer_kernel<4, kAdd><<<blocks, cuda::kThreads, 0, context.stream>>>(from, to);
-    } else {
-      transfer_kernel<1, kAdd><<<blocks, cuda::kThreads, 0, context.stream>>>(from, to);
-    }
-    cuda::check_launch("launching a copy of columns");
-  });
+cuda::Columns gradients_of(const Tensor& of, int64_t rows) {
+  return {of.dtype, of.gradient_data, rows, of.cols, of.stride};
+}
+// Columns [first, first + cols) of it.
+cuda::Columns part_of(const cuda::Columns& of, int64_t first, int64_t cols) {
+  return {of.dtype,  static_cast<char*>(of.data) + first * size_of(of.dtype),
+          of.rows,   cols,
+          of.stride, false};
 }
 
 }  // namespace
 
 void Concat::forward_cuda(const Pass& pass) {
+  if (pass.rows == 0) return;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
-    const Matrix<T> y(out().value<T>(), pass.rows, out().cols);
+    if (!cuda::in_packets<T>(out().stride) || inputs().size() > kMostParts) {
+      const cuda::Columns y = values_of(out(), pass.rows);
+      for_each_part([&](size_t part, int64_t column) {
+        cuda::copy_columns(pass.context, Write::kOverwrite, values_of(in(part), pass.rows), 0,
+                           part_of(y, column, in(part).cols));
+      });
+      return;
+    }
+    Parts<T> parts{};
+    parts.count = static_cast<int>(inputs().size());
     for_each_part([&](size_t part, int64_t column) {
-      const Matrix<const T> x(in(part).value<T>(), pass.rows, in(part).cols);
-      transfer(pass.context, Write::kOverwrite, x, y.block(0, column, pass.rows, x.cols));
+      parts.from[part] = in(part).value<T>();
+      parts.stride[part] = in(part).stride;
+      parts.first[part] = static_cast<int>(column);
     });
+    parts.first[parts.count] = static_cast<int>(out().cols);
+    const int64_t packets = pass.rows * out().stride / cuda::Packet<T>::kSize;
+    join_kernel<T>
+        <<<cuda::blocks_of(packets, cuda::kThreads), cuda::kThreads, 0, pass.context.stream>>>(
+            parts, pass.rows, out().stride, out().value<T>());
+    cuda::check_launch("launching a concatenation");
   });
 }
 
 void Concat::backward_cuda(const Pass& pass) {
-  cuda::with_type(out().dtype, [&](auto type) {
-    using T = decltype(type);
-    const Matrix<const T> dy(out().gradient<T>(), pass.rows, out().cols);
-    for_each_part([&](size_t part, int64_t column) {
-      const Matrix<T> dx(in(part).gradient<T>(), pass.rows, in(part).cols);
-      transfer(pass.context, write(part), dy.block(0, column, pass.rows, dx.cols), dx);
-    });
+  for_each_part([&](size_t part, int64_t column) {
+    cuda::copy_columns(pass.context, write(part), gradients_of(out(), pass.rows), column,
+                       gradients_of(in(part), pass.rows));
   });
 }
 
 void Slice::forward_cuda(const Pass& pass) {
-  cuda::with_type(out().dtype, [&](auto type) {
-    using T = decltype(type);
-    const Matrix<const T> x(in(0).value<T>(), pass.rows, in(0).cols);
-    const Matrix<T> y(out().value<T>(), pass.rows, out().cols);
-    transfer(pass.context, Write::kOverwrite, x.block(0, first_, pass.rows, y.cols), y);
-  });
+  cuda::copy_columns(pass.context, Write::kOverwrite, values_of(in(0), pass.rows), first_,
+                     values_of(out(), pass.rows));
 }
 
 void Slice::backward_cuda(const Pass& pass) {
-  cuda::with_type(out().dtype, [&](auto type) {
-    using T = decltype(type);
-    const Matrix<T> dx(in(0).gradient<T>(), pass.rows, in(0).cols);
-    const Matrix<const T> dy(out().gradient<T>(), pass.rows, out().cols);
-    if (write(0) == Write::kOverwrite)
-      detail::zero(pass.context, dx.data, pass.rows * dx.cols * sizeof(T));
-    transfer(pass.context, Write::kAdd, dy, dx.block(0, first_, pass.rows, dy.cols));
-  });
+  const cuda::Columns dx = gradients_of(in(0), pass.rows);
+  if (write(0) == Write::kOverwrite)
+    detail::zero(pass.context, dx.data, pass.rows * dx.stride * size_of(dx.dtype));
+  cuda::copy_columns(pass.context, Write::kAdd, gradients_of(out(), pass.rows), 0,
+                     part_of(dx, first_, out().cols));
 }
 
 }  // namespace emblem

@@ -18,13 +18,16 @@ class CrossLayer : public DeviceOp<CrossLayer> {
   }
   const char* kind() const override { return "cross"; }
   bool has_parameters() const override { return true; }
+  bool reads_padded_rows() const override { return true; }
+  bool writes_padded_rows() const override { return true; }
+  bool pads_all_alike() const override { return true; }
   double flops_per_row() const override { return 5.0 * static_cast<double>(cols_); }
   void prepare(Device device, int64_t max_rows) override {
     products_ = Buffer<float>(device, max_rows);
     if (device == Device::kCuda) product_gradients_ = Buffer<float>(device, max_rows);
   }
   int64_t workspace_floats(Device device, int64_t max_rows) const override {
-    return 2 * cols_ * (most_row_groups(device, max_rows) + 1);
+    return 2 * out().stride * (most_row_groups(device, max_rows) + 1);
   }
 
   void forward_cpu(const Pass& pass);
@@ -46,6 +49,9 @@ class CrossCombine : public DeviceOp<CrossCombine> {
  public:
   CrossCombine(Tensor* x0, Tensor* z, Tensor* x, Tensor* out) : DeviceOp({x0, z, x}, out) {}
   const char* kind() const override { return "cross_combine"; }
+  bool reads_padded_rows() const override { return true; }
+  bool writes_padded_rows() const override { return true; }
+  bool pads_all_alike() const override { return true; }
   double flops_per_row() const override { return 2.0 * static_cast<double>(out().cols); }
 
   void forward_cpu(const Pass& pass);

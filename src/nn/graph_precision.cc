@@ -1,4 +1,7 @@
 // How a graph computes in 16 bits: what is fed and read stays in fp32.
+#include <algorithm>
+#include <utility>
+
 #include "core/pinned.h"
 #include "nn/graph.h"
 #include "nn/graph_state.h"
@@ -44,20 +47,33 @@ void Graph::State::plan_types() {
   }
 }
 
-// Matrix products of 16-bit rows are many times slower where rows do not begin at multiples of 16
-// bytes: rows that only such products read get zeros behind them.
+// Rows that begin at odd places get zeros behind them, for the sake of matrix products, where all
+// ops that read and write them know of it.
 void Graph::State::plan_strides() {
   if (precision == DType::kF32 || purpose == Purpose::kInference) return;
-  constexpr int64_t kAligned = 8;  // elements
   for (NodeState& node : nodes) {
     Tensor* tensor = node.tensor.get();
-    bool padded = tensor->cols % kAligned != 0 && tensor->dtype != DType::kF32 &&
-                  node.kind != Kind::kTrainedInput;
+    bool padded = tensor->dtype != DType::kF32 && node.kind != Kind::kTrainedInput;
     for (const auto& op : ops) {
       if (op->output() == tensor) padded &= op->writes_padded_rows();
       for (const Tensor* input : op->inputs()) padded &= input != tensor || op->reads_padded_rows();
     }
-    if (padded) tensor->stride = (tensor->cols + kAligned - 1) / kAligned * kAligned;
+    if (padded) tensor->stride = aligned(tensor->cols);
+  }
+  const auto make_alike = [](const Op& op) {
+    std::vector<Tensor*> all = op.inputs();
+    all.push_back(op.output());
+    bool changed = false;
+    const auto shortest =
+        *std::min_element(all.begin(), all.end(),
+                          [](const Tensor* a, const Tensor* b) { return a->stride < b->stride; });
+    for (Tensor* tensor : all)
+      changed |= std::exchange(tensor->stride, shortest->stride) != shortest->stride;
+    return changed;
+  };
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const auto& op : ops) changed |= op->pads_all_alike() && make_alike(*op);
   }
 }
 
@@ -70,8 +86,8 @@ void Graph::State::narrow_inputs(const Context& context) {
                             parameter_values.size());
         for (NodeState& node : nodes) {
           if (node.kind == Kind::kComputed || node.wide_value.size() == 0) continue;
-          cuda::narrow_rows(context, node.wide_value.data(), precision, node.tensor->value_data,
-                            rows, node.tensor->cols, node.tensor->stride);
+          cuda::narrow_matrix(context, {node.wide_value.data(), rows, node.tensor->cols}, precision,
+                              node.tensor->value_data, rows, node.tensor->stride);
         }
       });
 }

@@ -88,7 +88,9 @@ void Graph::State::plan_values(const Context& context) {
     node.value_begin = bytes;
     bytes += align(node.tensor->stride * max_rows * size_of(node.tensor->dtype));
   }
-  values = Buffer<char>(context.device, bytes);
+  // Zeros behind rows (Tensor::stride) stay as they are.
+  values = precision == DType::kF32 ? Buffer<char>(context.device, bytes)
+                                    : Buffer<char>::zeros(context, bytes);
   for (NodeState& node : nodes) node.tensor->value_data = values.data() + node.value_begin;
 }
 

@@ -157,10 +157,12 @@ TEST(Graph, NamesParametersByScopeAndLayer) {
   g.set_scope("deep");
   g.linear_without_bias(y, 5);
   std::vector<std::string> names, statistics;
-  int64_t begin = 0;
+  int64_t end = 0;
   for (const Parameter& p : g.parameter_list()) {
-    EXPECT_EQ(p.begin, begin) << "parameters lie one behind the other";
-    begin += p.rows * p.cols;
+    EXPECT_EQ(p.begin % 8, 0);
+    EXPECT_GE(p.begin, end) << "parameters lie one behind the other";
+    EXPECT_LT(p.begin, end + 8);
+    end = p.begin + p.rows * p.cols;
     names.push_back(p.name + (p.is_weight ? "*" : ""));
   }
   for (const Parameter& p : g.statistic_list()) statistics.push_back(p.name);

@@ -180,24 +180,26 @@ struct SumTargets {
 constexpr int kAddedAtOnce = 32;  // groups that a block of 32 columns reads at once
 template <int kSums>
 __global__ void __launch_bounds__(kWarp* kAddedAtOnce)
-    add_parts_kernel(int64_t cols, int64_t groups, const float* parts, SumTargets<kSums> targets) {
+    add_parts_kernel(int64_t cols, int64_t stride, int64_t groups, const float* parts,
+                     SumTargets<kSums> targets) {
   const int64_t j = static_cast<int64_t>(blockIdx.x) * kWarp + threadIdx.x;
   for (int s = 0; s < kSums; ++s) {
     float sum = 0.0f;
 #pragma unroll 8
     for (int64_t group = threadIdx.y; group < groups; group += kAddedAtOnce)
-      sum += j < cols ? parts[(group * kSums + s) * cols + j] : 0.0f;
+      sum += j < cols ? parts[(group * kSums + s) * stride + j] : 0.0f;
     sum = sum_over_y<kAddedAtOnce>(sum);
     if (threadIdx.y == 0 && j < cols) targets.to[s][j] = sum;
   }
 }
 
-// targets.to[s][j] = the sum over groups of parts, as column_parts_kernel leaves them.
+// targets.to[s][j] = the sum over groups of parts, as column_parts_kernel leaves them for `stride`
+// columns, of which the first `cols` are of interest.
 template <int kSums>
-void add_parts(const Context& context, int64_t cols, int64_t groups, const float* parts,
-               SumTargets<kSums> targets) {
+void add_parts(const Context& context, int64_t cols, int64_t stride, int64_t groups,
+               const float* parts, SumTargets<kSums> targets) {
   add_parts_kernel<kSums><<<blocks_of(cols, kWarp), dim3(kWarp, kAddedAtOnce), 0, context.stream>>>(
-      cols, groups, parts, targets);
+      cols, stride, groups, parts, targets);
   check_launch("launching a sum over groups of rows");
 }
 
@@ -214,7 +216,7 @@ void column_sums(const Context& context, int64_t rows, int64_t cols, F f, float*
             rows, cols, groups.rows_each, f, workspace);
     check_launch("launching a sum over rows");
   }
-  add_parts(context, cols, groups.count, workspace, targets);
+  add_parts(context, cols, cols, groups.count, workspace, targets);
 }
 
 }  // namespace emblem::cuda

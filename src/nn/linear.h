@@ -33,7 +33,11 @@ class Linear : public DeviceOp<Linear> {
   double flops_per_row() const override { return 2.0 * static_cast<double>(inputs_ * units_); }
   int64_t workspace_floats(Device device, int64_t max_rows) const override;
   void prepare(Device device, int64_t max_rows) override;
-  bool reads_padded_rows() const override { return units_ > 1; }
+  bool reads_padded_rows() const override { return true; }
+  // Zeros stay zeros, but for that one.
+  bool writes_padded_rows() const override {
+    return units_ > 1 && activation_ != Activation::kSigmoid;
+  }
   void freeze(const float* parameters) override;
 
   void forward_cpu(const Pass& pass);
@@ -55,7 +59,12 @@ class Linear : public DeviceOp<Linear> {
   // ---- GPU ----
   struct Products;  // the matrix products for a number of rows
   Products& products_for(const Pass& pass);
-  bool padded() const { return in(0).stride != inputs_; }
+  // Rows at odd places, as those of embeddings may be, are copied to better ones.
+  bool copies_input() const {
+    return out().dtype != DType::kF32 && units_ > 1 && in(0).stride % kAligned != 0;
+  }
+  int64_t input_stride() const { return copies_input() ? aligned(inputs_) : in(0).stride; }
+  bool padded() const { return input_stride() != inputs_ || out().stride != units_; }
   void forward_one_unit(const Pass& pass);
   void backward_one_unit(const Pass& pass);
 
@@ -65,9 +74,11 @@ class Linear : public DeviceOp<Linear> {
   cpu::PackedWeights packed_;        // for predictions on the CPU
   bool frozen_ = false;
   std::vector<std::shared_ptr<Products>> products_;
-  // Where input rows have zeros behind them (Tensor::stride), so have the weights here.
+  // Where rows of input or output have zeros behind them (Tensor::stride), so have the weights
+  // here.
   Buffer<uint16_t> padded_weights_;
   Buffer<float> padded_gradients_;
+  Buffer<uint16_t> copied_input_, copied_input_gradient_;
 };
 
 }  // namespace emblem

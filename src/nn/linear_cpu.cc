@@ -59,15 +59,19 @@ void backward_to_weight(Matrix<const float> dz, Matrix<const float> x, float bet
 
 bool Linear::sums_weights_by_group() const { return units_ * inputs_ <= kMostFloatsPerGroup; }
 
-void Linear::prepare(Device device, int64_t) {
-  if (!padded()) return;
-  padded_weights_ = Buffer<uint16_t>(device, units_, in(0).stride);
-  padded_gradients_ = Buffer<float>(device, units_, in(0).stride);
+void Linear::prepare(Device device, int64_t max_rows) {
+  if (!padded() || units_ == 1) return;
+  padded_weights_ = Buffer<uint16_t>(device, out().stride, input_stride());
+  padded_gradients_ = Buffer<float>(device, out().stride, input_stride());
+  if (!copies_input()) return;
+  copied_input_ = Buffer<uint16_t>(device, max_rows, input_stride());
+  if (write(0) != Write::kNone)
+    copied_input_gradient_ = Buffer<uint16_t>(device, max_rows, input_stride());
 }
 
 int64_t Linear::workspace_floats(Device device, int64_t max_rows) const {
   const int64_t groups = most_row_groups(device, max_rows);
-  if (device == Device::kCuda) return groups * (units_ > 1 ? units_ : inputs_ + 1);
+  if (device == Device::kCuda) return groups * (units_ > 1 ? out().stride : in(0).stride + 1);
   return groups * (units_ + (sums_weights_by_group() ? units_ * inputs_ : 0));
 }
 

@@ -1,6 +1,7 @@
 #include "core/buffer.h"
 #include "kernels/matmul_cuda.h"
 #include "nn/activation.h"
+#include "nn/columns.h"
 #include "nn/linear.h"
 #include "nn/packet.cuh"
 #include "nn/precision.h"
@@ -35,60 +36,40 @@ struct UndoActivation {
 };
 
 // dz = dy f'(y), in place, and its sum over rows.
-template <class F, class T>
+template <class F, int kSize, class T>
 struct UndoAndSum {
   T* dz;
   const T* y;
-  int64_t cols;
-  __device__ void operator()(int64_t r, int64_t j, float (&sum)[1]) const {
-    const int64_t i = r * cols + j;
-    sum[0] = cuda::widen(dz[i]) * F::slope(cuda::widen(y[i]));
-    dz[i] = cuda::narrow<T>(sum[0]);
+  int64_t stride;
+  __device__ void operator()(int64_t r, int64_t j, float (&sums)[1][kSize]) const {
+    constexpr bool kChanges = !std::is_same_v<F, activations::None>;
+    const int64_t i = r * stride + j;
+    auto d = cuda::load_elements<kSize>(dz + i);
+    cuda::Elements<T, kSize> value{};
+    if (kChanges) value = cuda::load_elements<kSize>(y + i);
+#pragma unroll
+    for (int k = 0; k < kSize; ++k) {
+      const float product = cuda::widen(d.at[k]) * F::slope(cuda::widen(value.at[k]));
+      sums[0][k] += product;
+      if (kChanges) d.at[k] = cuda::narrow<T>(product);
+    }
+    if (kChanges) cuda::store_packet(dz + i, d);
   }
 };
 
-// The same, 16 bytes at a time.
 template <class F, class T>
-__global__ void __launch_bounds__(cuda::kWarp* cuda::kSumRows)
-    undo_and_sum_kernel(int64_t rows, int64_t cols, int64_t rows_each, T* dz, const T* y,
-                        float* parts) {
-  using Packet = cuda::Packet<T>;
-  const int64_t j = (static_cast<int64_t>(blockIdx.x) * cuda::kWarp + threadIdx.x) * Packet::kSize;
-  const int64_t begin = blockIdx.y * rows_each, end = min(begin + rows_each, rows);
-  constexpr bool kChanges = !std::is_same_v<F, activations::None>;
-  float sums[Packet::kSize] = {};
-  if (j < cols) {
-#pragma unroll 4
-    for (int64_t r = begin + threadIdx.y; r < end; r += cuda::kSumRows) {
-      Packet d = cuda::load_packet(dz + r * cols + j);
-      Packet value{};
-      if (kChanges) value = cuda::load_packet(y + r * cols + j);
-#pragma unroll
-      for (int k = 0; k < Packet::kSize; ++k) {
-        const float product = cuda::widen(d.at[k]) * F::slope(cuda::widen(value.at[k]));
-        sums[k] += product;
-        if (kChanges) d.at[k] = cuda::narrow<T>(product);
-      }
-      if (kChanges) cuda::store_packet(dz + r * cols + j, d);
-    }
-  }
-  cuda::store_sums(sums, j < cols, parts + blockIdx.y * cols + j);
-}
-
-template <class F, class T>
-void undo_and_sum(const Context& context, int64_t rows, int64_t cols, T* dz, const T* y,
-                  float* workspace, float* bias_gradient) {
-  if (!cuda::in_packets<T>(cols)) {
-    cuda::column_sums<1>(context, rows, cols, UndoAndSum<F, T>{dz, y, cols}, workspace,
-                         {{bias_gradient}});
-    return;
-  }
-  const RowGroups groups = device_row_groups(rows);
-  undo_and_sum_kernel<F, T>
-      <<<cuda::packet_blocks<T>(cols, groups.count), cuda::column_threads(), 0, context.stream>>>(
-          rows, cols, groups.rows_each, dz, y, workspace);
-  cuda::check_launch("launching the gradient of an activation");
-  cuda::add_parts<1>(context, cols, groups.count, workspace, {{bias_gradient}});
+void undo_and_sum(const Context& context, int64_t rows, int64_t cols, int64_t stride, T* dz,
+                  const T* y, float* workspace, float* bias_gradient) {
+  const auto sum = [&](auto size) {
+    constexpr int kSize = decltype(size)::value;
+    cuda::packed_column_sums<1, kSize>(context, rows, cols, stride,
+                                       UndoAndSum<F, kSize, T>{dz, y, stride}, workspace,
+                                       {{bias_gradient}});
+  };
+  if (cuda::in_packets<T>(stride))
+    sum(std::integral_constant<int, cuda::Packet<T>::kSize>{});
+  else
+    sum(std::integral_constant<int, 1>{});
 }
 
 }  // namespace
@@ -108,12 +89,13 @@ Linear::Products& Linear::products_for(const Pass& pass) {
   };
   const void* weights = padded() ? padded_weights_.data() : parameter(weight_);
   const bool relu = activation_ == Activation::kRelu;
-  const int64_t inputs = in(0).stride;
+  const int64_t inputs = input_stride(), units = out().stride;
+  const void* x = copies_input() ? copied_input_.data() : in(0).value_data;
   const cuda::MatmulPlan forward{.m = pass.rows,
-                                 .n = units_,
+                                 .n = units,
                                  .k = inputs,
                                  .transpose_b = Transpose::kYes,
-                                 .a = in(0).value_data,
+                                 .a = x,
                                  .b = weights,
                                  .c = out().value_data,
                                  .input_type = type,
@@ -132,23 +114,25 @@ Linear::Products& Linear::products_for(const Pass& pass) {
 
   if (out().gradient_data == nullptr) return p;  // nothing is learned here
   if (write(0) != Write::kNone) {
+    void* dx = copies_input() ? copied_input_gradient_.data() : in(0).gradient_data;
+    const bool adds = !copies_input() && write(0) == Write::kAdd;
     p.to_input = cuda::Matmul::plan(*pass.matmul, {.m = pass.rows,
                                                    .n = inputs,
-                                                   .k = units_,
+                                                   .k = units,
                                                    .a = out().gradient_data,
                                                    .b = weights,
-                                                   .c = in(0).gradient_data,
+                                                   .c = dx,
                                                    .input_type = type,
                                                    .output_type = type,
-                                                   .beta = write(0) == Write::kAdd ? 1.0f : 0.0f});
+                                                   .beta = adds ? 1.0f : 0.0f});
   }
   p.to_weight = cuda::Matmul::plan(
-      *pass.matmul, {.m = units_,
+      *pass.matmul, {.m = units,
                      .n = inputs,
                      .k = pass.rows,
                      .transpose_a = Transpose::kYes,
                      .a = out().gradient_data,
-                     .b = in(0).value_data,
+                     .b = x,
                      .c = padded() ? padded_gradients_.data() : pass.gradients + weight_,
                      .input_type = type});
   return p;
@@ -159,20 +143,25 @@ void Linear::forward_cuda(const Pass& pass) {
   if (units_ == 1) return forward_one_unit(pass);
   const Products& p = products_for(pass);
   if (padded())
-    cuda::narrow_rows(pass.context, pass.parameters + weight_, out().dtype, padded_weights_.data(),
-                      units_, inputs_, in(0).stride);
+    cuda::narrow_matrix(pass.context, {pass.parameters + weight_, units_, inputs_}, out().dtype,
+                        padded_weights_.data(), out().stride, input_stride());
+  if (copies_input()) {
+    const cuda::Columns x{in(0).dtype, in(0).value_data, pass.rows, inputs_, in(0).stride};
+    cuda::copy_columns(pass.context, Write::kOverwrite, x, 0,
+                       {x.dtype, copied_input_.data(), x.rows, x.cols, input_stride()});
+  }
   p.forward->run(pass.context);
   if (p.adds_bias && p.activates) return;
   const float* bias = bias_ < 0 ? nullptr : pass.parameters + bias_;
-  const int64_t count = pass.rows * units_;
+  const int64_t units = out().stride, count = pass.rows * units;
   cuda::with_type(out().dtype, [&](auto type) {
     auto* y = out().value<decltype(type)>();
     with_activation(activation_, [&](auto f) {
       using F = decltype(f);
       if (p.adds_bias)
-        cuda::map(pass.context, Write::kOverwrite, count, Finish<F, false>{bias, units_}, y, y);
+        cuda::map(pass.context, Write::kOverwrite, count, Finish<F, false>{bias, units}, y, y);
       else
-        cuda::map(pass.context, Write::kOverwrite, count, Finish<F, true>{bias, units_}, y, y);
+        cuda::map(pass.context, Write::kOverwrite, count, Finish<F, true>{bias, units}, y, y);
     });
   });
 }
@@ -192,19 +181,25 @@ void Linear::backward_cuda(const Pass& pass) {
       T* dz = out().gradient<T>();
       const T* y = out().value<T>();
       if (bias_ >= 0) {
-        undo_and_sum<F>(pass.context, pass.rows, units_, dz, y, pass.workspace,
+        undo_and_sum<F>(pass.context, pass.rows, units_, out().stride, dz, y, pass.workspace,
                         pass.gradients + bias_);
       } else if (activation_ != Activation::kNone) {
-        cuda::map(pass.context, Write::kOverwrite, pass.rows * units_, UndoActivation<F>{}, dz, dz,
-                  y);
+        cuda::map(pass.context, Write::kOverwrite, pass.rows * out().stride, UndoActivation<F>{},
+                  dz, dz, y);
       }
     });
   });
   p.to_weight->run(pass.context);
   if (padded())
     cuda::copy_rows(pass.context, padded_gradients_.data(), pass.gradients + weight_, units_,
-                    inputs_, in(0).stride);
-  if (p.to_input != nullptr) p.to_input->run(pass.context);
+                    inputs_, input_stride());
+  if (p.to_input == nullptr) return;
+  p.to_input->run(pass.context);
+  if (!copies_input()) return;
+  const cuda::Columns dx{in(0).dtype, in(0).gradient_data, pass.rows, inputs_, in(0).stride};
+  cuda::copy_columns(pass.context, write(0),
+                     {dx.dtype, copied_input_gradient_.data(), dx.rows, dx.cols, input_stride()}, 0,
+                     dx);
 }
 
 }  // namespace emblem

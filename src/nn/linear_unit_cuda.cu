@@ -1,4 +1,5 @@
-// A linear layer of one unit: a vector in the place of the weight matrix, read in fp32.
+// A linear layer of one unit: a vector in the place of the weight matrix, read in fp32. Where rows
+// of the input have zeros behind them, so has the vector.
 #include "nn/activation.h"
 #include "nn/linear.h"
 #include "nn/packet.cuh"
@@ -124,11 +125,12 @@ void Linear::forward_one_unit(const Pass& pass) {
     using T = decltype(type);
     with_activation(activation_, [&](auto f) {
       using F = decltype(f);
-      const bool packed = cuda::in_packets<T>(inputs_);
+      const bool packed = cuda::in_packets<T>(in(0).stride);
       auto* kernel = packed ? packed_one_unit_kernel<F, T> : one_unit_kernel<F, T>;
       const int64_t warps = packed ? (pass.rows + kRowsEach - 1) / kRowsEach : pass.rows;
       kernel<<<cuda::row_blocks(warps), cuda::row_threads(), 0, pass.context.stream>>>(
-          pass.rows, inputs_, in(0).value<T>(), pass.parameters + weight_, bias, out().value<T>());
+          pass.rows, in(0).stride, in(0).value<T>(), pass.parameters + weight_, bias,
+          out().value<T>());
       cuda::check_launch("launching a linear layer of one unit");
     });
   });
@@ -136,25 +138,26 @@ void Linear::forward_one_unit(const Pass& pass) {
 
 void Linear::backward_one_unit(const Pass& pass) {
   const RowGroups groups = device_row_groups(pass.rows);
-  float* bias_parts = pass.workspace + groups.count * inputs_;
+  const int64_t inputs = in(0).stride;
+  float* bias_parts = pass.workspace + groups.count * inputs;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
     const OneUnitGradients<T> of{
-        pass.rows,        inputs_,          groups.rows_each,          out().gradient<T>(),
+        pass.rows,        inputs,           groups.rows_each,          out().gradient<T>(),
         out().value<T>(), in(0).value<T>(), pass.parameters + weight_, in(0).gradient<T>(),
         pass.workspace,   bias_parts};
     with_activation(activation_, [&](auto f) {
       using F = decltype(f);
-      if (cuda::in_packets<T>(inputs_))
+      if (cuda::in_packets<T>(inputs))
         launch_gradients<F, cuda::Packet<T>::kSize>(pass.context, write(0), groups.count, of);
       else
         launch_gradients<F, 1>(pass.context, write(0), groups.count, of);
     });
   });
-  cuda::add_parts<1>(pass.context, inputs_, groups.count, pass.workspace,
+  cuda::add_parts<1>(pass.context, inputs_, inputs, groups.count, pass.workspace,
                      {{pass.gradients + weight_}});
   if (bias_ >= 0)
-    cuda::add_parts<1>(pass.context, 1, groups.count, bias_parts, {{pass.gradients + bias_}});
+    cuda::add_parts<1>(pass.context, 1, 1, groups.count, bias_parts, {{pass.gradients + bias_}});
 }
 
 }  // namespace emblem

@@ -20,7 +20,7 @@ int64_t ParameterSet::add(std::string name, int64_t rows, int64_t cols, Initial 
   const int64_t begin = floats_;
   list_.push_back({std::move(name), rows, cols, begin, initial == Initial::kXavierNormal});
   initials_.push_back(initial);
-  floats_ += rows * cols;
+  floats_ += aligned(rows * cols);
   return begin;
 }
 

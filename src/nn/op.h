@@ -73,10 +73,16 @@ struct Pass {
 
 enum class Initial { kXavierNormal, kZeros, kOnes };
 
+// Matrix products of 16-bit rows are many times slower where rows do not begin at multiples of 16
+// bytes.
+inline constexpr int64_t kAligned = 8;  // elements
+inline int64_t aligned(int64_t elements) { return (elements + kAligned - 1) / kAligned * kAligned; }
+
 // Collects the parameters (or statistics) that the ops of a graph ask for.
 class ParameterSet {
  public:
-  // Returns where the [rows, cols] floats begin.
+  // Returns where the [rows, cols] floats begin: at a multiple of kAligned elements, with zeros
+  // from their end to the next multiple.
   int64_t add(std::string name, int64_t rows, int64_t cols, Initial initial);
   int64_t floats() const { return floats_; }
   const std::vector<Parameter>& list() const { return list_; }
@@ -110,6 +116,8 @@ class Op {
   // gradients of these are then zero too.
   virtual bool reads_padded_rows() const { return false; }
   virtual bool writes_padded_rows() const { return false; }
+  // Whether inputs and output, which have equally many columns, need equally long rows.
+  virtual bool pads_all_alike() const { return false; }
 
   // The parameters will not change any more: what forward in Phase::kEval makes of them may be
   // kept.

@@ -51,7 +51,10 @@ class OpProbe {
     to_device(context_, label, graph_.value(labels));
     // Off the symmetric start, where biases are zero and scales one.
     std::vector<float> parameters = to_host(context_, graph_.parameters());
-    for (size_t i = 0; i < parameters.size(); ++i) parameters[i] += 0.2f * random_normal(3, 200, i);
+    for (const Parameter& of : graph_.parameter_list()) {
+      for (int64_t i = of.begin; i < of.begin + of.rows * of.cols; ++i)
+        parameters[i] += 0.2f * random_normal(3, 200, i);
+    }
     to_device(context_, parameters, graph_.parameters());
   }
 
@@ -263,6 +266,32 @@ inline std::vector<OpCase> large_op_cases() {
       {"LargeLayerNorm", 9000,
        [](Graph& g, const MakeInput& in) { return g.layer_norm(in(130), Activation::kTanh); }},
       {"LargeCross", 9000, [](Graph& g, const MakeInput& in) { return g.cross_v1(in(77), 2); }},
+      // Rows that begin at odd places, and products of them.
+      {"LargeDcn", 3000,
+       [relu](Graph& g, const MakeInput& in) {
+         const Node x = g.concat({in(13), in(416)});
+         return g.linear(g.concat({g.cross_v1(x, 3), g.mlp(x, relu({100, 50}))}), 1);
+       }},
+      {"LargeDcnV2", 3000,
+       [relu](Graph& g, const MakeInput& in) {
+         const Node x = g.concat({in(13), in(112)});
+         return g.linear(g.concat({g.cross_v2(x, 2, 20), g.mlp(x, relu({100, 64}))}), 1);
+       }},
+      {"LargeDcnV2WithoutOtherLayers", 3000,
+       [](Graph& g, const MakeInput& in) {
+         return g.linear(g.cross_v2(g.concat({in(13), in(64)}), 2, 0), 1);
+       }},
+      {"LargeLayersOfOddWidths", 3000,
+       [relu](Graph& g, const MakeInput& in) {
+         const Node x = g.mlp(in(101), relu({77, 33}));
+         return g.linear(g.linear(x, 19, Activation::kSigmoid), 1);
+       }},
+      {"LargeConcatOfManyParts", 3000,
+       [](Graph& g, const MakeInput& in) {
+         std::vector<Node> parts;
+         for (int64_t cols = 1; cols < 12; ++cols) parts.push_back(in(cols));
+         return g.linear(g.concat(parts), 40, Activation::kRelu);
+       }},
       {"LargeDropout", 9000, [](Graph& g, const MakeInput& in) { return g.dropout(in(33), 0.3f); }},
       {"LargeFm", 5000, [](Graph& g, const MakeInput& in) { return g.fm(in(39 * 16), 16); }},
   };

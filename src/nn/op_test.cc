@@ -48,10 +48,21 @@ class Bench {
     to_device(context_, values, graph.value(node));
     values_.erase(node.id);
   }
+  // One behind the other.
   void set_statistics(const std::vector<float>& values) {
-    to_device(context_, values, graph.statistics());
+    std::vector<float> all = to_host(context_, graph.statistics());
+    auto value = values.begin();
+    for (const Parameter& of : graph.statistic_list())
+      for (int64_t i = 0; i < of.rows * of.cols; ++i) all[of.begin + i] = *value++;
+    to_device(context_, all, graph.statistics());
   }
-  std::vector<float> statistics() { return to_host(context_, graph.statistics()); }
+  std::vector<float> statistics() {
+    const std::vector<float> all = to_host(context_, graph.statistics());
+    std::vector<float> values;
+    for (const Parameter& of : graph.statistic_list())
+      values.insert(values.end(), &all[of.begin], &all[of.begin + of.rows * of.cols]);
+    return values;
+  }
   const std::vector<float>& values(Node node) {
     auto& values = values_[node.id];
     if (values.empty()) values = to_host(context_, graph.value(node));

@@ -14,9 +14,9 @@ namespace emblem::cuda {
 void set_step(const Context& context, const StepValues& values, StepValues* to);
 
 void narrow_values(const Context& context, const float* from, DType type, void* to, int64_t count);
-// Rows of `cols` to rows of `stride` elements, with zeros behind.
-void narrow_rows(const Context& context, const float* from, DType type, void* to, int64_t rows,
-                 int64_t cols, int64_t stride);
+// To `rows` rows of `stride` elements, with zeros behind and below.
+void narrow_matrix(const Context& context, Matrix<const float> from, DType type, void* to,
+                   int64_t rows, int64_t stride);
 // And back: rows of `stride` floats without what is behind.
 void copy_rows(const Context& context, const float* from, float* to, int64_t rows, int64_t cols,
                int64_t stride);

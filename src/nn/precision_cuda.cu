@@ -27,12 +27,12 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-struct PadRow {
-  const float* from;
-  int64_t cols, stride;
+struct Pad {
+  Matrix<const float> from;
+  int64_t stride;
   __device__ float operator()(int64_t i) const {
-    const int64_t j = column_of(i, stride);
-    return j < cols ? from[i / stride * cols + j] : 0.0f;
+    const int64_t r = i / stride, j = column_of(i, stride);
+    return r < from.rows && j < from.cols ? from.data[r * from.stride + j] : 0.0f;
   }
 };
 struct CutRow {
@@ -69,12 +69,13 @@ void widen_values(const Context& context, DType type, const void* from, float* t
   });
 }
 
-void narrow_rows(const Context& context, const float* from, DType type, void* to, int64_t rows,
-                 int64_t cols, int64_t stride) {
-  if (stride == cols) return narrow_values(context, from, type, to, rows * cols);
+void narrow_matrix(const Context& context, Matrix<const float> from, DType type, void* to,
+                   int64_t rows, int64_t stride) {
+  if (rows == from.rows && stride == from.cols)
+    return narrow_values(context, from.data, type, to, rows * stride);
   with_type(type, [&](auto t) {
     using T = decltype(t);
-    map(context, Write::kOverwrite, rows * stride, PadRow{from, cols, stride}, static_cast<T*>(to));
+    map(context, Write::kOverwrite, rows * stride, Pad{from, stride}, static_cast<T*>(to));
   });
 }
 
