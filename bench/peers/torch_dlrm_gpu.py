@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""PyTorch DLRM on one GPU: the counterpart of `emblem bench train --device cuda` and, with --infer, of `bench infer`.
+"""PyTorch DLRM and other models on one GPU: the counterpart of `emblem bench train --device cuda` and, with --infer, of `bench infer`.
 
 Presets: sok-dlrm, dle-dlrm, hps-dlrm (13 dense and 26 one-hot features, bottom 512-256-128, dot products of 27 vectors, top
 1024-1024-512-256-1) and mlperf-dcnv2 (214 keys a sample, pooled; three cross layers of rank 512 over the 27 vectors in place of the
-dot products). Tables and keys are those of Emblem's presets. All tables lie behind each other in one tensor of fp32 rows, whose
+dot products); and over the tables of dle-dlrm, with rows of 16: criteo-dnn, criteo-wide-and-deep, criteo-deepfm, criteo-dcn and
+criteo-dcnv2, whose deep part is 1024-1024-1024. Tables and keys are those of Emblem's presets. All tables lie behind each other in one tensor of fp32 rows, whose
 update is written out: the gradients of a batch are added to the rows they belong to by index_add_, which is plain SGD without a
 gradient of the size of the table. The dense part computes in fp32 (TF32 off), bf16 or fp16 (autocast).
 
@@ -42,9 +43,11 @@ PRESETS = {  # rows, keys a sample of each feature
     "dle-dlrm": (FL15_ROWS, [1] * 26),
     "hps-dlrm": (FL15_ROWS, [1] * 26),
     "mlperf-dcnv2": (MLPERF_ROWS, MLPERF_HOTNESS),
+    **{f"criteo-{model}": (FL15_ROWS, [1] * 26) for model in ("dnn", "wide-and-deep", "deepfm", "dcn", "dcnv2")},
 }
 DENSE = 13
 DIM = 128
+CRITEO_DIM, WIDE_DIM, CRITEO_DEEP, CRITEO_RANK = 16, 4, [1024, 1024, 1024], 64
 BOTTOM = [DENSE, 512, 256, DIM]
 TOP = [1024, 1024, 512, 256, 1]
 CROSS_LAYERS, CROSS_RANK = 3, 512
@@ -115,6 +118,67 @@ class CrossPart(nn.Module):
         return self.top(x).squeeze(1)
 
 
+class CriteoPart(nn.Module):
+    """The other models, over [dense, vectors]. Those with a wide part have it in the last columns of a row."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+        width = DENSE + 26 * CRITEO_DIM
+        self.deep = mlp([width, *CRITEO_DEEP], relu_after_last=True)
+        joined = CRITEO_DEEP[-1] + (width if "dcn" in model else 0)
+        self.output = nn.Linear(joined, 1)
+        if has_wide(model):
+            self.wide_dense = nn.Linear(DENSE, 1, bias=False)
+        if model == "dcn":
+            self.weights = nn.ParameterList(torch.randn(width) / width ** 0.5 for _ in range(CROSS_LAYERS))
+            self.biases = nn.ParameterList(torch.zeros(width) for _ in range(CROSS_LAYERS))
+        if model == "dcnv2":
+            self.down = nn.ModuleList(nn.Linear(width, CRITEO_RANK, bias=False) for _ in range(CROSS_LAYERS))
+            self.up = nn.ModuleList(nn.Linear(CRITEO_RANK, width) for _ in range(CROSS_LAYERS))
+
+    def cross(self, first):
+        x = first
+        if self.model == "dcn":
+            for weight, bias in zip(self.weights, self.biases):
+                x = first * (x @ weight.to(x.dtype)).unsqueeze(1) + bias.to(x.dtype) + x
+        else:
+            for down, up in zip(self.down, self.up):
+                x = first * up(down(x)) + x
+        return x
+
+    def forward(self, dense, rows):
+        kind = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else rows.dtype
+        vectors = rows[:, :, :CRITEO_DIM].to(kind)
+        first = torch.cat([dense.to(kind), vectors.flatten(1)], dim=1)
+        joined = self.deep(first)
+        if "dcn" in self.model:
+            joined = torch.cat([self.cross(first), joined], dim=1)
+        logits = self.output(joined).squeeze(1)
+        if self.model == "deepfm":
+            sums = vectors.float().sum(1)
+            logits = logits + 0.5 * (sums.square() - vectors.float().square().sum(1)).sum(1)
+        if has_wide(self.model):
+            logits = logits + rows[:, :, CRITEO_DIM:].sum((1, 2)) + self.wide_dense(dense).squeeze(1)
+        return logits
+
+
+def has_wide(model):
+    return model in ("wide-and-deep", "deepfm")
+
+
+def row_floats(preset):
+    if not preset.startswith("criteo-"):
+        return DIM
+    return CRITEO_DIM + (WIDE_DIM if has_wide(preset.removeprefix("criteo-")) else 0)
+
+
+def part_of(preset):
+    if preset.startswith("criteo-"):
+        return CriteoPart(preset.removeprefix("criteo-"))
+    return CrossPart() if "dcn" in preset else DotPart()
+
+
 class Program:
     """A preset in one variant. The table is shared between variants."""
 
@@ -125,7 +189,7 @@ class Program:
         self.precision = PRECISIONS[arguments.precision]
         self.scale = 1024.0 if arguments.precision == "fp16" else 1.0  # SOK's
         self.table = table
-        self.part = (CrossPart if "dcn" in arguments.preset else DotPart)().to(device)
+        self.part = part_of(arguments.preset).to(device)
         self.loss = self.plain_loss if variant == "eager" else torch.compile(self.plain_loss)
         self.answer = self.plain_answer if variant == "eager" else torch.compile(self.plain_answer)
         self.parameters = list(self.part.parameters())
@@ -165,7 +229,7 @@ class Program:
         with torch.no_grad():
             scale = -self.rate / self.scale
             of_rows = gradients[0] if not self.multi_hot else gradients[0].index_select(1, self.feature)
-            self.table.index_add_(0, keys.flatten(), of_rows.reshape(-1, DIM), alpha=scale)
+            self.table.index_add_(0, keys.flatten(), of_rows.reshape(-1, self.table.shape[1]), alpha=scale)
             torch._foreach_add_(self.parameters, gradients[1:], alpha=scale)
         return loss.detach()
 
@@ -242,7 +306,7 @@ def result_json(arguments, best, found, device):
     name = arguments.preset + (f"-tables/{arguments.divide_tables}" if arguments.divide_tables > 1 else "")
     name += f"-d{DIM}-b{arguments.batch}-stream" if arguments.infer else f"-b{arguments.batch}"
     name += "" if arguments.precision == "fp32" else f"-{arguments.precision}"
-    if "dcn" in arguments.preset and not arguments.infer:
+    if arguments.preset == "mlperf-dcnv2" and not arguments.infer:
         name += "-sgd"  # which is not what Emblem's preset has: give it --optimizer sgd
     here = machine()
     memory = 0
@@ -263,9 +327,10 @@ def result_json(arguments, best, found, device):
         "machine": here,
         "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "settings": {
-            "batch": arguments.batch, "dim": DIM, "alpha": arguments.alpha, "precision": arguments.precision,
+            "batch": arguments.batch, "dim": row_floats(arguments.preset), "alpha": arguments.alpha, "precision": arguments.precision,
             "steps": best["steps"], "batches": arguments.batches, "optimizer": "sgd", "variant": best["variant"],
-            "references": ["dcnv2-throughput" if "dcn" in arguments.preset else "dlrm-throughput"],
+            **({} if arguments.preset.startswith("criteo-") else
+               {"references": ["dcnv2-throughput" if "dcn" in arguments.preset else "dlrm-throughput"]}),
             **{f"samples_per_second_{name}": round(value["samples_per_second"], 1) for name, value in found.items()},
         },
         "metrics": metrics,
@@ -293,6 +358,8 @@ def parse_arguments():
     unknown = set(arguments.variants.split(",")) - set(VARIANTS)
     if unknown:
         parser.error(f"unknown variants {sorted(unknown)}; known are {', '.join(VARIANTS)}")
+    if arguments.infer and arguments.preset.startswith("criteo-"):
+        parser.error("inference is timed with the DLRM presets only")
     if arguments.device == "cuda" and not torch.cuda.is_available():
         parser.error("no GPU is visible to PyTorch; --device cpu runs a small check without one")
     return arguments
@@ -304,7 +371,7 @@ def main():
     device = arguments.device
     rows, hotness = PRESETS[arguments.preset]
     rows = [max(4, count // arguments.divide_tables) for count in rows]
-    table = torch.empty(sum(rows), DIM, device=device).uniform_(-0.01, 0.01)
+    table = torch.empty(sum(rows), row_floats(arguments.preset), device=device).uniform_(-0.01, 0.01)
     batches = make_batches(arguments, rows, hotness, device)
     found = {}
     for variant in arguments.variants.split(","):

@@ -134,6 +134,46 @@ DlrmShape dle_dlrm() {
   return shape;
 }
 
+namespace {
+
+constexpr char kWide[] =
+    "feature_groups { group_name: 'wide' group_type: WIDE feature_names: 'C{1..26}' feature_names: "
+    "'I{1..13}' } ";
+constexpr char kDeep[] =
+    "feature_groups { group_name: 'deep' feature_names: 'I{1..13}' feature_names: 'C{1..26}' } ";
+
+const std::vector<std::pair<std::string, std::string>>& model_texts() {
+  static const std::string deep = "deep { hidden_units: [1024, 1024, 1024] }";
+  static const std::vector<std::pair<std::string, std::string>> all = {
+      {"criteo-dnn", cat(kDeep, "dnn { ", deep, " }")},
+      {"criteo-wide-and-deep", cat(kWide, kDeep, "wide_and_deep { ", deep, " }")},
+      {"criteo-deepfm", cat(kWide, kDeep, "deepfm { ", deep, " }")},
+      {"criteo-dcn", cat(kDeep, "dcn_v1 { cross { cross_num: 3 } ", deep, " }")},
+      {"criteo-dcnv2", cat(kDeep, "dcn_v2 { cross { cross_num: 3 low_rank: 64 } ", deep, " }")}};
+  return all;
+}
+
+}  // namespace
+
+const std::vector<std::string>& criteo_models() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const auto& [name, text] : model_texts()) all.push_back(name);
+    return all;
+  }();
+  return names;
+}
+
+DlrmShape criteo_model(const std::string& name) {
+  DlrmShape shape = hps_dlrm();
+  shape.name = name;
+  shape.dim = 16;
+  for (const auto& [known, text] : model_texts())
+    if (known == name) shape.model = text;
+  EMBLEM_REQUIRE(!shape.model.empty(), "there is no model \"", name, "\"");
+  return shape;
+}
+
 DlrmShape sok_dlrm() {
   return {.name = "sok-dlrm",
           .table_rows = {39884406, 39043,    17289,    7420,     20263,  3,     7120, 1543, 63,
@@ -157,17 +197,11 @@ DlrmShape mlperf_dcnv2() {
           .cross_rank = 512};
 }
 
-std::string dlrm_pipeline(const DlrmShape& shape, int64_t batch, const DlrmTraining& training) {
+static std::string model_of(const DlrmShape& shape) {
+  if (!shape.model.empty()) return shape.model;
   const std::string cross =
       shape.cross_rank > 0 ? cat("cross { cross_num: 3 low_rank: ", shape.cross_rank, " }") : "";
-  return cat("train_config { ", optimizers(training.optimizer),
-             " num_steps: 1000000000 }\n"
-             "data_config { dataset_type: RawDataset label_fields: \"label\" batch_size: ",
-             batch,
-             " }\n"
-             "feature_configs { raw_feature { feature_name: \"I{1..13}\" normalizer: "
-             "\"method=log,offset=3\" } }\n",
-             sparse_features(shape, training), R"(model_config {
+  return cat(R"(
   feature_groups { group_name: "dense" feature_names: "I{1..13}" }
   feature_groups { group_name: "sparse" feature_names: "C{1..26}" }
   dlrm {
@@ -179,8 +213,18 @@ std::string dlrm_pipeline(const DlrmShape& shape, int64_t batch, const DlrmTrain
     )",
              cross, R"(
   }
-}
 )");
+}
+
+std::string dlrm_pipeline(const DlrmShape& shape, int64_t batch, const DlrmTraining& training) {
+  return cat("train_config { ", optimizers(training.optimizer),
+             " num_steps: 1000000000 }\n"
+             "data_config { dataset_type: RawDataset label_fields: \"label\" batch_size: ",
+             batch,
+             " }\n"
+             "feature_configs { raw_feature { feature_name: \"I{1..13}\" normalizer: "
+             "\"method=log,offset=3\" } }\n",
+             sparse_features(shape, training), "model_config {", model_of(shape), "}\n");
 }
 
 std::vector<Batch> dlrm_batches(const Context& context, const DlrmShape& shape, int64_t count,

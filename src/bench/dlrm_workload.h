@@ -21,6 +21,7 @@ struct DlrmShape {
   std::string bottom, top;       // hidden units, "512, 256"
   std::vector<int64_t> hotness;  // keys a sample of each feature; empty: one
   int64_t cross_rank = 0;        // 3 cross layers of this rank in place of dot products; 0: none
+  std::string model;             // another than DLRM: what a pipeline's model_config has
 
   // Tables of 1 / divisor of the rows, but 4 where they have them: for machines with less memory.
   DlrmShape scaled_down(int64_t divisor) const;
@@ -37,6 +38,10 @@ DlrmShape hps_dlrm();
 DlrmShape dle_dlrm();
 // The model of SOK's DLRM benchmark: Criteo 1TB, values modulo 40 M, 187,767,399 rows.
 DlrmShape sok_dlrm();
+// Other models over the same tables, with rows of 16 and three layers of 1024: dnn, wide-and-deep,
+// deepfm, dcn or dcnv2, behind "criteo-".
+DlrmShape criteo_model(const std::string& name);
+const std::vector<std::string>& criteo_models();
 // MLPerf's DLRM-DCNv2: 214 keys a sample, tables of up to 40 M rows, 3 cross layers of rank 512.
 DlrmShape mlperf_dcnv2();
 

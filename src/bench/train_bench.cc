@@ -19,32 +19,35 @@ namespace emblem {
 namespace {
 
 struct Preset {
-  const char* name;
-  DlrmShape (*shape)();
+  DlrmShape shape;
   const char* optimizer;
   std::vector<int64_t> batches;
-  const char* reference;  // bench/reference
+  const char* reference;  // bench/reference; empty: none
+
+  const std::string& name() const { return shape.name; }
 };
 
-DlrmShape kaggle_of_usual_dim() { return kaggle_dlrm(16); }
-
 const std::vector<Preset>& presets() {
-  static const std::vector<Preset> all = {
-      {"dlrm-kaggle", kaggle_of_usual_dim, "sgd", {2048, 8192}, "dlrm-throughput"},
-      {"sok-dlrm", sok_dlrm, "sgd", {65536, 55296}, "dlrm-throughput"},
-      {"dle-dlrm", dle_dlrm, "sgd", {65536}, "dlrm-throughput"},
-      // AdaGrad with a state for every weight would be 209 GB.
-      {"mlperf-dcnv2", mlperf_dcnv2, "rowwise_adagrad", {65536}, "dcnv2-throughput"}};
+  static const std::vector<Preset> all = [] {
+    std::vector<Preset> list = {{kaggle_dlrm(16), "sgd", {2048, 8192}, "dlrm-throughput"},
+                                {sok_dlrm(), "sgd", {65536, 55296}, "dlrm-throughput"},
+                                {dle_dlrm(), "sgd", {65536}, "dlrm-throughput"},
+                                // AdaGrad with a state for every weight would be 209 GB.
+                                {mlperf_dcnv2(), "rowwise_adagrad", {65536}, "dcnv2-throughput"}};
+    for (const std::string& name : criteo_models())
+      list.push_back({criteo_model(name), "sgd", {65536}, ""});
+    return list;
+  }();
   return all;
 }
 
 const Preset& find_preset(const std::string& name) {
   for (const Preset& preset : presets())
-    if (name == preset.name) return preset;
+    if (name == preset.name()) return preset;
+  std::string known;
+  for (const Preset& preset : presets()) known += (known.empty() ? "" : ", ") + preset.name();
   throw Error(ErrorCode::kInvalidArgument,
-              cat("preset \"", name,
-                  "\" is unknown; use one of dlrm-kaggle, sok-dlrm, dle-dlrm "
-                  "and mlperf-dcnv2"));
+              cat("preset \"", name, "\" is unknown; use one of ", known));
 }
 
 // What is measured in one go.
@@ -61,7 +64,7 @@ std::vector<Case> cases_of(const TrainBenchOptions& options) {
   if (options.preset == "dlrm-kaggle") {
     for (const int64_t dim : options.dims) shapes.push_back(kaggle_dlrm(dim));
   } else {
-    shapes.push_back(preset.shape());
+    shapes.push_back(preset.shape);
   }
   std::vector<Case> cases;
   for (const DlrmShape& shape : shapes) {
@@ -182,6 +185,10 @@ std::unique_ptr<TrainInput> prepare_input(const Context& context, const Case& of
                                               : input_on_device(context, std::move(batches));
 }
 
+void add_reference(const std::string& reference, Named<Setting>& settings) {
+  if (!reference.empty()) settings.push_back({"references", std::vector<std::string>{reference}});
+}
+
 // What steps do to the tables: that of the input's next batch, which the steps then do without.
 std::vector<TableWork> work_of_next(Learner& learner, TrainInput& input) {
   const ModelBatch* batch = input.next();
@@ -196,7 +203,7 @@ BenchResult bench_case(const Context& context, const Case& of, const TrainBenchO
   if (options.until) {
     BenchResult result = bench_until(context, name, until_config(context, of, options),
                                      *options.until, options.trace);
-    result.settings.push_back({"references", std::vector<std::string>{of.reference}});
+    add_reference(of.reference, result.settings);
     return result;
   }
   const FeatureLayout layout = layout_of(config);
@@ -213,8 +220,8 @@ BenchResult bench_case(const Context& context, const Case& of, const TrainBenchO
       {"rows", of.shape.rows()},
       {"tables", std::string(options.tables == BenchTables::kDynamic ? "dynamic" : "static")},
       {"alpha", options.alpha},
-      {"optimizer", of.optimizer},
-      {"references", std::vector<std::string>{of.reference}}};
+      {"optimizer", of.optimizer}};
+  add_reference(of.reference, settings);
   if (options.device_bytes > 0) settings.push_back({"device_bytes", options.device_bytes});
   settings.push_back({"unique_rows", unique_rows(work)});
   result.settings.insert(result.settings.begin(), settings.begin(), settings.end());
@@ -263,7 +270,7 @@ void try_pipeline(const Context& context, const config::PipelineConfig& config,
 const std::vector<std::string>& train_presets() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> all;
-    for (const Preset& preset : presets()) all.push_back(preset.name);
+    for (const Preset& preset : presets()) all.push_back(preset.name());
     return all;
   }();
   return names;
@@ -301,8 +308,7 @@ BenchResult bench_pipeline(const Context& context, const config::PipelineConfig&
   BenchResult result = training_result(learner.model().name() + "-pipeline", learner, precision,
                                        found, ceilings, work);
   Named<Setting> settings = {{"batch", loading.batch_size}, {"workers", int64_t{loading.workers}}};
-  if (config.model_config().has_dlrm())
-    settings.push_back({"references", std::vector<std::string>{"dlrm-throughput"}});
+  if (config.model_config().has_dlrm()) add_reference("dlrm-throughput", settings);
   result.settings.insert(result.settings.begin(), settings.begin(), settings.end());
   return result;
 }

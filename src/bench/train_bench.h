@@ -47,7 +47,7 @@ struct TrainBenchOptions {
   int64_t eval_every = 0;              // steps; 0: 20 times an epoch, or as the configuration says
 };
 
-// "dlrm-kaggle", "sok-dlrm", "dle-dlrm", "mlperf-dcnv2".
+// "dlrm-kaggle", "sok-dlrm", "dle-dlrm", "mlperf-dcnv2", and criteo_models().
 const std::vector<std::string>& train_presets();
 // The batch sizes that it is usually run with.
 const std::vector<int64_t>& preset_batches(const std::string& preset);

@@ -15,7 +15,7 @@ struct TableWork {
   int64_t dim = 0, state_floats = 0;  // of a row
   double bags = 0;                    // pooled vectors
   double lookups = 0;                 // keys
-  double unique_rows = 0;  // different rows among them: each is read and updated once
+  double unique_rows = 0;             // different rows among them: each is read and updated once
 };
 
 // Of a batch, for every table that the model owns.

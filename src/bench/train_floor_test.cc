@@ -54,8 +54,7 @@ TEST(TrainFloor, CountsEveryRowOfEveryTableOnce) {
 TEST(TrainFloor, ARowIsReadTwiceAndWrittenOnceAndAGradientWrittenAndRead) {
   const TableWork sgd{.dim = 8, .bags = 10, .lookups = 10, .unique_rows = 3};
   EXPECT_EQ(least_table_bytes({&sgd, 1}, DType::kBf16), 3 * 3 * 32 + 2 * 10 * 16 + 80);
-  const TableWork adam{
-      .dim = 8, .state_floats = 16, .bags = 10, .lookups = 10, .unique_rows = 3};
+  const TableWork adam{.dim = 8, .state_floats = 16, .bags = 10, .lookups = 10, .unique_rows = 3};
   const double bytes = 3 * 3 * 32 + 2 * 3 * 64 + 2 * 10 * 32 + 80;
   EXPECT_EQ(least_table_bytes({&adam, 1}, DType::kF32), bytes);
   EXPECT_EQ(least_table_bytes(std::vector{adam, adam}, DType::kF32), 2 * bytes);
