@@ -136,26 +136,39 @@ __device__ inline void leave_by_berth(const DeviceTableRef& table, const StageSc
   }
 }
 
-// By the ferry: rows are asked for before slots are emptied, come as it brings them, and leave
-// while they do. Whole grid.
+// Asks the ferry for as many of sorted_missing from `begin` on as the berth holds; they have no
+// scatters under way. Returns the number of the first request. Whole grid.
+__device__ inline unsigned long long ask_for_missing(const DeviceTableRef& table,
+                                                     const StageScratch& scratch, uint32_t begin,
+                                                     uint32_t count,
+                                                     cooperative_groups::grid_group grid) {
+  const BerthRef& berth = scratch.berth;
+  const GridWarp warp;
+  const uint32_t end = min(count, begin + berth.rows);
+  const unsigned long long first = next_request(berth);
+  for (uint32_t i = begin + static_cast<uint32_t>(grid.thread_rank()); i < end;
+       i += warp.count * 32) {
+    const uint32_t row = scratch.sorted_missing[i];
+    berth.memory.in_from[i - begin] =
+        is_new_row(table, row) ? 0 : listed_row(table.host_rows + row * table.stride, table.stride);
+  }
+  __threadfence_system();
+  grid.sync();
+  if (warp.number == 0) ask_for_rows(berth, first, end - begin, table.stride);
+  return first;
+}
+
+// By the ferry: rows come as it brings them, and leave while they do. The first have been asked
+// for, in requests from `first` on. Whole grid.
 __device__ inline void exchange_by_ferry(const DeviceTableRef& table, const StageScratch& scratch,
                                          uint32_t count, uint32_t version, bool changed,
+                                         unsigned long long first,
                                          cooperative_groups::grid_group grid) {
   const BerthRef& berth = scratch.berth;
   const GridWarp warp;
   for (uint32_t begin = 0; begin < count; begin += berth.rows) {
     const uint32_t end = min(count, begin + berth.rows);
-    const unsigned long long first = next_request(berth);
-    for (uint32_t i = begin + static_cast<uint32_t>(grid.thread_rank()); i < end;
-         i += warp.count * 32) {
-      const uint32_t row = scratch.sorted_missing[i];
-      berth.memory.in_from[i - begin] =
-          is_new_row(table, row) ? 0
-                                 : listed_row(table.host_rows + row * table.stride, table.stride);
-    }
-    __threadfence_system();
-    grid.sync();
-    if (warp.number == 0) ask_for_rows(berth, first, end - begin, table.stride);
+    if (begin > 0) first = ask_for_missing(table, scratch, begin, count, grid);
     empty_slots(table, scratch, begin, end);
     grid.sync();
     if (warp.number == 0) {
@@ -176,17 +189,6 @@ __device__ inline void exchange_by_ferry(const DeviceTableRef& table, const Stag
 __device__ inline bool is_ferried(const DeviceTableRef& table, const StageScratch& scratch,
                                   uint32_t rows) {
   return carries(scratch.berth, rows) && !table.updates_all_rows;
-}
-
-// Rows [0, count) of sorted_missing take the slots of sorted_victims. Whole grid. The table has no
-// scatters under way; afterwards it may have.
-__device__ inline void exchange(const DeviceTableRef& table, const StageScratch& scratch,
-                                uint32_t count, uint32_t version, bool changed,
-                                cooperative_groups::grid_group grid) {
-  if (is_ferried(table, scratch, count))
-    exchange_by_ferry(table, scratch, count, version, changed, grid);
-  else
-    exchange_directly(table, scratch, count, version, changed, grid);
 }
 
 }  // namespace emblem::cuda

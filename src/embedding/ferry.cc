@@ -2,6 +2,10 @@
 
 #include <sys/prctl.h>
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -20,15 +24,35 @@ constexpr uint32_t kRowsAhead = 6;  // asked of memory before they are copied
 char* address_of(uint64_t listed) { return reinterpret_cast<char*>(listed & ((1ull << 48) - 1)); }
 size_t bytes_of(uint64_t listed) { return (listed >> 48) * 16; }
 
-template <bool kToWrite>
+constexpr size_t kLine = 64;  // bytes
+
 void ask_memory_for(uint64_t listed) {
   const char* row = address_of(listed);
-  for (size_t at = 0; at < bytes_of(listed); at += 64) __builtin_prefetch(row + at, kToWrite);
+  for (size_t at = 0; at < bytes_of(listed); at += kLine) __builtin_prefetch(row + at);
 }
+
+// Whole lines are written without being read before, or staying in a cache: nobody here reads a row
+// that has left.
+#if defined(__SSE2__)
+void write_row(char* to, const char* from, size_t bytes) {
+  if ((reinterpret_cast<uintptr_t>(to) | bytes) % kLine != 0) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  auto* target = reinterpret_cast<__m128i*>(to);
+  const auto* source = reinterpret_cast<const __m128i*>(from);
+  for (size_t i = 0; i < bytes / sizeof(__m128i); ++i)
+    _mm_stream_si128(target + i, _mm_load_si128(source + i));
+}
+void finish_writing() { _mm_sfence(); }
+#else
+void write_row(char* to, const char* from, size_t bytes) { std::memcpy(to, from, bytes); }
+void finish_writing() {}
+#endif
 
 void gather(const BerthMemory& berth, uint32_t begin, uint32_t end, uint64_t stride) {
   for (uint32_t i = begin; i < end; ++i) {
-    if (i + kRowsAhead < end) ask_memory_for<false>(berth.in_from[i + kRowsAhead]);
+    if (i + kRowsAhead < end) ask_memory_for(berth.in_from[i + kRowsAhead]);
     const uint64_t from = berth.in_from[i];
     if (from != 0) std::memcpy(berth.in + i * stride, address_of(from), bytes_of(from));
   }
@@ -36,10 +60,10 @@ void gather(const BerthMemory& berth, uint32_t begin, uint32_t end, uint64_t str
 
 void scatter(const BerthMemory& berth, uint32_t begin, uint32_t end, uint64_t stride) {
   for (uint32_t i = begin; i < end; ++i) {
-    if (i + kRowsAhead < end) ask_memory_for<true>(berth.out_to[i + kRowsAhead]);
     const uint64_t to = berth.out_to[i];
-    if (to != 0) std::memcpy(address_of(to), berth.out + i * stride, bytes_of(to));
+    if (to != 0) write_row(address_of(to), berth.out + i * stride, bytes_of(to));
   }
+  finish_writing();
 }
 
 // The requests of one kind that a berth has next, carried together: helpers are woken once, and
