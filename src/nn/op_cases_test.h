@@ -269,8 +269,8 @@ inline std::vector<OpCase> large_op_cases() {
       // Rows that begin at odd places, and products of them.
       {"LargeDcn", 3000,
        [relu](Graph& g, const MakeInput& in) {
-         const Node x = g.concat({in(13), in(416)});
-         return g.linear(g.concat({g.cross_v1(x, 3), g.mlp(x, relu({100, 50}))}), 1);
+         const Node x = g.concat({in(13), in(300)});
+         return g.linear(g.concat({g.cross_v1(x, 2), g.mlp(x, relu({100, 50}))}), 4);
        }},
       {"LargeDcnV2", 3000,
        [relu](Graph& g, const MakeInput& in) {
