@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import subprocess
 import unittest
 from unittest import mock
 
@@ -118,6 +119,16 @@ class BadConfiguration(EmblemTest):
         hidden.start()
         self.addCleanup(hidden.stop)
         self.fail_with(self.train(self.folder / "m", "--device", "cuda"), "--device cpu")
+
+    def test_a_driver_that_is_too_old(self):
+        source = pathlib.Path(__file__).parent / "old_driver.c"
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", self.folder / "libcuda.so.1", source], check=True)
+        paths = f"{self.folder}:{os.environ.get('LD_LIBRARY_PATH', '')}"
+        with mock.patch.dict(os.environ, {"LD_LIBRARY_PATH": paths}):
+            process = self.train(self.folder / "m", "--device", "cuda")
+        if "without CUDA" in process.stderr:
+            self.skipTest("this program was compiled without CUDA")
+        self.fail_with(process, "driver is too old", "CUDA 12.4", "update the driver", "--device cpu")
 
 
 class BadCheckpoints(EmblemTest):

@@ -63,6 +63,7 @@ Berth::Berth(const Context& context, std::shared_ptr<Ferry> ferry, int64_t rows,
   ref_.piece_rows =
       static_cast<uint32_t>(rounded_up(std::max<int64_t>(1, piece), kRowsWrittenAtOnce));
   ref_.least_rows = static_cast<uint32_t>(std::max<int64_t>(1, limits.least_rows));
+  ref_.direct = static_cast<uint32_t>(std::clamp<int64_t>(limits.direct, 0, 15));
   ferry_->add(ref_.memory);
 }
 

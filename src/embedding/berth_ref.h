@@ -24,6 +24,7 @@ struct BerthRef {
   uint32_t rows = 0;            // of a buffer
   uint32_t piece_rows = 0;      // a multiple of kRowsWrittenAtOnce
   uint32_t least_rows = 0;      // fewer are not worth it
+  uint32_t direct = 0;          // of 16 rows: those that the GPU reads itself meanwhile
 };
 inline constexpr uint32_t kRowsWrittenAtOnce = 8;  // by a warp
 

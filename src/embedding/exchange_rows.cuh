@@ -71,6 +71,17 @@ __device__ inline void empty_slots(const DeviceTableRef& table, const StageScrat
                &scratch.leaving[i - begin]);
 }
 
+// Warp `filler` of `fillers`: fills slots of the victims [begin, end) from host memory.
+__device__ inline void fill_directly(const DeviceTableRef& table, const StageScratch& scratch,
+                                     uint32_t begin, uint32_t end, uint32_t version, bool changed,
+                                     uint32_t filler, uint32_t fillers) {
+  for (uint32_t i = begin + filler; i < end; i += fillers) {
+    const uint32_t row = scratch.sorted_missing[i];
+    fill_slot(table, scratch.sorted_victims[i], row, version, changed,
+              [&](char* to) { copy_row(to, table.host_rows + row * table.stride, table.stride); });
+  }
+}
+
 // By the GPU alone: rows come and leave at the same time, half of the warps each. Whole grid.
 __device__ inline void exchange_directly(const DeviceTableRef& table, const StageScratch& scratch,
                                          uint32_t count, uint32_t version, bool changed,
@@ -80,16 +91,14 @@ __device__ inline void exchange_directly(const DeviceTableRef& table, const Stag
     const uint32_t end = min(count, begin + scratch.kept_rows);
     empty_slots(table, scratch, begin, end);
     grid.sync();
-    for (uint32_t i = begin + warp.number / 2; i < end; i += warp.count / 2) {
-      if (warp.number % 2 == 0) {
-        const uint32_t row = scratch.sorted_missing[i];
-        fill_slot(table, scratch.sorted_victims[i], row, version, changed, [&](char* to) {
-          copy_row(to, table.host_rows + row * table.stride, table.stride);
-        });
-      } else if (const uint32_t row = scratch.leaving[i - begin]; row != kNoRow) {
-        copy_row(table.host_rows + row * table.stride, scratch.kept + (i - begin) * table.stride,
+    const uint32_t worker = warp.number / 2, workers = warp.count / 2;
+    if (warp.number % 2 == 0)
+      fill_directly(table, scratch, begin, end, version, changed, worker, workers);
+    for (uint32_t i = worker; warp.number % 2 == 1 && i < end - begin; i += workers) {
+      const uint32_t row = scratch.leaving[i];
+      if (row != kNoRow)
+        copy_row(table.host_rows + row * table.stride, scratch.kept + i * table.stride,
                  table.stride);
-      }
     }
     grid.sync();
   }
@@ -136,15 +145,15 @@ __device__ inline void leave_by_berth(const DeviceTableRef& table, const StageSc
   }
 }
 
-// Asks the ferry for as many of sorted_missing from `begin` on as the berth holds; they have no
-// scatters under way. Returns the number of the first request. Whole grid.
+// Asks the ferry for its share of as many of sorted_missing from `begin` on as the berth holds; the
+// table has no scatters under way. Returns the number of the first request. Whole grid.
 __device__ inline unsigned long long ask_for_missing(const DeviceTableRef& table,
                                                      const StageScratch& scratch, uint32_t begin,
                                                      uint32_t count,
                                                      cooperative_groups::grid_group grid) {
   const BerthRef& berth = scratch.berth;
   const GridWarp warp;
-  const uint32_t end = min(count, begin + berth.rows);
+  const uint32_t end = begin + carried_of(berth, min(count - begin, berth.rows));
   const unsigned long long first = next_request(berth);
   for (uint32_t i = begin + static_cast<uint32_t>(grid.thread_rank()); i < end;
        i += warp.count * 32) {
@@ -158,8 +167,8 @@ __device__ inline unsigned long long ask_for_missing(const DeviceTableRef& table
   return first;
 }
 
-// By the ferry: rows come as it brings them, and leave while they do. The first have been asked
-// for, in requests from `first` on. Whole grid.
+// By the ferry: rows come as it brings them, and leave while they do; the GPU reads some of them
+// itself. The first have been asked for, in requests from `first` on. Whole grid.
 __device__ inline void exchange_by_ferry(const DeviceTableRef& table, const StageScratch& scratch,
                                          uint32_t count, uint32_t version, bool changed,
                                          unsigned long long first,
@@ -168,14 +177,18 @@ __device__ inline void exchange_by_ferry(const DeviceTableRef& table, const Stag
   const GridWarp warp;
   for (uint32_t begin = 0; begin < count; begin += berth.rows) {
     const uint32_t end = min(count, begin + berth.rows);
+    const uint32_t carried = carried_of(berth, end - begin);
     if (begin > 0) first = ask_for_missing(table, scratch, begin, count, grid);
     empty_slots(table, scratch, begin, end);
     grid.sync();
+    const uint32_t quarter = warp.number / 4, quarters = warp.count / 4;
     if (warp.number == 0) {
-      watch_ferry(berth, first + pieces_of(berth, end - begin));
-    } else if (warp.number % 2 == 0) {
-      fill_from_berth(table, scratch, begin, end, first, version, changed, warp.number / 2 - 1,
-                      warp.count / 2 - 1);
+      watch_ferry(berth, first + pieces_of(berth, carried));
+    } else if (warp.number % 4 == 0) {
+      fill_from_berth(table, scratch, begin, begin + carried, first, version, changed, quarter - 1,
+                      quarters - 1);
+    } else if (warp.number % 4 == 2) {
+      fill_directly(table, scratch, begin + carried, end, version, changed, quarter, quarters);
     } else {
       wait_for_ferry(berth, first);  // the last rows have left `out`
       leave_by_berth(table, scratch, end - begin, warp.number / 2, warp.count / 2);

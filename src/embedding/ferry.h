@@ -69,6 +69,7 @@ struct FerryLimits {
   int64_t least_rows = 4096;       // fewer are moved by the GPU itself
   int64_t piece_bytes = 4 << 20;   // but at most kMostPieces pieces
   int64_t most_bytes = 192 << 20;  // of a buffer
+  int64_t direct = 6;  // of 16 rows that come: those that the GPU reads itself meanwhile
 };
 FerryLimits ferry_limits();
 void set_ferry_limits(const FerryLimits& limits);

@@ -52,6 +52,11 @@ __device__ inline bool carries(const BerthRef& berth, uint32_t rows) {
   return berth.state != nullptr && rows >= berth.least_rows;
 }
 
+// The first so many of them come with the ferry.
+__device__ inline uint32_t carried_of(const BerthRef& berth, uint32_t rows) {
+  return rows - static_cast<uint32_t>(static_cast<uint64_t>(rows) * berth.direct / 16);
+}
+
 __device__ inline uint32_t pieces_of(const BerthRef& berth, uint32_t rows) {
   return (rows + berth.piece_rows - 1) / berth.piece_rows;
 }

@@ -28,13 +28,11 @@ __device__ void note_fetched(const FarRows& far, uint32_t entry, uint32_t row, u
   far.map[entry] = 0;
 }
 
-// Copies the weights of distinct rows [begin, end).
-__device__ void fetch(const BatchRef& batch, uint32_t begin, uint32_t end, uint32_t warps) {
+// Warp `fetcher` of `fetchers`: copies the weights of distinct rows [begin, end).
+__device__ void fetch(const BatchRef& batch, uint32_t begin, uint32_t end, uint32_t fetcher,
+                      uint32_t fetchers) {
   const FarRows& far = batch.far;
-  const uint32_t fetching = min(kFetchingWarps, warps);
-  const uint32_t warp = blockIdx.x * kWarps + threadIdx.x / 32;
-  if (warp >= fetching) return;
-  for (uint32_t i = begin + warp; i < end; i += fetching) {
+  for (uint32_t i = begin + fetcher; i < end; i += fetchers) {
     const uint32_t entry = far.sorted[i];
     const unsigned long long noted = far.map[entry];
     const DeviceTableRef& table = batch.tables[FarRows::table_of(noted)];
@@ -46,7 +44,26 @@ __device__ void fetch(const BatchRef& batch, uint32_t begin, uint32_t end, uint3
   }
 }
 
-// The same for the first `count` rows, which the ferry brings to the berth. Whole grid.
+// The same of the first `count` rows, which the ferry brings to the berth with requests from
+// `first` on.
+__device__ void fetch_from_berth(const BatchRef& batch, const BerthRef& berth, uint32_t count,
+                                 unsigned long long first, uint32_t fetcher, uint32_t fetchers) {
+  const FarRows& far = batch.far;
+  uint32_t there = 0;  // pieces
+  for (uint32_t i = fetcher; i < count; i += fetchers) {
+    const uint32_t pieces = i / berth.piece_rows + 1;
+    if (pieces > there) wait_for_ferry(berth, first + pieces);
+    there = pieces;
+    const uint32_t entry = far.sorted[i];
+    const unsigned long long noted = far.map[entry];
+    const DeviceTableRef& table = batch.tables[FarRows::table_of(noted)];
+    copy_from_berth(far.staged + i * far.staged_stride, berth.memory.in + i * far.staged_stride,
+                    table.state_offset);
+    note_fetched(far, entry, FarRows::row_of(noted), i);
+  }
+}
+
+// All distinct rows, the first `count` of them by the ferry. Whole grid.
 __device__ void fetch_by_ferry(const BatchRef& batch, const BerthRef& berth, uint32_t count,
                                uint32_t warps, cg::grid_group grid) {
   const FarRows& far = batch.far;
@@ -59,24 +76,15 @@ __device__ void fetch_by_ferry(const BatchRef& batch, const BerthRef& berth, uin
   }
   __threadfence_system();
   grid.sync();
-  const uint32_t fetching = min(kFetchingWarps, warps) - 1;  // without the one that watches
+  const uint32_t fetching = min(kFetchingWarps, (warps - 1) / 2);
   const uint32_t warp = blockIdx.x * kWarps + threadIdx.x / 32;
   if (warp == 0) {
     ask_for_rows(berth, first, count, far.staged_stride);
     watch_ferry(berth, first + pieces_of(berth, count));
-  }
-  if (warp == 0 || warp > fetching) return;
-  uint32_t there = 0;  // pieces
-  for (uint32_t i = warp - 1; i < count; i += fetching) {
-    const uint32_t pieces = i / berth.piece_rows + 1;
-    if (pieces > there) wait_for_ferry(berth, first + pieces);
-    there = pieces;
-    const uint32_t entry = far.sorted[i];
-    const unsigned long long noted = far.map[entry];
-    const DeviceTableRef& table = batch.tables[FarRows::table_of(noted)];
-    copy_from_berth(far.staged + i * far.staged_stride, berth.memory.in + i * far.staged_stride,
-                    table.state_offset);
-    note_fetched(far, entry, FarRows::row_of(noted), i);
+  } else if (warp <= fetching) {
+    fetch_from_berth(batch, berth, count, first, warp - 1, fetching);
+  } else if (warp <= 2 * fetching) {
+    fetch(batch, count, far.counters->rows, warp - 1 - fetching, fetching);
   }
 }
 
@@ -135,12 +143,13 @@ __global__ void __launch_bounds__(kThreads)
   sort_by_place<kThreads>(far.entries, rows, far.sorted, far.counters->places, grid, place);
   grid.sync();
   const uint32_t warps = gridDim.x * kWarps;
-  uint32_t ferried = 0;
-  if (carries(berth, rows)) {
-    ferried = min(rows, min(berth.rows, far.staged_rows));
-    fetch_by_ferry(batch, berth, ferried, warps, grid);
-  }
-  fetch(batch, ferried, rows, warps);
+  const uint32_t warp = blockIdx.x * kWarps + threadIdx.x / 32;
+  const uint32_t fetching = min(kFetchingWarps, warps);
+  if (carries(berth, rows))
+    fetch_by_ferry(batch, berth, min(carried_of(berth, rows), min(berth.rows, far.staged_rows)),
+                   warps, grid);
+  else if (warp < fetching)
+    fetch(batch, 0, rows, warp, fetching);
   grid.sync();
   for (uint32_t i = grid.thread_rank(); i < kPlaces; i += warps * 32) far.counters->places[i] = 0;
   if (grid.thread_rank() == 0) far.counters->rows = far.counters->occurrences = 0;
