@@ -52,7 +52,7 @@ format:
 # clang-tidy reads its own configuration: it does not know every flag of the compiler.
 lint: setup
 	@python3 tools/check_layers.py src
-	@test -f build/lint/build.ninja || cmake -S . -B build/lint -G Ninja -DEMBLEM_NATIVE=OFF -DEMBLEM_CUDA=OFF >/dev/null
+	@test -f build/lint/build.ninja || cmake -S . -B build/lint -G Ninja -DEMBLEM_NATIVE=OFF -DEMBLEM_CUDA=OFF -DEMBLEM_PCH=OFF >/dev/null
 	@cmake --build build/lint -j $(JOBS) --target emblem_config >/dev/null
 	@git ls-files 'src/*.cc' | grep -v _test.cc | xargs -P $(JOBS) -n 4 clang-tidy -p build/lint --quiet
 

@@ -4,6 +4,11 @@
 # *_test.cc files become the one program NAME_test, run by ctest case by case.
 include(GoogleTest)
 
+# Tests, and what only reads options, are compiled more often than they run long. Multiplications and additions are fused as
+# in what they test.
+set(emblem_quick_options -O1 -fexpensive-optimizations)
+include(PrecompiledHeaders)
+
 function(emblem_module name)
   cmake_parse_arguments(ARG "PROTOS" "" "USES;LINK" ${ARGN})
   set(folder ${CMAKE_SOURCE_DIR}/src/${name})
@@ -25,7 +30,7 @@ function(emblem_module name)
     list(APPEND sources ${cuda_sources})
   endif()
 
-  add_library(emblem_${name} STATIC ${sources} ${CMAKE_SOURCE_DIR}/cmake/empty.cc)
+  add_library(emblem_${name} STATIC ${sources})
   target_include_directories(emblem_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
   target_link_libraries(emblem_${name} PUBLIC emblem_options ${ARG_LINK})
   foreach(used ${ARG_USES})
@@ -34,12 +39,18 @@ function(emblem_module name)
   if(ARG_PROTOS)
     emblem_protos(emblem_${name} ${folder} ${protos})
   endif()
+  if(name STREQUAL "cli")
+    target_compile_options(emblem_cli PRIVATE ${emblem_quick_options})
+    emblem_precompile(emblem_cli CLI)
+  else()
+    emblem_precompile(emblem_${name})
+  endif()
 
   if(EMBLEM_TESTS AND tests)
     add_executable(${name}_test ${tests})
-    # Tests are compiled more often than they run long. Multiplications and additions are fused as in what they test.
-    set_source_files_properties(${tests} PROPERTIES COMPILE_OPTIONS "-O1;-fexpensive-optimizations")
+    set_source_files_properties(${tests} PROPERTIES COMPILE_OPTIONS "${emblem_quick_options}")
     target_link_libraries(${name}_test PRIVATE emblem_${name} GTest::gmock_main)
+    emblem_precompile(${name}_test TESTS)
     gtest_discover_tests(${name}_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
                          PROPERTIES LABELS ${name})
   endif()
@@ -65,7 +76,10 @@ function(emblem_protos target folder)
         COMMAND protobuf::protoc --grpc_out=${out} --plugin=protoc-gen-grpc=$<TARGET_FILE:gRPC::grpc_cpp_plugin>
                 -I ${CMAKE_SOURCE_DIR}/src ${proto}
         DEPENDS ${ARGN})
-      list(APPEND generated ${out}/${module}/${stem}.grpc.pb.cc)
+      # Calls alone, no message is read or written here: not worth the compiler's time.
+      set_source_files_properties(${out}/${module}/${stem}.grpc.pb.cc PROPERTIES
+        COMPILE_OPTIONS "-w;${emblem_quick_options}" SKIP_PRECOMPILE_HEADERS ON)
+      target_sources(${target} PRIVATE ${out}/${module}/${stem}.grpc.pb.cc)
     endif()
     target_sources(${target} PRIVATE ${generated})
     # Generated code is not held to our warnings.

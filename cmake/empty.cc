@@ -1,1 +1,1 @@
-// Keeps a library that has only CUDA sources buildable without CUDA.
+// What only precompiles headers needs a source.
