@@ -105,15 +105,6 @@ struct CrossParameters {
   }
 };
 
-// Calls body with how many elements of a row of `cols` can be taken at a time.
-template <class T, class Body>
-void with_size(int64_t cols, Body&& body) {
-  if (cuda::in_packets<T>(cols))
-    body(std::integral_constant<int, cuda::Packet<T>::kSize>{});
-  else
-    body(std::integral_constant<int, 1>{});
-}
-
 struct Combine {
   __device__ float operator()(int64_t, float x0, float z, float x) const { return x0 * z + x; }
 };
@@ -159,7 +150,7 @@ void CrossLayer::forward_cuda(const Pass& pass) {
   const int64_t cols = out().stride;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
-    with_size<T>(cols, [&](auto size) {
+    cuda::with_size<T>(cols, [&](auto size) {
       cross_forward_kernel<decltype(size)::value, T>
           <<<cuda::row_blocks(pass.rows), cuda::row_threads(), 0, pass.context.stream>>>(
               pass.rows, cols, in(0).value<T>(), in(1).value<T>(), pass.parameters + weight_,
@@ -173,7 +164,7 @@ void CrossLayer::backward_cuda(const Pass& pass) {
   const int64_t cols = out().stride;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
-    with_size<T>(cols, [&](auto size) {
+    cuda::with_size<T>(cols, [&](auto size) {
       constexpr int kSize = decltype(size)::value;
       if (pass.rows > 0) {
         const CrossBackward<T> b{.rows = pass.rows,

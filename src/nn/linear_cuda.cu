@@ -60,16 +60,12 @@ struct UndoAndSum {
 template <class F, class T>
 void undo_and_sum(const Context& context, int64_t rows, int64_t cols, int64_t stride, T* dz,
                   const T* y, float* workspace, float* bias_gradient) {
-  const auto sum = [&](auto size) {
+  cuda::with_size<T>(stride, [&](auto size) {
     constexpr int kSize = decltype(size)::value;
     cuda::packed_column_sums<1, kSize>(context, rows, cols, stride,
                                        UndoAndSum<F, kSize, T>{dz, y, stride}, workspace,
                                        {{bias_gradient}});
-  };
-  if (cuda::in_packets<T>(stride))
-    sum(std::integral_constant<int, cuda::Packet<T>::kSize>{});
-  else
-    sum(std::integral_constant<int, 1>{});
+  });
 }
 
 }  // namespace

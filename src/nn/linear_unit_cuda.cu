@@ -148,10 +148,9 @@ void Linear::backward_one_unit(const Pass& pass) {
         pass.workspace,   bias_parts};
     with_activation(activation_, [&](auto f) {
       using F = decltype(f);
-      if (cuda::in_packets<T>(inputs))
-        launch_gradients<F, cuda::Packet<T>::kSize>(pass.context, write(0), groups.count, of);
-      else
-        launch_gradients<F, 1>(pass.context, write(0), groups.count, of);
+      cuda::with_size<T>(inputs, [&](auto size) {
+        launch_gradients<F, decltype(size)::value>(pass.context, write(0), groups.count, of);
+      });
     });
   });
   cuda::add_parts<1>(pass.context, inputs_, inputs, groups.count, pass.workspace,

@@ -33,6 +33,15 @@ bool in_packets(int64_t cols) {
   return cols % Packet<T>::kSize == 0;
 }
 
+// Calls body with how many elements of a row of `cols` can be taken at a time.
+template <class T, class Body>
+void with_size(int64_t cols, Body&& body) {
+  if (in_packets<T>(cols))
+    body(std::integral_constant<int, Packet<T>::kSize>{});
+  else
+    body(std::integral_constant<int, 1>{});
+}
+
 // The sums over threadIdx.y of a packet of columns, written by threads with y = 0.
 template <int kSize>
 __device__ void store_sums(const float (&sums)[kSize], bool inside, float* to) {
