@@ -12,6 +12,7 @@
 #include "core/temp_folder_test.h"
 #include "train/feed.h"
 #include "train/run_state.h"
+#include "train/safetensors.h"
 
 namespace emblem {
 namespace {
@@ -163,6 +164,15 @@ TEST_P(LearnerTest, TheLossesAgreeWithTheCpu) {
   EXPECT_LT(expected[39], 0.9 * expected[0]) << "nothing was learned";
 }
 
+// Files do not know how parameters lie in memory.
+void expect_a_state_for_each_parameter(Learner& learner, const std::string& path) {
+  int64_t parameters = 0;
+  for (const Parameter& of : learner.model().graph().parameter_list())
+    parameters += of.rows * of.cols;
+  const SafetensorsFile file(path);
+  EXPECT_EQ(file.find("optimizer.state").shape.back(), parameters);
+}
+
 TEST_P(LearnerTest, CheckpointsMoveBetweenCpuAndDeviceBothWays) {
   const config::PipelineConfig config = pipeline(model());
   Context cpu;
@@ -172,6 +182,7 @@ TEST_P(LearnerTest, CheckpointsMoveBetweenCpuAndDeviceBothWays) {
     first.losses(6);
     const std::string path =
         save_run(folder.path("model"), first.learner, {}, config, /*keep=*/0, /*best_step=*/-1);
+    expect_a_state_for_each_parameter(first.learner, path + "/dense.safetensors");
     load_run(path, second.learner, Restore::kContinue);
     EXPECT_EQ(second.learner.steps(), 6);
     EXPECT_THAT(second.logits(999), Pointwise(FloatNear(1e-5f), first.logits(999)));

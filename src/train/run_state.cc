@@ -23,14 +23,35 @@ std::string table_folder(const Table& table) { return "tables/" + table.settings
 
 // All that is trained beside the tables, in host memory.
 struct DenseValues {
-  std::vector<float> parameters, statistics, optimizer_state;
+  std::vector<float> parameters, statistics;
+  std::vector<float> optimizer_state;  // [states, parameters], without what lies between these
 };
+
+template <class T>
+std::span<T> part_of(std::span<T> all, const Parameter& part) {
+  return all.subspan(part.begin, part.rows * part.cols);
+}
+
+// Calls body with the states of each parameter, one behind the other.
+template <class Body>
+void for_each_state(Learner& learner, std::span<float> state, Body&& body) {
+  const size_t size = learner.model().graph().parameters().size();
+  for (; !state.empty(); state = state.subspan(size)) {
+    for (const Parameter& parameter : learner.model().graph().parameter_list())
+      body(part_of(state.first(size), parameter));
+  }
+}
 
 DenseValues read_dense(Learner& learner) {
   const Context& context = learner.context();
   Graph& graph = learner.model().graph();
-  return {to_host(context, graph.parameters()), to_host(context, graph.statistics()),
-          to_host(context, learner.dense_optimizer().state())};
+  DenseValues values{
+      to_host(context, graph.parameters()), to_host(context, graph.statistics()), {}};
+  std::vector<float> state = to_host(context, learner.dense_optimizer().state());
+  for_each_state(learner, state, [&](std::span<const float> part) {
+    values.optimizer_state.insert(values.optimizer_state.end(), part.begin(), part.end());
+  });
+  return values;
 }
 
 void write_dense(Learner& learner, const DenseValues& values) {
@@ -38,12 +59,13 @@ void write_dense(Learner& learner, const DenseValues& values) {
   Graph& graph = learner.model().graph();
   to_device(context, values.parameters, graph.parameters());
   to_device(context, values.statistics, graph.statistics());
-  to_device(context, values.optimizer_state, learner.dense_optimizer().state());
-}
-
-template <class T>
-std::span<T> part_of(std::span<T> all, const Parameter& part) {
-  return all.subspan(part.begin, part.rows * part.cols);
+  std::vector<float> state = to_host(context, learner.dense_optimizer().state());
+  auto from = values.optimizer_state.begin();
+  for_each_state(learner, state, [&](std::span<float> part) {
+    std::copy_n(from, part.size(), part.begin());
+    from += static_cast<std::ptrdiff_t>(part.size());
+  });
+  to_device(context, state, learner.dense_optimizer().state());
 }
 
 // Parameters and statistics by name, optimizer state as [states, parameters].
@@ -59,9 +81,9 @@ std::vector<TensorRef> dense_tensors(Learner& learner, const DenseValues& values
                                            {statistic.rows, statistic.cols},
                                            part_of<const float>(values.statistics, statistic)));
   }
-  const View<float> state = learner.dense_optimizer().state();
-  if (state.size() > 0) {
-    tensors.push_back(TensorRef::of<float>("optimizer.state", {state.rows, state.cols},
+  if (const int64_t states = learner.dense_optimizer().state().rows; states > 0) {
+    const auto size = static_cast<int64_t>(values.optimizer_state.size());
+    tensors.push_back(TensorRef::of<float>("optimizer.state", {states, size / states},
                                            std::span<const float>(values.optimizer_state)));
   }
   return tensors;
