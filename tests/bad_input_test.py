@@ -28,6 +28,23 @@ class BadData(EmblemTest):
         process = self.train(self.folder / "m", "--set", "train_input_path=/nowhere/at/all.tsv")
         self.fail_with(process, "/nowhere/at/all.tsv")
 
+    def test_a_missing_file_to_evaluate_on_is_told_before_training(self):
+        process = self.train(self.folder / "m", "--set", "eval_input_path=/nowhere/at/all.tsv")
+        self.fail_with(process, "/nowhere/at/all.tsv")
+        self.assertNotIn("training:", process.stderr)
+        self.assertFalse((self.folder / "m").exists())
+
+    def test_bad_rows_do_not_cost_what_was_learned(self):
+        good, bad = self.folder / "good.tsv", self.folder / "bad.tsv"
+        good.write_text((tsv_row() + "\n") * 600)
+        bad.write_text(tsv_row(first_dense="abc") + "\n")
+        for name, train, test in (("train", f"{good},{bad}", good), ("test", good, f"{good},{bad}")):
+            model = self.folder / f"bad-to-{name}"
+            options = ["--set", f"train_input_path={train}", "--set", f"eval_input_path={test}", "--set", "data_config.shuffle=false"]
+            self.fail_with(self.train(model, *options), "bad.tsv:1", "I1", "abc")
+            resumed = self.succeed(self.train(model, "--resume", "--max-bad-rows", 1, *options))
+            self.assertIn("resuming from", resumed.stderr)
+
     def test_an_empty_file(self):
         self.fail_with(self.train_on("empty.tsv", ""), "empty.tsv", "empty")
 

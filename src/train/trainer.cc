@@ -40,13 +40,26 @@ double percentile(std::vector<float>& seconds, double share) {
   return *at;
 }
 
+// Before tables take memory and steps take hours: the layout, if there is something to read.
+FeatureLayout layout_for_inputs(const config::PipelineConfig& config) {
+  for (const std::string& input : {config.train_input_path(), config.eval_input_path()})
+    if (!input.empty()) expand_paths(input);
+  return layout_of(config);
+}
+
+// Whether it is the data, not the machine, that is at fault.
+bool is_of_data(const Error& error) {
+  return error.code() == ErrorCode::kInvalidArgument || error.code() == ErrorCode::kNotFound ||
+         error.code() == ErrorCode::kCorruption;
+}
+
 class Trainer {
  public:
   Trainer(const Context& context, const config::PipelineConfig& config, const TrainOptions& options)
       : config_(config),
         train_(config.train_config()),
         options_(options),
-        layout_(layout_of(config)),
+        layout_(layout_for_inputs(config)),
         learner_(context, config, layout_, max_rows(config)),
         early_stopping_(train_.early_stopping()),
         memory_(batch_memory(context)) {
@@ -66,6 +79,7 @@ class Trainer {
     bool evaluation = false, checkpoint = false;
   };
 
+  TrainSummary train();
   void prepare_model_dir();
   LoaderOptions loader_options() const;
   void train_one(BatchStream& batches);
@@ -303,6 +317,16 @@ void Trainer::finish(TrainSummary& summary) {
 }
 
 TrainSummary Trainer::run() {
+  try {
+    return train();
+  } catch (const Error& error) {  // what has been learned so far is not lost for it
+    const bool saves = options_.last_checkpoint == LastCheckpoint::kSave;
+    if (saves && is_of_data(error) && learner_.steps() > 0) save_now();
+    throw;
+  }
+}
+
+TrainSummary Trainer::train() {
   const auto start = Clock::now();
   log_info(learner_.model().describe());
   if (early_stopping_.should_stop() && train_.has_early_stopping())
