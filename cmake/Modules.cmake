@@ -5,8 +5,11 @@
 include(GoogleTest)
 
 # Tests, and what only reads options, are compiled more often than they run long. Multiplications and additions are fused as
-# in what they test.
-set(emblem_quick_options -O1 -fexpensive-optimizations)
+# in what they test, which builds for sanitizers do not.
+set(emblem_quick_options -O1)
+if(NOT EMBLEM_SANITIZE)
+  list(APPEND emblem_quick_options -fexpensive-optimizations)
+endif()
 include(PrecompiledHeaders)
 
 function(emblem_module name)
