@@ -81,7 +81,8 @@ std::vector<TensorRef> dense_tensors(Learner& learner, const DenseValues& values
                                            {statistic.rows, statistic.cols},
                                            part_of<const float>(values.statistics, statistic)));
   }
-  if (const int64_t states = learner.dense_optimizer().state().rows; states > 0) {
+  if (!values.optimizer_state.empty()) {
+    const int64_t states = learner.dense_optimizer().state().rows;
     const auto size = static_cast<int64_t>(values.optimizer_state.size());
     tensors.push_back(TensorRef::of<float>("optimizer.state", {states, size / states},
                                            std::span<const float>(values.optimizer_state)));

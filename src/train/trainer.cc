@@ -89,6 +89,7 @@ class Trainer {
   void evaluate_now();
   void observe_evaluation();
   void save_now();
+  void save_in_spite();
   void write_delta();
   void finish(TrainSummary& summary);
   double set_aside(Clock::time_point start, const char* name);
@@ -319,10 +320,20 @@ void Trainer::finish(TrainSummary& summary) {
 TrainSummary Trainer::run() {
   try {
     return train();
-  } catch (const Error& error) {  // what has been learned so far is not lost for it
+  } catch (const Error& error) {
     const bool saves = options_.last_checkpoint == LastCheckpoint::kSave;
-    if (saves && is_of_data(error) && learner_.steps() > 0) save_now();
+    if (saves && is_of_data(error) && learner_.steps() > 0) save_in_spite();
     throw;
+  }
+}
+
+// What has been learned is not lost for an error, nor the error for one more.
+void Trainer::save_in_spite() {
+  try {
+    save_now();
+    log_info(cat("saved ", checkpoint_, "; go on with it by --resume"));
+  } catch (const Error& error) {
+    log_info(cat("no checkpoint: ", error.what()));
   }
 }
 
