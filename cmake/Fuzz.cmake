@@ -19,14 +19,15 @@ endfunction()
 
 set(serve ${CMAKE_SOURCE_DIR}/src/serve)
 emblem_fuzz(http_request_fuzz
-  SOURCES ${serve}/fuzz/http_request_fuzz.cc ${serve}/http_body.cc ${serve}/http_infer.cc ${serve}/http_target.cc
-          ${serve}/json_reader.cc ${serve}/json_tensor.cc ${serve}/json_writer.cc ${serve}/shared_memory.cc
-          ${serve}/tensor.cc ${CMAKE_SOURCE_DIR}/src/core/text.cc ${CMAKE_BINARY_DIR}/generated/serve/model_config.pb.cc
+  SOURCES ${serve}/fuzz/http_request_fuzz.cc ${serve}/http/body.cc ${serve}/http/infer.cc ${serve}/http/target.cc
+          ${serve}/http/json_tensor.cc ${serve}/protocol/json_reader.cc ${serve}/protocol/json_writer.cc
+          ${serve}/protocol/shared_memory.cc ${serve}/protocol/tensor.cc ${CMAKE_SOURCE_DIR}/src/core/text.cc
+          ${CMAKE_BINARY_DIR}/generated/serve/protocol/model_config.pb.cc
   LINK protobuf::libprotobuf fmt::fmt ZLIB::ZLIB)
 
 set(core ${CMAKE_SOURCE_DIR}/src/core)
 set(ps ${CMAKE_SOURCE_DIR}/src/ps)
 emblem_fuzz(ps_config_fuzz
-  SOURCES ${ps}/fuzz/ps_config_fuzz.cc ${ps}/ps_config.cc ${ps}/json_object.cc ${core}/checksum.cc ${core}/file.cc
+  SOURCES ${ps}/fuzz/ps_config_fuzz.cc ${ps}/config/ps_config.cc ${ps}/config/json_object.cc ${core}/checksum.cc ${core}/file.cc
           ${core}/log.cc ${core}/text.cc
   LINK nlohmann_json::nlohmann_json spdlog::spdlog fmt::fmt)

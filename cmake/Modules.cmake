@@ -1,7 +1,8 @@
 # emblem_module(NAME [USES module...] [LINK target...] [PROTOS])
 #
-# A folder src/NAME becomes the library emblem_NAME: every *.cc and, with CUDA, every *.cu in it.
-# *_test.cc files become the one program NAME_test, run by ctest case by case.
+# A folder src/NAME, or a sub-folder such as serve/http, becomes the library emblem_NAME (emblem_serve_http): every *.cc and,
+# with CUDA, every *.cu in it. emblem_tests() makes the *_test.cc files of a module and of its sub-folders one program,
+# MODULE_test, run by ctest case by case.
 include(GoogleTest)
 
 # Tests, and what only reads options, are compiled more often than they run long. Multiplications and additions are fused as
@@ -15,55 +16,74 @@ include(PrecompiledHeaders)
 function(emblem_module name)
   cmake_parse_arguments(ARG "PROTOS" "" "USES;LINK" ${ARGN})
   set(folder ${CMAKE_SOURCE_DIR}/src/${name})
+  string(REPLACE "/" "_" library emblem_${name})
   file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cc)
   file(GLOB tests CONFIGURE_DEPENDS ${folder}/*_test.cc)
   file(GLOB cuda_sources CONFIGURE_DEPENDS ${folder}/*.cu)
   file(GLOB protos CONFIGURE_DEPENDS ${folder}/*.proto)
   list(REMOVE_ITEM sources ${tests} "")
-  # What needs the libraries of a server, and what stands in its place without them.
-  set(server "/(http_|grpc_|serving|serve_bench|bench_serve|load_(input|loop|memory|target)|metrics_text|serve\\.)[^/]*$")
+  # Of the command line: what needs the libraries of a server, and what replaces it without them.
   if(EMBLEM_SERVE)
     list(FILTER sources EXCLUDE REGEX "_absent\\.cc$")
   else()
-    foreach(list sources tests protos)
-      list(FILTER ${list} EXCLUDE REGEX ${server})
-    endforeach()
+    list(FILTER sources EXCLUDE REGEX "/cli/(bench_serve|serve)\\.cc$")
   endif()
   if(EMBLEM_CUDA)
     list(APPEND sources ${cuda_sources})
   endif()
+  if(NOT sources)
+    list(APPEND sources ${CMAKE_SOURCE_DIR}/cmake/empty.cc) # without CUDA
+  endif()
 
-  add_library(emblem_${name} STATIC ${sources})
-  target_include_directories(emblem_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
-  target_link_libraries(emblem_${name} PUBLIC emblem_options ${ARG_LINK})
+  add_library(${library} STATIC ${sources})
+  target_include_directories(${library} PUBLIC ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/include)
+  target_link_libraries(${library} PUBLIC emblem_options ${ARG_LINK})
   foreach(used ${ARG_USES})
-    target_link_libraries(emblem_${name} PUBLIC emblem_${used})
+    string(REPLACE "/" "_" used emblem_${used})
+    target_link_libraries(${library} PUBLIC ${used})
   endforeach()
   if(ARG_PROTOS)
-    emblem_protos(emblem_${name} ${folder} ${protos})
+    emblem_protos(${library} ${name} ${protos})
   endif()
   if(name STREQUAL "cli")
     target_compile_options(emblem_cli PRIVATE ${emblem_quick_options})
     emblem_precompile(emblem_cli CLI)
   else()
-    emblem_precompile(emblem_${name})
+    emblem_precompile(${library})
   endif()
 
-  if(EMBLEM_TESTS AND tests)
-    add_executable(${name}_test ${tests})
-    set_source_files_properties(${tests} PROPERTIES COMPILE_OPTIONS "${emblem_quick_options}")
-    target_link_libraries(${name}_test PRIVATE emblem_${name} GTest::gmock_main)
-    emblem_precompile(${name}_test TESTS)
-    gtest_discover_tests(${name}_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-                         PROPERTIES LABELS ${name})
+  string(REGEX REPLACE "/.*" "" module ${name})
+  set_property(GLOBAL APPEND PROPERTY emblem_modules ${module})
+  set_property(GLOBAL APPEND PROPERTY emblem_${module}_libraries ${library})
+  set_property(GLOBAL APPEND PROPERTY emblem_${module}_tests ${tests})
+endfunction()
+
+function(emblem_tests)
+  if(NOT EMBLEM_TESTS)
+    return()
   endif()
+  get_property(modules GLOBAL PROPERTY emblem_modules)
+  list(REMOVE_DUPLICATES modules)
+  foreach(module ${modules})
+    get_property(libraries GLOBAL PROPERTY emblem_${module}_libraries)
+    get_property(tests GLOBAL PROPERTY emblem_${module}_tests)
+    if(NOT tests)
+      continue()
+    endif()
+    add_executable(${module}_test ${tests})
+    set_source_files_properties(${tests} PROPERTIES COMPILE_OPTIONS "${emblem_quick_options}")
+    target_link_libraries(${module}_test PRIVATE ${libraries} GTest::gmock_main)
+    emblem_precompile(${module}_test TESTS)
+    gtest_discover_tests(${module}_test DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES LABELS ${module})
+  endforeach()
+  # A served model is trained first.
+  target_link_libraries(serve_test PRIVATE emblem_train)
 endfunction()
 
 # Generates C++ from the .proto files of a module; they are included as "config/x.pb.h", and those with a service as
-# "serve/x.grpc.pb.h" too.
-function(emblem_protos target folder)
+# "serve/grpc/x.grpc.pb.h" too.
+function(emblem_protos target module)
   set(out ${CMAKE_BINARY_DIR}/generated)
-  get_filename_component(module ${folder} NAME)
   file(MAKE_DIRECTORY ${out}/${module})
   foreach(proto ${ARGN})
     get_filename_component(stem ${proto} NAME_WE)

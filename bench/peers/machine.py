@@ -1,4 +1,4 @@
-"""What a result says of the machine it was measured on (src/bench/result.h)."""
+"""What a result says of the machine it was measured on (src/bench/result/result.h)."""
 
 import os
 import platform

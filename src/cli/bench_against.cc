@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "bench/against.h"
+#include "bench/judge/against.h"
 #include "cli/commands.h"
 #include "core/interrupt.h"
 #include "core/process.h"

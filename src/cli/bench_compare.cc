@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "bench/compare.h"
+#include "bench/judge/compare.h"
 #include "cli/commands.h"
 
 namespace emblem {

@@ -1,7 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "bench/infer_bench.h"
+#include "bench/infer/infer_bench.h"
 #include "cli/bench_report.h"
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"

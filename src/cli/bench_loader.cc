@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <memory>
 
-#include "bench/loader_bench.h"
-#include "bench/result_table.h"
+#include "bench/loader/loader_bench.h"
+#include "bench/result/result_table.h"
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
 #include "core/file.h"

@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "bench/published_rows.h"
-#include "bench/result_table.h"
+#include "bench/result/published_rows.h"
+#include "bench/result/result_table.h"
 #include "core/process.h"
 #include "core/text.h"
 

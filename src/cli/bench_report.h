@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/result.h"
+#include "bench/result/result.h"
 
 namespace emblem {
 

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "bench/serve_bench.h"
+#include "bench/load/serve_bench.h"
 #include "cli/commands.h"
 #include "core/process.h"
 

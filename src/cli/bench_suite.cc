@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <memory>
 
-#include "bench/baseline_update.h"
-#include "bench/history.h"
-#include "bench/suite.h"
-#include "bench/suite_text.h"
+#include "bench/judge/baseline_update.h"
+#include "bench/result/history.h"
+#include "bench/judge/suite.h"
+#include "bench/judge/suite_text.h"
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
 #include "core/file.h"

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "bench/tables_bench.h"
+#include "bench/tables/tables_bench.h"
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
 #include "core/process.h"

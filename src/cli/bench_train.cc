@@ -3,10 +3,10 @@
 #include <cstdio>
 #include <memory>
 
-#include "bench/largest_batch.h"
-#include "bench/train_bench.h"
-#include "bench/train_sweep.h"
-#include "bench/train_until.h"
+#include "bench/train/largest_batch.h"
+#include "bench/train/train_bench.h"
+#include "bench/train/sweep.h"
+#include "bench/train/until.h"
 #include "cli/bench_report.h"
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"

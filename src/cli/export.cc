@@ -4,7 +4,7 @@
 
 #include "cli/commands.h"
 #include "core/text.h"
-#include "serve/export.h"
+#include "serve/repository/export.h"
 
 namespace emblem {
 namespace {

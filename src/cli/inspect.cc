@@ -5,8 +5,8 @@
 
 #include "cli/commands.h"
 #include "data/inspect.h"
-#include "data/reader.h"
-#include "train/inspect_checkpoint.h"
+#include "data/format/reader.h"
+#include "checkpoint/inspect.h"
 
 namespace emblem {
 namespace {

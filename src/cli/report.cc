@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "bench/report.h"
+#include "bench/report/report.h"
 #include "core/process.h"
 
 namespace emblem {

@@ -6,7 +6,7 @@
 
 #include "core/text.h"
 #include "core/thread_pool.h"
-#include "data/synth.h"
+#include "data/synth/synth.h"
 #include "emblem/error.h"
 
 namespace emblem {

@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <memory>
 
-#include "bench/run_result.h"
+#include "bench/result/run_result.h"
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
 #include "core/interrupt.h"

@@ -124,6 +124,10 @@ std::string format_duration(double seconds) {
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
+std::string format_metric(double value) {
+  return std::isnan(value) ? "n/a" : fmt::format("{:.6f}", value);
+}
+
 std::vector<std::string> split(std::string_view text, char separator) {
   std::vector<std::string> pieces;
   for (size_t begin = 0;;) {

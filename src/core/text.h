@@ -20,6 +20,7 @@ int64_t parse_size(std::string_view text, std::string_view what);
 std::string format_bytes(double bytes);       // "1.50 GiB"
 std::string format_count(double count);       // "1.23 M"
 std::string format_duration(double seconds);  // "1:02:03", "4.2 s", "31 ms"
+std::string format_metric(double value);      // "0.802534"; "n/a" for NaN
 
 std::vector<std::string> split(std::string_view text, char separator);
 std::string_view trim(std::string_view text);

@@ -101,5 +101,10 @@ TEST(Trim, RemovesWhiteSpaceFromBothEnds) {
   EXPECT_EQ(trim("  "), "");
 }
 
+TEST(Text, PrintsUndefinedMetricsAsNotAvailable) {
+  EXPECT_EQ(format_metric(0.80253449), "0.802534");
+  EXPECT_EQ(format_metric(std::nan("")), "n/a");
+}
+
 }  // namespace
 }  // namespace emblem

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "core/context.h"
-#include "data/reader.h"
-#include "data/writer.h"
+#include "data/format/reader.h"
+#include "data/format/writer.h"
 
 namespace emblem {
 

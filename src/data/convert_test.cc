@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "core/thread_pool.h"
-#include "data/synth.h"
+#include "data/synth/synth.h"
 #include "data/test_data.h"
 #include "emblem/error.h"
 

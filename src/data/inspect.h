@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "data/reader.h"
+#include "data/format/reader.h"
 
 namespace emblem {
 

@@ -13,7 +13,7 @@
 #include "core/half.h"
 #include "core/random.h"
 #include "core/temp_folder_test.h"
-#include "data/loader.h"
+#include "data/loader/loader.h"
 
 namespace emblem {
 

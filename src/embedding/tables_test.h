@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "core/device_test.h"
-#include "embedding/ferry.h"
+#include "embedding/transfer/host_transfer.h"
 #include "embedding/lookup.h"
 
 namespace emblem {

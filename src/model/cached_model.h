@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "embedding/row_cache.h"
-#include "embedding/static_rows.h"
+#include "embedding/cache/row_cache.h"
+#include "embedding/cache/static_rows.h"
 #include "model/device_predictor.h"
 
 namespace emblem::cuda {

@@ -10,13 +10,13 @@
 #include <span>
 #include <vector>
 
-#include "core/graph.h"
+#include "core/cuda_graph.h"
 #include "core/pinned.h"
 #include "core/stream.h"
-#include "embedding/cached_rows.h"
-#include "embedding/missing_rows.h"
+#include "embedding/cache/cached_rows.h"
+#include "embedding/cache/missing_row_source.h"
 #include "model/predictor.h"
-#include "nn/inference.h"
+#include "nn/inference/inference.h"
 
 namespace emblem::cuda {
 

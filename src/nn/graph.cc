@@ -1,16 +1,16 @@
 #include "nn/graph.h"
 
-#include "nn/activation.h"
-#include "nn/bias.h"
-#include "nn/concat.h"
-#include "nn/cross.h"
-#include "nn/dropout.h"
-#include "nn/elementwise.h"
+#include "nn/ops/activation.h"
+#include "nn/ops/bias.h"
+#include "nn/ops/concat.h"
+#include "nn/ops/cross.h"
+#include "nn/ops/dropout.h"
+#include "nn/ops/elementwise.h"
 #include "nn/graph_state.h"
-#include "nn/interaction.h"
-#include "nn/linear.h"
-#include "nn/loss.h"
-#include "nn/norm.h"
+#include "nn/ops/interaction.h"
+#include "nn/ops/linear.h"
+#include "nn/ops/loss.h"
+#include "nn/ops/norm.h"
 
 namespace emblem {
 

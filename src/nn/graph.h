@@ -147,7 +147,7 @@ class Graph {
   std::string describe() const;  // one line a node
 
   struct State;                       // nn/graph_state.h
-  State& state() { return *state_; }  // for who runs it in another way (nn/inference.h)
+  State& state() { return *state_; }  // for who runs it in another way (nn/inference/inference.h)
 
  private:
   std::unique_ptr<State> state_;

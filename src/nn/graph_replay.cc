@@ -1,5 +1,5 @@
 // How the passes of a graph are replayed on a GPU: a batch of a known shape costs one launch.
-#include "core/graph.h"
+#include "core/cuda_graph.h"
 #include "nn/graph.h"
 #include "nn/graph_state.h"
 #include "nn/precision.h"

@@ -3,14 +3,14 @@
 
 #include <map>
 
-#include "nn/op.h"
+#include "nn/ops/op.h"
 
 namespace emblem {
 
 namespace cuda {
 template <class T>
 class ReadBack;  // core/pinned.h
-class Graph;     // core/graph.h
+class Graph;     // core/cuda_graph.h
 }  // namespace cuda
 
 struct Graph::State {

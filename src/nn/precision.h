@@ -6,7 +6,7 @@
 
 #include "core/context.h"
 #include "core/half.h"
-#include "nn/op.h"
+#include "nn/ops/op.h"
 
 namespace emblem::cuda {
 

@@ -1,4 +1,4 @@
-#include "nn/launch.cuh"
+#include "nn/ops/launch.cuh"
 #include "nn/precision.h"
 
 namespace emblem::cuda {

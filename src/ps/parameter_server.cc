@@ -8,7 +8,7 @@
 #include "core/log.h"
 #include "core/text.h"
 #include "core/thread_pool.h"
-#include "ps/sparse_folder.h"
+#include "ps/config/sparse_folder.h"
 #include "store/memory_store.h"
 #include "store/redis_store.h"
 #include "store/rocksdb_store.h"

@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "ps/cache_refresher.h"
-#include "ps/delta_watcher.h"
-#include "ps/kafka_updates.h"
-#include "ps/promotion_queue.h"
-#include "ps/ps_config.h"
-#include "ps/served_model.h"
+#include "ps/tables/cache_refresher.h"
+#include "ps/updates/delta_watcher.h"
+#include "ps/updates/kafka_updates.h"
+#include "ps/tables/promotion_queue.h"
+#include "ps/config/ps_config.h"
+#include "ps/tables/served_model.h"
 #include "store/kv_store.h"
 
 namespace emblem {

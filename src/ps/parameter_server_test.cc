@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "ps/served_test.h"
+#include "ps/tables/served_test.h"
 #include "store/redis_server_test.h"
 #include "store/rocksdb_store.h"
 

@@ -1,8 +1,8 @@
 #include "serve/serving.h"
 
-#include "serve/http_routes.h"
-#include "serve/metrics_text.h"
-#include "serve/shared_memory.h"
+#include "serve/http/routes.h"
+#include "serve/http/metrics_text.h"
+#include "serve/protocol/shared_memory.h"
 
 namespace emblem {
 

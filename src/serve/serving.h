@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "serve/grpc_server.h"
-#include "serve/http_server.h"
-#include "serve/model_server.h"
+#include "serve/grpc/server.h"
+#include "serve/http/server.h"
+#include "serve/repository/model_server.h"
 
 namespace emblem {
 

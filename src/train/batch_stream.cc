@@ -5,7 +5,7 @@
 
 #include "core/block_pool.h"
 #include "core/pinned.h"
-#include "train/batch_copier.h"
+#include "model/batch_copier.h"
 
 namespace emblem {
 

@@ -7,8 +7,8 @@
 #include <memory>
 #include <memory_resource>
 
-#include "data/loader.h"
-#include "train/batch_view.h"
+#include "data/loader/loader.h"
+#include "model/batch_view.h"
 
 namespace emblem {
 

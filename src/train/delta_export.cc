@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "embedding/delta_files.h"
+#include "embedding/files/delta_files.h"
 
 namespace emblem {
 

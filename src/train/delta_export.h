@@ -10,7 +10,7 @@
 
 namespace emblem {
 
-// Writes deltas (embedding/delta_files.h) into a folder, each with the rows that were touched since
+// Writes deltas (embedding/files/delta_files.h) into a folder, each with the rows that were touched since
 // the one before. Used by one thread.
 class DeltaExport {
  public:

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "core/temp_folder_test.h"
-#include "embedding/delta_files.h"
+#include "embedding/files/delta_files.h"
 #include "embedding/lookup.h"
 
 namespace emblem {

@@ -4,17 +4,10 @@
 #include <cstdint>
 #include <string>
 
+#include "checkpoint/manifest.h"
 #include "config/train.pb.h"
 
 namespace emblem {
-
-// Saved in checkpoints, so that a resumed run stops where an uninterrupted one would.
-struct EarlyStoppingState {
-  bool has_best = false;
-  double best = 0.0;
-  int64_t best_step = 0;
-  int64_t bad_evaluations = 0;
-};
 
 class EarlyStopping {
  public:

@@ -6,7 +6,7 @@
 #include "core/host_copy.h"
 #include "core/progress.h"
 #include "train/batch_stream.h"
-#include "train/metrics.h"
+#include "train/metrics/metrics.h"
 
 namespace emblem {
 namespace {

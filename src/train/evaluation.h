@@ -7,7 +7,7 @@
 
 #include "config/features.h"
 #include "config/pipeline.pb.h"
-#include "data/loader.h"
+#include "data/loader/loader.h"
 #include "model/model.h"
 
 namespace emblem {

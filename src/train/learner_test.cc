@@ -10,9 +10,9 @@
 #include "core/device_test.h"
 #include "core/random.h"
 #include "core/temp_folder_test.h"
-#include "train/feed.h"
+#include "model/feed.h"
 #include "train/run_state.h"
-#include "train/safetensors.h"
+#include "checkpoint/safetensors.h"
 
 namespace emblem {
 namespace {

@@ -11,7 +11,7 @@
 #include "config/print.h"
 #include "core/file.h"
 #include "model/probability.h"
-#include "train/checkpoint.h"
+#include "checkpoint/checkpoint.h"
 #include "train/run_state.h"
 
 namespace emblem {

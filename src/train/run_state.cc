@@ -7,11 +7,11 @@
 #include "config/print.h"
 #include "core/file.h"
 #include "core/host_copy.h"
-#include "embedding/table_files.h"
+#include "embedding/files/table_files.h"
 #include "emblem/error.h"
 #include "emblem/version.h"
-#include "train/checkpoint.h"
-#include "train/safetensors.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/safetensors.h"
 
 namespace emblem {
 namespace {

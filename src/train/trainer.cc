@@ -12,14 +12,14 @@
 #include "core/log.h"
 #include "core/progress.h"
 #include "core/trace.h"
-#include "data/loader.h"
+#include "data/loader/loader.h"
 #include "train/batch_stream.h"
-#include "train/checkpoint.h"
+#include "checkpoint/checkpoint.h"
 #include "train/delta_export.h"
 #include "train/event_file.h"
 #include "train/learner.h"
-#include "train/metrics.h"
-#include "train/results.h"
+#include "train/metrics/metrics.h"
+#include "checkpoint/results.h"
 #include "train/run_state.h"
 
 namespace emblem {

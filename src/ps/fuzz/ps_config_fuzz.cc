@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "emblem/error.h"
-#include "ps/ps_config.h"
+#include "ps/config/ps_config.h"
 
 namespace emblem {
 namespace {

@@ -4,10 +4,10 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "serve/http_body.h"
-#include "serve/http_infer.h"
-#include "serve/http_target.h"
-#include "serve/json_reader.h"
+#include "serve/http/body.h"
+#include "serve/http/infer.h"
+#include "serve/http/target.h"
+#include "serve/protocol/json_reader.h"
 
 namespace emblem {
 namespace {

@@ -1,0 +1,226 @@
+#include "bench/judge/suite.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "bench/judge/junit.h"
+#include "bench/judge/suite_run.h"
+#include "config/load.h"
+#include "core/checksum.h"
+#include "core/file.h"
+#include "emblem/error.h"
+#include "emblem/version.h"
+
+namespace emblem {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kDefaultRuns = 3;
+constexpr char kPlanFile[] = "plan.json", kResultFile[] = "suite.json", kJunitFile[] = "junit.xml";
+
+struct PlannedConfig {
+  std::string config;
+  const Baseline* baseline = nullptr;
+  std::vector<RunPlan> runs;
+  std::string skipped;  // why it is not run; empty: it is
+};
+
+std::string checksum_of_file(const std::string& path) {
+  const MappedFile file(path);
+  Checksum checksum;
+  checksum.add(file.bytes().data(), file.bytes().size());
+  return cat(std::hex, checksum.value());
+}
+
+// "configs/criteo/dlrm.config" -> "configs_criteo_dlrm"
+std::string run_name(const std::string& config) {
+  std::string name = fs::path(config).lexically_normal().replace_extension().generic_string();
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '/' || c == '\\'; }, '_');
+  return name.substr(std::min(name.find_first_not_of("._"), name.size()));
+}
+
+// Why its data cannot be read, where the baseline says that it need not be there.
+std::string missing_data(const std::string& config, const std::vector<std::string>& overrides) {
+  const std::string input = load_pipeline(config, overrides).train_input_path();
+  try {
+    expand_paths(input);
+    return "";
+  } catch (const Error&) {
+    return cat("its data, ", input, ", is not here");
+  }
+}
+
+PlannedConfig plan_config(const SuiteOptions& options, const std::string& config,
+                          const std::string& name) {
+  PlannedConfig plan;
+  plan.config = config;
+  plan.baseline = find_baseline(options.baselines, config);
+  const Baseline* baseline = plan.baseline;
+  std::vector<std::string> overrides;
+  if (baseline != nullptr) overrides = baseline->overrides;
+  overrides.insert(overrides.end(), options.overrides.begin(), options.overrides.end());
+  if (baseline != nullptr && baseline->optional_data)
+    plan.skipped = missing_data(config, overrides);
+  int64_t runs = options.runs;
+  if (runs == 0) runs = baseline != nullptr ? baseline->runs : kDefaultRuns;
+  const double timeout = baseline != nullptr && baseline->timeout_seconds > 0
+                             ? baseline->timeout_seconds
+                             : options.timeout_seconds;
+  for (int64_t i = 0; i < runs; ++i) {
+    const int64_t seed = options.first_seed + i;
+    plan.runs.push_back({.config = config,
+                         .name = cat(name, "-seed", seed),
+                         .seed = seed,
+                         .overrides = overrides,
+                         .arguments = options.arguments,
+                         .timeout_seconds = timeout,
+                         .program = options.program,
+                         .out = options.out,
+                         .keep_model = options.models == SuiteOptions::Models::kKeep});
+  }
+  return plan;
+}
+
+std::vector<PlannedConfig> plan_suite(const SuiteOptions& options) {
+  std::vector<PlannedConfig> plans;
+  std::vector<std::string> names;
+  for (const std::string& config : options.configs) {
+    std::string name = run_name(config);
+    const auto same = std::count(names.begin(), names.end(), name);
+    names.push_back(name);
+    if (same > 0) name += cat("-", same + 1);
+    plans.push_back(plan_config(options, config, name));
+  }
+  return plans;
+}
+
+// All that the runs depend on: a suite that goes on must be the one that was begun.
+std::string describe_plan(const SuiteOptions& options, const std::vector<PlannedConfig>& plans) {
+  Json json = {{"program", cat("emblem ", kVersion, " ", checksum_of_file(options.program))},
+               {"arguments", options.arguments},
+               {"pipelines", Json::array()}};
+  for (const PlannedConfig& plan : plans) {
+    Json seeds = Json::array();
+    for (const RunPlan& run : plan.runs) seeds.push_back(run.seed);
+    json["pipelines"].push_back(
+        {{"config", plan.config},
+         {"checksum", checksum_of_file(plan.config)},
+         {"set", plan.runs.empty() ? std::vector<std::string>{} : plan.runs[0].overrides},
+         {"seeds", seeds}});
+  }
+  return json.dump(1) + "\n";
+}
+
+// A new folder, or one in which the same suite was begun.
+void prepare_folder(const std::string& out, const std::string& plan) {
+  const fs::path folder = out;
+  EMBLEM_REQUIRE(!fs::exists(folder / kResultFile), out,
+                 " holds a finished suite; give another --out, or remove it");
+  const std::string plan_file = (folder / kPlanFile).string();
+  if (fs::exists(plan_file)) {
+    EMBLEM_REQUIRE(read_text_file(plan_file) == plan, out,
+                   " holds an unfinished suite of another program, other pipelines or other "
+                   "options (",
+                   plan_file, "); give another --out, or remove it");
+  }
+  for (const char* part : {"logs", "runs", "models"}) fs::create_directories(folder / part);
+  write_text_file_atomically(plan_file, plan);
+}
+
+BenchResult to_result(const ConfigOutcome& outcome, const Machine& machine,
+                      const std::string& date) {
+  BenchResult result;
+  result.benchmark = "suite";
+  result.name = outcome.config;
+  result.program = cat("emblem ", kVersion);
+  result.machine = machine;
+  result.date = date;
+  std::vector<std::string> seeds, failures;
+  double load = 0;
+  for (const SuiteRun& run : outcome.runs) {
+    seeds.push_back(cat(run.seed));
+    if (run.failed()) failures.push_back(cat("seed ", run.seed, ": ", run.failure));
+    load += run.other_load / static_cast<double>(outcome.runs.size());
+  }
+  result.settings = {{"verdict", std::string(to_text(outcome.verdict))},
+                     {"runs", static_cast<int64_t>(outcome.runs.size())},
+                     {"failed", outcome.failures()},
+                     {"seeds", seeds},
+                     {"other_load", load}};
+  if (!outcome.reason.empty()) result.settings.push_back({"reason", outcome.reason});
+  if (!failures.empty()) result.settings.push_back({"failures", failures});
+  for (const MetricOutcome& metric : outcome.metrics) {
+    if (metric.baseline) {
+      result.settings.push_back({"baseline_" + metric.name, metric.baseline->value});
+      result.settings.push_back({"margin_" + metric.name, metric.baseline->margin()});
+    }
+    if (!metric.measure.samples.empty()) result.metrics.push_back({metric.name, metric.measure});
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<std::string> find_configs(const std::string& path) {
+  EMBLEM_REQUIRE(fs::exists(path), path,
+                 " does not exist; expected a pipeline or a folder of them");
+  if (!fs::is_directory(path)) return {path};
+  std::vector<std::string> found;
+  for (const auto& entry : fs::recursive_directory_iterator(path)) {
+    if (entry.is_regular_file() && entry.path().extension() == ".config")
+      found.push_back(entry.path().lexically_normal().generic_string());
+  }
+  EMBLEM_REQUIRE(!found.empty(), path, " has no *.config file");
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::vector<ConfigOutcome> run_suite(const SuiteOptions& options,
+                                     const std::function<void(const std::string&)>& announce) {
+  const std::vector<PlannedConfig> plans = plan_suite(options);
+  prepare_folder(options.out, describe_plan(options, plans));
+  const Machine machine = this_machine();
+  std::vector<ConfigOutcome> outcomes;
+  for (const PlannedConfig& plan : plans) {
+    if (!plan.skipped.empty()) {
+      announce(cat(plan.config, ": skipped, ", plan.skipped));
+      outcomes.push_back(
+          {.config = plan.config, .verdict = Verdict::kSkipped, .reason = plan.skipped});
+      continue;
+    }
+    std::vector<SuiteRun> runs;
+    for (const RunPlan& run : plan.runs) {
+      const std::string title = cat(plan.config, ", run ", runs.size() + 1, " of ",
+                                    plan.runs.size(), ", seed ", run.seed);
+      if (const auto done = read_run(run)) {
+        announce(title + ": done before");
+        runs.push_back(*done);
+        continue;
+      }
+      announce(title);
+      runs.push_back(execute_run(run));
+    }
+    outcomes.push_back(judge(plan.config, std::move(runs), plan.baseline, machine));
+  }
+  return outcomes;
+}
+
+std::vector<BenchResult> suite_results(const std::vector<ConfigOutcome>& outcomes) {
+  const Machine machine = this_machine();
+  const std::string date = utc_now();
+  std::vector<BenchResult> results;
+  for (const ConfigOutcome& outcome : outcomes)
+    results.push_back(to_result(outcome, machine, date));
+  return results;
+}
+
+void finish_suite(const std::string& out, const std::vector<ConfigOutcome>& outcomes) {
+  write_text_file_atomically(out + "/" + kJunitFile, junit_xml(outcomes));
+  write_bench_results(out + "/" + kResultFile, suite_results(outcomes));
+}
+
+}  // namespace emblem

@@ -1,0 +1,102 @@
+// bench/load/loop.h - sends requests from several threads, and keeps when each was answered.
+//
+// Closed loop: each worker sends its next request when it has the answer to the last; latency
+// counts from sending. Open loop: requests have times at which they are to be sent, whatever the
+// server does; latency counts from that time, also when all workers were busy then, so that a slow
+// server cannot hide behind requests that were not sent (coordinated omission).
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bench/result/latency_summary.h"
+
+namespace emblem {
+
+using LoadClock = std::chrono::steady_clock;
+
+struct LoadOutcome {
+  LoadClock::time_point ended;
+  std::optional<std::string> error;  // its kind
+};
+
+// Sends the request of that number and waits for the answer. Called by one thread alone.
+using LoadExchange = std::function<LoadOutcome(size_t request)>;
+
+enum class ArrivalKind { kPoisson, kConstant };
+
+// The times, in seconds, at which requests of an open loop are to be sent. Thread-safe.
+class Arrivals {
+ public:
+  Arrivals(double rate, ArrivalKind kind, uint64_t seed);
+  double next();
+
+ private:
+  const double rate_;
+  const ArrivalKind kind_;
+  const uint64_t seed_;
+  std::mutex mutex_;
+  uint64_t drawn_ = 0;
+  double last_ = 0;
+};
+
+struct LoadShape {
+  double rate = 0;  // requests a second in an open loop; 0: closed loop
+  ArrivalKind arrivals = ArrivalKind::kPoisson;
+  uint64_t seed = 1;
+  int64_t most_requests = 0;  // 0: until stopped
+};
+
+struct LoadTally {
+  std::vector<LoadSample> samples;        // of successes
+  std::map<std::string, int64_t> errors;  // by kind
+};
+
+class LoadLoop {
+ public:
+  // Begins at once, with a thread for each exchange; they take the numbers [0, requests) in turn.
+  LoadLoop(const LoadShape& shape, std::vector<LoadExchange> exchanges, size_t requests);
+  ~LoadLoop();  // stop()
+
+  double now() const;  // seconds since the beginning
+  // Whether most_requests have been answered.
+  bool is_finished() const { return active_ == 0; }
+  void wait_until(double seconds) const;  // or until it is finished
+  // Waits for the answers under way.
+  void stop();
+  // What ended in [from, to).
+  LoadTally tally(double from, double to) const;
+
+ private:
+  struct Worker {
+    LoadExchange exchange;
+    mutable std::mutex mutex;
+    std::vector<LoadSample> samples;
+    std::vector<std::pair<double, std::string>> errors;
+    std::thread thread;
+  };
+
+  void work(Worker& worker);
+  // Until then, or until the loop stops.
+  void sleep_until(LoadClock::time_point time) const;
+
+  const LoadShape shape_;
+  const size_t requests_;
+  const LoadClock::time_point start_ = LoadClock::now();
+  Arrivals arrivals_;
+  std::atomic<int64_t> next_{0};
+  std::atomic<int> active_{0};
+  std::atomic<bool> stopped_{false};
+  std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+}  // namespace emblem

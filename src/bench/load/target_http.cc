@@ -1,0 +1,343 @@
+#include <boost/asio/connect.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "bench/load/target_kinds.h"
+
+namespace emblem {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+using Json = nlohmann::json;
+using tcp = asio::ip::tcp;
+
+struct Access {
+  HostAndPort at;
+  std::string token;
+  std::chrono::nanoseconds timeout{0};
+};
+
+std::string percent_encoded(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) != 0 || c == '-' || c == '_' || c == '.' || c == '~') {
+      out += c;
+    } else {
+      static constexpr char kDigits[] = "0123456789ABCDEF";
+      out += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
+    }
+  }
+  return out;
+}
+
+// A whole request as it goes over the wire. `json_bytes` 0: the body is JSON alone.
+std::string request_text(const Access& access, const char* method, const std::string& path,
+                         const std::string& body, size_t json_bytes) {
+  std::string text = cat(method, " ", path, " HTTP/1.1\r\nHost: ", access.at.host, ":",
+                         access.at.port, "\r\nContent-Length: ", body.size(), "\r\n");
+  if (json_bytes > 0)
+    text += cat("Content-Type: application/octet-stream\r\nInference-Header-Content-Length: ",
+                json_bytes, "\r\n");
+  else if (!body.empty())
+    text += "Content-Type: application/json\r\n";
+  if (!access.token.empty()) text += "Authorization: Bearer " + access.token + "\r\n";
+  return text + "\r\n" + body;
+}
+
+// A kept-alive connection. Asynchronous inside, so that waiting can have an end.
+class HttpClient {
+ public:
+  explicit HttpClient(Access access) : access_(std::move(access)) {}
+
+  // Returns what went wrong with the connection, or nothing; then response() is there.
+  std::optional<std::string> exchange(const std::string& request) {
+    // The server may have closed an idle connection in the meantime: then once more.
+    const bool is_fresh = !stream_;
+    std::optional<std::string> problem = try_exchange(request);
+    if (problem && !is_fresh && *problem == "connection closed") problem = try_exchange(request);
+    return problem;
+  }
+  const http::response<http::string_body>& response() const { return parser_->get(); }
+  const std::string& problem_text() const { return problem_text_; }
+
+ private:
+  std::optional<std::string> try_exchange(const std::string& request) {
+    beast::error_code error;
+    if (!stream_ && !connect(error)) return fail(error, "no connection");
+    stream_->expires_after(access_.timeout);
+    parser_.emplace();
+    parser_->body_limit(std::numeric_limits<uint64_t>::max());
+    asio::async_write(*stream_, asio::buffer(request), [&](beast::error_code failed, size_t) {
+      error = failed;
+      if (failed) return;
+      http::async_read(*stream_, buffer_, *parser_,
+                       [&](beast::error_code read_failed, size_t) { error = read_failed; });
+    });
+    run();
+    if (error == beast::error::timeout) return fail(error, "timeout");
+    if (error) return fail(error, "connection closed");
+    if (!parser_->get().keep_alive()) stream_.reset();
+    return std::nullopt;
+  }
+
+  bool connect(beast::error_code& error) {
+    tcp::resolver resolver(context_);
+    const auto found = resolver.resolve(access_.at.host, access_.at.port, error);
+    if (error) return false;
+    stream_.emplace(context_);
+    buffer_.clear();
+    stream_->expires_after(access_.timeout);
+    stream_->async_connect(found,
+                           [&](beast::error_code failed, const tcp::endpoint&) { error = failed; });
+    run();
+    if (error) return false;
+    stream_->socket().set_option(tcp::no_delay(true), error);
+    return !error;
+  }
+
+  void run() {
+    context_.restart();
+    context_.run();
+  }
+
+  std::string fail(const beast::error_code& error, const char* kind) {
+    problem_text_ = error.message();
+    stream_.reset();
+    return kind;
+  }
+
+  const Access access_;
+  asio::io_context context_{1};
+  std::optional<beast::tcp_stream> stream_;
+  beast::flat_buffer buffer_;
+  std::optional<http::response_parser<http::string_body>> parser_;
+  std::string problem_text_;
+};
+
+// ---- inference ----
+
+Json part_json(const RegionPart& part) {
+  return {{"shared_memory_region", part.region},
+          {"shared_memory_offset", part.offset},
+          {"shared_memory_byte_size", part.bytes}};
+}
+
+std::string infer_text(const Access& access, const std::string& path, const LoadRequest& request,
+                       const std::vector<LoadOutput>& outputs) {
+  Json json = {{"inputs", Json::array()}};
+  std::string binary;
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    const LoadInput& input = request.inputs[i];
+    Json tensor = {{"name", input.name}, {"datatype", name_of(input.type)}, {"shape", input.shape}};
+    if (!request.input_parts.empty()) {
+      tensor["parameters"] = part_json(request.input_parts[i]);
+    } else {
+      tensor["parameters"] = {{"binary_data_size", input.data.size()}};
+      binary.append(reinterpret_cast<const char*>(input.data.data()), input.data.size());
+    }
+    json["inputs"].push_back(std::move(tensor));
+  }
+  if (outputs.empty()) json["parameters"] = {{"binary_data_output", true}};
+  for (const LoadOutput& output : outputs)
+    json["outputs"].push_back({{"name", output.name}, {"parameters", part_json(output.part)}});
+  const std::string head = json.dump();
+  return request_text(access, "POST", path + "/infer", head + binary, head.size());
+}
+
+class HttpConnection final : public LoadConnection {
+ public:
+  HttpConnection(const Access& access, std::vector<std::string> requests)
+      : client_(access), requests_(std::move(requests)) {}
+
+  std::optional<std::string> send(size_t request) override {
+    if (const auto problem = client_.exchange(requests_.at(request))) {
+      failure_ = client_.problem_text();
+      return problem;
+    }
+    const unsigned status = client_.response().result_int();
+    if (status == 200) return std::nullopt;
+    failure_ = client_.response().body();
+    return cat("HTTP ", status);
+  }
+
+  LoadAnswer answer() const override {
+    const auto& response = client_.response();
+    const std::string& body = response.body();
+    const auto header = response.find("Inference-Header-Content-Length");
+    const size_t json_bytes =
+        header == response.end() ? body.size()
+                                 : std::strtoull(std::string(header->value()).c_str(), nullptr, 10);
+    EMBLEM_REQUIRE(json_bytes <= body.size(), "the answer says that its JSON has ", json_bytes,
+                   " of ", body.size(), " bytes");
+    try {
+      return parse(Json::parse(body.begin(), body.begin() + static_cast<ptrdiff_t>(json_bytes)),
+                   std::string_view(body).substr(json_bytes));
+    } catch (const Json::exception& error) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  cat("the answer's JSON is not what it should be: ", error.what()));
+    }
+  }
+
+  std::string_view raw_answer() const override { return client_.response().body(); }
+  const std::string& failure_text() const override { return failure_; }
+
+ private:
+  static LoadAnswer parse(const Json& json, std::string_view binary) {
+    LoadAnswer answer;
+    for (const Json& output : json.at("outputs")) {
+      OutputTensor tensor;
+      tensor.name = output.at("name").get<std::string>();
+      const std::string datatype = output.at("datatype").get<std::string>();
+      const std::optional<DataType> type = data_type_from_name(datatype);
+      EMBLEM_REQUIRE(type, "output ", tensor.name, " has the unknown datatype ", datatype);
+      tensor.type = *type;
+      tensor.shape = output.at("shape").get<std::vector<int64_t>>();
+      EMBLEM_REQUIRE(!output.contains("data"), "output ", tensor.name,
+                     " is not binary; the server lacks the binary_tensor_data extension");
+      if (output.contains("parameters") && output["parameters"].contains("binary_data_size")) {
+        const size_t bytes = output["parameters"]["binary_data_size"].get<size_t>();
+        EMBLEM_REQUIRE(bytes <= binary.size(), "output ", tensor.name, " is cut off");
+        const auto* from = reinterpret_cast<const std::byte*>(binary.data());
+        tensor.data.assign(from, from + bytes);
+        binary.remove_prefix(bytes);
+      }
+      answer.outputs.push_back(std::move(tensor));
+    }
+    EMBLEM_REQUIRE(binary.empty(), "the answer has ", binary.size(), " bytes too many");
+    return answer;
+  }
+
+  HttpClient client_;
+  const std::vector<std::string> requests_;
+  std::string failure_;
+};
+
+// ---- everything else ----
+
+std::vector<TensorMetadata> read_tensors(const Json& json) {
+  std::vector<TensorMetadata> tensors;
+  for (const Json& tensor : json) {
+    const std::string datatype = tensor.at("datatype").get<std::string>();
+    const std::optional<DataType> type = data_type_from_name(datatype);
+    EMBLEM_REQUIRE(type, "the metadata has the unknown datatype ", datatype);
+    tensors.push_back({tensor.at("name").get<std::string>(), *type,
+                       tensor.at("shape").get<std::vector<int64_t>>()});
+  }
+  return tensors;
+}
+
+ModelMetadata metadata_from(const Json& json) {
+  return {json.at("name").get<std::string>(), json.value("versions", std::vector<std::string>()),
+          json.value("platform", ""), read_tensors(json.at("inputs")),
+          read_tensors(json.at("outputs"))};
+}
+
+ServerCounts counts_from(const Json& json) {
+  ServerCounts sum;
+  for (const Json& version : json.at("model_stats")) {
+    const Json& times = version.at("inference_stats");
+    const auto add = [&](const char* name, DurationCount& to) {
+      to.count += times.at(name).at("count").get<uint64_t>();
+      to.ns += times.at(name).at("ns").get<uint64_t>();
+    };
+    sum.rows += version.at("inference_count").get<uint64_t>();
+    sum.executions += version.at("execution_count").get<uint64_t>();
+    add("success", sum.success);
+    add("queue", sum.queue);
+    add("compute_input", sum.compute_input);
+    add("compute_infer", sum.compute_infer);
+    add("compute_output", sum.compute_output);
+  }
+  return sum;
+}
+
+class HttpTarget final : public LoadTarget {
+ public:
+  explicit HttpTarget(const LoadTargetOptions& options)
+      : access_{parse_url(options.url, "8000"), options.token,
+                std::chrono::nanoseconds(static_cast<int64_t>(options.timeout_seconds * 1e9))},
+        path_("/v2/models/" + percent_encoded(options.model) +
+              (options.version.empty() ? "" : "/versions/" + percent_encoded(options.version))),
+        client_(access_) {}
+
+  ModelMetadata metadata() override { return parsed(metadata_from, call("GET", path_, "")); }
+
+  std::optional<ServerCounts> statistics() override {
+    const auto& response = exchange("GET", path_ + "/stats", "");
+    if (response.result_int() == 404 || response.result_int() == 501) return std::nullopt;
+    require_ok(response, path_ + "/stats");
+    return parsed(counts_from, response.body());
+  }
+
+  void register_region(const SystemRegion& region) override {
+    const Json body = {{"key", region.key}, {"offset", region.offset}, {"byte_size", region.bytes}};
+    call("POST", cat("/v2/systemsharedmemory/region/", percent_encoded(region.name), "/register"),
+         body.dump());
+  }
+
+  void unregister_region(const std::string& name) override {
+    call("POST", cat("/v2/systemsharedmemory/region/", percent_encoded(name), "/unregister"), "");
+  }
+
+  std::unique_ptr<LoadConnection> connect(const std::vector<LoadRequest>& requests,
+                                          const std::vector<LoadOutput>& outputs) override {
+    std::vector<std::string> texts;
+    for (const LoadRequest& request : requests)
+      texts.push_back(infer_text(access_, path_, request, outputs));
+    return std::make_unique<HttpConnection>(access_, std::move(texts));
+  }
+
+ private:
+  using Response = http::response<http::string_body>;
+
+  const Response& exchange(const char* method, const std::string& path, const std::string& body) {
+    if (const auto problem = client_.exchange(request_text(access_, method, path, body, 0)))
+      throw Error(ErrorCode::kUnavailable,
+                  cat("the HTTP server at ", access_.at.host, ":", access_.at.port, ": ", *problem,
+                      " (", client_.problem_text(), ")"));
+    return client_.response();
+  }
+
+  void require_ok(const Response& response, const std::string& path) const {
+    EMBLEM_REQUIRE(response.result_int() == 200, "the HTTP server at ", access_.at.host, ":",
+                   access_.at.port, " answers ", path, " with status ", response.result_int(), ": ",
+                   response.body());
+  }
+
+  std::string call(const char* method, const std::string& path, const std::string& body) {
+    const Response& response = exchange(method, path, body);
+    require_ok(response, path);
+    return response.body();
+  }
+
+  template <class T>
+  T parsed(T (*read)(const Json&), const std::string& text) const {
+    try {
+      return read(Json::parse(text));
+    } catch (const Json::exception& error) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  cat("the HTTP server at ", access_.at.host, ":", access_.at.port,
+                      " does not answer as the protocol says: ", error.what()));
+    }
+  }
+
+  const Access access_;
+  const std::string path_;
+  HttpClient client_;
+};
+
+}  // namespace
+
+std::unique_ptr<LoadTarget> open_http_target(const LoadTargetOptions& options) {
+  return std::make_unique<HttpTarget>(options);
+}
+
+}  // namespace emblem

@@ -1,0 +1,224 @@
+#include "bench/loader/loader_bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+
+#include "bench/machine/ceilings.h"
+#include "bench/result/latency_summary.h"
+#include "bench/loader/training.h"
+#include "bench/result/result_table.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+constexpr int64_t kCheckedRows = 10000;
+
+using Runs = std::vector<LoaderRun>;
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t n = values.size();
+  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+std::vector<double> rates_of(const Runs& runs) {
+  std::vector<double> rates;
+  for (const LoaderRun& run : runs) rates.push_back(run.rate());
+  return rates;
+}
+
+double median_rate(const Runs& runs) { return median(rates_of(runs)); }
+
+// Half of what lies between the slowest and the fastest round.
+double rate_spread(const Runs& runs) {
+  const auto [low, high] = std::minmax_element(
+      runs.begin(), runs.end(), [](auto& a, auto& b) { return a.rate() < b.rate(); });
+  return (high->rate() - low->rate()) / 2;
+}
+
+template <class Value>
+double sum(const Runs& runs, Value LoaderRun::*value) {
+  return std::accumulate(runs.begin(), runs.end(), 0.0, [&](double total, const LoaderRun& run) {
+    return total + static_cast<double>(run.*value);
+  });
+}
+
+// Standard deviation over the mean.
+double variation(const std::vector<double>& values) {
+  const auto n = static_cast<double>(values.size());
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return std::sqrt(squares / n) / mean;
+}
+
+Named<Measure> metrics_of(const Runs& runs, int workers) {
+  std::vector<double> batches;
+  int64_t peak = 0;
+  for (const LoaderRun& run : runs) {
+    batches.insert(batches.end(), run.batch_seconds.begin(), run.batch_seconds.end());
+    peak = std::max(peak, run.peak_memory_bytes);
+  }
+  const LatencySummary times = summarize(batches);
+  const double seconds = sum(runs, &LoaderRun::seconds), bytes = sum(runs, &LoaderRun::bytes);
+  const double waited = sum(runs, &LoaderRun::producer_wait_seconds);
+  return {
+      {"samples_per_second",
+       {median_rate(runs), "samples/s", Better::kHigher, rate_spread(runs), {}, rates_of(runs)}},
+      {"bytes_per_second", {bytes / seconds, "B/s", Better::kHigher}},
+      {"bytes_per_second_and_core",
+       {bytes / std::max(1e-9, sum(runs, &LoaderRun::parse_seconds)), "B/s", Better::kHigher}},
+      {"batch_seconds_p50", {times.p50, "s", Better::kLower}},
+      {"batch_seconds_p99", {times.p99, "s", Better::kLower}},
+      {"batch_variation", {100 * variation(batches), "%", Better::kLower}},
+      {"producer_wait", {100 * waited / (seconds * workers), "%", Better::kLower}},
+      {"consumer_wait",
+       {100 * sum(runs, &LoaderRun::consumer_wait_seconds) / seconds, "%", Better::kLower}},
+      {"cpu_use", {sum(runs, &LoaderRun::cpu_seconds) / seconds, "cores", Better::kLower}},
+      {"peak_memory", {static_cast<double>(peak), "B", Better::kLower}},
+      {"first_batch_seconds",
+       {sum(runs, &LoaderRun::first_batch_seconds) / static_cast<double>(runs.size()), "s",
+        Better::kLower}}};
+}
+
+Named<Setting> settings_of(const LoaderSetting& setting, const Runs& runs,
+                           const LoaderBenchOptions& options, const LoaderCheck& check) {
+  const std::vector<std::string> files = files_of(setting);
+  uintmax_t bytes = 0;
+  for (const std::string& file : files) bytes += std::filesystem::file_size(file);
+  const LoaderOptions& loading = setting.loading;
+  return {{"axes", std::vector<std::string>{"input", "batch", "workers", "prefetch_batches",
+                                            "shuffle", "sample_ratio", "page_cache"}},
+          {"input", setting.label},
+          {"path", loading.input},
+          {"format", setting.format},
+          {"files", static_cast<int64_t>(files.size())},
+          {"bytes", static_cast<int64_t>(bytes)},
+          {"workers", int64_t{loading.workers}},
+          {"batch", loading.batch_size},
+          {"prefetch_batches", int64_t{loading.prefetch_batches}},
+          {"shuffle", loading.shuffle},
+          {"sample_ratio", loading.sample_ratio},
+          {"page_cache", std::string(setting.cache == CacheState::kCold ? "cold" : "warm")},
+          {"cached_percent_before",
+           100 * sum(runs, &LoaderRun::cached_share) / static_cast<double>(runs.size())},
+          {"rounds", int64_t{options.rounds}},
+          {"seconds_a_round", options.limits.seconds},
+          {"step_seconds", options.limits.step_seconds},
+          {"check_rows", check.rows},
+          {"check_labels", check.labels},
+          {"check_dense", check.dense},
+          {"check_keys", std::to_string(check.keys)}};
+}
+
+BenchResult make_result(const LoaderSetting& setting, const Runs& runs,
+                        const LoaderBenchOptions& options, const LoaderCheck& check,
+                        double copy_bytes_per_second) {
+  BenchResult result = begin_result("loader", setting.name());
+  result.settings = settings_of(setting, runs, options, check);
+  result.metrics = metrics_of(runs, setting.loading.workers);
+  double batches = 0;
+  for (const LoaderRun& run : runs) batches += static_cast<double>(run.batch_seconds.size());
+  result.stages = {{"workers parse", sum(runs, &LoaderRun::parse_seconds) / batches},
+                   {"workers wait", sum(runs, &LoaderRun::producer_wait_seconds) / batches}};
+  result.ceilings = {{"copy_bytes_per_second", copy_bytes_per_second}};
+  result.shares = {{"input bytes at copy ceiling",
+                    find_named(result.metrics, "bytes_per_second")->value / copy_bytes_per_second}};
+  return result;
+}
+
+std::string reason_of(const LoaderAdvice& advice, const std::vector<LoaderSetting>& settings,
+                      const std::vector<BenchResult>& results) {
+  const auto rate = [&](size_t i) {
+    return format_metric(results[i].metrics.front().second.value, "samples/s");
+  };
+  if (advice.compared == 1) return "the only setting measured: " + rate(advice.best);
+  if (advice.recommended == advice.best)
+    return fmt::format("{}, the best of {} settings, and none that is smaller comes within 3 %",
+                       rate(advice.best), advice.compared);
+  return fmt::format(
+      "{}, {:.0f} % of the best of {} settings ({}, {}) when measured side by side, and the "
+      "smallest within 3 %",
+      rate(advice.recommended), 100 * advice.share, advice.compared, settings[advice.best].name(),
+      rate(advice.best));
+}
+
+void add_training(const LoadedTraining& training, BenchResult& result) {
+  result.metrics.push_back(
+      {"training_samples_per_second", {training.loaded_rate, "samples/s", Better::kHigher}});
+  result.metrics.push_back(
+      {"resident_samples_per_second", {training.resident_rate, "samples/s", Better::kHigher}});
+  result.metrics.push_back(
+      {"device_idle_while_training", {100 * training.idle_share(), "%", Better::kLower}});
+  if (training.copy_bytes_per_second > 0)
+    result.metrics.push_back({"copy_to_device_bytes_per_second",
+                              {training.copy_bytes_per_second, "B/s", Better::kHigher}});
+}
+
+// The sums over an input's first rows, found once an input.
+std::vector<LoaderCheck> checks_of(const std::vector<LoaderSetting>& settings,
+                                   const FeatureLayout& layout) {
+  std::vector<LoaderCheck> checks;
+  for (size_t i = 0; i < settings.size(); ++i) {
+    const bool known = i > 0 && settings[i].loading.input == settings[i - 1].loading.input;
+    checks.push_back(known ? checks.back() : check_loader(settings[i], layout, kCheckedRows));
+  }
+  return checks;
+}
+
+}  // namespace
+
+LoaderBench bench_loader(const Context& context, const config::PipelineConfig& config,
+                         const LoaderBenchOptions& options,
+                         const std::function<void(const std::string&)>& progress) {
+  const FeatureLayout layout = layout_of(config);
+  LoaderBench bench;
+  bench.settings = loader_settings(config, options.axes);
+  const std::vector<LoaderSetting>& settings = bench.settings;
+  const std::vector<LoaderCheck> checks = checks_of(settings, layout);
+  const double copy = measure_copy(context);
+
+  std::vector<Runs> runs(settings.size());
+  for (int round = 0; round < options.rounds; ++round) {
+    for (size_t i = 0; i < settings.size(); ++i) {
+      if (progress)
+        progress(cat("round ", round + 1, " of ", options.rounds, ", ", i + 1, " of ",
+                     settings.size(), ": ", settings[i].name()));
+      runs[i].push_back(run_loader(settings[i], layout, options.limits));
+    }
+  }
+  std::vector<double> rates;
+  for (size_t i = 0; i < settings.size(); ++i) {
+    bench.results.push_back(make_result(settings[i], runs[i], options, checks[i], copy));
+    rates.push_back(median_rate(runs[i]));
+  }
+
+  bench.advice = advise(settings, rates, [&](size_t a, size_t b) {
+    std::vector<double> ratios;
+    for (int round = 0; round < options.rounds; ++round) {
+      if (progress) progress(cat("side by side: ", settings[a].name(), ", ", settings[b].name()));
+      const double first = run_loader(settings[a], layout, options.limits).rate();
+      ratios.push_back(first / run_loader(settings[b], layout, options.limits).rate());
+    }
+    return median(std::move(ratios));
+  });
+  bench.reason = reason_of(bench.advice, settings, bench.results);
+  const size_t chosen = bench.advice.recommended;
+  bench.fragment = config_fragment(settings[chosen], cat("emblem bench loader: ", bench.reason));
+  bench.results[chosen].settings.emplace_back(
+      "advice", cat("Use ", settings[chosen].name(), ": ", bench.reason, "."));
+  if (options.training_seconds > 0) {
+    if (progress) progress("training with " + settings[chosen].name());
+    add_training(
+        train_with_loader(context, config, layout, settings[chosen], options.training_seconds),
+        bench.results[chosen]);
+  }
+  return bench;
+}
+
+}  // namespace emblem

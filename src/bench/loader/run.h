@@ -1,0 +1,49 @@
+// bench/loader/run.h - one measurement of a loader.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/loader/setting.h"
+#include "config/features.h"
+
+namespace emblem {
+
+struct LoaderRun {
+  int64_t rows = 0;
+  int64_t bytes = 0;   // of input
+  double seconds = 0;  // from the first batch to the last; of cold files, from opening them
+  double first_batch_seconds = 0;     // opening the files and parsing the first batch
+  std::vector<double> batch_seconds;  // from one batch to the next
+  double parse_seconds = 0;           // summed over workers
+  double producer_wait_seconds = 0;   // summed over workers
+  double consumer_wait_seconds = 0;
+  double cpu_seconds = 0;         // of the whole process
+  int64_t peak_memory_bytes = 0;  // of the whole process
+  double cached_share = 0;        // of the files, before the run
+
+  double rate() const { return static_cast<double>(rows) / seconds; }
+};
+
+struct LoaderRunLimits {
+  double seconds = 1;       // at most; cold files also end with the first epoch
+  double step_seconds = 0;  // what the consumer sleeps for each batch, as if it trained
+};
+
+// Throws Error when there are no rows.
+LoaderRun run_loader(const LoaderSetting& setting, const FeatureLayout& layout,
+                     const LoaderRunLimits& limits);
+
+// Sums over the first rows of an input in their order: two programs that read the same find the
+// same.
+struct LoaderCheck {
+  int64_t rows = 0;
+  double labels = 0, dense = 0;
+  uint64_t keys = 0;  // modulo 2^64
+};
+LoaderCheck check_loader(const LoaderSetting& setting, const FeatureLayout& layout, int64_t rows);
+
+// The files of an input; those in its folders where it names folders.
+std::vector<std::string> files_of(const LoaderSetting& setting);
+
+}  // namespace emblem

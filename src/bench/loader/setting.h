@@ -1,0 +1,45 @@
+// bench/loader/setting.h - the ways of loading that a benchmark compares.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/pipeline.pb.h"
+#include "data/loader/loader.h"
+
+namespace emblem {
+
+// Whether the files are in memory when the clock starts.
+enum class CacheState { kWarm, kCold };
+
+// What is varied. All combinations are measured; an empty axis stays as the configuration has it.
+struct LoaderAxes {
+  // "PATH" or "LABEL=PATH", the path as in train_input_path; its format is guessed. Empty: the
+  // configuration's own input.
+  std::vector<std::string> inputs;
+  std::vector<int> workers;  // empty: 1, 2, 4, ... up to the number of CPUs
+  std::vector<int64_t> batches;
+  std::vector<int> prefetch;
+  std::vector<bool> shuffle;
+  std::vector<double> sample_ratios;
+  std::vector<CacheState> caches = {CacheState::kWarm};
+};
+
+struct LoaderSetting {
+  std::string label;        // of the input
+  std::string format;       // "tsv", "csv", "raw", "split", "libfm"
+  config::DataConfig data;  // of the input
+  LoaderOptions loading;
+  CacheState cache = CacheState::kWarm;
+
+  // "raw-w2-b8192-p8", with "-shuffled", "-r0.5" and "-cold" where that is so.
+  std::string name() const;
+};
+
+// In the order of the axes, the last varying fastest. Throws Error for an input whose format cannot
+// be guessed, and for values that no loader can have.
+std::vector<LoaderSetting> loader_settings(const config::PipelineConfig& config,
+                                           const LoaderAxes& axes);
+
+}  // namespace emblem

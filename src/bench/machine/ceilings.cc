@@ -1,0 +1,150 @@
+#include "bench/machine/ceilings.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "core/buffer.h"
+#include "core/process.h"
+#include "core/random.h"
+#include "core/thread_pool.h"
+#include "kernels/gemm.h"
+
+namespace emblem {
+namespace {
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+constexpr int64_t kGrainBytes = kMiB;  // of work for one thread at a time
+constexpr int64_t kPrefetchRows = 16;  // enough requests in flight to cover a miss
+constexpr int64_t kLineFloats = 16;    // of 64 bytes
+
+int64_t buffer_bytes(const CeilingEffort& effort) {
+  if (effort.memory_bytes > 0) return effort.memory_bytes;
+  int64_t cache = 0;
+#ifdef _SC_LEVEL3_CACHE_SIZE
+  cache = std::max<int64_t>(sysconf(_SC_LEVEL3_CACHE_SIZE), 0);
+#endif
+  return std::min(std::max(128 * kMiB, 4 * cache), total_memory_bytes() / 16);
+}
+
+// Big pages where the system gives them: the limit is the memory's, not that of the page tables.
+Buffer<float> touched_buffer(const Context& context, int64_t rows, int64_t cols, float value) {
+  Buffer<float> buffer(Device::kCpu, rows, cols);
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(buffer.data()) + page - 1) / page * page;
+  const uintptr_t end = reinterpret_cast<uintptr_t>(buffer.data() + buffer.size()) / page * page;
+  if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+  parallel_for(context, buffer.size(), kGrainBytes / int64_t{sizeof(float)},
+               [&](int64_t from, int64_t to) {
+                 std::fill(buffer.data() + from, buffer.data() + to, value);
+               });
+  return buffer;
+}
+
+// The shortest time of one call. The first calls warm the caches, page tables and clocks.
+template <class Body>
+double best_seconds(double budget, Body&& body) {
+  using Clock = std::chrono::steady_clock;
+  const auto since = [](Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  double best = HUGE_VAL;
+  const auto start = Clock::now();
+  for (int repetition = 0; repetition < 2 || since(start) < budget; ++repetition) {
+    const auto one = Clock::now();
+    body();
+    best = std::min(best, since(one));
+  }
+  return std::max(best, 1e-9);
+}
+
+void prefetch_row(const float* row, int64_t dim) {
+  for (int64_t at = 0; at < dim; at += kLineFloats) __builtin_prefetch(row + at);
+}
+
+// Adds the rows up in `sum`, which stays in the cache: the traffic is the reading alone.
+void add_rows(const float* table, const uint32_t* rows, int64_t count, int64_t dim, float* sum) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (i + kPrefetchRows < count) prefetch_row(table + rows[i + kPrefetchRows] * dim, dim);
+    const float* row = table + rows[i] * dim;
+    for (int64_t d = 0; d < dim; ++d) sum[d] += row[d];
+  }
+}
+
+}  // namespace
+
+CeilingEffort usual_effort() {
+  if (std::getenv(kBriefCeilings) == nullptr) return {};
+  return {.memory_bytes = kMiB, .gemm_size = 64, .seconds = 0};
+}
+
+double measure_copy(const Context& context, const CeilingEffort& effort) {
+  const int64_t count = std::max<int64_t>(buffer_bytes(effort) / int64_t{sizeof(float)}, 1);
+  const Buffer<float> from = touched_buffer(context, count, 1, 1.0f);
+  Buffer<float> to = touched_buffer(context, count, 1, 0.0f);
+  const double seconds = best_seconds(effort.seconds, [&] {
+    parallel_for(context, count, kGrainBytes / int64_t{sizeof(float)},
+                 [&](int64_t begin, int64_t end) {
+                   std::memcpy(to.data() + begin, from.data() + begin,
+                               static_cast<size_t>(end - begin) * sizeof(float));
+                 });
+  });
+  EMBLEM_REQUIRE(to.data()[count - 1] == 1.0f, "the copy benchmark copied nothing");
+  return 2.0 * static_cast<double>(count) * sizeof(float) / seconds;
+}
+
+double measure_gather(const Context& context, int64_t dim, const CeilingEffort& effort) {
+  EMBLEM_REQUIRE(dim >= 1, "rows of ", dim, " floats cannot be gathered; expected at least 1");
+  const int64_t row_bytes = dim * int64_t{sizeof(float)};
+  const int64_t table_rows = std::clamp<int64_t>(buffer_bytes(effort) / row_bytes, 1, UINT32_MAX);
+  const Buffer<float> table = touched_buffer(context, table_rows, dim, 1.0f);
+  // A quarter of the table's bytes: still more than the caches hold.
+  const int64_t reads = std::max<int64_t>(table_rows / 4, 1);
+  std::vector<uint32_t> rows(reads);
+  parallel_for(context, reads, kMiB, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      rows[i] = static_cast<uint32_t>(
+          (random_bits(1, 0, i) >> 32) * static_cast<uint64_t>(table_rows) >> 32);
+  });
+
+  const int64_t grain = std::max<int64_t>(kGrainBytes / row_bytes, 1);
+  std::vector<float> sums((reads + grain - 1) / grain * dim);
+  const double seconds = best_seconds(effort.seconds, [&] {
+    std::fill(sums.begin(), sums.end(), 0.0f);
+    parallel_for(context, reads, grain, [&](int64_t begin, int64_t end) {
+      add_rows(table.data(), rows.data() + begin, end - begin, dim,
+               sums.data() + begin / grain * dim);
+    });
+  });
+  EMBLEM_REQUIRE(sums[0] == static_cast<float>(std::min(grain, reads)),
+                 "the gather benchmark read wrong rows");
+  return static_cast<double>(reads) * static_cast<double>(row_bytes) / seconds;
+}
+
+double measure_gemm(const Context& context, const CeilingEffort& effort) {
+  const int64_t n = effort.gemm_size;
+  EMBLEM_REQUIRE(n >= 1, "a matrix product of size ", n,
+                 " cannot be measured; expected at least 1");
+  Buffer<float> a = touched_buffer(context, n, n, 1.0f), b = touched_buffer(context, n, n, 0.5f);
+  Buffer<float> c = touched_buffer(context, n, n, 0.0f);
+  const double seconds = best_seconds(effort.seconds, [&] {
+    cpu::gemm(context, Transpose::kNo, Transpose::kNo, 1.0f, Matrix<const float>(a.data(), n, n),
+              Matrix<const float>(b.data(), n, n), 0.0f, Matrix<float>(c.data(), n, n));
+  });
+  EMBLEM_REQUIRE(c.data()[n * n - 1] == 0.5f * static_cast<float>(n),
+                 "the matrix product benchmark is wrong");
+  return 2.0 * std::pow(static_cast<double>(n), 3) / seconds;
+}
+
+Ceilings measure_ceilings(const Context& context, int64_t dim, const CeilingEffort& effort) {
+  return {measure_copy(context, effort), measure_gather(context, dim, effort),
+          measure_gemm(context, effort)};
+}
+
+}  // namespace emblem

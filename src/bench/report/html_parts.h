@@ -1,0 +1,32 @@
+// bench/report/html_parts.h - the sections of a report's page, each empty where there is nothing to
+// show. Everything that comes out of files is escaped.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/report/report.h"
+#include "bench/report/groups.h"
+#include "bench/report/svg_line_chart.h"
+
+namespace emblem::report_html_parts {
+
+std::string safe(std::string_view text);
+std::string describe(const Machine& machine);
+// "2.50x", green where that is better.
+std::string times_html(const BenchResult& ours, const BenchResult* peer);
+// A chart with its caption and, for several lines, their names.
+std::string figure(const LineChart& chart, std::string_view caption);
+std::string figure(const std::string& svg, std::string_view caption);
+
+std::string advice(const Report& report);
+std::string verdicts(const Report& report);
+std::string changes(const Report& report);
+std::string benchmarks(const std::vector<ResultGroup>& groups);
+std::string stages(const std::vector<ResultGroup>& groups, const std::vector<std::string>& colors);
+std::string shares(const Report& report);
+std::string published(const Report& report);
+std::string runs(const Report& report);
+
+}  // namespace emblem::report_html_parts

@@ -1,0 +1,88 @@
+#include "bench/report/report.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "bench/report/history_charts.h"
+#include "core/file.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Limits belong to the data that a model was trained on: training runs get them, benchmarks do not.
+void set_limits(const Named<double>& limits, std::vector<BenchResult>& results) {
+  for (BenchResult& result : results) {
+    if (result.benchmark != "training") continue;
+    for (const auto& [name, value] : limits) result.settings.emplace_back("limit_" + name, value);
+  }
+}
+
+std::vector<std::string> named_references(const std::vector<BenchResult>& results) {
+  std::vector<std::string> names;
+  for (const BenchResult& result : results) {
+    const Setting* setting = find_named(result.settings, "references");
+    if (setting == nullptr) continue;
+    if (const auto* one = std::get_if<std::string>(setting)) names.push_back(*one);
+    if (const auto* list = std::get_if<std::vector<std::string>>(setting))
+      names.insert(names.end(), list->begin(), list->end());
+  }
+  return names;
+}
+
+template <class T>
+void append(std::vector<T> items, std::vector<T>& to) {
+  std::move(items.begin(), items.end(), std::back_inserter(to));
+}
+
+// A name comes out of a result file: it must not lead out of the folder.
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name.find('/') == std::string::npos && name.front() != '.';
+}
+
+}  // namespace
+
+std::vector<std::string> write_report(const ReportRequest& request) {
+  EMBLEM_REQUIRE(!request.inputs.empty(),
+                 "a report needs at least one file of results or a model folder");
+  Report report;
+  report.title = request.title;
+  for (const std::string& path : request.inputs) {
+    if (fs::path(path).extension() == ".jsonl" && is_history(path))
+      append(read_history(path), report.history);
+    else
+      append(read_report_input(path), report.results);
+  }
+  for (const std::string& path : request.before) append(read_report_input(path), report.before);
+  EMBLEM_REQUIRE(!report.results.empty() || !report.history.empty(),
+                 "the files given hold no result; nothing to report");
+  if (!request.data.empty()) set_limits(read_limits(request.data), report.results);
+
+  std::vector<std::string> names = request.references, missing;
+  for (std::string& name : named_references(report.results)) names.push_back(std::move(name));
+  std::vector<std::string> seen;
+  for (const std::string& name : names) {
+    if (std::find(seen.begin(), seen.end(), name) != seen.end()) continue;
+    seen.push_back(name);
+    const fs::path file = fs::path(request.reference_folder) / (name + ".json");
+    const bool asked_for = std::find(request.references.begin(), request.references.end(), name) !=
+                           request.references.end();
+    EMBLEM_REQUIRE(!asked_for || !request.reference_folder.empty(), "published figures \"", name,
+                   "\" are asked for, but there is no folder bench/reference here or above the "
+                   "program; name theirs by --references");
+    const bool known = !request.reference_folder.empty() && is_plain_name(name) && fs::exists(file);
+    if (asked_for || known) {
+      report.references.push_back(read_reference(file.string()));
+    } else {
+      missing.push_back(name);
+    }
+  }
+  write_text_file_atomically(request.out, report_html(report));
+  if (!request.markdown.empty())
+    write_text_file_atomically(request.markdown, report_markdown(report));
+  return missing;
+}
+
+}  // namespace emblem

@@ -1,0 +1,317 @@
+#include "bench/result/result.h"
+
+#include <sys/utsname.h>
+
+#include <cmath>
+#include <ctime>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "core/file.h"
+#include "core/process.h"
+#include "core/text.h"
+#include "core/thread_pool.h"
+#include "emblem/error.h"
+#include "emblem/version.h"
+
+namespace emblem {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kSchema = 1;
+
+// A value in the document with the way to it, so that errors can say where.
+struct Field {
+  const Json& json;
+  std::string where;  // "results.json: metrics.auc"
+
+  [[noreturn]] void fail(const std::string& expected) const {
+    std::string found = json.dump();
+    if (found.size() > 60) found = found.substr(0, 57) + "...";
+    throw Error(ErrorCode::kInvalidArgument, cat(where, " is ", found, "; expected ", expected));
+  }
+  Field at(const std::string& key) const { return {json.at(key), where + "." + key}; }
+};
+
+const Json& require_object(const Field& field) {
+  if (!field.json.is_object()) field.fail("an object");
+  return field.json;
+}
+
+std::string read_string(const Field& field) {
+  if (!field.json.is_string()) field.fail("text");
+  return field.json.get<std::string>();
+}
+
+// JSON has no NaN: what was one is written as null and comes back as one.
+double read_number(const Field& field) {
+  if (field.json.is_null()) return std::numeric_limits<double>::quiet_NaN();
+  if (!field.json.is_number()) field.fail("a number");
+  return field.json.get<double>();
+}
+
+int64_t read_integer(const Field& field) {
+  if (!field.json.is_number_integer()) field.fail("a whole number");
+  return field.json.get<int64_t>();
+}
+
+Setting read_setting(const Field& field) {
+  const Json& json = field.json;
+  if (json.is_boolean()) return json.get<bool>();
+  if (json.is_number_integer()) return json.get<int64_t>();
+  if (json.is_number()) return json.get<double>();
+  if (json.is_string()) return json.get<std::string>();
+  if (!json.is_array()) field.fail("true, false, a number, text or a list of text");
+  std::vector<std::string> list;
+  for (const Json& item : json)
+    list.push_back(item.is_string() ? item.get<std::string>() : item.dump());
+  return list;
+}
+
+void refuse_unknown(const Field& field, const std::vector<std::string>& known) {
+  for (const auto& [key, value] : require_object(field).items()) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+    const auto near = nearest_name(key, known);
+    throw Error(ErrorCode::kInvalidArgument,
+                cat(field.where, " has an unknown field \"", key, "\"",
+                    near ? cat("; did you mean \"", *near, "\"?") : cat("; known fields: ", [&] {
+                      std::string all;
+                      for (const auto& name : known) all += (all.empty() ? "" : ", ") + name;
+                      return all;
+                    }())));
+  }
+}
+
+std::vector<double> read_numbers(const Field& field) {
+  if (!field.json.is_array()) field.fail("a list of numbers");
+  std::vector<double> numbers;
+  for (size_t i = 0; i < field.json.size(); ++i)
+    numbers.push_back(read_number({field.json[i], cat(field.where, "[", i, "]")}));
+  return numbers;
+}
+
+Measure read_metric(const Field& field) {
+  Measure metric;
+  refuse_unknown(field, {"value", "unit", "higher_is_better", "spread", "interval", "samples"});
+  if (!field.json.contains("value")) field.fail("an object with a \"value\"");
+  metric.value = read_number(field.at("value"));
+  if (field.json.contains("unit")) metric.unit = read_string(field.at("unit"));
+  if (field.json.contains("spread")) metric.spread = read_number(field.at("spread"));
+  if (field.json.contains("samples")) metric.samples = read_numbers(field.at("samples"));
+  if (field.json.contains("interval")) {
+    const std::vector<double> ends = read_numbers(field.at("interval"));
+    if (ends.size() != 2) field.at("interval").fail("[low, high]");
+    metric.interval = {ends[0], ends[1]};
+  }
+  if (field.json.contains("higher_is_better")) {
+    const Field better = field.at("higher_is_better");
+    if (!better.json.is_boolean()) better.fail("true or false");
+    metric.better = better.json.get<bool>() ? Better::kHigher : Better::kLower;
+  }
+  return metric;
+}
+
+Series read_series(const Field& field) {
+  if (!field.json.is_array()) field.fail("a list of [step, value]");
+  Series series;
+  for (size_t i = 0; i < field.json.size(); ++i) {
+    const Field point{field.json[i], cat(field.where, "[", i, "]")};
+    if (!point.json.is_array() || point.json.size() != 2 || !point.json[0].is_number())
+      point.fail("[step, value]");
+    series.emplace_back(point.json[0].get<double>(),
+                        read_number({point.json[1], point.where + "[1]"}));
+    if (i > 0 && series[i].first < series[i - 1].first)
+      point.fail(cat("a step of at least ", series[i - 1].first, ", the one before it"));
+  }
+  return series;
+}
+
+template <class Read>
+auto read_named(const Field& field, Read read) {
+  Named<decltype(read(field))> items;
+  for (const auto& [key, value] : require_object(field).items())
+    items.emplace_back(key, read(Field{value, field.where + "." + key}));
+  return items;
+}
+
+Machine read_machine(const Field& field) {
+  Machine machine;
+  refuse_unknown(field, {"cpu", "cores", "memory", "gpu", "driver", "os", "compiler", "flags"});
+  const auto text = [&](const char* key, std::string& to) {
+    if (field.json.contains(key)) to = read_string(field.at(key));
+  };
+  text("cpu", machine.cpu);
+  text("gpu", machine.gpu);
+  text("driver", machine.driver);
+  text("flags", machine.flags);
+  text("os", machine.os);
+  text("compiler", machine.compiler);
+  if (field.json.contains("cores"))
+    machine.cores = static_cast<int>(read_integer(field.at("cores")));
+  if (field.json.contains("memory")) machine.memory_bytes = read_integer(field.at("memory"));
+  return machine;
+}
+
+BenchResult read_result(const Field& field) {
+  refuse_unknown(field, {"schema", "benchmark", "name", "program", "machine", "date", "settings",
+                         "metrics", "stages", "ceilings", "shares", "series"});
+  for (const char* key : {"schema", "benchmark", "name", "program"})
+    EMBLEM_REQUIRE(field.json.contains(key), field.where, " has no \"", key,
+                   "\"; a benchmark result needs schema, benchmark, name and program");
+  const int64_t schema = read_integer(field.at("schema"));
+  EMBLEM_REQUIRE(schema == kSchema, field.where, " has schema ", schema,
+                 ", but this program reads ", kSchema, "; use the emblem that wrote it");
+
+  BenchResult result;
+  result.benchmark = read_string(field.at("benchmark"));
+  result.name = read_string(field.at("name"));
+  result.program = read_string(field.at("program"));
+  const auto present = [&](const char* key) { return field.json.contains(key); };
+  if (present("machine")) result.machine = read_machine(field.at("machine"));
+  if (present("date")) result.date = read_string(field.at("date"));
+  if (present("settings")) result.settings = read_named(field.at("settings"), read_setting);
+  if (present("metrics")) result.metrics = read_named(field.at("metrics"), read_metric);
+  if (present("stages")) result.stages = read_named(field.at("stages"), read_number);
+  if (present("ceilings")) result.ceilings = read_named(field.at("ceilings"), read_number);
+  if (present("shares")) result.shares = read_named(field.at("shares"), read_number);
+  if (present("series")) result.series = read_named(field.at("series"), read_series);
+  return result;
+}
+
+Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json numbers_to_json(const Named<double>& items) {
+  Json json = Json::object();
+  for (const auto& [name, value] : items) json[name] = number_or_null(value);
+  return json;
+}
+
+Json machine_to_json(const Machine& machine) {
+  Json json = {{"cpu", machine.cpu}, {"cores", machine.cores}, {"memory", machine.memory_bytes}};
+  if (!machine.gpu.empty()) json["gpu"] = machine.gpu;
+  if (!machine.driver.empty()) json["driver"] = machine.driver;
+  json["os"] = machine.os;
+  json["compiler"] = machine.compiler;
+  if (!machine.flags.empty()) json["flags"] = machine.flags;
+  return json;
+}
+
+Json result_to_json(const BenchResult& result) {
+  Json json = {{"schema", kSchema},
+               {"benchmark", result.benchmark},
+               {"name", result.name},
+               {"program", result.program},
+               {"machine", machine_to_json(result.machine)},
+               {"date", result.date}};
+  json["settings"] = Json::object();
+  for (const auto& [name, setting] : result.settings)
+    std::visit([&, &key = name](const auto& value) { json["settings"][key] = value; }, setting);
+  json["metrics"] = Json::object();
+  for (const auto& [name, metric] : result.metrics) {
+    Json& to = json["metrics"][name];
+    to = {{"value", number_or_null(metric.value)},
+          {"unit", metric.unit},
+          {"higher_is_better", metric.better == Better::kHigher}};
+    if (metric.spread != 0) to["spread"] = number_or_null(metric.spread);
+    if (metric.interval)
+      to["interval"] = {number_or_null(metric.interval->low),
+                        number_or_null(metric.interval->high)};
+    for (const double sample : metric.samples) to["samples"].push_back(number_or_null(sample));
+  }
+  json["stages"] = numbers_to_json(result.stages);
+  json["ceilings"] = numbers_to_json(result.ceilings);
+  json["shares"] = numbers_to_json(result.shares);
+  json["series"] = Json::object();
+  for (const auto& [name, series] : result.series) {
+    Json& to = json["series"][name] = Json::array();
+    for (const auto& [step, value] : series) to.push_back({step, number_or_null(value)});
+  }
+  return json;
+}
+
+}  // namespace
+
+std::vector<BenchResult> parse_bench_results(std::string_view text, const std::string& source) {
+  Json json;
+  try {
+    json = Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    throw Error(ErrorCode::kInvalidArgument,
+                cat(source, " is not JSON: ", error.what(), "; expected a benchmark result"));
+  }
+  std::vector<BenchResult> results;
+  if (!json.is_array()) {
+    results.push_back(read_result({json, source}));
+    return results;
+  }
+  for (size_t i = 0; i < json.size(); ++i)
+    results.push_back(read_result({json[i], cat(source, "[", i, "]")}));
+  return results;
+}
+
+std::string to_json(const std::vector<BenchResult>& results) {
+  Json json = Json::array();
+  for (const BenchResult& result : results) json.push_back(result_to_json(result));
+  // Text that is not UTF-8 (a CPU's name, a path) is replaced rather than refused: a result is
+  // worth more.
+  return (results.size() == 1 ? json[0] : json)
+             .dump(1, ' ', false, Json::error_handler_t::replace) +
+         "\n";
+}
+
+std::vector<BenchResult> read_bench_results(const std::string& path) {
+  return parse_bench_results(read_text_file(path), path);
+}
+
+void write_bench_results(const std::string& path, const std::vector<BenchResult>& results) {
+  write_text_file_atomically(path, to_json(results));
+}
+
+Better usual_direction(std::string_view metric) {
+  if (metric.find("per_second") != std::string_view::npos) return Better::kHigher;
+  for (const char* part :
+       {"loss", "mae", "mse", "error", "entropy", "seconds", "latency", "memory"})
+    if (metric.find(part) != std::string_view::npos) return Better::kLower;
+  return Better::kHigher;
+}
+
+Machine this_machine() {
+  Machine machine;
+  machine.cpu = cpu_model();
+  machine.cores = available_cpus();
+  machine.memory_bytes = total_memory_bytes();
+  machine.gpu = gpu_model();
+  machine.driver = gpu_driver();
+  utsname name{};
+  if (uname(&name) == 0) machine.os = cat(name.sysname, " ", name.release, " ", name.machine);
+#if defined(__clang__)
+  machine.compiler = "clang " __clang_version__;
+#elif defined(__GNUC__)
+  machine.compiler = "gcc " __VERSION__;
+#endif
+  machine.flags = EMBLEM_BUILD_FLAGS;
+  return machine;
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+BenchResult begin_result(std::string benchmark, std::string name) {
+  BenchResult result;
+  result.benchmark = std::move(benchmark);
+  result.name = std::move(name);
+  result.program = cat("emblem ", kVersion);
+  result.machine = this_machine();
+  result.date = utc_now();
+  return result;
+}
+
+}  // namespace emblem

@@ -1,0 +1,169 @@
+#include "bench/result/result_files.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "core/file.h"
+#include "emblem/error.h"
+#include "checkpoint/results.h"
+
+namespace emblem {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr char kTrainLog[] = "train_log.jsonl";
+constexpr char kEvaluations[] = "train_eval_result.jsonl";
+
+Json parse_json(std::string_view text, const std::string& source) {
+  try {
+    return Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    throw Error(ErrorCode::kInvalidArgument, cat(source, " is not JSON: ", error.what()));
+  }
+}
+
+// Adds the numbers of a .jsonl file as series named `prefix` + name.
+void add_series(const std::string& path, const std::string& prefix, BenchResult& result) {
+  const std::vector<ResultLine> lines = read_results(path);
+  EMBLEM_REQUIRE(!lines.empty(), path,
+                 " has no line with a \"global_step\"; expected what training writes, e.g. ",
+                 R"({"global_step":100,"auc":0.79})");
+  for (const ResultLine& line : lines) {
+    for (const auto& [name, value] : line.values) {
+      const std::string key = prefix + name;
+      auto at = std::find_if(result.series.begin(), result.series.end(),
+                             [&](auto& s) { return s.first == key; });
+      if (at == result.series.end()) at = result.series.insert(result.series.end(), {key, {}});
+      at->second.emplace_back(line.step, value);
+    }
+  }
+}
+
+// The last value of each evaluation metric stands for the run.
+void add_last_values(BenchResult& result) {
+  for (const auto& [name, series] : result.series)
+    if (!series.empty() && !name.starts_with("train_"))
+      result.metrics.push_back({name, {series.back().second, "", usual_direction(name), 0}});
+}
+
+BenchResult training_run(std::string name) {
+  BenchResult run;
+  run.benchmark = "training";
+  run.name = std::move(name);
+  run.program = "emblem";
+  return run;
+}
+
+BenchResult read_model_folder(const fs::path& folder) {
+  const bool log = fs::exists(folder / kTrainLog), evaluations = fs::exists(folder / kEvaluations);
+  EMBLEM_REQUIRE(log || evaluations, folder.string(), " has neither ", kTrainLog, " nor ",
+                 kEvaluations, "; give a folder that `emblem train` wrote, or a file of results");
+  const fs::path named = folder.filename().empty() ? folder.parent_path() : folder;
+  BenchResult run = training_run(named.filename().string());
+  if (evaluations) add_series((folder / kEvaluations).string(), "", run);
+  if (log) add_series((folder / kTrainLog).string(), "train_", run);
+  add_last_values(run);
+  return run;
+}
+
+BenchResult read_lines(const fs::path& path) {
+  const fs::path folder = fs::absolute(path).parent_path();
+  BenchResult run = training_run(folder.filename().string());
+  add_series(path.string(), path.filename() == kTrainLog ? "train_" : "", run);
+  add_last_values(run);
+  return run;
+}
+
+std::string text_or_empty(const Json& json, const char* key, const std::string& where) {
+  if (!json.contains(key)) return "";
+  EMBLEM_REQUIRE(json[key].is_string(), where, ".", key, " is ", json[key].dump(),
+                 "; expected text");
+  return json[key].get<std::string>();
+}
+
+}  // namespace
+
+ReferenceTable parse_reference(std::string_view text, const std::string& source) {
+  const Json json = parse_json(text, source);
+  EMBLEM_REQUIRE(
+      json.is_object() && json.contains("figures") && json["figures"].is_array() &&
+          json.contains("metrics") && json["metrics"].is_object(),
+      source,
+      " is not a table of published figures; expected an object with \"metrics\" and \"figures\"");
+  ReferenceTable table;
+  table.name = text_or_empty(json, "name", source);
+  table.title = text_or_empty(json, "title", source);
+  table.note = text_or_empty(json, "note", source);
+  for (const auto& [name, unit] : json["metrics"].items())
+    table.metrics.emplace_back(name, unit.is_string() ? unit.get<std::string>() : "");
+  for (size_t i = 0; i < json["figures"].size(); ++i) {
+    const Json& from = json["figures"][i];
+    const std::string where = cat(source, ".figures[", i, "]");
+    EMBLEM_REQUIRE(from.is_object() && from.contains("values") && from["values"].is_object(), where,
+                   " has no \"values\"; expected numbers by metric");
+    ReferenceFigure figure;
+    figure.system = text_or_empty(from, "system", where);
+    figure.hardware = text_or_empty(from, "hardware", where);
+    figure.workload = text_or_empty(from, "workload", where);
+    figure.settings = text_or_empty(from, "settings", where);
+    figure.source = text_or_empty(from, "source", where);
+    EMBLEM_REQUIRE(!figure.system.empty() && !figure.source.empty(), where,
+                   " needs a \"system\" and a \"source\": a figure without its origin is none");
+    for (const auto& [name, value] : from["values"].items()) {
+      EMBLEM_REQUIRE(value.is_number(), where, ".values.", name, " is ", value.dump(),
+                     "; expected a number");
+      EMBLEM_REQUIRE(find_named(table.metrics, name) != nullptr, where, ".values has \"", name,
+                     "\", which \"metrics\" does not list");
+      figure.values.emplace_back(name, value.get<double>());
+    }
+    table.figures.push_back(std::move(figure));
+  }
+  return table;
+}
+
+ReferenceTable read_reference(const std::string& path) {
+  return parse_reference(read_text_file(path), path);
+}
+
+std::string find_reference_folder(const std::string& here, const std::string& program) {
+  const auto in = [](const fs::path& folder) { return (folder / "bench/reference").string(); };
+  std::error_code ignored;
+  if (fs::is_directory(in(here), ignored)) return in(here);
+  for (fs::path at = program; at.has_relative_path();) {
+    at = at.parent_path();
+    if (fs::is_directory(in(at), ignored)) return in(at);
+  }
+  return "";
+}
+
+std::vector<BenchResult> read_report_input(const std::string& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) return {read_model_folder(path)};
+  EMBLEM_REQUIRE(fs::exists(path, ignored), path,
+                 " does not exist; expected benchmark results (.json), ",
+                 "training results (.jsonl) or a model folder");
+  if (fs::path(path).extension() == ".jsonl") return {read_lines(path)};
+  return read_bench_results(path);
+}
+
+Named<double> read_limits(const std::string& path) {
+  const std::string file =
+      fs::is_directory(path) ? (fs::path(path) / "metadata.json").string() : path;
+  const Json json = parse_json(read_text_file(file), file);
+  constexpr std::string_view kBest = "best_";
+  Named<double> limits;
+  if (json.is_object())
+    for (const auto& [key, value] : json.items())
+      if (value.is_number() && key.starts_with(kBest))
+        limits.emplace_back(key.substr(kBest.size()), value.get<double>());
+  EMBLEM_REQUIRE(!limits.empty(), file,
+                 " names no best reachable value (best_auc, ...); give the metadata.json of ",
+                 "`emblem synth`");
+  return limits;
+}
+
+}  // namespace emblem

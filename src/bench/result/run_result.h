@@ -1,0 +1,15 @@
+// bench/result/run_result.h - a training run as a benchmark result.
+#pragma once
+
+#include <string>
+
+#include "bench/result/result.h"
+#include "train/trainer.h"
+
+namespace emblem {
+
+// The last evaluation's metrics, then what the run cost: samples_per_second, step_seconds_p50,
+// step_seconds_p99, evaluation_seconds, peak_memory and, on a GPU, peak_device_memory.
+BenchResult result_of_run(const TrainSummary& summary, const std::string& name);
+
+}  // namespace emblem

@@ -1,0 +1,51 @@
+// bench/result/sample_statistics.h - what repeated measurements tell: means and their intervals, tests, and
+// ratios that survive a noisy machine.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace emblem {
+
+struct Interval {
+  double low = 0, high = 0;
+
+  bool contains(double value) const { return low <= value && value <= high; }
+  bool operator==(const Interval&) const = default;
+};
+
+double mean_of(std::span<const double> values);                // of at least one
+double standard_deviation_of(std::span<const double> values);  // of a sample; 0 for one value
+
+// Student's t distribution with `freedom` degrees of freedom, which need not be whole.
+double student_cdf(double t, double freedom);
+double student_quantile(double probability, double freedom);
+
+// The 95 % interval of the mean by Student's t; none for fewer than two values.
+std::optional<Interval> mean_interval(std::span<const double> values);
+
+// Welch's test, which allows unequal variances, of whether two samples have different means.
+struct MeansTest {
+  double difference = 0;  // mean of b - mean of a
+  Interval interval;      // of the difference, 95 %
+  double p = 1;           // two-sided
+  double effect = 0;      // Hedges' g: the difference in standard deviations, without the bias of
+                          // small samples; infinite where nothing varies but the means differ
+};
+// None unless both samples have at least two values.
+std::optional<MeansTest> test_means(std::span<const double> a, std::span<const double> b);
+
+// Holm's correction: p-values that hold together, in the given order.
+std::vector<double> holm_adjusted(std::span<const double> p_values);
+
+// The median and its interval of at least 95 % by the sign test: exact for every distribution, and
+// a quarter of the values may be thrown far off. Unbounded for fewer than six values, which cannot
+// tell.
+struct Median {
+  double value = 0;
+  Interval interval;
+};
+Median median_of(std::vector<double> values);  // of at least one
+
+}  // namespace emblem

@@ -1,0 +1,147 @@
+#include "bench/train/bound.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace emblem {
+namespace {
+
+constexpr std::array kBounds = {Bound::kData, Bound::kCopy, Bound::kDense, Bound::kEmbedding,
+                                Bound::kLaunch};
+// A second part this near to the first is worth a word.
+constexpr double kNear = 0.15;
+
+const char* meaning_of(Bound bound) {
+  switch (bound) {
+    case Bound::kData:
+      return "the step waits for batches to be read and decoded";
+    case Bound::kCopy:
+      return "the step waits for batches to be copied to the GPU";
+    case Bound::kDense:
+      return "go to the layers and their gradients";
+    case Bound::kEmbedding:
+      return "go to looking up rows of tables and updating them";
+    case Bound::kLaunch:
+      return "are what a step costs whatever its batch: starting its parts, and reading the "
+             "weights";
+  }
+  return "";
+}
+
+std::string change_for(Bound bound, const StepCircumstances& at) {
+  const bool gpu = at.device == Device::kCuda;
+  switch (bound) {
+    case Bound::kData:
+      return "Raise data_config.num_workers, use a binary format (emblem convert --format raw) on "
+             "a faster disk, and bundle small files; emblem bench loader finds the setting.";
+    case Bound::kCopy:
+      return "Send fewer bytes a sample (features that the model does not need), and look for "
+             "other "
+             "traffic on the bus.";
+    case Bound::kDense:
+      if (gpu && at.precision == DType::kF32)
+        return "Set train_config.mixed_precision to BF16; narrower or fewer layers help too.";
+      return gpu ? "Only narrower or fewer layers, or a faster GPU, help."
+                 : "Use more threads or a GPU (--device cuda); narrower or fewer layers help too.";
+    case Bound::kEmbedding:
+      if (at.cached_rows)
+        return "Give the tables more of the GPU's memory (train_config.device_bytes); a smaller "
+               "embedding_dim or 16-bit rows help too.";
+      return "A smaller embedding_dim, 16-bit rows, an optimizer with less state (rowwise_adagrad) "
+             "or fewer keys a sample help.";
+    case Bound::kLaunch:
+      return "Use a larger data_config.batch_size.";
+  }
+  return "";
+}
+
+// By how much `a` is more than `b`.
+double beyond(double a, double b) { return std::max(0.0, a - b); }
+
+// Of the time of a step.
+double waiting_in_the_way(const StepTimes& times, double stages) {
+  const double waited = times.load + times.transfer;
+  if (waited <= 0 || times.resident_step <= 0) return waited;
+  // Rows of a batch that comes again are cached, so that its step may be shorter for other reasons:
+  // then the stages tell.
+  return std::min(beyond(times.step, times.resident_step), beyond(times.step, stages));
+}
+
+}  // namespace
+
+const char* name_of(Bound bound) {
+  switch (bound) {
+    case Bound::kData:
+      return "data";
+    case Bound::kCopy:
+      return "copy";
+    case Bound::kDense:
+      return "dense";
+    case Bound::kEmbedding:
+      return "embedding";
+    case Bound::kLaunch:
+      return "launch";
+  }
+  return "";
+}
+
+double StepShares::of(Bound bound) const {
+  switch (bound) {
+    case Bound::kData:
+      return data;
+    case Bound::kCopy:
+      return copy;
+    case Bound::kDense:
+      return dense;
+    case Bound::kEmbedding:
+      return embedding;
+    case Bound::kLaunch:
+      return launch;
+  }
+  return 0;
+}
+
+StepShares shares_of(const StepTimes& times) {
+  const StageSeconds& all = times.stages;
+  const auto growing = [&](double StageSeconds::*stage) {
+    return all.*stage * (1 - times.fixed_share.*stage);
+  };
+  StepShares found;
+  found.dense = growing(&StageSeconds::forward) + growing(&StageSeconds::backward) +
+                growing(&StageSeconds::dense_update);
+  found.embedding = growing(&StageSeconds::lookup) + growing(&StageSeconds::update);
+  const double stages = all.lookup + all.forward + all.backward + all.update + all.dense_update;
+  const double waited = times.load + times.transfer;
+  const double in_the_way = waiting_in_the_way(times, stages);
+  if (waited > 0) {
+    found.data = in_the_way * times.load / waited;
+    found.copy = in_the_way * times.transfer / waited;
+  }
+  // Steps that are timed by stages may be a little longer than those that are not.
+  found.launch = stages - found.dense - found.embedding + beyond(times.step, stages + in_the_way);
+  const double total = found.data + found.copy + found.dense + found.embedding + found.launch;
+  if (!(total > 0)) return {};
+  for (double* part : {&found.data, &found.copy, &found.dense, &found.embedding, &found.launch})
+    *part /= total;
+  return found;
+}
+
+Bound bound_of(const StepShares& shares) {
+  return *std::max_element(kBounds.begin(), kBounds.end(),
+                           [&](Bound a, Bound b) { return shares.of(a) < shares.of(b); });
+}
+
+std::string explain_bound(const StepShares& shares, const StepCircumstances& circumstances) {
+  const Bound first = bound_of(shares);
+  std::string text =
+      fmt::format("Bound by {}: {:.0f} % of the time {}. {}", name_of(first),
+                  100 * shares.of(first), meaning_of(first), change_for(first, circumstances));
+  for (const Bound other : kBounds)
+    if (other != first && shares.of(other) > shares.of(first) - kNear)
+      text += fmt::format(" Close behind: {}, {:.0f} %.", name_of(other), 100 * shares.of(other));
+  return text;
+}
+
+}  // namespace emblem

@@ -1,0 +1,270 @@
+#include "bench/train/measure.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "bench/machine/ceilings.h"
+#include "bench/machine/gpu_timer.h"
+#include "bench/train/bound.h"
+#include "core/gpu.h"
+#include "core/process.h"
+#include "core/progress.h"
+#include "core/thread_pool.h"
+#include "core/trace.h"
+
+namespace emblem {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Training costs three products where inference costs one: the forward one, and one for each
+// gradient.
+constexpr double kTrainingFlops = 3.0;
+constexpr int64_t kStagedSteps = 20;
+
+// The range of the middle half of the steps over their median: what a neighbour on the machine does
+// to them.
+double spread(std::vector<double> seconds) {
+  std::sort(seconds.begin(), seconds.end());
+  const size_t n = seconds.size();
+  return (seconds[3 * n / 4] - seconds[n / 4]) / seconds[n / 2];
+}
+
+double percentile(std::vector<double> seconds, double share) {
+  std::sort(seconds.begin(), seconds.end());
+  return seconds[std::min(seconds.size() - 1,
+                          static_cast<size_t>(share * static_cast<double>(seconds.size())))];
+}
+
+StepResult learn(Learner& learner, const ModelBatch& batch, TrainInput& input) {
+  return learner.step(batch, 0, [&] { return input.look_ahead(); });
+}
+
+// A GPU's stages are timed in steps of their own, for timing them holds the step up a little.
+void measure_stages_on_gpu(Learner& learner, TrainInput& input, MeasuredTraining& found) {
+  const Context& context = learner.context();
+  Model& model = learner.model();
+  model.stage_clock().switch_on(context);
+  while (found.staged_steps < kStagedSteps) {
+    const ModelBatch* batch = input.next();
+    if (batch == nullptr) break;
+    learn(learner, *batch, input);
+    if (++found.staged_steps == 2) {  // the first ones make events
+      model.stage_clock().collect();
+      model.stages() = {};
+    }
+  }
+  model.stage_clock().collect();
+  found.stages = model.stages();
+  found.staged_steps = std::max<int64_t>(1, found.staged_steps - 2);
+}
+
+double staged(const StageSeconds& stages) {
+  return stages.lookup + stages.forward + stages.backward + stages.update + stages.dense_update;
+}
+
+StageSeconds per_step(const MeasuredTraining& found) {
+  const double steps = static_cast<double>(found.staged_steps);
+  const StageSeconds& all = found.stages;
+  return {all.lookup / steps, all.forward / steps, all.backward / steps, all.update / steps,
+          all.dense_update / steps};
+}
+
+// A GPU copies while the host goes on: then it is the bytes that say how long.
+double transfer_of(const MeasuredTraining& found, const Named<double>& ceilings) {
+  const double waited = found.transfer_seconds / static_cast<double>(found.step_seconds.size());
+  const double* rate = find_named(ceilings, "host_to_device_bytes_per_second");
+  return rate == nullptr || waited <= 0 ? waited
+                                        : std::max(waited, found.probe.batch_bytes / *rate);
+}
+
+void add_stages(const MeasuredTraining& found, Device device, BenchResult& result) {
+  const auto steps = static_cast<double>(found.step_seconds.size());
+  const StageSeconds stages = per_step(found);
+  const double load = found.load_seconds / steps;
+  const double transfer = transfer_of(found, result.ceilings);
+  const double loss = std::min(found.probe.loss_seconds, stages.forward);
+  result.stages = {{"load", load},
+                   {"transfer", transfer},
+                   {"lookup", stages.lookup},
+                   {"dense forward", stages.forward - loss},
+                   {"loss", loss},
+                   {"dense backward", stages.backward},
+                   {"update", stages.update},
+                   {"dense update", stages.dense_update}};
+  // A GPU loads beside its other work.
+  const double known = staged(stages) + (device == Device::kCpu ? load + transfer : 0);
+  result.stages.push_back({"other", std::max(0.0, found.total_seconds / steps - known)});
+}
+
+void add_bound(Learner& learner, DType precision, const MeasuredTraining& found,
+               BenchResult& result) {
+  const auto steps = static_cast<double>(found.step_seconds.size());
+  const StepShares shares = shares_of({.step = found.total_seconds / steps,
+                                       .stages = per_step(found),
+                                       .fixed_share = found.probe.fixed_share,
+                                       .load = found.load_seconds / steps,
+                                       .transfer = transfer_of(found, result.ceilings),
+                                       .resident_step = found.probe.resident_step});
+  const auto& tables = learner.model().tables();
+  const bool cached = std::any_of(tables.begin(), tables.end(), [](const Table* table) {
+    return table->settings().placement == Placement::kCache;
+  });
+  result.settings.push_back({"bound", std::string(name_of(bound_of(shares)))});
+  result.settings.push_back(
+      {"bound_text", explain_bound(shares, {learner.context().device, precision, cached})});
+  for (const Bound bound :
+       {Bound::kData, Bound::kCopy, Bound::kDense, Bound::kEmbedding, Bound::kLaunch})
+    result.settings.push_back({cat("time_share_", name_of(bound)), shares.of(bound)});
+}
+
+// What the step would take if products and rows moved at their ceilings and nothing else took time.
+void add_shares(Learner& learner, DType precision, const MeasuredTraining& found,
+                std::span<const TableWork> work, BenchResult& result) {
+  const auto steps = static_cast<double>(found.step_seconds.size());
+  const double flops = kTrainingFlops * learner.model().graph().flops_per_row() *
+                       static_cast<double>(found.rows) / steps;
+  const double step = found.total_seconds / steps;
+  const double products = flops / *find_named(result.ceilings, "gemm_flops_per_second");
+  const double dense =
+      (found.stages.forward + found.stages.backward) / static_cast<double>(found.staged_steps);
+  result.shares = {{"dense at gemm ceiling", products / dense},
+                   {"step at gemm ceiling", products / step}};
+  if (work.empty()) return;
+  const double rows =
+      least_table_bytes(work, precision) / *find_named(result.ceilings, "copy_bytes_per_second");
+  result.settings.push_back({"floor_seconds_products", products});
+  result.settings.push_back({"floor_seconds_tables", rows});
+  result.shares.push_back(
+      {"tables at copy ceiling", rows * static_cast<double>(found.staged_steps) /
+                                     (found.stages.lookup + found.stages.update)});
+  result.shares.push_back({"step at floor", (products + rows) / step});
+}
+
+void add_gpu(const MeasuredTraining& found, BenchResult& result) {
+  result.metrics.push_back(
+      {"gpu_memory", {static_cast<double>(found.gpu_bytes), "B", Better::kLower}});
+  if (!found.gpu) return;
+  result.metrics.push_back(
+      {"gpu_utilisation", {100 * found.gpu->utilisation, "%", Better::kHigher}});
+  result.settings.push_back({"gpu_memory_utilisation", found.gpu->memory_utilisation});
+  result.settings.push_back({"gpu_power_watts", found.gpu->power_watts});
+  result.settings.push_back({"gpu_sm_clock_hz", found.gpu->sm_clock_hz});
+}
+
+}  // namespace
+
+MeasuredTraining measure_training(Learner& learner, const TrainBenchOptions& options,
+                                  const std::string& name, TrainInput& input) {
+  const Context& context = learner.context();
+  const bool on_gpu = context.device == Device::kCuda;
+  MeasuredTraining found;
+  Progress progress(name, 0);
+  for (int64_t i = 0; i < options.warmup; ++i) {
+    const ModelBatch* batch = input.next();
+    if (batch == nullptr) break;
+    const double loss = learn(learner, *batch, input).loss;
+    if (i == 0) found.first_loss = loss;
+  }
+  context.synchronize();
+  learner.model().stages() = {};
+  std::optional<GpuMonitor> monitor;
+  dispatch(
+      context.device, [] {}, [&] { monitor.emplace(cuda::gpu_bus_id()); });
+  learner.model().stage_clock().trace_to(options.trace);
+  const double waited = input.waited_seconds(), loaded = input.loaded_seconds();
+  const double cpu_before = cpu_seconds();
+  const auto start = Clock::now();
+  while (static_cast<int64_t>(found.step_seconds.size()) < options.steps ||
+         seconds_since(start) < options.seconds) {
+    const auto before = Clock::now();
+    const int64_t begin_ns = trace_now();
+    const ModelBatch* batch = input.next();
+    if (options.trace != nullptr) options.trace->add("load", begin_ns, trace_now());
+    if (batch == nullptr) break;
+    found.last_loss = learn(learner, *batch, input).loss;
+    found.step_seconds.push_back(seconds_since(before));
+    found.rows += batch->rows;
+    progress.update(found.rows);
+  }
+  context.synchronize();
+  found.total_seconds = seconds_since(start);
+  found.cpu_seconds = cpu_seconds() - cpu_before;
+  found.load_seconds = input.loaded_seconds() - loaded;
+  found.transfer_seconds = input.waited_seconds() - waited - found.load_seconds;
+  learner.model().stage_clock().trace_to(nullptr);
+  EMBLEM_REQUIRE(!found.step_seconds.empty(),
+                 "bench train: the data ended before the first timed step; use more rows or fewer "
+                 "--warmup steps");
+  found.stages = learner.model().stages();
+  found.staged_steps = static_cast<int64_t>(found.step_seconds.size());
+  if (on_gpu) {
+    found.gpu = monitor->stop();
+    found.staged_steps = 0;
+    measure_stages_on_gpu(learner, input, found);
+  }
+  if (const ModelBatch* batch = input.next()) found.probe = probe_step(learner, *batch);
+  dispatch(
+      context.device, [] {},
+      [&] {
+        const cuda::GpuMemory memory = cuda::gpu_memory();
+        found.gpu_bytes = memory.total_bytes - memory.free_bytes;
+      });
+  learner.model().check(context);
+  return found;
+}
+
+Named<double> measure_training_ceilings(const Context& context, int64_t dim, DType precision) {
+  return dispatch(
+      context.device,
+      [&]() -> Named<double> {
+        const Ceilings found = measure_ceilings(context, std::max<int64_t>(dim, 4));
+        return {{"copy_bytes_per_second", found.copy_bytes_per_second},
+                {"gather_bytes_per_second", found.gather_bytes_per_second},
+                {"gemm_flops_per_second", found.gemm_flops_per_second}};
+      },
+      [&]() -> Named<double> {
+        return {{"copy_bytes_per_second", cuda::measure_device_copy(context)},
+                {"host_to_device_bytes_per_second", cuda::measure_host_to_device(context)},
+                {"gemm_flops_per_second", cuda::measure_device_gemm(context, precision)}};
+      });
+}
+
+BenchResult training_result(const std::string& name, Learner& learner, DType precision,
+                            const MeasuredTraining& found, const Named<double>& ceilings,
+                            std::span<const TableWork> work) {
+  const Context& context = learner.context();
+  const auto steps = static_cast<double>(found.step_seconds.size());
+  const double rate = static_cast<double>(found.rows) / found.total_seconds;
+  BenchResult result = begin_result("train", name);
+  dispatch(
+      context.device, [] {}, [&] { result.machine.gpu = cuda::describe_gpu(); });
+  result.settings = {{"threads", int64_t{context.threads ? context.threads->threads() : 1}},
+                     {"precision", std::string(name_of(precision))},
+                     {"steps", static_cast<int64_t>(found.step_seconds.size())},
+                     {"first_loss", found.first_loss},
+                     {"last_loss", found.last_loss},
+                     {"gradient_norm", found.probe.gradient_norm}};
+  result.metrics = {
+      {"samples_per_second",
+       {rate, "samples/s", Better::kHigher, rate * spread(found.step_seconds)}},
+      {"step_seconds", {found.total_seconds / steps, "s", Better::kLower}},
+      // What other processes do only adds time: the quickest steps are the least disturbed.
+      {"step_seconds_p10", {percentile(found.step_seconds, 0.1), "s", Better::kLower}},
+      {"step_seconds_p50", {percentile(found.step_seconds, 0.5), "s", Better::kLower}},
+      {"step_seconds_p99", {percentile(found.step_seconds, 0.99), "s", Better::kLower}},
+      {"cpu_seconds_per_step", {found.cpu_seconds / steps, "s", Better::kLower}},
+      {"peak_memory", {static_cast<double>(peak_resident_bytes()), "B", Better::kLower}}};
+  if (context.device == Device::kCuda) add_gpu(found, result);
+  result.ceilings = ceilings;
+  add_stages(found, context.device, result);
+  add_shares(learner, precision, found, work, result);
+  add_bound(learner, precision, found, result);
+  return result;
+}
+
+}  // namespace emblem

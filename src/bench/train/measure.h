@@ -1,0 +1,42 @@
+// bench/train/measure.h - training steps against the clock.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "bench/result/result.h"
+#include "bench/train/train_bench.h"
+#include "bench/train/floor.h"
+#include "bench/train/input.h"
+#include "bench/train/probe.h"
+#include "core/gpu_monitor.h"
+#include "train/learner.h"
+
+namespace emblem {
+
+struct MeasuredTraining {
+  std::vector<double> step_seconds;  // as the host sees them
+  StageSeconds stages;               // of `staged_steps`
+  int64_t staged_steps = 0;
+  double load_seconds = 0.0, transfer_seconds = 0.0;  // that the steps waited for batches
+  double total_seconds = 0.0;
+  double cpu_seconds = 0.0;  // of all threads
+  double first_loss = 0.0, last_loss = 0.0;
+  int64_t rows = 0;
+  int64_t gpu_bytes = 0;  // in use, by everyone
+  std::optional<GpuUse> gpu;
+  StepProbe probe;
+};
+
+// Steps until both floors of the options, of steps and of time, are reached or the input ends.
+MeasuredTraining measure_training(Learner& learner, const TrainBenchOptions& options,
+                                  const std::string& name, TrainInput& input);
+
+// What the hardware can do, measured before tables take its memory.
+Named<double> measure_training_ceilings(const Context& context, int64_t dim, DType precision);
+
+BenchResult training_result(const std::string& name, Learner& learner, DType precision,
+                            const MeasuredTraining& found, const Named<double>& ceilings,
+                            std::span<const TableWork> work);
+
+}  // namespace emblem

@@ -1,0 +1,316 @@
+#include "bench/train/train_bench.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "bench/train/measure.h"
+#include "bench/train/room.h"
+#include "bench/train/until.h"
+#include "config/features.h"
+#include "config/load.h"
+#include "core/log.h"
+#include "core/text.h"
+#include "data/loader/loader.h"
+#include "data/synth/synth.h"
+#include "model/builders.h"
+
+namespace emblem {
+namespace {
+
+struct Preset {
+  DlrmShape shape;
+  const char* optimizer;
+  std::vector<int64_t> batches;
+  const char* reference;  // bench/reference; empty: none
+
+  const std::string& name() const { return shape.name; }
+};
+
+const std::vector<Preset>& presets() {
+  static const std::vector<Preset> all = [] {
+    std::vector<Preset> list = {{kaggle_dlrm(16), "sgd", {2048, 8192}, "dlrm-throughput"},
+                                {sok_dlrm(), "sgd", {65536, 55296}, "dlrm-throughput"},
+                                {dle_dlrm(), "sgd", {65536}, "dlrm-throughput"},
+                                // AdaGrad with a state for every weight would be 209 GB.
+                                {mlperf_dcnv2(), "rowwise_adagrad", {65536}, "dcnv2-throughput"}};
+    for (const std::string& name : criteo_models())
+      list.push_back({criteo_model(name), "sgd", {65536}, ""});
+    return list;
+  }();
+  return all;
+}
+
+const Preset& find_preset(const std::string& name) {
+  for (const Preset& preset : presets())
+    if (name == preset.name()) return preset;
+  std::string known;
+  for (const Preset& preset : presets()) known += (known.empty() ? "" : ", ") + preset.name();
+  throw Error(ErrorCode::kInvalidArgument,
+              cat("preset \"", name, "\" is unknown; use one of ", known));
+}
+
+// What is measured in one go.
+struct Case {
+  DlrmShape shape;
+  std::string optimizer;
+  int64_t batch = 0;
+  std::string reference;
+};
+
+std::vector<Case> cases_of(const TrainBenchOptions& options) {
+  const Preset& preset = find_preset(options.preset);
+  std::vector<DlrmShape> shapes;
+  if (options.preset == "dlrm-kaggle") {
+    for (const int64_t dim : options.dims) shapes.push_back(kaggle_dlrm(dim));
+  } else {
+    shapes.push_back(preset.shape);
+  }
+  std::vector<Case> cases;
+  for (const DlrmShape& shape : shapes) {
+    for (const int64_t batch : options.batches.empty() ? preset.batches : options.batches) {
+      cases.push_back({shape.scaled_down(options.divide_tables),
+                       options.optimizer.empty() ? preset.optimizer : options.optimizer, batch,
+                       preset.reference});
+    }
+  }
+  return cases;
+}
+
+// What differs from the preset stands behind it, so that like is compared with like.
+std::string name_of(const Case& of, const TrainBenchOptions& options, DType precision) {
+  std::string name = of.shape.name;
+  if (options.preset == "dlrm-kaggle") name += cat("-d", of.shape.dim);
+  name += cat("-b", of.batch);
+  if (precision != DType::kF32) name += cat("-", emblem::name_of(precision));
+  if (options.tables == BenchTables::kDynamic) name += "-dynamic";
+  if (of.optimizer != find_preset(options.preset).optimizer) name += "-" + of.optimizer;
+  if (options.input == BenchInput::kMemory) name += "-memory";
+  if (options.input == BenchInput::kFiles) name += "-files";
+  if (options.device_bytes > 0) name += cat("-cache-", options.device_bytes >> 20, "MiB");
+  return name;
+}
+
+config::PipelineConfig config_of(const Case& of, const TrainBenchOptions& options) {
+  const DlrmTraining training{.tables = options.tables,
+                              .optimizer = of.optimizer,
+                              .reserved = options.preset != "dlrm-kaggle",
+                              .bounded = options.device_bytes > 0};
+  std::vector<std::string> overrides = options.overrides;
+  if (options.device_bytes > 0)
+    overrides.push_back(cat("train_config.device_bytes=", options.device_bytes));
+  return parse_pipeline(dlrm_pipeline(of.shape, of.batch, training), "preset " + of.shape.name,
+                        overrides);
+}
+
+// The folder with train/ and test/ in it.
+std::string data_folder(const Context& context, const Case& of, const TrainBenchOptions& options) {
+  EMBLEM_REQUIRE(of.shape.hotness.empty(), of.shape.name,
+                 " has several keys a feature, which Raw files of 160-byte records do not hold; "
+                 "use --input device or memory");
+  EMBLEM_REQUIRE(!options.data.empty(),
+                 "Raw files (--input files, --until) need --data FOLDER: where they are, or are to "
+                 "be made");
+  if (std::filesystem::exists(options.data + "/train")) return options.data;
+  log_info(cat("making ", options.data_rows, " rows in ", options.data));
+  synthesize(context, {.out = options.data,
+                       .format = "raw",
+                       .rows = options.data_rows,
+                       .seed = options.seed,
+                       .alpha = options.alpha,
+                       .cardinalities = of.shape.table_rows});
+  return options.data;
+}
+
+int64_t bytes_in(const std::string& folder) {
+  int64_t bytes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    bytes += static_cast<int64_t>(entry.file_size());
+  return bytes;
+}
+
+// One epoch over the files, with SOK's way to compute the AUC.
+config::PipelineConfig until_config(const Context& context, const Case& of,
+                                    const TrainBenchOptions& options) {
+  constexpr int64_t kRecordBytes = 160, kEvaluations = 20;
+  config::PipelineConfig config = config_of(of, options);
+  const std::string folder = data_folder(context, of, options);
+  config.set_train_input_path(folder + "/train");
+  config.set_eval_input_path(folder + "/test");
+  config::TrainConfig& train = *config.mutable_train_config();
+  train.clear_num_steps();
+  train.set_num_epochs(1);
+  const int64_t steps = bytes_in(folder + "/train") / kRecordBytes / of.batch;
+  if (train.eval_steps() == 0)
+    train.set_eval_steps(static_cast<uint32_t>(
+        options.eval_every > 0 ? options.eval_every : std::max<int64_t>(1, steps / kEvaluations)));
+  if (config.model_config().metrics().empty())
+    config.mutable_model_config()->add_metrics()->mutable_auc()->set_thresholds(8000);
+  return config;
+}
+
+int64_t distinct_batches(const Case& of, const TrainBenchOptions& options) {
+  if (options.distinct_batches > 0) return options.distinct_batches;
+  return of.batch > 10000 ? 16 : 32;
+}
+
+// In memory at a time: those that wait, those that are being made, and the one in use.
+int64_t batches_of_loader(const LoaderOptions& loading) {
+  return loading.prefetch_batches + loading.workers + 2;
+}
+
+TrainDemand demand_of(const Case& of, const TrainBenchOptions& options,
+                      const config::PipelineConfig& config) {
+  int64_t keys = 0;
+  for (size_t f = 0; f < of.shape.table_rows.size(); ++f) keys += of.shape.hotness_of(f);
+  return {of.batch,
+          options.input == BenchInput::kFiles ? batches_of_loader(training_loader_options(config))
+                                              : distinct_batches(of, options),
+          static_cast<double>(keys) / static_cast<double>(of.shape.table_rows.size())};
+}
+
+std::unique_ptr<TrainInput> prepare_input(const Context& context, const Case& of,
+                                          const TrainBenchOptions& options,
+                                          const config::PipelineConfig& config,
+                                          const FeatureLayout& layout) {
+  if (options.input == BenchInput::kFiles) {
+    LoaderOptions loading = training_loader_options(config);
+    loading.input = data_folder(context, of, options) + "/train";
+    loading.epochs = 0;
+    return input_from_files(context, config, layout, loading);
+  }
+  std::vector<Batch> batches = dlrm_batches(context, of.shape, distinct_batches(of, options),
+                                            of.batch, options.alpha, options.seed);
+  return options.input == BenchInput::kMemory ? input_in_memory(context, std::move(batches))
+                                              : input_on_device(context, std::move(batches));
+}
+
+void add_reference(const std::string& reference, Named<Setting>& settings) {
+  if (!reference.empty()) settings.push_back({"references", std::vector<std::string>{reference}});
+}
+
+// What steps do to the tables: that of the input's next batch, which the steps then do without.
+std::vector<TableWork> work_of_next(Learner& learner, TrainInput& input) {
+  const ModelBatch* batch = input.next();
+  return batch == nullptr ? std::vector<TableWork>()
+                          : table_work(learner.context(), learner.model(), *batch);
+}
+
+BenchResult bench_case(const Context& context, const Case& of, const TrainBenchOptions& options) {
+  const config::PipelineConfig config = config_of(of, options);
+  const DType precision = precision_of(context, config.train_config());
+  const std::string name = name_of(of, options, precision);
+  if (options.until) {
+    BenchResult result = bench_until(context, name, until_config(context, of, options),
+                                     *options.until, options.trace);
+    add_reference(of.reference, result.settings);
+    return result;
+  }
+  const FeatureLayout layout = layout_of(config);
+  require_host_memory(context, config, layout, demand_of(of, options, config), options.host_bytes);
+  const Named<double> ceilings = measure_training_ceilings(context, of.shape.dim, precision);
+  const auto input = prepare_input(context, of, options, config, layout);
+  Learner learner(context, config, layout, of.batch);
+  const std::vector<TableWork> work = work_of_next(learner, *input);
+  const MeasuredTraining found = measure_training(learner, options, name, *input);
+  BenchResult result = training_result(name, learner, precision, found, ceilings, work);
+  Named<Setting> settings = {
+      {"batch", of.batch},
+      {"dim", of.shape.dim},
+      {"rows", of.shape.rows()},
+      {"tables", std::string(options.tables == BenchTables::kDynamic ? "dynamic" : "static")},
+      {"alpha", options.alpha},
+      {"optimizer", of.optimizer}};
+  add_reference(of.reference, settings);
+  if (options.device_bytes > 0) settings.push_back({"device_bytes", options.device_bytes});
+  settings.push_back({"unique_rows", unique_rows(work)});
+  result.settings.insert(result.settings.begin(), settings.begin(), settings.end());
+  return result;
+}
+
+void one_step(const Context& context, const config::PipelineConfig& config,
+              const FeatureLayout& layout, int64_t rows, TrainInput& input) {
+  Learner learner(context, config, layout, rows);
+  const ModelBatch* batch = input.next();
+  if (batch == nullptr || batch->rows < rows)
+    throw Error(ErrorCode::kOutOfMemory,
+                cat("the data has less than ", rows, " rows, so that no batch is so large"));
+  learner.step(*batch, 0);
+  learner.model().check(context);
+}
+
+}  // namespace
+
+const std::vector<int64_t>& preset_batches(const std::string& preset) {
+  return find_preset(preset).batches;
+}
+
+void try_train(const Context& context, const TrainBenchOptions& options) {
+  TrainBenchOptions brief = options;
+  brief.distinct_batches = 1;
+  const Case of = cases_of(brief).front();
+  const config::PipelineConfig config = config_of(of, brief);
+  const FeatureLayout layout = layout_of(config);
+  require_host_memory(context, config, layout, demand_of(of, brief, config), brief.host_bytes);
+  const auto input = prepare_input(context, of, brief, config, layout);
+  one_step(context, config, layout, of.batch, *input);
+}
+
+void try_pipeline(const Context& context, const config::PipelineConfig& config,
+                  const TrainBenchOptions& options) {
+  const FeatureLayout layout = layout_of(config);
+  LoaderOptions loading = training_loader_options(config);
+  loading.epochs = 0;
+  require_host_memory(context, config, layout, {loading.batch_size, batches_of_loader(loading)},
+                      options.host_bytes);
+  const auto input = input_from_files(context, config, layout, loading);
+  one_step(context, config, layout, loading.batch_size, *input);
+}
+
+const std::vector<std::string>& train_presets() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const Preset& preset : presets()) all.push_back(preset.name());
+    return all;
+  }();
+  return names;
+}
+
+std::vector<BenchResult> bench_train(const Context& context, const TrainBenchOptions& options) {
+  std::vector<BenchResult> results;
+  for (const Case& of : cases_of(options)) results.push_back(bench_case(context, of, options));
+  return results;
+}
+
+BenchResult bench_pipeline(const Context& context, const config::PipelineConfig& config,
+                           const TrainBenchOptions& options) {
+  if (options.until) {
+    config::PipelineConfig until = config;
+    if (options.eval_every > 0)
+      until.mutable_train_config()->set_eval_steps(static_cast<uint32_t>(options.eval_every));
+    return bench_until(context, model_name(config.model_config()) + "-pipeline", until,
+                       *options.until, options.trace);
+  }
+  const FeatureLayout layout = layout_of(config);
+  LoaderOptions loading = training_loader_options(config);
+  loading.epochs = 0;
+  loading.drop_remainder = true;  // or every epoch has a step of another shape
+  require_host_memory(context, config, layout, {loading.batch_size, batches_of_loader(loading)},
+                      options.host_bytes);
+  const DType precision = precision_of(context, config.train_config());
+  int64_t width = 0;
+  Learner learner(context, config, layout, loading.batch_size);
+  for (const Table* table : learner.model().tables()) width = std::max(width, table->dim());
+  const auto input = input_from_files(context, config, layout, loading);
+  const std::vector<TableWork> work = work_of_next(learner, *input);
+  const MeasuredTraining found = measure_training(learner, options, "benchmarking", *input);
+  const Named<double> ceilings = measure_training_ceilings(context, width, precision);
+  BenchResult result = training_result(learner.model().name() + "-pipeline", learner, precision,
+                                       found, ceilings, work);
+  Named<Setting> settings = {{"batch", loading.batch_size}, {"workers", int64_t{loading.workers}}};
+  if (config.model_config().has_dlrm()) add_reference("dlrm-throughput", settings);
+  result.settings.insert(result.settings.begin(), settings.begin(), settings.end());
+  return result;
+}
+
+}  // namespace emblem

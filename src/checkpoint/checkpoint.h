@@ -1,0 +1,91 @@
+// checkpoint/checkpoint.h - checkpoints as directories MODEL_DIR/model.ckpt-STEP that exist whole or not
+// at all.
+//
+//   manifest.json      what the checkpoint is, with size and checksum of every other file
+//   pipeline.config    the configuration of the run
+//   dense.safetensors  parameters of the network and their optimizer state
+//   tables/NAME/...    one folder a table
+//
+// Only manifest.json is written here; who writes the others registers them. A model dir has one
+// writer at a time; any number of processes may read.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/manifest.h"
+
+namespace emblem {
+
+// MODEL_DIR/model.ckpt-STEP
+std::string checkpoint_path(const std::string& model_dir, int64_t step);
+
+// Collects files under a hidden name and gives them their own with commit. Without commit (an
+// exception, a full disk) the destructor removes them; what a killed process left, the next writer
+// removes.
+class CheckpointWriter {
+ public:
+  CheckpointWriter(const std::string& model_dir, int64_t step);
+  ~CheckpointWriter();
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+
+  // Where files go until commit.
+  const std::string& path() const { return path_; }
+
+  // Registers a file that lies, written and synced, at path()/name ("tables/user/key").
+  void add_file(const std::string& name, FileFacts facts);
+  // Writes path()/name and registers it.
+  void write_file(const std::string& name, std::string_view content);
+
+  // Writes the manifest, with step and files filled in, and makes the checkpoint appear in one
+  // step, in the place of an older one of the same step. Returns its path.
+  std::string commit(Manifest manifest);
+
+ private:
+  std::string model_dir_;
+  int64_t step_;
+  std::string path_;
+  std::map<std::string, FileFacts> files_;
+};
+
+struct CheckpointEntry {
+  int64_t step;
+  std::string path;
+};
+
+// All directories named as checkpoints, by step; whether they are intact is not looked at.
+std::vector<CheckpointEntry> list_checkpoints(const std::string& model_dir);
+
+// The checkpoint of the highest step that has a valid manifest; nothing when there is none.
+std::optional<std::string> latest_checkpoint(const std::string& model_dir);
+
+// `path` when it is a checkpoint, the latest one in it when it is a model dir. Throws Error
+// otherwise.
+std::string find_checkpoint(const std::string& path);
+
+struct Checkpoint {
+  std::string path;
+  Manifest manifest;
+
+  std::string file(const std::string& name) const { return path + "/" + name; }
+};
+
+// kSizes looks whether all files are there with the right size; kContents reads them all and
+// compares checksums.
+enum class Verify { kSizes, kContents };
+
+// find_checkpoint, then reads the manifest and verifies the files. Throws Error that says which
+// file is missing, truncated or changed.
+Checkpoint open_checkpoint(const std::string& path, Verify verify = Verify::kContents);
+
+// Removes the checkpoints of the lowest steps until `keep` (0: all) are left, but never those of
+// `spared`.
+void prune_checkpoints(const std::string& model_dir, int64_t keep, std::span<const int64_t> spared);
+
+}  // namespace emblem

@@ -1,0 +1,244 @@
+#include "checkpoint/manifest.h"
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "core/checksum.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kFormatName = "emblem-checkpoint";
+constexpr std::string_view kChecksumKey = "\"checksum\": \"";
+constexpr size_t kHexDigits = 16;
+
+std::string hex(uint64_t value) {
+  char text[kHexDigits + 1];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+uint64_t parse_hex(const Json& value) {
+  const auto text = value.get<std::string>();
+  size_t used = 0;
+  const uint64_t number = text.size() == kHexDigits ? std::stoull(text, &used, 16) : 0;
+  if (used != kHexDigits) throw std::invalid_argument(cat("checksum ", text));
+  return number;
+}
+
+// JSON knows no infinities and no NaN.
+Json from_double(double value) {
+  if (std::isfinite(value)) return value;
+  return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+}
+
+double to_double(const Json& value) {
+  if (value.is_number()) return value.get<double>();
+  const auto text = value.get<std::string>();
+  if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
+  if (text == "inf") return std::numeric_limits<double>::infinity();
+  if (text == "-inf") return -std::numeric_limits<double>::infinity();
+  throw std::invalid_argument(cat("number ", text));
+}
+
+// ---- the parts, each way ----
+
+static_assert(sizeof(DataPosition) == 5 * sizeof(int64_t),
+              "write and read the new fields here, too");
+
+Json to_json(const DataPosition& position) {
+  return {{"epoch", position.epoch},
+          {"piece", position.piece},
+          {"row", position.row},
+          {"emitted", position.emitted},
+          {"rows_in_epoch", position.rows_in_epoch}};
+}
+
+DataPosition to_position(const Json& json) {
+  return {.epoch = json.at("epoch"),
+          .piece = json.at("piece"),
+          .row = json.at("row"),
+          .emitted = json.at("emitted"),
+          .rows_in_epoch = json.at("rows_in_epoch")};
+}
+
+Json to_json(const PlateauState& state) {
+  return {{"best", from_double(state.best)},
+          {"has_best", state.has_best},
+          {"bad_evaluations", state.bad_evaluations},
+          {"factor", from_double(state.factor)}};
+}
+
+PlateauState to_plateau(const Json& json) {
+  return {.best = to_double(json.at("best")),
+          .has_best = json.at("has_best"),
+          .bad_evaluations = json.at("bad_evaluations"),
+          .factor = to_double(json.at("factor"))};
+}
+
+Json to_json(const EarlyStoppingState& state) {
+  return {{"has_best", state.has_best},
+          {"best", from_double(state.best)},
+          {"best_step", state.best_step},
+          {"bad_evaluations", state.bad_evaluations}};
+}
+
+EarlyStoppingState to_early_stopping(const Json& json) {
+  return {.has_best = json.at("has_best"),
+          .best = to_double(json.at("best")),
+          .best_step = json.at("best_step"),
+          .bad_evaluations = json.at("bad_evaluations")};
+}
+
+Json to_json(const ManifestTable& table) {
+  return {{"name", table.name},   {"kind", table.kind}, {"dim", table.dim},
+          {"dtype", table.dtype}, {"rows", table.rows}, {"optimizer", table.optimizer},
+          {"files", table.files}};
+}
+
+ManifestTable to_table(const Json& json) {
+  return {.name = json.at("name"),
+          .kind = json.at("kind"),
+          .dim = json.at("dim"),
+          .dtype = json.at("dtype"),
+          .rows = json.at("rows"),
+          .optimizer = json.at("optimizer"),
+          .files = json.at("files").get<std::vector<std::string>>()};
+}
+
+void add_lists(const Manifest& manifest, Json& json) {
+  json["model"]["parameters"] = Json::array();
+  for (const ManifestParameter& parameter : manifest.parameters) {
+    json["model"]["parameters"].push_back({{"name", parameter.name}, {"shape", parameter.shape}});
+  }
+  json["tables"] = Json::array();
+  for (const ManifestTable& table : manifest.tables) json["tables"].push_back(to_json(table));
+  json["schedules"] = Json::object();
+  for (const auto& [name, state] : manifest.schedules) json["schedules"][name] = to_json(state);
+  json["metrics"] = Json::object();
+  for (const auto& [name, value] : manifest.metrics) json["metrics"][name] = from_double(value);
+  json["seeds"] = manifest.seeds;
+  json["files"] = Json::object();
+  for (const auto& [name, facts] : manifest.files) {
+    json["files"][name] = {{"bytes", facts.bytes}, {"checksum", hex(facts.checksum)}};
+  }
+}
+
+// A path of the manifest must not lead out of the checkpoint.
+std::string inner_path(const std::string& name) {
+  const std::filesystem::path path(name);
+  bool inside = !name.empty() && path.is_relative();
+  for (const auto& part : path) inside = inside && part != "..";
+  if (!inside) throw std::invalid_argument(cat("path ", name));
+  return name;
+}
+
+void take_lists(const Json& json, Manifest& manifest) {
+  for (const Json& one : json.at("model").at("parameters")) {
+    manifest.parameters.push_back({one.at("name"), one.at("shape").get<std::vector<int64_t>>()});
+  }
+  for (const Json& one : json.at("tables")) manifest.tables.push_back(to_table(one));
+  for (const auto& [name, one] : json.at("schedules").items())
+    manifest.schedules[name] = to_plateau(one);
+  for (const auto& [name, one] : json.at("metrics").items())
+    manifest.metrics[name] = to_double(one);
+  for (const auto& [name, one] : json.at("seeds").items())
+    manifest.seeds[name] = one.get<uint64_t>();
+  for (const auto& [name, one] : json.at("files").items()) {
+    manifest.files[inner_path(name)] = {one.at("bytes").get<uint64_t>(),
+                                        parse_hex(one.at("checksum"))};
+  }
+}
+
+Manifest to_manifest(const Json& json) {
+  Manifest manifest{.emblem_version = json.at("emblem_version"),
+                    .step = json.at("step"),
+                    .epoch = json.at("epoch"),
+                    .model = json.at("model").at("type"),
+                    .position = to_position(json.at("data_position")),
+                    .early_stopping = to_early_stopping(json.at("early_stopping")),
+                    .deltas = json.value("deltas", int64_t{0})};
+  take_lists(json, manifest);
+  for (const ManifestTable& table : manifest.tables) {
+    for (const std::string& file : table.files) {
+      if (!manifest.files.contains(file)) throw std::invalid_argument(cat("no file ", file));
+    }
+  }
+  return manifest;
+}
+
+// ---- the checksum: of the text in which its own digits are zeros ----
+
+size_t find_checksum(const std::string& text) {
+  const size_t key = text.find(kChecksumKey);
+  const size_t digits = key == std::string::npos ? key : key + kChecksumKey.size();
+  return digits == std::string::npos || digits + kHexDigits > text.size() ? std::string::npos
+                                                                          : digits;
+}
+
+std::string checksum_of(std::string text, size_t digits) {
+  text.replace(digits, kHexDigits, kHexDigits, '0');
+  Checksum checksum;
+  checksum.add(text.data(), text.size());
+  return hex(checksum.value());
+}
+
+void check_format(const Json& json, const std::string& path) {
+  if (!json.is_object() || json.value("format", Json()) != kFormatName) {
+    throw Error(ErrorCode::kInvalidArgument,
+                cat(path, " is not the manifest of an emblem checkpoint"));
+  }
+  const Json version = json.value("format_version", Json());
+  if (version.is_number_integer() && version.get<int64_t>() > kCheckpointFormat) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        cat(path, " has checkpoint format ", version.get<int64_t>(),
+            ", but this program reads formats up to ", kCheckpointFormat, "; use a newer emblem"));
+  }
+}
+
+}  // namespace
+
+std::string manifest_text(const Manifest& manifest) {
+  Json json = {{"format", kFormatName},
+               {"format_version", kCheckpointFormat},
+               {"checksum", std::string(kHexDigits, '0')},
+               {"emblem_version", manifest.emblem_version},
+               {"step", manifest.step},
+               {"epoch", manifest.epoch},
+               {"model", {{"type", manifest.model}}},
+               {"data_position", to_json(manifest.position)},
+               {"early_stopping", to_json(manifest.early_stopping)},
+               {"deltas", manifest.deltas}};
+  add_lists(manifest, json);
+  std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  const size_t digits = find_checksum(text);
+  return text.replace(digits, kHexDigits, checksum_of(text, digits));
+}
+
+Manifest parse_manifest(const std::string& text, const std::string& path) {
+  const auto damaged = [&](const std::string& how) {
+    return Error(ErrorCode::kCorruption, cat(path, " is damaged: ", how));
+  };
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) throw damaged("it is not valid JSON");
+  check_format(json, path);
+  const size_t digits = find_checksum(text);
+  if (digits == std::string::npos ||
+      text.compare(digits, kHexDigits, checksum_of(text, digits)) != 0) {
+    throw damaged("its checksum does not match its content");
+  }
+  try {
+    return to_manifest(json);
+  } catch (const std::exception& error) {  // from json and from the conversions above
+    throw damaged(error.what());
+  }
+}
+
+}  // namespace emblem

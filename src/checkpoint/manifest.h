@@ -1,0 +1,65 @@
+// checkpoint/manifest.h - what a checkpoint says about itself: the file manifest.json.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "data/batch.h"
+#include "emblem/version.h"
+#include "optim/schedule.h"
+#include "checkpoint/file_facts.h"
+
+namespace emblem {
+
+// Raised when a program that knows only the old number would misread the new files.
+inline constexpr int64_t kCheckpointFormat = 1;
+
+struct ManifestParameter {
+  std::string name;
+  std::vector<int64_t> shape;
+};
+
+struct ManifestTable {
+  std::string name;
+  std::string kind;  // "static" or "dynamic"
+  int64_t dim = 0;
+  std::string dtype;  // of the rows in memory; files hold float32
+  int64_t rows = 0;
+  std::string optimizer;
+  std::vector<std::string> files;  // keys of Manifest::files
+};
+
+// With it a resumed run stops where an uninterrupted one would.
+struct EarlyStoppingState {
+  bool has_best = false;
+  double best = 0.0;
+  int64_t best_step = 0;
+  int64_t bad_evaluations = 0;
+};
+
+struct Manifest {
+  std::string emblem_version = kVersion;
+  int64_t step = 0;                           // steps taken
+  int64_t epoch = 0;                          // of the next batch, from 0
+  std::string model;                          // "dlrm"
+  std::vector<ManifestParameter> parameters;  // in dense.safetensors
+  std::vector<ManifestTable> tables;
+  DataPosition position;  // of the next batch
+  std::map<std::string, PlateauState> schedules;
+  EarlyStoppingState early_stopping;
+  std::map<std::string, double> metrics;  // of the last evaluation; NaN where undefined
+  std::map<std::string, uint64_t> seeds;
+  int64_t deltas = 0;  // the number of the last delta (train/delta_export.h) before it
+  std::map<std::string, FileFacts> files;  // all but manifest.json, by path within the checkpoint
+};
+
+// JSON with a checksum of itself.
+std::string manifest_text(const Manifest& manifest);
+
+// Throws Error naming `path`: kInvalidArgument for JSON of something else or of a newer format,
+// kCorruption for anything that manifest_text did not write.
+Manifest parse_manifest(const std::string& text, const std::string& path);
+
+}  // namespace emblem

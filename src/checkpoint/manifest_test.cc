@@ -1,0 +1,130 @@
+#include "checkpoint/manifest.h"
+
+#include <cmath>
+
+#include "emblem/error.h"
+#include "checkpoint/checkpoint_test.h"
+
+namespace emblem {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+Manifest whole_manifest() {
+  Manifest manifest = sample_manifest();
+  manifest.step = 1234;
+  manifest.files = {{"tables/user/key", {24, 0xfedcba9876543210ull}},
+                    {"tables/user/emb_vector", {48, 0}},
+                    {"dense.safetensors", {0, 1}}};
+  return manifest;
+}
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+auto parsing(const std::string& text) {
+  return [text] { parse_manifest(text, "DIR/manifest.json"); };
+}
+
+TEST(Manifest, SurvivesTheWayThroughText) {
+  const Manifest manifest = whole_manifest();
+  const Manifest read = parse_manifest(manifest_text(manifest), "m");
+  EXPECT_EQ(read.emblem_version, kVersion);
+  EXPECT_EQ(read.step, 1234);
+  EXPECT_EQ(read.epoch, 2);
+  EXPECT_EQ(read.model, "dlrm");
+  ASSERT_EQ(read.parameters.size(), 2u);
+  EXPECT_EQ(read.parameters[0].name, "top/0/weight");
+  EXPECT_THAT(read.parameters[0].shape, ElementsAre(16, 4));
+  ASSERT_EQ(read.tables.size(), 1u);
+  EXPECT_EQ(read.tables[0].name, "user");
+  EXPECT_EQ(read.tables[0].kind, "dynamic");
+  EXPECT_EQ(read.tables[0].dim, 4);
+  EXPECT_EQ(read.tables[0].dtype, "bf16");
+  EXPECT_EQ(read.tables[0].rows, 3);
+  EXPECT_EQ(read.tables[0].optimizer, "adagrad");
+  EXPECT_THAT(read.tables[0].files, ElementsAre("tables/user/key", "tables/user/emb_vector"));
+  EXPECT_EQ(read.position.epoch, 2);
+  EXPECT_EQ(read.position.piece, 3);
+  EXPECT_EQ(read.position.row, 4);
+  EXPECT_EQ(read.position.emitted, 5);
+  EXPECT_EQ(read.position.rows_in_epoch, 6);
+  EXPECT_EQ(read.schedules.at("dense").best, 0.1);
+  EXPECT_TRUE(read.schedules.at("dense").has_best);
+  EXPECT_EQ(read.schedules.at("dense").bad_evaluations, 2);
+  EXPECT_EQ(read.schedules.at("dense").factor, 0.5);
+  EXPECT_TRUE(read.early_stopping.has_best);
+  EXPECT_EQ(read.early_stopping.best, 0.8);
+  EXPECT_EQ(read.early_stopping.best_step, 100);
+  EXPECT_EQ(read.early_stopping.bad_evaluations, 1);
+  EXPECT_EQ(read.metrics.at("auc"), 1.0 / 3);
+  EXPECT_EQ(read.seeds.at("train"), ~uint64_t{0});
+  EXPECT_EQ(read.files, manifest.files);
+}
+
+TEST(Manifest, KeepsNumbersThatJsonDoesNotKnow) {
+  Manifest manifest;
+  manifest.metrics = {{"auc", NAN}};
+  manifest.schedules["dense"].best = INFINITY;
+  manifest.early_stopping.best = -INFINITY;
+  const Manifest read = parse_manifest(manifest_text(manifest), "m");
+  EXPECT_TRUE(std::isnan(read.metrics.at("auc")));
+  EXPECT_EQ(read.schedules.at("dense").best, INFINITY);
+  EXPECT_EQ(read.early_stopping.best, -INFINITY);
+}
+
+TEST(Manifest, NoticesEveryChangedByteAndEveryTruncation) {
+  const std::string good = manifest_text(whole_manifest());
+  EXPECT_NO_THROW(parse_manifest(good, "m"));
+  Random random{2};
+  for (size_t at = 0; at < good.size(); ++at) {
+    std::string bad = good;
+    bad[at] ^= static_cast<char>(1 + random.below(255));
+    EXPECT_THROW(parse_manifest(bad, "m"), Error) << "byte " << at;
+    EXPECT_THROW(parse_manifest(good.substr(0, at), "m"), Error) << at << " bytes left";
+  }
+}
+
+TEST(Manifest, TellsDamageFromForeignAndNewerFiles) {
+  const std::string good = manifest_text(whole_manifest());
+  EXPECT_THAT(parsing("{\"format\": "),
+              ThrowsMessage<Error>("DIR/manifest.json is damaged: it is not valid JSON"));
+  EXPECT_THAT(parsing(""), ThrowsMessage<Error>(HasSubstr("not valid JSON")));
+  EXPECT_THAT(parsing(replaced(good, "dlrm", "dlrn")),
+              ThrowsMessage<Error>(HasSubstr("is damaged: its checksum")));
+  for (const char* foreign : {"{}", "[]", "3", "null", "{\"format\": \"pt\"}", "{\"format\": 7}"}) {
+    EXPECT_THAT(
+        parsing(foreign),
+        ThrowsMessage<Error>("DIR/manifest.json is not the manifest of an emblem checkpoint"))
+        << foreign;
+  }
+  EXPECT_THAT(parsing(replaced(good, "\"format_version\": 1", "\"format_version\": 2")),
+              ThrowsMessage<Error>(
+                  AllOf(HasSubstr("has checkpoint format 2"), HasSubstr("reads formats up to 1"))));
+}
+
+TEST(Manifest, RefusesTablesWhoseFilesItDoesNotList) {
+  Manifest manifest;
+  manifest.tables = {{.name = "user", .files = {"tables/user/key"}}};
+  EXPECT_THAT(parsing(manifest_text(manifest)),
+              ThrowsMessage<Error>(HasSubstr("is damaged: no file tables/user/key")));
+}
+
+TEST(Manifest, RefusesPathsThatLeadOutOfTheCheckpoint) {
+  for (const char* path : {"../x", "/etc/passwd", "a/../../x", ""}) {
+    Manifest manifest;
+    manifest.files[path] = {};
+    EXPECT_THAT(parsing(manifest_text(manifest)),
+                ThrowsMessage<Error>(HasSubstr("is damaged: path")))
+        << path;
+  }
+}
+
+}  // namespace
+}  // namespace emblem

@@ -1,0 +1,54 @@
+#include "core/cuda_graph.h"
+
+#include "core/cuda_check.h"
+
+namespace emblem::cuda {
+namespace {
+constexpr int kTries = 20;
+}  // namespace
+
+Graph::Graph(const Context& context, const std::function<void()>& body) {
+  for (int tries = kTries; graph_ == nullptr; --tries) record(context, body, tries == 1);
+  const cudaError_t made = cudaGraphInstantiate(&replay_, graph_, 0);
+  if (made != cudaSuccess) cudaGraphDestroy(graph_);
+  cuda_check(made, "making a graph");
+  if (cudaGraphUpload(replay_, context.stream) != cudaSuccess)
+    cudaGetLastError();  // the first launch does it
+}
+
+// What other threads do meanwhile, starting a library or waiting for the whole device, may spoil a
+// capture through no fault of its body; then graph_ stays null, unless this was the last try.
+void Graph::record(const Context& context, const std::function<void()>& body, bool last) {
+  cuda_check(cudaStreamBeginCapture(context.stream, cudaStreamCaptureModeThreadLocal),
+             "starting a capture");
+  try {
+    body();
+  } catch (...) {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    cudaStreamIsCapturing(context.stream, &status);
+    end(context);  // the stream must not stay in capture
+    if (status != cudaStreamCaptureStatusInvalidated || last) throw;
+    return;
+  }
+  const cudaError_t ended = cudaStreamEndCapture(context.stream, &graph_);
+  if (ended != cudaErrorStreamCaptureInvalidated || last) cuda_check(ended, "ending a capture");
+  cudaGetLastError();
+}
+
+void Graph::end(const Context& context) {
+  cudaGraph_t broken = nullptr;
+  cudaStreamEndCapture(context.stream, &broken);
+  if (broken != nullptr) cudaGraphDestroy(broken);
+  cudaGetLastError();
+}
+
+Graph::~Graph() {
+  cudaGraphExecDestroy(replay_);
+  cudaGraphDestroy(graph_);
+}
+
+void Graph::launch(const Context& context) const {
+  cuda_check(cudaGraphLaunch(replay_, context.stream), "launching a graph");
+}
+
+}  // namespace emblem::cuda

@@ -1,0 +1,34 @@
+// core/cuda_graph.h - work on a GPU that is captured once and replayed.
+#pragma once
+
+#include <functional>
+
+#include "core/context.h"
+
+struct CUgraph_st;
+struct CUgraphExec_st;
+
+namespace emblem::cuda {
+
+class Graph {
+ public:
+  // Captures what `body` enqueues on the context's stream, and on streams that it makes wait for
+  // it, without running it. The stream must be one of its own (core/stream.h). `body` may be
+  // called again, should other threads have spoiled the capture.
+  Graph(const Context& context, const std::function<void()>& body);
+  ~Graph();
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  // Asynchronous.
+  void launch(const Context& context) const;
+
+ private:
+  void record(const Context& context, const std::function<void()>& body, bool last);
+  static void end(const Context& context);
+
+  CUgraph_st* graph_ = nullptr;
+  CUgraphExec_st* replay_ = nullptr;
+};
+
+}  // namespace emblem::cuda

@@ -1,0 +1,167 @@
+#include "data/feature/normalizer.h"
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <map>
+
+#include "core/text.h"
+#include "data/format/decoder.h"
+#include "data/feature/fast_log.h"
+#include "data/format/text_scan.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+[[noreturn]] void reject(const std::string& feature, const std::string& text,
+                         const std::string& why) {
+  throw Error(ErrorCode::kInvalidArgument,
+              cat("feature ", feature, ": normalizer ", quoted(text), ": ", why,
+                  " (expected method=log1p; method=log,offset=3; "
+                  "method=zscore,mean=0,standard_deviation=1; "
+                  "method=minmax,min=0,max=1; method=log10,threshold=1e-10,default=-10; or "
+                  "method=expression,expr=log(x+3))"));
+}
+
+// "a=1,b=2" as a map.
+class Settings {
+ public:
+  Settings(const std::string& feature, const std::string& text) : feature_(feature), text_(text) {
+    for (const std::string& part : split(text, ',')) {
+      const size_t equals = part.find('=');
+      if (equals == std::string::npos) reject(feature, text, cat(quoted(part), " has no value"));
+      values_[std::string(trim(part.substr(0, equals)))] = trim(part.substr(equals + 1));
+    }
+  }
+
+  std::string take(const std::string& key) {
+    const auto found = values_.find(key);
+    if (found == values_.end()) reject(feature_, text_, cat(key, " is missing"));
+    std::string value = found->second;
+    values_.erase(found);
+    return value;
+  }
+
+  float take_number(const std::string& key, float otherwise) {
+    if (values_.count(key) == 0) return otherwise;
+    return take_number(key);
+  }
+
+  float take_number(const std::string& key) {
+    const std::string text = take(key);
+    float value = 0;
+    if (!parse_float(text, value) || std::isnan(value)) {
+      reject(feature_, text_, cat(key, " is ", quoted(text), ", not a number"));
+    }
+    return value;
+  }
+
+  void require_empty() const {
+    if (!values_.empty())
+      reject(feature_, text_, cat("unknown setting ", quoted(values_.begin()->first)));
+  }
+
+ private:
+  const std::string& feature_;
+  const std::string& text_;
+  std::map<std::string, std::string> values_;
+};
+
+// Adds and clamps: at least `least`, and finite, as an infinity in a file must not become NaN. A
+// loop of its own, and by value instead of with std::max: else the compiler finds no vector code
+// for the logarithms.
+void add_and_clamp(float* values, int64_t count, float added, float least) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float value = values[i] + added;
+    const float raised = value > least ? value : least;
+    values[i] = raised < FLT_MAX ? raised : FLT_MAX;
+  }
+}
+
+// The offset of "log(x)", "log(x+N)", "log(x-N)", "log(N+x)"; false for anything else.
+bool parse_log_expression(std::string expression, float& offset) {
+  std::erase(expression, ' ');
+  if (!expression.starts_with("log(") || !expression.ends_with(")")) return false;
+  std::string inner = expression.substr(4, expression.size() - 5);
+  if (inner.ends_with("+x")) inner = cat("x+", inner.substr(0, inner.size() - 2));
+  if (!inner.starts_with("x")) return false;
+  inner.erase(0, 1);
+  if (inner.empty()) {
+    offset = 0;
+    return true;
+  }
+  return (inner[0] == '+' || inner[0] == '-') && parse_float(inner, offset) && !std::isnan(offset);
+}
+
+}  // namespace
+
+Normalizer Normalizer::parse(const std::string& text, const std::string& feature) {
+  Normalizer normalizer;
+  if (text.empty()) return normalizer;
+  Settings settings(feature, text);
+  const std::string method = settings.take("method");
+  if (method == "log1p") {
+    normalizer.method_ = Method::kLog1p;
+  } else if (method == "log") {
+    normalizer.method_ = Method::kLog;
+    normalizer.a_ = settings.take_number("offset", 0);
+  } else if (method == "zscore") {
+    normalizer.method_ = Method::kLinear;
+    normalizer.a_ = settings.take_number("mean");
+    const float deviation = settings.take_number("standard_deviation");
+    if (!(deviation > 0)) reject(feature, text, "standard_deviation must be above 0");
+    normalizer.b_ = 1.0f / deviation;
+  } else if (method == "minmax") {
+    normalizer.method_ = Method::kLinear;
+    normalizer.a_ = settings.take_number("min");
+    const float max = settings.take_number("max");
+    if (!(max > normalizer.a_)) reject(feature, text, "max must be above min");
+    normalizer.b_ = 1.0f / (max - normalizer.a_);
+  } else if (method == "log10") {
+    normalizer.method_ = Method::kLog10;
+    normalizer.a_ = settings.take_number("threshold", 1e-10f);
+    normalizer.b_ = settings.take_number("default", -10);
+  } else if (method == "expression") {
+    const std::string expression = settings.take("expr");
+    normalizer.method_ = Method::kLog;
+    if (expression == "log1p(x)") {
+      normalizer.method_ = Method::kLog1p;
+    } else if (!parse_log_expression(expression, normalizer.a_)) {
+      reject(feature, text, cat("cannot compute ", quoted(expression)));
+    }
+  } else {
+    reject(feature, text, cat("unknown method ", quoted(method)));
+  }
+  settings.require_empty();
+  return normalizer;
+}
+
+void Normalizer::apply(float* values, int64_t count) const {
+  const float a = a_, b = b_;
+  switch (method_) {
+    case Method::kNone:
+      break;
+    case Method::kLog1p:
+      add_and_clamp(values, count, 0, 0);
+      for (int64_t i = 0; i < count; ++i) values[i] = fast_log1p(values[i]);
+      break;
+    case Method::kLog:
+      add_and_clamp(values, count, a, kSmallest);
+      for (int64_t i = 0; i < count; ++i) values[i] = fast_log(values[i]);
+      break;
+    case Method::kLinear:
+      for (int64_t i = 0; i < count; ++i) values[i] = (values[i] - a) * b;
+      break;
+    case Method::kLog10:
+      for (int64_t i = 0; i < count; ++i) {
+        // FLT_MIN and FLT_MAX are the limits of fast_log.
+        values[i] = values[i] > std::max(a, FLT_MIN)
+                        ? fast_log(std::min(values[i], FLT_MAX)) * 0.434294481903251828f
+                        : b;
+      }
+      break;
+  }
+}
+
+}  // namespace emblem

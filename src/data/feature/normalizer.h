@@ -1,0 +1,31 @@
+// data/feature/normalizer.h - what RawFeature.normalizer does to numbers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace emblem {
+
+// Logarithms never see what they are not defined for: log1p takes negative numbers for 0, log takes
+// x + offset below kSmallest for kSmallest.
+class Normalizer {
+ public:
+  static constexpr float kSmallest = 1e-6f;
+
+  // "" (none), "method=log1p", "method=log,offset=3", "method=zscore,mean=M,standard_deviation=S",
+  // "method=minmax,min=A,max=B", "method=log10,threshold=T,default=D", and
+  // "method=expression,expr=E" with E one of log(x), log(x+N), log1p(x).
+  // Throws Error that names `feature` and lists the methods.
+  static Normalizer parse(const std::string& text, const std::string& feature);
+
+  // In place; no value may be NaN.
+  void apply(float* values, int64_t count) const;
+
+ private:
+  enum class Method { kNone, kLog1p, kLog, kLinear, kLog10 };
+  Method method_ = Method::kNone;
+  float a_ = 0;  // log: the offset; linear: subtracted first; log10: the threshold
+  float b_ = 1;  // linear: multiplied then; log10: for what is not above the threshold
+};
+
+}  // namespace emblem

@@ -1,0 +1,154 @@
+#include "data/feature/row_gather.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+namespace emblem {
+namespace {
+
+// `count` rows from `from` on of one source become those from `to` on of the result.
+struct Move {
+  uint32_t from = 0;
+  uint32_t to = 0;
+  uint32_t count = 0;
+};
+
+// The runs grouped by source. A shuffled batch takes single rows in turns from many sources; read
+// in that order, their memory comes from too many places at once for the caches and their
+// prefetchers. So each source is read on its own and forwards, and the writes jump instead, within
+// one small column.
+class MovePlan {
+ public:
+  MovePlan(std::span<const RowRun> runs, size_t sources) : begins_(sources + 1, 0) {
+    for (const RowRun& run : runs) ++begins_[run.source + 1];
+    for (size_t i = 0; i < sources; ++i) begins_[i + 1] += begins_[i];
+    moves_.resize(runs.size());
+    std::vector<size_t> next(begins_.begin(), begins_.end() - 1);
+    for (const RowRun& run : runs) {
+      moves_[next[run.source]++] = {run.begin, static_cast<uint32_t>(rows_), run.count};
+      rows_ += run.count;
+    }
+    single_rows_ = static_cast<size_t>(rows_) == runs.size();
+  }
+
+  std::span<const Move> of(size_t source) const {
+    return {moves_.data() + begins_[source], begins_[source + 1] - begins_[source]};
+  }
+  int64_t rows() const { return rows_; }
+  bool single_rows() const { return single_rows_; }
+
+ private:
+  std::vector<size_t> begins_;
+  std::vector<Move> moves_;
+  int64_t rows_ = 0;
+  bool single_rows_ = false;
+};
+
+template <class Of>
+void gather_matrix(std::span<const Batch* const> sources, const MovePlan& plan, Of of, Batch& out) {
+  size_t width = 0;
+  for (const Batch* source : sources) {
+    if (source->rows > 0) width = of(*source).size() / static_cast<size_t>(source->rows);
+  }
+  of(out).resize(width * static_cast<size_t>(plan.rows()));
+  if (width == 0) return;
+  float* const to = of(out).data();
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const float* const from = of(*sources[i]).data();
+    for (const Move& move : plan.of(i)) {
+      std::copy_n(from + move.from * width, move.count * width, to + move.to * width);
+    }
+  }
+}
+
+void gather_single_keys(std::span<const Batch* const> sources, const MovePlan& plan, size_t c,
+                        SparseColumn& to) {
+  to.offsets.clear();
+  to.weights.clear();
+  to.keys.resize(static_cast<size_t>(plan.rows()));
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const int64_t* const from = sources[i]->sparse[c].keys.data();
+    int64_t* const keys = to.keys.data();
+    if (plan.single_rows()) {
+      for (const Move& move : plan.of(i)) keys[move.to] = from[move.from];
+    } else {
+      for (const Move& move : plan.of(i)) std::copy_n(from + move.from, move.count, keys + move.to);
+    }
+  }
+}
+
+size_t first_key(const SparseColumn& column, uint32_t row) {
+  return column.offsets.empty() ? row : static_cast<size_t>(column.offsets[row]);
+}
+
+void gather_bags(std::span<const Batch* const> sources, const MovePlan& plan, size_t c,
+                 bool weighted, SparseColumn& to) {
+  to.offsets.resize(static_cast<size_t>(plan.rows() + 1));
+  to.offsets[0] = 0;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const SparseColumn& from = sources[i]->sparse[c];
+    for (const Move& move : plan.of(i)) {
+      for (uint32_t k = 0; k < move.count; ++k) {
+        const uint32_t row = move.from + k;
+        to.offsets[move.to + k + 1] =
+            static_cast<int32_t>(first_key(from, row + 1) - first_key(from, row));
+      }
+    }
+  }
+  for (int64_t row = 0; row < plan.rows(); ++row) to.offsets[row + 1] += to.offsets[row];
+  const auto keys = static_cast<size_t>(to.offsets.back());
+  to.keys.resize(keys);
+  to.weights.resize(weighted ? keys : 0);
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const SparseColumn& from = sources[i]->sparse[c];
+    for (const Move& move : plan.of(i)) {  // the keys of neighbouring rows stand behind each other
+      const size_t begin = first_key(from, move.from);
+      const size_t count = first_key(from, move.from + move.count) - begin;
+      const auto at = static_cast<size_t>(to.offsets[move.to]);
+      std::copy_n(from.keys.data() + begin, count, to.keys.data() + at);
+      if (!weighted) continue;
+      if (from.weights.empty()) {
+        std::fill_n(to.weights.data() + at, count, 1.0f);
+      } else {
+        std::copy_n(from.weights.data() + begin, count, to.weights.data() + at);
+      }
+    }
+  }
+  drop_plain_offsets(to);
+}
+
+}  // namespace
+
+void drop_plain_offsets(SparseColumn& column) {
+  for (size_t row = 0; row < column.offsets.size(); ++row) {
+    if (column.offsets[row] != static_cast<int32_t>(row)) return;
+  }
+  column.offsets.clear();
+}
+
+void gather_rows(std::span<const Batch* const> sources, std::span<const RowRun> runs, Batch& out) {
+  const MovePlan plan(runs, sources.size());
+  out.rows = plan.rows();
+  gather_matrix(
+      sources, plan, [](auto& batch) -> auto& { return batch.dense; }, out);
+  gather_matrix(
+      sources, plan, [](auto& batch) -> auto& { return batch.labels; }, out);
+  gather_matrix(
+      sources, plan, [](auto& batch) -> auto& { return batch.sample_weights; }, out);
+  out.resize_sparse(sources.empty() ? 0 : sources[0]->sparse.size());
+  for (size_t c = 0; c < out.sparse.size(); ++c) {
+    bool bags = false, weighted = false;
+    for (const Batch* source : sources) {
+      bags = bags || !source->sparse[c].offsets.empty();
+      weighted = weighted || !source->sparse[c].weights.empty();
+    }
+    if (bags || weighted) {
+      gather_bags(sources, plan, c, weighted, out.sparse[c]);
+    } else {
+      gather_single_keys(sources, plan, c, out.sparse[c]);
+    }
+  }
+}
+
+}  // namespace emblem

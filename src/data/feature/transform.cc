@@ -1,0 +1,235 @@
+#include "data/feature/transform.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "data/format/csv_types.h"
+#include "data/feature/row_gather.h"
+#include "data/format/text_scan.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+constexpr int64_t kTileRows = 256;
+
+// Two requests for one column differ only in CSV, where the request says how text is read.
+int position_of(const ColumnRequest& wanted, const std::vector<ColumnRequest>& requests,
+                config::DatasetType type) {
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (type == config::CsvDataset ? requests[i] == wanted : requests[i].name == wanted.name) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+ColumnRequest request_for(const FeatureSpec& feature, const config::DataConfig& data) {
+  ColumnRequest request{.name = feature.column};
+  if (feature.config.has_raw_feature()) {
+    const config::RawFeature& raw = feature.config.raw_feature();
+    if (raw.value_dim() > 1) request.separators = raw.separator() + data.fg_encoded_multival_sep();
+    return request;
+  }
+  const config::IdFeature& id = feature.config.id_feature();
+  request.type = id.has_num_buckets() ? ColumnType::kInt64 : ColumnType::kText;
+  for (const config::Field& field : data.input_fields()) {
+    if (field.input_name() == feature.column && field.has_input_type() &&
+        type_of(field.input_type()) == ColumnType::kInt64) {
+      request.type = ColumnType::kInt64;
+    }
+  }
+  request.separators = id.separator() + data.fg_encoded_multival_sep();
+  request.weighted = id.weighted();
+  return request;
+}
+
+std::vector<std::string> label_names(const config::DataConfig& data) {
+  if (data.label_fields().empty()) return {"label"};
+  return {data.label_fields().begin(), data.label_fields().end()};
+}
+
+// Row r of a single-valued column as a number; NaN where it is missing.
+void copy_numbers(const Column& column, int64_t begin, int64_t count, float* to) {
+  if (column.type == ColumnType::kFloat) {
+    std::copy_n(column.floats.data() + begin, count, to);
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(column.ints[begin + i]);
+  if (column.missing.empty()) return;
+  for (int64_t i = 0; i < count; ++i) {
+    if (column.missing[begin + i] != 0) to[i] = kMissing;
+  }
+}
+
+}  // namespace
+
+std::vector<ColumnRequest> columns_needed(const config::DataConfig& data,
+                                          const FeatureLayout& features, LabelCheck labels) {
+  std::vector<ColumnRequest> requests;
+  const auto need = [&](const ColumnRequest& request) {
+    if (position_of(request, requests, data.dataset_type()) < 0) requests.push_back(request);
+  };
+  if (labels != LabelCheck::kIgnore) {
+    for (const std::string& name : label_names(data)) need({.name = name});
+  }
+  EMBLEM_REQUIRE(data.sample_weight_fields_size() <= 1, "data_config.sample_weight_fields has ",
+                 data.sample_weight_fields_size(), " fields; expected at most one");
+  if (labels != LabelCheck::kIgnore) {
+    for (const std::string& name : data.sample_weight_fields()) need({.name = name});
+  }
+  for (const FeatureSpec& feature : features.features) need(request_for(feature, data));
+  return requests;
+}
+
+// Which rows are bad; made only when one is.
+class FeatureTransform::RowMarks {
+ public:
+  explicit RowMarks(DecodedPiece& piece) : piece_(piece) {}
+
+  template <class Message>
+  void add(int64_t row, Message&& message) {
+    if (bad_.empty()) bad_.assign(static_cast<size_t>(piece_.block.rows), 0);
+    if (std::exchange(bad_[static_cast<size_t>(row)], 1) != 0) return;
+    piece_.bad.add(piece_.positions[static_cast<size_t>(row)], message());
+  }
+
+  // Leaves the marked rows out of `batch`.
+  void drop_rows(Batch& batch) const {
+    if (bad_.empty()) return;
+    std::vector<RowRun> good;
+    for (uint32_t row = 0; row < bad_.size(); ++row) {
+      if (bad_[row] != 0) continue;
+      if (!good.empty() && good.back().begin + good.back().count == row) {
+        ++good.back().count;
+      } else {
+        good.push_back({0, row, 1});
+      }
+    }
+    Batch kept = batch_in(batch.memory());
+    const Batch* const sources[] = {&batch};
+    gather_rows(sources, good, kept);
+    batch = std::move(kept);
+  }
+
+ private:
+  DecodedPiece& piece_;
+  std::vector<uint8_t> bad_;
+};
+
+FeatureTransform::FeatureTransform(const config::DataConfig& data, const FeatureLayout& features,
+                                   LabelCheck labels, const std::vector<ColumnRequest>& requests,
+                                   const std::vector<ColumnSpec>& columns)
+    : label_check_(labels),
+      dense_cols_(features.dense_cols),
+      sparse_count_(static_cast<size_t>(features.sparse_count)) {
+  const auto column_of = [&](const ColumnRequest& request) {
+    return position_of(request, requests, data.dataset_type());
+  };
+  if (labels != LabelCheck::kIgnore) {
+    label_names_ = label_names(data);
+    for (const std::string& name : label_names_)
+      label_columns_.push_back(column_of({.name = name}));
+    for (const std::string& name : data.sample_weight_fields()) {
+      weight_column_ = column_of({.name = name});
+    }
+  }
+  std::vector<IdFeatureRule*> takers(requests.size(), nullptr);
+  ids_.reserve(features.features.size());
+  for (const FeatureSpec& feature : features.features) {
+    const int column = column_of(request_for(feature, data));
+    if (feature.config.has_raw_feature()) {
+      RawFeatureRule rule = RawFeatureRule::of(feature, column);
+      (feature.kind == FeatureKind::kDense ? numbers_ : buckets_).push_back(std::move(rule));
+    } else {
+      ids_.push_back(IdFeatureRule::of(feature, column, columns[static_cast<size_t>(column)].type));
+      takers[static_cast<size_t>(column)] = &ids_.back();
+    }
+  }
+  // Id features are read last, so the last one to read a column may take its keys instead of
+  // copying.
+  for (IdFeatureRule* rule : takers) {
+    if (rule != nullptr) rule->take_keys = true;
+  }
+}
+
+void FeatureTransform::apply(DecodedPiece& piece, Batch& out) const {
+  const int64_t rows = piece.block.rows;
+  RowMarks marks(piece);
+  const auto report = [&](int64_t row, std::string message) {
+    marks.add(row, [&] { return std::move(message); });
+  };
+  out.rows = rows;
+  out.resize_sparse(sparse_count_);
+  read_labels(piece, out, marks);
+  read_numbers(piece, out, marks);
+  for (const RawFeatureRule& rule : buckets_) {
+    rule.bucketize(piece.block, out.sparse[static_cast<size_t>(rule.sparse_index)], report);
+  }
+  for (const IdFeatureRule& rule : ids_) {
+    rule.apply(piece.block, out.sparse[static_cast<size_t>(rule.sparse_index)], report);
+  }
+  marks.drop_rows(out);
+}
+
+void FeatureTransform::read_labels(const DecodedPiece& piece, Batch& out, RowMarks& marks) const {
+  const int64_t rows = piece.block.rows;
+  const auto count = static_cast<int64_t>(label_columns_.size());
+  out.labels.resize(static_cast<size_t>(rows * count));
+  std::vector<float> values(static_cast<size_t>(rows));
+  for (int64_t l = 0; l < count; ++l) {
+    copy_numbers(piece.block.columns[static_cast<size_t>(label_columns_[l])], 0, rows,
+                 values.data());
+    for (int64_t row = 0; row < rows; ++row) {
+      const float value = values[row];
+      out.labels[row * count + l] = value;
+      if (value == 0.0f || value == 1.0f) [[likely]]
+        continue;
+      if (label_check_ == LabelCheck::kNumber && !std::isnan(value)) continue;
+      marks.add(row, [&] {
+        return cat("label ", label_names_[l],
+                   std::isnan(value) ? std::string(" is missing or NaN") : cat(" is ", value),
+                   label_check_ == LabelCheck::kBinary ? " (binary cross-entropy expects 0 or 1)"
+                                                       : " (expected a number)");
+      });
+    }
+  }
+  out.sample_weights.clear();
+  if (weight_column_ < 0) return;
+  out.sample_weights.resize(static_cast<size_t>(rows));
+  copy_numbers(piece.block.columns[static_cast<size_t>(weight_column_)], 0, rows,
+               out.sample_weights.data());
+  for (int64_t row = 0; row < rows; ++row) {
+    const float weight = out.sample_weights[row];
+    if (weight >= 0.0f) continue;
+    marks.add(row, [&] {
+      return cat("sample weight is ", weight, " (expected a number that is not negative)");
+    });
+  }
+}
+
+void FeatureTransform::read_numbers(const DecodedPiece& piece, Batch& out, RowMarks& marks) const {
+  const int64_t rows = piece.block.rows;
+  out.dense.resize(static_cast<size_t>(rows * dense_cols_));
+  float tile[kTileRows];
+  for (int64_t begin = 0; begin < rows; begin += kTileRows) {
+    const int64_t count = std::min(kTileRows, rows - begin);
+    for (const RawFeatureRule& rule : numbers_) {
+      if (rule.value_dim > 1) continue;
+      const Column& column = piece.block.columns[static_cast<size_t>(rule.column)];
+      copy_numbers(column, begin, count, tile);
+      rule.normalize(tile, count);
+      float* to = out.dense.data() + begin * dense_cols_ + rule.dense_begin;
+      for (int64_t i = 0; i < count; ++i) to[i * dense_cols_] = tile[i];
+    }
+  }
+  const auto report = [&](int64_t row, std::string message) {
+    marks.add(row, [&] { return std::move(message); });
+  };
+  for (const RawFeatureRule& rule : numbers_) {
+    if (rule.value_dim == 1) continue;
+    rule.read_vectors(piece.block, dense_cols_, out.dense.data() + rule.dense_begin, report);
+  }
+}
+
+}  // namespace emblem

@@ -1,0 +1,62 @@
+// data/feature/transform.h - input columns become features: keys of tables, normalized numbers, checked
+// labels.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/features.h"
+#include "data/batch.h"
+#include "data/format/decoder.h"
+#include "data/feature/feature_rules.h"
+
+namespace emblem {
+
+// What a label may be. Rows with other labels are bad rows.
+enum class LabelCheck {
+  kBinary,  // 0 or 1
+  kNumber,  // any number, but not missing
+  kIgnore,  // labels are not read and Batch::labels stays empty: for prediction
+};
+
+// The columns that the features, labels and weights of a pipeline read, and the types as which CSV
+// text is read for them.
+std::vector<ColumnRequest> columns_needed(const config::DataConfig& data,
+                                          const FeatureLayout& features, LabelCheck labels);
+
+// Id features: a key with num_buckets must lie in [0, num_buckets); with hash_bucket_size, text
+// becomes hash_string(text) % size and an integer mix64(key) % size; a dynamic table's key is the
+// integer itself or hash_string(text). A missing value becomes default_value, or no key at all. Raw
+// features: a missing value becomes default_value, then the normalizer applies; with boundaries the
+// key is the number of boundaries that are not above the (normalized) value.
+//
+// Made once; apply may run concurrently.
+class FeatureTransform {
+ public:
+  // `requests` are those of columns_needed, `columns` what the decoder makes of them.
+  FeatureTransform(const config::DataConfig& data, const FeatureLayout& features, LabelCheck labels,
+                   const std::vector<ColumnRequest>& requests,
+                   const std::vector<ColumnSpec>& columns);
+
+  // Overwrites `out` with the rows of `piece`, whose columns may be left with other contents. Rows
+  // with bad labels or ids are left out and added to piece.bad.
+  void apply(DecodedPiece& piece, Batch& out) const;
+
+ private:
+  class RowMarks;
+
+  void read_labels(const DecodedPiece& piece, Batch& out, RowMarks& marks) const;
+  void read_numbers(const DecodedPiece& piece, Batch& out, RowMarks& marks) const;
+
+  LabelCheck label_check_;
+  std::vector<int> label_columns_;
+  std::vector<std::string> label_names_;
+  int weight_column_ = -1;
+  int64_t dense_cols_ = 0;
+  std::vector<RawFeatureRule> numbers_;  // dense features
+  std::vector<RawFeatureRule> buckets_;  // raw features with boundaries
+  std::vector<IdFeatureRule> ids_;
+  size_t sparse_count_ = 0;
+};
+
+}  // namespace emblem

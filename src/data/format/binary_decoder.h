@@ -1,0 +1,73 @@
+// data/format/binary_decoder.h - what formats of fixed-size records share: the columns of a row lie at
+// fixed places in one or several files ("tables") of equally many records.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "data/format/decoder.h"
+#include "data/format/input_file.h"
+
+namespace emblem {
+
+enum class ElementType : uint8_t { kInt8, kUint8, kInt16, kInt32, kInt64, kFloat16, kFloat32 };
+
+int64_t size_of(ElementType type);
+
+// "int32", "float16", ... as numpy names them. Throws Error naming `what`.
+ElementType parse_element_type(const std::string& name, const std::string& what);
+
+// Where a column is: `offset` bytes into the records of `table`.
+struct BinaryField {
+  int table = 0;
+  int64_t offset = 0;
+  ElementType type = ElementType::kInt32;
+};
+
+struct BinaryTable {
+  InputFile file;
+  int64_t record_bytes = 0;
+};
+
+// The tables of one part of a data set: one Raw file, one split folder.
+struct BinaryPart {
+  std::string name;  // stands for the part in messages
+  std::vector<BinaryTable> tables;
+  std::vector<BinaryField> fields;  // by column of the schema
+  int64_t records = 0;
+};
+
+// 32-bit integers are read as unsigned where a column is kInt64 (a category), as signed where it is
+// kFloat.
+class BinaryDecoder final : public Decoder {
+ public:
+  BinaryDecoder(const std::vector<ColumnSpec>& schema, std::vector<BinaryPart> parts,
+                const std::vector<int>& wanted);
+
+  const std::vector<ColumnSpec>& columns() const override { return columns_; }
+  const std::vector<std::string>& files() const override { return names_; }
+  ExtentUnit unit() const override { return ExtentUnit::kRecords; }
+  Extent extent(int file) const override { return {0, parts_[file].records}; }
+  int64_t file_bytes(int file) const override;
+  std::string read_directly() override;
+  void decode(int file, Extent range, const RowSample& sample, const Random* shuffle,
+              DecodedPiece& out) const override;
+  std::string locate(int file, int64_t position) const override;
+
+ private:
+  // Reads the tables that are wanted to `buffer`; null for the others.
+  std::vector<char*> read_tables(const BinaryPart& part, Extent range,
+                                 HostVector<char>& buffer) const;
+  void spread_columns(const BinaryPart& part, const std::vector<char*>& tables, Block& block) const;
+
+  std::vector<ColumnSpec> columns_;
+  std::vector<int> wanted_;  // column -> field
+  std::vector<BinaryPart> parts_;
+  std::vector<std::string> names_;
+};
+
+// Converts `count` elements that lie `stride` bytes apart.
+void load_floats(const char* from, int64_t stride, ElementType type, int64_t count, float* to);
+void load_keys(const char* from, int64_t stride, ElementType type, int64_t count, int64_t* to);
+
+}  // namespace emblem

@@ -1,0 +1,137 @@
+// Separated values, against a plain writer of random fields; and what is said of whole data sets.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "data/format/csv_types.h"
+#include "data/inspect.h"
+#include "data/test_data.h"
+
+namespace emblem {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+DataSource csv_source(const std::string& path) {
+  DataSource source;
+  source.input = path;
+  source.with_header = true;
+  return source;
+}
+
+std::vector<std::string> texts(const Column& column) {
+  std::vector<std::string> values;
+  uint32_t begin = 0;
+  for (const uint32_t end : column.text_ends) {
+    values.push_back(column.text.substr(begin, end - begin));
+    begin = end;
+  }
+  return values;
+}
+
+TEST(SplitCsvLine, KnowsQuotesAndDoubledQuotes) {
+  EXPECT_THAT(split_csv_line("a,b,,c", ','), ElementsAre("a", "b", "", "c"));
+  EXPECT_THAT(split_csv_line(R"("a,b","say ""hi""","",x)", ','),
+              ElementsAre("a,b", "say \"hi\"", "", "x"));
+  EXPECT_THAT(split_csv_line("a\t\"b\"\t", '\t'), ElementsAre("a", "b", ""));
+  EXPECT_THAT(split_csv_line("5\" disk,b", ','), ElementsAre("5\" disk", "b"))
+      << "a quote within is a character";
+}
+
+TEST(Csv, RandomFieldsComeBackFromAnyPieces) {
+  Random random{4, 4};
+  const std::string alphabet = "abc,\"; \t.0-";
+  std::vector<std::string> expected;
+  std::string file = "label,x,y\r\n";
+  for (int row = 0; row < 3000; ++row) {
+    std::string value;
+    for (uint64_t length = random.below(12); length > 0; --length)
+      value += alphabet[random.below(alphabet.size())];
+    std::string field = "\"";
+    for (const char c : value) field += c == '"' ? std::string("\"\"") : std::string(1, c);
+    field += "\"";
+    const bool plain = value.find_first_of(",\"") == std::string::npos;
+    file +=
+        "1," + (plain && row % 2 == 0 ? value : field) + ",end" + (row % 3 == 0 ? "\r\n" : "\n");
+    expected.push_back(value);
+  }
+  file += "\n\r\n\n";
+  const TempFolder folder;
+  DataSource source = csv_source(folder.write("a.csv", file));
+  config::Field field;
+  field.set_input_name("x");
+  field.set_input_type(config::STRING);
+  source.fields.push_back(field);
+  const auto reader = open_reader(source);
+  std::vector<std::string> found;
+  Block block;
+  while (reader->next(block)) {
+    const std::vector<std::string> values = texts(block.columns[1]);
+    found.insert(found.end(), values.begin(), values.end());
+    EXPECT_THAT(texts(block.columns[2]), testing::Each("end"));
+  }
+  EXPECT_EQ(found, expected);
+}
+
+TEST(Csv, NaturalTypesFollowTheValues) {
+  const TempFolder folder;
+  const auto reader = open_reader(csv_source(folder.write(
+      "a.csv", "label,i,f,t,C1,C2,e\n1,5,1.5,x,0000000a,7,\n0,,nan,,12345678,8,\n0,-7,2,3,,9,\n")));
+  std::vector<ColumnType> types;
+  for (const ColumnSpec& column : reader->schema()) types.push_back(column.type);
+  using enum ColumnType;
+  EXPECT_THAT(types, ElementsAre(kInt64, kInt64, kFloat, kText, kInt64, kInt64, kFloat));
+  Block block;
+  ASSERT_TRUE(reader->next(block));
+  EXPECT_THAT(block.columns[1].ints, ElementsAre(5, 0, -7));
+  EXPECT_THAT(block.columns[1].missing, ElementsAre(0, 1, 0));
+  EXPECT_THAT(texts(block.columns[3]), ElementsAre("x", "", "3"));
+  EXPECT_THAT(block.columns[4].ints, ElementsAre(10, 0x12345678, 0)) << "C1 is hexadecimal";
+  EXPECT_THAT(block.columns[5].ints, ElementsAre(7, 8, 9));
+}
+
+TEST(Csv, LastLineNeedsNoEndAndFilesNeedNoHeader) {
+  const TempFolder folder;
+  DataSource source = csv_source(folder.write("a.csv", "1;2\n3;4"));
+  source.with_header = false;
+  source.delimiter = ";";
+  source.fields.emplace_back().set_input_name("a");
+  source.fields.emplace_back().set_input_name("b");
+  Block block;
+  ASSERT_TRUE(open_reader(source)->next(block));
+  EXPECT_THAT(block.columns[1].ints, ElementsAre(2, 4));
+}
+
+TEST(Inspect, TellsRowsLabelsAndColumns) {
+  const TempFolder folder;
+  DataSource source;
+  source.type = config::CriteoTsvDataset;
+  source.num_dense = source.num_sparse = 1;
+  std::string file = "1\t-5\t\n0\t\t0000000a\n";
+  for (int i = 0; i < 998; ++i) file += "0\t2\t0000000" + std::to_string(i % 10) + "\n";
+  source.input = folder.write("a.tsv", file);
+  const std::string text = describe_dataset(source);
+  EXPECT_THAT(text, HasSubstr("format   CriteoTsvDataset\n"));
+  EXPECT_THAT(text, HasSubstr("rows     1000\n"));
+  EXPECT_THAT(text, HasSubstr("label    mean 0.001000, 1 rows are 1\n"));
+  EXPECT_THAT(text, HasSubstr("\nI1               number     0.10%             -5        1.99299   "
+                              "           2            2\n"));
+  EXPECT_THAT(text, HasSubstr("\nC1               key        0.10%              0         4.4975   "
+                              "          10           11\n"));
+}
+
+TEST(Inspect, EstimatesManyDistinctKeysWithinTenPercent) {
+  const TempFolder folder;
+  std::vector<TestRow> rows = random_rows(50000, 3);
+  for (size_t i = 0; i < rows.size(); ++i) rows[i].categories[2] = static_cast<uint32_t>(i % 20000);
+  DataSource source = guess_source(folder.write("a.bin", as_raw(rows)));
+  source.num_dense = 2;
+  source.num_sparse = 3;
+  const std::string text = describe_dataset(source);
+  const std::string line = text.substr(text.find("\nC3 "));
+  const double estimate = std::stod(line.substr(line.find('~') + 1));
+  EXPECT_NEAR(estimate, 20000, 2000);
+}
+
+}  // namespace
+}  // namespace emblem

@@ -1,0 +1,32 @@
+// data/format/csv_types.h - how a line of separated values falls into fields, and what type a column has
+// whose type nobody said.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/format/decoder.h"
+
+namespace emblem {
+
+enum class CsvField { kMoreFollow, kLast, kUnclosed };
+
+// Takes the next field off the front of `line`. `text` is its value: of `line`, or of `unescaped`
+// where the field is quoted and holds doubled quotes.
+CsvField take_csv_field(std::string_view& line, char delimiter, std::string& unescaped,
+                        std::string_view& text);
+
+std::vector<std::string> split_csv_line(std::string_view line, char delimiter);
+
+// A request a column, with the types that `fields` give and else those that fit all sampled rows.
+std::vector<ColumnRequest> natural_csv_types(const std::vector<std::string>& names,
+                                             const std::vector<config::Field>& fields,
+                                             const std::vector<std::vector<std::string>>& sample);
+
+ColumnType type_of(config::FieldType type);
+
+// Drops offsets that say no more than one value a row.
+void drop_plain_offsets(Column& column);
+
+}  // namespace emblem

@@ -1,0 +1,85 @@
+#include "data/format/decoder.h"
+
+#include <numeric>
+
+#include "core/text.h"
+#include "emblem/error.h"
+
+namespace emblem {
+
+std::unique_ptr<Decoder> make_decoder(const DataSource& source,
+                                      const std::vector<ColumnRequest>* requests) {
+  EMBLEM_REQUIRE(source.num_dense >= 0 && source.num_sparse >= 0, "num_dense is ", source.num_dense,
+                 " and num_sparse is ", source.num_sparse, "; expected no negative number");
+  switch (source.type) {
+    case config::CriteoTsvDataset:
+      return make_criteo_tsv_decoder(source, requests);
+    case config::CsvDataset:
+      return make_csv_decoder(source, requests);
+    case config::LibfmDataset:
+      return make_libfm_decoder(source, requests);
+    case config::RawDataset:
+      return make_raw_decoder(source, requests);
+    case config::SplitDataset:
+      return make_split_decoder(source, requests);
+  }
+  throw Error(ErrorCode::kInvalidArgument, cat("unknown dataset_type ", source.type));
+}
+
+Error too_many_bad_rows(int64_t count, int64_t allowed, const std::string& first) {
+  if (allowed == 0) {
+    return {ErrorCode::kCorruption, cat(first, "; fix the row or set data_config.max_bad_rows")};
+  }
+  return {ErrorCode::kCorruption,
+          cat(count, " rows cannot be read, data_config.max_bad_rows allows ", allowed,
+              "; the first: ", first)};
+}
+
+int find_column(const std::vector<ColumnSpec>& columns, const std::string& name,
+                const std::string& source) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    if (columns[i].name == name) return static_cast<int>(i);
+    names.push_back(columns[i].name);
+  }
+  const auto nearest = nearest_name(name, names);
+  std::string known = names.empty() ? "" : names.front();
+  for (size_t i = 1; i < names.size() && known.size() < 200; ++i) known += ", " + names[i];
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      cat(source, " has no column ", quoted(name),
+          nearest ? cat("; did you mean \"", *nearest, "\"? It has ") : "; it has ", known));
+}
+
+std::vector<int> find_columns(const std::vector<ColumnSpec>& schema,
+                              const std::vector<ColumnRequest>* requests,
+                              const std::string& source) {
+  std::vector<int> found;
+  if (requests == nullptr) {
+    found.resize(schema.size());
+    std::iota(found.begin(), found.end(), 0);
+    return found;
+  }
+  for (const ColumnRequest& request : *requests) {
+    found.push_back(find_column(schema, request.name, source));
+  }
+  return found;
+}
+
+std::string quoted(std::string_view value) {
+  constexpr size_t kShown = 40;
+  std::string shown = "\"";
+  for (const char c : value.substr(0, kShown)) {
+    if (c >= ' ' && c != 0x7f) {
+      shown += c;
+    } else {
+      const char* digits = "0123456789abcdef";
+      shown += {'\\', 'x', digits[static_cast<uint8_t>(c) >> 4], digits[c & 15]};
+    }
+  }
+  if (value.size() > kShown) shown += "...";
+  shown += '"';
+  return shown;
+}
+
+}  // namespace emblem

@@ -1,0 +1,148 @@
+// data/format/decoder.h - turns pieces of files into blocks. One decoder a format; data/format/reader.h reads
+// with it front to back, data/loader/loader.h from many threads and in any order.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/random.h"
+#include "data/format/block.h"
+#include "data/format/reader.h"
+#include "emblem/error.h"
+
+namespace emblem {
+
+// A column that is wanted. CSV text is read as the request says; other formats give their own
+// types.
+struct ColumnRequest {
+  std::string name;
+  ColumnType type = ColumnType::kFloat;
+  std::string
+      separators;  // CSV: each of these characters parts the values of a bag; "": one value a row
+  bool weighted = false;     // CSV: values are "key:weight"
+  bool hexadecimal = false;  // CSV: kInt64 is written in hexadecimal
+
+  bool operator==(const ColumnRequest&) const = default;
+};
+
+// [begin, end) of a file: bytes of text (the lines that start there), records of a binary format.
+struct Extent {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+enum class ExtentUnit { kBytes, kRecords };
+
+// Keeps a share of the rows, by where they stand: the choice is the same in every epoch.
+struct RowSample {
+  double ratio = 1.0;
+  uint64_t seed = 0;
+
+  bool keeps_all() const { return ratio >= 1.0; }
+  bool keeps(int file, int64_t position) const {
+    const uint64_t bits = random_bits(seed, 0x73616d706c650000ull + static_cast<uint64_t>(file),
+                                      static_cast<uint64_t>(position));
+    return static_cast<double>(bits >> 11) * 0x1p-53 < ratio;
+  }
+};
+
+// Rows that could not be read: how many, and the first of them in the file.
+struct BadRows {
+  int64_t count = 0;
+  int64_t position = 0;
+  std::string what;
+
+  void add(int64_t at, std::string message) {
+    if (count++ == 0 || at < position) {
+      position = at;
+      what = std::move(message);
+    }
+  }
+};
+
+struct DecodedPiece {
+  int file = 0;
+  Block block;
+  HostVector<int64_t> positions;  // of each row: its first byte (text) or its record number
+  BadRows bad;                    // not in the block
+  int64_t bytes = 0;              // of input
+
+  // Where a decoder reads bytes into; kept so that its memory is reused.
+  HostVector<char> buffer;
+  HostVector<char> second_buffer;
+};
+
+// Made once; const methods may run concurrently.
+class Decoder {
+ public:
+  virtual ~Decoder() = default;
+
+  // Of the blocks it makes: one a request, in the order of the requests.
+  virtual const std::vector<ColumnSpec>& columns() const = 0;
+  virtual const std::vector<std::string>& files() const = 0;
+  virtual ExtentUnit unit() const = 0;
+  virtual Extent extent(int file) const = 0;
+  virtual int64_t file_bytes(int file) const = 0;
+
+  // Reads past the page cache from now on, before any other thread decodes. Returns the first file
+  // whose file system refuses, which is read through it still; "" where all are.
+  virtual std::string read_directly() = 0;
+
+  // Overwrites `out` with the rows of `range` that `sample` keeps: as they are stored, or when
+  // `shuffle` is not null in the order that it gives.
+  virtual void decode(int file, Extent range, const RowSample& sample, const Random* shuffle,
+                      DecodedPiece& out) const = 0;
+
+  // "train.tsv:17" or "train.bin: record 17" for messages. May read the file up to there.
+  virtual std::string locate(int file, int64_t position) const = 0;
+
+  // The Error for the first of `bad` rows.
+  std::string describe(int file, const BadRows& bad) const {
+    return locate(file, bad.position) + ": " + bad.what;
+  }
+};
+
+// For the first bad row when none is allowed, or when there are `count` and only `allowed` are.
+// `first` is what Decoder::describe says of it.
+Error too_many_bad_rows(int64_t count, int64_t allowed, const std::string& first);
+
+// Shuffles `items` by what `random` draws.
+template <class Items>
+void shuffle_items(Items& items, Random random) {
+  for (size_t left = items.size(); left > 1; --left) {
+    std::swap(items[left - 1], items[random.below(left)]);
+  }
+}
+
+// Decodes all columns of the source with their natural types when `requests` is null.
+std::unique_ptr<Decoder> make_decoder(const DataSource& source,
+                                      const std::vector<ColumnRequest>* requests);
+
+// One function a format; decoder.cc lists them.
+std::unique_ptr<Decoder> make_criteo_tsv_decoder(const DataSource& source,
+                                                 const std::vector<ColumnRequest>* requests);
+std::unique_ptr<Decoder> make_csv_decoder(const DataSource& source,
+                                          const std::vector<ColumnRequest>* requests);
+std::unique_ptr<Decoder> make_libfm_decoder(const DataSource& source,
+                                            const std::vector<ColumnRequest>* requests);
+std::unique_ptr<Decoder> make_raw_decoder(const DataSource& source,
+                                          const std::vector<ColumnRequest>* requests);
+std::unique_ptr<Decoder> make_split_decoder(const DataSource& source,
+                                            const std::vector<ColumnRequest>* requests);
+
+// The position of `name` in `columns`. Throws Error that names the source and the nearest column.
+int find_column(const std::vector<ColumnSpec>& columns, const std::string& name,
+                const std::string& source);
+
+// The positions in `schema` of the requested columns, all of them when `requests` is null.
+std::vector<int> find_columns(const std::vector<ColumnSpec>& schema,
+                              const std::vector<ColumnRequest>* requests,
+                              const std::string& source);
+
+// A value as it stands in messages: in quotes, shortened, without control characters.
+std::string quoted(std::string_view value);
+
+}  // namespace emblem

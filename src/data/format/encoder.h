@@ -1,0 +1,62 @@
+// data/format/encoder.h - the formats behind data/format/writer.h: what a block's rows look like in files.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/format/block.h"
+#include "data/format/writer.h"
+
+namespace emblem {
+
+// Made once; const methods may run concurrently.
+class RowEncoder {
+ public:
+  virtual ~RowEncoder() = default;
+
+  // The names of the files that one part is made of, the same number for every part.
+  virtual std::vector<std::string> file_names(int part) const = 0;
+  // What each file begins with.
+  virtual std::string header() const { return {}; }
+  // Sets `out`, reusing its memory. Blocks have the columns of the schema.
+  virtual void encode(const Block& block, int64_t first_row, EncodedRows& out) const = 0;
+  // Called once in `folder`, with all files closed.
+  virtual void complete(const std::string& folder, const std::vector<int64_t>& largest_keys) const {
+    (void)folder, (void)largest_keys;
+  }
+  virtual bool can_be_bundled() const { return true; }
+
+  size_t columns() const { return columns_; }
+
+ protected:
+  explicit RowEncoder(size_t columns) : columns_(columns) {}
+
+ private:
+  size_t columns_;
+};
+
+// Which columns of a schema are label, counts and categories in the formats that know no others.
+struct ColumnRoles {
+  int label = 0;
+  std::vector<int> dense, sparse;
+};
+
+// Throws Error when `options` name unknown columns or a column cannot play its role.
+ColumnRoles column_roles(const std::vector<ColumnSpec>& schema, const WriterOptions& options,
+                         const std::string& format);
+
+// A column of numbers as double; NaN where missing.
+double number_at(const Column& column, int64_t row);
+
+// One function a format; writer.cc lists them.
+std::unique_ptr<RowEncoder> make_tsv_encoder(const std::vector<ColumnSpec>& schema,
+                                             const WriterOptions& options);
+std::unique_ptr<RowEncoder> make_csv_encoder(const std::vector<ColumnSpec>& schema,
+                                             const WriterOptions& options);
+std::unique_ptr<RowEncoder> make_raw_encoder(const std::vector<ColumnSpec>& schema,
+                                             const WriterOptions& options);
+std::unique_ptr<RowEncoder> make_split_encoder(const std::vector<ColumnSpec>& schema,
+                                               const WriterOptions& options);
+
+}  // namespace emblem

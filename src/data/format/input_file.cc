@@ -1,0 +1,132 @@
+#include "data/format/input_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "data/format/read_throttle.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+constexpr int64_t kBlock = 4096;                    // what every device can read directly
+constexpr int64_t kDirectBytes = int64_t{1} << 20;  // at a time: in the cache when it is copied on
+
+int64_t round_up(int64_t bytes) { return (bytes + kBlock - 1) / kBlock * kBlock; }
+
+class AlignedBlock {
+ public:
+  explicit AlignedBlock(int64_t bytes)
+      : data_(static_cast<char*>(::operator new(static_cast<size_t>(bytes), kAlignment))),
+        bytes_(bytes) {}
+  ~AlignedBlock() { ::operator delete(data_, kAlignment); }
+  AlignedBlock(const AlignedBlock&) = delete;
+  AlignedBlock& operator=(const AlignedBlock&) = delete;
+
+  char* data() const { return data_; }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  static constexpr std::align_val_t kAlignment{kBlock};
+  char* data_;
+  int64_t bytes_;
+};
+
+}  // namespace
+
+InputFile::InputFile(std::string path) : path_(std::move(path)) {
+  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor_ < 0 && errno == EMFILE) {
+    throw Error(ErrorCode::kUnavailable,
+                cat("cannot open ", path_,
+                    ": this process may not have more files open; raise "
+                    "`ulimit -n`, or join small files by `emblem convert --bundle-gb 1`"));
+  }
+  if (descriptor_ < 0) {
+    throw Error(errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kUnavailable,
+                cat("cannot open ", path_, ": ", std::strerror(errno)));
+  }
+  struct stat status {};
+  const bool known = ::fstat(descriptor_, &status) == 0;
+  bytes_ = static_cast<int64_t>(status.st_size);
+  if (known && S_ISREG(status.st_mode) && bytes_ > 0) return;
+  const int error = errno;
+  ::close(descriptor_);
+  if (!known)
+    throw Error(ErrorCode::kUnavailable, cat("cannot read ", path_, ": ", std::strerror(error)));
+  if (!S_ISREG(status.st_mode)) {
+    throw Error(ErrorCode::kInvalidArgument, cat(path_, " is not a file; give a file of data"));
+  }
+  throw Error(ErrorCode::kCorruption, cat(path_, " is empty; expected a file with rows"));
+}
+
+InputFile::~InputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+InputFile::InputFile(InputFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      bytes_(other.bytes_),
+      direct_(other.direct_) {}
+
+bool InputFile::read_directly() {
+  const int flags = ::fcntl(descriptor_, F_GETFL);
+  if (flags < 0 || ::fcntl(descriptor_, F_SETFL, flags | O_DIRECT) != 0) return false;
+  direct_ = ::pread(descriptor_, AlignedBlock(kBlock).data(), kBlock, 0) > 0;  // some refuse here
+  if (!direct_) ::fcntl(descriptor_, F_SETFL, flags);
+  return direct_;
+}
+
+int64_t InputFile::read_some(int64_t offset, int64_t count, char* into) const {
+  ssize_t got = -1;
+  do {
+    got = ::pread(descriptor_, into, static_cast<size_t>(count), offset);
+  } while (got < 0 && errno == EINTR);
+  if (got < 0)
+    throw Error(ErrorCode::kUnavailable, cat("cannot read ", path_, ": ", std::strerror(errno)));
+  return got;
+}
+
+void InputFile::require_more(int64_t got, int64_t offset) const {
+  if (got > 0) return;
+  throw Error(ErrorCode::kCorruption,
+              cat(path_, " became shorter while it was read: it ends at byte ", offset, ", it had ",
+                  bytes_, " bytes"));
+}
+
+void InputFile::read(int64_t offset, int64_t count, void* into) const {
+  throttle_read(count);
+  char* at = static_cast<char*>(into);
+  if (!direct_) {
+    while (count > 0) {
+      const int64_t got = read_some(offset, count, at);
+      require_more(got, offset);
+      at += got;
+      offset += got;
+      count -= got;
+    }
+    return;
+  }
+  // Whole blocks, through memory that begins at one.
+  const AlignedBlock room(std::min(kDirectBytes, round_up(count) + kBlock));
+  while (count > 0) {
+    const int64_t before = offset % kBlock;
+    const int64_t wanted = std::min(room.bytes(), round_up(before + count));
+    const int64_t got = std::min(read_some(offset - before, wanted, room.data()) - before, count);
+    require_more(got, offset);
+    std::memcpy(at, room.data() + before, static_cast<size_t>(got));
+    at += got;
+    offset += got;
+    count -= got;
+  }
+}
+
+}  // namespace emblem

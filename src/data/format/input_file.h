@@ -1,0 +1,39 @@
+// data/format/input_file.h - a file read at any place from many threads. Reads copy instead of mapping, so
+// that a training run's memory does not grow with its files.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace emblem {
+
+class InputFile {
+ public:
+  // Throws Error when there is no such file, it is empty or cannot be read.
+  explicit InputFile(std::string path);
+  ~InputFile();
+  InputFile(InputFile&& other) noexcept;
+  InputFile& operator=(InputFile&&) = delete;
+
+  const std::string& path() const { return path_; }
+  int64_t bytes() const { return bytes_; }
+
+  // From now on reads go past the page cache (O_DIRECT). False, and nothing changes, where the file
+  // system refuses.
+  bool read_directly();
+
+  // Fills `into` with `count` bytes from `offset` on; throws Error when the file ends before.
+  void read(int64_t offset, int64_t count, void* into) const;
+
+ private:
+  // Up to `count` bytes; 0 at the end.
+  int64_t read_some(int64_t offset, int64_t count, char* into) const;
+  void require_more(int64_t got, int64_t offset) const;
+
+  std::string path_;
+  int descriptor_ = -1;
+  int64_t bytes_ = 0;
+  bool direct_ = false;
+};
+
+}  // namespace emblem

@@ -1,0 +1,38 @@
+// data/format/output_folder.h - a data set appears whole or not at all.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace emblem {
+
+enum class Overwrite { kRefuse, kReplace };
+
+// A folder that is filled under a hidden name beside its place (".NAME.partial") and moved there by
+// commit(). Destroyed without commit(), or after a crash and a new run, nothing of it remains.
+class OutputFolder {
+ public:
+  // Throws Error when `target` is a file, is in the making by another process, or is a folder that
+  // is not empty; with kReplace only when that folder holds anything but a data set.
+  OutputFolder(const std::string& target, Overwrite overwrite);
+  ~OutputFolder();
+  OutputFolder(const OutputFolder&) = delete;
+  OutputFolder& operator=(const OutputFolder&) = delete;
+
+  // Where to write now; a folder that exists.
+  const std::string& path() const { return partial_; }
+  const std::string& target() const { return target_; }
+
+  // Puts the folder in its place, and whatever it replaces out of the way.
+  void commit();
+
+ private:
+  void lock();
+
+  std::string target_, partial_;
+  std::vector<std::string> made_parents_;  // innermost first
+  int lock_ = -1;
+  bool committed_ = false;
+};
+
+}  // namespace emblem

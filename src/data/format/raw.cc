@@ -1,0 +1,37 @@
+// HugeCTR Raw: records of 32-bit words, label | dense | categories, without a header.
+#include "core/file.h"
+#include "data/format/binary_decoder.h"
+#include "emblem/error.h"
+
+namespace emblem {
+
+std::unique_ptr<Decoder> make_raw_decoder(const DataSource& source,
+                                          const std::vector<ColumnRequest>* requests) {
+  const std::vector<ColumnSpec> schema = criteo_schema(source.num_dense, source.num_sparse);
+  const auto record_bytes = static_cast<int64_t>(4 * schema.size());
+  std::vector<BinaryPart> parts;
+  for (const std::string& path : expand_paths(source.input)) {
+    BinaryPart part;
+    part.name = path;
+    part.tables.push_back({InputFile(path), record_bytes});
+    const int64_t bytes = part.tables[0].file.bytes();
+    if (bytes % record_bytes != 0) {
+      throw Error(
+          ErrorCode::kCorruption,
+          cat(path, " is truncated: ", bytes, " bytes are ", bytes / record_bytes, " records of ",
+              record_bytes, " bytes and ", bytes % record_bytes,
+              " bytes more; expected a multiple of ", record_bytes, " (label, ", source.num_dense,
+              " dense, ", source.num_sparse, " categories; see num_dense and num_sparse)"));
+    }
+    part.records = bytes / record_bytes;
+    for (size_t i = 0; i < schema.size(); ++i) {
+      part.fields.push_back({0, static_cast<int64_t>(4 * i), ElementType::kInt32});
+    }
+    parts.push_back(std::move(part));
+  }
+  EMBLEM_REQUIRE(!parts.empty(), "no files in ", quoted(source.input), "; give Raw files");
+  const std::vector<int> wanted = find_columns(schema, requests, "a RawDataset");
+  return std::make_unique<BinaryDecoder>(schema, std::move(parts), wanted);
+}
+
+}  // namespace emblem

@@ -1,0 +1,67 @@
+// data/format/reader.h - reads a data set front to back as blocks of typed columns, for conversion and
+// inspection. Training reads through data/loader/loader.h.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/data.pb.h"
+#include "data/format/block.h"
+
+namespace emblem {
+
+// What is read and how. The fields mean what those of config::DataConfig mean.
+struct DataSource {
+  config::DatasetType type = config::CsvDataset;
+  std::string input;            // files, folders or globs, comma-separated; SplitDataset: folders
+  std::string delimiter = ",";  // CsvDataset: one character
+  bool with_header = false;     // CsvDataset
+  std::vector<config::Field> fields;  // CsvDataset: the columns, or the types of some of a header's
+  int num_dense = 13;                 // CriteoTsvDataset, RawDataset, SplitDataset
+  int num_sparse = 26;
+  int64_t max_bad_rows = 0;  // rows that cannot be read are skipped up to this number
+};
+
+DataSource source_of(const config::DataConfig& data, const std::string& input);
+
+// Column types and values:
+// - CriteoTsv, Raw, Split: criteo_schema(num_dense, num_sparse). label and I* are kFloat, a missing
+// I is
+//   NaN. C* are kInt64; in text they are hexadecimal and may be missing, in binary formats 32-bit
+//   words are unsigned (a TSV's words survive conversion). Split variant c's I* are as stored:
+//   logarithms.
+// - Csv: types by `fields`; a column without one is kInt64 when all its values in the first block
+// are
+//   whole numbers, or are all 8-digit hexadecimal words under a name C<number>; kFloat when all are
+//   numbers; else kText. Missing: `missing`, NaN, and empty text.
+// - Libfm: "label" (kFloat, -1 reads as 0), then "f1".."fN" (kInt64, with `weights` where a value
+// is not
+//   1) when the first lines all have N features; else "features", the whole line as a bag.
+//
+// Used by one thread.
+class BlockReader {
+ public:
+  virtual ~BlockReader() = default;
+
+  // Overwrites `block` with the next rows (some thousands, at least one) and returns true; false at
+  // the end. Throws Error for rows that cannot be read.
+  virtual bool next(Block& block) = 0;
+  virtual const std::vector<ColumnSpec>& schema() const = 0;
+  virtual int64_t bad_rows() const = 0;  // skipped so far
+  virtual int64_t bytes_read() const = 0;
+  virtual int64_t total_bytes() const = 0;  // of all files
+  virtual const std::vector<std::string>& files() const = 0;
+};
+
+// Throws Error when files are missing, empty, or do not fit the source.
+std::unique_ptr<BlockReader> open_reader(const DataSource& source);
+
+// By the ending of the name, what is in a folder, and the first line of text. Throws Error that
+// lists the formats when nothing fits.
+config::DatasetType guess_format(const std::string& path);
+
+// A source for `path` with everything guessed: the format, and for a CSV file delimiter and header.
+DataSource guess_source(const std::string& path);
+
+}  // namespace emblem

@@ -1,0 +1,126 @@
+// SOK's split binary: label.bin and dense.bin beside category.bin (one row-major matrix, element
+// types in metadata.json), or beside category_0.bin, category_1.bin, ... (a file a column; label 1
+// byte, dense float16 that is already a logarithm, categories as wide as their range needs).
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "core/file.h"
+#include "core/text.h"
+#include "data/format/binary_decoder.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// The folder's own metadata, or for a test folder that of the train folder beside it.
+json find_metadata(const fs::path& folder) {
+  for (const fs::path& path :
+       {folder / "metadata.json", folder.parent_path() / "train/metadata.json",
+        folder.parent_path() / "metadata.json"}) {
+    if (!fs::exists(path)) continue;
+    json metadata = json::parse(read_text_file(path.string()), nullptr, false);
+    if (metadata.is_discarded() || !metadata.is_object()) {
+      throw Error(ErrorCode::kCorruption, cat(path.string(), " is not a JSON object"));
+    }
+    return metadata;
+  }
+  return json::object();
+}
+
+ElementType element_type(const json& metadata, const char* key, const char* otherwise,
+                         const fs::path& folder) {
+  const auto found = metadata.find(key);
+  const std::string name = found != metadata.end() && found->is_string() ? found->get<std::string>()
+                                                                         : std::string(otherwise);
+  return parse_element_type(name, cat(folder.string(), ": metadata.json's ", key));
+}
+
+// Adds a file of `columns` elements a record and checks that it has as many records as the others.
+void add_table(BinaryPart& part, const fs::path& path, ElementType type, int64_t columns) {
+  InputFile file(path.string());
+  const int64_t record_bytes = size_of(type) * columns;
+  const int64_t bytes = file.bytes();
+  if (part.tables.empty()) part.records = bytes / record_bytes;
+  const int64_t expected = part.records * record_bytes;
+  if (bytes != expected || bytes % record_bytes != 0) {
+    throw Error(ErrorCode::kCorruption,
+                cat(path.string(), bytes < expected ? " is truncated" : " does not fit", ": ",
+                    bytes, " bytes, expected ", expected, " (", part.records, " records of ",
+                    record_bytes, " bytes; see num_dense and num_sparse)"));
+  }
+  for (int64_t i = 0; i < columns; ++i) {
+    part.fields.push_back({static_cast<int>(part.tables.size()), i * size_of(type), type});
+  }
+  part.tables.push_back({std::move(file), record_bytes});
+}
+
+// The width of a column's elements follows from the size of its file.
+ElementType width_by_size(const fs::path& path, int64_t records) {
+  const int64_t bytes = InputFile(path.string()).bytes();
+  if (bytes == records) return ElementType::kInt8;
+  if (bytes == 2 * records) return ElementType::kInt16;
+  if (bytes == 4 * records) return ElementType::kInt32;
+  throw Error(ErrorCode::kCorruption,
+              cat(path.string(), " is truncated or does not fit: ", bytes,
+                  " bytes, expected 1, 2 or 4 a record (", records, " records in label.bin)"));
+}
+
+BinaryPart open_folder(const fs::path& folder, const DataSource& source) {
+  for (const char* name : {"label.bin", "dense.bin"}) {
+    if (fs::exists(folder / name)) continue;
+    const bool above = fs::exists(folder / "train" / name);
+    throw Error(
+        ErrorCode::kNotFound,
+        cat(folder.string(), " has no ", name,
+            "; a SplitDataset folder has label.bin, dense.bin and ",
+            "category.bin or category_0.bin, ...",
+            above ? cat("; did you mean ", (folder / "train").string(), "?") : std::string()));
+  }
+  BinaryPart part;
+  part.name = folder.string();
+  const json metadata = find_metadata(folder);
+  if (fs::exists(folder / "category.bin")) {
+    add_table(part, folder / "label.bin", element_type(metadata, "label_raw_type", "int32", folder),
+              1);
+    add_table(part, folder / "dense.bin", element_type(metadata, "dense_raw_type", "int32", folder),
+              source.num_dense);
+    add_table(part, folder / "category.bin",
+              element_type(metadata, "category_raw_type", "int32", folder), source.num_sparse);
+    return part;
+  }
+  add_table(part, folder / "label.bin", ElementType::kUint8, 1);
+  add_table(part, folder / "dense.bin", ElementType::kFloat16, source.num_dense);
+  for (int i = 0; i < source.num_sparse; ++i) {
+    const fs::path path = folder / cat("category_", i, ".bin");
+    add_table(part, path, width_by_size(path, part.records), 1);
+  }
+  return part;
+}
+
+}  // namespace
+
+std::unique_ptr<Decoder> make_split_decoder(const DataSource& source,
+                                            const std::vector<ColumnRequest>* requests) {
+  const std::vector<ColumnSpec> schema = criteo_schema(source.num_dense, source.num_sparse);
+  EMBLEM_REQUIRE(source.num_dense > 0 && source.num_sparse > 0,
+                 "a SplitDataset needs num_dense and num_sparse of at least 1");
+  std::vector<BinaryPart> parts;
+  for (const std::string& item : split(source.input, ',')) {
+    const fs::path folder{std::string(trim(item))};
+    if (!fs::is_directory(folder)) {
+      throw Error(ErrorCode::kNotFound,
+                  cat(folder.string(), fs::exists(folder) ? " is not a folder" : " does not exist",
+                      "; a SplitDataset is a folder with label.bin, dense.bin and category.bin"));
+    }
+    parts.push_back(open_folder(folder, source));
+  }
+  EMBLEM_REQUIRE(!parts.empty(), "no folders in ", quoted(source.input),
+                 "; give SplitDataset folders");
+  const std::vector<int> wanted = find_columns(schema, requests, "a SplitDataset");
+  return std::make_unique<BinaryDecoder>(schema, std::move(parts), wanted);
+}
+
+}  // namespace emblem

@@ -1,0 +1,176 @@
+#include "data/format/text_decoder.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/file.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+// Bytes behind the last line that scanners may read.
+constexpr int64_t kSlack = 64;
+constexpr int64_t kLongestLine = int64_t{64} << 20;
+
+const char* find_newline(const char* begin, const char* end) {
+  return static_cast<const char*>(std::memchr(begin, '\n', static_cast<size_t>(end - begin)));
+}
+
+// Reads the lines that start in `range` into `buffer`. Returns them, the last one ended by '\n'
+// even where the file's last line is not, and in `offset` the place of the first in the file.
+std::string_view read_lines(const InputFile& file, Extent range, HostVector<char>& buffer,
+                            int64_t& offset) {
+  // One byte more in front tells whether a line starts at range.begin.
+  const int64_t from = std::max<int64_t>(range.begin - 1, 0);
+  int64_t filled = 0;
+  int64_t wanted = range.end - from;
+  const char* line_end = nullptr;
+  int64_t last_start = range.end - 1 - from;  // the last line starts here or before
+  while (line_end == nullptr) {
+    wanted = std::min(wanted, file.bytes() - from);
+    buffer.resize(static_cast<size_t>(wanted + kSlack));
+    file.read(from + filled, wanted - filled, buffer.data() + filled);
+    const int64_t search = std::max(filled, last_start);
+    line_end = find_newline(buffer.data() + search, buffer.data() + wanted);
+    filled = wanted;
+    if (line_end == nullptr && from + filled == file.bytes()) {
+      buffer[static_cast<size_t>(filled)] = '\n';
+      line_end = buffer.data() + filled;
+    }
+    EMBLEM_REQUIRE(line_end != nullptr || wanted - last_start < kLongestLine, file.path(),
+                   " has a line of more than 64 MiB near byte ", range.begin,
+                   "; expected lines of text");
+    wanted += std::max<int64_t>(4096, wanted - last_start);
+  }
+  const char* begin = buffer.data();
+  if (range.begin > 0) begin = find_newline(begin, line_end + 1) + 1;
+  offset = from + (begin - buffer.data());
+  if (offset >= range.end) return {};
+  return {begin, static_cast<size_t>(line_end + 1 - begin)};
+}
+
+// Counts in bytes as long as these cannot overflow: 16 at a time in vector code.
+int64_t count_newlines(const char* at, const char* end) {
+  int64_t total = 0;
+  while (at < end) {
+    const char* stop = end - at > 240 ? at + 240 : end;
+    uint8_t count = 0;
+    for (; at < stop; ++at) count = static_cast<uint8_t>(count + (*at == '\n'));
+    total += count;
+  }
+  return total;
+}
+
+bool is_blank(const char* at) { return *at == '\n' || (*at == '\r' && at[1] == '\n'); }
+
+}  // namespace
+
+std::string_view line_at(const char* at, const char*& next) {
+  const char* end =
+      static_cast<const char*>(std::memchr(at, '\n', static_cast<size_t>(kLongestLine)));
+  next = end + 1;
+  if (end > at && end[-1] == '\r') --end;
+  return {at, static_cast<size_t>(end - at)};
+}
+
+TextDecoder::TextDecoder(const std::string& input) : names_(expand_paths(input)) {
+  EMBLEM_REQUIRE(!names_.empty(), "no files in ", quoted(input), "; give files, folders or globs");
+  for (const std::string& name : names_) files_.emplace_back(name);
+  data_begin_.assign(files_.size(), 0);
+}
+
+std::string TextDecoder::read_directly() {
+  std::string refused;
+  for (InputFile& file : files_)
+    if (!file.read_directly() && refused.empty()) refused = file.path();
+  return refused;
+}
+
+void TextDecoder::decode(int file, Extent range, const RowSample& sample, const Random* shuffle,
+                         DecodedPiece& out) const {
+  int64_t offset = 0;
+  const std::string_view lines = read_lines(files_[file], range, out.buffer, offset);
+  const char* const end = lines.data() + lines.size();
+  out.file = file;
+  out.bytes = static_cast<int64_t>(lines.size());
+  out.bad = {};
+  const int64_t most_rows = count_newlines(lines.data(), end);
+  out.positions.resize(static_cast<size_t>(most_rows));
+  begin_block(most_rows, out.block);
+  int64_t rows = 0;
+  std::string problem;
+  // Reads one line and returns where the next one starts.
+  const auto read_line = [&](const char* at) {
+    const int64_t position = offset + (at - lines.data());
+    if (is_blank(at) || (!sample.keeps_all() && !sample.keeps(file, position))) {
+      return find_newline(at, end) + 1;
+    }
+    at = parse_line(at, rows, out.block, problem);
+    if (problem.empty()) [[likely]] {
+      out.positions[static_cast<size_t>(rows++)] = position;
+    } else {
+      if (position == 0) problem += " (is line 1 a header? Then set data_config.with_header)";
+      out.bad.add(position, std::exchange(problem, {}));
+    }
+    return at;
+  };
+  if (shuffle == nullptr) {
+    for (const char* at = lines.data(); at < end;) at = read_line(at);
+  } else {
+    std::vector<const char*> starts;
+    starts.reserve(static_cast<size_t>(most_rows));
+    for (const char* at = lines.data(); at < end; at = find_newline(at, end) + 1)
+      starts.push_back(at);
+    shuffle_items(starts, *shuffle);
+    for (const char* at : starts) read_line(at);
+  }
+  out.positions.resize(static_cast<size_t>(rows));
+  end_block(rows, out.block);
+  out.block.rows = rows;
+}
+
+std::string TextDecoder::locate(int file, int64_t position) const {
+  int64_t line = 1;
+  std::vector<char> buffer(1 << 20);
+  for (int64_t at = 0; at < position;) {
+    const int64_t count = std::min(position - at, static_cast<int64_t>(buffer.size()));
+    files_[file].read(at, count, buffer.data());
+    line += count_newlines(buffer.data(), buffer.data() + count);
+    at += count;
+  }
+  return cat(names_[file], ":", line);
+}
+
+void TextDecoder::skip_headers() {
+  HostVector<char> buffer;
+  for (size_t i = 0; i < files_.size(); ++i) {
+    int64_t offset = 0;
+    const std::string_view line = read_lines(files_[i], {0, 1}, buffer, offset);
+    data_begin_[i] = std::min(static_cast<int64_t>(line.size()), files_[i].bytes());
+    if (data_begin_[i] == files_[i].bytes()) {
+      throw Error(ErrorCode::kCorruption,
+                  cat(names_[i], " has no rows: nothing follows its header line"));
+    }
+  }
+}
+
+std::vector<std::string> TextDecoder::first_lines(int file, int64_t count) const {
+  HostVector<char> buffer;
+  std::vector<std::string> found;
+  const InputFile& input = files_[file];
+  for (int64_t at = 0; at < input.bytes() && static_cast<int64_t>(found.size()) < count;) {
+    int64_t offset = 0;
+    const int64_t end = std::min(input.bytes(), at + (int64_t{64} << 10));
+    const std::string_view lines = read_lines(input, {at, end}, buffer, offset);
+    const char* next = lines.data();
+    while (next < lines.data() + lines.size() && static_cast<int64_t>(found.size()) < count) {
+      const std::string_view line = line_at(next, next);
+      if (!line.empty()) found.emplace_back(line);
+    }
+    at = end;
+  }
+  return found;
+}
+
+}  // namespace emblem

@@ -1,0 +1,58 @@
+// data/format/text_decoder.h - what line-based formats share: cutting files at line ends, sampling, line
+// numbers.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/format/decoder.h"
+#include "data/format/input_file.h"
+
+namespace emblem {
+
+// A line belongs to the piece in which its first byte lies. Blank lines are no rows; "\r\n" ends a
+// line as "\n" does. Fields never hold line ends.
+class TextDecoder : public Decoder {
+ public:
+  const std::vector<ColumnSpec>& columns() const final { return columns_; }
+  const std::vector<std::string>& files() const final { return names_; }
+  ExtentUnit unit() const final { return ExtentUnit::kBytes; }
+  Extent extent(int file) const final { return {data_begin_[file], files_[file].bytes()}; }
+  int64_t file_bytes(int file) const final { return files_[file].bytes(); }
+  std::string read_directly() final;
+  void decode(int file, Extent range, const RowSample& sample, const Random* shuffle,
+              DecodedPiece& out) const final;
+  std::string locate(int file, int64_t position) const final;
+
+ protected:
+  // Opens the files of `input`.
+  explicit TextDecoder(const std::string& input);
+
+  // Makes room in `block` for up to `rows` rows.
+  virtual void begin_block(int64_t rows, Block& block) const = 0;
+
+  // Reads the line at `at` into row `row` of `block` and returns the start of the next line. Sets
+  // `problem` when it is no good row, which leaves the block as if the line had not been there.
+  virtual const char* parse_line(const char* at, int64_t row, Block& block,
+                                 std::string& problem) const = 0;
+
+  // Cuts the block to its `rows` rows.
+  virtual void end_block(int64_t rows, Block& block) const = 0;
+
+  // Takes the first line of every file for a header, which is no row.
+  void skip_headers();
+
+  // The first `count` lines of a file, without line ends and blank lines.
+  std::vector<std::string> first_lines(int file, int64_t count) const;
+
+  std::vector<std::string> names_;
+  std::vector<InputFile> files_;
+  std::vector<int64_t> data_begin_;  // behind the header, where there is one
+  std::vector<ColumnSpec> columns_;
+};
+
+// The line at `at` without its end, and in `next` the start of the line behind it.
+std::string_view line_at(const char* at, const char*& next);
+
+}  // namespace emblem

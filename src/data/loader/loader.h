@@ -1,0 +1,73 @@
+// data/loader/loader.h - batches from files: parsing on worker threads, bounded prefetch, an order that
+// depends on the seed alone.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "config/features.h"
+#include "config/pipeline.pb.h"
+#include "data/batch.h"
+#include "data/feature/transform.h"
+
+namespace emblem {
+
+struct LoaderOptions {
+  std::string input;  // files, folders or globs, comma-separated
+  int64_t batch_size = 1024;
+  int workers = 1;
+  int prefetch_batches = 8;
+  uint64_t seed = 1;
+  int64_t epochs = 1;        // 0: without end
+  int64_t max_batches = -1;  // -1: as many as there are
+  bool shuffle = false;      // order of files and pieces, and rows within windows
+  int64_t shuffle_rows = 0;  // rows that are mixed with each other; up to 1: only pieces are
+  double sample_ratio = 1.0;
+  int64_t max_bad_rows = 0;  // tolerated in each epoch
+  bool drop_remainder = false;
+  LabelCheck label_check = LabelCheck::kBinary;
+  int64_t piece_bytes = int64_t{1} << 20;  // of text that a worker parses at a time
+  DataPosition start;  // a Batch::next of a loader of the same data, options and seed
+  // Where batches take their memory from, by all workers at once; outlives them. Null: the heap.
+  std::pmr::memory_resource* memory = nullptr;
+};
+
+// What the loader did since it was made. Times are summed over worker threads.
+struct LoaderStatistics {
+  int64_t rows = 0;
+  int64_t bytes = 0;         // of input
+  int64_t bad_rows = 0;      // skipped
+  double parse_seconds = 0;  // workers decoding and transforming
+  double idle_seconds = 0;   // workers without work: enough is parsed ahead
+  double wait_seconds = 0;   // next() waiting for a batch
+};
+
+// Used by one thread. Its workers stop when it is destroyed.
+class Loader {
+ public:
+  // Opens the data set; throws Error when files are missing, empty or do not fit the schema.
+  Loader(const config::DataConfig& data, const FeatureLayout& features, LoaderOptions options);
+  ~Loader();
+
+  // Moves the next batch into `batch` (whose old buffers are reused) and returns true; false at the
+  // end of the last epoch or after max_batches. Throws Error for unreadable rows: file, line, what
+  // was expected.
+  bool next(Batch& batch);
+
+  LoaderStatistics statistics() const;
+
+  // How many rows next() gives out in all: estimated from the share of the files that was parsed so
+  // far, exact once next() has returned false. 0: not known yet, or without end.
+  int64_t expected_rows() const;
+
+ private:
+  class Pipeline;
+  std::unique_ptr<Pipeline> pipeline_;
+};
+
+// Options for training and for evaluation (one epoch, no shuffling, all rows) from the
+// configuration.
+LoaderOptions training_loader_options(const config::PipelineConfig& config);
+LoaderOptions evaluation_loader_options(const config::PipelineConfig& config);
+
+}  // namespace emblem

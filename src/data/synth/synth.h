@@ -1,0 +1,62 @@
+// data/synth/synth.h - synthetic data sets with a planted truth (data/synth/planted_truth.h), so that a trained
+// model can be judged against the best that is possible.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/context.h"
+#include "data/format/writer.h"
+
+namespace emblem {
+
+struct SynthOptions {
+  std::string preset = "criteo";  // the only one: label, counts, categories
+  std::string out;                // gets train/, test/ and metadata.json
+  std::string format = "tsv";
+  int64_t rows = 1'000'000;
+  int64_t test_rows = -1;  // -1: a tenth of rows
+  uint64_t seed = 1;
+  double alpha = 1.05;
+  std::string tables = "kaggle";       // table_names()
+  double scale = 1.0;                  // of the cardinalities; none becomes less than 2
+  std::vector<int64_t> cardinalities;  // instead of tables and scale
+  int num_dense = 13;
+  // More fields than the tables name take their cardinalities from the front again. -1: as many as
+  // named.
+  int num_sparse = -1;
+  // Shares of values left out; not set: 0.05 and 0.03 in text, 0 in binary formats, which cannot
+  // leave out any.
+  std::optional<double> missing_dense, missing_sparse;
+  int64_t bundle_bytes = 0;
+  Overwrite overwrite = Overwrite::kRefuse;
+  SplitLayout split_layout = SplitLayout::kRows;
+};
+
+// What was written of one split, and the best any model can reach on it.
+struct SynthSplitResult {
+  int64_t rows = 0;
+  double label_mean = 0;
+  double best_auc = 0;
+  double best_log_loss = 0;
+};
+
+struct SynthResult {
+  SynthSplitResult train, test;
+  std::vector<int64_t> cardinalities;
+  int64_t bytes = 0;
+};
+
+// "kaggle" (1.2 M values in all), "fl15" (33 M), "criteo-40m" (188 M).
+const std::vector<std::string>& table_names();
+
+// The cardinalities that the options ask for. Throws Error for unknown tables, listing the choices.
+std::vector<int64_t> synth_cardinalities(const SynthOptions& options);
+
+// Writes the data set; the same bytes with any number of threads. Nothing remains of a run that
+// fails. Shows progress on stderr.
+SynthResult synthesize(const Context& context, const SynthOptions& options);
+
+}  // namespace emblem

@@ -1,0 +1,90 @@
+// The reference: what the GPU's cache does, one key after the other.
+#include <algorithm>
+#include <cstring>
+
+#include "embedding/cache/row_cache.h"
+
+namespace emblem::cpu {
+namespace {
+
+uint32_t find_slot(const RowCacheRef& cache, int table, int64_t key) {
+  const uint64_t hash = RowCacheRef::hash(key);
+  const uint32_t first = cache.set_of(static_cast<uint32_t>(table), hash) * kWays;
+  for (uint32_t slot = first; slot < first + kWays; ++slot) {
+    if (cache.tags[slot] == RowCacheRef::tag(hash) && cache.entries[slot].key == key) return slot;
+  }
+  return kNoSlot32;
+}
+
+void retire(const RowCacheRef& cache, const CachePasses& passes, uint32_t slot) {
+  cache.tags[slot] = 0;
+  cache.retired[slot] = passes.issued;
+}
+
+// Who leaves first has the lowest.
+uint64_t worth(const RowCacheRef& cache, uint32_t slot) {
+  const uint64_t used = cache.entries[slot].used;
+  if (cache.policy == CachePolicy::kLru) return used;
+  return static_cast<uint64_t>(cache.counts[slot]) << 32 | (used & 0xffffffffu);
+}
+
+void make_spare(const RowCacheRef& cache, const CachePasses& passes, uint32_t first,
+                uint32_t kept) {
+  uint32_t leaves = kNoSlot32;
+  for (uint32_t slot = first; slot < first + kWays; ++slot) {
+    if (cache.tags[slot] == 0 || cache.entries[slot].used + 1 >= *cache.tick) continue;
+    if (leaves == kNoSlot32 || worth(cache, slot) < worth(cache, leaves)) leaves = slot;
+  }
+  if (leaves == kNoSlot32) return;
+  retire(cache, passes, leaves);
+  if (cache.policy != CachePolicy::kLfu) return;
+  for (uint32_t slot = first; slot < first + kWays; ++slot) {
+    if (slot != kept) cache.counts[slot] -= cache.counts[slot] / 16;
+  }
+}
+
+void insert_row(const RowCacheRef& cache, const CachePasses& passes, int table, int64_t key,
+                const char* row, RowCache::Existing existing) {
+  const uint64_t hash = RowCacheRef::hash(key);
+  const uint32_t first = cache.set_of(static_cast<uint32_t>(table), hash) * kWays;
+  const uint32_t there = find_slot(cache, table, key);
+  const bool leave = there != kNoSlot32 ? existing == RowCache::Existing::kKeep
+                                        : existing == RowCache::Existing::kUpdate;
+  if (leave) return;
+  uint32_t target = kNoSlot32;
+  for (uint32_t slot = first; slot < first + kWays && target == kNoSlot32; ++slot) {
+    if (cache.tags[slot] == 0 && cache.retired[slot] < passes.free_before) target = slot;
+  }
+  if (target != kNoSlot32) {
+    std::memcpy(cache.row(target), row, static_cast<size_t>(cache.row_bytes));
+    cache.entries[target] = {key, *cache.tick - 1};
+    cache.counts[target] = 1;
+    cache.tags[target] = RowCacheRef::tag(hash);
+  }
+  if (there != kNoSlot32) return retire(cache, passes, there);
+  if (std::count(cache.tags + first, cache.tags + first + kWays, 0) < kSpareWays)
+    make_spare(cache, passes, first, target);
+}
+
+}  // namespace
+
+void find_cached(const RowCacheRef& cache, int table, std::span<const int64_t> keys,
+                 std::span<uint32_t> slots) {
+  for (size_t i = 0; i < keys.size(); ++i) {
+    slots[i] = find_slot(cache, table, keys[i]);
+    if (slots[i] == kNoSlot32) continue;
+    CacheEntry& entry = cache.entries[slots[i]];
+    if (entry.used != *cache.tick) ++cache.counts[slots[i]];
+    entry.used = *cache.tick;
+  }
+  ++*cache.tick;
+}
+
+void insert_cached(const RowCacheRef& cache, const CachePasses& passes, int table,
+                   std::span<const int64_t> keys, const char* rows, RowCache::Existing existing) {
+  for (size_t i = 0; i < keys.size(); ++i)
+    insert_row(cache, passes, table, keys[i], rows + static_cast<int64_t>(i) * cache.row_bytes,
+               existing);
+}
+
+}  // namespace emblem::cpu

@@ -1,0 +1,136 @@
+#include <algorithm>
+#include <cstring>
+
+#include "core/thread_pool.h"
+#include "embedding/cpu/gather_pool.h"
+
+namespace emblem::cpu {
+namespace {
+
+constexpr int64_t kLine = 64;
+constexpr int64_t kLinesAhead =
+    24;  // cache lines of rows that are on their way while others are copied
+
+enum class Source { kKeys, kNumbers, kPlaces };  // what says where a row is
+
+// The place of key i's row, or null.
+template <Source kSource>
+const char* row_of(const GatherPool& op, int64_t i) {
+  if constexpr (kSource == Source::kPlaces) {
+    return reinterpret_cast<const char*>(op.row_places[i]);
+  } else if constexpr (kSource == Source::kNumbers) {
+    return op.row_numbers[i] == kNoRow ? nullptr : op.rows.row(op.row_numbers[i]);
+  } else {
+    return op.rows.row(static_cast<uint64_t>(op.keys[i]));
+  }
+}
+
+struct Prefetch {
+  int64_t distance;  // in keys
+  int64_t bytes;     // of a row
+
+  explicit Prefetch(const RowsRef& rows) {
+    bytes = std::min<int64_t>(rows.dim * size_of(rows.dtype), 8 * kLine);
+    distance = std::max<int64_t>(2, kLinesAhead / ((bytes + kLine - 1) / kLine));
+  }
+  void operator()(const char* row) const {
+    if (row == nullptr) return;
+    for (int64_t at = 0; at < bytes; at += kLine) __builtin_prefetch(row + at);
+  }
+};
+
+void copy_weights(const float* __restrict from, float* __restrict to, int64_t dim) {
+  int64_t d = 0;
+  for (; d + 16 <= dim; d += 16) std::memcpy(to + d, from + d, 64);
+  for (; d < dim; ++d) to[d] = from[d];
+}
+
+template <class W>
+void copy_weights(const W* __restrict from, float* __restrict to, int64_t dim) {
+  for (int64_t d = 0; d < dim; ++d) to[d] = load_weight(from + d);
+}
+
+void draw(const GatherPool& op, int64_t i, float weight, float* sum) {
+  for (int64_t d = 0; d < op.rows.dim; ++d) {
+    sum[d] += weight * op.absent(op.seed, static_cast<uint64_t>(op.keys[i]), d);
+  }
+}
+
+template <class W, Source kSource>
+void copy_rows(const GatherPool& op, int64_t begin, int64_t end) {
+  const Prefetch prefetch(op.rows);
+  const int64_t dim = op.rows.dim;
+  for (int64_t i = begin; i < std::min(end, begin + prefetch.distance); ++i) {
+    prefetch(row_of<kSource>(op, i));
+  }
+  for (int64_t i = begin; i < end; ++i) {
+    if (i + prefetch.distance < end) prefetch(row_of<kSource>(op, i + prefetch.distance));
+    const char* row = row_of<kSource>(op, i);
+    float* out = op.out + i * op.out_stride;
+    if (row != nullptr) {
+      copy_weights(reinterpret_cast<const W*>(row), out, dim);
+    } else {
+      std::fill_n(out, dim, 0.0f);
+      draw(op, i, 1.0f, out);
+    }
+  }
+}
+
+template <class W>
+void add_weights(const W* __restrict from, float weight, float* __restrict sum, int64_t dim) {
+  for (int64_t d = 0; d < dim; ++d) sum[d] += weight * load_weight(from + d);
+}
+
+template <class W, Source kSource>
+void pool_bags(const GatherPool& op, int64_t begin, int64_t end) {
+  const Prefetch prefetch(op.rows);
+  const int64_t dim = op.rows.dim;
+  const auto first_key = [&](int64_t bag) { return op.offsets != nullptr ? op.offsets[bag] : bag; };
+  const int64_t last = first_key(end);
+  for (int64_t bag = begin; bag < end; ++bag) {
+    float* sum = op.out + bag * op.out_stride;
+    std::fill_n(sum, dim, 0.0f);
+    float total = 0.0f;
+    for (int64_t i = first_key(bag); i < first_key(bag + 1); ++i) {
+      if (i + prefetch.distance < last) prefetch(row_of<kSource>(op, i + prefetch.distance));
+      const float weight = op.weights != nullptr ? op.weights[i] : 1.0f;
+      const char* row = row_of<kSource>(op, i);
+      if (row != nullptr)
+        add_weights(reinterpret_cast<const W*>(row), weight, sum, dim);
+      else
+        draw(op, i, weight, sum);
+      total += weight;
+    }
+    if (op.pooling == Pooling::kSum) continue;
+    const float factor = total != 0.0f ? 1.0f / total : 0.0f;
+    for (int64_t d = 0; d < dim; ++d) sum[d] *= factor;
+  }
+}
+
+template <class W, Source kSource>
+void gather(const GatherPool& op, int64_t begin, int64_t end) {
+  if (op.offsets == nullptr && op.weights == nullptr)
+    copy_rows<W, kSource>(op, begin, end);
+  else
+    pool_bags<W, kSource>(op, begin, end);
+}
+
+}  // namespace
+
+void gather_pool(const GatherPool& op, int64_t begin, int64_t end) {
+  if (op.row_places != nullptr) return gather<float, Source::kPlaces>(op, begin, end);
+  with_weight_type(op.rows.dtype, [&](auto type) {
+    using W = decltype(type);
+    if (op.row_numbers != nullptr)
+      gather<W, Source::kNumbers>(op, begin, end);
+    else
+      gather<W, Source::kKeys>(op, begin, end);
+  });
+}
+
+void gather_pool(const Context& context, const GatherPool& op) {
+  parallel_for(context, op.bags, 256,
+               [&](int64_t begin, int64_t end) { gather_pool(op, begin, end); });
+}
+
+}  // namespace emblem::cpu

@@ -1,0 +1,80 @@
+// embedding/cpu/grouping.h - brings the occurrences of a batch's keys together, row by row.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/host_vector.h"
+#include "embedding/lookup.h"
+#include "embedding/cpu/segment_update.h"
+#include "embedding/settings.h"
+
+namespace emblem {
+
+// The keys of one feature over the table, and where its gradients begin.
+struct Occurrences {
+  FeatureKeys keys;
+  const uint32_t* rows = nullptr;  // per key; null: keys are row numbers
+  Pooling pooling = Pooling::kSum;
+  int64_t column = 0;  // of the gradient matrix
+};
+
+// For one table: its distinct rows in the order of their first occurrence, each with its
+// occurrences in the order of (feature, bag, position). Large batches are cut by the hash of the
+// key into parts that depend on the number of keys alone and can be grouped concurrently. Buffers
+// are kept from batch to batch.
+class Grouping {
+ public:
+  // `rows` > 0: row numbers are below it (and few enough for an array).
+  explicit Grouping(int64_t rows = 0) : direct_rows_(rows) {}
+
+  // 1. Takes note of the features (borrowed until the last step).
+  void start(std::span<const Occurrences> features, int64_t width, int64_t bags);
+  // 2. For each slice, in any order or concurrently, when there is more than one part.
+  int64_t slices() const { return static_cast<int64_t>(slices_.size()); }
+  void count_slice(int64_t slice);
+  // 3. Once.
+  void place_slices();
+  // 4. For each slice.
+  void fill_slice(int64_t slice);
+  // 5. For each part, in any order or concurrently. With one part, steps 2 to 4 are left out.
+  int64_t parts() const { return parts_; }
+  void group_part(int64_t part);
+
+  Segments segments(int64_t part) const;
+
+ private:
+  struct Slice {
+    int feature;
+    int64_t begin, end;  // of its keys
+    int64_t first_bag;
+  };
+  struct Part {
+    HostVector<uint32_t> rows, offsets, sources, row_of_occurrence, segment_of_occurrence;
+    HostVector<uint32_t> source_of_occurrence;
+    HostVector<float> coefficient_of_occurrence, coefficients;
+    HostVector<uint64_t> map;     // open addressing: row << 32 | segment
+    HostVector<uint32_t> direct;  // row -> segment, where rows are few
+    int64_t count = 0;
+  };
+
+  template <class Take>
+  void visit(const Slice& slice, Take&& take) const;
+  int64_t part_of(int64_t key) const;
+  void flatten_all();
+  template <class SegmentOf>
+  void number_rows(Part& part, SegmentOf&& segment_of);
+  void order_occurrences(Part& part) const;
+
+  int64_t direct_rows_;
+  std::span<const Occurrences> features_;
+  int64_t width_ = 0;
+  int64_t parts_ = 1;
+  bool weighted_ = false;
+  std::vector<Slice> slices_;
+  std::vector<int64_t> positions_;  // [slices, parts]: where a slice's occurrences of a part begin
+  std::vector<Part> groups_;        // parts_ of them are in use
+};
+
+}  // namespace emblem

@@ -1,0 +1,163 @@
+#include "embedding/cpu/host_lookup.h"
+
+#include <algorithm>
+
+namespace emblem {
+namespace {
+
+constexpr int64_t kFindKeys = 2048;  // keys whose rows one piece of work finds
+constexpr int64_t kNewRows = 256;    // rows that one piece of work initializes
+constexpr int64_t kSegments = 512;   // rows that one piece of work updates
+constexpr int64_t kBlockBytes = 128
+                                << 10;  // of output that one piece of work fills: stays in cache
+
+}  // namespace
+
+HostLookup::HostLookup(std::span<const LookupFeature> features)
+    : find_chunks_(kFindKeys),
+      insert_chunks_(kNewRows),
+      slice_chunks_(1),
+      part_chunks_(1),
+      segment_chunks_(kSegments) {
+  for (const LookupFeature& feature : features) {
+    EMBLEM_REQUIRE(feature.table != nullptr, "lookup: feature ", features_.size(), " has no table");
+    auto* table = dynamic_cast<HostTable*>(feature.table);
+    EMBLEM_REQUIRE(table != nullptr, "lookup: table ", feature.table->settings().name,
+                   " is not in host memory");
+    auto found = std::find(tables_.begin(), tables_.end(), table);
+    const auto number = static_cast<size_t>(found - tables_.begin());
+    if (found == tables_.end()) {
+      tables_.push_back(table);
+      groupings_.emplace_back(table->is_static() ? table->settings().capacity : 0);
+    }
+    feature_tables_.push_back(table);
+    features_.push_back({table, feature.pooling, width_, number});
+    width_ += table->dim();
+  }
+  occurrences_.resize(tables_.size());
+  runs_.resize(tables_.size());
+}
+
+void HostLookup::check_offsets(std::span<const FeatureKeys> features) const {
+  for (size_t f = 0; f < features.size(); ++f) {
+    const View<const int32_t>& offsets = features[f].offsets;
+    if (offsets.size() == 0) continue;
+    const int64_t count = features[f].keys.size(), last = offsets.size() - 1;
+    EMBLEM_REQUIRE(offsets.data[0] == 0 && offsets.data[last] == count &&
+                       std::is_sorted(offsets.data, offsets.data + last + 1),
+                   "lookup: the offsets of feature ", f, " (table ",
+                   feature_tables_[f]->settings().name, ") do not rise from 0 to its ", count,
+                   " keys");
+  }
+}
+
+void HostLookup::forward(const Context& context, std::span<const FeatureKeys> features, Phase phase,
+                         AnyView any_out) {
+  const View<float> out = any_out.floats();
+  check_batch(features, feature_tables_, width_, out);
+  check_offsets(features);
+  Pass& pass = phase == Phase::kTrain ? train_ : eval_;
+  if (phase == Phase::kTrain) backward_ = Backward::kNothing;
+  pass.keys.assign(features.begin(), features.end());
+  pass.bags = out.rows;
+  find_rows(context, pass);
+  if (phase == Phase::kTrain) {
+    for (HostTable* table : tables_) table->next_version();
+    insert_rows(context, pass);
+  }
+  gather(context, pass, phase, out);
+  if (phase == Phase::kTrain) backward_ = Backward::kForwardDone;
+}
+
+void HostLookup::find_rows(const Context& context, Pass& pass) {
+  pass.rows.resize(features_.size());
+  find_chunks_.clear();
+  for (size_t f = 0; f < features_.size(); ++f) {
+    const int64_t count = features_[f].table->is_static() ? 0 : pass.keys[f].keys.size();
+    pass.rows[f].resize(count);
+    find_chunks_.add(count);
+  }
+  find_chunks_.run(context, [&](int64_t, int64_t f, int64_t begin, int64_t end) {
+    const auto count = static_cast<size_t>(end - begin);
+    features_[f].table->find({pass.keys[f].keys.data + begin, count},
+                             {pass.rows[f].data() + begin, count});
+  });
+}
+
+void HostLookup::insert_rows(const Context& context, Pass& pass) {
+  for (auto& runs : runs_) runs.clear();
+  for (size_t f = 0; f < features_.size(); ++f) {
+    if (features_[f].table->is_static()) continue;
+    const auto count = static_cast<size_t>(pass.keys[f].keys.size());
+    runs_[features_[f].table_number].push_back(
+        {{pass.keys[f].keys.data, count}, {pass.rows[f].data(), count}});
+  }
+  // Within a table new keys are taken in order; the tables do not know of each other.
+  parallel_for(context, static_cast<int64_t>(tables_.size()), 1, [&](int64_t t, int64_t) {
+    if (!runs_[t].empty()) tables_[t]->insert_missing(runs_[t]);
+  });
+  insert_chunks_.clear();
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    insert_chunks_.add(runs_[t].empty() ? 0 : tables_[t]->new_rows());
+  }
+  insert_chunks_.run(context, [&](int64_t, int64_t t, int64_t begin, int64_t end) {
+    tables_[t]->initialize_new_rows(begin, end);
+  });
+}
+
+void HostLookup::gather(const Context& context, Pass& pass, Phase phase, View<float> out) {
+  pass.gathers.resize(features_.size());
+  for (size_t f = 0; f < features_.size(); ++f) {
+    const auto& [table, pooling, column, number] = features_[f];
+    const FeatureKeys& keys = pass.keys[f];
+    pass.gathers[f] = {.rows = table->rows(),
+                       .keys = keys.keys.data,
+                       .row_numbers = table->is_static() ? nullptr : pass.rows[f].data(),
+                       .offsets = keys.offsets.size() != 0 ? keys.offsets.data : nullptr,
+                       .weights = keys.weights.size() != 0 ? keys.weights.data : nullptr,
+                       .bags = pass.bags,
+                       .pooling = pooling,
+                       .absent = table->absent(phase),
+                       .seed = table->settings().seed,
+                       .out = out.data + column,
+                       .out_stride = width_};
+  }
+  bad_key_ = false;
+  const int64_t block = std::clamp<int64_t>(kBlockBytes / (width_ * 4 + 1), 16, 256);
+  parallel_for(context, pass.bags, block,
+               [&](int64_t begin, int64_t end) { gather_block(pass, begin, end); });
+  if (bad_key_) refuse_bad_keys(pass);
+}
+
+void HostLookup::gather_block(const Pass& pass, int64_t begin, int64_t end) {
+  for (size_t f = 0; f < features_.size(); ++f) {
+    const GatherPool& op = pass.gathers[f];
+    if (op.row_numbers == nullptr) {
+      const auto capacity = static_cast<uint64_t>(features_[f].table->settings().capacity);
+      const int64_t first = op.offsets != nullptr ? op.offsets[begin] : begin;
+      const int64_t last = op.offsets != nullptr ? op.offsets[end] : end;
+      bool outside = false;
+      for (int64_t i = first; i < last; ++i)
+        outside |= static_cast<uint64_t>(op.keys[i]) >= capacity;
+      if (outside) {
+        bad_key_ = true;  // which one is said later, in an order that no thread decides
+        continue;
+      }
+    }
+    cpu::gather_pool(op, begin, end);
+  }
+}
+
+void HostLookup::refuse_bad_keys(const Pass& pass) const {
+  for (size_t f = 0; f < features_.size(); ++f) {
+    const HostTable& table = *features_[f].table;
+    if (!table.is_static()) continue;
+    const std::span keys(pass.keys[f].keys.data, static_cast<size_t>(pass.keys[f].keys.size()));
+    const auto bad = std::find_if(keys.begin(), keys.end(), [&](int64_t key) {
+      return key < 0 || key >= table.settings().capacity;
+    });
+    if (bad != keys.end()) table.refuse({&*bad, 1});
+  }
+}
+
+}  // namespace emblem

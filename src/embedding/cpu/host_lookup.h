@@ -1,0 +1,85 @@
+// embedding/cpu/host_lookup.h - features over tables in host memory.
+#pragma once
+
+#include <atomic>
+#include <span>
+#include <vector>
+
+#include "core/host_vector.h"
+#include "embedding/cpu/chunks.h"
+#include "embedding/cpu/gather_pool.h"
+#include "embedding/cpu/grouping.h"
+#include "embedding/cpu/host_table.h"
+#include "embedding/lookup.h"
+
+namespace emblem {
+
+// The same bytes with any number of threads. Allocates nothing once it has seen its largest batch.
+//
+// Between a training forward and its backward the tables must not change otherwise. Evaluation in
+// between is fine. Rows without pooling are a feature with one key a bag.
+class HostLookup : public Lookup {
+ public:
+  explicit HostLookup(std::span<const LookupFeature> features);
+
+  int64_t width() const override { return width_; }
+  int64_t column(int feature) const {
+    return features_[feature].column;
+  }                                                               // where its vector begins
+  std::span<HostTable* const> tables() const { return tables_; }  // each once
+
+  // Throws for keys outside a static table (the first in the order of features), and when a table
+  // is full.
+  void forward(const Context& context, std::span<const FeatureKeys> features, Phase phase,
+               AnyView out) override;
+  double squared_gradient_norm(const Context& context, ConstAnyView gradients) override;
+  void backward(const Context& context, ConstAnyView gradients, float scale, float learning_rate,
+                int64_t step) override;
+
+ private:
+  struct Feature {
+    HostTable* table;
+    Pooling pooling;
+    int64_t column;
+    size_t table_number;
+  };
+  // What a forward pass knows of its keys.
+  struct Pass {
+    std::vector<FeatureKeys> keys;           // per feature
+    std::vector<HostVector<uint32_t>> rows;  // per feature over a dynamic table: a row number a key
+    std::vector<GatherPool> gathers;         // per feature
+    int64_t bags = 0;
+  };
+
+  void check_offsets(std::span<const FeatureKeys> features) const;
+  void find_rows(const Context& context, Pass& pass);
+  void insert_rows(const Context& context, Pass& pass);
+  void gather(const Context& context, Pass& pass, Phase phase, View<float> out);
+  void gather_block(const Pass& pass, int64_t begin, int64_t end);
+  void refuse_bad_keys(const Pass& pass) const;
+
+  void check_gradients(View<const float> gradients) const;
+  void group(const Context& context);
+  void list_segments(View<const float> gradients, float scale);
+  void update_other_rows(const Context& context, size_t table, const Rule& rule);
+
+  std::vector<Feature> features_;
+  std::vector<Table*> feature_tables_;
+  std::vector<HostTable*> tables_;
+  int64_t width_ = 0;
+  Pass train_, eval_;
+  std::atomic<bool> bad_key_{false};
+  std::vector<std::vector<KeyRun>> runs_;  // per table, of the training pass
+
+  enum class Backward { kNothing, kForwardDone, kGrouped };
+  Backward backward_ = Backward::kNothing;             // what is known of the last training pass
+  std::vector<Grouping> groupings_;                    // per table
+  std::vector<std::vector<Occurrences>> occurrences_;  // per table
+  std::vector<SegmentUpdate> updates_;                 // per (trained table, part)
+  std::vector<size_t> update_tables_;
+  std::vector<double> norms_;
+  std::vector<uint8_t> in_batch_;  // per row of one table
+  Chunks find_chunks_, insert_chunks_, slice_chunks_, part_chunks_, segment_chunks_;
+};
+
+}  // namespace emblem

@@ -1,0 +1,129 @@
+#include <algorithm>
+
+#include "embedding/cpu/host_lookup.h"
+
+namespace emblem {
+namespace {
+
+constexpr int64_t kOtherRows = 2048;  // rows outside the batch that one piece of work updates
+
+}  // namespace
+
+void HostLookup::check_gradients(View<const float> gradients) const {
+  EMBLEM_REQUIRE(backward_ != Backward::kNothing,
+                 "lookup: gradients without a training forward pass before them");
+  EMBLEM_REQUIRE(gradients.rows == train_.bags && gradients.cols == width_,
+                 "lookup: gradients are [", gradients.rows, ", ", gradients.cols,
+                 "], but the last training pass was [", train_.bags, ", ", width_, "]");
+}
+
+// Brings the occurrences of each row together, once a training pass.
+void HostLookup::group(const Context& context) {
+  if (backward_ == Backward::kGrouped) return;
+  for (auto& list : occurrences_) list.clear();
+  for (size_t f = 0; f < features_.size(); ++f) {
+    const auto& [table, pooling, column, number] = features_[f];
+    if (!table->settings().trainable) continue;
+    occurrences_[number].push_back(
+        {train_.keys[f], table->is_static() ? nullptr : train_.rows[f].data(), pooling, column});
+  }
+  slice_chunks_.clear();
+  part_chunks_.clear();
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    Grouping& grouping = groupings_[t];
+    grouping.start(occurrences_[t], width_, train_.bags);
+    slice_chunks_.add(grouping.parts() > 1 ? grouping.slices() : 0);
+    part_chunks_.add(grouping.parts());
+  }
+  if (slice_chunks_.total() > 0) {
+    slice_chunks_.run(context, [&](int64_t, int64_t t, int64_t slice, int64_t) {
+      groupings_[t].count_slice(slice);
+    });
+    for (Grouping& grouping : groupings_) {
+      if (grouping.parts() > 1) grouping.place_slices();
+    }
+    slice_chunks_.run(context, [&](int64_t, int64_t t, int64_t slice, int64_t) {
+      groupings_[t].fill_slice(slice);
+    });
+  }
+  part_chunks_.run(
+      context, [&](int64_t, int64_t t, int64_t part, int64_t) { groupings_[t].group_part(part); });
+  backward_ = Backward::kGrouped;
+}
+
+void HostLookup::list_segments(View<const float> gradients, float scale) {
+  updates_.clear();
+  update_tables_.clear();
+  segment_chunks_.clear();
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    const TableSettings& settings = tables_[t]->settings();
+    if (!settings.trainable) continue;
+    for (int64_t part = 0; part < groupings_[t].parts(); ++part) {
+      updates_.push_back({tables_[t]->rows(), groupings_[t].segments(part), gradients.data, scale,
+                          settings.l2, settings.rule});
+      update_tables_.push_back(t);
+      segment_chunks_.add(updates_.back().segments.count);
+    }
+  }
+}
+
+double HostLookup::squared_gradient_norm(const Context& context, ConstAnyView any_gradients) {
+  const View<const float> gradients = any_gradients.floats();
+  check_gradients(gradients);
+  group(context);
+  list_segments(gradients, 1.0f);
+  norms_.assign(segment_chunks_.total(), 0.0);
+  segment_chunks_.run(context, [&](int64_t chunk, int64_t list, int64_t begin, int64_t end) {
+    norms_[chunk] = cpu::squared_norm(updates_[list], begin, end);
+  });
+  double sum = 0.0;
+  for (const double norm : norms_) sum += norm;
+  return sum;
+}
+
+void HostLookup::backward(const Context& context, ConstAnyView any_gradients, float scale,
+                          float learning_rate, int64_t step) {
+  const View<const float> gradients = any_gradients.floats();
+  check_gradients(gradients);
+  EMBLEM_REQUIRE(step >= 1, "lookup: steps count from 1, but this is step ", step);
+  group(context);
+  list_segments(gradients, scale);
+  for (SegmentUpdate& update : updates_) update.rule = at_step(update.rule, learning_rate, step);
+  segment_chunks_.run(context, [&](int64_t, int64_t list, int64_t begin, int64_t end) {
+    cpu::segment_update(updates_[list], begin, end);
+    HostTable& table = *tables_[update_tables_[list]];
+    for (int64_t s = begin; s < end; ++s) table.note_change(updates_[list].segments.rows[s]);
+  });
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    const TableSettings& settings = tables_[t]->settings();
+    if (settings.trainable && settings.l2_on_all_rows && settings.l2 != 0.0f) {
+      update_other_rows(context, t, at_step(settings.rule, learning_rate, step));
+    }
+  }
+  backward_ = Backward::kNothing;  // a second update with the same gradients is a mistake
+}
+
+// The rows that the batch did not touch, with l2 * weight as their gradient.
+void HostLookup::update_other_rows(const Context& context, size_t t, const Rule& rule) {
+  const HostTable& table = *tables_[t];
+  in_batch_.assign(table.rows_end(), 0);
+  for (int64_t part = 0; part < groupings_[t].parts(); ++part) {
+    const Segments segments = groupings_[t].segments(part);
+    for (int64_t s = 0; s < segments.count; ++s) in_batch_[segments.rows[s]] = 1;
+  }
+  parallel_for(context, table.rows_end(), kOtherRows, [&](int64_t begin, int64_t end) {
+    uint32_t rows[kOtherRows], offsets[kOtherRows + 1] = {};  // segments without occurrences
+    int64_t count = 0;
+    for (int64_t row = begin; row < end; ++row) {
+      const auto number = static_cast<uint32_t>(row);
+      if (!in_batch_[row] && table.in_use(number)) rows[count++] = number;
+    }
+    const SegmentUpdate update{.rows = table.rows(),
+                               .segments = {rows, offsets, nullptr, nullptr, count},
+                               .l2 = table.settings().l2,
+                               .rule = rule};
+    cpu::segment_update(update, 0, count);
+  });
+}
+
+}  // namespace emblem

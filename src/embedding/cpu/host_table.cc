@@ -1,0 +1,184 @@
+#include "embedding/cpu/host_table.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/thread_pool.h"
+#include "embedding/cpu/gather_pool.h"
+#include "embedding/cpu/initialize_rows.h"
+
+namespace emblem {
+namespace {
+
+constexpr int64_t kMetaSlab = 1 << 17;
+
+int64_t admission_capacity(const TableSettings& settings) {
+  return settings.admission_capacity != 0 ? settings.admission_capacity : settings.capacity;
+}
+
+}  // namespace
+
+HostTable::HostTable(const Context& context, TableSettings settings)
+    : Table(std::move(settings)),
+      rows_(make_rows()),
+      meta_(sizeof(Meta), kMetaSlab),
+      index_(is_static() ? 0 : settings_.initial_capacity),
+      admission_(settings_.admission_threshold, admission_capacity(settings_)) {
+  if (!is_static()) return;
+  changed_.resize(settings_.capacity);
+  std::fill(changed_.begin(), changed_.end(), 0);
+  InitializeRows op{.rows = rows_.ref(),
+                    .count = settings_.capacity,
+                    .initializer = settings_.initializer,
+                    .seed = settings_.seed,
+                    .state = first_state(),
+                    .state_floats = state_floats_};
+  initialize_rows(Context{.threads = context.threads}, op);
+}
+
+Rows HostTable::make_rows() const {
+  return is_static() ? Rows::fixed(dim(), settings_.dtype, state_floats_, settings_.capacity)
+                     : Rows(dim(), settings_.dtype, state_floats_);
+}
+
+int64_t HostTable::bytes() const {
+  const size_t scratch =
+      new_keys_.capacity() * 8 + new_counts_.capacity() * 8 + new_rows_.capacity() * 4;
+  return rows_.bytes() + meta_.bytes() + index_.bytes() + admission_.bytes() + new_index_.bytes() +
+         static_cast<int64_t>(scratch);
+}
+
+uint32_t HostTable::find(int64_t key) const {
+  if (!is_static()) return index_.find(key);
+  if (key < 0 || key >= settings_.capacity) refuse({&key, 1});
+  return static_cast<uint32_t>(key);
+}
+
+void HostTable::read_row(uint32_t row, float* weights, float* state) const {
+  const RowsRef ref = rows_.ref();
+  char* at = ref.row(row);
+  with_weight_type(settings_.dtype, [&](auto type) {
+    for (int64_t d = 0; d < dim(); ++d) {
+      weights[d] = load_weight(reinterpret_cast<const decltype(type)*>(at) + d);
+    }
+  });
+  if (state != nullptr) std::memcpy(state, ref.state(at), state_floats_ * sizeof(float));
+}
+
+void HostTable::write_row(uint32_t row, const float* weights, const float* state) {
+  const RowsRef ref = rows_.ref();
+  char* at = ref.row(row);
+  with_weight_type(settings_.dtype, [&](auto type) {
+    for (int64_t d = 0; d < dim(); ++d) {
+      store_weight(reinterpret_cast<decltype(type)*>(at) + d, weights[d]);
+    }
+  });
+  if (state != nullptr)
+    std::memcpy(ref.state(at), state, state_floats_ * sizeof(float));
+  else
+    std::fill_n(ref.state(at), state_floats_, first_state());
+}
+
+bool HostTable::read(int64_t key, std::span<float> weights, std::span<float> state) const {
+  check_room(weights, state);
+  const uint32_t row = find(key);
+  if (row == kNoRow) return false;
+  read_row(row, weights.data(), state.empty() ? nullptr : state.data());
+  return true;
+}
+
+std::optional<int64_t> HostTable::score(int64_t key) const {
+  if (is_static()) return std::nullopt;
+  const uint32_t row = index_.find(key);
+  if (row == kNoRow) return std::nullopt;
+  return meta(row).score;
+}
+
+void HostTable::lookup_rows(const Context& context, std::span<const int64_t> keys, Phase phase,
+                            View<float> out) {
+  EMBLEM_REQUIRE(out.rows == static_cast<int64_t>(keys.size()) && out.cols == dim(), "table ",
+                 settings_.name, ": output is [", out.rows, ", ", out.cols, "], but ", keys.size(),
+                 " keys need [", keys.size(), ", ", dim(), "]");
+  lookup_numbers_.resize(keys.size());
+  const std::span<uint32_t> numbers(lookup_numbers_);
+  if (is_static()) {
+    for (size_t i = 0; i < keys.size(); ++i) numbers[i] = find(keys[i]);
+  } else {
+    find(keys, numbers);
+  }
+  if (!is_static() && phase == Phase::kTrain) {
+    const KeyRun run{keys, numbers};
+    insert_missing({&run, 1});
+    initialize_new_rows(0, new_rows());
+  }
+  GatherPool op{.rows = rows_.ref(),
+                .keys = keys.data(),
+                .row_numbers = numbers.data(),
+                .bags = out.rows,
+                .absent = absent(phase),
+                .seed = settings_.seed,
+                .out = out.data,
+                .out_stride = out.cols};
+  gather_pool(Context{.threads = context.threads}, op);
+}
+
+int64_t HostTable::erase(std::span<const int64_t> keys) {
+  check_dynamic();
+  int64_t erased = 0;
+  for (const int64_t key : keys) {
+    const uint32_t row = index_.find(key);
+    if (row == kNoRow) continue;
+    remove(key, row);
+    ++erased;
+  }
+  return erased;
+}
+
+void HostTable::remove(int64_t key, uint32_t row) {
+  index_.erase(key);
+  meta(row).score = kUnused;
+  rows_.give_back(row);
+}
+
+void HostTable::clear() {
+  clock_ = next_score_ = 0;
+  if (is_static()) {
+    initialize_rows(Context{}, {.rows = rows_.ref(),
+                                .count = settings_.capacity,
+                                .initializer = settings_.initializer,
+                                .seed = settings_.seed,
+                                .state = first_state(),
+                                .state_floats = state_floats_});
+    return;
+  }
+  rows_.clear();
+  meta_.clear();
+  index_.clear();
+  admission_.clear();
+}
+
+void HostTable::initialize_new_rows(int64_t begin, int64_t end) {
+  const InitializeRows op{.rows = rows_.ref(),
+                          .row_numbers = new_rows_.data(),
+                          .keys = new_keys_.data(),
+                          .count = new_rows(),
+                          .initializer = settings_.initializer,
+                          .seed = settings_.seed,
+                          .state = first_state(),
+                          .state_floats = state_floats_};
+  cpu::initialize_rows(op, begin, end);
+}
+
+void HostTable::set_next_score(int64_t score) {
+  check_scores(score);
+  next_score_ = score;
+}
+
+void HostTable::set_score(std::span<const int64_t> keys, int64_t score) {
+  check_scores(score);
+  for (const int64_t key : keys) {
+    if (const uint32_t row = index_.find(key); row != kNoRow) meta(row).score = score;
+  }
+}
+
+}  // namespace emblem

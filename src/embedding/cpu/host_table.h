@@ -1,0 +1,122 @@
+// embedding/cpu/host_table.h - a table in host memory.
+//
+// Thread-compatible: const methods may run concurrently; others need a lock.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/host_vector.h"
+#include "embedding/cpu/admission.h"
+#include "embedding/cpu/key_index.h"
+#include "embedding/cpu/rows.h"
+#include "embedding/table.h"
+
+namespace emblem {
+
+// A run of keys of a batch and where their row numbers go.
+struct KeyRun {
+  std::span<const int64_t> keys;
+  std::span<uint32_t> rows;
+};
+
+class HostTable : public Table {
+ public:
+  // A static table's rows are drawn here.
+  HostTable(const Context& context, TableSettings settings);
+
+  int64_t size() const override { return rows_.used(); }
+  int64_t bytes() const override;
+  bool read(int64_t key, std::span<float> weights, std::span<float> state = {}) const override;
+  std::optional<int64_t> score(int64_t key) const override;
+  void lookup_rows(const Context& context, std::span<const int64_t> keys, Phase phase,
+                   View<float> out) override;
+  int64_t erase(std::span<const int64_t> keys) override;
+  void clear() override;
+  void import_rows(const Context& context, const RowBatch& batch) override;
+  void set_next_score(int64_t score) override;
+  void set_score(std::span<const int64_t> keys, int64_t score) override;
+  void export_rows(const Context& context, int64_t batch_rows,
+                   const std::function<void(const RowBatch&)>& take,
+                   std::optional<int64_t> since = {}) const override;
+  int64_t version() const override { return version_; }
+  std::vector<KeyCount> export_admission() const override { return admission_.sorted(); }
+  void import_admission(std::span<const KeyCount> counts) override;
+  int64_t clock() const override { return clock_; }
+  void set_clock(int64_t clock) override { clock_ = clock; }
+  int64_t next_score() const override { return next_score_; }
+
+  // ---- what a Lookup is made of ----
+  // The row of a key, or kNoRow. Throws for keys outside a static table.
+  uint32_t find(int64_t key) const;
+  // rows[i] = find(keys[i]), many at a time. Dynamic tables only.
+  void find(std::span<const int64_t> keys, std::span<uint32_t> rows) const {
+    index_.find(keys, rows);
+  }
+  // Training, after find: `runs` are all keys of this batch. Gives rows to the unknown keys that
+  // are admitted, evicting others if need be, and updates scores. New rows must then be
+  // initialized.
+  void insert_missing(std::span<const KeyRun> runs);
+  int64_t new_rows() const { return static_cast<int64_t>(new_rows_.size()); }
+  void initialize_new_rows(int64_t begin, int64_t end);  // may run concurrently on disjoint ranges
+  RowsRef rows() const { return rows_.ref(); }
+  // What a key without a row reads as.
+  const Initializer& absent(Phase phase) const {
+    return phase == Phase::kTrain ? settings_.initializer : settings_.missing;
+  }
+  int64_t rows_end() const { return rows_.end(); }  // all row numbers are below
+  bool in_use(uint32_t row) const { return is_static() || meta(row).score != kUnused; }
+  // One training lookup more: what it touches from now on has a new version.
+  void next_version() { ++version_; }
+  void note_change(uint32_t row) {
+    if (is_static())
+      changed_[row] = static_cast<uint32_t>(version_);
+    else
+      meta(row).changed = version_;
+  }
+  using Table::refuse;
+
+ private:
+  struct Meta {
+    int64_t key;
+    int64_t score;
+    int64_t changed;  // the version of the last training lookup that touched it
+  };
+  int64_t changed(uint32_t row) const { return is_static() ? changed_[row] : meta(row).changed; }
+  struct Missing {
+    uint32_t* row;    // of an occurrence of an unknown key
+    uint32_t number;  // of the key in new_keys_
+  };
+  Meta& meta(uint32_t row) const { return *reinterpret_cast<Meta*>(meta_.at(row)); }
+  Rows make_rows() const;
+  uint32_t insert(int64_t key, int64_t score);
+  void remove(int64_t key, uint32_t row);
+  void collect_new_keys(std::span<const KeyRun> runs);
+  int64_t admit_new_keys();
+  void make_room(int64_t wanted, std::span<const KeyRun> runs);
+  void evict(int64_t count, int64_t candidates, const std::vector<bool>& spared);
+  void touch(std::span<const KeyRun> runs);
+  void read_row(uint32_t row, float* weights, float* state) const;
+  void write_row(uint32_t row, const float* weights, const float* state);
+
+  Rows rows_;
+  Slabs meta_;   // of dynamic tables
+  Index index_;  // of dynamic tables
+  Admission admission_;
+  int64_t clock_ = 0;
+  int64_t version_ = 0;
+  HostVector<uint32_t> changed_;  // of static tables: as Meta::changed
+  int64_t next_score_ = 0;
+
+  // The unknown keys of the current batch, in order of first occurrence.
+  Index new_index_;
+  std::vector<Missing> missing_;
+  std::vector<int64_t> new_keys_;
+  std::vector<int64_t> new_counts_;  // occurrences in the batch
+  std::vector<int64_t> new_scores_;
+  std::vector<uint32_t> new_rows_;  // kNoRow: not admitted
+  HostVector<uint32_t> lookup_numbers_;
+};
+
+}  // namespace emblem

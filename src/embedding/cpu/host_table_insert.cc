@@ -1,0 +1,152 @@
+// How unknown keys get rows in training: counted, admitted, made room for, inserted.
+#include <algorithm>
+
+#include "embedding/cpu/host_table.h"
+#include "embedding/cpu/lowest.h"
+
+namespace emblem {
+namespace {
+
+constexpr size_t kAhead = 8;               // keys or rows whose cache lines are on their way
+constexpr uint64_t kGroupsPerBatch = 256;  // of a growing index, moved along with every batch
+constexpr int64_t kEvictedShare = 20;      // a twentieth of the capacity leaves at once
+
+constexpr uint32_t kAdmitted = kNoRow - 1;  // stands for the row that a new key is about to get
+
+}  // namespace
+
+void HostTable::insert_missing(std::span<const KeyRun> runs) {
+  collect_new_keys(runs);
+  if (!new_keys_.empty()) {
+    make_room(admit_new_keys(), runs);
+    if (index_.growing()) index_.move_groups(kGroupsPerBatch);
+    for (size_t i = 0; i < new_keys_.size(); ++i) {
+      if (i + kAhead < new_keys_.size()) index_.prefetch(new_keys_[i + kAhead]);
+      if (new_rows_[i] == kAdmitted) new_rows_[i] = insert(new_keys_[i], new_scores_[i]);
+    }
+    for (const Missing& missing : missing_) *missing.row = new_rows_[missing.number];
+  }
+  touch(runs);
+}
+
+uint32_t HostTable::insert(int64_t key, int64_t score) {
+  const uint32_t row = rows_.take();
+  meta_.grow_to(rows_.end());
+  meta(row) = {key, score, version_};
+  index_.insert(key, row);
+  return row;
+}
+
+void HostTable::collect_new_keys(std::span<const KeyRun> runs) {
+  new_index_.forget();
+  new_keys_.clear();
+  new_counts_.clear();
+  missing_.clear();
+  for (const KeyRun& run : runs) {
+    for (size_t i = 0; i < run.keys.size(); ++i) {
+      if (run.rows[i] != kNoRow) continue;
+      const auto next = static_cast<uint32_t>(new_keys_.size());
+      const uint32_t number = new_index_.insert(run.keys[i], next);
+      if (number == next) {
+        new_keys_.push_back(run.keys[i]);
+        new_counts_.push_back(0);
+      }
+      ++new_counts_[number];
+      missing_.push_back({&run.rows[i], number});
+    }
+  }
+  new_rows_.assign(new_keys_.size(), kAdmitted);
+  new_scores_.assign(new_keys_.size(), 0);
+}
+
+// Marks the new keys that get no row yet; returns how many do get one.
+int64_t HostTable::admit_new_keys() {
+  if (admission_.open()) return static_cast<int64_t>(new_keys_.size());
+  int64_t admitted = 0;
+  for (size_t i = 0; i < new_keys_.size(); ++i) {
+    const int64_t total = admission_.count(new_keys_[i], new_counts_[i]);
+    if (total == 0) {
+      new_rows_[i] = kNoRow;
+      continue;
+    }
+    ++admitted;
+    // Occurrences before admission count for LFU; touch adds those of this batch.
+    if (settings_.eviction == Eviction::kLfu) new_scores_[i] = total - new_counts_[i];
+  }
+  admission_.prune();
+  return admitted;
+}
+
+void HostTable::make_room(int64_t wanted, std::span<const KeyRun> runs) {
+  const int64_t excess = size() + wanted - settings_.capacity;
+  if (settings_.capacity == 0 || excess <= 0) return;
+  EMBLEM_REQUIRE(settings_.eviction != Eviction::kNone, "table ", settings_.name,
+                 " is full: it has ", size(), " of ", settings_.capacity, " rows and ", wanted,
+                 " new keys: raise its capacity or choose an eviction (lru, lfu, step, custom)");
+  std::vector<bool> spared(rows_.end());
+  int64_t candidates = size();
+  for (const KeyRun& run : runs) {
+    for (const uint32_t row : run.rows) {
+      if (row == kNoRow || spared[row]) continue;
+      spared[row] = true;
+      --candidates;
+    }
+  }
+  EMBLEM_REQUIRE(excess <= candidates, "table ", settings_.name, ": a batch has ",
+                 size() - candidates + wanted, " distinct keys, but the capacity is ",
+                 settings_.capacity, ": raise the capacity or lower the batch size");
+  evict(std::min(candidates, std::max(excess, settings_.capacity / kEvictedShare)), candidates,
+        spared);
+}
+
+void HostTable::evict(int64_t count, int64_t candidates, const std::vector<bool>& spared) {
+  const auto for_each_row = [&](auto&& visit) {
+    for (uint32_t row = 0; row < rows_.end(); ++row) {
+      const Meta& of = meta(row);
+      if (of.score != kUnused && !spared[row]) visit(ScoredKey{of.score, of.key}, row);
+    }
+  };
+  const ScoredKey last = kth_lowest(candidates, count, [&](auto&& visit) {
+    for_each_row([&](const ScoredKey& item, uint32_t) { visit(item); });
+  });
+  std::vector<uint32_t> victims;
+  victims.reserve(count);
+  for_each_row([&](const ScoredKey& item, uint32_t row) {
+    if (item <= last) victims.push_back(row);
+  });
+  for (size_t i = 0; i < victims.size(); ++i) {
+    if (i + kAhead < victims.size()) index_.prefetch(meta(victims[i + kAhead]).key);
+    remove(meta(victims[i]).key, victims[i]);
+  }
+}
+
+void HostTable::touch(std::span<const KeyRun> runs) {
+  const Eviction eviction = settings_.eviction;
+  if (eviction == Eviction::kNone) return;
+  if (eviction == Eviction::kLru || eviction == Eviction::kStep) ++clock_;
+  for (const KeyRun& run : runs) {
+    for (size_t i = 0; i < run.rows.size(); ++i) {
+      if (i + kAhead < run.rows.size() && run.rows[i + kAhead] != kNoRow) {
+        __builtin_prefetch(&meta(run.rows[i + kAhead]), 1);
+      }
+      if (run.rows[i] == kNoRow) continue;
+      int64_t& score = meta(run.rows[i]).score;
+      switch (eviction) {
+        case Eviction::kLru:
+        case Eviction::kStep:
+          score = clock_;
+          break;
+        case Eviction::kLfu:
+          ++score;
+          break;
+        case Eviction::kCustom:
+          score = next_score_;
+          break;
+        case Eviction::kNone:
+          break;
+      }
+    }
+  }
+}
+
+}  // namespace emblem

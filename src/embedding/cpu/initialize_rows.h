@@ -1,0 +1,31 @@
+// embedding/cpu/initialize_rows.h - first values of rows, drawn from (seed, key, position) alone.
+#pragma once
+
+#include "core/context.h"
+#include "embedding/rows_ref.h"
+#include "embedding/settings.h"
+
+namespace emblem {
+
+struct InitializeRows {
+  RowsRef rows;
+  const uint32_t* row_numbers =
+      nullptr;                    // [count]; null: rows first_row, first_row + 1, ... whose keys
+  const int64_t* keys = nullptr;  // are their numbers. kNoRow is skipped.
+  int64_t first_row = 0;
+  int64_t count = 0;
+  Initializer initializer;
+  uint64_t seed = 0;
+  float state = 0.0f;  // every float of optimizer state
+  int64_t state_floats = 0;
+};
+
+// On the CPU.
+void initialize_rows(const Context& context, const InitializeRows& op);
+
+namespace cpu {
+void initialize_rows(const Context& context, const InitializeRows& op);
+// The rows [begin, end) of op on the calling thread.
+void initialize_rows(const InitializeRows& op, int64_t begin, int64_t end);
+}  // namespace cpu
+}  // namespace emblem

@@ -1,0 +1,83 @@
+// embedding/cpu/key_index.h - a hash map from 64-bit keys to 32-bit values for hundreds of millions of
+// keys.
+//
+// Slots lie in groups of 16 with one byte of hash each; a probe compares 16 bytes at once. A key
+// lives in the first group from its home that had room: every group it passed is full. Erasing
+// moves later keys back, so that no tombstones remain and nothing degrades. Growth makes a second,
+// larger array and moves a few groups with every insertion, so that no single call takes long.
+//
+// Every key is legal; the value kNone is not. Thread-compatible: const methods may run
+// concurrently.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/hash.h"
+#include "embedding/cpu/key_index_ref.h"
+#include "embedding/cpu/pages.h"
+
+namespace emblem {
+
+class Index {
+ public:
+  static constexpr uint32_t kNone = 0xffffffffu;
+
+  explicit Index(int64_t expected_keys = 0);
+
+  int64_t size() const { return now_.used + old_.used; }
+  int64_t bytes() const { return static_cast<int64_t>(now_.memory.bytes() + old_.memory.bytes()); }
+
+  uint32_t find(int64_t key) const;  // kNone when absent
+  // The same for many keys, with the cache misses of many keys in flight at once.
+  void find(std::span<const int64_t> keys, std::span<uint32_t> values) const;
+  // The value of the key, which is `value` if it had none.
+  uint32_t insert(int64_t key, uint32_t value);
+  void assign(int64_t key, uint32_t value);
+  bool erase(int64_t key);
+  void clear();   // gives the memory back
+  void forget();  // forgets all keys, keeps the memory
+
+  // Asks for the memory that the next insert of `key` reads.
+  void prefetch(int64_t key) const;
+
+  // Calls visit(key, value) for all, in no particular order.
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    for (const Slots* slots : {&old_, &now_}) {
+      for (uint64_t i = 0; i < slots->ref.groups * kGroupSlots; ++i) {
+        if (slots->ref.tags[i] >= kUsedTag)
+          visit(slots->ref.slots[i].key(), slots->ref.slots[i].value);
+      }
+    }
+  }
+
+  bool growing() const { return old_.ref.groups != 0; }
+  // Goes on with growth: moves this many groups of the old array. Insertions do a little of it
+  // anyway.
+  void move_groups(uint64_t groups);
+  uint64_t moved_groups() const { return moved_groups_; }  // ever; what growth has cost so far
+  // The two arrays (the second is empty unless growing), for find_keys on a device.
+  IndexRef ref() const { return now_.ref; }
+  IndexRef old_ref() const { return old_.ref; }
+
+ private:
+  struct Slots {
+    Slots() = default;
+    explicit Slots(uint64_t groups);
+    IndexRef ref;
+    int64_t used = 0;
+    Pages memory;
+  };
+
+  void grow();
+  static void put(Slots& slots, int64_t key, uint32_t value);
+  static void close_gap(Slots& slots, uint64_t slot);
+
+  Slots now_;
+  Slots old_;                // being emptied into now_; erased slots in it are marked, not closed
+  uint64_t next_group_ = 0;  // of old_, to be moved
+  uint64_t moved_groups_ = 0;
+};
+
+}  // namespace emblem

@@ -1,0 +1,180 @@
+#include <algorithm>
+#include <vector>
+
+#include "core/thread_pool.h"
+#include "embedding/cpu/segment_update.h"
+
+namespace emblem::cpu {
+namespace {
+
+constexpr int64_t kLanes = 16;
+constexpr int64_t kLine = 64;
+constexpr int64_t kGradientsAhead = 12;
+constexpr int64_t kRowsAhead = 6;
+constexpr int64_t kOnStack = 1024;
+
+void prefetch_bytes(const void* at, int64_t bytes) {
+  const char* begin = static_cast<const char*>(at);
+  for (int64_t offset = 0; offset < bytes; offset += kLine) __builtin_prefetch(begin + offset);
+}
+
+void prefetch_row(const char* at, int64_t bytes) {
+  for (int64_t offset = 0; offset < bytes; offset += kLine) __builtin_prefetch(at + offset, 1);
+}
+
+// sum[d] over the occurrences [begin, end).
+template <bool kWeighted>
+void sum_gradients(const SegmentUpdate& op, uint32_t begin, uint32_t end, float* __restrict sum) {
+  const int64_t dim = op.rows.dim;
+  const uint32_t* sources = op.segments.sources;
+  const float* coefficients = op.segments.coefficients;
+  if (begin == end) {
+    std::fill_n(sum, dim, 0.0f);
+    return;
+  }
+  const auto gradient = [&](uint32_t i) { return op.gradients + sources[i]; };
+  const auto coefficient = [&](uint32_t i) { return kWeighted ? coefficients[i] : 1.0f; };
+  const auto term = [](const float* from, float c, int64_t d) {
+    return kWeighted ? c * from[d] : from[d];
+  };
+  const float* first = gradient(begin);
+  const float c = coefficient(begin);
+  for (int64_t d = 0; d < dim; ++d) sum[d] = term(first, c, d);
+  uint32_t i = begin + 1;
+  for (; i + 4 <= end;
+       i += 4) {  // four at a time, in order: the sum is read and written less often
+    const float *g0 = gradient(i), *g1 = gradient(i + 1), *g2 = gradient(i + 2),
+                *g3 = gradient(i + 3);
+    const float c0 = coefficient(i), c1 = coefficient(i + 1), c2 = coefficient(i + 2),
+                c3 = coefficient(i + 3);
+    for (int64_t d = 0; d < dim; ++d) {
+      sum[d] = (((sum[d] + term(g0, c0, d)) + term(g1, c1, d)) + term(g2, c2, d)) + term(g3, c3, d);
+    }
+  }
+  for (; i < end; ++i) {
+    const float* next = gradient(i);
+    const float c_next = coefficient(i);
+    for (int64_t d = 0; d < dim; ++d) sum[d] += term(next, c_next, d);
+  }
+}
+
+// The summed gradient of a segment: where it lies if it is alone, else in `buffer`.
+const float* summed(const SegmentUpdate& op, int64_t segment, float* buffer) {
+  const uint32_t begin = op.segments.offsets[segment], end = op.segments.offsets[segment + 1];
+  if (op.segments.coefficients != nullptr) {
+    sum_gradients<true>(op, begin, end, buffer);
+    return buffer;
+  }
+  if (end - begin == 1) return op.gradients + op.segments.sources[begin];
+  sum_gradients<false>(op, begin, end, buffer);
+  return buffer;
+}
+
+// What the gradient of a weight is made of. Passed by value, as the rules are: the compiler must
+// see that no store to a row changes it, or it does not vectorize.
+template <bool kL2>
+struct Blend {
+  float scale;
+  float l2;
+  float operator()(float sum, float weight) const {
+    return kL2 ? scale * sum + l2 * weight : scale * sum;
+  }
+};
+
+template <class W, class R, bool kL2>
+requires(!R::kRowWise) void update_row(Blend<kL2> blend, R rule, int64_t dim,
+                                       const float* __restrict sum, W* __restrict weights,
+                                       float* __restrict state) {
+#pragma GCC ivdep  // the planes of state do not overlap
+  for (int64_t d = 0; d < dim; ++d) {
+    float weight = load_weight(weights + d);
+    rule(blend(sum[d], weight), weight, state + d, dim);
+    store_weight(weights + d, weight);
+  }
+}
+
+template <class W, class R, bool kL2>
+requires(R::kRowWise) void update_row(Blend<kL2> blend, R rule, int64_t dim,
+                                      const float* __restrict sum, W* __restrict weights,
+                                      float* __restrict state) {
+  float squares[kLanes] = {};  // several sums, so that they need not wait for each other
+  for (int64_t d = 0; d < dim; ++d) {
+    const float gradient = blend(sum[d], load_weight(weights + d));
+    squares[d % kLanes] += gradient * gradient;
+  }
+  float square = 0.0f;
+  for (const float lane : squares) square += lane;
+  const float factor = rule.factor(square / static_cast<float>(dim), state);
+  for (int64_t d = 0; d < dim; ++d) {
+    const float weight = load_weight(weights + d);
+    store_weight(weights + d, weight - factor * blend(sum[d], weight));
+  }
+}
+
+// Calls body(segment, sum, row) for segments [begin, end), with rows and gradients fetched ahead.
+template <class Body>
+void for_each_segment(const SegmentUpdate& op, int64_t begin, int64_t end, int64_t row_bytes,
+                      Body&& body) {
+  const Segments& segments = op.segments;
+  const int64_t dim_bytes = op.rows.dim * 4;
+  float on_stack[kOnStack];
+  std::vector<float> on_heap(op.rows.dim > kOnStack ? op.rows.dim : 0);
+  float* buffer = on_heap.empty() ? on_stack : on_heap.data();
+  const uint32_t last = segments.offsets[end];
+  uint32_t fetched = segments.offsets[begin];
+  for (int64_t s = begin; s < std::min(end, begin + kRowsAhead); ++s) {
+    prefetch_row(op.rows.row(segments.rows[s]), row_bytes);
+  }
+  for (int64_t s = begin; s < end; ++s) {
+    if (s + kRowsAhead < end) prefetch_row(op.rows.row(segments.rows[s + kRowsAhead]), row_bytes);
+    const auto until = std::min<int64_t>(last, int64_t{segments.offsets[s + 1]} + kGradientsAhead);
+    for (; fetched < until; ++fetched) {
+      prefetch_bytes(op.gradients + segments.sources[fetched], dim_bytes);
+    }
+    body(s, summed(op, s, buffer), op.rows.row(segments.rows[s]));
+  }
+}
+
+template <class W, bool kL2, class R>
+void update(const SegmentUpdate& op, const R& rule, int64_t begin, int64_t end) {
+  const int64_t row_bytes = std::min<int64_t>(op.rows.stride, 24 * kLine);
+  const Blend<kL2> blend{op.scale, op.l2};
+  for_each_segment(op, begin, end, row_bytes, [&](int64_t, const float* sum, char* row) {
+    update_row(blend, rule, op.rows.dim, sum, reinterpret_cast<W*>(row), op.rows.state(row));
+  });
+}
+
+}  // namespace
+
+void segment_update(const SegmentUpdate& op, int64_t begin, int64_t end) {
+  with_weight_type(op.rows.dtype, [&](auto type) {
+    using W = decltype(type);
+    std::visit(
+        [&](const auto& rule) {
+          if (op.l2 != 0.0f)
+            update<W, true>(op, rule, begin, end);
+          else
+            update<W, false>(op, rule, begin, end);
+        },
+        op.rule);
+  });
+}
+
+void segment_update(const Context& context, const SegmentUpdate& op) {
+  parallel_for(context, op.segments.count, 512,
+               [&](int64_t begin, int64_t end) { segment_update(op, begin, end); });
+}
+
+double squared_norm(const SegmentUpdate& op, int64_t begin, int64_t end) {
+  double total = 0.0;
+  for_each_segment(op, begin, end, 0, [&](int64_t, const float* sum, char*) {
+    double squares[4] = {};
+    for (int64_t d = 0; d < op.rows.dim; ++d) {
+      squares[d % 4] += static_cast<double>(sum[d]) * static_cast<double>(sum[d]);
+    }
+    total += (squares[0] + squares[1]) + (squares[2] + squares[3]);
+  });
+  return total;
+}
+
+}  // namespace emblem::cpu

@@ -1,0 +1,200 @@
+// embedding/cuda/device_batch.cuh - one batch of keys on its way through the kernels of a lookup.
+//
+// The keys of all features are numbered through: a position is a feature's first one plus the place
+// of the key in it. Features are in the order of their classes (device_lookup.cu), so that the
+// positions of a class are one range, and so are its distinct rows and its segments.
+#pragma once
+
+#include "embedding/cuda/uncached_rows.cuh"
+#include "embedding/cuda/out_ref.cuh"
+
+namespace emblem::cuda {
+
+inline constexpr int kMostFeatures = 128;
+inline constexpr int kTile = 32;  // positions that a warp takes at a time
+
+struct FeatureRef {
+  const int64_t* keys;
+  const int32_t* offsets;  // null: one key a bag
+  const float* weights;    // null: all 1
+  uint32_t first;          // position of the first key
+  uint32_t count;          // keys
+  uint32_t first_tile;     // of kTile positions; a tile never spans two features
+  int32_t column;          // of the output
+  int16_t table;
+  int8_t cls;
+  Pooling pooling;
+};
+
+// A distinct row of the batch.
+struct UniqueRow {
+  uint32_t row;
+  uint32_t table;
+};
+// An occurrence of a distinct row, in its segment.
+struct __align__(16) Occurrence {
+  uint32_t unique;
+  uint32_t source;  // element where its gradient begins
+  uint32_t row;
+  uint32_t table;
+};
+struct Segment {
+  uint32_t begin, end;  // of its occurrences
+};
+
+// Counters in device memory. The last kernel of a forward pass moves `pass` on and leaves the
+// others ready for the next one, so that no kernel is needed to begin a pass.
+inline constexpr int kMostClasses = 16;
+struct BatchCounters {
+  uint32_t pass;                          // from 1
+  uint32_t missing;                       // occurrences of keys without a row
+  uint32_t unique[kMostClasses];          // distinct rows, and numbers lost to races
+  uint32_t occurrences[2][kMostClasses];  // by pass & 1: backward still reads the last pass's
+};
+
+struct BatchRef {
+  const DeviceTableRef* tables;
+  int32_t table_count;
+  int32_t features;
+  int32_t classes;
+  uint32_t tiles;
+  uint32_t bags;
+  int64_t width;
+  OutRef out;
+
+  uint32_t* rows;           // [positions] the row that a key had before the pass, or kNoRow
+  uint2* places;            // [positions] number of the distinct row, rank among its occurrences
+  uint32_t* bag_of;         // [positions] of features with bags
+  float* coefficients;      // [positions], or null: all 1
+  uint32_t* missing;        // positions of keys without a row
+  UniqueRow* uniques;       // [positions]
+  uint32_t* counts;         // [positions] occurrences of a distinct row; zero between passes
+  Segment* segments;        // [positions]
+  Occurrence* occurrences;  // [positions]
+  float* sorted_coefficients;
+  BatchCounters* counters;
+  FarRows far;                         // with Pass::kEvalCached
+  uint32_t class_first[kMostClasses];  // position; a multiple of kTile
+  uint32_t class_count[kMostClasses];  // positions
+  uint32_t class_tile[kMostClasses + 1];
+  FeatureRef feature[kMostFeatures];
+
+  // The feature that a tile, or a position, belongs to.
+  __device__ const FeatureRef& feature_of_tile(uint32_t tile) const {
+    return last_from<&FeatureRef::first_tile>(tile);
+  }
+  __device__ const FeatureRef& feature_of_position(uint32_t position) const {
+    return last_from<&FeatureRef::first>(position);
+  }
+
+ private:
+  // The last feature that begins at or before `at`.
+  template <uint32_t FeatureRef::*kBegin>
+  __device__ const FeatureRef& last_from(uint32_t at) const {
+    int low = 0, high = features - 1;
+    while (low < high) {
+      const int middle = (low + high + 1) / 2;
+      if (feature[middle].*kBegin <= at)
+        low = middle;
+      else
+        high = middle - 1;
+    }
+    return feature[low];
+  }
+};
+
+// How `count` occurrences in a pass change the score of a row. `first`: nobody has touched the row
+// in this pass before.
+__device__ inline void raise_score(const DeviceTableRef& table, uint32_t row, uint32_t count,
+                                   bool first) {
+  if (table.is_static()) return;
+  int64_t* score = &table.keys.meta[row].score;
+  switch (table.eviction) {
+    case Eviction::kLru:
+    case Eviction::kStep:
+      if (first) *score = table.clocks->clock + 1;
+      break;
+    case Eviction::kLfu:
+      atomicAdd(reinterpret_cast<unsigned long long*>(score),
+                static_cast<unsigned long long>(count));
+      break;
+    case Eviction::kCustom:
+      if (first) *score = table.clocks->next_score;
+      break;
+    case Eviction::kNone:
+      break;
+  }
+}
+
+// What the kernels of a pass agree on for a row: its number among the distinct rows of the batch.
+// `number` is one that nobody has; it stays without occurrences where another thread is faster.
+// Returns the number, and adds `count` occurrences; *rank is the first's.
+__device__ inline uint32_t mark_row(const BatchRef& batch, const FeatureRef& feature, uint32_t row,
+                                    unsigned long long seen, uint32_t number, uint32_t count,
+                                    uint32_t* rank) {
+  const DeviceTableRef& table = batch.tables[feature.table];
+  const auto version = static_cast<uint32_t>(table.clocks->version + 1);
+  bool won = false;
+  if (static_cast<uint32_t>(seen >> 32) != version) {
+    const auto mine = static_cast<unsigned long long>(version) << 32 | number;
+    const unsigned long long before = atomicCAS(table.mark(row), seen, mine);
+    won = before == seen;
+    batch.uniques[number] = {won ? row : kNoRow, static_cast<uint32_t>(feature.table)};
+    seen = won ? mine : before;
+  }
+  *rank = atomicAdd(&batch.counts[static_cast<uint32_t>(seen)], count);
+  raise_score(table, row, count, won);
+  return static_cast<uint32_t>(seen);
+}
+
+// Lists the keys of a warp that have no row. `place` of lanes that have no key: at least
+// feature.count.
+__device__ inline void list_missing(const BatchRef& batch, const FeatureRef& feature,
+                                    uint32_t place, uint32_t row) {
+  const int lane = threadIdx.x % 32;
+  const bool absent = place < feature.count && row == kNoRow;
+  if (absent) batch.places[feature.first + place] = {kNoRow, 0};
+  const uint32_t missing = __ballot_sync(~0u, absent && !batch.tables[feature.table].is_static());
+  if (missing == 0) return;
+  uint32_t first = 0;
+  if (lane == 0)
+    first = atomicAdd(&batch.counters->missing, static_cast<uint32_t>(__popc(missing)));
+  first = __shfl_sync(~0u, first, 0);
+  if (missing >> lane & 1)
+    batch.missing[first + __popc(missing & ((1u << lane) - 1))] = feature.first + place;
+}
+
+// Lists missing keys and marks the rows of a warp of keys of one feature: lanes with equal rows act
+// as one.
+__device__ inline void mark_rows(const BatchRef& batch, const FeatureRef& feature, uint32_t place,
+                                 uint32_t row) {
+  const DeviceTableRef& table = batch.tables[feature.table];
+  const int lane = threadIdx.x % 32;
+  const uint32_t below = (1u << lane) - 1;
+  list_missing(batch, feature, place, row);
+  const uint32_t present = __ballot_sync(~0u, row != kNoRow);
+  if (row == kNoRow) return;
+  const uint32_t same = __match_any_sync(present, row);
+  const int leader = __ffs(same) - 1;
+  const auto version = static_cast<uint32_t>(table.clocks->version + 1);
+  const unsigned long long seen = lane == leader ? __ldcg(table.mark(row)) : 0;
+  const bool first = lane == leader && static_cast<uint32_t>(seen >> 32) != version;
+  const uint32_t firsts = __ballot_sync(present, first);
+  uint32_t number = 0, unique = 0, rank = 0;
+  if (firsts != 0) {
+    const int taker = __ffs(firsts) - 1;
+    if (lane == taker)
+      number =
+          atomicAdd(&batch.counters->unique[feature.cls], static_cast<uint32_t>(__popc(firsts)));
+    number = batch.class_first[feature.cls] + __shfl_sync(present, number, taker) +
+             __popc(firsts & below);
+  }
+  if (lane == leader)
+    unique =
+        mark_row(batch, feature, row, seen, number, static_cast<uint32_t>(__popc(same)), &rank);
+  unique = __shfl_sync(same, unique, leader);
+  rank = __shfl_sync(same, rank, leader) + __popc(same & below);
+  batch.places[feature.first + place] = {unique, rank};
+}
+
+}  // namespace emblem::cuda

@@ -1,0 +1,361 @@
+#include "embedding/cuda/device_lookup.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "core/cuda_check.h"
+#include "core/stream.h"
+#include "embedding/cuda/fetch_uncached_rows.h"
+#include "embedding/cuda/find_gather.h"
+#include "embedding/cuda/group_rows.h"
+#include "embedding/cuda/insert_missing.h"
+#include "embedding/cuda/lookup_scratch.cuh"
+#include "embedding/cuda/stage_rows.h"
+#include "embedding/cuda/deterministic_sum.h"
+
+namespace emblem::cuda {
+namespace {
+
+constexpr uint32_t kMarkedAtOnce = 1 << 18;  // lookups
+
+uint32_t rounded_up(uint32_t value) { return (value + kTile - 1) / kTile * kTile; }
+
+bool same_rule(const Rule& a, const Rule& b) {
+  if (a.index() != b.index()) return false;
+  return std::visit(
+      [&](const auto& x) {
+        const auto& y = std::get<std::decay_t<decltype(x)>>(b);
+        return std::memcmp(&x, &y, sizeof(x)) == 0;
+      },
+      a);
+}
+
+}  // namespace
+
+// Rows come into caches on a stream of their own, from when the usual stream has `begun` to wait
+// for nothing more, until `moved`.
+struct DeviceLookup::Prefetching {
+  Stream stream{Stream::Priority::kFirst};
+  Event begun, moved;
+  bool running = false;  // the usual stream does not wait for `moved` yet
+};
+
+std::unique_ptr<Lookup> make_lookup(const Context& context, std::span<const LookupFeature> features,
+                                    Sums sums) {
+  return std::make_unique<DeviceLookup>(context, features, sums);
+}
+
+DeviceLookup::DeviceLookup(const Context& context, std::span<const LookupFeature> features,
+                           Sums sums)
+    : sums_(sums), scratch_(std::make_unique<Scratch>()), batch_(std::make_unique<BatchRef>()) {
+  EMBLEM_REQUIRE(features.size() <= kMostFeatures, "lookup: ", features.size(),
+                 " features are more than the ", kMostFeatures, " that a GPU lookup takes");
+  for (const LookupFeature& feature : features) width_ += feature.table ? feature.table->dim() : 0;
+  int64_t column = 0;
+  for (const LookupFeature& feature : features) {
+    EMBLEM_REQUIRE(feature.table != nullptr, "lookup: feature ", features_.size(), " has no table");
+    auto* table = dynamic_cast<DeviceTable*>(feature.table);
+    EMBLEM_REQUIRE(table != nullptr, "lookup: table ", feature.table->settings().name,
+                   " is not on the GPU");
+    const auto found = std::find(tables_.begin(), tables_.end(), table);
+    const auto number = static_cast<int>(found - tables_.begin());
+    if (found == tables_.end()) tables_.push_back(table);
+    const bool in_fours = table->dim() % 4 == 0 && column % 4 == 0 && width_ % 4 == 0;
+    feature_tables_.push_back(table);
+    features_.push_back({table, feature.pooling, column, number, class_of(*table, in_fours)});
+    column += table->dim();
+  }
+  // A table's segments must all be in one class: the most careful of its features' shapes.
+  for (Feature& feature : features_) {
+    for (const Feature& other : features_) {
+      if (other.table == feature.table && classes_[other.cls].shape > classes_[feature.cls].shape)
+        feature.cls = other.cls;
+    }
+  }
+  order_.resize(features_.size());
+  std::iota(order_.begin(), order_.end(), 0);
+  std::stable_sort(order_.begin(), order_.end(),
+                   [&](size_t a, size_t b) { return features_[a].cls < features_[b].cls; });
+  BatchCounters first{};
+  first.pass = 1;
+  scratch_->counters = Buffer<BatchCounters>::from(context, {first});
+  scratch_->tables = Buffer<DeviceTableRef>(Device::kCuda, std::max<int64_t>(1, tables_.size()));
+  scratch_->norm = zeros<double>(context, kSumDoubles);
+  scratch_->step = zeros<StepValues>(context, kMostClasses);
+  scratch_->select = zeros<SelectScratch>(context, 1);
+  for (const DeviceTable* table : tables_) cached_ |= table->has_cache();
+  table_versions_.assign(tables_.size(), -1);
+  for (const Class& of : classes_)
+    partial_stride_ = std::max(partial_stride_, partial_floats(of.shape));
+}
+
+DeviceLookup::~DeviceLookup() {
+  if (!prefetching_) return;
+  cudaStreamSynchronize(prefetching_->stream.get());
+  if (!prefetching_->running) return;
+  for (DeviceTable* table : tables_) table->set_moving(nullptr);
+}
+
+int DeviceLookup::class_of(const DeviceTable& table, bool in_fours) {
+  const TableSettings& settings = table.settings();
+  const Class wanted{shape_of(settings.name, table.dim(), in_fours), settings.dtype, settings.rule,
+                     settings.l2, settings.trainable};
+  for (size_t c = 0; c < classes_.size(); ++c) {
+    const Class& of = classes_[c];
+    if (of.shape == wanted.shape && of.dtype == wanted.dtype && same_rule(of.rule, wanted.rule) &&
+        of.l2 == wanted.l2 && of.trainable == wanted.trainable)
+      return static_cast<int>(c);
+  }
+  EMBLEM_REQUIRE(classes_.size() < kMostClasses, "lookup: its tables have more than ", kMostClasses,
+                 " kinds of dimension, type and optimizer");
+  classes_.push_back(wanted);
+  return static_cast<int>(classes_.size()) - 1;
+}
+
+// Positions that the keys of a batch take.
+int64_t DeviceLookup::positions_of(std::span<const FeatureKeys> features) {
+  int64_t positions = kTile * kMostClasses;
+  for (const FeatureKeys& keys : features) positions += keys.keys.size();
+  return positions;
+}
+
+template <class T, class... Arguments>
+void DeviceLookup::grow(const Context& context, T& scratch, int64_t positions, Arguments... rest) {
+  if (positions <= scratch.positions) return;
+  EMBLEM_REQUIRE(!is_capturing(context), "lookup: a pass of ", positions - kTile * kMostClasses,
+                 " lookups is being captured in a graph, but there is no memory for that many yet: "
+                 "run one of that size before the capture");
+  wait_for_prefetch(context);
+  context.synchronize();
+  T larger(context, positions, rest...);
+  if (captured_) retired_.push_back(std::make_shared<T>(std::move(scratch)));
+  scratch = std::move(larger);
+}
+
+void DeviceLookup::make_room_to_train(const Context& context, int64_t positions) {
+  grow(context, scratch_->train, positions, partial_stride_, sums_);
+}
+
+void DeviceLookup::make_room_to_read(const Context& context, int64_t positions) {
+  int64_t weight_bytes = 0;
+  for (const DeviceTable* table : tables_)
+    weight_bytes = std::max(weight_bytes, table->has_cache() ? table->weight_bytes() : 0);
+  grow(context, scratch_->read, positions, weight_bytes);
+}
+
+void DeviceLookup::make_room_to_stage(const Context& context, int64_t positions) {
+  if (!cached_) return;
+  int64_t row_bytes = 0;
+  for (const DeviceTable* table : tables_)
+    row_bytes = std::max(row_bytes, table->has_cache() ? table->row_bytes() : 0);
+  grow(context, scratch_->stage, positions, row_bytes);
+}
+
+// Tables may have grown since the last pass; and until a captured one is replayed.
+void DeviceLookup::refresh_tables(const Context& context) {
+  const bool capturing = is_capturing(context);
+  captured_ |= capturing;
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    const bool same = table_versions_[t] == tables_[t]->ref_version();
+    if (same && !(capturing && tables_[t]->can_grow())) continue;
+    table_versions_[t] = tables_[t]->ref_version();
+    ::emblem::detail::copy(context, scratch_->tables.data() + t, tables_[t]->ref(),
+                           sizeof(DeviceTableRef));
+  }
+}
+
+BatchRef DeviceLookup::make_batch(std::span<const FeatureKeys> features) {
+  BatchRef batch{};
+  batch.tables = scratch_->tables.data();
+  batch.table_count = static_cast<int32_t>(tables_.size());
+  batch.features = static_cast<int32_t>(features_.size());
+  batch.classes = static_cast<int32_t>(classes_.size());
+  batch.width = width_;
+  uint32_t position = 0, tile = 0;
+  size_t i = 0;
+  for (int cls = 0; cls < batch.classes; ++cls) {  // some may have no features
+    position = rounded_up(position);
+    batch.class_first[cls] = position;
+    batch.class_tile[cls] = tile;
+    for (; i < order_.size() && features_[order_[i]].cls == cls; ++i) {
+      const Feature& of = features_[order_[i]];
+      const FeatureKeys& keys = features[order_[i]];
+      const auto count = static_cast<uint32_t>(keys.keys.size());
+      FeatureRef& ref = batch.feature[i];
+      ref.keys = keys.keys.data;
+      ref.offsets = keys.offsets.size() != 0 ? keys.offsets.data : nullptr;
+      ref.weights = keys.weights.size() != 0 ? keys.weights.data : nullptr;
+      ref.first = position;
+      ref.count = count;
+      ref.first_tile = tile;
+      ref.column = static_cast<int32_t>(of.column);
+      ref.table = static_cast<int16_t>(of.table_number);
+      ref.cls = static_cast<int8_t>(cls);
+      ref.pooling = of.pooling;
+      position += count;
+      tile += (count + kTile - 1) / kTile;
+    }
+    batch.class_count[cls] = position - batch.class_first[cls];
+  }
+  batch.class_tile[batch.classes] = tile;
+  batch.tiles = tile;
+  batch.counters = scratch_->counters.data();
+  return batch;
+}
+
+BatchRef DeviceLookup::make_training_batch(std::span<const FeatureKeys> features, AnyView out) {
+  TrainScratch& s = scratch_->train;
+  BatchRef batch = make_batch(features);
+  batch.bags = static_cast<uint32_t>(out.rows);
+  batch.out = {out.data, out.dtype};
+  batch.rows = s.rows.data();
+  batch.places = s.places.data();
+  batch.bag_of = s.bag_of.data();
+  batch.coefficients = s.coefficients.data();
+  batch.missing = s.missing.data();
+  batch.uniques = s.uniques.data();
+  batch.counts = s.counts.data();
+  batch.segments = s.segments.data();
+  batch.occurrences = s.occurrences.data();
+  const bool weighted =
+      std::any_of(batch.feature, batch.feature + batch.features, [](const FeatureRef& feature) {
+        return feature.weights != nullptr ||
+               (feature.offsets != nullptr && feature.pooling == Pooling::kMean);
+      });
+  if (weighted) batch.sorted_coefficients = s.sorted_coefficients.data();
+  return batch;
+}
+
+bool DeviceLookup::has_bags(std::span<const FeatureKeys> features) const {
+  return std::any_of(features.begin(), features.end(), [](const FeatureKeys& keys) {
+    return keys.offsets.size() != 0 || keys.weights.size() != 0;
+  });
+}
+
+void DeviceLookup::forward(const Context& context, std::span<const FeatureKeys> features,
+                           Phase phase, AnyView out) {
+  check_batch(features, feature_tables_, width_, out);
+  for (const DeviceTable* table : tables_) table->check_errors();
+  wait_for_prefetch(context);
+  if (phase == Phase::kTrain)
+    train(context, features, out);
+  else
+    evaluate(context, features, out);
+}
+
+void DeviceLookup::evaluate(const Context& context, std::span<const FeatureKeys> features,
+                            AnyView out) {
+  make_room_to_read(context, positions_of(features));
+  refresh_tables(context);
+  BatchRef batch = make_batch(features);
+  batch.bags = static_cast<uint32_t>(out.rows);
+  batch.out = {out.data, out.dtype};
+  batch.rows = scratch_->read.rows.data();
+  batch.far = scratch_->read.far();
+  const Pass pass = cached_ ? Pass::kEvalCached : Pass::kEval;
+  const bool bags = has_bags(features);
+  gather(context, batch, pass);
+  if (bags) find_rows(context, batch, pass);
+  if (cached_) fetch_far_rows(context, batch, ref_of(scratch_->read.berth));
+  if (bags) pool_bags(context, batch, pass);
+}
+
+void DeviceLookup::gather(const Context& context, const BatchRef& batch, Pass pass) const {
+  for (size_t c = 0; c < classes_.size(); ++c)
+    gather_rows(context, batch, static_cast<int>(c), classes_[c].shape, classes_[c].dtype, pass);
+}
+
+// Rows that are not on the device must come before they can be gathered.
+void DeviceLookup::stage(const Context& context, const BatchRef& batch) {
+  const StageScratch scratch = scratch_->stage.ref();
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    if (!tables_[t]->has_cache()) continue;
+    const auto of = std::find_if(features_.begin(), features_.end(), [&](const Feature& feature) {
+      return feature.table == tables_[t];
+    });
+    stage_rows(context, batch, static_cast<int>(t), of->cls, scratch);
+  }
+}
+
+void DeviceLookup::train(const Context& context, std::span<const FeatureKeys> features,
+                         AnyView out) {
+  ready_for_backward_ = false;
+  bool dynamic = false;
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    int64_t lookups = 0;
+    for (size_t f = 0; f < features_.size(); ++f)
+      lookups += features_[f].table == tables_[t] ? features[f].keys.size() : 0;
+    tables_[t]->make_ready(context, lookups);
+    dynamic |= !tables_[t]->is_static();
+  }
+  make_room_to_train(context, positions_of(features));
+  make_room_to_stage(context, positions_of(features));
+  refresh_tables(context);
+  const bool bags = has_bags(features);
+  *batch_ = make_training_batch(features, out);
+  const BatchRef& batch = *batch_;
+  // Small batches are found, copied and marked in one go; large ones are marked beforehand, because
+  // frequent rows would be marked by too many warps at once.
+  const bool at_once = !cached_ && batch.tiles * kTile <= kMarkedAtOnce;
+  if (at_once) gather(context, batch, Pass::kTrain);
+  for (size_t c = 0; !at_once && c < classes_.size(); ++c)
+    find_and_mark(context, batch, static_cast<int>(c));
+  if (bags && at_once) find_rows(context, batch, Pass::kTrain);
+  if (dynamic) insert_missing(context, batch, scratch_->train.insert(scratch_->select.data()));
+  if (cached_) stage(context, batch);
+  if (!at_once) gather(context, batch, Pass::kCopy);
+  if (bags) pool_bags(context, batch, Pass::kTrain);
+  if (sums_ == Sums::kSameBits)
+    sort_rows(context, batch, scratch_->train.sorting.data(), scratch_->train.sorting.size());
+  else
+    group_rows(context, batch);
+  bags_ = out.rows;
+  ready_for_backward_ = true;
+}
+
+// The rows of the coming batch that are there are kept, the others brought, beside what the usual
+// stream still does for the running step. The pass itself then finds them and does all the rest: no
+// key, score or clock changes here, so that it does not matter to any result.
+void DeviceLookup::prefetch(const Context& context, std::span<const FeatureKeys> features) {
+  if (!cached_) return;
+  EMBLEM_REQUIRE(features.size() == features_.size(), "lookup: keys of ", features.size(),
+                 " features were given, but there are ", features_.size());
+  make_room_to_read(context, positions_of(features));
+  make_room_to_stage(context, positions_of(features));
+  refresh_tables(context);
+  BatchRef batch = make_batch(features);
+  batch.far = scratch_->read.far();
+  if (!prefetching_) prefetching_ = std::make_unique<Prefetching>();
+  Prefetching& p = *prefetching_;
+  Context beside = context;
+  beside.stream = p.stream.get();
+  p.begun.record(context.stream);
+  p.begun.hold_back(beside.stream);
+  note_coming_rows(beside, batch);
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    if (tables_[t]->has_cache())
+      stage_coming_rows(beside, batch, static_cast<int>(t), scratch_->stage.ref());
+  }
+  cuda_check(cudaMemsetAsync(&batch.far.counters->rows, 0, sizeof(uint32_t), beside.stream),
+             "zeroing");
+  p.moved.record(beside.stream);
+  p.running = true;
+  for (DeviceTable* table : tables_) table->set_moving(&p.moved);
+}
+
+void DeviceLookup::wait_for_prefetch(const Context& context) {
+  // Another lookup over the same tables may have begun one, too.
+  for (const DeviceTable* table : tables_) table->settle(context);
+  if (!prefetching_ || !prefetching_->running) return;
+  prefetching_->running = false;
+  for (DeviceTable* table : tables_) table->set_moving(nullptr);
+}
+
+void DeviceLookup::check(const Context& context) {
+  wait_for_prefetch(context);
+  context.synchronize();
+  for (const DeviceTable* table : tables_) table->check_errors();
+}
+
+}  // namespace emblem::cuda

@@ -1,0 +1,105 @@
+// embedding/cuda/device_lookup.h - features over tables on the GPU.
+#pragma once
+
+#include <vector>
+
+#include "core/buffer.h"
+#include "embedding/cuda/device_table.h"
+#include "embedding/cuda/find_gather.h"
+#include "embedding/lookup.h"
+#include "embedding/cuda/row_shape.h"
+#include "embedding/cuda/update_rows.h"
+
+namespace emblem::cuda {
+
+struct BatchRef;
+
+// Keys, output and gradients are in device memory. All passes are asynchronous, and can be captured
+// in a CUDA graph once a pass of that size has run. A captured pass can be replayed as long as the
+// lookup lives, mixed with others: all that changes from pass to pass is in device memory.
+//
+// What kernels find wrong (keys outside a static table, a full table) is thrown by a later call, at
+// the latest by check().
+class DeviceLookup : public Lookup {
+ public:
+  DeviceLookup(const Context& context, std::span<const LookupFeature> features,
+               Sums sums = Sums::kFast);
+  ~DeviceLookup() override;
+
+  int64_t width() const override { return width_; }
+  void forward(const Context& context, std::span<const FeatureKeys> features, Phase phase,
+               AnyView out) override;
+  void prefetch(const Context& context, std::span<const FeatureKeys> features) override;
+  double squared_gradient_norm(const Context& context, ConstAnyView gradients) override;
+  void backward(const Context& context, ConstAnyView gradients, float scale, float learning_rate,
+                int64_t step) override;
+  void set_step(const Context& context, const StepScalars& scalars) override;
+  void backward_as_set(const Context& context, ConstAnyView gradients) override;
+  void check(const Context& context) override;
+
+ private:
+  struct Feature {
+    DeviceTable* table;
+    Pooling pooling;
+    int64_t column;
+    int table_number;
+    int cls;
+  };
+  // Tables whose rows one kernel updates.
+  struct Class {
+    RowShape shape;
+    DType dtype;
+    Rule rule;
+    float l2;
+    bool trainable;
+  };
+
+  int class_of(const DeviceTable& table, bool in_fours);
+  static int64_t positions_of(std::span<const FeatureKeys> features);
+  void make_room_to_train(const Context& context, int64_t positions);
+  void make_room_to_read(const Context& context, int64_t positions);
+  void make_room_to_stage(const Context& context, int64_t positions);
+  // Without the memory of the pass.
+  BatchRef make_batch(std::span<const FeatureKeys> features);
+  BatchRef make_training_batch(std::span<const FeatureKeys> features, AnyView out);
+  bool has_bags(std::span<const FeatureKeys> features) const;
+  void evaluate(const Context& context, std::span<const FeatureKeys> features, AnyView out);
+  void train(const Context& context, std::span<const FeatureKeys> features, AnyView out);
+  void gather(const Context& context, const BatchRef& batch, Pass pass) const;
+  void stage(const Context& context, const BatchRef& batch);
+  UpdateRows update_of(size_t cls, ConstAnyView gradients) const;
+  void update(const Context& context, ConstAnyView gradients, const StepScalars* scalars);
+  void refresh_tables(const Context& context);
+  // Replaces scratch of passes by a larger one, where it has too few positions.
+  template <class T, class... Arguments>
+  void grow(const Context& context, T& scratch, int64_t positions, Arguments... rest);
+  void wait_for_prefetch(const Context& context);
+  void check_gradients(ConstAnyView gradients) const;
+
+  std::vector<Feature> features_;
+  std::vector<size_t> order_;  // features by class
+  std::vector<Table*> feature_tables_;
+  std::vector<DeviceTable*> tables_;
+  std::vector<Class> classes_;
+  Sums sums_;
+  int64_t width_ = 0;
+  int64_t partial_stride_ = 0;
+  bool ready_for_backward_ = false;
+  int64_t bags_ = 0;
+  bool cached_ = false;  // some table has a cache
+
+  struct Prefetching;
+  std::unique_ptr<Prefetching> prefetching_;  // made by the first prefetch
+
+  struct Scratch;
+  std::unique_ptr<Scratch> scratch_;
+  bool captured_ = false;                       // some pass is in a graph, ...
+  std::vector<std::shared_ptr<void>> retired_;  // ... which may still use this scratch
+  std::vector<int64_t> table_versions_;         // of the refs that scratch_ has
+  std::unique_ptr<BatchRef> batch_;             // of the last training pass
+};
+
+std::unique_ptr<Lookup> make_lookup(const Context& context, std::span<const LookupFeature> features,
+                                    Sums sums);
+
+}  // namespace emblem::cuda

@@ -1,0 +1,113 @@
+// embedding/cuda/device_table.h - a table on the GPU.
+#pragma once
+
+#include <memory>
+
+#include "core/buffer.h"
+#include "core/stream.h"
+#include "embedding/cuda/growable_memory.h"
+#include "embedding/transfer/host_rows.h"
+#include "embedding/cuda/key_space_memory.h"
+#include "embedding/table.h"
+
+namespace emblem::cuda {
+
+struct DeviceTableRef;
+
+// The semantics of a HostTable. Row numbers, and with them the places of rows in memory, differ
+// from run to run; the content does not, but for the last bits of sums (embedding/cuda/update_rows.h).
+//
+// A table with a capacity has all its memory from the start. Without one it grows between passes,
+// when the next might need more rows than there are; a captured pass cannot grow, so reserve() what
+// it needs before.
+class DeviceTable : public Table {
+ public:
+  DeviceTable(const Context& context, TableSettings settings);
+  ~DeviceTable() override;
+
+  int64_t size() const override;
+  int64_t bytes() const override;
+  bool read(int64_t key, std::span<float> weights, std::span<float> state = {}) const override;
+  std::optional<int64_t> score(int64_t key) const override;
+  void lookup_rows(const Context& context, std::span<const int64_t> keys, Phase phase,
+                   View<float> out) override;
+  int64_t erase(std::span<const int64_t> keys) override;
+  void clear() override;
+  void import_rows(const Context& context, const RowBatch& batch) override;
+  void set_next_score(int64_t score) override;
+  void set_score(std::span<const int64_t> keys, int64_t score) override;
+  void export_rows(const Context& context, int64_t batch_rows,
+                   const std::function<void(const RowBatch&)>& take,
+                   std::optional<int64_t> since = {}) const override;
+  int64_t version() const override;
+  CacheUse cache_use() const override;
+  std::vector<KeyCount> export_admission() const override;
+  void import_admission(std::span<const KeyCount> counts) override;
+  int64_t clock() const override;
+  void set_clock(int64_t clock) override;
+  int64_t next_score() const override;
+
+  // Room for that many rows. Synchronizes when there is less.
+  void reserve(int64_t rows);
+  // Before a training pass of `lookups` keys: grows if they might not fit. Does nothing while the
+  // pass is being captured; should the replay run out of rows, it says so.
+  void make_ready(const Context& context, int64_t lookups);
+  // Throws what went wrong in the passes that have run; waits for none.
+  void check_errors() const;
+  // Rows are moving beside the work of the usual stream until `moved`; null: no more. Whatever
+  // reads or changes rows has to let them settle first.
+  void set_moving(const Event* moved) { moved_ = moved; }
+  void settle(const Context& context) const {
+    if (moved_ != nullptr) moved_->hold_back(context.stream);
+  }
+  // In device memory; its content follows growth.
+  const DeviceTableRef* ref() const { return reinterpret_cast<const DeviceTableRef*>(ref_.data()); }
+  bool can_grow() const { return !is_static() && (settings_.capacity == 0 || waiting_); }
+  int64_t ref_version() const { return ref_version_; }  // changes when its content does
+  int64_t row_bytes() const { return stride_; }
+  int64_t weight_bytes() const { return state_offset_; }  // of a row, in units of 16
+  bool has_cache() const { return settings_.placement != Placement::kDevice; }
+  int64_t rows_end() const { return is_static() ? settings_.capacity : keys_->rows(); }
+
+ private:
+  struct KeyRow {
+    int64_t key;
+    uint32_t row;
+  };
+
+  // Before the host enqueues work of its own on rows: waits until none is moving.
+  void settle_rows() const;
+  DeviceTableRef make_ref() const;
+  void publish_ref();
+  void initialize_static();
+  void make_cache(int64_t rows);
+  void ensure_waiting(int64_t keys);
+  // Keys ascending: of `space`, or of a static table when it is null; only rows changed after
+  // `since`, or all when it is negative.
+  std::vector<KeyRow> list_keys(const KeySpaceMemory* space, int64_t since) const;
+  // The rows of different keys, made where there are none, up to `limit` (0: none).
+  Buffer<uint32_t> rows_of(KeySpaceMemory& space, const Buffer<int64_t>& keys, uint32_t count,
+                           int64_t limit, const char* doing);
+  Buffer<uint32_t> find_row(int64_t key) const;  // on the device
+  void write_rows(const RowBatch& batch);        // of different keys
+
+  Context context_;
+  std::unique_ptr<KeySpaceMemory> keys_, waiting_;  // of dynamic tables
+  std::unique_ptr<GrowableMemory> rows_;            // or the slots of the cache
+  std::unique_ptr<HostRows> host_rows_;             // with a cache
+  Buffer<unsigned long long> marks_;                // of static tables
+  Buffer<char> clocks_;
+  Buffer<char> ref_;
+  char* errors_ = nullptr;  // TableErrors that kernels reach in host memory
+  const Event* moved_ = nullptr;
+  // At most that many rows and waiting keys; unknown once a pass is in a graph, for that may be
+  // replayed at any time.
+  int64_t size_bound_ = 0, waiting_bound_ = 0;
+  bool captured_ = false;
+  int64_t ref_version_ = 0;
+  int64_t stride_ = 0, state_offset_ = 0;
+};
+
+std::unique_ptr<Table> make_table(const Context& context, TableSettings settings);
+
+}  // namespace emblem::cuda

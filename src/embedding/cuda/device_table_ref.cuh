@@ -1,0 +1,118 @@
+// embedding/cuda/device_table_ref.cuh - a table on the GPU as kernels see it.
+#pragma once
+
+#include "embedding/transfer/staging_buffer_ref.h"
+#include "embedding/cuda/key_space.cuh"
+#include "embedding/settings.h"
+
+namespace emblem::cuda {
+
+// The clocks of a table, in device memory: a captured step moves them on by itself.
+struct TableClocks {
+  int64_t clock;
+  int64_t next_score;
+  int64_t version;     // training passes so far
+  int64_t staged;      // with a cache: distinct rows of all passes ...
+  int64_t missed;      // ... and those of them that were not there
+  int64_t prefetched;  // rows that came before their pass
+};
+
+// What went wrong in kernels; told to the caller at the next occasion.
+struct TableErrors {
+  unsigned long long full;       // new keys that found no row, and no row could leave
+  unsigned long long outside;    // keys outside a static table, ...
+  int64_t outside_key;           // ... and one of them
+  unsigned long long uncounted;  // keys that found no room to wait for admission
+};
+
+// The slots of a cache of rows in device memory.
+struct CacheRef {
+  uint32_t* rows = nullptr;    // [slots] whose row is here, or kNoRow
+  uint32_t* used = nullptr;    // [slots] version of the last pass that used it, 0: never
+  uint8_t* changed = nullptr;  // [slots] the row in host memory is out of date
+  uint32_t count = 0;
+};
+
+struct DeviceTableRef {
+  KeySpace keys;     // of dynamic tables
+  KeySpace waiting;  // keys that are not admitted yet; their score is how often they came
+  unsigned long long* marks = nullptr;  // of static tables; others keep them in keys.meta
+  TableClocks* clocks = nullptr;
+  TableErrors* errors = nullptr;
+
+  char* rows = nullptr;       // or the slots of the cache
+  char* host_rows = nullptr;  // with a cache: all rows, in host memory that the GPU reaches
+  CacheRef cache;
+  uint32_t* slots = nullptr;       // with a cache: the slot of a row, or kNoRow
+  FerryCount* scatters = nullptr;  // with a cache: pieces that the ferry scatters, ...
+  uint64_t* scattered = nullptr;   // ... and those done, in host memory
+  int64_t stride = 0;              // bytes from row to row
+  int64_t state_offset = 0;        // bytes from weights to state
+  int32_t dim = 0;
+  int32_t state_floats = 0;
+  DType dtype = DType::kF32;
+  float first_state = 0.0f;
+
+  TableKind kind = TableKind::kStatic;
+  Eviction eviction = Eviction::kNone;
+  int64_t capacity = 0;  // 0: no limit but memory
+  int64_t admission_threshold = 0;
+  int64_t admission_capacity = 0;
+  Initializer initializer;
+  Initializer missing;
+  uint64_t seed = 0;
+  bool updates_all_rows = false;  // every backward pass changes rows outside the batch too
+
+  __device__ char* row(uint32_t number) const {
+    const uint32_t slot = slots != nullptr ? slots[number] : number;
+    return slot != kNoRow ? rows + slot * stride : host_rows + number * stride;
+  }
+  __device__ float* state(char* row) const { return reinterpret_cast<float*>(row + state_offset); }
+  __device__ bool is_static() const { return kind == TableKind::kStatic; }
+  __device__ unsigned long long* mark(uint32_t row) const {
+    return is_static() ? marks + row : &keys.meta[row].mark;
+  }
+
+  // The row of a key, or kNoRow.
+  __device__ uint32_t find_if_there(int64_t key) const {
+    if (!is_static()) return keys.find(key);
+    const bool inside = static_cast<uint64_t>(key) < static_cast<uint64_t>(capacity);
+    return inside ? static_cast<uint32_t>(key) : kNoRow;
+  }
+  // The same, with a note of keys outside a static table.
+  __device__ uint32_t find(int64_t key) const {
+    const uint32_t row = find_if_there(key);
+    if (row == kNoRow && is_static()) {
+      atomicAdd(&errors->outside, 1ull);
+      errors->outside_key = key;
+    }
+    return row;
+  }
+};
+
+// A weight of a row whose storage type is known only at run time; for rows that are rarely read.
+__device__ inline float read_weight(const DeviceTableRef& table, const char* row, int64_t d) {
+  if (table.dtype == DType::kF16) return load_weight(reinterpret_cast<const F16*>(row) + d);
+  if (table.dtype == DType::kBf16) return load_weight(reinterpret_cast<const Bf16*>(row) + d);
+  return reinterpret_cast<const float*>(row)[d];
+}
+__device__ inline void write_weight(const DeviceTableRef& table, char* row, int64_t d,
+                                    float value) {
+  if (table.dtype == DType::kF16)
+    store_weight(reinterpret_cast<F16*>(row) + d, value);
+  else if (table.dtype == DType::kBf16)
+    store_weight(reinterpret_cast<Bf16*>(row) + d, value);
+  else
+    reinterpret_cast<float*>(row)[d] = value;
+}
+
+// A new row, written by a whole warp.
+__device__ inline void initialize_row(const DeviceTableRef& table, char* row, int64_t key) {
+  const int lane = threadIdx.x % 32;
+  for (int64_t d = lane; d < table.dim; d += 32) {
+    write_weight(table, row, d, table.initializer(table.seed, static_cast<uint64_t>(key), d));
+  }
+  for (int64_t d = lane; d < table.state_floats; d += 32) table.state(row)[d] = table.first_state;
+}
+
+}  // namespace emblem::cuda

@@ -1,0 +1,169 @@
+#include "embedding/cuda/fetch_uncached_rows.h"
+
+#include <cooperative_groups.h>
+
+#include <algorithm>
+
+#include "core/cuda_check.h"
+#include "embedding/cuda/device_batch.cuh"
+#include "embedding/cuda/transfer_ref.cuh"
+#include "embedding/cuda/occupancy.h"
+#include "embedding/cuda/row_vector.cuh"
+
+namespace emblem::cuda {
+namespace {
+
+namespace cg = cooperative_groups;
+
+constexpr int kThreads = 256;
+constexpr int kWarps = kThreads / 32;
+// Few warps fill the bus, and keep the rows that are on their way close together.
+constexpr uint32_t kFetchingWarps = 512;
+
+// A distinct row, which leaves the map: its weights are row i of `staged`, or stay where they are.
+__device__ void note_fetched(const FarRows& far, uint32_t entry, uint32_t row, uint32_t i) {
+  __syncwarp();
+  if (threadIdx.x % 32 != 0) return;
+  far.index[entry] = i < far.staged_rows ? i : FarRows::kFar | row;
+  far.map[entry] = 0;
+}
+
+// Warp `fetcher` of `fetchers`: copies the weights of distinct rows [begin, end).
+__device__ void fetch(const BatchRef& batch, uint32_t begin, uint32_t end, uint32_t fetcher,
+                      uint32_t fetchers) {
+  const FarRows& far = batch.far;
+  for (uint32_t i = begin + fetcher; i < end; i += fetchers) {
+    const uint32_t entry = far.sorted[i];
+    const unsigned long long noted = far.map[entry];
+    const DeviceTableRef& table = batch.tables[FarRows::table_of(noted)];
+    const uint32_t row = FarRows::row_of(noted);
+    if (i < far.staged_rows)
+      copy_row(far.staged + i * far.staged_stride, table.host_rows + row * table.stride,
+               table.state_offset);
+    note_fetched(far, entry, row, i);
+  }
+}
+
+// The same of the first `count` rows, which the ferry brings to the berth with requests from
+// `first` on.
+__device__ void fetch_from_berth(const BatchRef& batch, const BerthRef& berth, uint32_t count,
+                                 unsigned long long first, uint32_t fetcher, uint32_t fetchers) {
+  const FarRows& far = batch.far;
+  uint32_t there = 0;  // pieces
+  for (uint32_t i = fetcher; i < count; i += fetchers) {
+    const uint32_t pieces = i / berth.piece_rows + 1;
+    if (pieces > there) wait_for_ferry(berth, first + pieces);
+    there = pieces;
+    const uint32_t entry = far.sorted[i];
+    const unsigned long long noted = far.map[entry];
+    const DeviceTableRef& table = batch.tables[FarRows::table_of(noted)];
+    copy_from_berth(far.staged + i * far.staged_stride, berth.memory.in + i * far.staged_stride,
+                    table.state_offset);
+    note_fetched(far, entry, FarRows::row_of(noted), i);
+  }
+}
+
+// All distinct rows, the first `count` of them by the ferry. Whole grid.
+__device__ void fetch_by_ferry(const BatchRef& batch, const BerthRef& berth, uint32_t count,
+                               uint32_t warps, cg::grid_group grid) {
+  const FarRows& far = batch.far;
+  const unsigned long long first = next_request(berth);
+  for (auto i = static_cast<uint32_t>(grid.thread_rank()); i < count; i += warps * 32) {
+    const unsigned long long noted = far.map[far.sorted[i]];
+    const DeviceTableRef& table = batch.tables[FarRows::table_of(noted)];
+    berth.memory.in_from[i] =
+        listed_row(table.host_rows + FarRows::row_of(noted) * table.stride, table.state_offset);
+  }
+  __threadfence_system();
+  grid.sync();
+  const uint32_t fetching = min(kFetchingWarps, (warps - 1) / 2);
+  const uint32_t warp = blockIdx.x * kWarps + threadIdx.x / 32;
+  if (warp == 0) {
+    ask_for_rows(berth, first, count, far.staged_stride);
+    watch_ferry(berth, first + pieces_of(berth, count));
+  } else if (warp <= fetching) {
+    fetch_from_berth(batch, berth, count, first, warp - 1, fetching);
+  } else if (warp <= 2 * fetching) {
+    fetch(batch, count, far.counters->rows, warp - 1 - fetching, fetching);
+  }
+}
+
+template <int kVector, class W>
+__device__ void put_row(const OutRef& out, const char* from, int dim) {
+  const auto* weights = reinterpret_cast<const W*>(from);
+  for (int d = threadIdx.x % 32 * kVector; d < dim; d += 32 * kVector)
+    out.put<kVector>(d, load_floats<kVector>(weights + d));
+}
+
+template <class W>
+__device__ void put_row(const OutRef& out, const char* from, int dim, bool in_fours) {
+  if (in_fours)
+    put_row<4, W>(out, from, dim);
+  else
+    put_row<1, W>(out, from, dim);
+}
+
+// A warp an occurrence.
+__device__ void put_occurrences(const BatchRef& batch, uint32_t count, uint32_t warps) {
+  for (uint32_t i = blockIdx.x * kWarps + threadIdx.x / 32; i < count; i += warps) {
+    const uint2 waiting = batch.far.occurrences[i];
+    const FeatureRef& feature = batch.feature_of_position(waiting.x);
+    const DeviceTableRef& table = batch.tables[feature.table];
+    const char* from = batch.far.fetched(table, waiting.y);
+    const OutRef out = batch.out.from((waiting.x - feature.first) * batch.width + feature.column);
+    const bool in_fours = (table.dim | feature.column | batch.width) % 4 == 0;
+    if (table.dtype == DType::kF32)
+      put_row<float>(out, from, table.dim, in_fours);
+    else if (table.dtype == DType::kF16)
+      put_row<F16>(out, from, table.dim, in_fours);
+    else
+      put_row<Bf16>(out, from, table.dim, in_fours);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    fetch_far_rows_kernel(const __grid_constant__ BatchRef batch, BerthRef berth) {
+  const FarRows& far = batch.far;
+  const uint32_t rows = far.counters->rows, occurrences = far.counters->occurrences;
+  if (rows == 0) return;
+  const cg::grid_group grid = cg::this_grid();
+  if (grid.thread_rank() == 0 && carries(berth, rows)) call_ferry(berth);
+  if (blockIdx.x == 0) {
+    for (int t = threadIdx.x; t < batch.table_count; t += kThreads)
+      wait_for_scatters(batch.tables[t]);
+  }
+  // Tables take equal parts of the places: their rows are not neighbours.
+  const auto place = [&](uint32_t entry) {
+    const unsigned long long noted = far.map[entry];
+    const uint32_t number = FarRows::table_of(noted);
+    const DeviceTableRef& table = batch.tables[number];
+    const int64_t all = table.is_static() ? table.capacity : table.keys.rows;
+    return (number * kPlaces + place_of(FarRows::row_of(noted), all)) / batch.table_count;
+  };
+  sort_by_place<kThreads>(far.entries, rows, far.sorted, far.counters->places, grid, place);
+  grid.sync();
+  const uint32_t warps = gridDim.x * kWarps;
+  const uint32_t warp = blockIdx.x * kWarps + threadIdx.x / 32;
+  const uint32_t fetching = min(kFetchingWarps, warps);
+  if (carries(berth, rows))
+    fetch_by_ferry(batch, berth, min(carried_of(berth, rows), min(berth.rows, far.staged_rows)),
+                   warps, grid);
+  else if (warp < fetching)
+    fetch(batch, 0, rows, warp, fetching);
+  grid.sync();
+  for (uint32_t i = grid.thread_rank(); i < kPlaces; i += warps * 32) far.counters->places[i] = 0;
+  if (grid.thread_rank() == 0) far.counters->rows = far.counters->occurrences = 0;
+  put_occurrences(batch, occurrences, warps);
+}
+
+}  // namespace
+
+void fetch_far_rows(const Context& context, const BatchRef& batch, const BerthRef& berth) {
+  const auto* kernel = reinterpret_cast<const void*>(fetch_far_rows_kernel);
+  void* arguments[] = {const_cast<BatchRef*>(&batch), const_cast<BerthRef*>(&berth)};
+  const int blocks = std::max(1, resident_blocks(kernel, kThreads) / 2);
+  cuda_check(cudaLaunchCooperativeKernel(kernel, blocks, kThreads, arguments, 0, context.stream),
+             "launching fetch_far_rows_kernel");
+}
+
+}  // namespace emblem::cuda

@@ -1,0 +1,262 @@
+#include "embedding/cuda/find_gather.h"
+
+#include <algorithm>
+
+#include "core/cuda_check.h"
+#include "embedding/cuda/device_batch.cuh"
+#include "embedding/cuda/row_vector.cuh"
+
+namespace emblem::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kWarps = kThreads / 32;
+constexpr int kRowsInFlight = 8;  // that a group of lanes reads before it writes the first
+
+__device__ bool has_bags(const FeatureRef& feature) {
+  return feature.offsets != nullptr || feature.weights != nullptr;
+}
+
+// A warp takes a tile of keys, a lane a key: little to do but wait, so many warps wait at once.
+template <Pass kPass>
+__global__ void __launch_bounds__(kThreads)
+    find_rows_kernel(const __grid_constant__ BatchRef batch) {
+  const uint32_t tile = blockIdx.x * kWarps + threadIdx.x / 32;
+  if (tile >= batch.tiles) return;
+  const FeatureRef& feature = batch.feature_of_tile(tile);
+  if (!has_bags(feature)) return;
+  const uint32_t place = (tile - feature.first_tile) * kTile + threadIdx.x % 32;
+  const bool there = place < feature.count;
+  const DeviceTableRef& table = batch.tables[feature.table];
+  uint32_t row = there ? table.find(feature.keys[place]) : kNoRow;
+  if (kPass == Pass::kEvalCached)
+    row = batch.far.place(table, static_cast<uint32_t>(feature.table), row);
+  if (there) batch.rows[feature.first + place] = row;
+  if (kPass == Pass::kTrain) mark_rows(batch, feature, place, row);
+}
+
+// What a key without a row reads as: in training, as the row that it is about to get.
+template <class W>
+__device__ float absent_weight(const DeviceTableRef& table, Pass pass, int64_t key, int64_t d) {
+  if (is_eval(pass)) return table.missing(table.seed, static_cast<uint64_t>(key), d);
+  W stored;
+  store_weight(&stored, table.initializer(table.seed, static_cast<uint64_t>(key), d));
+  return load_weight(&stored);
+}
+
+// What copying needs of a table and a feature, in registers: nothing is read again after a store.
+struct Copy {
+  OutRef out;
+  int64_t width;
+  int dim;
+};
+
+// Groups of kLanes lanes copy the rows that the first kKeys lanes hold to out[0, kKeys).
+template <class W, int kLanes, int kVector, int kKeys>
+__device__ void copy_rows(const Copy& from, const char* row) {
+  constexpr int kGroups = 32 / kLanes;
+  constexpr int kRounds = kKeys / kGroups;
+  const int group = threadIdx.x % 32 / kLanes, member = threadIdx.x % kLanes;
+  for (int block = 0; block < from.dim; block += kLanes * kVector) {
+    const int d = block + member * kVector;
+    const bool inside = d < from.dim;
+    Floats<kVector> values[kRounds];
+    bool there[kRounds];
+#pragma unroll
+    for (int i = 0; i < kRounds; ++i) {
+      const auto at = reinterpret_cast<const W*>(
+          __shfl_sync(~0u, reinterpret_cast<unsigned long long>(row), i * kGroups + group));
+      there[i] = at != nullptr && inside;
+      if (there[i]) values[i] = load_floats<kVector>(at + d);
+    }
+#pragma unroll
+    for (int i = 0; i < kRounds; ++i) {
+      if (there[i]) from.out.put<kVector>((i * kGroups + group) * from.width + d, values[i]);
+    }
+  }
+}
+
+// A warp takes a tile of keys: each lane finds the row of one, then groups of lanes copy rows.
+template <class W, int kLanes, int kVector, Pass kPass>
+__global__ void __launch_bounds__(kThreads)
+    gather_rows_kernel(const __grid_constant__ BatchRef batch, int cls) {
+  constexpr int kKeys = std::max(kRowsInFlight, 32 / kLanes);
+  const uint32_t tile = batch.class_tile[cls] + blockIdx.x * kWarps + threadIdx.x / 32;
+  if (tile >= batch.class_tile[cls + 1]) return;
+  const FeatureRef& feature = batch.feature_of_tile(tile);
+  if (has_bags(feature)) return;  // pool_bags does it
+  const DeviceTableRef& table = batch.tables[feature.table];
+  const int lane = threadIdx.x % 32;
+  const uint32_t base = (tile - feature.first_tile) * kTile, place = base + lane;
+  const bool there = place < feature.count;
+  const int64_t key = there ? __ldcs(feature.keys + place) : 0;
+  uint32_t row = kNoRow;
+  if (there) row = kPass == Pass::kCopy ? batch.rows[feature.first + place] : table.find(key);
+  bool is_far = false;
+  if (kPass == Pass::kEvalCached) {
+    is_far = row != kNoRow && table.slots != nullptr && table.slots[row] == kNoRow;
+    const uint32_t entry = batch.far.note(static_cast<uint32_t>(feature.table), row, is_far);
+    batch.far.wait(feature.first + place, entry, is_far);
+  }
+  const char* at = row != kNoRow && !is_far ? table.row(row) : nullptr;
+  Copy copy{batch.out.from(base * batch.width + feature.column), batch.width, table.dim};
+  for (uint32_t absent = __ballot_sync(~0u, there && row == kNoRow); absent != 0;
+       absent &= absent - 1) {
+    const int source = __ffs(absent) - 1;
+    const int64_t of = __shfl_sync(~0u, key, source);
+    for (int d = lane; d < table.dim; d += 32)
+      copy.out.put(source * copy.width + d, absent_weight<W>(table, kPass, of, d));
+  }
+#pragma unroll 1
+  for (int first = 0; first < kTile; first += kKeys) {
+    const auto from =
+        __shfl_sync(~0u, reinterpret_cast<unsigned long long>(at), (first + lane) % 32);
+    copy_rows<W, kLanes, kVector, kKeys>(copy, reinterpret_cast<const char*>(from));
+    copy.out = copy.out.from(kKeys * copy.width);
+  }
+  if (kPass == Pass::kTrain) mark_rows(batch, feature, place, row);
+}
+
+template <int kVector, class W>
+__device__ __noinline__ Floats<kVector> absent_floats(const DeviceTableRef& table, Pass pass,
+                                                      int64_t key, int64_t d) {
+  Floats<kVector> values;
+  for (int v = 0; v < kVector; ++v) values.at[v] = absent_weight<W>(table, pass, key, d + v);
+  return values;
+}
+
+// The keys of a bag, and what their sum is multiplied by.
+struct Bag {
+  uint32_t number, begin, end;
+  float factor;
+};
+
+// Sums the rows of a bag in the order of its keys, by a whole warp.
+template <Pass kPass, int kVector, class W>
+__device__ void pool_bag(const BatchRef& batch, const FeatureRef& feature,
+                         const DeviceTableRef& table, const Bag& bag) {
+  const int lane = threadIdx.x % 32;
+  for (int block = 0; block < table.dim; block += 32 * kVector) {
+    const int d = block + lane * kVector;
+    const bool inside = d < table.dim;
+    Floats<kVector> sum{};
+    for (uint32_t first = bag.begin; first < bag.end; first += 32) {
+      // A lane finds out where a row is; then all lanes read one row after the other.
+      const uint32_t mine = first + lane;
+      const uint32_t row = mine < bag.end ? batch.rows[feature.first + mine] : kNoRow;
+      const char* at = nullptr;
+      if (row != kNoRow)
+        at = kPass == Pass::kEvalCached ? batch.far.row_at(table, row) : table.row(row);
+      const float weight = mine < bag.end && feature.weights ? feature.weights[mine] : 1.0f;
+      const int count = static_cast<int>(min(32u, bag.end - first));
+      for (int k = 0; k < count; k += kRowsInFlight) {
+        Floats<kVector> values[kRowsInFlight];
+#pragma unroll
+        for (int i = 0; i < kRowsInFlight; ++i) {
+          const auto* from = reinterpret_cast<const W*>(
+              __shfl_sync(~0u, reinterpret_cast<unsigned long long>(at), k + i));
+          values[i] = {};
+          if (from != nullptr && inside) values[i] = load_floats<kVector>(from + d);
+          if (from == nullptr && k + i < count)
+            values[i] = absent_floats<kVector, W>(table, kPass, feature.keys[first + k + i], d);
+        }
+#pragma unroll
+        for (int i = 0; i < kRowsInFlight; ++i) {
+          const float by = __shfl_sync(~0u, weight, k + i);
+#pragma unroll
+          for (int v = 0; v < kVector; ++v) sum.at[v] += by * values[i].at[v];
+        }
+      }
+    }
+#pragma unroll
+    for (int v = 0; v < kVector; ++v) sum.at[v] *= bag.factor;
+    if (inside)
+      batch.out.put<kVector>(static_cast<int64_t>(bag.number) * batch.width + feature.column + d,
+                             sum);
+  }
+}
+
+template <Pass kPass, class W>
+__device__ void pool_bag(const BatchRef& batch, const FeatureRef& feature,
+                         const DeviceTableRef& table, const Bag& bag) {
+  if ((table.dim | feature.column | batch.width) % 4 == 0)
+    pool_bag<kPass, 4, W>(batch, feature, table, bag);
+  else
+    pool_bag<kPass, 1, W>(batch, feature, table, bag);
+}
+
+// A warp a bag. In training, what backward needs is left behind.
+template <Pass kPass>
+__global__ void __launch_bounds__(kThreads)
+    pool_bags_kernel(const __grid_constant__ BatchRef batch) {
+  const uint32_t number = blockIdx.x * kWarps + threadIdx.x / 32;
+  const FeatureRef& feature = batch.feature[blockIdx.y];
+  if (number >= batch.bags || !has_bags(feature)) return;
+  const DeviceTableRef& table = batch.tables[feature.table];
+  Bag bag{number, feature.offsets ? feature.offsets[number] : number,
+          feature.offsets ? feature.offsets[number + 1] : number + 1, 1.0f};
+  if (feature.pooling == Pooling::kMean) {
+    auto total = feature.weights ? 0.0f : static_cast<float>(bag.end - bag.begin);
+    for (uint32_t i = bag.begin; feature.weights && i < bag.end; ++i) total += feature.weights[i];
+    bag.factor = total != 0.0f ? 1.0f / total : 0.0f;
+  }
+  if (kPass == Pass::kTrain) {
+    for (uint32_t i = bag.begin + threadIdx.x % 32; i < bag.end; i += 32) {
+      batch.bag_of[feature.first + i] = number;
+      batch.coefficients[feature.first + i] =
+          (feature.weights ? feature.weights[i] : 1.0f) * bag.factor;
+    }
+  }
+  if (table.dtype == DType::kF32)
+    pool_bag<kPass, float>(batch, feature, table, bag);
+  else if (table.dtype == DType::kF16)
+    pool_bag<kPass, F16>(batch, feature, table, bag);
+  else
+    pool_bag<kPass, Bf16>(batch, feature, table, bag);
+}
+
+}  // namespace
+
+void find_rows(const Context& context, const BatchRef& batch, Pass pass) {
+  if (batch.tiles == 0) return;
+  auto* kernel = pass == Pass::kTrain        ? find_rows_kernel<Pass::kTrain>
+                 : pass == Pass::kEvalCached ? find_rows_kernel<Pass::kEvalCached>
+                                             : find_rows_kernel<Pass::kEval>;
+  kernel<<<(batch.tiles + kWarps - 1) / kWarps, kThreads, 0, context.stream>>>(batch);
+  cuda_check(cudaGetLastError(), "launching find_rows_kernel");
+}
+
+void gather_rows(const Context& context, const BatchRef& batch, int cls, RowShape shape,
+                 DType dtype, Pass pass) {
+  const uint32_t tiles = batch.class_tile[cls + 1] - batch.class_tile[cls];
+  if (tiles == 0) return;
+  const bool long_rows = shape == RowShape::kUpTo128 || shape == RowShape::kUpTo1024;
+  if (long_rows && dtype == DType::kF32 && batch.out.dtype == DType::kF32)
+    return gather_bulk(context, batch, cls, shape, pass);
+  with_shape(shape, [&](auto as) {
+    using S = decltype(as);
+    with_weight_type(dtype, [&](auto type) {
+      using W = decltype(type);
+      auto* kernel =
+          pass == Pass::kTrain  ? gather_rows_kernel<W, S::kLanes, S::kVector, Pass::kTrain>
+          : pass == Pass::kCopy ? gather_rows_kernel<W, S::kLanes, S::kVector, Pass::kCopy>
+          : pass == Pass::kEvalCached
+              ? gather_rows_kernel<W, S::kLanes, S::kVector, Pass::kEvalCached>
+              : gather_rows_kernel<W, S::kLanes, S::kVector, Pass::kEval>;
+      kernel<<<(tiles + kWarps - 1) / kWarps, kThreads, 0, context.stream>>>(batch, cls);
+    });
+  });
+  cuda_check(cudaGetLastError(), "launching gather_rows_kernel");
+}
+
+void pool_bags(const Context& context, const BatchRef& batch, Pass pass) {
+  if (batch.bags == 0) return;
+  const dim3 blocks((batch.bags + kWarps - 1) / kWarps, batch.features);
+  auto* kernel = pass == Pass::kTrain        ? pool_bags_kernel<Pass::kTrain>
+                 : pass == Pass::kEvalCached ? pool_bags_kernel<Pass::kEvalCached>
+                                             : pool_bags_kernel<Pass::kEval>;
+  kernel<<<blocks, kThreads, 0, context.stream>>>(batch);
+  cuda_check(cudaGetLastError(), "launching pool_bags_kernel");
+}
+
+}  // namespace emblem::cuda

@@ -1,0 +1,158 @@
+// Rows of 32-bit floats to outputs of the same, copied by the hardware: a lane a row, no registers
+// between.
+#include <algorithm>
+
+#include "core/cuda_check.h"
+#include "embedding/cuda/bulk_copy.cuh"
+#include "embedding/cuda/device_batch.cuh"
+#include "embedding/cuda/find_gather.h"
+#include "embedding/cuda/occupancy.h"
+
+namespace emblem::cuda {
+namespace {
+
+constexpr int kWarps = 4;
+constexpr int kThreads = kWarps * 32;
+constexpr int kWarpBytes = 16384;  // of shared memory
+
+__device__ void prefetch_line(const void* at) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
+}
+
+constexpr int kFarRows = 4;  // read at a time
+
+template <int kCount>
+__device__ uint32_t drop_lowest(uint32_t lanes) {
+  for (int i = 0; i < kCount; ++i) lanes &= lanes - 1;
+  return lanes;
+}
+
+// The rows in host memory that the first kFarRows of `lanes` hold, by a whole warp.
+__device__ void copy_far_rows(const DeviceTableRef& table, uint32_t row, uint32_t lanes, float* out,
+                              int64_t width) {
+  int sources[kFarRows];
+  const float* from[kFarRows];
+#pragma unroll
+  for (int i = 0; i < kFarRows; ++i, lanes &= lanes - 1) {
+    sources[i] = lanes != 0 ? __ffs(lanes) - 1 : -1;
+    const uint32_t of = __shfl_sync(~0u, row, max(0, sources[i]));
+    from[i] = reinterpret_cast<const float*>(table.host_rows + of * table.stride);
+  }
+  for (int d = threadIdx.x % 32 * 4; d < table.dim; d += 128) {
+    float4 values[kFarRows];
+#pragma unroll
+    for (int i = 0; i < kFarRows; ++i) {
+      if (sources[i] >= 0) values[i] = __ldcs(reinterpret_cast<const float4*>(from[i] + d));
+    }
+#pragma unroll
+    for (int i = 0; i < kFarRows; ++i) {
+      if (sources[i] >= 0)
+        __stcs(reinterpret_cast<float4*>(out + sources[i] * width + d), values[i]);
+    }
+  }
+}
+
+// Warps stay and take kKeys keys at a time, a lane each: finds its row, has it copied to its place
+// in shared memory and from there to the output. The next key is read while the rows come, and its
+// bucket while they leave. Training marks rows while they come.
+template <int kKeys, Pass kPass>
+__global__ void __launch_bounds__(kThreads)
+    gather_bulk_kernel(const __grid_constant__ BatchRef batch, int cls) {
+  extern __shared__ __align__(128) char ring[];
+  __shared__ BulkBarrier barriers[kWarps];
+  constexpr uint32_t kSteps = kTile / kKeys;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  char* slot = ring + warp * kWarpBytes + lane % kKeys * (kWarpBytes / kKeys);
+  BulkBarrier& barrier = barriers[warp];
+  auto* all_out = static_cast<float*>(batch.out.data);
+  if (lane == 0) barrier.init();
+  __syncwarp();
+
+  const uint32_t end = batch.class_tile[cls + 1] * kSteps, stride = gridDim.x * kWarps;
+  uint32_t step = batch.class_tile[cls] * kSteps + blockIdx.x * kWarps + warp;
+  const auto key_at = [&](const FeatureRef& feature, uint32_t at) {
+    const uint32_t place = (at - feature.first_tile * kSteps) * kKeys + lane;
+    return lane < kKeys && place < feature.count ? __ldg(feature.keys + place) : 0;
+  };
+  int64_t next_key = step < end ? key_at(batch.feature_of_tile(step / kSteps), step) : 0;
+  for (uint32_t parity = 0; step < end; step += stride) {
+    const FeatureRef& feature = batch.feature_of_tile(step / kSteps);
+    const DeviceTableRef& table = batch.tables[feature.table];
+    const uint32_t base = (step - feature.first_tile * kSteps) * kKeys;
+    const bool pooled = feature.offsets != nullptr || feature.weights != nullptr;  // by pool_bags
+    const bool there = lane < kKeys && base + lane < feature.count && !pooled;
+    const int64_t key = next_key;
+    uint32_t row = kNoRow;
+    if (there && kPass == Pass::kCopy) row = __ldcs(batch.rows + feature.first + base + lane);
+    if (there && kPass != Pass::kCopy) row = table.find(key);
+    // Rows outside a cache are read by whole warps: over the bus that is the faster way.
+    const uint32_t slot_of = row != kNoRow && table.slots != nullptr ? table.slots[row] : row;
+    const bool near = slot_of != kNoRow;
+    uint32_t far = __ballot_sync(~0u, row != kNoRow && !near);
+    const uint32_t present = __ballot_sync(~0u, near), bytes = table.dim * 4;
+    float* out = all_out + (base + lane) * batch.width + feature.column;
+    if (lane == 0) barrier.announce(__popc(present) * bytes);
+    bulk_wait_read<0>();  // the lane's last row has left its place
+    __syncwarp();
+    if (near) bulk_load(slot, table.rows + slot_of * table.stride, bytes, barrier);
+    const uint32_t ahead = step + stride;
+    if (kPass != Pass::kCopy && ahead < end)
+      next_key = key_at(batch.feature_of_tile(ahead / kSteps), ahead);
+    for (uint32_t absent = __ballot_sync(~0u, there && row == kNoRow); absent != 0;
+         absent &= absent - 1) {
+      const int source = __ffs(absent) - 1;
+      const int64_t of = feature.keys[base + source];
+      const Initializer& draw = is_eval(kPass) ? table.missing : table.initializer;
+      float* to = all_out + (base + source) * batch.width + feature.column;
+      for (int d = lane; d < table.dim; d += 32)
+        to[d] = draw(table.seed, static_cast<uint64_t>(of), d);
+    }
+    if (kPass == Pass::kEvalCached) {
+      const bool is_far = row != kNoRow && !near;
+      const uint32_t entry = batch.far.note(static_cast<uint32_t>(feature.table), row, is_far);
+      batch.far.wait(feature.first + base + lane, entry, is_far);
+      far = 0;
+    }
+    for (; far != 0; far = drop_lowest<kFarRows>(far))
+      copy_far_rows(table, row, far, all_out + base * batch.width + feature.column, batch.width);
+    if (kPass == Pass::kTrain && !pooled)
+      mark_rows(batch, feature, lane < kKeys ? base + lane : ~0u, row);
+    barrier.wait(parity);
+    parity ^= 1;
+    if (near) bulk_store(out, slot, bytes);
+    bulk_commit();
+    if (kPass != Pass::kCopy && ahead < end && lane < kKeys) {
+      const DeviceTableRef& then = batch.tables[batch.feature_of_tile(ahead / kSteps).table];
+      if (!then.is_static()) prefetch_line(then.keys.buckets + then.keys.home(next_key));
+    }
+  }
+  bulk_wait_all();
+}
+
+}  // namespace
+
+void gather_bulk(const Context& context, const BatchRef& batch, int cls, RowShape shape,
+                 Pass pass) {
+  const uint32_t tiles = batch.class_tile[cls + 1] - batch.class_tile[cls];
+  if (tiles == 0) return;
+  constexpr int kShared = kWarps * kWarpBytes;
+  const auto launch = [&](auto keys) {
+    constexpr int kKeys = decltype(keys)::value;
+    auto* kernel = pass == Pass::kTrain        ? gather_bulk_kernel<kKeys, Pass::kTrain>
+                   : pass == Pass::kCopy       ? gather_bulk_kernel<kKeys, Pass::kCopy>
+                   : pass == Pass::kEvalCached ? gather_bulk_kernel<kKeys, Pass::kEvalCached>
+                                               : gather_bulk_kernel<kKeys, Pass::kEval>;
+    cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared),
+               "asking for shared memory");
+    const uint32_t wanted = (tiles * (kTile / kKeys) + kWarps - 1) / kWarps;
+    const int most = resident_blocks(reinterpret_cast<const void*>(kernel), kThreads, kShared);
+    kernel<<<std::min<uint32_t>(wanted, most), kThreads, kShared, context.stream>>>(batch, cls);
+  };
+  if (shape == RowShape::kUpTo128)
+    launch(std::integral_constant<int, 32>{});
+  else
+    launch(std::integral_constant<int, 4>{});
+  cuda_check(cudaGetLastError(), "launching gather_bulk_kernel");
+}
+
+}  // namespace emblem::cuda

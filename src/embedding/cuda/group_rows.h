@@ -1,0 +1,24 @@
+// embedding/cuda/group_rows.h - brings the occurrences of each distinct row of a batch together.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/context.h"
+
+namespace emblem::cuda {
+
+struct BatchRef;
+
+// After the marks of a training pass: lays out a segment for each distinct row, puts its
+// occurrences there, and moves the tables' clocks on. Asynchronous.
+void group_rows(const Context& context, const BatchRef& batch);
+
+// The same with the occurrences of each row in the order of their positions. `scratch` has
+// sorting_bytes(positions) bytes.
+void sort_rows(const Context& context, const BatchRef& batch, void* scratch, size_t bytes);
+size_t sorting_bytes(int64_t positions);
+// Afterwards: the position of each occurrence.
+const uint32_t* sorted_positions(const BatchRef& batch, const void* scratch);
+
+}  // namespace emblem::cuda

@@ -1,0 +1,110 @@
+#include "embedding/cuda/growable_memory.h"
+
+#include <cuda.h>
+
+#include "core/cuda_check.h"
+
+namespace emblem::cuda {
+namespace {
+
+// The driver's functions, found at run time: programs start on machines without a driver too.
+template <class Function>
+Function driver_function(const char* name) {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result;
+  cuda_check(cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault, &result),
+             "looking for a function of the driver");
+  EMBLEM_REQUIRE(found != nullptr, "the CUDA driver has no ", name, ": a newer one is needed");
+  return reinterpret_cast<Function>(found);
+}
+
+struct Driver {
+  decltype(&cuMemGetAllocationGranularity) granularity =
+      driver_function<decltype(&cuMemGetAllocationGranularity)>("cuMemGetAllocationGranularity");
+  decltype(&cuMemAddressReserve) reserve =
+      driver_function<decltype(&cuMemAddressReserve)>("cuMemAddressReserve");
+  decltype(&cuMemAddressFree) unreserve =
+      driver_function<decltype(&cuMemAddressFree)>("cuMemAddressFree");
+  decltype(&cuMemCreate) create = driver_function<decltype(&cuMemCreate)>("cuMemCreate");
+  decltype(&cuMemRelease) release = driver_function<decltype(&cuMemRelease)>("cuMemRelease");
+  decltype(&cuMemMap) map = driver_function<decltype(&cuMemMap)>("cuMemMap");
+  decltype(&cuMemUnmap) unmap = driver_function<decltype(&cuMemUnmap)>("cuMemUnmap");
+  decltype(&cuMemSetAccess) set_access =
+      driver_function<decltype(&cuMemSetAccess)>("cuMemSetAccess");
+};
+
+const Driver& driver() {
+  static const Driver functions;
+  return functions;
+}
+
+void check(CUresult status, const char* doing) {
+  if (status != CUDA_SUCCESS)
+    throw Error(ErrorCode::kInternal,
+                cat("CUDA driver failed while ", doing, ": error ", static_cast<int>(status)));
+}
+
+CUmemAllocationProp properties() {
+  CUmemAllocationProp of = {};
+  of.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  of.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  cuda_check(cudaGetDevice(&of.location.id), "asking for the device");
+  return of;
+}
+
+size_t rounded_up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
+
+}  // namespace
+
+void throw_out_of_device_memory(const std::string& who, size_t wanted) {
+  size_t free = 0, total = 0;
+  cudaGetLastError();
+  cudaMemGetInfo(&free, &total);
+  throw Error(
+      ErrorCode::kOutOfMemory,
+      cat(who, ": ", wanted, " more bytes of GPU memory are wanted, but ", free, " of ", total,
+          " are free: lower the capacity or the dimension, or place the table in host memory "
+          "(placement cache or host)"));
+}
+
+GrowableMemory::GrowableMemory(std::string name, size_t most_bytes) : name_(std::move(name)) {
+  cuda_check(cudaFree(nullptr), "starting CUDA");
+  const CUmemAllocationProp of = properties();
+  check(driver().granularity(&granularity_, &of, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
+        "asking for the granularity of memory");
+  reserved_ = rounded_up(std::max<size_t>(most_bytes, 1), granularity_);
+  CUdeviceptr at = 0;
+  check(driver().reserve(&at, reserved_, granularity_, 0, 0), "reserving addresses");
+  data_ = reinterpret_cast<char*>(at);
+}
+
+GrowableMemory::~GrowableMemory() {
+  const auto at = reinterpret_cast<CUdeviceptr>(data_);
+  if (bytes_ != 0) driver().unmap(at, bytes_);
+  for (const Piece& piece : pieces_) driver().release(piece.handle);
+  driver().unreserve(at, reserved_);
+}
+
+void GrowableMemory::grow_to(const Context& context, size_t bytes) {
+  if (bytes <= bytes_) return;
+  const size_t wanted = rounded_up(bytes, granularity_) - bytes_;
+  if (bytes_ + wanted > reserved_) throw_out_of_device_memory(name_, wanted);
+  const CUmemAllocationProp of = properties();
+  CUmemGenericAllocationHandle handle;
+  if (driver().create(&handle, wanted, &of, 0) != CUDA_SUCCESS)
+    throw_out_of_device_memory(name_, wanted);
+  const auto at = reinterpret_cast<CUdeviceptr>(data_ + bytes_);
+  if (driver().map(at, wanted, 0, handle, 0) != CUDA_SUCCESS) {
+    driver().release(handle);
+    throw_out_of_device_memory(name_, wanted);
+  }
+  CUmemAccessDesc access = {};
+  access.location = of.location;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  check(driver().set_access(at, wanted, &access, 1), "opening memory for access");
+  cuda_check(cudaMemsetAsync(data_ + bytes_, 0, wanted, context.stream), "zeroing memory");
+  pieces_.push_back({handle, wanted});
+  bytes_ += wanted;
+}
+
+}  // namespace emblem::cuda

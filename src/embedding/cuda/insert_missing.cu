@@ -1,0 +1,258 @@
+#include "embedding/cuda/insert_missing.h"
+
+#include <cooperative_groups.h>
+
+#include <algorithm>
+
+#include "core/cuda_check.h"
+#include "embedding/cuda/device_batch.cuh"
+#include "embedding/cuda/insert_scratch.cuh"
+#include "embedding/cuda/occupancy.h"
+
+namespace emblem::cuda {
+namespace {
+
+namespace cg = cooperative_groups;
+
+constexpr int kThreads = 256;
+constexpr uint32_t kNoTicket = 0xffffffffu;
+constexpr int64_t kLeavingShare = 20;  // a twentieth of the capacity leaves at once
+
+// The missing occurrence `number`.
+struct Missing {
+  const FeatureRef* feature;
+  uint32_t place;
+  int64_t key;
+};
+__device__ Missing missing_at(const BatchRef& batch, uint32_t number) {
+  const uint32_t position = batch.missing[number];
+  const FeatureRef& feature = batch.feature_of_position(position);
+  const uint32_t place = position - feature.first;
+  return {&feature, place, feature.keys[place]};
+}
+
+// Calls visit(number) for every missing occurrence, by whole warps: number may be past the end.
+template <class Visit>
+__device__ void for_each_missing(uint32_t count, Visit&& visit) {
+  const uint32_t step = gridDim.x * kThreads;
+  for (uint32_t first = blockIdx.x * kThreads + threadIdx.x / 32 * 32; first < count; first += step)
+    visit(first + threadIdx.x % 32);
+}
+
+// Finds the occurrence that stands for each key.
+__device__ void find_leaders(const BatchRef& batch, const InsertScratch& scratch, uint32_t count) {
+  const uint32_t pass = batch.counters->pass;
+  for_each_missing(count, [&](uint32_t number) {
+    if (number >= count) return;
+    const Missing mine = missing_at(batch, number);
+    const int16_t table = mine.feature->table;
+    const unsigned long long entry = static_cast<unsigned long long>(pass) << 32 | number;
+    uint32_t at =
+        static_cast<uint32_t>(mix64(static_cast<uint64_t>(mine.key) + table)) & scratch.map_mask;
+    uint32_t leader = number;
+    for (;; at = (at + 1) & scratch.map_mask) {
+      unsigned long long seen = __ldcg(&scratch.map[at]);
+      if (static_cast<uint32_t>(seen >> 32) != pass) {
+        const unsigned long long before = atomicCAS(&scratch.map[at], seen, entry);
+        if (before == seen) break;
+        seen = before;
+      }
+      const Missing other = missing_at(batch, static_cast<uint32_t>(seen));
+      if (other.key == mine.key && other.feature->table == table) {
+        leader = static_cast<uint32_t>(seen);
+        break;
+      }
+    }
+    scratch.leaders[number] = leader;
+    scratch.occurrences[number] = 0;
+    scratch.tickets[number] = scratch.wait_tickets[number] = kNoTicket;
+    scratch.before[number] = 0;
+  });
+}
+
+// A place among the new keys of `keys` for every lane that calls. Lanes of one key space share an
+// atomic.
+__device__ uint32_t take_ticket(const KeySpace& keys) {
+  return atomicAdd(&keys.counters->wanted, 1u);
+}
+
+// Admitted keys get tickets. Others wait: those that waited already are counted on.
+__device__ void admit(const BatchRef& batch, const InsertScratch& scratch, uint32_t count) {
+  for_each_missing(count, [&](uint32_t number) {
+    if (number >= count || scratch.leaders[number] != number) return;
+    const Missing mine = missing_at(batch, number);
+    const DeviceTableRef& table = batch.tables[mine.feature->table];
+    if (table.admission_threshold <= 1) {
+      scratch.tickets[number] = take_ticket(table.keys);
+      return;
+    }
+    const int64_t now = __ldcg(&scratch.occurrences[number]);
+    const uint32_t row = table.waiting.find<KeySpace::Read::kFresh>(mine.key);
+    const int64_t before = row == kNoRow ? 0 : table.waiting.meta[row].score;
+    if (before + now >= table.admission_threshold) {
+      scratch.before[number] = before;
+      scratch.tickets[number] = take_ticket(table.keys);
+      if (row != kNoRow && table.waiting.remove(mine.key, row)) table.waiting.give_back(row);
+    } else if (row != kNoRow) {
+      table.waiting.meta[row].score = before + now;
+    } else {
+      scratch.wait_tickets[number] = take_ticket(table.waiting);
+    }
+  });
+}
+
+__device__ void insert_waiting(const BatchRef& batch, const InsertScratch& scratch,
+                               uint32_t count) {
+  for_each_missing(count, [&](uint32_t number) {
+    if (number >= count || scratch.wait_tickets[number] == kNoTicket) return;
+    const Missing mine = missing_at(batch, number);
+    const KeySpace& waiting = batch.tables[mine.feature->table].waiting;
+    if (scratch.wait_tickets[number] >= waiting.room()) return;
+    const uint32_t row = waiting.new_row(scratch.wait_tickets[number]);
+    waiting.meta[row] = {mine.key, static_cast<int64_t>(scratch.occurrences[number]), 0, 0};
+    waiting.insert(mine.key, row);
+  });
+}
+
+// Too many waiting keys: the least seen are forgotten, in bulk. Whole grid.
+__device__ void prune_waiting(const DeviceTableRef& table, SelectScratch* select,
+                              cg::grid_group grid) {
+  const int64_t most = table.admission_capacity;
+  const int64_t size = table.waiting.counters->size;
+  if (most == 0 || size <= most) return;
+  count_candidates(table.waiting, ~0u, select, grid);
+  let_leave(table.waiting, ~0u, static_cast<uint32_t>(size - most + most / kLeavingShare), select,
+            grid);
+}
+
+// Lets rows leave where new keys would not fit. Whole grid. False: the new keys get no rows.
+__device__ bool make_room(const DeviceTableRef& table, SelectScratch* select, cg::grid_group grid) {
+  const int64_t wanted = table.keys.counters->wanted;
+  const int64_t limit = table.capacity != 0 ? table.capacity : table.keys.rows;
+  const int64_t excess = table.keys.counters->size + wanted - limit;
+  if (excess <= 0) return true;
+  const auto version = static_cast<uint32_t>(table.clocks->version + 1);
+  if (table.eviction != Eviction::kNone) {
+    count_candidates(table.keys, version, select, grid);
+    const int64_t candidates = select->candidates;
+    if (excess <= candidates) {
+      const int64_t count = min(candidates, max(excess, table.capacity / kLeavingShare));
+      let_leave(table.keys, version, static_cast<uint32_t>(count), select, grid);
+      return true;
+    }
+  }
+  grid.sync();
+  if (grid.thread_rank() == 0) {
+    table.errors->full += static_cast<unsigned long long>(wanted);
+    table.keys.counters->wanted = 0;
+  }
+  grid.sync();
+  return false;
+}
+
+// First values of a new row, by a whole warp. With a cache, a row outside it gets them when it gets
+// a slot.
+__device__ void insert_values(const DeviceTableRef& table, uint32_t row, int64_t key) {
+  if (table.slots != nullptr && table.slots[row] == kNoRow)
+    table.keys.meta[row].is_new = 1;
+  else
+    initialize_row(table, table.row(row), key);
+}
+
+// A warp a new key.
+__device__ void insert_new(const BatchRef& batch, const InsertScratch& scratch, uint32_t count) {
+  const int lane = threadIdx.x % 32;
+  for_each_missing(count, [&](uint32_t number) {
+    const uint32_t ticket = number < count ? scratch.tickets[number] : kNoTicket;
+    Missing mine{};
+    uint32_t row = kNoRow;
+    if (ticket != kNoTicket) {
+      mine = missing_at(batch, number);
+      const DeviceTableRef& table = batch.tables[mine.feature->table];
+      if (table.keys.counters->wanted != 0) {  // else the table is full
+        row = table.keys.new_row(ticket);
+        const bool counts = table.eviction == Eviction::kLfu;
+        // Marks of earlier passes must not be mistaken for this one's.
+        table.keys.meta[row] = {mine.key, counts ? scratch.before[number] : 0, 0, 0};
+        table.keys.insert(mine.key, row);
+      }
+    }
+    if (number < count) scratch.tickets[number] = row;
+    for (uint32_t left = __ballot_sync(~0u, row != kNoRow); left != 0; left &= left - 1) {
+      const int source = __ffs(left) - 1;
+      const int table = __shfl_sync(~0u, row != kNoRow ? mine.feature->table : 0, source);
+      insert_values(batch.tables[table], __shfl_sync(~0u, row, source),
+                    __shfl_sync(~0u, mine.key, source));
+    }
+  });
+}
+
+__global__ void __launch_bounds__(kThreads)
+    insert_missing_kernel(const __grid_constant__ BatchRef batch, InsertScratch scratch) {
+  const uint32_t count = batch.counters->missing;
+  if (count == 0) return;
+  const cg::grid_group grid = cg::this_grid();
+  find_leaders(batch, scratch, count);
+  grid.sync();
+  for_each_missing(count, [&](uint32_t number) {
+    if (number < count) atomicAdd(&scratch.occurrences[scratch.leaders[number]], 1u);
+  });
+  grid.sync();
+  admit(batch, scratch, count);
+  grid.sync();
+  insert_waiting(batch, scratch, count);
+  grid.sync();
+  for (int t = 0; t < batch.table_count; ++t) {
+    const DeviceTableRef& table = batch.tables[t];
+    if (table.is_static()) continue;
+    if (table.admission_threshold > 1) {
+      if (grid.thread_rank() == 0) {
+        const uint32_t wanted = table.waiting.counters->wanted, room = table.waiting.room();
+        if (wanted > room) table.errors->uncounted += wanted - room;
+        table.waiting.take_rows(min(wanted, room));
+        table.waiting.counters->wanted = 0;
+      }
+      grid.sync();
+      prune_waiting(table, scratch.select, grid);
+    }
+    make_room(table, scratch.select, grid);
+  }
+  insert_new(batch, scratch, count);
+  grid.sync();
+  if (blockIdx.x == 0) {
+    for (int t = threadIdx.x; t < batch.table_count; t += kThreads) {
+      const DeviceTableRef& table = batch.tables[t];
+      if (table.is_static()) continue;
+      table.keys.take_rows(table.keys.counters->wanted);
+      table.keys.counters->wanted = 0;
+    }
+  }
+  for_each_missing(count, [&](uint32_t number) {
+    if (number >= count) return;
+    const uint32_t position = batch.missing[number];
+    const FeatureRef& feature = batch.feature_of_position(position);
+    const uint32_t row = scratch.tickets[scratch.leaders[number]];
+    if (row == kNoRow) return;
+    // Every occurrence brings a number of its own: new rows are few, or the pass is slow anyway.
+    const uint32_t own =
+        batch.class_first[feature.cls] + atomicAdd(&batch.counters->unique[feature.cls], 1u);
+    uint32_t rank = 0;
+    const unsigned long long seen = __ldcg(batch.tables[feature.table].mark(row));
+    batch.uniques[own] = {kNoRow, 0};
+    const uint32_t unique = mark_row(batch, feature, row, seen, own, 1, &rank);
+    batch.places[position] = {unique, rank};
+  });
+}
+
+}  // namespace
+
+void insert_missing(const Context& context, const BatchRef& batch, const InsertScratch& scratch) {
+  const auto* kernel = reinterpret_cast<const void*>(insert_missing_kernel);
+  void* arguments[] = {const_cast<BatchRef*>(&batch), const_cast<InsertScratch*>(&scratch)};
+  // A quarter of what the GPU can hold: barriers are faster, and most passes have little to insert.
+  const int blocks = std::max(1, resident_blocks(kernel, kThreads) / 4);
+  cuda_check(cudaLaunchCooperativeKernel(kernel, blocks, kThreads, arguments, 0, context.stream),
+             "launching insert_missing_kernel");
+}
+
+}  // namespace emblem::cuda

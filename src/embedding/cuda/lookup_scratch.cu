@@ -1,0 +1,113 @@
+#include "embedding/cuda/lookup_scratch.cuh"
+
+#include <algorithm>
+
+#include "embedding/cuda/group_rows.h"
+#include "embedding/cuda/update_rows.h"
+
+namespace emblem::cuda {
+namespace {
+
+constexpr int64_t kRowsLeavingAtOnce = 1 << 18;  // from a cache; or carried by the ferry
+constexpr int64_t kStagedRows = 1 << 19;         // of an evaluation, at the most
+
+// Entries of a map that `positions` keys fill by half at the most.
+int64_t map_entries(int64_t positions) {
+  int64_t entries = 1024;
+  while (entries < positions * 2) entries *= 2;
+  return entries;
+}
+
+}  // namespace
+
+TrainScratch::TrainScratch(const Context& context, int64_t positions_, int64_t partial_stride,
+                           Sums sums)
+    : positions(positions_),
+      rows(Device::kCuda, positions_),
+      bag_of(Device::kCuda, positions_),
+      missing(Device::kCuda, positions_),
+      counts(zeros<uint32_t>(context, positions_)),
+      places(Device::kCuda, positions_),
+      coefficients(Device::kCuda, positions_),
+      sorted_coefficients(Device::kCuda, positions_),
+      uniques(Device::kCuda, positions_),
+      segments(Device::kCuda, positions_),
+      occurrences(Device::kCuda, positions_),
+      map(zeros<unsigned long long>(context, map_entries(positions_))),
+      leaders(Device::kCuda, positions_),
+      key_occurrences(Device::kCuda, positions_),
+      tickets(Device::kCuda, positions_),
+      wait_tickets(Device::kCuda, positions_),
+      before(Device::kCuda, positions_) {
+  // Room for the tiles of any smaller batch too.
+  int64_t tiles = 0;
+  for (const int64_t most : {positions, int64_t{1} << 17, int64_t{1} << 18, int64_t{1} << 20}) {
+    const int64_t count = std::min(most, positions);
+    tiles = std::max(tiles, count / update_tile(static_cast<uint32_t>(count)) + 1);
+  }
+  arrivals = zeros<uint32_t>(context, tiles);  // classes take turns
+  partials = zeros<float>(context, tiles * partial_stride);
+  if (sums != Sums::kSameBits) return;
+  sorting = Buffer<char>(Device::kCuda, static_cast<int64_t>(sorting_bytes(positions)));
+  squares = Buffer<float>(Device::kCuda, positions);
+}
+
+InsertScratch TrainScratch::insert(SelectScratch* select) {
+  return {map.data(),          static_cast<uint32_t>(map.size() - 1),
+          leaders.data(),      key_occurrences.data(),
+          tickets.data(),      before.data(),
+          wait_tickets.data(), select};
+}
+
+ReadScratch::ReadScratch(const Context& context, int64_t positions_, int64_t weight_bytes)
+    : positions(positions_), rows(Device::kCuda, positions_), staged_stride(weight_bytes) {
+  if (weight_bytes == 0) return;
+  map = zeros<unsigned long long>(context, map_entries(positions));
+  index = Buffer<uint32_t>(Device::kCuda, map.size());
+  entries = Buffer<uint32_t>(Device::kCuda, positions);
+  sorted = Buffer<uint32_t>(Device::kCuda, positions);
+  occurrences = Buffer<uint2>(Device::kCuda, positions);
+  staged = Buffer<char>(Device::kCuda, std::min(positions, kStagedRows), weight_bytes);
+  counters = zeros<FarCounters>(context, 1);
+  berth =
+      Berth::make(context, std::min(positions, kRowsLeavingAtOnce), weight_bytes, Berth::Ways::kIn);
+}
+
+FarRows ReadScratch::far() {
+  FarRows far;
+  if (staged_stride == 0) return far;
+  far.map = map.data();
+  far.map_mask = static_cast<uint32_t>(map.size() - 1);
+  far.entries = entries.data();
+  far.sorted = sorted.data();
+  far.occurrences = occurrences.data();
+  far.index = index.data();
+  far.staged = staged.data();
+  far.staged_stride = staged_stride;
+  far.staged_rows = static_cast<uint32_t>(staged.size() / staged_stride);
+  far.counters = counters.data();
+  return far;
+}
+
+StageMemory::StageMemory(const Context& context, int64_t positions_, int64_t row_bytes)
+    : positions(positions_),
+      missing(Device::kCuda, 2 * positions_),
+      victims(Device::kCuda, 2 * positions_),
+      leaving(Device::kCuda, std::min(positions_, kRowsLeavingAtOnce)),
+      counters(zeros<uint32_t>(context, kStageCounters)),
+      kept(Device::kCuda, leaving.size(), row_bytes),
+      berth(Berth::make(context, leaving.size(), row_bytes, Berth::Ways::kInAndOut)) {}
+
+StageScratch StageMemory::ref() {
+  return {missing.data(),
+          missing.data() + positions,
+          victims.data(),
+          victims.data() + positions,
+          kept.data(),
+          leaving.data(),
+          static_cast<uint32_t>(leaving.size()),
+          counters.data(),
+          ref_of(berth)};
+}
+
+}  // namespace emblem::cuda

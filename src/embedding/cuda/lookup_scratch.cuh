@@ -1,0 +1,94 @@
+// embedding/cuda/lookup_scratch.cuh - memory of the passes of a lookup on the GPU. It grows with the
+// largest batch; kinds of passes that may run beside each other have scratch of their own.
+#pragma once
+
+#include <memory>
+
+#include "core/buffer.h"
+#include "core/cuda_check.h"
+#include "embedding/transfer/staging_buffer.h"
+#include "embedding/cuda/device_batch.cuh"
+#include "embedding/cuda/device_lookup.h"
+#include "embedding/cuda/insert_scratch.cuh"
+#include "embedding/cuda/stage_rows.h"
+#include "embedding/cuda/update_scalars.h"
+
+namespace emblem::cuda {
+
+template <class T>
+Buffer<T> zeros(const Context& context, int64_t count) {
+  Buffer<T> buffer(Device::kCuda, count);
+  cuda_check(cudaMemsetAsync(buffer.data(), 0, count * sizeof(T), context.stream), "zeroing");
+  return buffer;
+}
+
+// Of training passes: forward leaves here what backward needs.
+struct TrainScratch {
+  TrainScratch() = default;
+  // partial_stride: floats of a sum that spans tiles.
+  TrainScratch(const Context& context, int64_t positions, int64_t partial_stride, Sums sums);
+
+  int64_t positions = 0;
+  Buffer<uint32_t> rows, bag_of, missing, counts, arrivals;
+  Buffer<uint2> places;
+  Buffer<float> coefficients, sorted_coefficients, partials;
+  Buffer<UniqueRow> uniques;
+  Buffer<Segment> segments;
+  Buffer<Occurrence> occurrences;
+  Buffer<char> sorting;   // with Sums::kSameBits
+  Buffer<float> squares;  // the same
+
+  Buffer<unsigned long long> map;
+  Buffer<uint32_t> leaders, key_occurrences, tickets, wait_tickets;
+  Buffer<int64_t> before;
+
+  InsertScratch insert(SelectScratch* select);
+};
+
+// Of passes that find rows and change no table: they may come between a training pass and its
+// backward.
+struct ReadScratch {
+  ReadScratch() = default;
+  // weight_bytes: of the longest row of tables with a cache; 0: there are none.
+  ReadScratch(const Context& context, int64_t positions, int64_t weight_bytes);
+
+  int64_t positions = 0;
+  Buffer<uint32_t> rows;
+
+  Buffer<unsigned long long> map;
+  Buffer<uint32_t> entries, sorted, index;
+  Buffer<uint2> occurrences;
+  Buffer<char> staged;
+  int64_t staged_stride = 0;
+  Buffer<FarCounters> counters;
+  std::unique_ptr<Berth> berth;  // of fetch_far_rows
+
+  FarRows far();
+};
+
+// Of bringing rows into caches.
+struct StageMemory {
+  StageMemory() = default;
+  StageMemory(const Context& context, int64_t positions, int64_t row_bytes);
+
+  int64_t positions = 0;
+  Buffer<uint32_t> missing, victims, leaving, counters;
+  Buffer<char> kept;
+  std::unique_ptr<Berth> berth;
+
+  StageScratch ref();
+};
+
+// Memory in which passes find things; those of a batch's size are made when one is seen.
+struct DeviceLookup::Scratch {
+  Buffer<BatchCounters> counters;
+  Buffer<DeviceTableRef> tables;
+  Buffer<double> norm;
+  Buffer<SelectScratch> select;
+  Buffer<StepValues> step;  // by class, of the last set_step
+  TrainScratch train;
+  ReadScratch read;
+  StageMemory stage;
+};
+
+}  // namespace emblem::cuda

@@ -1,0 +1,122 @@
+// embedding/cuda/update_rows.cuh - what is done with the summed gradient of a row, whoever sums it.
+#pragma once
+
+#include <type_traits>
+
+#include "embedding/cuda/row_ring.cuh"
+#include "embedding/cuda/update_rows.h"
+
+namespace emblem::cuda {
+
+inline constexpr int kUpdateThreads = kRingThreads;
+
+template <class S>
+__device__ uint32_t group_mask() {
+  if constexpr (S::kLanes == 32) {
+    return ~0u;
+  } else {
+    return ((1u << S::kLanes) - 1) << (threadIdx.x % 32 / S::kLanes * S::kLanes);
+  }
+}
+
+template <class S>
+__device__ float sum_of_group(float value) {
+#pragma unroll
+  for (int step = S::kLanes / 2; step > 0; step /= 2)
+    value += __shfl_xor_sync(group_mask<S>(), value, step);
+  return value;
+}
+
+// The rule with the values of the step.
+template <class R>
+__device__ R with_values(R rule, const StepValues& values) {
+  rule.learning_rate = values.learning_rate;
+  if constexpr (std::is_same_v<R, Adam>) {
+    rule.correction1 = values.correction1;
+    rule.correction2 = values.correction2;
+  }
+  if constexpr (std::is_same_v<R, Momentum>) rule.dampening = values.dampening;
+  return rule;
+}
+
+// What is done with the summed gradient of a row.
+template <class S, class R_>
+struct Apply {
+  using R = R_;
+  R given_rule;
+  float given_scale, l2;
+  const StepValues* values;  // or null: the given ones
+
+  __device__ void operator()(const RowsOf& table, char* row, int member, Share<S>& sum,
+                             RowShare<S, R>& share) const {
+    const float scale = values != nullptr ? values->scale : given_scale;
+    const R rule = values != nullptr ? with_values(given_rule, *values) : given_rule;
+    float square = 0.0f;
+    for_each_chunk<S>(member, table.dim, [&](int c, int) {
+#pragma unroll
+      for (int v = 0; v < S::kVector; ++v) {
+        float& g = sum.chunk[c].at[v];
+        g = l2 == 0.0f ? scale * g : scale * g + l2 * share.weights.chunk[c].at[v];
+        square += g * g;
+      }
+    });
+    float factor = 0.0f;
+    if constexpr (R::kRowWise)
+      factor =
+          rule.factor(sum_of_group<S>(square) / static_cast<float>(table.dim), &share.row_state);
+    for_each_chunk<S>(member, table.dim, [&](int c, int) {
+#pragma unroll
+      for (int v = 0; v < S::kVector; ++v) {
+        float& w = share.weights.chunk[c].at[v];
+        if constexpr (R::kRowWise) {
+          w -= factor * sum.chunk[c].at[v];
+        } else {
+          float states[R::kStates > 0 ? R::kStates : 1];
+#pragma unroll
+          for (int s = 0; s < R::kStates; ++s) states[s] = share.states[s].chunk[c].at[v];
+          rule(sum.chunk[c].at[v], w, states, 1);
+#pragma unroll
+          for (int s = 0; s < R::kStates; ++s) share.states[s].chunk[c].at[v] = states[s];
+        }
+      }
+    });
+    store_row<S, R>(table, row, member, share);
+  }
+};
+
+template <class S>
+struct AddSquare {
+  using R = void;
+  double* total;
+  float* squares;  // or null: any order will do
+
+  // `first`: position of the row's first occurrence, with squares.
+  __device__ void operator()(const RowsOf& table, int member, Share<S>& sum, uint32_t first) const {
+    float square = 0.0f;
+    for_each_chunk<S>(member, table.dim, [&](int c, int) {
+      for (int v = 0; v < S::kVector; ++v) square += sum.chunk[c].at[v] * sum.chunk[c].at[v];
+    });
+    square = sum_of_group<S>(square);
+    if (member != 0) return;
+    if (squares != nullptr)
+      squares[first] = square;
+    else
+      atomicAdd(total, static_cast<double>(square));
+  }
+};
+
+struct TileArguments {
+  Gradients gradients;
+  float* partials;
+  uint32_t* arrivals;
+  int cls;
+  uint32_t tile;                        // occurrences that a group takes
+  const uint32_t* positions = nullptr;  // of occurrences, with AddSquare::squares
+};
+
+// With in_order: see update_rows and add_squared_norm.
+void update_in_order(const Context& context, const BatchRef& batch, const UpdateRows& op);
+void add_squares_in_order(const Context& context, const BatchRef& batch, const UpdateRows& op,
+                          double* sum);
+
+}  // namespace emblem::cuda

@@ -1,0 +1,36 @@
+#include "embedding/cuda/update_scalars.h"
+
+#include "core/cuda_check.h"
+#include "embedding/cuda/device_batch.cuh"
+
+namespace emblem::cuda {
+namespace {
+
+static_assert(std::tuple_size_v<StepValuesOfClasses> == kMostClasses);
+
+// A launch takes its arguments with it: no host memory has to stay as it is until the copy.
+__global__ void store_values_kernel(StepValuesOfClasses values, StepValues* there) {
+  there[threadIdx.x] = values[threadIdx.x];
+}
+
+}  // namespace
+
+StepValues values_of(const Rule& at_step, float scale) {
+  StepValues values;
+  values.scale = scale;
+  std::visit([&](const auto& rule) { values.learning_rate = rule.learning_rate; }, at_step);
+  if (const auto* adam = std::get_if<Adam>(&at_step)) {
+    values.correction1 = adam->correction1;
+    values.correction2 = adam->correction2;
+  }
+  if (const auto* momentum = std::get_if<Momentum>(&at_step))
+    values.dampening = momentum->dampening;
+  return values;
+}
+
+void store_values(const Context& context, const StepValuesOfClasses& values, StepValues* there) {
+  store_values_kernel<<<1, kMostClasses, 0, context.stream>>>(values, there);
+  cuda_check(cudaGetLastError(), "launching store_values_kernel");
+}
+
+}  // namespace emblem::cuda

@@ -1,0 +1,144 @@
+#include "embedding/files/delta_files.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "core/file.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::string_view kPrefix = "delta-";
+
+std::string name_of(int64_t sequence) {
+  const std::string digits = std::to_string(sequence);
+  return cat(kPrefix, std::string(digits.size() < 12 ? 12 - digits.size() : 0, '0'), digits);
+}
+
+std::optional<int64_t> sequence_of(std::string_view name) {
+  if (!name.starts_with(kPrefix)) return {};
+  name.remove_prefix(kPrefix.size());
+  int64_t sequence = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), sequence);
+  if (error != std::errc() || end != name.data() + name.size() || sequence < 1) return {};
+  return sequence;
+}
+
+struct Columns {
+  Columns(const std::string& folder, int64_t dim)
+      : table{.dim = dim}, keys(folder + "/key"), rows(folder + "/emb_vector") {}
+  DeltaTable table;
+  FileWriter keys, rows;
+};
+
+}  // namespace
+
+std::vector<DeltaFolder> list_deltas(const std::string& root) {
+  std::vector<DeltaFolder> deltas;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(root, error)) {
+    if (const auto sequence = sequence_of(entry.path().filename().string())) {
+      deltas.push_back({*sequence, entry.path().string()});
+    }
+  }
+  std::sort(deltas.begin(), deltas.end(),
+            [](const auto& a, const auto& b) { return a.sequence < b.sequence; });
+  return deltas;
+}
+
+DeltaManifest read_delta_manifest(const DeltaFolder& delta) {
+  const std::string path = delta.path + "/manifest.json";
+  DeltaManifest manifest;
+  try {
+    const auto json = nlohmann::json::parse(read_text_file(path));
+    manifest.sequence = json.at("sequence");
+    manifest.created_unix_ms = json.at("created_unix_ms");
+    for (const auto& table : json.at("tables")) {
+      manifest.tables.push_back({table.at("name"), table.at("dim"), table.at("rows")});
+    }
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(ErrorCode::kCorruption, cat(path, ": does not describe a delta: ", error.what()));
+  }
+  if (manifest.sequence != delta.sequence) {
+    throw Error(ErrorCode::kCorruption, cat(path, ": speaks of sequence ", manifest.sequence,
+                                            ", which is not the folder's"));
+  }
+  return manifest;
+}
+
+struct DeltaWriter::State {
+  std::string root, temporary;
+  int64_t sequence;
+  std::map<std::string, std::unique_ptr<Columns>> tables;
+};
+
+DeltaWriter::DeltaWriter(std::string root, int64_t sequence) : state_(std::make_unique<State>()) {
+  EMBLEM_REQUIRE(sequence >= 1, "delta: a sequence number of ", sequence, "; they begin at 1");
+  const std::string path = cat(root, "/", name_of(sequence));
+  EMBLEM_REQUIRE(!fs::exists(path), path, ": this delta is there already; go on with the number ",
+                 "after the last");
+  state_->temporary = cat(root, "/.writing-", name_of(sequence));
+  state_->root = std::move(root);
+  state_->sequence = sequence;
+  fs::remove_all(state_->temporary);  // of a writer that was killed
+  fs::create_directories(state_->temporary);
+}
+
+DeltaWriter::~DeltaWriter() {
+  if (state_ == nullptr) return;
+  std::error_code error;
+  fs::remove_all(state_->temporary, error);
+}
+
+void DeltaWriter::add(const std::string& table, int64_t dim, std::span<const int64_t> keys,
+                      std::span<const float> rows) {
+  EMBLEM_REQUIRE(!table.empty() && table.front() != '.' && table.find('/') == std::string::npos,
+                 "delta: \"", table, "\" cannot be the name of a folder");
+  EMBLEM_REQUIRE(keys.size() * static_cast<size_t>(dim) == rows.size(), "delta, table ", table,
+                 ": ", keys.size(), " keys of dimension ", dim, " do not fit ", rows.size(),
+                 " floats");
+  auto& columns = state_->tables[table];
+  if (columns == nullptr) {
+    const std::string folder = cat(state_->temporary, "/", table);
+    fs::create_directory(folder);
+    columns = std::make_unique<Columns>(folder, dim);
+  }
+  EMBLEM_REQUIRE(columns->table.dim == dim, "delta, table ", table, ": rows of dimension ", dim,
+                 " after rows of dimension ", columns->table.dim);
+  columns->keys.write(keys.data(), keys.size_bytes());
+  columns->rows.write(rows.data(), rows.size_bytes());
+  columns->table.rows += static_cast<int64_t>(keys.size());
+}
+
+std::string DeltaWriter::finish() {
+  using namespace std::chrono;
+  const auto now = system_clock::now().time_since_epoch();
+  nlohmann::ordered_json json = {{"sequence", state_->sequence},
+                                 {"created_unix_ms", duration_cast<milliseconds>(now).count()},
+                                 {"tables", nlohmann::ordered_json::array()}};
+  for (auto& [name, columns] : state_->tables) {
+    columns->keys.finish();
+    columns->rows.finish();
+    sync_directory(cat(state_->temporary, "/", name));
+    json["tables"].push_back(
+        {{"name", name}, {"dim", columns->table.dim}, {"rows", columns->table.rows}});
+  }
+  FileWriter manifest(state_->temporary + "/manifest.json");
+  manifest.write(json.dump(2) + "\n");
+  manifest.finish();
+  sync_directory(state_->temporary);
+  const std::string path = cat(state_->root, "/", name_of(state_->sequence));
+  fs::rename(state_->temporary, path);
+  sync_directory(state_->root);
+  state_.reset();
+  return path;
+}
+
+}  // namespace emblem

@@ -1,0 +1,61 @@
+// embedding/files/delta_files.h - rows that changed since the last time, as folders that a server picks
+// up while training goes on:
+//
+//   ROOT/delta-000000000017/manifest.json        sequence, time, tables with dim and rows
+//   ROOT/delta-000000000017/TABLE/key            int64 x rows         } the layout of a
+//   ROOT/delta-000000000017/TABLE/emb_vector     float32 x rows x dim } checkpoint's table
+//
+// A folder is written under another name, synced and renamed: who sees it sees it whole. Deltas are
+// applied in the order of their sequence numbers, which begin at 1.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace emblem {
+
+struct DeltaTable {
+  std::string name;
+  int64_t dim = 0;
+  int64_t rows = 0;
+};
+
+struct DeltaManifest {
+  int64_t sequence = 0;
+  int64_t created_unix_ms = 0;
+  std::vector<DeltaTable> tables;
+};
+
+struct DeltaFolder {
+  int64_t sequence = 0;
+  std::string path;
+};
+
+// What is there, in order; nothing when there is no such folder.
+std::vector<DeltaFolder> list_deltas(const std::string& root);
+
+// Throws kCorruption when it is not a manifest, or not that of the folder's sequence number.
+DeltaManifest read_delta_manifest(const DeltaFolder& delta);
+
+// Writes one delta. Without finish, nothing is left behind.
+class DeltaWriter {
+ public:
+  DeltaWriter(std::string root, int64_t sequence);
+  ~DeltaWriter();
+  DeltaWriter(const DeltaWriter&) = delete;
+
+  // Rows of a table; may be called again for more of them. rows is [keys, dim].
+  void add(const std::string& table, int64_t dim, std::span<const int64_t> keys,
+           std::span<const float> rows);
+  // Makes the delta visible; returns its path.
+  std::string finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace emblem

@@ -1,0 +1,87 @@
+#include "embedding/files/delta_files.h"
+
+#include <gmock/gmock.h>
+
+#include "core/temp_folder_test.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::ThrowsMessage;
+
+TEST(DeltaFilesTest, ADeltaAppearsWholeAndSaysWhatItHolds) {
+  TempFolder folder;
+  const std::string root = folder.path("deltas");
+  EXPECT_THAT(list_deltas(root), IsEmpty());
+  DeltaWriter writer(root, 12);
+  writer.add("users", 2, std::vector<int64_t>{5}, std::vector<float>{1, 2});
+  writer.add("users", 2, std::vector<int64_t>{6}, std::vector<float>{3, 4});
+  writer.add("items", 1, std::vector<int64_t>{7}, std::vector<float>{5});
+  EXPECT_THAT(list_deltas(root), IsEmpty());  // not yet
+  EXPECT_EQ(writer.finish(), root + "/delta-000000000012");
+  const auto deltas = list_deltas(root);
+  ASSERT_EQ(deltas.size(), 1u);
+  const DeltaManifest manifest = read_delta_manifest(deltas[0]);
+  EXPECT_EQ(manifest.sequence, 12);
+  EXPECT_GT(manifest.created_unix_ms, 1600000000000);
+  ASSERT_EQ(manifest.tables.size(), 2u);
+  EXPECT_EQ(manifest.tables[1].name, "users");
+  EXPECT_EQ(manifest.tables[1].dim, 2);
+  EXPECT_EQ(manifest.tables[1].rows, 2);
+  EXPECT_EQ(std::filesystem::file_size(deltas[0].path + "/users/key"), 16u);
+  EXPECT_EQ(std::filesystem::file_size(deltas[0].path + "/users/emb_vector"), 16u);
+}
+
+TEST(DeltaFilesTest, AreListedByNumberAndOthersLeftOut) {
+  TempFolder folder;
+  for (const int64_t sequence : {int64_t{11}, int64_t{2}, int64_t{1000000000000000}}) {
+    DeltaWriter(folder.path(), sequence).finish();
+  }
+  folder.write("delta-", "");
+  folder.write("delta-12x", "");
+  { DeltaWriter abandoned(folder.path(), 3); }
+  const auto deltas = list_deltas(folder.path());
+  ASSERT_EQ(deltas.size(), 3u);
+  EXPECT_EQ(deltas[0].sequence, 2);
+  EXPECT_EQ(deltas[1].sequence, 11);
+  EXPECT_EQ(deltas[2].sequence, 1000000000000000);
+  EXPECT_FALSE(std::filesystem::exists(folder.path(".writing-delta-000000000003")));
+}
+
+TEST(DeltaFilesTest, WhatCannotBeADeltaIsRefused) {
+  TempFolder folder;
+  EXPECT_THROW(DeltaWriter(folder.path(), 0), Error);
+  DeltaWriter(folder.path(), 9).finish();
+  EXPECT_THAT([&] { DeltaWriter(folder.path(), 9); },
+              ThrowsMessage<Error>(HasSubstr("this delta is there already")));
+  DeltaWriter writer(folder.path(), 1);
+  const std::vector<int64_t> key = {1};
+  EXPECT_THAT([&] { writer.add("../x", 1, key, std::vector<float>{1}); },
+              ThrowsMessage<Error>(HasSubstr("cannot be the name of a folder")));
+  EXPECT_THAT([&] { writer.add("t", 2, key, std::vector<float>{1}); },
+              ThrowsMessage<Error>(HasSubstr("do not fit 1 floats")));
+  writer.add("t", 1, key, std::vector<float>{1});
+  EXPECT_THAT(
+      [&] {
+        writer.add("t", 2, key, std::vector<float>{1, 2});
+      },
+      ThrowsMessage<Error>(HasSubstr("rows of dimension 2 after")));
+  folder.write("delta-7/manifest.json", "{}");
+  EXPECT_THAT(
+      [&] {
+        read_delta_manifest({7, folder.path("delta-7")});
+      },
+      ThrowsMessage<Error>(HasSubstr("does not describe a delta")));
+  folder.write("delta-7/manifest.json", R"({"sequence": 8, "created_unix_ms": 1, "tables": []})");
+  EXPECT_THAT(
+      [&] {
+        read_delta_manifest({7, folder.path("delta-7")});
+      },
+      ThrowsMessage<Error>(HasSubstr("speaks of sequence 8")));
+}
+
+}  // namespace
+}  // namespace emblem

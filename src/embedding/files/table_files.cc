@@ -1,0 +1,222 @@
+#include "embedding/files/table_files.h"
+
+#include <bit>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "core/file.h"
+
+namespace emblem {
+namespace {
+
+static_assert(std::endian::native == std::endian::little,
+              "table files are written as memory holds them");
+
+constexpr int64_t kBatchBytes = 16 << 20;  // of rows that are on their way to or from files at once
+
+const char* name_of(Eviction eviction) {
+  switch (eviction) {
+    case Eviction::kNone:
+      return "none";
+    case Eviction::kLru:
+      return "lru";
+    case Eviction::kLfu:
+      return "lfu";
+    case Eviction::kStep:
+      return "step";
+    case Eviction::kCustom:
+      return "custom";
+  }
+  return "none";
+}
+
+int64_t batch_rows(const Table& table) {
+  return std::max<int64_t>(1, kBatchBytes / ((table.dim() + table.state_floats()) * 4 + 16));
+}
+
+std::string path_of(const std::string& folder, const char* name) { return folder + "/" + name; }
+
+class Files {
+ public:
+  explicit Files(std::string folder) : folder_(std::move(folder)) {}
+
+  FileWriter& open(const char* name) {
+    names_.push_back(name);
+    return *writers_.emplace_back(std::make_unique<FileWriter>(path_of(folder_, name)));
+  }
+  std::vector<WrittenFile> finish() {
+    std::vector<WrittenFile> written;
+    for (size_t i = 0; i < writers_.size(); ++i) {
+      writers_[i]->finish();
+      written.push_back({names_[i], writers_[i]->bytes_written(), writers_[i]->checksum()});
+    }
+    return written;
+  }
+
+ private:
+  std::string folder_;
+  std::vector<std::string> names_;
+  std::vector<std::unique_ptr<FileWriter>> writers_;
+};
+
+template <class T>
+void write(FileWriter& file, std::span<T> values) {
+  file.write(values.data(), values.size_bytes());
+}
+
+std::string facts_of(const Table& table) {
+  const TableSettings& settings = table.settings();
+  const nlohmann::ordered_json json = {{"name", settings.name},
+                                       {"kind", table.is_static() ? "static" : "dynamic"},
+                                       {"dim", table.dim()},
+                                       {"dtype", name_of(settings.dtype)},
+                                       {"optimizer", name_of(settings.rule)},
+                                       {"state_floats", table.state_floats()},
+                                       {"rows", table.size()},
+                                       {"eviction", name_of(settings.eviction)},
+                                       {"clock", table.clock()},
+                                       {"next_score", table.next_score()}};
+  return json.dump(2) + "\n";
+}
+
+// A file of `items` items of `item_bytes` each, as T.
+template <class T>
+class Column {
+ public:
+  Column(const std::string& folder, const char* name, int64_t items, int64_t item_floats,
+         const std::string& need)
+      : file_(path_of(folder, name)), each_(item_floats) {
+    const uint64_t wanted = static_cast<uint64_t>(items * item_floats) * sizeof(T);
+    if (file_.bytes().size() == wanted) return;
+    throw Error(ErrorCode::kCorruption, cat(folder, ": ", name, " has ", file_.bytes().size(),
+                                            " bytes, but ", need, " need ", wanted));
+  }
+  std::span<const T> rows(int64_t begin, int64_t count) const {
+    return {reinterpret_cast<const T*>(file_.bytes().data()) + begin * each_,
+            static_cast<size_t>(count * each_)};
+  }
+
+ private:
+  MappedFile file_;
+  int64_t each_;
+};
+
+int64_t key_count(const std::string& folder) {
+  const MappedFile file(path_of(folder, "key"));
+  if (file.bytes().size() % sizeof(int64_t) == 0)
+    return static_cast<int64_t>(file.bytes().size() / sizeof(int64_t));
+  throw Error(ErrorCode::kCorruption, cat(folder, ": key has ", file.bytes().size(),
+                                          " bytes, which is not a whole number of 8-byte keys"));
+}
+
+void check_match(const std::string& folder, const TableFacts& facts, const Table& table) {
+  const TableSettings& settings = table.settings();
+  const std::string kind = table.is_static() ? "static" : "dynamic";
+  EMBLEM_REQUIRE(facts.dim == table.dim(), folder, ": the saved table has dimension ", facts.dim,
+                 ", but table ", settings.name, " has ", table.dim());
+  EMBLEM_REQUIRE(facts.kind == kind, folder, ": the saved table is ", facts.kind, ", but table ",
+                 settings.name, " is ", kind);
+  EMBLEM_REQUIRE(facts.optimizer == name_of(settings.rule), folder,
+                 ": the saved table was trained with ", facts.optimizer, ", but table ",
+                 settings.name, " uses ", name_of(settings.rule),
+                 ": load its weights only, or keep the optimizer");
+  EMBLEM_REQUIRE(!table.is_static() || facts.rows == settings.capacity, folder,
+                 ": the saved table has ", facts.rows, " rows, but table ", settings.name, " has ",
+                 settings.capacity);
+}
+
+void load_rows(const Context& context, const std::string& folder, LoadMode mode, Table& table) {
+  const int64_t count = key_count(folder);
+  const int64_t dim = table.dim(), state_floats = table.state_floats();
+  const std::string keys_of_dim = cat(count, " keys of dimension ", dim);
+  const Column<int64_t> keys(folder, "key", count, 1, "");
+  const Column<float> weights(folder, "emb_vector", count, dim, keys_of_dim);
+  std::optional<Column<float>> states;
+  std::optional<Column<int64_t>> scores;
+  if (mode == LoadMode::kContinue && state_floats > 0) {
+    states.emplace(folder, "state", count, state_floats,
+                   cat(count, " keys with ", state_floats, " floats of state"));
+  }
+  if (mode == LoadMode::kContinue && !table.is_static()) {
+    scores.emplace(folder, "score", count, 1, cat(count, " scores"));
+  }
+  for (int64_t begin = 0, each = batch_rows(table); begin < count; begin += each) {
+    const int64_t n = std::min(each, count - begin);
+    table.import_rows(context, {keys.rows(begin, n), weights.rows(begin, n),
+                                states ? states->rows(begin, n) : std::span<const float>(),
+                                scores ? scores->rows(begin, n) : std::span<const int64_t>()});
+  }
+}
+
+void load_admission(const std::string& folder, Table& table) {
+  const std::string path = path_of(folder, "admission");
+  if (!std::filesystem::exists(path)) return;
+  const MappedFile file(path);
+  if (file.bytes().size() % sizeof(KeyCount) != 0) {
+    throw Error(ErrorCode::kCorruption,
+                cat(folder, ": admission has ", file.bytes().size(),
+                    " bytes, which is not a whole number of 16-byte pairs"));
+  }
+  table.import_admission({reinterpret_cast<const KeyCount*>(file.bytes().data()),
+                          file.bytes().size() / sizeof(KeyCount)});
+}
+
+}  // namespace
+
+std::vector<WrittenFile> save_table(const Context& context, const Table& table,
+                                    const std::string& folder) {
+  std::filesystem::create_directories(folder);
+  Files files(folder);
+  FileWriter& keys = files.open("key");
+  FileWriter& weights = files.open("emb_vector");
+  FileWriter* states = table.state_floats() > 0 ? &files.open("state") : nullptr;
+  FileWriter* scores = table.is_static() ? nullptr : &files.open("score");
+  table.export_rows(context, batch_rows(table), [&](const RowBatch& batch) {
+    write(keys, batch.keys);
+    write(weights, batch.weights);
+    if (states != nullptr) write(*states, batch.states);
+    if (scores != nullptr) write(*scores, batch.scores);
+  });
+  if (const auto counts = table.export_admission(); !counts.empty()) {
+    write(files.open("admission"), std::span(counts));
+  }
+  files.open("table.json").write(facts_of(table));
+  return files.finish();
+}
+
+TableFacts read_table_facts(const std::string& folder) {
+  const std::string path = path_of(folder, "table.json");
+  try {
+    const auto json = nlohmann::json::parse(read_text_file(path));
+    return {.name = json.at("name"),
+            .dim = json.at("dim"),
+            .dtype = json.at("dtype"),
+            .kind = json.at("kind"),
+            .optimizer = json.at("optimizer"),
+            .state_floats = json.at("state_floats"),
+            .rows = json.at("rows"),
+            .eviction = json.at("eviction"),
+            .clock = json.at("clock"),
+            .next_score = json.at("next_score")};
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(ErrorCode::kCorruption, cat(path, ": does not describe a table: ", error.what()));
+  }
+}
+
+void load_table(const Context& context, const std::string& folder, LoadMode mode, Table& table) {
+  table.clear();
+  if (mode == LoadMode::kWeightsOnly) {
+    load_rows(context, folder, mode, table);
+    return;
+  }
+  const TableFacts facts = read_table_facts(folder);
+  check_match(folder, facts, table);
+  load_rows(context, folder, mode, table);
+  EMBLEM_REQUIRE(table.size() == facts.rows, folder, ": table.json speaks of ", facts.rows,
+                 " rows, but key holds ", table.size(), " different keys");
+  load_admission(folder, table);
+  table.set_clock(facts.clock);
+  if (table.settings().eviction == Eviction::kCustom) table.set_next_score(facts.next_score);
+}
+
+}  // namespace emblem

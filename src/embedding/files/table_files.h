@@ -1,0 +1,55 @@
+// embedding/files/table_files.h - a table as a folder of files.
+//
+//   key         int64 x rows, ascending          } the layout that HPS reads
+//   emb_vector  float32 x rows x dim             }
+//   state       float32 x rows x state_floats    when the optimizer keeps state
+//   score       int64 x rows                     dynamic tables
+//   admission   (int64 key, int64 count) pairs   when keys wait for admission
+//   table.json  dim, optimizer, rows, clock, ... what else the content is
+//
+// All little-endian, without headers. fp16 and bf16 weights are widened, so that nothing is lost.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "embedding/table.h"
+
+namespace emblem {
+
+struct WrittenFile {
+  std::string name;  // within the folder
+  uint64_t bytes = 0;
+  uint64_t checksum = 0;  // core/checksum.h
+};
+
+// Writes into `folder`, which is made if need be. Files are synced, the folder is not.
+std::vector<WrittenFile> save_table(const Context& context, const Table& table,
+                                    const std::string& folder);
+
+// What table.json says.
+struct TableFacts {
+  std::string name;
+  int64_t dim = 0;
+  std::string dtype;  // of the table that was saved
+  std::string kind;   // "static" or "dynamic"
+  std::string optimizer;
+  int64_t state_floats = 0;
+  int64_t rows = 0;
+  std::string eviction;
+  int64_t clock = 0;
+  int64_t next_score = 0;
+};
+TableFacts read_table_facts(const std::string& folder);
+
+// kContinue needs the same optimizer and takes everything. kWeightsOnly takes keys and weights
+// alone and gives the rows new state and score 0: for fine-tuning, evaluation, or folders without
+// table.json.
+enum class LoadMode { kContinue, kWeightsOnly };
+
+// Replaces the content of `table`. Throws when a file is missing, has another size than the rows
+// need, or belongs to a table of another dim, or (kContinue) another kind, size or optimizer.
+void load_table(const Context& context, const std::string& folder, LoadMode mode, Table& table);
+
+}  // namespace emblem

@@ -1,0 +1,31 @@
+#include "embedding/transfer/host_rows.h"
+
+#include "core/cuda_check.h"
+
+namespace emblem::cuda {
+
+HostRows::HostRows(const Context& context, const std::string& name, int64_t rows, int64_t stride,
+                   int64_t slots)
+    : memory_(name, rows * stride),
+      slot_of_row_(Device::kCuda, rows),
+      slot_rows_(Device::kCuda, slots),
+      slot_used_(Device::kCuda, slots),
+      slot_changed_(Device::kCuda, slots),
+      scatters_(Buffer<FerryCount>::zeros(context, 1)),
+      scattered_(sizeof(uint64_t)) {
+  *scattered() = 0;
+  forget_slots(context);
+}
+
+void HostRows::forget_slots(const Context& context) {
+  cuda_check(cudaMemsetAsync(slot_of_row_.data(), 0xff, slot_of_row_.size() * 4, context.stream),
+             "filling");
+  cuda_check(cudaMemsetAsync(slot_rows_.data(), 0xff, slot_rows_.size() * 4, context.stream),
+             "filling");
+  cuda_check(cudaMemsetAsync(slot_used_.data(), 0, slot_used_.size() * 4, context.stream),
+             "zeroing");
+  cuda_check(cudaMemsetAsync(slot_changed_.data(), 0, slot_changed_.size(), context.stream),
+             "zeroing");
+}
+
+}  // namespace emblem::cuda

@@ -1,0 +1,42 @@
+// embedding/transfer/host_rows.h - the rows of a cached table: in host memory that the GPU reaches, and the
+// slots that some of them have in device memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/buffer.h"
+#include "core/pinned.h"
+#include "embedding/transfer/staging_buffer_ref.h"
+#include "embedding/transfer/mapped_memory.h"
+
+namespace emblem::cuda {
+
+class HostRows {
+ public:
+  HostRows(const Context& context, const std::string& name, int64_t rows, int64_t stride,
+           int64_t slots);
+
+  char* data() const { return memory_.data(); }
+  int64_t bytes() const { return memory_.bytes(); }
+  int64_t slots() const { return slot_rows_.size(); }
+  void forget_slots(const Context& context);  // the cache is empty
+
+  uint32_t* slot_of_row() { return slot_of_row_.data(); }
+  uint32_t* slot_rows() { return slot_rows_.data(); }
+  uint32_t* slot_used() { return slot_used_.data(); }
+  uint8_t* slot_changed() { return slot_changed_.data(); }
+
+  // Pieces of rows that kernels left to the ferry, and those that it has brought here.
+  FerryCount* scatters() { return scatters_.data(); }
+  uint64_t* scattered() { return reinterpret_cast<uint64_t*>(scattered_.data()); }
+
+ private:
+  FarMemory memory_;
+  Buffer<uint32_t> slot_of_row_, slot_rows_, slot_used_;
+  Buffer<uint8_t> slot_changed_;
+  Buffer<FerryCount> scatters_;
+  PinnedMemory scattered_;
+};
+
+}  // namespace emblem::cuda

@@ -1,0 +1,77 @@
+// embedding/transfer/host_transfer.h - host threads that carry rows between their places in host memory, anywhere in
+// many gigabytes, and small buffers ("berths") that the GPU reads and writes at the full rate of
+// the bus. Kernels ask for it while they run; neither side calls the other.
+//
+// A kernel numbers the requests of its berth in device memory, writes request n to place n %
+// kMostRequests, and last n + 1 to its `number` (release). The ferry serves a berth in order, and
+// then moves `done` on (release). Lists and buffers are written again only when the requests on
+// them are done; then the places of those requests are free, too. Scatters may be pending when a
+// kernel ends: they are counted for each table, and whoever reads or writes its rows in host
+// memory, by itself or through the ferry, first waits until there are none.
+//
+// No deadlock: the ferry waits for nobody and never calls CUDA. Kernels wait for requests that are
+// published, or for warps of their own cooperative grid, which all run and wait for nothing else.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "core/thread_pool.h"
+#include "embedding/transfer/transfer_queue.h"
+
+namespace emblem {
+
+// Thread-safe.
+class Ferry {
+ public:
+  explicit Ferry(int threads);
+  ~Ferry();
+  Ferry(const Ferry&) = delete;
+  Ferry& operator=(const Ferry&) = delete;
+
+  // The one of this process, as long as somebody has it; null with so few CPUs that it would not
+  // help.
+  static std::shared_ptr<Ferry> of_process();
+
+  void add(const BerthMemory& berth);
+  // Serves what the berth has been asked for before.
+  void remove(const BerthMemory& berth);
+  // Serves what all berths have been asked for.
+  void finish();
+  uint64_t served() const { return served_; }  // requests
+
+ private:
+  void lead();
+  bool serve_any();
+  bool serve(const BerthMemory& berth);
+
+  ThreadPool pool_;
+  std::mutex mutex_;  // of serving, and of the berths
+  std::condition_variable changed_;
+  std::atomic<int> visitors_{0};  // before whom the leader steps back
+  std::vector<BerthMemory> berths_;
+  std::atomic<uint64_t> served_{0};
+  bool stop_ = false;
+  std::thread leader_;
+};
+
+// Waits until the process's ferry, if there is one, has done what kernels that have ended asked
+// for.
+void finish_ferrying();
+
+// When the ferry is used, and how. Read when a berth is made; set by tests.
+struct FerryLimits {
+  int64_t least_rows = 4096;       // fewer are moved by the GPU itself
+  int64_t piece_bytes = 4 << 20;   // but at most kMostPieces pieces
+  int64_t most_bytes = 192 << 20;  // of a buffer
+  int64_t direct = 6;  // of 16 rows that come: those that the GPU reads itself meanwhile
+};
+FerryLimits ferry_limits();
+void set_ferry_limits(const FerryLimits& limits);
+
+}  // namespace emblem

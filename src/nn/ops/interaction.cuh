@@ -1,0 +1,79 @@
+// nn/ops/interaction.cuh - what both passes of an interaction share on a GPU.
+#pragma once
+
+#include "nn/ops/interaction.h"
+#include "nn/ops/launch.cuh"
+
+namespace emblem::cuda {
+
+constexpr size_t kMostShared = 99 * 1024;  // bytes that a block has on every GPU since 2020
+constexpr size_t kSharedWithoutAsking = 48 * 1024;  // a kernel has to ask for more
+constexpr size_t kSharedForOccupancy = 72 * 1024;   // so that three blocks share a multiprocessor
+
+inline int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+// The vectors of all rows.
+template <class T>
+struct Vectors {
+  const T *first, *x;  // first is null where there is none
+  int64_t rows;
+  int count, dim;  // count includes the first
+
+  __device__ int in_x() const { return first == nullptr ? count : count - 1; }
+  __device__ const T* at(int64_t r, int v) const {
+    if (first == nullptr) return x + (r * count + v) * dim;
+    return v == 0 ? first + r * dim : x + (r * (count - 1) + v - 1) * dim;
+  }
+};
+
+__device__ inline int first_pair_of(int i) { return i * (i - 1) / 2; }
+__device__ inline int pair_of(int i, int j) {
+  return i > j ? first_pair_of(i) + j : first_pair_of(j) + i;
+}
+
+// kWidth elements, in memory and in registers.
+template <class T, int kWidth>
+struct alignas(kWidth * sizeof(T)) Elements {
+  T at[kWidth];
+};
+template <int kWidth>
+using Floats = Elements<float, kWidth>;
+
+template <int kWidth, class T>
+__device__ Floats<kWidth> load(const T* from) {
+  const auto read = *reinterpret_cast<const Elements<T, kWidth>*>(from);
+  Floats<kWidth> values;
+#pragma unroll
+  for (int k = 0; k < kWidth; ++k) values.at[k] = widen(read.at[k]);
+  return values;
+}
+template <int kWidth, class T>
+__device__ void store(T* to, const Floats<kWidth>& values) {
+  Elements<T, kWidth> written;
+#pragma unroll
+  for (int k = 0; k < kWidth; ++k) written.at[k] = narrow<T>(values.at[k]);
+  *reinterpret_cast<Elements<T, kWidth>*>(to) = written;
+}
+
+// Where the gradients of the vectors go. Those of the first are written before those of x, which
+// may be the same.
+template <class T>
+struct Targets {
+  T *first, *x;
+  Write write_first, write_x;
+};
+
+// Warps of a block whose memory is `bytes` each: up to `most`.
+inline unsigned warps_of(size_t bytes, size_t most) {
+  return static_cast<unsigned>(std::clamp<size_t>(kSharedForOccupancy / bytes, 1, most));
+}
+
+template <class Kernel>
+void allow_shared(Kernel* kernel, size_t bytes) {
+  if (bytes <= kSharedWithoutAsking) return;
+  cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  static_cast<int>(bytes)),
+             "asking for shared memory");
+}
+
+}  // namespace emblem::cuda

@@ -1,0 +1,84 @@
+// nn/ops/linear.h - y = activation(x W^T + b).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "kernels/packed_weights.h"
+#include "nn/ops/op.h"
+
+namespace emblem {
+
+enum class Bias { kNone, kTrained };
+
+// Adds the parameters NAME.weight [units, inputs] and, with a bias, NAME.bias [1, units]. The
+// activation must be invertible_from_output.
+class Linear : public DeviceOp<Linear> {
+ public:
+  Linear(Tensor* x, Tensor* out, Bias bias, Activation activation, const std::string& name,
+         ParameterSet& parameters)
+      : DeviceOp({x}, out), activation_(activation), inputs_(x->cols), units_(out->cols) {
+    weight_ = parameters.add(name + ".weight", units_, inputs_, Initial::kXavierNormal);
+    if (bias == Bias::kTrained) bias_ = parameters.add(name + ".bias", 1, units_, Initial::kZeros);
+  }
+
+  Activation activation() const { return activation_; }
+  int64_t inputs_count() const { return inputs_; }
+  int64_t units() const { return units_; }
+  int64_t weight() const { return weight_; }  // where it begins in the buffer of parameters
+  int64_t bias() const { return bias_; }      // likewise; -1: none
+
+  const char* kind() const override { return "linear"; }
+  bool has_parameters() const override { return true; }
+  double flops_per_row() const override { return 2.0 * static_cast<double>(inputs_ * units_); }
+  int64_t workspace_floats(Device device, int64_t max_rows) const override;
+  void prepare(Device device, int64_t max_rows) override;
+  bool reads_padded_rows() const override { return true; }
+  // Zeros stay zeros, but for that one.
+  bool writes_padded_rows() const override {
+    return units_ > 1 && activation_ != Activation::kSigmoid;
+  }
+  void freeze(const float* parameters) override;
+
+  void forward_cpu(const Pass& pass);
+  void forward_cuda(const Pass& pass);
+  void backward_cpu(const Pass& pass);
+  void backward_cuda(const Pass& pass);
+
+ private:
+  // ---- CPU ----
+  void predict(const Pass& pass);
+  bool sums_weights_by_group() const;
+  Matrix<const float> input(const Pass& pass) const { return {in(0).value(), pass.rows, inputs_}; }
+  template <class F>
+  void backward_rows(const Pass& pass, int64_t begin, int64_t end, float* bias_gradient,
+                     float* weight_gradient, F f) const;
+  void backward_to_input(const Pass& pass, Matrix<const float> dz, int64_t begin,
+                         int64_t end) const;
+
+  // ---- GPU ----
+  struct Products;  // the matrix products for a number of rows
+  Products& products_for(const Pass& pass);
+  // Rows at odd places, as those of embeddings may be, are copied to better ones.
+  bool copies_input() const {
+    return out().dtype != DType::kF32 && units_ > 1 && in(0).stride % kAligned != 0;
+  }
+  int64_t input_stride() const { return copies_input() ? aligned(inputs_) : in(0).stride; }
+  bool padded() const { return input_stride() != inputs_ || out().stride != units_; }
+  void forward_one_unit(const Pass& pass);
+  void backward_one_unit(const Pass& pass);
+
+  Activation activation_;
+  int64_t inputs_, units_;
+  int64_t weight_ = -1, bias_ = -1;  // in the buffers of parameters and gradients
+  cpu::PackedWeights packed_;        // for predictions on the CPU
+  bool frozen_ = false;
+  std::vector<std::shared_ptr<Products>> products_;
+  // Where rows of input or output have zeros behind them (Tensor::stride), so have the weights
+  // here.
+  Buffer<uint16_t> padded_weights_;
+  Buffer<float> padded_gradients_;
+  Buffer<uint16_t> copied_input_, copied_input_gradient_;
+};
+
+}  // namespace emblem

@@ -1,0 +1,187 @@
+#include "nn/ops/linear.h"
+
+#include "core/thread_pool.h"
+#include "kernels/simd.h"
+#include "nn/ops/activation.h"
+
+namespace emblem {
+namespace {
+
+// Up to this size the gradient of a weight matrix is summed in one copy per group of rows, right
+// after the rows have passed; larger ones are worth a product of their own, cut over the matrix.
+constexpr int64_t kMostFloatsPerGroup = 512 * 1024;
+
+// Predictions: rows a thread should have, and weights from which on a product is worth several.
+constexpr int64_t kFewRows = 8;
+constexpr int64_t kWorthThreads = 64 * 1024;
+
+int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+
+// y = f(y + bias) for the rows of a tile.
+template <class F>
+void add_bias_and_activate(Matrix<float> y, const float* bias, F f) {
+  for (int64_t r = 0; r < y.rows; ++r) {
+    float* __restrict row = y.row(r);
+    if (bias == nullptr) {
+      for (int64_t j = 0; j < y.cols; ++j) row[j] = f.value(row[j]);
+    } else {
+      for (int64_t j = 0; j < y.cols; ++j) row[j] = f.value(row[j] + bias[j]);
+    }
+  }
+}
+
+// dy *= f'(y), and the sum of the result over rows is added to bias_gradient (unless null).
+template <class F>
+void undo_activation(Matrix<float> dy, Matrix<const float> y, float* bias_gradient, F f) {
+  for (int64_t r = 0; r < dy.rows; ++r) {
+    float* __restrict d = dy.row(r);
+    const float* __restrict v = y.row(r);
+    for (int64_t j = 0; j < dy.cols; ++j) d[j] *= f.slope(v[j]);
+    if (bias_gradient != nullptr) simd::add(d, bias_gradient, dy.cols);
+  }
+}
+
+// y = x W^T
+void multiply(Matrix<const float> x, Matrix<const float> weight, Matrix<float> y) {
+  if (y.cols > 1) return cpu::gemm_block(Transpose::kNo, Transpose::kYes, 1.0f, x, weight, 0.0f, y);
+  for (int64_t r = 0; r < x.rows; ++r) *y.row(r) = simd::dot(x.row(r), weight.data, x.cols);
+}
+
+// dW = beta dW + dz^T x
+void backward_to_weight(Matrix<const float> dz, Matrix<const float> x, float beta,
+                        Matrix<float> dw) {
+  if (dw.rows > 1) return cpu::gemm_block(Transpose::kYes, Transpose::kNo, 1.0f, dz, x, beta, dw);
+  if (beta == 0.0f) std::fill_n(dw.data, dw.cols, 0.0f);
+  for (int64_t r = 0; r < x.rows; ++r) simd::add_scaled(*dz.row(r), x.row(r), dw.data, dw.cols);
+}
+
+}  // namespace
+
+bool Linear::sums_weights_by_group() const { return units_ * inputs_ <= kMostFloatsPerGroup; }
+
+void Linear::prepare(Device device, int64_t max_rows) {
+  if (!padded() || units_ == 1) return;
+  padded_weights_ = Buffer<uint16_t>(device, out().stride, input_stride());
+  padded_gradients_ = Buffer<float>(device, out().stride, input_stride());
+  if (!copies_input()) return;
+  copied_input_ = Buffer<uint16_t>(device, max_rows, input_stride());
+  if (write(0) != Write::kNone)
+    copied_input_gradient_ = Buffer<uint16_t>(device, max_rows, input_stride());
+}
+
+int64_t Linear::workspace_floats(Device device, int64_t max_rows) const {
+  const int64_t groups = most_row_groups(device, max_rows);
+  if (device == Device::kCuda) return groups * (units_ > 1 ? out().stride : in(0).stride + 1);
+  return groups * (units_ + (sums_weights_by_group() ? units_ * inputs_ : 0));
+}
+
+// One group: tile by tile, so that the gradient of a tile serves all three purposes while it is
+// in the cache.
+template <class F>
+void Linear::backward_rows(const Pass& pass, int64_t begin, int64_t end, float* bias_gradient,
+                           float* weight_gradient, F f) const {
+  const Matrix<float> dy(out().gradient(), pass.rows, units_), y(out().value(), pass.rows, units_);
+  if (bias_gradient != nullptr) std::fill_n(bias_gradient, units_, 0.0f);
+  const int64_t step = tile_rows(pass.rows);
+  for (int64_t tile = begin; tile < end; tile += step) {
+    const int64_t tile_end = std::min(tile + step, end);
+    const Matrix<float> dz = dy.row_range(tile, tile_end);
+    undo_activation<F>(dz, y.row_range(tile, tile_end), bias_gradient, f);
+    if (write(0) != Write::kNone) backward_to_input(pass, dz, tile, tile_end);
+    if (weight_gradient == nullptr) continue;
+    backward_to_weight(dz, input(pass).row_range(tile, tile_end), tile == begin ? 0.0f : 1.0f,
+                       {weight_gradient, units_, inputs_});
+  }
+}
+
+// dx = dz W
+void Linear::backward_to_input(const Pass& pass, Matrix<const float> dz, int64_t begin,
+                               int64_t end) const {
+  const Matrix<float> dx =
+      Matrix<float>(in(0).gradient(), pass.rows, inputs_).row_range(begin, end);
+  const float* weight = pass.parameters + weight_;
+  if (units_ > 1) {
+    return cpu::gemm_block(Transpose::kNo, Transpose::kNo, 1.0f, dz, {weight, units_, inputs_},
+                           write(0) == Write::kAdd ? 1.0f : 0.0f, dx);
+  }
+  with_write(write(0), [&](auto add) {
+    for (int64_t r = 0; r < dz.rows; ++r) {
+      const float d = *dz.row(r);
+      float* __restrict row = dx.row(r);
+      for (int64_t j = 0; j < inputs_; ++j) row[j] = (add ? row[j] : 0.0f) + d * weight[j];
+    }
+  });
+}
+
+void Linear::freeze(const float* parameters) {
+  packed_.assign({parameters + weight_, units_, inputs_});
+  frozen_ = true;
+}
+
+// Predictions go another way than training: a row's result then does not depend on the rows beside
+// it, and few rows are fast.
+void Linear::predict(const Pass& pass) {
+  if (!frozen_) packed_.assign({pass.parameters + weight_, units_, inputs_});
+  const int64_t threads = pass.context.threads == nullptr ? 1 : pass.context.threads->threads();
+  // Cut over rows where there are enough of them for all threads, else over units.
+  const bool by_rows = pass.rows >= kFewRows * threads;
+  const int64_t rows_each =
+      by_rows ? std::min(tile_rows(pass.rows), (pass.rows + threads - 1) / threads) : pass.rows;
+  const int64_t units_each =
+      by_rows || inputs_ * units_ < kWorthThreads
+          ? units_
+          : round_up((units_ + threads - 1) / threads, cpu::PackedWeights::kAlign);
+  const int64_t unit_parts = (units_ + units_each - 1) / units_each;
+  const int64_t row_parts = pass.rows == 0 ? 0 : (pass.rows + rows_each - 1) / rows_each;
+  const float* bias = bias_ < 0 ? nullptr : pass.parameters + bias_;
+  with_activation(activation_, [&](auto f) {
+    parallel_for(pass.context, row_parts * unit_parts, 1, [&](int64_t part, int64_t) {
+      const int64_t row = part / unit_parts * rows_each, unit = part % unit_parts * units_each;
+      const int64_t rows = std::min(rows_each, pass.rows - row);
+      const int64_t units = std::min(units_each, units_ - unit);
+      const Matrix<float> y =
+          Matrix<float>(out().value(), pass.rows, units_).block(row, unit, rows, units);
+      packed_.multiply(input(pass).row_range(row, row + rows), unit, y);
+      add_bias_and_activate(y, bias == nullptr ? nullptr : bias + unit, f);
+    });
+  });
+}
+
+void Linear::forward_cpu(const Pass& pass) {
+  if (pass.phase == Phase::kEval && units_ > 1) return predict(pass);
+  const Matrix<const float> x = input(pass), weight(pass.parameters + weight_, units_, inputs_);
+  const Matrix<float> y(out().value(), pass.rows, units_);
+  const float* bias = bias_ < 0 ? nullptr : pass.parameters + bias_;
+  with_activation(activation_, [&](auto f) {
+    parallel_for(pass.context, pass.rows, tile_rows(pass.rows), [&](int64_t begin, int64_t end) {
+      const Matrix<float> tile = y.row_range(begin, end);
+      multiply(x.row_range(begin, end), weight, tile);
+      add_bias_and_activate(tile, bias, f);
+    });
+  });
+}
+
+void Linear::backward_cpu(const Pass& pass) {
+  const RowGroups groups = row_groups(pass.rows);
+  float* bias_parts = pass.workspace;
+  float* weight_parts = bias_parts + groups.count * units_;
+  with_activation(activation_, [&](auto f) {
+    parallel_for(pass.context, pass.rows, groups.rows_each, [&](int64_t begin, int64_t end) {
+      const int64_t group = begin / groups.rows_each;
+      backward_rows(pass, begin, end, bias_ < 0 ? nullptr : bias_parts + group * units_,
+                    sums_weights_by_group() ? weight_parts + group * units_ * inputs_ : nullptr, f);
+    });
+  });
+  if (bias_ >= 0)
+    sum_groups(pass.context, bias_parts, groups.count, units_, pass.gradients + bias_);
+  if (sums_weights_by_group()) {
+    sum_groups(pass.context, weight_parts, groups.count, units_ * inputs_,
+               pass.gradients + weight_);
+  } else {
+    gemm(pass.context, Transpose::kYes, Transpose::kNo, 1.0f,
+         Matrix<const float>(out().gradient(), pass.rows, units_), input(pass), 0.0f,
+         {pass.gradients + weight_, units_, inputs_});
+  }
+}
+
+}  // namespace emblem

@@ -1,0 +1,217 @@
+// nn/ops/op.h - what a layer is to the graph that runs it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "core/context.h"
+#include "core/half.h"
+#include "core/phase.h"
+#include "kernels/gemm.h"
+#include "nn/graph.h"
+
+namespace emblem {
+
+namespace cuda {
+class MatmulLibrary;  // kernels/matmul_cuda.h
+}
+
+// One node: a [rows, cols] matrix and, where the loss depends on it through something trained, the
+// gradient of the loss with respect to it. Both are of type `dtype`, which is fp32 on a CPU.
+struct Tensor {
+  std::string name;
+  int64_t cols = 0;
+  // Elements from one row to the next: more than cols where ops that agree on it read and write
+  // rows with zeros behind, for the sake of alignment.
+  int64_t stride = 0;
+  bool needs_gradient = false;
+  DType dtype = DType::kF32;
+  void* value_data = nullptr;
+  void* gradient_data = nullptr;
+
+  template <class T = float>
+  T* value() const {
+    return static_cast<T*>(value_data);
+  }
+  template <class T = float>
+  T* gradient() const {
+    return static_cast<T*>(gradient_data);
+  }
+};
+
+// What an op does to the gradient of one of its inputs. Of the ops that a node feeds, the first to
+// run backward overwrites its gradient and the others add, so that nothing is ever filled with
+// zeros.
+enum class Write { kNone, kOverwrite, kAdd };
+
+// What changes from batch to batch without a change of shape.
+struct StepValues {
+  uint64_t draw = 0;
+  float loss_scale = 1.0f;  // all gradients are multiplied by it
+};
+
+// One run over the current batch.
+struct Pass {
+  const Context& context;
+  int64_t rows = 0;
+  Phase phase = Phase::kEval;
+  uint64_t seed = 0;
+  // On the context's device: kernels read it when they run, so that recorded ones can run again.
+  const StepValues* step = nullptr;
+  float* parameters = nullptr;
+  float* gradients = nullptr;               // of the parameters
+  const void* narrow_parameters = nullptr;  // the same in the graph's 16-bit type, if it has one
+  float* statistics = nullptr;
+  float* workspace = nullptr;  // workspace_floats() floats, free for the op during its call
+  double* loss = nullptr;      // of the graph: 0 before the first loss, each adds its own
+  const cuda::MatmulLibrary* matmul = nullptr;  // on a GPU
+};
+
+enum class Initial { kXavierNormal, kZeros, kOnes };
+
+// Matrix products of 16-bit rows are many times slower where rows do not begin at multiples of 16
+// bytes.
+inline constexpr int64_t kAligned = 8;  // elements
+inline int64_t aligned(int64_t elements) { return (elements + kAligned - 1) / kAligned * kAligned; }
+
+// Collects the parameters (or statistics) that the ops of a graph ask for.
+class ParameterSet {
+ public:
+  // Returns where the [rows, cols] floats begin: at a multiple of kAligned elements, with zeros
+  // from their end to the next multiple.
+  int64_t add(std::string name, int64_t rows, int64_t cols, Initial initial);
+  int64_t floats() const { return floats_; }
+  const std::vector<Parameter>& list() const { return list_; }
+  // Draws each value from (seed, name of the parameter, position) alone.
+  void initialize(uint64_t seed, float* values) const;
+
+ private:
+  std::vector<Parameter> list_;
+  std::vector<Initial> initials_;
+  int64_t floats_ = 0;
+};
+
+// A layer. Built with the graph; its tensors point into the graph's buffers once that is prepared.
+// One thread runs an op at a time; inside, it uses the threads of the context.
+class Op {
+ public:
+  Op(std::vector<Tensor*> inputs, Tensor* output);
+  virtual ~Op() = default;
+  Op(const Op&) = delete;
+  Op& operator=(const Op&) = delete;
+
+  virtual const char* kind() const = 0;
+  // Whether the output needs a gradient even if no input does.
+  virtual bool has_parameters() const { return false; }
+  // Allocates what the op keeps from forward to backward.
+  virtual void prepare(Device, int64_t /*max_rows*/) {}
+  virtual int64_t workspace_floats(Device, int64_t /*max_rows*/) const { return 0; }
+  virtual double flops_per_row() const { return 0.0; }
+
+  // Whether rows of all inputs, or of the output, may have zeros behind them (Tensor::stride). The
+  // gradients of these are then zero too.
+  virtual bool reads_padded_rows() const { return false; }
+  virtual bool writes_padded_rows() const { return false; }
+  // Whether inputs and output, which have equally many columns, need equally long rows.
+  virtual bool pads_all_alike() const { return false; }
+
+  // The parameters will not change any more: what forward in Phase::kEval makes of them may be
+  // kept.
+  virtual void freeze(const float* /*parameters*/) {}
+
+  virtual void forward(const Pass& pass) = 0;
+  // Reads the output's gradient, which it may overwrite, and writes those of inputs and parameters.
+  virtual void backward(const Pass& pass) = 0;
+
+  const std::vector<Tensor*>& inputs() const { return inputs_; }
+  Tensor* output() const { return output_; }  // null for a loss
+  void set_write(size_t input, Write write) { writes_[input] = write; }
+
+ protected:
+  const Tensor& in(size_t i) const { return *inputs_[i]; }
+  const Tensor& out() const { return *output_; }
+  Write write(size_t i) const { return writes_[i]; }
+
+ private:
+  std::vector<Tensor*> inputs_;
+  std::vector<Write> writes_;
+  Tensor* output_;
+};
+
+// An op whose passes are written once for each device, as functions of Derived.
+template <class Derived>
+class DeviceOp : public Op {
+ public:
+  using Op::Op;
+
+  void forward(const Pass& pass) final {
+    dispatch(
+        pass.context.device, [&] { self().forward_cpu(pass); }, [&] { self().forward_cuda(pass); });
+  }
+  void backward(const Pass& pass) final {
+    dispatch(
+        pass.context.device, [&] { self().backward_cpu(pass); },
+        [&] { self().backward_cuda(pass); });
+  }
+
+ private:
+  Derived& self() { return static_cast<Derived&>(*this); }
+};
+
+// ---- how loops over rows are cut on a CPU; borders depend on the number of rows alone ----
+
+// Rows that a thread works on while they are in its cache.
+inline int64_t tile_rows(int64_t rows) {
+  return std::clamp<int64_t>((rows + 1023) / 1024 * 64, 128, 512);
+}
+
+// Rows of a matrix with `cols` columns that make a piece of work worth a thread's while.
+inline int64_t rows_per_chunk(int64_t cols) {
+  return std::max<int64_t>(1, 16384 / std::max<int64_t>(1, cols));
+}
+
+// Sums over rows (gradients of parameters, statistics) are made per group and then over the groups
+// in order, so that they come out the same with any number of threads.
+struct RowGroups {
+  int64_t rows_each = 0;
+  int64_t count = 0;
+};
+inline constexpr int64_t kMaxRowGroups = 16;
+inline RowGroups row_groups(int64_t rows) {
+  const int64_t each = std::max<int64_t>(256, (rows + kMaxRowGroups - 1) / kMaxRowGroups);
+  return {each, (rows + each - 1) / each};
+}
+
+// The same on a GPU, which wants more and smaller groups.
+inline constexpr int64_t kMaxDeviceRowGroups = 256;
+inline constexpr int64_t kLeastDeviceGroup = 64;
+inline RowGroups device_row_groups(int64_t rows) {
+  const int64_t each =
+      std::max(kLeastDeviceGroup, (rows + kMaxDeviceRowGroups - 1) / kMaxDeviceRowGroups);
+  return {each, (rows + each - 1) / each};
+}
+
+// Most groups of batches of up to max_rows.
+inline int64_t most_row_groups(Device device, int64_t max_rows) {
+  return device == Device::kCpu ? row_groups(max_rows).count
+                                : std::min(kMaxDeviceRowGroups,
+                                           (max_rows + kLeastDeviceGroup - 1) / kLeastDeviceGroup);
+}
+
+// On a CPU: out[i] = the sum over groups of parts[group * size + i].
+void sum_groups(const Context& context, const float* parts, int64_t groups, int64_t size,
+                float* out);
+
+// Calls body(std::false_type) to overwrite or body(std::true_type) to add, so that loops are
+// compiled for each; nothing for kNone.
+template <class Body>
+void with_write(Write write, Body&& body) {
+  if (write == Write::kOverwrite) body(std::false_type{});
+  if (write == Write::kAdd) body(std::true_type{});
+}
+
+}  // namespace emblem

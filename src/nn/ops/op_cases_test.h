@@ -1,0 +1,300 @@
+// nn/ops/op_cases_test.h - every op, and small models made of them: what the tests of gradients and of
+// devices run on, one row a case.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "core/device_test.h"
+#include "core/random.h"
+#include "nn/graph.h"
+
+namespace emblem {
+
+using MakeInput = std::function<Node(int64_t cols)>;
+
+struct OpCase {
+  std::string name;
+  int64_t rows;
+  std::function<Node(Graph&, const MakeInput&)> build;
+};
+inline std::ostream& operator<<(std::ostream& out, const OpCase& c) { return out << c.name; }
+
+inline std::vector<float> random_normals(int64_t count, uint64_t stream, float scale) {
+  std::vector<float> values(count);
+  for (int64_t i = 0; i < count; ++i) values[i] = scale * random_normal(17, stream, i);
+  return values;
+}
+
+// A case's output, projected to one random direction a row, under a cross entropy; with inputs
+// and parameters drawn at random.
+class OpProbe {
+ public:
+  OpProbe(const Context& context, const OpCase& c, DType precision = DType::kF32)
+      : context_(context), graph_(11) {
+    out_ = c.build(graph_, [&](int64_t cols) {
+      inputs_.push_back(graph_.trained_input("x", cols));
+      return inputs_.back();
+    });
+    const Node direction = graph_.input("direction", graph_.cols(out_)),
+               labels = graph_.input("labels", 1);
+    const Node logits = graph_.row_sum(graph_.multiply(out_, direction));
+    graph_.binary_cross_entropy(logits, labels);
+    graph_.prepare(context_, c.rows + 5, precision);
+    graph_.set_rows(c.rows);
+    for (size_t i = 0; i < inputs_.size(); ++i) fill(inputs_[i], i, 1.0f);
+    fill(direction, 100, 1.0f / std::sqrt(static_cast<float>(graph_.cols(out_))));
+    std::vector<float> label(c.rows);
+    for (int64_t r = 0; r < c.rows; ++r) label[r] = static_cast<float>(r % 2);
+    to_device(context_, label, graph_.value(labels));
+    // Off the symmetric start, where biases are zero and scales one.
+    std::vector<float> parameters = to_host(context_, graph_.parameters());
+    for (const Parameter& of : graph_.parameter_list()) {
+      for (int64_t i = of.begin; i < of.begin + of.rows * of.cols; ++i)
+        parameters[i] += 0.2f * random_normal(3, 200, i);
+    }
+    to_device(context_, parameters, graph_.parameters());
+  }
+
+  double forward() {
+    graph_.forward(context_, Phase::kTrain, /*draw=*/3);
+    return graph_.loss(context_);
+  }
+  void backward() { graph_.backward(context_); }
+
+  // Values and gradients of everything that is trained, piece by piece: parameters, then inputs.
+  struct Trained {
+    std::string name;
+    View<float> values, gradients;
+  };
+  std::vector<Trained> trained() {
+    std::vector<Trained> list;
+    const auto part = [&](View<float> all, const Parameter& p) {
+      return View<float>{all.data + p.begin, p.rows, p.cols, all.device};
+    };
+    for (const Parameter& p : graph_.parameter_list()) {
+      list.push_back({p.name, part(graph_.parameters(), p), part(graph_.parameter_gradients(), p)});
+    }
+    for (const Node x : inputs_)
+      list.push_back({cat("input ", x.id), graph_.value(x), graph_.gradient(x)});
+    return list;
+  }
+  void set_loss_scale(float scale) { graph_.set_loss_scale(scale); }
+  bool overflowed() const { return graph_.overflowed(context_); }
+  View<float> output() { return graph_.value(out_); }
+  View<float> statistics() { return graph_.statistics(); }
+  const Context& context() const { return context_; }
+
+ private:
+  void fill(Node node, uint64_t stream, float scale) {
+    const View<float> values = graph_.value(node);
+    to_device(context_, random_normals(values.size(), stream, scale), values);
+  }
+
+  Context context_;
+  Graph graph_;
+  std::vector<Node> inputs_;
+  Node out_;
+};
+
+inline MlpOptions layers(std::vector<int64_t> units, Activation activation = Activation::kTanh,
+                         MlpOptions::Norm norm = MlpOptions::Norm::kNone,
+                         std::vector<float> dropout = {}) {
+  MlpOptions options;
+  options.hidden_units = std::move(units);
+  options.activation = activation;
+  options.norm = norm;
+  options.dropout = std::move(dropout);
+  return options;
+}
+
+inline Node dlrm(Graph& g, const MakeInput& input) {
+  const Node bottom = g.mlp(input(5), layers({8, 4}));
+  return g.linear(g.mlp(g.dlrm_interaction(bottom, input(12), 4), layers({9, 6})), 1);
+}
+
+inline Node deepfm(Graph& g, const MakeInput& input) {
+  const Node wide = input(3), deep = input(20);
+  return g.sum(
+      {g.row_sum(wide), g.row_sum(g.fm(deep, 4)), g.linear(g.mlp(deep, layers({7, 5})), 1)});
+}
+
+inline Node dcn(Graph& g, const MakeInput& input) {
+  const Node x = g.concat({input(4), input(9)});
+  return g.linear(g.concat({g.cross_v1(x, 3), g.mlp(x, layers({6}))}), 1);
+}
+
+inline Node dcn_v2(Graph& g, const MakeInput& input, int64_t rank) {
+  const Node x = g.concat({input(4), input(6)});
+  return g.linear(g.concat({g.cross_v2(x, 2, rank), g.mlp(x, layers({6}, Activation::kSilu))}), 1);
+}
+
+inline std::vector<OpCase> op_cases() {
+  using Norm = MlpOptions::Norm;
+  std::vector<OpCase> list = {
+      {"Linear", 7, [](Graph& g, const MakeInput& in) { return g.linear(in(13), 5); }},
+      {"LinearOfManyRows", 700,
+       [](Graph& g, const MakeInput& in) { return g.linear(in(9), 17, Activation::kTanh); }},
+      {"LinearToOneUnit", 600,
+       [](Graph& g, const MakeInput& in) { return g.linear(in(37), 1, Activation::kSigmoid); }},
+      {"LinearWithALargeMatrix", 5,
+       [](Graph& g, const MakeInput& in) { return g.linear(in(800), 700); }},
+      {"LinearWithoutBias", 6,
+       [](Graph& g, const MakeInput& in) { return g.linear_without_bias(in(4), 3); }},
+      {"Bias", 300, [](Graph& g, const MakeInput& in) { return g.bias(in(5)); }},
+      {"LinearTwiceOnOneInput", 6,
+       [](Graph& g, const MakeInput& in) {
+         const Node x = in(6);
+         return g.concat({g.linear(x, 3), g.linear(x, 1), g.linear(x, 4)});
+       }},
+      {"BatchNorm", 12,
+       [](Graph& g, const MakeInput& in) { return g.batch_norm(in(5), Activation::kTanh); }},
+      {"BatchNormOfManyRows", 777,
+       [](Graph& g, const MakeInput& in) { return g.batch_norm(in(3)); }},
+      {"BatchNormOfOneRow", 1, [](Graph& g, const MakeInput& in) { return g.batch_norm(in(5)); }},
+      {"LayerNorm", 9, [](Graph& g, const MakeInput& in) { return g.layer_norm(in(11)); }},
+      {"LayerNormOfManyRows", 600,
+       [](Graph& g, const MakeInput& in) { return g.layer_norm(in(6), Activation::kSigmoid); }},
+      {"Dropout", 9, [](Graph& g, const MakeInput& in) { return g.dropout(in(11), 0.4f); }},
+      {"DotInteraction", 4,
+       [](Graph& g, const MakeInput& in) { return g.dot_interaction(in(35), 7); }},
+      {"DotInteractionOfManyVectors", 2,
+       [](Graph& g, const MakeInput& in) { return g.dot_interaction(in(2 * 160), 2); }},
+      {"DotInteractionOfOneDimension", 5,
+       [](Graph& g, const MakeInput& in) { return g.dot_interaction(in(6), 1); }},
+      {"DlrmInteraction", 3,
+       [](Graph& g, const MakeInput& in) { return g.dlrm_interaction(in(16), in(5 * 16), 16); }},
+      {"DlrmInteractionOfLongVectors", 3,
+       [](Graph& g, const MakeInput& in) { return g.dlrm_interaction(in(37), in(8 * 37), 37); }},
+      {"InteractionAddsToOtherGradients", 4,
+       [](Graph& g, const MakeInput& in) {
+         const Node first = in(4), x = in(12);
+         return g.concat(
+             {g.dlrm_interaction(first, x, 4), g.dot_interaction(x, 4), g.scale(first, 2.0f)});
+       }},
+      {"Fm", 6, [](Graph& g, const MakeInput& in) { return g.fm(in(15), 5); }},
+      {"CrossV1", 300, [](Graph& g, const MakeInput& in) { return g.cross_v1(in(6), 1); }},
+      {"CrossV1OfThreeLayers", 8,
+       [](Graph& g, const MakeInput& in) { return g.cross_v1(in(7), 3); }},
+      {"CrossV2", 8, [](Graph& g, const MakeInput& in) { return g.cross_v2(in(6), 2, 0); }},
+      {"CrossV2OfLowRank", 8,
+       [](Graph& g, const MakeInput& in) { return g.cross_v2(in(6), 2, 2); }},
+      {"ConcatOfOneNodeTwice", 5,
+       [](Graph& g, const MakeInput& in) {
+         const Node x = in(3), y = in(2);
+         return g.concat({x, y, x});
+       }},
+      {"SlicesThatOverlap", 5,
+       [](Graph& g, const MakeInput& in) {
+         const Node x = in(7);
+         return g.concat({g.slice(x, 0, 3), g.slice(x, 2, 7)});
+       }},
+      {"SumAndMultiplyAndScale", 5,
+       [](Graph& g, const MakeInput& in) {
+         const Node x = in(4), y = in(4);
+         return g.sum({x, g.multiply(x, y), g.multiply(y, y), g.scale(x, -0.5f), x});
+       }},
+      {"RowSum", 5, [](Graph& g, const MakeInput& in) { return g.row_sum(in(4)); }},
+      {"MlpWithBatchNormAndDropout", 30,
+       [](Graph& g, const MakeInput& in) {
+         return g.mlp(in(6), layers({8, 5}, Activation::kSigmoid, Norm::kBatch, {0.3f}));
+       }},
+      {"MlpWithLayerNorm", 10,
+       [](Graph& g, const MakeInput& in) {
+         return g.mlp(in(6), layers({8, 5}, Activation::kSilu, Norm::kLayer, {0.0f, 0.2f}));
+       }},
+      {"MlpWithRelu", 4,
+       [](Graph& g, const MakeInput& in) {
+         return g.mlp(in(6), layers({16, 8}, Activation::kRelu));
+       }},
+      {"Dlrm", 20, dlrm},
+      {"DeepFm", 15, deepfm},
+      {"Dcn", 10, dcn},
+      {"DcnV2", 10, [](Graph& g, const MakeInput& in) { return dcn_v2(g, in, 0); }},
+      {"DcnV2OfLowRank", 10, [](Graph& g, const MakeInput& in) { return dcn_v2(g, in, 3); }},
+  };
+  const std::pair<const char*, Activation> activations[] = {
+      {"Relu", Activation::kRelu}, {"Sigmoid", Activation::kSigmoid},
+      {"Tanh", Activation::kTanh}, {"Gelu", Activation::kGelu},
+      {"Silu", Activation::kSilu}, {"LeakyRelu", Activation::kLeakyRelu}};
+  for (const auto& [name, activation] : activations) {
+    const Activation a = activation;
+    list.push_back({std::string("Activation") + name, 9,
+                    [a](Graph& g, const MakeInput& in) { return g.activation(in(6), a); }});
+    list.push_back({std::string("LinearAnd") + name, 9,
+                    [a](Graph& g, const MakeInput& in) { return g.linear(in(6), 5, a); }});
+    list.push_back({std::string("BatchNormAnd") + name, 9,
+                    [a](Graph& g, const MakeInput& in) { return g.batch_norm(in(6), a); }});
+  }
+  return list;
+}
+
+// Shapes of real models, too slow for finite differences.
+inline std::vector<OpCase> large_op_cases() {
+  const auto relu = [](std::vector<int64_t> units) {
+    return layers(std::move(units), Activation::kRelu);
+  };
+  return {
+      {"LargeLinear", 700,
+       [](Graph& g, const MakeInput& in) { return g.linear(in(479), 512, Activation::kRelu); }},
+      {"LargeLinearOfOneUnit", 5000,
+       [](Graph& g, const MakeInput& in) { return g.linear(in(256), 1); }},
+      {"LargeDlrm", 300,
+       [relu](Graph& g, const MakeInput& in) {
+         const Node bottom = g.mlp(in(13), relu({512, 256, 128}));
+         const Node x = g.dlrm_interaction(bottom, in(26 * 128), 128);
+         return g.linear(g.mlp(x, relu({256, 128})), 1);
+       }},
+      {"LargeInteractionOfSixteen", 700,
+       [](Graph& g, const MakeInput& in) { return g.dlrm_interaction(in(16), in(26 * 16), 16); }},
+      {"LargeInteractionOfFortyEight", 300,
+       [](Graph& g, const MakeInput& in) { return g.dot_interaction(in(12 * 48), 48); }},
+      {"LargeInteractionOfFortyVectors", 100,
+       [](Graph& g, const MakeInput& in) { return g.dlrm_interaction(in(64), in(39 * 64), 64); }},
+      {"LargeInteractionOfNineVectors", 100,
+       [](Graph& g, const MakeInput& in) { return g.dlrm_interaction(in(32), in(8 * 32), 32); }},
+      {"LargeInteractionOfThirtyTwoVectors", 100,
+       [](Graph& g, const MakeInput& in) { return g.dot_interaction(in(32 * 64), 64); }},
+      {"LargeInteractionOfRowsBeyondSharedMemory", 3,
+       [](Graph& g, const MakeInput& in) {
+         return g.dlrm_interaction(in(512), in(50 * 512), 512);
+       }},
+      {"LargeBatchNorm", 20000,
+       [](Graph& g, const MakeInput& in) { return g.batch_norm(in(67), Activation::kRelu); }},
+      {"LargeLayerNorm", 9000,
+       [](Graph& g, const MakeInput& in) { return g.layer_norm(in(130), Activation::kTanh); }},
+      {"LargeCross", 9000, [](Graph& g, const MakeInput& in) { return g.cross_v1(in(77), 2); }},
+      // Rows that begin at odd places, and products of them.
+      {"LargeDcn", 3000,
+       [relu](Graph& g, const MakeInput& in) {
+         const Node x = g.concat({in(13), in(300)});
+         return g.linear(g.concat({g.cross_v1(x, 2), g.mlp(x, relu({100, 50}))}), 4);
+       }},
+      {"LargeDcnV2", 3000,
+       [relu](Graph& g, const MakeInput& in) {
+         const Node x = g.concat({in(13), in(112)});
+         return g.linear(g.concat({g.cross_v2(x, 2, 20), g.mlp(x, relu({100, 64}))}), 1);
+       }},
+      {"LargeDcnV2WithoutOtherLayers", 3000,
+       [](Graph& g, const MakeInput& in) {
+         return g.linear(g.cross_v2(g.concat({in(13), in(64)}), 2, 0), 1);
+       }},
+      {"LargeLayersOfOddWidths", 3000,
+       [relu](Graph& g, const MakeInput& in) {
+         const Node x = g.mlp(in(101), relu({77, 33}));
+         return g.linear(g.linear(x, 19, Activation::kSigmoid), 1);
+       }},
+      {"LargeConcatOfManyParts", 3000,
+       [](Graph& g, const MakeInput& in) {
+         std::vector<Node> parts;
+         for (int64_t cols = 1; cols < 12; ++cols) parts.push_back(in(cols));
+         return g.linear(g.concat(parts), 40, Activation::kRelu);
+       }},
+      {"LargeDropout", 9000, [](Graph& g, const MakeInput& in) { return g.dropout(in(33), 0.3f); }},
+      {"LargeFm", 5000, [](Graph& g, const MakeInput& in) { return g.fm(in(39 * 16), 16); }},
+  };
+}
+
+}  // namespace emblem

@@ -1,0 +1,284 @@
+#include "ps/tables/device_tier.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+#include "core/log.h"
+#include "core/pinned.h"
+#include "embedding/rows_ref.h"
+#include "embedding/cache/static_rows.h"
+
+namespace emblem::cuda {
+namespace {
+
+constexpr uint64_t kNotAsked = UINT64_MAX;       // in the place of a version
+constexpr size_t kAtOnce = 8192;                 // rows that are refreshed at a time
+constexpr size_t kMostWanted = size_t{1} << 20;  // keys to fetch behind batches; others are dropped
+
+}  // namespace
+
+// Updates of a table, on their way into the cache.
+class DeviceTier::Updates final : public TableCache {
+ public:
+  Updates(DeviceTier& tier, int table) : tier_(tier), table_(table) {}
+  void update(std::span<const int64_t> keys, std::span<const float> rows) override {
+    const int64_t dim = tier_.settings_.tables[static_cast<size_t>(table_)]->dim();
+    const int64_t row_bytes = tier_.cache_->settings().row_bytes;
+    std::vector<char> narrow(keys.size() * static_cast<size_t>(row_bytes));
+    for (size_t i = 0; i < keys.size(); ++i)
+      tier_.narrow(rows.subspan(i * static_cast<size_t>(dim), static_cast<size_t>(dim)), dim,
+                   narrow.data() + static_cast<int64_t>(i) * row_bytes);
+    // Of equal keys the last counts; the cache wants different ones.
+    std::vector<int64_t> different(keys.begin(), keys.end());
+    std::sort(different.begin(), different.end());
+    if (std::adjacent_find(different.begin(), different.end()) == different.end())
+      return tier_.cache_->insert(table_, keys, narrow, RowCache::Existing::kUpdate);
+    for (size_t i = 0; i < keys.size(); ++i)
+      tier_.cache_->insert(table_, keys.subspan(i, 1),
+                           std::span(narrow).subspan(i * static_cast<size_t>(row_bytes),
+                                                     static_cast<size_t>(row_bytes)),
+                           RowCache::Existing::kUpdate);
+  }
+  void refresh() override { tier_.refresh(table_); }
+
+ private:
+  DeviceTier& tier_;
+  int table_;
+};
+
+// Fetches what a batch missed through memory that is pinned once.
+class DeviceTier::Missing final : public MissingRows {
+ public:
+  explicit Missing(DeviceTier& tier) : tier_(tier) {}
+
+  void looked_up(const CachedRows& cached, int64_t rows) override {
+    lookups_.assign(tier_.settings_.tables.size(), 0);
+    for (int64_t f = 0; f < cached.features(); ++f)
+      lookups_[static_cast<size_t>(cached.table_of(f))] += static_cast<uint64_t>(rows);
+    const bool all_hit = cached.report().lookups == 0;
+    const auto cpu = static_cast<unsigned>(sched_getcpu());
+    for (size_t t = 0; t < lookups_.size(); ++t) {
+      const uint64_t misses = all_hit ? 0 : cached.missed_of_tables()[t];
+      tier_.settings_.tables[t]->count_l1(cpu, {.hits = lookups_[t] - misses, .misses = misses});
+    }
+  }
+
+  bool bring(const Context& context, CachedRows& rows, int64_t lookups) override {
+    const MissReport report = rows.report();
+    const auto keys = rows.missing_keys();
+    const auto tables = rows.missing_tables();
+    const double hit_rate = 1.0 - static_cast<double>(report.lookups) /
+                                      static_cast<double>(std::max<int64_t>(1, lookups));
+    if (hit_rate >= tier_.settings_.hit_rate_threshold) {
+      tier_.fetch_behind(keys, tables);
+      return false;
+    }
+    make_room(keys.size());
+    const std::vector<uint64_t> versions = fetch(keys, tables);
+    const auto row_bytes = static_cast<size_t>(tier_.cache_->settings().row_bytes);
+    copy_async(context, rows.staged_row(0), host_->data(), keys.size() * row_bytes);
+    copy_async(context, device_flags_.data(), flags(), keys.size());
+    insert(context, rows, keys.size(), versions);
+    return true;
+  }
+
+ private:
+  char* flags() const {
+    return host_->data() + room_ * static_cast<size_t>(tier_.cache_->settings().row_bytes);
+  }
+  void make_room(size_t rows) {
+    if (rows <= room_) return;
+    room_ = rows + rows / 2;
+    const auto row_bytes = static_cast<size_t>(tier_.cache_->settings().row_bytes);
+    host_ = std::make_unique<PinnedMemory>(room_ * (row_bytes + 1));
+    device_flags_ = Buffer<uint8_t>(Device::kCuda, static_cast<int64_t>(room_));
+  }
+
+  // The rows, or what keys without one read as, in host_; flags say which are there.
+  std::vector<uint64_t> fetch(std::span<const int64_t> keys, std::span<const int32_t> tables) {
+    std::vector<uint64_t> versions(tier_.settings_.tables.size(), kNotAsked);
+    const int64_t row_bytes = tier_.cache_->settings().row_bytes;
+    for (size_t t = 0; t < versions.size(); ++t) {
+      places_.clear();
+      keys_.clear();
+      for (size_t i = 0; i < keys.size(); ++i) {
+        if (tables[i] != static_cast<int32_t>(t)) continue;
+        places_.push_back(i);
+        keys_.push_back(keys[i]);
+      }
+      if (keys_.empty()) continue;
+      ServedTable& table = *tier_.settings_.tables[t];
+      const auto dim = static_cast<size_t>(table.dim());
+      rows_.resize(keys_.size() * dim);
+      found_.assign(keys_.size(), 0);
+      versions[t] = table.version();
+      table.fetch(keys_, rows_, found_, scratch_);
+      uint64_t absent = 0;
+      for (size_t i = 0; i < keys_.size(); ++i) {
+        const std::span row(rows_.data() + i * dim, dim);
+        if (found_[i] == 0) {
+          ++absent;
+          for (size_t d = 0; d < dim; ++d)
+            row[d] = table.settings().missing(
+                table.settings().seed, static_cast<uint64_t>(keys_[i]), static_cast<int64_t>(d));
+        }
+        tier_.narrow(row, table.dim(),
+                     host_->data() + static_cast<int64_t>(places_[i]) * row_bytes);
+        flags()[places_[i]] = static_cast<char>(found_[i]);
+      }
+      table.count_missing(static_cast<unsigned>(sched_getcpu()), absent);
+    }
+    return versions;
+  }
+
+  // Unless an update came since they were read: then the batch has them, and the cache does not.
+  void insert(const Context& context, CachedRows& rows, size_t count,
+              const std::vector<uint64_t>& versions) {
+    std::vector<std::unique_lock<std::mutex>> locks;
+    bool still = true;
+    for (size_t t = 0; t < versions.size() && still; ++t) {
+      if (versions[t] == kNotAsked) continue;
+      locks.push_back(tier_.settings_.tables[t]->hold_if_still(versions[t]));
+      still = locks.back().owns_lock();
+    }
+    if (still) rows.insert_staged(context, device_flags_.data(), static_cast<int64_t>(count));
+    context.synchronize();
+  }
+
+  DeviceTier& tier_;
+  size_t room_ = 0;
+  std::unique_ptr<PinnedMemory> host_;  // rows, then flags
+  Buffer<uint8_t> device_flags_;
+  std::vector<uint64_t> lookups_;  // of each table
+  std::vector<size_t> places_;
+  std::vector<int64_t> keys_;
+  std::vector<float> rows_;
+  std::vector<uint8_t> found_;
+  ServedTable::Missing scratch_;
+};
+
+DeviceTier::DeviceTier(DeviceTierSettings settings) : settings_(std::move(settings)) {
+  context_.device = Device::kCuda;
+  context_.stream = stream_.get();
+  int64_t row_bytes = 0;
+  std::vector<int64_t> counts;
+  for (const auto& table : settings_.tables) {
+    row_bytes = std::max(row_bytes, row_bytes_of(table->dim(), settings_.dtype));
+    const KvTable* all = table->l3() != nullptr ? table->l3() : table->l2();
+    counts.push_back(std::max<int64_t>(1, all->size()));
+  }
+  cache_ = std::make_unique<RowCache>(
+      context_, RowCacheSettings{.row_bytes = row_bytes,
+                                 .table_rows = cache_rows(counts, settings_.size, row_bytes),
+                                 .policy = settings_.policy});
+  for (size_t t = 0; t < settings_.tables.size(); ++t) {
+    updates_.push_back(std::make_unique<Updates>(*this, static_cast<int>(t)));
+    settings_.tables[t]->add_cache(updates_.back().get());
+  }
+  thread_ = std::thread([this] { work(); });
+}
+
+DeviceTier::~DeviceTier() {
+  for (size_t t = 0; t < settings_.tables.size(); ++t)
+    settings_.tables[t]->remove_cache(updates_[t].get());
+  {
+    std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+std::unique_ptr<CachedRows> DeviceTier::make_rows(const Context& context, std::vector<int> features,
+                                                  int64_t max_rows) {
+  CachedRowsSettings settings{.cache = cache_.get(), .dtype = settings_.dtype};
+  settings.features = std::move(features);
+  settings.max_rows = max_rows;
+  for (const auto& table : settings_.tables) {
+    settings.tables.push_back({.dim = table->dim(),
+                               .missing = table->settings().missing,
+                               .seed = table->settings().seed});
+  }
+  return std::make_unique<CachedRows>(context, std::move(settings));
+}
+
+std::unique_ptr<MissingRows> DeviceTier::make_missing() { return std::make_unique<Missing>(*this); }
+
+void DeviceTier::narrow(std::span<const float> from, int64_t dim, char* to) const {
+  with_weight_type(settings_.dtype, [&](auto type) {
+    auto* weights = reinterpret_cast<decltype(type)*>(to);
+    for (int64_t d = 0; d < dim; ++d) store_weight(weights + d, from[static_cast<size_t>(d)]);
+  });
+}
+
+void DeviceTier::fetch_and_insert(int number, std::span<const int64_t> keys,
+                                  RowCache::Existing existing) {
+  ServedTable& table = *settings_.tables[static_cast<size_t>(number)];
+  const auto dim = static_cast<size_t>(table.dim());
+  const auto row_bytes = static_cast<size_t>(cache_->settings().row_bytes);
+  std::vector<float> rows(keys.size() * dim);
+  std::vector<uint8_t> found(keys.size());
+  ServedTable::Missing scratch;
+  const uint64_t version = table.version();
+  table.fetch(keys, rows, found, scratch);
+  std::vector<int64_t> there;
+  std::vector<char> narrow_rows;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (found[i] == 0) continue;
+    there.push_back(keys[i]);
+    narrow_rows.resize(there.size() * row_bytes);
+    narrow(std::span(rows).subspan(i * dim, dim), table.dim(),
+           narrow_rows.data() + (there.size() - 1) * row_bytes);
+  }
+  const auto lock = table.hold_if_still(version);
+  if (lock.owns_lock()) cache_->insert(number, there, narrow_rows, existing);
+}
+
+void DeviceTier::refresh(int table) {
+  const std::vector<int64_t> keys = cache_->keys(table);
+  for (size_t at = 0; at < keys.size(); at += kAtOnce)
+    fetch_and_insert(table, std::span(keys).subspan(at, std::min(kAtOnce, keys.size() - at)),
+                     RowCache::Existing::kUpdate);
+}
+
+void DeviceTier::fetch_behind(std::span<const int64_t> keys, std::span<const int32_t> tables) {
+  std::lock_guard lock(mutex_);
+  if (wanted_keys_ + keys.size() > kMostWanted) return;  // they will be missed again
+  for (size_t t = 0; t < settings_.tables.size(); ++t) {
+    Wanted wanted{static_cast<int>(t), {}};
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (tables[i] == static_cast<int32_t>(t)) wanted.keys.push_back(keys[i]);
+    }
+    if (wanted.keys.empty()) continue;
+    wanted_keys_ += wanted.keys.size();
+    wanted_.push_back(std::move(wanted));
+  }
+  changed_.notify_all();
+}
+
+void DeviceTier::wait_until_fetched() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return wanted_keys_ == 0; });
+}
+
+void DeviceTier::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return stop_ || !wanted_.empty(); });
+    if (stop_) return;
+    const Wanted wanted = std::move(wanted_.front());
+    wanted_.pop_front();
+    lock.unlock();
+    try {
+      fetch_and_insert(wanted.table, wanted.keys, RowCache::Existing::kKeep);
+    } catch (const Error& error) {  // a tier is down: the rows will be missed again
+      log_debug(cat("rows cannot be fetched into the cache of the GPU: ", error.what()));
+    }
+    lock.lock();
+    wanted_keys_ -= wanted.keys.size();
+    changed_.notify_all();
+  }
+}
+
+}  // namespace emblem::cuda

@@ -1,0 +1,124 @@
+// ps/tables/served_table.h - a table as requests see it: rows from the fastest tier that has them.
+//
+//   L1  a cache on a device (none on a CPU)
+//   L2  memory of this process, or Redis
+//   L3  RocksDB
+//
+// A lookup deduplicates its keys where asking costs something, asks tier after tier for what is
+// still missing, and reads the default row for keys that no tier has, which are counted. A tier
+// that cannot be reached is counted as an error and skipped as long as a tier below can answer;
+// otherwise the lookup fails with kUnavailable. L3 holds all rows of a model, L2 those that fit.
+//
+// Thread-safe. Reads never wait for updates.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "embedding/settings.h"
+#include "ps/tables/table_cache.h"
+#include "ps/tables/tier_counters.h"
+#include "store/kv_store.h"
+#include "store/memory_store.h"
+
+namespace emblem {
+
+class PromotionQueue;
+
+struct ServedTableSettings {
+  std::string name;  // hps_et.MODEL.TABLE
+  int64_t dim = 0;
+  // What a key reads as that no tier has: drawn as in training's evaluation
+  // (TableSettings::missing).
+  Initializer missing = {Initializer::Kind::kConstant, 0.0f, 0.0f};
+  uint64_t seed = 1;
+  bool cache_missed = false;  // rows found in L3 are put into L2
+  bool update_l2 = true;      // whether updates go there
+  bool update_l3 = true;
+};
+
+class ServedTable : public std::enable_shared_from_this<ServedTable> {
+ public:
+  // Either tier may be null, not both. `promotions` may be null: then nothing is put into L2 by
+  // lookups; else it must outlive the table.
+  ServedTable(ServedTableSettings settings, std::shared_ptr<KvTable> l2,
+              std::shared_ptr<KvTable> l3, PromotionQueue* promotions = nullptr);
+
+  const ServedTableSettings& settings() const { return settings_; }
+  int64_t dim() const { return settings_.dim; }
+  KvTable* l2() const { return l2_.get(); }
+  KvTable* l3() const { return l3_.get(); }
+  // L2, when its rows can be read where they lie.
+  const MemoryTable* in_place() const { return memory_; }
+
+  // ---- reading; keys should be different ----
+  // rows[i] = the row of keys[i] from L2 or L3 and found[i] = 1, or found[i] = 0 when neither has
+  // it. rows is [keys, dim]. Throws kUnavailable.
+  struct Missing {
+    std::vector<int64_t> keys;
+    std::vector<uint32_t> places;
+    std::vector<float> rows;
+    std::vector<uint8_t> found;
+  };
+  void fetch(std::span<const int64_t> keys, std::span<float> rows, std::span<uint8_t> found,
+             Missing& scratch);
+  // The same for keys that L2 is known not to have. Without L3, nothing is found.
+  void fetch_from_l3(std::span<const int64_t> keys, std::span<float> rows,
+                     std::span<uint8_t> found);
+
+  // ---- changes ----
+  // Rows that are new or have new values, into L3 and then L2. Throws kUnavailable when a tier
+  // cannot take them; the same update may be given again.
+  void apply(std::span<const int64_t> keys, std::span<const float> rows);
+  // Lets `fill` write all rows into L2; updates wait meanwhile.
+  void refill_l2(const std::function<void(KvTable&)>& fill);
+  // Reads all rows of L2 anew from L3, where there are both, and those of caches from these; a
+  // batch at a time.
+  void refresh();
+  void refresh_caches();  // those alone
+  // Counts updates; odd while one is under way.
+  uint64_t version() const { return version_.load(std::memory_order_acquire); }
+  // Keeps updates away for as long as the lock is held, which it is only if none came since
+  // `version`.
+  std::unique_lock<std::mutex> hold_if_still(uint64_t version);
+  // Updates go there too, after the tiers below, until it is removed; nobody uses it then.
+  void add_cache(TableCache* cache);
+  void remove_cache(TableCache* cache);
+  // Puts rows that were read from L3 into L2, unless an update may have come since `version`.
+  void promote(std::span<const int64_t> keys, std::span<const float> rows, uint64_t version);
+
+  // ---- counts ----
+  TierCounts l1_counts() const { return l1_counters_.read(); }  // lookups of caches on devices
+  TierCounts l2_counts() const { return l2_counters_.read(); }
+  TierCounts l3_counts() const { return l3_counters_.read(); }
+  uint64_t missing_everywhere() const { return missing_counters_.read().misses; }
+  uint64_t rows_updated() const { return rows_updated_.load(std::memory_order_relaxed); }
+  void count_l1(unsigned cpu, const TierCounts& counts) { l1_counters_.add(cpu, counts); }
+  void count_l2(unsigned cpu, const TierCounts& counts) { l2_counters_.add(cpu, counts); }
+  void count_missing(unsigned cpu, uint64_t keys) {
+    if (keys != 0) missing_counters_.add(cpu, {.misses = keys});
+  }
+
+ private:
+  void refresh_l2();
+
+  ServedTableSettings settings_;
+  std::shared_ptr<KvTable> l2_, l3_;
+  const MemoryTable* memory_;
+  PromotionQueue* promotions_;
+  TierCounters l1_counters_, l2_counters_, l3_counters_, missing_counters_;
+  std::atomic<uint64_t> rows_updated_{0};
+  std::mutex writer_;
+  std::mutex caches_in_use_;  // outside of writer_; both to change caches_, either to read it
+  std::vector<TableCache*> caches_;
+  // Odd while an update is under way: rows read from L3 then are as good as unknown for L2.
+  std::atomic<uint64_t> version_{0};
+};
+
+}  // namespace emblem

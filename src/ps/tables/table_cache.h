@@ -1,0 +1,18 @@
+// ps/tables/table_cache.h - what a served table tells of its changes to a cache of its rows.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace emblem {
+
+class TableCache {
+ public:
+  virtual ~TableCache() = default;
+  // Rows [keys, dim] that have changed below: those that are in the cache change too. Thread-safe.
+  virtual void update(std::span<const int64_t> keys, std::span<const float> rows) = 0;
+  // Reads all rows that are in the cache anew from below.
+  virtual void refresh() = 0;
+};
+
+}  // namespace emblem

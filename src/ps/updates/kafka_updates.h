@@ -1,0 +1,90 @@
+// ps/updates/kafka_updates.h - row updates from Kafka: topics hps_et.MODEL.TABLE, messages as HPS writes
+// them (ps/updates/update_message.h).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ps/config/ps_config.h"
+
+namespace emblem {
+
+#ifdef EMBLEM_WITH_KAFKA
+inline constexpr bool kHasKafka = true;
+#else
+inline constexpr bool kHasKafka = false;
+#endif
+
+// Reads in a thread of its own and commits what was applied, never before: a message may come
+// twice, none is lost. An update that cannot be applied for now (kUnavailable) is tried again,
+// after a pause, until it can; a message that makes no sense is counted, logged and left out.
+// Thread-safe.
+class KafkaUpdates {
+ public:
+  // Throws kUnavailable to be called again with the same rows.
+  using Apply =
+      std::function<void(const std::string& topic, std::span<const int64_t> keys,
+                         std::span<const float> rows, int64_t dim, int64_t created_unix_ms)>;
+
+  // A server whose rows nobody else writes reads all partitions. Servers with a database in common
+  // share them: each reads some, and another takes over when it is gone.
+  enum class Sharing { kAlone, kGroup };
+
+  struct Settings {
+    PsUpdateSource source;
+    size_t key_bytes = 8;
+    std::string group;
+    Sharing sharing = Sharing::kAlone;
+    // Where rows live in memory alone, what was applied is lost at the end: all messages that are
+    // still there are read again then.
+    bool from_the_beginning = false;
+  };
+
+  // Throws kInvalidArgument in a build without Kafka.
+  KafkaUpdates(Settings settings, Apply apply);
+  ~KafkaUpdates();
+  KafkaUpdates(const KafkaUpdates&) = delete;
+
+  void set_topics(std::vector<std::string> topics);
+
+  struct Counts {
+    uint64_t messages = 0;  // applied
+    uint64_t refused = 0;   // left out
+    uint64_t retries = 0;
+  };
+  Counts counts() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Writes updates into Kafka, as trainers do: for tools and tests. Not thread-safe.
+class KafkaProducer {
+ public:
+  explicit KafkaProducer(const std::string& brokers, size_t key_bytes = 8);
+  // Instead of real brokers, some that live in this process, for tests.
+  static KafkaProducer with_mock_brokers(int brokers);
+  ~KafkaProducer();
+  KafkaProducer(KafkaProducer&&) noexcept;
+
+  std::string brokers() const;  // where others find what was written
+  // All messages of a key go to the same partition, and so stay in order.
+  void post(const std::string& topic, std::span<const int64_t> keys, std::span<const float> rows,
+            int64_t dim);
+  void post_raw(const std::string& topic, std::string_view message);
+  // Throws kUnavailable when not everything was taken in time.
+  void flush(std::chrono::milliseconds timeout);
+
+ private:
+  struct State;
+  explicit KafkaProducer(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace emblem

@@ -1,0 +1,123 @@
+#include "serve/engine/batch_queue.h"
+
+#include <algorithm>
+
+namespace emblem {
+
+BatchQueue::BatchQueue(BatchOptions options) : options_(std::move(options)) {
+  std::sort(options_.preferred.begin(), options_.preferred.end());
+  const uint64_t last = std::max<uint64_t>(1, options_.priority_levels);
+  for (uint64_t priority = 1; priority <= last; ++priority) {
+    const auto own = options_.policies.find(priority);
+    levels_[priority].policy = own == options_.policies.end() ? options_.policy : own->second;
+  }
+}
+
+void BatchQueue::push(Entry& entry, Time now) {
+  uint64_t priority = entry.request->priority;
+  EMBLEM_REQUIRE(priority <= options_.priority_levels, "request has priority ", priority,
+                 ", but the model has ", options_.priority_levels, " priority levels");
+  if (priority == 0) priority = std::max<uint64_t>(1, options_.default_priority);
+  Level& level = levels_.at(priority);
+  const QueuePolicy& policy = level.policy;
+  if (policy.max_size > 0 &&
+      static_cast<int64_t>(level.entries.size() + level.delayed.size()) >= policy.max_size) {
+    throw Error(ErrorCode::kUnavailable, cat("Exceeds maximum queue size: ", policy.max_size,
+                                             " requests wait already; try again later"));
+  }
+  auto timeout = policy.default_timeout;
+  const std::chrono::microseconds asked(entry.request->timeout_us);
+  if (policy.allow_override && asked.count() > 0 && (timeout.count() == 0 || asked < timeout))
+    timeout = asked;
+  entry.queued = now;
+  if (timeout.count() > 0) entry.deadline = now + timeout;
+  level.entries.push_back(std::move(entry));
+}
+
+void BatchQueue::drop_expired(Level& level, Time now, std::vector<Entry>& expired) {
+  const auto is_cancelled = [](const Entry& entry) {
+    return entry.request->cancelled && entry.request->cancelled->load(std::memory_order_relaxed);
+  };
+  for (std::deque<Entry>* entries : {&level.entries, &level.delayed}) {
+    for (size_t i = 0; i < entries->size();) {
+      Entry& entry = (*entries)[i];
+      const bool late = entry.deadline && *entry.deadline <= now && !entry.delayed;
+      if (!late && !is_cancelled(entry)) {
+        ++i;
+        continue;
+      }
+      Entry taken = std::move(entry);
+      entries->erase(entries->begin() + static_cast<std::ptrdiff_t>(i));
+      if (is_cancelled(taken) || level.policy.at_timeout == QueuePolicy::AtTimeout::kReject) {
+        expired.push_back(std::move(taken));
+      } else {
+        taken.delayed = true;
+        level.delayed.push_back(std::move(taken));
+      }
+    }
+  }
+}
+
+size_t BatchQueue::count_to_take(Time now, bool flush, std::optional<Time>& wake) const {
+  if (!options_.dynamic || options_.max_batch_rows == 0) return 1;
+  const int64_t target = options_.preferred.empty()
+                             ? options_.max_batch_rows
+                             : std::min(options_.preferred.back(), options_.max_batch_rows);
+  size_t count = 0, preferred_count = 0;
+  int64_t rows = 0;
+  bool full = false;
+  Time oldest = now;
+  for (const auto& [priority, level] : levels_) {
+    for (const std::deque<Entry>* entries : {&level.entries, &level.delayed}) {
+      for (const Entry& entry : *entries) {
+        // A single request larger than the preferred sizes still runs alone.
+        const int64_t limit = count == 0 ? options_.max_batch_rows : target;
+        if (full || rows + entry.rows > limit) {
+          full = true;
+          break;
+        }
+        rows += entry.rows;
+        ++count;
+        oldest = std::min(oldest, entry.queued);
+        if (std::binary_search(options_.preferred.begin(), options_.preferred.end(), rows))
+          preferred_count = count;
+      }
+    }
+  }
+  if (preferred_count > 0) return preferred_count;
+  if (full || flush || rows >= target || options_.max_delay.count() == 0) return count;
+  if (now - oldest >= options_.max_delay) return count;
+  wake = oldest + options_.max_delay;
+  return 0;
+}
+
+BatchQueue::Next BatchQueue::next(Time now, bool flush) {
+  Next next;
+  for (auto& [priority, level] : levels_) drop_expired(level, now, next.expired);
+  if (empty()) return next;
+  size_t count = count_to_take(now, flush, next.wake);
+  for (auto& [priority, level] : levels_) {
+    for (std::deque<Entry>* entries : {&level.entries, &level.delayed}) {
+      for (; count > 0 && !entries->empty(); --count) {
+        next.batch.push_back(std::move(entries->front()));
+        entries->pop_front();
+      }
+    }
+  }
+  // Nobody else wakes us up for a deadline.
+  for (const auto& [priority, level] : levels_) {
+    for (const Entry& entry : level.entries) {
+      if (entry.deadline && (!next.wake || *entry.deadline < *next.wake))
+        next.wake = entry.deadline;
+    }
+  }
+  return next;
+}
+
+size_t BatchQueue::size() const {
+  size_t size = 0;
+  for (const auto& [priority, level] : levels_) size += level.entries.size() + level.delayed.size();
+  return size;
+}
+
+}  // namespace emblem

@@ -1,0 +1,95 @@
+#include "serve/engine/gpu_options.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "core/text.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+const std::string* parameter(const inference::ModelConfig& config, const char* name) {
+  const auto found = config.parameters().find(name);
+  return found == config.parameters().end() ? nullptr : &found->second.string_value();
+}
+
+double number(const std::string& text, const char* name, const std::string& where) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  EMBLEM_REQUIRE(!text.empty() && *end == '\0', where, ": parameter ", name, " is '", text,
+                 "'; expected a number");
+  return value;
+}
+
+bool has_cache_share(const inference::ModelConfig& config) {
+  return parameter(config, "cache_size_percentage") != nullptr ||
+         parameter(config, "gpucacheper") != nullptr;
+}
+
+}  // namespace
+
+GpuOptions gpu_options(const inference::ModelConfig& config, const std::string& where) {
+  GpuOptions options;
+  int64_t others = 0;
+  for (const auto& group : config.instance_group()) {
+    if (group.kind() == inference::ModelInstanceGroup::KIND_GPU)
+      options.used = true;
+    else
+      ++others;
+    for (const int gpu : group.gpus())
+      EMBLEM_REQUIRE(gpu == 0, where, ": an instance_group on GPU ", gpu, "; only 0 is used");
+  }
+  EMBLEM_REQUIRE(!options.used || others == 0, where,
+                 ": instance groups of KIND_GPU and of other kinds; expected one of them");
+  if (const std::string* text = parameter(config, "precision")) {
+    EMBLEM_REQUIRE(*text == "fp32" || *text == "bf16" || *text == "fp16", where,
+                   ": parameter precision is '", *text, "'; expected fp32, bf16 or fp16");
+    options.precision = *text == "fp16"   ? DType::kF16
+                        : *text == "bf16" ? DType::kBf16
+                                          : DType::kF32;
+    EMBLEM_REQUIRE(options.used || options.precision == DType::kF32, where, ": precision ", *text,
+                   " needs an instance_group of KIND_GPU; a CPU computes in fp32");
+  }
+  for (const char* name : {"cache_size_percentage", "gpucacheper"}) {
+    const std::string* text = parameter(config, name);
+    if (text == nullptr) continue;
+    options.cache_share = number(*text, name, where);
+    EMBLEM_REQUIRE(options.cache_share > 0 && options.cache_share <= 1, where, ": parameter ", name,
+                   " is ", *text, "; expected a share above 0 and at most 1");
+  }
+  if (const std::string* text = parameter(config, "cache_bytes"))
+    options.cache_bytes = parse_size(*text, where + ": parameter cache_bytes");
+  if (const std::string* text = parameter(config, "cache_policy")) {
+    EMBLEM_REQUIRE(*text == "lru" || *text == "lfu", where, ": parameter cache_policy is '", *text,
+                   "'; expected lru or lfu");
+    options.cache_policy = *text == "lfu" ? CachePolicy::kLfu : CachePolicy::kLru;
+  }
+  if (const std::string* text = parameter(config, "hit_rate_threshold"))
+    options.hit_rate_threshold = number(*text, "hit_rate_threshold", where);
+  if (config.max_batch_size() > 0)
+    options.max_rows = std::min<int64_t>(options.max_rows, config.max_batch_size());
+  return options;
+}
+
+void apply_ps_model(const PsModel& model, const inference::ModelConfig& config,
+                    GpuOptions& options) {
+  if (!has_cache_share(config)) options.cache_share = model.gpucacheper;
+  if (parameter(config, "hit_rate_threshold") == nullptr)
+    options.hit_rate_threshold = model.hit_rate_threshold;
+}
+
+void move_to_gpu(inference::ModelConfig& config, const std::string& precision) {
+  int count = 0;
+  for (const auto& group : config.instance_group()) {
+    if (group.kind() == inference::ModelInstanceGroup::KIND_GPU)
+      count += std::max(1, group.count());
+  }
+  config.clear_instance_group();
+  auto* group = config.add_instance_group();
+  group->set_kind(inference::ModelInstanceGroup::KIND_GPU);
+  group->set_count(std::max(1, count));
+  if (!precision.empty()) (*config.mutable_parameters())["precision"].set_string_value(precision);
+}
+
+}  // namespace emblem

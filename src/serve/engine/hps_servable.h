@@ -1,0 +1,22 @@
+// serve/engine/hps_servable.h - tables as HPS's Triton backend serves them: keys in, rows out.
+//
+// Inputs KEYS INT64 (the keys of all tables, table by table) and NUMKEYS INT32 (how many of each);
+// output OUTPUT0 FP32: the rows, one behind the other. The tables are those that ps.json lists for
+// the model.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "ps/parameter_server.h"
+#include "serve/engine/servable.h"
+
+namespace emblem {
+
+inline constexpr const char* kHpsBackend = "hps";
+
+// `tables` must outlive the servable.
+std::unique_ptr<Servable> open_hps(const std::string& name, int64_t version,
+                                   ParameterServer& tables);
+
+}  // namespace emblem

@@ -1,0 +1,40 @@
+// serve/engine/model_options.h - what Emblem makes of a model's config.pbtxt.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "serve/engine/batch_queue.h"
+#include "serve/engine/gpu_options.h"
+#include "serve/protocol/model_config.pb.h"
+#include "serve/engine/servable.h"
+
+namespace emblem {
+
+struct ModelOptions {
+  BatchOptions batching;
+  int instances = 1;  // engines
+  int threads = 1;    // of each; parameter "threads"
+  GpuOptions gpu;
+};
+
+// Throws kInvalidArgument for settings that contradict the servable or each other, kUnsupported for
+// what Emblem does not do (sequences, ensembles, other backends, ...). `where` names the file.
+ModelOptions model_options(const inference::ModelConfig& config, const Servable& servable,
+                           const std::string& where);
+
+// A configuration for a servable whose folder has none: dynamic batching, an engine for each core.
+inference::ModelConfig default_model_config(const std::string& name, const Servable& servable);
+
+// Reads config.pbtxt. Throws with FILE:LINE:COLUMN and the nearest valid field.
+inference::ModelConfig parse_model_config(const std::string& text, const std::string& file);
+// As clients send it with a load request.
+inference::ModelConfig parse_model_config_json(const std::string& json, const std::string& where);
+std::string to_text(const inference::ModelConfig& config);
+
+// Which of the versions that are there (ascending) shall run.
+std::vector<int64_t> choose_versions(const inference::ModelConfig& config,
+                                     const std::vector<int64_t>& there, const std::string& where);
+
+}  // namespace emblem

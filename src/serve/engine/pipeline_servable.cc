@@ -1,0 +1,158 @@
+#include "serve/engine/pipeline_servable.h"
+
+#include <map>
+
+#include "config/check.h"
+#include "config/load.h"
+#include "core/file.h"
+#include "ps/tables/served_lookup.h"
+#include "serve/engine/gpu_model.h"
+#include "serve/engine/pipeline_engine.h"
+#include "serve/engine/served_tables.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/safetensors.h"
+
+namespace emblem {
+namespace {
+
+class PipelineServable final : public Servable {
+ public:
+  explicit PipelineServable(const std::string& folder)
+      : folder_(folder),
+        config_(read_config(folder)),
+        layout_(layout_of(config_)),
+        columns_(config_.data_config(), layout_),
+        transform_(config_.data_config(), layout_, LabelCheck::kIgnore, columns_.requests(),
+                   columns_.columns()) {}
+
+  // Reads tables and dense parameters.
+  void load(const std::string& name, int64_t version, const ModelOptions& options,
+            ParameterServer& server) {
+    options_ = options;
+    const Checkpoint checkpoint = open_checkpoint(folder_);
+    std::map<std::string, TableSource> sources;
+    const Model shape({}, config_, layout_, 1, [&](const TablePlan& plan) {
+      for (const TableSettings& table : plan.tables) {
+        sources[table.name] = {.name = table.name,
+                               .folder = checkpoint.file("tables/" + table.name),
+                               .dim = table.dim,
+                               .missing = table.missing,
+                               .seed = table.seed};
+      }
+      return std::unique_ptr<Lookup>();
+    });
+    std::vector<TableSource> list;
+    for (const auto& [table, source] : sources) list.push_back(source);
+    tables_ =
+        std::make_unique<ServedTables>(server, name, version, list, checkpoint.manifest.deltas);
+    dense_ = std::make_unique<SafetensorsFile>(checkpoint.file("dense.safetensors"));
+    if (options_.gpu.used) {
+      dispatch(
+          Device::kCuda, [] {},
+          [&] {
+            gpu_ =
+                std::make_shared<cuda::GpuModel>(config_, layout_, tables_->model(), options_.gpu);
+          });
+    }
+    make_engine();  // finds out whether the parameters fit
+  }
+
+  std::vector<TensorMetadata> inputs() const override {
+    std::vector<TensorMetadata> inputs;
+    for (const auto& input : columns_.inputs())
+      inputs.push_back({input.name, input.type, {-1, input.width}});
+    return inputs;
+  }
+  std::vector<TensorMetadata> outputs() const override {
+    return {{kProbability, DataType::kFp32, {-1, 1}}};
+  }
+  std::vector<std::pair<std::string, std::string>> parameters() const override {
+    std::vector<std::pair<std::string, std::string>> parameters;
+    for (const auto& input : columns_.inputs()) {
+      if (input.columns.size() > 1)
+        parameters.emplace_back(input.name, columns_.column_names(input));
+    }
+    return parameters;
+  }
+
+  std::string metrics(const std::string& labels) const override { return tables_->metrics(labels); }
+
+  int64_t check(const InferRequest& request) const override {
+    for (const RequestedOutput& output : request.outputs) {
+      EMBLEM_REQUIRE(output.name == kProbability, "unexpected inference output '", output.name,
+                     "' for model '", request.model, "'; its output is ", kProbability);
+    }
+    return columns_.check(request);
+  }
+
+  std::unique_ptr<Engine> make_engine() const override {
+    return std::make_unique<PipelineEngine>(columns_, transform_, make_predictor(),
+                                            options_.threads);
+  }
+
+ private:
+  static config::PipelineConfig read_config(const std::string& folder) {
+    const std::string path = folder + "/pipeline.config";
+    config::PipelineConfig config = parse_pipeline(read_text_file(path), path);
+    check_pipeline(config);
+    return config;
+  }
+
+  std::unique_ptr<Predictor> make_predictor() const {
+    auto model = std::make_unique<Model>(Context{}, config_, layout_, HostPredictor::kPieceRows,
+                                         [&](const TablePlan& plan) { return lookup_over(plan); });
+    Graph& graph = model->graph();
+    const auto read = [&](const std::string& name, View<float> all, const Parameter& part) {
+      dense_->read<float>(name,
+                          {all.data + part.begin, static_cast<size_t>(part.rows * part.cols)});
+    };
+    for (const Parameter& parameter : graph.parameter_list())
+      read(parameter.name, graph.parameters(), parameter);
+    for (const Parameter& statistic : graph.statistic_list())
+      read("statistics." + statistic.name, graph.statistics(), statistic);
+    if (!options_.gpu.used) return std::make_unique<HostPredictor>(std::move(model));
+    const auto values = [](View<float> view) {
+      return std::vector<float>(view.data, view.data + view.size());
+    };
+    return dispatch(
+        Device::kCuda, [] { return std::unique_ptr<Predictor>(); },
+        [&] {
+          return gpu_->make_predictor(values(graph.parameters()), values(graph.statistics()));
+        });
+  }
+
+  std::unique_ptr<Lookup> lookup_over(const TablePlan& plan) const {
+    std::vector<ServedFeature> features;
+    for (const TableUse& use : plan.uses) {
+      const std::string& name = plan.tables[static_cast<size_t>(use.table)].name;
+      features.push_back({&tables_->model().table(name), use.pooling});
+    }
+    return make_served_lookup(features);
+  }
+
+  const std::string folder_;
+  const config::PipelineConfig config_;
+  const FeatureLayout layout_;
+  const RequestColumns columns_;
+  const FeatureTransform transform_;
+  ModelOptions options_;
+  std::unique_ptr<ServedTables> tables_;
+  std::shared_ptr<cuda::GpuModel> gpu_;  // where it runs on a GPU; over tables_
+  std::unique_ptr<SafetensorsFile> dense_;
+};
+
+}  // namespace
+
+std::unique_ptr<Servable> open_pipeline(const std::string& name, int64_t version,
+                                        const std::string& folder, const ModelOptions& options,
+                                        ParameterServer& tables) {
+  auto servable = std::make_unique<PipelineServable>(folder);
+  servable->load(name, version, options, tables);
+  return servable;
+}
+
+std::unique_ptr<Servable> describe_pipeline(const std::string& folder) {
+  return std::make_unique<PipelineServable>(folder);
+}
+
+}  // namespace emblem

@@ -1,0 +1,23 @@
+// serve/engine/pipeline_servable.h - a model that Emblem trained, from the folder that emblem export
+// wrote.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "ps/parameter_server.h"
+#include "serve/engine/model_options.h"
+#include "serve/engine/servable.h"
+
+namespace emblem {
+
+// Opens a version folder: verifies its files, loads its tables into the parameter server, which
+// must outlive the servable, and keeps the dense parameters. Engines are as `options` say.
+std::unique_ptr<Servable> open_pipeline(const std::string& name, int64_t version,
+                                        const std::string& folder, const ModelOptions& options,
+                                        ParameterServer& tables);
+
+// The servable without tables and parameters, which is all that a model configuration needs.
+std::unique_ptr<Servable> describe_pipeline(const std::string& folder);
+
+}  // namespace emblem

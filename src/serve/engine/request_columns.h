@@ -1,0 +1,68 @@
+// serve/engine/request_columns.h - raw values in requests as the columns that a pipeline's features read,
+// so that they get exactly the treatment of training.
+//
+// Data sets of fixed shape (Criteo TSV, Raw, split, libfm with one value a field) are asked for by
+// two inputs: numerical_features FP32 [numbers] and categorical_features INT64 [ids], in the order
+// in which the pipeline's features first read the columns. Columns of CSV files are inputs of their
+// own: FP32, INT64 or BYTES (text, and "key:weight") of shape [-1], the values of a row, any number
+// of them.
+//
+// What is missing: NaN, the smallest INT64, an empty BYTES element.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "config/features.h"
+#include "data/format/decoder.h"
+#include "serve/protocol/inference_service.h"
+#include "serve/protocol/tensor.h"
+
+namespace emblem {
+
+inline constexpr int64_t kMissingId = std::numeric_limits<int64_t>::min();
+
+// Immutable after construction: may be used concurrently.
+class RequestColumns {
+ public:
+  struct Input {
+    std::string name;
+    DataType type = DataType::kFp32;
+    int64_t width = 0;         // values of a row; -1: any number
+    std::vector<int> columns;  // one a value, or the one column that takes them all
+  };
+
+  RequestColumns(const config::DataConfig& data, const FeatureLayout& layout);
+
+  const std::vector<Input>& inputs() const { return inputs_; }
+  const std::vector<ColumnRequest>& requests() const { return requests_; }
+  const std::vector<ColumnSpec>& columns() const { return columns_; }
+
+  // The names of the columns behind an input of several: "C1,C2,...".
+  std::string column_names(const Input& input) const;
+
+  // The rows of a request. Throws kInvalidArgument when an input is missing, unknown, given twice,
+  // or of another type, shape or size than expected.
+  int64_t check(const InferRequest& request) const;
+
+  // Empties `piece`, keeping its memory.
+  void clear(DecodedPiece& piece) const;
+  // Adds the rows of a checked request; throws for text that is no "key:weight".
+  void append(const InferRequest& request, int64_t rows, DecodedPiece& piece) const;
+  // Call once before the transform.
+  void finish(DecodedPiece& piece) const;
+
+ private:
+  void append_singles(const Input& input, const InputTensor& tensor, int64_t rows,
+                      DecodedPiece& piece) const;
+  void append_bags(const Input& input, const InputTensor& tensor, int64_t rows,
+                   DecodedPiece& piece) const;
+
+  std::vector<Input> inputs_;
+  std::vector<ColumnRequest> requests_;
+  std::vector<ColumnSpec> columns_;
+};
+
+}  // namespace emblem

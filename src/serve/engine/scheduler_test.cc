@@ -1,0 +1,182 @@
+#include "serve/engine/scheduler.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <future>
+
+namespace emblem {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Answers with the request's id; fails requests named "bad"; waits while it is held.
+struct Gate {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool open = true;
+  std::atomic<int> inside = 0;
+
+  void set(bool value) {
+    const std::lock_guard lock(mutex);
+    open = value;
+    changed.notify_all();
+  }
+  void pass() {
+    std::unique_lock lock(mutex);
+    ++inside;
+    changed.notify_all();
+    changed.wait(lock, [&] { return open; });
+  }
+  void wait_for(int count) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return inside >= count; });
+  }
+};
+
+class EchoEngine : public Engine {
+ public:
+  EchoEngine(Gate& gate, std::vector<size_t>& batches) : gate_(gate), batches_(batches) {}
+  void run(std::span<EngineTask> tasks, EngineTimes& times) override {
+    times.start = std::chrono::steady_clock::now();
+    gate_.pass();
+    times.input_end = times.infer_end = times.output_end = std::chrono::steady_clock::now();
+    {
+      const std::lock_guard lock(gate_.mutex);
+      batches_.push_back(tasks.size());
+    }
+    for (EngineTask& task : tasks) {
+      if (task.request->id == "bad") {
+        task.error = Error(ErrorCode::kInvalidArgument, "bad request");
+      } else {
+        task.outputs.push_back({"out", DataType::kFp32, {task.rows, 1}, {}});
+      }
+    }
+  }
+
+ private:
+  Gate& gate_;
+  std::vector<size_t>& batches_;
+};
+
+class SchedulerTest : public testing::Test {
+ protected:
+  void use(BatchOptions options, int engines = 1) {
+    std::vector<std::unique_ptr<Engine>> made;
+    for (int i = 0; i < engines; ++i) made.push_back(std::make_unique<EchoEngine>(gate_, batches_));
+    scheduler_ = std::make_unique<Scheduler>("m", "1", std::move(options), std::move(made));
+  }
+
+  std::future<InferResult> send(const std::string& id,
+                                std::shared_ptr<std::atomic<bool>> cancelled = nullptr) {
+    auto request = std::make_unique<InferRequest>();
+    request->id = id;
+    request->cancelled = std::move(cancelled);
+    auto promise = std::make_shared<std::promise<InferResult>>();
+    InferDone done = [promise](InferResult result) { promise->set_value(std::move(result)); };
+    if (!scheduler_->submit(request, 1, done)) done(Error(ErrorCode::kUnavailable, "closed"));
+    return promise->get_future();
+  }
+  // As send, but the thread that brings it may be the one that runs it.
+  std::thread send_aside(const std::string& id, std::future<InferResult>& result) {
+    return std::thread([this, id, &result] { result = send(id); });
+  }
+  static std::string text(std::future<InferResult>& future) {
+    const InferResult result = future.get();
+    if (const auto* error = std::get_if<Error>(&result)) return error->what();
+    return std::get<InferResponse>(result).id;
+  }
+
+  Gate gate_;
+  std::vector<size_t> batches_;
+  std::unique_ptr<Scheduler> scheduler_;
+};
+
+TEST_F(SchedulerTest, RunsTogetherWhatArrivesWhileTheEngineIsBusy) {
+  use({.dynamic = true, .max_batch_rows = 8});
+  gate_.set(false);
+  std::future<InferResult> first;
+  std::thread sender = send_aside("a", first);
+  gate_.wait_for(1);
+  auto b = send("b"), bad = send("bad"), c = send("c");
+  EXPECT_EQ(scheduler_->statistics().pending, 3u);
+  gate_.set(true);
+  sender.join();
+  EXPECT_EQ(text(first), "a");
+  EXPECT_EQ(text(b), "b");
+  EXPECT_EQ(text(bad), "bad request");
+  EXPECT_EQ(text(c), "c");
+  EXPECT_THAT(batches_, ElementsAre(1, 3));
+  const ModelStatistics statistics = scheduler_->statistics();
+  EXPECT_EQ(statistics.success.count, 3u);
+  EXPECT_EQ(statistics.fail.count, 1u);
+  EXPECT_EQ(statistics.inference_count, 3u);
+  EXPECT_EQ(statistics.execution_count, 2u);
+  EXPECT_EQ(statistics.queue.count, 3u);
+  EXPECT_EQ(statistics.by_batch.at(1).compute_infer.count, 1u);
+  EXPECT_EQ(statistics.pending, 0u);
+}
+
+TEST_F(SchedulerTest, RefusesWhatDoesNotFitIntoTheQueue) {
+  use({.max_batch_rows = 8, .policy = {.max_size = 1}});
+  gate_.set(false);
+  std::future<InferResult> first;
+  std::thread sender = send_aside("a", first);
+  gate_.wait_for(1);
+  auto b = send("b"), c = send("c");
+  EXPECT_THAT(text(c), HasSubstr("Exceeds maximum queue size"));
+  gate_.set(true);
+  sender.join();
+  EXPECT_EQ(text(b), "b");
+  EXPECT_EQ(scheduler_->statistics().rejected, 1u);
+}
+
+TEST_F(SchedulerTest, TellsCancelledRequestsSo) {
+  use({.dynamic = true, .max_batch_rows = 8});
+  gate_.set(false);
+  std::future<InferResult> first;
+  std::thread sender = send_aside("a", first);
+  gate_.wait_for(1);
+  auto cancelled = std::make_shared<std::atomic<bool>>(false);
+  auto b = send("b", cancelled);
+  *cancelled = true;
+  gate_.set(true);
+  sender.join();
+  EXPECT_EQ(text(b), "the request was cancelled");
+  EXPECT_EQ(scheduler_->statistics().cancelled, 1u);
+}
+
+TEST_F(SchedulerTest, FinishesWhatItHasBeforeItCloses) {
+  use({.dynamic = true, .max_batch_rows = 2, .max_delay = std::chrono::seconds(3600)});
+  auto a = send("a");  // would wait for an hour
+  scheduler_->close();
+  EXPECT_EQ(text(a), "a");
+  auto late = send("b");
+  EXPECT_EQ(text(late), "closed");
+}
+
+TEST_F(SchedulerTest, AnswersEveryRequestOfManyThreadsOnce) {
+  use({.dynamic = true, .max_batch_rows = 16}, 3);
+  constexpr int kThreads = 8, kEach = 500;
+  std::atomic<int> right = 0, cancelled = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kEach; ++i) {
+        const std::string id = cat(t, "/", i);
+        auto answer = send(id, std::make_shared<std::atomic<bool>>(i % 3 == 0));
+        const std::string found = text(answer);
+        if (found == id) ++right;
+        if (found == "the request was cancelled" && i % 3 == 0) ++cancelled;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right + cancelled, kThreads * kEach);
+  EXPECT_EQ(scheduler_->statistics().success.count, static_cast<uint64_t>(right));
+  EXPECT_EQ(scheduler_->statistics().cancelled, static_cast<uint64_t>(cancelled));
+}
+
+}  // namespace
+}  // namespace emblem

@@ -1,0 +1,60 @@
+// serve/engine/servable.h - one version of a model, loaded: what it takes and gives, and engines that run
+// it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "serve/protocol/inference_service.h"
+
+namespace emblem {
+
+// When the parts of a batch's work ended: copying requests in, computing, copying answers out.
+struct EngineTimes {
+  std::chrono::steady_clock::time_point start, input_end, infer_end, output_end;
+};
+
+// A request and its answer while it is in an engine.
+struct EngineTask {
+  const InferRequest* request = nullptr;
+  int64_t rows = 0;
+  std::vector<OutputTensor> outputs;  // filled by the engine
+  std::optional<Error> error;         // or this
+};
+
+// Runs batches; used by one thread at a time.
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  // Answers all tasks, whose requests have passed Servable::check. One bad request does not spoil
+  // the others. Does not throw.
+  virtual void run(std::span<EngineTask> tasks, EngineTimes& times) = 0;
+};
+
+// Const methods may be called concurrently. Outlives its engines.
+class Servable {
+ public:
+  virtual ~Servable() = default;
+
+  // Shapes start with -1, the batch.
+  virtual std::vector<TensorMetadata> inputs() const = 0;
+  virtual std::vector<TensorMetadata> outputs() const = 0;
+  // What a model configuration should say about the inputs beyond names and shapes.
+  virtual std::vector<std::pair<std::string, std::string>> parameters() const { return {}; }
+
+  // The rows of a request; throws kInvalidArgument when its inputs or outputs do not fit.
+  virtual int64_t check(const InferRequest& request) const = 0;
+
+  virtual std::unique_ptr<Engine> make_engine() const = 0;
+
+  // Prometheus text with labels model and version; see InferenceService::extra_metrics.
+  virtual std::string metrics(const std::string& /*labels*/) const { return {}; }
+};
+
+}  // namespace emblem

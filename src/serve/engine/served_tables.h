@@ -1,0 +1,33 @@
+// serve/engine/served_tables.h - the tables of one version of a model in the parameter server, for as long
+// as the version runs.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "ps/parameter_server.h"
+
+namespace emblem {
+
+class ServedTables {
+ public:
+  // Loads them. `server` must outlive this.
+  ServedTables(ParameterServer& server, const std::string& model, int64_t version,
+               std::span<const TableSource> tables, int64_t updates_included);
+  // As ps.json describes the model.
+  ServedTables(ParameterServer& server, const std::string& model, int64_t version);
+  ~ServedTables();  // unloads them, unless the version was loaded anew
+  ServedTables(const ServedTables&) = delete;
+
+  const ServedModel& model() const { return *model_; }
+
+  // Hits, misses and time of each tier, missing keys and freshness, in Prometheus' text form.
+  std::string metrics(const std::string& labels) const;
+
+ private:
+  ParameterServer& server_;
+  std::shared_ptr<ServedModel> model_;
+};
+
+}  // namespace emblem

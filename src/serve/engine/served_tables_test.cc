@@ -1,0 +1,124 @@
+// Tables behind a server: HPS's models, updates from training, what metrics say of them.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "embedding/files/delta_files.h"
+#include "serve/repository/model_server.h"
+#include "serve/repository/small_model_test.h"
+#include "checkpoint/checkpoint.h"
+
+namespace emblem {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string table_of(const SmallModel& model) { return model.model_folder() + "/1/tables/C3_emb"; }
+
+std::vector<int64_t> keys_of(const std::string& folder) {
+  const std::string bytes = read_text_file(folder + "/key");
+  std::vector<int64_t> keys(bytes.size() / 8);
+  std::memcpy(keys.data(), bytes.data(), bytes.size());
+  return keys;
+}
+
+std::vector<float> rows_of(const std::string& folder) {
+  const std::string bytes = read_text_file(folder + "/emb_vector");
+  std::vector<float> rows(bytes.size() / 4);
+  std::memcpy(rows.data(), bytes.data(), bytes.size());
+  return rows;
+}
+
+class HpsBackendTest : public testing::Test {
+ protected:
+  HpsBackendTest() {
+    const std::string model = folder_.path("repository") + "/tables";
+    std::filesystem::create_directories(model + "/1");
+    write_text_file_atomically(model + "/config.pbtxt",
+                               R"(name: "tables" backend: "hps" max_batch_size: 0
+           input { name: "KEYS" data_type: TYPE_INT64 dims: -1 }
+           input { name: "NUMKEYS" data_type: TYPE_INT32 dims: -1 }
+           output { name: "OUTPUT0" data_type: TYPE_FP32 dims: -1 })");
+    write_text_file_atomically(
+        folder_.path("ps.json"),
+        cat(R"({"supportlonglong": true, "models": [{"model": "tables", "sparse_files": [")",
+            table_of(model_), R"(", ")", table_of(model_),
+            R"("], "embedding_table_names": ["first", "second"], "deployed_device_list": [0],
+                "maxnum_catfeature_query_per_table_per_sample": [10, 10],
+                "embedding_vecsize_per_table": [4, 4], "default_value_for_each_table": [0.5, -1]}]})"));
+    server_ = std::make_unique<ModelServer>(ModelServerOptions{
+        .repository = folder_.path("repository"), .ps_config = folder_.path("ps.json")});
+  }
+
+  InferResult ask(const std::vector<int64_t>& keys, const std::vector<int32_t>& counts) {
+    auto request = std::make_unique<InferRequest>();
+    request->model = "tables";
+    request->inputs = {{"KEYS",
+                        DataType::kInt64,
+                        {static_cast<int64_t>(keys.size())},
+                        std::as_bytes(std::span(keys))},
+                       {"NUMKEYS",
+                        DataType::kInt32,
+                        {static_cast<int64_t>(counts.size())},
+                        std::as_bytes(std::span(counts))}};
+    return infer(*server_, std::move(request));
+  }
+
+  SmallModel model_;
+  const TempFolder folder_;
+  std::unique_ptr<ModelServer> server_;
+};
+
+TEST_F(HpsBackendTest, GivesTheRowsOfEachTableInTheOrderOfTheKeys) {
+  const auto keys = keys_of(table_of(model_));
+  const auto rows = rows_of(table_of(model_));
+  const InferResult result = ask({keys[3], keys[0], -7, -7, keys[3]}, {3, 2});
+  ASSERT_EQ(error_of(result), "");
+  const OutputTensor& output = std::get<InferResponse>(result).outputs.at(0);
+  EXPECT_THAT(output.shape, ElementsAre(20));
+  const std::vector<float> found = floats_of(output);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(found[i], rows[3 * 4 + i]);
+    EXPECT_EQ(found[4 + i], rows[i]);
+    EXPECT_EQ(found[8 + i], 0.5f);    // the first table's default
+    EXPECT_EQ(found[12 + i], -1.0f);  // the second's
+    EXPECT_EQ(found[16 + i], rows[3 * 4 + i]);
+  }
+  EXPECT_THAT(server_->extra_metrics(),
+              HasSubstr("emblem_missing_keys{model=\"tables\",version=\"1\",table=\"first\"} 1"));
+}
+
+TEST_F(HpsBackendTest, RefusesCountsThatDoNotFit) {
+  EXPECT_THAT(error_of(ask({1, 2}, {1})), HasSubstr("has 2 tables"));
+  EXPECT_THAT(error_of(ask({1, 2}, {1, 2})), HasSubstr("adds up to 3"));
+  EXPECT_THAT(error_of(ask({1, 2}, {3, -1})), HasSubstr("negative"));
+}
+
+TEST(DeltasTest, RowsThatTrainingChangesReachTheServer) {
+  SmallModel model;
+  const TempFolder folder;
+  ModelServer server(
+      {.repository = model.repository(), .deltas = {{"ctr", folder.path("deltas")}}});
+  const SmallRows rows = SmallRows::random(1, 9);
+  const std::vector<float> before = probabilities(server, rows.request(0, 1));
+  {
+    DeltaWriter writer(folder.path("deltas"), 1);
+    const std::vector<float> row = {5.0f, -5.0f, 5.0f, -5.0f};
+    writer.add("C3_emb", 4, std::vector<int64_t>{rows.ids[2]}, row);
+    writer.finish();
+  }
+  std::vector<float> after = before;
+  for (int i = 0; i < 500 && after == before; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    after = probabilities(server, rows.request(0, 1));
+  }
+  EXPECT_NE(after, before);
+  EXPECT_THAT(server.extra_metrics(),
+              HasSubstr("emblem_updates_applied{model=\"ctr\",version=\"1\"} 1"));
+  EXPECT_THAT(server.extra_metrics(), HasSubstr("emblem_update_age_seconds"));
+}
+
+}  // namespace
+}  // namespace emblem

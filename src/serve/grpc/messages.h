@@ -1,0 +1,43 @@
+// serve/grpc/messages.h - the messages of the gRPC protocol to and from what the service
+// understands. No gRPC here, only protobuf: the transport is in serve/grpc/server.h.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "serve/grpc/service.pb.h"
+#include "serve/protocol/inference_service.h"
+#include "serve/protocol/shared_memory.h"
+
+namespace emblem {
+
+// Where a requested output goes that is not to travel in the answer.
+struct SharedOutput {
+  std::string output;
+  std::string region;
+  uint64_t offset = 0;
+  SharedMemoryRegions::Part part;
+};
+
+struct DecodedInfer {
+  std::unique_ptr<InferRequest> request;
+  std::vector<SharedOutput> shared_outputs;
+  bool marks_final_response = false;  // the client asked for triton_final_response
+};
+
+// The request's inputs point into the message and into shared memory; `memory` of the request keeps
+// both. Throws kInvalidArgument for what contradicts itself: counts and sizes, data types, shapes,
+// both kinds of contents, parameters of wrong types, unknown regions.
+DecodedInfer decode_infer(std::shared_ptr<const inference::ModelInferRequest> message,
+                          const SharedMemoryRegions& regions);
+
+// Writes outputs to shared memory where the request said so and everything else into `message`.
+// Throws kInvalidArgument when an output does not fit its region; then `message` is unusable.
+void encode_response(InferResponse&& response, const std::vector<SharedOutput>& shared_outputs,
+                     inference::ModelInferResponse& message);
+
+void encode(const ModelMetadata& metadata, inference::ModelMetadataResponse& message);
+void encode(const ModelStatistics& statistics, inference::ModelStatistics& message);
+
+}  // namespace emblem

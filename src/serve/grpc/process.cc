@@ -1,0 +1,16 @@
+#include "serve/grpc/process.h"
+
+#include <absl/synchronization/mutex.h>
+#include <grpc/support/log.h>
+
+#include "core/log.h"
+#include "emblem/error.h"
+
+namespace emblem {
+
+void set_up_grpc() {
+  gpr_set_log_function([](gpr_log_func_args* line) { log_debug(cat("gRPC: ", line->message)); });
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+}
+
+}  // namespace emblem

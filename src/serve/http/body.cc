@@ -1,0 +1,207 @@
+#include "serve/http/body.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <limits>
+
+#include "core/text.h"
+
+namespace emblem {
+namespace {
+
+constexpr size_t kAlignment = 64;
+// zlib's window bits, and what makes of them the one or the other format.
+constexpr int kZlibWindow = 15;
+constexpr int kGzipWindow = 15 + 16;
+
+int window_of(HttpEncoding encoding) {
+  return encoding == HttpEncoding::kGzip ? kGzipWindow : kZlibWindow;
+}
+
+bool equal_ignoring_case(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return (x >= 'A' && x <= 'Z' ? x - 'A' + 'a' : x) == y; });
+}
+
+// zlib counts in 32 bits.
+uInt most_at_once(size_t bytes) {
+  return static_cast<uInt>(std::min<size_t>(bytes, std::numeric_limits<uInt>::max()));
+}
+
+class Expander {
+ public:
+  Expander(std::span<const std::byte> bytes, HttpEncoding encoding) : left_(bytes) {
+    if (inflateInit2(&stream_, window_of(encoding)) != Z_OK) throw std::bad_alloc();
+  }
+  ~Expander() { inflateEnd(&stream_); }
+  Expander(const Expander&) = delete;
+  Expander& operator=(const Expander&) = delete;
+
+  // Fills `out` as far as there is something; the number of bytes. Less than all: it is complete.
+  size_t read(std::span<std::byte> out) {
+    size_t done = 0;
+    while (done < out.size() && !is_complete_) {
+      stream_.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(left_.data()));
+      stream_.avail_in = most_at_once(left_.size());
+      stream_.next_out = reinterpret_cast<Bytef*>(out.data() + done);
+      stream_.avail_out = most_at_once(out.size() - done);
+      const uInt in = stream_.avail_in, room = stream_.avail_out;
+      const int result = inflate(&stream_, Z_NO_FLUSH);
+      left_ = left_.subspan(in - stream_.avail_in);
+      done += room - stream_.avail_out;
+      if (result == Z_STREAM_END) {
+        // gzip allows several members, one behind the other.
+        is_complete_ = left_.empty();
+        if (!is_complete_) inflateReset(&stream_);
+      } else if (result != Z_OK) {
+        EMBLEM_REQUIRE(result != Z_BUF_ERROR, "the compressed body is cut off");
+        throw Error(ErrorCode::kInvalidArgument,
+                    cat("the body is not what its Content-Encoding says: ",
+                        stream_.msg ? stream_.msg : "it cannot be expanded"));
+      }
+    }
+    return done;
+  }
+
+ private:
+  z_stream stream_{};
+  std::span<const std::byte> left_;
+  bool is_complete_ = false;
+};
+
+// Throws away what does not fit: then there is nothing to gain.
+class Compressor {
+ public:
+  Compressor(HttpEncoding encoding, size_t room) : out_(room, '\0') {
+    if (deflateInit2(&stream_, Z_BEST_SPEED, Z_DEFLATED, window_of(encoding), 8,
+                     Z_DEFAULT_STRATEGY) != Z_OK)
+      throw std::bad_alloc();
+  }
+  ~Compressor() { deflateEnd(&stream_); }
+  Compressor(const Compressor&) = delete;
+  Compressor& operator=(const Compressor&) = delete;
+
+  // False when the room does not suffice.
+  bool write(std::span<const std::byte> bytes, int flush) {
+    do {
+      const uInt in = most_at_once(bytes.size()), room = most_at_once(out_.size() - done_);
+      stream_.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(bytes.data()));
+      stream_.avail_in = in;
+      stream_.next_out = reinterpret_cast<Bytef*>(out_.data() + done_);
+      stream_.avail_out = room;
+      const int result = deflate(&stream_, flush);
+      bytes = bytes.subspan(in - stream_.avail_in);
+      done_ += room - stream_.avail_out;
+      if (result == Z_STREAM_END) return true;
+      if (done_ == out_.size()) return false;
+    } while (!bytes.empty() || flush == Z_FINISH);
+    return true;
+  }
+
+  std::string finish() {
+    out_.resize(done_);
+    return std::move(out_);
+  }
+
+ private:
+  z_stream stream_{};
+  std::string out_;
+  size_t done_ = 0;
+};
+
+}  // namespace
+
+HttpBody allocate_body(size_t bytes, size_t aligned_at) {
+  HttpBody body;
+  body.memory = std::make_shared_for_overwrite<std::byte[]>(bytes + kAlignment);
+  const size_t address = reinterpret_cast<size_t>(body.memory.get()) + aligned_at;
+  const size_t gap = (kAlignment - address % kAlignment) % kAlignment;
+  body.bytes = {body.memory.get() + gap, bytes};
+  return body;
+}
+
+std::optional<HttpEncoding> encoding_from_name(std::string_view name) {
+  name = trim(name);
+  if (name.empty() || equal_ignoring_case(name, "identity")) return HttpEncoding::kIdentity;
+  if (equal_ignoring_case(name, "gzip") || equal_ignoring_case(name, "x-gzip"))
+    return HttpEncoding::kGzip;
+  if (equal_ignoring_case(name, "deflate")) return HttpEncoding::kDeflate;
+  return std::nullopt;
+}
+
+const char* name_of(HttpEncoding encoding) {
+  switch (encoding) {
+    case HttpEncoding::kGzip:
+      return "gzip";
+    case HttpEncoding::kDeflate:
+      return "deflate";
+    case HttpEncoding::kIdentity:
+      break;
+  }
+  return "identity";
+}
+
+HttpEncoding choose_encoding(std::string_view accepted) {
+  HttpEncoding best = HttpEncoding::kIdentity;
+  double best_weight = 0;
+  while (!accepted.empty()) {
+    const size_t comma = accepted.find(',');
+    std::string_view item = trim(accepted.substr(0, comma));
+    accepted = comma == std::string_view::npos ? std::string_view() : accepted.substr(comma + 1);
+    double weight = 1;
+    if (const size_t semicolon = item.find(';'); semicolon != std::string_view::npos) {
+      std::string_view weights = trim(item.substr(semicolon + 1));
+      if (weights.starts_with("q="))
+        std::from_chars(weights.data() + 2, weights.data() + weights.size(), weight);
+      item = trim(item.substr(0, semicolon));
+    }
+    const std::optional<HttpEncoding> encoding = encoding_from_name(item);
+    if (item.empty() || !encoding || *encoding == HttpEncoding::kIdentity || !(weight > 0))
+      continue;
+    const bool wins_tie = weight == best_weight && *encoding == HttpEncoding::kGzip;
+    if (weight > best_weight || wins_tie) {
+      best = *encoding;
+      best_weight = weight;
+    }
+  }
+  return best;
+}
+
+std::optional<HttpBody> expand_body(std::span<const std::byte> bytes, HttpEncoding encoding,
+                                    size_t limit, size_t aligned_at) {
+  Expander expander(bytes, encoding);
+  HttpBody body =
+      allocate_body(std::min(limit + 1, std::max<size_t>(4096, bytes.size() * 4)), aligned_at);
+  size_t done = 0;
+  for (;;) {
+    const size_t more = expander.read(body.bytes.subspan(done));
+    done += more;
+    if (done < body.bytes.size()) break;
+    if (done > limit) return std::nullopt;
+    HttpBody larger = allocate_body(std::min(limit + 1, done * 2), aligned_at);
+    std::memcpy(larger.bytes.data(), body.bytes.data(), done);
+    body = std::move(larger);
+  }
+  if (done > limit) return std::nullopt;
+  body.bytes = body.bytes.first(done);
+  return body;
+}
+
+void compress_response(HttpResponse& response, HttpEncoding encoding) {
+  size_t whole = response.body.size();
+  for (const auto& tensor : response.tensors) whole += tensor.size();
+  Compressor compressor(encoding, whole);
+  bool smaller = compressor.write(std::as_bytes(std::span(response.body)), Z_NO_FLUSH);
+  for (const auto& tensor : response.tensors) {
+    smaller = smaller && compressor.write(tensor, Z_NO_FLUSH);
+  }
+  if (!smaller || !compressor.write({}, Z_FINISH)) return;
+  response.body = compressor.finish();
+  response.tensors.clear();
+  response.headers.emplace_back("Content-Encoding", name_of(encoding));
+}
+
+}  // namespace emblem

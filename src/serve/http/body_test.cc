@@ -1,0 +1,120 @@
+#include "serve/http/body.h"
+
+#include <gmock/gmock.h>
+#include <zlib.h>
+
+#include <cstring>
+
+#include "serve/http/compress_test.h"
+#include "serve/http/target.h"
+
+namespace emblem {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+TEST(HttpBodyTest, PutsTheFirstTensorAtAMultipleOf64) {
+  for (size_t at = 0; at < 200; at += 7) {
+    const HttpBody body = allocate_body(300, at);
+    EXPECT_EQ(body.bytes.size(), 300u);
+    EXPECT_EQ(reinterpret_cast<size_t>(body.bytes.data() + at) % 64, 0u);
+  }
+}
+
+TEST(HttpBodyTest, ExpandsGzipAndDeflate) {
+  std::string text;
+  for (int i = 0; i < 20000; ++i) text += std::to_string(i);
+  for (const auto encoding : {HttpEncoding::kGzip, HttpEncoding::kDeflate}) {
+    const std::string packed = compressed(text, encoding);
+    const auto body = expand_body(bytes_of(packed), encoding, text.size(), 5);
+    ASSERT_TRUE(body);
+    EXPECT_TRUE(text_of(body->bytes) == text);
+    EXPECT_EQ(reinterpret_cast<size_t>(body->bytes.data() + 5) % 64, 0u);
+    EXPECT_FALSE(expand_body(bytes_of(packed), encoding, text.size() - 1, 0));
+  }
+}
+
+TEST(HttpBodyTest, ExpandsSeveralGzipMembers) {
+  const std::string packed =
+      compressed("one ", HttpEncoding::kGzip) + compressed("two", HttpEncoding::kGzip);
+  EXPECT_EQ(text_of(expand_body(bytes_of(packed), HttpEncoding::kGzip, 100, 0)->bytes), "one two");
+}
+
+TEST(HttpBodyTest, StopsAtTheLimitOfWhatABombExpandsTo) {
+  // 100 MB in 100 KB.
+  const std::string bomb = compressed(std::string(100'000'000, '\0'), HttpEncoding::kGzip);
+  ASSERT_LT(bomb.size(), 200'000u);
+  EXPECT_FALSE(expand_body(bytes_of(bomb), HttpEncoding::kGzip, 1'000'000, 0));
+}
+
+TEST(HttpBodyTest, RefusesWhatIsNotCompressedOrCutOff) {
+  const std::string packed = compressed("some text that is long enough", HttpEncoding::kGzip);
+  const auto refused = [](std::string_view bytes, HttpEncoding encoding, const char* why) {
+    EXPECT_THAT([&] { expand_body(bytes_of(bytes), encoding, 1000, 0); },
+                ThrowsMessage<Error>(HasSubstr(why)));
+  };
+  refused("plain text", HttpEncoding::kGzip, "not what its Content-Encoding says");
+  refused(packed, HttpEncoding::kDeflate, "not what its Content-Encoding says");
+  refused(packed.substr(0, packed.size() - 1), HttpEncoding::kGzip, "cut off");
+  refused(packed.substr(0, 12), HttpEncoding::kGzip, "cut off");
+  refused(packed + "x", HttpEncoding::kGzip, "cut off");
+  refused(packed + "trailing bytes", HttpEncoding::kGzip, "Content-Encoding");
+}
+
+TEST(HttpBodyTest, CompressesBodyAndTensorsTogether) {
+  HttpResponse response;
+  response.body = std::string(3000, 'a');
+  response.tensors = {std::vector<std::byte>(5000, std::byte{7}), {}};
+  compress_response(response, HttpEncoding::kGzip);
+  EXPECT_TRUE(response.tensors.empty());
+  EXPECT_LT(response.body.size(), 200u);
+  EXPECT_THAT(response.headers,
+              ElementsAre(testing::Pair(testing::StrEq("Content-Encoding"), "gzip")));
+  const auto body = expand_body(bytes_of(response.body), HttpEncoding::kGzip, 10000, 0);
+  EXPECT_TRUE(text_of(body->bytes) == std::string(3000, 'a') + std::string(5000, '\7'));
+}
+
+TEST(HttpBodyTest, LeavesAloneWhatWouldGrow) {
+  HttpResponse response;
+  response.body = "tiny";
+  compress_response(response, HttpEncoding::kDeflate);
+  EXPECT_EQ(response.body, "tiny");
+  EXPECT_TRUE(response.headers.empty());
+}
+
+TEST(HttpEncodingTest, ChoosesWhatTheClientLikesBest) {
+  EXPECT_EQ(choose_encoding(""), HttpEncoding::kIdentity);
+  EXPECT_EQ(choose_encoding("br"), HttpEncoding::kIdentity);
+  EXPECT_EQ(choose_encoding("deflate, GZIP;q=1.0, br"), HttpEncoding::kGzip);
+  EXPECT_EQ(choose_encoding("gzip;q=0.5, deflate;q=0.8"), HttpEncoding::kDeflate);
+  EXPECT_EQ(choose_encoding("gzip;q=0"), HttpEncoding::kIdentity);
+  EXPECT_EQ(choose_encoding(",,;,gzip;q=x"), HttpEncoding::kGzip);
+  EXPECT_EQ(encoding_from_name("compress"), std::nullopt);
+}
+
+TEST(HttpTargetTest, SplitsAndDecodes) {
+  EXPECT_THAT(split_target("/"), ElementsAre());
+  EXPECT_THAT(split_target("/v2?x=/y"), ElementsAre("v2"));
+  EXPECT_THAT(split_target("/v2/models/my%20mod%C3%a9l/infer"),
+              ElementsAre("v2", "models", "my mod\xC3\xA9l", "infer"));
+  EXPECT_THAT(split_target("http://host:8000/v2/health"), ElementsAre("v2", "health"));
+  EXPECT_THAT(split_target("http://host"), ElementsAre());
+}
+
+TEST(HttpTargetTest, RefusesTricks) {
+  for (const char* target :
+       {"", "*", "v2", "/v2/", "//v2", "/v2//models", "/v2/models/..", "/v2/models/../x", "/./v2",
+        "/v2/models/%2e%2e/config", "/v2/models/a%2Fb", "/v2/models/a%5Cb", "/v2/models/a%00b",
+        "/v2/models/a%0Ab", "/v2/models/%", "/v2/models/%4", "/v2/models/%zz", "/a\\b"}) {
+    EXPECT_THROW(split_target(target), Error) << target;
+  }
+}
+
+}  // namespace
+}  // namespace emblem

@@ -1,0 +1,26 @@
+#include "serve/http/message.h"
+
+#include "serve/protocol/json_writer.h"
+#include "serve/protocol/status.h"
+
+namespace emblem {
+
+HttpResponse json_response(std::string json) {
+  HttpResponse response;
+  response.body = std::move(json);
+  return response;
+}
+
+HttpResponse error_response(int status, std::string_view message) {
+  JsonWriter json;
+  json.object([&] { json.key("error").string(message); });
+  HttpResponse response = json_response(std::move(json.text()));
+  response.status = status;
+  return response;
+}
+
+HttpResponse error_response(const Error& error) {
+  return error_response(http_status(error.code()), error.what());
+}
+
+}  // namespace emblem

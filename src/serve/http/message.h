@@ -1,0 +1,56 @@
+// serve/http/message.h - what passes between HttpServer and those who answer.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "emblem/error.h"
+
+namespace emblem {
+
+struct HttpRequest {
+  std::string method;  // "GET"; HEAD arrives as "GET"
+  std::string target;  // as it was sent: percent-encoded, with its query
+  // Whole, and expanded where it came compressed. Its part after `json_bytes` begins at a multiple
+  // of 64.
+  std::span<const std::byte> body;
+  std::optional<size_t> json_bytes;    // of the header Inference-Header-Content-Length
+  std::shared_ptr<const void> memory;  // keeps the body alive
+  // Becomes true when the client goes away before the reply.
+  std::shared_ptr<std::atomic<bool>> cancelled;
+};
+
+struct HttpResponse {
+  int status = 200;
+  const char* content_type = "application/json";
+  std::vector<std::pair<const char*, std::string>> headers;  // further ones
+  std::string body;
+  std::vector<std::vector<std::byte>> tensors;  // sent behind the body, without a copy
+  // When set, makes the response that is sent in the place of this one, on the connection's thread:
+  // writing many numbers as JSON must not hold up those who compute them. Must not throw.
+  std::function<HttpResponse()> deferred;
+};
+
+// To be called once, from any thread, also after the server is gone.
+using HttpReply = std::function<void(HttpResponse)>;
+// Called by the threads of a server. Must not throw, nor block: it keeps other connections waiting.
+using HttpHandler = std::function<void(HttpRequest, HttpReply)>;
+
+inline std::string_view text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+HttpResponse json_response(std::string json);
+// {"error": message}
+HttpResponse error_response(int status, std::string_view message);
+HttpResponse error_response(const Error& error);
+
+}  // namespace emblem

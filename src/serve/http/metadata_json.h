@@ -1,0 +1,25 @@
+// serve/http/metadata_json.h - what a service tells about itself, as the JSON of the inference protocol.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "serve/protocol/inference_service.h"
+#include "serve/protocol/shared_memory.h"
+
+namespace emblem {
+
+std::string server_metadata_json();
+std::string model_metadata_json(const ModelMetadata& metadata);
+// With the names of the .proto and every plain field, also those that are not set.
+std::string model_config_json(const inference::ModelConfig& config);
+std::string statistics_json(const std::vector<ModelStatistics>& statistics);
+std::string repository_index_json(const std::vector<RepositoryEntry>& entries, bool only_ready);
+std::string regions_json(const std::vector<SystemRegion>& regions);
+std::string regions_json(const std::vector<CudaSharedRegion>& regions);
+
+// What clients get that ask for settings of tracing and logging: both cannot be changed.
+std::string trace_settings_json();
+std::string log_settings_json();
+
+}  // namespace emblem

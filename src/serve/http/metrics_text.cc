@@ -1,0 +1,193 @@
+#include "serve/http/metrics_text.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <sstream>
+
+#include "core/process.h"
+
+namespace emblem {
+namespace {
+
+std::string escaped(const std::string& label) {
+  std::string text;
+  for (const char c : label) {
+    if (c == '\n') {
+      text += "\\n";
+      continue;
+    }
+    if (c == '"' || c == '\\') text += '\\';
+    text += c;
+  }
+  return text;
+}
+
+std::string labels_of(const ModelStatistics& one) {
+  return fmt::format("model=\"{}\",version=\"{}\"", escaped(one.name), escaped(one.version));
+}
+
+class Writer {
+ public:
+  explicit Writer(const std::vector<ModelStatistics>& models) : models_(models) {}
+
+  template <class Value>
+  void per_model(const char* name, const char* type, const char* help, Value value) {
+    head(name, type, help);
+    for (const ModelStatistics& one : models_)
+      text_ += fmt::format("{}{{{}}} {}\n", name, labels_of(one), value(one));
+  }
+
+  template <class Value>
+  void single(const char* name, const char* type, const char* help, Value value) {
+    head(name, type, help);
+    text_ += fmt::format("{} {}\n", name, value);
+  }
+
+  void failures() {
+    constexpr const char* kName = "nv_inference_request_failure";
+    head(kName, "counter", "Failed inference requests, by reason");
+    for (const ModelStatistics& one : models_) {
+      const uint64_t named = one.rejected + one.cancelled;
+      const uint64_t other = one.fail.count > named ? one.fail.count - named : 0;
+      const auto line = [&](const char* reason, uint64_t count) {
+        text_ += fmt::format("{}{{{},reason=\"{}\"}} {}\n", kName, labels_of(one), reason, count);
+      };
+      line("REJECTED", one.rejected);
+      line("CANCELED", one.cancelled);
+      line("BACKEND", 0);
+      line("OTHER", other);
+    }
+  }
+
+  void latencies() {
+    constexpr const char* kName = "nv_inference_request_summary_us";
+    head(kName, "summary", "Latency of successful inference requests in microseconds");
+    for (const ModelStatistics& one : models_) {
+      const std::string labels = labels_of(one);
+      for (const double quantile : {0.5, 0.9, 0.95, 0.99, 0.999})
+        text_ += fmt::format("{}{{{},quantile=\"{}\"}} {:.1f}\n", kName, labels, quantile,
+                             one.latency.quantile_us(quantile));
+      text_ += fmt::format("{}_sum{{{}}} {}\n", kName, labels, one.success.ns / 1000);
+      text_ += fmt::format("{}_count{{{}}} {}\n", kName, labels, one.success.count);
+    }
+  }
+
+  void add(const std::string& more) {
+    text_ += more;
+    if (!more.empty() && more.back() != '\n') text_ += '\n';
+  }
+
+  std::string finish() { return std::move(text_); }
+
+ private:
+  void head(const char* name, const char* type, const char* help) {
+    text_ += fmt::format("# HELP {0} {2}\n# TYPE {0} {1}\n", name, type, help);
+  }
+
+  const std::vector<ModelStatistics>& models_;
+  std::string text_;
+};
+
+}  // namespace
+
+double CpuUsage::share() {
+  std::ifstream file("/proc/stat");
+  std::string line;
+  std::getline(file, line);
+  std::istringstream fields(line.substr(std::min<size_t>(line.size(), 4)));
+  // user nice system idle iowait irq softirq steal
+  uint64_t total = 0, idle = 0, value = 0;
+  for (int i = 0; i < 8 && fields >> value; ++i) {
+    total += value;
+    if (i == 3 || i == 4) idle += value;
+  }
+  std::lock_guard lock(mutex_);
+  if (total > total_) {
+    const uint64_t busy = total - idle;
+    last_ = busy > busy_ ? static_cast<double>(busy - busy_) / static_cast<double>(total - total_)
+                         : 0.0;
+    busy_ = busy;
+    total_ = total;
+  }
+  return last_;
+}
+
+int64_t used_memory_bytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string name;
+  int64_t kilobytes = 0, total = 0, available = 0;
+  while (file >> name >> kilobytes) {
+    if (name == "MemTotal:") total = kilobytes;
+    if (name == "MemAvailable:") available = kilobytes;
+    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return (total - available) * 1024;
+}
+
+std::string MetricsText::text() {
+  const std::vector<ModelStatistics> models = service_.statistics("", "");
+  Writer out(models);
+  using Model = const ModelStatistics&;
+  const auto us = [](const DurationCount& duration) { return duration.ns / 1000; };
+  out.per_model("nv_inference_request_success", "counter", "Successful inference requests",
+                [](Model m) { return m.success.count; });
+  out.failures();
+  out.per_model("nv_inference_count", "counter", "Inferences, each row of a batch counted",
+                [](Model m) { return m.inference_count; });
+  out.per_model("nv_inference_exec_count", "counter", "Batches that ran",
+                [](Model m) { return m.execution_count; });
+  out.per_model("nv_inference_pending_request_count", "gauge", "Requests in the queue",
+                [](Model m) { return m.pending; });
+  out.per_model("nv_inference_request_duration_us", "counter",
+                "Sum of the durations of successful requests, queue included",
+                [&](Model m) { return us(m.success); });
+  out.per_model("nv_inference_queue_duration_us", "counter", "Sum of the times in the queue",
+                [&](Model m) { return us(m.queue); });
+  out.per_model("nv_inference_compute_input_duration_us", "counter",
+                "Sum of the times to prepare inputs", [&](Model m) { return us(m.compute_input); });
+  out.per_model("nv_inference_compute_infer_duration_us", "counter", "Sum of the times to compute",
+                [&](Model m) { return us(m.compute_infer); });
+  out.per_model("nv_inference_compute_output_duration_us", "counter",
+                "Sum of the times to take out results",
+                [&](Model m) { return us(m.compute_output); });
+  out.latencies();
+  out.per_model("nv_model_load_duration_secs", "gauge", "How long loading the model took",
+                [](Model m) { return m.load_seconds; });
+  out.single("nv_cpu_utilization", "gauge", "Busy share of the processors since the last scrape",
+             cpu_.share());
+  out.single("nv_cpu_memory_total_bytes", "gauge", "Memory of the machine", total_memory_bytes());
+  out.single("nv_cpu_memory_used_bytes", "gauge", "Memory of the machine that is in use",
+             used_memory_bytes());
+  out.single("process_resident_memory_bytes", "gauge", "Memory of this process", resident_bytes());
+  out.single("process_cpu_seconds_total", "counter", "Processor time of this process",
+             cpu_seconds());
+  out.add(service_.extra_metrics());
+  return out.finish();
+}
+
+HttpHandler make_metrics_handler(const InferenceService& service) {
+  const auto metrics = std::make_shared<MetricsText>(service);
+  return [metrics](HttpRequest request, const HttpReply& reply) {
+    const std::string_view path =
+        std::string_view(request.target).substr(0, std::string_view(request.target).find('?'));
+    if (path != "/metrics") return reply(error_response(404, "there is only /metrics here"));
+    if (request.method != "GET") {
+      HttpResponse response = error_response(405, "/metrics answers GET");
+      response.headers.emplace_back("Allow", "GET");
+      return reply(std::move(response));
+    }
+    HttpResponse response;
+    response.content_type = MetricsText::kContentType;
+    try {
+      response.body = metrics->text();
+    } catch (const std::exception& error) {
+      response = error_response(500, error.what());
+    }
+    reply(std::move(response));
+  };
+}
+
+}  // namespace emblem

@@ -1,0 +1,368 @@
+#include "serve/http/routes.h"
+
+#include <algorithm>
+#include <exception>
+
+#include "serve/protocol/base64.h"
+#include "serve/http/metadata_json.h"
+#include "serve/http/infer.h"
+#include "serve/protocol/slow_calls.h"
+#include "serve/http/target.h"
+#include "serve/protocol/json_reader.h"
+#include "serve/http/metrics_text.h"
+#include "serve/http/status_page.h"
+
+namespace emblem {
+namespace {
+
+// Any exception as a response. To be called where one was caught.
+HttpResponse caught_response() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error_response(error);
+  } catch (const std::bad_alloc&) {
+    return error_response(503, "the server has not enough memory for this request");
+  } catch (const std::exception& error) {
+    return error_response(500, error.what());
+  }
+}
+
+HttpResponse empty_response(int status) {
+  HttpResponse response;
+  response.status = status;
+  return response;
+}
+
+HttpResponse text_response(const char* content_type, std::string text) {
+  HttpResponse response;
+  response.content_type = content_type;
+  response.body = std::move(text);
+  return response;
+}
+
+// Reads the object that is the request's body, if there is one.
+template <class Member>
+void read_object(const HttpRequest& request, Member&& member) {
+  JsonReader json(text_of(request.body));
+  if (request.body.empty()) return;
+  json.object([&](std::string_view key) { member(json, key); });
+  json.end();
+}
+
+void refuse_settings(const HttpRequest& request, const char* what) {
+  read_object(request, [&](JsonReader&, std::string_view key) {
+    throw Error(ErrorCode::kUnsupported, cat(what, " cannot be changed (", key, ")"));
+  });
+}
+
+}  // namespace
+
+struct HttpRoutes::State {
+  // A request whose path has matched, and the names that stood for the '*' in the route's.
+  struct Call {
+    const HttpRequest& request;
+    std::vector<std::string> names;
+
+    std::string name(size_t at) const { return at < names.size() ? names[at] : std::string(); }
+  };
+  using Answer = HttpResponse (State::*)(const Call&);
+  struct Route {
+    const char* method;
+    const char* path;
+    Answer answer;  // null: inference
+    bool is_slow = false;
+  };
+
+  static std::span<const Route> routes() {
+    static const Route kRoutes[] = {
+        {"POST", "v2/models/*/infer", nullptr},
+        {"POST", "v2/models/*/versions/*/infer", nullptr},
+        {"GET", "v2/models/stats", &State::statistics},
+        {"GET", "v2/models/*/stats", &State::statistics},
+        {"GET", "v2/models/*/versions/*/stats", &State::statistics},
+        {"GET", "v2", &State::server_metadata},
+        {"GET", "v2/health/live", &State::live},
+        {"GET", "v2/health/ready", &State::ready},
+        {"GET", "v2/models/*", &State::model_metadata},
+        {"GET", "v2/models/*/versions/*", &State::model_metadata},
+        {"GET", "v2/models/*/ready", &State::model_ready},
+        {"GET", "v2/models/*/versions/*/ready", &State::model_ready},
+        {"GET", "v2/models/*/config", &State::model_config},
+        {"GET", "v2/models/*/versions/*/config", &State::model_config},
+        {"POST", "v2/repository/index", &State::repository_index},
+        {"POST", "v2/repository/models/*/load", &State::load, true},
+        {"POST", "v2/repository/models/*/unload", &State::unload, true},
+        {"POST", "v2/repository/*/index", &State::named_repository},
+        {"POST", "v2/repository/*/models/*/load", &State::named_repository},
+        {"POST", "v2/repository/*/models/*/unload", &State::named_repository},
+        {"GET", "v2/systemsharedmemory/status", &State::region_status},
+        {"GET", "v2/systemsharedmemory/region/*/status", &State::region_status},
+        {"POST", "v2/systemsharedmemory/region/*/register", &State::register_region},
+        {"POST", "v2/systemsharedmemory/region/*/unregister", &State::unregister_region},
+        {"POST", "v2/systemsharedmemory/unregister", &State::unregister_region},
+        {"GET", "v2/cudasharedmemory/status", &State::cuda_status},
+        {"GET", "v2/cudasharedmemory/region/*/status", &State::cuda_status},
+        {"POST", "v2/cudasharedmemory/region/*/register", &State::cuda_register},
+        {"POST", "v2/cudasharedmemory/region/*/unregister", &State::cuda_unregister},
+        {"POST", "v2/cudasharedmemory/unregister", &State::cuda_unregister},
+        {"GET", "v2/trace/setting", &State::trace_settings},
+        {"POST", "v2/trace/setting", &State::trace_settings},
+        {"GET", "v2/models/*/trace/setting", &State::trace_settings},
+        {"POST", "v2/models/*/trace/setting", &State::trace_settings},
+        {"GET", "v2/logging", &State::log_settings},
+        {"POST", "v2/logging", &State::log_settings},
+        {"GET", "metrics", &State::metrics_answer},
+        {"GET", "status.json", &State::status},
+        {"GET", "", &State::page},
+    };
+    return kRoutes;
+  }
+
+  State(InferenceService& serving, SharedMemoryRegions& shared)
+      : service(serving), regions(shared), metrics(serving), status_source(serving) {}
+
+  // ---- finding the route ----
+
+  static bool matches(std::string_view path, const std::vector<std::string>& parts,
+                      std::vector<std::string>& names) {
+    names.clear();
+    for (const std::string& part : parts) {
+      if (path.empty()) return false;
+      const size_t slash = path.find('/');
+      const std::string_view wanted = path.substr(0, slash);
+      if (wanted == "*")
+        names.push_back(part);
+      else if (wanted != part)
+        return false;
+      path = slash == std::string_view::npos ? std::string_view() : path.substr(slash + 1);
+    }
+    return path.empty();
+  }
+
+  void handle(HttpRequest request, HttpReply reply) {
+    const std::vector<std::string> parts = split_target(request.target);
+    std::vector<std::string> names;
+    std::string allowed;
+    for (const Route& route : routes()) {
+      if (!matches(route.path, parts, names)) continue;
+      if (request.method == route.method)
+        return follow(route, std::move(request), std::move(names), std::move(reply));
+      if (!allowed.empty()) allowed += ", ";
+      allowed += route.method;
+    }
+    if (allowed.empty())
+      return reply(error_response(404, cat("there is nothing at ", request.target)));
+    HttpResponse response =
+        error_response(405, cat(request.target, " answers ", allowed, ", not ", request.method));
+    response.headers.emplace_back("Allow", std::move(allowed));
+    reply(std::move(response));
+  }
+
+  void follow(const Route& route, HttpRequest request, std::vector<std::string> names,
+              HttpReply reply) {
+    if (!route.answer) return infer(request, std::move(names), std::move(reply));
+    if (!route.is_slow) return reply((this->*route.answer)({request, std::move(names)}));
+    const auto call = [this, &route, request = std::move(request), names = std::move(names),
+                       reply] {
+      HttpResponse response;
+      try {
+        response = (this->*route.answer)({request, names});
+      } catch (...) {
+        response = caught_response();
+      }
+      reply(std::move(response));
+    };
+    if (!slow_calls.add(call))
+      reply(error_response(503, "too many models wait to be loaded or unloaded"));
+  }
+
+  void infer(const HttpRequest& request, std::vector<std::string> names, HttpReply reply) {
+    if (names.size() > 1) check_version(names[1]);
+    InferCall call =
+        read_infer_request(request, std::move(names[0]),
+                           names.size() > 1 ? std::move(names[1]) : std::string(), regions);
+    service.infer(std::move(call.request), [forms = std::move(call.forms),
+                                            reply = std::move(reply)](InferResult result) mutable {
+      if (const Error* error = std::get_if<Error>(&result)) return reply(error_response(*error));
+      HttpResponse response;
+      response.deferred = [response = std::get<InferResponse>(std::move(result)),
+                           forms = std::move(forms)]() mutable {
+        try {
+          return write_infer_response(std::move(response), forms);
+        } catch (...) {
+          return caught_response();
+        }
+      };
+      reply(std::move(response));
+    });
+  }
+
+  static void check_version(const std::string& version) {
+    const bool is_number =
+        std::all_of(version.begin(), version.end(), [](char c) { return c >= '0' && c <= '9'; });
+    EMBLEM_REQUIRE(is_number, "version ", version, " of the path is not a number");
+  }
+  static std::string version_of(const Call& call) {
+    check_version(call.name(1));
+    return call.name(1);
+  }
+
+  // ---- the server and its models ----
+
+  HttpResponse server_metadata(const Call&) { return json_response(server_metadata_json()); }
+  HttpResponse live(const Call&) { return empty_response(200); }
+  HttpResponse ready(const Call&) { return empty_response(service.is_ready() ? 200 : 400); }
+  HttpResponse model_metadata(const Call& call) {
+    return json_response(model_metadata_json(service.metadata(call.name(0), version_of(call))));
+  }
+  HttpResponse model_ready(const Call& call) {
+    if (service.is_model_ready(call.name(0), version_of(call))) return empty_response(200);
+    return error_response(400, cat("model ", call.name(0), " is not ready"));
+  }
+  HttpResponse model_config(const Call& call) {
+    return json_response(model_config_json(service.config(call.name(0), version_of(call))));
+  }
+  HttpResponse statistics(const Call& call) {
+    return json_response(statistics_json(service.statistics(call.name(0), version_of(call))));
+  }
+
+  // ---- the model repository ----
+
+  HttpResponse repository_index(const Call& call) {
+    bool only_ready = false;
+    read_object(call.request, [&](JsonReader& json, std::string_view key) {
+      if (key == "ready")
+        only_ready = json.boolean();
+      else
+        json.skip();
+    });
+    return json_response(repository_index_json(service.index(), only_ready));
+  }
+  HttpResponse load(const Call& call) {
+    std::map<std::string, std::string> parameters;
+    read_object(call.request, [&](JsonReader& json, std::string_view key) {
+      if (key != "parameters") return json.skip();
+      json.object([&](std::string_view name) {
+        const bool is_text = json.kind() == JsonReader::Kind::kString;
+        parameters[std::string(name)] = is_text ? json.string() : std::string(json.raw());
+      });
+    });
+    service.load(call.name(0), parameters);
+    return empty_response(200);
+  }
+  HttpResponse unload(const Call& call) {
+    // Models have no dependents, so "unload_dependents" changes nothing.
+    read_object(call.request, [](JsonReader& json, std::string_view) { json.skip(); });
+    service.unload(call.name(0));
+    return empty_response(200);
+  }
+  HttpResponse named_repository(const Call& call) {
+    throw Error(ErrorCode::kUnsupported, cat("there is one repository, without a name; leave \"",
+                                             call.name(0), "\" out of the path"));
+  }
+
+  // ---- shared memory ----
+
+  HttpResponse region_status(const Call& call) {
+    return json_response(regions_json(regions.system_status(call.name(0))));
+  }
+  HttpResponse register_region(const Call& call) {
+    SystemRegion region;
+    region.name = call.name(0);
+    bool has_key = false, has_bytes = false;
+    read_object(call.request, [&](JsonReader& json, std::string_view key) {
+      if (key == "key") {
+        region.key = json.string();
+        has_key = true;
+      } else if (key == "offset") {
+        region.offset = json.uint64();
+      } else if (key == "byte_size") {
+        region.bytes = json.uint64();
+        has_bytes = true;
+      } else {
+        json.skip();
+      }
+    });
+    EMBLEM_REQUIRE(has_key && has_bytes, "a region needs a \"key\" and a \"byte_size\"");
+    regions.register_system(region);
+    return empty_response(200);
+  }
+  HttpResponse unregister_region(const Call& call) {
+    regions.unregister_system(call.name(0));
+    return empty_response(200);
+  }
+  HttpResponse cuda_status(const Call& call) {
+    return json_response(regions_json(regions.cuda_status(call.name(0))));
+  }
+  HttpResponse cuda_register(const Call& call) {
+    CudaSharedRegion region;
+    region.name = call.name(0);
+    read_object(call.request, [&](JsonReader& json, std::string_view key) {
+      if (key == "raw_handle") {
+        json.object([&](std::string_view part) {
+          if (part == "b64")
+            region.handle = decode_base64(json.string());
+          else
+            json.skip();
+        });
+      } else if (key == "device_id") {
+        region.device = json.int64();
+      } else if (key == "byte_size") {
+        region.bytes = json.uint64();
+      } else {
+        json.skip();
+      }
+    });
+    regions.register_cuda(region);
+    return empty_response(200);
+  }
+  HttpResponse cuda_unregister(const Call& call) {
+    regions.unregister_cuda(call.name(0));
+    return empty_response(200);
+  }
+
+  // ---- settings, metrics, the status page ----
+
+  HttpResponse trace_settings(const Call& call) {
+    if (!call.names.empty()) service.metadata(call.name(0), "");
+    refuse_settings(call.request, "tracing");
+    return json_response(trace_settings_json());
+  }
+  HttpResponse log_settings(const Call& call) {
+    refuse_settings(call.request, "logging");
+    return json_response(log_settings_json());
+  }
+  HttpResponse metrics_answer(const Call&) {
+    return text_response(MetricsText::kContentType, metrics.text());
+  }
+  HttpResponse status(const Call&) { return json_response(status_source.json()); }
+  HttpResponse page(const Call&) {
+    HttpResponse response = text_response("text/html; charset=utf-8", std::string(status_page()));
+    response.headers.emplace_back("Content-Security-Policy",
+                                  "default-src 'none'; style-src 'unsafe-inline'; "
+                                  "script-src 'unsafe-inline'; connect-src 'self'; img-src data:");
+    response.headers.emplace_back("X-Content-Type-Options", "nosniff");
+    return response;
+  }
+
+  InferenceService& service;
+  SharedMemoryRegions& regions;
+  MetricsText metrics;
+  StatusSource status_source;
+  SlowCalls slow_calls;
+};
+
+HttpRoutes::HttpRoutes(InferenceService& service, SharedMemoryRegions& regions)
+    : state_(std::make_unique<State>(service, regions)) {}
+HttpRoutes::~HttpRoutes() = default;
+
+void HttpRoutes::handle(HttpRequest request, HttpReply reply) {
+  try {
+    state_->handle(std::move(request), reply);
+  } catch (...) {
+    reply(caught_response());
+  }
+}
+
+}  // namespace emblem

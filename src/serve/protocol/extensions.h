@@ -1,0 +1,20 @@
+// serve/protocol/extensions.h - the protocol's extensions that this server has, as it lists them to clients.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/device.h"
+
+namespace emblem {
+
+inline std::vector<std::string> protocol_extensions() {
+  std::vector<std::string> names = {
+      "classification",     "model_repository",    "model_repository(unload_dependents)",
+      "schedule_policy",    "model_configuration", "system_shared_memory",
+      "binary_tensor_data", "parameters",          "statistics"};
+  if (kHasCuda) names.push_back("cuda_shared_memory");
+  return names;
+}
+
+}  // namespace emblem

@@ -1,0 +1,111 @@
+// serve/protocol/inference_service.h - what a server offers, whatever protocol asks for it. HTTP and gRPC
+// front ends translate to and from this; serve/repository/model_server.h implements it.
+//
+// All methods may be called from any thread. Refusals are thrown as Error, whose code maps to one
+// HTTP and one gRPC status (serve/protocol/status.h).
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "emblem/error.h"
+#include "serve/protocol/model_config.pb.h"
+#include "serve/protocol/model_statistics.h"
+#include "serve/protocol/tensor.h"
+
+namespace emblem {
+
+struct RequestedOutput {
+  std::string name;
+  int64_t classes = 0;  // above 0: see classify()
+};
+
+struct InferRequest {
+  std::string model;
+  std::string version;  // empty: the newest
+  std::string id;
+  std::vector<InputTensor> inputs;
+  std::vector<RequestedOutput> outputs;  // empty: all
+  uint64_t priority = 0;                 // 0: the model's default
+  uint64_t timeout_us = 0;               // in the queue; 0: the model's default
+  std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now();
+  // Keeps alive what the inputs point to.
+  std::shared_ptr<const void> memory;
+  // Set by the front end when nobody waits any more; a request that has not started is then
+  // dropped, and its Done told kCancelled.
+  std::shared_ptr<std::atomic<bool>> cancelled;
+};
+
+struct InferResponse {
+  std::string model;
+  std::string version;
+  std::string id;
+  std::vector<OutputTensor> outputs;
+};
+
+using InferResult = std::variant<InferResponse, Error>;
+// Called once, from any thread, possibly before infer() returns. Must not throw or block.
+using InferDone = std::function<void(InferResult)>;
+
+struct TensorMetadata {
+  std::string name;
+  DataType type = DataType::kFp32;
+  std::vector<int64_t> shape;  // with -1 for the batch where the model batches
+};
+
+struct ModelMetadata {
+  std::string name;
+  std::vector<std::string> versions;  // ready ones, ascending
+  std::string platform;
+  std::vector<TensorMetadata> inputs;
+  std::vector<TensorMetadata> outputs;
+};
+
+struct RepositoryEntry {
+  std::string name;
+  std::string version;
+  std::string state;  // "READY", "LOADING", "UNLOADING", "UNAVAILABLE"
+  std::string reason;
+};
+
+class InferenceService {
+ public:
+  virtual ~InferenceService() = default;
+
+  virtual bool is_ready() const = 0;  // all models that should be are loaded, and not draining
+
+  // `version` empty: the newest. Throw kNotFound for unknown names, kUnavailable for models that
+  // are known and not ready.
+  virtual bool is_model_ready(const std::string& model, const std::string& version) const = 0;
+  virtual ModelMetadata metadata(const std::string& model, const std::string& version) const = 0;
+  virtual inference::ModelConfig config(const std::string& model,
+                                        const std::string& version) const = 0;
+  // `model` empty: of all models; `version` empty: of all versions.
+  virtual std::vector<ModelStatistics> statistics(const std::string& model,
+                                                  const std::string& version) const = 0;
+
+  // ---- the model repository ----
+  virtual std::vector<RepositoryEntry> index() const = 0;
+  // Reads the model's folder again and puts the result in the place of what runs; requests under
+  // way finish on the old one. `parameters`: "config" holds a ModelConfig as JSON that replaces
+  // config.pbtxt; others are refused.
+  virtual void load(const std::string& model,
+                    const std::map<std::string, std::string>& parameters) = 0;
+  virtual void unload(const std::string& model) = 0;
+
+  // Never throws: what is wrong with the request goes to `done`.
+  virtual void infer(std::unique_ptr<InferRequest> request, InferDone done) = 0;
+
+  // Metrics beyond the statistics (cache tiers, freshness, ...) in Prometheus' text form.
+  virtual std::string extra_metrics() const { return {}; }
+};
+
+}  // namespace emblem

@@ -1,0 +1,47 @@
+#include "serve/protocol/status.h"
+
+namespace emblem {
+
+int http_status(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInvalidArgument:
+      return 400;
+    case ErrorCode::kNotFound:
+      return 404;
+    case ErrorCode::kUnavailable:
+      return 503;
+    case ErrorCode::kUnsupported:
+      return 501;
+    case ErrorCode::kCancelled:
+      return 499;
+    case ErrorCode::kCorruption:
+    case ErrorCode::kOutOfMemory:
+    case ErrorCode::kInternal:
+      break;
+  }
+  return 500;
+}
+
+int grpc_status(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kCancelled:
+      return 1;  // CANCELLED
+    case ErrorCode::kInvalidArgument:
+      return 3;  // INVALID_ARGUMENT
+    case ErrorCode::kNotFound:
+      return 5;  // NOT_FOUND
+    case ErrorCode::kOutOfMemory:
+      return 8;  // RESOURCE_EXHAUSTED
+    case ErrorCode::kUnsupported:
+      return 12;  // UNIMPLEMENTED
+    case ErrorCode::kUnavailable:
+      return 14;  // UNAVAILABLE
+    case ErrorCode::kCorruption:
+      return 15;  // DATA_LOSS
+    case ErrorCode::kInternal:
+      break;
+  }
+  return 13;  // INTERNAL
+}
+
+}  // namespace emblem

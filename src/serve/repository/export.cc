@@ -1,0 +1,131 @@
+#include "serve/repository/export.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "core/file.h"
+#include "emblem/error.h"
+#include "serve/engine/model_options.h"
+#include "serve/engine/pipeline_servable.h"
+#include "serve/repository/repository.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/safetensors.h"
+
+namespace emblem {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kDenseFile = "dense.safetensors";
+constexpr const char* kOptimizerState = "optimizer.state";
+
+// A folder under a hidden name that is removed unless it gets its own.
+class NewFolder {
+ public:
+  explicit NewFolder(std::string path) : path_(std::move(path)) {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+    fs::create_directories(path_);
+  }
+  ~NewFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  NewFolder(const NewFolder&) = delete;
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+
+  void become(const std::string& name) {
+    std::error_code error;
+    fs::rename(path_, name, error);
+    if (error)
+      throw Error(ErrorCode::kUnavailable, cat("cannot rename to ", name, ": ", error.message()));
+    path_.clear();
+  }
+
+ private:
+  std::string path_;
+};
+
+// For tables of any size: the same bytes under a second name, or a copy on another file system.
+void link_or_copy(const std::string& from, const std::string& to) {
+  fs::create_directories(fs::path(to).parent_path());
+  std::error_code error;
+  fs::create_hard_link(from, to, error);
+  if (!error) return;
+  fs::copy_file(from, to, error);
+  if (error) throw Error(ErrorCode::kUnavailable, cat("cannot write ", to, ": ", error.message()));
+}
+
+bool is_for_inference(const std::string& file) {
+  const std::string name = fs::path(file).filename();
+  return name == "key" || name == "emb_vector" || name == "table.json" || file == "pipeline.config";
+}
+
+FileFacts write_dense(const Checkpoint& checkpoint, const std::string& to) {
+  const SafetensorsFile from(checkpoint.file(kDenseFile));
+  std::vector<TensorRef> tensors;
+  for (const TensorRef& tensor : from.tensors()) {
+    if (tensor.name != kOptimizerState) tensors.push_back(tensor);
+  }
+  const auto written = write_safetensors(to, tensors);
+  return {written.bytes, written.checksum};
+}
+
+int64_t next_version(const std::string& out, int64_t asked) {
+  const fs::path path(out);
+  int64_t newest = 0;
+  if (fs::is_directory(path)) {
+    const auto there = Repository(path.parent_path().empty() ? "." : path.parent_path().string())
+                           .versions(path.filename().string());
+    for (const int64_t version : there) {
+      EMBLEM_REQUIRE(version != asked, out, "/", version,
+                     " is there already; choose another --version or leave it out");
+    }
+    if (!there.empty()) newest = there.back();
+  }
+  EMBLEM_REQUIRE(asked >= 0, "version ", asked, " is no number above 0");
+  return asked > 0 ? asked : newest + 1;
+}
+
+}  // namespace
+
+ExportedModel export_model(const std::string& checkpoint_path, const std::string& out_path,
+                           int64_t asked) {
+  std::string out = out_path;
+  while (out.size() > 1 && out.ends_with('/')) out.pop_back();
+  const std::string name = fs::path(out).filename();
+  EMBLEM_REQUIRE(is_model_name(name), "'", name,
+                 "' is no name for a model (expected letters, digits, '.', '_' and '-')");
+  const Checkpoint checkpoint = open_checkpoint(checkpoint_path);
+  ExportedModel result{.step = checkpoint.manifest.step};
+  result.version = next_version(out, asked);
+  fs::create_directories(out);
+
+  NewFolder folder(cat(out, "/.tmp-", result.version, "-", ::getpid()));
+  Manifest manifest = checkpoint.manifest;
+  manifest.files.clear();
+  for (const auto& [file, facts] : checkpoint.manifest.files) {
+    if (!is_for_inference(file)) continue;
+    link_or_copy(checkpoint.file(file), folder.file(file));
+    manifest.files[file] = facts;
+  }
+  manifest.files[kDenseFile] = write_dense(checkpoint, folder.file(kDenseFile));
+  for (ManifestTable& table : manifest.tables)
+    std::erase_if(table.files, [](const std::string& file) { return !is_for_inference(file); });
+  for (const auto& [file, facts] : manifest.files) result.bytes += facts.bytes;
+  write_text_file_atomically(folder.file("manifest.json"), manifest_text(manifest));
+
+  const auto servable = describe_pipeline(folder.file("."));
+  result.folder = cat(out, "/", result.version);
+  folder.become(result.folder);
+  sync_directory(out);
+  const std::string config = out + "/config.pbtxt";
+  if (!fs::exists(config)) {
+    write_text_file_atomically(config, to_text(default_model_config(name, *servable)));
+    result.wrote_config = true;
+  }
+  return result;
+}
+
+}  // namespace emblem

@@ -1,0 +1,25 @@
+// serve/repository/export.h - a checkpoint becomes a version of a model in a repository.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace emblem {
+
+struct ExportedModel {
+  std::string folder;  // REPOSITORY/NAME/VERSION
+  int64_t version = 0;
+  int64_t step = 0;  // of the checkpoint
+  uint64_t bytes = 0;
+  bool wrote_config = false;  // config.pbtxt was not there
+};
+
+// Writes what inference needs of a checkpoint (its configuration, dense parameters, keys and
+// weights of the tables; no optimizer state) as a version of the model folder `out`, by default the
+// one after the highest there, and a config.pbtxt unless there is one. The version appears whole or
+// not at all; files are linked rather than copied where the file system can. `checkpoint` may be a
+// model dir: its latest one is taken.
+ExportedModel export_model(const std::string& checkpoint, const std::string& out,
+                           int64_t version = 0);
+
+}  // namespace emblem

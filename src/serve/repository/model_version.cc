@@ -1,0 +1,68 @@
+#include "serve/repository/model_version.h"
+
+#include "core/file.h"
+#include "serve/engine/hps_servable.h"
+#include "serve/engine/model_options.h"
+#include "serve/engine/pipeline_servable.h"
+
+namespace emblem {
+namespace {
+
+std::unique_ptr<Servable> open_servable(const std::string& name, int64_t version,
+                                        const std::string& folder,
+                                        const inference::ModelConfig& config,
+                                        const std::string& where, ParameterServer& tables) {
+  if (config.backend() == kHpsBackend) return open_hps(name, version, tables);
+  ModelOptions options = model_options(config, *describe_pipeline(folder), where);
+  for (const PsModel& model : tables.config().models) {
+    if (model.name == name) apply_ps_model(model, config, options.gpu);
+  }
+  return open_pipeline(name, version, folder, options, tables);
+}
+
+}  // namespace
+
+std::string ModelVersion::origin_of(const std::string& folder,
+                                    const inference::ModelConfig& config) {
+  if (config.backend() == kHpsBackend) return to_text(config) + folder;
+  return to_text(config) + read_text_file(folder + "/manifest.json");
+}
+
+ModelVersion::ModelVersion(const std::string& name, int64_t version, const std::string& folder,
+                           const inference::ModelConfig& config, const std::string& where,
+                           ParameterServer& tables)
+    : number_(version),
+      origin_(origin_of(folder, config)),
+      max_batch_rows_(config.max_batch_size()) {
+  const auto start = std::chrono::steady_clock::now();
+  servable_ = open_servable(name, version, folder, config, where, tables);
+  const ModelOptions options = model_options(config, *servable_, where);
+  std::vector<std::unique_ptr<Engine>> engines;
+  for (int i = 0; i < options.instances; ++i) engines.push_back(servable_->make_engine());
+  scheduler_ = std::make_unique<Scheduler>(name, std::to_string(version), options.batching,
+                                           std::move(engines));
+  load_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+ModelStatistics ModelVersion::statistics() const {
+  ModelStatistics statistics = scheduler_->statistics();
+  statistics.load_seconds = load_seconds_;
+  return statistics;
+}
+
+bool ModelVersion::infer(std::unique_ptr<InferRequest>& request, InferDone& done) {
+  int64_t rows = 0;
+  try {
+    rows = servable_->check(*request);
+    EMBLEM_REQUIRE(max_batch_rows_ == 0 || rows <= max_batch_rows_,
+                   "inference request batch-size must be <= ", max_batch_rows_, " for '",
+                   request->model, "', but is ", rows);
+  } catch (const Error& error) {
+    scheduler_->count_failure(error.code());
+    done(error);
+    return true;
+  }
+  return scheduler_->submit(request, rows, done);
+}
+
+}  // namespace emblem

@@ -1,0 +1,46 @@
+// serve/repository/model_version.h - one version of a model while it runs.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "ps/parameter_server.h"
+#include "serve/protocol/model_config.pb.h"
+#include "serve/engine/scheduler.h"
+#include "serve/engine/servable.h"
+
+namespace emblem {
+
+// Thread-safe.
+class ModelVersion {
+ public:
+  // Loads the version's folder. `where` names the configuration in messages. `tables` must outlive
+  // this.
+  ModelVersion(const std::string& name, int64_t version, const std::string& folder,
+               const inference::ModelConfig& config, const std::string& where,
+               ParameterServer& tables);
+
+  int64_t number() const { return number_; }
+  // What it was loaded from: the configuration and the manifest of the folder. Equal texts mean
+  // that loading again would change nothing.
+  const std::string& origin() const { return origin_; }
+  static std::string origin_of(const std::string& folder, const inference::ModelConfig& config);
+
+  const Servable& servable() const { return *servable_; }
+  ModelStatistics statistics() const;
+
+  // False, with nothing moved from, once it is closed. Otherwise `done` hears of the request.
+  bool infer(std::unique_ptr<InferRequest>& request, InferDone& done);
+  // Finishes what it has; see Scheduler::close.
+  void close() { scheduler_->close(); }
+
+ private:
+  int64_t number_;
+  std::string origin_;
+  int64_t max_batch_rows_;
+  double load_seconds_ = 0;
+  std::unique_ptr<Servable> servable_;
+  std::unique_ptr<Scheduler> scheduler_;
+};
+
+}  // namespace emblem

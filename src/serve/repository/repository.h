@@ -1,0 +1,35 @@
+// serve/repository/repository.h - a folder of models as Triton lays it out: NAME/config.pbtxt and a folder a
+// version, NAME/1, NAME/2, ...
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace emblem {
+
+class Repository {
+ public:
+  // Throws when there is no such folder.
+  explicit Repository(std::string path);
+
+  // Folders that hold a version or a configuration, in alphabetical order.
+  std::vector<std::string> models() const;
+  // Ascending; throws kNotFound when there is no such model, and for names that are no names.
+  std::vector<int64_t> versions(const std::string& model) const;
+
+  std::string folder(const std::string& model) const;
+  std::string folder(const std::string& model, int64_t version) const;
+  std::string config_file(const std::string& model) const {
+    return folder(model) + "/config.pbtxt";
+  }
+  bool has_config(const std::string& model) const;
+
+ private:
+  std::string path_;
+};
+
+// Letters, digits, '.', '_' and '-', not starting with '.': nothing that leads out of a folder.
+bool is_model_name(const std::string& name);
+
+}  // namespace emblem
