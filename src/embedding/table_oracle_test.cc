@@ -325,7 +325,7 @@ class TableOracle : public testing::TestWithParam<std::tuple<Device, Case>> {
   Context context_;
 
  private:
-  const FerryOfSuite ferry_;
+  const HostTransferOfSuite transfer_;
 };
 
 TEST_P(TableOracle, AgreesOverAMillionOperations) {
@@ -348,7 +348,7 @@ INSTANTIATE_TEST_SUITE_P(Cached, TableOracle,
                          testing::Combine(testing::Values(Device::kCpu, Device::kCuda),
                                           kCachedCases),
                          name_of_trial);
-INSTANTIATE_TEST_SUITE_P(Ferried, TableOracle,
+INSTANTIATE_TEST_SUITE_P(Transferred, TableOracle,
                          testing::Combine(testing::Values(Device::kCuda), kCachedCases),
                          name_of_trial);
 INSTANTIATE_TEST_SUITE_P(

@@ -93,21 +93,21 @@ class TestLookup {
   std::deque<There> train_bags_, eval_bags_, coming_bags_, earlier_bags_;
 };
 
-// In suites that are instantiated as "Ferried", rows of caches are carried by the ferry however few
-// they are, in small pieces and through a berth that is soon full.
-class FerryOfSuite {
+// In suites that are instantiated as "Transferred", rows of caches are carried by the host_transfer however few
+// they are, in small pieces and through a staging that is soon full.
+class HostTransferOfSuite {
  public:
-  FerryOfSuite() {
+  HostTransferOfSuite() {
     const std::string suite =
         testing::UnitTest::GetInstance()->current_test_info()->test_suite_name();
-    if (suite.starts_with("Ferried/"))
-      set_ferry_limits({.least_rows = 1, .piece_bytes = 512, .most_bytes = 16 << 10});
+    if (suite.starts_with("Transferred/"))
+      set_host_transfer_limits({.least_rows = 1, .piece_bytes = 512, .most_bytes = 16 << 10});
   }
-  ~FerryOfSuite() { set_ferry_limits({}); }
+  ~HostTransferOfSuite() { set_host_transfer_limits({}); }
 };
 #define EMBLEM_TEST_FERRIED_TOO(Suite) \
   EMBLEM_TEST_ON_EVERY_DEVICE(Suite);  \
-  INSTANTIATE_TEST_SUITE_P(Ferried, Suite, testing::Values(Device::kCuda), device_name)
+  INSTANTIATE_TEST_SUITE_P(Transferred, Suite, testing::Values(Device::kCuda), device_name)
 
 class TablesTest : public DeviceTest {
  protected:
@@ -147,7 +147,7 @@ class TablesTest : public DeviceTest {
   }
 
  private:
-  const FerryOfSuite ferry_;
+  const HostTransferOfSuite transfer_;
   std::deque<std::unique_ptr<Table>> tables_;
 };
 

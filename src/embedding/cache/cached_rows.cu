@@ -61,7 +61,7 @@ __device__ void find_addresses(const CachedPass& pass, uint32_t first, const voi
 }
 
 // What a key without a row reads as. Whole warp.
-__device__ void write_missing(const CachedPass& pass, const FarTableRef& table, int64_t key,
+__device__ void write_missing(const CachedPass& pass, const BackingTableRef& table, int64_t key,
                               char* to) {
   for (int64_t d = threadIdx.x % 32; d < table.dim; d += 32) {
     const float value = table.missing(table.seed, static_cast<uint64_t>(key), d);
@@ -77,7 +77,7 @@ __device__ void write_missing(const CachedPass& pass, const FarTableRef& table, 
 // The staged row of a key: from host memory, or what a key without a row reads as. Whole warp.
 __device__ void bring_row(const CachedPass& pass, uint32_t number, int table, int64_t key) {
   char* to = pass.staged + number * pass.cache.row_bytes;
-  if (pass.is_far(table, key))
+  if (pass.in_host_memory(table, key))
     copy_row(to, pass.tables[table].rows + key * pass.cache.row_bytes, pass.cache.row_bytes);
   else
     write_missing(pass, pass.tables[table], key, to);
@@ -145,7 +145,7 @@ __device__ void insert_staged(const CachedPass& pass, uint32_t distinct, const W
   for (uint32_t i = workers.warp; i < distinct; i += workers.warps) {
     const int table = __ldcg(&pass.staged_tables[i]);
     const int64_t key = __ldcg(&pass.staged_keys[i]);
-    if (pass.is_far(table, key))
+    if (pass.in_host_memory(table, key))
       insert_row(pass.cache, insertion, static_cast<uint32_t>(table), key,
                  pass.staged + i * pass.cache.row_bytes);
   }
@@ -161,7 +161,7 @@ __device__ void settle_misses(const CachedPass& pass, const Group& group, Sort&&
                  lookups = __ldcg(&pass.counters->lookups);
   if (workers.thread == 0) atomicAdd(pass.cache.tick, 1ull);
   if (distinct == 0) return;
-  if (workers.thread == workers.threads - 1)  // host memory is far away: once
+  if (workers.thread == workers.threads - 1)  // host memory is uncached away: once
     pass.counters->passes = {pass.cache.passes->issued, pass.cache.passes->free_before};
   stage_rows(pass, sort(distinct), distinct, workers);
   group.sync();
@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     const uint32_t position = pass.map[entry] - 1;
     const int table = pass.table_of(position);
     const int64_t key = pass.input.keys[position];
-    if (!pass.is_far(table, key)) return 0;
+    if (!pass.in_host_memory(table, key)) return 0;
     const auto in_table = static_cast<uint32_t>(key * kPlaces / pass.tables[table].count);
     return (table * kPlaces + in_table) / pass.table_count;
   };
@@ -220,14 +220,14 @@ __global__ void __launch_bounds__(kInsertThreads)
 }  // namespace
 
 // What the kernels of a pass are given, but for its keys.
-struct CachedRows::Far {
+struct CachedRows::Parts {
   static CachedPass pass(CachedRows& of) {
     CachedPass pass{};
     pass.cache = of.settings_.cache->ref();
     pass.features = static_cast<int32_t>(of.features());
     pass.table_count = static_cast<int32_t>(of.settings_.tables.size());
     pass.feature_tables = of.feature_tables_.data();
-    pass.tables = reinterpret_cast<const FarTableRef*>(of.tables_.data());
+    pass.tables = reinterpret_cast<const BackingTableRef*>(of.tables_.data());
     pass.addresses = of.addresses_.data();
     pass.zeros = of.staged_.data() + of.positions_ * pass.cache.row_bytes;
     pass.map = of.map_.data();
@@ -244,7 +244,7 @@ struct CachedRows::Far {
     pass.dtype = of.settings_.dtype;
     pass.report = reinterpret_cast<MissReport*>(of.report_->data());
     pass.reported_misses = reinterpret_cast<uint32_t*>(pass.report + 1);
-    if (!of.far_rows_) {
+    if (!of.gpu_reads_host_) {
       pass.missing_keys = reinterpret_cast<int64_t*>(of.missing_->data());
       pass.missing_tables = reinterpret_cast<int32_t*>(pass.missing_keys + of.positions_);
     }
@@ -258,25 +258,25 @@ CachedRows::CachedRows(const Context& context, CachedRowsSettings settings)
   EMBLEM_REQUIRE(settings_.tables.size() == settings_.cache->settings().table_rows.size(),
                  "rows of ", settings_.tables.size(), " tables through a cache of ",
                  settings_.cache->settings().table_rows.size());
-  std::vector<FarTableRef> refs;
-  for (const FarTable& table : settings_.tables) {
+  std::vector<BackingTableRef> refs;
+  for (const BackingTable& table : settings_.tables) {
     EMBLEM_REQUIRE(table.dim * size_of(settings_.dtype) <= row_bytes, "rows of ", table.dim, " ",
                    name_of(settings_.dtype), " do not fit into the ", row_bytes,
                    " bytes that the cache has for one");
-    far_rows_ |= table.rows != nullptr;
+    gpu_reads_host_ |= table.rows != nullptr;
     refs.push_back({table.missing, table.seed, table.rows, table.rows == nullptr ? 0 : table.count,
                     table.dim});
   }
-  for (const FarTable& table : settings_.tables)
-    EMBLEM_REQUIRE((table.rows != nullptr) == far_rows_,
+  for (const BackingTable& table : settings_.tables)
+    EMBLEM_REQUIRE((table.rows != nullptr) == gpu_reads_host_,
                    "rows of some tables are where the GPU reads them, and of others not");
   positions_ = settings_.max_rows * features();
   EMBLEM_REQUIRE(positions_ > 0 && positions_ < (int64_t{1} << 30), "a batch of ",
                  settings_.max_rows, " rows has ", positions_, " lookups; up to 2^30 are possible");
   const auto map = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(2 * positions_)));
   addresses_ = Buffer<const void*>(Device::kCuda, positions_);
-  tables_ = Buffer<char>(Device::kCuda, static_cast<int64_t>(refs.size() * sizeof(FarTableRef)));
-  ::emblem::detail::copy(context, tables_.data(), refs.data(), refs.size() * sizeof(FarTableRef));
+  tables_ = Buffer<char>(Device::kCuda, static_cast<int64_t>(refs.size() * sizeof(BackingTableRef)));
+  ::emblem::detail::copy(context, tables_.data(), refs.data(), refs.size() * sizeof(BackingTableRef));
   feature_tables_ = Buffer<int>::from(context, settings_.features);
   map_ = Buffer<uint32_t>::zeros(context, map);
   index_ = Buffer<uint32_t>(Device::kCuda, map);
@@ -289,7 +289,7 @@ CachedRows::CachedRows(const Context& context, CachedRowsSettings settings)
   staged_tables_ = Buffer<int32_t>(Device::kCuda, positions_);
   table_misses_ = Buffer<uint32_t>::zeros(context, static_cast<int64_t>(refs.size()));
   report_ = std::make_shared<PinnedMemory>(sizeof(MissReport) + refs.size() * sizeof(uint32_t));
-  if (!far_rows_) missing_ = std::make_shared<PinnedMemory>(static_cast<size_t>(positions_) * 12);
+  if (!gpu_reads_host_) missing_ = std::make_shared<PinnedMemory>(static_cast<size_t>(positions_) * 12);
   clear_report();
   context.synchronize();
 }
@@ -304,7 +304,7 @@ int64_t CachedRows::dim(int64_t feature) const {
 void CachedRows::find(const Context& context, const KeysOnDevice& keys, int64_t rows) {
   EMBLEM_REQUIRE(rows > 0 && rows <= settings_.max_rows, "a batch of ", rows,
                  " rows, but there is room for ", settings_.max_rows);
-  CachedPass pass = Far::pass(*this);
+  CachedPass pass = Parts::pass(*this);
   pass.input = keys;
   pass.capacity = static_cast<uint32_t>(rows);
   const auto warps = static_cast<unsigned>(std::min<int64_t>(features(), kMostFeatures));
@@ -358,7 +358,7 @@ void CachedRows::insert_staged(const Context& context, const uint8_t* insert, in
   if (count == 0) return;
   constexpr int64_t kEach = kInsertThreads / 32;
   insert_staged_kernel<<<static_cast<unsigned>((count + kEach - 1) / kEach), kInsertThreads, 0,
-                         context.stream>>>(Far::pass(*this), settings_.cache->passes(), insert,
+                         context.stream>>>(Parts::pass(*this), settings_.cache->passes(), insert,
                                            count);
   cuda_check(cudaGetLastError(), "launching insert_staged_kernel");
 }

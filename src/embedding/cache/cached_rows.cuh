@@ -7,7 +7,7 @@
 
 namespace emblem::cuda {
 
-struct FarTableRef {
+struct BackingTableRef {
   Initializer missing;
   uint64_t seed;
   const char* rows;
@@ -29,7 +29,7 @@ struct CachedPass {
   int32_t features;
   int32_t table_count;
   const int* feature_tables;
-  const FarTableRef* tables;
+  const BackingTableRef* tables;
   const void** addresses;
   const char* zeros;  // a row
 
@@ -55,7 +55,7 @@ struct CachedPass {
   int32_t* missing_tables;
 
   __device__ int table_of(uint32_t position) const { return feature_tables[position / capacity]; }
-  __device__ bool is_far(int table, int64_t key) const {
+  __device__ bool in_host_memory(int table, int64_t key) const {
     return static_cast<uint64_t>(key) < static_cast<uint64_t>(tables[table].count);
   }
 
@@ -89,7 +89,7 @@ struct CachedPass {
     if (threadIdx.x % 32 == 0)
       atomicAdd(&table_misses[table], static_cast<uint32_t>(__popc(missed)));
     if (tables[table].rows == nullptr) return;  // who has a row is not known here
-    const uint32_t absent = __ballot_sync(~0u, miss && !is_far(table, key));
+    const uint32_t absent = __ballot_sync(~0u, miss && !in_host_memory(table, key));
     if (threadIdx.x % 32 == 0 && absent != 0)
       atomicAdd(&counters->absent, static_cast<uint32_t>(__popc(absent)));
   }

@@ -28,7 +28,7 @@ struct KeysOnDevice {
 };
 
 // A table behind the cache.
-struct FarTable {
+struct BackingTable {
   int64_t dim = 0;
   Initializer missing = {Initializer::Kind::kConstant, 0.0f, 0.0f};  // of keys without a row
   uint64_t seed = 1;
@@ -48,7 +48,7 @@ struct MissReport {
 struct CachedRowsSettings {
   RowCache* cache = nullptr;     // borrowed; shared by any number of these
   DType dtype = DType::kF32;     // of the rows
-  std::vector<FarTable> tables;  // those of the cache
+  std::vector<BackingTable> tables;  // those of the cache
   std::vector<int> features;     // the table of each; at most one key a row of the batch
   int64_t max_rows = 0;          // of a batch
 };
@@ -89,13 +89,13 @@ class CachedRows {
 
  private:
   struct Report;
-  struct Far;
+  struct Parts;
 
   CachedRowsSettings settings_;
   int64_t positions_ = 0;
-  bool far_rows_ = false;  // the GPU gets the rows itself
+  bool gpu_reads_host_ = false;  // the GPU gets the rows itself
   Buffer<const void*> addresses_;
-  Buffer<char> tables_;  // FarTableRef
+  Buffer<char> tables_;  // BackingTableRef
   Buffer<int> feature_tables_;
   Buffer<uint32_t> map_, index_, entries_, sorted_, table_misses_;
   Buffer<char> occurrences_, counters_, staged_;

@@ -29,7 +29,7 @@ class StaticRows {
   DType dtype_;
   Initializer initializer_;
   uint64_t seed_;
-  FarMemory memory_;
+  MappedMemory memory_;
 };
 
 // Bytes of a row in a cache or in StaticRows.

@@ -58,9 +58,9 @@ TEST_P(CachedLookupTest, EvaluationReadsRowsWhereverTheyAreAndChangesNothing) {
         Table& near = filled(settings, kRows);
         settings.placement = placement;
         settings.device_bytes = 500 * (dim * 12 + 64);
-        Table& far = filled(settings, kRows);
+        Table& uncached = filled(settings, kRows);
         TestLookup expected = over({{&near}, {&near}, {&near, Pooling::kMean}});
-        TestLookup found = over({{&far}, {&far}, {&far, Pooling::kMean}});
+        TestLookup found = over({{&uncached}, {&uncached}, {&uncached, Pooling::kMean}});
         // Some rows get into the cache.
         Random random{.seed = 8};
         std::vector<Bags> some(3);
@@ -70,19 +70,19 @@ TEST_P(CachedLookupTest, EvaluationReadsRowsWhereverTheyAreAndChangesNothing) {
         }
         expected.forward(some, 100);
         found.forward(some, 100);
-        const Content before = content_of(context_, far);
-        const int64_t version = far.version();
-        const Table::CacheUse use = far.cache_use();
+        const Content before = content_of(context_, uncached);
+        const int64_t version = uncached.version();
+        const Table::CacheUse use = uncached.cache_use();
         for (const int64_t bags : {1, 2000, 700}) {
           const auto keys = mixed_bags(random, kRows, bags);
           ASSERT_EQ(found.forward(keys, bags, Phase::kEval),
                     expected.forward(keys, bags, Phase::kEval))
               << "dim " << dim;
         }
-        EXPECT_EQ(content_of(context_, far), before);
-        EXPECT_EQ(far.version(), version);
-        EXPECT_EQ(far.cache_use().rows, use.rows);
-        EXPECT_EQ(far.cache_use().missed, use.missed);
+        EXPECT_EQ(content_of(context_, uncached), before);
+        EXPECT_EQ(uncached.version(), version);
+        EXPECT_EQ(uncached.cache_use().rows, use.rows);
+        EXPECT_EQ(uncached.cache_use().missed, use.missed);
       }
     }
   }
@@ -147,19 +147,19 @@ TEST_P(CachedLookupTest, TablesOfDifferentPlacementsShareALookup) {
   }
 }
 
-// So many rows come and leave in a step that the ferry carries them, if there are CPUs for it.
+// So many rows come and leave in a step that the host_transfer uses_transfer them, if there are CPUs for it.
 TEST_P(CachedLookupTest, TrainingMayExchangeManyRows) {
   constexpr int64_t kRows = 100000, kDim = 32, kLookups = 30000;
   const TableSettings near{
       .name = "near", .dim = kDim, .capacity = kRows, .rule = AdaGrad{}, .seed = 6};
-  TableSettings far = near;
-  far.placement = Placement::kCache;
-  far.device_bytes = kLookups * kDim * 8;
-  const std::shared_ptr<Ferry> ferry = Ferry::of_process();
-  const uint64_t served_before = ferry ? ferry->served() : 0;
+  TableSettings uncached = near;
+  uncached.placement = Placement::kCache;
+  uncached.device_bytes = kLookups * kDim * 8;
+  const std::shared_ptr<HostTransfer> host_transfer = HostTransfer::of_process();
+  const uint64_t served_before = host_transfer ? host_transfer->served() : 0;
   std::vector<Content> contents;
   std::vector<std::vector<float>> outputs;
-  for (const TableSettings& settings : {near, far}) {
+  for (const TableSettings& settings : {near, uncached}) {
     Table& table = make(settings);
     TestLookup lookup = over({{&table}}, Sums::kSameBits);
     for (int step = 1; step <= 6; ++step) {
@@ -179,8 +179,8 @@ TEST_P(CachedLookupTest, TrainingMayExchangeManyRows) {
   EXPECT_EQ(contents[1], contents[0]);
   for (size_t step = 0; step < outputs.size() / 2; ++step)
     EXPECT_EQ(outputs[step + outputs.size() / 2], outputs[step]) << "step " << step;
-  if (ferry && GetParam() == Device::kCuda) {
-    EXPECT_GT(ferry->served(), served_before);
+  if (host_transfer && GetParam() == Device::kCuda) {
+    EXPECT_GT(host_transfer->served(), served_before);
   }
 }
 

@@ -153,7 +153,7 @@ Trained train_launched(const Context& context) {
 
 class CapturedStepTest : public DeviceTest {
  private:
-  const FerryOfSuite ferry_;
+  const HostTransferOfSuite transfer_;
 };
 EMBLEM_TEST_FERRIED_TOO(CapturedStepTest);
 

@@ -252,12 +252,12 @@ void DeviceLookup::evaluate(const Context& context, std::span<const FeatureKeys>
   batch.bags = static_cast<uint32_t>(out.rows);
   batch.out = {out.data, out.dtype};
   batch.rows = scratch_->read.rows.data();
-  batch.far = scratch_->read.far();
+  batch.uncached = scratch_->read.uncached();
   const Pass pass = cached_ ? Pass::kEvalCached : Pass::kEval;
   const bool bags = has_bags(features);
   gather(context, batch, pass);
   if (bags) find_rows(context, batch, pass);
-  if (cached_) fetch_far_rows(context, batch, ref_of(scratch_->read.berth));
+  if (cached_) fetch_uncached_rows(context, batch, ref_of(scratch_->read.staging));
   if (bags) pool_bags(context, batch, pass);
 }
 
@@ -325,7 +325,7 @@ void DeviceLookup::prefetch(const Context& context, std::span<const FeatureKeys>
   make_room_to_stage(context, positions_of(features));
   refresh_tables(context);
   BatchRef batch = make_batch(features);
-  batch.far = scratch_->read.far();
+  batch.uncached = scratch_->read.uncached();
   if (!prefetching_) prefetching_ = std::make_unique<Prefetching>();
   Prefetching& p = *prefetching_;
   Context beside = context;
@@ -337,7 +337,7 @@ void DeviceLookup::prefetch(const Context& context, std::span<const FeatureKeys>
     if (tables_[t]->has_cache())
       stage_coming_rows(beside, batch, static_cast<int>(t), scratch_->stage.ref());
   }
-  cuda_check(cudaMemsetAsync(&batch.far.counters->rows, 0, sizeof(uint32_t), beside.stream),
+  cuda_check(cudaMemsetAsync(&batch.uncached.counters->rows, 0, sizeof(uint32_t), beside.stream),
              "zeroing");
   p.moved.record(beside.stream);
   p.running = true;

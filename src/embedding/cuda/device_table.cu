@@ -88,7 +88,7 @@ void DeviceTable::make_cache(int64_t rows) {
 
 DeviceTable::~DeviceTable() {
   cudaStreamSynchronize(context_.stream);
-  if (has_cache()) finish_ferrying();
+  if (has_cache()) finish_host_transfers();
   if (errors_ != nullptr) cudaFreeHost(errors_);
 }
 
@@ -211,7 +211,7 @@ void DeviceTable::settle_rows() const {
   settle(context_);
   if (!has_cache()) return;
   context_.synchronize();
-  finish_ferrying();
+  finish_host_transfers();
 }
 
 void DeviceTable::clear() {

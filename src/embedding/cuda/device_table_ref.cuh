@@ -11,7 +11,7 @@ namespace emblem::cuda {
 struct TableClocks {
   int64_t clock;
   int64_t next_score;
-  int64_t version;     // training passes so far
+  int64_t version;     // training passes so uncached
   int64_t staged;      // with a cache: distinct rows of all passes ...
   int64_t missed;      // ... and those of them that were not there
   int64_t prefetched;  // rows that came before their pass
@@ -44,7 +44,7 @@ struct DeviceTableRef {
   char* host_rows = nullptr;  // with a cache: all rows, in host memory that the GPU reaches
   CacheRef cache;
   uint32_t* slots = nullptr;       // with a cache: the slot of a row, or kNoRow
-  FerryCount* scatters = nullptr;  // with a cache: pieces that the ferry scatters, ...
+  TransferCount* scatters = nullptr;  // with a cache: pieces that the host_transfer scatters, ...
   uint64_t* scattered = nullptr;   // ... and those done, in host memory
   int64_t stride = 0;              // bytes from row to row
   int64_t state_offset = 0;        // bytes from weights to state

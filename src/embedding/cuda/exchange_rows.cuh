@@ -1,5 +1,5 @@
 // embedding/cuda/exchange_rows.cuh - rows of a table leave the slots of its cache, and others come: a
-// part of stage_rows.cu. Rows cross the bus by the GPU's own reads and writes, or by the ferry.
+// part of stage_rows.cu. Rows cross the bus by the GPU's own reads and writes, or by the host_transfer.
 #pragma once
 
 #include <cooperative_groups.h>
@@ -106,102 +106,102 @@ __device__ inline void exchange_directly(const DeviceTableRef& table, const Stag
 
 // Warp `filler` of `fillers`: fills slots of the victims [begin, end), piece by piece as the rows
 // come with requests from `first` on.
-__device__ inline void fill_from_berth(const DeviceTableRef& table, const StageScratch& scratch,
+__device__ inline void fill_from_staging(const DeviceTableRef& table, const StageScratch& scratch,
                                        uint32_t begin, uint32_t end, unsigned long long first,
                                        uint32_t version, bool changed, uint32_t filler,
                                        uint32_t fillers) {
-  const BerthRef& berth = scratch.berth;
+  const StagingBufferRef& staging = scratch.staging;
   uint32_t there = 0;  // pieces
   for (uint32_t i = begin + filler; i < end; i += fillers) {
-    const uint32_t pieces = (i - begin) / berth.piece_rows + 1;
-    if (pieces > there) wait_for_ferry(berth, first + pieces);
+    const uint32_t pieces = (i - begin) / staging.piece_rows + 1;
+    if (pieces > there) wait_for_host(staging, first + pieces);
     there = pieces;
     fill_slot(table, scratch.sorted_victims[i], scratch.sorted_missing[i], version, changed,
               [&](char* to) {
-                copy_from_berth(to, berth.memory.in + (i - begin) * table.stride, table.stride);
+                copy_from_staging(to, staging.memory.in + (i - begin) * table.stride, table.stride);
               });
   }
 }
 
-// Warp `writer` of `writers`: hands `count` rows that left their slots to the ferry.
-__device__ inline void leave_by_berth(const DeviceTableRef& table, const StageScratch& scratch,
+// Warp `writer` of `writers`: hands `count` rows that left their slots to the host_transfer.
+__device__ inline void send_through_staging(const DeviceTableRef& table, const StageScratch& scratch,
                                       uint32_t count, uint32_t writer, uint32_t writers) {
-  const BerthRef& berth = scratch.berth;
+  const StagingBufferRef& staging = scratch.staging;
   const uint32_t lane = threadIdx.x % 32;
   for (uint32_t first = writer * kRowsWrittenAtOnce; first < count;
        first += writers * kRowsWrittenAtOnce) {
     const uint32_t rows = min(kRowsWrittenAtOnce, count - first);
     for (uint32_t i = first; i < first + rows; ++i) {
       if (scratch.leaving[i] != kNoRow)
-        copy_row(berth.memory.out + i * table.stride, scratch.kept + i * table.stride,
+        copy_row(staging.memory.out + i * table.stride, scratch.kept + i * table.stride,
                  table.stride);
     }
     if (lane < rows) {
       const uint32_t row = scratch.leaving[first + lane];
-      berth.memory.out_to[first + lane] =
+      staging.memory.out_to[first + lane] =
           row != kNoRow ? listed_row(table.host_rows + row * table.stride, table.stride) : 0;
     }
-    leave_to_ferry(berth, table, first, rows, count);
+    send_to_host(staging, table, first, rows, count);
   }
 }
 
-// Asks the ferry for its share of as many of sorted_missing from `begin` on as the berth holds; the
+// Asks the host_transfer for its share of as many of sorted_missing from `begin` on as the staging holds; the
 // table has no scatters under way. Returns the number of the first request. Whole grid.
 __device__ inline unsigned long long ask_for_missing(const DeviceTableRef& table,
                                                      const StageScratch& scratch, uint32_t begin,
                                                      uint32_t count,
                                                      cooperative_groups::grid_group grid) {
-  const BerthRef& berth = scratch.berth;
+  const StagingBufferRef& staging = scratch.staging;
   const GridWarp warp;
-  const uint32_t end = begin + carried_of(berth, min(count - begin, berth.rows));
-  const unsigned long long first = next_request(berth);
+  const uint32_t end = begin + transferred_rows(staging, min(count - begin, staging.rows));
+  const unsigned long long first = next_request(staging);
   for (uint32_t i = begin + static_cast<uint32_t>(grid.thread_rank()); i < end;
        i += warp.count * 32) {
     const uint32_t row = scratch.sorted_missing[i];
-    berth.memory.in_from[i - begin] =
+    staging.memory.in_from[i - begin] =
         is_new_row(table, row) ? 0 : listed_row(table.host_rows + row * table.stride, table.stride);
   }
   __threadfence_system();
   grid.sync();
-  if (warp.number == 0) ask_for_rows(berth, first, end - begin, table.stride);
+  if (warp.number == 0) ask_for_rows(staging, first, end - begin, table.stride);
   return first;
 }
 
-// By the ferry: rows come as it brings them, and leave while they do; the GPU reads some of them
+// By the host_transfer: rows come as it brings them, and leave while they do; the GPU reads some of them
 // itself. The first have been asked for, in requests from `first` on. Whole grid.
-__device__ inline void exchange_by_ferry(const DeviceTableRef& table, const StageScratch& scratch,
+__device__ inline void exchange_by_transfer(const DeviceTableRef& table, const StageScratch& scratch,
                                          uint32_t count, uint32_t version, bool changed,
                                          unsigned long long first,
                                          cooperative_groups::grid_group grid) {
-  const BerthRef& berth = scratch.berth;
+  const StagingBufferRef& staging = scratch.staging;
   const GridWarp warp;
-  for (uint32_t begin = 0; begin < count; begin += berth.rows) {
-    const uint32_t end = min(count, begin + berth.rows);
-    const uint32_t carried = carried_of(berth, end - begin);
+  for (uint32_t begin = 0; begin < count; begin += staging.rows) {
+    const uint32_t end = min(count, begin + staging.rows);
+    const uint32_t carried = transferred_rows(staging, end - begin);
     if (begin > 0) first = ask_for_missing(table, scratch, begin, count, grid);
     empty_slots(table, scratch, begin, end);
     grid.sync();
     const uint32_t quarter = warp.number / 4, quarters = warp.count / 4;
     if (warp.number == 0) {
-      watch_ferry(berth, first + pieces_of(berth, carried));
+      watch_host(staging, first + pieces_of(staging, carried));
     } else if (warp.number % 4 == 0) {
-      fill_from_berth(table, scratch, begin, begin + carried, first, version, changed, quarter - 1,
+      fill_from_staging(table, scratch, begin, begin + carried, first, version, changed, quarter - 1,
                       quarters - 1);
     } else if (warp.number % 4 == 2) {
       fill_directly(table, scratch, begin + carried, end, version, changed, quarter, quarters);
     } else {
-      wait_for_ferry(berth, first);  // the last rows have left `out`
-      leave_by_berth(table, scratch, end - begin, warp.number / 2, warp.count / 2);
+      wait_for_host(staging, first);  // the last rows have left `out`
+      send_through_staging(table, scratch, end - begin, warp.number / 2, warp.count / 2);
     }
     grid.sync();
   }
 }
 
-// Whether the ferry carries that many rows. Where all rows change in every step, many do so in host
+// Whether the host_transfer uses_transfer that many rows. Where all rows change in every step, many do so in host
 // memory, at any time: there it cannot.
-__device__ inline bool is_ferried(const DeviceTableRef& table, const StageScratch& scratch,
+__device__ inline bool is_transferred(const DeviceTableRef& table, const StageScratch& scratch,
                                   uint32_t rows) {
-  return carries(scratch.berth, rows) && !table.updates_all_rows;
+  return uses_transfer(scratch.staging, rows) && !table.updates_all_rows;
 }
 
 }  // namespace emblem::cuda

@@ -21,70 +21,70 @@ constexpr int kWarps = kThreads / 32;
 constexpr uint32_t kFetchingWarps = 512;
 
 // A distinct row, which leaves the map: its weights are row i of `staged`, or stay where they are.
-__device__ void note_fetched(const FarRows& far, uint32_t entry, uint32_t row, uint32_t i) {
+__device__ void note_fetched(const UncachedRows& uncached, uint32_t entry, uint32_t row, uint32_t i) {
   __syncwarp();
   if (threadIdx.x % 32 != 0) return;
-  far.index[entry] = i < far.staged_rows ? i : FarRows::kFar | row;
-  far.map[entry] = 0;
+  uncached.index[entry] = i < uncached.staged_rows ? i : UncachedRows::kInHostMemory | row;
+  uncached.map[entry] = 0;
 }
 
 // Warp `fetcher` of `fetchers`: copies the weights of distinct rows [begin, end).
 __device__ void fetch(const BatchRef& batch, uint32_t begin, uint32_t end, uint32_t fetcher,
                       uint32_t fetchers) {
-  const FarRows& far = batch.far;
+  const UncachedRows& uncached = batch.uncached;
   for (uint32_t i = begin + fetcher; i < end; i += fetchers) {
-    const uint32_t entry = far.sorted[i];
-    const unsigned long long noted = far.map[entry];
-    const DeviceTableRef& table = batch.tables[FarRows::table_of(noted)];
-    const uint32_t row = FarRows::row_of(noted);
-    if (i < far.staged_rows)
-      copy_row(far.staged + i * far.staged_stride, table.host_rows + row * table.stride,
+    const uint32_t entry = uncached.sorted[i];
+    const unsigned long long noted = uncached.map[entry];
+    const DeviceTableRef& table = batch.tables[UncachedRows::table_of(noted)];
+    const uint32_t row = UncachedRows::row_of(noted);
+    if (i < uncached.staged_rows)
+      copy_row(uncached.staged + i * uncached.staged_stride, table.host_rows + row * table.stride,
                table.state_offset);
-    note_fetched(far, entry, row, i);
+    note_fetched(uncached, entry, row, i);
   }
 }
 
-// The same of the first `count` rows, which the ferry brings to the berth with requests from
+// The same of the first `count` rows, which the host_transfer brings to the staging with requests from
 // `first` on.
-__device__ void fetch_from_berth(const BatchRef& batch, const BerthRef& berth, uint32_t count,
+__device__ void fetch_from_staging(const BatchRef& batch, const StagingBufferRef& staging, uint32_t count,
                                  unsigned long long first, uint32_t fetcher, uint32_t fetchers) {
-  const FarRows& far = batch.far;
+  const UncachedRows& uncached = batch.uncached;
   uint32_t there = 0;  // pieces
   for (uint32_t i = fetcher; i < count; i += fetchers) {
-    const uint32_t pieces = i / berth.piece_rows + 1;
-    if (pieces > there) wait_for_ferry(berth, first + pieces);
+    const uint32_t pieces = i / staging.piece_rows + 1;
+    if (pieces > there) wait_for_host(staging, first + pieces);
     there = pieces;
-    const uint32_t entry = far.sorted[i];
-    const unsigned long long noted = far.map[entry];
-    const DeviceTableRef& table = batch.tables[FarRows::table_of(noted)];
-    copy_from_berth(far.staged + i * far.staged_stride, berth.memory.in + i * far.staged_stride,
+    const uint32_t entry = uncached.sorted[i];
+    const unsigned long long noted = uncached.map[entry];
+    const DeviceTableRef& table = batch.tables[UncachedRows::table_of(noted)];
+    copy_from_staging(uncached.staged + i * uncached.staged_stride, staging.memory.in + i * uncached.staged_stride,
                     table.state_offset);
-    note_fetched(far, entry, FarRows::row_of(noted), i);
+    note_fetched(uncached, entry, UncachedRows::row_of(noted), i);
   }
 }
 
-// All distinct rows, the first `count` of them by the ferry. Whole grid.
-__device__ void fetch_by_ferry(const BatchRef& batch, const BerthRef& berth, uint32_t count,
+// All distinct rows, the first `count` of them by the host_transfer. Whole grid.
+__device__ void fetch_by_transfer(const BatchRef& batch, const StagingBufferRef& staging, uint32_t count,
                                uint32_t warps, cg::grid_group grid) {
-  const FarRows& far = batch.far;
-  const unsigned long long first = next_request(berth);
+  const UncachedRows& uncached = batch.uncached;
+  const unsigned long long first = next_request(staging);
   for (auto i = static_cast<uint32_t>(grid.thread_rank()); i < count; i += warps * 32) {
-    const unsigned long long noted = far.map[far.sorted[i]];
-    const DeviceTableRef& table = batch.tables[FarRows::table_of(noted)];
-    berth.memory.in_from[i] =
-        listed_row(table.host_rows + FarRows::row_of(noted) * table.stride, table.state_offset);
+    const unsigned long long noted = uncached.map[uncached.sorted[i]];
+    const DeviceTableRef& table = batch.tables[UncachedRows::table_of(noted)];
+    staging.memory.in_from[i] =
+        listed_row(table.host_rows + UncachedRows::row_of(noted) * table.stride, table.state_offset);
   }
   __threadfence_system();
   grid.sync();
   const uint32_t fetching = min(kFetchingWarps, (warps - 1) / 2);
   const uint32_t warp = blockIdx.x * kWarps + threadIdx.x / 32;
   if (warp == 0) {
-    ask_for_rows(berth, first, count, far.staged_stride);
-    watch_ferry(berth, first + pieces_of(berth, count));
+    ask_for_rows(staging, first, count, uncached.staged_stride);
+    watch_host(staging, first + pieces_of(staging, count));
   } else if (warp <= fetching) {
-    fetch_from_berth(batch, berth, count, first, warp - 1, fetching);
+    fetch_from_staging(batch, staging, count, first, warp - 1, fetching);
   } else if (warp <= 2 * fetching) {
-    fetch(batch, count, far.counters->rows, warp - 1 - fetching, fetching);
+    fetch(batch, count, uncached.counters->rows, warp - 1 - fetching, fetching);
   }
 }
 
@@ -106,10 +106,10 @@ __device__ void put_row(const OutRef& out, const char* from, int dim, bool in_fo
 // A warp an occurrence.
 __device__ void put_occurrences(const BatchRef& batch, uint32_t count, uint32_t warps) {
   for (uint32_t i = blockIdx.x * kWarps + threadIdx.x / 32; i < count; i += warps) {
-    const uint2 waiting = batch.far.occurrences[i];
+    const uint2 waiting = batch.uncached.occurrences[i];
     const FeatureRef& feature = batch.feature_of_position(waiting.x);
     const DeviceTableRef& table = batch.tables[feature.table];
-    const char* from = batch.far.fetched(table, waiting.y);
+    const char* from = batch.uncached.fetched(table, waiting.y);
     const OutRef out = batch.out.from((waiting.x - feature.first) * batch.width + feature.column);
     const bool in_fours = (table.dim | feature.column | batch.width) % 4 == 0;
     if (table.dtype == DType::kF32)
@@ -122,45 +122,45 @@ __device__ void put_occurrences(const BatchRef& batch, uint32_t count, uint32_t 
 }
 
 __global__ void __launch_bounds__(kThreads)
-    fetch_far_rows_kernel(const __grid_constant__ BatchRef batch, BerthRef berth) {
-  const FarRows& far = batch.far;
-  const uint32_t rows = far.counters->rows, occurrences = far.counters->occurrences;
+    fetch_far_rows_kernel(const __grid_constant__ BatchRef batch, StagingBufferRef staging) {
+  const UncachedRows& uncached = batch.uncached;
+  const uint32_t rows = uncached.counters->rows, occurrences = uncached.counters->occurrences;
   if (rows == 0) return;
   const cg::grid_group grid = cg::this_grid();
-  if (grid.thread_rank() == 0 && carries(berth, rows)) call_ferry(berth);
+  if (grid.thread_rank() == 0 && uses_transfer(staging, rows)) wake_host(staging);
   if (blockIdx.x == 0) {
     for (int t = threadIdx.x; t < batch.table_count; t += kThreads)
       wait_for_scatters(batch.tables[t]);
   }
   // Tables take equal parts of the places: their rows are not neighbours.
   const auto place = [&](uint32_t entry) {
-    const unsigned long long noted = far.map[entry];
-    const uint32_t number = FarRows::table_of(noted);
+    const unsigned long long noted = uncached.map[entry];
+    const uint32_t number = UncachedRows::table_of(noted);
     const DeviceTableRef& table = batch.tables[number];
     const int64_t all = table.is_static() ? table.capacity : table.keys.rows;
-    return (number * kPlaces + place_of(FarRows::row_of(noted), all)) / batch.table_count;
+    return (number * kPlaces + place_of(UncachedRows::row_of(noted), all)) / batch.table_count;
   };
-  sort_by_place<kThreads>(far.entries, rows, far.sorted, far.counters->places, grid, place);
+  sort_by_place<kThreads>(uncached.entries, rows, uncached.sorted, uncached.counters->places, grid, place);
   grid.sync();
   const uint32_t warps = gridDim.x * kWarps;
   const uint32_t warp = blockIdx.x * kWarps + threadIdx.x / 32;
   const uint32_t fetching = min(kFetchingWarps, warps);
-  if (carries(berth, rows))
-    fetch_by_ferry(batch, berth, min(carried_of(berth, rows), min(berth.rows, far.staged_rows)),
+  if (uses_transfer(staging, rows))
+    fetch_by_transfer(batch, staging, min(transferred_rows(staging, rows), min(staging.rows, uncached.staged_rows)),
                    warps, grid);
   else if (warp < fetching)
     fetch(batch, 0, rows, warp, fetching);
   grid.sync();
-  for (uint32_t i = grid.thread_rank(); i < kPlaces; i += warps * 32) far.counters->places[i] = 0;
-  if (grid.thread_rank() == 0) far.counters->rows = far.counters->occurrences = 0;
+  for (uint32_t i = grid.thread_rank(); i < kPlaces; i += warps * 32) uncached.counters->places[i] = 0;
+  if (grid.thread_rank() == 0) uncached.counters->rows = uncached.counters->occurrences = 0;
   put_occurrences(batch, occurrences, warps);
 }
 
 }  // namespace
 
-void fetch_far_rows(const Context& context, const BatchRef& batch, const BerthRef& berth) {
+void fetch_uncached_rows(const Context& context, const BatchRef& batch, const StagingBufferRef& staging) {
   const auto* kernel = reinterpret_cast<const void*>(fetch_far_rows_kernel);
-  void* arguments[] = {const_cast<BatchRef*>(&batch), const_cast<BerthRef*>(&berth)};
+  void* arguments[] = {const_cast<BatchRef*>(&batch), const_cast<StagingBufferRef*>(&staging)};
   const int blocks = std::max(1, resident_blocks(kernel, kThreads) / 2);
   cuda_check(cudaLaunchCooperativeKernel(kernel, blocks, kThreads, arguments, 0, context.stream),
              "launching fetch_far_rows_kernel");

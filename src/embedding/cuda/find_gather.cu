@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kThreads)
   const DeviceTableRef& table = batch.tables[feature.table];
   uint32_t row = there ? table.find(feature.keys[place]) : kNoRow;
   if (kPass == Pass::kEvalCached)
-    row = batch.far.place(table, static_cast<uint32_t>(feature.table), row);
+    row = batch.uncached.place(table, static_cast<uint32_t>(feature.table), row);
   if (there) batch.rows[feature.first + place] = row;
   if (kPass == Pass::kTrain) mark_rows(batch, feature, place, row);
 }
@@ -92,13 +92,13 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t key = there ? __ldcs(feature.keys + place) : 0;
   uint32_t row = kNoRow;
   if (there) row = kPass == Pass::kCopy ? batch.rows[feature.first + place] : table.find(key);
-  bool is_far = false;
+  bool in_host_memory = false;
   if (kPass == Pass::kEvalCached) {
-    is_far = row != kNoRow && table.slots != nullptr && table.slots[row] == kNoRow;
-    const uint32_t entry = batch.far.note(static_cast<uint32_t>(feature.table), row, is_far);
-    batch.far.wait(feature.first + place, entry, is_far);
+    in_host_memory = row != kNoRow && table.slots != nullptr && table.slots[row] == kNoRow;
+    const uint32_t entry = batch.uncached.note(static_cast<uint32_t>(feature.table), row, in_host_memory);
+    batch.uncached.wait(feature.first + place, entry, in_host_memory);
   }
-  const char* at = row != kNoRow && !is_far ? table.row(row) : nullptr;
+  const char* at = row != kNoRow && !in_host_memory ? table.row(row) : nullptr;
   Copy copy{batch.out.from(base * batch.width + feature.column), batch.width, table.dim};
   for (uint32_t absent = __ballot_sync(~0u, there && row == kNoRow); absent != 0;
        absent &= absent - 1) {
@@ -146,7 +146,7 @@ __device__ void pool_bag(const BatchRef& batch, const FeatureRef& feature,
       const uint32_t row = mine < bag.end ? batch.rows[feature.first + mine] : kNoRow;
       const char* at = nullptr;
       if (row != kNoRow)
-        at = kPass == Pass::kEvalCached ? batch.far.row_at(table, row) : table.row(row);
+        at = kPass == Pass::kEvalCached ? batch.uncached.row_at(table, row) : table.row(row);
       const float weight = mine < bag.end && feature.weights ? feature.weights[mine] : 1.0f;
       const int count = static_cast<int>(min(32u, bag.end - first));
       for (int k = 0; k < count; k += kRowsInFlight) {

@@ -9,7 +9,7 @@ namespace emblem::cuda {
 
 struct BatchRef;
 
-// kEvalCached: where some tables have caches. Rows outside these are noted in batch.far, to be
+// kEvalCached: where some tables have caches. Rows outside these are noted in batch.uncached, to be
 // fetched. kCopy: of training, after find_and_mark.
 enum class Pass { kEval, kEvalCached, kTrain, kCopy };
 constexpr bool is_eval(Pass pass) { return pass == Pass::kEval || pass == Pass::kEvalCached; }
@@ -28,9 +28,9 @@ void gather_bulk(const Context& context, const BatchRef& batch, int cls, RowShap
 void find_and_mark(const Context& context, const BatchRef& batch, int cls);
 
 // For features with bags, where find_and_mark has not done it: finds batch.rows, with marks in
-// training. With kEvalCached these are places for batch.far.row_at.
+// training. With kEvalCached these are places for batch.uncached.row_at.
 void find_rows(const Context& context, const BatchRef& batch, Pass pass);
-// Then, with kEvalCached after fetch_far_rows: sums or means of bags.
+// Then, with kEvalCached after fetch_uncached_rows: sums or means of bags.
 void pool_bags(const Context& context, const BatchRef& batch, Pass pass);
 
 }  // namespace emblem::cuda

@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kThreads)
     // Rows outside a cache are read by whole warps: over the bus that is the faster way.
     const uint32_t slot_of = row != kNoRow && table.slots != nullptr ? table.slots[row] : row;
     const bool near = slot_of != kNoRow;
-    uint32_t far = __ballot_sync(~0u, row != kNoRow && !near);
+    uint32_t uncached = __ballot_sync(~0u, row != kNoRow && !near);
     const uint32_t present = __ballot_sync(~0u, near), bytes = table.dim * 4;
     float* out = all_out + (base + lane) * batch.width + feature.column;
     if (lane == 0) barrier.announce(__popc(present) * bytes);
@@ -108,13 +108,13 @@ __global__ void __launch_bounds__(kThreads)
         to[d] = draw(table.seed, static_cast<uint64_t>(of), d);
     }
     if (kPass == Pass::kEvalCached) {
-      const bool is_far = row != kNoRow && !near;
-      const uint32_t entry = batch.far.note(static_cast<uint32_t>(feature.table), row, is_far);
-      batch.far.wait(feature.first + base + lane, entry, is_far);
-      far = 0;
+      const bool in_host_memory = row != kNoRow && !near;
+      const uint32_t entry = batch.uncached.note(static_cast<uint32_t>(feature.table), row, in_host_memory);
+      batch.uncached.wait(feature.first + base + lane, entry, in_host_memory);
+      uncached = 0;
     }
-    for (; far != 0; far = drop_lowest<kFarRows>(far))
-      copy_far_rows(table, row, far, all_out + base * batch.width + feature.column, batch.width);
+    for (; uncached != 0; uncached = drop_lowest<kFarRows>(uncached))
+      copy_far_rows(table, row, uncached, all_out + base * batch.width + feature.column, batch.width);
     if (kPass == Pass::kTrain && !pooled)
       mark_rows(batch, feature, lane < kKeys ? base + lane : ~0u, row);
     barrier.wait(parity);

@@ -8,7 +8,7 @@
 namespace emblem::cuda {
 namespace {
 
-constexpr int64_t kRowsLeavingAtOnce = 1 << 18;  // from a cache; or carried by the ferry
+constexpr int64_t kRowsLeavingAtOnce = 1 << 18;  // from a cache; or carried by the host_transfer
 constexpr int64_t kStagedRows = 1 << 19;         // of an evaluation, at the most
 
 // Entries of a map that `positions` keys fill by half at the most.
@@ -68,25 +68,25 @@ ReadScratch::ReadScratch(const Context& context, int64_t positions_, int64_t wei
   sorted = Buffer<uint32_t>(Device::kCuda, positions);
   occurrences = Buffer<uint2>(Device::kCuda, positions);
   staged = Buffer<char>(Device::kCuda, std::min(positions, kStagedRows), weight_bytes);
-  counters = zeros<FarCounters>(context, 1);
-  berth =
-      Berth::make(context, std::min(positions, kRowsLeavingAtOnce), weight_bytes, Berth::Ways::kIn);
+  counters = zeros<UncachedCounters>(context, 1);
+  staging =
+      StagingBuffer::make(context, std::min(positions, kRowsLeavingAtOnce), weight_bytes, StagingBuffer::Ways::kIn);
 }
 
-FarRows ReadScratch::far() {
-  FarRows far;
-  if (staged_stride == 0) return far;
-  far.map = map.data();
-  far.map_mask = static_cast<uint32_t>(map.size() - 1);
-  far.entries = entries.data();
-  far.sorted = sorted.data();
-  far.occurrences = occurrences.data();
-  far.index = index.data();
-  far.staged = staged.data();
-  far.staged_stride = staged_stride;
-  far.staged_rows = static_cast<uint32_t>(staged.size() / staged_stride);
-  far.counters = counters.data();
-  return far;
+UncachedRows ReadScratch::uncached() {
+  UncachedRows uncached;
+  if (staged_stride == 0) return uncached;
+  uncached.map = map.data();
+  uncached.map_mask = static_cast<uint32_t>(map.size() - 1);
+  uncached.entries = entries.data();
+  uncached.sorted = sorted.data();
+  uncached.occurrences = occurrences.data();
+  uncached.index = index.data();
+  uncached.staged = staged.data();
+  uncached.staged_stride = staged_stride;
+  uncached.staged_rows = static_cast<uint32_t>(staged.size() / staged_stride);
+  uncached.counters = counters.data();
+  return uncached;
 }
 
 StageMemory::StageMemory(const Context& context, int64_t positions_, int64_t row_bytes)
@@ -96,7 +96,7 @@ StageMemory::StageMemory(const Context& context, int64_t positions_, int64_t row
       leaving(Device::kCuda, std::min(positions_, kRowsLeavingAtOnce)),
       counters(zeros<uint32_t>(context, kStageCounters)),
       kept(Device::kCuda, leaving.size(), row_bytes),
-      berth(Berth::make(context, leaving.size(), row_bytes, Berth::Ways::kInAndOut)) {}
+      staging(StagingBuffer::make(context, leaving.size(), row_bytes, StagingBuffer::Ways::kInAndOut)) {}
 
 StageScratch StageMemory::ref() {
   return {missing.data(),
@@ -107,7 +107,7 @@ StageScratch StageMemory::ref() {
           leaving.data(),
           static_cast<uint32_t>(leaving.size()),
           counters.data(),
-          ref_of(berth)};
+          ref_of(staging)};
 }
 
 }  // namespace emblem::cuda

@@ -60,10 +60,10 @@ struct ReadScratch {
   Buffer<uint2> occurrences;
   Buffer<char> staged;
   int64_t staged_stride = 0;
-  Buffer<FarCounters> counters;
-  std::unique_ptr<Berth> berth;  // of fetch_far_rows
+  Buffer<UncachedCounters> counters;
+  std::unique_ptr<StagingBuffer> staging;  // of fetch_uncached_rows
 
-  FarRows far();
+  UncachedRows uncached();
 };
 
 // Of bringing rows into caches.
@@ -74,7 +74,7 @@ struct StageMemory {
   int64_t positions = 0;
   Buffer<uint32_t> missing, victims, leaving, counters;
   Buffer<char> kept;
-  std::unique_ptr<Berth> berth;
+  std::unique_ptr<StagingBuffer> staging;
 
   StageScratch ref();
 };

@@ -61,16 +61,16 @@ __device__ void list_missing_rows(const BatchRef& batch, int number, int cls,
 }
 
 // Of the rows noted for a coming pass, those of a table; they leave the map.
-__device__ void list_noted_rows(const FarRows& far, int number, uint32_t* missing,
+__device__ void list_noted_rows(const UncachedRows& uncached, int number, uint32_t* missing,
                                 Counters counters, BlockList& found) {
-  const uint32_t count = far.counters->rows;
+  const uint32_t count = uncached.counters->rows;
   found.begin();
   for (uint32_t i = blockIdx.x * kThreads + threadIdx.x; i < count; i += gridDim.x * kThreads) {
-    const uint32_t entry = far.entries[i];
-    const unsigned long long noted = far.map[entry];
-    if (noted == 0 || FarRows::table_of(noted) != static_cast<uint32_t>(number)) continue;
-    found.add(FarRows::row_of(noted), missing, counters.missing);
-    far.map[entry] = 0;
+    const uint32_t entry = uncached.entries[i];
+    const unsigned long long noted = uncached.map[entry];
+    if (noted == 0 || UncachedRows::table_of(noted) != static_cast<uint32_t>(number)) continue;
+    found.add(UncachedRows::row_of(noted), missing, counters.missing);
+    uncached.map[entry] = 0;
   }
   found.end(missing, counters.missing);
 }
@@ -186,9 +186,9 @@ __device__ void choose_victims(const CacheRef& cache, uint32_t pinned, uint32_t 
 __device__ void exchange(const DeviceTableRef& table, const StageScratch& scratch, uint32_t count,
                          uint32_t version, uint32_t pinned, bool changed, Counters counters,
                          cg::grid_group grid, BlockList& found) {
-  const bool ferried = is_ferried(table, scratch, count);
-  // While the ferry gathers them, slots are looked for.
-  const unsigned long long first = ferried ? ask_for_missing(table, scratch, 0, count, grid) : 0;
+  const bool transferred = is_transferred(table, scratch, count);
+  // While the host_transfer gathers them, slots are looked for.
+  const unsigned long long first = transferred ? ask_for_missing(table, scratch, 0, count, grid) : 0;
   choose_victims(table.cache, pinned, count, scratch.victims, counters, grid, found);
   grid.sync();
   const int64_t rows = table.is_static() ? table.capacity : table.keys.rows;
@@ -198,8 +198,8 @@ __device__ void exchange(const DeviceTableRef& table, const StageScratch& scratc
                             return row == kNoRow ? 0 : place_of(row, rows);
                           });
   grid.sync();
-  if (ferried)
-    exchange_by_ferry(table, scratch, count, version, changed, first, grid);
+  if (transferred)
+    exchange_by_transfer(table, scratch, count, version, changed, first, grid);
   else
     exchange_directly(table, scratch, count, version, changed, grid);
 }
@@ -216,13 +216,13 @@ __global__ void __launch_bounds__(kThreads)
   const auto version = static_cast<uint32_t>(table.clocks->version + 1);
   const uint32_t pinned = kComing ? max(1u, version - 1) : version;  // 0: slots never used
   if (kComing)
-    list_noted_rows(batch.far, number, scratch.missing, counters, found);
+    list_noted_rows(batch.uncached, number, scratch.missing, counters, found);
   else
     list_missing_rows(batch, number, cls, table, version, scratch.missing, counters, found);
   grid.sync();
   const uint32_t missing = *counters.missing;
   if (missing == 0) return;
-  if (grid.thread_rank() == 0 && is_ferried(table, scratch, missing)) call_ferry(scratch.berth);
+  if (grid.thread_rank() == 0 && is_transferred(table, scratch, missing)) wake_host(scratch.staging);
   const uint32_t evictable = __reduce_add_sync(
       ~0u, count_digit(table.cache, pinned, 0, Digit::highest(pinned), counters.histograms));
   if (threadIdx.x % 32 == 0) atomicAdd(counters.candidates, evictable);
@@ -273,9 +273,9 @@ __global__ void __launch_bounds__(kThreads)
   const uint32_t slot = row != kNoRow ? table.slots[row] : kNoRow;
   if (slot != kNoRow) table.cache.used[slot] = last + 1;
   // The last pass may be updating a row in host memory, if it had no slot for it.
-  const bool is_far = row != kNoRow && slot == kNoRow &&
+  const bool in_host_memory = row != kNoRow && slot == kNoRow &&
                       (last == 0 || static_cast<uint32_t>(*table.mark(row) >> 32) != last);
-  batch.far.note(static_cast<uint32_t>(feature.table), row, is_far);
+  batch.uncached.note(static_cast<uint32_t>(feature.table), row, in_host_memory);
 }
 
 template <bool kComing>

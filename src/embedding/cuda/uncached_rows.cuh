@@ -8,41 +8,41 @@
 namespace emblem::cuda {
 
 // In device memory; zero before and after.
-struct FarCounters {
+struct UncachedCounters {
   uint32_t rows;         // distinct
   uint32_t occurrences;  // that wait for their row
   uint32_t places[kPlaces];
 };
 
-struct FarRows {
+struct UncachedRows {
   // A hash map of the batch: 1 << 63 | table << 32 | row. At most half full; zero before and after.
   unsigned long long* map = nullptr;
   uint32_t map_mask = 0;
   uint32_t *entries = nullptr, *sorted = nullptr;  // [positions] of the map: the distinct rows
   uint2* occurrences = nullptr;                    // [positions] position, entry
-  uint32_t* index = nullptr;  // [map] a fetched row's number in `staged`, or kFar | row
+  uint32_t* index = nullptr;  // [map] a fetched row's number in `staged`, or kInHostMemory | row
   char* staged = nullptr;     // [staged_rows] weights
   int64_t staged_stride = 0;
   uint32_t staged_rows = 0;
-  FarCounters* counters = nullptr;
+  UncachedCounters* counters = nullptr;
 
   // Tables with a cache have fewer rows, the map fewer entries.
-  static constexpr uint32_t kFar = 1u << 31;
+  static constexpr uint32_t kInHostMemory = 1u << 31;
 
   __device__ static uint32_t table_of(unsigned long long noted) {
-    return static_cast<uint32_t>(noted >> 32) & ~kFar;
+    return static_cast<uint32_t>(noted >> 32) & ~kInHostMemory;
   }
   __device__ static uint32_t row_of(unsigned long long noted) {
     return static_cast<uint32_t>(noted);
   }
 
-  // Notes the rows of the lanes with `is_far`; returns the entry. Whole warp.
-  __device__ uint32_t note(uint32_t table, uint32_t row, bool is_far) const {
-    if (!__any_sync(~0u, is_far)) return 0;
+  // Notes the rows of the lanes with `in_host_memory`; returns the entry. Whole warp.
+  __device__ uint32_t note(uint32_t table, uint32_t row, bool in_host_memory) const {
+    if (!__any_sync(~0u, in_host_memory)) return 0;
     const auto noted = 1ull << 63 | static_cast<unsigned long long>(table) << 32 | row;
     uint32_t at = static_cast<uint32_t>(mix64(noted)) & map_mask;
     bool first = false;
-    for (; is_far; at = (at + 1) & map_mask) {
+    for (; in_host_memory; at = (at + 1) & map_mask) {
       unsigned long long seen = __ldcg(&map[at]);
       if (seen == 0) seen = atomicCAS(&map[at], 0ull, noted);
       first = seen == 0;
@@ -53,29 +53,29 @@ struct FarRows {
     return at;
   }
   // Notes that `position` waits for the row of `entry`. Whole warp.
-  __device__ void wait(uint32_t position, uint32_t entry, bool is_far) const {
-    if (!__any_sync(~0u, is_far)) return;
-    const uint32_t place = take_places(&counters->occurrences, is_far);
-    if (is_far) occurrences[place] = {position, entry};
+  __device__ void wait(uint32_t position, uint32_t entry, bool in_host_memory) const {
+    if (!__any_sync(~0u, in_host_memory)) return;
+    const uint32_t place = take_places(&counters->occurrences, in_host_memory);
+    if (in_host_memory) occurrences[place] = {position, entry};
   }
 
-  // Where a row is, for row_at: the number of its slot, or kFar | entry. Whole warp; kNoRow for
+  // Where a row is, for row_at: the number of its slot, or kInHostMemory | entry. Whole warp; kNoRow for
   // lanes without a row.
   __device__ uint32_t place(const DeviceTableRef& table, uint32_t number, uint32_t row) const {
     if (table.slots == nullptr) return row;
     const uint32_t slot = row != kNoRow ? table.slots[row] : kNoRow;
-    const bool is_far = row != kNoRow && slot == kNoRow;
-    const uint32_t entry = note(number, row, is_far);
-    return is_far ? kFar | entry : slot;
+    const bool in_host_memory = row != kNoRow && slot == kNoRow;
+    const uint32_t entry = note(number, row, in_host_memory);
+    return in_host_memory ? kInHostMemory | entry : slot;
   }
-  // After fetch_far_rows.
+  // After fetch_uncached_rows.
   __device__ const char* row_at(const DeviceTableRef& table, uint32_t place) const {
-    const bool is_far = table.slots != nullptr && (place & kFar) != 0;
-    return is_far ? fetched(table, place & ~kFar) : table.rows + place * table.stride;
+    const bool in_host_memory = table.slots != nullptr && (place & kInHostMemory) != 0;
+    return in_host_memory ? fetched(table, place & ~kInHostMemory) : table.rows + place * table.stride;
   }
   __device__ const char* fetched(const DeviceTableRef& table, uint32_t entry) const {
     const uint32_t at = index[entry];
-    return (at & kFar) != 0 ? table.host_rows + (at & ~kFar) * table.stride
+    return (at & kInHostMemory) != 0 ? table.host_rows + (at & ~kInHostMemory) * table.stride
                             : staged + at * staged_stride;
   }
 

@@ -11,7 +11,7 @@ HostRows::HostRows(const Context& context, const std::string& name, int64_t rows
       slot_rows_(Device::kCuda, slots),
       slot_used_(Device::kCuda, slots),
       slot_changed_(Device::kCuda, slots),
-      scatters_(Buffer<FerryCount>::zeros(context, 1)),
+      scatters_(Buffer<TransferCount>::zeros(context, 1)),
       scattered_(sizeof(uint64_t)) {
   *scattered() = 0;
   forget_slots(context);

@@ -27,15 +27,15 @@ class HostRows {
   uint32_t* slot_used() { return slot_used_.data(); }
   uint8_t* slot_changed() { return slot_changed_.data(); }
 
-  // Pieces of rows that kernels left to the ferry, and those that it has brought here.
-  FerryCount* scatters() { return scatters_.data(); }
+  // Pieces of rows that kernels left to the host_transfer, and those that it has brought here.
+  TransferCount* scatters() { return scatters_.data(); }
   uint64_t* scattered() { return reinterpret_cast<uint64_t*>(scattered_.data()); }
 
  private:
-  FarMemory memory_;
+  MappedMemory memory_;
   Buffer<uint32_t> slot_of_row_, slot_rows_, slot_used_;
   Buffer<uint8_t> slot_changed_;
-  Buffer<FerryCount> scatters_;
+  Buffer<TransferCount> scatters_;
   PinnedMemory scattered_;
 };
 

@@ -50,30 +50,30 @@ void write_row(char* to, const char* from, size_t bytes) { std::memcpy(to, from,
 void finish_writing() {}
 #endif
 
-void gather(const BerthMemory& berth, uint32_t begin, uint32_t end, uint64_t stride) {
+void gather(const StagingMemory& staging, uint32_t begin, uint32_t end, uint64_t stride) {
   for (uint32_t i = begin; i < end; ++i) {
-    if (i + kRowsAhead < end) ask_memory_for(berth.in_from[i + kRowsAhead]);
-    const uint64_t from = berth.in_from[i];
-    if (from != 0) std::memcpy(berth.in + i * stride, address_of(from), bytes_of(from));
+    if (i + kRowsAhead < end) ask_memory_for(staging.in_from[i + kRowsAhead]);
+    const uint64_t from = staging.in_from[i];
+    if (from != 0) std::memcpy(staging.in + i * stride, address_of(from), bytes_of(from));
   }
 }
 
-void scatter(const BerthMemory& berth, uint32_t begin, uint32_t end, uint64_t stride) {
+void scatter(const StagingMemory& staging, uint32_t begin, uint32_t end, uint64_t stride) {
   for (uint32_t i = begin; i < end; ++i) {
-    const uint64_t to = berth.out_to[i];
-    if (to != 0) write_row(address_of(to), berth.out + i * stride, bytes_of(to));
+    const uint64_t to = staging.out_to[i];
+    if (to != 0) write_row(address_of(to), staging.out + i * stride, bytes_of(to));
   }
   finish_writing();
 }
 
-// The requests of one kind that a berth has next, carried together: helpers are woken once, and
-// the berth hears of each request when it is done, in order.
-class Trip {
+// The requests of one kind that a staging has next, carried together: helpers are woken once, and
+// the staging hears of each request when it is done, in order.
+class TransferBatch {
  public:
-  explicit Trip(const BerthMemory& berth)
-      : berth_(berth), first_(std::atomic_ref(berth.mail->done).load(std::memory_order_relaxed)) {
+  explicit TransferBatch(const StagingMemory& staging)
+      : staging_(staging), first_(std::atomic_ref(staging.queue->done).load(std::memory_order_relaxed)) {
     while (requests_ < kMostRequests && is_next(request(requests_))) {
-      const FerryRequest& next = request(requests_);
+      const TransferRequest& next = request(requests_);
       const int64_t chunks = (next.end - next.begin + kRowsATime - 1) / kRowsATime;
       left_[requests_] = static_cast<uint32_t>(chunks);
       first_chunk_[++requests_] = this->chunks() + chunks;
@@ -88,34 +88,34 @@ class Trip {
     const auto after =
         std::upper_bound(first_chunk_.begin(), first_chunk_.begin() + requests_, chunk);
     const auto number = static_cast<uint32_t>(after - first_chunk_.begin()) - 1;
-    const FerryRequest& of = request(number);
+    const TransferRequest& of = request(number);
     const auto begin =
         of.begin + static_cast<uint32_t>((chunk - first_chunk_[number]) * kRowsATime);
     const uint32_t end = std::min(of.end, begin + static_cast<uint32_t>(kRowsATime));
-    (of.kind == FerryRequest::Kind::kGather ? gather : scatter)(berth_, begin, end, of.stride);
+    (of.kind == TransferRequest::Kind::kGather ? gather : scatter)(staging_, begin, end, of.stride);
     if (left_[number].fetch_sub(1, std::memory_order_acq_rel) == 1) report();
   }
 
  private:
-  FerryRequest& request(uint32_t number) const {
-    return berth_.mail->requests[(first_ + number) % kMostRequests];
+  TransferRequest& request(uint32_t number) const {
+    return staging_.queue->requests[(first_ + number) % kMostRequests];
   }
-  bool is_next(FerryRequest& request) const {
+  bool is_next(TransferRequest& request) const {
     const uint64_t number = std::atomic_ref(request.number).load(std::memory_order_acquire);
     return number == first_ + requests_ + 1 && request.kind == this->request(0).kind;
   }
-  // Tells the berth of the requests that are done.
+  // Tells the staging of the requests that are done.
   void report() {
     const std::lock_guard lock(reporting_);
     for (; reported_ < requests_ && left_[reported_].load(std::memory_order_acquire) == 0;
          ++reported_) {
       if (uint64_t* scattered = request(reported_).scattered; scattered != nullptr)
         std::atomic_ref(*scattered).fetch_add(1, std::memory_order_release);
-      std::atomic_ref(berth_.mail->done).store(first_ + reported_ + 1, std::memory_order_release);
+      std::atomic_ref(staging_.queue->done).store(first_ + reported_ + 1, std::memory_order_release);
     }
   }
 
-  const BerthMemory& berth_;
+  const StagingMemory& staging_;
   const uint64_t first_;
   uint32_t requests_ = 0, reported_ = 0;
   std::array<int64_t, kMostRequests + 1> first_chunk_{};
@@ -132,8 +132,8 @@ void rest(Clock::duration quiet) {
 
 struct OfProcess {
   std::mutex mutex;
-  std::weak_ptr<Ferry> ferry;
-  FerryLimits limits;
+  std::weak_ptr<HostTransfer> host_transfer;
+  HostTransferLimits limits;
 };
 OfProcess& of_this_process() {
   static OfProcess of;
@@ -142,41 +142,41 @@ OfProcess& of_this_process() {
 
 }  // namespace
 
-std::shared_ptr<Ferry> Ferry::of_process() {
+std::shared_ptr<HostTransfer> HostTransfer::of_process() {
   const int cpus = available_cpus();
   if (cpus < kFewestCpus) return nullptr;
   OfProcess& of = of_this_process();
   const std::lock_guard lock(of.mutex);
-  std::shared_ptr<Ferry> ferry = of.ferry.lock();
-  if (!ferry) of.ferry = ferry = std::make_shared<Ferry>(std::min(cpus, kMostThreads));
-  return ferry;
+  std::shared_ptr<HostTransfer> host_transfer = of.host_transfer.lock();
+  if (!host_transfer) of.host_transfer = host_transfer = std::make_shared<HostTransfer>(std::min(cpus, kMostThreads));
+  return host_transfer;
 }
 
-void finish_ferrying() {
+void finish_host_transfers() {
   OfProcess& of = of_this_process();
-  std::shared_ptr<Ferry> ferry;
+  std::shared_ptr<HostTransfer> host_transfer;
   {
     const std::lock_guard lock(of.mutex);
-    ferry = of.ferry.lock();
+    host_transfer = of.host_transfer.lock();
   }
-  if (ferry) ferry->finish();
+  if (host_transfer) host_transfer->finish();
 }
 
-FerryLimits ferry_limits() {
+HostTransferLimits host_transfer_limits() {
   OfProcess& of = of_this_process();
   const std::lock_guard lock(of.mutex);
   return of.limits;
 }
 
-void set_ferry_limits(const FerryLimits& limits) {
+void set_host_transfer_limits(const HostTransferLimits& limits) {
   OfProcess& of = of_this_process();
   const std::lock_guard lock(of.mutex);
   of.limits = limits;
 }
 
-Ferry::Ferry(int threads) : pool_(threads), leader_([this] { lead(); }) {}
+HostTransfer::HostTransfer(int threads) : pool_(threads), leader_([this] { lead(); }) {}
 
-Ferry::~Ferry() {
+HostTransfer::~HostTransfer() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -185,7 +185,7 @@ Ferry::~Ferry() {
   leader_.join();
 }
 
-void Ferry::lead() {
+void HostTransfer::lead() {
   prctl(PR_SET_TIMERSLACK, 1000);  // ns: naps are not to be made longer
   auto last = Clock::now();
   for (;;) {
@@ -193,7 +193,7 @@ void Ferry::lead() {
     bool served = false;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return stop_ || !berths_.empty(); });
+      changed_.wait(lock, [&] { return stop_ || !buffers_.empty(); });
       if (stop_) return;
       served = serve_any();
     }
@@ -203,48 +203,48 @@ void Ferry::lead() {
   }
 }
 
-bool Ferry::serve_any() {
+bool HostTransfer::serve_any() {
   bool served = false;
-  for (const BerthMemory& berth : berths_) served |= serve(berth);
+  for (const StagingMemory& staging : buffers_) served |= serve(staging);
   return served;
 }
 
-bool Ferry::serve(const BerthMemory& berth) {
-  Trip trip(berth);
-  if (trip.requests() == 0) return false;
-  if (trip.chunks() == 0)  // the helpers wake up, too
+bool HostTransfer::serve(const StagingMemory& staging) {
+  TransferBatch batch(staging);
+  if (batch.requests() == 0) return false;
+  if (batch.chunks() == 0)  // the helpers wake up, too
     pool_.run(
         pool_.threads(), [](void*, int64_t) {}, nullptr);
   else
     pool_.run(
-        trip.chunks(), [](void* of, int64_t chunk) { static_cast<Trip*>(of)->carry(chunk); },
-        &trip);
-  served_ += trip.requests();
+        batch.chunks(), [](void* of, int64_t chunk) { static_cast<TransferBatch*>(of)->carry(chunk); },
+        &batch);
+  served_ += batch.requests();
   return true;
 }
 
-void Ferry::add(const BerthMemory& berth) {
+void HostTransfer::add(const StagingMemory& staging) {
   ++visitors_;
   {
     const std::lock_guard lock(mutex_);
-    berths_.push_back(berth);
+    buffers_.push_back(staging);
   }
   --visitors_;
   changed_.notify_all();
 }
 
-void Ferry::remove(const BerthMemory& berth) {
+void HostTransfer::remove(const StagingMemory& staging) {
   ++visitors_;
   {
     const std::lock_guard lock(mutex_);
-    while (serve(berth)) {
+    while (serve(staging)) {
     }
-    std::erase_if(berths_, [&](const BerthMemory& of) { return of.mail == berth.mail; });
+    std::erase_if(buffers_, [&](const StagingMemory& of) { return of.queue == staging.queue; });
   }
   --visitors_;
 }
 
-void Ferry::finish() {
+void HostTransfer::finish() {
   ++visitors_;
   {
     const std::lock_guard lock(mutex_);

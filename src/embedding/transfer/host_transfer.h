@@ -1,15 +1,15 @@
 // embedding/transfer/host_transfer.h - host threads that carry rows between their places in host memory, anywhere in
-// many gigabytes, and small buffers ("berths") that the GPU reads and writes at the full rate of
+// many gigabytes, and small buffers ("buffers") that the GPU reads and writes at the full rate of
 // the bus. Kernels ask for it while they run; neither side calls the other.
 //
-// A kernel numbers the requests of its berth in device memory, writes request n to place n %
-// kMostRequests, and last n + 1 to its `number` (release). The ferry serves a berth in order, and
+// A kernel numbers the requests of its staging in device memory, writes request n to place n %
+// kMostRequests, and last n + 1 to its `number` (release). The host_transfer serves a staging in order, and
 // then moves `done` on (release). Lists and buffers are written again only when the requests on
 // them are done; then the places of those requests are free, too. Scatters may be pending when a
 // kernel ends: they are counted for each table, and whoever reads or writes its rows in host
-// memory, by itself or through the ferry, first waits until there are none.
+// memory, by itself or through the host_transfer, first waits until there are none.
 //
-// No deadlock: the ferry waits for nobody and never calls CUDA. Kernels wait for requests that are
+// No deadlock: the host_transfer waits for nobody and never calls CUDA. Kernels wait for requests that are
 // published, or for warps of their own cooperative grid, which all run and wait for nothing else.
 #pragma once
 
@@ -27,51 +27,51 @@
 namespace emblem {
 
 // Thread-safe.
-class Ferry {
+class HostTransfer {
  public:
-  explicit Ferry(int threads);
-  ~Ferry();
-  Ferry(const Ferry&) = delete;
-  Ferry& operator=(const Ferry&) = delete;
+  explicit HostTransfer(int threads);
+  ~HostTransfer();
+  HostTransfer(const HostTransfer&) = delete;
+  HostTransfer& operator=(const HostTransfer&) = delete;
 
   // The one of this process, as long as somebody has it; null with so few CPUs that it would not
   // help.
-  static std::shared_ptr<Ferry> of_process();
+  static std::shared_ptr<HostTransfer> of_process();
 
-  void add(const BerthMemory& berth);
-  // Serves what the berth has been asked for before.
-  void remove(const BerthMemory& berth);
-  // Serves what all berths have been asked for.
+  void add(const StagingMemory& staging);
+  // Serves what the staging has been asked for before.
+  void remove(const StagingMemory& staging);
+  // Serves what all buffers have been asked for.
   void finish();
   uint64_t served() const { return served_; }  // requests
 
  private:
   void lead();
   bool serve_any();
-  bool serve(const BerthMemory& berth);
+  bool serve(const StagingMemory& staging);
 
   ThreadPool pool_;
-  std::mutex mutex_;  // of serving, and of the berths
+  std::mutex mutex_;  // of serving, and of the buffers
   std::condition_variable changed_;
   std::atomic<int> visitors_{0};  // before whom the leader steps back
-  std::vector<BerthMemory> berths_;
+  std::vector<StagingMemory> buffers_;
   std::atomic<uint64_t> served_{0};
   bool stop_ = false;
   std::thread leader_;
 };
 
-// Waits until the process's ferry, if there is one, has done what kernels that have ended asked
+// Waits until the process's host_transfer, if there is one, has done what kernels that have ended asked
 // for.
-void finish_ferrying();
+void finish_host_transfers();
 
-// When the ferry is used, and how. Read when a berth is made; set by tests.
-struct FerryLimits {
+// When the host_transfer is used, and how. Read when a staging is made; set by tests.
+struct HostTransferLimits {
   int64_t least_rows = 4096;       // fewer are moved by the GPU itself
   int64_t piece_bytes = 4 << 20;   // but at most kMostPieces pieces
   int64_t most_bytes = 192 << 20;  // of a buffer
   int64_t direct = 6;  // of 16 rows that come: those that the GPU reads itself meanwhile
 };
-FerryLimits ferry_limits();
-void set_ferry_limits(const FerryLimits& limits);
+HostTransferLimits host_transfer_limits();
+void set_host_transfer_limits(const HostTransferLimits& limits);
 
 }  // namespace emblem

@@ -1,4 +1,4 @@
-// The ferry's host side, asked through the mail as kernels do, in ordinary memory.
+// The host_transfer's host side, asked through the queue as kernels do, in ordinary memory.
 #include "embedding/transfer/host_transfer.h"
 
 #include <gmock/gmock.h>
@@ -11,22 +11,22 @@ namespace {
 
 using testing::Each;
 
-// Memory of a berth, and what a kernel would do with it.
-class TestBerth {
+// Memory of a staging, and what a kernel would do with it.
+class TestStagingBuffer {
  public:
-  TestBerth(Ferry& ferry, uint32_t rows, uint32_t stride)
-      : ferry_(ferry),
+  TestStagingBuffer(HostTransfer& host_transfer, uint32_t rows, uint32_t stride)
+      : transfer_(host_transfer),
         stride_(stride),
         in_(rows * stride),
         out_(rows * stride),
         in_from_(rows),
         out_to_(rows) {
-    memory_ = {&mail_, in_.data(), out_.data(), in_from_.data(), out_to_.data()};
-    ferry_.add(memory_);
+    memory_ = {&queue_, in_.data(), out_.data(), in_from_.data(), out_to_.data()};
+    transfer_.add(memory_);
   }
-  ~TestBerth() { ferry_.remove(memory_); }
-  TestBerth(const TestBerth&) = delete;
-  TestBerth& operator=(const TestBerth&) = delete;
+  ~TestStagingBuffer() { transfer_.remove(memory_); }
+  TestStagingBuffer(const TestStagingBuffer&) = delete;
+  TestStagingBuffer& operator=(const TestStagingBuffer&) = delete;
 
   void gather_from(uint32_t i, const std::vector<char>& row) {
     in_from_[i] = listed_row(row.data(), row.size());
@@ -38,34 +38,34 @@ class TestBerth {
   char* out(uint32_t i) { return &out_[i * stride_]; }
 
   // The number of the request.
-  uint64_t ask(FerryRequest::Kind kind, uint32_t begin, uint32_t end) {
-    FerryRequest& request = mail_.requests[asked_ % kMostRequests];
+  uint64_t ask(TransferRequest::Kind kind, uint32_t begin, uint32_t end) {
+    TransferRequest& request = queue_.requests[asked_ % kMostRequests];
     request.kind = kind;
     request.begin = begin;
     request.end = end;
     request.stride = stride_;
-    request.scattered = kind == FerryRequest::Kind::kScatter ? &scattered_ : nullptr;
+    request.scattered = kind == TransferRequest::Kind::kScatter ? &scattered_ : nullptr;
     std::atomic_ref(request.number).store(++asked_, std::memory_order_release);
     return asked_;
   }
   void wait(uint64_t number) {
     while (done() < number) std::this_thread::yield();
   }
-  uint64_t done() { return std::atomic_ref(mail_.done).load(std::memory_order_acquire); }
+  uint64_t done() { return std::atomic_ref(queue_.done).load(std::memory_order_acquire); }
   uint64_t scattered() { return std::atomic_ref(scattered_).load(std::memory_order_acquire); }
 
  private:
-  Ferry& ferry_;
-  FerryMail mail_;
+  HostTransfer& transfer_;
+  TransferQueue queue_;
   uint32_t stride_;
   std::vector<char> in_, out_;
   std::vector<uint64_t> in_from_, out_to_;
-  BerthMemory memory_;
+  StagingMemory memory_;
   uint64_t asked_ = 0, scattered_ = 0;
 };
 
-constexpr auto kCall = FerryRequest::Kind::kCall, kGather = FerryRequest::Kind::kGather,
-               kScatter = FerryRequest::Kind::kScatter;
+constexpr auto kCall = TransferRequest::Kind::kCall, kGather = TransferRequest::Kind::kGather,
+               kScatter = TransferRequest::Kind::kScatter;
 
 // Rows of `bytes` bytes, each full of one value.
 std::vector<std::vector<char>> rows_of(uint32_t count, size_t bytes) {
@@ -74,71 +74,71 @@ std::vector<std::vector<char>> rows_of(uint32_t count, size_t bytes) {
   return rows;
 }
 
-TEST(Ferry, GathersRowsOfDifferentLengthsAndLeavesOthersAlone) {
-  Ferry ferry(3);
-  TestBerth berth(ferry, 1000, 64);
+TEST(HostTransfer, GathersRowsOfDifferentLengthsAndLeavesOthersAlone) {
+  HostTransfer host_transfer(3);
+  TestStagingBuffer staging(host_transfer, 1000, 64);
   const auto shorter = rows_of(1000, 16), longer = rows_of(1000, 64);
   for (uint32_t i = 0; i < 1000; ++i) {
-    if (i % 3 != 0) berth.gather_from(i, i % 3 == 1 ? shorter[i] : longer[i]);
+    if (i % 3 != 0) staging.gather_from(i, i % 3 == 1 ? shorter[i] : longer[i]);
   }
-  berth.wait(berth.ask(kGather, 100, 1000));
+  staging.wait(staging.ask(kGather, 100, 1000));
   for (uint32_t i = 0; i < 1000; ++i) {
     const size_t bytes = i < 100 || i % 3 == 0 ? 0 : i % 3 == 1 ? 16 : 64;
-    EXPECT_THAT(std::vector<char>(berth.in(i), berth.in(i) + bytes), Each(longer[i][0])) << i;
-    EXPECT_THAT(std::vector<char>(berth.in(i) + bytes, berth.in(i) + 64), Each('\0')) << i;
+    EXPECT_THAT(std::vector<char>(staging.in(i), staging.in(i) + bytes), Each(longer[i][0])) << i;
+    EXPECT_THAT(std::vector<char>(staging.in(i) + bytes, staging.in(i) + 64), Each('\0')) << i;
   }
 }
 
-TEST(Ferry, ScattersRowsAndCountsForTheTable) {
-  Ferry ferry(3);
-  TestBerth berth(ferry, 1000, 32);
+TEST(HostTransfer, ScattersRowsAndCountsForTheTable) {
+  HostTransfer host_transfer(3);
+  TestStagingBuffer staging(host_transfer, 1000, 32);
   auto rows = rows_of(1000, 32);
   for (uint32_t i = 0; i < 1000; ++i) {
-    if (i % 2 == 0) berth.scatter_to(i, rows[i]);
-    std::memset(berth.out(i), 120, 32);
+    if (i % 2 == 0) staging.scatter_to(i, rows[i]);
+    std::memset(staging.out(i), 120, 32);
   }
-  berth.ask(kScatter, 0, 500);
-  berth.wait(berth.ask(kScatter, 500, 1000));
-  EXPECT_EQ(berth.scattered(), 2u);
+  staging.ask(kScatter, 0, 500);
+  staging.wait(staging.ask(kScatter, 500, 1000));
+  EXPECT_EQ(staging.scattered(), 2u);
   for (uint32_t i = 0; i < 1000; ++i)
     EXPECT_THAT(rows[i], Each(i % 2 == 0 ? 120 : static_cast<char>(i % 100 + 1))) << i;
 }
 
 // A row leaves and comes back, again and again: more often than there are places for requests.
-TEST(Ferry, ServesABerthInOrder) {
-  Ferry ferry(2);
-  TestBerth berth(ferry, 300, 16);
+TEST(HostTransfer, ServesABufferInOrder) {
+  HostTransfer host_transfer(2);
+  TestStagingBuffer staging(host_transfer, 300, 16);
   auto rows = rows_of(300, 16);
   for (uint32_t i = 0; i < 300; ++i) {
-    berth.gather_from(i, rows[i]);
-    berth.scatter_to(i, rows[i]);
+    staging.gather_from(i, rows[i]);
+    staging.scatter_to(i, rows[i]);
   }
   for (int round = 0; round < 3 * kMostRequests; ++round) {
     const auto value = static_cast<char>(round % 100);
-    for (uint32_t i = 0; i < 300; ++i) std::memset(berth.out(i), value, 16);
-    berth.ask(kScatter, 0, 200);
-    berth.ask(kScatter, 200, 300);
-    berth.wait(berth.ask(kGather, 0, 300));
-    ASSERT_EQ(berth.in(0)[0], value);
-    ASSERT_EQ(berth.in(299)[15], value);
+    for (uint32_t i = 0; i < 300; ++i) std::memset(staging.out(i), value, 16);
+    staging.ask(kScatter, 0, 200);
+    staging.ask(kScatter, 200, 300);
+    staging.wait(staging.ask(kGather, 0, 300));
+    ASSERT_EQ(staging.in(0)[0], value);
+    ASSERT_EQ(staging.in(299)[15], value);
   }
 }
 
-TEST(Ferry, ServesManyBerthsThatComeAndGo) {
-  Ferry ferry(3);
+TEST(HostTransfer, ServesManyBuffersThatComeAndGo) {
+  HostTransfer host_transfer(3);
   std::vector<std::thread> users;
   for (uint32_t user = 0; user < 4; ++user) {
-    users.emplace_back([&ferry, user] {
+    users.emplace_back([&host_transfer, user] {
       for (uint32_t visit = 0; visit < 5; ++visit) {
-        TestBerth berth(ferry, 200, 48);
+        TestStagingBuffer staging(host_transfer, 200, 48);
         const auto rows = rows_of(400, 48);
         for (uint32_t round = 0; round < 50; ++round) {
-          for (uint32_t i = 0; i < 200; ++i) berth.gather_from(i, rows[(i + round + user) % 400]);
-          const uint64_t half = berth.ask(kGather, 0, 100), all = berth.ask(kGather, 100, 200);
-          berth.wait(half);
-          ASSERT_EQ(berth.in(99)[47], rows[(99 + round + user) % 400][0]);
-          berth.wait(all);
-          ASSERT_EQ(berth.in(100)[0], rows[(100 + round + user) % 400][0]);
+          for (uint32_t i = 0; i < 200; ++i) staging.gather_from(i, rows[(i + round + user) % 400]);
+          const uint64_t half = staging.ask(kGather, 0, 100), all = staging.ask(kGather, 100, 200);
+          staging.wait(half);
+          ASSERT_EQ(staging.in(99)[47], rows[(99 + round + user) % 400][0]);
+          staging.wait(all);
+          ASSERT_EQ(staging.in(100)[0], rows[(100 + round + user) % 400][0]);
         }
       }
     });
@@ -146,22 +146,22 @@ TEST(Ferry, ServesManyBerthsThatComeAndGo) {
   for (std::thread& user : users) user.join();
 }
 
-TEST(Ferry, WakesUpAfterAPause) {
-  Ferry ferry(2);
-  TestBerth berth(ferry, 10, 16);
+TEST(HostTransfer, WakesUpAfterAPause) {
+  HostTransfer host_transfer(2);
+  TestStagingBuffer staging(host_transfer, 10, 16);
   const auto rows = rows_of(10, 16);
-  for (uint32_t i = 0; i < 10; ++i) berth.gather_from(i, rows[i]);
+  for (uint32_t i = 0; i < 10; ++i) staging.gather_from(i, rows[i]);
   for (const int pause_ms : {0, 3, 50}) {
     std::this_thread::sleep_for(std::chrono::milliseconds(pause_ms));
-    berth.ask(kCall, 0, 0);
-    berth.wait(berth.ask(kGather, 0, 10));
+    staging.ask(kCall, 0, 0);
+    staging.wait(staging.ask(kGather, 0, 10));
   }
-  EXPECT_EQ(berth.in(9)[0], 10);
+  EXPECT_EQ(staging.in(9)[0], 10);
 }
 
-TEST(Ferry, FinishWaitsForWhatWasAsked) {
-  Ferry ferry(2);
-  TestBerth one(ferry, 100, 16), other(ferry, 100, 16);
+TEST(HostTransfer, FinishWaitsForWhatWasAsked) {
+  HostTransfer host_transfer(2);
+  TestStagingBuffer one(host_transfer, 100, 16), other(host_transfer, 100, 16);
   auto rows = rows_of(200, 16);
   for (uint32_t i = 0; i < 100; ++i) {
     one.scatter_to(i, rows[i]);
@@ -172,35 +172,35 @@ TEST(Ferry, FinishWaitsForWhatWasAsked) {
       one.ask(kScatter, piece * 10, piece * 10 + 10);
       other.ask(kScatter, piece * 10, piece * 10 + 10);
     }
-    ferry.finish();
+    host_transfer.finish();
     EXPECT_EQ(one.scattered(), round * 10);
     EXPECT_EQ(other.scattered(), round * 10);
   }
 }
 
-TEST(Ferry, ABerthThatLeavesIsServedBefore) {
-  Ferry ferry(2);
+TEST(HostTransfer, ABufferThatIsRemovedIsServedBefore) {
+  HostTransfer host_transfer(2);
   auto rows = rows_of(50, 16);
   {
-    TestBerth berth(ferry, 50, 16);
-    for (uint32_t i = 0; i < 50; ++i) berth.scatter_to(i, rows[i]);
-    for (uint32_t i = 0; i < 50; ++i) berth.ask(kScatter, i, i + 1);
+    TestStagingBuffer staging(host_transfer, 50, 16);
+    for (uint32_t i = 0; i < 50; ++i) staging.scatter_to(i, rows[i]);
+    for (uint32_t i = 0; i < 50; ++i) staging.ask(kScatter, i, i + 1);
   }
   for (const auto& row : rows) EXPECT_THAT(row, Each('\0'));
 }
 
-TEST(Ferry, StopsWithBerthsOrWithout) {
+TEST(HostTransfer, StopsWithBuffersOrWithout) {
   for (int i = 0; i < 20; ++i) {
-    Ferry ferry(3);
-    if (i % 2 == 0) TestBerth berth(ferry, 10, 16);
+    HostTransfer host_transfer(3);
+    if (i % 2 == 0) TestStagingBuffer staging(host_transfer, 10, 16);
   }
 }
 
-TEST(Ferry, IsOneForAProcess) {
+TEST(HostTransfer, IsOneForAProcess) {
   if (available_cpus() < 4) GTEST_SKIP() << "not used with so few CPUs";
-  const auto ferry = Ferry::of_process();
-  EXPECT_EQ(Ferry::of_process(), ferry);
-  finish_ferrying();
+  const auto host_transfer = HostTransfer::of_process();
+  EXPECT_EQ(HostTransfer::of_process(), host_transfer);
+  finish_host_transfers();
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ void touch_pages(char* data, int64_t bytes) {
 
 }  // namespace
 
-FarMemory::FarMemory(const std::string& name, int64_t bytes) : bytes_(bytes) {
+MappedMemory::MappedMemory(const std::string& name, int64_t bytes) : bytes_(bytes) {
   // The system promises more than it has, and ends a program that takes it at its word.
   const int64_t available = available_memory_bytes();
   if (bytes_ > available)
@@ -60,7 +60,7 @@ FarMemory::FarMemory(const std::string& name, int64_t bytes) : bytes_(bytes) {
   data_ = static_cast<char*>(data);
 }
 
-FarMemory::~FarMemory() {
+MappedMemory::~MappedMemory() {
   cudaHostUnregister(data_);
   munmap(data_, bytes_);
 }

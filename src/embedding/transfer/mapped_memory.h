@@ -7,13 +7,13 @@
 
 namespace emblem::cuda {
 
-class FarMemory {
+class MappedMemory {
  public:
   // `name` stands in front of messages. Throws kOutOfMemory, with what to do.
-  FarMemory(const std::string& name, int64_t bytes);
-  ~FarMemory();
-  FarMemory(const FarMemory&) = delete;
-  FarMemory& operator=(const FarMemory&) = delete;
+  MappedMemory(const std::string& name, int64_t bytes);
+  ~MappedMemory();
+  MappedMemory(const MappedMemory&) = delete;
+  MappedMemory& operator=(const MappedMemory&) = delete;
 
   char* data() const { return data_; }
   int64_t bytes() const { return bytes_; }

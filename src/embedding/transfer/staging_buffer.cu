@@ -10,13 +10,13 @@ namespace {
 
 int64_t rounded_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 
-// Lists and buffers lie behind the mail, one after the other.
+// Lists and buffers lie behind the queue, one after the other.
 struct Layout {
   int64_t in_from, out_to, in, out, end;
-  Layout(int64_t rows, int64_t row_bytes, Berth::Ways ways) {
-    const bool both = ways == Berth::Ways::kInAndOut;
+  Layout(int64_t rows, int64_t row_bytes, StagingBuffer::Ways ways) {
+    const bool both = ways == StagingBuffer::Ways::kInAndOut;
     const int64_t list = rounded_up(rows * 8, 4096), buffer = rounded_up(rows * row_bytes, 4096);
-    in_from = rounded_up(sizeof(FerryMail), 4096);
+    in_from = rounded_up(sizeof(TransferQueue), 4096);
     out_to = in_from + list;
     in = out_to + (both ? list : 0);
     out = in + buffer;
@@ -26,30 +26,30 @@ struct Layout {
 
 }  // namespace
 
-std::unique_ptr<Berth> Berth::make(const Context& context, int64_t rows, int64_t row_bytes,
+std::unique_ptr<StagingBuffer> StagingBuffer::make(const Context& context, int64_t rows, int64_t row_bytes,
                                    Ways ways) {
-  if (row_bytes == 0 || row_bytes > kLongestCarriedRow) return nullptr;
-  const FerryLimits limits = ferry_limits();
+  if (row_bytes == 0 || row_bytes > kLongestTransferredRow) return nullptr;
+  const HostTransferLimits limits = host_transfer_limits();
   rows = std::min(rows, limits.most_bytes / row_bytes);
   if (rows < std::max<int64_t>(1, limits.least_rows)) return nullptr;
-  std::shared_ptr<Ferry> ferry = Ferry::of_process();
-  if (!ferry) return nullptr;
+  std::shared_ptr<HostTransfer> host_transfer = HostTransfer::of_process();
+  if (!host_transfer) return nullptr;
   try {
-    return std::unique_ptr<Berth>(new Berth(context, std::move(ferry), rows, row_bytes, ways));
+    return std::unique_ptr<StagingBuffer>(new StagingBuffer(context, std::move(host_transfer), rows, row_bytes, ways));
   } catch (const Error&) {
     return nullptr;
   }
 }
 
-Berth::Berth(const Context& context, std::shared_ptr<Ferry> ferry, int64_t rows, int64_t row_bytes,
+StagingBuffer::StagingBuffer(const Context& context, std::shared_ptr<HostTransfer> host_transfer, int64_t rows, int64_t row_bytes,
              Ways ways)
-    : ferry_(std::move(ferry)),
+    : transfer_(std::move(host_transfer)),
       memory_(Layout(rows, row_bytes, ways).end),
-      state_(Buffer<BerthState>::zeros(context, 1)) {
-  const FerryLimits limits = ferry_limits();
+      state_(Buffer<StagingState>::zeros(context, 1)) {
+  const HostTransferLimits limits = host_transfer_limits();
   const Layout at(rows, row_bytes, ways);
   char* data = memory_.data();
-  ref_.memory.mail = new (data) FerryMail();
+  ref_.memory.queue = new (data) TransferQueue();
   ref_.memory.in = data + at.in;
   ref_.memory.in_from = reinterpret_cast<uint64_t*>(data + at.in_from);
   if (ways == Ways::kInAndOut) {
@@ -64,12 +64,12 @@ Berth::Berth(const Context& context, std::shared_ptr<Ferry> ferry, int64_t rows,
       static_cast<uint32_t>(rounded_up(std::max<int64_t>(1, piece), kRowsWrittenAtOnce));
   ref_.least_rows = static_cast<uint32_t>(std::max<int64_t>(1, limits.least_rows));
   ref_.direct = static_cast<uint32_t>(std::clamp<int64_t>(limits.direct, 0, 15));
-  ferry_->add(ref_.memory);
+  transfer_->add(ref_.memory);
 }
 
-Berth::~Berth() {
+StagingBuffer::~StagingBuffer() {
   cudaDeviceSynchronize();
-  ferry_->remove(ref_.memory);
+  transfer_->remove(ref_.memory);
 }
 
 }  // namespace emblem::cuda

@@ -1,4 +1,4 @@
-// embedding/transfer/staging_buffer.h - where kernels hand rows to the ferry and get rows from it. CUDA builds only.
+// embedding/transfer/staging_buffer.h - where kernels hand rows to the host_transfer and get rows from it. CUDA builds only.
 #pragma once
 
 #include <memory>
@@ -11,33 +11,33 @@
 namespace emblem::cuda {
 
 // For kernels that never run at the same time. It lives as long as graphs may run that use it.
-class Berth {
+class StagingBuffer {
  public:
   enum class Ways { kIn, kInAndOut };
-  // For up to `rows` rows of up to `row_bytes` bytes at a time. Null where the ferry would be of no
+  // For up to `rows` rows of up to `row_bytes` bytes at a time. Null where the host_transfer would be of no
   // use, or its memory cannot be pinned: then the GPU moves rows by itself.
-  static std::unique_ptr<Berth> make(const Context& context, int64_t rows, int64_t row_bytes,
+  static std::unique_ptr<StagingBuffer> make(const Context& context, int64_t rows, int64_t row_bytes,
                                      Ways ways);
   // Waits for the GPU, and for the scatters that it asked for.
-  ~Berth();
-  Berth(const Berth&) = delete;
-  Berth& operator=(const Berth&) = delete;
+  ~StagingBuffer();
+  StagingBuffer(const StagingBuffer&) = delete;
+  StagingBuffer& operator=(const StagingBuffer&) = delete;
 
-  const BerthRef& ref() const { return ref_; }
+  const StagingBufferRef& ref() const { return ref_; }
 
  private:
-  Berth(const Context& context, std::shared_ptr<Ferry> ferry, int64_t rows, int64_t row_bytes,
+  StagingBuffer(const Context& context, std::shared_ptr<HostTransfer> host_transfer, int64_t rows, int64_t row_bytes,
         Ways ways);
 
-  std::shared_ptr<Ferry> ferry_;
+  std::shared_ptr<HostTransfer> transfer_;
   PinnedMemory memory_;
-  Buffer<BerthState> state_;
-  BerthRef ref_;
+  Buffer<StagingState> state_;
+  StagingBufferRef ref_;
 };
 
-// Without a berth: a ref without a state.
-inline BerthRef ref_of(const std::unique_ptr<Berth>& berth) {
-  return berth ? berth->ref() : BerthRef{};
+// Without a staging: a ref without a state.
+inline StagingBufferRef ref_of(const std::unique_ptr<StagingBuffer>& staging) {
+  return staging ? staging->ref() : StagingBufferRef{};
 }
 
 }  // namespace emblem::cuda

@@ -1,4 +1,4 @@
-// embedding/transfer/staging_buffer_ref.h - a berth of the ferry as kernels get it; what they do with it is in
+// embedding/transfer/staging_buffer_ref.h - a staging of the host_transfer as kernels get it; what they do with it is in
 // embedding/cuda/transfer_ref.cuh.
 #pragma once
 
@@ -7,20 +7,20 @@
 namespace emblem::cuda {
 
 // In device memory, so that a captured kernel goes on where the last one stopped.
-struct FerryCount {
-  unsigned long long asked;  // so far
+struct TransferCount {
+  unsigned long long asked;  // so uncached
   unsigned long long seen;   // of them, those that kernels have seen done
 };
 
 // In device memory; `written` is zero before and after a kernel.
-struct BerthState {
-  FerryCount requests;
+struct StagingState {
+  TransferCount requests;
   uint32_t written[kMostPieces];  // rows of a piece that are in `out`
 };
 
-struct BerthRef {
-  BerthMemory memory;
-  BerthState* state = nullptr;  // null: there is no ferry
+struct StagingBufferRef {
+  StagingMemory memory;
+  StagingState* state = nullptr;  // null: there is no host_transfer
   uint32_t rows = 0;            // of a buffer
   uint32_t piece_rows = 0;      // a multiple of kRowsWrittenAtOnce
   uint32_t least_rows = 0;      // fewer are not worth it

@@ -1,4 +1,4 @@
-// embedding/transfer/transfer_queue.h - what kernels and the ferry (embedding/transfer/host_transfer.h) share, in host memory
+// embedding/transfer/transfer_queue.h - what kernels and the host_transfer (embedding/transfer/host_transfer.h) share, in host memory
 // that both reach.
 #pragma once
 
@@ -17,9 +17,9 @@ inline constexpr int kMostRequests = 4 * kMostPieces;  // that may be under way,
 EMBLEM_HD inline uint64_t listed_row(const char* row, uint64_t bytes) {
   return reinterpret_cast<uint64_t>(row) | bytes / 16 << 48;
 }
-inline constexpr int64_t kLongestCarriedRow = 65535 * 16;  // bytes
+inline constexpr int64_t kLongestTransferredRow = 65535 * 16;  // bytes
 
-struct alignas(64) FerryRequest {
+struct alignas(64) TransferRequest {
   enum class Kind : uint32_t {
     kCall,  // nothing yet: rows will be asked for soon
     kGather,
@@ -32,14 +32,14 @@ struct alignas(64) FerryRequest {
   uint64_t* scattered = nullptr;  // the table's count of scatters that are done
 };
 
-struct alignas(64) FerryMail {
+struct alignas(64) TransferQueue {
   uint64_t done = 0;  // requests
-  FerryRequest requests[kMostRequests];
+  TransferRequest requests[kMostRequests];
 };
 
-// What kernels and the ferry share.
-struct BerthMemory {
-  FerryMail* mail = nullptr;
+// What kernels and the host_transfer share.
+struct StagingMemory {
+  TransferQueue* queue = nullptr;
   char *in = nullptr, *out = nullptr;
   uint64_t *in_from = nullptr, *out_to = nullptr;  // listed rows
 };

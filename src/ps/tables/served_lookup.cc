@@ -127,7 +127,7 @@ class ServedLookup : public Lookup {
     }
   }
 
-  // Sets the rows that are null so far, by one `fetch` of their different keys.
+  // Sets the rows that are null so uncached, by one `fetch` of their different keys.
   template <class Fetch>
   void fetch_unique(Feature& feature, std::span<const int64_t> keys, Fetch&& fetch) {
     unique_.clear(keys.size());
