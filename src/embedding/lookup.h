@@ -88,8 +88,8 @@ void check_batch(std::span<const FeatureKeys> features, std::span<Table* const> 
 
 // On a CPU every run gives the same bits. On a GPU kFast may differ in the last bits of rows with
 // many gradients in a batch and of the gradients' norm, because these are added in the order in
-// which they come; kSameBits sorts them first.
-enum class Sums { kFast, kSameBits };
+// which they come; kDeterministic sorts them first.
+enum class Sums { kFast, kDeterministic };
 
 // On the context's device, where the tables must lie too.
 std::unique_ptr<Lookup> make_lookup(const Context& context, std::span<const LookupFeature> features,

@@ -263,7 +263,7 @@ TEST(HostLookup, GivesTheSameBitsWithAnyNumberOfThreads) {
 
 TEST_P(LookupTest, TrainsAModelAsTheCpuDoes) {
   const auto expected = train_a_model({}, 9000);
-  for (const Sums sums : {Sums::kFast, Sums::kSameBits}) {
+  for (const Sums sums : {Sums::kFast, Sums::kDeterministic}) {
     const auto found = train_a_model(context_, 9000, sums);
     ASSERT_EQ(found.size(), expected.size());
     for (size_t i = 0; i < found.size(); ++i) {
@@ -309,7 +309,7 @@ TEST_P(LookupTest, GivesTheSameBitsAtEveryRunIfToldTo) {
   std::vector<double> norms[3];
   for (int run = 0; run < 3; ++run) {
     Table& table = make({.name = "t", .dim = 32, .kind = TableKind::kDynamic, .rule = Adam{}});
-    TestLookup lookup = over({{&table}, {&table}}, Sums::kSameBits);
+    TestLookup lookup = over({{&table}, {&table}}, Sums::kDeterministic);
     for (int step = 1; step <= 3; ++step) {
       Random random{.seed = 12, .stream = static_cast<uint64_t>(step)};
       std::vector<Bags> bags(2);
@@ -339,7 +339,7 @@ TEST_P(LookupTest, GivesTheSameBitsAtEveryRunIfToldTo) {
 TEST_P(LookupTest, AHotKeyGetsTheSumOfAllItsGradients) {
   for (const int64_t dim : {3, 4, 20, 128, 256}) {
     Table& table = make({.name = "t", .dim = dim, .kind = TableKind::kDynamic});
-    TestLookup lookup = over({{&table}}, dim == 20 ? Sums::kSameBits : Sums::kFast);
+    TestLookup lookup = over({{&table}}, dim == 20 ? Sums::kDeterministic : Sums::kFast);
     const int64_t rows = 20001;
     Bags bags;
     std::vector<float> gradients(rows * dim);

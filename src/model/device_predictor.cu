@@ -196,15 +196,15 @@ void DevicePredictor::warm_up() {
 }
 
 void DevicePredictor::compute() {
-  struct Passes {  // rows that were found stay where they are until their end
+  struct ReadScopes {  // rows that were found stay where they are until their end
     DevicePredictor& of;
-    explicit Passes(DevicePredictor& predictor) : of(predictor) {
-      for (PredictorLookup& lookup : of.lookups_) lookup.pass = lookup.rows->cache().begin_pass();
+    explicit ReadScopes(DevicePredictor& predictor) : of(predictor) {
+      for (PredictorLookup& lookup : of.lookups_) lookup.pass = lookup.rows->cache().begin_read();
     }
-    ~Passes() {
-      for (PredictorLookup& lookup : of.lookups_) lookup.rows->cache().end_pass(lookup.pass);
+    ~ReadScopes() {
+      for (PredictorLookup& lookup : of.lookups_) lookup.rows->cache().end_read(lookup.pass);
     }
-  } passes(*this);
+  } epochs(*this);
   const Bucket& bucket = ready(bucket_);
   for (const PredictorLookup& lookup : lookups_) lookup.rows->clear_report();
   launch(*bucket.all);

@@ -124,7 +124,7 @@ void Graph::prepare(const Context& context, int64_t max_rows, DType precision, P
     s.parameter_gradients = Buffer<float>::zeros(context, s.parameters.floats());
   s.statistic_values = initial_values(context, s.statistics, s.seed);
   s.loss = Buffer<double>::zeros(context, 1);
-  s.step_values = Buffer<StepValues>(context.device, 1);
+  s.step_values = Buffer<StepScalars>(context.device, 1);
   dispatch(
       context.device, [] {},
       [&] {
@@ -186,7 +186,7 @@ ConstAnyView Graph::gradient_matrix(Node node) {
   return {tensor->gradient_data, values.rows, values.cols, values.dtype, values.device};
 }
 
-Pass Graph::State::pass(const Context& context) {
+OpContext Graph::State::pass(const Context& context) {
   return {context,
           rows,
           phase,
@@ -204,13 +204,13 @@ Pass Graph::State::pass(const Context& context) {
 void Graph::State::enqueue_forward(const Context& context) {
   detail::zero(context, loss.data(), sizeof(double));
   narrow_inputs(context);
-  const Pass pass = this->pass(context);
+  const OpContext pass = this->pass(context);
   for (const auto& op : ops) op->forward(pass);
   widen_logits(context);
 }
 
 void Graph::State::enqueue_backward(const Context& context) {
-  const Pass pass = this->pass(context);
+  const OpContext pass = this->pass(context);
   for (Op* op : backward_ops) op->backward(pass);
   widen_gradients(context);
 }

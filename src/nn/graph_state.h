@@ -40,8 +40,8 @@ struct Graph::State {
   bool ran_forward = false;  // since set_rows: backward may run
   int64_t max_rows = 0, rows = 0;
   Phase phase = Phase::kEval;
-  StepValues step;
-  Buffer<StepValues> step_values;  // the same, where kernels read it
+  StepScalars step;
+  Buffer<StepScalars> step_values;  // the same, where kernels read it
   std::vector<Op*> backward_ops;   // in the order of running backward
   Buffer<char> values, gradients;
   Buffer<float> parameter_values, parameter_gradients, statistic_values, workspace;
@@ -93,7 +93,7 @@ struct Graph::State {
   void widen_gradients(const Context& context);
   void plan_gradients(const Context& context);
   void check_device(const Context& context) const;
-  Pass pass(const Context& context);
+  OpContext pass(const Context& context);
 };
 
 }  // namespace emblem

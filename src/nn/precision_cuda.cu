@@ -43,11 +43,11 @@ struct CutRow {
   }
 };
 
-__global__ void set_step_kernel(StepValues values, StepValues* to) { *to = values; }
+__global__ void set_step_kernel(StepScalars values, StepScalars* to) { *to = values; }
 
 }  // namespace
 
-void set_step(const Context& context, const StepValues& values, StepValues* to) {
+void set_step(const Context& context, const StepScalars& values, StepScalars* to) {
   set_step_kernel<<<1, 1, 0, context.stream>>>(values, to);
   check_launch("launching the values of a step");
 }

@@ -35,7 +35,7 @@ void RowSlabs::make_room_for(uint32_t row) {
   slabs_[slab] = static_cast<float*>(memory_.back().get());
 }
 
-MemoryPartition::Index::Index(uint64_t slot_count)
+MemoryPartition::SlotArray::SlotArray(uint64_t slot_count)
     : mask(slot_count - 1),
       memory(allocate_large(slot_count * sizeof(Slot))),
       slots(static_cast<Slot*>(memory.get())) {
@@ -49,7 +49,7 @@ MemoryPartition::MemoryPartition(ReadGate& gate, int64_t dim, const Overflow& ov
       overflow_(overflow),
       marks_use_(overflow.limited() && overflow.policy != OverflowPolicy::kEvictRandom),
       rows_(dim),
-      owned_index_(std::make_unique<Index>(kFirstSlots)),
+      owned_index_(std::make_unique<SlotArray>(kFirstSlots)),
       random_{.seed = seed} {
   index_ = owned_index_.get();
 }
@@ -98,7 +98,7 @@ void MemoryPartition::erase(std::span<const uint32_t> numbers, const int64_t* ke
 
 void MemoryPartition::clear() {
   std::lock_guard lock(writer_);
-  replace_index(std::make_unique<Index>(kFirstSlots));  // nobody reads rows any more
+  replace_index(std::make_unique<SlotArray>(kFirstSlots));  // nobody reads rows any more
   slots_in_use_ = 0;
   size_ = 0;
   retired_.clear();
@@ -107,7 +107,7 @@ void MemoryPartition::clear() {
 }
 
 MemoryPartition::Slot& MemoryPartition::slot_of(int64_t key) const {
-  const Index& index = *owned_index_;
+  const SlotArray& index = *owned_index_;
   for (uint64_t at = mix64(static_cast<uint64_t>(key)) & index.mask;; at = (at + 1) & index.mask) {
     Slot& slot = index.slots[at];
     if (slot.row.load(std::memory_order_relaxed) == kEmpty ||
@@ -167,7 +167,7 @@ void MemoryPartition::make_room_in_index() {
   const uint64_t slots = owned_index_->mask + 1;
   if ((slots_in_use_ + 1) * 8 <= slots * 5) return;
   const auto rows = static_cast<uint64_t>(size());
-  auto larger = std::make_unique<Index>(std::max(kFirstSlots, std::bit_ceil((rows + 1) * 5 / 2)));
+  auto larger = std::make_unique<SlotArray>(std::max(kFirstSlots, std::bit_ceil((rows + 1) * 5 / 2)));
   for (const uint64_t from : live_slots()) {
     const Slot& old = owned_index_->slots[from];
     const int64_t key = old.key.load(std::memory_order_relaxed);
@@ -184,7 +184,7 @@ void MemoryPartition::make_room_in_index() {
   replace_index(std::move(larger));
 }
 
-void MemoryPartition::replace_index(std::unique_ptr<Index> index) {
+void MemoryPartition::replace_index(std::unique_ptr<SlotArray> index) {
   index_.store(index.get(), std::memory_order_release);
   gate_.wait_for_readers();
   owned_index_ = std::move(index);

@@ -45,12 +45,12 @@ class MemoryPartition {
 
   // ---- readers, inside the gate ----
   void prefetch(uint64_t hash) const {
-    const Index* index = index_.load(std::memory_order_acquire);
+    const SlotArray* index = index_.load(std::memory_order_acquire);
     __builtin_prefetch(&index->slots[hash & index->mask]);
   }
   // The row of a key or null; valid until the reader leaves the gate.
   const float* find(uint64_t hash, int64_t key) const {
-    const Index* index = index_.load(std::memory_order_acquire);
+    const SlotArray* index = index_.load(std::memory_order_acquire);
     for (uint64_t at = hash & index->mask;; at = (at + 1) & index->mask) {
       const Slot& slot = index->slots[at];
       const uint32_t row = slot.row.load(std::memory_order_acquire);
@@ -79,8 +79,8 @@ class MemoryPartition {
     std::atomic<uint32_t> row{kEmpty};
     mutable std::atomic<uint32_t> use{0};  // how often (kEvictLeastUsed) or when (kEvictOldest)
   };
-  struct Index {
-    explicit Index(uint64_t slot_count);
+  struct SlotArray {
+    explicit SlotArray(uint64_t slot_count);
     uint64_t mask;
     LargeArray memory;
     Slot* slots;
@@ -92,7 +92,7 @@ class MemoryPartition {
   uint32_t take_row();
   void hide(Slot& slot);
   void make_room_in_index();
-  void replace_index(std::unique_ptr<Index> index);
+  void replace_index(std::unique_ptr<SlotArray> index);
   void evict();
   std::vector<uint64_t> live_slots() const;
 
@@ -101,12 +101,12 @@ class MemoryPartition {
   const Overflow overflow_;
   const bool marks_use_;
   RowSlabs rows_;
-  std::atomic<Index*> index_;
+  std::atomic<SlotArray*> index_;
   std::atomic<int64_t> size_{0};
   std::atomic<uint32_t> now_{0};  // counts insertions, for kEvictOldest
 
   mutable std::mutex writer_;
-  std::unique_ptr<Index> owned_index_;
+  std::unique_ptr<SlotArray> owned_index_;
   uint64_t slots_in_use_ = 0;      // erased ones as well
   uint32_t next_row_ = 0;          // never used so far
   std::vector<uint32_t> free_;     // rows that nobody can see

@@ -30,7 +30,7 @@ int64_t MemoryTable::fetch(std::span<const int64_t> keys, std::span<float> rows,
     const size_t count = std::min(kKeysInFlight, keys.size() - begin);
     uint64_t hashes[kKeysInFlight];
     const float* at[kKeysInFlight];
-    const ReadGate::Pass inside = gate_->enter();  // briefly, so that writers never wait long
+    const ReadGate::Reader inside = gate_->enter();  // briefly, so that writers never wait long
     for (size_t i = 0; i < count; ++i) prefetch(hashes[i] = hash(keys[begin + i]));
     for (size_t i = 0; i < count; ++i) {
       at[i] = find(hashes[i], keys[begin + i]);
@@ -93,7 +93,7 @@ void MemoryTable::iterate(int64_t batch_rows, const Take& take) const {
   for (const auto& part : parts_) {
     for (const int64_t key : part->keys()) {
       {
-        const ReadGate::Pass inside = gate_->enter();
+        const ReadGate::Reader inside = gate_->enter();
         const float* row = part->find(hash(key), key);
         if (row == nullptr) continue;  // erased meanwhile
         keys.push_back(key);

@@ -19,20 +19,20 @@ namespace emblem {
 // old pointer showed. Who is inside must not wait for readers.
 class ReadGate {
  public:
-  class Pass {
+  class Reader {
    public:
-    Pass() = default;
-    explicit Pass(std::atomic<int64_t>& inside) : inside_(&inside) {
+    Reader() = default;
+    explicit Reader(std::atomic<int64_t>& inside) : inside_(&inside) {
       inside.fetch_add(1, std::memory_order_relaxed);
       full_fence();
     }
-    Pass(Pass&& other) noexcept : inside_(std::exchange(other.inside_, nullptr)) {}
-    Pass& operator=(Pass&& other) noexcept {
+    Reader(Reader&& other) noexcept : inside_(std::exchange(other.inside_, nullptr)) {}
+    Reader& operator=(Reader&& other) noexcept {
       leave();
       inside_ = std::exchange(other.inside_, nullptr);
       return *this;
     }
-    ~Pass() { leave(); }
+    ~Reader() { leave(); }
     void leave() {
       if (inside_ != nullptr) inside_->fetch_sub(1, std::memory_order_release);
       inside_ = nullptr;
@@ -42,10 +42,10 @@ class ReadGate {
     std::atomic<int64_t>* inside_ = nullptr;
   };
 
-  Pass enter() const {
+  Reader enter() const {
     const auto cpu = static_cast<unsigned>(sched_getcpu());
     Lane& lane = lanes_[cpu % kLanes];
-    return Pass(lane.inside[door_.load(std::memory_order_relaxed)]);
+    return Reader(lane.inside[door_.load(std::memory_order_relaxed)]);
   }
 
   // Returns when all readers have left who entered before the call.

@@ -79,7 +79,7 @@ class RandomValues {
   Random random_;
   int64_t key_range_;
   bool is_uniform_;
-  PowerLaw power_law_;
+  BoundedPowerLaw power_law_;
   uint64_t seed_;
 };
 

@@ -12,9 +12,9 @@ namespace emblem {
 // Keys in [1, rows): key k is the k-th most frequent, with a probability that falls as k^-alpha.
 // Single-precision constants and the shape of the formula are those of the published generator,
 // which has none for alpha = 1: there the limit is used.
-class PowerLaw {
+class BoundedPowerLaw {
  public:
-  PowerLaw(int64_t rows, double alpha)
+  BoundedPowerLaw(int64_t rows, double alpha)
       : rows_(rows),
         gamma_(static_cast<float>(1.0 - alpha)),
         slope_(static_cast<float>(std::pow(static_cast<double>(rows), gamma_)) - 1.0f) {}

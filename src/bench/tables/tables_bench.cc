@@ -171,7 +171,7 @@ class Workload {
                  });
   }
   std::vector<int64_t> keys_of(int64_t batch) const {
-    const PowerLaw draw(of_.rows, of_.alpha);
+    const BoundedPowerLaw draw(of_.rows, of_.alpha);
     std::vector<int64_t> keys(of_.tables * of_.batch);
     parallel_for(
         context_, static_cast<int64_t>(keys.size()), 1 << 14, [&](int64_t begin, int64_t end) {

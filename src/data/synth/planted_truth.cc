@@ -108,7 +108,7 @@ void SynthModel::make_fields() {
     EMBLEM_REQUIRE(values >= 1 && values <= Scatter::kMostValues, "the cardinality of C", i + 1,
                    " is ", values, "; expected 1 to ", Scatter::kMostValues);
     const double strength = 0.25 + std::fabs(random_normal(shape_.seed, stream(Use::kStrength), i));
-    fields_.push_back({PowerLaw(values, shape_.alpha),
+    fields_.push_back({Zipf(values, shape_.alpha),
                        Scatter(values, shape_.seed, stream(Use::kScatter, i)), strength});
   }
 }

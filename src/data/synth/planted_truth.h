@@ -58,7 +58,7 @@ class SynthModel {
     double slope;
   };
   struct Field {
-    PowerLaw law;
+    Zipf law;
     Scatter scatter;
     double strength;
   };

@@ -14,10 +14,10 @@ namespace emblem {
 // Rejection-inversion (Hoermann and Derflinger, 1996): exact, and a draw takes the same time for 10
 // and for 10^9 values. A continuous density that is nowhere below the steps of the discrete one is
 // inverted; what lies between the two is rejected, which is rare.
-class PowerLaw {
+class Zipf {
  public:
   // values >= 1, exponent >= 0.
-  PowerLaw(int64_t values, double exponent)
+  Zipf(int64_t values, double exponent)
       : values_(static_cast<double>(values)),
         exponent_(exponent),
         low_(integral(1.5) - 1),

@@ -7,9 +7,9 @@
 namespace emblem {
 namespace {
 
-TEST(PowerLawTest, ProbabilitiesAreProportionalToPowersAndSumToOne) {
+TEST(ZipfTest, ProbabilitiesAreProportionalToPowersAndSumToOne) {
   for (const double exponent : {0.0, 0.5, 1.0, 1.05, 2.0}) {
-    const PowerLaw law(5000, exponent);
+    const Zipf law(5000, exponent);
     double plain = 0, sum = 0;
     for (int64_t k = 1; k <= 5000; ++k) plain += std::pow(static_cast<double>(k), -exponent);
     for (int64_t k = 0; k < 5000; ++k) sum += law.probability(k);
@@ -18,11 +18,11 @@ TEST(PowerLawTest, ProbabilitiesAreProportionalToPowersAndSumToOne) {
   }
 }
 
-TEST(PowerLawTest, DrawsOccurAsOftenAsTheirProbabilitySays) {
+TEST(ZipfTest, DrawsOccurAsOftenAsTheirProbabilitySays) {
   for (const double exponent : {0.0, 1.0, 1.05, 2.5}) {
     const int64_t values = 20;
     const int draws = 200'000;
-    const PowerLaw law(values, exponent);
+    const Zipf law(values, exponent);
     std::vector<int> counts(values);
     Random random{3, 4};
     for (int i = 0; i < draws; ++i) ++counts.at(static_cast<size_t>(law.draw(random)));
@@ -35,9 +35,9 @@ TEST(PowerLawTest, DrawsOccurAsOftenAsTheirProbabilitySays) {
   }
 }
 
-TEST(PowerLawTest, LargeTablesAreDrawnToTheirLastValue) {
+TEST(ZipfTest, LargeTablesAreDrawnToTheirLastValue) {
   const int64_t values = 40'000'000;
-  const PowerLaw uniform(values, 0);
+  const Zipf uniform(values, 0);
   Random random{1, 1};
   int64_t largest = 0;
   for (int i = 0; i < 10'000; ++i) {
@@ -49,8 +49,8 @@ TEST(PowerLawTest, LargeTablesAreDrawnToTheirLastValue) {
   EXPECT_GT(largest, values / 1000 * 995);
 }
 
-TEST(PowerLawTest, ATableOfOneValueHasOneRank) {
-  const PowerLaw law(1, 1.05);
+TEST(ZipfTest, ATableOfOneValueHasOneRank) {
+  const Zipf law(1, 1.05);
   Random random{1, 2};
   for (int i = 0; i < 100; ++i) EXPECT_EQ(law.draw(random), 0);
   EXPECT_DOUBLE_EQ(law.probability(0), 1);

@@ -37,7 +37,7 @@ struct Workers {
 
 // A block takes kTileRows rows, so that addresses leave it side by side; a warp a feature, or more
 // where there are many. `found`: [kTileRows, features] in shared memory.
-__device__ void find_addresses(const CachedPass& pass, uint32_t first, const void** found) {
+__device__ void find_addresses(const CachedBatch& pass, uint32_t first, const void** found) {
   const uint32_t rows = *pass.input.rows, row = first + threadIdx.x;
   const uint64_t tick = *const_cast<volatile unsigned long long*>(pass.cache.tick);
   for (int f = static_cast<int>(threadIdx.y); f < pass.features;
@@ -61,7 +61,7 @@ __device__ void find_addresses(const CachedPass& pass, uint32_t first, const voi
 }
 
 // What a key without a row reads as. Whole warp.
-__device__ void write_missing(const CachedPass& pass, const BackingTableRef& table, int64_t key,
+__device__ void write_missing(const CachedBatch& pass, const BackingTableRef& table, int64_t key,
                               char* to) {
   for (int64_t d = threadIdx.x % 32; d < table.dim; d += 32) {
     const float value = table.missing(table.seed, static_cast<uint64_t>(key), d);
@@ -75,7 +75,7 @@ __device__ void write_missing(const CachedPass& pass, const BackingTableRef& tab
 }
 
 // The staged row of a key: from host memory, or what a key without a row reads as. Whole warp.
-__device__ void bring_row(const CachedPass& pass, uint32_t number, int table, int64_t key) {
+__device__ void bring_row(const CachedBatch& pass, uint32_t number, int table, int64_t key) {
   char* to = pass.staged + number * pass.cache.row_bytes;
   if (pass.in_host_memory(table, key))
     copy_row(to, pass.tables[table].rows + key * pass.cache.row_bytes, pass.cache.row_bytes);
@@ -85,7 +85,7 @@ __device__ void bring_row(const CachedPass& pass, uint32_t number, int table, in
 
 // Numbers the distinct keys that missed in the order of `entries`, empties the map of them, and
 // stages their rows.
-__device__ void stage_rows(const CachedPass& pass, const uint32_t* entries, uint32_t distinct,
+__device__ void stage_rows(const CachedBatch& pass, const uint32_t* entries, uint32_t distinct,
                            const Workers& workers) {
   const uint32_t fetching = min(kFetchingWarps, workers.warps), lane = threadIdx.x % 32;
   if (workers.warp >= fetching) return;
@@ -108,7 +108,7 @@ __device__ void stage_rows(const CachedPass& pass, const uint32_t* entries, uint
   }
 }
 
-__device__ void point_occurrences(const CachedPass& pass, uint32_t lookups,
+__device__ void point_occurrences(const CachedBatch& pass, uint32_t lookups,
                                   const Workers& workers) {
   for (uint32_t i = workers.thread; i < lookups; i += workers.threads) {
     const uint2 waiting = __ldcg(&pass.occurrences[i]);
@@ -117,7 +117,7 @@ __device__ void point_occurrences(const CachedPass& pass, uint32_t lookups,
 }
 
 // For the host: what missed, and with tables that it has alone, which keys.
-__device__ void report_misses(const CachedPass& pass, uint32_t lookups, uint32_t distinct,
+__device__ void report_misses(const CachedBatch& pass, uint32_t lookups, uint32_t distinct,
                               const Workers& workers) {
   for (uint32_t i = workers.thread; i < kPlaces; i += workers.threads) pass.counters->places[i] = 0;
   for (uint32_t i = workers.thread; i < static_cast<uint32_t>(pass.table_count);
@@ -136,12 +136,12 @@ __device__ void report_misses(const CachedPass& pass, uint32_t lookups, uint32_t
   pass.counters->distinct = pass.counters->lookups = pass.counters->absent = 0;
 }
 
-__device__ void insert_staged(const CachedPass& pass, uint32_t distinct, const Workers& workers) {
+__device__ void insert_staged(const CachedBatch& pass, uint32_t distinct, const Workers& workers) {
   const Insertion insertion = {
       RowCache::Existing::kKeep,
       Insertion::Busy::kGiveUp,
       *const_cast<volatile unsigned long long*>(pass.cache.tick),
-      {__ldcg(&pass.counters->passes.issued), __ldcg(&pass.counters->passes.free_before)}};
+      {__ldcg(&pass.counters->epochs.issued), __ldcg(&pass.counters->epochs.free_before)}};
   for (uint32_t i = workers.warp; i < distinct; i += workers.warps) {
     const int table = __ldcg(&pass.staged_tables[i]);
     const int64_t key = __ldcg(&pass.staged_keys[i]);
@@ -155,14 +155,14 @@ __device__ void insert_staged(const CachedPass& pass, uint32_t distinct, const W
 // into the cache. Ends at once when all rows were there. `group` is all threads that take part;
 // `sort` orders the entries of many misses by the places of their rows in host memory.
 template <class Group, class Sort>
-__device__ void settle_misses(const CachedPass& pass, const Group& group, Sort&& sort) {
+__device__ void settle_misses(const CachedBatch& pass, const Group& group, Sort&& sort) {
   const Workers workers;
   const uint32_t distinct = __ldcg(&pass.counters->distinct),
                  lookups = __ldcg(&pass.counters->lookups);
   if (workers.thread == 0) atomicAdd(pass.cache.tick, 1ull);
   if (distinct == 0) return;
   if (workers.thread == workers.threads - 1)  // host memory is uncached away: once
-    pass.counters->passes = {pass.cache.passes->issued, pass.cache.passes->free_before};
+    pass.counters->epochs = {pass.cache.epochs->issued, pass.cache.epochs->free_before};
   stage_rows(pass, sort(distinct), distinct, workers);
   group.sync();
   point_occurrences(pass, lookups, workers);
@@ -171,13 +171,13 @@ __device__ void settle_misses(const CachedPass& pass, const Group& group, Sort&&
 }
 
 __global__ void __launch_bounds__(kTileRows* kMostFeatures)
-    find_addresses_kernel(const __grid_constant__ CachedPass pass) {
+    find_addresses_kernel(const __grid_constant__ CachedBatch pass) {
   extern __shared__ const void* found[];
   find_addresses(pass, blockIdx.x * kTileRows, found);
 }
 
 __global__ void __launch_bounds__(kThreads, 1)
-    settle_misses_kernel(const __grid_constant__ CachedPass pass) {
+    settle_misses_kernel(const __grid_constant__ CachedBatch pass) {
   const cg::grid_group grid = cg::this_grid();
   const auto place = [&](uint32_t entry) -> uint32_t {
     const uint32_t position = pass.map[entry] - 1;
@@ -198,7 +198,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 // Both in one block, for few rows.
 __global__ void __launch_bounds__(kTileRows* kMostFeatures)
-    find_few_addresses_kernel(const __grid_constant__ CachedPass pass) {
+    find_few_addresses_kernel(const __grid_constant__ CachedBatch pass) {
   extern __shared__ const void* found[];
   let_the_next_kernel_start();
   find_addresses(pass, 0, found);
@@ -207,12 +207,12 @@ __global__ void __launch_bounds__(kTileRows* kMostFeatures)
 }
 
 __global__ void __launch_bounds__(kInsertThreads)
-    insert_staged_kernel(const __grid_constant__ CachedPass pass, CachePasses passes,
+    insert_staged_kernel(const __grid_constant__ CachedBatch pass, ReadEpochs epochs,
                          const uint8_t* insert, int64_t count) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * (kInsertThreads / 32) + threadIdx.x / 32;
   if (i >= count || insert[i] == 0) return;
   insert_row(pass.cache,
-             {RowCache::Existing::kKeep, Insertion::Busy::kWait, *pass.cache.tick, passes},
+             {RowCache::Existing::kKeep, Insertion::Busy::kWait, *pass.cache.tick, epochs},
              static_cast<uint32_t>(pass.staged_tables[i]), pass.staged_keys[i],
              pass.staged + i * pass.cache.row_bytes);
 }
@@ -221,8 +221,8 @@ __global__ void __launch_bounds__(kInsertThreads)
 
 // What the kernels of a pass are given, but for its keys.
 struct CachedRows::Parts {
-  static CachedPass pass(CachedRows& of) {
-    CachedPass pass{};
+  static CachedBatch pass(CachedRows& of) {
+    CachedBatch pass{};
     pass.cache = of.settings_.cache->ref();
     pass.features = static_cast<int32_t>(of.features());
     pass.table_count = static_cast<int32_t>(of.settings_.tables.size());
@@ -304,7 +304,7 @@ int64_t CachedRows::dim(int64_t feature) const {
 void CachedRows::find(const Context& context, const KeysOnDevice& keys, int64_t rows) {
   EMBLEM_REQUIRE(rows > 0 && rows <= settings_.max_rows, "a batch of ", rows,
                  " rows, but there is room for ", settings_.max_rows);
-  CachedPass pass = Parts::pass(*this);
+  CachedBatch pass = Parts::pass(*this);
   pass.input = keys;
   pass.capacity = static_cast<uint32_t>(rows);
   const auto warps = static_cast<unsigned>(std::min<int64_t>(features(), kMostFeatures));
@@ -358,7 +358,7 @@ void CachedRows::insert_staged(const Context& context, const uint8_t* insert, in
   if (count == 0) return;
   constexpr int64_t kEach = kInsertThreads / 32;
   insert_staged_kernel<<<static_cast<unsigned>((count + kEach - 1) / kEach), kInsertThreads, 0,
-                         context.stream>>>(Parts::pass(*this), settings_.cache->passes(), insert,
+                         context.stream>>>(Parts::pass(*this), settings_.cache->epochs(), insert,
                                            count);
   cuda_check(cudaGetLastError(), "launching insert_staged_kernel");
 }

@@ -19,10 +19,10 @@ struct BackingTableRef {
 struct MissCounters {
   uint32_t distinct, lookups, absent;
   uint32_t places[kPlaces];
-  CachePasses passes;  // as they were when the misses of a pass began to be settled
+  ReadEpochs epochs;  // as they were when the misses of a pass began to be settled
 };
 
-struct CachedPass {
+struct CachedBatch {
   RowCacheRef cache;
   KeysOnDevice input;
   uint32_t capacity;  // rows that the pass was made for
@@ -34,7 +34,7 @@ struct CachedPass {
   const char* zeros;  // a row
 
   // Keys that are not in the cache: a hash map of positions + 1, at most half full, zero between
-  // passes. Positions of equal keys of a table meet in one entry.
+  // epochs. Positions of equal keys of a table meet in one entry.
   uint32_t* map;
   uint32_t map_mask;
   uint32_t* entries;   // [positions] of the map, the distinct ones
@@ -42,7 +42,7 @@ struct CachedPass {
   uint32_t* index;     // [map] the number of the staged row
   uint2* occurrences;  // [positions] address, entry
   MissCounters* counters;
-  uint32_t* table_misses;  // [tables] lookups; zero between passes
+  uint32_t* table_misses;  // [tables] lookups; zero between epochs
   char* staged;
   int64_t* staged_keys;
   int32_t* staged_tables;

@@ -2,7 +2,7 @@
 // this batch. CUDA builds only.
 //
 // Nothing is copied for rows that are in the cache: who computes with them reads them there. All
-// passes are asynchronous, allocate nothing and can be captured in a CUDA graph.
+// epochs are asynchronous, allocate nothing and can be captured in a CUDA graph.
 #pragma once
 
 #include <cstdint>

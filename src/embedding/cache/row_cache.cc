@@ -55,11 +55,11 @@ std::vector<int64_t> cache_rows(std::span<const int64_t> table_rows, const Cache
 }
 
 // From its beginning to the end of the scope.
-class RowCache::Pass {
+class RowCache::ReadScope {
  public:
-  explicit Pass(RowCache& cache) : cache_(cache), number_(cache.begin_pass()) {}
-  ~Pass() { cache_.end_pass(number_); }
-  Pass(const Pass&) = delete;
+  explicit ReadScope(RowCache& cache) : cache_(cache), number_(cache.begin_read()) {}
+  ~ReadScope() { cache_.end_read(number_); }
+  ReadScope(const ReadScope&) = delete;
 
  private:
   RowCache& cache_;
@@ -91,16 +91,16 @@ RowCache::RowCache(const Context& context, RowCacheSettings settings)
   dispatch(
       context.device,
       [&] {
-        plain_ = std::make_unique<CachePasses>();
-        passes_ = plain_.get();
+        plain_ = std::make_unique<ReadEpochs>();
+        epochs_ = plain_.get();
       },
       [&] {
-        pinned_ = std::make_shared<cuda::PinnedMemory>(sizeof(CachePasses));
-        passes_ = new (pinned_->data()) CachePasses();
+        pinned_ = std::make_shared<cuda::PinnedMemory>(sizeof(ReadEpochs));
+        epochs_ = new (pinned_->data()) ReadEpochs();
       });
   ref_ = {tags_.data(),  entries_.data(),     counts_.data(),  retired_.data(),
           locks_.data(), rows_.data(),        tables_.data(),  tick_.data(),
-          passes_,       settings_.row_bytes, settings_.policy};
+          epochs_,       settings_.row_bytes, settings_.policy};
   context.synchronize();
 }
 
@@ -110,27 +110,27 @@ int64_t RowCache::bytes() const {
   return slots_ * (settings_.row_bytes + 1 + static_cast<int64_t>(sizeof(CacheEntry)) + 4 + 8);
 }
 
-uint64_t RowCache::begin_pass() {
+uint64_t RowCache::begin_read() {
   std::lock_guard lock(mutex_);
   active_.insert(++issued_);
-  passes_->issued = issued_;
+  epochs_->issued = issued_;
   return issued_;
 }
 
-void RowCache::end_pass(uint64_t number) {
+void RowCache::end_read(uint64_t number) {
   std::lock_guard lock(mutex_);
   active_.erase(number);
   const uint64_t oldest = active_.empty() ? issued_ + 1 : *active_.begin();
   for (int step = 0; step < 2 && oldest > overlapping_; ++step) {
-    passes_->free_before = ended_;
+    epochs_->free_before = ended_;
     ended_ = oldest;
     overlapping_ = issued_;
   }
 }
 
-CachePasses RowCache::passes() const {
+ReadEpochs RowCache::epochs() const {
   std::lock_guard lock(mutex_);
-  return {passes_->issued, passes_->free_before};
+  return {epochs_->issued, epochs_->free_before};
 }
 
 void RowCache::insert(int table, std::span<const int64_t> keys, std::span<const char> rows,
@@ -138,15 +138,15 @@ void RowCache::insert(int table, std::span<const int64_t> keys, std::span<const 
   EMBLEM_REQUIRE(
       static_cast<int64_t>(rows.size()) == static_cast<int64_t>(keys.size()) * settings_.row_bytes,
       "cache: ", keys.size(), " keys with ", rows.size(), " bytes of rows");
-  const Pass pass(*this);
+  const ReadScope pass(*this);
   std::lock_guard lock(transfer_);
   dispatch(
       context_.device,
-      [&] { cpu::insert_cached(ref_, passes(), table, keys, rows.data(), existing); },
+      [&] { cpu::insert_cached(ref_, epochs(), table, keys, rows.data(), existing); },
       [&] {
         const auto device_keys = Buffer<int64_t>::from(context_, {keys.begin(), keys.end()});
         const auto device_rows = Buffer<char>::from(context_, {rows.begin(), rows.end()});
-        cuda::insert_cached(context_, ref_, passes(), table, device_keys.view(), device_rows.data(),
+        cuda::insert_cached(context_, ref_, epochs(), table, device_keys.view(), device_rows.data(),
                             existing);
         context_.synchronize();
       });
@@ -156,7 +156,7 @@ int64_t RowCache::read(int table, std::span<const int64_t> keys, std::span<uint8
                        std::span<char> rows) {
   std::vector<uint32_t> slots(keys.size());
   const auto bytes = static_cast<size_t>(settings_.row_bytes);
-  const Pass pass(*this);
+  const ReadScope pass(*this);
   std::lock_guard lock(transfer_);
   dispatch(
       context_.device,

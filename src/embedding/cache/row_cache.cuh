@@ -52,7 +52,7 @@ struct Insertion {
   RowCache::Existing existing;
   Busy busy;
   uint64_t tick;
-  CachePasses passes;  // since when does not matter, as long as the kernel's own is among them
+  ReadEpochs epochs;  // since when does not matter, as long as the kernel's own is among them
 };
 
 // Returns whether the set is locked now. Whole warp.
@@ -101,7 +101,7 @@ struct SlotState {
     key = entry->key;
     used = entry->used;
     const uint64_t retired = *const_cast<volatile uint64_t*>(cache.retired + slot);
-    free = __ballot_sync(~0u, tag == 0 && retired < insertion.passes.free_before);
+    free = __ballot_sync(~0u, tag == 0 && retired < insertion.epochs.free_before);
     spare = __popc(__ballot_sync(~0u, tag == 0));
     may_leave = tag != 0 && used + 1 < insertion.tick;
   }
@@ -148,13 +148,13 @@ __device__ inline void insert_row(const RowCacheRef& cache, const Insertion& ins
     if (lane == target) *const_cast<volatile uint8_t*>(cache.tags + slot) = wanted;
     __threadfence();  // the new row is there before an old one goes
   }
-  if (same) retire_slot(cache, slot, insertion.passes.issued);
+  if (same) retire_slot(cache, slot, insertion.epochs.issued);
   if (there == 0 && state.spare - (target >= 0 ? 1 : 0) < kSpareWays) {
     const uint32_t count = lfu ? cache.counts[slot] : 0;
     const uint64_t worth =
         lfu ? static_cast<uint64_t>(count) << 32 | (state.used & 0xffffffffu) : state.used;
     const int leaves = lowest_lane(worth, state.may_leave);
-    if (lane == leaves) retire_slot(cache, slot, insertion.passes.issued);
+    if (lane == leaves) retire_slot(cache, slot, insertion.epochs.issued);
     if (lfu && leaves >= 0 && state.tag != 0)
       cache.counts[slot] = count - count / 16;  // what was often may pass
   }

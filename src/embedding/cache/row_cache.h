@@ -56,9 +56,9 @@ class RowCache {
 
   // A lookup and all that reads the rows it found stand between these, and so do insertions that
   // others than insert() make. Numbers count from 1.
-  uint64_t begin_pass();
-  void end_pass(uint64_t number);
-  CachePasses passes() const;  // now
+  uint64_t begin_read();
+  void end_read(uint64_t number);
+  ReadEpochs epochs() const;  // now
 
   // ---- rows in host memory; these wait ----
   // What becomes of keys that have a row; kUpdate does nothing for those that have none.
@@ -87,12 +87,12 @@ class RowCache {
   Buffer<char> rows_;
   Buffer<CacheSets> tables_;
   Buffer<unsigned long long> tick_;
-  std::shared_ptr<cuda::PinnedMemory> pinned_;  // of passes_, on a GPU
-  std::unique_ptr<CachePasses> plain_;          // on a CPU
-  volatile CachePasses* passes_ = nullptr;
+  std::shared_ptr<cuda::PinnedMemory> pinned_;  // of epochs_, on a GPU
+  std::unique_ptr<ReadEpochs> plain_;          // on a CPU
+  volatile ReadEpochs* epochs_ = nullptr;
   RowCacheRef ref_;
 
-  class Pass;
+  class ReadScope;
   mutable std::mutex mutex_;  // of those below
   std::set<uint64_t> active_;
   uint64_t issued_ = 0;
@@ -106,7 +106,7 @@ class RowCache {
 namespace cpu {
 void find_cached(const RowCacheRef& cache, int table, std::span<const int64_t> keys,
                  std::span<uint32_t> slots);
-void insert_cached(const RowCacheRef& cache, const CachePasses& passes, int table,
+void insert_cached(const RowCacheRef& cache, const ReadEpochs& epochs, int table,
                    std::span<const int64_t> keys, const char* rows, RowCache::Existing existing);
 }  // namespace cpu
 namespace cuda {
@@ -115,7 +115,7 @@ void find_cached(const Context& context, const RowCacheRef& cache, int table,
                  View<const int64_t> keys, uint32_t* slots);
 void copy_cached(const Context& context, const RowCacheRef& cache, const uint32_t* slots,
                  int64_t count, char* rows);
-void insert_cached(const Context& context, const RowCacheRef& cache, const CachePasses& passes,
+void insert_cached(const Context& context, const RowCacheRef& cache, const ReadEpochs& epochs,
                    int table, View<const int64_t> keys, const char* rows,
                    RowCache::Existing existing);
 }  // namespace cuda

@@ -16,9 +16,9 @@ uint32_t find_slot(const RowCacheRef& cache, int table, int64_t key) {
   return kNoSlot32;
 }
 
-void retire(const RowCacheRef& cache, const CachePasses& passes, uint32_t slot) {
+void retire(const RowCacheRef& cache, const ReadEpochs& epochs, uint32_t slot) {
   cache.tags[slot] = 0;
-  cache.retired[slot] = passes.issued;
+  cache.retired[slot] = epochs.issued;
 }
 
 // Who leaves first has the lowest.
@@ -28,7 +28,7 @@ uint64_t worth(const RowCacheRef& cache, uint32_t slot) {
   return static_cast<uint64_t>(cache.counts[slot]) << 32 | (used & 0xffffffffu);
 }
 
-void make_spare(const RowCacheRef& cache, const CachePasses& passes, uint32_t first,
+void make_spare(const RowCacheRef& cache, const ReadEpochs& epochs, uint32_t first,
                 uint32_t kept) {
   uint32_t leaves = kNoSlot32;
   for (uint32_t slot = first; slot < first + kWays; ++slot) {
@@ -36,14 +36,14 @@ void make_spare(const RowCacheRef& cache, const CachePasses& passes, uint32_t fi
     if (leaves == kNoSlot32 || worth(cache, slot) < worth(cache, leaves)) leaves = slot;
   }
   if (leaves == kNoSlot32) return;
-  retire(cache, passes, leaves);
+  retire(cache, epochs, leaves);
   if (cache.policy != CachePolicy::kLfu) return;
   for (uint32_t slot = first; slot < first + kWays; ++slot) {
     if (slot != kept) cache.counts[slot] -= cache.counts[slot] / 16;
   }
 }
 
-void insert_row(const RowCacheRef& cache, const CachePasses& passes, int table, int64_t key,
+void insert_row(const RowCacheRef& cache, const ReadEpochs& epochs, int table, int64_t key,
                 const char* row, RowCache::Existing existing) {
   const uint64_t hash = RowCacheRef::hash(key);
   const uint32_t first = cache.set_of(static_cast<uint32_t>(table), hash) * kWays;
@@ -53,7 +53,7 @@ void insert_row(const RowCacheRef& cache, const CachePasses& passes, int table, 
   if (leave) return;
   uint32_t target = kNoSlot32;
   for (uint32_t slot = first; slot < first + kWays && target == kNoSlot32; ++slot) {
-    if (cache.tags[slot] == 0 && cache.retired[slot] < passes.free_before) target = slot;
+    if (cache.tags[slot] == 0 && cache.retired[slot] < epochs.free_before) target = slot;
   }
   if (target != kNoSlot32) {
     std::memcpy(cache.row(target), row, static_cast<size_t>(cache.row_bytes));
@@ -61,9 +61,9 @@ void insert_row(const RowCacheRef& cache, const CachePasses& passes, int table, 
     cache.counts[target] = 1;
     cache.tags[target] = RowCacheRef::tag(hash);
   }
-  if (there != kNoSlot32) return retire(cache, passes, there);
+  if (there != kNoSlot32) return retire(cache, epochs, there);
   if (std::count(cache.tags + first, cache.tags + first + kWays, 0) < kSpareWays)
-    make_spare(cache, passes, first, target);
+    make_spare(cache, epochs, first, target);
 }
 
 }  // namespace
@@ -80,10 +80,10 @@ void find_cached(const RowCacheRef& cache, int table, std::span<const int64_t> k
   ++*cache.tick;
 }
 
-void insert_cached(const RowCacheRef& cache, const CachePasses& passes, int table,
+void insert_cached(const RowCacheRef& cache, const ReadEpochs& epochs, int table,
                    std::span<const int64_t> keys, const char* rows, RowCache::Existing existing) {
   for (size_t i = 0; i < keys.size(); ++i)
-    insert_row(cache, passes, table, keys[i], rows + static_cast<int64_t>(i) * cache.row_bytes,
+    insert_row(cache, epochs, table, keys[i], rows + static_cast<int64_t>(i) * cache.row_bytes,
                existing);
 }
 

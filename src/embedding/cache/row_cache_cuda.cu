@@ -28,11 +28,11 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void __launch_bounds__(kThreads)
-    insert_kernel(RowCacheRef cache, CachePasses passes, uint32_t table, const int64_t* keys,
+    insert_kernel(RowCacheRef cache, ReadEpochs epochs, uint32_t table, const int64_t* keys,
                   int64_t count, const char* rows, RowCache::Existing existing) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
   if (i >= count) return;
-  insert_row(cache, {existing, Insertion::Busy::kWait, *cache.tick, passes}, table, keys[i],
+  insert_row(cache, {existing, Insertion::Busy::kWait, *cache.tick, epochs}, table, keys[i],
              rows + i * cache.row_bytes);
 }
 
@@ -55,12 +55,12 @@ void copy_cached(const Context& context, const RowCacheRef& cache, const uint32_
   cuda_check(cudaGetLastError(), "launching copy_kernel");
 }
 
-void insert_cached(const Context& context, const RowCacheRef& cache, const CachePasses& passes,
+void insert_cached(const Context& context, const RowCacheRef& cache, const ReadEpochs& epochs,
                    int table, View<const int64_t> keys, const char* rows,
                    RowCache::Existing existing) {
   if (keys.size() == 0) return;
   insert_kernel<<<blocks_of(keys.size(), kWarps), kThreads, 0, context.stream>>>(
-      cache, passes, static_cast<uint32_t>(table), keys.data, keys.size(), rows, existing);
+      cache, epochs, static_cast<uint32_t>(table), keys.data, keys.size(), rows, existing);
   cuda_check(cudaGetLastError(), "launching insert_kernel");
 }
 

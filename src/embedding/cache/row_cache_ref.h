@@ -4,7 +4,7 @@
 // the row of its key. Readers look at tags and keys and take no lock. Writers lock the set against
 // each other, never change a row that has a tag, and wait until nobody can be reading a row any
 // more before they use its slot again: a row leaves by losing its tag, and its slot is free once
-// all passes that had begun by then are done. Rows of the last lookup do not leave for others: of
+// all epochs that had begun by then are done. Rows of the last lookup do not leave for others: of
 // keys of one batch that are too many for a set, the same ones stay.
 #pragma once
 
@@ -34,7 +34,7 @@ struct CacheSets {
 
 // Which lookups and insertions are under way; written by the host. A slot that loses its tag is
 // marked with `issued`, which may have been read any time since the pass that takes it away began.
-struct CachePasses {
+struct ReadEpochs {
   uint64_t issued = 0;       // number of the newest
   uint64_t free_before = 1;  // nobody reads slots any more that have a lower mark
 };
@@ -48,7 +48,7 @@ struct RowCacheRef {
   char* rows = nullptr;           // [slots, row_bytes]
   const CacheSets* tables = nullptr;
   unsigned long long* tick = nullptr;            // moves on behind every lookup
-  const volatile CachePasses* passes = nullptr;  // where both sides reach it
+  const volatile ReadEpochs* epochs = nullptr;  // where both sides reach it
   int64_t row_bytes = 0;                         // a multiple of 16
   CachePolicy policy = CachePolicy::kLru;
 

@@ -129,13 +129,13 @@ TEST_P(RowCacheTest, LetsTheLeastFrequentlyUsedLeave) {
 TEST_P(RowCacheTest, DoesNotTouchRowsThatALookupUnderWayMayRead) {
   RowCache cache = make({30});
   insert(cache, 0, numbers(0, 30));
-  const uint64_t pass = cache.begin_pass();
+  const uint64_t pass = cache.begin_read();
   for (int64_t key = 100; key < 200; ++key) insert(cache, 0, {key});
   // Spare slots were taken; the slots of rows that left since stay as they are.
   int64_t came = 0;
   for (const int64_t version : read(cache, 0, numbers(100, 200))) came += version == 0;
   EXPECT_LE(came, kSpareWays);
-  cache.end_pass(pass);
+  cache.end_read(pass);
   insert(cache, 0, {300});  // makes room
   insert(cache, 0, {300});
   EXPECT_EQ(read(cache, 0, {300}), (std::vector<int64_t>{0}));
@@ -145,16 +145,16 @@ TEST_P(RowCacheTest, KeepsSlotsThatAPassMayReadWhichBeganBeforeTheyWereTaken) {
   RowCache cache = make({30});
   insert(cache, 0, numbers(0, 30));
   read(cache, 0, {1000});
-  const uint64_t taking = cache.begin_pass();  // its marks may be as old as this
-  const uint64_t reading = cache.begin_pass();
-  cache.end_pass(taking);
-  EXPECT_LE(cache.passes().free_before, taking);
-  const uint64_t later = cache.begin_pass();
-  cache.end_pass(reading);
-  EXPECT_GT(cache.passes().free_before, taking);
-  EXPECT_LE(cache.passes().free_before, reading);
-  cache.end_pass(later);
-  EXPECT_GT(cache.passes().free_before, later);
+  const uint64_t taking = cache.begin_read();  // its marks may be as old as this
+  const uint64_t reading = cache.begin_read();
+  cache.end_read(taking);
+  EXPECT_LE(cache.epochs().free_before, taking);
+  const uint64_t later = cache.begin_read();
+  cache.end_read(reading);
+  EXPECT_GT(cache.epochs().free_before, taking);
+  EXPECT_LE(cache.epochs().free_before, reading);
+  cache.end_read(later);
+  EXPECT_GT(cache.epochs().free_before, later);
 }
 
 TEST_P(RowCacheTest, KeepsTheSameRowsOfABatchThatIsTooLargeForASet) {
@@ -178,12 +178,12 @@ TEST_P(RowCacheTest, KeepsTheSameRowsOfABatchThatIsTooLargeForASet) {
 TEST_P(RowCacheTest, ForgetsARowItCannotReplaceYet) {
   RowCache cache = make({30});
   insert(cache, 0, numbers(0, 30));
-  const uint64_t pass = cache.begin_pass();
+  const uint64_t pass = cache.begin_read();
   for (int64_t version = 1; version < 6; ++version)
     insert(cache, 0, numbers(0, 30), version, Existing::kReplace);
   for (const int64_t version : read(cache, 0, numbers(0, 30)))
     EXPECT_TRUE(version == -2 || version == 5) << version;
-  cache.end_pass(pass);
+  cache.end_read(pass);
 }
 
 TEST_P(RowCacheTest, RefusesSettingsThatMakeNoSense) {

@@ -10,12 +10,12 @@ namespace emblem {
 int64_t Admission::count(int64_t key, int64_t occurrences) {
   if (open()) return occurrences;
   const uint32_t before = counts_.find(key);
-  const int64_t total = occurrences + (before == Index::kNone ? 0 : int64_t{before});
+  const int64_t total = occurrences + (before == KeyIndex::kNone ? 0 : int64_t{before});
   if (total < threshold_) {
     counts_.assign(key, static_cast<uint32_t>(total));
     return 0;
   }
-  if (before != Index::kNone) counts_.erase(key);
+  if (before != KeyIndex::kNone) counts_.erase(key);
   return total;
 }
 

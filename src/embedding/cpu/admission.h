@@ -33,7 +33,7 @@ class Admission {
  private:
   int64_t threshold_;
   int64_t capacity_;
-  Index counts_;  // the value is the count
+  KeyIndex counts_;  // the value is the count
 };
 
 }  // namespace emblem

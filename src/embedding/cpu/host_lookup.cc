@@ -56,7 +56,7 @@ void HostLookup::forward(const Context& context, std::span<const FeatureKeys> fe
   const View<float> out = any_out.floats();
   check_batch(features, feature_tables_, width_, out);
   check_offsets(features);
-  Pass& pass = phase == Phase::kTrain ? train_ : eval_;
+  FoundKeys& pass = phase == Phase::kTrain ? train_ : eval_;
   if (phase == Phase::kTrain) backward_ = Backward::kNothing;
   pass.keys.assign(features.begin(), features.end());
   pass.bags = out.rows;
@@ -69,7 +69,7 @@ void HostLookup::forward(const Context& context, std::span<const FeatureKeys> fe
   if (phase == Phase::kTrain) backward_ = Backward::kForwardDone;
 }
 
-void HostLookup::find_rows(const Context& context, Pass& pass) {
+void HostLookup::find_rows(const Context& context, FoundKeys& pass) {
   pass.rows.resize(features_.size());
   find_chunks_.clear();
   for (size_t f = 0; f < features_.size(); ++f) {
@@ -84,7 +84,7 @@ void HostLookup::find_rows(const Context& context, Pass& pass) {
   });
 }
 
-void HostLookup::insert_rows(const Context& context, Pass& pass) {
+void HostLookup::insert_rows(const Context& context, FoundKeys& pass) {
   for (auto& runs : runs_) runs.clear();
   for (size_t f = 0; f < features_.size(); ++f) {
     if (features_[f].table->is_static()) continue;
@@ -105,7 +105,7 @@ void HostLookup::insert_rows(const Context& context, Pass& pass) {
   });
 }
 
-void HostLookup::gather(const Context& context, Pass& pass, Phase phase, View<float> out) {
+void HostLookup::gather(const Context& context, FoundKeys& pass, Phase phase, View<float> out) {
   pass.gathers.resize(features_.size());
   for (size_t f = 0; f < features_.size(); ++f) {
     const auto& [table, pooling, column, number] = features_[f];
@@ -129,7 +129,7 @@ void HostLookup::gather(const Context& context, Pass& pass, Phase phase, View<fl
   if (bad_key_) refuse_bad_keys(pass);
 }
 
-void HostLookup::gather_block(const Pass& pass, int64_t begin, int64_t end) {
+void HostLookup::gather_block(const FoundKeys& pass, int64_t begin, int64_t end) {
   for (size_t f = 0; f < features_.size(); ++f) {
     const GatherPool& op = pass.gathers[f];
     if (op.row_numbers == nullptr) {
@@ -148,7 +148,7 @@ void HostLookup::gather_block(const Pass& pass, int64_t begin, int64_t end) {
   }
 }
 
-void HostLookup::refuse_bad_keys(const Pass& pass) const {
+void HostLookup::refuse_bad_keys(const FoundKeys& pass) const {
   for (size_t f = 0; f < features_.size(); ++f) {
     const HostTable& table = *features_[f].table;
     if (!table.is_static()) continue;

@@ -44,7 +44,7 @@ class HostLookup : public Lookup {
     size_t table_number;
   };
   // What a forward pass knows of its keys.
-  struct Pass {
+  struct FoundKeys {
     std::vector<FeatureKeys> keys;           // per feature
     std::vector<HostVector<uint32_t>> rows;  // per feature over a dynamic table: a row number a key
     std::vector<GatherPool> gathers;         // per feature
@@ -52,11 +52,11 @@ class HostLookup : public Lookup {
   };
 
   void check_offsets(std::span<const FeatureKeys> features) const;
-  void find_rows(const Context& context, Pass& pass);
-  void insert_rows(const Context& context, Pass& pass);
-  void gather(const Context& context, Pass& pass, Phase phase, View<float> out);
-  void gather_block(const Pass& pass, int64_t begin, int64_t end);
-  void refuse_bad_keys(const Pass& pass) const;
+  void find_rows(const Context& context, FoundKeys& pass);
+  void insert_rows(const Context& context, FoundKeys& pass);
+  void gather(const Context& context, FoundKeys& pass, Phase phase, View<float> out);
+  void gather_block(const FoundKeys& pass, int64_t begin, int64_t end);
+  void refuse_bad_keys(const FoundKeys& pass) const;
 
   void check_gradients(View<const float> gradients) const;
   void group(const Context& context);
@@ -67,7 +67,7 @@ class HostLookup : public Lookup {
   std::vector<Table*> feature_tables_;
   std::vector<HostTable*> tables_;
   int64_t width_ = 0;
-  Pass train_, eval_;
+  FoundKeys train_, eval_;
   std::atomic<bool> bad_key_{false};
   std::vector<std::vector<KeyRun>> runs_;  // per table, of the training pass
 

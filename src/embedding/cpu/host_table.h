@@ -102,7 +102,7 @@ class HostTable : public Table {
 
   Rows rows_;
   Slabs meta_;   // of dynamic tables
-  Index index_;  // of dynamic tables
+  KeyIndex index_;  // of dynamic tables
   Admission admission_;
   int64_t clock_ = 0;
   int64_t version_ = 0;
@@ -110,7 +110,7 @@ class HostTable : public Table {
   int64_t next_score_ = 0;
 
   // The unknown keys of the current batch, in order of first occurrence.
-  Index new_index_;
+  KeyIndex new_index_;
   std::vector<Missing> missing_;
   std::vector<int64_t> new_keys_;
   std::vector<int64_t> new_counts_;  // occurrences in the batch

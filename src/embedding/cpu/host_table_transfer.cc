@@ -17,7 +17,7 @@ struct KeyRow {
 
 // Borders that cut the keys into ranges of about `keys_per_range`, found from a sample: range r
 // holds the keys in (borders[r - 1], borders[r]].
-std::vector<int64_t> range_borders(const Index& index, int64_t keys_per_range) {
+std::vector<int64_t> range_borders(const KeyIndex& index, int64_t keys_per_range) {
   const int64_t ranges = (index.size() + keys_per_range - 1) / keys_per_range;
   std::vector<int64_t> sample, borders;
   const int64_t stride = std::max<int64_t>(1, index.size() / kSamples);

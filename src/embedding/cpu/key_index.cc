@@ -13,16 +13,16 @@ constexpr uint64_t kGroupsMovedAtOnce = 4;
 
 }  // namespace
 
-Index::Slots::Slots(uint64_t groups) : memory(groups * kGroupSlots * (1 + sizeof(IndexSlot))) {
+KeyIndex::Slots::Slots(uint64_t groups) : memory(groups * kGroupSlots * (1 + sizeof(IndexSlot))) {
   ref.tags = reinterpret_cast<uint8_t*>(memory.data());
   ref.slots = reinterpret_cast<IndexSlot*>(memory.data() + groups * kGroupSlots);
   ref.groups = groups;
 }
 
-Index::Index(int64_t expected_keys)
+KeyIndex::KeyIndex(int64_t expected_keys)
     : now_(static_cast<uint64_t>(std::max<int64_t>(0, expected_keys)) / kMostPerGroup + 1) {}
 
-uint32_t Index::find(int64_t key) const {
+uint32_t KeyIndex::find(int64_t key) const {
   const uint64_t hash = IndexRef::hash(key);
   if (const uint64_t slot = probe(now_.ref, hash, key); slot != kNoSlot)
     return now_.ref.slots[slot].value;
@@ -31,7 +31,7 @@ uint32_t Index::find(int64_t key) const {
   return slot != kNoSlot ? old_.ref.slots[slot].value : kNone;
 }
 
-void Index::find(std::span<const int64_t> keys, std::span<uint32_t> values) const {
+void KeyIndex::find(std::span<const int64_t> keys, std::span<uint32_t> values) const {
   for (size_t begin = 0; begin < keys.size(); begin += kKeysInFlight) {
     const int count = static_cast<int>(std::min<size_t>(kKeysInFlight, keys.size() - begin));
     probe_block<Probe::kAll>(now_.ref, keys.data() + begin, values.data() + begin, count);
@@ -40,13 +40,13 @@ void Index::find(std::span<const int64_t> keys, std::span<uint32_t> values) cons
   }
 }
 
-void Index::prefetch(int64_t key) const {
+void KeyIndex::prefetch(int64_t key) const {
   const uint64_t first = now_.ref.home(IndexRef::hash(key)) * kGroupSlots;
   __builtin_prefetch(now_.ref.tags + first);
   __builtin_prefetch(now_.ref.slots + first);
 }
 
-uint32_t Index::insert(int64_t key, uint32_t value) {
+uint32_t KeyIndex::insert(int64_t key, uint32_t value) {
   if (const uint32_t found = find(key); found != kNone) return found;
   if (static_cast<uint64_t>(size()) + 1 > now_.ref.groups * kMostPerGroup) grow();
   if (growing()) move_groups(kGroupsMovedAtOnce);
@@ -54,7 +54,7 @@ uint32_t Index::insert(int64_t key, uint32_t value) {
   return value;
 }
 
-void Index::assign(int64_t key, uint32_t value) {
+void KeyIndex::assign(int64_t key, uint32_t value) {
   const uint64_t hash = IndexRef::hash(key);
   for (const Slots* slots : {&now_, &old_}) {
     if (slots->ref.groups == 0) continue;
@@ -66,7 +66,7 @@ void Index::assign(int64_t key, uint32_t value) {
   insert(key, value);
 }
 
-void Index::put(Slots& slots, int64_t key, uint32_t value) {
+void KeyIndex::put(Slots& slots, int64_t key, uint32_t value) {
   const IndexRef& ref = slots.ref;
   const uint64_t hash = IndexRef::hash(key);
   for (uint64_t group = ref.home(hash);; group = ref.next(group)) {
@@ -80,7 +80,7 @@ void Index::put(Slots& slots, int64_t key, uint32_t value) {
   }
 }
 
-void Index::grow() {
+void KeyIndex::grow() {
   // The last growth has long been finished: it moves kGroupsMovedAtOnce groups an insertion, and
   // the new array takes kMostPerGroup insertions for every group of the old one.
   old_ = std::move(now_);
@@ -88,7 +88,7 @@ void Index::grow() {
   next_group_ = 0;
 }
 
-void Index::move_groups(uint64_t groups) {
+void KeyIndex::move_groups(uint64_t groups) {
   const uint64_t end = std::min(old_.ref.groups, next_group_ + groups);
   for (uint64_t slot = next_group_ * kGroupSlots; slot < end * kGroupSlots; ++slot) {
     if (old_.ref.tags[slot] < kUsedTag) continue;
@@ -101,7 +101,7 @@ void Index::move_groups(uint64_t groups) {
   if (next_group_ == old_.ref.groups) old_ = Slots();
 }
 
-bool Index::erase(int64_t key) {
+bool KeyIndex::erase(int64_t key) {
   const uint64_t hash = IndexRef::hash(key);
   if (const uint64_t slot = probe(now_.ref, hash, key); slot != kNoSlot) {
     close_gap(now_, slot);
@@ -117,7 +117,7 @@ bool Index::erase(int64_t key) {
 
 // Frees `slot`. If its group was full, a key that passed it may now be unreachable: the nearest
 // such key moves into the slot, which leaves a gap further on, and so forth.
-void Index::close_gap(Slots& slots, uint64_t slot) {
+void KeyIndex::close_gap(Slots& slots, uint64_t slot) {
   const IndexRef& ref = slots.ref;
   --slots.used;
   uint64_t gap_group = slot / kGroupSlots;
@@ -143,12 +143,12 @@ void Index::close_gap(Slots& slots, uint64_t slot) {
   ref.tags[slot] = kEmptyTag;
 }
 
-void Index::clear() {
+void KeyIndex::clear() {
   now_ = Slots(1);
   old_ = Slots();
 }
 
-void Index::forget() {
+void KeyIndex::forget() {
   if (size() == 0 && !growing()) return;
   old_ = Slots();
   std::memset(now_.ref.tags, 0, now_.ref.groups * kGroupSlots);

@@ -19,11 +19,11 @@
 
 namespace emblem {
 
-class Index {
+class KeyIndex {
  public:
   static constexpr uint32_t kNone = 0xffffffffu;
 
-  explicit Index(int64_t expected_keys = 0);
+  explicit KeyIndex(int64_t expected_keys = 0);
 
   int64_t size() const { return now_.used + old_.used; }
   int64_t bytes() const { return static_cast<int64_t>(now_.memory.bytes() + old_.memory.bytes()); }

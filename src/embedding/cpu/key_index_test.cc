@@ -45,17 +45,17 @@ TEST(TagGroup, ListsTheEqualTagsInOrder) {
   EXPECT_THAT(found, testing::ElementsAre(3, 4, 15));
 }
 
-TEST(Index, EveryKeyIsLegal) {
-  Index index;
-  for (const int64_t key : kExotic) EXPECT_EQ(index.find(key), Index::kNone);
+TEST(KeyIndex, EveryKeyIsLegal) {
+  KeyIndex index;
+  for (const int64_t key : kExotic) EXPECT_EQ(index.find(key), KeyIndex::kNone);
   for (size_t i = 0; i < kExotic.size(); ++i) index.insert(kExotic[i], static_cast<uint32_t>(i));
   for (size_t i = 0; i < kExotic.size(); ++i) EXPECT_EQ(index.find(kExotic[i]), i);
   for (const int64_t key : kExotic) EXPECT_TRUE(index.erase(key));
   EXPECT_EQ(index.size(), 0);
 }
 
-TEST(Index, InsertKeepsTheFirstValueAndAssignTheLast) {
-  Index index;
+TEST(KeyIndex, InsertKeepsTheFirstValueAndAssignTheLast) {
+  KeyIndex index;
   EXPECT_EQ(index.insert(7, 1), 1u);
   EXPECT_EQ(index.insert(7, 2), 1u);
   index.assign(7, 3);
@@ -72,7 +72,7 @@ class IndexOracle : public testing::TestWithParam<int64_t> {};
 TEST_P(IndexOracle, AgreesWithAPlainMapOverRandomOperations) {
   const int64_t universe = GetParam();
   Random random{.seed = 5, .stream = static_cast<uint64_t>(universe)};
-  Index index;
+  KeyIndex index;
   std::unordered_map<int64_t, uint32_t> oracle;
   const auto draw = [&] {
     const uint64_t r = random.below(universe);
@@ -97,7 +97,7 @@ TEST_P(IndexOracle, AgreesWithAPlainMapOverRandomOperations) {
         break;
       case 3: {
         const auto found = oracle.find(key);
-        ASSERT_EQ(index.find(key), found == oracle.end() ? Index::kNone : found->second);
+        ASSERT_EQ(index.find(key), found == oracle.end() ? KeyIndex::kNone : found->second);
       }
     }
     ASSERT_EQ(index.size(), static_cast<int64_t>(oracle.size()));
@@ -113,8 +113,8 @@ TEST_P(IndexOracle, AgreesWithAPlainMapOverRandomOperations) {
 
 INSTANTIATE_TEST_SUITE_P(, IndexOracle, testing::Values(20, 1000, 200000));
 
-TEST(Index, FindsManyAsItFindsOneAlsoWhileGrowing) {
-  Index index;
+TEST(KeyIndex, FindsManyAsItFindsOneAlsoWhileGrowing) {
+  KeyIndex index;
   Random random{.seed = 1};
   std::vector<int64_t> keys;
   bool was_growing = false;
@@ -136,8 +136,8 @@ TEST(Index, FindsManyAsItFindsOneAlsoWhileGrowing) {
   EXPECT_TRUE(was_growing);
 }
 
-TEST(Index, NoInsertionMovesMoreThanAFewGroups) {
-  Index index;
+TEST(KeyIndex, NoInsertionMovesMoreThanAFewGroups) {
+  KeyIndex index;
   uint64_t worst = 0;
   for (int64_t key = 0; key < 500000; ++key) {
     const uint64_t before = index.moved_groups();
@@ -151,8 +151,8 @@ TEST(Index, NoInsertionMovesMoreThanAFewGroups) {
   for (int64_t key = 0; key < 500000; ++key) ASSERT_EQ(index.find(key), 1u);
 }
 
-TEST(Index, ErasingAndInsertingForeverNeedsNoMoreMemory) {
-  Index index(10000);
+TEST(KeyIndex, ErasingAndInsertingForeverNeedsNoMoreMemory) {
+  KeyIndex index(10000);
   const int64_t bytes = index.bytes();
   Random random{.seed = 3};
   std::vector<int64_t> alive;
@@ -177,15 +177,15 @@ TEST(Index, ErasingAndInsertingForeverNeedsNoMoreMemory) {
   }
 }
 
-TEST(Index, ForgetsAllKeys) {
-  Index index;
+TEST(KeyIndex, ForgetsAllKeys) {
+  KeyIndex index;
   for (int64_t key = 0; key < 1000; ++key) index.insert(key, 1);
   index.forget();
   EXPECT_EQ(index.size(), 0);
-  for (int64_t key = 0; key < 1000; ++key) ASSERT_EQ(index.find(key), Index::kNone);
+  for (int64_t key = 0; key < 1000; ++key) ASSERT_EQ(index.find(key), KeyIndex::kNone);
   index.insert(5, 2);
   index.clear();
-  EXPECT_EQ(index.find(5), Index::kNone);
+  EXPECT_EQ(index.find(5), KeyIndex::kNone);
 }
 
 }  // namespace

@@ -161,7 +161,7 @@ TEST_P(CachedLookupTest, TrainingMayExchangeManyRows) {
   std::vector<std::vector<float>> outputs;
   for (const TableSettings& settings : {near, uncached}) {
     Table& table = make(settings);
-    TestLookup lookup = over({{&table}}, Sums::kSameBits);
+    TestLookup lookup = over({{&table}}, Sums::kDeterministic);
     for (int step = 1; step <= 6; ++step) {
       Random random{.seed = 7, .stream = static_cast<uint64_t>(step)};
       Bags bags, others;
@@ -213,7 +213,7 @@ class PrefetchTest : public CachedLookupTest {
 
   Trained train(const TableSettings& settings, Prefetches prefetches) {
     Table& table = make(settings);
-    TestLookup lookup = over({{&table}, {&table, Pooling::kMean}}, Sums::kSameBits);
+    TestLookup lookup = over({{&table}, {&table, Pooling::kMean}}, Sums::kDeterministic);
     Trained trained;
     for (int step = 1; step <= 24; ++step) {
       const bool before = prefetches == Prefetches::kBeforeBackward ||

@@ -42,7 +42,7 @@ class Model {
     add({.name = "growing", .dim = 2, .kind = TableKind::kDynamic});
     std::vector<LookupFeature> features;
     for (const auto& table : tables_) features.push_back({table.get(), Pooling::kMean});
-    lookup_ = make_lookup(context, features, Sums::kSameBits);
+    lookup_ = make_lookup(context, features, Sums::kDeterministic);
     for (auto* keys : {&keys_, &next_keys_}) {
       for (size_t f = 0; f < tables_.size(); ++f)
         keys->emplace_back(context.device, kMostBags * (f == kWords ? kWordsABag : 1));

@@ -73,7 +73,7 @@ struct BatchRef {
   Occurrence* occurrences;  // [positions]
   float* sorted_coefficients;
   BatchCounters* counters;
-  UncachedRows uncached;                         // with Pass::kEvalCached
+  UncachedRows uncached;                         // with GatherMode::kEvalCached
   uint32_t class_first[kMostClasses];  // position; a multiple of kTile
   uint32_t class_count[kMostClasses];  // positions
   uint32_t class_tile[kMostClasses + 1];

@@ -82,7 +82,7 @@ DeviceLookup::DeviceLookup(const Context& context, std::span<const LookupFeature
   scratch_->counters = Buffer<BatchCounters>::from(context, {first});
   scratch_->tables = Buffer<DeviceTableRef>(Device::kCuda, std::max<int64_t>(1, tables_.size()));
   scratch_->norm = zeros<double>(context, kSumDoubles);
-  scratch_->step = zeros<StepValues>(context, kMostClasses);
+  scratch_->step = zeros<UpdateScalars>(context, kMostClasses);
   scratch_->select = zeros<SelectScratch>(context, 1);
   for (const DeviceTable* table : tables_) cached_ |= table->has_cache();
   table_versions_.assign(tables_.size(), -1);
@@ -253,7 +253,7 @@ void DeviceLookup::evaluate(const Context& context, std::span<const FeatureKeys>
   batch.out = {out.data, out.dtype};
   batch.rows = scratch_->read.rows.data();
   batch.uncached = scratch_->read.uncached();
-  const Pass pass = cached_ ? Pass::kEvalCached : Pass::kEval;
+  const GatherMode pass = cached_ ? GatherMode::kEvalCached : GatherMode::kEval;
   const bool bags = has_bags(features);
   gather(context, batch, pass);
   if (bags) find_rows(context, batch, pass);
@@ -261,7 +261,7 @@ void DeviceLookup::evaluate(const Context& context, std::span<const FeatureKeys>
   if (bags) pool_bags(context, batch, pass);
 }
 
-void DeviceLookup::gather(const Context& context, const BatchRef& batch, Pass pass) const {
+void DeviceLookup::gather(const Context& context, const BatchRef& batch, GatherMode pass) const {
   for (size_t c = 0; c < classes_.size(); ++c)
     gather_rows(context, batch, static_cast<int>(c), classes_[c].shape, classes_[c].dtype, pass);
 }
@@ -298,15 +298,15 @@ void DeviceLookup::train(const Context& context, std::span<const FeatureKeys> fe
   // Small batches are found, copied and marked in one go; large ones are marked beforehand, because
   // frequent rows would be marked by too many warps at once.
   const bool at_once = !cached_ && batch.tiles * kTile <= kMarkedAtOnce;
-  if (at_once) gather(context, batch, Pass::kTrain);
+  if (at_once) gather(context, batch, GatherMode::kTrain);
   for (size_t c = 0; !at_once && c < classes_.size(); ++c)
     find_and_mark(context, batch, static_cast<int>(c));
-  if (bags && at_once) find_rows(context, batch, Pass::kTrain);
+  if (bags && at_once) find_rows(context, batch, GatherMode::kTrain);
   if (dynamic) insert_missing(context, batch, scratch_->train.insert(scratch_->select.data()));
   if (cached_) stage(context, batch);
-  if (!at_once) gather(context, batch, Pass::kCopy);
-  if (bags) pool_bags(context, batch, Pass::kTrain);
-  if (sums_ == Sums::kSameBits)
+  if (!at_once) gather(context, batch, GatherMode::kCopy);
+  if (bags) pool_bags(context, batch, GatherMode::kTrain);
+  if (sums_ == Sums::kDeterministic)
     sort_rows(context, batch, scratch_->train.sorting.data(), scratch_->train.sorting.size());
   else
     group_rows(context, batch);

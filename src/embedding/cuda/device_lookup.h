@@ -65,7 +65,7 @@ class DeviceLookup : public Lookup {
   bool has_bags(std::span<const FeatureKeys> features) const;
   void evaluate(const Context& context, std::span<const FeatureKeys> features, AnyView out);
   void train(const Context& context, std::span<const FeatureKeys> features, AnyView out);
-  void gather(const Context& context, const BatchRef& batch, Pass pass) const;
+  void gather(const Context& context, const BatchRef& batch, GatherMode pass) const;
   void stage(const Context& context, const BatchRef& batch);
   UpdateRows update_of(size_t cls, ConstAnyView gradients) const;
   void update(const Context& context, ConstAnyView gradients, const StepScalars* scalars);

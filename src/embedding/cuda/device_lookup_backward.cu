@@ -27,7 +27,7 @@ UpdateRows DeviceLookup::update_of(size_t cls, ConstAnyView gradients) const {
   UpdateRows op;
   op.cls = static_cast<int>(cls);
   op.most = batch_->class_count[cls];
-  op.in_order = sums_ == Sums::kSameBits;
+  op.in_order = sums_ == Sums::kDeterministic;
   op.shape = of.shape;
   op.gradients = gradients.data;
   op.gradient_type = gradients.dtype;
@@ -61,11 +61,11 @@ void DeviceLookup::backward(const Context& context, ConstAnyView gradients, floa
 
 void DeviceLookup::set_step(const Context& context, const StepScalars& scalars) {
   check_step(scalars);
-  StepValuesOfClasses values{};
+  UpdateScalarsOfClasses values{};
   for (size_t c = 0; c < classes_.size(); ++c)
     values[c] =
         values_of(at_step(classes_[c].rule, scalars.learning_rate, scalars.step), scalars.scale);
-  store_values(context, values, scratch_->step.data());
+  store_scalars(context, values, scratch_->step.data());
 }
 
 void DeviceLookup::backward_as_set(const Context& context, ConstAnyView gradients) {

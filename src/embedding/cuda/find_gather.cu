@@ -18,7 +18,7 @@ __device__ bool has_bags(const FeatureRef& feature) {
 }
 
 // A warp takes a tile of keys, a lane a key: little to do but wait, so many warps wait at once.
-template <Pass kPass>
+template <GatherMode kMode>
 __global__ void __launch_bounds__(kThreads)
     find_rows_kernel(const __grid_constant__ BatchRef batch) {
   const uint32_t tile = blockIdx.x * kWarps + threadIdx.x / 32;
@@ -29,15 +29,15 @@ __global__ void __launch_bounds__(kThreads)
   const bool there = place < feature.count;
   const DeviceTableRef& table = batch.tables[feature.table];
   uint32_t row = there ? table.find(feature.keys[place]) : kNoRow;
-  if (kPass == Pass::kEvalCached)
+  if (kMode == GatherMode::kEvalCached)
     row = batch.uncached.place(table, static_cast<uint32_t>(feature.table), row);
   if (there) batch.rows[feature.first + place] = row;
-  if (kPass == Pass::kTrain) mark_rows(batch, feature, place, row);
+  if (kMode == GatherMode::kTrain) mark_rows(batch, feature, place, row);
 }
 
 // What a key without a row reads as: in training, as the row that it is about to get.
 template <class W>
-__device__ float absent_weight(const DeviceTableRef& table, Pass pass, int64_t key, int64_t d) {
+__device__ float absent_weight(const DeviceTableRef& table, GatherMode pass, int64_t key, int64_t d) {
   if (is_eval(pass)) return table.missing(table.seed, static_cast<uint64_t>(key), d);
   W stored;
   store_weight(&stored, table.initializer(table.seed, static_cast<uint64_t>(key), d));
@@ -77,7 +77,7 @@ __device__ void copy_rows(const Copy& from, const char* row) {
 }
 
 // A warp takes a tile of keys: each lane finds the row of one, then groups of lanes copy rows.
-template <class W, int kLanes, int kVector, Pass kPass>
+template <class W, int kLanes, int kVector, GatherMode kMode>
 __global__ void __launch_bounds__(kThreads)
     gather_rows_kernel(const __grid_constant__ BatchRef batch, int cls) {
   constexpr int kKeys = std::max(kRowsInFlight, 32 / kLanes);
@@ -91,9 +91,9 @@ __global__ void __launch_bounds__(kThreads)
   const bool there = place < feature.count;
   const int64_t key = there ? __ldcs(feature.keys + place) : 0;
   uint32_t row = kNoRow;
-  if (there) row = kPass == Pass::kCopy ? batch.rows[feature.first + place] : table.find(key);
+  if (there) row = kMode == GatherMode::kCopy ? batch.rows[feature.first + place] : table.find(key);
   bool in_host_memory = false;
-  if (kPass == Pass::kEvalCached) {
+  if (kMode == GatherMode::kEvalCached) {
     in_host_memory = row != kNoRow && table.slots != nullptr && table.slots[row] == kNoRow;
     const uint32_t entry = batch.uncached.note(static_cast<uint32_t>(feature.table), row, in_host_memory);
     batch.uncached.wait(feature.first + place, entry, in_host_memory);
@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(kThreads)
     const int source = __ffs(absent) - 1;
     const int64_t of = __shfl_sync(~0u, key, source);
     for (int d = lane; d < table.dim; d += 32)
-      copy.out.put(source * copy.width + d, absent_weight<W>(table, kPass, of, d));
+      copy.out.put(source * copy.width + d, absent_weight<W>(table, kMode, of, d));
   }
 #pragma unroll 1
   for (int first = 0; first < kTile; first += kKeys) {
@@ -114,11 +114,11 @@ __global__ void __launch_bounds__(kThreads)
     copy_rows<W, kLanes, kVector, kKeys>(copy, reinterpret_cast<const char*>(from));
     copy.out = copy.out.from(kKeys * copy.width);
   }
-  if (kPass == Pass::kTrain) mark_rows(batch, feature, place, row);
+  if (kMode == GatherMode::kTrain) mark_rows(batch, feature, place, row);
 }
 
 template <int kVector, class W>
-__device__ __noinline__ Floats<kVector> absent_floats(const DeviceTableRef& table, Pass pass,
+__device__ __noinline__ Floats<kVector> absent_floats(const DeviceTableRef& table, GatherMode pass,
                                                       int64_t key, int64_t d) {
   Floats<kVector> values;
   for (int v = 0; v < kVector; ++v) values.at[v] = absent_weight<W>(table, pass, key, d + v);
@@ -132,7 +132,7 @@ struct Bag {
 };
 
 // Sums the rows of a bag in the order of its keys, by a whole warp.
-template <Pass kPass, int kVector, class W>
+template <GatherMode kMode, int kVector, class W>
 __device__ void pool_bag(const BatchRef& batch, const FeatureRef& feature,
                          const DeviceTableRef& table, const Bag& bag) {
   const int lane = threadIdx.x % 32;
@@ -146,7 +146,7 @@ __device__ void pool_bag(const BatchRef& batch, const FeatureRef& feature,
       const uint32_t row = mine < bag.end ? batch.rows[feature.first + mine] : kNoRow;
       const char* at = nullptr;
       if (row != kNoRow)
-        at = kPass == Pass::kEvalCached ? batch.uncached.row_at(table, row) : table.row(row);
+        at = kMode == GatherMode::kEvalCached ? batch.uncached.row_at(table, row) : table.row(row);
       const float weight = mine < bag.end && feature.weights ? feature.weights[mine] : 1.0f;
       const int count = static_cast<int>(min(32u, bag.end - first));
       for (int k = 0; k < count; k += kRowsInFlight) {
@@ -158,7 +158,7 @@ __device__ void pool_bag(const BatchRef& batch, const FeatureRef& feature,
           values[i] = {};
           if (from != nullptr && inside) values[i] = load_floats<kVector>(from + d);
           if (from == nullptr && k + i < count)
-            values[i] = absent_floats<kVector, W>(table, kPass, feature.keys[first + k + i], d);
+            values[i] = absent_floats<kVector, W>(table, kMode, feature.keys[first + k + i], d);
         }
 #pragma unroll
         for (int i = 0; i < kRowsInFlight; ++i) {
@@ -176,17 +176,17 @@ __device__ void pool_bag(const BatchRef& batch, const FeatureRef& feature,
   }
 }
 
-template <Pass kPass, class W>
+template <GatherMode kMode, class W>
 __device__ void pool_bag(const BatchRef& batch, const FeatureRef& feature,
                          const DeviceTableRef& table, const Bag& bag) {
   if ((table.dim | feature.column | batch.width) % 4 == 0)
-    pool_bag<kPass, 4, W>(batch, feature, table, bag);
+    pool_bag<kMode, 4, W>(batch, feature, table, bag);
   else
-    pool_bag<kPass, 1, W>(batch, feature, table, bag);
+    pool_bag<kMode, 1, W>(batch, feature, table, bag);
 }
 
 // A warp a bag. In training, what backward needs is left behind.
-template <Pass kPass>
+template <GatherMode kMode>
 __global__ void __launch_bounds__(kThreads)
     pool_bags_kernel(const __grid_constant__ BatchRef batch) {
   const uint32_t number = blockIdx.x * kWarps + threadIdx.x / 32;
@@ -200,7 +200,7 @@ __global__ void __launch_bounds__(kThreads)
     for (uint32_t i = bag.begin; feature.weights && i < bag.end; ++i) total += feature.weights[i];
     bag.factor = total != 0.0f ? 1.0f / total : 0.0f;
   }
-  if (kPass == Pass::kTrain) {
+  if (kMode == GatherMode::kTrain) {
     for (uint32_t i = bag.begin + threadIdx.x % 32; i < bag.end; i += 32) {
       batch.bag_of[feature.first + i] = number;
       batch.coefficients[feature.first + i] =
@@ -208,26 +208,26 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   if (table.dtype == DType::kF32)
-    pool_bag<kPass, float>(batch, feature, table, bag);
+    pool_bag<kMode, float>(batch, feature, table, bag);
   else if (table.dtype == DType::kF16)
-    pool_bag<kPass, F16>(batch, feature, table, bag);
+    pool_bag<kMode, F16>(batch, feature, table, bag);
   else
-    pool_bag<kPass, Bf16>(batch, feature, table, bag);
+    pool_bag<kMode, Bf16>(batch, feature, table, bag);
 }
 
 }  // namespace
 
-void find_rows(const Context& context, const BatchRef& batch, Pass pass) {
+void find_rows(const Context& context, const BatchRef& batch, GatherMode pass) {
   if (batch.tiles == 0) return;
-  auto* kernel = pass == Pass::kTrain        ? find_rows_kernel<Pass::kTrain>
-                 : pass == Pass::kEvalCached ? find_rows_kernel<Pass::kEvalCached>
-                                             : find_rows_kernel<Pass::kEval>;
+  auto* kernel = pass == GatherMode::kTrain        ? find_rows_kernel<GatherMode::kTrain>
+                 : pass == GatherMode::kEvalCached ? find_rows_kernel<GatherMode::kEvalCached>
+                                             : find_rows_kernel<GatherMode::kEval>;
   kernel<<<(batch.tiles + kWarps - 1) / kWarps, kThreads, 0, context.stream>>>(batch);
   cuda_check(cudaGetLastError(), "launching find_rows_kernel");
 }
 
 void gather_rows(const Context& context, const BatchRef& batch, int cls, RowShape shape,
-                 DType dtype, Pass pass) {
+                 DType dtype, GatherMode pass) {
   const uint32_t tiles = batch.class_tile[cls + 1] - batch.class_tile[cls];
   if (tiles == 0) return;
   const bool long_rows = shape == RowShape::kUpTo128 || shape == RowShape::kUpTo1024;
@@ -238,23 +238,23 @@ void gather_rows(const Context& context, const BatchRef& batch, int cls, RowShap
     with_weight_type(dtype, [&](auto type) {
       using W = decltype(type);
       auto* kernel =
-          pass == Pass::kTrain  ? gather_rows_kernel<W, S::kLanes, S::kVector, Pass::kTrain>
-          : pass == Pass::kCopy ? gather_rows_kernel<W, S::kLanes, S::kVector, Pass::kCopy>
-          : pass == Pass::kEvalCached
-              ? gather_rows_kernel<W, S::kLanes, S::kVector, Pass::kEvalCached>
-              : gather_rows_kernel<W, S::kLanes, S::kVector, Pass::kEval>;
+          pass == GatherMode::kTrain  ? gather_rows_kernel<W, S::kLanes, S::kVector, GatherMode::kTrain>
+          : pass == GatherMode::kCopy ? gather_rows_kernel<W, S::kLanes, S::kVector, GatherMode::kCopy>
+          : pass == GatherMode::kEvalCached
+              ? gather_rows_kernel<W, S::kLanes, S::kVector, GatherMode::kEvalCached>
+              : gather_rows_kernel<W, S::kLanes, S::kVector, GatherMode::kEval>;
       kernel<<<(tiles + kWarps - 1) / kWarps, kThreads, 0, context.stream>>>(batch, cls);
     });
   });
   cuda_check(cudaGetLastError(), "launching gather_rows_kernel");
 }
 
-void pool_bags(const Context& context, const BatchRef& batch, Pass pass) {
+void pool_bags(const Context& context, const BatchRef& batch, GatherMode pass) {
   if (batch.bags == 0) return;
   const dim3 blocks((batch.bags + kWarps - 1) / kWarps, batch.features);
-  auto* kernel = pass == Pass::kTrain        ? pool_bags_kernel<Pass::kTrain>
-                 : pass == Pass::kEvalCached ? pool_bags_kernel<Pass::kEvalCached>
-                                             : pool_bags_kernel<Pass::kEval>;
+  auto* kernel = pass == GatherMode::kTrain        ? pool_bags_kernel<GatherMode::kTrain>
+                 : pass == GatherMode::kEvalCached ? pool_bags_kernel<GatherMode::kEvalCached>
+                                             : pool_bags_kernel<GatherMode::kEval>;
   kernel<<<blocks, kThreads, 0, context.stream>>>(batch);
   cuda_check(cudaGetLastError(), "launching pool_bags_kernel");
 }

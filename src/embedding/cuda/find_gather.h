@@ -11,26 +11,26 @@ struct BatchRef;
 
 // kEvalCached: where some tables have caches. Rows outside these are noted in batch.uncached, to be
 // fetched. kCopy: of training, after find_and_mark.
-enum class Pass { kEval, kEvalCached, kTrain, kCopy };
-constexpr bool is_eval(Pass pass) { return pass == Pass::kEval || pass == Pass::kEvalCached; }
+enum class GatherMode { kEval, kEvalCached, kTrain, kCopy };
+constexpr bool is_eval(GatherMode pass) { return pass == GatherMode::kEval || pass == GatherMode::kEvalCached; }
 
 // For the features of a class with one key a bag and without weights: finds the rows and copies
 // them to the output. A key without a row reads as its table's `missing`, or in training as the row
 // that it is about to get. Training also marks the rows and lists the keys that have none.
 void gather_rows(const Context& context, const BatchRef& batch, int cls, RowShape shape,
-                 DType dtype, Pass pass);
+                 DType dtype, GatherMode pass);
 // The same for long rows of 32-bit floats in fours (shapes kUpTo128 and kUpTo1024), to outputs of
 // 32 bits.
-void gather_bulk(const Context& context, const BatchRef& batch, int cls, RowShape shape, Pass pass);
+void gather_bulk(const Context& context, const BatchRef& batch, int cls, RowShape shape, GatherMode pass);
 
-// Before gather_rows with Pass::kCopy and pool_bags: batch.rows and marks of all features of a
+// Before gather_rows with GatherMode::kCopy and pool_bags: batch.rows and marks of all features of a
 // class.
 void find_and_mark(const Context& context, const BatchRef& batch, int cls);
 
 // For features with bags, where find_and_mark has not done it: finds batch.rows, with marks in
 // training. With kEvalCached these are places for batch.uncached.row_at.
-void find_rows(const Context& context, const BatchRef& batch, Pass pass);
+void find_rows(const Context& context, const BatchRef& batch, GatherMode pass);
 // Then, with kEvalCached after fetch_uncached_rows: sums or means of bags.
-void pool_bags(const Context& context, const BatchRef& batch, Pass pass);
+void pool_bags(const Context& context, const BatchRef& batch, GatherMode pass);
 
 }  // namespace emblem::cuda

@@ -55,7 +55,7 @@ __device__ void copy_far_rows(const DeviceTableRef& table, uint32_t row, uint32_
 // Warps stay and take kKeys keys at a time, a lane each: finds its row, has it copied to its place
 // in shared memory and from there to the output. The next key is read while the rows come, and its
 // bucket while they leave. Training marks rows while they come.
-template <int kKeys, Pass kPass>
+template <int kKeys, GatherMode kMode>
 __global__ void __launch_bounds__(kThreads)
     gather_bulk_kernel(const __grid_constant__ BatchRef batch, int cls) {
   extern __shared__ __align__(128) char ring[];
@@ -83,8 +83,8 @@ __global__ void __launch_bounds__(kThreads)
     const bool there = lane < kKeys && base + lane < feature.count && !pooled;
     const int64_t key = next_key;
     uint32_t row = kNoRow;
-    if (there && kPass == Pass::kCopy) row = __ldcs(batch.rows + feature.first + base + lane);
-    if (there && kPass != Pass::kCopy) row = table.find(key);
+    if (there && kMode == GatherMode::kCopy) row = __ldcs(batch.rows + feature.first + base + lane);
+    if (there && kMode != GatherMode::kCopy) row = table.find(key);
     // Rows outside a cache are read by whole warps: over the bus that is the faster way.
     const uint32_t slot_of = row != kNoRow && table.slots != nullptr ? table.slots[row] : row;
     const bool near = slot_of != kNoRow;
@@ -96,18 +96,18 @@ __global__ void __launch_bounds__(kThreads)
     __syncwarp();
     if (near) bulk_load(slot, table.rows + slot_of * table.stride, bytes, barrier);
     const uint32_t ahead = step + stride;
-    if (kPass != Pass::kCopy && ahead < end)
+    if (kMode != GatherMode::kCopy && ahead < end)
       next_key = key_at(batch.feature_of_tile(ahead / kSteps), ahead);
     for (uint32_t absent = __ballot_sync(~0u, there && row == kNoRow); absent != 0;
          absent &= absent - 1) {
       const int source = __ffs(absent) - 1;
       const int64_t of = feature.keys[base + source];
-      const Initializer& draw = is_eval(kPass) ? table.missing : table.initializer;
+      const Initializer& draw = is_eval(kMode) ? table.missing : table.initializer;
       float* to = all_out + (base + source) * batch.width + feature.column;
       for (int d = lane; d < table.dim; d += 32)
         to[d] = draw(table.seed, static_cast<uint64_t>(of), d);
     }
-    if (kPass == Pass::kEvalCached) {
+    if (kMode == GatherMode::kEvalCached) {
       const bool in_host_memory = row != kNoRow && !near;
       const uint32_t entry = batch.uncached.note(static_cast<uint32_t>(feature.table), row, in_host_memory);
       batch.uncached.wait(feature.first + base + lane, entry, in_host_memory);
@@ -115,13 +115,13 @@ __global__ void __launch_bounds__(kThreads)
     }
     for (; uncached != 0; uncached = drop_lowest<kFarRows>(uncached))
       copy_far_rows(table, row, uncached, all_out + base * batch.width + feature.column, batch.width);
-    if (kPass == Pass::kTrain && !pooled)
+    if (kMode == GatherMode::kTrain && !pooled)
       mark_rows(batch, feature, lane < kKeys ? base + lane : ~0u, row);
     barrier.wait(parity);
     parity ^= 1;
     if (near) bulk_store(out, slot, bytes);
     bulk_commit();
-    if (kPass != Pass::kCopy && ahead < end && lane < kKeys) {
+    if (kMode != GatherMode::kCopy && ahead < end && lane < kKeys) {
       const DeviceTableRef& then = batch.tables[batch.feature_of_tile(ahead / kSteps).table];
       if (!then.is_static()) prefetch_line(then.keys.buckets + then.keys.home(next_key));
     }
@@ -132,16 +132,16 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 void gather_bulk(const Context& context, const BatchRef& batch, int cls, RowShape shape,
-                 Pass pass) {
+                 GatherMode pass) {
   const uint32_t tiles = batch.class_tile[cls + 1] - batch.class_tile[cls];
   if (tiles == 0) return;
   constexpr int kShared = kWarps * kWarpBytes;
   const auto launch = [&](auto keys) {
     constexpr int kKeys = decltype(keys)::value;
-    auto* kernel = pass == Pass::kTrain        ? gather_bulk_kernel<kKeys, Pass::kTrain>
-                   : pass == Pass::kCopy       ? gather_bulk_kernel<kKeys, Pass::kCopy>
-                   : pass == Pass::kEvalCached ? gather_bulk_kernel<kKeys, Pass::kEvalCached>
-                                               : gather_bulk_kernel<kKeys, Pass::kEval>;
+    auto* kernel = pass == GatherMode::kTrain        ? gather_bulk_kernel<kKeys, GatherMode::kTrain>
+                   : pass == GatherMode::kCopy       ? gather_bulk_kernel<kKeys, GatherMode::kCopy>
+                   : pass == GatherMode::kEvalCached ? gather_bulk_kernel<kKeys, GatherMode::kEvalCached>
+                                               : gather_bulk_kernel<kKeys, GatherMode::kEval>;
     cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared),
                "asking for shared memory");
     const uint32_t wanted = (tiles * (kTile / kKeys) + kWarps - 1) / kWarps;

@@ -47,7 +47,7 @@ TrainScratch::TrainScratch(const Context& context, int64_t positions_, int64_t p
   }
   arrivals = zeros<uint32_t>(context, tiles);  // classes take turns
   partials = zeros<float>(context, tiles * partial_stride);
-  if (sums != Sums::kSameBits) return;
+  if (sums != Sums::kDeterministic) return;
   sorting = Buffer<char>(Device::kCuda, static_cast<int64_t>(sorting_bytes(positions)));
   squares = Buffer<float>(Device::kCuda, positions);
 }

@@ -35,7 +35,7 @@ struct TrainScratch {
   Buffer<UniqueRow> uniques;
   Buffer<Segment> segments;
   Buffer<Occurrence> occurrences;
-  Buffer<char> sorting;   // with Sums::kSameBits
+  Buffer<char> sorting;   // with Sums::kDeterministic
   Buffer<float> squares;  // the same
 
   Buffer<unsigned long long> map;
@@ -85,7 +85,7 @@ struct DeviceLookup::Scratch {
   Buffer<DeviceTableRef> tables;
   Buffer<double> norm;
   Buffer<SelectScratch> select;
-  Buffer<StepValues> step;  // by class, of the last set_step
+  Buffer<UpdateScalars> step;  // by class, of the last set_step
   TrainScratch train;
   ReadScratch read;
   StageMemory stage;

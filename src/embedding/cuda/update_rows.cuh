@@ -29,7 +29,7 @@ __device__ float sum_of_group(float value) {
 
 // The rule with the values of the step.
 template <class R>
-__device__ R with_values(R rule, const StepValues& values) {
+__device__ R with_values(R rule, const UpdateScalars& values) {
   rule.learning_rate = values.learning_rate;
   if constexpr (std::is_same_v<R, Adam>) {
     rule.correction1 = values.correction1;
@@ -45,7 +45,7 @@ struct Apply {
   using R = R_;
   R given_rule;
   float given_scale, l2;
-  const StepValues* values;  // or null: the given ones
+  const UpdateScalars* values;  // or null: the given ones
 
   __device__ void operator()(const RowsOf& table, char* row, int member, Share<S>& sum,
                              RowShare<S, R>& share) const {

@@ -24,7 +24,7 @@ struct UpdateRows {
   float scale = 1.0f;
   float l2 = 0.0f;
   Rule rule;                           // made by at_step
-  const StepValues* values = nullptr;  // read instead of those of `scale` and `rule`; or null
+  const UpdateScalars* values = nullptr;  // read instead of those of `scale` and `rule`; or null
   float* partials = nullptr;           // [tiles, floats of the shape]; zero before and after
   uint32_t* arrivals = nullptr;        // [tiles]; zero before and after
   // With in_order, for add_squared_norm: the positions of occurrences, and room for a number each.

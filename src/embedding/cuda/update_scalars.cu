@@ -6,17 +6,17 @@
 namespace emblem::cuda {
 namespace {
 
-static_assert(std::tuple_size_v<StepValuesOfClasses> == kMostClasses);
+static_assert(std::tuple_size_v<UpdateScalarsOfClasses> == kMostClasses);
 
 // A launch takes its arguments with it: no host memory has to stay as it is until the copy.
-__global__ void store_values_kernel(StepValuesOfClasses values, StepValues* there) {
+__global__ void store_values_kernel(UpdateScalarsOfClasses values, UpdateScalars* there) {
   there[threadIdx.x] = values[threadIdx.x];
 }
 
 }  // namespace
 
-StepValues values_of(const Rule& at_step, float scale) {
-  StepValues values;
+UpdateScalars values_of(const Rule& at_step, float scale) {
+  UpdateScalars values;
   values.scale = scale;
   std::visit([&](const auto& rule) { values.learning_rate = rule.learning_rate; }, at_step);
   if (const auto* adam = std::get_if<Adam>(&at_step)) {
@@ -28,7 +28,7 @@ StepValues values_of(const Rule& at_step, float scale) {
   return values;
 }
 
-void store_values(const Context& context, const StepValuesOfClasses& values, StepValues* there) {
+void store_scalars(const Context& context, const UpdateScalarsOfClasses& values, UpdateScalars* there) {
   store_values_kernel<<<1, kMostClasses, 0, context.stream>>>(values, there);
   cuda_check(cudaGetLastError(), "launching store_values_kernel");
 }

@@ -9,17 +9,17 @@
 
 namespace emblem::cuda {
 
-struct StepValues {
+struct UpdateScalars {
   float scale = 1.0f;  // of gradients
   float learning_rate = 0.0f;
   float correction1 = 1.0f, correction2 = 1.0f;  // of Adam
   float dampening = 0.0f;                        // of Momentum
 };
-using StepValuesOfClasses = std::array<StepValues, 16>;
+using UpdateScalarsOfClasses = std::array<UpdateScalars, 16>;
 
-StepValues values_of(const Rule& at_step, float scale);
+UpdateScalars values_of(const Rule& at_step, float scale);
 
 // Copies them to device memory; `values` may change as soon as this returns. Asynchronous.
-void store_values(const Context& context, const StepValuesOfClasses& values, StepValues* there);
+void store_scalars(const Context& context, const UpdateScalarsOfClasses& values, UpdateScalars* there);
 
 }  // namespace emblem::cuda

@@ -29,7 +29,7 @@ class TableFilesTest : public TablesTest {
   }
   // Trains steps [first, last) on a stream of keys that depends on the step alone.
   void train(Table& table, int first, int last) {
-    TestLookup lookup = over({{&table, Pooling::kMean}}, Sums::kSameBits);
+    TestLookup lookup = over({{&table, Pooling::kMean}}, Sums::kDeterministic);
     for (int step = first; step < last; ++step) {
       Random random{.seed = 6, .stream = static_cast<uint64_t>(step)};
       Bags bags;

@@ -41,7 +41,7 @@ void BatchNorm::sum_gradients(int64_t begin, int64_t end, float* part, F f) {
   }
 }
 
-void BatchNorm::forward_cpu(const Pass& pass) {
+void BatchNorm::forward_cpu(const OpContext& pass) {
   from_batch_ = pass.phase == Phase::kTrain && pass.rows > 1;
   if (from_batch_)
     measure(pass);
@@ -62,7 +62,7 @@ void BatchNorm::forward_cpu(const Pass& pass) {
   });
 }
 
-void BatchNorm::backward_cpu(const Pass& pass) {
+void BatchNorm::backward_cpu(const OpContext& pass) {
   const RowGroups groups = row_groups(pass.rows);
   // Per group and in total: the sums over rows of dz and of dz times the normalized input, which
   // are the gradients of shift and scale.
@@ -79,7 +79,7 @@ void BatchNorm::backward_cpu(const Pass& pass) {
   backward_to_input(pass, sums);
 }
 
-void BatchNorm::use_statistics(const Pass& pass) {
+void BatchNorm::use_statistics(const OpContext& pass) {
   for (int64_t j = 0; j < cols_; ++j) {
     moments_.data()[j] = pass.statistics[running_mean_ + j];
     moments_.data()[cols_ + j] =
@@ -88,7 +88,7 @@ void BatchNorm::use_statistics(const Pass& pass) {
 }
 
 // The mean and variance of the batch, from those of groups of rows, and the statistics.
-void BatchNorm::measure(const Pass& pass) {
+void BatchNorm::measure(const OpContext& pass) {
   const RowGroups groups = row_groups(pass.rows);
   parallel_for(pass.context, pass.rows, groups.rows_each, [&](int64_t begin, int64_t end) {
     float* part = pass.workspace + begin / groups.rows_each * 2 * cols_;
@@ -115,7 +115,7 @@ void BatchNorm::measure(const Pass& pass) {
   }
 }
 
-void BatchNorm::backward_to_input(const Pass& pass, const float* sums) {
+void BatchNorm::backward_to_input(const OpContext& pass, const float* sums) {
   // Where the statistics were used they are constants, and nothing flows through them.
   const float share = from_batch_ ? 1.0f / static_cast<float>(pass.rows) : 0.0f;
   const float *mean = moments_.data(), *inverse = mean + cols_, *scale = pass.parameters + scale_;

@@ -108,7 +108,7 @@ struct ToInput {
 
 }  // namespace
 
-void BatchNorm::forward_cuda(const Pass& pass) {
+void BatchNorm::forward_cuda(const OpContext& pass) {
   const cudaStream_t stream = pass.context.stream;
   const Statistics statistics{pass.statistics + running_mean_, pass.statistics + running_variance_};
   from_batch_ = pass.phase == Phase::kTrain && pass.rows > 1;
@@ -140,7 +140,7 @@ void BatchNorm::forward_cuda(const Pass& pass) {
   });
 }
 
-void BatchNorm::backward_cuda(const Pass& pass) {
+void BatchNorm::backward_cuda(const OpContext& pass) {
   float *shift_gradient = pass.gradients + shift_, *scale_gradient = pass.gradients + scale_;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);

@@ -19,10 +19,10 @@ class BiasOp : public DeviceOp<BiasOp> {
     return most_row_groups(device, max_rows) * out().cols;
   }
 
-  void forward_cpu(const Pass& pass);
-  void forward_cuda(const Pass& pass);
-  void backward_cpu(const Pass& pass);
-  void backward_cuda(const Pass& pass);
+  void forward_cpu(const OpContext& pass);
+  void forward_cuda(const OpContext& pass);
+  void backward_cpu(const OpContext& pass);
+  void backward_cuda(const OpContext& pass);
 
  private:
   int64_t bias_;

@@ -5,7 +5,7 @@
 
 namespace emblem {
 
-void BiasOp::forward_cpu(const Pass& pass) {
+void BiasOp::forward_cpu(const OpContext& pass) {
   const int64_t cols = out().cols;
   const float* bias = pass.parameters + bias_;
   parallel_for(pass.context, pass.rows, rows_per_chunk(cols), [&](int64_t begin, int64_t end) {
@@ -16,7 +16,7 @@ void BiasOp::forward_cpu(const Pass& pass) {
   });
 }
 
-void BiasOp::backward_cpu(const Pass& pass) {
+void BiasOp::backward_cpu(const OpContext& pass) {
   const int64_t cols = out().cols;
   const RowGroups groups = row_groups(pass.rows);
   parallel_for(pass.context, pass.rows, groups.rows_each, [&](int64_t begin, int64_t end) {

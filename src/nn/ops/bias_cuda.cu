@@ -23,7 +23,7 @@ struct Element {
 
 }  // namespace
 
-void BiasOp::forward_cuda(const Pass& pass) {
+void BiasOp::forward_cuda(const OpContext& pass) {
   const int64_t cols = out().cols;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
@@ -32,7 +32,7 @@ void BiasOp::forward_cuda(const Pass& pass) {
   });
 }
 
-void BiasOp::backward_cuda(const Pass& pass) {
+void BiasOp::backward_cuda(const OpContext& pass) {
   const int64_t cols = out().cols;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);

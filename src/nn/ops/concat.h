@@ -12,10 +12,10 @@ class Concat : public DeviceOp<Concat> {
   bool reads_padded_rows() const override { return true; }
   bool writes_padded_rows() const override { return true; }
 
-  void forward_cpu(const Pass& pass);
-  void forward_cuda(const Pass& pass);
-  void backward_cpu(const Pass& pass);
-  void backward_cuda(const Pass& pass);
+  void forward_cpu(const OpContext& pass);
+  void forward_cuda(const OpContext& pass);
+  void backward_cpu(const OpContext& pass);
+  void backward_cuda(const OpContext& pass);
 
  private:
   // Calls body(part, first column in the output).
@@ -35,10 +35,10 @@ class Slice : public DeviceOp<Slice> {
   Slice(Tensor* x, int64_t first, Tensor* out) : DeviceOp({x}, out), first_(first) {}
   const char* kind() const override { return "slice"; }
 
-  void forward_cpu(const Pass& pass);
-  void forward_cuda(const Pass& pass);
-  void backward_cpu(const Pass& pass);
-  void backward_cuda(const Pass& pass);
+  void forward_cpu(const OpContext& pass);
+  void forward_cuda(const OpContext& pass);
+  void backward_cpu(const OpContext& pass);
+  void backward_cuda(const OpContext& pass);
 
  private:
   int64_t first_;

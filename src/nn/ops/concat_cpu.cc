@@ -18,7 +18,7 @@ void transfer_rows(Write write, Matrix<const float> from, Matrix<float> to) {
 
 }  // namespace
 
-void Concat::forward_cpu(const Pass& pass) {
+void Concat::forward_cpu(const OpContext& pass) {
   const Matrix<float> y(out().value(), pass.rows, out().cols);
   parallel_for(pass.context, pass.rows, rows_per_chunk(y.cols), [&](int64_t begin, int64_t end) {
     for_each_part([&](size_t part, int64_t column) {
@@ -29,7 +29,7 @@ void Concat::forward_cpu(const Pass& pass) {
   });
 }
 
-void Concat::backward_cpu(const Pass& pass) {
+void Concat::backward_cpu(const OpContext& pass) {
   const Matrix<float> dy(out().gradient(), pass.rows, out().cols);
   parallel_for(pass.context, pass.rows, rows_per_chunk(dy.cols), [&](int64_t begin, int64_t end) {
     for_each_part([&](size_t part, int64_t column) {
@@ -41,7 +41,7 @@ void Concat::backward_cpu(const Pass& pass) {
   });
 }
 
-void Slice::forward_cpu(const Pass& pass) {
+void Slice::forward_cpu(const OpContext& pass) {
   const Matrix<float> x(in(0).value(), pass.rows, in(0).cols),
       y(out().value(), pass.rows, out().cols);
   parallel_for(pass.context, pass.rows, rows_per_chunk(y.cols), [&](int64_t begin, int64_t end) {
@@ -50,7 +50,7 @@ void Slice::forward_cpu(const Pass& pass) {
   });
 }
 
-void Slice::backward_cpu(const Pass& pass) {
+void Slice::backward_cpu(const OpContext& pass) {
   const Matrix<float> dx(in(0).gradient(), pass.rows, in(0).cols),
       dy(out().gradient(), pass.rows, out().cols);
   parallel_for(pass.context, pass.rows, rows_per_chunk(dx.cols), [&](int64_t begin, int64_t end) {

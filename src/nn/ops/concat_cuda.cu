@@ -52,7 +52,7 @@ cuda::Columns part_of(const cuda::Columns& of, int64_t first, int64_t cols) {
 
 }  // namespace
 
-void Concat::forward_cuda(const Pass& pass) {
+void Concat::forward_cuda(const OpContext& pass) {
   if (pass.rows == 0) return;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
@@ -80,19 +80,19 @@ void Concat::forward_cuda(const Pass& pass) {
   });
 }
 
-void Concat::backward_cuda(const Pass& pass) {
+void Concat::backward_cuda(const OpContext& pass) {
   for_each_part([&](size_t part, int64_t column) {
     cuda::copy_columns(pass.context, write(part), gradients_of(out(), pass.rows), column,
                        gradients_of(in(part), pass.rows));
   });
 }
 
-void Slice::forward_cuda(const Pass& pass) {
+void Slice::forward_cuda(const OpContext& pass) {
   cuda::copy_columns(pass.context, Write::kOverwrite, values_of(in(0), pass.rows), first_,
                      values_of(out(), pass.rows));
 }
 
-void Slice::backward_cuda(const Pass& pass) {
+void Slice::backward_cuda(const OpContext& pass) {
   const cuda::Columns dx = gradients_of(in(0), pass.rows);
   if (write(0) == Write::kOverwrite)
     detail::zero(pass.context, dx.data, pass.rows * dx.stride * size_of(dx.dtype));

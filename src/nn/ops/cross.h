@@ -30,13 +30,13 @@ class CrossLayer : public DeviceOp<CrossLayer> {
     return 2 * out().stride * (most_row_groups(device, max_rows) + 1);
   }
 
-  void forward_cpu(const Pass& pass);
-  void forward_cuda(const Pass& pass);
-  void backward_cpu(const Pass& pass);
-  void backward_cuda(const Pass& pass);
+  void forward_cpu(const OpContext& pass);
+  void forward_cuda(const OpContext& pass);
+  void backward_cpu(const OpContext& pass);
+  void backward_cuda(const OpContext& pass);
 
  private:
-  void backward_row(const Pass& pass, int64_t r, float* part);
+  void backward_row(const OpContext& pass, int64_t r, float* part);
 
   int64_t cols_;
   int64_t weight_ = 0, bias_ = 0;
@@ -54,10 +54,10 @@ class CrossCombine : public DeviceOp<CrossCombine> {
   bool pads_all_alike() const override { return true; }
   double flops_per_row() const override { return 2.0 * static_cast<double>(out().cols); }
 
-  void forward_cpu(const Pass& pass);
-  void forward_cuda(const Pass& pass);
-  void backward_cpu(const Pass& pass);
-  void backward_cuda(const Pass& pass);
+  void forward_cpu(const OpContext& pass);
+  void forward_cuda(const OpContext& pass);
+  void backward_cpu(const OpContext& pass);
+  void backward_cuda(const OpContext& pass);
 };
 
 }  // namespace emblem

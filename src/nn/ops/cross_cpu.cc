@@ -4,7 +4,7 @@
 
 namespace emblem {
 
-void CrossLayer::forward_cpu(const Pass& pass) {
+void CrossLayer::forward_cpu(const OpContext& pass) {
   const float *weight = pass.parameters + weight_, *bias = pass.parameters + bias_;
   parallel_for(pass.context, pass.rows, rows_per_chunk(cols_), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
@@ -16,7 +16,7 @@ void CrossLayer::forward_cpu(const Pass& pass) {
   });
 }
 
-void CrossLayer::backward_cpu(const Pass& pass) {
+void CrossLayer::backward_cpu(const OpContext& pass) {
   const RowGroups groups = row_groups(pass.rows);
   float* sums = pass.workspace;  // of the weight's and the bias' gradient
   float* parts = sums + 2 * cols_;
@@ -30,7 +30,7 @@ void CrossLayer::backward_cpu(const Pass& pass) {
   std::copy_n(sums + cols_, cols_, pass.gradients + bias_);
 }
 
-void CrossLayer::backward_row(const Pass& pass, int64_t r, float* part) {
+void CrossLayer::backward_row(const OpContext& pass, int64_t r, float* part) {
   const float *weight = pass.parameters + weight_, *dy = out().gradient() + r * cols_;
   const float *x0 = in(0).value() + r * cols_, *x = in(1).value() + r * cols_;
   const float product_gradient = simd::dot(dy, x0, cols_);
@@ -49,7 +49,7 @@ void CrossLayer::backward_row(const Pass& pass, int64_t r, float* part) {
   });
 }
 
-void CrossCombine::forward_cpu(const Pass& pass) {
+void CrossCombine::forward_cpu(const OpContext& pass) {
   const float *x0 = in(0).value(), *z = in(1).value(), *x = in(2).value();
   float* y = out().value();
   parallel_for(pass.context, pass.rows * out().cols, 16384, [&](int64_t begin, int64_t end) {
@@ -57,7 +57,7 @@ void CrossCombine::forward_cpu(const Pass& pass) {
   });
 }
 
-void CrossCombine::backward_cpu(const Pass& pass) {
+void CrossCombine::backward_cpu(const OpContext& pass) {
   const float *x0 = in(0).value(), *z = in(1).value(), *dy = out().gradient();
   parallel_for(pass.context, pass.rows * out().cols, 16384, [&](int64_t begin, int64_t end) {
     const auto put = [&](size_t input, auto body) {

@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(cuda::kThreads) combine_backward_kernel(Combin
 
 }  // namespace
 
-void CrossLayer::forward_cuda(const Pass& pass) {
+void CrossLayer::forward_cuda(const OpContext& pass) {
   if (pass.rows == 0) return;
   const int64_t cols = out().stride;
   cuda::with_type(out().dtype, [&](auto type) {
@@ -160,7 +160,7 @@ void CrossLayer::forward_cuda(const Pass& pass) {
   });
 }
 
-void CrossLayer::backward_cuda(const Pass& pass) {
+void CrossLayer::backward_cuda(const OpContext& pass) {
   const int64_t cols = out().stride;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
@@ -191,7 +191,7 @@ void CrossLayer::backward_cuda(const Pass& pass) {
   });
 }
 
-void CrossCombine::forward_cuda(const Pass& pass) {
+void CrossCombine::forward_cuda(const OpContext& pass) {
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
     cuda::map(pass.context, Write::kOverwrite, pass.rows * out().stride, Combine{},
@@ -199,7 +199,7 @@ void CrossCombine::forward_cuda(const Pass& pass) {
   });
 }
 
-void CrossCombine::backward_cuda(const Pass& pass) {
+void CrossCombine::backward_cuda(const OpContext& pass) {
   const int64_t count = pass.rows * out().stride;
   if (count == 0) return;
   cuda::with_type(out().dtype, [&](auto type) {

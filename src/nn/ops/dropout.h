@@ -24,17 +24,17 @@ class Dropout : public DeviceOp<Dropout> {
     return mix64(stream + mix64(draw + 1));
   }
 
-  void forward_cpu(const Pass& pass);
-  void forward_cuda(const Pass& pass);
-  void backward_cpu(const Pass& pass);
-  void backward_cuda(const Pass& pass);
+  void forward_cpu(const OpContext& pass);
+  void forward_cuda(const OpContext& pass);
+  void backward_cpu(const OpContext& pass);
+  void backward_cuda(const OpContext& pass);
 
  private:
   uint32_t threshold() const {
     return static_cast<uint32_t>(static_cast<double>(ratio_) * 4294967296.0);
   }
-  void apply_cpu(const Pass& pass, const float* from, Write write, float* to) const;
-  void apply_cuda(const Pass& pass, const void* from, Write write, void* to) const;
+  void apply_cpu(const OpContext& pass, const float* from, Write write, float* to) const;
+  void apply_cuda(const OpContext& pass, const void* from, Write write, void* to) const;
 
   float ratio_;
   uint64_t stream_;

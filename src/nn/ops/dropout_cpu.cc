@@ -6,7 +6,7 @@ namespace emblem {
 
 static constexpr int64_t kChunk = 16384;  // even: each draw of 64 bits decides over two elements
 
-void Dropout::forward_cpu(const Pass& pass) {
+void Dropout::forward_cpu(const OpContext& pass) {
   dropped_ = pass.phase == Phase::kTrain;
   if (dropped_) {
     const uint64_t stream = stream_of(stream_, pass.step->draw);
@@ -23,12 +23,12 @@ void Dropout::forward_cpu(const Pass& pass) {
   apply_cpu(pass, in(0).value(), Write::kOverwrite, out().value());
 }
 
-void Dropout::backward_cpu(const Pass& pass) {
+void Dropout::backward_cpu(const OpContext& pass) {
   apply_cpu(pass, out().gradient(), write(0), in(0).gradient());
 }
 
 // to = (or +=) from, masked and scaled where the last forward was.
-void Dropout::apply_cpu(const Pass& pass, const float* from, Write write, float* to) const {
+void Dropout::apply_cpu(const OpContext& pass, const float* from, Write write, float* to) const {
   const float factor = dropped_ ? 1.0f / (1.0f - ratio_) : 1.0f;
   const uint8_t* kept = kept_.data();
   with_write(write, [&](auto add) {

@@ -7,7 +7,7 @@ namespace {
 
 // Four elements, and so two draws, a thread.
 __global__ void __launch_bounds__(cuda::kThreads)
-    draw_mask_kernel(int64_t count, uint64_t seed, uint64_t stream, const StepValues* step,
+    draw_mask_kernel(int64_t count, uint64_t seed, uint64_t stream, const StepScalars* step,
                      uint32_t threshold, uint8_t* kept) {
   const int64_t begin = (static_cast<int64_t>(blockIdx.x) * cuda::kThreads + threadIdx.x) * 4;
   stream = Dropout::stream_of(stream, step->draw);
@@ -27,7 +27,7 @@ struct Masked {
 
 }  // namespace
 
-void Dropout::forward_cuda(const Pass& pass) {
+void Dropout::forward_cuda(const OpContext& pass) {
   const int64_t count = pass.rows * out().cols;
   dropped_ = pass.phase == Phase::kTrain;
   if (dropped_ && count > 0) {
@@ -39,11 +39,11 @@ void Dropout::forward_cuda(const Pass& pass) {
   apply_cuda(pass, in(0).value_data, Write::kOverwrite, out().value_data);
 }
 
-void Dropout::backward_cuda(const Pass& pass) {
+void Dropout::backward_cuda(const OpContext& pass) {
   apply_cuda(pass, out().gradient_data, write(0), in(0).gradient_data);
 }
 
-void Dropout::apply_cuda(const Pass& pass, const void* from, Write write, void* to) const {
+void Dropout::apply_cuda(const OpContext& pass, const void* from, Write write, void* to) const {
   const int64_t count = pass.rows * out().cols;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);

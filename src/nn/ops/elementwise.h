@@ -13,10 +13,10 @@ class ActivationOp : public DeviceOp<ActivationOp> {
   const char* kind() const override { return name_of(activation_); }
   double flops_per_row() const override { return static_cast<double>(out().cols); }
 
-  void forward_cpu(const Pass& pass);
-  void forward_cuda(const Pass& pass);
-  void backward_cpu(const Pass& pass);
-  void backward_cuda(const Pass& pass);
+  void forward_cpu(const OpContext& pass);
+  void forward_cuda(const OpContext& pass);
+  void backward_cpu(const OpContext& pass);
+  void backward_cuda(const OpContext& pass);
 
  private:
   Activation activation_;
@@ -30,10 +30,10 @@ class Sum : public DeviceOp<Sum> {
     return static_cast<double>(out().cols * inputs().size());
   }
 
-  void forward_cpu(const Pass& pass);
-  void forward_cuda(const Pass& pass);
-  void backward_cpu(const Pass& pass);
-  void backward_cuda(const Pass& pass);
+  void forward_cpu(const OpContext& pass);
+  void forward_cuda(const OpContext& pass);
+  void backward_cpu(const OpContext& pass);
+  void backward_cuda(const OpContext& pass);
 };
 
 class Multiply : public DeviceOp<Multiply> {
@@ -42,10 +42,10 @@ class Multiply : public DeviceOp<Multiply> {
   const char* kind() const override { return "multiply"; }
   double flops_per_row() const override { return static_cast<double>(out().cols); }
 
-  void forward_cpu(const Pass& pass);
-  void forward_cuda(const Pass& pass);
-  void backward_cpu(const Pass& pass);
-  void backward_cuda(const Pass& pass);
+  void forward_cpu(const OpContext& pass);
+  void forward_cuda(const OpContext& pass);
+  void backward_cpu(const OpContext& pass);
+  void backward_cuda(const OpContext& pass);
 };
 
 class Scale : public DeviceOp<Scale> {
@@ -54,10 +54,10 @@ class Scale : public DeviceOp<Scale> {
   const char* kind() const override { return "scale"; }
   double flops_per_row() const override { return static_cast<double>(out().cols); }
 
-  void forward_cpu(const Pass& pass);
-  void forward_cuda(const Pass& pass);
-  void backward_cpu(const Pass& pass);
-  void backward_cuda(const Pass& pass);
+  void forward_cpu(const OpContext& pass);
+  void forward_cuda(const OpContext& pass);
+  void backward_cpu(const OpContext& pass);
+  void backward_cuda(const OpContext& pass);
 
  private:
   float factor_;
@@ -70,10 +70,10 @@ class RowSum : public DeviceOp<RowSum> {
   const char* kind() const override { return "row_sum"; }
   double flops_per_row() const override { return static_cast<double>(in(0).cols); }
 
-  void forward_cpu(const Pass& pass);
-  void forward_cuda(const Pass& pass);
-  void backward_cpu(const Pass& pass);
-  void backward_cuda(const Pass& pass);
+  void forward_cpu(const OpContext& pass);
+  void forward_cuda(const OpContext& pass);
+  void backward_cpu(const OpContext& pass);
+  void backward_cuda(const OpContext& pass);
 };
 
 }  // namespace emblem

@@ -17,7 +17,7 @@ void write_elements(const Context& context, Write write, float* to, int64_t coun
   });
 }
 
-void scale_elements(const Pass& pass, float factor, const float* from, Write write, float* to,
+void scale_elements(const OpContext& pass, float factor, const float* from, Write write, float* to,
                     int64_t cols) {
   write_elements(pass.context, write, to, pass.rows * cols,
                  [=](int64_t i) { return factor * from[i]; });
@@ -25,7 +25,7 @@ void scale_elements(const Pass& pass, float factor, const float* from, Write wri
 
 }  // namespace
 
-void ActivationOp::forward_cpu(const Pass& pass) {
+void ActivationOp::forward_cpu(const OpContext& pass) {
   with_activation(activation_, [&](auto f) {
     parallel_for(pass.context, pass.rows * out().cols, kChunk, [&](int64_t begin, int64_t end) {
       const float* x = in(0).value();
@@ -35,7 +35,7 @@ void ActivationOp::forward_cpu(const Pass& pass) {
   });
 }
 
-void ActivationOp::backward_cpu(const Pass& pass) {
+void ActivationOp::backward_cpu(const OpContext& pass) {
   with_activation(activation_, [&](auto f) {
     const float* kept = f.kFromOutput ? out().value() : in(0).value();
     const float* dy = out().gradient();
@@ -44,7 +44,7 @@ void ActivationOp::backward_cpu(const Pass& pass) {
   });
 }
 
-void Sum::forward_cpu(const Pass& pass) {
+void Sum::forward_cpu(const OpContext& pass) {
   parallel_for(pass.context, pass.rows * out().cols, kChunk, [&](int64_t begin, int64_t end) {
     std::copy(in(0).value() + begin, in(0).value() + end, out().value() + begin);
     for (size_t part = 1; part < inputs().size(); ++part) {
@@ -53,7 +53,7 @@ void Sum::forward_cpu(const Pass& pass) {
   });
 }
 
-void Sum::backward_cpu(const Pass& pass) {
+void Sum::backward_cpu(const OpContext& pass) {
   const float* dy = out().gradient();
   for (size_t part = 0; part < inputs().size(); ++part) {
     write_elements(pass.context, write(part), in(part).gradient(), pass.rows * out().cols,
@@ -61,13 +61,13 @@ void Sum::backward_cpu(const Pass& pass) {
   }
 }
 
-void Multiply::forward_cpu(const Pass& pass) {
+void Multiply::forward_cpu(const OpContext& pass) {
   const float *a = in(0).value(), *b = in(1).value();
   write_elements(pass.context, Write::kOverwrite, out().value(), pass.rows * out().cols,
                  [=](int64_t i) { return a[i] * b[i]; });
 }
 
-void Multiply::backward_cpu(const Pass& pass) {
+void Multiply::backward_cpu(const OpContext& pass) {
   const float* dy = out().gradient();
   for (size_t side : {0, 1}) {
     const float* other = in(1 - side).value();
@@ -76,14 +76,14 @@ void Multiply::backward_cpu(const Pass& pass) {
   }
 }
 
-void Scale::forward_cpu(const Pass& pass) {
+void Scale::forward_cpu(const OpContext& pass) {
   scale_elements(pass, factor_, in(0).value(), Write::kOverwrite, out().value(), out().cols);
 }
-void Scale::backward_cpu(const Pass& pass) {
+void Scale::backward_cpu(const OpContext& pass) {
   scale_elements(pass, factor_, out().gradient(), write(0), in(0).gradient(), out().cols);
 }
 
-void RowSum::forward_cpu(const Pass& pass) {
+void RowSum::forward_cpu(const OpContext& pass) {
   const int64_t cols = in(0).cols;
   parallel_for(pass.context, pass.rows, rows_per_chunk(cols), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
@@ -94,7 +94,7 @@ void RowSum::forward_cpu(const Pass& pass) {
   });
 }
 
-void RowSum::backward_cpu(const Pass& pass) {
+void RowSum::backward_cpu(const OpContext& pass) {
   const int64_t cols = in(0).cols;
   with_write(write(0), [&](auto add) {
     parallel_for(pass.context, pass.rows, rows_per_chunk(cols), [&](int64_t begin, int64_t end) {

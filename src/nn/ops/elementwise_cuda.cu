@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(cuda::kThreads)
 
 }  // namespace
 
-void ActivationOp::forward_cuda(const Pass& pass) {
+void ActivationOp::forward_cuda(const OpContext& pass) {
   const int64_t count = pass.rows * out().cols;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
@@ -53,7 +53,7 @@ void ActivationOp::forward_cuda(const Pass& pass) {
   });
 }
 
-void ActivationOp::backward_cuda(const Pass& pass) {
+void ActivationOp::backward_cuda(const OpContext& pass) {
   const int64_t count = pass.rows * out().cols;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
@@ -64,7 +64,7 @@ void ActivationOp::backward_cuda(const Pass& pass) {
   });
 }
 
-void Sum::forward_cuda(const Pass& pass) {
+void Sum::forward_cuda(const OpContext& pass) {
   const int64_t count = pass.rows * out().cols;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
@@ -75,7 +75,7 @@ void Sum::forward_cuda(const Pass& pass) {
   });
 }
 
-void Sum::backward_cuda(const Pass& pass) {
+void Sum::backward_cuda(const OpContext& pass) {
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
     for (size_t part = 0; part < inputs().size(); ++part) {
@@ -85,7 +85,7 @@ void Sum::backward_cuda(const Pass& pass) {
   });
 }
 
-void Multiply::forward_cuda(const Pass& pass) {
+void Multiply::forward_cuda(const OpContext& pass) {
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
     cuda::map(pass.context, Write::kOverwrite, pass.rows * out().cols, Product{}, out().value<T>(),
@@ -93,7 +93,7 @@ void Multiply::forward_cuda(const Pass& pass) {
   });
 }
 
-void Multiply::backward_cuda(const Pass& pass) {
+void Multiply::backward_cuda(const OpContext& pass) {
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
     for (size_t side : {0, 1}) {
@@ -103,7 +103,7 @@ void Multiply::backward_cuda(const Pass& pass) {
   });
 }
 
-void Scale::forward_cuda(const Pass& pass) {
+void Scale::forward_cuda(const OpContext& pass) {
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
     cuda::map(pass.context, Write::kOverwrite, pass.rows * out().cols, Scaled{factor_},
@@ -111,7 +111,7 @@ void Scale::forward_cuda(const Pass& pass) {
   });
 }
 
-void Scale::backward_cuda(const Pass& pass) {
+void Scale::backward_cuda(const OpContext& pass) {
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
     cuda::map(pass.context, write(0), pass.rows * out().cols, Scaled{factor_}, in(0).gradient<T>(),
@@ -119,7 +119,7 @@ void Scale::backward_cuda(const Pass& pass) {
   });
 }
 
-void RowSum::forward_cuda(const Pass& pass) {
+void RowSum::forward_cuda(const OpContext& pass) {
   if (pass.rows == 0) return;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
@@ -129,7 +129,7 @@ void RowSum::forward_cuda(const Pass& pass) {
   });
 }
 
-void RowSum::backward_cuda(const Pass& pass) {
+void RowSum::backward_cuda(const OpContext& pass) {
   if (pass.rows == 0) return;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);

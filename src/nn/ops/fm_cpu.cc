@@ -10,7 +10,7 @@ void FactorizationMachine::add_vectors(int64_t r, std::vector<float>& sum) const
   for (int64_t v = 0; v < in(0).cols; v += dim_) simd::add(x + v, sum.data(), dim_);
 }
 
-void FactorizationMachine::forward_cpu(const Pass& pass) {
+void FactorizationMachine::forward_cpu(const OpContext& pass) {
   const int64_t cols = in(0).cols;
   parallel_for(pass.context, pass.rows, rows_per_chunk(cols), [&](int64_t begin, int64_t end) {
     std::vector<float> sum(dim_), squares(dim_);
@@ -27,7 +27,7 @@ void FactorizationMachine::forward_cpu(const Pass& pass) {
   });
 }
 
-void FactorizationMachine::backward_cpu(const Pass& pass) {
+void FactorizationMachine::backward_cpu(const OpContext& pass) {
   const int64_t cols = in(0).cols;
   with_write(write(0), [&](auto add) {
     parallel_for(pass.context, pass.rows, rows_per_chunk(cols), [&](int64_t begin, int64_t end) {

@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(cuda::kThreads)
 
 }  // namespace
 
-void FactorizationMachine::forward_cuda(const Pass& pass) {
+void FactorizationMachine::forward_cuda(const OpContext& pass) {
   if (pass.rows == 0) return;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
@@ -45,7 +45,7 @@ void FactorizationMachine::forward_cuda(const Pass& pass) {
   });
 }
 
-void FactorizationMachine::backward_cuda(const Pass& pass) {
+void FactorizationMachine::backward_cuda(const OpContext& pass) {
   if (pass.rows == 0) return;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);

@@ -25,10 +25,10 @@ class Interaction : public DeviceOp<Interaction> {
 
   bool writes_padded_rows() const override { return true; }
 
-  void forward_cpu(const Pass& pass);
-  void forward_cuda(const Pass& pass);
-  void backward_cpu(const Pass& pass);
-  void backward_cuda(const Pass& pass);
+  void forward_cpu(const OpContext& pass);
+  void forward_cuda(const OpContext& pass);
+  void backward_cpu(const OpContext& pass);
+  void backward_cuda(const OpContext& pass);
 
  private:
   const Tensor& x() const { return in(has_first_); }
@@ -47,10 +47,10 @@ class FactorizationMachine : public DeviceOp<FactorizationMachine> {
   const char* kind() const override { return "fm"; }
   double flops_per_row() const override { return 3.0 * static_cast<double>(in(0).cols); }
 
-  void forward_cpu(const Pass& pass);
-  void forward_cuda(const Pass& pass);
-  void backward_cpu(const Pass& pass);
-  void backward_cuda(const Pass& pass);
+  void forward_cpu(const OpContext& pass);
+  void forward_cuda(const OpContext& pass);
+  void backward_cpu(const OpContext& pass);
+  void backward_cuda(const OpContext& pass);
 
  private:
   void add_vectors(int64_t r, std::vector<float>& sum) const;

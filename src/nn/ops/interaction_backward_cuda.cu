@@ -122,7 +122,7 @@ void launch_gradients(const Context& context, const Vectors<T>& in, const T* dy,
 
 }  // namespace
 
-void Interaction::backward_cuda(const Pass& pass) {
+void Interaction::backward_cuda(const OpContext& pass) {
   if (pass.rows == 0) return;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);

@@ -136,7 +136,7 @@ void Interaction::point_at_row(int64_t r, std::vector<const float*>& vectors) co
   for (size_t v = vectors_; v < vectors.size(); ++v) vectors[v] = vectors[vectors_ - 1];
 }
 
-void Interaction::forward_cpu(const Pass& pass) {
+void Interaction::forward_cpu(const OpContext& pass) {
   parallel_for(pass.context, pass.rows, rows_each(), [&](int64_t begin, int64_t end) {
     std::vector<const float*> vectors(round_up(vectors_));
     for (int64_t r = begin; r < end; ++r) {
@@ -148,7 +148,7 @@ void Interaction::forward_cpu(const Pass& pass) {
   });
 }
 
-void Interaction::backward_cpu(const Pass& pass) {
+void Interaction::backward_cpu(const OpContext& pass) {
   const int64_t stride = round_up(vectors_);
   parallel_for(pass.context, pass.rows, rows_each(), [&](int64_t begin, int64_t end) {
     std::vector<const float*> vectors(stride);

@@ -162,7 +162,7 @@ void launch_products(const Context& context, const Vectors<T>& in, T* y, int64_t
 
 }  // namespace
 
-void Interaction::forward_cuda(const Pass& pass) {
+void Interaction::forward_cuda(const OpContext& pass) {
   if (pass.rows == 0) return;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);

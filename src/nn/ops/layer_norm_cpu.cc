@@ -22,7 +22,7 @@ Moments measure(const float* x, int64_t cols) {
 
 // part: the sums of dz and of dz times the normalized input over the rows of a group.
 template <class F>
-void LayerNorm::backward_row(const Pass& pass, int64_t r, float* part, F f) {
+void LayerNorm::backward_row(const OpContext& pass, int64_t r, float* part, F f) {
   const float *x = in(0).value() + r * cols_, *y = out().value() + r * cols_;
   const float* scale = pass.parameters + scale_;
   float* __restrict dz = out().gradient() + r * cols_;
@@ -47,7 +47,7 @@ void LayerNorm::backward_row(const Pass& pass, int64_t r, float* part, F f) {
   });
 }
 
-void LayerNorm::forward_cpu(const Pass& pass) {
+void LayerNorm::forward_cpu(const OpContext& pass) {
   const float *scale = pass.parameters + scale_, *shift = pass.parameters + shift_;
   with_activation(activation_, [&](auto f) {
     parallel_for(pass.context, pass.rows, rows_per_chunk(cols_), [&](int64_t begin, int64_t end) {
@@ -64,7 +64,7 @@ void LayerNorm::forward_cpu(const Pass& pass) {
   });
 }
 
-void LayerNorm::backward_cpu(const Pass& pass) {
+void LayerNorm::backward_cpu(const OpContext& pass) {
   const RowGroups groups = row_groups(pass.rows);
   float* sums = pass.workspace;
   float* parts = sums + 2 * cols_;

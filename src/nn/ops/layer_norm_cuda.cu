@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(cuda::kThreads)
 
 }  // namespace
 
-void LayerNorm::forward_cuda(const Pass& pass) {
+void LayerNorm::forward_cuda(const OpContext& pass) {
   if (pass.rows == 0) return;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
@@ -83,7 +83,7 @@ void LayerNorm::forward_cuda(const Pass& pass) {
   });
 }
 
-void LayerNorm::backward_cuda(const Pass& pass) {
+void LayerNorm::backward_cuda(const OpContext& pass) {
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
     with_activation(activation_, [&](auto f) {

@@ -40,33 +40,33 @@ class Linear : public DeviceOp<Linear> {
   }
   void freeze(const float* parameters) override;
 
-  void forward_cpu(const Pass& pass);
-  void forward_cuda(const Pass& pass);
-  void backward_cpu(const Pass& pass);
-  void backward_cuda(const Pass& pass);
+  void forward_cpu(const OpContext& pass);
+  void forward_cuda(const OpContext& pass);
+  void backward_cpu(const OpContext& pass);
+  void backward_cuda(const OpContext& pass);
 
  private:
   // ---- CPU ----
-  void predict(const Pass& pass);
+  void predict(const OpContext& pass);
   bool sums_weights_by_group() const;
-  Matrix<const float> input(const Pass& pass) const { return {in(0).value(), pass.rows, inputs_}; }
+  Matrix<const float> input(const OpContext& pass) const { return {in(0).value(), pass.rows, inputs_}; }
   template <class F>
-  void backward_rows(const Pass& pass, int64_t begin, int64_t end, float* bias_gradient,
+  void backward_rows(const OpContext& pass, int64_t begin, int64_t end, float* bias_gradient,
                      float* weight_gradient, F f) const;
-  void backward_to_input(const Pass& pass, Matrix<const float> dz, int64_t begin,
+  void backward_to_input(const OpContext& pass, Matrix<const float> dz, int64_t begin,
                          int64_t end) const;
 
   // ---- GPU ----
   struct Products;  // the matrix products for a number of rows
-  Products& products_for(const Pass& pass);
+  Products& products_for(const OpContext& pass);
   // Rows at odd places, as those of embeddings may be, are copied to better ones.
   bool copies_input() const {
     return out().dtype != DType::kF32 && units_ > 1 && in(0).stride % kAligned != 0;
   }
   int64_t input_stride() const { return copies_input() ? aligned(inputs_) : in(0).stride; }
   bool padded() const { return input_stride() != inputs_ || out().stride != units_; }
-  void forward_one_unit(const Pass& pass);
-  void backward_one_unit(const Pass& pass);
+  void forward_one_unit(const OpContext& pass);
+  void backward_one_unit(const OpContext& pass);
 
   Activation activation_;
   int64_t inputs_, units_;

@@ -78,7 +78,7 @@ int64_t Linear::workspace_floats(Device device, int64_t max_rows) const {
 // One group: tile by tile, so that the gradient of a tile serves all three purposes while it is
 // in the cache.
 template <class F>
-void Linear::backward_rows(const Pass& pass, int64_t begin, int64_t end, float* bias_gradient,
+void Linear::backward_rows(const OpContext& pass, int64_t begin, int64_t end, float* bias_gradient,
                            float* weight_gradient, F f) const {
   const Matrix<float> dy(out().gradient(), pass.rows, units_), y(out().value(), pass.rows, units_);
   if (bias_gradient != nullptr) std::fill_n(bias_gradient, units_, 0.0f);
@@ -95,7 +95,7 @@ void Linear::backward_rows(const Pass& pass, int64_t begin, int64_t end, float* 
 }
 
 // dx = dz W
-void Linear::backward_to_input(const Pass& pass, Matrix<const float> dz, int64_t begin,
+void Linear::backward_to_input(const OpContext& pass, Matrix<const float> dz, int64_t begin,
                                int64_t end) const {
   const Matrix<float> dx =
       Matrix<float>(in(0).gradient(), pass.rows, inputs_).row_range(begin, end);
@@ -120,7 +120,7 @@ void Linear::freeze(const float* parameters) {
 
 // Predictions go another way than training: a row's result then does not depend on the rows beside
 // it, and few rows are fast.
-void Linear::predict(const Pass& pass) {
+void Linear::predict(const OpContext& pass) {
   if (!frozen_) packed_.assign({pass.parameters + weight_, units_, inputs_});
   const int64_t threads = pass.context.threads == nullptr ? 1 : pass.context.threads->threads();
   // Cut over rows where there are enough of them for all threads, else over units.
@@ -147,7 +147,7 @@ void Linear::predict(const Pass& pass) {
   });
 }
 
-void Linear::forward_cpu(const Pass& pass) {
+void Linear::forward_cpu(const OpContext& pass) {
   if (pass.phase == Phase::kEval && units_ > 1) return predict(pass);
   const Matrix<const float> x = input(pass), weight(pass.parameters + weight_, units_, inputs_);
   const Matrix<float> y(out().value(), pass.rows, units_);
@@ -161,7 +161,7 @@ void Linear::forward_cpu(const Pass& pass) {
   });
 }
 
-void Linear::backward_cpu(const Pass& pass) {
+void Linear::backward_cpu(const OpContext& pass) {
   const RowGroups groups = row_groups(pass.rows);
   float* bias_parts = pass.workspace;
   float* weight_parts = bias_parts + groups.count * units_;

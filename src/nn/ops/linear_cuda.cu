@@ -70,7 +70,7 @@ void undo_and_sum(const Context& context, int64_t rows, int64_t cols, int64_t st
 
 }  // namespace
 
-Linear::Products& Linear::products_for(const Pass& pass) {
+Linear::Products& Linear::products_for(const OpContext& pass) {
   for (const auto& planned : products_) {
     if (planned->rows == pass.rows) return *planned;
   }
@@ -134,7 +134,7 @@ Linear::Products& Linear::products_for(const Pass& pass) {
   return p;
 }
 
-void Linear::forward_cuda(const Pass& pass) {
+void Linear::forward_cuda(const OpContext& pass) {
   if (pass.rows == 0) return;
   if (units_ == 1) return forward_one_unit(pass);
   const Products& p = products_for(pass);
@@ -162,7 +162,7 @@ void Linear::forward_cuda(const Pass& pass) {
   });
 }
 
-void Linear::backward_cuda(const Pass& pass) {
+void Linear::backward_cuda(const OpContext& pass) {
   if (pass.rows == 0) {
     detail::zero(pass.context, pass.gradients + weight_, units_ * inputs_ * sizeof(float));
     if (bias_ >= 0) detail::zero(pass.context, pass.gradients + bias_, units_ * sizeof(float));

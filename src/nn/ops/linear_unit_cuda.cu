@@ -119,7 +119,7 @@ void launch_gradients(const Context& context, Write write, int64_t groups,
 
 }  // namespace
 
-void Linear::forward_one_unit(const Pass& pass) {
+void Linear::forward_one_unit(const OpContext& pass) {
   const float* bias = bias_ < 0 ? nullptr : pass.parameters + bias_;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
@@ -136,7 +136,7 @@ void Linear::forward_one_unit(const Pass& pass) {
   });
 }
 
-void Linear::backward_one_unit(const Pass& pass) {
+void Linear::backward_one_unit(const OpContext& pass) {
   const RowGroups groups = device_row_groups(pass.rows);
   const int64_t inputs = in(0).stride;
   float* bias_parts = pass.workspace + groups.count * inputs;

@@ -22,10 +22,10 @@ class BinaryCrossEntropy : public DeviceOp<BinaryCrossEntropy> {
     return most_row_groups(device, max_rows) * 4;  // two doubles for each group
   }
 
-  void forward_cpu(const Pass& pass);
-  void forward_cuda(const Pass& pass);
-  void backward_cpu(const Pass& pass);
-  void backward_cuda(const Pass& pass);
+  void forward_cpu(const OpContext& pass);
+  void forward_cuda(const OpContext& pass);
+  void backward_cpu(const OpContext& pass);
+  void backward_cuda(const OpContext& pass);
 
  private:
   const float* weights() const { return inputs().size() > 2 ? in(2).value() : nullptr; }

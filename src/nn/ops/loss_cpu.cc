@@ -4,7 +4,7 @@
 
 namespace emblem {
 
-void BinaryCrossEntropy::forward_cpu(const Pass& pass) {
+void BinaryCrossEntropy::forward_cpu(const OpContext& pass) {
   struct Part {
     double loss = 0.0, weight = 0.0;
   };
@@ -30,7 +30,7 @@ void BinaryCrossEntropy::forward_cpu(const Pass& pass) {
   *pass.loss += total.weight == 0.0 ? 0.0 : total.loss / total.weight;
 }
 
-void BinaryCrossEntropy::backward_cpu(const Pass& pass) {
+void BinaryCrossEntropy::backward_cpu(const OpContext& pass) {
   const float share = pass.step->loss_scale * share_of(*total_weight_.data());
   const float* weights = this->weights();
   with_write(write(0), [&](auto add) {

@@ -67,7 +67,7 @@ template <class T>
 struct Slope {
   Samples<T> samples;
   const double* total_weight;
-  const StepValues* step;
+  const StepScalars* step;
   __device__ float operator()(int64_t r, float logit) const {
     return step->loss_scale * samples.weight(r) * share_of(*total_weight) *
            cross_entropy_slope(logit, samples.label(r));
@@ -76,7 +76,7 @@ struct Slope {
 
 }  // namespace
 
-void BinaryCrossEntropy::forward_cuda(const Pass& pass) {
+void BinaryCrossEntropy::forward_cuda(const OpContext& pass) {
   const RowGroups groups = device_row_groups(pass.rows);
   Part* parts = reinterpret_cast<Part*>(pass.workspace);
   if (groups.count > 0) {
@@ -94,7 +94,7 @@ void BinaryCrossEntropy::forward_cuda(const Pass& pass) {
   cuda::check_launch("launching the mean of a cross entropy");
 }
 
-void BinaryCrossEntropy::backward_cuda(const Pass& pass) {
+void BinaryCrossEntropy::backward_cuda(const OpContext& pass) {
   cuda::with_type(in(0).dtype, [&](auto type) {
     using T = decltype(type);
     const Samples<T> samples{in(0).value<T>(), in(1).value(), weights(), smoothing_};

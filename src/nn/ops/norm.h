@@ -34,17 +34,17 @@ class BatchNorm : public DeviceOp<BatchNorm> {
     return 2 * cols_ * (most_row_groups(device, max_rows) + 1);
   }
 
-  void forward_cpu(const Pass& pass);
-  void forward_cuda(const Pass& pass);
-  void backward_cpu(const Pass& pass);
-  void backward_cuda(const Pass& pass);
+  void forward_cpu(const OpContext& pass);
+  void forward_cuda(const OpContext& pass);
+  void backward_cpu(const OpContext& pass);
+  void backward_cuda(const OpContext& pass);
 
  private:
-  void use_statistics(const Pass& pass);
-  void measure(const Pass& pass);
+  void use_statistics(const OpContext& pass);
+  void measure(const OpContext& pass);
   template <class F>
   void sum_gradients(int64_t begin, int64_t end, float* part, F f);
-  void backward_to_input(const Pass& pass, const float* sums);
+  void backward_to_input(const OpContext& pass, const float* sums);
 
   Activation activation_;
   int64_t cols_;
@@ -75,14 +75,14 @@ class LayerNorm : public DeviceOp<LayerNorm> {
     return 2 * cols_ * (most_row_groups(device, max_rows) + 1);
   }
 
-  void forward_cpu(const Pass& pass);
-  void forward_cuda(const Pass& pass);
-  void backward_cpu(const Pass& pass);
-  void backward_cuda(const Pass& pass);
+  void forward_cpu(const OpContext& pass);
+  void forward_cuda(const OpContext& pass);
+  void backward_cpu(const OpContext& pass);
+  void backward_cuda(const OpContext& pass);
 
  private:
   template <class F>
-  void backward_row(const Pass& pass, int64_t r, float* part, F f);
+  void backward_row(const OpContext& pass, int64_t r, float* part, F f);
 
   Activation activation_;
   int64_t cols_;

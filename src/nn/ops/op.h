@@ -49,19 +49,19 @@ struct Tensor {
 enum class Write { kNone, kOverwrite, kAdd };
 
 // What changes from batch to batch without a change of shape.
-struct StepValues {
+struct StepScalars {
   uint64_t draw = 0;
   float loss_scale = 1.0f;  // all gradients are multiplied by it
 };
 
 // One run over the current batch.
-struct Pass {
+struct OpContext {
   const Context& context;
   int64_t rows = 0;
   Phase phase = Phase::kEval;
   uint64_t seed = 0;
   // On the context's device: kernels read it when they run, so that recorded ones can run again.
-  const StepValues* step = nullptr;
+  const StepScalars* step = nullptr;
   float* parameters = nullptr;
   float* gradients = nullptr;               // of the parameters
   const void* narrow_parameters = nullptr;  // the same in the graph's 16-bit type, if it has one
@@ -123,9 +123,9 @@ class Op {
   // kept.
   virtual void freeze(const float* /*parameters*/) {}
 
-  virtual void forward(const Pass& pass) = 0;
+  virtual void forward(const OpContext& pass) = 0;
   // Reads the output's gradient, which it may overwrite, and writes those of inputs and parameters.
-  virtual void backward(const Pass& pass) = 0;
+  virtual void backward(const OpContext& pass) = 0;
 
   const std::vector<Tensor*>& inputs() const { return inputs_; }
   Tensor* output() const { return output_; }  // null for a loss
@@ -148,11 +148,11 @@ class DeviceOp : public Op {
  public:
   using Op::Op;
 
-  void forward(const Pass& pass) final {
+  void forward(const OpContext& pass) final {
     dispatch(
         pass.context.device, [&] { self().forward_cpu(pass); }, [&] { self().forward_cuda(pass); });
   }
-  void backward(const Pass& pass) final {
+  void backward(const OpContext& pass) final {
     dispatch(
         pass.context.device, [&] { self().backward_cpu(pass); },
         [&] { self().backward_cuda(pass); });

@@ -62,11 +62,11 @@ class DeviceTierTest : public testing::Test {
       input[0] = static_cast<int64_t>(keys.size());
       std::copy(keys.begin(), keys.end(), input.begin() + 1);
       const auto device = Buffer<int64_t>::from(context, input);
-      struct Pass {
+      struct ReadScope {
         RowCache& cache;
         uint64_t number;
-        ~Pass() { cache.end_pass(number); }
-      } pass{tier_.cache(), tier_.cache().begin_pass()};
+        ~ReadScope() { cache.end_read(number); }
+      } pass{tier_.cache(), tier_.cache().begin_read()};
       rows_->clear_report();
       rows_->find(context, {reinterpret_cast<const uint32_t*>(device.data()), device.data() + 1},
                   64);

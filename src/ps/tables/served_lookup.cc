@@ -33,7 +33,7 @@ class ServedLookup : public Lookup {
         gates_.push_back(&memory->gate());
       }
     }
-    passes_.resize(gates_.size());
+    epochs_.resize(gates_.size());
     gathers_.resize(features_.size());
   }
 
@@ -71,10 +71,10 @@ class ServedLookup : public Lookup {
    public:
     explicit Inside(ServedLookup& lookup) : lookup_(lookup) {
       for (size_t i = 0; i < lookup.gates_.size(); ++i)
-        lookup.passes_[i] = lookup.gates_[i]->enter();
+        lookup.epochs_[i] = lookup.gates_[i]->enter();
     }
     ~Inside() {
-      for (ReadGate::Pass& pass : lookup_.passes_) pass.leave();
+      for (ReadGate::ReadScope& pass : lookup_.epochs_) pass.leave();
     }
 
    private:
@@ -273,7 +273,7 @@ class ServedLookup : public Lookup {
 
   std::vector<Feature> features_;
   std::vector<const ReadGate*> gates_;  // each once
-  std::vector<ReadGate::Pass> passes_;
+  std::vector<ReadGate::ReadScope> epochs_;
   std::vector<GatherPool> gathers_;
   int64_t width_ = 0;
 
