@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <tuple>
 
+#include "checkpoint/names.h"
 #include "core/file.h"
 #include "emblem/error.h"
-#include "checkpoint/names.h"
 
 namespace emblem {
 namespace {

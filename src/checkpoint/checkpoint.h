@@ -1,5 +1,5 @@
-// checkpoint/checkpoint.h - checkpoints as directories MODEL_DIR/model.ckpt-STEP that exist whole or not
-// at all.
+// checkpoint/checkpoint.h - checkpoints as directories MODEL_DIR/model.ckpt-STEP that exist whole
+// or not at all.
 //
 //   manifest.json      what the checkpoint is, with size and checksum of every other file
 //   pipeline.config    the configuration of the run

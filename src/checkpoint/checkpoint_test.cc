@@ -2,10 +2,10 @@
 
 #include <fstream>
 
+#include "checkpoint/checkpoint_test.h"
+#include "checkpoint/names.h"
 #include "core/file.h"
 #include "emblem/error.h"
-#include "checkpoint/names.h"
-#include "checkpoint/checkpoint_test.h"
 
 namespace emblem {
 namespace {

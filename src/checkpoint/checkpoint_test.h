@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/checkpoint.h"
 #include "core/random.h"
 #include "core/temp_folder_test.h"
-#include "checkpoint/checkpoint.h"
 
 namespace emblem {
 

@@ -8,9 +8,9 @@
 #include <functional>
 #include <thread>
 
+#include "checkpoint/checkpoint_test.h"
 #include "core/file.h"
 #include "emblem/error.h"
-#include "checkpoint/checkpoint_test.h"
 
 namespace emblem {
 namespace {

@@ -4,7 +4,6 @@
 
 #include <filesystem>
 
-#include "core/text.h"
 #include "checkpoint/checkpoint.h"
 #include "core/text.h"
 

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/file_facts.h"
 #include "data/batch.h"
 #include "emblem/version.h"
 #include "optim/schedule.h"
-#include "checkpoint/file_facts.h"
 
 namespace emblem {
 

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "emblem/error.h"
 #include "checkpoint/checkpoint_test.h"
+#include "emblem/error.h"
 
 namespace emblem {
 namespace {

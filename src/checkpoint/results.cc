@@ -38,7 +38,8 @@ std::optional<ResultLine> parse_line(std::string_view text) {
     if (name == "epoch" && value.is_number_integer())
       line.epoch = value.get<int64_t>();
     else
-      line.values[name] = value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
+      line.values[name] =
+          value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
   }
   return line;
 }

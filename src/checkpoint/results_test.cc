@@ -32,7 +32,10 @@ class ResultsTest : public testing::Test {
 
 TEST_F(ResultsTest, WritesSortedNamesBehindStepAndEpoch) {
   Results results(path_, 0);
-  results.append(100, 1, {{"log_loss", 0.25}, {"auc", 0.5}, {"calibration", std::numeric_limits<double>::quiet_NaN()}});
+  results.append(100, 1,
+                 {{"log_loss", 0.25},
+                  {"auc", 0.5},
+                  {"calibration", std::numeric_limits<double>::quiet_NaN()}});
   EXPECT_EQ(
       read_text_file(path_),
       "{\"global_step\":100,\"epoch\":1,\"auc\":0.5,\"calibration\":null,\"log_loss\":0.25}\n");

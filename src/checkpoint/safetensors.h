@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/file_facts.h"
 #include "core/file.h"
 #include "emblem/error.h"
-#include "checkpoint/file_facts.h"
 
 namespace emblem {
 

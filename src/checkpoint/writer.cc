@@ -8,10 +8,10 @@
 #include <cstring>
 #include <filesystem>
 
-#include "core/file.h"
-#include "emblem/error.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/names.h"
+#include "core/file.h"
+#include "emblem/error.h"
 
 namespace emblem {
 namespace {

@@ -8,9 +8,9 @@
 #include <memory>
 
 #include "bench/judge/baseline_update.h"
-#include "bench/result/history.h"
 #include "bench/judge/suite.h"
 #include "bench/judge/suite_text.h"
+#include "bench/result/history.h"
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
 #include "core/file.h"

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "bench/train/largest_batch.h"
-#include "bench/train/train_bench.h"
 #include "bench/train/sweep.h"
+#include "bench/train/train_bench.h"
 #include "bench/train/until.h"
 #include "cli/bench_report.h"
 #include "cli/commands.h"

@@ -3,10 +3,10 @@
 #include <filesystem>
 #include <memory>
 
-#include "cli/commands.h"
-#include "data/inspect.h"
-#include "data/format/reader.h"
 #include "checkpoint/inspect.h"
+#include "cli/commands.h"
+#include "data/format/reader.h"
+#include "data/inspect.h"
 
 namespace emblem {
 namespace {

@@ -7,7 +7,7 @@ namespace {
 constexpr int kTries = 20;
 }  // namespace
 
-Graph::Graph(const Context& context, const std::function<void()>& body) {
+CudaGraph::CudaGraph(const Context& context, const std::function<void()>& body) {
   for (int tries = kTries; graph_ == nullptr; --tries) record(context, body, tries == 1);
   const cudaError_t made = cudaGraphInstantiate(&replay_, graph_, 0);
   if (made != cudaSuccess) cudaGraphDestroy(graph_);
@@ -18,7 +18,7 @@ Graph::Graph(const Context& context, const std::function<void()>& body) {
 
 // What other threads do meanwhile, starting a library or waiting for the whole device, may spoil a
 // capture through no fault of its body; then graph_ stays null, unless this was the last try.
-void Graph::record(const Context& context, const std::function<void()>& body, bool last) {
+void CudaGraph::record(const Context& context, const std::function<void()>& body, bool last) {
   cuda_check(cudaStreamBeginCapture(context.stream, cudaStreamCaptureModeThreadLocal),
              "starting a capture");
   try {
@@ -35,19 +35,19 @@ void Graph::record(const Context& context, const std::function<void()>& body, bo
   cudaGetLastError();
 }
 
-void Graph::end(const Context& context) {
+void CudaGraph::end(const Context& context) {
   cudaGraph_t broken = nullptr;
   cudaStreamEndCapture(context.stream, &broken);
   if (broken != nullptr) cudaGraphDestroy(broken);
   cudaGetLastError();
 }
 
-Graph::~Graph() {
+CudaGraph::~CudaGraph() {
   cudaGraphExecDestroy(replay_);
   cudaGraphDestroy(graph_);
 }
 
-void Graph::launch(const Context& context) const {
+void CudaGraph::launch(const Context& context) const {
   cuda_check(cudaGraphLaunch(replay_, context.stream), "launching a graph");
 }
 

@@ -10,15 +10,15 @@ struct CUgraphExec_st;
 
 namespace emblem::cuda {
 
-class Graph {
+class CudaGraph {
  public:
   // Captures what `body` enqueues on the context's stream, and on streams that it makes wait for
   // it, without running it. The stream must be one of its own (core/stream.h). `body` may be
   // called again, should other threads have spoiled the capture.
-  Graph(const Context& context, const std::function<void()>& body);
-  ~Graph();
-  Graph(const Graph&) = delete;
-  Graph& operator=(const Graph&) = delete;
+  CudaGraph(const Context& context, const std::function<void()>& body);
+  ~CudaGraph();
+  CudaGraph(const CudaGraph&) = delete;
+  CudaGraph& operator=(const CudaGraph&) = delete;
 
   // Asynchronous.
   void launch(const Context& context) const;

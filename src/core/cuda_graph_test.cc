@@ -14,7 +14,7 @@ namespace emblem {
 namespace {
 
 // What other threads do to the GPU meanwhile does not spoil captures.
-TEST(Graph, IsCapturedWhileOthersAllocateAndWait) {
+TEST(CudaGraph, IsCapturedWhileOthersAllocateAndWait) {
   if (!device_is_usable(Device::kCuda)) GTEST_SKIP() << "no CUDA device here";
   dispatch(
       Device::kCuda, [] {},
@@ -34,7 +34,7 @@ TEST(Graph, IsCapturedWhileOthersAllocateAndWait) {
         const auto from = Buffer<float>::from(context, std::vector<float>(100, 3.0f));
         for (int i = 0; i < 200; ++i) {
           Buffer<float> to = Buffer<float>::zeros(context, 100);
-          const cuda::Graph graph(context, [&] {
+          const cuda::CudaGraph graph(context, [&] {
             for (int k = 0; k < 20; ++k)
               cuda::copy_async(context, to.data(), from.data(), 100 * sizeof(float));
           });

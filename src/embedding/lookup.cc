@@ -1,8 +1,8 @@
 #include "embedding/lookup.h"
 
+#include "embedding/cpu/host_lookup.h"
 #include "embedding/cuda/device_lookup.h"
 #include "embedding/cuda/device_table.h"
-#include "embedding/cpu/host_lookup.h"
 
 namespace emblem {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "core/device_test.h"
-#include "embedding/transfer/host_transfer.h"
 #include "embedding/lookup.h"
+#include "embedding/transfer/host_transfer.h"
 
 namespace emblem {
 
@@ -93,8 +93,8 @@ class TestLookup {
   std::deque<There> train_bags_, eval_bags_, coming_bags_, earlier_bags_;
 };
 
-// In suites that are instantiated as "Transferred", rows of caches are carried by the host_transfer however few
-// they are, in small pieces and through a staging that is soon full.
+// In suites that are instantiated as "Transferred", rows of caches are carried by the host_transfer
+// however few they are, in small pieces and through a staging that is soon full.
 class HostTransferOfSuite {
  public:
   HostTransferOfSuite() {

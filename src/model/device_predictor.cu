@@ -180,9 +180,9 @@ DevicePredictor::Bucket& DevicePredictor::ready(int64_t rows) {
   if (bucket.all != nullptr) return bucket;
   enqueue(rows);
   context_.synchronize();
-  auto all = std::make_unique<Graph>(context_, [&] { enqueue(rows); });
+  auto all = std::make_unique<CudaGraph>(context_, [&] { enqueue(rows); });
   bucket.again =
-      std::make_unique<Graph>(context_, [&] { enqueue_rest(rows, Inference::Order::kBeside); });
+      std::make_unique<CudaGraph>(context_, [&] { enqueue_rest(rows, Inference::Order::kBeside); });
   bucket.all = std::move(all);
   return bucket;
 }

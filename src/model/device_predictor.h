@@ -59,7 +59,7 @@ class DevicePredictor final : public Predictor {
  private:
   // The graphs of a number of rows.
   struct Bucket {
-    std::unique_ptr<Graph> all, again;  // again: without the lookup
+    std::unique_ptr<CudaGraph> all, again;  // again: without the lookup
   };
   int64_t bucket_of(int64_t rows) const;
   Bucket& ready(int64_t rows);

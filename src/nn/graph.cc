@@ -1,12 +1,12 @@
 #include "nn/graph.h"
 
+#include "nn/graph_state.h"
 #include "nn/ops/activation.h"
 #include "nn/ops/bias.h"
 #include "nn/ops/concat.h"
 #include "nn/ops/cross.h"
 #include "nn/ops/dropout.h"
 #include "nn/ops/elementwise.h"
-#include "nn/graph_state.h"
 #include "nn/ops/interaction.h"
 #include "nn/ops/linear.h"
 #include "nn/ops/loss.h"

@@ -41,7 +41,8 @@ void Graph::State::run_forward(const Context& context) {
         if (shape.forward_runs++ == 0 || (shape.forward != nullptr && !may_replay))
           return enqueue_forward(context);
         if (shape.forward == nullptr)
-          shape.forward = std::make_shared<cuda::Graph>(context, [&] { enqueue_forward(context); });
+          shape.forward =
+              std::make_shared<cuda::CudaGraph>(context, [&] { enqueue_forward(context); });
         shape.forward->launch(context);
       });
 }
@@ -55,7 +56,7 @@ void Graph::State::run_backward(const Context& context) {
         if (shape.backward_runs++ == 0) return enqueue_backward(context);
         if (shape.backward == nullptr)
           shape.backward =
-              std::make_shared<cuda::Graph>(context, [&] { enqueue_backward(context); });
+              std::make_shared<cuda::CudaGraph>(context, [&] { enqueue_backward(context); });
         shape.backward->launch(context);
       });
 }

@@ -9,8 +9,8 @@ namespace emblem {
 
 namespace cuda {
 template <class T>
-class ReadBack;  // core/pinned.h
-class Graph;     // core/cuda_graph.h
+class ReadBack;   // core/pinned.h
+class CudaGraph;  // core/cuda_graph.h
 }  // namespace cuda
 
 struct Graph::State {
@@ -42,7 +42,7 @@ struct Graph::State {
   Phase phase = Phase::kEval;
   StepScalars step;
   Buffer<StepScalars> step_values;  // the same, where kernels read it
-  std::vector<Op*> backward_ops;   // in the order of running backward
+  std::vector<Op*> backward_ops;    // in the order of running backward
   Buffer<char> values, gradients;
   Buffer<float> parameter_values, parameter_gradients, statistic_values, workspace;
   Buffer<double> loss;
@@ -57,7 +57,7 @@ struct Graph::State {
     int64_t rows = 0;
     Phase phase = Phase::kEval;
     int64_t forward_runs = 0, backward_runs = 0;
-    std::shared_ptr<cuda::Graph> forward, backward;
+    std::shared_ptr<cuda::CudaGraph> forward, backward;
   };
   std::vector<Recorded> recorded;
 

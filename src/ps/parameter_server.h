@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "ps/config/ps_config.h"
 #include "ps/tables/cache_refresher.h"
+#include "ps/tables/promotion_queue.h"
+#include "ps/tables/served_model.h"
 #include "ps/updates/delta_watcher.h"
 #include "ps/updates/kafka_updates.h"
-#include "ps/tables/promotion_queue.h"
-#include "ps/config/ps_config.h"
-#include "ps/tables/served_model.h"
 #include "store/kv_store.h"
 
 namespace emblem {

@@ -1,7 +1,7 @@
 #include "serve/serving.h"
 
-#include "serve/http/routes.h"
 #include "serve/http/metrics_text.h"
+#include "serve/http/routes.h"
 #include "serve/protocol/shared_memory.h"
 
 namespace emblem {

@@ -167,7 +167,8 @@ void MemoryPartition::make_room_in_index() {
   const uint64_t slots = owned_index_->mask + 1;
   if ((slots_in_use_ + 1) * 8 <= slots * 5) return;
   const auto rows = static_cast<uint64_t>(size());
-  auto larger = std::make_unique<SlotArray>(std::max(kFirstSlots, std::bit_ceil((rows + 1) * 5 / 2)));
+  auto larger =
+      std::make_unique<SlotArray>(std::max(kFirstSlots, std::bit_ceil((rows + 1) * 5 / 2)));
   for (const uint64_t from : live_slots()) {
     const Slot& old = owned_index_->slots[from];
     const int64_t key = old.key.load(std::memory_order_relaxed);

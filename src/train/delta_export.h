@@ -10,8 +10,8 @@
 
 namespace emblem {
 
-// Writes deltas (embedding/files/delta_files.h) into a folder, each with the rows that were touched since
-// the one before. Used by one thread.
+// Writes deltas (embedding/files/delta_files.h) into a folder, each with the rows that were touched
+// since the one before. Used by one thread.
 class DeltaExport {
  public:
   // What the tables hold now, servers are taken to have. Numbers go on behind those that are in the

@@ -6,13 +6,13 @@
 #include <map>
 #include <numeric>
 
+#include "checkpoint/safetensors.h"
 #include "config/load.h"
 #include "core/device_test.h"
 #include "core/random.h"
 #include "core/temp_folder_test.h"
 #include "model/feed.h"
 #include "train/run_state.h"
-#include "checkpoint/safetensors.h"
 
 namespace emblem {
 namespace {

@@ -6,12 +6,12 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/checkpoint.h"
 #include "config/check.h"
 #include "config/load.h"
 #include "config/print.h"
 #include "core/file.h"
 #include "model/probability.h"
-#include "checkpoint/checkpoint.h"
 #include "train/run_state.h"
 
 namespace emblem {

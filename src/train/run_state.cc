@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/safetensors.h"
 #include "config/load.h"
 #include "config/print.h"
 #include "core/file.h"
@@ -10,8 +12,6 @@
 #include "embedding/files/table_files.h"
 #include "emblem/error.h"
 #include "emblem/version.h"
-#include "checkpoint/checkpoint.h"
-#include "checkpoint/safetensors.h"
 
 namespace emblem {
 namespace {

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <filesystem>
 
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/results.h"
 #include "config/features.h"
 #include "config/print.h"
 #include "core/file.h"
@@ -14,12 +16,10 @@
 #include "core/trace.h"
 #include "data/loader/loader.h"
 #include "train/batch_stream.h"
-#include "checkpoint/checkpoint.h"
 #include "train/delta_export.h"
 #include "train/event_file.h"
 #include "train/learner.h"
 #include "train/metrics/metrics.h"
-#include "checkpoint/results.h"
 #include "train/run_state.h"
 
 namespace emblem {

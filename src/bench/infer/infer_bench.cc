@@ -4,14 +4,14 @@
 #include <chrono>
 #include <numeric>
 
-#include "bench/machine/ceilings.h"
 #include "bench/infer/infer_result.h"
+#include "bench/machine/ceilings.h"
 #include "config/features.h"
 #include "config/load.h"
 #include "core/text.h"
 #include "core/thread_pool.h"
-#include "model/predictor.h"
 #include "model/feed.h"
+#include "model/predictor.h"
 
 namespace emblem {
 namespace {

@@ -1,13 +1,13 @@
-// bench/infer/infer_bench.h - how long a trained model takes for a batch, lookup included, and what share
-// of the machine's limit that is.
+// bench/infer/infer_bench.h - how long a trained model takes for a batch, lookup included, and what
+// share of the machine's limit that is.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "bench/train/dlrm_workload.h"
 #include "bench/result/result.h"
+#include "bench/train/dlrm_workload.h"
 #include "core/context.h"
 #include "core/half.h"
 #include "embedding/cache/row_cache_ref.h"

@@ -2,9 +2,9 @@
 #include <chrono>
 #include <cmath>
 
-#include "bench/machine/gpu_timer.h"
 #include "bench/infer/infer_bench.h"
 #include "bench/infer/infer_result.h"
+#include "bench/machine/gpu_timer.h"
 #include "config/features.h"
 #include "config/load.h"
 #include "core/buffer.h"

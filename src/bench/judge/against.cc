@@ -7,9 +7,9 @@
 #include <cmath>
 #include <filesystem>
 
+#include "bench/judge/suite_run.h"
 #include "bench/machine/ceilings.h"
 #include "bench/result/result_table.h"
-#include "bench/judge/suite_run.h"
 #include "core/subprocess.h"
 #include "emblem/error.h"
 #include "emblem/version.h"

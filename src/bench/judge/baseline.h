@@ -1,5 +1,5 @@
-// bench/judge/baseline.h - what pipelines are expected to reach: TorchEasyRec's base_eval_metric.json as
-// it is, and Emblem's additions to it (docs/benchmarking.md).
+// bench/judge/baseline.h - what pipelines are expected to reach: TorchEasyRec's
+// base_eval_metric.json as it is, and Emblem's additions to it (docs/benchmarking.md).
 //
 //   {"configs/criteo/dlrm.config": {
 //      "label": {"auc": 0.7997,

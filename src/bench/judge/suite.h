@@ -1,4 +1,5 @@
-// bench/judge/suite.h - trains pipelines several times each and judges what they reach by baselines.
+// bench/judge/suite.h - trains pipelines several times each and judges what they reach by
+// baselines.
 #pragma once
 
 #include <cstdint>

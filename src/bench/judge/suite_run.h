@@ -1,4 +1,5 @@
-// bench/judge/suite_run.h - one training run of a suite, in a process of its own, remembered in a file.
+// bench/judge/suite_run.h - one training run of a suite, in a process of its own, remembered in a
+// file.
 #pragma once
 
 #include <cstdint>

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <map>
 
-#include "bench/result/result_table.h"
 #include "bench/judge/suite_run.h"
+#include "bench/result/result_table.h"
 #include "emblem/error.h"
 
 namespace emblem {

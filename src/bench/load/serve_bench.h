@@ -8,8 +8,8 @@
 #include "bench/load/input.h"
 #include "bench/load/loop.h"
 #include "bench/load/target.h"
-#include "bench/result/result_files.h"
 #include "bench/result/result.h"
+#include "bench/result/result_files.h"
 
 namespace emblem {
 
@@ -32,8 +32,8 @@ struct ServeBenchOptions {
   // Where above 0: one measurement of this length, or of so many requests, instead.
   double seconds = 0;
   int64_t requests = 0;
-  // How uncached a float of an answer may be from the same request's first answer, as a share of it;
-  // 0: all bytes must be equal.
+  // How uncached a float of an answer may be from the same request's first answer, as a share of
+  // it; 0: all bytes must be equal.
   double tolerance = 0;
 };
 

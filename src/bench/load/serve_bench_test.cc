@@ -5,10 +5,10 @@
 
 #include <thread>
 
-#include "serve/protocol/fake_service_test.h"
 #include "serve/grpc/server.h"
 #include "serve/http/routes.h"
 #include "serve/http/server.h"
+#include "serve/protocol/fake_service_test.h"
 
 namespace emblem {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "bench/result/result_table.h"
 #include "bench/load/serve_bench.h"
+#include "bench/result/result_table.h"
 #include "core/text.h"
 
 namespace emblem {

@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <numeric>
 
+#include "bench/loader/training.h"
 #include "bench/machine/ceilings.h"
 #include "bench/result/latency_summary.h"
-#include "bench/loader/training.h"
 #include "bench/result/result_table.h"
 #include "emblem/error.h"
 

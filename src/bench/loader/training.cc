@@ -4,8 +4,8 @@
 #include <chrono>
 
 #include "emblem/error.h"
-#include "train/batch_stream.h"
 #include "model/feed.h"
+#include "train/batch_stream.h"
 #include "train/learner.h"
 
 namespace emblem {

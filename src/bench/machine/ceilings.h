@@ -1,5 +1,5 @@
-// bench/machine/ceilings.h - what the hardware can do at best, measured in the same process and on the same
-// threads as the benchmark that is held against it.
+// bench/machine/ceilings.h - what the hardware can do at best, measured in the same process and on
+// the same threads as the benchmark that is held against it.
 #pragma once
 
 #include <cstdint>

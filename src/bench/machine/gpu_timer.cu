@@ -49,7 +49,7 @@ double best_seconds(const Context& context, Body&& body) {
 
 std::vector<double> time_replays(const Context& context, int warm_ups, int repetitions,
                                  const std::function<void()>& body) {
-  const Graph graph(context, body);
+  const CudaGraph graph(context, body);
   for (int i = 0; i < warm_ups; ++i) graph.launch(context);
   std::vector<double> seconds;
   Event start, end;

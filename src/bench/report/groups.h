@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/result/result.h"
 #include "bench/report/svg_line_chart.h"
+#include "bench/result/result.h"
 
 namespace emblem {
 

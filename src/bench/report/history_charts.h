@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/result/history.h"
 #include "bench/report/svg_line_chart.h"
+#include "bench/result/history.h"
 
 namespace emblem {
 

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "bench/report/report.h"
 #include "bench/report/groups.h"
 #include "bench/report/history_charts.h"
 #include "bench/report/html_parts.h"
+#include "bench/report/report.h"
 #include "bench/report/style.h"
+#include "bench/report/svg.h"
 #include "bench/report/sweeps.h"
 #include "bench/result/result_table.h"
-#include "bench/report/svg.h"
 #include "core/text.h"
 #include "emblem/error.h"
 

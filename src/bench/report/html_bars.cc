@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "bench/report/html_parts.h"
-#include "bench/result/result_table.h"
 #include "bench/report/svg.h"
+#include "bench/result/result_table.h"
 #include "emblem/error.h"
 
 namespace emblem::report_html_parts {

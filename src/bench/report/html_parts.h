@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/report/report.h"
 #include "bench/report/groups.h"
+#include "bench/report/report.h"
 #include "bench/report/svg_line_chart.h"
 
 namespace emblem::report_html_parts {

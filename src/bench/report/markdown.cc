@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "bench/report/report.h"
 #include "bench/report/groups.h"
 #include "bench/report/history_charts.h"
+#include "bench/report/report.h"
 #include "bench/report/sweeps.h"
 #include "bench/report/verdicts.h"
 #include "bench/result/result_table.h"

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "bench/result/history.h"
-#include "bench/result/result_files.h"
 #include "bench/result/result.h"
+#include "bench/result/result_files.h"
 
 namespace emblem {
 

@@ -1,6 +1,6 @@
-// bench/report/svg.h - charts as SVG text to stand inside an HTML page, whose style sheet gives them their
-// colours: classes s0 to s7 for series, .grid, .axis, .limit, .faint. Nothing is loaded from
-// anywhere.
+// bench/report/svg.h - charts as SVG text to stand inside an HTML page, whose style sheet gives
+// them their colours: classes s0 to s7 for series, .grid, .axis, .limit, .faint. Nothing is loaded
+// from anywhere.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// bench/report/svg_heat_map.h - a number over two settings, as coloured cells. Text as of bench/report/svg.h.
+// bench/report/svg_heat_map.h - a number over two settings, as coloured cells. Text as of
+// bench/report/svg.h.
 #pragma once
 
 #include <optional>

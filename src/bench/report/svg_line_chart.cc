@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "bench/result/result_table.h"
 #include "bench/report/svg.h"
+#include "bench/result/result_table.h"
 #include "core/text.h"
 #include "emblem/error.h"
 

@@ -1,5 +1,5 @@
-// bench/report/svg_line_chart.h - lines over a number: a training's curves, latency over batch size, a
-// history of results. Text as of bench/report/svg.h.
+// bench/report/svg_line_chart.h - lines over a number: a training's curves, latency over batch
+// size, a history of results. Text as of bench/report/svg.h.
 #pragma once
 
 #include <optional>

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "bench/report/groups.h"
-#include "bench/result/result_table.h"
 #include "bench/report/svg.h"
+#include "bench/result/result_table.h"
 #include "emblem/error.h"
 
 namespace emblem {

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "bench/result/result.h"
 #include "bench/report/svg_heat_map.h"
 #include "bench/report/svg_line_chart.h"
+#include "bench/result/result.h"
 
 namespace emblem {
 

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "bench/report/report.h"
 #include "bench/report/history_charts.h"
+#include "bench/report/report.h"
 #include "core/temp_folder_test.h"
 #include "emblem/error.h"
 

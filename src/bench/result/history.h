@@ -3,7 +3,8 @@
 //   {"date": "2026-11-15T12:00:00Z", "revision": "df7e7f6", "program": "emblem 0.1.0",
 //    "environment": "1f0c9a...", "machine": {...}, "results": [{...}, ...]}
 // `environment` is a fingerprint of `machine` (CPU, cores, memory, GPU, driver, system, compiler,
-// flags): only lines of equal fingerprints compare in speed. `results` are as in bench/result/result.h.
+// flags): only lines of equal fingerprints compare in speed. `results` are as in
+// bench/result/result.h.
 #pragma once
 
 #include <string>

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/result/result_files.h"
 #include "bench/result/result.h"
+#include "bench/result/result_files.h"
 
 namespace emblem {
 

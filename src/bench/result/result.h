@@ -1,4 +1,5 @@
-// bench/result/result.h - what a benchmark, a training run or a peer's script found, in one form for all.
+// bench/result/result.h - what a benchmark, a training run or a peer's script found, in one form
+// for all.
 //
 // The JSON form (docs/formats.md) is an object, or an array of objects:
 //   {"schema": 1, "benchmark": "train", "name": "dlrm-kaggle-d16-b2048", "program": "emblem 0.1.0",
@@ -44,7 +45,7 @@ struct Measure {
   double value = 0;
   std::string unit;
   Better better = Better::kHigher;
-  double spread = 0;                 // how uncached repetitions lie apart, in `unit`; 0: not measured
+  double spread = 0;  // how uncached repetitions lie apart, in `unit`; 0: not measured
   std::optional<Interval> interval;  // of `value`, 95 %
   std::vector<double> samples;       // what `value` is the mean of; empty: not kept
 

@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/results.h"
 #include "core/file.h"
 #include "emblem/error.h"
-#include "checkpoint/results.h"
 
 namespace emblem {
 namespace {

@@ -1,5 +1,5 @@
-// bench/result/sample_statistics.h - what repeated measurements tell: means and their intervals, tests, and
-// ratios that survive a noisy machine.
+// bench/result/sample_statistics.h - what repeated measurements tell: means and their intervals,
+// tests, and ratios that survive a noisy machine.
 #pragma once
 
 #include <optional>
@@ -40,8 +40,8 @@ std::optional<MeansTest> test_means(std::span<const double> a, std::span<const d
 std::vector<double> holm_adjusted(std::span<const double> p_values);
 
 // The median and its interval of at least 95 % by the sign test: exact for every distribution, and
-// a quarter of the values may be thrown uncached off. Unbounded for fewer than six values, which cannot
-// tell.
+// a quarter of the values may be thrown uncached off. Unbounded for fewer than six values, which
+// cannot tell.
 struct Median {
   double value = 0;
   Interval interval;

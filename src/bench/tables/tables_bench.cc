@@ -8,8 +8,8 @@
 
 #include "bench/machine/ceilings.h"
 #include "bench/machine/gpu_timer.h"
-#include "bench/tables/bounded_power_law.h"
 #include "bench/result/result_table.h"
+#include "bench/tables/bounded_power_law.h"
 #include "core/buffer.h"
 #include "core/process.h"
 #include "core/text.h"

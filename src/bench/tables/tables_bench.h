@@ -1,13 +1,13 @@
-// bench/tables/tables_bench.h - how fast tables look rows up and update them, beside the limit that memory
-// sets and the figures that others have published for the same work.
+// bench/tables/tables_bench.h - how fast tables look rows up and update them, beside the limit that
+// memory sets and the figures that others have published for the same work.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "bench/result/result_files.h"
 #include "bench/result/result.h"
+#include "bench/result/result_files.h"
 #include "core/context.h"
 #include "embedding/settings.h"
 

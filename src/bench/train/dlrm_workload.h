@@ -1,5 +1,5 @@
-// bench/train/dlrm_workload.h - DLRM with generated batches: the same models and the same numbers as
-// bench/peers/torch_dlrm_cpu.py, torch_dlrm_gpu.py and torch_infer.py.
+// bench/train/dlrm_workload.h - DLRM with generated batches: the same models and the same numbers
+// as bench/peers/torch_dlrm_cpu.py, torch_dlrm_gpu.py and torch_infer.py.
 #pragma once
 
 #include <cstdint>

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "bench/result/result.h"
-#include "bench/train/train_bench.h"
 #include "bench/train/floor.h"
 #include "bench/train/input.h"
 #include "bench/train/probe.h"
+#include "bench/train/train_bench.h"
 #include "core/gpu_monitor.h"
 #include "train/learner.h"
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "bench/train/largest_batch.h"
 #include "bench/result/result_table.h"
+#include "bench/train/largest_batch.h"
 #include "core/process.h"
 #include "core/text.h"
 #include "emblem/error.h"

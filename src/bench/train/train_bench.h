@@ -1,5 +1,5 @@
-// bench/train/train_bench.h - how fast a training step is, where its time goes, and what share of the
-// machine's limit that is.
+// bench/train/train_bench.h - how fast a training step is, where its time goes, and what share of
+// the machine's limit that is.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "bench/train/dlrm_workload.h"
 #include "bench/result/result.h"
+#include "bench/train/dlrm_workload.h"
 #include "config/pipeline.pb.h"
 #include "core/context.h"
 #include "train/early_stopping.h"

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "core/hash.h"
-#include "data/format/decoder.h"
 #include "data/feature/row_gather.h"
+#include "data/format/decoder.h"
 #include "data/format/text_scan.h"
 #include "emblem/error.h"
 

@@ -8,8 +8,8 @@
 
 #include "config/features.h"
 #include "data/batch.h"
-#include "data/format/block.h"
 #include "data/feature/normalizer.h"
+#include "data/format/block.h"
 
 namespace emblem {
 

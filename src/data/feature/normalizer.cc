@@ -6,8 +6,8 @@
 #include <map>
 
 #include "core/text.h"
-#include "data/format/decoder.h"
 #include "data/feature/fast_log.h"
+#include "data/format/decoder.h"
 #include "data/format/text_scan.h"
 #include "emblem/error.h"
 

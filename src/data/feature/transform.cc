@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "data/format/csv_types.h"
 #include "data/feature/row_gather.h"
+#include "data/format/csv_types.h"
 #include "data/format/text_scan.h"
 #include "emblem/error.h"
 

@@ -1,5 +1,5 @@
-// data/feature/transform.h - input columns become features: keys of tables, normalized numbers, checked
-// labels.
+// data/feature/transform.h - input columns become features: keys of tables, normalized numbers,
+// checked labels.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 #include "config/features.h"
 #include "data/batch.h"
-#include "data/format/decoder.h"
 #include "data/feature/feature_rules.h"
+#include "data/format/decoder.h"
 
 namespace emblem {
 

@@ -1,5 +1,5 @@
-// data/format/binary_decoder.h - what formats of fixed-size records share: the columns of a row lie at
-// fixed places in one or several files ("tables") of equally many records.
+// data/format/binary_decoder.h - what formats of fixed-size records share: the columns of a row lie
+// at fixed places in one or several files ("tables") of equally many records.
 #pragma once
 
 #include <string>

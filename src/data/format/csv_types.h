@@ -1,5 +1,5 @@
-// data/format/csv_types.h - how a line of separated values falls into fields, and what type a column has
-// whose type nobody said.
+// data/format/csv_types.h - how a line of separated values falls into fields, and what type a
+// column has whose type nobody said.
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
-// data/format/decoder.h - turns pieces of files into blocks. One decoder a format; data/format/reader.h reads
-// with it front to back, data/loader/loader.h from many threads and in any order.
+// data/format/decoder.h - turns pieces of files into blocks. One decoder a format;
+// data/format/reader.h reads with it front to back, data/loader/loader.h from many threads and in
+// any order.
 #pragma once
 
 #include <cstdint>

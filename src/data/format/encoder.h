@@ -1,4 +1,5 @@
-// data/format/encoder.h - the formats behind data/format/writer.h: what a block's rows look like in files.
+// data/format/encoder.h - the formats behind data/format/writer.h: what a block's rows look like in
+// files.
 #pragma once
 
 #include <memory>

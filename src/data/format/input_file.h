@@ -1,5 +1,5 @@
-// data/format/input_file.h - a file read at any place from many threads. Reads copy instead of mapping, so
-// that a training run's memory does not grow with its files.
+// data/format/input_file.h - a file read at any place from many threads. Reads copy instead of
+// mapping, so that a training run's memory does not grow with its files.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// data/format/read_throttle.h - makes reading files slow on purpose, so that tests can see what a slow
-// disk does.
+// data/format/read_throttle.h - makes reading files slow on purpose, so that tests can see what a
+// slow disk does.
 #pragma once
 
 #include <cstdint>

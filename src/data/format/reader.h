@@ -1,5 +1,5 @@
-// data/format/reader.h - reads a data set front to back as blocks of typed columns, for conversion and
-// inspection. Training reads through data/loader/loader.h.
+// data/format/reader.h - reads a data set front to back as blocks of typed columns, for conversion
+// and inspection. Training reads through data/loader/loader.h.
 #pragma once
 
 #include <memory>

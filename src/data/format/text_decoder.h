@@ -1,5 +1,5 @@
-// data/format/text_decoder.h - what line-based formats share: cutting files at line ends, sampling, line
-// numbers.
+// data/format/text_decoder.h - what line-based formats share: cutting files at line ends, sampling,
+// line numbers.
 #pragma once
 
 #include <string>

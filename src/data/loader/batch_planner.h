@@ -1,5 +1,5 @@
-// data/loader/batch_planner.h - decides which rows of which pieces make which batch. No threads and no
-// bytes: the loader feeds it pieces in order and gets plans of batches in order.
+// data/loader/batch_planner.h - decides which rows of which pieces make which batch. No threads and
+// no bytes: the loader feeds it pieces in order and gets plans of batches in order.
 #pragma once
 
 #include <cstdint>

@@ -10,10 +10,10 @@
 #include <thread>
 
 #include "core/log.h"
-#include "data/loader/batch_planner.h"
-#include "data/format/decoder.h"
-#include "data/loader/piece_order.h"
 #include "data/feature/transform.h"
+#include "data/format/decoder.h"
+#include "data/loader/batch_planner.h"
+#include "data/loader/piece_order.h"
 #include "emblem/error.h"
 
 namespace emblem {

@@ -1,5 +1,5 @@
-// data/loader/loader.h - batches from files: parsing on worker threads, bounded prefetch, an order that
-// depends on the seed alone.
+// data/loader/loader.h - batches from files: parsing on worker threads, bounded prefetch, an order
+// that depends on the seed alone.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// data/synth/score_summary.h - how good the true probabilities are as predictions: the best any model can
-// do.
+// data/synth/score_summary.h - how good the true probabilities are as predictions: the best any
+// model can do.
 #pragma once
 
 #include <cstdint>

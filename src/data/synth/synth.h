@@ -1,5 +1,5 @@
-// data/synth/synth.h - synthetic data sets with a planted truth (data/synth/planted_truth.h), so that a trained
-// model can be judged against the best that is possible.
+// data/synth/synth.h - synthetic data sets with a planted truth (data/synth/planted_truth.h), so
+// that a trained model can be judged against the best that is possible.
 #pragma once
 
 #include <cstdint>

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/thread_pool.h"
-#include "data/synth/planted_truth.h"
 #include "data/format/reader.h"
+#include "data/synth/planted_truth.h"
 #include "data/synth/score_summary.h"
 #include "data/test_data.h"
 #include "emblem/error.h"

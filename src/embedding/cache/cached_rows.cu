@@ -275,8 +275,10 @@ CachedRows::CachedRows(const Context& context, CachedRowsSettings settings)
                  settings_.max_rows, " rows has ", positions_, " lookups; up to 2^30 are possible");
   const auto map = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(2 * positions_)));
   addresses_ = Buffer<const void*>(Device::kCuda, positions_);
-  tables_ = Buffer<char>(Device::kCuda, static_cast<int64_t>(refs.size() * sizeof(BackingTableRef)));
-  ::emblem::detail::copy(context, tables_.data(), refs.data(), refs.size() * sizeof(BackingTableRef));
+  tables_ =
+      Buffer<char>(Device::kCuda, static_cast<int64_t>(refs.size() * sizeof(BackingTableRef)));
+  ::emblem::detail::copy(context, tables_.data(), refs.data(),
+                         refs.size() * sizeof(BackingTableRef));
   feature_tables_ = Buffer<int>::from(context, settings_.features);
   map_ = Buffer<uint32_t>::zeros(context, map);
   index_ = Buffer<uint32_t>(Device::kCuda, map);
@@ -289,7 +291,8 @@ CachedRows::CachedRows(const Context& context, CachedRowsSettings settings)
   staged_tables_ = Buffer<int32_t>(Device::kCuda, positions_);
   table_misses_ = Buffer<uint32_t>::zeros(context, static_cast<int64_t>(refs.size()));
   report_ = std::make_shared<PinnedMemory>(sizeof(MissReport) + refs.size() * sizeof(uint32_t));
-  if (!gpu_reads_host_) missing_ = std::make_shared<PinnedMemory>(static_cast<size_t>(positions_) * 12);
+  if (!gpu_reads_host_)
+    missing_ = std::make_shared<PinnedMemory>(static_cast<size_t>(positions_) * 12);
   clear_report();
   context.synchronize();
 }

@@ -1,9 +1,9 @@
 // embedding/cache/cached_rows.cuh - a pass of CachedRows as its kernels see it.
 #pragma once
 
-#include "embedding/cuda/by_address.cuh"
 #include "embedding/cache/cached_rows.h"
 #include "embedding/cache/row_cache.cuh"
+#include "embedding/cuda/by_address.cuh"
 
 namespace emblem::cuda {
 

@@ -1,5 +1,5 @@
-// embedding/cache/cached_rows.h - where the rows of a batch lie: in a cache on the GPU, or beside it for
-// this batch. CUDA builds only.
+// embedding/cache/cached_rows.h - where the rows of a batch lie: in a cache on the GPU, or beside
+// it for this batch. CUDA builds only.
 //
 // Nothing is copied for rows that are in the cache: who computes with them reads them there. All
 // epochs are asynchronous, allocate nothing and can be captured in a CUDA graph.
@@ -46,11 +46,11 @@ struct MissReport {
 };
 
 struct CachedRowsSettings {
-  RowCache* cache = nullptr;     // borrowed; shared by any number of these
-  DType dtype = DType::kF32;     // of the rows
+  RowCache* cache = nullptr;         // borrowed; shared by any number of these
+  DType dtype = DType::kF32;         // of the rows
   std::vector<BackingTable> tables;  // those of the cache
-  std::vector<int> features;     // the table of each; at most one key a row of the batch
-  int64_t max_rows = 0;          // of a batch
+  std::vector<int> features;         // the table of each; at most one key a row of the batch
+  int64_t max_rows = 0;              // of a batch
 };
 
 // Used by one thread, on one stream at a time.

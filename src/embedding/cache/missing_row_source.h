@@ -1,5 +1,5 @@
-// embedding/cache/missing_row_source.h - who brings the rows that a lookup did not find in the cache, where the
-// GPU cannot read them itself. CUDA builds only.
+// embedding/cache/missing_row_source.h - who brings the rows that a lookup did not find in the
+// cache, where the GPU cannot read them itself. CUDA builds only.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,9 @@
-// embedding/cache/row_cache.cuh - a cache of rows on a GPU: a thread finds a row, a warp brings one.
+// embedding/cache/row_cache.cuh - a cache of rows on a GPU: a thread finds a row, a warp brings
+// one.
 #pragma once
 
-#include "embedding/cuda/by_address.cuh"
 #include "embedding/cache/row_cache.h"
+#include "embedding/cuda/by_address.cuh"
 
 namespace emblem::cuda {
 

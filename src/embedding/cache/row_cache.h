@@ -1,5 +1,5 @@
-// embedding/cache/row_cache.h - some rows of tables in fast memory: set-associative, the rows that are
-// used least leave. On a GPU it is the first tier of what is served; the CPU's is the reference
+// embedding/cache/row_cache.h - some rows of tables in fast memory: set-associative, the rows that
+// are used least leave. On a GPU it is the first tier of what is served; the CPU's is the reference
 // that the tests hold the GPU's against.
 //
 // Thread-safe. Lookups wait for nobody: neither for each other nor for rows that come, change or
@@ -88,7 +88,7 @@ class RowCache {
   Buffer<CacheSets> tables_;
   Buffer<unsigned long long> tick_;
   std::shared_ptr<cuda::PinnedMemory> pinned_;  // of epochs_, on a GPU
-  std::unique_ptr<ReadEpochs> plain_;          // on a CPU
+  std::unique_ptr<ReadEpochs> plain_;           // on a CPU
   volatile ReadEpochs* epochs_ = nullptr;
   RowCacheRef ref_;
 

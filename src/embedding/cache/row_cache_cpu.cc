@@ -28,8 +28,7 @@ uint64_t worth(const RowCacheRef& cache, uint32_t slot) {
   return static_cast<uint64_t>(cache.counts[slot]) << 32 | (used & 0xffffffffu);
 }
 
-void make_spare(const RowCacheRef& cache, const ReadEpochs& epochs, uint32_t first,
-                uint32_t kept) {
+void make_spare(const RowCacheRef& cache, const ReadEpochs& epochs, uint32_t first, uint32_t kept) {
   uint32_t leaves = kNoSlot32;
   for (uint32_t slot = first; slot < first + kWays; ++slot) {
     if (cache.tags[slot] == 0 || cache.entries[slot].used + 1 >= *cache.tick) continue;

@@ -47,9 +47,9 @@ struct RowCacheRef {
   uint32_t* locks = nullptr;      // [sets] of writers
   char* rows = nullptr;           // [slots, row_bytes]
   const CacheSets* tables = nullptr;
-  unsigned long long* tick = nullptr;            // moves on behind every lookup
+  unsigned long long* tick = nullptr;           // moves on behind every lookup
   const volatile ReadEpochs* epochs = nullptr;  // where both sides reach it
-  int64_t row_bytes = 0;                         // a multiple of 16
+  int64_t row_bytes = 0;                        // a multiple of 16
   CachePolicy policy = CachePolicy::kLru;
 
   EMBLEM_HD static uint64_t hash(int64_t key) { return mix64(static_cast<uint64_t>(key)); }

@@ -1,6 +1,6 @@
 #include "core/cuda_check.h"
-#include "embedding/rows_ref.h"
 #include "embedding/cache/static_rows.h"
+#include "embedding/rows_ref.h"
 
 namespace emblem::cuda {
 namespace {

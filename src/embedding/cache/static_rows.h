@@ -1,13 +1,13 @@
-// embedding/cache/static_rows.h - the rows of a static table in host memory that the GPU reads, ready to
-// be copied: in the type that is computed in. CUDA builds only.
+// embedding/cache/static_rows.h - the rows of a static table in host memory that the GPU reads,
+// ready to be copied: in the type that is computed in. CUDA builds only.
 #pragma once
 
 #include <cstdint>
 
 #include "core/context.h"
 #include "core/half.h"
-#include "embedding/transfer/mapped_memory.h"
 #include "embedding/settings.h"
+#include "embedding/transfer/mapped_memory.h"
 
 namespace emblem::cuda {
 

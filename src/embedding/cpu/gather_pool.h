@@ -28,8 +28,8 @@ struct GatherPool {
   int64_t out_stride = 0;  // floats from bag to bag
 };
 
-// On the CPU (embedding/cuda/find_gather.h and update_rows.h do it on a GPU). Sums in the order of the
-// keys.
+// On the CPU (embedding/cuda/find_gather.h and update_rows.h do it on a GPU). Sums in the order of
+// the keys.
 void gather_pool(const Context& context, const GatherPool& op);
 
 namespace cpu {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/host_vector.h"
-#include "embedding/lookup.h"
 #include "embedding/cpu/segment_update.h"
+#include "embedding/lookup.h"
 #include "embedding/settings.h"
 
 namespace emblem {

@@ -101,7 +101,7 @@ class HostTable : public Table {
   void write_row(uint32_t row, const float* weights, const float* state);
 
   Rows rows_;
-  Slabs meta_;   // of dynamic tables
+  Slabs meta_;      // of dynamic tables
   KeyIndex index_;  // of dynamic tables
   Admission admission_;
   int64_t clock_ = 0;

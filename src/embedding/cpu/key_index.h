@@ -1,5 +1,5 @@
-// embedding/cpu/key_index.h - a hash map from 64-bit keys to 32-bit values for hundreds of millions of
-// keys.
+// embedding/cpu/key_index.h - a hash map from 64-bit keys to 32-bit values for hundreds of millions
+// of keys.
 //
 // Slots lie in groups of 16 with one byte of hash each; a probe compares 16 bytes at once. A key
 // lives in the first group from its home that had room: every group it passed is full. Erasing

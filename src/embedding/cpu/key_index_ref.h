@@ -1,5 +1,5 @@
-// embedding/cpu/key_index_ref.h - the arrays of an index as kernels see them: trivially copyable, for one
-// device.
+// embedding/cpu/key_index_ref.h - the arrays of an index as kernels see them: trivially copyable,
+// for one device.
 #pragma once
 
 #include <cstdint>

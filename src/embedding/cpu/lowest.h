@@ -1,5 +1,5 @@
-// embedding/cpu/lowest.h - the exact border between the k lowest-scored keys and the others, without
-// sorting or copying all of them.
+// embedding/cpu/lowest.h - the exact border between the k lowest-scored keys and the others,
+// without sorting or copying all of them.
 #pragma once
 
 #include <algorithm>

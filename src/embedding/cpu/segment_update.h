@@ -28,8 +28,8 @@ struct SegmentUpdate {
   Rule rule;  // made by at_step
 };
 
-// On the CPU (embedding/cuda/find_gather.h and update_rows.h do it on a GPU). Sums in the order of the
-// occurrences.
+// On the CPU (embedding/cuda/find_gather.h and update_rows.h do it on a GPU). Sums in the order of
+// the occurrences.
 void segment_update(const Context& context, const SegmentUpdate& op);
 
 namespace cpu {

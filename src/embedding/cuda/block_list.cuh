@@ -1,5 +1,5 @@
-// embedding/cuda/block_list.cuh - a list of the grid, to which blocks add what they have found all at
-// once: many atomics on one counter would queue up.
+// embedding/cuda/block_list.cuh - a list of the grid, to which blocks add what they have found all
+// at once: many atomics on one counter would queue up.
 #pragma once
 
 #include <cstdint>

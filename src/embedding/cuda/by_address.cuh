@@ -1,4 +1,5 @@
-// embedding/cuda/by_address.cuh - rows are moved over the bus in the order of their places in host memory.
+// embedding/cuda/by_address.cuh - rows are moved over the bus in the order of their places in host
+// memory.
 #pragma once
 
 #include <cooperative_groups.h>

@@ -147,7 +147,8 @@ TEST_P(CachedLookupTest, TablesOfDifferentPlacementsShareALookup) {
   }
 }
 
-// So many rows come and leave in a step that the host_transfer uses_transfer them, if there are CPUs for it.
+// So many rows come and leave in a step that the host_transfer uses_transfer them, if there are
+// CPUs for it.
 TEST_P(CachedLookupTest, TrainingMayExchangeManyRows) {
   constexpr int64_t kRows = 100000, kDim = 32, kLookups = 30000;
   const TableSettings near{

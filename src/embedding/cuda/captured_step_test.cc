@@ -180,7 +180,7 @@ TEST_P(CapturedStepTest, ACapturedStepTrainsLikeALaunchedOne) {
         context_.stream = stream.get();
         const Trained expected = train_launched(context_);
         Model model(context_);
-        std::unique_ptr<cuda::Graph> graph;
+        std::unique_ptr<cuda::CudaGraph> graph;
         for (int step = 1; step <= kSteps; ++step) {
           model.load(step, bags_at(step));
           if (step <= 2 || step == kLargeStep) {
@@ -188,7 +188,7 @@ TEST_P(CapturedStepTest, ACapturedStepTrainsLikeALaunchedOne) {
             model.backward(bags_at(step), values_at(step));
           } else {
             if (!graph) {
-              graph = std::make_unique<cuda::Graph>(context_, [&] {
+              graph = std::make_unique<cuda::CudaGraph>(context_, [&] {
                 model.forward(kBags);
                 model.backward_as_set(kBags);
               });
@@ -231,7 +231,7 @@ TEST_P(CapturedStepTest, AReplayThatRunsOutOfRoomSaysSo) {
         };
         load(0);
         forward();
-        const cuda::Graph graph(context_, forward);
+        const cuda::CudaGraph graph(context_, forward);
         load(kKeys);
         graph.launch(context_);
         lookup->check(context_);

@@ -5,8 +5,8 @@
 // positions of a class are one range, and so are its distinct rows and its segments.
 #pragma once
 
-#include "embedding/cuda/uncached_rows.cuh"
 #include "embedding/cuda/out_ref.cuh"
+#include "embedding/cuda/uncached_rows.cuh"
 
 namespace emblem::cuda {
 
@@ -73,7 +73,7 @@ struct BatchRef {
   Occurrence* occurrences;  // [positions]
   float* sorted_coefficients;
   BatchCounters* counters;
-  UncachedRows uncached;                         // with GatherMode::kEvalCached
+  UncachedRows uncached;               // with GatherMode::kEvalCached
   uint32_t class_first[kMostClasses];  // position; a multiple of kTile
   uint32_t class_count[kMostClasses];  // positions
   uint32_t class_tile[kMostClasses + 1];

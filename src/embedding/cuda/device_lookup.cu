@@ -6,13 +6,13 @@
 
 #include "core/cuda_check.h"
 #include "core/stream.h"
+#include "embedding/cuda/deterministic_sum.h"
 #include "embedding/cuda/fetch_uncached_rows.h"
 #include "embedding/cuda/find_gather.h"
 #include "embedding/cuda/group_rows.h"
 #include "embedding/cuda/insert_missing.h"
 #include "embedding/cuda/lookup_scratch.cuh"
 #include "embedding/cuda/stage_rows.h"
-#include "embedding/cuda/deterministic_sum.h"
 
 namespace emblem::cuda {
 namespace {

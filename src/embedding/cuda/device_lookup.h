@@ -6,9 +6,9 @@
 #include "core/buffer.h"
 #include "embedding/cuda/device_table.h"
 #include "embedding/cuda/find_gather.h"
-#include "embedding/lookup.h"
 #include "embedding/cuda/row_shape.h"
 #include "embedding/cuda/update_rows.h"
+#include "embedding/lookup.h"
 
 namespace emblem::cuda {
 

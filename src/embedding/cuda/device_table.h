@@ -6,16 +6,17 @@
 #include "core/buffer.h"
 #include "core/stream.h"
 #include "embedding/cuda/growable_memory.h"
-#include "embedding/transfer/host_rows.h"
 #include "embedding/cuda/key_space_memory.h"
 #include "embedding/table.h"
+#include "embedding/transfer/host_rows.h"
 
 namespace emblem::cuda {
 
 struct DeviceTableRef;
 
 // The semantics of a HostTable. Row numbers, and with them the places of rows in memory, differ
-// from run to run; the content does not, but for the last bits of sums (embedding/cuda/update_rows.h).
+// from run to run; the content does not, but for the last bits of sums
+// (embedding/cuda/update_rows.h).
 //
 // A table with a capacity has all its memory from the start. Without one it grows between passes,
 // when the next might need more rows than there are; a captured pass cannot grow, so reserve() what

@@ -1,9 +1,9 @@
 // embedding/cuda/device_table_ref.cuh - a table on the GPU as kernels see it.
 #pragma once
 
-#include "embedding/transfer/staging_buffer_ref.h"
 #include "embedding/cuda/key_space.cuh"
 #include "embedding/settings.h"
+#include "embedding/transfer/staging_buffer_ref.h"
 
 namespace emblem::cuda {
 
@@ -43,11 +43,11 @@ struct DeviceTableRef {
   char* rows = nullptr;       // or the slots of the cache
   char* host_rows = nullptr;  // with a cache: all rows, in host memory that the GPU reaches
   CacheRef cache;
-  uint32_t* slots = nullptr;       // with a cache: the slot of a row, or kNoRow
+  uint32_t* slots = nullptr;          // with a cache: the slot of a row, or kNoRow
   TransferCount* scatters = nullptr;  // with a cache: pieces that the host_transfer scatters, ...
-  uint64_t* scattered = nullptr;   // ... and those done, in host memory
-  int64_t stride = 0;              // bytes from row to row
-  int64_t state_offset = 0;        // bytes from weights to state
+  uint64_t* scattered = nullptr;      // ... and those done, in host memory
+  int64_t stride = 0;                 // bytes from row to row
+  int64_t state_offset = 0;           // bytes from weights to state
   int32_t dim = 0;
   int32_t state_floats = 0;
   DType dtype = DType::kF32;

@@ -1,12 +1,13 @@
-// embedding/cuda/exchange_rows.cuh - rows of a table leave the slots of its cache, and others come: a
-// part of stage_rows.cu. Rows cross the bus by the GPU's own reads and writes, or by the host_transfer.
+// embedding/cuda/exchange_rows.cuh - rows of a table leave the slots of its cache, and others come:
+// a part of stage_rows.cu. Rows cross the bus by the GPU's own reads and writes, or by the
+// host_transfer.
 #pragma once
 
 #include <cooperative_groups.h>
 
 #include "embedding/cuda/by_address.cuh"
-#include "embedding/cuda/transfer_ref.cuh"
 #include "embedding/cuda/stage_rows.h"
+#include "embedding/cuda/transfer_ref.cuh"
 
 namespace emblem::cuda {
 
@@ -107,9 +108,9 @@ __device__ inline void exchange_directly(const DeviceTableRef& table, const Stag
 // Warp `filler` of `fillers`: fills slots of the victims [begin, end), piece by piece as the rows
 // come with requests from `first` on.
 __device__ inline void fill_from_staging(const DeviceTableRef& table, const StageScratch& scratch,
-                                       uint32_t begin, uint32_t end, unsigned long long first,
-                                       uint32_t version, bool changed, uint32_t filler,
-                                       uint32_t fillers) {
+                                         uint32_t begin, uint32_t end, unsigned long long first,
+                                         uint32_t version, bool changed, uint32_t filler,
+                                         uint32_t fillers) {
   const StagingBufferRef& staging = scratch.staging;
   uint32_t there = 0;  // pieces
   for (uint32_t i = begin + filler; i < end; i += fillers) {
@@ -124,8 +125,9 @@ __device__ inline void fill_from_staging(const DeviceTableRef& table, const Stag
 }
 
 // Warp `writer` of `writers`: hands `count` rows that left their slots to the host_transfer.
-__device__ inline void send_through_staging(const DeviceTableRef& table, const StageScratch& scratch,
-                                      uint32_t count, uint32_t writer, uint32_t writers) {
+__device__ inline void send_through_staging(const DeviceTableRef& table,
+                                            const StageScratch& scratch, uint32_t count,
+                                            uint32_t writer, uint32_t writers) {
   const StagingBufferRef& staging = scratch.staging;
   const uint32_t lane = threadIdx.x % 32;
   for (uint32_t first = writer * kRowsWrittenAtOnce; first < count;
@@ -145,8 +147,8 @@ __device__ inline void send_through_staging(const DeviceTableRef& table, const S
   }
 }
 
-// Asks the host_transfer for its share of as many of sorted_missing from `begin` on as the staging holds; the
-// table has no scatters under way. Returns the number of the first request. Whole grid.
+// Asks the host_transfer for its share of as many of sorted_missing from `begin` on as the staging
+// holds; the table has no scatters under way. Returns the number of the first request. Whole grid.
 __device__ inline unsigned long long ask_for_missing(const DeviceTableRef& table,
                                                      const StageScratch& scratch, uint32_t begin,
                                                      uint32_t count,
@@ -167,12 +169,13 @@ __device__ inline unsigned long long ask_for_missing(const DeviceTableRef& table
   return first;
 }
 
-// By the host_transfer: rows come as it brings them, and leave while they do; the GPU reads some of them
-// itself. The first have been asked for, in requests from `first` on. Whole grid.
-__device__ inline void exchange_by_transfer(const DeviceTableRef& table, const StageScratch& scratch,
-                                         uint32_t count, uint32_t version, bool changed,
-                                         unsigned long long first,
-                                         cooperative_groups::grid_group grid) {
+// By the host_transfer: rows come as it brings them, and leave while they do; the GPU reads some of
+// them itself. The first have been asked for, in requests from `first` on. Whole grid.
+__device__ inline void exchange_by_transfer(const DeviceTableRef& table,
+                                            const StageScratch& scratch, uint32_t count,
+                                            uint32_t version, bool changed,
+                                            unsigned long long first,
+                                            cooperative_groups::grid_group grid) {
   const StagingBufferRef& staging = scratch.staging;
   const GridWarp warp;
   for (uint32_t begin = 0; begin < count; begin += staging.rows) {
@@ -185,8 +188,8 @@ __device__ inline void exchange_by_transfer(const DeviceTableRef& table, const S
     if (warp.number == 0) {
       watch_host(staging, first + pieces_of(staging, carried));
     } else if (warp.number % 4 == 0) {
-      fill_from_staging(table, scratch, begin, begin + carried, first, version, changed, quarter - 1,
-                      quarters - 1);
+      fill_from_staging(table, scratch, begin, begin + carried, first, version, changed,
+                        quarter - 1, quarters - 1);
     } else if (warp.number % 4 == 2) {
       fill_directly(table, scratch, begin + carried, end, version, changed, quarter, quarters);
     } else {
@@ -197,10 +200,10 @@ __device__ inline void exchange_by_transfer(const DeviceTableRef& table, const S
   }
 }
 
-// Whether the host_transfer uses_transfer that many rows. Where all rows change in every step, many do so in host
-// memory, at any time: there it cannot.
+// Whether the host_transfer uses_transfer that many rows. Where all rows change in every step, many
+// do so in host memory, at any time: there it cannot.
 __device__ inline bool is_transferred(const DeviceTableRef& table, const StageScratch& scratch,
-                                  uint32_t rows) {
+                                      uint32_t rows) {
   return uses_transfer(scratch.staging, rows) && !table.updates_all_rows;
 }
 

@@ -6,9 +6,9 @@
 
 #include "core/cuda_check.h"
 #include "embedding/cuda/device_batch.cuh"
-#include "embedding/cuda/transfer_ref.cuh"
 #include "embedding/cuda/occupancy.h"
 #include "embedding/cuda/row_vector.cuh"
+#include "embedding/cuda/transfer_ref.cuh"
 
 namespace emblem::cuda {
 namespace {
@@ -21,7 +21,8 @@ constexpr int kWarps = kThreads / 32;
 constexpr uint32_t kFetchingWarps = 512;
 
 // A distinct row, which leaves the map: its weights are row i of `staged`, or stay where they are.
-__device__ void note_fetched(const UncachedRows& uncached, uint32_t entry, uint32_t row, uint32_t i) {
+__device__ void note_fetched(const UncachedRows& uncached, uint32_t entry, uint32_t row,
+                             uint32_t i) {
   __syncwarp();
   if (threadIdx.x % 32 != 0) return;
   uncached.index[entry] = i < uncached.staged_rows ? i : UncachedRows::kInHostMemory | row;
@@ -44,10 +45,11 @@ __device__ void fetch(const BatchRef& batch, uint32_t begin, uint32_t end, uint3
   }
 }
 
-// The same of the first `count` rows, which the host_transfer brings to the staging with requests from
-// `first` on.
-__device__ void fetch_from_staging(const BatchRef& batch, const StagingBufferRef& staging, uint32_t count,
-                                 unsigned long long first, uint32_t fetcher, uint32_t fetchers) {
+// The same of the first `count` rows, which the host_transfer brings to the staging with requests
+// from `first` on.
+__device__ void fetch_from_staging(const BatchRef& batch, const StagingBufferRef& staging,
+                                   uint32_t count, unsigned long long first, uint32_t fetcher,
+                                   uint32_t fetchers) {
   const UncachedRows& uncached = batch.uncached;
   uint32_t there = 0;  // pieces
   for (uint32_t i = fetcher; i < count; i += fetchers) {
@@ -57,22 +59,22 @@ __device__ void fetch_from_staging(const BatchRef& batch, const StagingBufferRef
     const uint32_t entry = uncached.sorted[i];
     const unsigned long long noted = uncached.map[entry];
     const DeviceTableRef& table = batch.tables[UncachedRows::table_of(noted)];
-    copy_from_staging(uncached.staged + i * uncached.staged_stride, staging.memory.in + i * uncached.staged_stride,
-                    table.state_offset);
+    copy_from_staging(uncached.staged + i * uncached.staged_stride,
+                      staging.memory.in + i * uncached.staged_stride, table.state_offset);
     note_fetched(uncached, entry, UncachedRows::row_of(noted), i);
   }
 }
 
 // All distinct rows, the first `count` of them by the host_transfer. Whole grid.
-__device__ void fetch_by_transfer(const BatchRef& batch, const StagingBufferRef& staging, uint32_t count,
-                               uint32_t warps, cg::grid_group grid) {
+__device__ void fetch_by_transfer(const BatchRef& batch, const StagingBufferRef& staging,
+                                  uint32_t count, uint32_t warps, cg::grid_group grid) {
   const UncachedRows& uncached = batch.uncached;
   const unsigned long long first = next_request(staging);
   for (auto i = static_cast<uint32_t>(grid.thread_rank()); i < count; i += warps * 32) {
     const unsigned long long noted = uncached.map[uncached.sorted[i]];
     const DeviceTableRef& table = batch.tables[UncachedRows::table_of(noted)];
-    staging.memory.in_from[i] =
-        listed_row(table.host_rows + UncachedRows::row_of(noted) * table.stride, table.state_offset);
+    staging.memory.in_from[i] = listed_row(
+        table.host_rows + UncachedRows::row_of(noted) * table.stride, table.state_offset);
   }
   __threadfence_system();
   grid.sync();
@@ -140,25 +142,29 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t all = table.is_static() ? table.capacity : table.keys.rows;
     return (number * kPlaces + place_of(UncachedRows::row_of(noted), all)) / batch.table_count;
   };
-  sort_by_place<kThreads>(uncached.entries, rows, uncached.sorted, uncached.counters->places, grid, place);
+  sort_by_place<kThreads>(uncached.entries, rows, uncached.sorted, uncached.counters->places, grid,
+                          place);
   grid.sync();
   const uint32_t warps = gridDim.x * kWarps;
   const uint32_t warp = blockIdx.x * kWarps + threadIdx.x / 32;
   const uint32_t fetching = min(kFetchingWarps, warps);
   if (uses_transfer(staging, rows))
-    fetch_by_transfer(batch, staging, min(transferred_rows(staging, rows), min(staging.rows, uncached.staged_rows)),
-                   warps, grid);
+    fetch_by_transfer(batch, staging,
+                      min(transferred_rows(staging, rows), min(staging.rows, uncached.staged_rows)),
+                      warps, grid);
   else if (warp < fetching)
     fetch(batch, 0, rows, warp, fetching);
   grid.sync();
-  for (uint32_t i = grid.thread_rank(); i < kPlaces; i += warps * 32) uncached.counters->places[i] = 0;
+  for (uint32_t i = grid.thread_rank(); i < kPlaces; i += warps * 32)
+    uncached.counters->places[i] = 0;
   if (grid.thread_rank() == 0) uncached.counters->rows = uncached.counters->occurrences = 0;
   put_occurrences(batch, occurrences, warps);
 }
 
 }  // namespace
 
-void fetch_uncached_rows(const Context& context, const BatchRef& batch, const StagingBufferRef& staging) {
+void fetch_uncached_rows(const Context& context, const BatchRef& batch,
+                         const StagingBufferRef& staging) {
   const auto* kernel = reinterpret_cast<const void*>(fetch_far_rows_kernel);
   void* arguments[] = {const_cast<BatchRef*>(&batch), const_cast<StagingBufferRef*>(&staging)};
   const int blocks = std::max(1, resident_blocks(kernel, kThreads) / 2);

@@ -37,7 +37,8 @@ __global__ void __launch_bounds__(kThreads)
 
 // What a key without a row reads as: in training, as the row that it is about to get.
 template <class W>
-__device__ float absent_weight(const DeviceTableRef& table, GatherMode pass, int64_t key, int64_t d) {
+__device__ float absent_weight(const DeviceTableRef& table, GatherMode pass, int64_t key,
+                               int64_t d) {
   if (is_eval(pass)) return table.missing(table.seed, static_cast<uint64_t>(key), d);
   W stored;
   store_weight(&stored, table.initializer(table.seed, static_cast<uint64_t>(key), d));
@@ -95,7 +96,8 @@ __global__ void __launch_bounds__(kThreads)
   bool in_host_memory = false;
   if (kMode == GatherMode::kEvalCached) {
     in_host_memory = row != kNoRow && table.slots != nullptr && table.slots[row] == kNoRow;
-    const uint32_t entry = batch.uncached.note(static_cast<uint32_t>(feature.table), row, in_host_memory);
+    const uint32_t entry =
+        batch.uncached.note(static_cast<uint32_t>(feature.table), row, in_host_memory);
     batch.uncached.wait(feature.first + place, entry, in_host_memory);
   }
   const char* at = row != kNoRow && !in_host_memory ? table.row(row) : nullptr;
@@ -221,7 +223,7 @@ void find_rows(const Context& context, const BatchRef& batch, GatherMode pass) {
   if (batch.tiles == 0) return;
   auto* kernel = pass == GatherMode::kTrain        ? find_rows_kernel<GatherMode::kTrain>
                  : pass == GatherMode::kEvalCached ? find_rows_kernel<GatherMode::kEvalCached>
-                                             : find_rows_kernel<GatherMode::kEval>;
+                                                   : find_rows_kernel<GatherMode::kEval>;
   kernel<<<(batch.tiles + kWarps - 1) / kWarps, kThreads, 0, context.stream>>>(batch);
   cuda_check(cudaGetLastError(), "launching find_rows_kernel");
 }
@@ -237,12 +239,13 @@ void gather_rows(const Context& context, const BatchRef& batch, int cls, RowShap
     using S = decltype(as);
     with_weight_type(dtype, [&](auto type) {
       using W = decltype(type);
-      auto* kernel =
-          pass == GatherMode::kTrain  ? gather_rows_kernel<W, S::kLanes, S::kVector, GatherMode::kTrain>
-          : pass == GatherMode::kCopy ? gather_rows_kernel<W, S::kLanes, S::kVector, GatherMode::kCopy>
-          : pass == GatherMode::kEvalCached
-              ? gather_rows_kernel<W, S::kLanes, S::kVector, GatherMode::kEvalCached>
-              : gather_rows_kernel<W, S::kLanes, S::kVector, GatherMode::kEval>;
+      auto* kernel = pass == GatherMode::kTrain
+                         ? gather_rows_kernel<W, S::kLanes, S::kVector, GatherMode::kTrain>
+                     : pass == GatherMode::kCopy
+                         ? gather_rows_kernel<W, S::kLanes, S::kVector, GatherMode::kCopy>
+                     : pass == GatherMode::kEvalCached
+                         ? gather_rows_kernel<W, S::kLanes, S::kVector, GatherMode::kEvalCached>
+                         : gather_rows_kernel<W, S::kLanes, S::kVector, GatherMode::kEval>;
       kernel<<<(tiles + kWarps - 1) / kWarps, kThreads, 0, context.stream>>>(batch, cls);
     });
   });
@@ -254,7 +257,7 @@ void pool_bags(const Context& context, const BatchRef& batch, GatherMode pass) {
   const dim3 blocks((batch.bags + kWarps - 1) / kWarps, batch.features);
   auto* kernel = pass == GatherMode::kTrain        ? pool_bags_kernel<GatherMode::kTrain>
                  : pass == GatherMode::kEvalCached ? pool_bags_kernel<GatherMode::kEvalCached>
-                                             : pool_bags_kernel<GatherMode::kEval>;
+                                                   : pool_bags_kernel<GatherMode::kEval>;
   kernel<<<blocks, kThreads, 0, context.stream>>>(batch);
   cuda_check(cudaGetLastError(), "launching pool_bags_kernel");
 }

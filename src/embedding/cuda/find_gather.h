@@ -1,4 +1,5 @@
-// embedding/cuda/find_gather.h - keys in, rows out: the kernels of a forward pass. All asynchronous.
+// embedding/cuda/find_gather.h - keys in, rows out: the kernels of a forward pass. All
+// asynchronous.
 #pragma once
 
 #include "core/context.h"
@@ -12,7 +13,9 @@ struct BatchRef;
 // kEvalCached: where some tables have caches. Rows outside these are noted in batch.uncached, to be
 // fetched. kCopy: of training, after find_and_mark.
 enum class GatherMode { kEval, kEvalCached, kTrain, kCopy };
-constexpr bool is_eval(GatherMode pass) { return pass == GatherMode::kEval || pass == GatherMode::kEvalCached; }
+constexpr bool is_eval(GatherMode pass) {
+  return pass == GatherMode::kEval || pass == GatherMode::kEvalCached;
+}
 
 // For the features of a class with one key a bag and without weights: finds the rows and copies
 // them to the output. A key without a row reads as its table's `missing`, or in training as the row
@@ -21,10 +24,11 @@ void gather_rows(const Context& context, const BatchRef& batch, int cls, RowShap
                  DType dtype, GatherMode pass);
 // The same for long rows of 32-bit floats in fours (shapes kUpTo128 and kUpTo1024), to outputs of
 // 32 bits.
-void gather_bulk(const Context& context, const BatchRef& batch, int cls, RowShape shape, GatherMode pass);
+void gather_bulk(const Context& context, const BatchRef& batch, int cls, RowShape shape,
+                 GatherMode pass);
 
-// Before gather_rows with GatherMode::kCopy and pool_bags: batch.rows and marks of all features of a
-// class.
+// Before gather_rows with GatherMode::kCopy and pool_bags: batch.rows and marks of all features of
+// a class.
 void find_and_mark(const Context& context, const BatchRef& batch, int cls);
 
 // For features with bags, where find_and_mark has not done it: finds batch.rows, with marks in

@@ -109,12 +109,14 @@ __global__ void __launch_bounds__(kThreads)
     }
     if (kMode == GatherMode::kEvalCached) {
       const bool in_host_memory = row != kNoRow && !near;
-      const uint32_t entry = batch.uncached.note(static_cast<uint32_t>(feature.table), row, in_host_memory);
+      const uint32_t entry =
+          batch.uncached.note(static_cast<uint32_t>(feature.table), row, in_host_memory);
       batch.uncached.wait(feature.first + base + lane, entry, in_host_memory);
       uncached = 0;
     }
     for (; uncached != 0; uncached = drop_lowest<kFarRows>(uncached))
-      copy_far_rows(table, row, uncached, all_out + base * batch.width + feature.column, batch.width);
+      copy_far_rows(table, row, uncached, all_out + base * batch.width + feature.column,
+                    batch.width);
     if (kMode == GatherMode::kTrain && !pooled)
       mark_rows(batch, feature, lane < kKeys ? base + lane : ~0u, row);
     barrier.wait(parity);
@@ -138,10 +140,11 @@ void gather_bulk(const Context& context, const BatchRef& batch, int cls, RowShap
   constexpr int kShared = kWarps * kWarpBytes;
   const auto launch = [&](auto keys) {
     constexpr int kKeys = decltype(keys)::value;
-    auto* kernel = pass == GatherMode::kTrain        ? gather_bulk_kernel<kKeys, GatherMode::kTrain>
-                   : pass == GatherMode::kCopy       ? gather_bulk_kernel<kKeys, GatherMode::kCopy>
-                   : pass == GatherMode::kEvalCached ? gather_bulk_kernel<kKeys, GatherMode::kEvalCached>
-                                               : gather_bulk_kernel<kKeys, GatherMode::kEval>;
+    auto* kernel = pass == GatherMode::kTrain  ? gather_bulk_kernel<kKeys, GatherMode::kTrain>
+                   : pass == GatherMode::kCopy ? gather_bulk_kernel<kKeys, GatherMode::kCopy>
+                   : pass == GatherMode::kEvalCached
+                       ? gather_bulk_kernel<kKeys, GatherMode::kEvalCached>
+                       : gather_bulk_kernel<kKeys, GatherMode::kEval>;
     cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared),
                "asking for shared memory");
     const uint32_t wanted = (tiles * (kTile / kKeys) + kWarps - 1) / kWarps;

@@ -1,5 +1,5 @@
-// embedding/cuda/growable_memory.h - device memory that grows in place: addresses are reserved once,
-// memory is put behind them as it is needed. Zero when new.
+// embedding/cuda/growable_memory.h - device memory that grows in place: addresses are reserved
+// once, memory is put behind them as it is needed. Zero when new.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// embedding/cuda/key_space.cuh - the keys of a table on the GPU: a hash map from any 64-bit key to a row
-// number, and what is kept per row.
+// embedding/cuda/key_space.cuh - the keys of a table on the GPU: a hash map from any 64-bit key to
+// a row number, and what is kept per row.
 //
 // A bucket is 64 bytes, one read from memory: five keys, their row numbers, and how many keys
 // wanted a place here, found none and went on to the next bucket. A search ends at the key, or at

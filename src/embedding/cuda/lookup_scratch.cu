@@ -69,8 +69,8 @@ ReadScratch::ReadScratch(const Context& context, int64_t positions_, int64_t wei
   occurrences = Buffer<uint2>(Device::kCuda, positions);
   staged = Buffer<char>(Device::kCuda, std::min(positions, kStagedRows), weight_bytes);
   counters = zeros<UncachedCounters>(context, 1);
-  staging =
-      StagingBuffer::make(context, std::min(positions, kRowsLeavingAtOnce), weight_bytes, StagingBuffer::Ways::kIn);
+  staging = StagingBuffer::make(context, std::min(positions, kRowsLeavingAtOnce), weight_bytes,
+                                StagingBuffer::Ways::kIn);
 }
 
 UncachedRows ReadScratch::uncached() {
@@ -96,7 +96,8 @@ StageMemory::StageMemory(const Context& context, int64_t positions_, int64_t row
       leaving(Device::kCuda, std::min(positions_, kRowsLeavingAtOnce)),
       counters(zeros<uint32_t>(context, kStageCounters)),
       kept(Device::kCuda, leaving.size(), row_bytes),
-      staging(StagingBuffer::make(context, leaving.size(), row_bytes, StagingBuffer::Ways::kInAndOut)) {}
+      staging(StagingBuffer::make(context, leaving.size(), row_bytes,
+                                  StagingBuffer::Ways::kInAndOut)) {}
 
 StageScratch StageMemory::ref() {
   return {missing.data(),

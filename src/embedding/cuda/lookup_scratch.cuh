@@ -1,17 +1,17 @@
-// embedding/cuda/lookup_scratch.cuh - memory of the passes of a lookup on the GPU. It grows with the
-// largest batch; kinds of passes that may run beside each other have scratch of their own.
+// embedding/cuda/lookup_scratch.cuh - memory of the passes of a lookup on the GPU. It grows with
+// the largest batch; kinds of passes that may run beside each other have scratch of their own.
 #pragma once
 
 #include <memory>
 
 #include "core/buffer.h"
 #include "core/cuda_check.h"
-#include "embedding/transfer/staging_buffer.h"
 #include "embedding/cuda/device_batch.cuh"
 #include "embedding/cuda/device_lookup.h"
 #include "embedding/cuda/insert_scratch.cuh"
 #include "embedding/cuda/stage_rows.h"
 #include "embedding/cuda/update_scalars.h"
+#include "embedding/transfer/staging_buffer.h"
 
 namespace emblem::cuda {
 

@@ -23,15 +23,17 @@ struct RowsOf {
   int32_t dim;
   DType dtype;
 
-  // Where a row is, for row_at: the number of its slot, or, in host memory, its own with kInHostMemory.
+  // Where a row is, for row_at: the number of its slot, or, in host memory, its own with
+  // kInHostMemory.
   __device__ uint32_t place(uint32_t row) const {
     if (slots == nullptr) return row;
     const uint32_t slot = slots[row];
     return slot != kNoRow ? slot : row | kInHostMemory;
   }
   __device__ char* row_at(uint32_t place) const {
-    return slots != nullptr && (place & kInHostMemory) != 0 ? host_rows + (place & ~kInHostMemory) * stride
-                                                   : rows + place * stride;
+    return slots != nullptr && (place & kInHostMemory) != 0
+               ? host_rows + (place & ~kInHostMemory) * stride
+               : rows + place * stride;
   }
   static constexpr uint32_t kInHostMemory = 1u << 31;  // tables with a cache have fewer rows
 

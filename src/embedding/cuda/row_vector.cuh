@@ -1,5 +1,5 @@
-// embedding/cuda/row_vector.cuh - a lane's share of a row: one or four floats, read and written in one
-// instruction.
+// embedding/cuda/row_vector.cuh - a lane's share of a row: one or four floats, read and written in
+// one instruction.
 #pragma once
 
 #include <type_traits>

@@ -1,5 +1,5 @@
-// embedding/cuda/select_lowest.cuh - who leaves: the k lowest (score, key) of a key space, exactly, by
-// a cooperative kernel.
+// embedding/cuda/select_lowest.cuh - who leaves: the k lowest (score, key) of a key space, exactly,
+// by a cooperative kernel.
 //
 // A radix selection from the top: each round counts the candidates by the next 11 bits, after the
 // bits that all scores share. Scores that are clocks or small counts need one or two rounds, ties

@@ -188,7 +188,8 @@ __device__ void exchange(const DeviceTableRef& table, const StageScratch& scratc
                          cg::grid_group grid, BlockList& found) {
   const bool transferred = is_transferred(table, scratch, count);
   // While the host_transfer gathers them, slots are looked for.
-  const unsigned long long first = transferred ? ask_for_missing(table, scratch, 0, count, grid) : 0;
+  const unsigned long long first =
+      transferred ? ask_for_missing(table, scratch, 0, count, grid) : 0;
   choose_victims(table.cache, pinned, count, scratch.victims, counters, grid, found);
   grid.sync();
   const int64_t rows = table.is_static() ? table.capacity : table.keys.rows;
@@ -222,7 +223,8 @@ __global__ void __launch_bounds__(kThreads)
   grid.sync();
   const uint32_t missing = *counters.missing;
   if (missing == 0) return;
-  if (grid.thread_rank() == 0 && is_transferred(table, scratch, missing)) wake_host(scratch.staging);
+  if (grid.thread_rank() == 0 && is_transferred(table, scratch, missing))
+    wake_host(scratch.staging);
   const uint32_t evictable = __reduce_add_sync(
       ~0u, count_digit(table.cache, pinned, 0, Digit::highest(pinned), counters.histograms));
   if (threadIdx.x % 32 == 0) atomicAdd(counters.candidates, evictable);
@@ -274,7 +276,7 @@ __global__ void __launch_bounds__(kThreads)
   if (slot != kNoRow) table.cache.used[slot] = last + 1;
   // The last pass may be updating a row in host memory, if it had no slot for it.
   const bool in_host_memory = row != kNoRow && slot == kNoRow &&
-                      (last == 0 || static_cast<uint32_t>(*table.mark(row) >> 32) != last);
+                              (last == 0 || static_cast<uint32_t>(*table.mark(row) >> 32) != last);
   batch.uncached.note(static_cast<uint32_t>(feature.table), row, in_host_memory);
 }
 

@@ -1,10 +1,11 @@
-// embedding/cuda/transfer_ref.cuh - the host_transfer as kernels see it: the other half of embedding/transfer/host_transfer.h.
+// embedding/cuda/transfer_ref.cuh - the host_transfer as kernels see it: the other half of
+// embedding/transfer/host_transfer.h.
 #pragma once
 
 #include <cuda/atomic>
 
-#include "embedding/transfer/staging_buffer_ref.h"
 #include "embedding/cuda/device_table_ref.cuh"
+#include "embedding/transfer/staging_buffer_ref.h"
 
 namespace emblem::cuda {
 
@@ -16,8 +17,8 @@ using DeviceWord = ::cuda::atomic_ref<T, ::cuda::thread_scope_device>;
 
 namespace detail {
 
-// By one thread: waits until the host has counted up to `number`, and notes how uncached it is for the
-// others.
+// By one thread: waits until the host has counted up to `number`, and notes how uncached it is for
+// the others.
 __device__ inline void watch(uint64_t* host, TransferCount* count, unsigned long long number) {
   const DeviceWord<unsigned long long> noted(count->seen);
   unsigned long long seen = noted.load(::cuda::memory_order_acquire);
@@ -75,8 +76,8 @@ __device__ inline void wake_host(const StagingBufferRef& staging) {
 
 // Asks for the first `rows` rows listed in in_from, in requests from `first` on. One warp, after
 // each thread that wrote to the list had a fence of the system, and the grid a barrier.
-__device__ inline void ask_for_rows(const StagingBufferRef& staging, unsigned long long first, uint32_t rows,
-                                    int64_t stride) {
+__device__ inline void ask_for_rows(const StagingBufferRef& staging, unsigned long long first,
+                                    uint32_t rows, int64_t stride) {
   const uint32_t pieces = pieces_of(staging, rows);
   for (uint32_t piece = threadIdx.x % 32; piece < pieces; piece += 32) {
     const uint32_t begin = piece * staging.piece_rows;
@@ -88,8 +89,8 @@ __device__ inline void ask_for_rows(const StagingBufferRef& staging, unsigned lo
         .store(first + pieces, ::cuda::memory_order_relaxed);
 }
 
-// Follows the host_transfer until it has served all requests before `number`, for the warps that wait. The
-// only warp of the grid that looks at host memory for it.
+// Follows the host_transfer until it has served all requests before `number`, for the warps that
+// wait. The only warp of the grid that looks at host memory for it.
 __device__ inline void watch_host(const StagingBufferRef& staging, unsigned long long number) {
   if (threadIdx.x % 32 == 0)
     detail::watch(&staging.memory.queue->done, &staging.state->requests, number);
@@ -116,7 +117,7 @@ __device__ inline void copy_from_staging(char* to, const char* from, int64_t byt
 // The warp has written rows [first, first + written) of `rows` to `out` and out_to, all of one
 // piece. Whoever writes the last row of a piece asks for it to be scattered.
 __device__ inline void send_to_host(const StagingBufferRef& staging, const DeviceTableRef& table,
-                                      uint32_t first, uint32_t written, uint32_t rows) {
+                                    uint32_t first, uint32_t written, uint32_t rows) {
   __threadfence_system();
   __syncwarp();
   if (threadIdx.x % 32 != 0) return;

@@ -1,5 +1,5 @@
-// embedding/cuda/uncached_rows.cuh - the rows of a batch that are in host memory alone: each is noted once,
-// with the table it belongs to, and nothing in the table changes.
+// embedding/cuda/uncached_rows.cuh - the rows of a batch that are in host memory alone: each is
+// noted once, with the table it belongs to, and nothing in the table changes.
 #pragma once
 
 #include "embedding/cuda/by_address.cuh"
@@ -59,8 +59,8 @@ struct UncachedRows {
     if (in_host_memory) occurrences[place] = {position, entry};
   }
 
-  // Where a row is, for row_at: the number of its slot, or kInHostMemory | entry. Whole warp; kNoRow for
-  // lanes without a row.
+  // Where a row is, for row_at: the number of its slot, or kInHostMemory | entry. Whole warp;
+  // kNoRow for lanes without a row.
   __device__ uint32_t place(const DeviceTableRef& table, uint32_t number, uint32_t row) const {
     if (table.slots == nullptr) return row;
     const uint32_t slot = row != kNoRow ? table.slots[row] : kNoRow;
@@ -71,12 +71,13 @@ struct UncachedRows {
   // After fetch_uncached_rows.
   __device__ const char* row_at(const DeviceTableRef& table, uint32_t place) const {
     const bool in_host_memory = table.slots != nullptr && (place & kInHostMemory) != 0;
-    return in_host_memory ? fetched(table, place & ~kInHostMemory) : table.rows + place * table.stride;
+    return in_host_memory ? fetched(table, place & ~kInHostMemory)
+                          : table.rows + place * table.stride;
   }
   __device__ const char* fetched(const DeviceTableRef& table, uint32_t entry) const {
     const uint32_t at = index[entry];
     return (at & kInHostMemory) != 0 ? table.host_rows + (at & ~kInHostMemory) * table.stride
-                            : staged + at * staged_stride;
+                                     : staged + at * staged_stride;
   }
 
  private:

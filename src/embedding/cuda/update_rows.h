@@ -1,5 +1,5 @@
-// embedding/cuda/update_rows.h - sums the gradients of each distinct row of a batch and updates the row
-// once.
+// embedding/cuda/update_rows.h - sums the gradients of each distinct row of a batch and updates the
+// row once.
 #pragma once
 
 #include "core/context.h"
@@ -23,10 +23,10 @@ struct UpdateRows {
   DType gradient_type = DType::kF32;
   float scale = 1.0f;
   float l2 = 0.0f;
-  Rule rule;                           // made by at_step
+  Rule rule;                              // made by at_step
   const UpdateScalars* values = nullptr;  // read instead of those of `scale` and `rule`; or null
-  float* partials = nullptr;           // [tiles, floats of the shape]; zero before and after
-  uint32_t* arrivals = nullptr;        // [tiles]; zero before and after
+  float* partials = nullptr;              // [tiles, floats of the shape]; zero before and after
+  uint32_t* arrivals = nullptr;           // [tiles]; zero before and after
   // With in_order, for add_squared_norm: the positions of occurrences, and room for a number each.
   const uint32_t* positions = nullptr;
   float* squares = nullptr;
@@ -40,7 +40,8 @@ struct UpdateRows {
 void update_rows(const Context& context, const BatchRef& batch, const UpdateRows& op);
 
 // sum[0] += the squared norm of the summed gradients (scale and l2 left out); sum has kSumDoubles
-// (embedding/cuda/deterministic_sum.h). With in_order in one order: by the first position of each row.
+// (embedding/cuda/deterministic_sum.h). With in_order in one order: by the first position of each
+// row.
 void add_squared_norm(const Context& context, const BatchRef& batch, const UpdateRows& op,
                       double* sum);
 

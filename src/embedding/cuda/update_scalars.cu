@@ -28,7 +28,8 @@ UpdateScalars values_of(const Rule& at_step, float scale) {
   return values;
 }
 
-void store_scalars(const Context& context, const UpdateScalarsOfClasses& values, UpdateScalars* there) {
+void store_scalars(const Context& context, const UpdateScalarsOfClasses& values,
+                   UpdateScalars* there) {
   store_values_kernel<<<1, kMostClasses, 0, context.stream>>>(values, there);
   cuda_check(cudaGetLastError(), "launching store_values_kernel");
 }

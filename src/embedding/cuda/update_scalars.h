@@ -1,5 +1,5 @@
-// embedding/cuda/update_scalars.h - what of an update changes from step to step, in device memory: there a
-// captured step finds the values of the step that it is replayed for.
+// embedding/cuda/update_scalars.h - what of an update changes from step to step, in device memory:
+// there a captured step finds the values of the step that it is replayed for.
 #pragma once
 
 #include <array>
@@ -20,6 +20,7 @@ using UpdateScalarsOfClasses = std::array<UpdateScalars, 16>;
 UpdateScalars values_of(const Rule& at_step, float scale);
 
 // Copies them to device memory; `values` may change as soon as this returns. Asynchronous.
-void store_scalars(const Context& context, const UpdateScalarsOfClasses& values, UpdateScalars* there);
+void store_scalars(const Context& context, const UpdateScalarsOfClasses& values,
+                   UpdateScalars* there);
 
 }  // namespace emblem::cuda

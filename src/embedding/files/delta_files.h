@@ -1,5 +1,5 @@
-// embedding/files/delta_files.h - rows that changed since the last time, as folders that a server picks
-// up while training goes on:
+// embedding/files/delta_files.h - rows that changed since the last time, as folders that a server
+// picks up while training goes on:
 //
 //   ROOT/delta-000000000017/manifest.json        sequence, time, tables with dim and rows
 //   ROOT/delta-000000000017/TABLE/key            int64 x rows         } the layout of a

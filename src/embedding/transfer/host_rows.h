@@ -1,5 +1,5 @@
-// embedding/transfer/host_rows.h - the rows of a cached table: in host memory that the GPU reaches, and the
-// slots that some of them have in device memory.
+// embedding/transfer/host_rows.h - the rows of a cached table: in host memory that the GPU reaches,
+// and the slots that some of them have in device memory.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 #include "core/buffer.h"
 #include "core/pinned.h"
-#include "embedding/transfer/staging_buffer_ref.h"
 #include "embedding/transfer/mapped_memory.h"
+#include "embedding/transfer/staging_buffer_ref.h"
 
 namespace emblem::cuda {
 

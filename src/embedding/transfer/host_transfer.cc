@@ -71,7 +71,8 @@ void scatter(const StagingMemory& staging, uint32_t begin, uint32_t end, uint64_
 class TransferBatch {
  public:
   explicit TransferBatch(const StagingMemory& staging)
-      : staging_(staging), first_(std::atomic_ref(staging.queue->done).load(std::memory_order_relaxed)) {
+      : staging_(staging),
+        first_(std::atomic_ref(staging.queue->done).load(std::memory_order_relaxed)) {
     while (requests_ < kMostRequests && is_next(request(requests_))) {
       const TransferRequest& next = request(requests_);
       const int64_t chunks = (next.end - next.begin + kRowsATime - 1) / kRowsATime;
@@ -111,7 +112,8 @@ class TransferBatch {
          ++reported_) {
       if (uint64_t* scattered = request(reported_).scattered; scattered != nullptr)
         std::atomic_ref(*scattered).fetch_add(1, std::memory_order_release);
-      std::atomic_ref(staging_.queue->done).store(first_ + reported_ + 1, std::memory_order_release);
+      std::atomic_ref(staging_.queue->done)
+          .store(first_ + reported_ + 1, std::memory_order_release);
     }
   }
 
@@ -148,7 +150,8 @@ std::shared_ptr<HostTransfer> HostTransfer::of_process() {
   OfProcess& of = of_this_process();
   const std::lock_guard lock(of.mutex);
   std::shared_ptr<HostTransfer> host_transfer = of.host_transfer.lock();
-  if (!host_transfer) of.host_transfer = host_transfer = std::make_shared<HostTransfer>(std::min(cpus, kMostThreads));
+  if (!host_transfer)
+    of.host_transfer = host_transfer = std::make_shared<HostTransfer>(std::min(cpus, kMostThreads));
   return host_transfer;
 }
 
@@ -217,8 +220,8 @@ bool HostTransfer::serve(const StagingMemory& staging) {
         pool_.threads(), [](void*, int64_t) {}, nullptr);
   else
     pool_.run(
-        batch.chunks(), [](void* of, int64_t chunk) { static_cast<TransferBatch*>(of)->carry(chunk); },
-        &batch);
+        batch.chunks(),
+        [](void* of, int64_t chunk) { static_cast<TransferBatch*>(of)->carry(chunk); }, &batch);
   served_ += batch.requests();
   return true;
 }

@@ -1,16 +1,17 @@
-// embedding/transfer/host_transfer.h - host threads that carry rows between their places in host memory, anywhere in
-// many gigabytes, and small buffers ("buffers") that the GPU reads and writes at the full rate of
-// the bus. Kernels ask for it while they run; neither side calls the other.
+// embedding/transfer/host_transfer.h - host threads that carry rows between their places in host
+// memory, anywhere in many gigabytes, and small buffers ("buffers") that the GPU reads and writes
+// at the full rate of the bus. Kernels ask for it while they run; neither side calls the other.
 //
 // A kernel numbers the requests of its staging in device memory, writes request n to place n %
-// kMostRequests, and last n + 1 to its `number` (release). The host_transfer serves a staging in order, and
-// then moves `done` on (release). Lists and buffers are written again only when the requests on
-// them are done; then the places of those requests are free, too. Scatters may be pending when a
-// kernel ends: they are counted for each table, and whoever reads or writes its rows in host
-// memory, by itself or through the host_transfer, first waits until there are none.
+// kMostRequests, and last n + 1 to its `number` (release). The host_transfer serves a staging in
+// order, and then moves `done` on (release). Lists and buffers are written again only when the
+// requests on them are done; then the places of those requests are free, too. Scatters may be
+// pending when a kernel ends: they are counted for each table, and whoever reads or writes its rows
+// in host memory, by itself or through the host_transfer, first waits until there are none.
 //
-// No deadlock: the host_transfer waits for nobody and never calls CUDA. Kernels wait for requests that are
-// published, or for warps of their own cooperative grid, which all run and wait for nothing else.
+// No deadlock: the host_transfer waits for nobody and never calls CUDA. Kernels wait for requests
+// that are published, or for warps of their own cooperative grid, which all run and wait for
+// nothing else.
 #pragma once
 
 #include <atomic>
@@ -60,8 +61,8 @@ class HostTransfer {
   std::thread leader_;
 };
 
-// Waits until the process's host_transfer, if there is one, has done what kernels that have ended asked
-// for.
+// Waits until the process's host_transfer, if there is one, has done what kernels that have ended
+// asked for.
 void finish_host_transfers();
 
 // When the host_transfer is used, and how. Read when a staging is made; set by tests.

@@ -1,5 +1,5 @@
-// embedding/transfer/mapped_memory.h - host memory for rows, which the GPU reads and writes on its own. CUDA
-// builds only.
+// embedding/transfer/mapped_memory.h - host memory for rows, which the GPU reads and writes on its
+// own. CUDA builds only.
 #pragma once
 
 #include <cstdint>

@@ -26,8 +26,8 @@ struct Layout {
 
 }  // namespace
 
-std::unique_ptr<StagingBuffer> StagingBuffer::make(const Context& context, int64_t rows, int64_t row_bytes,
-                                   Ways ways) {
+std::unique_ptr<StagingBuffer> StagingBuffer::make(const Context& context, int64_t rows,
+                                                   int64_t row_bytes, Ways ways) {
   if (row_bytes == 0 || row_bytes > kLongestTransferredRow) return nullptr;
   const HostTransferLimits limits = host_transfer_limits();
   rows = std::min(rows, limits.most_bytes / row_bytes);
@@ -35,14 +35,15 @@ std::unique_ptr<StagingBuffer> StagingBuffer::make(const Context& context, int64
   std::shared_ptr<HostTransfer> host_transfer = HostTransfer::of_process();
   if (!host_transfer) return nullptr;
   try {
-    return std::unique_ptr<StagingBuffer>(new StagingBuffer(context, std::move(host_transfer), rows, row_bytes, ways));
+    return std::unique_ptr<StagingBuffer>(
+        new StagingBuffer(context, std::move(host_transfer), rows, row_bytes, ways));
   } catch (const Error&) {
     return nullptr;
   }
 }
 
-StagingBuffer::StagingBuffer(const Context& context, std::shared_ptr<HostTransfer> host_transfer, int64_t rows, int64_t row_bytes,
-             Ways ways)
+StagingBuffer::StagingBuffer(const Context& context, std::shared_ptr<HostTransfer> host_transfer,
+                             int64_t rows, int64_t row_bytes, Ways ways)
     : transfer_(std::move(host_transfer)),
       memory_(Layout(rows, row_bytes, ways).end),
       state_(Buffer<StagingState>::zeros(context, 1)) {

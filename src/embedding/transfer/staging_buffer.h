@@ -1,12 +1,13 @@
-// embedding/transfer/staging_buffer.h - where kernels hand rows to the host_transfer and get rows from it. CUDA builds only.
+// embedding/transfer/staging_buffer.h - where kernels hand rows to the host_transfer and get rows
+// from it. CUDA builds only.
 #pragma once
 
 #include <memory>
 
 #include "core/buffer.h"
 #include "core/pinned.h"
-#include "embedding/transfer/staging_buffer_ref.h"
 #include "embedding/transfer/host_transfer.h"
+#include "embedding/transfer/staging_buffer_ref.h"
 
 namespace emblem::cuda {
 
@@ -14,10 +15,10 @@ namespace emblem::cuda {
 class StagingBuffer {
  public:
   enum class Ways { kIn, kInAndOut };
-  // For up to `rows` rows of up to `row_bytes` bytes at a time. Null where the host_transfer would be of no
-  // use, or its memory cannot be pinned: then the GPU moves rows by itself.
-  static std::unique_ptr<StagingBuffer> make(const Context& context, int64_t rows, int64_t row_bytes,
-                                     Ways ways);
+  // For up to `rows` rows of up to `row_bytes` bytes at a time. Null where the host_transfer would
+  // be of no use, or its memory cannot be pinned: then the GPU moves rows by itself.
+  static std::unique_ptr<StagingBuffer> make(const Context& context, int64_t rows,
+                                             int64_t row_bytes, Ways ways);
   // Waits for the GPU, and for the scatters that it asked for.
   ~StagingBuffer();
   StagingBuffer(const StagingBuffer&) = delete;
@@ -26,8 +27,8 @@ class StagingBuffer {
   const StagingBufferRef& ref() const { return ref_; }
 
  private:
-  StagingBuffer(const Context& context, std::shared_ptr<HostTransfer> host_transfer, int64_t rows, int64_t row_bytes,
-        Ways ways);
+  StagingBuffer(const Context& context, std::shared_ptr<HostTransfer> host_transfer, int64_t rows,
+                int64_t row_bytes, Ways ways);
 
   std::shared_ptr<HostTransfer> transfer_;
   PinnedMemory memory_;

@@ -1,5 +1,5 @@
-// embedding/transfer/staging_buffer_ref.h - a staging of the host_transfer as kernels get it; what they do with it is in
-// embedding/cuda/transfer_ref.cuh.
+// embedding/transfer/staging_buffer_ref.h - a staging of the host_transfer as kernels get it; what
+// they do with it is in embedding/cuda/transfer_ref.cuh.
 #pragma once
 
 #include "embedding/transfer/transfer_queue.h"
@@ -21,10 +21,10 @@ struct StagingState {
 struct StagingBufferRef {
   StagingMemory memory;
   StagingState* state = nullptr;  // null: there is no host_transfer
-  uint32_t rows = 0;            // of a buffer
-  uint32_t piece_rows = 0;      // a multiple of kRowsWrittenAtOnce
-  uint32_t least_rows = 0;      // fewer are not worth it
-  uint32_t direct = 0;          // of 16 rows: those that the GPU reads itself meanwhile
+  uint32_t rows = 0;              // of a buffer
+  uint32_t piece_rows = 0;        // a multiple of kRowsWrittenAtOnce
+  uint32_t least_rows = 0;        // fewer are not worth it
+  uint32_t direct = 0;            // of 16 rows: those that the GPU reads itself meanwhile
 };
 inline constexpr uint32_t kRowsWrittenAtOnce = 8;  // by a warp
 

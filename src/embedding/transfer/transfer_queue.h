@@ -1,5 +1,5 @@
-// embedding/transfer/transfer_queue.h - what kernels and the host_transfer (embedding/transfer/host_transfer.h) share, in host memory
-// that both reach.
+// embedding/transfer/transfer_queue.h - what kernels and the host_transfer
+// (embedding/transfer/host_transfer.h) share, in host memory that both reach.
 #pragma once
 
 #include <cstdint>

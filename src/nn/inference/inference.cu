@@ -5,12 +5,12 @@
 
 #include "core/cuda_check.h"
 #include "kernels/matmul_cuda.h"
-#include "nn/ops/activation.h"
 #include "nn/graph_state.h"
 #include "nn/inference/layers.h"
+#include "nn/inference/lookup_interaction.h"
+#include "nn/ops/activation.h"
 #include "nn/ops/interaction.h"
 #include "nn/ops/linear.h"
-#include "nn/inference/lookup_interaction.h"
 #include "nn/precision.h"
 
 namespace emblem::cuda {
@@ -30,10 +30,9 @@ struct Inference::Product {
   std::unique_ptr<Matmul> matmul;
 };
 
-Inference::Inference(const Context& context, emblem::Graph& graph, Node logits,
-                     InferenceInputs inputs)
+Inference::Inference(const Context& context, Graph& graph, Node logits, InferenceInputs inputs)
     : graph_(graph), inputs_(std::move(inputs)) {
-  emblem::Graph::State& s = graph_.state();
+  Graph::State& s = graph_.state();
   EMBLEM_REQUIRE(s.prepared && s.device == Device::kCuda,
                  "inference: the graph was not prepared on a GPU");
   if (inputs_.dense.id >= 0) dense_ = s.tensor(inputs_.dense, "inference");
@@ -100,7 +99,7 @@ bool Inference::interacts_in_place(const Op& op) const {
 }
 
 void Inference::prepare_ops(const Context& context) {
-  emblem::Graph::State& s = graph_.state();
+  Graph::State& s = graph_.state();
   const bool narrow = s.precision != DType::kF32;
   if (narrow)
     narrow_values(context, s.parameter_values.data(), s.precision, s.narrow_parameters.data(),
@@ -138,7 +137,7 @@ void Inference::prepare_ops(const Context& context) {
 }
 
 void Inference::gather(const Context& context, int64_t rows) {
-  emblem::Graph::State& s = graph_.state();
+  Graph::State& s = graph_.state();
   for (const ScatteredInput* input : gathered_) {
     const Tensor* tensor = s.tensor(input->node, "inference");
     gather_vectors(context, {.addresses = input->addresses,
@@ -150,7 +149,7 @@ void Inference::gather(const Context& context, int64_t rows) {
 }
 
 void Inference::enqueue_before_lookup(const Context& context, int64_t rows) {
-  emblem::Graph::State& s = graph_.state();
+  Graph::State& s = graph_.state();
   s.rows = rows;
   s.phase = Phase::kEval;
   if (narrows_dense_) {
@@ -162,7 +161,7 @@ void Inference::enqueue_before_lookup(const Context& context, int64_t rows) {
 
 void Inference::enqueue_after_lookup(const Context& context, int64_t rows, Order order,
                                      Answers answers) {
-  emblem::Graph::State& s = graph_.state();
+  Graph::State& s = graph_.state();
   s.rows = rows;
   s.phase = Phase::kEval;
   order_ = order;
@@ -179,7 +178,7 @@ void Inference::enqueue_after_lookup(const Context& context, int64_t rows, Order
 }
 
 void Inference::run(const Context& context, Op& op, int64_t rows) {
-  emblem::Graph::State& s = graph_.state();
+  Graph::State& s = graph_.state();
   if (is_last(op, logits_) && !places_.contains(op.inputs()[0])) {
     const auto& linear = static_cast<const Linear&>(op);
     return run_last_layer(
@@ -224,7 +223,7 @@ const void* Inference::weight_of(const Linear& linear) const {
 }
 
 void Inference::run_linear(const Context& context, Linear& linear, int64_t rows) {
-  emblem::Graph::State& s = graph_.state();
+  Graph::State& s = graph_.state();
   const float* bias = linear.bias() < 0 ? nullptr : s.parameter_values.data() + linear.bias();
   if (linear.inputs()[0] == dense_ && linear.inputs_count() <= kMostFirstInputs) {
     return run_first_layer(context, {.dtype = s.precision,

@@ -1,5 +1,6 @@
-// nn/inference/inference.h - a graph's forward pass as inference runs it on a GPU: from rows of embeddings
-// where they lie to probabilities, with no op that only training needs. CUDA builds only.
+// nn/inference/inference.h - a graph's forward pass as inference runs it on a GPU: from rows of
+// embeddings where they lie to probabilities, with no op that only training needs. CUDA builds
+// only.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +41,7 @@ struct InferenceInputs {
 class Inference {
  public:
   // `graph` was prepared on a GPU and has its parameters, which stay as they are. Borrowed.
-  Inference(const Context& context, emblem::Graph& graph, Node logits, InferenceInputs inputs);
+  Inference(const Context& context, Graph& graph, Node logits, InferenceInputs inputs);
   ~Inference();
 
   // Both in host memory, where it may be.
@@ -77,7 +78,7 @@ class Inference {
   void run_interaction(const Context& context, const Interaction& interaction, int64_t rows);
   const void* weight_of(const Linear& linear) const;
 
-  emblem::Graph& graph_;
+  Graph& graph_;
   InferenceInputs inputs_;
   const Tensor* dense_ = nullptr;
   const Tensor* logits_ = nullptr;

@@ -1,6 +1,6 @@
 #include "core/launch_early.cuh"
-#include "nn/ops/activation.h"
 #include "nn/inference/layers.h"
+#include "nn/ops/activation.h"
 #include "nn/ops/launch.cuh"
 #include "nn/ops/mma.cuh"
 

@@ -1,5 +1,5 @@
-// nn/inference/lookup_interaction.h - DLRM's interaction over rows where they lie: nothing is gathered first.
-// CUDA builds only.
+// nn/inference/lookup_interaction.h - DLRM's interaction over rows where they lie: nothing is
+// gathered first. CUDA builds only.
 #pragma once
 
 #include <cstdint>

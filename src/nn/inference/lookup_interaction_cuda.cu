@@ -1,6 +1,6 @@
 #include "core/launch_early.cuh"
-#include "nn/ops/interaction.cuh"
 #include "nn/inference/lookup_interaction.h"
+#include "nn/ops/interaction.cuh"
 #include "nn/ops/mma.cuh"
 
 namespace emblem::cuda {

@@ -49,7 +49,9 @@ class Linear : public DeviceOp<Linear> {
   // ---- CPU ----
   void predict(const OpContext& pass);
   bool sums_weights_by_group() const;
-  Matrix<const float> input(const OpContext& pass) const { return {in(0).value(), pass.rows, inputs_}; }
+  Matrix<const float> input(const OpContext& pass) const {
+    return {in(0).value(), pass.rows, inputs_};
+  }
   template <class F>
   void backward_rows(const OpContext& pass, int64_t begin, int64_t end, float* bias_gradient,
                      float* weight_gradient, F f) const;

@@ -1,5 +1,5 @@
-// nn/ops/op_cases_test.h - every op, and small models made of them: what the tests of gradients and of
-// devices run on, one row a case.
+// nn/ops/op_cases_test.h - every op, and small models made of them: what the tests of gradients and
+// of devices run on, one row a case.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-// ps/config/sparse_folder.h - a table's rows in the files that HPS calls a sparse model and checkpoints
-// hold for each table: `key` (int64 x rows) and `emb_vector` (float32 x rows x dim), without
-// headers.
+// ps/config/sparse_folder.h - a table's rows in the files that HPS calls a sparse model and
+// checkpoints hold for each table: `key` (int64 x rows) and `emb_vector` (float32 x rows x dim),
+// without headers.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// ps/tables/cache_refresher.h - has the rows of caches on devices read anew from time to time, as ps.json
-// asks (refresh_delay, refresh_interval).
+// ps/tables/cache_refresher.h - has the rows of caches on devices read anew from time to time, as
+// ps.json asks (refresh_delay, refresh_interval).
 #pragma once
 
 #include <condition_variable>

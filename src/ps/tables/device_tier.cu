@@ -6,8 +6,8 @@
 
 #include "core/log.h"
 #include "core/pinned.h"
-#include "embedding/rows_ref.h"
 #include "embedding/cache/static_rows.h"
+#include "embedding/rows_ref.h"
 
 namespace emblem::cuda {
 namespace {

@@ -1,4 +1,5 @@
-// ps/tables/served_lookup.h - the Lookup of a model that is served: evaluation only, over tables in tiers.
+// ps/tables/served_lookup.h - the Lookup of a model that is served: evaluation only, over tables in
+// tiers.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// ps/tables/tier_counters.h - what a tier of a table did so uncached: counted without locks, read at any time.
+// ps/tables/tier_counters.h - what a tier of a table did so uncached: counted without locks, read
+// at any time.
 #pragma once
 
 #include <array>

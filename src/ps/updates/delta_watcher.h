@@ -1,4 +1,5 @@
-// ps/updates/delta_watcher.h - applies the deltas (embedding/files/delta_files.h) that appear in a folder.
+// ps/updates/delta_watcher.h - applies the deltas (embedding/files/delta_files.h) that appear in a
+// folder.
 #pragma once
 
 #include <chrono>

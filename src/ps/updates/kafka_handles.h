@@ -1,4 +1,5 @@
-// ps/updates/kafka_handles.h - owners of librdkafka's objects. Included by the kafka_*.cc files alone.
+// ps/updates/kafka_handles.h - owners of librdkafka's objects. Included by the kafka_*.cc files
+// alone.
 #pragma once
 
 #include <librdkafka/rdkafka.h>

@@ -1,5 +1,5 @@
-// ps/updates/kafka_updates.h - row updates from Kafka: topics hps_et.MODEL.TABLE, messages as HPS writes
-// them (ps/updates/update_message.h).
+// ps/updates/kafka_updates.h - row updates from Kafka: topics hps_et.MODEL.TABLE, messages as HPS
+// writes them (ps/updates/update_message.h).
 #pragma once
 
 #include <chrono>

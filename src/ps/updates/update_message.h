@@ -1,5 +1,5 @@
-// ps/updates/update_message.h - a batch of rows as HPS puts it into a Kafka message: u32 "HCTR", u32 bytes
-// of a row, then key and row, again and again.
+// ps/updates/update_message.h - a batch of rows as HPS puts it into a Kafka message: u32 "HCTR",
+// u32 bytes of a row, then key and row, again and again.
 #pragma once
 
 #include <cstdint>

@@ -7,9 +7,9 @@
 #include <thread>
 
 #include "embedding/files/delta_files.h"
-#include "ps/updates/kafka_updates.h"
 #include "ps/parameter_server.h"
 #include "ps/tables/served_test.h"
+#include "ps/updates/kafka_updates.h"
 #include "ps/updates/update_message.h"
 #include "store/rocksdb_store.h"
 

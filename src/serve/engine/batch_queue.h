@@ -1,5 +1,5 @@
-// serve/engine/batch_queue.h - which requests run together, and when: dynamic batching with the meaning
-// that Triton gives its options.
+// serve/engine/batch_queue.h - which requests run together, and when: dynamic batching with the
+// meaning that Triton gives its options.
 //
 // Without dynamic batching every request is a batch. With it, requests of the highest priority are
 // taken in order of arrival as long as they fit max_batch_rows; a request is never split. Where a

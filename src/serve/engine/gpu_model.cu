@@ -59,7 +59,7 @@ std::unique_ptr<Predictor> GpuModel::make_predictor(const std::vector<float>& pa
             {tier.make_rows(context, std::move(features), options_.max_rows), tier.make_missing()});
         return std::unique_ptr<Lookup>();
       });
-  emblem::Graph& graph = model->graph();
+  Graph& graph = model->graph();
   emblem::detail::copy(context, graph.parameters().data, parameters.data(),
                        parameters.size() * sizeof(float));
   emblem::detail::copy(context, graph.statistics().data, statistics.data(),

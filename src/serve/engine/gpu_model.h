@@ -1,5 +1,5 @@
-// serve/engine/gpu_model.h - a served model on a GPU: its rows in device memory, shared by its engines.
-// CUDA builds only.
+// serve/engine/gpu_model.h - a served model on a GPU: its rows in device memory, shared by its
+// engines. CUDA builds only.
 #pragma once
 
 #include <memory>

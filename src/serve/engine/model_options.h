@@ -7,8 +7,8 @@
 
 #include "serve/engine/batch_queue.h"
 #include "serve/engine/gpu_options.h"
-#include "serve/protocol/model_config.pb.h"
 #include "serve/engine/servable.h"
+#include "serve/protocol/model_config.pb.h"
 
 namespace emblem {
 

@@ -1,4 +1,5 @@
-// serve/engine/pipeline_engine.h - runs a trained model on requests: columns, features, lookup, layers.
+// serve/engine/pipeline_engine.h - runs a trained model on requests: columns, features, lookup,
+// layers.
 #pragma once
 
 #include <memory>
@@ -7,10 +8,10 @@
 #include "config/features.h"
 #include "core/thread_pool.h"
 #include "data/feature/transform.h"
+#include "model/feed.h"
 #include "model/predictor.h"
 #include "serve/engine/request_columns.h"
 #include "serve/engine/servable.h"
-#include "model/feed.h"
 
 namespace emblem {
 

@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/safetensors.h"
 #include "config/check.h"
 #include "config/load.h"
 #include "core/file.h"
@@ -9,8 +11,6 @@
 #include "serve/engine/gpu_model.h"
 #include "serve/engine/pipeline_engine.h"
 #include "serve/engine/served_tables.h"
-#include "checkpoint/checkpoint.h"
-#include "checkpoint/safetensors.h"
 
 namespace emblem {
 namespace {

@@ -1,5 +1,5 @@
-// serve/engine/pipeline_servable.h - a model that Emblem trained, from the folder that emblem export
-// wrote.
+// serve/engine/pipeline_servable.h - a model that Emblem trained, from the folder that emblem
+// export wrote.
 #pragma once
 
 #include <memory>

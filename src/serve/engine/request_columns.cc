@@ -6,9 +6,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "data/feature/transform.h"
 #include "data/format/csv_types.h"
 #include "data/format/text_scan.h"
-#include "data/feature/transform.h"
 #include "emblem/error.h"
 
 namespace emblem {

@@ -1,5 +1,5 @@
-// serve/engine/request_columns.h - raw values in requests as the columns that a pipeline's features read,
-// so that they get exactly the treatment of training.
+// serve/engine/request_columns.h - raw values in requests as the columns that a pipeline's features
+// read, so that they get exactly the treatment of training.
 //
 // Data sets of fixed shape (Criteo TSV, Raw, split, libfm with one value a field) are asked for by
 // two inputs: numerical_features FP32 [numbers] and categorical_features INT64 [ids], in the order

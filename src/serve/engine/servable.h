@@ -1,5 +1,5 @@
-// serve/engine/servable.h - one version of a model, loaded: what it takes and gives, and engines that run
-// it.
+// serve/engine/servable.h - one version of a model, loaded: what it takes and gives, and engines
+// that run it.
 #pragma once
 
 #include <chrono>

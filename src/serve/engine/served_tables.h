@@ -1,5 +1,5 @@
-// serve/engine/served_tables.h - the tables of one version of a model in the parameter server, for as long
-// as the version runs.
+// serve/engine/served_tables.h - the tables of one version of a model in the parameter server, for
+// as long as the version runs.
 #pragma once
 
 #include <memory>

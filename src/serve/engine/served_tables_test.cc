@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <thread>
 
+#include "checkpoint/checkpoint.h"
 #include "embedding/files/delta_files.h"
 #include "serve/repository/model_server.h"
 #include "serve/repository/small_model_test.h"
-#include "checkpoint/checkpoint.h"
 
 namespace emblem {
 namespace {

@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "emblem/version.h"
-#include "serve/protocol/extensions.h"
 #include "serve/grpc/messages.h"
+#include "serve/protocol/extensions.h"
 
 namespace emblem {
 namespace {

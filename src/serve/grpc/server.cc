@@ -3,8 +3,8 @@
 #include "core/file.h"
 #include "serve/grpc/front_end.h"
 #include "serve/grpc/process.h"
-#include "serve/protocol/token.h"
 #include "serve/protocol/status.h"
+#include "serve/protocol/token.h"
 
 namespace emblem {
 namespace {

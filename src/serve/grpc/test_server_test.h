@@ -10,10 +10,10 @@
 #include <thread>
 #include <vector>
 
-#include "serve/protocol/fake_service_test.h"
 #include "serve/grpc/health.grpc.pb.h"
 #include "serve/grpc/server.h"
 #include "serve/grpc/service.grpc.pb.h"
+#include "serve/protocol/fake_service_test.h"
 
 namespace emblem {
 

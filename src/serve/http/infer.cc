@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "serve/protocol/json_reader.h"
 #include "serve/http/json_tensor.h"
+#include "serve/protocol/json_reader.h"
 #include "serve/protocol/json_writer.h"
 
 namespace emblem {

@@ -1,4 +1,5 @@
-// serve/http/metadata_json.h - what a service tells about itself, as the JSON of the inference protocol.
+// serve/http/metadata_json.h - what a service tells about itself, as the JSON of the inference
+// protocol.
 #pragma once
 
 #include <string>

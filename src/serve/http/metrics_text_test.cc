@@ -6,10 +6,10 @@
 #include <regex>
 #include <sstream>
 
-#include "serve/protocol/fake_service_test.h"
 #include "serve/http/client_test.h"
 #include "serve/http/server.h"
 #include "serve/http/status_page.h"
+#include "serve/protocol/fake_service_test.h"
 
 namespace emblem {
 namespace {

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <exception>
 
-#include "serve/protocol/base64.h"
-#include "serve/http/metadata_json.h"
 #include "serve/http/infer.h"
-#include "serve/protocol/slow_calls.h"
-#include "serve/http/target.h"
-#include "serve/protocol/json_reader.h"
+#include "serve/http/metadata_json.h"
 #include "serve/http/metrics_text.h"
 #include "serve/http/status_page.h"
+#include "serve/http/target.h"
+#include "serve/protocol/base64.h"
+#include "serve/protocol/json_reader.h"
+#include "serve/protocol/slow_calls.h"
 
 namespace emblem {
 namespace {

@@ -9,9 +9,9 @@
 #include <thread>
 
 #include "core/device.h"
-#include "serve/protocol/fake_service_test.h"
 #include "serve/http/client_test.h"
 #include "serve/http/server.h"
+#include "serve/protocol/fake_service_test.h"
 #include "serve/protocol/shared_object_test.h"
 
 namespace emblem {

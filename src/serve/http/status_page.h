@@ -1,13 +1,13 @@
-// serve/http/status_page.h - a page that shows in a browser, without anything from elsewhere, what a
-// service does: models, rates, latencies, batches, hit rates.
+// serve/http/status_page.h - a page that shows in a browser, without anything from elsewhere, what
+// a service does: models, rates, latencies, batches, hit rates.
 #pragma once
 
 #include <chrono>
 #include <string>
 #include <string_view>
 
-#include "serve/protocol/inference_service.h"
 #include "serve/http/metrics_text.h"
+#include "serve/protocol/inference_service.h"
 
 namespace emblem {
 

@@ -1,7 +1,7 @@
 #include "core/process.h"
 #include "emblem/version.h"
-#include "serve/protocol/json_writer.h"
 #include "serve/http/status_page.h"
+#include "serve/protocol/json_writer.h"
 
 namespace emblem {
 namespace {

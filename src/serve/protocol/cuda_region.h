@@ -1,5 +1,5 @@
-// serve/protocol/cuda_region.h - device memory of another process, which a client lends to requests. CUDA
-// builds only.
+// serve/protocol/cuda_region.h - device memory of another process, which a client lends to
+// requests. CUDA builds only.
 #pragma once
 
 #include <cstddef>

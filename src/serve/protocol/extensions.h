@@ -1,4 +1,5 @@
-// serve/protocol/extensions.h - the protocol's extensions that this server has, as it lists them to clients.
+// serve/protocol/extensions.h - the protocol's extensions that this server has, as it lists them to
+// clients.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// serve/protocol/inference_service.h - what a server offers, whatever protocol asks for it. HTTP and gRPC
-// front ends translate to and from this; serve/repository/model_server.h implements it.
+// serve/protocol/inference_service.h - what a server offers, whatever protocol asks for it. HTTP
+// and gRPC front ends translate to and from this; serve/repository/model_server.h implements it.
 //
 // All methods may be called from any thread. Refusals are thrown as Error, whose code maps to one
 // HTTP and one gRPC status (serve/protocol/status.h).

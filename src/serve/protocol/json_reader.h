@@ -1,5 +1,5 @@
-// serve/protocol/json_reader.h - reads JSON front to back without building a tree, so that arrays of
-// millions of numbers cost no more than their values.
+// serve/protocol/json_reader.h - reads JSON front to back without building a tree, so that arrays
+// of millions of numbers cost no more than their values.
 //
 // A reader stands before a value. `object`, `array`, `string`, ... consume that value and throw
 // kInvalidArgument, with the byte offset, when it is something else or malformed:

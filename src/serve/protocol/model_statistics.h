@@ -1,5 +1,5 @@
-// serve/protocol/model_statistics.h - what a model version did since it was loaded, as the statistics extension
-// counts it.
+// serve/protocol/model_statistics.h - what a model version did since it was loaded, as the
+// statistics extension counts it.
 #pragma once
 
 #include <array>

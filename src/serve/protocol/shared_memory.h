@@ -1,5 +1,5 @@
-// serve/protocol/shared_memory.h - regions of memory that clients register and then name instead of sending
-// tensors.
+// serve/protocol/shared_memory.h - regions of memory that clients register and then name instead of
+// sending tensors.
 //
 // Thread-safe. A region stays mapped until the last request that uses it is done, even when it is
 // unregistered before.

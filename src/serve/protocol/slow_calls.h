@@ -1,5 +1,5 @@
-// serve/protocol/slow_calls.h - runs what takes long, one after the other, on a thread of its own, so
-// that the threads of a server stay free for others.
+// serve/protocol/slow_calls.h - runs what takes long, one after the other, on a thread of its own,
+// so that the threads of a server stay free for others.
 #pragma once
 
 #include <condition_variable>

@@ -1,5 +1,5 @@
-// serve/protocol/tensor.h - tensors as the inference protocol knows them: typed, shaped, raw little-endian
-// bytes.
+// serve/protocol/tensor.h - tensors as the inference protocol knows them: typed, shaped, raw
+// little-endian bytes.
 #pragma once
 
 #include <cstddef>

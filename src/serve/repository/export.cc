@@ -4,13 +4,13 @@
 
 #include <filesystem>
 
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/safetensors.h"
 #include "core/file.h"
 #include "emblem/error.h"
 #include "serve/engine/model_options.h"
 #include "serve/engine/pipeline_servable.h"
 #include "serve/repository/repository.h"
-#include "checkpoint/checkpoint.h"
-#include "checkpoint/safetensors.h"
 
 namespace emblem {
 namespace {

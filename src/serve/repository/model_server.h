@@ -1,5 +1,5 @@
-// serve/repository/model_server.h - the models of a repository, loaded, replaced and unloaded while requests
-// run.
+// serve/repository/model_server.h - the models of a repository, loaded, replaced and unloaded while
+// requests run.
 #pragma once
 
 #include <condition_variable>

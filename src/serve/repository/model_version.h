@@ -5,9 +5,9 @@
 #include <string>
 
 #include "ps/parameter_server.h"
-#include "serve/protocol/model_config.pb.h"
 #include "serve/engine/scheduler.h"
 #include "serve/engine/servable.h"
+#include "serve/protocol/model_config.pb.h"
 
 namespace emblem {
 

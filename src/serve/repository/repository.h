@@ -1,5 +1,5 @@
-// serve/repository/repository.h - a folder of models as Triton lays it out: NAME/config.pbtxt and a folder a
-// version, NAME/1, NAME/2, ...
+// serve/repository/repository.h - a folder of models as Triton lays it out: NAME/config.pbtxt and a
+// folder a version, NAME/1, NAME/2, ...
 #pragma once
 
 #include <cstdint>

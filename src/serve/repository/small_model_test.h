@@ -1,4 +1,5 @@
-// serve/repository/small_model_test.h - a small trained model in a repository, to test serving with.
+// serve/repository/small_model_test.h - a small trained model in a repository, to test serving
+// with.
 #pragma once
 
 #include <cstring>
@@ -11,8 +12,8 @@
 #include "core/file.h"
 #include "core/random.h"
 #include "core/temp_folder_test.h"
-#include "serve/repository/export.h"
 #include "serve/protocol/inference_service.h"
+#include "serve/repository/export.h"
 #include "train/learner.h"
 #include "train/run_state.h"
 

@@ -1,5 +1,5 @@
-// train/metrics/metrics.h - how good predictions are. A metric is fed batch by batch and gives one number
-// under one name; the same rows give the same number, whatever the batches were.
+// train/metrics/metrics.h - how good predictions are. A metric is fed batch by batch and gives one
+// number under one name; the same rows give the same number, whatever the batches were.
 //
 // Thread-compatible: const methods may run concurrently; others need a lock.
 #pragma once
