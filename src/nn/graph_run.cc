@@ -124,7 +124,7 @@ void Graph::prepare(const Context& context, int64_t max_rows, DType precision, P
     s.parameter_gradients = Buffer<float>::zeros(context, s.parameters.floats());
   s.statistic_values = initial_values(context, s.statistics, s.seed);
   s.loss = Buffer<double>::zeros(context, 1);
-  s.step_values = Buffer<StepScalars>(context.device, 1);
+  s.step_values = Buffer<StepInputs>(context.device, 1);
   dispatch(
       context.device, [] {},
       [&] {

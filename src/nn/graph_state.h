@@ -40,9 +40,9 @@ struct Graph::State {
   bool ran_forward = false;  // since set_rows: backward may run
   int64_t max_rows = 0, rows = 0;
   Phase phase = Phase::kEval;
-  StepScalars step;
-  Buffer<StepScalars> step_values;  // the same, where kernels read it
-  std::vector<Op*> backward_ops;    // in the order of running backward
+  StepInputs step;
+  Buffer<StepInputs> step_values;  // the same, where kernels read it
+  std::vector<Op*> backward_ops;   // in the order of running backward
   Buffer<char> values, gradients;
   Buffer<float> parameter_values, parameter_gradients, statistic_values, workspace;
   Buffer<double> loss;

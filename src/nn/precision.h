@@ -11,7 +11,7 @@
 namespace emblem::cuda {
 
 // *to = values, as they are now.
-void set_step(const Context& context, const StepScalars& values, StepScalars* to);
+void set_step(const Context& context, const StepInputs& values, StepInputs* to);
 
 void narrow_values(const Context& context, const float* from, DType type, void* to, int64_t count);
 // To `rows` rows of `stride` elements, with zeros behind and below.

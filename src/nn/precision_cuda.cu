@@ -43,11 +43,11 @@ struct CutRow {
   }
 };
 
-__global__ void set_step_kernel(StepScalars values, StepScalars* to) { *to = values; }
+__global__ void set_step_kernel(StepInputs values, StepInputs* to) { *to = values; }
 
 }  // namespace
 
-void set_step(const Context& context, const StepScalars& values, StepScalars* to) {
+void set_step(const Context& context, const StepInputs& values, StepInputs* to) {
   set_step_kernel<<<1, 1, 0, context.stream>>>(values, to);
   check_launch("launching the values of a step");
 }

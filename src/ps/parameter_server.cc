@@ -297,7 +297,7 @@ bool ParameterServer::is_in_use(const std::string& model) const {
   });
 }
 
-// The database whose content says how uncached updates got, if any outlives this process.
+// The database whose content says how far updates got, if any outlives this process.
 KvStore* ParameterServer::authority() const {
   if (rocksdb_ != nullptr) return config_.persistent_db.read_only ? nullptr : rocksdb_.get();
   return redis_.get();

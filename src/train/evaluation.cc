@@ -5,6 +5,7 @@
 
 #include "core/host_copy.h"
 #include "core/progress.h"
+#include "core/text.h"
 #include "train/batch_stream.h"
 #include "train/metrics/metrics.h"
 

@@ -13,6 +13,7 @@
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/progress.h"
+#include "core/text.h"
 #include "core/trace.h"
 #include "data/loader/loader.h"
 #include "train/batch_stream.h"

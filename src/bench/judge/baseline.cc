@@ -75,7 +75,7 @@ BaselineMetric read_metric(const Json& json, const Json& thresholds, const std::
   }
   if (own == nullptr) {
     EMBLEM_REQUIRE(!thresholds.is_null(), where, " has no \"threshold\" for \"", name,
-                   "\"; add how uncached a result may lie from its label");
+                   "\"; add how far a result may lie from its label");
     own = &thresholds;
   }
   metric.threshold = threshold_at(*own, where + ".threshold");

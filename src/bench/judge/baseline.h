@@ -31,7 +31,7 @@ struct BaselineMetric {
   ThresholdKind kind = ThresholdKind::kAbsolute;
   Better better = Better::kHigher;
 
-  // How uncached from `value` a mean may lie without being better or worse.
+  // How far from `value` a mean may lie without being better or worse.
   double margin() const;
 };
 

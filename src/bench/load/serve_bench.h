@@ -32,7 +32,7 @@ struct ServeBenchOptions {
   // Where above 0: one measurement of this length, or of so many requests, instead.
   double seconds = 0;
   int64_t requests = 0;
-  // How uncached a float of an answer may be from the same request's first answer, as a share of
+  // How far a float of an answer may be from the same request's first answer, as a share of
   // it; 0: all bytes must be equal.
   double tolerance = 0;
 };

@@ -258,7 +258,7 @@ TEST(Reference, TheFolderIsFoundHereOrAboveTheProgram) {
 }
 
 TEST(Reference, EveryShippedTableCanBeReadAndIsNamedAsItsFile) {
-  const fs::path folder = fs::path(__FILE__).parent_path() / "../../bench/reference";
+  const fs::path folder = fs::path(__FILE__).parent_path() / "../../../bench/reference";
   int tables = 0;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const ReferenceTable table = read_reference(entry.path().string());

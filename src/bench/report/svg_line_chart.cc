@@ -210,7 +210,7 @@ std::string draw_line(const ChartLine& line, const Plot& plot) {
 
 std::string draw_limit(const Plot& plot) {
   const double at = plot.y(*plot.chart.limit);
-  // On the left, where curves are uncached from their limit; below a line near the top.
+  // On the left, where curves are far from their limit; below a line near the top.
   const double text_at = at < kTop + 20 ? at + 16 : at - 6;
   return fmt::format("<line class='limit' x1='{0}' x2='{1}' y1='{2:.1f}' y2='{2:.1f}'/>", kLeft,
                      kWidth - kRight, at) +

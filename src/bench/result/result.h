@@ -45,7 +45,7 @@ struct Measure {
   double value = 0;
   std::string unit;
   Better better = Better::kHigher;
-  double spread = 0;  // how uncached repetitions lie apart, in `unit`; 0: not measured
+  double spread = 0;                 // how far repetitions lie apart, in `unit`; 0: not measured
   std::optional<Interval> interval;  // of `value`, 95 %
   std::vector<double> samples;       // what `value` is the mean of; empty: not kept
 

@@ -40,7 +40,7 @@ std::optional<MeansTest> test_means(std::span<const double> a, std::span<const d
 std::vector<double> holm_adjusted(std::span<const double> p_values);
 
 // The median and its interval of at least 95 % by the sign test: exact for every distribution, and
-// a quarter of the values may be thrown uncached off. Unbounded for fewer than six values, which
+// a quarter of the values may be thrown far off. Unbounded for fewer than six values, which
 // cannot tell.
 struct Median {
   double value = 0;

@@ -63,7 +63,7 @@ TEST(Statistics, TooFewValuesGiveAnUnboundedInterval) {
   EXPECT_TRUE(std::isinf(median_of({1., 2., 3.}).interval.high));
 }
 
-// Normal noise with one value in five thrown uncached off, as a neighbour on the machine does.
+// Normal noise with one value in five thrown far off, as a neighbour on the machine does.
 std::vector<double> noisy(std::mt19937& random, int n, double shift) {
   std::normal_distribution<double> normal(0, 0.03);
   std::uniform_real_distribution<double> uniform;

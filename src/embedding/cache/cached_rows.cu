@@ -161,7 +161,7 @@ __device__ void settle_misses(const CachedBatch& pass, const Group& group, Sort&
                  lookups = __ldcg(&pass.counters->lookups);
   if (workers.thread == 0) atomicAdd(pass.cache.tick, 1ull);
   if (distinct == 0) return;
-  if (workers.thread == workers.threads - 1)  // host memory is uncached away: once
+  if (workers.thread == workers.threads - 1)  // host memory is far away: once
     pass.counters->epochs = {pass.cache.epochs->issued, pass.cache.epochs->free_before};
   stage_rows(pass, sort(distinct), distinct, workers);
   group.sync();

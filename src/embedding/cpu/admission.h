@@ -17,7 +17,7 @@ class Admission {
   Admission(int64_t threshold, int64_t capacity) : threshold_(threshold), capacity_(capacity) {}
 
   bool open() const { return threshold_ <= 1; }
-  // Adds `occurrences` of a key. Returns all so uncached when they reach the threshold (and forgets
+  // Adds `occurrences` of a key. Returns all so far when they reach the threshold (and forgets
   // the key), else 0.
   int64_t count(int64_t key, int64_t occurrences);
   // To be called after each batch: forgets the least counted (among equals: the smaller) keys when

@@ -92,7 +92,7 @@ inline constexpr uint32_t kNoValue = 0xffffffffu;
 enum class Probe { kAll, kMissing };
 
 // values[i] = the value of keys[i] or kNoValue, for at most kKeysInFlight keys; with
-// Probe::kMissing only where it is kNoValue so uncached.
+// Probe::kMissing only where it is kNoValue so far.
 template <Probe kWhich>
 void probe_block(const IndexRef& ref, const int64_t* keys, uint32_t* values, int count) {
   uint64_t hashes[kKeysInFlight], slots[kKeysInFlight];

@@ -56,7 +56,7 @@ class KeyIndex {
   // Goes on with growth: moves this many groups of the old array. Insertions do a little of it
   // anyway.
   void move_groups(uint64_t groups);
-  uint64_t moved_groups() const { return moved_groups_; }  // ever; what growth has cost so uncached
+  uint64_t moved_groups() const { return moved_groups_; }  // ever; what growth has cost so far
   // The two arrays (the second is empty unless growing), for find_keys on a device.
   IndexRef ref() const { return now_.ref; }
   IndexRef old_ref() const { return old_.ref; }

@@ -11,7 +11,7 @@ namespace emblem::cuda {
 struct TableClocks {
   int64_t clock;
   int64_t next_score;
-  int64_t version;     // training passes so uncached
+  int64_t version;     // training passes so far
   int64_t staged;      // with a cache: distinct rows of all passes ...
   int64_t missed;      // ... and those of them that were not there
   int64_t prefetched;  // rows that came before their pass

@@ -17,7 +17,7 @@ using DeviceWord = ::cuda::atomic_ref<T, ::cuda::thread_scope_device>;
 
 namespace detail {
 
-// By one thread: waits until the host has counted up to `number`, and notes how uncached it is for
+// By one thread: waits until the host has counted up to `number`, and notes how far it is for
 // the others.
 __device__ inline void watch(uint64_t* host, TransferCount* count, unsigned long long number) {
   const DeviceWord<unsigned long long> noted(count->seen);

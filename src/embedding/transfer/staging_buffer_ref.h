@@ -8,7 +8,7 @@ namespace emblem::cuda {
 
 // In device memory, so that a captured kernel goes on where the last one stopped.
 struct TransferCount {
-  unsigned long long asked;  // so uncached
+  unsigned long long asked;  // so far
   unsigned long long seen;   // of them, those that kernels have seen done
 };
 

@@ -7,7 +7,7 @@ namespace {
 
 // Four elements, and so two draws, a thread.
 __global__ void __launch_bounds__(cuda::kThreads)
-    draw_mask_kernel(int64_t count, uint64_t seed, uint64_t stream, const StepScalars* step,
+    draw_mask_kernel(int64_t count, uint64_t seed, uint64_t stream, const StepInputs* step,
                      uint32_t threshold, uint8_t* kept) {
   const int64_t begin = (static_cast<int64_t>(blockIdx.x) * cuda::kThreads + threadIdx.x) * 4;
   stream = Dropout::stream_of(stream, step->draw);

@@ -67,7 +67,7 @@ template <class T>
 struct Slope {
   Samples<T> samples;
   const double* total_weight;
-  const StepScalars* step;
+  const StepInputs* step;
   __device__ float operator()(int64_t r, float logit) const {
     return step->loss_scale * samples.weight(r) * share_of(*total_weight) *
            cross_entropy_slope(logit, samples.label(r));

@@ -49,7 +49,7 @@ struct Tensor {
 enum class Write { kNone, kOverwrite, kAdd };
 
 // What changes from batch to batch without a change of shape.
-struct StepScalars {
+struct StepInputs {
   uint64_t draw = 0;
   float loss_scale = 1.0f;  // all gradients are multiplied by it
 };
@@ -61,7 +61,7 @@ struct OpContext {
   Phase phase = Phase::kEval;
   uint64_t seed = 0;
   // On the context's device: kernels read it when they run, so that recorded ones can run again.
-  const StepScalars* step = nullptr;
+  const StepInputs* step = nullptr;
   float* parameters = nullptr;
   float* gradients = nullptr;               // of the parameters
   const void* narrow_parameters = nullptr;  // the same in the graph's 16-bit type, if it has one

@@ -66,7 +66,7 @@ class DeviceTierTest : public testing::Test {
         RowCache& cache;
         uint64_t number;
         ~ReadScope() { cache.end_read(number); }
-      } pass{tier_.cache(), tier_.cache().begin_read()};
+      } scope{tier_.cache(), tier_.cache().begin_read()};
       rows_->clear_report();
       rows_->find(context, {reinterpret_cast<const uint32_t*>(device.data()), device.data() + 1},
                   64);

@@ -33,7 +33,7 @@ class ServedLookup : public Lookup {
         gates_.push_back(&memory->gate());
       }
     }
-    epochs_.resize(gates_.size());
+    readers_.resize(gates_.size());
     gathers_.resize(features_.size());
   }
 
@@ -71,10 +71,10 @@ class ServedLookup : public Lookup {
    public:
     explicit Inside(ServedLookup& lookup) : lookup_(lookup) {
       for (size_t i = 0; i < lookup.gates_.size(); ++i)
-        lookup.epochs_[i] = lookup.gates_[i]->enter();
+        lookup.readers_[i] = lookup.gates_[i]->enter();
     }
     ~Inside() {
-      for (ReadGate::ReadScope& pass : lookup_.epochs_) pass.leave();
+      for (ReadGate::Reader& reader : lookup_.readers_) reader.leave();
     }
 
    private:
@@ -127,7 +127,7 @@ class ServedLookup : public Lookup {
     }
   }
 
-  // Sets the rows that are null so uncached, by one `fetch` of their different keys.
+  // Sets the rows that are null so far, by one `fetch` of their different keys.
   template <class Fetch>
   void fetch_unique(Feature& feature, std::span<const int64_t> keys, Fetch&& fetch) {
     unique_.clear(keys.size());
@@ -273,7 +273,7 @@ class ServedLookup : public Lookup {
 
   std::vector<Feature> features_;
   std::vector<const ReadGate*> gates_;  // each once
-  std::vector<ReadGate::ReadScope> epochs_;
+  std::vector<ReadGate::Reader> readers_;
   std::vector<GatherPool> gathers_;
   int64_t width_ = 0;
 

@@ -1,4 +1,4 @@
-// ps/tables/tier_counters.h - what a tier of a table did so uncached: counted without locks, read
+// ps/tables/tier_counters.h - what a tier of a table did so far: counted without locks, read
 // at any time.
 #pragma once
 
