@@ -214,7 +214,7 @@ void DevicePredictor::compute() {
 
 // Waits for the probabilities. What a stream has done is known some microseconds after it is done;
 // errors are known by the stream alone.
-void DevicePredictor::launch(const Graph& graph) {
+void DevicePredictor::launch(const CudaGraph& graph) {
   volatile uint32_t& done = *reinterpret_cast<uint32_t*>(done_->data());
   done = 0;
   graph.launch(context_);

@@ -69,7 +69,7 @@ class DevicePredictor final : public Predictor {
   void enqueue(int64_t rows);
   void find(int64_t rows);
   void enqueue_rest(int64_t rows, Inference::Order order);  // what follows the lookup
-  void launch(const Graph& graph);
+  void launch(const CudaGraph& graph);
   bool bring_missing();
 
   Context context_;
