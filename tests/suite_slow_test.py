@@ -1,6 +1,6 @@
-"""Twenty suites of the same program against its own baseline: none may be WORSE.
+"""Suites that judge speed: the same program against its own baseline is never WORSE, a slowed one always.
 
-EMBLEM_TRIALS (20) says how many."""
+EMBLEM_TRIALS (20) says how many suites of the same program are run."""
 
 import os
 import unittest
@@ -14,8 +14,11 @@ class RepeatedSuite(EmblemTest):
     rows = 20000
 
     def suite(self, out, *options):
+        return self.suite_with({}, out, *options)
+
+    def suite_with(self, environment, out, *options):
         return run("bench", "suite", "--config", self.config, "--baseline", self.folder / "baseline.json", "--runs", 3,
-                   "--out", self.folder / out, *options)
+                   "--out", self.folder / out, *options, env={**os.environ, **environment})
 
     def test_the_same_program_is_never_worse_than_itself(self):
         self.succeed(self.suite("baseline", "--update-baseline"))
@@ -26,6 +29,12 @@ class RepeatedSuite(EmblemTest):
             if judged.returncode != 0:
                 worse.append(judged.stdout)
         self.assertEqual(worse, [])
+
+    def test_a_slow_step_is_worse(self):
+        self.succeed(self.suite("fast", "--update-baseline"))
+        slowed = self.suite_with({"EMBLEM_TEST_STEP_SLOWDOWN": "1500"}, "slowed")
+        self.assertEqual(slowed.returncode, 1, slowed.stdout)
+        self.assertIn("WORSE", slowed.stdout)
 
 
 if __name__ == "__main__":

@@ -43,12 +43,14 @@ void print(const std::string& text) {
 
 }  // namespace
 
-Progress::Progress(std::string title, int64_t total, std::string unit)
+Progress::Progress(std::string title, int64_t total, std::string unit,
+                   std::function<Clock::time_point()> now)
     : title_(std::move(title)),
       unit_(std::move(unit)),
       total_(total),
       terminal_(isatty(STDERR_FILENO) == 1),
-      start_(std::chrono::steady_clock::now()),
+      now_(std::move(now)),
+      start_(now_()),
       last_(start_) {}
 
 Progress::~Progress() {
@@ -56,7 +58,7 @@ Progress::~Progress() {
 }
 
 std::string Progress::line(int64_t done, const std::string& note) const {
-  const double elapsed = Seconds(std::chrono::steady_clock::now() - start_).count();
+  const double elapsed = Seconds(now_() - start_).count();
   const double counted = static_cast<double>(done - std::max<int64_t>(first_done_, 0));
   const double rate = elapsed > 0 ? counted / elapsed : 0;
 
@@ -84,7 +86,7 @@ std::string Progress::line(int64_t done, const std::string& note) const {
 }
 
 void Progress::update(int64_t done, const std::string& note) {
-  const auto now = std::chrono::steady_clock::now();
+  const auto now = now_();
   done_ = done;
   if (first_done_ < 0) {
     first_done_ = done;

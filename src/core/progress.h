@@ -4,15 +4,19 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace emblem {
 
 class Progress {
  public:
+  using Clock = std::chrono::steady_clock;
+
   // total 0: unknown, shows the count and the rate alone; otherwise the percentage and the time
-  // left as well. Writes to stderr.
-  Progress(std::string title, int64_t total, std::string unit = "rows");
+  // left as well. Writes to stderr. `now` tells the time.
+  Progress(std::string title, int64_t total, std::string unit = "rows",
+           std::function<Clock::time_point()> now = Clock::now);
   ~Progress();  // ends the line
 
   // The first call says where counting begins (0, or the rows done before a resume): rate and time
@@ -32,7 +36,8 @@ class Progress {
   int64_t total_, done_ = 0;
   int64_t first_done_ = -1;  // where counting began (not 0 after a resume)
   bool terminal_, finished_ = false;
-  std::chrono::steady_clock::time_point start_, last_;
+  std::function<Clock::time_point()> now_;
+  Clock::time_point start_, last_;
 };
 
 }  // namespace emblem
