@@ -1,7 +1,7 @@
-# emblem_precompile(TARGET [TESTS | CLI])
+# emblem_precompile(TARGET [TESTS])
 #
 # Nearly every source includes the same large headers, and parsing them again is much of a build without a compiler cache.
-# Here they are parsed once for the libraries, once for the tests and once for the command line. Only headers that are not
+# Here they are parsed once for the libraries and once for the tests. Only headers that are not
 # ours: after a change of ours just what includes it is compiled. Not nlohmann/json.hpp: its templates would cost half a
 # second in every file that does without them. Sources include what they use all the same: -DEMBLEM_PCH=OFF compiles them
 # without, as make lint does.
@@ -41,12 +41,10 @@ function(emblem_precompile target)
   if(NOT EMBLEM_PCH)
     return()
   endif()
-  cmake_parse_arguments(ARG "TESTS;CLI" "" "" ${ARGN})
+  cmake_parse_arguments(ARG "TESTS" "" "" ${ARGN})
   emblem_precompile_flags(${target})
   if(ARG_TESTS)
     target_precompile_headers(${target} REUSE_FROM emblem_test_headers)
-  elseif(ARG_CLI)
-    target_precompile_headers(${target} PRIVATE ${precompiled} <CLI/CLI.hpp>)
   else()
     target_precompile_headers(${target} REUSE_FROM emblem_headers)
   endif()

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import unittest
 from unittest import mock
@@ -178,12 +179,38 @@ class BadCheckpoints(EmblemTest):
 
 
 class Usage(unittest.TestCase):
+    commands = [[], *([name] for name in ("synth", "convert", "train", "eval", "predict", "export", "serve", "inspect", "bench",
+                                          "report")),
+                *(["bench", name] for name in ("train", "loader", "infer", "tables", "serve", "suite", "compare"))]
+
     def test_every_command_explains_itself(self):
-        for command in ([], ["synth"], ["convert"], ["train"], ["eval"], ["predict"], ["inspect"], ["bench"],
-                        ["bench", "train"], ["bench", "loader"], ["report"]):
+        for command in self.commands:
             process = run(*command, "--help")
             self.assertEqual(process.returncode, 0, command)
             self.assertIn("--help", process.stdout)
+
+    def test_every_option_says_what_it_takes_and_does(self):
+        for command in self.commands:
+            lines = run(*command, "--help").stdout.partition("Options:\n")[2].splitlines()
+            for line, following in zip(lines, [*lines[1:], ""]):
+                option = re.match(r"  (--[\w-]+)( \S+)?( {2,}\S.*)?$", line)
+                if not option:
+                    continue
+                self.assertTrue(option[3] or following.startswith(" " * 30), f"{command}: {line} has no text")
+                self.assertNotIn(option[2], (" TEXT", " INT", " UINT", " FLOAT"), f"{command}: {line}")
+                self.assertLessEqual(len(line), 100, line)
+
+    def test_misspelt_commands_and_options_are_recognized(self):
+        for words, expected in ((["trian"], 'no command "trian"; did you mean train?'),
+                                (["bench", "tabels"], 'no command "bench tabels"; did you mean tables?'),
+                                (["train", "--confg", "x"], "no option --confg; did you mean --config?"),
+                                (["train", "--config", "x", "--device", "gpu"], '"gpu" is not one of cpu|cuda'),
+                                (["train", "--config", "x", "--max-steps", "-3"], "-3 is out of range; expected 0 or more"),
+                                (["zzz"], "emblem --help lists all"), ([], "no command is given")):
+            process = run(*words)
+            self.assertEqual(process.returncode, 2, process.stderr)
+            self.assertIn(expected, process.stderr)
+            self.assertEqual(len(process.stderr.splitlines()), 1, process.stderr)
 
     def test_bad_usage_has_status_2(self):
         for command in ([], ["frobnicate"], ["train"], ["train", "--config"], ["synth", "--no-such-option"],

@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -69,21 +68,16 @@ int run(AgainstOptions options) {
 
 }  // namespace
 
-void add_against(CLI::App& bench, const std::vector<std::string>& arguments, int& status) {
-  for (CLI::App* command : bench.get_subcommands({})) {
+void add_against(Command& bench, const std::vector<std::string>& arguments) {
+  for (Command& command : bench.commands()) {
     auto options = std::make_shared<AgainstOptions>();
     options->arguments = arguments;
-    command->add_option("--against", options->other,
-                        "Another emblem program: run both in turns, and give the ratio of their "
-                        "results with its 95 % interval");
-    command->add_option("--pairs", options->pairs, "Pairs of runs of --against")
-        ->check(CLI::Range(6, 10000))
-        ->capture_default_str();
-    // Before the benchmark itself would run, and in its place.
-    command->parse_complete_callback([options, &status] {
-      if (options->other.empty()) return;
-      status = run(*options);
-      throw CLI::Success();
+    command.option("--against", options->other, "FILE",
+                   "Another emblem program: run both in turns, and print the ratio of their "
+                   "results with its 95 % interval");
+    command.option("--pairs", options->pairs, "N", "Pairs of runs of --against").range(6, 10000);
+    command.run_instead([options](const std::function<int()>& benchmark) {
+      return options->other.empty() ? benchmark() : run(*options);
     });
   }
 }

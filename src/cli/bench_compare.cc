@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -23,15 +22,15 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_compare_bench(CLI::App& bench, int& status) {
+void add_compare_bench(Command& bench) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = bench.add_subcommand(
+  Command command = bench.add_command(
       "compare",
-      "Whether two files of results differ: a test and an effect size per metric; status "
+      "Compare two files of results: a test and an effect size per metric; exit status "
       "1 when B is worse in one");
-  command->add_option("A", options->a, "Results (.json), before")->required();
-  command->add_option("B", options->b, "Results (.json), after")->required();
-  command->callback([options, &status] { status = run(*options); });
+  command.argument("A", options->a, "Results (.json), before").required();
+  command.argument("B", options->b, "Results (.json), after").required();
+  command.run([options] { return run(*options); });
 }
 
 }  // namespace emblem

@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "bench/infer/infer_bench.h"
@@ -33,46 +32,36 @@ void run(Options& options) {
 
 }  // namespace
 
-void add_infer_bench(CLI::App& bench) {
+void add_infer_bench(Command& bench) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = bench.add_subcommand(
+  Command command = bench.add_command(
       "infer", "Latency of a trained model by batch size, lookup included, without a server");
-  command->add_option("--preset", options->preset, "Model and tables")
-      ->check(CLI::IsMember({"dlrm-kaggle", "hps-dlrm"}))
-      ->capture_default_str();
-  command->add_option("--batch", options->batches, "Batch sizes (default: those of the preset)")
-      ->delimiter(',');
-  command->add_option("--dim", options->dim, "Embedding dimension of dlrm-kaggle")
-      ->capture_default_str();
-  command->add_option("--tables", options->table_kind, "Kind of tables")
-      ->check(CLI::IsMember({"static", "dynamic"}))
-      ->capture_default_str();
+  command.choice("--preset", options->preset, {"dlrm-kaggle", "hps-dlrm"}, "Model and tables");
+  command.list("--batch", options->batches, "N,...", "Batch sizes (default: those of the preset)");
+  command.option("--dim", options->dim, "N", "Embedding dimension of dlrm-kaggle");
+  command.choice("--tables", options->table_kind, {"static", "dynamic"}, "Kind of tables");
   command
-      ->add_option("--divide-tables", options->divide_tables,
-                   "Use tables with this fraction of the rows: for machines with less memory")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--alpha", options->alpha, "Exponent of the keys' power law")
-      ->capture_default_str();
-  command->add_option("--seconds", options->seconds, "Timed seconds, at least")
-      ->capture_default_str();
+      .option("--divide-tables", options->divide_tables, "N",
+              "Use tables with this fraction of the rows: for machines with less memory")
+      .positive();
+  command.option("--alpha", options->alpha, "X", "Exponent of the keys' power law");
+  command.option("--seconds", options->seconds, "SECONDS", "Timed seconds, at least");
   command
-      ->add_option("--cache", options->cache_share,
-                   "On a GPU: the share of the rows in its memory, 65,536 of a table at least; all "
-                   "are in host memory")
-      ->check(CLI::Range(1e-6, 1.0))
-      ->capture_default_str();
-  command->add_option("--cache-policy", options->policy, "Which rows leave the cache")
-      ->check(CLI::IsMember({"lru", "lfu"}))
-      ->capture_default_str();
+      .option("--cache", options->cache_share, "SHARE",
+              "On a GPU: the share of the rows in its memory, 65,536 of a table at least; all "
+              "are in host memory")
+      .range(1e-6, 1.0);
+  command.choice("--cache-policy", options->policy, {"lru", "lfu"}, "Which rows leave the cache");
   command
-      ->add_option("--warm-samples", options->warm_samples,
-                   "On a GPU: samples that are looked up before streams are timed")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command->add_option("--json", options->json, "Also write the results to this file");
-  add_device_options(*command, *options);
-  command->callback([options] { run(*options); });
+      .option("--warm-samples", options->warm_samples, "N",
+              "On a GPU: samples that are looked up before streams are timed")
+      .not_negative();
+  command.option("--json", options->json, "FILE", "Also write the results to this file");
+  add_device_options(command, *options);
+  command.run([options] {
+    run(*options);
+    return 0;
+  });
 }
 
 }  // namespace emblem

@@ -1,6 +1,5 @@
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 
@@ -50,61 +49,51 @@ void run(LoaderOptionsOfCli& options) {
 
 }  // namespace
 
-void add_loader_bench(CLI::App& bench) {
+void add_loader_bench(Command& bench) {
   auto options = std::make_shared<LoaderOptionsOfCli>();
   LoaderAxes& axes = options->axes;
-  CLI::App* command = bench.add_subcommand(
+  Command command = bench.add_command(
       "loader",
       "Speed of reading and decoding training data, over all combinations of the settings given; "
       "recommends the smallest within 3 % of the best");
-  add_config_options(*command, *options);
+  add_config_options(command, *options);
+  command.repeatable("--input", axes.inputs, "PATH",
+                     "PATH or LABEL=PATH of an input in any format (repeatable; default: the "
+                     "pipeline's)");
+  command.list("--workers", axes.workers, "N,...", "Parsing threads (default: 1, 2, 4, ... CPUs)");
+  command.list("--batch", axes.batches, "N,...", "Batch sizes (default: the pipeline's)");
+  command.list("--prefetch", axes.prefetch, "N,...",
+               "Batches parsed ahead (default: the pipeline's)");
+  command.choices("--shuffle", options->shuffle_words, {"off", "on"},
+                  "off, on or both (default: the pipeline's)");
   command
-      ->add_option("--input", axes.inputs,
-                   "PATH or LABEL=PATH of an input in any format (repeatable; default: the "
-                   "pipeline's)")
-      ->allow_extra_args(false);
-  command->add_option("--workers", axes.workers, "Parsing threads (default: 1, 2, 4, ... CPUs)")
-      ->delimiter(',');
-  command->add_option("--batch", axes.batches, "Batch sizes (default: the pipeline's)")
-      ->delimiter(',');
-  command->add_option("--prefetch", axes.prefetch, "Batches parsed ahead (default: the pipeline's)")
-      ->delimiter(',');
+      .list("--sample-ratio", axes.sample_ratios, "X,...",
+            "Shares of the rows that are kept (default: the pipeline's)")
+      .range(1e-9, 1.0);
+  command.choices("--page-cache", options->cache_words, {"warm", "cold"},
+                  "warm: files are in memory; cold: they are not, and are read once");
   command
-      ->add_option("--shuffle", options->shuffle_words, "off, on or both (default: the pipeline's)")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"off", "on"}));
+      .option("--step-ms", options->step_ms, "MS",
+              "Milliseconds that a consumer spends on each batch, as training would")
+      .not_negative();
+  command.option("--rounds", options->rounds, "N", "Times each setting is measured, in turn")
+      .positive();
   command
-      ->add_option("--sample-ratio", axes.sample_ratios,
-                   "Shares of the rows that are kept (default: the pipeline's)")
-      ->delimiter(',')
-      ->check(CLI::Range(1e-9, 1.0));
+      .option("--seconds", options->limits.seconds, "SECONDS", "Timed seconds of each measurement")
+      .positive();
   command
-      ->add_option("--page-cache", options->cache_words,
-                   "warm: files are in memory; cold: they are not, and are read once")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"warm", "cold"}))
-      ->capture_default_str();
-  command
-      ->add_option("--step-ms", options->step_ms, "What a batch's consumer takes, as if training")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command->add_option("--rounds", options->rounds, "Times each setting is measured, in turn")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--seconds", options->limits.seconds, "Timed seconds of each measurement")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command
-      ->add_option("--train-seconds", options->training_seconds,
-                   "Also train so long with the recommended setting: what loading costs, and on a "
-                   "GPU the rate of copies")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command->add_option("--recommend", options->fragment,
-                      "Write the recommended setting to this file, as part of a pipeline");
-  command->add_option("--json", options->json, "Also write the results to this file");
-  add_device_options(*command, *options);
-  command->callback([options] { run(*options); });
+      .option("--train-seconds", options->training_seconds, "SECONDS",
+              "Also train for this time with the recommended setting: what loading costs, and on a "
+              "GPU the rate of copies")
+      .not_negative();
+  command.option("--recommend", options->fragment, "FILE",
+                 "Write the recommended setting to this file, as part of a pipeline");
+  command.option("--json", options->json, "FILE", "Also write the results to this file");
+  add_device_options(command, *options);
+  command.run([options] {
+    run(*options);
+    return 0;
+  });
 }
 
 }  // namespace emblem

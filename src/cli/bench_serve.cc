@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -41,83 +40,68 @@ void run(ServeOptionsOfCli& options) {
   require_answers(results);
 }
 
-void add_input_options(CLI::App& command, ServeOptionsOfCli& options) {
+void add_input_options(Command& command, ServeOptionsOfCli& options) {
   LoadInputOptions& input = options.input;
-  command.add_option("--batch", input.batch, "Rows of a request")->capture_default_str();
-  command.add_option("--input-data", input.input_data,
-                     "Requests as perf_analyzer reads them: {\"data\": [{\"INPUT\": [...]}]} "
-                     "(default: random ones)");
-  command
-      .add_option("--shape", options.shapes,
-                  "NAME:1,26: the shape of an input where the model leaves it open (repeatable)")
-      ->allow_extra_args(false);
-  command.add_option("--variety", input.variety, "Different random requests")
-      ->capture_default_str();
-  command.add_option("--alpha", input.alpha, "Exponent of the random ids' power law; 0: uniform")
-      ->capture_default_str();
-  command.add_option("--key-range", input.key_range, "Random ids are below this")
-      ->capture_default_str();
-  command.add_option("--seed", input.seed, "Of random requests and arrivals")
-      ->capture_default_str();
+  command.option("--batch", input.batch, "N", "Rows of a request");
+  command.option("--input-data", input.input_data, "FILE",
+                 "Requests as perf_analyzer reads them: {\"data\": [{\"INPUT\": [...]}]} "
+                 "(default: random ones)");
+  command.repeatable("--shape", options.shapes, "NAME:N,...",
+                     "Shape of an input whose size the model leaves open (repeatable)");
+  command.option("--variety", input.variety, "N", "Different random requests");
+  command.option("--alpha", input.alpha, "X", "Exponent of the random ids' power law; 0: uniform");
+  command.option("--key-range", input.key_range, "N", "Random ids are below this");
+  command.option("--seed", input.seed, "N", "Seed of random requests and arrivals");
 }
 
-void add_load_options(CLI::App& command, ServeOptionsOfCli& options) {
-  CLI::Option* concurrency = command
-                                 .add_option("--concurrency", options.concurrency,
-                                             "Closed loops with so many requests under way")
-                                 ->delimiter(',')
-                                 ->capture_default_str();
+void add_load_options(Command& command, ServeOptionsOfCli& options) {
+  const Option concurrency = command.list("--concurrency", options.concurrency, "N,...",
+                                          "Closed loops with N concurrent requests");
   command
-      .add_option("--rate", options.rates,
-                  "Open loops with so many requests a second, latency from when they were due")
-      ->delimiter(',')
-      ->excludes(concurrency);
-  command.add_option("--arrivals", options.arrival_kind, "Of an open loop")
-      ->check(CLI::IsMember({"poisson", "constant"}))
-      ->capture_default_str();
-  command.add_option("--max-in-flight", options.max_in_flight, "Connections of an open loop")
-      ->capture_default_str();
-  command.add_option("--warmup", options.warmup, "Seconds before anything counts")
-      ->capture_default_str();
-  command.add_option("--window", options.window, "Seconds of a window")->capture_default_str();
-  command.add_option("--max-windows", options.max_windows, "Windows at most")
-      ->capture_default_str();
-  command
-      .add_option("--stability", options.stability_percent,
-                  "Stop when three windows agree within so many percent")
-      ->capture_default_str();
-  command.add_option("--seconds", options.seconds, "Measure once, for so long, instead");
-  command.add_option("--requests", options.requests, "Measure once, so many requests, instead");
+      .list("--rate", options.rates, "N,...",
+            "Open loops with N requests per second; latency counts from when a request was due")
+      .excludes(concurrency);
+  command.choice("--arrivals", options.arrival_kind, {"poisson", "constant"},
+                 "Arrival process of open loops");
+  command.option("--max-in-flight", options.max_in_flight, "N", "Connections of open loops");
+  command.option("--warmup", options.warmup, "SECONDS", "Seconds before measuring starts");
+  command.option("--window", options.window, "SECONDS", "Length of a measuring window");
+  command.option("--max-windows", options.max_windows, "N", "Most windows");
+  command.option("--stability", options.stability_percent, "PERCENT",
+                 "Stop when three windows agree within this percentage");
+  command.option("--seconds", options.seconds, "SECONDS",
+                 "Measure once for this time instead of in windows");
+  command.option("--requests", options.requests, "N", "Measure N requests instead of in windows");
 }
 
 }  // namespace
 
-void add_serve_bench(CLI::App& bench) {
+void add_serve_bench(Command& bench) {
   auto options = std::make_shared<ServeOptionsOfCli>();
-  CLI::App* command = bench.add_subcommand(
+  Command command = bench.add_command(
       "serve", "Latency and throughput of a running server (any that speaks KServe v2)");
-  command->add_option("--url", options->target.url,
-                      "host:port (default: localhost:8000, with gRPC localhost:8001)");
-  command->add_option("--protocol", options->protocol, "How to speak to the server")
-      ->check(CLI::IsMember({"http", "grpc"}))
-      ->capture_default_str();
-  command->add_option("--model", options->target.model, "Model to ask")->required();
-  command->add_option("--model-version", options->target.version, "(default: the newest)");
-  command->add_option("--token", options->target.token, "Sent as authorization: Bearer TOKEN");
-  command->add_option("--timeout", options->target.timeout_seconds, "Seconds for an answer")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  add_input_options(*command, *options);
-  add_load_options(*command, *options);
-  command->add_option("--shared-memory", options->shared, "Where tensors are")
-      ->check(CLI::IsMember({"none", "system"}))
-      ->capture_default_str();
+  command.option("--url", options->target.url, "HOST:PORT",
+                 "host:port (default: localhost:8000, with gRPC localhost:8001)");
+  command.choice("--protocol", options->protocol, {"http", "grpc"}, "Protocol of the server");
+  command.option("--model", options->target.model, "NAME", "Model to send requests to").required();
+  command.option("--model-version", options->target.version, "N",
+                 "Version of the model (default: the newest)");
+  command.option("--token", options->target.token, "TOKEN", "Bearer token to send");
   command
-      ->add_option("--tolerance", options->tolerance,
-                   "How far floats may be from the first answer to the same request")
-      ->capture_default_str();
-  command->add_option("--json", options->json, "Also write the results to this file");
-  command->callback([options] { run(*options); });
+      .option("--timeout", options->target.timeout_seconds, "SECONDS",
+              "Seconds to wait for an answer")
+      .positive();
+  add_input_options(command, *options);
+  add_load_options(command, *options);
+  command.choice("--shared-memory", options->shared, {"none", "system"},
+                 "Pass tensors through shared memory");
+  command.option("--tolerance", options->tolerance, "X",
+                 "How far floats may be from the first answer to the same request");
+  command.option("--json", options->json, "FILE", "Also write the results to this file");
+  command.run([options] {
+    run(*options);
+    return 0;
+  });
 }
 
 }  // namespace emblem

@@ -1,6 +1,5 @@
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -98,43 +97,42 @@ int run(Options& options) {
 
 }  // namespace
 
-void add_suite_bench(CLI::App& bench, int& status) {
+void add_suite_bench(Command& bench) {
   auto options = std::make_shared<Options>();
   SuiteOptions& suite = options->suite;
-  CLI::App* command = bench.add_subcommand(
+  Command command = bench.add_command(
       "suite",
       "Train pipelines several times and judge them by baselines; status 1 when one is "
       "worse or unreliable");
-  command->add_option("--config", options->config, "Pipeline, or a folder of *.config")->required();
-  command->add_option("--set", options->set, "Override a field of every pipeline (repeatable)")
-      ->allow_extra_args(false);
-  command->add_option("--baseline", options->baseline,
-                      "Expected results by config path (TorchEasyRec's base_eval_metric.json, or "
-                      "more: docs/benchmarking.md)");
-  command->add_option("--runs", suite.runs, "Runs of each pipeline (0: its baseline's, or 3)")
-      ->check(CLI::Range(0, 10000))
-      ->capture_default_str();
-  command->add_option("--seed", suite.first_seed, "Seed of the first run; the next ones follow")
-      ->capture_default_str();
-  command->add_option("--timeout", suite.timeout_seconds, "Seconds after which a run has failed")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--out", suite.out,
-                      "Folder for results and logs; an interrupted suite there goes on (default: "
-                      "build/suite-TIME)");
-  command->add_flag("--update-baseline", options->update_baseline,
-                    "Write what was found to the baseline file, and show the difference");
-  command->add_option("--history", options->history,
-                      "Append the results, revision and environment to this file, one line each");
-  command->add_flag("--keep-models", options->keep_models, "Keep the trained models");
-  add_device_options(*command, *options);
-  command->callback([options, &status] {
+  command.option("--config", options->config, "FILE", "Pipeline, or a folder of *.config")
+      .required();
+  command.repeatable("--set", options->set, "PATH=VALUE",
+                     "Override a field of every pipeline (repeatable)");
+  command.option("--baseline", options->baseline, "FILE",
+                 "Expected results by config path (TorchEasyRec's base_eval_metric.json, or "
+                 "more: docs/benchmarking.md)");
+  command.option("--runs", suite.runs, "N", "Runs of each pipeline (0: its baseline's, or 3)")
+      .range(0, 10000);
+  command.option("--seed", suite.first_seed, "N", "Seed of the first run; the next ones follow");
+  command
+      .option("--timeout", suite.timeout_seconds, "SECONDS", "Seconds after which a run has failed")
+      .positive();
+  command.option("--out", suite.out, "PATH",
+                 "Folder for results and logs; an interrupted suite is continued (default: "
+                 "build/suite-TIME)");
+  command.flag("--update-baseline", options->update_baseline,
+               "Write what was found to the baseline file, and show the difference");
+  command.option("--history", options->history, "FILE",
+                 "Append the results, revision and environment to this file, one line each");
+  command.flag("--keep-models", options->keep_models, "Keep the trained models");
+  add_device_options(command, *options);
+  command.run([options] {
     try {
-      status = run(*options);
+      return run(*options);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kCancelled) throw;
       std::fprintf(stderr, "emblem: %s\n", error.what());
-      status = kInterruptedStatus;
+      return kInterruptedStatus;
     }
   });
 }

@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -95,57 +94,44 @@ void run(TablesOptionsOfCli& options) {
 
 }  // namespace
 
-void add_tables_bench(CLI::App& bench) {
+void add_tables_bench(Command& bench) {
   auto options = std::make_shared<TablesOptionsOfCli>();
-  CLI::App* command = bench.add_subcommand(
-      "tables", "Speed of table lookups and updates, beside memory's limit and published figures");
-  command
-      ->add_option("--preset", options->preset,
-                   "Published configurations, instead of the options below")
-      ->check(CLI::IsMember({"dynamicemb-2025", "dynamicemb-2026"}));
-  command->add_option("--only", options->only,
-                      "Of the preset: those with this text in their names");
-  command->add_option("--stream", options->stream, "Batches are replayed, or every one is new")
-      ->check(CLI::IsMember({"replay", "fresh"}))
-      ->capture_default_str();
+  Command command = bench.add_command(
+      "tables",
+      "Speed of table lookups and updates, compared with memory bandwidth and published figures");
+  command.choice("--preset", options->preset, {"dynamicemb-2025", "dynamicemb-2026"},
+                 "Published configurations, instead of the options below");
+  command.option("--only", options->only, "NAME",
+                 "Only configurations of the preset with this text in their names");
+  command.choice("--stream", options->stream, {"replay", "fresh"},
+                 "Batches are replayed, or every one is new");
   TablesCase& one = options->one;
-  command->add_option("--tables", one.tables, "Tables")->capture_default_str();
-  command->add_option("--rows", one.rows, "Rows a table")->capture_default_str();
-  command->add_option("--batch", one.batch, "Lookups a table")->capture_default_str();
-  command->add_option("--dim", one.dim, "Embedding dimension")->capture_default_str();
-  command->add_option("--alpha", one.alpha, "Exponent of the keys' power law")
-      ->capture_default_str();
-  command
-      ->add_option("--optimizer", one.optimizer,
-                   "sgd, momentum, adagrad, rowwise_adagrad, adam, ftrl")
-      ->capture_default_str();
-  command->add_option("--kind", options->kind, "Kind of tables")
-      ->check(CLI::IsMember({"static", "dynamic"}))
-      ->capture_default_str();
-  command->add_option("--placement", options->placement, "Where rows are, with --device cuda")
-      ->check(CLI::IsMember({"device", "cache", "host"}))
-      ->capture_default_str();
-  command
-      ->add_option("--device-bytes", options->device_bytes,
-                   "Device memory for rows, with --placement cache")
-      ->capture_default_str();
-  command->add_option("--dtype", options->dtype, "Type of weights")
-      ->check(CLI::IsMember({"fp32", "fp16", "bf16"}))
-      ->capture_default_str();
-  command->add_option("--pooling", options->pooling, "Pooling of bags")
-      ->check(CLI::IsMember({"none", "sum", "mean"}))
-      ->capture_default_str();
-  command->add_option("--hotness", one.hotness, "Keys a bag, with pooling")->capture_default_str();
-  command->add_option("--load-factor", one.load_factor, "Share of the rows filled beforehand")
-      ->capture_default_str();
-  command->add_flag("--prefetch", options->one.prefetch,
-                    "Training steps name the keys of the next, with --placement cache or host");
-  command->add_option("--batches", options->batches, "Different batches")->capture_default_str();
-  command->add_option("--repetitions", options->repetitions, "Timed passes over them")
-      ->capture_default_str();
-  command->add_option("--json", options->json, "Also write the results to this file");
-  add_device_options(*command, *options);
-  command->callback([options] { run(*options); });
+  command.option("--tables", one.tables, "N", "Number of tables");
+  command.option("--rows", one.rows, "N", "Rows per table");
+  command.option("--batch", one.batch, "N", "Lookups per table");
+  command.option("--dim", one.dim, "N", "Embedding dimension");
+  command.option("--alpha", one.alpha, "X", "Exponent of the keys' power law");
+  command.option("--optimizer", one.optimizer, "NAME",
+                 "sgd, momentum, adagrad, rowwise_adagrad, adam, ftrl");
+  command.choice("--kind", options->kind, {"static", "dynamic"}, "Kind of tables");
+  command.choice("--placement", options->placement, {"device", "cache", "host"},
+                 "Where rows are, with --device cuda");
+  command.option("--device-bytes", options->device_bytes, "SIZE,...",
+                 "Device memory for rows, with --placement cache");
+  command.choice("--dtype", options->dtype, {"fp32", "fp16", "bf16"}, "Type of weights");
+  command.choice("--pooling", options->pooling, {"none", "sum", "mean"}, "Pooling of bags");
+  command.option("--hotness", one.hotness, "N", "Keys per bag, with pooling");
+  command.option("--load-factor", one.load_factor, "SHARE", "Share of the rows filled beforehand");
+  command.flag("--prefetch", options->one.prefetch,
+               "Training steps name the keys of the next, with --placement cache or host");
+  command.option("--batches", options->batches, "N", "Different batches");
+  command.option("--repetitions", options->repetitions, "N", "Timed repetitions");
+  command.option("--json", options->json, "FILE", "Also write the results to this file");
+  add_device_options(command, *options);
+  command.run([options] {
+    run(*options);
+    return 0;
+  });
 }
 
 }  // namespace emblem

@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -169,116 +168,91 @@ void run(Options& options) {
   print_advice(sweep, options.fragment);
 }
 
-void add_workload_options(CLI::App& command, Options& options) {
-  command.add_option("--preset", options.preset, "Workload with generated batches")
-      ->check(CLI::IsMember(train_presets()))
-      ->capture_default_str();
-  command.add_option("--config", options.config,
-                     "Measure this pipeline, loader included, instead of a preset");
-  command.add_option("--set", options.set, "Override a field of the pipeline (repeatable)")
-      ->allow_extra_args(false);
-  command.add_option("--dim", options.dims, "Embedding dimensions of dlrm-kaggle")
-      ->delimiter(',')
-      ->capture_default_str();
+void add_workload_options(Command& command, Options& options) {
+  command.choice("--preset", options.preset, train_presets(), "Workload with generated batches");
+  command.option("--config", options.config, "FILE",
+                 "Measure this pipeline, loader included, instead of a preset");
+  command.repeatable("--set", options.set, "PATH=VALUE",
+                     "Override a field of the pipeline (repeatable)");
+  command.list("--dim", options.dims, "N", "Embedding dimensions of dlrm-kaggle");
   command
-      .add_option("--divide-tables", options.divide_tables,
-                  "Use tables with this fraction of the rows: for machines with less memory")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command.add_option("--tables", options.table_kind, "Kind of tables")
-      ->check(CLI::IsMember({"static", "dynamic"}))
-      ->capture_default_str();
-  command
-      .add_option("--optimizer", options.optimizer,
-                  "Of embeddings and dense weights (default: the preset's)")
-      ->check(CLI::IsMember({"sgd", "adagrad", "rowwise_adagrad", "adam"}));
+      .option("--divide-tables", options.divide_tables, "N",
+              "Use tables with this fraction of the rows: for machines with less memory")
+      .positive();
+  command.choice("--tables", options.table_kind, {"static", "dynamic"}, "Kind of tables");
+  command.choice("--optimizer", options.optimizer, {"sgd", "adagrad", "rowwise_adagrad", "adam"},
+                 "Optimizer of embeddings and dense weights (default: the preset's)");
 }
 
 // What is varied; all combinations are measured.
-void add_axes(CLI::App& command, Options& options) {
+void add_axes(Command& command, Options& options) {
   command
-      .add_option("--batch", options.axes.batches,
-                  "Batch sizes (default: the preset's or the pipeline's)")
-      ->delimiter(',')
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 31));
+      .list("--batch", options.axes.batches, "N,...",
+            "Batch sizes (default: the preset's or the pipeline's)")
+      .range(int64_t{1}, int64_t{1} << 31);
+  command.choices("--precision", options.axes.precisions, {"fp32", "bf16", "fp16"},
+                  "Types to compute in on a GPU (default: train_config.mixed_precision, or fp32)");
   command
-      .add_option("--precision", options.axes.precisions,
-                  "Types to compute in on a GPU (default: train_config.mixed_precision, or fp32)")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
-  command
-      .add_option("--threads", options.axes.threads,
-                  "Numbers of compute threads (default: train_config.num_threads, or all CPUs)")
-      ->delimiter(',')
-      ->check(CLI::Range(0, 1024));
-  command
-      .add_option("--device-bytes", options.device_bytes_texts,
-                  "GPU memory for rows, e.g. 0,4GiB: cached there, kept in host memory (0: all)")
-      ->delimiter(',')
-      ->capture_default_str();
+      .list("--threads", options.axes.threads, "N",
+            "Numbers of compute threads (default: train_config.num_threads, or all CPUs)")
+      .range(0, 1024);
+  command.list("--device-bytes", options.device_bytes_texts, "SIZE,...",
+               "GPU memory for rows, e.g. 0,4GiB: cached there, kept in host memory (0: all)");
 }
 
-void add_search_options(CLI::App& command, Options& options) {
-  command.add_flag("--find-largest-batch", options.find_largest,
-                   "First find the largest batch that fits into memory, by bisection");
-  command.add_option("--largest-up-to", options.largest_up_to, "Where that search ends")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command
-      .add_option("--host-memory", options.host_bytes_text,
-                  "That a training on the CPU may take, e.g. 8GiB (0: nine tenths of what is left)")
-      ->capture_default_str();
-  command.add_option("--recommend", options.fragment,
-                     "Write the recommended setting to this file, as part of a pipeline");
+void add_search_options(Command& command, Options& options) {
+  command.flag("--find-largest-batch", options.find_largest,
+               "First find the largest batch that fits into memory, by bisection");
+  command.option("--largest-up-to", options.largest_up_to, "N", "Largest batch of that search")
+      .positive();
+  command.option(
+      "--host-memory", options.host_bytes_text, "SIZE",
+      "Host memory a training on the CPU may use, e.g. 8GiB (0: 90 % of what is available)");
+  command.option("--recommend", options.fragment, "FILE",
+                 "Write the recommended setting to this file, as part of a pipeline");
 }
 
-void add_input_options(CLI::App& command, Options& options) {
-  command
-      .add_option("--input", options.input_kind,
-                  "Where batches are before a step: device, host memory, or Raw files")
-      ->check(CLI::IsMember({"device", "memory", "files"}))
-      ->capture_default_str();
-  command.add_option("--data", options.data,
-                     "Folder with train/ in Raw format, made if there is none; with --input files");
-  command.add_option("--data-rows", options.data_rows_text, "Rows to make there")
-      ->capture_default_str();
-  command.add_option("--alpha", options.alpha, "Exponent of the keys' power law")
-      ->capture_default_str();
-  command
-      .add_option("--distinct", options.distinct_batches,
-                  "Different batches, used in turn (0: 32, or 16 large ones)")
-      ->capture_default_str();
+void add_input_options(Command& command, Options& options) {
+  command.choice("--input", options.input_kind, {"device", "memory", "files"},
+                 "Where batches are before a step: device, host memory, or Raw files");
+  command.option("--data", options.data, "DIR",
+                 "Folder with train/ in Raw format, made if there is none; with --input files");
+  command.option("--data-rows", options.data_rows_text, "SIZE", "Rows to generate in --data");
+  command.option("--alpha", options.alpha, "X", "Exponent of the keys' power law");
+  command.option("--distinct", options.distinct_batches, "N",
+                 "Different batches, used in turn (0: 32, or 16 large ones)");
 }
 
 }  // namespace
 
-void add_train_bench(CLI::App& bench) {
+void add_train_bench(Command& bench) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = bench.add_subcommand(
-      "train",
-      "Speed of a training step, by stages, beside the machine's limits, and what bounds it; over "
-      "all combinations of the settings given, with a recommendation");
-  add_workload_options(*command, *options);
-  add_axes(*command, *options);
-  add_search_options(*command, *options);
-  add_input_options(*command, *options);
-  command->add_option("--until", options->until_text,
-                      "Train from Raw files until an evaluation reaches METRIC=VALUE, e.g. "
-                      "auc=0.8025, and print the minutes that took");
+  Command command =
+      bench.add_command("train",
+                        "Speed of a training step by stages, its share of the machine's limits, "
+                        "and what bounds it; over "
+                        "all combinations of the settings given, with a recommendation");
+  add_workload_options(command, *options);
+  add_axes(command, *options);
+  add_search_options(command, *options);
+  add_input_options(command, *options);
+  command.option("--until", options->until_text, "METRIC=VALUE",
+                 "Train from Raw files until an evaluation reaches METRIC=VALUE, e.g. "
+                 "auc=0.8025, and print the minutes that took");
   command
-      ->add_option("--eval-every", options->eval_every,
-                   "Steps between evaluations of --until (0: 20 times an epoch, or the config's)")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command->add_option("--seconds", options->seconds, "Timed seconds, at least")
-      ->capture_default_str();
-  command->add_option("--steps", options->steps, "Timed steps, at least")->capture_default_str();
-  command->add_option("--warmup", options->warmup, "Steps before the clock starts")
-      ->capture_default_str();
-  add_profile_option(*command, options->profile);
-  command->add_option("--json", options->json, "Also write the results to this file");
-  add_device_option(*command, *options);
-  command->callback([options] { run(*options); });
+      .option("--eval-every", options->eval_every, "N",
+              "Steps between evaluations of --until (0: 20 times an epoch, or the config's)")
+      .not_negative();
+  command.option("--seconds", options->seconds, "SECONDS", "Timed seconds, at least");
+  command.option("--steps", options->steps, "N", "Timed steps, at least");
+  command.option("--warmup", options->warmup, "N", "Steps before the clock starts");
+  add_profile_option(command, options->profile);
+  command.option("--json", options->json, "FILE", "Also write the results to this file");
+  add_device_option(command, *options);
+  command.run([options] {
+    run(*options);
+    return 0;
+  });
 }
 
 }  // namespace emblem

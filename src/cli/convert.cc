@@ -1,6 +1,5 @@
-#include "cli/convert.h"
+#include "cli/commands.h"
 
-#include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
 
@@ -60,48 +59,48 @@ void run(const Arguments& arguments) {
 
 }  // namespace
 
-void add_convert(CLI::App& program) {
-  CLI::App* command = program.add_subcommand("convert", "Turn a data set into another format");
+void add_convert(Command& program) {
+  Command command = program.add_command("convert", "Convert a data set to another format");
   const auto arguments = std::make_shared<Arguments>();
   ConvertOptions& options = arguments->options;
   InputHints& hints = arguments->hints;
-  command->option_defaults()->always_capture_default();
-  command->add_option("--from", arguments->from, "Files, folders or globs, comma-separated")
-      ->required();
-  command->add_option("--from-format", hints.format,
-                      "tsv, csv, raw, split or libfm [what the input looks like]");
-  command->add_option("--delimiter", hints.delimiter,
-                      "csv input: what stands between values [what the first line has]");
-  command->add_flag("--with-header", hints.with_header, "csv input: the first line holds names");
-  command->add_option("--num-dense", hints.num_dense,
-                      "tsv, raw and split input: number of dense columns");
-  command->add_option("--num-sparse", hints.num_sparse,
-                      "tsv, raw and split input: number of sparse columns");
-  command->add_option("--max-bad-rows", arguments->max_bad_rows,
-                      "Skip up to so many rows that cannot be read");
-  command->add_option("--to", options.to, "Folder to write")->required();
-  command->add_option("--format", options.format, "tsv, csv, raw or split")->required();
-  command->add_option("--bundle-gb", arguments->bundle_gb, "Files of about this size; 0: one file")
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--label-field", options.writing.label_field,
-                      "tsv, raw and split output: the label [label, or else the first column]");
-  command->add_option(
-      "--dense-fields", arguments->dense_fields,
-      "tsv, raw and split output: dense columns [I1.., or else those with fractions]");
-  command->add_option(
-      "--sparse-fields", arguments->sparse_fields,
-      "tsv, raw and split output: sparse columns [C1.., or else those of whole numbers]");
-  command
-      ->add_option("--missing", arguments->missing,
-                   "raw and split output: missing values are an error, or zero")
-      ->check(CLI::IsMember({"error", "zero"}));
-  command->add_option("--dense-type", arguments->dense_type, "split output: type of dense values")
-      ->check(CLI::IsMember({"int32", "float32"}));
-  command->add_flag("--columns", arguments->columns,
-                    "split output: a file a column, dense values as fp16 logarithms");
-  command->add_option("--threads", arguments->threads, "Threads")->check(CLI::PositiveNumber);
-  command->add_flag("--force", arguments->force, "Replace a data set that is already there");
-  command->callback([arguments] { run(*arguments); });
+  command.option("--from", arguments->from, "PATH,...", "Files, folders or globs, comma-separated")
+      .required();
+  command.option("--from-format", hints.format, "FORMAT",
+                 "tsv, csv, raw, split or libfm (default: detected)");
+  command.option("--delimiter", hints.delimiter, "CHAR",
+                 "csv input: separator of fields (default: detected)");
+  command.flag("--with-header", hints.with_header,
+               "csv input: the first line has the column names");
+  command.option("--num-dense", hints.num_dense, "N",
+                 "tsv, raw and split input: number of dense columns");
+  command.option("--num-sparse", hints.num_sparse, "N",
+                 "tsv, raw and split input: number of sparse columns");
+  command.option("--max-bad-rows", arguments->max_bad_rows, "N", "Skip up to N unreadable rows");
+  command.option("--to", options.to, "DIR", "Output folder").required();
+  command.option("--format", options.format, "FORMAT", "tsv, csv, raw or split").required();
+  command.option("--bundle-gb", arguments->bundle_gb, "GB", "Size of the files (0: one file)")
+      .not_negative();
+  command.option("--label-field", options.writing.label_field, "NAME",
+                 "tsv, raw and split output: label column (default: label, or else the first)");
+  command.option(
+      "--dense-fields", arguments->dense_fields, "NAME,...",
+      "tsv, raw and split output: dense columns (default: I1.., or else those with fractions)");
+  command.option(
+      "--sparse-fields", arguments->sparse_fields, "NAME,...",
+      "tsv, raw and split output: sparse columns (default: C1.., or else those of integers)");
+  command.choice("--missing", arguments->missing, {"error", "zero"},
+                 "raw and split output: what a missing value becomes");
+  command.choice("--dense-type", arguments->dense_type, {"int32", "float32"},
+                 "split output: type of dense values");
+  command.flag("--columns", arguments->columns,
+               "split output: one file per column, dense values as fp16 logarithms");
+  command.option("--threads", arguments->threads, "N", "Compute threads").positive();
+  command.flag("--force", arguments->force, "Replace an existing data set");
+  command.run([arguments] {
+    run(*arguments);
+    return 0;
+  });
 }
 
 }  // namespace emblem

@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 
@@ -29,13 +28,16 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_eval(CLI::App& program) {
+void add_eval(Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = program.add_subcommand("eval", "Evaluate a checkpoint on a data set");
-  add_checkpoint_options(*command, *options);
-  command->add_option("--input", options->input, "Data set (default: eval_input_path)");
-  command->add_option("--json", options->json, "Also write the metrics to this file");
-  command->callback([options] { run(*options); });
+  Command command = program.add_command("eval", "Evaluate a checkpoint on a data set");
+  add_checkpoint_options(command, *options);
+  command.option("--input", options->input, "PATH", "Data set (default: eval_input_path)");
+  command.option("--json", options->json, "FILE", "Also write the metrics to this file");
+  command.run([options] {
+    run(*options);
+    return 0;
+  });
 }
 
 }  // namespace emblem

@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 
@@ -18,24 +17,29 @@ void run(const Options& options) {
   const ExportedModel model = export_model(options.checkpoint, options.out, options.version);
   std::printf("wrote %s (step %ld, %s)%s\n", model.folder.c_str(), static_cast<long>(model.step),
               format_bytes(static_cast<double>(model.bytes)).c_str(),
-              model.wrote_config ? " and config.pbtxt beside it" : "");
+              model.wrote_config ? " and config.pbtxt" : "");
 }
 
 }  // namespace
 
-void add_export(CLI::App& program) {
+void add_export(Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      program.add_subcommand("export", "Turn a checkpoint into a model that emblem serve loads");
-  command->add_option("--checkpoint", options->checkpoint, "Checkpoint, or model dir of a run")
-      ->required();
+  Command command =
+      program.add_command("export", "Write a checkpoint as a model that emblem serve loads");
   command
-      ->add_option("--out", options->out,
-                   "REPOSITORY/NAME: the model's folder; a new version is added to it")
-      ->required();
-  command->add_option("--version", options->version, "Its number (default: the next one)")
-      ->check(CLI::PositiveNumber);
-  command->callback([options] { run(*options); });
+      .option("--checkpoint", options->checkpoint, "DIR",
+              "Checkpoint, or model directory (its latest one)")
+      .required();
+  command
+      .option("--out", options->out, "PATH",
+              "REPOSITORY/NAME: the model's folder; a new version is added to it")
+      .required();
+  command.option("--version", options->version, "N", "Version number (default: the next one)")
+      .positive();
+  command.run([options] {
+    run(*options);
+    return 0;
+  });
 }
 
 }  // namespace emblem

@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -28,12 +27,15 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_inspect(CLI::App& program) {
+void add_inspect(Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      program.add_subcommand("inspect", "Say what a checkpoint, a model dir or a data set holds");
-  command->add_option("path", options->path, "Checkpoint, model dir or data set")->required();
-  command->callback([options] { run(*options); });
+  Command command =
+      program.add_command("inspect", "Describe a checkpoint, a model directory or a data set");
+  command.argument("path", options->path, "Checkpoint, model directory or data set").required();
+  command.run([options] {
+    run(*options);
+    return 0;
+  });
 }
 
 }  // namespace emblem

@@ -1,7 +1,5 @@
 #include "cli/pipeline_options.h"
 
-#include <CLI/CLI.hpp>
-
 #include "config/check.h"
 #include "config/load.h"
 #include "core/gpu.h"
@@ -9,51 +7,46 @@
 namespace emblem {
 namespace {
 
-void add_set_option(CLI::App& command, PipelineOptions& options) {
-  command.add_option("--set", options.set, "Override a field: path.to[0].field=value (repeatable)")
-      ->allow_extra_args(false);
+void add_set_option(Command& command, PipelineOptions& options) {
+  command.repeatable("--set", options.set, "PATH=VALUE",
+                     "Override a field: path.to[0].field=value (repeatable)");
 }
 
 }  // namespace
 
-void add_config_options(CLI::App& command, PipelineOptions& options) {
-  command.add_option("--config", options.config, "Pipeline file (protobuf text)")->required();
+void add_config_options(Command& command, PipelineOptions& options) {
+  command.option("--config", options.config, "FILE", "Pipeline file (protobuf text)").required();
   add_set_option(command, options);
 }
 
-void add_checkpoint_options(CLI::App& command, CheckpointOptions& options) {
+void add_checkpoint_options(Command& command, CheckpointOptions& options) {
   command
-      .add_option("--checkpoint", options.checkpoint,
-                  "Checkpoint folder, or a model dir (its latest one)")
-      ->required();
-  command.add_option("--config", options.config, "Pipeline file (default: the checkpoint's own)");
+      .option("--checkpoint", options.checkpoint, "DIR",
+              "Checkpoint, or model directory (its latest one)")
+      .required();
+  command.option("--config", options.config, "FILE",
+                 "Pipeline file (default: the checkpoint's own)");
   add_set_option(command, options);
   add_device_options(command, options);
 }
 
-void add_device_option(CLI::App& command, PipelineOptions& options) {
-  command.add_option("--device", options.device, "Where to compute")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->capture_default_str();
+void add_device_option(Command& command, PipelineOptions& options) {
+  command.choice("--device", options.device, {"cpu", "cuda"}, "Where to compute");
 }
 
-void add_device_options(CLI::App& command, PipelineOptions& options) {
+void add_device_options(Command& command, PipelineOptions& options) {
   add_device_option(command, options);
+  command.choice("--precision", options.precision, {"fp32", "bf16", "fp16"},
+                 "Compute in this type on a GPU (default: train_config.mixed_precision, or fp32)");
   command
-      .add_option("--precision", options.precision,
-                  "Compute in this type on a GPU (default: train_config.mixed_precision, or fp32)")
-      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
-  command
-      .add_option("--threads", options.threads,
-                  "Compute threads (0: train_config.num_threads, or all CPUs)")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
+      .option("--threads", options.threads, "N",
+              "Compute threads (0: train_config.num_threads, or all CPUs)")
+      .range(0, 1024);
 }
 
-void add_profile_option(CLI::App& command, std::string& path) {
-  command.add_option(
-      "--profile", path,
-      "Write a timeline of CPU and GPU for ui.perfetto.dev to this file; slows down");
+void add_profile_option(Command& command, std::string& path) {
+  command.option("--profile", path, "FILE",
+                 "Write a timeline of CPU and GPU for ui.perfetto.dev to this file; slows down");
 }
 
 std::unique_ptr<Trace> make_trace(const std::string& path, const PipelineOptions& options) {

@@ -5,15 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "cli/command.h"
 #include "config/pipeline.pb.h"
 #include "core/context.h"
 #include "core/stream.h"
 #include "core/thread_pool.h"
 #include "core/trace.h"
-
-namespace CLI {
-class App;
-}
 
 namespace emblem {
 
@@ -32,16 +29,16 @@ struct CheckpointOptions : PipelineOptions {
 };
 
 // --config, --set
-void add_config_options(CLI::App& command, PipelineOptions& options);
+void add_config_options(Command& command, PipelineOptions& options);
 // --checkpoint, --config, --set, --device, --precision, --threads
-void add_checkpoint_options(CLI::App& command, CheckpointOptions& options);
+void add_checkpoint_options(Command& command, CheckpointOptions& options);
 // --device
-void add_device_option(CLI::App& command, PipelineOptions& options);
+void add_device_option(Command& command, PipelineOptions& options);
 // --device, --precision, --threads
-void add_device_options(CLI::App& command, PipelineOptions& options);
+void add_device_options(Command& command, PipelineOptions& options);
 
 // --profile
-void add_profile_option(CLI::App& command, std::string& path);
+void add_profile_option(Command& command, std::string& path);
 // The trace that --profile asks for, begun; null where it asks for none.
 std::unique_ptr<Trace> make_trace(const std::string& path, const PipelineOptions& options);
 

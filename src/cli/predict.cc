@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 
@@ -23,18 +22,20 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_predict(CLI::App& program) {
+void add_predict(Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      program.add_subcommand("predict", "Write a score for every row of a data set");
-  add_checkpoint_options(*command, *options);
+  Command command = program.add_command("predict", "Write a score for every row of a data set");
+  add_checkpoint_options(command, *options);
   command
-      ->add_option("--input", options->input,
-                   "Data set, in the format the model was trained on; labels are not read")
-      ->required();
-  command->add_option("--out", options->out, "CSV file to write: a prediction for each row")
-      ->required();
-  command->callback([options] { run(*options); });
+      .option("--input", options->input, "PATH",
+              "Data set, in the format the model was trained on; labels are not read")
+      .required();
+  command.option("--out", options->out, "PATH", "CSV file to write: a prediction for each row")
+      .required();
+  command.run([options] {
+    run(*options);
+    return 0;
+  });
 }
 
 }  // namespace emblem

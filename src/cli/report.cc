@@ -1,6 +1,5 @@
-#include "cli/report.h"
+#include "cli/commands.h"
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -10,33 +9,27 @@
 
 namespace emblem {
 
-void add_report(CLI::App& program) {
+void add_report(Command& program) {
   const auto request = std::make_shared<ReportRequest>();
-  CLI::App* command =
-      program.add_subcommand("report", "Turn results into one HTML page (and Markdown)");
+  Command command = program.add_command("report", "Write results as one HTML page (and Markdown)");
   command
-      ->add_option(
-          "results", request->inputs,
-          "Benchmark results (.json), training results or a history (.jsonl), model folders")
-      ->required();
-  command
-      ->add_option("--before", request->before,
-                   "Results of an earlier state: the page says what changed (repeatable)")
-      ->allow_extra_args(false);
-  command->add_option("--out", request->out, "The HTML page to write")->required();
-  command->add_option("--markdown", request->markdown, "A Markdown file to write as well");
-  command->add_option("--title", request->title, "The page's title")->capture_default_str();
-  command->add_option(
-      "--data", request->data,
-      "metadata.json of a synthesized data set: its limits are drawn beside training runs");
-  command->add_option("--references", request->reference_folder,
-                      "Folder of published figures (default: bench/reference here or above the "
-                      "program)");
-  command
-      ->add_option("--reference", request->references,
-                   "Published figures to add by name, e.g. frappe-quality")
-      ->allow_extra_args(false);
-  command->callback([request] {
+      .arguments("results", request->inputs,
+                 "Benchmark results (.json), training results or a history (.jsonl), model folders")
+      .required();
+  command.repeatable("--before", request->before, "FILE",
+                     "Results of an earlier state: the page says what changed (repeatable)");
+  command.option("--out", request->out, "PATH", "The HTML page to write").required();
+  command.option("--markdown", request->markdown, "FILE", "A Markdown file to write as well");
+  command.option("--title", request->title, "TITLE", "Title of the page");
+  command.option(
+      "--data", request->data, "DIR",
+      "metadata.json of a synthetic data set: its limits are drawn into training curves");
+  command.option("--references", request->reference_folder, "DIR",
+                 "Folder of published figures (default: bench/reference here or above the "
+                 "program)");
+  command.repeatable("--reference", request->references, "NAME",
+                     "Published figures to add by name, e.g. frappe-quality");
+  command.run([request] {
     std::string& folder = request->reference_folder;
     if (folder.empty())
       folder = find_reference_folder(std::filesystem::current_path().string(), program_path());
@@ -50,6 +43,7 @@ void add_report(CLI::App& program) {
     }
     std::printf("wrote %s\n", request->out.c_str());
     if (!request->markdown.empty()) std::printf("wrote %s\n", request->markdown.c_str());
+    return 0;
   });
 }
 

@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -88,72 +87,59 @@ void run(const Options& options) {
 
 }  // namespace
 
-void add_serve(CLI::App& program) {
+void add_serve(Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = program.add_subcommand(
-      "serve", "Answer inference requests: KServe v2 with Triton's extensions, over HTTP and gRPC");
+  Command command = program.add_command(
+      "serve", "Serve models: KServe v2 with Triton's extensions, over HTTP and gRPC");
   command
-      ->add_option("--models,--model-repository", options->serving.models.repository,
-                   "Model repository: a folder that emblem export wrote models into")
-      ->required();
-  command->add_option("--address", options->address, "Where to listen")->capture_default_str();
-  command->add_option("--http-port", options->http_port, "0: any that is free")
-      ->capture_default_str();
-  command->add_option("--grpc-port", options->grpc_port)->capture_default_str();
-  command->add_option("--metrics-port", options->metrics_port)->capture_default_str();
+      .option("--models,--model-repository", options->serving.models.repository, "DIR",
+              "Model repository: a folder that emblem export wrote models into")
+      .required();
+  command.option("--address", options->address, "ADDRESS", "Address to listen on");
+  command.option("--http-port", options->http_port, "PORT", "Port for HTTP (0: any free one)");
+  command.option("--grpc-port", options->grpc_port, "PORT", "Port for gRPC (0: any free one)");
+  command.option("--metrics-port", options->metrics_port, "PORT",
+                 "Port for Prometheus metrics (0: any free one)");
+  command.choice("--model-control-mode", options->control, {"none", "poll", "explicit"},
+                 "none: load all models at the start; poll: look for changes too; explicit: load "
+                 "what --load-model and clients ask for");
+  command.repeatable("--load-model", options->serving.models.models, "NAME",
+                     "With explicit: a model to load at the start (repeatable)");
   command
-      ->add_option("--model-control-mode", options->control,
-                   "none: load all models at the start; poll: look for changes too; explicit: load "
-                   "what --load-model and clients ask for")
-      ->check(CLI::IsMember({"none", "poll", "explicit"}))
-      ->capture_default_str();
+      .option("--repository-poll-secs", options->serving.models.poll_seconds, "SECONDS",
+              "With poll: seconds between checks")
+      .positive();
+  command.option("--ps", options->serving.models.ps_config, "FILE",
+                 "HPS's ps.json: databases for the tables, and models of backend hps");
+  command.repeatable("--deltas", options->deltas, "MODEL=DIR",
+                     "Apply the row updates that training writes to DIR (repeatable)");
+  command.choice("--device", options->device, {"cpu", "cuda"},
+                 "cuda: compute all models on the GPU; cpu: those without an instance_group of "
+                 "KIND_GPU on the CPU");
+  command.choice("--precision", options->serving.models.precision, {"fp32", "bf16", "fp16"},
+                 "With --device cuda: compute in this type (default: the model's parameter "
+                 "precision, or fp32)");
   command
-      ->add_option("--load-model", options->serving.models.models,
-                   "With explicit: a model to load at the start (repeatable)")
-      ->allow_extra_args(false);
+      .option("--http-threads", options->serving.http.threads, "N", "Threads for HTTP connections")
+      .range(1, 1024);
+  command.option("--grpc-threads", options->serving.grpc.threads, "N", "Threads for gRPC calls")
+      .range(1, 1024);
   command
-      ->add_option("--repository-poll-secs", options->serving.models.poll_seconds,
-                   "With poll: seconds between looks")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--ps", options->serving.models.ps_config,
-                      "HPS's ps.json: databases for the tables, and models of backend hps");
-  command
-      ->add_option("--deltas", options->deltas,
-                   "MODEL=FOLDER: apply row updates that training writes there (repeatable)")
-      ->allow_extra_args(false);
-  command
-      ->add_option("--device", options->device,
-                   "cuda: compute all models on the GPU; cpu: those without an instance_group of "
-                   "KIND_GPU on the CPU")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->capture_default_str();
-  command
-      ->add_option("--precision", options->serving.models.precision,
-                   "With --device cuda: compute in this type (default: the model's parameter "
-                   "precision, or fp32)")
-      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
-  command->add_option("--http-threads", options->serving.http.threads, "Threads for connections")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  command->add_option("--grpc-threads", options->serving.grpc.threads)
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  command->add_option("--max-connections", options->serving.http.max_connections)
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--max-request-size", options->max_body, "Of a request, expanded")
-      ->capture_default_str();
-  command->add_option("--tls-certificate", options->tls_certificate, "PEM file; needs --tls-key");
-  command->add_option("--tls-key", options->tls_key, "PEM file");
-  command->add_option(
-      "--token", options->token,
-      "Refuse requests without this bearer token (better: the variable EMBLEM_TOKEN)");
-  command
-      ->add_option("--exit-timeout-secs", options->exit_timeout,
-                   "How long requests under way may take after Ctrl-C or SIGTERM")
-      ->capture_default_str();
-  command->callback([options] { run(*options); });
+      .option("--max-connections", options->serving.http.max_connections, "N",
+              "Open HTTP connections at most")
+      .positive();
+  command.option("--max-request-size", options->max_body, "SIZE", "Largest request, decompressed");
+  command.option("--tls-certificate", options->tls_certificate, "FILE",
+                 "Certificate (PEM) for TLS on all ports; needs --tls-key");
+  command.option("--tls-key", options->tls_key, "FILE", "Private key (PEM) of --tls-certificate");
+  command.option("--token", options->token, "TOKEN",
+                 "Refuse requests without this bearer token (better: the variable EMBLEM_TOKEN)");
+  command.option("--exit-timeout-secs", options->exit_timeout, "SECONDS",
+                 "Seconds that running requests may take after Ctrl-C or SIGTERM");
+  command.run([options] {
+    run(*options);
+    return 0;
+  });
 }
 
 }  // namespace emblem

@@ -1,6 +1,5 @@
-#include "cli/synth.h"
+#include "cli/commands.h"
 
-#include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
 
@@ -54,47 +53,50 @@ void run(const Arguments& arguments) {
 
 }  // namespace
 
-void add_synth(CLI::App& program) {
-  CLI::App* command = program.add_subcommand(
+void add_synth(Command& program) {
+  Command command = program.add_command(
       "synth",
       "Write a data set whose labels follow a known truth, so that the best possible AUC is known");
   const auto arguments = std::make_shared<Arguments>();
   SynthOptions& options = arguments->options;
-  command->option_defaults()->always_capture_default();
-  command->add_option("--preset", options.preset, "Shape of the data: criteo");
-  command->add_option("--rows", arguments->rows, "Rows to train on (1M, 250k, ...)");
-  command->add_option("--test-rows", arguments->test_rows, "Rows to test on [a tenth of --rows]");
-  command->add_option("--out", options.out, "Folder to write: train/, test/, metadata.json")
-      ->required();
-  command->add_option("--format", options.format, "tsv, csv, raw or split");
-  command->add_option("--alpha", options.alpha,
-                      "Skew of the keys: exponent of their power law, 0 for uniform");
-  command->add_option("--seed", options.seed, "The same seed gives the same bytes");
-  command->add_option("--tables", options.tables, "Table sizes: kaggle, fl15 or criteo-40m");
-  command->add_option("--scale", options.scale,
-                      "Multiplies the table sizes (each stays at least 2)");
-  command->add_option("--cardinalities", arguments->cardinalities,
-                      "Table sizes, comma-separated, instead of --tables and --scale");
-  command->add_option("--dense", options.num_dense, "Number of dense columns");
-  command->add_option("--sparse", options.num_sparse,
-                      "Number of sparse columns; -1: as many as there are table sizes");
+  command.option("--preset", options.preset, "NAME", "Shape of the data: criteo");
+  command.option("--rows", arguments->rows, "SIZE", "Training rows (1M, 250k, ...)");
+  command.option("--test-rows", arguments->test_rows, "SIZE",
+                 "Test rows (default: a tenth of --rows)");
+  command.option("--out", options.out, "DIR", "Folder to write: train/, test/, metadata.json")
+      .required();
+  command.option("--format", options.format, "FORMAT", "tsv, csv, raw or split");
+  command.option("--alpha", options.alpha, "X",
+                 "Skew of the keys: exponent of their power law, 0 for uniform");
+  command.option("--seed", options.seed, "N", "The same seed gives the same bytes");
+  command.option("--tables", options.tables, "NAME", "Table sizes: kaggle, fl15 or criteo-40m");
+  command.option("--scale", options.scale, "X",
+                 "Multiplies the table sizes (each stays at least 2)");
+  command.option("--cardinalities", arguments->cardinalities, "N,...",
+                 "Table sizes, comma-separated, instead of --tables and --scale");
+  command.option("--dense", options.num_dense, "N", "Number of dense columns");
+  command.option("--sparse", options.num_sparse, "N",
+                 "Number of sparse columns; -1: as many as there are table sizes");
   command
-      ->add_option("--missing-dense", arguments->missing_dense,
-                   "Share of missing counts [0.05 in tsv and csv, 0 in raw and split]")
-      ->default_str("")
-      ->check(CLI::Range(0.0, 1.0));
+      .option("--missing-dense", arguments->missing_dense, "SHARE",
+              "Share of missing counts (default: 0.05 in tsv and csv, 0 in raw and split)")
+      .range(0.0, 1.0)
+      .hide_default();
   command
-      ->add_option("--missing-sparse", arguments->missing_sparse,
-                   "Share of missing keys [0.03 in tsv and csv, 0 in raw and split]")
-      ->default_str("")
-      ->check(CLI::Range(0.0, 1.0));
-  command->add_option("--bundle-gb", arguments->bundle_gb, "Files of about this size; 0: one file")
-      ->check(CLI::NonNegativeNumber);
-  command->add_flag("--columns", arguments->columns,
-                    "split: a file a column, dense values as fp16 logarithms");
-  command->add_option("--threads", arguments->threads, "Threads")->check(CLI::PositiveNumber);
-  command->add_flag("--force", arguments->force, "Replace a data set that is already there");
-  command->callback([arguments] { run(*arguments); });
+      .option("--missing-sparse", arguments->missing_sparse, "SHARE",
+              "Share of missing keys (default: 0.03 in tsv and csv, 0 in raw and split)")
+      .range(0.0, 1.0)
+      .hide_default();
+  command.option("--bundle-gb", arguments->bundle_gb, "GB", "Size of the files (0: one file)")
+      .not_negative();
+  command.flag("--columns", arguments->columns,
+               "split: one file per column, dense values as fp16 logarithms");
+  command.option("--threads", arguments->threads, "N", "Compute threads").positive();
+  command.flag("--force", arguments->force, "Replace an existing data set");
+  command.run([arguments] {
+    run(*arguments);
+    return 0;
+  });
 }
 
 }  // namespace emblem

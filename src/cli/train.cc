@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 
@@ -30,7 +29,7 @@ const char* to_text(TrainOutcome outcome) {
     case TrainOutcome::kReachedTarget:
       return "stopped: target reached";
     case TrainOutcome::kInterrupted:
-      return "interrupted; go on with --resume";
+      return "interrupted; continue with --resume";
   }
   return "";
 }
@@ -71,32 +70,29 @@ int run(const Options& options) {
 
 }  // namespace
 
-void add_train(CLI::App& program, int& status) {
+void add_train(Command& program) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-      program.add_subcommand("train", "Train a model, with evaluations and checkpoints");
-  add_config_options(*command, *options);
-  command->add_option("--model-dir", options->model_dir,
-                      "Where checkpoints and results go (default: the configuration's)");
-  add_device_options(*command, *options);
-  command->add_flag("--resume", options->resume,
-                    "Go on from the latest checkpoint in the model dir");
+  Command command = program.add_command("train", "Train a model, with evaluations and checkpoints");
+  add_config_options(command, *options);
+  command.option("--model-dir", options->model_dir, "DIR",
+                 "Where checkpoints and results go (default: the configuration's)");
+  add_device_options(command, *options);
+  command.flag("--resume", options->resume,
+               "Continue from the latest checkpoint in the model directory");
   command
-      ->add_option("--max-steps", options->max_steps,
-                   "Stop after so many steps in all (0: as configured)")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  add_profile_option(*command, options->profile);
-  command->add_option("--stop-at", options->stop_at,
-                      "Stop when an evaluation reaches METRIC=VALUE, e.g. auc=0.8025");
+      .option("--max-steps", options->max_steps, "N",
+              "Stop after N steps in total (0: as configured)")
+      .not_negative();
+  add_profile_option(command, options->profile);
+  command.option("--stop-at", options->stop_at, "METRIC=VALUE",
+                 "Stop when an evaluation reaches METRIC=VALUE, e.g. auc=0.8025");
   command
-      ->add_option(
-          "--max-bad-rows", options->max_bad_rows,
-          "Skip and count up to so many unreadable rows (default: data_config.max_bad_rows)")
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--json", options->json,
-                      "Also write the last evaluation and what the run cost to this file");
-  command->callback([options, &status] { status = run(*options); });
+      .option("--max-bad-rows", options->max_bad_rows, "N",
+              "Skip up to N unreadable rows (default: data_config.max_bad_rows)")
+      .not_negative();
+  command.option("--json", options->json, "FILE",
+                 "Also write the last evaluation and what the run cost to this file");
+  command.run([options] { return run(*options); });
 }
 
 }  // namespace emblem

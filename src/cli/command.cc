@@ -1,0 +1,373 @@
+#include "cli/command.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <map>
+#include <new>
+
+#include "core/text.h"
+#include "emblem/error.h"
+#include "emblem/version.h"
+
+namespace emblem {
+
+// The bodies of all commands.
+struct Commands {
+  std::map<const CLI::App*, std::function<int()>> bodies;
+};
+
+namespace {
+
+constexpr int kFailed = 1, kBadUsage = 2;
+
+template <class T>
+CLI::Option* add(CLI::App* app, const std::string& names, T& variable, const std::string& value,
+                 const std::string& text) {
+  return app->add_option(names, variable, text)->type_name(value)->capture_default_str();
+}
+
+template <class T>
+Option add_list(CLI::App* app, const std::string& names, std::vector<T>& variable,
+                const std::string& value, const std::string& text) {
+  return Option(add(app, names, variable, value, text)->delimiter(','));
+}
+
+std::string suggestion(const std::string& word, const std::vector<std::string>& names) {
+  const auto nearest = nearest_name(word, names);
+  return nearest ? cat("; did you mean ", *nearest, "?") : "";
+}
+
+// Restricts an option to `choices`, and shows them as what it takes, or in its text where they are
+// many.
+Option restrict(CLI::Option* option, std::vector<std::string> choices) {
+  constexpr size_t kLongestShown = 40;
+  std::string all;
+  for (const std::string& choice : choices) all += (all.empty() ? "" : "|") + choice;
+  const bool is_short = all.size() <= kLongestShown;
+  option->type_name(is_short ? all : "NAME");
+  if (!is_short) {
+    std::string text = option->get_description() + ":";
+    for (const std::string& choice : choices) text += " " + choice;
+    option->description(text);
+  }
+  option->check([choices = std::move(choices), all](const std::string& given) -> std::string {
+    if (std::find(choices.begin(), choices.end(), given) != choices.end()) return "";
+    return cat("\"", given, "\" is not one of ", all, suggestion(given, choices));
+  });
+  return Option(option);
+}
+
+// "" where `given` is a number that is `fine`.
+template <class Fine>
+std::string complain(const std::string& given, const Fine& fine, const std::string& expected) {
+  double number = 0;
+  if (!CLI::detail::lexical_cast(given, number)) return cat("\"", given, "\" is not a number");
+  return fine(number) ? "" : cat(given, " is out of range; expected ", expected);
+}
+
+// Options as "--name VALUE   text (default: 3)", wrapped to lines of kHelpColumns.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_option(const CLI::Option* option, bool is_positional) const override {
+    const std::string value = option->get_type_name();
+    std::string head = "  " + option->get_name(is_positional);
+    if (!is_positional && !value.empty()) head += " " + value;
+    std::string text = option->get_description();
+    if (option->get_required()) text += " (required)";
+    std::string shown = option->get_default_str();
+    if (shown.starts_with('[') && shown.ends_with(']')) shown = shown.substr(1, shown.size() - 2);
+    const bool told = text.find("(default: ") != std::string::npos ||
+                      (shown == "0" && text.find("(0: ") != std::string::npos);
+    if (!shown.empty() && !told && !is_positional) text += " (default: " + shown + ")";
+    return columns(head, text, kTextColumn);
+  }
+
+  std::string make_subcommand(const CLI::App* command) const override {
+    return columns("  " + command->get_name(), command->get_description(), kTextColumn);
+  }
+
+  std::string make_description(const CLI::App* command) const override {
+    return columns("", command->get_description(), 0);
+  }
+
+ private:
+  static constexpr size_t kTextColumn = 30, kHelpColumns = 100;
+
+  // `head`, then `text` from the column `begin` on.
+  static std::string columns(const std::string& head, const std::string& text, size_t begin) {
+    std::string help, line = head;
+    const auto end_line = [&] {
+      help += line + "\n";
+      line.clear();
+    };
+    if (!head.empty() && head.size() + 2 > begin) end_line();
+    for (const std::string& word : split(text, ' ')) {
+      if (line.size() > begin && line.size() + 1 + word.size() > kHelpColumns) end_line();
+      line += line.size() <= begin ? std::string(begin - line.size(), ' ') : " ";
+      line += word;
+    }
+    end_line();
+    return help;
+  }
+};
+
+int fail(const char* message) {
+  std::fprintf(stderr, "emblem: %s\n", message);
+  return kFailed;
+}
+
+// "train", "bench train"
+std::string name_of(const CLI::App* app) {
+  std::string name;
+  for (; app->get_parent() != nullptr; app = app->get_parent())
+    name = app->get_name() + (name.empty() ? "" : " ") + name;
+  return name;
+}
+
+// The innermost command that the arguments name so far.
+CLI::App* chosen_command(CLI::App& program) {
+  CLI::App* chosen = &program;
+  while (!chosen->get_subcommands().empty()) chosen = chosen->get_subcommands().front();
+  return chosen;
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+std::string unknown_option(const CLI::App& command, int count, char** arguments) {
+  const std::vector<std::string> names = option_names(command);
+  for (int i = 0; i < count && std::string_view(arguments[i]) != "--"; ++i) {
+    const std::string_view word = arguments[i];
+    const std::string name(word.substr(0, word.find('=')));
+    if (word.starts_with("--") && std::find(names.begin(), names.end(), name) == names.end())
+      return cat(name_of(&command), " has no option ", name, suggestion(name, names));
+  }
+  return "";
+}
+
+// "" where the arguments begin with a command (and a benchmark) that exists, and all of its options
+// exist.
+std::string unknown_name(const CLI::App& program, int argc, char** argv) {
+  const CLI::App* app = &program;
+  int i = 1;
+  for (; i < argc && !app->get_subcommands({}).empty(); ++i) {
+    const std::string word = argv[i];
+    if (word.starts_with('-')) return "";
+    const std::vector<std::string> names = command_names(*app);
+    if (std::find(names.begin(), names.end(), word) == names.end()) {
+      const std::string of = app == &program ? "" : name_of(app) + " ";
+      const std::string hint = suggestion(word, names);
+      return cat("there is no command \"", of, word, "\"",
+                 hint.empty() ? cat("; emblem ", of, "--help lists all") : hint);
+    }
+    app = app->get_subcommand(word);
+  }
+  const bool is_leaf = app->get_subcommands({}).empty();
+  return is_leaf && !app->get_allow_extras() ? unknown_option(*app, argc - i, argv + i) : "";
+}
+
+// What is wrong with the arguments, in one line.
+std::string usage_error(CLI::App& program, const CLI::ParseError& error) {
+  CLI::App* command = chosen_command(program);
+  const std::string name = name_of(command);
+  std::string text = error.what();
+  if (!command->get_subcommands({}).empty()) text = "no command is given";
+  for (char& c : text)
+    if (c == '\n') c = ' ';
+  return cat("emblem", name.empty() ? "" : " ", name, ": ", text, " (see emblem ", name,
+             name.empty() ? "" : " ", "--help)");
+}
+
+int run_chosen(CLI::App& program, const Commands& commands) {
+  try {
+    return commands.bodies.at(chosen_command(program))();
+  } catch (const std::bad_alloc&) {
+    return fail("out of memory; use a smaller batch, smaller tables or a machine with more memory");
+  } catch (const std::exception& error) {
+    return fail(error.what());
+  }
+}
+
+}  // namespace
+
+Option& Option::required() {
+  option_->required();
+  return *this;
+}
+
+Option& Option::hide_default() {
+  option_->default_str("");
+  return *this;
+}
+
+Option& Option::range(double lowest, double highest) {
+  option_->check([lowest, highest](const std::string& given) {
+    return complain(
+        given, [&](double number) { return number >= lowest && number <= highest; },
+        cat(lowest, " to ", highest));
+  });
+  return *this;
+}
+
+Option& Option::positive() {
+  option_->check([](const std::string& given) {
+    return complain(
+        given, [](double number) { return number > 0; }, "a number above 0");
+  });
+  return *this;
+}
+
+Option& Option::not_negative() {
+  option_->check([](const std::string& given) {
+    return complain(
+        given, [](double number) { return number >= 0; }, "0 or more");
+  });
+  return *this;
+}
+
+Option& Option::excludes(const Option& other) {
+  option_->excludes(other.option_);
+  return *this;
+}
+
+Command::Command(CLI::App* app, std::shared_ptr<Commands> commands)
+    : app_(app), commands_(std::move(commands)) {}
+
+Command Command::add_command(const std::string& name, const std::string& text) {
+  app_->require_subcommand(1);
+  return Command(app_->add_subcommand(name, text), commands_);
+}
+
+Option Command::option(const std::string& names, std::string& variable, const std::string& value,
+                       const std::string& text) {
+  return Option(add(app_, names, variable, value, text));
+}
+Option Command::option(const std::string& names, int& variable, const std::string& value,
+                       const std::string& text) {
+  return Option(add(app_, names, variable, value, text));
+}
+Option Command::option(const std::string& names, int64_t& variable, const std::string& value,
+                       const std::string& text) {
+  return Option(add(app_, names, variable, value, text));
+}
+Option Command::option(const std::string& names, uint64_t& variable, const std::string& value,
+                       const std::string& text) {
+  return Option(add(app_, names, variable, value, text));
+}
+Option Command::option(const std::string& names, uint16_t& variable, const std::string& value,
+                       const std::string& text) {
+  return Option(add(app_, names, variable, value, text));
+}
+Option Command::option(const std::string& names, double& variable, const std::string& value,
+                       const std::string& text) {
+  return Option(add(app_, names, variable, value, text));
+}
+
+Option Command::choice(const std::string& names, std::string& variable,
+                       std::vector<std::string> choices, const std::string& text) {
+  return restrict(add(app_, names, variable, "", text), std::move(choices));
+}
+
+Option Command::choices(const std::string& names, std::vector<std::string>& variable,
+                        std::vector<std::string> choices, const std::string& text) {
+  return restrict(add(app_, names, variable, "", text)->delimiter(','), std::move(choices));
+}
+
+Option Command::size(const std::string& names, int64_t& variable, const std::string& text,
+                     const std::string& shown) {
+  const auto parse = [&variable, names](const std::string& given) {
+    try {
+      variable = parse_size(given, names);
+    } catch (const Error& error) {
+      throw CLI::ValidationError(error.what());
+    }
+  };
+  CLI::Option* option = app_->add_option_function<std::string>(names, parse, text);
+  return Option(option->type_name("SIZE")->default_str(shown));
+}
+
+Option Command::list(const std::string& names, std::vector<int>& variable, const std::string& value,
+                     const std::string& text) {
+  return add_list(app_, names, variable, value, text);
+}
+Option Command::list(const std::string& names, std::vector<int64_t>& variable,
+                     const std::string& value, const std::string& text) {
+  return add_list(app_, names, variable, value, text);
+}
+Option Command::list(const std::string& names, std::vector<double>& variable,
+                     const std::string& value, const std::string& text) {
+  return add_list(app_, names, variable, value, text);
+}
+Option Command::list(const std::string& names, std::vector<std::string>& variable,
+                     const std::string& value, const std::string& text) {
+  return add_list(app_, names, variable, value, text);
+}
+
+Option Command::repeatable(const std::string& names, std::vector<std::string>& variable,
+                           const std::string& value, const std::string& text) {
+  return Option(add(app_, names, variable, value, text)->allow_extra_args(false));
+}
+
+void Command::flag(const std::string& names, bool& variable, const std::string& text) {
+  app_->add_flag(names, variable, text);
+}
+
+Option Command::argument(const std::string& name, std::string& variable, const std::string& text) {
+  return Option(app_->add_option(name, variable, text)->type_name(""));
+}
+
+Option Command::arguments(const std::string& name, std::vector<std::string>& variable,
+                          const std::string& text) {
+  return Option(app_->add_option(name, variable, text)->type_name(""));
+}
+
+void Command::run(std::function<int()> body) { commands_->bodies[app_] = std::move(body); }
+
+void Command::allow_any() { app_->allow_extras(); }
+
+std::vector<Command> Command::commands() const {
+  std::vector<Command> commands;
+  for (CLI::App* app : app_->get_subcommands({})) commands.emplace_back(app, commands_);
+  return commands;
+}
+
+void Command::run_instead(std::function<int(const std::function<int()>&)> instead) {
+  std::function<int()>& body = commands_->bodies[app_];
+  body = [instead = std::move(instead), original = body] { return instead(original); };
+}
+
+int run_program(int argc, char** argv, const std::function<void(Command& program)>& add) {
+  CLI::App app(
+      "Emblem trains, serves and benchmarks recommenders with embedding tables of any size.",
+      "emblem");
+  app.set_version_flag("--version", std::string("emblem ") + kVersion);
+  app.formatter(std::make_shared<HelpFormatter>());
+  const auto commands = std::make_shared<Commands>();
+  Command program(&app, commands);
+  add(program);
+  if (const std::string unknown = unknown_name(app, argc, argv); !unknown.empty()) {
+    std::fprintf(stderr, "emblem: %s\n", unknown.c_str());
+    return kBadUsage;
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& asked) {  // help and version
+    return app.exit(asked);
+  } catch (const CLI::ParseError& error) {
+    std::fprintf(stderr, "%s\n", usage_error(app, error).c_str());
+    return kBadUsage;
+  }
+  return run_chosen(app, *commands);
+}
+
+}  // namespace emblem
