@@ -10,6 +10,7 @@
 #include "bench/judge/suite_run.h"
 #include "bench/machine/ceilings.h"
 #include "bench/result/result_table.h"
+#include "bench/result/text_table.h"
 #include "core/subprocess.h"
 #include "emblem/error.h"
 #include "emblem/version.h"
@@ -160,16 +161,18 @@ std::vector<Ratio> run_against(const AgainstOptions& options,
 
 std::string to_text(const std::vector<Ratio>& ratios) {
   std::vector<std::vector<std::string>> rows = {
-      {"benchmark", "metric", "this", "other", "times better", "95 % interval", "this is"}};
+      {"metric", "this", "other", "times better", "95 % interval", "this is"}};
+  std::string before;
   for (const Ratio& ratio : ratios) {
-    rows.push_back({ratio.benchmark + " " + ratio.name, ratio.metric,
-                    format_metric(ratio.program.value, ratio.program.unit),
+    const std::string of = ratio.benchmark + " " + ratio.name;
+    if (of != before) rows.push_back({before = of});
+    rows.push_back({"  " + ratio.metric, format_metric(ratio.program.value, ratio.program.unit),
                     format_metric(ratio.other.value, ratio.other.unit),
                     fmt::format("{:.4f}", ratio.times_better),
                     fmt::format("{:.4f} to {:.4f}", ratio.interval.low, ratio.interval.high),
                     ratio.better()  ? "better"
                     : ratio.worse() ? "WORSE"
-                                    : "not told apart"});
+                                    : "no difference"});
   }
   return align_columns(rows);
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "bench/result/result_table.h"
+#include "bench/result/text_table.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -64,12 +65,11 @@ std::vector<std::string> row_of(const MetricComparison& comparison) {
   const auto of_base = [&](double difference) {
     return base == 0 ? fmt::format("{:+.4g}", difference) : percent(difference / std::abs(base));
   };
-  std::vector<std::string> row = {comparison.benchmark + " " + comparison.name, comparison.metric,
-                                  format_metric(base, comparison.a.unit),
+  std::vector<std::string> row = {"  " + comparison.metric, format_metric(base, comparison.a.unit),
                                   format_metric(comparison.b.value, comparison.b.unit),
                                   of_base(comparison.b.value - base)};
   if (!comparison.test) {
-    row.insert(row.end(), {"-", "-", "-", "one run: cannot tell"});
+    row.insert(row.end(), {"-", "-", "-", "one run"});
     return row;
   }
   const Interval& interval = comparison.test->interval;
@@ -109,10 +109,14 @@ std::vector<MetricComparison> compare_results(const std::vector<BenchResult>& a,
 }
 
 std::string to_text(const std::vector<MetricComparison>& comparisons) {
-  std::vector<std::vector<std::string>> rows = {{"benchmark", "metric", "A", "B", "change",
-                                                 "95 % interval", "p (Holm)", "effect (Hedges' g)",
-                                                 "B is"}};
-  for (const MetricComparison& comparison : comparisons) rows.push_back(row_of(comparison));
+  std::vector<std::vector<std::string>> rows = {
+      {"metric", "A", "B", "change", "95 % interval", "p (Holm)", "Hedges' g", "B is"}};
+  std::string before;
+  for (const MetricComparison& comparison : comparisons) {
+    const std::string of = comparison.benchmark + " " + comparison.name;
+    if (of != before) rows.push_back({before = of});
+    rows.push_back(row_of(comparison));
+  }
   return align_columns(rows);
 }
 

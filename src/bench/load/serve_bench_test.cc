@@ -91,8 +91,7 @@ TEST_P(ServeBench, MeasuresClosedLoops) {
   }
   EXPECT_NO_THROW(require_answers(results));
   const std::string report = serve_report(results, {});
-  EXPECT_THAT(report,
-              AllOf(HasSubstr("p99.9"), HasSubstr("queue 1 us"), HasSubstr(results[0].name)));
+  EXPECT_THAT(report, AllOf(HasSubstr("p99"), HasSubstr("queue 1 us"), HasSubstr(results[0].name)));
   EXPECT_EQ(parse_bench_results(to_json(results), "json").at(0), results[0]);
 }
 

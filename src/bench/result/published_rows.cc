@@ -5,8 +5,17 @@
 #include <algorithm>
 
 #include "bench/result/result_table.h"
+#include "bench/result/text_table.h"
 
 namespace emblem {
+
+namespace {
+
+std::string note_of(const ReferenceTable& table) {
+  return table.note.empty() ? "" : wrap_text("", table.note, 0);
+}
+
+}  // namespace
 
 std::vector<std::string> references_of(const std::vector<BenchResult>& results) {
   std::vector<std::string> names;
@@ -28,23 +37,24 @@ std::string published_rows(const std::vector<BenchResult>& results, const Refere
     if (found != nullptr && (best == nullptr || times_better(*found, *best) > 1)) best = found;
   }
   if (best == nullptr) return "";
-  std::vector<std::vector<std::string>> rows = {
-      {"published by", "hardware", "workload", "settings", spoken(metric), "best here"}};
+  constexpr size_t kIndent = 30;
+  std::string text, workload;
   for (const ReferenceFigure& figure : table.figures) {
     const double* theirs = find_named(figure.values, metric);
     if (theirs == nullptr) continue;
-    const Measure measure{*theirs, unit, best->better};
-    rows.push_back({figure.system, figure.hardware, figure.workload, figure.settings,
-                    format_metric(*theirs, unit),
-                    fmt::format("{:.2f}x", times_better(*best, measure))});
+    if (figure.workload != workload) text += wrap_text("", workload = figure.workload, 0);
+    const double times = times_better(*best, Measure{*theirs, unit, best->better});
+    std::string who = figure.system + "; " + figure.hardware;
+    if (!figure.settings.empty()) who += "; " + figure.settings;
+    text += wrap_text(fmt::format("  {:>18} {:>7.2f}x", format_metric(*theirs, unit), times), who,
+                      kIndent);
   }
-  return align_columns(rows) + (table.note.empty() ? "" : table.note + "\n");
+  return text + note_of(table);
 }
 
 std::string published_latencies(const std::vector<BenchResult>& results,
                                 const ReferenceTable& table) {
-  std::vector<std::vector<std::string>> rows = {
-      {"batch", "here", "published by", "hardware", "latency", "here"}};
+  std::vector<std::vector<std::string>> rows = {{"batch", "here", "published", "times", "by"}};
   for (const BenchResult& result : results) {
     const Measure* ours = find_named(result.metrics, "latency_p50");
     const Setting* batch = find_named(result.settings, "batch");
@@ -53,13 +63,13 @@ std::string published_latencies(const std::vector<BenchResult>& results,
     for (const ReferenceFigure& figure : table.figures) {
       const double* theirs = find_named(figure.values, "latency");
       if (theirs == nullptr || figure.settings != settings) continue;
-      rows.push_back({settings.substr(6), format_metric(ours->value, "s"), figure.system,
-                      figure.hardware, format_metric(*theirs, "s"),
-                      fmt::format("{:.2f}x", *theirs / ours->value)});
+      rows.push_back({settings.substr(6), format_metric(ours->value, "s"),
+                      format_metric(*theirs, "s"), fmt::format("{:.2f}x", *theirs / ours->value),
+                      figure.system + "; " + figure.hardware});
     }
   }
   if (rows.size() == 1) return "";
-  return align_columns(rows) + (table.note.empty() ? "" : table.note + "\n");
+  return align_columns(rows) + note_of(table);
 }
 
 }  // namespace emblem

@@ -1,4 +1,4 @@
-// bench/result/published_rows.h - what others have published, beside a result.
+// bench/result/published_rows.h - published figures next to results.
 #pragma once
 
 #include <string>
@@ -12,14 +12,14 @@ namespace emblem {
 // The names of published tables (bench/reference) that the results ask for, each once.
 std::vector<std::string> references_of(const std::vector<BenchResult>& results);
 
-// One line a published figure: who, on what, and how many times its first metric the best of
-// `results` reaches. Empty when no result has that metric.
+// The published figures by workload: the first metric, how many times as good the best of `results`
+// is, and by whom, on what hardware. Empty when no result has that metric.
 std::string published_rows(const std::vector<BenchResult>& results, const ReferenceTable& table);
 
-// For tables of the latency of batches, whose settings are "batch N": one line a result of a batch
-// of that size and published figure, with how many times as fast the result is. Results of keys
-// that are new in every batch (-stream) are left out: what is published repeats one. Empty when no
-// result has a latency.
+// For tables of the latency of batches, whose settings are "batch N": one line for each result
+// of a batch of that size and published figure, with how many times as fast the result is. Results
+// of keys that are new in every batch (-stream) are skipped: the published ones repeat a batch.
+// Empty when no result has a latency.
 std::string published_latencies(const std::vector<BenchResult>& results,
                                 const ReferenceTable& table);
 

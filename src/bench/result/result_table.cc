@@ -6,17 +6,12 @@
 #include <array>
 #include <cmath>
 
+#include "bench/result/text_table.h"
 #include "core/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
 namespace {
-
-// Columns of text on a terminal, not bytes: UTF-8 continuation bytes take no room.
-size_t width_of(const std::string& text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
-}
 
 // Three significant digits and an SI prefix: "3.21 GB/s", but "107 k samples/s".
 std::string with_prefix(double value, std::string_view unit) {
@@ -51,13 +46,28 @@ std::string metric_with_spread(const Measure& metric) {
   return text;
 }
 
+// Of latencies and times a table shows p50 and p99; files have the rest.
+bool is_detail(const std::string& name, const Named<Measure>& all) {
+  for (const char* ending : {"p10", "p90", "p95", "p99.9", "max", "mean"})
+    if (name == ending || name.ends_with(std::string("_") + ending)) return true;
+  return find_named(all, name + "_p50") != nullptr;
+}
+
 // The metrics' names of all results, in order of first appearance.
 std::vector<std::string> metric_names(const std::vector<BenchResult>& results) {
   std::vector<std::string> names;
   for (const BenchResult& result : results)
     for (const auto& [name, metric] : result.metrics)
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+      if (std::find(names.begin(), names.end(), name) == names.end() &&
+          !is_detail(name, result.metrics))
+        names.push_back(name);
   return names;
+}
+
+template <class Field>
+bool all_equal(const std::vector<BenchResult>& results, const Field& field) {
+  return std::all_of(results.begin(), results.end(),
+                     [&](const BenchResult& r) { return field(r) == field(results.front()); });
 }
 
 std::string best_share(const BenchResult& result) {
@@ -71,53 +81,40 @@ std::string best_share(const BenchResult& result) {
 
 }  // namespace
 
-std::string align_columns(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<size_t> widths;
-  for (const auto& row : rows) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], width_of(row[c]));
-  }
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t c = 0; c < row.size(); ++c) {
-      const std::string room(widths[c] - width_of(row[c]), ' ');
-      if (c > 0) line += "  ";
-      line += c == 0 ? row[c] + room : room + row[c];
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  }
-  return text;
-}
-
 std::string results_table(const std::vector<BenchResult>& results,
                           std::string_view baseline_program) {
+  if (results.empty()) return "";
   const std::vector<std::string> names = metric_names(results);
-  const bool any_share =
-      std::any_of(results.begin(), results.end(), [](const auto& r) { return !r.shares.empty(); });
+  const bool with_program = !all_equal(results, [](auto& r) { return r.program; });
+  const bool with_kind = !all_equal(results, [](auto& r) { return r.benchmark; });
   const bool any_baseline =
       !baseline_program.empty() && std::any_of(results.begin(), results.end(), [&](const auto& r) {
         return r.program.starts_with(baseline_program);
       });
 
-  std::vector<std::vector<std::string>> rows(1, {"benchmark", "program"});
-  for (const auto& name : names) rows[0].push_back(spoken(name));
-  if (any_share) rows[0].push_back("best share of ceiling");
-  if (any_baseline) rows[0].push_back(cat("times ", baseline_program));
+  // What matters most stands left: a narrow terminal shows less.
+  std::vector<std::vector<std::string>> rows(1, {with_kind ? "benchmark" : results[0].benchmark});
+  if (with_program) rows[0].push_back("program");
+  for (const auto& name : names) {
+    rows[0].push_back(spoken(name));
+    if (any_baseline && &name == &names.front()) rows[0].push_back(cat("times ", baseline_program));
+  }
+  rows[0].push_back("best share of ceiling");
 
   for (const BenchResult& result : results) {
-    std::vector<std::string> row = {cat(result.benchmark, " ", result.name), result.program};
+    std::vector<std::string> row = {with_kind ? cat(result.benchmark, " ", result.name)
+                                              : result.name};
+    if (with_program) row.push_back(result.program);
     for (const auto& name : names) {
       const Measure* metric = find_named(result.metrics, name);
       row.push_back(metric == nullptr ? "" : metric_with_spread(*metric));
+      if (any_baseline && &name == &names.front())
+        row.push_back(format_times(result, find_counterpart(results, result, baseline_program)));
     }
-    if (any_share) row.push_back(best_share(result));
-    if (any_baseline)
-      row.push_back(format_times(result, find_counterpart(results, result, baseline_program)));
+    row.push_back(best_share(result));
     rows.push_back(std::move(row));
   }
-  return align_columns(rows);
+  return fit_columns(std::move(rows));
 }
 
 std::string format_times(const BenchResult& result, const BenchResult* baseline) {

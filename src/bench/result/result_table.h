@@ -9,10 +9,10 @@
 
 namespace emblem {
 
-// Aligned columns: one row a result, its metrics, and the share of the ceiling it came closest to.
-// Where a program that begins with `baseline_program` ("pytorch") has a result of the same
-// benchmark and name, a last column says how many times better each row's first metric is than that
-// one's.
+// Aligned columns that fit a terminal: one row per result with its metrics, of times and latencies
+// p50 and p99 alone, and the share of the ceiling it came closest to. Where a program that begins
+// with `baseline_program` ("pytorch") has a result of the same benchmark and name, a column says
+// how many times better each row's first metric is than that one's.
 std::string results_table(const std::vector<BenchResult>& results,
                           std::string_view baseline_program);
 
@@ -34,9 +34,5 @@ std::string format_setting(const Setting& setting);
 
 // A name as a heading: "samples_per_second" -> "samples per second".
 std::string spoken(std::string_view name);
-
-// Rows of cells as text with aligned columns, the first row a heading; columns after the first are
-// set flush right.
-std::string align_columns(const std::vector<std::vector<std::string>>& rows);
 
 }  // namespace emblem

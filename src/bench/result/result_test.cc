@@ -8,7 +8,9 @@
 #include <limits>
 
 #include "bench/result/result_table.h"
+#include "bench/result/text_table.h"
 #include "core/temp_folder_test.h"
+#include "core/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -153,17 +155,30 @@ TEST(ResultTable, ColumnsAlignAndShowRatiosToTheBaselineOfTheSameName) {
   BenchResult alone = sample();
   alone.name = "other";
   EXPECT_EQ(results_table({ours, peer, alone}, "pytorch"),
-            "benchmark                         program    samples per second  step seconds  best "
-            "share of ceiling  "
-            "times pytorch\n"
-            "train dlrm-kaggle-d16-b2048  emblem 0.1.0  41.0 k samples/s ±1%         50 ms         "
-            "      gemm 62%  "
-            "        2.00x\n"
-            "train dlrm-kaggle-d16-b2048   pytorch 2.4      20.5 k samples/s                       "
-            "                "
-            "        1.00x\n"
-            "train other                  emblem 0.1.0  41.0 k samples/s ±1%         50 ms         "
-            "      gemm 62%\n");
+            "train                       program    samples per second  times pytorch  step "
+            "seconds\n"
+            "dlrm-kaggle-d16-b2048  emblem 0.1.0  41.0 k samples/s ±1%          2.00x         50 "
+            "ms\n"
+            "dlrm-kaggle-d16-b2048   pytorch 2.4      20.5 k samples/s          1.00x\n"
+            "other                  emblem 0.1.0  41.0 k samples/s ±1%                        50 "
+            "ms\n");
+}
+
+TEST(ResultTable, OfLatenciesP50AndP99AreShownAndAllFitsATerminal) {
+  BenchResult result = sample();
+  result.metrics.clear();
+  for (const char* name : {"latency", "latency_p10", "latency_p50", "latency_p99", "latency_max",
+                           "other_figure", "another_figure", "a_third_figure", "a_fourth_figure"})
+    result.metrics.push_back({name, {0.00123, "s", Better::kLower}});
+  const std::string table = results_table({result, result}, "");
+  EXPECT_THAT(table, testing::AllOf(HasSubstr("latency p50"), HasSubstr("latency p99"),
+                                    Not(HasSubstr("latency p10")), Not(HasSubstr("latency max"))));
+  for (const std::string& line : split(table, '\n')) EXPECT_LE(line.size(), 100u) << line;
+}
+
+TEST(TextTable, LongTextIsBrokenAtSpaces) {
+  const std::string text = wrap_text("head:", std::string(60, 'a') + " " + std::string(60, 'b'), 8);
+  EXPECT_EQ(text, "head:   " + std::string(60, 'a') + "\n        " + std::string(60, 'b') + "\n");
 }
 
 TEST(ResultTable, WithoutABaselineThereIsNoRatioColumn) {

@@ -29,7 +29,7 @@ struct Preset {
 
 const std::vector<Preset>& presets() {
   static const std::vector<Preset> all = [] {
-    std::vector<Preset> list = {{kaggle_dlrm(16), "sgd", {2048, 8192}, "dlrm-throughput"},
+    std::vector<Preset> list = {{kaggle_dlrm(16), "sgd", {2048, 8192}, ""},
                                 {sok_dlrm(), "sgd", {65536, 55296}, "dlrm-throughput"},
                                 {dle_dlrm(), "sgd", {65536}, "dlrm-throughput"},
                                 // AdaGrad with a state for every weight would be 209 GB.
@@ -308,7 +308,6 @@ BenchResult bench_pipeline(const Context& context, const config::PipelineConfig&
   BenchResult result = training_result(learner.model().name() + "-pipeline", learner, precision,
                                        found, ceilings, work);
   Named<Setting> settings = {{"batch", loading.batch_size}, {"workers", int64_t{loading.workers}}};
-  if (config.model_config().has_dlrm()) add_reference("dlrm-throughput", settings);
   result.settings.insert(result.settings.begin(), settings.begin(), settings.end());
   return result;
 }

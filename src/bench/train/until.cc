@@ -98,17 +98,22 @@ BenchResult bench_until(const Context& context, const std::string& name,
 }
 
 std::string until_table(const std::vector<BenchResult>& results) {
-  std::vector<std::vector<std::string>> rows = {
-      {"benchmark", "batch", "exit criterion", "reached", "evaluation every", "training min",
-       "evaluation min", "total min", "average iteration", "throughput"}};
+  std::string text;
   for (const BenchResult& result : results) {
-    rows.push_back({result.name, setting_of(result, "batch"), setting_of(result, "exit_criterion"),
-                    setting_of(result, "reached"), setting_of(result, "evaluation_interval"),
-                    metric_of(result, "training_minutes"), metric_of(result, "evaluation_minutes"),
-                    metric_of(result, "total_minutes"), metric_of(result, "step_seconds"),
-                    metric_of(result, "samples_per_second")});
+    text += result.name + "\n";
+    const std::pair<const char*, std::string> lines[] = {
+        {"batch", setting_of(result, "batch")},
+        {"exit criterion", setting_of(result, "exit_criterion")},
+        {"reached", setting_of(result, "reached")},
+        {"evaluation every", setting_of(result, "evaluation_interval")},
+        {"training min", metric_of(result, "training_minutes")},
+        {"evaluation min", metric_of(result, "evaluation_minutes")},
+        {"total min", metric_of(result, "total_minutes")},
+        {"average iteration", metric_of(result, "step_seconds")},
+        {"throughput", metric_of(result, "samples_per_second")}};
+    for (const auto& [name, value] : lines) text += fmt::format("  {:<18} {}\n", name, value);
   }
-  return align_columns(rows);
+  return text;
 }
 
 }  // namespace emblem

@@ -1,0 +1,23 @@
+// bench/result/text_table.h - tables and paragraphs that fit a terminal.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace emblem {
+
+inline constexpr size_t kTerminalColumns = 100;
+
+// Rows of cells as text with aligned columns, the first row their names; columns after the first
+// are set flush right. A row of one cell is a heading over all columns.
+std::string align_columns(const std::vector<std::vector<std::string>>& rows);
+
+// The same with as many columns, from the left, as fit a terminal.
+std::string fit_columns(std::vector<std::vector<std::string>> rows);
+
+// Breaks `text` at spaces into lines that fit a terminal. Lines after the first begin with `indent`
+// spaces; the first begins with `head`, which is padded to as many.
+std::string wrap_text(std::string_view head, std::string_view text, size_t indent);
+
+}  // namespace emblem
