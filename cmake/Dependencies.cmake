@@ -1,4 +1,7 @@
 # What the build needs, found in one place; it says plainly what it left out.
+if(POLICY CMP0167)
+  cmake_policy(SET CMP0167 NEW) # Boost is found by its own configuration, not by a module of CMake's
+endif()
 if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(EMBLEM_PCH OFF) # tried with GCC alone
 endif()
@@ -47,6 +50,10 @@ target_compile_options(emblem_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wno-missing-field-initializers>
   # Nobody reads errno after sqrt, and setting it keeps update loops from being vectorized.
   $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno>)
+if(EMBLEM_WERROR)
+  target_compile_options(emblem_options INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
+endif()
 if(EMBLEM_NATIVE)
   target_compile_options(emblem_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-march=native>)
 elseif(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")

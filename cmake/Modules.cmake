@@ -1,8 +1,8 @@
-# emblem_module(NAME [USES module...] [LINK target...] [PROTOS])
+# emblem_module(NAME [USES module...] [LINK target...] [PROTOS] [QUICK])
 #
 # A folder src/NAME, or a sub-folder such as serve/http, becomes the library emblem_NAME (emblem_serve_http): every *.cc and,
 # with CUDA, every *.cu in it. emblem_tests() makes the *_test.cc files of a module and of its sub-folders one program,
-# MODULE_test, run by ctest case by case.
+# MODULE_test, run by ctest case by case. QUICK modules hold no inner loops: they are compiled for little time, not for speed.
 include(GoogleTest)
 
 # Tests, and what only reads options, are compiled more often than they run long. Multiplications and additions are fused as
@@ -14,7 +14,7 @@ endif()
 include(PrecompiledHeaders)
 
 function(emblem_module name)
-  cmake_parse_arguments(ARG "PROTOS" "" "USES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "PROTOS;QUICK" "" "USES;LINK" ${ARGN})
   set(folder ${CMAKE_SOURCE_DIR}/src/${name})
   string(REPLACE "/" "_" library emblem_${name})
   file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cc)
@@ -45,8 +45,8 @@ function(emblem_module name)
   if(ARG_PROTOS)
     emblem_protos(${library} ${name} ${protos})
   endif()
-  if(name STREQUAL "cli")
-    target_compile_options(${library} PRIVATE ${emblem_quick_options})
+  if(ARG_QUICK)
+    target_compile_options(${library} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${emblem_quick_options}>")
   endif()
   emblem_precompile(${library})
 
@@ -103,8 +103,12 @@ function(emblem_protos target module)
       target_sources(${target} PRIVATE ${out}/${module}/${stem}.grpc.pb.cc)
     endif()
     target_sources(${target} PRIVATE ${generated})
-    # Generated code is not held to our warnings.
-    set_source_files_properties(${generated} PROPERTIES COMPILE_OPTIONS "-w")
+    # Generated code is not held to our warnings; only that of a service is on the way of requests.
+    set(options -w)
+    if(NOT services)
+      list(APPEND options ${emblem_quick_options})
+    endif()
+    set_source_files_properties(${generated} PROPERTIES COMPILE_OPTIONS "${options}")
   endforeach()
   target_include_directories(${target} SYSTEM PUBLIC ${out})
 endfunction()
