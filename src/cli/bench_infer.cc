@@ -56,7 +56,7 @@ void add_infer_bench(Command& bench) {
       .option("--warm-samples", options->warm_samples, "N",
               "On a GPU: samples that are looked up before streams are timed")
       .not_negative();
-  command.option("--json", options->json, "FILE", "Also write the results to this file");
+  command.output("--json", options->json, "Also write the results to this file");
   add_device_options(command, *options);
   command.run([options] {
     run(*options);

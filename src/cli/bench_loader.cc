@@ -86,9 +86,9 @@ void add_loader_bench(Command& bench) {
               "Also train for this time with the recommended setting: what loading costs, and on a "
               "GPU the rate of copies")
       .not_negative();
-  command.option("--recommend", options->fragment, "FILE",
+  command.output("--recommend", options->fragment,
                  "Write the recommended setting to this file, as part of a pipeline");
-  command.option("--json", options->json, "FILE", "Also write the results to this file");
+  command.output("--json", options->json, "Also write the results to this file");
   add_device_options(command, *options);
   command.run([options] {
     run(*options);

@@ -97,7 +97,7 @@ void add_serve_bench(Command& bench) {
                  "Pass tensors through shared memory");
   command.option("--tolerance", options->tolerance, "X",
                  "How far floats may be from the first answer to the same request");
-  command.option("--json", options->json, "FILE", "Also write the results to this file");
+  command.output("--json", options->json, "Also write the results to this file");
   command.run([options] {
     run(*options);
     return 0;

@@ -117,7 +117,7 @@ void add_suite_bench(Command& bench) {
   command
       .option("--timeout", suite.timeout_seconds, "SECONDS", "Seconds after which a run has failed")
       .positive();
-  command.option("--out", suite.out, "PATH",
+  command.option("--out", suite.out, "DIR",
                  "Folder for results and logs; an interrupted suite is continued (default: "
                  "build/suite-TIME)");
   command.flag("--update-baseline", options->update_baseline,

@@ -126,7 +126,7 @@ void add_tables_bench(Command& bench) {
                "Training steps name the keys of the next, with --placement cache or host");
   command.option("--batches", options->batches, "N", "Different batches");
   command.option("--repetitions", options->repetitions, "N", "Timed repetitions");
-  command.option("--json", options->json, "FILE", "Also write the results to this file");
+  command.output("--json", options->json, "Also write the results to this file");
   add_device_options(command, *options);
   command.run([options] {
     run(*options);

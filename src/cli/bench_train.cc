@@ -208,7 +208,7 @@ void add_search_options(Command& command, Options& options) {
   command.option(
       "--host-memory", options.host_bytes_text, "SIZE",
       "Host memory a training on the CPU may use, e.g. 8GiB (0: 90 % of what is available)");
-  command.option("--recommend", options.fragment, "FILE",
+  command.output("--recommend", options.fragment,
                  "Write the recommended setting to this file, as part of a pipeline");
 }
 
@@ -247,7 +247,7 @@ void add_train_bench(Command& bench) {
   command.option("--steps", options->steps, "N", "Timed steps, at least");
   command.option("--warmup", options->warmup, "N", "Steps before the clock starts");
   add_profile_option(command, options->profile);
-  command.option("--json", options->json, "FILE", "Also write the results to this file");
+  command.output("--json", options->json, "Also write the results to this file");
   add_device_option(command, *options);
   command.run([options] {
     run(*options);

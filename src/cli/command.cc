@@ -5,15 +5,17 @@
 #include <map>
 #include <new>
 
+#include "core/output_file.h"
 #include "core/text.h"
 #include "emblem/error.h"
 #include "emblem/version.h"
 
 namespace emblem {
 
-// The bodies of all commands.
+// What all commands share.
 struct Commands {
   std::map<const CLI::App*, std::function<int()>> bodies;
+  std::vector<const std::string*> outputs;  // of Command::output
 };
 
 namespace {
@@ -190,6 +192,8 @@ std::string usage_error(CLI::App& program, const CLI::ParseError& error) {
 
 int run_chosen(CLI::App& program, const Commands& commands) {
   try {
+    for (const std::string* output : commands.outputs)
+      if (is_standard_output(*output)) reserve_standard_output();
     return commands.bodies.at(chosen_command(program))();
   } catch (const std::bad_alloc&) {
     return fail("out of memory; use a smaller batch, smaller tables or a machine with more memory");
@@ -271,6 +275,11 @@ Option Command::option(const std::string& names, uint16_t& variable, const std::
 Option Command::option(const std::string& names, double& variable, const std::string& value,
                        const std::string& text) {
   return Option(add(app_, names, variable, value, text));
+}
+
+Option Command::output(const std::string& names, std::string& variable, const std::string& text) {
+  commands_->outputs.push_back(&variable);
+  return Option(add(app_, names, variable, "FILE", text + " (-: standard output)"));
 }
 
 Option Command::choice(const std::string& names, std::string& variable,

@@ -61,6 +61,8 @@ class Command {
   // A count or a number of bytes: 250k, 1M, 4GiB. The help shows `shown` as the default.
   Option size(const std::string& names, int64_t& variable, const std::string& text,
               const std::string& shown = "");
+  // A file to write; "-" is standard output, and then the command prints to standard error.
+  Option output(const std::string& names, std::string& variable, const std::string& text);
   // Comma-separated lists.
   Option list(const std::string& names, std::vector<int>& variable, const std::string& value,
               const std::string& text);

@@ -33,7 +33,7 @@ void add_eval(Command& program) {
   Command command = program.add_command("eval", "Evaluate a checkpoint on a data set");
   add_checkpoint_options(command, *options);
   command.option("--input", options->input, "PATH", "Data set (default: eval_input_path)");
-  command.option("--json", options->json, "FILE", "Also write the metrics to this file");
+  command.output("--json", options->json, "Also write the metrics to this file");
   command.run([options] {
     run(*options);
     return 0;

@@ -31,7 +31,7 @@ void add_export(Command& program) {
               "Checkpoint, or model directory (its latest one)")
       .required();
   command
-      .option("--out", options->out, "PATH",
+      .option("--out", options->out, "DIR",
               "REPOSITORY/NAME: the model's folder; a new version is added to it")
       .required();
   command.option("--version", options->version, "N", "Version number (default: the next one)")

@@ -45,7 +45,7 @@ void add_device_options(Command& command, PipelineOptions& options) {
 }
 
 void add_profile_option(Command& command, std::string& path) {
-  command.option("--profile", path, "FILE",
+  command.output("--profile", path,
                  "Write a timeline of CPU and GPU for ui.perfetto.dev to this file; slows down");
 }
 

@@ -30,8 +30,7 @@ void add_predict(Command& program) {
       .option("--input", options->input, "PATH",
               "Data set, in the format the model was trained on; labels are not read")
       .required();
-  command.option("--out", options->out, "PATH", "CSV file to write: a prediction for each row")
-      .required();
+  command.output("--out", options->out, "CSV file to write: a prediction for each row").required();
   command.run([options] {
     run(*options);
     return 0;

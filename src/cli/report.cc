@@ -18,8 +18,8 @@ void add_report(Command& program) {
       .required();
   command.repeatable("--before", request->before, "FILE",
                      "Results of an earlier state: the page says what changed (repeatable)");
-  command.option("--out", request->out, "PATH", "The HTML page to write").required();
-  command.option("--markdown", request->markdown, "FILE", "A Markdown file to write as well");
+  command.output("--out", request->out, "HTML page to write").required();
+  command.output("--markdown", request->markdown, "Markdown file to write as well");
   command.option("--title", request->title, "TITLE", "Title of the page");
   command.option(
       "--data", request->data, "DIR",

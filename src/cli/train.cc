@@ -90,7 +90,7 @@ void add_train(Command& program) {
       .option("--max-bad-rows", options->max_bad_rows, "N",
               "Skip up to N unreadable rows (default: data_config.max_bad_rows)")
       .not_negative();
-  command.option("--json", options->json, "FILE",
+  command.output("--json", options->json,
                  "Also write the last evaluation and what the run cost to this file");
   command.run([options] { return run(*options); });
 }

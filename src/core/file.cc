@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/checksum.h"
+#include "core/output_file.h"
 #include "core/text.h"
 #include "emblem/error.h"
 
@@ -102,8 +103,7 @@ struct FileWriter::State {
   uint64_t stored = 0;    // bytes the system took
   Checksum checksum;
 
-  explicit State(const std::string& path)
-      : path(path), file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {}
+  State(const std::string& path, int descriptor) : path(path), file(descriptor) {}
 
   [[noreturn]] void fail_to_write(int error) {
     ::close(file.release());
@@ -132,8 +132,12 @@ struct FileWriter::State {
   }
 };
 
-FileWriter::FileWriter(const std::string& path) : state_(std::make_unique<State>(path)) {
-  if (state_->file.get() < 0) fail("write", path, errno);
+FileWriter::FileWriter(const std::string& path)
+    : FileWriter(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), path) {}
+
+FileWriter::FileWriter(int descriptor, const std::string& name)
+    : state_(std::make_unique<State>(name, descriptor)) {
+  if (descriptor < 0) fail("write", name, errno);
 }
 
 FileWriter::~FileWriter() = default;
@@ -179,39 +183,10 @@ std::string read_text_file(const std::string& path) {
   }
 }
 
-namespace {
-
-bool is_stream(const std::string& path) {
-  struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
-}
-
-void write_to_stream(const std::string& path, std::string_view text) {
-  const Descriptor stream(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  if (stream.get() < 0) fail("write", path, errno);
-  while (!text.empty()) {
-    const ssize_t written = ::write(stream.get(), text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail("write", path, errno);
-    text.remove_prefix(static_cast<size_t>(written));
-  }
-}
-
-}  // namespace
-
 void write_text_file_atomically(const std::string& path, std::string_view text) {
-  if (is_stream(path)) return write_to_stream(path, text);
-  const std::string partial = cat(path, ".partial.", ::getpid());
-  try {
-    FileWriter writer(partial);
-    writer.write(text);
-    writer.finish();
-    if (::rename(partial.c_str(), path.c_str()) != 0) fail("write", path, errno);
-  } catch (...) {
-    ::unlink(partial.c_str());
-    throw;
-  }
-  sync_directory(fs::path(path).parent_path().string());
+  OutputFile file(path);
+  file.write(text);
+  file.finish();
 }
 
 void sync_directory(const std::string& path) {

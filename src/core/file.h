@@ -36,6 +36,8 @@ class MappedFile {
 class FileWriter {
  public:
   explicit FileWriter(const std::string& path);
+  // Writes to an open file, which it closes; `name` stands for it in messages.
+  FileWriter(int descriptor, const std::string& name);
   ~FileWriter();
   FileWriter(const FileWriter&) = delete;
 
@@ -54,8 +56,8 @@ class FileWriter {
 
 std::string read_text_file(const std::string& path);
 
-// Replaces `path` in one step: readers see the old text or the new, whatever happens. What is there
-// and no file or folder (a pipe, a terminal, /dev/null) is written to as it is.
+// Replaces `path` in one step: readers see the old text or the new, whatever happens. Links, pipes,
+// devices and "-" are treated as in core/output_file.h.
 void write_text_file_atomically(const std::string& path, std::string_view text);
 
 // Makes the names in a directory durable (fsync on the directory).

@@ -1,0 +1,119 @@
+#include "core/output_file.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "core/text.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+namespace fs = std::filesystem;
+
+int standard_output = STDOUT_FILENO;  // see reserve_standard_output
+
+[[noreturn]] void fail(const std::string& path, int error) {
+  throw Error(ErrorCode::kUnavailable, cat("cannot write ", path, ": ", std::strerror(error)));
+}
+
+// The number of an open file that `path` names; -1 for other paths.
+int descriptor_of(std::string_view path) {
+  if (is_standard_output(path)) return standard_output;
+  if (path == "/dev/stderr") return STDERR_FILENO;
+  for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"}) {
+    if (!path.starts_with(folder)) continue;
+    const std::string number(path.substr(folder.size()));
+    if (!number.empty() && number.find_first_not_of("0123456789") == std::string::npos)
+      return std::stoi(number) == STDOUT_FILENO ? standard_output : std::stoi(number);
+  }
+  return -1;
+}
+
+// Where a chain of symbolic links ends, which need not exist.
+std::string follow_links(std::string path) {
+  constexpr int kMostLinks = 40;  // as the system's own limit
+  for (int i = 0; i < kMostLinks; ++i) {
+    std::error_code error;
+    const fs::path next = fs::read_symlink(path, error);
+    if (error) return path;
+    path = next.is_absolute() ? next.string() : (fs::path(path).parent_path() / next).string();
+  }
+  fail(path, ELOOP);
+}
+
+struct FileKind {
+  bool exists = false, is_regular = false;
+  mode_t mode = 0;
+};
+
+FileKind kind_of(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return {};
+  if (S_ISDIR(status.st_mode)) fail(path, EISDIR);
+  return {true, S_ISREG(status.st_mode), status.st_mode};
+}
+
+}  // namespace
+
+OutputFile::OutputFile(const std::string& path) {
+  if (const int descriptor = descriptor_of(path); descriptor >= 0) {
+    std::fflush(stdout);
+    const int copy = ::dup(descriptor);
+    if (copy < 0) fail(path, errno);
+    target_ = path;
+    writer_ = std::make_unique<FileWriter>(copy, path);
+    return;
+  }
+  target_ = follow_links(path);
+  const FileKind kind = kind_of(target_);
+  if (kind.exists && !kind.is_regular) {
+    writer_ = std::make_unique<FileWriter>(target_);
+    return;
+  }
+  const fs::path folder = fs::path(target_).parent_path();
+  temporary_ = (folder / cat(".", fs::path(target_).filename().string(), ".", ::getpid())).string();
+  writer_ = std::make_unique<FileWriter>(temporary_);
+  if (kind.exists) ::chmod(temporary_.c_str(), kind.mode & 07777);
+}
+
+OutputFile::~OutputFile() {
+  if (!finished_ && !temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void OutputFile::finish() {
+  writer_->finish();
+  if (!temporary_.empty()) {
+    if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail(target_, errno);
+    finished_ = true;
+    sync_directory(fs::path(target_).parent_path().string());
+  }
+  finished_ = true;
+}
+
+bool is_standard_output(std::string_view path) { return path == "-" || path == "/dev/stdout"; }
+
+void reserve_standard_output() {
+  if (standard_output != STDOUT_FILENO) return;
+  std::fflush(stdout);
+  standard_output = ::dup(STDOUT_FILENO);
+  if (standard_output < 0 || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) fail("-", errno);
+}
+
+void refuse_input_as_output(std::string_view option, const std::string& output,
+                            std::string_view inputs) {
+  std::error_code ignored;
+  if (is_standard_output(output) || !fs::exists(output, ignored)) return;
+  for (const std::string& input : expand_paths(inputs)) {
+    if (fs::equivalent(input, output, ignored))
+      throw Error(ErrorCode::kInvalidArgument,
+                  cat(option, " ", output, " is also the input ", input, "; give another file"));
+  }
+}
+
+}  // namespace emblem

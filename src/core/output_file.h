@@ -1,0 +1,43 @@
+// core/output_file.h - the file that a user asked a result to be written to, whatever it is.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "core/file.h"
+
+namespace emblem {
+
+// A file that is new or replaced appears whole, with finish(), or not at all: it is written under a
+// hidden name beside it. A symbolic link stays, and what it points to is replaced. Pipes, terminals
+// and devices are written to as they are; "-" and /dev/stdout are standard output.
+class OutputFile {
+ public:
+  explicit OutputFile(const std::string& path);
+  ~OutputFile();  // without finish(): removes what was written under the hidden name
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  void write(std::string_view text) { writer_->write(text); }
+  void finish();
+
+ private:
+  std::string target_;     // what gets the content
+  std::string temporary_;  // empty: `target_` is written to directly
+  std::unique_ptr<FileWriter> writer_;
+  bool finished_ = false;
+};
+
+// Whether `path` names standard output.
+bool is_standard_output(std::string_view path);
+
+// From now on "-" is what standard output is now, and what the program prints there goes to
+// standard error instead, so that the two do not mix.
+void reserve_standard_output();
+
+// Throws when `output` is one of the files in `inputs` (a list as of expand_paths), by whatever
+// name. `option` names the output in the message.
+void refuse_input_as_output(std::string_view option, const std::string& output,
+                            std::string_view inputs);
+
+}  // namespace emblem
