@@ -1,11 +1,11 @@
 #include "train/evaluation.h"
 
 #include <chrono>
-#include <cmath>
 
 #include "core/host_copy.h"
 #include "core/progress.h"
 #include "core/text.h"
+#include "model/probability.h"
 #include "train/batch_stream.h"
 #include "train/metrics/metrics.h"
 
@@ -78,7 +78,7 @@ Evaluation evaluate(const Context& context, Model& model, const config::Pipeline
                         const auto rows = static_cast<size_t>(batch.rows);
                         predictions.resize(rows);
                         for (size_t row = 0; row < rows; ++row)
-                          predictions[row] = 1.0f / (1.0f + std::exp(-logits.data[row]));
+                          predictions[row] = probability_of(logits.data[row]);
                         if (grouping)
                           take_groups(batch.sparse[layout.find(*grouping).sparse_index], batch.rows,
                                       groups);
