@@ -14,7 +14,7 @@ namespace emblem {
 // `status` becomes the program's exit status when the run ends without an error.
 void add_train(CLI::App& program, int& status);
 void add_eval(CLI::App& program);
-void add_predict(CLI::App& program);
+void add_predict(CLI::App& program, int& status);
 void add_export(CLI::App& program);
 void add_serve(CLI::App& program);
 void add_inspect(CLI::App& program);

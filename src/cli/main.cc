@@ -36,7 +36,7 @@ int run_command_line(int argc, char** argv) {
   add_convert(app);
   add_train(app, status);
   add_eval(app);
-  add_predict(app);
+  add_predict(app, status);
   add_export(app);
   add_serve(app);
   add_inspect(app);

@@ -42,7 +42,7 @@ StopAt parse_stop_at(const std::string& text, const char* option) {
   const size_t equals = text.find('=');
   char* end = nullptr;
   const std::string number = equals == std::string::npos ? "" : text.substr(equals + 1);
-  StopAt stop{text.substr(0, equals), std::strtod(number.c_str(), &end)};
+  const StopAt stop{text.substr(0, equals), std::strtod(number.c_str(), &end), option};
   EMBLEM_REQUIRE(equals != std::string::npos && equals > 0 && !number.empty() && *end == '\0' &&
                      std::isfinite(stop.value),
                  option, " \"", text, "\" is not METRIC=VALUE; write for example ", option,

@@ -31,6 +31,7 @@ class EarlyStopping {
 struct StopAt {
   std::string metric;
   double value = 0.0;
+  std::string option = "--stop-at";  // that it comes from, for errors
   bool reached(double found) const;
 };
 // Throws Error, in which `option` names the text, unless it is METRIC=VALUE.
