@@ -52,6 +52,7 @@ void print(const TrainSummary& summary) {
     std::printf("  skipped     %ld bad rows\n", static_cast<long>(summary.bad_rows));
   if (summary.evaluation) std::printf("  evaluation  %s\n", to_text(*summary.evaluation).c_str());
   if (!summary.checkpoint.empty()) std::printf("  checkpoint  %s\n", summary.checkpoint.c_str());
+  std::fflush(stdout);  // while a closed pipe is not fatal: the status says how the run ended
 }
 
 int run(const Options& options) {

@@ -88,7 +88,10 @@ std::string Progress::line(int64_t done, const std::string& note, Detail detail)
 std::string Progress::line_that_fits(size_t columns, int64_t done, const std::string& note) const {
   std::string text = line(done, note, Detail::kAll);
   if (text.size() > columns && !note.empty()) text = line(done, note, Detail::kWithoutCounts);
-  return text.substr(0, columns);
+  if (text.size() <= columns) return text;
+  // As many whole parts as fit.
+  const size_t end = text.rfind(", ", columns);
+  return text.substr(0, end == std::string::npos ? columns : end);
 }
 
 void Progress::update(int64_t done, const std::string& note) {

@@ -65,17 +65,13 @@ bool for_each_prediction(const Context& context, Model& model, const config::Pip
   return true;
 }
 
-void check_evaluation(const config::PipelineConfig& config, const FeatureLayout& layout,
-                      const LoaderOptions& options) {
+void check_metrics(const config::PipelineConfig& config, const FeatureLayout& layout) {
   make_metrics(config.model_config());
   if (const auto grouping = grouping_key(config.model_config())) {
     EMBLEM_REQUIRE(layout.find(*grouping).kind == FeatureKind::kSparse, "metric grouped_auc has ",
                    "grouping_key \"", *grouping,
                    "\", which is a numeric feature; group by an id_feature");
   }
-  LoaderOptions nothing = options;
-  nothing.max_batches = 0;
-  Loader loader(config.data_config(), layout, nothing);
 }
 
 std::optional<Evaluation> evaluate(const Context& context, Model& model,

@@ -23,10 +23,8 @@ struct Evaluation {
   double at(const std::string& metric) const;
 };
 
-// Throws the errors that evaluate() with these options would begin with: metrics that cannot be
-// computed, data that cannot be opened.
-void check_evaluation(const config::PipelineConfig& config, const FeatureLayout& layout,
-                      const LoaderOptions& options);
+// Throws Error when model_config.metrics has one that cannot be computed.
+void check_metrics(const config::PipelineConfig& config, const FeatureLayout& layout);
 
 // Runs the model over `options.input`, or as much of it as eval_config.num_steps says, without
 // learning: no new rows, no statistics, no dropout. Nothing when it was interrupted

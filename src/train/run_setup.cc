@@ -16,6 +16,15 @@ void check_goal(const config::PipelineConfig& config, const StopAt& goal) {
   require_watchable_metric(config.model_config(), goal.metric, "the metric of " + goal.option);
 }
 
+// Opens the data, which must be there and fit the features.
+void check_input(const config::PipelineConfig& config, const FeatureLayout& layout,
+                 LoaderOptions options) {
+  options.max_batches = 0;
+  options.workers = 1;
+  options.prefetch_batches = 1;
+  const Loader loader(config.data_config(), layout, options);
+}
+
 }  // namespace
 
 config::PipelineConfig with_absolute_paths(config::PipelineConfig config) {
@@ -36,9 +45,10 @@ FeatureLayout check_run(const config::PipelineConfig& config, const TrainOptions
   make_schedule(config.train_config().sparse_optimizer());
   make_schedule(config.train_config().dense_optimizer());
   FeatureLayout layout = layout_of(config);
-  expand_paths(config.train_input_path());
-  if (!config.eval_input_path().empty())
-    check_evaluation(config, layout, evaluation_loader_options(config));
+  check_input(config, layout, training_loader_options(config));
+  if (config.eval_input_path().empty()) return layout;
+  check_metrics(config, layout);
+  check_input(config, layout, evaluation_loader_options(config));
   return layout;
 }
 
