@@ -34,6 +34,15 @@ class RunClock {
     Clock::time_point begin_ = Clock::now();
   };
 
+  // Calls body(), which has a result, as a part of training that the timeline shows.
+  template <class Body>
+  auto traced(const char* name, Body&& body) {
+    const int64_t begin_ns = trace_now();
+    auto result = body();
+    if (trace_ != nullptr) trace_->add(name, begin_ns, trace_now());
+    return result;
+  }
+
   // A step takes from the end of the one before, or of the pause after it, to end_step().
   void begin_step() { step_begin_ = Clock::now(); }
   void end_step();

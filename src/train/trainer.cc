@@ -11,11 +11,11 @@
 #include "core/log.h"
 #include "core/progress.h"
 #include "core/text.h"
-#include "core/trace.h"
 #include "data/loader/loader.h"
 #include "embedding/files/delta_files.h"
 #include "train/batch_stream.h"
 #include "train/checkpoint_keeper.h"
+#include "train/evaluator.h"
 #include "train/intervals.h"
 #include "train/loss_watch.h"
 #include "train/run_clock.h"
@@ -94,6 +94,7 @@ class Trainer {
   RunState state_;
   std::optional<Loader> loader_;
   std::optional<RunLog> log_;
+  std::optional<Evaluator> evaluator_;
   std::optional<CheckpointKeeper> checkpoints_;
   std::optional<Progress> progress_;
 
@@ -101,10 +102,6 @@ class Trainer {
   StepResult last_step_;
   int64_t rows_ = 0, bad_rows_ = 0;
   double training_seconds_ = 0.0;
-  std::optional<Evaluation> evaluation_;
-  int64_t evaluated_step_ = -1;
-  int64_t evaluations_ = 0;
-  double evaluation_seconds_ = 0.0;
 };
 
 // ---- the beginning ----
@@ -128,6 +125,7 @@ void Trainer::open_files() {
   remove_unfinished_deltas(dir + "/deltas");
   write_text_file_atomically(dir + "/" + kConfigFile, to_text(config_));
   log_.emplace(dir, train_, learner_.steps());
+  evaluator_.emplace(config_, layout_, learner_, *log_, clock_, memory_.get());
   checkpoints_.emplace(config_, learner_, clock_, state_, resumed_.value_or(""));
 }
 
@@ -145,12 +143,7 @@ void Trainer::train_all_batches() {
   BatchStream batches(learner_.context(), batches_of(*loader_));
   progress_.emplace("training", loader_->expected_rows());
   progress_->update(0);
-  const auto next = [&] {
-    const int64_t begin_ns = trace_now();
-    const bool found = batches.next();
-    if (options_.trace != nullptr) options_.trace->add("load", begin_ns, trace_now());
-    return found;
-  };
+  const auto next = [&] { return clock_.traced("load", [&] { return batches.next(); }); };
   clock_.begin_step();
   while (!outcome_ && next()) {
     progress_->set_total(loader_->expected_rows());
@@ -168,12 +161,7 @@ void Trainer::train_all_batches() {
 
 void Trainer::train_one(BatchStream& batches) {
   const Batch& batch = batches.host();
-  const auto coming = [&] {
-    const int64_t begin_ns = trace_now();
-    const ModelBatch* next = batches.look_ahead();
-    if (options_.trace != nullptr) options_.trace->add("load", begin_ns, trace_now());
-    return next;
-  };
+  const auto coming = [&] { return clock_.traced("load", [&] { return batches.look_ahead(); }); };
   loss_watch_.begin_step(batch);
   last_step_ = learner_.step(batches.batch(), state_.position.epoch, coming);
   if (const auto warning = loss_watch_.end_step(learner_.steps(), last_step_.loss)) {
@@ -212,24 +200,14 @@ void Trainer::after_step(const Batch& batch) {
 
 // ---- evaluations ----
 
-// False when it was interrupted: then it has not taken place.
+// False when it was interrupted.
 bool Trainer::evaluate_now() {
-  const RunClock::Pause pause(clock_, "evaluation");
   if (progress_) progress_->interrupt();
-  LoaderOptions loading = evaluation_loader_options(config_);
-  loading.memory = memory_.get();
-  const auto found = evaluate(learner_.context(), learner_.model(), config_, layout_, loading);
-  if (!found) {
+  if (!evaluator_->evaluate(state_.position.epoch)) {
     outcome_ = TrainOutcome::kInterrupted;
     return false;
   }
-  evaluation_ = found;
-  evaluated_step_ = learner_.steps();
-  state_.metrics = found->metrics;
-  log_->add_evaluation(learner_.steps(), state_.position.epoch, found->metrics);
-  log_info(cat("step ", learner_.steps(), ": ", to_text(*found)));
-  evaluation_seconds_ += pause.seconds();
-  ++evaluations_;
+  state_.metrics = evaluator_->current()->metrics;
   return true;
 }
 
@@ -242,13 +220,12 @@ void Trainer::evaluate_due() {
 
 // Lets schedules, early stopping and --stop-at see a scheduled evaluation.
 void Trainer::observe_evaluation() {
-  for (const auto& [name, value] : evaluation_->metrics) learner_.observe(name, value);
-  if (options_.stop_at && options_.stop_at->reached(evaluation_->at(options_.stop_at->metric))) {
+  for (const auto& [name, value] : state_.metrics) learner_.observe(name, value);
+  if (options_.stop_at && options_.stop_at->reached(state_.metrics.at(options_.stop_at->metric)))
     outcome_ = TrainOutcome::kReachedTarget;
-  }
   if (!train_.has_early_stopping()) return;
   const bool best =
-      early_stopping_.observe(evaluation_->at(early_stopping_.metric()), learner_.steps());
+      early_stopping_.observe(state_.metrics.at(early_stopping_.metric()), learner_.steps());
   state_.early_stopping = early_stopping_.state();
   if (best && train_.early_stopping().restore_best()) checkpoints_->save_best(state_);
   if (early_stopping_.should_stop() && !outcome_) outcome_ = TrainOutcome::kStoppedEarly;
@@ -265,8 +242,8 @@ void Trainer::finish() {
     return;
   }
   if (saves) checkpoints_->save(state_);
-  const bool evaluates = outcome_ != TrainOutcome::kInterrupted &&
-                         evaluated_step_ != learner_.steps() && !config_.eval_input_path().empty();
+  const bool evaluates = outcome_ != TrainOutcome::kInterrupted && !evaluator_->current() &&
+                         !config_.eval_input_path().empty();
   if (evaluates && evaluate_now()) checkpoints_->update(state_);
 }
 
@@ -287,9 +264,7 @@ bool Trainer::restore_best() {
   }
   state_.metrics = load_run(path, learner_, Restore::kContinue).metrics;
   learner_.set_steps(steps);
-  evaluation_ = Evaluation{.metrics = state_.metrics};
-  evaluated_step_ = steps;
-  log_->add_restored(steps, state_.position.epoch, best.best_step, state_.metrics);
+  evaluator_->take_restored(state_.position.epoch, best.best_step, state_.metrics);
   log_info(cat("restored the best weights, of step ", best.best_step, " (",
                early_stopping_.metric(), " ", format_metric(best.best), ")"));
   return true;
@@ -339,11 +314,11 @@ TrainSummary Trainer::summary() const {
                        .training_seconds = training_seconds_,
                        .step_seconds_p50 = clock_.step_seconds(0.5),
                        .step_seconds_p99 = clock_.step_seconds(0.99),
-                       .evaluation_seconds = evaluation_seconds_,
-                       .last_evaluation_seconds = evaluation_ ? evaluation_->seconds : 0.0,
-                       .evaluations = evaluations_,
+                       .evaluation_seconds = evaluator_->seconds(),
+                       .last_evaluation_seconds = evaluator_->last_seconds(),
+                       .evaluations = evaluator_->count(),
+                       .evaluation = evaluator_->current(),
                        .checkpoint = checkpoints_->latest()};
-  if (evaluated_step_ == learner_.steps()) summary.evaluation = evaluation_;
   dispatch(
       learner_.context().device, [] {},
       [&] {
