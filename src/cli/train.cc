@@ -29,7 +29,7 @@ const char* to_text(TrainOutcome outcome) {
     case TrainOutcome::kFinished:
       return "finished";
     case TrainOutcome::kStoppedEarly:
-      return "stopped: no more gain";
+      return "stopped early: no more gain";
     case TrainOutcome::kReachedTarget:
       return "stopped: target reached";
     case TrainOutcome::kInterrupted:
