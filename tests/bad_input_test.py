@@ -128,9 +128,20 @@ class BadConfiguration(EmblemTest):
         config = self.config_with("hidden_units: [32, 8]", "hidden_units: [32, 9]")
         self.fail_with(self.train(self.folder / "m", config=config), "9", "8", "dense_mlp")
 
-    def test_an_unwatched_metric(self):
-        self.fail_with(self.train(self.folder / "m", "--stop-at", "ndcg=0.5", "--set", "train_config.eval_steps=1"),
-                       "ndcg", "auc")
+    def test_a_metric_that_is_not_evaluated(self):
+        for options in (("--stop-at", "ndcg=0.5"), ("--set", "train_config.early_stopping.metric=ndcg"),
+                        ("--set", "train_config.dense_optimizer.reduce_on_plateau_learning_rate.metric=ndcg")):
+            model = self.folder / "unwatched"
+            process = self.train(model, *options, "--set", "train_config.eval_steps=1")
+            self.fail_with(process, "ndcg", "evaluations report auc, log_loss")
+            self.assertFalse(model.exists(), "refused before training")
+
+    def test_a_direction_against_the_metric(self):
+        self.fail_with(self.train(self.folder / "m", "--set",
+                                  "train_config.early_stopping={metric: 'log_loss' higher_is_better: true}"),
+                       "higher_is_better is true", "lower log_loss is better")
+        self.fail_with(self.train(self.folder / "m", "--set", "train_config.early_stopping={patience: 0}"),
+                       "patience is 0", "at least 1")
 
     def test_cuda_without_a_gpu_is_refused_in_words(self):
         hidden = mock.patch.dict(os.environ, {"CUDA_VISIBLE_DEVICES": ""})
@@ -161,10 +172,11 @@ class BadCheckpoints(EmblemTest):
     def test_a_checkpoint_of_another_model(self):
         model = self.folder / "first"
         self.succeed(self.train(model, "--max-steps", "1"))
-        self.fail_with(self.train(model, "--resume", "--set", "model_config.dlrm.final.hidden_units=[16]"),
-                       "another model", "top.0.weight")
-        self.fail_with(self.train(model, "--resume", "--set", "model_config.dlrm.arch_with_sparse=false"),
-                       "another model")
+        config = self.write_config("other.config", (model / "pipeline.config").read_text())
+        self.fail_with(run("eval", "--checkpoint", model, "--config", config, "--set",
+                           "model_config.dlrm.final.hidden_units=[16]"), "another model", "top.0.weight")
+        self.fail_with(run("eval", "--checkpoint", model, "--config", config, "--set",
+                           "model_config.dlrm.arch_with_sparse=false"), "another model")
 
     def test_an_unreadable_manifest(self):
         model = self.folder / "unreadable"
@@ -205,7 +217,7 @@ class Usage(unittest.TestCase):
                                 (["bench", "tabels"], 'no command "bench tabels"; did you mean tables?'),
                                 (["train", "--confg", "x"], "no option --confg; did you mean --config?"),
                                 (["train", "--config", "x", "--device", "gpu"], '"gpu" is not one of cpu|cuda'),
-                                (["train", "--config", "x", "--max-steps", "-3"], "-3 is out of range; expected 0 or more"),
+                                (["train", "--config", "x", "--max-steps", "-3"], "-3 is out of range; expected at least 1"),
                                 (["zzz"], "emblem --help lists all"), ([], "no command is given")):
             process = run(*words)
             self.assertEqual(process.returncode, 2, process.stderr)
@@ -218,6 +230,16 @@ class Usage(unittest.TestCase):
             process = run(*command)
             self.assertEqual(process.returncode, 2, command)
             self.assertNotEqual(process.stderr, "", command)
+
+    def test_numbers_out_of_range_are_refused_in_one_line(self):
+        for option, value, problem in (("--max-steps", "-3", "is out of range; expected at least 1"),
+                                       ("--max-steps", "0", "is out of range; expected at least 1"),
+                                       ("--max-steps", "1.5", "is not a whole number"),
+                                       ("--max-steps", "many", "is not a whole number"),
+                                       ("--max-bad-rows", "-1", "is out of range; expected at least 0")):
+            process = run("train", "--config", "x", option, value)
+            self.assertEqual(process.returncode, 2)
+            self.assertEqual(process.stderr, f"emblem train: {option}: {value} {problem} (see emblem train --help)\n")
 
     def test_unknown_formats_list_the_choices(self):
         process = run("synth", "--preset", "criteo", "--rows", "10", "--out", "/tmp/never", "--format", "xls")

@@ -5,7 +5,7 @@ import subprocess
 import time
 import unittest
 
-from harness import EMBLEM, EmblemTest, learned_files, run
+from harness import EMBLEM, EmblemTest, files_of, learned_files, run
 
 
 class Faults(EmblemTest):
@@ -38,6 +38,29 @@ class Faults(EmblemTest):
         steps = [int(path.name.split("-")[1]) for path in model.glob("model.ckpt-*")]
         self.succeed(self.train(model, "--resume", "--max-steps", max(steps) + 1))
         self.assertEqual(list(model.glob(".*")), [], "left-overs of killed writers")
+
+    def test_a_run_that_is_killed_again_and_again_ends_as_any_other(self):
+        """Evaluations, early stopping and the restored weights included."""
+        options = ["--set", "train_config.eval_steps=7", "--set", "train_config.save_checkpoints_steps=5",
+                   "--set", "train_config.keep_checkpoint_max=2", "--set", "train_config.use_tensorboard=false",
+                   "--set", "train_config.dense_optimizer={adam_optimizer {lr: 0.03}}",
+                   "--set", "train_config.early_stopping={metric: 'log_loss' patience: 2}"]
+        model, reference = self.folder / "again", self.folder / "reference"
+        moments = random.Random(2)
+        for kill in range(8):
+            process = subprocess.Popen([EMBLEM, "train", "--config", self.config, "--model-dir", model, "--resume",
+                                        *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.wait_for_step(process, model, 5 * (kill + 1))
+            time.sleep(0.1 * moments.random())
+            process.kill()
+            process.wait()
+        self.succeed(self.train(model, "--resume", *options))
+        finished = self.succeed(self.train(reference, *options))
+        self.assertIn("stopped early", finished.stdout)
+        for folder in (model, reference):
+            (folder / "train_log.jsonl").unlink()        # has rates
+            (folder / "pipeline.config").unlink()        # names the model dir
+        self.assertEqual(files_of(model), files_of(reference))
 
     def test_a_full_disk_is_reported_and_loses_nothing(self):
         model = self.folder / "full"

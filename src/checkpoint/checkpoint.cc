@@ -6,6 +6,7 @@
 
 #include "checkpoint/names.h"
 #include "core/file.h"
+#include "core/log.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -21,14 +22,16 @@ struct Found {
 };
 
 // Everything in a model dir that has a checkpoint's name, best first: high steps, and of one step
-// the finished before the replaced. Unfinished ones are left out.
+// the finished before the replaced. Unfinished ones are skipped.
 std::vector<Found> candidates(const std::string& model_dir) {
   std::vector<Found> found;
   std::error_code error;
   for (fs::directory_iterator entry(model_dir, error), end; !error && entry != end;
        entry.increment(error)) {
     const auto name = parse_checkpoint_name(entry->path().filename().string());
-    if (!name || name->state == CheckpointState::kUnfinished) continue;
+    std::error_code ignored;
+    if (!name || name->state == CheckpointState::kUnfinished || !entry->is_directory(ignored))
+      continue;
     found.push_back({*name, model_dir + "/" + entry->path().filename().string()});
   }
   std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) {
@@ -36,11 +39,6 @@ std::vector<Found> candidates(const std::string& model_dir) {
            std::tuple(-b.name.step, b.name.state, b.path);
   });
   return found;
-}
-
-Manifest read_manifest(const std::string& checkpoint) {
-  const std::string path = checkpoint + "/" + kManifestName;
-  return parse_manifest(read_text_file(path), path);
 }
 
 bool has_manifest(const std::string& path) {
@@ -75,6 +73,17 @@ std::string problem_of(const Found& found) {
 
 }  // namespace
 
+Manifest read_manifest(const std::string& checkpoint) {
+  const std::string path = checkpoint + "/" + kManifestName;
+  return parse_manifest(read_text_file(path), path);
+}
+
+void update_manifest(const std::string& checkpoint, const std::function<void(Manifest&)>& change) {
+  Manifest manifest = read_manifest(checkpoint);
+  change(manifest);
+  write_text_file_atomically(checkpoint + "/" + kManifestName, manifest_text(manifest));
+}
+
 std::string checkpoint_path(const std::string& model_dir, int64_t step) {
   return model_dir + "/" + CheckpointName{.step = step}.text();
 }
@@ -88,9 +97,18 @@ std::vector<CheckpointEntry> list_checkpoints(const std::string& model_dir) {
   return entries;
 }
 
+bool holds_checkpoints(const std::string& model_dir) { return !candidates(model_dir).empty(); }
+
 std::optional<std::string> latest_checkpoint(const std::string& model_dir) {
+  std::vector<std::string> problems;
   for (const Found& one : candidates(model_dir)) {
-    if (problem_of(one).empty()) return one.path;
+    const std::string problem = problem_of(one);
+    if (!problem.empty()) {
+      problems.push_back(cat("checkpoint ", one.path, " is skipped: ", problem));
+      continue;
+    }
+    for (const std::string& skipped : problems) log_warn(cat(skipped, "; using ", one.path));
+    return one.path;
   }
   return std::nullopt;
 }

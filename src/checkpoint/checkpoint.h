@@ -6,11 +6,12 @@
 //   dense.safetensors  parameters of the network and their optimizer state
 //   tables/NAME/...    one folder a table
 //
-// Only manifest.json is written here; who writes the others registers them. A model dir has one
-// writer at a time; any number of processes may read.
+// Only manifest.json is written here; the writers of other files register them. A model dir has one
+// writer at a time (checkpoint/model_dir_lock.h); any number of processes may read.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -43,8 +44,8 @@ class CheckpointWriter {
   // Writes path()/name and registers it.
   void write_file(const std::string& name, std::string_view content);
 
-  // Writes the manifest, with step and files filled in, and makes the checkpoint appear in one
-  // step, in the place of an older one of the same step. Returns its path.
+  // Writes the manifest, with step and files filled in, and makes the checkpoint appear atomically,
+  // in the place of an older one of the same step. Returns its path.
   std::string commit(Manifest manifest);
 
  private:
@@ -54,20 +55,30 @@ class CheckpointWriter {
   std::map<std::string, FileFacts> files_;
 };
 
+// Rewrites the manifest of a finished checkpoint atomically after `change`, which leaves step and
+// files as they are.
+void update_manifest(const std::string& checkpoint, const std::function<void(Manifest&)>& change);
+
 struct CheckpointEntry {
   int64_t step;
   std::string path;
 };
 
-// All directories named as checkpoints, by step; whether they are intact is not looked at.
+// All folders named as checkpoints, by step; whether they are intact is not checked.
 std::vector<CheckpointEntry> list_checkpoints(const std::string& model_dir);
 
-// The checkpoint of the highest step that has a valid manifest; nothing when there is none.
+// Whether there is a checkpoint, intact or not, finished or replaced (checkpoint/names.h).
+bool holds_checkpoints(const std::string& model_dir);
+
+// The checkpoint of the highest step that has a valid manifest; nothing when there is none. Logs a
+// warning for each newer one that is skipped because its manifest is damaged.
 std::optional<std::string> latest_checkpoint(const std::string& model_dir);
 
 // `path` when it is a checkpoint, the latest one in it when it is a model dir. Throws Error
 // otherwise.
 std::string find_checkpoint(const std::string& path);
+
+Manifest read_manifest(const std::string& checkpoint);
 
 struct Checkpoint {
   std::string path;
@@ -84,8 +95,15 @@ enum class Verify { kSizes, kContents };
 // file is missing, truncated or changed.
 Checkpoint open_checkpoint(const std::string& path, Verify verify = Verify::kContents);
 
-// Removes the checkpoints of the lowest steps until `keep` (0: all) are left, but never those of
+// Removes the checkpoints of the lowest steps until `keep` (0: all) remain, but never those of
 // `spared`.
 void prune_checkpoints(const std::string& model_dir, int64_t keep, std::span<const int64_t> spared);
+
+// No reader ever sees half of it.
+void remove_checkpoint(const std::string& model_dir, int64_t step);
+
+// Removes what killed processes left in a model dir: unfinished checkpoints and text files.
+// A replaced checkpoint gets its name back where its successor never got it.
+void remove_leftovers(const std::string& model_dir);
 
 }  // namespace emblem

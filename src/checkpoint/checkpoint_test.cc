@@ -68,7 +68,7 @@ TEST_F(CheckpointTest, RefusesFilesThatAreNotAsRegistered) {
               ThrowsMessage<Error>(HasSubstr("file b of the checkpoint should have 3 bytes")));
 }
 
-TEST_F(CheckpointTest, WithoutCommitNothingIsLeft) {
+TEST_F(CheckpointTest, WithoutCommitNothingRemains) {
   {
     CheckpointWriter writer(dir_, 7);
     writer.write_file("tables/a/key", "content");
@@ -94,7 +94,7 @@ TEST_F(CheckpointTest, LatestIsTheHighestStepNotTheLastName) {
   EXPECT_THAT(steps, ElementsAre(9, 200, 1000));
 }
 
-TEST_F(CheckpointTest, LatestPassesOverWhatIsNoCheckpoint) {
+TEST_F(CheckpointTest, LatestSkipsWhatIsNotACheckpoint) {
   write_sample(dir_, 100);
   fs::create_directories(dir_ + "/model.ckpt-900");   // no manifest
   fs::create_directories(dir_ + "/model.ckpt-901x");  // another name
@@ -108,6 +108,37 @@ TEST_F(CheckpointTest, LatestPassesOverWhatIsNoCheckpoint) {
   write_text_file_atomically(dir_ + "/model.ckpt-906/manifest.json", "{damaged");
   EXPECT_EQ(latest_checkpoint(dir_), dir_ + "/model.ckpt-100");
   EXPECT_EQ(latest_checkpoint(dir_ + "/nowhere"), std::nullopt);
+}
+
+TEST_F(CheckpointTest, ADamagedManifestIsMentionedWithWhatIsUsedInstead) {
+  write_sample(dir_, 1);
+  for (const int64_t step : {2, 3})
+    change_byte(write_sample(dir_, step) + "/manifest.json", 200, 1);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(find_checkpoint(dir_), dir_ + "/model.ckpt-1");
+  const std::string log = testing::internal::GetCapturedStderr();
+  for (const char* step : {"2", "3"}) {
+    EXPECT_THAT(log, testing::ContainsRegex(cat("warning: checkpoint [^\n]*/model.ckpt-", step,
+                                                " is skipped: [^\n]*manifest.json is damaged"
+                                                "[^\n]*; using [^\n]*/model.ckpt-1\n")));
+  }
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 2);
+}
+
+TEST_F(CheckpointTest, ADamagedCheckpointCountsAsOne) {
+  EXPECT_FALSE(holds_checkpoints(dir_));
+  change_byte(write_sample(dir_, 3) + "/manifest.json", 200, 1);
+  EXPECT_TRUE(holds_checkpoints(dir_));
+}
+
+TEST_F(CheckpointTest, TheManifestOfAFinishedOneCanChange) {
+  const std::string path = write_sample(dir_, 5);
+  const Manifest before = open_checkpoint(path).manifest;
+  update_manifest(path, [](Manifest& manifest) { manifest.metrics = {{"auc", 0.75}}; });
+  const Manifest after = open_checkpoint(path).manifest;
+  EXPECT_EQ(after.metrics.at("auc"), 0.75);
+  EXPECT_EQ(after.step, 5);
+  EXPECT_EQ(after.files, before.files);
 }
 
 TEST_F(CheckpointTest, AModelDirStandsForItsLatestCheckpoint) {
@@ -185,6 +216,22 @@ TEST_F(CheckpointTest, TheNextWriterRemovesWhatDeadOnesLeft) {
   EXPECT_THAT(names(),
               ElementsAre(CheckpointName{CheckpointState::kUnfinished, 50, ::getppid()}.text(),
                           "model.ckpt-1", "model.ckpt-2"));
+}
+
+TEST_F(CheckpointTest, LeftoversOfDeadProcessesAreRemoved) {
+  const std::string path = write_sample(dir_, 1);
+  fs::create_directories(hidden(CheckpointState::kUnfinished, 50, kNoProcess) + "/tables");
+  for (const std::string& text :
+       {cat(dir_, "/pipeline.config.partial.", kNoProcess),
+        cat(path, "/manifest.json.partial.", kNoProcess),
+        cat(dir_, "/train_log.jsonl.partial.", ::getppid()), dir_ + "/notes.partial.x"})
+    write_text_file_atomically(text, "");
+  remove_leftovers(dir_);
+  // The parent process lives, and the last name is not one of ours.
+  EXPECT_THAT(names(), ElementsAre("model.ckpt-1", "notes.partial.x",
+                                   cat("train_log.jsonl.partial.", ::getppid())));
+  EXPECT_FALSE(fs::exists(cat(path, "/manifest.json.partial.", kNoProcess)));
+  open_checkpoint(path);
 }
 
 TEST_F(CheckpointTest, ADeathBetweenTheTwoRenamesOfAReplacementLosesNothing) {

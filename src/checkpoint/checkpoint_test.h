@@ -24,7 +24,11 @@ inline Manifest sample_manifest() {
   manifest.position = {.epoch = 2, .piece = 3, .row = 4, .emitted = 5, .rows_in_epoch = 6};
   manifest.schedules["dense"] = {
       .best = 0.1, .has_best = true, .bad_evaluations = 2, .factor = 0.5};
-  manifest.early_stopping = {.has_best = true, .best = 0.8, .best_step = 100, .bad_evaluations = 1};
+  manifest.early_stopping = {
+      .metric = "auc", .has_best = true, .best = 0.8, .best_step = 100, .bad_evaluations = 1};
+  manifest.loss_scale = LossScaleState{.scale = 1024.0, .good_steps = 17};
+  manifest.evaluation_due = true;
+  manifest.only_best = true;
   manifest.metrics = {{"auc", 1.0 / 3}};
   manifest.seeds = {{"train", ~uint64_t{0}}};
   return manifest;

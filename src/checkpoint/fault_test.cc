@@ -42,7 +42,7 @@ TEST_F(CheckpointFaultTest, AGoodCheckpointIsThereWheneverTheWriterIsKilled) {
   const auto start_time = std::chrono::steady_clock::now();
   write_sample(dir_, 1, 1, kTableBytes);
   const std::chrono::duration<double> one_write = std::chrono::steady_clock::now() - start_time;
-  // Writers live up to so long; longer once the disk turns out slower than at the first write.
+  // The longest that a writer lives; more once the disk turns out slower than at the first write.
   std::chrono::duration<double> lifetime = one_write * 2.5;
   Random random{77};
   int64_t last = 1;

@@ -19,7 +19,7 @@ std::string bytes_of(const Manifest& manifest, const ManifestTable& table) {
 }  // namespace
 
 bool is_checkpoint(const std::string& path) {
-  return std::filesystem::exists(path + "/manifest.json") || latest_checkpoint(path).has_value();
+  return std::filesystem::exists(path + "/manifest.json") || holds_checkpoints(path);
 }
 
 std::string describe_checkpoint(const std::string& path) {

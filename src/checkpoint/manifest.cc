@@ -83,17 +83,28 @@ PlateauState to_plateau(const Json& json) {
 }
 
 Json to_json(const EarlyStoppingState& state) {
-  return {{"has_best", state.has_best},
+  return {{"metric", state.metric},
+          {"has_best", state.has_best},
           {"best", from_double(state.best)},
           {"best_step", state.best_step},
           {"bad_evaluations", state.bad_evaluations}};
 }
 
 EarlyStoppingState to_early_stopping(const Json& json) {
-  return {.has_best = json.at("has_best"),
+  return {.metric = json.value("metric", ""),
+          .has_best = json.at("has_best"),
           .best = to_double(json.at("best")),
           .best_step = json.at("best_step"),
           .bad_evaluations = json.at("bad_evaluations")};
+}
+
+Json to_json(const LossScaleState& state) {
+  return {{"scale", from_double(state.scale)}, {"good_steps", state.good_steps}};
+}
+
+std::optional<LossScaleState> to_loss_scale(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  return LossScaleState{.scale = to_double(json.at("scale")), .good_steps = json.at("good_steps")};
 }
 
 Json to_json(const ManifestTable& table) {
@@ -163,6 +174,9 @@ Manifest to_manifest(const Json& json) {
                     .model = json.at("model").at("type"),
                     .position = to_position(json.at("data_position")),
                     .early_stopping = to_early_stopping(json.at("early_stopping")),
+                    .loss_scale = to_loss_scale(json.value("loss_scale", Json())),
+                    .evaluation_due = json.value("evaluation_due", false),
+                    .only_best = json.value("only_best", false),
                     .deltas = json.value("deltas", int64_t{0})};
   take_lists(json, manifest);
   for (const ManifestTable& table : manifest.tables) {
@@ -216,6 +230,10 @@ std::string manifest_text(const Manifest& manifest) {
                {"data_position", to_json(manifest.position)},
                {"early_stopping", to_json(manifest.early_stopping)},
                {"deltas", manifest.deltas}};
+  // Older programs read manifests without these; they are absent where they say nothing.
+  if (manifest.loss_scale) json["loss_scale"] = to_json(*manifest.loss_scale);
+  if (manifest.evaluation_due) json["evaluation_due"] = true;
+  if (manifest.only_best) json["only_best"] = true;
   add_lists(manifest, json);
   std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
   const size_t digits = find_checksum(text);

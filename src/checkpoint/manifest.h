@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,17 @@ struct ManifestTable {
   std::vector<std::string> files;  // keys of Manifest::files
 };
 
+// With it an fp16 run continues with the loss scale it had (train/loss_scaler.h).
+struct LossScaleState {
+  double scale = 1.0;
+  int64_t good_steps = 0;  // since the scale last changed
+
+  bool operator==(const LossScaleState&) const = default;
+};
+
 // With it a resumed run stops where an uninterrupted one would.
 struct EarlyStoppingState {
+  std::string metric;  // that was watched; empty: not known (written by an older program)
   bool has_best = false;
   double best = 0.0;
   int64_t best_step = 0;
@@ -49,6 +59,11 @@ struct Manifest {
   DataPosition position;  // of the next batch
   std::map<std::string, PlateauState> schedules;
   EarlyStoppingState early_stopping;
+  std::optional<LossScaleState> loss_scale;  // absent unless the run has computed in fp16
+  // The evaluation that is due at this step has not taken place; a resumed run begins with it.
+  bool evaluation_due = false;
+  // Written for early_stopping.restore_best alone; removed when a better one is written.
+  bool only_best = false;
   std::map<std::string, double> metrics;  // of the last evaluation; NaN where undefined
   std::map<std::string, uint64_t> seeds;
   int64_t deltas = 0;  // the number of the last delta (train/delta_export.h) before it

@@ -59,13 +59,105 @@ TEST(Manifest, SurvivesTheWayThroughText) {
   EXPECT_TRUE(read.schedules.at("dense").has_best);
   EXPECT_EQ(read.schedules.at("dense").bad_evaluations, 2);
   EXPECT_EQ(read.schedules.at("dense").factor, 0.5);
+  EXPECT_EQ(read.early_stopping.metric, "auc");
   EXPECT_TRUE(read.early_stopping.has_best);
   EXPECT_EQ(read.early_stopping.best, 0.8);
   EXPECT_EQ(read.early_stopping.best_step, 100);
   EXPECT_EQ(read.early_stopping.bad_evaluations, 1);
+  EXPECT_EQ(read.loss_scale, manifest.loss_scale);
+  EXPECT_TRUE(read.evaluation_due);
+  EXPECT_TRUE(read.only_best);
   EXPECT_EQ(read.metrics.at("auc"), 1.0 / 3);
   EXPECT_EQ(read.seeds.at("train"), ~uint64_t{0});
   EXPECT_EQ(read.files, manifest.files);
+}
+
+// Without loss_scale, evaluation_due, only_best and the metric of early_stopping.
+TEST(Manifest, ReadsWhatOlderProgramsWrote) {
+  const Manifest read = parse_manifest(R"({
+ "format": "emblem-checkpoint",
+ "format_version": 1,
+ "checksum": "6230851b62e80ec4",
+ "emblem_version": "0.1.0",
+ "step": 3,
+ "epoch": 0,
+ "model": {
+  "type": "lr",
+  "parameters": [
+   {
+    "name": "wide.0.weight",
+    "shape": [
+     1,
+     1
+    ]
+   },
+   {
+    "name": "wide.0.bias",
+    "shape": [
+     1,
+     1
+    ]
+   },
+   {
+    "name": "wide.1.bias",
+    "shape": [
+     1,
+     1
+    ]
+   }
+  ]
+ },
+ "data_position": {
+  "epoch": 0,
+  "piece": 0,
+  "row": 0,
+  "emitted": 48,
+  "rows_in_epoch": 48
+ },
+ "early_stopping": {
+  "has_best": false,
+  "best": 0.0,
+  "best_step": 0,
+  "bad_evaluations": 0
+ },
+ "deltas": 0,
+ "tables": [],
+ "schedules": {
+  "dense": {
+   "best": 0.0,
+   "has_best": false,
+   "bad_evaluations": 0,
+   "factor": 1.0
+  },
+  "sparse": {
+   "best": 0.0,
+   "has_best": false,
+   "bad_evaluations": 0,
+   "factor": 1.0
+  }
+ },
+ "metrics": {},
+ "seeds": {
+  "train": 1
+ },
+ "files": {
+  "dense.safetensors": {
+   "bytes": 312,
+   "checksum": "3598fbf861bf1aee"
+  },
+  "pipeline.config": {
+   "bytes": 511,
+   "checksum": "9f7e0849b9be6f9c"
+  }
+ }
+}
+)",
+                                       "m");
+  EXPECT_EQ(read.step, 3);
+  EXPECT_EQ(read.early_stopping.metric, "");
+  EXPECT_EQ(read.loss_scale, std::nullopt);
+  EXPECT_FALSE(read.evaluation_due);
+  EXPECT_FALSE(read.only_best);
 }
 
 TEST(Manifest, KeepsNumbersThatJsonDoesNotKnow) {

@@ -20,9 +20,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string to_text(int64_t step, int64_t epoch, const std::map<std::string, double>& values) {
-  Json json = {{"global_step", step}, {"epoch", epoch}};
-  for (const auto& [name, value] : values) json[name] = std::isfinite(value) ? Json(value) : Json();
+constexpr const char* kRestoredStep = "restored_step";
+
+std::string to_text(const ResultLine& line) {
+  Json json = {{"global_step", line.step}, {"epoch", line.epoch}};
+  if (line.restored_step) json[kRestoredStep] = *line.restored_step;
+  for (const auto& [name, value] : line.values)
+    json[name] = std::isfinite(value) ? Json(value) : Json();
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -37,6 +41,8 @@ std::optional<ResultLine> parse_line(std::string_view text) {
     if (name == "global_step") continue;
     if (name == "epoch" && value.is_number_integer())
       line.epoch = value.get<int64_t>();
+    else if (name == kRestoredStep && value.is_number_integer())
+      line.restored_step = value.get<int64_t>();
     else
       line.values[name] =
           value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
@@ -70,7 +76,7 @@ void Results::keep_lines_up_to(int64_t step) {
   std::string kept;
   last_step_ = -1;
   for_each_line(path_, [&](std::string_view text, const ResultLine& line) {
-    if (line.step > step || line.step <= last_step_) return;
+    if (line.step > step || line.step <= last_step_ || line.restored_step) return;
     kept += text;
     last_step_ = line.step;
   });
@@ -87,18 +93,27 @@ void Results::open() {
 
 void Results::append(int64_t step, int64_t epoch, const std::map<std::string, double>& values) {
   if (step <= last_step_) keep_lines_up_to(step - 1);
-  // One write a line: a reader or a kill never sees lines of two processes mixed.
-  const std::string line = to_text(step, epoch, values);
+  write({.step = step, .epoch = epoch, .restored_step = std::nullopt, .values = values});
+  last_step_ = step;
+}
+
+void Results::append_restored(int64_t step, int64_t epoch, int64_t restored_step,
+                              const std::map<std::string, double>& values) {
+  write({.step = step, .epoch = epoch, .restored_step = restored_step, .values = values});
+}
+
+void Results::write(const ResultLine& line) {
+  // One write a line: a killed process leaves whole lines, or one that is cut off at the end.
+  const std::string text = to_text(line);
   ssize_t taken;
   do {
-    taken = ::write(descriptor_, line.data(), line.size());
+    taken = ::write(descriptor_, text.data(), text.size());
   } while (taken < 0 && errno == EINTR);
-  if (taken != static_cast<ssize_t>(line.size())) {
+  if (taken != static_cast<ssize_t>(text.size())) {
     throw Error(
         ErrorCode::kUnavailable,
         cat("cannot write ", path_, ": ", taken < 0 ? std::strerror(errno) : "the disk is full"));
   }
-  last_step_ = step;
 }
 
 std::vector<ResultLine> read_results(const std::string& path) {

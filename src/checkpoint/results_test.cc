@@ -30,7 +30,7 @@ class ResultsTest : public testing::Test {
   const std::string path_ = folder_.path("results.jsonl");  // not made yet
 };
 
-TEST_F(ResultsTest, WritesSortedNamesBehindStepAndEpoch) {
+TEST_F(ResultsTest, WritesSortedNamesAfterStepAndEpoch) {
   Results results(path_, 0);
   results.append(100, 1,
                  {{"log_loss", 0.25},
@@ -70,7 +70,7 @@ TEST_F(ResultsTest, ANewRunStartsEmpty) {
   EXPECT_TRUE(steps().empty());
 }
 
-TEST_F(ResultsTest, AStepThatIsToldAgainReplacesItsLine) {
+TEST_F(ResultsTest, AStepThatIsAppendedAgainReplacesItsLine) {
   Results results(path_, 0);
   results.append(100, 0, {{"auc", 0.5}});
   results.append(200, 0, {{"auc", 0.6}});
@@ -79,6 +79,33 @@ TEST_F(ResultsTest, AStepThatIsToldAgainReplacesItsLine) {
   EXPECT_EQ(read_results(path_).back().values.at("auc"), 0.7);
   results.append(300, 0, {});
   EXPECT_THAT(steps(), ElementsAre(100, 200, 300));
+}
+
+TEST_F(ResultsTest, TheLastLineOfARestoredRunNamesTheStepOfItsWeights) {
+  Results results(path_, 0);
+  results.append(100, 0, {{"auc", 0.7}});
+  results.append(200, 0, {{"auc", 0.6}});
+  results.append_restored(200, 0, 100, {{"auc", 0.7}});
+  const auto lines = read_results(path_);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[1].restored_step, std::nullopt);
+  EXPECT_EQ(lines[1].values.at("auc"), 0.6) << "the evaluation of that step stays";
+  EXPECT_EQ(lines[2].step, 200);
+  EXPECT_EQ(lines[2].restored_step, 100);
+  EXPECT_EQ(lines[2].values.at("auc"), 0.7);
+  EXPECT_EQ(lines[2].values.size(), 1u);
+}
+
+TEST_F(ResultsTest, ARestoredRunThatContinuesDropsItsFinalLine) {
+  {
+    Results results(path_, 0);
+    results.append(100, 0, {});
+    results.append_restored(200, 0, 100, {});
+  }
+  Results results(path_, 200);
+  EXPECT_THAT(steps(), ElementsAre(100));
+  results.append(300, 0, {});
+  EXPECT_THAT(steps(), ElementsAre(100, 300));
 }
 
 TEST_F(ResultsTest, ForgetsALineThatAKilledProcessLeftIncomplete) {
@@ -90,12 +117,12 @@ TEST_F(ResultsTest, ForgetsALineThatAKilledProcessLeftIncomplete) {
   EXPECT_THAT(steps(), ElementsAre(100, 200));
 }
 
-TEST_F(ResultsTest, SkipsLinesThatAreNoResults) {
+TEST_F(ResultsTest, SkipsLinesThatAreNotResults) {
   append_raw("nonsense\n[1]\n{\"a\":1}\n{\"global_step\":\"x\"}\n{\"global_step\":5}\n");
   EXPECT_THAT(steps(), ElementsAre(5));
 }
 
-TEST_F(ResultsTest, AFileThatIsNotThereHasNoLines) { EXPECT_TRUE(read_results(path_).empty()); }
+TEST_F(ResultsTest, AMissingFileHasNoLines) { EXPECT_TRUE(read_results(path_).empty()); }
 
 TEST_F(ResultsTest, NamesThePathThatCannotBeWritten) {
   EXPECT_THAT([] { Results("/nowhere/at/all.jsonl", 0); },

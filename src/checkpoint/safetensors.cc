@@ -148,7 +148,7 @@ Placed parse_entry(const std::string& name, const Json& entry, const std::string
   return placed;
 }
 
-// Tensors must fill the data section exactly: no gaps, no overlaps, nothing behind them.
+// Tensors must fill the data section exactly: no gaps, no overlaps, nothing after them.
 void check_placement(std::vector<Placed> placed, int64_t data_bytes, const std::string& path) {
   std::sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);

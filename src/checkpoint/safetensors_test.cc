@@ -21,7 +21,7 @@ using testing::ThrowsMessage;
 
 class SafetensorsTest : public testing::Test {
  protected:
-  // A file with this header and `data_bytes` bytes behind it.
+  // A file with this header and `data_bytes` bytes after it.
   void write_raw(const std::string& header, size_t data_bytes) {
     const uint64_t length = header.size();
     FileWriter file(path_);
@@ -168,7 +168,7 @@ TEST_F(SafetensorsTest, SaysWhatIsWrongWithAFile) {
       {"not an entry", R"({"a":3})", 0, "the entry of tensor a"},
       {"metadata that is not text", R"({"__metadata__":{"x":1}})", 0,
        "the metadata x is not a string"},
-      {"metadata that is no map", R"({"__metadata__":[]})", 0, "__metadata__ is not an object"},
+      {"metadata that is not a map", R"({"__metadata__":[]})", 0, "__metadata__ is not an object"},
   };
   for (const BadHeader& bad : cases) {
     SCOPED_TRACE(bad.why);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 
@@ -38,20 +39,19 @@ void rename_folder(const std::string& from, const std::string& to) {
 
 // Leftovers with this process's own number are from an earlier process: there is one writer at a
 // time.
-bool is_abandoned(const CheckpointName& name) {
-  return name.process == ::getpid() ||
-         (::kill(static_cast<pid_t>(name.process), 0) != 0 && errno == ESRCH);
+bool is_abandoned(int64_t process) {
+  return process == ::getpid() || (::kill(static_cast<pid_t>(process), 0) != 0 && errno == ESRCH);
 }
 
-// Deletes what killed writers left, after giving a replaced checkpoint its name back where its
-// successor never got it.
+// Deletes the unfinished checkpoints of killed writers, after giving a replaced checkpoint its name
+// back where its successor never got it.
 void clean_up(const std::string& model_dir) {
   std::vector<CheckpointName> abandoned;
   std::error_code ignored;  // a folder that cannot be listed fails soon enough
   for (fs::directory_iterator entry(model_dir, ignored), end; !ignored && entry != end;
        entry.increment(ignored)) {
     const auto name = parse_checkpoint_name(entry->path().filename().string());
-    if (name && name->state != CheckpointState::kFinished && is_abandoned(*name))
+    if (name && name->state != CheckpointState::kFinished && is_abandoned(name->process))
       abandoned.push_back(*name);
   }
   for (const CheckpointName& name : abandoned) {
@@ -63,6 +63,27 @@ void clean_up(const std::string& model_dir) {
       fs::remove_all(path, ignored);
     }
   }
+}
+
+// "results.partial.123", which write_text_file_atomically of process 123 left.
+bool is_abandoned_text(const std::string& name) {
+  constexpr std::string_view kMark = ".partial.";
+  const size_t mark = name.rfind(kMark);
+  if (mark == std::string::npos) return false;
+  int64_t process = 0;
+  const char* end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + mark + kMark.size(), end, process);
+  return error == std::errc() && stop == end && is_abandoned(process);
+}
+
+void remove_abandoned_texts(const std::string& folder) {
+  std::vector<fs::path> left;
+  std::error_code ignored;
+  for (fs::directory_iterator entry(folder, ignored), end; !ignored && entry != end;
+       entry.increment(ignored)) {
+    if (is_abandoned_text(entry->path().filename().string())) left.push_back(entry->path());
+  }
+  for (const fs::path& path : left) fs::remove_all(path, ignored);
 }
 
 void sync_folders(const std::string& root) {
@@ -157,13 +178,23 @@ void prune_checkpoints(const std::string& model_dir, int64_t keep,
   for (const CheckpointEntry& entry : entries) {
     if (excess <= 0) break;
     if (std::find(spared.begin(), spared.end(), entry.step) != spared.end()) continue;
-    // Under a hidden name first: nobody ever sees half of a checkpoint.
-    const std::string doomed = hidden_path(model_dir, CheckpointState::kUnfinished, entry.step);
-    rename_folder(entry.path, doomed);
-    std::error_code ignored;
-    fs::remove_all(doomed, ignored);
+    remove_checkpoint(model_dir, entry.step);
     --excess;
   }
+}
+
+void remove_checkpoint(const std::string& model_dir, int64_t step) {
+  const std::string hidden = hidden_path(model_dir, CheckpointState::kUnfinished, step);
+  rename_folder(checkpoint_path(model_dir, step), hidden);
+  std::error_code ignored;  // the next writer tries again
+  fs::remove_all(hidden, ignored);
+}
+
+void remove_leftovers(const std::string& model_dir) {
+  clean_up(model_dir);
+  remove_abandoned_texts(model_dir);
+  for (const CheckpointEntry& entry : list_checkpoints(model_dir))
+    remove_abandoned_texts(entry.path);
 }
 
 }  // namespace emblem

@@ -55,7 +55,7 @@ void add_infer_bench(Command& bench) {
   command
       .option("--warm-samples", options->warm_samples, "N",
               "On a GPU: samples that are looked up before streams are timed")
-      .not_negative();
+      .at_least(0);
   command.output("--json", options->json, "Also write the results to this file");
   add_device_options(command, *options);
   command.run([options] {

@@ -75,7 +75,7 @@ void add_loader_bench(Command& bench) {
   command
       .option("--step-ms", options->step_ms, "MS",
               "Milliseconds that a consumer spends on each batch, as training would")
-      .not_negative();
+      .at_least(0);
   command.option("--rounds", options->rounds, "N", "Times each setting is measured, in turn")
       .positive();
   command
@@ -85,7 +85,7 @@ void add_loader_bench(Command& bench) {
       .option("--train-seconds", options->training_seconds, "SECONDS",
               "Also train for this time with the recommended setting: what loading costs, and on a "
               "GPU the rate of copies")
-      .not_negative();
+      .at_least(0);
   command.output("--recommend", options->fragment,
                  "Write the recommended setting to this file, as part of a pipeline");
   command.output("--json", options->json, "Also write the results to this file");

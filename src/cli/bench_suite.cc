@@ -13,13 +13,10 @@
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
 #include "core/file.h"
-#include "core/interrupt.h"
 #include "core/process.h"
 
 namespace emblem {
 namespace {
-
-constexpr int kInterruptedStatus = 130;  // what shells expect after Ctrl-C
 
 struct Options : PipelineOptions {
   SuiteOptions suite;
@@ -78,12 +75,8 @@ int run(Options& options) {
   if (suite.out.empty()) suite.out = default_folder();
   if (options.keep_models) suite.models = SuiteOptions::Models::kKeep;
 
-  std::vector<ConfigOutcome> outcomes;
-  {
-    const InterruptHandler handler;
-    outcomes = run_suite(
-        suite, [](const std::string& line) { std::fprintf(stderr, "emblem: %s\n", line.c_str()); });
-  }
+  const std::vector<ConfigOutcome> outcomes = run_suite(
+      suite, [](const std::string& line) { std::fprintf(stderr, "emblem: %s\n", line.c_str()); });
   finish_suite(suite.out, outcomes);
   std::printf("%s\n%s; results in %s\n", suite_text(outcomes, colour_of_stdout()).c_str(),
               suite_summary(outcomes).c_str(), suite.out.c_str());
@@ -126,15 +119,7 @@ void add_suite_bench(Command& bench) {
                  "Append the results, revision and environment to this file, one line each");
   command.flag("--keep-models", options->keep_models, "Keep the trained models");
   add_device_options(command, *options);
-  command.run([options] {
-    try {
-      return run(*options);
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::kCancelled) throw;
-      std::fprintf(stderr, "emblem: %s\n", error.what());
-      return kInterruptedStatus;
-    }
-  });
+  command.run_interruptible([options] { return run(*options); });
 }
 
 }  // namespace emblem

@@ -242,7 +242,7 @@ void add_train_bench(Command& bench) {
   command
       .option("--eval-every", options->eval_every, "N",
               "Steps between evaluations of --until (0: 20 times an epoch, or the config's)")
-      .not_negative();
+      .at_least(0);
   command.option("--seconds", options->seconds, "SECONDS", "Timed seconds, at least");
   command.option("--steps", options->steps, "N", "Timed steps, at least");
   command.option("--warmup", options->warmup, "N", "Steps before the clock starts");

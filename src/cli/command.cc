@@ -5,6 +5,8 @@
 #include <map>
 #include <new>
 
+#include "core/interrupt.h"
+#include "core/log.h"
 #include "core/output_file.h"
 #include "core/text.h"
 #include "emblem/error.h"
@@ -23,9 +25,27 @@ namespace {
 constexpr int kFailed = 1, kBadUsage = 2;
 
 template <class T>
+struct ElementOf {
+  using Type = T;
+};
+template <class T>
+struct ElementOf<std::vector<T>> {
+  using Type = T;
+};
+
+template <class T>
 CLI::Option* add(CLI::App* app, const std::string& names, T& variable, const std::string& value,
                  const std::string& text) {
-  return app->add_option(names, variable, text)->type_name(value)->capture_default_str();
+  CLI::Option* option = app->add_option(names, variable, text);
+  option->type_name(value)->capture_default_str();
+  using Element = typename ElementOf<T>::Type;
+  if constexpr (std::is_integral_v<Element>) {
+    option->check([](const std::string& given) {
+      Element number{};
+      return CLI::detail::lexical_cast(given, number) ? "" : cat(given, " is not a whole number");
+    });
+  }
+  return option;
 }
 
 template <class T>
@@ -231,16 +251,21 @@ Option& Option::positive() {
   return *this;
 }
 
-Option& Option::not_negative() {
-  option_->check([](const std::string& given) {
+Option& Option::at_least(double lowest) {
+  option_->check([lowest](const std::string& given) {
     return complain(
-        given, [](double number) { return number >= 0; }, "0 or more");
+        given, [&](double number) { return number >= lowest; }, cat("at least ", lowest));
   });
   return *this;
 }
 
 Option& Option::excludes(const Option& other) {
   option_->excludes(other.option_);
+  return *this;
+}
+
+Option& Option::needs(const Option& other) {
+  option_->needs(other.option_);
   return *this;
 }
 
@@ -327,8 +352,8 @@ Option Command::repeatable(const std::string& names, std::vector<std::string>& v
   return Option(add(app_, names, variable, value, text)->allow_extra_args(false));
 }
 
-void Command::flag(const std::string& names, bool& variable, const std::string& text) {
-  app_->add_flag(names, variable, text);
+Option Command::flag(const std::string& names, bool& variable, const std::string& text) {
+  return Option(app_->add_flag(names, variable, text));
 }
 
 Option Command::argument(const std::string& name, std::string& variable, const std::string& text) {
@@ -341,6 +366,19 @@ Option Command::arguments(const std::string& name, std::vector<std::string>& var
 }
 
 void Command::run(std::function<int()> body) { commands_->bodies[app_] = std::move(body); }
+
+void Command::run_interruptible(std::function<int()> body) {
+  run([body = std::move(body)] {
+    const InterruptHandler handler;
+    try {
+      return body();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kCancelled) throw;
+      log_info(error.what());
+      return interrupted_status();
+    }
+  });
+}
 
 void Command::allow_any() { app_->allow_extras(); }
 

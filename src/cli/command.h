@@ -23,9 +23,10 @@ class Option {
   Option& required();
   Option& hide_default();                        // the text tells what happens without it
   Option& range(double lowest, double highest);  // both included
-  Option& positive();                            // above 0
-  Option& not_negative();
+  Option& at_least(double lowest);
+  Option& positive();  // above 0
   Option& excludes(const Option& other);
+  Option& needs(const Option& other);
 
  private:
   CLI::Option* option_;
@@ -75,7 +76,7 @@ class Command {
   // May be given several times, each time with one value that may hold commas.
   Option repeatable(const std::string& names, std::vector<std::string>& variable,
                     const std::string& value, const std::string& text);
-  void flag(const std::string& names, bool& variable, const std::string& text);
+  Option flag(const std::string& names, bool& variable, const std::string& text);
   // Arguments without a name.
   Option argument(const std::string& name, std::string& variable, const std::string& text);
   Option arguments(const std::string& name, std::vector<std::string>& variable,
@@ -83,6 +84,8 @@ class Command {
 
   // What the command does once everything is parsed; returns the exit status.
   void run(std::function<int()> body);
+  // The same for a body that looks at interrupted() (core/interrupt.h) and throws kCancelled.
+  void run_interruptible(std::function<int()> body);
   // Takes any arguments, whatever they are.
   void allow_any();
 

@@ -80,7 +80,7 @@ void add_convert(Command& program) {
   command.option("--to", options.to, "DIR", "Output folder").required();
   command.option("--format", options.format, "FORMAT", "tsv, csv, raw or split").required();
   command.option("--bundle-gb", arguments->bundle_gb, "GB", "Size of the files (0: one file)")
-      .not_negative();
+      .at_least(0);
   command.option("--label-field", options.writing.label_field, "NAME",
                  "tsv, raw and split output: label column (default: label, or else the first)");
   command.option(

@@ -31,7 +31,7 @@ void add_predict(Command& program) {
               "Data set, in the format the model was trained on; labels are not read")
       .required();
   command.output("--out", options->out, "CSV file to write: a prediction for each row").required();
-  command.run([options] {
+  command.run_interruptible([options] {
     run(*options);
     return 0;
   });

@@ -88,7 +88,7 @@ void add_synth(Command& program) {
       .range(0.0, 1.0)
       .hide_default();
   command.option("--bundle-gb", arguments->bundle_gb, "GB", "Size of the files (0: one file)")
-      .not_negative();
+      .at_least(0);
   command.flag("--columns", arguments->columns,
                "split: one file per column, dense values as fp16 logarithms");
   command.option("--threads", arguments->threads, "N", "Compute threads").positive();

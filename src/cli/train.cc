@@ -11,10 +11,12 @@
 namespace emblem {
 namespace {
 
-constexpr int kInterruptedStatus = 130;  // what shells expect after Ctrl-C
+constexpr const char* kInterruptNotice =
+    "emblem: interrupted: saving a checkpoint; interrupt again to stop at once";
 
 struct Options : PipelineOptions {
-  bool resume = false;
+  bool resume = false, init_partial = false;
+  std::string init_from;
   int64_t max_steps = 0;
   std::string stop_at, profile, json;
   int64_t max_bad_rows = -1;  // as configured
@@ -25,17 +27,19 @@ const char* to_text(TrainOutcome outcome) {
     case TrainOutcome::kFinished:
       return "finished";
     case TrainOutcome::kStoppedEarly:
-      return "stopped: no more gain";
+      return "stopped early: no more gain";
     case TrainOutcome::kReachedTarget:
       return "stopped: target reached";
     case TrainOutcome::kInterrupted:
-      return "interrupted; continue with --resume";
+      return "interrupted";
   }
   return "";
 }
 
 void print(const TrainSummary& summary) {
-  std::printf("%s after %ld steps\n", to_text(summary.outcome), static_cast<long>(summary.steps));
+  const bool resumable = summary.outcome == TrainOutcome::kInterrupted && summary.steps > 0;
+  std::printf("%s after %ld steps%s\n", to_text(summary.outcome), static_cast<long>(summary.steps),
+              resumable ? "; continue with --resume" : "");
   std::printf(
       "  trained     %s rows in %s (%s rows/s)\n",
       format_count(static_cast<double>(summary.rows)).c_str(),
@@ -45,7 +49,8 @@ void print(const TrainSummary& summary) {
   if (summary.bad_rows > 0)
     std::printf("  skipped     %ld bad rows\n", static_cast<long>(summary.bad_rows));
   if (summary.evaluation) std::printf("  evaluation  %s\n", to_text(*summary.evaluation).c_str());
-  std::printf("  checkpoint  %s\n", summary.checkpoint.c_str());
+  if (!summary.checkpoint.empty()) std::printf("  checkpoint  %s\n", summary.checkpoint.c_str());
+  std::fflush(stdout);  // while a closed pipe is not fatal: the status says how the run ended
 }
 
 int run(const Options& options) {
@@ -55,17 +60,19 @@ int run(const Options& options) {
   TrainOptions train_options;
   train_options.max_steps = options.max_steps;
   if (options.resume) train_options.model_dir = ModelDir::kResume;
+  train_options.init_from = options.init_from;
+  if (options.init_partial) train_options.warm_start = WarmStart::kPartial;
   if (!options.stop_at.empty()) train_options.stop_at = parse_stop_at(options.stop_at);
   const auto trace = make_trace(options.profile, options);
   train_options.trace = trace.get();
   const Workers workers = make_workers(options, config.train_config().num_threads());
-  const InterruptHandler handler;
+  const InterruptHandler handler(kInterruptNotice);
   const TrainSummary summary = train(workers.context, config, train_options);
   if (trace) trace->finish();
   print(summary);
   if (!options.json.empty())
     write_bench_results(options.json, {result_of_run(summary, options.config)});
-  return summary.outcome == TrainOutcome::kInterrupted ? kInterruptedStatus : 0;
+  return summary.outcome == TrainOutcome::kInterrupted ? interrupted_status() : 0;
 }
 
 }  // namespace
@@ -77,21 +84,32 @@ void add_train(Command& program) {
   command.option("--model-dir", options->model_dir, "DIR",
                  "Where checkpoints and results go (default: the configuration's)");
   add_device_options(command, *options);
-  command.flag("--resume", options->resume,
-               "Continue from the latest checkpoint in the model directory");
+  const Option resume =
+      command.flag("--resume", options->resume,
+                   "Continue exactly from the latest checkpoint in the model directory");
+  const Option init_from =
+      command
+          .option("--init-from", options->init_from, "DIR",
+                  "Begin a new run with the weights of this checkpoint or model directory; "
+                  "optimizers and schedules start fresh")
+          .excludes(resume);
+  command
+      .flag("--init-partial", options->init_partial,
+            "Let tables and parameters without a match in --init-from keep their initial values")
+      .needs(init_from);
   command
       .option("--max-steps", options->max_steps, "N",
-              "Stop after N steps in total (0: as configured)")
-      .not_negative();
+              "Stop after N steps in total (default: as configured)")
+      .at_least(1);
   add_profile_option(command, options->profile);
   command.option("--stop-at", options->stop_at, "METRIC=VALUE",
                  "Stop when an evaluation reaches METRIC=VALUE, e.g. auc=0.8025");
   command
       .option("--max-bad-rows", options->max_bad_rows, "N",
               "Skip up to N unreadable rows (default: data_config.max_bad_rows)")
-      .not_negative();
+      .at_least(0);
   command.output("--json", options->json,
-                 "Also write the last evaluation and what the run cost to this file");
+                 "Also write the final evaluation and what the run cost to this file");
   command.run([options] { return run(*options); });
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "config/features.h"
+#include "config/metrics.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -84,6 +85,7 @@ void check_train(const config::PipelineConfig& config) {
   EMBLEM_REQUIRE(evaluates || !watches_metrics(train), "train_config.",
                  train.has_early_stopping() ? "early_stopping" : "reduce_on_plateau_learning_rate",
                  " needs evaluations, but eval_input_path is not set");
+  check_metric_watchers(train);
   const std::string& precision = train.mixed_precision();
   EMBLEM_REQUIRE(
       precision.empty() || precision == "FP32" || precision == "FP16" || precision == "BF16",

@@ -247,6 +247,18 @@ std::vector<std::string> expand_item(const std::string& item) {
 
 }  // namespace
 
+std::string absolute_paths(std::string_view list) {
+  std::string absolute;
+  for (const std::string& piece : split(list, ',')) {
+    const std::string item(trim(piece));
+    if (item.empty()) continue;
+    if (!absolute.empty()) absolute += ',';
+    const fs::path path = fs::absolute(item).lexically_normal();
+    absolute += (path.has_filename() ? path : path.parent_path()).string();  // "folder/", too
+  }
+  return absolute;
+}
+
 std::vector<std::string> expand_paths(std::string_view list) {
   std::vector<std::string> files;
   for (const std::string& piece : split(list, ',')) {

@@ -64,7 +64,10 @@ void write_text_file_atomically(const std::string& path, std::string_view text);
 void sync_directory(const std::string& path);
 
 // Splits a comma-separated list of files, folders and globs into files, sorted within each item.
-// Hidden files are left out. Throws when an item matches nothing.
+// Hidden files are skipped. Throws when an item matches nothing.
 std::vector<std::string> expand_paths(std::string_view list);
+
+// The items of such a list with paths that do not depend on the current folder. Globs stay globs.
+std::string absolute_paths(std::string_view list);
 
 }  // namespace emblem

@@ -157,6 +157,12 @@ TEST_F(FileTest, ANameWithGlobCharactersThatExistsIsThatFile) {
   EXPECT_THAT(expand_paths(make("a[1]")), ElementsAre(path("a[1]")));
 }
 
+TEST_F(FileTest, AListOfPathsBecomesIndependentOfTheCurrentFolder) {
+  const std::string here = std::filesystem::current_path().string();
+  EXPECT_EQ(absolute_paths("days, ./part-*,/data/../z/ ,"), here + "/days," + here + "/part-*,/z");
+  EXPECT_EQ(absolute_paths(""), "");
+}
+
 TEST_F(FileTest, AnItemThatMatchesNothingIsAnError) {
   make("a");
   fs::create_directory(path("empty"));

@@ -1,5 +1,6 @@
 #include "core/output_file.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -78,7 +79,8 @@ OutputFile::OutputFile(const std::string& path) {
   }
   const fs::path folder = fs::path(target_).parent_path();
   temporary_ = (folder / cat(".", fs::path(target_).filename().string(), ".", ::getpid())).string();
-  writer_ = std::make_unique<FileWriter>(temporary_);
+  writer_ = std::make_unique<FileWriter>(
+      ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), target_);
   if (kind.exists) ::chmod(temporary_.c_str(), kind.mode & 07777);
 }
 

@@ -26,7 +26,7 @@ size_t terminal_columns() {
   return size.ws_col;
 }
 
-// A bar that leaves `text` its place on the terminal's line, as far as a line allows.
+// A bar in the columns that `text` leaves free, with kFewestBarCells at the least.
 std::string bar(double share, size_t text) {
   const size_t columns = terminal_columns(),
                taken = text + 4;  // brackets, a space, the last column
@@ -57,7 +57,7 @@ Progress::~Progress() {
   if (terminal_ && !finished_ && first_done_ >= 0) print("\n");
 }
 
-std::string Progress::line(int64_t done, const std::string& note) const {
+std::string Progress::line(int64_t done, const std::string& note, Detail detail) const {
   const double elapsed = Seconds(now_() - start_).count();
   const double counted = static_cast<double>(done - std::max<int64_t>(first_done_, 0));
   const double rate = elapsed > 0 ? counted / elapsed : 0;
@@ -67,8 +67,10 @@ std::string Progress::line(int64_t done, const std::string& note) const {
   double share = 0;
   if (total_ > 0) {
     share = std::clamp(static_cast<double>(done) / static_cast<double>(total_), 0.0, 1.0);
-    text = fmt::format("{:.0f}% {} of {} {}", share * 100, format_count(static_cast<double>(done)),
-                       format_count(static_cast<double>(total_)), unit_);
+    text = fmt::format("{:.0f}%", share * 100);
+    if (detail == Detail::kAll)
+      text += fmt::format(" {} of {} {}", format_count(static_cast<double>(done)),
+                          format_count(static_cast<double>(total_)), unit_);
   } else {
     text = fmt::format("{} {}", format_count(static_cast<double>(done)), unit_);
   }
@@ -85,6 +87,15 @@ std::string Progress::line(int64_t done, const std::string& note) const {
   return head + (with_bar ? bar(share, head.size() + text.size()) : "") + text;
 }
 
+std::string Progress::line_that_fits(size_t columns, int64_t done, const std::string& note) const {
+  std::string text = line(done, note, Detail::kAll);
+  if (text.size() > columns && !note.empty()) text = line(done, note, Detail::kWithoutCounts);
+  if (text.size() <= columns) return text;
+  // As many whole parts as fit.
+  const size_t end = text.rfind(", ", columns);
+  return text.substr(0, end == std::string::npos ? columns : end);
+}
+
 void Progress::update(int64_t done, const std::string& note) {
   const auto now = now_();
   done_ = done;
@@ -94,14 +105,14 @@ void Progress::update(int64_t done, const std::string& note) {
   }
   if (now - last_ < (terminal_ ? kRedraw : kPlainLine)) return;
   last_ = now;
-  const std::string text = line(done, note);
-  print(terminal_ ? kClearLine + text.substr(0, terminal_columns() - 1) : text + '\n');
+  print(terminal_ ? kClearLine + line_that_fits(terminal_columns() - 1, done, note)
+                  : line(done, note, Detail::kAll) + '\n');
 }
 
 void Progress::finish(const std::string& note) {
   if (finished_) return;
   finished_ = true;
-  print((terminal_ ? kClearLine : "") + line(done_, note) + '\n');
+  print((terminal_ ? kClearLine : "") + line(done_, note, Detail::kAll) + '\n');
 }
 
 void Progress::interrupt() {

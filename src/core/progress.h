@@ -20,8 +20,9 @@ class Progress {
   ~Progress();  // ends the line
 
   // The first call says where counting begins (0, or the rows done before a resume): rate and time
-  // left count from there. `note` is shown behind the rate ("loss 0.452"). Redraws at most 10 times
-  // a second on a terminal, and prints a line at most every 10 seconds elsewhere.
+  // left count from there. `note` is shown after the rate ("loss 0.452"); on a narrow terminal the
+  // counts make room for it. Redraws at most 10 times a second on a terminal, and prints a line at
+  // most every 10 seconds elsewhere.
   void update(int64_t done, const std::string& note = "");
   // For a total that is learned, or estimated better and better, on the way.
   void set_total(int64_t total) { total_ = total; }
@@ -30,7 +31,9 @@ class Progress {
   void interrupt();
 
  private:
-  std::string line(int64_t done, const std::string& note) const;
+  enum class Detail { kAll, kWithoutCounts };
+  std::string line(int64_t done, const std::string& note, Detail detail) const;
+  std::string line_that_fits(size_t columns, int64_t done, const std::string& note) const;
 
   std::string title_, unit_;
   int64_t total_, done_ = 0;

@@ -133,5 +133,19 @@ TEST(Progress, LeavesPlaceForTheTimeLeftAndTheNoteOnATerminal) {
                                      "[0-9.]+ k rows/s, [0-9.]+ m?s left, loss 0.4\r?\n"));
 }
 
+TEST(Progress, ShowsTheNoteOnATerminalOfEightyColumns) {
+  Terminal terminal(80);
+  if (!terminal.works()) GTEST_SKIP() << "no pseudo-terminals here";
+  {
+    Progress progress("training", 600000);
+    progress.update(0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(110));
+    progress.update(123456, "loss 0.451234, step 1234, epoch 1");
+  }
+  EXPECT_THAT(terminal.text(), testing::ContainsRegex("training: \\[#+\\.+\\] 21%, [0-9.]+ [kM] "
+                                                      "rows/s, [^,]+ left, loss 0.451234(, step "
+                                                      "1234)?\r?\n"));
+}
+
 }  // namespace
 }  // namespace emblem

@@ -5,6 +5,7 @@
 #include <numbers>
 #include <vector>
 
+#include "config/metrics.h"
 #include "emblem/error.h"
 #include "optim/from_config.h"
 
@@ -172,7 +173,8 @@ class WarmupPolynomialDecay : public Schedule {
 
 class ReduceOnPlateau : public Schedule {
  public:
-  ReduceOnPlateau(double base, const config::ReduceOnPlateauLR& m) : base_(base), m_(m) {
+  ReduceOnPlateau(double base, const config::ReduceOnPlateauLR& m)
+      : base_(base), m_(m), lower_is_better_(lower_is_better(m.metric())) {
     EMBLEM_REQUIRE(m.factor() > 0.0f && m.factor() < 1.0f,
                    "reduce_on_plateau_learning_rate.factor is ", m.factor(),
                    ", but must be above 0 and below 1");
@@ -183,7 +185,7 @@ class ReduceOnPlateau : public Schedule {
   }
   void observe(const std::string& metric, double value) override {
     if (metric != m_.metric()) return;
-    const double gain = m_.higher_is_better() ? value - state_.best : state_.best - value;
+    const double gain = lower_is_better_ ? state_.best - value : value - state_.best;
     if (!std::isnan(value) && (!state_.has_best || gain > m_.min_delta())) {
       state_.best = value;
       state_.has_best = true;
@@ -201,6 +203,7 @@ class ReduceOnPlateau : public Schedule {
  private:
   double base_;
   config::ReduceOnPlateauLR m_;
+  bool lower_is_better_;
   PlateauState state_;
 };
 

@@ -22,7 +22,7 @@ class Schedule {
   virtual ~Schedule() = default;
   // The rate of step `step` (from 0: the first step of training) in epoch `epoch` (from 0).
   virtual double rate(int64_t step, int64_t epoch) const = 0;
-  // Told after each evaluation; `metric(name)` gives a value or nothing.
+  // Called with each metric of an evaluation; schedules that watch none ignore it.
   virtual void observe(const std::string& metric, double value) { (void)metric, (void)value; }
   virtual std::optional<std::string> watched_metric() const { return std::nullopt; }
   virtual PlateauState state() const { return {}; }

@@ -145,11 +145,10 @@ TEST(Schedule, ReducesOnAPlateauOfTheWatchedMetric) {
 }
 
 TEST(Schedule, PlateausOfALossLookDownwards) {
-  const auto s =
-      schedule("reduce_on_plateau_learning_rate { metric: 'loss' higher_is_better: false }");
-  for (const double loss : {0.5, 0.4, 0.3}) s->observe("loss", loss);
+  const auto s = schedule("reduce_on_plateau_learning_rate { metric: 'log_loss' }");
+  for (const double loss : {0.5, 0.4, 0.3}) s->observe("log_loss", loss);
   EXPECT_NEAR(s->rate(0, 0), 0.01, 1e-8);
-  s->observe("loss", 0.3);
+  s->observe("log_loss", 0.3);
   EXPECT_NEAR(s->rate(0, 0), 0.001, 1e-8);
 }
 

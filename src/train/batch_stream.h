@@ -1,5 +1,5 @@
-// train/batch_stream.h - batches one after the other on the model's device: on a GPU, the next is
-// on its way while one is computed with.
+// train/batch_stream.h - batches one after the other on the model's device: on a GPU, the next one
+// is copied while one is computed with.
 #pragma once
 
 #include <exception>
@@ -38,7 +38,7 @@ class BatchStream {
   const Batch& host() const { return *current().host; }         // as the source gave it
   const ModelBatch& batch() const { return *current().there; }  // on the device
 
-  // On a GPU: takes the batch behind this one from the source and has it copied; work enqueued from
+  // On a GPU: takes the batch after this one from the source and has it copied; work enqueued from
   // now on waits for it. Null at the end, where the source throws (next() then does), and on a CPU.
   const ModelBatch* look_ahead();
 

@@ -14,8 +14,8 @@ namespace emblem {
 // since the one before. Used by one thread.
 class DeltaExport {
  public:
-  // What the tables hold now, servers are taken to have. Numbers go on behind those that are in the
-  // folder, and behind `last`. The tables must outlive this.
+  // Servers are taken to have what the tables hold now. Numbers continue after those in the folder
+  // and after `last`. The tables must outlive this.
   DeltaExport(std::string folder, std::vector<Table*> tables, int64_t last);
 
   // Returns the delta's number.

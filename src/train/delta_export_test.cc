@@ -42,7 +42,7 @@ TEST(DeltaExportTest, HoldsTheRowsThatWereTouchedSinceTheLastOne) {
   EXPECT_EQ(deltas.write({}), 7);
   EXPECT_THAT(rows_in(folder.path("deltas")), ElementsAre(2, 3, 0));
 
-  // A run that goes on elsewhere never uses a number again.
+  // A run that continues elsewhere never uses a number again.
   EXPECT_EQ(DeltaExport(folder.path("deltas"), {table.get()}, 2).last(), 7);
 }
 

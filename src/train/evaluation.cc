@@ -1,11 +1,12 @@
 #include "train/evaluation.h"
 
 #include <chrono>
-#include <cmath>
 
 #include "core/host_copy.h"
+#include "core/interrupt.h"
 #include "core/progress.h"
 #include "core/text.h"
+#include "model/probability.h"
 #include "train/batch_stream.h"
 #include "train/metrics/metrics.h"
 
@@ -31,12 +32,11 @@ double Evaluation::at(const std::string& metric) const {
   if (found != metrics.end()) return found->second;
   std::string names;
   for (const auto& [name, value] : metrics) names += (names.empty() ? "" : ", ") + name;
-  throw Error(ErrorCode::kInvalidArgument,
-              cat("metric \"", metric, "\" is not computed; there are: ", names,
-                  " (add it to model_config.metrics)"));
+  throw Error(ErrorCode::kInvalidArgument, cat("metric \"", metric, "\" is not evaluated, but ",
+                                               names, "; add it to model_config.metrics"));
 }
 
-void for_each_prediction(const Context& context, Model& model, const config::PipelineConfig& config,
+bool for_each_prediction(const Context& context, Model& model, const config::PipelineConfig& config,
                          const FeatureLayout& layout, const LoaderOptions& options,
                          const std::string& title,
                          const std::function<void(const Batch&, View<const float> logits)>& take) {
@@ -49,6 +49,7 @@ void for_each_prediction(const Context& context, Model& model, const config::Pip
   progress.update(0);
   int64_t rows = 0;
   while (batches.next()) {
+    if (interrupted()) return false;
     const Batch& batch = batches.host();
     model.forward(context, batches.batch(), Phase::kEval, 0);
     batches.look_ahead();
@@ -61,10 +62,21 @@ void for_each_prediction(const Context& context, Model& model, const config::Pip
   model.check(context);
   progress.set_total(loader.expected_rows());
   progress.finish();
+  return true;
 }
 
-Evaluation evaluate(const Context& context, Model& model, const config::PipelineConfig& config,
-                    const FeatureLayout& layout, const LoaderOptions& options) {
+void check_metrics(const config::PipelineConfig& config, const FeatureLayout& layout) {
+  make_metrics(config.model_config());
+  if (const auto grouping = grouping_key(config.model_config())) {
+    EMBLEM_REQUIRE(layout.find(*grouping).kind == FeatureKind::kSparse, "metric grouped_auc has ",
+                   "grouping_key \"", *grouping,
+                   "\", which is a numeric feature; group by an id_feature");
+  }
+}
+
+std::optional<Evaluation> evaluate(const Context& context, Model& model,
+                                   const config::PipelineConfig& config,
+                                   const FeatureLayout& layout, const LoaderOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   auto metrics = make_metrics(config.model_config());
   const auto grouping = grouping_key(config.model_config());
@@ -73,24 +85,22 @@ Evaluation evaluate(const Context& context, Model& model, const config::Pipeline
   Evaluation result;
   std::vector<float> predictions;
   std::vector<int64_t> groups;
-  for_each_prediction(context, model, config, layout, limited, "evaluating",
-                      [&](const Batch& batch, View<const float> logits) {
-                        const auto rows = static_cast<size_t>(batch.rows);
-                        predictions.resize(rows);
-                        for (size_t row = 0; row < rows; ++row)
-                          predictions[row] = 1.0f / (1.0f + std::exp(-logits.data[row]));
-                        if (grouping)
-                          take_groups(batch.sparse[layout.find(*grouping).sparse_index], batch.rows,
-                                      groups);
-                        const MetricBatch view{
-                            .predictions = predictions,
-                            .labels = {batch.labels.data(), rows},
-                            .logits = {logits.data, rows},
-                            .weights = {batch.sample_weights.data(), batch.sample_weights.size()},
-                            .groups = groups};
-                        for (auto& metric : metrics) metric->add(view);
-                        result.rows += batch.rows;
-                      });
+  const auto take = [&](const Batch& batch, View<const float> logits) {
+    const auto rows = static_cast<size_t>(batch.rows);
+    predictions.resize(rows);
+    for (size_t row = 0; row < rows; ++row) predictions[row] = probability_of(logits.data[row]);
+    if (grouping)
+      take_groups(batch.sparse[layout.find(*grouping).sparse_index], batch.rows, groups);
+    const MetricBatch view{.predictions = predictions,
+                           .labels = {batch.labels.data(), rows},
+                           .logits = {logits.data, rows},
+                           .weights = {batch.sample_weights.data(), batch.sample_weights.size()},
+                           .groups = groups};
+    for (auto& metric : metrics) metric->add(view);
+    result.rows += batch.rows;
+  };
+  if (!for_each_prediction(context, model, config, layout, limited, "evaluating", take))
+    return std::nullopt;
   EMBLEM_REQUIRE(result.rows > 0, "no rows to evaluate in ", options.input);
   for (auto& metric : metrics) result.metrics[metric->name()] = metric->value();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "config/features.h"
@@ -18,21 +19,26 @@ struct Evaluation {
   int64_t bad_rows = 0;
   double seconds = 0.0;
 
-  // The value of a metric. Throws with the names there are when it was not computed.
+  // The value of a metric. Throws Error with the names of those that were computed if it was not.
   double at(const std::string& metric) const;
 };
 
+// Throws Error when model_config.metrics has one that cannot be computed.
+void check_metrics(const config::PipelineConfig& config, const FeatureLayout& layout);
+
 // Runs the model over `options.input`, or as much of it as eval_config.num_steps says, without
-// learning: no new rows, no statistics, no dropout.
-Evaluation evaluate(const Context& context, Model& model, const config::PipelineConfig& config,
-                    const FeatureLayout& layout, const LoaderOptions& options);
+// learning: no new rows, no statistics, no dropout. Nothing when it was interrupted
+// (core/interrupt.h).
+std::optional<Evaluation> evaluate(const Context& context, Model& model,
+                                   const config::PipelineConfig& config,
+                                   const FeatureLayout& layout, const LoaderOptions& options);
 
 // "auc 0.802534  log_loss 0.447120"
 std::string to_text(const Evaluation& evaluation);
 
-// Runs the model over a data set and hands out (batch, logits) batch by batch. Shows progress on
-// stderr under `title`.
-void for_each_prediction(const Context& context, Model& model, const config::PipelineConfig& config,
+// Runs the model over a data set and calls take(batch, logits) batch by batch. Shows progress on
+// stderr under `title`. False when it was interrupted before the end.
+bool for_each_prediction(const Context& context, Model& model, const config::PipelineConfig& config,
                          const FeatureLayout& layout, const LoaderOptions& options,
                          const std::string& title,
                          const std::function<void(const Batch&, View<const float> logits)>& take);

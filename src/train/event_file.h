@@ -20,8 +20,8 @@ class EventFile {
   void add_scalar(std::string_view tag, int64_t step, float value);
   void add_scalar(std::string_view tag, int64_t step, float value, double wall_time);
 
-  // Makes TensorBoard forget what earlier files of the folder hold from `step` on: training goes on
-  // from there after a resume.
+  // Makes TensorBoard discard what earlier files of the folder hold from `step` on: a resumed run
+  // continues there.
   void restart_at(int64_t step);
 
   // Hands buffered events to the system; throws Error when they cannot be written. Happens by

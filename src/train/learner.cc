@@ -64,14 +64,13 @@ StepResult Learner::step(const ModelBatch& batch, int64_t epoch, const ComingBat
   model_.graph().set_loss_scale(scaler_.scale());
   model_.forward(context_, batch, Phase::kTrain, static_cast<uint64_t>(steps_));
   if (const ModelBatch* next = coming ? coming() : nullptr) model_.prefetch(context_, *next);
-  // A GPU goes back while the loss is on its way here.
+  // A GPU runs the backward pass while the loss is copied to the host.
   model_.backward(context_);
   result.loss = model_.loss(context_);
   if (!std::isfinite(result.loss)) {
     throw Error(ErrorCode::kInternal,
                 cat("the loss is ", result.loss, " at step ", steps_ + 1, " (learning rates ",
-                    sparse_rate(epoch), " and ", dense_rate(epoch),
-                    "); lower lr, add grad_clipping or check the raw features"));
+                    sparse_rate(epoch), " and ", dense_rate(epoch), "); ", advice_()));
   }
   const float loss_scale = scaler_.scale();
   if (overflowed()) {

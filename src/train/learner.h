@@ -36,6 +36,10 @@ class Learner {
   using ComingBatch = std::function<const ModelBatch*()>;
   StepResult step(const ModelBatch& batch, int64_t epoch, const ComingBatch& coming = nullptr);
 
+  // What the error about a loss that is not a number recommends.
+  using Advice = std::function<std::string()>;
+  void set_divergence_advice(Advice advice) { advice_ = std::move(advice); }
+
   // Tells the schedules what an evaluation found.
   void observe(const std::string& metric, double value);
 
@@ -43,6 +47,7 @@ class Learner {
   DenseOptimizer& dense_optimizer() { return dense_; }
   Schedule& sparse_schedule() { return *sparse_schedule_; }
   Schedule& dense_schedule() { return *dense_schedule_; }
+  LossScaler& loss_scaler() { return scaler_; }
   const Context& context() const { return context_; }
 
   int64_t steps() const { return steps_; }  // taken so far
@@ -63,6 +68,7 @@ class Learner {
   DenseOptimizer dense_;
   SquaredNorm dense_norm_;
   LossScaler scaler_;
+  Advice advice_ = [] { return "lower lr, add grad_clipping or check the raw features"; };
   int64_t steps_ = 0;
   double slowdown_ = step_slowdown_from_environment();
 };

@@ -180,8 +180,7 @@ TEST_P(LearnerTest, CheckpointsMoveBetweenCpuAndDeviceBothWays) {
     const TempFolder folder;
     Training first(from, config), second(to, config);
     first.losses(6);
-    const std::string path =
-        save_run(folder.path("model"), first.learner, {}, config, /*keep=*/0, /*best_step=*/-1);
+    const std::string path = save_run(folder.path("model"), first.learner, {}, config);
     expect_a_state_for_each_parameter(first.learner, path + "/dense.safetensors");
     load_run(path, second.learner, Restore::kContinue);
     EXPECT_EQ(second.learner.steps(), 6);
@@ -266,7 +265,38 @@ TEST(LearnerInFp16, SkipsStepsThatOverflowUntilTheScaleFits) {
   EXPECT_NE(to_host(cuda, graph.parameters()), before);
 }
 
-TEST_P(LearnerOptionsTest, ALossThatIsNoNumberStopsBeforeAnythingIsUpdated) {
+TEST(RunState, TheLossScaleAndItsGoodStepsAreRestored) {
+  const config::PipelineConfig config = pipeline(model_cases().back());
+  const TempFolder folder;
+  Training first({}, config), second({}, config), third({}, config);
+  first.learner.loss_scaler().restore(LossScaleState{.scale = 512.0, .good_steps = 1999});
+  load_run(save_run(folder.path("model"), first.learner, {}, config), second.learner,
+           Restore::kContinue);
+  EXPECT_EQ(second.learner.loss_scaler().state(),
+            (LossScaleState{.scale = 512.0, .good_steps = 1999}));
+  EXPECT_EQ(third.learner.loss_scaler().state(), std::nullopt) << "never in fp16";
+}
+
+TEST(RunState, AnEvaluationChangesTheManifestOfACheckpointAlone) {
+  const config::PipelineConfig config = pipeline(model_cases().back());
+  const TempFolder folder;
+  Training run({}, config);
+  run.losses(2);
+  RunState state{.evaluation_due = true, .only_best = true};
+  const std::string path = save_run(folder.path("model"), run.learner, state, config);
+  EXPECT_TRUE(load_run(path, run.learner, Restore::kContinue).evaluation_due);
+  state.evaluation_due = state.only_best = false;
+  state.metrics = {{"auc", 0.75}};
+  state.early_stopping = {.metric = "auc", .has_best = true, .best = 0.75, .best_step = 2};
+  update_run(path, run.learner, state);
+  const RunState read = load_run(path, run.learner, Restore::kContinue);
+  EXPECT_FALSE(read.evaluation_due);
+  EXPECT_FALSE(read.only_best);
+  EXPECT_EQ(read.metrics.at("auc"), 0.75);
+  EXPECT_EQ(read.early_stopping.best_step, 2);
+}
+
+TEST_P(LearnerOptionsTest, ALossThatIsNotANumberStopsBeforeAnythingIsUpdated) {
   Training run(context_, pipeline(model_cases().back()));
   run.losses(2);
   const auto parameters = to_host(context_, run.learner.model().graph().parameters());

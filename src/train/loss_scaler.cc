@@ -32,4 +32,16 @@ void LossScaler::observe_good_step() {
   scale_ = std::min(kMost, scale_ * settings_.growth_factor());
 }
 
+std::optional<LossScaleState> LossScaler::state() const {
+  if (!active_) return restored_;
+  return LossScaleState{.scale = scale_, .good_steps = good_steps_};
+}
+
+void LossScaler::restore(const std::optional<LossScaleState>& state) {
+  restored_ = state;
+  if (!active_ || !state) return;
+  scale_ = static_cast<float>(state->scale);
+  good_steps_ = static_cast<uint32_t>(state->good_steps);
+}
+
 }  // namespace emblem

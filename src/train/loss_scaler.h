@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
+#include "checkpoint/manifest.h"
 #include "config/pipeline.pb.h"
 #include "core/half.h"
 
@@ -20,11 +22,17 @@ class LossScaler {
   void observe_overflow();
   void observe_good_step();
 
+  // What a checkpoint stores, and back. In other precisions than fp16 the state of an earlier fp16
+  // run is handed on unchanged.
+  std::optional<LossScaleState> state() const;
+  void restore(const std::optional<LossScaleState>& state);
+
  private:
   bool active_;
   config::GradScaler settings_;
   float scale_;
   uint32_t good_steps_ = 0;  // since the last change
+  std::optional<LossScaleState> restored_;
 };
 
 }  // namespace emblem

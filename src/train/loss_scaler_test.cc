@@ -54,5 +54,18 @@ TEST(LossScaler, GivesUpWhenNoScaleHelps) {
       ThrowsMessage<Error>(HasSubstr("--precision bf16")));
 }
 
+TEST(LossScaler, ContinuesFromASavedState) {
+  LossScaler first(DType::kF16, settings(1024, 3)), second(DType::kF16, settings(1024, 3));
+  first.observe_overflow();
+  first.observe_good_step();
+  first.observe_good_step();
+  second.restore(first.state());
+  EXPECT_EQ(second.scale(), 512);
+  second.observe_good_step();
+  EXPECT_EQ(second.scale(), 1024) << "the third good step after the overflow";
+  second.restore(std::nullopt);
+  EXPECT_EQ(second.scale(), 1024) << "a checkpoint of an older program changes nothing";
+}
+
 }  // namespace
 }  // namespace emblem

@@ -47,7 +47,9 @@ Evaluation RestoredModel::evaluate(const std::string& input) {
   const LoaderOptions options = loader_options(input);
   EMBLEM_REQUIRE(!options.input.empty(),
                  "nothing to evaluate on; give --input or set eval_input_path");
-  return emblem::evaluate(context_, model(), config_, layout_, options);
+  const auto evaluation = emblem::evaluate(context_, model(), config_, layout_, options);
+  if (!evaluation) throw Error(ErrorCode::kCancelled, "interrupted: the evaluation is incomplete");
+  return *evaluation;
 }
 
 int64_t RestoredModel::predict(const std::string& input, const std::string& out) {
@@ -59,16 +61,16 @@ int64_t RestoredModel::predict(const std::string& input, const std::string& out)
     FileWriter file(temporary);
     file.write("prediction\n");
     fmt::memory_buffer text;
-    for_each_prediction(context_, model(), config_, layout_, options, "predicting",
-                        [&](const Batch& batch, View<const float> logits) {
-                          text.clear();
-                          for (int64_t row = 0; row < batch.rows; ++row) {
-                            fmt::format_to(std::back_inserter(text), "{}\n",
-                                           probability_of(logits.data[row]));
-                          }
-                          file.write({text.data(), text.size()});
-                          rows += batch.rows;
-                        });
+    const auto take = [&](const Batch& batch, View<const float> logits) {
+      text.clear();
+      for (int64_t row = 0; row < batch.rows; ++row) {
+        fmt::format_to(std::back_inserter(text), "{}\n", probability_of(logits.data[row]));
+      }
+      file.write({text.data(), text.size()});
+      rows += batch.rows;
+    };
+    if (!for_each_prediction(context_, model(), config_, layout_, options, "predicting", take))
+      throw Error(ErrorCode::kCancelled, cat("interrupted: ", out, " was not written"));
     file.finish();
     std::filesystem::rename(temporary, out);
   } catch (...) {

@@ -23,8 +23,8 @@ class RestoredModel {
   Evaluation evaluate(const std::string& input);
 
   // Writes "prediction" and a line a row, in the order of the rows and with all digits of the
-  // float; returns their number. Labels are not read and need not be there. `out` appears only when
-  // it is whole.
+  // float; returns their number. Labels are not read and may be missing. `out` appears only when it
+  // is complete: not after an error, nor when it was interrupted, which is an error, too.
   int64_t predict(const std::string& input, const std::string& out);
 
   const config::PipelineConfig& config() const { return config_; }

@@ -1,94 +1,16 @@
 #include "train/run_state.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/safetensors.h"
-#include "config/load.h"
 #include "config/print.h"
-#include "core/file.h"
-#include "core/host_copy.h"
 #include "embedding/files/table_files.h"
 #include "emblem/error.h"
 #include "emblem/version.h"
+#include "train/dense_values.h"
 
 namespace emblem {
 namespace {
-
-constexpr const char* kDenseFile = "dense.safetensors";
-constexpr const char* kConfigFile = "pipeline.config";
-
-std::string table_folder(const Table& table) { return "tables/" + table.settings().name; }
-
-// All that is trained beside the tables, in host memory.
-struct DenseValues {
-  std::vector<float> parameters, statistics;
-  std::vector<float> optimizer_state;  // [states, parameters], without what lies between these
-};
-
-template <class T>
-std::span<T> part_of(std::span<T> all, const Parameter& part) {
-  return all.subspan(part.begin, part.rows * part.cols);
-}
-
-// Calls body with the states of each parameter, one behind the other.
-template <class Body>
-void for_each_state(Learner& learner, std::span<float> state, Body&& body) {
-  const size_t size = learner.model().graph().parameters().size();
-  for (; !state.empty(); state = state.subspan(size)) {
-    for (const Parameter& parameter : learner.model().graph().parameter_list())
-      body(part_of(state.first(size), parameter));
-  }
-}
-
-DenseValues read_dense(Learner& learner) {
-  const Context& context = learner.context();
-  Graph& graph = learner.model().graph();
-  DenseValues values{
-      to_host(context, graph.parameters()), to_host(context, graph.statistics()), {}};
-  std::vector<float> state = to_host(context, learner.dense_optimizer().state());
-  for_each_state(learner, state, [&](std::span<const float> part) {
-    values.optimizer_state.insert(values.optimizer_state.end(), part.begin(), part.end());
-  });
-  return values;
-}
-
-void write_dense(Learner& learner, const DenseValues& values) {
-  const Context& context = learner.context();
-  Graph& graph = learner.model().graph();
-  to_device(context, values.parameters, graph.parameters());
-  to_device(context, values.statistics, graph.statistics());
-  std::vector<float> state = to_host(context, learner.dense_optimizer().state());
-  auto from = values.optimizer_state.begin();
-  for_each_state(learner, state, [&](std::span<float> part) {
-    std::copy_n(from, part.size(), part.begin());
-    from += static_cast<std::ptrdiff_t>(part.size());
-  });
-  to_device(context, state, learner.dense_optimizer().state());
-}
-
-// Parameters and statistics by name, optimizer state as [states, parameters].
-std::vector<TensorRef> dense_tensors(Learner& learner, const DenseValues& values) {
-  Graph& graph = learner.model().graph();
-  std::vector<TensorRef> tensors;
-  for (const Parameter& parameter : graph.parameter_list()) {
-    tensors.push_back(TensorRef::of<float>(parameter.name, {parameter.rows, parameter.cols},
-                                           part_of<const float>(values.parameters, parameter)));
-  }
-  for (const Parameter& statistic : graph.statistic_list()) {
-    tensors.push_back(TensorRef::of<float>("statistics." + statistic.name,
-                                           {statistic.rows, statistic.cols},
-                                           part_of<const float>(values.statistics, statistic)));
-  }
-  if (!values.optimizer_state.empty()) {
-    const int64_t states = learner.dense_optimizer().state().rows;
-    const auto size = static_cast<int64_t>(values.optimizer_state.size());
-    tensors.push_back(TensorRef::of<float>("optimizer.state", {states, size / states},
-                                           std::span<const float>(values.optimizer_state)));
-  }
-  return tensors;
-}
 
 ManifestTable save_table_into(CheckpointWriter& writer, const Context& context,
                               const Table& table) {
@@ -105,30 +27,6 @@ ManifestTable save_table_into(CheckpointWriter& writer, const Context& context,
     writer.add_file(entry.files.back(), {file.bytes, file.checksum});
   }
   return entry;
-}
-
-Manifest describe(Learner& learner, const RunState& state, const config::PipelineConfig& config) {
-  Manifest manifest;
-  manifest.emblem_version = kVersion;
-  manifest.epoch = state.position.epoch;
-  manifest.model = learner.model().name();
-  for (const Parameter& parameter : learner.model().graph().parameter_list()) {
-    manifest.parameters.push_back({parameter.name, {parameter.rows, parameter.cols}});
-  }
-  manifest.position = state.position;
-  manifest.schedules = {{"sparse", learner.sparse_schedule().state()},
-                        {"dense", learner.dense_schedule().state()}};
-  manifest.early_stopping = state.early_stopping;
-  manifest.metrics = state.metrics;
-  manifest.deltas = state.deltas;
-  manifest.seeds = {{"train", config.train_config().seed()}};
-  return manifest;
-}
-
-std::string shape_text(const std::vector<int64_t>& shape) {
-  std::string text;
-  for (const int64_t size : shape) text += (text.empty() ? "" : " x ") + std::to_string(size);
-  return text;
 }
 
 [[noreturn]] void refuse(const Checkpoint& checkpoint, const std::string& difference) {
@@ -185,16 +83,56 @@ void load_dense(const Checkpoint& checkpoint, Learner& learner, Restore restore)
   for (const Parameter& parameter : graph.parameter_list())
     file.read<float>(parameter.name, part_of<float>(values.parameters, parameter));
   for (const Parameter& statistic : graph.statistic_list())
-    file.read<float>("statistics." + statistic.name, part_of<float>(values.statistics, statistic));
+    file.read<float>(statistic_tensor(statistic), part_of<float>(values.statistics, statistic));
   if (restore == Restore::kContinue && !values.optimizer_state.empty())
-    file.read<float>("optimizer.state", values.optimizer_state);
+    file.read<float>(kOptimizerStateTensor, values.optimizer_state);
   write_dense(learner, values);
+}
+
+// The part of the manifest that evaluations change.
+void describe_evaluations(Learner& learner, const RunState& state, Manifest& manifest) {
+  manifest.schedules = {{"sparse", learner.sparse_schedule().state()},
+                        {"dense", learner.dense_schedule().state()}};
+  manifest.early_stopping = state.early_stopping;
+  manifest.evaluation_due = state.evaluation_due;
+  manifest.only_best = state.only_best;
+  manifest.metrics = state.metrics;
+}
+
+Manifest describe(Learner& learner, const RunState& state, const config::PipelineConfig& config) {
+  Manifest manifest;
+  manifest.emblem_version = kVersion;
+  manifest.epoch = state.position.epoch;
+  manifest.model = learner.model().name();
+  for (const Parameter& parameter : learner.model().graph().parameter_list()) {
+    manifest.parameters.push_back({parameter.name, {parameter.rows, parameter.cols}});
+  }
+  manifest.position = state.position;
+  manifest.loss_scale = learner.loss_scaler().state();
+  manifest.deltas = state.deltas;
+  manifest.seeds = {{"train", config.train_config().seed()}};
+  describe_evaluations(learner, state, manifest);
+  return manifest;
+}
+
+// A checkpoint does not depend on the folder it is in.
+std::string config_text(config::PipelineConfig config) {
+  config.clear_model_dir();
+  return to_text(config);
 }
 
 }  // namespace
 
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::string text;
+  for (const int64_t size : shape) text += (text.empty() ? "" : " x ") + std::to_string(size);
+  return text;
+}
+
+std::string table_folder(const Table& table) { return "tables/" + table.settings().name; }
+
 std::string save_run(const std::string& model_dir, Learner& learner, const RunState& state,
-                     const config::PipelineConfig& config, int64_t keep, int64_t best_step) {
+                     const config::PipelineConfig& config) {
   learner.model().check(learner.context());
   CheckpointWriter writer(model_dir, learner.steps());
   Manifest manifest = describe(learner, state, config);
@@ -205,11 +143,13 @@ std::string save_run(const std::string& model_dir, Learner& learner, const RunSt
   const auto dense =
       write_safetensors(writer.path() + "/" + kDenseFile, dense_tensors(learner, values));
   writer.add_file(kDenseFile, {dense.bytes, dense.checksum});
-  writer.write_file(kConfigFile, to_text(config));
-  const std::string path = writer.commit(std::move(manifest));
-  const int64_t spared[] = {learner.steps(), best_step};
-  prune_checkpoints(model_dir, keep, spared);
-  return path;
+  writer.write_file(kConfigFile, config_text(config));
+  return writer.commit(std::move(manifest));
+}
+
+void update_run(const std::string& checkpoint, Learner& learner, const RunState& state) {
+  update_manifest(checkpoint,
+                  [&](Manifest& manifest) { describe_evaluations(learner, state, manifest); });
 }
 
 RunState load_run(const std::string& path, Learner& learner, Restore restore) {
@@ -223,13 +163,19 @@ RunState load_run(const std::string& path, Learner& learner, Restore restore) {
   load_dense(checkpoint, learner, restore);
   const Manifest& manifest = checkpoint.manifest;
   learner.set_steps(manifest.step);
+  learner.loss_scaler().restore(manifest.loss_scale);
   const auto schedule = [&](const char* name, Schedule& target) {
     const auto found = manifest.schedules.find(name);
     if (found != manifest.schedules.end()) target.restore(found->second);
   };
   schedule("sparse", learner.sparse_schedule());
   schedule("dense", learner.dense_schedule());
-  return {manifest.position, manifest.early_stopping, manifest.metrics, manifest.deltas};
+  return {.position = manifest.position,
+          .early_stopping = manifest.early_stopping,
+          .evaluation_due = manifest.evaluation_due,
+          .only_best = manifest.only_best,
+          .metrics = manifest.metrics,
+          .deltas = manifest.deltas};
 }
 
 }  // namespace emblem

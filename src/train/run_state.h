@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "config/pipeline.pb.h"
 #include "data/batch.h"
@@ -11,19 +12,24 @@
 
 namespace emblem {
 
-// What a run knows beside its learner.
+// What a run knows besides its learner.
 struct RunState {
   DataPosition position;  // of the next batch
   EarlyStoppingState early_stopping;
+  bool evaluation_due = false;            // at this step, but it has not taken place
+  bool only_best = false;                 // the checkpoint is for early_stopping.restore_best alone
   std::map<std::string, double> metrics;  // of the last evaluation
   int64_t deltas = 0;                     // number of the last delta
 };
 
-// Writes model_dir/model.ckpt-STEP and returns its path. Nothing is left behind when it fails, and
-// older checkpoints stay; beyond `keep` (0: all) the oldest are removed, except the one of
-// `best_step`.
+// Writes model_dir/model.ckpt-STEP, in the place of an older one of this step, and returns its
+// path. When it fails, nothing of it remains.
 std::string save_run(const std::string& model_dir, Learner& learner, const RunState& state,
-                     const config::PipelineConfig& config, int64_t keep, int64_t best_step);
+                     const config::PipelineConfig& config);
+
+// Stores what an evaluation has changed since save_run at this step (metrics, early stopping,
+// schedules) in that checkpoint, atomically.
+void update_run(const std::string& checkpoint, Learner& learner, const RunState& state);
 
 // kContinue restores everything; kWeights what forward needs, for evaluation and prediction.
 enum class Restore { kContinue, kWeights };
@@ -31,5 +37,13 @@ enum class Restore { kContinue, kWeights };
 // Verifies the checkpoint and fills the learner from it. Throws when it is damaged or belongs to
 // another model: which table or parameter differs, and how.
 RunState load_run(const std::string& checkpoint, Learner& learner, Restore restore);
+
+// Names within a checkpoint.
+inline constexpr const char* kDenseFile = "dense.safetensors";
+inline constexpr const char* kConfigFile = "pipeline.config";
+std::string table_folder(const Table& table);
+
+// "16 x 4"
+std::string shape_text(const std::vector<int64_t>& shape);
 
 }  // namespace emblem

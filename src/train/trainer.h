@@ -1,5 +1,5 @@
-// train/trainer.h - the training loop: batches, evaluations, checkpoints, until there is a reason
-// to stop.
+// train/trainer.h - a training run: batches, evaluations and checkpoints until there is a reason to
+// stop.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,22 @@
 #include "core/context.h"
 #include "train/early_stopping.h"
 #include "train/evaluation.h"
+#include "train/warm_start.h"
 
 namespace emblem {
 
 class Trace;
 
 enum class ModelDir { kMustBeNew, kResume };
-// What a run leaves behind at its end, beside the checkpoints that the configuration asks for.
+// What a run writes at its end, besides the checkpoints that the configuration asks for.
 enum class LastCheckpoint { kSave, kNone };
 
 struct TrainOptions {
   ModelDir model_dir = ModelDir::kMustBeNew;
-  int64_t max_steps = 0;  // 0: as the configuration says
+  std::string
+      init_from;  // a checkpoint or model dir whose weights the run begins with; empty: none
+  WarmStart warm_start = WarmStart::kAll;  // with init_from
+  int64_t max_steps = 0;                   // 0: as the configuration says
   std::optional<StopAt> stop_at;
   Trace* trace = nullptr;  // gets a timeline; outlives the run
   LastCheckpoint last_checkpoint = LastCheckpoint::kSave;
@@ -47,7 +51,8 @@ struct TrainSummary {
 };
 
 // Trains as `config`, which has passed check_pipeline, says. Writes checkpoints, event files and
-// results into config.model_dir(). A first Ctrl-C ends the run with a checkpoint.
+// results into config.model_dir(), which is locked meanwhile; nothing is written before everything
+// is checked and loaded. When interrupted() it ends with a checkpoint.
 TrainSummary train(const Context& context, const config::PipelineConfig& config,
                    const TrainOptions& options);
 

@@ -210,6 +210,30 @@ TEST_F(ReportFiles, AModelFolderItsDataAndBenchmarksMakeOnePage) {
   EXPECT_THAT(read_text_file(request.markdown), HasSubstr("Known figures"));
 }
 
+TEST_F(ReportFiles, TheResultOfARunIsThatOfTheWeightsItRestored) {
+  write("model/train_eval_result.jsonl",
+        "{\"global_step\":100,\"epoch\":0,\"auc\":0.79}\n"
+        "{\"global_step\":200,\"epoch\":0,\"auc\":0.75}\n"
+        "{\"global_step\":200,\"epoch\":0,\"restored_step\":100,\"auc\":0.79}\n");
+  for (const char* input : {"model", "model/train_eval_result.jsonl"}) {
+    const BenchResult run = read_report_input(path(input)).at(0);
+    ASSERT_EQ(run.metrics.size(), 1u) << input;
+    EXPECT_EQ(run.metrics[0].second.value, 0.79) << input;
+    ASSERT_EQ(run.series.size(), 1u) << input;
+    EXPECT_THAT(run.series[0].second,
+                ElementsAre(testing::Pair(100, 0.79), testing::Pair(200, 0.75)))
+        << input;
+  }
+}
+
+TEST_F(ReportFiles, AModelFolderWithoutEvaluationsShowsItsLosses) {
+  write("model/train_eval_result.jsonl", "");
+  write("model/train_log.jsonl", "{\"global_step\":10,\"epoch\":0,\"loss\":0.69}\n");
+  const BenchResult run = read_report_input(path("model")).at(0);
+  ASSERT_EQ(run.series.size(), 1u);
+  EXPECT_EQ(run.series[0].first, "train_loss");
+}
+
 TEST_F(ReportFiles, AModelFolderWithATrailingSlashKeepsItsName) {
   write("model/train_eval_result.jsonl", "{\"global_step\":100,\"auc\":0.7}\n");
   EXPECT_EQ(read_report_input(path("model/")).at(0).name, "model");

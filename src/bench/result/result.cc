@@ -8,6 +8,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "config/metrics.h"
 #include "core/file.h"
 #include "core/process.h"
 #include "core/text.h"
@@ -270,6 +271,8 @@ void write_bench_results(const std::string& path, const std::vector<BenchResult>
 }
 
 Better usual_direction(std::string_view metric) {
+  if (const auto direction = direction_of_metric(metric))
+    return *direction == MetricDirection::kLowerIsBetter ? Better::kLower : Better::kHigher;
   if (metric.find("per_second") != std::string_view::npos) return Better::kHigher;
   for (const char* part :
        {"loss", "mae", "mse", "error", "entropy", "seconds", "latency", "memory"})

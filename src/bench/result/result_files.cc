@@ -26,13 +26,19 @@ Json parse_json(std::string_view text, const std::string& source) {
   }
 }
 
-// Adds the numbers of a .jsonl file as series named `prefix` + name.
-void add_series(const std::string& path, const std::string& prefix, BenchResult& result) {
-  const std::vector<ResultLine> lines = read_results(path);
+std::vector<ResultLine> read_lines(const std::string& path) {
+  std::vector<ResultLine> lines = read_results(path);
   EMBLEM_REQUIRE(!lines.empty(), path,
                  " has no line with a \"global_step\"; expected what training writes, e.g. ",
                  R"({"global_step":100,"auc":0.79})");
+  return lines;
+}
+
+// Adds the numbers of the lines as series named `prefix` + name.
+void add_series(const std::vector<ResultLine>& lines, const std::string& prefix,
+                BenchResult& result) {
   for (const ResultLine& line : lines) {
+    if (line.restored_step) continue;  // not an evaluation of its own
     for (const auto& [name, value] : line.values) {
       const std::string key = prefix + name;
       auto at = std::find_if(result.series.begin(), result.series.end(),
@@ -43,11 +49,15 @@ void add_series(const std::string& path, const std::string& prefix, BenchResult&
   }
 }
 
-// The last value of each evaluation metric stands for the run.
-void add_last_values(BenchResult& result) {
-  for (const auto& [name, series] : result.series)
-    if (!series.empty() && !name.starts_with("train_"))
-      result.metrics.push_back({name, {series.back().second, "", usual_direction(name), 0}});
+// The last value of each metric is the result of a run; the last line may be of restored weights.
+void add_evaluations(const std::vector<ResultLine>& lines, BenchResult& result) {
+  add_series(lines, "", result);
+  for (const auto& [name, series] : result.series) {
+    const auto last = std::find_if(lines.rbegin(), lines.rend(), [&](const ResultLine& line) {
+      return line.values.contains(name);
+    });
+    result.metrics.push_back({name, {last->values.at(name), "", usual_direction(name), 0}});
+  }
 }
 
 BenchResult training_run(std::string name) {
@@ -59,22 +69,26 @@ BenchResult training_run(std::string name) {
 }
 
 BenchResult read_model_folder(const fs::path& folder) {
-  const bool log = fs::exists(folder / kTrainLog), evaluations = fs::exists(folder / kEvaluations);
-  EMBLEM_REQUIRE(log || evaluations, folder.string(), " has neither ", kTrainLog, " nor ",
-                 kEvaluations, "; give a folder that `emblem train` wrote, or a file of results");
+  const std::vector<ResultLine> log = read_results((folder / kTrainLog).string()),
+                                evaluations = read_results((folder / kEvaluations).string());
+  EMBLEM_REQUIRE(!log.empty() || !evaluations.empty(), folder.string(), " has neither ", kTrainLog,
+                 " nor ", kEvaluations,
+                 " with results; give a folder that `emblem train` wrote, or a file of results");
   const fs::path named = folder.filename().empty() ? folder.parent_path() : folder;
   BenchResult run = training_run(named.filename().string());
-  if (evaluations) add_series((folder / kEvaluations).string(), "", run);
-  if (log) add_series((folder / kTrainLog).string(), "train_", run);
-  add_last_values(run);
+  add_evaluations(evaluations, run);
+  add_series(log, "train_", run);
   return run;
 }
 
-BenchResult read_lines(const fs::path& path) {
+BenchResult read_jsonl(const fs::path& path) {
   const fs::path folder = fs::absolute(path).parent_path();
   BenchResult run = training_run(folder.filename().string());
-  add_series(path.string(), path.filename() == kTrainLog ? "train_" : "", run);
-  add_last_values(run);
+  const std::vector<ResultLine> lines = read_lines(path.string());
+  if (path.filename() == kTrainLog)
+    add_series(lines, "train_", run);
+  else
+    add_evaluations(lines, run);
   return run;
 }
 
@@ -146,7 +160,7 @@ std::vector<BenchResult> read_report_input(const std::string& path) {
   EMBLEM_REQUIRE(fs::exists(path, ignored), path,
                  " does not exist; expected benchmark results (.json), ",
                  "training results (.jsonl) or a model folder");
-  if (fs::path(path).extension() == ".jsonl") return {read_lines(path)};
+  if (fs::path(path).extension() == ".jsonl") return {read_jsonl(path)};
   return read_bench_results(path);
 }
 

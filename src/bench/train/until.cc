@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "bench/result/result_table.h"
+#include "config/metrics.h"
 #include "core/gpu.h"
 #include "core/thread_pool.h"
 #include "model/model.h"

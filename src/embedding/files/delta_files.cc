@@ -16,6 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "delta-";
+constexpr std::string_view kUnfinished = ".writing-";
 
 std::string name_of(int64_t sequence) {
   const std::string digits = std::to_string(sequence);
@@ -53,6 +54,16 @@ std::vector<DeltaFolder> list_deltas(const std::string& root) {
   return deltas;
 }
 
+void remove_unfinished_deltas(const std::string& root) {
+  std::vector<fs::path> unfinished;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(root, error)) {
+    if (entry.path().filename().string().starts_with(kUnfinished))
+      unfinished.push_back(entry.path());
+  }
+  for (const fs::path& path : unfinished) fs::remove_all(path, error);
+}
+
 DeltaManifest read_delta_manifest(const DeltaFolder& delta) {
   const std::string path = delta.path + "/manifest.json";
   DeltaManifest manifest;
@@ -84,7 +95,7 @@ DeltaWriter::DeltaWriter(std::string root, int64_t sequence) : state_(std::make_
   const std::string path = cat(root, "/", name_of(sequence));
   EMBLEM_REQUIRE(!fs::exists(path), path, ": this delta is there already; go on with the number ",
                  "after the last");
-  state_->temporary = cat(root, "/.writing-", name_of(sequence));
+  state_->temporary = cat(root, "/", kUnfinished, name_of(sequence));
   state_->root = std::move(root);
   state_->sequence = sequence;
   fs::remove_all(state_->temporary);  // of a writer that was killed

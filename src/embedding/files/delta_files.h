@@ -37,6 +37,9 @@ struct DeltaFolder {
 // What is there, in order; nothing when there is no such folder.
 std::vector<DeltaFolder> list_deltas(const std::string& root);
 
+// Removes what writers that were killed left. No other process may be writing.
+void remove_unfinished_deltas(const std::string& root);
+
 // Throws kCorruption when it is not a manifest, or not that of the folder's sequence number.
 DeltaManifest read_delta_manifest(const DeltaFolder& delta);
 

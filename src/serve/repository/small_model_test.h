@@ -82,7 +82,7 @@ class SmallModel {
   }
 
   ExportedModel export_version() {
-    checkpoint_ = save_run(folder_.path("model"), *learner_, {}, config_, 0, -1);
+    checkpoint_ = save_run(folder_.path("model"), *learner_, {}, config_);
     return export_model(checkpoint_, model_folder());
   }
 

@@ -140,17 +140,9 @@ class BinnedAuc final : public Metric {
  public:
   BinnedAuc(int64_t thresholds, std::string name)
       : Metric(std::move(name)),
-        thresholds_(thresholds),
+        thresholds_(auc_thresholds(thresholds)),
         positives_(thresholds),
-        negatives_(thresholds) {
-    // In float and from both ends, as the peers space them: a score on a threshold falls on the
-    // same side.
-    const float step = 1.0f / static_cast<float>(thresholds - 1);
-    for (int64_t i = 0; i < thresholds; ++i) {
-      thresholds_[i] = i < thresholds / 2 ? step * static_cast<float>(i)
-                                          : 1.0f - step * static_cast<float>(thresholds - 1 - i);
-    }
-  }
+        negatives_(thresholds) {}
 
   // Rows between two thresholds tie. The curve runs to (0, 0) even when some probabilities are
   // exactly 1.
@@ -204,6 +196,18 @@ class BinnedAuc final : public Metric {
 };
 
 }  // namespace
+
+std::vector<float> auc_thresholds(int64_t count) {
+  // In float and from both ends, as TorchEasyRec and SOK space them: a score on a threshold falls
+  // on the same side.
+  const float step = 1.0f / static_cast<float>(count - 1);
+  std::vector<float> thresholds(count);
+  for (int64_t i = 0; i < count; ++i) {
+    thresholds[i] = i < count / 2 ? step * static_cast<float>(i)
+                                  : 1.0f - step * static_cast<float>(count - 1 - i);
+  }
+  return thresholds;
+}
 
 std::unique_ptr<Metric> make_exact_auc(std::string name) {
   return std::make_unique<ExactAuc>(std::move(name));

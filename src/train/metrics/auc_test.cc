@@ -151,14 +151,29 @@ TEST(BinnedAuc, AgreesWithTrapezoidsOverThresholds) {
   }
 }
 
+// Compared with a tolerance: whether a multiplication and a subtraction are rounded once or twice
+// is up to the compiler.
+TEST(BinnedAuc, SpacesThresholdsEvenlyFromZeroToOne) {
+  for (const int count : {2, 3, 200, 8000}) {
+    const std::vector<float> thresholds = auc_thresholds(count);
+    ASSERT_EQ(thresholds.size(), static_cast<size_t>(count));
+    EXPECT_EQ(thresholds.front(), 0.0f);
+    EXPECT_EQ(thresholds.back(), 1.0f);
+    for (int i = 1; i < count; ++i) {
+      EXPECT_NEAR(thresholds[i], static_cast<double>(i) / (count - 1), 1e-7)
+          << i << " of " << count;
+      EXPECT_LT(thresholds[i - 1], thresholds[i]) << i << " of " << count;
+    }
+  }
+}
+
 TEST(BinnedAuc, PutsEveryThresholdItselfIntoItsOwnBin) {
   // Two rows a threshold, one on it and one just below: exact AUC and binned AUC see the same
   // order.
   const int thresholds = 1000;
   std::vector<float> scores, labels;
-  for (int i = 1; i < thresholds; ++i) {
-    const float step = 1.0f / (thresholds - 1);
-    const float on = i < thresholds / 2 ? step * i : 1.0f - step * (thresholds - 1 - i);
+  for (const float on : auc_thresholds(thresholds)) {
+    if (on == 0.0f) continue;
     scores.insert(scores.end(), {on, std::nextafter(on, 0.0f)});
     labels.insert(labels.end(), {1, 0});
   }

@@ -2,9 +2,8 @@
 
 #include <bit>
 #include <cmath>
-#include <cstdio>
-#include <set>
 
+#include "config/metrics.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -30,17 +29,10 @@ void check_length(size_t length, const char* what, size_t rows) {
   EMBLEM_REQUIRE(length == rows, "metrics got ", length, " ", what, " for ", rows, " predictions");
 }
 
-std::string auc_name(uint32_t thresholds, const std::set<std::string>& taken) {
-  if (!taken.contains("auc")) return "auc";
-  return thresholds == 0 ? "auc_exact" : cat("auc_", thresholds);
-}
-
-std::unique_ptr<Metric> make_metric(const MetricConfig& metric,
-                                    const std::set<std::string>& taken) {
+std::unique_ptr<Metric> make_metric(const MetricConfig& metric, const std::string& name) {
   switch (metric.metric_case()) {
     case MetricConfig::kAuc: {
       const uint32_t thresholds = metric.auc().thresholds();
-      const std::string name = auc_name(thresholds, taken);
       return thresholds == 0 ? make_exact_auc(name) : make_binned_auc(thresholds, name);
     }
     case MetricConfig::kGroupedAuc:
@@ -64,17 +56,11 @@ std::unique_ptr<Metric> make_metric(const MetricConfig& metric,
     case MetricConfig::kRecallAtK:
       throw Error(ErrorCode::kInvalidArgument,
                   "metric recall_at_k ranks the candidates of one query, but this model scores "
-                  "single rows; "
-                  "use grouped_auc with a grouping_key instead");
+                  "single rows; use grouped_auc with a grouping_key instead");
     case MetricConfig::METRIC_NOT_SET:
       break;
   }
-  throw Error(ErrorCode::kInvalidArgument,
-              "an entry of model_config.metrics names no metric; expected one of auc, grouped_auc, "
-              "log_loss, "
-              "normalized_entropy, accuracy, mean_absolute_error, mean_squared_error, calibration, "
-              "mean_label, "
-              "mean_prediction");
+  throw Error(ErrorCode::kInternal, cat("metric ", name, " is not implemented"));
 }
 
 }  // namespace
@@ -105,12 +91,9 @@ std::vector<std::unique_ptr<Metric>> make_metrics(const config::ModelConfig& mod
     return metrics;
   }
   grouping_key(model);  // throws when two metrics group differently
-  std::set<std::string> names;
-  for (const MetricConfig& one : model.metrics()) {
-    metrics.push_back(make_metric(one, names));
-    EMBLEM_REQUIRE(names.insert(metrics.back()->name()).second, "metric ", metrics.back()->name(),
-                   " is configured twice in model_config.metrics; remove one of them");
-  }
+  const std::vector<std::string> names = metric_names(model);
+  for (int i = 0; i < model.metrics_size(); ++i)
+    metrics.push_back(make_metric(model.metrics(i), names[i]));
   return metrics;
 }
 

@@ -67,8 +67,8 @@ class Metric {
   std::string name_;
 };
 
-// The metrics that the configuration lists, or exact AUC and log loss when it lists none. Names are
-// TorchEasyRec's; a second AUC is told apart by its thresholds (auc_8000, auc_exact).
+// The metrics that the configuration lists, or exact AUC and log loss when it lists none, named as
+// in metric_names (config/metrics.h).
 std::vector<std::unique_ptr<Metric>> make_metrics(const config::ModelConfig& model);
 
 // The feature whose keys group rows (MetricBatch::groups), when a configured metric groups.
@@ -81,6 +81,9 @@ std::unique_ptr<Metric> make_exact_auc(std::string name = "auc");
 // AUC from counts at `thresholds` >= 2 evenly spaced probabilities in [0, 1]: constant memory, and
 // the figure that TorchEasyRec (200 thresholds) and SOK (8000) report.
 std::unique_ptr<Metric> make_binned_auc(int64_t thresholds, std::string name = "auc");
+// The thresholds themselves, ascending from 0 to 1. A score falls into the bin of the highest
+// threshold that it reaches.
+std::vector<float> auc_thresholds(int64_t count);
 
 // The plain mean, over the groups that have both labels, of the exact AUC within each. Keeps 16
 // bytes a row.

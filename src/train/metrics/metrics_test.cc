@@ -28,7 +28,7 @@ TEST(Metrics, DefaultToExactAucAndLogLoss) {
   const std::vector<float> p = {0.501f, 0.502f}, labels = {0, 1};
   for (auto& metric : metrics) metric->add({.predictions = p, .labels = labels});
   EXPECT_EQ(metrics[0]->name(), "auc");
-  EXPECT_EQ(metrics[0]->value(), 1.0);  // 200 thresholds could not tell the two apart
+  EXPECT_EQ(metrics[0]->value(), 1.0);  // 200 thresholds would put both into one bin
   EXPECT_EQ(metrics[1]->name(), "log_loss");
 }
 
@@ -44,7 +44,7 @@ TEST(Metrics, AreNamedAsInTheConfiguration) {
                   "mean_prediction"));
 }
 
-TEST(Metrics, ASecondAucIsToldApartByItsThresholds) {
+TEST(Metrics, ASecondAucIsNamedByItsThresholds) {
   EXPECT_THAT(names_for("metrics { auc {} } metrics { auc { thresholds: 8000 } } metrics { auc { "
                         "thresholds: 0 } }"),
               ElementsAre("auc", "auc_8000", "auc_exact"));

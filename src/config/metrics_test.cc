@@ -1,0 +1,121 @@
+#include "config/metrics.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/descriptor.h>
+
+#include "config/load.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+TEST(MetricDirection, IsKnownForEveryMetric) {
+  const auto* metrics = config::MetricConfig::descriptor()->FindOneofByName("metric");
+  std::map<MetricDirection, std::vector<std::string>> by_direction;
+  for (int i = 0; i < metrics->field_count(); ++i) {
+    const std::string& name = metrics->field(i)->name();
+    ASSERT_TRUE(direction_of_metric(name)) << name;
+    by_direction[*direction_of_metric(name)].push_back(name);
+  }
+  EXPECT_THAT(by_direction[MetricDirection::kHigherIsBetter],
+              ElementsAre("auc", "recall_at_k", "accuracy", "grouped_auc"));
+  EXPECT_THAT(
+      by_direction[MetricDirection::kLowerIsBetter],
+      ElementsAre("mean_absolute_error", "mean_squared_error", "normalized_entropy", "log_loss"));
+  EXPECT_THAT(by_direction[MetricDirection::kNone],
+              ElementsAre("calibration", "mean_label", "mean_prediction"));
+}
+
+TEST(MetricDirection, OfASecondAucIsThatOfTheFirst) {
+  EXPECT_EQ(direction_of_metric("auc_8000"), MetricDirection::kHigherIsBetter);
+  EXPECT_EQ(direction_of_metric("auc_exact"), MetricDirection::kHigherIsBetter);
+  EXPECT_EQ(direction_of_metric("loss"), std::nullopt);
+  EXPECT_TRUE(lower_is_better("log_loss"));
+  EXPECT_FALSE(lower_is_better("calibration"));
+}
+
+TEST(MetricNames, AreAucAndLogLossUnlessSomeAreListed) {
+  EXPECT_THAT(metric_names({}), ElementsAre("auc", "log_loss"));
+}
+
+PipelineConfig pipeline(const std::string& train, const std::string& metrics = "") {
+  return parse_pipeline("train_config { " + train + " } model_config { " + metrics + " }", "test");
+}
+
+TEST(WatchedMetrics, MustBeEvaluated) {
+  EXPECT_NO_THROW(require_watchable_metrics(pipeline("early_stopping { metric: 'log_loss' }")));
+  EXPECT_THAT([] { require_watchable_metrics(pipeline("early_stopping { metric: 'acc' }")); },
+              ThrowsMessage<Error>("train_config.early_stopping.metric is \"acc\", but evaluations "
+                                   "report auc, log_loss; watch one of these, or add it to "
+                                   "model_config.metrics"));
+  EXPECT_THAT(
+      [] {
+        require_watchable_metrics(pipeline("dense_optimizer { reduce_on_plateau_learning_rate {} }",
+                                           "metrics { log_loss {} }"));
+      },
+      ThrowsMessage<Error>(
+          AllOf(HasSubstr("train_config.dense_optimizer.reduce_on_plateau_learning_rate.metric is "
+                          "\"auc\""),
+                HasSubstr("evaluations report log_loss;"))));
+  EXPECT_THAT(
+      [] {
+        require_watchable_metrics(
+            pipeline("sparse_optimizer { reduce_on_plateau_learning_rate { metric: 'nothing' } }"));
+      },
+      ThrowsMessage<Error>(HasSubstr("sparse_optimizer.reduce_on_plateau_learning_rate.metric")));
+}
+
+TEST(WatchedMetrics, MustHaveABetterDirection) {
+  EXPECT_THAT(
+      [] {
+        require_watchable_metrics(
+            pipeline("early_stopping { metric: 'calibration' }", "metrics { calibration {} }"));
+      },
+      ThrowsMessage<Error>(HasSubstr("neither a higher nor a lower value is better")));
+}
+
+std::string verdict(const std::string& train) {
+  try {
+    check_metric_watchers(pipeline(train).train_config());
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "fine";
+}
+
+TEST(MetricWatchers, FollowTheDirectionOfTheirMetric) {
+  EXPECT_EQ(verdict("early_stopping { metric: 'log_loss' }"), "fine");
+  EXPECT_EQ(verdict("early_stopping { metric: 'log_loss' higher_is_better: false }"), "fine");
+  EXPECT_EQ(verdict("early_stopping { metric: 'auc' higher_is_better: true }"), "fine");
+  EXPECT_EQ(verdict("early_stopping { metric: 'log_loss' higher_is_better: true }"),
+            "train_config.early_stopping.higher_is_better is true, but lower log_loss is better; "
+            "remove higher_is_better, it follows from the metric");
+  EXPECT_EQ(verdict("sparse_optimizer { reduce_on_plateau_learning_rate { metric: 'auc' "
+                    "higher_is_better: false } }"),
+            "train_config.sparse_optimizer.reduce_on_plateau_learning_rate.higher_is_better is "
+            "false, but higher auc is better; remove higher_is_better, it follows from the metric");
+}
+
+TEST(MetricWatchers, HaveSettingsInRange) {
+  EXPECT_THAT(verdict("early_stopping { patience: 0 }"),
+              HasSubstr("early_stopping.patience is 0, expected at least 1"));
+  EXPECT_THAT(verdict("early_stopping { min_delta: -0.1 }"),
+              HasSubstr("early_stopping.min_delta is -0.1, expected at least 0"));
+  EXPECT_THAT(verdict("early_stopping { min_delta: nan }"), HasSubstr("min_delta is nan"));
+  const auto plateau = [](const std::string& settings) {
+    return verdict("dense_optimizer { reduce_on_plateau_learning_rate { " + settings + " } }");
+  };
+  EXPECT_EQ(plateau("patience: 0"), "fine");
+  EXPECT_THAT(plateau("factor: 1"), HasSubstr("factor is 1, expected more than 0 and less than 1"));
+  EXPECT_THAT(plateau("factor: 0"), HasSubstr("factor is 0"));
+  EXPECT_THAT(plateau("min_delta: -1"), HasSubstr("min_delta is -1"));
+  EXPECT_THAT(plateau("min_learning_rate: -1"), HasSubstr("min_learning_rate is -1"));
+}
+
+}  // namespace
+}  // namespace emblem

@@ -1,0 +1,44 @@
+#include "train/evaluator.h"
+
+#include "core/log.h"
+
+namespace emblem {
+
+Evaluator::Evaluator(const config::PipelineConfig& config, const FeatureLayout& layout,
+                     Learner& learner, RunLog& log, RunClock& clock,
+                     std::pmr::memory_resource* memory)
+    : config_(config),
+      layout_(layout),
+      learner_(learner),
+      log_(log),
+      clock_(clock),
+      memory_(memory) {}
+
+bool Evaluator::evaluate(int64_t epoch) {
+  const RunClock::Pause pause(clock_, "evaluation");
+  LoaderOptions loading = evaluation_loader_options(config_);
+  loading.memory = memory_;
+  const auto found =
+      emblem::evaluate(learner_.context(), learner_.model(), config_, layout_, loading);
+  if (!found) return false;
+  last_ = found;
+  last_step_ = learner_.steps();
+  log_.add_evaluation(last_step_, epoch, found->metrics);
+  log_info(cat("step ", last_step_, ": ", to_text(*found)));
+  ++count_;
+  seconds_ += pause.seconds();
+  return true;
+}
+
+void Evaluator::take_restored(int64_t epoch, int64_t restored_step,
+                              const std::map<std::string, double>& metrics) {
+  last_ = Evaluation{.metrics = metrics};
+  last_step_ = learner_.steps();
+  log_.add_restored(last_step_, epoch, restored_step, metrics);
+}
+
+std::optional<Evaluation> Evaluator::current() const {
+  return last_step_ == learner_.steps() ? last_ : std::nullopt;
+}
+
+}  // namespace emblem

@@ -1,0 +1,42 @@
+#include "train/intervals.h"
+
+#include <algorithm>
+
+namespace emblem {
+namespace {
+
+bool every(int64_t count, int64_t interval) { return interval > 0 && count % interval == 0; }
+
+}  // namespace
+
+Intervals::Intervals(const config::PipelineConfig& config, int64_t max_steps)
+    : train_(config.train_config()),
+      evaluates_(!config.eval_input_path().empty()),
+      max_steps_(max_steps > 0 ? max_steps : train_.num_steps()) {}
+
+Due Intervals::after(int64_t step, const Batch& batch) const {
+  const auto at_epoch = [&](int64_t interval) {
+    return batch.last_in_epoch && every(batch.next.epoch, interval);
+  };
+  Due due;
+  due.log = every(step, std::max(1u, train_.log_step_count_steps()));
+  due.checkpoint =
+      every(step, train_.save_checkpoints_steps()) || at_epoch(train_.save_checkpoints_epochs());
+  const bool own_interval = train_.eval_steps() > 0 || train_.eval_epochs() > 0;
+  due.evaluation = evaluates_ && (own_interval ? every(step, train_.eval_steps()) ||
+                                                     at_epoch(train_.eval_epochs())
+                                               : due.checkpoint);
+  due.delta = every(step, train_.delta_steps());
+  return due;
+}
+
+bool Intervals::ends_after(int64_t step, const Batch& batch) const {
+  if (max_steps_ > 0 && step >= max_steps_) return true;
+  return train_.num_epochs() > 0 && batch.last_in_epoch && batch.next.epoch >= train_.num_epochs();
+}
+
+int64_t Intervals::steps_left(int64_t step) const {
+  return max_steps_ > 0 ? std::max<int64_t>(max_steps_ - step, 0) : -1;
+}
+
+}  // namespace emblem

@@ -1,0 +1,34 @@
+// train/intervals.h - what is due after a training step.
+#pragma once
+
+#include <cstdint>
+
+#include "config/pipeline.pb.h"
+#include "data/batch.h"
+
+namespace emblem {
+
+struct Due {
+  bool log = false, evaluation = false, checkpoint = false, delta = false;
+};
+
+class Intervals {
+ public:
+  // `max_steps` 0: as long as the configuration says.
+  Intervals(const config::PipelineConfig& config, int64_t max_steps);
+
+  // After step number `step` (from 1), which has learned `batch`.
+  Due after(int64_t step, const Batch& batch) const;
+  // Whether that was the last step of the run, unless a metric ends it earlier.
+  bool ends_after(int64_t step, const Batch& batch) const;
+
+  // Steps that are left after `step`; -1: as many as the data have.
+  int64_t steps_left(int64_t step) const;
+
+ private:
+  config::TrainConfig train_;
+  bool evaluates_;
+  int64_t max_steps_;  // 0: no limit
+};
+
+}  // namespace emblem

@@ -1,0 +1,16 @@
+// train/resume_check.h - whether a run can be resumed with a configuration: it must not change what
+// is learned.
+#pragma once
+
+#include <string>
+
+#include "config/pipeline.pb.h"
+
+namespace emblem {
+
+// Throws Error that names the settings in which `config` differs from those that the checkpoint was
+// trained with, unless they only say where, how long, how fast or how well watched the run is.
+// Input paths of `config` are absolute.
+void check_resume(const std::string& checkpoint, const config::PipelineConfig& config);
+
+}  // namespace emblem

@@ -1,0 +1,70 @@
+#include "train/run_setup.h"
+
+#include "checkpoint/checkpoint.h"
+#include "config/metrics.h"
+#include "core/file.h"
+#include "core/log.h"
+#include "optim/schedule.h"
+#include "train/resume_check.h"
+
+namespace emblem {
+namespace {
+
+void check_goal(const config::PipelineConfig& config, const StopAt& goal) {
+  EMBLEM_REQUIRE(!config.eval_input_path().empty(), goal.option,
+                 " needs evaluations, but eval_input_path is not set");
+  require_watchable_metric(config.model_config(), goal.metric, "the metric of " + goal.option);
+}
+
+// Opens the data, which must be there and fit the features.
+void check_input(const config::PipelineConfig& config, const FeatureLayout& layout,
+                 LoaderOptions options) {
+  options.max_batches = 0;
+  options.workers = 1;
+  options.prefetch_batches = 1;
+  const Loader loader(config.data_config(), layout, options);
+}
+
+}  // namespace
+
+config::PipelineConfig with_absolute_paths(config::PipelineConfig config) {
+  if (config.has_train_input_path())
+    config.set_train_input_path(absolute_paths(config.train_input_path()));
+  if (config.has_eval_input_path())
+    config.set_eval_input_path(absolute_paths(config.eval_input_path()));
+  return config;
+}
+
+FeatureLayout check_run(const config::PipelineConfig& config, const TrainOptions& options) {
+  EMBLEM_REQUIRE(!config.model_dir().empty(),
+                 "no model_dir; set model_dir in the configuration or give --model-dir");
+  EMBLEM_REQUIRE(!config.train_input_path().empty(),
+                 "no data to train on; set train_input_path in the configuration");
+  require_watchable_metrics(config);
+  if (options.stop_at) check_goal(config, *options.stop_at);
+  make_schedule(config.train_config().sparse_optimizer());
+  make_schedule(config.train_config().dense_optimizer());
+  FeatureLayout layout = layout_of(config);
+  check_input(config, layout, training_loader_options(config));
+  if (config.eval_input_path().empty()) return layout;
+  check_metrics(config, layout);
+  check_input(config, layout, evaluation_loader_options(config));
+  return layout;
+}
+
+std::optional<std::string> checkpoint_to_resume(const config::PipelineConfig& config,
+                                                const TrainOptions& options) {
+  const std::string& dir = config.model_dir();
+  if (!holds_checkpoints(dir)) {
+    if (options.model_dir == ModelDir::kResume)
+      log_info(cat(dir, " holds no checkpoint yet; starting from the beginning"));
+    return std::nullopt;
+  }
+  EMBLEM_REQUIRE(options.model_dir == ModelDir::kResume, list_checkpoints(dir).back().path,
+                 " exists already; continue it with --resume, or give another --model-dir");
+  const std::string checkpoint = find_checkpoint(dir);
+  check_resume(checkpoint, config);
+  return checkpoint;
+}
+
+}  // namespace emblem

@@ -1,0 +1,26 @@
+// train/run_setup.h - what is checked before a run takes memory and time.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "config/features.h"
+#include "config/pipeline.pb.h"
+#include "train/trainer.h"
+
+namespace emblem {
+
+// The configuration with paths that do not depend on the current folder, so that a checkpoint can
+// be evaluated from anywhere.
+config::PipelineConfig with_absolute_paths(config::PipelineConfig config);
+
+// The layout of the features, once everything that a run will need later turns out to be there:
+// inputs, metrics that are evaluated, schedules. Throws Error.
+FeatureLayout check_run(const config::PipelineConfig& config, const TrainOptions& options);
+
+// The checkpoint to continue; nothing for a new run. Throws Error where a new run would overwrite
+// checkpoints, where none of them can be read, and where settings have changed that must not.
+std::optional<std::string> checkpoint_to_resume(const config::PipelineConfig& config,
+                                                const TrainOptions& options);
+
+}  // namespace emblem
