@@ -25,7 +25,7 @@ std::string numbered_tsv(int rows, int first = 0) {
 }
 
 const char* const kPipeline = R"(
-  data_config { dataset_type: CriteoTsvDataset num_dense: 1 num_sparse: 1 }
+  data_config { dataset_type: CriteoTsvDataset fg_mode: FG_DAG num_dense: 1 num_sparse: 1 }
   feature_configs { raw_feature { feature_name: "I1" } }
   feature_configs { id_feature { feature_name: "C1" embedding_dim: 4 dynamicemb { max_capacity: 10 } } }
 )";
