@@ -10,11 +10,7 @@ namespace {
 
 using config::FeatureGroupConfig;
 
-int64_t embedding_dim(const FeatureSpec& feature) {
-  const auto& config = feature.config;
-  return config.has_id_feature() ? config.id_feature().embedding_dim()
-                                 : config.raw_feature().embedding_dim();
-}
+int64_t embedding_dim(const FeatureSpec& feature) { return embedding_dim_of(feature.config); }
 
 bool stands_in(const config::ModelConfig& model, const std::string& name,
                config::FeatureGroupType type) {
@@ -35,7 +31,7 @@ const PlannedFeature& find_in(const LookupPlan& plan, const FeatureSpec& feature
 
 ModelInputs::ModelInputs(Graph& graph, const config::PipelineConfig& config,
                          const FeatureLayout& layout, int64_t wide_dim)
-    : graph_(graph), model_(config.model_config()), layout_(layout) {
+    : graph_(graph), config_(config), model_(config.model_config()), layout_(layout) {
   for (const FeatureSpec& feature : layout.features) {
     if (feature.kind != FeatureKind::kSparse) continue;
     if (stands_in(model_, feature.name, config::DEEP)) {
@@ -52,13 +48,6 @@ ModelInputs::ModelInputs(Graph& graph, const config::PipelineConfig& config,
   if (layout.dense_cols > 0) dense_ = graph.input("dense", layout.dense_cols);
   label_ = graph.input("label", 1);
   if (config.data_config().sample_weight_fields_size() > 0) weights_ = graph.input("weight", 1);
-}
-
-bool ModelInputs::has_group(const std::string& name) const {
-  for (const auto& group : model_.feature_groups()) {
-    if (group.group_name() == name) return true;
-  }
-  return false;
 }
 
 const FeatureGroupConfig& ModelInputs::find(const std::string& name) const {
@@ -109,12 +98,6 @@ Node ModelInputs::join(std::vector<Piece> pieces) {
 }
 
 Node ModelInputs::group(const std::string& name) { return join(pieces(find(name))); }
-
-Node ModelInputs::group_or_only(const std::string& name) {
-  if (!has_group(name) && model_.feature_groups_size() == 1)
-    return group(model_.feature_groups(0).group_name());
-  return group(name);
-}
 
 Vectors ModelInputs::vectors(const std::string& name) {
   FeatureGroupConfig sparse = find(name);
