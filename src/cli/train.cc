@@ -50,7 +50,9 @@ void print(const TrainSummary& summary) {
 }
 
 int run(const Options& options) {
-  config::PipelineConfig config = load(options);
+  config::PipelineConfig config = load_unchecked(options);
+  if (options.resume) adopt_resumed_semantics(&config);
+  check(config);
   if (options.max_bad_rows >= 0)
     config.mutable_data_config()->set_max_bad_rows(options.max_bad_rows);
   TrainOptions train_options;

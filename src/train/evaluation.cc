@@ -84,7 +84,7 @@ Evaluation evaluate(const Context& context, Model& model, const config::Pipeline
                                       groups);
                         const MetricBatch view{
                             .predictions = predictions,
-                            .labels = {batch.labels.data(), rows},
+                            .labels = {batch.labels.data(), batch.labels.size()},
                             .logits = {logits.data, rows},
                             .weights = {batch.sample_weights.data(), batch.sample_weights.size()},
                             .groups = groups};

@@ -205,7 +205,7 @@ std::string save_run(const std::string& model_dir, Learner& learner, const RunSt
   const auto dense =
       write_safetensors(writer.path() + "/" + kDenseFile, dense_tensors(learner, values));
   writer.add_file(kDenseFile, {dense.bytes, dense.checksum});
-  writer.write_file(kConfigFile, to_text(config));
+  writer.write_file(kConfigFile, to_stored_text(config));
   const std::string path = writer.commit(std::move(manifest));
   const int64_t spared[] = {learner.steps(), best_step};
   prune_checkpoints(model_dir, keep, spared);

@@ -7,6 +7,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/results.h"
 #include "config/features.h"
+#include "config/load.h"
 #include "config/print.h"
 #include "core/file.h"
 #include "core/gpu.h"
@@ -20,7 +21,7 @@
 #include "train/delta_export.h"
 #include "train/event_file.h"
 #include "train/learner.h"
-#include "train/metrics/metrics.h"
+#include "train/metrics/check.h"
 #include "train/run_state.h"
 
 namespace emblem {
@@ -41,11 +42,14 @@ double percentile(std::vector<float>& seconds, double share) {
   return *at;
 }
 
-// Before tables take memory and steps take hours: the layout, if there is something to read.
-FeatureLayout layout_for_inputs(const config::PipelineConfig& config) {
+// Before tables take memory and steps take hours: the layout, if there is something to read and all
+// metrics can be computed.
+FeatureLayout checked_layout(const config::PipelineConfig& config, const TrainOptions& options) {
   for (const std::string& input : {config.train_input_path(), config.eval_input_path()})
     if (!input.empty()) expand_paths(input);
-  return layout_of(config);
+  FeatureLayout layout = layout_of(config);
+  check_metrics(config, layout, options.stop_at ? options.stop_at->metric : "");
+  return layout;
 }
 
 // Whether it is the data, not the machine, that is at fault.
@@ -60,7 +64,7 @@ class Trainer {
       : config_(config),
         train_(config.train_config()),
         options_(options),
-        layout_(layout_for_inputs(config)),
+        layout_(checked_layout(config, options)),
         learner_(context, config, layout_, max_rows(config)),
         early_stopping_(train_.early_stopping()),
         memory_(batch_memory(context)) {
@@ -148,7 +152,7 @@ void Trainer::prepare_model_dir() {
         cat(*existing, " exists already; go on with it by --resume, or give another --model-dir"));
   }
   std::filesystem::create_directories(dir);
-  write_text_file_atomically(dir + "/pipeline.config", to_text(config_));
+  write_text_file_atomically(dir + "/pipeline.config", to_stored_text(config_));
   if (existing) {
     state_ = load_run(*existing, learner_, Restore::kContinue);
     early_stopping_.restore(state_.early_stopping);
@@ -341,6 +345,8 @@ void Trainer::save_in_spite() {
 TrainSummary Trainer::train() {
   const auto start = Clock::now();
   log_info(learner_.model().describe());
+  if (!config_.eval_input_path().empty())
+    for (const std::string& note : metric_notes(config_.model_config())) log_info(note);
   if (early_stopping_.should_stop() && train_.has_early_stopping())
     outcome_ = TrainOutcome::kStoppedEarly;
   {
@@ -393,9 +399,24 @@ TrainSummary Trainer::train() {
 
 }  // namespace
 
+void adopt_resumed_semantics(config::PipelineConfig* config) {
+  const auto latest =
+      config->model_dir().empty() ? std::nullopt : latest_checkpoint(config->model_dir());
+  if (!latest) return;
+  adopt_semantics(load_stored_pipeline(*latest), *latest, config);
+  if (config->semantics_version() < kCurrentSemantics)
+    log_info(cat(*latest,
+                 " was trained by an earlier Emblem; its features and layers keep their "
+                 "meaning (semantics_version ",
+                 config->semantics_version(), ")"));
+}
+
 TrainSummary train(const Context& context, const config::PipelineConfig& config,
                    const TrainOptions& options) {
-  return Trainer(context, config, options).run();
+  config::PipelineConfig trained = config;
+  if (options.model_dir == ModelDir::kResume && !config.has_semantics_version())
+    adopt_resumed_semantics(&trained);
+  return Trainer(context, trained, options).run();
 }
 
 }  // namespace emblem

@@ -46,6 +46,11 @@ struct TrainSummary {
   std::string checkpoint;                // the last; empty: there is none
 };
 
+// Before check_pipeline, for a run that resumes: lets `config` mean what the latest checkpoint in
+// its model_dir, if there is one, was trained with (config/semantics.h). Throws Error when it asks
+// for something else.
+void adopt_resumed_semantics(config::PipelineConfig* config);
+
 // Trains as `config`, which has passed check_pipeline, says. Writes checkpoints, event files and
 // results into config.model_dir(). A first Ctrl-C ends the run with a checkpoint.
 TrainSummary train(const Context& context, const config::PipelineConfig& config,
