@@ -96,6 +96,16 @@ class Input(unittest.TestCase):
         for model in models[1:]:
             self.assertEqual(model, models[0])
 
+    def test_csv_files_are_inspected(self):
+        data = self.write("a.csv", ["label,city,age"] + [f"{clk},{city},{age}" for clk, _, city, age in self.rows()])
+        packed = self.folder / "a.csv.gz"
+        packed.write_bytes(gzip.compress(data.read_bytes()))
+        for path in (data, packed):
+            process = run("inspect", path)
+            self.assertEqual(process.returncode, 0, process.stderr)
+            self.assertIn("rows     3000", process.stdout)
+            self.assertRegex(process.stdout, r"city +text")
+
     def test_a_truncated_archive_is_named(self):
         data = self.folder / "a.csv.gz"
         data.write_bytes(gzip.compress(b"label,city,age\n" + b"1,a,20\n" * 1000)[:-20])

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "config/check_model.h"
+#include "config/groups.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -92,25 +93,15 @@ void compare(const FeatureSpec& first, const FeatureSpec& second, const Semantic
   refuse(first, second, cat(mine->first, " ", mine->second, " and ", other->second));
 }
 
-bool stands_in(const config::ModelConfig& model, const std::string& feature,
-               config::FeatureGroupType type) {
-  for (const auto& group : model.feature_groups()) {
-    const auto& names = group.feature_names();
-    if (group.group_type() == type && std::find(names.begin(), names.end(), feature) != names.end())
-      return true;
-  }
-  return false;
-}
-
 // Wide tables are called NAME_wide, which must not be the name of a deep one.
 void check_wide_names(const config::ModelConfig& model, const FeatureLayout& layout) {
   std::map<std::string, std::string> deep;  // table -> feature
   for (const FeatureSpec& spec : layout.features) {
-    if (spec.kind == FeatureKind::kSparse && stands_in(model, spec.name, config::DEEP))
+    if (spec.kind == FeatureKind::kSparse && is_in_group(model, spec.name, config::DEEP))
       deep.emplace(table_name_of(spec.config), spec.name);
   }
   for (const FeatureSpec& spec : layout.features) {
-    if (spec.kind != FeatureKind::kSparse || !stands_in(model, spec.name, config::WIDE)) continue;
+    if (spec.kind != FeatureKind::kSparse || !is_in_group(model, spec.name, config::WIDE)) continue;
     const std::string wide = table_name_of(spec.config) + "_wide";
     const auto found = deep.find(wide);
     EMBLEM_REQUIRE(found == deep.end(), "the wide table of feature \"", spec.name,

@@ -1,5 +1,7 @@
 #include "config/groups.h"
 
+#include <algorithm>
+
 #include "config/semantics.h"
 
 namespace emblem {
@@ -9,6 +11,16 @@ using config::ModelConfig;
 bool has_group(const ModelConfig& model, const std::string& name) {
   for (const auto& group : model.feature_groups())
     if (group.group_name() == name) return true;
+  return false;
+}
+
+bool is_in_group(const ModelConfig& model, const std::string& feature,
+                 config::FeatureGroupType type) {
+  for (const auto& group : model.feature_groups()) {
+    const auto& names = group.feature_names();
+    if (group.group_type() == type && std::find(names.begin(), names.end(), feature) != names.end())
+      return true;
+  }
   return false;
 }
 

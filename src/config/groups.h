@@ -26,6 +26,10 @@ std::vector<GroupUse> groups_used(const config::PipelineConfig& config);
 
 bool has_group(const config::ModelConfig& model, const std::string& name);
 
+// Whether a group of `type` names the feature.
+bool is_in_group(const config::ModelConfig& model, const std::string& feature,
+                 config::FeatureGroupType type);
+
 // dcn_v1, dcn_v2, dnn: the group that is the input.
 std::string input_group_of(const config::PipelineConfig& config);
 // dlrm: "sparse", or the only group.

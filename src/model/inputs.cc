@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "config/groups.h"
 #include "core/text.h"
 #include "emblem/error.h"
 
@@ -11,16 +12,6 @@ namespace {
 using config::FeatureGroupConfig;
 
 int64_t embedding_dim(const FeatureSpec& feature) { return embedding_dim_of(feature.config); }
-
-bool stands_in(const config::ModelConfig& model, const std::string& name,
-               config::FeatureGroupType type) {
-  for (const auto& group : model.feature_groups()) {
-    if (group.group_type() != type) continue;
-    const auto& names = group.feature_names();
-    if (std::find(names.begin(), names.end(), name) != names.end()) return true;
-  }
-  return false;
-}
 
 const PlannedFeature& find_in(const LookupPlan& plan, const FeatureSpec& feature) {
   return *std::find_if(plan.features.begin(), plan.features.end(),
@@ -34,11 +25,11 @@ ModelInputs::ModelInputs(Graph& graph, const config::PipelineConfig& config,
     : graph_(graph), config_(config), model_(config.model_config()), layout_(layout) {
   for (const FeatureSpec& feature : layout.features) {
     if (feature.kind != FeatureKind::kSparse) continue;
-    if (stands_in(model_, feature.name, config::DEEP)) {
+    if (is_in_group(model_, feature.name, config::DEEP)) {
       deep_.features.push_back({&feature, embedding_dim(feature), deep_.width});
       deep_.width += embedding_dim(feature);
     }
-    if (stands_in(model_, feature.name, config::WIDE)) {
+    if (is_in_group(model_, feature.name, config::WIDE)) {
       wide_.features.push_back({&feature, wide_dim, wide_.width});
       wide_.width += wide_dim;
     }

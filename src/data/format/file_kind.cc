@@ -58,7 +58,7 @@ FileKind kind_of(std::string_view start) {
   if (start.size() >= 4 && (static_cast<uint8_t>(start[0]) & 0xf0) == 0x50 &&
       start.substr(1).starts_with("\x2a\x4d\x18"sv))
     return FileKind::kZstd;
-  // Words like "ORC" may begin text as well; a byte 0 never stands in it.
+  // Words like "ORC" may begin text as well; text has no byte 0.
   const bool binary = start.find('\0') != std::string_view::npos;
   const Magic* magic = find_magic(start);
   const bool certain = magic != nullptr && static_cast<uint8_t>(magic->bytes[0]) >= 0x80;

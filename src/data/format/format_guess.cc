@@ -43,15 +43,15 @@ bool is_libfm(const std::string& line) {
   });
 }
 
-// Fields that are numbers or empty in front, hexadecimal words or empty behind.
+// Fields that are numbers or empty first, then hexadecimal words or empty.
 bool is_criteo(const std::vector<std::string>& fields) {
   const auto is_word = [](const std::string& field) {
     int64_t word = 0;
     return field.empty() || (field.size() == 8 && parse_hexadecimal(field, word));
   };
-  const auto behind = std::find_if_not(fields.rbegin(), fields.rend(), is_word).base();
-  return fields.size() > 2 && behind != fields.end() &&
-         std::all_of(fields.begin(), behind,
+  const auto words = std::find_if_not(fields.rbegin(), fields.rend(), is_word).base();
+  return fields.size() > 2 && words != fields.end() &&
+         std::all_of(fields.begin(), words,
                      [](const std::string& field) { return field.empty() || is_number(field); });
 }
 

@@ -92,6 +92,9 @@ void Loader::Pipeline::start_workers(int count) {
     throw Error(ErrorCode::kUnavailable,
                 cat("cannot start ", count, " loader threads: ", error.code().message(),
                     "; lower data_config.num_workers or raise ulimit -u"));
+  } catch (...) {
+    stop_workers();
+    throw;
   }
 }
 

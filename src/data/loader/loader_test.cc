@@ -181,7 +181,7 @@ TEST_F(LoaderTest, MemoryIsBoundedHoweverSlowTheReader) {
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   const int64_t ahead = loader.statistics().bytes;
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  EXPECT_EQ(loader.statistics().bytes, ahead) << "workers go on though nobody takes batches";
+  EXPECT_EQ(loader.statistics().bytes, ahead) << "workers continue although no batch is taken";
   EXPECT_LT(ahead, 20 * 500);
 }
 
@@ -209,7 +209,7 @@ TEST_F(LoaderTest, StatisticsCountRowsBytesAndTime) {
   EXPECT_GT(statistics.parse_seconds, 0);
 }
 
-// expected_rows() after each batch, and once more behind the last.
+// expected_rows() after each batch, and once more after the last.
 std::vector<int64_t> expectations(const LoaderOptions& options) {
   const TestPipeline pipeline(kPipeline);
   Loader loader(pipeline.config.data_config(), pipeline.features, options);
