@@ -1,4 +1,4 @@
-# What the build needs, found in one place; it says plainly what it left out.
+# What the build needs, found in one place; it says what it does without.
 if(POLICY CMP0167)
   cmake_policy(SET CMP0167 NEW) # Boost is found by its own configuration, not by a module of CMake's
 endif()
@@ -124,7 +124,7 @@ if(EMBLEM_CUDA)
   target_link_libraries(emblem_gemm INTERFACE ${CMAKE_DL_LIBS}) # loads cuBLASLt when a GPU needs it
 endif()
 
-# Stores and update streams of the parameter server: each is left out where its library is not found.
+# Libraries that the program can do without: compressed input, stores and update streams of the parameter server.
 # emblem_optional(OPTION NAME TARGET HEADER LIBRARY...): adds the libraries to TARGET.
 function(emblem_optional option name target header)
   if(NOT ${option})
@@ -140,7 +140,7 @@ function(emblem_optional option name target header)
   list(FILTER libraries EXCLUDE REGEX NOTFOUND)
   list(LENGTH libraries found)
   if(NOT ${name}_INCLUDE OR found LESS wanted)
-    message(STATUS "emblem: ${option} is left out: ${header} or its library was not found")
+    message(STATUS "emblem: built without ${option}: ${header} or its library was not found")
     return()
   endif()
   string(REPLACE EMBLEM_ EMBLEM_WITH_ definition ${option})
@@ -148,6 +148,9 @@ function(emblem_optional option name target header)
   target_include_directories(${target} SYSTEM INTERFACE ${${name}_INCLUDE})
   target_link_libraries(${target} INTERFACE ${libraries})
 endfunction()
+add_library(emblem_compression INTERFACE)
+emblem_optional(EMBLEM_ZLIB GZIP emblem_compression zlib.h z)
+emblem_optional(EMBLEM_ZSTD ZSTD emblem_compression zstd.h zstd)
 add_library(emblem_stores INTERFACE)
 emblem_optional(EMBLEM_ROCKSDB ROCKSDB emblem_stores rocksdb/db.h rocksdb)
 emblem_optional(EMBLEM_REDIS OPENSSL emblem_stores openssl/ssl.h ssl crypto)

@@ -44,7 +44,9 @@ train_config {{
   eval_steps: 1000000
   seed: 7
 }}
-data_config {{ dataset_type: CriteoTsvDataset batch_size: 256 num_workers: 2 shuffle: true shuffle_buffer_size: 4 }}
+data_config {{
+  dataset_type: CriteoTsvDataset fg_mode: FG_DAG batch_size: 256 num_workers: 2 shuffle: true shuffle_buffer_size: 4
+}}
 feature_configs {{ raw_feature {{ feature_name: "I{{1..13}}" normalizer: "method=log,offset=3" }} }}
 feature_configs {{
   id_feature {{

@@ -10,7 +10,7 @@ train_config {{
   num_epochs: 1
   save_checkpoints_steps: 0
 }}
-data_config {{ dataset_type: CriteoTsvDataset batch_size: 256 num_workers: 1 }}
+data_config {{ dataset_type: CriteoTsvDataset fg_mode: FG_DAG batch_size: 256 num_workers: 1 }}
 feature_configs {{ raw_feature {{ feature_name: "I{{1..13}}" normalizer: "method=log1p" }} }}
 feature_configs {{ id_feature {{ feature_name: "C{{1..26}}" embedding_dim: 8 hash_bucket_size: 3000 }} }}
 model_config {{
@@ -22,13 +22,14 @@ model_config {{
 
 WIDE = '  feature_groups { group_name: "wide" group_type: WIDE feature_names: "C{1..26}" feature_names: "I{1..13}" }'
 DEEP = '  feature_groups { group_name: "deep" feature_names: "I{1..13}" feature_names: "C{1..26}" }'
+PAIRS = '  feature_groups { group_name: "fm" feature_names: "C{1..26}" }'
 DLRM = ('  feature_groups { group_name: "dense" feature_names: "I{1..13}" }\n'
         '  feature_groups { group_name: "sparse" feature_names: "C{1..26}" }')
 MLP = "hidden_units: [32, 16]"
 
 MODELS = {
     "lr": (WIDE, "lr {}"),
-    "fm": (WIDE + "\n" + DEEP, "fm {}"),
+    "fm": (WIDE + "\n" + PAIRS, "fm {}"),
     "dnn": (DEEP, f"dnn {{ deep {{ {MLP} use_ln: true }} }}"),
     "wide_and_deep": (WIDE + "\n" + DEEP, f"wide_and_deep {{ deep {{ {MLP} }} final {{ hidden_units: [8] }} }}"),
     "deepfm": (WIDE + "\n" + DEEP, f"deepfm {{ deep {{ {MLP} }} }}"),

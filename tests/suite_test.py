@@ -143,7 +143,7 @@ class Suite(EmblemTest):
     def test_killed_and_resumed_gives_the_same_result(self):
         command = [EMBLEM, "bench", "suite", "--config", self.config, "--baseline", self.baseline, "--runs", "2",
                    "--out", self.folder / "suites/killed"]
-        for how, status in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 130)):
+        for how, status in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 143)):
             with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as suite:
                 child = child_of(suite.pid, "seed2" if how == signal.SIGKILL else "train")
                 suite.send_signal(how)

@@ -4,8 +4,10 @@ set -euo pipefail
 
 packages=(g++ cmake ninja-build ccache protobuf-compiler libprotobuf-dev libfmt-dev libspdlog-dev
   libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev python3 python3-venv xz-utils
+  # Compressed input; zstd for its tests.
+  zlib1g-dev libzstd-dev zstd
   # The server: HTTP, TLS, compressed bodies, gRPC; curl for its tests.
-  libboost-dev libssl-dev zlib1g-dev libgrpc++-dev protobuf-compiler-grpc curl
+  libboost-dev libssl-dev libgrpc++-dev protobuf-compiler-grpc curl
   # The parameter server: tables in RocksDB and Redis (TLS), updates from Kafka; Redis for its tests.
   librocksdb-dev librdkafka-dev redis-server redis-tools openssl)
 # CPU matrix products: see cmake/Dependencies.cmake for why they differ.

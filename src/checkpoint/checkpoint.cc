@@ -99,7 +99,7 @@ std::vector<CheckpointEntry> list_checkpoints(const std::string& model_dir) {
 
 bool holds_checkpoints(const std::string& model_dir) { return !candidates(model_dir).empty(); }
 
-std::optional<std::string> latest_checkpoint(const std::string& model_dir) {
+std::optional<std::string> latest_checkpoint(const std::string& model_dir, Skipped skipped) {
   std::vector<std::string> problems;
   for (const Found& one : candidates(model_dir)) {
     const std::string problem = problem_of(one);
@@ -107,7 +107,8 @@ std::optional<std::string> latest_checkpoint(const std::string& model_dir) {
       problems.push_back(cat("checkpoint ", one.path, " is skipped: ", problem));
       continue;
     }
-    for (const std::string& skipped : problems) log_warn(cat(skipped, "; using ", one.path));
+    if (skipped == Skipped::kWarn)
+      for (const std::string& text : problems) log_warn(cat(text, "; using ", one.path));
     return one.path;
   }
   return std::nullopt;

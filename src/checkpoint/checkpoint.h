@@ -70,9 +70,11 @@ std::vector<CheckpointEntry> list_checkpoints(const std::string& model_dir);
 // Whether there is a checkpoint, intact or not, finished or replaced (checkpoint/names.h).
 bool holds_checkpoints(const std::string& model_dir);
 
-// The checkpoint of the highest step that has a valid manifest; nothing when there is none. Logs a
-// warning for each newer one that is skipped because its manifest is damaged.
-std::optional<std::string> latest_checkpoint(const std::string& model_dir);
+// The checkpoint of the highest step that has a valid manifest; nothing when there is none. kWarn
+// logs a warning for each newer one that is skipped because its manifest is damaged.
+enum class Skipped { kWarn, kIgnore };
+std::optional<std::string> latest_checkpoint(const std::string& model_dir,
+                                             Skipped skipped = Skipped::kWarn);
 
 // `path` when it is a checkpoint, the latest one in it when it is a model dir. Throws Error
 // otherwise.

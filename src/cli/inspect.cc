@@ -19,10 +19,7 @@ void run(const Options& options) {
     std::printf("%s", describe_checkpoint(options.path).c_str());
     return;
   }
-  DataSource source;
-  source.input = options.path;
-  source.type = guess_format(options.path);
-  std::printf("%s", describe_dataset(source).c_str());
+  std::printf("%s", describe_dataset(guess_source(options.path)).c_str());
 }
 
 }  // namespace

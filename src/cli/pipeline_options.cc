@@ -3,6 +3,7 @@
 #include "config/check.h"
 #include "config/load.h"
 #include "core/gpu.h"
+#include "core/log.h"
 
 namespace emblem {
 namespace {
@@ -66,10 +67,20 @@ std::vector<std::string> overrides_of(const PipelineOptions& options) {
 }
 
 config::PipelineConfig load(const PipelineOptions& options) {
+  config::PipelineConfig config = load_unchecked(options);
+  check(config);
+  return config;
+}
+
+config::PipelineConfig load_unchecked(const PipelineOptions& options) {
   config::PipelineConfig config = load_pipeline(options.config, overrides_of(options));
   if (!options.model_dir.empty()) config.set_model_dir(options.model_dir);
-  check_pipeline(config);
   return config;
+}
+
+void check(const config::PipelineConfig& config) {
+  check_pipeline(config);
+  for (const std::string& warning : pipeline_warnings(config)) log_warn(warning);
 }
 
 Workers make_workers(const PipelineOptions& options, uint32_t configured_threads) {

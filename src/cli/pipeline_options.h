@@ -44,6 +44,9 @@ std::unique_ptr<Trace> make_trace(const std::string& path, const PipelineOptions
 
 // The configuration with overrides, checked.
 config::PipelineConfig load(const PipelineOptions& options);
+// The same in two steps. check() throws for what is wrong and logs warnings.
+config::PipelineConfig load_unchecked(const PipelineOptions& options);
+void check(const config::PipelineConfig& config);
 // --set and --precision as overrides of a configuration.
 std::vector<std::string> overrides_of(const PipelineOptions& options);
 

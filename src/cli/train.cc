@@ -54,15 +54,17 @@ void print(const TrainSummary& summary) {
 }
 
 int run(const Options& options) {
-  config::PipelineConfig config = load(options);
-  if (options.max_bad_rows >= 0)
-    config.mutable_data_config()->set_max_bad_rows(options.max_bad_rows);
   TrainOptions train_options;
   train_options.max_steps = options.max_steps;
   if (options.resume) train_options.model_dir = ModelDir::kResume;
   train_options.init_from = options.init_from;
   if (options.init_partial) train_options.warm_start = WarmStart::kPartial;
   if (!options.stop_at.empty()) train_options.stop_at = parse_stop_at(options.stop_at);
+  config::PipelineConfig config = load_unchecked(options);
+  adopt_trained_semantics(train_options, &config);
+  check(config);
+  if (options.max_bad_rows >= 0)
+    config.mutable_data_config()->set_max_bad_rows(options.max_bad_rows);
   const auto trace = make_trace(options.profile, options);
   train_options.trace = trace.get();
   const Workers workers = make_workers(options, config.train_config().num_threads());

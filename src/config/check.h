@@ -1,6 +1,9 @@
 // config/check.h - whether the settings of a pipeline make sense together.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "config/pipeline.pb.h"
 
 namespace emblem {
@@ -9,5 +12,9 @@ namespace emblem {
 // `config` has its runs expanded. What only a model or a reader can judge is left to them; so is
 // whether files exist.
 void check_pipeline(const config::PipelineConfig& config);
+
+// Settings of a pipeline that passed check_pipeline which have no effect, or may not have the
+// expected one: a line each.
+std::vector<std::string> pipeline_warnings(const config::PipelineConfig& config);
 
 }  // namespace emblem

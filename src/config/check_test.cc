@@ -162,6 +162,161 @@ TEST(CheckPipeline, ASharedTableIsTheSameForAll) {
             "equal or give them their own embedding_name");
 }
 
+TEST(CheckPipeline, FeaturesThatShareATableAgreeOnEverySettingOfIt) {
+  const auto two = [](const std::string& first, const std::string& second) {
+    const auto feature = [](const char* name, const std::string& settings) {
+      return std::string("{id_feature {feature_name: '") + name +
+             "' embedding_name: 't' embedding_dim: 4 " + settings + "}}";
+    };
+    return verdict({"feature_configs=[{raw_feature {feature_name: 'i{1..2}'}}, " +
+                        feature("c1", first) + ", " + feature("c2", second) + "]",
+                    "model_config.feature_groups[1].feature_names=[c1, c2]"});
+  };
+  const auto difference = [](const std::string& what) {
+    return "features \"c1\" and \"c2\" share table \"t\", but have " + what +
+           "; make them equal or give them their own embedding_name";
+  };
+  const std::string rows = "num_buckets: 3 ";
+  EXPECT_EQ(two(rows + "trainable: true", rows), "fine") << "a default is a value like any other";
+  EXPECT_EQ(two(rows + "pooling: 'mean' default_value: '1'", rows), "fine")
+      << "not settings of the table";
+  EXPECT_EQ(two(rows + "init_fn: 'nn.init.zeros_'", rows),
+            difference("init_fn \"nn.init.zeros_\" and unset"));
+  EXPECT_EQ(two(rows, rows + "trainable: false"), difference("trainable true and false"));
+  EXPECT_EQ(two(rows + "data_type: 'FP16'", rows + "data_type: 'BF16'"),
+            difference("data_type \"FP16\" and \"BF16\""));
+  EXPECT_EQ(two("dynamicemb { max_capacity: 5 }", "dynamicemb { max_capacity: 6 }"),
+            difference("dynamicemb.max_capacity 5 and 6"));
+  EXPECT_EQ(
+      two("dynamicemb { max_capacity: 5 }", "dynamicemb { max_capacity: 5 score_strategy: 'LFU' }"),
+      difference("dynamicemb.score_strategy \"STEP\" and \"LFU\""));
+  EXPECT_EQ(two("dynamicemb { initializer_args { mode: 'uniform' upper: 1 } }",
+                "dynamicemb { initializer_args { mode: 'uniform' upper: 2 } }"),
+            difference("dynamicemb.initializer_args.upper 1 and 2"));
+  EXPECT_EQ(two("dynamicemb { frequency_admission_strategy { threshold: 3 } }", "dynamicemb {}"),
+            difference("dynamicemb.frequency_admission_strategy.threshold 3 and unset"));
+}
+
+TEST(CheckPipeline, WideTablesHaveNamesOfTheirOwn) {
+  EXPECT_EQ(verdict({"feature_configs[1].id_feature={feature_name: 'c{1..2}' num_buckets: 3 "
+                     "embedding_dim: 4}",
+                     "feature_configs[+].id_feature={feature_name: 'c3' embedding_name: "
+                     "'c1_emb_wide' num_buckets: 3 "
+                     "embedding_dim: 4}",
+                     "model_config.feature_groups[+]={group_name: 'wide' group_type: WIDE "
+                     "feature_names: 'c1'}"}),
+            "the wide table of feature \"c1\" is called \"c1_emb_wide\", as is the table of "
+            "feature \"c3\"; "
+            "give one of them another embedding_name");
+}
+
+TEST(CheckPipeline, NumbersStandWhereTheModelReadsThem) {
+  EXPECT_EQ(verdict({"model_config.feature_groups[1].feature_names=[c1, i2]"}),
+            "feature \"i2\" is numeric, but dlrm reads only embeddings of group \"sparse\"; give "
+            "it boundaries "
+            "and an embedding_dim, or move it to group \"dense\"");
+  const std::string wide =
+      "model_config.feature_groups[0]={group_name: 'wide' group_type: WIDE feature_names: 'i1'}";
+  const auto group = [](const char* name) {
+    return std::string("model_config.feature_groups[1]={group_name: '") + name +
+           "' feature_names: 'c1' feature_names: 'i1'}";
+  };
+  EXPECT_THAT(verdict({wide, group("deep"), "model_config.fm={}"}),
+              HasSubstr("\"i1\" is numeric, but fm reads only embeddings of group \"deep\""));
+  EXPECT_THAT(verdict({wide, group("fm"), "model_config.fm={}"}),
+              HasSubstr("move it to group \"wide\""));
+  EXPECT_EQ(verdict({wide, group("deep"), "model_config.deepfm={}"}), "fine")
+      << "its MLP reads them";
+  EXPECT_THAT(verdict({wide, group("fm"), "model_config.deepfm={}"}),
+              HasSubstr("move it to group \"deep\""));
+  EXPECT_EQ(verdict({wide, group("deep"), "model_config.wide_and_deep={}"}), "fine");
+  EXPECT_EQ(
+      verdict({"semantics_version=1", "model_config.feature_groups[1].feature_names=[c1, i2]"}),
+      "fine")
+      << "models that were trained so are served";
+}
+
+TEST(CheckPipeline, AModelHasOneLoss) {
+  EXPECT_EQ(verdict({"model_config.losses=[{binary_cross_entropy {}}]"}), "fine");
+  EXPECT_EQ(verdict({"model_config.losses=[{binary_cross_entropy {}}, {binary_cross_entropy "
+                     "{label_smoothing: 0.1}}]"}),
+            "model_config has 2 losses, but a model with one output learns one; keep one of them");
+  EXPECT_EQ(verdict({"model_config.losses=[{}]"}),
+            "model_config.losses[0] names no loss; give binary_cross_entropy");
+  EXPECT_THAT(verdict({"model_config.losses=[{binary_cross_entropy {label_smoothing: 1}}]"}),
+              HasSubstr("label_smoothing is 1"));
+}
+
+TEST(CheckPipeline, ColumnsAreNamedOnce) {
+  EXPECT_EQ(verdict({"data_config.label_fields=[a, b]"}), "fine");
+  EXPECT_EQ(verdict({"data_config.label_fields=[a, b, a]"}),
+            "data_config.label_fields[0] and data_config.label_fields[2] are both \"a\"; remove or "
+            "rename one of them");
+  EXPECT_EQ(
+      verdict(
+          {"data_config.input_fields=[{input_name: 'x'}, {input_name: 'y'}, {input_name: 'y'}]"}),
+      "data_config.input_fields[1] and data_config.input_fields[2] are both \"y\"; remove or "
+      "rename one of them");
+  EXPECT_THAT(verdict({"data_config.input_fields=[{input_type: INT64}]"}),
+              HasSubstr("input_fields[0] has no name"));
+}
+
+TEST(CheckPipeline, TextOfCsvFilesIsSetForThemAlone) {
+  EXPECT_THAT(verdict({"data_config.label_positive=yes"}),
+              HasSubstr("label_positive is for CsvDataset alone"));
+  EXPECT_THAT(verdict({"data_config.na_strings=[NA]"}),
+              HasSubstr("na_strings is for CsvDataset alone"));
+}
+
+std::vector<std::string> warnings(const std::vector<std::string>& changes) {
+  return pipeline_warnings(parse_pipeline(kGood, "good", changes));
+}
+
+TEST(PipelineWarnings, ThereAreNoneOfAGoodPipeline) {
+  EXPECT_THAT(warnings({}), testing::IsEmpty());
+}
+
+TEST(PipelineWarnings, UnusedFeaturesGroupsAndLabelsAreNamed) {
+  EXPECT_THAT(
+      warnings({"model_config.feature_groups[1].feature_names=[c1]"}),
+      testing::ElementsAre(
+          "features \"c2\", \"c3\" are in no feature group and not used by the model; add them "
+          "to feature_names of a group, or remove them"));
+  EXPECT_THAT(warnings({"model_config.feature_groups[1].feature_names=[c1, c2]",
+                        "model_config.metrics=[{grouped_auc {grouping_key: 'c3'}}]"}),
+              testing::IsEmpty())
+      << "metrics use features, too";
+  EXPECT_THAT(
+      warnings({"model_config.feature_groups[+]={group_name: 'other' feature_names: 'c1'}"}),
+      testing::ElementsAre("the model does not read feature group \"other\""));
+  EXPECT_THAT(warnings({"data_config.label_fields=[clk, buy]"}),
+              testing::ElementsAre(
+                  "data_config.label_fields names 2 columns; the model learns the first, \"clk\""));
+}
+
+TEST(PipelineWarnings, SettingsThatFgNoneLeavesUnusedAreNamed) {
+  const std::string normalizer =
+      "feature_configs[0].raw_feature={feature_name: 'i{1..5}' normalizer: 'method=log1p'}";
+  const std::string groups = "model_config.feature_groups[0].feature_names=['i{1..5}']";
+  EXPECT_THAT(
+      warnings({normalizer, groups}),
+      testing::ElementsAre(
+          "fg_mode is FG_NONE, so that normalizer of features \"i1\", \"i2\", \"i3\" and 2 more "
+          "has no effect; set data_config { fg_mode: FG_DAG } to apply it"));
+  EXPECT_THAT(warnings({normalizer, groups, "data_config.fg_mode=FG_DAG"}), testing::IsEmpty());
+  EXPECT_THAT(warnings({normalizer, groups, "semantics_version=1"}), testing::IsEmpty());
+  EXPECT_THAT(
+      warnings({"feature_configs[1].id_feature={feature_name: 'c{1..3}' hash_bucket_size: 9 "
+                "embedding_dim: 4 "
+                "expression: 'user:C{1..3}'}"}),
+      testing::ElementsAre(
+          HasSubstr("expression of features \"c1\", \"c2\", \"c3\" has no effect"),
+          HasSubstr("hash_bucket_size of features \"c1\", \"c2\", \"c3\" sizes the table")));
+  EXPECT_THAT(
+      warnings({"data_config.fg_encoded=false"}),
+      testing::ElementsAre("data_config.fg_encoded is deprecated; write fg_mode: FG_DAG instead"));
+}
+
 TEST(CheckPipeline, EveryMlpIsConsistent) {
   EXPECT_EQ(verdict({"model_config.dlrm.dense_mlp.dropout_ratio=[0.1, 0.2]"}), "fine");
   EXPECT_EQ(verdict({"model_config.dlrm.dense_mlp.dropout_ratio=[0.1]"}), "fine");

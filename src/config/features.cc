@@ -13,13 +13,36 @@ namespace emblem {
 namespace {
 
 // "user:age" reads column age; the side is TorchEasyRec's and has no meaning here.
-std::string column_of(const std::string& name, const std::string& expression) {
-  if (expression.empty()) return name;
+std::string column_of(const std::string& name, const std::string& expression, config::FgMode mode) {
+  if (expression.empty() || mode == config::FG_NONE || mode == config::FG_BUCKETIZE) return name;
   const size_t colon = expression.find(':');
   const std::string column = colon == std::string::npos ? expression : expression.substr(colon + 1);
   EMBLEM_REQUIRE(!column.empty(), "feature \"", name, "\": expression \"", expression,
                  "\" names no column; write it like \"user:age\"");
+  const std::string side = colon == std::string::npos ? "" : expression.substr(0, colon);
+  EMBLEM_REQUIRE(mode != config::FG_DAG || (side != "feature" && side != "const"), "feature \"",
+                 name, "\": expression \"", expression, "\" reads a ",
+                 side == "const" ? "constant" : "feature",
+                 ", which is not supported; name an input column like \"user:age\"");
   return column;
+}
+
+// Names become files and folders of checkpoints.
+void check_name(const std::string& name, const std::string& what) {
+  constexpr size_t kLongest = 200;  // bytes; files may have 255, and "_emb_wide" is added
+  const auto fails = [&](const std::string& why) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        cat(what, " \"", printable(name.substr(0, 80)), name.size() > 80 ? "..." : "", "\" ", why,
+            "; it names files: use up to ", kLongest, " letters, digits, \"_\", \"-\" and \".\""));
+  };
+  if (name.empty()) fails("is empty");
+  if (name.size() > kLongest) fails(cat("has ", name.size(), " bytes"));
+  if (name.front() == '.') fails("begins with \".\"");
+  for (const char c : name) {
+    if (c == '/' || c == '\\') fails(cat("contains \"", c, "\""));
+    if (static_cast<uint8_t>(c) < ' ' || c == 0x7f) fails("contains a control character");
+  }
 }
 
 bool is_one_of(std::string_view value, std::initializer_list<std::string_view> choices) {
@@ -36,6 +59,8 @@ void check_shared_settings(const Feature& feature) {
                  "\": pooling is \"", feature.pooling(), "\", expected sum or mean");
   EMBLEM_REQUIRE(is_one_of(feature.data_type(), {"FP32", "FP16", "BF16"}), "feature \"", name,
                  "\": data_type is \"", feature.data_type(), "\", expected FP32, FP16 or BF16");
+  if (feature.has_embedding_name())
+    check_name(feature.embedding_name(), cat("feature \"", printable(name), "\": embedding_name"));
 }
 
 void check(const config::IdFeature& feature) {
@@ -64,13 +89,13 @@ void check(const config::RawFeature& feature) {
     EMBLEM_REQUIRE(!std::isnan(feature.boundaries(i)), "feature \"", name, "\": boundaries[", i,
                    "] is NaN");
     EMBLEM_REQUIRE(i == 0 || feature.boundaries(i - 1) < feature.boundaries(i), "feature \"", name,
-                   "\": boundaries must rise, but ", feature.boundaries(i), " stands behind ",
+                   "\": boundaries must rise, but ", feature.boundaries(i), " follows ",
                    feature.boundaries(i - 1));
   }
   check_shared_settings(feature);
 }
 
-FeatureSpec spec_of(const config::FeatureConfig& config, int index) {
+FeatureSpec spec_of(const config::FeatureConfig& config, int index, config::FgMode mode) {
   FeatureSpec spec;
   spec.config = config;
   std::string expression;
@@ -90,7 +115,8 @@ FeatureSpec spec_of(const config::FeatureConfig& config, int index) {
         cat("feature_configs[", index, "] is empty; give it an id_feature or a raw_feature"));
   }
   EMBLEM_REQUIRE(!spec.name.empty(), "feature_configs[", index, "] has no feature_name");
-  spec.column = column_of(spec.name, expression);
+  check_name(spec.name, "feature_name");
+  spec.column = column_of(spec.name, expression, mode);
   if (config.has_id_feature())
     check(config.id_feature());
   else
@@ -102,9 +128,10 @@ FeatureSpec spec_of(const config::FeatureConfig& config, int index) {
 
 FeatureLayout layout_of(const config::PipelineConfig& config) {
   FeatureLayout layout;
+  layout.semantics = semantics_of(config);
   std::unordered_set<std::string> names;
   for (int i = 0; i < config.feature_configs_size(); ++i) {
-    FeatureSpec spec = spec_of(config.feature_configs(i), i);
+    FeatureSpec spec = spec_of(config.feature_configs(i), i, layout.semantics.fg_mode);
     EMBLEM_REQUIRE(names.insert(spec.name).second, "two features are called \"", spec.name,
                    "\"; give one of them another feature_name");
     if (spec.kind == FeatureKind::kDense) {
@@ -116,6 +143,18 @@ FeatureLayout layout_of(const config::PipelineConfig& config) {
     layout.features.push_back(std::move(spec));
   }
   return layout;
+}
+
+std::string table_name_of(const config::FeatureConfig& feature) {
+  const auto name = [](const auto& each) {
+    return each.embedding_name().empty() ? each.feature_name() + "_emb" : each.embedding_name();
+  };
+  return feature.has_id_feature() ? name(feature.id_feature()) : name(feature.raw_feature());
+}
+
+int64_t embedding_dim_of(const config::FeatureConfig& feature) {
+  return feature.has_id_feature() ? feature.id_feature().embedding_dim()
+                                  : feature.raw_feature().embedding_dim();
 }
 
 const FeatureSpec& FeatureLayout::find(const std::string& name) const {

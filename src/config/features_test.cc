@@ -47,14 +47,61 @@ TEST(FeatureLayout, KeepsTheOrderAndCountsDenseAndSparseApart) {
   EXPECT_EQ(features.find("z").config.id_feature().feature_name(), "z");
 }
 
-TEST(FeatureLayout, TheColumnIsTheExpressionWithoutItsSide) {
-  const FeatureLayout features = layout(R"(
-      feature_configs { id_feature { feature_name: "x" expression: "user:X" num_buckets: 3 } }
-      feature_configs { raw_feature { feature_name: "b" expression: "B" } }
-      feature_configs { raw_feature { feature_name: "c" } })");
-  EXPECT_EQ(features.find("x").column, "X");
-  EXPECT_EQ(features.find("b").column, "B");
-  EXPECT_EQ(features.find("c").column, "c");
+TEST(FeatureLayout, TheColumnDependsOnTheFgMode) {
+  const auto columns = [](const std::string& mode) {
+    const FeatureLayout features = layout(mode + R"(
+        feature_configs { id_feature { feature_name: "x" expression: "user:X" num_buckets: 3 } }
+        feature_configs { raw_feature { feature_name: "b" expression: "B" } }
+        feature_configs { raw_feature { feature_name: "c" } })");
+    return features.find("x").column + features.find("b").column + features.find("c").column;
+  };
+  EXPECT_EQ(columns("data_config { fg_mode: FG_DAG }"), "XBc");
+  EXPECT_EQ(columns("data_config { fg_mode: FG_NORMAL }"), "XBc");
+  EXPECT_EQ(columns("data_config { fg_mode: FG_BUCKETIZE }"), "xbc");
+  EXPECT_EQ(columns("data_config { fg_mode: FG_NONE }"), "xbc");
+  EXPECT_EQ(columns(""), "xbc");
+  EXPECT_EQ(columns("semantics_version: 1 data_config { fg_mode: FG_NONE }"), "XBc");
+}
+
+TEST(FeatureLayout, OtherFeaturesAndConstantsAreNotInputColumns) {
+  const auto column = [](const std::string& mode, const std::string& expression) {
+    return layout("data_config { fg_mode: " + mode +
+                  " } feature_configs { raw_feature { feature_name: 'x' expression: '" +
+                  expression + "' } }")
+        .find("x")
+        .column;
+  };
+  EXPECT_EQ(column("FG_NORMAL", "feature:y"), "y");
+  EXPECT_THAT(
+      [&] { column("FG_DAG", "feature:y"); },
+      ThrowsMessage<Error>("feature \"x\": expression \"feature:y\" reads a feature, which is "
+                           "not supported; name an input column like \"user:age\""));
+  EXPECT_THAT([&] { column("FG_DAG", "const:3"); },
+              ThrowsMessage<Error>(HasSubstr("reads a constant")));
+}
+
+TEST(FeatureLayout, NamesAreFitForFiles) {
+  const auto with_table = [](const std::string& name) {
+    return error_of("id_feature { feature_name: 'x' num_buckets: 1 embedding_name: '" + name +
+                    "' }");
+  };
+  EXPECT_EQ(with_table("shared.table-2_x"), "no error");
+  EXPECT_EQ(with_table("größe"), "no error");
+  EXPECT_EQ(
+      with_table("../../evil"),
+      "feature \"x\": embedding_name \"../../evil\" begins with \".\"; it names files: use up to "
+      "200 letters, digits, \"_\", \"-\" and \".\"");
+  EXPECT_THAT(with_table("a/../../evil"), HasSubstr("contains \"/\""));
+  EXPECT_THAT(with_table("/etc/evil"), HasSubstr("contains \"/\""));
+  EXPECT_THAT(with_table("a\\\\b"), HasSubstr("contains \"\\\""));
+  EXPECT_THAT(with_table("a\\nb"), HasSubstr("\"a\\x0ab\" contains a control character"));
+  EXPECT_THAT(with_table(""), HasSubstr("is empty"));
+  EXPECT_EQ(with_table(std::string(200, 'n')), "no error");
+  EXPECT_THAT(with_table(std::string(300, 'n')),
+              HasSubstr("nnn...\" has 300 bytes; it names files"));
+  EXPECT_THAT(error_of("raw_feature { feature_name: '../x' }"), HasSubstr("feature_name \"../x\""));
+  EXPECT_THAT(error_of("raw_feature { feature_name: 'x' embedding_name: '.y' boundaries: 1 }"),
+              HasSubstr("embedding_name \".y\""));
 }
 
 TEST(FeatureLayout, AnUnknownNameIsAnErrorWithTheNearest) {
@@ -87,12 +134,15 @@ TEST(FeatureLayout, ChecksEachFeature) {
             "feature \"x\": pooling is \"max\", expected sum or mean");
   EXPECT_EQ(error_of("id_feature { feature_name: 'x' num_buckets: 1 data_type: 'INT8' }"),
             "feature \"x\": data_type is \"INT8\", expected FP32, FP16 or BF16");
-  EXPECT_THAT(error_of("id_feature { feature_name: 'x' num_buckets: 1 expression: 'user:' }"),
-              HasSubstr("names no column"));
+  EXPECT_THAT(
+      error_of(
+          "id_feature { feature_name: 'x' num_buckets: 1 expression: 'user:' } } data_config { "
+          "fg_mode: FG_DAG"),
+      HasSubstr("names no column"));
   EXPECT_THAT(error_of("raw_feature { feature_name: 'x' value_dim: 0 }"),
               HasSubstr("value_dim is 0"));
   EXPECT_EQ(error_of("raw_feature { feature_name: 'x' boundaries: [1, 3, 2] }"),
-            "feature \"x\": boundaries must rise, but 2 stands behind 3");
+            "feature \"x\": boundaries must rise, but 2 follows 3");
   EXPECT_THAT(error_of("raw_feature { feature_name: 'x' boundaries: [1, nan] }"),
               HasSubstr("boundaries[1] is NaN"));
   EXPECT_THAT(error_of("raw_feature { feature_name: 'x' } } feature_configs { raw_feature { "

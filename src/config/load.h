@@ -19,4 +19,9 @@ PipelineConfig load_pipeline(const std::string& path, std::span<const std::strin
 PipelineConfig parse_pipeline(const std::string& text, const std::string& name,
                               std::span<const std::string> overrides = {});
 
+// The pipeline.config in `folder`, a checkpoint or an exported model. One without semantics_version
+// is of version 1 (config/semantics.h).
+PipelineConfig load_stored_pipeline(const std::string& folder,
+                                    std::span<const std::string> overrides = {});
+
 }  // namespace emblem

@@ -116,6 +116,16 @@ std::vector<std::string> metric_names(const config::ModelConfig& model) {
   return names;
 }
 
+std::vector<std::string> metric_notes(const config::ModelConfig& model) {
+  std::vector<std::string> notes;
+  for (const MetricConfig& metric : model.metrics()) {
+    if (!metric.has_auc() || metric.auc().thresholds() == 0) continue;
+    notes.push_back(cat("auc is binned: computed at ", metric.auc().thresholds(),
+                        " thresholds, as TorchEasyRec does; auc { thresholds: 0 } is exact"));
+  }
+  return notes;
+}
+
 void require_watchable_metric(const config::ModelConfig& model, const std::string& metric,
                               const std::string& setting) {
   const std::vector<std::string> names = metric_names(model);

@@ -26,6 +26,9 @@ bool lower_is_better(std::string_view metric);
 // auc_exact). Throws Error for duplicates and for entries that select no metric.
 std::vector<std::string> metric_names(const config::ModelConfig& model);
 
+// What to know about the metrics to read them right: a line for each binned AUC.
+std::vector<std::string> metric_notes(const config::ModelConfig& model);
+
 // Throws Error unless evaluations of the model report `metric` and one direction of it is better.
 // `setting` names what watches it: "train_config.early_stopping.metric".
 void require_watchable_metric(const config::ModelConfig& model, const std::string& metric,

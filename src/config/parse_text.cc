@@ -80,7 +80,7 @@ size_t end_of_string(const std::string& text, size_t begin) {
   return text.size();
 }
 
-// Words, quoted strings and single symbols; comments and white space are left out.
+// Words, quoted strings and single symbols; comments and white space are skipped.
 std::vector<Token> tokens_of(const std::string& text) {
   std::vector<Token> tokens;
   for (size_t at = 0; at < text.size();) {
@@ -256,7 +256,7 @@ class Explanation {
   const Complaint& complaint_;
   std::vector<Token> tokens_;
   size_t offset_;
-  size_t here_ = 0;  // the first token at or behind offset_
+  size_t here_ = 0;  // the first token at or after offset_
   Place place_;
   const Descriptor* message_ = nullptr;
   std::string owner_;

@@ -2,6 +2,7 @@
 
 #include <google/protobuf/text_format.h>
 
+#include "config/semantics.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -14,6 +15,11 @@ std::string to_text(const config::PipelineConfig& config) {
   if (!printer.PrintToString(config, &text))
     throw Error(ErrorCode::kInternal, "cannot print a pipeline as text");
   return text;
+}
+
+std::string to_stored_text(config::PipelineConfig config) {
+  record_semantics(&config);
+  return to_text(config);
 }
 
 }  // namespace emblem

@@ -22,6 +22,9 @@ std::string format_count(double count);       // "1.23 M"
 std::string format_duration(double seconds);  // "1:02:03", "4.2 s", "31 ms"
 std::string format_metric(double value);      // "0.802534"; "n/a" for NaN
 
+// For messages that show data: control characters and bytes that are not UTF-8 as \\xNN.
+std::string printable(std::string_view text);
+
 std::vector<std::string> split(std::string_view text, char separator);
 std::string_view trim(std::string_view text);
 

@@ -106,5 +106,17 @@ TEST(Text, PrintsUndefinedMetricsAsNotAvailable) {
   EXPECT_EQ(format_metric(std::nan("")), "n/a");
 }
 
+TEST(Text, PrintableEscapesWhatIsNotText) {
+  EXPECT_EQ(printable("plain größe 年龄 \"x\""), "plain größe 年龄 \"x\"");
+  EXPECT_EQ(printable(std::string_view("a\0\x1b[2J\x7f\n", 8)), "a\\x00\\x1b[2J\\x7f\\x0a");
+  EXPECT_EQ(printable("\xff\xfe"
+                      "a"),
+            "\\xff\\xfea");
+  EXPECT_EQ(printable("\xe5\xb9"), "\\xe5\\xb9") << "a cut sequence";
+  EXPECT_EQ(printable("\xc0\xaf \xed\xa0\x80 \xf4\x90\x80\x80 \xc2\x85"),
+            "\\xc0\\xaf \\xed\\xa0\\x80 \\xf4\\x90\\x80\\x80 \\xc2\\x85")
+      << "overlong, surrogate, too large, control";
+}
+
 }  // namespace
 }  // namespace emblem

@@ -1,4 +1,4 @@
-// data/batch.h - what a training step eats. Laid out by config/features.h.
+// data/batch.h - a training batch. Laid out by config/features.h.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct SparseColumn {
   HostVector<float> weights{};
 };
 
-// Where reading goes on after a batch. Opaque to all but the loader; saved in checkpoints.
+// Where reading continues after a batch. Opaque to all but the loader; saved in checkpoints.
 struct DataPosition {
   int64_t epoch = 0;          // from 0
   int64_t piece = 0;          // index in this epoch's order of pieces
@@ -28,7 +28,7 @@ struct DataPosition {
 struct Batch {
   int64_t rows = 0;
   HostVector<float> dense;           // [rows, dense_cols]
-  HostVector<float> labels;          // [rows, number of label_fields]
+  HostVector<float> labels;          // [rows]; empty when labels are not read
   HostVector<float> sample_weights;  // [rows] or empty
   std::vector<SparseColumn> sparse;  // by FeatureSpec::sparse_index
   DataPosition next;                 // the position after this batch

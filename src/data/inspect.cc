@@ -121,7 +121,7 @@ std::string column_line(const ColumnSpec& spec, const ColumnSummary& summary, in
       rows == 0 ? 0 : 100.0 * static_cast<double>(summary.rows_without) / static_cast<double>(rows);
   const bool numeric = spec.type != ColumnType::kText && summary.values > 0;
   return fmt::format(
-      "{:<16} {:<7} {:>8} {:>14} {:>14} {:>14} {:>12}\n", spec.name, name_of(spec.type),
+      "{:<16} {:<7} {:>8} {:>14} {:>14} {:>14} {:>12}\n", printable(spec.name), name_of(spec.type),
       summary.rows_without == 0 ? "-" : fmt::format("{:.2f}%", missing),
       numeric ? number(summary.min) : "-",
       numeric ? number(summary.sum / static_cast<double>(summary.values)) : "-",

@@ -22,7 +22,7 @@ class BatchCopier {
   // `batch`, in host memory, must stay as it is until wait_for_copy(slot); where it is pinned, it
   // is read by the GPU on its own.
   const ModelBatch& copy(int slot, const ModelBatch& batch);
-  // The computing stream goes on once the copy is there.
+  // The computing stream continues once the copy is there.
   void hold_back(int slot) { slots_[slot].copied.hold_back(context_.stream); }
   // Blocks until the last copy into the slot is done; at once when there was none.
   void wait_for_copy(int slot) { slots_[slot].copied.synchronize(); }

@@ -17,7 +17,7 @@ std::string pipeline(const std::string& model, int64_t dim) {
   std::string text = cat(R"(
 train_config { sparse_optimizer { sgd_optimizer { lr: 0.1 } }
   dense_optimizer { sgd_optimizer { lr: 0.1 momentum: 0 } } num_steps: 1 }
-data_config { dataset_type: RawDataset batch_size: 64 label_fields: "label" }
+data_config { dataset_type: RawDataset fg_mode: FG_DAG batch_size: 64 label_fields: "label" }
 feature_configs { raw_feature { feature_name: "I{1..3}" } }
 feature_configs { id_feature { feature_name: "C{1..5}" embedding_dim: )",
                          dim, R"( num_buckets_each: [4, 100, 1000, 20000, 5000]

@@ -1,3 +1,4 @@
+#include "config/groups.h"
 #include "model/builders.h"
 
 namespace emblem {
@@ -5,7 +6,7 @@ namespace emblem {
 Node build_deepfm(Graph& graph, ModelInputs& inputs, const config::DeepFM& model) {
   graph.set_scope("wide");
   const Node wide = inputs.wide_sum("wide");
-  const Vectors vectors = inputs.vectors(inputs.has_group("fm") ? "fm" : "deep");
+  const Vectors vectors = inputs.vectors(pairs_group_of(inputs.config().model_config()));
   const Node pairs = graph.fm(vectors.node, vectors.dim);
   const Node deep = add_mlp(graph, "deep", inputs.group("deep"), model.deep());
   if (model.has_final()) {

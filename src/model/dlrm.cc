@@ -1,12 +1,15 @@
+#include "config/groups.h"
 #include "emblem/error.h"
 #include "model/builders.h"
 
 namespace emblem {
 
 Node build_dlrm(Graph& graph, ModelInputs& inputs, const config::DLRM& model) {
-  const Vectors sparse = inputs.vectors("sparse");
+  const config::ModelConfig& config = inputs.config().model_config();
+  const std::string sparse_group = sparse_group_of(config);
+  const Vectors sparse = inputs.vectors(sparse_group);
   Node bottom;
-  if (inputs.has_group("dense")) {
+  if (has_group(config, "dense") && sparse_group != "dense") {
     bottom = add_mlp(graph, "bottom", inputs.group("dense"), model.dense_mlp());
     EMBLEM_REQUIRE(graph.cols(bottom) == sparse.dim, "dlrm: dense_mlp ends in ", graph.cols(bottom),
                    " units, but the embeddings have dimension ", sparse.dim,

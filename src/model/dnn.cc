@@ -1,10 +1,11 @@
+#include "config/groups.h"
 #include "model/builders.h"
 
 namespace emblem {
 
 Node build_dnn(Graph& graph, ModelInputs& inputs, const config::DNN& model) {
-  return add_logit(graph, "output",
-                   add_mlp(graph, "deep", inputs.group_or_only("deep"), model.deep()));
+  const Node features = inputs.group(input_group_of(inputs.config()));
+  return add_logit(graph, "output", add_mlp(graph, "deep", features, model.deep()));
 }
 
 }  // namespace emblem

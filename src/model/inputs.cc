@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "config/groups.h"
 #include "core/text.h"
 #include "emblem/error.h"
 
@@ -10,21 +11,7 @@ namespace {
 
 using config::FeatureGroupConfig;
 
-int64_t embedding_dim(const FeatureSpec& feature) {
-  const auto& config = feature.config;
-  return config.has_id_feature() ? config.id_feature().embedding_dim()
-                                 : config.raw_feature().embedding_dim();
-}
-
-bool stands_in(const config::ModelConfig& model, const std::string& name,
-               config::FeatureGroupType type) {
-  for (const auto& group : model.feature_groups()) {
-    if (group.group_type() != type) continue;
-    const auto& names = group.feature_names();
-    if (std::find(names.begin(), names.end(), name) != names.end()) return true;
-  }
-  return false;
-}
+int64_t embedding_dim(const FeatureSpec& feature) { return embedding_dim_of(feature.config); }
 
 const PlannedFeature& find_in(const LookupPlan& plan, const FeatureSpec& feature) {
   return *std::find_if(plan.features.begin(), plan.features.end(),
@@ -35,14 +22,14 @@ const PlannedFeature& find_in(const LookupPlan& plan, const FeatureSpec& feature
 
 ModelInputs::ModelInputs(Graph& graph, const config::PipelineConfig& config,
                          const FeatureLayout& layout, int64_t wide_dim)
-    : graph_(graph), model_(config.model_config()), layout_(layout) {
+    : graph_(graph), config_(config), model_(config.model_config()), layout_(layout) {
   for (const FeatureSpec& feature : layout.features) {
     if (feature.kind != FeatureKind::kSparse) continue;
-    if (stands_in(model_, feature.name, config::DEEP)) {
+    if (is_in_group(model_, feature.name, config::DEEP)) {
       deep_.features.push_back({&feature, embedding_dim(feature), deep_.width});
       deep_.width += embedding_dim(feature);
     }
-    if (stands_in(model_, feature.name, config::WIDE)) {
+    if (is_in_group(model_, feature.name, config::WIDE)) {
       wide_.features.push_back({&feature, wide_dim, wide_.width});
       wide_.width += wide_dim;
     }
@@ -52,13 +39,6 @@ ModelInputs::ModelInputs(Graph& graph, const config::PipelineConfig& config,
   if (layout.dense_cols > 0) dense_ = graph.input("dense", layout.dense_cols);
   label_ = graph.input("label", 1);
   if (config.data_config().sample_weight_fields_size() > 0) weights_ = graph.input("weight", 1);
-}
-
-bool ModelInputs::has_group(const std::string& name) const {
-  for (const auto& group : model_.feature_groups()) {
-    if (group.group_name() == name) return true;
-  }
-  return false;
 }
 
 const FeatureGroupConfig& ModelInputs::find(const std::string& name) const {
@@ -109,12 +89,6 @@ Node ModelInputs::join(std::vector<Piece> pieces) {
 }
 
 Node ModelInputs::group(const std::string& name) { return join(pieces(find(name))); }
-
-Node ModelInputs::group_or_only(const std::string& name) {
-  if (!has_group(name) && model_.feature_groups_size() == 1)
-    return group(model_.feature_groups(0).group_name());
-  return group(name);
-}
 
 Vectors ModelInputs::vectors(const std::string& name) {
   FeatureGroupConfig sparse = find(name);

@@ -2,7 +2,7 @@
 //
 // All sparse features of DEEP groups come out of one lookup and those of WIDE groups out of
 // another, each a single [rows, width] node; a group is the node itself or slices of it. So a
-// feature that stands in several groups is looked up once and its gradients add up.
+// feature of several groups is looked up once and its gradients add up.
 #pragma once
 
 #include <optional>
@@ -42,12 +42,10 @@ class ModelInputs {
   ModelInputs(Graph& graph, const config::PipelineConfig& config, const FeatureLayout& layout,
               int64_t wide_dim);
 
-  bool has_group(const std::string& name) const;
+  const config::PipelineConfig& config() const { return config_; }
 
   // The features of a group side by side, in the group's order. Throws when there is no such group.
   Node group(const std::string& name);
-  // `name` if it exists, else the only group there is: what models with one input ask for.
-  Node group_or_only(const std::string& name);
   // The sparse features of a group, which must all have the same dimension.
   Vectors vectors(const std::string& name);
   // The sum of all wide weights of a group, [rows, 1].
@@ -70,6 +68,7 @@ class ModelInputs {
   Node join(std::vector<Piece> pieces);
 
   Graph& graph_;
+  const config::PipelineConfig& config_;
   const config::ModelConfig& model_;
   const FeatureLayout& layout_;
   LookupPlan deep_, wide_;

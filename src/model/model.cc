@@ -9,7 +9,12 @@
 namespace emblem {
 namespace {
 
-void copy(const Context& context, View<const float> from, View<float> to) {
+// Copies a batch's values into an input node of the graph.
+void feed(const Context& context, const char* what, View<const float> from, View<float> to) {
+  if (from.size() != to.size()) [[unlikely]]
+    throw Error(ErrorCode::kInternal,
+                cat("a batch has ", from.size(), " ", what, ", but the model takes ", to.rows,
+                    " x ", to.cols, " of them"));
   detail::copy(context, to.data, from.data, static_cast<size_t>(from.size()) * sizeof(float));
 }
 
@@ -78,9 +83,11 @@ void Model::Embeddings::pick(const ModelBatch& batch, std::vector<FeatureKeys>& 
 void Model::forward(const Context& context, const ModelBatch& batch, Phase phase, uint64_t draw) {
   clock_.begin(context, "lookup");
   graph_.set_rows(batch.rows);
-  if (dense_.id >= 0) copy(context, batch.dense, graph_.value(dense_));
-  copy(context, batch.labels, graph_.value(label_));
-  if (weights_.id >= 0) copy(context, batch.weights, graph_.value(weights_));
+  if (dense_.id >= 0) feed(context, "numeric values", batch.dense, graph_.value(dense_));
+  const bool has_targets = phase == Phase::kTrain || batch.labels.size() > 0;
+  if (has_targets) feed(context, "labels", batch.labels, graph_.value(label_));
+  if (has_targets && weights_.id >= 0)
+    feed(context, "sample weights", batch.weights, graph_.value(weights_));
   for (Embeddings& embeddings : embeddings_) {
     embeddings.pick(batch, embeddings.keys);
     embeddings.lookup->forward(context, embeddings.keys, phase, graph_.matrix(embeddings.node));

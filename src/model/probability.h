@@ -1,5 +1,5 @@
 // model/probability.h - what a logit means; the one place, so that predictions and served answers
-// are the same bits.
+// are equal.
 #pragma once
 
 #include <cmath>

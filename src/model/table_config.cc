@@ -101,7 +101,6 @@ struct FeatureTable {
 
 FeatureTable table_of_id(const config::IdFeature& id, const std::string& where) {
   FeatureTable out;
-  out.settings.name = id.has_embedding_name() ? id.embedding_name() : id.feature_name() + "_emb";
   out.settings.dtype = dtype_from(id.data_type(), where);
   out.settings.trainable = id.trainable();
   out.pooling = pooling_from(id.pooling(), where);
@@ -118,7 +117,6 @@ FeatureTable table_of_id(const config::IdFeature& id, const std::string& where) 
 
 FeatureTable table_of_raw(const config::RawFeature& raw, const std::string& where) {
   FeatureTable out;
-  out.settings.name = raw.has_embedding_name() ? raw.embedding_name() : raw.feature_name() + "_emb";
   out.settings.dtype = dtype_from(raw.data_type(), where);
   out.settings.trainable = raw.trainable();
   out.settings.capacity = raw.boundaries_size() + 1;
@@ -187,6 +185,7 @@ TablePlan plan_tables(const config::PipelineConfig& config, const LookupPlan& lo
     FeatureTable table = feature.has_id_feature() ? table_of_id(feature.id_feature(), where)
                                                   : table_of_raw(feature.raw_feature(), where);
     TableSettings& settings = table.settings;
+    settings.name = table_name_of(feature);
     settings.dim = use.dim;
     if (family == TableFamily::kWide) {
       settings.name += "_wide";

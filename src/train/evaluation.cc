@@ -92,7 +92,7 @@ std::optional<Evaluation> evaluate(const Context& context, Model& model,
     if (grouping)
       take_groups(batch.sparse[layout.find(*grouping).sparse_index], batch.rows, groups);
     const MetricBatch view{.predictions = predictions,
-                           .labels = {batch.labels.data(), rows},
+                           .labels = {batch.labels.data(), batch.labels.size()},
                            .logits = {logits.data, rows},
                            .weights = {batch.sample_weights.data(), batch.sample_weights.size()},
                            .groups = groups};

@@ -65,7 +65,7 @@ train_config {
   )",
                             extra, R"(
 }
-data_config { dataset_type: RawDataset batch_size: 64 label_fields: "label" }
+data_config { dataset_type: RawDataset fg_mode: FG_DAG batch_size: 64 label_fields: "label" }
 feature_configs { raw_feature { feature_name: "I{1..4}" } }
 feature_configs { id_feature { feature_name: "C{1..3}" embedding_dim: 8 num_buckets: 400 } }
 feature_configs { id_feature { feature_name: "C{4..6}" embedding_dim: 8

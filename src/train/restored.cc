@@ -9,8 +9,9 @@
 #include "checkpoint/checkpoint.h"
 #include "config/check.h"
 #include "config/load.h"
-#include "config/print.h"
+#include "config/metrics.h"
 #include "core/file.h"
+#include "core/log.h"
 #include "model/probability.h"
 #include "train/run_state.h"
 
@@ -19,9 +20,10 @@ namespace {
 
 config::PipelineConfig configuration(const std::string& checkpoint, const std::string& config,
                                      std::span<const std::string> overrides) {
-  if (!config.empty()) return load_pipeline(config, overrides);
-  const std::string path = checkpoint + "/pipeline.config";
-  return parse_pipeline(read_text_file(path), path, overrides);
+  if (config.empty()) return load_stored_pipeline(checkpoint, overrides);
+  config::PipelineConfig given = load_pipeline(config, overrides);
+  adopt_semantics(load_stored_pipeline(checkpoint), checkpoint, &given);
+  return given;
 }
 
 }  // namespace
@@ -47,6 +49,7 @@ Evaluation RestoredModel::evaluate(const std::string& input) {
   const LoaderOptions options = loader_options(input);
   EMBLEM_REQUIRE(!options.input.empty(),
                  "nothing to evaluate on; give --input or set eval_input_path");
+  for (const std::string& note : metric_notes(config_.model_config())) log_info(note);
   const auto evaluation = emblem::evaluate(context_, model(), config_, layout_, options);
   if (!evaluation) throw Error(ErrorCode::kCancelled, "interrupted: the evaluation is incomplete");
   return *evaluation;

@@ -15,7 +15,9 @@ namespace emblem {
 class RestoredModel {
  public:
   // `checkpoint` may be a model dir: its latest one is taken. `config` is a pipeline file, or empty
-  // for the configuration that the checkpoint holds; `overrides` apply to either.
+  // for the configuration that the checkpoint holds; `overrides` apply to either. Features and
+  // layers mean what they meant in training (config/semantics.h); a `config` that asks for
+  // something else is refused.
   RestoredModel(const Context& context, const std::string& checkpoint, const std::string& config,
                 std::span<const std::string> overrides);
 

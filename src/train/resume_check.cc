@@ -2,6 +2,7 @@
 
 #include "config/differences.h"
 #include "config/load.h"
+#include "config/semantics.h"
 #include "core/file.h"
 #include "emblem/error.h"
 #include "train/run_state.h"
@@ -27,8 +28,7 @@ constexpr std::string_view kFree[] = {
     "train_config.num_threads", "train_config.device_bytes", "data_config.num_workers",
     "data_config.prefetch_batches", "data_config.direct_reads",
     // accepted without effect
-    "data_config.pin_memory", "data_config.fg_encoded", "data_config.fg_threads",
-    "data_config.fg_mode",
+    "data_config.pin_memory",
     // how many bad rows to skip: the run has not met more than it allowed so far
     "data_config.max_bad_rows"};
 
@@ -46,9 +46,11 @@ std::string list(const std::vector<FieldDifference>& found) {
 }  // namespace
 
 void check_resume(const std::string& checkpoint, const config::PipelineConfig& config) {
-  config::PipelineConfig before = load_pipeline(checkpoint + "/" + kConfigFile);
+  config::PipelineConfig before = load_stored_pipeline(checkpoint);
   before.set_train_input_path(absolute_paths(before.train_input_path()));
-  const auto found = differences(before, config, kFree);
+  config::PipelineConfig now = config;
+  record_semantics(&now);
+  const auto found = differences(before, now, kFree);
   if (found.empty()) return;
   throw Error(ErrorCode::kInvalidArgument,
               cat("cannot resume ", checkpoint, " with other settings: ", list(found),

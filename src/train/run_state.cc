@@ -118,7 +118,7 @@ Manifest describe(Learner& learner, const RunState& state, const config::Pipelin
 // A checkpoint does not depend on the folder it is in.
 std::string config_text(config::PipelineConfig config) {
   config.clear_model_dir();
-  return to_text(config);
+  return to_stored_text(std::move(config));
 }
 
 }  // namespace

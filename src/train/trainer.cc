@@ -4,7 +4,10 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/model_dir_lock.h"
+#include "config/load.h"
+#include "config/metrics.h"
 #include "config/print.h"
+#include "config/semantics.h"
 #include "core/file.h"
 #include "core/gpu.h"
 #include "core/interrupt.h"
@@ -123,7 +126,7 @@ void Trainer::open_files() {
   const std::string& dir = config_.model_dir();
   remove_leftovers(dir);
   remove_unfinished_deltas(dir + "/deltas");
-  write_text_file_atomically(dir + "/" + kConfigFile, to_text(config_));
+  write_text_file_atomically(dir + "/" + kConfigFile, to_stored_text(config_));
   log_.emplace(dir, train_, learner_.steps());
   evaluator_.emplace(config_, layout_, learner_, *log_, clock_, memory_.get());
   checkpoints_.emplace(config_, learner_, clock_, state_, resumed_.value_or(""));
@@ -285,6 +288,8 @@ void Trainer::save_after(const Error& error) {
 TrainSummary Trainer::run() {
   clock_.start();
   log_info(learner_.model().describe());
+  if (!config_.eval_input_path().empty())
+    for (const std::string& note : metric_notes(config_.model_config())) log_info(note);
   if (resumed_ && intervals_.steps_left(learner_.steps()) == 0)
     log_info(cat("nothing to train: ", *resumed_, " has reached the number of steps already"));
   if (train_.has_early_stopping() && early_stopping_.should_stop())
@@ -330,9 +335,25 @@ TrainSummary Trainer::summary() const {
 
 }  // namespace
 
+void adopt_trained_semantics(const TrainOptions& options, config::PipelineConfig* config) {
+  std::optional<std::string> checkpoint;
+  if (!options.init_from.empty()) checkpoint = find_checkpoint(options.init_from);
+  if (options.model_dir == ModelDir::kResume && !config->model_dir().empty())
+    checkpoint = latest_checkpoint(config->model_dir(), Skipped::kIgnore);
+  if (!checkpoint) return;
+  adopt_semantics(load_stored_pipeline(*checkpoint), *checkpoint, config);
+  if (config->semantics_version() < kCurrentSemantics)
+    log_info(cat(*checkpoint,
+                 " was trained by an earlier Emblem; its features and layers keep their "
+                 "meaning (semantics_version ",
+                 config->semantics_version(), ")"));
+}
+
 TrainSummary train(const Context& context, const config::PipelineConfig& config,
                    const TrainOptions& options) {
-  return Trainer(context, config, options).run();
+  config::PipelineConfig trained = config;
+  if (!config.has_semantics_version()) adopt_trained_semantics(options, &trained);
+  return Trainer(context, trained, options).run();
 }
 
 }  // namespace emblem

@@ -50,6 +50,11 @@ struct TrainSummary {
   std::string checkpoint;                // the last; empty: there is none
 };
 
+// Before check_pipeline, for a run that begins with a checkpoint, its own or that of init_from:
+// lets `config` mean what the checkpoint was trained with (config/semantics.h). Throws Error when
+// it asks for something else.
+void adopt_trained_semantics(const TrainOptions& options, config::PipelineConfig* config);
+
 // Trains as `config`, which has passed check_pipeline, says. Writes checkpoints, event files and
 // results into config.model_dir(), which is locked meanwhile; nothing is written before everything
 // is checked and loaded. When interrupted() it ends with a checkpoint.

@@ -18,7 +18,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr char kPipeline[] = R"(
-data_config { dataset_type: CriteoTsvDataset batch_size: 64 num_workers: 2 prefetch_batches: 4
+data_config { dataset_type: CriteoTsvDataset fg_mode: FG_DAG batch_size: 64 num_workers: 2 prefetch_batches: 4
               num_dense: 2 num_sparse: 3 }
 feature_configs { raw_feature { feature_name: "I{1..2}" } }
 feature_configs { id_feature { feature_name: "C{1..3}" embedding_dim: 4 hash_bucket_size: 100 } }

@@ -217,14 +217,15 @@ static std::string model_of(const DlrmShape& shape) {
 }
 
 std::string dlrm_pipeline(const DlrmShape& shape, int64_t batch, const DlrmTraining& training) {
-  return cat("train_config { ", optimizers(training.optimizer),
-             " num_steps: 1000000000 }\n"
-             "data_config { dataset_type: RawDataset label_fields: \"label\" batch_size: ",
-             batch,
-             " }\n"
-             "feature_configs { raw_feature { feature_name: \"I{1..13}\" normalizer: "
-             "\"method=log,offset=3\" } }\n",
-             sparse_features(shape, training), "model_config {", model_of(shape), "}\n");
+  return cat(
+      "train_config { ", optimizers(training.optimizer),
+      " num_steps: 1000000000 }\n"
+      "data_config { dataset_type: RawDataset fg_mode: FG_DAG label_fields: \"label\" batch_size: ",
+      batch,
+      " }\n"
+      "feature_configs { raw_feature { feature_name: \"I{1..13}\" normalizer: "
+      "\"method=log,offset=3\" } }\n",
+      sparse_features(shape, training), "model_config {", model_of(shape), "}\n");
 }
 
 std::vector<Batch> dlrm_batches(const Context& context, const DlrmShape& shape, int64_t count,

@@ -18,7 +18,7 @@ train_input_path: "unused"
 eval_input_path: "unused"
 model_dir: "unused"
 train_config { sparse_optimizer { adagrad_optimizer { lr: 0.1 } } dense_optimizer { adam_optimizer { lr: 0.1 } } num_epochs: 1 }
-data_config { dataset_type: CsvDataset batch_size: 2 label_fields: "label" }
+data_config { dataset_type: CsvDataset fg_mode: FG_DAG batch_size: 2 label_fields: "label" }
 feature_configs { id_feature { feature_name: "a" embedding_name: "t" embedding_dim: 8 num_buckets: 10 } }
 feature_configs { id_feature { feature_name: "b" embedding_name: "t" embedding_dim: 8 num_buckets: 10 } }
 model_config {

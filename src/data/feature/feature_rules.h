@@ -13,14 +13,16 @@
 
 namespace emblem {
 
-// Told of rows whose value does not fit, and why.
+// Takes rows whose value does not fit, and why.
 using ReportRow = std::function<void(int64_t row, std::string message)>;
 
-// A categorical feature.
+// A categorical feature: an id feature, or under FG_NONE a raw feature with boundaries, whose
+// column holds numbers of buckets.
 struct IdFeatureRule {
-  // Throws Error when the default value is no key of the feature. `type` is that of the column's
+  // Throws Error when the default value is not a key of the feature. `type` is that of the column's
   // values.
-  static IdFeatureRule of(const FeatureSpec& feature, int column, ColumnType type);
+  static IdFeatureRule of(const FeatureSpec& feature, const Semantics& semantics, int column,
+                          ColumnType type);
 
   // Overwrites `out`. Takes the column's memory where take_keys allows it.
   void apply(Block& block, SparseColumn& out, const ReportRow& report) const;
@@ -33,6 +35,8 @@ struct IdFeatureRule {
  private:
   enum class Keys { kInRange, kHashed, kAny };
 
+  void choose_keys(const FeatureSpec& feature);
+  void choose_default(const std::string& text, ColumnType type);
   int64_t key_of_integer(int64_t value) const;
   int64_t key_of_text(std::string_view text) const;
   void check_range(const SparseColumn& out, int64_t rows, const ReportRow& report) const;
@@ -43,23 +47,29 @@ struct IdFeatureRule {
   bool append_value(const Column& column, size_t at, int64_t row, SparseColumn& out,
                     const ReportRow& report) const;
 
+  Semantics semantics_;
   Keys keys_ = Keys::kAny;
   uint64_t size_ = 0;                   // buckets
+  std::string range_;                   // "num_buckets 10", for messages
   std::optional<int64_t> default_key_;  // for missing values
 };
 
 // A numeric feature.
 struct RawFeatureRule {
-  // Throws Error when normalizer or default value are no good.
-  static RawFeatureRule of(const FeatureSpec& feature, int column);
+  // Throws Error when normalizer or default value are not valid.
+  static RawFeatureRule of(const FeatureSpec& feature, const Semantics& semantics, int column);
 
-  // Defaults for what is missing (NaN), then the normalizer.
+  // The normalizer, and default_value for what is missing (NaN); without a default it stays NaN.
   void normalize(float* values, int64_t count) const;
+  bool has_default() const { return default_.has_value(); }
+  // Of a row whose value is missing.
+  std::string missing_message() const;
 
-  // value_dim > 1: row r's values to out[r * stride, r * stride + value_dim).
+  // value_dim > 1: row r's values to out[r * stride, r * stride + value_dim); NaN where they are
+  // missing and there is no default.
   void read_vectors(const Block& block, int64_t stride, float* out, const ReportRow& report) const;
 
-  // With boundaries: the bucket of each value.
+  // With boundaries: the bucket of each value; none where it is missing and there is no default.
   void bucketize(const Block& block, SparseColumn& out, const ReportRow& report) const;
 
   std::string name;
@@ -69,8 +79,11 @@ struct RawFeatureRule {
   int64_t sparse_index = 0;
 
  private:
+  void fill_missing(float* values, int64_t count) const;
+
+  Semantics semantics_;
   Normalizer normalizer_;
-  float default_ = 0;
+  std::optional<float> default_;
   std::vector<float> boundaries_;  // ascending
 };
 

@@ -18,6 +18,8 @@ class Normalizer {
   // Throws Error that names `feature` and lists the methods.
   static Normalizer parse(const std::string& text, const std::string& feature);
 
+  bool is_identity() const { return method_ == Method::kNone; }
+
   // In place; no value may be NaN.
   void apply(float* values, int64_t count) const;
 

@@ -102,7 +102,7 @@ void gather_bags(std::span<const Batch* const> sources, const MovePlan& plan, si
   to.weights.resize(weighted ? keys : 0);
   for (size_t i = 0; i < sources.size(); ++i) {
     const SparseColumn& from = sources[i]->sparse[c];
-    for (const Move& move : plan.of(i)) {  // the keys of neighbouring rows stand behind each other
+    for (const Move& move : plan.of(i)) {  // the keys of neighbouring rows follow each other
       const size_t begin = first_key(from, move.from);
       const size_t count = first_key(from, move.from + move.count) - begin;
       const auto at = static_cast<size_t>(to.offsets[move.to]);

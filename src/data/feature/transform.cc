@@ -24,29 +24,64 @@ int position_of(const ColumnRequest& wanted, const std::vector<ColumnRequest>& r
   return -1;
 }
 
-ColumnRequest request_for(const FeatureSpec& feature, const config::DataConfig& data) {
+ColumnType declared_type(const std::string& column, const config::DataConfig& data,
+                         ColumnType otherwise) {
+  for (const config::Field& field : data.input_fields()) {
+    if (field.input_name() == column && field.has_input_type() &&
+        type_of(field.input_type()) == ColumnType::kInt64)
+      return ColumnType::kInt64;
+  }
+  return otherwise;
+}
+
+// Under FG_NONE: ids and numbers as they are.
+ColumnRequest request_for_encoded(const FeatureSpec& feature, const config::DataConfig& data) {
+  ColumnRequest request{.name = feature.column};
+  if (feature.kind == FeatureKind::kSparse) {
+    request.type = ColumnType::kInt64;
+    request.separators = data.fg_encoded_multival_sep();
+    request.weighted = feature.config.id_feature().weighted();
+    request.advice =
+        "fg_mode FG_NONE takes ids as they are; set data_config { fg_mode: FG_DAG } for text to be "
+        "hashed and numbers to be put into buckets";
+    return request;
+  }
+  if (feature.dense_cols > 1) request.separators = data.fg_encoded_multival_sep();
+  request.na_is_missing = true;
+  return request;
+}
+
+ColumnRequest request_for(const FeatureSpec& feature, const Semantics& semantics,
+                          const config::DataConfig& data) {
+  if (semantics.fg_mode == config::FG_NONE) return request_for_encoded(feature, data);
   ColumnRequest request{.name = feature.column};
   if (feature.config.has_raw_feature()) {
     const config::RawFeature& raw = feature.config.raw_feature();
     if (raw.value_dim() > 1) request.separators = raw.separator() + data.fg_encoded_multival_sep();
+    request.na_is_missing = true;
     return request;
   }
   const config::IdFeature& id = feature.config.id_feature();
-  request.type = id.has_num_buckets() ? ColumnType::kInt64 : ColumnType::kText;
-  for (const config::Field& field : data.input_fields()) {
-    if (field.input_name() == feature.column && field.has_input_type() &&
-        type_of(field.input_type()) == ColumnType::kInt64) {
-      request.type = ColumnType::kInt64;
-    }
-  }
+  request.type = id.has_num_buckets() ? ColumnType::kInt64
+                                      : declared_type(feature.column, data, ColumnType::kText);
   request.separators = id.separator() + data.fg_encoded_multival_sep();
   request.weighted = id.weighted();
+  if (id.has_num_buckets())
+    request.advice = "text needs hash_bucket_size or dynamicemb in place of num_buckets";
   return request;
 }
 
-std::vector<std::string> label_names(const config::DataConfig& data) {
-  if (data.label_fields().empty()) return {"label"};
-  return {data.label_fields().begin(), data.label_fields().end()};
+// TorchEasyRec's models of one task learn the first label, too.
+ColumnRequest request_for_label(const config::DataConfig& data) {
+  ColumnRequest request{.name = data.label_fields().empty() ? "label" : data.label_fields(0)};
+  request.na_is_missing = true;
+  request.label = data.has_label_positive() ? LabelText::kPositive : LabelText::kWords;
+  request.label_positive = data.label_positive();
+  return request;
+}
+
+ColumnRequest request_for_weight(const std::string& name) {
+  return {.name = name, .na_is_missing = true};
 }
 
 // Row r of a single-valued column as a number; NaN where it is missing.
@@ -70,15 +105,14 @@ std::vector<ColumnRequest> columns_needed(const config::DataConfig& data,
   const auto need = [&](const ColumnRequest& request) {
     if (position_of(request, requests, data.dataset_type()) < 0) requests.push_back(request);
   };
-  if (labels != LabelCheck::kIgnore) {
-    for (const std::string& name : label_names(data)) need({.name = name});
-  }
+  if (labels != LabelCheck::kIgnore) need(request_for_label(data));
   EMBLEM_REQUIRE(data.sample_weight_fields_size() <= 1, "data_config.sample_weight_fields has ",
                  data.sample_weight_fields_size(), " fields; expected at most one");
   if (labels != LabelCheck::kIgnore) {
-    for (const std::string& name : data.sample_weight_fields()) need({.name = name});
+    for (const std::string& name : data.sample_weight_fields()) need(request_for_weight(name));
   }
-  for (const FeatureSpec& feature : features.features) need(request_for(feature, data));
+  for (const FeatureSpec& feature : features.features)
+    need(request_for(feature, features.semantics, data));
   return requests;
 }
 
@@ -127,22 +161,25 @@ FeatureTransform::FeatureTransform(const config::DataConfig& data, const Feature
     return position_of(request, requests, data.dataset_type());
   };
   if (labels != LabelCheck::kIgnore) {
-    label_names_ = label_names(data);
-    for (const std::string& name : label_names_)
-      label_columns_.push_back(column_of({.name = name}));
-    for (const std::string& name : data.sample_weight_fields()) {
-      weight_column_ = column_of({.name = name});
-    }
+    const ColumnRequest label = request_for_label(data);
+    label_name_ = label.name;
+    label_column_ = column_of(label);
+    for (const std::string& name : data.sample_weight_fields())
+      weight_column_ = column_of(request_for_weight(name));
   }
+  const Semantics& semantics = features.semantics;
   std::vector<IdFeatureRule*> takers(requests.size(), nullptr);
   ids_.reserve(features.features.size());
   for (const FeatureSpec& feature : features.features) {
-    const int column = column_of(request_for(feature, data));
-    if (feature.config.has_raw_feature()) {
-      RawFeatureRule rule = RawFeatureRule::of(feature, column);
-      (feature.kind == FeatureKind::kDense ? numbers_ : buckets_).push_back(std::move(rule));
+    const int column = column_of(request_for(feature, semantics, data));
+    const bool encoded = semantics.fg_mode == config::FG_NONE;
+    if (feature.kind == FeatureKind::kDense) {
+      numbers_.push_back(RawFeatureRule::of(feature, semantics, column));
+    } else if (feature.config.has_raw_feature() && !encoded) {
+      buckets_.push_back(RawFeatureRule::of(feature, semantics, column));
     } else {
-      ids_.push_back(IdFeatureRule::of(feature, column, columns[static_cast<size_t>(column)].type));
+      ids_.push_back(
+          IdFeatureRule::of(feature, semantics, column, columns[static_cast<size_t>(column)].type));
       takers[static_cast<size_t>(column)] = &ids_.back();
     }
   }
@@ -174,25 +211,21 @@ void FeatureTransform::apply(DecodedPiece& piece, Batch& out) const {
 
 void FeatureTransform::read_labels(const DecodedPiece& piece, Batch& out, RowMarks& marks) const {
   const int64_t rows = piece.block.rows;
-  const auto count = static_cast<int64_t>(label_columns_.size());
-  out.labels.resize(static_cast<size_t>(rows * count));
-  std::vector<float> values(static_cast<size_t>(rows));
-  for (int64_t l = 0; l < count; ++l) {
-    copy_numbers(piece.block.columns[static_cast<size_t>(label_columns_[l])], 0, rows,
-                 values.data());
-    for (int64_t row = 0; row < rows; ++row) {
-      const float value = values[row];
-      out.labels[row * count + l] = value;
-      if (value == 0.0f || value == 1.0f) [[likely]]
-        continue;
-      if (label_check_ == LabelCheck::kNumber && !std::isnan(value)) continue;
-      marks.add(row, [&] {
-        return cat("label ", label_names_[l],
-                   std::isnan(value) ? std::string(" is missing or NaN") : cat(" is ", value),
-                   label_check_ == LabelCheck::kBinary ? " (binary cross-entropy expects 0 or 1)"
-                                                       : " (expected a number)");
-      });
-    }
+  out.labels.resize(label_column_ < 0 ? 0 : static_cast<size_t>(rows));
+  if (label_column_ >= 0)
+    copy_numbers(piece.block.columns[static_cast<size_t>(label_column_)], 0, rows,
+                 out.labels.data());
+  for (int64_t row = 0; row < static_cast<int64_t>(out.labels.size()); ++row) {
+    const float value = out.labels[row];
+    if (value == 0.0f || value == 1.0f) [[likely]]
+      continue;
+    if (label_check_ == LabelCheck::kNumber && !std::isnan(value)) continue;
+    marks.add(row, [&] {
+      return cat("label ", label_name_,
+                 std::isnan(value) ? std::string(" is missing or NaN") : cat(" is ", value),
+                 label_check_ == LabelCheck::kBinary ? " (binary cross-entropy expects 0 or 1)"
+                                                     : " (expected a number)");
+    });
   }
   out.sample_weights.clear();
   if (weight_column_ < 0) return;
@@ -227,8 +260,19 @@ void FeatureTransform::read_numbers(const DecodedPiece& piece, Batch& out, RowMa
     marks.add(row, [&] { return std::move(message); });
   };
   for (const RawFeatureRule& rule : numbers_) {
-    if (rule.value_dim == 1) continue;
-    rule.read_vectors(piece.block, dense_cols_, out.dense.data() + rule.dense_begin, report);
+    if (rule.value_dim > 1)
+      rule.read_vectors(piece.block, dense_cols_, out.dense.data() + rule.dense_begin, report);
+    if (!rule.has_default()) mark_missing(rule, out, marks);
+  }
+}
+
+void FeatureTransform::mark_missing(const RawFeatureRule& rule, const Batch& out,
+                                    RowMarks& marks) const {
+  const float* values = out.dense.data() + rule.dense_begin;
+  for (int64_t row = 0; row < out.rows; ++row, values += dense_cols_) {
+    for (int64_t i = 0; i < rule.value_dim; ++i) {
+      if (std::isnan(values[i])) marks.add(row, [&] { return rule.missing_message(); });
+    }
   }
 }
 

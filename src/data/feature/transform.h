@@ -24,11 +24,15 @@ enum class LabelCheck {
 std::vector<ColumnRequest> columns_needed(const config::DataConfig& data,
                                           const FeatureLayout& features, LabelCheck labels);
 
-// Id features: a key with num_buckets must lie in [0, num_buckets); with hash_bucket_size, text
-// becomes hash_string(text) % size and an integer mix64(key) % size; a dynamic table's key is the
-// integer itself or hash_string(text). A missing value becomes default_value, or no key at all. Raw
-// features: a missing value becomes default_value, then the normalizer applies; with boundaries the
-// key is the number of boundaries that are not above the (normalized) value.
+// What happens to a feature depends on FeatureLayout::semantics. Under FG_NONE values are final: an
+// id must lie in [0, rows of the table) or, for a dynamic table, be any integer; numbers are as
+// they are; a missing value becomes fg_encoded_default_value. Under the other modes:
+//
+// Id features: a key with num_buckets must lie in [0, num_buckets); with hash_bucket_size it is
+// fg_hash(text) % size, integers as decimal text; a dynamic table's key is the integer itself or
+// fg_hash(text) % (2^63 - 1). A missing value becomes default_value, or no key at all. Raw
+// features: the normalizer applies (not under FG_BUCKETIZE), then a missing value becomes
+// default_value; with boundaries the key is the number of boundaries that are not above the value.
 //
 // Made once; apply may run concurrently.
 class FeatureTransform {
@@ -39,7 +43,7 @@ class FeatureTransform {
                    const std::vector<ColumnSpec>& columns);
 
   // Overwrites `out` with the rows of `piece`, whose columns may be left with other contents. Rows
-  // with bad labels or ids are left out and added to piece.bad.
+  // with bad labels or ids are skipped and added to piece.bad.
   void apply(DecodedPiece& piece, Batch& out) const;
 
  private:
@@ -47,10 +51,11 @@ class FeatureTransform {
 
   void read_labels(const DecodedPiece& piece, Batch& out, RowMarks& marks) const;
   void read_numbers(const DecodedPiece& piece, Batch& out, RowMarks& marks) const;
+  void mark_missing(const RawFeatureRule& rule, const Batch& out, RowMarks& marks) const;
 
   LabelCheck label_check_;
-  std::vector<int> label_columns_;
-  std::vector<std::string> label_names_;
+  int label_column_ = -1;  // -1: labels are not read
+  std::string label_name_;
   int weight_column_ = -1;
   int64_t dense_cols_ = 0;
   std::vector<RawFeatureRule> numbers_;  // dense features

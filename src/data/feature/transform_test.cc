@@ -32,14 +32,14 @@ Batch read_csv(const std::string& content, const std::string& pipeline_text) {
 }
 
 std::string pipeline_with(const std::string& features, const std::string& data = "") {
-  return "data_config { with_header: true " + data + " } " + features;
+  return "data_config { with_header: true fg_mode: FG_DAG " + data + " } " + features;
 }
 
 std::vector<int64_t> keys_of_text(std::vector<std::string> values, uint64_t buckets) {
   std::vector<int64_t> keys;
   for (const std::string& value : values) {
-    keys.push_back(
-        static_cast<int64_t>(buckets == 0 ? hash_string(value) : hash_string(value) % buckets));
+    const uint64_t modulus = buckets == 0 ? (uint64_t{1} << 63) - 1 : buckets;
+    keys.push_back(static_cast<int64_t>(fg_hash(value) % modulus));
   }
   return keys;
 }
@@ -75,7 +75,7 @@ TEST(Transform, TextKeysAreHashed) {
   EXPECT_THAT(batch.sparse[1].keys, ElementsAreArray(keys_of_text({"42", "43"}, 0)));
 }
 
-TEST(Transform, IntegerKeysAreMixedOrKept) {
+TEST(Transform, IntegerKeysAreHashedAsTextOrKept) {
   const Batch batch = read_csv(
       "label,a,b\n1,-5,42\n0,18446744073709551615,43\n",
       pipeline_with(
@@ -84,8 +84,7 @@ TEST(Transform, IntegerKeysAreMixedOrKept) {
     feature_configs { id_feature { feature_name: "b" hash_bucket_size: 10 embedding_dim: 4 } })",
           R"(input_fields { input_name: "a" input_type: INT64 } input_fields { input_name: "b" input_type: INT32 })"));
   EXPECT_THAT(batch.sparse[0].keys, ElementsAre(-5, -1));
-  EXPECT_THAT(batch.sparse[1].keys, ElementsAre(static_cast<int64_t>(mix64(42) % 10),
-                                                static_cast<int64_t>(mix64(43) % 10)));
+  EXPECT_THAT(batch.sparse[1].keys, ElementsAreArray(keys_of_text({"42", "43"}, 10)));
 }
 
 TEST(Transform, BagsAreSplitBySeparatorAndByTheFgSeparator) {
@@ -120,27 +119,34 @@ TEST(Transform, MissingIdsBecomeTheDefaultOrAnEmptyBag) {
 }
 
 TEST(Transform, OneColumnMayFeedManyFeaturesLabelsAndWeights) {
-  const Batch batch = read_csv(
-      "label,a,w\n1,3,0.5\n0,4,2\n",
-      pipeline_with(R"(
+  const Batch batch = read_csv("label,a,w\n1,3,0.5\n0,4,2\n",
+                               pipeline_with(R"(
     feature_configs { raw_feature { feature_name: "number" expression: "a" } }
     feature_configs { id_feature { feature_name: "id" expression: "a" num_buckets: 10 embedding_dim: 4 } }
     feature_configs { id_feature { feature_name: "id2" expression: "a" num_buckets: 20 embedding_dim: 4 } }
     feature_configs { id_feature { feature_name: "word" expression: "a" hash_bucket_size: 10 embedding_dim: 4 } })",
-                    "label_fields: 'label' label_fields: 'label' sample_weight_fields: 'w'"));
+                                             "label_fields: 'label' sample_weight_fields: 'w'"));
   EXPECT_THAT(batch.dense, ElementsAre(3, 4));
   EXPECT_THAT(batch.sparse[0].keys, ElementsAre(3, 4));
   EXPECT_THAT(batch.sparse[1].keys, ElementsAre(3, 4));
   EXPECT_THAT(batch.sparse[2].keys, ElementsAreArray(keys_of_text({"3", "4"}, 10)));
-  EXPECT_THAT(batch.labels, ElementsAre(1, 1, 0, 0));
+  EXPECT_THAT(batch.labels, ElementsAre(1, 0));
   EXPECT_THAT(batch.sample_weights, ElementsAre(0.5f, 2));
+}
+
+TEST(Transform, TheFirstOfSeveralLabelsIsRead) {
+  const Batch batch =
+      read_csv("clk,buy,a\n1,0,3\n0,1,4\n1,1,5\n",
+               pipeline_with(R"(feature_configs { raw_feature { feature_name: "a" } })",
+                             "label_fields: 'clk' label_fields: 'buy'"));
+  EXPECT_THAT(batch.labels, ElementsAre(1, 0, 1));
 }
 
 TEST(Transform, NumbersOfBinaryFormatsMayBeIds) {
   const TempFolder folder;
   const std::vector<TestRow> rows = {{1, {5, 7}, {1, 2, 3}}, {0, {6, 8}, {1, 2, 3}}};
   const TestPipeline pipeline(R"(
-    data_config { dataset_type: RawDataset num_dense: 2 num_sparse: 3 }
+    data_config { dataset_type: RawDataset fg_mode: FG_DAG num_dense: 2 num_sparse: 3 }
     feature_configs { id_feature { feature_name: "I1" num_buckets: 10 embedding_dim: 4 } }
     feature_configs { raw_feature { feature_name: "C2" } })");
   LoaderOptions options;
@@ -155,7 +161,7 @@ TEST(Transform, NumbersOfBinaryFormatsMayBeIds) {
 TEST(Transform, LibfmValuesAreWeightsAndWholeLinesAreBags) {
   const TempFolder folder;
   const TestPipeline pipeline(R"(
-    data_config { dataset_type: LibfmDataset }
+    data_config { dataset_type: LibfmDataset fg_mode: FG_DAG }
     feature_configs { id_feature { feature_name: "f2" num_buckets: 10 embedding_dim: 4 } }
     feature_configs { id_feature { feature_name: "features" num_buckets: 10 embedding_dim: 4 } })");
   LoaderOptions options;

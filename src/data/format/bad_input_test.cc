@@ -12,13 +12,13 @@ namespace {
 using testing::HasSubstr;
 
 const char* const kTsv = R"(
-  data_config { dataset_type: CriteoTsvDataset num_dense: 1 num_sparse: 1 }
+  data_config { dataset_type: CriteoTsvDataset fg_mode: FG_DAG num_dense: 1 num_sparse: 1 }
   feature_configs { raw_feature { feature_name: "I1" } }
   feature_configs { id_feature { feature_name: "C1" num_buckets: 16 embedding_dim: 4 } }
 )";
 
 std::string with_data_config(const std::string& data_config) {
-  return "data_config { " + data_config + R"( }
+  return "data_config { fg_mode: FG_DAG " + data_config + R"( }
     feature_configs { raw_feature { feature_name: "I1" } }
     feature_configs { id_feature { feature_name: "C1" num_buckets: 16 embedding_dim: 4 } })";
 }
@@ -155,12 +155,15 @@ TEST_F(BadInput, CsvColumnsMustBeKnown) {
             "data_config.delimiter is \"||\"; expected one character");
   EXPECT_EQ(
       error(with_data_config("with_header: true"), "a.csv", "label,I1,C1\n1,\"2,3\n"),
-      "a.csv:2: column I1: a quoted field is not closed before the next delimiter; fix the row or "
-      "set data_config.max_bad_rows");
+      "a.csv:2: column I1: a quoted field is not closed on its line (line breaks within fields are "
+      "not supported: close the quote, or replace line breaks in the file); fix the row or set "
+      "data_config.max_bad_rows");
   EXPECT_EQ(
       error(with_data_config("with_header: true"), "a.csv", "label,I1,C1\n1,2,x\n"),
       "a.csv:2: column C1: \"x\" is not an integer (expected a whole number of 64 bits or an empty "
-      "field; text needs input_type: STRING); fix the row or set data_config.max_bad_rows");
+      "field; text needs hash_bucket_size or dynamicemb in place of num_buckets); fix the row or "
+      "set "
+      "data_config.max_bad_rows");
   folder_.write("csv/1.csv", "label,I1,C1\n1,2,3\n");
   folder_.write("csv/2.csv", "label,C1,I1\n1,2,3\n");
   options_.input = folder_.path("csv");
@@ -170,7 +173,7 @@ TEST_F(BadInput, CsvColumnsMustBeKnown) {
 }
 
 TEST_F(BadInput, LibfmEntriesMustBePairs) {
-  const std::string pipeline = R"(data_config { dataset_type: LibfmDataset }
+  const std::string pipeline = R"(data_config { dataset_type: LibfmDataset fg_mode: FG_DAG }
     feature_configs { id_feature { feature_name: "f2" num_buckets: 16 embedding_dim: 4 } })";
   EXPECT_EQ(
       error(pipeline, "a.libfm", "1 2:1 3:1\n-1 2:1 3\n"),
@@ -212,6 +215,46 @@ TEST_F(BadInput, TheSequentialReaderToleratesAndCountsToo) {
   EXPECT_FALSE(reader->next(block));
   source.max_bad_rows = 0;
   EXPECT_THROW(open_reader(source)->next(block), Error);
+}
+
+TEST_F(BadInput, ColumnsOfAHeaderDiffer) {
+  EXPECT_EQ(error(with_data_config("with_header: true"), "a.csv", "label,I1,C1,I1\n1,2,3,4\n"),
+            "a.csv: columns 2 and 4 of the header are both called \"I1\"; rename one of them");
+  EXPECT_EQ(error(with_data_config("with_header: true"), "a.csv", "label,I1,C1,,\n1,2,3,,\n"), "")
+      << "columns without a name are not read";
+}
+
+TEST_F(BadInput, LineBreaksWithinFieldsAreNotSupported) {
+  EXPECT_THAT(error(with_data_config("with_header: true"), "a.csv",
+                    "label,I1,C1,note\n1,2,3,\"two\nlines\"\n"),
+              HasSubstr("a.csv:2: column note: a quoted field is not closed on its line (line "
+                        "breaks within fields "
+                        "are not supported"));
+  EXPECT_THAT(
+      error(with_data_config("with_header: true"), "a.csv", "label,I1,C1,note\n1,2,3,\"a\"b\n"),
+      HasSubstr("a.csv:2: column note: text follows the closing quote of a field"));
+}
+
+TEST_F(BadInput, BytesThatAreNotTextAreEscapedInMessages) {
+  EXPECT_THAT(error(kTsv, "a.tsv", "0\t\xff\x1b[31m\t00000001\n"),
+              HasSubstr("\"\\xff\\x1b[31m\" is not a number"));
+  const std::string message =
+      error(with_data_config("with_header: true"), "a.csv", "label,\xfe\x07,C1\n1,2,3\n");
+  EXPECT_THAT(message, HasSubstr("has no column \"I1\""));
+  EXPECT_THAT(message, HasSubstr("label, \\xfe\\x07, C1"));
+  EXPECT_THAT(error(with_data_config("with_header: true"), "a.csv", "label,I1,C1\n1,größe,3\n"),
+              HasSubstr("\"größe\" is not a number"))
+      << "UTF-8 is text";
+}
+
+TEST_F(BadInput, FilesThatAreNotTextAreNamedAsWhatTheyAre) {
+  EXPECT_EQ(error(kTsv, "a.tsv",
+                  std::string("\xff\xfe"
+                              "0\0\t\0",
+                              6)),
+            "a.tsv is UTF-16 text; convert it to UTF-8: iconv -f UTF-16 -t UTF-8");
+  EXPECT_EQ(error(kTsv, "a.parquet", std::string("PAR1\0\0", 6)),
+            "a.parquet is Parquet; convert it to CSV first");
 }
 
 }  // namespace

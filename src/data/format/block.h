@@ -17,7 +17,7 @@ struct Column {
   ColumnType type = ColumnType::kFloat;
   HostVector<float> floats;        // kFloat: the values; a missing one is NaN
   HostVector<int64_t> ints;        // kInt64: the values
-  std::string text;                // kText: the values, one behind the other
+  std::string text;                // kText: the values, one after the other
   HostVector<uint32_t> text_ends;  // kText: value i is text[text_ends[i - 1], text_ends[i])
   HostVector<uint8_t> missing;     // kInt64: 1 where a value is missing; empty when none is
   HostVector<int32_t> offsets;     // [rows + 1] when rows hold bags of values; else empty

@@ -74,7 +74,8 @@ TEST_P(Conformance, BatchesHoldTheRowsInTheirOrder) {
   options.input = GetParam().write(folder, rows);
   options.batch_size = 300;
   options.piece_bytes = 1000;
-  const TestPipeline pipeline(std::string("data_config { ") + GetParam().data_config + " }" +
+  const TestPipeline pipeline(std::string("data_config { fg_mode: FG_DAG ") +
+                              GetParam().data_config + " }" +
                               (GetParam().has_dense ? kFeatures : kLibfmFeatures));
   Loader loader(pipeline.config.data_config(), pipeline.features, options);
   size_t at = 0;
@@ -85,7 +86,8 @@ TEST_P(Conformance, BatchesHoldTheRowsInTheirOrder) {
       const TestRow& row = rows[at];
       EXPECT_EQ(batch.labels[i], static_cast<float>(row.label));
       EXPECT_EQ(batch.sparse[0].keys[i], row.categories[0]);
-      EXPECT_EQ(batch.sparse[1].keys[i], static_cast<int64_t>(mix64(row.categories[1]) % 1000));
+      EXPECT_EQ(batch.sparse[1].keys[i],
+                static_cast<int64_t>(fg_hash(std::to_string(row.categories[1])) % 1000));
       EXPECT_EQ(batch.sparse[2].keys[i], row.categories[2]);
       if (!GetParam().has_dense) continue;
       EXPECT_NEAR(batch.dense[2 * i], std::log(row.dense[0] + 3.0), 1e-6);
@@ -137,7 +139,8 @@ TEST_P(Conformance, AnyPositionContinuesExactlyWhateverTheWorkers) {
   const std::vector<TestRow> rows = random_rows(2500, 7);
   const TempFolder folder;
   const std::string input = GetParam().write(folder, rows);
-  const TestPipeline pipeline(std::string("data_config { ") + GetParam().data_config + " }" +
+  const TestPipeline pipeline(std::string("data_config { fg_mode: FG_DAG ") +
+                              GetParam().data_config + " }" +
                               (GetParam().has_dense ? kFeatures : kLibfmFeatures));
   struct Setting {
     int64_t batch_size, shuffle_rows;

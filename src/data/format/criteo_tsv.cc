@@ -13,7 +13,7 @@ namespace {
 class CriteoTsvDecoder final : public TextDecoder {
  public:
   CriteoTsvDecoder(const DataSource& source, const std::vector<ColumnRequest>* requests)
-      : TextDecoder(source.input),
+      : TextDecoder(source),
         schema_(criteo_schema(source.num_dense, source.num_sparse)),
         numbers_(1 + source.num_dense),
         target_(schema_.size(), -1) {

@@ -1,119 +1,20 @@
 // Separated values: quotes, headers, bags of values within a field.
-#include <algorithm>
 #include <cstring>
+#include <map>
 
+#include "core/text.h"
+#include "data/format/csv_field.h"
 #include "data/format/csv_types.h"
 #include "data/format/text_decoder.h"
-#include "data/format/text_scan.h"
 #include "emblem/error.h"
 
 namespace emblem {
 namespace {
 
-// Adds one field to a column. Says what is wrong with the text, having changed nothing that the
-// next row does not overwrite or truncate() takes back.
-class FieldParser {
- public:
-  FieldParser(const ColumnRequest& request, Column& column) : request_(request), column_(column) {}
-
-  std::string add(std::string_view text, int64_t row) {
-    if (!request_.separators.empty()) return add_bag(text);
-    switch (request_.type) {
-      case ColumnType::kFloat:
-        if (!parse_float(text, column_.floats[row])) return not_a_number(text);
-        break;
-      case ColumnType::kInt64:
-        column_.ints[row] = 0;
-        column_.missing[row] = text.empty();
-        if (!text.empty() && !parse_key(text, column_.ints[row])) return not_a_key(text);
-        break;
-      case ColumnType::kText:
-        add_text(text);
-        break;
-    }
-    return {};
-  }
-
- private:
-  std::string add_bag(std::string_view text) {
-    while (!text.empty()) {
-      const size_t end = std::min(text.find_first_of(request_.separators), text.size());
-      std::string problem = add_value(text.substr(0, end));
-      if (!problem.empty()) return problem;
-      text.remove_prefix(std::min(end + 1, text.size()));
-    }
-    column_.offsets.push_back(static_cast<int32_t>(values()));
-    return {};
-  }
-
-  std::string add_value(std::string_view text) {
-    if (text.empty()) return {};
-    if (request_.weighted) {
-      const size_t colon = text.rfind(':');
-      float weight = 0;
-      if (colon == std::string_view::npos || !parse_float(text.substr(colon + 1), weight) ||
-          std::isnan(weight)) {
-        return cat(quoted(text), " is not a weighted value (expected \"key:weight\")");
-      }
-      column_.weights.push_back(weight);
-      text = text.substr(0, colon);
-    }
-    switch (request_.type) {
-      case ColumnType::kFloat:
-        column_.floats.push_back(0);
-        if (!parse_float(text, column_.floats.back())) return not_a_number(text);
-        break;
-      case ColumnType::kInt64:
-        column_.ints.push_back(0);
-        if (!parse_key(text, column_.ints.back())) return not_a_key(text);
-        break;
-      case ColumnType::kText:
-        add_text(text);
-        break;
-    }
-    return {};
-  }
-
-  void add_text(std::string_view text) {
-    column_.text.append(text);
-    column_.text_ends.push_back(static_cast<uint32_t>(column_.text.size()));
-  }
-
-  bool parse_key(std::string_view text, int64_t& key) const {
-    return request_.hexadecimal ? parse_hexadecimal(text, key) : parse_integer(text, key);
-  }
-
-  size_t values() const {
-    switch (request_.type) {
-      case ColumnType::kFloat:
-        return column_.floats.size();
-      case ColumnType::kInt64:
-        return column_.ints.size();
-      case ColumnType::kText:
-        break;
-    }
-    return column_.text_ends.size();
-  }
-
-  static std::string not_a_number(std::string_view text) {
-    return cat(quoted(text), " is not a number (expected a decimal number or an empty field)");
-  }
-  std::string not_a_key(std::string_view text) const {
-    return cat(quoted(text),
-               request_.hexadecimal
-                   ? " is not a category (expected a hexadecimal number or an empty field)"
-                   : " is not an integer (expected a whole number of 64 bits or an empty "
-                     "field; text needs input_type: STRING)");
-  }
-
-  const ColumnRequest& request_;
-  Column& column_;
-};
-
 class CsvDecoder final : public TextDecoder {
  public:
   CsvDecoder(const DataSource& source, const std::vector<ColumnRequest>* requests)
-      : TextDecoder(source.input) {
+      : TextDecoder(source), missing_(source.na_strings) {
     EMBLEM_REQUIRE(source.delimiter.size() == 1, "data_config.delimiter is ",
                    quoted(source.delimiter), "; expected one character");
     delimiter_ = source.delimiter[0];
@@ -124,7 +25,7 @@ class CsvDecoder final : public TextDecoder {
       const int64_t sampled = 10000;
       std::vector<std::string> lines = first_lines(0, sampled + 1);
       if (source.with_header) lines.erase(lines.begin());
-      requests_ = natural_csv_types(field_names_, source.fields, split_sample(lines));
+      requests_ = natural_csv_types(field_names_, source.fields, missing_, split_sample(lines));
     }
     targets_.resize(field_names_.size());
     const std::string where =
@@ -198,9 +99,21 @@ class CsvDecoder final : public TextDecoder {
       EMBLEM_REQUIRE(names == field_names_, names_[file], " has another header than ", names_[0],
                      "; expected the same columns in the same order");
     }
+    check_names_differ();
     skip_headers();
     for (const config::Field& field : source.fields) {
       find_column(as_columns(field_names_), field.input_name(), names_[0]);
+    }
+  }
+
+  // A column without a name cannot be read and may be there more than once.
+  void check_names_differ() const {
+    std::map<std::string, size_t> seen;
+    for (size_t i = 0; i < field_names_.size(); ++i) {
+      const auto [at, is_new] = seen.emplace(field_names_[i], i + 1);
+      EMBLEM_REQUIRE(is_new || field_names_[i].empty(), names_[0], ": columns ", at->second,
+                     " and ", i + 1, " of the header are both called ", quoted(field_names_[i]),
+                     "; rename one of them");
     }
   }
 
@@ -222,20 +135,24 @@ class CsvDecoder final : public TextDecoder {
     for (bool more = true; more; ++field) {
       std::string_view text;
       const CsvField found = take_csv_field(line, delimiter_, unescaped, text);
-      if (found == CsvField::kUnclosed) {
-        return cat("column ", field < field_names_.size() ? field_names_[field] : "?",
-                   ": a quoted field is not closed before the next delimiter");
-      }
+      if (found == CsvField::kUnclosed || found == CsvField::kTextAfterQuote)
+        return in_column(field, quote_problem(found));
       more = found == CsvField::kMoreFollow;
       if (field >= targets_.size()) continue;
       for (const int target : targets_[field]) {
-        std::string problem = FieldParser(requests_[target], block.columns[target]).add(text, row);
-        if (!problem.empty()) return cat("column ", field_names_[field], ": ", problem);
+        const CsvFieldParser parser(requests_[target], missing_, block.columns[target]);
+        const std::string problem = parser.add(text, row);
+        if (!problem.empty()) return in_column(field, problem);
       }
     }
     if (field == targets_.size()) return {};
     return cat("found ", field, field == 1 ? " column" : " columns", ", expected ", targets_.size(),
                " separated by ", quoted(std::string_view(&delimiter_, 1)));
+  }
+
+  std::string in_column(size_t field, const std::string& problem) const {
+    return cat("column ", field < field_names_.size() ? printable(field_names_[field]) : "?", ": ",
+               problem);
   }
 
   // Takes back what a bad line has appended.
@@ -257,6 +174,7 @@ class CsvDecoder final : public TextDecoder {
   }
 
   char delimiter_ = ',';
+  MissingTexts missing_;
   std::vector<std::string> field_names_;
   std::vector<ColumnRequest> requests_;
   std::vector<std::vector<int>> targets_;  // field -> columns of the block

@@ -30,7 +30,7 @@ CsvField take_quoted_field(std::string_view& line, char delimiter, std::string& 
   }
   line.remove_prefix(end + 1);
   if (line.empty()) return CsvField::kLast;
-  if (line.front() != delimiter) return CsvField::kUnclosed;
+  if (line.front() != delimiter) return CsvField::kTextAfterQuote;
   line.remove_prefix(1);
   return CsvField::kMoreFollow;
 }
@@ -42,10 +42,10 @@ bool is_criteo_category_name(const std::string& name) {
 
 // The narrowest type that fits all values of column `at`.
 void choose_type(const std::vector<std::vector<std::string>>& sample, size_t at,
-                 ColumnRequest& request) {
+                 const MissingTexts& missing, ColumnRequest& request) {
   bool integers = true, numbers = true, words = true, any = false;
   for (const std::vector<std::string>& row : sample) {
-    if (at >= row.size() || row[at].empty()) continue;
+    if (at >= row.size() || row[at].empty() || missing.is_missing_number(row[at])) continue;
     const std::string& text = row[at];
     int64_t integer = 0;
     float number = 0;
@@ -63,6 +63,7 @@ void choose_type(const std::vector<std::vector<std::string>>& sample, size_t at,
   } else {
     request.type = any && !numbers ? ColumnType::kText : ColumnType::kFloat;
   }
+  request.na_is_missing = request.type != ColumnType::kText;
 }
 
 }  // namespace
@@ -81,6 +82,15 @@ CsvField take_csv_field(std::string_view& line, char delimiter, std::string& une
   text = line.substr(0, end);
   line.remove_prefix(end + 1);
   return CsvField::kMoreFollow;
+}
+
+std::string quote_problem(CsvField found) {
+  if (found == CsvField::kTextAfterQuote)
+    return "text follows the closing quote of a field (expected a delimiter; quotes within a "
+           "quoted "
+           "field are doubled)";
+  return "a quoted field is not closed on its line (line breaks within fields are not supported: "
+         "close the quote, or replace line breaks in the file)";
 }
 
 std::vector<std::string> split_csv_line(std::string_view line, char delimiter) {
@@ -111,6 +121,7 @@ ColumnType type_of(config::FieldType type) {
 
 std::vector<ColumnRequest> natural_csv_types(const std::vector<std::string>& names,
                                              const std::vector<config::Field>& fields,
+                                             const MissingTexts& missing,
                                              const std::vector<std::vector<std::string>>& sample) {
   std::vector<ColumnRequest> requests;
   for (size_t i = 0; i < names.size(); ++i) {
@@ -120,8 +131,9 @@ std::vector<ColumnRequest> natural_csv_types(const std::vector<std::string>& nam
     });
     if (field != fields.end()) {
       request.type = type_of(field->input_type());
+      request.na_is_missing = request.type == ColumnType::kFloat;
     } else {
-      choose_type(sample, i, request);
+      choose_type(sample, i, missing, request);
     }
     requests.push_back(request);
   }

@@ -1,11 +1,21 @@
 #include "data/format/decoder.h"
 
+#include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "core/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
+
+bool ColumnRequest::operator==(const ColumnRequest& other) const {
+  const auto values = [](const ColumnRequest& each) {
+    return std::tie(each.name, each.type, each.separators, each.weighted, each.hexadecimal,
+                    each.na_is_missing, each.label, each.label_positive);
+  };
+  return values(*this) == values(other);
+}
 
 std::unique_ptr<Decoder> make_decoder(const DataSource& source,
                                       const std::vector<ColumnRequest>* requests) {
@@ -40,7 +50,7 @@ int find_column(const std::vector<ColumnSpec>& columns, const std::string& name,
   std::vector<std::string> names;
   for (size_t i = 0; i < columns.size(); ++i) {
     if (columns[i].name == name) return static_cast<int>(i);
-    names.push_back(columns[i].name);
+    names.push_back(printable(columns[i].name));
   }
   const auto nearest = nearest_name(name, names);
   std::string known = names.empty() ? "" : names.front();
@@ -68,18 +78,10 @@ std::vector<int> find_columns(const std::vector<ColumnSpec>& schema,
 
 std::string quoted(std::string_view value) {
   constexpr size_t kShown = 40;
-  std::string shown = "\"";
-  for (const char c : value.substr(0, kShown)) {
-    if (c >= ' ' && c != 0x7f) {
-      shown += c;
-    } else {
-      const char* digits = "0123456789abcdef";
-      shown += {'\\', 'x', digits[static_cast<uint8_t>(c) >> 4], digits[c & 15]};
-    }
-  }
-  if (value.size() > kShown) shown += "...";
-  shown += '"';
-  return shown;
+  size_t shown = std::min(value.size(), kShown);
+  for (int i = 0; i < 3 && shown < value.size() && (value[shown] & 0xc0) == 0x80; ++i)
+    --shown;  // not within a UTF-8 sequence
+  return cat('"', printable(value.substr(0, shown)), shown < value.size() ? "..." : "", '"');
 }
 
 }  // namespace emblem

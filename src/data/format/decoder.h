@@ -16,17 +16,29 @@
 
 namespace emblem {
 
+// What text in a column of labels is, beside numbers.
+enum class LabelText : uint8_t {
+  kNone,      // not a label
+  kWords,     // true, yes, t, y are 1; false, no, f, n are 0
+  kPositive,  // label_positive is 1, all else is 0
+};
+
 // A column that is wanted. CSV text is read as the request says; other formats give their own
 // types.
 struct ColumnRequest {
   std::string name;
   ColumnType type = ColumnType::kFloat;
-  std::string
-      separators;  // CSV: each of these characters parts the values of a bag; "": one value a row
-  bool weighted = false;     // CSV: values are "key:weight"
-  bool hexadecimal = false;  // CSV: kInt64 is written in hexadecimal
+  // CSV: each of these characters parts the values of a bag; "": one value a row
+  std::string separators;
+  bool weighted = false;               // CSV: values are "key:weight"
+  bool hexadecimal = false;            // CSV: kInt64 is written in hexadecimal
+  bool na_is_missing = false;          // CSV: "NA", "null" and the like are missing values
+  LabelText label = LabelText::kNone;  // CSV, kFloat
+  std::string label_positive;
+  std::string advice;  // CSV: what to do where a value is no integer, for messages
 
-  bool operator==(const ColumnRequest&) const = default;
+  // The same values, whatever messages say.
+  bool operator==(const ColumnRequest& other) const;
 };
 
 // [begin, end) of a file: bytes of text (the lines that start there), records of a binary format.
@@ -143,7 +155,7 @@ std::vector<int> find_columns(const std::vector<ColumnSpec>& schema,
                               const std::vector<ColumnRequest>* requests,
                               const std::string& source);
 
-// A value as it stands in messages: in quotes, shortened, without control characters.
+// A value in a message: in quotes, shortened, printable.
 std::string quoted(std::string_view value);
 
 }  // namespace emblem

@@ -5,8 +5,8 @@
 #include "core/file.h"
 #include "core/text.h"
 #include "data/format/csv_types.h"
-#include "data/format/input_file.h"
 #include "data/format/reader.h"
+#include "data/format/text_file.h"
 #include "data/format/text_scan.h"
 #include "emblem/error.h"
 
@@ -16,9 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string first_line(const std::string& path) {
-  const InputFile file(path);
-  std::string text(static_cast<size_t>(std::min<int64_t>(file.bytes(), 1 << 16)), '\0');
-  file.read(0, static_cast<int64_t>(text.size()), text.data());
+  std::string text = read_text_start(path, 1 << 16);
   text.resize(std::min(text.find('\n'), text.size()));
   if (!text.empty() && text.back() == '\r') text.pop_back();
   return text;
@@ -45,15 +43,15 @@ bool is_libfm(const std::string& line) {
   });
 }
 
-// Fields that are numbers or empty in front, hexadecimal words or empty behind.
+// Fields that are numbers or empty first, then hexadecimal words or empty.
 bool is_criteo(const std::vector<std::string>& fields) {
   const auto is_word = [](const std::string& field) {
     int64_t word = 0;
     return field.empty() || (field.size() == 8 && parse_hexadecimal(field, word));
   };
-  const auto behind = std::find_if_not(fields.rbegin(), fields.rend(), is_word).base();
-  return fields.size() > 2 && behind != fields.end() &&
-         std::all_of(fields.begin(), behind,
+  const auto words = std::find_if_not(fields.rbegin(), fields.rend(), is_word).base();
+  return fields.size() > 2 && words != fields.end() &&
+         std::all_of(fields.begin(), words,
                      [](const std::string& field) { return field.empty() || is_number(field); });
 }
 
@@ -67,12 +65,19 @@ std::string first_file(const std::string& path) {
   return files[0];
 }
 
+// ".csv" of "a.csv" and of "a.csv.gz".
+std::string ending_of(const std::string& file) {
+  fs::path path(file);
+  if (path.extension() == ".gz" || path.extension() == ".zst") path = path.stem();
+  return path.extension().string();
+}
+
 }  // namespace
 
 config::DatasetType guess_format(const std::string& path) {
   if (is_split_folder(path)) return config::SplitDataset;
   const std::string file = first_file(path);
-  const std::string ending = fs::path(file).extension().string();
+  const std::string ending = ending_of(file);
   if (ending == ".csv") return config::CsvDataset;
   if (ending == ".libfm" || ending == ".svm" || ending == ".libsvm") return config::LibfmDataset;
   if (ending == ".bin") return config::RawDataset;

@@ -67,6 +67,14 @@ InputFile::InputFile(std::string path) : path_(std::move(path)) {
   throw Error(ErrorCode::kCorruption, cat(path_, " is empty; expected a file with rows"));
 }
 
+InputFile InputFile::adopt(std::string path, int descriptor) {
+  InputFile file;
+  file.path_ = std::move(path);
+  file.descriptor_ = descriptor;
+  file.bytes_ = static_cast<int64_t>(::lseek(descriptor, 0, SEEK_END));
+  return file;
+}
+
 InputFile::~InputFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }

@@ -11,6 +11,8 @@ class InputFile {
  public:
   // Throws Error when there is no such file, it is empty or cannot be read.
   explicit InputFile(std::string path);
+  // Takes over the open `descriptor`, which holds what `path` stands for.
+  static InputFile adopt(std::string path, int descriptor);
   ~InputFile();
   InputFile(InputFile&& other) noexcept;
   InputFile& operator=(InputFile&&) = delete;
@@ -18,7 +20,7 @@ class InputFile {
   const std::string& path() const { return path_; }
   int64_t bytes() const { return bytes_; }
 
-  // From now on reads go past the page cache (O_DIRECT). False, and nothing changes, where the file
+  // From now on reads bypass the page cache (O_DIRECT). False, and nothing changes, where the file
   // system refuses.
   bool read_directly();
 
@@ -26,6 +28,8 @@ class InputFile {
   void read(int64_t offset, int64_t count, void* into) const;
 
  private:
+  InputFile() = default;
+
   // Up to `count` bytes; 0 at the end.
   int64_t read_some(int64_t offset, int64_t count, char* into) const;
   void require_more(int64_t got, int64_t offset) const;

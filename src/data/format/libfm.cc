@@ -34,7 +34,7 @@ bool parse_entry(std::string_view token, int64_t& index, float& value) {
 class LibfmDecoder final : public TextDecoder {
  public:
   LibfmDecoder(const DataSource& source, const std::vector<ColumnRequest>* requests)
-      : TextDecoder(source.input) {
+      : TextDecoder(source) {
     if (requests == nullptr) {
       choose_columns();
     } else {

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
   throw Error(ErrorCode::kUnavailable, cat("cannot ", doing, ": ", why.message()));
 }
 
-// "a/b/" and "./a/b" are "a/b", so that the hidden name stands beside the folder.
+// "a/b/" and "./a/b" are "a/b", so that the hidden name is in the same folder.
 std::string without_trailing_slash(const std::string& path) {
   EMBLEM_REQUIRE(!path.empty(), "no output folder is given");
   fs::path clean = fs::absolute(path).lexically_normal();
@@ -71,7 +71,7 @@ OutputFolder::OutputFolder(const std::string& target, Overwrite overwrite)
   fs::create_directories(partial_, error);
   if (error) fail("make the folder " + partial_, error);
   lock();
-  // What a killed run has left behind.
+  // Files of a run that was killed.
   for (const fs::directory_entry& entry : fs::directory_iterator(partial_))
     fs::remove_all(entry.path());
 }

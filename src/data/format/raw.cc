@@ -1,6 +1,7 @@
 // HugeCTR Raw: records of 32-bit words, label | dense | categories, without a header.
 #include "core/file.h"
 #include "data/format/binary_decoder.h"
+#include "data/format/text_file.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -14,6 +15,7 @@ std::unique_ptr<Decoder> make_raw_decoder(const DataSource& source,
     BinaryPart part;
     part.name = path;
     part.tables.push_back({InputFile(path), record_bytes});
+    require_uncompressed(part.tables[0].file);
     const int64_t bytes = part.tables[0].file.bytes();
     if (bytes % record_bytes != 0) {
       throw Error(

@@ -77,6 +77,7 @@ DataSource source_of(const config::DataConfig& data, const std::string& input) {
   source.delimiter = data.delimiter();
   source.with_header = data.with_header();
   source.fields.assign(data.input_fields().begin(), data.input_fields().end());
+  source.na_strings.assign(data.na_strings().begin(), data.na_strings().end());
   source.num_dense = static_cast<int>(data.num_dense());
   source.num_sparse = static_cast<int>(data.num_sparse());
   source.max_bad_rows = static_cast<int64_t>(data.max_bad_rows());

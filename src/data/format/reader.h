@@ -18,9 +18,11 @@ struct DataSource {
   std::string delimiter = ",";  // CsvDataset: one character
   bool with_header = false;     // CsvDataset
   std::vector<config::Field> fields;  // CsvDataset: the columns, or the types of some of a header's
-  int num_dense = 13;                 // CriteoTsvDataset, RawDataset, SplitDataset
+  std::vector<std::string> na_strings;  // CsvDataset
+  int num_dense = 13;                   // CriteoTsvDataset, RawDataset, SplitDataset
   int num_sparse = 26;
   int64_t max_bad_rows = 0;  // rows that cannot be read are skipped up to this number
+  int threads = 1;           // decompress this many files at a time when they are opened
 };
 
 DataSource source_of(const config::DataConfig& data, const std::string& input);

@@ -83,7 +83,7 @@ TEST_F(RealData, CriteoHeadsReadAsAPlainParserReadsThem) {
     options.workers = 2;
     auto rows = plain_rows(options.input, file.delimiter);
     if (file.header) rows.erase(rows.begin());
-    const TestPipeline pipeline(std::string("data_config { ") + file.config + " }" +
+    const TestPipeline pipeline(std::string("data_config { fg_mode: FG_DAG ") + file.config + " }" +
                                 criteo_features());
     Loader loader(pipeline.config.data_config(), pipeline.features, options);
     size_t at = 0;
@@ -105,7 +105,7 @@ TEST_F(RealData, CriteoHeadsReadAsAPlainParserReadsThem) {
           ASSERT_EQ(plain ? 1 : column.offsets[i + 1] - begin, field.empty() ? 0 : 1);
           if (field.empty()) continue;
           const auto expected = static_cast<int64_t>(
-              file.text_keys ? hash_string(field) : std::stoull(field, nullptr, 16));
+              file.text_keys ? fg_hash(field) % INT64_MAX : std::stoull(field, nullptr, 16));
           ASSERT_EQ(column.keys[begin], expected) << file.name << ":" << at;
         }
       }
@@ -122,7 +122,8 @@ TEST_F(RealData, FrappeReadsAsAPlainParserReadsIt) {
     features += "feature_configs { id_feature { feature_name: 'f" + std::to_string(i) +
                 "' num_buckets: 5382 embedding_dim: 4 } }";
   }
-  const TestPipeline pipeline("data_config { dataset_type: LibfmDataset }" + features);
+  const TestPipeline pipeline("data_config { dataset_type: LibfmDataset fg_mode: FG_DAG }" +
+                              features);
   LoaderOptions options;
   options.input = folder_.path("frappe_nfm/frappe.test.libfm");
   options.batch_size = 4096;

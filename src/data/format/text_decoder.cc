@@ -4,12 +4,14 @@
 #include <cstring>
 
 #include "core/file.h"
+#include "data/format/file_kind.h"
+#include "data/format/text_file.h"
 #include "emblem/error.h"
 
 namespace emblem {
 namespace {
 
-// Bytes behind the last line that scanners may read.
+// Bytes after the last line that scanners may read.
 constexpr int64_t kSlack = 64;
 constexpr int64_t kLongestLine = int64_t{64} << 20;
 
@@ -18,11 +20,12 @@ const char* find_newline(const char* begin, const char* end) {
 }
 
 // Reads the lines that start in `range` into `buffer`. Returns them, the last one ended by '\n'
-// even where the file's last line is not, and in `offset` the place of the first in the file.
-std::string_view read_lines(const InputFile& file, Extent range, HostVector<char>& buffer,
-                            int64_t& offset) {
+// even where the file's last line is not, and in `offset` the place of the first in the file. The
+// text begins at `text_begin`.
+std::string_view read_lines(const InputFile& file, int64_t text_begin, Extent range,
+                            HostVector<char>& buffer, int64_t& offset) {
   // One byte more in front tells whether a line starts at range.begin.
-  const int64_t from = std::max<int64_t>(range.begin - 1, 0);
+  const int64_t from = std::max(range.begin - 1, text_begin);
   int64_t filled = 0;
   int64_t wanted = range.end - from;
   const char* line_end = nullptr;
@@ -44,7 +47,7 @@ std::string_view read_lines(const InputFile& file, Extent range, HostVector<char
     wanted += std::max<int64_t>(4096, wanted - last_start);
   }
   const char* begin = buffer.data();
-  if (range.begin > 0) begin = find_newline(begin, line_end + 1) + 1;
+  if (range.begin > text_begin) begin = find_newline(begin, line_end + 1) + 1;
   offset = from + (begin - buffer.data());
   if (offset >= range.end) return {};
   return {begin, static_cast<size_t>(line_end + 1 - begin)};
@@ -74,10 +77,19 @@ std::string_view line_at(const char* at, const char*& next) {
   return {at, static_cast<size_t>(end - at)};
 }
 
-TextDecoder::TextDecoder(const std::string& input) : names_(expand_paths(input)) {
-  EMBLEM_REQUIRE(!names_.empty(), "no files in ", quoted(input), "; give files, folders or globs");
-  for (const std::string& name : names_) files_.emplace_back(name);
-  data_begin_.assign(files_.size(), 0);
+TextDecoder::TextDecoder(const DataSource& source) : names_(expand_paths(source.input)) {
+  EMBLEM_REQUIRE(!names_.empty(), "no files in ", quoted(source.input),
+                 "; give files, folders or globs");
+  files_ = open_text_files(names_, source.threads);
+  for (const InputFile& file : files_) {
+    char start[4] = {};
+    file.read(0, std::min<int64_t>(file.bytes(), 3), start);
+    const int64_t mark = byte_order_mark(start);
+    if (mark == file.bytes())
+      throw Error(ErrorCode::kCorruption, cat(file.path(), " is empty; expected a file with rows"));
+    text_begin_.push_back(mark);
+  }
+  data_begin_ = text_begin_;
 }
 
 std::string TextDecoder::read_directly() {
@@ -90,7 +102,8 @@ std::string TextDecoder::read_directly() {
 void TextDecoder::decode(int file, Extent range, const RowSample& sample, const Random* shuffle,
                          DecodedPiece& out) const {
   int64_t offset = 0;
-  const std::string_view lines = read_lines(files_[file], range, out.buffer, offset);
+  const std::string_view lines =
+      read_lines(files_[file], text_begin_[file], range, out.buffer, offset);
   const char* const end = lines.data() + lines.size();
   out.file = file;
   out.bytes = static_cast<int64_t>(lines.size());
@@ -110,7 +123,8 @@ void TextDecoder::decode(int file, Extent range, const RowSample& sample, const 
     if (problem.empty()) [[likely]] {
       out.positions[static_cast<size_t>(rows++)] = position;
     } else {
-      if (position == 0) problem += " (is line 1 a header? Then set data_config.with_header)";
+      if (position == text_begin_[file])
+        problem += " (is line 1 a header? Then set data_config.with_header)";
       out.bad.add(position, std::exchange(problem, {}));
     }
     return at;
@@ -146,8 +160,9 @@ void TextDecoder::skip_headers() {
   HostVector<char> buffer;
   for (size_t i = 0; i < files_.size(); ++i) {
     int64_t offset = 0;
-    const std::string_view line = read_lines(files_[i], {0, 1}, buffer, offset);
-    data_begin_[i] = std::min(static_cast<int64_t>(line.size()), files_[i].bytes());
+    const int64_t begin = text_begin_[i];
+    const std::string_view line = read_lines(files_[i], begin, {begin, begin + 1}, buffer, offset);
+    data_begin_[i] = std::min(begin + static_cast<int64_t>(line.size()), files_[i].bytes());
     if (data_begin_[i] == files_[i].bytes()) {
       throw Error(ErrorCode::kCorruption,
                   cat(names_[i], " has no rows: nothing follows its header line"));
@@ -159,10 +174,11 @@ std::vector<std::string> TextDecoder::first_lines(int file, int64_t count) const
   HostVector<char> buffer;
   std::vector<std::string> found;
   const InputFile& input = files_[file];
-  for (int64_t at = 0; at < input.bytes() && static_cast<int64_t>(found.size()) < count;) {
+  const int64_t begin = text_begin_[file];
+  for (int64_t at = begin; at < input.bytes() && static_cast<int64_t>(found.size()) < count;) {
     int64_t offset = 0;
     const int64_t end = std::min(input.bytes(), at + (int64_t{64} << 10));
-    const std::string_view lines = read_lines(input, {at, end}, buffer, offset);
+    const std::string_view lines = read_lines(input, begin, {at, end}, buffer, offset);
     const char* next = lines.data();
     while (next < lines.data() + lines.size() && static_cast<int64_t>(found.size()) < count) {
       const std::string_view line = line_at(next, next);

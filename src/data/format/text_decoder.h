@@ -11,8 +11,9 @@
 
 namespace emblem {
 
-// A line belongs to the piece in which its first byte lies. Blank lines are no rows; "\r\n" ends a
-// line as "\n" does. Fields never hold line ends.
+// A line belongs to the piece in which its first byte lies. Blank lines are not rows; "\r\n" ends a
+// line as "\n" does. Fields never hold line ends. Files may be compressed
+// (data/format/text_file.h); offsets and sizes are those of the text.
 class TextDecoder : public Decoder {
  public:
   const std::vector<ColumnSpec>& columns() const final { return columns_; }
@@ -26,21 +27,21 @@ class TextDecoder : public Decoder {
   std::string locate(int file, int64_t position) const final;
 
  protected:
-  // Opens the files of `input`.
-  explicit TextDecoder(const std::string& input);
+  // Opens the files of `source`.
+  explicit TextDecoder(const DataSource& source);
 
   // Makes room in `block` for up to `rows` rows.
   virtual void begin_block(int64_t rows, Block& block) const = 0;
 
   // Reads the line at `at` into row `row` of `block` and returns the start of the next line. Sets
-  // `problem` when it is no good row, which leaves the block as if the line had not been there.
+  // `problem` when it is not a valid row, which leaves the block as if the line had not been there.
   virtual const char* parse_line(const char* at, int64_t row, Block& block,
                                  std::string& problem) const = 0;
 
   // Cuts the block to its `rows` rows.
   virtual void end_block(int64_t rows, Block& block) const = 0;
 
-  // Takes the first line of every file for a header, which is no row.
+  // Takes the first line of every file for a header, which is not a row.
   void skip_headers();
 
   // The first `count` lines of a file, without line ends and blank lines.
@@ -48,11 +49,14 @@ class TextDecoder : public Decoder {
 
   std::vector<std::string> names_;
   std::vector<InputFile> files_;
-  std::vector<int64_t> data_begin_;  // behind the header, where there is one
   std::vector<ColumnSpec> columns_;
+
+ private:
+  std::vector<int64_t> text_begin_;  // after a byte order mark
+  std::vector<int64_t> data_begin_;  // after the header, where there is one
 };
 
-// The line at `at` without its end, and in `next` the start of the line behind it.
+// The line at `at` without its end, and in `next` the start of the following line.
 std::string_view line_at(const char* at, const char*& next);
 
 }  // namespace emblem

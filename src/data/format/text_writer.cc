@@ -184,7 +184,7 @@ class CsvEncoder final : public RowEncoder {
     }
   }
 
-  // Leaves room for a weight behind the text.
+  // Leaves room for a weight after the text.
   void put_text(TextOut& text, const Column& column, int64_t i, int64_t row_in_file,
                 const std::string& name) const {
     const size_t begin = i == 0 ? 0 : column.text_ends[i - 1];

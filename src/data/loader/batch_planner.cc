@@ -35,7 +35,7 @@ void BatchPlanner::add(ReadyPiece* piece, std::deque<BatchPlan>& plans, BatchPla
   int64_t row = std::min(skip_, rows);
   if (row > 0) {
     EMBLEM_REQUIRE(skip_ <= rows, "the saved position (row ", skip_, " of piece ", index,
-                   ") is behind the piece's ", rows, " rows; has the data changed?");
+                   ") is beyond the piece's ", rows, " rows; has the data changed?");
     dropped.sources.push_back(piece);
     dropped.runs.push_back(
         {static_cast<uint32_t>(dropped.sources.size() - 1), 0, static_cast<uint32_t>(row)});
@@ -60,7 +60,7 @@ void BatchPlanner::add(ReadyPiece* piece, std::deque<BatchPlan>& plans, BatchPla
   if (epoch_ends && open_.rows > 0) close_window();
   if (skip_of_window_ > 0 && !closed_.empty()) {
     EMBLEM_REQUIRE(skip_of_window_ < closed_.front().rows, "the saved position (row ",
-                   skip_of_window_, " of a window) is behind the window's ", closed_.front().rows,
+                   skip_of_window_, " of a window) is beyond the window's ", closed_.front().rows,
                    " rows; has the data changed?");
     take_rows(skip_of_window_, dropped);
     skip_of_window_ = 0;
@@ -93,7 +93,7 @@ void BatchPlanner::take_rows(int64_t rows, BatchPlan& plan) {
   available_ -= rows;
   while (rows > 0) {
     Window& window = closed_.front();
-    // Only pieces that rows are taken from: others may be free already, and being filled anew.
+    // Only pieces that rows are taken from: others may be free already, and being filled again.
     std::vector<uint32_t> source_of(window.pieces.size(), kNoSource);
     while (rows > 0 && window.taken_runs < window.runs.size()) {
       const RowRun& run = window.runs[window.taken_runs];
@@ -124,8 +124,8 @@ DataPosition BatchPlanner::position() const {
 
 void BatchPlanner::plan_batches(std::deque<BatchPlan>& plans) {
   // A batch is planned when it is certain whether it is its epoch's last.
-  const int64_t behind = options_.drop_remainder ? options_.batch_size : 1;
-  while (available_ >= options_.batch_size + behind) {
+  const int64_t following = options_.drop_remainder ? options_.batch_size : 1;
+  while (available_ >= options_.batch_size + following) {
     BatchPlan& plan = plans.emplace_back();
     take_rows(options_.batch_size, plan);
     rows_in_epoch_ += options_.batch_size;

@@ -55,7 +55,7 @@ class BatchPlanner {
     int64_t rows = 0;
     int64_t taken_rows = 0;
     size_t taken_runs = 0;     // whole runs taken
-    int64_t taken_of_run = 0;  // rows taken of the run behind those
+    int64_t taken_of_run = 0;  // rows taken of the run after those
     int64_t start_piece = 0;
     int64_t start_row = 0;
   };

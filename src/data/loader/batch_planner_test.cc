@@ -7,7 +7,7 @@
 namespace emblem {
 namespace {
 
-// A piece whose rows are all taken is filled anew while other batches are assembled: none of them
+// A piece whose rows are all taken is filled again while other batches are assembled: none of them
 // may look at it.
 TEST(BatchPlanner, APlanNamesOnlyPiecesThatItTakesRowsFrom) {
   for (const int64_t window_rows : {0, 7, 40}) {

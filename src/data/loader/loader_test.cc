@@ -25,7 +25,7 @@ std::string numbered_tsv(int rows, int first = 0) {
 }
 
 const char* const kPipeline = R"(
-  data_config { dataset_type: CriteoTsvDataset num_dense: 1 num_sparse: 1 }
+  data_config { dataset_type: CriteoTsvDataset fg_mode: FG_DAG num_dense: 1 num_sparse: 1 }
   feature_configs { raw_feature { feature_name: "I1" } }
   feature_configs { id_feature { feature_name: "C1" embedding_dim: 4 dynamicemb { max_capacity: 10 } } }
 )";
@@ -181,7 +181,7 @@ TEST_F(LoaderTest, MemoryIsBoundedHoweverSlowTheReader) {
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   const int64_t ahead = loader.statistics().bytes;
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  EXPECT_EQ(loader.statistics().bytes, ahead) << "workers go on though nobody takes batches";
+  EXPECT_EQ(loader.statistics().bytes, ahead) << "workers continue although no batch is taken";
   EXPECT_LT(ahead, 20 * 500);
 }
 
@@ -209,7 +209,7 @@ TEST_F(LoaderTest, StatisticsCountRowsBytesAndTime) {
   EXPECT_GT(statistics.parse_seconds, 0);
 }
 
-// expected_rows() after each batch, and once more behind the last.
+// expected_rows() after each batch, and once more after the last.
 std::vector<int64_t> expectations(const LoaderOptions& options) {
   const TestPipeline pipeline(kPipeline);
   Loader loader(pipeline.config.data_config(), pipeline.features, options);

@@ -35,8 +35,8 @@ Piece PieceOrder::at(int64_t epoch, int64_t index) {
     }
     index = permutation_[static_cast<size_t>(index)];
   }
-  const auto behind = std::upper_bound(first_.begin(), first_.end(), index);
-  const auto file = static_cast<size_t>(behind - first_.begin() - 1);
+  const auto next = std::upper_bound(first_.begin(), first_.end(), index);
+  const auto file = static_cast<size_t>(next - first_.begin() - 1);
   const int64_t begin = extents_[file].begin + (index - first_[file]) * piece_size_;
   return {static_cast<int>(file), {begin, std::min(begin + piece_size_, extents_[file].end)}};
 }

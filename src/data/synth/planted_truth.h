@@ -23,7 +23,7 @@ struct SynthShape {
   double alpha = 1.05;  // exponent of the keys' power law
   int num_dense = 13;
   std::vector<int64_t> cardinalities;  // one a sparse field
-  double missing_dense = 0;            // shares of values left out
+  double missing_dense = 0;            // shares of values that are missing
   double missing_sparse = 0;
 };
 

@@ -27,8 +27,8 @@ struct SynthOptions {
   // More fields than the tables name take their cardinalities from the front again. -1: as many as
   // named.
   int num_sparse = -1;
-  // Shares of values left out; not set: 0.05 and 0.03 in text, 0 in binary formats, which cannot
-  // leave out any.
+  // Shares of values that are missing; not set: 0.05 and 0.03 in text, 0 in binary formats, which
+  // cannot leave out any.
   std::optional<double> missing_dense, missing_sparse;
   int64_t bundle_bytes = 0;
   Overwrite overwrite = Overwrite::kRefuse;

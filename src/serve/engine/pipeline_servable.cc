@@ -92,8 +92,7 @@ class PipelineServable final : public Servable {
 
  private:
   static config::PipelineConfig read_config(const std::string& folder) {
-    const std::string path = folder + "/pipeline.config";
-    config::PipelineConfig config = parse_pipeline(read_text_file(path), path);
+    config::PipelineConfig config = load_stored_pipeline(folder);
     check_pipeline(config);
     return config;
   }

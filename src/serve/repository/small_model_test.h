@@ -27,7 +27,7 @@ train_config {
   dense_optimizer { adam_optimizer { lr: 0.002 } }
   num_epochs: 1
 }
-data_config { dataset_type: CriteoTsvDataset batch_size: 64 }
+data_config { dataset_type: CriteoTsvDataset fg_mode: FG_DAG batch_size: 64 }
 feature_configs { raw_feature { feature_name: "I1" normalizer: "method=log1p" } }
 feature_configs { raw_feature { feature_name: "I2" default_value: "3" } }
 feature_configs { id_feature { feature_name: "C1" embedding_dim: 4 num_buckets: 50 } }

@@ -1,6 +1,7 @@
 #include "data/feature/feature_rules.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 
@@ -41,43 +42,75 @@ bool any_missing(const Column& column) {
 
 }  // namespace
 
-IdFeatureRule IdFeatureRule::of(const FeatureSpec& feature, int column, ColumnType type) {
-  const config::IdFeature& id = feature.config.id_feature();
+IdFeatureRule IdFeatureRule::of(const FeatureSpec& feature, const Semantics& semantics, int column,
+                                ColumnType type) {
   IdFeatureRule rule;
   rule.name = feature.name;
   rule.column = column;
   rule.sparse_index = feature.sparse_index;
-  if (id.has_num_buckets()) {
-    rule.keys_ = Keys::kInRange;
-    rule.size_ = id.num_buckets();
-  } else if (id.has_hash_bucket_size()) {
-    rule.keys_ = Keys::kHashed;
-    rule.size_ = id.hash_bucket_size();
+  rule.semantics_ = semantics;
+  rule.choose_keys(feature);
+  const config::IdFeature& id = feature.config.id_feature();
+  const config::RawFeature& raw = feature.config.raw_feature();
+  if (semantics.fg_mode != config::FG_NONE) {
+    rule.choose_default(id.default_value(), type);
+  } else {
+    rule.choose_default(feature.config.has_id_feature() ? id.fg_encoded_default_value()
+                                                        : raw.fg_encoded_default_value(),
+                        type);
   }
-  EMBLEM_REQUIRE(rule.keys_ == Keys::kAny || rule.size_ > 0, "feature ", feature.name,
-                 " has 0 buckets; expected at least 1");
-  const std::string& text = id.default_value();
-  if (text.empty()) return rule;
-  if (type == ColumnType::kText) {
-    rule.default_key_ = rule.key_of_text(text);
-    return rule;
-  }
-  int64_t value = 0;
-  EMBLEM_REQUIRE(parse_integer(text, value), "feature ", feature.name, ": default_value ",
-                 quoted(text), " is not an integer, as the column's values are");
-  EMBLEM_REQUIRE(rule.keys_ != Keys::kInRange || static_cast<uint64_t>(value) < rule.size_,
-                 "feature ", feature.name, ": default_value ", text, " is outside [0, ", rule.size_,
-                 ")");
-  rule.default_key_ = rule.key_of_integer(value);
   return rule;
 }
 
+void IdFeatureRule::choose_keys(const FeatureSpec& feature) {
+  const config::IdFeature& id = feature.config.id_feature();
+  if (feature.config.has_raw_feature()) {
+    size_ = static_cast<uint64_t>(feature.config.raw_feature().boundaries_size()) + 1;
+    range_ = cat(size_ - 1, " boundaries");
+  } else if (id.has_num_buckets()) {
+    size_ = id.num_buckets();
+    range_ = cat("num_buckets ", size_);
+  } else if (id.has_hash_bucket_size()) {
+    size_ = id.hash_bucket_size();
+    range_ = cat("hash_bucket_size ", size_);
+  } else {
+    return;
+  }
+  const bool hashed = id.has_hash_bucket_size() && semantics_.fg_mode != config::FG_NONE;
+  keys_ = hashed ? Keys::kHashed : Keys::kInRange;
+  EMBLEM_REQUIRE(size_ > 0, "feature ", feature.name, " has 0 buckets; expected at least 1");
+}
+
+void IdFeatureRule::choose_default(const std::string& text, ColumnType type) {
+  if (text.empty()) return;
+  if (type == ColumnType::kText || (keys_ == Keys::kHashed && semantics_.fg_hash)) {
+    default_key_ = key_of_text(text);
+    return;
+  }
+  const char* setting =
+      semantics_.fg_mode == config::FG_NONE ? "fg_encoded_default_value " : "default_value ";
+  int64_t value = 0;
+  EMBLEM_REQUIRE(parse_integer(text, value), "feature ", name, ": ", setting, quoted(text),
+                 " is not an integer, as the column's values are");
+  EMBLEM_REQUIRE(keys_ != Keys::kInRange || static_cast<uint64_t>(value) < size_, "feature ", name,
+                 ": ", setting, text, " is outside [0, ", size_, ")");
+  default_key_ = key_of_integer(value);
+}
+
+// A dynamic table takes any integer as it is.
 int64_t IdFeatureRule::key_of_integer(int64_t value) const {
   if (keys_ != Keys::kHashed) return value;
-  return static_cast<int64_t>(mix64(static_cast<uint64_t>(value)) % size_);
+  if (!semantics_.fg_hash) return static_cast<int64_t>(mix64(static_cast<uint64_t>(value)) % size_);
+  char digits[24];
+  const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
+  return key_of_text({digits, static_cast<size_t>(end - digits)});
 }
 
 int64_t IdFeatureRule::key_of_text(std::string_view text) const {
+  constexpr uint64_t kAnyKey =
+      (uint64_t{1} << 63) - 1;  // TorchEasyRec's modulus for dynamic tables
+  if (semantics_.fg_hash)
+    return static_cast<int64_t>(fg_hash(text) % (keys_ == Keys::kHashed ? size_ : kAnyKey));
   const uint64_t hash = hash_string(text);
   return static_cast<int64_t>(keys_ == Keys::kHashed ? hash % size_ : hash);
 }
@@ -195,82 +228,15 @@ void IdFeatureRule::check_range(const SparseColumn& out, int64_t rows,
     const auto end = static_cast<size_t>(out.offsets.empty() ? row + 1 : out.offsets[row + 1]);
     for (size_t at = begin; at < end; ++at) {
       if (static_cast<uint64_t>(out.keys[at]) < size_) continue;
-      report(row, cat("feature ", name, ": id ", out.keys[at],
-                      " is outside a static table of num_buckets ", size_, " (expected 0 to ",
-                      size_ - 1, ")"));
+      const bool wants_fg =
+          semantics_.fg_mode == config::FG_NONE && !range_.starts_with("num_buckets");
+      report(row, cat("feature ", name, ": id ", out.keys[at], " is outside a static table of ",
+                      range_, " (expected 0 to ", size_ - 1, ")",
+                      wants_fg ? "; fg_mode FG_NONE takes ids as they are, set data_config { "
+                                 "fg_mode: FG_DAG } for values to be put into buckets"
+                               : ""));
       break;
     }
-  }
-}
-
-RawFeatureRule RawFeatureRule::of(const FeatureSpec& feature, int column) {
-  const config::RawFeature& raw = feature.config.raw_feature();
-  RawFeatureRule rule;
-  rule.name = feature.name;
-  rule.column = column;
-  rule.value_dim = std::max<int64_t>(1, raw.value_dim());
-  rule.dense_begin = feature.dense_begin;
-  rule.sparse_index = feature.sparse_index;
-  rule.normalizer_ = Normalizer::parse(raw.normalizer(), feature.name);
-  EMBLEM_REQUIRE(parse_float(raw.default_value(), rule.default_), "feature ", feature.name,
-                 ": default_value ", quoted(raw.default_value()), " is not a number");
-  if (std::isnan(rule.default_)) rule.default_ = 0;
-  rule.boundaries_.assign(raw.boundaries().begin(), raw.boundaries().end());
-  EMBLEM_REQUIRE(std::is_sorted(rule.boundaries_.begin(), rule.boundaries_.end()), "feature ",
-                 feature.name, ": boundaries are not ascending");
-  return rule;
-}
-
-void RawFeatureRule::normalize(float* values, int64_t count) const {
-  const float otherwise = default_;
-  for (int64_t i = 0; i < count; ++i) values[i] = std::isnan(values[i]) ? otherwise : values[i];
-  normalizer_.apply(values, count);
-}
-
-void RawFeatureRule::read_vectors(const Block& block, int64_t stride, float* out,
-                                  const ReportRow& report) const {
-  const Column& values = block.columns[static_cast<size_t>(column)];
-  for (int64_t row = 0; row < block.rows; ++row, out += stride) {
-    const int64_t begin = values.offsets.empty() ? row : values.offsets[row];
-    const int64_t end = values.offsets.empty() ? row + 1 : values.offsets[row + 1];
-    std::fill_n(out, value_dim, kMissing);
-    if (end - begin == value_dim && values.type == ColumnType::kFloat) {
-      std::copy_n(values.floats.begin() + begin, value_dim, out);
-    } else if (end != begin) {
-      report(row, cat("feature ", name, ": found ", end - begin, " values, expected value_dim ",
-                      value_dim));
-    }
-    normalize(out, value_dim);
-  }
-}
-
-void RawFeatureRule::bucketize(const Block& block, SparseColumn& out,
-                               const ReportRow& report) const {
-  const Column& values = block.columns[static_cast<size_t>(column)];
-  const auto count = static_cast<size_t>(block.rows * value_dim);
-  std::vector<float> numbers(count);
-  if (value_dim > 1) {
-    read_vectors(block, value_dim, numbers.data(), report);
-  } else {
-    for (size_t i = 0; i < count; ++i) {
-      const bool missing = !values.missing.empty() && values.missing[i] != 0;
-      numbers[i] = values.type == ColumnType::kFloat ? values.floats[i]
-                   : missing                         ? kMissing
-                                                     : static_cast<float>(values.ints[i]);
-    }
-    normalize(numbers.data(), static_cast<int64_t>(count));
-  }
-  out.keys.resize(count);
-  for (size_t i = 0; i < count; ++i) {
-    out.keys[i] =
-        std::upper_bound(boundaries_.begin(), boundaries_.end(), numbers[i]) - boundaries_.begin();
-  }
-  out.offsets.clear();
-  out.weights.clear();
-  if (value_dim == 1) return;
-  out.offsets.resize(static_cast<size_t>(block.rows + 1));
-  for (int64_t row = 0; row <= block.rows; ++row) {
-    out.offsets[row] = static_cast<int32_t>(row * value_dim);
   }
 }
 

@@ -1,0 +1,154 @@
+#include "config/check_model.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <google/protobuf/descriptor.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "config/groups.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+std::vector<std::string> model_names() {
+  const auto* models = config::ModelConfig::descriptor()->FindOneofByName("model");
+  std::vector<std::string> names;
+  for (int i = 0; i < models->field_count(); ++i) names.push_back(models->field(i)->name());
+  return names;
+}
+
+void check_mlp(const config::MLP& mlp, const std::string& path) {
+  for (int i = 0; i < mlp.hidden_units_size(); ++i) {
+    EMBLEM_REQUIRE(mlp.hidden_units(i) > 0, path, ".hidden_units[", i,
+                   "] is 0, expected at least 1");
+  }
+  const int ratios = mlp.dropout_ratio_size(), layers = mlp.hidden_units_size();
+  EMBLEM_REQUIRE(ratios <= 1 || ratios == layers, path, ".dropout_ratio has ", ratios,
+                 " numbers, expected one, or one for each of the ", layers, " hidden_units");
+  for (const float ratio : mlp.dropout_ratio()) {
+    EMBLEM_REQUIRE(ratio >= 0 && ratio < 1, path, ".dropout_ratio is ", ratio,
+                   ", expected at least 0 and less than 1");
+  }
+  EMBLEM_REQUIRE(!mlp.use_bn() || !mlp.use_ln(), path,
+                 " has both use_bn and use_ln; keep one of them");
+}
+
+// Finds every MLP below `message`, whatever the model.
+void check_mlps(const Message& message, const std::string& path) {
+  if (message.GetDescriptor() == config::MLP::descriptor()) {
+    check_mlp(static_cast<const config::MLP&>(message), path);
+    return;
+  }
+  const auto* reflection = message.GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  reflection->ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) continue;
+    const std::string child = path + "." + field->name();
+    if (!field->is_repeated()) {
+      check_mlps(reflection->GetMessage(message, field), child);
+      continue;
+    }
+    for (int i = 0; i < reflection->FieldSize(message, field); ++i) {
+      check_mlps(reflection->GetRepeatedMessage(message, field, i),
+                 fmt::format("{}[{}]", child, i));
+    }
+  }
+}
+
+enum class Vectors { kNeeded, kUnused };  // whether a model looks at embedding_dim
+
+void check_group(const config::FeatureGroupConfig& group, const FeatureLayout& layout,
+                 Vectors vectors) {
+  EMBLEM_REQUIRE(group.feature_names_size() > 0, "feature group \"", group.group_name(),
+                 "\" has no feature_names");
+  std::set<std::string> seen;
+  for (const std::string& name : group.feature_names()) {
+    EMBLEM_REQUIRE(seen.insert(name).second, "feature group \"", group.group_name(), "\" names \"",
+                   name, "\" twice");
+    try {
+      const FeatureSpec& spec = layout.find(name);
+      const bool has_vector = spec.kind == FeatureKind::kDense || embedding_dim_of(spec.config) > 0;
+      EMBLEM_REQUIRE(vectors == Vectors::kUnused || has_vector, "feature \"", name,
+                     "\" has no embedding_dim");
+    } catch (const Error& error) {
+      throw Error(error.code(), cat("feature group \"", group.group_name(), "\": ", error.what()));
+    }
+  }
+}
+
+void check_groups(const config::PipelineConfig& config, const FeatureLayout& layout) {
+  const config::ModelConfig& model = config.model_config();
+  EMBLEM_REQUIRE(model.feature_groups_size() > 0, "model_config has no feature_groups");
+  std::set<std::string> names;
+  for (const config::FeatureGroupConfig& group : model.feature_groups()) {
+    EMBLEM_REQUIRE(!group.group_name().empty(),
+                   "a feature group of model_config has no group_name");
+    EMBLEM_REQUIRE(names.insert(group.group_name()).second, "two feature groups are called \"",
+                   group.group_name(), "\"");
+    // A wide table has a dimension of its own, whatever the feature says.
+    const bool wide = group.group_type() == config::WIDE || model.has_lr();
+    check_group(group, layout, wide ? Vectors::kUnused : Vectors::kNeeded);
+  }
+}
+
+// Where else a numeric feature may go in the model.
+std::string group_for_numbers(const config::ModelConfig& model) {
+  if (model.has_dlrm()) return "dense";
+  return model.has_fm() ? "wide" : "deep";
+}
+
+// Numbers where a model reads embeddings alone would be ignored.
+void check_numbers_are_read(const config::PipelineConfig& config, const FeatureLayout& layout) {
+  const config::ModelConfig& model = config.model_config();
+  const auto* field = model.GetDescriptor()->FindFieldByNumber(model.model_case());
+  for (const GroupUse& use : groups_used(config)) {
+    if (use.part != GroupPart::kVectors) continue;
+    for (const config::FeatureGroupConfig& group : model.feature_groups()) {
+      if (group.group_name() != use.group) continue;
+      for (const std::string& name : group.feature_names()) {
+        EMBLEM_REQUIRE(layout.find(name).kind == FeatureKind::kSparse, "feature \"", name,
+                       "\" is numeric, but ", field->name(), " reads only embeddings of group \"",
+                       use.group,
+                       "\"; give it boundaries and an embedding_dim, or move it to group \"",
+                       group_for_numbers(model), "\"");
+      }
+    }
+  }
+}
+
+void check_losses(const config::ModelConfig& model) {
+  EMBLEM_REQUIRE(model.losses_size() <= 1, "model_config has ", model.losses_size(),
+                 " losses, but a model with one output learns one; keep one of them");
+  for (const config::LossConfig& loss : model.losses()) {
+    EMBLEM_REQUIRE(loss.loss_case() != config::LossConfig::LOSS_NOT_SET,
+                   "model_config.losses[0] names no loss; give binary_cross_entropy");
+    const float smoothing = loss.binary_cross_entropy().label_smoothing();
+    EMBLEM_REQUIRE(smoothing >= 0 && smoothing < 1,
+                   "model_config.losses[0].binary_cross_entropy.label_smoothing is ", smoothing,
+                   ", expected at least 0 and less than 1");
+  }
+}
+
+}  // namespace
+
+void check_model(const config::PipelineConfig& config, const FeatureLayout& layout) {
+  const config::ModelConfig& model = config.model_config();
+  EMBLEM_REQUIRE(model.model_case() != config::ModelConfig::MODEL_NOT_SET,
+                 "model_config names no model; give one of ",
+                 fmt::format("{}", fmt::join(model_names(), ", ")));
+  check_groups(config, layout);
+  check_mlps(model, "model_config");
+  if (!layout.semantics.strict_checks) return;
+  check_numbers_are_read(config, layout);
+  check_losses(model);
+}
+
+}  // namespace emblem

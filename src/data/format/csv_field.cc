@@ -1,0 +1,165 @@
+#include "data/format/csv_field.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+#include "data/format/text_scan.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+bool equals_ignoring_case(std::string_view text, std::string_view lower) {
+  return std::equal(text.begin(), text.end(), lower.begin(), lower.end(), [](char a, char b) {
+    return std::tolower(static_cast<unsigned char>(a)) == b;
+  });
+}
+
+bool parse_label_word(std::string_view text, float& value) {
+  for (const std::string_view word : {"true", "t", "yes", "y"}) {
+    if (!equals_ignoring_case(text, word)) continue;
+    value = 1;
+    return true;
+  }
+  for (const std::string_view word : {"false", "f", "no", "n"}) {
+    if (!equals_ignoring_case(text, word)) continue;
+    value = 0;
+    return true;
+  }
+  return false;
+}
+
+size_t values_in(const Column& column) {
+  switch (column.type) {
+    case ColumnType::kFloat:
+      return column.floats.size();
+    case ColumnType::kInt64:
+      return column.ints.size();
+    case ColumnType::kText:
+      break;
+  }
+  return column.text_ends.size();
+}
+
+}  // namespace
+
+MissingTexts::MissingTexts(const std::vector<std::string>& configured)
+    : in_numbers_(configured), in_ids_(configured) {
+  if (!configured.empty()) return;
+  in_numbers_ = {"NA", "N/A", "n/a", "#N/A", "<NA>", "NULL", "null", "None", "NaN", "nan", "\\N"};
+}
+
+bool MissingTexts::contains(const std::vector<std::string>& texts, std::string_view text) {
+  if (texts.empty()) return false;
+  return std::find(texts.begin(), texts.end(), without_spaces(text)) != texts.end();
+}
+
+std::string CsvFieldParser::add(std::string_view text, int64_t row) const {
+  if (!request_.separators.empty()) return add_bag(text);
+  switch (request_.type) {
+    case ColumnType::kFloat:
+      if (!parse_number(text, column_.floats[row])) return not_a_number(text);
+      break;
+    case ColumnType::kInt64:
+      column_.missing[row] = text.empty() || (missing_.are_configured() && is_missing(text));
+      column_.ints[row] = 0;
+      if (column_.missing[row] != 0 || parse_key(text, column_.ints[row])) break;
+      column_.missing[row] = is_missing(text);
+      if (column_.missing[row] == 0) return not_a_key(text);
+      break;
+    case ColumnType::kText:
+      add_text(is_missing(text) ? std::string_view() : text);
+      break;
+  }
+  return {};
+}
+
+std::string CsvFieldParser::add_bag(std::string_view text) const {
+  while (!text.empty()) {
+    const size_t end = std::min(text.find_first_of(request_.separators), text.size());
+    std::string problem = add_value(text.substr(0, end));
+    if (!problem.empty()) return problem;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  column_.offsets.push_back(static_cast<int32_t>(values_in(column_)));
+  return {};
+}
+
+std::string CsvFieldParser::add_value(std::string_view text) const {
+  // Numbers stay in their place, so that a vector of them keeps its width.
+  if (text.empty()) return {};
+  if (request_.type != ColumnType::kFloat && is_missing(text)) return {};
+  if (request_.weighted) {
+    const size_t colon = text.rfind(':');
+    float weight = 0;
+    if (colon == std::string_view::npos || !parse_float(text.substr(colon + 1), weight) ||
+        std::isnan(weight)) {
+      return cat(quoted(text), " is not a weighted value (expected \"key:weight\")");
+    }
+    column_.weights.push_back(weight);
+    text = text.substr(0, colon);
+  }
+  switch (request_.type) {
+    case ColumnType::kFloat:
+      column_.floats.push_back(0);
+      if (!parse_number(text, column_.floats.back())) return not_a_number(text);
+      break;
+    case ColumnType::kInt64:
+      column_.ints.push_back(0);
+      if (!parse_key(text, column_.ints.back())) return not_a_key(text);
+      break;
+    case ColumnType::kText:
+      add_text(text);
+      break;
+  }
+  return {};
+}
+
+void CsvFieldParser::add_text(std::string_view text) const {
+  column_.text.append(text);
+  column_.text_ends.push_back(static_cast<uint32_t>(column_.text.size()));
+}
+
+bool CsvFieldParser::parse_number(std::string_view text, float& value) const {
+  if (request_.label == LabelText::kPositive) {
+    text = without_spaces(text);
+    const bool positive = text == without_spaces(request_.label_positive);
+    value = positive ? 1.0f : text.empty() || is_missing(text) ? kMissing : 0.0f;
+    return true;
+  }
+  if (missing_.are_configured() && is_missing(text)) {
+    value = kMissing;
+    return true;
+  }
+  if (parse_float(text, value)) return true;
+  if (request_.label == LabelText::kWords && parse_label_word(without_spaces(text), value))
+    return true;
+  value = kMissing;
+  return is_missing(text);
+}
+
+bool CsvFieldParser::parse_key(std::string_view text, int64_t& key) const {
+  return request_.hexadecimal ? parse_hexadecimal(text, key) : parse_integer(text, key);
+}
+
+std::string CsvFieldParser::not_a_number(std::string_view text) const {
+  if (request_.label == LabelText::kWords)
+    return cat(quoted(text),
+               " is not a label (expected a number, true, false, yes or no; for other text set "
+               "data_config.label_positive)");
+  return cat(
+      quoted(text), " is not a number (expected a decimal number or an empty field",
+      request_.na_is_missing ? "; data_config.na_strings lists texts for missing values)" : ")");
+}
+
+std::string CsvFieldParser::not_a_key(std::string_view text) const {
+  if (request_.hexadecimal)
+    return cat(quoted(text),
+               " is not a category (expected a hexadecimal number or an empty field)");
+  return cat(quoted(text),
+             " is not an integer (expected a whole number of 64 bits or an empty field; ",
+             request_.advice.empty() ? "text needs input_type: STRING" : request_.advice, ")");
+}
+
+}  // namespace emblem

@@ -1,0 +1,59 @@
+// data/format/csv_field.h - what the text of one CSV field means: a number, an id, text, a bag of
+// them, a label, or nothing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/format/decoder.h"
+
+namespace emblem {
+
+// Texts that stand for a missing value, beside the empty one.
+class MissingTexts {
+ public:
+  // `configured` applies to all columns; when it is empty, common texts ("NA", "null", ...) apply
+  // to numeric ones.
+  explicit MissingTexts(const std::vector<std::string>& configured);
+
+  // Configured texts may be numbers ("-999"), so that they are looked for before a field is read.
+  bool are_configured() const { return !in_ids_.empty(); }
+  bool is_missing_number(std::string_view text) const { return contains(in_numbers_, text); }
+  bool is_missing(std::string_view text, const ColumnRequest& request) const {
+    return contains(request.na_is_missing ? in_numbers_ : in_ids_, text);
+  }
+
+ private:
+  static bool contains(const std::vector<std::string>& texts, std::string_view text);
+
+  std::vector<std::string> in_numbers_, in_ids_;
+};
+
+// Adds fields to a column as its request says. Borrows what it is given.
+class CsvFieldParser {
+ public:
+  CsvFieldParser(const ColumnRequest& request, const MissingTexts& missing, Column& column)
+      : request_(request), missing_(missing), column_(column) {}
+
+  // Sets or appends row `row`. Returns what is wrong with the text, or "". Values that were
+  // appended before a problem was found are the caller's to take back.
+  std::string add(std::string_view text, int64_t row) const;
+
+ private:
+  std::string add_bag(std::string_view text) const;
+  std::string add_value(std::string_view text) const;
+  void add_text(std::string_view text) const;
+  bool parse_number(std::string_view text, float& value) const;
+  bool parse_key(std::string_view text, int64_t& key) const;
+  bool is_missing(std::string_view text) const { return missing_.is_missing(text, request_); }
+  std::string not_a_number(std::string_view text) const;
+  std::string not_a_key(std::string_view text) const;
+
+  const ColumnRequest& request_;
+  const MissingTexts& missing_;
+  Column& column_;
+};
+
+}  // namespace emblem

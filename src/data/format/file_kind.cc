@@ -1,0 +1,83 @@
+#include "data/format/file_kind.h"
+
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+using namespace std::string_view_literals;
+
+struct Magic {
+  std::string_view bytes;
+  const char* what;
+  const char* advice;
+};
+
+constexpr const char* kConvert = "convert it to CSV first";
+constexpr Magic kMagics[] = {
+    {"\xff\xfe\0\0"sv, "UTF-32 text", "convert it to UTF-8: iconv -f UTF-32 -t UTF-8"},
+    {"\0\0\xfe\xff"sv, "UTF-32 text", "convert it to UTF-8: iconv -f UTF-32 -t UTF-8"},
+    {"\xff\xfe"sv, "UTF-16 text", "convert it to UTF-8: iconv -f UTF-16 -t UTF-8"},
+    {"\xfe\xff"sv, "UTF-16 text", "convert it to UTF-8: iconv -f UTF-16 -t UTF-8"},
+    {"BZh"sv, "compressed by bzip2", "decompress it first: bunzip2"},
+    {"\xfd"
+     "7zXZ\0"sv,
+     "compressed by xz", "decompress it first: unxz"},
+    {"\x04\x22\x4d\x18"sv, "compressed by lz4", "decompress it first: unlz4"},
+    {"PK\x03\x04"sv, "a zip archive", "unpack it first: unzip"},
+    {"PAR1"sv, "Parquet", kConvert},
+    {"ARROW1"sv, "Arrow IPC", kConvert},
+    {"ORC"sv, "ORC", kConvert},
+    {"Obj\x01"sv, "Avro", kConvert},
+    {"\x89HDF"sv, "HDF5", kConvert},
+    {"\x93NUMPY"sv, "a NumPy array", kConvert},
+    {"SQLite format 3\0"sv, "an SQLite database", kConvert},
+};
+
+const Magic* find_magic(std::string_view start) {
+  for (const Magic& magic : kMagics)
+    if (start.starts_with(magic.bytes)) return &magic;
+  return nullptr;
+}
+
+// UTF-16 without a byte order mark: every other byte of plain text is 0.
+bool looks_like_utf16(std::string_view start) {
+  size_t zeros[2] = {};
+  for (size_t i = 0; i < start.size(); ++i) zeros[i % 2] += start[i] == '\0';
+  const size_t half = start.size() / 2;
+  return start.size() >= 8 &&
+         ((zeros[0] == 0 && zeros[1] * 4 > half * 3) || (zeros[1] == 0 && zeros[0] * 4 > half * 3));
+}
+
+}  // namespace
+
+FileKind kind_of(std::string_view start) {
+  if (start.starts_with("\x1f\x8b"sv)) return FileKind::kGzip;
+  if (start.starts_with("\x28\xb5\x2f\xfd"sv)) return FileKind::kZstd;
+  // A skippable frame, as parallel compressors write them in front.
+  if (start.size() >= 4 && (static_cast<uint8_t>(start[0]) & 0xf0) == 0x50 &&
+      start.substr(1).starts_with("\x2a\x4d\x18"sv))
+    return FileKind::kZstd;
+  // Words like "ORC" may begin text as well; text has no byte 0.
+  const bool binary = start.find('\0') != std::string_view::npos;
+  const Magic* magic = find_magic(start);
+  const bool certain = magic != nullptr && static_cast<uint8_t>(magic->bytes[0]) >= 0x80;
+  return binary || certain ? FileKind::kNotText : FileKind::kText;
+}
+
+std::string not_text_problem(std::string_view start, const std::string& path) {
+  if (const Magic* magic = find_magic(start))
+    return cat(path, " is ", magic->what, "; ", magic->advice);
+  if (looks_like_utf16(start))
+    return cat(path, " is UTF-16 text; convert it to UTF-8: iconv -f UTF-16 -t UTF-8");
+  return cat(
+      path,
+      " is not text: it has bytes 0 near its beginning; expected UTF-8 text (binary formats have "
+      "their own dataset_type)");
+}
+
+int64_t byte_order_mark(std::string_view start) {
+  return start.starts_with("\xef\xbb\xbf"sv) ? 3 : 0;
+}
+
+}  // namespace emblem

@@ -1,0 +1,24 @@
+// data/format/file_kind.h - what the first bytes of a file say it is, before it is taken for text.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace emblem {
+
+enum class FileKind { kText, kGzip, kZstd, kNotText };
+
+// Bytes that are enough to tell.
+inline constexpr int64_t kFileKindBytes = 4096;
+
+// `start` is the beginning of a file, up to kFileKindBytes of it.
+FileKind kind_of(std::string_view start);
+
+// Why a file of kNotText is not text and what to do: "is UTF-16 text; convert it ...".
+std::string not_text_problem(std::string_view start, const std::string& path);
+
+// Bytes of a UTF-8 byte order mark at the beginning of `start`: 0 or 3.
+int64_t byte_order_mark(std::string_view start);
+
+}  // namespace emblem

@@ -1,0 +1,109 @@
+// data/loader/pipeline.h - the threads and queues behind a Loader. For data/loader alone.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "data/feature/transform.h"
+#include "data/format/decoder.h"
+#include "data/loader/batch_planner.h"
+#include "data/loader/loader.h"
+#include "data/loader/piece_order.h"
+
+namespace emblem {
+
+// Workers take the pieces of the stream (all epochs, in order) one by one, decode and transform
+// them. The worker that finishes the piece that is next in order hands it, and finished ones that
+// follow, to the planner, which plans the batches; workers put these together as well. next() takes
+// them in order. Exceptions of workers reach next() at the batch they concern.
+class Loader::Pipeline {
+ public:
+  Pipeline(const config::DataConfig& data, const FeatureLayout& features,
+           const LoaderOptions& options);
+  ~Pipeline();
+
+  bool next(Batch& batch);
+  LoaderStatistics statistics() const;
+  int64_t expected_rows() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static double seconds_since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  }
+
+  struct Job {  // a piece under way
+    int64_t epoch = 0;
+    int64_t index = 0;  // in the epoch
+    Piece piece;
+    ReadyPiece* result = nullptr;
+    BadRows bad;
+    int64_t bytes = 0;
+    std::exception_ptr error;
+    bool done = false;
+  };
+  struct Delivery {  // a batch under way
+    BatchPlan plan;
+    Batch batch;
+    std::exception_ptr error;  // in place of the batch
+    bool done = false;
+  };
+
+  void start_workers(int count);
+  void stop_workers();
+  void work();
+  bool may_decode() const;
+  void decode_next(DecodedPiece& scratch, std::unique_lock<std::mutex>& lock);
+  void decode(Job& job, DecodedPiece& scratch);
+  void assemble_next(std::unique_lock<std::mutex>& lock);
+  static void assemble(const BatchPlan& plan, Batch& batch);
+  void commit_pieces();
+  void commit(Job& job);
+  void count_bad_rows(const Job& job);
+  void release_rows(const BatchPlan& plan);
+  ReadyPiece* new_piece();
+  void count_idle(int change);
+  double idle_seconds() const;
+
+  const LoaderOptions options_;
+  std::unique_ptr<Decoder> decoder_;
+  std::unique_ptr<FeatureTransform> transform_;
+  RowSample sample_;
+  int64_t window_rows_ = 0;  // rows that are mixed with each other; 0: none are
+  int64_t prefetch_rows_ = 0;
+
+  mutable std::mutex mutex_;           // guards all below
+  std::condition_variable work_;       // workers wait: something to do, or stop
+  std::condition_variable delivered_;  // next() waits: the front batch is ready, or the end
+  std::unique_ptr<PieceOrder> order_;
+  std::unique_ptr<BatchPlanner> planner_;
+  int64_t next_epoch_ = 0, next_piece_ = 0;  // the piece that is handed out next
+  std::deque<std::unique_ptr<Job>> jobs_;    // in stream order; the front one is committed next
+  std::deque<std::unique_ptr<Delivery>> deliveries_;  // in order; the front one is taken by next()
+  std::deque<Delivery*> to_assemble_;
+  std::vector<std::unique_ptr<ReadyPiece>> pieces_;  // owns all
+  std::vector<ReadyPiece*> free_pieces_;
+  std::vector<Batch> free_batches_;
+  int64_t waiting_rows_ = 0;  // committed and not yet taken by next()
+  int64_t bad_rows_in_epoch_ = 0;
+  int64_t bad_rows_epoch_ = -1;
+  std::string first_bad_row_;
+  std::exception_ptr error_;                   // thrown by next() after the planned batches
+  int64_t parsed_rows_ = 0, parsed_size_ = 0;  // of committed pieces; size in the decoder's unit
+  int64_t batches_ = 0;                        // given out
+  bool ended_ = false;                         // next() has returned false
+  bool stop_ = false;
+  LoaderStatistics statistics_;
+  int idle_workers_ = 0;
+  Clock::time_point idle_counted_ = Clock::now();  // up to here in statistics_.idle_seconds
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace emblem

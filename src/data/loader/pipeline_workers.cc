@@ -1,0 +1,208 @@
+// The side of the workers: decoding pieces, planning batches, putting them together.
+#include <algorithm>
+
+#include "data/loader/pipeline.h"
+#include "emblem/error.h"
+
+namespace emblem {
+
+void Loader::Pipeline::work() {
+  DecodedPiece scratch;
+  std::unique_lock lock(mutex_);
+  while (true) {
+    const auto has_work = [&] { return stop_ || !to_assemble_.empty() || may_decode(); };
+    if (!has_work()) {
+      count_idle(+1);
+      work_.wait(lock, has_work);
+      count_idle(-1);
+    }
+    if (stop_) return;
+    try {
+      if (to_assemble_.empty()) {
+        decode_next(scratch, lock);
+      } else {
+        assemble_next(lock);
+      }
+    } catch (...) {
+      if (!lock.owns_lock()) lock.lock();
+      if (error_ == nullptr) error_ = std::current_exception();
+      delivered_.notify_one();
+    }
+  }
+}
+
+// Of all workers together, those that are idle right now included.
+double Loader::Pipeline::idle_seconds() const {
+  return statistics_.idle_seconds + idle_workers_ * seconds_since(idle_counted_);
+}
+
+void Loader::Pipeline::count_idle(int change) {
+  statistics_.idle_seconds = idle_seconds();
+  idle_counted_ = Clock::now();
+  idle_workers_ += change;
+}
+
+bool Loader::Pipeline::may_decode() const {
+  if (error_ != nullptr || (options_.epochs > 0 && next_epoch_ >= options_.epochs)) return false;
+  if (static_cast<int64_t>(jobs_.size()) > 2 * std::max(options_.workers, 1)) return false;
+  // When no batch is planned, the planner needs more rows whatever the limit.
+  return waiting_rows_ < prefetch_rows_ || deliveries_.empty();
+}
+
+// Called with the lock held, which is released while the piece is decoded.
+void Loader::Pipeline::decode_next(DecodedPiece& scratch, std::unique_lock<std::mutex>& lock) {
+  Job& job = *jobs_.emplace_back(std::make_unique<Job>());
+  job.epoch = next_epoch_;
+  job.index = next_piece_;
+  if (++next_piece_ == order_->count()) {
+    next_piece_ = 0;
+    ++next_epoch_;
+  }
+  try {
+    job.piece = order_->at(job.epoch, job.index);
+    job.result = new_piece();
+  } catch (...) {
+    job.error = std::current_exception();
+  }
+  lock.unlock();
+  const auto start = Clock::now();
+  if (job.error == nullptr) decode(job, scratch);
+  const double seconds = seconds_since(start);
+  lock.lock();
+  statistics_.parse_seconds += seconds;
+  job.done = true;
+  commit_pieces();
+}
+
+void Loader::Pipeline::decode(Job& job, DecodedPiece& scratch) {
+  try {
+    // The order of a piece's rows depends on the seed and on the piece's place in the stream.
+    const Random shuffle{options_.seed,
+                         random_bits(0x726f777300000000ull, static_cast<uint64_t>(job.epoch),
+                                     static_cast<uint64_t>(job.index))};
+    decoder_->decode(job.piece.file, job.piece.range, sample_,
+                     window_rows_ > 0 ? &shuffle : nullptr, scratch);
+    transform_->apply(scratch, job.result->features);
+    job.bad = std::move(scratch.bad);
+    job.bytes = scratch.bytes;
+  } catch (...) {
+    job.error = std::current_exception();
+  }
+}
+
+void Loader::Pipeline::commit_pieces() {
+  while (!jobs_.empty() && jobs_.front()->done && error_ == nullptr) {
+    try {
+      commit(*jobs_.front());
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+    jobs_.pop_front();
+  }
+  work_.notify_all();
+  delivered_.notify_one();
+}
+
+void Loader::Pipeline::commit(Job& job) {
+  if (job.error != nullptr) std::rethrow_exception(job.error);
+  count_bad_rows(job);
+  statistics_.bytes += job.bytes;
+  ReadyPiece& piece = *job.result;
+  piece.rows_left = piece.features.rows;
+  parsed_rows_ += piece.features.rows;
+  parsed_size_ += job.piece.range.end - job.piece.range.begin;
+  if (piece.rows_left == 0) free_pieces_.push_back(&piece);
+  waiting_rows_ += piece.rows_left;
+
+  std::deque<BatchPlan> plans;
+  BatchPlan dropped;
+  std::exception_ptr problem;
+  try {
+    planner_->add(&piece, plans, dropped);
+  } catch (...) {
+    problem = std::current_exception();
+  }
+  release_rows(dropped);
+  for (const RowRun& run : dropped.runs) waiting_rows_ -= run.count;
+  for (BatchPlan& plan : plans) {
+    Delivery& delivery = *deliveries_.emplace_back(std::make_unique<Delivery>());
+    delivery.plan = std::move(plan);
+    to_assemble_.push_back(&delivery);
+  }
+  if (problem != nullptr) std::rethrow_exception(problem);
+}
+
+void Loader::Pipeline::count_bad_rows(const Job& job) {
+  if (bad_rows_epoch_ != job.epoch) {
+    bad_rows_epoch_ = job.epoch;
+    bad_rows_in_epoch_ = 0;
+    first_bad_row_.clear();
+  }
+  if (job.bad.count == 0) return;
+  if (bad_rows_in_epoch_ == 0) first_bad_row_ = decoder_->describe(job.piece.file, job.bad);
+  bad_rows_in_epoch_ += job.bad.count;
+  statistics_.bad_rows += job.bad.count;
+  if (bad_rows_in_epoch_ <= options_.max_bad_rows) return;
+  throw too_many_bad_rows(bad_rows_in_epoch_, options_.max_bad_rows, first_bad_row_);
+}
+
+// Called with the lock held, which is released while the batch is put together.
+void Loader::Pipeline::assemble_next(std::unique_lock<std::mutex>& lock) {
+  Delivery& delivery = *to_assemble_.front();
+  to_assemble_.pop_front();
+  Batch batch = batch_in(options_.memory);
+  if (!free_batches_.empty()) {
+    batch = std::move(free_batches_.back());
+    free_batches_.pop_back();
+  }
+  lock.unlock();
+  const auto start = Clock::now();
+  try {
+    assemble(delivery.plan, batch);
+  } catch (...) {
+    delivery.error = std::current_exception();
+  }
+  const double seconds = seconds_since(start);
+  lock.lock();
+  statistics_.parse_seconds += seconds;
+  delivery.batch = std::move(batch);
+  delivery.done = true;
+  if (deliveries_.front().get() == &delivery) delivered_.notify_one();
+  if (delivery.error == nullptr) release_rows(delivery.plan);
+}
+
+void Loader::Pipeline::assemble(const BatchPlan& plan, Batch& batch) {
+  ReadyPiece* const first = plan.sources[plan.runs[0].source];
+  const bool whole_piece = plan.runs.size() == 1 && plan.runs[0].count == first->features.rows;
+  if (whole_piece) {
+    std::swap(batch, first->features);
+  } else {
+    std::vector<const Batch*> sources;
+    for (const ReadyPiece* piece : plan.sources) sources.push_back(&piece->features);
+    gather_rows(sources, plan.runs, batch);
+  }
+  batch.next = plan.next;
+  batch.last_in_epoch = plan.last_in_epoch;
+}
+
+// Counts rows that are copied (or never will be) off their pieces; those with none left are free
+// again.
+void Loader::Pipeline::release_rows(const BatchPlan& plan) {
+  for (const RowRun& run : plan.runs) {
+    ReadyPiece* piece = plan.sources[run.source];
+    piece->rows_left -= run.count;
+    if (piece->rows_left == 0) free_pieces_.push_back(piece);
+  }
+}
+
+ReadyPiece* Loader::Pipeline::new_piece() {
+  if (free_pieces_.empty()) {
+    pieces_.push_back(std::make_unique<ReadyPiece>(ReadyPiece{batch_in(options_.memory)}));
+    return pieces_.back().get();
+  }
+  ReadyPiece* piece = free_pieces_.back();
+  free_pieces_.pop_back();
+  return piece;
+}
+
+}  // namespace emblem
