@@ -120,7 +120,7 @@ class Input(unittest.TestCase):
                 ("auc {}", ["--set", "train_config.dense_optimizer.reduce_on_plateau_learning_rate.metric=x"], ["reduce_on_plateau"]),
                 ("auc {}", ["--stop-at", "ndcg=0.5"], ['the metric of --stop-at is "ndcg"']),
                 ('grouped_auc { grouping_key: "town" }', [], ['no feature "town"']),
-                ('grouped_auc { grouping_key: "age" }', [], ['grouping_key "age"', "id feature"]),
+                ('grouped_auc { grouping_key: "age" }', [], ['grouping_key "age"', "id_feature"]),
                 ("grouped_auc {}", [], ["grouping_key"]),
                 ("recall_at_k {}", [], ["recall_at_k"])):
             process = self.train(data, 'label_fields: "label"', *options, metric=metric)
