@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "core/log.h"
+#include "core/start_threads.h"
 #include "data/feature/transform.h"
 #include "data/format/decoder.h"
 #include "data/loader/batch_planner.h"
@@ -71,6 +72,7 @@ class Loader::Pipeline {
   };
 
   void work();
+  void stop();
   bool may_decode() const;
   void decode(Job& job, DecodedPiece& scratch, std::unique_lock<std::mutex>& lock);
   void assemble(Delivery& delivery, std::unique_lock<std::mutex>& lock);
@@ -155,18 +157,23 @@ Loader::Pipeline::Pipeline(const config::DataConfig& data, const FeatureLayout& 
   const int64_t affordable = std::max(kMostPrefetchedBytes / row_bytes, 2 * options.batch_size);
   prefetch_rows_ = window_rows_ +
                    std::min(affordable, std::max(options.prefetch_batches, 1) * options.batch_size);
-  for (int i = 0; i < std::max(options.workers, 1); ++i) {
-    workers_.emplace_back([this] { work(); });
-  }
+  const int workers = std::max(options.workers, 1);
+  start_threads(
+      workers_, workers, cat(workers, " loader threads"), "use a smaller data_config.num_workers",
+      [this] { work(); }, [this] { stop(); });
 }
 
 Loader::Pipeline::~Pipeline() {
+  stop();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void Loader::Pipeline::stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
   work_.notify_all();
-  for (std::thread& worker : workers_) worker.join();
 }
 
 void Loader::Pipeline::work() {

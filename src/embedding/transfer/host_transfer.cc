@@ -177,7 +177,9 @@ void set_host_transfer_limits(const HostTransferLimits& limits) {
   of.limits = limits;
 }
 
-HostTransfer::HostTransfer(int threads) : pool_(threads), leader_([this] { lead(); }) {}
+HostTransfer::HostTransfer(int threads)
+    : pool_(threads, {"host transfer", "use fewer CPUs (taskset)"}),
+      leader_(start_thread("host transfer", [this] { lead(); })) {}
 
 HostTransfer::~HostTransfer() {
   {
