@@ -311,5 +311,10 @@ TEST_P(TableTest, CountsTheMemoryItHolds) {
   EXPECT_LT(table.bytes(), 2 * 100000 * 16 * 4 * 3);
 }
 
+TEST_P(TableTest, CountsTheMarksOfChangedRowsToo) {
+  Table& table = make({.name = "t", .dim = 1, .capacity = 100000});
+  EXPECT_GE(table.bytes(), 100000 * (4 + 4)) << "a weight and a mark per row";
+}
+
 }  // namespace
 }  // namespace emblem
