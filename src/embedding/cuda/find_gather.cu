@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/cuda_check.h"
+#include "core/gpu.h"
 #include "embedding/cuda/device_batch.cuh"
 #include "embedding/cuda/row_vector.cuh"
 
@@ -233,7 +234,8 @@ void gather_rows(const Context& context, const BatchRef& batch, int cls, RowShap
   const uint32_t tiles = batch.class_tile[cls + 1] - batch.class_tile[cls];
   if (tiles == 0) return;
   const bool long_rows = shape == RowShape::kUpTo128 || shape == RowShape::kUpTo1024;
-  if (long_rows && dtype == DType::kF32 && batch.out.dtype == DType::kF32)
+  if (long_rows && dtype == DType::kF32 && batch.out.dtype == DType::kF32 &&
+      compute_capability() >= 90)
     return gather_bulk(context, batch, cls, shape, pass);
   with_shape(shape, [&](auto as) {
     using S = decltype(as);
