@@ -45,8 +45,11 @@ endif()
 add_library(emblem_options INTERFACE)
 target_compile_options(emblem_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wno-missing-field-initializers>
-  # Nobody reads errno after sqrt, and setting it keeps update loops from being vectorized.
+  # No code reads errno after sqrt, and setting it keeps update loops from being vectorized.
   $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno>)
+if(EMBLEM_TESTS)
+  target_compile_definitions(emblem_options INTERFACE EMBLEM_TEST_HOOKS) # see CONTRIBUTING.md
+endif()
 if(EMBLEM_NATIVE)
   target_compile_options(emblem_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-march=native>)
 elseif(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")

@@ -11,7 +11,6 @@
 #include "optim/dense_optimizer.h"
 #include "optim/schedule.h"
 #include "train/loss_scaler.h"
-#include "train/step_slowdown.h"
 
 namespace emblem {
 
@@ -64,7 +63,6 @@ class Learner {
   SquaredNorm dense_norm_;
   LossScaler scaler_;
   int64_t steps_ = 0;
-  double slowdown_ = step_slowdown_from_environment();
 };
 
 }  // namespace emblem
