@@ -30,6 +30,9 @@ __global__ void __launch_bounds__(kThreads)
   const bool there = place < feature.count;
   const DeviceTableRef& table = batch.tables[feature.table];
   uint32_t row = there ? table.find(feature.keys[place]) : kNoRow;
+  if (is_eval(kMode))
+    count_keys(batch, feature, tile == feature.first_tile,
+               __ballot_sync(~0u, there && row == kNoRow));
   if (kMode == GatherMode::kEvalCached)
     row = batch.uncached.place(table, static_cast<uint32_t>(feature.table), row);
   if (there) batch.rows[feature.first + place] = row;
@@ -103,8 +106,9 @@ __global__ void __launch_bounds__(kThreads)
   }
   const char* at = row != kNoRow && !in_host_memory ? table.row(row) : nullptr;
   Copy copy{batch.out.from(base * batch.width + feature.column), batch.width, table.dim};
-  for (uint32_t absent = __ballot_sync(~0u, there && row == kNoRow); absent != 0;
-       absent &= absent - 1) {
+  uint32_t absent = __ballot_sync(~0u, there && row == kNoRow);
+  if (is_eval(kMode)) count_keys(batch, feature, tile == feature.first_tile, absent);
+  for (; absent != 0; absent &= absent - 1) {
     const int source = __ffs(absent) - 1;
     const int64_t of = __shfl_sync(~0u, key, source);
     for (int d = lane; d < table.dim; d += 32)

@@ -99,8 +99,10 @@ __global__ void __launch_bounds__(kThreads)
     const uint32_t ahead = step + stride;
     if (kMode != GatherMode::kCopy && ahead < end)
       next_key = key_at(batch.feature_of_tile(ahead / kSteps), ahead);
-    for (uint32_t absent = __ballot_sync(~0u, there && row == kNoRow); absent != 0;
-         absent &= absent - 1) {
+    uint32_t absent = __ballot_sync(~0u, there && row == kNoRow);
+    if (is_eval(kMode) && !pooled)
+      count_keys(batch, feature, step == feature.first_tile * kSteps, absent);
+    for (; absent != 0; absent &= absent - 1) {
       const int source = __ffs(absent) - 1;
       const int64_t of = feature.keys[base + source];
       const Initializer& draw = is_eval(kMode) ? table.missing : table.initializer;

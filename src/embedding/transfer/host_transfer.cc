@@ -135,7 +135,6 @@ void rest(Clock::duration quiet) {
 struct OfProcess {
   std::mutex mutex;
   std::weak_ptr<HostTransfer> host_transfer;
-  HostTransferLimits limits;
 };
 OfProcess& of_this_process() {
   static OfProcess of;
@@ -163,18 +162,6 @@ void finish_host_transfers() {
     host_transfer = of.host_transfer.lock();
   }
   if (host_transfer) host_transfer->finish();
-}
-
-HostTransferLimits host_transfer_limits() {
-  OfProcess& of = of_this_process();
-  const std::lock_guard lock(of.mutex);
-  return of.limits;
-}
-
-void set_host_transfer_limits(const HostTransferLimits& limits) {
-  OfProcess& of = of_this_process();
-  const std::lock_guard lock(of.mutex);
-  of.limits = limits;
 }
 
 HostTransfer::HostTransfer(int threads)
