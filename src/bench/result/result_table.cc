@@ -101,9 +101,10 @@ std::string results_table(const std::vector<BenchResult>& results,
         return r.program.starts_with(baseline_program);
       });
 
-  std::vector<std::vector<std::string>> rows(1, {"benchmark", "program"});
+  std::vector<std::vector<std::string>> rows(1);
+  for (const char* column : {"benchmark", "program"}) rows[0].emplace_back(column);
   for (const auto& name : names) rows[0].push_back(spoken(name));
-  if (any_share) rows[0].push_back("best share of ceiling");
+  if (any_share) rows[0].emplace_back("best share of ceiling");
   if (any_baseline) rows[0].push_back(cat("times ", baseline_program));
 
   for (const BenchResult& result : results) {

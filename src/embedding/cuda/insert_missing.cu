@@ -161,7 +161,6 @@ __device__ void insert_values(const DeviceTableRef& table, uint32_t row, int64_t
 
 // A warp a new key.
 __device__ void insert_new(const BatchRef& batch, const InsertScratch& scratch, uint32_t count) {
-  const int lane = threadIdx.x % 32;
   for_each_missing(count, [&](uint32_t number) {
     const uint32_t ticket = number < count ? scratch.tickets[number] : kNoTicket;
     Missing mine{};
