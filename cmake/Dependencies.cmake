@@ -48,11 +48,14 @@ endif()
 add_library(emblem_options INTERFACE)
 target_compile_options(emblem_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wno-missing-field-initializers>
-  # Nobody reads errno after sqrt, and setting it keeps update loops from being vectorized.
+  # No code reads errno after sqrt, and setting it keeps update loops from being vectorized.
   $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno>)
 if(EMBLEM_WERROR)
   target_compile_options(emblem_options INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
+endif()
+if(EMBLEM_TESTS)
+  target_compile_definitions(emblem_options INTERFACE EMBLEM_TEST_HOOKS) # see CONTRIBUTING.md
 endif()
 if(EMBLEM_NATIVE)
   target_compile_options(emblem_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-march=native>)
@@ -113,9 +116,11 @@ if(gemm STREQUAL "onednn")
   target_include_directories(emblem_gemm SYSTEM INTERFACE ${ONEDNN_INCLUDE})
   target_link_libraries(emblem_gemm INTERFACE ${ONEDNN_LIBRARY} OpenMP::OpenMP_CXX)
 elseif(gemm STREQUAL "openblas")
-  target_compile_definitions(emblem_gemm INTERFACE EMBLEM_GEMM_OPENBLAS)
+  # Loaded at the first product, not linked: kernels/gemm_cpu.cc says why.
+  target_compile_definitions(emblem_gemm INTERFACE EMBLEM_GEMM_OPENBLAS EMBLEM_OPENBLAS_LIBRARY="libopenblas.so.0")
   target_include_directories(emblem_gemm SYSTEM INTERFACE ${OPENBLAS_INCLUDE})
-  target_link_libraries(emblem_gemm INTERFACE ${OPENBLAS_LIBRARY})
+  get_filename_component(folder ${OPENBLAS_LIBRARY} DIRECTORY)
+  set(EMBLEM_LOADED_FILE ${folder}/libopenblas.so.0)
 else()
   message(STATUS "emblem: neither oneDNN nor OpenBLAS found; CPU matrix products will be slow")
 endif()

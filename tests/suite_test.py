@@ -138,7 +138,7 @@ class Suite(EmblemTest):
         late = self.suite("late", "--timeout", "0.05", "--runs", 1)
         self.assertEqual(late.returncode, 1, late.stdout)
         self.assertIn("UNRELIABLE", late.stdout)
-        self.assertIn("no end after", late.stdout)
+        self.assertIn("timed out after", late.stdout)
 
     def test_killed_and_resumed_gives_the_same_result(self):
         command = [EMBLEM, "bench", "suite", "--config", self.config, "--baseline", self.baseline, "--runs", "2",

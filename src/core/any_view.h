@@ -7,7 +7,7 @@
 
 namespace emblem {
 
-// A row-major [rows, cols] matrix of `dtype` that somebody else owns.
+// A row-major [rows, cols] matrix of `dtype` that is owned elsewhere.
 struct AnyView {
   void* data = nullptr;
   int64_t rows = 0;
@@ -31,7 +31,7 @@ struct AnyView {
   }
 };
 
-// The same for who only reads.
+// The same to read only.
 struct ConstAnyView {
   const void* data = nullptr;
   int64_t rows = 0;
@@ -44,7 +44,7 @@ struct ConstAnyView {
       : data(data), rows(rows), cols(cols), dtype(dtype), device(device) {}
   ConstAnyView(const float* data, int64_t rows, int64_t cols = 1, Device device = Device::kCpu)
       : ConstAnyView(data, rows, cols, DType::kF32, device) {}
-  ConstAnyView(AnyView v)  // NOLINT: who may write may also read
+  ConstAnyView(AnyView v)  // NOLINT: a view to write through can be read
       : ConstAnyView(v.data, v.rows, v.cols, v.dtype, v.device) {}
   ConstAnyView(View<const float> v)  // NOLINT: a view of floats is one
       : ConstAnyView(v.data, v.rows, v.cols, DType::kF32, v.device) {}

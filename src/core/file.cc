@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "core/checksum.h"
+#include "core/file_descriptor.h"
 #include "core/output_file.h"
 #include "core/text.h"
 #include "emblem/error.h"
@@ -28,21 +29,6 @@ constexpr size_t kBufferBytes = size_t{1} << 20;
       error == ENOENT || error == ENOTDIR ? ErrorCode::kNotFound : ErrorCode::kUnavailable;
   throw Error(code, cat("cannot ", doing, " ", path, ": ", std::strerror(error)));
 }
-
-// Closes what it holds; so that no error path leaks a descriptor.
-class Descriptor {
- public:
-  explicit Descriptor(int value) : value_(value) {}
-  ~Descriptor() {
-    if (value_ >= 0) ::close(value_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  int get() const { return value_; }
-  int release() { return std::exchange(value_, -1); }
-
- private:
-  int value_;
-};
 
 // Pipes and some network file systems cannot sync; the data is then as safe as it can be.
 bool synced(int descriptor) {
@@ -67,7 +53,7 @@ int open_for_reading(const std::string& path) {
 // ---- MappedFile ----
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
-  const Descriptor file(open_for_reading(path));
+  const FileDescriptor file(open_for_reading(path));
   const size_t size = readable_size(path, file.get());
   if (size == 0) return;
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
@@ -96,7 +82,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 
 struct FileWriter::State {
   std::string path;
-  Descriptor file;
+  FileDescriptor file;
   std::unique_ptr<char[]> buffer = std::make_unique_for_overwrite<char[]>(kBufferBytes);
   size_t buffered = 0;
   uint64_t accepted = 0;  // bytes given to write()
@@ -171,7 +157,7 @@ uint64_t FileWriter::checksum() const { return state_->checksum.value(); }
 // ---- whole files ----
 
 std::string read_text_file(const std::string& path) {
-  const Descriptor file(open_for_reading(path));
+  const FileDescriptor file(open_for_reading(path));
   std::string text;
   text.reserve(readable_size(path, file.get()));
   for (char piece[1 << 16];;) {  // by pieces: the size of a pipe or of /proc is not known
@@ -191,7 +177,7 @@ void write_text_file_atomically(const std::string& path, std::string_view text) 
 
 void sync_directory(const std::string& path) {
   const std::string folder = path.empty() ? "." : path;
-  const Descriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const FileDescriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory.get() < 0 || !synced(directory.get())) fail("sync the folder", folder, errno);
 }
 

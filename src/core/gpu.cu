@@ -8,6 +8,9 @@ namespace {
 
 __global__ void probe_kernel() {}
 
+// Kernels use tensor cores of this generation and its asynchronous copies (cp.async).
+constexpr int kLeastCapability = 80;
+
 [[noreturn]] void refuse(const std::string& why) {
   throw Error(ErrorCode::kInvalidArgument, cat("--device cuda: ", why, ", or use --device cpu"));
 }
@@ -16,10 +19,14 @@ std::string version_text(int version) {  // 13010 -> "13.1"
   return cat(version / 1000, ".", version % 1000 / 10);
 }
 
+std::string capability_text(int capability) {  // 90 -> "9.0"
+  return cat(capability / 10, ".", capability % 10);
+}
+
 std::string built_for() {
   std::string list;
   for (const int architecture : {__CUDA_ARCH_LIST__})
-    list += cat(list.empty() ? "" : ", ", architecture / 100, ".", architecture % 100 / 10);
+    list += cat(list.empty() ? "" : ", ", capability_text(architecture / 10));
   return list;
 }
 
@@ -39,33 +46,48 @@ void require_driver(cudaError_t status) {
   cuda_check(status, "looking for a GPU");
 }
 
+cudaDeviceProp gpu_properties() {
+  int device = 0;
+  cuda_check(cudaGetDevice(&device), "choosing a GPU");
+  cudaDeviceProp properties{};
+  cuda_check(cudaGetDeviceProperties(&properties, device), "querying the properties of the GPU");
+  return properties;
+}
+
 }  // namespace
 
 void require_usable_gpu() {
   int count = 0;
   require_driver(cudaGetDeviceCount(&count));
   if (count == 0) require_driver(cudaErrorNoDevice);
-  int device = 0;
-  cuda_check(cudaGetDevice(&device), "choosing a GPU");
-  cudaDeviceProp properties{};
-  cuda_check(cudaGetDeviceProperties(&properties, device), "asking a GPU for its properties");
+  const int capability = compute_capability();
+  const std::string found = cat("the GPU, ", gpu_properties().name, ", has compute capability ",
+                                capability_text(capability));
+  if (capability < kLeastCapability)
+    refuse(cat(found, ", but Emblem needs ", capability_text(kLeastCapability),
+               " or higher; use another GPU"));
   cudaFuncAttributes attributes{};
   const cudaError_t status = cudaFuncGetAttributes(&attributes, probe_kernel);
   if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorInvalidDeviceFunction) {
     cudaGetLastError();
-    refuse(cat("the GPU, ", properties.name, ", has compute capability ", properties.major, ".",
-               properties.minor, ", but this program was compiled for ", built_for(),
-               "; compile it with -DCMAKE_CUDA_ARCHITECTURES=", properties.major,
-               properties.minor));
+    refuse(cat(found, ", but this program was compiled for ", built_for(),
+               "; rebuild it with -DCMAKE_CUDA_ARCHITECTURES=", capability));
   }
-  cuda_check(status, "trying the GPU");
+  cuda_check(status, "testing the GPU");
+}
+
+int compute_capability() {
+  int device = 0, major = 0, minor = 0;
+  cuda_check(cudaGetDevice(&device), "choosing a GPU");
+  cuda_check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+             "querying the compute capability");
+  cuda_check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
+             "querying the compute capability");
+  return major * 10 + minor;
 }
 
 std::string describe_gpu() {
-  int device = 0;
-  cuda_check(cudaGetDevice(&device), "choosing a GPU");
-  cudaDeviceProp properties{};
-  cuda_check(cudaGetDeviceProperties(&properties, device), "asking a GPU for its properties");
+  const cudaDeviceProp properties = gpu_properties();
   return cat(properties.name, ", compute capability ", properties.major, ".", properties.minor,
              ", ", format_bytes(static_cast<double>(properties.totalGlobalMem)));
 }
@@ -74,13 +96,13 @@ std::string gpu_bus_id() {
   int device = 0;
   cuda_check(cudaGetDevice(&device), "choosing a GPU");
   char id[32] = {};
-  cuda_check(cudaDeviceGetPCIBusId(id, sizeof id, device), "asking a GPU for its place");
+  cuda_check(cudaDeviceGetPCIBusId(id, sizeof id, device), "querying the PCI bus id of the GPU");
   return id;
 }
 
 GpuMemory gpu_memory() {
   size_t free = 0, total = 0;
-  cuda_check(cudaMemGetInfo(&free, &total), "asking a GPU for its memory");
+  cuda_check(cudaMemGetInfo(&free, &total), "querying the memory of the GPU");
   return {static_cast<int64_t>(total), static_cast<int64_t>(free)};
 }
 

@@ -6,9 +6,13 @@
 
 namespace emblem::cuda {
 
-// Throws, in one line with what to do, when there is no driver or an old one, no GPU, or one that
-// this program was not compiled for.
+// Throws, in one line with what to do, when there is no driver or an old one, no GPU, one below
+// compute capability 8.0, or one that this program was not compiled for.
 void require_usable_gpu();
+
+// Of the GPU in use: 90 for 9.0. Some kernels need 9.0 (bulk copies, vector atomics, launches that
+// overlap); on older GPUs others replace them.
+int compute_capability();
 
 // "NVIDIA H200, compute capability 9.0, 139.8 GiB"
 std::string describe_gpu();

@@ -4,6 +4,8 @@
 
 #include <chrono>
 
+#include "core/start_threads.h"
+
 namespace emblem {
 namespace {
 
@@ -74,7 +76,8 @@ class GpuMonitor::Library {
 };
 
 GpuMonitor::GpuMonitor(const std::string& pci_bus_id)
-    : library_(std::make_unique<Library>()), thread_([this, pci_bus_id] { run(pci_bus_id); }) {}
+    : library_(std::make_unique<Library>()),
+      thread_(start_thread("GPU monitor", [this, pci_bus_id] { run(pci_bus_id); })) {}
 
 GpuMonitor::~GpuMonitor() { stop(); }
 

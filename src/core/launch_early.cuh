@@ -6,6 +6,7 @@
 
 #include "core/context.h"
 #include "core/cuda_check.h"
+#include "core/gpu.h"
 
 namespace emblem::cuda {
 
@@ -23,7 +24,7 @@ void launch_early(const Context& context, void (*kernel)(Parameters...), dim3 bl
   config.dynamicSmemBytes = shared;
   config.stream = context.stream;
   config.attrs = &early;
-  config.numAttrs = 1;
+  config.numAttrs = compute_capability() >= 90 ? 1 : 0;
   cuda_check(cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...), "launching a kernel");
 }
 

@@ -5,13 +5,15 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <thread>
 
+#include "core/file_descriptor.h"
 #include "core/interrupt.h"
 #include "core/text.h"
 #include "emblem/error.h"
@@ -23,7 +25,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kPollInterval = std::chrono::milliseconds(5);
 constexpr double kGraceSeconds = 5;  // between SIGTERM and SIGKILL
-constexpr int kCannotStart = 127;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -61,11 +62,33 @@ int open_log(const std::string& path) {
   return log;
 }
 
+// The child writes errno to it when exec fails; exec itself closes it, so that the parent reads
+// nothing when the program was started.
+struct StartErrors {
+  StartErrors() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+      throw Error(ErrorCode::kUnavailable, cat("cannot create a pipe: ", std::strerror(errno)));
+    reader.emplace(ends[0]);
+    writer.emplace(ends[1]);
+  }
+  // 0 when the program was started.
+  int wait() {
+    writer->close();
+    int error = 0;
+    ssize_t got = 0;
+    do got = ::read(reader->get(), &error, sizeof(error));
+    while (got < 0 && errno == EINTR);
+    return got == sizeof(error) ? error : 0;
+  }
+  std::optional<FileDescriptor> reader, writer;
+};
+
 // Between fork and exec: nothing but system calls. Never returns.
-[[noreturn]] void become(char** arguments, char** environment, int log, pid_t parent) {
+[[noreturn]] void become(char** arguments, char** environment, int log, int errors, pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(kCannotStart);  // which died before the line above
+  if (getppid() != parent) _exit(EXIT_FAILURE);  // it died before the line above
   const int nothing = ::open("/dev/null", O_RDONLY);
   dup2(nothing, STDIN_FILENO);
   dup2(log, STDOUT_FILENO);
@@ -73,10 +96,12 @@ int open_log(const std::string& path) {
   signal(SIGINT, SIG_DFL);
   signal(SIGTERM, SIG_DFL);
   execvpe(arguments[0], arguments, environment);
-  _exit(kCannotStart);
+  const int error = errno;
+  [[maybe_unused]] const ssize_t written = ::write(errors, &error, sizeof(error));
+  _exit(EXIT_FAILURE);
 }
 
-// Waits for the end, but not beyond `seconds` (0: for ever) or an interruption. Whether it ended.
+// Waits for the end, at most `seconds` (0: no limit) and until an interruption. Whether it ended.
 bool wait_for(pid_t child, double seconds, bool heed_interruption, int& status, rusage& usage) {
   const auto start = Clock::now();
   while (true) {
@@ -103,7 +128,7 @@ std::string to_text(const SubprocessResult& result) {
     case SubprocessEnd::kKilledBySignal:
       return cat("killed by signal ", result.status, " (", strsignal(result.status), ")");
     case SubprocessEnd::kTimedOut:
-      return cat("no end after ", format_duration(result.seconds));
+      return cat("timed out after ", format_duration(result.seconds));
     case SubprocessEnd::kInterrupted:
       return "interrupted";
   }
@@ -116,19 +141,25 @@ SubprocessResult run_subprocess(const Subprocess& subprocess) {
   std::vector<std::string> environment = environment_with(subprocess.environment);
   const std::vector<char*> argument_list = pointers_to(arguments);
   const std::vector<char*> environment_list = pointers_to(environment);
-  const int log = open_log(subprocess.log);
+  FileDescriptor log(open_log(subprocess.log));
+  StartErrors errors;
   const pid_t parent = getpid();
   const auto start = Clock::now();
+  const auto cannot_start = [&](int error) {
+    return Error(error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kUnavailable,
+                 cat("cannot start ", arguments[0], ": ", std::strerror(error)));
+  };
   const pid_t child = fork();
   if (child == 0)
     become(const_cast<char**>(argument_list.data()), const_cast<char**>(environment_list.data()),
-           log, parent);
-  const int fork_error = errno;
-  ::close(log);
-  if (child < 0)
-    throw Error(ErrorCode::kUnavailable,
-                cat("cannot start ", arguments[0], ": ", std::strerror(fork_error)));
-  setpgid(child, child);  // here too: whoever comes first
+           log.get(), errors.writer->get(), parent);
+  if (child < 0) throw cannot_start(errno);
+  log.close();
+  setpgid(child, child);  // in the child too: either may be the first
+  if (const int error = errors.wait(); error != 0) {
+    waitpid(child, nullptr, 0);
+    throw cannot_start(error);
+  }
 
   SubprocessResult result;
   int status = 0;
@@ -142,7 +173,7 @@ SubprocessResult run_subprocess(const Subprocess& subprocess) {
       wait_for(child, 0, false, status, usage);
     }
   }
-  kill(-child, SIGKILL);  // what it may have left behind
+  kill(-child, SIGKILL);  // processes that it started and did not wait for
   result.seconds = seconds_since(start);
   result.cpu_seconds = to_seconds(usage.ru_utime) + to_seconds(usage.ru_stime);
   result.peak_resident_bytes = static_cast<int64_t>(usage.ru_maxrss) * 1024;

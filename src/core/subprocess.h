@@ -1,4 +1,4 @@
-// core/subprocess.h - runs another program to its end, or to a limit of time.
+// core/subprocess.h - runs another program until it ends or a timeout.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace emblem {
 struct Subprocess {
   std::vector<std::string> arguments;  // the program first: a path, or a name to look up in PATH
   std::vector<std::pair<std::string, std::string>> environment;  // added to this process's own
-  std::string log;             // a file that gets stdout and stderr; empty: they are dropped
+  std::string log;             // file for stdout and stderr; empty: they are discarded
   double timeout_seconds = 0;  // 0: none
 };
 
@@ -32,12 +32,14 @@ struct SubprocessResult {
   bool succeeded() const { return end == SubprocessEnd::kExited && status == 0; }
 };
 
-// "exit status 1", "killed by signal 11 (Segmentation fault)", "no end after 20 s", "interrupted"
+// "exit status 1", "killed by signal 11 (Segmentation fault)", "timed out after 20 s",
+// "interrupted"
 std::string to_text(const SubprocessResult& result);
 
-// The program reads nothing, has a process group of its own, and dies with this process. At a
-// timeout or an interruption its whole group is asked to end (SIGTERM), then killed. Throws Error
-// when it cannot be started.
+// The program's stdin is empty, it has a process group of its own, and it is killed when this
+// process ends. At a timeout or an interruption its whole group gets SIGTERM, then SIGKILL. Throws
+// Error with the system's reason when it cannot be started: "cannot start /x/emblem: No such file
+// or directory".
 SubprocessResult run_subprocess(const Subprocess& subprocess);
 
 }  // namespace emblem

@@ -4,6 +4,7 @@
 
 #include "core/file.h"
 #include "core/temp_folder_test.h"
+#include "emblem/error.h"
 
 namespace emblem {
 namespace {
@@ -23,7 +24,7 @@ TEST(Subprocess, OutputOfBothKindsGoesToTheLogAndTheEnvironmentIsExtended) {
   EXPECT_EQ(read_text_file(folder.path("log")), "hello\nto stderr\n");
 }
 
-TEST(Subprocess, AStatusAndASignalAreToldApart) {
+TEST(Subprocess, DistinguishesAnExitStatusFromASignal) {
   const auto exited = run_shell("exit 3");
   EXPECT_EQ(exited.end, SubprocessEnd::kExited);
   EXPECT_EQ(to_text(exited), "exit status 3");
@@ -47,9 +48,28 @@ TEST(Subprocess, MemoryAndTimeAreThoseOfTheProgram) {
   EXPECT_GT(result.peak_resident_bytes, 100 << 10);
 }
 
-TEST(Subprocess, AProgramThatIsNotThereIsAFailedRun) {
-  EXPECT_EQ(run_subprocess({.arguments = {"/nowhere/emblem"}}).status, 127);
+// The message of the Error that starting `program` throws.
+std::string start_error(const std::string& program) {
+  try {
+    run_subprocess({.arguments = {program}});
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "none";
 }
+
+TEST(Subprocess, AProgramThatCannotBeStartedIsAnErrorWithItsReason) {
+  const TempFolder folder;
+  write_text_file_atomically(folder.path("text"), "not a program");
+  EXPECT_EQ(start_error("/nowhere/emblem"),
+            "cannot start /nowhere/emblem: No such file or directory");
+  EXPECT_EQ(start_error("no-such-program-in-path"),
+            "cannot start no-such-program-in-path: No such file or directory");
+  EXPECT_EQ(start_error(folder.path("text")),
+            "cannot start " + folder.path("text") + ": Permission denied");
+}
+
+TEST(Subprocess, AnExitStatusOf127IsAResult) { EXPECT_EQ(run_shell("exit 127").status, 127); }
 
 }  // namespace
 }  // namespace emblem

@@ -32,19 +32,25 @@ int available_cpus() {
   return std::max(1u, std::thread::hardware_concurrency());
 }
 
-ThreadPool::ThreadPool(int threads) {
+ThreadPool::ThreadPool(int threads, const ThreadPurpose& purpose) {
   EMBLEM_REQUIRE(threads >= 1, "a thread pool needs at least 1 thread, but ", threads,
-                 " were asked for");
-  for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+                 " were requested");
+  start_threads(
+      workers_, threads - 1, cat(threads, " ", purpose.name, " threads"), purpose.advice,
+      [this] { work(); }, [this] { stop(); });
 }
 
 ThreadPool::~ThreadPool() {
+  stop();
+  for (auto& worker : workers_) worker.join();
+}
+
+void ThreadPool::stop() {
   {
     std::lock_guard lock(mutex_);
     stop_ = true;
   }
   wake_.notify_all();
-  for (auto& worker : workers_) worker.join();
 }
 
 void ThreadPool::finish_chunk(int64_t chunk) {

@@ -14,14 +14,23 @@
 #include <vector>
 
 #include "core/context.h"
+#include "core/start_threads.h"
 
 namespace emblem {
+
+// For the message when threads cannot be started.
+struct ThreadPurpose {
+  const char* name;
+  const char* advice;
+};
+inline constexpr ThreadPurpose kComputeThreads = {"compute", "use --threads N with a smaller N"};
 
 // Runs chunks on `threads` threads, the caller being one of them. One parallel_for at a time:
 // calls from several threads at once are not allowed, nested calls run on the calling thread.
 class ThreadPool {
  public:
-  explicit ThreadPool(int threads);
+  // Throws kUnavailable when the threads cannot be started; `purpose` is for its message.
+  explicit ThreadPool(int threads, const ThreadPurpose& purpose = kComputeThreads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -34,6 +43,7 @@ class ThreadPool {
 
  private:
   void work();
+  void stop();
   void take_chunks(uint64_t job);
   void finish_chunk(int64_t chunk);
 
@@ -42,9 +52,9 @@ class ThreadPool {
   std::condition_variable wake_;
   std::atomic<bool> stop_{false};
 
-  // The number of the job (high half) and its next chunk (low half) in one word: whoever claims a
-  // chunk knows that the job is still running, so that a worker that wakes late does no harm and
-  // nobody waits for it.
+  // The number of the job (high half) and its next chunk (low half) in one word: a thread that
+  // claims a chunk knows that the job is still running, so a worker that wakes late is harmless and
+  // no thread waits for it.
   std::atomic<uint64_t> claim_{0};
   std::atomic<int64_t> unfinished_{0};  // chunks of the current job
   std::atomic<int64_t> chunks_{0};

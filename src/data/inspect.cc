@@ -126,7 +126,7 @@ std::string column_line(const ColumnSpec& spec, const ColumnSummary& summary, in
       numeric ? number(summary.min) : "-",
       numeric ? number(summary.sum / static_cast<double>(summary.values)) : "-",
       numeric ? number(summary.max) : "-",
-      (summary.distinct.exact() ? "" : "~") + fmt::format("{:.0f}", summary.distinct.estimate()));
+      fmt::format("{}{:.0f}", summary.distinct.exact() ? "" : "~", summary.distinct.estimate()));
 }
 
 bool is_label(const std::string& name) { return name == "label" || name == "Label"; }

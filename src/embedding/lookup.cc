@@ -40,11 +40,11 @@ std::unique_ptr<Table> make_table(const Context& context, TableSettings settings
 }
 
 std::unique_ptr<Lookup> make_lookup(const Context& context, std::span<const LookupFeature> features,
-                                    Sums sums) {
+                                    const LookupSettings& settings) {
   return dispatch(
       context.device,
       [&]() -> std::unique_ptr<Lookup> { return std::make_unique<HostLookup>(features); },
-      [&] { return cuda::make_lookup(context, features, sums); });
+      [&] { return cuda::make_lookup(context, features, settings); });
 }
 
 }  // namespace emblem

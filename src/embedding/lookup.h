@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "core/any_view.h"
 #include "core/context.h"
@@ -26,6 +27,13 @@ struct StepScalars {
   float scale = 1.0f;  // of the gradients
   float learning_rate = 0.0f;
   int64_t step = 1;  // counts from 1
+};
+
+// Of one feature: values that were looked up, and those of them that found no row. In evaluation
+// these are keys that a dynamic table does not have; in training, keys that were not admitted.
+struct LookupCounts {
+  int64_t values = 0, missing = 0;
+  bool operator==(const LookupCounts&) const = default;
 };
 
 class Lookup {
@@ -70,6 +78,10 @@ class Lookup {
   // Waits, and throws what went wrong in passes that run on a GPU and could not say so themselves.
   virtual void check(const Context&) {}
 
+  // What all forward passes, replayed ones included, looked up since the last call: one entry per
+  // feature, in their order. On a GPU it waits for the passes; it cannot be captured.
+  virtual std::vector<LookupCounts> take_counts(const Context& context) = 0;
+
  private:
   StepScalars step_;
 };
@@ -86,13 +98,8 @@ struct LookupFeature {
 void check_batch(std::span<const FeatureKeys> features, std::span<Table* const> tables,
                  int64_t width, AnyView out);
 
-// On a CPU every run gives the same bits. On a GPU kFast may differ in the last bits of rows with
-// many gradients in a batch and of the gradients' norm, because these are added in the order in
-// which they come; kDeterministic sorts them first.
-enum class Sums { kFast, kDeterministic };
-
-// On the context's device, where the tables must lie too.
+// On the context's device, where the tables must be too.
 std::unique_ptr<Lookup> make_lookup(const Context& context, std::span<const LookupFeature> features,
-                                    Sums sums = Sums::kFast);
+                                    const LookupSettings& settings = {});
 
 }  // namespace emblem

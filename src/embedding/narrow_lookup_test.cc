@@ -54,8 +54,8 @@ void expect_the_same_rounded(const Case& c, DType type) {
                                                     {wide_table.get(), Pooling::kMean}},
                                    narrow_features = {{narrow_table.get()},
                                                       {narrow_table.get(), Pooling::kMean}};
-  const auto wide = make_lookup(cuda, wide_features, c.sums),
-             narrow = make_lookup(cuda, narrow_features, c.sums);
+  const auto wide = make_lookup(cuda, wide_features, {.sums = c.sums}),
+             narrow = make_lookup(cuda, narrow_features, {.sums = c.sums});
   const int64_t size = kBags * wide->width();
   for (int step = 1; step <= 3; ++step) {
     Random random{static_cast<uint64_t>(step), 5};

@@ -67,4 +67,23 @@ struct TableSettings {
   int64_t device_bytes = 0;  // with Placement::kCache: for rows
 };
 
+// How gradients are summed on a GPU. On a CPU every run gives the same bytes. With kFast, rows with
+// many gradients in a batch and the norm of the gradients may differ in their last bits from run to
+// run, because they are added in the order in which threads arrive; kDeterministic sorts them
+// first.
+enum class Sums { kFast, kDeterministic };
+
+// When host threads move rows between host memory and the GPU, and how (transfer/host_transfer.h).
+struct TransferSettings {
+  int64_t min_rows = 4096;               // fewer are moved by the GPU itself
+  int64_t piece_bytes = 4 << 20;         // of one request; larger where these would be too many
+  int64_t max_buffer_bytes = 192 << 20;  // of a staging buffer
+  int64_t direct_rows = 6;  // of 16 rows to fetch: those that the GPU reads itself meanwhile
+};
+
+struct LookupSettings {
+  Sums sums = Sums::kFast;
+  TransferSettings transfer;
+};
+
 }  // namespace emblem

@@ -323,9 +323,6 @@ class TableOracle : public testing::TestWithParam<std::tuple<Device, Case>> {
     if (!device_is_usable(context_.device)) GTEST_SKIP() << "no CUDA device here";
   }
   Context context_;
-
- private:
-  const HostTransferOfSuite transfer_;
 };
 
 TEST_P(TableOracle, AgreesOverAMillionOperations) {

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "embedding/tables_test.h"
 
 namespace emblem {
@@ -221,23 +223,6 @@ TEST_P(TableTest, ImportRefusesWhatDoesNotFit) {
               ThrowsMessage<Error>(HasSubstr("more than its capacity of 1 keys")));
 }
 
-TEST_P(TableTest, ExportsMillionsOfKeysInAscendingOrderRangeByRange) {
-  Table& table = make({.name = "wide",
-                       .dim = 1,
-                       .kind = TableKind::kDynamic,
-                       .initializer = {Initializer::Kind::kConstant, 1.0f, 0.0f}});
-  std::vector<int64_t> keys = {INT64_MIN, INT64_MAX, 0, -1};
-  for (int64_t i = 1; i < 1300000; ++i) keys.push_back(i % 3 ? i : static_cast<int64_t>(mix64(i)));
-  train(table, keys);
-  std::sort(keys.begin(), keys.end());
-  std::vector<int64_t> exported;
-  table.export_rows(context_, 5000, [&](const RowBatch& batch) {
-    ASSERT_LE(batch.keys.size(), 5000u);
-    exported.insert(exported.end(), batch.keys.begin(), batch.keys.end());
-  });
-  EXPECT_EQ(exported, keys);
-}
-
 TEST_P(TableTest, ClearLeavesATableAsNew) {
   for (const TableKind kind : {TableKind::kStatic, TableKind::kDynamic}) {
     TableSettings settings = dynamic_settings();
@@ -309,6 +294,51 @@ TEST_P(TableTest, CountsTheMemoryItHolds) {
   train(table, keys);
   EXPECT_GT(table.bytes(), 100000 * 16 * 4 * 3);
   EXPECT_LT(table.bytes(), 2 * 100000 * 16 * 4 * 3);
+}
+
+// More than are sorted at once, so that they are exported in ranges of keys.
+TEST_P(TableTest, ExportsMillionsOfRowsWithTheirKeysAscending) {
+  constexpr int64_t kRows = 2500000;
+  for (const TableKind kind : {TableKind::kDynamic, TableKind::kStatic}) {
+    Table& table = make({.name = "t", .dim = 1, .kind = kind, .capacity = kRows});
+    std::vector<int64_t> keys(kRows);
+    std::vector<float> weights(kRows);
+    for (int64_t i = 0; i < kRows; ++i) {
+      keys[i] = kind == TableKind::kStatic ? i : i * 7919 % kRows * 3 - kRows;
+      weights[i] = static_cast<float>(keys[i] % 1000);
+    }
+    if (kind == TableKind::kDynamic)
+      keys[5] = INT64_MIN, keys[6] = INT64_MAX, weights[5] = weights[6] = 0;
+    const int64_t half = kRows / 2;
+    table.import_rows(context_, {std::span(keys).first(half), std::span(weights).first(half)});
+    const int64_t copied = table.version();
+    table.import_rows(context_, {std::span(keys).subspan(half), std::span(weights).subspan(half)});
+    for (const std::optional<int64_t> since : {std::optional<int64_t>(), std::optional(copied)}) {
+      std::vector<int64_t> expected(keys.begin() + (since ? half : 0), keys.end());
+      std::sort(expected.begin(), expected.end());
+      std::vector<int64_t> found;
+      int64_t wrong = 0;
+      table.export_rows(
+          context_, 300000,
+          [&](const RowBatch& batch) {
+            EXPECT_LE(batch.keys.size(), 300000u);
+            for (size_t i = 0; i < batch.keys.size(); ++i) {
+              const int64_t key = batch.keys[i];
+              const bool extreme = key == INT64_MIN || key == INT64_MAX;
+              wrong += batch.weights[i] != (extreme ? 0.0f : static_cast<float>(key % 1000));
+            }
+            found.insert(found.end(), batch.keys.begin(), batch.keys.end());
+          },
+          since);
+      EXPECT_TRUE(found == expected) << found.size() << " keys of " << expected.size();
+      EXPECT_EQ(wrong, 0);
+    }
+  }
+}
+
+TEST_P(TableTest, CountsTheMarksOfChangedRowsToo) {
+  Table& table = make({.name = "t", .dim = 1, .capacity = 100000});
+  EXPECT_GE(table.bytes(), 100000 * (4 + 4)) << "a weight and a mark per row";
 }
 
 }  // namespace

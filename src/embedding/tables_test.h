@@ -6,7 +6,6 @@
 
 #include "core/device_test.h"
 #include "embedding/lookup.h"
-#include "embedding/transfer/host_transfer.h"
 
 namespace emblem {
 
@@ -36,11 +35,22 @@ inline Content content_of(const Context& context, const Table& table) {
   return content;
 }
 
+// In suites that are instantiated as "Transferred", host threads move all rows of caches, in small
+// pieces and through a staging buffer that is soon full.
+inline LookupSettings settings_of_suite(Sums sums) {
+  const std::string suite =
+      testing::UnitTest::GetInstance()->current_test_info()->test_suite_name();
+  LookupSettings settings{.sums = sums, .transfer = {}};
+  if (suite.starts_with("Transferred/"))
+    settings.transfer = {.min_rows = 1, .piece_bytes = 512, .max_buffer_bytes = 16 << 10};
+  return settings;
+}
+
 // A lookup on the context's device, fed from host memory.
 class TestLookup {
  public:
   TestLookup(const Context& context, std::vector<LookupFeature> features, Sums sums = Sums::kFast)
-      : context_(context), lookup_(make_lookup(context, features, sums)) {}
+      : context_(context), lookup_(make_lookup(context, features, settings_of_suite(sums))) {}
 
   int64_t width() const { return lookup_->width(); }
   std::vector<float> forward(const std::vector<Bags>& bags, int64_t rows,
@@ -59,6 +69,7 @@ class TestLookup {
     coming_bags_.clear();
     lookup_->prefetch(context_, upload(bags, coming_bags_));
   }
+  std::vector<LookupCounts> take_counts() { return lookup_->take_counts(context_); }
   double squared_gradient_norm(const std::vector<float>& gradients) {
     auto there = Buffer<float>::from(context_, gradients, width());
     return lookup_->squared_gradient_norm(context_, there.view());
@@ -93,20 +104,8 @@ class TestLookup {
   std::deque<There> train_bags_, eval_bags_, coming_bags_, earlier_bags_;
 };
 
-// In suites that are instantiated as "Transferred", rows of caches are carried by the host_transfer
-// however few they are, in small pieces and through a staging that is soon full.
-class HostTransferOfSuite {
- public:
-  HostTransferOfSuite() {
-    const std::string suite =
-        testing::UnitTest::GetInstance()->current_test_info()->test_suite_name();
-    if (suite.starts_with("Transferred/"))
-      set_host_transfer_limits({.least_rows = 1, .piece_bytes = 512, .most_bytes = 16 << 10});
-  }
-  ~HostTransferOfSuite() { set_host_transfer_limits({}); }
-};
-#define EMBLEM_TEST_FERRIED_TOO(Suite) \
-  EMBLEM_TEST_ON_EVERY_DEVICE(Suite);  \
+#define EMBLEM_TEST_TRANSFERS_TOO(Suite) \
+  EMBLEM_TEST_ON_EVERY_DEVICE(Suite);    \
   INSTANTIATE_TEST_SUITE_P(Transferred, Suite, testing::Values(Device::kCuda), device_name)
 
 class TablesTest : public DeviceTest {
@@ -147,7 +146,6 @@ class TablesTest : public DeviceTest {
   }
 
  private:
-  const HostTransferOfSuite transfer_;
   std::deque<std::unique_ptr<Table>> tables_;
 };
 

@@ -1,40 +1,17 @@
 #include "kernels/cublaslt.h"
 
-#include <dlfcn.h>
-
-#include <string>
-
+#include "core/dynamic_library.h"
 #include "emblem/error.h"
 
 namespace emblem::cuda {
 namespace {
 
-class Library {
- public:
-  explicit Library(std::string name)
-      : name_(std::move(name)), handle_(::dlopen(name_.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-    if (handle_ == nullptr) {
-      throw Error(ErrorCode::kUnavailable,
-                  cat("cannot load ", name_, ", which products on a GPU need: ", ::dlerror(),
-                      "; install the libraries of CUDA ", CUDART_VERSION / 1000,
-                      " or add their folder to LD_LIBRARY_PATH"));
-    }
-  }
-
-  template <class Function>
-  void find(const char* symbol, Function& function) const {
-    function = reinterpret_cast<Function>(::dlsym(handle_, symbol));
-    if (function == nullptr)
-      throw Error(ErrorCode::kUnavailable, cat(name_, " has no function ", symbol));
-  }
-
- private:
-  std::string name_;
-  void* handle_;  // stays open: functions of it are in use until the end
-};
-
 CublasLt load() {
-  const Library library(cat("libcublasLt.so.", CUDART_VERSION / 1000));
+  const int major = CUDART_VERSION / 1000;
+  const DynamicLibrary library(
+      cat("libcublasLt.so.", major),
+      cat("matrix products on a GPU need it: install the libraries of CUDA ", major,
+          " or add their folder to LD_LIBRARY_PATH"));
   CublasLt lt;
   library.find("cublasLtCreate", lt.create);
   library.find("cublasLtDestroy", lt.destroy);

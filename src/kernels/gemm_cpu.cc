@@ -4,7 +4,7 @@
 #include "kernels/gemm.h"
 
 #if defined(EMBLEM_GEMM_OPENBLAS)
-#include <cblas.h>
+#include "kernels/openblas.h"
 #elif defined(EMBLEM_GEMM_ONEDNN)
 #include <omp.h>
 
@@ -15,7 +15,7 @@ namespace emblem::cpu {
 namespace {
 
 // Blocks of C that one thread computes in one piece. Large, because each block packs its part of A
-// and B anew; small enough that layers of common sizes occupy a dozen threads.
+// and B again; small enough that layers of common sizes occupy a dozen threads.
 constexpr int64_t kBlockRows = 256;
 constexpr int64_t kBlockCols = 512;
 
@@ -35,13 +35,7 @@ const char* gemm_library() { return "OpenBLAS"; }
 static void library_gemm(Transpose transpose_a, Transpose transpose_b, float alpha,
                          Matrix<const float> a, Matrix<const float> b, int64_t inner, float beta,
                          Matrix<float> c) {
-  // The parallel loops are ours: OpenBLAS would cut the work by its own number of threads.
-  [[maybe_unused]] static const bool single_threaded = (openblas_set_num_threads(1), true);
-  cblas_sgemm(CblasRowMajor, transpose_a == Transpose::kYes ? CblasTrans : CblasNoTrans,
-              transpose_b == Transpose::kYes ? CblasTrans : CblasNoTrans, static_cast<int>(c.rows),
-              static_cast<int>(c.cols), static_cast<int>(inner), alpha, a.data,
-              static_cast<int>(a.stride), b.data, static_cast<int>(b.stride), beta, c.data,
-              static_cast<int>(c.stride));
+  openblas_gemm(transpose_a, transpose_b, alpha, a, b, inner, beta, c);
 }
 
 #elif defined(EMBLEM_GEMM_ONEDNN)

@@ -19,7 +19,7 @@ std::vector<float> random_floats(int64_t count, uint64_t seed) {
 
 TEST(PackedWeightsTest, GivesThePlainProductForShapesOfAllKinds) {
   for (const int64_t rows : {1, 2, 3, 5, 6, 13, 64}) {
-    for (const auto [inputs, units] :
+    for (const auto& [inputs, units] :
          {std::pair<int64_t, int64_t>{1, 1}, {3, 16}, {13, 40}, {100, 65}}) {
       const auto x = random_floats(rows * inputs, 1), w = random_floats(units * inputs, 2);
       std::vector<float> y(static_cast<size_t>(rows * units), 7.0f);

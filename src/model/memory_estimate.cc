@@ -4,7 +4,7 @@
 #include "model/inputs.h"
 #include "model/table_config.h"
 #include "model/table_placement.h"
-#include "nn/graph_state.h"
+#include "nn/graph.h"
 
 namespace emblem {
 namespace {
@@ -41,7 +41,7 @@ TrainingBytes estimate_training_bytes(const config::PipelineConfig& config,
       static_cast<double>(inputs.deep().features.size() + inputs.wide().features.size());
   const auto keys = static_cast<int64_t>(features * keys_per_feature);
   const int64_t dense = inputs.dense().id >= 0 ? graph.cols(inputs.dense()) : 0;
-  for (const auto& node : graph.state().nodes) found.per_row += 2 * node.tensor->cols * kFloat;
+  found.per_row += 2 * graph.values_per_row() * kFloat;  // and their gradients
   found.per_row += keys * kLookupBytesPerKey;
   found.batch_row = (dense + 2) * kFloat + keys * static_cast<int64_t>(sizeof(int64_t) + 4);
   return found;

@@ -58,7 +58,11 @@ void Model::add_embeddings(const Context& context, const config::PipelineConfig&
   const TablePlan tables = plan_tables(config, plan, family);
   Embeddings& added = embeddings_.emplace_back();
   added.node = plan.node;
-  for (const TableUse& use : tables.uses) added.sparse_index.push_back(use.sparse_index);
+  for (size_t i = 0; i < tables.uses.size(); ++i) {
+    added.sparse_index.push_back(tables.uses[i].sparse_index);
+    added.feature_names.push_back(plan.features[i].feature->name);
+    added.table_names.push_back(tables.tables[static_cast<size_t>(tables.uses[i].table)].name);
+  }
   if (make_elsewhere) {
     added.lookup = make_elsewhere(tables);
     return;
@@ -72,7 +76,7 @@ void Model::add_embeddings(const Context& context, const config::PipelineConfig&
     features.push_back({table, use.pooling});
     added.feature_tables.push_back(table);
   }
-  added.lookup = make_lookup(context, features);
+  added.lookup = make_lookup(context, features, tables.lookup);
 }
 
 void Model::Embeddings::pick(const ModelBatch& batch, std::vector<FeatureKeys>& to) const {
@@ -132,6 +136,24 @@ void Model::update_embeddings(const Context& context, float scale, float learnin
 
 void Model::check(const Context& context) {
   for (Embeddings& embeddings : embeddings_) embeddings.lookup->check(context);
+}
+
+std::vector<FeatureLookups> Model::take_lookup_counts(const Context& context) {
+  std::vector<FeatureLookups> found;
+  for (Embeddings& embeddings : embeddings_) {
+    if (embeddings.lookup == nullptr)
+      throw Error(ErrorCode::kUnsupported, cat(name_, ": this model counts no lookups"));
+    const std::vector<LookupCounts> counts = embeddings.lookup->take_counts(context);
+    for (size_t f = 0; f < counts.size(); ++f) {
+      const std::string &feature = embeddings.feature_names[f], &table = embeddings.table_names[f];
+      // A feature of several groups has the same keys in each of them.
+      const bool again = std::any_of(found.begin(), found.end(), [&](const FeatureLookups& other) {
+        return other.feature == feature && other.table == table;
+      });
+      if (!again) found.push_back({feature, table, counts[f]});
+    }
+  }
+  return found;
 }
 
 View<const float> Model::logits() { return graph_.value(logits_); }

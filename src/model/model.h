@@ -39,6 +39,12 @@ struct StageSeconds {
   double dense_update = 0;  // by who trains the model
 };
 
+// The values of a feature that were looked up in a table.
+struct FeatureLookups {
+  std::string feature, table;
+  LookupCounts counts;
+};
+
 // Makes the lookup over the tables of a plan, one feature a use.
 using MakeLookup = std::function<std::unique_ptr<Lookup>(const TablePlan&)>;
 
@@ -65,6 +71,11 @@ class Model {
 
   // Waits, and throws what went wrong in lookups that run on a GPU and could not say so themselves.
   void check(const Context& context);
+
+  // What forward looked up since the last call: one entry for each table that a feature reads, in
+  // the order of features (a feature may read a deep table and a wide one). Waits for a GPU. Throws
+  // kUnsupported where the model has no lookup because rows come in another way.
+  std::vector<FeatureLookups> take_lookup_counts(const Context& context);
 
   View<const float> logits();  // [rows, 1] of the last forward, on the model's device
   double loss(const Context& context) const { return graph_.loss(context); }
@@ -95,6 +106,7 @@ class Model {
     std::vector<std::unique_ptr<Table>> tables;
     std::vector<int64_t> sparse_index;
     std::vector<const Table*> feature_tables;
+    std::vector<std::string> feature_names, table_names;  // of each feature of the lookup
     std::unique_ptr<Lookup> lookup;
     std::vector<FeatureKeys> keys;         // of the last forward
     std::vector<FeatureKeys> coming_keys;  // of the last prefetch

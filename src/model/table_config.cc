@@ -178,6 +178,7 @@ TablePlan plan_tables(const config::PipelineConfig& config, const LookupPlan& lo
   const auto& train = config.train_config();
   const SparseOptimizerSettings optimizer = sparse_optimizer_from(train.sparse_optimizer());
   TablePlan plan;
+  plan.lookup.sums = train.deterministic() ? Sums::kDeterministic : Sums::kFast;
   std::map<std::string, int64_t> by_name;
   for (const PlannedFeature& use : lookup.features) {
     const auto& feature = use.feature->config;

@@ -20,6 +20,7 @@ struct TableUse {
 struct TablePlan {
   std::vector<TableSettings> tables;
   std::vector<TableUse> uses;  // in the order of the LookupPlan's features
+  LookupSettings lookup;
 };
 
 enum class TableFamily { kDeep, kWide };  // wide tables are named NAME_wide and start at 0

@@ -33,12 +33,12 @@ TEST(ParseInitFn, RefusesOthersWithTheChoices) {
 
 class PlanTables : public testing::Test {
  protected:
-  TablePlan plan(const std::string& features) {
+  TablePlan plan(const std::string& features, const std::string& train = "") {
     config_ = parse_pipeline(
         "train_config { sparse_optimizer { adagrad_optimizer { lr: 0.1 initial_accumulator_value: "
         "2 } }"
-        " regularization { embedding_l2: 0.5 } seed: 9 }" +
-            features +
+        " regularization { embedding_l2: 0.5 } seed: 9 " +
+            train + "}" + features +
             "model_config { feature_groups { group_name: 'deep' feature_names: ['a', 'b'] } dnn {} "
             "}",
         "test");
@@ -50,6 +50,14 @@ class PlanTables : public testing::Test {
   config::PipelineConfig config_;
   FeatureLayout layout_;
 };
+
+TEST_F(PlanTables, AsksForDeterministicSumsWhereTheConfigDoes) {
+  const std::string features =
+      "feature_configs { id_feature { feature_name: 'a' embedding_dim: 4 num_buckets: 10 } }"
+      "feature_configs { id_feature { feature_name: 'b' embedding_dim: 4 num_buckets: 10 } }";
+  EXPECT_EQ(plan(features).lookup.sums, Sums::kFast);
+  EXPECT_EQ(plan(features, "deterministic: true").lookup.sums, Sums::kDeterministic);
+}
 
 TEST_F(PlanTables, GivesEachFeatureItsOwnTableUnlessTheyShareAName) {
   const TablePlan own = plan(

@@ -14,19 +14,19 @@
 
 namespace emblem {
 
-Graph::Graph(uint64_t seed) : state_(std::make_unique<State>(seed)) {}
+Graph::Graph(uint64_t seed) : state_(std::make_unique<GraphState>(seed)) {}
 Graph::~Graph() = default;
 Graph::Graph(Graph&&) noexcept = default;
 Graph& Graph::operator=(Graph&&) noexcept = default;
 
-Tensor* Graph::State::tensor(Node node, const char* used_by) {
+Tensor* GraphState::tensor(Node node, const char* used_by) {
   EMBLEM_REQUIRE(node.id >= 0 && node.id < static_cast<int>(nodes.size()), "graph: ", used_by,
                  " was given node ", node.id, ", but the graph has nodes 0 to ",
                  static_cast<int>(nodes.size()) - 1);
   return nodes[node.id].tensor.get();
 }
 
-Node Graph::State::add_node(std::string name, int64_t cols, Kind kind) {
+Node GraphState::add_node(std::string name, int64_t cols, Kind kind) {
   EMBLEM_REQUIRE(!prepared, "graph: '", name,
                  "' was added after prepare(); build the whole graph first");
   EMBLEM_REQUIRE(cols > 0, "graph: '", name, "' would have ", cols,
@@ -39,14 +39,14 @@ Node Graph::State::add_node(std::string name, int64_t cols, Kind kind) {
   return {static_cast<int>(nodes.size()) - 1};
 }
 
-void Graph::State::add(std::unique_ptr<Op> op) {
+void GraphState::add(std::unique_ptr<Op> op) {
   bool needed = op->has_parameters();
   for (const Tensor* input : op->inputs()) needed |= input->needs_gradient;
   if (op->output() != nullptr) op->output()->needs_gradient = needed;
   ops.push_back(std::move(op));
 }
 
-std::string Graph::State::next_layer() {
+std::string GraphState::next_layer() {
   const int64_t number = layers_in_scope[scope]++;
   return scope.empty() ? cat(number) : cat(scope, ".", number);
 }
@@ -54,11 +54,11 @@ std::string Graph::State::next_layer() {
 void Graph::set_scope(std::string scope) { state_->scope = std::move(scope); }
 
 Node Graph::input(std::string name, int64_t cols) {
-  return state_->add_node(std::move(name), cols, State::Kind::kInput);
+  return state_->add_node(std::move(name), cols, GraphState::Kind::kInput);
 }
 
 Node Graph::trained_input(std::string name, int64_t cols) {
-  return state_->add_node(std::move(name), cols, State::Kind::kTrainedInput);
+  return state_->add_node(std::move(name), cols, GraphState::Kind::kTrainedInput);
 }
 
 Node Graph::embedding_input(std::string name, int64_t cols) {
@@ -78,7 +78,7 @@ Activation fused(Activation activation) {
 
 }  // namespace
 
-static Node add_linear(Graph::State& state, Node x, int64_t units, Bias bias, Activation activation,
+static Node add_linear(GraphState& state, Node x, int64_t units, Bias bias, Activation activation,
                        const std::string& name) {
   Tensor* in = state.tensor(x, "linear");
   return state.add_op(name, units, [&](Tensor* out) {
@@ -104,7 +104,7 @@ Node Graph::bias(Node x) {
   });
 }
 
-static Node add_norm(Graph::State& state, Node x, MlpOptions::Norm norm, Activation activation,
+static Node add_norm(GraphState& state, Node x, MlpOptions::Norm norm, Activation activation,
                      const std::string& name) {
   Tensor* in = state.tensor(x, "a normalization");
   return state.add_op(name, in->cols, [&](Tensor* out) -> std::unique_ptr<Op> {
@@ -309,15 +309,24 @@ double Graph::flops_per_row() const {
   return flops;
 }
 
+int64_t Graph::values_per_row() const {
+  int64_t values = 0;
+  for (const auto& node : state_->nodes) values += node.tensor->cols;
+  return values;
+}
+
+GraphState& graph_state(Graph& graph) { return *graph.state_; }
+
 std::string Graph::describe() const {
   std::map<const Tensor*, size_t> numbers;
   std::string text;
   for (size_t n = 0; n < state_->nodes.size(); ++n) {
     const Tensor* tensor = state_->nodes[n].tensor.get();
     numbers[tensor] = n;
-    if (state_->nodes[n].kind == State::Kind::kComputed) continue;
-    text += cat(n, " ", state_->nodes[n].kind == State::Kind::kInput ? "input" : "trained input",
-                " '", tensor->name, "' [", tensor->cols, "]\n");
+    if (state_->nodes[n].kind == GraphState::Kind::kComputed) continue;
+    text +=
+        cat(n, " ", state_->nodes[n].kind == GraphState::Kind::kInput ? "input" : "trained input",
+            " '", tensor->name, "' [", tensor->cols, "]\n");
   }
   for (const auto& op : state_->ops) {
     if (op->output() != nullptr) text += cat(numbers[op->output()], " ");

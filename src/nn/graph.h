@@ -27,6 +27,7 @@
 namespace emblem {
 
 class Op;
+struct GraphState;
 
 struct Node {
   int id = -1;
@@ -144,13 +145,12 @@ class Graph {
 
   // Floating-point operations of one forward pass per row, for the share of the ceiling.
   double flops_per_row() const;
-  std::string describe() const;  // one line a node
-
-  struct State;                       // nn/graph_state.h
-  State& state() { return *state_; }  // for who runs it in another way (nn/inference/inference.h)
+  int64_t values_per_row() const;  // of all nodes
+  std::string describe() const;    // one line a node
 
  private:
-  std::unique_ptr<State> state_;
+  friend GraphState& graph_state(Graph& graph);  // nn/graph_state.h
+  std::unique_ptr<GraphState> state_;
 };
 
 }  // namespace emblem

@@ -10,7 +10,7 @@
 namespace emblem {
 
 // Labels and weights of losses stay in fp32; all else that ops read and write is narrow.
-void Graph::State::plan_types() {
+void GraphState::plan_types() {
   if (precision == DType::kF32) return;
   std::map<const Tensor*, NodeState*> states;
   for (NodeState& node : nodes) {
@@ -40,7 +40,7 @@ void Graph::State::plan_types() {
     if (node.kind == Kind::kComputed || node.tensor->dtype == DType::kF32 || node.fed_narrow)
       continue;
     // Inference writes embeddings in 16 bits, if at all.
-    if (node.kind == Kind::kTrainedInput && purpose == Purpose::kInference) continue;
+    if (node.kind == Kind::kTrainedInput && purpose == Graph::Purpose::kInference) continue;
     node.wide_value = Buffer<float>(device, max_rows, node.tensor->cols);
     if (node.kind == Kind::kTrainedInput)
       node.wide_gradient = Buffer<float>(device, max_rows, node.tensor->cols);
@@ -49,8 +49,8 @@ void Graph::State::plan_types() {
 
 // Rows that begin at odd places get zeros behind them, for the sake of matrix products, where all
 // ops that read and write them know of it.
-void Graph::State::plan_strides() {
-  if (precision == DType::kF32 || purpose == Purpose::kInference) return;
+void GraphState::plan_strides() {
+  if (precision == DType::kF32 || purpose == Graph::Purpose::kInference) return;
   for (NodeState& node : nodes) {
     Tensor* tensor = node.tensor.get();
     bool padded = tensor->dtype != DType::kF32 && node.kind != Kind::kTrainedInput;
@@ -77,7 +77,7 @@ void Graph::State::plan_strides() {
   }
 }
 
-void Graph::State::narrow_inputs(const Context& context) {
+void GraphState::narrow_inputs(const Context& context) {
   if (precision == DType::kF32) return;
   dispatch(
       context.device, [] {},
@@ -92,7 +92,7 @@ void Graph::State::narrow_inputs(const Context& context) {
       });
 }
 
-void Graph::State::widen_logits(const Context& context) {
+void GraphState::widen_logits(const Context& context) {
   if (precision == DType::kF32) return;
   dispatch(
       context.device, [] {},
@@ -106,7 +106,7 @@ void Graph::State::widen_logits(const Context& context) {
 }
 
 // The gradients of trained inputs in fp32; and, of an fp16 graph, whether any gradient overflowed.
-void Graph::State::widen_gradients(const Context& context) {
+void GraphState::widen_gradients(const Context& context) {
   if (precision == DType::kF32) return;
   dispatch(
       context.device, [] {},

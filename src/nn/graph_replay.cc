@@ -14,13 +14,13 @@ bool can_be_recorded(const Context& context) { return context.stream != nullptr;
 
 }  // namespace
 
-void Graph::State::publish_step(const Context& context) {
+void GraphState::publish_step(const Context& context) {
   dispatch(
       context.device, [&] { *step_values.data() = step; },
       [&] { cuda::set_step(context, step, step_values.data()); });
 }
 
-Graph::State::Recorded& Graph::State::recorded_for_shape() {
+GraphState::Recorded& GraphState::recorded_for_shape() {
   for (Recorded& candidate : recorded) {
     if (candidate.rows == rows && candidate.phase == phase) return candidate;
   }
@@ -31,7 +31,7 @@ Graph::State::Recorded& Graph::State::recorded_for_shape() {
 // The first run of a shape plans its matrix products; the second is recorded while it is enqueued.
 // In training a forward is replayed only where its backward will be too: ops remember on the host
 // what the last forward that they enqueued was like.
-void Graph::State::run_forward(const Context& context) {
+void GraphState::run_forward(const Context& context) {
   dispatch(
       context.device, [&] { enqueue_forward(context); },
       [&] {
@@ -47,7 +47,7 @@ void Graph::State::run_forward(const Context& context) {
       });
 }
 
-void Graph::State::run_backward(const Context& context) {
+void GraphState::run_backward(const Context& context) {
   dispatch(
       context.device, [&] { enqueue_backward(context); },
       [&] {

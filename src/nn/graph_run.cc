@@ -17,13 +17,13 @@ Buffer<float> initial_values(const Context& context, const ParameterSet& set, ui
 
 }  // namespace
 
-void Graph::State::check_device(const Context& context) const {
+void GraphState::check_device(const Context& context) const {
   EMBLEM_REQUIRE(context.device == device, "graph: run on ", context.device, ", but prepared for ",
                  device);
 }
 
 // Decides which ops run backward and, for each of their inputs, who writes its gradient first.
-void Graph::State::plan_backward() {
+void GraphState::plan_backward() {
   std::map<const Tensor*, bool> reached;  // the loss depends on it
   for (const Op* loss : losses) reached[loss->inputs()[0]] = true;
   for (auto op = ops.rbegin(); op != ops.rend(); ++op) {
@@ -46,7 +46,7 @@ void Graph::State::plan_backward() {
 
 // Gives each gradient a place; places are used again once the op that computed the node has run
 // backward, which keeps them few and in the cache.
-void Graph::State::plan_gradients(const Context& context) {
+void GraphState::plan_gradients(const Context& context) {
   struct Taken {
     int64_t begin, end;
     const Tensor* tensor;
@@ -82,7 +82,7 @@ void Graph::State::plan_gradients(const Context& context) {
   }
 }
 
-void Graph::State::plan_values(const Context& context) {
+void GraphState::plan_values(const Context& context) {
   int64_t bytes = 0;
   for (NodeState& node : nodes) {
     node.value_begin = bytes;
@@ -95,7 +95,7 @@ void Graph::State::plan_values(const Context& context) {
 }
 
 void Graph::prepare(const Context& context, int64_t max_rows, DType precision, Purpose purpose) {
-  State& s = *state_;
+  GraphState& s = *state_;
   EMBLEM_REQUIRE(!s.prepared, "graph: prepare() was called twice");
   EMBLEM_REQUIRE(max_rows > 0, "graph: prepared for batches of ", max_rows,
                  " rows; at least 1 is needed");
@@ -108,7 +108,7 @@ void Graph::prepare(const Context& context, int64_t max_rows, DType precision, P
   s.purpose = purpose;
   s.plan_types();
   s.plan_strides();
-  if (purpose == Purpose::kTraining) {
+  if (purpose == Graph::Purpose::kTraining) {
     s.plan_backward();
     s.plan_gradients(context);
   }
@@ -120,7 +120,7 @@ void Graph::prepare(const Context& context, int64_t max_rows, DType precision, P
   }
   s.workspace = Buffer<float>(context.device, workspace);
   s.parameter_values = initial_values(context, s.parameters, s.seed);
-  if (purpose == Purpose::kTraining)
+  if (purpose == Graph::Purpose::kTraining)
     s.parameter_gradients = Buffer<float>::zeros(context, s.parameters.floats());
   s.statistic_values = initial_values(context, s.statistics, s.seed);
   s.loss = Buffer<double>::zeros(context, 1);
@@ -139,7 +139,7 @@ void Graph::prepare(const Context& context, int64_t max_rows, DType precision, P
 }
 
 void Graph::set_rows(int64_t rows) {
-  State& s = *state_;
+  GraphState& s = *state_;
   EMBLEM_REQUIRE(rows >= 0 && rows <= s.max_rows, "graph: a batch of ", rows,
                  " rows, but the graph was prepared for ", s.max_rows, " at the most");
   s.rows = rows;
@@ -160,7 +160,7 @@ View<float> Graph::value(Node node) {
 
 View<float> Graph::gradient(Node node) {
   Tensor* tensor = state_->tensor(node, "gradient");
-  EMBLEM_REQUIRE(state_->nodes[node.id].kind == State::Kind::kTrainedInput,
+  EMBLEM_REQUIRE(state_->nodes[node.id].kind == GraphState::Kind::kTrainedInput,
                  "graph: the gradient of '", tensor->name,
                  "' was asked for, but only those of trained inputs are kept");
   EMBLEM_REQUIRE(state_->prepared, "graph: the gradient of '", tensor->name,
@@ -186,7 +186,7 @@ ConstAnyView Graph::gradient_matrix(Node node) {
   return {tensor->gradient_data, values.rows, values.cols, values.dtype, values.device};
 }
 
-OpContext Graph::State::pass(const Context& context) {
+OpContext GraphState::op_context(const Context& context) {
   return {context,
           rows,
           phase,
@@ -201,22 +201,22 @@ OpContext Graph::State::pass(const Context& context) {
           matmul.get()};
 }
 
-void Graph::State::enqueue_forward(const Context& context) {
+void GraphState::enqueue_forward(const Context& context) {
   detail::zero(context, loss.data(), sizeof(double));
   narrow_inputs(context);
-  const OpContext pass = this->pass(context);
+  const OpContext pass = op_context(context);
   for (const auto& op : ops) op->forward(pass);
   widen_logits(context);
 }
 
-void Graph::State::enqueue_backward(const Context& context) {
-  const OpContext pass = this->pass(context);
+void GraphState::enqueue_backward(const Context& context) {
+  const OpContext pass = op_context(context);
   for (Op* op : backward_ops) op->backward(pass);
   widen_gradients(context);
 }
 
 void Graph::forward(const Context& context, Phase phase, uint64_t draw) {
-  State& s = *state_;
+  GraphState& s = *state_;
   EMBLEM_REQUIRE(s.prepared, "graph: forward() before prepare()");
   s.check_device(context);
   s.phase = phase;
@@ -236,10 +236,10 @@ void Graph::freeze() {
 }
 
 void Graph::backward(const Context& context) {
-  State& s = *state_;
+  GraphState& s = *state_;
   s.check_device(context);
   EMBLEM_REQUIRE(!s.losses.empty(), "graph: backward() of a graph without a loss");
-  EMBLEM_REQUIRE(s.purpose == Purpose::kTraining,
+  EMBLEM_REQUIRE(s.purpose == Graph::Purpose::kTraining,
                  "graph: backward() of a graph that was prepared for inference");
   EMBLEM_REQUIRE(s.ran_forward,
                  "graph: backward() without a forward() of the same batch before it");

@@ -1,4 +1,5 @@
-// nn/graph_state.h - what a graph consists of, shared by its building and its running half.
+// nn/graph_state.h - what a graph consists of. Internal: for the files of nn that build and run
+// graphs, for inference, which runs its ops in another way, and for measurements of single ops.
 #pragma once
 
 #include <map>
@@ -13,7 +14,7 @@ class ReadBack;   // core/pinned.h
 class CudaGraph;  // core/cuda_graph.h
 }  // namespace cuda
 
-struct Graph::State {
+struct GraphState {
   enum class Kind { kInput, kTrainedInput, kComputed };
   struct NodeState {
     std::unique_ptr<Tensor> tensor;
@@ -34,7 +35,7 @@ struct Graph::State {
   ParameterSet parameters, statistics;
 
   bool prepared = false;
-  Purpose purpose = Purpose::kTraining;
+  Graph::Purpose purpose = Graph::Purpose::kTraining;
   Device device = Device::kCpu;  // that it was prepared for
   DType precision = DType::kF32;
   bool ran_forward = false;  // since set_rows: backward may run
@@ -61,7 +62,7 @@ struct Graph::State {
   };
   std::vector<Recorded> recorded;
 
-  explicit State(uint64_t seed) : seed(seed) {}
+  explicit GraphState(uint64_t seed) : seed(seed) {}
 
   // ---- building ----
   Tensor* tensor(Node node, const char* used_by);
@@ -93,7 +94,9 @@ struct Graph::State {
   void widen_gradients(const Context& context);
   void plan_gradients(const Context& context);
   void check_device(const Context& context) const;
-  OpContext pass(const Context& context);
+  OpContext op_context(const Context& context);
 };
+
+GraphState& graph_state(Graph& graph);
 
 }  // namespace emblem

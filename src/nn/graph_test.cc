@@ -235,6 +235,7 @@ TEST(Graph, CountsOperationsAndDescribesItself) {
   g.set_scope("top");
   g.binary_cross_entropy(g.linear(x, 1), y);
   EXPECT_EQ(g.flops_per_row(), 20.0);
+  EXPECT_EQ(g.values_per_row(), 10 + 1 + 1);
   EXPECT_EQ(g.describe(),
             "0 trained input 'x' [10]\n1 input 'label' [1]\n2 linear 'top.0' [1] of "
             "0\nbinary_cross_entropy of 2, 1\n");

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "emblem/error.h"
+#include "train/step_slowdown.h"
 
 namespace emblem {
 namespace {
@@ -59,7 +60,7 @@ bool Learner::overflowed() {
 }
 
 StepResult Learner::step(const ModelBatch& batch, int64_t epoch, const ComingBatch& coming) {
-  const StepSlowdown slowdown(slowdown_);
+  const StepSlowdown slowdown;
   StepResult result;
   model_.graph().set_loss_scale(scaler_.scale());
   model_.forward(context_, batch, Phase::kTrain, static_cast<uint64_t>(steps_));

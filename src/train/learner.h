@@ -11,7 +11,6 @@
 #include "optim/dense_optimizer.h"
 #include "optim/schedule.h"
 #include "train/loss_scaler.h"
-#include "train/step_slowdown.h"
 
 namespace emblem {
 
@@ -70,7 +69,6 @@ class Learner {
   LossScaler scaler_;
   Advice advice_ = [] { return "lower lr, add grad_clipping or check the raw features"; };
   int64_t steps_ = 0;
-  double slowdown_ = step_slowdown_from_environment();
 };
 
 }  // namespace emblem

@@ -249,6 +249,56 @@ TEST_P(LearnerOptionsTest, SixteenBitsLearnAsFastAsThirtyTwo) {
   }
 }
 
+// Few keys, so that rows get many gradients in a batch.
+TEST_P(LearnerOptionsTest, DeterministicRunsGiveTheSameBytes) {
+  const auto config = pipeline(model_cases().back(),
+                               R"(deterministic: true
+         grad_clipping { clipping_type: "norm" max_gradient: 0.05 enable_global_grad_clip: true })");
+  std::vector<std::vector<double>> losses;
+  std::vector<std::vector<float>> parameters, rows;
+  for (int run = 0; run < 2; ++run) {
+    Training training(context_, config);
+    losses.push_back(training.losses(12));
+    Model& model = training.learner.model();
+    parameters.push_back(to_host(context_, model.graph().parameters()));
+    rows.emplace_back();
+    for (const Table* table : model.tables()) {
+      table->export_rows(context_, 100, [&](const RowBatch& batch) {
+        rows.back().insert(rows.back().end(), batch.weights.begin(), batch.weights.end());
+        rows.back().insert(rows.back().end(), batch.states.begin(), batch.states.end());
+      });
+    }
+  }
+  EXPECT_EQ(losses[0], losses[1]);
+  EXPECT_EQ(parameters[0], parameters[1]);
+  EXPECT_EQ(rows[0], rows[1]);
+}
+
+// The last three features read dynamic tables without admission.
+TEST_P(LearnerOptionsTest, TheModelCountsValuesWithoutARow) {
+  Training run(context_, pipeline(model_cases().front()));
+  Model& model = run.learner.model();
+  const Batch batch = batch_of(0, 100);
+  const auto counts_of = [&](Phase phase) {
+    model.forward(context_, run.feed.set(batch), phase, 0);
+    std::map<std::string, LookupCounts> found;
+    for (const FeatureLookups& of : model.take_lookup_counts(context_)) {
+      EXPECT_TRUE(found.emplace(of.feature, of.counts).second) << of.feature;
+      EXPECT_EQ(of.table, of.feature + "_emb_wide");
+    }
+    return found;
+  };
+  const auto before = counts_of(Phase::kEval);
+  for (const char* name : {"C1", "C2", "C3"}) EXPECT_EQ(before.at(name), (LookupCounts{100, 0}));
+  for (const char* name : {"C4", "C5"}) EXPECT_EQ(before.at(name), (LookupCounts{100, 100}));
+  EXPECT_EQ(before.at("C6").missing, before.at("C6").values);
+  const auto training = counts_of(Phase::kTrain), after = counts_of(Phase::kEval);
+  for (const auto& [feature, counts] : before) {
+    EXPECT_EQ(training.at(feature), (LookupCounts{counts.values, 0})) << feature;
+    EXPECT_EQ(after.at(feature), (LookupCounts{counts.values, 0})) << feature;
+  }
+}
+
 TEST(LearnerInFp16, SkipsStepsThatOverflowUntilTheScaleFits) {
   if (!device_is_usable(Device::kCuda)) GTEST_SKIP() << "no CUDA device here";
   const Context cuda{.device = Device::kCuda};

@@ -1,5 +1,7 @@
 #include "train/step_slowdown.h"
 
+#if defined(EMBLEM_TEST_HOOKS)
+
 #include <time.h>
 
 #include <cstdlib>
@@ -13,21 +15,27 @@ double thread_cpu_seconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-}  // namespace
-
-double step_slowdown_from_environment() {
-  const char* percent = std::getenv("EMBLEM_TEST_STEP_SLOWDOWN");
-  return percent == nullptr ? 0.0 : std::atof(percent) / 100;
+// The share of a step's time to add.
+double slowdown() {
+  static const double share = [] {
+    const char* percent = std::getenv("EMBLEM_TEST_STEP_SLOWDOWN");
+    return percent == nullptr ? 0.0 : std::atof(percent) / 100;
+  }();
+  return share;
 }
 
-StepSlowdown::StepSlowdown(double share) : share_(share) {
-  if (share_ > 0) start_ = thread_cpu_seconds();
+}  // namespace
+
+StepSlowdown::StepSlowdown() {
+  if (slowdown() > 0) start_ = thread_cpu_seconds();
 }
 
 StepSlowdown::~StepSlowdown() {
-  if (share_ <= 0) return;
-  const double end = thread_cpu_seconds() + share_ * (thread_cpu_seconds() - start_);
+  if (slowdown() <= 0) return;
+  const double end = thread_cpu_seconds() + slowdown() * (thread_cpu_seconds() - start_);
   while (thread_cpu_seconds() < end) continue;
 }
 
 }  // namespace emblem
+
+#endif

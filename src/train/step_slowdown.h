@@ -1,24 +1,32 @@
-// train/step_slowdown.h - makes training steps slower on purpose, so that tests can see whether the
-// benchmarks notice.
+// train/step_slowdown.h - a test hook that makes training steps slower, to test whether benchmarks
+// detect it.
 #pragma once
 
 namespace emblem {
 
-// By how much: EMBLEM_TEST_STEP_SLOWDOWN in percent of a step, as a share; 0 where it is not set.
-double step_slowdown_from_environment();
+#if defined(EMBLEM_TEST_HOOKS)
 
-// Stands in the scope of a step, and at its end keeps the CPU busy for `share` of the CPU time that
-// the thread has taken since: as if the step had that much more work to do, on a busy machine too.
+// In the scope of a step: at its end keeps the CPU busy for EMBLEM_TEST_STEP_SLOWDOWN percent of
+// the CPU time that the thread has used since the beginning, as if the step had that much more work
+// to do. Does nothing where the variable is not set.
 class StepSlowdown {
  public:
-  explicit StepSlowdown(double share);
+  StepSlowdown();
   ~StepSlowdown();
   StepSlowdown(const StepSlowdown&) = delete;
   StepSlowdown& operator=(const StepSlowdown&) = delete;
 
  private:
-  double share_;
   double start_ = 0;  // seconds of CPU time
 };
+
+#else
+
+class StepSlowdown {
+ public:
+  StepSlowdown() {}  // not trivial, so that an unused object is no warning
+};
+
+#endif
 
 }  // namespace emblem

@@ -168,7 +168,7 @@ const Baseline* find_baseline(const std::vector<Baseline>& baselines, const std:
   for (const Baseline& baseline : baselines)
     if (normal(baseline.config) == path) return &baseline;
   for (const Baseline& baseline : baselines)
-    if (path.ends_with("/" + normal(baseline.config))) return &baseline;
+    if (path.ends_with(cat("/", normal(baseline.config)))) return &baseline;
   return nullptr;
 }
 

@@ -106,7 +106,7 @@ std::string load_note(const ConfigOutcome& outcome) {
 std::string suite_text(const std::vector<ConfigOutcome>& outcomes, Colour colour) {
   std::string text;
   for (const ConfigOutcome& outcome : outcomes) {
-    text += (text.empty() ? "" : "\n") + headline(outcome, colour);
+    text += cat(text.empty() ? "" : "\n", headline(outcome, colour));
     std::vector<std::vector<std::string>> rows = {
         {"  metric", "mean", "std dev", "95 % interval", "baseline", "judged"}};
     for (const MetricOutcome& metric : outcome.metrics) rows.push_back(row_of(metric));

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "bench/load/target_kinds.h"
+#include "serve/grpc/messages.h"
 #include "serve/grpc/process.h"
 #include "serve/grpc/service.grpc.pb.h"
 
@@ -56,9 +57,7 @@ struct Access {
 
 template <class Parameters>
 void name_part(const RegionPart& part, Parameters& parameters) {
-  parameters["shared_memory_region"].set_string_param(part.region);
-  parameters["shared_memory_offset"].set_int64_param(static_cast<int64_t>(part.offset));
-  parameters["shared_memory_byte_size"].set_int64_param(static_cast<int64_t>(part.bytes));
+  name_shared_memory(parameters, part.region, part.offset, part.bytes);
 }
 
 ModelInferRequest to_message(const LoadTargetOptions& options, const LoadRequest& request,

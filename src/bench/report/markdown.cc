@@ -26,7 +26,7 @@ std::string safe(std::string_view text) {
 
 std::string row(const std::vector<std::string>& cells) {
   std::string line = "|";
-  for (const std::string& cell : cells) line += " " + safe(cell) + " |";
+  for (const std::string& cell : cells) line += cat(" ", safe(cell), " |");
   return line + "\n";
 }
 
@@ -127,7 +127,7 @@ std::string machines_section(const std::vector<BenchResult>& results) {
       lines.push_back(line);
   }
   if (lines.empty()) return "";
-  std::string text = "\n" + heading({"CPU", "cores", "GPU", "compiler"}, 4);
+  std::string text = cat("\n", heading({"CPU", "cores", "GPU", "compiler"}, 4));
   for (const std::string& line : lines) text += line;
   return text;
 }
@@ -146,7 +146,7 @@ std::string verdicts_section(const std::vector<BenchResult>& results) {
                 block.reason.empty() ? "" : ": ", safe(block.reason), "\n");
     for (const std::string& failure : block.failures) text += cat("- ", safe(failure), "\n");
     if (block.rows.empty()) continue;
-    text += "\n" + heading({"metric", "found", "baseline", "difference", "threshold"}, 1);
+    text += cat("\n", heading({"metric", "found", "baseline", "difference", "threshold"}, 1));
     for (const BaselineRow& line : block.rows)
       text += row({line.metric, line.found, line.baseline, line.difference, line.margin});
   }

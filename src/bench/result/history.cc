@@ -50,13 +50,20 @@ std::string fingerprint(const Machine& machine) {
 std::string source_revision(const std::string& program, const std::string& scratch_folder) {
   const std::string folder = std::filesystem::path(program).parent_path().string();
   const std::string answer = scratch_folder + "/revision.txt";
-  const auto asked = run_subprocess(
-      {.arguments = {"git", "-C", folder, "describe", "--always", "--dirty", "--abbrev=12"},
-       .environment = {},
-       .log = answer});
+  const bool answered = [&] {
+    try {
+      return run_subprocess({.arguments = {"git", "-C", folder, "describe", "--always", "--dirty",
+                                           "--abbrev=12"},
+                             .environment = {},
+                             .log = answer})
+          .succeeded();
+    } catch (const Error&) {  // no git on this machine
+      return false;
+    }
+  }();
   const std::string revision(trim(read_text_file(answer)));
   std::filesystem::remove(answer);
-  return asked.succeeded() && !revision.empty() ? revision : "unknown";
+  return answered && !revision.empty() ? revision : "unknown";
 }
 
 void append_history(const std::string& path, const std::string& revision,

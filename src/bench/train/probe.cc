@@ -126,13 +126,13 @@ double gradient_norm(Learner& learner, const ModelBatch& batch) {
 
 double loss_seconds(Learner& learner) {
   const Context& context = learner.context();
-  Graph::State& state = learner.model().graph().state();
+  GraphState& state = graph_state(learner.model().graph());
   std::vector<double> seconds;
   for (int i = 0; i < kWarmup + kSteps; ++i) {
     context.synchronize();
     const auto start = Clock::now();
     for (const auto& op : state.ops)
-      if (op->output() == nullptr) op->forward(state.pass(context));
+      if (op->output() == nullptr) op->forward(state.op_context(context));
     context.synchronize();
     seconds.push_back(seconds_since(start));
   }

@@ -36,7 +36,7 @@ void add_axes(const TrainSetting& setting, BenchResult& result) {
 std::string advice_text(const BenchResult& result, const TrainAdvice& advice) {
   const Setting* bound = find_named(result.settings, "bound_text");
   return cat("Use ", result.name, ": ", advice.reason, ".",
-             bound == nullptr ? "" : " " + format_setting(*bound));
+             bound == nullptr ? "" : cat(" ", format_setting(*bound)));
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ OutputFolder::OutputFolder(const std::string& target, Overwrite overwrite)
        parent = parent.parent_path()) {
     made_parents_.push_back(parent.string());
   }
-  partial_ = (place.parent_path() / ("." + place.filename().string() + ".partial")).string();
+  partial_ = (place.parent_path() / cat(".", place.filename().string(), ".partial")).string();
   std::error_code error;
   fs::create_directories(partial_, error);
   if (error) fail("make the folder " + partial_, error);

@@ -1,5 +1,8 @@
 #include "data/format/read_throttle.h"
 
+#if defined(EMBLEM_TEST_HOOKS)
+
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <mutex>
@@ -39,3 +42,5 @@ void throttle_read(int64_t bytes) {
 }
 
 }  // namespace emblem
+
+#endif

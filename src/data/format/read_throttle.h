@@ -1,13 +1,16 @@
-// data/format/read_throttle.h - makes reading files slow on purpose, so that tests can see what a
-// slow disk does.
+// data/format/read_throttle.h - a test hook that makes reading files slow, as on a slow disk.
 #pragma once
 
 #include <cstdint>
 
 namespace emblem {
 
-// EMBLEM_TEST_READ_BYTES_PER_SECOND: what all reads of the process together may take. Sleeps until
-// `bytes` more may have been read; returns at once where it is not set. For all threads.
+#if defined(EMBLEM_TEST_HOOKS)
+// Sleeps until `bytes` more may have been read at EMBLEM_TEST_READ_BYTES_PER_SECOND, a limit for
+// all threads together. Returns at once where the variable is not set.
 void throttle_read(int64_t bytes);
+#else
+inline void throttle_read(int64_t) {}
+#endif
 
 }  // namespace emblem

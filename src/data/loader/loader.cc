@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <new>
-#include <system_error>
 
 #include "core/log.h"
+#include "core/start_threads.h"
 #include "data/loader/pipeline.h"
 #include "emblem/error.h"
 
@@ -78,34 +78,23 @@ Loader::Pipeline::Pipeline(const config::DataConfig& data, const FeatureLayout& 
   const int64_t affordable = std::max(kMostPrefetchedBytes / row_bytes, 2 * options.batch_size);
   prefetch_rows_ = window_rows_ +
                    std::min(affordable, std::max(options.prefetch_batches, 1) * options.batch_size);
-  start_workers(std::max(options.workers, 1));
+  const int workers = std::max(options.workers, 1);
+  start_threads(
+      workers_, workers, cat(workers, " loader threads"), "use a smaller data_config.num_workers",
+      [this] { work(); }, [this] { stop(); });
 }
 
-Loader::Pipeline::~Pipeline() { stop_workers(); }
-
-void Loader::Pipeline::start_workers(int count) {
-  try {
-    workers_.reserve(static_cast<size_t>(count));
-    for (int i = 0; i < count; ++i) workers_.emplace_back([this] { work(); });
-  } catch (const std::system_error& error) {
-    stop_workers();
-    throw Error(ErrorCode::kUnavailable,
-                cat("cannot start ", count, " loader threads: ", error.code().message(),
-                    "; lower data_config.num_workers or raise ulimit -u"));
-  } catch (...) {
-    stop_workers();
-    throw;
-  }
+Loader::Pipeline::~Pipeline() {
+  stop();
+  for (std::thread& worker : workers_) worker.join();
 }
 
-void Loader::Pipeline::stop_workers() {
+void Loader::Pipeline::stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
   work_.notify_all();
-  for (std::thread& worker : workers_) worker.join();
-  workers_.clear();
 }
 
 bool Loader::Pipeline::next(Batch& batch) {

@@ -56,8 +56,7 @@ class Loader::Pipeline {
     bool done = false;
   };
 
-  void start_workers(int count);
-  void stop_workers();
+  void stop();
   void work();
   bool may_decode() const;
   void decode_next(DecodedPiece& scratch, std::unique_lock<std::mutex>& lock);

@@ -1,6 +1,7 @@
 #include "embedding/cpu/host_lookup.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace emblem {
 namespace {
@@ -36,6 +37,12 @@ HostLookup::HostLookup(std::span<const LookupFeature> features)
   }
   occurrences_.resize(tables_.size());
   runs_.resize(tables_.size());
+  missing_ = std::vector<std::atomic<int64_t>>(features_.size());
+  counts_.resize(features_.size());
+}
+
+std::vector<LookupCounts> HostLookup::take_counts(const Context&) {
+  return std::exchange(counts_, std::vector<LookupCounts>(features_.size()));
 }
 
 void HostLookup::check_offsets(std::span<const FeatureKeys> features) const {
@@ -64,8 +71,13 @@ void HostLookup::forward(const Context& context, std::span<const FeatureKeys> fe
   if (phase == Phase::kTrain) {
     for (HostTable* table : tables_) table->next_version();
     insert_rows(context, pass);
+    count_missing(context, pass);
   }
   gather(context, pass, phase, out);
+  for (size_t f = 0; f < features_.size(); ++f) {
+    counts_[f].values += features[f].keys.size();
+    counts_[f].missing += missing_[f].load(std::memory_order_relaxed);
+  }
   if (phase == Phase::kTrain) backward_ = Backward::kForwardDone;
 }
 
@@ -77,10 +89,27 @@ void HostLookup::find_rows(const Context& context, FoundKeys& pass) {
     pass.rows[f].resize(count);
     find_chunks_.add(count);
   }
+  for (auto& missing : missing_) missing.store(0, std::memory_order_relaxed);
   find_chunks_.run(context, [&](int64_t, int64_t f, int64_t begin, int64_t end) {
     const auto count = static_cast<size_t>(end - begin);
-    features_[f].table->find({pass.keys[f].keys.data + begin, count},
-                             {pass.rows[f].data() + begin, count});
+    const std::span<uint32_t> rows(pass.rows[f].data() + begin, count);
+    features_[f].table->find({pass.keys[f].keys.data + begin, count}, rows);
+    const auto missing = std::count(rows.begin(), rows.end(), kNoRow);
+    if (missing != 0) missing_[f].fetch_add(missing, std::memory_order_relaxed);
+  });
+}
+
+// After insertion. Where there is no admission every missing key has got a row.
+void HostLookup::count_missing(const Context& context, const FoundKeys& pass) {
+  find_chunks_.clear();
+  for (size_t f = 0; f < features_.size(); ++f) {
+    const bool admits_all = features_[f].table->settings().admission_threshold <= 1;
+    const bool some = missing_[f].exchange(0, std::memory_order_relaxed) != 0;
+    find_chunks_.add(some && !admits_all ? static_cast<int64_t>(pass.rows[f].size()) : 0);
+  }
+  find_chunks_.run(context, [&](int64_t, int64_t f, int64_t begin, int64_t end) {
+    const uint32_t* rows = pass.rows[f].data();
+    missing_[f].fetch_add(std::count(rows + begin, rows + end, kNoRow), std::memory_order_relaxed);
   });
 }
 

@@ -35,6 +35,7 @@ class HostLookup : public Lookup {
   double squared_gradient_norm(const Context& context, ConstAnyView gradients) override;
   void backward(const Context& context, ConstAnyView gradients, float scale, float learning_rate,
                 int64_t step) override;
+  std::vector<LookupCounts> take_counts(const Context& context) override;
 
  private:
   struct Feature {
@@ -53,6 +54,7 @@ class HostLookup : public Lookup {
 
   void check_offsets(std::span<const FeatureKeys> features) const;
   void find_rows(const Context& context, FoundKeys& pass);
+  void count_missing(const Context& context, const FoundKeys& pass);
   void insert_rows(const Context& context, FoundKeys& pass);
   void gather(const Context& context, FoundKeys& pass, Phase phase, View<float> out);
   void gather_block(const FoundKeys& pass, int64_t begin, int64_t end);
@@ -69,6 +71,9 @@ class HostLookup : public Lookup {
   int64_t width_ = 0;
   FoundKeys train_, eval_;
   std::atomic<bool> bad_key_{false};
+  std::vector<std::atomic<int64_t>>
+      missing_;                            // per feature: values of the running pass without row
+  std::vector<LookupCounts> counts_;       // per feature, since the last take_counts
   std::vector<std::vector<KeyRun>> runs_;  // per table, of the training pass
 
   enum class Backward { kNothing, kForwardDone, kGrouped };

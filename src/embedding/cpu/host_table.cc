@@ -42,10 +42,12 @@ Rows HostTable::make_rows() const {
 }
 
 int64_t HostTable::bytes() const {
-  const size_t scratch =
-      new_keys_.capacity() * 8 + new_counts_.capacity() * 8 + new_rows_.capacity() * 4;
-  return rows_.bytes() + meta_.bytes() + index_.bytes() + admission_.bytes() + new_index_.bytes() +
-         static_cast<int64_t>(scratch);
+  const auto held = [](const auto& values) {
+    return static_cast<int64_t>(values.capacity() * sizeof(values[0]));
+  };
+  return rows_.bytes() + meta_.bytes() + index_.bytes() + admission_.bytes() + held(changed_) +
+         new_index_.bytes() + held(missing_) + held(new_keys_) + held(new_counts_) +
+         held(new_scores_) + held(new_rows_) + held(lookup_numbers_);
 }
 
 uint32_t HostTable::find(int64_t key) const {

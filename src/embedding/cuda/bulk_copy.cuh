@@ -1,5 +1,5 @@
 // embedding/cuda/bulk_copy.cuh - copies that a single lane starts and the hardware finishes: global
-// memory to shared and back, in units of 16 bytes.
+// memory to shared and back, in units of 16 bytes. For compute capability 9.0 and higher.
 #pragma once
 
 #include <cstdint>

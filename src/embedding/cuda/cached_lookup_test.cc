@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "embedding/tables_test.h"
+#include "embedding/transfer/host_transfer.h"
 
 namespace emblem {
 namespace {
@@ -21,7 +22,7 @@ class CachedLookupTest : public TablesTest {
     return table;
   }
 };
-EMBLEM_TEST_FERRIED_TOO(CachedLookupTest);
+EMBLEM_TEST_TRANSFERS_TOO(CachedLookupTest);
 
 // Half of the keys are few, and a quarter have no row; bags, weights, and one key a bag.
 std::vector<Bags> mixed_bags(Random& random, int64_t rows, int64_t bags) {
@@ -242,7 +243,7 @@ class PrefetchTest : public CachedLookupTest {
     return trained;
   }
 };
-EMBLEM_TEST_FERRIED_TOO(PrefetchTest);
+EMBLEM_TEST_TRANSFERS_TOO(PrefetchTest);
 
 TEST_P(PrefetchTest, ChangesNoResult) {
   TableSettings lru{.name = "lru",

@@ -23,7 +23,14 @@ struct FeatureRef {
   int32_t column;          // of the output
   int16_t table;
   int8_t cls;
+  uint8_t number;  // of the feature in the caller's order
   Pooling pooling;
+};
+static_assert(kMostFeatures <= 256);
+
+// Of a feature, since they were last read: see Lookup::take_counts.
+struct FeatureCounts {
+  unsigned long long values, missing;
 };
 
 // A distinct row of the batch.
@@ -73,6 +80,7 @@ struct BatchRef {
   Occurrence* occurrences;  // [positions]
   float* sorted_coefficients;
   BatchCounters* counters;
+  FeatureCounts* feature_counts;       // [features] by FeatureRef::number
   UncachedRows uncached;               // with GatherMode::kEvalCached
   uint32_t class_first[kMostClasses];  // position; a multiple of kTile
   uint32_t class_count[kMostClasses];  // positions
@@ -145,6 +153,15 @@ __device__ inline uint32_t mark_row(const BatchRef& batch, const FeatureRef& fea
   *rank = atomicAdd(&batch.counts[static_cast<uint32_t>(seen)], count);
   raise_score(table, row, count, won);
   return static_cast<uint32_t>(seen);
+}
+
+// An evaluation's counts of a warp's keys of one feature. `missing`: lanes whose key has no row.
+__device__ inline void count_keys(const BatchRef& batch, const FeatureRef& feature,
+                                  bool first_of_feature, uint32_t missing) {
+  if (threadIdx.x % 32 != 0) return;
+  FeatureCounts& counts = batch.feature_counts[feature.number];
+  if (first_of_feature) atomicAdd(&counts.values, static_cast<unsigned long long>(feature.count));
+  if (missing != 0) atomicAdd(&counts.missing, static_cast<unsigned long long>(__popc(missing)));
 }
 
 // Lists the keys of a warp that have no row. `place` of lanes that have no key: at least

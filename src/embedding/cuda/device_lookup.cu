@@ -42,13 +42,15 @@ struct DeviceLookup::Prefetching {
 };
 
 std::unique_ptr<Lookup> make_lookup(const Context& context, std::span<const LookupFeature> features,
-                                    Sums sums) {
-  return std::make_unique<DeviceLookup>(context, features, sums);
+                                    const LookupSettings& settings) {
+  return std::make_unique<DeviceLookup>(context, features, settings);
 }
 
 DeviceLookup::DeviceLookup(const Context& context, std::span<const LookupFeature> features,
-                           Sums sums)
-    : sums_(sums), scratch_(std::make_unique<Scratch>()), batch_(std::make_unique<BatchRef>()) {
+                           const LookupSettings& settings)
+    : settings_(settings),
+      scratch_(std::make_unique<Scratch>()),
+      batch_(std::make_unique<BatchRef>()) {
   EMBLEM_REQUIRE(features.size() <= kMostFeatures, "lookup: ", features.size(),
                  " features are more than the ", kMostFeatures, " that a GPU lookup takes");
   for (const LookupFeature& feature : features) width_ += feature.table ? feature.table->dim() : 0;
@@ -84,6 +86,8 @@ DeviceLookup::DeviceLookup(const Context& context, std::span<const LookupFeature
   scratch_->norm = zeros<double>(context, kSumDoubles);
   scratch_->step = zeros<UpdateScalars>(context, kMostClasses);
   scratch_->select = zeros<SelectScratch>(context, 1);
+  scratch_->feature_counts =
+      zeros<FeatureCounts>(context, std::max<int64_t>(1, static_cast<int64_t>(features.size())));
   for (const DeviceTable* table : tables_) cached_ |= table->has_cache();
   table_versions_.assign(tables_.size(), -1);
   for (const Class& of : classes_)
@@ -134,14 +138,14 @@ void DeviceLookup::grow(const Context& context, T& scratch, int64_t positions, A
 }
 
 void DeviceLookup::make_room_to_train(const Context& context, int64_t positions) {
-  grow(context, scratch_->train, positions, partial_stride_, sums_);
+  grow(context, scratch_->train, positions, partial_stride_, settings_.sums);
 }
 
 void DeviceLookup::make_room_to_read(const Context& context, int64_t positions) {
   int64_t weight_bytes = 0;
   for (const DeviceTable* table : tables_)
     weight_bytes = std::max(weight_bytes, table->has_cache() ? table->weight_bytes() : 0);
-  grow(context, scratch_->read, positions, weight_bytes);
+  grow(context, scratch_->read, positions, weight_bytes, settings_.transfer);
 }
 
 void DeviceLookup::make_room_to_stage(const Context& context, int64_t positions) {
@@ -149,7 +153,7 @@ void DeviceLookup::make_room_to_stage(const Context& context, int64_t positions)
   int64_t row_bytes = 0;
   for (const DeviceTable* table : tables_)
     row_bytes = std::max(row_bytes, table->has_cache() ? table->row_bytes() : 0);
-  grow(context, scratch_->stage, positions, row_bytes);
+  grow(context, scratch_->stage, positions, row_bytes, settings_.transfer);
 }
 
 // Tables may have grown since the last pass; and until a captured one is replayed.
@@ -192,6 +196,7 @@ BatchRef DeviceLookup::make_batch(std::span<const FeatureKeys> features) {
       ref.column = static_cast<int32_t>(of.column);
       ref.table = static_cast<int16_t>(of.table_number);
       ref.cls = static_cast<int8_t>(cls);
+      ref.number = static_cast<uint8_t>(order_[i]);
       ref.pooling = of.pooling;
       position += count;
       tile += (count + kTile - 1) / kTile;
@@ -201,6 +206,7 @@ BatchRef DeviceLookup::make_batch(std::span<const FeatureKeys> features) {
   batch.class_tile[batch.classes] = tile;
   batch.tiles = tile;
   batch.counters = scratch_->counters.data();
+  batch.feature_counts = scratch_->feature_counts.data();
   return batch;
 }
 
@@ -306,7 +312,7 @@ void DeviceLookup::train(const Context& context, std::span<const FeatureKeys> fe
   if (cached_) stage(context, batch);
   if (!at_once) gather(context, batch, GatherMode::kCopy);
   if (bags) pool_bags(context, batch, GatherMode::kTrain);
-  if (sums_ == Sums::kDeterministic)
+  if (settings_.sums == Sums::kDeterministic)
     sort_rows(context, batch, scratch_->train.sorting.data(), scratch_->train.sorting.size());
   else
     group_rows(context, batch);
@@ -350,6 +356,19 @@ void DeviceLookup::wait_for_prefetch(const Context& context) {
   if (!prefetching_ || !prefetching_->running) return;
   prefetching_->running = false;
   for (DeviceTable* table : tables_) table->set_moving(nullptr);
+}
+
+std::vector<LookupCounts> DeviceLookup::take_counts(const Context& context) {
+  EMBLEM_REQUIRE(!is_capturing(context), "lookup: take_counts cannot be captured in a CUDA graph");
+  Buffer<FeatureCounts>& on_device = scratch_->feature_counts;
+  std::vector<LookupCounts> counts;
+  for (const FeatureCounts& of : on_device.to_host(context))
+    counts.push_back({static_cast<int64_t>(of.values), static_cast<int64_t>(of.missing)});
+  counts.resize(features_.size());
+  cuda_check(cudaMemsetAsync(on_device.data(), 0, on_device.size() * sizeof(FeatureCounts),
+                             context.stream),
+             "zeroing");
+  return counts;
 }
 
 void DeviceLookup::check(const Context& context) {

@@ -23,7 +23,7 @@ struct BatchRef;
 class DeviceLookup : public Lookup {
  public:
   DeviceLookup(const Context& context, std::span<const LookupFeature> features,
-               Sums sums = Sums::kFast);
+               const LookupSettings& settings = {});
   ~DeviceLookup() override;
 
   int64_t width() const override { return width_; }
@@ -36,6 +36,7 @@ class DeviceLookup : public Lookup {
   void set_step(const Context& context, const StepScalars& scalars) override;
   void backward_as_set(const Context& context, ConstAnyView gradients) override;
   void check(const Context& context) override;
+  std::vector<LookupCounts> take_counts(const Context& context) override;
 
  private:
   struct Feature {
@@ -81,7 +82,7 @@ class DeviceLookup : public Lookup {
   std::vector<Table*> feature_tables_;
   std::vector<DeviceTable*> tables_;
   std::vector<Class> classes_;
-  Sums sums_;
+  LookupSettings settings_;
   int64_t width_ = 0;
   int64_t partial_stride_ = 0;
   bool ready_for_backward_ = false;
@@ -100,6 +101,6 @@ class DeviceLookup : public Lookup {
 };
 
 std::unique_ptr<Lookup> make_lookup(const Context& context, std::span<const LookupFeature> features,
-                                    Sums sums);
+                                    const LookupSettings& settings);
 
 }  // namespace emblem::cuda

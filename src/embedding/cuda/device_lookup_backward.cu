@@ -27,7 +27,7 @@ UpdateRows DeviceLookup::update_of(size_t cls, ConstAnyView gradients) const {
   UpdateRows op;
   op.cls = static_cast<int>(cls);
   op.most = batch_->class_count[cls];
-  op.in_order = sums_ == Sums::kDeterministic;
+  op.in_order = settings_.sums == Sums::kDeterministic;
   op.shape = of.shape;
   op.gradients = gradients.data;
   op.gradient_type = gradients.dtype;

@@ -13,6 +13,14 @@
 namespace emblem::cuda {
 
 struct DeviceTableRef;
+struct RowFilter;
+
+// A row and its key, listed for an export.
+struct ListedRow {
+  int64_t key;
+  int64_t score;  // 0 in static tables
+  uint32_t row;
+};
 
 // The semantics of a HostTable. Row numbers, and with them the places of rows in memory, differ
 // from run to run; the content does not, but for the last bits of sums
@@ -71,11 +79,6 @@ class DeviceTable : public Table {
   int64_t rows_end() const { return is_static() ? settings_.capacity : keys_->rows(); }
 
  private:
-  struct KeyRow {
-    int64_t key;
-    uint32_t row;
-  };
-
   // Before the host enqueues work of its own on rows: waits until none is moving.
   void settle_rows() const;
   DeviceTableRef make_ref() const;
@@ -83,9 +86,16 @@ class DeviceTable : public Table {
   void initialize_static();
   void make_cache(int64_t rows);
   void ensure_waiting(int64_t keys);
-  // Keys ascending: of `space`, or of a static table when it is null; only rows changed after
-  // `since`, or all when it is negative.
-  std::vector<KeyRow> list_keys(const KeySpaceMemory* space, int64_t since) const;
+  // Of `space`, or of a static table when it is null:
+  int64_t rows_used(const KeySpaceMemory* space) const;  // row numbers are below
+  // Appends rows [begin, end) that are wanted, and sorts all by key.
+  void list_rows(const KeySpaceMemory* space, int64_t begin, int64_t end, const RowFilter& wanted,
+                 std::vector<ListedRow>& into) const;
+  std::vector<int64_t> range_ends(const KeySpaceMemory* space, int64_t rows, int64_t since) const;
+  // Calls visit with ranges of keys, all ascending, of rows that changed after `since`, or of all
+  // rows when it is negative. A range has a few percent of the keys, or a million.
+  void for_each_range(const KeySpaceMemory* space, int64_t since,
+                      const std::function<void(std::span<const ListedRow>)>& visit) const;
   // The rows of different keys, made where there are none, up to `limit` (0: none).
   Buffer<uint32_t> rows_of(KeySpaceMemory& space, const Buffer<int64_t>& keys, uint32_t count,
                            int64_t limit, const char* doing);

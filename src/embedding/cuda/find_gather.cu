@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/cuda_check.h"
+#include "core/gpu.h"
 #include "embedding/cuda/device_batch.cuh"
 #include "embedding/cuda/row_vector.cuh"
 
@@ -29,6 +30,9 @@ __global__ void __launch_bounds__(kThreads)
   const bool there = place < feature.count;
   const DeviceTableRef& table = batch.tables[feature.table];
   uint32_t row = there ? table.find(feature.keys[place]) : kNoRow;
+  if (is_eval(kMode))
+    count_keys(batch, feature, tile == feature.first_tile,
+               __ballot_sync(~0u, there && row == kNoRow));
   if (kMode == GatherMode::kEvalCached)
     row = batch.uncached.place(table, static_cast<uint32_t>(feature.table), row);
   if (there) batch.rows[feature.first + place] = row;
@@ -102,8 +106,9 @@ __global__ void __launch_bounds__(kThreads)
   }
   const char* at = row != kNoRow && !in_host_memory ? table.row(row) : nullptr;
   Copy copy{batch.out.from(base * batch.width + feature.column), batch.width, table.dim};
-  for (uint32_t absent = __ballot_sync(~0u, there && row == kNoRow); absent != 0;
-       absent &= absent - 1) {
+  uint32_t absent = __ballot_sync(~0u, there && row == kNoRow);
+  if (is_eval(kMode)) count_keys(batch, feature, tile == feature.first_tile, absent);
+  for (; absent != 0; absent &= absent - 1) {
     const int source = __ffs(absent) - 1;
     const int64_t of = __shfl_sync(~0u, key, source);
     for (int d = lane; d < table.dim; d += 32)
@@ -233,7 +238,8 @@ void gather_rows(const Context& context, const BatchRef& batch, int cls, RowShap
   const uint32_t tiles = batch.class_tile[cls + 1] - batch.class_tile[cls];
   if (tiles == 0) return;
   const bool long_rows = shape == RowShape::kUpTo128 || shape == RowShape::kUpTo1024;
-  if (long_rows && dtype == DType::kF32 && batch.out.dtype == DType::kF32)
+  if (long_rows && dtype == DType::kF32 && batch.out.dtype == DType::kF32 &&
+      compute_capability() >= 90)
     return gather_bulk(context, batch, cls, shape, pass);
   with_shape(shape, [&](auto as) {
     using S = decltype(as);

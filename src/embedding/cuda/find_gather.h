@@ -23,7 +23,7 @@ constexpr bool is_eval(GatherMode pass) {
 void gather_rows(const Context& context, const BatchRef& batch, int cls, RowShape shape,
                  DType dtype, GatherMode pass);
 // The same for long rows of 32-bit floats in fours (shapes kUpTo128 and kUpTo1024), to outputs of
-// 32 bits.
+// 32 bits. Needs compute capability 9.0.
 void gather_bulk(const Context& context, const BatchRef& batch, int cls, RowShape shape,
                  GatherMode pass);
 

@@ -15,7 +15,7 @@ constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * 32;
 constexpr int kWarpBytes = 16384;  // of shared memory
 
-__device__ void prefetch_line(const void* at) {
+[[maybe_unused]] __device__ void prefetch_line(const void* at) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
 }
 
@@ -28,8 +28,8 @@ __device__ uint32_t drop_lowest(uint32_t lanes) {
 }
 
 // The rows in host memory that the first kFarRows of `lanes` hold, by a whole warp.
-__device__ void copy_far_rows(const DeviceTableRef& table, uint32_t row, uint32_t lanes, float* out,
-                              int64_t width) {
+[[maybe_unused]] __device__ void copy_far_rows(const DeviceTableRef& table, uint32_t row,
+                                               uint32_t lanes, float* out, int64_t width) {
   int sources[kFarRows];
   const float* from[kFarRows];
 #pragma unroll
@@ -58,6 +58,7 @@ __device__ void copy_far_rows(const DeviceTableRef& table, uint32_t row, uint32_
 template <int kKeys, GatherMode kMode>
 __global__ void __launch_bounds__(kThreads)
     gather_bulk_kernel(const __grid_constant__ BatchRef batch, int cls) {
+#if __CUDA_ARCH__ >= 900
   extern __shared__ __align__(128) char ring[];
   __shared__ BulkBarrier barriers[kWarps];
   constexpr uint32_t kSteps = kTile / kKeys;
@@ -98,8 +99,10 @@ __global__ void __launch_bounds__(kThreads)
     const uint32_t ahead = step + stride;
     if (kMode != GatherMode::kCopy && ahead < end)
       next_key = key_at(batch.feature_of_tile(ahead / kSteps), ahead);
-    for (uint32_t absent = __ballot_sync(~0u, there && row == kNoRow); absent != 0;
-         absent &= absent - 1) {
+    uint32_t absent = __ballot_sync(~0u, there && row == kNoRow);
+    if (is_eval(kMode) && !pooled)
+      count_keys(batch, feature, step == feature.first_tile * kSteps, absent);
+    for (; absent != 0; absent &= absent - 1) {
       const int source = __ffs(absent) - 1;
       const int64_t of = feature.keys[base + source];
       const Initializer& draw = is_eval(kMode) ? table.missing : table.initializer;
@@ -129,6 +132,7 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   bulk_wait_all();
+#endif  // older GPUs never launch it
 }
 
 }  // namespace

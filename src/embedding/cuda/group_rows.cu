@@ -66,6 +66,8 @@ __device__ void end_pass(const BatchRef& batch) {
       ++table.clocks->clock;
     ++table.clocks->version;
   }
+  for (int f = threadIdx.x; f < batch.features; f += kThreads)
+    batch.feature_counts[batch.feature[f].number].values += batch.feature[f].count;
   BatchCounters& counters = *batch.counters;
   const uint32_t pass = counters.pass;
   __syncthreads();

@@ -52,13 +52,46 @@ CUmemAllocationProp properties() {
   return of;
 }
 
+// Device memory mapped at an address; released and unmapped with this object unless it is kept.
+class Mapping {
+ public:
+  Mapping(CUdeviceptr at, size_t bytes, const CUmemAllocationProp& of) : at_(at), bytes_(bytes) {
+    if (driver().create(&handle_, bytes, &of, 0) != CUDA_SUCCESS) return;
+    created_ = true;
+    if (driver().map(at, bytes, 0, handle_, 0) != CUDA_SUCCESS) return;
+    mapped_ = true;
+    CUmemAccessDesc access = {};
+    access.location = of.location;
+    access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    accessible_ = driver().set_access(at, bytes, &access, 1) == CUDA_SUCCESS;
+  }
+  ~Mapping() {
+    if (mapped_) driver().unmap(at_, bytes_);
+    if (created_) driver().release(handle_);
+  }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  bool accessible() const { return accessible_; }
+  CUmemGenericAllocationHandle keep() {
+    created_ = mapped_ = false;
+    return handle_;
+  }
+
+ private:
+  CUdeviceptr at_;
+  size_t bytes_;
+  CUmemGenericAllocationHandle handle_ = 0;
+  bool created_ = false, mapped_ = false, accessible_ = false;
+};
+
 size_t rounded_up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
 }  // namespace
 
 void throw_out_of_device_memory(const std::string& who, size_t wanted) {
   size_t free = 0, total = 0;
-  cudaGetLastError();
+  cudaGetLastError();  // clears it
   cudaMemGetInfo(&free, &total);
   throw Error(
       ErrorCode::kOutOfMemory,
@@ -81,7 +114,7 @@ GrowableMemory::GrowableMemory(std::string name, size_t most_bytes) : name_(std:
 GrowableMemory::~GrowableMemory() {
   const auto at = reinterpret_cast<CUdeviceptr>(data_);
   if (bytes_ != 0) driver().unmap(at, bytes_);
-  for (const Piece& piece : pieces_) driver().release(piece.handle);
+  for (const unsigned long long handle : handles_) driver().release(handle);
   driver().unreserve(at, reserved_);
 }
 
@@ -89,21 +122,11 @@ void GrowableMemory::grow_to(const Context& context, size_t bytes) {
   if (bytes <= bytes_) return;
   const size_t wanted = rounded_up(bytes, granularity_) - bytes_;
   if (bytes_ + wanted > reserved_) throw_out_of_device_memory(name_, wanted);
-  const CUmemAllocationProp of = properties();
-  CUmemGenericAllocationHandle handle;
-  if (driver().create(&handle, wanted, &of, 0) != CUDA_SUCCESS)
-    throw_out_of_device_memory(name_, wanted);
-  const auto at = reinterpret_cast<CUdeviceptr>(data_ + bytes_);
-  if (driver().map(at, wanted, 0, handle, 0) != CUDA_SUCCESS) {
-    driver().release(handle);
-    throw_out_of_device_memory(name_, wanted);
-  }
-  CUmemAccessDesc access = {};
-  access.location = of.location;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  check(driver().set_access(at, wanted, &access, 1), "opening memory for access");
+  Mapping mapping(reinterpret_cast<CUdeviceptr>(data_ + bytes_), wanted, properties());
+  if (!mapping.accessible()) throw_out_of_device_memory(name_, wanted);
   cuda_check(cudaMemsetAsync(data_ + bytes_, 0, wanted, context.stream), "zeroing memory");
-  pieces_.push_back({handle, wanted});
+  handles_.reserve(handles_.size() + 1);
+  handles_.push_back(mapping.keep());
   bytes_ += wanted;
 }
 

@@ -1,5 +1,5 @@
 // embedding/cuda/growable_memory.h - device memory that grows in place: addresses are reserved
-// once, memory is put behind them as it is needed. Zero when new.
+// once and memory is mapped to them as needed. New memory is zeroed.
 #pragma once
 
 #include <cstddef>
@@ -12,28 +12,24 @@ namespace emblem::cuda {
 
 class GrowableMemory {
  public:
-  // `name` is for error messages. `most_bytes` can never be exceeded.
+  // `name` is for error messages. `most_bytes` is the limit of growth.
   GrowableMemory(std::string name, size_t most_bytes);
   ~GrowableMemory();
   GrowableMemory(const GrowableMemory&) = delete;
   GrowableMemory& operator=(const GrowableMemory&) = delete;
 
-  // At least that many bytes. Throws kOutOfMemory, and then has what it had.
+  // At least `bytes` bytes. Throws kOutOfMemory; the memory is then unchanged.
   void grow_to(const Context& context, size_t bytes);
   char* data() const { return data_; }
   size_t bytes() const { return bytes_; }
 
  private:
-  struct Piece {
-    unsigned long long handle;
-    size_t bytes;
-  };
   std::string name_;
   char* data_ = nullptr;
   size_t reserved_ = 0;
   size_t granularity_ = 0;
   size_t bytes_ = 0;
-  std::vector<Piece> pieces_;
+  std::vector<unsigned long long> handles_;  // of the mapped memory, in order
 };
 
 // One line: who wanted how much, how much is free.

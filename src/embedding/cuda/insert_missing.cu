@@ -161,7 +161,6 @@ __device__ void insert_values(const DeviceTableRef& table, uint32_t row, int64_t
 
 // A warp a new key.
 __device__ void insert_new(const BatchRef& batch, const InsertScratch& scratch, uint32_t count) {
-  const int lane = threadIdx.x % 32;
   for_each_missing(count, [&](uint32_t number) {
     const uint32_t ticket = number < count ? scratch.tickets[number] : kNoTicket;
     Missing mine{};
@@ -185,6 +184,16 @@ __device__ void insert_new(const BatchRef& batch, const InsertScratch& scratch, 
                     __shfl_sync(~0u, mine.key, source));
     }
   });
+}
+
+// Counts the lanes whose key got no row, with one atomic for each feature among them. Whole warp.
+__device__ void count_missing(const BatchRef& batch, const FeatureRef& feature, bool missing) {
+  const uint32_t lanes = __ballot_sync(~0u, missing);
+  if (!missing) return;
+  const uint32_t same = __match_any_sync(lanes, static_cast<uint32_t>(feature.number));
+  if (static_cast<int>(threadIdx.x % 32) != __ffs(same) - 1) return;
+  atomicAdd(&batch.feature_counts[feature.number].missing,
+            static_cast<unsigned long long>(__popc(same)));
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -228,10 +237,11 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   for_each_missing(count, [&](uint32_t number) {
-    if (number >= count) return;
-    const uint32_t position = batch.missing[number];
+    const bool there = number < count;
+    const uint32_t position = batch.missing[there ? number : 0];
     const FeatureRef& feature = batch.feature_of_position(position);
-    const uint32_t row = scratch.tickets[scratch.leaders[number]];
+    const uint32_t row = there ? scratch.tickets[scratch.leaders[number]] : kNoRow;
+    count_missing(batch, feature, there && row == kNoRow);
     if (row == kNoRow) return;
     // Every occurrence brings a number of its own: new rows are few, or the pass is slow anyway.
     const uint32_t own =

@@ -59,7 +59,8 @@ InsertScratch TrainScratch::insert(SelectScratch* select) {
           wait_tickets.data(), select};
 }
 
-ReadScratch::ReadScratch(const Context& context, int64_t positions_, int64_t weight_bytes)
+ReadScratch::ReadScratch(const Context& context, int64_t positions_, int64_t weight_bytes,
+                         const TransferSettings& transfer)
     : positions(positions_), rows(Device::kCuda, positions_), staged_stride(weight_bytes) {
   if (weight_bytes == 0) return;
   map = zeros<unsigned long long>(context, map_entries(positions));
@@ -70,7 +71,7 @@ ReadScratch::ReadScratch(const Context& context, int64_t positions_, int64_t wei
   staged = Buffer<char>(Device::kCuda, std::min(positions, kStagedRows), weight_bytes);
   counters = zeros<UncachedCounters>(context, 1);
   staging = StagingBuffer::make(context, std::min(positions, kRowsLeavingAtOnce), weight_bytes,
-                                StagingBuffer::Ways::kIn);
+                                StagingBuffer::Ways::kIn, transfer);
 }
 
 UncachedRows ReadScratch::uncached() {
@@ -89,7 +90,8 @@ UncachedRows ReadScratch::uncached() {
   return uncached;
 }
 
-StageMemory::StageMemory(const Context& context, int64_t positions_, int64_t row_bytes)
+StageMemory::StageMemory(const Context& context, int64_t positions_, int64_t row_bytes,
+                         const TransferSettings& transfer)
     : positions(positions_),
       missing(Device::kCuda, 2 * positions_),
       victims(Device::kCuda, 2 * positions_),
@@ -97,7 +99,7 @@ StageMemory::StageMemory(const Context& context, int64_t positions_, int64_t row
       counters(zeros<uint32_t>(context, kStageCounters)),
       kept(Device::kCuda, leaving.size(), row_bytes),
       staging(StagingBuffer::make(context, leaving.size(), row_bytes,
-                                  StagingBuffer::Ways::kInAndOut)) {}
+                                  StagingBuffer::Ways::kInAndOut, transfer)) {}
 
 StageScratch StageMemory::ref() {
   return {missing.data(),

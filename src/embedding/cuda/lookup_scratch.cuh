@@ -50,7 +50,8 @@ struct TrainScratch {
 struct ReadScratch {
   ReadScratch() = default;
   // weight_bytes: of the longest row of tables with a cache; 0: there are none.
-  ReadScratch(const Context& context, int64_t positions, int64_t weight_bytes);
+  ReadScratch(const Context& context, int64_t positions, int64_t weight_bytes,
+              const TransferSettings& transfer);
 
   int64_t positions = 0;
   Buffer<uint32_t> rows;
@@ -69,7 +70,8 @@ struct ReadScratch {
 // Of bringing rows into caches.
 struct StageMemory {
   StageMemory() = default;
-  StageMemory(const Context& context, int64_t positions, int64_t row_bytes);
+  StageMemory(const Context& context, int64_t positions, int64_t row_bytes,
+              const TransferSettings& transfer);
 
   int64_t positions = 0;
   Buffer<uint32_t> missing, victims, leaving, counters;
@@ -86,6 +88,7 @@ struct DeviceLookup::Scratch {
   Buffer<double> norm;
   Buffer<SelectScratch> select;
   Buffer<UpdateScalars> step;  // by class, of the last set_step
+  Buffer<FeatureCounts> feature_counts;
   TrainScratch train;
   ReadScratch read;
   StageMemory stage;

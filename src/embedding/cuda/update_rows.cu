@@ -11,6 +11,16 @@ namespace {
 constexpr int kThreads = kUpdateThreads;
 constexpr int kMostInTile = 64;  // occurrences
 
+// One instruction from compute capability 9.0 on.
+__device__ void atomic_add(float* to, const Floats<4>& v) {
+#if __CUDA_ARCH__ >= 900
+  atomicAdd(reinterpret_cast<float4*>(to), float4{v.at[0], v.at[1], v.at[2], v.at[3]});
+#else
+  for (int i = 0; i < 4; ++i) atomicAdd(to + i, v.at[i]);
+#endif
+}
+__device__ void atomic_add(float* to, const Floats<1>& v) { atomicAdd(to, v.at[0]); }
+
 // A group's part in a row whose occurrences lie in several tiles: whoever comes last has the sum.
 template <class S>
 __device__ bool add_partial(const BatchRef& batch, const TileArguments& with, Segment segment,
@@ -19,14 +29,7 @@ __device__ bool add_partial(const BatchRef& batch, const TileArguments& with, Se
   const uint32_t tile = (segment.begin - class_first) / with.tile;
   const uint32_t spans = (segment.end - 1 - class_first) / with.tile - tile + 1;
   float* partial = with.partials + static_cast<int64_t>(tile) * S::kFloats;
-  for_each_chunk<S>(member, dim, [&](int c, int d) {
-    if constexpr (S::kVector == 4) {
-      const auto& v = sum.chunk[c].at;
-      atomicAdd(reinterpret_cast<float4*>(partial + d), float4{v[0], v[1], v[2], v[3]});
-    } else {
-      atomicAdd(partial + d, sum.chunk[c].at[0]);
-    }
-  });
+  for_each_chunk<S>(member, dim, [&](int c, int d) { atomic_add(partial + d, sum.chunk[c]); });
   __threadfence();
   __syncwarp(group_mask<S>());
   uint32_t arrived = 0;

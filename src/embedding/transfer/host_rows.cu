@@ -17,6 +17,11 @@ HostRows::HostRows(const Context& context, const std::string& name, int64_t rows
   forget_slots(context);
 }
 
+int64_t HostRows::bytes() const {
+  return memory_.bytes() + (slot_of_row_.size() + slot_rows_.size() + slot_used_.size()) * 4 +
+         slot_changed_.size();
+}
+
 void HostRows::forget_slots(const Context& context) {
   cuda_check(cudaMemsetAsync(slot_of_row_.data(), 0xff, slot_of_row_.size() * 4, context.stream),
              "filling");

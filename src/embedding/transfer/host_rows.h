@@ -18,7 +18,7 @@ class HostRows {
            int64_t slots);
 
   char* data() const { return memory_.data(); }
-  int64_t bytes() const { return memory_.bytes(); }
+  int64_t bytes() const;  // of host and device memory
   int64_t slots() const { return slot_rows_.size(); }
   void forget_slots(const Context& context);  // the cache is empty
 

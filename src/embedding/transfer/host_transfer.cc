@@ -135,7 +135,6 @@ void rest(Clock::duration quiet) {
 struct OfProcess {
   std::mutex mutex;
   std::weak_ptr<HostTransfer> host_transfer;
-  HostTransferLimits limits;
 };
 OfProcess& of_this_process() {
   static OfProcess of;
@@ -165,19 +164,9 @@ void finish_host_transfers() {
   if (host_transfer) host_transfer->finish();
 }
 
-HostTransferLimits host_transfer_limits() {
-  OfProcess& of = of_this_process();
-  const std::lock_guard lock(of.mutex);
-  return of.limits;
-}
-
-void set_host_transfer_limits(const HostTransferLimits& limits) {
-  OfProcess& of = of_this_process();
-  const std::lock_guard lock(of.mutex);
-  of.limits = limits;
-}
-
-HostTransfer::HostTransfer(int threads) : pool_(threads), leader_([this] { lead(); }) {}
+HostTransfer::HostTransfer(int threads)
+    : pool_(threads, {"host transfer", "use fewer CPUs (taskset)"}),
+      leader_(start_thread("host transfer", [this] { lead(); })) {}
 
 HostTransfer::~HostTransfer() {
   {

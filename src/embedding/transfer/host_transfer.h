@@ -65,14 +65,4 @@ class HostTransfer {
 // asked for.
 void finish_host_transfers();
 
-// When the host_transfer is used, and how. Read when a staging is made; set by tests.
-struct HostTransferLimits {
-  int64_t least_rows = 4096;       // fewer are moved by the GPU itself
-  int64_t piece_bytes = 4 << 20;   // but at most kMostPieces pieces
-  int64_t most_bytes = 192 << 20;  // of a buffer
-  int64_t direct = 6;  // of 16 rows that come: those that the GPU reads itself meanwhile
-};
-HostTransferLimits host_transfer_limits();
-void set_host_transfer_limits(const HostTransferLimits& limits);
-
 }  // namespace emblem

@@ -27,27 +27,27 @@ struct Layout {
 }  // namespace
 
 std::unique_ptr<StagingBuffer> StagingBuffer::make(const Context& context, int64_t rows,
-                                                   int64_t row_bytes, Ways ways) {
+                                                   int64_t row_bytes, Ways ways,
+                                                   const TransferSettings& settings) {
   if (row_bytes == 0 || row_bytes > kLongestTransferredRow) return nullptr;
-  const HostTransferLimits limits = host_transfer_limits();
-  rows = std::min(rows, limits.most_bytes / row_bytes);
-  if (rows < std::max<int64_t>(1, limits.least_rows)) return nullptr;
+  rows = std::min(rows, settings.max_buffer_bytes / row_bytes);
+  if (rows < std::max<int64_t>(1, settings.min_rows)) return nullptr;
   std::shared_ptr<HostTransfer> host_transfer = HostTransfer::of_process();
   if (!host_transfer) return nullptr;
   try {
     return std::unique_ptr<StagingBuffer>(
-        new StagingBuffer(context, std::move(host_transfer), rows, row_bytes, ways));
+        new StagingBuffer(context, std::move(host_transfer), rows, row_bytes, ways, settings));
   } catch (const Error&) {
     return nullptr;
   }
 }
 
 StagingBuffer::StagingBuffer(const Context& context, std::shared_ptr<HostTransfer> host_transfer,
-                             int64_t rows, int64_t row_bytes, Ways ways)
+                             int64_t rows, int64_t row_bytes, Ways ways,
+                             const TransferSettings& settings)
     : transfer_(std::move(host_transfer)),
       memory_(Layout(rows, row_bytes, ways).end),
       state_(Buffer<StagingState>::zeros(context, 1)) {
-  const HostTransferLimits limits = host_transfer_limits();
   const Layout at(rows, row_bytes, ways);
   char* data = memory_.data();
   ref_.memory.queue = new (data) TransferQueue();
@@ -60,11 +60,11 @@ StagingBuffer::StagingBuffer(const Context& context, std::shared_ptr<HostTransfe
   ref_.state = state_.data();
   ref_.rows = static_cast<uint32_t>(rows);
   const int64_t piece =
-      std::max(limits.piece_bytes / row_bytes, (rows + kMostPieces - 1) / kMostPieces);
+      std::max(settings.piece_bytes / row_bytes, (rows + kMostPieces - 1) / kMostPieces);
   ref_.piece_rows =
       static_cast<uint32_t>(rounded_up(std::max<int64_t>(1, piece), kRowsWrittenAtOnce));
-  ref_.least_rows = static_cast<uint32_t>(std::max<int64_t>(1, limits.least_rows));
-  ref_.direct = static_cast<uint32_t>(std::clamp<int64_t>(limits.direct, 0, 15));
+  ref_.least_rows = static_cast<uint32_t>(std::max<int64_t>(1, settings.min_rows));
+  ref_.direct = static_cast<uint32_t>(std::clamp<int64_t>(settings.direct_rows, 0, 15));
   transfer_->add(ref_.memory);
 }
 

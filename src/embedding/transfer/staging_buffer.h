@@ -6,6 +6,7 @@
 
 #include "core/buffer.h"
 #include "core/pinned.h"
+#include "embedding/settings.h"
 #include "embedding/transfer/host_transfer.h"
 #include "embedding/transfer/staging_buffer_ref.h"
 
@@ -18,7 +19,8 @@ class StagingBuffer {
   // For up to `rows` rows of up to `row_bytes` bytes at a time. Null where the host_transfer would
   // be of no use, or its memory cannot be pinned: then the GPU moves rows by itself.
   static std::unique_ptr<StagingBuffer> make(const Context& context, int64_t rows,
-                                             int64_t row_bytes, Ways ways);
+                                             int64_t row_bytes, Ways ways,
+                                             const TransferSettings& settings);
   // Waits for the GPU, and for the scatters that it asked for.
   ~StagingBuffer();
   StagingBuffer(const StagingBuffer&) = delete;
@@ -28,7 +30,7 @@ class StagingBuffer {
 
  private:
   StagingBuffer(const Context& context, std::shared_ptr<HostTransfer> host_transfer, int64_t rows,
-                int64_t row_bytes, Ways ways);
+                int64_t row_bytes, Ways ways, const TransferSettings& settings);
 
   std::shared_ptr<HostTransfer> transfer_;
   PinnedMemory memory_;

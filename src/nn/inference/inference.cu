@@ -32,7 +32,7 @@ struct Inference::Product {
 
 Inference::Inference(const Context& context, Graph& graph, Node logits, InferenceInputs inputs)
     : graph_(graph), inputs_(std::move(inputs)) {
-  Graph::State& s = graph_.state();
+  GraphState& s = graph_state(graph_);
   EMBLEM_REQUIRE(s.prepared && s.device == Device::kCuda,
                  "inference: the graph was not prepared on a GPU");
   if (inputs_.dense.id >= 0) dense_ = s.tensor(inputs_.dense, "inference");
@@ -51,7 +51,7 @@ Inference::~Inference() = default;
 
 const ScatteredInput* Inference::scattered(const Tensor* tensor) const {
   for (const ScatteredInput& input : inputs_.embeddings) {
-    if (graph_.state().tensor(input.node, "inference") == tensor) return &input;
+    if (graph_state(graph_).tensor(input.node, "inference") == tensor) return &input;
   }
   return nullptr;
 }
@@ -59,7 +59,7 @@ const ScatteredInput* Inference::scattered(const Tensor* tensor) const {
 // Ops that the logits depend on; those that need no embeddings can run beside the lookup.
 void Inference::choose_ops() {
   std::set<const Tensor*> needed = {logits_}, late;
-  const auto& ops = graph_.state().ops;
+  const auto& ops = graph_state(graph_).ops;
   for (auto op = ops.rbegin(); op != ops.rend(); ++op) {
     if ((*op)->output() == nullptr || !needed.contains((*op)->output())) continue;
     needed.insert((*op)->inputs().begin(), (*op)->inputs().end());
@@ -78,7 +78,7 @@ void Inference::choose_ops() {
 
 // Whether all that read it are linear layers that cuBLASLt runs as one.
 bool Inference::feeds_layers_only(const Tensor* tensor) const {
-  for (const auto& op : graph_.state().ops) {
+  for (const auto& op : graph_state(graph_).ops) {
     const auto& reads = op->inputs();
     if (std::find(reads.begin(), reads.end(), tensor) == reads.end()) continue;
     const auto* layer = dynamic_cast<const Linear*>(op.get());
@@ -94,12 +94,12 @@ bool Inference::interacts_in_place(const Op& op) const {
   if (interaction == nullptr) return false;
   const ScatteredInput* rows = scattered(op.inputs().back());
   return rows != nullptr && rows->dim == interaction->dim() &&
-         can_interact(graph_.state().precision, interaction->vectors(), interaction->dim()) &&
+         can_interact(graph_state(graph_).precision, interaction->vectors(), interaction->dim()) &&
          (op.output()->cols % 8 == 0 || feeds_layers_only(op.output()));
 }
 
 void Inference::prepare_ops(const Context& context) {
-  Graph::State& s = graph_.state();
+  GraphState& s = graph_state(graph_);
   const bool narrow = s.precision != DType::kF32;
   if (narrow)
     narrow_values(context, s.parameter_values.data(), s.precision, s.narrow_parameters.data(),
@@ -137,7 +137,7 @@ void Inference::prepare_ops(const Context& context) {
 }
 
 void Inference::gather(const Context& context, int64_t rows) {
-  Graph::State& s = graph_.state();
+  GraphState& s = graph_state(graph_);
   for (const ScatteredInput* input : gathered_) {
     const Tensor* tensor = s.tensor(input->node, "inference");
     gather_vectors(context, {.addresses = input->addresses,
@@ -149,7 +149,7 @@ void Inference::gather(const Context& context, int64_t rows) {
 }
 
 void Inference::enqueue_before_lookup(const Context& context, int64_t rows) {
-  Graph::State& s = graph_.state();
+  GraphState& s = graph_state(graph_);
   s.rows = rows;
   s.phase = Phase::kEval;
   if (narrows_dense_) {
@@ -161,7 +161,7 @@ void Inference::enqueue_before_lookup(const Context& context, int64_t rows) {
 
 void Inference::enqueue_after_lookup(const Context& context, int64_t rows, Order order,
                                      Answers answers) {
-  Graph::State& s = graph_.state();
+  GraphState& s = graph_state(graph_);
   s.rows = rows;
   s.phase = Phase::kEval;
   order_ = order;
@@ -178,7 +178,7 @@ void Inference::enqueue_after_lookup(const Context& context, int64_t rows, Order
 }
 
 void Inference::run(const Context& context, Op& op, int64_t rows) {
-  Graph::State& s = graph_.state();
+  GraphState& s = graph_state(graph_);
   if (is_last(op, logits_) && !places_.contains(op.inputs()[0])) {
     const auto& linear = static_cast<const Linear&>(op);
     return run_last_layer(
@@ -196,7 +196,7 @@ void Inference::run(const Context& context, Op& op, int64_t rows) {
     return run_linear(context, *linear, rows);
   if (interacts_in_place(op))
     return run_interaction(context, static_cast<const Interaction&>(op), rows);
-  op.forward(s.pass(context));
+  op.forward(s.op_context(context));
 }
 
 void Inference::run_interaction(const Context& context, const Interaction& interaction,
@@ -205,7 +205,7 @@ void Inference::run_interaction(const Context& context, const Interaction& inter
   const auto place = places_.find(interaction.output());
   const bool here = place == places_.end();
   interact(context,
-           {.dtype = graph_.state().precision,
+           {.dtype = graph_state(graph_).precision,
             .first = interaction.has_first() ? interaction.inputs()[0]->value_data : nullptr,
             .addresses = input->addresses,
             .rows = rows,
@@ -219,11 +219,11 @@ void Inference::run_interaction(const Context& context, const Interaction& inter
 const void* Inference::weight_of(const Linear& linear) const {
   const auto padded = padded_.find(&linear);
   if (padded != padded_.end()) return padded->second.weight.data();
-  return graph_.state().narrow_parameters.data() + linear.weight();
+  return graph_state(graph_).narrow_parameters.data() + linear.weight();
 }
 
 void Inference::run_linear(const Context& context, Linear& linear, int64_t rows) {
-  Graph::State& s = graph_.state();
+  GraphState& s = graph_state(graph_);
   const float* bias = linear.bias() < 0 ? nullptr : s.parameter_values.data() + linear.bias();
   if (linear.inputs()[0] == dense_ && linear.inputs_count() <= kMostFirstInputs) {
     return run_first_layer(context, {.dtype = s.precision,
@@ -253,7 +253,7 @@ void Inference::run_linear(const Context& context, Linear& linear, int64_t rows)
   }
   const bool as_one =
       linear.activation() == Activation::kRelu || linear.activation() == Activation::kNone;
-  if (s.precision == DType::kF32 || !as_one) return linear.forward(s.pass(context));
+  if (s.precision == DType::kF32 || !as_one) return linear.forward(s.op_context(context));
   auto& product = products_[{&linear, rows}];
   if (product == nullptr) {
     product = std::make_unique<Product>();
@@ -278,7 +278,7 @@ void Inference::run_linear(const Context& context, Linear& linear, int64_t rows)
                    "inference: cuBLASLt has no product of [", rows, ", ", inputs, "] and [", inputs,
                    ", ", linear.units(), "] with a bias");
   }
-  if (product->matmul == nullptr) return linear.forward(s.pass(context));
+  if (product->matmul == nullptr) return linear.forward(s.op_context(context));
   product->matmul->run(context);
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 #include <vector>
 
 #include "core/host_vector.h"
@@ -47,10 +48,21 @@ class ServedLookup : public Lookup {
                    "lookup: tables served from the CPU give no rows to a GPU");
     check(features, out);
     cpu_ = static_cast<unsigned>(sched_getcpu());
+    for (Feature& feature : features_) feature.missing = 0;
     fetch_remote(features);
     const Inside inside(*this);
     find_in_memory(context, features);
     gather(context, features, out);
+    for (size_t f = 0; f < features_.size(); ++f) {
+      features_[f].counts.values += features[f].keys.size();
+      features_[f].counts.missing += static_cast<int64_t>(features_[f].missing);
+    }
+  }
+
+  std::vector<LookupCounts> take_counts(const Context&) override {
+    std::vector<LookupCounts> counts;
+    for (Feature& feature : features_) counts.push_back(std::exchange(feature.counts, {}));
+    return counts;
   }
 
   double squared_gradient_norm(const Context&, ConstAnyView) override { refuse(); }
@@ -64,6 +76,8 @@ class ServedLookup : public Lookup {
     int64_t column;
     HostVector<const float*> rows{};  // a key's row; null: no tier has it
     HostVector<float> fetched{};      // rows that had to be copied out of a tier
+    uint64_t missing = 0;             // keys of the last batch that no tier has
+    LookupCounts counts{};
   };
 
   // Inside the gates of all tables in memory, for as long as their rows are read.
@@ -149,6 +163,11 @@ class ServedLookup : public Lookup {
         ++missing;
       }
     }
+    count_missing(feature, missing);
+  }
+
+  void count_missing(Feature& feature, uint64_t missing) {
+    feature.missing = missing;
     feature.table->count_missing(cpu_, missing);
   }
 
@@ -236,10 +255,8 @@ class ServedLookup : public Lookup {
                                    .misses = static_cast<uint64_t>(misses),
                                    .nanoseconds = static_cast<uint64_t>(nanoseconds)});
     if (misses == 0) return;
-    if (feature.table->l3() == nullptr) {
-      feature.table->count_missing(cpu_, static_cast<uint64_t>(misses));
-      return;
-    }
+    if (feature.table->l3() == nullptr)
+      return count_missing(feature, static_cast<uint64_t>(misses));
     const std::span keys(features.keys.data, static_cast<size_t>(features.keys.size()));
     fetch_unique(
         feature, keys,

@@ -133,6 +133,7 @@ TEST_P(ServedLookupTest, GivesTheBitsOfTheLookupInTraining) {
     EXPECT_TRUE(got.empty() ||
                 std::memcmp(expected.data(), got.data(), got.size() * sizeof(float)) == 0)
         << bags;
+    EXPECT_EQ(served->take_counts(context), host->take_counts(context)) << bags;
   }
   EXPECT_GT(served_[0]->missing_everywhere(), 0u);
   EXPECT_EQ(served_[0]->l3_counts().hits > 0, GetParam() == "TwoTiers");

@@ -36,7 +36,7 @@ ColumnRequest as_stored(ColumnRequest request, const FeatureLayout& layout) {
     const bool bag = request.name == "features";  // libfm lines of varying length
     request.type = feature.config.has_raw_feature() ? ColumnType::kFloat : ColumnType::kInt64;
     request.weighted = bag;
-    request.separators = bag ? " " : "";
+    request.separators.assign(bag ? 1 : 0, ' ');
     break;
   }
   return request;

@@ -272,6 +272,16 @@ DecodedInfer decode_infer(std::shared_ptr<const ModelInferRequest> message,
   return decoded;
 }
 
+void name_shared_memory(Parameters& parameters, const std::string& region, uint64_t offset,
+                        uint64_t bytes) {
+  // GCC 12 warns of an overflow where a long literal is copied into a node of the map.
+  static const std::string region_key = "shared_memory_region", offset_key = "shared_memory_offset",
+                           bytes_key = "shared_memory_byte_size";
+  parameters[region_key].set_string_param(region);
+  parameters[offset_key].set_int64_param(static_cast<int64_t>(offset));
+  parameters[bytes_key].set_int64_param(static_cast<int64_t>(bytes));
+}
+
 void encode_response(InferResponse&& response, const std::vector<SharedOutput>& shared_outputs,
                      inference::ModelInferResponse& message) {
   message.set_model_name(std::move(response.model));
@@ -296,10 +306,8 @@ void encode_response(InferResponse&& response, const std::vector<SharedOutput>& 
                    output.data.size(), " bytes, but its part of shared memory region ",
                    shared->region, " only ", shared->part.bytes.size());
     SharedMemoryRegions::store(shared->part, output.data);
-    auto& parameters = *tensor->mutable_parameters();
-    parameters["shared_memory_region"].set_string_param(shared->region);
-    parameters["shared_memory_offset"].set_int64_param(static_cast<int64_t>(shared->offset));
-    parameters["shared_memory_byte_size"].set_int64_param(static_cast<int64_t>(output.data.size()));
+    name_shared_memory(*tensor->mutable_parameters(), shared->region, shared->offset,
+                       output.data.size());
   }
 }
 

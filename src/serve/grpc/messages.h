@@ -37,6 +37,10 @@ DecodedInfer decode_infer(std::shared_ptr<const inference::ModelInferRequest> me
 void encode_response(InferResponse&& response, const std::vector<SharedOutput>& shared_outputs,
                      inference::ModelInferResponse& message);
 
+// Says in the parameters of a tensor that its data is in shared memory.
+void name_shared_memory(google::protobuf::Map<std::string, inference::InferParameter>& parameters,
+                        const std::string& region, uint64_t offset, uint64_t bytes);
+
 void encode(const ModelMetadata& metadata, inference::ModelMetadataResponse& message);
 void encode(const ModelStatistics& statistics, inference::ModelStatistics& message);
 

@@ -10,11 +10,13 @@
 namespace emblem {
 
 inline std::vector<std::string> protocol_extensions() {
-  std::vector<std::string> names = {
-      "classification",     "model_repository",    "model_repository(unload_dependents)",
-      "schedule_policy",    "model_configuration", "system_shared_memory",
-      "binary_tensor_data", "parameters",          "statistics"};
-  if (kHasCuda) names.push_back("cuda_shared_memory");
+  std::vector<std::string> names;
+  for (const char* name :
+       {"classification", "model_repository", "model_repository(unload_dependents)",
+        "schedule_policy", "model_configuration", "system_shared_memory", "binary_tensor_data",
+        "parameters", "statistics"})
+    names.emplace_back(name);
+  if (kHasCuda) names.emplace_back("cuda_shared_memory");
   return names;
 }
 

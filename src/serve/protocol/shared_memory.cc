@@ -10,25 +10,12 @@
 #include <cstring>
 
 #include "core/device.h"
+#include "core/file_descriptor.h"
 #include "emblem/error.h"
 #include "serve/protocol/cuda_region.h"
 
 namespace emblem {
 namespace {
-
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  ~FileDescriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 uint64_t size_of(int fd) {
   struct stat facts {};

@@ -1,0 +1,28 @@
+// core/file_descriptor.h - a file descriptor that is closed with its owner, so that no error path
+// leaks one.
+#pragma once
+
+#include <unistd.h>
+
+#include <utility>
+
+namespace emblem {
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int value) : value_(value) {}  // negative: none
+  ~FileDescriptor() { close(); }
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+
+  int get() const { return value_; }
+  int release() { return std::exchange(value_, -1); }
+  void close() {
+    if (value_ >= 0) ::close(release());
+  }
+
+ private:
+  int value_;
+};
+
+}  // namespace emblem
