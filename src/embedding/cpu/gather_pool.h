@@ -16,7 +16,7 @@ struct GatherPool {
   const int64_t* keys = nullptr;  // [nnz]; the row numbers when row_numbers is null
   const uint32_t* row_numbers =
       nullptr;  // [nnz]; kNoRow reads as `absent` would draw the key's row
-  const float* const* row_places =
+  const float* const* row_addresses =
       nullptr;  // [nnz]; in place of both: where each fp32 row lies, null reads as `absent`
   const int32_t* offsets = nullptr;  // [bags + 1]; null: bag b is key b alone
   const float* weights = nullptr;    // [nnz]; null: all 1
