@@ -8,12 +8,11 @@ namespace emblem::cpu {
 namespace {
 
 constexpr int64_t kLine = 64;
-constexpr int64_t kLinesAhead =
-    24;  // cache lines of rows that are on their way while others are copied
+constexpr int64_t kLinesAhead = 24;  // prefetch distance in cache lines of rows
 
-enum class Source { kKeys, kNumbers, kAddresses };  // what says where a row is
+enum class Source { kKeys, kNumbers, kAddresses };  // how rows are given
 
-// The place of key i's row, or null.
+// The address of key i's row, or null.
 template <Source kSource>
 const char* row_of(const GatherPool& op, int64_t i) {
   if constexpr (kSource == Source::kAddresses) {
