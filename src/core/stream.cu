@@ -6,17 +6,17 @@
 namespace emblem::cuda {
 
 Stream::Stream(Priority priority) {
-  int last = 0, first = 0;
-  cuda_check(cudaDeviceGetStreamPriorityRange(&last, &first), "asking for stream priorities");
+  int lowest = 0, highest = 0;
+  cuda_check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "querying stream priorities");
   cuda_check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking,
-                                          priority == Priority::kFirst ? first : 0),
-             "making a stream");
+                                          priority == Priority::kHigh ? highest : 0),
+             "creating a stream");
 }
 
 Stream::~Stream() { cudaStreamDestroy(stream_); }
 
 Event::Event() {
-  cuda_check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "making an event");
+  cuda_check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "creating an event");
 }
 
 Event::~Event() { cudaEventDestroy(event_); }
@@ -29,7 +29,7 @@ void Event::synchronize() const {
   cuda_check(cudaEventSynchronize(event_), "waiting for an event");
 }
 
-void Event::hold_back(CUstream_st* stream) const {
+void Event::make_wait(CUstream_st* stream) const {
   cuda_check(cudaStreamWaitEvent(stream, event_), "making a stream wait");
 }
 

@@ -1,4 +1,4 @@
-// core/stream.h - streams on the GPU, and points in their work. CUDA builds only.
+// core/stream.h - CUDA streams and events. CUDA builds only.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@ namespace emblem::cuda {
 
 class Stream {
  public:
-  // kFirst: its kernels get room on the GPU before those of others.
-  enum class Priority { kUsual, kFirst };
-  explicit Stream(Priority priority = Priority::kUsual);
+  // kHigh: its kernels are scheduled before those of other streams.
+  enum class Priority { kDefault, kHigh };
+  explicit Stream(Priority priority = Priority::kDefault);
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -34,16 +34,16 @@ class Event {
 
   void record(CUstream_st* stream);
   void synchronize() const;                   // blocks until it has been reached
-  void hold_back(CUstream_st* stream) const;  // work enqueued on `stream` from now on waits for it
+  void make_wait(CUstream_st* stream) const;  // later work on `stream` waits for it
 
  private:
   CUevent_st* event_ = nullptr;
 };
 
-// Between device memory and pinned host memory; does not wait.
+// Between device memory and pinned host memory. Asynchronous.
 void copy_async(const Context& context, void* dst, const void* src, size_t bytes);
 
-// Whether what is enqueued is being captured in a graph instead of run.
+// Whether the stream is being captured in a CUDA graph.
 bool is_capturing(const Context& context);
 
 }  // namespace emblem::cuda

@@ -1,5 +1,5 @@
-// embedding/lookup.h - keys in, pooled rows out, gradients back: all that a model knows of
-// embeddings. Local tables, sharded tables and cached remote tables implement it.
+// embedding/lookup.h - keys in, pooled rows out, gradients back: the interface between models and
+// embedding tables. Implemented for tables in host memory, on a GPU, and served in tiers.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@
 
 namespace emblem {
 
-// The keys of one feature for a batch. Bag b holds keys[offsets[b], offsets[b + 1]), or keys[b]
-// alone when `offsets` is empty. `weights` is empty (all 1) or has one entry a key.
+// The keys of one feature for a batch. Bag b holds keys[offsets[b], offsets[b + 1]), or only
+// keys[b] when `offsets` is empty. `weights` is empty (all 1) or has one entry per key.
 struct FeatureKeys {
   View<const int64_t> keys;
   View<const int32_t> offsets;
   View<const float> weights;
 };
 
-// What changes from step to step beside keys and gradients.
+// The scalars of a training step.
 struct StepScalars {
   float scale = 1.0f;  // of the gradients
   float learning_rate = 0.0f;
@@ -43,19 +43,19 @@ class Lookup {
   // Floats of one output row: the dims of all features, in order.
   virtual int64_t width() const = 0;
 
-  // out[b] = the pooled rows of bag b of every feature, one behind the other. out is [bags,
-  // width()], in 16 bits on a GPU alone. In training, new keys get rows. The keys must stay valid
-  // until backward returns.
+  // out[b] = the pooled rows of bag b of every feature, concatenated. out is [bags, width()], in 16
+  // bits only on a GPU. In training, new keys get rows. The keys must stay valid until backward
+  // returns.
   virtual void forward(const Context& context, std::span<const FeatureKeys> features, Phase phase,
                        AnyView out) = 0;
 
-  // Says which keys a coming training forward will bring, so that their rows can be on their way
-  // while other work runs: where rows of a table are in host memory with a cache on the GPU
-  // (Placement::kCache, kHost), those that the batch will need and that the running step does not
-  // use come into the cache. Elsewhere it does nothing. No result depends on it, nor on whether
-  // that batch really comes. Best called between forward and backward of a step, with the keys of
-  // the next. The keys must stay valid until the next backward or forward has run, and, to be
-  // captured in a CUDA graph, one of these must be in the same graph.
+  // Announces the keys of the next training forward, so that their rows are transferred while other
+  // work runs: for tables in host memory with a cache on the GPU (Placement::kCache, kHost), the
+  // rows that the next batch needs and that the current step does not use are copied into the
+  // cache. Otherwise it does nothing. No result depends on it, even if another batch follows. Best
+  // called between forward and backward of a step, with the keys of the next step. The keys must
+  // stay valid until the next backward or forward has run, and, to be captured in a CUDA graph, one
+  // of these must be in the same graph.
   virtual void prefetch(const Context&, std::span<const FeatureKeys>) {}
 
   // The squared norm of the gradients with respect to the rows (duplicates of a key summed) for the
@@ -68,14 +68,14 @@ class Lookup {
                         float learning_rate, int64_t step) = 0;
 
   // The same in two parts, for steps that are captured in a CUDA graph and replayed: set_step is
-  // called outside, before each replay, and backward_as_set reads what the last one has set when it
-  // runs. On a GPU both are ordered with the stream.
+  // called outside of the graph, before each replay, and backward_as_set reads the scalars of the
+  // last set_step when it runs. On a GPU both are ordered with the stream.
   virtual void set_step(const Context&, const StepScalars& scalars) { step_ = scalars; }
   virtual void backward_as_set(const Context& context, ConstAnyView gradients) {
     backward(context, gradients, step_.scale, step_.learning_rate, step_.step);
   }
 
-  // Waits, and throws what went wrong in passes that run on a GPU and could not say so themselves.
+  // Waits for the passes on a GPU and throws their errors.
   virtual void check(const Context&) {}
 
   // What all forward passes, replayed ones included, looked up since the last call: one entry per
@@ -90,7 +90,7 @@ class Lookup {
 // then summed over all of them, in the order of (feature, bag, position), before its row is updated
 // once.
 struct LookupFeature {
-  Table* table = nullptr;  // borrowed; outlives the lookup and is trained by no other
+  Table* table = nullptr;  // borrowed; outlives the lookup, and only this lookup trains it
   Pooling pooling = Pooling::kSum;
 };
 

@@ -27,7 +27,7 @@ struct RowsRef {
   EMBLEM_HD float* state(char* row) const { return reinterpret_cast<float*>(row + state_offset); }
 };
 
-// Reading and writing a weight, whatever its storage type.
+// Read and write a weight of any storage type.
 EMBLEM_HD inline float load_weight(const float* at) { return *at; }
 EMBLEM_HD inline float load_weight(const F16* at) { return at->to_float(); }
 EMBLEM_HD inline float load_weight(const Bf16* at) { return at->to_float(); }

@@ -1,4 +1,4 @@
-// embedding/settings.h - what a table is, before it exists.
+// embedding/settings.h - the settings of tables and lookups.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace emblem {
 
-// How the first value of a weight is drawn: from (seed, key, position) alone, so that it depends
-// neither on the order of insertion nor on the device.
+// The initial value of a weight is a function of (seed, key, position), so that it depends neither
+// on the order of insertion nor on the device.
 struct Initializer {
   enum class Kind { kUniform, kNormal, kTruncatedNormal, kConstant };
   Kind kind = Kind::kUniform;
@@ -40,8 +40,9 @@ struct Initializer {
 enum class TableKind { kStatic, kDynamic };  // a static table's key is its row number
 enum class Eviction { kNone, kLru, kLfu, kStep, kCustom };
 enum class Pooling { kSum, kMean };
-// Of a table on a GPU: all rows in its memory; all in host memory, the ones in use kept in
-// `device_bytes` of device memory too; or all in host memory, where each pass gets its rows from.
+// Of a table on a GPU: all rows in device memory; all in host memory, with a cache of
+// `device_bytes` in device memory; or all in host memory, with a cache for about the rows of one
+// pass.
 enum class Placement { kDevice, kCache, kHost };
 
 struct TableSettings {
@@ -50,15 +51,15 @@ struct TableSettings {
   DType dtype = DType::kF32;  // of the weights; optimizer state is always fp32
   TableKind kind = TableKind::kStatic;
   int64_t capacity = 0;                 // static: rows. Dynamic: most rows, 0 = no limit
-  int64_t initial_capacity = 0;         // dynamic: rows to make room for at once
-  Eviction eviction = Eviction::kNone;  // dynamic, with a capacity: who leaves when it is reached
-  int64_t admission_threshold = 0;      // a key gets a row at this occurrence; 0 and 1: at once
-  int64_t admission_capacity = 0;       // keys counted at the most; 0: as many as capacity
+  int64_t initial_capacity = 0;         // dynamic: rows to allocate at the beginning
+  Eviction eviction = Eviction::kNone;  // dynamic, with a capacity: when it is reached
+  int64_t admission_threshold = 0;  // a key gets a row at this occurrence; 0 and 1: at the first
+  int64_t admission_capacity = 0;   // most keys to count; 0: as many as capacity
   Initializer initializer;
   Initializer missing = {Initializer::Kind::kConstant, 0.0f,
                          0.0f};      // what evaluation reads for unknown keys
   Rule rule = Sgd{};                 // which optimizer; its learning rate comes with each step
-  float initial_accumulator = 0.0f;  // AdaGrad's state of a new row
+  float initial_accumulator = 0.0f;  // of AdaGrad, for new rows
   float l2 = 0.0f;                   // adds l2 * w to the gradient of the batch's rows ...
   bool l2_on_all_rows = false;       // ... or of all rows, at every step
   bool trainable = true;

@@ -1,12 +1,13 @@
 // embedding/table.h - a table of embedding rows: static (key = row number) or dynamic (any 64-bit
-// key, rows made on first sight), with scores, eviction and admission.
+// key, rows created at the first occurrence), with scores, eviction and admission.
 //
-// What a table does depends on its content alone (keys, weights, state, scores, admission counts,
-// clock), never on where rows lie or in which order they were made: a table restored from its files
-// continues with the same content, on the same device or another.
+// The behaviour of a table depends only on its content (keys, weights, state, scores, admission
+// counts, clock), not on the addresses of rows or the order of their creation: a table restored
+// from its files continues with the same content, on the same device or another.
 //
-// These methods take and give host memory. On a GPU they are ordered with the stream of the context
-// the table was made with, and wait for it. Training goes through a Lookup (embedding/lookup.h).
+// These methods work with host memory. On a GPU they are ordered with the stream of the context
+// that the table was created with, and wait for it. Training goes through a Lookup
+// (embedding/lookup.h).
 //
 // Thread-compatible: const methods may run concurrently; others need a lock.
 #pragma once
@@ -29,11 +30,11 @@ namespace emblem {
 struct RowBatch {
   std::span<const int64_t> keys;
   std::span<const float> weights;
-  std::span<const float> states;    // empty: all of a new row
+  std::span<const float> states;    // empty: that of new rows
   std::span<const int64_t> scores;  // empty: 0
 };
 
-// A key that waits for admission and how often it came.
+// A key that is not admitted yet, and its occurrences so far.
 struct KeyCount {
   int64_t key;
   int64_t count;
@@ -56,35 +57,34 @@ class Table {
   // for keys outside a static table.
   virtual bool read(int64_t key, std::span<float> weights, std::span<float> state = {}) const = 0;
   bool contains(int64_t key) const;
-  // Nothing for unknown keys and in static tables.
+  // Empty for unknown keys and in static tables.
   virtual std::optional<int64_t> score(int64_t key) const = 0;
 
   // out[i] = the row of keys[i], without pooling. In training new keys get rows; in evaluation an
-  // unknown key reads as settings().missing. (For gradients use a Lookup with one key a bag.)
+  // unknown key reads as settings().missing. (For gradients use a Lookup with one key per bag.)
   virtual void lookup_rows(const Context& context, std::span<const int64_t> keys, Phase phase,
                            View<float> out) = 0;
 
   // ---- changes from outside ----
-  // Dynamic only; returns how many had a row.
+  // Dynamic tables only; returns how many keys had a row.
   virtual int64_t erase(std::span<const int64_t> keys) = 0;
   virtual void clear() = 0;  // dynamic: no rows; static: all rows as new
-  // Inserts or overwrites. The last of equal keys stays.
+  // Inserts or overwrites. The last of duplicate keys is stored.
   virtual void import_rows(const Context& context, const RowBatch& batch) = 0;
-  // With Eviction::kCustom: the score that training lookups from now on give to the keys they
-  // touch.
+  // With Eviction::kCustom: the score that later training lookups give to their keys.
   virtual void set_next_score(int64_t score) = 0;
   // Of keys that have a row.
   virtual void set_score(std::span<const int64_t> keys, int64_t score) = 0;
 
   // ---- everything, for checkpoints ----
-  // Calls `take` with at most `batch_rows` rows at a time, keys ascending. Needs memory for a batch
-  // and a few percent of the keys. With `since`, only rows that training touched after version()
-  // was that: what a copy made then has to be told.
+  // Calls `take` with at most `batch_rows` rows at a time, keys ascending. Needs memory for a
+  // batch, and for a million keys or a few percent of all. With `since`, only rows that were
+  // changed after version() had that value: the difference to a copy made then.
   virtual void export_rows(const Context& context, int64_t batch_rows,
                            const std::function<void(const RowBatch&)>& take,
                            std::optional<int64_t> since = {}) const = 0;
-  // Distinct rows of all training passes, those of them that had to come from host memory while
-  // the pass waited, and rows that a prefetch brought. Zero without a cache.
+  // Distinct rows of all training passes, those of them that were fetched from host memory while
+  // the pass waited, and rows that were prefetched. Zero without a cache.
   struct CacheUse {
     int64_t rows = 0, missed = 0, prefetched = 0;
     bool operator==(const CacheUse&) const = default;
@@ -94,7 +94,7 @@ class Table {
   virtual int64_t version() const = 0;
   virtual std::vector<KeyCount> export_admission() const = 0;  // keys ascending
   virtual void import_admission(std::span<const KeyCount> counts) = 0;
-  // Counts training lookups; scores are drawn from it. Part of the content.
+  // Counts training lookups; scores are derived from it. Part of the content.
   virtual int64_t clock() const = 0;
   virtual void set_clock(int64_t clock) = 0;
   virtual int64_t next_score() const = 0;
@@ -102,16 +102,16 @@ class Table {
  protected:
   // Throws when the settings contradict each other.
   explicit Table(TableSettings settings);
-  // What both devices check before they act.
+  // Checks that both devices share.
   void check_room(std::span<float> weights, std::span<float> state) const;
   void check_rows(const RowBatch& batch) const;
   void check_scores(int64_t score) const;
   void check_dynamic() const;
   // Throws for the first key outside a static table.
   [[noreturn]] void refuse(std::span<const int64_t> keys) const;
-  float first_state() const;  // what a new row's optimizer state is filled with
+  float first_state() const;  // of the optimizer state of a new row
 
-  // The score of a row that no key has.
+  // The score of a free row.
   static constexpr int64_t kUnused = INT64_MIN;
 
   TableSettings settings_;

@@ -11,7 +11,7 @@
 namespace emblem {
 namespace {
 
-// What a table is said to do, written for the reader and not for speed.
+// A table written for clarity and not for speed.
 class Oracle {
  public:
   explicit Oracle(TableSettings settings) : settings_(std::move(settings)) {}
@@ -143,7 +143,7 @@ struct Case {
   DType dtype;
   uint64_t universe;
   float tolerance;
-  Placement placement = Placement::kDevice;  // matters on a GPU alone
+  Placement placement = Placement::kDevice;  // matters only on a GPU
 };
 
 class Trial {

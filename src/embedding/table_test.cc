@@ -115,7 +115,7 @@ TEST_P(TableTest, LfuEvictsTheKeyThatOccurredLeastOften) {
   train(table, {1, 2, 2, 3, 3});
   train(table, {1, 1});
   train(table, {4});
-  EXPECT_THAT(keys_of(table), ElementsAre(1, 3, 4));  // 2 and 3 tie: the smaller leaves
+  EXPECT_THAT(keys_of(table), ElementsAre(1, 3, 4));  // 2 and 3 tie: the smaller is evicted
   EXPECT_EQ(table.score(1), 3);
 }
 
@@ -179,7 +179,7 @@ TEST_P(TableTest, AdmissionForgetsTheLeastCountedKeysWhenThereAreTooMany) {
   Table& table = make(settings);
   train(table, {5, 5, 6, 7, 7, 7});
   EXPECT_THAT(table.export_admission(), ElementsAre(KeyCount{5, 2}, KeyCount{7, 3}));
-  train(table, {4, 4});  // ties with 5: the smaller key leaves
+  train(table, {4, 4});  // ties with 5: the smaller key is evicted
   EXPECT_THAT(table.export_admission(), ElementsAre(KeyCount{5, 2}, KeyCount{7, 3}));
 }
 

@@ -49,7 +49,7 @@ void BatchCopier::make_room(const ModelBatch& batch, Slot& slot) {
 const ModelBatch& BatchCopier::copy(int number, const ModelBatch& batch) {
   Slot& slot = slots_[number];
   make_room(batch, slot);
-  slot.consumed.hold_back(copying_.stream);
+  slot.consumed.make_wait(copying_.stream);
   char* next = slot.device.data();
   const auto copied = [&](auto view) {
     const size_t bytes = bytes_of(view);

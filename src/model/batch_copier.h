@@ -23,7 +23,7 @@ class BatchCopier {
   // is read by the GPU on its own.
   const ModelBatch& copy(int slot, const ModelBatch& batch);
   // The computing stream continues once the copy is there.
-  void hold_back(int slot) { slots_[slot].copied.hold_back(context_.stream); }
+  void make_wait(int slot) { slots_[slot].copied.make_wait(context_.stream); }
   // Blocks until the last copy into the slot is done; at once when there was none.
   void wait_for_copy(int slot) { slots_[slot].copied.synchronize(); }
   // All work with what is in the slot has been enqueued.

@@ -159,11 +159,11 @@ void DevicePredictor::enqueue(int64_t rows) {
   Context beside = context_;
   beside.stream = side_.get();
   fork_.record(context_.stream);
-  fork_.hold_back(beside.stream);
+  fork_.make_wait(beside.stream);
   inference_->enqueue_before_lookup(beside, rows);
   join_.record(beside.stream);
   find(rows);
-  join_.hold_back(context_.stream);
+  join_.make_wait(context_.stream);
   enqueue_rest(rows, Inference::Order::kBeside);
 }
 
@@ -238,9 +238,9 @@ bool DevicePredictor::bring_missing() {
     counts_.missed += report.lookups;
     counts_.distinct += report.distinct;
     counts_.absent += report.absent;
-    if (lookup.missing != nullptr) lookup.missing->looked_up(*lookup.rows, rows_);
+    if (lookup.missing != nullptr) lookup.missing->count_lookups(*lookup.rows, rows_);
     if (report.distinct > 0 && lookup.missing != nullptr)
-      changed |= lookup.missing->bring(context_, *lookup.rows, rows_ * lookup.rows->features());
+      changed |= lookup.missing->fetch(context_, *lookup.rows, rows_ * lookup.rows->features());
   }
   return changed;
 }

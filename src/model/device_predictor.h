@@ -23,7 +23,7 @@ namespace emblem::cuda {
 // Rows of a lookup of the model.
 struct PredictorLookup {
   std::unique_ptr<CachedRows> rows;
-  std::unique_ptr<MissingRows> missing;  // null: the GPU reads all rows itself
+  std::unique_ptr<MissingRowSource> missing;  // null: the GPU reads all rows itself
   uint64_t pass = 0;                     // under way
 };
 

@@ -17,7 +17,7 @@ const ModelBatch& Feed::set(const Batch& batch) {
         copier_->release(slot_);
         slot_ = 1 - slot_;
         const ModelBatch& there = copier_->copy(slot_, view);
-        copier_->hold_back(slot_);
+        copier_->make_wait(slot_);
         copier_->wait_for_copy(slot_);
         return there;
       });

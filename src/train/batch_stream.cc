@@ -54,7 +54,7 @@ bool BatchStream::take(int number) {
       context_.device, [&] { return &view; },
       [&] {
         const ModelBatch* there = &copier_->copy(number, view);
-        copier_->hold_back(number);
+        copier_->make_wait(number);
         return there;
       });
   return true;

@@ -13,16 +13,16 @@ namespace {
 
 namespace cg = cooperative_groups;
 
-constexpr int kTileRows = 32;      // a warp takes a feature of so many rows
-constexpr int kMostFeatures = 32;  // warps of a block
-constexpr int kThreads = 1024;     // of blocks that settle misses: few blocks meet quickly
+constexpr int kTileRows = 32;   // of which a warp handles one feature
+constexpr int kMaxWarps = 32;   // of a block, one per feature
+constexpr int kThreads = 1024;  // of blocks that handle misses: barriers of few blocks are fast
 constexpr int kInsertThreads = 256;
-// Few warps fill the bus, and keep the rows that are on their way close together.
+// Few warps saturate the bus, and their rows are close together in memory.
 constexpr uint32_t kFetchingWarps = 512;
-// Fewer rows come in any order sooner than they are sorted.
+// Fewer rows are not worth sorting.
 constexpr uint32_t kSortedFrom = 2048;
 
-// The threads of all blocks that work on a pass, by warps; neighbours are in different blocks.
+// The threads of all blocks of a pass; warps with consecutive numbers are in different blocks.
 struct Workers {
   uint32_t warp, warps, thread, threads;
 
@@ -35,39 +35,40 @@ struct Workers {
   }
 };
 
-// A block takes kTileRows rows, so that addresses leave it side by side; a warp a feature, or more
-// where there are many. `found`: [kTileRows, features] in shared memory.
-__device__ void find_addresses(const CachedBatch& pass, uint32_t first, const void** found) {
-  const uint32_t rows = *pass.input.rows, row = first + threadIdx.x;
-  const uint64_t tick = *const_cast<volatile unsigned long long*>(pass.cache.tick);
-  for (int f = static_cast<int>(threadIdx.y); f < pass.features;
+// A block handles kTileRows rows, so that it stores contiguous addresses; a warp handles one
+// feature, or more where there are many. `found`: [kTileRows, features] in shared memory.
+__device__ void find_addresses(const CachedBatch& batch, uint32_t first, const void** found) {
+  const uint32_t rows = *batch.input.rows, row = first + threadIdx.x;
+  const uint64_t tick = *const_cast<volatile unsigned long long*>(batch.cache.tick);
+  for (int f = static_cast<int>(threadIdx.y); f < batch.features;
        f += static_cast<int>(blockDim.y)) {
-    const int table = pass.feature_tables[f];
-    const uint32_t position = f * pass.capacity + row;
-    const int64_t key = row < rows ? pass.input.keys[position] : kNoKey;
+    const int table = batch.feature_tables[f];
+    const uint32_t position = f * batch.capacity + row;
+    const int64_t key = row < rows ? batch.input.keys[position] : kNoKey;
     const bool there = key != kNoKey;
     const uint32_t slot =
-        there ? find_slot(pass.cache, static_cast<uint32_t>(table), key, tick) : kNoSlot32;
+        there ? find_slot(batch.cache, static_cast<uint32_t>(table), key, tick) : kNoSlot32;
     const bool miss = there && slot == kNoSlot32;
-    const char* at = slot != kNoSlot32 ? pass.cache.row(slot) : pass.zeros;
-    found[threadIdx.x * pass.features + f] = at;
-    if (__any_sync(~0u, miss)) pass.note(position, table, key, row * pass.features + f, miss);
+    const char* at = slot != kNoSlot32 ? batch.cache.row(slot) : batch.zeros;
+    found[threadIdx.x * batch.features + f] = at;
+    if (__any_sync(~0u, miss))
+      batch.add_misses(position, table, key, row * batch.features + f, miss);
   }
   __syncthreads();
   const uint32_t thread = threadIdx.y * kTileRows + threadIdx.x;
-  const uint32_t count = min(kTileRows, pass.capacity - first) * pass.features;
+  const uint32_t count = min(kTileRows, batch.capacity - first) * batch.features;
   for (uint32_t i = thread; i < count; i += blockDim.y * kTileRows)
-    pass.addresses[first * pass.features + i] = found[i];
+    batch.addresses[first * batch.features + i] = found[i];
 }
 
 // What a key without a row reads as. Whole warp.
-__device__ void write_missing(const CachedBatch& pass, const BackingTableRef& table, int64_t key,
+__device__ void write_missing(const CachedBatch& batch, const BackingTableRef& table, int64_t key,
                               char* to) {
   for (int64_t d = threadIdx.x % 32; d < table.dim; d += 32) {
     const float value = table.missing(table.seed, static_cast<uint64_t>(key), d);
-    if (pass.dtype == DType::kF32)
+    if (batch.dtype == DType::kF32)
       reinterpret_cast<float*>(to)[d] = value;
-    else if (pass.dtype == DType::kF16)
+    else if (batch.dtype == DType::kF16)
       store_weight(reinterpret_cast<F16*>(to) + d, value);
     else
       store_weight(reinterpret_cast<Bf16*>(to) + d, value);
@@ -75,180 +76,182 @@ __device__ void write_missing(const CachedBatch& pass, const BackingTableRef& ta
 }
 
 // The staged row of a key: from host memory, or what a key without a row reads as. Whole warp.
-__device__ void bring_row(const CachedBatch& pass, uint32_t number, int table, int64_t key) {
-  char* to = pass.staged + number * pass.cache.row_bytes;
-  if (pass.in_host_memory(table, key))
-    copy_row(to, pass.tables[table].rows + key * pass.cache.row_bytes, pass.cache.row_bytes);
+__device__ void stage_row(const CachedBatch& batch, uint32_t number, int table, int64_t key) {
+  char* to = batch.staged + number * batch.cache.row_bytes;
+  if (batch.in_host_memory(table, key))
+    copy_row(to, batch.tables[table].rows + key * batch.cache.row_bytes, batch.cache.row_bytes);
   else
-    write_missing(pass, pass.tables[table], key, to);
+    write_missing(batch, batch.tables[table], key, to);
 }
 
-// Numbers the distinct keys that missed in the order of `entries`, empties the map of them, and
+// Numbers the distinct keys that missed in the order of `entries`, removes them from the map, and
 // stages their rows.
-__device__ void stage_rows(const CachedBatch& pass, const uint32_t* entries, uint32_t distinct,
+__device__ void stage_rows(const CachedBatch& batch, const uint32_t* entries, uint32_t distinct,
                            const Workers& workers) {
   const uint32_t fetching = min(kFetchingWarps, workers.warps), lane = threadIdx.x % 32;
   if (workers.warp >= fetching) return;
   for (uint32_t first = workers.warp; first < distinct; first += 32 * fetching) {
-    // Lanes find out at once what the warp brings one after the other.
+    // Lanes look up 32 keys in parallel; then the warp stages their rows one by one.
     const uint32_t number = first + lane * fetching;
     int table = 0;
     int64_t key = 0;
     if (number < distinct) {
-      const uint32_t entry = __ldcg(&entries[number]), position = __ldcg(&pass.map[entry]) - 1;
-      table = pass.table_of(position);
-      key = pass.input.keys[position];
-      pass.map[entry] = 0;
-      pass.index[entry] = number;
-      pass.staged_keys[number] = key;
-      pass.staged_tables[number] = table;
+      const uint32_t entry = __ldcg(&entries[number]), position = __ldcg(&batch.map[entry]) - 1;
+      table = batch.table_of(position);
+      key = batch.input.keys[position];
+      batch.map[entry] = 0;
+      batch.index[entry] = number;
+      batch.staged_keys[number] = key;
+      batch.staged_tables[number] = table;
     }
     for (int i = 0; i < 32 && first + i * fetching < distinct; ++i)
-      bring_row(pass, first + i * fetching, __shfl_sync(~0u, table, i), __shfl_sync(~0u, key, i));
+      stage_row(batch, first + i * fetching, __shfl_sync(~0u, table, i), __shfl_sync(~0u, key, i));
   }
 }
 
-__device__ void point_occurrences(const CachedBatch& pass, uint32_t lookups,
+__device__ void point_occurrences(const CachedBatch& batch, uint32_t lookups,
                                   const Workers& workers) {
   for (uint32_t i = workers.thread; i < lookups; i += workers.threads) {
-    const uint2 waiting = __ldcg(&pass.occurrences[i]);
-    pass.addresses[waiting.x] = pass.staged + __ldcg(&pass.index[waiting.y]) * pass.cache.row_bytes;
+    const uint2 occurrence = __ldcg(&batch.occurrences[i]);
+    batch.addresses[occurrence.x] =
+        batch.staged + __ldcg(&batch.index[occurrence.y]) * batch.cache.row_bytes;
   }
 }
 
-// For the host: what missed, and with tables that it has alone, which keys.
-__device__ void report_misses(const CachedBatch& pass, uint32_t lookups, uint32_t distinct,
+// Reports misses to the host, with their keys for tables that only the host can read.
+__device__ void report_misses(const CachedBatch& batch, uint32_t lookups, uint32_t distinct,
                               const Workers& workers) {
-  for (uint32_t i = workers.thread; i < kPlaces; i += workers.threads) pass.counters->places[i] = 0;
-  for (uint32_t i = workers.thread; i < static_cast<uint32_t>(pass.table_count);
+  for (uint32_t i = workers.thread; i < kAddressBins; i += workers.threads)
+    batch.counters->bins[i] = 0;
+  for (uint32_t i = workers.thread; i < static_cast<uint32_t>(batch.table_count);
        i += workers.threads) {
-    pass.reported_misses[i] = __ldcg(&pass.table_misses[i]);
-    pass.table_misses[i] = 0;
+    batch.reported_misses[i] = __ldcg(&batch.table_misses[i]);
+    batch.table_misses[i] = 0;
   }
-  if (pass.missing_keys != nullptr) {
+  if (batch.missing_keys != nullptr) {
     for (uint32_t i = workers.thread; i < distinct; i += workers.threads) {
-      pass.missing_keys[i] = __ldcg(&pass.staged_keys[i]);
-      pass.missing_tables[i] = __ldcg(&pass.staged_tables[i]);
+      batch.missing_keys[i] = __ldcg(&batch.staged_keys[i]);
+      batch.missing_tables[i] = __ldcg(&batch.staged_tables[i]);
     }
   }
   if (workers.thread != 0) return;
-  *pass.report = {lookups, distinct, __ldcg(&pass.counters->absent)};
-  pass.counters->distinct = pass.counters->lookups = pass.counters->absent = 0;
+  *batch.report = {lookups, distinct, __ldcg(&batch.counters->absent)};
+  batch.counters->distinct = batch.counters->lookups = batch.counters->absent = 0;
 }
 
-__device__ void insert_staged(const CachedBatch& pass, uint32_t distinct, const Workers& workers) {
+__device__ void insert_staged(const CachedBatch& batch, uint32_t distinct, const Workers& workers) {
   const Insertion insertion = {
       RowCache::Existing::kKeep,
       Insertion::Busy::kGiveUp,
-      *const_cast<volatile unsigned long long*>(pass.cache.tick),
-      {__ldcg(&pass.counters->epochs.issued), __ldcg(&pass.counters->epochs.free_before)}};
+      *const_cast<volatile unsigned long long*>(batch.cache.tick),
+      {__ldcg(&batch.counters->epochs.issued), __ldcg(&batch.counters->epochs.free_before)}};
   for (uint32_t i = workers.warp; i < distinct; i += workers.warps) {
-    const int table = __ldcg(&pass.staged_tables[i]);
-    const int64_t key = __ldcg(&pass.staged_keys[i]);
-    if (pass.in_host_memory(table, key))
-      insert_row(pass.cache, insertion, static_cast<uint32_t>(table), key,
-                 pass.staged + i * pass.cache.row_bytes);
+    const int table = __ldcg(&batch.staged_tables[i]);
+    const int64_t key = __ldcg(&batch.staged_keys[i]);
+    if (batch.in_host_memory(table, key))
+      insert_row(batch.cache, insertion, static_cast<uint32_t>(table), key,
+                 batch.staged + i * batch.cache.row_bytes);
   }
 }
 
-// Everything that missed gets a row beside the cache, and rows that came from host memory are put
-// into the cache. Ends at once when all rows were there. `group` is all threads that take part;
-// `sort` orders the entries of many misses by the places of their rows in host memory.
+// Stages the rows of all misses, and inserts those from host memory into the cache. Returns at once
+// when there are none. `group`: all participating threads; `sort` sorts the entries of many misses
+// by the addresses of their rows in host memory.
 template <class Group, class Sort>
-__device__ void settle_misses(const CachedBatch& pass, const Group& group, Sort&& sort) {
+__device__ void handle_misses(const CachedBatch& batch, const Group& group, Sort&& sort) {
   const Workers workers;
-  const uint32_t distinct = __ldcg(&pass.counters->distinct),
-                 lookups = __ldcg(&pass.counters->lookups);
-  if (workers.thread == 0) atomicAdd(pass.cache.tick, 1ull);
+  const uint32_t distinct = __ldcg(&batch.counters->distinct),
+                 lookups = __ldcg(&batch.counters->lookups);
+  if (workers.thread == 0) atomicAdd(batch.cache.tick, 1ull);
   if (distinct == 0) return;
-  if (workers.thread == workers.threads - 1)  // host memory is far away: once
-    pass.counters->epochs = {pass.cache.epochs->issued, pass.cache.epochs->free_before};
-  stage_rows(pass, sort(distinct), distinct, workers);
+  if (workers.thread == workers.threads - 1)  // reading host memory is slow: once
+    batch.counters->epochs = {batch.cache.epochs->issued, batch.cache.epochs->free_before};
+  stage_rows(batch, sort(distinct), distinct, workers);
   group.sync();
-  point_occurrences(pass, lookups, workers);
-  report_misses(pass, lookups, distinct, workers);
-  insert_staged(pass, distinct, workers);
+  point_occurrences(batch, lookups, workers);
+  report_misses(batch, lookups, distinct, workers);
+  insert_staged(batch, distinct, workers);
 }
 
-__global__ void __launch_bounds__(kTileRows* kMostFeatures)
-    find_addresses_kernel(const __grid_constant__ CachedBatch pass) {
+__global__ void __launch_bounds__(kTileRows* kMaxWarps)
+    find_addresses_kernel(const __grid_constant__ CachedBatch batch) {
   extern __shared__ const void* found[];
-  find_addresses(pass, blockIdx.x * kTileRows, found);
+  find_addresses(batch, blockIdx.x * kTileRows, found);
 }
 
 __global__ void __launch_bounds__(kThreads, 1)
-    settle_misses_kernel(const __grid_constant__ CachedBatch pass) {
+    handle_misses_kernel(const __grid_constant__ CachedBatch batch) {
   const cg::grid_group grid = cg::this_grid();
-  const auto place = [&](uint32_t entry) -> uint32_t {
-    const uint32_t position = pass.map[entry] - 1;
-    const int table = pass.table_of(position);
-    const int64_t key = pass.input.keys[position];
-    if (!pass.in_host_memory(table, key)) return 0;
-    const auto in_table = static_cast<uint32_t>(key * kPlaces / pass.tables[table].count);
-    return (table * kPlaces + in_table) / pass.table_count;
+  const auto bin_of = [&](uint32_t entry) -> uint32_t {
+    const uint32_t position = batch.map[entry] - 1;
+    const int table = batch.table_of(position);
+    const int64_t key = batch.input.keys[position];
+    if (!batch.in_host_memory(table, key)) return 0;
+    const auto in_table = static_cast<uint32_t>(key * kAddressBins / batch.tables[table].count);
+    return (table * kAddressBins + in_table) / batch.table_count;
   };
-  settle_misses(pass, grid, [&](uint32_t distinct) -> const uint32_t* {
-    if (distinct < kSortedFrom) return pass.entries;
-    sort_by_place<kThreads>(pass.entries, distinct, pass.sorted, pass.counters->places, grid,
-                            place);
+  handle_misses(batch, grid, [&](uint32_t distinct) -> const uint32_t* {
+    if (distinct < kSortedFrom) return batch.entries;
+    sort_by_address<kThreads>(batch.entries, distinct, batch.sorted, batch.counters->bins, grid,
+                              bin_of);
     grid.sync();
-    return pass.sorted;
+    return batch.sorted;
   });
 }
 
-// Both in one block, for few rows.
-__global__ void __launch_bounds__(kTileRows* kMostFeatures)
-    find_few_addresses_kernel(const __grid_constant__ CachedBatch pass) {
+// find_addresses and handle_misses in one block, for few rows.
+__global__ void __launch_bounds__(kTileRows* kMaxWarps)
+    find_few_addresses_kernel(const __grid_constant__ CachedBatch batch) {
   extern __shared__ const void* found[];
   let_the_next_kernel_start();
-  find_addresses(pass, 0, found);
+  find_addresses(batch, 0, found);
   __syncthreads();
-  settle_misses(pass, cg::this_thread_block(), [&](uint32_t) { return pass.entries; });
+  handle_misses(batch, cg::this_thread_block(), [&](uint32_t) { return batch.entries; });
 }
 
 __global__ void __launch_bounds__(kInsertThreads)
-    insert_staged_kernel(const __grid_constant__ CachedBatch pass, ReadEpochs epochs,
+    insert_staged_kernel(const __grid_constant__ CachedBatch batch, ReadEpochs epochs,
                          const uint8_t* insert, int64_t count) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * (kInsertThreads / 32) + threadIdx.x / 32;
   if (i >= count || insert[i] == 0) return;
-  insert_row(pass.cache,
-             {RowCache::Existing::kKeep, Insertion::Busy::kWait, *pass.cache.tick, epochs},
-             static_cast<uint32_t>(pass.staged_tables[i]), pass.staged_keys[i],
-             pass.staged + i * pass.cache.row_bytes);
+  insert_row(batch.cache,
+             {RowCache::Existing::kKeep, Insertion::Busy::kWait, *batch.cache.tick, epochs},
+             static_cast<uint32_t>(batch.staged_tables[i]), batch.staged_keys[i],
+             batch.staged + i * batch.cache.row_bytes);
 }
 
 }  // namespace
 
-// What the kernels of a pass are given, but for its keys.
+// The arguments of the kernels of a pass, without its keys.
 struct CachedRows::Parts {
-  static CachedBatch pass(CachedRows& of) {
-    CachedBatch pass{};
-    pass.cache = of.settings_.cache->ref();
-    pass.features = static_cast<int32_t>(of.features());
-    pass.table_count = static_cast<int32_t>(of.settings_.tables.size());
-    pass.feature_tables = of.feature_tables_.data();
-    pass.tables = reinterpret_cast<const BackingTableRef*>(of.tables_.data());
-    pass.addresses = of.addresses_.data();
-    pass.zeros = of.staged_.data() + of.positions_ * pass.cache.row_bytes;
-    pass.map = of.map_.data();
-    pass.map_mask = static_cast<uint32_t>(of.map_.size() - 1);
-    pass.entries = of.entries_.data();
-    pass.sorted = of.sorted_.data();
-    pass.index = of.index_.data();
-    pass.occurrences = reinterpret_cast<uint2*>(of.occurrences_.data());
-    pass.counters = reinterpret_cast<MissCounters*>(of.counters_.data());
-    pass.table_misses = of.table_misses_.data();
-    pass.staged = of.staged_.data();
-    pass.staged_keys = of.staged_keys_.data();
-    pass.staged_tables = of.staged_tables_.data();
-    pass.dtype = of.settings_.dtype;
-    pass.report = reinterpret_cast<MissReport*>(of.report_->data());
-    pass.reported_misses = reinterpret_cast<uint32_t*>(pass.report + 1);
+  static CachedBatch batch(CachedRows& of) {
+    CachedBatch batch{};
+    batch.cache = of.settings_.cache->ref();
+    batch.features = static_cast<int32_t>(of.features());
+    batch.table_count = static_cast<int32_t>(of.settings_.tables.size());
+    batch.feature_tables = of.feature_tables_.data();
+    batch.tables = reinterpret_cast<const BackingTableRef*>(of.tables_.data());
+    batch.addresses = of.addresses_.data();
+    batch.zeros = of.staged_.data() + of.positions_ * batch.cache.row_bytes;
+    batch.map = of.map_.data();
+    batch.map_mask = static_cast<uint32_t>(of.map_.size() - 1);
+    batch.entries = of.entries_.data();
+    batch.sorted = of.sorted_.data();
+    batch.index = of.index_.data();
+    batch.occurrences = reinterpret_cast<uint2*>(of.occurrences_.data());
+    batch.counters = reinterpret_cast<MissCounters*>(of.counters_.data());
+    batch.table_misses = of.table_misses_.data();
+    batch.staged = of.staged_.data();
+    batch.staged_keys = of.staged_keys_.data();
+    batch.staged_tables = of.staged_tables_.data();
+    batch.dtype = of.settings_.dtype;
+    batch.report = reinterpret_cast<MissReport*>(of.report_->data());
+    batch.reported_misses = reinterpret_cast<uint32_t*>(batch.report + 1);
     if (!of.gpu_reads_host_) {
-      pass.missing_keys = reinterpret_cast<int64_t*>(of.missing_->data());
-      pass.missing_tables = reinterpret_cast<int32_t*>(pass.missing_keys + of.positions_);
+      batch.missing_keys = reinterpret_cast<int64_t*>(of.missing_->data());
+      batch.missing_tables = reinterpret_cast<int32_t*>(batch.missing_keys + of.positions_);
     }
-    return pass;
+    return batch;
   }
 };
 
@@ -269,7 +272,7 @@ CachedRows::CachedRows(const Context& context, CachedRowsSettings settings)
   }
   for (const BackingTable& table : settings_.tables)
     EMBLEM_REQUIRE((table.rows != nullptr) == gpu_reads_host_,
-                   "rows of some tables are where the GPU reads them, and of others not");
+                   "some tables have rows that the GPU can read, others do not; all or none must");
   positions_ = settings_.max_rows * features();
   EMBLEM_REQUIRE(positions_ > 0 && positions_ < (int64_t{1} << 30), "a batch of ",
                  settings_.max_rows, " rows has ", positions_, " lookups; up to 2^30 are possible");
@@ -307,33 +310,33 @@ int64_t CachedRows::dim(int64_t feature) const {
 void CachedRows::find(const Context& context, const KeysOnDevice& keys, int64_t rows) {
   EMBLEM_REQUIRE(rows > 0 && rows <= settings_.max_rows, "a batch of ", rows,
                  " rows, but there is room for ", settings_.max_rows);
-  CachedBatch pass = Parts::pass(*this);
-  pass.input = keys;
-  pass.capacity = static_cast<uint32_t>(rows);
-  const auto warps = static_cast<unsigned>(std::min<int64_t>(features(), kMostFeatures));
+  CachedBatch batch = Parts::batch(*this);
+  batch.input = keys;
+  batch.capacity = static_cast<uint32_t>(rows);
+  const auto warps = static_cast<unsigned>(std::min<int64_t>(features(), kMaxWarps));
   const size_t shared = static_cast<size_t>(features()) * kTileRows * sizeof(void*);
   if (shared > 48 * 1024) {
     for (auto* kernel : {find_addresses_kernel, find_few_addresses_kernel})
       cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                       static_cast<int>(shared)),
-                 "asking for shared memory");
+                 "configuring shared memory");
   }
   const dim3 threads(kTileRows, warps);
   static_assert(kRowsOfOneKernel <= kTileRows);
   if (rows <= kRowsOfOneKernel) {
-    find_few_addresses_kernel<<<1, threads, shared, context.stream>>>(pass);
+    find_few_addresses_kernel<<<1, threads, shared, context.stream>>>(batch);
     return cuda_check(cudaGetLastError(), "launching find_few_addresses_kernel");
   }
   find_addresses_kernel<<<static_cast<unsigned>((rows + kTileRows - 1) / kTileRows), threads,
-                          shared, context.stream>>>(pass);
+                          shared, context.stream>>>(batch);
   cuda_check(cudaGetLastError(), "launching find_addresses_kernel");
-  const auto* kernel = reinterpret_cast<const void*>(settle_misses_kernel);
-  void* arguments[] = {&pass};
+  const auto* kernel = reinterpret_cast<const void*>(handle_misses_kernel);
+  void* arguments[] = {&batch};
   const int64_t useful = (rows * features() + kThreads - 1) / kThreads;
   const auto blocks =
       static_cast<int>(std::clamp<int64_t>(resident_blocks(kernel, kThreads), 1, useful));
   cuda_check(cudaLaunchCooperativeKernel(kernel, blocks, kThreads, arguments, 0, context.stream),
-             "launching settle_misses_kernel");
+             "launching handle_misses_kernel");
 }
 
 void CachedRows::clear_report() { *reinterpret_cast<MissReport*>(report_->data()) = {}; }
@@ -361,7 +364,7 @@ void CachedRows::insert_staged(const Context& context, const uint8_t* insert, in
   if (count == 0) return;
   constexpr int64_t kEach = kInsertThreads / 32;
   insert_staged_kernel<<<static_cast<unsigned>((count + kEach - 1) / kEach), kInsertThreads, 0,
-                         context.stream>>>(Parts::pass(*this), settings_.cache->epochs(), insert,
+                         context.stream>>>(Parts::batch(*this), settings_.cache->epochs(), insert,
                                            count);
   cuda_check(cudaGetLastError(), "launching insert_staged_kernel");
 }

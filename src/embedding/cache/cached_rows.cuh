@@ -1,9 +1,10 @@
-// embedding/cache/cached_rows.cuh - a pass of CachedRows as its kernels see it.
+// embedding/cache/cached_rows.cuh - a batch of CachedRows as its kernels see it.
 #pragma once
 
 #include "embedding/cache/cached_rows.h"
 #include "embedding/cache/row_cache.cuh"
 #include "embedding/cuda/by_address.cuh"
+#include "embedding/cuda/warp_append.cuh"
 
 namespace emblem::cuda {
 
@@ -15,17 +16,17 @@ struct BackingTableRef {
   int64_t dim;
 };
 
-// In device memory; zero before and after a pass, but for the last.
+// In device memory; zero before and after a pass, except for the last member.
 struct MissCounters {
   uint32_t distinct, lookups, absent;
-  uint32_t places[kPlaces];
-  ReadEpochs epochs;  // as they were when the misses of a pass began to be settled
+  uint32_t bins[kAddressBins];
+  ReadEpochs epochs;  // when the misses of a pass began to be handled
 };
 
 struct CachedBatch {
   RowCacheRef cache;
   KeysOnDevice input;
-  uint32_t capacity;  // rows that the pass was made for
+  uint32_t capacity;  // rows
   int32_t features;
   int32_t table_count;
   const int* feature_tables;
@@ -34,21 +35,21 @@ struct CachedBatch {
   const char* zeros;  // a row
 
   // Keys that are not in the cache: a hash map of positions + 1, at most half full, zero between
-  // epochs. Positions of equal keys of a table meet in one entry.
+  // passes. Positions of equal keys of a table share an entry.
   uint32_t* map;
   uint32_t map_mask;
   uint32_t* entries;   // [positions] of the map, the distinct ones
-  uint32_t* sorted;    // the same in the order of places in host memory
+  uint32_t* sorted;    // the same, sorted by address in host memory
   uint32_t* index;     // [map] the number of the staged row
   uint2* occurrences;  // [positions] address, entry
   MissCounters* counters;
-  uint32_t* table_misses;  // [tables] lookups; zero between epochs
+  uint32_t* table_misses;  // [tables] lookups; zero between passes
   char* staged;
   int64_t* staged_keys;
   int32_t* staged_tables;
   DType dtype;
 
-  // Of the host.
+  // In host memory.
   MissReport* report;
   uint32_t* reported_misses;  // [tables]
   int64_t* missing_keys;
@@ -59,18 +60,9 @@ struct CachedBatch {
     return static_cast<uint64_t>(key) < static_cast<uint64_t>(tables[table].count);
   }
 
-  // A place in a list for each lane that asks, by one atomic. Whole warp.
-  __device__ static uint32_t take_places(uint32_t* count, bool asks) {
-    const int lane = threadIdx.x % 32;
-    const uint32_t asking = __ballot_sync(~0u, asks);
-    uint32_t first = 0;
-    if (lane == 0 && asking != 0) first = atomicAdd(count, static_cast<uint32_t>(__popc(asking)));
-    return __shfl_sync(~0u, first, 0) + __popc(asking & ((1u << lane) - 1));
-  }
-
-  // Notes the keys of the lanes that `miss`. Whole warp, of one table.
-  __device__ void note(uint32_t position, int table, int64_t key, uint32_t address,
-                       bool miss) const {
+  // Adds the keys of the lanes that `miss` to the map. Whole warp, of one table.
+  __device__ void add_misses(uint32_t position, int table, int64_t key, uint32_t address,
+                             bool miss) const {
     const uint64_t hash =
         mix64(static_cast<uint64_t>(key) + static_cast<uint64_t>(table) * 0x9e3779b97f4a7c15ull);
     uint32_t at = static_cast<uint32_t>(hash) & map_mask;
@@ -81,14 +73,14 @@ struct CachedBatch {
       first = seen == 0;
       if (first || (input.keys[seen - 1] == key && table_of(seen - 1) == table)) break;
     }
-    const uint32_t number = take_places(&counters->distinct, first);
+    const uint32_t number = reserve_entries(&counters->distinct, first);
     if (first) entries[number] = at;
-    const uint32_t place = take_places(&counters->lookups, miss);
-    if (miss) occurrences[place] = {address, at};
+    const uint32_t occurrence = reserve_entries(&counters->lookups, miss);
+    if (miss) occurrences[occurrence] = {address, at};
     const uint32_t missed = __ballot_sync(~0u, miss);
     if (threadIdx.x % 32 == 0)
       atomicAdd(&table_misses[table], static_cast<uint32_t>(__popc(missed)));
-    if (tables[table].rows == nullptr) return;  // who has a row is not known here
+    if (tables[table].rows == nullptr) return;  // whether a key has a row is not known here
     const uint32_t absent = __ballot_sync(~0u, miss && !in_host_memory(table, key));
     if (threadIdx.x % 32 == 0 && absent != 0)
       atomicAdd(&counters->absent, static_cast<uint32_t>(__popc(absent)));

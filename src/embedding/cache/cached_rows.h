@@ -1,8 +1,8 @@
-// embedding/cache/cached_rows.h - where the rows of a batch lie: in a cache on the GPU, or beside
-// it for this batch. CUDA builds only.
+// embedding/cache/cached_rows.h - the addresses of the rows of a batch: in a cache on the GPU, or
+// in a staging area for this batch. CUDA builds only.
 //
-// Nothing is copied for rows that are in the cache: who computes with them reads them there. All
-// epochs are asynchronous, allocate nothing and can be captured in a CUDA graph.
+// Rows in the cache are not copied: kernels that compute with them read them there. All passes are
+// asynchronous, allocate nothing and can be captured in a CUDA graph.
 #pragma once
 
 #include <cstdint>
@@ -18,31 +18,32 @@
 
 namespace emblem::cuda {
 
-// In the place of a key: the row of the batch has none for the feature.
+// Instead of a key: the row of the batch has no value for the feature.
 inline constexpr int64_t kNoKey = std::numeric_limits<int64_t>::min();
 
-// What a pass works on; in device memory, filled before it runs.
+// The input of a pass, in device memory, filled before it runs.
 struct KeysOnDevice {
-  const uint32_t* rows = nullptr;  // of the batch; those behind them get a row of zeros
-  const int64_t* keys = nullptr;   // [positions], see CachedRows::find; kNoKey gets one too
+  const uint32_t* rows = nullptr;  // of the batch; rows beyond get a row of zeros
+  const int64_t* keys =
+      nullptr;  // [positions], see CachedRows::find; kNoKey gets a row of zeros too
 };
 
-// A table behind the cache.
+// A table whose rows are cached.
 struct BackingTable {
   int64_t dim = 0;
   Initializer missing = {Initializer::Kind::kConstant, 0.0f, 0.0f};  // of keys without a row
   uint64_t seed = 1;
-  // Where the GPU reads the row of key k itself, at rows + k * row_bytes for k < count: host memory
-  // that it reaches. Null: the misses of a pass are reported, and read as missing until they come.
+  // Pinned host memory from which the GPU reads the row of key k, at rows + k * row_bytes, for k <
+  // count. Null: the misses of a pass are reported, and read as `missing` until they are inserted.
   const char* rows = nullptr;
   int64_t count = 0;
 };
 
-// The keys of a pass that were not in the cache. In host memory that the GPU writes.
+// The misses of a pass, in pinned host memory.
 struct MissReport {
   uint32_t lookups = 0;   // that missed
   uint32_t distinct = 0;  // keys of them
-  uint32_t absent = 0;    // lookups of keys that have no row, where that is known
+  uint32_t absent = 0;    // lookups of keys without a row, where that is known
 };
 
 struct CachedRowsSettings {
@@ -65,11 +66,11 @@ class CachedRows {
   DType dtype() const { return settings_.dtype; }
   RowCache& cache() const { return *settings_.cache; }
 
-  // A pass for so few rows is one kernel, beside which the next may start: it must read nothing
-  // that the pass writes before the pass is done.
+  // A pass for at most this many rows is one kernel, and the next kernel may start before it ends:
+  // it must wait for its end before it reads what the pass writes.
   static constexpr int64_t kRowsOfOneKernel = 32;
   // Enqueues a pass for batches of up to `rows` rows. The key of feature f in row r is
-  // keys.keys[f * rows + r]. Afterwards addresses()[r * features + f] is where its row lies.
+  // keys.keys[f * rows + r]. Afterwards addresses()[r * features + f] is the address of its row.
   void find(const Context& context, const KeysOnDevice& keys, int64_t rows);
   const void* const* addresses() const { return addresses_.data(); }
 
@@ -78,8 +79,8 @@ class CachedRows {
   MissReport report() const;
   // Lookups of each table that missed; of the last pass that had misses.
   std::span<const uint32_t> missed_of_tables() const;
-  // With tables that the GPU does not reach: what is missing, the row of number i being staged at
-  // staged_row(i), where all addresses that wait for it point.
+  // With tables that the GPU cannot read: the missing keys. All addresses of key number i point to
+  // staged_row(i), where its row can be written.
   std::span<const int64_t> missing_keys() const;
   std::span<const int32_t> missing_tables() const;
   char* staged_row(int64_t i);
@@ -93,7 +94,7 @@ class CachedRows {
 
   CachedRowsSettings settings_;
   int64_t positions_ = 0;
-  bool gpu_reads_host_ = false;  // the GPU gets the rows itself
+  bool gpu_reads_host_ = false;  // the GPU reads missing rows from host memory
   Buffer<const void*> addresses_;
   Buffer<char> tables_;  // BackingTableRef
   Buffer<int> feature_tables_;

@@ -11,8 +11,7 @@
 namespace emblem {
 namespace {
 
-// Sets that hold `rows` rows beside their spare slots. Keys spread over sets by chance, so that
-// some get more than others.
+// Sets for `rows` rows in addition to their spare slots.
 uint32_t sets_of(int64_t rows) {
   constexpr int64_t kUsed = kWays - kSpareWays;
   return static_cast<uint32_t>(std::max<int64_t>(1, (rows + kUsed - 1) / kUsed));
@@ -27,7 +26,7 @@ std::vector<int64_t> cache_rows(std::span<const int64_t> table_rows, const Cache
   const auto gets_least = [&](int64_t of) {
     return size.share * static_cast<double>(of) <= static_cast<double>(size.least_rows);
   };
-  // What is left for the others when small tables have what they get at least.
+  // What remains for the other tables after small ones got their minimum.
   double left = 0.0, others = 0.0;
   std::vector<int64_t> rows;
   for (const int64_t of : table_rows) {
@@ -54,7 +53,7 @@ std::vector<int64_t> cache_rows(std::span<const int64_t> table_rows, const Cache
   return rows;
 }
 
-// From its beginning to the end of the scope.
+// A read that ends with the scope.
 class RowCache::ReadScope {
  public:
   explicit ReadScope(RowCache& cache) : cache_(cache), number_(cache.begin_read()) {}
@@ -138,8 +137,8 @@ void RowCache::insert(int table, std::span<const int64_t> keys, std::span<const 
   EMBLEM_REQUIRE(
       static_cast<int64_t>(rows.size()) == static_cast<int64_t>(keys.size()) * settings_.row_bytes,
       "cache: ", keys.size(), " keys with ", rows.size(), " bytes of rows");
-  const ReadScope pass(*this);
-  std::lock_guard lock(transfer_);
+  const ReadScope scope(*this);
+  std::lock_guard lock(transfer_mutex_);
   dispatch(
       context_.device,
       [&] { cpu::insert_cached(ref_, epochs(), table, keys, rows.data(), existing); },
@@ -156,8 +155,8 @@ int64_t RowCache::read(int table, std::span<const int64_t> keys, std::span<uint8
                        std::span<char> rows) {
   std::vector<uint32_t> slots(keys.size());
   const auto bytes = static_cast<size_t>(settings_.row_bytes);
-  const ReadScope pass(*this);
-  std::lock_guard lock(transfer_);
+  const ReadScope scope(*this);
+  std::lock_guard lock(transfer_mutex_);
   dispatch(
       context_.device,
       [&] {
@@ -186,7 +185,7 @@ int64_t RowCache::read(int table, std::span<const int64_t> keys, std::span<uint8
 }
 
 std::vector<int64_t> RowCache::keys(int table) const {
-  std::lock_guard lock(transfer_);
+  std::lock_guard lock(transfer_mutex_);
   const CacheSets sets = sets_[static_cast<size_t>(table)];
   const int64_t first = int64_t{sets.first} * kWays, count = int64_t{sets.count} * kWays;
   std::vector<uint8_t> tags(static_cast<size_t>(count));

@@ -1,4 +1,4 @@
-// embedding/cache/row_cache.cuh - a cache of rows on a GPU: a thread finds a row, a warp brings
+// embedding/cache/row_cache.cuh - a cache of rows on a GPU: a thread finds a row, a warp inserts
 // one.
 #pragma once
 
@@ -25,7 +25,7 @@ __device__ inline uint32_t equal_tags(const uint4& tags, uint32_t tag) {
          equal_bytes(tags.w, tag) << 12;
 }
 
-// The slot of a key, or kNoSlot32. It stays as it is until the pass is done.
+// The slot of a key, or kNoSlot32. Its row does not change during the pass.
 __device__ inline uint32_t find_slot(const RowCacheRef& cache, uint32_t table, int64_t key,
                                      uint64_t tick) {
   const uint64_t hash = RowCacheRef::hash(key);
@@ -37,7 +37,7 @@ __device__ inline uint32_t find_slot(const RowCacheRef& cache, uint32_t table, i
     const uint32_t slot = first + __ffs(candidates) - 1;
     auto* entry = reinterpret_cast<volatile longlong2*>(cache.entries + slot);
     if (entry->x != key) continue;
-    if (static_cast<uint64_t>(entry->y) != tick) {  // of frequent rows one lookup writes, not all
+    if (static_cast<uint64_t>(entry->y) != tick) {  // only one lookup of a frequent row writes
       entry->y = static_cast<long long>(tick);
       if (cache.policy == CachePolicy::kLfu) atomicAdd(&cache.counts[slot], 1u);
     }
@@ -48,15 +48,15 @@ __device__ inline uint32_t find_slot(const RowCacheRef& cache, uint32_t table, i
 
 // What the insertions of a kernel have in common.
 struct Insertion {
-  // At a set that somebody else is changing. A row that could not come comes again.
+  // When another warp is changing the set. A row that is not inserted misses again.
   enum class Busy : uint8_t { kWait, kGiveUp };
   RowCache::Existing existing;
   Busy busy;
   uint64_t tick;
-  ReadEpochs epochs;  // since when does not matter, as long as the kernel's own is among them
+  ReadEpochs epochs;  // may be old, but must include the read of this kernel
 };
 
-// Returns whether the set is locked now. Whole warp.
+// Returns whether it locked the set. Whole warp.
 __device__ inline bool lock_set(uint32_t* lock, Insertion::Busy busy) {
   constexpr int kTries = 8;
   bool locked = false;
@@ -76,7 +76,7 @@ __device__ inline void unlock_set(uint32_t* lock) {
   if (threadIdx.x % 32 == 0) atomicExch(lock, 0u);
 }
 
-// The lane with the lowest value among those that `take` part, or -1.
+// The lane with the lowest value among those that take part, or -1.
 __device__ inline int lowest_lane(uint64_t value, bool takes) {
   uint64_t lowest = takes ? value : ~0ull;
   for (int distance = 16; distance > 0; distance /= 2) {
@@ -87,14 +87,14 @@ __device__ inline int lowest_lane(uint64_t value, bool takes) {
   return __ffs(lanes) - 1;
 }
 
-// A lane's slot of a set, and what a new row would find there.
+// The state of a lane's slot, and of the set for a new row.
 struct SlotState {
   uint8_t tag;
   int64_t key;
   uint64_t used;
-  uint32_t free;   // lanes of slots that can be used
+  uint32_t free;   // lanes of free slots
   int spare;       // slots without a row
-  bool may_leave;  // the row of this slot
+  bool evictable;  // the row of this slot
 
   __device__ SlotState(const RowCacheRef& cache, uint32_t slot, const Insertion& insertion) {
     tag = *const_cast<volatile uint8_t*>(cache.tags + slot);
@@ -104,38 +104,37 @@ struct SlotState {
     const uint64_t retired = *const_cast<volatile uint64_t*>(cache.retired + slot);
     free = __ballot_sync(~0u, tag == 0 && retired < insertion.epochs.free_before);
     spare = __popc(__ballot_sync(~0u, tag == 0));
-    may_leave = tag != 0 && used + 1 < insertion.tick;
+    evictable = tag != 0 && used + 1 < insertion.tick;
   }
-  __device__ bool lets_rows_come() const {
-    const bool some_may_leave = __any_sync(~0u, may_leave);
-    return free != 0 || (spare < kSpareWays && some_may_leave);
+  __device__ bool can_insert() const {
+    const bool any_evictable = __any_sync(~0u, evictable);
+    return free != 0 || (spare < kSpareWays && any_evictable);
   }
 };
 
-// The row loses its tag; who found it before may go on to read it.
+// Clears the tag of a row; readers that found it before may still read it.
 __device__ inline void retire_slot(const RowCacheRef& cache, uint32_t slot, uint64_t mark) {
   *const_cast<volatile uint8_t*>(cache.tags + slot) = 0;
   cache.retired[slot] = mark;
 }
 
-// Puts a row into the cache, unless its set has no slot that nobody may be reading. Whole warp, a
-// lane a slot of the set.
+// Inserts a row into the cache, unless its set has no free slot. Whole warp, one lane per slot of
+// the set.
 __device__ inline void insert_row(const RowCacheRef& cache, const Insertion& insertion,
                                   uint32_t table, int64_t key, const char* row) {
   const int lane = threadIdx.x % 32;
   const uint64_t hash = RowCacheRef::hash(key);
   const uint32_t set = cache.set_of(table, hash), slot = set * kWays + lane;
   const uint8_t wanted = RowCacheRef::tag(hash);
-  if (insertion.busy == Insertion::Busy::kGiveUp &&
-      !SlotState(cache, slot, insertion).lets_rows_come())
+  if (insertion.busy == Insertion::Busy::kGiveUp && !SlotState(cache, slot, insertion).can_insert())
     return;
   if (!lock_set(&cache.locks[set], insertion.busy)) return;
   const SlotState state(cache, slot, insertion);
   const bool same = state.tag == wanted && state.key == key;
-  const uint32_t there = __ballot_sync(~0u, same);
-  const bool leave = there != 0 ? insertion.existing == RowCache::Existing::kKeep
-                                : insertion.existing == RowCache::Existing::kUpdate;
-  if (leave) return unlock_set(&cache.locks[set]);
+  const uint32_t present = __ballot_sync(~0u, same);
+  const bool unchanged = present != 0 ? insertion.existing == RowCache::Existing::kKeep
+                                      : insertion.existing == RowCache::Existing::kUpdate;
+  if (unchanged) return unlock_set(&cache.locks[set]);
   const int target = __ffs(state.free) - 1;
   const bool lfu = cache.policy == CachePolicy::kLfu;
   if (target >= 0) {
@@ -147,17 +146,17 @@ __device__ inline void insert_row(const RowCacheRef& cache, const Insertion& ins
     __threadfence();
     __syncwarp();
     if (lane == target) *const_cast<volatile uint8_t*>(cache.tags + slot) = wanted;
-    __threadfence();  // the new row is there before an old one goes
+    __threadfence();  // the new row is visible before an old one is retired
   }
   if (same) retire_slot(cache, slot, insertion.epochs.issued);
-  if (there == 0 && state.spare - (target >= 0 ? 1 : 0) < kSpareWays) {
+  if (present == 0 && state.spare - (target >= 0 ? 1 : 0) < kSpareWays) {
     const uint32_t count = lfu ? cache.counts[slot] : 0;
     const uint64_t worth =
         lfu ? static_cast<uint64_t>(count) << 32 | (state.used & 0xffffffffu) : state.used;
-    const int leaves = lowest_lane(worth, state.may_leave);
-    if (lane == leaves) retire_slot(cache, slot, insertion.epochs.issued);
-    if (lfu && leaves >= 0 && state.tag != 0)
-      cache.counts[slot] = count - count / 16;  // what was often may pass
+    const int evicted = lowest_lane(worth, state.evictable);
+    if (lane == evicted) retire_slot(cache, slot, insertion.epochs.issued);
+    if (lfu && evicted >= 0 && state.tag != 0)
+      cache.counts[slot] = count - count / 16;  // counts decay
   }
   unlock_set(&cache.locks[set]);
 }

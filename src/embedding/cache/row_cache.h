@@ -1,9 +1,9 @@
-// embedding/cache/row_cache.h - some rows of tables in fast memory: set-associative, the rows that
-// are used least leave. On a GPU it is the first tier of what is served; the CPU's is the reference
-// that the tests hold the GPU's against.
+// embedding/cache/row_cache.h - a set-associative cache of table rows, with LRU or LFU eviction. On
+// a GPU it is the first tier of served tables; the CPU version is the reference for tests of the
+// GPU version.
 //
-// Thread-safe. Lookups wait for nobody: neither for each other nor for rows that come, change or
-// leave meanwhile (embedding/cache/row_cache_ref.h says how).
+// Thread-safe. Lookups never block: neither on each other nor on rows that are inserted, replaced
+// or evicted meanwhile (embedding/cache/row_cache_ref.h describes how).
 #pragma once
 
 #include <cstdint>
@@ -29,17 +29,17 @@ struct RowCacheSettings {
   CachePolicy policy = CachePolicy::kLru;
 };
 
-// How many rows of tables a cache is to have.
+// The size of a cache.
 struct CacheSize {
   double share = 0.2;  // of the rows of all tables together
-  // Of every table, or all that it has: one batch may ask for all rows of a small one.
+  // Of every table, or all its rows: one batch may need all rows of a small table.
   int64_t least_rows = 65536;
-  int64_t bytes = 0;  // at the most; 0: no limit
+  int64_t bytes = 0;  // maximum; 0: no limit
 };
 
-// Room for each of tables with these numbers of rows. Tables that are held whole for being small
-// get twice the room that they need, since keys spread over sets by chance; what small tables have
-// beyond their share, large ones have less.
+// The rows to cache of each of tables with these numbers of rows. Tables that are small enough to
+// be cached completely get twice their rows, because keys are spread unevenly over sets; what small
+// tables get beyond their share is taken from large ones.
 std::vector<int64_t> cache_rows(std::span<const int64_t> table_rows, const CacheSize& size,
                                 int64_t row_bytes);
 
@@ -54,25 +54,25 @@ class RowCache {
   int64_t bytes() const;
   RowCacheRef ref() const { return ref_; }
 
-  // A lookup and all that reads the rows it found stand between these, and so do insertions that
-  // others than insert() make. Numbers count from 1.
+  // Every lookup and every read of the rows that it found must happen between these calls, and so
+  // must insertions other than by insert(). Numbers count from 1.
   uint64_t begin_read();
   void end_read(uint64_t number);
-  ReadEpochs epochs() const;  // now
+  ReadEpochs epochs() const;  // the current ones
 
-  // ---- rows in host memory; these wait ----
-  // What becomes of keys that have a row; kUpdate does nothing for those that have none.
+  // ---- with rows in host memory; synchronous ----
+  // What to do with keys that are cached; kUpdate does nothing for keys that are not.
   enum class Existing { kKeep, kReplace, kUpdate };
-  // rows is [keys, row_bytes]. Keys are different. A key may find no slot, where lookups under way
-  // keep all that could be free or where all rows of its set are of the last lookup; one that has a
-  // row and finds no other slot then loses it.
+  // rows is [keys, row_bytes]. Keys are distinct. A key may find no slot, when running lookups
+  // still use all free ones or when all rows of its set belong to the last lookup; a cached key
+  // that finds no other slot is then evicted.
   void insert(int table, std::span<const int64_t> keys, std::span<const char> rows,
               Existing existing);
   // found[i] = 1 and rows[i] = the row of keys[i], or found[i] = 0; a lookup like any other.
   // Returns how many were found.
   int64_t read(int table, std::span<const int64_t> keys, std::span<uint8_t> found,
                std::span<char> rows);
-  // Those that have a row, in any order.
+  // The cached keys, in any order.
   std::vector<int64_t> keys(int table) const;
 
  private:
@@ -96,13 +96,13 @@ class RowCache {
   mutable std::mutex mutex_;  // of those below
   std::set<uint64_t> active_;
   uint64_t issued_ = 0;
-  // Passes below number `ended` have ended, and when this was noted those up to `overlapping` had
-  // begun: once these have ended too, nobody reads what the former took away.
+  // All reads below number `ended` have ended, and those up to `overlapping` had begun by then:
+  // once these have ended too, no read uses slots that were retired before `ended`.
   uint64_t ended_ = 1, overlapping_ = 0;
-  mutable std::mutex transfer_;  // of insert, read and keys
+  mutable std::mutex transfer_mutex_;  // of insert, read and keys
 };
 
-// What RowCache is made of on each device; `slots[i]` is that of keys[i] or kNoSlot32.
+// The implementation on each device; `slots[i]` is that of keys[i] or kNoSlot32.
 namespace cpu {
 void find_cached(const RowCacheRef& cache, int table, std::span<const int64_t> keys,
                  std::span<uint32_t> slots);

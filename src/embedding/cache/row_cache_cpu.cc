@@ -1,4 +1,4 @@
-// The reference: what the GPU's cache does, one key after the other.
+// The reference for the GPU version: one key after the other.
 #include <algorithm>
 #include <cstring>
 
@@ -21,7 +21,7 @@ void retire(const RowCacheRef& cache, const ReadEpochs& epochs, uint32_t slot) {
   cache.retired[slot] = epochs.issued;
 }
 
-// Who leaves first has the lowest.
+// The row with the lowest value is evicted first.
 uint64_t worth(const RowCacheRef& cache, uint32_t slot) {
   const uint64_t used = cache.entries[slot].used;
   if (cache.policy == CachePolicy::kLru) return used;
@@ -29,13 +29,13 @@ uint64_t worth(const RowCacheRef& cache, uint32_t slot) {
 }
 
 void make_spare(const RowCacheRef& cache, const ReadEpochs& epochs, uint32_t first, uint32_t kept) {
-  uint32_t leaves = kNoSlot32;
+  uint32_t evicted = kNoSlot32;
   for (uint32_t slot = first; slot < first + kWays; ++slot) {
     if (cache.tags[slot] == 0 || cache.entries[slot].used + 1 >= *cache.tick) continue;
-    if (leaves == kNoSlot32 || worth(cache, slot) < worth(cache, leaves)) leaves = slot;
+    if (evicted == kNoSlot32 || worth(cache, slot) < worth(cache, evicted)) evicted = slot;
   }
-  if (leaves == kNoSlot32) return;
-  retire(cache, epochs, leaves);
+  if (evicted == kNoSlot32) return;
+  retire(cache, epochs, evicted);
   if (cache.policy != CachePolicy::kLfu) return;
   for (uint32_t slot = first; slot < first + kWays; ++slot) {
     if (slot != kept) cache.counts[slot] -= cache.counts[slot] / 16;
@@ -46,10 +46,10 @@ void insert_row(const RowCacheRef& cache, const ReadEpochs& epochs, int table, i
                 const char* row, RowCache::Existing existing) {
   const uint64_t hash = RowCacheRef::hash(key);
   const uint32_t first = cache.set_of(static_cast<uint32_t>(table), hash) * kWays;
-  const uint32_t there = find_slot(cache, table, key);
-  const bool leave = there != kNoSlot32 ? existing == RowCache::Existing::kKeep
-                                        : existing == RowCache::Existing::kUpdate;
-  if (leave) return;
+  const uint32_t present = find_slot(cache, table, key);
+  const bool unchanged = present != kNoSlot32 ? existing == RowCache::Existing::kKeep
+                                              : existing == RowCache::Existing::kUpdate;
+  if (unchanged) return;
   uint32_t target = kNoSlot32;
   for (uint32_t slot = first; slot < first + kWays && target == kNoSlot32; ++slot) {
     if (cache.tags[slot] == 0 && cache.retired[slot] < epochs.free_before) target = slot;
@@ -60,7 +60,7 @@ void insert_row(const RowCacheRef& cache, const ReadEpochs& epochs, int table, i
     cache.counts[target] = 1;
     cache.tags[target] = RowCacheRef::tag(hash);
   }
-  if (there != kNoSlot32) return retire(cache, epochs, there);
+  if (present != kNoSlot32) return retire(cache, epochs, present);
   if (std::count(cache.tags + first, cache.tags + first + kWays, 0) < kSpareWays)
     make_spare(cache, epochs, first, target);
 }

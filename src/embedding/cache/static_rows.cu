@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// A thread has 16 bytes of a row.
+// 16 bytes of a row per thread.
 template <class W>
 __global__ void __launch_bounds__(kThreads)
     initialize_kernel(char* rows, int64_t count, int64_t dim, int64_t row_bytes,
@@ -40,7 +40,7 @@ StaticRows::StaticRows(const TableSettings& settings, DType dtype, int64_t row_b
       seed_(settings.seed),
       memory_(settings.name, settings.capacity * row_bytes) {
   EMBLEM_REQUIRE(settings.kind == TableKind::kStatic, "table ", settings.name,
-                 " is dynamic: its keys are no row numbers");
+                 " is dynamic: its keys are not row numbers");
 }
 
 void StaticRows::initialize(const Context& context) {

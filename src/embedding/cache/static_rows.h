@@ -1,5 +1,5 @@
-// embedding/cache/static_rows.h - the rows of a static table in host memory that the GPU reads,
-// ready to be copied: in the type that is computed in. CUDA builds only.
+// embedding/cache/static_rows.h - the rows of a static table in pinned host memory, in the type
+// that kernels compute in. CUDA builds only.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ namespace emblem::cuda {
 
 class StaticRows {
  public:
-  // The settings' capacity is the number of rows. Row k lies at data() + k * row_bytes.
+  // The settings' capacity is the number of rows. Row k is at data() + k * row_bytes.
   StaticRows(const TableSettings& settings, DType dtype, int64_t row_bytes);
 
   const char* data() const { return memory_.data(); }
   int64_t count() const { return count_; }
 
-  // All rows as in a new table, drawn by the GPU. Waits.
+  // Initializes all rows as in a new table, on the GPU. Synchronous.
   void initialize(const Context& context);
   // Rows [first, first + count), of dim floats each.
   void set(int64_t first, const float* rows, int64_t count);

@@ -26,12 +26,12 @@ void Admission::prune() {
     counts_.for_each([&](int64_t key, uint32_t count) { visit(ScoredKey{count, key}); });
   };
   const ScoredKey last = kth_lowest(counts_.size(), excess, for_each);
-  std::vector<int64_t> leaving;
-  leaving.reserve(excess);
+  std::vector<int64_t> dropped;
+  dropped.reserve(excess);
   for_each([&](const ScoredKey& item) {
-    if (item <= last) leaving.push_back(item.key);
+    if (item <= last) dropped.push_back(item.key);
   });
-  for (const int64_t key : leaving) counts_.erase(key);
+  for (const int64_t key : dropped) counts_.erase(key);
 }
 
 std::vector<KeyCount> Admission::sorted() const {

@@ -13,15 +13,15 @@ namespace emblem {
 // Thread-compatible.
 class Admission {
  public:
-  // threshold <= 1 admits everything at once. `capacity` 0: count as many keys as come.
+  // threshold <= 1 admits every key at once. `capacity`: most keys to count; 0: no limit.
   Admission(int64_t threshold, int64_t capacity) : threshold_(threshold), capacity_(capacity) {}
 
   bool open() const { return threshold_ <= 1; }
-  // Adds `occurrences` of a key. Returns all so far when they reach the threshold (and forgets
-  // the key), else 0.
+  // Adds `occurrences` of a key. Returns its total when that reaches the threshold (and removes the
+  // key), else 0.
   int64_t count(int64_t key, int64_t occurrences);
-  // To be called after each batch: forgets the least counted (among equals: the smaller) keys when
-  // there are too many, in bulk.
+  // To be called after each batch: drops the keys with the lowest counts (ties: the smaller key),
+  // in bulk, when there are too many.
   void prune();
 
   int64_t size() const { return counts_.size(); }

@@ -9,8 +9,8 @@
 
 namespace emblem {
 
-// Cuts several lists into ranges of at most `grain` items and numbers the ranges through. The
-// ranges depend on the lists alone. Keeps its memory from use to use.
+// Cuts several lists into ranges of at most `grain` items, numbered consecutively. The ranges
+// depend only on the lists. Its memory is reused.
 class Chunks {
  public:
   explicit Chunks(int64_t grain) : grain_(grain) {}

@@ -13,12 +13,11 @@ namespace emblem {
 // becomes zeros.
 struct GatherPool {
   RowsRef rows;
-  const int64_t* keys = nullptr;  // [nnz]; the row numbers when row_numbers is null
-  const uint32_t* row_numbers =
-      nullptr;  // [nnz]; kNoRow reads as `absent` would draw the key's row
-  const float* const* row_places =
-      nullptr;  // [nnz]; in place of both: where each fp32 row lies, null reads as `absent`
-  const int32_t* offsets = nullptr;  // [bags + 1]; null: bag b is key b alone
+  const int64_t* keys = nullptr;          // [nnz]; the row numbers when row_numbers is null
+  const uint32_t* row_numbers = nullptr;  // [nnz]; kNoRow reads as `absent`
+  const float* const* row_addresses =
+      nullptr;  // [nnz]; instead of both: the address of each fp32 row, null reads as `absent`
+  const int32_t* offsets = nullptr;  // [bags + 1]; null: bag b is only key b
   const float* weights = nullptr;    // [nnz]; null: all 1
   int64_t bags = 0;
   Pooling pooling = Pooling::kSum;

@@ -8,16 +8,15 @@ namespace emblem::cpu {
 namespace {
 
 constexpr int64_t kLine = 64;
-constexpr int64_t kLinesAhead =
-    24;  // cache lines of rows that are on their way while others are copied
+constexpr int64_t kLinesAhead = 24;  // prefetch distance in cache lines of rows
 
-enum class Source { kKeys, kNumbers, kPlaces };  // what says where a row is
+enum class Source { kKeys, kNumbers, kAddresses };  // how rows are given
 
-// The place of key i's row, or null.
+// The address of key i's row, or null.
 template <Source kSource>
 const char* row_of(const GatherPool& op, int64_t i) {
-  if constexpr (kSource == Source::kPlaces) {
-    return reinterpret_cast<const char*>(op.row_places[i]);
+  if constexpr (kSource == Source::kAddresses) {
+    return reinterpret_cast<const char*>(op.row_addresses[i]);
   } else if constexpr (kSource == Source::kNumbers) {
     return op.row_numbers[i] == kNoRow ? nullptr : op.rows.row(op.row_numbers[i]);
   } else {
@@ -118,7 +117,7 @@ void gather(const GatherPool& op, int64_t begin, int64_t end) {
 }  // namespace
 
 void gather_pool(const GatherPool& op, int64_t begin, int64_t end) {
-  if (op.row_places != nullptr) return gather<float, Source::kPlaces>(op, begin, end);
+  if (op.row_addresses != nullptr) return gather<float, Source::kAddresses>(op, begin, end);
   with_weight_type(op.rows.dtype, [&](auto type) {
     using W = decltype(type);
     if (op.row_numbers != nullptr)

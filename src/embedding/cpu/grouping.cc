@@ -11,7 +11,7 @@ namespace emblem {
 namespace {
 
 constexpr int64_t kSliceKeys = 8192;
-constexpr int64_t kPartKeys = 16384;  // a part's arrays fit into the second cache
+constexpr int64_t kPartKeys = 16384;  // a part's arrays fit into the L2 cache
 constexpr int64_t kMostParts = 256;
 constexpr uint64_t kFree = ~uint64_t{0};
 
@@ -20,7 +20,7 @@ bool has_coefficients(const Occurrences& feature) {
          (feature.pooling == Pooling::kMean && feature.keys.offsets.size() != 0);
 }
 
-// What the mean of a bag multiplies its rows' weights with.
+// The factor of a bag's mean.
 float bag_factor(const Occurrences& feature, int64_t begin, int64_t end) {
   if (feature.pooling == Pooling::kSum) return 1.0f;
   float total = 0.0f;
@@ -146,7 +146,8 @@ void Grouping::flatten_all() {
   }
 }
 
-// Gives each distinct row the next segment number; segment_of(row, next) finds or notes it.
+// Numbers the distinct rows; segment_of(row, next) returns the number of a row, `next` if it is
+// new.
 template <class SegmentOf>
 void Grouping::number_rows(Part& part, SegmentOf&& segment_of) {
   const auto occurrences = static_cast<int64_t>(part.row_of_occurrence.size());

@@ -1,4 +1,4 @@
-// embedding/cpu/grouping.h - brings the occurrences of a batch's keys together, row by row.
+// embedding/cpu/grouping.h - groups the occurrences of a batch's keys by row.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,14 @@ struct Occurrences {
 
 // For one table: its distinct rows in the order of their first occurrence, each with its
 // occurrences in the order of (feature, bag, position). Large batches are cut by the hash of the
-// key into parts that depend on the number of keys alone and can be grouped concurrently. Buffers
-// are kept from batch to batch.
+// key into parts that depend only on the number of keys and can be grouped concurrently. Buffers
+// are reused from batch to batch.
 class Grouping {
  public:
   // `rows` > 0: row numbers are below it (and few enough for an array).
   explicit Grouping(int64_t rows = 0) : direct_rows_(rows) {}
 
-  // 1. Takes note of the features (borrowed until the last step).
+  // 1. Sets the features (borrowed until the last step).
   void start(std::span<const Occurrences> features, int64_t width, int64_t bags);
   // 2. For each slice, in any order or concurrently, when there is more than one part.
   int64_t slices() const { return static_cast<int64_t>(slices_.size()); }
@@ -38,7 +38,7 @@ class Grouping {
   void place_slices();
   // 4. For each slice.
   void fill_slice(int64_t slice);
-  // 5. For each part, in any order or concurrently. With one part, steps 2 to 4 are left out.
+  // 5. For each part, in any order or concurrently. With one part, steps 2 to 4 are skipped.
   int64_t parts() const { return parts_; }
   void group_part(int64_t part);
 

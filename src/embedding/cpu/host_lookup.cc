@@ -6,11 +6,10 @@
 namespace emblem {
 namespace {
 
-constexpr int64_t kFindKeys = 2048;  // keys whose rows one piece of work finds
-constexpr int64_t kNewRows = 256;    // rows that one piece of work initializes
-constexpr int64_t kSegments = 512;   // rows that one piece of work updates
-constexpr int64_t kBlockBytes = 128
-                                << 10;  // of output that one piece of work fills: stays in cache
+constexpr int64_t kFindKeys = 2048;         // keys per task
+constexpr int64_t kNewRows = 256;           // rows to initialize per task
+constexpr int64_t kSegments = 512;          // rows to update per task
+constexpr int64_t kBlockBytes = 128 << 10;  // of output per task: stays in cache
 
 }  // namespace
 
@@ -63,17 +62,17 @@ void HostLookup::forward(const Context& context, std::span<const FeatureKeys> fe
   const View<float> out = any_out.floats();
   check_batch(features, feature_tables_, width_, out);
   check_offsets(features);
-  FoundKeys& pass = phase == Phase::kTrain ? train_ : eval_;
+  FoundKeys& found = phase == Phase::kTrain ? train_ : eval_;
   if (phase == Phase::kTrain) backward_ = Backward::kNothing;
-  pass.keys.assign(features.begin(), features.end());
-  pass.bags = out.rows;
-  find_rows(context, pass);
+  found.keys.assign(features.begin(), features.end());
+  found.bags = out.rows;
+  find_rows(context, found);
   if (phase == Phase::kTrain) {
     for (HostTable* table : tables_) table->next_version();
-    insert_rows(context, pass);
-    count_missing(context, pass);
+    insert_rows(context, found);
+    count_missing(context, found);
   }
-  gather(context, pass, phase, out);
+  gather(context, found, phase, out);
   for (size_t f = 0; f < features_.size(); ++f) {
     counts_[f].values += features[f].keys.size();
     counts_[f].missing += missing_[f].load(std::memory_order_relaxed);
@@ -81,47 +80,47 @@ void HostLookup::forward(const Context& context, std::span<const FeatureKeys> fe
   if (phase == Phase::kTrain) backward_ = Backward::kForwardDone;
 }
 
-void HostLookup::find_rows(const Context& context, FoundKeys& pass) {
-  pass.rows.resize(features_.size());
+void HostLookup::find_rows(const Context& context, FoundKeys& found) {
+  found.rows.resize(features_.size());
   find_chunks_.clear();
   for (size_t f = 0; f < features_.size(); ++f) {
-    const int64_t count = features_[f].table->is_static() ? 0 : pass.keys[f].keys.size();
-    pass.rows[f].resize(count);
+    const int64_t count = features_[f].table->is_static() ? 0 : found.keys[f].keys.size();
+    found.rows[f].resize(count);
     find_chunks_.add(count);
   }
   for (auto& missing : missing_) missing.store(0, std::memory_order_relaxed);
   find_chunks_.run(context, [&](int64_t, int64_t f, int64_t begin, int64_t end) {
     const auto count = static_cast<size_t>(end - begin);
-    const std::span<uint32_t> rows(pass.rows[f].data() + begin, count);
-    features_[f].table->find({pass.keys[f].keys.data + begin, count}, rows);
+    const std::span<uint32_t> rows(found.rows[f].data() + begin, count);
+    features_[f].table->find({found.keys[f].keys.data + begin, count}, rows);
     const auto missing = std::count(rows.begin(), rows.end(), kNoRow);
     if (missing != 0) missing_[f].fetch_add(missing, std::memory_order_relaxed);
   });
 }
 
 // After insertion. Where there is no admission every missing key has got a row.
-void HostLookup::count_missing(const Context& context, const FoundKeys& pass) {
+void HostLookup::count_missing(const Context& context, const FoundKeys& found) {
   find_chunks_.clear();
   for (size_t f = 0; f < features_.size(); ++f) {
     const bool admits_all = features_[f].table->settings().admission_threshold <= 1;
     const bool some = missing_[f].exchange(0, std::memory_order_relaxed) != 0;
-    find_chunks_.add(some && !admits_all ? static_cast<int64_t>(pass.rows[f].size()) : 0);
+    find_chunks_.add(some && !admits_all ? static_cast<int64_t>(found.rows[f].size()) : 0);
   }
   find_chunks_.run(context, [&](int64_t, int64_t f, int64_t begin, int64_t end) {
-    const uint32_t* rows = pass.rows[f].data();
+    const uint32_t* rows = found.rows[f].data();
     missing_[f].fetch_add(std::count(rows + begin, rows + end, kNoRow), std::memory_order_relaxed);
   });
 }
 
-void HostLookup::insert_rows(const Context& context, FoundKeys& pass) {
+void HostLookup::insert_rows(const Context& context, FoundKeys& found) {
   for (auto& runs : runs_) runs.clear();
   for (size_t f = 0; f < features_.size(); ++f) {
     if (features_[f].table->is_static()) continue;
-    const auto count = static_cast<size_t>(pass.keys[f].keys.size());
+    const auto count = static_cast<size_t>(found.keys[f].keys.size());
     runs_[features_[f].table_number].push_back(
-        {{pass.keys[f].keys.data, count}, {pass.rows[f].data(), count}});
+        {{found.keys[f].keys.data, count}, {found.rows[f].data(), count}});
   }
-  // Within a table new keys are taken in order; the tables do not know of each other.
+  // Within a table new keys are inserted in order; tables are independent.
   parallel_for(context, static_cast<int64_t>(tables_.size()), 1, [&](int64_t t, int64_t) {
     if (!runs_[t].empty()) tables_[t]->insert_missing(runs_[t]);
   });
@@ -134,33 +133,33 @@ void HostLookup::insert_rows(const Context& context, FoundKeys& pass) {
   });
 }
 
-void HostLookup::gather(const Context& context, FoundKeys& pass, Phase phase, View<float> out) {
-  pass.gathers.resize(features_.size());
+void HostLookup::gather(const Context& context, FoundKeys& found, Phase phase, View<float> out) {
+  found.gathers.resize(features_.size());
   for (size_t f = 0; f < features_.size(); ++f) {
     const auto& [table, pooling, column, number] = features_[f];
-    const FeatureKeys& keys = pass.keys[f];
-    pass.gathers[f] = {.rows = table->rows(),
-                       .keys = keys.keys.data,
-                       .row_numbers = table->is_static() ? nullptr : pass.rows[f].data(),
-                       .offsets = keys.offsets.size() != 0 ? keys.offsets.data : nullptr,
-                       .weights = keys.weights.size() != 0 ? keys.weights.data : nullptr,
-                       .bags = pass.bags,
-                       .pooling = pooling,
-                       .absent = table->absent(phase),
-                       .seed = table->settings().seed,
-                       .out = out.data + column,
-                       .out_stride = width_};
+    const FeatureKeys& keys = found.keys[f];
+    found.gathers[f] = {.rows = table->rows(),
+                        .keys = keys.keys.data,
+                        .row_numbers = table->is_static() ? nullptr : found.rows[f].data(),
+                        .offsets = keys.offsets.size() != 0 ? keys.offsets.data : nullptr,
+                        .weights = keys.weights.size() != 0 ? keys.weights.data : nullptr,
+                        .bags = found.bags,
+                        .pooling = pooling,
+                        .absent = table->absent(phase),
+                        .seed = table->settings().seed,
+                        .out = out.data + column,
+                        .out_stride = width_};
   }
   bad_key_ = false;
   const int64_t block = std::clamp<int64_t>(kBlockBytes / (width_ * 4 + 1), 16, 256);
-  parallel_for(context, pass.bags, block,
-               [&](int64_t begin, int64_t end) { gather_block(pass, begin, end); });
-  if (bad_key_) refuse_bad_keys(pass);
+  parallel_for(context, found.bags, block,
+               [&](int64_t begin, int64_t end) { gather_block(found, begin, end); });
+  if (bad_key_) refuse_bad_keys(found);
 }
 
-void HostLookup::gather_block(const FoundKeys& pass, int64_t begin, int64_t end) {
+void HostLookup::gather_block(const FoundKeys& found, int64_t begin, int64_t end) {
   for (size_t f = 0; f < features_.size(); ++f) {
-    const GatherPool& op = pass.gathers[f];
+    const GatherPool& op = found.gathers[f];
     if (op.row_numbers == nullptr) {
       const auto capacity = static_cast<uint64_t>(features_[f].table->settings().capacity);
       const int64_t first = op.offsets != nullptr ? op.offsets[begin] : begin;
@@ -169,7 +168,7 @@ void HostLookup::gather_block(const FoundKeys& pass, int64_t begin, int64_t end)
       for (int64_t i = first; i < last; ++i)
         outside |= static_cast<uint64_t>(op.keys[i]) >= capacity;
       if (outside) {
-        bad_key_ = true;  // which one is said later, in an order that no thread decides
+        bad_key_ = true;  // refuse_bad_keys names one, independent of the order of threads
         continue;
       }
     }
@@ -177,11 +176,11 @@ void HostLookup::gather_block(const FoundKeys& pass, int64_t begin, int64_t end)
   }
 }
 
-void HostLookup::refuse_bad_keys(const FoundKeys& pass) const {
+void HostLookup::refuse_bad_keys(const FoundKeys& found) const {
   for (size_t f = 0; f < features_.size(); ++f) {
     const HostTable& table = *features_[f].table;
     if (!table.is_static()) continue;
-    const std::span keys(pass.keys[f].keys.data, static_cast<size_t>(pass.keys[f].keys.size()));
+    const std::span keys(found.keys[f].keys.data, static_cast<size_t>(found.keys[f].keys.size()));
     const auto bad = std::find_if(keys.begin(), keys.end(), [&](int64_t key) {
       return key < 0 || key >= table.settings().capacity;
     });

@@ -14,10 +14,10 @@
 
 namespace emblem {
 
-// The same bytes with any number of threads. Allocates nothing once it has seen its largest batch.
+// Gives the same bytes with any number of threads. Allocates nothing after its largest batch.
 //
-// Between a training forward and its backward the tables must not change otherwise. Evaluation in
-// between is fine. Rows without pooling are a feature with one key a bag.
+// Between a training forward and its backward nothing else may change the tables; evaluation is
+// allowed. Rows without pooling are a feature with one key per bag.
 class HostLookup : public Lookup {
  public:
   explicit HostLookup(std::span<const LookupFeature> features);
@@ -44,21 +44,22 @@ class HostLookup : public Lookup {
     int64_t column;
     size_t table_number;
   };
-  // What a forward pass knows of its keys.
+  // The keys of a forward pass and their rows.
   struct FoundKeys {
-    std::vector<FeatureKeys> keys;           // per feature
-    std::vector<HostVector<uint32_t>> rows;  // per feature over a dynamic table: a row number a key
-    std::vector<GatherPool> gathers;         // per feature
+    std::vector<FeatureKeys> keys;  // per feature
+    std::vector<HostVector<uint32_t>>
+        rows;                         // per feature over a dynamic table: the row of each key
+    std::vector<GatherPool> gathers;  // per feature
     int64_t bags = 0;
   };
 
   void check_offsets(std::span<const FeatureKeys> features) const;
-  void find_rows(const Context& context, FoundKeys& pass);
-  void count_missing(const Context& context, const FoundKeys& pass);
-  void insert_rows(const Context& context, FoundKeys& pass);
-  void gather(const Context& context, FoundKeys& pass, Phase phase, View<float> out);
-  void gather_block(const FoundKeys& pass, int64_t begin, int64_t end);
-  void refuse_bad_keys(const FoundKeys& pass) const;
+  void find_rows(const Context& context, FoundKeys& found);
+  void count_missing(const Context& context, const FoundKeys& found);
+  void insert_rows(const Context& context, FoundKeys& found);
+  void gather(const Context& context, FoundKeys& found, Phase phase, View<float> out);
+  void gather_block(const FoundKeys& found, int64_t begin, int64_t end);
+  void refuse_bad_keys(const FoundKeys& found) const;
 
   void check_gradients(View<const float> gradients) const;
   void group(const Context& context);
@@ -77,7 +78,7 @@ class HostLookup : public Lookup {
   std::vector<std::vector<KeyRun>> runs_;  // per table, of the training pass
 
   enum class Backward { kNothing, kForwardDone, kGrouped };
-  Backward backward_ = Backward::kNothing;             // what is known of the last training pass
+  Backward backward_ = Backward::kNothing;             // state of the last training pass
   std::vector<Grouping> groupings_;                    // per table
   std::vector<std::vector<Occurrences>> occurrences_;  // per table
   std::vector<SegmentUpdate> updates_;                 // per (trained table, part)

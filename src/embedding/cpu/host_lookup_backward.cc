@@ -5,19 +5,19 @@
 namespace emblem {
 namespace {
 
-constexpr int64_t kOtherRows = 2048;  // rows outside the batch that one piece of work updates
+constexpr int64_t kOtherRows = 2048;  // rows outside the batch to update per task
 
 }  // namespace
 
 void HostLookup::check_gradients(View<const float> gradients) const {
   EMBLEM_REQUIRE(backward_ != Backward::kNothing,
-                 "lookup: gradients without a training forward pass before them");
+                 "lookup: gradients without a training forward found before them");
   EMBLEM_REQUIRE(gradients.rows == train_.bags && gradients.cols == width_,
                  "lookup: gradients are [", gradients.rows, ", ", gradients.cols,
-                 "], but the last training pass was [", train_.bags, ", ", width_, "]");
+                 "], but the last training found was [", train_.bags, ", ", width_, "]");
 }
 
-// Brings the occurrences of each row together, once a training pass.
+// Groups the occurrences by row, once per training pass.
 void HostLookup::group(const Context& context) {
   if (backward_ == Backward::kGrouped) return;
   for (auto& list : occurrences_) list.clear();

@@ -15,7 +15,7 @@
 
 namespace emblem {
 
-// A run of keys of a batch and where their row numbers go.
+// The keys of a feature in a batch, and their row numbers.
 struct KeyRun {
   std::span<const int64_t> keys;
   std::span<uint32_t> rows;
@@ -23,7 +23,7 @@ struct KeyRun {
 
 class HostTable : public Table {
  public:
-  // A static table's rows are drawn here.
+  // Initializes the rows of a static table.
   HostTable(const Context& context, TableSettings settings);
 
   int64_t size() const override { return rows_.used(); }
@@ -47,7 +47,7 @@ class HostTable : public Table {
   void set_clock(int64_t clock) override { clock_ = clock; }
   int64_t next_score() const override { return next_score_; }
 
-  // ---- what a Lookup is made of ----
+  // ---- for HostLookup ----
   // The row of a key, or kNoRow. Throws for keys outside a static table.
   uint32_t find(int64_t key) const;
   // rows[i] = find(keys[i]), many at a time. Dynamic tables only.
@@ -67,7 +67,7 @@ class HostTable : public Table {
   }
   int64_t rows_end() const { return rows_.end(); }  // all row numbers are below
   bool in_use(uint32_t row) const { return is_static() || meta(row).score != kUnused; }
-  // One training lookup more: what it touches from now on has a new version.
+  // Begins a training lookup: rows that it touches get the new version.
   void next_version() { ++version_; }
   void note_change(uint32_t row) {
     if (is_static())

@@ -1,4 +1,4 @@
-// How unknown keys get rows in training: counted, admitted, made room for, inserted.
+// Insertion of unknown keys in training: count, admit, evict, insert.
 #include <algorithm>
 
 #include "embedding/cpu/host_table.h"
@@ -7,11 +7,11 @@
 namespace emblem {
 namespace {
 
-constexpr size_t kAhead = 8;               // keys or rows whose cache lines are on their way
-constexpr uint64_t kGroupsPerBatch = 256;  // of a growing index, moved along with every batch
-constexpr int64_t kEvictedShare = 20;      // a twentieth of the capacity leaves at once
+constexpr size_t kAhead = 8;               // prefetch distance in keys or rows
+constexpr uint64_t kGroupsPerBatch = 256;  // of a growing index, moved with every batch
+constexpr int64_t kEvictedShare = 20;      // a twentieth of the capacity is evicted at once
 
-constexpr uint32_t kAdmitted = kNoRow - 1;  // stands for the row that a new key is about to get
+constexpr uint32_t kAdmitted = kNoRow - 1;  // placeholder for the row that a new key will get
 
 }  // namespace
 

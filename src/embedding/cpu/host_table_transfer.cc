@@ -1,4 +1,4 @@
-// Rows in bulk, out of a table and into it.
+// Export and import of rows.
 #include <algorithm>
 
 #include "core/thread_pool.h"
@@ -7,7 +7,7 @@
 namespace emblem {
 namespace {
 
-constexpr int64_t kSortedAtOnce = 1 << 20;  // keys; above that, key ranges are exported one by one
+constexpr int64_t kSortedAtOnce = 1 << 20;  // keys; more are exported in ranges of keys
 constexpr int64_t kSamples = 1 << 16;
 
 struct KeyRow {
@@ -110,7 +110,7 @@ void HostTable::import_rows(const Context& context, const RowBatch& batch) {
     note_change(row);
     lookup_numbers_[i] = row;
   }
-  // Equal keys name one row: they are written in order.
+  // Duplicate keys share a row: they are written in order.
   const auto write = [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       write_row(lookup_numbers_[i], batch.weights.data() + i * dim(),

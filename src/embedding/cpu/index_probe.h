@@ -19,7 +19,7 @@ namespace emblem {
 class SlotSet {
  public:
 #if defined(__ARM_NEON)
-  static constexpr int kBits = 4;  // what NEON's narrowing shift leaves a lane
+  static constexpr int kBits = 4;  // per lane after NEON's narrowing shift
 #else
   static constexpr int kBits = 1;
 #endif
@@ -86,7 +86,7 @@ inline uint64_t probe(const IndexRef& ref, uint64_t hash, int64_t key) {
   }
 }
 
-inline constexpr int kKeysInFlight = 32;  // whose cache misses overlap
+inline constexpr int kKeysInFlight = 32;  // with overlapping cache misses
 inline constexpr uint32_t kNoValue = 0xffffffffu;
 
 enum class Probe { kAll, kMissing };
@@ -104,7 +104,7 @@ void probe_block(const IndexRef& ref, const int64_t* keys, uint32_t* values, int
     const uint64_t first = ref.home(hashes[i]) * kGroupSlots;
     const TagGroup tags(ref.tags + first);
     const SlotSet same = tags.equal(IndexRef::tag(hashes[i]));
-    // A group that is not full and has no such tag settles it: the key is not here.
+    // A group with free slots and without such a tag: the key is absent.
     slots[i] = same ? first + same.first() : tags.empty() ? kNoSlot : first;
     if (same) __builtin_prefetch(ref.slots + slots[i]);
   }

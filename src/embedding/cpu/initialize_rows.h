@@ -1,4 +1,4 @@
-// embedding/cpu/initialize_rows.h - first values of rows, drawn from (seed, key, position) alone.
+// embedding/cpu/initialize_rows.h - initial values of rows, a function of (seed, key, position).
 #pragma once
 
 #include "core/context.h"

@@ -1,10 +1,10 @@
 // embedding/cpu/key_index.h - a hash map from 64-bit keys to 32-bit values for hundreds of millions
 // of keys.
 //
-// Slots lie in groups of 16 with one byte of hash each; a probe compares 16 bytes at once. A key
-// lives in the first group from its home that had room: every group it passed is full. Erasing
-// moves later keys back, so that no tombstones remain and nothing degrades. Growth makes a second,
-// larger array and moves a few groups with every insertion, so that no single call takes long.
+// Slots are in groups of 16 with one byte of hash each; a probe compares 16 bytes at once. A key is
+// in the first group from its home that had a free slot: every group before is full. Erasing moves
+// later keys back, so that there are no tombstones. Growth allocates a second, larger array and
+// moves a few groups with every insertion, so that no single call takes long.
 //
 // Every key is legal; the value kNone is not. Thread-compatible: const methods may run
 // concurrently.
@@ -35,10 +35,10 @@ class KeyIndex {
   uint32_t insert(int64_t key, uint32_t value);
   void assign(int64_t key, uint32_t value);
   bool erase(int64_t key);
-  void clear();   // gives the memory back
-  void forget();  // forgets all keys, keeps the memory
+  void clear();   // and frees the memory
+  void forget();  // removes all keys, keeps the memory
 
-  // Asks for the memory that the next insert of `key` reads.
+  // Prefetches the memory that an insert of `key` reads.
   void prefetch(int64_t key) const;
 
   // Calls visit(key, value) for all, in no particular order.
@@ -53,10 +53,9 @@ class KeyIndex {
   }
 
   bool growing() const { return old_.ref.groups != 0; }
-  // Goes on with growth: moves this many groups of the old array. Insertions do a little of it
-  // anyway.
+  // Continues growth: moves this many groups of the old array. Insertions move some too.
   void move_groups(uint64_t groups);
-  uint64_t moved_groups() const { return moved_groups_; }  // ever; what growth has cost so far
+  uint64_t moved_groups() const { return moved_groups_; }  // in total: the cost of growth so far
   // The two arrays (the second is empty unless growing), for find_keys on a device.
   IndexRef ref() const { return now_.ref; }
   IndexRef old_ref() const { return old_.ref; }

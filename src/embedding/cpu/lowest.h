@@ -1,5 +1,5 @@
-// embedding/cpu/lowest.h - the exact border between the k lowest-scored keys and the others,
-// without sorting or copying all of them.
+// embedding/cpu/lowest.h - exact selection of the k lowest-scored keys, without sorting or copying
+// all of them.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,7 @@
 
 namespace emblem {
 
-// Ordered by score, then by key: no two keys of a table are equal, so who is lowest never depends
-// on where they lie.
+// Ordered by score, then by key: the keys of a table are distinct, so the order is unique.
 struct ScoredKey {
   int64_t score;
   int64_t key;
@@ -23,7 +22,7 @@ inline constexpr int64_t kSamples = 1 << 16;
 }
 
 // The k-th lowest (k from 1) of the `count` >= k items that for_each(visit) visits, the same ones
-// at each call. Reads them two times, and keeps about a percent when there are millions.
+// at each call. Visits them twice, and copies about one percent when there are millions.
 template <class ForEach>
 ScoredKey kth_lowest(int64_t count, int64_t k, ForEach&& for_each) {
   std::vector<ScoredKey> kept;
@@ -45,7 +44,7 @@ ScoredKey kth_lowest(int64_t count, int64_t k, ForEach&& for_each) {
     if (seen++ % stride == 0) kept.push_back(item);
   });
   std::sort(kept.begin(), kept.end());
-  // Six standard deviations around the quantile; should the border lie outside, all items are kept.
+  // Six standard deviations around the quantile; if the result is outside, all items are copied.
   const auto samples = static_cast<int64_t>(kept.size());
   const double share = static_cast<double>(k) / static_cast<double>(count);
   const auto margin = static_cast<int64_t>(6 * std::sqrt(share * (1 - share) * samples)) + 16;

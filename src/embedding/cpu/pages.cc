@@ -34,7 +34,7 @@ Pages::Pages(size_t bytes) : bytes_(bytes) {
   const auto address = reinterpret_cast<uintptr_t>(mapping_);
   data_ = reinterpret_cast<char*>((address + kHugePage - 1) / kHugePage * kHugePage);
   madvise(data_, bytes,
-          MADV_HUGEPAGE);  // a wish: without huge pages all is as correct, only slower
+          MADV_HUGEPAGE);  // a hint: without huge pages it is only slower
 }
 
 Pages::~Pages() {

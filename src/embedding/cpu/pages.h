@@ -1,6 +1,6 @@
-// embedding/cpu/pages.h - large zeroed memory that costs nothing until it is touched, in huge pages
-// where the system has them: random rows of a large table would otherwise miss the address cache at
-// every read.
+// embedding/cpu/pages.h - large zeroed memory that is committed on first access, in huge pages
+// where the system has them: otherwise every read of a random row of a large table would be a TLB
+// miss.
 #pragma once
 
 #include <cstddef>

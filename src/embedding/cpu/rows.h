@@ -17,7 +17,7 @@ class Slabs {
  public:
   // `slab_elements` is rounded up to a power of two.
   Slabs(int64_t stride, int64_t slab_elements);
-  // One slab of exactly `elements`, there at once and forever.
+  // One slab of exactly `elements`, allocated at once.
   static Slabs fixed(int64_t stride, int64_t elements);
 
   void grow_to(int64_t elements);  // at least that many
@@ -40,20 +40,20 @@ class Slabs {
   std::vector<char*> pointers_;
 };
 
-// Rows of a table: weights, then optimizer state, and a list of the rows given back.
+// Rows of a table: weights, then optimizer state; with a free list.
 class Rows {
  public:
   Rows(int64_t dim, DType dtype, int64_t state_floats);
   // With rows 0 ... rows - 1 in use from the start and no others.
   static Rows fixed(int64_t dim, DType dtype, int64_t state_floats, int64_t rows);
 
-  // A row number that is not in use. Its bytes are those of its last user.
+  // A free row number. Its bytes are not initialized.
   uint32_t take();
   void give_back(uint32_t row) { free_.push_back(row); }
   void clear();
 
   int64_t used() const { return end_ - static_cast<int64_t>(free_.size()); }
-  int64_t end() const { return end_; }  // all rows ever taken are below
+  int64_t end() const { return end_; }  // all row numbers in use are below
   int64_t bytes() const;
   int64_t stride() const { return slabs_.stride(); }
   RowsRef ref() const;

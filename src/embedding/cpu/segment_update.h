@@ -36,7 +36,7 @@ namespace cpu {
 void segment_update(const Context& context, const SegmentUpdate& op);
 // The segments [begin, end) on the calling thread.
 void segment_update(const SegmentUpdate& op, int64_t begin, int64_t end);
-// The squared norm of the summed gradients (scale and l2 left out) of the segments [begin, end).
+// The squared norm of the summed gradients (without scale and l2) of the segments [begin, end).
 double squared_norm(const SegmentUpdate& op, int64_t begin, int64_t end);
 }  // namespace cpu
 }  // namespace emblem

@@ -58,7 +58,7 @@ void sum_gradients(const SegmentUpdate& op, uint32_t begin, uint32_t end, float*
   }
 }
 
-// The summed gradient of a segment: where it lies if it is alone, else in `buffer`.
+// The summed gradient of a segment: the gradient itself if there is only one, else `buffer`.
 const float* summed(const SegmentUpdate& op, int64_t segment, float* buffer) {
   const uint32_t begin = op.segments.offsets[segment], end = op.segments.offsets[segment + 1];
   if (op.segments.coefficients != nullptr) {
@@ -70,8 +70,8 @@ const float* summed(const SegmentUpdate& op, int64_t segment, float* buffer) {
   return buffer;
 }
 
-// What the gradient of a weight is made of. Passed by value, as the rules are: the compiler must
-// see that no store to a row changes it, or it does not vectorize.
+// The gradient of a weight. Passed by value, like the rules: the compiler vectorizes only if no
+// store to a row can change it.
 template <bool kL2>
 struct Blend {
   float scale;
@@ -111,7 +111,7 @@ requires(R::kRowWise) void update_row(Blend<kL2> blend, R rule, int64_t dim,
   }
 }
 
-// Calls body(segment, sum, row) for segments [begin, end), with rows and gradients fetched ahead.
+// Calls body(segment, sum, row) for segments [begin, end), and prefetches rows and gradients.
 template <class Body>
 void for_each_segment(const SegmentUpdate& op, int64_t begin, int64_t end, int64_t row_bytes,
                       Body&& body) {

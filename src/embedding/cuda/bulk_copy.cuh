@@ -10,8 +10,8 @@ __device__ inline uint32_t shared_address(const void* at) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(at));
 }
 
-// Counts bytes that have arrived in shared memory. One lane inits it and announces bytes; any lane
-// may wait for the phase to end.
+// Counts bytes that have arrived in shared memory. One lane initializes it and announces bytes; any
+// lane may wait for the phase to end.
 struct BulkBarrier {
   uint64_t word;
 
@@ -55,7 +55,7 @@ __device__ inline void bulk_store(void* to, const void* shared, uint32_t bytes) 
                : "memory");
 }
 __device__ inline void bulk_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-// Until at most kLeft of the calling lane's groups of stores still read shared memory.
+// Waits until at most kLeft of the calling lane's groups of stores still read shared memory.
 template <int kLeft>
 __device__ void bulk_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kLeft) : "memory");

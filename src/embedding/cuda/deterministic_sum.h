@@ -1,4 +1,4 @@
-// embedding/cuda/deterministic_sum.h - a sum that has the same bits at every run.
+// embedding/cuda/deterministic_sum.h - a deterministic sum.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace emblem::cuda {
 
 inline constexpr int kSumBlocks = 128;
-inline constexpr int kSumDoubles = 1 + kSumBlocks;  // the sum, and what it is made of
+inline constexpr int kSumDoubles = 1 + kSumBlocks;  // the sum and its parts
 
 // sum[0] += the sum of `values`, in an order that depends on `count` alone. Asynchronous.
 void add_in_order(const Context& context, const float* values, uint32_t count, double* sum);

@@ -1,4 +1,4 @@
-// Gradients summed in one order, so that every run gives the same bits.
+// Deterministic sums: the gradients of a row are added in a fixed order.
 #include "core/cuda_check.h"
 #include "embedding/cuda/deterministic_sum.h"
 #include "embedding/cuda/update_rows.cuh"
@@ -41,13 +41,13 @@ __global__ void __launch_bounds__(kThreads)
   });
   const uint32_t chunks = (segment.end - segment.begin + kChunk - 1) / kChunk;
   if (chunks > 1) {
-    // A window of kChunk occurrences has at most one chunk that begins a long segment, and one that
-    // does not: so every chunk has a place of its own.
-    const auto place = [&](uint32_t chunk) {
+    // A window of kChunk occurrences contains the beginning of at most one chunk that begins a long
+    // segment and of one that does not, so every chunk has a partial sum of its own.
+    const auto partial_of = [&](uint32_t chunk) {
       const uint32_t begin = segment.begin - class_first + chunk * kChunk;
       return with.partials + (2 * static_cast<int64_t>(begin / kChunk) + (chunk == 0)) * S::kFloats;
     };
-    float* mine = place(offset / kChunk);
+    float* mine = partial_of(offset / kChunk);
     for_each_chunk<S>(member, table.dim,
                       [&](int c, int d) { store_floats<S::kVector>(mine + d, sum.chunk[c]); });
     __threadfence();
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kThreads)
     if (member == 0) *arrivals = 0;
     sum = {};
     for (uint32_t chunk = 0; chunk < chunks; ++chunk) {
-      float* from = place(chunk);
+      float* from = partial_of(chunk);
       for_each_chunk<S>(member, table.dim, [&](int c, int d) {
         for (int v = 0; v < S::kVector; ++v) {
           sum.chunk[c].at[v] += __ldcg(from + d + v);
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   if constexpr (Rows::kRows) {
     Rows ring(dynamic);
-    char* row = table.row_at(table.place(of.row));
+    char* row = table.row_at(table.locate(of.row));
     ring.fetch_row(0, table, row, member);
     __pipeline_commit();
     __pipeline_wait_prior(0);

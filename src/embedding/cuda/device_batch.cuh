@@ -1,8 +1,8 @@
-// embedding/cuda/device_batch.cuh - one batch of keys on its way through the kernels of a lookup.
+// embedding/cuda/device_batch.cuh - a batch of keys as the kernels of a lookup see it.
 //
-// The keys of all features are numbered through: a position is a feature's first one plus the place
-// of the key in it. Features are in the order of their classes (device_lookup.cu), so that the
-// positions of a class are one range, and so are its distinct rows and its segments.
+// The keys of all features are numbered consecutively: a position is the first one of a feature
+// plus the index of the key in it. Features are in the order of their classes (device_lookup.cu),
+// so that the positions of a class are one range, and so are its distinct rows and its segments.
 #pragma once
 
 #include "embedding/cuda/out_ref.cuh"
@@ -11,7 +11,7 @@
 namespace emblem::cuda {
 
 inline constexpr int kMostFeatures = 128;
-inline constexpr int kTile = 32;  // positions that a warp takes at a time
+inline constexpr int kTile = 32;  // positions per warp
 
 struct FeatureRef {
   const int64_t* keys;
@@ -49,14 +49,14 @@ struct Segment {
   uint32_t begin, end;  // of its occurrences
 };
 
-// Counters in device memory. The last kernel of a forward pass moves `pass` on and leaves the
-// others ready for the next one, so that no kernel is needed to begin a pass.
+// Counters in device memory. The last kernel of a training forward increments `pass` and resets the
+// others, so that no kernel is needed to begin a pass.
 inline constexpr int kMostClasses = 16;
 struct BatchCounters {
   uint32_t pass;                          // from 1
   uint32_t missing;                       // occurrences of keys without a row
-  uint32_t unique[kMostClasses];          // distinct rows, and numbers lost to races
-  uint32_t occurrences[2][kMostClasses];  // by pass & 1: backward still reads the last pass's
+  uint32_t unique[kMostClasses];          // distinct rows, and numbers that were lost in races
+  uint32_t occurrences[2][kMostClasses];  // by pass & 1: backward reads those of the last pass
 };
 
 struct BatchRef {
@@ -69,8 +69,8 @@ struct BatchRef {
   int64_t width;
   OutRef out;
 
-  uint32_t* rows;           // [positions] the row that a key had before the pass, or kNoRow
-  uint2* places;            // [positions] number of the distinct row, rank among its occurrences
+  uint32_t* rows;           // [positions] the row of a key before the pass, or kNoRow
+  uint2* unique_ranks;      // [positions] number of the distinct row, rank among its occurrences
   uint32_t* bag_of;         // [positions] of features with bags
   float* coefficients;      // [positions], or null: all 1
   uint32_t* missing;        // positions of keys without a row
@@ -111,8 +111,7 @@ struct BatchRef {
   }
 };
 
-// How `count` occurrences in a pass change the score of a row. `first`: nobody has touched the row
-// in this pass before.
+// Updates the score of a row for `count` occurrences in a pass. `first`: for the first of them.
 __device__ inline void raise_score(const DeviceTableRef& table, uint32_t row, uint32_t count,
                                    bool first) {
   if (table.is_static()) return;
@@ -134,9 +133,9 @@ __device__ inline void raise_score(const DeviceTableRef& table, uint32_t row, ui
   }
 }
 
-// What the kernels of a pass agree on for a row: its number among the distinct rows of the batch.
-// `number` is one that nobody has; it stays without occurrences where another thread is faster.
-// Returns the number, and adds `count` occurrences; *rank is the first's.
+// Assigns a row its number among the distinct rows of the batch and adds `count` occurrences of it.
+// `number` is an unused one; it remains without occurrences when another thread assigns one first.
+// Returns the number of the row; *rank is the rank of the first of these occurrences.
 __device__ inline uint32_t mark_row(const BatchRef& batch, const FeatureRef& feature, uint32_t row,
                                     unsigned long long seen, uint32_t number, uint32_t count,
                                     uint32_t* rank) {
@@ -155,7 +154,7 @@ __device__ inline uint32_t mark_row(const BatchRef& batch, const FeatureRef& fea
   return static_cast<uint32_t>(seen);
 }
 
-// An evaluation's counts of a warp's keys of one feature. `missing`: lanes whose key has no row.
+// Counts a warp's keys of one feature in evaluation. `missing`: lanes whose key has no row.
 __device__ inline void count_keys(const BatchRef& batch, const FeatureRef& feature,
                                   bool first_of_feature, uint32_t missing) {
   if (threadIdx.x % 32 != 0) return;
@@ -164,13 +163,13 @@ __device__ inline void count_keys(const BatchRef& batch, const FeatureRef& featu
   if (missing != 0) atomicAdd(&counts.missing, static_cast<unsigned long long>(__popc(missing)));
 }
 
-// Lists the keys of a warp that have no row. `place` of lanes that have no key: at least
+// Lists the keys of a warp that have no row. `index` of lanes without a key is at least
 // feature.count.
 __device__ inline void list_missing(const BatchRef& batch, const FeatureRef& feature,
-                                    uint32_t place, uint32_t row) {
+                                    uint32_t index, uint32_t row) {
   const int lane = threadIdx.x % 32;
-  const bool absent = place < feature.count && row == kNoRow;
-  if (absent) batch.places[feature.first + place] = {kNoRow, 0};
+  const bool absent = index < feature.count && row == kNoRow;
+  if (absent) batch.unique_ranks[feature.first + index] = {kNoRow, 0};
   const uint32_t missing = __ballot_sync(~0u, absent && !batch.tables[feature.table].is_static());
   if (missing == 0) return;
   uint32_t first = 0;
@@ -178,17 +177,17 @@ __device__ inline void list_missing(const BatchRef& batch, const FeatureRef& fea
     first = atomicAdd(&batch.counters->missing, static_cast<uint32_t>(__popc(missing)));
   first = __shfl_sync(~0u, first, 0);
   if (missing >> lane & 1)
-    batch.missing[first + __popc(missing & ((1u << lane) - 1))] = feature.first + place;
+    batch.missing[first + __popc(missing & ((1u << lane) - 1))] = feature.first + index;
 }
 
-// Lists missing keys and marks the rows of a warp of keys of one feature: lanes with equal rows act
-// as one.
-__device__ inline void mark_rows(const BatchRef& batch, const FeatureRef& feature, uint32_t place,
+// Lists the missing keys and marks the rows of a warp of keys of one feature; one lane acts for all
+// with the same row.
+__device__ inline void mark_rows(const BatchRef& batch, const FeatureRef& feature, uint32_t index,
                                  uint32_t row) {
   const DeviceTableRef& table = batch.tables[feature.table];
   const int lane = threadIdx.x % 32;
   const uint32_t below = (1u << lane) - 1;
-  list_missing(batch, feature, place, row);
+  list_missing(batch, feature, index, row);
   const uint32_t present = __ballot_sync(~0u, row != kNoRow);
   if (row == kNoRow) return;
   const uint32_t same = __match_any_sync(present, row);
@@ -211,7 +210,7 @@ __device__ inline void mark_rows(const BatchRef& batch, const FeatureRef& featur
         mark_row(batch, feature, row, seen, number, static_cast<uint32_t>(__popc(same)), &rank);
   unique = __shfl_sync(same, unique, leader);
   rank = __shfl_sync(same, rank, leader) + __popc(same & below);
-  batch.places[feature.first + place] = {unique, rank};
+  batch.unique_ranks[feature.first + index] = {unique, rank};
 }
 
 }  // namespace emblem::cuda

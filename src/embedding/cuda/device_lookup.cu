@@ -17,7 +17,7 @@
 namespace emblem::cuda {
 namespace {
 
-constexpr uint32_t kMarkedAtOnce = 1 << 18;  // lookups
+constexpr uint32_t kMaxFusedLookups = 1 << 18;
 
 uint32_t rounded_up(uint32_t value) { return (value + kTile - 1) / kTile * kTile; }
 
@@ -33,12 +33,12 @@ bool same_rule(const Rule& a, const Rule& b) {
 
 }  // namespace
 
-// Rows come into caches on a stream of their own, from when the usual stream has `begun` to wait
-// for nothing more, until `moved`.
+// A stream that copies rows into caches, from when the stream of the caller has reached `begin`
+// until `done`.
 struct DeviceLookup::Prefetching {
-  Stream stream{Stream::Priority::kFirst};
-  Event begun, moved;
-  bool running = false;  // the usual stream does not wait for `moved` yet
+  Stream stream{Stream::Priority::kHigh};
+  Event begin, done;
+  bool running = false;  // the stream of the caller does not wait for `done` yet
 };
 
 std::unique_ptr<Lookup> make_lookup(const Context& context, std::span<const LookupFeature> features,
@@ -68,7 +68,7 @@ DeviceLookup::DeviceLookup(const Context& context, std::span<const LookupFeature
     features_.push_back({table, feature.pooling, column, number, class_of(*table, in_fours)});
     column += table->dim();
   }
-  // A table's segments must all be in one class: the most careful of its features' shapes.
+  // A table's segments must all be in one class: the most general of its features' shapes.
   for (Feature& feature : features_) {
     for (const Feature& other : features_) {
       if (other.table == feature.table && classes_[other.cls].shape > classes_[feature.cls].shape)
@@ -98,7 +98,7 @@ DeviceLookup::~DeviceLookup() {
   if (!prefetching_) return;
   cudaStreamSynchronize(prefetching_->stream.get());
   if (!prefetching_->running) return;
-  for (DeviceTable* table : tables_) table->set_moving(nullptr);
+  for (DeviceTable* table : tables_) table->set_prefetch_done(nullptr);
 }
 
 int DeviceLookup::class_of(const DeviceTable& table, bool in_fours) {
@@ -156,7 +156,7 @@ void DeviceLookup::make_room_to_stage(const Context& context, int64_t positions)
   grow(context, scratch_->stage, positions, row_bytes, settings_.transfer);
 }
 
-// Tables may have grown since the last pass; and until a captured one is replayed.
+// Tables may have grown since the last pass, or grow until a captured pass is replayed.
 void DeviceLookup::refresh_tables(const Context& context) {
   const bool capturing = is_capturing(context);
   captured_ |= capturing;
@@ -216,7 +216,7 @@ BatchRef DeviceLookup::make_training_batch(std::span<const FeatureKeys> features
   batch.bags = static_cast<uint32_t>(out.rows);
   batch.out = {out.data, out.dtype};
   batch.rows = s.rows.data();
-  batch.places = s.places.data();
+  batch.unique_ranks = s.unique_ranks.data();
   batch.bag_of = s.bag_of.data();
   batch.coefficients = s.coefficients.data();
   batch.missing = s.missing.data();
@@ -259,20 +259,20 @@ void DeviceLookup::evaluate(const Context& context, std::span<const FeatureKeys>
   batch.out = {out.data, out.dtype};
   batch.rows = scratch_->read.rows.data();
   batch.uncached = scratch_->read.uncached();
-  const GatherMode pass = cached_ ? GatherMode::kEvalCached : GatherMode::kEval;
+  const GatherMode mode = cached_ ? GatherMode::kEvalCached : GatherMode::kEval;
   const bool bags = has_bags(features);
-  gather(context, batch, pass);
-  if (bags) find_rows(context, batch, pass);
+  gather(context, batch, mode);
+  if (bags) find_rows(context, batch, mode);
   if (cached_) fetch_uncached_rows(context, batch, ref_of(scratch_->read.staging));
-  if (bags) pool_bags(context, batch, pass);
+  if (bags) pool_bags(context, batch, mode);
 }
 
-void DeviceLookup::gather(const Context& context, const BatchRef& batch, GatherMode pass) const {
+void DeviceLookup::gather(const Context& context, const BatchRef& batch, GatherMode mode) const {
   for (size_t c = 0; c < classes_.size(); ++c)
-    gather_rows(context, batch, static_cast<int>(c), classes_[c].shape, classes_[c].dtype, pass);
+    gather_rows(context, batch, static_cast<int>(c), classes_[c].shape, classes_[c].dtype, mode);
 }
 
-// Rows that are not on the device must come before they can be gathered.
+// Copies the rows that are not cached to the device, before they are gathered.
 void DeviceLookup::stage(const Context& context, const BatchRef& batch) {
   const StageScratch scratch = scratch_->stage.ref();
   for (size_t t = 0; t < tables_.size(); ++t) {
@@ -301,16 +301,16 @@ void DeviceLookup::train(const Context& context, std::span<const FeatureKeys> fe
   const bool bags = has_bags(features);
   *batch_ = make_training_batch(features, out);
   const BatchRef& batch = *batch_;
-  // Small batches are found, copied and marked in one go; large ones are marked beforehand, because
-  // frequent rows would be marked by too many warps at once.
-  const bool at_once = !cached_ && batch.tiles * kTile <= kMarkedAtOnce;
-  if (at_once) gather(context, batch, GatherMode::kTrain);
-  for (size_t c = 0; !at_once && c < classes_.size(); ++c)
+  // Small batches are found, copied and marked by one kernel; large ones are marked first, because
+  // too many warps would mark a frequent row at the same time.
+  const bool fused = !cached_ && batch.tiles * kTile <= kMaxFusedLookups;
+  if (fused) gather(context, batch, GatherMode::kTrain);
+  for (size_t c = 0; !fused && c < classes_.size(); ++c)
     find_and_mark(context, batch, static_cast<int>(c));
-  if (bags && at_once) find_rows(context, batch, GatherMode::kTrain);
+  if (bags && fused) find_rows(context, batch, GatherMode::kTrain);
   if (dynamic) insert_missing(context, batch, scratch_->train.insert(scratch_->select.data()));
   if (cached_) stage(context, batch);
-  if (!at_once) gather(context, batch, GatherMode::kCopy);
+  if (!fused) gather(context, batch, GatherMode::kCopy);
   if (bags) pool_bags(context, batch, GatherMode::kTrain);
   if (settings_.sums == Sums::kDeterministic)
     sort_rows(context, batch, scratch_->train.sorting.data(), scratch_->train.sorting.size());
@@ -320,9 +320,9 @@ void DeviceLookup::train(const Context& context, std::span<const FeatureKeys> fe
   ready_for_backward_ = true;
 }
 
-// The rows of the coming batch that are there are kept, the others brought, beside what the usual
-// stream still does for the running step. The pass itself then finds them and does all the rest: no
-// key, score or clock changes here, so that it does not matter to any result.
+// Keeps the cached rows of the next batch and copies the others into the cache, concurrently with
+// what the stream of the caller still does for the current step. The next pass then finds them
+// there and does all the rest: no key, score or clock changes here, so no result depends on it.
 void DeviceLookup::prefetch(const Context& context, std::span<const FeatureKeys> features) {
   if (!cached_) return;
   EMBLEM_REQUIRE(features.size() == features_.size(), "lookup: keys of ", features.size(),
@@ -334,28 +334,29 @@ void DeviceLookup::prefetch(const Context& context, std::span<const FeatureKeys>
   batch.uncached = scratch_->read.uncached();
   if (!prefetching_) prefetching_ = std::make_unique<Prefetching>();
   Prefetching& p = *prefetching_;
-  Context beside = context;
-  beside.stream = p.stream.get();
-  p.begun.record(context.stream);
-  p.begun.hold_back(beside.stream);
-  note_coming_rows(beside, batch);
+  Context prefetching = context;
+  prefetching.stream = p.stream.get();
+  p.begin.record(context.stream);
+  p.begin.make_wait(prefetching.stream);
+  list_prefetch_rows(prefetching, batch);
   for (size_t t = 0; t < tables_.size(); ++t) {
     if (tables_[t]->has_cache())
-      stage_coming_rows(beside, batch, static_cast<int>(t), scratch_->stage.ref());
+      prefetch_rows(prefetching, batch, static_cast<int>(t), scratch_->stage.ref());
   }
-  cuda_check(cudaMemsetAsync(&batch.uncached.counters->rows, 0, sizeof(uint32_t), beside.stream),
-             "zeroing");
-  p.moved.record(beside.stream);
+  cuda_check(
+      cudaMemsetAsync(&batch.uncached.counters->rows, 0, sizeof(uint32_t), prefetching.stream),
+      "zeroing");
+  p.done.record(prefetching.stream);
   p.running = true;
-  for (DeviceTable* table : tables_) table->set_moving(&p.moved);
+  for (DeviceTable* table : tables_) table->set_prefetch_done(&p.done);
 }
 
 void DeviceLookup::wait_for_prefetch(const Context& context) {
-  // Another lookup over the same tables may have begun one, too.
-  for (const DeviceTable* table : tables_) table->settle(context);
+  // Another lookup over the same tables may have started one, too.
+  for (const DeviceTable* table : tables_) table->wait_for_prefetch(context);
   if (!prefetching_ || !prefetching_->running) return;
   prefetching_->running = false;
-  for (DeviceTable* table : tables_) table->set_moving(nullptr);
+  for (DeviceTable* table : tables_) table->set_prefetch_done(nullptr);
 }
 
 std::vector<LookupCounts> DeviceLookup::take_counts(const Context& context) {

@@ -15,11 +15,12 @@ namespace emblem::cuda {
 struct BatchRef;
 
 // Keys, output and gradients are in device memory. All passes are asynchronous, and can be captured
-// in a CUDA graph once a pass of that size has run. A captured pass can be replayed as long as the
-// lookup lives, mixed with others: all that changes from pass to pass is in device memory.
+// in a CUDA graph once a pass of that size has run. A captured pass can be replayed during the
+// lifetime of the lookup, mixed with others: everything that changes from pass to pass is in device
+// memory.
 //
-// What kernels find wrong (keys outside a static table, a full table) is thrown by a later call, at
-// the latest by check().
+// Errors that kernels find (keys outside a static table, a full table) are thrown by a later call,
+// at the latest by check().
 class DeviceLookup : public Lookup {
  public:
   DeviceLookup(const Context& context, std::span<const LookupFeature> features,
@@ -60,18 +61,18 @@ class DeviceLookup : public Lookup {
   void make_room_to_train(const Context& context, int64_t positions);
   void make_room_to_read(const Context& context, int64_t positions);
   void make_room_to_stage(const Context& context, int64_t positions);
-  // Without the memory of the pass.
+  // Without the scratch memory of the pass.
   BatchRef make_batch(std::span<const FeatureKeys> features);
   BatchRef make_training_batch(std::span<const FeatureKeys> features, AnyView out);
   bool has_bags(std::span<const FeatureKeys> features) const;
   void evaluate(const Context& context, std::span<const FeatureKeys> features, AnyView out);
   void train(const Context& context, std::span<const FeatureKeys> features, AnyView out);
-  void gather(const Context& context, const BatchRef& batch, GatherMode pass) const;
+  void gather(const Context& context, const BatchRef& batch, GatherMode mode) const;
   void stage(const Context& context, const BatchRef& batch);
   UpdateRows update_of(size_t cls, ConstAnyView gradients) const;
   void update(const Context& context, ConstAnyView gradients, const StepScalars* scalars);
   void refresh_tables(const Context& context);
-  // Replaces scratch of passes by a larger one, where it has too few positions.
+  // Replaces scratch memory that has too few positions by a larger one.
   template <class T, class... Arguments>
   void grow(const Context& context, T& scratch, int64_t positions, Arguments... rest);
   void wait_for_prefetch(const Context& context);

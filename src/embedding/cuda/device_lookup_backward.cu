@@ -72,7 +72,7 @@ void DeviceLookup::backward_as_set(const Context& context, ConstAnyView gradient
   update(context, gradients, nullptr);
 }
 
-// Without scalars: those of the last set_step, when the kernels run.
+// Without scalars, the kernels read those of the last set_step when they run.
 void DeviceLookup::update(const Context& context, ConstAnyView gradients,
                           const StepScalars* scalars) {
   check_gradients(gradients);

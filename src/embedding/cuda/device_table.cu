@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
-constexpr int64_t kFirstRows = 1 << 16;  // of a table without a capacity
-constexpr int64_t kHostSlots = 1 << 20;  // of a table in host memory: room for the rows of a pass
+constexpr int64_t kInitialRows = 1 << 16;  // of a table without a capacity
+constexpr int64_t kHostSlots = 1 << 20;    // with Placement::kHost: enough for the rows of a pass
 
 int64_t rounded_up(int64_t bytes, int64_t to) { return (bytes + to - 1) / to * to; }
 
@@ -44,7 +44,7 @@ DeviceTable::DeviceTable(const Context& context, TableSettings settings)
   stride_ = rounded_up(row_bytes, row_bytes >= 256 ? 32 : 16);  // long rows are whole sectors
   const auto most_rows = static_cast<int64_t>(device_bytes() / stride_);
   const int64_t rows = settings_.capacity != 0 ? settings_.capacity
-                                               : std::max(settings_.initial_capacity, kFirstRows);
+                                               : std::max(settings_.initial_capacity, kInitialRows);
   if (has_cache()) {
     make_cache(rows);
   } else {
@@ -63,7 +63,7 @@ DeviceTable::DeviceTable(const Context& context, TableSettings settings)
   } else {
     keys_ = std::make_unique<KeySpaceMemory>(context_, name, rows, std::max(most_rows, rows));
     if (settings_.admission_threshold > 1)
-      waiting_ = std::make_unique<KeySpaceMemory>(context_, name + " (admission)", kFirstRows,
+      waiting_ = std::make_unique<KeySpaceMemory>(context_, name + " (admission)", kInitialRows,
                                                   int64_t{1} << 31);
   }
   publish_ref();
@@ -73,9 +73,9 @@ DeviceTable::DeviceTable(const Context& context, TableSettings settings)
 
 void DeviceTable::make_cache(int64_t rows) {
   const std::string name = cat("table ", settings_.name);
-  EMBLEM_REQUIRE(
-      settings_.capacity != 0, name,
-      ": a table in host memory needs a capacity, for its memory is pinned from the start");
+  EMBLEM_REQUIRE(settings_.capacity != 0, name,
+                 ": a table in host memory needs a capacity, because its memory is pinned from the "
+                 "start; set one");
   int64_t slots =
       settings_.placement == Placement::kHost ? kHostSlots : settings_.device_bytes / stride_;
   EMBLEM_REQUIRE(slots > 0, name, ": ", settings_.device_bytes,
@@ -192,8 +192,8 @@ void DeviceTable::check_errors() const {
     errors->uncounted = 0;
     throw Error(ErrorCode::kOutOfMemory,
                 cat("table ", settings_.name, ": ", lost,
-                    " keys could not begin to wait for admission, because a captured pass cannot "
-                    "make room: run passes outside of the graph from time to time"));
+                    " keys could not be counted for admission, because a captured pass cannot "
+                    "grow the table: run passes outside of the graph from time to time"));
   }
   if (errors->full == 0) return;
   const unsigned long long wanted = errors->full;
@@ -207,16 +207,16 @@ void DeviceTable::check_errors() const {
                   settings_.capacity, ": raise the capacity or lower the batch size"));
 }
 
-void DeviceTable::settle_rows() const {
-  settle(context_);
+void DeviceTable::wait_for_transfers() const {
+  wait_for_prefetch(context_);
   if (!has_cache()) return;
   context_.synchronize();
   finish_host_transfers();
 }
 
 void DeviceTable::clear() {
-  settle_rows();
-  if (has_cache()) host_rows_->forget_slots(context_);
+  wait_for_transfers();
+  if (has_cache()) host_rows_->clear_slots(context_);
   cuda_check(cudaMemsetAsync(clocks_.data(), 0, clocks_.size(), context_.stream), "zeroing");
   if (is_static()) {
     cuda_check(cudaMemsetAsync(marks_.data(), 0, marks_.size() * 8, context_.stream), "zeroing");
@@ -255,7 +255,7 @@ int64_t DeviceTable::version() const {
   return read_clock(context_, clocks_, offsetof(TableClocks, version));
 }
 Table::CacheUse DeviceTable::cache_use() const {
-  settle(context_);
+  wait_for_prefetch(context_);
   return {read_clock(context_, clocks_, offsetof(TableClocks, staged)),
           read_clock(context_, clocks_, offsetof(TableClocks, missed)),
           read_clock(context_, clocks_, offsetof(TableClocks, prefetched))};

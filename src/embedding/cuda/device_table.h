@@ -22,13 +22,12 @@ struct ListedRow {
   uint32_t row;
 };
 
-// The semantics of a HostTable. Row numbers, and with them the places of rows in memory, differ
-// from run to run; the content does not, but for the last bits of sums
-// (embedding/cuda/update_rows.h).
+// The semantics of a HostTable. Row numbers, and with them the addresses of rows, differ from run
+// to run; the content does not, except for the last bits of sums (embedding/cuda/update_rows.h).
 //
-// A table with a capacity has all its memory from the start. Without one it grows between passes,
-// when the next might need more rows than there are; a captured pass cannot grow, so reserve() what
-// it needs before.
+// A table with a capacity allocates all its memory at once. Without one it grows between passes,
+// when the next might need more rows than it has; a captured pass cannot grow it, so reserve() the
+// rows that it needs before.
 class DeviceTable : public Table {
  public:
   DeviceTable(const Context& context, TableSettings settings);
@@ -56,20 +55,20 @@ class DeviceTable : public Table {
   void set_clock(int64_t clock) override;
   int64_t next_score() const override;
 
-  // Room for that many rows. Synchronizes when there is less.
+  // Makes room for that many rows. Synchronizes when the table grows.
   void reserve(int64_t rows);
   // Before a training pass of `lookups` keys: grows if they might not fit. Does nothing while the
-  // pass is being captured; should the replay run out of rows, it says so.
+  // pass is being captured; a replay that runs out of rows reports it as an error.
   void make_ready(const Context& context, int64_t lookups);
-  // Throws what went wrong in the passes that have run; waits for none.
+  // Throws errors of the passes that have run; does not wait for the others.
   void check_errors() const;
-  // Rows are moving beside the work of the usual stream until `moved`; null: no more. Whatever
-  // reads or changes rows has to let them settle first.
-  void set_moving(const Event* moved) { moved_ = moved; }
-  void settle(const Context& context) const {
-    if (moved_ != nullptr) moved_->hold_back(context.stream);
+  // A prefetch is moving rows on another stream until `done`; null: none is. Work that reads or
+  // moves rows must wait for it.
+  void set_prefetch_done(const Event* done) { prefetch_done_ = done; }
+  void wait_for_prefetch(const Context& context) const {
+    if (prefetch_done_ != nullptr) prefetch_done_->make_wait(context.stream);
   }
-  // In device memory; its content follows growth.
+  // In device memory; updated when the table grows.
   const DeviceTableRef* ref() const { return reinterpret_cast<const DeviceTableRef*>(ref_.data()); }
   bool can_grow() const { return !is_static() && (settings_.capacity == 0 || waiting_); }
   int64_t ref_version() const { return ref_version_; }  // changes when its content does
@@ -79,8 +78,8 @@ class DeviceTable : public Table {
   int64_t rows_end() const { return is_static() ? settings_.capacity : keys_->rows(); }
 
  private:
-  // Before the host enqueues work of its own on rows: waits until none is moving.
-  void settle_rows() const;
+  // Before a host function works on rows: waits for prefetches and write-backs.
+  void wait_for_transfers() const;
   DeviceTableRef make_ref() const;
   void publish_ref();
   void initialize_static();
@@ -110,9 +109,9 @@ class DeviceTable : public Table {
   Buffer<char> clocks_;
   Buffer<char> ref_;
   char* errors_ = nullptr;  // TableErrors that kernels reach in host memory
-  const Event* moved_ = nullptr;
-  // At most that many rows and waiting keys; unknown once a pass is in a graph, for that may be
-  // replayed at any time.
+  const Event* prefetch_done_ = nullptr;
+  // Upper bounds of rows and waiting keys; unknown once a pass is captured, which may be replayed
+  // at any time.
   int64_t size_bound_ = 0, waiting_bound_ = 0;
   bool captured_ = false;
   int64_t ref_version_ = 0;

@@ -1,4 +1,4 @@
-// Keys and rows out of a table on the GPU.
+// Reads and exports rows of a table on the GPU.
 #include <algorithm>
 
 #include "embedding/cuda/device_lookup.h"
@@ -30,7 +30,7 @@ __global__ void find_kernel(const DeviceTableRef* table, const int64_t* keys, ui
   if (i < count) rows[i] = table->find(keys[i]);
 }
 
-// A warp a row. `states` may be null.
+// One row per warp. `states` may be null.
 __global__ void read_rows_kernel(const DeviceTableRef* of, const uint32_t* rows, uint32_t count,
                                  float* weights, float* states) {
   const DeviceTableRef& table = *of;
@@ -72,12 +72,12 @@ Buffer<uint32_t> DeviceTable::find_row(int64_t key) const {
   Buffer<uint32_t> row(Device::kCuda, 1);
   find_kernel<<<1, kThreads, 0, context_.stream>>>(ref(), keys.data(), 1, row.data());
   cuda_check(cudaGetLastError(), "launching find_kernel");
-  context_.synchronize();  // keys go away
+  context_.synchronize();  // before the keys are freed
   return row;
 }
 
 bool DeviceTable::read(int64_t key, std::span<float> weights, std::span<float> state) const {
-  settle_rows();
+  wait_for_transfers();
   check_room(weights, state);
   if (is_static() && (key < 0 || key >= settings_.capacity)) refuse({&key, 1});
   const Buffer<uint32_t> row = find_row(key);
@@ -187,7 +187,7 @@ void DeviceTable::for_each_range(
 void DeviceTable::export_rows(const Context&, int64_t batch_rows,
                               const std::function<void(const RowBatch&)>& take,
                               std::optional<int64_t> since) const {
-  settle_rows();
+  wait_for_transfers();
   EMBLEM_REQUIRE(batch_rows > 0, "table ", settings_.name,
                  ": rows are exported at least 1 at a time");
   const int64_t most = std::clamp<int64_t>(size(), 1, batch_rows);

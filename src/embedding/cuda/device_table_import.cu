@@ -1,4 +1,4 @@
-// Keys and rows into a table on the GPU, and out of it for good.
+// Inserts, overwrites and erases rows of a table on the GPU.
 #include <algorithm>
 #include <unordered_map>
 
@@ -86,7 +86,7 @@ __global__ void rescore_kernel(KeySpace keys, const int64_t* of, uint32_t count,
 }  // namespace
 
 int64_t DeviceTable::erase(std::span<const int64_t> keys) {
-  settle_rows();
+  wait_for_transfers();
   check_dynamic();
   const Buffer<int64_t> on_device = upload(context_, keys);
   const uint32_t none = 0;
@@ -107,7 +107,7 @@ void DeviceTable::set_score(std::span<const int64_t> keys, int64_t score) {
   context_.synchronize();
 }
 
-// Rows of keys, made where there are none.
+// The rows of keys; new ones where they have none.
 Buffer<uint32_t> DeviceTable::rows_of(KeySpaceMemory& space, const Buffer<int64_t>& keys,
                                       uint32_t count, int64_t limit, const char* doing) {
   Buffer<uint32_t> rows(Device::kCuda, std::max<uint32_t>(1, count)),
@@ -162,7 +162,7 @@ void DeviceTable::write_rows(const RowBatch& batch) {
 }
 
 void DeviceTable::import_rows(const Context&, const RowBatch& batch) {
-  settle_rows();
+  wait_for_transfers();
   check_rows(batch);
   for (const int64_t key : batch.keys) {
     if (is_static() && (key < 0 || key >= settings_.capacity)) refuse({&key, 1});
@@ -174,7 +174,7 @@ void DeviceTable::import_rows(const Context&, const RowBatch& batch) {
   next_version_kernel<<<1, 1, 0, context_.stream>>>(ref());
   const bool ascending = std::adjacent_find(batch.keys.begin(), batch.keys.end(),
                                             std::greater_equal<>()) == batch.keys.end();
-  // Equal keys name one row: then rows are written in pieces without equal keys, in order.
+  // Duplicate keys: rows are written in pieces without duplicates, in order.
   std::unordered_map<int64_t, size_t> seen;
   size_t begin = 0;
   const auto write = [&](size_t end) {

@@ -7,27 +7,27 @@
 
 namespace emblem::cuda {
 
-// The clocks of a table, in device memory: a captured step moves them on by itself.
+// The clocks of a table, in device memory, where captured steps advance them.
 struct TableClocks {
   int64_t clock;
   int64_t next_score;
   int64_t version;     // training passes so far
   int64_t staged;      // with a cache: distinct rows of all passes ...
-  int64_t missed;      // ... and those of them that were not there
-  int64_t prefetched;  // rows that came before their pass
+  int64_t missed;      // ... and those of them that were not cached
+  int64_t prefetched;  // rows copied ahead of their pass
 };
 
-// What went wrong in kernels; told to the caller at the next occasion.
+// Errors of kernels, in host memory; thrown by the next call.
 struct TableErrors {
-  unsigned long long full;       // new keys that found no row, and no row could leave
+  unsigned long long full;       // new keys that found no row, with no row to evict
   unsigned long long outside;    // keys outside a static table, ...
   int64_t outside_key;           // ... and one of them
-  unsigned long long uncounted;  // keys that found no room to wait for admission
+  unsigned long long uncounted;  // keys that could not be counted for admission
 };
 
 // The slots of a cache of rows in device memory.
 struct CacheRef {
-  uint32_t* rows = nullptr;    // [slots] whose row is here, or kNoRow
+  uint32_t* rows = nullptr;    // [slots] row number, or kNoRow
   uint32_t* used = nullptr;    // [slots] version of the last pass that used it, 0: never
   uint8_t* changed = nullptr;  // [slots] the row in host memory is out of date
   uint32_t count = 0;
@@ -41,11 +41,11 @@ struct DeviceTableRef {
   TableErrors* errors = nullptr;
 
   char* rows = nullptr;       // or the slots of the cache
-  char* host_rows = nullptr;  // with a cache: all rows, in host memory that the GPU reaches
+  char* host_rows = nullptr;  // with a cache: all rows, in pinned host memory
   CacheRef cache;
   uint32_t* slots = nullptr;          // with a cache: the slot of a row, or kNoRow
-  TransferCount* scatters = nullptr;  // with a cache: pieces that the host_transfer scatters, ...
-  uint64_t* scattered = nullptr;      // ... and those done, in host memory
+  TransferCount* scatters = nullptr;  // with a cache: scatter requests, ...
+  uint64_t* scattered = nullptr;      // ... and the completed ones, in host memory
   int64_t stride = 0;                 // bytes from row to row
   int64_t state_offset = 0;           // bytes from weights to state
   int32_t dim = 0;
@@ -74,14 +74,14 @@ struct DeviceTableRef {
   }
 
   // The row of a key, or kNoRow.
-  __device__ uint32_t find_if_there(int64_t key) const {
+  __device__ uint32_t find_if_present(int64_t key) const {
     if (!is_static()) return keys.find(key);
     const bool inside = static_cast<uint64_t>(key) < static_cast<uint64_t>(capacity);
     return inside ? static_cast<uint32_t>(key) : kNoRow;
   }
-  // The same, with a note of keys outside a static table.
+  // The same; reports keys outside a static table as errors.
   __device__ uint32_t find(int64_t key) const {
-    const uint32_t row = find_if_there(key);
+    const uint32_t row = find_if_present(key);
     if (row == kNoRow && is_static()) {
       atomicAdd(&errors->outside, 1ull);
       errors->outside_key = key;

@@ -17,11 +17,11 @@ namespace cg = cooperative_groups;
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
-// Few warps fill the bus, and keep the rows that are on their way close together.
+// Few warps saturate the bus, and their rows are close together in memory.
 constexpr uint32_t kFetchingWarps = 512;
 
-// A distinct row, which leaves the map: its weights are row i of `staged`, or stay where they are.
-__device__ void note_fetched(const UncachedRows& uncached, uint32_t entry, uint32_t row,
+// Removes a distinct row from the map: its weights are row i of `staged`, or remain in host memory.
+__device__ void finish_entry(const UncachedRows& uncached, uint32_t entry, uint32_t row,
                              uint32_t i) {
   __syncwarp();
   if (threadIdx.x % 32 != 0) return;
@@ -35,54 +35,54 @@ __device__ void fetch(const BatchRef& batch, uint32_t begin, uint32_t end, uint3
   const UncachedRows& uncached = batch.uncached;
   for (uint32_t i = begin + fetcher; i < end; i += fetchers) {
     const uint32_t entry = uncached.sorted[i];
-    const unsigned long long noted = uncached.map[entry];
-    const DeviceTableRef& table = batch.tables[UncachedRows::table_of(noted)];
-    const uint32_t row = UncachedRows::row_of(noted);
+    const unsigned long long value = uncached.map[entry];
+    const DeviceTableRef& table = batch.tables[UncachedRows::table_of(value)];
+    const uint32_t row = UncachedRows::row_of(value);
     if (i < uncached.staged_rows)
       copy_row(uncached.staged + i * uncached.staged_stride, table.host_rows + row * table.stride,
                table.state_offset);
-    note_fetched(uncached, entry, row, i);
+    finish_entry(uncached, entry, row, i);
   }
 }
 
-// The same of the first `count` rows, which the host_transfer brings to the staging with requests
-// from `first` on.
+// The same for the first `count` rows, which host threads gather into the staging buffer with the
+// requests from `first` on.
 __device__ void fetch_from_staging(const BatchRef& batch, const StagingBufferRef& staging,
                                    uint32_t count, unsigned long long first, uint32_t fetcher,
                                    uint32_t fetchers) {
   const UncachedRows& uncached = batch.uncached;
-  uint32_t there = 0;  // pieces
+  uint32_t available = 0;  // pieces
   for (uint32_t i = fetcher; i < count; i += fetchers) {
     const uint32_t pieces = i / staging.piece_rows + 1;
-    if (pieces > there) wait_for_host(staging, first + pieces);
-    there = pieces;
+    if (pieces > available) wait_for_host(staging, first + pieces);
+    available = pieces;
     const uint32_t entry = uncached.sorted[i];
-    const unsigned long long noted = uncached.map[entry];
-    const DeviceTableRef& table = batch.tables[UncachedRows::table_of(noted)];
+    const unsigned long long value = uncached.map[entry];
+    const DeviceTableRef& table = batch.tables[UncachedRows::table_of(value)];
     copy_from_staging(uncached.staged + i * uncached.staged_stride,
                       staging.memory.in + i * uncached.staged_stride, table.state_offset);
-    note_fetched(uncached, entry, UncachedRows::row_of(noted), i);
+    finish_entry(uncached, entry, UncachedRows::row_of(value), i);
   }
 }
 
-// All distinct rows, the first `count` of them by the host_transfer. Whole grid.
+// All distinct rows, the first `count` of them through the staging buffer. Whole grid.
 __device__ void fetch_by_transfer(const BatchRef& batch, const StagingBufferRef& staging,
                                   uint32_t count, uint32_t warps, cg::grid_group grid) {
   const UncachedRows& uncached = batch.uncached;
   const unsigned long long first = next_request(staging);
   for (auto i = static_cast<uint32_t>(grid.thread_rank()); i < count; i += warps * 32) {
-    const unsigned long long noted = uncached.map[uncached.sorted[i]];
-    const DeviceTableRef& table = batch.tables[UncachedRows::table_of(noted)];
-    staging.memory.in_from[i] = listed_row(
-        table.host_rows + UncachedRows::row_of(noted) * table.stride, table.state_offset);
+    const unsigned long long value = uncached.map[uncached.sorted[i]];
+    const DeviceTableRef& table = batch.tables[UncachedRows::table_of(value)];
+    staging.memory.in_rows[i] = packed_row(
+        table.host_rows + UncachedRows::row_of(value) * table.stride, table.state_offset);
   }
   __threadfence_system();
   grid.sync();
   const uint32_t fetching = min(kFetchingWarps, (warps - 1) / 2);
   const uint32_t warp = blockIdx.x * kWarps + threadIdx.x / 32;
   if (warp == 0) {
-    ask_for_rows(staging, first, count, uncached.staged_stride);
-    watch_host(staging, first + pieces_of(staging, count));
+    request_rows(staging, first, count, uncached.staged_stride);
+    poll_host(staging, first + pieces_of(staging, count));
   } else if (warp <= fetching) {
     fetch_from_staging(batch, staging, count, first, warp - 1, fetching);
   } else if (warp <= 2 * fetching) {
@@ -108,11 +108,12 @@ __device__ void put_row(const OutRef& out, const char* from, int dim, bool in_fo
 // A warp an occurrence.
 __device__ void put_occurrences(const BatchRef& batch, uint32_t count, uint32_t warps) {
   for (uint32_t i = blockIdx.x * kWarps + threadIdx.x / 32; i < count; i += warps) {
-    const uint2 waiting = batch.uncached.occurrences[i];
-    const FeatureRef& feature = batch.feature_of_position(waiting.x);
+    const uint2 occurrence = batch.uncached.occurrences[i];
+    const FeatureRef& feature = batch.feature_of_position(occurrence.x);
     const DeviceTableRef& table = batch.tables[feature.table];
-    const char* from = batch.uncached.fetched(table, waiting.y);
-    const OutRef out = batch.out.from((waiting.x - feature.first) * batch.width + feature.column);
+    const char* from = batch.uncached.fetched(table, occurrence.y);
+    const OutRef out =
+        batch.out.from((occurrence.x - feature.first) * batch.width + feature.column);
     const bool in_fours = (table.dim | feature.column | batch.width) % 4 == 0;
     if (table.dtype == DType::kF32)
       put_row<float>(out, from, table.dim, in_fours);
@@ -124,7 +125,7 @@ __device__ void put_occurrences(const BatchRef& batch, uint32_t count, uint32_t 
 }
 
 __global__ void __launch_bounds__(kThreads)
-    fetch_far_rows_kernel(const __grid_constant__ BatchRef batch, StagingBufferRef staging) {
+    fetch_uncached_rows_kernel(const __grid_constant__ BatchRef batch, StagingBufferRef staging) {
   const UncachedRows& uncached = batch.uncached;
   const uint32_t rows = uncached.counters->rows, occurrences = uncached.counters->occurrences;
   if (rows == 0) return;
@@ -132,18 +133,19 @@ __global__ void __launch_bounds__(kThreads)
   if (grid.thread_rank() == 0 && uses_transfer(staging, rows)) wake_host(staging);
   if (blockIdx.x == 0) {
     for (int t = threadIdx.x; t < batch.table_count; t += kThreads)
-      wait_for_scatters(batch.tables[t]);
+      wait_for_write_backs(batch.tables[t]);
   }
-  // Tables take equal parts of the places: their rows are not neighbours.
-  const auto place = [&](uint32_t entry) {
-    const unsigned long long noted = uncached.map[entry];
-    const uint32_t number = UncachedRows::table_of(noted);
+  // Each table has an equal share of the bins.
+  const auto bin_of = [&](uint32_t entry) {
+    const unsigned long long value = uncached.map[entry];
+    const uint32_t number = UncachedRows::table_of(value);
     const DeviceTableRef& table = batch.tables[number];
     const int64_t all = table.is_static() ? table.capacity : table.keys.rows;
-    return (number * kPlaces + place_of(UncachedRows::row_of(noted), all)) / batch.table_count;
+    return (number * kAddressBins + address_bin(UncachedRows::row_of(value), all)) /
+           batch.table_count;
   };
-  sort_by_place<kThreads>(uncached.entries, rows, uncached.sorted, uncached.counters->places, grid,
-                          place);
+  sort_by_address<kThreads>(uncached.entries, rows, uncached.sorted, uncached.counters->bins, grid,
+                            bin_of);
   grid.sync();
   const uint32_t warps = gridDim.x * kWarps;
   const uint32_t warp = blockIdx.x * kWarps + threadIdx.x / 32;
@@ -155,8 +157,8 @@ __global__ void __launch_bounds__(kThreads)
   else if (warp < fetching)
     fetch(batch, 0, rows, warp, fetching);
   grid.sync();
-  for (uint32_t i = grid.thread_rank(); i < kPlaces; i += warps * 32)
-    uncached.counters->places[i] = 0;
+  for (uint32_t i = grid.thread_rank(); i < kAddressBins; i += warps * 32)
+    uncached.counters->bins[i] = 0;
   if (grid.thread_rank() == 0) uncached.counters->rows = uncached.counters->occurrences = 0;
   put_occurrences(batch, occurrences, warps);
 }
@@ -165,11 +167,11 @@ __global__ void __launch_bounds__(kThreads)
 
 void fetch_uncached_rows(const Context& context, const BatchRef& batch,
                          const StagingBufferRef& staging) {
-  const auto* kernel = reinterpret_cast<const void*>(fetch_far_rows_kernel);
+  const auto* kernel = reinterpret_cast<const void*>(fetch_uncached_rows_kernel);
   void* arguments[] = {const_cast<BatchRef*>(&batch), const_cast<StagingBufferRef*>(&staging)};
   const int blocks = std::max(1, resident_blocks(kernel, kThreads) / 2);
   cuda_check(cudaLaunchCooperativeKernel(kernel, blocks, kThreads, arguments, 0, context.stream),
-             "launching fetch_far_rows_kernel");
+             "launching fetch_uncached_rows_kernel");
 }
 
 }  // namespace emblem::cuda

@@ -1,4 +1,4 @@
-// embedding/cuda/fetch_uncached_rows.h - brings the rows that an evaluation found outside the
+// embedding/cuda/fetch_uncached_rows.h - copies the rows that an evaluation did not find in the
 // caches of its tables to device memory, each once.
 #pragma once
 
@@ -9,11 +9,11 @@ namespace emblem::cuda {
 
 struct BatchRef;
 
-// After a pass with Pass::kEvalCached has noted them in batch.uncached: copies their weights to
-// device memory in the order of their places in host memory, and from there to the outputs that
-// wait for them. Rows for which there is no room there are read where they are, at every
-// occurrence. The tables stay as they are. One kernel, which ends at once when there is nothing to
-// fetch. Many rows are carried by the host_transfer, where there is a staging. Asynchronous.
+// After a pass with GatherMode::kEvalCached has added them to batch.uncached: copies their weights
+// to device memory, sorted by address, and from there to the outputs that need them. Rows that do
+// not fit into that memory are read from host memory at every occurrence. The tables are not
+// changed. One kernel, which returns at once when there is nothing to fetch. Host threads gather
+// many rows where there is a staging buffer. Asynchronous.
 void fetch_uncached_rows(const Context& context, const BatchRef& batch,
                          const StagingBufferRef& staging);
 

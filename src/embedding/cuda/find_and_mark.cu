@@ -10,8 +10,7 @@ constexpr int kWarps = kThreads / 32;
 constexpr uint32_t kSlots = 2 * kThreads;  // of the block's map
 constexpr unsigned long long kFree = ~0ull;
 
-// The distinct rows of a block: equal rows meet here, so that a frequent one is marked in global
-// memory once a block.
+// The distinct rows of a block, so that a frequent row is marked in global memory once per block.
 struct BlockMap {
   unsigned long long keys[kSlots];  // table << 32 | row
   uint32_t counts[kSlots];
@@ -20,8 +19,8 @@ struct BlockMap {
   uint32_t new_numbers, first_number;
 };
 
-// A thread a key: little to do but wait, so many wait at once. For batches so large that frequent
-// rows would otherwise be marked by too many warps at once.
+// One key per thread. For large batches, in which too many warps would otherwise mark a frequent
+// row at the same time.
 __global__ void __launch_bounds__(kThreads)
     find_and_mark_kernel(const __grid_constant__ BatchRef batch, int cls) {
   __shared__ BlockMap map;
@@ -34,14 +33,14 @@ __global__ void __launch_bounds__(kThreads)
   const uint32_t tile = batch.class_tile[cls] + blockIdx.x * kWarps + threadIdx.x / 32;
   const FeatureRef& feature = batch.feature_of_tile(min(tile, end - 1));
   const DeviceTableRef& table = batch.tables[feature.table];
-  const uint32_t place = (tile - feature.first_tile) * kTile + threadIdx.x % 32;
-  const bool there = tile < end && place < feature.count;
-  const uint32_t row = there ? table.find(feature.keys[place]) : kNoRow;
-  if (there) batch.rows[feature.first + place] = row;
-  list_missing(batch, feature, there ? place : ~0u, row);
+  const uint32_t index = (tile - feature.first_tile) * kTile + threadIdx.x % 32;
+  const bool there = tile < end && index < feature.count;
+  const uint32_t row = there ? table.find(feature.keys[index]) : kNoRow;
+  if (there) batch.rows[feature.first + index] = row;
+  list_missing(batch, feature, there ? index : ~0u, row);
   __syncthreads();
 
-  // Meet equal rows.
+  // Group equal rows.
   uint32_t slot = 0, rank = 0;
   bool leader = false;
   unsigned long long seen = 0;
@@ -56,7 +55,7 @@ __global__ void __launch_bounds__(kThreads)
     if (leader) seen = __ldcg(table.mark(row));
     rank = atomicAdd(&map.counts[slot], 1u);
   }
-  // Numbers for those that nobody has marked yet, an atomic a block.
+  // Numbers for rows that are not marked yet, with one atomic per block.
   const auto version = static_cast<uint32_t>(table.clocks->version + 1);
   const bool unmarked = leader && static_cast<uint32_t>(seen >> 32) != version;
   uint32_t number = 0;
@@ -71,7 +70,7 @@ __global__ void __launch_bounds__(kThreads)
                                  map.counts[slot], &map.ranks[slot]);
   __syncthreads();
   if (row != kNoRow)
-    batch.places[feature.first + place] = {map.uniques[slot], map.ranks[slot] + rank};
+    batch.unique_ranks[feature.first + index] = {map.uniques[slot], map.ranks[slot] + rank};
 }
 
 }  // namespace

@@ -12,13 +12,14 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
-constexpr int kRowsInFlight = 8;  // that a group of lanes reads before it writes the first
+constexpr int kRowsInFlight = 8;  // that a group of lanes loads before it stores the first
 
 __device__ bool has_bags(const FeatureRef& feature) {
   return feature.offsets != nullptr || feature.weights != nullptr;
 }
 
-// A warp takes a tile of keys, a lane a key: little to do but wait, so many warps wait at once.
+// One tile of keys per warp, one key per lane: the kernel is bound by latency, so many warps run at
+// once.
 template <GatherMode kMode>
 __global__ void __launch_bounds__(kThreads)
     find_rows_kernel(const __grid_constant__ BatchRef batch) {
@@ -26,30 +27,31 @@ __global__ void __launch_bounds__(kThreads)
   if (tile >= batch.tiles) return;
   const FeatureRef& feature = batch.feature_of_tile(tile);
   if (!has_bags(feature)) return;
-  const uint32_t place = (tile - feature.first_tile) * kTile + threadIdx.x % 32;
-  const bool there = place < feature.count;
+  const uint32_t index = (tile - feature.first_tile) * kTile + threadIdx.x % 32;
+  const bool there = index < feature.count;
   const DeviceTableRef& table = batch.tables[feature.table];
-  uint32_t row = there ? table.find(feature.keys[place]) : kNoRow;
+  uint32_t row = there ? table.find(feature.keys[index]) : kNoRow;
   if (is_eval(kMode))
     count_keys(batch, feature, tile == feature.first_tile,
                __ballot_sync(~0u, there && row == kNoRow));
   if (kMode == GatherMode::kEvalCached)
-    row = batch.uncached.place(table, static_cast<uint32_t>(feature.table), row);
-  if (there) batch.rows[feature.first + place] = row;
-  if (kMode == GatherMode::kTrain) mark_rows(batch, feature, place, row);
+    row = batch.uncached.locate(table, static_cast<uint32_t>(feature.table), row);
+  if (there) batch.rows[feature.first + index] = row;
+  if (kMode == GatherMode::kTrain) mark_rows(batch, feature, index, row);
 }
 
 // What a key without a row reads as: in training, as the row that it is about to get.
 template <class W>
-__device__ float absent_weight(const DeviceTableRef& table, GatherMode pass, int64_t key,
+__device__ float absent_weight(const DeviceTableRef& table, GatherMode mode, int64_t key,
                                int64_t d) {
-  if (is_eval(pass)) return table.missing(table.seed, static_cast<uint64_t>(key), d);
+  if (is_eval(mode)) return table.missing(table.seed, static_cast<uint64_t>(key), d);
   W stored;
   store_weight(&stored, table.initializer(table.seed, static_cast<uint64_t>(key), d));
   return load_weight(&stored);
 }
 
-// What copying needs of a table and a feature, in registers: nothing is read again after a store.
+// What copying needs of a table and a feature, in registers: otherwise it would be read again after
+// every store.
 struct Copy {
   OutRef out;
   int64_t width;
@@ -81,7 +83,7 @@ __device__ void copy_rows(const Copy& from, const char* row) {
   }
 }
 
-// A warp takes a tile of keys: each lane finds the row of one, then groups of lanes copy rows.
+// One tile of keys per warp: each lane finds the row of one key, then groups of lanes copy rows.
 template <class W, int kLanes, int kVector, GatherMode kMode>
 __global__ void __launch_bounds__(kThreads)
     gather_rows_kernel(const __grid_constant__ BatchRef batch, int cls) {
@@ -89,20 +91,20 @@ __global__ void __launch_bounds__(kThreads)
   const uint32_t tile = batch.class_tile[cls] + blockIdx.x * kWarps + threadIdx.x / 32;
   if (tile >= batch.class_tile[cls + 1]) return;
   const FeatureRef& feature = batch.feature_of_tile(tile);
-  if (has_bags(feature)) return;  // pool_bags does it
+  if (has_bags(feature)) return;  // see pool_bags
   const DeviceTableRef& table = batch.tables[feature.table];
   const int lane = threadIdx.x % 32;
-  const uint32_t base = (tile - feature.first_tile) * kTile, place = base + lane;
-  const bool there = place < feature.count;
-  const int64_t key = there ? __ldcs(feature.keys + place) : 0;
+  const uint32_t base = (tile - feature.first_tile) * kTile, index = base + lane;
+  const bool there = index < feature.count;
+  const int64_t key = there ? __ldcs(feature.keys + index) : 0;
   uint32_t row = kNoRow;
-  if (there) row = kMode == GatherMode::kCopy ? batch.rows[feature.first + place] : table.find(key);
+  if (there) row = kMode == GatherMode::kCopy ? batch.rows[feature.first + index] : table.find(key);
   bool in_host_memory = false;
   if (kMode == GatherMode::kEvalCached) {
     in_host_memory = row != kNoRow && table.slots != nullptr && table.slots[row] == kNoRow;
     const uint32_t entry =
-        batch.uncached.note(static_cast<uint32_t>(feature.table), row, in_host_memory);
-    batch.uncached.wait(feature.first + place, entry, in_host_memory);
+        batch.uncached.add(static_cast<uint32_t>(feature.table), row, in_host_memory);
+    batch.uncached.add_occurrence(feature.first + index, entry, in_host_memory);
   }
   const char* at = row != kNoRow && !in_host_memory ? table.row(row) : nullptr;
   Copy copy{batch.out.from(base * batch.width + feature.column), batch.width, table.dim};
@@ -121,14 +123,14 @@ __global__ void __launch_bounds__(kThreads)
     copy_rows<W, kLanes, kVector, kKeys>(copy, reinterpret_cast<const char*>(from));
     copy.out = copy.out.from(kKeys * copy.width);
   }
-  if (kMode == GatherMode::kTrain) mark_rows(batch, feature, place, row);
+  if (kMode == GatherMode::kTrain) mark_rows(batch, feature, index, row);
 }
 
 template <int kVector, class W>
-__device__ __noinline__ Floats<kVector> absent_floats(const DeviceTableRef& table, GatherMode pass,
+__device__ __noinline__ Floats<kVector> absent_floats(const DeviceTableRef& table, GatherMode mode,
                                                       int64_t key, int64_t d) {
   Floats<kVector> values;
-  for (int v = 0; v < kVector; ++v) values.at[v] = absent_weight<W>(table, pass, key, d + v);
+  for (int v = 0; v < kVector; ++v) values.at[v] = absent_weight<W>(table, mode, key, d + v);
   return values;
 }
 
@@ -148,7 +150,7 @@ __device__ void pool_bag(const BatchRef& batch, const FeatureRef& feature,
     const bool inside = d < table.dim;
     Floats<kVector> sum{};
     for (uint32_t first = bag.begin; first < bag.end; first += 32) {
-      // A lane finds out where a row is; then all lanes read one row after the other.
+      // Each lane locates a row; then all lanes read the rows one by one.
       const uint32_t mine = first + lane;
       const uint32_t row = mine < bag.end ? batch.rows[feature.first + mine] : kNoRow;
       const char* at = nullptr;
@@ -192,7 +194,7 @@ __device__ void pool_bag(const BatchRef& batch, const FeatureRef& feature,
     pool_bag<kMode, 1, W>(batch, feature, table, bag);
 }
 
-// A warp a bag. In training, what backward needs is left behind.
+// One bag per warp. In training, also stores what backward needs.
 template <GatherMode kMode>
 __global__ void __launch_bounds__(kThreads)
     pool_bags_kernel(const __grid_constant__ BatchRef batch) {
@@ -224,32 +226,32 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void find_rows(const Context& context, const BatchRef& batch, GatherMode pass) {
+void find_rows(const Context& context, const BatchRef& batch, GatherMode mode) {
   if (batch.tiles == 0) return;
-  auto* kernel = pass == GatherMode::kTrain        ? find_rows_kernel<GatherMode::kTrain>
-                 : pass == GatherMode::kEvalCached ? find_rows_kernel<GatherMode::kEvalCached>
+  auto* kernel = mode == GatherMode::kTrain        ? find_rows_kernel<GatherMode::kTrain>
+                 : mode == GatherMode::kEvalCached ? find_rows_kernel<GatherMode::kEvalCached>
                                                    : find_rows_kernel<GatherMode::kEval>;
   kernel<<<(batch.tiles + kWarps - 1) / kWarps, kThreads, 0, context.stream>>>(batch);
   cuda_check(cudaGetLastError(), "launching find_rows_kernel");
 }
 
 void gather_rows(const Context& context, const BatchRef& batch, int cls, RowShape shape,
-                 DType dtype, GatherMode pass) {
+                 DType dtype, GatherMode mode) {
   const uint32_t tiles = batch.class_tile[cls + 1] - batch.class_tile[cls];
   if (tiles == 0) return;
   const bool long_rows = shape == RowShape::kUpTo128 || shape == RowShape::kUpTo1024;
   if (long_rows && dtype == DType::kF32 && batch.out.dtype == DType::kF32 &&
       compute_capability() >= 90)
-    return gather_bulk(context, batch, cls, shape, pass);
+    return gather_bulk(context, batch, cls, shape, mode);
   with_shape(shape, [&](auto as) {
     using S = decltype(as);
     with_weight_type(dtype, [&](auto type) {
       using W = decltype(type);
-      auto* kernel = pass == GatherMode::kTrain
+      auto* kernel = mode == GatherMode::kTrain
                          ? gather_rows_kernel<W, S::kLanes, S::kVector, GatherMode::kTrain>
-                     : pass == GatherMode::kCopy
+                     : mode == GatherMode::kCopy
                          ? gather_rows_kernel<W, S::kLanes, S::kVector, GatherMode::kCopy>
-                     : pass == GatherMode::kEvalCached
+                     : mode == GatherMode::kEvalCached
                          ? gather_rows_kernel<W, S::kLanes, S::kVector, GatherMode::kEvalCached>
                          : gather_rows_kernel<W, S::kLanes, S::kVector, GatherMode::kEval>;
       kernel<<<(tiles + kWarps - 1) / kWarps, kThreads, 0, context.stream>>>(batch, cls);
@@ -258,11 +260,11 @@ void gather_rows(const Context& context, const BatchRef& batch, int cls, RowShap
   cuda_check(cudaGetLastError(), "launching gather_rows_kernel");
 }
 
-void pool_bags(const Context& context, const BatchRef& batch, GatherMode pass) {
+void pool_bags(const Context& context, const BatchRef& batch, GatherMode mode) {
   if (batch.bags == 0) return;
   const dim3 blocks((batch.bags + kWarps - 1) / kWarps, batch.features);
-  auto* kernel = pass == GatherMode::kTrain        ? pool_bags_kernel<GatherMode::kTrain>
-                 : pass == GatherMode::kEvalCached ? pool_bags_kernel<GatherMode::kEvalCached>
+  auto* kernel = mode == GatherMode::kTrain        ? pool_bags_kernel<GatherMode::kTrain>
+                 : mode == GatherMode::kEvalCached ? pool_bags_kernel<GatherMode::kEvalCached>
                                                    : pool_bags_kernel<GatherMode::kEval>;
   kernel<<<blocks, kThreads, 0, context.stream>>>(batch);
   cuda_check(cudaGetLastError(), "launching pool_bags_kernel");

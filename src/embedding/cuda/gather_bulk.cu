@@ -1,5 +1,5 @@
-// Rows of 32-bit floats to outputs of the same, copied by the hardware: a lane a row, no registers
-// between.
+// Copies rows of 32-bit floats to fp32 outputs by bulk copies: one lane per row, through shared
+// memory.
 #include <algorithm>
 
 #include "core/cuda_check.h"
@@ -19,7 +19,7 @@ constexpr int kWarpBytes = 16384;  // of shared memory
   asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
 }
 
-constexpr int kFarRows = 4;  // read at a time
+constexpr int kHostRows = 4;  // in host memory, that a warp reads at a time
 
 template <int kCount>
 __device__ uint32_t drop_lowest(uint32_t lanes) {
@@ -27,34 +27,34 @@ __device__ uint32_t drop_lowest(uint32_t lanes) {
   return lanes;
 }
 
-// The rows in host memory that the first kFarRows of `lanes` hold, by a whole warp.
-[[maybe_unused]] __device__ void copy_far_rows(const DeviceTableRef& table, uint32_t row,
-                                               uint32_t lanes, float* out, int64_t width) {
-  int sources[kFarRows];
-  const float* from[kFarRows];
+// Copies the rows in host memory of the first kHostRows of `lanes`. Whole warp.
+[[maybe_unused]] __device__ void copy_host_rows(const DeviceTableRef& table, uint32_t row,
+                                                uint32_t lanes, float* out, int64_t width) {
+  int sources[kHostRows];
+  const float* from[kHostRows];
 #pragma unroll
-  for (int i = 0; i < kFarRows; ++i, lanes &= lanes - 1) {
+  for (int i = 0; i < kHostRows; ++i, lanes &= lanes - 1) {
     sources[i] = lanes != 0 ? __ffs(lanes) - 1 : -1;
     const uint32_t of = __shfl_sync(~0u, row, max(0, sources[i]));
     from[i] = reinterpret_cast<const float*>(table.host_rows + of * table.stride);
   }
   for (int d = threadIdx.x % 32 * 4; d < table.dim; d += 128) {
-    float4 values[kFarRows];
+    float4 values[kHostRows];
 #pragma unroll
-    for (int i = 0; i < kFarRows; ++i) {
+    for (int i = 0; i < kHostRows; ++i) {
       if (sources[i] >= 0) values[i] = __ldcs(reinterpret_cast<const float4*>(from[i] + d));
     }
 #pragma unroll
-    for (int i = 0; i < kFarRows; ++i) {
+    for (int i = 0; i < kHostRows; ++i) {
       if (sources[i] >= 0)
         __stcs(reinterpret_cast<float4*>(out + sources[i] * width + d), values[i]);
     }
   }
 }
 
-// Warps stay and take kKeys keys at a time, a lane each: finds its row, has it copied to its place
-// in shared memory and from there to the output. The next key is read while the rows come, and its
-// bucket while they leave. Training marks rows while they come.
+// Persistent warps take kKeys keys at a time, one per lane: finds its row, starts a copy of it to
+// shared memory and from there to the output. The next key is read while rows are loaded, and its
+// bucket prefetched while they are stored. Training marks rows while they are loaded.
 template <int kKeys, GatherMode kMode>
 __global__ void __launch_bounds__(kThreads)
     gather_bulk_kernel(const __grid_constant__ BatchRef batch, int cls) {
@@ -72,8 +72,8 @@ __global__ void __launch_bounds__(kThreads)
   const uint32_t end = batch.class_tile[cls + 1] * kSteps, stride = gridDim.x * kWarps;
   uint32_t step = batch.class_tile[cls] * kSteps + blockIdx.x * kWarps + warp;
   const auto key_at = [&](const FeatureRef& feature, uint32_t at) {
-    const uint32_t place = (at - feature.first_tile * kSteps) * kKeys + lane;
-    return lane < kKeys && place < feature.count ? __ldg(feature.keys + place) : 0;
+    const uint32_t index = (at - feature.first_tile * kSteps) * kKeys + lane;
+    return lane < kKeys && index < feature.count ? __ldg(feature.keys + index) : 0;
   };
   int64_t next_key = step < end ? key_at(batch.feature_of_tile(step / kSteps), step) : 0;
   for (uint32_t parity = 0; step < end; step += stride) {
@@ -86,16 +86,16 @@ __global__ void __launch_bounds__(kThreads)
     uint32_t row = kNoRow;
     if (there && kMode == GatherMode::kCopy) row = __ldcs(batch.rows + feature.first + base + lane);
     if (there && kMode != GatherMode::kCopy) row = table.find(key);
-    // Rows outside a cache are read by whole warps: over the bus that is the faster way.
+    // Rows that are not cached are read by whole warps, which is faster over the bus.
     const uint32_t slot_of = row != kNoRow && table.slots != nullptr ? table.slots[row] : row;
-    const bool near = slot_of != kNoRow;
-    uint32_t uncached = __ballot_sync(~0u, row != kNoRow && !near);
-    const uint32_t present = __ballot_sync(~0u, near), bytes = table.dim * 4;
+    const bool cached = slot_of != kNoRow;
+    uint32_t uncached = __ballot_sync(~0u, row != kNoRow && !cached);
+    const uint32_t present = __ballot_sync(~0u, cached), bytes = table.dim * 4;
     float* out = all_out + (base + lane) * batch.width + feature.column;
     if (lane == 0) barrier.announce(__popc(present) * bytes);
-    bulk_wait_read<0>();  // the lane's last row has left its place
+    bulk_wait_read<0>();  // the lane's last row has been read from shared memory
     __syncwarp();
-    if (near) bulk_load(slot, table.rows + slot_of * table.stride, bytes, barrier);
+    if (cached) bulk_load(slot, table.rows + slot_of * table.stride, bytes, barrier);
     const uint32_t ahead = step + stride;
     if (kMode != GatherMode::kCopy && ahead < end)
       next_key = key_at(batch.feature_of_tile(ahead / kSteps), ahead);
@@ -111,20 +111,20 @@ __global__ void __launch_bounds__(kThreads)
         to[d] = draw(table.seed, static_cast<uint64_t>(of), d);
     }
     if (kMode == GatherMode::kEvalCached) {
-      const bool in_host_memory = row != kNoRow && !near;
+      const bool in_host_memory = row != kNoRow && !cached;
       const uint32_t entry =
-          batch.uncached.note(static_cast<uint32_t>(feature.table), row, in_host_memory);
-      batch.uncached.wait(feature.first + base + lane, entry, in_host_memory);
+          batch.uncached.add(static_cast<uint32_t>(feature.table), row, in_host_memory);
+      batch.uncached.add_occurrence(feature.first + base + lane, entry, in_host_memory);
       uncached = 0;
     }
-    for (; uncached != 0; uncached = drop_lowest<kFarRows>(uncached))
-      copy_far_rows(table, row, uncached, all_out + base * batch.width + feature.column,
-                    batch.width);
+    for (; uncached != 0; uncached = drop_lowest<kHostRows>(uncached))
+      copy_host_rows(table, row, uncached, all_out + base * batch.width + feature.column,
+                     batch.width);
     if (kMode == GatherMode::kTrain && !pooled)
       mark_rows(batch, feature, lane < kKeys ? base + lane : ~0u, row);
     barrier.wait(parity);
     parity ^= 1;
-    if (near) bulk_store(out, slot, bytes);
+    if (cached) bulk_store(out, slot, bytes);
     bulk_commit();
     if (kMode != GatherMode::kCopy && ahead < end && lane < kKeys) {
       const DeviceTableRef& then = batch.tables[batch.feature_of_tile(ahead / kSteps).table];
@@ -138,15 +138,15 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 void gather_bulk(const Context& context, const BatchRef& batch, int cls, RowShape shape,
-                 GatherMode pass) {
+                 GatherMode mode) {
   const uint32_t tiles = batch.class_tile[cls + 1] - batch.class_tile[cls];
   if (tiles == 0) return;
   constexpr int kShared = kWarps * kWarpBytes;
   const auto launch = [&](auto keys) {
     constexpr int kKeys = decltype(keys)::value;
-    auto* kernel = pass == GatherMode::kTrain  ? gather_bulk_kernel<kKeys, GatherMode::kTrain>
-                   : pass == GatherMode::kCopy ? gather_bulk_kernel<kKeys, GatherMode::kCopy>
-                   : pass == GatherMode::kEvalCached
+    auto* kernel = mode == GatherMode::kTrain  ? gather_bulk_kernel<kKeys, GatherMode::kTrain>
+                   : mode == GatherMode::kCopy ? gather_bulk_kernel<kKeys, GatherMode::kCopy>
+                   : mode == GatherMode::kEvalCached
                        ? gather_bulk_kernel<kKeys, GatherMode::kEvalCached>
                        : gather_bulk_kernel<kKeys, GatherMode::kEval>;
     cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared),

@@ -11,9 +11,9 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
-constexpr int kEach = 4;  // distinct rows a thread lays out
+constexpr int kEach = 4;  // distinct rows per thread
 
-// Segments lie in the order in which blocks come: which one is first changes no sum.
+// Blocks place their segments in any order, which changes no sum.
 __global__ void __launch_bounds__(kThreads)
     lay_out_segments_kernel(const __grid_constant__ BatchRef batch) {
   __shared__ uint32_t warp_sums[kWarps];
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Moves clocks and counters on to the next pass. One block.
+// Advances clocks and counters to the next pass. One block.
 __device__ void end_pass(const BatchRef& batch) {
   for (int t = threadIdx.x; t < batch.table_count; t += kThreads) {
     const DeviceTableRef& table = batch.tables[t];
@@ -80,7 +80,7 @@ __device__ void end_pass(const BatchRef& batch) {
   counters.pass = pass + 1;
 }
 
-// Puts the occurrence at `position` of the row `unique` at its place.
+// Stores the occurrence at `position`, of the distinct row `unique`, as number `at`.
 __device__ void put(const BatchRef& batch, uint32_t at, uint32_t position, uint32_t unique) {
   const FeatureRef& feature = batch.feature_of_position(position);
   const bool pooled = feature.offsets != nullptr || feature.weights != nullptr;
@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(kThreads)
                             uint32_t count) {
   const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= count) return;
-  sorting.uniques[first + i] = batch.places[first + i].x;
+  sorting.uniques[first + i] = batch.unique_ranks[first + i].x;
   sorting.positions[first + i] = first + i;
 }
 
@@ -137,10 +137,10 @@ __global__ void __launch_bounds__(kThreads)
   if (blockIdx.x == 0) end_pass(batch);
   if (tile >= batch.tiles) return;
   const FeatureRef& feature = batch.feature_of_tile(tile);
-  const uint32_t place = (tile - feature.first_tile) * kTile + threadIdx.x % 32;
-  if (place >= feature.count) return;
-  const uint32_t position = feature.first + place;
-  const uint2 unique_rank = __ldcs(&batch.places[position]);
+  const uint32_t index = (tile - feature.first_tile) * kTile + threadIdx.x % 32;
+  if (index >= feature.count) return;
+  const uint32_t position = feature.first + index;
+  const uint2 unique_rank = __ldcs(&batch.unique_ranks[position]);
   if (unique_rank.x == kNoRow) return;
   put(batch, batch.segments[unique_rank.x].begin + unique_rank.y, position, unique_rank.x);
 }
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 void group_rows(const Context& context, const BatchRef& batch) {
-  // With an empty batch too: the pass counts for the tables.
+  // An empty batch, too, is a pass for the clocks of the tables.
   const uint32_t tiles = std::max(1u, batch.tiles), most = tiles * kTile;
   const dim3 blocks((most + kThreads * kEach - 1) / (kThreads * kEach), batch.classes);
   lay_out_segments_kernel<<<blocks, kThreads, 0, context.stream>>>(batch);
@@ -162,7 +162,7 @@ size_t sorting_bytes(int64_t positions) {
   uint32_t* none = nullptr;
   cuda_check(cub::DeviceRadixSort::SortPairs(nullptr, bytes, none, none, none, none,
                                              static_cast<int>(positions)),
-             "asking for the memory of a sort");
+             "querying the memory of a sort");
   return bytes + 4 * static_cast<size_t>(positions) * sizeof(uint32_t) + 256;
 }
 

@@ -1,4 +1,4 @@
-// embedding/cuda/group_rows.h - brings the occurrences of each distinct row of a batch together.
+// embedding/cuda/group_rows.h - groups the occurrences of a batch by distinct row.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@ namespace emblem::cuda {
 
 struct BatchRef;
 
-// After the marks of a training pass: lays out a segment for each distinct row, puts its
-// occurrences there, and moves the tables' clocks on. Asynchronous.
+// After marking: lays out a segment for each distinct row, fills it with its occurrences, and
+// advances the clocks of the tables. Asynchronous.
 void group_rows(const Context& context, const BatchRef& batch);
 
 // The same with the occurrences of each row in the order of their positions. `scratch` has

@@ -7,7 +7,7 @@
 namespace emblem::cuda {
 namespace {
 
-// The driver's functions, found at run time: programs start on machines without a driver too.
+// Functions of the driver, loaded at run time so that the program starts without a driver too.
 template <class Function>
 Function driver_function(const char* name) {
   void* found = nullptr;
@@ -95,7 +95,7 @@ void throw_out_of_device_memory(const std::string& who, size_t wanted) {
   cudaMemGetInfo(&free, &total);
   throw Error(
       ErrorCode::kOutOfMemory,
-      cat(who, ": ", wanted, " more bytes of GPU memory are wanted, but ", free, " of ", total,
+      cat(who, " needs ", wanted, " more bytes of GPU memory, but only ", free, " of ", total,
           " are free: lower the capacity or the dimension, or place the table in host memory "
           "(placement cache or host)"));
 }

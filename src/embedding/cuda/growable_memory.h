@@ -32,7 +32,7 @@ class GrowableMemory {
   std::vector<unsigned long long> handles_;  // of the mapped memory, in order
 };
 
-// One line: who wanted how much, how much is free.
+// One line: how much `who` needs and how much is free.
 [[noreturn]] void throw_out_of_device_memory(const std::string& who, size_t wanted);
 
 }  // namespace emblem::cuda

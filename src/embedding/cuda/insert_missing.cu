@@ -16,22 +16,22 @@ namespace cg = cooperative_groups;
 
 constexpr int kThreads = 256;
 constexpr uint32_t kNoTicket = 0xffffffffu;
-constexpr int64_t kLeavingShare = 20;  // a twentieth of the capacity leaves at once
+constexpr int64_t kEvictedShare = 20;  // a twentieth of the capacity is evicted at once
 
 // The missing occurrence `number`.
 struct Missing {
   const FeatureRef* feature;
-  uint32_t place;
+  uint32_t index;
   int64_t key;
 };
 __device__ Missing missing_at(const BatchRef& batch, uint32_t number) {
   const uint32_t position = batch.missing[number];
   const FeatureRef& feature = batch.feature_of_position(position);
-  const uint32_t place = position - feature.first;
-  return {&feature, place, feature.keys[place]};
+  const uint32_t index = position - feature.first;
+  return {&feature, index, feature.keys[index]};
 }
 
-// Calls visit(number) for every missing occurrence, by whole warps: number may be past the end.
+// Calls visit(number) for every missing occurrence, by whole warps: numbers may be past the end.
 template <class Visit>
 __device__ void for_each_missing(uint32_t count, Visit&& visit) {
   const uint32_t step = gridDim.x * kThreads;
@@ -39,7 +39,7 @@ __device__ void for_each_missing(uint32_t count, Visit&& visit) {
     visit(first + threadIdx.x % 32);
 }
 
-// Finds the occurrence that stands for each key.
+// Chooses one occurrence, the leader, to represent each key.
 __device__ void find_leaders(const BatchRef& batch, const InsertScratch& scratch, uint32_t count) {
   const uint32_t pass = batch.counters->pass;
   for_each_missing(count, [&](uint32_t number) {
@@ -70,13 +70,12 @@ __device__ void find_leaders(const BatchRef& batch, const InsertScratch& scratch
   });
 }
 
-// A place among the new keys of `keys` for every lane that calls. Lanes of one key space share an
-// atomic.
+// The index of a new key among those of the batch in `keys`.
 __device__ uint32_t take_ticket(const KeySpace& keys) {
   return atomicAdd(&keys.counters->wanted, 1u);
 }
 
-// Admitted keys get tickets. Others wait: those that waited already are counted on.
+// Gives admitted keys tickets, and adds to the counts of the others.
 __device__ void admit(const BatchRef& batch, const InsertScratch& scratch, uint32_t count) {
   for_each_missing(count, [&](uint32_t number) {
     if (number >= count || scratch.leaders[number] != number) return;
@@ -114,18 +113,18 @@ __device__ void insert_waiting(const BatchRef& batch, const InsertScratch& scrat
   });
 }
 
-// Too many waiting keys: the least seen are forgotten, in bulk. Whole grid.
+// Drops the least frequent waiting keys, in bulk, when there are too many. Whole grid.
 __device__ void prune_waiting(const DeviceTableRef& table, SelectScratch* select,
                               cg::grid_group grid) {
   const int64_t most = table.admission_capacity;
   const int64_t size = table.waiting.counters->size;
   if (most == 0 || size <= most) return;
   count_candidates(table.waiting, ~0u, select, grid);
-  let_leave(table.waiting, ~0u, static_cast<uint32_t>(size - most + most / kLeavingShare), select,
-            grid);
+  evict_lowest(table.waiting, ~0u, static_cast<uint32_t>(size - most + most / kEvictedShare),
+               select, grid);
 }
 
-// Lets rows leave where new keys would not fit. Whole grid. False: the new keys get no rows.
+// Evicts rows where new keys would not fit. Whole grid. False: the new keys get no rows.
 __device__ bool make_room(const DeviceTableRef& table, SelectScratch* select, cg::grid_group grid) {
   const int64_t wanted = table.keys.counters->wanted;
   const int64_t limit = table.capacity != 0 ? table.capacity : table.keys.rows;
@@ -136,8 +135,8 @@ __device__ bool make_room(const DeviceTableRef& table, SelectScratch* select, cg
     count_candidates(table.keys, version, select, grid);
     const int64_t candidates = select->candidates;
     if (excess <= candidates) {
-      const int64_t count = min(candidates, max(excess, table.capacity / kLeavingShare));
-      let_leave(table.keys, version, static_cast<uint32_t>(count), select, grid);
+      const int64_t count = min(candidates, max(excess, table.capacity / kEvictedShare));
+      evict_lowest(table.keys, version, static_cast<uint32_t>(count), select, grid);
       return true;
     }
   }
@@ -150,8 +149,8 @@ __device__ bool make_room(const DeviceTableRef& table, SelectScratch* select, cg
   return false;
 }
 
-// First values of a new row, by a whole warp. With a cache, a row outside it gets them when it gets
-// a slot.
+// Initializes a new row. Whole warp. With a cache, a row without a slot is initialized when it gets
+// one.
 __device__ void insert_values(const DeviceTableRef& table, uint32_t row, int64_t key) {
   if (table.slots != nullptr && table.slots[row] == kNoRow)
     table.keys.meta[row].is_new = 1;
@@ -159,7 +158,7 @@ __device__ void insert_values(const DeviceTableRef& table, uint32_t row, int64_t
     initialize_row(table, table.row(row), key);
 }
 
-// A warp a new key.
+// One new key per warp at a time.
 __device__ void insert_new(const BatchRef& batch, const InsertScratch& scratch, uint32_t count) {
   for_each_missing(count, [&](uint32_t number) {
     const uint32_t ticket = number < count ? scratch.tickets[number] : kNoTicket;
@@ -168,10 +167,10 @@ __device__ void insert_new(const BatchRef& batch, const InsertScratch& scratch, 
     if (ticket != kNoTicket) {
       mine = missing_at(batch, number);
       const DeviceTableRef& table = batch.tables[mine.feature->table];
-      if (table.keys.counters->wanted != 0) {  // else the table is full
+      if (table.keys.counters->wanted != 0) {  // 0: the table is full
         row = table.keys.new_row(ticket);
         const bool counts = table.eviction == Eviction::kLfu;
-        // Marks of earlier passes must not be mistaken for this one's.
+        // The mark of the previous owner must not look like one of this pass.
         table.keys.meta[row] = {mine.key, counts ? scratch.before[number] : 0, 0, 0};
         table.keys.insert(mine.key, row);
       }
@@ -243,14 +242,14 @@ __global__ void __launch_bounds__(kThreads)
     const uint32_t row = there ? scratch.tickets[scratch.leaders[number]] : kNoRow;
     count_missing(batch, feature, there && row == kNoRow);
     if (row == kNoRow) return;
-    // Every occurrence brings a number of its own: new rows are few, or the pass is slow anyway.
+    // One number per occurrence: new rows are few, or the pass is slow anyway.
     const uint32_t own =
         batch.class_first[feature.cls] + atomicAdd(&batch.counters->unique[feature.cls], 1u);
     uint32_t rank = 0;
     const unsigned long long seen = __ldcg(batch.tables[feature.table].mark(row));
     batch.uniques[own] = {kNoRow, 0};
     const uint32_t unique = mark_row(batch, feature, row, seen, own, 1, &rank);
-    batch.places[position] = {unique, rank};
+    batch.unique_ranks[position] = {unique, rank};
   });
 }
 
@@ -259,7 +258,7 @@ __global__ void __launch_bounds__(kThreads)
 void insert_missing(const Context& context, const BatchRef& batch, const InsertScratch& scratch) {
   const auto* kernel = reinterpret_cast<const void*>(insert_missing_kernel);
   void* arguments[] = {const_cast<BatchRef*>(&batch), const_cast<InsertScratch*>(&scratch)};
-  // A quarter of what the GPU can hold: barriers are faster, and most passes have little to insert.
+  // A quarter of the resident blocks: barriers are faster, and most passes insert little.
   const int blocks = std::max(1, resident_blocks(kernel, kThreads) / 4);
   cuda_check(cudaLaunchCooperativeKernel(kernel, blocks, kThreads, arguments, 0, context.stream),
              "launching insert_missing_kernel");

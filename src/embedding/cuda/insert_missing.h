@@ -8,9 +8,9 @@ namespace emblem::cuda {
 struct BatchRef;
 struct InsertScratch;
 
-// After the rows that are there were marked. Counts and admits unknown keys, lets others leave
-// where a table is full, inserts and initializes, and marks the new rows. One kernel, which ends at
-// once when no key is missing. Asynchronous.
+// After existing rows were marked. Counts and admits unknown keys, evicts others where a table is
+// full, inserts and initializes, and marks the new rows. One kernel, which returns at once when no
+// key is missing. Asynchronous.
 void insert_missing(const Context& context, const BatchRef& batch, const InsertScratch& scratch);
 
 }  // namespace emblem::cuda

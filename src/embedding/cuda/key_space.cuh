@@ -1,11 +1,10 @@
 // embedding/cuda/key_space.cuh - the keys of a table on the GPU: a hash map from any 64-bit key to
-// a row number, and what is kept per row.
+// a row number, and the metadata of rows.
 //
-// A bucket is 64 bytes, one read from memory: five keys, their row numbers, and how many keys
-// wanted a place here, found none and went on to the next bucket. A search ends at the key, or at
-// a bucket that nobody passed. So nothing is ever left behind by a removed key, and buckets never
-// need to be cleaned up. Row numbers do not depend on buckets: all rows can be in use while the
-// buckets have room.
+// A bucket is 64 bytes, one memory transaction: five keys, their row numbers, and a count of keys
+// that probed the full bucket and are in a later one. A search ends at the key, or at a bucket
+// whose count is zero. So removed keys leave no tombstones, and buckets never need to be cleaned
+// up. Row numbers do not depend on buckets: all rows can be in use while the buckets have room.
 //
 // Kernels that remove and kernels (or phases of one, after a grid-wide barrier) that insert must
 // not overlap. Insertions of different keys may, and so may removals.
@@ -19,20 +18,20 @@
 namespace emblem::cuda {
 
 inline constexpr int kBucketSlots = 5;
-inline constexpr double kBucketLoad = 0.6;  // of the slots, at the most
+inline constexpr double kBucketLoad = 0.6;  // maximum load factor
 inline constexpr int64_t kUnusedScore = INT64_MIN;
 
 struct __align__(64) Bucket {
   int64_t keys[kBucketSlots];
   uint32_t rows[kBucketSlots];  // kNoRow: free
-  uint32_t passed;              // keys that are in a later bucket because this one was full
+  uint32_t passed;              // keys in later buckets because this one was full
 };
 static_assert(sizeof(Bucket) == 64);
 
-// One sector of memory a row.
+// One memory sector per row.
 struct __align__(32) RowMeta {
   int64_t key;
-  int64_t score;  // kUnusedScore: no key has the row
+  int64_t score;  // kUnusedScore: the row is free
   // The version of the last training pass that touched the row << 32 | its number among the
   // distinct rows of that pass.
   unsigned long long mark;
@@ -41,11 +40,11 @@ struct __align__(32) RowMeta {
 
 // What changes while kernels run.
 struct KeyCounters {
-  uint32_t size;    // keys that have a row
-  uint32_t fresh;   // rows that were ever in use are below
-  uint32_t spare;   // rows on the stack of those given back
-  uint32_t wanted;  // by the new keys of a batch
-  uint32_t left;    // keys that left to make room, all in all
+  uint32_t size;     // keys that have a row
+  uint32_t fresh;    // all rows that were ever in use are below
+  uint32_t spare;    // rows on the free list
+  uint32_t wanted;   // by the new keys of a batch
+  uint32_t evicted;  // keys so far
 };
 
 struct KeySpace {
@@ -54,7 +53,7 @@ struct KeySpace {
   RowMeta* meta = nullptr;
   uint32_t* spare_rows = nullptr;
   KeyCounters* counters = nullptr;
-  int64_t rows = 0;  // that there is memory for
+  int64_t rows = 0;  // capacity
 
   __device__ uint64_t home(int64_t key) const {
     return __umul64hi(mix64(static_cast<uint64_t>(key) + 0x9e3779b97f4a7c15ull), bucket_count);
@@ -63,7 +62,7 @@ struct KeySpace {
     return bucket + 1 == bucket_count ? 0 : bucket + 1;
   }
 
-  // The row of a key, or kNoRow. Buckets that others change in this kernel are read with kFresh.
+  // The row of a key, or kNoRow. kFresh: for buckets that this kernel changes.
   enum class Read { kCached, kFresh };
   template <Read kRead = Read::kCached>
   __device__ uint32_t find(int64_t key) const {
@@ -85,7 +84,7 @@ struct KeySpace {
     }
   }
 
-  // The key must not be there.
+  // The key must be absent.
   __device__ void insert(int64_t key, uint32_t row) const {
     for (uint64_t at = home(key);; at = next(at)) {
       Bucket& bucket = buckets[at];
@@ -116,23 +115,23 @@ struct KeySpace {
     }
   }
 
-  // After remove: the row is nobody's.
+  // After remove: returns the row to the free list.
   __device__ void give_back(uint32_t row) const {
     meta[row].score = kUnusedScore;
     spare_rows[atomicAdd(&counters->spare, 1u)] = row;
     atomicSub(&counters->size, 1u);
   }
 
-  // The row of the `ticket`-th new key; counters are brought up to date by take_rows.
+  // The row of the `ticket`-th new key; take_rows updates the counters.
   __device__ uint32_t new_row(uint32_t ticket) const {
     const uint32_t spare = counters->spare;
     return ticket < spare ? spare_rows[spare - 1 - ticket] : counters->fresh + ticket - spare;
   }
-  // Tickets below this have a row.
+  // Free rows: tickets below this get one.
   __device__ uint32_t room() const {
     return counters->spare + static_cast<uint32_t>(rows) - counters->fresh;
   }
-  // One thread, after a barrier behind the last new_row.
+  // One thread, after all new_row calls and a barrier.
   __device__ void take_rows(uint32_t count) const {
     const uint32_t reused = min(counters->spare, count);
     counters->spare -= reused;

@@ -79,7 +79,7 @@ void KeySpaceMemory::grow(const Context& context, int64_t rows) {
   Buffer<char> buckets = make_buckets(context, rows);
   meta_.grow_to(context, rows * sizeof(RowMeta));
   spare_rows_.grow_to(context, rows * sizeof(uint32_t));
-  context.synchronize();  // nothing uses the old buckets any more
+  context.synchronize();  // the old buckets are no longer in use
   const int64_t old_rows = rows_;
   buckets_ = std::move(buckets);
   rows_ = rows;

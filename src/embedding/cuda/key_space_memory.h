@@ -1,4 +1,4 @@
-// embedding/cuda/key_space_memory.h - owns the memory of a KeySpace and lets it grow.
+// embedding/cuda/key_space_memory.h - the memory of a KeySpace, which can grow.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct KeyCounters;
 
 class KeySpaceMemory {
  public:
-  // Room for `rows` at once and for `most_rows` at the most.
+  // Capacity for `rows` rows, which can grow to `most_rows`.
   KeySpaceMemory(const Context& context, const std::string& name, int64_t rows, int64_t most_rows);
   ~KeySpaceMemory();
 
@@ -25,7 +25,8 @@ class KeySpaceMemory {
   int64_t bytes() const;
   KeyCounters counters(const Context& context) const;  // waits
 
-  // Room for `rows`; keys stay. Synchronizes. Throws kOutOfMemory, and then is as it was.
+  // Grows the capacity to `rows`; keys stay. Synchronizes. Throws kOutOfMemory; nothing has changed
+  // then.
   void grow(const Context& context, int64_t rows);
   void clear(const Context& context);
 

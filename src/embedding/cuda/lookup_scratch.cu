@@ -8,10 +8,10 @@
 namespace emblem::cuda {
 namespace {
 
-constexpr int64_t kRowsLeavingAtOnce = 1 << 18;  // from a cache; or carried by the host_transfer
-constexpr int64_t kStagedRows = 1 << 19;         // of an evaluation, at the most
+constexpr int64_t kMaxWriteBackRows = 1 << 18;  // of a cache, in one round
+constexpr int64_t kMaxStagedRows = 1 << 19;     // of an evaluation
 
-// Entries of a map that `positions` keys fill by half at the most.
+// Entries of a hash map for `positions` keys that is at most half full.
 int64_t map_entries(int64_t positions) {
   int64_t entries = 1024;
   while (entries < positions * 2) entries *= 2;
@@ -27,7 +27,7 @@ TrainScratch::TrainScratch(const Context& context, int64_t positions_, int64_t p
       bag_of(Device::kCuda, positions_),
       missing(Device::kCuda, positions_),
       counts(zeros<uint32_t>(context, positions_)),
-      places(Device::kCuda, positions_),
+      unique_ranks(Device::kCuda, positions_),
       coefficients(Device::kCuda, positions_),
       sorted_coefficients(Device::kCuda, positions_),
       uniques(Device::kCuda, positions_),
@@ -39,13 +39,13 @@ TrainScratch::TrainScratch(const Context& context, int64_t positions_, int64_t p
       tickets(Device::kCuda, positions_),
       wait_tickets(Device::kCuda, positions_),
       before(Device::kCuda, positions_) {
-  // Room for the tiles of any smaller batch too.
+  // Smaller batches have smaller tiles, and so perhaps more of them.
   int64_t tiles = 0;
   for (const int64_t most : {positions, int64_t{1} << 17, int64_t{1} << 18, int64_t{1} << 20}) {
     const int64_t count = std::min(most, positions);
     tiles = std::max(tiles, count / update_tile(static_cast<uint32_t>(count)) + 1);
   }
-  arrivals = zeros<uint32_t>(context, tiles);  // classes take turns
+  arrivals = zeros<uint32_t>(context, tiles);  // classes use it one after the other
   partials = zeros<float>(context, tiles * partial_stride);
   if (sums != Sums::kDeterministic) return;
   sorting = Buffer<char>(Device::kCuda, static_cast<int64_t>(sorting_bytes(positions)));
@@ -68,10 +68,10 @@ ReadScratch::ReadScratch(const Context& context, int64_t positions_, int64_t wei
   entries = Buffer<uint32_t>(Device::kCuda, positions);
   sorted = Buffer<uint32_t>(Device::kCuda, positions);
   occurrences = Buffer<uint2>(Device::kCuda, positions);
-  staged = Buffer<char>(Device::kCuda, std::min(positions, kStagedRows), weight_bytes);
+  staged = Buffer<char>(Device::kCuda, std::min(positions, kMaxStagedRows), weight_bytes);
   counters = zeros<UncachedCounters>(context, 1);
-  staging = StagingBuffer::make(context, std::min(positions, kRowsLeavingAtOnce), weight_bytes,
-                                StagingBuffer::Ways::kIn, transfer);
+  staging = StagingBuffer::make(context, std::min(positions, kMaxWriteBackRows), weight_bytes,
+                                StagingBuffer::Direction::kToDevice, transfer);
 }
 
 UncachedRows ReadScratch::uncached() {
@@ -95,20 +95,20 @@ StageMemory::StageMemory(const Context& context, int64_t positions_, int64_t row
     : positions(positions_),
       missing(Device::kCuda, 2 * positions_),
       victims(Device::kCuda, 2 * positions_),
-      leaving(Device::kCuda, std::min(positions_, kRowsLeavingAtOnce)),
+      write_back_rows(Device::kCuda, std::min(positions_, kMaxWriteBackRows)),
       counters(zeros<uint32_t>(context, kStageCounters)),
-      kept(Device::kCuda, leaving.size(), row_bytes),
-      staging(StagingBuffer::make(context, leaving.size(), row_bytes,
-                                  StagingBuffer::Ways::kInAndOut, transfer)) {}
+      write_back(Device::kCuda, write_back_rows.size(), row_bytes),
+      staging(StagingBuffer::make(context, write_back_rows.size(), row_bytes,
+                                  StagingBuffer::Direction::kBoth, transfer)) {}
 
 StageScratch StageMemory::ref() {
   return {missing.data(),
           missing.data() + positions,
           victims.data(),
           victims.data() + positions,
-          kept.data(),
-          leaving.data(),
-          static_cast<uint32_t>(leaving.size()),
+          write_back.data(),
+          write_back_rows.data(),
+          static_cast<uint32_t>(write_back_rows.size()),
           counters.data(),
           ref_of(staging)};
 }

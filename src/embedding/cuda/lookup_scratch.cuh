@@ -1,5 +1,5 @@
-// embedding/cuda/lookup_scratch.cuh - memory of the passes of a lookup on the GPU. It grows with
-// the largest batch; kinds of passes that may run beside each other have scratch of their own.
+// embedding/cuda/lookup_scratch.cuh - scratch memory of a lookup on the GPU. It grows with the
+// largest batch; kinds of passes that may run concurrently have separate scratch.
 #pragma once
 
 #include <memory>
@@ -22,15 +22,15 @@ Buffer<T> zeros(const Context& context, int64_t count) {
   return buffer;
 }
 
-// Of training passes: forward leaves here what backward needs.
+// Of training passes: holds what backward needs from forward.
 struct TrainScratch {
   TrainScratch() = default;
-  // partial_stride: floats of a sum that spans tiles.
+  // partial_stride: floats of the partial sum of a row that spans tiles.
   TrainScratch(const Context& context, int64_t positions, int64_t partial_stride, Sums sums);
 
   int64_t positions = 0;
   Buffer<uint32_t> rows, bag_of, missing, counts, arrivals;
-  Buffer<uint2> places;
+  Buffer<uint2> unique_ranks;
   Buffer<float> coefficients, sorted_coefficients, partials;
   Buffer<UniqueRow> uniques;
   Buffer<Segment> segments;
@@ -45,7 +45,7 @@ struct TrainScratch {
   InsertScratch insert(SelectScratch* select);
 };
 
-// Of passes that find rows and change no table: they may come between a training pass and its
+// Of passes that find rows and change no table: they may run between a training forward and its
 // backward.
 struct ReadScratch {
   ReadScratch() = default;
@@ -67,21 +67,21 @@ struct ReadScratch {
   UncachedRows uncached();
 };
 
-// Of bringing rows into caches.
+// For copying rows into caches.
 struct StageMemory {
   StageMemory() = default;
   StageMemory(const Context& context, int64_t positions, int64_t row_bytes,
               const TransferSettings& transfer);
 
   int64_t positions = 0;
-  Buffer<uint32_t> missing, victims, leaving, counters;
-  Buffer<char> kept;
+  Buffer<uint32_t> missing, victims, write_back_rows, counters;
+  Buffer<char> write_back;
   std::unique_ptr<StagingBuffer> staging;
 
   StageScratch ref();
 };
 
-// Memory in which passes find things; those of a batch's size are made when one is seen.
+// Memory that depends on the size of batches is allocated when one of that size is first seen.
 struct DeviceLookup::Scratch {
   Buffer<BatchCounters> counters;
   Buffer<DeviceTableRef> tables;

@@ -13,7 +13,7 @@ struct OutRef {
   __device__ OutRef from(int64_t element) const {
     return {static_cast<char*>(data) + element * (dtype == DType::kF32 ? 4 : 2), dtype};
   }
-  // Output that no kernel of the lookup reads again: it leaves the cache first.
+  // Streaming stores: no kernel of the lookup reads the output again.
   template <int kVector>
   __device__ void put(int64_t element, const Floats<kVector>& v) const {
     if (dtype == DType::kF32)

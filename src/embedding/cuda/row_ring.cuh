@@ -1,4 +1,5 @@
-// embedding/cuda/row_ring.cuh - rows and gradients on their way to the lanes that update them.
+// embedding/cuda/row_ring.cuh - rows and gradients, prefetched into shared memory for the lanes
+// that update them.
 #pragma once
 
 #include <cuda_pipeline.h>
@@ -23,17 +24,16 @@ struct RowsOf {
   int32_t dim;
   DType dtype;
 
-  // Where a row is, for row_at: the number of its slot, or, in host memory, its own with
-  // kInHostMemory.
-  __device__ uint32_t place(uint32_t row) const {
+  // Where a row is, for row_at: its slot, or kInHostMemory | row.
+  __device__ uint32_t locate(uint32_t row) const {
     if (slots == nullptr) return row;
     const uint32_t slot = slots[row];
     return slot != kNoRow ? slot : row | kInHostMemory;
   }
-  __device__ char* row_at(uint32_t place) const {
-    return slots != nullptr && (place & kInHostMemory) != 0
-               ? host_rows + (place & ~kInHostMemory) * stride
-               : rows + place * stride;
+  __device__ char* row_at(uint32_t location) const {
+    return slots != nullptr && (location & kInHostMemory) != 0
+               ? host_rows + (location & ~kInHostMemory) * stride
+               : rows + location * stride;
   }
   static constexpr uint32_t kInHostMemory = 1u << 31;  // tables with a cache have fewer rows
 
@@ -108,8 +108,8 @@ __device__ void store_row(const RowsOf& table, char* row, int member, const RowS
   if (R::kRowWise && member == 0) table.state(row)[0] = share.row_state;
 }
 
-// Rows and gradients on their way to shared memory. Each lane fetches what it alone will use, so
-// lanes need not wait for each other.
+// A ring of stages in shared memory. Each lane fetches what only it will use, so lanes need not
+// wait for each other.
 template <class S, class R>
 class Ring {
  public:

@@ -16,7 +16,7 @@ struct Floats {
 };
 
 namespace detail {
-// Reads that will not be repeated soon do not push others out of the first cache.
+// Loads that bypass L1: the data is not read again soon.
 __device__ inline uint4 load16(const void* from) {
   uint4 v;
   asm volatile("ld.global.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
@@ -78,7 +78,7 @@ __device__ void store_floats(W* to, const Floats<kVector>& v) {
   }
 }
 
-// Output that this kernel does not read again: it leaves the cache first.
+// Streaming stores of output that this kernel does not read again.
 template <int kVector, class W>
 __device__ void stream_floats(W* to, const Floats<kVector>& v) {
   if constexpr (kVector == 1 && sizeof(W) == 4)

@@ -1,4 +1,4 @@
-// embedding/cuda/select_lowest.cuh - who leaves: the k lowest (score, key) of a key space, exactly,
+// embedding/cuda/select_lowest.cuh - eviction of exactly the k lowest (score, key) of a key space,
 // by a cooperative kernel.
 //
 // A radix selection from the top: each round counts the candidates by the next 11 bits, after the
@@ -34,8 +34,8 @@ __device__ inline uint64_t as_rank(int64_t value) {
   return static_cast<uint64_t>(value) ^ 1ull << 63;
 }
 
-// Whether a row can leave: it is in use and the pass `version` did not touch it.
-__device__ inline bool can_leave(const RowMeta& meta, uint32_t version) {
+// Whether a row may be evicted: it is in use and the pass `version` did not touch it.
+__device__ inline bool is_evictable(const RowMeta& meta, uint32_t version) {
   return meta.score != kUnusedScore && static_cast<uint32_t>(meta.mark >> 32) != version;
 }
 
@@ -61,7 +61,7 @@ __device__ inline void count_candidates(const KeySpace& keys, uint32_t version,
   uint64_t low = ~0ull, high = 0;
   uint32_t count = 0;
   for_each_row(keys, [&](const RowMeta& meta, uint32_t) {
-    if (!can_leave(meta, version)) return;
+    if (!is_evictable(meta, version)) return;
     low = min(low, as_rank(meta.score));
     high = max(high, as_rank(meta.score));
     ++count;
@@ -79,8 +79,8 @@ __device__ inline void count_candidates(const KeySpace& keys, uint32_t version,
   grid.sync();
 }
 
-// The bin of the k-th lowest: its number, what is in lower bins and in it. The first warp of a
-// block finds it: it sums 64 bins a lane, then one lane walks its own.
+// The bin of the k-th lowest, and the counts of lower bins and of this one. By the first warp of a
+// block: each lane sums 64 bins, then one lane searches its own.
 __device__ inline void choose_bin(const uint32_t* bins, uint32_t k, uint32_t* chosen,
                                   uint32_t* below, uint32_t* inside) {
   if (threadIdx.x >= 32) return;
@@ -121,7 +121,7 @@ __device__ inline Rank kth_lowest(const KeySpace& keys, uint32_t version, uint32
     for (int i = threadIdx.x; i < kBins; i += blockDim.x) histogram[i] = 0;
     __syncthreads();
     for_each_row(keys, [&](const RowMeta& meta, uint32_t) {
-      if (!can_leave(meta, version)) return;
+      if (!is_evictable(meta, version)) return;
       const uint64_t score = as_rank(meta.score), key = as_rank(meta.key);
       const uint64_t word = on_keys ? key : score, known = on_keys ? prefix.key : prefix.score;
       if (on_keys && score != prefix.score) return;
@@ -142,7 +142,7 @@ __device__ inline Rank kth_lowest(const KeySpace& keys, uint32_t version, uint32
     const bool whole_bin = k == inside;
     bit = shift;
     __syncthreads();
-    if (whole_bin) {  // everything that begins with this prefix leaves
+    if (whole_bin) {  // everything that begins with this prefix is evicted
       if (bit > 0) known |= (1ull << bit) - 1;
       if (!on_keys) prefix.key = ~0ull;
       break;
@@ -159,16 +159,16 @@ __device__ inline Rank kth_lowest(const KeySpace& keys, uint32_t version, uint32
   return prefix;
 }
 
-// Takes the `count` lowest candidates out. Whole grid, after count_candidates; ends with a barrier.
-__device__ inline void let_leave(const KeySpace& keys, uint32_t version, uint32_t count,
-                                 SelectScratch* scratch, cooperative_groups::grid_group grid) {
+// Evicts the `count` lowest candidates. Whole grid, after count_candidates; ends with a barrier.
+__device__ inline void evict_lowest(const KeySpace& keys, uint32_t version, uint32_t count,
+                                    SelectScratch* scratch, cooperative_groups::grid_group grid) {
   const Rank last = kth_lowest(keys, version, count, scratch, grid);
   for_each_row(keys, [&](const RowMeta& meta, uint32_t row) {
-    if (!can_leave(meta, version)) return;
+    if (!is_evictable(meta, version)) return;
     if (!Rank{as_rank(meta.score), as_rank(meta.key)}.at_most(last)) return;
     if (keys.remove(meta.key, row)) keys.give_back(row);
   });
-  if (grid.thread_rank() == 0) keys.counters->left += count;
+  if (grid.thread_rank() == 0) keys.counters->evicted += count;
   grid.sync();
 }
 

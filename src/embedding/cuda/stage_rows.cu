@@ -19,22 +19,22 @@ namespace cg = cooperative_groups;
 constexpr int kThreads = kExchangeThreads;
 constexpr int kDigits = 3;  // of kDigitBits, of the time a slot was used
 
-// Where in the counters things are.
+// The layout of StageScratch::counters.
 struct Counters {
   uint32_t* histograms;  // [kDigits][kBins]
-  uint32_t* places[2];   // [kPlaces] of rows that come, and that leave
+  uint32_t* bins[2];     // [kAddressBins] of rows to fetch, and to write back
   uint32_t *missing, *taken, *ties, *candidates;
   __device__ explicit Counters(uint32_t* at)
       : histograms(at),
-        places{at + kDigits * kBins, at + kDigits * kBins + kPlaces},
-        missing(at + kDigits * kBins + 2 * kPlaces),
+        bins{at + kDigits * kBins, at + kDigits * kBins + kAddressBins},
+        missing(at + kDigits * kBins + 2 * kAddressBins),
         taken(missing + 1),
         ties(missing + 2),
         candidates(missing + 3) {}
 };
-static_assert(kStageCounters == kDigits * kBins + 2 * kPlaces + 4);
+static_assert(kStageCounters == kDigits * kBins + 2 * kAddressBins + 4);
 
-// Rows of the pass: those in the cache are noted as used, others listed.
+// Rows of the pass: marks those in the cache as used, and lists the others.
 __device__ void list_missing_rows(const BatchRef& batch, int number, int cls,
                                   const DeviceTableRef& table, uint32_t version, uint32_t* missing,
                                   Counters counters, BlockList& found) {
@@ -60,22 +60,22 @@ __device__ void list_missing_rows(const BatchRef& batch, int number, int cls,
               static_cast<unsigned long long>(rows));
 }
 
-// Of the rows noted for a coming pass, those of a table; they leave the map.
-__device__ void list_noted_rows(const UncachedRows& uncached, int number, uint32_t* missing,
-                                Counters counters, BlockList& found) {
+// Rows of a table that were listed for the next pass; removes them from the map.
+__device__ void list_prefetched_rows(const UncachedRows& uncached, int number, uint32_t* missing,
+                                     Counters counters, BlockList& found) {
   const uint32_t count = uncached.counters->rows;
   found.begin();
   for (uint32_t i = blockIdx.x * kThreads + threadIdx.x; i < count; i += gridDim.x * kThreads) {
     const uint32_t entry = uncached.entries[i];
-    const unsigned long long noted = uncached.map[entry];
-    if (noted == 0 || UncachedRows::table_of(noted) != static_cast<uint32_t>(number)) continue;
-    found.add(UncachedRows::row_of(noted), missing, counters.missing);
+    const unsigned long long value = uncached.map[entry];
+    if (value == 0 || UncachedRows::table_of(value) != static_cast<uint32_t>(number)) continue;
+    found.add(UncachedRows::row_of(value), missing, counters.missing);
     uncached.map[entry] = 0;
   }
   found.end(missing, counters.missing);
 }
 
-// Sixteen slots of a thread are on their way at once.
+// Visits all slots; each thread has sixteen loads in flight.
 template <class Visit>
 __device__ void for_each_slot(const CacheRef& cache, Visit&& visit) {
   constexpr int kAtOnce = 4;
@@ -121,9 +121,9 @@ struct Digit {
   }
 };
 
-// Adds how often slots that were used before `pinned`, at times that begin with `prefix`, have each
-// value of the digit to `total`. Whole grid; needs a barrier behind it. Returns what the thread has
-// seen of them.
+// Adds to `total` the histogram of the digit, over slots that were used before `pinned` at times
+// that begin with `prefix`. Whole grid; needs a grid barrier afterwards. Returns how many the
+// thread counted.
 __device__ uint32_t count_digit(const CacheRef& cache, uint32_t pinned, uint32_t prefix,
                                 Digit digit, uint32_t* total) {
   __shared__ uint32_t histogram[kBins];
@@ -142,9 +142,9 @@ __device__ uint32_t count_digit(const CacheRef& cache, uint32_t pinned, uint32_t
   return seen;
 }
 
-// The time up to which slots must go so that `wanted` are free: all that were used before it, and
-// *ties of those used at it. Slots used since `pinned` stay. The first digit has been counted.
-// Whole grid.
+// The time limit for eviction that frees `wanted` slots: all that were used before it, and *ties of
+// those used at it. Slots used since `pinned` are kept. The first digit has been counted. Whole
+// grid.
 __device__ uint32_t find_limit(const CacheRef& cache, uint32_t pinned, uint32_t wanted,
                                Counters counters, cg::grid_group grid, uint32_t* ties) {
   __shared__ uint32_t chosen, below, inside;
@@ -166,7 +166,7 @@ __device__ uint32_t find_limit(const CacheRef& cache, uint32_t pinned, uint32_t 
   return prefix;
 }
 
-// Lists the slots that must go. Whole grid; needs a barrier behind it.
+// Lists the slots to free. Whole grid; needs a grid barrier afterwards.
 __device__ void choose_victims(const CacheRef& cache, uint32_t pinned, uint32_t wanted,
                                uint32_t* victims, Counters counters, cg::grid_group grid,
                                BlockList& found) {
@@ -181,23 +181,23 @@ __device__ void choose_victims(const CacheRef& cache, uint32_t pinned, uint32_t 
   found.end(victims, counters.taken);
 }
 
-// Rows [0, count) of sorted_missing take slots that were used before `pinned`. Whole grid. The
-// table has no scatters under way; afterwards it may have.
+// Gives rows [0, count) of sorted_missing slots that were used before `pinned`. Whole grid. The
+// table has no pending scatters; afterwards it may have some.
 __device__ void exchange(const DeviceTableRef& table, const StageScratch& scratch, uint32_t count,
                          uint32_t version, uint32_t pinned, bool changed, Counters counters,
                          cg::grid_group grid, BlockList& found) {
   const bool transferred = is_transferred(table, scratch, count);
-  // While the host_transfer gathers them, slots are looked for.
+  // Slots are chosen while host threads gather the rows.
   const unsigned long long first =
-      transferred ? ask_for_missing(table, scratch, 0, count, grid) : 0;
+      transferred ? request_missing(table, scratch, 0, count, grid) : 0;
   choose_victims(table.cache, pinned, count, scratch.victims, counters, grid, found);
   grid.sync();
   const int64_t rows = table.is_static() ? table.capacity : table.keys.rows;
-  sort_by_place<kThreads>(scratch.victims, count, scratch.sorted_victims, counters.places[1], grid,
-                          [&](uint32_t slot) {
-                            const uint32_t row = leaving_row(table, slot);
-                            return row == kNoRow ? 0 : place_of(row, rows);
-                          });
+  sort_by_address<kThreads>(scratch.victims, count, scratch.sorted_victims, counters.bins[1], grid,
+                            [&](uint32_t slot) {
+                              const uint32_t row = row_to_write_back(table, slot);
+                              return row == kNoRow ? 0 : address_bin(row, rows);
+                            });
   grid.sync();
   if (transferred)
     exchange_by_transfer(table, scratch, count, version, changed, first, grid);
@@ -205,8 +205,8 @@ __device__ void exchange(const DeviceTableRef& table, const StageScratch& scratc
     exchange_directly(table, scratch, count, version, changed, grid);
 }
 
-// kComing: before the pass, while the one before it may be updating its rows.
-template <bool kComing>
+// kPrefetch: ahead of the pass, while the current one may be updating its rows.
+template <bool kPrefetch>
 __global__ void __launch_bounds__(kThreads)
     stage_rows_kernel(const __grid_constant__ BatchRef batch, int number, int cls,
                       StageScratch scratch) {
@@ -215,9 +215,9 @@ __global__ void __launch_bounds__(kThreads)
   const cg::grid_group grid = cg::this_grid();
   const Counters counters(scratch.counters);
   const auto version = static_cast<uint32_t>(table.clocks->version + 1);
-  const uint32_t pinned = kComing ? max(1u, version - 1) : version;  // 0: slots never used
-  if (kComing)
-    list_noted_rows(batch.uncached, number, scratch.missing, counters, found);
+  const uint32_t pinned = kPrefetch ? max(1u, version - 1) : version;  // 0: slots never used
+  if (kPrefetch)
+    list_prefetched_rows(batch.uncached, number, scratch.missing, counters, found);
   else
     list_missing_rows(batch, number, cls, table, version, scratch.missing, counters, found);
   grid.sync();
@@ -228,25 +228,25 @@ __global__ void __launch_bounds__(kThreads)
   const uint32_t evictable = __reduce_add_sync(
       ~0u, count_digit(table.cache, pinned, 0, Digit::highest(pinned), counters.histograms));
   if (threadIdx.x % 32 == 0) atomicAdd(counters.candidates, evictable);
-  if (grid.thread_rank() == 0) wait_for_scatters(table);
+  if (grid.thread_rank() == 0) wait_for_write_backs(table);
   const int64_t rows = table.is_static() ? table.capacity : table.keys.rows;
-  sort_by_place<kThreads>(scratch.missing, missing, scratch.sorted_missing, counters.places[0],
-                          grid, [&](uint32_t row) { return place_of(row, rows); });
+  sort_by_address<kThreads>(scratch.missing, missing, scratch.sorted_missing, counters.bins[0],
+                            grid, [&](uint32_t row) { return address_bin(row, rows); });
   grid.sync();
   const uint32_t wanted = min(missing, *counters.candidates);
   if (grid.thread_rank() == 0) {
-    if (kComing)
+    if (kPrefetch)
       table.clocks->prefetched += wanted;
     else
       table.clocks->missed += missing;
   }
   if (wanted > 0)
-    exchange(table, scratch, wanted, version, pinned, !kComing, counters, grid, found);
-  if (wanted < missing) {  // the others are used where they are, from here on
-    if (grid.thread_rank() == 0) wait_for_scatters(table);
+    exchange(table, scratch, wanted, version, pinned, !kPrefetch, counters, grid, found);
+  if (wanted < missing) {  // the others are used in host memory
+    if (grid.thread_rank() == 0) wait_for_write_backs(table);
     grid.sync();
   }
-  // Without a slot, a new row gets its values in host memory.
+  // A new row without a slot is initialized in host memory.
   const uint32_t warps = gridDim.x * (kThreads / 32);
   for (uint32_t i = wanted + blockIdx.x * (kThreads / 32) + threadIdx.x / 32; i < missing;
        i += warps) {
@@ -263,30 +263,30 @@ __global__ void __launch_bounds__(kThreads)
 
 // A thread a key.
 __global__ void __launch_bounds__(kThreads)
-    note_coming_rows_kernel(const __grid_constant__ BatchRef batch) {
+    list_prefetch_rows_kernel(const __grid_constant__ BatchRef batch) {
   const uint32_t tile = (blockIdx.x * kThreads + threadIdx.x) / kTile;
   if (tile >= batch.tiles) return;
   const FeatureRef& feature = batch.feature_of_tile(tile);
   const DeviceTableRef& table = batch.tables[feature.table];
   if (table.slots == nullptr || table.updates_all_rows) return;
-  const uint32_t place = (tile - feature.first_tile) * kTile + threadIdx.x % 32;
+  const uint32_t index = (tile - feature.first_tile) * kTile + threadIdx.x % 32;
   const auto last = static_cast<uint32_t>(table.clocks->version);
-  const uint32_t row = place < feature.count ? table.find_if_there(feature.keys[place]) : kNoRow;
+  const uint32_t row = index < feature.count ? table.find_if_present(feature.keys[index]) : kNoRow;
   const uint32_t slot = row != kNoRow ? table.slots[row] : kNoRow;
   if (slot != kNoRow) table.cache.used[slot] = last + 1;
-  // The last pass may be updating a row in host memory, if it had no slot for it.
+  // The current pass may be updating a row in host memory, if there was no slot for it.
   const bool in_host_memory = row != kNoRow && slot == kNoRow &&
                               (last == 0 || static_cast<uint32_t>(*table.mark(row) >> 32) != last);
-  batch.uncached.note(static_cast<uint32_t>(feature.table), row, in_host_memory);
+  batch.uncached.add(static_cast<uint32_t>(feature.table), row, in_host_memory);
 }
 
-template <bool kComing>
+template <bool kPrefetch>
 void launch(const Context& context, const BatchRef& batch, int table, int cls,
             const StageScratch& scratch) {
-  const auto* kernel = reinterpret_cast<const void*>(stage_rows_kernel<kComing>);
+  const auto* kernel = reinterpret_cast<const void*>(stage_rows_kernel<kPrefetch>);
   void* arguments[] = {const_cast<BatchRef*>(&batch), &table, &cls,
                        const_cast<StageScratch*>(&scratch)};
-  // Few warps fill the bus, and keep the rows that are on their way close together.
+  // Few warps saturate the bus, and their rows are close together in memory.
   cuda_check(cudaLaunchCooperativeKernel(kernel, std::max(1, resident_blocks(kernel, kThreads) / 4),
                                          kThreads, arguments, 0, context.stream),
              "launching stage_rows_kernel");
@@ -299,16 +299,16 @@ void stage_rows(const Context& context, const BatchRef& batch, int table, int cl
   launch<false>(context, batch, table, cls, scratch);
 }
 
-void stage_coming_rows(const Context& context, const BatchRef& batch, int table,
-                       const StageScratch& scratch) {
+void prefetch_rows(const Context& context, const BatchRef& batch, int table,
+                   const StageScratch& scratch) {
   launch<true>(context, batch, table, 0, scratch);
 }
 
-void note_coming_rows(const Context& context, const BatchRef& batch) {
+void list_prefetch_rows(const Context& context, const BatchRef& batch) {
   if (batch.tiles == 0) return;
   const uint32_t blocks = (batch.tiles * kTile + kThreads - 1) / kThreads;
-  note_coming_rows_kernel<<<blocks, kThreads, 0, context.stream>>>(batch);
-  cuda_check(cudaGetLastError(), "launching note_coming_rows_kernel");
+  list_prefetch_rows_kernel<<<blocks, kThreads, 0, context.stream>>>(batch);
+  cuda_check(cudaGetLastError(), "launching list_prefetch_rows_kernel");
 }
 
 }  // namespace emblem::cuda

@@ -6,7 +6,7 @@ namespace {
 
 constexpr int kThreads = kUpdateThreads;
 
-// A group of lanes a row.
+// One row per group of lanes.
 template <class S, class R>
 __global__ void __launch_bounds__(kThreads)
     update_other_rows_kernel(const DeviceTableRef* of, Apply<S, R> apply) {
@@ -19,12 +19,12 @@ __global__ void __launch_bounds__(kThreads)
   extern __shared__ __align__(16) char dynamic[];
   Ring<S, R> ring(dynamic);
   const RowsOf rows_here = rows_of(table);
-  // A captured pass may find more rows than when it was captured.
+  // A replay may find more rows than there were at the capture.
   for (uint32_t row = blockIdx.x * kGroups + threadIdx.x / S::kLanes; row < rows;
        row += gridDim.x * kGroups) {
     if (static_cast<uint32_t>(*table.mark(row) >> 32) == version) continue;
     if (!table.is_static() && table.keys.meta[row].score == kUnusedScore) continue;
-    char* at = rows_here.row_at(rows_here.place(row));
+    char* at = rows_here.row_at(rows_here.locate(row));
     ring.fetch_row(0, rows_here, at, member);
     __pipeline_commit();
     __pipeline_wait_prior(0);

@@ -21,7 +21,8 @@ __device__ void atomic_add(float* to, const Floats<4>& v) {
 }
 __device__ void atomic_add(float* to, const Floats<1>& v) { atomicAdd(to, v.at[0]); }
 
-// A group's part in a row whose occurrences lie in several tiles: whoever comes last has the sum.
+// Adds a group's part of a row that spans several tiles. True for the group that arrives last: it
+// gets the sum.
 template <class S>
 __device__ bool add_partial(const BatchRef& batch, const TileArguments& with, Segment segment,
                             int member, int dim, Share<S>& sum) {
@@ -52,19 +53,19 @@ __device__ bool add_partial(const BatchRef& batch, const TileArguments& with, Se
 struct Tile {
   const Occurrence* at;
   int count;
-  bool from_before;  // the first segment has occurrences in earlier tiles
-  bool goes_on;      // the last one in later tiles
+  bool continued;  // the first segment has occurrences in earlier tiles
+  bool continues;  // the last one has some in later tiles
 
   __device__ bool ends(int i) const { return i + 1 == count || at[i + 1].unique != at[i].unique; }
   // Whether occurrence i ends a segment that is in this tile alone.
   __device__ bool ends_whole(int i) const {
-    return ends(i) && !(from_before && at[i].unique == at[0].unique) &&
-           !(goes_on && i + 1 == count);
+    return ends(i) && !(continued && at[i].unique == at[0].unique) &&
+           !(continues && i + 1 == count);
   }
 };
 
-// A group of lanes takes a tile of occurrences. Their gradients, and the rows of those that end a
-// segment, are on their way to shared memory several occurrences ahead.
+// One tile of occurrences per group of lanes. Gradients, and the rows of occurrences that end a
+// segment, are prefetched into shared memory several occurrences ahead.
 template <class S, class Finish>
 __global__ void __launch_bounds__(kThreads)
     update_rows_kernel(const __grid_constant__ BatchRef batch, TileArguments with, Finish finish) {
@@ -79,21 +80,21 @@ __global__ void __launch_bounds__(kThreads)
   const int member = threadIdx.x % S::kLanes, group = threadIdx.x / S::kLanes;
   const uint32_t class_first = batch.class_first[with.cls];
   const uint32_t begin = class_first + (blockIdx.x * kGroups + group) * with.tile;
-  // The pass has been moved on by the end of forward.
+  // The end of forward has incremented the pass.
   const uint32_t all = batch.counters->occurrences[(batch.counters->pass + 1) & 1][with.cls];
   const int count =
       static_cast<int>(min(begin + with.tile, class_first + all)) - static_cast<int>(begin);
   __syncthreads();
   for (int i = member; i < count; i += S::kLanes) {
     Occurrence of = batch.occurrences[begin + i];
-    of.row = tables[of.table].place(of.row);
+    of.row = tables[of.table].locate(of.row);
     staged[group][i] = of;
   }
   __syncwarp();
   if (count <= 0) return;
   Tile tile{staged[group], count, false, false};
-  tile.from_before = batch.segments[tile.at[0].unique].begin < begin;
-  tile.goes_on = batch.segments[tile.at[count - 1].unique].end > begin + count;
+  tile.continued = batch.segments[tile.at[0].unique].begin < begin;
+  tile.continues = batch.segments[tile.at[count - 1].unique].end > begin + count;
   const auto fetch = [&](int i) {
     if (i < count) {
       const Occurrence of = tile.at[i];
@@ -125,7 +126,7 @@ __global__ void __launch_bounds__(kThreads)
     if (whole || add_partial<S>(batch, with, batch.segments[of.unique], member, table.dim, sum)) {
       if constexpr (Rows::kRows) {
         char* row = table.row_at(of.row);
-        if (!whole) {  // nobody has fetched it
+        if (!whole) {  // not prefetched
           ring.fetch_row(stage, table, row, member);
           __pipeline_commit();
           __pipeline_wait_prior(0);
@@ -182,8 +183,8 @@ void add_squared_norm(const Context& context, const BatchRef& batch, const Updat
   });
 }
 
-// Small batches are cut finer, so that all of the GPU has work; large ones coarser, because the
-// beginning and the end of a tile wait for memory several times.
+// Small batches have smaller tiles, so that the whole GPU has work; large ones have larger tiles,
+// because the beginning and the end of a tile wait for memory several times.
 uint32_t update_tile(uint32_t occurrences) {
   if (occurrences <= 1 << 17) return 8;
   if (occurrences <= 1 << 18) return 16;

@@ -1,4 +1,4 @@
-// embedding/cuda/update_rows.cuh - what is done with the summed gradient of a row, whoever sums it.
+// embedding/cuda/update_rows.cuh - what kernels do with the summed gradient of a row.
 #pragma once
 
 #include <type_traits>
@@ -39,13 +39,13 @@ __device__ R with_values(R rule, const UpdateScalars& values) {
   return rule;
 }
 
-// What is done with the summed gradient of a row.
+// Updates a row by its summed gradient.
 template <class S, class R_>
 struct Apply {
   using R = R_;
   R given_rule;
   float given_scale, l2;
-  const UpdateScalars* values;  // or null: the given ones
+  const UpdateScalars* values;  // null: the given ones
 
   __device__ void operator()(const RowsOf& table, char* row, int member, Share<S>& sum,
                              RowShare<S, R>& share) const {
@@ -88,7 +88,7 @@ template <class S>
 struct AddSquare {
   using R = void;
   double* total;
-  float* squares;  // or null: any order will do
+  float* squares;  // null: added to total in any order
 
   // `first`: position of the row's first occurrence, with squares.
   __device__ void operator()(const RowsOf& table, int member, Share<S>& sum, uint32_t first) const {

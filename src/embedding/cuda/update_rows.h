@@ -24,10 +24,10 @@ struct UpdateRows {
   float scale = 1.0f;
   float l2 = 0.0f;
   Rule rule;                              // made by at_step
-  const UpdateScalars* values = nullptr;  // read instead of those of `scale` and `rule`; or null
+  const UpdateScalars* values = nullptr;  // replaces those of `scale` and `rule`; or null
   float* partials = nullptr;              // [tiles, floats of the shape]; zero before and after
   uint32_t* arrivals = nullptr;           // [tiles]; zero before and after
-  // With in_order, for add_squared_norm: the positions of occurrences, and room for a number each.
+  // With in_order, for add_squared_norm: the positions of occurrences, and one float for each.
   const uint32_t* positions = nullptr;
   float* squares = nullptr;
 };
@@ -35,11 +35,10 @@ struct UpdateRows {
 // Applies the rule to every weight with the gradient scale * (sum of the occurrences) + l2 *
 // weight. A tile of occurrences is summed in order; rows whose occurrences lie in several tiles are
 // summed by atomic additions of these sums, in any order: their last bits may differ from run to
-// run. With in_order (after sort_rows) all sums have one order, and every run gives the same bits.
-// Asynchronous.
+// run. With in_order (after sort_rows) all sums are deterministic. Asynchronous.
 void update_rows(const Context& context, const BatchRef& batch, const UpdateRows& op);
 
-// sum[0] += the squared norm of the summed gradients (scale and l2 left out); sum has kSumDoubles
+// sum[0] += the squared norm of the summed gradients (without scale and l2); sum has kSumDoubles
 // (embedding/cuda/deterministic_sum.h). With in_order in one order: by the first position of each
 // row.
 void add_squared_norm(const Context& context, const BatchRef& batch, const UpdateRows& op,
@@ -50,7 +49,7 @@ void add_squared_norm(const Context& context, const BatchRef& batch, const Updat
 void update_other_rows(const Context& context, const DeviceTableRef* table, int64_t rows,
                        const UpdateRows& op);
 
-// Occurrences in a tile, by how many there are at the most.
+// Occurrences per tile for a batch of at most `occurrences`.
 uint32_t update_tile(uint32_t occurrences);
 
 // Floats that a row of `shape` takes in partials.

@@ -8,9 +8,9 @@ namespace {
 
 static_assert(std::tuple_size_v<UpdateScalarsOfClasses> == kMostClasses);
 
-// A launch takes its arguments with it: no host memory has to stay as it is until the copy.
-__global__ void store_values_kernel(UpdateScalarsOfClasses values, UpdateScalars* there) {
-  there[threadIdx.x] = values[threadIdx.x];
+// Kernel arguments are copied at launch, so no host memory has to stay unchanged until the copy.
+__global__ void store_values_kernel(UpdateScalarsOfClasses values, UpdateScalars* to) {
+  to[threadIdx.x] = values[threadIdx.x];
 }
 
 }  // namespace
@@ -29,8 +29,8 @@ UpdateScalars values_of(const Rule& at_step, float scale) {
 }
 
 void store_scalars(const Context& context, const UpdateScalarsOfClasses& values,
-                   UpdateScalars* there) {
-  store_values_kernel<<<1, kMostClasses, 0, context.stream>>>(values, there);
+                   UpdateScalars* to) {
+  store_values_kernel<<<1, kMostClasses, 0, context.stream>>>(values, to);
   cuda_check(cudaGetLastError(), "launching store_values_kernel");
 }
 

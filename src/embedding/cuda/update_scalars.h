@@ -1,5 +1,5 @@
-// embedding/cuda/update_scalars.h - what of an update changes from step to step, in device memory:
-// there a captured step finds the values of the step that it is replayed for.
+// embedding/cuda/update_scalars.h - the scalars of an update that change from step to step, in
+// device memory, where a replayed step reads the current ones.
 #pragma once
 
 #include <array>
@@ -19,8 +19,7 @@ using UpdateScalarsOfClasses = std::array<UpdateScalars, 16>;
 
 UpdateScalars values_of(const Rule& at_step, float scale);
 
-// Copies them to device memory; `values` may change as soon as this returns. Asynchronous.
-void store_scalars(const Context& context, const UpdateScalarsOfClasses& values,
-                   UpdateScalars* there);
+// Copies them to device memory; `values` need not stay unchanged. Asynchronous.
+void store_scalars(const Context& context, const UpdateScalarsOfClasses& values, UpdateScalars* to);
 
 }  // namespace emblem::cuda

@@ -93,8 +93,7 @@ struct DeltaWriter::State {
 DeltaWriter::DeltaWriter(std::string root, int64_t sequence) : state_(std::make_unique<State>()) {
   EMBLEM_REQUIRE(sequence >= 1, "delta: a sequence number of ", sequence, "; they begin at 1");
   const std::string path = cat(root, "/", name_of(sequence));
-  EMBLEM_REQUIRE(!fs::exists(path), path, ": this delta is there already; go on with the number ",
-                 "after the last");
+  EMBLEM_REQUIRE(!fs::exists(path), path, " exists already; use the next sequence number");
   state_->temporary = cat(root, "/", kUnfinished, name_of(sequence));
   state_->root = std::move(root);
   state_->sequence = sequence;

@@ -1,12 +1,12 @@
-// embedding/files/delta_files.h - rows that changed since the last time, as folders that a server
-// picks up while training goes on:
+// embedding/files/delta_files.h - the rows that changed since the last delta, as folders that a
+// server reads while training continues:
 //
 //   ROOT/delta-000000000017/manifest.json        sequence, time, tables with dim and rows
 //   ROOT/delta-000000000017/TABLE/key            int64 x rows         } the layout of a
 //   ROOT/delta-000000000017/TABLE/emb_vector     float32 x rows x dim } checkpoint's table
 //
-// A folder is written under another name, synced and renamed: who sees it sees it whole. Deltas are
-// applied in the order of their sequence numbers, which begin at 1.
+// A folder is written under another name, synced and renamed, so that readers see complete ones
+// only. Deltas are applied in the order of their sequence numbers, which begin at 1.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct DeltaFolder {
   std::string path;
 };
 
-// What is there, in order; nothing when there is no such folder.
+// The deltas in a folder, in order; empty when there is no such folder.
 std::vector<DeltaFolder> list_deltas(const std::string& root);
 
 // Removes what writers that were killed left. No other process may be writing.
@@ -43,7 +43,7 @@ void remove_unfinished_deltas(const std::string& root);
 // Throws kCorruption when it is not a manifest, or not that of the folder's sequence number.
 DeltaManifest read_delta_manifest(const DeltaFolder& delta);
 
-// Writes one delta. Without finish, nothing is left behind.
+// Writes one delta. Without finish, everything is removed.
 class DeltaWriter {
  public:
   DeltaWriter(std::string root, int64_t sequence);

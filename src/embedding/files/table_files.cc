@@ -12,7 +12,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "table files are written as memory holds them");
 
-constexpr int64_t kBatchBytes = 16 << 20;  // of rows that are on their way to or from files at once
+constexpr int64_t kBatchBytes = 16 << 20;  // of rows that are written or read at a time
 
 const char* name_of(Eviction eviction) {
   switch (eviction) {

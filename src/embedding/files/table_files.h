@@ -5,9 +5,9 @@
 //   state       float32 x rows x state_floats    when the optimizer keeps state
 //   score       int64 x rows                     dynamic tables
 //   admission   (int64 key, int64 count) pairs   when keys wait for admission
-//   table.json  dim, optimizer, rows, clock, ... what else the content is
+//   table.json  dim, optimizer, rows, clock, ... the other content
 //
-// All little-endian, without headers. fp16 and bf16 weights are widened, so that nothing is lost.
+// All little-endian, without headers. fp16 and bf16 weights are stored as fp32.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,11 @@ struct WrittenFile {
   uint64_t checksum = 0;  // core/checksum.h
 };
 
-// Writes into `folder`, which is made if need be. Files are synced, the folder is not.
+// Writes into `folder`, which is created if needed. Files are synced, the folder is not.
 std::vector<WrittenFile> save_table(const Context& context, const Table& table,
                                     const std::string& folder);
 
-// What table.json says.
+// The content of table.json.
 struct TableFacts {
   std::string name;
   int64_t dim = 0;
@@ -43,9 +43,8 @@ struct TableFacts {
 };
 TableFacts read_table_facts(const std::string& folder);
 
-// kContinue needs the same optimizer and takes everything. kWeightsOnly takes keys and weights
-// alone and gives the rows new state and score 0: for fine-tuning, evaluation, or folders without
-// table.json.
+// kContinue needs the same optimizer and loads everything. kWeightsOnly loads keys and weights, and
+// gives the rows new state and score 0: for fine-tuning, evaluation, or folders without table.json.
 enum class LoadMode { kContinue, kWeightsOnly };
 
 // Replaces the content of `table`. Throws when a file is missing, has another size than the rows

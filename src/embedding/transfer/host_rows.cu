@@ -14,7 +14,7 @@ HostRows::HostRows(const Context& context, const std::string& name, int64_t rows
       scatters_(Buffer<TransferCount>::zeros(context, 1)),
       scattered_(sizeof(uint64_t)) {
   *scattered() = 0;
-  forget_slots(context);
+  clear_slots(context);
 }
 
 int64_t HostRows::bytes() const {
@@ -22,7 +22,7 @@ int64_t HostRows::bytes() const {
          slot_changed_.size();
 }
 
-void HostRows::forget_slots(const Context& context) {
+void HostRows::clear_slots(const Context& context) {
   cuda_check(cudaMemsetAsync(slot_of_row_.data(), 0xff, slot_of_row_.size() * 4, context.stream),
              "filling");
   cuda_check(cudaMemsetAsync(slot_rows_.data(), 0xff, slot_rows_.size() * 4, context.stream),

@@ -1,5 +1,5 @@
-// embedding/transfer/host_rows.h - the rows of a cached table: in host memory that the GPU reaches,
-// and the slots that some of them have in device memory.
+// embedding/transfer/host_rows.h - the rows of a cached table in pinned host memory, and which of
+// them are in slots of the cache in device memory. CUDA builds only.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,15 @@ class HostRows {
   char* data() const { return memory_.data(); }
   int64_t bytes() const;  // of host and device memory
   int64_t slots() const { return slot_rows_.size(); }
-  void forget_slots(const Context& context);  // the cache is empty
+  void clear_slots(const Context& context);  // makes the cache empty
 
   uint32_t* slot_of_row() { return slot_of_row_.data(); }
   uint32_t* slot_rows() { return slot_rows_.data(); }
   uint32_t* slot_used() { return slot_used_.data(); }
   uint8_t* slot_changed() { return slot_changed_.data(); }
 
-  // Pieces of rows that kernels left to the host_transfer, and those that it has brought here.
+  // Scatter requests that kernels have made for this table, and those that the host threads have
+  // completed.
   TransferCount* scatters() { return scatters_.data(); }
   uint64_t* scattered() { return reinterpret_cast<uint64_t*>(scattered_.data()); }
 

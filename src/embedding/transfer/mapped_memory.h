@@ -1,5 +1,5 @@
-// embedding/transfer/mapped_memory.h - host memory for rows, which the GPU reads and writes on its
-// own. CUDA builds only.
+// embedding/transfer/mapped_memory.h - pinned host memory for rows, mapped so that kernels read and
+// write it directly. CUDA builds only.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace emblem::cuda {
 
 class MappedMemory {
  public:
-  // `name` stands in front of messages. Throws kOutOfMemory, with what to do.
+  // `name` begins error messages. Throws kOutOfMemory.
   MappedMemory(const std::string& name, int64_t bytes);
   ~MappedMemory();
   MappedMemory(const MappedMemory&) = delete;

@@ -1,5 +1,5 @@
-// embedding/transfer/staging_buffer.h - where kernels hand rows to the host_transfer and get rows
-// from it. CUDA builds only.
+// embedding/transfer/staging_buffer.h - pinned memory in which kernels and host threads exchange
+// rows. CUDA builds only.
 #pragma once
 
 #include <memory>
@@ -12,16 +12,16 @@
 
 namespace emblem::cuda {
 
-// For kernels that never run at the same time. It lives as long as graphs may run that use it.
+// Used by one kernel at a time. It must outlive the CUDA graphs that use it.
 class StagingBuffer {
  public:
-  enum class Ways { kIn, kInAndOut };
-  // For up to `rows` rows of up to `row_bytes` bytes at a time. Null where the host_transfer would
-  // be of no use, or its memory cannot be pinned: then the GPU moves rows by itself.
+  enum class Direction { kToDevice, kBoth };
+  // For up to `rows` rows of up to `row_bytes` bytes at a time. Null where host threads would not
+  // help (few rows, few CPUs) or the memory cannot be pinned: the GPU then moves all rows itself.
   static std::unique_ptr<StagingBuffer> make(const Context& context, int64_t rows,
-                                             int64_t row_bytes, Ways ways,
+                                             int64_t row_bytes, Direction direction,
                                              const TransferSettings& settings);
-  // Waits for the GPU, and for the scatters that it asked for.
+  // Waits for the GPU and for the scatters that it has requested.
   ~StagingBuffer();
   StagingBuffer(const StagingBuffer&) = delete;
   StagingBuffer& operator=(const StagingBuffer&) = delete;
@@ -30,7 +30,7 @@ class StagingBuffer {
 
  private:
   StagingBuffer(const Context& context, std::shared_ptr<HostTransfer> host_transfer, int64_t rows,
-                int64_t row_bytes, Ways ways, const TransferSettings& settings);
+                int64_t row_bytes, Direction direction, const TransferSettings& settings);
 
   std::shared_ptr<HostTransfer> transfer_;
   PinnedMemory memory_;
@@ -38,7 +38,7 @@ class StagingBuffer {
   StagingBufferRef ref_;
 };
 
-// Without a staging: a ref without a state.
+// Without a staging buffer: a ref without a state.
 inline StagingBufferRef ref_of(const std::unique_ptr<StagingBuffer>& staging) {
   return staging ? staging->ref() : StagingBufferRef{};
 }

@@ -1,5 +1,5 @@
-// embedding/transfer/transfer_queue.h - what kernels and the host_transfer
-// (embedding/transfer/host_transfer.h) share, in host memory that both reach.
+// embedding/transfer/transfer_queue.h - the requests of kernels to host threads
+// (embedding/transfer/host_transfer.h), in pinned host memory that both access.
 #pragma once
 
 #include <cstdint>
@@ -8,40 +8,40 @@
 
 namespace emblem {
 
-// Rows are carried in pieces, so that one crosses the bus while the next is gathered. At most this
-// many are on their way in, and as many out.
-inline constexpr int kMostPieces = 64;
-inline constexpr int kMostRequests = 4 * kMostPieces;  // that may be under way, and more
+// Rows are transferred in pieces, so that one piece crosses the bus while the next is gathered. At
+// most this many pieces are in flight in each direction.
+inline constexpr int kMaxPieces = 64;
+inline constexpr int kMaxRequests = 4 * kMaxPieces;  // more than can be in flight
 
-// A row in a list: its address, and its length in units of 16 bytes. 0: nothing to carry.
-EMBLEM_HD inline uint64_t listed_row(const char* row, uint64_t bytes) {
+// A row in a list: its address and, in the upper 16 bits, its length in units of 16 bytes. 0: none.
+EMBLEM_HD inline uint64_t packed_row(const char* row, uint64_t bytes) {
   return reinterpret_cast<uint64_t>(row) | bytes / 16 << 48;
 }
-inline constexpr int64_t kLongestTransferredRow = 65535 * 16;  // bytes
+inline constexpr int64_t kMaxTransferredRowBytes = 65535 * 16;
 
 struct alignas(64) TransferRequest {
   enum class Kind : uint32_t {
-    kCall,  // nothing yet: rows will be asked for soon
+    kWake,  // wakes the host threads: other requests will follow soon
     kGather,
     kScatter
   };
   uint64_t number = 0;  // of the request, from 1; written last
-  Kind kind = Kind::kCall;
+  Kind kind = Kind::kWake;
   uint32_t begin = 0, end = 0;    // of the rows in the list
-  uint32_t stride = 0;            // bytes from row to row of the buffer
-  uint64_t* scattered = nullptr;  // the table's count of scatters that are done
+  uint32_t stride = 0;            // bytes between rows of the buffer
+  uint64_t* scattered = nullptr;  // the table's count of completed scatters
 };
 
 struct alignas(64) TransferQueue {
-  uint64_t done = 0;  // requests
-  TransferRequest requests[kMostRequests];
+  uint64_t done = 0;  // completed requests
+  TransferRequest requests[kMaxRequests];
 };
 
-// What kernels and the host_transfer share.
+// The memory of a staging buffer.
 struct StagingMemory {
   TransferQueue* queue = nullptr;
-  char *in = nullptr, *out = nullptr;
-  uint64_t *in_from = nullptr, *out_to = nullptr;  // listed rows
+  char *in = nullptr, *out = nullptr;  // rows gathered for the GPU, and rows to scatter
+  uint64_t *in_rows = nullptr, *out_rows = nullptr;  // packed rows: where each row of them belongs
 };
 
 }  // namespace emblem

@@ -48,11 +48,11 @@ class DeviceTier::Updates final : public TableCache {
 };
 
 // Fetches what a batch missed through memory that is pinned once.
-class DeviceTier::Missing final : public MissingRows {
+class DeviceTier::Missing final : public MissingRowSource {
  public:
   explicit Missing(DeviceTier& tier) : tier_(tier) {}
 
-  void looked_up(const CachedRows& cached, int64_t rows) override {
+  void count_lookups(const CachedRows& cached, int64_t rows) override {
     lookups_.assign(tier_.settings_.tables.size(), 0);
     for (int64_t f = 0; f < cached.features(); ++f)
       lookups_[static_cast<size_t>(cached.table_of(f))] += static_cast<uint64_t>(rows);
@@ -64,7 +64,7 @@ class DeviceTier::Missing final : public MissingRows {
     }
   }
 
-  bool bring(const Context& context, CachedRows& rows, int64_t lookups) override {
+  bool fetch(const Context& context, CachedRows& rows, int64_t lookups) override {
     const MissReport report = rows.report();
     const auto keys = rows.missing_keys();
     const auto tables = rows.missing_tables();
@@ -203,7 +203,7 @@ std::unique_ptr<CachedRows> DeviceTier::make_rows(const Context& context, std::v
   return std::make_unique<CachedRows>(context, std::move(settings));
 }
 
-std::unique_ptr<MissingRows> DeviceTier::make_missing() { return std::make_unique<Missing>(*this); }
+std::unique_ptr<MissingRowSource> DeviceTier::make_missing() { return std::make_unique<Missing>(*this); }
 
 void DeviceTier::narrow(std::span<const float> from, int64_t dim, char* to) const {
   with_weight_type(settings_.dtype, [&](auto type) {

@@ -42,7 +42,7 @@ class DeviceTier {
   // Used by one thread at a time; the tier outlives it.
   std::unique_ptr<CachedRows> make_rows(const Context& context, std::vector<int> features,
                                         int64_t max_rows);
-  std::unique_ptr<MissingRows> make_missing();
+  std::unique_ptr<MissingRowSource> make_missing();
 
   // Reads all rows of a table in the cache anew from the tiers below.
   void refresh(int table);

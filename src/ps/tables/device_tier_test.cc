@@ -72,9 +72,9 @@ class DeviceTierTest : public testing::Test {
                   64);
       context.synchronize();
       misses = rows_->report().lookups;
-      missing_->looked_up(*rows_, static_cast<int64_t>(keys.size()));
+      missing_->count_lookups(*rows_, static_cast<int64_t>(keys.size()));
       if (rows_->report().distinct > 0)
-        missing_->bring(context, *rows_, static_cast<int64_t>(keys.size()));
+        missing_->fetch(context, *rows_, static_cast<int64_t>(keys.size()));
       context.synchronize();
       std::vector<const void*> addresses(64);
       detail::copy(context, addresses.data(), rows_->addresses(), 64 * sizeof(void*));
@@ -96,7 +96,7 @@ class DeviceTierTest : public testing::Test {
     DeviceTierTest& test_;
     cuda::DeviceTier& tier_;
     std::unique_ptr<cuda::CachedRows> rows_;
-    std::unique_ptr<cuda::MissingRows> missing_;
+    std::unique_ptr<cuda::MissingRowSource> missing_;
   };
 
   Context context_;

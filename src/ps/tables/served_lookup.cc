@@ -272,7 +272,7 @@ class ServedLookup : public Lookup {
       const ServedTableSettings& settings = feature.table->settings();
       gathers_[f] = {.rows = {.dim = settings.dim, .dtype = DType::kF32},
                      .keys = keys.keys.data,
-                     .row_places = feature.rows.data(),
+                     .row_addresses = feature.rows.data(),
                      .offsets = keys.offsets.size() != 0 ? keys.offsets.data : nullptr,
                      .weights = keys.weights.size() != 0 ? keys.weights.data : nullptr,
                      .bags = out.rows,
