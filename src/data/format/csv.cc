@@ -2,113 +2,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "data/format/csv_field.h"
 #include "data/format/csv_types.h"
 #include "data/format/text_decoder.h"
-#include "data/format/text_scan.h"
 #include "emblem/error.h"
 
 namespace emblem {
 namespace {
-
-// Adds one field to a column. Says what is wrong with the text, having changed nothing that the
-// next row does not overwrite or truncate() takes back.
-class FieldParser {
- public:
-  FieldParser(const ColumnRequest& request, Column& column) : request_(request), column_(column) {}
-
-  std::string add(std::string_view text, int64_t row) {
-    if (!request_.separators.empty()) return add_bag(text);
-    switch (request_.type) {
-      case ColumnType::kFloat:
-        if (!parse_float(text, column_.floats[row])) return not_a_number(text);
-        break;
-      case ColumnType::kInt64:
-        column_.ints[row] = 0;
-        column_.missing[row] = text.empty();
-        if (!text.empty() && !parse_key(text, column_.ints[row])) return not_a_key(text);
-        break;
-      case ColumnType::kText:
-        add_text(text);
-        break;
-    }
-    return {};
-  }
-
- private:
-  std::string add_bag(std::string_view text) {
-    while (!text.empty()) {
-      const size_t end = std::min(text.find_first_of(request_.separators), text.size());
-      std::string problem = add_value(text.substr(0, end));
-      if (!problem.empty()) return problem;
-      text.remove_prefix(std::min(end + 1, text.size()));
-    }
-    column_.offsets.push_back(static_cast<int32_t>(values()));
-    return {};
-  }
-
-  std::string add_value(std::string_view text) {
-    if (text.empty()) return {};
-    if (request_.weighted) {
-      const size_t colon = text.rfind(':');
-      float weight = 0;
-      if (colon == std::string_view::npos || !parse_float(text.substr(colon + 1), weight) ||
-          std::isnan(weight)) {
-        return cat(quoted(text), " is not a weighted value (expected \"key:weight\")");
-      }
-      column_.weights.push_back(weight);
-      text = text.substr(0, colon);
-    }
-    switch (request_.type) {
-      case ColumnType::kFloat:
-        column_.floats.push_back(0);
-        if (!parse_float(text, column_.floats.back())) return not_a_number(text);
-        break;
-      case ColumnType::kInt64:
-        column_.ints.push_back(0);
-        if (!parse_key(text, column_.ints.back())) return not_a_key(text);
-        break;
-      case ColumnType::kText:
-        add_text(text);
-        break;
-    }
-    return {};
-  }
-
-  void add_text(std::string_view text) {
-    column_.text.append(text);
-    column_.text_ends.push_back(static_cast<uint32_t>(column_.text.size()));
-  }
-
-  bool parse_key(std::string_view text, int64_t& key) const {
-    return request_.hexadecimal ? parse_hexadecimal(text, key) : parse_integer(text, key);
-  }
-
-  size_t values() const {
-    switch (request_.type) {
-      case ColumnType::kFloat:
-        return column_.floats.size();
-      case ColumnType::kInt64:
-        return column_.ints.size();
-      case ColumnType::kText:
-        break;
-    }
-    return column_.text_ends.size();
-  }
-
-  static std::string not_a_number(std::string_view text) {
-    return cat(quoted(text), " is not a number (expected a decimal number or an empty field)");
-  }
-  std::string not_a_key(std::string_view text) const {
-    return cat(quoted(text),
-               request_.hexadecimal
-                   ? " is not a category (expected a hexadecimal number or an empty field)"
-                   : " is not an integer (expected a whole number of 64 bits or an empty "
-                     "field; text needs input_type: STRING)");
-  }
-
-  const ColumnRequest& request_;
-  Column& column_;
-};
 
 class CsvDecoder final : public TextDecoder {
  public:
@@ -229,7 +129,8 @@ class CsvDecoder final : public TextDecoder {
       more = found == CsvField::kMoreFollow;
       if (field >= targets_.size()) continue;
       for (const int target : targets_[field]) {
-        std::string problem = FieldParser(requests_[target], block.columns[target]).add(text, row);
+        std::string problem =
+            CsvFieldParser(requests_[target], block.columns[target]).add(text, row);
         if (!problem.empty()) return cat("column ", field_names_[field], ": ", problem);
       }
     }
