@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "core/caught_error.h"
 #include "ps/tables/served_lookup.h"
 #include "serve/engine/served_tables.h"
 
@@ -36,13 +37,13 @@ class HpsEngine final : public Engine {
     }
   }
 
-  void run(std::span<EngineTask> tasks, EngineTimes& times) override {
-    times.start = times.input_end = Clock::now();
+ protected:
+  void compute(std::span<EngineTask> tasks, EngineTimes& times) override {
     for (EngineTask& task : tasks) {
       try {
         task.outputs.push_back(look_up(*task.request));
-      } catch (const Error& error) {
-        task.error = error;
+      } catch (...) {
+        task.error = caught_error();
       }
     }
     times.infer_end = times.output_end = Clock::now();

@@ -14,6 +14,7 @@ namespace emblem {
 namespace {
 
 constexpr int64_t kDefaultMaxBatch = 65536;
+constexpr int kMostInstances = 1024;
 constexpr int64_t kDefaultQueue = 4096;  // requests: what waits longer is better refused
 
 [[noreturn]] void unsupported(const std::string& where, const std::string& what) {
@@ -114,6 +115,8 @@ ModelOptions model_options(const inference::ModelConfig& config, const Servable&
     EMBLEM_REQUIRE(group.count() >= 0 && group.count() <= 256, where, ": an instance_group of ",
                    group.count(), " instances");
     options.instances += std::max(1, group.count());
+    EMBLEM_REQUIRE(options.instances <= kMostInstances, where, ": the instance_groups have ",
+                   options.instances, " or more instances; expected at most ", kMostInstances);
   }
   if (const auto threads = config.parameters().find("threads");
       threads != config.parameters().end()) {

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <limits>
 
-#include "core/log.h"
+#include "core/caught_error.h"
 #include "core/text.h"
 #include "serve/http/body.h"
 #include "serve/http/head.h"
@@ -61,6 +61,10 @@ class Connection final : public HttpConnection,
         buffer_(shared.options.max_header_bytes + kReadBytes) {}
 
   void start() override {
+    guarded([this] { begin(); });
+  }
+
+  void begin() {
     error_code ignored;
     socket_of(stream_).set_option(tcp::no_delay(true), ignored);
     socket_of(stream_).non_blocking(true, ignored);
@@ -69,7 +73,7 @@ class Connection final : public HttpConnection,
       stream_.async_handshake(asio::ssl::stream_base::server,
                               [self = this->shared_from_this()](error_code error) {
                                 if (error) return self->close();
-                                self->next_request();
+                                self->guarded([&] { self->next_request(); });
                               });
     } else {
       next_request();
@@ -97,13 +101,27 @@ class Connection final : public HttpConnection,
 
   void check_deadline(Clock::time_point now) override {
     if (now < deadline_) return;
-    if (phase_ == Phase::kHeader || phase_ == Phase::kBody)
-      return refuse(408, "the request did not arrive in time");
-    close();
+    guarded([this] {
+      if (phase_ == Phase::kHeader || phase_ == Phase::kBody)
+        return refuse(408, "the request did not arrive in time");
+      close();
+    });
   }
 
  private:
   enum class Phase { kIdle, kHeader, kBody, kHandling, kWriting, kLingering, kClosed };
+
+  // Around everything that the event loop calls: an exception there would leave the connection
+  // open with nothing under way.
+  template <class Act>
+  void guarded(Act&& act) noexcept {
+    try {
+      act();
+    } catch (...) {
+      log_caught("an HTTP connection is closed");
+      close();
+    }
+  }
 
   // ---- reading ----
 
@@ -133,7 +151,7 @@ class Connection final : public HttpConnection,
     stream_.async_read_some(buffer_.prepare(std::min(kReadBytes, room)),
                             [self = this->shared_from_this()](error_code error, size_t bytes) {
                               self->is_reading_ = false;
-                              self->on_read(error, bytes);
+                              self->guarded([&] { self->on_read(error, bytes); });
                             });
   }
 
@@ -235,12 +253,13 @@ class Connection final : public HttpConnection,
 
   void send_continue() {
     static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-    asio::async_write(stream_, asio::buffer(kContinue.data(), kContinue.size()),
-                      [self = this->shared_from_this()](error_code error, size_t) {
-                        if (self->phase_ != Phase::kBody) return;
-                        if (error) return self->close();
-                        self->chunked_parser_ ? self->parse_chunks() : self->read_body();
-                      });
+    asio::async_write(
+        stream_, asio::buffer(kContinue.data(), kContinue.size()),
+        [self = this->shared_from_this()](error_code error, size_t) {
+          if (self->phase_ != Phase::kBody) return;
+          if (error) return self->close();
+          self->guarded([&] { self->chunked_parser_ ? self->parse_chunks() : self->read_body(); });
+        });
   }
 
   void read_body() {
@@ -254,7 +273,7 @@ class Connection final : public HttpConnection,
           if (self->phase_ != Phase::kBody) return;
           if (error) return self->close();
           self->body_read_ += bytes;
-          self->read_body();
+          self->guarded([&] { self->read_body(); });
         });
   }
 
@@ -295,7 +314,11 @@ class Connection final : public HttpConnection,
     request.memory = std::move(body_.memory);
     request.cancelled = cancelled_;
     body_ = {};
-    shared_.handler(std::move(request), make_reply());
+    try {
+      shared_.handler(std::move(request), make_reply());
+    } catch (...) {
+      if (phase_ == Phase::kHandling) respond(error_response(caught_error()));
+    }
     // Notices a client that goes away while its request waits.
     if (phase_ == Phase::kHandling && buffer_.size() == 0 && !is_at_end_) read();
   }
@@ -309,8 +332,8 @@ class Connection final : public HttpConnection,
         return true;
       }
       refuse_body();
-    } catch (const Error& error) {
-      respond(error_response(error));
+    } catch (...) {
+      respond(error_response(caught_error()));
     }
     return false;
   }
@@ -332,7 +355,7 @@ class Connection final : public HttpConnection,
 
   void on_reply(uint64_t number, HttpResponse response) {
     if (phase_ != Phase::kHandling || number != request_number_) return;
-    respond(response.deferred ? response.deferred() : std::move(response));
+    guarded([&] { respond(response.deferred ? response.deferred() : std::move(response)); });
   }
 
   // Answers without reading the rest of the request; so the connection cannot be used further.
@@ -361,9 +384,10 @@ class Connection final : public HttpConnection,
       if (!is_head_only_) append_body_to_head();
       if (buffer_.size() == 0 && write_at_once()) return on_written({});
     }
-    asio::async_write(
-        stream_, pieces(),
-        [self = this->shared_from_this()](error_code error, size_t) { self->on_written(error); });
+    asio::async_write(stream_, pieces(),
+                      [self = this->shared_from_this()](error_code error, size_t) {
+                        self->guarded([&] { self->on_written(error); });
+                      });
   }
 
   static size_t body_bytes(const HttpResponse& response) {

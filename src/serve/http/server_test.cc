@@ -6,6 +6,7 @@
 #include <mutex>
 #include <thread>
 
+#include "core/becomes_true_test.h"
 #include "serve/http/client_test.h"
 #include "serve/http/compress_test.h"
 
@@ -88,6 +89,30 @@ TEST(HttpServerTest, AnswersManyRequestsOverOneConnection) {
     EXPECT_EQ(response.header("content-type"), "text/plain");
   }
   EXPECT_EQ(server->connections(), 1u);
+}
+
+TEST(HttpServerTest, AHandlerThatThrowsIsAnsweredAndTheServerGoesOn) {
+  HttpServerOptions options;
+  options.address = "127.0.0.1";
+  const HttpServer server(options, [](const HttpRequest& request, const HttpReply& reply) {
+    if (request.target == "/error") throw Error(ErrorCode::kNotFound, "nothing here");
+    if (request.target == "/runtime_error") throw std::runtime_error("the handler broke");
+    if (request.target == "/bad_alloc") throw std::bad_alloc();
+    if (request.target == "/int") throw 7;
+    HttpResponse response;
+    if (request.target == "/deferred")
+      response.deferred = []() -> HttpResponse { throw std::runtime_error("too late"); };
+    reply(response);
+  });
+  TestClient client(server.port());
+  EXPECT_EQ(client.get("/error").status, 404);
+  EXPECT_EQ(client.get("/runtime_error").body, R"({"error":"the handler broke"})");
+  EXPECT_EQ(client.get("/bad_alloc").status, 503);
+  EXPECT_EQ(client.get("/int").status, 500);
+  EXPECT_EQ(client.get("/").status, 200);
+  EXPECT_EQ(client.get("/deferred").status, 0);  // nothing can be said any more: it is closed
+  EXPECT_EQ(TestClient(server.port()).get("/").status, 200);
+  EXPECT_TRUE(becomes_true([&] { return server.connections() == 0; }));
 }
 
 TEST(HttpServerTest, AnswersPipelinedRequestsInTheirOrder) {

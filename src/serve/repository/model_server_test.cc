@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "core/becomes_true_test.h"
 #include "serve/repository/small_model_test.h"
 #include "train/restored.h"
 
@@ -281,6 +282,32 @@ TEST_F(ModelServerTest, ConfigurationsThatAskForWhatIsNotThereAreRefused) {
               HasSubstr("preferred_batch_size 9"));
   EXPECT_THAT(refusal("version_policy { specific { versions: 4 } }"), HasSubstr("version 4"));
   EXPECT_EQ(refusal(""), "");
+}
+
+// The thread that looks for new versions must outlive whatever a version throws.
+TEST_F(ModelServerTest, AVersionWhoseLoadingThrowsAnythingIsTriedAgain) {
+  std::atomic<int> attempts = 0;
+  std::atomic<bool> broken = false;
+  ModelServerOptions options{.repository = model_.repository(),
+                             .control = ModelServerOptions::Control::kPoll,
+                             .poll_seconds = 0.01};
+  options.open = [&](auto&&... arguments) {
+    const int attempt = ++attempts;
+    if (broken && attempt % 3 == 0) throw std::runtime_error("the disk is on fire");
+    if (broken && attempt % 3 == 1) throw std::bad_alloc();
+    if (broken) throw 7;
+    return open_servable(arguments...);
+  };
+  ModelServer server(options);
+  broken = true;
+  model_.train(1);
+  model_.export_version();
+  EXPECT_TRUE(becomes_true([&] { return attempts >= 5; }));
+  EXPECT_EQ(server.index().at(0).version, "1");  // runs on meanwhile
+  EXPECT_EQ(probabilities(server, SmallRows::random(1, 1).request(0, 1)).size(), 1u);
+  EXPECT_ANY_THROW(server.load("ctr", {}));
+  broken = false;
+  EXPECT_TRUE(becomes_true([&] { return server.index().at(0).version == "2"; }));
 }
 
 }  // namespace
