@@ -60,6 +60,7 @@ class DeviceTier {
   void fetch_and_insert(int table, std::span<const int64_t> keys, RowCache::Existing existing);
   void fetch_behind(std::span<const int64_t> keys, std::span<const int32_t> tables);
   void work();
+  void stop();
   void narrow(std::span<const float> from, int64_t dim, char* to) const;
 
   DeviceTierSettings settings_;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 
 #include "ps/tables/promotion_queue.h"
 
@@ -40,41 +39,6 @@ ServedTable::ServedTable(ServedTableSettings settings, std::shared_ptr<KvTable> 
   for (const KvTable* tier : {l2_.get(), l3_.get()}) {
     EMBLEM_REQUIRE(tier == nullptr || tier->dim() == dim(), "table ", settings_.name, ": ",
                    tier->name(), " holds rows of dimension ", tier->dim(), ", not ", dim());
-  }
-}
-
-void ServedTable::fetch(std::span<const int64_t> keys, std::span<float> rows,
-                        std::span<uint8_t> found, Missing& scratch) {
-  if (l2_ == nullptr) return fetch_from_l3(keys, rows, found);
-  int64_t hits = 0;
-  try {
-    const Stopwatch watch;
-    hits = l2_->fetch(keys, rows, found);
-    l2_counters_.add(this_cpu(), {.hits = static_cast<uint64_t>(hits),
-                                  .misses = keys.size() - static_cast<uint64_t>(hits),
-                                  .nanoseconds = watch.nanoseconds()});
-  } catch (const Error& error) {
-    l2_counters_.add(this_cpu(), {.errors = 1});
-    if (error.code() != ErrorCode::kUnavailable || l3_ == nullptr) throw;
-    return fetch_from_l3(keys, rows, found);
-  }
-  if (l3_ == nullptr || hits == static_cast<int64_t>(keys.size())) return;
-  scratch.keys.clear();
-  scratch.places.clear();
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (found[i] != 0) continue;
-    scratch.keys.push_back(keys[i]);
-    scratch.places.push_back(static_cast<uint32_t>(i));
-  }
-  const auto width = static_cast<size_t>(dim());
-  scratch.rows.resize(scratch.keys.size() * width);
-  scratch.found.resize(scratch.keys.size());
-  fetch_from_l3(scratch.keys, scratch.rows, scratch.found);
-  for (size_t i = 0; i < scratch.keys.size(); ++i) {
-    if (scratch.found[i] == 0) continue;
-    found[scratch.places[i]] = 1;
-    std::memcpy(rows.data() + scratch.places[i] * width, scratch.rows.data() + i * width,
-                width * sizeof(float));
   }
 }
 

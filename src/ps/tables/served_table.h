@@ -57,18 +57,10 @@ class ServedTable : public std::enable_shared_from_this<ServedTable> {
   // L2, when its rows can be read where they lie.
   const MemoryTable* in_place() const { return memory_; }
 
-  // ---- reading; keys should be different ----
-  // rows[i] = the row of keys[i] from L2 or L3 and found[i] = 1, or found[i] = 0 when neither has
-  // it. rows is [keys, dim]. Throws kUnavailable.
-  struct Missing {
-    std::vector<int64_t> keys;
-    std::vector<uint32_t> places;
-    std::vector<float> rows;
-    std::vector<uint8_t> found;
-  };
-  void fetch(std::span<const int64_t> keys, std::span<float> rows, std::span<uint8_t> found,
-             Missing& scratch);
-  // The same for keys that L2 is known not to have. Without L3, nothing is found.
+  // ---- reading (ps/tables/table_fetch.h asks all tiers) ----
+  // rows[i] = the row of keys[i] in L3 and found[i] = 1, or found[i] = 0 when it has none. rows is
+  // [keys, dim]; keys should be different, and such that L2 does not have. Without L3, nothing is
+  // found. Throws kUnavailable.
   void fetch_from_l3(std::span<const int64_t> keys, std::span<float> rows,
                      std::span<uint8_t> found);
 
