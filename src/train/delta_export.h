@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "config/train.pb.h"
 #include "core/context.h"
 #include "embedding/table.h"
 
@@ -14,13 +15,17 @@ namespace emblem {
 // since the one before. Used by one thread.
 class DeltaExport {
  public:
-  // What the tables hold now, servers are taken to have. Numbers go on behind those that are in the
-  // folder, and behind `last`. The tables must outlive this.
+  // Servers are taken to have what the tables hold now. Numbers continue after those in the folder
+  // and after `last`. The tables must outlive this.
   DeltaExport(std::string folder, std::vector<Table*> tables, int64_t last);
 
   // Returns the delta's number.
   int64_t write(const Context& context);
   int64_t last() const { return last_; }
+
+  // Removes deltas that no version exported from a kept checkpoint needs, as keep_delta_max says;
+  // to be called when a checkpoint was written. What cannot be removed is logged.
+  void remove_old(const std::string& model_dir, const config::TrainConfig& config) const;
 
  private:
   std::string folder_;

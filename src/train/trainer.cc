@@ -278,6 +278,7 @@ void Trainer::save_now() {
       save_run(config_.model_dir(), learner_, state_, config_, train_.keep_checkpoint_max(),
                keep_best ? early_stopping_.state().best_step : -1);
   saved_step_ = learner_.steps();
+  if (deltas_) deltas_->remove_old(config_.model_dir(), train_);
   set_aside(start, "checkpoint");
 }
 
