@@ -63,6 +63,11 @@ class RedisProxy {
     std::lock_guard lock(mutex_);
     released_at_ = commands_ + commands;
   }
+  // From the next command of that name on, no reply is passed on any more.
+  void fall_silent_at(std::string name) {
+    std::lock_guard lock(mutex_);
+    silent_at_ = std::move(name);
+  }
   // The next command of one of these names is executed; its reply is lost and the connection
   // closed.
   void lose_reply_to(std::set<std::string> names) {
@@ -137,6 +142,7 @@ class RedisProxy {
     for (std::string name; take_command(link.unparsed, name);) {
       ++commands_;
       ++by_name_[name];
+      if (name == silent_at_) released_at_ = INT64_MAX;
       if (!lost_.contains(name)) continue;
       lost_.clear();
       link.losing = true;
@@ -199,6 +205,7 @@ class RedisProxy {
   mutable std::mutex mutex_;
   int64_t commands_ = 0, released_at_ = 0;
   std::map<std::string, int64_t> by_name_;
+  std::string silent_at_;
   std::set<std::string> lost_;
   std::atomic<bool> stop_{false};
   std::thread thread_;

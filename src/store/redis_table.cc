@@ -199,17 +199,40 @@ void RedisTable::iterate(int64_t batch_rows, const Take& take) const {
 // ---- changes ----
 
 void RedisTable::insert(std::span<const int64_t> keys, std::span<const float> rows) {
+  insert(keys, rows, Existing::kReplace);
+}
+
+void RedisTable::insert_missing(std::span<const int64_t> keys, std::span<const float> rows) {
+  insert(keys, rows, Existing::kKeep);
+}
+
+void RedisTable::ask_to_write(size_t part, std::span<const int64_t> keys,
+                              std::span<const float> rows, std::span<const uint32_t> numbers,
+                              Existing existing, std::vector<RedisTask>& tasks) const {
+  const auto append_row = [&](std::string& command, uint32_t i) {
+    append_word(command, encoding_.bytes(keys[i]));
+    append_word(command, {reinterpret_cast<const char*>(&rows[i * dim()]), row_bytes_});
+  };
+  if (existing == Existing::kReplace) {
+    tasks.push_back(values_[part].begin("HSET", 2 * numbers.size()));
+    for (const uint32_t i : numbers) append_row(tasks.back().command, i);
+    return;
+  }
+  for (const uint32_t i : numbers) {
+    tasks.push_back(values_[part].begin("HSETNX", 2));
+    append_row(tasks.back().command, i);
+  }
+}
+
+void RedisTable::insert(std::span<const int64_t> keys, std::span<const float> rows,
+                        Existing existing) {
   check_sizes(keys, rows.size());
   for (const int64_t key : keys) encoding_.require(name(), key);
   const Parts parts = by_part(keys);
   std::vector<RedisTask> tasks;
   std::vector<int64_t> sizes(values_.size()), uses(uses_.are_kept() ? keys.size() : 0);
   each_batch(parts, [&](size_t part, std::span<const uint32_t> numbers) {
-    RedisTask& task = tasks.emplace_back(values_[part].begin("HSET", 2 * numbers.size()));
-    for (const uint32_t i : numbers) {
-      append_word(task.command, encoding_.bytes(keys[i]));
-      append_word(task.command, {reinterpret_cast<const char*>(&rows[i * dim()]), row_bytes_});
-    }
+    ask_to_write(part, keys, rows, numbers, existing, tasks);
     if (!settings_.overflow.limited()) return;
     RedisTask& size = tasks.emplace_back(values_[part].begin("HLEN", 0));
     size.take = [&sizes, part](const RedisItem& first, RedisConnection&, Deadline) {

@@ -26,6 +26,7 @@ class RedisTable final : public KvTable {
   void fetch_together(std::span<KvFetch* const> fetches) const override;
   void require_note(const std::string& note, const std::string& refused) override;
   void insert(std::span<const int64_t> keys, std::span<const float> rows) override;
+  void insert_missing(std::span<const int64_t> keys, std::span<const float> rows) override;
   void erase(std::span<const int64_t> keys) override;
   void clear() override;
   int64_t size() const override;
@@ -46,6 +47,11 @@ class RedisTable final : public KvTable {
   void check_row(int64_t key, std::string_view row) const;
   void check_some_row() const;
   int64_t key_of(std::string_view field) const;
+  enum class Existing { kReplace, kKeep };
+  void insert(std::span<const int64_t> keys, std::span<const float> rows, Existing existing);
+  void ask_to_write(size_t part, std::span<const int64_t> keys, std::span<const float> rows,
+                    std::span<const uint32_t> numbers, Existing existing,
+                    std::vector<RedisTask>& tasks) const;
   void evict(size_t part);
 
   std::shared_ptr<RedisCluster> cluster_;

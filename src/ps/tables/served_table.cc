@@ -64,15 +64,17 @@ void ServedTable::fetch_from_l3(std::span<const int64_t> keys, std::span<float> 
   promotions_->add(weak_from_this(), dim(), keys, rows, found, version);
 }
 
-void ServedTable::apply(std::span<const int64_t> keys, std::span<const float> rows) {
+void ServedTable::apply(std::span<const int64_t> keys, std::span<const float> rows,
+                        UpdateTiers tiers) {
   std::lock_guard lock(writer_);
   version_.fetch_add(1, std::memory_order_acq_rel);
   struct Finish {  // also when a tier throws
     std::atomic<uint64_t>& version;
     ~Finish() { version.fetch_add(1, std::memory_order_acq_rel); }
   } finish{version_};
-  if (l3_ != nullptr && settings_.update_l3) l3_->insert(keys, rows);
-  if (l2_ != nullptr && settings_.update_l2) l2_->insert(keys, rows);
+  if (tiers.l3 && l3_ != nullptr && settings_.update_l3) l3_->insert(keys, rows);
+  if (tiers.l2 && l2_ != nullptr && settings_.update_l2) l2_->insert(keys, rows);
+  if (!tiers.caches) return;
   for (TableCache* cache : caches_) cache->update(keys, rows);
   rows_updated_.fetch_add(keys.size(), std::memory_order_relaxed);
 }
@@ -131,8 +133,9 @@ void ServedTable::refresh_l2() {
 void ServedTable::promote(std::span<const int64_t> keys, std::span<const float> rows,
                           uint64_t version) {
   std::lock_guard lock(writer_);
+  if (!promotes_.load(std::memory_order_relaxed)) return;
   if (version % 2 == 0 && version == version_.load(std::memory_order_relaxed)) {
-    l2_->insert(keys, rows);
+    l2_->insert_missing(keys, rows);
   }
 }
 

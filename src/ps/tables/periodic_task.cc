@@ -1,11 +1,11 @@
-#include "ps/tables/cache_refresher.h"
+#include "ps/tables/periodic_task.h"
 
 #include <algorithm>
 #include <chrono>
 
+#include "core/caught_error.h"
 #include "core/log.h"
-#include "core/text.h"
-#include "emblem/error.h"
+#include "core/start_thread.h"
 
 namespace emblem {
 namespace {
@@ -20,11 +20,14 @@ Clock::time_point in_seconds(double seconds) {
 
 }  // namespace
 
-CacheRefresher::CacheRefresher(std::vector<Plan> plans,
-                               std::function<void(const std::string&)> refresh)
-    : plans_(std::move(plans)), refresh_(std::move(refresh)), thread_([this] { work(); }) {}
+PeriodicTask::PeriodicTask(const char* purpose, std::vector<Plan> plans,
+                           std::function<void(const std::string&)> act)
+    : purpose_(purpose),
+      plans_(std::move(plans)),
+      act_(std::move(act)),
+      thread_(start_thread(purpose, [this] { work(); })) {}
 
-CacheRefresher::~CacheRefresher() {
+PeriodicTask::~PeriodicTask() {
   {
     std::lock_guard lock(mutex_);
     stop_ = true;
@@ -33,7 +36,7 @@ CacheRefresher::~CacheRefresher() {
   thread_.join();
 }
 
-void CacheRefresher::work() {
+void PeriodicTask::work() noexcept {
   std::vector<Clock::time_point> times;
   for (const Plan& plan : plans_)
     times.push_back(in_seconds(plan.delay_s > 0 ? plan.delay_s : plan.interval_s));
@@ -44,9 +47,10 @@ void CacheRefresher::work() {
     lock.unlock();
     const Plan& plan = plans_[static_cast<size_t>(next - times.begin())];
     try {
-      refresh_(plan.model);
-    } catch (const Error& error) {
-      log_warn(cat("model ", plan.model, ": its cache cannot be refreshed: ", error.what()));
+      act_(plan.subject);
+    } catch (...) {
+      const Error error = caught_error();
+      log_warn(cat(purpose_, " of ", plan.subject, ": ", error.what()));
     }
     *next = in_seconds(plan.interval_s);
     lock.lock();
