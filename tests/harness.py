@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 EMBLEM = os.environ.get("EMBLEM", "build/release/emblem")
@@ -30,6 +31,16 @@ def use_test_clients(package):
 def run(*arguments, timeout=300, **kwargs):
     return subprocess.run([EMBLEM, *map(str, arguments)], capture_output=True, text=True,
                           timeout=timeout, **kwargs)
+
+
+def becomes_true(condition):
+    """Whether it holds, now or within two minutes: long enough for any machine."""
+    deadline = time.monotonic() + 120
+    while not condition():
+        if time.monotonic() > deadline:
+            return bool(condition())
+        time.sleep(0.01)
+    return True
 
 
 PIPELINE = """

@@ -231,7 +231,7 @@ class Connection final : public HttpConnection,
     if (length > limit) return refuse_body();
     phase_ = Phase::kBody;
     body_read_ = 0;
-    body_began_ = Clock::now();
+    body_began_ = shared_.options.clock();
     if (parser_->chunked()) {
       chunked_parser_.emplace(std::move(*parser_));
       chunked_parser_->body_limit(limit);
@@ -448,7 +448,9 @@ class Connection final : public HttpConnection,
     read();
   }
 
-  void set_deadline(std::chrono::milliseconds patience) { deadline_ = Clock::now() + patience; }
+  void set_deadline(std::chrono::milliseconds patience) {
+    deadline_ = shared_.options.clock() + patience;
+  }
 
   // How long so many bytes may take. Bodies are held to it as they come, so that one that trickles
   // in is cut off whatever length it claims.

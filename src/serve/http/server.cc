@@ -121,7 +121,7 @@ struct HttpServer::State {
     timer.async_wait([this, &thread, &timer](error_code error) {
       if (error) return;
       guarded([&] {
-        const auto now = std::chrono::steady_clock::now();
+        const auto now = shared.options.clock();
         // A copy: connections that close leave the set.
         const std::vector<std::shared_ptr<HttpConnection>> all(thread.connections.begin(),
                                                                thread.connections.end());

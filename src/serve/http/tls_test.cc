@@ -6,6 +6,7 @@
 
 #include <thread>
 
+#include "core/becomes_true_test.h"
 #include "core/temp_folder_test.h"
 #include "serve/http/client_test.h"
 #include "serve/http/server.h"
@@ -73,7 +74,11 @@ class HttpTlsTest : public testing::Test {
     options.tls_certificate = folder_.path("cert.pem");
     options.tls_key = folder_.path("key.pem");
     options.bearer_token = "token";
+    options.threads = 1;
     options.read_timeout = std::chrono::milliseconds(500);
+    options.clock = [this] {
+      return std::chrono::steady_clock::time_point(std::chrono::hours(hours_));
+    };
     server_ =
         std::make_unique<HttpServer>(options, [](HttpRequest request, const HttpReply& reply) {
           HttpResponse response;
@@ -84,6 +89,7 @@ class HttpTlsTest : public testing::Test {
   }
 
   TempFolder folder_;
+  std::atomic<int> hours_ = 1;  // what the server's clock says
   std::unique_ptr<HttpServer> server_;
 };
 
@@ -105,6 +111,8 @@ TEST_F(HttpTlsTest, ClosesConnectionsThatSpeakPlainTextOrNothing) {
   plain.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_EQ(plain.receive().status, 0);
   TestClient silent(server_->port());
+  EXPECT_TRUE(becomes_true([&] { return server_->connections() == 1; }));
+  ++hours_;
   EXPECT_TRUE(silent.is_closed_by_server());
   TlsClient client(server_->port());
   EXPECT_EQ(client.get("/", "Connection: close\r\n").status, 200);

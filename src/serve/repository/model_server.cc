@@ -20,7 +20,7 @@ int64_t parse_version(const std::string& text) {
   int64_t version = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), version);
   EMBLEM_REQUIRE(error == std::errc() && end == text.data() + text.size() && version > 0,
-                 "version '", text, "' is no number above 0");
+                 "version '", text, "' is not valid; expected a number above 0");
   return version;
 }
 
