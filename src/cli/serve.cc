@@ -114,7 +114,7 @@ void add_serve(CLI::App& program) {
   command
       ->add_option("--repository-poll-secs", options->serving.models.poll_seconds,
                    "With poll: seconds between looks")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(1e-3, 1e6))
       ->capture_default_str();
   command->add_option("--ps", options->serving.models.ps_config,
                       "HPS's ps.json: databases for the tables, and models of backend hps");
@@ -152,6 +152,7 @@ void add_serve(CLI::App& program) {
   command
       ->add_option("--exit-timeout-secs", options->exit_timeout,
                    "How long requests under way may take after Ctrl-C or SIGTERM")
+      ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
   command->callback([options] { run(*options); });
 }
