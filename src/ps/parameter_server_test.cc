@@ -55,7 +55,7 @@ TEST_F(ParameterServerTest, VersionsInMemoryDoNotSeeEachOther) {
   EXPECT_THAT(lookup(two->table("b"), {3}), ElementsAre(1003));
   server.unload_model("m", 1);
   EXPECT_EQ(server.versions("m").size(), 1u);
-  EXPECT_THAT(lookup(one->table("b"), {3}), ElementsAre(3));  // who holds it may go on
+  EXPECT_THAT(lookup(one->table("b"), {3}), ElementsAre(3));  // those who hold it may continue
 }
 
 TEST_F(ParameterServerTest, BadModelsAreRefusedAndNothingIsLeft) {
@@ -167,7 +167,7 @@ TEST_F(ParameterServerTest, RefreshBringsTheRowsOfTheDatabaseIntoMemory) {
 #endif
 #if defined(EMBLEM_WITH_REDIS) && defined(EMBLEM_WITH_ROCKSDB)
 
-TEST_F(ParameterServerTest, WithRedisDownTheDatabaseOnDiskAnswersAndWithoutItNobody) {
+TEST_F(ParameterServerTest, WithRedisDownTheDatabaseOnDiskAnswersAndWithoutItLookupsFail) {
   RedisServer redis;
   ASSERT_TRUE(redis.wait());
   PsConfig config = on_disk(PsVolatile::Type::kRedis);

@@ -310,6 +310,17 @@ TEST(RedisStoreTest, RowsLeaveAnOverfullPartitionByPolicy) {
   }
 }
 
+// Rows on their way from a slower tier must not replace what another server has written.
+TEST(RedisStoreTest, InsertMissingReplacesNoRow) {
+  RedisServer server;
+  ASSERT_TRUE(server.wait());
+  const auto table = make_redis_store(server.settings())->open("t", 1);
+  put(*table, 1, 5);
+  table->insert_missing(std::vector<int64_t>{1, 2}, std::vector<float>{6, 7});
+  EXPECT_THAT(row(*table, 1), ElementsAre(5));
+  EXPECT_THAT(row(*table, 2), ElementsAre(7));
+}
+
 TEST(RedisStoreTest, SettingsThatCannotWorkAreRefused) {
   RedisSettings settings{.endpoints = {{"127.0.0.1", 1}}};
   settings.max_batch = 300000;

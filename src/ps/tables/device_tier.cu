@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kNotAsked = UINT64_MAX;       // in the place of a version
 constexpr size_t kAtOnce = 8192;                 // rows that are refreshed at a time
-constexpr size_t kMostWanted = size_t{1} << 20;  // keys to fetch behind batches; others are dropped
+constexpr size_t kMostWanted = size_t{1} << 20;  // keys to fetch after batches; others are dropped
 
 }  // namespace
 
@@ -74,7 +74,7 @@ class DeviceTier::Missing final : public MissingRows {
     const double hit_rate = 1.0 - static_cast<double>(report.lookups) /
                                       static_cast<double>(std::max<int64_t>(1, lookups));
     if (hit_rate >= tier_.settings_.hit_rate_threshold) {
-      tier_.fetch_behind(keys, tables);
+      tier_.fetch_later(keys, tables);
       return false;
     }
     make_room(keys.size());
@@ -267,7 +267,7 @@ void DeviceTier::refresh(int table) {
                      RowCache::Existing::kUpdate);
 }
 
-void DeviceTier::fetch_behind(std::span<const int64_t> keys, std::span<const int32_t> tables) {
+void DeviceTier::fetch_later(std::span<const int64_t> keys, std::span<const int32_t> tables) {
   std::lock_guard lock(mutex_);
   if (wanted_keys_ + keys.size() > kMostWanted) return;  // they will be missed again
   for (size_t t = 0; t < settings_.tables.size(); ++t) {

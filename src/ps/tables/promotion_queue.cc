@@ -34,9 +34,10 @@ void PromotionQueue::add(std::weak_ptr<ServedTable> table, int64_t dim,
     item.keys.push_back(keys[i]);
     item.rows.insert(item.rows.end(), rows.begin() + i * width, rows.begin() + (i + 1) * width);
   }
+  const size_t floats = item.rows.size();
   std::lock_guard lock(mutex_);
-  floats_ += item.rows.size();
   items_.push_back(std::move(item));
+  floats_ += floats;
   changed_.notify_all();
 }
 

@@ -208,7 +208,7 @@ void KafkaUpdates::State::assign_all_partitions() {
   const KafkaPartitions current(assigned);
   rd_kafka_position(consumer.get(), current.get());
   int kept = 0;
-  for (int i = 0; i < current->cnt; ++i) {  // go on where they are
+  for (int i = 0; i < current->cnt; ++i) {  // continue where they are
     const rd_kafka_topic_partition_t& at = current->elems[i];
     if (auto* same = rd_kafka_topic_partition_list_find(wanted.get(), at.topic, at.partition)) {
       ++kept;

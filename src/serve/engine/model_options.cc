@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t kDefaultMaxBatch = 65536;
 constexpr int kMostInstances = 1024;
+constexpr int kMostThreads = 4096;       // of all instances
 constexpr int64_t kDefaultQueue = 4096;  // requests: what waits longer is better refused
 
 [[noreturn]] void unsupported(const std::string& where, const std::string& what) {
@@ -126,6 +127,9 @@ ModelOptions model_options(const inference::ModelConfig& config, const Servable&
                    "'; expected a number from 1 to 1024");
   }
   if (config.dynamic_batching().preserve_ordering()) options.instances = 1;
+  EMBLEM_REQUIRE(options.instances * options.threads <= kMostThreads, where, ": ",
+                 options.instances, " instances with ", options.threads, " threads each have ",
+                 options.instances * options.threads, " threads; expected at most ", kMostThreads);
   return options;
 }
 

@@ -1,4 +1,4 @@
-// Tables behind a server: HPS's models, updates from training, what metrics say of them.
+// Tables of a server: HPS's models, updates from training, what metrics say of them.
 #include <gmock/gmock.h>
 
 #include <filesystem>

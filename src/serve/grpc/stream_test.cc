@@ -228,7 +228,7 @@ TEST(GrpcServer, DrainsWithAnswersForWhatIsUnderWay) {
   ModelStreamInferResponse streamed;
   EXPECT_FALSE(idle->Read(&streamed));
   EXPECT_EQ(idle->Finish().error_code(), StatusCode::UNAVAILABLE);
-  // New connections are refused while the old requests go on.
+  // New connections are refused while the old requests continue.
   ASSERT_TRUE(becomes_true([&] {
     const auto late = inference::GRPCInferenceService::NewStub(test.new_channel());
     ModelInferResponse ignored;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <cctype>
+#include <cerrno>
 #include <map>
 #include <string>
 #include <string_view>
@@ -107,7 +108,11 @@ class TestClient {
   }
 
   // Whether the server has closed the connection and sent nothing more before.
-  bool is_closed_by_server() { return buffer_.empty() && !fill(); }
+  // Waits for it; false when something comes, or nothing for two minutes.
+  bool is_closed_by_server() {
+    errno = 0;
+    return buffer_.empty() && !fill() && errno != EAGAIN;
+  }
 
  protected:
   virtual ssize_t write_some(std::string_view bytes) {

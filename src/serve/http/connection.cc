@@ -142,7 +142,7 @@ class Connection final : public HttpConnection,
     read();
   }
 
-  // Fills buffer_; on_read goes on with what came. Only one read is under way at a time, and one
+  // Fills buffer_; on_read takes what came. Only one read is under way at a time, and one
   // that began while a request was handled brings the next one.
   void read() {
     if (is_reading_) return;
@@ -246,7 +246,7 @@ class Connection final : public HttpConnection,
     read_body();
   }
 
-  // Where the first tensor begins, if it is not behind a compression.
+  // Where the first tensor begins, if the body is not compressed.
   size_t aligned_at() const {
     return encoding_ == HttpEncoding::kIdentity ? json_bytes_.value_or(0) : 0;
   }
@@ -339,15 +339,15 @@ class Connection final : public HttpConnection,
   }
 
   HttpReply make_reply() {
-    return [weak = this->weak_from_this(), number = request_number_, mailbox = thread_.mailbox,
+    return [weak = this->weak_from_this(), number = request_number_, inbox = thread_.inbox,
             home = thread_.thread.get_id()](HttpResponse response) {
       if (std::this_thread::get_id() == home) {
         if (const auto self = weak.lock()) self->on_reply(number, std::move(response));
         return;
       }
-      std::lock_guard lock(mailbox->mutex);
-      if (!mailbox->context) return;
-      asio::post(*mailbox->context, [weak, number, response = std::move(response)]() mutable {
+      std::lock_guard lock(inbox->mutex);
+      if (!inbox->context) return;
+      asio::post(*inbox->context, [weak, number, response = std::move(response)]() mutable {
         if (const auto self = weak.lock()) self->on_reply(number, std::move(response));
       });
     };
@@ -452,8 +452,8 @@ class Connection final : public HttpConnection,
     deadline_ = shared_.options.clock() + patience;
   }
 
-  // How long so many bytes may take. Bodies are held to it as they come, so that one that trickles
-  // in is cut off whatever length it claims.
+  // How long that many bytes may take. Bodies are held to it as they come, so that one that
+  // trickles in is cut off whatever length it claims.
   std::chrono::milliseconds transfer_time(size_t bytes) const {
     return shared_.options.read_timeout +
            std::chrono::milliseconds(bytes * 1000 / kSlowestBytesPerSecond);

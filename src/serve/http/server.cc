@@ -77,7 +77,7 @@ struct HttpServer::State {
     port = acceptor->local_endpoint().port();
     try {
       for (auto& one : threads) {
-        one->mailbox->context = &one->context;
+        one->inbox->context = &one->context;
         HttpThread& thread = *one;
         thread.thread = start_thread("HTTP connections", [this, &thread] { run(thread); });
       }
@@ -109,8 +109,8 @@ struct HttpServer::State {
       one->context.stop();
       if (one->thread.joinable()) one->thread.join();
       {
-        std::lock_guard lock(one->mailbox->mutex);
-        one->mailbox->context = nullptr;
+        std::lock_guard lock(one->inbox->mutex);
+        one->inbox->context = nullptr;
       }
       one->connections.clear();
     }

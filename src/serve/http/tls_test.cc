@@ -6,10 +6,10 @@
 
 #include <thread>
 
-#include "core/becomes_true_test.h"
 #include "core/temp_folder_test.h"
 #include "serve/http/client_test.h"
 #include "serve/http/server.h"
+#include "serve/http/test_clock_test.h"
 
 namespace emblem {
 namespace {
@@ -76,9 +76,7 @@ class HttpTlsTest : public testing::Test {
     options.bearer_token = "token";
     options.threads = 1;
     options.read_timeout = std::chrono::milliseconds(500);
-    options.clock = [this] {
-      return std::chrono::steady_clock::time_point(std::chrono::hours(hours_));
-    };
+    options.clock = clock_.function();
     server_ =
         std::make_unique<HttpServer>(options, [](HttpRequest request, const HttpReply& reply) {
           HttpResponse response;
@@ -89,7 +87,7 @@ class HttpTlsTest : public testing::Test {
   }
 
   TempFolder folder_;
-  std::atomic<int> hours_ = 1;  // what the server's clock says
+  TestClock clock_;
   std::unique_ptr<HttpServer> server_;
 };
 
@@ -111,9 +109,7 @@ TEST_F(HttpTlsTest, ClosesConnectionsThatSpeakPlainTextOrNothing) {
   plain.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_EQ(plain.receive().status, 0);
   TestClient silent(server_->port());
-  EXPECT_TRUE(becomes_true([&] { return server_->connections() == 1; }));
-  ++hours_;
-  EXPECT_TRUE(silent.is_closed_by_server());
+  EXPECT_TRUE(clock_.advance_during([&] { return silent.is_closed_by_server(); }));
   TlsClient client(server_->port());
   EXPECT_EQ(client.get("/", "Connection: close\r\n").status, 200);
   EXPECT_TRUE(client.is_closed_by_server());

@@ -106,11 +106,14 @@ TEST_F(ModelServerTest, RefusesRequestsThatDoNotFit) {
               HasSubstr("given twice"));
   EXPECT_THAT(refusal([](InferRequest& r) { r.outputs = {{"y"}}; }),
               HasSubstr("unexpected inference output"));
+  // Each would be a copy of the answer.
+  EXPECT_THAT(refusal([](InferRequest& r) { r.outputs.assign(1000, {"probability"}); }),
+              HasSubstr("expected at most 1 output but 1000 are asked for"));
   SmallRows outside = rows;
   outside.ids[3] = 50;
   EXPECT_THAT(error_of(infer(server, outside.request(0, 4))),
               AllOf(HasSubstr("row 1"), HasSubstr("id 50 is outside a static table")));
-  EXPECT_EQ(server.statistics("ctr", "").at(0).fail.count, 9u);
+  EXPECT_EQ(server.statistics("ctr", "").at(0).fail.count, 10u);
 }
 
 TEST_F(ModelServerTest, ABadRequestInABatchFailsAlone) {
@@ -279,6 +282,12 @@ TEST_F(ModelServerTest, ConfigurationsThatAskForWhatIsNotThereAreRefused) {
   EXPECT_THAT(refusal("max_batch_size: 8 dynamic_batching { preferred_batch_size: 9 }"),
               HasSubstr("preferred_batch_size 9"));
   EXPECT_THAT(refusal("version_policy { specific { versions: 4 } }"), HasSubstr("version 4"));
+  std::string groups;
+  for (int i = 0; i < 5; ++i) groups += "instance_group { count: 256 kind: KIND_CPU } ";
+  EXPECT_THAT(refusal(groups), HasSubstr("expected at most 1024"));
+  EXPECT_THAT(refusal("instance_group { count: 100 kind: KIND_CPU } parameters { key: \"threads\" "
+                      "value { string_value: \"100\" } }"),
+              HasSubstr("have 10000 threads; expected at most 4096"));
   EXPECT_EQ(refusal(""), "");
 }
 
