@@ -24,6 +24,14 @@ Error rethrow_as_error() {
   }
 }
 
+void log_with(void (*log)(const std::string&), const char* doing) noexcept {
+  const Error error = caught_error();
+  try {
+    log(cat(doing, ": ", error.what()));
+  } catch (...) {  // no memory for the line
+  }
+}
+
 }  // namespace
 
 Error caught_error() noexcept {
@@ -34,12 +42,8 @@ Error caught_error() noexcept {
   }
 }
 
-void log_caught(const char* doing) noexcept {
-  const Error error = caught_error();
-  try {
-    log_error(cat(doing, ": ", error.what()));
-  } catch (...) {  // no memory for the line
-  }
-}
+void log_caught(const char* doing) noexcept { log_with(log_error, doing); }
+
+void debug_caught(const char* doing) noexcept { log_with(log_debug, doing); }
 
 }  // namespace emblem

@@ -10,7 +10,9 @@ namespace emblem {
 // anything else kInternal. Needs no memory when there is none.
 Error caught_error() noexcept;
 
-// Logs "<doing>: <what was caught>" as an error. Call it in a catch block.
+// Logs "<doing>: <what was caught>" as an error, or for those who debug. Call them in a catch
+// block.
 void log_caught(const char* doing) noexcept;
+void debug_caught(const char* doing) noexcept;
 
 }  // namespace emblem

@@ -67,16 +67,17 @@ std::vector<SocketAddress> HostResolver::resolve(const std::string& host, int po
   int ignored = 0;
   if (auto numeric = ask_system(host, port, AI_NUMERICHOST, ignored); !numeric.empty())
     return numeric;
+  const std::pair key(host, port);
   std::unique_lock lock(state_->mutex);
-  std::shared_ptr<Lookup>& shared = state_->under_way[{host, port}];
+  std::shared_ptr<Lookup>& shared = state_->under_way[key];
   if (shared == nullptr) {
     shared = std::make_shared<Lookup>();
     try {
-      start_thread("looking up a host name", [state = state_, lookup = shared, host, port] {
+      start_thread("looking up a host name", [state = state_, lookup = shared, key] {
         std::vector<SocketAddress> addresses;
         std::optional<Error> error;
         try {
-          addresses = state->resolve(host, port);
+          addresses = state->resolve(key.first, key.second);
         } catch (...) {
           error = caught_error();
         }
@@ -84,11 +85,11 @@ std::vector<SocketAddress> HostResolver::resolve(const std::string& host, int po
         lookup->addresses = std::move(addresses);
         lookup->error = std::move(error);
         lookup->done = true;
-        state->under_way.erase({host, port});
+        state->under_way.erase(key);
         state->changed.notify_all();
       }).detach();
     } catch (...) {
-      state_->under_way.erase({host, port});
+      state_->under_way.erase(key);
       throw;
     }
   }

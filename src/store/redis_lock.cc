@@ -5,7 +5,6 @@
 #include <random>
 
 #include "core/caught_error.h"
-#include "core/log.h"
 
 namespace emblem {
 namespace {
@@ -38,7 +37,7 @@ class RedisLock final : public StoreLock {
     try {
       call({redis_command({"EVAL", kRelease, "1", key_, token_})});
     } catch (...) {  // it expires
-      log_debug(cat("redis: a lock cannot be released: ", caught_error().what()));
+      debug_caught("redis: a lock cannot be released");
     }
   }
 

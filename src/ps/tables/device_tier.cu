@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "core/caught_error.h"
-#include "core/log.h"
 #include "core/pinned.h"
 #include "core/start_thread.h"
 #include "embedding/cache/static_rows.h"
@@ -298,7 +297,7 @@ void DeviceTier::work() {
     try {
       fetch_and_insert(wanted.table, wanted.keys, RowCache::Existing::kKeep);
     } catch (...) {  // a tier is down: the rows will be missed again
-      log_debug(cat("rows cannot be fetched into the cache of the GPU: ", caught_error().what()));
+      debug_caught("rows cannot be fetched into the cache of the GPU");
     }
     lock.lock();
     wanted_keys_ -= wanted.keys.size();

@@ -4,7 +4,6 @@
 #include <chrono>
 
 #include "core/caught_error.h"
-#include "core/log.h"
 #include "core/start_thread.h"
 
 namespace emblem {
@@ -18,12 +17,19 @@ Clock::time_point in_seconds(double seconds) {
                             std::chrono::duration<double>(std::min(seconds, kFarAway)));
 }
 
+std::vector<std::string> names_of(const char* purpose,
+                                  const std::vector<PeriodicTask::Plan>& plans) {
+  std::vector<std::string> names;
+  for (const PeriodicTask::Plan& plan : plans) names.push_back(cat(purpose, " of ", plan.subject));
+  return names;
+}
+
 }  // namespace
 
 PeriodicTask::PeriodicTask(const char* purpose, std::vector<Plan> plans,
                            std::function<void(const std::string&)> act)
-    : purpose_(purpose),
-      plans_(std::move(plans)),
+    : plans_(std::move(plans)),
+      names_(names_of(purpose, plans_)),
       act_(std::move(act)),
       thread_(start_thread(purpose, [this] { work(); })) {}
 
@@ -49,8 +55,7 @@ void PeriodicTask::work() noexcept {
     try {
       act_(plan.subject);
     } catch (...) {
-      const Error error = caught_error();
-      log_warn(cat(purpose_, " of ", plan.subject, ": ", error.what()));
+      log_caught(names_[static_cast<size_t>(next - times.begin())].c_str());
     }
     *next = in_seconds(plan.interval_s);
     lock.lock();

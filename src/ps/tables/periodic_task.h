@@ -27,8 +27,8 @@ class PeriodicTask {
  private:
   void work() noexcept;
 
-  const char* const purpose_;
   const std::vector<Plan> plans_;
+  const std::vector<std::string> names_;  // of the plans, for messages
   const std::function<void(const std::string&)> act_;
   std::mutex mutex_;
   std::condition_variable stopping_;

@@ -1,7 +1,6 @@
 #include "ps/tables/promotion_queue.h"
 
 #include "core/caught_error.h"
-#include "core/log.h"
 #include "core/start_thread.h"
 #include "emblem/error.h"
 #include "ps/tables/served_table.h"
@@ -57,7 +56,7 @@ void PromotionQueue::work() {
     try {
       if (const auto table = item.table.lock()) table->promote(item.keys, item.rows, item.version);
     } catch (...) {  // L2 is down, say: the rows stay where they are, in L3
-      log_debug(cat("rows found in L3 cannot be put into L2: ", caught_error().what()));
+      debug_caught("rows found in L3 cannot be put into L2");
     }
     lock.lock();
     floats_ -= item.rows.size();

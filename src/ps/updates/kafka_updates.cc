@@ -286,7 +286,9 @@ void KafkaUpdates::State::commit() {
   if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
     ++commits;
   } else if (error != RD_KAFKA_RESP_ERR__NO_OFFSET) {
-    log_warn(cat("kafka: committing: ", rd_kafka_err2str(error), "; rows may come again"));
+    try_until_done([&] {
+      log_warn(cat("kafka: committing: ", rd_kafka_err2str(error), "; rows may come again"));
+    });
   }
 }
 
