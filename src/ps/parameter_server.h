@@ -61,8 +61,8 @@ class ParameterServer {
   // The same of caches on devices alone. Happens by itself where ps.json says so.
   void refresh_caches(const std::string& name) const;
 
-  // Applies deltas that appear in the folder to all versions of the model, those that are loaded
-  // later as well.
+  // Applies the deltas in the folder to all versions of the model, those that are loaded later as
+  // well: what is there before it returns, and then what appears.
   void watch_deltas(const std::string& model, const std::string& folder,
                     std::chrono::milliseconds every = std::chrono::milliseconds(500));
   void look_for_deltas(const std::string& model);  // now

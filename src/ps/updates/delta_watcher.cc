@@ -11,8 +11,10 @@ DeltaWatcher::DeltaWatcher(std::string folder, std::chrono::milliseconds every, 
     : folder_(std::move(folder)),
       models_(std::move(models)),
       applier_(applier),
-      list_(std::move(list)),
-      thread_(start_thread("watching for deltas", [this, every] { work(every); })) {}
+      list_(std::move(list)) {
+  look();
+  thread_ = start_thread("watching for deltas", [this, every] { work(every); });
+}
 
 DeltaWatcher::~DeltaWatcher() {
   {
@@ -25,9 +27,11 @@ DeltaWatcher::~DeltaWatcher() {
 
 void DeltaWatcher::work(std::chrono::milliseconds every) noexcept {
   for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      if (stopping_.wait_for(lock, every, [&] { return stop_; })) return;
+    }
     look();
-    std::unique_lock lock(mutex_);
-    if (stopping_.wait_for(lock, every, [&] { return stop_; })) return;
   }
 }
 

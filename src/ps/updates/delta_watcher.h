@@ -16,7 +16,7 @@
 
 namespace emblem {
 
-// Looks every `every`, on a thread of its own. A delta that cannot be applied is tried again at
+// Looks at once, before it is constructed, and then every `every`, on a thread of its own. A delta that cannot be applied is tried again at
 // every look, and those after it wait: order is never changed. Thread-safe.
 class DeltaWatcher {
  public:

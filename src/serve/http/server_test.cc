@@ -378,7 +378,7 @@ TEST(HttpServerTest, DrainingFinishesWhatRunsAndClosesTheRest) {
   server.wait_for_held(1);
   std::thread draining([&] { server->drain(1h); });
   EXPECT_TRUE(idle.is_closed_by_server());
-  EXPECT_FALSE(TestClient(server.port()).is_connected());
+  EXPECT_TRUE(becomes_true([&] { return !TestClient(server.port()).is_connected(); }));
   server.release();
   const TestResponse response = busy.receive();
   EXPECT_EQ(response.body, "POST /hold last");
