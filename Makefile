@@ -42,6 +42,7 @@ soak: test
 # program runs as a whole: looking for leaks takes seconds at the end of every process. (GCC 12's ThreadSanitizer crashes in the
 # C11 threads that librdkafka makes.)
 sanitize: export UBSAN_OPTIONS = halt_on_error=1:print_stacktrace=1
+sanitize: export LSAN_OPTIONS = suppressions=$(CURDIR)/tools/lsan.supp:print_suppressions=0
 sanitize: export TSAN_OPTIONS = halt_on_error=1:ignore_noninstrumented_modules=1:suppressions=$(CURDIR)/tools/tsan.supp
 sanitize: setup
 	cmake --preset asan && cmake --build build/asan -j $(JOBS)

@@ -3,10 +3,12 @@
 import importlib.util
 import os
 import pathlib
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 EMBLEM = os.environ.get("EMBLEM", "build/release/emblem")
@@ -30,6 +32,31 @@ def use_test_clients(package):
 def run(*arguments, timeout=300, **kwargs):
     return subprocess.run([EMBLEM, *map(str, arguments)], capture_output=True, text=True,
                           timeout=timeout, **kwargs)
+
+
+def limited_user(processes=None, address_space=None):
+    """A preexec_fn that limits threads and memory: root is exempt, so it becomes a user without other processes."""
+    user = 60000 + os.getpid() % 5000
+
+    def prepare():
+        if processes is not None:
+            resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
+        if address_space is not None:
+            resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
+        os.setgroups([])
+        os.setgid(user)
+        os.setuid(user)
+    return prepare
+
+
+def becomes_true(condition):
+    """Whether it holds, now or within two minutes: long enough for any machine."""
+    deadline = time.monotonic() + 120
+    while not condition():
+        if time.monotonic() > deadline:
+            return bool(condition())
+        time.sleep(0.01)
+    return True
 
 
 PIPELINE = """

@@ -1,16 +1,14 @@
-"""Input as users have it: several labels, text labels, missing values, compressed files, too few threads."""
+"""Input as users have it: several labels, text labels, missing values and compressed files."""
 
 import gzip
-import os
 import pathlib
 import random
-import resource
 import shutil
 import subprocess
 import tempfile
 import unittest
 
-from harness import EMBLEM, EmblemTest, learned_files, run
+from harness import EmblemTest, learned_files, run
 
 PIPELINE = """
 train_input_path: "{data}"
@@ -144,49 +142,6 @@ class Input(unittest.TestCase):
             self.assertEqual(process.returncode, 1, name[:20])
             self.assertIn("it names files", process.stderr)
             self.assertFalse((self.folder / "model").exists())
-
-
-def threads_of(user):
-    """How many threads a user has: what RLIMIT_NPROC counts."""
-    count = 0
-    for process in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            if process.stat().st_uid == user:
-                count += len(list((process / "task").iterdir()))
-        except OSError:
-            pass
-    return count
-
-
-class FewThreads(EmblemTest):
-    """The limit of threads does not hold for root, so the program runs as nobody."""
-
-    rows = 2000
-    nobody = 65534
-
-    def test_too_few_threads_for_the_loader_are_an_error(self):
-        if os.getuid() != 0:
-            self.skipTest("needs root to run as another user")
-        program = self.folder / "emblem"
-        shutil.copy(EMBLEM, program)
-        os.chmod(self.folder, 0o777)
-        model = self.folder / "few"
-
-        def limit():
-            most = threads_of(self.nobody) + 12
-            resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
-            os.setgid(self.nobody)
-            os.setuid(self.nobody)
-
-        command = [program, "train", "--config", self.config, "--model-dir", model, "--threads", "1",
-                   "--set", "data_config.num_workers=200"]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-        process = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120, preexec_fn=limit,
-                                 env=environment, cwd="/")
-        if process.returncode == 0:
-            self.skipTest("the limit of threads does not hold here")
-        self.fail_with(process, "cannot start 200 loader threads: Resource temporarily unavailable",
-                       "lower data_config.num_workers or raise ulimit -u")
 
 
 if __name__ == "__main__":

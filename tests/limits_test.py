@@ -1,28 +1,18 @@
 """Under limits on processes or memory the program ends with one line that says what to do: no abort, no hang."""
 
 import os
-import resource
 import subprocess
 import sys
 import unittest
 
-from harness import EMBLEM, SKIPPED, EmblemTest
+from harness import EMBLEM, SKIPPED, EmblemTest, limited_user
 
-USER = 60000 + os.getpid() % 5000  # has no privileges, and no other processes that count against its limit
 MIB = 1 << 20
 
 
-def run_limited(*arguments, processes=None, address_space=None):
-    """Runs the program as USER. `processes` counts its threads."""
-    def limit():
-        if processes is not None:
-            resource.setrlimit(resource.RLIMIT_NPROC, (processes, processes))
-        if address_space is not None:
-            resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
-        os.setgroups([])
-        os.setgid(USER)
-        os.setuid(USER)
-    return subprocess.run([EMBLEM, *map(str, arguments)], capture_output=True, text=True, timeout=300, preexec_fn=limit)
+def run_limited(*arguments, **limits):
+    return subprocess.run([EMBLEM, *map(str, arguments)], capture_output=True, text=True, timeout=300,
+                          preexec_fn=limited_user(**limits))
 
 
 class Limits(EmblemTest):

@@ -1,6 +1,7 @@
 """Redis is killed and started again under a server whose rows lie there, while clients ask on and check every answer."""
 
 import json
+import re
 import shutil
 import signal
 import socket
@@ -10,7 +11,7 @@ import threading
 import time
 import unittest
 
-from harness import SKIPPED, EmblemTest, run, use_test_clients
+from harness import SKIPPED, EmblemTest, becomes_true, run, use_test_clients
 
 use_test_clients("tritonclient")
 import numpy as np
@@ -34,16 +35,25 @@ class Redis:
         self.process = subprocess.Popen(
             ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder), "--save", "",
              "--appendonly", self.keeps, "--appendfsync", "always"], stdout=subprocess.DEVNULL)
-        for _ in range(1200):
-            try:
-                with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
-                    connection.sendall(b"PING\r\n")
-                    if connection.recv(16).startswith(b"+PONG"):
-                        return
-            except OSError:
-                pass
-            time.sleep(0.05)
-        raise AssertionError("redis-server did not start")
+        if not becomes_true(self.answers):
+            raise AssertionError("redis-server did not start")
+
+    def call(self, command):
+        """The first bytes of the reply to an inline command."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
+            connection.sendall(command.encode() + b"\r\n")
+            return connection.recv(1 << 16).decode()
+
+    def answers(self):
+        try:
+            return self.call("PING").startswith("+PONG")
+        except OSError:
+            return False
+
+    def calls(self, name):
+        """How often a command was executed."""
+        found = re.search(rf"cmdstat_{name}:calls=(\d+)", self.call("INFO commandstats"))
+        return int(found.group(1)) if found else 0
 
     def kill(self):
         self.process.kill()
@@ -76,10 +86,8 @@ class Asker(threading.Thread):
                     self.wrong.append(begin)
 
     def wait_for_right_answers(self, count):
-        wanted, deadline = self.right + count, time.monotonic() + 120
-        while self.right < wanted and time.monotonic() < deadline:
-            time.sleep(0.02)
-        return self.right >= wanted
+        wanted = self.right + count
+        return becomes_true(lambda: self.right >= wanted)
 
 
 class RedisUnderAServer(EmblemTest):
@@ -106,21 +114,24 @@ class RedisUnderAServer(EmblemTest):
         made[1].set_data_from_numpy(self.numbers[begin:end])
         return made
 
+    def ps_config(self, name, redis, more):
+        return self.write_config(name + ".json", json.dumps(
+            {"supportlonglong": True,
+             "volatile_db": {"type": "redis_cluster", "address": f"127.0.0.1:{redis.port}"}, **more}))
+
     def kill_and_start_redis(self, name, more, keeps="yes"):
         """Returns what was refused while Redis was down, and checks all else."""
         redis = Redis(self.folder / name, keeps)
         self.addCleanup(redis.kill)
-        config = self.write_config(name + ".json", json.dumps(
-            {"supportlonglong": True,
-             "volatile_db": {"type": "redis_cluster", "address": f"127.0.0.1:{redis.port}"}, **more}))
-        server = serve_test.Server(self.repository, "--ps", config)
+        server = serve_test.Server(self.repository, "--ps", self.ps_config(name, redis, more))
         asker = Asker(self, server)
         asker.start()
         try:
             self.assertTrue(asker.wait_for_right_answers(20), asker.refused)
             self.assertEqual(asker.refused, [])
             redis.kill()
-            time.sleep(1.0)
+            right = asker.right
+            self.assertTrue(becomes_true(lambda: asker.refused or asker.right > right + 20))
             self.assertEqual(server.get("/v2/health/live")[0], 200)
             redis.start()
             self.assertTrue(asker.wait_for_right_answers(20), asker.refused[-1:])
@@ -133,6 +144,24 @@ class RedisUnderAServer(EmblemTest):
             self.assertEqual(server.stop(), 0)
         self.assertEqual(asker.wrong, [])
         return asker.refused
+
+    def test_servers_with_copies_of_a_model_fill_redis_once(self):
+        """Copies have other paths and times, as on different machines."""
+        redis = Redis(self.folder / "shared")
+        self.addCleanup(redis.kill)
+        config = self.ps_config("shared", redis, {})
+        written = []
+        for copy in ("one", "two"):
+            repository = self.folder / copy / "repository"
+            shutil.copytree(self.repository, repository, copy_function=shutil.copyfile)
+            server = serve_test.Server(repository, "--ps", config)
+            self.addCleanup(server.stop)
+            written.append(redis.calls("hset"))
+            with triton_http.InferenceServerClient(server.http) as client:
+                result = client.infer("dlrm", self.inputs(0, 16)).as_numpy("probability")[:, 0]
+            np.testing.assert_array_equal(result, self.expected[:16])
+        self.assertGreater(written[0], 0)
+        self.assertEqual(written[1], written[0])
 
     def test_rows_on_disk_answer_while_redis_is_down(self):
         more = {"persistent_db": {"type": "rocks_db", "path": str(self.folder / "rocksdb")}}

@@ -10,10 +10,9 @@ import shutil
 import signal
 import subprocess
 import threading
-import time
 import unittest
 
-from harness import EMBLEM, EmblemTest, run, use_test_clients
+from harness import EMBLEM, EmblemTest, becomes_true, run, use_test_clients
 
 use_test_clients("tritonclient")
 import numpy as np
@@ -66,14 +65,17 @@ class Server:
         if len(ports) != 3:
             raise AssertionError(f"the server did not start: {text}{self.process.stderr.read()}")
         self.http, self.grpc, self.metrics = (f"127.0.0.1:{ports[p]}" for p in ("http", "grpc", "metrics"))
-        # Read on: a full pipe would stop the server.
-        for pipe in (self.process.stdout, self.process.stderr):
-            threading.Thread(target=lambda pipe=pipe: self.lines.extend(pipe), daemon=True).start()
+        # Keep reading: a full pipe would stop the server.
+        self.readers = [threading.Thread(target=self.lines.extend, args=(pipe,), daemon=True)
+                        for pipe in (self.process.stdout, self.process.stderr)]
+        for reader in self.readers:
+            reader.start()
 
     def stop(self, how=signal.SIGTERM):
         self.process.send_signal(how)
-        status = self.process.wait(timeout=60)
-        time.sleep(0.05)  # for the readers of its pipes
+        status = self.process.wait(timeout=120)
+        for reader in self.readers:
+            reader.join()
         self.process.stdout.close()
         self.process.stderr.close()
         return status
@@ -378,9 +380,15 @@ class Serve(EmblemTest):
             with triton_http.InferenceServerClient(server.http, network_timeout=60) as client:
                 results.append(client.infer("dlrm", self.inputs(triton_http, 0, 5000)))
 
+        def has_the_request():
+            stats = json.loads(server.get("/v2/models/dlrm/stats")[1])["model_stats"][0]["inference_stats"]
+            pending = re.search(rb"nv_inference_pending_request_count{[^}]*} (\d+)",
+                                server.get("/metrics", server.metrics)[1])
+            return stats["success"]["count"] + stats["fail"]["count"] + int(pending.group(1) if pending else 0) > 0
+
         thread = threading.Thread(target=ask)
         thread.start()
-        time.sleep(0.02)
+        self.assertTrue(becomes_true(has_the_request))
         self.assertEqual(server.stop(), 0)
         thread.join()
         # Either it was taken before the end and is right, or it never began.
@@ -392,9 +400,9 @@ class Serve(EmblemTest):
         self.fail_with(run("export", "--checkpoint", self.folder / "data", "--out", self.folder / "x"),
                        "is not an emblem checkpoint")
         self.fail_with(run("export", "--checkpoint", self.model, "--out", self.repository / "bad name"),
-                       "is no name for a model")
+                       "is not a valid model name")
         self.fail_with(run("export", "--checkpoint", self.model, "--out", self.repository / "dlrm", "--version", "1"),
-                       "is there already")
+                       "exists already")
         port = self.server.http.split(":")[1]
         self.fail_with(run("serve", "--models", self.repository, "--address", "127.0.0.1", "--http-port", port,
                            "--grpc-port", "0", "--metrics-port", "0", timeout=60), port)

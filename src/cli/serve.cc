@@ -108,7 +108,7 @@ void add_serve(Command& program) {
   command
       .option("--repository-poll-secs", options->serving.models.poll_seconds, "SECONDS",
               "With poll: seconds between checks")
-      .positive();
+      .range(1e-3, 1e6);
   command.option("--ps", options->serving.models.ps_config, "FILE",
                  "HPS's ps.json: databases for the tables, and models of backend hps");
   command.repeatable("--deltas", options->deltas, "MODEL=DIR",
@@ -135,7 +135,8 @@ void add_serve(Command& program) {
   command.option("--token", options->token, "TOKEN",
                  "Refuse requests without this bearer token (better: the variable EMBLEM_TOKEN)");
   command.option("--exit-timeout-secs", options->exit_timeout, "SECONDS",
-                 "Seconds that running requests may take after Ctrl-C or SIGTERM");
+                 "Seconds that running requests may take after Ctrl-C or SIGTERM")
+      .range(0, 1e6);
   command.run([options] {
     run(*options);
     return 0;

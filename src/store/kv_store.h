@@ -18,6 +18,20 @@
 
 namespace emblem {
 
+class KvTable;
+
+// One table's part of a fetch from several (fetch_all).
+struct KvFetch {
+  const KvTable* table = nullptr;
+  // As KvTable::fetch takes them.
+  std::span<const int64_t> keys;
+  std::span<float> rows;
+  std::span<uint8_t> found;
+  // The result: how many were found, or why the table could not be asked.
+  int64_t hits = 0;
+  std::optional<Error> error = {};
+};
+
 class KvTable {
  public:
   KvTable(std::string name, int64_t dim) : name_(std::move(name)), dim_(dim) {
@@ -34,9 +48,17 @@ class KvTable {
   // stays as it is. rows is [keys, dim]. Returns how many were found.
   virtual int64_t fetch(std::span<const int64_t> keys, std::span<float> rows,
                         std::span<uint8_t> found) const = 0;
+  // Tables of the same group are asked together by fetch_together, which any of them has.
+  virtual const void* fetch_group() const { return this; }
+  virtual void fetch_together(std::span<KvFetch* const> fetches) const;
   // Inserts or overwrites; of equal keys the last stays. When it throws, any of the rows may have
   // been written, each whole.
   virtual void insert(std::span<const int64_t> keys, std::span<const float> rows) = 0;
+  // Of keys that have a row, some or all may stay as they are. Where other processes write to the
+  // table, all do.
+  virtual void insert_missing(std::span<const int64_t> keys, std::span<const float> rows) {
+    insert(keys, rows);
+  }
   // Many rows, at once or in turn; may cost less than insert and need not survive a crash before
   // finish_bulk returns. Not at the same time as other changes.
   virtual void bulk_insert(std::span<const int64_t> keys, std::span<const float> rows) {
@@ -54,8 +76,8 @@ class KvTable {
   virtual void iterate(int64_t batch_rows, const Take& take) const = 0;
 
   // From now on, fetch throws kUnavailable unless the store has this note, with another text than
-  // `refused`: rows may be gone, or on their way back. Where they cannot be lost behind the back of
-  // this process, it does nothing. To be called before others use the table.
+  // `refused`: rows may be lost, or may not all be there yet. Does nothing where only this process
+  // can remove rows. To be called before others use the table.
   virtual void require_note(const std::string& /*note*/, const std::string& /*refused*/) {}
 
  protected:
@@ -75,6 +97,10 @@ class KvTable {
   int64_t dim_;
 };
 
+// Fetches from several tables. Those in the same Redis cost one round trip to each of its nodes
+// together. What goes wrong with a table is in its part's error.
+void fetch_all(std::span<KvFetch> fetches);
+
 class KvStore {
  public:
   virtual ~KvStore() = default;
@@ -87,7 +113,7 @@ class KvStore {
   // Whether rows survive the end of this process.
   virtual bool persistent() const = 0;
 
-  // A few words kept beside the tables, for whoever fills them: how far they got.
+  // A short text kept beside the tables: what they were filled from, how far updates got.
   virtual std::optional<std::string> note(const std::string& name) const = 0;
   virtual void set_note(const std::string& name, std::string_view text) = 0;
 

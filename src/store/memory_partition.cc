@@ -98,7 +98,7 @@ void MemoryPartition::erase(std::span<const uint32_t> numbers, const int64_t* ke
 
 void MemoryPartition::clear() {
   std::lock_guard lock(writer_);
-  replace_index(std::make_unique<SlotArray>(kFirstSlots));  // nobody reads rows any more
+  replace_index(std::make_unique<SlotArray>(kFirstSlots));  // no reader sees rows any more
   slots_in_use_ = 0;
   size_ = 0;
   retired_.clear();
@@ -199,7 +199,7 @@ void MemoryPartition::evict() {
     for (uint64_t i = 0; i < leave; ++i)
       std::swap(live[i], live[i + random_.below(live.size() - i)]);
   } else {
-    // Readers go on to count, so the order is made of what is seen once.
+    // Readers continue to count, so the order is made of what is seen once.
     std::vector<std::pair<uint32_t, uint64_t>> by_use;
     for (const uint64_t at : live) {
       by_use.emplace_back(owned_index_->slots[at].use.load(std::memory_order_relaxed), at);

@@ -62,7 +62,7 @@ class MemoryPartition {
     }
   }
 
-  // ---- anybody ----
+  // ---- any thread ----
   int64_t size() const { return size_.load(std::memory_order_relaxed); }
   std::vector<int64_t> keys() const;
 
@@ -109,7 +109,7 @@ class MemoryPartition {
   std::unique_ptr<SlotArray> owned_index_;
   uint64_t slots_in_use_ = 0;      // erased ones as well
   uint32_t next_row_ = 0;          // never used so far
-  std::vector<uint32_t> free_;     // rows that nobody can see
+  std::vector<uint32_t> free_;     // rows that no reader can see
   std::vector<uint32_t> retired_;  // rows that readers may still be reading
   Random random_;
 };

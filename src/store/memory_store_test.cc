@@ -115,7 +115,7 @@ TEST(MemoryStoreTest, ARowThatIsBeingReadIsNeitherChangedNorReused) {
       table->insert(std::vector<int64_t>{7}, std::vector<float>{3, 4});
     }
   });
-  while (rounds < 1000) std::this_thread::yield();  // others go on to write meanwhile
+  while (rounds < 1000) std::this_thread::yield();  // others continue to write meanwhile
   EXPECT_EQ(row[0], 1);
   EXPECT_EQ(row[1], 2);
   const float* now = memory->find(MemoryTable::hash(7), 7);

@@ -1,5 +1,5 @@
-// store/read_gate.h - lets readers use memory without locks, and tells a writer when nobody can be
-// using any more what it took out of sight.
+// store/read_gate.h - lets readers use memory without locks, and tells a writer when no reader can
+// be using what it has replaced.
 #pragma once
 
 #include <sched.h>
@@ -82,7 +82,7 @@ class ReadGate {
       for (int turn = 0; lane.inside[door].load(std::memory_order_acquire) != 0; ++turn) {
         if (turn < 100) {
           std::this_thread::yield();
-        } else {  // somebody reads from a disk while inside
+        } else {  // a reader reads from a disk while inside
           std::this_thread::sleep_for(std::chrono::microseconds(50));
         }
       }

@@ -40,7 +40,7 @@ uint16_t redis_slot(std::string_view key) {
 }
 
 RedisCluster::RedisCluster(RedisSettings settings)
-    : settings_(std::move(settings)), slots_(kRedisSlots) {
+    : settings_(std::move(settings)), resolver_(settings_.resolve), slots_(kRedisSlots) {
   if (settings_.tls.enabled) tls_ = std::make_unique<TlsContext>(settings_.tls);
   for (const RedisEndpoint& endpoint : settings_.endpoints) node(endpoint);
 }
@@ -48,7 +48,8 @@ RedisCluster::RedisCluster(RedisSettings settings)
 RedisNode& RedisCluster::node(const RedisEndpoint& endpoint) {
   std::lock_guard lock(mutex_);
   auto& node = nodes_[endpoint.text()];
-  if (node == nullptr) node = std::make_unique<RedisNode>(endpoint, settings_, tls_.get());
+  if (node == nullptr)
+    node = std::make_unique<RedisNode>(endpoint, settings_, tls_.get(), resolver_);
   return *node;
 }
 
@@ -75,7 +76,7 @@ void RedisCluster::run(std::vector<RedisTask>& tasks) {
   try {
     return run_once(tasks, deadline, used_before);
   } catch (const Error& error) {
-    slots_known_ = false;  // somebody else may serve them by now
+    slots_known_ = false;  // other nodes may serve them by now
     if (error.code() != ErrorCode::kUnavailable || !used_before) throw;
   }
   // Connections that lay idle may have died with a server that is back: once more, with new ones.
@@ -88,65 +89,67 @@ void RedisCluster::run_once(std::vector<RedisTask>& tasks, Deadline deadline, bo
   std::vector<Pending> pending;
   for (RedisTask& task : tasks) pending.push_back({&task});
   for (int round = 0; round < kMostRounds; ++round) {
-    std::vector<Flight> flights = take_off(pending, deadline, used_before);
+    std::vector<Pipeline> pipelines = send(pending, deadline, used_before);
     pending.clear();
-    for (Flight& flight : flights) land(flight, deadline, pending);
+    for (Pipeline& pipeline : pipelines) receive(pipeline, deadline, pending);
     if (pending.empty()) return;
-    flights.clear();
   }
   throw Error(ErrorCode::kUnavailable, "redis: the cluster keeps sending commands elsewhere");
 }
 
-std::vector<RedisCluster::Flight> RedisCluster::take_off(std::vector<Pending>& pending,
-                                                         Deadline deadline, bool& used_before) {
+std::vector<RedisCluster::Pipeline> RedisCluster::send(std::vector<Pending>& pending,
+                                                       Deadline deadline, bool& used_before) {
   std::map<RedisNode*, std::vector<Pending>> by_node;
   for (const Pending& one : pending) {
     by_node[one.asked != nullptr ? one.asked : &owner(one.task->slot)].push_back(one);
   }
-  std::vector<Flight> flights;
+  std::vector<Pipeline> pipelines;
   static const std::string asking = redis_command({"ASKING"});
   for (auto& [node, group] : by_node) {
-    flights.push_back({node, node->lease(deadline), std::move(group)});
-    Flight& flight = flights.back();
-    used_before |= flight.lease.used_before();
+    pipelines.push_back({node, node->lease(deadline), std::move(group)});
+    Pipeline& pipeline = pipelines.back();
+    used_before |= pipeline.lease.used_before();
     std::string commands;
-    for (const Pending& one : flight.pending) {
+    for (const Pending& one : pipeline.pending) {
       if (one.asked != nullptr) commands += asking;
       commands += one.task->command;
     }
+    // A process that was stopped meanwhile must not write what others have replaced since.
+    if (std::chrono::steady_clock::now() >= deadline)
+      fail(node->endpoint(), ErrorCode::kUnavailable, "timed out before a command was sent");
     try {
-      flight.lease->send(commands, deadline);
+      pipeline.lease->send(commands, deadline);
     } catch (const Error&) {
-      if (!flight.lease.used_before()) node->note_failure();
+      if (!pipeline.lease.used_before()) node->note_failure();
       throw;
     }
   }
-  return flights;
+  return pipelines;
 }
 
-void RedisCluster::land(Flight& flight, Deadline deadline, Retry& retry) {
+void RedisCluster::receive(Pipeline& pipeline, Deadline deadline, Retry& retry) {
   try {
-    for (const Pending& one : flight.pending) {
-      if (one.asked != nullptr) flight.lease->next(deadline);  // +OK of ASKING
-      const RedisItem first = flight.lease->next(deadline);
+    for (const Pending& one : pipeline.pending) {
+      if (one.asked != nullptr) pipeline.lease->next(deadline);  // +OK of ASKING
+      const RedisItem first = pipeline.lease->next(deadline);
       if (first.kind == RedisItem::Kind::kError) {
-        refused(flight, one, first.text, retry);
+        refused(pipeline, one, first.text, retry);
       } else {
-        one.task->take(first, *flight.lease, deadline);
+        one.task->take(first, *pipeline.lease, deadline);
       }
     }
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::kUnavailable && !flight.lease.used_before()) {
-      flight.node->note_failure();
+    if (error.code() == ErrorCode::kUnavailable && !pipeline.lease.used_before()) {
+      pipeline.node->note_failure();
     }
     throw;
   }
-  flight.lease.give_back();
+  pipeline.lease.give_back();
 }
 
-void RedisCluster::refused(const Flight& flight, Pending pending, std::string_view reason,
+void RedisCluster::refused(const Pipeline& pipeline, Pending pending, std::string_view reason,
                            Retry& retry) {
-  const RedisEndpoint& at = flight.node->endpoint();
+  const RedisEndpoint& at = pipeline.node->endpoint();
   const std::vector<std::string> words = split(reason, ' ');
   if (words.size() < 3 || (words[0] != "MOVED" && words[0] != "ASK")) {
     fail(at, words[0] == "WRONGTYPE" ? ErrorCode::kCorruption : ErrorCode::kUnavailable, reason);

@@ -17,7 +17,7 @@ namespace emblem {
 
 inline constexpr int kRedisSlots = 16384;
 
-// Of a key; of what stands in its first {}, if anything does.
+// Of a key: of the text in its first {} if there is any, else of all of it.
 uint16_t redis_slot(std::string_view key);
 
 // A command and what is done with its reply. It may be sent twice when a connection breaks, and so
@@ -35,8 +35,9 @@ class RedisCluster {
   explicit RedisCluster(RedisSettings settings);
 
   const RedisSettings& settings() const { return settings_; }
-  // Sends all commands, then takes all replies. Throws kUnavailable when a node cannot be asked or
-  // refuses, in which case replies of others may have been taken.
+  // Sends all commands, then takes all replies: one round trip to each node, the nodes at the same
+  // time. Throws kUnavailable when a node cannot be asked or refuses, in which case replies of
+  // others may have been taken. A command is not sent any more once request_timeout_ms have passed.
   void run(std::vector<RedisTask>& tasks);
 
  private:
@@ -44,7 +45,8 @@ class RedisCluster {
     RedisTask* task;
     RedisNode* asked = nullptr;  // a node that holds the key during a move
   };
-  struct Flight {
+  // Commands that were sent to one node and wait for their replies.
+  struct Pipeline {
     RedisNode* node;
     RedisNode::Lease lease;
     std::vector<Pending> pending;
@@ -52,9 +54,9 @@ class RedisCluster {
   using Retry = std::vector<Pending>;
 
   void run_once(std::vector<RedisTask>& tasks, Deadline deadline, bool& used_before);
-  std::vector<Flight> take_off(std::vector<Pending>& pending, Deadline deadline, bool& used_before);
-  void land(Flight& flight, Deadline deadline, Retry& retry);
-  void refused(const Flight& flight, Pending pending, std::string_view reason, Retry& retry);
+  std::vector<Pipeline> send(std::vector<Pending>& pending, Deadline deadline, bool& used_before);
+  void receive(Pipeline& pipeline, Deadline deadline, Retry& retry);
+  void refused(const Pipeline& pipeline, Pending pending, std::string_view reason, Retry& retry);
   RedisNode& node(const RedisEndpoint& endpoint);
   RedisNode& owner(uint16_t slot) const;
   void learn_slots(Deadline deadline);
@@ -63,6 +65,7 @@ class RedisCluster {
 
   const RedisSettings settings_;
   std::unique_ptr<TlsContext> tls_;
+  HostResolver resolver_;
   mutable std::shared_mutex mutex_;
   std::map<std::string, std::unique_ptr<RedisNode>> nodes_;  // by "host:port"; none ever goes
   std::vector<RedisNode*> slots_;

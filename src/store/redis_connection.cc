@@ -37,14 +37,9 @@ std::string redis_command(std::initializer_list<std::string_view> words) {
 }
 
 RedisConnection::RedisConnection(const RedisEndpoint& endpoint, const RedisSettings& settings,
-                                 const TlsContext* tls)
-    : endpoint_(endpoint),
-      socket_(endpoint, tls,
-              std::chrono::steady_clock::now() +
-                  std::chrono::milliseconds(settings.connect_timeout_ms)) {
+                                 const TlsContext* tls, HostResolver& resolver, Deadline deadline)
+    : endpoint_(endpoint), socket_(endpoint, tls, resolver, deadline) {
   if (settings.password.empty()) return;
-  const Deadline deadline =
-      std::chrono::steady_clock::now() + std::chrono::milliseconds(settings.connect_timeout_ms);
   // Servers before 6 know no users: for the default one they are asked the old way.
   send(settings.user.empty() || settings.user == "default"
            ? redis_command({"AUTH", settings.password})

@@ -35,7 +35,7 @@ struct RedisReply {
 class RedisConnection {
  public:
   RedisConnection(const RedisEndpoint& endpoint, const RedisSettings& settings,
-                  const TlsContext* tls);
+                  const TlsContext* tls, HostResolver& resolver, Deadline deadline);
 
   const RedisEndpoint& endpoint() const { return endpoint_; }
   void send(std::string_view commands, Deadline deadline) { socket_.write(commands, deadline); }

@@ -49,7 +49,12 @@ RedisNode::Lease RedisNode::lease(Deadline deadline) {
     ++open_;
   }
   try {
-    return {*this, std::make_unique<RedisConnection>(endpoint_, settings_, tls_), false};
+    const Deadline connected =
+        std::chrono::steady_clock::now() + milliseconds(settings_.connect_timeout_ms);
+    return {*this,
+            std::make_unique<RedisConnection>(endpoint_, settings_, tls_, resolver_,
+                                              std::min(connected, deadline)),
+            false};
   } catch (...) {
     note_failure();
     close(nullptr);

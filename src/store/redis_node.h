@@ -14,8 +14,10 @@ namespace emblem {
 // row, instead of letting every caller wait for a server that is not there.
 class RedisNode {
  public:
-  RedisNode(RedisEndpoint endpoint, const RedisSettings& settings, const TlsContext* tls)
-      : endpoint_(std::move(endpoint)), settings_(settings), tls_(tls) {}
+  // All are borrowed; `tls` may be null.
+  RedisNode(RedisEndpoint endpoint, const RedisSettings& settings, const TlsContext* tls,
+            HostResolver& resolver)
+      : endpoint_(std::move(endpoint)), settings_(settings), tls_(tls), resolver_(resolver) {}
 
   // A connection for one caller. It goes back when it was given back, and is closed otherwise: with
   // replies unread it would be of no use.
@@ -51,6 +53,7 @@ class RedisNode {
   const RedisEndpoint endpoint_;
   const RedisSettings& settings_;
   const TlsContext* tls_;
+  HostResolver& resolver_;
   mutable std::mutex mutex_;
   std::condition_variable freed_;
   std::vector<std::unique_ptr<RedisConnection>> idle_;

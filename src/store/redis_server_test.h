@@ -16,8 +16,10 @@
 #include <thread>
 #include <vector>
 
+#include "core/becomes_true_test.h"
 #include "core/temp_folder_test.h"
 #include "store/redis_connection.h"
+#include "store/redis_proxy_test.h"
 
 namespace emblem {
 
@@ -42,7 +44,13 @@ class RedisServer {
   RedisServer(const RedisServer&) = delete;
 
   RedisEndpoint endpoint() const { return {"127.0.0.1", port_}; }
-  RedisSettings settings() const { return {.endpoints = {endpoint()}, .partitions = 4}; }
+  // With time for any machine.
+  RedisSettings settings() const {
+    return {.endpoints = {endpoint()},
+            .partitions = 4,
+            .connect_timeout_ms = 60'000,
+            .request_timeout_ms = 60'000};
+  }
 
   // On the same port and folder as before.
   void start() {
@@ -71,21 +79,21 @@ class RedisServer {
 
   // Until it answers; false when it never does.
   bool wait(const RedisSettings& settings, const TlsContext* tls = nullptr) {
-    for (int attempt = 0; attempt < 200; ++attempt) {
+    return becomes_true([&] {
       try {
-        if (call(settings, {"PING"}, tls).text == "PONG") return true;  // else it is still loading
-      } catch (const Error&) {                                          // not there yet
+        return call(settings, {"PING"}, tls).text == "PONG";  // else it is still loading
+      } catch (const Error&) {                                // not there yet
+        return false;
       }
-      std::this_thread::sleep_for(std::chrono::milliseconds(25));
-    }
-    return false;
+    });
   }
   bool wait() { return wait(settings()); }
 
   RedisReply call(const RedisSettings& settings, std::initializer_list<std::string_view> words,
                   const TlsContext* tls = nullptr) {
-    RedisConnection connection(settings.endpoints.at(0), settings, tls);
-    const Deadline deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    const Deadline deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    HostResolver resolver;
+    RedisConnection connection(settings.endpoints.at(0), settings, tls, resolver, deadline);
     connection.send(redis_command(words), deadline);
     return connection.reply(deadline);
   }
@@ -100,15 +108,19 @@ class RedisServer {
   pid_t process_ = -1;
 };
 
-// Three nodes with a third of the slots each.
+// Three nodes with a third of the slots each, and a proxy before each.
 class RedisClusterServers {
  public:
   RedisClusterServers() {
     for (int i = 0; i < 3; ++i) {
       const std::string bus = std::to_string(free_port());
-      nodes_.emplace_back(std::vector<std::string>{"--cluster-enabled", "yes", "--cluster-port",
-                                                   bus, "--cluster-node-timeout", "2000"});
+      const int announced = free_port();
+      nodes_.emplace_back(std::vector<std::string>{
+          "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "2000",
+          "--cluster-announce-ip", "127.0.0.1", "--cluster-announce-bus-port", bus,
+          "--cluster-announce-port", std::to_string(announced)});
       buses_.push_back(bus);
+      proxies_.emplace_back(nodes_.back().endpoint(), announced);
     }
     const char* borders[] = {"0", "5460", "5461", "10922", "10923", "16383"};
     for (int i = 0; i < 3; ++i) {
@@ -119,22 +131,26 @@ class RedisClusterServers {
       nodes_[0].call({"CLUSTER", "MEET", "127.0.0.1", port, buses_[i]});
     }
     for (RedisServer& node : nodes_) {
-      bool ready = false;
-      for (int attempt = 0; attempt < 400 && !ready; ++attempt) {
-        ready = node.call({"CLUSTER", "INFO"}).text.find("cluster_state:ok") != std::string::npos &&
-                node.call({"CLUSTER", "SLOTS"}).items.size() == 3;
-        if (!ready) std::this_thread::sleep_for(std::chrono::milliseconds(25));
-      }
-      EXPECT_TRUE(ready);
+      EXPECT_TRUE(becomes_true([&] {
+        return node.call({"CLUSTER", "INFO"}).text.find("cluster_state:ok") != std::string::npos &&
+               node.call({"CLUSTER", "SLOTS"}).items.size() == 3;
+      }));
     }
   }
 
   RedisServer& node(int number) { return nodes_[number]; }
+  // What clients connect to, and what nodes say of each other.
+  RedisProxy& proxy(int number) { return proxies_[number]; }
   // Knows one node only; the others must be found.
-  RedisSettings settings() const { return nodes_[0].settings(); }
+  RedisSettings settings() const {
+    RedisSettings settings = nodes_[0].settings();
+    settings.endpoints = {proxies_[0].endpoint()};
+    return settings;
+  }
 
  private:
   std::deque<RedisServer> nodes_;
+  std::deque<RedisProxy> proxies_;
   std::vector<std::string> buses_;
 };
 

@@ -3,8 +3,7 @@
 #ifdef EMBLEM_WITH_REDIS
 
 #include <arpa/inet.h>
-#include <fcntl.h>
-#include <netdb.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -17,6 +16,8 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+
+#include "store/tcp_connect.h"
 
 namespace emblem {
 namespace {
@@ -82,10 +83,11 @@ struct RedisSocket::Tls {
   ~Tls() { SSL_free(ssl); }
 };
 
-RedisSocket::RedisSocket(const RedisEndpoint& endpoint, const TlsContext* tls, Deadline deadline)
+RedisSocket::RedisSocket(const RedisEndpoint& endpoint, const TlsContext* tls,
+                         HostResolver& resolver, Deadline deadline)
     : endpoint_(endpoint) {
   try {
-    connect(deadline);
+    connect(resolver, deadline);
     if (tls != nullptr) shake_hands(*tls, deadline);
   } catch (...) {
     if (fd_ >= 0) close(fd_);
@@ -100,35 +102,15 @@ void RedisSocket::fail(const char* doing, const std::string& reason) const {
               cat("redis at ", endpoint_.text(), ", ", doing, ": ", reason));
 }
 
-void RedisSocket::connect(Deadline deadline) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int result =
-      getaddrinfo(endpoint_.host.c_str(), std::to_string(endpoint_.port).c_str(), &hints, &found);
-  if (result != 0) fail("finding its address", gai_strerror(result));
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, freeaddrinfo);
-  std::string reason = "it has no address";
-  for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
-    fd_ = socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd_ < 0) fail("connecting", std::strerror(errno));
-    int error = ::connect(fd_, at->ai_addr, at->ai_addrlen) == 0 ? 0 : errno;
-    if (error == EINPROGRESS) {
-      wait(POLLOUT, deadline, "connecting");
-      socklen_t size = sizeof(error);
-      getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size);
-    }
-    if (error == 0) {
-      const int yes = 1;
-      setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-      setsockopt(fd_, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes));
-      return;
-    }
-    reason = std::strerror(error);
-    close(fd_);
-    fd_ = -1;
+void RedisSocket::connect(HostResolver& resolver, Deadline deadline) {
+  try {
+    fd_ = connect_first(resolver.resolve(endpoint_.host, endpoint_.port, deadline), deadline);
+  } catch (const Error& error) {
+    fail("connecting", error.what());
   }
-  fail("connecting", reason);
+  const int yes = 1;
+  setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+  setsockopt(fd_, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof(yes));
 }
 
 void RedisSocket::wait(short events, Deadline deadline, const char* doing) const {
@@ -138,7 +120,7 @@ void RedisSocket::wait(short events, Deadline deadline, const char* doing) const
     pollfd poll_for{fd_, events, 0};
     const int ready = poll(&poll_for, 1, static_cast<int>(std::max<int64_t>(0, left.count())));
     if (ready > 0) return;
-    if (ready == 0) fail(doing, "it took too long");
+    if (ready == 0) fail(doing, "timed out");
     if (errno != EINTR) fail(doing, std::strerror(errno));
   }
 }

@@ -8,11 +8,10 @@
 #include <string>
 #include <string_view>
 
+#include "store/host_resolver.h"
 #include "store/redis_store.h"
 
 namespace emblem {
-
-using Deadline = std::chrono::steady_clock::time_point;
 
 // What TLS connections share: certificates and how strictly to check.
 class TlsContext {
@@ -31,8 +30,10 @@ class TlsContext {
 // Used by one thread at a time.
 class RedisSocket {
  public:
-  // `tls` may be null: no encryption. It must outlive the socket.
-  RedisSocket(const RedisEndpoint& endpoint, const TlsContext* tls, Deadline deadline);
+  // `tls` may be null: no encryption. It must outlive the socket. Looking up the host, connecting
+  // and the TLS handshake share the time until `deadline`.
+  RedisSocket(const RedisEndpoint& endpoint, const TlsContext* tls, HostResolver& resolver,
+              Deadline deadline);
   ~RedisSocket();
   RedisSocket(const RedisSocket&) = delete;
 
@@ -42,7 +43,7 @@ class RedisSocket {
 
  private:
   struct Tls;
-  void connect(Deadline deadline);
+  void connect(HostResolver& resolver, Deadline deadline);
   void wait(short events, Deadline deadline, const char* doing) const;
   void write_plain(std::string_view bytes, Deadline deadline);
   size_t read_plain(char* to, size_t room, Deadline deadline);

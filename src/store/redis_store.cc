@@ -3,6 +3,8 @@
 #include <charconv>
 
 #include "core/text.h"
+#include "store/redis_lock.h"
+#include "store/redis_table.h"
 
 namespace emblem {
 
@@ -22,7 +24,7 @@ std::vector<RedisEndpoint> parse_redis_endpoints(std::string_view text) {
       EMBLEM_REQUIRE(error == std::errc() && end == port.data() + port.size() &&
                          endpoint.port > 0 && endpoint.port < 65536,
                      "redis address \"", part, "\": \"", port,
-                     "\" is no port; HOST:PORT is expected");
+                     "\" is not a valid port; HOST:PORT is expected");
     }
     EMBLEM_REQUIRE(!endpoint.host.empty(), "redis address \"", part, "\" names no host");
     endpoints.push_back(std::move(endpoint));
@@ -31,9 +33,79 @@ std::vector<RedisEndpoint> parse_redis_endpoints(std::string_view text) {
   return endpoints;
 }
 
-#ifndef EMBLEM_WITH_REDIS
+#ifdef EMBLEM_WITH_REDIS
 
-std::unique_ptr<KvStore> make_redis_store(const RedisSettings&) {
+namespace {
+
+class RedisStore final : public SharedKvStore {
+ public:
+  explicit RedisStore(const RedisSettings& settings)
+      : cluster_(std::make_shared<RedisCluster>(settings)) {}
+
+  std::shared_ptr<KvTable> open(const std::string& name, int64_t dim) override {
+    return std::make_shared<RedisTable>(name, dim, cluster_);
+  }
+
+  void drop(const std::string& name) override {
+    std::vector<RedisTask> tasks;
+    for (const std::string& hash : RedisTable::hashes_of(name, cluster_->settings().partitions)) {
+      tasks.push_back({redis_slot(hash), redis_command({"DEL", hash}),
+                       [](const RedisItem&, RedisConnection&, Deadline) {}});
+    }
+    cluster_->run(tasks);
+  }
+
+  bool persistent() const override { return true; }
+
+  std::optional<std::string> note(const std::string& name) const override {
+    std::optional<std::string> text;
+    run(name, redis_command({"GET", redis_note_key(name)}), [&](const RedisItem& item) {
+      text.reset();
+      if (item.kind == RedisItem::Kind::kText) text = item.text;
+    });
+    return text;
+  }
+  void set_note(const std::string& name, std::string_view text) override {
+    run(name, redis_command({"SET", redis_note_key(name), text}), [](const RedisItem&) {});
+  }
+
+  std::unique_ptr<StoreLock> try_lock(const std::string& name,
+                                      std::chrono::milliseconds lease) override {
+    return try_redis_lock(cluster_, name, lease);
+  }
+
+  std::string describe() const override {
+    return "redis at " + cluster_->settings().endpoints.front().text();
+  }
+
+ private:
+  void run(const std::string& note, std::string command,
+           const std::function<void(const RedisItem&)>& take) const {
+    std::vector<RedisTask> tasks = {
+        {redis_slot(redis_note_key(note)), std::move(command),
+         [&](const RedisItem& first, RedisConnection&, Deadline) { take(first); }}};
+    cluster_->run(tasks);
+  }
+
+  std::shared_ptr<RedisCluster> cluster_;
+};
+
+}  // namespace
+
+std::unique_ptr<SharedKvStore> make_redis_store(const RedisSettings& settings) {
+  EMBLEM_REQUIRE(!settings.endpoints.empty(), "redis: no address is given");
+  EMBLEM_REQUIRE(settings.partitions >= 1, "redis: ", settings.partitions, " partitions");
+  EMBLEM_REQUIRE(settings.connections_per_node >= 1, "redis: num_node_connections is ",
+                 settings.connections_per_node, "; at least 1 is needed");
+  EMBLEM_REQUIRE(settings.max_batch >= 1 && settings.max_batch <= 262143,
+                 "redis: max_batch_size is ", settings.max_batch,
+                 "; Redis takes 1 to 262143 keys a command");
+  return std::make_unique<RedisStore>(settings);
+}
+
+#else
+
+std::unique_ptr<SharedKvStore> make_redis_store(const RedisSettings&) {
   throw Error(ErrorCode::kInvalidArgument,
               "redis was asked for, but this binary was built without it (install libssl-dev and "
               "rebuild with -DEMBLEM_REDIS=ON)");

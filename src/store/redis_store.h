@@ -6,10 +6,13 @@
 // a short, growing pause.
 #pragma once
 
+#include <ctime>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "store/host_resolver.h"
 #include "store/kv_store.h"
 #include "store/overflow.h"
 
@@ -43,20 +46,39 @@ struct RedisSettings {
   std::string user = "default";
   std::string password;  // empty: no AUTH is sent
   RedisTls tls;
-  int64_t partitions = 8;        // hashes a table is spread over; part of where rows are
-  int connections_per_node = 5;  // at most
-  int64_t max_batch = 65536;     // keys a command
-  size_t key_bytes = 8;          // or 4
-  Overflow overflow;             // of each partition
-  int connect_timeout_ms = 500;
-  int request_timeout_ms = 2000;
+  int64_t partitions = 8;         // hashes a table is spread over; part of where rows are
+  int connections_per_node = 5;   // at most
+  int64_t max_batch = 65536;      // keys a command
+  size_t key_bytes = 8;           // or 4
+  Overflow overflow;              // of each partition
+  int connect_timeout_ms = 500;   // with the lookup of its name, TLS and login
+  int request_timeout_ms = 2000;  // with all of the above where a connection is needed
+  ResolveHost resolve = resolve_host;
+  std::function<int64_t()> unix_seconds = [] { return int64_t{std::time(nullptr)}; };
 };
 
-// "host:port,host:port" (',' or ';'); the port is 6379 if left out. Throws kInvalidArgument.
+// "host:port,host:port" (',' or ';'); the default port is 6379. Throws kInvalidArgument.
 std::vector<RedisEndpoint> parse_redis_endpoints(std::string_view text);
+
+// A lock that the processes which share a store respect. Released by its destructor, and by the
+// store when it is not renewed in time: a process that dies holds up no other.
+class StoreLock {
+ public:
+  virtual ~StoreLock() = default;
+  // For as long again as it was taken for. False when it was lost: another process may have it.
+  virtual bool renew() = 0;
+};
+
+// A store that several processes may use.
+class SharedKvStore : public KvStore {
+ public:
+  // For the time of `lease`; null when another process has it.
+  virtual std::unique_ptr<StoreLock> try_lock(const std::string& name,
+                                              std::chrono::milliseconds lease) = 0;
+};
 
 // Connects on first use. Throws kInvalidArgument in a build without Redis and for settings that
 // cannot work.
-std::unique_ptr<KvStore> make_redis_store(const RedisSettings& settings);
+std::unique_ptr<SharedKvStore> make_redis_store(const RedisSettings& settings);
 
 }  // namespace emblem

@@ -14,6 +14,7 @@
 #include <map>
 #include <mutex>
 
+#include "core/start_thread.h"
 #include "store/key_bytes.h"
 
 namespace emblem {
@@ -225,7 +226,9 @@ class RocksDbStore : public KvStore {
     database_->family_options = family_options(settings);
     rocksdb::DBOptions options;
     options.create_if_missing = !settings.read_only;
-    options.IncreaseParallelism(std::max(1, settings.threads));
+    const int threads = std::max(1, settings.threads);
+    require_threads(threads + 1, "RocksDB");  // which aborts without them; one for timers
+    options.IncreaseParallelism(threads);
     options.info_log_level = rocksdb::WARN_LEVEL;
     options.keep_log_file_num = 4;
     if (!settings.read_only) std::filesystem::create_directories(settings.path);

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <thread>
 
+#include "core/becomes_true_test.h"
 #include "core/temp_folder_test.h"
 
 namespace emblem {
@@ -99,6 +100,7 @@ TEST_F(RocksDbStoreTest, FourByteKeysAreThoseOfHpsWithoutLongLong) {
 TEST_F(RocksDbStoreTest, DISABLED_WritesUntilItIsKilled) {
   const char* path = std::getenv("EMBLEM_KILLED_STORE");
   if (path == nullptr) GTEST_SKIP();
+  const int64_t rounds = std::atoll(std::getenv("EMBLEM_KILLED_AFTER"));
   const auto store = make_rocksdb_store({.path = path, .threads = 2, .max_batch = 100});
   const auto table = store->open("t", kDim);
   std::vector<int64_t> keys;
@@ -106,7 +108,7 @@ TEST_F(RocksDbStoreTest, DISABLED_WritesUntilItIsKilled) {
   for (int64_t round = 1;; ++round) {
     table->insert(keys, std::vector<float>(kKeys * kDim, static_cast<float>(round)));
     store->set_note("round", std::to_string(round));
-    if (round == 2) std::ofstream(std::string(path) + ".writing") << "yes";
+    if (round == rounds) std::ofstream(std::string(path) + ".writing") << "yes";
   }
 }
 
@@ -118,15 +120,13 @@ TEST_F(RocksDbStoreTest, KilledWhileWritingItLosesNothingThatWasNotedAndTearsNoR
     if (child == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       setenv("EMBLEM_KILLED_STORE", path.c_str(), 1);
+      setenv("EMBLEM_KILLED_AFTER", std::to_string(2 + 5 * life).c_str(), 1);
       if (freopen("/dev/null", "w", stdout) == nullptr) _exit(1);
       execl("/proc/self/exe", "store_test", "--gtest_also_run_disabled_tests",
             "--gtest_filter=RocksDbStoreTest.DISABLED_WritesUntilItIsKilled", nullptr);
       _exit(127);
     }
-    for (int i = 0; i < 3000 && !std::filesystem::exists(path + ".writing"); ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20 + 77 * life));
+    EXPECT_TRUE(becomes_true([&] { return std::filesystem::exists(path + ".writing"); }));
     kill(child, SIGKILL);
     int status = 0;
     waitpid(child, &status, 0);

@@ -57,6 +57,7 @@ void CheckpointKeeper::write(RunState& state) {
   latest_ = save_run(config_.model_dir(), learner_, state, config_);
   saved_step_ = learner_.steps();
   remove_old(state);
+  if (deltas_) deltas_->remove_old(config_.model_dir(), config_.train_config());
 }
 
 void CheckpointKeeper::update(const RunState& state) {

@@ -1,12 +1,34 @@
 #include "train/delta_export.h"
 
 #include <algorithm>
+#include <optional>
 
+#include "checkpoint/checkpoint.h"
+#include "core/log.h"
 #include "embedding/files/delta_files.h"
 
 namespace emblem {
 
+namespace {
+
 constexpr int64_t kBatchRows = 65536;
+
+enum class Which { kOldest, kNewest };
+
+// The number of the last delta that a checkpoint contains; nothing when there is no checkpoint.
+std::optional<int64_t> deltas_in_checkpoint(const std::string& model_dir, Which which) {
+  std::vector<CheckpointEntry> checkpoints = list_checkpoints(model_dir);
+  if (which == Which::kNewest) std::reverse(checkpoints.begin(), checkpoints.end());
+  for (const CheckpointEntry& checkpoint : checkpoints) {
+    try {
+      return open_checkpoint(checkpoint.path, Verify::kSizes).manifest.deltas;
+    } catch (const Error&) {  // damaged: it cannot be exported
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 DeltaExport::DeltaExport(std::string folder, std::vector<Table*> tables, int64_t last)
     : folder_(std::move(folder)), tables_(std::move(tables)), last_(last) {
@@ -28,6 +50,20 @@ int64_t DeltaExport::write(const Context& context) {
   writer.finish();
   for (size_t t = 0; t < tables_.size(); ++t) versions_[t] = tables_[t]->version();
   return ++last_;
+}
+
+void DeltaExport::remove_old(const std::string& model_dir,
+                             const config::TrainConfig& config) const {
+  if (config.keep_delta_max() == 0) return;
+  try {
+    const auto contained = deltas_in_checkpoint(
+        model_dir, config.keep_checkpoint_max() > 0 ? Which::kOldest : Which::kNewest);
+    if (!contained) return;
+    const int64_t beyond = last_ - static_cast<int64_t>(config.keep_delta_max());
+    remove_deltas(folder_, std::min(*contained, beyond));
+  } catch (const std::exception& error) {
+    log_warn(cat("old deltas stay in ", folder_, ": ", error.what()));
+  }
 }
 
 }  // namespace emblem

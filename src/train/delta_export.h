@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "config/train.pb.h"
 #include "core/context.h"
 #include "embedding/table.h"
 
@@ -21,6 +22,10 @@ class DeltaExport {
   // Returns the delta's number.
   int64_t write(const Context& context);
   int64_t last() const { return last_; }
+
+  // Removes deltas that no version exported from a kept checkpoint needs, as keep_delta_max says;
+  // to be called when a checkpoint was written. What cannot be removed is logged.
+  void remove_old(const std::string& model_dir, const config::TrainConfig& config) const;
 
  private:
   std::string folder_;

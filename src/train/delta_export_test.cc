@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "checkpoint/checkpoint.h"
 #include "core/temp_folder_test.h"
 #include "embedding/files/delta_files.h"
 #include "embedding/lookup.h"
@@ -44,6 +45,72 @@ TEST(DeltaExportTest, HoldsTheRowsThatWereTouchedSinceTheLastOne) {
 
   // A run that continues elsewhere never uses a number again.
   EXPECT_EQ(DeltaExport(folder.path("deltas"), {table.get()}, 2).last(), 7);
+}
+
+class OldDeltasTest : public testing::Test {
+ protected:
+  // Deltas up to that number, and a checkpoint that contains them.
+  void save(int64_t step, int64_t deltas) {
+    while (export_.last() < deltas) export_.write({});
+    CheckpointWriter writer(folder_.path(), step);
+    Manifest manifest;
+    manifest.model = "dlrm";
+    manifest.deltas = deltas;
+    writer.commit(manifest);
+  }
+  std::vector<int64_t> left() const {
+    std::vector<int64_t> numbers;
+    for (const DeltaFolder& delta : list_deltas(folder_.path("deltas")))
+      numbers.push_back(delta.sequence);
+    return numbers;
+  }
+  void remove_old(uint32_t keep_deltas, uint32_t keep_checkpoints) {
+    config::TrainConfig config;
+    config.set_keep_delta_max(keep_deltas);
+    config.set_keep_checkpoint_max(keep_checkpoints);
+    export_.remove_old(folder_.path(), config);
+  }
+
+  const TempFolder folder_;
+  const std::unique_ptr<Table> table_ =
+      make_table({}, {.name = "user", .dim = 2, .kind = TableKind::kDynamic});
+  DeltaExport export_{folder_.path("deltas"), {table_.get()}, 0};
+};
+
+TEST_F(OldDeltasTest, AllThatAKeptCheckpointNeedsStay) {
+  save(100, 3);
+  save(200, 6);
+  save(300, 8);
+  remove_old(2, 3);
+  EXPECT_THAT(left(), ElementsAre(4, 5, 6, 7, 8));
+  prune_checkpoints(folder_.path(), 2, {});
+  remove_old(2, 2);
+  EXPECT_THAT(left(), ElementsAre(7, 8));
+}
+
+TEST_F(OldDeltasTest, TheNewestStayForServersThatAreLate) {
+  save(100, 3);
+  save(200, 6);
+  prune_checkpoints(folder_.path(), 1, {});
+  remove_old(4, 1);
+  EXPECT_THAT(left(), ElementsAre(3, 4, 5, 6));
+  remove_old(0, 1);
+  EXPECT_THAT(left(), ElementsAre(3, 4, 5, 6));
+}
+
+TEST_F(OldDeltasTest, WhereAllCheckpointsAreKeptTheNewestDecides) {
+  save(100, 3);
+  save(200, 6);
+  export_.write({});
+  remove_old(1, 0);
+  EXPECT_THAT(left(), ElementsAre(7));
+  EXPECT_EQ(config::TrainConfig().keep_delta_max(), 100u);
+}
+
+TEST_F(OldDeltasTest, WithoutACheckpointAllStay) {
+  for (int i = 0; i < 3; ++i) export_.write({});
+  remove_old(1, 1);
+  EXPECT_THAT(left(), ElementsAre(1, 2, 3));
 }
 
 }  // namespace

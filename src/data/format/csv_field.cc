@@ -30,18 +30,6 @@ bool parse_label_word(std::string_view text, float& value) {
   return false;
 }
 
-size_t values_in(const Column& column) {
-  switch (column.type) {
-    case ColumnType::kFloat:
-      return column.floats.size();
-    case ColumnType::kInt64:
-      return column.ints.size();
-    case ColumnType::kText:
-      break;
-  }
-  return column.text_ends.size();
-}
-
 }  // namespace
 
 MissingTexts::MissingTexts(const std::vector<std::string>& configured)
@@ -56,7 +44,11 @@ bool MissingTexts::contains(const std::vector<std::string>& texts, std::string_v
 }
 
 std::string CsvFieldParser::add(std::string_view text, int64_t row) const {
-  if (!request_.separators.empty()) return add_bag(text);
+  if (!request_.separators.empty()) {
+    std::string problem = add_values(text);
+    if (problem.empty()) end_row();
+    return problem;
+  }
   switch (request_.type) {
     case ColumnType::kFloat:
       if (!parse_number(text, column_.floats[row])) return not_a_number(text);
@@ -75,15 +67,18 @@ std::string CsvFieldParser::add(std::string_view text, int64_t row) const {
   return {};
 }
 
-std::string CsvFieldParser::add_bag(std::string_view text) const {
+std::string CsvFieldParser::add_values(std::string_view text) const {
   while (!text.empty()) {
     const size_t end = std::min(text.find_first_of(request_.separators), text.size());
     std::string problem = add_value(text.substr(0, end));
     if (!problem.empty()) return problem;
     text.remove_prefix(std::min(end + 1, text.size()));
   }
-  column_.offsets.push_back(static_cast<int32_t>(values_in(column_)));
   return {};
+}
+
+void CsvFieldParser::end_row() const {
+  column_.offsets.push_back(static_cast<int32_t>(values_in(column_)));
 }
 
 std::string CsvFieldParser::add_value(std::string_view text) const {
@@ -160,6 +155,18 @@ std::string CsvFieldParser::not_a_key(std::string_view text) const {
   return cat(quoted(text),
              " is not an integer (expected a whole number of 64 bits or an empty field; ",
              request_.advice.empty() ? "text needs input_type: STRING" : request_.advice, ")");
+}
+
+size_t values_in(const Column& column) {
+  switch (column.type) {
+    case ColumnType::kFloat:
+      return column.floats.size();
+    case ColumnType::kInt64:
+      return column.ints.size();
+    case ColumnType::kText:
+      break;
+  }
+  return column.text_ends.size();
 }
 
 }  // namespace emblem

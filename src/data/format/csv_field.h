@@ -1,5 +1,6 @@
 // data/format/csv_field.h - what the text of one CSV field means: a number, an id, text, a bag of
-// them, a label, or nothing.
+// them, a label, or nothing. Shared by the decoder of CSV files and by requests to a server, so
+// that both read the same text as the same values.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +42,12 @@ class CsvFieldParser {
   // appended before a problem was found are the caller's to take back.
   std::string add(std::string_view text, int64_t row) const;
 
+  // For requests with separators: the values of the field, in the row that end_row() ends. Empty
+  // values are skipped.
+  std::string add_values(std::string_view text) const;
+  void end_row() const;
+
  private:
-  std::string add_bag(std::string_view text) const;
   std::string add_value(std::string_view text) const;
   void add_text(std::string_view text) const;
   bool parse_number(std::string_view text, float& value) const;
@@ -55,5 +60,8 @@ class CsvFieldParser {
   const MissingTexts& missing_;
   Column& column_;
 };
+
+// The number of values that a column holds, in all rows.
+size_t values_in(const Column& column);
 
 }  // namespace emblem

@@ -11,7 +11,7 @@ constexpr int64_t kOtherRows = 2048;  // rows outside the batch to update per ta
 
 void HostLookup::check_gradients(View<const float> gradients) const {
   EMBLEM_REQUIRE(backward_ != Backward::kNothing,
-                 "lookup: gradients without a training forward found before them");
+                 "lookup: gradients without a training forward pass before them");
   EMBLEM_REQUIRE(gradients.rows == train_.bags && gradients.cols == width_,
                  "lookup: gradients are [", gradients.rows, ", ", gradients.cols,
                  "], but the last training found was [", train_.bags, ", ", width_, "]");

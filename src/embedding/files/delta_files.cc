@@ -15,8 +15,7 @@ namespace emblem {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::string_view kPrefix = "delta-";
-constexpr std::string_view kUnfinished = ".writing-";
+constexpr std::string_view kPrefix = "delta-", kUnfinished = ".writing-", kRemoving = ".removing-";
 
 std::string name_of(int64_t sequence) {
   const std::string digits = std::to_string(sequence);
@@ -32,6 +31,17 @@ std::optional<int64_t> sequence_of(std::string_view name) {
   return sequence;
 }
 
+std::vector<fs::path> entries_of(const std::string& root) {
+  std::vector<fs::path> entries;
+  std::error_code error;
+  for (fs::directory_iterator at(root, error), end; !error && at != end; at.increment(error))
+    entries.push_back(at->path());
+  if (error && error != std::errc::no_such_file_or_directory)
+    throw Error(ErrorCode::kUnavailable,
+                cat("cannot read the folder ", root, ": ", error.message()));
+  return entries;
+}
+
 struct Columns {
   Columns(const std::string& folder, int64_t dim)
       : table{.dim = dim}, keys(folder + "/key"), rows(folder + "/emb_vector") {}
@@ -43,10 +53,9 @@ struct Columns {
 
 std::vector<DeltaFolder> list_deltas(const std::string& root) {
   std::vector<DeltaFolder> deltas;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(root, error)) {
-    if (const auto sequence = sequence_of(entry.path().filename().string())) {
-      deltas.push_back({*sequence, entry.path().string()});
+  for (const fs::path& path : entries_of(root)) {
+    if (const auto sequence = sequence_of(path.filename().string())) {
+      deltas.push_back({*sequence, path.string()});
     }
   }
   std::sort(deltas.begin(), deltas.end(),
@@ -55,13 +64,20 @@ std::vector<DeltaFolder> list_deltas(const std::string& root) {
 }
 
 void remove_unfinished_deltas(const std::string& root) {
-  std::vector<fs::path> unfinished;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(root, error)) {
-    if (entry.path().filename().string().starts_with(kUnfinished))
-      unfinished.push_back(entry.path());
+  std::error_code ignored;
+  for (const fs::path& path : entries_of(root)) {
+    if (path.filename().string().starts_with(kUnfinished)) fs::remove_all(path, ignored);
   }
-  for (const fs::path& path : unfinished) fs::remove_all(path, error);
+}
+
+void remove_deltas(const std::string& root, int64_t last) {
+  for (const DeltaFolder& delta : list_deltas(root)) {
+    if (delta.sequence > last) break;
+    fs::rename(delta.path, cat(root, "/", kRemoving, name_of(delta.sequence)));
+  }
+  for (const fs::path& path : entries_of(root)) {  // also of a process that was killed here
+    if (path.filename().string().starts_with(kRemoving)) fs::remove_all(path);
+  }
 }
 
 DeltaManifest read_delta_manifest(const DeltaFolder& delta) {
@@ -78,8 +94,8 @@ DeltaManifest read_delta_manifest(const DeltaFolder& delta) {
     throw Error(ErrorCode::kCorruption, cat(path, ": does not describe a delta: ", error.what()));
   }
   if (manifest.sequence != delta.sequence) {
-    throw Error(ErrorCode::kCorruption, cat(path, ": speaks of sequence ", manifest.sequence,
-                                            ", which is not the folder's"));
+    throw Error(ErrorCode::kCorruption, cat(path, ": the sequence is ", manifest.sequence,
+                                            ", but the folder's name says ", delta.sequence));
   }
   return manifest;
 }

@@ -5,8 +5,9 @@
 //   ROOT/delta-000000000017/TABLE/key            int64 x rows         } the layout of a
 //   ROOT/delta-000000000017/TABLE/emb_vector     float32 x rows x dim } checkpoint's table
 //
-// A folder is written under another name, synced and renamed, so that readers see complete ones
-// only. Deltas are applied in the order of their sequence numbers, which begin at 1.
+// A folder is written under another name, synced and renamed, and renamed again before it is
+// removed, so that readers see complete ones only. Deltas are applied in the order of their
+// sequence numbers, which begin at 1.
 #pragma once
 
 #include <cstdint>
@@ -34,11 +35,15 @@ struct DeltaFolder {
   std::string path;
 };
 
-// The deltas in a folder, in order; empty when there is no such folder.
+// The deltas in a folder, in order; empty when there is no such folder. Throws kUnavailable when it
+// cannot be read.
 std::vector<DeltaFolder> list_deltas(const std::string& root);
 
 // Removes what writers that were killed left. No other process may be writing.
 void remove_unfinished_deltas(const std::string& root);
+
+// Removes the deltas up to number `last`. Each disappears in one step.
+void remove_deltas(const std::string& root, int64_t last);
 
 // Throws kCorruption when it is not a manifest, or not that of the folder's sequence number.
 DeltaManifest read_delta_manifest(const DeltaFolder& delta);

@@ -35,7 +35,7 @@ TEST(DeltaFilesTest, ADeltaAppearsWholeAndSaysWhatItHolds) {
   EXPECT_EQ(std::filesystem::file_size(deltas[0].path + "/users/emb_vector"), 16u);
 }
 
-TEST(DeltaFilesTest, AreListedByNumberAndOthersLeftOut) {
+TEST(DeltaFilesTest, AreListedByNumberAndOthersSkipped) {
   TempFolder folder;
   for (const int64_t sequence : {int64_t{11}, int64_t{2}, int64_t{1000000000000000}}) {
     DeltaWriter(folder.path(), sequence).finish();
@@ -49,6 +49,30 @@ TEST(DeltaFilesTest, AreListedByNumberAndOthersLeftOut) {
   EXPECT_EQ(deltas[1].sequence, 11);
   EXPECT_EQ(deltas[2].sequence, 1000000000000000);
   EXPECT_FALSE(std::filesystem::exists(folder.path(".writing-delta-000000000003")));
+}
+
+TEST(DeltaFilesTest, OldOnesAreRemovedWithWhatAKilledProcessLeft) {
+  TempFolder folder;
+  for (int64_t sequence = 1; sequence <= 5; ++sequence) {
+    DeltaWriter writer(folder.path(), sequence);
+    writer.add("users", 1, std::vector<int64_t>{5}, std::vector<float>{1});
+    writer.finish();
+  }
+  folder.write(".removing-delta-000000000000/users/key", "");
+  remove_deltas(folder.path(), 3);
+  const auto deltas = list_deltas(folder.path());
+  ASSERT_EQ(deltas.size(), 2u);
+  EXPECT_EQ(deltas[0].sequence, 4);
+  EXPECT_FALSE(std::filesystem::exists(folder.path(".removing-delta-000000000000")));
+  EXPECT_FALSE(std::filesystem::exists(folder.path(".removing-delta-000000000001")));
+  remove_deltas(folder.path("nothing"), 3);
+}
+
+TEST(DeltaFilesTest, AFolderThatCannotBeReadIsNotAnEmptyOne) {
+  TempFolder folder;
+  folder.write("file", "");
+  EXPECT_THAT([&] { list_deltas(folder.path("file")); },
+              ThrowsMessage<Error>(HasSubstr("cannot read the folder")));
 }
 
 TEST(DeltaFilesTest, WhatCannotBeADeltaIsRefused) {
@@ -80,7 +104,7 @@ TEST(DeltaFilesTest, WhatCannotBeADeltaIsRefused) {
       [&] {
         read_delta_manifest({7, folder.path("delta-7")});
       },
-      ThrowsMessage<Error>(HasSubstr("speaks of sequence 8")));
+      ThrowsMessage<Error>(HasSubstr("the sequence is 8")));
 }
 
 }  // namespace

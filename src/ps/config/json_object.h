@@ -1,5 +1,5 @@
 // ps/config/json_object.h - reads a JSON object key by key, so that what is wrong is named with its
-// place: keys nobody asked for, missing keys, values of another type.
+// place: unknown keys, missing keys, values of another type.
 #pragma once
 
 #include <cstdint>

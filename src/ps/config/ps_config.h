@@ -31,6 +31,9 @@ struct PsVolatile {
   Overflow overflow;
   bool cache_missed_embeddings = false;
   std::vector<std::string> update_filters = {"^hps_.+$"};
+  // Not in ps.json: how long Redis may take.
+  int connect_timeout_ms = 500;
+  int request_timeout_ms = 2000;
 };
 
 struct PsPersistent {

@@ -4,17 +4,19 @@
 
 #include <algorithm>
 
-#include "core/log.h"
+#include "core/caught_error.h"
 #include "core/pinned.h"
+#include "core/start_thread.h"
 #include "embedding/cache/static_rows.h"
 #include "embedding/rows_ref.h"
+#include "ps/tables/table_fetch.h"
 
 namespace emblem::cuda {
 namespace {
 
 constexpr uint64_t kNotAsked = UINT64_MAX;       // in the place of a version
 constexpr size_t kAtOnce = 8192;                 // rows that are refreshed at a time
-constexpr size_t kMostWanted = size_t{1} << 20;  // keys to fetch behind batches; others are dropped
+constexpr size_t kMostWanted = size_t{1} << 20;  // keys to fetch after batches; others are dropped
 
 }  // namespace
 
@@ -71,7 +73,7 @@ class DeviceTier::Missing final : public MissingRowSource {
     const double hit_rate = 1.0 - static_cast<double>(report.lookups) /
                                       static_cast<double>(std::max<int64_t>(1, lookups));
     if (hit_rate >= tier_.settings_.hit_rate_threshold) {
-      tier_.fetch_behind(keys, tables);
+      tier_.fetch_later(keys, tables);
       return false;
     }
     make_room(keys.size());
@@ -98,38 +100,57 @@ class DeviceTier::Missing final : public MissingRowSource {
   // The rows, or what keys without one read as, in host_; flags say which are there.
   std::vector<uint64_t> fetch(std::span<const int64_t> keys, std::span<const int32_t> tables) {
     std::vector<uint64_t> versions(tier_.settings_.tables.size(), kNotAsked);
-    const int64_t row_bytes = tier_.cache_->settings().row_bytes;
-    for (size_t t = 0; t < versions.size(); ++t) {
-      places_.clear();
-      keys_.clear();
-      for (size_t i = 0; i < keys.size(); ++i) {
-        if (tables[i] != static_cast<int32_t>(t)) continue;
-        places_.push_back(i);
-        keys_.push_back(keys[i]);
-      }
-      if (keys_.empty()) continue;
-      ServedTable& table = *tier_.settings_.tables[t];
-      const auto dim = static_cast<size_t>(table.dim());
-      rows_.resize(keys_.size() * dim);
-      found_.assign(keys_.size(), 0);
-      versions[t] = table.version();
-      table.fetch(keys_, rows_, found_, scratch_);
-      uint64_t absent = 0;
-      for (size_t i = 0; i < keys_.size(); ++i) {
-        const std::span row(rows_.data() + i * dim, dim);
-        if (found_[i] == 0) {
-          ++absent;
-          for (size_t d = 0; d < dim; ++d)
-            row[d] = table.settings().missing(
-                table.settings().seed, static_cast<uint64_t>(keys_[i]), static_cast<int64_t>(d));
-        }
-        tier_.narrow(row, table.dim(),
-                     host_->data() + static_cast<int64_t>(places_[i]) * row_bytes);
-        flags()[places_[i]] = static_cast<char>(found_[i]);
-      }
-      table.count_missing(static_cast<unsigned>(sched_getcpu()), absent);
+    parts_.resize(versions.size());
+    for (Part& part : parts_) {
+      part.places.clear();
+      part.keys.clear();
     }
+    for (size_t i = 0; i < keys.size(); ++i) {
+      Part& part = parts_[static_cast<size_t>(tables[i])];
+      part.places.push_back(i);
+      part.keys.push_back(keys[i]);
+    }
+    std::vector<TableFetch> fetches;
+    for (size_t t = 0; t < parts_.size(); ++t) {
+      Part& part = parts_[t];
+      if (part.keys.empty()) continue;
+      ServedTable& table = *tier_.settings_.tables[t];
+      part.rows.resize(part.keys.size() * static_cast<size_t>(table.dim()));
+      part.found.assign(part.keys.size(), 0);
+      versions[t] = table.version();
+      fetches.push_back({&table, part.keys, part.rows, part.found});
+    }
+    fetch_tables(fetches);
+    for (size_t t = 0; t < parts_.size(); ++t) place(parts_[t], *tier_.settings_.tables[t]);
     return versions;
+  }
+
+  // A table's share of what a batch missed.
+  struct Part {
+    std::vector<size_t> places;  // among all that were missed
+    std::vector<int64_t> keys;
+    std::vector<float> rows;
+    std::vector<uint8_t> found;
+  };
+
+  // Puts rows to their places in host_.
+  void place(Part& part, ServedTable& table) {
+    const auto dim = static_cast<size_t>(table.dim());
+    const int64_t row_bytes = tier_.cache_->settings().row_bytes;
+    uint64_t absent = 0;
+    for (size_t i = 0; i < part.keys.size(); ++i) {
+      const std::span row(part.rows.data() + i * dim, dim);
+      if (part.found[i] == 0) {
+        ++absent;
+        for (size_t d = 0; d < dim; ++d)
+          row[d] = table.settings().missing(
+              table.settings().seed, static_cast<uint64_t>(part.keys[i]), static_cast<int64_t>(d));
+      }
+      tier_.narrow(row, table.dim(),
+                   host_->data() + static_cast<int64_t>(part.places[i]) * row_bytes);
+      flags()[part.places[i]] = static_cast<char>(part.found[i]);
+    }
+    table.count_missing(static_cast<unsigned>(sched_getcpu()), absent);
   }
 
   // Unless an update came since they were read: then the batch has them, and the cache does not.
@@ -151,11 +172,7 @@ class DeviceTier::Missing final : public MissingRowSource {
   std::unique_ptr<PinnedMemory> host_;  // rows, then flags
   Buffer<uint8_t> device_flags_;
   std::vector<uint64_t> lookups_;  // of each table
-  std::vector<size_t> places_;
-  std::vector<int64_t> keys_;
-  std::vector<float> rows_;
-  std::vector<uint8_t> found_;
-  ServedTable::Missing scratch_;
+  std::vector<Part> parts_;        // of each table
 };
 
 DeviceTier::DeviceTier(DeviceTierSettings settings) : settings_(std::move(settings)) {
@@ -172,14 +189,21 @@ DeviceTier::DeviceTier(DeviceTierSettings settings) : settings_(std::move(settin
       context_, RowCacheSettings{.row_bytes = row_bytes,
                                  .table_rows = cache_rows(counts, settings_.size, row_bytes),
                                  .policy = settings_.policy});
-  for (size_t t = 0; t < settings_.tables.size(); ++t) {
+  for (size_t t = 0; t < settings_.tables.size(); ++t)
     updates_.push_back(std::make_unique<Updates>(*this, static_cast<int>(t)));
-    settings_.tables[t]->add_cache(updates_.back().get());
+  thread_ = start_thread("the cache of a GPU", [this] { work(); });
+  try {
+    for (size_t t = 0; t < settings_.tables.size(); ++t)
+      settings_.tables[t]->add_cache(updates_[t].get());
+  } catch (...) {
+    stop();
+    throw;
   }
-  thread_ = std::thread([this] { work(); });
 }
 
-DeviceTier::~DeviceTier() {
+DeviceTier::~DeviceTier() { stop(); }
+
+void DeviceTier::stop() {
   for (size_t t = 0; t < settings_.tables.size(); ++t)
     settings_.tables[t]->remove_cache(updates_[t].get());
   {
@@ -219,9 +243,9 @@ void DeviceTier::fetch_and_insert(int number, std::span<const int64_t> keys,
   const auto row_bytes = static_cast<size_t>(cache_->settings().row_bytes);
   std::vector<float> rows(keys.size() * dim);
   std::vector<uint8_t> found(keys.size());
-  ServedTable::Missing scratch;
   const uint64_t version = table.version();
-  table.fetch(keys, rows, found, scratch);
+  const TableFetch fetch{&table, keys, rows, found};
+  fetch_tables({&fetch, 1});
   std::vector<int64_t> there;
   std::vector<char> narrow_rows;
   for (size_t i = 0; i < keys.size(); ++i) {
@@ -242,7 +266,7 @@ void DeviceTier::refresh(int table) {
                      RowCache::Existing::kUpdate);
 }
 
-void DeviceTier::fetch_behind(std::span<const int64_t> keys, std::span<const int32_t> tables) {
+void DeviceTier::fetch_later(std::span<const int64_t> keys, std::span<const int32_t> tables) {
   std::lock_guard lock(mutex_);
   if (wanted_keys_ + keys.size() > kMostWanted) return;  // they will be missed again
   for (size_t t = 0; t < settings_.tables.size(); ++t) {
@@ -272,8 +296,8 @@ void DeviceTier::work() {
     lock.unlock();
     try {
       fetch_and_insert(wanted.table, wanted.keys, RowCache::Existing::kKeep);
-    } catch (const Error& error) {  // a tier is down: the rows will be missed again
-      log_debug(cat("rows cannot be fetched into the cache of the GPU: ", error.what()));
+    } catch (...) {  // a tier is down: the rows will be missed again
+      debug_caught("rows cannot be fetched into the cache of the GPU");
     }
     lock.lock();
     wanted_keys_ -= wanted.keys.size();

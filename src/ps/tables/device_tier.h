@@ -26,7 +26,7 @@ struct DeviceTierSettings {
   CacheSize size;
   CachePolicy policy = CachePolicy::kLru;
   // A batch of whose lookups this share or more was in the cache is answered with the default row
-  // for the others, which are fetched behind it; HPS's rule. Above 1: every batch waits.
+  // for the others, which are fetched after it; HPS's rule. Above 1: every batch waits.
   double hit_rate_threshold = 2.0;
 };
 
@@ -44,7 +44,7 @@ class DeviceTier {
                                         int64_t max_rows);
   std::unique_ptr<MissingRowSource> make_missing();
 
-  // Reads all rows of a table in the cache anew from the tiers below.
+  // Reads all rows of a table in the cache again from the tiers below.
   void refresh(int table);
   void wait_until_fetched();  // what batches did not wait for
   RowCache& cache() { return *cache_; }
@@ -58,8 +58,9 @@ class DeviceTier {
   };
   // Fetches rows of different keys and puts those that are there into the cache.
   void fetch_and_insert(int table, std::span<const int64_t> keys, RowCache::Existing existing);
-  void fetch_behind(std::span<const int64_t> keys, std::span<const int32_t> tables);
+  void fetch_later(std::span<const int64_t> keys, std::span<const int32_t> tables);
   void work();
+  void stop();
   void narrow(std::span<const float> from, int64_t dim, char* to) const;
 
   DeviceTierSettings settings_;

@@ -148,7 +148,7 @@ TEST_F(DeviceTierTest, UpdatesReachRowsInTheCache) {
 TEST_F(DeviceTierTest, RefreshReadsRowsAnew) {
   with_tier(2.0, [&](auto&, auto& read) {
     read({1, 2});
-    put(1, 500);  // behind the table's back
+    put(1, 500);  // without the table's knowledge
     EXPECT_THAT(read({1, 2}), ElementsAre(1, 2));
     table_->refresh();
     EXPECT_THAT(read({1, 2}), ElementsAre(500, 2));

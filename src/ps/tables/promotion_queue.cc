@@ -1,13 +1,14 @@
 #include "ps/tables/promotion_queue.h"
 
-#include "core/log.h"
+#include "core/caught_error.h"
+#include "core/start_thread.h"
 #include "emblem/error.h"
 #include "ps/tables/served_table.h"
 
 namespace emblem {
 
 PromotionQueue::PromotionQueue(size_t most_floats)
-    : most_floats_(most_floats), thread_([this] { work(); }) {}
+    : most_floats_(most_floats), thread_(start_thread("rows from L3 to L2", [this] { work(); })) {}
 
 PromotionQueue::~PromotionQueue() {
   {
@@ -32,9 +33,10 @@ void PromotionQueue::add(std::weak_ptr<ServedTable> table, int64_t dim,
     item.keys.push_back(keys[i]);
     item.rows.insert(item.rows.end(), rows.begin() + i * width, rows.begin() + (i + 1) * width);
   }
+  const size_t floats = item.rows.size();
   std::lock_guard lock(mutex_);
-  floats_ += item.rows.size();
   items_.push_back(std::move(item));
+  floats_ += floats;
   changed_.notify_all();
 }
 
@@ -53,8 +55,8 @@ void PromotionQueue::work() {
     lock.unlock();
     try {
       if (const auto table = item.table.lock()) table->promote(item.keys, item.rows, item.version);
-    } catch (const Error& error) {  // L2 is down: the rows stay where they are, in L3
-      log_debug(cat("a row found in L3 cannot be put into L2: ", error.what()));
+    } catch (...) {  // L2 is down, say: the rows stay where they are, in L3
+      debug_caught("rows found in L3 cannot be put into L2");
     }
     lock.lock();
     floats_ -= item.rows.size();

@@ -1,5 +1,5 @@
-// ps/tables/promotion_queue.h - rows that lookups found in L3, on their way into L2: behind the
-// requests' backs, by one thread.
+// ps/tables/promotion_queue.h - rows that lookups found in L3, on their way into L2: by one thread,
+// while requests continue.
 #pragma once
 
 #include <condition_variable>

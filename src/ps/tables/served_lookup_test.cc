@@ -158,7 +158,7 @@ TEST_P(ServedLookupTest, ManyLookupsReadTheSameTablesAtOnceWhileTheyAreUpdated) 
       }
     });
   }
-  std::thread writer([&] {  // the same values again, and keys that nobody asks for
+  std::thread writer([&] {  // the same values again, and keys that no lookup asks for
     for (int64_t round = 0; !stop; ++round) {
       for (size_t t = 0; t < served_.size(); ++t) {
         trained_[t]->export_rows({}, 500, [&](const RowBatch& rows) {

@@ -22,11 +22,16 @@ void ServedModel::note_update(int64_t created_unix_ms, uint64_t rows) {
   rows_.fetch_add(rows, std::memory_order_relaxed);
 }
 
+void ServedModel::set_promoting(bool promotes) {
+  for (const auto& [name, table] : tables_) table->set_promoting(promotes);
+}
+
 Freshness ServedModel::freshness() const {
   Freshness freshness{.sequence = sequence(),
                       .updates = updates_.load(std::memory_order_relaxed),
                       .rows = rows_.load(std::memory_order_relaxed),
-                      .errors = errors_.load(std::memory_order_relaxed)};
+                      .errors = errors_.load(std::memory_order_relaxed),
+                      .missing_deltas = missing_deltas_.load(std::memory_order_relaxed)};
   const int64_t newest = newest_unix_ms_.load(std::memory_order_relaxed);
   if (newest == INT64_MIN) return freshness;
   const auto now = std::chrono::system_clock::now().time_since_epoch();

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 
 #include "ps/tables/promotion_queue.h"
 
@@ -43,41 +42,6 @@ ServedTable::ServedTable(ServedTableSettings settings, std::shared_ptr<KvTable> 
   }
 }
 
-void ServedTable::fetch(std::span<const int64_t> keys, std::span<float> rows,
-                        std::span<uint8_t> found, Missing& scratch) {
-  if (l2_ == nullptr) return fetch_from_l3(keys, rows, found);
-  int64_t hits = 0;
-  try {
-    const Stopwatch watch;
-    hits = l2_->fetch(keys, rows, found);
-    l2_counters_.add(this_cpu(), {.hits = static_cast<uint64_t>(hits),
-                                  .misses = keys.size() - static_cast<uint64_t>(hits),
-                                  .nanoseconds = watch.nanoseconds()});
-  } catch (const Error& error) {
-    l2_counters_.add(this_cpu(), {.errors = 1});
-    if (error.code() != ErrorCode::kUnavailable || l3_ == nullptr) throw;
-    return fetch_from_l3(keys, rows, found);
-  }
-  if (l3_ == nullptr || hits == static_cast<int64_t>(keys.size())) return;
-  scratch.keys.clear();
-  scratch.places.clear();
-  for (size_t i = 0; i < keys.size(); ++i) {
-    if (found[i] != 0) continue;
-    scratch.keys.push_back(keys[i]);
-    scratch.places.push_back(static_cast<uint32_t>(i));
-  }
-  const auto width = static_cast<size_t>(dim());
-  scratch.rows.resize(scratch.keys.size() * width);
-  scratch.found.resize(scratch.keys.size());
-  fetch_from_l3(scratch.keys, scratch.rows, scratch.found);
-  for (size_t i = 0; i < scratch.keys.size(); ++i) {
-    if (scratch.found[i] == 0) continue;
-    found[scratch.places[i]] = 1;
-    std::memcpy(rows.data() + scratch.places[i] * width, scratch.rows.data() + i * width,
-                width * sizeof(float));
-  }
-}
-
 void ServedTable::fetch_from_l3(std::span<const int64_t> keys, std::span<float> rows,
                                 std::span<uint8_t> found) {
   if (l3_ == nullptr) {
@@ -100,15 +64,17 @@ void ServedTable::fetch_from_l3(std::span<const int64_t> keys, std::span<float> 
   promotions_->add(weak_from_this(), dim(), keys, rows, found, version);
 }
 
-void ServedTable::apply(std::span<const int64_t> keys, std::span<const float> rows) {
+void ServedTable::apply(std::span<const int64_t> keys, std::span<const float> rows,
+                        UpdateTiers tiers) {
   std::lock_guard lock(writer_);
   version_.fetch_add(1, std::memory_order_acq_rel);
   struct Finish {  // also when a tier throws
     std::atomic<uint64_t>& version;
     ~Finish() { version.fetch_add(1, std::memory_order_acq_rel); }
   } finish{version_};
-  if (l3_ != nullptr && settings_.update_l3) l3_->insert(keys, rows);
-  if (l2_ != nullptr && settings_.update_l2) l2_->insert(keys, rows);
+  if (tiers.l3 && l3_ != nullptr && settings_.update_l3) l3_->insert(keys, rows);
+  if (tiers.l2 && l2_ != nullptr && settings_.update_l2) l2_->insert(keys, rows);
+  if (!tiers.caches) return;
   for (TableCache* cache : caches_) cache->update(keys, rows);
   rows_updated_.fetch_add(keys.size(), std::memory_order_relaxed);
 }
@@ -167,8 +133,9 @@ void ServedTable::refresh_l2() {
 void ServedTable::promote(std::span<const int64_t> keys, std::span<const float> rows,
                           uint64_t version) {
   std::lock_guard lock(writer_);
+  if (!promotes_.load(std::memory_order_relaxed)) return;
   if (version % 2 == 0 && version == version_.load(std::memory_order_relaxed)) {
-    l2_->insert(keys, rows);
+    l2_->insert_missing(keys, rows);
   }
 }
 

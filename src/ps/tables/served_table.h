@@ -43,6 +43,11 @@ struct ServedTableSettings {
   bool update_l3 = true;
 };
 
+// Where an update goes; by default everywhere.
+struct UpdateTiers {
+  bool l3 = true, l2 = true, caches = true;
+};
+
 class ServedTable : public std::enable_shared_from_this<ServedTable> {
  public:
   // Either tier may be null, not both. `promotions` may be null: then nothing is put into L2 by
@@ -57,28 +62,20 @@ class ServedTable : public std::enable_shared_from_this<ServedTable> {
   // L2, when its rows can be read where they lie.
   const MemoryTable* in_place() const { return memory_; }
 
-  // ---- reading; keys should be different ----
-  // rows[i] = the row of keys[i] from L2 or L3 and found[i] = 1, or found[i] = 0 when neither has
-  // it. rows is [keys, dim]. Throws kUnavailable.
-  struct Missing {
-    std::vector<int64_t> keys;
-    std::vector<uint32_t> places;
-    std::vector<float> rows;
-    std::vector<uint8_t> found;
-  };
-  void fetch(std::span<const int64_t> keys, std::span<float> rows, std::span<uint8_t> found,
-             Missing& scratch);
-  // The same for keys that L2 is known not to have. Without L3, nothing is found.
+  // ---- reading (ps/tables/table_fetch.h asks all tiers) ----
+  // rows[i] = the row of keys[i] in L3 and found[i] = 1, or found[i] = 0 when it has none. rows is
+  // [keys, dim]; keys should be different, and such that L2 does not have. Without L3, nothing is
+  // found. Throws kUnavailable.
   void fetch_from_l3(std::span<const int64_t> keys, std::span<float> rows,
                      std::span<uint8_t> found);
 
   // ---- changes ----
-  // Rows that are new or have new values, into L3 and then L2. Throws kUnavailable when a tier
-  // cannot take them; the same update may be given again.
-  void apply(std::span<const int64_t> keys, std::span<const float> rows);
+  // Rows that are new or have new values, into L3, then L2, then caches. Throws kUnavailable when a
+  // tier cannot take them; the same update may be given again.
+  void apply(std::span<const int64_t> keys, std::span<const float> rows, UpdateTiers tiers = {});
   // Lets `fill` write all rows into L2; updates wait meanwhile.
   void refill_l2(const std::function<void(KvTable&)>& fill);
-  // Reads all rows of L2 anew from L3, where there are both, and those of caches from these; a
+  // Reads all rows of L2 again from L3, where there are both, and those of caches from these; a
   // batch at a time.
   void refresh();
   void refresh_caches();  // those alone
@@ -87,11 +84,14 @@ class ServedTable : public std::enable_shared_from_this<ServedTable> {
   // Keeps updates away for as long as the lock is held, which it is only if none came since
   // `version`.
   std::unique_lock<std::mutex> hold_if_still(uint64_t version);
-  // Updates go there too, after the tiers below, until it is removed; nobody uses it then.
+  // Updates go there too, after the tiers below, until it is removed; it is not used after that.
   void add_cache(TableCache* cache);
   void remove_cache(TableCache* cache);
-  // Puts rows that were read from L3 into L2, unless an update may have come since `version`.
+  // Puts rows that were read from L3 into L2 where it has none, unless an update may have come
+  // since `version`.
   void promote(std::span<const int64_t> keys, std::span<const float> rows, uint64_t version);
+  // Off while L2, which other servers update too, is ahead of L3.
+  void set_promoting(bool promotes) { promotes_.store(promotes, std::memory_order_relaxed); }
 
   // ---- counts ----
   TierCounts l1_counts() const { return l1_counters_.read(); }  // lookups of caches on devices
@@ -114,6 +114,7 @@ class ServedTable : public std::enable_shared_from_this<ServedTable> {
   PromotionQueue* promotions_;
   TierCounters l1_counters_, l2_counters_, l3_counters_, missing_counters_;
   std::atomic<uint64_t> rows_updated_{0};
+  std::atomic<bool> promotes_{true};
   std::mutex writer_;
   std::mutex caches_in_use_;  // outside of writer_; both to change caches_, either to read it
   std::vector<TableCache*> caches_;

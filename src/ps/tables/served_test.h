@@ -30,7 +30,7 @@ inline std::string write_ramp(const TempFolder& folder, const std::string& name,
   return folder.path(name);
 }
 
-// The rows of some keys, one behind the other.
+// The rows of some keys, one after the other.
 inline std::vector<float> lookup(ServedTable& table, const std::vector<int64_t>& keys) {
   const std::vector<ServedFeature> features = {{&table}};
   const auto lookup = make_served_lookup(features);

@@ -11,7 +11,7 @@ class TableCache {
   virtual ~TableCache() = default;
   // Rows [keys, dim] that have changed below: those that are in the cache change too. Thread-safe.
   virtual void update(std::span<const int64_t> keys, std::span<const float> rows) = 0;
-  // Reads all rows that are in the cache anew from below.
+  // Reads all rows that are in the cache again from below.
   virtual void refresh() = 0;
 };
 

@@ -1,5 +1,4 @@
-// ps/updates/delta_watcher.h - applies the deltas (embedding/files/delta_files.h) that appear in a
-// folder.
+// ps/updates/delta_watcher.h - looks for deltas (embedding/files/delta_files.h) in a folder.
 #pragma once
 
 #include <chrono>
@@ -7,39 +6,43 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
-#include "embedding/files/delta_files.h"
-#include "ps/tables/served_model.h"
+#include "ps/updates/delta_applier.h"
 
 namespace emblem {
 
-// Looks every `every`, in a thread of its own. A delta that cannot be applied is tried again at
-// every look, and those behind it wait: order is never changed. Thread-safe.
+// Looks at once, before it is constructed, and then every `every`, on a thread of its own. A delta that cannot be applied is tried again at
+// every look, and those after it wait: order is never changed. Thread-safe.
 class DeltaWatcher {
  public:
   using Models = std::function<std::vector<std::shared_ptr<ServedModel>>()>;
-  // Called when a model has taken a delta whole, before it says so itself.
-  using Applied = std::function<void(const ServedModel& model, int64_t sequence)>;
+  using List = std::function<std::vector<DeltaFolder>(const std::string& folder)>;
 
-  DeltaWatcher(std::string folder, std::chrono::milliseconds every, Models models, Applied applied);
+  // `applier` is borrowed.
+  DeltaWatcher(std::string folder, std::chrono::milliseconds every, Models models,
+               DeltaApplier& applier, List list = list_deltas);
   ~DeltaWatcher();
   DeltaWatcher(const DeltaWatcher&) = delete;
 
-  void look();  // now; returns when everything was tried
+  // Now; returns when everything was tried. What goes wrong is logged, once while it lasts, and
+  // counted by the model.
+  void look() noexcept;
 
  private:
-  void work(std::chrono::milliseconds every);
-  void bring_up_to_date(ServedModel& model, const std::vector<DeltaFolder>& deltas);
-  void apply(ServedModel& model, const DeltaFolder& delta);
+  void work(std::chrono::milliseconds every) noexcept;
+  void log_once(const std::string& problem, const Error& error);
 
   const std::string folder_;
   const Models models_;
-  const Applied applied_;
+  DeltaApplier& applier_;
+  const List list_;
   std::mutex looking_;
-  std::string last_error_;  // that was logged
+  std::set<std::pair<std::string, ErrorCode>> logged_;  // problems that last
 
   std::mutex mutex_;
   std::condition_variable stopping_;

@@ -8,7 +8,9 @@
 #include <mutex>
 #include <thread>
 
+#include "core/caught_error.h"
 #include "core/log.h"
+#include "core/start_thread.h"
 #include "ps/updates/kafka_handles.h"
 #include "ps/updates/update_message.h"
 
@@ -40,7 +42,7 @@ struct KafkaUpdates::State {
   int uncommitted = 0;  // batches
 
   std::atomic<bool> stop{false};
-  std::atomic<uint64_t> messages{0}, refused{0}, retries{0};
+  std::atomic<uint64_t> messages{0}, refused{0}, retries{0}, commits{0};
   std::mutex mutex;
   std::condition_variable wake;  // of a pause
   std::vector<std::string> topics;
@@ -49,7 +51,9 @@ struct KafkaUpdates::State {
 
   std::chrono::steady_clock::time_point next_assignment{};
 
-  void run();
+  void run() noexcept;
+  template <class Act>
+  void try_until_done(Act&& act) noexcept;
   void follow_topics();
   void subscribe();
   KafkaPartitions partitions_of_topics();
@@ -78,7 +82,7 @@ KafkaUpdates::KafkaUpdates(Settings settings, Apply apply) : state_(std::make_un
   state_->apply = std::move(apply);
   state_->consumer = conf.open(RD_KAFKA_CONSUMER);
   rd_kafka_poll_set_consumer(state_->consumer.get());
-  state_->thread = std::thread([state = state_.get()] { state->run(); });
+  state_->thread = start_thread("updates from Kafka", [state = state_.get()] { state->run(); });
 }
 
 KafkaUpdates::~KafkaUpdates() {
@@ -98,26 +102,39 @@ void KafkaUpdates::set_topics(std::vector<std::string> topics) {
 }
 
 KafkaUpdates::Counts KafkaUpdates::counts() const {
-  return {state_->messages, state_->refused, state_->retries};
+  return {state_->messages, state_->refused, state_->retries, state_->commits};
 }
 
-void KafkaUpdates::State::run() {
+void KafkaUpdates::State::run() noexcept {
   const int timeout = std::min(settings.source.poll_timeout_ms, 100);  // to notice changes
   while (!stop) {
-    follow_topics();
+    try_until_done([&] { follow_topics(); });
     const KafkaMessage message(rd_kafka_consumer_poll(consumer.get(), timeout));
     if (message == nullptr) {  // nothing more for now
-      apply_batch();
+      try_until_done([&] { apply_batch(); });
       commit();
     } else if (message->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
-      take(*message);
+      try_until_done([&] { take(*message); });
     } else if (message->err != RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART &&
                message->err != RD_KAFKA_RESP_ERR__PARTITION_EOF) {
-      log_warn(cat("kafka: ", rd_kafka_message_errstr(message.get())));
+      try_until_done([&] { log_warn(cat("kafka: ", rd_kafka_message_errstr(message.get()))); });
       pause(std::chrono::milliseconds(settings.source.failure_backoff_ms));
     }
   }
   commit();
+}
+
+// What these steps throw is a lack of memory: a message must not be lost by it.
+template <class Act>
+void KafkaUpdates::State::try_until_done(Act&& act) noexcept {
+  while (!stop) {
+    try {
+      return act();
+    } catch (...) {
+      log_caught("kafka");
+      pause(std::chrono::milliseconds(std::max(1, settings.source.failure_backoff_ms)));
+    }
+  }
 }
 
 void KafkaUpdates::State::follow_topics() {
@@ -191,7 +208,7 @@ void KafkaUpdates::State::assign_all_partitions() {
   const KafkaPartitions current(assigned);
   rd_kafka_position(consumer.get(), current.get());
   int kept = 0;
-  for (int i = 0; i < current->cnt; ++i) {  // go on where they are
+  for (int i = 0; i < current->cnt; ++i) {  // continue where they are
     const rd_kafka_topic_partition_t& at = current->elems[i];
     if (auto* same = rd_kafka_topic_partition_list_find(wanted.get(), at.topic, at.partition)) {
       ++kept;
@@ -213,13 +230,16 @@ void KafkaUpdates::State::take(const rd_kafka_message_t& message) {
   } catch (const Error& error) {
     ++refused;
     log_error(
-        cat("kafka: topic ", topic, ", offset ", message.offset, ": left out: ", error.what()));
+        cat("kafka: topic ", topic, ", offset ", message.offset, ": skipped: ", error.what()));
   }
   const bool fits = batch.topic == topic && batch.update.dim == update.dim &&
                     static_cast<int64_t>(batch.update.keys.size() + update.keys.size()) <=
                         settings.source.max_batch_size;
   if (!fits) apply_batch();
   if (stop) return;
+  // Memory first: from here on nothing fails.
+  batch.update.keys.reserve(batch.update.keys.size() + update.keys.size());
+  batch.update.rows.reserve(batch.update.rows.size() + update.rows.size());
   if (batch.messages == 0) {
     batch.topic = topic;
     batch.update.dim = update.dim;
@@ -242,10 +262,11 @@ void KafkaUpdates::State::apply_batch() {
             batch.created_unix_ms);
       messages += batch.messages;
       break;
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::kUnavailable) {
+    } catch (...) {
+      const Error error = caught_error();
+      if (error.code() != ErrorCode::kUnavailable && error.code() != ErrorCode::kOutOfMemory) {
         refused += batch.messages;
-        log_error(cat("kafka: topic ", batch.topic, ": left out: ", error.what()));
+        log_error(cat("kafka: topic ", batch.topic, ": skipped: ", error.what()));
         break;
       }
       if (backoff == first) log_warn(cat("kafka: topic ", batch.topic, " waits: ", error.what()));
@@ -262,8 +283,12 @@ void KafkaUpdates::State::commit() {
   if (uncommitted == 0 || batch.messages > 0) return;
   uncommitted = 0;
   const auto error = rd_kafka_commit(consumer.get(), nullptr, 0);
-  if (error != RD_KAFKA_RESP_ERR_NO_ERROR && error != RD_KAFKA_RESP_ERR__NO_OFFSET) {
-    log_warn(cat("kafka: committing: ", rd_kafka_err2str(error), "; rows may come again"));
+  if (error == RD_KAFKA_RESP_ERR_NO_ERROR) {
+    ++commits;
+  } else if (error != RD_KAFKA_RESP_ERR__NO_OFFSET) {
+    try_until_done([&] {
+      log_warn(cat("kafka: committing: ", rd_kafka_err2str(error), "; rows may come again"));
+    });
   }
 }
 

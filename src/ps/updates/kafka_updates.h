@@ -22,7 +22,7 @@ inline constexpr bool kHasKafka = false;
 
 // Reads in a thread of its own and commits what was applied, never before: a message may come
 // twice, none is lost. An update that cannot be applied for now (kUnavailable) is tried again,
-// after a pause, until it can; a message that makes no sense is counted, logged and left out.
+// after a pause, until it can; a message that is not an update is counted, logged and skipped.
 // Thread-safe.
 class KafkaUpdates {
  public:
@@ -31,8 +31,8 @@ class KafkaUpdates {
       std::function<void(const std::string& topic, std::span<const int64_t> keys,
                          std::span<const float> rows, int64_t dim, int64_t created_unix_ms)>;
 
-  // A server whose rows nobody else writes reads all partitions. Servers with a database in common
-  // share them: each reads some, and another takes over when it is gone.
+  // A server that is alone in writing its rows reads all partitions. Servers with a database in
+  // common share them: each reads some, and another takes over when it is gone.
   enum class Sharing { kAlone, kGroup };
 
   struct Settings {
@@ -54,8 +54,9 @@ class KafkaUpdates {
 
   struct Counts {
     uint64_t messages = 0;  // applied
-    uint64_t refused = 0;   // left out
+    uint64_t refused = 0;   // skipped
     uint64_t retries = 0;
+    uint64_t commits = 0;  // of offsets
   };
   Counts counts() const;
 

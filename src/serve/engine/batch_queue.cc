@@ -38,22 +38,25 @@ void BatchQueue::drop_expired(Level& level, Time now, std::vector<Entry>& expire
   const auto is_cancelled = [](const Entry& entry) {
     return entry.request->cancelled && entry.request->cancelled->load(std::memory_order_relaxed);
   };
+  const auto is_late = [now](const Entry& entry) {
+    return entry.deadline && *entry.deadline <= now && !entry.delayed;
+  };
   for (std::deque<Entry>* entries : {&level.entries, &level.delayed}) {
     for (size_t i = 0; i < entries->size();) {
       Entry& entry = (*entries)[i];
-      const bool late = entry.deadline && *entry.deadline <= now && !entry.delayed;
-      if (!late && !is_cancelled(entry)) {
+      const bool cancelled = is_cancelled(entry);
+      if (!cancelled && !is_late(entry)) {
         ++i;
         continue;
       }
-      Entry taken = std::move(entry);
-      entries->erase(entries->begin() + static_cast<std::ptrdiff_t>(i));
-      if (is_cancelled(taken) || level.policy.at_timeout == QueuePolicy::AtTimeout::kReject) {
-        expired.push_back(std::move(taken));
+      // It leaves its place only once it is in another: no memory for that must not lose it.
+      if (cancelled || level.policy.at_timeout == QueuePolicy::AtTimeout::kReject) {
+        expired.push_back(std::move(entry));
       } else {
-        taken.delayed = true;
-        level.delayed.push_back(std::move(taken));
+        level.delayed.push_back(std::move(entry));
+        level.delayed.back().delayed = true;
       }
+      entries->erase(entries->begin() + static_cast<std::ptrdiff_t>(i));
     }
   }
 }
@@ -91,10 +94,10 @@ size_t BatchQueue::count_to_take(Time now, bool flush, std::optional<Time>& wake
   return 0;
 }
 
-BatchQueue::Next BatchQueue::next(Time now, bool flush) {
-  Next next;
+void BatchQueue::next(Time now, bool flush, Next& next) {
+  next.wake.reset();
   for (auto& [priority, level] : levels_) drop_expired(level, now, next.expired);
-  if (empty()) return next;
+  if (empty()) return;
   size_t count = count_to_take(now, flush, next.wake);
   for (auto& [priority, level] : levels_) {
     for (std::deque<Entry>* entries : {&level.entries, &level.delayed}) {
@@ -104,14 +107,13 @@ BatchQueue::Next BatchQueue::next(Time now, bool flush) {
       }
     }
   }
-  // Nobody else wakes us up for a deadline.
+  // No new request may come before a deadline: the caller must wake up for it.
   for (const auto& [priority, level] : levels_) {
     for (const Entry& entry : level.entries) {
       if (entry.deadline && (!next.wake || *entry.deadline < *next.wake))
         next.wake = entry.deadline;
     }
   }
-  return next;
 }
 
 size_t BatchQueue::size() const {

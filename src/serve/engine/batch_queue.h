@@ -6,7 +6,7 @@
 // preferred size can be reached the largest such is taken at once; otherwise everything goes, but
 // with a delay only once the oldest request has waited that long or the batch is full.
 //
-// Not thread-safe; told the time, so that tests are too.
+// Not thread-safe. The caller passes the time, so that tests need no clock.
 #pragma once
 
 #include <chrono>
@@ -65,8 +65,9 @@ class BatchQueue {
   // Throws kUnavailable when the queue is full, kInvalidArgument for a priority that is not there.
   // The entry is moved from only when it is taken.
   void push(Entry& entry, Time now);
-  // `flush`: no waiting for more.
-  Next next(Time now, bool flush = false);
+  // Adds to `next`; `flush`: no waiting for more. When it throws for lack of memory, every entry is
+  // in the queue or in `next`.
+  void next(Time now, bool flush, Next& next);
 
   size_t size() const;
   bool empty() const { return size() == 0; }
@@ -75,7 +76,7 @@ class BatchQueue {
   struct Level {
     QueuePolicy policy;
     std::deque<Entry> entries;  // in order of arrival
-    std::deque<Entry> delayed;  // those behind their time
+    std::deque<Entry> delayed;  // those past their timeout
   };
 
   void drop_expired(Level& level, Time now, std::vector<Entry>& expired);

@@ -28,7 +28,9 @@ class BatchQueueTest : public testing::Test {
   }
 
   BatchQueue::Next next(std::chrono::microseconds at, bool flush = false) {
-    return queue_->next(start_ + at, flush);
+    BatchQueue::Next next;
+    queue_->next(start_ + at, flush, next);
+    return next;
   }
   static std::vector<int64_t> rows(const std::vector<BatchQueue::Entry>& entries) {
     std::vector<int64_t> rows;

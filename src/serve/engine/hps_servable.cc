@@ -2,7 +2,9 @@
 
 #include <cstring>
 
-#include "ps/tables/served_lookup.h"
+#include "core/caught_error.h"
+#include "embedding/cpu/gather_pool.h"
+#include "ps/tables/row_finder.h"
 #include "serve/engine/served_tables.h"
 
 namespace emblem {
@@ -29,20 +31,16 @@ const InputTensor& find_input(const InferRequest& request, const char* name) {
 
 class HpsEngine final : public Engine {
  public:
-  explicit HpsEngine(std::vector<ServedTable*> tables) : tables_(std::move(tables)) {
-    for (ServedTable* table : tables_) {
-      const ServedFeature feature{table, Pooling::kSum};
-      lookups_.push_back(make_served_lookup({&feature, 1}));
-    }
-  }
+  explicit HpsEngine(std::vector<ServedTable*> tables)
+      : tables_(std::move(tables)), finder_(tables_), keys_(tables_.size()) {}
 
-  void run(std::span<EngineTask> tasks, EngineTimes& times) override {
-    times.start = times.input_end = Clock::now();
+ protected:
+  void compute(std::span<EngineTask> tasks, EngineTimes& times) override {
     for (EngineTask& task : tasks) {
       try {
         task.outputs.push_back(look_up(*task.request));
-      } catch (const Error& error) {
-        task.error = error;
+      } catch (...) {
+        task.error = caught_error();
       }
     }
     times.infer_end = times.output_end = Clock::now();
@@ -55,15 +53,12 @@ class HpsEngine final : public Engine {
     int64_t floats = 0;
     for (size_t t = 0; t < tables_.size(); ++t) floats += counts[t] * tables_[t]->dim();
     rows_.resize(static_cast<size_t>(floats));
-    float* to = rows_.data();
     const int64_t* next = keys.data();
     for (size_t t = 0; t < tables_.size(); ++t) {
-      const FeatureKeys feature{{next, counts[t], 1}, {}, {}};
-      const View<float> out{to, counts[t], tables_[t]->dim()};
-      if (counts[t] > 0) lookups_[t]->forward({}, {&feature, 1}, Phase::kEval, out);
+      keys_[t] = {next, counts[t], 1};
       next += counts[t];
-      to += out.size();
     }
+    copy_rows();
     const auto* bytes = reinterpret_cast<const std::byte*>(rows_.data());
     // Where the model batches, the batch is 1.
     std::vector<int64_t> shape = {floats};
@@ -71,8 +66,28 @@ class HpsEngine final : public Engine {
     return {kRows, DataType::kFp32, shape, {bytes, bytes + rows_.size() * sizeof(float)}};
   }
 
+  // The rows of keys_ into rows_, one table after the other.
+  void copy_rows() {
+    const RowFinder::Reading reading = finder_.find({}, keys_);
+    float* to = rows_.data();
+    for (size_t t = 0; t < tables_.size(); ++t) {
+      const ServedTableSettings& table = tables_[t]->settings();
+      const GatherPool copy{.rows = {.dim = table.dim, .dtype = DType::kF32},
+                            .keys = keys_[t].data,
+                            .row_addresses = finder_.rows(t),
+                            .bags = keys_[t].size(),
+                            .absent = table.missing,
+                            .seed = table.seed,
+                            .out = to,
+                            .out_stride = table.dim};
+      cpu::gather_pool(copy, 0, copy.bags);
+      to += copy.bags * table.dim;
+    }
+  }
+
   std::vector<ServedTable*> tables_;
-  std::vector<std::unique_ptr<Lookup>> lookups_;
+  RowFinder finder_;
+  std::vector<View<const int64_t>> keys_;  // of each table, in the request under way
   std::vector<float> rows_;
 };
 

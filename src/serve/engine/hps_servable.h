@@ -1,7 +1,7 @@
 // serve/engine/hps_servable.h - tables as HPS's Triton backend serves them: keys in, rows out.
 //
 // Inputs KEYS INT64 (the keys of all tables, table by table) and NUMKEYS INT32 (how many of each);
-// output OUTPUT0 FP32: the rows, one behind the other. The tables are those that ps.json lists for
+// output OUTPUT0 FP32: the rows, one after the other. The tables are those that ps.json lists for
 // the model.
 #pragma once
 

@@ -14,6 +14,8 @@ namespace emblem {
 namespace {
 
 constexpr int64_t kDefaultMaxBatch = 65536;
+constexpr int kMostInstances = 1024;
+constexpr int kMostThreads = 4096;       // of all instances
 constexpr int64_t kDefaultQueue = 4096;  // requests: what waits longer is better refused
 
 [[noreturn]] void unsupported(const std::string& where, const std::string& what) {
@@ -114,6 +116,8 @@ ModelOptions model_options(const inference::ModelConfig& config, const Servable&
     EMBLEM_REQUIRE(group.count() >= 0 && group.count() <= 256, where, ": an instance_group of ",
                    group.count(), " instances");
     options.instances += std::max(1, group.count());
+    EMBLEM_REQUIRE(options.instances <= kMostInstances, where, ": the instance_groups have ",
+                   options.instances, " or more instances; expected at most ", kMostInstances);
   }
   if (const auto threads = config.parameters().find("threads");
       threads != config.parameters().end()) {
@@ -123,6 +127,9 @@ ModelOptions model_options(const inference::ModelConfig& config, const Servable&
                    "'; expected a number from 1 to 1024");
   }
   if (config.dynamic_batching().preserve_ordering()) options.instances = 1;
+  EMBLEM_REQUIRE(options.instances * options.threads <= kMostThreads, where, ": ",
+                 options.instances, " instances with ", options.threads, " threads each have ",
+                 options.instances * options.threads, " threads; expected at most ", kMostThreads);
   return options;
 }
 

@@ -38,29 +38,25 @@ void PipelineEngine::answer(std::span<EngineTask> tasks) {
   }
 }
 
-void PipelineEngine::run(std::span<EngineTask> tasks, EngineTimes& times) {
-  times.start = times.input_end = times.infer_end = Clock::now();
+void PipelineEngine::compute(std::span<EngineTask> tasks, EngineTimes& times) {
   try {
-    if (!read(tasks)) {
-      if (tasks.size() > 1) return run_one_by_one(tasks, times);
+    if (!read(tasks))
       throw Error(ErrorCode::kInvalidArgument,
                   cat("row ", piece_.bad.position, ": ", piece_.bad.what));
-    }
     times.input_end = Clock::now();
     probabilities_.resize(static_cast<size_t>(batch_.rows));
     predictor_->run(context_, feed_.set(batch_), probabilities_);
     times.infer_end = Clock::now();
     answer(tasks);
-  } catch (const Error& error) {
-    if (tasks.size() > 1) return run_one_by_one(tasks, times);
-    tasks[0].error = error;
-  } catch (const std::exception& error) {
-    for (EngineTask& task : tasks) task.error = Error(ErrorCode::kInternal, error.what());
+  } catch (...) {
+    if (tasks.size() == 1) throw;
+    run_one_by_one(tasks, times);
   }
   times.output_end = Clock::now();
 }
 
-// Something in the batch is no good: only its own request shall fail.
+// One of the requests failed, or they need too much memory together: only those that fail alone
+// shall fail.
 void PipelineEngine::run_one_by_one(std::span<EngineTask> tasks, EngineTimes& times) {
   const auto start = times.start;
   for (EngineTask& task : tasks) {

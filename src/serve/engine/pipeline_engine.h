@@ -24,10 +24,11 @@ class PipelineEngine final : public Engine {
   PipelineEngine(const RequestColumns& columns, const FeatureTransform& transform,
                  std::unique_ptr<Predictor> predictor, int threads);
 
-  void run(std::span<EngineTask> tasks, EngineTimes& times) override;
+ protected:
+  void compute(std::span<EngineTask> tasks, EngineTimes& times) override;
 
  private:
-  // Reads the requests into batch_; false when one of them has rows that are no good.
+  // Reads the requests into batch_; false when one of them has bad rows.
   bool read(std::span<EngineTask> tasks);
   void answer(std::span<EngineTask> tasks);
   void run_one_by_one(std::span<EngineTask> tasks, EngineTimes& times);

@@ -37,7 +37,8 @@ class PipelineServable final : public Servable {
                                .folder = checkpoint.file("tables/" + table.name),
                                .dim = table.dim,
                                .missing = table.missing,
-                               .seed = table.seed};
+                               .seed = table.seed,
+                               .content = content_of(checkpoint.manifest, table)};
       }
       return std::unique_ptr<Lookup>();
     });
@@ -95,6 +96,18 @@ class PipelineServable final : public Servable {
     config::PipelineConfig config = load_stored_pipeline(folder);
     check_pipeline(config);
     return config;
+  }
+
+  // The same on every machine that has a copy of the version.
+  static std::string content_of(const Manifest& manifest, const TableSettings& table) {
+    std::string content = cat("dim ", table.dim);
+    for (const char* name : {"key", "emb_vector"}) {
+      const auto file = manifest.files.find(cat("tables/", table.name, "/", name));
+      if (file == manifest.files.end()) return "";
+      content += cat(" ", name, " ", file->second.bytes, " bytes, checksum ", std::hex,
+                     file->second.checksum);
+    }
+    return content;
   }
 
   std::unique_ptr<Predictor> make_predictor() const {

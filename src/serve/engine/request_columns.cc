@@ -1,20 +1,19 @@
 #include "serve/engine/request_columns.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "data/feature/transform.h"
+#include "data/format/csv_field.h"
 #include "data/format/csv_types.h"
-#include "data/format/text_scan.h"
 #include "emblem/error.h"
 
 namespace emblem {
 namespace {
 
 using Input = RequestColumns::Input;
+
+constexpr int64_t kMostRows = int64_t{1} << 24;
 
 DataType input_type(const ColumnRequest& request) {
   if (request.weighted) return DataType::kBytes;
@@ -55,46 +54,19 @@ void append_id(int64_t id, Column& column) {
   column.ints.push_back(id == kMissingId ? 0 : id);
 }
 
-void append_text(std::string_view text, const ColumnRequest& request, Column& column) {
-  if (request.weighted && !text.empty()) {
-    const size_t colon = text.rfind(':');
-    float weight = 0;
-    EMBLEM_REQUIRE(colon != std::string_view::npos && parse_float(text.substr(colon + 1), weight) &&
-                       !std::isnan(weight),
-                   "input ", request.name, ": ", quoted(text),
-                   " is not a weighted value (expected \"key:weight\")");
-    column.weights.push_back(weight);
-    text = text.substr(0, colon);
-  } else if (request.weighted) {
-    return;  // padding
-  }
-  if (request.type == ColumnType::kInt64) {
-    int64_t id = 0;
-    EMBLEM_REQUIRE(parse_integer(text, id), "input ", request.name, ": ", quoted(text),
-                   " is not an integer");
-    column.ints.push_back(id);
-    return;
-  }
-  column.text.append(text);
-  column.text_ends.push_back(static_cast<uint32_t>(column.text.size()));
-}
-
-size_t values_in(const Column& column) {
-  switch (column.type) {
-    case ColumnType::kFloat:
-      return column.floats.size();
-    case ColumnType::kInt64:
-      return column.ints.size();
-    case ColumnType::kText:
-      break;
-  }
-  return column.text_ends.size();
+// Offsets of values are 32-bit: what a batch holds beyond that must run in smaller batches.
+void require_room(const Input& input, const Column& column, size_t more_bytes) {
+  const size_t most = std::numeric_limits<int32_t>::max();
+  EMBLEM_REQUIRE(column.text.size() + more_bytes <= most && values_in(column) + more_bytes <= most,
+                 "input '", input.name, "' has ", more_bytes, " bytes; a batch takes up to ", most,
+                 " of a column: send fewer rows in a request");
 }
 
 }  // namespace
 
 RequestColumns::RequestColumns(const config::DataConfig& data, const FeatureLayout& layout)
-    : requests_(columns_needed(data, layout, LabelCheck::kIgnore)) {
+    : requests_(columns_needed(data, layout, LabelCheck::kIgnore)),
+      missing_({data.na_strings().begin(), data.na_strings().end()}) {
   const bool csv = data.dataset_type() == config::CsvDataset;
   Input numbers{"numerical_features", DataType::kFp32, 0, {}};
   Input ids{"categorical_features", DataType::kInt64, 0, {}};
@@ -119,7 +91,8 @@ RequestColumns::RequestColumns(const config::DataConfig& data, const FeatureLayo
   for (Input& input : own) {
     for (const Input& other : inputs_) {
       EMBLEM_REQUIRE(other.name != input.name, "column ", input.name,
-                     " is read in two ways, which requests cannot tell apart");
+                     " is read by features with different types or separators; requests have one "
+                     "input for it, so give the features the same");
     }
     inputs_.push_back(std::move(input));
   }
@@ -162,6 +135,9 @@ int64_t RequestColumns::check(const InferRequest& request) const {
   EMBLEM_REQUIRE(request.inputs.size() == inputs_.size(), "expected ", inputs_.size(),
                  " inputs but got ", request.inputs.size(), " for model '", request.model, "'");
   EMBLEM_REQUIRE(rows > 0, "a request needs at least one row");
+  // A row without values takes no bytes: the size of a request does not bound its rows.
+  EMBLEM_REQUIRE(rows <= kMostRows, "a request has ", rows, " rows; up to ", kMostRows,
+                 " are allowed");
   return rows;
 }
 
@@ -205,7 +181,9 @@ void RequestColumns::append_bags(const Input& input, const InputTensor& tensor, 
                                  DecodedPiece& piece) const {
   const auto at = static_cast<size_t>(input.columns[0]);
   Column& column = piece.block.columns[at];
+  const CsvFieldParser parser(requests_[at], missing_, column);
   std::span<const std::byte> strings = tensor.data;
+  require_room(input, column, tensor.data.size());
   for (int64_t row = 0, i = 0; row < rows; ++row) {
     for (int64_t k = 0; k < tensor.shape[1]; ++k, ++i) {
       if (input.type == DataType::kFp32) {
@@ -213,10 +191,11 @@ void RequestColumns::append_bags(const Input& input, const InputTensor& tensor, 
       } else if (input.type == DataType::kInt64) {
         append_id(value_at<int64_t>(tensor, i), column);
       } else {
-        append_text(detail::take_string(strings), requests_[at], column);
+        const std::string problem = parser.add_values(detail::take_string(strings));
+        EMBLEM_REQUIRE(problem.empty(), "input '", input.name, "': ", problem);
       }
     }
-    column.offsets.push_back(static_cast<int32_t>(values_in(column)));
+    parser.end_row();
   }
 }
 

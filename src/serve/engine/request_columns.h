@@ -5,7 +5,7 @@
 // two inputs: numerical_features FP32 [numbers] and categorical_features INT64 [ids], in the order
 // in which the pipeline's features first read the columns. Columns of CSV files are inputs of their
 // own: FP32, INT64 or BYTES (text, and "key:weight") of shape [-1], the values of a row, any number
-// of them.
+// of them. A BYTES element may hold several values: it is split as the field of a CSV file.
 //
 // What is missing: NaN, the smallest INT64, an empty BYTES element.
 #pragma once
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "config/features.h"
+#include "data/format/csv_field.h"
 #include "data/format/decoder.h"
 #include "serve/protocol/inference_service.h"
 #include "serve/protocol/tensor.h"
@@ -40,7 +41,7 @@ class RequestColumns {
   const std::vector<ColumnRequest>& requests() const { return requests_; }
   const std::vector<ColumnSpec>& columns() const { return columns_; }
 
-  // The names of the columns behind an input of several: "C1,C2,...".
+  // The names of the columns of an input that feeds several: "C1,C2,...".
   std::string column_names(const Input& input) const;
 
   // The rows of a request. Throws kInvalidArgument when an input is missing, unknown, given twice,
@@ -49,7 +50,8 @@ class RequestColumns {
 
   // Empties `piece`, keeping its memory.
   void clear(DecodedPiece& piece) const;
-  // Adds the rows of a checked request; throws for text that is no "key:weight".
+  // Adds the rows of a checked request. Throws kInvalidArgument for text that a CSV file must not
+  // hold either, and when a batch would grow beyond 2 GiB of one column.
   void append(const InferRequest& request, int64_t rows, DecodedPiece& piece) const;
   // Call once before the transform.
   void finish(DecodedPiece& piece) const;
@@ -62,6 +64,7 @@ class RequestColumns {
 
   std::vector<Input> inputs_;
   std::vector<ColumnRequest> requests_;
+  MissingTexts missing_;
   std::vector<ColumnSpec> columns_;
 };
 

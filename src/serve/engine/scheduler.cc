@@ -2,10 +2,19 @@
 
 #include <algorithm>
 
+#include "core/caught_error.h"
+#include "core/start_thread.h"
+
 namespace emblem {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kPauseWithoutMemory{10};
+
+// Copying these needs no memory.
+const Error was_cancelled(ErrorCode::kCancelled, "the request was cancelled");
+const Error was_late(ErrorCode::kUnavailable, "Request timeout expired in the queue");
 
 uint64_t ns_between(Clock::time_point from, Clock::time_point to) {
   return static_cast<uint64_t>(std::max<int64_t>(
@@ -20,6 +29,14 @@ uint64_t milliseconds_since_1970() {
 
 bool is_cancelled(const InferRequest& request) {
   return request.cancelled && request.cancelled->load(std::memory_order_relaxed);
+}
+
+void answer(BatchQueue::Entry& entry, InferResult result) noexcept {
+  try {
+    entry.done(std::move(result));
+  } catch (...) {
+    log_caught("an answer could not be sent");
+  }
 }
 
 // What a request asked of the outputs of its engine.
@@ -46,28 +63,37 @@ Scheduler::Scheduler(std::string name, std::string version, BatchOptions options
       idle_(std::move(engines)) {
   statistics_.name = name_;
   statistics_.version = version_;
-  for (size_t i = 0; i < idle_.size(); ++i) threads_.emplace_back([this] { work(); });
+  const size_t engines_count = idle_.size();
+  threads_.reserve(engines_count);
+  try {
+    for (size_t i = 0; i < engines_count; ++i)
+      threads_.push_back(start_thread("a model's engine", [this] { work(); }));
+  } catch (...) {
+    close();
+    throw;
+  }
 }
 
 Scheduler::~Scheduler() { close(); }
 
 bool Scheduler::submit(std::unique_ptr<InferRequest>& request, int64_t rows, InferDone& done) {
+  Batch batch(1);
   std::unique_lock lock(mutex_);
   if (closed_) return false;
-  Batch batch(1);
   batch[0] = {.request = std::move(request), .done = std::move(done), .rows = rows};
   BatchQueue::Entry& entry = batch[0];
-  try {
-    if (runs_inline_ && running_ == 0 && queue_.empty()) {
-      entry.queued = Clock::now();
-      run(take_engine(), std::move(batch), lock);
-      return true;
-    }
-    queue_.push(entry, Clock::now());
-  } catch (const Error& error) {
+  if (runs_inline_ && running_ == 0 && queue_.empty()) {
+    entry.queued = Clock::now();
+    EngineLease engine(*this);
     lock.unlock();
-    count_failure(error.code());
-    entry.done(error);
+    run(engine, batch);
+    return true;
+  }
+  try {
+    queue_.push(entry, Clock::now());
+  } catch (...) {
+    lock.unlock();
+    fail(entry, caught_error());
     return true;
   }
   lock.unlock();
@@ -75,85 +101,113 @@ bool Scheduler::submit(std::unique_ptr<InferRequest>& request, int64_t rows, Inf
   return true;
 }
 
-void Scheduler::work() {
+void Scheduler::work() noexcept {
   std::unique_lock lock(mutex_);
-  for (;;) {
-    BatchQueue::Next next;
-    std::unique_ptr<Engine> engine;
-    if (!idle_.empty()) next = queue_.next(Clock::now(), closed_);
-    if (!next.batch.empty()) engine = take_engine();
-    if (!next.expired.empty()) {
-      lock.unlock();
-      fail(next.expired);
-      lock.lock();
-    }
-    const bool ran = engine != nullptr;
-    if (ran) run(std::move(engine), std::move(next.batch), lock);
-    if (ran || !next.expired.empty()) continue;  // the queue may have changed meanwhile
-    if (closed_ && queue_.empty()) return;
-    if (next.wake) {
-      changed_.wait_until(lock, *next.wake);
-    } else {
-      changed_.wait(lock);
+  while (!closed_ || !queue_.empty()) {
+    try {
+      take_batches(lock);
+    } catch (...) {  // no memory to take requests out of the queue: they wait there
+      log_caught("a batch could not be formed");
+      if (!lock.owns_lock()) lock.lock();
+      changed_.wait_for(lock, kPauseWithoutMemory);
     }
   }
 }
 
-std::unique_ptr<Engine> Scheduler::take_engine() {
-  std::unique_ptr<Engine> engine = std::move(idle_.back());
-  idle_.pop_back();
-  ++running_;
-  return engine;
+// Returns when the queue has to be looked at again; `lock` is held before and after.
+void Scheduler::take_batches(std::unique_lock<std::mutex>& lock) {
+  BatchQueue::Next next;
+  std::exception_ptr problem;
+  try {
+    if (!idle_.empty()) queue_.next(Clock::now(), closed_, next);
+  } catch (...) {  // what `next` holds by now is not in the queue any more
+    problem = std::current_exception();
+  }
+  const bool changed = !next.expired.empty() || !next.batch.empty();
+  if (changed) {
+    std::optional<EngineLease> engine;
+    if (!next.batch.empty()) engine.emplace(*this);
+    const bool more = !queue_.empty();
+    lock.unlock();
+    if (more) changed_.notify_one();
+    fail(next.expired);
+    if (engine) run(*engine, next.batch);
+    engine.reset();
+    lock.lock();
+  }
+  if (problem != nullptr) std::rethrow_exception(problem);
+  if (changed || (closed_ && queue_.empty())) return;
+  if (next.wake) {
+    changed_.wait_until(lock, *next.wake);
+  } else {
+    changed_.wait(lock);
+  }
 }
 
-void Scheduler::run(std::unique_ptr<Engine> engine, Batch batch,
-                    std::unique_lock<std::mutex>& lock) {
-  const bool more = !queue_.empty();
-  lock.unlock();
-  if (more) changed_.notify_one();
-
-  std::vector<EngineTask> tasks;
-  tasks.reserve(batch.size());
-  for (const auto& entry : batch)
-    tasks.push_back({.request = entry.request.get(), .rows = entry.rows});
-  EngineTimes times;
-  engine->run(tasks, times);
-  finish(batch, tasks, times);
-
-  lock.lock();
-  --running_;
-  idle_.push_back(std::move(engine));
-  if (!queue_.empty() || closed_) changed_.notify_all();
+Scheduler::EngineLease::EngineLease(Scheduler& scheduler)
+    : scheduler_(scheduler), engine_(std::move(scheduler.idle_.back())) {
+  scheduler.idle_.pop_back();
+  ++scheduler.running_;
 }
 
-void Scheduler::finish(Batch& batch, std::vector<EngineTask>& tasks, const EngineTimes& times) {
+Scheduler::EngineLease::~EngineLease() {
+  const std::lock_guard lock(scheduler_.mutex_);
+  --scheduler_.running_;
+  scheduler_.idle_.push_back(std::move(engine_));  // there is room: it was there before
+  if (!scheduler_.queue_.empty() || scheduler_.closed_) scheduler_.changed_.notify_all();
+}
+
+void Scheduler::run(EngineLease& engine, Batch& batch) noexcept {
+  try {
+    std::vector<EngineTask> tasks;
+    tasks.reserve(batch.size());
+    for (const auto& entry : batch)
+      tasks.push_back({.request = entry.request.get(), .rows = entry.rows});
+    EngineTimes times;
+    engine->run(tasks, times);
+    finish(batch, tasks, times);
+  } catch (...) {  // no memory for the tasks
+    const Error error = caught_error();
+    for (BatchQueue::Entry& entry : batch) fail(entry, error);
+  }
+}
+
+void Scheduler::finish(Batch& batch, std::vector<EngineTask>& tasks,
+                       const EngineTimes& times) noexcept {
   for (size_t i = 0; i < batch.size(); ++i) {
     try {
       if (!tasks[i].error) choose_outputs(*batch[i].request, tasks[i].outputs);
-    } catch (const Error& error) {
-      tasks[i].error = error;
+    } catch (...) {
+      tasks[i].error = caught_error();
     }
   }
-  record(batch, tasks, times);
+  try {
+    record(batch, tasks, times);
+  } catch (...) {
+    log_caught("a batch could not be counted");
+  }
   for (size_t i = 0; i < batch.size(); ++i) {
     if (tasks[i].error) {
-      batch[i].done(*tasks[i].error);
-    } else {
-      batch[i].done(
-          InferResponse{name_, version_, batch[i].request->id, std::move(tasks[i].outputs)});
+      answer(batch[i], *tasks[i].error);
+      continue;
+    }
+    try {
+      InferResponse response{name_, version_, batch[i].request->id, std::move(tasks[i].outputs)};
+      answer(batch[i], std::move(response));
+    } catch (...) {
+      answer(batch[i], caught_error());
     }
   }
 }
 
-void Scheduler::fail(Batch& entries) {
-  for (BatchQueue::Entry& entry : entries) {
-    const Error error =
-        is_cancelled(*entry.request)
-            ? Error(ErrorCode::kCancelled, "the request was cancelled")
-            : Error(ErrorCode::kUnavailable, "Request timeout expired in the queue");
-    count_failure(error.code());
-    entry.done(error);
-  }
+void Scheduler::fail(Batch& entries) noexcept {
+  for (BatchQueue::Entry& entry : entries)
+    fail(entry, is_cancelled(*entry.request) ? was_cancelled : was_late);
+}
+
+void Scheduler::fail(BatchQueue::Entry& entry, const Error& error) noexcept {
+  count_failure(error.code());
+  answer(entry, error);
 }
 
 void Scheduler::record(const Batch& batch, const std::vector<EngineTask>& tasks,

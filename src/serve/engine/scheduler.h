@@ -20,13 +20,14 @@ namespace emblem {
 
 class Scheduler {
  public:
-  // `name` and `version` go into answers and statistics.
+  // `name` and `version` go into answers and statistics. Throws kUnavailable when the threads
+  // cannot be started.
   Scheduler(std::string name, std::string version, BatchOptions options,
             std::vector<std::unique_ptr<Engine>> engines);
   ~Scheduler();  // closes
 
-  // False, with nothing moved from, once it is closed. Otherwise `done` hears of the request, be it
-  // that the queue is full.
+  // False, with nothing moved from, once it is closed. Otherwise `done` is called with the answer,
+  // or with what went wrong: the queue is full, say.
   bool submit(std::unique_ptr<InferRequest>& request, int64_t rows, InferDone& done);
 
   // Counts a request that failed before it could be queued.
@@ -40,12 +41,26 @@ class Scheduler {
  private:
   using Batch = std::vector<BatchQueue::Entry>;
 
-  void work();
-  std::unique_ptr<Engine> take_engine();  // there must be an idle one; with mutex_ held
-  // Runs a batch and makes the engine idle again; `lock` is held before and after.
-  void run(std::unique_ptr<Engine> engine, Batch batch, std::unique_lock<std::mutex>& lock);
-  void finish(Batch& batch, std::vector<EngineTask>& tasks, const EngineTimes& times);
-  void fail(Batch& entries);
+  // An engine while a batch runs on it. Comes back whatever happens.
+  class EngineLease {
+   public:
+    explicit EngineLease(Scheduler& scheduler);  // there must be an idle one; with mutex_ held
+    ~EngineLease();                              // without
+    EngineLease(const EngineLease&) = delete;
+    Engine* operator->() const { return engine_.get(); }
+
+   private:
+    Scheduler& scheduler_;
+    std::unique_ptr<Engine> engine_;
+  };
+
+  void work() noexcept;
+  void take_batches(std::unique_lock<std::mutex>& lock);
+  // Runs a batch and answers its requests; without mutex_.
+  void run(EngineLease& engine, Batch& batch) noexcept;
+  void finish(Batch& batch, std::vector<EngineTask>& tasks, const EngineTimes& times) noexcept;
+  void fail(Batch& entries) noexcept;
+  void fail(BatchQueue::Entry& entry, const Error& error) noexcept;
   void record(const Batch& batch, const std::vector<EngineTask>& tasks, const EngineTimes& times);
 
   const std::string name_, version_;

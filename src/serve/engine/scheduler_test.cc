@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <future>
+#include <new>
 
 namespace emblem {
 namespace {
@@ -11,7 +12,16 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Answers with the request's id; fails requests named "bad"; waits while it is held.
+// What an engine may meet.
+void throw_what_is_asked(std::span<EngineTask> tasks) {
+  for (const EngineTask& task : tasks) {
+    if (task.request->id == "bad_alloc") throw std::bad_alloc();
+    if (task.request->id == "runtime_error") throw std::runtime_error("the engine broke");
+    if (task.request->id == "int") throw 7;
+  }
+}
+
+// Holds engines while it is closed.
 struct Gate {
   std::mutex mutex;
   std::condition_variable changed;
@@ -35,11 +45,14 @@ struct Gate {
   }
 };
 
+// Answers with the request's id; fails requests named "bad"; waits at the gate.
 class EchoEngine : public Engine {
  public:
   EchoEngine(Gate& gate, std::vector<size_t>& batches) : gate_(gate), batches_(batches) {}
-  void run(std::span<EngineTask> tasks, EngineTimes& times) override {
-    times.start = std::chrono::steady_clock::now();
+
+ protected:
+  void compute(std::span<EngineTask> tasks, EngineTimes& times) override {
+    throw_what_is_asked(tasks);
     gate_.pass();
     times.input_end = times.infer_end = times.output_end = std::chrono::steady_clock::now();
     {
@@ -145,6 +158,40 @@ TEST_F(SchedulerTest, TellsCancelledRequestsSo) {
   sender.join();
   EXPECT_EQ(text(b), "the request was cancelled");
   EXPECT_EQ(scheduler_->statistics().cancelled, 1u);
+}
+
+// Once on the thread that brings the request and once on the engine's own.
+TEST_F(SchedulerTest, AnEngineThatThrowsFailsTheRequestAndComesBack) {
+  constexpr int kEngines = 2;
+  for (const auto delay : {std::chrono::microseconds(0), std::chrono::microseconds(1)}) {
+    use({.dynamic = true, .max_batch_rows = 1, .max_delay = delay}, kEngines);
+    for (int i = 0; i < 3 * kEngines; ++i) {  // more often than there are engines
+      auto memory = send("bad_alloc"), broken = send("runtime_error"), number = send("int");
+      EXPECT_EQ(text(memory), "out of memory");
+      EXPECT_EQ(text(broken), "the engine broke");
+      EXPECT_EQ(text(number), "an exception of an unknown type was thrown");
+    }
+    EXPECT_EQ(scheduler_->statistics().fail.count, 9u * kEngines);
+    // All engines are back: as many requests as there are engines run at the same time.
+    gate_.set(false);
+    gate_.inside = 0;
+    std::future<InferResult> results[kEngines];
+    std::vector<std::thread> senders;
+    for (int i = 0; i < kEngines; ++i) senders.push_back(send_aside(cat(i), results[i]));
+    gate_.wait_for(kEngines);
+    gate_.set(true);
+    for (std::thread& sender : senders) sender.join();
+    for (int i = 0; i < kEngines; ++i) EXPECT_EQ(text(results[i]), cat(i));
+  }
+}
+
+TEST_F(SchedulerTest, ADoneThatThrowsDoesNotLoseTheEngine) {
+  use({.dynamic = true, .max_batch_rows = 1});
+  auto request = std::make_unique<InferRequest>();
+  InferDone done = [](const InferResult&) { throw std::runtime_error("no one listens"); };
+  EXPECT_TRUE(scheduler_->submit(request, 1, done));
+  auto next = send("a");
+  EXPECT_EQ(text(next), "a");
 }
 
 TEST_F(SchedulerTest, FinishesWhatItHasBeforeItCloses) {

@@ -32,9 +32,14 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
-  // Answers all tasks, whose requests have passed Servable::check. One bad request does not spoil
-  // the others. Does not throw.
-  virtual void run(std::span<EngineTask> tasks, EngineTimes& times) = 0;
+  // Answers all tasks, whose requests have passed Servable::check, and sets all of `times`.
+  // Whatever compute() throws becomes the error of the tasks that it has not answered.
+  void run(std::span<EngineTask> tasks, EngineTimes& times) noexcept;
+
+ protected:
+  // Fills outputs or error of each task; one bad request should not fail the others. May throw
+  // anything, after which the engine must be able to run the next batch. `times` begin as now.
+  virtual void compute(std::span<EngineTask> tasks, EngineTimes& times) = 0;
 };
 
 // Const methods may be called concurrently. Outlives its engines.

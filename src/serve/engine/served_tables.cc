@@ -44,6 +44,8 @@ std::string ServedTables::metrics(const std::string& labels) const {
   const Freshness fresh = model_->freshness();
   add("emblem_updates_applied", "", fresh.updates);
   add("emblem_update_errors", "", fresh.errors);
+  add("emblem_update_sequence", "", fresh.sequence);
+  add("emblem_deltas_missing", "", fresh.missing_deltas);
   if (fresh.age_seconds) add("emblem_update_age_seconds", "", *fresh.age_seconds);
   return text;
 }

@@ -17,7 +17,7 @@ class ServedTables {
                std::span<const TableSource> tables, int64_t updates_included);
   // As ps.json describes the model.
   ServedTables(ParameterServer& server, const std::string& model, int64_t version);
-  ~ServedTables();  // unloads them, unless the version was loaded anew
+  ~ServedTables();  // unloads them, unless the version was loaded again
   ServedTables(const ServedTables&) = delete;
 
   const ServedModel& model() const { return *model_; }

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/caught_error.h"
 #include "serve/grpc/calls.h"
 #include "serve/grpc/health.grpc.pb.h"
 #include "serve/grpc/server.h"
@@ -106,7 +107,7 @@ class CallsUnderWay {
   std::vector<std::shared_ptr<LongGrpcCall>> long_calls() const;
 
   mutable std::mutex mutex_;
-  // Apart, so that the end of an ordinary call wakes nobody.
+  // Two, so that the end of an ordinary call does not wake the thread that watches long ones.
   std::condition_variable none_left_, long_changed_;
   int64_t count_ = 0;
   bool draining_ = false, stopped_ = false;
@@ -142,10 +143,8 @@ grpc::Status status_from(Body&& body) {
   try {
     body();
     return grpc::Status::OK;
-  } catch (const Error& error) {
-    return status_of(error);
-  } catch (const std::exception& error) {
-    return {grpc::StatusCode::INTERNAL, error.what()};
+  } catch (...) {
+    return status_of(caught_error());
   }
 }
 

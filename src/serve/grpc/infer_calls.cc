@@ -7,7 +7,7 @@
 namespace emblem {
 namespace {
 
-// So many may arrive at once before the queue's thread has seen the first.
+// Calls that may arrive at once before the queue's thread has seen the first.
 constexpr int kAwaitedInferCalls = 16;
 
 class InferCall {

@@ -9,7 +9,12 @@
 namespace emblem {
 
 void set_up_grpc() {
-  gpr_set_log_function([](gpr_log_func_args* line) { log_debug(cat("gRPC: ", line->message)); });
+  gpr_set_log_function([](gpr_log_func_args* line) {
+    try {
+      log_debug(cat("gRPC: ", line->message));
+    } catch (...) {  // no memory for the line
+    }
+  });
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
 }
 

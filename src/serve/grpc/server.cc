@@ -1,6 +1,7 @@
 #include "serve/grpc/server.h"
 
 #include "core/file.h"
+#include "core/start_thread.h"
 #include "serve/grpc/front_end.h"
 #include "serve/grpc/process.h"
 #include "serve/protocol/status.h"
@@ -12,6 +13,9 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLookInterval{200};
+// Beside those for calls: one for health watches, and those that gRPC starts for itself, without
+// which it aborts or hangs.
+constexpr int kGrpcThreads = 12;
 // In the trailing metadata, of which clients accept 8 KiB, each byte may take three.
 constexpr size_t kMostMessageBytes = 2000;
 
@@ -75,10 +79,16 @@ grpc::Status GrpcFrontEnd::authorize(const grpc::ServerContext& context) const {
 // ---- queues ----
 
 void GrpcQueue::start() {
-  thread_ = std::thread([this] {
+  thread_ = start_thread("gRPC calls", [this] {
     void* tag = nullptr;
     bool ok = false;
-    while (queue_->Next(&tag, &ok)) static_cast<GrpcEvent*>(tag)->happened(ok);
+    while (queue_->Next(&tag, &ok)) {
+      try {
+        static_cast<GrpcEvent*>(tag)->happened(ok);
+      } catch (...) {
+        log_caught("a gRPC call");
+      }
+    }
   });
 }
 
@@ -151,7 +161,11 @@ void CallsUnderWay::look_regularly() {
       long_changed_.wait(lock, [this] { return stopped_ || !long_.empty(); });
       if (long_changed_.wait_for(lock, kLookInterval, [this] { return stopped_; })) return;
     }
-    for (const auto& call : long_calls()) call->look();
+    try {
+      for (const auto& call : long_calls()) call->look();
+    } catch (...) {
+      log_caught("gRPC health watches");
+    }
   }
 }
 
@@ -178,6 +192,7 @@ struct GrpcServer::State {
 GrpcServer::GrpcServer(const GrpcServerOptions& options, InferenceService& service,
                        SharedMemoryRegions& regions)
     : state_(std::make_unique<State>(options, service, regions)) {
+  require_threads(options.threads + kGrpcThreads, "gRPC");
   set_up_grpc();
   grpc::ServerBuilder builder;
   set_up(builder, options);
@@ -192,14 +207,20 @@ GrpcServer::GrpcServer(const GrpcServerOptions& options, InferenceService& servi
     throw Error(ErrorCode::kUnavailable,
                 cat("cannot listen for gRPC on ", address,
                     "; is the port in use, or the certificate or its key unreadable?"));
-  for (auto& queue : state_->queues) {
-    accept_plain_calls(state_->front, *queue);
-    accept_health_watches(state_->front, *queue);
-    accept_infer_calls(state_->front, *queue);
-    accept_infer_streams(state_->front, *queue);
-    queue->start();
+  try {
+    for (auto& queue : state_->queues) {
+      accept_plain_calls(state_->front, *queue);
+      accept_health_watches(state_->front, *queue);
+      accept_infer_calls(state_->front, *queue);
+      accept_infer_streams(state_->front, *queue);
+      queue->start();
+    }
+    state_->looking =
+        start_thread("gRPC health watches", [this] { state_->front.under_way.look_regularly(); });
+  } catch (...) {
+    drain(milliseconds(0));
+    throw;
   }
-  state_->looking = std::thread([this] { state_->front.under_way.look_regularly(); });
 }
 
 GrpcServer::~GrpcServer() { drain(milliseconds(0)); }
@@ -213,7 +234,7 @@ void GrpcServer::drain(milliseconds patience) {
     state_->server->Shutdown(std::chrono::system_clock::now() + patience);
     state_->front.under_way.wait_until_none();
     state_->front.under_way.stop();
-    state_->looking.join();
+    if (state_->looking.joinable()) state_->looking.join();
     state_->queues.clear();
   });
 }

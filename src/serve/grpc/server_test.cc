@@ -405,7 +405,7 @@ TEST(GrpcServer, AsksForItsToken) {
   EXPECT_FALSE(stream->Read(&response));
   EXPECT_EQ(stream->Finish().error_code(), StatusCode::UNAUTHENTICATED);
 
-  // Whoever only wants to know whether the server lives needs no token.
+  // To ask whether the server lives needs no token.
   ServerReadyResponse ready;
   EXPECT_TRUE(call(*test.stub, &Stub::ServerReady, ServerReadyRequest(), ready).ok());
 }

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/becomes_true_test.h"
 #include "serve/grpc/health.grpc.pb.h"
 #include "serve/grpc/server.h"
 #include "serve/grpc/service.grpc.pb.h"
@@ -52,16 +53,6 @@ struct GrpcTestServer {
   std::unique_ptr<Stub> stub;
   std::unique_ptr<grpc::health::v1::Health::Stub> health;
 };
-
-template <class Condition>
-bool eventually(Condition&& condition) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > until) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return true;
-}
 
 template <class T>
 std::string raw_bytes(const std::vector<T>& values) {

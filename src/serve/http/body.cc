@@ -53,7 +53,7 @@ class Expander {
       left_ = left_.subspan(in - stream_.avail_in);
       done += room - stream_.avail_out;
       if (result == Z_STREAM_END) {
-        // gzip allows several members, one behind the other.
+        // gzip allows several members, one after the other.
         is_complete_ = left_.empty();
         if (!is_complete_) inflateReset(&stream_);
       } else if (result != Z_OK) {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <cctype>
+#include <cerrno>
 #include <map>
 #include <string>
 #include <string_view>
@@ -35,7 +36,7 @@ class TestClient {
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const timeval patience{.tv_sec = 20, .tv_usec = 0};
+    const timeval patience{.tv_sec = 120, .tv_usec = 0};
     setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     is_connected_ = connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
   }
@@ -107,7 +108,11 @@ class TestClient {
   }
 
   // Whether the server has closed the connection and sent nothing more before.
-  bool is_closed_by_server() { return buffer_.empty() && !fill(); }
+  // Waits for it; false when something comes, or nothing for two minutes.
+  bool is_closed_by_server() {
+    errno = 0;
+    return buffer_.empty() && !fill() && errno != EAGAIN;
+  }
 
  protected:
   virtual ssize_t write_some(std::string_view bytes) {

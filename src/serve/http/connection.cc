@@ -12,7 +12,7 @@
 #include <cstring>
 #include <limits>
 
-#include "core/log.h"
+#include "core/caught_error.h"
 #include "core/text.h"
 #include "serve/http/body.h"
 #include "serve/http/head.h"
@@ -61,6 +61,10 @@ class Connection final : public HttpConnection,
         buffer_(shared.options.max_header_bytes + kReadBytes) {}
 
   void start() override {
+    guarded([this] { begin(); });
+  }
+
+  void begin() {
     error_code ignored;
     socket_of(stream_).set_option(tcp::no_delay(true), ignored);
     socket_of(stream_).non_blocking(true, ignored);
@@ -69,7 +73,7 @@ class Connection final : public HttpConnection,
       stream_.async_handshake(asio::ssl::stream_base::server,
                               [self = this->shared_from_this()](error_code error) {
                                 if (error) return self->close();
-                                self->next_request();
+                                self->guarded([&] { self->next_request(); });
                               });
     } else {
       next_request();
@@ -97,13 +101,27 @@ class Connection final : public HttpConnection,
 
   void check_deadline(Clock::time_point now) override {
     if (now < deadline_) return;
-    if (phase_ == Phase::kHeader || phase_ == Phase::kBody)
-      return refuse(408, "the request did not arrive in time");
-    close();
+    guarded([this] {
+      if (phase_ == Phase::kHeader || phase_ == Phase::kBody)
+        return refuse(408, "the request did not arrive in time");
+      close();
+    });
   }
 
  private:
   enum class Phase { kIdle, kHeader, kBody, kHandling, kWriting, kLingering, kClosed };
+
+  // Around everything that the event loop calls: an exception there would leave the connection
+  // open with nothing under way.
+  template <class Act>
+  void guarded(Act&& act) noexcept {
+    try {
+      act();
+    } catch (...) {
+      log_caught("an HTTP connection is closed");
+      close();
+    }
+  }
 
   // ---- reading ----
 
@@ -124,7 +142,7 @@ class Connection final : public HttpConnection,
     read();
   }
 
-  // Fills buffer_; on_read goes on with what came. Only one read is under way at a time, and one
+  // Fills buffer_; on_read takes what came. Only one read is under way at a time, and one
   // that began while a request was handled brings the next one.
   void read() {
     if (is_reading_) return;
@@ -133,7 +151,7 @@ class Connection final : public HttpConnection,
     stream_.async_read_some(buffer_.prepare(std::min(kReadBytes, room)),
                             [self = this->shared_from_this()](error_code error, size_t bytes) {
                               self->is_reading_ = false;
-                              self->on_read(error, bytes);
+                              self->guarded([&] { self->on_read(error, bytes); });
                             });
   }
 
@@ -213,7 +231,7 @@ class Connection final : public HttpConnection,
     if (length > limit) return refuse_body();
     phase_ = Phase::kBody;
     body_read_ = 0;
-    body_began_ = Clock::now();
+    body_began_ = shared_.options.clock();
     if (parser_->chunked()) {
       chunked_parser_.emplace(std::move(*parser_));
       chunked_parser_->body_limit(limit);
@@ -228,19 +246,20 @@ class Connection final : public HttpConnection,
     read_body();
   }
 
-  // Where the first tensor begins, if it is not behind a compression.
+  // Where the first tensor begins, if the body is not compressed.
   size_t aligned_at() const {
     return encoding_ == HttpEncoding::kIdentity ? json_bytes_.value_or(0) : 0;
   }
 
   void send_continue() {
     static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-    asio::async_write(stream_, asio::buffer(kContinue.data(), kContinue.size()),
-                      [self = this->shared_from_this()](error_code error, size_t) {
-                        if (self->phase_ != Phase::kBody) return;
-                        if (error) return self->close();
-                        self->chunked_parser_ ? self->parse_chunks() : self->read_body();
-                      });
+    asio::async_write(
+        stream_, asio::buffer(kContinue.data(), kContinue.size()),
+        [self = this->shared_from_this()](error_code error, size_t) {
+          if (self->phase_ != Phase::kBody) return;
+          if (error) return self->close();
+          self->guarded([&] { self->chunked_parser_ ? self->parse_chunks() : self->read_body(); });
+        });
   }
 
   void read_body() {
@@ -254,7 +273,7 @@ class Connection final : public HttpConnection,
           if (self->phase_ != Phase::kBody) return;
           if (error) return self->close();
           self->body_read_ += bytes;
-          self->read_body();
+          self->guarded([&] { self->read_body(); });
         });
   }
 
@@ -295,7 +314,11 @@ class Connection final : public HttpConnection,
     request.memory = std::move(body_.memory);
     request.cancelled = cancelled_;
     body_ = {};
-    shared_.handler(std::move(request), make_reply());
+    try {
+      shared_.handler(std::move(request), make_reply());
+    } catch (...) {
+      if (phase_ == Phase::kHandling) respond(error_response(caught_error()));
+    }
     // Notices a client that goes away while its request waits.
     if (phase_ == Phase::kHandling && buffer_.size() == 0 && !is_at_end_) read();
   }
@@ -309,22 +332,22 @@ class Connection final : public HttpConnection,
         return true;
       }
       refuse_body();
-    } catch (const Error& error) {
-      respond(error_response(error));
+    } catch (...) {
+      respond(error_response(caught_error()));
     }
     return false;
   }
 
   HttpReply make_reply() {
-    return [weak = this->weak_from_this(), number = request_number_, mailbox = thread_.mailbox,
+    return [weak = this->weak_from_this(), number = request_number_, inbox = thread_.inbox,
             home = thread_.thread.get_id()](HttpResponse response) {
       if (std::this_thread::get_id() == home) {
         if (const auto self = weak.lock()) self->on_reply(number, std::move(response));
         return;
       }
-      std::lock_guard lock(mailbox->mutex);
-      if (!mailbox->context) return;
-      asio::post(*mailbox->context, [weak, number, response = std::move(response)]() mutable {
+      std::lock_guard lock(inbox->mutex);
+      if (!inbox->context) return;
+      asio::post(*inbox->context, [weak, number, response = std::move(response)]() mutable {
         if (const auto self = weak.lock()) self->on_reply(number, std::move(response));
       });
     };
@@ -332,7 +355,7 @@ class Connection final : public HttpConnection,
 
   void on_reply(uint64_t number, HttpResponse response) {
     if (phase_ != Phase::kHandling || number != request_number_) return;
-    respond(response.deferred ? response.deferred() : std::move(response));
+    guarded([&] { respond(response.deferred ? response.deferred() : std::move(response)); });
   }
 
   // Answers without reading the rest of the request; so the connection cannot be used further.
@@ -361,9 +384,10 @@ class Connection final : public HttpConnection,
       if (!is_head_only_) append_body_to_head();
       if (buffer_.size() == 0 && write_at_once()) return on_written({});
     }
-    asio::async_write(
-        stream_, pieces(),
-        [self = this->shared_from_this()](error_code error, size_t) { self->on_written(error); });
+    asio::async_write(stream_, pieces(),
+                      [self = this->shared_from_this()](error_code error, size_t) {
+                        self->guarded([&] { self->on_written(error); });
+                      });
   }
 
   static size_t body_bytes(const HttpResponse& response) {
@@ -424,10 +448,12 @@ class Connection final : public HttpConnection,
     read();
   }
 
-  void set_deadline(std::chrono::milliseconds patience) { deadline_ = Clock::now() + patience; }
+  void set_deadline(std::chrono::milliseconds patience) {
+    deadline_ = shared_.options.clock() + patience;
+  }
 
-  // How long so many bytes may take. Bodies are held to it as they come, so that one that trickles
-  // in is cut off whatever length it claims.
+  // How long that many bytes may take. Bodies are held to it as they come, so that one that
+  // trickles in is cut off whatever length it claims.
   std::chrono::milliseconds transfer_time(size_t bytes) const {
     return shared_.options.read_timeout +
            std::chrono::milliseconds(bytes * 1000 / kSlowestBytesPerSecond);

@@ -23,7 +23,7 @@ using TcpSocket =
     boost::asio::basic_stream_socket<boost::asio::ip::tcp, boost::asio::io_context::executor_type>;
 
 // Where other threads leave their replies. Outlives the server as long as a reply may come.
-struct HttpMailbox {
+struct ReplyInbox {
   std::mutex mutex;
   boost::asio::io_context* context = nullptr;  // null: the server is gone
 };
@@ -32,7 +32,7 @@ struct HttpMailbox {
 struct HttpThread {
   boost::asio::io_context context{1};
   std::thread thread;
-  std::shared_ptr<HttpMailbox> mailbox = std::make_shared<HttpMailbox>();
+  std::shared_ptr<ReplyInbox> inbox = std::make_shared<ReplyInbox>();
   std::unordered_set<std::shared_ptr<HttpConnection>> connections;
 };
 

@@ -94,7 +94,7 @@ class RequestReader {
     json_.end();
     EMBLEM_REQUIRE(has_inputs, "the request has no \"inputs\"");
     EMBLEM_REQUIRE(binary_.empty(), "the body has ", binary_.size(),
-                   " bytes behind its JSON that no input's binary_data_size claims");
+                   " bytes after its JSON that no input's binary_data_size claims");
     for (OutputForm& form : forms_.named) {
       if (!is_chosen_[static_cast<size_t>(&form - forms_.named.data())])
         form.binary = forms_.binary;

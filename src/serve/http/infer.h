@@ -1,4 +1,4 @@
-// serve/http/infer.h - inference requests and responses as HTTP bodies: JSON, and behind it the
+// serve/http/infer.h - inference requests and responses as HTTP bodies: JSON, and after it the
 // tensors of the binary data extension.
 #pragma once
 

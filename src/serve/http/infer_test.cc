@@ -146,7 +146,7 @@ TEST(ReadInferRequestTest, RefusesBinarySectionsOfTheWrongSize) {
   const std::string json =
       R"({"inputs":[{"name":"A","shape":[2],"datatype":"FP32","parameters":{"binary_data_size":8}}]})";
   expect_refused(json, "claims 8 bytes of binary data, but only 4 are left", raw({1}));
-  expect_refused(json, "4 bytes behind its JSON that no input", raw({1, 2, 3}));
+  expect_refused(json, "4 bytes after its JSON that no input", raw({1, 2, 3}));
   expect_refused(
       R"({"inputs":[{"name":"A","shape":[3],"datatype":"FP32","parameters":{"binary_data_size":8}}]})",
       "input A has 8 bytes; FP32 [3] needs 12", raw({1, 2}));

@@ -33,7 +33,7 @@ struct HttpResponse {
   const char* content_type = "application/json";
   std::vector<std::pair<const char*, std::string>> headers;  // further ones
   std::string body;
-  std::vector<std::vector<std::byte>> tensors;  // sent behind the body, without a copy
+  std::vector<std::vector<std::byte>> tensors;  // sent after the body, without a copy
   // When set, makes the response that is sent in the place of this one, on the connection's thread:
   // writing many numbers as JSON must not hold up those who compute them. Must not throw.
   std::function<HttpResponse()> deferred;
@@ -41,7 +41,8 @@ struct HttpResponse {
 
 // To be called once, from any thread, also after the server is gone.
 using HttpReply = std::function<void(HttpResponse)>;
-// Called by the threads of a server. Must not throw, nor block: it keeps other connections waiting.
+// Called by the threads of a server. Must not block: it keeps other connections waiting. What it
+// throws before it has replied is sent as the reply.
 using HttpHandler = std::function<void(HttpRequest, HttpReply)>;
 
 inline std::string_view text_of(std::span<const std::byte> bytes) {

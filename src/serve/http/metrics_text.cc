@@ -7,6 +7,7 @@
 #include <memory>
 #include <sstream>
 
+#include "core/caught_error.h"
 #include "core/process.h"
 
 namespace emblem {
@@ -183,8 +184,8 @@ HttpHandler make_metrics_handler(const InferenceService& service) {
     response.content_type = MetricsText::kContentType;
     try {
       response.body = metrics->text();
-    } catch (const std::exception& error) {
-      response = error_response(500, error.what());
+    } catch (...) {
+      response = error_response(caught_error());
     }
     reply(std::move(response));
   };

@@ -1,8 +1,8 @@
 #include "serve/http/routes.h"
 
 #include <algorithm>
-#include <exception>
 
+#include "core/caught_error.h"
 #include "serve/http/infer.h"
 #include "serve/http/metadata_json.h"
 #include "serve/http/metrics_text.h"
@@ -14,19 +14,6 @@
 
 namespace emblem {
 namespace {
-
-// Any exception as a response. To be called where one was caught.
-HttpResponse caught_response() {
-  try {
-    throw;
-  } catch (const Error& error) {
-    return error_response(error);
-  } catch (const std::bad_alloc&) {
-    return error_response(503, "the server has not enough memory for this request");
-  } catch (const std::exception& error) {
-    return error_response(500, error.what());
-  }
-}
 
 HttpResponse empty_response(int status) {
   HttpResponse response;
@@ -169,7 +156,7 @@ struct HttpRoutes::State {
       try {
         response = (this->*route.answer)({request, names});
       } catch (...) {
-        response = caught_response();
+        response = error_response(caught_error());
       }
       reply(std::move(response));
     };
@@ -184,16 +171,23 @@ struct HttpRoutes::State {
                            names.size() > 1 ? std::move(names[1]) : std::string(), regions);
     service.infer(std::move(call.request), [forms = std::move(call.forms),
                                             reply = std::move(reply)](InferResult result) mutable {
-      if (const Error* error = std::get_if<Error>(&result)) return reply(error_response(*error));
       HttpResponse response;
-      response.deferred = [response = std::get<InferResponse>(std::move(result)),
-                           forms = std::move(forms)]() mutable {
-        try {
-          return write_infer_response(std::move(response), forms);
-        } catch (...) {
-          return caught_response();
+      try {
+        if (const Error* error = std::get_if<Error>(&result)) {
+          response = error_response(*error);
+        } else {
+          response.deferred = [response = std::get<InferResponse>(std::move(result)),
+                               forms = std::move(forms)]() mutable {
+            try {
+              return write_infer_response(std::move(response), forms);
+            } catch (...) {
+              return error_response(caught_error());
+            }
+          };
         }
-      };
+      } catch (...) {  // no memory for the text of a response
+        response = empty_response(503);
+      }
       reply(std::move(response));
     });
   }
@@ -361,7 +355,7 @@ void HttpRoutes::handle(HttpRequest request, HttpReply reply) {
   try {
     state_->handle(std::move(request), reply);
   } catch (...) {
-    reply(caught_response());
+    reply(error_response(caught_error()));
   }
 }
 

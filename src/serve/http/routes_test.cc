@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "core/becomes_true_test.h"
 #include "core/device.h"
 #include "serve/http/client_test.h"
 #include "serve/http/server.h"
@@ -160,7 +161,7 @@ TEST_F(HttpRoutesTest, AnswersFromOtherThreadsReachTheirConnections) {
         R"({"inputs":[{"name":"A","shape":[1,4],"datatype":"FP32","data":[0,0,0,)" +
             std::to_string(i) + "]}]}"));
   }
-  for (int i = 0; i < 2000 && service_.held() < 20; ++i) std::this_thread::sleep_for(5ms);
+  EXPECT_TRUE(becomes_true([&] { return service_.held() == 20; }));
   service_.release();
   for (int i = 0; i < 20; ++i) {
     EXPECT_THAT(clients[static_cast<size_t>(i)]->receive().body,
@@ -173,11 +174,10 @@ TEST_F(HttpRoutesTest, ADisconnectedClientsRequestIsCancelled) {
   {
     TestClient leaving(server_.port());
     leaving.send(TestClient::text("POST", "/v2/models/sum/infer", kJsonRequest));
-    for (int i = 0; i < 2000 && service_.held() < 1; ++i) std::this_thread::sleep_for(5ms);
+    EXPECT_TRUE(becomes_true([&] { return service_.held() == 1; }));
     EXPECT_FALSE(service_.is_last_cancelled());
   }
-  for (int i = 0; i < 2000 && !service_.is_last_cancelled(); ++i) std::this_thread::sleep_for(5ms);
-  EXPECT_TRUE(service_.is_last_cancelled());
+  EXPECT_TRUE(becomes_true([&] { return service_.is_last_cancelled(); }));
   service_.release();
   const json after = json::parse(client_.get("/v2/models/sum/versions/1/stats").body);
   EXPECT_EQ(after["model_stats"][0]["inference_count"], 0);

@@ -5,7 +5,8 @@
 #include <boost/asio/steady_timer.hpp>
 #include <optional>
 
-#include "core/log.h"
+#include "core/caught_error.h"
+#include "core/start_thread.h"
 #include "serve/http/connection.h"
 
 namespace emblem {
@@ -74,24 +75,44 @@ struct HttpServer::State {
     acceptor.emplace(listen_on(threads[0]->context, shared.options.address, shared.options.port));
     pause.emplace(threads[0]->context);
     port = acceptor->local_endpoint().port();
-    for (auto& one : threads) {
-      one->mailbox->context = &one->context;
-      HttpThread& thread = *one;
-      thread.thread = std::thread([this, &thread] { run(thread); });
+    try {
+      for (auto& one : threads) {
+        one->inbox->context = &one->context;
+        HttpThread& thread = *one;
+        thread.thread = start_thread("HTTP connections", [this, &thread] { run(thread); });
+      }
+      asio::post(threads[0]->context, [this] { accept(); });
+    } catch (...) {
+      stop_threads();
+      throw;
     }
-    asio::post(threads[0]->context, [this] { accept(); });
   }
 
-  void run(HttpThread& thread) {
+  void run(HttpThread& thread) noexcept {
     asio::steady_timer timer(thread.context);
-    watch_deadlines(thread, timer);
-    for (;;) {
-      try {
-        thread.context.run();
-        return;
-      } catch (const std::exception& error) {
-        log_error(cat("an HTTP connection failed: ", error.what()));
+    guarded([&] { watch_deadlines(thread, timer); });
+    while (!thread.context.stopped()) guarded([&] { thread.context.run(); });
+  }
+
+  // What a handler of the event loop throws must not end the server.
+  template <class Act>
+  static void guarded(Act&& act) noexcept {
+    try {
+      act();
+    } catch (...) {
+      log_caught("HTTP server");
+    }
+  }
+
+  void stop_threads() {
+    for (auto& one : threads) {
+      one->context.stop();
+      if (one->thread.joinable()) one->thread.join();
+      {
+        std::lock_guard lock(one->inbox->mutex);
+        one->inbox->context = nullptr;
       }
+      one->connections.clear();
     }
   }
 
@@ -99,11 +120,13 @@ struct HttpServer::State {
     timer.expires_after(tick);
     timer.async_wait([this, &thread, &timer](error_code error) {
       if (error) return;
-      const auto now = std::chrono::steady_clock::now();
-      // A copy: connections that close leave the set.
-      const std::vector<std::shared_ptr<HttpConnection>> all(thread.connections.begin(),
-                                                             thread.connections.end());
-      for (const auto& connection : all) connection->check_deadline(now);
+      guarded([&] {
+        const auto now = shared.options.clock();
+        // A copy: connections that close leave the set.
+        const std::vector<std::shared_ptr<HttpConnection>> all(thread.connections.begin(),
+                                                               thread.connections.end());
+        for (const auto& connection : all) connection->check_deadline(now);
+      });
       watch_deadlines(thread, timer);
     });
   }
@@ -113,7 +136,7 @@ struct HttpServer::State {
     acceptor->async_accept(thread.context, [this, &thread](error_code error, TcpSocket socket) {
       if (!acceptor->is_open()) return;
       if (error) return accept_later();
-      add(thread, std::move(socket));
+      guarded([&] { add(thread, std::move(socket)); });
       accept();
     });
   }
@@ -129,9 +152,9 @@ struct HttpServer::State {
   void add(HttpThread& thread, TcpSocket socket) {
     const bool refused = shared.open - shared.refused >= shared.options.max_connections;
     if (refused && shared.refused >= kMostRefused) return;
+    auto connection = make_http_connection(shared, thread, std::move(socket), refused);
     ++shared.open;
     if (refused) ++shared.refused;
-    auto connection = make_http_connection(shared, thread, std::move(socket), refused);
     asio::post(thread.context, [this, &thread, connection = std::move(connection)] {
       thread.connections.insert(connection);
       connection->start();
@@ -166,15 +189,10 @@ struct HttpServer::State {
       shared.closed.wait_for(lock, patience, all_closed);
     }
     for_each_connection([](HttpConnection& connection) { connection.close(); });
-    for (auto& one : threads) {
-      asio::post(one->context, [&thread = *one] { thread.context.stop(); });
-      one->thread.join();
-      {
-        std::lock_guard lock(one->mailbox->mutex);
-        one->mailbox->context = nullptr;
-      }
-      one->connections.clear();
-    }
+    // After the closing, which must have run.
+    for (auto& one : threads) asio::post(one->context, [&thread = *one] { thread.context.stop(); });
+    for (auto& one : threads) one->thread.join();
+    stop_threads();
   }
 
   HttpShared shared;

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ struct HttpServerOptions {
   std::chrono::milliseconds idle_timeout = std::chrono::seconds(120);
   // For a request's header, and for its body; large bodies may take a second for each 64 KiB more.
   std::chrono::milliseconds read_timeout = std::chrono::seconds(30);
+  // By which timeouts are measured.
+  std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
   // PEM files; both or none.
   std::string tls_certificate, tls_key;
   // When set, requests need "Authorization: Bearer TOKEN", but for the open paths.

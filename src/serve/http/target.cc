@@ -39,7 +39,7 @@ void check_name(std::string_view name) {
   }
 }
 
-// What stands behind "http://host" of the absolute form that proxies send.
+// What follows "http://host" in the absolute form that proxies send.
 std::string_view without_authority(std::string_view target) {
   const size_t scheme = target.find("://");
   if (target.starts_with('/') || scheme == std::string_view::npos) return target;

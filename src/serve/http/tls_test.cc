@@ -9,6 +9,7 @@
 #include "core/temp_folder_test.h"
 #include "serve/http/client_test.h"
 #include "serve/http/server.h"
+#include "serve/http/test_clock_test.h"
 
 namespace emblem {
 namespace {
@@ -73,7 +74,9 @@ class HttpTlsTest : public testing::Test {
     options.tls_certificate = folder_.path("cert.pem");
     options.tls_key = folder_.path("key.pem");
     options.bearer_token = "token";
+    options.threads = 1;
     options.read_timeout = std::chrono::milliseconds(500);
+    options.clock = clock_.function();
     server_ =
         std::make_unique<HttpServer>(options, [](HttpRequest request, const HttpReply& reply) {
           HttpResponse response;
@@ -84,6 +87,7 @@ class HttpTlsTest : public testing::Test {
   }
 
   TempFolder folder_;
+  TestClock clock_;
   std::unique_ptr<HttpServer> server_;
 };
 
@@ -105,7 +109,7 @@ TEST_F(HttpTlsTest, ClosesConnectionsThatSpeakPlainTextOrNothing) {
   plain.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_EQ(plain.receive().status, 0);
   TestClient silent(server_->port());
-  EXPECT_TRUE(silent.is_closed_by_server());
+  EXPECT_TRUE(clock_.advance_during([&] { return silent.is_closed_by_server(); }));
   TlsClient client(server_->port());
   EXPECT_EQ(client.get("/", "Connection: close\r\n").status, 200);
   EXPECT_TRUE(client.is_closed_by_server());

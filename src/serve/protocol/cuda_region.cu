@@ -23,7 +23,7 @@ CudaRegion::CudaRegion(const std::string& name, const std::string& handle, int64
         cat("CUDA shared memory region ", name, " cannot be opened: ", cudaGetErrorString(status)));
   }
   data_ = static_cast<char*>(data);
-  // A client may claim more than it has: reading behind the end would spoil the whole process.
+  // A client may claim more than it has: reading past the end would break the whole process.
   try {
     char last = 0;
     status = cudaMemcpy(&last, data_ + bytes - 1, 1, cudaMemcpyDeviceToHost);

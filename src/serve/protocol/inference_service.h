@@ -39,7 +39,7 @@ struct InferRequest {
   std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now();
   // Keeps alive what the inputs point to.
   std::shared_ptr<const void> memory;
-  // Set by the front end when nobody waits any more; a request that has not started is then
+  // Set by the front end when its client has gone; a request that has not started is then
   // dropped, and its Done told kCancelled.
   std::shared_ptr<std::atomic<bool>> cancelled;
 };

@@ -44,7 +44,7 @@ struct SharedMemoryRegions::Mapping {
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
 
-  // Touching pages behind the end of a shrunk object would kill the process.
+  // Touching pages after the end of a shrunk object would kill the process.
   void check_size() const {
     const uint64_t available = size_of(file.get());
     EMBLEM_REQUIRE(region.offset <= available && region.bytes <= available - region.offset,

@@ -64,7 +64,7 @@ class SharedMemoryRegions {
   // What is in the memory of a GPU has to be loaded before it is read.
   Part part(const std::string& name, uint64_t offset, uint64_t bytes) const;
   static void load(const Part& part);
-  // Writes to the beginning of a part, which is large enough. Throws when the object behind it has
+  // Writes to the beginning of a part, which is large enough. Throws when its object has
   // shrunk since: touching it would kill the process.
   static void store(const Part& part, std::span<const std::byte> from);
 

@@ -1,5 +1,8 @@
 #include "serve/protocol/slow_calls.h"
 
+#include "core/caught_error.h"
+#include "core/start_thread.h"
+
 namespace emblem {
 namespace {
 
@@ -7,7 +10,7 @@ constexpr size_t kMostWaiting = 64;
 
 }  // namespace
 
-SlowCalls::SlowCalls() : thread_([this] { run(); }) {}
+SlowCalls::SlowCalls() : thread_(start_thread("slow calls", [this] { run(); })) {}
 
 SlowCalls::~SlowCalls() {
   {
@@ -36,7 +39,11 @@ void SlowCalls::run() {
     const std::function<void()> call = std::move(calls_.front());
     calls_.pop_front();
     lock.unlock();
-    call();
+    try {
+      call();
+    } catch (...) {
+      log_caught("a slow call");
+    }
     lock.lock();
   }
 }

@@ -17,7 +17,7 @@ class SlowCalls {
   // Waits for the call that runs; those that wait are dropped.
   ~SlowCalls();
 
-  // False when too many wait already. `call` must not throw.
+  // False when too many wait already. What `call` throws is logged.
   bool add(std::function<void()> call);
 
  private:

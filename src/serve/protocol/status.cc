@@ -9,13 +9,13 @@ int http_status(ErrorCode code) {
     case ErrorCode::kNotFound:
       return 404;
     case ErrorCode::kUnavailable:
+    case ErrorCode::kOutOfMemory:
       return 503;
     case ErrorCode::kUnsupported:
       return 501;
     case ErrorCode::kCancelled:
       return 499;
     case ErrorCode::kCorruption:
-    case ErrorCode::kOutOfMemory:
     case ErrorCode::kInternal:
       break;
   }

@@ -79,12 +79,13 @@ int64_t next_version(const std::string& out, int64_t asked) {
     const auto there = Repository(path.parent_path().empty() ? "." : path.parent_path().string())
                            .versions(path.filename().string());
     for (const int64_t version : there) {
-      EMBLEM_REQUIRE(version != asked, out, "/", version,
-                     " is there already; choose another --version or leave it out");
+      EMBLEM_REQUIRE(
+          version != asked, out, "/", version,
+          " exists already; choose another --version, or give none for the next free one");
     }
     if (!there.empty()) newest = there.back();
   }
-  EMBLEM_REQUIRE(asked >= 0, "version ", asked, " is no number above 0");
+  EMBLEM_REQUIRE(asked >= 0, "version ", asked, " is not valid; expected a number above 0");
   return asked > 0 ? asked : newest + 1;
 }
 
@@ -96,7 +97,7 @@ ExportedModel export_model(const std::string& checkpoint_path, const std::string
   while (out.size() > 1 && out.ends_with('/')) out.pop_back();
   const std::string name = fs::path(out).filename();
   EMBLEM_REQUIRE(is_model_name(name), "'", name,
-                 "' is no name for a model (expected letters, digits, '.', '_' and '-')");
+                 "' is not a valid model name (expected letters, digits, '.', '_' and '-')");
   const Checkpoint checkpoint = open_checkpoint(checkpoint_path);
   ExportedModel result{.step = checkpoint.manifest.step};
   result.version = next_version(out, asked);

@@ -4,8 +4,10 @@
 #include <charconv>
 #include <set>
 
+#include "core/caught_error.h"
 #include "core/file.h"
 #include "core/log.h"
+#include "core/start_thread.h"
 #include "core/text.h"
 #include "serve/engine/hps_servable.h"
 #include "serve/engine/model_options.h"
@@ -18,7 +20,7 @@ int64_t parse_version(const std::string& text) {
   int64_t version = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), version);
   EMBLEM_REQUIRE(error == std::errc() && end == text.data() + text.size() && version > 0,
-                 "version '", text, "' is no number above 0");
+                 "version '", text, "' is not valid; expected a number above 0");
   return version;
 }
 
@@ -29,10 +31,11 @@ ModelServer::ModelServer(ModelServerOptions options)
       repository_(options_.repository),
       tables_(options_.ps_config.empty() ? PsConfig{} : load_ps_config(options_.ps_config)) {
   const bool all = options_.control != ModelServerOptions::Control::kExplicit;
-  for (const std::string& model : all ? repository_.models() : options_.models) try_load(model);
+  for (const std::string& model : all ? repository_.models() : options_.models)
+    try_load(model, AtThreadLimit::kThrow);
   for (const auto& [model, folder] : options_.deltas) tables_.watch_deltas(model, folder);
   if (options_.control == ModelServerOptions::Control::kPoll)
-    poller_ = std::thread([this] { poll(); });
+    poller_ = start_thread("looking for new models", [this] { poll(); });
 }
 
 ModelServer::~ModelServer() { drain(); }
@@ -51,31 +54,38 @@ void ModelServer::drain() {
   }
 }
 
-void ModelServer::poll() {
+void ModelServer::poll() noexcept {
   std::unique_lock lock(mutex_);
   const auto pause = std::chrono::duration<double>(options_.poll_seconds);
   while (!stop_polling_.wait_for(lock, pause, [&] { return draining_; })) {
     std::set<std::string> known;
-    for (const auto& [name, model] : models_) known.insert(name);
-    lock.unlock();
     try {
-      const std::vector<std::string> there = repository_.models();
-      for (const std::string& name : there) try_load(name);
-      for (const std::string& name : known) {
-        if (!std::binary_search(there.begin(), there.end(), name)) unload(name);
-      }
-    } catch (const Error& error) {
-      log_warn(cat("model repository: ", error.what()));
+      for (const auto& [name, model] : models_) known.insert(name);
+      lock.unlock();
+      look_for_changes(known);
+    } catch (...) {
+      log_caught("model repository");
     }
-    lock.lock();
+    if (!lock.owns_lock()) lock.lock();
   }
 }
 
-void ModelServer::try_load(const std::string& model) {
+void ModelServer::look_for_changes(const std::set<std::string>& known) {
+  const std::vector<std::string> there = repository_.models();
+  for (const std::string& name : there) try_load(name, AtThreadLimit::kLog);
+  for (const std::string& name : known) {
+    if (!std::binary_search(there.begin(), there.end(), name)) unload(name);
+  }
+}
+
+void ModelServer::try_load(const std::string& model, AtThreadLimit limit) {
   try {
     load(model, {});
-  } catch (const Error& error) {
-    log_warn(cat("model ", model, " cannot be served: ", error.what()));
+  } catch (const ThreadLimitError&) {
+    if (limit == AtThreadLimit::kThrow) throw;
+    log_caught(cat("model ", model, " cannot be served").c_str());
+  } catch (...) {
+    log_warn(cat("model ", model, " cannot be served: ", caught_error().what()));
   }
 }
 
@@ -115,8 +125,8 @@ ModelServer::Versions ModelServer::load_versions(const std::string& model,
     if (same != old.end() && same->second->origin() == ModelVersion::origin_of(folder, config)) {
       versions[number] = same->second;
     } else {
-      versions[number] =
-          std::make_shared<ModelVersion>(model, number, folder, config, where, tables_);
+      versions[number] = std::make_shared<ModelVersion>(model, number, folder, config, where,
+                                                        tables_, options_.open);
       log_info(cat("model ", model, " version ", number, " is ready after ",
                    format_duration(versions[number]->statistics().load_seconds)));
     }
@@ -147,10 +157,10 @@ void ModelServer::load(const std::string& name,
     Versions versions = load_versions(name, config, old);
     const std::lock_guard lock(mutex_);
     models_[name] = {.config = config, .versions = versions};
-  } catch (const Error& error) {
+  } catch (...) {
     const std::lock_guard lock(mutex_);
     models_[name].loading = false;
-    models_[name].problem = error.what();
+    models_[name].problem = caught_error().what();
     throw;
   }
   for (auto& [number, version] : old) {
@@ -277,8 +287,8 @@ void ModelServer::infer(std::unique_ptr<InferRequest> request, InferDone done) {
       const std::lock_guard lock(mutex_);
       if (draining_) throw Error(ErrorCode::kUnavailable, "the server is shutting down");
     }
-  } catch (const Error& error) {
-    done(error);
+  } catch (...) {
+    done(caught_error());
   }
 }
 

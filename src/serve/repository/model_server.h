@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -29,13 +30,15 @@ struct ModelServerOptions {
   std::string precision;            // on a GPU: fp32, bf16 or fp16; empty: as the models say
   // Folders of deltas that training writes, by model.
   std::map<std::string, std::string> deltas;
+  OpenServable open = open_servable;
 };
 
 // Thread-safe. Loading builds the new versions beside the old ones and then swaps them in one step:
 // no request fails because of it. Versions whose files and configuration did not change run on.
 class ModelServer final : public InferenceService {
  public:
-  // Loads the models. One that cannot be loaded is logged and listed as UNAVAILABLE.
+  // Loads the models. One that cannot be loaded is logged and listed as UNAVAILABLE, but
+  // ThreadLimitError is thrown.
   explicit ModelServer(ModelServerOptions options);
   ~ModelServer() override;  // drains
 
@@ -71,8 +74,10 @@ class ModelServer final : public InferenceService {
   Versions load_versions(const std::string& model, const inference::ModelConfig& config,
                          const Versions& old);
   // load() of a model at the start and when polling: problems are logged.
-  void try_load(const std::string& model);
-  void poll();
+  enum class AtThreadLimit { kThrow, kLog };
+  void try_load(const std::string& model, AtThreadLimit limit);
+  void poll() noexcept;
+  void look_for_changes(const std::set<std::string>& known);
 
   const ModelServerOptions options_;
   const Repository repository_;

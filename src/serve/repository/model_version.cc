@@ -1,12 +1,12 @@
 #include "serve/repository/model_version.h"
 
+#include "core/caught_error.h"
 #include "core/file.h"
 #include "serve/engine/hps_servable.h"
 #include "serve/engine/model_options.h"
 #include "serve/engine/pipeline_servable.h"
 
 namespace emblem {
-namespace {
 
 std::unique_ptr<Servable> open_servable(const std::string& name, int64_t version,
                                         const std::string& folder,
@@ -20,8 +20,6 @@ std::unique_ptr<Servable> open_servable(const std::string& name, int64_t version
   return open_pipeline(name, version, folder, options, tables);
 }
 
-}  // namespace
-
 std::string ModelVersion::origin_of(const std::string& folder,
                                     const inference::ModelConfig& config) {
   if (config.backend() == kHpsBackend) return to_text(config) + folder;
@@ -30,12 +28,12 @@ std::string ModelVersion::origin_of(const std::string& folder,
 
 ModelVersion::ModelVersion(const std::string& name, int64_t version, const std::string& folder,
                            const inference::ModelConfig& config, const std::string& where,
-                           ParameterServer& tables)
+                           ParameterServer& tables, const OpenServable& open)
     : number_(version),
       origin_(origin_of(folder, config)),
       max_batch_rows_(config.max_batch_size()) {
   const auto start = std::chrono::steady_clock::now();
-  servable_ = open_servable(name, version, folder, config, where, tables);
+  servable_ = open(name, version, folder, config, where, tables);
   const ModelOptions options = model_options(config, *servable_, where);
   std::vector<std::unique_ptr<Engine>> engines;
   for (int i = 0; i < options.instances; ++i) engines.push_back(servable_->make_engine());
@@ -53,11 +51,16 @@ ModelStatistics ModelVersion::statistics() const {
 bool ModelVersion::infer(std::unique_ptr<InferRequest>& request, InferDone& done) {
   int64_t rows = 0;
   try {
+    const size_t outputs = servable_->outputs().size();
+    EMBLEM_REQUIRE(request->outputs.size() <= outputs, "expected at most ", outputs,
+                   outputs == 1 ? " output" : " outputs", " but ", request->outputs.size(),
+                   " are asked for from model '", request->model, "'");
     rows = servable_->check(*request);
     EMBLEM_REQUIRE(max_batch_rows_ == 0 || rows <= max_batch_rows_,
                    "inference request batch-size must be <= ", max_batch_rows_, " for '",
                    request->model, "', but is ", rows);
-  } catch (const Error& error) {
+  } catch (...) {
+    const Error error = caught_error();
     scheduler_->count_failure(error.code());
     done(error);
     return true;

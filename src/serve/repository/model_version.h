@@ -1,6 +1,7 @@
 // serve/repository/model_version.h - one version of a model while it runs.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -11,6 +12,16 @@
 
 namespace emblem {
 
+// Opens a version's folder for inference; `where` names the configuration in messages.
+using OpenServable = std::function<std::unique_ptr<Servable>(
+    const std::string& name, int64_t version, const std::string& folder,
+    const inference::ModelConfig& config, const std::string& where, ParameterServer& tables)>;
+// By the configuration's backend.
+std::unique_ptr<Servable> open_servable(const std::string& name, int64_t version,
+                                        const std::string& folder,
+                                        const inference::ModelConfig& config,
+                                        const std::string& where, ParameterServer& tables);
+
 // Thread-safe.
 class ModelVersion {
  public:
@@ -18,7 +29,7 @@ class ModelVersion {
   // this.
   ModelVersion(const std::string& name, int64_t version, const std::string& folder,
                const inference::ModelConfig& config, const std::string& where,
-               ParameterServer& tables);
+               ParameterServer& tables, const OpenServable& open = open_servable);
 
   int64_t number() const { return number_; }
   // What it was loaded from: the configuration and the manifest of the folder. Equal texts mean
@@ -29,7 +40,7 @@ class ModelVersion {
   const Servable& servable() const { return *servable_; }
   ModelStatistics statistics() const;
 
-  // False, with nothing moved from, once it is closed. Otherwise `done` hears of the request.
+  // False, with nothing moved from, once it is closed. Otherwise `done` is called.
   bool infer(std::unique_ptr<InferRequest>& request, InferDone& done);
   // Finishes what it has; see Scheduler::close.
   void close() { scheduler_->close(); }

@@ -1,11 +1,10 @@
-#include "ps/tables/cache_refresher.h"
+#include "ps/tables/periodic_task.h"
 
 #include <algorithm>
 #include <chrono>
 
-#include "core/log.h"
-#include "core/text.h"
-#include "emblem/error.h"
+#include "core/caught_error.h"
+#include "core/start_thread.h"
 
 namespace emblem {
 namespace {
@@ -18,13 +17,23 @@ Clock::time_point in_seconds(double seconds) {
                             std::chrono::duration<double>(std::min(seconds, kFarAway)));
 }
 
+std::vector<std::string> names_of(const char* purpose,
+                                  const std::vector<PeriodicTask::Plan>& plans) {
+  std::vector<std::string> names;
+  for (const PeriodicTask::Plan& plan : plans) names.push_back(cat(purpose, " of ", plan.subject));
+  return names;
+}
+
 }  // namespace
 
-CacheRefresher::CacheRefresher(std::vector<Plan> plans,
-                               std::function<void(const std::string&)> refresh)
-    : plans_(std::move(plans)), refresh_(std::move(refresh)), thread_([this] { work(); }) {}
+PeriodicTask::PeriodicTask(const char* purpose, std::vector<Plan> plans,
+                           std::function<void(const std::string&)> act)
+    : plans_(std::move(plans)),
+      names_(names_of(purpose, plans_)),
+      act_(std::move(act)),
+      thread_(start_thread(purpose, [this] { work(); })) {}
 
-CacheRefresher::~CacheRefresher() {
+PeriodicTask::~PeriodicTask() {
   {
     std::lock_guard lock(mutex_);
     stop_ = true;
@@ -33,7 +42,7 @@ CacheRefresher::~CacheRefresher() {
   thread_.join();
 }
 
-void CacheRefresher::work() {
+void PeriodicTask::work() noexcept {
   std::vector<Clock::time_point> times;
   for (const Plan& plan : plans_)
     times.push_back(in_seconds(plan.delay_s > 0 ? plan.delay_s : plan.interval_s));
@@ -44,9 +53,9 @@ void CacheRefresher::work() {
     lock.unlock();
     const Plan& plan = plans_[static_cast<size_t>(next - times.begin())];
     try {
-      refresh_(plan.model);
-    } catch (const Error& error) {
-      log_warn(cat("model ", plan.model, ": its cache cannot be refreshed: ", error.what()));
+      act_(plan.subject);
+    } catch (...) {
+      log_caught(names_[static_cast<size_t>(next - times.begin())].c_str());
     }
     *next = in_seconds(plan.interval_s);
     lock.lock();

@@ -1,0 +1,30 @@
+#include "core/caught_error.h"
+
+#include <gtest/gtest.h>
+
+#include <new>
+
+namespace emblem {
+namespace {
+
+template <class Thrown>
+Error caught(const Thrown& thrown) {
+  try {
+    throw thrown;
+  } catch (...) {
+    return caught_error();
+  }
+}
+
+TEST(CaughtErrorTest, WhateverWasThrownBecomesAnError) {
+  EXPECT_EQ(caught(Error(ErrorCode::kNotFound, "no model")).code(), ErrorCode::kNotFound);
+  EXPECT_STREQ(caught(Error(ErrorCode::kNotFound, "no model")).what(), "no model");
+  EXPECT_EQ(caught(std::bad_alloc()).code(), ErrorCode::kOutOfMemory);
+  EXPECT_STREQ(caught(std::bad_alloc()).what(), "out of memory");
+  EXPECT_EQ(caught(std::runtime_error("broken")).code(), ErrorCode::kInternal);
+  EXPECT_STREQ(caught(std::runtime_error("broken")).what(), "broken");
+  EXPECT_EQ(caught(7).code(), ErrorCode::kInternal);
+}
+
+}  // namespace
+}  // namespace emblem

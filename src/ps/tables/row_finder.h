@@ -1,0 +1,80 @@
+// ps/tables/row_finder.h - where the rows of a batch's keys are: in the memory of this process, or
+// copied out of a tier that is not.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/context.h"
+#include "core/host_vector.h"
+#include "core/view.h"
+#include "ps/tables/served_table.h"
+#include "ps/tables/unique_keys.h"
+#include "store/read_gate.h"
+
+namespace emblem {
+
+// Used by one thread at a time; any number may read the same tables at the same time, while these
+// are updated. With tables in memory it allocates nothing once it has seen its largest batch.
+class RowFinder {
+ public:
+  // One table a feature, borrowed; a table may be that of several.
+  explicit RowFinder(std::span<ServedTable* const> tables);
+
+  // For as long as it lives, rows that were found stay valid and unchanged.
+  class Reading {
+   public:
+    explicit Reading(RowFinder& finder);
+    Reading(Reading&& other) noexcept : finder_(std::exchange(other.finder_, nullptr)) {}
+    ~Reading();
+
+   private:
+    RowFinder* finder_;
+  };
+
+  // Finds the rows of keys[f] in the table of feature f, for each feature. Tables in the same Redis
+  // are asked in one round trip. Throws kUnavailable when a tier that is needed cannot answer.
+  Reading find(const Context& context, std::span<const View<const int64_t>> keys);
+
+  // The row of each key of a feature; null: no tier has it.
+  const float* const* rows(size_t feature) const { return features_[feature].rows.data(); }
+  // The keys of a feature whose row no tier has.
+  int64_t missing(size_t feature) const { return features_[feature].missing; }
+
+ private:
+  struct Feature {
+    ServedTable* table;
+    const MemoryTable* memory;        // null: rows must be fetched
+    HostVector<const float*> rows{};  // a key's row; null: no tier has it
+    int64_t missing = 0;              // keys of the last batch that no tier has
+    HostVector<float> fetched{};      // rows that had to be copied out of a tier
+    UniqueKeys unique{};              // whose rows are missing so far
+    HostVector<uint32_t> numbers{};   // of keys among the unique ones
+    HostVector<uint8_t> found{};      // of the unique ones
+  };
+  using Keys = std::span<const View<const int64_t>>;
+
+  void fetch_remote(Keys keys);
+  static void list_missing(Feature& feature, View<const int64_t> keys);
+  void count_missing(Feature& feature, uint64_t missing) const;
+  void take_fetched(Feature& feature, View<const int64_t> keys) const;
+  void find_in_memory(const Context& context, Keys keys);
+  void find_all_at_once(Keys keys);
+  void find_in_pieces(const Context& context, Keys keys);
+  void finish_in_memory(Feature& feature, View<const int64_t> keys, int64_t nanoseconds) const;
+
+  std::vector<Feature> features_;
+  std::vector<const ReadGate*> gates_;  // each once
+  std::vector<ReadGate::Reader> readers_;
+  unsigned cpu_ = 0;
+  std::vector<uint64_t> hashes_;
+  struct Piece {
+    size_t feature;
+    int64_t begin;
+  };
+  std::vector<Piece> pieces_;
+};
+
+}  // namespace emblem

@@ -1,0 +1,181 @@
+// Updates from Kafka, by brokers that live in this process.
+#include "ps/updates/kafka_updates.h"
+
+#ifdef EMBLEM_WITH_KAFKA
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <new>
+
+#include "ps/updates/update_message.h"
+#include "ps/updates/updates_test.h"
+
+namespace emblem {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::ElementsAre;
+
+class KafkaTest : public UpdatesTest {
+ protected:
+  PsConfig with_kafka(PsConfig config = {}) const {
+    config.update_source.type = PsUpdateSource::Type::kKafka;
+    config.update_source.brokers = producer_.brokers();
+    config.update_source.failure_backoff_ms = 5;
+    config.update_source.metadata_refresh_interval_ms = 200;
+    return config;
+  }
+  void post(const std::vector<int64_t>& keys, float value) {
+    producer_.post("hps_et.m.a", keys, std::vector<float>(keys.size() * 2, value), 2);
+    producer_.flush(milliseconds(10000));
+  }
+  static bool reads(ServedModel& model, int64_t key, float value) {
+    return becomes_true([&] { return lookup(model.table("a"), {key})[0] == value; });
+  }
+  KafkaProducer producer_ = KafkaProducer::with_mock_brokers(2);
+};
+
+TEST_F(KafkaTest, RowsOfMessagesAreServed) {
+  ParameterServer server(with_kafka());
+  const auto model = server.load_model("m", 1, tables());
+  std::vector<int64_t> keys;
+  for (int64_t key = 50; key < 5000; ++key) keys.push_back(key);
+  post(keys, 11);
+  for (const int64_t key : {50, 99, 4999}) EXPECT_TRUE(reads(*model, key, 11)) << key;
+  EXPECT_THAT(lookup(model->table("a"), {49}), ElementsAre(49, 49));
+  post({1}, 12);
+  EXPECT_TRUE(reads(*model, 1, 12));
+  EXPECT_TRUE(model->freshness().age_seconds.has_value());
+  EXPECT_EQ(model->freshness().rows, 4951u);
+  EXPECT_GE(server.kafka_counts().messages, 9u);
+}
+
+TEST_F(KafkaTest, MessagesThatAreNoUpdatesAreCountedAndSkipped) {
+  ParameterServer server(with_kafka());
+  const auto model = server.load_model("m", 1, tables());
+  producer_.post_raw("hps_et.m.a", "nonsense");
+  producer_.post_raw("hps_et.m.a", make_update_message(std::vector<int64_t>{1},
+                                                       std::vector<float>{1, 2, 3}, 3, 8));
+  EXPECT_TRUE(becomes_true([&] { return server.kafka_counts().refused == 2; }));
+  post({1}, 12);
+  EXPECT_TRUE(reads(*model, 1, 12));
+}
+
+TEST_F(KafkaTest, AnUpdateWaitsForATierThatIsDownAndIsNotLost) {
+  auto flaky = std::make_shared<std::atomic<int>>(5);
+  std::atomic<float> seen{0};
+  KafkaUpdates updates({.source = with_kafka().update_source, .group = "g"},
+                       [&](const std::string&, std::span<const int64_t>,
+                           std::span<const float> rows, int64_t, int64_t) {
+                         if (flaky->fetch_sub(1) > 0) {
+                           throw Error(ErrorCode::kUnavailable, "down for now");
+                         }
+                         seen = rows[0];
+                       });
+  updates.set_topics({"hps_et.m.a"});
+  post({1}, 12);
+  EXPECT_TRUE(becomes_true([&] { return seen == 12; }));
+  EXPECT_EQ(updates.counts().retries, 5u);
+  EXPECT_EQ(updates.counts().messages, 1u);
+}
+
+TEST_F(KafkaTest, WhateverApplyingThrowsDoesNotEndTheReading) {
+  std::atomic<int> calls{0};
+  std::atomic<float> seen{0};
+  KafkaUpdates updates({.source = with_kafka().update_source, .group = "g"},
+                       [&](const std::string&, std::span<const int64_t>,
+                           std::span<const float> rows, int64_t, int64_t) {
+                         switch (++calls) {
+                           case 1:
+                             throw std::bad_alloc();  // passes: tried again
+                           case 2:
+                             throw std::runtime_error("the table broke");  // skipped
+                           case 3:
+                             throw 7;
+                           default:
+                             seen = rows[0];
+                         }
+                       });
+  updates.set_topics({"hps_et.m.a"});
+  post({1}, 12);
+  EXPECT_TRUE(becomes_true([&] { return updates.counts().refused == 1; }));
+  post({1}, 13);
+  EXPECT_TRUE(becomes_true([&] { return updates.counts().refused == 2; }));
+  post({1}, 14);
+  EXPECT_TRUE(becomes_true([&] { return seen == 14; }));
+  EXPECT_EQ(updates.counts().retries, 1u);
+}
+
+TEST_F(KafkaTest, ServersWithOneDatabaseShareTheMessages) {
+  std::atomic<int> keys_of[2] = {};
+  std::vector<std::unique_ptr<KafkaUpdates>> servers;
+  for (auto& keys_seen : keys_of) {
+    servers.push_back(std::make_unique<KafkaUpdates>(
+        KafkaUpdates::Settings{.source = with_kafka().update_source,
+                               .group = "shared",
+                               .sharing = KafkaUpdates::Sharing::kGroup},
+        [&](auto&, auto keys, auto, auto, auto) { keys_seen += static_cast<int>(keys.size()); }));
+    servers.back()->set_topics({"hps_et.m.a"});
+  }
+  std::vector<int64_t> keys;
+  for (int64_t key = 0; key < 1000; ++key) keys.push_back(key);
+  // While servers come together, what one has not committed yet is given to the other again.
+  EXPECT_TRUE(becomes_true([&] {
+    keys_of[0] = keys_of[1] = 0;
+    for (int i = 1; i <= 2; ++i) {
+      post(keys, 11);
+      EXPECT_TRUE(becomes_true([&] { return keys_of[0] + keys_of[1] >= i * 1000; }));
+    }
+    return keys_of[0] + keys_of[1] == 2000;
+  }));
+}
+
+TEST_F(KafkaTest, WhatWasAppliedIsCommittedAndNotReadAgain) {
+  const KafkaUpdates::Settings settings{.source = with_kafka().update_source, .group = "g"};
+  std::atomic<int> first{0}, second{0};
+  std::atomic<float> last{0};
+  {
+    KafkaUpdates updates(settings, [&](auto&, auto keys, auto, auto, auto) {
+      first += static_cast<int>(keys.size());
+    });
+    updates.set_topics({"hps_et.m.a"});
+    post({1, 2, 3}, 11);
+    EXPECT_TRUE(becomes_true([&] { return first == 3 && updates.counts().commits > 0; }));
+  }
+  KafkaUpdates updates(settings, [&](auto&, auto keys, auto rows, auto, auto) {
+    second += static_cast<int>(keys.size());
+    last = rows[0];
+  });
+  updates.set_topics({"hps_et.m.a"});
+  post({4}, 12);
+  EXPECT_TRUE(becomes_true([&] { return last == 12; }));
+  EXPECT_EQ(second, 1);
+}
+
+TEST_F(KafkaTest, WithRowsInMemoryAloneARestartReadsAllMessagesAgain) {
+  post({1}, 11);
+  for (int life = 0; life < 2; ++life) {
+    ParameterServer server(with_kafka());
+    const auto model = server.load_model("m", 1, tables());
+    EXPECT_TRUE(reads(*model, 1, 11)) << life;
+  }
+}
+
+TEST_F(KafkaTest, FiltersKeepUpdatesOut) {
+  PsConfig config = with_kafka();
+  config.volatile_db.update_filters = {"other"};
+  ParameterServer server(config);
+  const auto model = server.load_model("m", 1, tables());
+  const auto other = server.load_model("other", 1, tables());
+  post({1}, 11);
+  producer_.post("hps_et.other.a", std::vector<int64_t>{1}, std::vector<float>{12, 12}, 2);
+  producer_.flush(milliseconds(10000));
+  EXPECT_TRUE(reads(*other, 1, 12));
+  EXPECT_THAT(lookup(model->table("a"), {1}), ElementsAre(1, 1));
+}
+
+}  // namespace
+}  // namespace emblem
+
+#endif
