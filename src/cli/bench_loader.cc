@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
 #include "core/file.h"
+#include "core/output_file.h"
 
 namespace emblem {
 namespace {
@@ -23,6 +24,16 @@ void show_progress(const std::string& text) {
   if (isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "\r\033[K%s", text.c_str());
 }
 
+// Results must not replace what is measured.
+void refuse_inputs(const LoaderOptionsOfCli& options, const config::PipelineConfig& config) {
+  for (const auto& [option, output] :
+       {std::pair("--json", &options.json), std::pair("--recommend", &options.fragment)}) {
+    refuse_pipeline_as_output(option, *output, options, config);
+    for (const LoaderSetting& setting : loader_settings(config, options.axes))
+      refuse_input_as_output(option, *output, setting.loading.input);
+  }
+}
+
 void run(LoaderOptionsOfCli& options) {
   for (const std::string& word : options.shuffle_words)
     options.axes.shuffle.push_back(word == "on");
@@ -32,6 +43,7 @@ void run(LoaderOptionsOfCli& options) {
   options.limits.step_seconds = options.step_ms / 1e3;
 
   const config::PipelineConfig config = load(options);
+  refuse_inputs(options, config);
   const Workers workers = make_workers(options, config.train_config().num_threads());
   const LoaderBench bench = bench_loader(workers.context, config, options, show_progress);
   show_progress("");

@@ -144,8 +144,18 @@ void print_advice(const TrainSweep& sweep, const std::string& path) {
   std::printf("wrote %s\n", path.c_str());
 }
 
+// Results must not replace what is measured.
+void refuse_inputs(const Options& options) {
+  if (options.config.empty()) return;
+  const config::PipelineConfig config = load_unchecked(options);
+  refuse_pipeline_as_output("--json", options.json, options, config);
+  refuse_pipeline_as_output("--recommend", options.fragment, options, config);
+  refuse_pipeline_as_output("--profile", options.profile, options, config);
+}
+
 void run(Options& options) {
   read_words(options);
+  refuse_inputs(options);
   std::vector<LargestOf> largest;
   if (options.find_largest) largest = find_largest(options);
   const auto trace = make_trace(options.profile, options);

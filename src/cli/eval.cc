@@ -4,7 +4,9 @@
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
 #include "core/file.h"
+#include "core/log.h"
 #include "core/text.h"
+#include "train/lookup_report.h"
 #include "train/restored.h"
 
 namespace emblem {
@@ -14,16 +16,30 @@ struct Options : CheckpointOptions {
   std::string input, json;
 };
 
-void run(const Options& options) {
-  const Workers workers = make_workers(options, 0);
-  RestoredModel restored(workers.context, options.checkpoint, options.config,
-                         overrides_of(options));
-  const Evaluation evaluation = restored.evaluate(options.input);
+void print(const Evaluation& evaluation) {
   std::printf("%s\n", to_text(evaluation).c_str());
   std::printf("%ld rows in %s (%s rows/s)\n", static_cast<long>(evaluation.rows),
               format_duration(evaluation.seconds).c_str(),
               format_count(static_cast<double>(evaluation.rows) / evaluation.seconds).c_str());
-  if (!options.json.empty()) write_text_file_atomically(options.json, to_json(evaluation) + "\n");
+  if (evaluation.bad_rows > 0)
+    std::printf("skipped %ld bad rows\n", static_cast<long>(evaluation.bad_rows));
+}
+
+void run(const Options& options) {
+  const Workers workers = make_workers(options, 0);
+  RestoredModel restored(workers.context, options.checkpoint, options.config,
+                         overrides_of(options));
+  config::PipelineConfig reading = restored.config();
+  reading.clear_train_input_path();
+  if (!options.input.empty()) reading.set_eval_input_path(options.input);
+  refuse_pipeline_as_output("--json", options.json, options, reading);
+  const Evaluation evaluation = restored.evaluate(options.input);
+  print(evaluation);
+  for (const std::string& line : missing_value_lines(evaluation.lookups, LookupPass::kEvaluation))
+    log_warn(line);
+  if (!options.json.empty())
+    write_text_file_atomically(options.json,
+                               to_json(evaluation, restored.checkpoint(), restored.step()) + "\n");
 }
 
 }  // namespace
@@ -33,6 +49,7 @@ void add_eval(Command& program) {
   Command command = program.add_command("eval", "Evaluate a checkpoint on a data set");
   add_checkpoint_options(command, *options);
   command.option("--input", options->input, "PATH", "Data set (default: eval_input_path)");
+  add_max_bad_rows_option(command, *options);
   command.output("--json", options->json, "Also write the metrics to this file");
   command.run([options] {
     run(*options);

@@ -4,6 +4,7 @@
 #include "config/load.h"
 #include "core/gpu.h"
 #include "core/log.h"
+#include "core/output_file.h"
 
 namespace emblem {
 namespace {
@@ -45,6 +46,14 @@ void add_device_options(Command& command, PipelineOptions& options) {
       .range(0, 1024);
 }
 
+void add_max_bad_rows_option(Command& command, PipelineOptions& options) {
+  command
+      .option("--max-bad-rows", options.max_bad_rows, "N",
+              "Skip up to N unreadable rows (default: data_config.max_bad_rows)")
+      .at_least(0)
+      .hide_default();
+}
+
 void add_profile_option(Command& command, std::string& path) {
   command.output("--profile", path,
                  "Write a timeline of CPU and GPU for ui.perfetto.dev to this file; slows down");
@@ -57,6 +66,8 @@ std::unique_ptr<Trace> make_trace(const std::string& path, const PipelineOptions
 
 std::vector<std::string> overrides_of(const PipelineOptions& options) {
   std::vector<std::string> overrides = options.set;
+  if (options.max_bad_rows >= 0)
+    overrides.push_back(cat("data_config.max_bad_rows=", options.max_bad_rows));
   if (options.precision.empty()) return overrides;
   EMBLEM_REQUIRE(options.precision == "fp32" || options.device == "cuda", "--precision ",
                  options.precision, " needs --device cuda; a CPU computes in fp32");
@@ -64,6 +75,15 @@ std::vector<std::string> overrides_of(const PipelineOptions& options) {
                                                            : options.precision == "bf16" ? "BF16"
                                                                                          : "FP16"));
   return overrides;
+}
+
+void refuse_pipeline_as_output(const char* option, const std::string& output,
+                               const PipelineOptions& options,
+                               const config::PipelineConfig& config) {
+  if (!options.config.empty())
+    refuse_input_as_output(option, output, std::span(&options.config, 1));
+  refuse_input_as_output(option, output, config.train_input_path());
+  refuse_input_as_output(option, output, config.eval_input_path());
 }
 
 config::PipelineConfig load(const PipelineOptions& options) {

@@ -21,6 +21,7 @@ struct PipelineOptions {
   std::string precision;  // empty: as the configuration says
   int threads = 0;        // 0: as the configuration says, or one per CPU
   std::vector<std::string> set;
+  int64_t max_bad_rows = -1;  // as the configuration says
 };
 
 // What commands on a trained model take; `config` empty: the checkpoint's own.
@@ -37,6 +38,9 @@ void add_device_option(Command& command, PipelineOptions& options);
 // --device, --precision, --threads
 void add_device_options(Command& command, PipelineOptions& options);
 
+// --max-bad-rows
+void add_max_bad_rows_option(Command& command, PipelineOptions& options);
+
 // --profile
 void add_profile_option(Command& command, std::string& path);
 // The trace that --profile asks for, begun; null where it asks for none.
@@ -47,8 +51,14 @@ config::PipelineConfig load(const PipelineOptions& options);
 // The same in two steps. check() throws for what is wrong and logs warnings.
 config::PipelineConfig load_unchecked(const PipelineOptions& options);
 void check(const config::PipelineConfig& config);
-// --set and --precision as overrides of a configuration.
+// --set, --precision and --max-bad-rows as overrides of a configuration.
 std::vector<std::string> overrides_of(const PipelineOptions& options);
+
+// Throws when `output`, the file that `option` names, is the pipeline file or part of the data that
+// the pipeline reads.
+void refuse_pipeline_as_output(const char* option, const std::string& output,
+                               const PipelineOptions& options,
+                               const config::PipelineConfig& config);
 
 // A context on the chosen device, and the threads and stream it owns.
 struct Workers {

@@ -1,8 +1,13 @@
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
+#include "core/log.h"
+#include "core/output_file.h"
+#include "emblem/error.h"
+#include "train/lookup_report.h"
 #include "train/restored.h"
 
 namespace emblem {
@@ -10,14 +15,28 @@ namespace {
 
 struct Options : CheckpointOptions {
   std::string input, out;
+  std::vector<std::string> keep;
 };
 
+void check_keep(const std::vector<std::string>& keep) {
+  for (auto name = keep.begin(); name != keep.end(); ++name)
+    EMBLEM_REQUIRE(std::find(keep.begin(), name, *name) == name, "--keep names \"", *name,
+                   "\" twice; name each column once");
+}
+
 void run(const Options& options) {
+  check_keep(options.keep);
+  refuse_input_as_output("--out", options.out, options.input);
   const Workers workers = make_workers(options, 0);
   RestoredModel restored(workers.context, options.checkpoint, options.config,
                          overrides_of(options));
-  const int64_t rows = restored.predict(options.input, options.out);
-  std::printf("wrote %ld predictions to %s\n", static_cast<long>(rows), options.out.c_str());
+  const PredictionPass pass = restored.predict(options.input, options.out, options.keep);
+  std::printf("wrote %ld predictions to %s\n", static_cast<long>(pass.rows), options.out.c_str());
+  if (pass.bad_rows > 0)
+    std::printf("skipped %ld bad rows; their predictions are empty\n",
+                static_cast<long>(pass.bad_rows));
+  for (const std::string& line : missing_value_lines(pass.lookups, LookupPass::kEvaluation))
+    log_warn(line);
 }
 
 }  // namespace
@@ -30,7 +49,11 @@ void add_predict(Command& program) {
       .option("--input", options->input, "PATH",
               "Data set, in the format the model was trained on; labels are not read")
       .required();
-  command.output("--out", options->out, "CSV file to write: a prediction for each row").required();
+  command.output("--out", options->out, "CSV file to write: a line for each row of the input")
+      .required();
+  add_max_bad_rows_option(command, *options);
+  command.list("--keep", options->keep, "NAME,...",
+               "Columns of the input to write before the prediction, as they are");
   command.run_interruptible([options] {
     run(*options);
     return 0;

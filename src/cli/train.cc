@@ -19,7 +19,6 @@ struct Options : PipelineOptions {
   std::string init_from;
   int64_t max_steps = 0;
   std::string stop_at, profile, json;
-  int64_t max_bad_rows = -1;  // as configured
 };
 
 const char* to_text(TrainOutcome outcome) {
@@ -49,6 +48,9 @@ void print(const TrainSummary& summary) {
   if (summary.bad_rows > 0)
     std::printf("  skipped     %ld bad rows\n", static_cast<long>(summary.bad_rows));
   if (summary.evaluation) std::printf("  evaluation  %s\n", to_text(*summary.evaluation).c_str());
+  if (summary.evaluation && summary.evaluation->bad_rows > 0)
+    std::printf("              skipped %ld bad rows of the evaluation\n",
+                static_cast<long>(summary.evaluation->bad_rows));
   if (!summary.checkpoint.empty()) std::printf("  checkpoint  %s\n", summary.checkpoint.c_str());
   std::fflush(stdout);  // while a closed pipe is not fatal: the status says how the run ended
 }
@@ -63,8 +65,8 @@ int run(const Options& options) {
   config::PipelineConfig config = load_unchecked(options);
   adopt_trained_semantics(train_options, &config);
   check(config);
-  if (options.max_bad_rows >= 0)
-    config.mutable_data_config()->set_max_bad_rows(options.max_bad_rows);
+  refuse_pipeline_as_output("--json", options.json, options, config);
+  refuse_pipeline_as_output("--profile", options.profile, options, config);
   const auto trace = make_trace(options.profile, options);
   train_options.trace = trace.get();
   const Workers workers = make_workers(options, config.train_config().num_threads());
@@ -106,10 +108,7 @@ void add_train(Command& program) {
   add_profile_option(command, options->profile);
   command.option("--stop-at", options->stop_at, "METRIC=VALUE",
                  "Stop when an evaluation reaches METRIC=VALUE, e.g. auc=0.8025");
-  command
-      .option("--max-bad-rows", options->max_bad_rows, "N",
-              "Skip up to N unreadable rows (default: data_config.max_bad_rows)")
-      .at_least(0);
+  add_max_bad_rows_option(command, *options);
   command.output("--json", options->json,
                  "Also write the final evaluation and what the run cost to this file");
   command.run([options] { return run(*options); });

@@ -108,14 +108,21 @@ void reserve_standard_output() {
 }
 
 void refuse_input_as_output(std::string_view option, const std::string& output,
-                            std::string_view inputs) {
+                            std::span<const std::string> inputs) {
   std::error_code ignored;
-  if (is_standard_output(output) || !fs::exists(output, ignored)) return;
-  for (const std::string& input : expand_paths(inputs)) {
+  if (is_standard_output(output)) return;
+  for (const std::string& input : inputs) {
     if (fs::equivalent(input, output, ignored))
       throw Error(ErrorCode::kInvalidArgument,
                   cat(option, " ", output, " is also the input ", input, "; give another file"));
   }
+}
+
+void refuse_input_as_output(std::string_view option, const std::string& output,
+                            std::string_view inputs) {
+  std::error_code ignored;
+  if (is_standard_output(output) || !fs::exists(output, ignored) || trim(inputs).empty()) return;
+  refuse_input_as_output(option, output, std::span<const std::string>(expand_paths(inputs)));
 }
 
 }  // namespace emblem

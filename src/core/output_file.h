@@ -1,6 +1,8 @@
 // core/output_file.h - the file that a user asked a result to be written to, whatever it is.
 #pragma once
 
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -35,8 +37,11 @@ bool is_standard_output(std::string_view path);
 // standard error instead, so that the two do not mix.
 void reserve_standard_output();
 
-// Throws when `output` is one of the files in `inputs` (a list as of expand_paths), by whatever
-// name. `option` names the output in the message.
+// Throws when `output` is one of the files in `inputs`, by whatever name. `option` names the output
+// in the message. An empty `output` is none.
+void refuse_input_as_output(std::string_view option, const std::string& output,
+                            std::span<const std::string> inputs);
+// The same for a list as of expand_paths; an empty one has no files.
 void refuse_input_as_output(std::string_view option, const std::string& output,
                             std::string_view inputs);
 

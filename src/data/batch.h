@@ -1,7 +1,10 @@
 // data/batch.h - a training batch. Laid out by config/features.h.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/host_vector.h"
@@ -14,6 +17,26 @@ struct SparseColumn {
   HostVector<int64_t> keys{};
   HostVector<int32_t> offsets{};
   HostVector<float> weights{};
+};
+
+// A text per row, one after the other.
+struct TextColumn {
+  std::string text;
+  std::vector<size_t> ends;  // row r's text is text[ends[r - 1], ends[r])
+
+  size_t rows() const { return ends.size(); }
+  std::string_view operator[](size_t row) const {
+    const size_t begin = row == 0 ? 0 : ends[row - 1];
+    return std::string_view(text).substr(begin, ends[row] - begin);
+  }
+  void append(std::string_view row) {
+    text += row;
+    ends.push_back(text.size());
+  }
+  void clear() {
+    text.clear();
+    ends.clear();
+  }
 };
 
 // Where reading continues after a batch. Opaque to all but the loader; saved in checkpoints.
@@ -31,6 +54,9 @@ struct Batch {
   HostVector<float> labels;          // [rows]; empty when labels are not read
   HostVector<float> sample_weights;  // [rows] or empty
   std::vector<SparseColumn> sparse;  // by FeatureSpec::sparse_index
+  std::vector<uint8_t> bad;          // [rows], 1 where a row has no values because it was
+                                     // unreadable; empty when none was (BadRowHandling::kBlank)
+  TextColumn kept;                   // [rows] as LoaderOptions::keep asks, or empty
   DataPosition next;                 // the position after this batch
   bool last_in_epoch = false;
 

@@ -1,13 +1,19 @@
 #include "data/convert.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <vector>
 
+#include "core/file.h"
 #include "core/progress.h"
+#include "core/text.h"
 #include "core/thread_pool.h"
 #include "emblem/error.h"
 
 namespace emblem {
 namespace {
+
+namespace fs = std::filesystem;
 
 // Blocks read before they are encoded side by side.
 constexpr size_t kBlocksAtOnce = 8;
@@ -29,6 +35,29 @@ config::DatasetType parse_readable_format(const std::string& name) {
   }
   throw Error(ErrorCode::kInvalidArgument,
               cat("unknown input format '", name, "'; expected one of ", choices));
+}
+
+bool is_inside(const fs::path& path, const fs::path& folder) {
+  const auto [end, rest] = std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
+  return end == folder.end();
+}
+
+// The output must not replace files that are read, nor appear among them.
+void refuse_input_as_output(const std::string& inputs, const std::string& to) {
+  const fs::path target = fs::weakly_canonical(fs::absolute(to) / "").parent_path();
+  for (const std::string& item : split(inputs, ',')) {
+    const std::string input(trim(item));
+    if (input.empty()) continue;
+    if (fs::is_directory(input)) {
+      const fs::path folder = fs::canonical(input);
+      EMBLEM_REQUIRE(!is_inside(target, folder), "--to ", to, " is ",
+                     target == folder ? "also" : "inside", " the input folder ", input,
+                     "; give a folder outside of it");
+    }
+    for (const std::string& file : expand_paths(input))
+      EMBLEM_REQUIRE(!is_inside(fs::canonical(file), target), "--to ", to, " holds the input ",
+                     file, ", which would be replaced; give another folder");
+  }
 }
 
 }  // namespace
@@ -57,6 +86,7 @@ DataSource describe_input(const std::string& path, const InputHints& hints) {
 
 ConvertResult convert(const Context& context, const ConvertOptions& options) {
   const std::unique_ptr<BlockReader> reader = open_reader(options.from);
+  refuse_input_as_output(options.from.input, options.to);
   const std::unique_ptr<RowWriter> writer =
       make_writer(options.format, options.to, reader->schema(), options.writing);
   Progress progress("convert", reader->total_bytes(), "bytes");

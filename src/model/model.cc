@@ -27,7 +27,8 @@ DType precision_of(const Context& context, const config::TrainConfig& config) {
 }
 
 Model::Model(const Context& context, const config::PipelineConfig& config,
-             const FeatureLayout& layout, int64_t max_rows, const MakeLookup& make_lookup)
+             const FeatureLayout& layout, int64_t max_rows, const MakeLookup& make_lookup,
+             ModelUse use)
     : name_(model_name(config.model_config())), graph_(config.train_config().seed()) {
   ModelInputs inputs(graph_, config, layout, wide_dim_of(config.model_config()));
   logits_ = build_model(graph_, inputs, config.model_config());
@@ -38,10 +39,14 @@ Model::Model(const Context& context, const config::PipelineConfig& config,
   dense_ = inputs.dense();
   label_ = inputs.label();
   weights_ = inputs.weights();
-  add_embeddings(context, config, inputs.deep(), TableFamily::kDeep, make_lookup);
-  add_embeddings(context, config, inputs.wide(), TableFamily::kWide, make_lookup);
-  graph_.prepare(context, max_rows, precision_of(context, config.train_config()),
-                 make_lookup ? Graph::Purpose::kInference : Graph::Purpose::kTraining);
+  add_embeddings(context, config, inputs.deep(), TableFamily::kDeep, make_lookup, use);
+  add_embeddings(context, config, inputs.wide(), TableFamily::kWide, make_lookup, use);
+  const DType precision = precision_of(context, config.train_config());
+  // In 16 bits an evaluation computes with the padded rows of training, so that its results are the
+  // same to the last bit.
+  const bool is_lean = make_lookup || (use == ModelUse::kEvaluation && precision == DType::kF32);
+  graph_.prepare(context, max_rows, precision,
+                 is_lean ? Graph::Purpose::kInference : Graph::Purpose::kTraining);
 }
 
 std::vector<Model::LookupInput> Model::lookup_inputs() const {
@@ -53,9 +58,9 @@ std::vector<Model::LookupInput> Model::lookup_inputs() const {
 
 void Model::add_embeddings(const Context& context, const config::PipelineConfig& config,
                            const LookupPlan& plan, TableFamily family,
-                           const MakeLookup& make_elsewhere) {
+                           const MakeLookup& make_elsewhere, ModelUse use) {
   if (plan.features.empty()) return;
-  const TablePlan tables = plan_tables(config, plan, family);
+  const TablePlan tables = plan_tables(config, plan, family, use);
   Embeddings& added = embeddings_.emplace_back();
   added.node = plan.node;
   for (size_t i = 0; i < tables.uses.size(); ++i) {

@@ -53,9 +53,11 @@ class Model {
   // Builds the model on the context's device, for batches of up to max_rows. `config` has passed
   // check_pipeline. The model owns its tables unless `make_lookup` looks up elsewhere; it then has
   // none and only forward in Phase::kEval works, or, where `make_lookup` gives null, not even that:
-  // the rows come in another way.
+  // the rows come in another way. With ModelUse::kEvaluation, too, only forward in Phase::kEval
+  // works.
   Model(const Context& context, const config::PipelineConfig& config, const FeatureLayout& layout,
-        int64_t max_rows, const MakeLookup& make_lookup = nullptr);
+        int64_t max_rows, const MakeLookup& make_lookup = nullptr,
+        ModelUse use = ModelUse::kTraining);
 
   // Looks up and runs the graph. `draw` numbers the batch for dropout.
   void forward(const Context& context, const ModelBatch& batch, Phase phase, uint64_t draw);
@@ -114,7 +116,8 @@ class Model {
     void pick(const ModelBatch& batch, std::vector<FeatureKeys>& to) const;
   };
   void add_embeddings(const Context& context, const config::PipelineConfig& config,
-                      const LookupPlan& plan, TableFamily family, const MakeLookup& make_lookup);
+                      const LookupPlan& plan, TableFamily family, const MakeLookup& make_lookup,
+                      ModelUse use);
 
   std::string name_;
   Graph graph_;

@@ -174,7 +174,7 @@ Initializer parse_init_fn(const std::string& text) {
 }
 
 TablePlan plan_tables(const config::PipelineConfig& config, const LookupPlan& lookup,
-                      TableFamily family) {
+                      TableFamily family, ModelUse use) {
   const auto& train = config.train_config();
   const SparseOptimizerSettings optimizer = sparse_optimizer_from(train.sparse_optimizer());
   TablePlan plan;
@@ -194,7 +194,7 @@ TablePlan plan_tables(const config::PipelineConfig& config, const LookupPlan& lo
       settings.initializer =
           init.empty() ? Initializer{Kind::kConstant, 0.0f, 0.0f} : parse_init_fn(init);
     }
-    settings.rule = optimizer.rule;
+    settings.rule = use == ModelUse::kTraining ? optimizer.rule : Rule(Sgd{});  // without state
     settings.initial_accumulator = optimizer.initial_accumulator;
     settings.l2 = optimizer.l2 + train.regularization().embedding_l2();
     settings.l2_on_all_rows = train.regularization().embedding_l2_on_all_rows();

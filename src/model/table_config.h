@@ -23,12 +23,15 @@ struct TablePlan {
   LookupSettings lookup;
 };
 
+// kEvaluation: tables keep no optimizer state, and rows are never updated.
+enum class ModelUse { kTraining, kEvaluation };
+
 enum class TableFamily { kDeep, kWide };  // wide tables are named NAME_wide and start at 0
 
 // The tables of a lookup. Features that name the same embedding share a table, and must then agree
 // on its settings: an Error names both features and the setting.
 TablePlan plan_tables(const config::PipelineConfig& config, const LookupPlan& lookup,
-                      TableFamily family);
+                      TableFamily family, ModelUse use = ModelUse::kTraining);
 
 // Reads "nn.init.uniform_,a=-0.01,b=0.01" and its like.
 Initializer parse_init_fn(const std::string& text);

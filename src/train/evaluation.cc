@@ -1,6 +1,9 @@
 #include "train/evaluation.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "core/host_copy.h"
 #include "core/interrupt.h"
@@ -8,22 +11,51 @@
 #include "core/text.h"
 #include "model/probability.h"
 #include "train/batch_stream.h"
+#include "train/lookup_report.h"
 #include "train/metrics/metrics.h"
 
 namespace emblem {
 namespace {
 
-// The group of each row: the first key of the grouping feature, 0 where it has none.
-void take_groups(const SparseColumn& column, int64_t rows, std::vector<int64_t>& groups) {
-  groups.resize(rows);
-  for (int64_t row = 0; row < rows; ++row) {
-    if (column.offsets.empty())
-      groups[row] = column.keys[row];
-    else
-      groups[row] =
-          column.offsets[row] < column.offsets[row + 1] ? column.keys[column.offsets[row]] : 0;
-  }
+bool is_bad(const Batch& batch, int64_t row) {
+  return !batch.bad.empty() && batch.bad[static_cast<size_t>(row)] != 0;
 }
+
+// The first key of the row, 0 where it has none.
+int64_t first_key(const SparseColumn& column, int64_t row) {
+  if (column.offsets.empty()) return column.keys[row];
+  return column.offsets[row] < column.offsets[row + 1] ? column.keys[column.offsets[row]] : 0;
+}
+
+// The rows of a batch that could be read, as metrics take them.
+class ScoredRows {
+ public:
+  // `grouping` is the sparse_index of the feature that groups rows, if any.
+  explicit ScoredRows(std::optional<int64_t> grouping) : grouping_(grouping) {}
+
+  MetricBatch of(const Batch& batch, View<const float> logits) {
+    for (auto* values : {&predictions_, &labels_, &logits_, &weights_}) values->clear();
+    groups_.clear();
+    for (int64_t row = 0; row < batch.rows; ++row) {
+      if (is_bad(batch, row)) continue;
+      predictions_.push_back(probability_of(logits.data[row]));
+      labels_.push_back(batch.labels[row]);
+      logits_.push_back(logits.data[row]);
+      if (!batch.sample_weights.empty()) weights_.push_back(batch.sample_weights[row]);
+      if (grouping_) groups_.push_back(first_key(batch.sparse[*grouping_], row));
+    }
+    return {.predictions = predictions_,
+            .labels = labels_,
+            .logits = logits_,
+            .weights = weights_,
+            .groups = groups_};
+  }
+
+ private:
+  std::optional<int64_t> grouping_;
+  std::vector<float> predictions_, labels_, logits_, weights_;
+  std::vector<int64_t> groups_;
+};
 
 }  // namespace
 
@@ -36,33 +68,38 @@ double Evaluation::at(const std::string& metric) const {
                                                names, "; add it to model_config.metrics"));
 }
 
-bool for_each_prediction(const Context& context, Model& model, const config::PipelineConfig& config,
-                         const FeatureLayout& layout, const LoaderOptions& options,
-                         const std::string& title,
-                         const std::function<void(const Batch&, View<const float> logits)>& take) {
+std::optional<PredictionPass> for_each_prediction(
+    const Context& context, Model& model, const config::PipelineConfig& config,
+    const FeatureLayout& layout, const LoaderOptions& options, const std::string& title,
+    const std::function<void(const Batch&, View<const float> logits)>& take) {
   const auto own_memory = options.memory == nullptr ? batch_memory(context) : nullptr;
   LoaderOptions loading = options;
   if (own_memory) loading.memory = own_memory.get();
+  loading.bad_rows = BadRowHandling::kBlank;
   Loader loader(config.data_config(), layout, loading);
   BatchStream batches(context, batches_of(loader));
   Progress progress(title, loader.expected_rows());
   progress.update(0);
-  int64_t rows = 0;
+  model.take_lookup_counts(context);  // of passes before this one
+  PredictionPass pass;
   while (batches.next()) {
-    if (interrupted()) return false;
+    if (interrupted()) return std::nullopt;
     const Batch& batch = batches.host();
     model.forward(context, batches.batch(), Phase::kEval, 0);
     batches.look_ahead();
     const std::vector<float> logits = to_host(context, model.logits());
     take(batch, {logits.data(), batch.rows, 1});
-    rows += batch.rows;
+    const auto bad = std::count(batch.bad.begin(), batch.bad.end(), 1);
+    pass.rows += batch.rows - bad;
+    pass.bad_rows += bad;
     progress.set_total(loader.expected_rows());
-    progress.update(rows);
+    progress.update(pass.rows + pass.bad_rows);
   }
   model.check(context);
+  pass.lookups = model.take_lookup_counts(context);
   progress.set_total(loader.expected_rows());
   progress.finish();
-  return true;
+  return pass;
 }
 
 void check_metrics(const config::PipelineConfig& config, const FeatureLayout& layout) {
@@ -82,26 +119,18 @@ std::optional<Evaluation> evaluate(const Context& context, Model& model,
   const auto grouping = grouping_key(config.model_config());
   LoaderOptions limited = options;
   if (config.eval_config().has_num_steps()) limited.max_batches = config.eval_config().num_steps();
-  Evaluation result;
-  std::vector<float> predictions;
-  std::vector<int64_t> groups;
+  ScoredRows rows(grouping ? std::optional(layout.find(*grouping).sparse_index) : std::nullopt);
   const auto take = [&](const Batch& batch, View<const float> logits) {
-    const auto rows = static_cast<size_t>(batch.rows);
-    predictions.resize(rows);
-    for (size_t row = 0; row < rows; ++row) predictions[row] = probability_of(logits.data[row]);
-    if (grouping)
-      take_groups(batch.sparse[layout.find(*grouping).sparse_index], batch.rows, groups);
-    const MetricBatch view{.predictions = predictions,
-                           .labels = {batch.labels.data(), batch.labels.size()},
-                           .logits = {logits.data, rows},
-                           .weights = {batch.sample_weights.data(), batch.sample_weights.size()},
-                           .groups = groups};
-    for (auto& metric : metrics) metric->add(view);
-    result.rows += batch.rows;
+    const MetricBatch scored = rows.of(batch, logits);
+    for (auto& metric : metrics) metric->add(scored);
   };
-  if (!for_each_prediction(context, model, config, layout, limited, "evaluating", take))
-    return std::nullopt;
-  EMBLEM_REQUIRE(result.rows > 0, "no rows to evaluate in ", options.input);
+  const auto pass =
+      for_each_prediction(context, model, config, layout, limited, "evaluating", take);
+  if (!pass) return std::nullopt;
+  EMBLEM_REQUIRE(pass->rows > 0, "no rows to evaluate in ", options.input,
+                 pass->bad_rows > 0 ? cat(": all ", pass->bad_rows, " are bad") : std::string());
+  Evaluation result{
+      .rows = pass->rows, .bad_rows = pass->bad_rows, .lookups = by_feature(pass->lookups)};
   for (auto& metric : metrics) result.metrics[metric->name()] = metric->value();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
@@ -113,6 +142,26 @@ std::string to_text(const Evaluation& evaluation) {
     text += (text.empty() ? "" : "  ") + name + " " + format_metric(value);
   }
   return text;
+}
+
+std::string to_json(const Evaluation& evaluation, const std::string& checkpoint, int64_t step) {
+  nlohmann::json json;
+  for (const auto& [name, value] : evaluation.metrics) {
+    if (std::isnan(value))
+      json[name] = nullptr;
+    else
+      json[name] = value;
+  }
+  json["rows"] = evaluation.rows;
+  json["bad_rows"] = evaluation.bad_rows;
+  json["checkpoint"] = checkpoint;
+  json["step"] = step;
+  json["lookups"] = nlohmann::json::object();
+  for (const FeatureLookups& one : evaluation.lookups)
+    json["lookups"][one.feature] = {{"values", one.counts.values},
+                                    {"missing", one.counts.missing},
+                                    {"missing_share", missing_share(one.counts)}};
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace emblem

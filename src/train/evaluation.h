@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "config/features.h"
 #include "config/pipeline.pb.h"
@@ -15,8 +16,9 @@ namespace emblem {
 
 struct Evaluation {
   std::map<std::string, double> metrics;  // by name; NaN where undefined
-  int64_t rows = 0;
-  int64_t bad_rows = 0;
+  int64_t rows = 0;                       // that were evaluated
+  int64_t bad_rows = 0;                   // that were skipped
+  std::vector<FeatureLookups> lookups;    // of the whole evaluation
   double seconds = 0.0;
 
   // The value of a metric. Throws Error with the names of those that were computed if it was not.
@@ -28,7 +30,7 @@ void check_metrics(const config::PipelineConfig& config, const FeatureLayout& la
 
 // Runs the model over `options.input`, or as much of it as eval_config.num_steps says, without
 // learning: no new rows, no statistics, no dropout. Nothing when it was interrupted
-// (core/interrupt.h).
+// (core/interrupt.h). Discards what the model counted before (Model::take_lookup_counts).
 std::optional<Evaluation> evaluate(const Context& context, Model& model,
                                    const config::PipelineConfig& config,
                                    const FeatureLayout& layout, const LoaderOptions& options);
@@ -36,11 +38,23 @@ std::optional<Evaluation> evaluate(const Context& context, Model& model,
 // "auc 0.802534  log_loss 0.447120"
 std::string to_text(const Evaluation& evaluation);
 
-// Runs the model over a data set and calls take(batch, logits) batch by batch. Shows progress on
-// stderr under `title`. False when it was interrupted before the end.
-bool for_each_prediction(const Context& context, Model& model, const config::PipelineConfig& config,
-                         const FeatureLayout& layout, const LoaderOptions& options,
-                         const std::string& title,
-                         const std::function<void(const Batch&, View<const float> logits)>& take);
+// {"auc": 0.8, "rows": 1000, "bad_rows": 0, "checkpoint": "m/model.ckpt-100", "step": 100,
+//  "lookups": {"city": {"values": 1000, "missing": 20, "missing_share": 0.02}}}
+std::string to_json(const Evaluation& evaluation, const std::string& checkpoint, int64_t step);
+
+// What a pass over a data set found.
+struct PredictionPass {
+  int64_t rows = 0;  // bad ones not included
+  int64_t bad_rows = 0;
+  std::vector<FeatureLookups> lookups;
+};
+
+// Runs the model over a data set and calls take(batch, logits) batch by batch. Bad rows are in the
+// batches, in their place, and marked in Batch::bad; their logits mean nothing. Shows progress on
+// stderr under `title`. Nothing when it was interrupted before the end.
+std::optional<PredictionPass> for_each_prediction(
+    const Context& context, Model& model, const config::PipelineConfig& config,
+    const FeatureLayout& layout, const LoaderOptions& options, const std::string& title,
+    const std::function<void(const Batch&, View<const float> logits)>& take);
 
 }  // namespace emblem

@@ -1,6 +1,7 @@
 #include "train/evaluator.h"
 
 #include "core/log.h"
+#include "train/lookup_report.h"
 
 namespace emblem {
 
@@ -24,10 +25,19 @@ bool Evaluator::evaluate(int64_t epoch) {
   last_ = found;
   last_step_ = learner_.steps();
   log_.add_evaluation(last_step_, epoch, found->metrics);
-  log_info(cat("step ", last_step_, ": ", to_text(*found)));
+  report(*found);
   ++count_;
   seconds_ += pause.seconds();
   return true;
+}
+
+void Evaluator::report(const Evaluation& evaluation) const {
+  const std::string step = cat("step ", last_step_, ": ");
+  std::string line = step + to_text(evaluation);
+  if (evaluation.bad_rows > 0) line += cat("  (skipped ", evaluation.bad_rows, " bad rows)");
+  log_info(line);
+  const std::string missing = missing_value_summary(evaluation.lookups);
+  if (!missing.empty()) log_warn(cat(step, "values without a row in their table: ", missing));
 }
 
 void Evaluator::take_restored(int64_t epoch, int64_t restored_step,

@@ -36,6 +36,8 @@ class Evaluator {
   double last_seconds() const { return last_ ? last_->seconds : 0.0; }
 
  private:
+  void report(const Evaluation& evaluation) const;
+
   const config::PipelineConfig& config_;
   const FeatureLayout& layout_;
   Learner& learner_;

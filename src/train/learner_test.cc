@@ -182,7 +182,7 @@ TEST_P(LearnerTest, CheckpointsMoveBetweenCpuAndDeviceBothWays) {
     first.losses(6);
     const std::string path = save_run(folder.path("model"), first.learner, {}, config);
     expect_a_state_for_each_parameter(first.learner, path + "/dense.safetensors");
-    load_run(path, second.learner, Restore::kContinue);
+    load_run(path, second.learner);
     EXPECT_EQ(second.learner.steps(), 6);
     EXPECT_THAT(second.logits(999), Pointwise(FloatNear(1e-5f), first.logits(999)));
     expect_close(second.losses(4), first.losses(4));
@@ -320,8 +320,7 @@ TEST(RunState, TheLossScaleAndItsGoodStepsAreRestored) {
   const TempFolder folder;
   Training first({}, config), second({}, config), third({}, config);
   first.learner.loss_scaler().restore(LossScaleState{.scale = 512.0, .good_steps = 1999});
-  load_run(save_run(folder.path("model"), first.learner, {}, config), second.learner,
-           Restore::kContinue);
+  load_run(save_run(folder.path("model"), first.learner, {}, config), second.learner);
   EXPECT_EQ(second.learner.loss_scaler().state(),
             (LossScaleState{.scale = 512.0, .good_steps = 1999}));
   EXPECT_EQ(third.learner.loss_scaler().state(), std::nullopt) << "never in fp16";
@@ -334,12 +333,12 @@ TEST(RunState, AnEvaluationChangesTheManifestOfACheckpointAlone) {
   run.losses(2);
   RunState state{.evaluation_due = true, .only_best = true};
   const std::string path = save_run(folder.path("model"), run.learner, state, config);
-  EXPECT_TRUE(load_run(path, run.learner, Restore::kContinue).evaluation_due);
+  EXPECT_TRUE(load_run(path, run.learner).evaluation_due);
   state.evaluation_due = state.only_best = false;
   state.metrics = {{"auc", 0.75}};
   state.early_stopping = {.metric = "auc", .has_best = true, .best = 0.75, .best_step = 2};
   update_run(path, run.learner, state);
-  const RunState read = load_run(path, run.learner, Restore::kContinue);
+  const RunState read = load_run(path, run.learner);
   EXPECT_FALSE(read.evaluation_due);
   EXPECT_FALSE(read.only_best);
   EXPECT_EQ(read.metrics.at("auc"), 0.75);

@@ -4,11 +4,11 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "config/features.h"
 #include "config/pipeline.pb.h"
 #include "train/evaluation.h"
-#include "train/learner.h"
 
 namespace emblem {
 
@@ -17,31 +17,33 @@ class RestoredModel {
   // `checkpoint` may be a model dir: its latest one is taken. `config` is a pipeline file, or empty
   // for the configuration that the checkpoint holds; `overrides` apply to either. Features and
   // layers mean what they meant in training (config/semantics.h); a `config` that asks for
-  // something else is refused.
+  // something else is refused. Only weights are loaded, no optimizer state.
   RestoredModel(const Context& context, const std::string& checkpoint, const std::string& config,
                 std::span<const std::string> overrides);
 
   // `input` empty: the configuration's eval_input_path.
   Evaluation evaluate(const std::string& input);
 
-  // Writes "prediction" and a line a row, in the order of the rows and with all digits of the
-  // float; returns their number. Labels are not read and may be missing. `out` appears only when it
-  // is complete: not after an error, nor when it was interrupted, which is an error, too.
-  int64_t predict(const std::string& input, const std::string& out);
+  // Writes a line for every row of `input`, in their order, to `out` (train/prediction_file.h):
+  // `keep` names columns of the input that come before the prediction as they are. Labels are not
+  // read and may be missing. An interruption is an error; `out` then does not appear.
+  PredictionPass predict(const std::string& input, const std::string& out,
+                         const std::vector<std::string>& keep = {});
 
   const config::PipelineConfig& config() const { return config_; }
-  Model& model() { return learner_->model(); }
+  Model& model() { return *model_; }
+  const std::string& checkpoint() const { return checkpoint_; }  // that was read
+  int64_t step() const { return step_; }                         // of the checkpoint
 
  private:
   LoaderOptions loader_options(const std::string& input) const;
 
   Context context_;
+  std::string checkpoint_;
   config::PipelineConfig config_;
   FeatureLayout layout_;
-  std::unique_ptr<Learner> learner_;
+  std::unique_ptr<Model> model_;
+  int64_t step_ = 0;
 };
-
-// {"auc": 0.8, "log_loss": 0.45, "rows": 1000}
-std::string to_json(const Evaluation& evaluation);
 
 }  // namespace emblem

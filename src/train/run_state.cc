@@ -4,6 +4,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "config/print.h"
+#include "core/host_copy.h"
 #include "embedding/files/table_files.h"
 #include "emblem/error.h"
 #include "emblem/version.h"
@@ -37,9 +38,8 @@ ManifestTable save_table_into(CheckpointWriter& writer, const Context& context,
 }
 
 // Before anything is loaded: is this the same model?
-void compare(const Checkpoint& checkpoint, Learner& learner) {
+void compare(const Checkpoint& checkpoint, Model& model) {
   const Manifest& manifest = checkpoint.manifest;
-  Model& model = learner.model();
   if (manifest.model != model.name())
     refuse(checkpoint, cat("it is a ", manifest.model, ", not a ", model.name()));
   const auto parameters = model.graph().parameter_list();
@@ -76,16 +76,27 @@ void compare(const Checkpoint& checkpoint, Learner& learner) {
   }
 }
 
-void load_dense(const Checkpoint& checkpoint, Learner& learner, Restore restore) {
-  const SafetensorsFile file(checkpoint.file(kDenseFile));
-  Graph& graph = learner.model().graph();
-  DenseValues values = read_dense(learner);
+void load_tables(const Checkpoint& checkpoint, const Context& context, LoadMode mode,
+                 Model& model) {
+  for (Table* table : model.tables())
+    load_table(context, checkpoint.file(table_folder(*table)), mode, *table);
+}
+
+void load_parameters(const SafetensorsFile& file, const Context& context, Graph& graph) {
+  std::vector<float> parameters = to_host(context, graph.parameters());
+  std::vector<float> statistics = to_host(context, graph.statistics());
   for (const Parameter& parameter : graph.parameter_list())
-    file.read<float>(parameter.name, part_of<float>(values.parameters, parameter));
+    file.read<float>(parameter.name, part_of<float>(parameters, parameter));
   for (const Parameter& statistic : graph.statistic_list())
-    file.read<float>(statistic_tensor(statistic), part_of<float>(values.statistics, statistic));
-  if (restore == Restore::kContinue && !values.optimizer_state.empty())
-    file.read<float>(kOptimizerStateTensor, values.optimizer_state);
+    file.read<float>(statistic_tensor(statistic), part_of<float>(statistics, statistic));
+  to_device(context, parameters, graph.parameters());
+  to_device(context, statistics, graph.statistics());
+}
+
+void load_optimizer_state(const SafetensorsFile& file, Learner& learner) {
+  DenseValues values = read_dense(learner);
+  if (values.optimizer_state.empty()) return;
+  file.read<float>(kOptimizerStateTensor, values.optimizer_state);
   write_dense(learner, values);
 }
 
@@ -152,15 +163,21 @@ void update_run(const std::string& checkpoint, Learner& learner, const RunState&
                   [&](Manifest& manifest) { describe_evaluations(learner, state, manifest); });
 }
 
-RunState load_run(const std::string& path, Learner& learner, Restore restore) {
+int64_t load_model(const std::string& path, const Context& context, Model& model) {
   const Checkpoint checkpoint = open_checkpoint(path);
-  compare(checkpoint, learner);
-  const LoadMode mode =
-      restore == Restore::kContinue ? LoadMode::kContinue : LoadMode::kWeightsOnly;
-  for (Table* table : learner.model().tables()) {
-    load_table(learner.context(), checkpoint.file(table_folder(*table)), mode, *table);
-  }
-  load_dense(checkpoint, learner, restore);
+  compare(checkpoint, model);
+  load_tables(checkpoint, context, LoadMode::kWeightsOnly, model);
+  load_parameters(SafetensorsFile(checkpoint.file(kDenseFile)), context, model.graph());
+  return checkpoint.manifest.step;
+}
+
+RunState load_run(const std::string& path, Learner& learner) {
+  const Checkpoint checkpoint = open_checkpoint(path);
+  compare(checkpoint, learner.model());
+  load_tables(checkpoint, learner.context(), LoadMode::kContinue, learner.model());
+  const SafetensorsFile dense(checkpoint.file(kDenseFile));
+  load_parameters(dense, learner.context(), learner.model().graph());
+  load_optimizer_state(dense, learner);
   const Manifest& manifest = checkpoint.manifest;
   learner.set_steps(manifest.step);
   learner.loss_scaler().restore(manifest.loss_scale);

@@ -31,12 +31,13 @@ std::string save_run(const std::string& model_dir, Learner& learner, const RunSt
 // schedules) in that checkpoint, atomically.
 void update_run(const std::string& checkpoint, Learner& learner, const RunState& state);
 
-// kContinue restores everything; kWeights what forward needs, for evaluation and prediction.
-enum class Restore { kContinue, kWeights };
-
 // Verifies the checkpoint and fills the learner from it. Throws when it is damaged or belongs to
 // another model: which table or parameter differs, and how.
-RunState load_run(const std::string& checkpoint, Learner& learner, Restore restore);
+RunState load_run(const std::string& checkpoint, Learner& learner);
+
+// The same for evaluation and prediction: only the weights that forward needs, without optimizer
+// state. Returns the step of the checkpoint.
+int64_t load_model(const std::string& checkpoint, const Context& context, Model& model);
 
 // Names within a checkpoint.
 inline constexpr const char* kDenseFile = "dense.safetensors";

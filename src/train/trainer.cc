@@ -20,6 +20,7 @@
 #include "train/checkpoint_keeper.h"
 #include "train/evaluator.h"
 #include "train/intervals.h"
+#include "train/lookup_report.h"
 #include "train/loss_watch.h"
 #include "train/run_clock.h"
 #include "train/run_log.h"
@@ -72,6 +73,7 @@ class Trainer {
   void log_step();
   void after_step(const Batch& batch);
   void save_after(const Error& error);
+  void count_lookups();
 
   bool evaluate_now();
   void evaluate_due();
@@ -79,6 +81,7 @@ class Trainer {
 
   void finish();
   bool restore_best();
+  void report_missing_values() const;
   TrainSummary summary() const;
 
   const config::PipelineConfig config_;
@@ -103,6 +106,7 @@ class Trainer {
 
   std::optional<TrainOutcome> outcome_;  // why to stop, once there is a reason
   StepResult last_step_;
+  std::vector<FeatureLookups> lookups_;  // of training
   int64_t rows_ = 0, bad_rows_ = 0;
   double training_seconds_ = 0.0;
 };
@@ -111,7 +115,7 @@ class Trainer {
 
 void Trainer::load() {
   if (resumed_) {
-    state_ = load_run(*resumed_, learner_, Restore::kContinue);
+    state_ = load_run(*resumed_, learner_);
     early_stopping_.restore(state_.early_stopping);
     log_info(cat("resuming from ", *resumed_));
   } else if (!init_from_.empty()) {
@@ -160,6 +164,12 @@ void Trainer::train_all_batches() {
   progress_->finish();
   if (rows_ > 0 && log_->last_step() != learner_.steps()) log_step();
   bad_rows_ = loader_->statistics().bad_rows;
+  count_lookups();
+}
+
+// An evaluation discards the counts of what came before it, so they are taken first.
+void Trainer::count_lookups() {
+  add_lookups(learner_.model().take_lookup_counts(learner_.context()), lookups_);
 }
 
 void Trainer::train_one(BatchStream& batches) {
@@ -206,6 +216,7 @@ void Trainer::after_step(const Batch& batch) {
 // False when it was interrupted.
 bool Trainer::evaluate_now() {
   if (progress_) progress_->interrupt();
+  count_lookups();
   if (!evaluator_->evaluate(state_.position.epoch)) {
     outcome_ = TrainOutcome::kInterrupted;
     return false;
@@ -265,7 +276,7 @@ bool Trainer::restore_best() {
                  "; the run ends with those of step ", steps));
     return false;
   }
-  state_.metrics = load_run(path, learner_, Restore::kContinue).metrics;
+  state_.metrics = load_run(path, learner_).metrics;
   learner_.set_steps(steps);
   evaluator_->take_restored(state_.position.epoch, best.best_step, state_.metrics);
   log_info(cat("restored the best weights, of step ", best.best_step, " (",
@@ -283,6 +294,15 @@ void Trainer::save_after(const Error& error) {
   } catch (const Error& another) {
     log_warn(cat("no checkpoint was saved: ", another.what()));
   }
+}
+
+void Trainer::report_missing_values() const {
+  for (const std::string& line : missing_value_lines(lookups_, LookupPass::kTraining))
+    log_warn(line);
+  const auto evaluation = evaluator_->current();
+  if (!evaluation) return;
+  for (const std::string& line : missing_value_lines(evaluation->lookups, LookupPass::kEvaluation))
+    log_warn(line);
 }
 
 TrainSummary Trainer::run() {
@@ -303,6 +323,7 @@ TrainSummary Trainer::run() {
                    config_.train_input_path());
     training_seconds_ = clock_.training_seconds();
     if (learner_.steps() > 0) finish();
+    report_missing_values();
   } catch (const Error& error) {
     save_after(error);
     throw;
@@ -323,6 +344,7 @@ TrainSummary Trainer::summary() const {
                        .last_evaluation_seconds = evaluator_->last_seconds(),
                        .evaluations = evaluator_->count(),
                        .evaluation = evaluator_->current(),
+                       .lookups = by_feature(lookups_),
                        .checkpoint = checkpoints_->latest()};
   dispatch(
       learner_.context().device, [] {},

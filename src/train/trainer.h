@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "config/pipeline.pb.h"
 #include "core/context.h"
@@ -47,6 +48,7 @@ struct TrainSummary {
   int64_t evaluations = 0;
   int64_t device_bytes = 0;              // of the GPU's memory that are in use at the end
   std::optional<Evaluation> evaluation;  // of the weights at the end
+  std::vector<FeatureLookups> lookups;   // of the training in this run
   std::string checkpoint;                // the last; empty: there is none
 };
 

@@ -5,6 +5,7 @@
 
 #include "bench/report/history_charts.h"
 #include "core/file.h"
+#include "core/output_file.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -42,11 +43,22 @@ bool is_plain_name(const std::string& name) {
   return !name.empty() && name.find('/') == std::string::npos && name.front() != '.';
 }
 
+std::vector<std::string> files_read(const ReportRequest& request) {
+  std::vector<std::string> files;
+  for (const std::string& path : request.inputs) append(report_input_files(path), files);
+  for (const std::string& path : request.before) append(report_input_files(path), files);
+  if (!request.data.empty()) files.push_back(limits_file(request.data));
+  return files;
+}
+
 }  // namespace
 
 std::vector<std::string> write_report(const ReportRequest& request) {
   EMBLEM_REQUIRE(!request.inputs.empty(),
                  "a report needs at least one file of results or a model folder");
+  const std::vector<std::string> inputs = files_read(request);
+  refuse_input_as_output("--out", request.out, inputs);
+  refuse_input_as_output("--markdown", request.markdown, inputs);
   Report report;
   report.title = request.title;
   for (const std::string& path : request.inputs) {

@@ -164,9 +164,19 @@ std::vector<BenchResult> read_report_input(const std::string& path) {
   return read_bench_results(path);
 }
 
+std::vector<std::string> report_input_files(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) return {path};
+  return {(fs::path(path) / kTrainLog).string(), (fs::path(path) / kEvaluations).string()};
+}
+
+std::string limits_file(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored) ? (fs::path(path) / "metadata.json").string() : path;
+}
+
 Named<double> read_limits(const std::string& path) {
-  const std::string file =
-      fs::is_directory(path) ? (fs::path(path) / "metadata.json").string() : path;
+  const std::string file = limits_file(path);
   const Json json = parse_json(read_text_file(file), file);
   constexpr std::string_view kBest = "best_";
   Named<double> limits;

@@ -32,9 +32,12 @@ std::string find_reference_folder(const std::string& here, const std::string& pr
 // as training writes them; or a model folder with train_log.jsonl and train_eval_result.jsonl.
 // Throws Error for anything else.
 std::vector<BenchResult> read_report_input(const std::string& path);
+// The files that it reads.
+std::vector<std::string> report_input_files(const std::string& path);
 
 // From the metadata of a synthesized data set (its file or folder): the best that any model can
 // reach, by metric.
 Named<double> read_limits(const std::string& path);
+std::string limits_file(const std::string& path);  // that it reads
 
 }  // namespace emblem

@@ -127,6 +127,34 @@ void drop_plain_offsets(SparseColumn& column) {
   column.offsets.clear();
 }
 
+namespace {
+
+void gather_marks(std::span<const Batch* const> sources, std::span<const RowRun> runs, Batch& out) {
+  out.bad.clear();
+  const bool any = std::any_of(sources.begin(), sources.end(),
+                               [](const Batch* source) { return !source->bad.empty(); });
+  if (!any) return;
+  for (const RowRun& run : runs) {
+    const std::vector<uint8_t>& from = sources[run.source]->bad;
+    const auto begin = from.begin() + run.begin;
+    if (from.empty())
+      out.bad.insert(out.bad.end(), run.count, 0);
+    else
+      out.bad.insert(out.bad.end(), begin, begin + run.count);
+  }
+}
+
+void gather_kept(std::span<const Batch* const> sources, std::span<const RowRun> runs, Batch& out) {
+  out.kept.clear();
+  for (const RowRun& run : runs) {
+    const TextColumn& from = sources[run.source]->kept;
+    if (from.rows() == 0) continue;
+    for (uint32_t row = run.begin; row < run.begin + run.count; ++row) out.kept.append(from[row]);
+  }
+}
+
+}  // namespace
+
 void gather_rows(std::span<const Batch* const> sources, std::span<const RowRun> runs, Batch& out) {
   const MovePlan plan(runs, sources.size());
   out.rows = plan.rows();
@@ -136,6 +164,8 @@ void gather_rows(std::span<const Batch* const> sources, std::span<const RowRun> 
       sources, plan, [](auto& batch) -> auto& { return batch.labels; }, out);
   gather_matrix(
       sources, plan, [](auto& batch) -> auto& { return batch.sample_weights; }, out);
+  gather_marks(sources, runs, out);
+  gather_kept(sources, runs, out);
   out.resize_sparse(sources.empty() ? 0 : sources[0]->sparse.size());
   for (size_t c = 0; c < out.sparse.size(); ++c) {
     bool bags = false, weighted = false;

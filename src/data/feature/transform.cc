@@ -128,33 +128,65 @@ class FeatureTransform::RowMarks {
     piece_.bad.add(piece_.positions[static_cast<size_t>(row)], message());
   }
 
-  // Leaves the marked rows out of `batch`.
+  // Removes the marked rows from `batch`.
   void drop_rows(Batch& batch) const {
     if (bad_.empty()) return;
     std::vector<RowRun> good;
-    for (uint32_t row = 0; row < bad_.size(); ++row) {
-      if (bad_[row] != 0) continue;
-      if (!good.empty() && good.back().begin + good.back().count == row) {
-        ++good.back().count;
-      } else {
-        good.push_back({0, row, 1});
-      }
+    for (uint32_t row = 0; row < bad_.size(); ++row)
+      if (bad_[row] == 0) add_row(kGood, row, good);
+    replace_rows(batch, {&batch}, good);
+  }
+
+  // Puts `blank`, a batch of one row, in the place of every marked row, and of every row that the
+  // decoder could not read.
+  void blank_rows(const Batch& blank, Batch& batch) const {
+    const std::vector<int64_t>& unread = piece_.bad_positions;
+    if (bad_.empty() && unread.empty()) return;
+    std::vector<RowRun> runs;
+    size_t next_unread = 0;
+    const auto add_unread_before = [&](int64_t position) {
+      for (; next_unread < unread.size() && unread[next_unread] < position; ++next_unread)
+        runs.push_back({kBlank, 0, 1});
+    };
+    for (uint32_t row = 0; row < static_cast<uint32_t>(batch.rows); ++row) {
+      add_unread_before(piece_.positions[row]);
+      if (!bad_.empty() && bad_[row] != 0)
+        runs.push_back({kBlank, 0, 1});
+      else
+        add_row(kGood, row, runs);
     }
-    Batch kept = batch_in(batch.memory());
-    const Batch* const sources[] = {&batch};
-    gather_rows(sources, good, kept);
-    batch = std::move(kept);
+    add_unread_before(INT64_MAX);
+    replace_rows(batch, {&batch, &blank}, runs);
   }
 
  private:
+  static constexpr uint32_t kGood = 0, kBlank = 1;  // sources of runs
+
+  static void add_row(uint32_t source, uint32_t row, std::vector<RowRun>& runs) {
+    if (!runs.empty() && runs.back().source == source &&
+        runs.back().begin + runs.back().count == row) {
+      ++runs.back().count;
+    } else {
+      runs.push_back({source, row, 1});
+    }
+  }
+
+  static void replace_rows(Batch& batch, const std::vector<const Batch*>& sources,
+                           const std::vector<RowRun>& runs) {
+    Batch result = batch_in(batch.memory());
+    gather_rows(sources, runs, result);
+    batch = std::move(result);
+  }
+
   DecodedPiece& piece_;
   std::vector<uint8_t> bad_;
 };
 
 FeatureTransform::FeatureTransform(const config::DataConfig& data, const FeatureLayout& features,
                                    LabelCheck labels, const std::vector<ColumnRequest>& requests,
-                                   const std::vector<ColumnSpec>& columns)
+                                   const std::vector<ColumnSpec>& columns, BadRowHandling bad_rows)
     : label_check_(labels),
+      bad_rows_(bad_rows),
       dense_cols_(features.dense_cols),
       sparse_count_(static_cast<size_t>(features.sparse_count)) {
   const auto column_of = [&](const ColumnRequest& request) {
@@ -197,6 +229,8 @@ void FeatureTransform::apply(DecodedPiece& piece, Batch& out) const {
     marks.add(row, [&] { return std::move(message); });
   };
   out.rows = rows;
+  out.bad.clear();
+  out.kept.clear();
   out.resize_sparse(sparse_count_);
   read_labels(piece, out, marks);
   read_numbers(piece, out, marks);
@@ -206,7 +240,22 @@ void FeatureTransform::apply(DecodedPiece& piece, Batch& out) const {
   for (const IdFeatureRule& rule : ids_) {
     rule.apply(piece.block, out.sparse[static_cast<size_t>(rule.sparse_index)], report);
   }
-  marks.drop_rows(out);
+  if (bad_rows_ == BadRowHandling::kSkip) return marks.drop_rows(out);
+  marks.blank_rows(blank_row(out.memory()), out);
+  std::swap(out.kept, piece.kept);
+}
+
+// Without keys, and with the label and numbers 0.
+Batch FeatureTransform::blank_row(std::pmr::memory_resource* memory) const {
+  Batch blank = batch_in(memory);
+  blank.rows = 1;
+  blank.bad.assign(1, 1);
+  blank.labels.assign(label_column_ < 0 ? 0 : 1, 0.0f);
+  blank.sample_weights.assign(weight_column_ < 0 ? 0 : 1, 0.0f);
+  blank.dense.assign(static_cast<size_t>(dense_cols_), 0.0f);
+  blank.resize_sparse(sparse_count_);
+  for (SparseColumn& column : blank.sparse) column.offsets.assign(2, 0);
+  return blank;
 }
 
 void FeatureTransform::read_labels(const DecodedPiece& piece, Batch& out, RowMarks& marks) const {

@@ -19,6 +19,12 @@ enum class LabelCheck {
   kIgnore,  // labels are not read and Batch::labels stays empty: for prediction
 };
 
+// What becomes of rows that cannot be read, or whose labels or ids are bad.
+enum class BadRowHandling {
+  kSkip,   // they are not in the batch
+  kBlank,  // they keep their place as rows without values, marked in Batch::bad
+};
+
 // The columns that the features, labels and weights of a pipeline read, and the types as which CSV
 // text is read for them.
 std::vector<ColumnRequest> columns_needed(const config::DataConfig& data,
@@ -40,10 +46,12 @@ class FeatureTransform {
   // `requests` are those of columns_needed, `columns` what the decoder makes of them.
   FeatureTransform(const config::DataConfig& data, const FeatureLayout& features, LabelCheck labels,
                    const std::vector<ColumnRequest>& requests,
-                   const std::vector<ColumnSpec>& columns);
+                   const std::vector<ColumnSpec>& columns,
+                   BadRowHandling bad_rows = BadRowHandling::kSkip);
 
   // Overwrites `out` with the rows of `piece`, whose columns may be left with other contents. Rows
-  // with bad labels or ids are skipped and added to piece.bad.
+  // with bad labels or ids are added to piece.bad. With kBlank, the rows of `piece` are in the
+  // order of their positions.
   void apply(DecodedPiece& piece, Batch& out) const;
 
  private:
@@ -52,8 +60,10 @@ class FeatureTransform {
   void read_labels(const DecodedPiece& piece, Batch& out, RowMarks& marks) const;
   void read_numbers(const DecodedPiece& piece, Batch& out, RowMarks& marks) const;
   void mark_missing(const RawFeatureRule& rule, const Batch& out, RowMarks& marks) const;
+  Batch blank_row(std::pmr::memory_resource* memory) const;
 
   LabelCheck label_check_;
+  BadRowHandling bad_rows_;
   int label_column_ = -1;  // -1: labels are not read
   std::string label_name_;
   int weight_column_ = -1;

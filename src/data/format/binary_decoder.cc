@@ -1,8 +1,11 @@
 #include "data/format/binary_decoder.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
+#include "data/format/kept_columns.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -52,6 +55,19 @@ void copy_records(const std::vector<int64_t>& order, int64_t record_bytes, const
     std::memcpy(to, from + record * record_bytes, static_cast<size_t>(record_bytes));
     to += record_bytes;
   }
+}
+
+// An element as it would be written in text: a float with the fewest digits that give it back.
+std::string element_text(const char* at, ElementType type, ColumnType column) {
+  if (type == ElementType::kFloat16 || type == ElementType::kFloat32) {
+    float value = 0;
+    load_floats(at, 0, type, 1, &value);
+    return fmt::format("{}", value);
+  }
+  int64_t value = 0;
+  load_keys(at, 0, type, 1, &value);
+  const bool is_signed = column == ColumnType::kFloat && type == ElementType::kInt32;
+  return fmt::format("{}", is_signed ? static_cast<int32_t>(value) : value);
 }
 
 }  // namespace
@@ -128,8 +144,9 @@ void load_keys(const char* from, int64_t stride, ElementType type, int64_t count
 }
 
 BinaryDecoder::BinaryDecoder(const std::vector<ColumnSpec>& schema, std::vector<BinaryPart> parts,
-                             const std::vector<int>& wanted)
-    : wanted_(wanted), parts_(std::move(parts)) {
+                             const std::vector<int>& wanted, std::vector<int> kept)
+    : wanted_(wanted), kept_(std::move(kept)), parts_(std::move(parts)) {
+  for (const ColumnSpec& column : schema) field_types_.push_back(column.type);
   for (const int field : wanted) columns_.push_back(schema[field]);
   for (const BinaryPart& part : parts_) names_.push_back(part.name);
 }
@@ -154,12 +171,14 @@ std::vector<char*> BinaryDecoder::read_tables(const BinaryPart& part, Extent ran
   const int64_t records = range.end - range.begin;
   std::vector<int64_t> begins(part.tables.size(), -1);
   int64_t bytes = 0;
-  for (const int field : wanted_) {
+  const auto need = [&](int field) {
     const int table = part.fields[field].table;
-    if (begins[table] >= 0) continue;
+    if (begins[table] >= 0) return;
     begins[table] = bytes;
     bytes += records * part.tables[table].record_bytes;
-  }
+  };
+  for (const int field : wanted_) need(field);
+  for (const int field : kept_) need(field);
   buffer.resize(static_cast<size_t>(bytes));
   std::vector<char*> tables(part.tables.size(), nullptr);
   for (size_t t = 0; t < tables.size(); ++t) {
@@ -200,6 +219,20 @@ void BinaryDecoder::spread_columns(const BinaryPart& part, const std::vector<cha
   }
 }
 
+void BinaryDecoder::keep_rows(const BinaryPart& part, const std::vector<char*>& tables,
+                              int64_t rows, TextColumn& kept) const {
+  std::vector<std::string> values(kept_.size());
+  for (int64_t row = 0; row < rows; ++row) {
+    for (size_t i = 0; i < kept_.size(); ++i) {
+      const BinaryField& field = part.fields[kept_[i]];
+      const char* const at =
+          tables[field.table] + row * part.tables[field.table].record_bytes + field.offset;
+      values[i] = element_text(at, field.type, field_types_[kept_[i]]);
+    }
+    kept.append(csv_line(values));
+  }
+}
+
 void BinaryDecoder::decode(int file, Extent range, const RowSample& sample, const Random* shuffle,
                            DecodedPiece& out) const {
   const BinaryPart& part = parts_[file];
@@ -207,6 +240,8 @@ void BinaryDecoder::decode(int file, Extent range, const RowSample& sample, cons
   out.file = file;
   out.bytes = static_cast<int64_t>(out.buffer.size());
   out.bad = {};
+  out.bad_positions.clear();
+  out.kept.clear();
   out.positions.resize(static_cast<size_t>(range.end - range.begin));
   if (sample.keeps_all() && shuffle == nullptr) {
     for (int64_t record = range.begin; record < range.end; ++record) {
@@ -230,6 +265,7 @@ void BinaryDecoder::decode(int file, Extent range, const RowSample& sample, cons
   }
   out.block.rows = static_cast<int64_t>(out.positions.size());
   spread_columns(part, tables, out.block);
+  if (!kept_.empty()) keep_rows(part, tables, out.block.rows, out.kept);
 }
 
 std::string BinaryDecoder::locate(int file, int64_t position) const {

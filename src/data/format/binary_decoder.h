@@ -41,8 +41,10 @@ struct BinaryPart {
 // kFloat.
 class BinaryDecoder final : public Decoder {
  public:
+  // `wanted` and `kept` are positions in `schema`: of the columns to decode, and of those whose
+  // values are kept as text.
   BinaryDecoder(const std::vector<ColumnSpec>& schema, std::vector<BinaryPart> parts,
-                const std::vector<int>& wanted);
+                const std::vector<int>& wanted, std::vector<int> kept);
 
   const std::vector<ColumnSpec>& columns() const override { return columns_; }
   const std::vector<std::string>& files() const override { return names_; }
@@ -59,9 +61,13 @@ class BinaryDecoder final : public Decoder {
   std::vector<char*> read_tables(const BinaryPart& part, Extent range,
                                  HostVector<char>& buffer) const;
   void spread_columns(const BinaryPart& part, const std::vector<char*>& tables, Block& block) const;
+  void keep_rows(const BinaryPart& part, const std::vector<char*>& tables, int64_t rows,
+                 TextColumn& kept) const;
 
   std::vector<ColumnSpec> columns_;
   std::vector<int> wanted_;  // column -> field
+  std::vector<int> kept_;    // fields
+  std::vector<ColumnType> field_types_;
   std::vector<BinaryPart> parts_;
   std::vector<std::string> names_;
 };

@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/text.h"
 #include "data/format/text_decoder.h"
 #include "data/format/text_scan.h"
 #include "emblem/error.h"
 
 namespace emblem {
 namespace {
+
+constexpr const char* kSource = "a CriteoTsvDataset";  // in messages
 
 class CriteoTsvDecoder final : public TextDecoder {
  public:
@@ -18,13 +21,15 @@ class CriteoTsvDecoder final : public TextDecoder {
         numbers_(1 + source.num_dense),
         target_(schema_.size(), -1) {
     if (source.with_header) skip_headers();
-    const std::vector<int> wanted = find_columns(schema_, requests, "a CriteoTsvDataset");
+    const std::vector<int> wanted = find_columns(schema_, requests, kSource);
     for (size_t i = 0; i < wanted.size(); ++i) {
       EMBLEM_REQUIRE(target_[wanted[i]] < 0, "column ", schema_[wanted[i]].name,
                      " is requested twice");
       target_[wanted[i]] = static_cast<int>(i);
       columns_.push_back(schema_[wanted[i]]);
     }
+    for (const std::string& name : source.keep)
+      kept_fields_.push_back(static_cast<size_t>(find_column(schema_, name, kSource)));
   }
 
  protected:
@@ -50,6 +55,12 @@ class CriteoTsvDecoder final : public TextDecoder {
     const std::string_view line = line_at(at, next);
     problem = parse_carefully(line, row, block);
     return next;
+  }
+
+  void read_kept(std::string_view line, std::vector<std::string>& values) const override {
+    const std::vector<std::string> fields = split(line, '\t');
+    if (fields.size() != schema_.size()) return;
+    for (size_t i = 0; i < values.size(); ++i) values[i] = fields[kept_fields_[i]];
   }
 
   void end_block(int64_t rows, Block& block) const override {
@@ -127,8 +138,9 @@ class CriteoTsvDecoder final : public TextDecoder {
   }
 
   std::vector<ColumnSpec> schema_;
-  size_t numbers_;           // fields in front of the categories: label and counts
-  std::vector<int> target_;  // field -> column of the block, or -1
+  size_t numbers_;                   // fields in front of the categories: label and counts
+  std::vector<int> target_;          // field -> column of the block, or -1
+  std::vector<size_t> kept_fields_;  // by position in DataSource::keep
 };
 
 }  // namespace

@@ -35,6 +35,9 @@ class CsvDecoder final : public TextDecoder {
           static_cast<int>(i));
       columns_.push_back({requests_[i].name, requests_[i].type});
     }
+    for (const std::string& name : source.keep)
+      kept_fields_.push_back(
+          static_cast<size_t>(find_column(as_columns(field_names_), name, where)));
   }
 
  protected:
@@ -62,6 +65,12 @@ class CsvDecoder final : public TextDecoder {
     problem = parse_fields(line_at(at, next), row, block);
     if (!problem.empty()) truncate(row, block);
     return next;
+  }
+
+  void read_kept(std::string_view line, std::vector<std::string>& values) const override {
+    const std::vector<std::string> fields = split_csv_line(line, delimiter_);
+    if (fields.size() != field_names_.size()) return;
+    for (size_t i = 0; i < values.size(); ++i) values[i] = fields[kept_fields_[i]];
   }
 
   void end_block(int64_t rows, Block& block) const override {
@@ -178,6 +187,7 @@ class CsvDecoder final : public TextDecoder {
   std::vector<std::string> field_names_;
   std::vector<ColumnRequest> requests_;
   std::vector<std::vector<int>> targets_;  // field -> columns of the block
+  std::vector<size_t> kept_fields_;        // by position in DataSource::keep
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/random.h"
+#include "data/batch.h"
 #include "data/format/block.h"
 #include "data/format/reader.h"
 #include "emblem/error.h"
@@ -79,9 +80,11 @@ struct BadRows {
 struct DecodedPiece {
   int file = 0;
   Block block;
-  HostVector<int64_t> positions;  // of each row: its first byte (text) or its record number
-  BadRows bad;                    // not in the block
-  int64_t bytes = 0;              // of input
+  HostVector<int64_t> positions;       // of each row: its first byte (text) or its record number
+  BadRows bad;                         // not in the block
+  std::vector<int64_t> bad_positions;  // of all of them, in the order in which they were read
+  TextColumn kept;    // as DataSource::keep asks: of every row that was read, bad ones too
+  int64_t bytes = 0;  // of input
 
   // Where a decoder reads bytes into; kept so that its memory is reused.
   HostVector<char> buffer;

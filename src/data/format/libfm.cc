@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/text.h"
 #include "data/format/csv_types.h"
 #include "data/format/text_decoder.h"
 #include "data/format/text_scan.h"
@@ -40,6 +41,7 @@ class LibfmDecoder final : public TextDecoder {
     } else {
       for (const ColumnRequest& request : *requests) add_column(request.name);
     }
+    for (const std::string& name : source.keep) kept_sources_.push_back(source_of_column(name));
     for (size_t i = 0; i < sources_.size(); ++i) {
       if (sources_[i] > 0) {
         at_place_.resize(std::max<size_t>(at_place_.size(), static_cast<size_t>(sources_[i])), -1);
@@ -79,6 +81,22 @@ class LibfmDecoder final : public TextDecoder {
     return next;
   }
 
+  // A value by place is kept as it is written: "index:value".
+  void read_kept(std::string_view line, std::vector<std::string>& values) const override {
+    const std::string_view label = take_token(line);
+    const std::string_view whole = trim(line);
+    std::vector<std::string_view> entries;
+    for (std::string_view entry = take_token(line); !entry.empty(); entry = take_token(line))
+      entries.push_back(entry);
+    for (size_t i = 0; i < values.size(); ++i) {
+      const int source = kept_sources_[i];
+      if (source == kLabel) values[i] = label;
+      if (source == kWhole) values[i] = whole;
+      if (source > 0 && static_cast<size_t>(source) <= entries.size())
+        values[i] = entries[static_cast<size_t>(source) - 1];
+    }
+  }
+
   void end_block(int64_t rows, Block& block) const override {
     for (size_t i = 0; i < columns_.size(); ++i) {
       Column& column = block.columns[i];
@@ -101,20 +119,21 @@ class LibfmDecoder final : public TextDecoder {
   }
 
  private:
-  void add_column(const std::string& name) {
+  // kLabel, kWhole or a place.
+  static int source_of_column(const std::string& name) {
     int64_t place = 0;
-    if (name == "label") {
-      sources_.push_back(kLabel);
-    } else if (name == "features") {
-      sources_.push_back(kWhole);
-    } else if (name.size() > 1 && name[0] == 'f' && parse_integer(name.substr(1), place) &&
-               place > 0 && place < 100000) {
-      sources_.push_back(static_cast<int>(place));
-    } else {
-      throw Error(ErrorCode::kInvalidArgument,
-                  cat("a LibfmDataset has no column ", quoted(name),
-                      "; it has label, features (the whole line) and f1, f2, ... (by place)"));
-    }
+    if (name == "label") return kLabel;
+    if (name == "features") return kWhole;
+    if (name.size() > 1 && name[0] == 'f' && parse_integer(name.substr(1), place) && place > 0 &&
+        place < 100000)
+      return static_cast<int>(place);
+    throw Error(ErrorCode::kInvalidArgument,
+                cat("a LibfmDataset has no column ", quoted(name),
+                    "; it has label, features (the whole line) and f1, f2, ... (by place)"));
+  }
+
+  void add_column(const std::string& name) {
+    sources_.push_back(source_of_column(name));
     columns_.push_back({name, name == "label" ? ColumnType::kFloat : ColumnType::kInt64});
   }
 
@@ -193,7 +212,8 @@ class LibfmDecoder final : public TextDecoder {
   std::vector<int> at_place_;  // place - 1 -> column, or -1
   int label_ = -1;             // columns, or -1
   int whole_ = -1;
-  int64_t fixed_length_ = 0;  // when not 0, lines of another length are bad
+  std::vector<int> kept_sources_;  // by position in DataSource::keep
+  int64_t fixed_length_ = 0;       // when not 0, lines of another length are bad
 };
 
 }  // namespace

@@ -33,7 +33,10 @@ std::unique_ptr<Decoder> make_raw_decoder(const DataSource& source,
   }
   EMBLEM_REQUIRE(!parts.empty(), "no files in ", quoted(source.input), "; give Raw files");
   const std::vector<int> wanted = find_columns(schema, requests, "a RawDataset");
-  return std::make_unique<BinaryDecoder>(schema, std::move(parts), wanted);
+  std::vector<int> kept;
+  for (const std::string& name : source.keep)
+    kept.push_back(find_column(schema, name, "a RawDataset"));
+  return std::make_unique<BinaryDecoder>(schema, std::move(parts), wanted, std::move(kept));
 }
 
 }  // namespace emblem

@@ -21,8 +21,9 @@ struct DataSource {
   std::vector<std::string> na_strings;  // CsvDataset
   int num_dense = 13;                   // CriteoTsvDataset, RawDataset, SplitDataset
   int num_sparse = 26;
-  int64_t max_bad_rows = 0;  // rows that cannot be read are skipped up to this number
-  int threads = 1;           // decompress this many files at a time when they are opened
+  int64_t max_bad_rows = 0;       // rows that cannot be read are skipped up to this number
+  std::vector<std::string> keep;  // columns whose text DecodedPiece::kept holds
+  int threads = 1;                // decompress this many files at a time when they are opened
 };
 
 DataSource source_of(const config::DataConfig& data, const std::string& input);

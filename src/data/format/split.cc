@@ -120,7 +120,10 @@ std::unique_ptr<Decoder> make_split_decoder(const DataSource& source,
   EMBLEM_REQUIRE(!parts.empty(), "no folders in ", quoted(source.input),
                  "; give SplitDataset folders");
   const std::vector<int> wanted = find_columns(schema, requests, "a SplitDataset");
-  return std::make_unique<BinaryDecoder>(schema, std::move(parts), wanted);
+  std::vector<int> kept;
+  for (const std::string& name : source.keep)
+    kept.push_back(find_column(schema, name, "a SplitDataset"));
+  return std::make_unique<BinaryDecoder>(schema, std::move(parts), wanted, std::move(kept));
 }
 
 }  // namespace emblem

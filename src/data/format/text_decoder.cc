@@ -5,6 +5,7 @@
 
 #include "core/file.h"
 #include "data/format/file_kind.h"
+#include "data/format/kept_columns.h"
 #include "data/format/text_file.h"
 #include "emblem/error.h"
 
@@ -77,7 +78,8 @@ std::string_view line_at(const char* at, const char*& next) {
   return {at, static_cast<size_t>(end - at)};
 }
 
-TextDecoder::TextDecoder(const DataSource& source) : names_(expand_paths(source.input)) {
+TextDecoder::TextDecoder(const DataSource& source)
+    : names_(expand_paths(source.input)), kept_columns_(source.keep.size()) {
   EMBLEM_REQUIRE(!names_.empty(), "no files in ", quoted(source.input),
                  "; give files, folders or globs");
   files_ = open_text_files(names_, source.threads);
@@ -108,6 +110,8 @@ void TextDecoder::decode(int file, Extent range, const RowSample& sample, const 
   out.file = file;
   out.bytes = static_cast<int64_t>(lines.size());
   out.bad = {};
+  out.bad_positions.clear();
+  out.kept.clear();
   const int64_t most_rows = count_newlines(lines.data(), end);
   out.positions.resize(static_cast<size_t>(most_rows));
   begin_block(most_rows, out.block);
@@ -119,13 +123,16 @@ void TextDecoder::decode(int file, Extent range, const RowSample& sample, const 
     if (is_blank(at) || (!sample.keeps_all() && !sample.keeps(file, position))) {
       return find_newline(at, end) + 1;
     }
+    const char* const line = at;
     at = parse_line(at, rows, out.block, problem);
+    if (kept_columns_ > 0) keep_line(line_at(line, at), out.kept);
     if (problem.empty()) [[likely]] {
       out.positions[static_cast<size_t>(rows++)] = position;
     } else {
       if (position == text_begin_[file])
         problem += " (is line 1 a header? Then set data_config.with_header)";
       out.bad.add(position, std::exchange(problem, {}));
+      out.bad_positions.push_back(position);
     }
     return at;
   };
@@ -142,6 +149,12 @@ void TextDecoder::decode(int file, Extent range, const RowSample& sample, const 
   out.positions.resize(static_cast<size_t>(rows));
   end_block(rows, out.block);
   out.block.rows = rows;
+}
+
+void TextDecoder::keep_line(std::string_view line, TextColumn& kept) const {
+  std::vector<std::string> values(kept_columns_);
+  read_kept(line, values);
+  kept.append(csv_line(values));
 }
 
 std::string TextDecoder::locate(int file, int64_t position) const {

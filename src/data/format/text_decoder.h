@@ -38,6 +38,10 @@ class TextDecoder : public Decoder {
   virtual const char* parse_line(const char* at, int64_t row, Block& block,
                                  std::string& problem) const = 0;
 
+  // Sets values[i] to the text that the line has in the i-th column of DataSource::keep. They are
+  // all empty before, and stay so where the line does not divide into columns.
+  virtual void read_kept(std::string_view line, std::vector<std::string>& values) const = 0;
+
   // Cuts the block to its `rows` rows.
   virtual void end_block(int64_t rows, Block& block) const = 0;
 
@@ -52,8 +56,11 @@ class TextDecoder : public Decoder {
   std::vector<ColumnSpec> columns_;
 
  private:
+  void keep_line(std::string_view line, TextColumn& kept) const;
+
   std::vector<int64_t> text_begin_;  // after a byte order mark
   std::vector<int64_t> data_begin_;  // after the header, where there is one
+  size_t kept_columns_;
 };
 
 // The line at `at` without its end, and in `next` the start of the following line.

@@ -5,6 +5,7 @@
 
 #include "core/text.h"
 #include "data/format/encoder.h"
+#include "data/format/kept_columns.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -137,7 +138,7 @@ class CsvEncoder final : public RowEncoder {
     std::string line;
     for (const ColumnSpec& column : schema_) {
       if (!line.empty()) line += delimiter_;
-      line += must_be_quoted(column.name) ? in_quotes(column.name) : column.name;
+      line += csv_field(column.name, delimiter_);
     }
     return line + '\n';
   }
@@ -193,30 +194,12 @@ class CsvEncoder final : public RowEncoder {
                    ", column ", name,
                    ": the text holds a line break, which CSV cannot hold here; "
                    "replace it in the input");
-    if (must_be_quoted(value)) {
-      EMBLEM_REQUIRE(column.offsets.empty(), "row ", row_in_file + 1, ", column ", name,
-                     ": one of several values holds a quote or a '", delimiter_,
-                     "' and cannot be written; replace it in the input");
-      const std::string quoted = in_quotes(value);
-      text.reserve(quoted.size() + kLongestNumber);
-      text.put(quoted);
-    } else {
-      text.reserve(value.size() + kLongestNumber);
-      text.put(value);
-    }
-  }
-
-  // Spaces at the ends would be taken for padding.
-  bool must_be_quoted(std::string_view value) const {
-    return value.find(delimiter_) != std::string_view::npos ||
-           value.find('"') != std::string_view::npos ||
-           (!value.empty() && (value.front() == ' ' || value.back() == ' '));
-  }
-
-  static std::string in_quotes(std::string_view value) {
-    std::string quoted = "\"";
-    for (const char c : value) quoted.append(c == '"' ? 2 : 1, c);
-    return quoted + '"';
+    const std::string field = csv_field(value, delimiter_);
+    EMBLEM_REQUIRE(column.offsets.empty() || field == value, "row ", row_in_file + 1, ", column ",
+                   name, ": one of several values holds a quote or a '", delimiter_,
+                   "' and cannot be written; replace it in the input");
+    text.reserve(field.size() + kLongestNumber);
+    text.put(field);
   }
 
   std::vector<ColumnSpec> schema_;

@@ -48,9 +48,14 @@ Loader::Pipeline::Pipeline(const config::DataConfig& data, const FeatureLayout& 
                  "; expected at least 1");
   EMBLEM_REQUIRE(!options.input.empty(),
                  "no input is given; set train_input_path or eval_input_path");
+  EMBLEM_REQUIRE(options.bad_rows == BadRowHandling::kSkip || !options.shuffle,
+                 "rows are shuffled; bad rows have a place in data that is read in order only");
+  EMBLEM_REQUIRE(options.keep.empty() || options.bad_rows == BadRowHandling::kBlank,
+                 "columns are kept together with bad rows only (BadRowHandling::kBlank)");
   const std::vector<ColumnRequest> requests = columns_needed(data, features, options.label_check);
   DataSource source = source_of(data, options.input);
   source.threads = std::max(options.workers, 1);
+  source.keep = options.keep;
   decoder_ = make_decoder(source, &requests);
   if (data.direct_reads()) {
     const std::string refused = decoder_->read_directly();
@@ -60,7 +65,7 @@ Loader::Pipeline::Pipeline(const config::DataConfig& data, const FeatureLayout& 
               " refuses data_config.direct_reads (O_DIRECT); it is read through the page cache"));
   }
   transform_ = std::make_unique<FeatureTransform>(data, features, options.label_check, requests,
-                                                  decoder_->columns());
+                                                  decoder_->columns(), options.bad_rows);
   const int64_t piece_size = decoder_->unit() == ExtentUnit::kBytes
                                  ? options.piece_bytes
                                  : records_per_piece(options.batch_size);

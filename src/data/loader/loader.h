@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "config/features.h"
 #include "config/pipeline.pb.h"
@@ -23,7 +24,9 @@ struct LoaderOptions {
   bool shuffle = false;      // order of files and pieces, and rows within windows
   int64_t shuffle_rows = 0;  // rows that are mixed with each other; up to 1: only pieces are
   double sample_ratio = 1.0;
-  int64_t max_bad_rows = 0;  // tolerated in each epoch
+  int64_t max_bad_rows = 0;                         // tolerated in each epoch
+  BadRowHandling bad_rows = BadRowHandling::kSkip;  // kBlank: without shuffling
+  std::vector<std::string> keep;  // columns that Batch::kept has as CSV text; with kBlank
   bool drop_remainder = false;
   LabelCheck label_check = LabelCheck::kBinary;
   int64_t piece_bytes = int64_t{1} << 20;  // of text that a worker parses at a time
