@@ -23,7 +23,9 @@ struct LoaderOptions {
   bool shuffle = false;      // order of files and pieces, and rows within windows
   int64_t shuffle_rows = 0;  // rows that are mixed with each other; up to 1: only pieces are
   double sample_ratio = 1.0;
-  int64_t max_bad_rows = 0;  // tolerated in each epoch
+  double holdout_ratio = 0.0;    // the share of rows that is RowPart::kHoldout
+  RowPart rows = RowPart::kAll;  // sample_ratio applies to these
+  int64_t max_bad_rows = 0;      // tolerated in each epoch
   bool drop_remainder = false;
   LabelCheck label_check = LabelCheck::kBinary;
   int64_t piece_bytes = int64_t{1} << 20;  // of text that a worker parses at a time
