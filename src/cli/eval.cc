@@ -48,7 +48,8 @@ void add_eval(Command& program) {
   auto options = std::make_shared<Options>();
   Command command = program.add_command("eval", "Evaluate a checkpoint on a data set");
   add_checkpoint_options(command, *options);
-  command.option("--input", options->input, "PATH", "Data set (default: eval_input_path)");
+  command.option("--input", options->input, "PATH",
+                 "Data set (default: eval_input_path, or the rows held out of training)");
   add_max_bad_rows_option(command, *options);
   command.output("--json", options->json, "Also write the metrics to this file");
   command.run([options] {

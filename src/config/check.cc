@@ -4,8 +4,10 @@
 #include <string>
 
 #include "config/check_model.h"
+#include "config/evaluation_input.h"
 #include "config/features.h"
 #include "config/metrics.h"
+#include "core/file.h"
 #include "core/text.h"
 #include "emblem/error.h"
 
@@ -24,6 +26,9 @@ void check_data(const config::DataConfig& data) {
   EMBLEM_REQUIRE(data.sample_ratio() > 0 && data.sample_ratio() <= 1,
                  "data_config.sample_ratio is ", data.sample_ratio(),
                  ", expected more than 0 and at most 1");
+  EMBLEM_REQUIRE(data.holdout_ratio() >= 0 && data.holdout_ratio() < 1,
+                 "data_config.holdout_ratio is ", data.holdout_ratio(),
+                 ", expected at least 0 and less than 1");
   EMBLEM_REQUIRE(data.num_workers() > 0, "data_config.num_workers is 0, expected at least 1");
   EMBLEM_REQUIRE(data.prefetch_batches() > 0,
                  "data_config.prefetch_batches is 0, expected at least 1");
@@ -63,6 +68,16 @@ void check_columns(const config::DataConfig& data) {
                  config::DatasetType_Name(data.dataset_type()), "; remove it");
 }
 
+// Were there other data to evaluate on, the rows held out would be wasted.
+void check_holdout(const config::PipelineConfig& config) {
+  if (!has_holdout(config) || config.eval_input_path().empty()) return;
+  EMBLEM_REQUIRE(
+      absolute_paths(config.eval_input_path()) == absolute_paths(config.train_input_path()),
+      "data_config.holdout_ratio is ", config.data_config().holdout_ratio(),
+      ", but eval_input_path is \"", printable(config.eval_input_path()),
+      "\"; remove one of them: the rows held out of train_input_path are evaluated on");
+}
+
 // ---- train_config ----
 
 bool watches_metrics(const config::TrainConfig& train) {
@@ -99,12 +114,14 @@ void check_train(const config::PipelineConfig& config) {
                  "train_config.eval_steps is 0, expected at least 1, or no setting");
   EMBLEM_REQUIRE(!train.has_eval_epochs() || train.eval_epochs() > 0,
                  "train_config.eval_epochs is 0, expected at least 1, or no setting");
-  const bool evaluates = !config.eval_input_path().empty();
+  const bool evaluates = !evaluation_input(config).empty();
   EMBLEM_REQUIRE(evaluates || (!train.has_eval_steps() && !train.has_eval_epochs()),
-                 "train_config asks for evaluations, but eval_input_path is not set");
+                 "train_config asks for evaluations, but there is nothing to evaluate on; set "
+                 "eval_input_path or data_config.holdout_ratio");
   EMBLEM_REQUIRE(evaluates || !watches_metrics(train), "train_config.",
                  train.has_early_stopping() ? "early_stopping" : "reduce_on_plateau_learning_rate",
-                 " needs evaluations, but eval_input_path is not set");
+                 " needs evaluations, but there is nothing to evaluate on; set eval_input_path or "
+                 "data_config.holdout_ratio");
   check_metric_watchers(train);
   const std::string& precision = train.mixed_precision();
   EMBLEM_REQUIRE(
@@ -134,6 +151,7 @@ void check_pipeline(const config::PipelineConfig& config) {
   check_shared_tables(config, layout);
   check_model(config, layout);
   check_data(config.data_config());
+  check_holdout(config);
   if (layout.semantics.strict_checks) check_columns(config.data_config());
   check_train(config);
 }

@@ -57,13 +57,32 @@ TEST(CheckPipeline, EvaluationsHaveOneRhythmAndAnInput) {
   EXPECT_THAT(verdict({"train_config.eval_steps=0"}), HasSubstr("eval_steps is 0"));
   EXPECT_THAT(verdict({"train_config.eval_epochs=0"}), HasSubstr("eval_epochs is 0"));
   EXPECT_EQ(verdict({"eval_input_path=", "train_config.eval_steps=3"}),
-            "train_config asks for evaluations, but eval_input_path is not set");
+            "train_config asks for evaluations, but there is nothing to evaluate on; set "
+            "eval_input_path or data_config.holdout_ratio");
   EXPECT_EQ(verdict({"eval_input_path=", "train_config.early_stopping={}"}),
-            "train_config.early_stopping needs evaluations, but eval_input_path is not set");
-  EXPECT_EQ(verdict({"eval_input_path=",
-                     "train_config.dense_optimizer.reduce_on_plateau_learning_rate={}"}),
-            "train_config.reduce_on_plateau_learning_rate needs evaluations, but eval_input_path "
-            "is not set");
+            "train_config.early_stopping needs evaluations, but there is nothing to evaluate on; "
+            "set eval_input_path or data_config.holdout_ratio");
+  EXPECT_EQ(
+      verdict(
+          {"eval_input_path=", "train_config.dense_optimizer.reduce_on_plateau_learning_rate={}"}),
+      "train_config.reduce_on_plateau_learning_rate needs evaluations, but there is nothing to "
+      "evaluate on; set eval_input_path or data_config.holdout_ratio");
+}
+
+TEST(CheckPipeline, AHoldoutTakesThePlaceOfEvalInputPath) {
+  const std::string holdout = "data_config.holdout_ratio=0.1";
+  const std::string stopping = "train_config.early_stopping={}";
+  EXPECT_EQ(verdict({"eval_input_path=", holdout, stopping}), "fine");
+  EXPECT_EQ(verdict({"eval_input_path=./train", holdout, stopping}), "fine");
+  EXPECT_EQ(
+      verdict({holdout}),
+      "data_config.holdout_ratio is 0.1, but eval_input_path is \"eval\"; remove one of them: "
+      "the rows held out of train_input_path are evaluated on");
+  for (const char* ratio : {"-0.1", "1", "nan"}) {
+    EXPECT_THAT(verdict({"eval_input_path=", std::string("data_config.holdout_ratio=") + ratio}),
+                HasSubstr("expected at least 0 and less than 1"))
+        << ratio;
+  }
 }
 
 TEST(CheckPipeline, TrainingSettingsAreInRange) {

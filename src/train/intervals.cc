@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "config/evaluation_input.h"
+
 namespace emblem {
 namespace {
 
@@ -11,7 +13,7 @@ bool every(int64_t count, int64_t interval) { return interval > 0 && count % int
 
 Intervals::Intervals(const config::PipelineConfig& config, int64_t max_steps)
     : train_(config.train_config()),
-      evaluates_(!config.eval_input_path().empty()),
+      evaluates_(!evaluation_input(config).empty()),
       max_steps_(max_steps > 0 ? max_steps : train_.num_steps()) {}
 
 Due Intervals::after(int64_t step, const Batch& batch) const {

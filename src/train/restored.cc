@@ -36,14 +36,17 @@ RestoredModel::RestoredModel(const Context& context, const std::string& checkpoi
 
 LoaderOptions RestoredModel::loader_options(const std::string& input) const {
   LoaderOptions options = evaluation_loader_options(config_);
-  if (!input.empty()) options.input = input;
+  if (input.empty()) return options;
+  options.input = input;
+  options.rows = RowPart::kAll;
   return options;
 }
 
 Evaluation RestoredModel::evaluate(const std::string& input) {
   const LoaderOptions options = loader_options(input);
   EMBLEM_REQUIRE(!options.input.empty(),
-                 "nothing to evaluate on; give --input or set eval_input_path");
+                 "nothing to evaluate on; give --input, or set eval_input_path or "
+                 "data_config.holdout_ratio");
   for (const std::string& note : metric_notes(config_.model_config())) log_info(note);
   const auto evaluation = emblem::evaluate(context_, model(), config_, layout_, options);
   if (!evaluation) throw Error(ErrorCode::kCancelled, "interrupted: the evaluation is incomplete");

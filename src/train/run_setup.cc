@@ -1,6 +1,7 @@
 #include "train/run_setup.h"
 
 #include "checkpoint/checkpoint.h"
+#include "config/evaluation_input.h"
 #include "config/metrics.h"
 #include "core/file.h"
 #include "core/log.h"
@@ -11,8 +12,9 @@ namespace emblem {
 namespace {
 
 void check_goal(const config::PipelineConfig& config, const StopAt& goal) {
-  EMBLEM_REQUIRE(!config.eval_input_path().empty(), goal.option,
-                 " needs evaluations, but eval_input_path is not set");
+  EMBLEM_REQUIRE(!evaluation_input(config).empty(), goal.option,
+                 " needs evaluations, but there is nothing to evaluate on; set eval_input_path or "
+                 "data_config.holdout_ratio");
   require_watchable_metric(config.model_config(), goal.metric, "the metric of " + goal.option);
 }
 
@@ -46,7 +48,7 @@ FeatureLayout check_run(const config::PipelineConfig& config, const TrainOptions
   make_schedule(config.train_config().dense_optimizer());
   FeatureLayout layout = layout_of(config);
   check_input(config, layout, training_loader_options(config));
-  if (config.eval_input_path().empty()) return layout;
+  if (evaluation_input(config).empty()) return layout;
   check_metrics(config, layout);
   check_input(config, layout, evaluation_loader_options(config));
   return layout;

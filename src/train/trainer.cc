@@ -4,6 +4,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/model_dir_lock.h"
+#include "config/evaluation_input.h"
 #include "config/load.h"
 #include "config/metrics.h"
 #include "config/print.h"
@@ -257,7 +258,7 @@ void Trainer::finish() {
   }
   if (saves) checkpoints_->save(state_);
   const bool evaluates = outcome_ != TrainOutcome::kInterrupted && !evaluator_->current() &&
-                         !config_.eval_input_path().empty();
+                         !evaluation_input(config_).empty();
   if (evaluates && evaluate_now()) checkpoints_->update(state_);
 }
 
@@ -308,7 +309,7 @@ void Trainer::report_missing_values() const {
 TrainSummary Trainer::run() {
   clock_.start();
   log_info(learner_.model().describe());
-  if (!config_.eval_input_path().empty())
+  if (!evaluation_input(config_).empty())
     for (const std::string& note : metric_notes(config_.model_config())) log_info(note);
   if (resumed_ && intervals_.steps_left(learner_.steps()) == 0)
     log_info(cat("nothing to train: ", *resumed_, " has reached the number of steps already"));

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "bench/result/result_table.h"
+#include "config/evaluation_input.h"
 #include "config/metrics.h"
 #include "core/gpu.h"
 #include "core/thread_pool.h"
@@ -60,8 +61,9 @@ std::string metric_of(const BenchResult& result, const char* name) {
 
 BenchResult bench_until(const Context& context, const std::string& name,
                         config::PipelineConfig config, const StopAt& goal, Trace* trace) {
-  EMBLEM_REQUIRE(!config.eval_input_path().empty(),
-                 "--until needs data to evaluate on; set eval_input_path");
+  EMBLEM_REQUIRE(!evaluation_input(config).empty(),
+                 "--until needs data to evaluate on; set eval_input_path or "
+                 "data_config.holdout_ratio");
   const ScratchFolder folder;
   config.set_model_dir(folder.path());
   config::TrainConfig& train_config = *config.mutable_train_config();

@@ -146,11 +146,14 @@ TEST_P(Conformance, AnyPositionContinuesExactlyWhateverTheWorkers) {
     int64_t batch_size, shuffle_rows;
     double sample_ratio;
     bool shuffle, drop_remainder;
+    RowPart rows = RowPart::kAll;
   };
   for (const Setting& setting :
        {Setting{300, 0, 1.0, false, false}, Setting{700, 0, 0.6, false, true},
         Setting{128, 500, 1.0, true, false}, Setting{512, 1300, 0.7, true, true},
-        Setting{512, 100000, 1.0, true, false}, Setting{64, 0, 1.0, true, false}}) {
+        Setting{512, 100000, 1.0, true, false}, Setting{64, 0, 1.0, true, false},
+        Setting{128, 500, 0.8, true, false, RowPart::kTraining},
+        Setting{128, 0, 1.0, false, false, RowPart::kHoldout}}) {
     LoaderOptions options;
     options.input = input;
     options.batch_size = setting.batch_size;
@@ -158,6 +161,8 @@ TEST_P(Conformance, AnyPositionContinuesExactlyWhateverTheWorkers) {
     options.shuffle_rows = setting.shuffle_rows;
     options.sample_ratio = setting.sample_ratio;
     options.drop_remainder = setting.drop_remainder;
+    options.holdout_ratio = 0.3;
+    options.rows = setting.rows;
     options.epochs = 2;
     options.piece_bytes = 3000;
     options.prefetch_batches = 2;

@@ -50,16 +50,33 @@ struct Extent {
 
 enum class ExtentUnit { kBytes, kRecords };
 
-// Keeps a share of the rows, by where they stand: the choice is the same in every epoch.
+// A data set may be split in two: rows to train on and rows held out for evaluations.
+enum class RowPart : uint8_t { kAll, kTraining, kHoldout };
+
+// Keeps a share of the rows of one part. What happens to a row depends on the seed and on the row's
+// position alone: it is the same in every epoch. Part and share are independent of each other.
 struct RowSample {
   double ratio = 1.0;
   uint64_t seed = 0;
+  double holdout_ratio = 0.0;
+  RowPart part = RowPart::kAll;
 
-  bool keeps_all() const { return ratio >= 1.0; }
+  bool keeps_all() const { return ratio >= 1.0 && part == RowPart::kAll; }
   bool keeps(int file, int64_t position) const {
-    const uint64_t bits = random_bits(seed, 0x73616d706c650000ull + static_cast<uint64_t>(file),
-                                      static_cast<uint64_t>(position));
-    return static_cast<double>(bits >> 11) * 0x1p-53 < ratio;
+    return is_in_part(file, position) && draw(0x73616d706c650000ull, file, position) < ratio;
+  }
+
+ private:
+  bool is_in_part(int file, int64_t position) const {
+    if (part == RowPart::kAll) return true;
+    const bool held_out = draw(0x686f6c646f757400ull, file, position) < holdout_ratio;
+    return held_out == (part == RowPart::kHoldout);
+  }
+  // Uniform in [0, 1).
+  double draw(uint64_t stream, int file, int64_t position) const {
+    const uint64_t bits =
+        random_bits(seed, stream + static_cast<uint64_t>(file), static_cast<uint64_t>(position));
+    return static_cast<double>(bits >> 11) * 0x1p-53;
   }
 };
 

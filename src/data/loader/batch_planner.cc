@@ -136,7 +136,7 @@ void BatchPlanner::plan_batches(std::deque<BatchPlan>& plans) {
 void BatchPlanner::finish_epoch(std::deque<BatchPlan>& plans, BatchPlan& dropped) {
   EMBLEM_REQUIRE(available_ > 0,
                  rows_in_epoch_ == 0
-                     ? "the data set has no rows (after sampling and bad rows)"
+                     ? "the data set has no rows (after sampling, holdout_ratio and bad rows)"
                      : "the saved position is at the end of the data; has the data changed?");
   // What is left here is at most one full batch and a remainder.
   const auto plan = [&](int64_t rows) {

@@ -39,7 +39,8 @@ int64_t records_per_piece(int64_t batch_size) {
 
 Loader::Pipeline::Pipeline(const config::DataConfig& data, const FeatureLayout& features,
                            const LoaderOptions& options)
-    : options_(options), sample_{options.sample_ratio, options.seed} {
+    : options_(options),
+      sample_{options.sample_ratio, options.seed, options.holdout_ratio, options.rows} {
   EMBLEM_REQUIRE(options.batch_size > 0, "batch_size is ", options.batch_size,
                  "; expected at least 1");
   EMBLEM_REQUIRE(options.sample_ratio > 0 && options.sample_ratio <= 1, "sample_ratio is ",
@@ -52,6 +53,8 @@ Loader::Pipeline::Pipeline(const config::DataConfig& data, const FeatureLayout& 
                  "rows are shuffled; bad rows have a place in data that is read in order only");
   EMBLEM_REQUIRE(options.keep.empty() || options.bad_rows == BadRowHandling::kBlank,
                  "columns are kept together with bad rows only (BadRowHandling::kBlank)");
+  EMBLEM_REQUIRE(options.holdout_ratio >= 0 && options.holdout_ratio < 1, "holdout_ratio is ",
+                 options.holdout_ratio, "; expected a share of at least 0 and below 1");
   const std::vector<ColumnRequest> requests = columns_needed(data, features, options.label_check);
   DataSource source = source_of(data, options.input);
   source.threads = std::max(options.workers, 1);

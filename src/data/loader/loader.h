@@ -24,6 +24,8 @@ struct LoaderOptions {
   bool shuffle = false;      // order of files and pieces, and rows within windows
   int64_t shuffle_rows = 0;  // rows that are mixed with each other; up to 1: only pieces are
   double sample_ratio = 1.0;
+  double holdout_ratio = 0.0;                       // the share of rows that is RowPart::kHoldout
+  RowPart rows = RowPart::kAll;                     // sample_ratio applies to these
   int64_t max_bad_rows = 0;                         // tolerated in each epoch
   BadRowHandling bad_rows = BadRowHandling::kSkip;  // kBlank: without shuffling
   std::vector<std::string> keep;  // columns that Batch::kept has as CSV text; with kBlank

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "config/evaluation_input.h"
 #include "data/loader/loader.h"
 
 namespace emblem {
@@ -13,6 +14,7 @@ LoaderOptions shared_options(const config::PipelineConfig& config) {
   options.prefetch_batches = static_cast<int>(std::max(data.prefetch_batches(), 1u));
   options.seed = config.train_config().seed();
   options.max_bad_rows = static_cast<int64_t>(data.max_bad_rows());
+  options.holdout_ratio = data.holdout_ratio();
   return options;
 }
 
@@ -28,6 +30,7 @@ LoaderOptions training_loader_options(const config::PipelineConfig& config) {
   options.shuffle = data.shuffle();
   options.shuffle_rows = static_cast<int64_t>(data.shuffle_buffer_size()) * data.batch_size();
   options.sample_ratio = data.sample_ratio();
+  options.rows = has_holdout(config) ? RowPart::kTraining : RowPart::kAll;
   options.drop_remainder = data.drop_remainder();
   return options;
 }
@@ -35,7 +38,8 @@ LoaderOptions training_loader_options(const config::PipelineConfig& config) {
 LoaderOptions evaluation_loader_options(const config::PipelineConfig& config) {
   const config::DataConfig& data = config.data_config();
   LoaderOptions options = shared_options(config);
-  options.input = config.eval_input_path();
+  options.input = evaluation_input(config);
+  options.rows = has_holdout(config) ? RowPart::kHoldout : RowPart::kAll;
   if (data.has_eval_batch_size()) options.batch_size = data.eval_batch_size();
   return options;
 }

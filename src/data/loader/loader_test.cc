@@ -318,6 +318,8 @@ TEST_F(LoaderTest, OptionsFollowTheConfiguration) {
     train_config { num_epochs: 3 seed: 9 }
     data_config { batch_size: 100 eval_batch_size: 200 num_workers: 3 shuffle: true shuffle_buffer_size: 4
                   sample_ratio: 0.5 drop_remainder: true max_bad_rows: 7 })");
+  EXPECT_EQ(training_loader_options(pipeline.config).rows, RowPart::kAll);
+  EXPECT_EQ(evaluation_loader_options(pipeline.config).rows, RowPart::kAll);
   const LoaderOptions train = training_loader_options(pipeline.config);
   EXPECT_EQ(train.input, "train");
   EXPECT_EQ(train.batch_size, 100);
