@@ -1,4 +1,4 @@
-"""Input as users have it: several labels, text labels, missing values, compressed files, too few threads."""
+"""Real-world input: several labels, text labels, missing values, compressed files, too few threads."""
 
 import gzip
 import os
@@ -147,7 +147,7 @@ class Input(unittest.TestCase):
 
 
 def threads_of(user):
-    """How many threads a user has: what RLIMIT_NPROC counts."""
+    """The number of threads of a user, as counted by RLIMIT_NPROC."""
     count = 0
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         try:
@@ -159,7 +159,7 @@ def threads_of(user):
 
 
 class FewThreads(EmblemTest):
-    """The limit of threads does not hold for root, so the program runs as nobody."""
+    """The limit of threads does not apply to root, so the program runs as user nobody."""
 
     rows = 2000
     nobody = 65534

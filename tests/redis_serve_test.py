@@ -1,4 +1,4 @@
-"""Redis is killed and started again under a server whose rows lie there, while clients ask on and check every answer."""
+"""Redis, which holds the rows of a server, is killed and restarted while clients send requests and check every answer."""
 
 import json
 import shutil
@@ -20,7 +20,7 @@ from tritonclient.utils import InferenceServerException
 
 
 class Redis:
-    """redis-server on a port that was free, which keeps what it was given in a folder, or forgets it."""
+    """redis-server on a free port, with or without persistence in a folder."""
 
     def __init__(self, folder, keeps="yes"):
         folder.mkdir()
@@ -51,7 +51,7 @@ class Redis:
 
 
 class Asker(threading.Thread):
-    """Asks for rows of the test data until it is told to stop."""
+    """Sends requests with rows of the test data until stopped."""
 
     def __init__(self, test, server):
         super().__init__()
@@ -107,7 +107,7 @@ class RedisUnderAServer(EmblemTest):
         return made
 
     def kill_and_start_redis(self, name, more, keeps="yes"):
-        """Returns what was refused while Redis was down, and checks all else."""
+        """Returns the errors while Redis was down; checks all other answers."""
         redis = Redis(self.folder / name, keeps)
         self.addCleanup(redis.kill)
         config = self.write_config(name + ".json", json.dumps(
@@ -126,7 +126,7 @@ class RedisUnderAServer(EmblemTest):
             self.assertTrue(asker.wait_for_right_answers(20), asker.refused[-1:])
             refused = len(asker.refused)
             self.assertTrue(asker.wait_for_right_answers(20))
-            self.assertEqual(len(asker.refused), refused)  # it stays well
+            self.assertEqual(len(asker.refused), refused)  # no further errors
         finally:
             asker.stopping.set()
             asker.join()
