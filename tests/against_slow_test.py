@@ -1,7 +1,7 @@
-"""How often --against is right, beside a process that keeps one core busy: no difference where there is none, and a
-difference where steps take 5 % longer.
+"""How often --against is right while another process keeps one core busy: no significant difference between equal programs,
+and a significant one where steps take 5 % longer.
 
-EMBLEM_TRIALS (20) says how many comparisons of each kind are made."""
+EMBLEM_TRIALS (20): number of comparisons of each kind."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from harness import EMBLEM, EmblemTest, run
 
 TRIALS = int(os.environ.get("EMBLEM_TRIALS", "20"))
 PAIRS = os.environ.get("EMBLEM_PAIRS", "20")
-METRIC = "step_seconds_p10"  # the quickest steps: those that the other process disturbs least
+METRIC = "step_seconds_p10"  # the fastest steps are the least disturbed ones
 
 
 class Against(EmblemTest):
@@ -38,23 +38,23 @@ class Against(EmblemTest):
 
     def interval(self, other):
         out = self.folder / "ratio.json"
-        # Steps of less than a millisecond: many of them fit between two interruptions.
+        # Steps of less than a millisecond: many of them run undisturbed.
         compared = run("bench", "train", "--config", self.config, "--set", "data_config.batch_size=64", "--threads", 1,
                        "--seconds", "0.1", "--steps", 100, "--warmup", 10, "--against", other, "--pairs", PAIRS, "--json",
                        out, timeout=1200)
-        self.assertIn(compared.returncode, (0, 1), compared.stderr)  # 1: seen as worse
+        self.assertIn(compared.returncode, (0, 1), compared.stderr)  # 1: found to be worse
         low, high = json.loads(out.read_text())[2]["metrics"][METRIC]["interval"]
         print(f"{other.name}: {low:.4f} to {high:.4f}", flush=True)
         return low, high
 
-    def test_the_same_program_twice_is_not_told_apart(self):
+    def test_the_same_program_is_not_significantly_different(self):
         covered = sum(low <= 1 <= high for low, high in (self.interval(self.same) for _ in range(TRIALS)))
         print(f"the interval contains 1 in {covered} of {TRIALS}")
         self.assertGreaterEqual(covered, math.floor(0.9 * TRIALS))
 
-    def test_steps_that_take_five_percent_longer_are_seen(self):
+    def test_steps_that_take_five_percent_longer_are_detected(self):
         seen = sum(low > 1 for low, _ in (self.interval(self.slow) for _ in range(TRIALS)))
-        print(f"5 % are seen in {seen} of {TRIALS}")
+        print(f"5 % are detected in {seen} of {TRIALS}")
         self.assertGreaterEqual(seen, math.floor(0.8 * TRIALS))
 
 

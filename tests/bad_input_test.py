@@ -1,4 +1,4 @@
-"""Bad input: one clear line (what, where, expected, what to do), the right status, nothing lost."""
+"""Invalid input: a one-line error (what, where, expected, what to do), the right exit status, no loss of data."""
 
 import os
 import pathlib

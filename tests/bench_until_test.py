@@ -1,4 +1,4 @@
-"""`emblem bench train --until`: training against the clock until a metric is reached."""
+"""`emblem bench train --until`: time to reach a metric."""
 
 import json
 import unittest
@@ -15,7 +15,7 @@ class BenchUntil(EmblemTest):
                                 *options))
         return done.stdout, json.loads(out.read_text())
 
-    def test_it_stops_at_the_goal_and_prints_the_columns_of_soks_table(self):
+    def test_it_stops_at_the_goal_and_prints_the_figures_of_soks_benchmark(self):
         text, result = self.until("auc=0.55")
         for column in ("batch", "exit criterion", "evaluation every", "training min", "evaluation min", "total min",
                        "average iteration", "throughput"):

@@ -9,7 +9,7 @@ from harness import SOURCE, EmblemTest, run
 
 class Cycle(EmblemTest):
     def test_every_shipped_pipeline_is_valid(self):
-        """All that is wrong with them is that there are no data."""
+        """They fail only because their data are missing."""
         configs = sorted((SOURCE / "configs").rglob("*.config"))
         self.assertGreater(len(configs), 8)
         for config in configs:
@@ -114,7 +114,7 @@ class Cycle(EmblemTest):
                 self.assertGreater(result["auc"], 0.68, name)
 
     def test_all_formats_train_the_same_model(self):
-        """Raw and split hold what tsv holds (without missing values), so the same bytes are learned."""
+        """Raw and split hold the same values as tsv (without missing values), so the result has the same bytes."""
         tables = {}
         data = self.folder / "whole"
         self.succeed(run("synth", "--preset", "criteo", "--rows", 4000, "--test-rows", 500, "--scale", "0.01",

@@ -1,4 +1,4 @@
-"""The same seed gives the same bytes: with any number of threads and workers, and through a resume."""
+"""The same seed gives the same bytes with any number of threads and workers, and after a resume."""
 
 import json
 import signal
@@ -14,19 +14,19 @@ class Determinism(EmblemTest):
         return self.folder / model / f"model.ckpt-{step}"
 
     def manifest(self, model, step):
-        """All that a checkpoint says but what follows from its configuration, which may differ."""
+        """The manifest of a checkpoint without what depends on its pipeline file, which may differ."""
         manifest = json.loads((self.checkpoint(model, step) / "manifest.json").read_text())
         del manifest["checksum"]
         del manifest["files"]["pipeline.config"]
         return manifest
 
-    def test_a_resumed_run_learns_the_same_bytes(self):
+    def test_a_resumed_run_gives_the_same_bytes(self):
         self.succeed(self.train(self.folder / "whole", "--max-steps", "200"))
         self.succeed(self.train(self.folder / "parts", "--max-steps", "100"))
         self.succeed(self.train(self.folder / "parts", "--max-steps", "200", "--resume"))
         whole, parts = (files_of(self.checkpoint(model, 200)) for model in ("whole", "parts"))
         self.assertEqual(whole.keys(), parts.keys())
-        for name in whole:  # manifest.json and pipeline.config, too
+        for name in whole:  # including manifest.json and pipeline.config
             self.assertEqual(whole[name], parts[name], name)
         self.assertGreater(len(learned_files(self.checkpoint("whole", 200))), 26 * 4)
 
@@ -41,7 +41,7 @@ class Determinism(EmblemTest):
             expected = expected or found
             self.assertEqual(expected, found, f"{threads} threads, {workers} workers")
 
-    def test_another_seed_learns_other_bytes(self):
+    def test_another_seed_gives_other_bytes(self):
         for seed in (1, 2):
             self.succeed(self.train(self.folder / f"seed{seed}", "--max-steps", "5",
                                     "--set", f"train_config.seed={seed}"))

@@ -1,4 +1,4 @@
-"""Killed processes and full disks: a good checkpoint is always there."""
+"""Killed processes and full disks: a valid checkpoint always exists."""
 
 import random
 import subprocess
@@ -26,7 +26,7 @@ class Faults(EmblemTest):
                  "--set", "train_config.save_checkpoints_steps=1", "--set", "train_config.num_epochs=1000",
                  "--set", "train_config.keep_checkpoint_max=2", "--set", "train_config.use_tensorboard=false"],
                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-            # With a checkpoint at every step, nearly all of the time goes into writing them.
+            # With a checkpoint at every step, nearly all of the time is spent writing them.
             self.wait_for_step(process, model, kill + 2)
             time.sleep(0.1 * moments.random())
             self.assertIsNone(process.poll(), f"ended by itself at kill {kill}")
@@ -40,7 +40,7 @@ class Faults(EmblemTest):
         self.assertEqual(list(model.glob(".*")), [], "left-overs of killed writers")
 
     def test_a_run_that_is_killed_again_and_again_ends_as_any_other(self):
-        """Evaluations, early stopping and the restored weights included."""
+        """Including evaluations, early stopping and the restored weights."""
         options = ["--set", "train_config.eval_steps=7", "--set", "train_config.save_checkpoints_steps=5",
                    "--set", "train_config.keep_checkpoint_max=2", "--set", "train_config.use_tensorboard=false",
                    "--set", "train_config.dense_optimizer={adam_optimizer {lr: 0.03}}",
@@ -58,7 +58,7 @@ class Faults(EmblemTest):
         finished = self.succeed(self.train(reference, *options))
         self.assertIn("stopped early", finished.stdout)
         for folder in (model, reference):
-            (folder / "train_log.jsonl").unlink()        # has rates
+            (folder / "train_log.jsonl").unlink()        # contains rates
             (folder / "pipeline.config").unlink()        # names the model dir
         self.assertEqual(files_of(model), files_of(reference))
 

@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: running the program, small data sets, small pipelines."""
+"""Shared code of the end-to-end tests: running the program, small data sets, small pipelines."""
 
 import importlib.util
 import os
@@ -15,11 +15,11 @@ EMBLEM = os.environ.get("EMBLEM", "build/release/emblem")
 SOURCE = pathlib.Path(os.environ.get("EMBLEM_SOURCE", pathlib.Path(__file__).resolve().parent.parent))
 
 
-SKIPPED = 77  # what ctest takes for it
+SKIPPED = 77  # SKIP_RETURN_CODE of ctest
 
 
 def use_test_clients(package):
-    """Goes on in the virtual environment of tools/test_clients.sh when this Python lacks `package`."""
+    """Restarts in the virtual environment of tools/test_clients.sh if this Python does not have `package`."""
     python = SOURCE / "build/test-clients/bin/python"
     if importlib.util.find_spec(package):
         return
@@ -93,7 +93,7 @@ model_config {{
 
 
 def gpu_is_missing():
-    """Why no GPU can be trained on; "" where one can."""
+    """The reason why training on a GPU is not possible; "" if it is."""
     with tempfile.TemporaryDirectory() as folder:
         tried = run("train", "--config", SOURCE / "configs/criteo/dlrm.config", "--device", "cuda", "--model-dir", folder,
                     "--set", f"train_input_path={folder}/nothing")
@@ -102,7 +102,7 @@ def gpu_is_missing():
 
 
 def require_gpu():
-    """Skips the tests of a class where no GPU can be trained on; with EMBLEM_REQUIRE_CUDA that is a failure."""
+    """Skips the tests of a class without a usable GPU; with EMBLEM_REQUIRE_CUDA they fail instead."""
     missing = gpu_is_missing()
     if missing and not os.environ.get("EMBLEM_REQUIRE_CUDA"):
         raise unittest.SkipTest(missing)
@@ -110,7 +110,7 @@ def require_gpu():
 
 
 class EmblemTest(unittest.TestCase):
-    """A temporary folder with a data set of 60,000 rows and a pipeline over it, made once a class."""
+    """A temporary folder with a data set of `rows` rows and a pipeline for it, made once per class."""
 
     rows = 60000
 
@@ -141,7 +141,7 @@ class EmblemTest(unittest.TestCase):
         return process
 
     def fail_with(self, process, *parts, status=1):
-        """One line on stderr that says all of `parts`."""
+        """Expects one line on stderr that contains all of `parts`."""
         self.assertEqual(process.returncode, status, process.stderr + process.stdout)
         lines = [line for line in process.stderr.splitlines() if line.startswith("emblem: ")]
         message = lines[-1] if lines else process.stderr
@@ -157,6 +157,6 @@ def files_of(folder):
 
 
 def learned_files(checkpoint):
-    """The files of a checkpoint that hold what was learned."""
+    """The files of a checkpoint with tables and dense parameters."""
     return {name: data for name, data in files_of(checkpoint).items()
             if name.startswith("tables/") or name == "dense.safetensors"}

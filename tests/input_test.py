@@ -1,4 +1,4 @@
-"""Input as users have it: several labels, text labels, missing values and compressed files."""
+"""Real-world input: several labels, text labels, missing values, compressed files."""
 
 import gzip
 import pathlib

@@ -1,4 +1,4 @@
-"""`emblem bench loader` over formats and settings: its figures, its advice, and the page made of them."""
+"""`emblem bench loader` over formats and settings: its figures, its recommendation, and a report of them."""
 
 import json
 import unittest
@@ -36,13 +36,13 @@ class LoaderBench(EmblemTest):
             self.assertIn(part, page.read_text())
         self.assertIn("## Sweeps", markdown.read_text())
 
-    def test_cold_files_say_what_the_system_kept(self):
+    def test_cold_files_report_what_stayed_in_the_page_cache(self):
         results, _ = self.bench("--page-cache", "warm,cold")
         kept = {r["settings"]["page_cache"]: r["settings"]["cached_percent_before"] for r in results}
         self.assertEqual(kept["warm"], 100)
         self.assertLessEqual(kept["cold"], 100)
 
-    def test_training_says_what_loading_costs(self):
+    def test_training_reports_the_cost_of_loading(self):
         results, _ = self.bench("--train-seconds", "0.5")
         trained = [r["metrics"] for r in results if "training_samples_per_second" in r["metrics"]]
         self.assertEqual(len(trained), 1)

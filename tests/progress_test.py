@@ -1,4 +1,4 @@
-"""Every long command shows how far it is: rate, percentage and time left."""
+"""Every long-running command shows progress: rate, percentage and time left."""
 
 import os
 import pty
@@ -13,7 +13,7 @@ PLAIN_END = r"(?m)^{}: 100% .+ of .+ {}, .+ {}/s, "
 
 
 def run_on_terminal(*arguments):
-    """What the program draws on a terminal of 80 columns."""
+    """The output of the program on a terminal of 80 columns."""
     outer, inner = pty.openpty()
     drawn = []
 

@@ -1,6 +1,6 @@
-"""Training on a GPU learns what training on a CPU learns, in fp32, bf16 and fp16, on data whose limit is known.
+"""Training on a GPU in fp32, bf16 and fp16 reaches the quality of training on a CPU, on synthetic data with a known limit.
 
-EMBLEM_QUALITY_ROWS (20000000) says how many rows. Skipped without a GPU."""
+EMBLEM_QUALITY_ROWS (20000000): number of rows. Skipped without a GPU."""
 
 import os
 import unittest
@@ -20,15 +20,15 @@ class OnGpu(quality_test.Quality):
         cls.settings = ["data_config.batch_size=8192", "data_config.num_workers=8"]
 
     def test_the_first_losses_are_the_same(self):
-        """With SGD at small rates, where what was rounded differently does not grow. Steps of AdaGrad and Adam are of the
-        rate's size even where a gradient is almost 0: which sign its sum gets is then a matter of rounding, and runs part."""
+        """With SGD at small rates, where rounding differences do not grow. The first updates of AdaGrad and Adam have the size
+        of the learning rate even if a gradient is almost 0; its sign then depends on rounding, and the runs diverge."""
         settings = [*self.settings, "train_config.sparse_optimizer={sgd_optimizer{lr:0.1}}",
                     "train_config.dense_optimizer={sgd_optimizer{lr:0.001}}"]
         gpu, cpu = (self.train(f"sgd-{device}", device, settings=settings, options=["--max-steps", FIRST_STEPS])
                     for device in ("cuda", "cpu"))
         self.expect_same_losses(gpu, cpu)
 
-    def test_devices_and_precisions_learn_the_same(self):
+    def test_devices_and_precisions_reach_the_same_auc(self):
         gpu = self.train("fp32", "cuda", settings=self.settings)
         cpu = self.train("cpu", "cpu", settings=self.settings)
         fp32 = gpu.auc("cuda")

@@ -1,6 +1,6 @@
-"""Two runs learn the same: their first losses, their AUC, and how near that is to what the data allow.
+"""Compares two training runs: first losses, AUC, and the distance of the AUC from the known limit of the data.
 
-Here both run on the CPU, in seconds; quality_slow_test.py compares devices and precisions."""
+Here both run on the CPU for seconds; quality_slow_test.py compares devices and precisions."""
 
 import json
 import pathlib
@@ -46,7 +46,7 @@ class Run:
 
 
 class Quality(unittest.TestCase):
-    """A data set with a planted truth, of rows that a subclass says, and comparisons of runs over it."""
+    """A synthetic data set with a known limit, and comparisons of runs on it."""
 
     @classmethod
     def make_data(cls, rows, test_rows, scale):
@@ -78,9 +78,9 @@ class Quality(unittest.TestCase):
 
 
 class SmallOnCpu(Quality):
-    """The comparisons themselves, between two runs on the CPU."""
+    """Compares two runs on the CPU."""
 
-    def test_runs_with_other_threads_are_compared(self):
+    def test_runs_with_different_threads_are_equal(self):
         self.make_data(40000, 10000, "0.002")
         small = ["data_config.batch_size=512", "data_config.num_workers=2"]
         one = self.train("one", "cpu", settings=[*small, "train_config.num_threads=1"])

@@ -1,4 +1,4 @@
-"""Redis is killed and started again under a server whose rows lie there, while clients ask on and check every answer."""
+"""Redis, which holds the rows of a server, is killed and restarted while clients send requests and check every answer."""
 
 import json
 import re
@@ -21,7 +21,7 @@ from tritonclient.utils import InferenceServerException
 
 
 class Redis:
-    """redis-server on a port that was free, which keeps what it was given in a folder, or forgets it."""
+    """redis-server on a free port, with or without persistence in a folder."""
 
     def __init__(self, folder, keeps="yes"):
         folder.mkdir()
@@ -61,7 +61,7 @@ class Redis:
 
 
 class Asker(threading.Thread):
-    """Asks for rows of the test data until it is told to stop."""
+    """Sends requests with rows of the test data until stopped."""
 
     def __init__(self, test, server):
         super().__init__()
@@ -120,7 +120,7 @@ class RedisUnderAServer(EmblemTest):
              "volatile_db": {"type": "redis_cluster", "address": f"127.0.0.1:{redis.port}"}, **more}))
 
     def kill_and_start_redis(self, name, more, keeps="yes"):
-        """Returns what was refused while Redis was down, and checks all else."""
+        """Returns the errors while Redis was down; checks all other answers."""
         redis = Redis(self.folder / name, keeps)
         self.addCleanup(redis.kill)
         server = serve_test.Server(self.repository, "--ps", self.ps_config(name, redis, more))
@@ -137,7 +137,7 @@ class RedisUnderAServer(EmblemTest):
             self.assertTrue(asker.wait_for_right_answers(20), asker.refused[-1:])
             refused = len(asker.refused)
             self.assertTrue(asker.wait_for_right_answers(20))
-            self.assertEqual(len(asker.refused), refused)  # it stays well
+            self.assertEqual(len(asker.refused), refused)  # no further errors
         finally:
             asker.stopping.set()
             asker.join()

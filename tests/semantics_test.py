@@ -1,5 +1,5 @@
-"""Trained models keep their meaning: a checkpoint of Emblem 0.1 (tests/golden/semantics_1, written by it together with its
-predictions) is predicted, evaluated, resumed, exported and served as then, whatever newer versions do to new models."""
+"""Backward compatibility: a checkpoint of Emblem 0.1 (tests/golden/semantics_1, with the predictions of that version) gives the
+same predictions, evaluations, training steps and served answers in later versions."""
 
 import csv
 import http.client

@@ -1,6 +1,6 @@
-"""Serving on a GPU: answers beside those of a CPU, a cache of rows, CUDA shared memory, and versions that change under load.
+"""Serving on a GPU: answers compared with those of a CPU, the cache of rows, CUDA shared memory, version changes under load.
 
-Skipped without a GPU; with EMBLEM_REQUIRE_CUDA that is a failure."""
+Skipped without a GPU; with EMBLEM_REQUIRE_CUDA it fails instead."""
 
 import base64
 import ctypes
@@ -98,7 +98,7 @@ class ServeOnGpu(EmblemTest):
         print(f"predict --device cuda: at most {worst:.1e} from the CPU's predictions")
         self.assertLess(worst, 1e-5)
 
-    def test_the_same_request_gets_the_same_bits(self):
+    def test_the_same_request_gets_the_same_bytes(self):
         with triton_http.InferenceServerClient(self.server.http) as client:
             np.testing.assert_array_equal(self.ask(client, triton_http, 0, 8), self.ask(client, triton_http, 0, 8))
 

@@ -1,5 +1,5 @@
-"""Train, export, serve; then what real clients do: tritonclient over HTTP and gRPC, curl, and the calls of
-perf_analyzer."""
+"""Train, export and serve a model; send requests with tritonclient over HTTP and gRPC, with curl, and as perf_analyzer
+does."""
 
 import gzip
 import http.client
@@ -49,7 +49,7 @@ def exact_auc(labels, scores):
 
 
 class Server:
-    """emblem serve on ports of the system's choice."""
+    """emblem serve on free ports."""
 
     def __init__(self, repository, *options):
         self.process = subprocess.Popen(
@@ -65,7 +65,7 @@ class Server:
         if len(ports) != 3:
             raise AssertionError(f"the server did not start: {text}{self.process.stderr.read()}")
         self.http, self.grpc, self.metrics = (f"127.0.0.1:{ports[p]}" for p in ("http", "grpc", "metrics"))
-        # Keep reading: a full pipe would stop the server.
+        # Keep reading: a full pipe would block the server.
         self.readers = [threading.Thread(target=self.lines.extend, args=(pipe,), daemon=True)
                         for pipe in (self.process.stdout, self.process.stderr)]
         for reader in self.readers:
@@ -345,7 +345,7 @@ class Serve(EmblemTest):
                     try:
                         self.same(client.infer("dlrm", self.inputs(triton_http, 0, 8)), 0, 8)
                         answers[0] += 1
-                    except Exception as error:  # whatever it is, it is a failed request
+                    except Exception as error:  # any error is a failed request
                         failures.append(error)
                         return
 

@@ -1,6 +1,6 @@
-"""Mixed load for minutes: reloads, row updates, clients that disconnect and cancel; every answer is checked, memory watched.
+"""Mixed load for minutes: reloads, row updates, clients that disconnect and cancel. Checks every answer and the memory use.
 
-EMBLEM_SOAK_SECONDS (300) says for how long."""
+EMBLEM_SOAK_SECONDS (300): duration."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def resident_bytes(process):
 class Soak(EmblemTest):
     rows = 20000
 
-    def test_nothing_fails_grows_or_lies(self):
+    def test_no_failures_wrong_answers_or_memory_growth(self):
         repository, deltas = self.folder / "models", self.folder / "deltas"
         expected = {}
         for version, steps in ((1, 40), (2, 70)):
@@ -121,7 +121,7 @@ class Soak(EmblemTest):
                     count("loads")
 
         def stream_updates():
-            """Rows that no test row reads: answers must not change, and yet tables do all the time."""
+            """Updates of rows that no test row reads: tables change all the time, answers must not."""
             number = 0
             while not stop.wait(DELTA_SECONDS):
                 number += 1

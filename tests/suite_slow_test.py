@@ -1,6 +1,6 @@
-"""Suites that judge speed: the same program against its own baseline is never WORSE, a slowed one always.
+"""Suites that compare speed: a program is never WORSE than its own baseline, and a slowed program always is.
 
-EMBLEM_TRIALS (20) says how many suites of the same program are run."""
+EMBLEM_TRIALS (20): number of suites of the same program."""
 
 import os
 import unittest

@@ -24,7 +24,7 @@ TORCHEASYREC = {f"tzrec/benchmark/configs/{config}.config": {"label": label, "th
 
 
 def child_of(pid, text, seconds=60):
-    """The process id of a child of `pid` whose command line has `text`, waiting for it."""
+    """Waits for a child of `pid` whose command line contains `text`; returns its process id."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         for folder in pathlib.Path("/proc").glob("[0-9]*"):
@@ -47,7 +47,7 @@ class Suite(EmblemTest):
         cls.all_metrics = cls.folder / "all_metrics.json"
         made = cls.suite("made", "--update-baseline", "--runs", 2, baseline=cls.all_metrics)
         assert made.returncode == 0, made.stderr
-        # Speed is judged where a test is about it: the machine may be busy.
+        # Only tests about speed compare it: the machine may be busy.
         baseline = json.loads(cls.all_metrics.read_text())
         for metric in [name for name in baseline[str(cls.config)]["label"] if name not in ("auc", "log_loss")]:
             del baseline[str(cls.config)]["label"][metric]
@@ -115,7 +115,7 @@ class Suite(EmblemTest):
         self.assertIn("samples_per_second", compared.stdout)
         self.assertIn("Hedges", compared.stdout)
 
-    def test_crashes_and_timeouts_are_failed_runs_and_the_rest_goes_on(self):
+    def test_crashes_and_timeouts_are_failed_runs_and_the_suite_continues(self):
         configs = self.folder / "two"
         configs.mkdir()
         for name in ("a_crashing", "b_sound"):
@@ -149,20 +149,20 @@ class Suite(EmblemTest):
                 suite.send_signal(how)
                 suite.communicate(timeout=60)
             self.assertEqual(suite.returncode, status)
-            end = time.monotonic() + 10  # it dies with the suite
+            end = time.monotonic() + 10  # the child ends with the suite
             while pathlib.Path(f"/proc/{child}/stat").exists() and time.monotonic() < end:
                 time.sleep(0.01)
             self.assertFalse(pathlib.Path(f"/proc/{child}").exists())
         other = self.suite("killed", "--runs", 3)
         self.fail_with(other, "unfinished suite", "another --out")
         resumed = run(*command[1:])
-        self.assertIn("seed 1: done before", resumed.stderr)
+        self.assertIn("seed 1: already finished", resumed.stderr)
         for metric in ("auc", "log_loss"):
             self.assertEqual(self.results("killed")[0]["metrics"][metric]["samples"],
                              self.results("made")[0]["metrics"][metric]["samples"])
         self.assertEqual(self.verdict("killed"), "BALANCED")
 
-    def test_torcheasyrecs_baselines_drive_a_suite(self):
+    def test_a_suite_reads_the_baselines_of_torcheasyrec(self):
         config = self.folder / "tzrec/benchmark/configs/criteo/deepfm.config"
         config.parent.mkdir(parents=True)
         config.write_text(PIPELINE.format(data=self.data, model=self.folder / "model"))
@@ -179,7 +179,7 @@ class Suite(EmblemTest):
         self.assertEqual(result["settings"]["verdict"], expected)
         self.assertEqual(judged.returncode, expected == "WORSE")
 
-    def test_data_that_need_not_be_there_is_skipped(self):
+    def test_missing_optional_data_are_skipped(self):
         baseline = self.folder / "optional.json"
         baseline.write_text(json.dumps({str(self.config): {
             "label": {"auc": 0.7}, "threshold": 1, "optional_data": True, "set": ["train_input_path=nowhere"]}}))

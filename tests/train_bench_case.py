@@ -1,11 +1,11 @@
-"""What the tests of `emblem bench train` share."""
+"""Shared code of the tests of `emblem bench train`."""
 
 import json
 import os
 
 from harness import PIPELINE, EmblemTest, run
 
-# The machine's limits are of no interest here.
+# These tests do not use the machine's limits.
 BRIEF = {"EMBLEM_BRIEF_CEILINGS": "1"}
 
 

@@ -34,7 +34,7 @@ class TrainBench(TrainBenchTest):
         for part in ("Recommendations", "cell best", "batch (samples)", "train, step seconds"):
             self.assertIn(part, page.read_text())
 
-    def test_what_does_not_fit_is_a_line_and_not_the_end(self):
+    def test_a_setting_that_does_not_fit_is_reported_and_skipped(self):
         results, printed = self.bench("--dim", 16, "--divide-tables", 1000, "--batch", "64,4000000", "--distinct", 1,
                                       "--host-memory", "200MiB")
         self.assertEqual([r["settings"]["batch"] for r in results], [64])
@@ -42,7 +42,7 @@ class TrainBench(TrainBenchTest):
         self.fail_with(run("bench", "train", "--dim", 16, "--batch", 4000000, "--host-memory", "200MiB"),
                        "out of host memory")
 
-    def test_the_largest_batch_is_found_below_the_memory_given(self):
+    def test_the_largest_batch_fits_into_the_memory_given(self):
         results, printed = self.bench("--dim", 16, "--divide-tables", 1000, "--batch", "64", "--host-memory", "50MiB",
                                       "--find-largest-batch")
         largest = results[0]["settings"]["largest_batch"]

@@ -1,4 +1,4 @@
-"""`emblem bench train` says what bounds a run, in four constructed cases. It judges times, and so needs an idle machine."""
+"""`emblem bench train` reports what bounds a run, in four constructed cases. It compares times and needs an idle machine."""
 
 import unittest
 
@@ -7,7 +7,7 @@ from train_bench_case import BRIEF, TrainBenchTest
 
 class TrainBound(TrainBenchTest):
     def test_a_slow_disk_bounds_by_data(self):
-        # One small file over and over, and a model that takes little time even on a busy machine.
+        # One small file, repeated, and a model that is fast even on a busy machine.
         rows = next((self.data / "train").iterdir()).read_text().splitlines(keepends=True)[:1000]
         (self.folder / "small.tsv").write_text("".join(rows))
         config = self.pipeline("disk.config", 'feature_groups { group_name: "wide" feature_names: "C{1..26}" '

@@ -1,4 +1,4 @@
-"""Runs that are interrupted, resumed, locked, started from other weights or moved: nothing is lost or overwritten."""
+"""Interrupted, resumed, locked, warm-started and moved training runs: nothing is lost or overwritten."""
 
 import json
 import os
@@ -18,7 +18,7 @@ def lines_of(path):
 
 
 class Running:
-    """A training in the background; killed at the end of the block if it still runs."""
+    """A training run in the background; killed at the end of the block if still running."""
 
     def __init__(self, config, model, *options, **kwargs):
         self.process = subprocess.Popen(
@@ -77,7 +77,7 @@ class Interruptions(TrainingTest):
                 self.assertEqual(left, [checkpoint, "pipeline.config", "train_eval_result.jsonl", "train_log.jsonl"])
 
     def test_a_closed_pipe_does_not_lose_the_run(self):
-        """Ctrl-C ends `tee` in `emblem train | tee log`, too."""
+        """Ctrl-C also ends `tee` in `emblem train | tee log`."""
         model = self.folder / "pipe"
         with Running(self.config, model, "--set", "train_config.num_epochs=1000") as running:
             running.wait_for_file(model / "train_log.jsonl")
@@ -151,7 +151,7 @@ class OneTrainingAtATime(TrainingTest):
             running.wait_for_file(model / "train_log.jsonl")
             running.wait_for_file(model / ".lock")
             self.fail_with(self.train(model, "--resume"), str(model), f"process {running.process.pid}")
-            # Readers are not concerned.
+            # Readers are not affected.
             self.succeed(run("eval", "--checkpoint", model))
             self.succeed(run("inspect", model))
             self.succeed(run("report", model, "--out", self.folder / "report.html"))
@@ -208,7 +208,7 @@ class WarmStarts(TrainingTest):
         before, after = (lines_of(model / "train_eval_result.jsonl")[-1] for model in (first, second))
         self.assertEqual(after["global_step"], 1)
         self.assertAlmostEqual(after["auc"], before["auc"], delta=0.01)
-        # It continues as any other run.
+        # It can be resumed like any other run.
         again = self.folder / "tuned-again"
         self.succeed(self.train(again, "--init-from", first / "model.ckpt-235", "--max-steps", 1,
                                 "--set", "train_config.seed=9",

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Starts `emblem serve`, asks it for predictions of the first rows of a Criteo TSV file over HTTP, and prints them beside
-those that `emblem predict` wrote.
+"""Starts `emblem serve`, requests predictions for the first rows of a Criteo TSV file over HTTP, and prints them with the
+predictions of `emblem predict`.
 
   tools/ask_server.py EMBLEM REPOSITORY MODEL ROWS.tsv PREDICTIONS.csv
 """
@@ -19,7 +19,7 @@ def read_rows(path):
     return numbers, ids
 
 def ask(address, model, numbers, ids):
-    """The binary form of the protocol: a JSON header, then the tensors."""
+    """Uses the binary tensor extension: a JSON header, then the tensors."""
     packed_ids = b"".join(struct.pack("<26q", *row) for row in ids)
     packed_numbers = b"".join(struct.pack("<13f", *row) for row in numbers)
     header = json.dumps({"inputs": [

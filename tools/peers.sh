@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures PyTorch on the same workloads as `emblem bench train` and `emblem bench loader`, in a virtual environment of its
-# own, and writes build/peers/*.json in the form of emblem's own results.
+# Measures PyTorch on the same workloads as `emblem bench train` and `emblem bench loader`, in a separate virtual
+# environment, and writes build/peers/*.json in the format of emblem's results.
 #   tools/peers.sh            both batch sizes and both embedding sizes
 #   THREADS=4 tools/peers.sh  with 4 threads (default: all cores)
 set -euo pipefail
@@ -11,12 +11,12 @@ out=build/peers
 threads=${THREADS:-$(nproc)}
 
 if ! "$venv/bin/python" -c 'import torch, numpy' 2>/dev/null; then
-  echo "peers: installing PyTorch into $venv (some hundred MB)"
+  echo "peers: installing PyTorch into $venv (several hundred MB)"
   if ! python3 -m venv "$venv" 2>/dev/null; then
     echo "peers: python3 cannot make virtual environments; install python3-venv" >&2
     exit 1
   fi
-  # On x86-64 the default wheel brings CUDA along; PEERS_PIP_ARGS can name an index with CPU wheels.
+  # On x86-64 the default wheel includes CUDA; PEERS_PIP_ARGS can select an index with CPU wheels.
   # shellcheck disable=SC2086
   "$venv/bin/pip" install --quiet ${PEERS_PIP_ARGS:-} torch numpy
 fi
@@ -30,7 +30,7 @@ for dim in 16 128; do
   done
 done
 
-# The loader: the same files in three formats, emblem first; its sums over the first rows must be PyTorch's.
+# The loader: the same files in three formats, emblem first; both must find the same sums over the first rows.
 emblem=build/release/emblem
 data=build/peers-data
 if [ ! -d "$data/split" ]; then
@@ -45,5 +45,5 @@ inputs=(--input "tsv=$data/tsv/train" --input "raw=$data/raw" --input "split=$da
   --json "$out/emblem_loader.json"
 "$venv/bin/python" bench/peers/torch_loader.py "${inputs[@]}" --workers 1,2,4 --batch 8192 \
   --expect "$out/emblem_loader.json" --json "$out/torch_loader.json"
-"$emblem" report "$out/emblem_loader.json" "$out/torch_loader.json" --title "The loader beside PyTorch's" \
+"$emblem" report "$out/emblem_loader.json" "$out/torch_loader.json" --title "Emblem loader and PyTorch DataLoader" \
   --out "$out/loader.html" --markdown "$out/loader.md"

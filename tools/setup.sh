@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the build, the tests and the demo need and this machine lacks. Debian and Ubuntu.
+# Installs missing packages for the build, the tests and the demo on Debian and Ubuntu.
 set -euo pipefail
 
 packages=(g++ cmake ninja-build ccache protobuf-compiler libprotobuf-dev libfmt-dev libspdlog-dev
@@ -17,7 +17,7 @@ case "$(uname -m)" in
 esac
 
 if ! command -v dpkg-query >/dev/null; then
-  echo "setup: this is no Debian or Ubuntu; install by hand what corresponds to: ${packages[*]}" >&2
+  echo "setup: not Debian or Ubuntu; install the equivalents of these packages: ${packages[*]}" >&2
   exit 0
 fi
 

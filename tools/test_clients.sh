@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the clients that end-to-end tests use into a virtual environment under the build folder, and prints its Python.
-# Without a package index in reach the tests that need them are skipped.
+# Without access to a package index, the tests that need them are skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,4 +1,4 @@
-"""Layers that the PyTorch counterparts share."""
+"""Shared layers of the PyTorch benchmarks."""
 
 from torch import nn
 

@@ -1,4 +1,4 @@
-"""What a result says of the machine it was measured on (src/bench/result/result.h)."""
+"""The machine of a result, as in src/bench/result/result.h."""
 
 import os
 import platform
@@ -6,7 +6,7 @@ import subprocess
 
 
 def cpu_name():
-    """The name that emblem gives the CPU. Arm kernels print none; lscpu knows it from the part number."""
+    """The CPU name as emblem reports it. On Arm, /proc/cpuinfo has none; lscpu derives it from the part number."""
     with open("/proc/cpuinfo") as file:
         for line in file:
             if line.startswith("model name"):

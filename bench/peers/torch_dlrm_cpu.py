@@ -4,18 +4,18 @@
 The model is facebookresearch/dlrm's for the Criteo Kaggle data: 13 dense features through a bottom
 MLP (13-512-256-64-16, or 13-512-256-128 for dim 128; ReLU after every layer), 26 one-hot features
 through one embedding table each, the dot products of all pairs of the 27 vectors (strict lower
-triangle, 351), joined behind the bottom output, a top MLP (351+dim)-512-256-1, binary cross-entropy
-on the logit, plain SGD with rate 0.1 for everything.
+triangle, 351), concatenated after the bottom output, a top MLP (351+dim)-512-256-1, binary
+cross-entropy on the logit, plain SGD with rate 0.1 for all parameters.
 
-Inputs are made before the clock starts and are the same numbers in both programs: every value is a
-function of (seed, stream, sample), see `random_bits`. Keys follow a power law by the inverse of its
-continuous distribution function: with u uniform in [0, 1), N rows and exponent a,
+Inputs are generated before timing starts and have the same values in both programs: every value is
+a function of (seed, stream, sample), see `random_bits`. Keys follow a power law, by the inverse of
+its continuous distribution function: with u uniform in [0, 1), N rows and exponent a,
     key = floor((1 + u * ((N + 1)^(1 - a) - 1))^(1 / (1 - a))) - 1
 so that P(key) falls about as (key + 1)^-a. Streams: 0-25 the keys of feature f, 100-112 the dense
-values (uniform in [0, 1)), 200 the label (1 where u < 0.25). Samples count on from batch to batch.
+values (uniform in [0, 1)), 200 the label (1 where u < 0.25). Samples are numbered across batches.
 
-The same model runs in several ways that a PyTorch user could choose; all are timed and printed, and
-the fastest is the one written to --json.
+The model is implemented in several ways that a PyTorch user could choose. All are timed and
+printed; the fastest is written to --json.
 """
 
 import argparse
@@ -88,8 +88,8 @@ def make_batches(count, batch, alpha, seed):
 class PairProducts(torch.autograd.Function):
     """Dot products of all pairs of [batch, n, dim] vectors, the strict lower triangle by rows.
 
-    Written out because of what autograd makes of bmm(v, v.transpose(1, 2)): three products, and on
-    Arm one of them on a path that is 15 to 150 times slower. The gradient is one symmetric product.
+    Autograd derives three products from bmm(v, v.transpose(1, 2)), one of which is 15 to 150 times
+    slower on Arm. The gradient here is one symmetric product.
     """
 
     @staticmethod
@@ -135,7 +135,7 @@ class DensePart(nn.Module):
 
 
 class Bags(nn.Module):
-    """One EmbeddingBag a table."""
+    """One EmbeddingBag per table."""
 
     def __init__(self, dim):
         super().__init__()
@@ -154,7 +154,7 @@ class Bags(nn.Module):
 
 
 class Fused(nn.Module):
-    """One table that holds all 26 behind each other."""
+    """One table that concatenates all 26."""
 
     def __init__(self, dim):
         super().__init__()
@@ -222,7 +222,7 @@ def measure(program, batch, steps, at_least_s, warmup_steps):
         program.step(number)
     seconds, losses = [], []
     start = time.perf_counter()
-    # Steps and time both have a floor: small batches run on until the clock has something to say.
+    # Minimums of both steps and time, so that small batches are timed long enough.
     while len(seconds) < steps or time.perf_counter() - start < at_least_s:
         losses.append(program.step(warmup_steps + len(seconds), seconds))
     total = time.perf_counter() - start
@@ -270,7 +270,7 @@ def result_json(arguments, measured, variants):
 
 
 def check(arguments):
-    """Losses of the first steps from a fixed start: any other implementation can be held to them."""
+    """Losses of the first steps from fixed weights, to compare with other implementations."""
     batches = make_batches(5, arguments.batch, arguments.alpha, arguments.seed)
     program = Program("fused", arguments.dim, batches)
     fill_simply(program.dense, arguments.seed)
@@ -286,14 +286,14 @@ def parse_arguments():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--steps", type=int, default=30, help="timed steps, at least")
     parser.add_argument("--seconds", type=float, default=10.0, help="timed seconds, at least")
-    parser.add_argument("--warmup", type=int, default=5, help="steps before the clock starts")
-    parser.add_argument("--batches", type=int, default=32, help="different batches, used in turn")
+    parser.add_argument("--warmup", type=int, default=5, help="steps before timing starts")
+    parser.add_argument("--batches", type=int, default=32, help="distinct batches, used round-robin")
     parser.add_argument("--alpha", type=float, default=1.05, help="exponent of the keys' power law")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--variants", default=",".join(VARIANTS), help="which to time, of %(default)s")
+    parser.add_argument("--variants", default=",".join(VARIANTS), help="variants to time, of %(default)s")
     parser.add_argument("--json", help="write the fastest variant's result here")
     parser.add_argument("--check", action="store_true",
-                        help="print the losses of 5 steps from a fixed start and stop")
+                        help="print the losses of 5 steps from fixed weights and exit")
     arguments = parser.parse_args()
     unknown = set(arguments.variants.split(",")) - set(VARIANTS)
     if unknown:

@@ -1,21 +1,22 @@
 #!/usr/bin/env python3
-"""PyTorch DLRM and other models on one GPU: the counterpart of `emblem bench train --device cuda` and, with --infer, of `bench infer`.
+"""PyTorch DLRM and other models on one GPU: the counterpart of `emblem bench train --device cuda` and, with --infer, of
+`emblem bench infer`.
 
 Presets: sok-dlrm, dle-dlrm, hps-dlrm (13 dense and 26 one-hot features, bottom 512-256-128, dot products of 27 vectors, top
-1024-1024-512-256-1) and mlperf-dcnv2 (214 keys a sample, pooled; three cross layers of rank 512 over the 27 vectors in place of the
-dot products); and over the tables of dle-dlrm, with rows of 16: criteo-dnn, criteo-wide-and-deep, criteo-deepfm, criteo-dcn and
-criteo-dcnv2, whose deep part is 1024-1024-1024. Tables and keys are those of Emblem's presets. All tables lie behind each other in one tensor of fp32 rows, whose
-update is written out: the gradients of a batch are added to the rows they belong to by index_add_, which is plain SGD without a
-gradient of the size of the table. The dense part computes in fp32 (TF32 off), bf16 or fp16 (autocast).
+1024-1024-512-256-1) and mlperf-dcnv2 (214 keys per sample, pooled; three cross layers of rank 512 over the 27 vectors instead
+of the dot products); and over the tables of dle-dlrm, with rows of 16: criteo-dnn, criteo-wide-and-deep, criteo-deepfm,
+criteo-dcn and criteo-dcnv2, whose deep part is 1024-1024-1024. Tables and keys are those of Emblem's presets. All tables are
+concatenated in one tensor of fp32 rows. Its update is explicit: index_add_ adds the gradients of a batch to the rows, which is
+plain SGD without a gradient of the size of the table. The dense part computes in fp32 (TF32 off), bf16 or fp16 (autocast).
 
 Keys follow the same power law as Emblem's, by the inverse of its distribution function, from PyTorch's generator on the GPU:
-the same distribution, not the same numbers. Batches are made before the clock starts and used in turn.
+the same distribution, not the same values. Batches are generated before timing starts and used round-robin.
 
   eager     as written
   compiled  the dense part through torch.compile
   graph     the whole compiled step captured in a CUDA graph, batches copied into its inputs
 
-All are timed and printed; the fastest is written to --json under the name of the result it is to be compared with.
+All are timed and printed; the fastest is written to --json under the name of Emblem's result.
 """
 
 import argparse
@@ -38,7 +39,7 @@ FL15_ROWS = [7912889, 33823, 17139, 7339, 20046, 4, 7105, 1382, 63, 5554114, 582
 MLPERF_ROWS = [40000000, 39060, 17295, 7424, 20265, 3, 7122, 1543, 63, 40000000, 3067956, 405282, 10, 2209, 11938, 155, 4, 976,
                14, 40000000, 40000000, 40000000, 590152, 12973, 108, 36]
 MLPERF_HOTNESS = [3, 2, 1, 2, 6, 1, 1, 1, 1, 7, 3, 8, 1, 6, 9, 5, 1, 1, 1, 12, 100, 27, 10, 3, 1, 1]
-PRESETS = {  # rows, keys a sample of each feature
+PRESETS = {  # rows, keys per sample of each feature
     "sok-dlrm": (SOK_ROWS, [1] * 26),
     "dle-dlrm": (FL15_ROWS, [1] * 26),
     "hps-dlrm": (FL15_ROWS, [1] * 26),
@@ -58,7 +59,7 @@ VARIANTS = ("eager", "compiled", "graph")
 # ---- inputs -------------------------------------------------------------------------------------
 
 def make_batches(arguments, rows, hotness, device):
-    """A list of (dense [batch, 13], keys [batch, sum of hotness] counted through all tables, labels [batch])."""
+    """A list of (dense [batch, 13], keys [batch, sum of hotness] numbered across all tables, labels [batch])."""
     generator = torch.Generator(device)
     generator.manual_seed(arguments.seed)
     batches = []
@@ -99,7 +100,7 @@ class DotPart(nn.Module):
 
 
 class CrossPart(nn.Module):
-    """The same with DCNv2's low-rank cross layers."""
+    """The same with the low-rank cross layers of DCNv2."""
 
     def __init__(self):
         super().__init__()
@@ -119,7 +120,7 @@ class CrossPart(nn.Module):
 
 
 class CriteoPart(nn.Module):
-    """The other models, over [dense, vectors]. Those with a wide part have it in the last columns of a row."""
+    """The other models, over [dense, vectors]. A wide part is in the last columns of a row."""
 
     def __init__(self, model):
         super().__init__()
@@ -196,7 +197,7 @@ class Program:
         self.multi_hot = max(hotness) > 1
         self.device = device
         self.graph = None
-        self.bag_starts = (torch.tensor(hotness).cumsum(0) - torch.tensor(hotness)).to(device)  # in a sample's keys
+        self.bag_starts = (torch.tensor(hotness).cumsum(0) - torch.tensor(hotness)).to(device)  # within the keys of a sample
         # The feature of every key of a sample: gradients of a bag go to each of its rows.
         self.feature = torch.repeat_interleave(torch.arange(26), torch.tensor(hotness)).to(device)
 
@@ -234,7 +235,7 @@ class Program:
         return loss.detach()
 
     def capture(self, body, example):
-        """The work of body(*batch) as a function that replays it."""
+        """Captures body(*batch) in a CUDA graph; returns a function that replays it."""
         inputs = [tensor.clone() for tensor in example]
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
@@ -274,7 +275,7 @@ def measure_training(program, batches, arguments):
         loss = run(*batches[steps % len(batches)])
         steps += 1
         if steps % 10 == 0:
-            wait(program.device)  # or the clock would run out long before the steps do
+            wait(program.device)  # otherwise steps would only be enqueued, not finished
     wait(program.device)
     total = time.perf_counter() - start
     last_loss = float(loss) / program.scale
@@ -307,7 +308,7 @@ def result_json(arguments, best, found, device):
     name += f"-d{DIM}-b{arguments.batch}-stream" if arguments.infer else f"-b{arguments.batch}"
     name += "" if arguments.precision == "fp32" else f"-{arguments.precision}"
     if arguments.preset == "mlperf-dcnv2" and not arguments.infer:
-        name += "-sgd"  # which is not what Emblem's preset has: give it --optimizer sgd
+        name += "-sgd"  # unlike Emblem's preset: compare with --optimizer sgd
     here = machine()
     memory = 0
     if device == "cuda":
@@ -343,16 +344,16 @@ def parse_arguments():
     parser.add_argument("--infer", action="store_true", help="time inference instead of training steps")
     parser.add_argument("--batch", type=int, default=65536)
     parser.add_argument("--precision", choices=PRECISIONS, default="bf16")
-    parser.add_argument("--divide-tables", type=int, default=1, help="use tables with this fraction of the rows")
+    parser.add_argument("--divide-tables", type=int, default=1, help="use tables with 1/N of the rows")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--steps", type=int, default=50, help="timed steps, at least")
     parser.add_argument("--seconds", type=float, default=5.0, help="timed seconds, at least")
-    parser.add_argument("--warmup", type=int, default=10, help="steps before the clock starts")
-    parser.add_argument("--batches", type=int, default=16, help="different batches, used in turn")
+    parser.add_argument("--warmup", type=int, default=10, help="steps before timing starts")
+    parser.add_argument("--batches", type=int, default=16, help="distinct batches, used round-robin")
     parser.add_argument("--alpha", type=float, default=1.05, help="exponent of the keys' power law")
     parser.add_argument("--rate", type=float, default=0.1, help="learning rate")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--variants", default=",".join(VARIANTS), help="which to time, of %(default)s")
+    parser.add_argument("--variants", default=",".join(VARIANTS), help="variants to time, of %(default)s")
     parser.add_argument("--json", help="write the fastest variant's result here")
     arguments = parser.parse_args()
     unknown = set(arguments.variants.split(",")) - set(VARIANTS)
@@ -387,7 +388,7 @@ def main():
             print(f"{variant:9} does not run here: {str(error).splitlines()[0]}", flush=True)
             continue
         print(f"{variant:9} {found[variant]['samples_per_second']:14,.0f} samples/s, "
-              f"{1e3 * found[variant]['step_seconds']:.3f} ms a batch of {arguments.batch}, {found[variant]['steps']} batches, "
+              f"{1e3 * found[variant]['step_seconds']:.3f} ms per batch of {arguments.batch}, {found[variant]['steps']} batches, "
               + (f"loss {found[variant]['first_loss']:.4f} to {found[variant]['last_loss']:.4f}" if not arguments.infer
                  else f"p99 {1e3 * found[variant]['p99']:.3f} ms"), flush=True)
     best = max(found.values(), key=lambda one: one["samples_per_second"])

@@ -2,16 +2,16 @@
 """DLRM inference by PyTorch and ONNX Runtime: the counterpart of `emblem bench infer`.
 
 The model and its inputs are those of torch_dlrm_cpu.py (preset dlrm-kaggle) or, with other sizes, of
-HPS's DLRM benchmark (preset hps-dlrm). All tables lie behind each other in one, which is PyTorch's
-fastest form. Timed is everything from the dense values and keys of a batch to the probabilities:
+HPS's DLRM benchmark (preset hps-dlrm). All tables are concatenated in one, which is PyTorch's fastest
+form. The time is that from the dense values and keys of a batch to the probabilities:
 
   eager     as written, in inference mode
   compiled  torch.compile
   graph     on a GPU: captured in a CUDA graph
   onnx      on the CPU: exported, and run by ONNX Runtime
 
-Each runs on the same batch again and again, and on a stream of other batches. The fastest is written
-to --json under the name of the result it is to be compared with.
+Each is timed with one batch, repeated, and with a stream of different batches. The fastest is written
+to --json under the name of emblem's result.
 """
 
 import argparse
@@ -33,7 +33,7 @@ HPS_ROWS = [7912889, 33823, 17139, 7339, 20046, 4, 7105, 1382, 63, 5554114, 5824
 
 
 class Inference(nn.Module):
-    """Dense values [batch, 13] and keys [batch, 26], counted through all tables, to probabilities."""
+    """Dense values [batch, 13] and keys [batch, 26], numbered across all tables, to probabilities."""
 
     def __init__(self, rows, dim, bottom, top):
         super().__init__()
@@ -102,7 +102,7 @@ class CudaGraph:
 
 
 def variants(arguments, model, example, device):
-    """(name, function of a batch, what makes a batch of it)."""
+    """(name, function of a batch, function that prepares a batch)."""
     same = lambda batch: batch
     yield "eager", model, same
     yield "compiled", torch.compile(model), same
@@ -160,7 +160,7 @@ def parse_arguments():
     parser.add_argument("--precision", choices=tuple(DTYPES), default="fp32",
                         help="of layers and tables; 16 bits on a GPU")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--seconds", type=float, default=2.0, help="timed, at least, for each variant")
+    parser.add_argument("--seconds", type=float, default=2.0, help="minimum timed seconds per variant")
     parser.add_argument("--alpha", type=float, default=1.05)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", help="write the fastest variants' results here")

@@ -2,13 +2,13 @@
 """Criteo-shaped files by PyTorch's DataLoader: the counterpart of `emblem bench loader`.
 
 The same files and the same batches in the same order: labels [batch], dense values log(x + 3) [batch, 13], keys int64
-[batch, 26]. Three ways of writing it, the fastest of which is written to --json under the name of emblem's result:
+[batch, 26]. Of three implementations, the fastest is written to --json under the name of emblem's result:
 
-  rows        a Dataset of rows, put together by the DataLoader: what its tutorial shows
-  batches     a Dataset of whole batches, which a worker reads at once; binary formats by NumPy, text line by line
+  rows        a Dataset of rows, collated by the DataLoader, as in its tutorial
+  batches     a Dataset of whole batches; binary formats are read with NumPy, text is parsed line by line
   vectorized  the same, with text parsed by NumPy for all rows of a batch at once
 
-Where batches begin in text is found before the clock starts; emblem finds it while it reads.
+Offsets of batches in text files are determined before timing starts; emblem determines them while it reads.
 """
 
 import argparse
@@ -103,14 +103,14 @@ def parse_lines(text):
     return finish(labels, dense, keys)
 
 
-# What a hexadecimal digit is worth.
+# Values of hexadecimal digits.
 HEX = np.zeros(256, np.int64)
 for digit in b"0123456789abcdefABCDEF":
     HEX[digit] = int(chr(digit), 16)
 
 
 def parse_vectorized(text):
-    """Places all fields of all lines first, then reads digit by digit, for all fields at once."""
+    """Finds all fields of all lines, then parses digit by digit for all fields at once."""
     data = np.frombuffer(text if text.endswith(b"\n") else text + b"\n", np.uint8)
     ends = np.flatnonzero((data == ord("\t")) | (data == ord("\n"))).reshape(-1, RECORD)
     begins = np.empty_like(ends)
@@ -163,7 +163,7 @@ class Rows(Dataset):
 
 
 class Batches(Dataset):
-    """Batch i has rows [i * size, (i + 1) * size) of all files behind each other."""
+    """Batch i has rows [i * size, (i + 1) * size) of the concatenated files."""
 
     def __init__(self, source, size):
         self.source, self.size, self.ends = source, size, np.cumsum(source.rows)
@@ -185,7 +185,7 @@ class Batches(Dataset):
 
 
 class Forever(Sampler):
-    """Epoch after epoch, so that workers live on; shuffled when there is a seed."""
+    """Repeats epochs without end, so that workers keep running; shuffled if a seed is given."""
 
     def __init__(self, count, seed):
         self.count, self.seed = count, seed
@@ -199,7 +199,7 @@ class Forever(Sampler):
 
 
 def make_loader(source, variant, batch, workers, prefetch, seed):
-    depth = max(1, round(prefetch / workers))  # a DataLoader counts for each worker
+    depth = max(1, round(prefetch / workers))  # prefetch_factor of a DataLoader is per worker
     if variant == "rows":
         data = Rows(source)
         return DataLoader(data, batch_size=batch, sampler=Forever(len(data), seed), num_workers=workers,
@@ -220,7 +220,7 @@ def cpu_seconds(pids):
 
 
 def memory_bytes(pids):
-    """Of all processes together, shared pages counted once."""
+    """The memory of all processes; shared pages are counted once."""
     total = 0
     for pid in pids:
         for line in pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
@@ -290,7 +290,7 @@ def result_json(arguments, name, form, files, variant, workers, batch, prefetch,
             "batch_seconds_p50": metric(at(0.5), "s"),
             "batch_seconds_p99": metric(at(0.99), "s"),
             "batch_variation": metric(100 * statistics.pstdev(times) / statistics.fmean(times), "%"),
-            "consumer_wait": metric(100.0, "%"),  # it does nothing else
+            "consumer_wait": metric(100.0, "%"),  # the consumer does nothing else
             "cpu_use": metric(statistics.fmean(run["cpu"] for run in runs), "cores"),
             "peak_memory": metric(max(run["memory"] for run in runs), "B"),
             "first_batch_seconds": metric(statistics.fmean(run["first"] for run in runs), "s"),
@@ -298,8 +298,8 @@ def result_json(arguments, name, form, files, variant, workers, batch, prefetch,
     }
 
 
-def hold_against(expected, name, checked):
-    """The sums over the first rows must be emblem's: else something else was read."""
+def check_against(expected, name, checked):
+    """Fails if the sums over the first rows differ from those of emblem."""
     for result in expected:
         if result["name"] != name or "check_keys" not in result["settings"]:
             continue
@@ -307,7 +307,7 @@ def hold_against(expected, name, checked):
             theirs = result["settings"][key]
             same = theirs == value if isinstance(value, (str, int)) else math.isclose(theirs, value, rel_tol=1e-5)
             if not same:
-                sys.exit(f"{name}: {key} is {value}, but emblem's is {theirs}: not the same rows")
+                sys.exit(f"{name}: {key} is {value}, but emblem has {theirs}: not the same rows")
         return True
     return False
 
@@ -321,12 +321,12 @@ def parse_arguments():
     parser.add_argument("--input", action="append", required=True, help="PATH or LABEL=PATH, tsv, raw or split (repeatable)")
     parser.add_argument("--workers", type=numbers, default=[1, 2])
     parser.add_argument("--batch", type=numbers, default=[8192])
-    parser.add_argument("--prefetch", type=numbers, default=[8], help="batches parsed ahead, of all workers together")
+    parser.add_argument("--prefetch", type=numbers, default=[8], help="batches parsed ahead, in total for all workers")
     parser.add_argument("--shuffle", action="store_true", help="batches, or rows, in random order")
-    parser.add_argument("--variants", default=",".join(VARIANTS), help="which to time, of %(default)s")
-    parser.add_argument("--rounds", type=int, default=3, help="times each is measured, in turn")
-    parser.add_argument("--seconds", type=float, default=1.0, help="timed seconds of each measurement")
-    parser.add_argument("--expect", help="emblem's results: the sums over the first rows must be the same")
+    parser.add_argument("--variants", default=",".join(VARIANTS), help="variants to time, of %(default)s")
+    parser.add_argument("--rounds", type=int, default=3, help="measurements of each, alternating")
+    parser.add_argument("--seconds", type=float, default=1.0, help="seconds per measurement")
+    parser.add_argument("--expect", help="results of emblem, whose sums over the first rows must be equal")
     parser.add_argument("--json", help="write the fastest variants' results here")
     return parser.parse_args()
 
@@ -334,7 +334,7 @@ def parse_arguments():
 def main():
     arguments = parse_arguments()
     torch.set_num_threads(1)
-    warnings.filterwarnings("ignore", message="This DataLoader will create")  # more workers than cores: that is asked for
+    warnings.filterwarnings("ignore", message="This DataLoader will create")  # more workers than cores: intended
     expected = json.loads(pathlib.Path(arguments.expect).read_text()) if arguments.expect else []
     expected = expected if isinstance(expected, list) else [expected]
     results = []
@@ -347,7 +347,7 @@ def main():
         checked = check(sources[variants[-1]])
         for workers, batch, prefetch in itertools.product(arguments.workers, arguments.batch, arguments.prefetch):
             name = f"{label or form}-w{workers}-b{batch}-p{prefetch}" + ("-shuffled" if arguments.shuffle else "")
-            same = hold_against(expected, name, checked)
+            same = check_against(expected, name, checked)
             runs = {v: [] for v in variants}
             for _, v in itertools.product(range(arguments.rounds), variants):
                 loader = make_loader(sources[v], v, batch, workers, prefetch, 1 if arguments.shuffle else None)

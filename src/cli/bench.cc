@@ -3,7 +3,7 @@
 namespace emblem {
 
 void add_bench(Command& program, const std::vector<std::string>& arguments) {
-  Command bench = program.add_command("bench", "Measure speed, and judge results");
+  Command bench = program.add_command("bench", "Measure speed and compare results");
   add_train_bench(bench);
   add_loader_bench(bench);
   add_infer_bench(bench);

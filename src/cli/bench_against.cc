@@ -13,8 +13,8 @@
 namespace emblem {
 namespace {
 
-// Takes an option and its value, written "--name value" or "--name=value", out of the arguments.
-// The value; empty where it was not given.
+// Removes an option "--name value" or "--name=value" from the arguments and returns its value;
+// empty if it was not given.
 std::string take_option(std::vector<std::string>& arguments, const std::string& name) {
   std::string value;
   for (size_t i = 0; i < arguments.size();) {
@@ -48,14 +48,15 @@ int run(AgainstOptions options) {
     ratios = run_against(options, [&](int64_t done) { progress.update(done); });
     progress.finish();
   }
-  std::printf("this   %s\nother  %s\n%ld pairs of runs in turns; above 1 this one is better\n\n%s",
-              options.program.c_str(), options.other.c_str(), static_cast<long>(options.pairs),
-              to_text(ratios).c_str());
+  std::printf(
+      "this   %s\nother  %s\n%ld pairs of runs, alternating; above 1: this program is better\n\n%s",
+      options.program.c_str(), options.other.c_str(), static_cast<long>(options.pairs),
+      to_text(ratios).c_str());
   if (!json.empty()) {
     write_bench_results(json, to_results(ratios, options));
     std::printf("\nwrote %s\n", json.c_str());
   }
-  // The first metric is what a benchmark is about; more would raise more false alarms.
+  // Only the main metric decides: testing all metrics would raise false alarms.
   const Ratio* before = nullptr;
   for (const Ratio& ratio : ratios) {
     const bool first =
@@ -73,8 +74,8 @@ void add_against(Command& bench, const std::vector<std::string>& arguments) {
     auto options = std::make_shared<AgainstOptions>();
     options->arguments = arguments;
     command.option("--against", options->other, "FILE",
-                   "Another emblem program: run both in turns, and print the ratio of their "
-                   "results with its 95 % interval");
+                   "Another emblem program: run both alternately and print the ratio of their "
+                   "results with a 95 % interval");
     command.option("--pairs", options->pairs, "N", "Pairs of runs of --against").range(6, 10000);
     command.run_instead([options](const std::function<int()>& benchmark) {
       return options->other.empty() ? benchmark() : run(*options);

@@ -26,8 +26,8 @@ void add_compare_bench(Command& bench) {
   auto options = std::make_shared<Options>();
   Command command = bench.add_command(
       "compare",
-      "Compare two files of results: a test and an effect size per metric; exit status "
-      "1 when B is worse in one");
+      "Compare two result files: a significance test and an effect size per metric; exit "
+      "status 1 if B is worse in one");
   command.argument("A", options->a, "Results (.json), before").required();
   command.argument("B", options->b, "Results (.json), after").required();
   command.run([options] { return run(*options); });

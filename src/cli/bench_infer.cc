@@ -35,26 +35,27 @@ void run(Options& options) {
 void add_infer_bench(Command& bench) {
   auto options = std::make_shared<Options>();
   Command command = bench.add_command(
-      "infer", "Latency of a trained model by batch size, lookup included, without a server");
+      "infer", "Latency of a trained model by batch size, including lookups, without a server");
   command.choice("--preset", options->preset, {"dlrm-kaggle", "hps-dlrm"}, "Model and tables");
   command.list("--batch", options->batches, "N,...", "Batch sizes (default: those of the preset)");
   command.option("--dim", options->dim, "N", "Embedding dimension of dlrm-kaggle");
   command.choice("--tables", options->table_kind, {"static", "dynamic"}, "Kind of tables");
   command
       .option("--divide-tables", options->divide_tables, "N",
-              "Use tables with this fraction of the rows: for machines with less memory")
+              "Use tables with 1/N of the rows, for machines with less memory")
       .positive();
   command.option("--alpha", options->alpha, "X", "Exponent of the keys' power law");
   command.option("--seconds", options->seconds, "SECONDS", "Timed seconds, at least");
   command
-      .option("--cache", options->cache_share, "SHARE",
-              "On a GPU: the share of the rows in its memory, 65,536 of a table at least; all "
-              "are in host memory")
+      .option(
+          "--cache", options->cache_share, "SHARE",
+          "On a GPU: share of the rows cached in its memory, at least 65,536 per table; all rows "
+          "are in host memory")
       .range(1e-6, 1.0);
-  command.choice("--cache-policy", options->policy, {"lru", "lfu"}, "Which rows leave the cache");
+  command.choice("--cache-policy", options->policy, {"lru", "lfu"}, "Eviction policy of the cache");
   command
       .option("--warm-samples", options->warm_samples, "N",
-              "On a GPU: samples that are looked up before streams are timed")
+              "On a GPU: samples looked up to warm the cache before streams are timed")
       .at_least(0);
   command.output("--json", options->json, "Also write the results to this file");
   add_device_options(command, *options);

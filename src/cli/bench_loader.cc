@@ -19,7 +19,7 @@ struct LoaderOptionsOfCli : PipelineOptions, LoaderBenchOptions {
   std::string fragment, json;
 };
 
-// One line that is written over and over, where somebody watches.
+// Overwrites one line on a terminal.
 void show_progress(const std::string& text) {
   if (isatty(STDERR_FILENO) != 0) std::fprintf(stderr, "\r\033[K%s", text.c_str());
 }
@@ -80,26 +80,26 @@ void add_loader_bench(Command& bench) {
                   "off, on or both (default: the pipeline's)");
   command
       .list("--sample-ratio", axes.sample_ratios, "X,...",
-            "Shares of the rows that are kept (default: the pipeline's)")
+            "Shares of the rows to keep (default: the pipeline's)")
       .range(1e-9, 1.0);
   command.choices("--page-cache", options->cache_words, {"warm", "cold"},
-                  "warm: files are in memory; cold: they are not, and are read once");
+                  "warm: files are in the page cache; cold: they are not, and are read once");
   command
       .option("--step-ms", options->step_ms, "MS",
-              "Milliseconds that a consumer spends on each batch, as training would")
+              "Milliseconds that the consumer spends on each batch, to simulate training")
       .at_least(0);
-  command.option("--rounds", options->rounds, "N", "Times each setting is measured, in turn")
+  command.option("--rounds", options->rounds, "N", "Measurements per setting, alternating")
+      .positive();
+  command.option("--seconds", options->limits.seconds, "SECONDS", "Seconds per measurement")
       .positive();
   command
-      .option("--seconds", options->limits.seconds, "SECONDS", "Timed seconds of each measurement")
-      .positive();
-  command
-      .option("--train-seconds", options->training_seconds, "SECONDS",
-              "Also train for this time with the recommended setting: what loading costs, and on a "
-              "GPU the rate of copies")
+      .option(
+          "--train-seconds", options->training_seconds, "SECONDS",
+          "Also train for this time with the recommended setting to measure the cost of loading "
+          "and, on a GPU, the rate of copies")
       .at_least(0);
   command.output("--recommend", options->fragment,
-                 "Write the recommended setting to this file, as part of a pipeline");
+                 "Write the recommended setting to this file, as a fragment of a pipeline");
   command.output("--json", options->json, "Also write the results to this file");
   add_device_options(command, *options);
   command.run([options] {

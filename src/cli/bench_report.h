@@ -1,4 +1,4 @@
-// cli/bench_report.h - what benchmarks print when they are done.
+// cli/bench_report.h - output of benchmarks.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace emblem {
 
-// A table of all results, then the stages and shares of each; written to the file `json` unless
-// that is empty.
+// Prints a table of all results, then the stages and shares of each; also writes the results to the
+// file `json` unless that is empty.
 void report_bench(const std::vector<BenchResult>& results, const std::string& json);
 
-// The last part of it alone.
+// Only writes the file.
 void write_json(const std::vector<BenchResult>& results, const std::string& json);
 
-// What others have published for the workloads of `results`, with their hardware.
+// Prints published figures for the workloads of `results`, with their hardware.
 void print_published(const std::vector<BenchResult>& results);
 
 }  // namespace emblem

@@ -42,13 +42,13 @@ void run(ServeOptionsOfCli& options) {
 
 void add_input_options(Command& command, ServeOptionsOfCli& options) {
   LoadInputOptions& input = options.input;
-  command.option("--batch", input.batch, "N", "Rows of a request");
+  command.option("--batch", input.batch, "N", "Rows per request");
   command.option("--input-data", input.input_data, "FILE",
                  "Requests as perf_analyzer reads them: {\"data\": [{\"INPUT\": [...]}]} "
                  "(default: random ones)");
   command.repeatable("--shape", options.shapes, "NAME:N,...",
-                     "Shape of an input whose size the model leaves open (repeatable)");
-  command.option("--variety", input.variety, "N", "Different random requests");
+                     "Shape of an input with variable sizes (repeatable)");
+  command.option("--variety", input.variety, "N", "Number of distinct random requests");
   command.option("--alpha", input.alpha, "X", "Exponent of the random ids' power law; 0: uniform");
   command.option("--key-range", input.key_range, "N", "Random ids are below this");
   command.option("--seed", input.seed, "N", "Seed of random requests and arrivals");
@@ -59,19 +59,20 @@ void add_load_options(Command& command, ServeOptionsOfCli& options) {
                                           "Closed loops with N concurrent requests");
   command
       .list("--rate", options.rates, "N,...",
-            "Open loops with N requests per second; latency counts from when a request was due")
+            "Open loops with N requests per second; latency is measured from when a request is due")
       .excludes(concurrency);
   command.choice("--arrivals", options.arrival_kind, {"poisson", "constant"},
                  "Arrival process of open loops");
   command.option("--max-in-flight", options.max_in_flight, "N", "Connections of open loops");
   command.option("--warmup", options.warmup, "SECONDS", "Seconds before measuring starts");
   command.option("--window", options.window, "SECONDS", "Length of a measuring window");
-  command.option("--max-windows", options.max_windows, "N", "Most windows");
+  command.option("--max-windows", options.max_windows, "N", "Maximum number of windows");
   command.option("--stability", options.stability_percent, "PERCENT",
                  "Stop when three windows agree within this percentage");
   command.option("--seconds", options.seconds, "SECONDS",
-                 "Measure once for this time instead of in windows");
-  command.option("--requests", options.requests, "N", "Measure N requests instead of in windows");
+                 "Measure once for this time, without windows");
+  command.option("--requests", options.requests, "N",
+                 "Measure once for N requests, without windows");
 }
 
 }  // namespace
@@ -79,7 +80,7 @@ void add_load_options(Command& command, ServeOptionsOfCli& options) {
 void add_serve_bench(Command& bench) {
   auto options = std::make_shared<ServeOptionsOfCli>();
   Command command = bench.add_command(
-      "serve", "Latency and throughput of a running server (any that speaks KServe v2)");
+      "serve", "Latency and throughput of a running server (any with the KServe v2 protocol)");
   command.option("--url", options->target.url, "HOST:PORT",
                  "host:port (default: localhost:8000, with gRPC localhost:8001)");
   command.choice("--protocol", options->protocol, {"http", "grpc"}, "Protocol of the server");
@@ -96,7 +97,7 @@ void add_serve_bench(Command& bench) {
   command.choice("--shared-memory", options->shared, {"none", "system"},
                  "Pass tensors through shared memory");
   command.option("--tolerance", options->tolerance, "X",
-                 "How far floats may be from the first answer to the same request");
+                 "Relative tolerance of floats against the first answer to the same request");
   command.output("--json", options->json, "Also write the results to this file");
   command.run([options] {
     run(*options);

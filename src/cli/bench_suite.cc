@@ -29,7 +29,7 @@ std::string baseline_text(const Options& options) {
   return absent && options.update_baseline ? "{}" : read_text_file(options.baseline);
 }
 
-// What --device, --precision and --threads become for each run.
+// --device, --precision and --threads for each run.
 std::vector<std::string> train_arguments(const Options& options) {
   std::vector<std::string> arguments = {"--device", options.device};
   if (!options.precision.empty())
@@ -65,7 +65,7 @@ int status_of(const Options& options, const std::vector<ConfigOutcome>& outcomes
 int run(Options& options) {
   SuiteOptions& suite = options.suite;
   EMBLEM_REQUIRE(!options.update_baseline || !options.baseline.empty(),
-                 "--update-baseline needs --baseline: the file to write");
+                 "--update-baseline needs --baseline FILE, the file to write");
   if (!options.baseline.empty())
     suite.baselines = parse_baselines(baseline_text(options), options.baseline);
   suite.configs = find_configs(options.config);
@@ -95,28 +95,30 @@ void add_suite_bench(Command& bench) {
   SuiteOptions& suite = options->suite;
   Command command = bench.add_command(
       "suite",
-      "Train pipelines several times and judge them by baselines; status 1 when one is "
-      "worse or unreliable");
+      "Train pipelines several times and compare them with baselines; exit status 1 if one "
+      "is worse or unreliable");
   command.option("--config", options->config, "FILE", "Pipeline, or a folder of *.config")
       .required();
   command.repeatable("--set", options->set, "PATH=VALUE",
                      "Override a field of every pipeline (repeatable)");
   command.option("--baseline", options->baseline, "FILE",
-                 "Expected results by config path (TorchEasyRec's base_eval_metric.json, or "
-                 "more: docs/benchmarking.md)");
+                 "Expected results by config path (TorchEasyRec's base_eval_metric.json and "
+                 "additions, see docs/benchmarking.md)");
   command.option("--runs", suite.runs, "N", "Runs of each pipeline (0: its baseline's, or 3)")
       .range(0, 10000);
-  command.option("--seed", suite.first_seed, "N", "Seed of the first run; the next ones follow");
+  command.option("--seed", suite.first_seed, "N",
+                 "Seed of the first run; the following runs use the next numbers");
   command
-      .option("--timeout", suite.timeout_seconds, "SECONDS", "Seconds after which a run has failed")
+      .option("--timeout", suite.timeout_seconds, "SECONDS",
+              "Seconds after which a run is killed and counts as failed")
       .positive();
   command.option("--out", suite.out, "DIR",
                  "Folder for results and logs; an interrupted suite is continued (default: "
                  "build/suite-TIME)");
   command.flag("--update-baseline", options->update_baseline,
-               "Write what was found to the baseline file, and show the difference");
+               "Write the results to the baseline file and show the difference");
   command.option("--history", options->history, "FILE",
-                 "Append the results, revision and environment to this file, one line each");
+                 "Append results, revision and environment to this file, one line per suite");
   command.flag("--keep-models", options->keep_models, "Keep the trained models");
   add_device_options(command, *options);
   command.run_interruptible([options] { return run(*options); });

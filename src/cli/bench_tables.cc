@@ -44,9 +44,9 @@ std::vector<TablesCase> cases_of(TablesOptionsOfCli& options) {
                  : options.placement == "host" ? Placement::kHost
                                                : Placement::kDevice;
   EMBLEM_REQUIRE(of.placement == Placement::kDevice || options.device == "cuda", "--placement ",
-                 options.placement, " is about a GPU's memory: add --device cuda");
+                 options.placement, " needs --device cuda");
   EMBLEM_REQUIRE(!of.prefetch || of.placement != Placement::kDevice,
-                 "--prefetch brings rows from host memory: add --placement cache or host");
+                 "--prefetch fetches rows from host memory; it needs --placement cache or host");
   of.device_bytes = parse_size(options.device_bytes, "--device-bytes");
   of.pooling = options.pooling == "mean" ? Pooling::kMean : Pooling::kSum;
   if (options.pooling == "none") of.hotness = 1;
@@ -88,7 +88,7 @@ void run(TablesOptionsOfCli& options) {
   if (done.not_measured.empty()) return;
   throw Error(ErrorCode::kOutOfMemory,
               cat("bench tables: ", done.not_measured.size(), " of ", cases.size(),
-                  " configurations need more memory than there is: choose others with --only, or "
+                  " configurations do not fit into memory; select others with --only, or "
                   "lower --rows or --dim"));
 }
 
@@ -104,7 +104,7 @@ void add_tables_bench(Command& bench) {
   command.option("--only", options->only, "NAME",
                  "Only configurations of the preset with this text in their names");
   command.choice("--stream", options->stream, {"replay", "fresh"},
-                 "Batches are replayed, or every one is new");
+                 "replay: batches are repeated; fresh: every batch is new");
   TablesCase& one = options->one;
   command.option("--tables", one.tables, "N", "Number of tables");
   command.option("--rows", one.rows, "N", "Rows per table");
@@ -115,16 +115,17 @@ void add_tables_bench(Command& bench) {
                  "sgd, momentum, adagrad, rowwise_adagrad, adam, ftrl");
   command.choice("--kind", options->kind, {"static", "dynamic"}, "Kind of tables");
   command.choice("--placement", options->placement, {"device", "cache", "host"},
-                 "Where rows are, with --device cuda");
+                 "Where rows are stored, with --device cuda");
   command.option("--device-bytes", options->device_bytes, "SIZE,...",
                  "Device memory for rows, with --placement cache");
   command.choice("--dtype", options->dtype, {"fp32", "fp16", "bf16"}, "Type of weights");
   command.choice("--pooling", options->pooling, {"none", "sum", "mean"}, "Pooling of bags");
   command.option("--hotness", one.hotness, "N", "Keys per bag, with pooling");
-  command.option("--load-factor", one.load_factor, "SHARE", "Share of the rows filled beforehand");
+  command.option("--load-factor", one.load_factor, "SHARE",
+                 "Share of the rows filled before timing");
   command.flag("--prefetch", options->one.prefetch,
-               "Training steps name the keys of the next, with --placement cache or host");
-  command.option("--batches", options->batches, "N", "Different batches");
+               "Training steps prefetch the rows of the next step, with --placement cache or host");
+  command.option("--batches", options->batches, "N", "Number of distinct batches");
   command.option("--repetitions", options->repetitions, "N", "Timed repetitions");
   command.output("--json", options->json, "Also write the results to this file");
   add_device_options(command, *options);

@@ -36,8 +36,7 @@ void read_words(Options& options) {
   if (!options.until_text.empty()) options.until = parse_stop_at(options.until_text, "--until");
   for (const std::string& text : options.device_bytes_texts) {
     const int64_t bytes = parse_size(text, "--device-bytes");
-    EMBLEM_REQUIRE(bytes == 0 || options.device == "cuda",
-                   "--device-bytes is about a GPU's memory: add --device cuda");
+    EMBLEM_REQUIRE(bytes == 0 || options.device == "cuda", "--device-bytes needs --device cuda");
     options.axes.device_bytes.push_back(bytes);
   }
   if (!options.config.empty()) return;
@@ -45,7 +44,7 @@ void read_words(Options& options) {
   if (options.preset == "dlrm-kaggle") options.axes.dims = options.dims;
 }
 
-// The same for one setting alone.
+// The options of one setting.
 Options with(const Options& options, const TrainSetting& setting) {
   Options one = options;
   one.precision = setting.precision;
@@ -61,7 +60,7 @@ Options with(const Options& options, const TrainSetting& setting) {
   return one;
 }
 
-// A pipeline's name says nothing of its settings: here, of those that vary.
+// Results of a pipeline are named by the settings that vary.
 std::string suffix_of(const TrainSetting& setting, const TrainAxes& axes) {
   std::string suffix;
   if (axes.batches.size() > 1) suffix += cat("-b", setting.batch);
@@ -96,7 +95,7 @@ void try_setting(const Options& options, const TrainSetting& setting) {
 }
 
 struct LargestOf {
-  TrainSetting setting;  // without batch and threads
+  TrainSetting setting;  // ignoring batch and threads
   int64_t batch = 0;
 
   bool is_for(const TrainSetting& other) const {
@@ -181,20 +180,20 @@ void run(Options& options) {
 void add_workload_options(Command& command, Options& options) {
   command.choice("--preset", options.preset, train_presets(), "Workload with generated batches");
   command.option("--config", options.config, "FILE",
-                 "Measure this pipeline, loader included, instead of a preset");
+                 "Measure this pipeline, including its loader, instead of a preset");
   command.repeatable("--set", options.set, "PATH=VALUE",
                      "Override a field of the pipeline (repeatable)");
-  command.list("--dim", options.dims, "N", "Embedding dimensions of dlrm-kaggle");
+  command.list("--dim", options.dims, "N", "Embedding dimensions, for dlrm-kaggle");
   command
       .option("--divide-tables", options.divide_tables, "N",
-              "Use tables with this fraction of the rows: for machines with less memory")
+              "Use tables with 1/N of the rows, for machines with less memory")
       .positive();
   command.choice("--tables", options.table_kind, {"static", "dynamic"}, "Kind of tables");
   command.choice("--optimizer", options.optimizer, {"sgd", "adagrad", "rowwise_adagrad", "adam"},
                  "Optimizer of embeddings and dense weights (default: the preset's)");
 }
 
-// What is varied; all combinations are measured.
+// The settings to vary; all combinations are measured.
 void add_axes(Command& command, Options& options) {
   command
       .list("--batch", options.axes.batches, "N,...",
@@ -206,31 +205,33 @@ void add_axes(Command& command, Options& options) {
       .list("--threads", options.axes.threads, "N",
             "Numbers of compute threads (default: train_config.num_threads, or all CPUs)")
       .range(0, 1024);
-  command.list("--device-bytes", options.device_bytes_texts, "SIZE,...",
-               "GPU memory for rows, e.g. 0,4GiB: cached there, kept in host memory (0: all)");
+  command.list(
+      "--device-bytes", options.device_bytes_texts, "SIZE,...",
+      "GPU memory for a cache of rows in host memory, e.g. 4GiB (0: all rows in GPU memory)");
 }
 
 void add_search_options(Command& command, Options& options) {
   command.flag("--find-largest-batch", options.find_largest,
-               "First find the largest batch that fits into memory, by bisection");
-  command.option("--largest-up-to", options.largest_up_to, "N", "Largest batch of that search")
+               "First find the largest batch that fits into memory, by doubling and bisection");
+  command.option("--largest-up-to", options.largest_up_to, "N", "Upper limit of that search")
       .positive();
   command.option(
       "--host-memory", options.host_bytes_text, "SIZE",
-      "Host memory a training on the CPU may use, e.g. 8GiB (0: 90 % of what is available)");
+      "Host memory that training on the CPU may use, e.g. 8GiB (0: 90 % of the available)");
   command.output("--recommend", options.fragment,
-                 "Write the recommended setting to this file, as part of a pipeline");
+                 "Write the recommended setting to this file, as a fragment of a pipeline");
 }
 
 void add_input_options(Command& command, Options& options) {
   command.choice("--input", options.input_kind, {"device", "memory", "files"},
                  "Where batches are before a step: device, host memory, or Raw files");
-  command.option("--data", options.data, "DIR",
-                 "Folder with train/ in Raw format, made if there is none; with --input files");
+  command.option(
+      "--data", options.data, "DIR",
+      "Folder with train/ in Raw format, generated if missing; for --input files and --until");
   command.option("--data-rows", options.data_rows_text, "SIZE", "Rows to generate in --data");
   command.option("--alpha", options.alpha, "X", "Exponent of the keys' power law");
   command.option("--distinct", options.distinct_batches, "N",
-                 "Different batches, used in turn (0: 32, or 16 large ones)");
+                 "Distinct batches, used round-robin (0: 32, or 16 large ones)");
 }
 
 }  // namespace
@@ -239,23 +240,23 @@ void add_train_bench(Command& bench) {
   auto options = std::make_shared<Options>();
   Command command =
       bench.add_command("train",
-                        "Speed of a training step by stages, its share of the machine's limits, "
-                        "and what bounds it; over "
-                        "all combinations of the settings given, with a recommendation");
+                        "Speed of a training step by stage, its share of the machine's limits and "
+                        "what bounds it, for all combinations of the settings given, with a "
+                        "recommendation");
   add_workload_options(command, *options);
   add_axes(command, *options);
   add_search_options(command, *options);
   add_input_options(command, *options);
   command.option("--until", options->until_text, "METRIC=VALUE",
                  "Train from Raw files until an evaluation reaches METRIC=VALUE, e.g. "
-                 "auc=0.8025, and print the minutes that took");
+                 "auc=0.8025, and print the minutes it took");
   command
       .option("--eval-every", options->eval_every, "N",
-              "Steps between evaluations of --until (0: 20 times an epoch, or the config's)")
+              "Steps between evaluations of --until (0: 20 times per epoch, or as configured)")
       .at_least(0);
   command.option("--seconds", options->seconds, "SECONDS", "Timed seconds, at least");
   command.option("--steps", options->steps, "N", "Timed steps, at least");
-  command.option("--warmup", options->warmup, "N", "Steps before the clock starts");
+  command.option("--warmup", options->warmup, "N", "Steps before timing starts");
   add_profile_option(command, options->profile);
   command.output("--json", options->json, "Also write the results to this file");
   add_device_option(command, *options);

@@ -14,7 +14,7 @@
 
 namespace emblem {
 
-// What all commands share.
+// State of all commands.
 struct Commands {
   std::map<const CLI::App*, std::function<int()>> bodies;
   std::vector<const std::string*> outputs;  // of Command::output
@@ -59,8 +59,8 @@ std::string suggestion(const std::string& word, const std::vector<std::string>& 
   return nearest ? cat("; did you mean ", *nearest, "?") : "";
 }
 
-// Restricts an option to `choices`, and shows them as what it takes, or in its text where they are
-// many.
+// Restricts an option to `choices`. The help shows them as its argument or, if that is too long, in
+// its text.
 Option restrict(CLI::Option* option, std::vector<std::string> choices) {
   constexpr size_t kLongestShown = 40;
   std::string all;
@@ -79,7 +79,7 @@ Option restrict(CLI::Option* option, std::vector<std::string> choices) {
   return Option(option);
 }
 
-// "" where `given` is a number that is `fine`.
+// "" if `given` is a number for which `fine` is true.
 template <class Fine>
 std::string complain(const std::string& given, const Fine& fine, const std::string& expected) {
   double number = 0;
@@ -87,7 +87,7 @@ std::string complain(const std::string& given, const Fine& fine, const std::stri
   return fine(number) ? "" : cat(given, " is out of range; expected ", expected);
 }
 
-// Options as "--name VALUE   text (default: 3)", wrapped to lines of kHelpColumns.
+// Options as "--name VALUE   text (default: 3)", wrapped to kHelpColumns.
 class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_option(const CLI::Option* option, bool is_positional) const override {
@@ -146,7 +146,7 @@ std::string name_of(const CLI::App* app) {
   return name;
 }
 
-// The innermost command that the arguments name so far.
+// The innermost command named by the arguments so far.
 CLI::App* chosen_command(CLI::App& program) {
   CLI::App* chosen = &program;
   while (!chosen->get_subcommands().empty()) chosen = chosen->get_subcommands().front();
@@ -177,8 +177,7 @@ std::string unknown_option(const CLI::App& command, int count, char** arguments)
   return "";
 }
 
-// "" where the arguments begin with a command (and a benchmark) that exists, and all of its options
-// exist.
+// "" if the arguments begin with an existing command (and benchmark) and all options exist.
 std::string unknown_name(const CLI::App& program, int argc, char** argv) {
   const CLI::App* app = &program;
   int i = 1;
@@ -198,7 +197,7 @@ std::string unknown_name(const CLI::App& program, int argc, char** argv) {
   return is_leaf && !app->get_allow_extras() ? unknown_option(*app, argc - i, argv + i) : "";
 }
 
-// What is wrong with the arguments, in one line.
+// The error in the arguments, in one line.
 std::string usage_error(CLI::App& program, const CLI::ParseError& error) {
   CLI::App* command = chosen_command(program);
   const std::string name = name_of(command);

@@ -1,5 +1,5 @@
-// cli/commands.h - the commands of `emblem`: each parses its options, calls one function and
-// prints.
+// cli/commands.h - the commands of `emblem`: each declares its options, calls one function and
+// prints the result.
 #pragma once
 
 #include <string>
@@ -27,7 +27,7 @@ void add_tables_bench(Command& bench);
 void add_serve_bench(Command& bench);
 void add_suite_bench(Command& bench);
 void add_compare_bench(Command& bench);
-// Gives every benchmark that has been added --against and --pairs.
+// Adds --against and --pairs to all benchmarks.
 void add_against(Command& bench, const std::vector<std::string>& arguments);
 
 }  // namespace emblem

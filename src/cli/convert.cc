@@ -11,7 +11,7 @@
 namespace emblem {
 namespace {
 
-// Options as text where the library has no type for them.
+// Options that are parsed after the command line.
 struct Arguments {
   ConvertOptions options;
   InputHints hints;

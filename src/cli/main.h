@@ -3,7 +3,8 @@
 
 namespace emblem {
 
-// Parses, runs a subcommand, and returns the exit status: 0 success, 1 a failed run, 2 bad usage.
+// Parses the arguments, runs a command and returns the exit status: 0 success, 1 failure, 2 invalid
+// usage.
 int run_command_line(int argc, char** argv);
 
 }  // namespace emblem

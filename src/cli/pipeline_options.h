@@ -1,4 +1,4 @@
-// cli/pipeline_options.h - the options that every command on a pipeline has.
+// cli/pipeline_options.h - options of all commands that use a pipeline.
 #pragma once
 
 #include <memory>
@@ -18,13 +18,13 @@ struct PipelineOptions {
   std::string config;
   std::string model_dir;
   std::string device = "cpu";
-  std::string precision;  // empty: as the configuration says
-  int threads = 0;        // 0: as the configuration says, or one per CPU
+  std::string precision;  // empty: as configured
+  int threads = 0;        // 0: as configured, or one per CPU
   std::vector<std::string> set;
   int64_t max_bad_rows = -1;  // as the configuration says
 };
 
-// What commands on a trained model take; `config` empty: the checkpoint's own.
+// Options of commands that use a trained model; `config` empty: that of the checkpoint.
 struct CheckpointOptions : PipelineOptions {
   std::string checkpoint;
 };
@@ -43,12 +43,12 @@ void add_max_bad_rows_option(Command& command, PipelineOptions& options);
 
 // --profile
 void add_profile_option(Command& command, std::string& path);
-// The trace that --profile asks for, begun; null where it asks for none.
+// A started trace if --profile was given; else null.
 std::unique_ptr<Trace> make_trace(const std::string& path, const PipelineOptions& options);
 
-// The configuration with overrides, checked.
+// The configuration with overrides applied, checked.
 config::PipelineConfig load(const PipelineOptions& options);
-// The same in two steps. check() throws for what is wrong and logs warnings.
+// The same in two steps. check() throws for errors and logs warnings.
 config::PipelineConfig load_unchecked(const PipelineOptions& options);
 void check(const config::PipelineConfig& config);
 // --set, --precision and --max-bad-rows as overrides of a configuration.
@@ -60,13 +60,13 @@ void refuse_pipeline_as_output(const char* option, const std::string& output,
                                const PipelineOptions& options,
                                const config::PipelineConfig& config);
 
-// A context on the chosen device, and the threads and stream it owns.
+// A context on the chosen device, with its threads and stream.
 struct Workers {
   std::unique_ptr<ThreadPool> pool;
   std::shared_ptr<cuda::Stream> stream;
   Context context;
 };
-// Throws when --device cuda cannot be had here, and why.
+// Throws with the reason if --device cuda is not available.
 Workers make_workers(const PipelineOptions& options, uint32_t configured_threads);
 
 }  // namespace emblem

@@ -17,13 +17,13 @@ void add_report(Command& program) {
                  "Benchmark results (.json), training results or a history (.jsonl), model folders")
       .required();
   command.repeatable("--before", request->before, "FILE",
-                     "Results of an earlier state: the page says what changed (repeatable)");
+                     "Earlier results to compare with (repeatable)");
   command.output("--out", request->out, "HTML page to write").required();
   command.output("--markdown", request->markdown, "Markdown file to write as well");
   command.option("--title", request->title, "TITLE", "Title of the page");
   command.option(
       "--data", request->data, "DIR",
-      "metadata.json of a synthetic data set: its limits are drawn into training curves");
+      "metadata.json of a synthetic data set, whose limits are drawn in training curves");
   command.option("--references", request->reference_folder, "DIR",
                  "Folder of published figures (default: bench/reference here or above the "
                  "program)");
@@ -36,9 +36,9 @@ void add_report(Command& program) {
     for (const std::string& name : write_report(*request)) {
       const std::string why =
           folder.empty()
-              ? "no folder bench/reference here or above the program; name it by --references"
+              ? "no folder bench/reference here or above the program; give it with --references"
               : "not in " + folder;
-      std::fprintf(stderr, "report: published figures \"%s\" are left out: %s\n", name.c_str(),
+      std::fprintf(stderr, "report: published figures \"%s\" are skipped: %s\n", name.c_str(),
                    why.c_str());
     }
     std::printf("wrote %s\n", request->out.c_str());

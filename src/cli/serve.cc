@@ -31,7 +31,7 @@ ServingOptions serving_options(const Options& options) {
                                                            : Control::kAll;
   EMBLEM_REQUIRE(
       serving.models.models.empty() || serving.models.control == Control::kExplicit,
-      "--load-model needs --model-control-mode explicit; otherwise all models are loaded");
+      "--load-model needs --model-control-mode explicit; in other modes all models are loaded");
   serving.models.on_gpu = options.device == "cuda";
   if (serving.models.on_gpu)
     dispatch(
@@ -81,7 +81,7 @@ void run(const Options& options) {
   std::printf("ready\n");
   std::fflush(stdout);
   while (!interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  std::printf("finishing requests under way\n");
+  std::printf("finishing requests in progress\n");
   serving.drain(std::chrono::milliseconds(static_cast<int64_t>(options.exit_timeout * 1000)));
 }
 
@@ -100,19 +100,20 @@ void add_serve(Command& program) {
   command.option("--grpc-port", options->grpc_port, "PORT", "Port for gRPC (0: any free one)");
   command.option("--metrics-port", options->metrics_port, "PORT",
                  "Port for Prometheus metrics (0: any free one)");
-  command.choice("--model-control-mode", options->control, {"none", "poll", "explicit"},
-                 "none: load all models at the start; poll: look for changes too; explicit: load "
-                 "what --load-model and clients ask for");
+  command.choice(
+      "--model-control-mode", options->control, {"none", "poll", "explicit"},
+      "none: load all models at startup; poll: also watch for changes; explicit: load the "
+      "models that --load-model and clients name");
   command.repeatable("--load-model", options->serving.models.models, "NAME",
-                     "With explicit: a model to load at the start (repeatable)");
+                     "With explicit: a model to load at startup (repeatable)");
   command
       .option("--repository-poll-secs", options->serving.models.poll_seconds, "SECONDS",
               "With poll: seconds between checks")
       .range(1e-3, 1e6);
   command.option("--ps", options->serving.models.ps_config, "FILE",
-                 "HPS's ps.json: databases for the tables, and models of backend hps");
+                 "HPS's ps.json: stores of the tables, and models of backend hps");
   command.repeatable("--deltas", options->deltas, "MODEL=DIR",
-                     "Apply the row updates that training writes to DIR (repeatable)");
+                     "Apply row updates that training writes to DIR (repeatable)");
   command.choice("--device", options->device, {"cpu", "cuda"},
                  "cuda: compute all models on the GPU; cpu: those without an instance_group of "
                  "KIND_GPU on the CPU");
@@ -126,7 +127,7 @@ void add_serve(Command& program) {
       .range(1, 1024);
   command
       .option("--max-connections", options->serving.http.max_connections, "N",
-              "Open HTTP connections at most")
+              "Maximum number of open HTTP connections")
       .positive();
   command.option("--max-request-size", options->max_body, "SIZE", "Largest request, decompressed");
   command.option("--tls-certificate", options->tls_certificate, "FILE",
@@ -135,7 +136,7 @@ void add_serve(Command& program) {
   command.option("--token", options->token, "TOKEN",
                  "Refuse requests without this bearer token (better: the variable EMBLEM_TOKEN)");
   command.option("--exit-timeout-secs", options->exit_timeout, "SECONDS",
-                 "Seconds that running requests may take after Ctrl-C or SIGTERM")
+                 "Seconds that requests in progress may take after Ctrl-C or SIGTERM")
       .range(0, 1e6);
   command.run([options] {
     run(*options);

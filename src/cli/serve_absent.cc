@@ -1,4 +1,4 @@
-// Replaces serve.cc in builds without the libraries of a server.
+// Replaces serve.cc and bench_serve.cc in builds without EMBLEM_SERVE.
 #include "cli/commands.h"
 #include "emblem/error.h"
 

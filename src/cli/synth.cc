@@ -11,7 +11,7 @@
 namespace emblem {
 namespace {
 
-// Options as text where the library has no type for them.
+// Options that are parsed after the command line.
 struct Arguments {
   SynthOptions options;
   std::string rows = "1M", test_rows, cardinalities;
@@ -56,7 +56,8 @@ void run(const Arguments& arguments) {
 void add_synth(Command& program) {
   Command command = program.add_command(
       "synth",
-      "Write a data set whose labels follow a known truth, so that the best possible AUC is known");
+      "Write a synthetic data set whose labels follow a known model, so that the best possible "
+      "AUC is known");
   const auto arguments = std::make_shared<Arguments>();
   SynthOptions& options = arguments->options;
   command.option("--preset", options.preset, "NAME", "Shape of the data: criteo");
@@ -67,8 +68,8 @@ void add_synth(Command& program) {
       .required();
   command.option("--format", options.format, "FORMAT", "tsv, csv, raw or split");
   command.option("--alpha", options.alpha, "X",
-                 "Skew of the keys: exponent of their power law, 0 for uniform");
-  command.option("--seed", options.seed, "N", "The same seed gives the same bytes");
+                 "Exponent of the power law of the keys; 0: uniform");
+  command.option("--seed", options.seed, "N", "Random seed; the same seed gives the same data");
   command.option("--tables", options.tables, "NAME", "Table sizes: kaggle, fl15 or criteo-40m");
   command.option("--scale", options.scale, "X",
                  "Multiplies the table sizes (each stays at least 2)");
@@ -76,10 +77,10 @@ void add_synth(Command& program) {
                  "Table sizes, comma-separated, instead of --tables and --scale");
   command.option("--dense", options.num_dense, "N", "Number of dense columns");
   command.option("--sparse", options.num_sparse, "N",
-                 "Number of sparse columns; -1: as many as there are table sizes");
+                 "Number of sparse columns; -1: one per table size");
   command
       .option("--missing-dense", arguments->missing_dense, "SHARE",
-              "Share of missing counts (default: 0.05 in tsv and csv, 0 in raw and split)")
+              "Share of missing dense values (default: 0.05 in tsv and csv, 0 in raw and split)")
       .range(0.0, 1.0)
       .hide_default();
   command

@@ -26,7 +26,7 @@ const char* to_text(TrainOutcome outcome) {
     case TrainOutcome::kFinished:
       return "finished";
     case TrainOutcome::kStoppedEarly:
-      return "stopped early: no more gain";
+      return "stopped early: no improvement";
     case TrainOutcome::kReachedTarget:
       return "stopped: target reached";
     case TrainOutcome::kInterrupted:
@@ -52,7 +52,7 @@ void print(const TrainSummary& summary) {
     std::printf("              skipped %ld bad rows of the evaluation\n",
                 static_cast<long>(summary.evaluation->bad_rows));
   if (!summary.checkpoint.empty()) std::printf("  checkpoint  %s\n", summary.checkpoint.c_str());
-  std::fflush(stdout);  // while a closed pipe is not fatal: the status says how the run ended
+  std::fflush(stdout);  // while SIGPIPE is ignored: the exit status reports how the run ended
 }
 
 int run(const Options& options) {
@@ -86,7 +86,7 @@ void add_train(Command& program) {
   Command command = program.add_command("train", "Train a model, with evaluations and checkpoints");
   add_config_options(command, *options);
   command.option("--model-dir", options->model_dir, "DIR",
-                 "Where checkpoints and results go (default: the configuration's)");
+                 "Folder for checkpoints and results (default: model_dir of the configuration)");
   add_device_options(command, *options);
   const Option resume =
       command.flag("--resume", options->resume,
@@ -94,8 +94,8 @@ void add_train(Command& program) {
   const Option init_from =
       command
           .option("--init-from", options->init_from, "DIR",
-                  "Begin a new run with the weights of this checkpoint or model directory; "
-                  "optimizers and schedules start fresh")
+                  "Start a new run with the weights of this checkpoint or model directory; "
+                  "optimizers and schedules start from the beginning")
           .excludes(resume);
   command
       .flag("--init-partial", options->init_partial,
@@ -110,7 +110,7 @@ void add_train(Command& program) {
                  "Stop when an evaluation reaches METRIC=VALUE, e.g. auc=0.8025");
   add_max_bad_rows_option(command, *options);
   command.output("--json", options->json,
-                 "Also write the final evaluation and what the run cost to this file");
+                 "Also write the final evaluation, speed and memory use to this file");
   command.run([options] { return run(*options); });
 }
 

@@ -33,7 +33,7 @@ class InferBench {
         layout_(layout_of(config_)),
         predictor_(std::make_unique<Model>(context, config_, layout_, HostPredictor::kPieceRows)) {}
 
-  // Rows must come out the same alone and in a batch.
+  // A row must give the same result alone and in a batch.
   void check(const DlrmShape& shape) {
     const Batch batch = dlrm_batches({}, shape, 1, 300, options_.alpha, options_.seed + 1)[0];
     std::vector<float> all(300), one(1);
@@ -47,8 +47,9 @@ class InferBench {
         single.sparse[f].keys = {batch.sparse[f].keys[static_cast<size_t>(row)]};
       predictor_.run(context_, feed_.set(single), one);
       if (!finite || one[0] != all[static_cast<size_t>(row)]) {
-        throw Error(ErrorCode::kInternal, cat("bench infer: row ", row, " of a batch gives ",
-                                              all[static_cast<size_t>(row)], ", alone ", one[0]));
+        throw Error(ErrorCode::kInternal,
+                    cat("bench infer: row ", row, " gives ", all[static_cast<size_t>(row)],
+                        " in a batch and ", one[0], " alone"));
       }
     }
   }
@@ -118,7 +119,7 @@ std::vector<BenchResult> bench_on_cpu(const Context& context, const DlrmShape& s
   const std::vector<int64_t> sizes =
       options.batches.empty() ? default_batches(shape) : options.batches;
   for (const int64_t rows : sizes) {
-    // At most some hundred MB of keys.
+    // At most a few hundred MB of keys.
     const int64_t distinct = std::clamp<int64_t>(1'000'000 / rows, 4, 1000);
     const auto batches = dlrm_batches(context, shape, distinct, rows, options.alpha, options.seed);
     for (const bool stream : {false, true}) {

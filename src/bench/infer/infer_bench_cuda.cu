@@ -28,7 +28,7 @@ config::PipelineConfig pipeline_of(const DlrmShape& shape, int64_t rows, DType c
   return config;
 }
 
-// A model on the GPU and batches in host memory for it.
+// A model on the GPU and its batches in host memory.
 class DeviceBench {
  public:
   DeviceBench(const Context& context, const DlrmShape& shape, const InferBenchOptions& options,
@@ -56,7 +56,7 @@ class DeviceBench {
   Feed feed_{host_};
 };
 
-// The same model on the CPU gives the same probabilities, but for rounding.
+// Checks the probabilities against those of the same model on the CPU, up to rounding.
 void check(const Context& context, const DlrmShape& shape, const InferBenchOptions& options) {
   constexpr int64_t kRows = 300;
   const DlrmShape small = shape.scaled_down(10000);
@@ -72,7 +72,8 @@ void check(const Context& context, const DlrmShape& shape, const InferBenchOptio
   const double tolerance = options.compute == DType::kF32   ? 1e-4
                            : options.compute == DType::kF16 ? 5e-3
                                                             : 3e-2;
-  for (int repetition = 0; repetition < 3; ++repetition) {  // with an empty cache, then a full one
+  for (int repetition = 0; repetition < 3;
+       ++repetition) {  // with an empty cache, then a filled one
     const std::vector<float> found = bench.run(batch);
     for (size_t row = 0; row < found.size(); ++row) {
       if (!(std::abs(found[row] - wanted[row]) <= tolerance))
@@ -82,7 +83,7 @@ void check(const Context& context, const DlrmShape& shape, const InferBenchOptio
   }
 }
 
-// Of large products in the type that is computed in.
+// Limits of the GPU; matrix products in the compute type.
 double measure_products(const Context& context, DType type) {
   constexpr int64_t kSize = 8192;
   const auto bytes = kSize * size_of(type);
@@ -142,7 +143,7 @@ Timed measure_repeated(DeviceBench& bench, const Batch& batch, const InferBenchO
   return found;
 }
 
-// Each batch once: nothing is seen twice but what is frequent.
+// Each batch once: only frequent keys occur again.
 Timed measure_stream(DeviceBench& bench, const std::vector<Batch>& batches) {
   DevicePredictor& predictor = bench.predictor();
   bench.copy_in(batches[0]);
@@ -197,14 +198,15 @@ BenchResult make_result(const std::string& name, int64_t rows, Timed found, Devi
 
 std::vector<BenchResult> bench_inference(const Context& context, const DlrmShape& shape,
                                          const InferBenchOptions& options) {
-  EMBLEM_REQUIRE(options.tables == BenchTables::kStatic,
-                 "bench infer: on a GPU, --tables static is measured");
+  EMBLEM_REQUIRE(
+      options.tables == BenchTables::kStatic,
+      "bench infer: --tables dynamic is not supported with --device cuda; use --tables static");
   check(context, shape, options);
   const Limits limits{measure_products(context, options.compute), measure_device_copy(context)};
   std::vector<int64_t> sizes = options.batches.empty() ? default_batches(shape) : options.batches;
   const int64_t most = *std::max_element(sizes.begin(), sizes.end());
   DeviceBench bench(context, shape, options, std::max<int64_t>(most, 16384));
-  // Rows of other batches of the same distribution fill the cache, as they would have in service.
+  // The cache is filled with rows of other batches of the same distribution, as in production.
   const int64_t warm_rows = 16384;
   constexpr int64_t kAtOnce = 32;
   for (int64_t done = 0; done * kAtOnce * warm_rows < options.warm_samples; ++done) {

@@ -1,4 +1,4 @@
-// bench/infer/infer_result.h - the timed batches of an inference benchmark, on any device.
+// bench/infer/infer_result.h - the result of an inference benchmark, on any device.
 #pragma once
 
 #include <chrono>
@@ -13,13 +13,13 @@ struct InferRun {
   std::string name;
   int64_t rows = 0;             // of a batch
   std::vector<double> seconds;  // of each batch
-  Named<Setting> settings;      // beside "batch", "runs" and "references"
+  Named<Setting> settings;      // in addition to "batch", "runs" and "references"
 };
 
-// With latency percentiles, the slowest batch and samples a second.
+// With latency percentiles, the slowest batch and samples/s.
 BenchResult infer_result(InferRun run);
 
-// The value that `share` of the sorted ones do not exceed.
+// The quantile `share` of sorted values.
 double percentile(const std::vector<double>& sorted, double share);
 
 inline double seconds_since(std::chrono::steady_clock::time_point start) {

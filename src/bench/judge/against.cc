@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder for the runs' files that goes away.
+// A temporary folder for the files of runs.
 class ScratchFolder {
  public:
   ScratchFolder() : path_((fs::temp_directory_path() / cat("emblem-against-", getpid())).string()) {
@@ -56,13 +56,13 @@ std::vector<BenchResult> run_once(const std::string& program,
                 cat("--against: ", program, " failed with ", to_text(ended), why));
   }
   EMBLEM_REQUIRE(fs::exists(json), "--against: ", program,
-                 " wrote no results; this benchmark has nothing to compare");
+                 " wrote no results; --against needs a benchmark that writes --json");
   return read_bench_results(json);
 }
 
 using Runs = std::vector<std::vector<BenchResult>>;  // [run][result]
 
-// The metric in every run; fewer values than runs where one lacks it or it is not positive.
+// The metric of every run; runs without it, or where it is not positive, are skipped.
 std::vector<double> values_of(const Runs& runs, const BenchResult& like,
                               const std::string& metric) {
   std::vector<double> values;
@@ -136,7 +136,7 @@ int64_t runs_of(const AgainstOptions& options) { return 2 * (options.pairs + 1);
 std::vector<Ratio> run_against(const AgainstOptions& options,
                                const std::function<void(int64_t)>& progress) {
   EMBLEM_REQUIRE(options.pairs >= 6, "--pairs is ", options.pairs,
-                 "; fewer than 6 pairs give no interval of 95 %");
+                 "; a 95 % interval needs at least 6");
   const ScratchFolder scratch;
   int64_t done = 0;
   const auto run = [&](const std::string& program) {
@@ -161,7 +161,7 @@ std::vector<Ratio> run_against(const AgainstOptions& options,
 
 std::string to_text(const std::vector<Ratio>& ratios) {
   std::vector<std::vector<std::string>> rows = {
-      {"metric", "this", "other", "times better", "95 % interval", "this is"}};
+      {"metric", "this", "other", "times better", "95 % interval", "verdict"}};
   std::string before;
   for (const Ratio& ratio : ratios) {
     const std::string of = ratio.benchmark + " " + ratio.name;
@@ -172,7 +172,7 @@ std::string to_text(const std::vector<Ratio>& ratios) {
                     fmt::format("{:.4f} to {:.4f}", ratio.interval.low, ratio.interval.high),
                     ratio.better()  ? "better"
                     : ratio.worse() ? "WORSE"
-                                    : "no difference"});
+                                    : "not significant"});
   }
   return align_columns(rows);
 }

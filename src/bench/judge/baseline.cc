@@ -42,7 +42,7 @@ void refuse_unknown(const Json& json, const std::string& where,
   }
 }
 
-// One entry of "label": a number, whose threshold stands elsewhere, or an object with its own.
+// One entry of "label": a number with the common threshold, or an object with its own.
 BaselineMetric read_metric(const Json& json, const Json& thresholds, const std::string& name,
                            const std::string& where) {
   BaselineMetric metric;
@@ -69,13 +69,13 @@ BaselineMetric read_metric(const Json& json, const Json& thresholds, const std::
     metric.value = number_at(json, here);  // TorchEasyRec: higher is better
   }
   if (own == nullptr && thresholds.is_object()) {
-    EMBLEM_REQUIRE(thresholds.contains(name), where, ".threshold has none for \"", name,
-                   "\", which label lists; add it");
+    EMBLEM_REQUIRE(thresholds.contains(name), where, ".threshold has no entry for \"", name,
+                   "\", which \"label\" lists; add it");
     own = &thresholds[name];
   }
   if (own == nullptr) {
     EMBLEM_REQUIRE(!thresholds.is_null(), where, " has no \"threshold\" for \"", name,
-                   "\"; add how far a result may lie from its label");
+                   "\"; add the allowed difference from the label");
     own = &thresholds;
   }
   metric.threshold = threshold_at(*own, where + ".threshold");
@@ -157,7 +157,7 @@ std::vector<Baseline> parse_baselines(std::string_view text, const std::string& 
       baselines.push_back(read_baseline(config, value, cat(source, ": \"", config, "\"")));
     } catch (const Json::exception& error) {
       throw Error(ErrorCode::kInvalidArgument,
-                  cat(source, ": \"", config, "\" has a value of the wrong kind: ", error.what()));
+                  cat(source, ": \"", config, "\" has a value of the wrong type: ", error.what()));
     }
   }
   return baselines;

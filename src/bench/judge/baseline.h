@@ -1,5 +1,5 @@
-// bench/judge/baseline.h - what pipelines are expected to reach: TorchEasyRec's
-// base_eval_metric.json as it is, and Emblem's additions to it (docs/benchmarking.md).
+// bench/judge/baseline.h - expected results of pipelines: TorchEasyRec's base_eval_metric.json
+// and Emblem's additions to it (docs/benchmarking.md).
 //
 //   {"configs/criteo/dlrm.config": {
 //      "label": {"auc": 0.7997,
@@ -9,8 +9,8 @@
 //      "run_cnt": 3,
 //      "set": ["data_config.batch_size=4096"],  overrides of the pipeline
 //      "timeout_s": 600,
-//      "optional_data": true,                   skipped where its training data is not there
-//      "measured_on": {"cpu": "Arm Neoverse N1", "cores": 2}}}   where speed and memory compare
+//      "optional_data": true,                   skipped where its training data is missing
+//      "measured_on": {"cpu": "Arm Neoverse N1", "cores": 2}}}   for speed and memory
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct BaselineMetric {
   ThresholdKind kind = ThresholdKind::kAbsolute;
   Better better = Better::kHigher;
 
-  // How far from `value` a mean may lie without being better or worse.
+  // The largest difference of a mean from `value` that is neither better nor worse.
   double margin() const;
 };
 
@@ -44,20 +44,20 @@ struct Baseline {
   bool optional_data = false;
   std::optional<Machine> measured_on;  // only cpu, cores and gpu
 
-  // Whether figures of speed and memory that `machine` gives can be held against these.
+  // Whether speed and memory on `machine` are comparable with this baseline.
   bool comparable_on(const Machine& machine) const;
 };
 
 // `source` names the text in errors. Throws Error (kInvalidArgument).
 std::vector<Baseline> parse_baselines(std::string_view json, const std::string& source);
 
-// The baseline whose key is `config`, both as normal paths; or else the one whose key is the end of
-// it, so that an absolute path finds what was recorded as a relative one. Null without one.
+// The baseline whose key is `config`, both normalized; or else the one whose key is a suffix of it,
+// so that an absolute path finds the baseline of a relative path. Null if there is none.
 const Baseline* find_baseline(const std::vector<Baseline>& baselines, const std::string& config);
 
-// Speed and memory belong to a machine; what an evaluation finds belongs to the model.
+// True for speed and memory; false for metrics of an evaluation.
 bool depends_on_machine(std::string_view metric);
-// Whether other processes on the machine change it.
+// True for speed, which other processes on the machine affect.
 bool depends_on_load(std::string_view metric);
 
 }  // namespace emblem

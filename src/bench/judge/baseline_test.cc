@@ -32,7 +32,7 @@ constexpr char kTorchEasyRec[] = R"({
   }
 })";
 
-TEST(Baseline, TorchEasyRecsFileIsReadAsItIs) {
+TEST(Baseline, TorchEasyRecsFileIsReadUnchanged) {
   const auto baselines = parse_baselines(kTorchEasyRec, "base_eval_metric.json");
   ASSERT_EQ(baselines.size(), 2u);
   const Baseline& ple = baselines[0];
@@ -77,7 +77,7 @@ TEST(Baseline, ErrorsNameTheFileTheConfigAndTheField) {
   EXPECT_THAT(parse_error(R"({"a": {"label": {"auc": 0.8}}})"),
               HasSubstr("has no \"threshold\" for \"auc\""));
   EXPECT_THAT(parse_error(R"({"a": {"label": {"auc": 1}, "threshold": {"acu": 1}}})"),
-              HasSubstr("has none for \"auc\""));
+              HasSubstr("has no entry for \"auc\""));
   EXPECT_THAT(parse_error(R"({"a": {"label": {"auc": 1}, "threshold": -1}})"),
               HasSubstr("expected a number of at least 0"));
   EXPECT_THAT(parse_error(R"({"a": {"label": {"auc": 1}, "treshold": 1}})"),
@@ -88,7 +88,7 @@ TEST(Baseline, ErrorsNameTheFileTheConfigAndTheField) {
               HasSubstr("expected \"higher\" or \"lower\""));
 }
 
-TEST(Baseline, ConfigsAreFoundByTheirPathOrByItsEnd) {
+TEST(Baseline, ConfigsAreFoundByPathOrSuffix) {
   const auto baselines = parse_baselines(kTorchEasyRec, "b.json");
   EXPECT_NE(find_baseline(baselines, "./tzrec/benchmark/configs/taobao/ple.config"), nullptr);
   EXPECT_NE(find_baseline(baselines, "/src/tzrec/benchmark/configs/taobao/ple.config"), nullptr);
@@ -103,7 +103,7 @@ ConfigOutcome outcome_of(const std::string& config, double auc, double rate) {
   return judge(config, runs, nullptr, {});
 }
 
-TEST(BaselineUpdate, KeepsTheFormAndThresholdsOfWhatIsThere) {
+TEST(BaselineUpdate, KeepsTheFormAndThresholdsOfExistingEntries) {
   const auto update = update_baselines(
       kTorchEasyRec, {outcome_of("tzrec/benchmark/configs/criteo/deepfm.config", 0.7912345678, 5)},
       {});
@@ -132,7 +132,7 @@ TEST(BaselineUpdate, ANewPipelineGetsAllItsMetricsAndTheMachine) {
   EXPECT_TRUE(baselines[0].comparable_on(machine));
 }
 
-TEST(BaselineUpdate, WhatIsUnreliableChangesNothing) {
+TEST(BaselineUpdate, AnUnreliableOutcomeChangesNothing) {
   ConfigOutcome outcome = outcome_of("new.config", 0.8, 1000);
   outcome.verdict = Verdict::kUnreliable;
   EXPECT_EQ(update_baselines("{}", {outcome}, {}).json, "{}\n");

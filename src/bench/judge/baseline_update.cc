@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Six digits: what a person can compare and a difference of files can show.
+// Six digits, so that differences of the file are readable.
 double rounded(double value) { return std::stod(fmt::format("{:.6g}", value)); }
 
 Json describe(const Machine& machine) {
@@ -24,7 +24,7 @@ Json describe(const Machine& machine) {
   return json;
 }
 
-// The smallest threshold for a metric of this kind that its own runs stay well within.
+// A threshold of several standard deviations of the metric's own runs, within bounds.
 Json new_metric(const MetricOutcome& metric) {
   constexpr double kDeviations = 4;
   const Measure& measure = metric.measure;

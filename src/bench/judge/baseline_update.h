@@ -1,4 +1,4 @@
-// bench/judge/baseline_update.h - a suite's means as the new baselines.
+// bench/judge/baseline_update.h - writes the means of a suite as new baselines.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ namespace emblem {
 
 struct BaselineChange {
   std::string config, metric;
-  std::optional<double> before;  // none: it is new
+  std::optional<double> before;  // none: a new metric
   double after = 0;
 };
 
@@ -21,14 +21,14 @@ struct BaselineUpdate {
   std::vector<BaselineChange> changes;
 };
 
-// `json` is the file's text now ("{}" for a new one), which parse_baselines accepts; its form,
-// thresholds and the pipelines that did not run are kept. A pipeline without a baseline gets one
-// with all its metrics and thresholds that its own runs keep. UNRELIABLE and SKIPPED ones are left
-// as they are.
+// `json` is the current text of the file ("{}" for a new file), valid for parse_baselines. Its
+// form, its thresholds and pipelines that did not run are kept. A pipeline without a baseline gets
+// one with all its metrics and thresholds that its own runs meet. UNRELIABLE and SKIPPED pipelines
+// are not changed.
 BaselineUpdate update_baselines(std::string_view json, const std::vector<ConfigOutcome>& outcomes,
                                 const Machine& machine);
 
-// A line a change: "configs/a.config  auc  0.7997 -> 0.8003 (+0.08 %)"
+// One line per change: "configs/a.config  auc  0.7997 -> 0.8003 (+0.08 %)"
 std::string to_text(const std::vector<BaselineChange>& changes);
 
 }  // namespace emblem

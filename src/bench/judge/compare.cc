@@ -76,7 +76,7 @@ std::vector<std::string> row_of(const MetricComparison& comparison) {
   row.push_back(cat(of_base(interval.low), " to ", of_base(interval.high)));
   row.push_back(fmt::format("{:.3g}", comparison.p));
   row.push_back(size_of(comparison.test->effect));
-  row.push_back(comparison.better() ? "better" : comparison.worse() ? "WORSE" : "no difference");
+  row.push_back(comparison.better() ? "better" : comparison.worse() ? "WORSE" : "not significant");
   return row;
 }
 
@@ -110,7 +110,7 @@ std::vector<MetricComparison> compare_results(const std::vector<BenchResult>& a,
 
 std::string to_text(const std::vector<MetricComparison>& comparisons) {
   std::vector<std::vector<std::string>> rows = {
-      {"metric", "A", "B", "change", "95 % interval", "p (Holm)", "Hedges' g", "B is"}};
+      {"metric", "A", "B", "change", "95 % interval", "p (Holm)", "Hedges' g", "verdict"}};
   std::string before;
   for (const MetricComparison& comparison : comparisons) {
     const std::string of = comparison.benchmark + " " + comparison.name;

@@ -1,4 +1,4 @@
-// bench/judge/compare.h - two files of results held against each other, metric by metric.
+// bench/judge/compare.h - compares two result files metric by metric.
 #pragma once
 
 #include <optional>
@@ -12,16 +12,16 @@ namespace emblem {
 struct MetricComparison {
   std::string benchmark, name, metric;
   Measure a, b;                   // means of all repetitions
-  std::optional<MeansTest> test;  // none where either has fewer than two samples
-  double p = 1;                   // of the test, corrected for the number of tests (Holm)
+  std::optional<MeansTest> test;  // none if either side has fewer than two samples
+  double p = 1;                   // of the test, with Holm's correction
 
   bool significant() const { return test.has_value() && p < 0.05; }
-  bool worse() const;   // significantly, in b
-  bool better() const;  // significantly, in b
+  bool worse() const;   // b is significantly worse
+  bool better() const;  // b is significantly better
 };
 
-// Matches results by benchmark and name; several of one name are repetitions, and so are the
-// samples of a metric. Throws when the files have nothing in common.
+// Matches results by benchmark and name. Several results of one name, and the samples of a metric,
+// are repetitions. Throws when the files have no metric in common.
 std::vector<MetricComparison> compare_results(const std::vector<BenchResult>& a,
                                               const std::vector<BenchResult>& b);
 

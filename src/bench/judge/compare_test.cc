@@ -31,7 +31,7 @@ TEST(Compare, DirectionDecidesWhatADifferenceMeans) {
   EXPECT_THAT(to_text(found), HasSubstr("large"));
 }
 
-TEST(Compare, NoiseIsNoDifference) {
+TEST(Compare, NoiseIsNotSignificant) {
   const auto found = compare_results({result_with({100, 120, 90}, {0.5, 0.6, 0.4})},
                                      {result_with({110, 95, 105}, {0.6, 0.4, 0.5})});
   EXPECT_FALSE(found[0].significant());

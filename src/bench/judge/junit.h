@@ -1,4 +1,4 @@
-// bench/judge/junit.h - a suite's outcome in the form that continuous integration shows.
+// bench/judge/junit.h - the outcome of a suite as JUnit XML, for continuous integration.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace emblem {
 
-// One test case a pipeline: WORSE is a failure, UNRELIABLE an error with the last lines of its
-// failed runs' logs.
+// One test case per pipeline: WORSE is a failure, UNRELIABLE an error with the last log lines of
+// its failed runs.
 std::string junit_xml(const std::vector<ConfigOutcome>& outcomes);
 
 }  // namespace emblem

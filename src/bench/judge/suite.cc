@@ -25,7 +25,7 @@ struct PlannedConfig {
   std::string config;
   const Baseline* baseline = nullptr;
   std::vector<RunPlan> runs;
-  std::string skipped;  // why it is not run; empty: it is
+  std::string skipped;  // the reason for skipping it; empty: not skipped
 };
 
 std::string checksum_of_file(const std::string& path) {
@@ -43,14 +43,14 @@ std::string run_name(const std::string& config) {
   return name.substr(std::min(name.find_first_not_of("._"), name.size()));
 }
 
-// Why its data cannot be read, where the baseline says that it need not be there.
+// Why its data cannot be read, if the baseline declares them optional.
 std::string missing_data(const std::string& config, const std::vector<std::string>& overrides) {
   const std::string input = load_pipeline(config, overrides).train_input_path();
   try {
     expand_paths(input);
     return "";
   } catch (const Error&) {
-    return cat("its data, ", input, ", is not here");
+    return cat("its data are missing: ", input);
   }
 }
 
@@ -98,7 +98,7 @@ std::vector<PlannedConfig> plan_suite(const SuiteOptions& options) {
   return plans;
 }
 
-// All that the runs depend on: a suite that goes on must be the one that was begun.
+// Everything that the runs depend on: a suite is continued only if this is unchanged.
 std::string describe_plan(const SuiteOptions& options, const std::vector<PlannedConfig>& plans) {
   Json json = {{"program", cat("emblem ", kVersion, " ", checksum_of_file(options.program))},
                {"arguments", options.arguments},
@@ -115,7 +115,7 @@ std::string describe_plan(const SuiteOptions& options, const std::vector<Planned
   return json.dump(1) + "\n";
 }
 
-// A new folder, or one in which the same suite was begun.
+// A new folder, or one with an unfinished run of the same suite.
 void prepare_folder(const std::string& out, const std::string& plan) {
   const fs::path folder = out;
   EMBLEM_REQUIRE(!fs::exists(folder / kResultFile), out,
@@ -197,7 +197,7 @@ std::vector<ConfigOutcome> run_suite(const SuiteOptions& options,
       const std::string title = cat(plan.config, ", run ", runs.size() + 1, " of ",
                                     plan.runs.size(), ", seed ", run.seed);
       if (const auto done = read_run(run)) {
-        announce(title + ": done before");
+        announce(title + ": already finished");
         runs.push_back(*done);
         continue;
       }

@@ -40,7 +40,7 @@ std::vector<std::string> command_of(const RunPlan& plan, const RunFiles& files) 
   return command;
 }
 
-// Whatever is printed last is the likeliest reason.
+// The last line of the log is the most likely reason.
 std::string failure_of(const SubprocessResult& ended, const std::string& log) {
   std::string reason = to_text(ended);
   const std::vector<std::string> last = last_lines(log, 1);
@@ -61,7 +61,7 @@ void remember(const SuiteRun& run, const std::string& path) {
                              json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 
-// The share of all CPU time since `busy_before` that was not the run's own.
+// The share of CPU time since `busy_before` that other processes used.
 double other_load(const SubprocessResult& ended, double busy_before) {
   const double busy = machine_busy_seconds() - busy_before;
   const double available = ended.seconds * available_cpus();
@@ -82,7 +82,7 @@ SuiteRun execute_run(const RunPlan& plan) {
                                                  .timeout_seconds = plan.timeout_seconds});
   if (ended.end == SubprocessEnd::kInterrupted) {
     throw Error(ErrorCode::kCancelled,
-                cat("interrupted; the same command with --out ", plan.out, " goes on"));
+                cat("interrupted; continue with the same command and --out ", plan.out));
   }
   run.seconds = ended.seconds;
   run.other_load = other_load(ended, busy_before);
@@ -100,7 +100,7 @@ std::optional<SuiteRun> read_run(const RunPlan& plan) {
   if (!fs::exists(files.record)) return std::nullopt;
   const Json json = Json::parse(read_text_file(files.record), nullptr, /*allow_exceptions=*/false);
   EMBLEM_REQUIRE(json.is_object() && json.contains("seconds") && json.contains("failure"),
-                 files.record, " is damaged; remove it, and the run is done again");
+                 files.record, " is damaged; remove it to repeat the run");
   SuiteRun run{.seed = plan.seed, .failure = json["failure"], .log = files.log};
   run.seconds = json["seconds"];
   run.other_load = json.value("other_load", 0.0);

@@ -1,5 +1,5 @@
-// bench/judge/suite_run.h - one training run of a suite, in a process of its own, remembered in a
-// file.
+// bench/judge/suite_run.h - one training run of a suite in its own process; its outcome is kept in
+// a file.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace emblem {
 
 struct RunPlan {
   std::string config;
-  std::string name;  // of its files
+  std::string name;  // prefix of its files
   int64_t seed = 1;
   std::vector<std::string> overrides, arguments;
   double timeout_seconds = 0;
@@ -22,14 +22,14 @@ struct RunPlan {
   bool keep_model = false;
 };
 
-// Trains from the beginning, whatever an interrupted run left, and remembers the outcome. Throws
-// Error (kCancelled) when interrupted, and then remembers nothing.
+// Trains from the beginning (files of an interrupted run are removed) and writes the outcome to a
+// file. Throws Error (kCancelled) when interrupted; then no outcome is written.
 SuiteRun execute_run(const RunPlan& plan);
 
-// What a finished run left; nothing where none did.
+// The outcome of a finished run; none if the run has not finished.
 std::optional<SuiteRun> read_run(const RunPlan& plan);
 
-// The last `count` lines of a file that are not empty; fewer where there are fewer.
+// The last `count` non-empty lines of a file, or fewer if it has fewer.
 std::vector<std::string> last_lines(const std::string& path, size_t count);
 
 }  // namespace emblem

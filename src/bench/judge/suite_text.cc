@@ -58,7 +58,7 @@ std::string word_for(Change change) {
   return "";
 }
 
-// Quality is told apart in the sixth digit; speed is not.
+// Six digits for metrics of quality, three for speed.
 std::string number(double value, const std::string& unit) {
   return unit.empty() ? fmt::format("{:.6g}", value) : format_metric(value, unit);
 }
@@ -75,9 +75,9 @@ std::vector<std::string> row_of(const MetricOutcome& metric) {
   row.push_back(metric.baseline ? cat(number(metric.baseline->value, measure.unit), " ± ",
                                       number(metric.baseline->margin(), measure.unit))
                                 : "-");
-  std::string judged = word_for(metric.change);
-  if (!metric.note.empty()) judged += (judged.empty() ? "" : ": ") + metric.note;
-  row.push_back(judged);
+  std::string verdict = word_for(metric.change);
+  if (!metric.note.empty()) verdict += (verdict.empty() ? "" : ": ") + metric.note;
+  row.push_back(verdict);
   return row;
 }
 
@@ -97,7 +97,7 @@ std::string load_note(const ConfigOutcome& outcome) {
   constexpr double kWorthSaying = 0.1;
   if (most < kWorthSaying) return "";
   return fmt::format(
-      "  Other processes took up to {:.0f} % of the machine's CPU time: speed is judged mildly.\n",
+      "  Other processes used up to {:.0f} % of the CPU time; thresholds of speed are relaxed.\n",
       100 * most);
 }
 
@@ -108,7 +108,7 @@ std::string suite_text(const std::vector<ConfigOutcome>& outcomes, Colour colour
   for (const ConfigOutcome& outcome : outcomes) {
     text += cat(text.empty() ? "" : "\n", headline(outcome, colour));
     std::vector<std::vector<std::string>> rows = {
-        {"  metric", "mean", "std dev", "95 % interval", "baseline", "judged"}};
+        {"  metric", "mean", "std dev", "95 % interval", "baseline", "verdict"}};
     for (const MetricOutcome& metric : outcome.metrics) rows.push_back(row_of(metric));
     if (rows.size() > 1) text += align_columns(rows);
     text += load_note(outcome) + failed_runs(outcome);

@@ -1,4 +1,4 @@
-// bench/judge/suite_text.h - a suite's outcome for people.
+// bench/judge/suite_text.h - the outcome of a suite as text for a terminal.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@ namespace emblem {
 
 enum class Colour { kNone, kAnsi };
 
-// A block a pipeline: its verdict, each metric's mean, standard deviation, 95 % interval and
-// baseline, and the last lines of failed runs' logs.
+// One block per pipeline: its verdict; mean, standard deviation, 95 % interval and baseline of each
+// metric; the last log lines of failed runs.
 std::string suite_text(const std::vector<ConfigOutcome>& outcomes, Colour colour);
 
 // One line: "2 pipelines: 1 BALANCED, 1 WORSE"

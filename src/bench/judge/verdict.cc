@@ -8,8 +8,8 @@
 namespace emblem {
 namespace {
 
-constexpr size_t kRunsForAnInterval = 3;  // an interval of two runs says nothing
-constexpr double kQuiet = 0.02;           // other processes are always there
+constexpr size_t kRunsForAnInterval = 3;  // an interval of two runs is too wide to be useful
+constexpr double kQuiet = 0.02;           // background load that is ignored
 
 Measure summarize(const std::vector<SuiteRun>& runs, const std::string& name) {
   Measure measure;
@@ -27,7 +27,7 @@ Measure summarize(const std::vector<SuiteRun>& runs, const std::string& name) {
   return measure;
 }
 
-// The names of all metrics, in the order in which runs give them, then those of the baseline alone.
+// The names of all metrics: in the order of the runs, then those that only the baseline has.
 std::vector<std::string> metric_names(const std::vector<SuiteRun>& runs, const Baseline* baseline) {
   std::vector<std::string> names;
   const auto add = [&](const std::string& name) {
@@ -51,7 +51,7 @@ double mean_load(const std::vector<SuiteRun>& runs) {
   return count == 0 ? 0 : sum / static_cast<double>(count);
 }
 
-// What still counts as no worse than the baseline: a bound of the mean.
+// The worst mean that is not worse than the baseline.
 double worst_allowed(const BaselineMetric& baseline, double slowdown) {
   return baseline.better == Better::kHigher ? (baseline.value - baseline.margin()) / slowdown
                                             : (baseline.value + baseline.margin()) * slowdown;
@@ -72,13 +72,13 @@ void compare(MetricOutcome& outcome, double slowdown) {
   if (gain >= baseline.margin() && gain > 0) outcome.change = Change::kBetter;
   if (gain <= -baseline.margin() && gain < 0) {
     outcome.change = beyond_worst ? Change::kWorse : Change::kBalanced;
-    if (!beyond_worst) outcome.note = "other processes account for it";
+    if (!beyond_worst) outcome.note = "explained by the load of other processes";
   }
-  const bool told_apart =
+  const bool significant =
       measure.samples.size() < kRunsForAnInterval || !measure.interval->contains(baseline.value);
-  if (outcome.change != Change::kBalanced && !told_apart) {
+  if (outcome.change != Change::kBalanced && !significant) {
     outcome.change = Change::kBalanced;
-    outcome.note = "beyond the threshold, but the runs differ too much to tell";
+    outcome.note = "beyond the threshold, but not significant: the runs differ too much";
   }
 }
 
@@ -141,7 +141,7 @@ ConfigOutcome judge(const std::string& config, std::vector<SuiteRun> runs, const
     if (expected != nullptr) {
       metric.baseline = *expected;
       if (depends_on_machine(name) && !comparable)
-        metric.note = "the baseline is of another machine";
+        metric.note = "not compared: the baseline is from another machine";
       else
         compare(metric, depends_on_load(name) ? slowdown : 1);
       metric.measure.better = expected->better;

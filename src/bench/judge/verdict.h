@@ -1,4 +1,4 @@
-// bench/judge/verdict.h - repeated runs of a pipeline held against its baseline.
+// bench/judge/verdict.h - compares repeated runs of a pipeline with its baseline.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ namespace emblem {
 // One training run of a suite.
 struct SuiteRun {
   int64_t seed = 0;
-  std::string failure;  // why it failed; empty: it did not
-  std::string log;      // a file
+  std::string failure;  // reason of the failure; empty: succeeded
+  std::string log;      // path
   double seconds = 0;
-  double other_load = 0;  // the share of the machine's CPU time that other processes took
+  double other_load = 0;  // share of the machine's CPU time used by other processes
   Named<Measure> metrics;
 
   bool failed() const { return !failure.empty(); }
@@ -30,7 +30,7 @@ struct MetricOutcome {
   Measure measure;  // the mean, the standard deviation, the interval of the mean, and the samples
   std::optional<BaselineMetric> baseline;
   Change change = Change::kNotCompared;
-  std::string note;  // why it was judged so, where that is not plain
+  std::string note;  // explains `change` where needed
 };
 
 enum class Verdict { kBetter, kWorse, kMixed, kBalanced, kUnreliable, kNoBaseline, kSkipped };
@@ -48,15 +48,15 @@ struct ConfigOutcome {
 const char* to_text(Verdict verdict);  // "BETTER", "WORSE", ...
 bool fails_the_suite(Verdict verdict);
 
-// A metric is better or worse when its mean lies beyond the baseline by the threshold or more and,
-// where there are three runs or more, the 95 % interval of the mean leaves the baseline out. What
-// depends on the machine is compared only where the baseline was measured on one like it; what
-// depends on load may be worse by what other processes took, too. `baseline` may be null.
+// A metric is better or worse when its mean differs from the baseline by the threshold or more and,
+// with three runs or more, the 95 % interval of the mean excludes the baseline. Metrics that depend
+// on the machine are compared only if the baseline was measured on a comparable machine; thresholds
+// of metrics that depend on load are relaxed by allowed_slowdown(). `baseline` may be null.
 ConfigOutcome judge(const std::string& config, std::vector<SuiteRun> runs, const Baseline* baseline,
                     const Machine& machine);
 
-// How many times slower than alone a run may be while others take `other_load` of the CPU time:
-// threads lose what others take, and wait for those of their own that lost more.
+// The slowdown to allow for when other processes use `other_load` of the CPU time: threads lose
+// that share, and wait for those of their own threads that lost more.
 double allowed_slowdown(double other_load);
 
 }  // namespace emblem

@@ -37,7 +37,7 @@ Verdict judged(const std::vector<SuiteRun>& runs, const Baseline& baseline) {
   return judge("a.config", runs, &baseline, {}).verdict;
 }
 
-TEST(Verdict, MeansAreHeldAgainstTheThreshold) {
+TEST(Verdict, MeansAreComparedWithTheThreshold) {
   EXPECT_EQ(judged({run_with(0.75)}, expecting(0.745)), Verdict::kBalanced);
   EXPECT_EQ(judged({run_with(0.75)}, expecting(0.73)), Verdict::kBetter);
   EXPECT_EQ(judged({run_with(0.75)}, expecting(0.77)), Verdict::kWorse);
@@ -55,14 +55,14 @@ TEST(Verdict, LowerIsBetterWhereTheBaselineSaysSo) {
   EXPECT_EQ(judged({run_with(0.65)}, baseline), Verdict::kBetter);
 }
 
-TEST(Verdict, ThreeRunsThatDifferTooMuchToTellAreBalanced) {
+TEST(Verdict, ThreeRunsWithoutASignificantDifferenceAreBalanced) {
   EXPECT_EQ(judged({run_with(0.9), run_with(0.75), run_with(0.6)}, expecting(0.77)),
             Verdict::kBalanced);
   EXPECT_EQ(judged({run_with(0.751), run_with(0.75), run_with(0.749)}, expecting(0.77)),
             Verdict::kWorse);
 }
 
-TEST(Verdict, HalfTheRunsFailedIsUnreliableWhateverTheOthersFound) {
+TEST(Verdict, AHalfOfFailedRunsIsUnreliable) {
   EXPECT_EQ(judged({run_with(0.9), failed_run()}, expecting(0.7)), Verdict::kUnreliable);
   EXPECT_EQ(judged({failed_run()}, expecting(0.7)), Verdict::kUnreliable);
   EXPECT_EQ(judged({run_with(0.75), run_with(0.75), failed_run()}, expecting(0.75)),
@@ -84,15 +84,15 @@ TEST(Verdict, WithoutABaselineNothingFails) {
   EXPECT_FALSE(fails_the_suite(outcome.verdict));
 }
 
-TEST(Verdict, SpeedIsComparedOnAMachineLikeTheBaselinesOnly) {
+TEST(Verdict, SpeedIsComparedOnlyOnAMachineLikeThatOfTheBaseline) {
   Baseline baseline = expecting(0.75, 2000);
   baseline.measured_on = Machine{.cpu = "another", .cores = 64};
   const auto outcome = judge("a", {run_with(0.75, 1000)}, &baseline, Machine{.cpu = "this"});
   EXPECT_EQ(outcome.verdict, Verdict::kBalanced);
-  EXPECT_THAT(suite_text({outcome}, Colour::kNone), HasSubstr("baseline is of another machine"));
+  EXPECT_THAT(suite_text({outcome}, Colour::kNone), HasSubstr("baseline is from another machine"));
 }
 
-TEST(Verdict, SpeedMayFallByWhatOtherProcessesTook) {
+TEST(Verdict, OtherProcessesRelaxTheThresholdOfSpeed) {
   EXPECT_EQ(judged({run_with(0.75, 1000)}, expecting(0.75, 1500)), Verdict::kWorse);
   EXPECT_EQ(judged({run_with(0.75, 1000, 0.3)}, expecting(0.75, 1500)), Verdict::kBalanced);
   EXPECT_EQ(judged({run_with(0.75, 1000, 0.3)}, expecting(0.75, 4000)), Verdict::kWorse);

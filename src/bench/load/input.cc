@@ -31,7 +31,8 @@ void append_string(std::vector<std::byte>& bytes, std::string_view text) {
   bytes.insert(bytes.end(), from, from + text.size());
 }
 
-// The shape of one row with a leading 1 where the model batches. `given` wins over the metadata.
+// The shape of one row, with a leading 1 if the model has a batch dimension. `given` overrides the
+// metadata.
 std::vector<int64_t> row_shape(const TensorMetadata& tensor, const LoadInputOptions& options) {
   std::vector<int64_t> shape = tensor.shape;
   const bool batches = !shape.empty() && shape[0] == -1;
@@ -45,7 +46,7 @@ std::vector<int64_t> row_shape(const TensorMetadata& tensor, const LoadInputOpti
   }
   for (size_t i = 0; i < shape.size(); ++i) {
     EMBLEM_REQUIRE(shape[i] >= 0, "input ", tensor.name, " has the shape ",
-                   shape_text(tensor.shape), ": say its open sizes by --shape ", tensor.name,
+                   shape_text(tensor.shape), ": give its variable sizes with --shape ", tensor.name,
                    ":1,...");
     EMBLEM_REQUIRE(i == 0 || tensor.shape[i] < 0 || tensor.shape[i] == shape[i], "--shape of ",
                    tensor.name, " is ", shape_text(shape), ", but the model's is ",
@@ -64,7 +65,7 @@ class RandomValues {
       : random_{options.seed, 17},
         key_range_(options.key_range),
         is_uniform_(options.alpha == 0),
-        // Its keys begin at 1.
+        // Keys begin at 1.
         power_law_(options.key_range + 1, options.alpha == 0 ? 1.0 : options.alpha),
         seed_(options.seed) {}
 
@@ -142,7 +143,7 @@ void append_integer(std::vector<std::byte>& bytes, const Json& json, const Place
     const auto value = json.get<int64_t>();
     if (std::in_range<T>(value)) return append(bytes, static_cast<T>(value));
   }
-  place.fail(cat("has ", json.dump(), ", which is no whole number of the input's type"));
+  place.fail(cat("has ", json.dump(), ", which is not an integer of the input's type"));
 }
 
 double number_of(const Json& json, const Place& place) {
@@ -187,7 +188,7 @@ void append_value(std::vector<std::byte>& bytes, DataType type, const Json& json
 }
 
 std::vector<std::byte> decoded_base64(const Json& json, const Place& place) {
-  if (!json.is_string()) place.fail("has a b64 that is no text");
+  if (!json.is_string()) place.fail("has a b64 that is not text");
   const std::string text = json.get<std::string>();
   std::vector<std::byte> bytes(text.size() / 4 * 3);
   const int size = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()),
@@ -206,10 +207,10 @@ LoadInput read_input(const Json& json, const TensorMetadata& tensor,
   LoadInputOptions with_shape = options;
   if (json.is_object()) {
     if (json.contains("shape")) {
-      if (!json["shape"].is_array()) place.fail("has a shape that is no list");
+      if (!json["shape"].is_array()) place.fail("has a shape that is not a list");
       std::vector<int64_t> shape;
       for (const Json& size : json["shape"]) {
-        if (!size.is_number_integer()) place.fail("has a shape that is no list of whole numbers");
+        if (!size.is_number_integer()) place.fail("has a shape that is not a list of integers");
         shape.push_back(size.get<int64_t>());
       }
       with_shape.shapes[tensor.name] = std::move(shape);
@@ -236,13 +237,13 @@ LoadInput read_input(const Json& json, const TensorMetadata& tensor,
 LoadRequest read_entry(const Json& entry, const ModelMetadata& model,
                        const LoadInputOptions& options, const std::string& source, size_t number) {
   EMBLEM_REQUIRE(entry.is_object(), source, ": data[", number,
-                 "] is no object; expected values by input");
+                 "] is not an object; expected values by input");
   for (const auto& [name, value] : entry.items()) {
     const auto& inputs = model.inputs;
     EMBLEM_REQUIRE(std::any_of(inputs.begin(), inputs.end(),
                                [&, &key = name](const auto& one) { return one.name == key; }),
-                   source, ": data[", number, "] has \"", name, "\", which is no input of model ",
-                   model.name);
+                   source, ": data[", number, "] has \"", name,
+                   "\", which is not an input of model ", model.name);
   }
   LoadRequest request;
   for (const TensorMetadata& tensor : model.inputs) {
@@ -284,14 +285,14 @@ std::vector<LoadRequest> read_load_requests(const std::string& text, const std::
                  " has no list \"data\"; expected {\"data\": [{\"INPUT\": [...]}, ...]}");
   std::vector<LoadRequest> rows;
   for (const Json& entry : json["data"]) {
-    // A list in the list is a sequence of requests.
+    // A nested list is a sequence of requests.
     const Json entries = entry.is_array() ? entry : Json::array({entry});
     for (const Json& one : entries)
       rows.push_back(read_entry(one, model, options, source, rows.size()));
   }
   EMBLEM_REQUIRE(!rows.empty(), source, " has no entries in \"data\"");
   if (options.batch == 1) return rows;
-  // Once around the entries, beginning again where the last request needs more.
+  // All entries once; the last request wraps around to the first entries if needed.
   const auto batch = static_cast<size_t>(options.batch);
   const size_t count = (rows.size() + batch - 1) / batch;
   std::vector<LoadRequest> requests;
@@ -330,7 +331,7 @@ std::vector<LoadRequest> make_load_requests(const ModelMetadata& model,
     const auto& inputs = model.inputs;
     EMBLEM_REQUIRE(std::any_of(inputs.begin(), inputs.end(),
                                [&, &key = name](const auto& one) { return one.name == key; }),
-                   "--shape names ", name, ", which is no input of model ", model.name);
+                   "--shape names ", name, ", which is not an input of model ", model.name);
   }
   if (options.input_data.empty()) return random_load_requests(model, options);
   return read_load_requests(read_text_file(options.input_data), options.input_data, model, options);
@@ -370,7 +371,7 @@ std::string problem_with(const LoadAnswer& answer, const ModelMetadata& model, i
     try {
       check_bytes({output.name, output.type, output.shape, output.data});
     } catch (const Error& error) {
-      return cat("makes no sense: ", error.what());
+      return cat("is invalid: ", error.what());
     }
   }
   return "";

@@ -1,5 +1,5 @@
-// bench/load/input.h - the requests that a load test sends: from a file in the form of
-// perf_analyzer, or drawn at random for what the model's metadata says.
+// bench/load/input.h - the requests of a load test: from a file in the format of
+// perf_analyzer, or random requests that match the model's metadata.
 #pragma once
 
 #include <map>
@@ -13,17 +13,17 @@ namespace emblem {
 struct LoadInputOptions {
   std::string input_data;  // file; empty: random
   int64_t batch = 1;
-  // By input: its shape with one row or without its batch dimension; needed where the model leaves
-  // sizes open.
+  // Shapes by input, with one row or without the batch dimension; needed for inputs of variable
+  // size.
   std::map<std::string, std::vector<int64_t>> shapes;
-  int64_t variety = 32;         // different random requests
+  int64_t variety = 32;         // distinct random requests
   double alpha = 0;             // exponent of the ids' power law; 0: uniform
   int64_t key_range = 1000000;  // ids are below it
   uint64_t seed = 1;
 };
 
 // {"data": [{"IN": [1, 2], "OTHER": {"content": [..], "shape": [..]}, "RAW": {"b64": ".."}}, ...]}:
-// each entry is one row (or as many as its shape says); a request takes `batch` of them in turn.
+// each entry is one row (or as many as its shape says); a request has `batch` consecutive entries.
 // Throws kInvalidArgument that names the entry and the input.
 std::vector<LoadRequest> read_load_requests(const std::string& json, const std::string& source,
                                             const ModelMetadata& model,
@@ -32,7 +32,7 @@ std::vector<LoadRequest> read_load_requests(const std::string& json, const std::
 std::vector<LoadRequest> random_load_requests(const ModelMetadata& model,
                                               const LoadInputOptions& options);
 
-// Of either kind, as the options say.
+// Requests from the file or random ones, as the options say.
 std::vector<LoadRequest> make_load_requests(const ModelMetadata& model,
                                             const LoadInputOptions& options);
 
@@ -42,7 +42,7 @@ std::pair<std::string, std::vector<int64_t>> parse_shape_option(const std::strin
 // Rows of a request: the first size of its first input.
 int64_t rows_of(const LoadRequest& request);
 
-// What is wrong with an answer's names, types, shapes and sizes; empty when nothing is.
+// What is wrong with the names, types, shapes or sizes of an answer; empty if nothing is.
 std::string problem_with(const LoadAnswer& answer, const ModelMetadata& model, int64_t rows);
 
 }  // namespace emblem

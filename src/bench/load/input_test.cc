@@ -69,7 +69,7 @@ TEST(LoadInput, IdsOfAPowerLawAreMostlySmall) {
   }
 }
 
-TEST(LoadInput, OpenShapesNeedToBeSaid) {
+TEST(LoadInput, VariableShapesMustBeGiven) {
   ModelMetadata model = dlrm();
   model.inputs[0].shape = {-1, -1};
   EXPECT_THAT(error_of([&] { random_load_requests(model, {}); }), HasSubstr("--shape ids:1"));
@@ -107,26 +107,26 @@ TEST(LoadInput, ReadsFilesOfPerfAnalyzer) {
   EXPECT_THAT(values_of<float>(pairs[1].inputs[1]), ElementsAre(4, 5, 0.5, 1.5));
 }
 
-TEST(LoadInput, BadFilesAreRefusedWithThePlace) {
+TEST(LoadInput, ErrorsInFilesNameTheEntryAndTheInput) {
   const auto refusal = [](const std::string& json) {
     return error_of([&] { read_load_requests(json, "1.json", dlrm(), {}); });
   };
   EXPECT_THAT(refusal("{"), HasSubstr("1.json is not JSON"));
   EXPECT_THAT(refusal("{}"), HasSubstr("no list \"data\""));
   EXPECT_THAT(refusal(R"({"data": []})"), HasSubstr("no entries"));
-  EXPECT_THAT(refusal(R"({"data": [3]})"), HasSubstr("data[0] is no object"));
+  EXPECT_THAT(refusal(R"({"data": [3]})"), HasSubstr("data[0] is not an object"));
   EXPECT_THAT(refusal(R"({"data": [{"key": [1]}]})"),
-              AllOf(HasSubstr("\"key\""), HasSubstr("no input of model dlrm")));
+              AllOf(HasSubstr("\"key\""), HasSubstr("not an input of model dlrm")));
   EXPECT_THAT(refusal(R"({"data": [{"ids": [1, 2]}]})"),
               AllOf(HasSubstr("data[0].ids has 2 values"), HasSubstr("needs 3")));
-  EXPECT_THAT(refusal(R"({"data": [{"ids": [1, 2, 0.5]}]})"), HasSubstr("no whole number"));
+  EXPECT_THAT(refusal(R"({"data": [{"ids": [1, 2, 0.5]}]})"), HasSubstr("not an integer"));
   EXPECT_THAT(refusal(R"({"data": [{"dense": ["a", 1]}]})"), HasSubstr("expected a number"));
   EXPECT_THAT(refusal(R"({"data": [{"dense": {"b64": "AAAA"}}]})"), HasSubstr("has 3 bytes"));
   EXPECT_THAT(refusal(R"({"data": [{"dense": {"b64": "=?"}}]})"), HasSubstr("data[0].dense"));
   EXPECT_THAT(refusal(R"({"data": [{"dense": {"shape": [2]}}]})"), HasSubstr("neither"));
 }
 
-TEST(LoadInput, AnswersAreHeldAgainstTheMetadata) {
+TEST(LoadInput, AnswersAreCheckedAgainstTheMetadata) {
   const std::vector<std::byte> two(8), three(12);
   const auto problem = [](OutputTensor output, int64_t rows) {
     return problem_with({{std::move(output)}}, dlrm(), rows);

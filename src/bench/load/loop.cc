@@ -23,7 +23,7 @@ Arrivals::Arrivals(double rate, ArrivalKind kind, uint64_t seed)
 double Arrivals::next() {
   std::lock_guard lock(mutex_);
   const uint64_t number = drawn_++;
-  // Multiplied, not added up: a thousand seconds later the rate is still exact.
+  // Multiplied, not accumulated: rounding errors do not add up.
   if (kind_ == ArrivalKind::kConstant) return static_cast<double>(number) / rate_;
   const double uniform = static_cast<double>(random_bits(seed_, 3, number) >> 11) * 0x1p-53;
   last_ += -std::log1p(-uniform) / rate_;
@@ -61,7 +61,7 @@ void LoadLoop::wait_until(double until) const {
 }
 
 void LoadLoop::work(Worker& worker) {
-  prctl(PR_SET_TIMERSLACK, 1UL);  // else the kernel lets sleepers wake 50 us late
+  prctl(PR_SET_TIMERSLACK, 1UL);  // the default lets sleeping threads wake up 50 us late
   while (!stopped_) {
     const int64_t number = next_++;
     if (shape_.most_requests > 0 && number >= shape_.most_requests) break;

@@ -1,9 +1,9 @@
-// bench/load/loop.h - sends requests from several threads, and keeps when each was answered.
+// bench/load/loop.h - sends requests from several threads and records their latencies.
 //
-// Closed loop: each worker sends its next request when it has the answer to the last; latency
-// counts from sending. Open loop: requests have times at which they are to be sent, whatever the
-// server does; latency counts from that time, also when all workers were busy then, so that a slow
-// server cannot hide behind requests that were not sent (coordinated omission).
+// Closed loop: each worker sends its next request after the answer to the previous one; latency is
+// measured from sending. Open loop: each request is due at a time that does not depend on the
+// server; latency is measured from that time even if all workers are busy then, which avoids
+// coordinated omission.
 #pragma once
 
 #include <atomic>
@@ -26,15 +26,15 @@ using LoadClock = std::chrono::steady_clock;
 
 struct LoadOutcome {
   LoadClock::time_point ended;
-  std::optional<std::string> error;  // its kind
+  std::optional<std::string> error;  // kind of error
 };
 
-// Sends the request of that number and waits for the answer. Called by one thread alone.
+// Sends request number `request` and waits for the answer. Called by one thread.
 using LoadExchange = std::function<LoadOutcome(size_t request)>;
 
 enum class ArrivalKind { kPoisson, kConstant };
 
-// The times, in seconds, at which requests of an open loop are to be sent. Thread-safe.
+// The times, in seconds, at which the requests of an open loop are due. Thread-safe.
 class Arrivals {
  public:
   Arrivals(double rate, ArrivalKind kind, uint64_t seed);
@@ -50,30 +50,30 @@ class Arrivals {
 };
 
 struct LoadShape {
-  double rate = 0;  // requests a second in an open loop; 0: closed loop
+  double rate = 0;  // requests/s of an open loop; 0: closed loop
   ArrivalKind arrivals = ArrivalKind::kPoisson;
   uint64_t seed = 1;
   int64_t most_requests = 0;  // 0: until stopped
 };
 
 struct LoadTally {
-  std::vector<LoadSample> samples;        // of successes
+  std::vector<LoadSample> samples;        // of successful requests
   std::map<std::string, int64_t> errors;  // by kind
 };
 
 class LoadLoop {
  public:
-  // Begins at once, with a thread for each exchange; they take the numbers [0, requests) in turn.
+  // Starts immediately, with one thread per exchange; they take requests [0, requests) round-robin.
   LoadLoop(const LoadShape& shape, std::vector<LoadExchange> exchanges, size_t requests);
   ~LoadLoop();  // stop()
 
-  double now() const;  // seconds since the beginning
+  double now() const;  // seconds since the start
   // Whether most_requests have been answered.
   bool is_finished() const { return active_ == 0; }
-  void wait_until(double seconds) const;  // or until it is finished
-  // Waits for the answers under way.
+  void wait_until(double seconds) const;  // or until finished
+  // Waits for answers in progress.
   void stop();
-  // What ended in [from, to).
+  // Requests that ended in [from, to).
   LoadTally tally(double from, double to) const;
 
  private:
@@ -86,7 +86,7 @@ class LoadLoop {
   };
 
   void work(Worker& worker);
-  // Until then, or until the loop stops.
+  // Returns earlier if the loop stops.
   void sleep_until(LoadClock::time_point time) const;
 
   const LoadShape shape_;

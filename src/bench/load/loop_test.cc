@@ -43,7 +43,7 @@ LoadWindow window_of(double seconds, int64_t count, double mean) {
   return window;
 }
 
-TEST(LatencySummary, ThreeLikeWindowsAreStable) {
+TEST(LatencySummary, ThreeSimilarWindowsAreStable) {
   const LoadWindow slow = window_of(1, 50, 2), usual = window_of(1, 100, 1),
                    near = window_of(1, 95, 1.05), late = window_of(1, 100, 1.5);
   EXPECT_FALSE(is_stable(std::vector{usual, usual}, 3, 0.1));
@@ -75,7 +75,7 @@ TEST(Arrivals, PoissonOnesHaveTheRateAndTheSpreadOfAPoissonProcess) {
   }
   const double mean = sum / kCount;
   EXPECT_THAT(mean, DoubleNear(0.005, 0.0002));
-  // Of an exponential distribution the standard deviation is the mean.
+  // The standard deviation of an exponential distribution is its mean.
   EXPECT_THAT(std::sqrt(squares / kCount - mean * mean), DoubleNear(0.005, 0.0002));
   Arrivals same(200, ArrivalKind::kPoisson, 5), other(200, ArrivalKind::kPoisson, 6);
   EXPECT_NE(same.next(), other.next());
@@ -88,7 +88,7 @@ LoadExchange exchange_that_takes(milliseconds time) {
   };
 }
 
-TEST(LoadLoop, AClosedLoopKeepsEachWorkerBusyAndStopsAtItsNumber) {
+TEST(LoadLoop, AClosedLoopKeepsWorkersBusyUntilItsNumberOfRequests) {
   LoadLoop loop({.most_requests = 21},
                 {exchange_that_takes(milliseconds(5)), exchange_that_takes(milliseconds(5))}, 4);
   loop.wait_until(20);
@@ -99,7 +99,7 @@ TEST(LoadLoop, AClosedLoopKeepsEachWorkerBusyAndStopsAtItsNumber) {
   EXPECT_TRUE(tally.errors.empty());
 }
 
-TEST(LoadLoop, RequestsComeInTurn) {
+TEST(LoadLoop, RequestsAreSentRoundRobin) {
   std::vector<size_t> seen;
   LoadLoop loop({.most_requests = 7}, {[&](size_t request) -> LoadOutcome {
                   seen.push_back(request);
@@ -126,9 +126,9 @@ TEST(LoadLoop, CountsErrorsByKindAndNotAmongTheLatencies) {
   EXPECT_TRUE(loop.tally(50, 100).samples.empty());
 }
 
-// One stall of 200 ms holds up the 20 requests that were due meanwhile. Counted from when they were
-// sent, one would have waited; counted from when they were due, all did.
-TEST(LoadLoop, AnOpenLoopCountsFromWhenRequestsWereDue) {
+// A stall of 200 ms delays the 20 requests that are due during it. Measured from sending, only one
+// would be slow; measured from when they were due, all are.
+TEST(LoadLoop, AnOpenLoopMeasuresFromWhenRequestsWereDue) {
   int calls = 0;
   LoadLoop loop({.rate = 100, .arrivals = ArrivalKind::kConstant, .most_requests = 40},
                 {[&](size_t) -> LoadOutcome {

@@ -39,7 +39,7 @@ LoadRegion::LoadRegion(LoadTarget& target, const std::string& purpose, size_t by
   if (mapped == MAP_FAILED) {
     shm_unlink(key_.c_str());
     throw Error(ErrorCode::kOutOfMemory,
-                cat("cannot make ", size_, " bytes of shared memory: ", problem));
+                cat("cannot create ", size_, " bytes of shared memory: ", problem));
   }
   data_ = static_cast<std::byte*>(mapped);
 }
@@ -51,7 +51,7 @@ LoadRegion::~LoadRegion() {
   try {
     target_.unregister_region(name_);
   } catch (const Error& error) {
-    log_warn(cat("shared memory region ", name_, " stays registered: ", error.what()));
+    log_warn(cat("shared memory region ", name_, " could not be unregistered: ", error.what()));
   }
 }
 

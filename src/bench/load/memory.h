@@ -1,4 +1,4 @@
-// bench/load/memory.h - shared memory that a load test lends to the server.
+// bench/load/memory.h - shared memory that a load test shares with the server.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,8 @@
 
 namespace emblem {
 
-// An object of shared memory, registered with the server for as long as this lives. Its name is
-// gone from the system once the server has mapped it, so that nothing stays behind whatever
-// happens.
+// A shared memory object, registered with the server during its lifetime. It is unlinked once the
+// server has mapped it, so that nothing remains if this process is killed.
 class LoadRegion {
  public:
   // `target` must outlive the region.
@@ -21,7 +20,7 @@ class LoadRegion {
   LoadRegion(const LoadRegion&) = delete;
   LoadRegion& operator=(const LoadRegion&) = delete;
 
-  // After all bytes are written that the server is to find.
+  // Call after all bytes that the server reads are written.
   void register_with_server();
 
   const std::string& name() const { return name_; }
@@ -35,7 +34,7 @@ class LoadRegion {
   bool registered_ = false;
 };
 
-// Copies all inputs into one region and makes the requests name their parts.
+// Copies all inputs into one region and makes the requests refer to it.
 std::unique_ptr<LoadRegion> move_to_region(LoadTarget& target, std::vector<LoadRequest>& requests);
 
 }  // namespace emblem

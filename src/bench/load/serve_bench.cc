@@ -33,16 +33,16 @@ bool same_data(const OutputTensor& expected, std::span<const std::byte> data, do
   return false;
 }
 
-// The requests, what the server answered to each of them first, and where outputs go.
+// The requests, the first answer to each of them, and the shared memory.
 struct Load {
   std::vector<LoadRequest> requests;
   std::vector<LoadAnswer> expected;
   int64_t rows = 0;  // of a request
   double tolerance = 0;
-  std::unique_ptr<LoadRegion> inputs;  // null: tensors travel in messages
+  std::unique_ptr<LoadRegion> inputs;  // null: tensors are in the messages
 };
 
-// One connection with its part of shared memory, and the comparison of what it brings.
+// One connection with its part of shared memory; compares answers with the expected ones.
 class CheckedConnection {
  public:
   CheckedConnection(LoadTarget& target, const Load& load) : load_(load) {
@@ -55,9 +55,9 @@ class CheckedConnection {
     std::optional<std::string> error = connection_->send(request);
     const LoadClock::time_point ended = LoadClock::now();
     if (error) {
-      // Every kind once is enough to see what it is.
-      if (std::find(told_.begin(), told_.end(), *error) == told_.end()) {
-        told_.push_back(*error);
+      // Logs one example of each kind of error.
+      if (std::find(logged_.begin(), logged_.end(), *error) == logged_.end()) {
+        logged_.push_back(*error);
         log_debug(cat("load: ", *error, ": ", connection_->failure_text()));
       }
       return {ended, std::move(error)};
@@ -117,8 +117,8 @@ class CheckedConnection {
   std::unique_ptr<LoadRegion> region_;
   std::vector<LoadOutput> outputs_;
   std::unique_ptr<LoadConnection> connection_;
-  std::vector<std::string> known_good_;  // answers that were compared, by request
-  std::vector<std::string> told_;
+  std::vector<std::string> known_good_;  // answers already found correct, by request
+  std::vector<std::string> logged_;
 };
 
 Load prepare(LoadTarget& target, const ServeBenchOptions& options) {
@@ -141,7 +141,7 @@ Load prepare(LoadTarget& target, const ServeBenchOptions& options) {
   return load;
 }
 
-// What was measured between two moments.
+// One measuring interval.
 struct Measurement {
   double seconds = 0;
   LoadTally tally;
@@ -234,7 +234,7 @@ void add_server_side(const ServerCounts& counts, double mean_latency, BenchResul
                    {"compute input", mean(counts.compute_input)},
                    {"compute infer", mean(counts.compute_infer)},
                    {"compute output", mean(counts.compute_output)},
-                   // The protocol, the network and the client.
+                   // Protocol, network and client.
                    {"outside", std::max(0.0, mean_latency - mean(counts.success))}};
   const double rows = static_cast<double>(counts.rows);
   result.metrics.push_back(
@@ -305,8 +305,9 @@ void check(const ServeBenchOptions& options) {
     EMBLEM_REQUIRE(rate > 0 && std::isfinite(rate), "--rate must be above 0, not ", rate);
   EMBLEM_REQUIRE(options.max_in_flight >= 1 && options.max_in_flight <= 4096,
                  "--max-in-flight must be 1 to 4096, not ", options.max_in_flight);
-  EMBLEM_REQUIRE(options.seconds <= 0 || options.requests <= 0,
-                 "--seconds and --requests both say how long to measure; give one of them");
+  EMBLEM_REQUIRE(
+      options.seconds <= 0 || options.requests <= 0,
+      "--seconds and --requests both set the length of the measurement; give one of them");
   EMBLEM_REQUIRE(options.window > 0 && options.max_windows >= 1,
                  "--window and --max-windows must be above 0");
   EMBLEM_REQUIRE(options.stability > 0, "--stability must be above 0, not ", options.stability);
@@ -346,8 +347,8 @@ void require_answers(const std::vector<BenchResult>& results) {
       if (kind.starts_with(prefix))
         throw Error(ErrorCode::kCorruption,
                     cat(result.name, ": ", kind.substr(prefix.size()),
-                        " answers differ from the first answer to the same request; where "
-                        "rounding depends on the batch, allow for it by --tolerance 1e-5"));
+                        " answers differ from the first answer to the same request; if "
+                        "rounding depends on the batch, set --tolerance 1e-5"));
     }
     if (rate->value == 0)
       throw Error(ErrorCode::kUnavailable, cat(result.name, ": no request was answered"));

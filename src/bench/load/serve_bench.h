@@ -1,5 +1,5 @@
-// bench/load/serve_bench.h - how a running inference server answers under load: any that speaks the
-// KServe v2 protocol.
+// bench/load/serve_bench.h - latency and throughput of a running inference server with the KServe
+// v2 protocol.
 #pragma once
 
 #include <string>
@@ -16,37 +16,38 @@ namespace emblem {
 struct ServeBenchOptions {
   LoadTargetOptions target;
   LoadInputOptions input;
-  // Closed loops with so many requests under way, one after another; where there are rates, open
-  // loops with these instead.
+  // Closed loops with these numbers of concurrent requests, one after another; if `rates` is not
+  // empty, open loops with these rates instead.
   std::vector<int> concurrency = {1};
   std::vector<double> rates;
   ArrivalKind arrivals = ArrivalKind::kPoisson;
   int max_in_flight = 64;  // connections of an open loop
   bool shared_memory = false;
-  double warmup = 1.0;  // seconds before anything counts
-  // Windows of so many seconds until three in a row agree within `stability`, or there are
-  // max_windows; of which the last three count.
+  double warmup = 1.0;  // seconds before measuring starts
+  // Windows of this many seconds until three consecutive ones agree within `stability`, at most
+  // max_windows. The last three windows are the result.
   double window = 1.0;
   int max_windows = 10;
   double stability = 0.1;
-  // Where above 0: one measurement of this length, or of so many requests, instead.
+  // If above 0: a single measurement of this length, or of this number of requests, instead.
   double seconds = 0;
   int64_t requests = 0;
-  // How far a float of an answer may be from the same request's first answer, as a share of
-  // it; 0: all bytes must be equal.
+  // Relative tolerance of floats against the first answer to the same request; 0: all bytes must be
+  // equal.
   double tolerance = 0;
 };
 
-// One result for each load, in order. Each request is sent once beforehand and its answer checked
-// against the model's metadata; later answers to it are compared with that one. Throws when the
-// server cannot be reached, has no such model, or does not answer these first requests rightly.
+// One result per load, in order. Each request is sent once beforehand and its answer is checked
+// against the model's metadata; later answers are compared with it. Throws if the server cannot be
+// reached, has no such model, or fails to answer one of these first requests.
 std::vector<BenchResult> bench_serve(const ServeBenchOptions& options);
 
-// Throws kCorruption when answers differed from those to the same request before, and kUnavailable
-// when a load was not answered at all.
+// Throws kCorruption if answers differed from the first answer to the same request, and
+// kUnavailable if no request of a load was answered.
 void require_answers(const std::vector<BenchResult>& results);
 
-// A line a load, each followed by published figures for the same batch; then where the time goes.
+// One line per load with published figures for the same batch size, then the breakdown of
+// latencies.
 std::string serve_report(const std::vector<BenchResult>& results,
                          const std::vector<ReferenceTable>& published);
 

@@ -1,4 +1,4 @@
-// The load generator against both front ends of a server with a plain model.
+// The load generator with both protocols of a server with a trivial model.
 #include "bench/load/serve_bench.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// Answers every `period`-th request wrongly, when there is one.
+// Answers every `period`-th request wrongly, if set.
 class SometimesWrong : public FakeService {
  public:
   std::atomic<int> period = 0;
@@ -83,7 +83,7 @@ TEST_P(ServeBench, MeasuresClosedLoops) {
     EXPECT_LE(metric(result, "p50"), metric(result, "p99"));
     EXPECT_LE(metric(result, "p99"), metric(result, "max"));
     EXPECT_EQ(metric(result, "errors"), 0);
-    // The fake server says that each part took a microsecond.
+    // The fake server reports a microsecond for each part.
     ASSERT_EQ(result.stages.size(), 5u);
     EXPECT_DOUBLE_EQ(*find_named(result.stages, "queue"), 1e-6);
     EXPECT_DOUBLE_EQ(*find_named(result.stages, "compute infer"), 1e-6);
@@ -107,7 +107,7 @@ TEST_P(ServeBench, MeasuresOpenLoops) {
   EXPECT_GE(metric(results[0], "send_lag_p99"), 0);
 }
 
-TEST_P(ServeBench, StopsWhenWindowsAgreeAndInAnyCase) {
+TEST_P(ServeBench, StopsWhenWindowsAgreeOrAtTheMaximum) {
   ServeBenchOptions asked = options();
   asked.requests = 0;
   asked.window = 0.1;
@@ -135,7 +135,7 @@ TEST_P(ServeBench, SendsTensorsThroughSharedMemory) {
   EXPECT_TRUE(regions_.system_status("").empty());
 }
 
-TEST_P(ServeBench, NoticesAnswersThatDiffer) {
+TEST_P(ServeBench, DetectsAnswersThatDiffer) {
   ServeBenchOptions asked = options();
   std::thread spoiler([&] {
     while (service_.statistics("sum", "1").at(0).inference_count < 20) std::this_thread::yield();
@@ -169,7 +169,7 @@ TEST_P(ServeBench, CountsRefusalsByKind) {
               testing::ThrowsMessage<Error>(HasSubstr("no request was answered")));
 }
 
-TEST_P(ServeBench, SaysWhatIsWrongWithTheQuestion) {
+TEST_P(ServeBench, InvalidOptionsAreErrors) {
   const auto refusal = [](const ServeBenchOptions& options) -> std::string {
     try {
       bench_serve(options);

@@ -15,7 +15,7 @@ double metric(const BenchResult& result, const char* name) {
   return found == nullptr ? 0 : found->value;
 }
 
-// A figure is for a batch when its workload ends with it: "..., batch 1024".
+// The workload of a figure ends with its batch size: "..., batch 1024".
 bool is_for_batch(const ReferenceFigure& figure, int64_t rows) {
   return figure.workload.ends_with(cat(", batch ", rows));
 }

@@ -22,7 +22,7 @@ ServerCounts operator-(const ServerCounts& after, const ServerCounts& before) {
 HostAndPort parse_url(const std::string& url, const std::string& usual_port) {
   std::string rest = url.empty() ? "localhost" : url;
   EMBLEM_REQUIRE(!rest.starts_with("https://"), "--url ", url,
-                 " asks for TLS, which the load generator does not speak; measure without it");
+                 " requires TLS, which the load generator does not support; use http://");
   for (const char* scheme : {"http://", "grpc://"}) {
     if (rest.starts_with(scheme)) rest = rest.substr(std::string(scheme).size());
   }
@@ -47,7 +47,8 @@ HostAndPort parse_url(const std::string& url, const std::string& usual_port) {
 }
 
 std::unique_ptr<LoadTarget> open_target(const LoadTargetOptions& options) {
-  EMBLEM_REQUIRE(!options.model.empty(), "which model is to be measured? Name it by --model");
+  EMBLEM_REQUIRE(!options.model.empty(),
+                 "--model is missing; expected the name of a model on the server");
   return options.protocol == LoadProtocol::kHttp ? open_http_target(options)
                                                  : open_grpc_target(options);
 }

@@ -14,7 +14,7 @@
 
 namespace emblem {
 
-// One request, made once and sent many times.
+// One request, prepared once and sent many times.
 struct LoadInput {
   std::string name;
   DataType type = DataType::kFp32;
@@ -44,27 +44,26 @@ struct LoadAnswer {
   std::vector<OutputTensor> outputs;  // without data where that went to shared memory
 };
 
-// What a server counted for the model since it was loaded, all versions asked for together.
+// The server's statistics of the model since it was loaded, summed over versions.
 struct ServerCounts {
   uint64_t rows = 0, executions = 0;
   DurationCount success, queue, compute_input, compute_infer, compute_output;
 };
 ServerCounts operator-(const ServerCounts& after, const ServerCounts& before);
 
-// One connection, with one request under way. For one thread.
+// One connection with one request at a time. Not thread-safe.
 class LoadConnection {
  public:
   virtual ~LoadConnection() = default;
 
-  // Sends and waits for the whole answer. Returns nothing, or what went wrong in a few words that
-  // are the same for like failures ("HTTP 503", "UNAVAILABLE", "no connection"). After a failure
-  // the connection is made anew.
+  // Sends a request and waits for the whole answer. Returns nullopt, or the kind of error ("HTTP
+  // 503", "UNAVAILABLE", "no connection"). Reconnects after a failure.
   virtual std::optional<std::string> send(size_t request) = 0;
-  // Of the last send, which must have succeeded. Throws when the answer makes no sense.
+  // The answer of the last send, which must have succeeded. Throws if the answer is invalid.
   virtual LoadAnswer answer() const = 0;
-  // Where it can be had without work: bytes that are equal for equal answers. Otherwise empty.
+  // Bytes that are equal for equal answers, if available without decoding; otherwise empty.
   virtual std::string_view raw_answer() const { return {}; }
-  // What the server said in the last failure.
+  // The server's message of the last failure.
   virtual const std::string& failure_text() const = 0;
 };
 
@@ -72,15 +71,16 @@ class LoadTarget {
  public:
   virtual ~LoadTarget() = default;
 
-  // All throw kUnavailable when the server cannot be reached, and what it says as kInvalidArgument.
+  // All throw kUnavailable if the server cannot be reached, and kInvalidArgument with its message
+  // if it refuses.
   virtual ModelMetadata metadata() = 0;
-  // Nothing where the server has no such extension.
+  // nullopt if the server does not have this extension.
   virtual std::optional<ServerCounts> statistics() = 0;
   virtual void register_region(const SystemRegion& region) = 0;
   virtual void unregister_region(const std::string& name) = 0;
 
-  // The connection sends the requests of `requests` by number, with these outputs in shared memory.
-  // `requests` must outlive it.
+  // The connection sends `requests` by index, with these outputs in shared memory. `requests` must
+  // outlive it.
   virtual std::unique_ptr<LoadConnection> connect(const std::vector<LoadRequest>& requests,
                                                   const std::vector<LoadOutput>& outputs) = 0;
 };

@@ -42,7 +42,7 @@ struct Access {
 
   std::unique_ptr<GRPCInferenceService::Stub> new_stub() const {
     grpc::ChannelArguments arguments;
-    // A connection of its own, as the load asks for.
+    // A separate connection instead of gRPC's shared one.
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     arguments.SetMaxReceiveMessageSize(INT32_MAX);
     arguments.SetMaxSendMessageSize(INT32_MAX);

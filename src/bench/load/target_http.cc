@@ -38,7 +38,7 @@ std::string percent_encoded(const std::string& text) {
   return out;
 }
 
-// A whole request as it goes over the wire. `json_bytes` 0: the body is JSON alone.
+// A complete HTTP request. `json_bytes` 0: the body is only JSON.
 std::string request_text(const Access& access, const char* method, const std::string& path,
                          const std::string& body, size_t json_bytes) {
   std::string text = cat(method, " ", path, " HTTP/1.1\r\nHost: ", access.at.host, ":",
@@ -52,14 +52,14 @@ std::string request_text(const Access& access, const char* method, const std::st
   return text + "\r\n" + body;
 }
 
-// A kept-alive connection. Asynchronous inside, so that waiting can have an end.
+// A keep-alive connection. Uses asynchronous calls to support timeouts.
 class HttpClient {
  public:
   explicit HttpClient(Access access) : access_(std::move(access)) {}
 
-  // Returns what went wrong with the connection, or nothing; then response() is there.
+  // Returns the kind of error, or nullopt; then response() is valid.
   std::optional<std::string> exchange(const std::string& request) {
-    // The server may have closed an idle connection in the meantime: then once more.
+    // The server may have closed an idle connection: retry once.
     const bool is_fresh = !stream_;
     std::optional<std::string> problem = try_exchange(request);
     if (problem && !is_fresh && *problem == "connection closed") problem = try_exchange(request);
@@ -182,7 +182,7 @@ class HttpConnection final : public LoadConnection {
                    std::string_view(body).substr(json_bytes));
     } catch (const Json::exception& error) {
       throw Error(ErrorCode::kInvalidArgument,
-                  cat("the answer's JSON is not what it should be: ", error.what()));
+                  cat("the JSON of the answer is invalid: ", error.what()));
     }
   }
 
@@ -220,7 +220,7 @@ class HttpConnection final : public LoadConnection {
   std::string failure_;
 };
 
-// ---- everything else ----
+// ---- metadata, statistics, shared memory ----
 
 std::vector<TensorMetadata> read_tensors(const Json& json) {
   std::vector<TensorMetadata> tensors;
@@ -308,8 +308,8 @@ class HttpTarget final : public LoadTarget {
 
   void require_ok(const Response& response, const std::string& path) const {
     EMBLEM_REQUIRE(response.result_int() == 200, "the HTTP server at ", access_.at.host, ":",
-                   access_.at.port, " answers ", path, " with status ", response.result_int(), ": ",
-                   response.body());
+                   access_.at.port, " answered ", path, " with status ", response.result_int(),
+                   ": ", response.body());
   }
 
   std::string call(const char* method, const std::string& path, const std::string& body) {
@@ -325,7 +325,7 @@ class HttpTarget final : public LoadTarget {
     } catch (const Json::exception& error) {
       throw Error(ErrorCode::kInvalidArgument,
                   cat("the HTTP server at ", access_.at.host, ":", access_.at.port,
-                      " does not answer as the protocol says: ", error.what()));
+                      " sent an invalid answer: ", error.what()));
     }
   }
 

@@ -1,4 +1,4 @@
-// bench/loader/advice.h - which of the settings measured to use.
+// bench/loader/advice.h - recommends one of the measured loader settings.
 #pragma once
 
 #include <functional>
@@ -12,23 +12,23 @@ namespace emblem {
 inline constexpr double kGoodEnough = 0.97;  // of the best rate
 
 struct LoaderAdvice {
-  size_t best = 0, recommended = 0;  // positions in the list of settings
-  double share = 1;                  // of the best one's rate that the recommended one reached
+  size_t best = 0, recommended = 0;  // indices into the list of settings
+  double share = 1;                  // rate of the recommended setting relative to the best
   size_t compared = 0;               // settings
 };
 
-// How often the rate of setting `a` contains that of setting `b`, measured anew.
+// The rate of setting `a` divided by that of setting `b`, measured again.
 using CompareAgain = std::function<double(size_t a, size_t b)>;
 
 // The smallest setting whose rate is within 3 % of the best: fewest workers, then the smallest
-// batch, then the least prefetch, then the earlier input. A candidate must show it once more side
-// by side with the best, lest a lucky or unlucky run decide. Shuffling, sampling and the state of
-// the page cache are given, not chosen: only settings that have them as the first one has are
-// compared.
+// batch, then the least prefetch, then the earlier input. A candidate is measured again,
+// alternating with the best, so that noise of a single run does not decide. Only settings with the
+// shuffling, sampling and page cache state of the first setting are compared: these are not chosen
+// for speed.
 LoaderAdvice advise(const std::vector<LoaderSetting>& settings, const std::vector<double>& rates,
                     const CompareAgain& compare_again);
 
-// The recommended setting as a part of a pipeline file, with the reason in a comment.
+// The recommended setting as a fragment of a pipeline file, with the reason in a comment.
 std::string config_fragment(const LoaderSetting& setting, const std::string& reason);
 
 }  // namespace emblem

@@ -34,7 +34,7 @@ std::vector<double> rates_of(const Runs& runs) {
 
 double median_rate(const Runs& runs) { return median(rates_of(runs)); }
 
-// Half of what lies between the slowest and the fastest round.
+// Half of the difference between the fastest and the slowest round.
 double rate_spread(const Runs& runs) {
   const auto [low, high] = std::minmax_element(
       runs.begin(), runs.end(), [](auto& a, auto& b) { return a.rate() < b.rate(); });
@@ -48,7 +48,7 @@ double sum(const Runs& runs, Value LoaderRun::*value) {
   });
 }
 
-// Standard deviation over the mean.
+// Coefficient of variation.
 double variation(const std::vector<double>& values) {
   const auto n = static_cast<double>(values.size());
   const double mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
@@ -139,12 +139,12 @@ std::string reason_of(const LoaderAdvice& advice, const std::vector<LoaderSettin
   };
   if (advice.compared == 1) return "the only setting measured: " + rate(advice.best);
   if (advice.recommended == advice.best)
-    return fmt::format("{}, the best of {} settings, and none that is smaller comes within 3 %",
+    return fmt::format("{}, the best of {} settings; no smaller one is within 3 %",
                        rate(advice.best), advice.compared);
   return fmt::format(
-      "{}, {:.0f} % of the best of {} settings ({}, {}) when measured side by side, and the "
-      "smallest within 3 %",
-      rate(advice.recommended), 100 * advice.share, advice.compared, settings[advice.best].name(),
+      "{}, the smallest of {} settings within 3 % of the best: {:.0f} % of {} ({}), measured "
+      "alternately",
+      rate(advice.recommended), advice.compared, 100 * advice.share, settings[advice.best].name(),
       rate(advice.best));
 }
 
@@ -160,7 +160,7 @@ void add_training(const LoadedTraining& training, BenchResult& result) {
                               {training.copy_bytes_per_second, "B/s", Better::kHigher}});
 }
 
-// The sums over an input's first rows, found once an input.
+// The sums over the first rows, computed once per input.
 std::vector<LoaderCheck> checks_of(const std::vector<LoaderSetting>& settings,
                                    const FeatureLayout& layout) {
   std::vector<LoaderCheck> checks;
@@ -201,7 +201,7 @@ LoaderBench bench_loader(const Context& context, const config::PipelineConfig& c
   bench.advice = advise(settings, rates, [&](size_t a, size_t b) {
     std::vector<double> ratios;
     for (int round = 0; round < options.rounds; ++round) {
-      if (progress) progress(cat("side by side: ", settings[a].name(), ", ", settings[b].name()));
+      if (progress) progress(cat("comparing ", settings[a].name(), " and ", settings[b].name()));
       const double first = run_loader(settings[a], layout, options.limits).rate();
       ratios.push_back(first / run_loader(settings[b], layout, options.limits).rate());
     }

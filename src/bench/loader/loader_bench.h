@@ -1,4 +1,4 @@
-// bench/loader/loader_bench.h - how fast batches come from files, and with which settings.
+// bench/loader/loader_bench.h - the speed of loading batches from files under several settings.
 #pragma once
 
 #include <functional>
@@ -17,23 +17,23 @@ namespace emblem {
 struct LoaderBenchOptions {
   LoaderAxes axes;
   LoaderRunLimits limits;
-  // Every setting is measured so often, in turn with all others: what disturbs the machine for a
-  // while disturbs all of them.
+  // Measurements per setting; settings alternate, so that temporary load affects all of them.
   int rounds = 3;
-  // Above 0: trains for so long with the recommended setting, to say what loading costs.
+  // Above 0: trains for this time with the recommended setting to measure the cost of loading.
   double training_seconds = 0;
 };
 
 struct LoaderBench {
   std::vector<LoaderSetting> settings;
-  std::vector<BenchResult> results;  // one a setting; the recommended one has the setting "advice"
+  std::vector<BenchResult>
+      results;  // one per setting; the recommended one has the setting "advice"
   LoaderAdvice advice;
-  std::string reason;    // for the advice, in words
+  std::string reason;    // of the advice, as text
   std::string fragment;  // config_fragment of the recommended setting
 };
 
-// Reads the training input, or the inputs named, over and over with each of the settings.
-// `progress` is told in words what is being measured; it may be empty.
+// Reads the training input, or the inputs of the axes, repeatedly with each setting. `progress` is
+// called with a description of each measurement; it may be empty.
 LoaderBench bench_loader(const Context& context, const config::PipelineConfig& config,
                          const LoaderBenchOptions& options,
                          const std::function<void(const std::string&)>& progress);

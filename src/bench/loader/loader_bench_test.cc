@@ -55,7 +55,7 @@ class LoaderBenchTest : public testing::Test {
   config::PipelineConfig config_;
 };
 
-TEST_F(LoaderBenchTest, AnEmptyAxisStaysAsThePipelineHasIt) {
+TEST_F(LoaderBenchTest, AnEmptyAxisKeepsTheValueOfThePipeline) {
   LoaderAxes axes;
   axes.workers = {3};
   EXPECT_THAT(names(axes), ElementsAre("tsv-w3-b64-p4"));
@@ -63,7 +63,7 @@ TEST_F(LoaderBenchTest, AnEmptyAxisStaysAsThePipelineHasIt) {
   EXPECT_EQ(names(axes).front(), "tsv-w1-b64-p4");
 }
 
-TEST_F(LoaderBenchTest, AllCombinationsAreMadeAndNamedApart) {
+TEST_F(LoaderBenchTest, AllCombinationsHaveDistinctNames) {
   LoaderAxes axes;
   axes.inputs = {"small=" + folder_.path("one"), folder_.path("two")};
   axes.workers = {1, 2};
@@ -78,7 +78,7 @@ TEST_F(LoaderBenchTest, AllCombinationsAreMadeAndNamedApart) {
   EXPECT_THAT(all, testing::Contains("small-w2-b32-p8-shuffled-r0.5-cold"));
 }
 
-TEST_F(LoaderBenchTest, BadAxesAreToldWithWhatIsExpected) {
+TEST_F(LoaderBenchTest, BadAxesAreErrorsThatSayWhatIsExpected) {
   const auto error_of = [&](const LoaderAxes& axes) -> std::string {
     try {
       loader_settings(config_, axes);
@@ -142,7 +142,7 @@ TEST_F(LoaderBenchTest, WorkersWaitForASlowConsumer) {
   EXPECT_GT(run.producer_wait_seconds, 0);
 }
 
-TEST_F(LoaderBenchTest, ColdFilesAreReadOnceFromOpeningThem) {
+TEST_F(LoaderBenchTest, ColdFilesAreReadOnceAndTimedFromOpening) {
   LoaderAxes axes;
   axes.workers = {1};
   axes.batches = {5000};
@@ -154,13 +154,13 @@ TEST_F(LoaderBenchTest, ColdFilesAreReadOnceFromOpeningThem) {
   EXPECT_EQ(run.batch_seconds.size(), 1u);
 }
 
-TEST(LoadedTrainingTest, TheIdleShareIsWhatTheLoaderTakesAway) {
+TEST(LoadedTrainingTest, TheIdleShareIsTheCostOfLoading) {
   EXPECT_DOUBLE_EQ((LoadedTraining{.loaded_rate = 75, .resident_rate = 100}).idle_share(), 0.25);
   EXPECT_EQ((LoadedTraining{.loaded_rate = 101, .resident_rate = 100}).idle_share(), 0);
   EXPECT_EQ(LoadedTraining{}.idle_share(), 0);
 }
 
-// Settings that differ in what is given, with made-up rates.
+// Settings with the given differences and invented rates.
 std::vector<LoaderSetting> settings_with(const std::vector<std::tuple<int, int64_t, int>>& sizes) {
   std::vector<LoaderSetting> settings;
   for (const auto& [workers, batch, prefetch] : sizes) {
@@ -184,7 +184,7 @@ TEST(LoaderAdvice, TheSmallestWithinThreePercentIsRecommended) {
   EXPECT_EQ(advice.share, 0.99);
 }
 
-TEST(LoaderAdvice, ACandidateThatWasLuckyOnceIsPassedOver) {
+TEST(LoaderAdvice, ACandidateThatIsSlowerWhenMeasuredAgainIsRejected) {
   const auto settings = settings_with({{4, 1024, 8}, {2, 1024, 8}, {1, 1024, 8}});
   const LoaderAdvice advice = advise(settings, {100, 98, 99}, [](size_t candidate, size_t best) {
     EXPECT_EQ(best, 0u);
@@ -196,7 +196,7 @@ TEST(LoaderAdvice, ACandidateThatWasLuckyOnceIsPassedOver) {
   EXPECT_EQ(none.share, 1);
 }
 
-TEST(LoaderAdvice, ShufflingAndSamplingAreNotTraded) {
+TEST(LoaderAdvice, ShufflingAndSamplingAreNotChosenForSpeed) {
   auto settings = settings_with({{2, 1024, 8}, {1, 1024, 8}, {1, 1024, 8}});
   settings[0].loading.shuffle = true;
   settings[1].loading.shuffle = true;

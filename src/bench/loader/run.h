@@ -12,9 +12,9 @@ namespace emblem {
 struct LoaderRun {
   int64_t rows = 0;
   int64_t bytes = 0;   // of input
-  double seconds = 0;  // from the first batch to the last; of cold files, from opening them
+  double seconds = 0;  // from the first batch to the last; for cold files, from opening them
   double first_batch_seconds = 0;     // opening the files and parsing the first batch
-  std::vector<double> batch_seconds;  // from one batch to the next
+  std::vector<double> batch_seconds;  // between consecutive batches
   double parse_seconds = 0;           // summed over workers
   double producer_wait_seconds = 0;   // summed over workers
   double consumer_wait_seconds = 0;
@@ -27,15 +27,15 @@ struct LoaderRun {
 
 struct LoaderRunLimits {
   double seconds = 1;       // at most; cold files also end with the first epoch
-  double step_seconds = 0;  // what the consumer sleeps for each batch, as if it trained
+  double step_seconds = 0;  // sleep of the consumer per batch, to simulate training
 };
 
 // Throws Error when there are no rows.
 LoaderRun run_loader(const LoaderSetting& setting, const FeatureLayout& layout,
                      const LoaderRunLimits& limits);
 
-// Sums over the first rows of an input in their order: two programs that read the same find the
-// same.
+// Sums over the first rows of an input in file order, to check that two programs read the same
+// data.
 struct LoaderCheck {
   int64_t rows = 0;
   double labels = 0, dense = 0;
@@ -43,7 +43,7 @@ struct LoaderCheck {
 };
 LoaderCheck check_loader(const LoaderSetting& setting, const FeatureLayout& layout, int64_t rows);
 
-// The files of an input; those in its folders where it names folders.
+// The files of an input; folders are expanded.
 std::vector<std::string> files_of(const LoaderSetting& setting);
 
 }  // namespace emblem

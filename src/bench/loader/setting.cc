@@ -35,7 +35,7 @@ std::string short_name(config::DatasetType type) {
   }
 }
 
-// The format of the first of the paths stands for all.
+// The format of the first path, which all paths must have.
 Input describe(const std::string& text, const config::DataConfig& base) {
   Input input;
   const size_t equals = text.find('=');
@@ -55,7 +55,7 @@ Input describe(const std::string& text, const config::DataConfig& base) {
   return input;
 }
 
-// Labels that were not given: the format, or where that would not tell inputs apart the path.
+// Default labels: the format or, if that is not unique, the path.
 void add_labels(std::vector<Input>& inputs) {
   for (Input& input : inputs) {
     if (!input.label.empty()) continue;

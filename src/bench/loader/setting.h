@@ -1,4 +1,4 @@
-// bench/loader/setting.h - the ways of loading that a benchmark compares.
+// bench/loader/setting.h - the settings that a loader benchmark compares.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,14 @@
 
 namespace emblem {
 
-// Whether the files are in memory when the clock starts.
+// Whether the files are in the page cache when timing starts.
 enum class CacheState { kWarm, kCold };
 
-// What is varied. All combinations are measured; an empty axis stays as the configuration has it.
+// The values of each setting. All combinations are measured; an empty axis keeps the configured
+// value.
 struct LoaderAxes {
-  // "PATH" or "LABEL=PATH", the path as in train_input_path; its format is guessed. Empty: the
-  // configuration's own input.
+  // "PATH" or "LABEL=PATH", the path as in train_input_path; its format is detected. Empty: the
+  // configured input.
   std::vector<std::string> inputs;
   std::vector<int> workers;  // empty: 1, 2, 4, ... up to the number of CPUs
   std::vector<int64_t> batches;
@@ -33,12 +34,12 @@ struct LoaderSetting {
   LoaderOptions loading;
   CacheState cache = CacheState::kWarm;
 
-  // "raw-w2-b8192-p8", with "-shuffled", "-r0.5" and "-cold" where that is so.
+  // "raw-w2-b8192-p8", with "-shuffled", "-r0.5" and "-cold" if they apply.
   std::string name() const;
 };
 
 // In the order of the axes, the last varying fastest. Throws Error for an input whose format cannot
-// be guessed, and for values that no loader can have.
+// be detected, and for invalid values.
 std::vector<LoaderSetting> loader_settings(const config::PipelineConfig& config,
                                            const LoaderAxes& axes);
 

@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kTurns = 3;        // of each kind
+constexpr int kTurns = 3;        // with and without the loader, each
 constexpr size_t kResident = 8;  // different batches in memory
 constexpr int kWarmUp = 3;       // steps
 
@@ -89,7 +89,7 @@ LoadedTraining train_with_loader(const Context& context, const config::PipelineC
   Stretch with, without;
   for (int turn = 0; turn < kTurns; ++turn) {
     train_for(stretch, learner, from_memory, without);
-    // Made and gone with its turn, lest it take CPU time from the other.
+    // Destroyed after its turn, so that it takes no CPU time from the other.
     Loader loader(setting.data, layout, options);
     BatchStream from_files(context, batches_of(loader));
     Stretch first;

@@ -1,5 +1,5 @@
-// bench/loader/training.h - what loading costs a training: the same steps with batches from the
-// loader and with batches that are there.
+// bench/loader/training.h - the cost of loading for training: the same steps with batches from
+// the loader and with batches in memory.
 #pragma once
 
 #include "bench/loader/setting.h"
@@ -14,11 +14,11 @@ struct LoadedTraining {
   double resident_rate = 0;          // samples/s, batches in memory
   double copy_bytes_per_second = 0;  // of batches to the device; 0 on a CPU
 
-  // The share of a training's time in which the device could have computed and did not.
+  // The share of training time in which the device waited for the loader.
   double idle_share() const;
 };
 
-// Trains for about `seconds` in all, with and without the loader in turn.
+// Trains for about `seconds` in total, alternating with and without the loader.
 LoadedTraining train_with_loader(const Context& context, const config::PipelineConfig& config,
                                  const FeatureLayout& layout, const LoaderSetting& setting,
                                  double seconds);

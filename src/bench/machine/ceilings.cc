@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 constexpr int64_t kGrainBytes = kMiB;  // of work for one thread at a time
-constexpr int64_t kPrefetchRows = 16;  // enough requests in flight to cover a miss
+constexpr int64_t kPrefetchRows = 16;  // enough requests in flight to hide the latency of a miss
 constexpr int64_t kLineFloats = 16;    // of 64 bytes
 
 int64_t buffer_bytes(const CeilingEffort& effort) {
@@ -33,7 +33,7 @@ int64_t buffer_bytes(const CeilingEffort& effort) {
   return std::min(std::max(128 * kMiB, 4 * cache), total_memory_bytes() / 16);
 }
 
-// Big pages where the system gives them: the limit is the memory's, not that of the page tables.
+// Huge pages if available: the limit is that of memory, not of address translation.
 Buffer<float> touched_buffer(const Context& context, int64_t rows, int64_t cols, float value) {
   Buffer<float> buffer(Device::kCpu, rows, cols);
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
@@ -47,7 +47,7 @@ Buffer<float> touched_buffer(const Context& context, int64_t rows, int64_t cols,
   return buffer;
 }
 
-// The shortest time of one call. The first calls warm the caches, page tables and clocks.
+// The shortest time of one call. The first calls warm up caches, page tables and clock rates.
 template <class Body>
 double best_seconds(double budget, Body&& body) {
   using Clock = std::chrono::steady_clock;
@@ -68,7 +68,7 @@ void prefetch_row(const float* row, int64_t dim) {
   for (int64_t at = 0; at < dim; at += kLineFloats) __builtin_prefetch(row + at);
 }
 
-// Adds the rows up in `sum`, which stays in the cache: the traffic is the reading alone.
+// Adds the rows to `sum`, which stays in the cache: memory is only read.
 void add_rows(const float* table, const uint32_t* rows, int64_t count, int64_t dim, float* sum) {
   for (int64_t i = 0; i < count; ++i) {
     if (i + kPrefetchRows < count) prefetch_row(table + rows[i + kPrefetchRows] * dim, dim);
@@ -104,7 +104,7 @@ double measure_gather(const Context& context, int64_t dim, const CeilingEffort& 
   const int64_t row_bytes = dim * int64_t{sizeof(float)};
   const int64_t table_rows = std::clamp<int64_t>(buffer_bytes(effort) / row_bytes, 1, UINT32_MAX);
   const Buffer<float> table = touched_buffer(context, table_rows, dim, 1.0f);
-  // A quarter of the table's bytes: still more than the caches hold.
+  // A quarter of the bytes of the table: still larger than the caches.
   const int64_t reads = std::max<int64_t>(table_rows / 4, 1);
   std::vector<uint32_t> rows(reads);
   parallel_for(context, reads, kMiB, [&](int64_t begin, int64_t end) {

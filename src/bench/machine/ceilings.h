@@ -1,5 +1,5 @@
-// bench/machine/ceilings.h - what the hardware can do at best, measured in the same process and on
-// the same threads as the benchmark that is held against it.
+// bench/machine/ceilings.h - limits of the hardware, measured in the same process and on the same
+// threads as the benchmark that is compared with them.
 #pragma once
 
 #include <cstdint>
@@ -8,29 +8,27 @@
 
 namespace emblem {
 
-// How much work a measurement may do. The defaults take less than a second; tests shrink them.
+// Size of a measurement. The defaults take less than a second; tests use smaller ones.
 struct CeilingEffort {
   int64_t memory_bytes = 0;  // of each buffer; 0: four times the last-level cache, at least 128 MiB
   int64_t gemm_size = 1024;  // rows, columns and depth of the product
   double seconds = 0.4;      // time for repetitions; the first two always run
 };
 
-// Set in the environment, it makes ceilings quick and meaningless, for programs whose results are
-// only compared with each other (bench/judge/against.h).
+// Environment variable: if set, ceilings are measured so briefly that they are not meaningful, for
+// runs whose results are only compared with each other (bench/judge/against.h).
 inline constexpr char kBriefCeilings[] = "EMBLEM_BRIEF_CEILINGS";
 CeilingEffort usual_effort();
 
-// Bytes a second of a copy between two buffers larger than the caches; what is read and what is
-// written both count.
+// Bytes per second, read and written, of a copy between two buffers larger than the caches.
 double measure_copy(const Context& context, const CeilingEffort& effort = usual_effort());
 
-// Bytes a second of rows of `dim` floats read at random from a table larger than the caches, with
+// Bytes per second of rows of `dim` floats read at random from a table larger than the caches, with
 // prefetching.
 double measure_gather(const Context& context, int64_t dim,
                       const CeilingEffort& effort = usual_effort());
 
-// Floating-point operations a second (a multiply-add counts two) of a square float32 matrix
-// product.
+// Floating-point operations per second (a multiply-add is two) of a square float32 matrix product.
 double measure_gemm(const Context& context, const CeilingEffort& effort = usual_effort());
 
 struct Ceilings {

@@ -14,7 +14,7 @@ constexpr CeilingEffort kSmall = {.memory_bytes = 3 << 20, .gemm_size = 96, .sec
 
 class CeilingsOnThreads : public testing::TestWithParam<int> {};
 
-TEST_P(CeilingsOnThreads, AreRatesThatSomeComputerCouldReach) {
+TEST_P(CeilingsOnThreads, ArePlausibleRates) {
   ThreadPool threads(GetParam());
   const Context context{.threads = &threads};
   const Ceilings ceilings = measure_ceilings(context, 16, kSmall);
@@ -40,13 +40,13 @@ TEST(Ceilings, OddSizesAndTheCallingThreadAloneWork) {
   EXPECT_GT(measure_gemm(context, odd), 0);
 }
 
-TEST(Ceilings, RefuseSizesThatMeanNothing) {
+TEST(Ceilings, RefuseInvalidSizes) {
   const Context context;
   EXPECT_THROW(measure_gather(context, 0, kSmall), Error);
   EXPECT_THROW(measure_gemm(context, {.gemm_size = 0}), Error);
 }
 
-TEST(Ceilings, AreMeasuredForTheTimeAskedFor) {
+TEST(Ceilings, AreMeasuredForTheGivenTime) {
   const Context context;
   CeilingEffort effort = kSmall;
   effort.seconds = 0.05;

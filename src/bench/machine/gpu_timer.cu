@@ -13,7 +13,7 @@ namespace {
 
 class Event {
  public:
-  Event() { cuda_check(cudaEventCreate(&event_), "making an event"); }
+  Event() { cuda_check(cudaEventCreate(&event_), "creating an event"); }
   ~Event() { cudaEventDestroy(event_); }
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
@@ -87,7 +87,7 @@ double measure_host_to_device(const Context& context, int64_t bytes) {
 
 double measure_device_gemm(const Context& context, DType type, int64_t size) {
   const MatmulLibrary library;
-  // Like values of a model: zeros would cost less power and run at higher clocks.
+  // Random values as in a model: zeros would use less power and run at higher clock rates.
   std::vector<uint32_t> bits(static_cast<size_t>(size * size * size_of(type) / 4));
   for (size_t i = 0; i < bits.size(); ++i) {
     const auto random = static_cast<uint32_t>(random_bits(1, 0, i));

@@ -19,7 +19,7 @@ std::string unit_of_ceiling(std::string_view name) {
 }
 
 bool has_word(const std::string& name, const std::string& word) {
-  const std::vector<std::string> words = split(spoken(name), ' ');
+  const std::vector<std::string> words = split(display_name(name), ' ');
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
@@ -67,9 +67,9 @@ std::vector<std::pair<std::string, LineChart>> series_charts(
   for (const std::string& name : distinct_names(
            results, [](const auto& r) -> auto& { return r.series; })) {
     LineChart chart;
-    chart.title = spoken(name);
+    chart.title = display_name(name);
     chart.x.label = "step";
-    chart.y.label = spoken(name);
+    chart.y.label = display_name(name);
     chart.limit_name = "limit";
     for (const BenchResult& result : results) {
       const Series* series = find_named(result.series, name);
@@ -85,7 +85,7 @@ std::vector<std::pair<std::string, LineChart>> series_charts(
 std::string format_share(const BenchResult& result, const std::string& name, double share) {
   const std::string text = fmt::format("{:.0f}%", 100 * share);
   for (const auto& [ceiling, value] : result.ceilings) {
-    // The first word of "gemm_flops_per_second" is what the shares of it name.
+    // Names of shares contain the first word of their ceiling: "gemm" of "gemm_flops_per_second".
     if (has_word(name, ceiling.substr(0, ceiling.find('_'))))
       return text + " of " + format_metric(value, unit_of_ceiling(ceiling));
   }

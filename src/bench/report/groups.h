@@ -1,4 +1,4 @@
-// bench/report/groups.h - which results belong together in a report.
+// bench/report/groups.h - groups results of the same workload for a report.
 #pragma once
 
 #include <optional>
@@ -11,20 +11,20 @@
 
 namespace emblem {
 
-// Results of the same benchmark and name, in their order, emblem's first.
+// Results of the same benchmark and name in input order, those of emblem first.
 struct ResultGroup {
   std::string benchmark, name;
   std::vector<const BenchResult*> members;
 
-  const BenchResult* ours() const;  // the first of emblem's, or null
-  const BenchResult* peer() const;  // the first of another program, or null
+  const BenchResult* ours() const;  // the first result of emblem, or null
+  const BenchResult* peer() const;  // the first result of another program, or null
 };
 
 bool is_ours(const BenchResult& result);
 
 std::vector<ResultGroup> group_results(const std::vector<BenchResult>& results);
 
-// The names that `items_of` each result has, in order of first appearance.
+// The distinct names in `items_of` all results, in order of first appearance.
 template <class Results, class ItemsOf>
 std::vector<std::string> distinct_names(const Results& results, ItemsOf items_of) {
   std::vector<std::string> names;
@@ -37,7 +37,7 @@ std::vector<std::string> distinct_names(const Results& results, ItemsOf items_of
   return names;
 }
 
-// One chart a series name, with a line for each result that has it and the limit where one is set.
+// One chart per series name, with a line for each result that has it, and the limit if set.
 std::vector<std::pair<std::string, LineChart>> series_charts(
     const std::vector<BenchResult>& results);
 
@@ -50,8 +50,7 @@ std::string format_share(const BenchResult& result, const std::string& name, dou
 // "auc 0.0012 below the limit 0.8021", or "" where there is no limit.
 std::string format_gap(const BenchResult& result, const std::string& name, const Measure& measure);
 
-// What a chart's or table's reader calls this result: its name, with the program where that is not
-// emblem.
+// The label of a result in charts and tables: its name, and the program if that is not emblem.
 std::string label_of(const BenchResult& result);
 
 }  // namespace emblem

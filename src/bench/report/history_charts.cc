@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kRevisionLetters = 7;
 
-// What stands below a point: the revision, or else the day.
+// The label of a point: the revision, or else the date.
 std::string name_of(const HistoryEntry& entry) {
   if (!entry.revision.empty()) return entry.revision.substr(0, kRevisionLetters);
   return entry.date.substr(0, 10);
@@ -32,11 +32,11 @@ std::string line_name(const std::vector<HistoryEntry>& history, const HistoryEnt
 LineChart& chart_of(std::vector<LineChart>& charts, const std::string& metric,
                     const Measure& measure, const std::vector<std::string>& names) {
   for (LineChart& chart : charts)
-    if (chart.title == spoken(metric)) return chart;
+    if (chart.title == display_name(metric)) return chart;
   LineChart chart;
-  chart.title = spoken(metric);
+  chart.title = display_name(metric);
   chart.x = {"revision, oldest first", "", AxisScale::kLinear, names};
-  chart.y = {spoken(metric), measure.unit, AxisScale::kLinear, {}};
+  chart.y = {display_name(metric), measure.unit, AxisScale::kLinear, {}};
   charts.push_back(std::move(chart));
   return charts.back();
 }

@@ -1,4 +1,4 @@
-// bench/report/history_charts.h - how results went over time (bench/result/history.h), as charts.
+// bench/report/history_charts.h - charts of results over time (bench/result/history.h).
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace emblem {
 
-// Whether the first line of a .jsonl file is such an entry.
+// Whether the first line of a .jsonl file is a history entry.
 bool is_history(const std::string& path);
 
-// A chart for each metric, over the revisions in the order given; a line for each name and, where
-// there are several, environment: only figures of one machine compare. None with fewer than two
-// entries.
+// One chart per metric over the revisions in the order given; one line per name and, if there are
+// several, environment, because results of different machines are not comparable. Empty with fewer
+// than two entries.
 std::vector<LineChart> trend_charts(const std::vector<HistoryEntry>& history);
 
 }  // namespace emblem

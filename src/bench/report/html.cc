@@ -31,7 +31,7 @@ std::string describe(const Machine& machine) {
 
 std::string times_html(const BenchResult& ours, const BenchResult* peer) {
   const std::string times = format_times(ours, peer);
-  // Only what is better gets the colour of success.
+  // Green only above 1x.
   return times.empty() || times.starts_with("0")
              ? times
              : fmt::format("<span class='good'>{}</span>", times);
@@ -59,7 +59,7 @@ namespace {
 
 using namespace report_html_parts;
 
-// With more results of a benchmark than this, one card stands for all.
+// With more results of a benchmark than this, one card shows the best.
 constexpr size_t kFewCards = 6;
 
 std::string section(std::string_view title, const std::string& body) {
@@ -101,7 +101,7 @@ std::string card_note(const ResultGroup& group) {
   if (const std::string gap = format_gap(ours, name, measure); !gap.empty()) return safe(gap);
   if (const BenchResult* peer = group.peer(); !times_html(ours, peer).empty())
     return fmt::format("{} {}", times_html(ours, peer), safe(peer->program));
-  return safe(spoken(name));
+  return safe(display_name(name));
 }
 
 bool is_better(const ResultGroup& a, const ResultGroup& b) {
@@ -112,7 +112,7 @@ bool is_better(const ResultGroup& a, const ResultGroup& b) {
 std::string card_of(const ResultGroup& group, const std::string& prefix) {
   const auto& [name, measure] = group.ours()->metrics.front();
   const std::string what =
-      group.benchmark == "training" ? cat(group.name, ", ", spoken(name)) : group.name;
+      group.benchmark == "training" ? cat(group.name, ", ", display_name(name)) : group.name;
   return card(prefix + what, measure, card_note(group));
 }
 
@@ -139,7 +139,7 @@ std::string cards(const std::vector<ResultGroup>& groups) {
   return html.empty() ? "" : "<div class='cards'>" + html + "</div>\n";
 }
 
-// A rate that never changes needs no chart.
+// Constant series are listed as text instead of charts.
 bool is_constant(const LineChart& chart) {
   const double first =
       chart.lines.front().points.empty() ? 0 : chart.lines.front().points.front().second;
@@ -157,11 +157,11 @@ std::string curves(const Report& report) {
   for (const auto& [name, chart] : series_charts(report.results)) {
     if (line_chart(chart).empty()) continue;
     if (is_constant(chart)) {
-      constant += cat(constant.empty() ? "Constant: " : ", ", spoken(name), " ",
+      constant += cat(constant.empty() ? "Constant: " : ", ", display_name(name), " ",
                       fmt::format("{:.6g}", chart.lines.front().points.front().second));
       continue;
     }
-    html += figure(chart, spoken(name));
+    html += figure(chart, display_name(name));
   }
   html = in_columns(html);
   if (!constant.empty())
@@ -211,8 +211,8 @@ std::string report_html(const Report& report) {
   html += section("Sweeps", sweeps(report));
   html += section("Time over batch size", batch_sizes(report));
   html += section("Results", benchmarks(groups));
-  html += section("Where the time of a step goes", stages(groups, stage_names));
-  html += section("Share of what the hardware can do, measured in the same run", shares(report));
+  html += section("Time per step by stage", stages(groups, stage_names));
+  html += section("Share of the hardware limit, measured in the same run", shares(report));
   html += section("Published figures", published(report));
   html += section("Runs", runs(report));
   return html + "</main></body></html>\n";

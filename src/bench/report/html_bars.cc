@@ -1,4 +1,4 @@
-// Where the time of a step goes, and how near to the hardware's limits results come.
+// Time per step by stage, and shares of the hardware's limits.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace emblem::report_html_parts {
 namespace {
 
-// With more results than this, one legend serves all bars of a benchmark.
+// With more results than this, the bars of a benchmark share one legend.
 constexpr size_t kFewBars = 6;
 
 double total_of(const Named<double>& parts) {
@@ -36,8 +36,8 @@ std::string stage_bar(const BenchResult& result, double longest,
                       const std::vector<std::string>& colors) {
   std::vector<BarPart> parts;
   for (const auto& [name, seconds] : result.stages)
-    parts.push_back(
-        {cat(spoken(name), " ", format_metric(seconds, "s")), seconds, color_of(colors, name)});
+    parts.push_back({cat(display_name(name), " ", format_metric(seconds, "s")), seconds,
+                     color_of(colors, name)});
   return stacked_bar(parts, longest, cat("stages of ", label_of(result)));
 }
 
@@ -47,8 +47,8 @@ std::string stage_legend(const BenchResult& result, const std::vector<std::strin
   for (const auto& [name, seconds] : result.stages)
     items += fmt::format(
         "<li><span class='swatch s{}'></span>{} <b>{}</b> <span class='soft'>{:.0f}%</span></li>",
-        color_of(colors, name) % kChartColors, safe(spoken(name)), format_metric(seconds, "s"),
-        total > 0 ? 100 * seconds / total : 0);
+        color_of(colors, name) % kChartColors, safe(display_name(name)),
+        format_metric(seconds, "s"), total > 0 ? 100 * seconds / total : 0);
   return "<ul class='legend'>" + items + "</ul>";
 }
 
@@ -58,7 +58,7 @@ std::string shared_legend(const std::vector<const BenchResult*>& results,
   for (const std::string& name : distinct_names(
            results, [](const auto* r) -> auto& { return r->stages; }))
     items += fmt::format("<li><span class='swatch s{}'></span>{}</li>",
-                         color_of(colors, name) % kChartColors, safe(spoken(name)));
+                         color_of(colors, name) % kChartColors, safe(display_name(name)));
   return "<ul class='legend'>" + items + "</ul>";
 }
 
@@ -93,7 +93,7 @@ std::string stages(const std::vector<ResultGroup>& groups, const std::vector<std
           bar_row(label_of(*result), format_metric(total_of(result->stages), "s"),
                   stage_bar(*result, longest, colors), few ? stage_legend(*result, colors) : "");
     html +=
-        "<p class='soft small below'>Seconds of a step or batch; bars of a panel share their "
+        "<p class='soft small below'>Seconds per step or batch; all bars of a panel have the same "
         "scale.</p></div>\n";
   }
   return html;
@@ -127,7 +127,7 @@ std::string shares(const Report& report) {
       return found;
     }();
     for (const Bar& bar : bars)
-      html += bar_row(cat(label_of(*bar.result), ": ", spoken(bar.name)), bar.text,
+      html += bar_row(cat(label_of(*bar.result), ": ", display_name(bar.name)), bar.text,
                       stacked_bar({{bar.text, bar.share, color_of(names, bar.name)}}, 1.0,
                                   cat(bar.name, " ", bar.text)),
                       "");

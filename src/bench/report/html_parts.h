@@ -1,5 +1,5 @@
-// bench/report/html_parts.h - the sections of a report's page, each empty where there is nothing to
-// show. Everything that comes out of files is escaped.
+// bench/report/html_parts.h - the sections of an HTML report, empty if there is nothing to show.
+// Text from files is escaped.
 #pragma once
 
 #include <string>
@@ -14,9 +14,9 @@ namespace emblem::report_html_parts {
 
 std::string safe(std::string_view text);
 std::string describe(const Machine& machine);
-// "2.50x", green where that is better.
+// "2.50x", green if above 1.
 std::string times_html(const BenchResult& ours, const BenchResult* peer);
-// A chart with its caption and, for several lines, their names.
+// A chart with its caption and, for several lines, a legend.
 std::string figure(const LineChart& chart, std::string_view caption);
 std::string figure(const std::string& svg, std::string_view caption);
 

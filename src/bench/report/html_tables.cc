@@ -14,7 +14,7 @@ namespace {
 // With more metrics than this, their cells wrap.
 constexpr size_t kFewColumns = 8;
 
-// How long a bar is beside its group's longest, for the first metric.
+// A bar for the first metric, relative to the longest of its group.
 std::string cell_bar(const ResultGroup& group, const BenchResult& result) {
   if (result.metrics.empty()) return "<td class='cell-bar'></td>";
   const auto& [name, measure] = result.metrics.front();
@@ -23,8 +23,8 @@ std::string cell_bar(const ResultGroup& group, const BenchResult& result) {
     if (const Measure* other = find_named(member->metrics, name))
       longest = std::max(longest, other->value);
   return fmt::format("<td class='cell-bar'>{}</td>",
-                     stacked_bar({{spoken(name), measure.value, is_ours(result) ? 0 : 1}}, longest,
-                                 label_of(result)));
+                     stacked_bar({{display_name(name), measure.value, is_ours(result) ? 0 : 1}},
+                                 longest, label_of(result)));
 }
 
 std::string measure_cell(const Measure* measure) {
@@ -40,7 +40,7 @@ std::string measure_cell(const Measure* measure) {
   return fmt::format("<td class='number'>{}</td>", text);
 }
 
-// One table a kind of benchmark, so that its columns are its metrics.
+// One table per benchmark; its columns are the metrics of that benchmark.
 std::string benchmark_table(const std::vector<const ResultGroup*>& groups) {
   std::vector<const BenchResult*> members;
   for (const ResultGroup* group : groups)
@@ -57,7 +57,7 @@ std::string benchmark_table(const std::vector<const ResultGroup*>& groups) {
       safe(groups.front()->benchmark), names.size() > kFewColumns ? " class='wide'" : "");
   if (compared) html += "<th class='cell-bar'></th>";
   for (const auto& name : names)
-    html += fmt::format("<th class='number'>{}</th>", safe(spoken(name)));
+    html += fmt::format("<th class='number'>{}</th>", safe(display_name(name)));
   if (compared) html += "<th class='number'>times peer</th>";
   html += "</tr></thead><tbody>\n";
   for (const ResultGroup* group : groups) {

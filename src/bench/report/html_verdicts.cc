@@ -1,4 +1,4 @@
-// What was expected, what changed, what to do, and what others have published.
+// Recommendations, verdicts, changes, published figures and the list of runs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,14 +34,14 @@ std::string verdict_panel(const VerdictBlock& block) {
   if (block.rows.empty()) return html + "</div>\n";
   html +=
       "<div class='scroll'><table class='wraps'><thead><tr><th>metric</th><th "
-      "class='number'>found</th><th "
+      "class='number'>measured</th><th "
       "class='number'>baseline</th><th class='number'>difference</th><th "
       "class='number'>threshold</th></tr></thead><tbody>\n";
   for (const BaselineRow& row : block.rows)
     html += fmt::format(
         "<tr><td class='name'>{}</td><td class='number'>{}</td><td class='number'>{}</td><td "
         "class='number'>{}</td><td class='number'>{}</td></tr>\n",
-        safe(row.metric), safe(row.found), safe(row.baseline), toned(row.tone, row.difference),
+        safe(row.metric), safe(row.measured), safe(row.baseline), toned(row.tone, row.difference),
         safe(row.margin));
   return html + "</tbody></table></div></div>\n";
 }
@@ -58,7 +58,7 @@ std::string reference_panel(const ReferenceTable& table) {
   if (!table.note.empty()) html += fmt::format("<p class='soft small'>{}</p>", safe(table.note));
   html += "<div class='scroll'><table><thead><tr><th>system</th><th>hardware</th><th>workload</th>";
   for (const auto& [name, unit] : table.metrics)
-    html += fmt::format("<th class='number'>{}</th>", safe(spoken(name)));
+    html += fmt::format("<th class='number'>{}</th>", safe(display_name(name)));
   html += "<th>source</th></tr></thead><tbody>\n";
   for (const ReferenceFigure& figure : table.figures) {
     html += fmt::format("<tr><td class='name'>{}</td><td>{}</td><td>{}{}{}</td>",
@@ -131,7 +131,8 @@ std::string runs(const Report& report) {
     item("compiler", result.machine.compiler);
     item("flags", result.machine.flags);
     item("driver", result.machine.driver);
-    for (const auto& [name, setting] : result.settings) item(spoken(name), format_setting(setting));
+    for (const auto& [name, setting] : result.settings)
+      item(display_name(name), format_setting(setting));
     html += "</dl></details>\n";
   }
   return html.empty() ? "" : "<div class='panel'>" + html + "</div>\n";

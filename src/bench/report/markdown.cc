@@ -14,7 +14,7 @@
 namespace emblem {
 namespace {
 
-// A pipe would end the cell and "<" might begin HTML.
+// Escapes "|", which ends a cell, and "<", which begins HTML.
 std::string safe(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -30,7 +30,7 @@ std::string row(const std::vector<std::string>& cells) {
   return line + "\n";
 }
 
-// The first `text_columns` columns are flush left, the rest flush right.
+// The first `text_columns` columns are left-aligned, the others right-aligned.
 std::string heading(const std::vector<std::string>& cells, size_t text_columns) {
   std::string line = row(cells) + "|";
   for (size_t c = 0; c < cells.size(); ++c) line += c < text_columns ? "---|" : "---:|";
@@ -43,7 +43,7 @@ std::string results_section(const std::vector<ResultGroup>& groups,
       results, [](const auto& r) -> auto& { return r.metrics; });
   if (names.empty()) return "";
   std::vector<std::string> cells = {"benchmark", "name", "program"};
-  for (const auto& name : names) cells.push_back(spoken(name));
+  for (const auto& name : names) cells.push_back(display_name(name));
   cells.push_back("times peer");
   std::string text = "\n## Results\n\n" + heading(cells, 3);
   for (const ResultGroup& group : groups) {
@@ -67,7 +67,7 @@ std::string curves_section(const std::vector<BenchResult>& results) {
       if (series.empty()) continue;
       const auto limit = limit_of(result, name);
       text +=
-          row({label_of(result), spoken(name), fmt::format("{}", series.size()),
+          row({label_of(result), display_name(name), fmt::format("{}", series.size()),
                format_metric(series.front().second, ""), format_metric(series.back().second, ""),
                limit ? format_metric(*limit, "") : ""});
     }
@@ -83,11 +83,11 @@ std::string stages_section(const std::vector<BenchResult>& results) {
     double total = 0;
     for (const auto& [name, seconds] : result.stages) total += seconds;
     for (const auto& [name, seconds] : result.stages)
-      text += row({result.name, result.program, spoken(name), format_metric(seconds, "s"),
+      text += row({result.name, result.program, display_name(name), format_metric(seconds, "s"),
                    total > 0 ? fmt::format("{:.0f}%", 100 * seconds / total) : ""});
   }
   if (text.empty()) return "";
-  return "\n## Where the time of a step goes\n\n" +
+  return "\n## Time per step by stage\n\n" +
          heading({"name", "program", "stage", "time", "share"}, 3) + text;
 }
 
@@ -95,17 +95,16 @@ std::string shares_section(const std::vector<BenchResult>& results) {
   std::string text;
   for (const BenchResult& result : results)
     for (const auto& [name, share] : result.shares)
-      text += row({label_of(result), spoken(name), format_share(result, name, share)});
+      text += row({label_of(result), display_name(name), format_share(result, name, share)});
   if (text.empty()) return "";
-  return "\n## Share of what the hardware can do\n\n" + heading({"name", "limit", "reached"}, 2) +
-         text;
+  return "\n## Share of the hardware limit\n\n" + heading({"name", "limit", "reached"}, 2) + text;
 }
 
 std::string reference_section(const ReferenceTable& table) {
   std::string text = cat("\n## ", safe(table.title), "\n\n");
   if (!table.note.empty()) text += safe(table.note) + "\n\n";
   std::vector<std::string> cells = {"system", "hardware", "workload", "settings", "source"};
-  for (const auto& [name, unit] : table.metrics) cells.push_back(spoken(name));
+  for (const auto& [name, unit] : table.metrics) cells.push_back(display_name(name));
   text += heading(cells, 5);
   for (const ReferenceFigure& figure : table.figures) {
     cells = {figure.system, figure.hardware, figure.workload, figure.settings, figure.source};
@@ -146,9 +145,9 @@ std::string verdicts_section(const std::vector<BenchResult>& results) {
                 block.reason.empty() ? "" : ": ", safe(block.reason), "\n");
     for (const std::string& failure : block.failures) text += cat("- ", safe(failure), "\n");
     if (block.rows.empty()) continue;
-    text += cat("\n", heading({"metric", "found", "baseline", "difference", "threshold"}, 1));
+    text += cat("\n", heading({"metric", "measured", "baseline", "difference", "threshold"}, 1));
     for (const BaselineRow& line : block.rows)
-      text += row({line.metric, line.found, line.baseline, line.difference, line.margin});
+      text += row({line.metric, line.measured, line.baseline, line.difference, line.margin});
   }
   return text.empty() ? "" : "\n## Baselines and verdicts\n" + text;
 }

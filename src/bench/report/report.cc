@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Limits belong to the data that a model was trained on: training runs get them, benchmarks do not.
+// Limits are properties of the training data: they apply to training runs, not to benchmarks.
 void set_limits(const Named<double>& limits, std::vector<BenchResult>& results) {
   for (BenchResult& result : results) {
     if (result.benchmark != "training") continue;
@@ -38,7 +38,7 @@ void append(std::vector<T> items, std::vector<T>& to) {
   std::move(items.begin(), items.end(), std::back_inserter(to));
 }
 
-// A name comes out of a result file: it must not lead out of the folder.
+// Names come from result files: they must not point outside of the folder.
 bool is_plain_name(const std::string& name) {
   return !name.empty() && name.find('/') == std::string::npos && name.front() != '.';
 }
@@ -55,7 +55,7 @@ std::vector<std::string> files_read(const ReportRequest& request) {
 
 std::vector<std::string> write_report(const ReportRequest& request) {
   EMBLEM_REQUIRE(!request.inputs.empty(),
-                 "a report needs at least one file of results or a model folder");
+                 "a report needs at least one result file or model folder");
   const std::vector<std::string> inputs = files_read(request);
   refuse_input_as_output("--out", request.out, inputs);
   refuse_input_as_output("--markdown", request.markdown, inputs);
@@ -69,7 +69,7 @@ std::vector<std::string> write_report(const ReportRequest& request) {
   }
   for (const std::string& path : request.before) append(read_report_input(path), report.before);
   EMBLEM_REQUIRE(!report.results.empty() || !report.history.empty(),
-                 "the files given hold no result; nothing to report");
+                 "the files given hold no result; expected benchmark or training results");
   if (!request.data.empty()) set_limits(read_limits(request.data), report.results);
 
   std::vector<std::string> names = request.references, missing;
@@ -82,8 +82,8 @@ std::vector<std::string> write_report(const ReportRequest& request) {
     const bool asked_for = std::find(request.references.begin(), request.references.end(), name) !=
                            request.references.end();
     EMBLEM_REQUIRE(!asked_for || !request.reference_folder.empty(), "published figures \"", name,
-                   "\" are asked for, but there is no folder bench/reference here or above the "
-                   "program; name theirs by --references");
+                   "\" are requested, but there is no folder bench/reference here or above the "
+                   "program; give their folder with --references");
     const bool known = !request.reference_folder.empty() && is_plain_name(name) && fs::exists(file);
     if (asked_for || known) {
       report.references.push_back(read_reference(file.string()));

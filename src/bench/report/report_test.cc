@@ -49,7 +49,7 @@ Report compared_report() {
   return report;
 }
 
-// A page that loads nothing: links that a reader may follow are no loading.
+// A page without external resources; links are allowed.
 void expect_self_contained(const std::string& html) {
   for (const char* part : {"<script", "<link", "<img", "<iframe", "src=", "url(", "@import",
                            "xlink", "onload", "onerror="})
@@ -70,7 +70,7 @@ TEST(ReportHtml, ShowsRatiosStagesSharesCurvesAndLimits) {
   expect_self_contained(html);
 }
 
-TEST(ReportHtml, ALossAgainstAPeerIsNotShownAsSuccess) {
+TEST(ReportHtml, ARatioBelowOneIsNotGreen) {
   Report report;
   report.results = {train_result("emblem 0.1.0", 10000), train_result("pytorch 2.4", 20000)};
   const std::string html = report_html(report);
@@ -123,7 +123,7 @@ TEST(ReportHtml, ResultsWithNothingButNamesStillMakeAPage) {
   EXPECT_THAT(report_markdown(report), HasSubstr("# Emblem report"));
 }
 
-TEST(ReportHtml, NumbersThatAreNoneAreSaidAndNotDrawn) {
+TEST(ReportHtml, NanIsShownAsTextAndNotDrawn) {
   Report report = compared_report();
   report.results[1].metrics[0].second.value = std::nan("");
   report.results[1].stages = {{"lookup", std::nan("")}};
@@ -149,7 +149,7 @@ TEST(ReportGroups, OursComeFirstAndNamesKeepTheirOrder) {
   EXPECT_EQ(groups[1].peer(), nullptr);
 }
 
-TEST(ReportGroups, ASharesNameTellsWhichCeilingItIsOf) {
+TEST(ReportGroups, TheNameOfAShareSelectsItsCeiling) {
   BenchResult result;
   result.ceilings = {{"copy_bytes_per_second", 2e10}, {"gemm_flops_per_second", 7.2e10}};
   EXPECT_EQ(format_share(result, "dense at gemm ceiling", 0.5), "50% of 72.0 GFLOP/s");
@@ -240,7 +240,7 @@ TEST_F(ReportFiles, AModelFolderWithATrailingSlashKeepsItsName) {
   EXPECT_EQ(read_report_input(path("model/train_eval_result.jsonl")).at(0).name, "model");
 }
 
-TEST_F(ReportFiles, ErrorsSayWhatWasGivenAndWhatIsExpected) {
+TEST_F(ReportFiles, ErrorsNameTheInputAndWhatIsExpected) {
   ReportRequest request;
   request.out = path("report.html");
   EXPECT_THAT(error_of(request), HasSubstr("at least one"));
@@ -281,7 +281,7 @@ TEST(Reference, TheFolderIsFoundHereOrAboveTheProgram) {
   EXPECT_EQ(find_reference_folder(temp.path("elsewhere"), stranger), "");
 }
 
-TEST(Reference, EveryShippedTableCanBeReadAndIsNamedAsItsFile) {
+TEST(Reference, EveryShippedTableIsValidAndNamedAsItsFile) {
   const fs::path folder = fs::path(__FILE__).parent_path() / "../../../bench/reference";
   int tables = 0;
   for (const auto& entry : fs::directory_iterator(folder)) {
@@ -293,7 +293,7 @@ TEST(Reference, EveryShippedTableCanBeReadAndIsNamedAsItsFile) {
   EXPECT_GE(tables, 4);
 }
 
-TEST(Reference, FiguresWithoutAnOriginOrWithUnlistedMetricsAreRefused) {
+TEST(Reference, FiguresWithoutASourceOrWithUnlistedMetricsAreRefused) {
   const auto error_of = [](const std::string& json) -> std::string {
     try {
       parse_reference(json, "r.json");

@@ -1,5 +1,5 @@
-// bench/report/style.h - the style sheet of a report: light and dark, wide and narrow, screen and
-// paper.
+// bench/report/style.h - the style sheet of a report, for light and dark themes, phones and
+// printing.
 #pragma once
 
 namespace emblem {

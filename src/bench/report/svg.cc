@@ -45,7 +45,7 @@ double LinearScale::operator()(double value) const {
 Ticks round_ticks(double low, double high, int wanted) {
   if (!std::isfinite(low) || !std::isfinite(high)) low = 0, high = 1;
   if (low > high) std::swap(low, high);
-  // Below this width neighbouring ticks would be the same double.
+  // In a narrower range, adjacent ticks would be the same double.
   const double least = std::max(std::abs(low), std::abs(high)) * 1e-9;
   if (high - low <= least) {
     const double half = low == 0 && high == 0 ? 0.5 : std::max(std::abs(low) * 0.05, least);

@@ -1,6 +1,5 @@
-// bench/report/svg.h - charts as SVG text to stand inside an HTML page, whose style sheet gives
-// them their colours: classes s0 to s7 for series, .grid, .axis, .limit, .faint. Nothing is loaded
-// from anywhere.
+// bench/report/svg.h - charts as inline SVG for an HTML page. Colours come from the style sheet of
+// the page: classes s0 to s7 for series, .grid, .axis, .limit, .faint. No external resources.
 #pragma once
 
 #include <string>
@@ -11,7 +10,7 @@ namespace emblem {
 
 inline constexpr int kChartColors = 9;
 
-// Text made harmless between tags and in attribute values. Control characters become spaces.
+// Escapes text for content and attribute values. Control characters become spaces.
 std::string escape_markup(std::string_view text);
 
 // Maps [from_low, from_high] to [to_low, to_high]; an empty range maps to the middle.
@@ -20,9 +19,8 @@ struct LinearScale {
   double operator()(double value) const;
 };
 
-// Round positions (multiples of 1, 2 or 5 times a power of ten) that lie in [low, high], about
-// `wanted` of them. An empty or unusable range is widened first; low_end and high_end are the range
-// that was used.
+// About `wanted` round positions (multiples of 1, 2 or 5 times a power of ten) in [low, high]. An
+// empty or invalid range is widened first; low_end and high_end are the range that was used.
 struct Ticks {
   std::vector<double> at;
   double step = 1;
@@ -39,8 +37,7 @@ struct BarPart {
   int color = 0;
 };
 
-// One horizontal bar of parts next to each other; `full` is the value that would fill the whole
-// width.
+// A stacked horizontal bar; `full` is the value of the full width.
 std::string stacked_bar(const std::vector<BarPart>& parts, double full, std::string_view title);
 
 }  // namespace emblem

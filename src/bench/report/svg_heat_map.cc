@@ -35,7 +35,7 @@ std::optional<Extremes> extremes_of(const HeatMap& map) {
   return found;
 }
 
-// "1.4 M" of "1.42 M samples/s": the unit stands beside the map.
+// "1.4 M" of "1.42 M samples/s": the unit is in the caption.
 std::string cell_text(double value, const std::string& unit) {
   if (unit == "s" || unit == "B" || unit == "%") return format_metric(value, unit);
   std::string text = format_metric(value, unit);

@@ -1,4 +1,4 @@
-// bench/report/svg_heat_map.h - a number over two settings, as coloured cells. Text as of
+// bench/report/svg_heat_map.h - a heat map: a number over two settings. SVG as in
 // bench/report/svg.h.
 #pragma once
 
@@ -14,11 +14,11 @@ struct HeatMap {
   std::string title;  // read out by screen readers
   std::string x_label, y_label, unit;
   std::vector<std::string> columns, rows;
-  std::vector<std::vector<std::optional<double>>> values;  // [rows][columns]; none: not measured
+  std::vector<std::vector<std::optional<double>>> values;  // [rows][columns]; nullopt: not measured
   Better better = Better::kHigher;
 };
 
-// The better a value, the fuller its colour; the best has a frame. Empty without a value.
+// Better values are darker; the best cell has a frame. Empty if there are no values.
 std::string heat_map(const HeatMap& map);
 
 }  // namespace emblem

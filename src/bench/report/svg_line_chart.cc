@@ -13,13 +13,12 @@
 namespace emblem {
 namespace {
 
-// One chart's size in its own units: small enough that its text can be read where a phone shrinks
-// it.
+// The size of a chart in SVG units: small, so that text stays readable when scaled down on a phone.
 constexpr double kWidth = 460, kHeight = 262;
 constexpr double kLeft = 60, kRight = 16, kTop = 30, kBottom = 44;
 constexpr size_t kMostPoints = 500;
-constexpr size_t kNoisyPoints = 60;  // from here on a running mean helps the eye
-constexpr size_t kMostXLabels = 7;   // more would run into each other
+constexpr size_t kNoisyPoints = 60;  // from here on a running mean is drawn
+constexpr size_t kMostXLabels = 7;   // more would overlap
 
 struct Range {
   double low = HUGE_VAL, high = -HUGE_VAL;
@@ -40,8 +39,8 @@ bool drawable(const LineChart& chart, const std::pair<double, double>& point) {
   return drawable(chart.x, point.first) && drawable(chart.y, point.second);
 }
 
-// The vertical range leaves out the wildest hundredth at either end of a long line, lest one spike
-// flatten the rest.
+// The vertical range of a long line excludes 1 % of the values at either end, so that outliers do
+// not flatten the rest.
 void include_values(const LineChart& chart, const Series& points, Range& range) {
   std::vector<double> values;
   for (const auto& point : points)
@@ -58,7 +57,7 @@ struct Mark {
   std::string text;
 };
 
-// An axis laid out: where values lie, and what is written beside it.
+// The layout of an axis: its scale and its tick labels.
 struct Layout {
   LinearScale scale;
   bool logarithmic = false;
@@ -68,13 +67,13 @@ struct Layout {
 };
 
 std::string mark_text(const ChartAxis& axis, double value, double step) {
-  // Times have units of many sizes; what else is counted is in the axis's label.
+  // Times and bytes have their unit at each tick; other units are in the axis label.
   if (axis.unit == "s" && value != 0) return format_metric(value, "s");
   if (axis.unit == "B" && value != 0) return format_metric(value, "B");
   return format_tick(value, step);
 }
 
-// 1, 10, 100, ... and between them 2 and 5 where there are few.
+// 1, 10, 100, ...; with 2 and 5 in between if there are few.
 std::vector<Mark> log_marks(const ChartAxis& axis, const Range& range) {
   std::vector<Mark> marks;
   const bool few = range.high / range.low < 100;
@@ -103,7 +102,7 @@ Layout lay_out(const ChartAxis& axis, Range range, double from, double to, int w
   return layout;
 }
 
-// Every n-th of them, so that at most `most` are left, the last one among them.
+// Every n-th of them, at most `most`, including the last.
 std::vector<Mark> thinned(const std::vector<Mark>& marks, size_t most) {
   const size_t step = (marks.size() + most - 1) / std::max<size_t>(most, 1);
   std::vector<Mark> some;
@@ -112,7 +111,7 @@ std::vector<Mark> thinned(const std::vector<Mark>& marks, size_t most) {
   return some;
 }
 
-// The x axis: names, or where few numbers occur on a logarithmic axis just these.
+// The x axis: names, or the values themselves if a logarithmic axis has few of them.
 Layout lay_out_x(const LineChart& chart, const Range& range) {
   Layout layout = lay_out(chart.x, range, kLeft + 10, kWidth - kRight - 10, 5);
   std::vector<Mark> marks;
@@ -195,7 +194,7 @@ std::string draw_line(const ChartLine& line, const Plot& plot) {
   const Series main = noisy ? smoothed(line.points, line.points.size() / 20) : line.points;
   svg += fmt::format("<path class='line s{}' d='{}'><title>{}</title></path>", color,
                      path_of(thin_out(main, kMostPoints), plot), escape_markup(line.name));
-  // A dot at the end; on short lines at every point, so that a single one can be seen.
+  // A dot at the end; on short lines at every point, so that single points are visible.
   const bool all_dots = main.size() <= 20;
   for (size_t i = all_dots ? 0 : main.size() - 1; i < main.size(); ++i) {
     if (!drawable(plot.chart, main[i])) continue;
@@ -210,7 +209,7 @@ std::string draw_line(const ChartLine& line, const Plot& plot) {
 
 std::string draw_limit(const Plot& plot) {
   const double at = plot.y(*plot.chart.limit);
-  // On the left, where curves are far from their limit; below a line near the top.
+  // On the left, where curves are far from the limit; below the line if that is near the top.
   const double text_at = at < kTop + 20 ? at + 16 : at - 6;
   return fmt::format("<line class='limit' x1='{0}' x2='{1}' y1='{2:.1f}' y2='{2:.1f}'/>", kLeft,
                      kWidth - kRight, at) +
@@ -219,7 +218,7 @@ std::string draw_limit(const Plot& plot) {
                      format_metric(*plot.chart.limit, plot.chart.y.unit));
 }
 
-// Some room above and below.
+// A margin above and below.
 Range with_margin(const ChartAxis& axis, const Range& range) {
   if (axis.scale == AxisScale::kLog) {
     const double factor = std::pow(range.high / range.low, 0.06);
@@ -239,7 +238,7 @@ Series thin_out(const Series& series, size_t most) {
     const auto begin = series.begin() + static_cast<ptrdiff_t>(series.size() * bucket / buckets);
     const auto end =
         series.begin() + static_cast<ptrdiff_t>(series.size() * (bucket + 1) / buckets);
-    // What is not a number compares as neither: it never becomes an extreme unless it comes first.
+    // Comparisons with NaN are false: it is an extreme only if it comes first.
     const auto [low, high] = std::minmax_element(begin, end, [](const auto& a, const auto& b) {
       return a.second < b.second || (std::isnan(b.second) && !std::isnan(a.second));
     });

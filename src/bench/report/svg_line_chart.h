@@ -1,5 +1,5 @@
-// bench/report/svg_line_chart.h - lines over a number: a training's curves, latency over batch
-// size, a history of results. Text as of bench/report/svg.h.
+// bench/report/svg_line_chart.h - line charts: training curves, latency over batch size, history
+// of results. SVG as in bench/report/svg.h.
 #pragma once
 
 #include <optional>
@@ -10,10 +10,10 @@
 
 namespace emblem {
 
-// At most about `most` points that look the same as all of them: the extremes of each stretch stay.
+// Downsamples to about `most` points, keeping the extremes of each interval.
 Series thin_out(const Series& series, size_t most);
 
-// A running mean over `span` points that leaves out what is not a number.
+// A running mean over `span` points that ignores NaN.
 Series smoothed(const Series& series, size_t span);
 
 struct ChartLine {
@@ -24,12 +24,12 @@ struct ChartLine {
 
 enum class AxisScale { kLinear, kLog };
 
-// What stands along an axis. On a logarithmic one, values that are not above 0 are not drawn.
+// A logarithmic axis does not draw values of 0 or less.
 struct ChartAxis {
-  std::string label;  // what is counted
-  std::string unit;   // of result_table.h; ticks carry it
+  std::string label;  // name of the quantity
+  std::string unit;   // as in result_table.h; shown at the ticks
   AxisScale scale = AxisScale::kLinear;
-  std::vector<std::string> names;  // of positions 0, 1, 2, ... where these are no numbers
+  std::vector<std::string> names;  // of positions 0, 1, 2, ... on a categorical axis
 };
 
 struct LineChart {
@@ -40,8 +40,7 @@ struct LineChart {
   std::string limit_name;
 };
 
-// Long noisy lines are drawn faintly with their running mean on top. Empty when there is no point
-// to draw.
+// Long lines are drawn faintly with their running mean on top. Empty if there are no points.
 std::string line_chart(const LineChart& chart);
 
 }  // namespace emblem

@@ -23,7 +23,7 @@ size_t count_of(const std::string& text, const std::string& part) {
   return count;
 }
 
-TEST(EscapeMarkup, LeavesNothingThatCouldOpenATagOrCloseAnAttribute) {
+TEST(EscapeMarkup, EscapesTagsAndAttributeQuotes) {
   EXPECT_EQ(escape_markup("<b a='1' c=\"2\">&\n\x01"),
             "&lt;b a=&#39;1&#39; c=&quot;2&quot;&gt;&amp;  ");
   EXPECT_EQ(escape_markup("naïve ±"), "naïve ±");
@@ -37,14 +37,14 @@ TEST(LinearScaleTest, MapsEndsToEndsAndAnEmptyRangeToTheMiddle) {
   EXPECT_DOUBLE_EQ((LinearScale{3, 3, 0, 10})(3), 5);
 }
 
-TEST(RoundTicks, GiveTheNumbersAPersonWouldWrite) {
+TEST(RoundTicks, AreRoundNumbers) {
   EXPECT_THAT(round_ticks(0, 10, 5).at, testing::ElementsAre(0, 2, 4, 6, 8, 10));
   EXPECT_THAT(round_ticks(0, 97, 5).at, testing::ElementsAre(0, 20, 40, 60, 80));
   EXPECT_THAT(round_ticks(-1, 1, 4).at, testing::ElementsAre(-1, -0.5, 0, 0.5, 1));
 }
 
-// For any range: ticks are inside, ascending, evenly spaced, multiples of a round step, and neither
-// few nor many.
+// For any range: ticks are inside, ascending, evenly spaced, multiples of a round step, and of
+// moderate number.
 TEST(RoundTicks, AreInsideEvenAndRoundForAnyRange) {
   Random random{7};
   for (int trial = 0; trial < 5000; ++trial) {
@@ -66,7 +66,7 @@ TEST(RoundTicks, AreInsideEvenAndRoundForAnyRange) {
   }
 }
 
-TEST(RoundTicks, SurviveRangesWithoutWidthAndWithoutMeaning) {
+TEST(RoundTicks, AcceptEmptyAndInvalidRanges) {
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
   for (const auto& [low, high] : {std::pair{5.0, 5.0},
                                   {0.0, 0.0},
@@ -154,7 +154,7 @@ TEST(LineChartTest, ALongLineGetsARunningMeanAndStaysSmall) {
   EXPECT_LT(svg.size(), 40000u);
 }
 
-TEST(LineChartTest, WhatIsNotANumberLeavesAGapAndNeverReachesThePage) {
+TEST(LineChartTest, NanLeavesAGap) {
   const double nan = std::nan("");
   const std::string svg =
       line_chart({"loss", {"step"}, {"loss"}, {{"run", {{0, 1}, {1, nan}, {2, 3}, {3, 4}}, 0}}});
@@ -165,14 +165,14 @@ TEST(LineChartTest, WhatIsNotANumberLeavesAGapAndNeverReachesThePage) {
   EXPECT_THAT(line_chart({"one", {"step"}, {"one"}, {{"run", {{5, 2}}, 0}}}), HasSubstr("<circle"));
 }
 
-TEST(LineChartTest, AxesSayWhatTheyCountAndInWhichUnit) {
+TEST(LineChartTest, AxesAreLabelledWithQuantityAndUnit) {
   const std::string svg = line_chart(
       {"rate", {"batch size", "samples"}, {"rate", "samples/s"}, {{"run", {{1, 2}, {3, 4}}, 0}}});
   EXPECT_THAT(svg, HasSubstr(">batch size, samples<"));
   EXPECT_THAT(svg, HasSubstr(">rate, samples/s<"));
 }
 
-TEST(LineChartTest, ALogarithmicAxisLeavesOutWhatItCannotShow) {
+TEST(LineChartTest, ALogarithmicAxisSkipsValuesOfZeroOrLess) {
   LineChart chart{"time",
                   {"batch", "", AxisScale::kLog},
                   {"time", "s", AxisScale::kLog},
@@ -181,7 +181,7 @@ TEST(LineChartTest, ALogarithmicAxisLeavesOutWhatItCannotShow) {
   EXPECT_EQ(count_of(svg, "<circle"), 3u);
   for (const char* mark : {">100 us<", ">1 ms<", ">10 ms<", ">1000<"})
     EXPECT_THAT(svg, HasSubstr(mark));
-  // Equal factors are equal distances.
+  // Equal ratios are equal distances.
   chart.lines = {{"run", {{1, 1}, {10, 10}, {100, 100}}, 0}};
   EXPECT_THAT(line_chart(chart), HasSubstr("cx='252.0'"));
   EXPECT_THAT(
@@ -201,7 +201,7 @@ TEST(LineChartTest, ManyNamesOfPositionsAreThinnedOut) {
   EXPECT_THAT(svg, HasSubstr(">r1039<"));
 }
 
-TEST(HeatMapTest, TheBestCellHasAFrameAndMissingOnesAreLeftOut) {
+TEST(HeatMapTest, TheBestCellHasAFrameAndMissingOnesAreSkipped) {
   HeatMap map{
       "m", "batch", "workers", "samples/s", {"1", "2"}, {"1", "2"}, {{1e6, 2e6}, {3e6, {}}}};
   const std::string svg = heat_map(map);

@@ -12,14 +12,14 @@
 namespace emblem {
 namespace {
 
-// Numbers by size, text in order of appearance.
+// Numbers in ascending order, text in order of appearance.
 struct Axis {
   std::string name;
   std::vector<std::string> values;
   bool numeric = true;
 };
 
-// With the unit in which it is counted.
+// The name of a setting with its unit.
 std::string axis_label(const std::string& name) {
   static constexpr std::pair<const char*, const char*> kUnits[] = {{"batch", "samples"},
                                                                    {"dim", "floats"},
@@ -28,8 +28,8 @@ std::string axis_label(const std::string& name) {
                                                                    {"prefetch_batches", "batches"},
                                                                    {"concurrency", "requests"}};
   for (const auto& [setting, unit] : kUnits)
-    if (name == setting) return cat(spoken(name), " (", unit, ")");
-  return spoken(name);
+    if (name == setting) return cat(display_name(name), " (", unit, ")");
+  return display_name(name);
 }
 
 std::string value_of(const BenchResult& result, const std::string& setting) {
@@ -72,7 +72,7 @@ Axis axis_of(const std::vector<const BenchResult*>& results, const std::string& 
   return axis;
 }
 
-// Those that vary: numbers first, and of these the ones with the most values.
+// The settings that vary: numbers first, those with the most values first.
 std::vector<Axis> varying_axes(const std::vector<const BenchResult*>& results) {
   std::vector<Axis> axes;
   for (const std::string& name : axis_names(results)) {
@@ -85,11 +85,11 @@ std::vector<Axis> varying_axes(const std::vector<const BenchResult*>& results) {
   return axes;
 }
 
-// "format raw, shuffle yes": what the axes from the third on are.
+// "format raw, shuffle yes": the values of the third and further axes.
 std::string facet_of(const BenchResult& result, const std::vector<Axis>& axes) {
   std::string text;
   for (size_t i = 2; i < axes.size(); ++i)
-    text += cat(i > 2 ? ", " : "", spoken(axes[i].name), " ", value_of(result, axes[i].name));
+    text += cat(i > 2 ? ", " : "", display_name(axes[i].name), " ", value_of(result, axes[i].name));
   return text;
 }
 
@@ -110,7 +110,7 @@ std::vector<SweepMap> maps_of(const std::vector<const BenchResult*>& results) {
     if (measure == nullptr || column.empty() || row.empty()) continue;
     const std::string facet = facet_of(*result, axes);
     const std::string caption =
-        cat(result->benchmark, ", ", spoken(metric_name), facet.empty() ? "" : ", " + facet,
+        cat(result->benchmark, ", ", display_name(metric_name), facet.empty() ? "" : ", " + facet,
             is_ours(*result) ? "" : ", " + result->program);
     auto at = std::find_if(maps.begin(), maps.end(),
                            [&](const SweepMap& map) { return map.caption == caption; });
@@ -128,7 +128,7 @@ std::vector<SweepMap> maps_of(const std::vector<const BenchResult*>& results) {
       at = maps.insert(maps.end(), {caption, std::move(map)});
     }
     auto& cell = at->map.values[position(down, row)][position(across, column)];
-    if (!cell) cell = measure->value;  // of equal settings the first
+    if (!cell) cell = measure->value;  // the first of equal settings
   }
   std::erase_if(maps, [](const SweepMap& map) {
     size_t cells = 0;
@@ -177,7 +177,7 @@ bool has_a_line(const LineChart& chart) {
                      [](const ChartLine& line) { return line.points.size() >= 3; });
 }
 
-// More lines than colours cannot be told apart: the rest go to further charts.
+// At most one line per colour; further lines go to further charts.
 std::vector<LineChart> split_by_colors(const LineChart& chart) {
   std::vector<LineChart> charts;
   for (size_t i = 0; i < chart.lines.size(); ++i) {
@@ -216,12 +216,12 @@ std::vector<LineChart> batch_charts(const std::vector<BenchResult>& results) {
     if (!(batch > 0)) continue;
     for (const auto& [name, measure] : result.metrics) {
       if (!is_time_of_a_batch(name, measure)) continue;
-      LineChart& chart = chart_of(charts, cat(result.benchmark, ", ", spoken(name)));
-      chart.y.label = spoken(name);
+      LineChart& chart = chart_of(charts, cat(result.benchmark, ", ", display_name(name)));
+      chart.y.label = display_name(name);
       Series& points = line_of(chart, name_without_batch(result, batch)).points;
       const bool known = std::any_of(points.begin(), points.end(),
                                      [&](const auto& point) { return point.first == batch; });
-      if (!known) points.emplace_back(batch, measure.value);  // of equal settings the first
+      if (!known) points.emplace_back(batch, measure.value);  // the first of equal settings
     }
   }
   std::vector<LineChart> drawn;

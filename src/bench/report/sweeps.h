@@ -1,4 +1,4 @@
-// bench/report/sweeps.h - results of one benchmark under several settings, as charts.
+// bench/report/sweeps.h - charts of a benchmark over several settings.
 #pragma once
 
 #include <string>
@@ -10,18 +10,20 @@
 
 namespace emblem {
 
-// The first metric over the two settings with the most values, for each program of a benchmark; a
-// map for each combination of the others. Settings are those that the results name as "axes", or
-// else well-known ones (batch, dim, threads, workers, ...). None where less than two of them vary.
+// Heat maps of the first metric over the two settings with the most values, for each program of a
+// benchmark; one map per combination of the other settings. Settings are those that the results
+// name as "axes", or else well-known ones (batch, dim, threads, workers, ...). Empty if fewer than
+// two of them vary.
 struct SweepMap {
   std::string caption;
   HeatMap map;
 };
 std::vector<SweepMap> sweep_maps(const std::vector<BenchResult>& results);
 
-// Times over the batch size, both logarithmic: a chart for each benchmark and metric in seconds
-// that stands for a batch (..._p50, ..._p99, step_seconds), a line for each name without its batch
-// size. None where no line has three points.
+// Time over batch size on logarithmic axes: one chart per benchmark and metric of the time of a
+// batch
+// (..._p50, ..._p99, step_seconds), one line per name without its batch size. Empty if no line has
+// three points.
 std::vector<LineChart> batch_charts(const std::vector<BenchResult>& results);
 
 }  // namespace emblem

@@ -43,8 +43,8 @@ std::string with_interval(const Measure& measure) {
 BaselineRow baseline_row(const BenchResult& result, const std::string& name,
                          const Measure& measure) {
   BaselineRow row;
-  row.metric = spoken(name);
-  row.found = with_interval(measure);
+  row.metric = display_name(name);
+  row.measured = with_interval(measure);
   const auto baseline = number_setting(result, "baseline_" + name);
   if (!baseline) return row;
   row.baseline = format_metric(*baseline, measure.unit);
@@ -73,7 +73,7 @@ ChangeRow change_row(const BenchResult& result, const std::string& name, const M
                      const Measure& after) {
   ChangeRow row{result.benchmark,
                 result.name,
-                spoken(name),
+                display_name(name),
                 format_metric(before.value, before.unit),
                 format_metric(after.value, after.unit),
                 "the same",
@@ -98,13 +98,13 @@ ChangeRow change_row(const BenchResult& result, const std::string& name, const M
     row.change += ", within the spread";
     return row;
   } else if (!(spread > 0)) {
-    return row;  // measured once: nobody knows
+    return row;  // measured once: significance unknown
   }
   row.tone = times > 1 ? Tone::kGood : Tone::kBad;
   return row;
 }
 
-// Of all tests together.
+// Holm's correction over all tests.
 void correct_for_many_tests(std::vector<ChangeRow>& rows) {
   std::vector<double> p_values;
   for (const ChangeRow& row : rows)

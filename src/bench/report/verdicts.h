@@ -1,4 +1,4 @@
-// bench/report/verdicts.h - results beside what was expected of them, and beside what they were.
+// bench/report/verdicts.h - results compared with baselines and with earlier results.
 #pragma once
 
 #include <optional>
@@ -11,12 +11,12 @@ namespace emblem {
 
 enum class Tone { kGood, kBad, kNeutral };
 
-// One metric of a suite's result beside its baseline: the settings "baseline_NAME" and
-// "margin_NAME" of the result.
+// One metric of a suite's result and its baseline: the settings "baseline_NAME" and "margin_NAME"
+// of the result.
 struct BaselineRow {
   std::string metric;
-  std::string found, baseline, difference, margin;  // with units; "" where there is none
-  Tone tone = Tone::kNeutral;                       // of a difference beyond the margin
+  std::string measured, baseline, difference, margin;  // with units; "" if there is none
+  Tone tone = Tone::kNeutral;                          // good or bad if beyond the margin
 };
 
 struct VerdictBlock {
@@ -28,25 +28,25 @@ struct VerdictBlock {
   std::vector<BaselineRow> rows;
 };
 
-// One for each result with a verdict.
+// One block per result with a verdict.
 std::vector<VerdictBlock> verdict_blocks(const std::vector<BenchResult>& results);
 
-// One metric of a result that both sides have.
+// One metric that both sides have.
 struct ChangeRow {
   std::string benchmark, name, metric;
   std::string before, after, change;  // "1.84x better", "3 % worse", "the same"
   Tone tone = Tone::kNeutral;
-  double times = 1;         // how many times better
-  std::optional<double> p;  // that chance alone does this; where both sides kept their samples
+  double times = 1;         // ratio; above 1: better
+  std::optional<double> p;  // if both sides have samples
 };
 
-// By benchmark, name and program's first word, in the order of `after`. Changes that chance
-// explains are neutral: by Welch's test, corrected for the number of tests, or where samples were
-// not kept those within the spread; and so are those of what was measured once.
+// Matches results by benchmark, name and first word of the program, in the order of `after`.
+// Changes that are not significant are neutral: by Welch's test with Holm's correction or, without
+// samples, if they are within the spread. Changes of single measurements are neutral, too.
 std::vector<ChangeRow> change_rows(const std::vector<BenchResult>& before,
                                    const std::vector<BenchResult>& after);
 
-// Text for people that benchmarks leave in the setting "advice".
+// The setting "advice" of a benchmark: a recommendation as text.
 struct Advice {
   std::string of, text;
 };

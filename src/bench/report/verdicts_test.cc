@@ -29,13 +29,13 @@ BenchResult suite_result(const std::string& verdict, double auc) {
   return result;
 }
 
-TEST(Verdicts, AResultStandsBesideItsBaseline) {
+TEST(Verdicts, AResultIsShownWithItsBaseline) {
   const auto blocks = verdict_blocks({suite_result("WORSE", 0.78)});
   ASSERT_EQ(blocks.size(), 1u);
   EXPECT_EQ(blocks[0].tone, Tone::kBad);
   EXPECT_EQ(blocks[0].runs, "3 runs, 1 failed");
   ASSERT_EQ(blocks[0].rows.size(), 2u);
-  EXPECT_EQ(blocks[0].rows[0].found, "0.7800 ± 0.0010");
+  EXPECT_EQ(blocks[0].rows[0].measured, "0.7800 ± 0.0010");
   EXPECT_EQ(blocks[0].rows[0].difference, "−0.0100");
   EXPECT_EQ(blocks[0].rows[0].tone, Tone::kBad);
   EXPECT_EQ(blocks[0].rows[1].baseline, "");
@@ -47,7 +47,7 @@ TEST(Verdicts, DifferencesWithinTheMarginAreNeutralAndOthersAreNot) {
   EXPECT_TRUE(verdict_blocks({BenchResult{}}).empty());
 }
 
-TEST(Verdicts, ThePageAndTheMarkdownSayThem) {
+TEST(Verdicts, AreInThePageAndInTheMarkdown) {
   Report report;
   report.results = {suite_result("WORSE", 0.78)};
   EXPECT_THAT(report_html(report), HasSubstr("<span class='verdict bad'>WORSE</span>"));
@@ -73,13 +73,13 @@ TEST(Changes, AreNamedByDirectionAndSize) {
   EXPECT_EQ(change(4, 1, 0.1).tone, Tone::kGood);
   EXPECT_EQ(change(1, 1.25, 0.1).change, "20 % worse");
   EXPECT_EQ(change(1, 1.25, 0.1).tone, Tone::kBad);
-  EXPECT_EQ(change(1, 1.25, 0).tone, Tone::kNeutral) << "measured once: nobody knows";
+  EXPECT_EQ(change(1, 1.25, 0).tone, Tone::kNeutral) << "measured once";
   EXPECT_EQ(change(1, 1.25, 0.3).change, "20 % worse, within the spread");
   EXPECT_EQ(change(1, 1.25, 0.3).tone, Tone::kNeutral);
   EXPECT_EQ(change(1, 1, 0).change, "the same");
 }
 
-TEST(Changes, SamplesThatWereKeptAreTested) {
+TEST(Changes, SamplesAreTestedForSignificance) {
   BenchResult before = timed("emblem 0.1.0", 1.0, 0), after = timed("emblem 0.2.0", 0.8, 0);
   before.metrics[0].second.samples = {0.99, 1.0, 1.01, 1.0};
   after.metrics[0].second.samples = {0.79, 0.8, 0.81, 0.8};
@@ -90,14 +90,14 @@ TEST(Changes, SamplesThatWereKeptAreTested) {
   EXPECT_EQ(change_rows({before}, {after}).at(0).tone, Tone::kNeutral);
 }
 
-TEST(Changes, OnlyWhatBothHaveIsCompared) {
+TEST(Changes, OnlyCommonResultsAreCompared) {
   EXPECT_TRUE(change_rows({timed("pytorch 2.4", 1, 0)}, {timed("emblem 0.2.0", 2, 0)}).empty());
   BenchResult other = timed("emblem 0.1.0", 1, 0);
   other.name = "dcn";
   EXPECT_TRUE(change_rows({other}, {timed("emblem 0.2.0", 2, 0)}).empty());
 }
 
-TEST(AdviceTest, IsWhatBenchmarksLeave) {
+TEST(AdviceTest, IsTheTextThatBenchmarksGive) {
   BenchResult result = timed("emblem", 1, 0);
   result.settings = {{"advice", std::string("use less")}};
   const auto found = advice_of({result, timed("emblem", 1, 0)});
@@ -128,13 +128,13 @@ TEST(History, EntriesBecomeATrendOfEachMetric) {
   EXPECT_TRUE(std::filesystem::exists(request.out));
 }
 
-TEST(History, OtherFilesOfLinesAreNone) {
+TEST(History, OtherJsonLinesAreNotAHistory) {
   const TempFolder folder;
   EXPECT_FALSE(is_history(folder.write("train.jsonl", "{\"global_step\": 1}\n")));
   EXPECT_FALSE(is_history(folder.write("empty.jsonl", "")));
 }
 
-TEST(History, MachinesThatDoNotCompareGetLinesOfTheirOwn) {
+TEST(History, EachMachineGetsItsOwnLine) {
   BenchResult result = timed("emblem", 1, 0);
   result.machine.cpu = "CPU";
   const std::vector<HistoryEntry> history = {{"", "a", "", "1111aaaa", {result}},

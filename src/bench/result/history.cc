@@ -21,11 +21,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// As JSON of its own form, which knows all fields.
+// Serialized by to_json(), which knows all fields.
 Json machine_json(const Machine& machine) {
-  BenchResult carrier;
-  carrier.machine = machine;
-  return Json::parse(to_json({carrier}))["machine"];
+  BenchResult result;
+  result.machine = machine;
+  return Json::parse(to_json({result}))["machine"];
 }
 
 void append_text(const std::string& path, const std::string& text) {
@@ -89,7 +89,9 @@ std::vector<HistoryEntry> read_history(const std::string& path) {
     const Json line = Json::parse(text.substr(begin, end - begin), nullptr, false);
     const std::string where = cat(path, ":", ++number);
     EMBLEM_REQUIRE(line.is_object() && line.contains("results") && line["results"].is_array(),
-                   where, " is not a line of a benchmark history");
+                   where,
+                   " is not a benchmark history entry; expected a line written by "
+                   "emblem bench suite --history");
     entries.push_back({line.value("date", ""), line.value("revision", ""),
                        line.value("program", ""), line.value("environment", ""),
                        parse_bench_results(line["results"].dump(), where)});

@@ -1,10 +1,10 @@
-// bench/result/history.h - results over time: one JSON line a suite.
+// bench/result/history.h - results over time, one JSON line per suite.
 //
 //   {"date": "2026-11-15T12:00:00Z", "revision": "df7e7f6", "program": "emblem 0.1.0",
 //    "environment": "1f0c9a...", "machine": {...}, "results": [{...}, ...]}
 // `environment` is a fingerprint of `machine` (CPU, cores, memory, GPU, driver, system, compiler,
-// flags): only lines of equal fingerprints compare in speed. `results` are as in
-// bench/result/result.h.
+// flags): speed is comparable only between lines with the same fingerprint. `results` have the form
+// of bench/result/result.h.
 #pragma once
 
 #include <string>
@@ -20,18 +20,19 @@ struct HistoryEntry {
   std::vector<BenchResult> results;
 };
 
-// 16 hexadecimal digits that are equal for equal machines.
+// 16 hexadecimal digits, a hash of all fields.
 std::string fingerprint(const Machine& machine);
 
-// The revision of the sources that `program` was built in, "-dirty" behind it where they were
-// changed since; "unknown" where git does not tell. Needs a folder for a file that it removes.
+// The git revision of the source tree that `program` lies in, with the suffix "-dirty" when the
+// tree has uncommitted changes; "unknown" outside of a repository. Uses a temporary file in
+// `scratch_folder`.
 std::string source_revision(const std::string& program, const std::string& scratch_folder);
 
-// Adds a line, made in one write: readers and other suites never see half of one.
+// Appends one line with a single write(), so that concurrent readers and writers see whole lines.
 void append_history(const std::string& path, const std::string& revision,
                     const std::vector<BenchResult>& results);
 
-// All complete lines. Throws Error for a line that append_history did not write.
+// All complete lines. Throws Error for a line that is not a history entry.
 std::vector<HistoryEntry> read_history(const std::string& path);
 
 }  // namespace emblem

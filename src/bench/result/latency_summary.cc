@@ -8,7 +8,7 @@ namespace emblem {
 
 double percentile(std::span<const double> sorted, double quantile) {
   if (sorted.empty()) return 0;
-  // 0.99 * 100 is a little more than 99 in floating point, and must not become the 100th value.
+  // 0.99 * 100 is slightly above 99 in floating point; it must not select the 100th value.
   const double rank = std::ceil(quantile * static_cast<double>(sorted.size()) - 1e-9);
   const auto at = static_cast<size_t>(std::max(1.0, rank)) - 1;
   return sorted[std::min(at, sorted.size() - 1)];

@@ -1,4 +1,4 @@
-// bench/result/latency_summary.h - what a load test measured, in numbers.
+// bench/result/latency_summary.h - samples of a load test and their percentiles.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 
 namespace emblem {
 
-// One answered request. Seconds since the load began.
+// One answered request. Times are seconds since the start of the load.
 struct LoadSample {
   double ended = 0;
-  double latency = 0;   // since it was sent, or since it should have been: see load_loop.h
-  double send_lag = 0;  // sent so much later than it should have been
+  double latency = 0;   // since it was sent (closed loop) or due (open loop): bench/load/loop.h
+  double send_lag = 0;  // how late it was sent
 };
 
 struct LatencySummary {
@@ -19,12 +19,12 @@ struct LatencySummary {
   double mean = 0, p50 = 0, p90 = 0, p95 = 0, p99 = 0, p999 = 0, max = 0;
 };
 
-// The smallest value that a share of `quantile` (0 to 1] of `sorted` does not exceed; 0 for none.
+// The smallest value v of `sorted` such that a share of `quantile` (0 to 1] is <= v; 0 if empty.
 double percentile(std::span<const double> sorted, double quantile);
 
 LatencySummary summarize(std::vector<double> latencies);
 
-// A stretch of a load test.
+// One measuring window of a load test.
 struct LoadWindow {
   double seconds = 0;
   LatencySummary latency;
@@ -32,8 +32,8 @@ struct LoadWindow {
   double rate() const { return seconds > 0 ? static_cast<double>(latency.count) / seconds : 0; }
 };
 
-// Whether the last `needed` windows are within `tolerance` (0.1: 10 %) of their mean, in the rate
-// and in the mean latency alike.
+// Whether the rate and the mean latency of each of the last `needed` windows are within `tolerance`
+// (0.1: 10 %) of their means.
 bool is_stable(std::span<const LoadWindow> windows, size_t needed, double tolerance);
 
 }  // namespace emblem

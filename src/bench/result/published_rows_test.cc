@@ -16,7 +16,7 @@ BenchResult result(double rate) {
   return result;
 }
 
-TEST(PublishedRows, TheBestResultIsHeldAgainstEveryFigureWithItsHardware) {
+TEST(PublishedRows, TheBestResultIsComparedWithEveryFigure) {
   ReferenceTable table;
   table.name = "table";
   table.metrics = {{"samples_per_second", "samples/s"}};
@@ -29,14 +29,14 @@ TEST(PublishedRows, TheBestResultIsHeldAgainstEveryFigureWithItsHardware) {
   EXPECT_THAT(text, HasSubstr("2.00x"));
 }
 
-TEST(PublishedRows, SaysNothingWithoutAResultOfThatKind) {
+TEST(PublishedRows, AreEmptyWithoutAMatchingResult) {
   ReferenceTable table;
   table.metrics = {{"latency", "s"}};
   EXPECT_EQ(published_rows({result(1)}, table), "");
   EXPECT_EQ(published_rows({}, table), "");
 }
 
-TEST(PublishedRows, LatenciesAreHeldAgainstThoseOfTheSameBatchSize) {
+TEST(PublishedRows, LatenciesAreComparedAtTheSameBatchSize) {
   ReferenceTable table;
   table.metrics = {{"latency", "s"}};
   table.note = "On other hardware.";

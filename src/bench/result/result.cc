@@ -23,7 +23,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int64_t kSchema = 1;
 
-// A value in the document with the way to it, so that errors can say where.
+// A value in the document and its path, for error messages.
 struct Field {
   const Json& json;
   std::string where;  // "results.json: metrics.auc"
@@ -46,7 +46,7 @@ std::string read_string(const Field& field) {
   return field.json.get<std::string>();
 }
 
-// JSON has no NaN: what was one is written as null and comes back as one.
+// JSON has no NaN: it is written as null, and null is read as NaN.
 double read_number(const Field& field) {
   if (field.json.is_null()) return std::numeric_limits<double>::quiet_NaN();
   if (!field.json.is_number()) field.fail("a number");
@@ -124,7 +124,7 @@ Series read_series(const Field& field) {
     series.emplace_back(point.json[0].get<double>(),
                         read_number({point.json[1], point.where + "[1]"}));
     if (i > 0 && series[i].first < series[i - 1].first)
-      point.fail(cat("a step of at least ", series[i - 1].first, ", the one before it"));
+      point.fail(cat("a step of at least ", series[i - 1].first, ", the previous one"));
   }
   return series;
 }
@@ -255,8 +255,7 @@ std::vector<BenchResult> parse_bench_results(std::string_view text, const std::s
 std::string to_json(const std::vector<BenchResult>& results) {
   Json json = Json::array();
   for (const BenchResult& result : results) json.push_back(result_to_json(result));
-  // Text that is not UTF-8 (a CPU's name, a path) is replaced rather than refused: a result is
-  // worth more.
+  // Text that is not UTF-8 (a CPU's name, a path) is replaced: that must not lose the result.
   return (results.size() == 1 ? json[0] : json)
              .dump(1, ' ', false, Json::error_handler_t::replace) +
          "\n";

@@ -1,5 +1,4 @@
-// bench/result/result.h - what a benchmark, a training run or a peer's script found, in one form
-// for all.
+// bench/result/result.h - the result of a benchmark, a training run or a peer's script.
 //
 // The JSON form (docs/formats.md) is an object, or an array of objects:
 //   {"schema": 1, "benchmark": "train", "name": "dlrm-kaggle-d16-b2048", "program": "emblem 0.1.0",
@@ -11,7 +10,7 @@
 //    {"copy_bytes_per_second": 2e10}, "shares": {"gemm": 0.62}, "series": {"loss": [[1, 0.69], [2,
 //    0.65]]}}
 // schema, benchmark, name and program are required. Unknown fields are errors, so that a misspelt
-// one is not lost.
+// field is not silently ignored.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +27,7 @@ namespace emblem {
 
 struct Machine {
   std::string cpu;
-  int cores = 0;             // that the program may use
+  int cores = 0;             // available to the program
   int64_t memory_bytes = 0;  // "memory" in JSON
   std::string gpu;           // empty: none
   std::string os;
@@ -45,9 +44,9 @@ struct Measure {
   double value = 0;
   std::string unit;
   Better better = Better::kHigher;
-  double spread = 0;                 // how far repetitions lie apart, in `unit`; 0: not measured
-  std::optional<Interval> interval;  // of `value`, 95 %
-  std::vector<double> samples;       // what `value` is the mean of; empty: not kept
+  double spread = 0;                 // of repetitions, in `unit`; 0: not measured
+  std::optional<Interval> interval;  // 95 % confidence interval of `value`
+  std::vector<double> samples;       // `value` is their mean; empty: not kept
 
   bool operator==(const Measure&) const = default;
 };
@@ -55,7 +54,7 @@ struct Measure {
 using Setting = std::variant<bool, int64_t, double, std::string, std::vector<std::string>>;
 using Series = std::vector<std::pair<double, double>>;  // (step, value), steps ascending
 
-// Names in order of insertion: the author's order is the order of reading.
+// Named values in order of insertion, which is the order of display.
 template <class T>
 using Named = std::vector<std::pair<std::string, T>>;
 
@@ -66,40 +65,41 @@ const T* find_named(const Named<T>& items, std::string_view name) {
   return nullptr;
 }
 
-// Some settings mean something to reports: "references" (a list of names of published tables,
+// Reports interpret some settings: "references" (a list of names of published tables,
 // bench/reference); "limit_NAME" (a number: the best value that the series or metric NAME can
-// reach, drawn as a line); "advice" (text for people); "axes" (a list: the settings that were
-// varied, for heat maps); "verdict", "baseline_NAME", "margin_NAME" and more
+// reach, drawn as a line); "advice" (text, shown as a recommendation); "axes" (a list: the settings
+// that were varied, for heat maps); "verdict", "baseline_NAME", "margin_NAME" and others
 // (bench/report/verdicts.h).
 struct BenchResult {
   std::string benchmark;  // "train", "loader", "training", ...
-  std::string name;       // what was run; results of equal benchmark and name are compared
+  std::string name;       // workload; results of equal benchmark and name are compared
   std::string program;    // "emblem 0.1.0", "pytorch 2.4.1"
   Machine machine;
   std::string date;  // ISO 8601, UTC
   Named<Setting> settings;
   Named<Measure> metrics;
-  Named<double> stages;    // seconds of a step
-  Named<double> ceilings;  // what the hardware gave when measured in the same run
-  Named<double> shares;    // of a ceiling reached, 0 to 1
+  Named<double> stages;    // seconds per step
+  Named<double> ceilings;  // limits of the hardware, measured in the same run
+  Named<double> shares;    // of a ceiling that was reached, 0 to 1
   Named<Series> series;
 
   bool operator==(const BenchResult&) const = default;
 };
 
-// Log loss, errors, times and memory fall as things improve; AUC, recall and rates rise.
+// Lower is better for losses, errors, times and memory; higher for AUC, recall and rates.
 Better usual_direction(std::string_view metric);
 
-// The machine and the clock now. `compiler` is the one that built this program.
+// This machine and the current time. `compiler` is the one that built this program.
 Machine this_machine();
 std::string utc_now();
-// One of this program, on this machine, now.
+// A result of this program on this machine, dated now.
 BenchResult begin_result(std::string benchmark, std::string name);
 
 // `source` names the text in errors, e.g. a path. Throws Error (kInvalidArgument) that names the
 // source, the field and what was expected.
 std::vector<BenchResult> parse_bench_results(std::string_view json, const std::string& source);
-std::string to_json(const std::vector<BenchResult>& results);  // one object alone when there is one
+std::string to_json(
+    const std::vector<BenchResult>& results);  // a single result is an object, not an array
 
 std::vector<BenchResult> read_bench_results(const std::string& path);
 void write_bench_results(const std::string& path, const std::vector<BenchResult>& results);

@@ -29,7 +29,7 @@ Json parse_json(std::string_view text, const std::string& source) {
 std::vector<ResultLine> read_lines(const std::string& path) {
   std::vector<ResultLine> lines = read_results(path);
   EMBLEM_REQUIRE(!lines.empty(), path,
-                 " has no line with a \"global_step\"; expected what training writes, e.g. ",
+                 " has no line with a \"global_step\"; expected a training log, e.g. ",
                  R"({"global_step":100,"auc":0.79})");
   return lines;
 }
@@ -38,7 +38,7 @@ std::vector<ResultLine> read_lines(const std::string& path) {
 void add_series(const std::vector<ResultLine>& lines, const std::string& prefix,
                 BenchResult& result) {
   for (const ResultLine& line : lines) {
-    if (line.restored_step) continue;  // not an evaluation of its own
+    if (line.restored_step) continue;  // repeats an earlier evaluation
     for (const auto& [name, value] : line.values) {
       const std::string key = prefix + name;
       auto at = std::find_if(result.series.begin(), result.series.end(),
@@ -49,7 +49,8 @@ void add_series(const std::vector<ResultLine>& lines, const std::string& prefix,
   }
 }
 
-// The last value of each metric is the result of a run; the last line may be of restored weights.
+// The last value of each metric is the result of a run; the last line may describe restored
+// weights.
 void add_evaluations(const std::vector<ResultLine>& lines, BenchResult& result) {
   add_series(lines, "", result);
   for (const auto& [name, series] : result.series) {
@@ -126,7 +127,7 @@ ReferenceTable parse_reference(std::string_view text, const std::string& source)
     figure.settings = text_or_empty(from, "settings", where);
     figure.source = text_or_empty(from, "source", where);
     EMBLEM_REQUIRE(!figure.system.empty() && !figure.source.empty(), where,
-                   " needs a \"system\" and a \"source\": a figure without its origin is none");
+                   " has no \"system\" or no \"source\"; add both");
     for (const auto& [name, value] : from["values"].items()) {
       EMBLEM_REQUIRE(value.is_number(), where, ".values.", name, " is ", value.dump(),
                      "; expected a number");

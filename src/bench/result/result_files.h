@@ -1,4 +1,4 @@
-// bench/result/result_files.h - what a report is made of, read from files.
+// bench/result/result_files.h - the input files of a report.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace emblem {
 
-// Figures that others have published (bench/reference/*.json), each with its hardware and source.
+// A published figure (bench/reference/*.json) with its hardware and source.
 struct ReferenceFigure {
   std::string system, hardware, workload, settings;
   Named<double> values;  // by metric
-  std::string source;    // where it was published
+  std::string source;    // of the publication, e.g. a URL
 };
 
 struct ReferenceTable {
@@ -24,8 +24,8 @@ struct ReferenceTable {
 ReferenceTable parse_reference(std::string_view json, const std::string& source);
 ReferenceTable read_reference(const std::string& path);
 
-// bench/reference in the folder `here`, or in the nearest folder above the file `program`: a build
-// lies in its source tree. "" when neither has one.
+// bench/reference in the folder `here`, or else in the nearest parent folder of the file `program`
+// (builds are inside the source tree). "" when there is none.
 std::string find_reference_folder(const std::string& here, const std::string& program);
 
 // One argument of `emblem report`: a file of benchmark results; a .jsonl file of numbers by step,
@@ -35,7 +35,7 @@ std::vector<BenchResult> read_report_input(const std::string& path);
 // The files that it reads.
 std::vector<std::string> report_input_files(const std::string& path);
 
-// From the metadata of a synthesized data set (its file or folder): the best that any model can
+// From the metadata of a synthetic data set (its file or folder): the best value that any model can
 // reach, by metric.
 Named<double> read_limits(const std::string& path);
 std::string limits_file(const std::string& path);  // that it reads

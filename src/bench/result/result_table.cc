@@ -46,7 +46,7 @@ std::string metric_with_spread(const Measure& metric) {
   return text;
 }
 
-// Of latencies and times a table shows p50 and p99; files have the rest.
+// Tables show p50 and p99 of latencies and times; result files have all percentiles.
 bool is_detail(const std::string& name, const Named<Measure>& all) {
   for (const char* ending : {"p10", "p90", "p95", "p99.9", "max", "mean"})
     if (name == ending || name.ends_with(std::string("_") + ending)) return true;
@@ -76,7 +76,7 @@ std::string best_share(const BenchResult& result) {
                        [](const auto& a, const auto& b) { return a.second < b.second; });
   return best == result.shares.end()
              ? ""
-             : fmt::format("{} {:.0f}%", spoken(best->first), 100 * best->second);
+             : fmt::format("{} {:.0f}%", display_name(best->first), 100 * best->second);
 }
 
 }  // namespace
@@ -92,11 +92,11 @@ std::string results_table(const std::vector<BenchResult>& results,
         return r.program.starts_with(baseline_program);
       });
 
-  // What matters most stands left: a narrow terminal shows less.
+  // Columns in order of importance: the last ones are dropped when the table is too wide.
   std::vector<std::vector<std::string>> rows(1, {with_kind ? "benchmark" : results[0].benchmark});
   if (with_program) rows[0].push_back("program");
   for (const auto& name : names) {
-    rows[0].push_back(spoken(name));
+    rows[0].push_back(display_name(name));
     if (any_baseline && &name == &names.front()) rows[0].push_back(cat("times ", baseline_program));
   }
   rows[0].push_back("best share of ceiling");
@@ -146,7 +146,7 @@ std::string format_metric(double value, std::string_view unit) {
   if (unit == "%") return fmt::format("{:.3g}%", value);
   if (unit == "B") return format_bytes(value);
   if (is_rate_or_size(unit)) return with_prefix(value, unit);
-  // AUC, log loss and their like differ in the fourth digit.
+  // AUC, log loss and similar metrics differ in the fourth digit.
   const std::string number = std::abs(value) < 10 && value != std::floor(value)
                                  ? fmt::format("{:.4f}", value)
                              : std::abs(value) < 1e6 ? fmt::format("{:.6g}", value)
@@ -165,7 +165,7 @@ std::string format_setting(const Setting& setting) {
   return all;
 }
 
-std::string spoken(std::string_view name) {
+std::string display_name(std::string_view name) {
   std::string text(name);
   std::replace(text.begin(), text.end(), '_', ' ');
   return text;

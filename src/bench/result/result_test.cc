@@ -52,7 +52,7 @@ std::string parse_error(const std::string& json) {
 
 const char kHead[] = R"("schema":1,"benchmark":"train","name":"n","program":"p")";
 
-TEST(BenchResult, OneResultSurvivesJsonUnchangedAndInOrder) {
+TEST(BenchResult, OneResultRoundTripsThroughJson) {
   const BenchResult result = sample();
   EXPECT_EQ(parse_bench_results(to_json({result}), "text"), std::vector{result});
 }
@@ -65,7 +65,7 @@ TEST(BenchResult, ASingleResultIsAnObjectAndSeveralAreAnArray) {
   EXPECT_TRUE(parse_bench_results(to_json({}), "text").empty());
 }
 
-TEST(BenchResult, WhatIsNotANumberBecomesNullAndComesBack) {
+TEST(BenchResult, NanBecomesNullAndIsReadBackAsNan) {
   BenchResult result = sample();
   result.series = {{"loss", {{1, std::numeric_limits<double>::quiet_NaN()}}}};
   result.metrics = {{"auc", {std::numeric_limits<double>::infinity(), ""}}};
@@ -76,13 +76,13 @@ TEST(BenchResult, WhatIsNotANumberBecomesNullAndComesBack) {
   EXPECT_TRUE(std::isnan(back.metrics[0].second.value));
 }
 
-TEST(BenchResult, TextThatIsNotUtf8DoesNotLoseTheResult) {
+TEST(BenchResult, TextThatIsNotUtf8IsReplaced) {
   BenchResult result = sample();
   result.machine.cpu = "odd \xff name";
   EXPECT_EQ(parse_bench_results(to_json({result}), "text").at(0).name, result.name);
 }
 
-TEST(BenchResult, FilesRoundTripAndAMissingOneIsNamed) {
+TEST(BenchResult, FilesRoundTripAndAMissingFileIsNamed) {
   const TempFolder folder;
   const std::string path = folder.path("results.json");
   write_bench_results(path, {sample()});
@@ -128,7 +128,7 @@ TEST(BenchResult, ErrorsNameTheSourceTheFieldAndWhatWasExpected) {
               HasSubstr("r.json[1] has no"));
 }
 
-TEST(BenchResult, SamplesAndIntervalsSurvive) {
+TEST(BenchResult, SamplesAndIntervalsRoundTrip) {
   BenchResult result = sample();
   result.metrics[0].second.interval = {1.5, 2.5};
   result.metrics[0].second.samples = {1, 2, 3};
@@ -164,7 +164,7 @@ TEST(ResultTable, ColumnsAlignAndShowRatiosToTheBaselineOfTheSameName) {
             "ms\n");
 }
 
-TEST(ResultTable, OfLatenciesP50AndP99AreShownAndAllFitsATerminal) {
+TEST(ResultTable, ShowsP50AndP99OfLatenciesAndFitsATerminal) {
   BenchResult result = sample();
   result.metrics.clear();
   for (const char* name : {"latency", "latency_p10", "latency_p50", "latency_p99", "latency_max",
@@ -186,7 +186,7 @@ TEST(ResultTable, WithoutABaselineThereIsNoRatioColumn) {
   EXPECT_THAT(results_table({sample()}, ""), Not(HasSubstr("times")));
 }
 
-TEST(ResultTable, LowerIsBetterTurnsTheRatioAround) {
+TEST(ResultTable, LowerIsBetterInvertsTheRatio) {
   EXPECT_DOUBLE_EQ(times_better({2, "s", Better::kLower}, {6, "s", Better::kLower}), 3);
   EXPECT_DOUBLE_EQ(times_better({6, "x/s", Better::kHigher}, {2, "x/s", Better::kHigher}), 3);
   EXPECT_EQ(times_better({0, "s", Better::kLower}, {6, "s", Better::kLower}), 0);

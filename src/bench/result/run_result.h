@@ -8,7 +8,7 @@
 
 namespace emblem {
 
-// The last evaluation's metrics, then what the run cost: samples_per_second, step_seconds_p50,
+// The metrics of the last evaluation, then speed and memory: samples_per_second, step_seconds_p50,
 // step_seconds_p99, evaluation_seconds, peak_memory and, on a GPU, peak_device_memory.
 BenchResult result_of_run(const TrainSummary& summary, const std::string& name);
 

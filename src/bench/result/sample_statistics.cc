@@ -39,8 +39,8 @@ double incomplete_beta(double a, double b, double x) {
                                    : 1 - front * beta_fraction(b, a, 1 - x) / b;
 }
 
-// How many values lie outside of the median's interval on each side: the largest k for which fewer
-// than k heads in n throws of a coin have a probability of at most kTail.
+// The number of values outside of the median's interval on each side: the largest k for which fewer
+// than k heads in n coin tosses have a probability of at most kTail.
 size_t sign_test_cut(size_t n) {
   const auto log_chance = [&](size_t heads) {
     const auto all = static_cast<double>(n), some = static_cast<double>(heads);
@@ -100,7 +100,7 @@ std::optional<MeansTest> test_means(std::span<const double> a, std::span<const d
   const double of_a = variance_a / n, of_b = variance_b / m, error = std::sqrt(of_a + of_b);
   MeansTest test;
   test.difference = mean_of(b) - mean_of(a);
-  if (error == 0) {  // runs that repeat to the bit
+  if (error == 0) {  // all runs gave the same value
     test.interval = {test.difference, test.difference};
     test.p = test.difference == 0 ? 1 : 0;
     test.effect = test.difference == 0 ? 0 : std::copysign(kInfinity, test.difference);

@@ -34,7 +34,7 @@ TEST(Statistics, WelchsTestAgreesWithANumericalIntegral) {
   EXPECT_NEAR(test->effect, 4.5 / std::sqrt((3 * 5.0 / 3 + 4 * 10.0) / 7) * (1 - 3.0 / 27), 1e-9);
 }
 
-TEST(Statistics, RunsThatRepeatToTheBitDifferWithCertaintyOrNotAtAll) {
+TEST(Statistics, SamplesWithoutVarianceHaveAPValueOf0Or1) {
   EXPECT_EQ(test_means(std::vector{1., 1.}, std::vector{1., 1.})->p, 1);
   const auto differ = test_means(std::vector{1., 1.}, std::vector{2., 2.});
   EXPECT_EQ(differ->p, 0);
@@ -63,7 +63,7 @@ TEST(Statistics, TooFewValuesGiveAnUnboundedInterval) {
   EXPECT_TRUE(std::isinf(median_of({1., 2., 3.}).interval.high));
 }
 
-// Normal noise with one value in five thrown far off, as a neighbour on the machine does.
+// Normal noise in which one value in five is an outlier, as on a machine with other load.
 std::vector<double> noisy(std::mt19937& random, int n, double shift) {
   std::normal_distribution<double> normal(0, 0.03);
   std::uniform_real_distribution<double> uniform;
@@ -73,7 +73,7 @@ std::vector<double> noisy(std::mt19937& random, int n, double shift) {
   return values;
 }
 
-TEST(Statistics, IntervalsOfMediansHoldWhatTheyPromiseInNoiseWithOutliers) {
+TEST(Statistics, IntervalsOfMediansHaveTheirCoverageInNoiseWithOutliers) {
   std::mt19937 random(7);
   int covered = 0, detected = 0;
   for (int trial = 0; trial < 2000; ++trial) {

@@ -7,7 +7,7 @@
 namespace emblem {
 namespace {
 
-// Columns of text on a terminal, not bytes: UTF-8 continuation bytes take no room.
+// Width in terminal columns: UTF-8 continuation bytes have none.
 size_t width_of(const std::string& text) {
   return static_cast<size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
@@ -16,7 +16,7 @@ size_t width_of(const std::string& text) {
 std::vector<size_t> widths_of(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
   for (const auto& row : rows) {
-    if (row.size() == 1 && rows.front().size() > 1) continue;  // a heading runs over all columns
+    if (row.size() == 1 && rows.front().size() > 1) continue;  // a heading spans all columns
     widths.resize(std::max(widths.size(), row.size()));
     for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], width_of(row[c]));
   }

@@ -1,4 +1,4 @@
-// bench/tables/bounded_power_law.h - keys as dynamicemb's benchmark draws them.
+// bench/tables/bounded_power_law.h - the key distribution of dynamicemb's benchmark.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 namespace emblem {
 
 // Keys in [1, rows): key k is the k-th most frequent, with a probability that falls as k^-alpha.
-// Single-precision constants and the shape of the formula are those of the published generator,
-// which has none for alpha = 1: there the limit is used.
+// Formula and single-precision constants are those of the published generator, which is undefined
+// for alpha = 1: there the limit is used.
 class BoundedPowerLaw {
  public:
   BoundedPowerLaw(int64_t rows, double alpha)

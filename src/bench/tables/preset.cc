@@ -15,8 +15,7 @@ TablesCase named(TablesCase of, const std::string& name) {
 
 int64_t row_bytes(const TablesCase& of) { return of.optimizer == "sgd" ? 512 : 1536; }
 
-// Gives tables in host memory as many of their rows as there is room for, beside keys, gradients
-// and the rest.
+// Reduces the rows of tables in host memory to what fits, with keys, gradients and other data.
 struct HostMemory {
   Device device;
   int64_t bytes;
@@ -33,7 +32,7 @@ struct HostMemory {
   }
 };
 
-// One table; all rows in device memory, or 4 (SGD) or 12 GiB of it as a cache.
+// One table; all rows in device memory, or in a cache of 4 (SGD) or 12 GiB.
 std::vector<TablesCase> preset_2025(KeyStream stream, const HostMemory& host) {
   std::vector<TablesCase> cases;
   for (const int64_t batch : {int64_t{65536}, int64_t{1048576}}) {
@@ -56,9 +55,9 @@ std::vector<TablesCase> preset_2025(KeyStream stream, const HostMemory& host) {
   return cases;
 }
 
-// Ten tables; the published ones outside device memory take 137 GB (SGD) or 412 GB.
+// Ten tables; the published ones in host memory take 137 GB (SGD) or 412 GB.
 std::vector<TablesCase> preset_2026(KeyStream stream, const HostMemory& host) {
-  // Rows that 100 batches touch, a table: the published footprint (1.0) of the cache.
+  // Rows per table that 100 batches touch: the published footprint (1.0) of the cache.
   constexpr int64_t kFootprintRows = 1958078;
   std::vector<TablesCase> cases;
   for (const std::string optimizer : {"sgd", "adam"}) {
@@ -97,8 +96,8 @@ std::vector<TablesCase> tables_preset(const std::string& name, KeyStream stream,
 
 std::string rows_note(const TablesCase& of) {
   if (of.original_rows == 0) return "";
-  return cat(of.name, ": ", of.rows, " rows a table instead of the published ", of.original_rows,
-             ", which host memory has no room for");
+  return cat(of.name, ": ", of.rows, " rows per table instead of the published ", of.original_rows,
+             ", which do not fit into host memory");
 }
 
 }  // namespace emblem

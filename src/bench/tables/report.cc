@@ -24,7 +24,7 @@ std::vector<std::string> measured_row(const BenchResult& result, const Named<dou
           share("train of copy floor")};
 }
 
-// With how many times as long as ours it took.
+// A published figure, with its time relative to ours.
 std::vector<std::string> published_row(const ReferenceFigure& figure, const Named<double>& ours) {
   const auto times = [&](const char* metric) {
     const double *theirs = find_named(figure.values, metric), *own = find_named(ours, metric);

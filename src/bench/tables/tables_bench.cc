@@ -22,7 +22,7 @@ namespace {
 constexpr int64_t kFilledAtOnce = 1 << 20;  // keys
 constexpr float kRate = 0.1f;
 constexpr int64_t kMostWarmUpSteps = 1000;
-constexpr int64_t kRotatedBytes = 256 << 20;  // outputs and gradients together outgrow any cache
+constexpr int64_t kRotatedBytes = 256 << 20;  // outputs and gradients together exceed any cache
 
 Rule rule_of(const std::string& optimizer) {
   if (optimizer == "sgd") return Sgd{};
@@ -38,15 +38,16 @@ Rule rule_of(const std::string& optimizer) {
 
 float gradient_at(int64_t i) { return random_uniform(5, 0, static_cast<uint64_t>(i)) - 0.5f; }
 
-// Tables with their lookup, and batches on the device.
+// Tables, their lookup, and batches on the device.
 class Workload {
  public:
   Workload(const Context& context, const TablesCase& of, int64_t batches)
       : context_(context), of_(of), batches_(batches) {
-    // A fresh stream over a table that holds everything would find everything: then half fits.
-    const bool squeezed = of.stream == KeyStream::kFresh && of.placement == Placement::kDevice &&
-                          of.kind == TableKind::kDynamic;
-    capacity_ = squeezed ? of.rows / 2 : of.rows;
+    // With a fresh stream, a table that can hold all rows would find all keys: use half the
+    // capacity.
+    const bool halved = of.stream == KeyStream::kFresh && of.placement == Placement::kDevice &&
+                        of.kind == TableKind::kDynamic;
+    capacity_ = halved ? of.rows / 2 : of.rows;
     std::vector<LookupFeature> features;
     for (int64_t t = 0; t < of.tables; ++t) {
       TableSettings settings{
@@ -83,7 +84,7 @@ class Workload {
   }
 
   int64_t batches() const { return batches_; }
-  // That device memory holds of all tables, where they have their rows in host memory.
+  // Rows of all tables that fit into device memory, if the rows are in host memory.
   int64_t cached_rows() const {
     const int64_t row_bytes = of_.dim * size_of(of_.dtype) + tables_[0]->state_floats() * 4;
     const bool caches = context_.device == Device::kCuda && of_.placement == Placement::kCache;
@@ -138,7 +139,7 @@ class Workload {
     if (of_.prefetch) lookup_->prefetch(context_, features_[(batch + 1) % batches_]);
     backward(batch, batch + 1);
   }
-  // A training step on keys that none of the batches has; `number` tells such steps apart.
+  // A training step on keys that are in none of the batches; each `number` has other keys.
   void train_on_others(int64_t number) {
     others_ = Buffer<int64_t>::from(context_, keys_of(batches_ + number));
     std::vector<FeatureKeys> features = features_of(others_);
@@ -150,7 +151,7 @@ class Workload {
     return outputs_[batch % outputs_.size()].to_host(context_);
   }
 
-  // Distinct keys of a batch, summed over tables: the mean of some batches.
+  // Distinct keys per batch, summed over tables; the mean of some batches.
   double unique_keys() const {
     const int64_t some = std::min<int64_t>(batches_, 5);
     double sum = 0;
@@ -215,10 +216,10 @@ class Workload {
 void require_near(float found, float expected, float coarse, const char* what, int64_t key) {
   EMBLEM_REQUIRE(std::abs(found - expected) <= coarse * 1e-3f * (1.0f + std::abs(expected)),
                  "bench tables: the ", what, " of key ", key, " is ", found,
-                 ", but the oracle says ", expected);
+                 ", but the reference gives ", expected);
 }
 
-// What the oracle knows of a row.
+// A row of the reference implementation.
 struct OracleRow {
   std::vector<float> weights, state, gradient;
 };
@@ -241,8 +242,8 @@ void apply(const Rule& rule, OracleRow& row) {
       rule);
 }
 
-// A training step reads the rows of some keys of the batch, the most frequent among them, and
-// changes them as the optimizer's formula says.
+// Checks that a training step reads the rows of some keys of the batch, including the most
+// frequent, and updates them by the formula of the optimizer.
 void verify_training(Workload& work, const TablesCase& of) {
   const int64_t width = of.tables * of.dim;
   const Rule rule = at_step(rule_of(of.optimizer), kRate, 1);
@@ -273,7 +274,7 @@ void verify_training(Workload& work, const TablesCase& of) {
   }
   work.backward(0, 1);
   work.check();
-  const float coarse = of.dtype == DType::kF32 ? 1.0f : 100.0f;  // 16-bit rows round
+  const float coarse = of.dtype == DType::kF32 ? 1.0f : 100.0f;  // rounding of 16-bit rows
   std::vector<float> weights(of.dim);
   for (int64_t t = 0; t < of.tables; ++t) {
     for (auto& [key, row] : rows[t]) {
@@ -285,7 +286,7 @@ void verify_training(Workload& work, const TablesCase& of) {
   }
 }
 
-// Evaluation reads what the table holds.
+// Checks that evaluation returns the rows of the table.
 void verify_evaluation(Workload& work, const TablesCase& of) {
   if (of.hotness > 1) return;
   work.forward(0, Phase::kEval);
@@ -304,7 +305,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Seconds of one call of step(i) for i in [begin, end).
+// Mean seconds of a call step(i) for i in [begin, end); the median of the repetitions.
 template <class Step>
 double time_steps(const Context& context, int repetitions, int64_t begin, int64_t end,
                   Step&& step) {
@@ -328,10 +329,10 @@ double time_steps(const Context& context, int repetitions, int64_t begin, int64_
 
 struct Times {
   double eval = 0, forward = 0, train = 0;
-  double missed = 0, hit_rate = 1;  // rows that a step had to bring, and the share of the others
+  double missed = 0, hit_rate = 1;  // rows fetched per step; share of rows found
 };
 
-// Times training steps and what their cache did.
+// Times training steps and counts cache hits.
 template <class Time>
 void measure_training(Workload& work, Times& times, Time&& time) {
   const Table::CacheUse before = work.cache_use();
@@ -344,7 +345,7 @@ void measure_training(Workload& work, Times& times, Time&& time) {
   times.missed = missed;
 }
 
-// The same batches over and over, after one pass over all of them.
+// Repeats the same batches after one pass over all of them.
 Times time_replay(const Context& context, Workload& work, const TablesOptions& options) {
   const int64_t count = work.batches();
   const auto train = [&](int64_t i) { work.train(i); };
@@ -361,7 +362,7 @@ Times time_replay(const Context& context, Workload& work, const TablesOptions& o
   return times;
 }
 
-// Until the cache has taken up as many rows as it holds: what lies there then came with a stream.
+// Until as many rows were inserted as the cache holds, so that its content comes from the stream.
 void warm_cache(Workload& work) {
   const int64_t enough = work.cache_use().missed + work.cached_rows();
   for (int64_t step = 0; step < kMostWarmUpSteps && work.cache_use().missed < enough; ++step)
@@ -369,7 +370,7 @@ void warm_cache(Workload& work) {
   work.check();
 }
 
-// Every batch once: a quarter to warm up, a quarter for each of the three figures.
+// Uses every batch once: a quarter for warm-up, a quarter for each of the three figures.
 Times time_fresh(const Context& context, Workload& work) {
   const int64_t quarter = work.batches() / 4;
   const auto train = [&](int64_t i) { work.train(i); };
@@ -387,8 +388,8 @@ Times time_fresh(const Context& context, Workload& work) {
   return times;
 }
 
-// The fewest bytes that memory must move: keys, one bucket and one row for each distinct key,
-// output and gradients, and what training keeps of a row and a lookup.
+// The fewest bytes to read and write: keys, one bucket and one row per distinct key, outputs and
+// gradients, and the bookkeeping of training per row and per lookup.
 struct Floors {
   double eval, forward, train;
 };
@@ -417,10 +418,9 @@ void check(const TablesCase& of, const TablesOptions& options) {
   positive("the number of repetitions", options.repetitions);
   EMBLEM_REQUIRE(of.rows >= 2, "bench tables: a table needs at least 2 rows, not ", of.rows);
   EMBLEM_REQUIRE(of.batch % of.hotness == 0, "bench tables: a batch of ", of.batch,
-                 " lookups cannot be cut into bags of ", of.hotness);
+                 " lookups is not a multiple of the hotness ", of.hotness);
   EMBLEM_REQUIRE(of.load_factor >= 0 && of.load_factor <= 1,
-                 "bench tables: the load factor is a share of the rows, from 0 to 1, not ",
-                 of.load_factor);
+                 "bench tables: the load factor must be from 0 to 1, not ", of.load_factor);
 }
 
 }  // namespace
@@ -497,7 +497,7 @@ TablesRun bench_all_tables(const Context& context, const std::vector<TablesCase>
                            const std::function<void(const BenchResult&)>& show,
                            const std::function<void(const std::string&)>& tell) {
   TablesRun run;
-  const auto give_up = [&](const TablesCase& of, const char* why) {
+  const auto skip = [&](const TablesCase& of, const char* why) {
     run.not_measured.push_back(of.name);
     tell(cat(of.name, ": not measured: ", why));
   };
@@ -508,9 +508,9 @@ TablesRun bench_all_tables(const Context& context, const std::vector<TablesCase>
       show(run.results.back());
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kOutOfMemory) throw;
-      give_up(of, error.what());
+      skip(of, error.what());
     } catch (const std::bad_alloc&) {
-      give_up(of, "there is too little host memory for its keys and gradients");
+      skip(of, "not enough host memory for its keys and gradients");
     }
   }
   return run;

@@ -26,7 +26,7 @@ constexpr TablesOptions kShort{.batches = 4, .repetitions = 1};
 
 // 1.05 over 8.4 M rows: the published generator gives the first key 6.2 % and 26,953 distinct keys
 // in 65,536.
-TEST(BoundedPowerLaw, IsThatOfThePublishedBenchmark) {
+TEST(BoundedPowerLaw, MatchesThePublishedBenchmark) {
   const BoundedPowerLaw draw(8388608, 1.05);
   std::set<int64_t> distinct;
   int64_t first = 0;
@@ -67,8 +67,8 @@ TEST(TablesBench, HasThePublishedConfigurations) {
               ThrowsMessage<Error>(HasSubstr("unknown preset \"other\"; known: dynamicemb-2025")));
 }
 
-// The machine that the targets are for: 125 GiB of host memory.
-TEST(TablesBench, TablesInHostMemoryHaveTheRowsThatFit) {
+// A machine with 125 GiB of host memory.
+TEST(TablesBench, TablesInHostMemoryHaveAsManyRowsAsFit) {
   constexpr int64_t kGiB = int64_t{1} << 30;
   for (const char* preset : {"dynamicemb-2025", "dynamicemb-2026"}) {
     for (const TablesCase& of :
@@ -88,7 +88,7 @@ TEST(TablesBench, TablesInHostMemoryHaveTheRowsThatFit) {
     EXPECT_LE(of.tables * of.rows * 512, 4 * kGiB) << of.name;
 }
 
-TEST(TablesBench, ACaseWithoutMemoryIsToldAndTheOthersGoOn) {
+TEST(TablesBench, ACaseThatDoesNotFitIsReportedAndTheOthersRun) {
   TablesCase huge = small();
   huge.name = "huge";
   huge.kind = TableKind::kStatic;
@@ -106,7 +106,7 @@ TEST(TablesBench, ACaseWithoutMemoryIsToldAndTheOthersGoOn) {
                                                         testing::Not(HasSubstr("\n")))));
 }
 
-TEST(TablesBench, SaysWhatIsWrongWithACase) {
+TEST(TablesBench, InvalidCasesAreErrors) {
   const auto with = [](auto change) {
     TablesCase of = small();
     TablesOptions options = kShort;
@@ -116,7 +116,7 @@ TEST(TablesBench, SaysWhatIsWrongWithACase) {
   EXPECT_THAT(with([](auto& of, auto&) { of.tables = 0; }),
               ThrowsMessage<Error>(HasSubstr("the number of tables must be at least 1, not 0")));
   EXPECT_THAT(with([](auto& of, auto&) { of.hotness = 7; }),
-              ThrowsMessage<Error>(HasSubstr("120 lookups cannot be cut into bags of 7")));
+              ThrowsMessage<Error>(HasSubstr("120 lookups is not a multiple of the hotness 7")));
   EXPECT_THAT(with([](auto& of, auto&) { of.load_factor = 1.5; }),
               ThrowsMessage<Error>(HasSubstr("from 0 to 1, not 1.5")));
   EXPECT_THAT(with([](auto&, auto& options) { options.repetitions = 0; }),
@@ -125,7 +125,7 @@ TEST(TablesBench, SaysWhatIsWrongWithACase) {
               ThrowsMessage<Error>(HasSubstr("unknown optimizer \"foo\"; known: sgd")));
 }
 
-TEST(TablesBench, PutsPublishedFiguresOfTheSameWorkBeside) {
+TEST(TablesBench, ReportsPublishedFiguresOfTheSameWorkload) {
   BenchResult result;
   result.name = "work-fresh";
   result.program = "emblem";

@@ -30,8 +30,8 @@ double rate_of(const BenchResult& result) {
   return rate == nullptr ? 0 : rate->value;
 }
 
-// What all batch sizes of a curve have in common, in the order of preference. Rows that are all in
-// device memory (0 bytes for a cache) take the most of it.
+// The settings that all batch sizes of a curve share, in order of preference. Rows entirely in
+// device memory (a cache of 0 bytes) use the most of it.
 using Combination = std::tuple<int64_t, bool, std::string, uint64_t>;
 Combination combination_of(const BenchResult& result) {
   const std::string precision = precision_of(result);
@@ -41,7 +41,7 @@ Combination combination_of(const BenchResult& result) {
 
 struct Curve {
   Combination combination;
-  std::vector<size_t> members;  // positions in the list of results
+  std::vector<size_t> members;  // indices into the list of results
   std::optional<int64_t> knee;
   size_t chosen = 0;
 };
@@ -78,18 +78,19 @@ std::string reason_of(const std::vector<BenchResult>& results, const Curve& curv
   const BenchResult& chosen = results[curve.chosen];
   std::string text = format_metric(rate_of(chosen), "samples/s");
   if (curve.knee)
-    text += fmt::format(", and doubling the batch beyond {} buys less than {:.0f} %", *curve.knee,
+    text += fmt::format("; doubling the batch beyond {} gains less than {:.0f} %", *curve.knee,
                         100 * kKneeGain);
   else if (curve.members.size() > 1)
-    text += ", and a batch larger than those measured may buy more";
+    text += "; larger batches than those measured may be faster";
   if (compared == 1) return text;
   if (&curve == &best)
     return text + fmt::format("; the best of {} combinations of precision, threads and placement",
                               compared);
-  return text + fmt::format("; {:.0f} % of the best of {} combinations ({}, {}), which takes more",
-                            100 * rate_of(chosen) / rate_of(results[best.chosen]), compared,
-                            results[best.chosen].name,
-                            format_metric(rate_of(results[best.chosen]), "samples/s"));
+  return text + fmt::format(
+                    "; {:.0f} % of the best of {} combinations ({}, {}), which uses more resources",
+                    100 * rate_of(chosen) / rate_of(results[best.chosen]), compared,
+                    results[best.chosen].name,
+                    format_metric(rate_of(results[best.chosen]), "samples/s"));
 }
 
 }  // namespace

@@ -10,21 +10,21 @@ namespace {
 
 constexpr std::array kBounds = {Bound::kData, Bound::kCopy, Bound::kDense, Bound::kEmbedding,
                                 Bound::kLaunch};
-// A second part this near to the first is worth a word.
+// Other parts within this distance of the largest are mentioned.
 constexpr double kNear = 0.15;
 
 const char* meaning_of(Bound bound) {
   switch (bound) {
     case Bound::kData:
-      return "the step waits for batches to be read and decoded";
+      return "is spent waiting for batches to be read and decoded";
     case Bound::kCopy:
-      return "the step waits for batches to be copied to the GPU";
+      return "is spent waiting for batches to be copied to the GPU";
     case Bound::kDense:
-      return "go to the layers and their gradients";
+      return "is spent in layers and their gradients";
     case Bound::kEmbedding:
-      return "go to looking up rows of tables and updating them";
+      return "is spent looking up and updating rows of tables";
     case Bound::kLaunch:
-      return "are what a step costs whatever its batch: starting its parts, and reading the "
+      return "does not depend on the batch: launching kernels and tasks, and reading the dense "
              "weights";
   }
   return "";
@@ -34,12 +34,11 @@ std::string change_for(Bound bound, const StepCircumstances& at) {
   const bool gpu = at.device == Device::kCuda;
   switch (bound) {
     case Bound::kData:
-      return "Raise data_config.num_workers, use a binary format (emblem convert --format raw) on "
-             "a faster disk, and bundle small files; emblem bench loader finds the setting.";
+      return "Raise data_config.num_workers, use a binary format (emblem convert --format raw) or "
+             "a faster disk, and bundle small files; emblem bench loader recommends settings.";
     case Bound::kCopy:
-      return "Send fewer bytes a sample (features that the model does not need), and look for "
-             "other "
-             "traffic on the bus.";
+      return "Send fewer bytes per sample (drop features that the model does not need), and check "
+             "for other traffic on the bus.";
     case Bound::kDense:
       if (gpu && at.precision == DType::kF32)
         return "Set train_config.mixed_precision to BF16; narrower or fewer layers help too.";
@@ -50,23 +49,23 @@ std::string change_for(Bound bound, const StepCircumstances& at) {
         return "Give the tables more of the GPU's memory (train_config.device_bytes); a smaller "
                "embedding_dim or 16-bit rows help too.";
       return "A smaller embedding_dim, 16-bit rows, an optimizer with less state (rowwise_adagrad) "
-             "or fewer keys a sample help.";
+             "or fewer keys per sample help.";
     case Bound::kLaunch:
       return "Use a larger data_config.batch_size.";
   }
   return "";
 }
 
-// By how much `a` is more than `b`.
-double beyond(double a, double b) { return std::max(0.0, a - b); }
+// a - b, or 0 if that is negative.
+double excess(double a, double b) { return std::max(0.0, a - b); }
 
-// Of the time of a step.
-double waiting_in_the_way(const StepTimes& times, double stages) {
+// Time of a step spent waiting for its batch, without what overlaps with other work.
+double exposed_wait(const StepTimes& times, double stages) {
   const double waited = times.load + times.transfer;
   if (waited <= 0 || times.resident_step <= 0) return waited;
-  // Rows of a batch that comes again are cached, so that its step may be shorter for other reasons:
-  // then the stages tell.
-  return std::min(beyond(times.step, times.resident_step), beyond(times.step, stages));
+  // Rows of a repeated batch are cached, so its step may be shorter for that reason, too: the
+  // stages are a second bound.
+  return std::min(excess(times.step, times.resident_step), excess(times.step, stages));
 }
 
 }  // namespace
@@ -114,13 +113,13 @@ StepShares shares_of(const StepTimes& times) {
   found.embedding = growing(&StageSeconds::lookup) + growing(&StageSeconds::update);
   const double stages = all.lookup + all.forward + all.backward + all.update + all.dense_update;
   const double waited = times.load + times.transfer;
-  const double in_the_way = waiting_in_the_way(times, stages);
+  const double exposed = exposed_wait(times, stages);
   if (waited > 0) {
-    found.data = in_the_way * times.load / waited;
-    found.copy = in_the_way * times.transfer / waited;
+    found.data = exposed * times.load / waited;
+    found.copy = exposed * times.transfer / waited;
   }
-  // Steps that are timed by stages may be a little longer than those that are not.
-  found.launch = stages - found.dense - found.embedding + beyond(times.step, stages + in_the_way);
+  // Timing the stages may make a step slightly longer.
+  found.launch = stages - found.dense - found.embedding + excess(times.step, stages + exposed);
   const double total = found.data + found.copy + found.dense + found.embedding + found.launch;
   if (!(total > 0)) return {};
   for (double* part : {&found.data, &found.copy, &found.dense, &found.embedding, &found.launch})
@@ -140,7 +139,7 @@ std::string explain_bound(const StepShares& shares, const StepCircumstances& cir
                   100 * shares.of(first), meaning_of(first), change_for(first, circumstances));
   for (const Bound other : kBounds)
     if (other != first && shares.of(other) > shares.of(first) - kNear)
-      text += fmt::format(" Close behind: {}, {:.0f} %.", name_of(other), 100 * shares.of(other));
+      text += fmt::format(" Next: {}, {:.0f} %.", name_of(other), 100 * shares.of(other));
   return text;
 }
 

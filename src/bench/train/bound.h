@@ -1,4 +1,4 @@
-// bench/train/bound.h - what a training step waits for most, and what to do about it.
+// bench/train/bound.h - what bounds a training step, and what to change.
 #pragma once
 
 #include <string>
@@ -13,42 +13,42 @@ enum class Bound {
   kData,       // reading and decoding
   kCopy,       // to the GPU
   kDense,      // layers
-  kEmbedding,  // lookups, and the update of their rows
-  kLaunch,     // what a step costs whatever its batch
+  kEmbedding,  // lookups and updates of rows
+  kLaunch,     // costs that do not depend on the batch
 };
 const char* name_of(Bound bound);  // "data", "copy", ...
 
-// A step as it was measured; seconds.
+// Measured times of a step, in seconds.
 struct StepTimes {
   double step = 0;
   StageSeconds stages;
-  StageSeconds fixed_share;       // of each stage, what does not depend on the batch
+  StageSeconds fixed_share;       // of each stage, the share that does not depend on the batch
   double load = 0, transfer = 0;  // waiting for the batch
-  // A GPU loads and copies beside its other work: a step whose batch was there already shows how
-  // much of that is in the way. 0, on a CPU: all of it is.
+  // On a GPU, loading and copying overlap with the step: a step whose batch is already in device
+  // memory shows how much of them does not overlap. 0 (CPU): nothing overlaps.
   double resident_step = 0;
 };
 
-// Where the time goes, in shares of the step that sum to 1.
+// Shares of the time of a step; they sum to 1.
 struct StepShares {
   double data = 0, copy = 0, dense = 0, embedding = 0, launch = 0;
   double of(Bound bound) const;
 };
 
-// What depends on the batch in the stages is dense and embedding; what does not, and time that no
-// stage accounts for, is launch.
+// Dense and embedding are the parts of the stages that depend on the batch; launch is the rest of
+// the stages and the time outside of all stages.
 StepShares shares_of(const StepTimes& times);
 
 Bound bound_of(const StepShares& shares);  // the largest share
 
-// What matters to the advice.
+// What the advice depends on.
 struct StepCircumstances {
   Device device = Device::kCpu;
   DType precision = DType::kF32;
   bool cached_rows = false;  // rows in host memory, cached on the GPU
 };
 
-// "Bound by dense: 71 % of a step are layers ... Narrower layers ... help."
+// "Bound by dense: 71 % of the time is spent in layers ... Narrower layers ... help."
 std::string explain_bound(const StepShares& shares, const StepCircumstances& circumstances);
 
 }  // namespace emblem

@@ -49,13 +49,13 @@ TEST(TrainBound, EachPartCanBeTheLargest) {
   EXPECT_EQ(bound_of(shares_of(tiny)), Bound::kLaunch);
 }
 
-TEST(TrainBound, TimeThatNoStageHasIsLaunch) {
+TEST(TrainBound, TimeOutsideOfAllStagesIsLaunch) {
   StepTimes idle = usual();
   idle.step = 100;
   EXPECT_NEAR(shares_of(idle).launch, 0.919, 1e-12);
 }
 
-TEST(TrainBound, OnAGpuOnlyWaitingThatTheStepFeelsCounts) {
+TEST(TrainBound, OnAGpuOnlyWaitingThatDoesNotOverlapCounts) {
   StepTimes hidden = usual();
   hidden.load = 8;
   hidden.resident_step = 10;
@@ -70,23 +70,23 @@ TEST(TrainBound, RowsThatMissTheCacheAreNotWaitingForData) {
   missing.load = 8;
   missing.stages.lookup = 12;
   missing.step = 20;
-  missing.resident_step = 10;  // the rows of a batch that comes again are there
+  missing.resident_step = 10;  // the rows of a repeated batch are cached
   EXPECT_EQ(shares_of(missing).data, 0);
   EXPECT_EQ(bound_of(shares_of(missing)), Bound::kEmbedding);
 }
 
-TEST(TrainBound, AMeasurementOfNothingHasNoShares) { EXPECT_EQ(sum(shares_of({})), 0); }
+TEST(TrainBound, AnEmptyMeasurementHasNoShares) { EXPECT_EQ(sum(shares_of({})), 0); }
 
-TEST(TrainBound, WordsNameTheShareAndWhatToChange) {
+TEST(TrainBound, TheTextNamesTheShareAndWhatToChange) {
   const std::string text = explain_bound({.data = 0.8, .dense = 0.2}, {});
   EXPECT_THAT(text, HasSubstr("Bound by data: 80 %"));
   EXPECT_THAT(text, HasSubstr("num_workers"));
-  EXPECT_THAT(text, Not(HasSubstr("Close behind")));
+  EXPECT_THAT(text, Not(HasSubstr("Next")));
   EXPECT_THAT(explain_bound({.dense = 0.5, .embedding = 0.4}, {}),
-              HasSubstr("Close behind: embedding, 40 %."));
+              HasSubstr("Next: embedding, 40 %."));
 }
 
-TEST(TrainBound, WordsDependOnWhereItRuns) {
+TEST(TrainBound, TheTextDependsOnTheDevice) {
   const StepShares dense{.dense = 1}, rows{.embedding = 1};
   EXPECT_THAT(explain_bound(dense, {}), HasSubstr("--device cuda"));
   EXPECT_THAT(explain_bound(dense, {.device = Device::kCuda}), HasSubstr("BF16"));

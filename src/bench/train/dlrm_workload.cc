@@ -17,7 +17,7 @@ constexpr double kPositive = 0.25;
 // Streams of random numbers: keys of feature f, dense values, labels.
 constexpr uint64_t kDenseStream = 100, kLabelStream = 200;
 
-// In double, as the peer computes it.
+// In double precision, as in bench/peers.
 double uniform(uint64_t seed, uint64_t stream, int64_t sample) {
   return static_cast<double>(random_bits(seed, stream, static_cast<uint64_t>(sample)) >> 40) /
          16777216.0;
@@ -30,7 +30,7 @@ int64_t power_law_key(double u, int64_t rows, double alpha) {
   return std::clamp<int64_t>(key, 0, rows - 1);
 }
 
-// The 26 sparse features: in one line where their tables differ in size alone.
+// The 26 sparse features, as one line if their tables differ only in size.
 std::string sparse_features(const DlrmShape& shape, const DlrmTraining& training) {
   const auto feature = [&](const std::string& name, const std::string& table) {
     return cat("feature_configs { id_feature { feature_name: \"", name,
@@ -56,7 +56,7 @@ std::string optimizers(const std::string& name) {
   if (name == "sgd")
     return "sparse_optimizer { sgd_optimizer { lr: 0.1 } } "
            "dense_optimizer { sgd_optimizer { lr: 0.1 momentum: 0 } }";
-  // Dense weights have no rows to share a state.
+  // Dense weights have no rows: AdaGrad replaces row-wise AdaGrad.
   const std::string dense = name == "rowwise_adagrad" ? "adagrad" : name;
   return cat("sparse_optimizer { ", name, "_optimizer { lr: 0.004 } } dense_optimizer { ", dense,
              "_optimizer { lr: 0.004 } }");
@@ -92,7 +92,7 @@ void fill_dense(int64_t first, uint64_t seed, Batch& batch) {
 }  // namespace
 
 DlrmShape DlrmShape::scaled_down(int64_t divisor) const {
-  EMBLEM_REQUIRE(divisor >= 1, "tables cannot be divided by ", divisor);
+  EMBLEM_REQUIRE(divisor >= 1, "tables cannot be divided by ", divisor, "; expected at least 1");
   DlrmShape smaller = *this;
   if (divisor == 1) return smaller;
   for (int64_t& rows : smaller.table_rows)
@@ -170,7 +170,7 @@ DlrmShape criteo_model(const std::string& name) {
   shape.dim = 16;
   for (const auto& [known, text] : model_texts())
     if (known == name) shape.model = text;
-  EMBLEM_REQUIRE(!shape.model.empty(), "there is no model \"", name, "\"");
+  EMBLEM_REQUIRE(!shape.model.empty(), "unknown model \"", name, "\"");
   return shape;
 }
 

@@ -12,7 +12,7 @@ namespace {
 using testing::Field;
 using testing::UnorderedElementsAre;
 
-// Features a and b share a table, and a has a wide row of its own, too.
+// Features a and b share a table; a also has a wide table.
 constexpr char kPipeline[] = R"(
 train_input_path: "unused"
 eval_input_path: "unused"

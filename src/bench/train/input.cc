@@ -12,7 +12,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A batch in memory of its own.
+// A copy of a batch.
 class ResidentBatch {
  public:
   ResidentBatch(const Context& context, const Batch& batch) {
@@ -26,7 +26,7 @@ class ResidentBatch {
               .labels = put(context, batch.labels),
               .weights = put(context, batch.sample_weights),
               .sparse = keys_};
-    context.synchronize();  // `batch` may go now
+    context.synchronize();  // `batch` may be destroyed now
   }
   const ModelBatch& batch() const { return batch_; }
 
@@ -62,7 +62,7 @@ class DeviceInput final : public TrainInput {
   size_t next_ = 0;
 };
 
-// The same batch in other memory.
+// A copy of the batch in another memory resource.
 Batch moved_to(std::pmr::memory_resource* memory, Batch batch) {
   if (batch.memory() == memory) return batch;
   const RowRun all{0, 0, static_cast<uint32_t>(batch.rows)};
@@ -72,7 +72,7 @@ Batch moved_to(std::pmr::memory_resource* memory, Batch batch) {
   return copy;
 }
 
-// Batches in host memory or of a loader, copied to the device as training does.
+// Batches from host memory or from a loader, copied to the device as in training.
 class StreamInput final : public TrainInput {
  public:
   StreamInput(const Context& context, std::vector<Batch> batches)
@@ -110,9 +110,9 @@ class StreamInput final : public TrainInput {
   }
 
   std::shared_ptr<std::pmr::memory_resource> memory_;  // of the batches
-  std::vector<Batch> given_;                           // used in turn, or
+  std::vector<Batch> given_;                           // used round-robin, or
   size_t next_ = 0;
-  std::unique_ptr<Loader> loader_;  // where they come from
+  std::unique_ptr<Loader> loader_;  // the source of batches
   std::optional<BatchStream> batches_;
 };
 

@@ -1,4 +1,4 @@
-// bench/train/input.h - where the batches of a training benchmark come from.
+// bench/train/input.h - sources of batches for a training benchmark.
 #pragma once
 
 #include <memory>
@@ -12,26 +12,28 @@
 
 namespace emblem {
 
-// One thread uses it.
+// Not thread-safe.
 class TrainInput {
  public:
   virtual ~TrainInput() = default;
-  // On the model's device, for work enqueued until the next call; null at the end.
+  // A batch on the model's device, valid for work enqueued before the next call; null at the end.
   virtual const ModelBatch* next() = 0;
-  // The batch behind that one, where it is on its way to a GPU or there already; else null.
+  // The batch after that one if it is being copied to the GPU or is there already; else null.
   virtual const ModelBatch* look_ahead() = 0;
-  double waited_seconds() const { return waited_seconds_; }  // for batches, since it was made
-  double loaded_seconds() const { return loaded_seconds_; }  // of these: for them to be in memory
+  double waited_seconds() const { return waited_seconds_; }  // for batches, in total
+  double loaded_seconds() const {
+    return loaded_seconds_;
+  }  // of these: until batches were in host memory
 
  protected:
   double waited_seconds_ = 0, loaded_seconds_ = 0;
 };
 
-// In the memory of the device before the clock starts, used in turn.
+// Batches in device memory before timing starts, used round-robin.
 std::unique_ptr<TrainInput> input_on_device(const Context& context, std::vector<Batch> batches);
-// In host memory, used in turn, copied to the device at every step as training does.
+// Batches in host memory, used round-robin and copied to the device at every step as in training.
 std::unique_ptr<TrainInput> input_in_memory(const Context& context, std::vector<Batch> batches);
-// From files, by the loader.
+// Batches read from files by the loader.
 std::unique_ptr<TrainInput> input_from_files(const Context& context,
                                              const config::PipelineConfig& config,
                                              const FeatureLayout& layout,

@@ -26,7 +26,8 @@ std::string out_of_memory_line() {
 LargestBatch find_largest_batch(int64_t first, int64_t limit,
                                 const std::function<void(int64_t)>& attempt) {
   EMBLEM_REQUIRE(first >= 1 && limit >= first, "the search for the largest batch goes from ", first,
-                 " to ", limit, "; it must begin at 1 or more and end behind that");
+                 " to ", limit,
+                 "; expected a start of at least 1 and a limit of at least the start");
   LargestBatch found;
   const auto fits = [&](int64_t batch) {
     try {
@@ -37,7 +38,7 @@ LargestBatch find_largest_batch(int64_t first, int64_t limit,
       return false;
     }
   };
-  int64_t low = 0, high = 0;  // fits; does not
+  int64_t low = 0, high = 0;  // the largest that fits; the smallest that does not
   int64_t batch = first;
   while (fits(batch)) {
     low = batch;

@@ -10,17 +10,17 @@ namespace emblem {
 
 struct LargestBatch {
   int64_t batch = 0;                // 0: not even one row fits
-  bool limited = false;             // by the limit of the search, not by memory
-  std::vector<std::string> failed;  // a line for each try that did not fit
+  bool limited = false;             // the limit of the search was reached, not that of memory
+  std::vector<std::string> failed;  // one line per attempt that did not fit
 };
 
-// Doubles the batch from `first` on until one does not fit or `limit` is reached, then halves the
-// gap until it is 1/32 of the batch or less. attempt(batch) trains with the batch; it throws Error
-// (kOutOfMemory) or std::bad_alloc where that does not fit. Other errors end the search.
+// Doubles the batch from `first` on until one does not fit or `limit` is reached, then bisects
+// until the gap is 1/32 of the batch or less. attempt(batch) trains with the batch and throws Error
+// (kOutOfMemory) or std::bad_alloc if that does not fit. Other errors end the search.
 LargestBatch find_largest_batch(int64_t first, int64_t limit,
                                 const std::function<void(int64_t)>& attempt);
 
-// What attempt threw, as one line; rethrows what has nothing to do with memory. Call in a handler.
+// The current exception as one line; rethrows errors that are not about memory. Call in a handler.
 std::string out_of_memory_line();
 
 }  // namespace emblem

@@ -27,13 +27,13 @@ TEST(LargestBatch, IsFoundWithinATwentiethFromBelow) {
   }
 }
 
-TEST(LargestBatch, TakesFewTries) {
+TEST(LargestBatch, TakesFewAttempts) {
   int tries = 0;
   find_largest_batch(1024, 1 << 24, room_for(1'000'000, &tries));
   EXPECT_LE(tries, 17);
 }
 
-TEST(LargestBatch, AFailedTryLeavesOneLine) {
+TEST(LargestBatch, AFailedAttemptIsOneLine) {
   const LargestBatch found = find_largest_batch(64, 1 << 20, room_for(100));
   ASSERT_FALSE(found.failed.empty());
   EXPECT_THAT(found.failed.front(), "batch 128: no room for 128");
@@ -48,7 +48,7 @@ TEST(LargestBatch, StopsAtTheLimitOfTheSearch) {
 
 TEST(LargestBatch, NothingFits) { EXPECT_EQ(find_largest_batch(64, 1000, room_for(0)).batch, 0); }
 
-TEST(LargestBatch, BadAllocIsAFailedTryAndOtherErrorsEndTheSearch) {
+TEST(LargestBatch, BadAllocIsAFailedAttemptAndOtherErrorsEndTheSearch) {
   const LargestBatch found = find_largest_batch(1, 8, [](int64_t batch) {
     if (batch > 2) throw std::bad_alloc();
   });

@@ -21,13 +21,13 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Training costs three products where inference costs one: the forward one, and one for each
-// gradient.
+// Training computes three matrix products where inference computes one: forward, gradient of the
+// input, gradient of the weights.
 constexpr double kTrainingFlops = 3.0;
 constexpr int64_t kStagedSteps = 20;
 
-// The range of the middle half of the steps over their median: what a neighbour on the machine does
-// to them.
+// The interquartile range of step times relative to their median: how much other load disturbs
+// them.
 double spread(std::vector<double> seconds) {
   std::sort(seconds.begin(), seconds.end());
   const size_t n = seconds.size();
@@ -44,7 +44,7 @@ StepResult learn(Learner& learner, const ModelBatch& batch, TrainInput& input) {
   return learner.step(batch, 0, [&] { return input.look_ahead(); });
 }
 
-// A GPU's stages are timed in steps of their own, for timing them holds the step up a little.
+// Stages on a GPU are timed in separate steps, because timing them slows the step down.
 void measure_stages_on_gpu(Learner& learner, TrainInput& input, MeasuredTraining& found) {
   const Context& context = learner.context();
   Model& model = learner.model();
@@ -53,7 +53,7 @@ void measure_stages_on_gpu(Learner& learner, TrainInput& input, MeasuredTraining
     const ModelBatch* batch = input.next();
     if (batch == nullptr) break;
     learn(learner, *batch, input);
-    if (++found.staged_steps == 2) {  // the first ones make events
+    if (++found.staged_steps == 2) {  // the first ones create events
       model.stage_clock().collect();
       model.stages() = {};
     }
@@ -74,7 +74,7 @@ StageSeconds per_step(const MeasuredTraining& found) {
           all.dense_update / steps};
 }
 
-// A GPU copies while the host goes on: then it is the bytes that say how long.
+// Copies to a GPU are asynchronous: their time is estimated from the bytes.
 double transfer_of(const MeasuredTraining& found, const Named<double>& ceilings) {
   const double waited = found.transfer_seconds / static_cast<double>(found.step_seconds.size());
   const double* rate = find_named(ceilings, "host_to_device_bytes_per_second");
@@ -96,7 +96,7 @@ void add_stages(const MeasuredTraining& found, Device device, BenchResult& resul
                    {"dense backward", stages.backward},
                    {"update", stages.update},
                    {"dense update", stages.dense_update}};
-  // A GPU loads beside its other work.
+  // On a GPU, loading overlaps with the other stages.
   const double known = staged(stages) + (device == Device::kCpu ? load + transfer : 0);
   result.stages.push_back({"other", std::max(0.0, found.total_seconds / steps - known)});
 }
@@ -122,7 +122,7 @@ void add_bound(Learner& learner, DType precision, const MeasuredTraining& found,
     result.settings.push_back({cat("time_share_", name_of(bound)), shares.of(bound)});
 }
 
-// What the step would take if products and rows moved at their ceilings and nothing else took time.
+// The lower bound of a step: matrix products and row traffic at the measured ceilings.
 void add_shares(Learner& learner, DType precision, const MeasuredTraining& found,
                 std::span<const TableWork> work, BenchResult& result) {
   const auto steps = static_cast<double>(found.step_seconds.size());
@@ -253,7 +253,7 @@ BenchResult training_result(const std::string& name, Learner& learner, DType pre
       {"samples_per_second",
        {rate, "samples/s", Better::kHigher, rate * spread(found.step_seconds)}},
       {"step_seconds", {found.total_seconds / steps, "s", Better::kLower}},
-      // What other processes do only adds time: the quickest steps are the least disturbed.
+      // Other processes only add time: the fastest steps are the least disturbed.
       {"step_seconds_p10", {percentile(found.step_seconds, 0.1), "s", Better::kLower}},
       {"step_seconds_p50", {percentile(found.step_seconds, 0.5), "s", Better::kLower}},
       {"step_seconds_p99", {percentile(found.step_seconds, 0.99), "s", Better::kLower}},

@@ -1,4 +1,4 @@
-// bench/train/measure.h - training steps against the clock.
+// bench/train/measure.h - times training steps.
 #pragma once
 
 #include <string>
@@ -15,24 +15,24 @@
 namespace emblem {
 
 struct MeasuredTraining {
-  std::vector<double> step_seconds;  // as the host sees them
+  std::vector<double> step_seconds;  // measured on the host
   StageSeconds stages;               // of `staged_steps`
   int64_t staged_steps = 0;
-  double load_seconds = 0.0, transfer_seconds = 0.0;  // that the steps waited for batches
+  double load_seconds = 0.0, transfer_seconds = 0.0;  // time that steps waited for batches
   double total_seconds = 0.0;
   double cpu_seconds = 0.0;  // of all threads
   double first_loss = 0.0, last_loss = 0.0;
   int64_t rows = 0;
-  int64_t gpu_bytes = 0;  // in use, by everyone
+  int64_t gpu_bytes = 0;  // in use, by all processes
   std::optional<GpuUse> gpu;
   StepProbe probe;
 };
 
-// Steps until both floors of the options, of steps and of time, are reached or the input ends.
+// Runs steps until both minimums of the options, steps and seconds, are reached or the input ends.
 MeasuredTraining measure_training(Learner& learner, const TrainBenchOptions& options,
                                   const std::string& name, TrainInput& input);
 
-// What the hardware can do, measured before tables take its memory.
+// Limits of the hardware, measured before tables are allocated.
 Named<double> measure_training_ceilings(const Context& context, int64_t dim, DType precision);
 
 BenchResult training_result(const std::string& name, Learner& learner, DType precision,

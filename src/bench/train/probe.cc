@@ -14,9 +14,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kWarmup = 2, kSteps = 11;
-constexpr int kFewest = kWarmup + 3;  // of steps that take so long together that it is enough:
+constexpr int kFewest = kWarmup + 3;  // steps, if more would take longer than
 constexpr double kLongest = 1.0;      // seconds
-constexpr float kLossScale = 128.0f;  // so that gradients do not vanish in fp16
+constexpr float kLossScale = 128.0f;  // so that gradients do not underflow in fp16
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -85,7 +85,7 @@ double median(const std::vector<StageSeconds>& steps, double StageSeconds::*stag
   return median(std::move(seconds));
 }
 
-// Steps of the whole batch and of one row in turn, so that other processes disturb both alike.
+// Alternates steps of the whole batch and of one row, so that other load affects both equally.
 StageSeconds fixed_share(Learner& learner, const ModelBatch& batch) {
   const FirstRow row(learner.context(), batch);
   std::vector<StageSeconds> whole, first;

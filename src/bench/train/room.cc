@@ -8,7 +8,8 @@
 namespace emblem {
 namespace {
 
-constexpr double kMargin = 0.1;  // of the available memory, for others and for what is not counted
+constexpr double kMargin =
+    0.1;  // of the available memory, for other processes and for what is not counted
 
 }  // namespace
 
@@ -23,8 +24,8 @@ void require_host_memory(const Context& context, const config::PipelineConfig& c
   if (wanted <= room) return;
   throw Error(ErrorCode::kOutOfMemory,
               cat("out of host memory: training with batches of ", demand.rows,
-                  " rows takes about ", format_bytes(wanted), ", but only ", format_bytes(room),
-                  " may be used; lower the batch size, the tables' sizes or embedding_dim"));
+                  " rows needs about ", format_bytes(wanted), ", but only ", format_bytes(room),
+                  " are available; lower the batch size, the sizes of tables or embedding_dim"));
 }
 
 }  // namespace emblem

@@ -1,4 +1,4 @@
-// bench/train/room.h - whether there is host memory for a training, asked before it is taken.
+// bench/train/room.h - checks that a training run fits into host memory.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,17 @@
 
 namespace emblem {
 
-// What a training asks for.
+// The size of a training run.
 struct TrainDemand {
   int64_t rows = 0;             // of a batch
-  int64_t batches = 1;          // in memory at a time
-  double keys_per_feature = 1;  // a row
+  int64_t batches = 1;          // in memory at the same time
+  double keys_per_feature = 1;  // per row
 };
 
-// Throws Error (kOutOfMemory) where a training on the CPU would take more than `limit` bytes, by
-// estimate; 0: nine tenths of what the machine has left, so that it is neither driven into swap nor
-// this process killed. On a GPU the allocator says so in time: nothing is asked.
+// Throws Error (kOutOfMemory) if training on the CPU would need more than `limit` bytes, estimated
+// before anything is allocated, so that the machine does not swap and the process is not killed. A
+// limit of 0 is 90 % of the available memory. Does nothing on a GPU, where the allocator reports
+// it.
 void require_host_memory(const Context& context, const config::PipelineConfig& config,
                          const FeatureLayout& layout, const TrainDemand& demand, int64_t limit);
 

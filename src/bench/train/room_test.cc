@@ -31,8 +31,8 @@ TEST(TrainRoom, TheEstimateCountsTablesAndGrowsWithTheBatch) {
   EXPECT_GT(estimate_training_bytes(config, layout, 8).batch_row, 4 * bytes.batch_row);
 }
 
-// A process that took more than its estimate could be killed.
-TEST(TrainRoom, ATrainingTakesNoMoreThanItsEstimate) {
+// A process that uses more than its estimate could be killed.
+TEST(TrainRoom, TrainingUsesNoMoreThanItsEstimate) {
   constexpr int64_t kRows = 20000;
   const DlrmShape shape = kaggle_dlrm(16).scaled_down(10);
   const config::PipelineConfig config = pipeline(shape);
@@ -56,10 +56,10 @@ TEST(TrainRoom, ATrainingTakesNoMoreThanItsEstimate) {
   const int64_t taken = peak_resident_bytes() - before;
   const int64_t estimate = estimate_training_bytes(config, layout).of(kRows, 1);
   EXPECT_LE(taken, estimate);
-  EXPECT_GE(taken, estimate / 4);  // and is not refused for nothing
+  EXPECT_GE(taken, estimate / 4);  // the estimate is not far too high
 }
 
-TEST(TrainRoom, WhatDoesNotFitIsSaidBeforeItIsTaken) {
+TEST(TrainRoom, WhatDoesNotFitIsReportedBeforeAllocating) {
   const config::PipelineConfig config = pipeline(kaggle_dlrm(16));
   const FeatureLayout layout = layout_of(config);
   const Context cpu;
@@ -71,7 +71,7 @@ TEST(TrainRoom, WhatDoesNotFitIsSaidBeforeItIsTaken) {
     FAIL() << "a batch of a billion rows fits";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kOutOfMemory);
-    EXPECT_THAT(error.what(), HasSubstr("batches of 1000000000 rows takes about"));
+    EXPECT_THAT(error.what(), HasSubstr("batches of 1000000000 rows needs about"));
   }
 }
 

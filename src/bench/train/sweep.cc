@@ -25,7 +25,7 @@ bool threads_vary(const std::vector<TrainSetting>& settings) {
 void add_axes(const TrainSetting& setting, BenchResult& result) {
   const std::string placement =
       setting.device_bytes == 0
-          ? "all rows in place"
+          ? "no cache"
           : "cache of " + format_bytes(static_cast<double>(setting.device_bytes));
   result.settings.insert(
       result.settings.begin(),
@@ -71,7 +71,7 @@ TrainSweep sweep_training(const std::vector<TrainSetting>& settings,
   TrainSweep sweep;
   const bool name_threads = threads_vary(settings);
   for (const TrainSetting& setting : settings) {
-    reset_peak_resident_bytes();  // of the setting before
+    reset_peak_resident_bytes();  // of the previous setting
     try {
       BenchResult result = measure(setting);
       if (name_threads) result.name += cat("-t", setting.threads);

@@ -28,19 +28,19 @@ BenchResult result_of(const TrainSetting& setting, double rate) {
   return result;
 }
 
-// Saturates at 1 M samples/s, half of it reached at a batch of 64.
+// Saturates at 1 M samples/s; half of that at a batch of 64.
 double saturating(const TrainSetting& setting) {
   return 1e6 * static_cast<double>(setting.batch) / static_cast<double>(setting.batch + 64);
 }
 
-TEST(Knee, IsTheBatchFromWhichDoublingBuysLessThanFivePercent) {
+TEST(Knee, IsTheBatchFromWhichDoublingGainsLessThanFivePercent) {
   EXPECT_EQ(find_knee({{1, 10}, {2, 20}, {4, 24}, {8, 25}, {16, 25}}), 4);
   EXPECT_EQ(find_knee({{16, 25}, {4, 24}, {8, 25}, {1, 10}, {2, 20}}), 4);  // in any order
 }
 
 TEST(Knee, ADipIsNotAKnee) { EXPECT_EQ(find_knee({{1, 10}, {2, 10.1}, {4, 20}, {8, 20}}), 4); }
 
-TEST(Knee, StepsOtherThanDoublingsCountByTheirSize) {
+TEST(Knee, StepsOtherThanDoublingsAreWeightedByTheirSize) {
   // 20 % in four doublings is less than 5 % each.
   EXPECT_EQ(find_knee({{1, 10}, {16, 12}}), 1);
   EXPECT_EQ(find_knee({{1, 10}, {16, 13}}), std::nullopt);
@@ -61,7 +61,7 @@ TEST(TrainSweep, SettingsAreAllCombinationsAndTheBatchVariesFastest) {
   EXPECT_EQ(train_settings({}).size(), 1u);
 }
 
-TEST(TrainSweep, RecommendsTheKneeAndSaysWhy) {
+TEST(TrainSweep, RecommendsTheKneeWithAReason) {
   const TrainSweep sweep =
       sweep_training(train_settings({.batches = {16, 64, 256, 1024, 4096}, .dims = {16}}),
                      [](const TrainSetting& s) { return result_of(s, saturating(s)); });
@@ -71,7 +71,7 @@ TEST(TrainSweep, RecommendsTheKneeAndSaysWhy) {
   EXPECT_EQ(sweep.advice[0].knee, 1024);
   EXPECT_EQ(std::get<int64_t>(*find_named(chosen.settings, "knee_batch")), 1024);
   EXPECT_THAT(std::get<std::string>(*find_named(chosen.settings, "advice")),
-              HasSubstr("doubling the batch beyond 1024 buys less than 5 %"));
+              HasSubstr("doubling the batch beyond 1024 gains less than 5 %"));
   const std::string fragment = train_fragment(chosen, "why");
   EXPECT_THAT(fragment, HasSubstr("# why\n"));
   EXPECT_THAT(fragment, HasSubstr("batch_size: 1024"));
@@ -94,7 +94,7 @@ TEST(TrainSweep, PrefersFewThreadsAndFp32WithinThreePercent) {
   EXPECT_EQ(recommended(1.5, 0.5), "bf16 4");
 }
 
-TEST(TrainSweep, ASettingThatDoesNotFitIsNotedAndTheRestGoesOn) {
+TEST(TrainSweep, ASettingThatDoesNotFitIsRecordedAndTheOthersAreMeasured) {
   const TrainSweep sweep =
       sweep_training(train_settings({.batches = {1, 2, 4}}), [](const TrainSetting& s) {
         if (s.batch == 2) throw Error(ErrorCode::kOutOfMemory, "too large");
@@ -108,7 +108,7 @@ TEST(TrainSweep, ASettingThatDoesNotFitIsNotedAndTheRestGoesOn) {
                Error);
 }
 
-TEST(TrainSweep, OtherErrorsEndIt) {
+TEST(TrainSweep, OtherErrorsAbort) {
   EXPECT_THROW(sweep_training(train_settings({.batches = {1, 2}}),
                               [](const TrainSetting&) -> BenchResult {
                                 throw Error(ErrorCode::kCorruption, "broken file");

@@ -32,7 +32,7 @@ const std::vector<Preset>& presets() {
     std::vector<Preset> list = {{kaggle_dlrm(16), "sgd", {2048, 8192}, ""},
                                 {sok_dlrm(), "sgd", {65536, 55296}, "dlrm-throughput"},
                                 {dle_dlrm(), "sgd", {65536}, "dlrm-throughput"},
-                                // AdaGrad with a state for every weight would be 209 GB.
+                                // AdaGrad with a state per weight would take 209 GB.
                                 {mlperf_dcnv2(), "rowwise_adagrad", {65536}, "dcnv2-throughput"}};
     for (const std::string& name : criteo_models())
       list.push_back({criteo_model(name), "sgd", {65536}, ""});
@@ -50,7 +50,7 @@ const Preset& find_preset(const std::string& name) {
               cat("preset \"", name, "\" is unknown; use one of ", known));
 }
 
-// What is measured in one go.
+// One combination of preset, batch and dim.
 struct Case {
   DlrmShape shape;
   std::string optimizer;
@@ -77,7 +77,7 @@ std::vector<Case> cases_of(const TrainBenchOptions& options) {
   return cases;
 }
 
-// What differs from the preset stands behind it, so that like is compared with like.
+// Settings that differ from the preset are suffixes, so that only equal workloads have equal names.
 std::string name_of(const Case& of, const TrainBenchOptions& options, DType precision) {
   std::string name = of.shape.name;
   if (options.preset == "dlrm-kaggle") name += cat("-d", of.shape.dim);
@@ -106,13 +106,14 @@ config::PipelineConfig config_of(const Case& of, const TrainBenchOptions& option
 // The folder with train/ and test/ in it.
 std::string data_folder(const Context& context, const Case& of, const TrainBenchOptions& options) {
   EMBLEM_REQUIRE(of.shape.hotness.empty(), of.shape.name,
-                 " has several keys a feature, which Raw files of 160-byte records do not hold; "
+                 " has several keys per feature, which Raw files of 160-byte records cannot hold; "
                  "use --input device or memory");
-  EMBLEM_REQUIRE(!options.data.empty(),
-                 "Raw files (--input files, --until) need --data FOLDER: where they are, or are to "
-                 "be made");
+  EMBLEM_REQUIRE(
+      !options.data.empty(),
+      "Raw files (--input files, --until) need --data DIR: the folder to read them from, or to "
+      "generate them in");
   if (std::filesystem::exists(options.data + "/train")) return options.data;
-  log_info(cat("making ", options.data_rows, " rows in ", options.data));
+  log_info(cat("generating ", options.data_rows, " rows in ", options.data));
   synthesize(context, {.out = options.data,
                        .format = "raw",
                        .rows = options.data_rows,
@@ -129,7 +130,7 @@ int64_t bytes_in(const std::string& folder) {
   return bytes;
 }
 
-// One epoch over the files, with SOK's way to compute the AUC.
+// One epoch over the files; the AUC is computed as in SOK's benchmark.
 config::PipelineConfig until_config(const Context& context, const Case& of,
                                     const TrainBenchOptions& options) {
   constexpr int64_t kRecordBytes = 160, kEvaluations = 20;
@@ -154,7 +155,7 @@ int64_t distinct_batches(const Case& of, const TrainBenchOptions& options) {
   return of.batch > 10000 ? 16 : 32;
 }
 
-// In memory at a time: those that wait, those that are being made, and the one in use.
+// Batches in memory at the same time: waiting, being decoded, and in use.
 int64_t batches_of_loader(const LoaderOptions& loading) {
   return loading.prefetch_batches + loading.workers + 2;
 }
@@ -189,7 +190,7 @@ void add_reference(const std::string& reference, Named<Setting>& settings) {
   if (!reference.empty()) settings.push_back({"references", std::vector<std::string>{reference}});
 }
 
-// What steps do to the tables: that of the input's next batch, which the steps then do without.
+// The work on tables of the next batch of the input, which is then not used for steps.
 std::vector<TableWork> work_of_next(Learner& learner, TrainInput& input) {
   const ModelBatch* batch = input.next();
   return batch == nullptr ? std::vector<TableWork>()
@@ -234,7 +235,7 @@ void one_step(const Context& context, const config::PipelineConfig& config,
   const ModelBatch* batch = input.next();
   if (batch == nullptr || batch->rows < rows)
     throw Error(ErrorCode::kOutOfMemory,
-                cat("the data has less than ", rows, " rows, so that no batch is so large"));
+                cat("the data have fewer than ", rows, " rows, less than one batch"));
   learner.step(*batch, 0);
   learner.model().check(context);
 }
@@ -294,7 +295,7 @@ BenchResult bench_pipeline(const Context& context, const config::PipelineConfig&
   const FeatureLayout layout = layout_of(config);
   LoaderOptions loading = training_loader_options(config);
   loading.epochs = 0;
-  loading.drop_remainder = true;  // or every epoch has a step of another shape
+  loading.drop_remainder = true;  // so that all steps have the same shape
   require_host_memory(context, config, layout, {loading.batch_size, batches_of_loader(loading)},
                       options.host_bytes);
   const DType precision = precision_of(context, config.train_config());

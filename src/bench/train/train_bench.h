@@ -1,5 +1,5 @@
-// bench/train/train_bench.h - how fast a training step is, where its time goes, and what share of
-// the machine's limit that is.
+// bench/train/train_bench.h - the speed of a training step, its stages, and its share of the
+// machine's limits.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace emblem {
 class Trace;
 
 enum class BenchInput {
-  kDevice,  // batches lie in device memory before the clock starts
+  kDevice,  // batches are in device memory before timing starts
   kMemory,  // in host memory
   kFiles,   // in Raw files, read by the loader
 };
@@ -27,40 +27,40 @@ struct TrainBenchOptions {
   std::string preset = "dlrm-kaggle";
   std::vector<int64_t> batches;           // empty: the preset's
   std::vector<int64_t> dims = {16, 128};  // of dlrm-kaggle
-  int64_t divide_tables = 1;              // tables of this fraction of the rows
+  int64_t divide_tables = 1;              // tables with 1/N of the rows
   BenchTables tables = BenchTables::kStatic;
   std::string optimizer;  // empty: the preset's
   BenchInput input = BenchInput::kDevice;
-  std::string data;               // folder of the files, synthesized where it does not exist
-  int64_t data_rows = 4'000'000;  // then
-  int64_t device_bytes = 0;       // for rows; 0: all in device memory
-  int64_t host_bytes = 0;         // that a training on the CPU may take; see bench/train/room.h
-  double seconds = 5.0;           // timed, at least, for each combination
+  std::string data;               // folder of the files, generated if it does not exist
+  int64_t data_rows = 4'000'000;  // to generate
+  int64_t device_bytes = 0;       // cache for rows; 0: all rows in device memory
+  int64_t host_bytes = 0;         // limit for training on the CPU; see bench/train/room.h
+  double seconds = 5.0;           // timed, at least, per combination
   int64_t steps = 30;             // timed, at least
   int64_t warmup = 5;
-  int64_t distinct_batches = 0;  // generated ahead and used in turn; 0: 32, or 16 of large ones
+  int64_t distinct_batches = 0;  // generated beforehand, used round-robin; 0: 32, or 16 large ones
   double alpha = 1.05;
   uint64_t seed = 1;
-  Trace* trace = nullptr;              // gets a timeline of the timed steps
+  Trace* trace = nullptr;              // records the timed steps
   std::vector<std::string> overrides;  // of the preset's configuration
-  std::optional<StopAt> until;         // train from files until an evaluation reaches it, instead
-  int64_t eval_every = 0;              // steps; 0: 20 times an epoch, or as the configuration says
+  std::optional<StopAt> until;         // instead, train from files until an evaluation reaches it
+  int64_t eval_every = 0;              // steps; 0: 20 times per epoch, or as configured
 };
 
 // "dlrm-kaggle", "sok-dlrm", "dle-dlrm", "mlperf-dcnv2", and criteo_models().
 const std::vector<std::string>& train_presets();
-// The batch sizes that it is usually run with.
+// The default batch sizes of a preset.
 const std::vector<int64_t>& preset_batches(const std::string& preset);
 
-// One result for each combination of batch and, of dlrm-kaggle, dim.
+// One result per combination of batch and, for dlrm-kaggle, dim.
 std::vector<BenchResult> bench_train(const Context& context, const TrainBenchOptions& options);
 
-// A pipeline as it is, files and loader included.
+// A pipeline, including files and loader.
 BenchResult bench_pipeline(const Context& context, const config::PipelineConfig& config,
                            const TrainBenchOptions& options);
 
-// One step, to see whether it fits into memory: throws Error (kOutOfMemory) or std::bad_alloc where
-// it does not. Of the first combination of a preset, or of a pipeline.
+// Runs one step of the first combination of a preset, or of a pipeline, to check that it fits into
+// memory. Throws Error (kOutOfMemory) or std::bad_alloc if it does not.
 void try_train(const Context& context, const TrainBenchOptions& options);
 void try_pipeline(const Context& context, const config::PipelineConfig& config,
                   const TrainBenchOptions& options);

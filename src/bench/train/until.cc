@@ -16,7 +16,7 @@
 namespace emblem {
 namespace {
 
-// Of logs alone; goes away with the run.
+// A temporary model folder for logs.
 class ScratchFolder {
  public:
   ScratchFolder()
@@ -62,8 +62,7 @@ std::string metric_of(const BenchResult& result, const char* name) {
 BenchResult bench_until(const Context& context, const std::string& name,
                         config::PipelineConfig config, const StopAt& goal, Trace* trace) {
   EMBLEM_REQUIRE(!evaluation_input(config).empty(),
-                 "--until needs data to evaluate on; set eval_input_path or "
-                 "data_config.holdout_ratio");
+                 "--until needs evaluation data; set eval_input_path or data_config.holdout_ratio");
   const ScratchFolder folder;
   config.set_model_dir(folder.path());
   config::TrainConfig& train_config = *config.mutable_train_config();

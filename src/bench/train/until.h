@@ -1,5 +1,5 @@
-// bench/train/until.h - training until a metric is good enough, against the clock: the columns of
-// SOK's DLRM benchmark.
+// bench/train/until.h - times training until a metric reaches a value, as in SOK's DLRM
+// benchmark.
 #pragma once
 
 #include <string>
@@ -14,13 +14,13 @@ namespace emblem {
 
 class Trace;
 
-// Trains as `config`, which has passed check_pipeline, says, until an evaluation reaches `goal` or
-// the data end. Leaves no checkpoint behind. `trace`, where given, gets a timeline.
+// Trains `config`, which has passed check_pipeline, until an evaluation reaches `goal` or the data
+// end. Writes no checkpoint. `trace` may be null.
 BenchResult bench_until(const Context& context, const std::string& name,
                         config::PipelineConfig config, const StopAt& goal, Trace* trace);
 
-// Batch, exit criterion, evaluation interval, minutes, average iteration and throughput, one row a
-// result of bench_until.
+// Batch, exit criterion, evaluation interval, minutes, average iteration and throughput of each
+// result of bench_until, one per line.
 std::string until_table(const std::vector<BenchResult>& results);
 
 }  // namespace emblem
