@@ -180,14 +180,14 @@ TablePlan plan_tables(const config::PipelineConfig& config, const LookupPlan& lo
   TablePlan plan;
   plan.lookup.sums = train.deterministic() ? Sums::kDeterministic : Sums::kFast;
   std::map<std::string, int64_t> by_name;
-  for (const PlannedFeature& use : lookup.features) {
-    const auto& feature = use.feature->config;
-    const std::string where = "feature " + use.feature->name;
+  for (const PlannedFeature& planned : lookup.features) {
+    const auto& feature = planned.feature->config;
+    const std::string where = "feature " + planned.feature->name;
     FeatureTable table = feature.has_id_feature() ? table_of_id(feature.id_feature(), where)
                                                   : table_of_raw(feature.raw_feature(), where);
     TableSettings& settings = table.settings;
     settings.name = table_name_of(feature);
-    settings.dim = use.dim;
+    settings.dim = planned.dim;
     if (family == TableFamily::kWide) {
       settings.name += "_wide";
       const std::string init = wide_init_of(config.model_config());
@@ -205,8 +205,8 @@ TablePlan plan_tables(const config::PipelineConfig& config, const LookupPlan& lo
     if (inserted)
       plan.tables.push_back(settings);
     else
-      require_same(plan.tables[at->second], settings, use.feature->name);
-    plan.uses.push_back({use.feature->sparse_index, at->second, table.pooling});
+      require_same(plan.tables[at->second], settings, planned.feature->name);
+    plan.uses.push_back({planned.feature->sparse_index, at->second, table.pooling});
   }
   if (train.device_bytes() > 0)
     place_tables(plan.tables, static_cast<int64_t>(train.device_bytes()));

@@ -60,7 +60,7 @@ TEST_F(HoldoutRunTest, ACheckpointIsEvaluatedOnTheRowsHeldOutUnlessItIsGivenAnIn
   EXPECT_EQ(again.rows, summary.evaluation->rows);
   EXPECT_EQ(again.metrics, summary.evaluation->metrics);
   EXPECT_EQ(model.evaluate(folder_.path("data.csv")).rows, kRows);
-  EXPECT_EQ(model.predict(folder_.path("data.csv"), folder_.path("out.csv")), kRows);
+  EXPECT_EQ(model.predict(folder_.path("data.csv"), folder_.path("out.csv")).rows, kRows);
 }
 
 TEST_F(HoldoutRunTest, AResumedRunHoldsOutTheSameRows) {
