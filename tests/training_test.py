@@ -180,7 +180,7 @@ class Resuming(TrainingTest):
         self.succeed(self.train(model, "--max-steps", 4, "--set", "train_config.save_checkpoints_steps=2"))
         (model / "model.ckpt-4/manifest.json").write_text("{]")
         resumed = self.succeed(self.train(model, "--resume", "--max-steps", 3))
-        warnings = [line for line in resumed.stderr.splitlines() if "warning" in line]
+        warnings = [line for line in resumed.stderr.splitlines() if "warning: checkpoint" in line]
         self.assertEqual(len(warnings), 1, resumed.stderr)
         self.assertRegex(warnings[0], r"model\.ckpt-4 is skipped: .* damaged.*; using .*model\.ckpt-2$")
 

@@ -4,7 +4,6 @@
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
 #include "core/file.h"
-#include "core/log.h"
 #include "core/text.h"
 #include "train/lookup_report.h"
 #include "train/restored.h"
@@ -35,8 +34,7 @@ void run(const Options& options) {
   refuse_pipeline_as_output("--json", options.json, options, reading);
   const Evaluation evaluation = restored.evaluate(options.input);
   print(evaluation);
-  for (const std::string& line : missing_value_lines(evaluation.lookups, LookupPass::kEvaluation))
-    log_warn(line);
+  log_missing_values(evaluation.lookups, LookupPass::kEvaluation);
   if (!options.json.empty())
     write_text_file_atomically(options.json,
                                to_json(evaluation, restored.checkpoint(), restored.step()) + "\n");

@@ -4,7 +4,6 @@
 
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
-#include "core/log.h"
 #include "core/output_file.h"
 #include "emblem/error.h"
 #include "train/lookup_report.h"
@@ -35,8 +34,7 @@ void run(const Options& options) {
   if (pass.bad_rows > 0)
     std::printf("skipped %ld bad rows; their predictions are empty\n",
                 static_cast<long>(pass.bad_rows));
-  for (const std::string& line : missing_value_lines(pass.lookups, LookupPass::kEvaluation))
-    log_warn(line);
+  log_missing_values(pass.lookups, LookupPass::kEvaluation);
 }
 
 }  // namespace

@@ -135,8 +135,9 @@ void add_serve(Command& program) {
   command.option("--tls-key", options->tls_key, "FILE", "Private key (PEM) of --tls-certificate");
   command.option("--token", options->token, "TOKEN",
                  "Refuse requests without this bearer token (better: the variable EMBLEM_TOKEN)");
-  command.option("--exit-timeout-secs", options->exit_timeout, "SECONDS",
-                 "Seconds that requests in progress may take after Ctrl-C or SIGTERM")
+  command
+      .option("--exit-timeout-secs", options->exit_timeout, "SECONDS",
+              "Seconds that requests in progress may take after Ctrl-C or SIGTERM")
       .range(0, 1e6);
   command.run([options] {
     run(*options);

@@ -31,13 +31,14 @@ bool Evaluator::evaluate(int64_t epoch) {
   return true;
 }
 
-void Evaluator::report(const Evaluation& evaluation) const {
-  const std::string step = cat("step ", last_step_, ": ");
-  std::string line = step + to_text(evaluation);
+void Evaluator::report(const Evaluation& evaluation) {
+  std::string line = cat("step ", last_step_, ": ", to_text(evaluation));
   if (evaluation.bad_rows > 0) line += cat("  (skipped ", evaluation.bad_rows, " bad rows)");
   log_info(line);
-  const std::string missing = missing_value_summary(evaluation.lookups);
-  if (!missing.empty()) log_warn(cat(step, "values without a row in their table: ", missing));
+  std::vector<std::string> reported = features_to_report(evaluation.lookups);
+  if (reported == reported_) return;
+  reported_ = std::move(reported);
+  log_missing_values(evaluation.lookups, LookupPass::kEvaluation);
 }
 
 void Evaluator::take_restored(int64_t epoch, int64_t restored_step,

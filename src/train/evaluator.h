@@ -5,6 +5,7 @@
 #include <memory_resource>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "train/evaluation.h"
 #include "train/learner.h"
@@ -36,7 +37,7 @@ class Evaluator {
   double last_seconds() const { return last_ ? last_->seconds : 0.0; }
 
  private:
-  void report(const Evaluation& evaluation) const;
+  void report(const Evaluation& evaluation);
 
   const config::PipelineConfig& config_;
   const FeatureLayout& layout_;
@@ -45,6 +46,7 @@ class Evaluator {
   RunClock& clock_;
   std::pmr::memory_resource* memory_;
   std::optional<Evaluation> last_;
+  std::vector<std::string> reported_;  // features whose missing values were warned about
   int64_t last_step_ = -1;
   int64_t count_ = 0;
   double seconds_ = 0.0;

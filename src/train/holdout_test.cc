@@ -26,7 +26,9 @@ class HoldoutRunTest : public testing::Test {
     const PipelineConfig config =
         parse_pipeline(cat("train_input_path: '", folder_.path("data.csv"), "' model_dir: '",
                            folder_.path("model"), R"('
-        train_config { num_epochs: 2 eval_epochs: 1 save_checkpoints_steps: 0 }
+        train_config { num_epochs: 2 eval_epochs: 1 save_checkpoints_steps: 0
+                       sparse_optimizer { adagrad_optimizer { lr: 0.1 } }
+                       dense_optimizer { adam_optimizer { lr: 0.01 } } }
         data_config { with_header: true label_fields: "label" batch_size: 32 num_workers: 1
                       shuffle: true holdout_ratio: 0.25 }
         feature_configs { id_feature { feature_name: "id" num_buckets: 10 embedding_dim: 4 } }

@@ -4,18 +4,13 @@
 
 #include <algorithm>
 
+#include "core/log.h"
 #include "core/text.h"
 
 namespace emblem {
 namespace {
 
-std::vector<FeatureLookups> reported(const std::vector<FeatureLookups>& lookups) {
-  std::vector<FeatureLookups> features = by_feature(lookups);
-  std::erase_if(features, [](const FeatureLookups& one) {
-    return missing_share(one.counts) <= kReportedMissingShare;
-  });
-  return features;
-}
+constexpr size_t kMostNamed = 8;
 
 std::string percent(const LookupCounts& counts) {
   return fmt::format("{:.1f} %", 100 * missing_share(counts));
@@ -56,24 +51,31 @@ std::vector<FeatureLookups> by_feature(const std::vector<FeatureLookups>& lookup
   return features;
 }
 
-std::vector<std::string> missing_value_lines(const std::vector<FeatureLookups>& lookups,
-                                             LookupPass pass) {
-  const char* const what = pass == LookupPass::kEvaluation
-                               ? " values have no row in its table (never seen in training?)"
-                               : " values were trained without a row in its table (not admitted: "
-                                 "see frequency_admission_strategy and max_capacity)";
-  std::vector<std::string> lines;
-  for (const FeatureLookups& one : reported(lookups))
-    lines.push_back(cat("feature \"", printable(one.feature), "\": ", percent(one.counts), " of ",
-                        one.counts.values, what));
-  return lines;
+void log_missing_values(const std::vector<FeatureLookups>& lookups, LookupPass pass) {
+  std::vector<FeatureLookups> features = by_feature(lookups);
+  std::erase_if(features, [](const FeatureLookups& one) { return one.counts.missing == 0; });
+  if (features.empty()) return;
+  std::stable_sort(features.begin(), features.end(), [](const auto& a, const auto& b) {
+    return missing_share(a.counts) > missing_share(b.counts);
+  });
+  std::string names;
+  for (size_t i = 0; i < std::min(features.size(), kMostNamed); ++i)
+    names +=
+        cat(i == 0 ? "" : ", ", printable(features[i].feature), " ", percent(features[i].counts));
+  if (features.size() > kMostNamed) names += cat(" and ", features.size() - kMostNamed, " more");
+  const bool training = pass == LookupPass::kTraining;
+  const std::string text =
+      cat(training ? "training: " : "", "values without a row in their table: ", names);
+  if (missing_share(features[0].counts) <= kReportedMissingShare) return log_info(text);
+  log_warn(cat(text, training ? "; see frequency_admission_strategy and max_capacity"
+                              : "; were they written differently in the training data?"));
 }
 
-std::string missing_value_summary(const std::vector<FeatureLookups>& lookups) {
-  std::string text;
-  for (const FeatureLookups& one : reported(lookups))
-    text += cat(text.empty() ? "" : ", ", printable(one.feature), " ", percent(one.counts));
-  return text;
+std::vector<std::string> features_to_report(const std::vector<FeatureLookups>& lookups) {
+  std::vector<std::string> names;
+  for (const FeatureLookups& one : by_feature(lookups))
+    if (missing_share(one.counts) > kReportedMissingShare) names.push_back(one.feature);
+  return names;
 }
 
 }  // namespace emblem

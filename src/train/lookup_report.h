@@ -8,7 +8,7 @@
 
 namespace emblem {
 
-// Larger shares are reported.
+// Larger shares are warned about.
 inline constexpr double kReportedMissingShare = 0.10;
 
 double missing_share(const LookupCounts& counts);  // 0 without values
@@ -21,12 +21,11 @@ std::vector<FeatureLookups> by_feature(const std::vector<FeatureLookups>& lookup
 
 enum class LookupPass { kTraining, kEvaluation };
 
-// A line for each feature whose share is reported: "feature "city": 100.0 % of 5000 values have no
-// row in its table (never seen in training?)".
-std::vector<std::string> missing_value_lines(const std::vector<FeatureLookups>& lookups,
-                                             LookupPass pass);
+// One line with the features that lack values, the largest share first, and what to do; logged as
+// a warning when a share is above kReportedMissingShare. Logs nothing when every value has a row.
+void log_missing_values(const std::vector<FeatureLookups>& lookups, LookupPass pass);
 
-// All of them in one line, for logs: "city 100.0 %, user 31.2 %"; empty when there is none.
-std::string missing_value_summary(const std::vector<FeatureLookups>& lookups);
+// The features whose share is above kReportedMissingShare.
+std::vector<std::string> features_to_report(const std::vector<FeatureLookups>& lookups);
 
 }  // namespace emblem

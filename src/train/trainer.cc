@@ -82,7 +82,6 @@ class Trainer {
 
   void finish();
   bool restore_best();
-  void report_missing_values() const;
   TrainSummary summary() const;
 
   const config::PipelineConfig config_;
@@ -297,15 +296,6 @@ void Trainer::save_after(const Error& error) {
   }
 }
 
-void Trainer::report_missing_values() const {
-  for (const std::string& line : missing_value_lines(lookups_, LookupPass::kTraining))
-    log_warn(line);
-  const auto evaluation = evaluator_->current();
-  if (!evaluation) return;
-  for (const std::string& line : missing_value_lines(evaluation->lookups, LookupPass::kEvaluation))
-    log_warn(line);
-}
-
 TrainSummary Trainer::run() {
   clock_.start();
   log_info(learner_.model().describe());
@@ -324,7 +314,7 @@ TrainSummary Trainer::run() {
                    config_.train_input_path());
     training_seconds_ = clock_.training_seconds();
     if (learner_.steps() > 0) finish();
-    report_missing_values();
+    log_missing_values(lookups_, LookupPass::kTraining);
   } catch (const Error& error) {
     save_after(error);
     throw;

@@ -164,14 +164,23 @@ Measurement between(const LoadLoop& loop, double from, double to,
   return measured;
 }
 
-Measurement measure_once(LoadTarget& target, LoadLoop& loop, double seconds) {
+Measurement measure_for(LoadTarget& target, LoadLoop& loop, double seconds) {
   const auto before = target.statistics();
   const double from = loop.now();
-  constexpr double kForever = 1e9;
-  loop.wait_until(seconds > 0 ? from + seconds : kForever);
-  if (seconds <= 0) loop.stop();
+  loop.wait_until(from + seconds);
   const double to = loop.now();
   return between(loop, from, to, before, target.statistics());
+}
+
+// All `shape.most_requests`, from the start of the loop.
+Measurement measure_all(LoadTarget& target, const LoadShape& shape,
+                        const std::vector<LoadExchange>& exchanges, size_t requests) {
+  const auto before = target.statistics();
+  LoadLoop loop(shape, exchanges, requests);
+  constexpr double kForever = 1e9;
+  loop.wait_until(kForever);
+  loop.stop();
+  return between(loop, 0, loop.now(), before, target.statistics());
 }
 
 Measurement measure_until_stable(LoadTarget& target, LoadLoop& loop,
@@ -214,12 +223,11 @@ Measurement run_load(LoadTarget& target, const Load& load, const ServeBenchOptio
     }
     LoadShape counted = shape;
     counted.most_requests = options.requests;
-    LoadLoop loop(counted, exchanges, load.requests.size());
-    return measure_once(target, loop, 0);
+    return measure_all(target, counted, exchanges, load.requests.size());
   }
   LoadLoop loop(shape, exchanges, load.requests.size());
   loop.wait_until(options.warmup);
-  return options.seconds > 0 ? measure_once(target, loop, options.seconds)
+  return options.seconds > 0 ? measure_for(target, loop, options.seconds)
                              : measure_until_stable(target, loop, options);
 }
 
@@ -264,6 +272,7 @@ BenchResult to_result(const ServeBenchOptions& options, const Load& load, const 
                      {"different_requests", static_cast<int64_t>(load.requests.size())},
                      {"shared_memory", options.shared_memory},
                      {"connections", int64_t{connections}},
+                     {"requests", static_cast<int64_t>(latency.count)},
                      {"windows", int64_t{measured.windows}},
                      {"stable", measured.is_stable},
                      {"errors_by_kind", kinds},

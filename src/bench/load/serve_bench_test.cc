@@ -78,6 +78,7 @@ TEST_P(ServeBench, MeasuresClosedLoops) {
   for (const BenchResult& result : results) {
     const double rate = metric(result, "requests_per_second");
     EXPECT_GT(rate, 0);
+    EXPECT_EQ(std::get<int64_t>(*find_named(result.settings, "requests")), asked.requests);
     EXPECT_DOUBLE_EQ(metric(result, "rows_per_second"), 2 * rate);
     EXPECT_GT(metric(result, "p50"), 0);
     EXPECT_LE(metric(result, "p50"), metric(result, "p99"));

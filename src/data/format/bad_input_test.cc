@@ -106,7 +106,8 @@ TEST_F(BadInput, FilesThatAreMissingEmptyOrTruncatedAreNamed) {
   std::filesystem::create_directory(folder_.path("nothing"));
   options_.input = folder_.path("nothing");
   EXPECT_THAT(error(kTsv), HasSubstr("nothing"));
-  EXPECT_EQ(error(kTsv, "a.tsv", "\n\n"), "the data set has no rows (after sampling and bad rows)");
+  EXPECT_EQ(error(kTsv, "a.tsv", "\n\n"),
+            "the data set has no rows (after sampling, holdout_ratio and bad rows)");
   options_.input.clear();
   EXPECT_EQ(error(kTsv), "no input is given; set train_input_path or eval_input_path");
   const std::string raw = with_data_config("dataset_type: RawDataset num_dense: 2 num_sparse: 3");

@@ -25,12 +25,12 @@ class HoldoutTest : public testing::Test {
     return text;
   }
 
-  TestPipeline pipeline(const std::string& data = "") const {
+  TestPipeline pipeline(const std::string& data = "", double holdout_ratio = 0.2) const {
     return TestPipeline(cat("train_input_path: '", folder_.path("data"), R"('
       train_config { num_epochs: 1 seed: 3 }
       data_config { with_header: true label_fields: "label" fg_mode: FG_DAG batch_size: 64 num_workers: 2
-                    holdout_ratio: 0.2 )",
-                            data, R"( }
+                    holdout_ratio: )",
+                            holdout_ratio, " ", data, R"( }
       feature_configs { id_feature { feature_name: "id" num_buckets: 2000 embedding_dim: 4 } })"));
   }
 
@@ -85,12 +85,12 @@ TEST_F(HoldoutTest, SamplingTakesRowsFromTrainingAlone) {
 }
 
 TEST_F(HoldoutTest, ALargerShareHoldsOutTheSameRowsAndMore) {
-  const TestPipeline more = pipeline("holdout_ratio: 0.4");
+  const TestPipeline more = pipeline("", 0.4);
   EXPECT_THAT(held_out(more), testing::IsSupersetOf(held_out(pipeline())));
 }
 
 TEST_F(HoldoutTest, AnEmptyPartIsAnError) {
-  const TestPipeline tiny = pipeline("holdout_ratio: 1e-9");
+  const TestPipeline tiny = pipeline("", 1e-9);
   EXPECT_THAT(loader_error(tiny, evaluation_loader_options(tiny.config)),
               testing::HasSubstr("no rows (after sampling, holdout_ratio and bad rows)"));
 }
