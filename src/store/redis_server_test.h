@@ -12,6 +12,8 @@
 
 #include <chrono>
 #include <deque>
+#include <random>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,16 +25,22 @@
 
 namespace emblem {
 
+// Below the range from which the system chooses ports of its own, so that no connection takes it
+// before the server does.
 inline int free_port() {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
-  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
-  close(fd);
-  return ntohs(address.sin_port);
+  std::random_device random;
+  for (int attempt = 0; attempt < 1000; ++attempt) {
+    const int port = 10'000 + static_cast<int>(random() % 20'000);
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    const bool free = bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+    close(fd);
+    if (free) return port;
+  }
+  throw std::runtime_error("no free port");
 }
 
 class RedisServer {
@@ -77,15 +85,24 @@ class RedisServer {
   }
   void signal(int number) { ::kill(process_, number); }
 
-  // Until it answers; false when it never does.
+  // Until it answers; false when it never does, or has ended.
   bool wait(const RedisSettings& settings, const TlsContext* tls = nullptr) {
-    return becomes_true([&] {
-      try {
-        return call(settings, {"PING"}, tls).text == "PONG";  // else it is still loading
-      } catch (const Error&) {                                // not there yet
-        return false;
+    bool answers = false;
+    becomes_true([&] {
+      int status = 0;
+      if (waitpid(process_, &status, WNOHANG) == process_) {
+        process_ = -1;
+        ADD_FAILURE() << "redis-server ended"
+                      << (WEXITSTATUS(status) == 127 ? ": it is not installed (make setup)" : "");
+        return true;
       }
+      try {
+        answers = call(settings, {"PING"}, tls).text == "PONG";  // else it is still loading
+      } catch (const Error&) {                                   // not there yet
+      }
+      return answers;
     });
+    return answers;
   }
   bool wait() { return wait(settings()); }
 

@@ -241,7 +241,7 @@ TEST_P(CapturedStepTest, AReplayThatRunsOutOfRoomSaysSo) {
         graph.launch(context_);
         EXPECT_THAT([&] { lookup->check(context_); },
                     testing::ThrowsMessage<Error>(
-                        testing::HasSubstr("could not begin to wait for admission")));
+                        testing::HasSubstr("could not be counted for admission")));
         forward();  // outside of the graph there is room
         lookup->check(context_);
         const std::vector<KeyCount> waiting = table->export_admission();
