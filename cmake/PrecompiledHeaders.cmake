@@ -1,7 +1,7 @@
-# emblem_precompile(TARGET [TESTS])
+# emblem_precompile(TARGET [TESTS|QUICK])
 #
 # Nearly every source includes the same large headers, and parsing them again is much of a build without a compiler cache.
-# Here they are parsed once for the libraries and once for the tests. Only headers that are not
+# Here they are parsed once for the libraries, once for QUICK ones and once for the tests. Only headers that are not
 # ours: after a change of ours just what includes it is compiled. Not nlohmann/json.hpp: its templates would cost half a
 # second in every file that does without them. Sources include what they use all the same: -DEMBLEM_PCH=OFF compiles them
 # without, as make lint does.
@@ -31,6 +31,7 @@ endfunction()
 
 if(EMBLEM_PCH)
   emblem_precompiled(emblem_headers HEADERS <fmt/format.h>)
+  emblem_precompiled(emblem_quick_headers HEADERS <fmt/format.h> OPTIONS ${emblem_quick_options})
   if(EMBLEM_TESTS)
     emblem_precompiled(emblem_test_headers HEADERS <gmock/gmock.h> LINK GTest::gmock OPTIONS ${emblem_quick_options} -fPIE)
     set_target_properties(emblem_test_headers PROPERTIES POSITION_INDEPENDENT_CODE OFF) # -fPIE, as programs have it
@@ -41,10 +42,12 @@ function(emblem_precompile target)
   if(NOT EMBLEM_PCH)
     return()
   endif()
-  cmake_parse_arguments(ARG "TESTS" "" "" ${ARGN})
+  cmake_parse_arguments(ARG "TESTS;QUICK" "" "" ${ARGN})
   emblem_precompile_flags(${target})
   if(ARG_TESTS)
     target_precompile_headers(${target} REUSE_FROM emblem_test_headers)
+  elseif(ARG_QUICK)
+    target_precompile_headers(${target} REUSE_FROM emblem_quick_headers)
   else()
     target_precompile_headers(${target} REUSE_FROM emblem_headers)
   endif()

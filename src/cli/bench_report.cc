@@ -5,6 +5,7 @@
 
 #include "bench/result/published_rows.h"
 #include "bench/result/result_table.h"
+#include "bench/result/text_table.h"
 #include "core/process.h"
 #include "core/text.h"
 
@@ -22,7 +23,7 @@ void print_stages(const BenchResult& result) {
   for (const auto& [name, share] : result.shares)
     std::printf("  share: %-25s %5.1f %%\n", name.c_str(), 100 * share);
   if (const Setting* bound = find_named(result.settings, "bound_text"))
-    std::printf("  %s\n", format_setting(*bound).c_str());
+    std::printf("%s", wrap_text("", format_setting(*bound), 2).c_str());
 }
 
 }  // namespace

@@ -137,6 +137,7 @@ std::string format_count(double count) {
 
 std::string format_duration(double seconds) {
   if (seconds < 0.0009995) return fmt::format("{:.0f} us", seconds * 1e6);
+  if (seconds < 0.009995) return fmt::format("{:.2f} ms", seconds * 1e3);
   if (seconds < 0.9995) return fmt::format("{:.0f} ms", seconds * 1e3);
   if (seconds < 59.95) return fmt::format("{:.1f} s", seconds);
   const auto whole = static_cast<int64_t>(std::llround(seconds));

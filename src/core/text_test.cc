@@ -83,6 +83,7 @@ TEST(Format, Counts) {
 
 TEST(Format, Durations) {
   EXPECT_EQ(format_duration(0.00035), "350 us");
+  EXPECT_EQ(format_duration(0.00171), "1.71 ms");
   EXPECT_EQ(format_duration(0.0314), "31 ms");
   EXPECT_EQ(format_duration(0.9999), "1.0 s");
   EXPECT_EQ(format_duration(4.21), "4.2 s");
