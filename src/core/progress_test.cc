@@ -137,9 +137,10 @@ TEST(Progress, ShowsTheNoteOnATerminalOfEightyColumns) {
   Terminal terminal(80);
   if (!terminal.works()) GTEST_SKIP() << "no pseudo-terminals here";
   {
-    Progress progress("training", 600000);
+    TestClock clock;
+    Progress progress("training", 600000, "rows", clock.reader());
     progress.update(0);
-    std::this_thread::sleep_for(std::chrono::milliseconds(110));
+    clock.advance(std::chrono::milliseconds(110));
     progress.update(123456, "loss 0.451234, step 1234, epoch 1");
   }
   EXPECT_THAT(terminal.text(), testing::ContainsRegex("training: \\[#+\\.+\\] 21%, [0-9.]+ [kM] "
