@@ -8,7 +8,7 @@ include(GoogleTest)
 # Tests, and what only reads options, are compiled more often than they run long. Multiplications and additions are fused as
 # in what they test, which builds for sanitizers do not.
 set(emblem_quick_options -O1)
-if(NOT EMBLEM_SANITIZE)
+if(NOT EMBLEM_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND emblem_quick_options -fexpensive-optimizations)
 endif()
 include(PrecompiledHeaders)
