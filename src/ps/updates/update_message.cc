@@ -29,7 +29,7 @@ UpdateRows parse_update_message(std::string_view message, size_t key_bytes) {
   message.remove_prefix(kHead);
   const size_t pair = key_bytes + row_bytes;
   if (message.size() % pair != 0) {
-    refuse(cat("with ", message.size(), " bytes of rows, which is no multiple of ", pair, ": ",
+    refuse(cat("with ", message.size(), " bytes of rows, which is not a multiple of ", pair, ": ",
                key_bytes, " of a key and ", row_bytes, " of a row (\"supportlonglong\" says how ",
                "large keys are)"));
   }

@@ -106,7 +106,7 @@ int64_t total_elements(const InferTensorContents& contents) {
          contents.fp64_contents_size() + contents.bytes_contents_size();
 }
 
-// Looks at the one field that belongs to the data type; converts what does not lie there as the
+// Looks at the one field that belongs to the data type; converts what is not stored there as the
 // protocol's raw bytes would.
 std::span<const std::byte> typed_data(const InputTensor& tensor,
                                       const InferTensorContents& contents, RequestMemory& memory) {
