@@ -243,7 +243,7 @@ void decode_parameters(const ModelInferRequest& message, DecodedInfer& decoded) 
       decoded.request->timeout_us = unsigned_parameter(parameter, name);
     } else if (name == "sequence_id" || name == "sequence_start" || name == "sequence_end") {
       EMBLEM_REQUIRE(!is_set(parameter), "parameter ", name,
-                     " is set, but models here keep no state between requests; leave it out");
+                     " is set, but models here keep no state between requests; remove it");
     } else if (name == "triton_enable_empty_final_response") {
       decoded.marks_final_response = bool_parameter(parameter, name);
     } else {
