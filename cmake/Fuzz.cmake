@@ -6,7 +6,7 @@
 function(emblem_fuzz name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-    message(STATUS "emblem: ${name} left out; fuzzing needs -DCMAKE_CXX_COMPILER=clang++")
+    message(STATUS "emblem: ${name} is not built; fuzzing needs -DCMAKE_CXX_COMPILER=clang++")
     return()
   endif()
   add_executable(${name} ${ARG_SOURCES})

@@ -1,4 +1,4 @@
-/* A driver that can do nothing but tell its version, CUDA 12.4. */
+/* A driver that can only return its version, CUDA 12.4. */
 #include <stddef.h>
 #include <string.h>
 

@@ -39,7 +39,7 @@ class CheckpointWriter {
   // Where files go until commit.
   const std::string& path() const { return path_; }
 
-  // Registers a file that lies, written and synced, at path()/name ("tables/user/key").
+  // Registers a file, written and synced, at path()/name ("tables/user/key").
   void add_file(const std::string& name, FileFacts facts);
   // Writes path()/name and registers it.
   void write_file(const std::string& name, std::string_view content);

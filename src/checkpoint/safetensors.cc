@@ -142,7 +142,7 @@ Placed parse_entry(const std::string& name, const Json& entry, const std::string
       entry["data_offsets"][1].get<int64_t>()};
   const auto bytes = bytes_of(placed.tensor);
   if (!bytes || placed.end < placed.begin || placed.end - placed.begin != *bytes) {
-    reject(path, cat("tensor ", name, " lies at [", placed.begin, ", ", placed.end,
+    reject(path, cat("tensor ", name, " is at [", placed.begin, ", ", placed.end,
                      "), which does not fit its type and shape ", entry["shape"].dump()));
   }
   return placed;

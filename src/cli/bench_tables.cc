@@ -116,7 +116,7 @@ void add_tables_bench(Command& bench) {
   command.choice("--kind", options->kind, {"static", "dynamic"}, "Kind of tables");
   command.choice("--placement", options->placement, {"device", "cache", "host"},
                  "Where rows are stored, with --device cuda");
-  command.option("--device-bytes", options->device_bytes, "SIZE,...",
+  command.option("--device-bytes", options->device_bytes, "SIZE",
                  "Device memory for rows, with --placement cache");
   command.choice("--dtype", options->dtype, {"fp32", "fp16", "bf16"}, "Type of weights");
   command.choice("--pooling", options->pooling, {"none", "sum", "mean"}, "Pooling of bags");

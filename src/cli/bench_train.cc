@@ -183,7 +183,7 @@ void add_workload_options(Command& command, Options& options) {
                  "Measure this pipeline, including its loader, instead of a preset");
   command.repeatable("--set", options.set, "PATH=VALUE",
                      "Override a field of the pipeline (repeatable)");
-  command.list("--dim", options.dims, "N", "Embedding dimensions, for dlrm-kaggle");
+  command.list("--dim", options.dims, "N,...", "Embedding dimensions, for dlrm-kaggle");
   command
       .option("--divide-tables", options.divide_tables, "N",
               "Use tables with 1/N of the rows, for machines with less memory")
@@ -202,7 +202,7 @@ void add_axes(Command& command, Options& options) {
   command.choices("--precision", options.axes.precisions, {"fp32", "bf16", "fp16"},
                   "Types to compute in on a GPU (default: train_config.mixed_precision, or fp32)");
   command
-      .list("--threads", options.axes.threads, "N",
+      .list("--threads", options.axes.threads, "N,...",
             "Numbers of compute threads (default: train_config.num_threads, or all CPUs)")
       .range(0, 1024);
   command.list(

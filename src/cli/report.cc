@@ -21,9 +21,9 @@ void add_report(Command& program) {
   command.output("--out", request->out, "HTML page to write").required();
   command.output("--markdown", request->markdown, "Markdown file to write as well");
   command.option("--title", request->title, "TITLE", "Title of the page");
-  command.option(
-      "--data", request->data, "DIR",
-      "metadata.json of a synthetic data set, whose limits are drawn in training curves");
+  command.option("--data", request->data, "PATH",
+                 "Synthetic data set, or its metadata.json; its best possible values are drawn in "
+                 "training curves");
   command.option("--references", request->reference_folder, "DIR",
                  "Folder of published figures (default: bench/reference here or above the "
                  "program)");

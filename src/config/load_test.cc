@@ -179,9 +179,10 @@ TEST(ParsePipeline, WhatMayBeGivenOnceIsNotGivenTwice) {
   EXPECT_EQ(error_of("data_config { batch_size: 3 batch_size: 4 }"),
             "x.config:1:29: data_config.batch_size is given twice, but it takes one value; remove "
             "one of them");
-  EXPECT_EQ(error_of("model_config { dlrm {} deepfm {} }"),
-            "x.config:1:24: model_config.deepfm is given beside dlrm, but only one model is "
-            "allowed; remove one of them");
+  EXPECT_EQ(
+      error_of("model_config { dlrm {} deepfm {} }"),
+      "x.config:1:24: model_config.deepfm is given in addition to dlrm, but only one model is "
+      "allowed; remove one of them");
 }
 
 TEST(ParsePipeline, BracesThatDoNotMatchAreNamedWhereTheyStand) {

@@ -198,8 +198,8 @@ class Explanation {
     }
     if (says("another member of oneof") && words.size() == 3) {
       go_back_to(words[0]);
-      return cat(qualified(words[0]), " is given beside ", words[1], ", but only one ", words[2],
-                 " is allowed; remove one of them");
+      return cat(qualified(words[0]), " is given in addition to ", words[1], ", but only one ",
+                 words[2], " is allowed; remove one of them");
     }
     if (says("Unknown enumeration value") && words.size() == 2) return wrong(words[1], words[0]);
     if (says("Invalid value for boolean") && words.size() == 2) return wrong(words[0], words[1]);

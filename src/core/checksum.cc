@@ -7,7 +7,7 @@
 namespace emblem {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "words are read as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "words are read as they are in memory");
 
 constexpr uint64_t kPrime1 = 0x9e3779b185ebca87ull;
 constexpr uint64_t kPrime2 = 0xc2b2ae3d27d4eb4full;

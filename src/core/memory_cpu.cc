@@ -30,7 +30,7 @@ constexpr size_t kLine = 64;  // a cache line, and the widest vector
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kHugeFrom = 2 * kHugePage;
 
-// Large buffers lie in huge pages where the system has them: kernels that walk over a batch by
+// Large buffers are in huge pages if the system has them: kernels that walk over a batch by
 // columns would otherwise miss the address cache at every row.
 void* allocate_cpu(size_t bytes) {
   const size_t alignment = bytes >= kHugeFrom ? kHugePage : kLine;

@@ -1,4 +1,4 @@
-// core/output_file.h - the file that a user asked a result to be written to, whatever it is.
+// core/output_file.h - the file that a result is written to, of any kind.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@
 namespace emblem {
 
 // A file that is new or replaced appears whole, with finish(), or not at all: it is written under a
-// hidden name beside it. A symbolic link stays, and what it points to is replaced. Pipes, terminals
-// and devices are written to as they are; "-" and /dev/stdout are standard output.
+// hidden name in the same folder. A symbolic link stays, and what it points to is replaced. Pipes,
+// terminals and devices are written to as they are; "-" and /dev/stdout are standard output.
 class OutputFile {
  public:
   explicit OutputFile(const std::string& path);

@@ -15,7 +15,7 @@ double cached_share(std::span<const std::string> paths);
 void fill_page_cache(std::span<const std::string> paths);
 
 // Asks the system to forget the files. Pages that are mapped or not yet written stay: cached_share
-// tells what came of it.
+// returns the result.
 void drop_page_cache(std::span<const std::string> paths);
 
 }  // namespace emblem

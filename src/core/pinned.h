@@ -36,11 +36,11 @@ class PinnedResource final : public std::pmr::memory_resource {
   }
 };
 
-// A value on its way from device to host memory: other work goes on meanwhile.
+// A value that is copied from device to host memory while other work continues.
 template <class T>
 class ReadBack {
  public:
-  // Enqueues the copy behind the work of the context so far.
+  // Enqueues the copy after the work of the context so far.
   void start(const Context& context, const T* from) {
     copy_async(context, memory_.data(), from, sizeof(T));
     arrived_.record(context.stream);

@@ -25,7 +25,7 @@ double seconds_of(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
 }
 
-// The number behind `name` in lines of "name number" or "name: number kB", or `otherwise`.
+// The number after `name` in lines of "name number" or "name: number kB", or `otherwise`.
 int64_t number_in(const std::string& path, std::string_view name, int64_t otherwise) {
   std::ifstream file(path);
   for (std::string word; file >> word;) {
@@ -103,7 +103,7 @@ std::string cpu_model() {
   return part.empty() ? "unknown CPU" : "Arm CPU " + implementer + "/" + part;
 }
 
-// The driver tells without CUDA, which would take memory and time on the GPU.
+// The driver knows it without CUDA, which would take memory and time on the GPU.
 std::string gpu_model() {
   std::error_code ignored;
   for (const auto& gpu : std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", ignored)) {

@@ -8,7 +8,7 @@ namespace emblem {
 
 int64_t peak_resident_bytes();
 int64_t resident_bytes();
-// Gives unused memory back to the system and counts the peak anew from here on, where the system
+// Gives unused memory back to the system and resets the peak, where the system
 // allows it (Linux).
 void reset_peak_resident_bytes();
 double cpu_seconds();  // user + system time of the process
@@ -20,6 +20,6 @@ double machine_busy_seconds();
 int64_t total_memory_bytes();
 // What this process can still take: of the machine's memory and, in a container, of its own limit.
 int64_t available_memory_bytes();
-std::string program_path();  // absolute, links followed; "" where the system does not tell
+std::string program_path();  // absolute, links followed; "" if the system does not provide it
 
 }  // namespace emblem

@@ -14,7 +14,7 @@ class Progress {
   using Clock = std::chrono::steady_clock;
 
   // total 0: unknown, shows the count and the rate alone; otherwise the percentage and the time
-  // left as well. Writes to stderr. `now` tells the time.
+  // left as well. Writes to stderr. `now` is the clock.
   Progress(std::string title, int64_t total, std::string unit = "rows",
            std::function<Clock::time_point()> now = Clock::now);
   ~Progress();  // ends the line

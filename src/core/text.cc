@@ -76,7 +76,7 @@ std::optional<std::string> nearest_name(std::string_view name,
     const double allowed = std::max<double>(1, static_cast<double>(longer / 3));
     auto distance = static_cast<double>(edit_distance(wanted, offered));
     const bool contained = is_part_of(wanted, offered) || is_part_of(offered, wanted);
-    // Behind every candidate that is close letter by letter, but the shortest first.
+    // After all candidates that are close letter by letter, the shortest first.
     if (contained && distance > allowed)
       distance = allowed + distance / 1000;
     else if (distance > allowed || distance >= static_cast<double>(longer))

@@ -54,7 +54,7 @@ TEST(ThreadPool, SurvivesManyShortRegions) {
   EXPECT_EQ(sum, 40000);
 }
 
-// Jobs of changing size, one right behind the other: a worker that is late for
+// Jobs of changing size, one right after the other: a worker that is late for
 // one job must not touch the next.
 TEST(ThreadPool, RunsEveryChunkOfEveryJobOnceWhenWorkersAreLate) {
   ThreadPool pool(3);

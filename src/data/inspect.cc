@@ -15,7 +15,7 @@
 namespace emblem {
 namespace {
 
-// Keeps the smallest hashes seen: how densely they lie tells how many different ones there are.
+// Keeps the smallest hashes seen: their density estimates the number of distinct ones.
 class DistinctCount {
  public:
   void add(uint64_t hash) {

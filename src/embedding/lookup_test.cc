@@ -25,7 +25,7 @@ TEST_P(LookupTest, PutsTheVectorOfEachFeatureAtItsColumn) {
               ElementsAre(1, 10, 3, 5.5, 55, 2, 20, 4, 7, 70));
 }
 
-// Where a column is no multiple of four floats, other kernels serve the table, at all its columns.
+// If a column is not a multiple of four floats, other kernels serve the table, at all its columns.
 TEST_P(LookupTest, ATableMayStandAtAnyColumn) {
   Table &a = ramp({.name = "a", .dim = 4, .capacity = 9}),
         &b = ramp({.name = "b", .dim = 1, .capacity = 9}),

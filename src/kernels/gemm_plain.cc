@@ -23,7 +23,7 @@ constexpr int64_t kPanelInner = 256;        // rows of a packed panel of B that 
 constexpr int64_t kPanelRows = kRows * 16;  // a packed panel of A stays in the L2 cache
 constexpr int64_t kPanelCols = kCols * 64;
 
-// Element (i, k) of op(A) lies at data[i * row_step + k * col_step].
+// Element (i, k) of op(A) is at data[i * row_step + k * col_step].
 struct Operand {
   const float* data;
   int64_t row_step, col_step;

@@ -23,7 +23,7 @@ inline Lanes load(const float* from) {
   return value;
 }
 
-// Rows x (Panels * kPanel) sums; `panel` is the first of Panels that lie `panel_stride` apart.
+// Rows x (Panels * kPanel) sums; `panel` is the first of Panels that are `panel_stride` apart.
 template <int Rows, int Panels>
 void multiply_tile(const float* x, int64_t x_stride, const float* panel, int64_t panel_stride,
                    int64_t inputs, int64_t units, float* y, int64_t y_stride) {

@@ -2,7 +2,7 @@
 // once in the order in which the product reads them.
 //
 // Every element of y is one chain of fused multiply-adds over the columns of x in their order. So a
-// row's result depends on that row alone, never on the rows beside it.
+// row's result depends on that row alone, never on other rows.
 #pragma once
 
 #include "core/host_vector.h"

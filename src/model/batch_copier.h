@@ -9,7 +9,7 @@
 
 namespace emblem::cuda {
 
-// Copies batches to device memory on a stream of its own, beside the work of the stream that
+// Copies batches to device memory on a separate stream, in parallel to the work of the stream that
 // computes. There is room for two: "slots" 0 and 1. Nothing but wait_for_copy and the first batch
 // of a size waits.
 class BatchCopier {

@@ -1,4 +1,4 @@
-// model/cached_model.h - a model on a GPU whose tables are static and lie in host memory, with a
+// model/cached_model.h - a model on a GPU whose tables are static and in host memory, with a
 // cache of their rows on the GPU. CUDA builds only.
 #pragma once
 

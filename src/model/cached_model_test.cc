@@ -113,7 +113,7 @@ class CachedModelTest : public testing::Test {
 
 TEST_F(CachedModelTest, GivesTheCpusAnswersInFp32) {
   compare(dlrm(32), "FP32", 1e-5);
-  compare(dlrm(20), "FP32", 1e-5);  // rows that are no multiple of 16 bytes
+  compare(dlrm(20), "FP32", 1e-5);  // rows that are not a multiple of 16 bytes
 }
 TEST_F(CachedModelTest, GivesTheCpusAnswersInFp16ButForRounding) {
   compare(dlrm(32), "FP16", 5e-3);

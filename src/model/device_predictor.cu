@@ -148,23 +148,23 @@ void DevicePredictor::find(int64_t rows) {
   }
 }
 
-// Few rows go through a chain of kernels that overlap. Of more the layers before the lookup run
-// beside it.
+// Few rows go through a chain of kernels that overlap. With more rows, the layers before the lookup
+// run in parallel to it.
 void DevicePredictor::enqueue(int64_t rows) {
   if (rows <= CachedRows::kRowsOfOneKernel || lookups_.empty()) {
     find(rows);
     inference_->enqueue_before_lookup(context_, rows);
     return enqueue_rest(rows, Inference::Order::kChained);
   }
-  Context beside = context_;
-  beside.stream = side_.get();
+  Context side = context_;
+  side.stream = side_.get();
   fork_.record(context_.stream);
-  fork_.make_wait(beside.stream);
-  inference_->enqueue_before_lookup(beside, rows);
-  join_.record(beside.stream);
+  fork_.make_wait(side.stream);
+  inference_->enqueue_before_lookup(side, rows);
+  join_.record(side.stream);
   find(rows);
   join_.make_wait(context_.stream);
-  enqueue_rest(rows, Inference::Order::kBeside);
+  enqueue_rest(rows, Inference::Order::kParallel);
 }
 
 void DevicePredictor::enqueue_rest(int64_t rows, Inference::Order order) {
@@ -181,8 +181,8 @@ DevicePredictor::Bucket& DevicePredictor::ready(int64_t rows) {
   enqueue(rows);
   context_.synchronize();
   auto all = std::make_unique<CudaGraph>(context_, [&] { enqueue(rows); });
-  bucket.again =
-      std::make_unique<CudaGraph>(context_, [&] { enqueue_rest(rows, Inference::Order::kBeside); });
+  bucket.again = std::make_unique<CudaGraph>(
+      context_, [&] { enqueue_rest(rows, Inference::Order::kParallel); });
   bucket.all = std::move(all);
   return bucket;
 }

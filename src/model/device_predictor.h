@@ -24,7 +24,7 @@ namespace emblem::cuda {
 struct PredictorLookup {
   std::unique_ptr<CachedRows> rows;
   std::unique_ptr<MissingRowSource> missing;  // null: the GPU reads all rows itself
-  uint64_t pass = 0;                     // under way
+  uint64_t pass = 0;                          // under way
 };
 
 class DevicePredictor final : public Predictor {
@@ -77,7 +77,7 @@ class DevicePredictor final : public Predictor {
   std::vector<PredictorLookup> lookups_;
   std::vector<Model::LookupInput> inputs_;
   int64_t max_rows_ = 0, dense_cols_ = 0;
-  Stream side_;  // what needs no rows of tables runs beside their lookup
+  Stream side_;  // what needs no rows of tables runs in parallel to their lookup
   Event fork_, join_;
   std::unique_ptr<PinnedMemory> host_input_, host_output_;
   std::unique_ptr<PinnedMemory> done_;  // a number that the GPU sets

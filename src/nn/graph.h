@@ -2,11 +2,11 @@
 //
 // Every node's value is a [rows, cols] matrix; the number of rows is that of the batch and may
 // change from run to run up to the prepared maximum. Backward is derived. Parameters of the whole
-// graph lie in one buffer, their gradients in another, so that one pass updates or reduces them
+// graph are in one buffer, their gradients in another, so that one pass updates or reduces them
 // all.
 //
 // One thread uses a graph at a time. The same seed and inputs give the same bytes in every run on a
-// device, whatever the number of threads of the context. Everything lies on the device of the
+// device, whatever the number of threads of the context. Everything is on the device of the
 // context that prepared the graph; on a GPU the passes are asynchronous, and recorded and replayed
 // as one where the context has a stream of its own.
 #pragma once
@@ -47,7 +47,7 @@ struct MlpOptions {
   bool bias = true;  // ignored with batch norm, whose shift takes its place
 };
 
-// A trained matrix or vector: where it lies in the buffers of parameters and gradients.
+// A trained matrix or vector: its place in the buffers of parameters and gradients.
 struct Parameter {
   std::string name;  // "bottom.0.weight"
   int64_t rows = 0, cols = 0;
@@ -129,11 +129,11 @@ class Graph {
   // Whether a gradient of the last backward was infinite or not a number; waits for it. In fp16
   // only.
   bool overflowed(const Context& context) const;
-  // Of the last forward; waits for that, not for a backward behind it. NaN labels give NaN.
+  // Of the last forward; waits for that, not for a later backward. NaN labels give NaN.
   double loss(const Context& context) const;
 
   // For inference: the parameters stay as they are from now on, and forward in Phase::kEval need
-  // not read them anew.
+  // not read them again.
   void freeze();
 
   std::span<const Parameter> parameter_list() const;

@@ -47,7 +47,7 @@ void GraphState::plan_types() {
   }
 }
 
-// Rows that begin at odd places get zeros behind them, for the sake of matrix products, where all
+// Rows that begin at odd places are padded with zeros for matrix products, where all
 // ops that read and write them know of it.
 void GraphState::plan_strides() {
   if (precision == DType::kF32 || purpose == Graph::Purpose::kInference) return;

@@ -88,7 +88,7 @@ void GraphState::plan_values(const Context& context) {
     node.value_begin = bytes;
     bytes += align(node.tensor->stride * max_rows * size_of(node.tensor->dtype));
   }
-  // Zeros behind rows (Tensor::stride) stay as they are.
+  // The padding of rows (Tensor::stride) stays zero.
   values = precision == DType::kF32 ? Buffer<char>(context.device, bytes)
                                     : Buffer<char>::zeros(context, bytes);
   for (NodeState& node : nodes) node.tensor->value_data = values.data() + node.value_begin;
@@ -141,7 +141,7 @@ void Graph::prepare(const Context& context, int64_t max_rows, DType precision, P
 void Graph::set_rows(int64_t rows) {
   GraphState& s = *state_;
   EMBLEM_REQUIRE(rows >= 0 && rows <= s.max_rows, "graph: a batch of ", rows,
-                 " rows, but the graph was prepared for ", s.max_rows, " at the most");
+                 " rows, but the graph was prepared for at most ", s.max_rows);
   s.rows = rows;
   s.ran_forward = false;
 }

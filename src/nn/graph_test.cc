@@ -58,7 +58,7 @@ struct Model {
     for (int64_t r = 0; r < rows; ++r) labels[r] = random_bits(2, 0, r) % 3 == 0 ? 1.0f : 0.0f;
     to_device(context, labels, graph.value(label));
   }
-  // Everything a training step leaves behind.
+  // Everything that a training step changes.
   std::vector<std::vector<float>> step(int64_t rows, uint64_t draw = 7) {
     fill(rows);
     graph.forward(context, Phase::kTrain, draw);
@@ -160,7 +160,7 @@ TEST(Graph, NamesParametersByScopeAndLayer) {
   int64_t end = 0;
   for (const Parameter& p : g.parameter_list()) {
     EXPECT_EQ(p.begin % 8, 0);
-    EXPECT_GE(p.begin, end) << "parameters lie one behind the other";
+    EXPECT_GE(p.begin, end) << "parameters are one after the other";
     EXPECT_LT(p.begin, end + 8);
     end = p.begin + p.rows * p.cols;
     names.push_back(p.name + (p.is_weight ? "*" : ""));
@@ -283,7 +283,7 @@ TEST(Graph, RejectsRunsOutOfOrder) {
   fails([&] { g.forward(cuda, Phase::kEval, 0); }, "run on cuda, but prepared for cpu");
   fails([&] { g.prepare({}, 4); }, "twice");
   fails([&] { g.linear(x, 1); }, "after prepare()");
-  fails([&] { g.set_rows(5); }, "a batch of 5 rows, but the graph was prepared for 4");
+  fails([&] { g.set_rows(5); }, "a batch of 5 rows, but the graph was prepared for at most 4");
   g.set_rows(4);
   fails([&] { g.backward({}); }, "without a forward()");
   g.forward({}, Phase::kEval, 0);

@@ -14,10 +14,10 @@ namespace emblem::cuda {
 void set_step(const Context& context, const StepInputs& values, StepInputs* to);
 
 void narrow_values(const Context& context, const float* from, DType type, void* to, int64_t count);
-// To `rows` rows of `stride` elements, with zeros behind and below.
+// To `rows` rows of `stride` elements, padded with zeros in both dimensions.
 void narrow_matrix(const Context& context, Matrix<const float> from, DType type, void* to,
                    int64_t rows, int64_t stride);
-// And back: rows of `stride` floats without what is behind.
+// And back: rows of `stride` floats without the padding.
 void copy_rows(const Context& context, const float* from, float* to, int64_t rows, int64_t cols,
                int64_t stride);
 

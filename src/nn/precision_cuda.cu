@@ -7,7 +7,7 @@ namespace {
 struct CopyFinite {
   int* overflow;
   __device__ float operator()(int64_t, float x) const {
-    if (!isfinite(x)) *overflow = 1;  // whoever writes, writes the same
+    if (!isfinite(x)) *overflow = 1;  // all writers write the same value
     return x;
   }
 };

@@ -16,7 +16,7 @@ struct WeightRange {
   int64_t begin = 0, end = 0;
 };
 
-// On the device of its context, where parameters and gradients must lie too.
+// On the device of its context, where parameters and gradients must be too.
 class DenseOptimizer {
  public:
   // For `size` parameters. `l2` is added to settings.weight_decay, on `weights` only.

@@ -1,10 +1,10 @@
 // optim/rule.h - every update rule emblem knows, written once for CPU and CUDA, for table rows and
 // for dense weights.
 //
-// A rule is a small value made anew for each step: learning rate and step-dependent factors are
+// A rule is a small value created for each step: learning rate and step-dependent factors are
 // filled in by the caller (optim/schedule.h gives the learning rate). The state of a weight is
 // kStates floats; `state` points at the first and `stride` is the distance between two, so that a
-// row can keep its states in planes behind its weights: [w x dim | s0 x dim | s1 x dim].
+// row can keep its states in planes after its weights: [w x dim | s0 x dim | s1 x dim].
 #pragma once
 
 #include <cmath>

@@ -28,7 +28,7 @@ struct KeyBytes {
   size_t width = 8;  // or 4
 
   bool fits(int64_t key) const { return width == 8 || (key >= 0 && key <= int64_t{UINT32_MAX}); }
-  // Shows the bytes of `key` where it lies.
+  // Shows the bytes of `key` in place.
   std::string_view bytes(const int64_t& key) const {
     return {reinterpret_cast<const char*>(&key), width};
   }

@@ -113,7 +113,7 @@ class KvStore {
   // Whether rows survive the end of this process.
   virtual bool persistent() const = 0;
 
-  // A short text kept beside the tables: what they were filled from, how far updates got.
+  // A short text kept with the tables: what they were filled from, how far updates got.
   virtual std::optional<std::string> note(const std::string& name) const = 0;
   virtual void set_note(const std::string& name, std::string_view text) = 0;
 

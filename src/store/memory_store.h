@@ -31,7 +31,7 @@ class MemoryTable : public KvTable {
   int64_t size() const override;
   void iterate(int64_t batch_rows, const Take& take) const override;
 
-  // ---- rows where they lie ----
+  // ---- rows in place ----
   // What find returns stays valid and unchanged while the reader is inside the gate, which all
   // tables of a store share. Who is inside must not change tables.
   const ReadGate& gate() const { return *gate_; }

@@ -1,5 +1,5 @@
-// store/read_gate.h - lets readers use memory without locks, and tells a writer when no reader can
-// be using what it has replaced.
+// store/read_gate.h - lets readers use memory without locks, and lets a writer know when no reader
+// can be using what it has replaced.
 #pragma once
 
 #include <sched.h>

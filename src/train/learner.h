@@ -39,7 +39,7 @@ class Learner {
   using Advice = std::function<std::string()>;
   void set_divergence_advice(Advice advice) { advice_ = std::move(advice); }
 
-  // Tells the schedules what an evaluation found.
+  // Passes the metrics of an evaluation to the schedules.
   void observe(const std::string& metric, double value);
 
   Model& model() { return model_; }

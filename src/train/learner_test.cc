@@ -164,7 +164,7 @@ TEST_P(LearnerTest, TheLossesAgreeWithTheCpu) {
   EXPECT_LT(expected[39], 0.9 * expected[0]) << "nothing was learned";
 }
 
-// Files do not know how parameters lie in memory.
+// Files do not depend on the layout of parameters in memory.
 void expect_a_state_for_each_parameter(Learner& learner, const std::string& path) {
   int64_t parameters = 0;
   for (const Parameter& of : learner.model().graph().parameter_list())

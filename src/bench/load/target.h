@@ -1,4 +1,4 @@
-// bench/load/target.h - a server under load: any that speaks the KServe v2 protocol with Triton's
+// bench/load/target.h - a server under load: any with the KServe v2 protocol with Triton's
 // binary tensors and statistics, over HTTP or gRPC.
 #pragma once
 

@@ -23,7 +23,7 @@ struct HistoryEntry {
 // 16 hexadecimal digits, a hash of all fields.
 std::string fingerprint(const Machine& machine);
 
-// The git revision of the source tree that `program` lies in, with the suffix "-dirty" when the
+// The git revision of the source tree that contains `program`, with the suffix "-dirty" when the
 // tree has uncommitted changes; "unknown" outside of a repository. Uses a temporary file in
 // `scratch_folder`.
 std::string source_revision(const std::string& program, const std::string& scratch_folder);

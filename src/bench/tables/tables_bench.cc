@@ -495,14 +495,14 @@ BenchResult bench_tables(const Context& context, const TablesCase& of,
 TablesRun bench_all_tables(const Context& context, const std::vector<TablesCase>& cases,
                            const TablesOptions& options,
                            const std::function<void(const BenchResult&)>& show,
-                           const std::function<void(const std::string&)>& tell) {
+                           const std::function<void(const std::string&)>& notify) {
   TablesRun run;
   const auto skip = [&](const TablesCase& of, const char* why) {
     run.not_measured.push_back(of.name);
-    tell(cat(of.name, ": not measured: ", why));
+    notify(cat(of.name, ": not measured: ", why));
   };
   for (const TablesCase& of : cases) {
-    if (const std::string note = rows_note(of); !note.empty()) tell(note);
+    if (const std::string note = rows_note(of); !note.empty()) notify(note);
     try {
       run.results.push_back(bench_tables(context, of, options));
       show(run.results.back());

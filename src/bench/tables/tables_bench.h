@@ -56,7 +56,7 @@ BenchResult bench_tables(const Context& context, const TablesCase& of,
                          const TablesOptions& options);
 
 // Runs all cases; `show` is called with each result. A case that does not fit into memory is
-// reported to `tell` in one line and skipped; other errors are thrown.
+// reported to `notify` in one line and skipped; other errors are thrown.
 struct TablesRun {
   std::vector<BenchResult> results;
   std::vector<std::string> not_measured;  // names of cases
@@ -64,7 +64,7 @@ struct TablesRun {
 TablesRun bench_all_tables(const Context& context, const std::vector<TablesCase>& cases,
                            const TablesOptions& options,
                            const std::function<void(const BenchResult&)>& show,
-                           const std::function<void(const std::string&)>& tell);
+                           const std::function<void(const std::string&)>& notify);
 
 // One line per result, with the published figures of the same name and the speedup.
 std::string tables_report(const std::vector<BenchResult>& results,

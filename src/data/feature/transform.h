@@ -31,10 +31,10 @@ std::vector<ColumnRequest> columns_needed(const config::DataConfig& data,
                                           const FeatureLayout& features, LabelCheck labels);
 
 // What happens to a feature depends on FeatureLayout::semantics. Under FG_NONE values are final: an
-// id must lie in [0, rows of the table) or, for a dynamic table, be any integer; numbers are as
+// id must be in [0, rows of the table) or, for a dynamic table, be any integer; numbers are as
 // they are; a missing value becomes fg_encoded_default_value. Under the other modes:
 //
-// Id features: a key with num_buckets must lie in [0, num_buckets); with hash_bucket_size it is
+// Id features: a key with num_buckets must be in [0, num_buckets); with hash_bucket_size it is
 // fg_hash(text) % size, integers as decimal text; a dynamic table's key is the integer itself or
 // fg_hash(text) % (2^63 - 1). A missing value becomes default_value, or no key at all. Raw
 // features: the normalizer applies (not under FG_BUCKETIZE), then a missing value becomes

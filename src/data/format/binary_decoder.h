@@ -72,7 +72,7 @@ class BinaryDecoder final : public Decoder {
   std::vector<std::string> names_;
 };
 
-// Converts `count` elements that lie `stride` bytes apart.
+// Converts `count` elements that are `stride` bytes apart.
 void load_floats(const char* from, int64_t stride, ElementType type, int64_t count, float* to);
 void load_keys(const char* from, int64_t stride, ElementType type, int64_t count, int64_t* to);
 

@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 static_assert(std::endian::native == std::endian::little,
-              "numbers are written as they lie in memory");
+              "numbers are written as they are in memory");
 
 // Takes numbers out of a block; throws Error for what the format cannot hold.
 class NumberSource {

@@ -12,7 +12,7 @@
 
 namespace emblem {
 
-// Texts that stand for a missing value, beside the empty one.
+// Texts that stand for a missing value, in addition to the empty text.
 class MissingTexts {
  public:
   // `configured` applies to all columns; when it is empty, common texts ("NA", "null", ...) apply

@@ -17,7 +17,7 @@
 
 namespace emblem {
 
-// What text in a column of labels is, beside numbers.
+// How text in a column of labels is read, in addition to numbers.
 enum class LabelText : uint8_t {
   kNone,      // not a label
   kWords,     // true, yes, t, y are 1; false, no, f, n are 0

@@ -1,4 +1,4 @@
-// data/format/encoder.h - the formats behind data/format/writer.h: what a block's rows look like in
+// data/format/encoder.h - the formats of data/format/writer.h: what a block's rows look like in
 // files.
 #pragma once
 

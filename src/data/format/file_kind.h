@@ -9,7 +9,7 @@ namespace emblem {
 
 enum class FileKind { kText, kGzip, kZstd, kNotText };
 
-// Bytes that are enough to tell.
+// Bytes that are enough to recognize a format.
 inline constexpr int64_t kFileKindBytes = 4096;
 
 // `start` is the beginning of a file, up to kFileKindBytes of it.

@@ -8,8 +8,8 @@ namespace emblem {
 
 enum class Overwrite { kRefuse, kReplace };
 
-// A folder that is filled under a hidden name beside its place (".NAME.partial") and moved there by
-// commit(). Destroyed without commit(), or after a crash and a new run, nothing of it remains.
+// A folder that is written under a hidden name (".NAME.partial") and renamed by commit(). Destroyed
+// without commit(), or after a crash and a new run, nothing of it remains.
 class OutputFolder {
  public:
   // Throws Error when `target` is a file, is in the making by another process, or is a folder that
@@ -23,7 +23,7 @@ class OutputFolder {
   const std::string& path() const { return partial_; }
   const std::string& target() const { return target_; }
 
-  // Puts the folder in its place, and whatever it replaces out of the way.
+  // Renames the folder to target(), and removes what it replaces.
   void commit();
 
  private:

@@ -1,5 +1,5 @@
-// SOK's split binary: label.bin and dense.bin beside category.bin (one row-major matrix, element
-// types in metadata.json), or beside category_0.bin, category_1.bin, ... (a file a column; label 1
+// SOK's split binary: label.bin, dense.bin and category.bin (one row-major matrix, element
+// types in metadata.json), or category_0.bin, category_1.bin, ... (a file a column; label 1
 // byte, dense float16 that is already a logarithm, categories as wide as their range needs).
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// The folder's own metadata, or for a test folder that of the train folder beside it.
+// The folder's own metadata, or for a test folder that of the train folder next to it.
 json find_metadata(const fs::path& folder) {
   for (const fs::path& path :
        {folder / "metadata.json", folder.parent_path() / "train/metadata.json",

@@ -25,7 +25,7 @@ const char* find_newline(const char* begin, const char* end) {
 // text begins at `text_begin`.
 std::string_view read_lines(const InputFile& file, int64_t text_begin, Extent range,
                             HostVector<char>& buffer, int64_t& offset) {
-  // One byte more in front tells whether a line starts at range.begin.
+  // The byte before shows whether a line starts at range.begin.
   const int64_t from = std::max(range.begin - 1, text_begin);
   int64_t filled = 0;
   int64_t wanted = range.end - from;

@@ -11,7 +11,7 @@
 
 namespace emblem {
 
-// A line belongs to the piece in which its first byte lies. Blank lines are not rows; "\r\n" ends a
+// A line belongs to the piece that contains its first byte. Blank lines are not rows; "\r\n" ends a
 // line as "\n" does. Fields never hold line ends. Files may be compressed
 // (data/format/text_file.h); offsets and sizes are those of the text.
 class TextDecoder : public Decoder {

@@ -56,7 +56,7 @@ RowWriter::RowWriter(const std::string& folder, std::unique_ptr<RowEncoder> enco
   EMBLEM_REQUIRE(bundle_bytes_ >= 0, "the size of a bundle is ", bundle_bytes_,
                  "; expected 0 or more");
   EMBLEM_REQUIRE(bundle_bytes_ == 0 || encoder_->can_be_bundled(),
-                 "split data has one file for each kind of value and cannot be bundled; leave out "
+                 "split data has one file for each kind of value and cannot be bundled; remove "
                  "the bundle size");
 }
 

@@ -50,8 +50,8 @@ struct EncodedRows {
   std::vector<int64_t> largest_keys;  // split: of each sparse column; -1 without rows
 };
 
-// Fills one folder, which appears when finish() returns; destroyed earlier, it leaves nothing
-// behind. Used by one thread, but encode() may run on many at the same time.
+// Fills one folder, which appears when finish() returns; destroyed earlier, it leaves no
+// files. Used by one thread, but encode() may run on many at the same time.
 class RowWriter {
  public:
   RowWriter(const std::string& folder, std::unique_ptr<RowEncoder> encoder,

@@ -1,4 +1,4 @@
-// data/loader/pipeline.h - the threads and queues behind a Loader. For data/loader alone.
+// data/loader/pipeline.h - the threads and queues of a Loader. Internal to data/loader.
 #pragma once
 
 #include <chrono>

@@ -27,7 +27,8 @@ constexpr double kLogitDeviation = 1.4;  // gives a best AUC of about 0.80 at th
 constexpr double kLabelMean = 0.25;
 // Shares of the variance of the logit.
 constexpr double kDenseShare = 0.39, kKeyShare = 0.57, kPairShare = 0.04;
-// A key's effect is sized by how often it occurs in so many rows, against so many occurrences.
+// The effect of a key is scaled by its occurrences in kLearningRows rows, relative to
+// kTrustedCount.
 constexpr double kLearningRows = 1e6, kTrustedCount = 20000;
 constexpr size_t kMostPairs = 2;
 constexpr int64_t kLeastPairValues = 16;
@@ -113,7 +114,7 @@ void SynthModel::make_fields() {
   }
 }
 
-// Pairs of fields whose keys are not so many that their products could not be learned.
+// Pairs of fields with few enough keys for their products to be learned.
 void SynthModel::make_pairs() {
   std::vector<size_t> order(fields_.size());
   std::iota(order.begin(), order.end(), size_t{0});

@@ -28,7 +28,7 @@ struct SynthOptions {
   // named.
   int num_sparse = -1;
   // Shares of values that are missing; not set: 0.05 and 0.03 in text, 0 in binary formats, which
-  // cannot leave out any.
+  // cannot have missing values.
   std::optional<double> missing_dense, missing_sparse;
   int64_t bundle_bytes = 0;
   Overwrite overwrite = Overwrite::kRefuse;

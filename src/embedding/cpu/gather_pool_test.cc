@@ -22,7 +22,7 @@ class GatherPoolTest : public DeviceTest {
     Pooling pooling = Pooling::kSum;
   };
   // Row r of ten is {r, 10 r}; absent keys read as 0.5. The output has a column before and one
-  // behind.
+  // after.
   std::vector<float> pool(const Call& call, DType dtype = DType::kF32) {
     RowsOnDevice rows(context_, 10, 2, dtype, 1);
     for (int r = 0; r < 10; ++r) rows.set(r, {{float(r), float(10 * r)}, {-1.0f}});

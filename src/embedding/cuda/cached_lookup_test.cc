@@ -148,7 +148,7 @@ TEST_P(CachedLookupTest, TablesOfDifferentPlacementsShareALookup) {
   }
 }
 
-// So many rows come and leave in a step that the host_transfer uses_transfer them, if there are
+// Enough rows enter and leave the cache in a step for host threads to transfer them, if there are
 // CPUs for it.
 TEST_P(CachedLookupTest, TrainingMayExchangeManyRows) {
   constexpr int64_t kRows = 100000, kDim = 32, kLookups = 30000;
@@ -186,7 +186,7 @@ TEST_P(CachedLookupTest, TrainingMayExchangeManyRows) {
   }
 }
 
-// What a few steps of training leave behind and put out.
+// The state and the output of a few training steps.
 struct Trained {
   Content content;
   std::vector<std::vector<float>> outputs;

@@ -101,15 +101,8 @@ void launch(const Context& context, const BatchRef& batch, const UpdateRows& op,
 }  // namespace
 
 void update_in_order(const Context& context, const BatchRef& batch, const UpdateRows& op) {
-  with_shape(op.shape, [&](auto as) {
-    using S = decltype(as);
-    std::visit(
-        [&](const auto& rule) {
-          using R = std::decay_t<decltype(rule)>;
-          launch<S>(context, batch, op, Apply<S, R>{rule, op.scale, op.l2, op.values});
-        },
-        op.rule);
-  });
+  with_apply(op,
+             [&](auto as, const auto& apply) { launch<decltype(as)>(context, batch, op, apply); });
 }
 
 void add_squares_in_order(const Context& context, const BatchRef& batch, const UpdateRows& op,

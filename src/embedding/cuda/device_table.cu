@@ -79,7 +79,8 @@ void DeviceTable::make_cache(int64_t rows) {
   int64_t slots =
       settings_.placement == Placement::kHost ? kHostSlots : settings_.device_bytes / stride_;
   EMBLEM_REQUIRE(slots > 0, name, ": ", settings_.device_bytes,
-                 " bytes of device memory hold no row of ", stride_, " bytes: raise device_bytes");
+                 " bytes of device memory are too few for a row of ", stride_,
+                 " bytes; increase device_bytes");
   slots = std::min(slots, rows);
   host_rows_ = std::make_unique<HostRows>(context_, name, rows, stride_, slots);
   rows_ = std::make_unique<GrowableMemory>(name, slots * stride_);

@@ -162,15 +162,8 @@ void launch(const Context& context, const BatchRef& batch, const UpdateRows& op,
 void update_rows(const Context& context, const BatchRef& batch, const UpdateRows& op) {
   if (op.most == 0) return;
   if (op.in_order) return update_in_order(context, batch, op);
-  with_shape(op.shape, [&](auto as) {
-    using S = decltype(as);
-    std::visit(
-        [&](const auto& rule) {
-          using R = std::decay_t<decltype(rule)>;
-          launch<S>(context, batch, op, Apply<S, R>{rule, op.scale, op.l2, op.values});
-        },
-        op.rule);
-  });
+  with_apply(op,
+             [&](auto as, const auto& apply) { launch<decltype(as)>(context, batch, op, apply); });
 }
 
 void add_squared_norm(const Context& context, const BatchRef& batch, const UpdateRows& op,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <type_traits>
+#include <variant>
 
 #include "embedding/cuda/row_ring.cuh"
 #include "embedding/cuda/update_rows.h"
@@ -83,6 +84,20 @@ struct Apply {
     store_row<S, R>(table, row, member, share);
   }
 };
+
+// Calls f(S{}, Apply<S, R>) for the shape and the rule of `op`.
+template <class F>
+void with_apply(const UpdateRows& op, const F& f) {
+  with_shape(op.shape, [&](auto as) {
+    using S = decltype(as);
+    std::visit(
+        [&](const auto& rule) {
+          using R = std::decay_t<decltype(rule)>;
+          f(as, Apply<S, R>{rule, op.scale, op.l2, op.values});
+        },
+        op.rule);
+  });
+}
 
 template <class S>
 struct AddSquare {

@@ -33,7 +33,7 @@ struct UpdateRows {
 };
 
 // Applies the rule to every weight with the gradient scale * (sum of the occurrences) + l2 *
-// weight. A tile of occurrences is summed in order; rows whose occurrences lie in several tiles are
+// weight. A tile of occurrences is summed in order; rows whose occurrences are in several tiles are
 // summed by atomic additions of these sums, in any order: their last bits may differ from run to
 // run. With in_order (after sort_rows) all sums are deterministic. Asynchronous.
 void update_rows(const Context& context, const BatchRef& batch, const UpdateRows& op);

@@ -212,7 +212,7 @@ void load_table(const Context& context, const std::string& folder, LoadMode mode
   const TableFacts facts = read_table_facts(folder);
   check_match(folder, facts, table);
   load_rows(context, folder, mode, table);
-  EMBLEM_REQUIRE(table.size() == facts.rows, folder, ": table.json speaks of ", facts.rows,
+  EMBLEM_REQUIRE(table.size() == facts.rows, folder, ": table.json says ", facts.rows,
                  " rows, but key holds ", table.size(), " different keys");
   load_admission(folder, table);
   table.set_clock(facts.clock);

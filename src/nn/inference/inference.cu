@@ -56,7 +56,7 @@ const ScatteredInput* Inference::scattered(const Tensor* tensor) const {
   return nullptr;
 }
 
-// Ops that the logits depend on; those that need no embeddings can run beside the lookup.
+// Ops that the logits depend on; those that need no embeddings can run in parallel to the lookup.
 void Inference::choose_ops() {
   std::set<const Tensor*> needed = {logits_}, late;
   const auto& ops = graph_state(graph_).ops;

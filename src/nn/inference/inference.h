@@ -1,5 +1,5 @@
 // nn/inference/inference.h - a graph's forward pass as inference runs it on a GPU: from rows of
-// embeddings where they lie to probabilities, with no op that only training needs. CUDA builds
+// embeddings, without a copy, to probabilities, with no op that only training needs. CUDA builds
 // only.
 #pragma once
 
@@ -22,7 +22,7 @@ struct Tensor;
 
 namespace emblem::cuda {
 
-// An input node whose values are vectors of one dimension that lie somewhere else, of the graph's
+// An input node whose values are vectors of one dimension that are somewhere else, of the graph's
 // precision. In 16 bits they are aligned to 16 bytes, else to 4.
 struct ScatteredInput {
   Node node;
@@ -47,13 +47,13 @@ class Inference {
   // Both in host memory, where it may be.
   struct Answers {
     float* probabilities = nullptr;  // [rows]
-    uint32_t* done = nullptr;        // becomes 1 when they are there; null: nobody watches it
+    uint32_t* done = nullptr;        // becomes 1 when they are there; null: not needed
   };
   // Reads inputs.dense_values. May run while the addresses are still being found.
   void enqueue_before_lookup(const Context& context, int64_t rows);
   // Reads the addresses. kChained: all kernels since the lookup began are on this stream, where
   // each may start before the one before it ends.
-  enum class Order { kBeside, kChained };
+  enum class Order { kParallel, kChained };
   void enqueue_after_lookup(const Context& context, int64_t rows, Order order, Answers answers);
 
  private:
@@ -82,7 +82,7 @@ class Inference {
   InferenceInputs inputs_;
   const Tensor* dense_ = nullptr;
   const Tensor* logits_ = nullptr;
-  Order order_ = Order::kBeside;
+  Order order_ = Order::kParallel;
   Answers answers_;
   Buffer<uint32_t> finished_;        // of the last layer
   std::vector<Op*> before_, after_;  // the lookup, in the order of running

@@ -10,8 +10,8 @@
 
 namespace emblem::cuda {
 
-// y = activation(x W^T + b) of few inputs, which come in fp32: a first layer. It may run beside the
-// kernel before it, whose results it does not read.
+// y = activation(x W^T + b) of few inputs, which come in fp32: a first layer. It may run in
+// parallel to the kernel before it, whose results it does not read.
 struct FirstLayer {
   DType dtype = DType::kF32;  // of y
   Activation activation = Activation::kNone;

@@ -7,7 +7,8 @@
 namespace emblem::cuda {
 namespace {
 
-// Chosen when a kernel runs: it costs little beside the sum, and a kernel for each a long compile.
+// Chosen when a kernel runs: it costs little compared with the sum, and a kernel for each a long
+// compile.
 __device__ float activate(Activation activation, float x) {
   switch (activation) {
     case Activation::kNone:

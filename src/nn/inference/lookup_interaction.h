@@ -1,4 +1,4 @@
-// nn/inference/lookup_interaction.h - DLRM's interaction over rows where they lie: nothing is
+// nn/inference/lookup_interaction.h - DLRM's interaction over rows in place: nothing is
 // gathered first. CUDA builds only.
 #pragma once
 
@@ -24,7 +24,7 @@ bool can_interact(DType dtype, int64_t vectors, int64_t dim);
 // Asynchronous.
 void interact(const Context& context, const LookupInteraction& of);
 
-// The vectors of a row side by side, as they lie: `bytes` each, a multiple of 2. They are aligned
+// The vectors of a row side by side, unchanged: `bytes` each, a multiple of 2. They are aligned
 // to 16 bytes, and so is `out`.
 struct GatherVectors {
   const void* const* addresses = nullptr;  // [rows, lookups]

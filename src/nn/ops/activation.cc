@@ -33,7 +33,7 @@ Activation activation_from_name(const std::string& name) {
 
 const char* name_of(Activation activation) {
   for (const Name& candidate : kNames) {
-    if (candidate.activation == activation) return candidate.text + 3;  // behind "nn."
+    if (candidate.activation == activation) return candidate.text + 3;  // after "nn."
   }
   return "?";
 }

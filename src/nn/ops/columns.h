@@ -12,7 +12,7 @@ struct Columns {
   DType dtype = DType::kF32;
   void* data = nullptr;
   int64_t rows = 0, cols = 0, stride = 0;
-  bool are_all = true;  // what is behind them is nobody's
+  bool are_all = true;  // no other node uses the columns after them
 
   template <class T>
   Matrix<T> matrix() const {
@@ -20,8 +20,8 @@ struct Columns {
   }
 };
 
-// to = (or +=) from, from column `first` of `from` on. Behind columns that are all come zeros, or,
-// where they are added to, what was there.
+// to = (or +=) from, from column `first` of `from` on. With `are_all`, the padding of `to` becomes
+// zero, or stays as it is if they are added.
 void copy_columns(const Context& context, Write write, const Columns& from, int64_t first,
                   const Columns& to);
 

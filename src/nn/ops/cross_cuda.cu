@@ -4,7 +4,7 @@
 namespace emblem {
 namespace {
 
-// Rows are taken kSize elements at a time. Where they have zeros behind them, so have weight and
+// Rows are taken kSize elements at a time. If they are padded with zeros, so are weight and
 // bias.
 template <int kSize>
 __device__ void load_floats(const float* from, float (&to)[kSize]) {

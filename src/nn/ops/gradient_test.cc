@@ -36,9 +36,9 @@ class Checker {
     return (high - low) / (static_cast<double>(above) - below);
   }
 
-  // Every element of small pieces, some of large ones. A slope that is small beside others of its
-  // piece must be right too: the tolerance is relative to the slope itself, plus the uncertainty of
-  // the finite difference, from its second order and from the rounding of the loss.
+  // Every element of small pieces, some of large ones. A slope that is small compared with others
+  // of its piece must be right too: the tolerance is relative to the slope itself, plus the
+  // uncertainty of the finite difference, from its second order and from the rounding of the loss.
   void compare(const OpProbe::Trained& trained, const std::vector<float>& analytic) {
     const std::vector<float> values = to_host(probe_.context(), trained.values);
     const size_t step = values.size() <= kMostCompared ? 1 : values.size() / kCompared;

@@ -14,7 +14,7 @@ struct RowMemory {
   int stride, tiles_across, products, floats;
 
   RowMemory(int vectors, int dim)
-      // Four floats of padding: tiles that are read at once then lie in different banks.
+      // Four floats of padding: tiles that are read at once are then in different banks.
       : stride(static_cast<int>(round_up(dim, 4)) + 4),
         tiles_across((vectors + kTile - 1) / kTile),
         products(tiles_across * kTile * stride),
@@ -72,7 +72,7 @@ __device__ void gather_row(const Vectors<T>& in, int64_t r, int stride, float* v
   __syncwarp();
 }
 
-// Zeros behind the products of a row.
+// Zeros after the products of a row.
 template <class T>
 __device__ void pad_row(const Vectors<T>& in, T* products, int64_t y_stride) {
   const int64_t end = y_stride - (in.first == nullptr ? 0 : in.dim);

@@ -15,7 +15,7 @@ constexpr int kMostTensorVectors = 32;
 constexpr int kMostTensorPairs = kMostTensorVectors * (kMostTensorVectors - 1) / 2;
 constexpr int kMostTensorDim = 512;
 constexpr int kPacketed = 8;    // elements of 16 bytes
-constexpr int kRowPadding = 8;  // elements: rows that are read at once lie in different banks
+constexpr int kRowPadding = 8;  // elements: rows that are read at once are in different banks
 
 template <class T>
 bool fits_tensor_cores(const Vectors<T>& in) {

@@ -42,8 +42,8 @@ __device__ void stage_gradients(const T* from, int64_t y_stride, int count, T* t
   }
 }
 
-// The products with 16 columns of the vectors, in their place. `direct`: what the first vector gets
-// beside, or null.
+// The products with 16 columns of the vectors, in their place. `direct`: added to the
+// first vector, or null.
 template <class T>
 __device__ void multiply_columns(const Tile (&left)[2][2], int count, int stride, int column,
                                  const T* direct, T* vectors) {
@@ -51,7 +51,7 @@ __device__ void multiply_columns(const Tile (&left)[2][2], int count, int stride
   float sums[2][2][4] = {};
 #pragma unroll
   for (int k = 0; k < 2; ++k) {
-    // Behind the last vector the matrix is zero, and any vector will do.
+    // After the last vector the matrix is zero, and any vector will do.
     const int v = min(16 * k + lane % 16, count - 1);
     const Tile right = load_turned_tile(vectors + v * stride + column + lane / 16 * 8);
 #pragma unroll

@@ -3,7 +3,7 @@
 namespace emblem::cuda {
 namespace {
 
-// The products of the staged vectors, behind `before` elements of the output's row. Of the 32 x 32
+// The products of the staged vectors, after `before` elements of the output's row. Of the 32 x 32
 // products of two tiles of 16 vectors, those below the diagonal are made: for 16 rows of the first
 // tile with its own 16 columns, of the second with all 32. The registers of a tile of rows are
 // those of its columns too.
@@ -11,7 +11,7 @@ template <int kDim, class T>
 __device__ void multiply_pairs(const Vectors<T>& in, const T* vectors, T* products) {
   const int dim = dim_of<kDim>(in), lane = threadIdx.x;
   const bool second = in.count > 16;
-  // What lies behind the last vector does not matter: only pairs of vectors are kept.
+  // The content after the last vector does not matter: only pairs of vectors are kept.
   const T* rows[2];
 #pragma unroll
   for (int m = 0; m < 2; ++m)

@@ -76,7 +76,7 @@ class Linear : public DeviceOp<Linear> {
   cpu::PackedWeights packed_;        // for predictions on the CPU
   bool frozen_ = false;
   std::vector<std::shared_ptr<Products>> products_;
-  // Where rows of input or output have zeros behind them (Tensor::stride), so have the weights
+  // Where rows of input or output are padded with zeros (Tensor::stride), so are the weights
   // here.
   Buffer<uint16_t> padded_weights_;
   Buffer<float> padded_gradients_;

@@ -118,8 +118,8 @@ void Linear::freeze(const float* parameters) {
   frozen_ = true;
 }
 
-// Predictions go another way than training: a row's result then does not depend on the rows beside
-// it, and few rows are fast.
+// Predictions are computed differently from training: the result of a row does not depend on other
+// rows, and few rows are fast.
 void Linear::predict(const OpContext& pass) {
   if (!frozen_) packed_.assign({pass.parameters + weight_, units_, inputs_});
   const int64_t threads = pass.context.threads == nullptr ? 1 : pass.context.threads->threads();

@@ -1,5 +1,5 @@
 // A linear layer of one unit: a vector in the place of the weight matrix, read in fp32. Where rows
-// of the input have zeros behind them, so has the vector.
+// of the input are padded with zeros, so is the vector.
 #include "nn/ops/activation.h"
 #include "nn/ops/linear.h"
 #include "nn/ops/packet.cuh"

@@ -26,7 +26,7 @@ struct Tensor {
   std::string name;
   int64_t cols = 0;
   // Elements from one row to the next: more than cols where ops that agree on it read and write
-  // rows with zeros behind, for the sake of alignment.
+  // rows padded with zeros for alignment.
   int64_t stride = 0;
   bool needs_gradient = false;
   DType dtype = DType::kF32;
@@ -112,7 +112,7 @@ class Op {
   virtual int64_t workspace_floats(Device, int64_t /*max_rows*/) const { return 0; }
   virtual double flops_per_row() const { return 0.0; }
 
-  // Whether rows of all inputs, or of the output, may have zeros behind them (Tensor::stride). The
+  // Whether rows of all inputs, or of the output, may be padded with zeros (Tensor::stride). The
   // gradients of these are then zero too.
   virtual bool reads_padded_rows() const { return false; }
   virtual bool writes_padded_rows() const { return false; }

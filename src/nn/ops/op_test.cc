@@ -48,7 +48,7 @@ class Bench {
     to_device(context_, values, graph.value(node));
     values_.erase(node.id);
   }
-  // One behind the other.
+  // One after the other.
   void set_statistics(const std::vector<float>& values) {
     std::vector<float> all = to_host(context_, graph.statistics());
     auto value = values.begin();

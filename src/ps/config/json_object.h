@@ -13,7 +13,7 @@ namespace emblem {
 
 class JsonObject {
  public:
-  // The whole of a file, of which messages speak as `origin`. The JSON must outlive this.
+  // A whole file, named `origin` in messages. The JSON must outlive this.
   JsonObject(const nlohmann::json& json, std::string origin);
 
   const std::string& place() const { return place_; }  // "ps.json: volatile_db"

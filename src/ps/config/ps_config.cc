@@ -60,7 +60,7 @@ void filters(JsonObject& object, std::vector<std::string>& filters) {
       const std::regex checked(filter);
     } catch (const std::regex_error& error) {
       object.refuse("update_filters",
-                    cat("\"", filter, "\" is no regular expression (", error.what(), ")"));
+                    cat("\"", filter, "\" is not a regular expression (", error.what(), ")"));
     }
   }
 }
@@ -206,7 +206,7 @@ void read_tables(JsonObject& object, PsModel& model) {
                     "names of 1 to 120 letters, digits, _ and - are expected");
     }
     if (std::count(names.begin(), names.end(), names[i]) > 1) {
-      object.refuse("embedding_table_names", cat("\"", names[i], "\" stands there twice"));
+      object.refuse("embedding_table_names", cat("\"", names[i], "\" is a duplicate"));
     }
     if (dims[i] < 1)
       object.refuse("embedding_vecsize_per_table", "sizes of 1 or more are expected");
@@ -284,7 +284,7 @@ PsConfig parse_ps_config(std::string_view text, const std::string& origin) {
     const std::string& name = config.models.back().name;
     EMBLEM_REQUIRE(std::count_if(config.models.begin(), config.models.end(),
                                  [&](const PsModel& other) { return other.name == name; }) == 1,
-                   origin, ": model \"", name, "\" stands there twice");
+                   origin, ": model \"", name, "\" is a duplicate");
   }
   ignore(root, {"fuse_embedding_table"}, "has no effect: tables of one model are read together",
          config.notices);

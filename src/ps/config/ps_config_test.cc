@@ -199,7 +199,7 @@ TEST(PsConfigTest, MissingKeysAndWrongTypesAreNamed) {
   value["volatile_db"] = {{"type", "memory"}};
   EXPECT_THAT(parsing(value), refused("one of parallel_hash_map, hash_map"));
   value["volatile_db"] = {{"update_filters", {"("}}};
-  EXPECT_THAT(parsing(value), refused("is no regular expression"));
+  EXPECT_THAT(parsing(value), refused("is not a regular expression"));
   value["volatile_db"] = 3;
   EXPECT_THAT(parsing(value), refused("volatile_db: an object {...} is expected, but it is 3"));
   value = least();
@@ -213,12 +213,12 @@ TEST(PsConfigTest, ListsOfTablesMustHaveTheSameLength) {
   EXPECT_THAT(parsing(value), refused("one entry for each of the 2 sparse_files"));
   value = least();
   value["models"][0]["embedding_table_names"] = {"a", "a"};
-  EXPECT_THAT(parsing(value), refused("\"a\" stands there twice"));
+  EXPECT_THAT(parsing(value), refused("\"a\" is a duplicate"));
   value["models"][0]["embedding_table_names"] = {"a", "b/c"};
   EXPECT_THAT(parsing(value), refused("letters, digits"));
   value = least();
   value["models"].push_back(value["models"][0]);
-  EXPECT_THAT(parsing(value), refused("model \"dlrm\" stands there twice"));
+  EXPECT_THAT(parsing(value), refused("model \"dlrm\" is a duplicate"));
 }
 
 TEST(PsConfigTest, WithoutAnyDatabaseThereIsNothingToServe) {

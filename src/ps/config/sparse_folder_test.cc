@@ -80,7 +80,7 @@ TEST(UpdateMessageTest, WhatIsNoMessageIsRefused) {
   EXPECT_THAT([&] { parse_update_message(std::string("HCTR\0\0\0\0", 8), 8); },
               ThrowsMessage<Error>(HasSubstr("rows of 0 bytes")));
   EXPECT_THAT([&] { parse_update_message(good, 4); },
-              ThrowsMessage<Error>(HasSubstr("no multiple of 12")));
+              ThrowsMessage<Error>(HasSubstr("not a multiple of 12")));
   EXPECT_THROW(parse_update_message(std::string("HCTR\xfc\xff\xff\xff", 8) + "x", 8), Error);
 }
 

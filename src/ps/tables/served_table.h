@@ -59,7 +59,7 @@ class ServedTable : public std::enable_shared_from_this<ServedTable> {
   int64_t dim() const { return settings_.dim; }
   KvTable* l2() const { return l2_.get(); }
   KvTable* l3() const { return l3_.get(); }
-  // L2, when its rows can be read where they lie.
+  // L2, when its rows can be read in place.
   const MemoryTable* in_place() const { return memory_; }
 
   // ---- reading (ps/tables/table_fetch.h asks all tiers) ----

@@ -1,4 +1,4 @@
-// ps/tables/table_cache.h - what a served table tells of its changes to a cache of its rows.
+// ps/tables/table_cache.h - how a served table notifies a cache of its rows of changes.
 #pragma once
 
 #include <cstdint>

@@ -24,12 +24,12 @@ UpdateRows parse_update_message(std::string_view message, size_t key_bytes) {
   uint32_t row_bytes = 0;
   std::memcpy(&row_bytes, message.data() + kMagic.size(), sizeof(row_bytes));
   if (row_bytes == 0 || row_bytes % sizeof(float) != 0) {
-    refuse(cat("with rows of ", row_bytes, " bytes, which are no floats"));
+    refuse(cat("with rows of ", row_bytes, " bytes, which is not a whole number of floats"));
   }
   message.remove_prefix(kHead);
   const size_t pair = key_bytes + row_bytes;
   if (message.size() % pair != 0) {
-    refuse(cat("with ", message.size(), " bytes of rows, which is no multiple of ", pair, ": ",
+    refuse(cat("with ", message.size(), " bytes of rows, which is not a multiple of ", pair, ": ",
                key_bytes, " of a key and ", row_bytes, " of a row (\"supportlonglong\" says how ",
                "large keys are)"));
   }

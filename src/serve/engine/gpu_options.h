@@ -16,7 +16,7 @@ struct GpuOptions {
   DType precision = DType::kF32;  // of layers and rows
   // Of the rows in device memory:
   double cache_share = 0.2;
-  int64_t cache_bytes = 0;  // at the most; 0: no limit
+  int64_t cache_bytes = 0;  // maximum; 0: no limit
   CachePolicy cache_policy = CachePolicy::kLru;
   // See DeviceTierSettings; above 1: every batch waits for its rows.
   double hit_rate_threshold = 2.0;

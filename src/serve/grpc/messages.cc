@@ -106,7 +106,7 @@ int64_t total_elements(const InferTensorContents& contents) {
          contents.fp64_contents_size() + contents.bytes_contents_size();
 }
 
-// Looks at the one field that belongs to the data type; converts what does not lie there as the
+// Looks at the one field that belongs to the data type; converts what is not stored there as the
 // protocol's raw bytes would.
 std::span<const std::byte> typed_data(const InputTensor& tensor,
                                       const InferTensorContents& contents, RequestMemory& memory) {
@@ -243,7 +243,7 @@ void decode_parameters(const ModelInferRequest& message, DecodedInfer& decoded) 
       decoded.request->timeout_us = unsigned_parameter(parameter, name);
     } else if (name == "sequence_id" || name == "sequence_start" || name == "sequence_end") {
       EMBLEM_REQUIRE(!is_set(parameter), "parameter ", name,
-                     " is set, but models here keep no state between requests; leave it out");
+                     " is set, but models here keep no state between requests; remove it");
     } else if (name == "triton_enable_empty_final_response") {
       decoded.marks_final_response = bool_parameter(parameter, name);
     } else {

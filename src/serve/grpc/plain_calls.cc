@@ -66,7 +66,7 @@ void await_plain(GrpcFrontEnd& front, GrpcQueue& queue, Needs needs, Accept acce
   PlainCall<Request, Response, Accept>::await(front, queue, needs, accept);
 }
 
-// Tells one client whether the server is ready, now and whenever that changes.
+// Notifies one client whether the server is ready, now and whenever that changes.
 class HealthWatch final : public LongGrpcCall, public std::enable_shared_from_this<HealthWatch> {
  public:
   HealthWatch(GrpcFrontEnd& front, GrpcQueue& queue) : front_(front), queue_(queue) {}

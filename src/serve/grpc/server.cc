@@ -13,8 +13,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLookInterval{200};
-// Beside those for calls: one for health watches, and those that gRPC starts for itself, without
-// which it aborts or hangs.
+// In addition to those for calls: one for health watches, and those that gRPC starts for itself,
+// without which it aborts or hangs.
 constexpr int kGrpcThreads = 12;
 // In the trailing metadata, of which clients accept 8 KiB, each byte may take three.
 constexpr size_t kMostMessageBytes = 2000;

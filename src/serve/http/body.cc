@@ -72,7 +72,7 @@ class Expander {
   bool is_complete_ = false;
 };
 
-// Throws away what does not fit: then there is nothing to gain.
+// Drops output that does not fit: compression then saves nothing.
 class Compressor {
  public:
   Compressor(HttpEncoding encoding, size_t room) : out_(room, '\0') {

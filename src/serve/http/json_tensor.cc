@@ -19,7 +19,7 @@ namespace {
                   " has no JSON form; use the binary data extension for it"));
 }
 
-// JSON numbers as T. Numbers closer to 0 than T can tell become 0; those too big are refused.
+// JSON numbers as T. Numbers too close to 0 for T become 0; those too large are refused.
 template <class T>
 bool parse_number(std::string_view digits, T& value) {
   if constexpr (std::is_floating_point_v<T>) {

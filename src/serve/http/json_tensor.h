@@ -11,7 +11,7 @@
 namespace emblem {
 
 // Reads the values of `input` (whose `data` is not used), either flat or nested like its shape, and
-// returns them as they lie in a binary tensor. Integers and floating-point numbers are exact; a
+// returns them in the layout of a binary tensor. Integers and floating-point numbers are exact; a
 // value that its type cannot hold is refused, as are FP16 and BF16, which have no JSON form.
 std::vector<std::byte> read_json_tensor(JsonReader& reader, const InputTensor& input);
 

@@ -1,4 +1,4 @@
-// serve/http/metadata_json.h - what a service tells about itself, as the JSON of the inference
+// serve/http/metadata_json.h - the metadata of a service as the JSON of the inference
 // protocol.
 #pragma once
 

@@ -16,7 +16,7 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-// Refused connections wait for their 503 beside the others; above this many they are closed.
+// Refused connections wait for their 503 next to the others; above this number they are closed.
 constexpr size_t kMostRefused = 64;
 constexpr std::chrono::milliseconds kAcceptPause{100};
 

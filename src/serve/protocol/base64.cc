@@ -25,7 +25,7 @@ std::string decode_base64(std::string_view text) {
   int count = 0;
   for (const char c : text) {
     const int value = value_of(c);
-    EMBLEM_REQUIRE(value >= 0, "'", c, "' is no character of base64");
+    EMBLEM_REQUIRE(value >= 0, "'", c, "' is not a base64 character");
     bits = bits << 6 | static_cast<uint32_t>(value);
     count += 6;
     if (count < 8) continue;

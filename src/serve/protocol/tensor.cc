@@ -12,7 +12,7 @@
 namespace emblem {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "tensors travel as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "tensors are sent as they are in memory");
 
 struct TypeFacts {
   DataType type;

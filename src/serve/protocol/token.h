@@ -1,11 +1,11 @@
-// serve/protocol/token.h - the secret that requests carry.
+// serve/protocol/token.h - the bearer token of requests.
 #pragma once
 
 #include <string_view>
 
 namespace emblem {
 
-// Whether an Authorization header carries the token. Takes the same time however wrong it is.
+// Whether an Authorization header has the token. Takes the same time however wrong it is.
 bool carries_token(std::string_view authorization, std::string_view token);
 
 }  // namespace emblem

@@ -20,7 +20,7 @@ namespace emblem {
 
 struct ModelServerOptions {
   std::string repository;
-  // kAll loads what is there at the start; kPoll also looks for changes; kExplicit loads `models`
+  // kAll loads all models at the start; kPoll also looks for changes; kExplicit loads `models`
   // and what clients ask for.
   enum class Control { kAll, kPoll, kExplicit } control = Control::kAll;
   std::vector<std::string> models;  // kExplicit
@@ -33,8 +33,9 @@ struct ModelServerOptions {
   OpenServable open = open_servable;
 };
 
-// Thread-safe. Loading builds the new versions beside the old ones and then swaps them in one step:
-// no request fails because of it. Versions whose files and configuration did not change run on.
+// Thread-safe. Loading builds the new versions next to the old ones and then swaps them in one
+// step: no request fails because of it. Versions whose files and configuration did not change run
+// on.
 class ModelServer final : public InferenceService {
  public:
   // Loads the models. One that cannot be loaded is logged and listed as UNAVAILABLE, but

@@ -54,7 +54,7 @@ bool ModelVersion::infer(std::unique_ptr<InferRequest>& request, InferDone& done
     const size_t outputs = servable_->outputs().size();
     EMBLEM_REQUIRE(request->outputs.size() <= outputs, "expected at most ", outputs,
                    outputs == 1 ? " output" : " outputs", " but ", request->outputs.size(),
-                   " are asked for from model '", request->model, "'");
+                   " are requested from model '", request->model, "'");
     rows = servable_->check(*request);
     EMBLEM_REQUIRE(max_batch_rows_ == 0 || rows <= max_batch_rows_,
                    "inference request batch-size must be <= ", max_batch_rows_, " for '",
