@@ -18,7 +18,7 @@ constexpr std::string_view kFree[] = {
     // where, and how much of it is shown and kept
     "model_dir", "train_config.log_step_count_steps", "train_config.use_tensorboard",
     "train_config.save_checkpoints_steps", "train_config.save_checkpoints_epochs",
-    "train_config.keep_checkpoint_max", "train_config.delta_steps",
+    "train_config.keep_checkpoint_max", "train_config.delta_steps", "train_config.keep_delta_max",
     // how long
     "train_config.num_steps", "train_config.num_epochs", "train_config.early_stopping",
     // evaluations

@@ -312,7 +312,8 @@ TEST_F(TrainerTest, AResumeMayChangeWhatDoesNotChangeTheResult) {
       {"data_config.num_workers=2", "data_config.max_bad_rows=3", "train_config.eval_steps=3",
        "train_config.early_stopping={patience: 9}", "train_config.num_threads=2",
        "train_config.use_tensorboard=false", "train_config.keep_checkpoint_max=1",
-       "train_config.log_step_count_steps=1", "model_config.metrics=[{auc{}}, {log_loss{}}]"}));
+       "train_config.keep_delta_max=7", "train_config.log_step_count_steps=1",
+       "model_config.metrics=[{auc{}}, {log_loss{}}]"}));
   EXPECT_EQ(summary.steps, 6);
 }
 

@@ -16,13 +16,15 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// Answers every `period`-th request wrongly, if set.
+// Answers every `period`-th request wrongly, if set, and refuses those after `full_after`.
 class SometimesWrong : public FakeService {
  public:
-  std::atomic<int> period = 0;
+  std::atomic<int> period = 0, full_after = 0;
 
   void infer(std::unique_ptr<InferRequest> request, InferDone done) override {
-    const bool spoil = period > 0 && ++count_ % period == 0;
+    const int number = ++count_;
+    const bool spoil = period > 0 && number % period == 0;
+    if (full_after > 0 && number > full_after) full = true;
     FakeService::infer(std::move(request), [spoil, done = std::move(done)](InferResult result) {
       if (spoil) {
         if (auto* response = std::get_if<InferResponse>(&result))
@@ -152,17 +154,13 @@ TEST_P(ServeBench, DetectsAnswersThatDiffer) {
 
 TEST_P(ServeBench, CountsRefusalsByKind) {
   ServeBenchOptions asked = options();
-  std::thread filler([&] {
-    while (service_.statistics("sum", "1").at(0).inference_count < 20) std::this_thread::yield();
-    service_.full = true;
-  });
-  asked.requests = 500;
+  service_.full_after = 20;
   const auto results = bench_serve(asked);
-  filler.join();
   ASSERT_EQ(errors(results[0]).size(), 1u);
   EXPECT_THAT(errors(results[0])[0],
               HasSubstr(GetParam() == LoadProtocol::kHttp ? "HTTP 503" : "UNAVAILABLE"));
   asked.requests = 5;
+  service_.full_after = 0;
   service_.full = false;
   BenchResult silent = bench_serve(asked).at(0);
   silent.metrics.at(0).second.value = 0;
