@@ -73,10 +73,10 @@ void remove_unfinished_deltas(const std::string& root) {
 void remove_deltas(const std::string& root, int64_t last) {
   for (const DeltaFolder& delta : list_deltas(root)) {
     if (delta.sequence > last) break;
-    fs::rename(delta.path, cat(root, "/", kRemoving, name_of(delta.sequence)));
+    rename_path(delta.path, cat(root, "/", kRemoving, name_of(delta.sequence)));
   }
   for (const fs::path& path : entries_of(root)) {  // also of a process that was killed here
-    if (path.filename().string().starts_with(kRemoving)) fs::remove_all(path);
+    if (path.filename().string().starts_with(kRemoving)) remove_path(path.string());
   }
 }
 
@@ -109,12 +109,13 @@ struct DeltaWriter::State {
 DeltaWriter::DeltaWriter(std::string root, int64_t sequence) : state_(std::make_unique<State>()) {
   EMBLEM_REQUIRE(sequence >= 1, "delta: a sequence number of ", sequence, "; they begin at 1");
   const std::string path = cat(root, "/", name_of(sequence));
-  EMBLEM_REQUIRE(!fs::exists(path), path, " exists already; use the next sequence number");
+  std::error_code ignored;
+  EMBLEM_REQUIRE(!fs::exists(path, ignored), path, " exists already; use the next sequence number");
   state_->temporary = cat(root, "/", kUnfinished, name_of(sequence));
   state_->root = std::move(root);
   state_->sequence = sequence;
-  fs::remove_all(state_->temporary);  // of a writer that was killed
-  fs::create_directories(state_->temporary);
+  remove_path(state_->temporary);  // of a writer that was killed
+  make_folders(state_->temporary);
 }
 
 DeltaWriter::~DeltaWriter() {
@@ -133,7 +134,7 @@ void DeltaWriter::add(const std::string& table, int64_t dim, std::span<const int
   auto& columns = state_->tables[table];
   if (columns == nullptr) {
     const std::string folder = cat(state_->temporary, "/", table);
-    fs::create_directory(folder);
+    make_folders(folder);
     columns = std::make_unique<Columns>(folder, dim);
   }
   EMBLEM_REQUIRE(columns->table.dim == dim, "delta, table ", table, ": rows of dimension ", dim,
@@ -161,7 +162,7 @@ std::string DeltaWriter::finish() {
   manifest.finish();
   sync_directory(state_->temporary);
   const std::string path = cat(state_->root, "/", name_of(state_->sequence));
-  fs::rename(state_->temporary, path);
+  rename_path(state_->temporary, path);
   sync_directory(state_->root);
   state_.reset();
   return path;
