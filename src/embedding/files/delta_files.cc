@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "core/file.h"
+#include "core/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -40,6 +41,10 @@ std::vector<fs::path> entries_of(const std::string& root) {
     throw Error(ErrorCode::kUnavailable,
                 cat("cannot read the folder ", root, ": ", error.message()));
   return entries;
+}
+
+bool is_folder_name(const std::string& name) {
+  return !name.empty() && name.front() != '.' && name.find('/') == std::string::npos;
 }
 
 struct Columns {
@@ -93,6 +98,11 @@ DeltaManifest read_delta_manifest(const DeltaFolder& delta) {
   } catch (const nlohmann::json::exception& error) {
     throw Error(ErrorCode::kCorruption, cat(path, ": does not describe a delta: ", error.what()));
   }
+  for (const DeltaTable& table : manifest.tables) {
+    if (!is_folder_name(table.name))
+      throw Error(ErrorCode::kCorruption,
+                  cat(path, ": table name \"", printable(table.name), "\" is not valid"));
+  }
   if (manifest.sequence != delta.sequence) {
     throw Error(ErrorCode::kCorruption, cat(path, ": the sequence is ", manifest.sequence,
                                             ", but the folder's name says ", delta.sequence));
@@ -126,8 +136,7 @@ DeltaWriter::~DeltaWriter() {
 
 void DeltaWriter::add(const std::string& table, int64_t dim, std::span<const int64_t> keys,
                       std::span<const float> rows) {
-  EMBLEM_REQUIRE(!table.empty() && table.front() != '.' && table.find('/') == std::string::npos,
-                 "delta: \"", table, "\" cannot be the name of a folder");
+  EMBLEM_REQUIRE(is_folder_name(table), "delta: \"", table, "\" cannot be the name of a folder");
   EMBLEM_REQUIRE(keys.size() * static_cast<size_t>(dim) == rows.size(), "delta, table ", table,
                  ": ", keys.size(), " keys of dimension ", dim, " do not fit ", rows.size(),
                  " floats");
