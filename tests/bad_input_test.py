@@ -114,6 +114,18 @@ class BadConfiguration(EmblemTest):
     def test_an_unknown_override(self):
         self.fail_with(self.train(self.folder / "m", "--set", "train_config.num_epoch=3"), "num_epoch", "num_epochs")
 
+    def test_an_override_with_line_breaks_is_shown_in_one_line(self):
+        process = self.train(self.folder / "m", "--set", "data_config.batch_size=1\n2")
+        self.fail_with(process, "batch_size is 1\\x0a2", "expected a whole number")
+        self.assertEqual(len(process.stderr.splitlines()), 1, process.stderr)
+
+    def test_an_override_takes_any_text(self):
+        data = self.folder / 'a "b"\\c\nd.tsv'
+        data.write_bytes(b"".join(path.read_bytes() for path in sorted((self.data / "train").iterdir())))
+        escaped = str(data).replace("\\", "\\\\").replace('"', '\\"')
+        for number, value in enumerate((str(data), f'"{escaped}"', '"' + escaped.replace("\n", "\\n") + '"')):
+            self.succeed(self.train(self.folder / f"any{number}", "--max-steps", 1, "--set", f"train_input_path={value}"))
+
     def test_conflicting_settings(self):
         self.fail_with(self.train(self.folder / "m", "--set", "train_config.num_steps=3"), "num_steps", "num_epochs")
         self.fail_with(self.train(self.folder / "m", "--set", "feature_configs[1].id_feature.num_buckets=9"),

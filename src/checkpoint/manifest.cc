@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/checksum.h"
+#include "core/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -113,8 +114,16 @@ Json to_json(const ManifestTable& table) {
           {"files", table.files}};
 }
 
+// The name of a table is the name of a folder.
+std::string table_name(const Json& json) {
+  const auto name = json.get<std::string>();
+  if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos)
+    throw std::invalid_argument(cat("table name \"", printable(name), "\" is not a plain name"));
+  return name;
+}
+
 ManifestTable to_table(const Json& json) {
-  return {.name = json.at("name"),
+  return {.name = table_name(json.at("name")),
           .kind = json.at("kind"),
           .dim = json.at("dim"),
           .dtype = json.at("dtype"),
@@ -146,7 +155,8 @@ std::string inner_path(const std::string& name) {
   const std::filesystem::path path(name);
   bool inside = !name.empty() && path.is_relative();
   for (const auto& part : path) inside = inside && part != "..";
-  if (!inside) throw std::invalid_argument(cat("path ", name));
+  if (!inside)
+    throw std::invalid_argument(cat("path \"", printable(name), "\" is not within the checkpoint"));
   return name;
 }
 

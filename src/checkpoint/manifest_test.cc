@@ -208,6 +208,17 @@ TEST(Manifest, RefusesTablesWhoseFilesItDoesNotList) {
               ThrowsMessage<Error>(HasSubstr("is damaged: no file tables/user/key")));
 }
 
+TEST(Manifest, RefusesTableNamesThatLeadOutOfTheCheckpoint) {
+  for (const char* name : {"../../x", "/etc", "a/b", "..", ".", ""}) {
+    Manifest manifest;
+    manifest.tables = {{.name = name}};
+    EXPECT_THAT(parsing(manifest_text(manifest)),
+                ThrowsMessage<Error>(cat("DIR/manifest.json is damaged: table name \"", name,
+                                         "\" is not a plain name")))
+        << name;
+  }
+}
+
 TEST(Manifest, RefusesPathsThatLeadOutOfTheCheckpoint) {
   for (const char* path : {"../x", "/etc/passwd", "a/../../x", ""}) {
     Manifest manifest;

@@ -27,16 +27,6 @@ std::string hidden_path(const std::string& model_dir, CheckpointState state, int
   return model_dir + "/" + CheckpointName{state, step, ::getpid()}.text();
 }
 
-void make_folder(const std::string& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) fail("make the folder", path, error.message());
-}
-
-void rename_folder(const std::string& from, const std::string& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0) fail("rename to", to, std::strerror(errno));
-}
-
 // Leftovers with this process's own number are from an earlier process: there is one writer at a
 // time.
 bool is_abandoned(int64_t process) {
@@ -58,7 +48,7 @@ void clean_up(const std::string& model_dir) {
     const std::string path = model_dir + "/" + name.text();
     const std::string finished = checkpoint_path(model_dir, name.step);
     if (name.state == CheckpointState::kReplaced && !fs::exists(finished, ignored)) {
-      rename_folder(path, finished);
+      rename_path(path, finished);
     } else {
       fs::remove_all(path, ignored);
     }
@@ -108,8 +98,8 @@ void replace_folder(const std::string& model_dir, const std::string& from, const
   // Some file systems cannot exchange. Between the two renames latest_checkpoint finds the old one
   // by its hidden name.
   const std::string old = hidden_path(model_dir, CheckpointState::kReplaced, step);
-  rename_folder(to, old);
-  rename_folder(from, to);
+  rename_path(to, old);
+  rename_path(from, to);
   sync_directory(model_dir);
   fs::remove_all(old, ignored);
 }
@@ -121,9 +111,9 @@ CheckpointWriter::CheckpointWriter(const std::string& model_dir, int64_t step)
       step_(step),
       path_(hidden_path(model_dir, CheckpointState::kUnfinished, step)) {
   EMBLEM_REQUIRE(step >= 0, "a checkpoint cannot be of step ", step);
-  make_folder(model_dir);
+  make_folders(model_dir);
   clean_up(model_dir);
-  make_folder(path_);
+  make_folders(path_);
 }
 
 CheckpointWriter::~CheckpointWriter() {
@@ -138,7 +128,7 @@ void CheckpointWriter::add_file(const std::string& name, FileFacts facts) {
 
 void CheckpointWriter::write_file(const std::string& name, std::string_view content) {
   const std::string path = path_ + "/" + name;
-  make_folder(fs::path(path).parent_path().string());
+  make_folders(fs::path(path).parent_path().string());
   FileWriter file(path);
   file.write(content);
   file.finish();
@@ -164,7 +154,7 @@ std::string CheckpointWriter::commit(Manifest manifest) {
   if (fs::exists(finished, ignored)) {
     replace_folder(model_dir_, path_, finished, step_);
   } else {
-    rename_folder(path_, finished);
+    rename_path(path_, finished);
     sync_directory(model_dir_);
   }
   return finished;
@@ -185,7 +175,7 @@ void prune_checkpoints(const std::string& model_dir, int64_t keep,
 
 void remove_checkpoint(const std::string& model_dir, int64_t step) {
   const std::string hidden = hidden_path(model_dir, CheckpointState::kUnfinished, step);
-  rename_folder(checkpoint_path(model_dir, step), hidden);
+  rename_path(checkpoint_path(model_dir, step), hidden);
   std::error_code ignored;  // the next writer tries again
   fs::remove_all(hidden, ignored);
 }

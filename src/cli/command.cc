@@ -5,6 +5,7 @@
 #include <map>
 #include <new>
 
+#include "core/caught_error.h"
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/output_file.h"
@@ -133,8 +134,9 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
+// In one line, whatever paths and values the message shows.
 int fail(const char* message) {
-  std::fprintf(stderr, "emblem: %s\n", message);
+  std::fprintf(stderr, "emblem: %s\n", printable(message).c_str());
   return kFailed;
 }
 
@@ -216,8 +218,8 @@ int run_chosen(CLI::App& program, const Commands& commands) {
     return commands.bodies.at(chosen_command(program))();
   } catch (const std::bad_alloc&) {
     return fail("out of memory; use a smaller batch, smaller tables or a machine with more memory");
-  } catch (const std::exception& error) {
-    return fail(error.what());
+  } catch (...) {
+    return fail(caught_error().what());
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
+#include "config/evaluation_input.h"
 #include "core/file.h"
 #include "core/text.h"
 #include "train/lookup_report.h"
@@ -28,10 +29,9 @@ void run(const Options& options) {
   const Workers workers = make_workers(options, 0);
   RestoredModel restored(workers.context, options.checkpoint, options.config,
                          overrides_of(options));
-  config::PipelineConfig reading = restored.config();
-  reading.clear_train_input_path();
-  if (!options.input.empty()) reading.set_eval_input_path(options.input);
-  refuse_pipeline_as_output("--json", options.json, options, reading);
+  refuse_input_or_checkpoint_as_output(
+      "--json", options.json, options, restored.checkpoint(),
+      options.input.empty() ? evaluation_input(restored.config()) : options.input);
   const Evaluation evaluation = restored.evaluate(options.input);
   print(evaluation);
   log_missing_values(evaluation.lookups, LookupPass::kEvaluation);

@@ -14,6 +14,12 @@ void add_set_option(Command& command, PipelineOptions& options) {
                      "Override a field: path.to[0].field=value (repeatable)");
 }
 
+void refuse_pipeline_file_as_output(const char* option, const std::string& output,
+                                    const PipelineOptions& options) {
+  if (!options.config.empty())
+    refuse_input_as_output(option, output, std::span(&options.config, 1));
+}
+
 }  // namespace
 
 void add_config_options(Command& command, PipelineOptions& options) {
@@ -80,10 +86,17 @@ std::vector<std::string> overrides_of(const PipelineOptions& options) {
 void refuse_pipeline_as_output(const char* option, const std::string& output,
                                const PipelineOptions& options,
                                const config::PipelineConfig& config) {
-  if (!options.config.empty())
-    refuse_input_as_output(option, output, std::span(&options.config, 1));
+  refuse_pipeline_file_as_output(option, output, options);
   refuse_input_as_output(option, output, config.train_input_path());
   refuse_input_as_output(option, output, config.eval_input_path());
+}
+
+void refuse_input_or_checkpoint_as_output(const char* option, const std::string& output,
+                                          const CheckpointOptions& options,
+                                          const std::string& checkpoint, const std::string& input) {
+  refuse_pipeline_file_as_output(option, output, options);
+  refuse_input_as_output(option, output, input);
+  refuse_output_in(option, output, checkpoint);
 }
 
 config::PipelineConfig load(const PipelineOptions& options) {

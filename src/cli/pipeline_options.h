@@ -60,6 +60,11 @@ void refuse_pipeline_as_output(const char* option, const std::string& output,
                                const PipelineOptions& options,
                                const config::PipelineConfig& config);
 
+// The same for a command that reads `input` and a checkpoint.
+void refuse_input_or_checkpoint_as_output(const char* option, const std::string& output,
+                                          const CheckpointOptions& options,
+                                          const std::string& checkpoint, const std::string& input);
+
 // A context on the chosen device, with its threads and stream.
 struct Workers {
   std::unique_ptr<ThreadPool> pool;

@@ -2,11 +2,13 @@
 #include <cstdio>
 #include <memory>
 
+#include "checkpoint/checkpoint.h"
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
 #include "core/output_file.h"
 #include "emblem/error.h"
 #include "train/lookup_report.h"
+#include "train/prediction_file.h"
 #include "train/restored.h"
 
 namespace emblem {
@@ -18,19 +20,23 @@ struct Options : CheckpointOptions {
 };
 
 void check_keep(const std::vector<std::string>& keep) {
-  for (auto name = keep.begin(); name != keep.end(); ++name)
+  for (auto name = keep.begin(); name != keep.end(); ++name) {
     EMBLEM_REQUIRE(std::find(keep.begin(), name, *name) == name, "--keep names \"", *name,
                    "\" twice; name each column once");
+    EMBLEM_REQUIRE(*name != kPredictionColumn, "--keep names \"", *name,
+                   "\", which is the column that predict adds; rename it in the input");
+  }
 }
 
 void run(const Options& options) {
   check_keep(options.keep);
-  refuse_input_as_output("--out", options.out, options.input);
+  const std::string checkpoint = find_checkpoint(options.checkpoint);
+  refuse_input_or_checkpoint_as_output("--out", options.out, options, checkpoint, options.input);
   const Workers workers = make_workers(options, 0);
-  RestoredModel restored(workers.context, options.checkpoint, options.config,
-                         overrides_of(options));
+  RestoredModel restored(workers.context, checkpoint, options.config, overrides_of(options));
   const PredictionPass pass = restored.predict(options.input, options.out, options.keep);
-  std::printf("wrote %ld predictions to %s\n", static_cast<long>(pass.rows), options.out.c_str());
+  std::printf("wrote %ld predictions to %s\n", static_cast<long>(pass.rows),
+              is_standard_output(options.out) ? "standard output" : options.out.c_str());
   if (pass.bad_rows > 0)
     std::printf("skipped %ld bad rows; their predictions are empty\n",
                 static_cast<long>(pass.bad_rows));

@@ -77,9 +77,27 @@ std::vector<std::string> elements_of(std::string_view list) {
   return elements;
 }
 
-class Silence : public google::protobuf::io::ErrorCollector {
-  void AddError(int, int, const std::string&) override {}
+// Protobuf goes on after errors such as an unknown escape and reports success.
+class ErrorFlag : public google::protobuf::io::ErrorCollector {
+ public:
+  bool is_set() const { return set_; }
+
+ private:
+  void AddError(int, int, const std::string&) override { set_ = true; }
+  bool set_ = false;
 };
+
+// Quoted text as protobuf reads it: it does not accept line breaks between the quotes.
+std::string with_escaped_line_breaks(std::string_view value) {
+  std::string escaped;
+  for (const char c : value) {
+    if (c == '\n')
+      escaped += "\\n";
+    else
+      escaped += c;
+  }
+  return escaped;
+}
 
 // Sets a field of `parent`, or adds to it when it is repeated.
 void put(Message* parent, const FieldDescriptor& field, const std::string& owner,
@@ -99,10 +117,13 @@ void put(Message* parent, const FieldDescriptor& field, const std::string& owner
       reflection->SetString(parent, &field, value);
     return;
   }
-  Silence silence;
+  ErrorFlag error;
   google::protobuf::TextFormat::Parser parser;
-  parser.RecordErrorsTo(&silence);
-  if (!parser.ParseFieldValueFromString(value, &field, parent))
+  parser.RecordErrorsTo(&error);
+  const bool is_text = field.cpp_type() == FieldDescriptor::CPPTYPE_STRING;
+  if (!parser.ParseFieldValueFromString(is_text ? with_escaped_line_breaks(value) : value, &field,
+                                        parent) ||
+      error.is_set())
     fail(wrong_value(field, owner, value));
 }
 

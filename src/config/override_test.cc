@@ -63,6 +63,20 @@ TEST(Override, TextMayHaveQuotesAndThenEscapes) {
   EXPECT_EQ(with({"train_input_path=a.csv,b.csv"}).train_input_path(), "a.csv,b.csv");
 }
 
+TEST(Override, TextMayHaveAnyCharacter) {
+  EXPECT_EQ(with({R"(model_dir="a b\"c")"}).model_dir(), "a b\"c");
+  EXPECT_EQ(with({R"(model_dir='a b"c')"}).model_dir(), "a b\"c");
+  EXPECT_EQ(with({R"(model_dir=a b"c)"}).model_dir(), "a b\"c");
+  EXPECT_EQ(with({R"(model_dir="a\\b")"}).model_dir(), "a\\b");
+  EXPECT_EQ(with({R"(model_dir=a\b)"}).model_dir(), "a\\b");
+  EXPECT_EQ(with({R"(model_dir="a\nb")"}).model_dir(), "a\nb");
+  EXPECT_EQ(with({"model_dir=\"a\nb\""}).model_dir(), "a\nb");
+  EXPECT_EQ(with({"model_dir=a\nb"}).model_dir(), "a\nb");
+  EXPECT_THAT(error_of(R"(model_dir="a"b")"), HasSubstr("expected text in quotes"));
+  EXPECT_THAT(error_of(R"(model_dir="a\x")"), HasSubstr("expected text in quotes"));
+  EXPECT_THAT(error_of(R"(model_dir="a\")"), HasSubstr("expected text in quotes"));
+}
+
 TEST(Override, TheLastOneWins) { EXPECT_EQ(with({"model_dir=a", "model_dir=b"}).model_dir(), "b"); }
 
 TEST(Override, ReachesIntoRepeatedFields) {

@@ -1,5 +1,6 @@
 #include "core/caught_error.h"
 
+#include <filesystem>
 #include <new>
 
 #include "core/log.h"
@@ -10,6 +11,13 @@ namespace {
 // Made before memory runs out: copying an Error allocates nothing.
 const Error out_of_memory(ErrorCode::kOutOfMemory, "out of memory");
 
+std::string text_of(const std::filesystem::filesystem_error& error) {
+  std::string paths = error.path1().string();
+  if (!error.path2().empty()) paths += cat(" or ", error.path2().string());
+  return cat("cannot access ", paths.empty() ? "the file system" : paths, ": ",
+             error.code().message());
+}
+
 Error rethrow_as_error() {
   try {
     throw;
@@ -17,6 +25,8 @@ Error rethrow_as_error() {
     return error;
   } catch (const std::bad_alloc&) {
     return out_of_memory;
+  } catch (const std::filesystem::filesystem_error& error) {
+    return {ErrorCode::kUnavailable, text_of(error)};
   } catch (const std::exception& error) {
     return {ErrorCode::kInternal, error.what()};
   } catch (...) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <new>
 
 namespace emblem {
@@ -23,6 +24,10 @@ TEST(CaughtErrorTest, WhateverWasThrownBecomesAnError) {
   EXPECT_STREQ(caught(std::bad_alloc()).what(), "out of memory");
   EXPECT_EQ(caught(std::runtime_error("broken")).code(), ErrorCode::kInternal);
   EXPECT_STREQ(caught(std::runtime_error("broken")).what(), "broken");
+  const std::filesystem::filesystem_error denied(
+      "cannot remove all", "a/b", std::make_error_code(std::errc::permission_denied));
+  EXPECT_EQ(caught(denied).code(), ErrorCode::kUnavailable);
+  EXPECT_STREQ(caught(denied).what(), "cannot access a/b: Permission denied");
   EXPECT_EQ(caught(7).code(), ErrorCode::kInternal);
 }
 

@@ -175,6 +175,26 @@ void write_text_file_atomically(const std::string& path, std::string_view text) 
   file.finish();
 }
 
+void make_folders(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (!error && !fs::is_directory(path, error) && !error)
+    error = std::make_error_code(std::errc::not_a_directory);
+  if (error) fail("make the folder", path, error.value());
+}
+
+void rename_path(const std::string& from, const std::string& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  if (error) fail(cat("rename ", from, " to").c_str(), to, error.value());
+}
+
+void remove_path(const std::string& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) fail("remove", path, error.value());
+}
+
 void sync_directory(const std::string& path) {
   const std::string folder = path.empty() ? "." : path;
   const FileDescriptor directory(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

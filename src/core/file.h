@@ -60,6 +60,15 @@ std::string read_text_file(const std::string& path);
 // devices and "-" are treated as in core/output_file.h.
 void write_text_file_atomically(const std::string& path, std::string_view text);
 
+// Makes the folder, and those above it, where they do not exist.
+void make_folders(const std::string& path);
+
+// Gives a file or folder another name on the same file system; a file of that name is replaced.
+void rename_path(const std::string& from, const std::string& to);
+
+// Removes a file, or a folder with all it holds. Nothing to remove is not an error.
+void remove_path(const std::string& path);
+
 // Makes the names in a directory durable (fsync on the directory).
 void sync_directory(const std::string& path);
 

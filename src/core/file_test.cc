@@ -181,5 +181,27 @@ TEST_F(FileTest, SyncingAFolderThatIsNotThereIsAnError) {
             "cannot sync the folder " + path("gone") + ": No such file or directory");
 }
 
+TEST_F(FileTest, FoldersAreMadeRenamedAndRemoved) {
+  make_folders(path("a/b/c"));
+  make_folders(path("a/b/c"));
+  rename_path(path("a/b"), path("d"));
+  EXPECT_TRUE(fs::is_directory(path("d/c")));
+  remove_path(path("d"));
+  remove_path(path("d"));
+  EXPECT_FALSE(fs::exists(path("d")));
+}
+
+TEST_F(FileTest, AFolderThatCannotBeMadeOrRenamedIsNamedInOneLine) {
+  make("file");
+  EXPECT_EQ(message_of([&] { make_folders(path("file/a")); }),
+            cat("cannot make the folder ", path("file/a"), ": Not a directory"));
+  EXPECT_EQ(message_of([&] { make_folders(path("file")); }),
+            cat("cannot make the folder ", path("file"), ": Not a directory"));
+  EXPECT_EQ(message_of([&] { rename_path(path("none"), path("b")); }),
+            cat("cannot rename ", path("none"), " to ", path("b"), ": No such file or directory"));
+  EXPECT_EQ(message_of([&] { remove_path(path("file/a")); }),
+            cat("cannot remove ", path("file/a"), ": Not a directory"));
+}
+
 }  // namespace
 }  // namespace emblem

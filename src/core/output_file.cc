@@ -1,6 +1,7 @@
 #include "core/output_file.h"
 
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -60,15 +61,30 @@ FileKind kind_of(const std::string& path) {
   return {true, S_ISREG(status.st_mode), status.st_mode};
 }
 
+// Whether an item of a list of inputs reads all files of the folder, or all that match a pattern,
+// to which `output` belongs or would belong.
+bool reads_what_is_at(const std::string& item, const fs::path& output) {
+  if (output.filename().string().starts_with('.')) return false;  // hidden files are skipped
+  std::error_code ignored;
+  if (fs::is_directory(item, ignored)) {
+    const fs::path folder = output.parent_path();
+    return fs::equivalent(folder.empty() ? "." : folder, item, ignored);
+  }
+  const bool is_pattern = item.find_first_of("*?[") != std::string::npos;
+  return is_pattern && ::fnmatch(item.c_str(), output.c_str(), FNM_PATHNAME | FNM_PERIOD) == 0;
+}
+
 }  // namespace
 
 OutputFile::OutputFile(const std::string& path) {
+  EMBLEM_REQUIRE(!path.empty(),
+                 "the name of an output file is empty; give a file, or - for standard output");
   if (const int descriptor = descriptor_of(path); descriptor >= 0) {
     std::fflush(stdout);
     const int copy = ::dup(descriptor);
     if (copy < 0) fail(path, errno);
-    target_ = path;
-    writer_ = std::make_unique<FileWriter>(copy, path);
+    target_ = is_standard_output(path) ? "standard output" : path;
+    writer_ = std::make_unique<FileWriter>(copy, target_);
     return;
   }
   target_ = follow_links(path);
@@ -121,8 +137,27 @@ void refuse_input_as_output(std::string_view option, const std::string& output,
 void refuse_input_as_output(std::string_view option, const std::string& output,
                             std::string_view inputs) {
   std::error_code ignored;
-  if (is_standard_output(output) || !fs::exists(output, ignored) || trim(inputs).empty()) return;
-  refuse_input_as_output(option, output, std::span<const std::string>(expand_paths(inputs)));
+  if (output.empty() || is_standard_output(output) || trim(inputs).empty()) return;
+  if (fs::exists(output, ignored))
+    refuse_input_as_output(option, output, std::span<const std::string>(expand_paths(inputs)));
+  for (const std::string& piece : split(inputs, ',')) {
+    const std::string item(trim(piece));
+    for (const std::string& path : {output, follow_links(output)})
+      EMBLEM_REQUIRE(!reads_what_is_at(item, path), option, " ", output, " is among the input ",
+                     item, " and would be read as data next time; give a file elsewhere");
+  }
+}
+
+void refuse_output_in(std::string_view option, const std::string& output,
+                      const std::string& folder) {
+  if (output.empty() || is_standard_output(output)) return;
+  std::error_code ignored;
+  fs::path above = fs::absolute(follow_links(output), ignored);
+  while (above.has_relative_path()) {
+    above = above.parent_path();
+    EMBLEM_REQUIRE(!fs::equivalent(above, folder, ignored), option, " ", output, " is in ", folder,
+                   ", which is only read; give a file elsewhere");
+  }
 }
 
 }  // namespace emblem

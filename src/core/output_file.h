@@ -41,8 +41,12 @@ void reserve_standard_output();
 // in the message. An empty `output` is none.
 void refuse_input_as_output(std::string_view option, const std::string& output,
                             std::span<const std::string> inputs);
-// The same for a list as of expand_paths; an empty one has no files.
+// The same for a list as of expand_paths; an empty one has no files. A new file that the list would
+// include the next time is refused, too.
 void refuse_input_as_output(std::string_view option, const std::string& output,
                             std::string_view inputs);
+// Throws when `output` is below `folder`, which is an input as a whole: a checkpoint.
+void refuse_output_in(std::string_view option, const std::string& output,
+                      const std::string& folder);
 
 }  // namespace emblem

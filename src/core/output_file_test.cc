@@ -98,7 +98,7 @@ class Redirected {
   int saved_;
 };
 
-TEST_F(OutputFileTest, StandardOutputIsWrittenBehindWhatIsThere) {
+TEST_F(OutputFileTest, StandardOutputIsWrittenAfterWhatIsThere) {
   for (const char* name : {"-", "/dev/stdout", "/dev/fd/1"}) {
     {
       const Redirected redirected(path("out"));
@@ -142,6 +142,41 @@ TEST_F(OutputFileTest, AnInputIsRecognizedByAnyName) {
   }
   EXPECT_NO_THROW(refuse_input_as_output("--out", path("new"), path("data")));
   EXPECT_NO_THROW(refuse_input_as_output("--out", "-", path("data")));
+}
+
+TEST_F(OutputFileTest, AFileThatWouldBeReadAsDataNextTimeIsRefused) {
+  fs::create_directory(path("in"));
+  make("in/a.csv", "rows");
+  fs::create_symlink("in/b.csv", path("link"));
+  const auto refuses = [&](const std::string& inputs) {
+    return ThrowsMessage<Error>(HasSubstr("is among the input " + inputs));
+  };
+  const std::string folder = path("in"), pattern = path("in/*.csv");
+  for (const std::string& inputs : {folder, pattern}) {
+    for (const char* output : {"in/b.csv", "link"})
+      EXPECT_THAT([&] { refuse_input_as_output("--out", path(output), inputs); }, refuses(inputs));
+    EXPECT_NO_THROW(refuse_input_as_output("--out", path("b.csv"), inputs));
+    EXPECT_NO_THROW(refuse_input_as_output("--out", path("in/.b.csv"), inputs)) << "hidden";
+    EXPECT_NO_THROW(refuse_input_as_output("--out", "", inputs));
+  }
+  EXPECT_NO_THROW(refuse_input_as_output("--out", path("in/b.json"), pattern));
+  EXPECT_NO_THROW(refuse_input_as_output("--out", path("in/b.csv"), path("in/a.csv")));
+}
+
+TEST_F(OutputFileTest, AFolderThatIsAnInputAsAWholeIsNotWrittenTo) {
+  fs::create_directories(path("checkpoint/tables"));
+  fs::create_symlink("checkpoint", path("link"));
+  for (const char* output : {"checkpoint/a", "checkpoint/tables/a", "link/a"})
+    EXPECT_THAT([&] { refuse_output_in("--out", path(output), path("checkpoint")); },
+                ThrowsMessage<Error>(HasSubstr("which is only read")))
+        << output;
+  for (const std::string& output :
+       {path("a"), path("checkpoint2"), std::string("-"), std::string()})
+    EXPECT_NO_THROW(refuse_output_in("--out", output, path("checkpoint"))) << output;
+}
+
+TEST_F(OutputFileTest, AnEmptyNameIsAnError) {
+  EXPECT_THAT([&] { write("", "x"); }, ThrowsMessage<Error>(HasSubstr("is empty")));
 }
 
 }  // namespace

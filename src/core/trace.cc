@@ -9,9 +9,9 @@
 #include <set>
 #include <thread>
 
-#include "core/file.h"
 #include "core/gpu_activity.h"
 #include "core/log.h"
+#include "core/output_file.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -43,8 +43,8 @@ int64_t trace_now() {
       .count();
 }
 
-Trace::Trace(std::string path, Device device) : path_(std::move(path)), start_ns_(trace_now()) {
-  write_text_file_atomically(path_, "{\"traceEvents\":[]}\n");  // or fail now, not after hours
+Trace::Trace(std::string path, Device device)
+    : path_(std::move(path)), file_(std::make_unique<OutputFile>(path_)), start_ns_(trace_now()) {
   dispatch(
       device, [] {},
       [&] {
@@ -99,9 +99,10 @@ void Trace::finish() {
       });
   std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
   for (size_t i = 0; i < events.size(); ++i) text += (i > 0 ? ",\n" : "") + events[i];
-  write_text_file_atomically(path_, text + "\n]}\n");
+  file_->write(text + "\n]}\n");
+  file_->finish();
   if (left_out_ > 0)
-    log_warn(cat(path_, " leaves out the last ", left_out_, " events: it would be too large"));
+    log_warn(cat(path_, " does not have the last ", left_out_, " events: it would be too large"));
 }
 
 }  // namespace emblem

@@ -12,6 +12,8 @@
 
 namespace emblem {
 
+class OutputFile;
+
 namespace cuda {
 class GpuActivity;
 }
@@ -22,6 +24,7 @@ int64_t trace_now();
 // Threads may add to a trace at the same time.
 class Trace {
  public:
+  // Opens the file (core/output_file.h), so that one that cannot be written fails before the run.
   // Begins to record what the GPU does too if `device` is one and CUPTI can be loaded; a warning
   // says so if not. At most one trace of a process records a GPU.
   Trace(std::string path, Device device);
@@ -44,6 +47,7 @@ class Trace {
   int thread_number();
 
   const std::string path_;
+  std::unique_ptr<OutputFile> file_;
   const int64_t start_ns_;
   std::mutex mutex_;
   std::vector<Span> spans_;

@@ -1,6 +1,7 @@
 #include "core/trace.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -30,6 +31,22 @@ TEST(Trace, IsAFileThatTimelineViewersRead) {
     EXPECT_NEAR(event.at("dur").get<double>(), 2.5, 1e-9);
   }
   EXPECT_EQ(spans, 2);
+}
+
+TEST(Trace, APipeGetsTheWholeTimelineAtOnce) {
+  const TempFolder folder;
+  const std::string path = folder.path("pipe");
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  std::string read;
+  std::thread reader([&] { read = read_text_file(path); });
+  {
+    Trace trace(path, Device::kCpu);
+    trace.add("lookup", trace_now(), trace_now());
+    trace.finish();
+  }
+  reader.join();
+  EXPECT_THAT(read, testing::HasSubstr("lookup"));
+  EXPECT_TRUE(nlohmann::json::accept(read)) << read;
 }
 
 }  // namespace

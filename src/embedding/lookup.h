@@ -30,7 +30,9 @@ struct StepScalars {
 };
 
 // Of one feature: values that were looked up, and those of them that found no row. In evaluation
-// these are keys that a dynamic table does not have; in training, keys that were not admitted.
+// these are keys that a dynamic table does not have; in training, keys that were not admitted. A
+// static table (num_buckets, hash_bucket_size) has a row for every key, initialized where training
+// never saw the key: none is missing there.
 struct LookupCounts {
   int64_t values = 0, missing = 0;
   bool operator==(const LookupCounts&) const = default;

@@ -10,10 +10,10 @@
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <mutex>
 
+#include "core/file.h"
 #include "core/start_thread.h"
 #include "store/key_bytes.h"
 
@@ -231,7 +231,7 @@ class RocksDbStore : public KvStore {
     options.IncreaseParallelism(threads);
     options.info_log_level = rocksdb::WARN_LEVEL;
     options.keep_log_file_num = 4;
-    if (!settings.read_only) std::filesystem::create_directories(settings.path);
+    if (!settings.read_only) make_folders(settings.path);
 
     std::vector<std::string> names;
     const auto listed = rocksdb::DB::ListColumnFamilies(options, settings.path, &names);

@@ -12,7 +12,7 @@ namespace emblem {
 PredictionFile::PredictionFile(const std::string& path, std::span<const std::string> keep)
     : file_(path) {
   std::vector<std::string> names(keep.begin(), keep.end());
-  names.emplace_back("prediction");
+  names.emplace_back(kPredictionColumn);
   file_.write(csv_line(names) + "\n");
 }
 

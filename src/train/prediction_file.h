@@ -10,6 +10,8 @@
 
 namespace emblem {
 
+inline constexpr const char* kPredictionColumn = "prediction";  // after the kept columns
+
 // A header, then for each row its kept columns (Batch::kept) and its prediction, with all digits of
 // the float. The prediction of a bad row is empty; without kept columns it is written as "" in
 // quotes, because readers of CSV skip blank lines.

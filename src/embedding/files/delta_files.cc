@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "core/file.h"
+#include "core/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -42,6 +43,10 @@ std::vector<fs::path> entries_of(const std::string& root) {
   return entries;
 }
 
+bool is_folder_name(const std::string& name) {
+  return !name.empty() && name.front() != '.' && name.find('/') == std::string::npos;
+}
+
 struct Columns {
   Columns(const std::string& folder, int64_t dim)
       : table{.dim = dim}, keys(folder + "/key"), rows(folder + "/emb_vector") {}
@@ -73,10 +78,10 @@ void remove_unfinished_deltas(const std::string& root) {
 void remove_deltas(const std::string& root, int64_t last) {
   for (const DeltaFolder& delta : list_deltas(root)) {
     if (delta.sequence > last) break;
-    fs::rename(delta.path, cat(root, "/", kRemoving, name_of(delta.sequence)));
+    rename_path(delta.path, cat(root, "/", kRemoving, name_of(delta.sequence)));
   }
   for (const fs::path& path : entries_of(root)) {  // also of a process that was killed here
-    if (path.filename().string().starts_with(kRemoving)) fs::remove_all(path);
+    if (path.filename().string().starts_with(kRemoving)) remove_path(path.string());
   }
 }
 
@@ -92,6 +97,11 @@ DeltaManifest read_delta_manifest(const DeltaFolder& delta) {
     }
   } catch (const nlohmann::json::exception& error) {
     throw Error(ErrorCode::kCorruption, cat(path, ": does not describe a delta: ", error.what()));
+  }
+  for (const DeltaTable& table : manifest.tables) {
+    if (!is_folder_name(table.name))
+      throw Error(ErrorCode::kCorruption,
+                  cat(path, ": table name \"", printable(table.name), "\" is not valid"));
   }
   if (manifest.sequence != delta.sequence) {
     throw Error(ErrorCode::kCorruption, cat(path, ": the sequence is ", manifest.sequence,
@@ -109,12 +119,13 @@ struct DeltaWriter::State {
 DeltaWriter::DeltaWriter(std::string root, int64_t sequence) : state_(std::make_unique<State>()) {
   EMBLEM_REQUIRE(sequence >= 1, "delta: a sequence number of ", sequence, "; they begin at 1");
   const std::string path = cat(root, "/", name_of(sequence));
-  EMBLEM_REQUIRE(!fs::exists(path), path, " exists already; use the next sequence number");
+  std::error_code ignored;
+  EMBLEM_REQUIRE(!fs::exists(path, ignored), path, " exists already; use the next sequence number");
   state_->temporary = cat(root, "/", kUnfinished, name_of(sequence));
   state_->root = std::move(root);
   state_->sequence = sequence;
-  fs::remove_all(state_->temporary);  // of a writer that was killed
-  fs::create_directories(state_->temporary);
+  remove_path(state_->temporary);  // of a writer that was killed
+  make_folders(state_->temporary);
 }
 
 DeltaWriter::~DeltaWriter() {
@@ -125,15 +136,14 @@ DeltaWriter::~DeltaWriter() {
 
 void DeltaWriter::add(const std::string& table, int64_t dim, std::span<const int64_t> keys,
                       std::span<const float> rows) {
-  EMBLEM_REQUIRE(!table.empty() && table.front() != '.' && table.find('/') == std::string::npos,
-                 "delta: \"", table, "\" cannot be the name of a folder");
+  EMBLEM_REQUIRE(is_folder_name(table), "delta: \"", table, "\" cannot be the name of a folder");
   EMBLEM_REQUIRE(keys.size() * static_cast<size_t>(dim) == rows.size(), "delta, table ", table,
                  ": ", keys.size(), " keys of dimension ", dim, " do not fit ", rows.size(),
                  " floats");
   auto& columns = state_->tables[table];
   if (columns == nullptr) {
     const std::string folder = cat(state_->temporary, "/", table);
-    fs::create_directory(folder);
+    make_folders(folder);
     columns = std::make_unique<Columns>(folder, dim);
   }
   EMBLEM_REQUIRE(columns->table.dim == dim, "delta, table ", table, ": rows of dimension ", dim,
@@ -161,7 +171,7 @@ std::string DeltaWriter::finish() {
   manifest.finish();
   sync_directory(state_->temporary);
   const std::string path = cat(state_->root, "/", name_of(state_->sequence));
-  fs::rename(state_->temporary, path);
+  rename_path(state_->temporary, path);
   sync_directory(state_->root);
   state_.reset();
   return path;

@@ -75,6 +75,24 @@ TEST(DeltaFilesTest, AFolderThatCannotBeReadIsNotAnEmptyOne) {
               ThrowsMessage<Error>(HasSubstr("cannot read the folder")));
 }
 
+TEST(DeltaFilesTest, FoldersThatCannotBeMadeAreNamedInOneLine) {
+  TempFolder folder;
+  folder.write("file", "");
+  EXPECT_THAT([&] { DeltaWriter(folder.path("file/deltas"), 1); },
+              ThrowsMessage<Error>(HasSubstr(": Not a directory")));
+}
+
+TEST(DeltaFilesTest, TableNamesThatLeadOutOfADeltaAreRefused) {
+  TempFolder folder;
+  for (const char* name : {"../../users", "a/b", ".users", ""}) {
+    folder.write("delta-000000000001/manifest.json",
+                 cat(R"({"sequence": 1, "created_unix_ms": 1, "tables": [{"name": ")", name,
+                     R"(", "dim": 1, "rows": 1}]})"));
+    EXPECT_THAT([&] { read_delta_manifest(list_deltas(folder.path())[0]); },
+                ThrowsMessage<Error>(HasSubstr(cat("table name \"", name, "\" is not valid"))));
+  }
+}
+
 TEST(DeltaFilesTest, WhatCannotBeADeltaIsRefused) {
   TempFolder folder;
   EXPECT_THROW(DeltaWriter(folder.path(), 0), Error);

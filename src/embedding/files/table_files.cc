@@ -165,7 +165,7 @@ void load_admission(const std::string& folder, Table& table) {
 
 std::vector<WrittenFile> save_table(const Context& context, const Table& table,
                                     const std::string& folder) {
-  std::filesystem::create_directories(folder);
+  make_folders(folder);
   Files files(folder);
   FileWriter& keys = files.open("key");
   FileWriter& weights = files.open("emb_vector");

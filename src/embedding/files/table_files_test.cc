@@ -127,6 +127,15 @@ TEST_P(TableFilesTest, WeightsAloneGiveRowsNewState) {
   });
 }
 
+TEST_P(TableFilesTest, AFolderThatCannotBeMadeIsNamed) {
+  Table& table = make(settings());
+  save_table(context_, table, folder_);
+  const std::string inside_a_file = folder_ + "/key/table";
+  EXPECT_THAT([&] { save_table(context_, table, inside_a_file); },
+              ThrowsMessage<Error>(
+                  HasSubstr(cat("cannot make the folder ", inside_a_file, ": Not a directory"))));
+}
+
 TEST_P(TableFilesTest, FilesOfTheWrongSizeAreNamed) {
   Table& table = make(settings());
   table.import_rows(context_, {std::vector<int64_t>{1, 2, 3}, std::vector<float>(12)});

@@ -26,7 +26,7 @@ class NewFolder {
   explicit NewFolder(std::string path) : path_(std::move(path)) {
     std::error_code ignored;
     fs::remove_all(path_, ignored);
-    fs::create_directories(path_);
+    make_folders(path_);
   }
   ~NewFolder() {
     std::error_code ignored;
@@ -36,10 +36,7 @@ class NewFolder {
   std::string file(const std::string& name) const { return path_ + "/" + name; }
 
   void become(const std::string& name) {
-    std::error_code error;
-    fs::rename(path_, name, error);
-    if (error)
-      throw Error(ErrorCode::kUnavailable, cat("cannot rename to ", name, ": ", error.message()));
+    rename_path(path_, name);
     path_.clear();
   }
 
@@ -49,7 +46,7 @@ class NewFolder {
 
 // For tables of any size: the same bytes under a second name, or a copy on another file system.
 void link_or_copy(const std::string& from, const std::string& to) {
-  fs::create_directories(fs::path(to).parent_path());
+  make_folders(fs::path(to).parent_path().string());
   std::error_code error;
   fs::create_hard_link(from, to, error);
   if (!error) return;
@@ -101,7 +98,7 @@ ExportedModel export_model(const std::string& checkpoint_path, const std::string
   const Checkpoint checkpoint = open_checkpoint(checkpoint_path);
   ExportedModel result{.step = checkpoint.manifest.step};
   result.version = next_version(out, asked);
-  fs::create_directories(out);
+  make_folders(out);
 
   NewFolder folder(cat(out, "/.tmp-", result.version, "-", ::getpid()));
   Manifest manifest = checkpoint.manifest;

@@ -1,0 +1,54 @@
+#include "serve/repository/export.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "checkpoint/checkpoint.h"
+#include "serve/repository/model_server.h"
+#include "serve/repository/small_model_test.h"
+#include "train/restored.h"
+
+namespace emblem {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+class ExportTest : public testing::Test {
+ protected:
+  static void rename_a_table(const std::string& checkpoint) {
+    update_manifest(checkpoint, [](Manifest& manifest) { manifest.tables[0].name = "../../evil"; });
+  }
+
+  SmallModel model_;
+  const TempFolder folder_;
+};
+
+TEST_F(ExportTest, ACheckpointWhoseTableNamesArePathsIsRefusedAndNothingIsWritten) {
+  rename_a_table(model_.checkpoint());
+  const auto refused = ThrowsMessage<Error>(
+      AllOf(HasSubstr("manifest.json is damaged"), HasSubstr("table name \"../../evil\"")));
+  EXPECT_THAT([&] { export_model(model_.checkpoint(), folder_.path("out/ctr"), 0); }, refused);
+  EXPECT_THAT([&] { RestoredModel({}, model_.checkpoint(), "", {}); }, refused);
+  EXPECT_TRUE(fs::is_empty(folder_.path()));
+}
+
+TEST_F(ExportTest, AServerRefusesAVersionWhoseTableNamesArePaths) {
+  rename_a_table(model_.model_folder() + "/1");
+  ModelServer server({.repository = model_.repository()});
+  EXPECT_FALSE(server.is_ready());
+  EXPECT_THAT([&] { server.metadata("ctr", ""); }, testing::Throws<Error>());
+}
+
+TEST_F(ExportTest, AFolderThatCannotBeMadeIsNamed) {
+  folder_.write("file", "");
+  EXPECT_THAT([&] { export_model(model_.checkpoint(), folder_.path("file/ctr"), 0); },
+              ThrowsMessage<Error>(
+                  cat("cannot make the folder ", folder_.path("file/ctr"), ": Not a directory")));
+}
+
+}  // namespace
+}  // namespace emblem
