@@ -74,7 +74,7 @@ class Oracle {
     const Rule rule = at_step(settings_.rule, rate, step);
     for (const auto& [key, sum] : sums) {
       Row& row = rows[key];
-      std::visit([&](const auto& r) { apply(r, sum, row); }, rule);
+      std::visit([&, &sum = sum](const auto& r) { apply(r, sum, row); }, rule);
       for (float& weight : row.weights) weight = stored(weight);
     }
   }

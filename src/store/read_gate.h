@@ -66,10 +66,14 @@ class ReadGate {
   // ThreadSanitizer does not know fences, and need not: what it checks is ordered by the pointers
   // and the counters.
   static void full_fence() {
+#if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wtsan"
+#endif
     std::atomic_thread_fence(std::memory_order_seq_cst);
+#if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic pop
+#endif
   }
 
   static constexpr int kLanes = 32;  // CPUs that do not share a counter

@@ -54,9 +54,9 @@ void add_series(const std::vector<ResultLine>& lines, const std::string& prefix,
 void add_evaluations(const std::vector<ResultLine>& lines, BenchResult& result) {
   add_series(lines, "", result);
   for (const auto& [name, series] : result.series) {
-    const auto last = std::find_if(lines.rbegin(), lines.rend(), [&](const ResultLine& line) {
-      return line.values.contains(name);
-    });
+    const auto last =
+        std::find_if(lines.rbegin(), lines.rend(),
+                     [&name = name](const ResultLine& line) { return line.values.contains(name); });
     result.metrics.push_back({name, {last->values.at(name), "", usual_direction(name), 0}});
   }
 }

@@ -85,7 +85,12 @@ template <class W, class R, bool kL2>
 requires(!R::kRowWise) void update_row(Blend<kL2> blend, R rule, int64_t dim,
                                        const float* __restrict sum, W* __restrict weights,
                                        float* __restrict state) {
-#pragma GCC ivdep  // the planes of state do not overlap
+// The planes of state do not overlap.
+#if defined(__clang__)
+#pragma clang loop vectorize(assume_safety)
+#else
+#pragma GCC ivdep
+#endif
   for (int64_t d = 0; d < dim; ++d) {
     float weight = load_weight(weights + d);
     rule(blend(sum[d], weight), weight, state + d, dim);

@@ -40,7 +40,7 @@ class ServedLookup : public Lookup {
     EMBLEM_REQUIRE(phase == Phase::kEval, "lookup: served tables cannot be trained");
     EMBLEM_REQUIRE(context.device == Device::kCpu && out.device == Device::kCpu,
                    "lookup: tables served from the CPU give no rows to a GPU");
-    check(features, out);
+    check_features(features, out);
     for (size_t f = 0; f < features.size(); ++f) keys_[f] = features[f].keys;
     const RowFinder::Reading reading = finder_.find(context, keys_);
     gather(context, features, out);
@@ -62,7 +62,7 @@ class ServedLookup : public Lookup {
     throw Error(ErrorCode::kInvalidArgument, "lookup: served tables cannot be trained");
   }
 
-  void check(std::span<const FeatureKeys> features, View<float> out) const {
+  void check_features(std::span<const FeatureKeys> features, View<float> out) const {
     EMBLEM_REQUIRE(features.size() == features_.size(), "lookup: keys of ", features.size(),
                    " features were given, but there are ", features_.size());
     EMBLEM_REQUIRE(out.cols == width_, "lookup: output rows have ", out.cols, " floats, but need ",
