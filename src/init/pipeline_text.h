@@ -1,0 +1,31 @@
+// init/pipeline_text.h - a commented pipeline for the columns of a data set.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "init/column_choice.h"
+#include "init/label_choice.h"
+
+namespace emblem {
+
+struct PipelineSettings {
+  std::string train_input, eval_input, model_dir;
+  std::string model;           // "": chosen by the columns
+  double holdout_ratio = 0.1;  // unused with an eval_input
+};
+
+// Models that a pipeline can be written for.
+std::vector<std::string> starter_models();
+
+// Protobuf text that load_pipeline reads and check_pipeline accepts. Throws Error when no column is
+// left to learn from, or the model cannot read those that are.
+std::string pipeline_text(const DataProfile& profile, const std::vector<ColumnChoice>& columns,
+                          const LabelChoice& label, const PipelineSettings& settings);
+
+// The rows that a hash_bucket_size gets, or 0 for a column of so many values that it gets a dynamic
+// table instead.
+int64_t hash_bucket_size_for(int64_t distinct);
+int64_t capacity_for(int64_t distinct);
+
+}  // namespace emblem
