@@ -86,8 +86,10 @@ void add_init(Command& program) {
                  "Data to evaluate on (default: rows held out of the data)");
   command
       .option("--holdout", options->pipeline.holdout_ratio, "SHARE",
-              "Share of rows to hold out for evaluations; 0: none")
-      .range(0, 0.9);
+              "Share of rows to hold out for evaluations; 0: none (default: 0.1; 0.3 of less than "
+              "200 rows)")
+      .range(0, 0.9)
+      .hide_default();
   std::vector<std::string> models = starter_models();
   models.insert(models.begin(), "auto");
   command.choice("--model", options->model, models,

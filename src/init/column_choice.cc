@@ -115,10 +115,6 @@ ColumnChoice as_category(const DataProfile& profile, const ColumnProfile& column
       for (const ListProfile& list : column.lists)
         if (list.separator == separator) distinct = list.distinct.estimate();
     }
-    if (column.padded * 2 > column.present())
-      choice.warning =
-          "values have spaces around them, which are part of the value: requests to "
-          "a served model need them too";
   }
   // Columns of many values have more in the rows that were not read.
   const double unread =
@@ -148,8 +144,8 @@ std::string reason_to_skip(const ColumnProfile& column) {
       separator_of(column) == '\0' && !is_date_column(column))
     return "one value per row";
   if (text && column.decimal_commas * 10 >= column.present() * 9)
-    return "decimal commas: write 3.14";
-  if (is_date_column(column)) return "date: derive weekday, hour, age";
+    return "decimal commas; write 3.14";
+  if (is_date_column(column)) return "date; derive weekday or age";
   return "";
 }
 

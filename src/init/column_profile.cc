@@ -117,7 +117,7 @@ void ColumnProfile::add_text(std::string_view field) {
   int64_t integer = 0;
   if (is_number) {
     add_to_numbers(number);
-    const bool whole = text.find('.') == std::string_view::npos && parse_integer(text, integer);
+    const bool whole = parse_integer(text, integer);
     integers += whole;
     if (whole) note_order(integer);
     return;
@@ -159,6 +159,11 @@ int64_t ColumnProfile::present() const {
 
 double ColumnProfile::missing_share() const {
   return rows == 0 ? 0 : 1 - static_cast<double>(present()) / static_cast<double>(rows);
+}
+
+int64_t ColumnProfile::distinct_count() const {
+  const auto estimate = static_cast<int64_t>(distinct.estimate() + 0.5);
+  return bags > 0 ? estimate : std::min(estimate, present());
 }
 
 void ColumnProfile::add_to_numbers(double value) {

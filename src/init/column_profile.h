@@ -45,7 +45,7 @@ struct ColumnProfile {
   int64_t missing = 0;                    // empty fields
   std::map<std::string, int64_t> absent;  // texts that stand for missing values, with counts
   int64_t numbers = 0;
-  int64_t integers = 0;        // of the numbers: whole ones without a decimal point
+  int64_t integers = 0;        // of the numbers: whole ones, "3.0" too
   int64_t dates = 0;           // texts like 2024-05-01 10:00:00
   int64_t decimal_commas = 0;  // texts like 3,14
   int64_t padded = 0;          // texts with spaces around them, other than numbers
@@ -73,7 +73,7 @@ struct ColumnProfile {
 
   int64_t present() const;  // rows with a value
   double missing_share() const;
-  int64_t distinct_count() const { return static_cast<int64_t>(distinct.estimate() + 0.5); }
+  int64_t distinct_count() const;
 
  private:
   void add_to_numbers(double value);

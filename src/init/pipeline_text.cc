@@ -26,12 +26,7 @@ Sizes sizes_for(double rows) {
   Sizes sizes;
   const auto steps_of_200 = static_cast<uint64_t>(std::max(1.0, rows / 200));
   sizes.batch = static_cast<int64_t>(std::clamp<uint64_t>(std::bit_floor(steps_of_200), 32, 4096));
-  sizes.epochs = rows < 2e3   ? 100
-                 : rows < 2e4 ? 50
-                 : rows < 2e5 ? 20
-                 : rows < 2e6 ? 10
-                 : rows < 2e7 ? 3
-                              : 1;
+  sizes.epochs = rows < 2e3 ? 100 : rows < 2e4 ? 50 : rows < 2e6 ? 20 : rows < 2e7 ? 5 : 1;
   sizes.patience = rows < 2e4 ? 5 : rows < 2e5 ? 3 : 2;
   sizes.shuffled_batches = rows < 1e6 ? 256 : 64;
   sizes.dim = rows < 1e4 ? 4 : rows < 1e6 ? 8 : 16;

@@ -11,8 +11,9 @@ namespace emblem {
 
 struct PipelineSettings {
   std::string train_input, eval_input, model_dir;
-  std::string model;           // "": chosen by the columns
-  double holdout_ratio = 0.1;  // unused with an eval_input
+  std::string model;  // "": chosen by the columns
+  // Unused with an eval_input. 0: no evaluations; negative: chosen by make_starter.
+  double holdout_ratio = -1;
 };
 
 // Models that a pipeline can be written for.

@@ -14,6 +14,8 @@
 namespace emblem {
 namespace {
 
+constexpr double kFewRows = 200;
+
 // Columns of a file without a header may be given by their number, names by what they are without
 // spaces around them.
 std::string resolve(const std::string& name, const std::vector<std::string>& columns,
@@ -57,7 +59,7 @@ DataSource source_of(const StarterOptions& options) {
   return source;
 }
 
-// The second column of a file of one class says nothing; neither does a file with other columns.
+// Whether the data to evaluate on can be read and have the columns that are used.
 void check_eval_input(const DataProfile& profile, const std::vector<ColumnChoice>& columns,
                       const std::string& eval_input) {
   DataSource source = profile.source;
@@ -68,6 +70,19 @@ void check_eval_input(const DataProfile& profile, const std::vector<ColumnChoice
                    "--eval: ", eval_input, " has no column ", quoted(profile.columns[i].name),
                    ", which ", profile.source.input, " has");
   }
+}
+
+// Values are hashed as they are in the file.
+std::string spaces_warning(const DataProfile& profile, const std::vector<ColumnChoice>& columns) {
+  std::vector<std::string> padded;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    if (columns[i].use == ColumnUse::kCategory && profile.columns[i].padded > 0)
+      padded.push_back(profile.columns[i].name);
+  }
+  if (padded.empty()) return "";
+  return cat("values of ", padded.size(), padded.size() == 1 ? " column" : " columns",
+             " have spaces around them (", quoted(padded[0]), padded.size() > 1 ? ", ...)" : ")",
+             ", which are part of the value: requests to a served model need them too");
 }
 
 std::vector<std::string> warnings_of(const DataProfile& profile, const LabelChoice& label,
@@ -81,10 +96,13 @@ std::vector<std::string> warnings_of(const DataProfile& profile, const LabelChoi
   for (size_t i = 0; i < columns.size(); ++i)
     if (!columns[i].warning.empty())
       warnings.push_back(cat("column ", quoted(profile.columns[i].name), ": ", columns[i].warning));
+  if (const std::string spaces = spaces_warning(profile, columns); !spaces.empty())
+    warnings.push_back(spaces);
   if (profile.unnamed_columns > 0)
-    warnings.push_back(cat(profile.unnamed_columns,
-                           profile.unnamed_columns == 1 ? " column has" : " columns have",
-                           " no name in the header and cannot be read; name them to use them"));
+    warnings.push_back(cat("columns without a name in the header are skipped (",
+                           profile.unnamed_columns, "; pandas writes row numbers so)"));
+  if (profile.all_read && profile.total_rows < kFewRows)
+    warnings.push_back(cat("only ", profile.rows_read, " rows: metrics of so few mean little"));
   if (profile.bad_rows > 0)
     warnings.push_back(
         cat(profile.bad_rows, " of the sampled rows cannot be read and are skipped"));
@@ -101,10 +119,12 @@ Starter make_starter(const StarterOptions& options) {
   const std::vector<ColumnChoice> columns = choose_columns(profile, wishes);
   const LabelChoice label =
       choose_label(*profile.find(wishes.label), options.label_positive, options.max_bad_rows);
-  if (!options.pipeline.eval_input.empty())
-    check_eval_input(profile, columns, options.pipeline.eval_input);
+  PipelineSettings settings = options.pipeline;
+  if (!settings.eval_input.empty()) check_eval_input(profile, columns, settings.eval_input);
+  if (settings.holdout_ratio < 0)
+    settings.holdout_ratio = profile.total_rows < kFewRows ? 0.3 : 0.1;
   Starter starter;
-  starter.pipeline = pipeline_text(profile, columns, label, options.pipeline);
+  starter.pipeline = pipeline_text(profile, columns, label, settings);
   check_pipeline(parse_pipeline(starter.pipeline, "the pipeline"));
   starter.summary = column_table(profile, columns, label);
   starter.warnings = warnings_of(profile, label, wishes, columns);
