@@ -140,12 +140,12 @@ std::string reason_to_skip(const ColumnProfile& column) {
   if (is_integer(column) && column.present() >= 50 && column.ascends && has_one_row_each(column))
     return "row number";
   const bool text = !is_numeric(column);
-  if (has_one_row_each(column) && (text || (is_integer(column) && is_named_as_id(column.name))) &&
-      separator_of(column) == '\0' && !is_date_column(column))
-    return "one value per row";
   if (text && column.decimal_commas * 10 >= column.present() * 9)
     return "decimal commas; write 3.14";
   if (is_date_column(column)) return "date; derive weekday or age";
+  if (has_one_row_each(column) && (text || (is_integer(column) && is_named_as_id(column.name))) &&
+      separator_of(column) == '\0')
+    return "one value per row";
   return "";
 }
 

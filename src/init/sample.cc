@@ -12,8 +12,8 @@
 namespace emblem {
 namespace {
 
-constexpr int64_t kPieceBytes = int64_t{256} << 10;
-constexpr int64_t kPieceRecords = 4096;
+constexpr int64_t kPieceBytes = int64_t{64} << 10;
+constexpr int64_t kPieceRecords = 1024;
 
 std::string_view text_at(const Column& column, size_t row) {
   const size_t begin = row == 0 ? 0 : column.text_ends[row - 1];
@@ -63,8 +63,8 @@ class Sampler {
     const size_t count = rows == 0 || wanted >= static_cast<double>(pieces.size())
                              ? pieces.size()
                              : std::max<size_t>(1, static_cast<size_t>(wanted));
-    // Piece 0 is read already.
-    for (size_t i = 1; i < count; ++i) read_piece(pieces[i * pieces.size() / count]);
+    // The first piece, which is read already, the last one, and between them at equal distances.
+    for (size_t i = 1; i < count; ++i) read_piece(pieces[i * (pieces.size() - 1) / (count - 1)]);
     profile_.all_read = count == pieces.size();
     profile_.total_rows = static_cast<double>(profile_.rows_read) / units_read_ * units_;
     for (size_t i = 0; i < links_.size(); ++i)

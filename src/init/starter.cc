@@ -109,6 +109,9 @@ std::vector<std::string> warnings_of(const DataProfile& profile, const LabelChoi
   return warnings;
 }
 
+// Few rows need a larger share for both classes to be among those held out.
+double holdout_for(double rows) { return rows < 20 ? 0 : rows < kFewRows ? 0.3 : 0.1; }
+
 }  // namespace
 
 Starter make_starter(const StarterOptions& options) {
@@ -121,8 +124,7 @@ Starter make_starter(const StarterOptions& options) {
       choose_label(*profile.find(wishes.label), options.label_positive, options.max_bad_rows);
   PipelineSettings settings = options.pipeline;
   if (!settings.eval_input.empty()) check_eval_input(profile, columns, settings.eval_input);
-  if (settings.holdout_ratio < 0)
-    settings.holdout_ratio = profile.total_rows < kFewRows ? 0.3 : 0.1;
+  if (settings.holdout_ratio < 0) settings.holdout_ratio = holdout_for(profile.total_rows);
   Starter starter;
   starter.pipeline = pipeline_text(profile, columns, label, settings);
   check_pipeline(parse_pipeline(starter.pipeline, "the pipeline"));

@@ -160,7 +160,8 @@ DataSource guess_source(const std::string& path, const CsvHints& hints) {
   source.delimiter =
       hints.delimiter.empty() ? std::string(1, guess_delimiter(lines)) : hints.delimiter;
   const std::vector<std::string> fields = split_csv_line(lines[0], source.delimiter[0]);
-  const bool is_named = std::find(fields.begin(), fields.end(), hints.known_column) != fields.end();
+  const bool is_named = !is_number(hints.known_column) &&
+                        std::find(fields.begin(), fields.end(), hints.known_column) != fields.end();
   source.with_header =
       hints.names.empty() && hints.with_header.value_or((is_named && !hints.known_column.empty()) ||
                                                         guess_header(lines, source.delimiter[0]));
