@@ -196,18 +196,30 @@ void mark_copies_of_label(const DataProfile& profile, const ColumnWishes& wishes
   }
 }
 
-void check_wishes(const DataProfile& profile, const ColumnWishes& wishes) {
+std::vector<std::string> names_of(const DataProfile& profile) {
   std::vector<std::string> names;
   for (const ColumnProfile& column : profile.columns) names.push_back(column.name);
+  return names;
+}
+
+std::string no_such_column(const DataProfile& profile, const std::string& name) {
+  const std::vector<std::string> names = names_of(profile);
+  const std::string problem = cat(profile.source.input, " has no column ", quoted(name));
+  if (const auto near = nearest_name(name, names))
+    return cat(problem, "; did you mean ", quoted(*near), "?");
+  const bool is_numbered = names[0] == "column1" && !profile.source.with_header;
+  return is_numbered ? cat(problem, "; it has no header, and its columns are called column1 to ",
+                           names.back(), " (--names gives them other names)")
+                     : problem;
+}
+
+void check_wishes(const DataProfile& profile, const ColumnWishes& wishes) {
+  const std::vector<std::string> names = names_of(profile);
   std::set<std::string> seen;
   const auto check = [&](const char* option, const std::string& name) {
     if (name.empty()) return;
-    if (!contains(names, name)) {
-      const auto near = nearest_name(name, names);
-      throw Error(ErrorCode::kInvalidArgument,
-                  cat(option, ": ", profile.source.input, " has no column ", quoted(name),
-                      near ? cat("; did you mean ", quoted(*near), "?") : ""));
-    }
+    if (!contains(names, name))
+      throw Error(ErrorCode::kInvalidArgument, cat(option, ": ", no_such_column(profile, name)));
     EMBLEM_REQUIRE(seen.insert(name).second, option, ": column ", quoted(name),
                    " is named by another option, or twice; name it once");
   };
