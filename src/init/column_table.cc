@@ -48,11 +48,10 @@ std::string feature_text(const ColumnChoice& choice, const LabelChoice& label) {
       break;
   }
   const int64_t buckets = hash_bucket_size_for(choice.distinct);
-  const std::string list =
-      choice.separator.empty() ? "" : fmt::format(", separated by {}", quoted(choice.separator));
-  return (buckets > 0 ? fmt::format("category, hash of {}", buckets)
-                      : fmt::format("category, dynamic up to {}", capacity_for(choice.distinct))) +
-         list;
+  const std::string kind =
+      choice.separator.empty() ? "category" : fmt::format("list by {}", quoted(choice.separator));
+  return buckets > 0 ? fmt::format("{}, hash of {}", kind, buckets)
+                     : fmt::format("{}, dynamic up to {}", kind, capacity_for(choice.distinct));
 }
 
 std::string line_of(const ColumnProfile& column, const ColumnChoice& choice,
