@@ -199,6 +199,8 @@ class Init(unittest.TestCase):
                 ("header.csv", "clk,a\n", ["has no rows"]),
                 ("ragged.csv", "clk,a\n1,2\n0,3,4\n", ["ragged.csv:3: found 3 columns, expected 2", "--max-bad-rows"]),
                 ("twice.csv", "clk,a,a\n1,2,3\n", ['both called "a"']),
+                ("blank.csv", "\n\n", ["blank.csv"]),
+                ("unnamed.csv", ",\n1,2\n", ["no column with a name"]),
                 ("only.csv", "clk\n1\n0\n", ["no column to learn from"]),
                 ("unclosed.csv", 'clk,a\n1,"x\n0,y\n', ["unclosed.csv:2", "quoted field is not closed"]),
                 ("binary.csv", "a\0b\0c\n", ["is not text"])):

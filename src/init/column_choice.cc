@@ -209,7 +209,8 @@ std::string no_such_column(const DataProfile& profile, const std::string& name) 
     return cat(problem, "; did you mean ", quoted(*near), "?");
   const bool is_numbered = names[0] == "column1" && !profile.source.with_header;
   return is_numbered ? cat(problem, "; it has no header, and its columns are called column1 to ",
-                           names.back(), " (--names gives them other names)")
+                           names.back(),
+                           " (--header if its first line has the names; --names gives other names)")
                      : problem;
 }
 

@@ -91,6 +91,7 @@ class Sampler {
         requests.push_back({.name = name, .type = ColumnType::kText});
       }
     }
+    EMBLEM_REQUIRE(!requests.empty(), source.input, " has no column with a name in its header");
     decoder_ = make_decoder(source, &requests);
   }
 

@@ -102,6 +102,18 @@ TEST(Csv, LastLineNeedsNoEndAndFilesNeedNoHeader) {
   EXPECT_THAT(block.columns[1].ints, ElementsAre(2, 4));
 }
 
+TEST(Csv, BlankLinesBeforeTheHeaderAreSkipped) {
+  const TempFolder folder;
+  const std::string path = folder.write("a.csv", "\n\r\nlabel,n\n1,2\n0,4\n");
+  const DataSource source = guess_source(path);
+  EXPECT_TRUE(source.with_header);
+  Block block;
+  ASSERT_TRUE(open_reader(source)->next(block));
+  EXPECT_EQ(block.rows, 2);
+  EXPECT_THAT(block.columns[1].ints, ElementsAre(2, 4));
+  EXPECT_THROW(open_reader(guess_source(folder.write("b.csv", "\n\n"))), Error);
+}
+
 TEST(GuessSource, ADelimiterCutsAllLinesAlike) {
   const TempFolder folder;
   const auto delimiter = [&](const std::string& text) {

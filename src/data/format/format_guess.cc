@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr char kDelimiters[] = {',', '\t', ';', '|'};
 
-// Whole lines from the beginning of a file, without line ends. The first one may be blank.
+// Whole lines from the beginning of a file, without line ends and blank lines; at least one.
 std::vector<std::string> start_lines(const std::string& path) {
   constexpr int64_t kBytes = 1 << 16;
   const std::string text = read_text_start(path, kBytes);
@@ -26,6 +26,8 @@ std::vector<std::string> start_lines(const std::string& path) {
   if (lines.size() > 1 && cut) lines.pop_back();
   for (std::string& line : lines)
     if (line.ends_with('\r')) line.pop_back();
+  std::erase(lines, "");
+  if (lines.empty()) lines.emplace_back();
   return lines;
 }
 
@@ -64,11 +66,11 @@ bool is_criteo(const std::vector<std::string>& fields) {
                      [](const std::string& field) { return field.empty() || is_number(field); });
 }
 
-// Of each line, up to 100 of them; blank ones are skipped.
+// Of each line, up to 100 of them.
 std::vector<size_t> field_counts(const std::vector<std::string>& lines, char delimiter) {
   std::vector<size_t> counts;
   for (const std::string& line : lines) {
-    if (!line.empty()) counts.push_back(split_csv_line(line, delimiter).size());
+    counts.push_back(split_csv_line(line, delimiter).size());
     if (counts.size() == 100) break;
   }
   return counts;
@@ -81,7 +83,7 @@ char guess_delimiter(const std::vector<std::string>& lines) {
   std::pair<bool, size_t> best_rank{false, 1};
   for (const char delimiter : kDelimiters) {
     const std::vector<size_t> counts = field_counts(lines, delimiter);
-    if (counts.empty() || counts[0] < 2) continue;
+    if (counts[0] < 2) continue;
     const bool alike =
         std::all_of(counts.begin(), counts.end(), [&](size_t count) { return count == counts[0]; });
     const std::pair rank{alike, counts[0]};
