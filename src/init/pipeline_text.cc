@@ -77,6 +77,9 @@ class Writer {
     EMBLEM_REQUIRE(!needs_ids || !ids_.empty(), "--model ", model_,
                    " needs a column of categories, but all are numbers; use dnn, or name some with "
                    "--categories");
+    EMBLEM_REQUIRE(model_ != "dlrm" || all_.size() > 1,
+                   "--model dlrm multiplies features with each other, but there is only one; use "
+                   "dnn");
   }
 
   std::string text() const { return input() + training() + data() + features() + model(); }

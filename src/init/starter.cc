@@ -59,17 +59,25 @@ DataSource source_of(const StarterOptions& options) {
   return source;
 }
 
-// Whether the data to evaluate on can be read and have the columns that are used.
-void check_eval_input(const DataProfile& profile, const std::vector<ColumnChoice>& columns,
-                      const std::string& eval_input) {
+// Checks that the data to evaluate on can be read and have the columns that are used. Returns
+// warnings.
+std::vector<std::string> check_eval_input(const DataProfile& profile,
+                                          const std::vector<ColumnChoice>& columns,
+                                          const std::string& eval_input) {
   DataSource source = profile.source;
   source.input = eval_input;
-  const DataProfile eval = profile_data(source, 1000, "");
+  const DataProfile eval = profile_data(source, 10000, "");
+  std::vector<std::string> warnings;
   for (size_t i = 0; i < columns.size(); ++i) {
-    EMBLEM_REQUIRE(columns[i].use == ColumnUse::kSkipped || eval.find(profile.columns[i].name),
+    const ColumnProfile* column = eval.find(profile.columns[i].name);
+    EMBLEM_REQUIRE(columns[i].use == ColumnUse::kSkipped || column != nullptr,
                    "--eval: ", eval_input, " has no column ", quoted(profile.columns[i].name),
                    ", which ", profile.source.input, " has");
+    if (columns[i].use == ColumnUse::kLabel && column->distinct_count() == 1)
+      warnings.push_back(cat("--eval: all ", eval.rows_read, " sampled rows of ", eval_input,
+                             " have the same label: AUC cannot be computed on them"));
   }
+  return warnings;
 }
 
 // Values are hashed as they are in the file.
@@ -123,13 +131,16 @@ Starter make_starter(const StarterOptions& options) {
   const LabelChoice label =
       choose_label(*profile.find(wishes.label), options.label_positive, options.max_bad_rows);
   PipelineSettings settings = options.pipeline;
-  if (!settings.eval_input.empty()) check_eval_input(profile, columns, settings.eval_input);
   if (settings.holdout_ratio < 0) settings.holdout_ratio = holdout_for(profile.total_rows);
   Starter starter;
   starter.pipeline = pipeline_text(profile, columns, label, settings);
   check_pipeline(parse_pipeline(starter.pipeline, "the pipeline"));
   starter.summary = column_table(profile, columns, label);
   starter.warnings = warnings_of(profile, label, wishes, columns);
+  if (!settings.eval_input.empty()) {
+    for (const std::string& warning : check_eval_input(profile, columns, settings.eval_input))
+      starter.warnings.push_back(warning);
+  }
   return starter;
 }
 

@@ -13,6 +13,7 @@ namespace {
 using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 class StarterTest : public testing::Test {
  protected:
@@ -72,6 +73,17 @@ TEST_F(StarterTest, AColumnThatEqualsTheLabelIsSkipped) {
   EXPECT_THAT(start("a.csv", "clk,city,age\n" + rows(',', 300)).warnings, IsEmpty());
 }
 
+TEST_F(StarterTest, DataToEvaluateOnAreLookedAt) {
+  const std::string data = "clk,city,age\n" + rows(',', 300);
+  StarterOptions options;
+  options.pipeline.eval_input = folder_.write("other.csv", "clk,city\n0,a\n");
+  EXPECT_THROW(start("a.csv", data, options), Error);
+  options.pipeline.eval_input = folder_.write("eval.csv", "clk,city,age\n0,a,3\n0,b,4\n");
+  const Starter starter = start("a.csv", data, options);
+  EXPECT_THAT(starter.warnings, Contains(HasSubstr("have the same label")));
+  EXPECT_THAT(starter.pipeline, Not(HasSubstr("holdout_ratio")));
+}
+
 TEST_F(StarterTest, ASampleIsSpreadOverTheFile) {
   std::string text = "clk,city\n";
   for (int i = 0; i < 200000; ++i) text += fmt::format("{},{}\n", i < 150000 ? 0 : 1, "abc"[i % 3]);
@@ -97,6 +109,7 @@ TEST_F(StarterTest, AModelThatCannotReadTheColumnsIsRefused) {
   std::string text = "clk,age\n";
   for (int i = 0; i < 300; ++i) text += fmt::format("{},{}\n", i % 2, i * 31 % 97 * 0.5);
   EXPECT_THROW(start("a.csv", text, options), Error);
+  EXPECT_THROW(start("a.csv", "clk,city\n0,a\n1,b\n", options), Error) << "nothing to multiply";
   for (const std::string& model : starter_models()) {
     options.pipeline.model = model;
     EXPECT_NO_THROW(start("a.csv", "clk,city,age\n" + rows(',', 300), options)) << model;
