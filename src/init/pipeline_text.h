@@ -24,8 +24,8 @@ std::vector<std::string> starter_models();
 std::string pipeline_text(const DataProfile& profile, const std::vector<ColumnChoice>& columns,
                           const LabelChoice& label, const PipelineSettings& settings);
 
-// The rows that a hash_bucket_size gets, or 0 for a column of so many values that it gets a dynamic
-// table instead.
+// hash_bucket_size for a column of `distinct` values; 0 for many values, which get a dynamic table
+// of capacity_for() rows instead.
 int64_t hash_bucket_size_for(int64_t distinct);
 int64_t capacity_for(int64_t distinct);
 

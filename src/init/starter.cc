@@ -110,7 +110,7 @@ std::vector<std::string> warnings_of(const DataProfile& profile, const LabelChoi
     warnings.push_back(cat("columns without a name in the header are skipped (",
                            profile.unnamed_columns, "; pandas writes row numbers so)"));
   if (profile.all_read && profile.total_rows < kFewRows)
-    warnings.push_back(cat("only ", profile.rows_read, " rows: metrics of so few mean little"));
+    warnings.push_back(cat("only ", profile.rows_read, " rows: metrics are unreliable"));
   if (profile.bad_rows > 0)
     warnings.push_back(
         cat(profile.bad_rows, " of the sampled rows cannot be read and are skipped"));

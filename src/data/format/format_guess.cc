@@ -95,8 +95,8 @@ char guess_delimiter(const std::vector<std::string>& lines) {
   return best;
 }
 
-// Headers are names that differ from each other. A first line with a number in it is a row; so is
-// one of text alone whose fields occur in the rows below it.
+// A first line with a number in it is a row; so is one in a file of text alone if a field of it
+// occurs again in the same column.
 bool guess_header(const std::vector<std::string>& lines, char delimiter) {
   const std::vector<std::string> first = split_csv_line(lines[0], delimiter);
   if (std::any_of(first.begin(), first.end(), is_number)) return false;
