@@ -203,7 +203,7 @@ class BadCheckpoints(EmblemTest):
 
 
 class Usage(unittest.TestCase):
-    commands = [[], *([name] for name in ("synth", "convert", "train", "eval", "predict", "export", "serve", "inspect", "bench",
+    commands = [[], *([name] for name in ("init", "synth", "convert", "train", "eval", "predict", "export", "serve", "inspect", "bench",
                                           "report")),
                 *(["bench", name] for name in ("train", "loader", "infer", "tables", "serve", "suite", "compare"))]
 

@@ -9,6 +9,7 @@
 
 namespace emblem {
 
+void add_init(Command& program);
 void add_synth(Command& program);
 void add_convert(Command& program);
 void add_train(Command& program);

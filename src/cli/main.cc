@@ -9,6 +9,7 @@ namespace emblem {
 int run_command_line(int argc, char** argv) {
   raise_open_file_limit();
   return run_program(argc, argv, [&](Command& program) {
+    add_init(program);
     add_synth(program);
     add_convert(program);
     add_train(program);

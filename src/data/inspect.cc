@@ -6,37 +6,13 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <queue>
-#include <unordered_set>
 
 #include "core/hash.h"
 #include "core/text.h"
+#include "data/distinct_count.h"
 
 namespace emblem {
 namespace {
-
-// Keeps the smallest hashes seen: their density estimates the number of distinct ones.
-class DistinctCount {
- public:
-  void add(uint64_t hash) {
-    if (kept_.size() == kKept && hash >= largest_.top()) return;
-    if (!kept_.insert(hash).second) return;
-    largest_.push(hash);
-    if (kept_.size() <= kKept) return;
-    kept_.erase(largest_.top());
-    largest_.pop();
-  }
-  bool exact() const { return kept_.size() < kKept; }
-  double estimate() const {
-    if (exact()) return static_cast<double>(kept_.size());
-    return static_cast<double>(kKept - 1) * 0x1p64 / static_cast<double>(largest_.top());
-  }
-
- private:
-  static constexpr size_t kKept = 1024;
-  std::unordered_set<uint64_t> kept_;
-  std::priority_queue<uint64_t> largest_;
-};
 
 struct ColumnSummary {
   int64_t values = 0;
@@ -73,9 +49,7 @@ bool add_value(const Column& column, size_t at, ColumnSummary& summary) {
     }
     case ColumnType::kInt64:
       if (!column.missing.empty() && column.missing[at] != 0) return false;
-      // mix64 keeps 0, which would read as a smallest hash; any bijection in front moves it.
-      summary.add_number(static_cast<double>(column.ints[at]),
-                         mix64(static_cast<uint64_t>(column.ints[at]) + 0x9e3779b97f4a7c15ull));
+      summary.add_number(static_cast<double>(column.ints[at]), hash_of_integer(column.ints[at]));
       return true;
     case ColumnType::kText:
       break;

@@ -34,8 +34,11 @@ bool parse_label_word(std::string_view text, float& value) {
 
 MissingTexts::MissingTexts(const std::vector<std::string>& configured)
     : in_numbers_(configured), in_ids_(configured) {
-  if (!configured.empty()) return;
-  in_numbers_ = {"NA", "N/A", "n/a", "#N/A", "<NA>", "NULL", "null", "None", "NaN", "nan", "\\N"};
+  if (configured.empty()) in_numbers_ = defaults();
+}
+
+std::vector<std::string> MissingTexts::defaults() {
+  return {"NA", "N/A", "n/a", "#N/A", "<NA>", "NULL", "null", "None", "NaN", "nan", "\\N"};
 }
 
 bool MissingTexts::contains(const std::vector<std::string>& texts, std::string_view text) {

@@ -19,6 +19,9 @@ class MissingTexts {
   // to numeric ones.
   explicit MissingTexts(const std::vector<std::string>& configured);
 
+  // The common texts.
+  static std::vector<std::string> defaults();
+
   // Configured texts may be numbers ("-999"), so that they are looked for before a field is read.
   bool are_configured() const { return !in_ids_.empty(); }
   bool is_missing_number(std::string_view text) const { return contains(in_numbers_, text); }

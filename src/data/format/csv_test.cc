@@ -102,6 +102,48 @@ TEST(Csv, LastLineNeedsNoEndAndFilesNeedNoHeader) {
   EXPECT_THAT(block.columns[1].ints, ElementsAre(2, 4));
 }
 
+TEST(Csv, BlankLinesBeforeTheHeaderAreSkipped) {
+  const TempFolder folder;
+  const std::string path = folder.write("a.csv", "\n\r\nlabel,n\n1,2\n0,4\n");
+  const DataSource source = guess_source(path);
+  EXPECT_TRUE(source.with_header);
+  Block block;
+  ASSERT_TRUE(open_reader(source)->next(block));
+  EXPECT_EQ(block.rows, 2);
+  EXPECT_THAT(block.columns[1].ints, ElementsAre(2, 4));
+  EXPECT_THROW(open_reader(guess_source(folder.write("b.csv", "\n\n"))), Error);
+}
+
+TEST(GuessSource, ADelimiterCutsAllLinesAlike) {
+  const TempFolder folder;
+  const auto delimiter = [&](const std::string& text) {
+    return guess_source(folder.write("a.csv", text)).delimiter;
+  };
+  EXPECT_EQ(delimiter("label;price\n1;2,5\n0;3,5\n"), ";");
+  EXPECT_EQ(delimiter("label,tags\n1,a|b|c|d\n0,a\n"), ",");
+  EXPECT_EQ(delimiter("label,\"a;b;c;d\"\n1,x\n"), ",") << "within quotes it is text";
+  EXPECT_EQ(guess_source(folder.write("a.txt", "label|n\n1|2\n")).delimiter, "|");
+  EXPECT_EQ(guess_source(folder.write("a.txt", "label;n\n1;2\n")).type, config::CsvDataset);
+}
+
+TEST(GuessSource, AFirstLineLikeTheOthersIsNoHeader) {
+  const TempFolder folder;
+  const auto has_header = [&](const std::string& text, const CsvHints& hints = {}) {
+    return guess_source(folder.write("a.csv", text), hints).with_header;
+  };
+  EXPECT_TRUE(has_header("label,city\n1,a\n"));
+  EXPECT_TRUE(has_header("kind,city\nx,a\ny,b\n")) << "no value occurs again";
+  EXPECT_FALSE(has_header("x,a\ny,b\nx,c\n"));
+  EXPECT_FALSE(has_header("1,a\n0,b\n"));
+  EXPECT_TRUE(has_header("x,a\ny,b\nx,c\n", {.with_header = true}));
+  EXPECT_TRUE(has_header("x,a\ny,b\nx,c\n", {.known_column = "a"}));
+  EXPECT_FALSE(has_header("1,a\n0,b\n", {.known_column = "1"})) << "a number is no name";
+  const DataSource named =
+      guess_source(folder.write("a.csv", "1,a\n0,b\n"), {.names = {"label", "city"}});
+  EXPECT_THAT(csv_names(named), ElementsAre("label", "city"));
+  EXPECT_THROW(guess_source(folder.write("a.csv", "1,a\n"), {.names = {"label"}}), Error);
+}
+
 TEST(Inspect, TellsRowsLabelsAndColumns) {
   const TempFolder folder;
   DataSource source;

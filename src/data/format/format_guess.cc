@@ -15,12 +15,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string first_line(const std::string& path) {
-  std::string text = read_text_start(path, 1 << 16);
-  text.resize(std::min(text.find('\n'), text.size()));
-  if (!text.empty() && text.back() == '\r') text.pop_back();
-  return text;
+constexpr char kDelimiters[] = {',', '\t', ';', '|'};
+
+// Whole lines from the beginning of a file, without line ends and blank lines; at least one.
+std::vector<std::string> start_lines(const std::string& path) {
+  constexpr int64_t kBytes = 1 << 16;
+  const std::string text = read_text_start(path, kBytes);
+  std::vector<std::string> lines = split(text, '\n');
+  const bool cut = static_cast<int64_t>(text.size()) == kBytes || text.ends_with('\n');
+  if (lines.size() > 1 && cut) lines.pop_back();
+  for (std::string& line : lines)
+    if (line.ends_with('\r')) line.pop_back();
+  std::erase(lines, "");
+  if (lines.empty()) lines.emplace_back();
+  return lines;
 }
+
+std::string first_line(const std::string& path) { return start_lines(path)[0]; }
 
 bool is_text(const std::string& line) {
   return std::none_of(line.begin(), line.end(), [](char c) {
@@ -55,6 +66,50 @@ bool is_criteo(const std::vector<std::string>& fields) {
                      [](const std::string& field) { return field.empty() || is_number(field); });
 }
 
+// Of each line, up to 100 of them.
+std::vector<size_t> field_counts(const std::vector<std::string>& lines, char delimiter) {
+  std::vector<size_t> counts;
+  for (const std::string& line : lines) {
+    counts.push_back(split_csv_line(line, delimiter).size());
+    if (counts.size() == 100) break;
+  }
+  return counts;
+}
+
+// The one that cuts all lines into the same number of fields, the most if there are several; else
+// the one that cuts the first line into the most fields.
+char guess_delimiter(const std::vector<std::string>& lines) {
+  char best = kDelimiters[0];
+  std::pair<bool, size_t> best_rank{false, 1};
+  for (const char delimiter : kDelimiters) {
+    const std::vector<size_t> counts = field_counts(lines, delimiter);
+    if (counts[0] < 2) continue;
+    const bool alike =
+        std::all_of(counts.begin(), counts.end(), [&](size_t count) { return count == counts[0]; });
+    const std::pair rank{alike, counts[0]};
+    if (rank > best_rank) {
+      best = delimiter;
+      best_rank = rank;
+    }
+  }
+  return best;
+}
+
+// A first line with a number in it is a row; so is one in a file of text alone if a field of it
+// occurs again in the same column.
+bool guess_header(const std::vector<std::string>& lines, char delimiter) {
+  const std::vector<std::string> first = split_csv_line(lines[0], delimiter);
+  if (std::any_of(first.begin(), first.end(), is_number)) return false;
+  size_t repeated = 0;
+  for (size_t i = 1; i < lines.size(); ++i) {
+    const std::vector<std::string> row = split_csv_line(lines[i], delimiter);
+    if (row.size() != first.size()) continue;
+    if (std::any_of(row.begin(), row.end(), is_number)) return true;
+    for (size_t at = 0; at < row.size(); ++at) repeated += !row[at].empty() && row[at] == first[at];
+  }
+  return repeated == 0;
+}
+
 bool is_split_folder(const fs::path& path) {
   return fs::exists(path / "label.bin") && fs::exists(path / "dense.bin");
 }
@@ -86,7 +141,8 @@ config::DatasetType guess_format(const std::string& path) {
     const std::vector<std::string> fields = split_csv_line(line, '\t');
     if (fields.size() > 2 && is_criteo(fields)) return config::CriteoTsvDataset;
     if (is_libfm(line)) return config::LibfmDataset;
-    if (fields.size() > 1 || line.find(',') != std::string::npos) return config::CsvDataset;
+    if (line.find_first_of(std::string_view(kDelimiters, sizeof kDelimiters)) != std::string::npos)
+      return config::CsvDataset;
   }
   throw Error(
       ErrorCode::kInvalidArgument,
@@ -95,25 +151,38 @@ config::DatasetType guess_format(const std::string& path) {
           "HugeCTR Raw (.bin), or a split folder with label.bin, dense.bin and category.bin"));
 }
 
-DataSource guess_source(const std::string& path) {
+DataSource guess_source(const std::string& path, const CsvHints& hints) {
   DataSource source;
   source.input = path;
-  source.type = guess_format(path);
+  const bool is_csv = hints.with_header || !hints.delimiter.empty() || !hints.names.empty();
+  source.type = is_csv ? config::CsvDataset : guess_format(path);
   if (source.type != config::CsvDataset) return source;
-  const std::string line = first_line(first_file(path));
-  const auto count = [&](char c) { return std::count(line.begin(), line.end(), c); };
-  for (const char delimiter : {'\t', ';', '|'}) {
-    if (count(delimiter) > count(source.delimiter[0])) source.delimiter = delimiter;
-  }
-  // Headers are names; a first line with a number in it is a row.
-  const std::vector<std::string> fields = split_csv_line(line, source.delimiter[0]);
-  source.with_header = std::none_of(fields.begin(), fields.end(), is_number);
-  if (!source.with_header) {
-    for (size_t i = 1; i <= fields.size(); ++i) {
-      source.fields.emplace_back().set_input_name("column" + std::to_string(i));
-    }
+  const std::string file = first_file(path);
+  const std::vector<std::string> lines = start_lines(file);
+  source.delimiter =
+      hints.delimiter.empty() ? std::string(1, guess_delimiter(lines)) : hints.delimiter;
+  const std::vector<std::string> fields = split_csv_line(lines[0], source.delimiter[0]);
+  const bool is_named = !is_number(hints.known_column) &&
+                        std::find(fields.begin(), fields.end(), hints.known_column) != fields.end();
+  source.with_header =
+      hints.names.empty() && hints.with_header.value_or((is_named && !hints.known_column.empty()) ||
+                                                        guess_header(lines, source.delimiter[0]));
+  if (source.with_header) return source;
+  EMBLEM_REQUIRE(hints.names.empty() || hints.names.size() == fields.size(), file, " has ",
+                 fields.size(), fields.size() == 1 ? " column" : " columns", ", but ",
+                 hints.names.size(), " names are given");
+  for (size_t i = 0; i < fields.size(); ++i) {
+    source.fields.emplace_back().set_input_name(
+        hints.names.empty() ? "column" + std::to_string(i + 1) : hints.names[i]);
   }
   return source;
+}
+
+std::vector<std::string> csv_names(const DataSource& source) {
+  std::vector<std::string> names;
+  for (const config::Field& field : source.fields) names.push_back(field.input_name());
+  if (!source.with_header) return names;
+  return split_csv_line(first_line(first_file(source.input)), source.delimiter[0]);
 }
 
 }  // namespace emblem

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,7 +65,20 @@ std::unique_ptr<BlockReader> open_reader(const DataSource& source);
 // lists the formats when nothing fits.
 config::DatasetType guess_format(const std::string& path);
 
-// A source for `path` with everything guessed: the format, and for a CSV file delimiter and header.
-DataSource guess_source(const std::string& path);
+// What is known of a CSV file; with any of the first three set, a path is one whatever it looks
+// like.
+struct CsvHints {
+  std::string delimiter;            // "": guessed
+  std::optional<bool> with_header;  // unset: guessed
+  std::vector<std::string> names;   // of all columns of a file without a header
+  std::string known_column;         // the first line is a header if it has this name
+};
+
+// A source for `path` with everything else guessed: the format, and for a CSV file delimiter and
+// header. Columns of a file without a header are called column1, column2, ...
+DataSource guess_source(const std::string& path, const CsvHints& hints = {});
+
+// The columns of a CSV source in the order of the file; of a header some may be "".
+std::vector<std::string> csv_names(const DataSource& source);
 
 }  // namespace emblem

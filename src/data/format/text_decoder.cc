@@ -172,10 +172,15 @@ std::string TextDecoder::locate(int file, int64_t position) const {
 void TextDecoder::skip_headers() {
   HostVector<char> buffer;
   for (size_t i = 0; i < files_.size(); ++i) {
-    int64_t offset = 0;
     const int64_t begin = text_begin_[i];
-    const std::string_view line = read_lines(files_[i], begin, {begin, begin + 1}, buffer, offset);
-    data_begin_[i] = std::min(begin + static_cast<int64_t>(line.size()), files_[i].bytes());
+    int64_t at = begin;
+    for (bool blank = true; blank && at < files_[i].bytes();) {
+      int64_t offset = 0;
+      const std::string_view line = read_lines(files_[i], begin, {at, at + 1}, buffer, offset);
+      blank = is_blank(line.data());
+      at += static_cast<int64_t>(line.size());
+    }
+    data_begin_[i] = std::min(at, files_[i].bytes());
     if (data_begin_[i] == files_[i].bytes()) {
       throw Error(ErrorCode::kCorruption,
                   cat(names_[i], " has no rows: nothing follows its header line"));

@@ -45,7 +45,7 @@ class TextDecoder : public Decoder {
   // Cuts the block to its `rows` rows.
   virtual void end_block(int64_t rows, Block& block) const = 0;
 
-  // Takes the first line of every file for a header, which is not a row.
+  // Takes the first line of every file that is not blank for a header, which is not a row.
   void skip_headers();
 
   // The first `count` lines of a file, without line ends and blank lines.

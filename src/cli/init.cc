@@ -1,0 +1,121 @@
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "cli/commands.h"
+#include "core/log.h"
+#include "core/output_file.h"
+#include "emblem/error.h"
+#include "init/feature_names.h"
+#include "init/starter.h"
+
+namespace emblem {
+namespace {
+
+struct Options : StarterOptions {
+  std::string out = "pipeline.config";
+  std::string model = "auto";
+  bool header = false, no_header = false, force = false;
+};
+
+// Beside the pipeline, so that several in one folder have their own.
+std::string model_dir_for(const std::string& out) {
+  if (is_standard_output(out)) return "model";
+  const std::filesystem::path path(out);
+  return (path.parent_path() / (path.stem().string() + "_model")).string();
+}
+
+StarterOptions to_starter(const Options& options) {
+  StarterOptions starter = options;
+  if (starter.csv.delimiter == "\\t") starter.csv.delimiter = "\t";
+  EMBLEM_REQUIRE(starter.csv.delimiter.size() <= 1, "--delimiter is \"", starter.csv.delimiter,
+                 "\"; expected one character, or \\t for a tab");
+  if (options.header || options.no_header) starter.csv.with_header = options.header;
+  if (options.model != "auto") starter.pipeline.model = options.model;
+  starter.pipeline.train_input = options.input;
+  if (starter.pipeline.model_dir.empty()) starter.pipeline.model_dir = model_dir_for(options.out);
+  return starter;
+}
+
+void print_next_steps(const std::string& out, const std::string& model_dir) {
+  if (is_standard_output(out)) return;
+  const std::string model = shell_word(model_dir);
+  std::printf(
+      "wrote %s; next:\n"
+      "  emblem train --config %s\n"
+      "  emblem eval --checkpoint %s\n"
+      "  emblem predict --checkpoint %s --input FILE --out predictions.csv\n",
+      out.c_str(), shell_word(out).c_str(), model.c_str(), model.c_str());
+}
+
+void run(const Options& options) {
+  const bool to_file = !is_standard_output(options.out);
+  EMBLEM_REQUIRE(options.force || !to_file || !std::filesystem::is_regular_file(options.out),
+                 options.out,
+                 " exists; choose another name with --out, or replace it with --force");
+  refuse_input_as_output("--out", options.out, options.input);
+  const StarterOptions starting = to_starter(options);
+  const Starter starter = make_starter(starting);
+  OutputFile file(options.out);
+  file.write(starter.pipeline);
+  file.finish();
+  std::printf("%s", starter.summary.c_str());
+  for (const std::string& warning : starter.warnings) log_warn(warning);
+  print_next_steps(options.out, starting.pipeline.model_dir);
+}
+
+}  // namespace
+
+void add_init(Command& program) {
+  auto options = std::make_shared<Options>();
+  Command command = program.add_command(
+      "init", "Write a first pipeline for a data set: features, model and training settings");
+  command
+      .argument(
+          "data", options->input,
+          "Files, folders or globs, comma-separated; CSV, Criteo TSV, libfm, also .gz and .zst")
+      .required();
+  command.option("--label", options->columns.label, "NAME",
+                 "Column to predict (without a header: column1, column2, ... or a number)");
+  command.option("--label-positive", options->label_positive, "VALUE",
+                 "Value of the label that is 1; all others are 0 (default: chosen)");
+  command.option("--weight", options->columns.weight, "NAME", "Column with the weights of rows");
+  command.output("--out", options->out, "Pipeline to write");
+  command.flag("--force", options->force, "Replace an existing file");
+  command.option("--eval", options->pipeline.eval_input, "PATH",
+                 "Data to evaluate on (default: rows held out of the data)");
+  command
+      .option("--holdout", options->pipeline.holdout_ratio, "SHARE",
+              "Share of rows to hold out for evaluations; 0: none (default: 0.1; 0.3 of less than "
+              "200 rows)")
+      .range(0, 0.9)
+      .hide_default();
+  std::vector<std::string> models = starter_models();
+  models.insert(models.begin(), "auto");
+  command.choice("--model", options->model, models,
+                 "Model (auto: deepfm, or dnn when all columns are numbers)");
+  command.option("--model-dir", options->pipeline.model_dir, "DIR",
+                 "Checkpoints (default: the name of the pipeline with _model)");
+  command.option("--delimiter", options->csv.delimiter, "CHAR",
+                 "CSV: separator of fields (default: detected)");
+  const Option header =
+      command.flag("--header", options->header, "CSV: the first line has the column names");
+  command.flag("--no-header", options->no_header, "CSV: the first line is a row").excludes(header);
+  command
+      .list("--names", options->csv.names, "NAME,...",
+            "CSV without a header: names of all columns (default: column1, column2, ...)")
+      .excludes(header);
+  command.list("--categories", options->columns.categories, "NAME,...",
+               "Columns that are categories");
+  command.list("--numbers", options->columns.numbers, "NAME,...", "Columns that are numbers");
+  command.list("--skip", options->columns.skipped, "NAME,...", "Columns to skip");
+  command.size("--rows", options->sampled_rows, "Rows to look at, spread over the files; 0: all",
+               "200k");
+  command.size("--max-bad-rows", options->max_bad_rows, "Skip up to N unreadable rows", "0");
+  command.run([options] {
+    run(*options);
+    return 0;
+  });
+}
+
+}  // namespace emblem

@@ -1,0 +1,269 @@
+#include "init/column_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <set>
+
+#include "core/text.h"
+#include "data/format/csv_field.h"
+#include "data/format/decoder.h"
+#include "emblem/error.h"
+#include "init/lower_case.h"
+
+namespace emblem {
+namespace {
+
+// Whole numbers with at most this many different values, each ten times on average, are categories.
+constexpr int64_t kFewValues = 32;
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// All values are numbers, apart from texts that stand for missing ones.
+bool is_numeric(const ColumnProfile& column) {
+  return column.present() > 0 && column.numbers >= column.present();
+}
+
+bool is_integer(const ColumnProfile& column) {
+  return is_numeric(column) && column.integers == column.numbers;
+}
+
+// "id", "user_id", "userId", "UserID", "zip code": numbers under such a name have no order.
+bool is_named_as_id(const std::string& name) {
+  const std::string lower = lower_case(name);
+  for (const std::string_view word : {"id", "uuid", "guid", "zip", "zipcode", "index", "code"}) {
+    if (lower == word) return true;
+    if (!lower.ends_with(word) || word == "index") continue;
+    const char before = lower[lower.size() - word.size() - 1];
+    const char first = name[name.size() - word.size()];
+    if (before == '_' || before == '-' || before == ' ' || before == '.' ||
+        std::isupper(static_cast<unsigned char>(first)) != 0)
+      return true;
+  }
+  return false;
+}
+
+bool has_one_row_each(const ColumnProfile& column) {
+  return column.present() >= 50 &&
+         static_cast<double>(column.distinct_count()) > 0.9 * static_cast<double>(column.present());
+}
+
+// Hashes and the like: no count or amount is that large. Times in ms, us and ns are.
+bool holds_large_keys(const ColumnProfile& column) {
+  return is_integer(column) && column.max > 0x1p31 && !(column.min > 1e12 && column.max < 3e18);
+}
+
+bool is_date_column(const ColumnProfile& column) {
+  return column.present() > 0 && column.dates * 10 >= column.present() * 9;
+}
+
+// The separator of a column of lists; '\0' when its fields are single values.
+char separator_of(const ColumnProfile& column) {
+  const double fields = static_cast<double>(column.present());
+  const double whole = static_cast<double>(column.distinct_count());
+  for (const ListProfile& list : column.lists) {
+    // Spaces and commas are common within single values, so that these have to show more.
+    const bool is_strong = list.separator == '|' || list.separator == ';';
+    const double parts = static_cast<double>(list.distinct.estimate());
+    if (static_cast<double>(list.fields) < (is_strong ? 0.1 : 0.3) * fields) continue;
+    if (parts < whole * (is_strong ? 1.0 : 0.5) && (is_strong || whole > 20)) return list.separator;
+  }
+  return '\0';
+}
+
+std::string shape_of(const ColumnProfile& column) {
+  if (column.present() == 0) return "empty";
+  if (!column.is_text_file) return column.integers > 0 ? "key" : "number";
+  if (is_integer(column)) return "integer";
+  if (is_numeric(column)) return "number";
+  return is_date_column(column) ? "date" : separator_of(column) != '\0' ? "list" : "text";
+}
+
+// Whether the values keep differences after log1p that a network can use.
+bool suits_logarithm(const ColumnProfile& column) {
+  const bool skewed =
+      column.moments.skewness() > 2 || column.moments.deviation() > 2 * column.moments.mean();
+  return column.min >= 0 && column.max >= 20 && skewed &&
+         column.log_moments.deviation() > 0.25 * column.log_moments.mean();
+}
+
+ColumnChoice as_number(const ColumnProfile& column, ColumnChoice choice) {
+  choice.use = ColumnUse::kNumber;
+  if (suits_logarithm(column)) {
+    choice.normalizer = "method=log1p";
+    if (column.missing_share() > 0)
+      choice.default_value = fmt::format("{:.4g}", column.log_moments.mean());
+  } else {
+    const double deviation = column.moments.deviation();
+    choice.normalizer = fmt::format("method=zscore,mean={:.6g},standard_deviation={:.6g}",
+                                    column.moments.mean(), deviation > 0 ? deviation : 1.0);
+  }
+  return choice;
+}
+
+ColumnChoice as_category(const DataProfile& profile, const ColumnProfile& column,
+                         ColumnChoice choice) {
+  choice.use = ColumnUse::kCategory;
+  double distinct = static_cast<double>(column.distinct_count());
+  if (column.is_text_file && !is_numeric(column)) {
+    if (const char separator = separator_of(column)) {
+      choice.separator = std::string(1, separator);
+      for (const ListProfile& list : column.lists)
+        if (list.separator == separator) distinct = list.distinct.estimate();
+    }
+  }
+  // Columns of many values have more in the rows that were not read.
+  const double unread =
+      profile.total_rows / static_cast<double>(std::max<int64_t>(1, profile.rows_read));
+  if (distinct > 1000) distinct *= std::clamp(unread, 1.0, 10.0);
+  choice.distinct = static_cast<int64_t>(distinct);
+  return choice;
+}
+
+ColumnChoice skip(ColumnChoice choice, const std::string& why) {
+  choice.use = ColumnUse::kSkipped;
+  choice.why = why;
+  return choice;
+}
+
+// The reason not to learn from a column; "" for most.
+std::string reason_to_skip(const ColumnProfile& column) {
+  const int64_t distinct = column.distinct_count();
+  if (column.present() == 0) return "no values";
+  const bool constant = distinct == 1 && column.missing_share() == 0;
+  if (constant) return "constant";
+  if (!column.is_text_file) return "";
+  if (is_integer(column) && column.present() >= 50 && column.ascends && has_one_row_each(column))
+    return "row number";
+  const bool text = !is_numeric(column);
+  if (text && column.decimal_commas * 10 >= column.present() * 9)
+    return "decimal commas; write 3.14";
+  if (is_date_column(column)) return "date; derive weekday or age";
+  if (has_one_row_each(column) && (text || (is_integer(column) && is_named_as_id(column.name))) &&
+      separator_of(column) == '\0')
+    return "one value per row";
+  return "";
+}
+
+ColumnChoice choose_column(const DataProfile& profile, const ColumnProfile& column,
+                           const ColumnWishes& wishes) {
+  ColumnChoice choice;
+  choice.found = shape_of(column);
+  choice.distinct = column.distinct_count();
+  if (contains(wishes.skipped, column.name)) return skip(choice, "--skip");
+  const bool has_braces = column.name.find_first_of("{}") != std::string::npos;
+  if (has_braces) return skip(choice, "braces in the name; rename it");
+  if (contains(wishes.categories, column.name)) return as_category(profile, column, choice);
+  if (contains(wishes.numbers, column.name)) {
+    EMBLEM_REQUIRE(is_numeric(column), "--numbers: column ", quoted(column.name),
+                   " is not numeric: ", column.present() - column.numbers, " of ", column.rows,
+                   " sampled rows hold other text");
+    return as_number(column, choice);
+  }
+  if (const std::string why = reason_to_skip(column); !why.empty()) return skip(choice, why);
+  if (!column.is_text_file)
+    return column.integers > 0 ? as_category(profile, column, choice) : as_number(column, choice);
+  if (!is_numeric(column)) return as_category(profile, column, choice);
+  const bool few = is_integer(column) && choice.distinct <= kFewValues &&
+                   column.present() >= 10 * choice.distinct;
+  const bool keys = is_integer(column) && (is_named_as_id(column.name) || holds_large_keys(column));
+  return few || keys ? as_category(profile, column, choice) : as_number(column, choice);
+}
+
+// A column that tells the label is either a copy of it or too good to be true.
+void mark_copies_of_label(const DataProfile& profile, const ColumnWishes& wishes,
+                          std::vector<ColumnChoice>& choices) {
+  const ColumnProfile* label = profile.find(wishes.label);
+  for (size_t i = 0; i < choices.size(); ++i) {
+    const ColumnProfile& column = profile.columns[i];
+    const bool used =
+        choices[i].use == ColumnUse::kCategory || choices[i].use == ColumnUse::kNumber;
+    if (!used || !contains(profile.tell_label, column.name)) continue;
+    const bool forced =
+        contains(wishes.categories, column.name) || contains(wishes.numbers, column.name);
+    if (column.values.size() <= label->values.size() && !forced) {
+      choices[i] = skip(choices[i], "equals the label");
+      choices[i].warning = "equals the label: skipped (--categories keeps it)";
+    } else {
+      choices[i].warning =
+          "determines the label in the sample: is it known when predictions are made? "
+          "If not, skip it (--skip)";
+    }
+  }
+}
+
+std::vector<std::string> names_of(const DataProfile& profile) {
+  std::vector<std::string> names;
+  for (const ColumnProfile& column : profile.columns) names.push_back(column.name);
+  return names;
+}
+
+std::string no_such_column(const DataProfile& profile, const std::string& name) {
+  const std::vector<std::string> names = names_of(profile);
+  const std::string problem = cat(profile.source.input, " has no column ", quoted(name));
+  if (const auto near = nearest_name(name, names))
+    return cat(problem, "; did you mean ", quoted(*near), "?");
+  const bool is_numbered = names[0] == "column1" && !profile.source.with_header;
+  return is_numbered ? cat(problem, "; it has no header, and its columns are called column1 to ",
+                           names.back(),
+                           " (--header if its first line has the names; --names gives other names)")
+                     : problem;
+}
+
+void check_wishes(const DataProfile& profile, const ColumnWishes& wishes) {
+  const std::vector<std::string> names = names_of(profile);
+  std::set<std::string> seen;
+  const auto check = [&](const char* option, const std::string& name) {
+    if (name.empty()) return;
+    if (!contains(names, name))
+      throw Error(ErrorCode::kInvalidArgument, cat(option, ": ", no_such_column(profile, name)));
+    EMBLEM_REQUIRE(seen.insert(name).second, option, ": column ", quoted(name),
+                   " is named by another option, or twice; name it once");
+  };
+  check("--label", wishes.label);
+  check("--weight", wishes.weight);
+  for (const std::string& name : wishes.categories) check("--categories", name);
+  for (const std::string& name : wishes.numbers) check("--numbers", name);
+  for (const std::string& name : wishes.skipped) check("--skip", name);
+}
+
+}  // namespace
+
+std::vector<ColumnChoice> choose_columns(const DataProfile& profile, const ColumnWishes& wishes) {
+  check_wishes(profile, wishes);
+  std::vector<ColumnChoice> choices;
+  for (const ColumnProfile& column : profile.columns) {
+    if (column.name == wishes.label || column.name == wishes.weight) {
+      ColumnChoice choice;
+      choice.use = column.name == wishes.label ? ColumnUse::kLabel : ColumnUse::kWeight;
+      choice.found = shape_of(column);
+      choice.distinct = column.distinct_count();
+      choices.push_back(choice);
+    } else {
+      choices.push_back(choose_column(profile, column, wishes));
+    }
+  }
+  mark_copies_of_label(profile, wishes, choices);
+  return choices;
+}
+
+std::vector<std::string> na_strings_for(const DataProfile& profile,
+                                        const std::vector<ColumnChoice>& choices) {
+  std::set<std::string> unknown;
+  for (size_t i = 0; i < choices.size(); ++i) {
+    if (choices[i].use != ColumnUse::kNumber && choices[i].use != ColumnUse::kWeight) continue;
+    for (const auto& [text, count] : profile.columns[i].absent)
+      if (!text.empty() && !is_default_absent_text(text)) unknown.insert(text);
+  }
+  std::vector<std::string> texts;
+  if (unknown.empty()) return texts;
+  for (const std::string_view text : MissingTexts::defaults()) texts.emplace_back(text);
+  texts.insert(texts.end(), unknown.begin(), unknown.end());
+  return texts;
+}
+
+}  // namespace emblem

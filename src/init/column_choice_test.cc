@@ -1,0 +1,144 @@
+#include "init/column_choice.h"
+
+#include <gmock/gmock.h>
+
+#include <functional>
+
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// A profile of one column with `rows` values.
+DataProfile data_of(const std::string& name, int rows,
+                    const std::function<std::string(int)>& value) {
+  DataProfile data;
+  data.source.input = "a.csv";
+  data.rows_read = rows;
+  data.total_rows = rows;
+  ColumnProfile& column = data.columns.emplace_back();
+  column.name = name;
+  for (int i = 0; i < rows; ++i) column.add_text(value(i));
+  return data;
+}
+
+ColumnChoice choice_of(const std::string& name, int rows,
+                       const std::function<std::string(int)>& value) {
+  return choose_columns(data_of(name, rows, value), {})[0];
+}
+
+std::string one_of(int i, int count) { return std::to_string(i * 7919 % count); }
+
+TEST(ColumnChoice, NumbersAreNormalized) {
+  const ColumnChoice height =
+      choice_of("height", 1000, [](int i) { return one_of(i, 100) + ".5"; });
+  EXPECT_EQ(height.use, ColumnUse::kNumber);
+  EXPECT_EQ(height.found, "number");
+  EXPECT_EQ(height.normalizer, "method=zscore,mean=50,standard_deviation=28.8661");
+  EXPECT_EQ(height.default_value, "");
+  const ColumnChoice age = choice_of("age", 1000, [](int i) { return one_of(i, 80); });
+  EXPECT_EQ(age.use, ColumnUse::kNumber);
+  EXPECT_EQ(age.found, "integer");
+}
+
+TEST(ColumnChoice, SkewedAmountsAreTakenAsLogarithms) {
+  const auto amount = [](int i) {
+    return i % 10 == 0 ? std::to_string(i * i) : i % 10 == 1 ? "" : "0";
+  };
+  const ColumnChoice choice = choice_of("gain", 1000, amount);
+  EXPECT_EQ(choice.use, ColumnUse::kNumber);
+  EXPECT_EQ(choice.normalizer, "method=log1p");
+  EXPECT_NE(choice.default_value, "") << "missing values are like the mean";
+}
+
+TEST(ColumnChoice, FewWholeNumbersAndTextAreCategories) {
+  EXPECT_EQ(choice_of("rooms", 1000, [](int i) { return one_of(i, 8); }).use, ColumnUse::kCategory);
+  EXPECT_EQ(choice_of("rooms", 1000, [](int i) { return one_of(i, 8) + ".0"; }).use,
+            ColumnUse::kCategory);
+  EXPECT_EQ(choice_of("rooms", 30, [](int i) { return one_of(i, 8); }).use, ColumnUse::kNumber)
+      << "too few rows to tell";
+  const ColumnChoice city = choice_of("city", 1000, [](int i) { return "c" + one_of(i, 90); });
+  EXPECT_EQ(city.use, ColumnUse::kCategory);
+  EXPECT_EQ(city.distinct, 90);
+}
+
+TEST(ColumnChoice, IdsAreCategoriesByNameOrSize) {
+  const auto ids = [](int i) { return one_of(i, 300); };
+  for (const char* name : {"user_id", "userId", "UserID", "ID", "zip", "zip code", "item-id"})
+    EXPECT_EQ(choice_of(name, 1000, ids).use, ColumnUse::kCategory) << name;
+  for (const char* name : {"paid", "humid", "price", "idle"})
+    EXPECT_EQ(choice_of(name, 1000, ids).use, ColumnUse::kNumber) << name;
+  const auto hashes = [](int i) { return std::to_string(900000000000000000 + i * 7919 % 300); };
+  EXPECT_EQ(choice_of("x", 1000, [&](int i) { return "9" + hashes(i); }).use, ColumnUse::kCategory);
+}
+
+TEST(ColumnChoice, RowsNumbersConstantsAndDatesAreSkipped) {
+  const auto why = [](const char* name, const std::function<std::string(int)>& value) {
+    const ColumnChoice choice = choice_of(name, 500, value);
+    EXPECT_EQ(choice.use, ColumnUse::kSkipped) << name;
+    return choice.why;
+  };
+  EXPECT_EQ(why("n", [](int i) { return std::to_string(i); }), "row number");
+  EXPECT_EQ(why("order_id", [](int i) { return std::to_string(i * 7919 % 1000003); }),
+            "one value per row");
+  EXPECT_EQ(why("name", [](int i) { return "person" + std::to_string(i); }), "one value per row");
+  EXPECT_EQ(why("year", [](int) { return "2024"; }), "constant");
+  EXPECT_EQ(why("note", [](int) { return ""; }), "no values");
+  EXPECT_EQ(why("day", [](int i) { return "2024-05-" + std::to_string(i % 28 + 1); }),
+            "date; derive weekday or age");
+  EXPECT_EQ(why("sum", [](int i) { return std::to_string(i) + ",5"; }),
+            "decimal commas; write 3.14");
+  EXPECT_EQ(choice_of("flag", 500, [](int i) { return i % 2 ? "" : "x"; }).use,
+            ColumnUse::kCategory)
+      << "a value or none is not constant";
+}
+
+TEST(ColumnChoice, ListsHaveASeparator) {
+  const auto genres = [](const char* separator) {
+    return [=](int i) { return "g" + one_of(i, 9) + separator + "g" + one_of(i + 3, 7); };
+  };
+  for (const char* separator : {"|", ";", ",", " "}) {
+    const ColumnChoice choice = choice_of("genres", 1000, genres(separator));
+    EXPECT_EQ(choice.found, "list") << separator;
+    EXPECT_EQ(choice.separator, separator);
+    EXPECT_EQ(choice.distinct, 9) << separator;
+  }
+  const auto names = [](int i) { return "New York " + one_of(i, 8); };
+  EXPECT_EQ(choice_of("city", 1000, names).separator, "") << "few different texts are categories";
+}
+
+TEST(ColumnChoice, UnknownTextsForMissingNumbersNeedNaStrings) {
+  const DataProfile known = data_of("a", 100, [](int i) { return i % 9 ? one_of(i, 97) : "NA"; });
+  EXPECT_THAT(na_strings_for(known, choose_columns(known, {})), IsEmpty());
+  const DataProfile other = data_of("a", 100, [](int i) { return i % 9 ? one_of(i, 97) : " ?"; });
+  const std::vector<ColumnChoice> choices = choose_columns(other, {});
+  EXPECT_EQ(choices[0].use, ColumnUse::kNumber);
+  EXPECT_THAT(na_strings_for(other, choices), Contains("?"));
+  EXPECT_THAT(na_strings_for(other, choices), Contains("NA")) << "the list replaces the default";
+  const DataProfile text = data_of("a", 100, [](int i) { return i % 9 ? "x" : "?"; });
+  EXPECT_THAT(na_strings_for(text, choose_columns(text, {})), IsEmpty()) << "a category";
+}
+
+TEST(ColumnChoice, WishesDecideAndAreChecked) {
+  const DataProfile data = data_of("age", 1000, [](int i) { return one_of(i, 80); });
+  EXPECT_EQ(choose_columns(data, {.categories = {"age"}})[0].use, ColumnUse::kCategory);
+  EXPECT_EQ(choose_columns(data, {.skipped = {"age"}})[0].use, ColumnUse::kSkipped);
+  const auto problem = [&](const ColumnWishes& wishes) -> std::string {
+    try {
+      choose_columns(data, wishes);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "fine";
+  };
+  EXPECT_EQ(problem({.skipped = {"agee"}}),
+            "--skip: a.csv has no column \"agee\"; did you mean \"age\"?");
+  EXPECT_THAT(problem({.label = "age", .skipped = {"age"}}), HasSubstr("name it once"));
+}
+
+}  // namespace
+}  // namespace emblem

@@ -1,0 +1,96 @@
+// init/column_profile.h - what the sampled values of one column are: numbers, dates, lists, ids.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "data/distinct_count.h"
+
+namespace emblem {
+
+// Mean and deviation in one pass (Welford).
+class Moments {
+ public:
+  void add(double value);
+  int64_t count() const { return count_; }
+  double mean() const { return mean_; }
+  double deviation() const;
+  double skewness() const;  // 0 without deviation
+
+ private:
+  int64_t count_ = 0;
+  double mean_ = 0, second_ = 0, third_ = 0;
+};
+
+// The values between one kind of separator.
+struct ListProfile {
+  char separator = ' ';
+  int64_t fields = 0;  // with at least one separator
+  int64_t values = 0;
+  DistinctCount distinct;
+};
+
+inline constexpr size_t kValuesListed = 64;
+
+// Not thread-safe. Plain data: init/column_choice.h draws the conclusions.
+struct ColumnProfile {
+  std::string name;
+  bool is_text_file = true;  // values are text; else the file has types
+
+  int64_t rows = 0;
+  int64_t missing = 0;                    // empty fields
+  std::map<std::string, int64_t> absent;  // texts that stand for missing values, with counts
+  int64_t numbers = 0;
+  int64_t integers = 0;        // of the numbers: whole ones, "3.0" too
+  int64_t dates = 0;           // texts like 2024-05-01 10:00:00
+  int64_t decimal_commas = 0;  // texts like 3,14
+  int64_t padded = 0;          // texts with spaces around them, other than numbers
+  int64_t bags = 0;            // rows with other than one value, in files with types
+  bool ascends = true;         // each integer is its predecessor plus 1
+  double min = std::numeric_limits<double>::infinity();
+  double max = -std::numeric_limits<double>::infinity();
+  Moments moments;
+  Moments log_moments;  // of log1p(max(value, 0))
+  DistinctCount distinct;
+  std::array<ListProfile, 4> lists{ListProfile{'|'}, ListProfile{';'}, ListProfile{','},
+                                   ListProfile{' '}};
+  // The first kValuesListed different values, without spaces around them, with counts.
+  std::map<std::string, int64_t, std::less<>> values;
+  bool has_all_values = true;
+
+  // A field of a text file.
+  void add_text(std::string_view text);
+  // Values of files with types.
+  void add_number(double value);
+  void add_key(int64_t key);
+  void add_missing();
+  // The next value does not follow the last one in the file.
+  void begin_piece() { has_previous_ = false; }
+
+  int64_t present() const;  // rows with a value
+  double missing_share() const;
+  int64_t distinct_count() const;
+
+ private:
+  void add_to_numbers(double value);
+  void list_value(std::string_view text);
+  void note_order(int64_t value);
+
+  int64_t previous_ = 0;
+  bool has_previous_ = false;
+};
+
+// Whether a text stands for a missing value: "NA", "?", "null", "-", "inf", ...
+bool is_absent_text(std::string_view text);
+
+// Whether the loader takes it for one in numeric columns without na_strings.
+bool is_default_absent_text(std::string_view text);
+
+// Dates with or without time: 2024-05-01, 2024/05/01T10:00, 1.5.2024, 05/01/24 10:00.
+bool is_date(std::string_view text);
+
+}  // namespace emblem

@@ -1,0 +1,202 @@
+#include "init/sample.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "core/hash.h"
+#include "data/format/decoder.h"
+#include "data/format/text_scan.h"
+
+namespace emblem {
+namespace {
+
+constexpr int64_t kPieceBytes = int64_t{64} << 10;
+constexpr int64_t kPieceRecords = 1024;
+
+std::string_view text_at(const Column& column, size_t row) {
+  const size_t begin = row == 0 ? 0 : column.text_ends[row - 1];
+  return std::string_view(column.text).substr(begin, column.text_ends[row] - begin);
+}
+
+// Whether each value of a column occurs with one value of the label only. Gives up on columns with
+// many values: in those that says nothing.
+class LabelLink {
+ public:
+  void add(uint64_t value, uint64_t label) {
+    if (!is_open_) return;
+    ++rows_;
+    labels_.insert(label);
+    const auto [at, is_new] = label_of_.emplace(value, label);
+    is_open_ = at->second == label && label_of_.size() <= 64 && labels_.size() <= 64;
+  }
+  bool tells() const {
+    return is_open_ && labels_.size() > 1 && rows_ >= 10 * static_cast<int64_t>(label_of_.size());
+  }
+
+ private:
+  bool is_open_ = true;
+  int64_t rows_ = 0;
+  std::unordered_map<uint64_t, uint64_t> label_of_;
+  std::unordered_set<uint64_t> labels_;
+};
+
+class Sampler {
+ public:
+  Sampler(const DataSource& source, const std::string& label) {
+    profile_.source = source;
+    make_decoder_of(source);
+    for (const ColumnSpec& spec : decoder_->columns()) {
+      if (spec.name == label) label_ = static_cast<int>(profile_.columns.size());
+      profile_.columns.emplace_back().name = spec.name;
+      profile_.columns.back().is_text_file = spec.type == ColumnType::kText;
+    }
+    links_.resize(profile_.columns.size());
+  }
+
+  DataProfile read(int64_t rows) {
+    const std::vector<Piece> pieces = cut();
+    read_piece(pieces[0]);
+    const double rows_of_piece = std::max<double>(1, static_cast<double>(profile_.rows_read));
+    const double wanted = std::ceil(static_cast<double>(rows) / rows_of_piece);
+    const size_t count = rows == 0 || wanted >= static_cast<double>(pieces.size())
+                             ? pieces.size()
+                             : std::max<size_t>(1, static_cast<size_t>(wanted));
+    // The first piece, which is read already, the last one, and between them at equal distances.
+    for (size_t i = 1; i < count; ++i) read_piece(pieces[i * (pieces.size() - 1) / (count - 1)]);
+    profile_.all_read = count == pieces.size();
+    profile_.total_rows = static_cast<double>(profile_.rows_read) / units_read_ * units_;
+    for (size_t i = 0; i < links_.size(); ++i)
+      if (links_[i].tells()) profile_.tell_label.push_back(profile_.columns[i].name);
+    return std::move(profile_);
+  }
+
+ private:
+  struct Piece {
+    int file = 0;
+    Extent range;
+  };
+
+  void make_decoder_of(const DataSource& source) {
+    if (source.type != config::CsvDataset) {
+      decoder_ = make_decoder(source, nullptr);
+      return;
+    }
+    std::vector<ColumnRequest> requests;
+    for (const std::string& name : csv_names(source)) {
+      if (name.empty()) {
+        ++profile_.unnamed_columns;
+      } else {
+        requests.push_back({.name = name, .type = ColumnType::kText});
+      }
+    }
+    EMBLEM_REQUIRE(!requests.empty(), source.input, " has no column with a name in its header");
+    decoder_ = make_decoder(source, &requests);
+  }
+
+  std::vector<Piece> cut() {
+    std::vector<Piece> pieces;
+    const int64_t size = decoder_->unit() == ExtentUnit::kBytes ? kPieceBytes : kPieceRecords;
+    for (int file = 0; file < static_cast<int>(decoder_->files().size()); ++file) {
+      const Extent extent = decoder_->extent(file);
+      units_ += static_cast<double>(extent.end - extent.begin);
+      for (int64_t at = extent.begin; at < extent.end; at += size)
+        pieces.push_back({file, {at, std::min(extent.end, at + size)}});
+    }
+    EMBLEM_REQUIRE(!pieces.empty(), profile_.source.input, " has no rows");
+    return pieces;
+  }
+
+  void read_piece(const Piece& from) {
+    decoder_->decode(from.file, from.range, RowSample{}, nullptr, piece_);
+    profile_.bad_rows += piece_.bad.count;
+    if (piece_.bad.count > 0 && first_bad_.empty())
+      first_bad_ = decoder_->describe(from.file, piece_.bad);
+    if (profile_.bad_rows > profile_.source.max_bad_rows)
+      throw Error(
+          ErrorCode::kCorruption,
+          cat(first_bad_, "; fix the row, or skip up to N such rows with --max-bad-rows N"));
+    units_read_ += static_cast<double>(from.range.end - from.range.begin);
+    profile_.rows_read += piece_.block.rows;
+    const std::vector<uint64_t> labels = label_hashes();
+    for (size_t i = 0; i < profile_.columns.size(); ++i) {
+      profile_.columns[i].begin_piece();
+      add_column(piece_.block.columns[i], profile_.columns[i]);
+      if (!labels.empty() && static_cast<int>(i) != label_)
+        link(piece_.block.columns[i], labels, links_[i]);
+    }
+  }
+
+  std::vector<uint64_t> label_hashes() const {
+    if (label_ < 0 || piece_.block.columns[label_].type != ColumnType::kText) return {};
+    return text_hashes(piece_.block.columns[label_]);
+  }
+
+  std::vector<uint64_t> text_hashes(const Column& column) const {
+    std::vector<uint64_t> hashes(static_cast<size_t>(piece_.block.rows));
+    for (size_t row = 0; row < hashes.size(); ++row)
+      hashes[row] = hash_string(without_spaces(text_at(column, row)));
+    return hashes;
+  }
+
+  void link(const Column& column, const std::vector<uint64_t>& labels, LabelLink& link) const {
+    const std::vector<uint64_t> values = text_hashes(column);
+    for (size_t row = 0; row < labels.size(); ++row) link.add(values[row], labels[row]);
+  }
+
+  void add_column(const Column& column, ColumnProfile& profile) const {
+    for (int64_t row = 0; row < piece_.block.rows; ++row) {
+      const auto at = static_cast<size_t>(row);
+      if (column.type == ColumnType::kText) {
+        profile.add_text(text_at(column, at));
+      } else if (column.offsets.empty()) {
+        add_value(column, at, profile);
+      } else {
+        add_bag(column, at, profile);
+      }
+    }
+  }
+
+  static void add_value(const Column& column, size_t at, ColumnProfile& profile) {
+    if (column.type == ColumnType::kFloat) {
+      profile.add_number(column.floats[at]);
+    } else if (!column.missing.empty() && column.missing[at] != 0) {
+      profile.add_missing();
+    } else {
+      profile.add_key(column.ints[at]);
+    }
+  }
+
+  static void add_bag(const Column& column, size_t row, ColumnProfile& profile) {
+    const auto begin = static_cast<size_t>(column.offsets[row]);
+    const auto end = static_cast<size_t>(column.offsets[row + 1]);
+    const int64_t rows = profile.rows + 1;
+    profile.bags += end - begin != 1;
+    if (begin == end) profile.add_missing();
+    for (size_t at = begin; at < end; ++at) add_value(column, at, profile);
+    profile.rows = rows;
+  }
+
+  DataProfile profile_;
+  std::unique_ptr<Decoder> decoder_;
+  DecodedPiece piece_;
+  std::vector<LabelLink> links_;
+  std::string first_bad_;
+  int label_ = -1;
+  double units_ = 0, units_read_ = 0;
+};
+
+}  // namespace
+
+const ColumnProfile* DataProfile::find(const std::string& name) const {
+  const auto found = std::find_if(columns.begin(), columns.end(),
+                                  [&](const ColumnProfile& column) { return column.name == name; });
+  return found == columns.end() ? nullptr : &*found;
+}
+
+DataProfile profile_data(const DataSource& source, int64_t rows, const std::string& label) {
+  return Sampler(source, label).read(rows);
+}
+
+}  // namespace emblem

@@ -1,0 +1,120 @@
+#include "init/starter.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "config/load.h"
+#include "core/temp_folder_test.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+class StarterTest : public testing::Test {
+ protected:
+  Starter start(const std::string& name, const std::string& text, StarterOptions options = {}) {
+    options.input = folder_.write(name, text);
+    options.pipeline.model_dir = "model";
+    options.pipeline.train_input = options.input;
+    if (options.columns.label.empty()) options.columns.label = "clk";
+    return make_starter(options);
+  }
+
+  // clk follows city; `copy` is the label in words.
+  static std::string rows(char delimiter, int count, bool with_copy = false) {
+    std::string text;
+    for (int i = 0; i < count; ++i) {
+      const int clk = i * 7919 % 5 < 2;
+      text += fmt::format("{}{}{}{}{}", clk, delimiter, clk ? "ab"[i % 2] : "bc"[i % 2], delimiter,
+                          i * 31 % 97 * 0.5);
+      if (with_copy) text += fmt::format("{}{}", delimiter, clk ? "good" : "bad");
+      text += "\n";
+    }
+    return text;
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(StarterTest, DelimitersAndHeadersAreFound) {
+  for (const char delimiter : {',', '\t', ';', '|'}) {
+    const std::string header = fmt::format("clk{0}city{0}age\n", delimiter);
+    const PipelineConfig config =
+        parse_pipeline(start("a.txt", header + rows(delimiter, 300)).pipeline, "p");
+    EXPECT_EQ(config.data_config().delimiter(), std::string(1, delimiter));
+    EXPECT_TRUE(config.data_config().with_header());
+    EXPECT_EQ(config.feature_configs_size(), 2);
+    EXPECT_EQ(config.data_config().holdout_ratio(), 0.1);
+  }
+}
+
+TEST_F(StarterTest, ColumnsWithoutAHeaderAreNumberedOrNamed) {
+  StarterOptions options;
+  options.columns.label = "1";
+  PipelineConfig config = parse_pipeline(start("a.csv", rows(',', 300), options).pipeline, "p");
+  EXPECT_FALSE(config.data_config().with_header());
+  EXPECT_EQ(config.data_config().input_fields_size(), 3);
+  EXPECT_EQ(config.data_config().label_fields(0), "column1");
+  options.columns.label = "clk";
+  options.csv.names = {"clk", "city", "age"};
+  config = parse_pipeline(start("a.csv", rows(',', 300), options).pipeline, "p");
+  EXPECT_EQ(config.data_config().input_fields(1).input_name(), "city");
+}
+
+TEST_F(StarterTest, AColumnThatEqualsTheLabelIsSkipped) {
+  const Starter starter = start("a.csv", "clk,city,age,copy\n" + rows(',', 300, true));
+  EXPECT_THAT(starter.summary, HasSubstr("skipped: equals the label"));
+  EXPECT_THAT(starter.warnings, Contains(HasSubstr("column \"copy\": equals the label")));
+  EXPECT_THAT(start("a.csv", "clk,city,age\n" + rows(',', 300)).warnings, IsEmpty());
+}
+
+TEST_F(StarterTest, DataToEvaluateOnAreLookedAt) {
+  const std::string data = "clk,city,age\n" + rows(',', 300);
+  StarterOptions options;
+  options.pipeline.eval_input = folder_.write("other.csv", "clk,city\n0,a\n");
+  EXPECT_THROW(start("a.csv", data, options), Error);
+  options.pipeline.eval_input = folder_.write("eval.csv", "clk,city,age\n0,a,3\n0,b,4\n");
+  const Starter starter = start("a.csv", data, options);
+  EXPECT_THAT(starter.warnings, Contains(HasSubstr("have the same label")));
+  EXPECT_THAT(starter.pipeline, Not(HasSubstr("holdout_ratio")));
+}
+
+TEST_F(StarterTest, ASampleIsSpreadOverTheFile) {
+  std::string text = "clk,city\n";
+  for (int i = 0; i < 200000; ++i) text += fmt::format("{},{}\n", i < 150000 ? 0 : 1, "abc"[i % 3]);
+  StarterOptions options;
+  options.sampled_rows = 60000;
+  const Starter starter = start("a.csv", text, options);
+  EXPECT_THAT(starter.warnings, IsEmpty()) << "both classes are seen";
+  EXPECT_THAT(starter.summary, HasSubstr("of about 200"));
+}
+
+TEST_F(StarterTest, LinesOfTheSummaryFitATerminal) {
+  const Starter starter =
+      start("a.csv", "clk," + std::string(120, 'n') + "," + "größe\n" + rows(',', 300));
+  for (size_t begin = 0, end; begin < starter.summary.size(); begin = end + 1) {
+    end = starter.summary.find('\n', begin);
+    EXPECT_LE(end - begin, 102u) << starter.summary.substr(begin, end - begin);
+  }
+}
+
+TEST_F(StarterTest, AModelThatCannotReadTheColumnsIsRefused) {
+  StarterOptions options;
+  options.pipeline.model = "dlrm";
+  std::string text = "clk,age\n";
+  for (int i = 0; i < 300; ++i) text += fmt::format("{},{}\n", i % 2, i * 31 % 97 * 0.5);
+  EXPECT_THROW(start("a.csv", text, options), Error);
+  EXPECT_THROW(start("a.csv", "clk,city\n0,a\n1,b\n", options), Error) << "nothing to multiply";
+  for (const std::string& model : starter_models()) {
+    options.pipeline.model = model;
+    EXPECT_NO_THROW(start("a.csv", "clk,city,age\n" + rows(',', 300), options)) << model;
+  }
+}
+
+}  // namespace
+}  // namespace emblem

@@ -1,0 +1,241 @@
+"""emblem init: data as people have them, trained with the pipeline that init wrote and nothing else."""
+
+import csv
+import gzip
+import io
+import os
+import pathlib
+import random
+import shutil
+import tempfile
+import unittest
+
+from harness import run
+
+
+def signal(rows, seed=3):
+    """(label, fields): the label follows city and age, with noise."""
+    chance = random.Random(seed)
+    for _ in range(rows):
+        city, age = chance.choice("abcdefgh"), chance.randint(18, 80)
+        score = (city < "d") + (age > 50) + chance.random()
+        yield int(score > 1.5), city, age, chance
+
+
+class Init(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="emblem-test-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.config = self.folder / "pipeline.config"
+
+    def write(self, name, text, encoding="utf-8"):
+        path = self.folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(text.encode(encoding))
+        return path
+
+    def csv(self, name, header, rows, delimiter=",", end="\n", mark=""):
+        text = io.StringIO()
+        writer = csv.writer(text, delimiter=delimiter, lineterminator=end)
+        if header:
+            writer.writerow(header)
+        writer.writerows(rows)
+        return self.write(name, mark + text.getvalue())
+
+    def init(self, data, *options):
+        return run("init", data, *options, "--out", self.config, cwd=self.folder)
+
+    def auc(self, data, *options):
+        """Of the rows held out, after training with the pipeline as it is."""
+        made = self.init(data, *options)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.made = made
+        trained = run("train", "--config", self.config, cwd=self.folder)
+        self.assertEqual(trained.returncode, 0, trained.stderr)
+        self.assertNotIn("warning", trained.stderr)
+        lines = [line for line in trained.stdout.splitlines() if line.startswith("  evaluation")]
+        return float(lines[0].split()[2])
+
+    def fails(self, *arguments, parts, status=1):
+        process = run("init", *arguments, cwd=self.folder)
+        self.assertEqual(process.returncode, status, process.stderr + process.stdout)
+        self.assertEqual(len(process.stderr.splitlines()), 1, process.stderr)
+        for part in parts:
+            self.assertIn(part, process.stderr)
+
+    def line_of(self, column):
+        return next(line for line in self.made.stdout.splitlines() if line.startswith(column + " "))
+
+    def test_a_plain_file_with_a_header(self):
+        data = self.csv("a.csv", ["clk", "city", "age"], [row[:3] for row in signal(3000)])
+        self.assertGreater(self.auc(data, "--label", "clk"), 0.75)
+        self.assertIn("category", self.line_of("city"))
+        self.assertIn("number", self.line_of("age"))
+        self.assertIn(f"emblem train --config {self.config}", self.made.stdout)
+        self.assertLessEqual(max(map(len, self.made.stdout.splitlines()[:4])), 100)
+        for command in (["eval"], ["predict", "--input", data, "--out", "p.csv", "--keep", "city"]):
+            done = run(*command, "--checkpoint", self.folder / "pipeline_model", cwd=self.folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_spreadsheet_export(self):
+        """Byte order mark, semicolons, CRLF, quotes, text labels, missing values, dates, a constant and a row number."""
+        rows = []
+        for i, (clk, city, age, chance) in enumerate(signal(3000)):
+            rows.append([i + 1, "yes" if clk else "no", f'city "{city}"; north', age if chance.random() < 0.8 else "?",
+                         f"2024-{chance.randint(1, 12):02}-{chance.randint(1, 28):02} 10:00:00", "DE",
+                         chance.choice(["", "NA", "3.5", "4.25", "1e3"])])
+        data = self.csv("a.csv", ["Nr", "Bought", "City (of; buyer)", "Age", "When", "Land", "Score"], rows,
+                        delimiter=";", end="\r\n", mark="\ufeff")
+        self.assertGreater(self.auc(data, "--label", "Bought"), 0.7)
+        self.assertIn("skipped: row number", self.line_of("Nr"))
+        self.assertIn("skipped: date", self.line_of("When"))
+        self.assertIn("skipped: constant", self.line_of("Land"))
+        self.assertIn("number", self.line_of("Age"))
+        pipeline = self.config.read_text()
+        self.assertIn('"?"', pipeline)
+        self.assertIn('expression: "item:City (of; buyer)"', pipeline)
+
+    def test_a_file_without_a_header(self):
+        data = self.csv("a.data", None, [[city, age, ">50K" if clk else "<=50K"] for clk, city, age, _ in signal(3000)])
+        self.assertGreater(self.auc(data, "--label", "3"), 0.75)
+        self.assertIn('label_positive: ">50K"', self.config.read_text())
+        self.assertIn('input_name: "column{1..3}"', self.config.read_text())
+        self.config.unlink()
+        self.fails(data, "--label", "income", parts=['no column "income"', "column1 to column3", "--names"])
+        shutil.rmtree(self.folder / "pipeline_model")
+        self.assertGreater(self.auc(data, "--names", "city,age,income", "--label", "income"), 0.75)
+
+    def test_text_without_a_header(self):
+        rows = [["e" if clk else "p", city, "young" if age < 40 else "old"] for clk, city, age, _ in signal(3000)]
+        data = self.csv("mushrooms.csv", None, rows)
+        self.assertGreater(self.auc(data, "--label", "column1", "--label-positive", "p"), 0.75)
+        self.assertIn("with_header: true", run("init", data, "--label", "e", "--header", "--out", "-").stdout)
+
+    def test_lists_of_values(self):
+        rows = []
+        for clk, city, age, chance in signal(3000):
+            likes = chance.sample("stuvwxyz", chance.randint(0, 3)) + (["hot"] if clk and chance.random() < 0.8 else [])
+            rows.append([clk, "|".join(likes), " ".join(chance.sample("klmnopqr", 3))])
+        data = self.csv("a.tsv", ["clk", "likes", "words"], rows, delimiter="\t")
+        self.assertGreater(self.auc(data, "--label", "clk"), 0.75)
+        self.assertIn("list", self.line_of("likes"))
+        self.assertIn('separator: "|"', self.config.read_text())
+        self.assertIn('separator: " "', self.config.read_text())
+
+    def test_compressed_files_in_a_folder(self):
+        rows = [",".join(map(str, row[:3])) for row in signal(4000)]
+        (self.folder / "parts").mkdir()
+        for i in range(2):
+            text = "clk,city,age\n" + "\n".join(rows[i * 2000:(i + 1) * 2000]) + "\n"
+            (self.folder / f"parts/{i}.csv.gz").write_bytes(gzip.compress(text.encode()))
+        self.assertGreater(self.auc(self.folder / "parts", "--label", "clk"), 0.75)
+        self.assertIn("4000 rows read", self.made.stdout)
+
+    def test_formats_with_a_label_of_their_own(self):
+        libfm = self.write("a.libfm", "".join(f"{1 if clk else -1} {ord(city)}:1 {1000 + age}:1\n"
+                                              for clk, city, age, _ in signal(3000)))
+        self.assertGreater(self.auc(libfm), 0.7)
+        self.config.unlink()
+        shutil.rmtree(self.folder / "pipeline_model")
+        made = run("synth", "--preset", "criteo", "--rows", 3000, "--test-rows", 100, "--scale", "0.001", "--format", "tsv",
+                   "--out", self.folder / "criteo")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        self.assertGreater(self.auc(self.folder / "criteo/train", "--eval", self.folder / "criteo/test"), 0.5)
+        self.assertIn("eval_input_path", self.config.read_text())
+        self.assertNotIn("holdout_ratio", self.config.read_text())
+
+    def test_columns_of_any_name(self):
+        header = ["clk", "a b", 'say "hi"', "x/y", "..", "größe", "user:name", "run{1..3}", "a_b", ""]
+        rows = [[clk, city, age, city, age, city, city, city, age, i] for i, (clk, city, age, _) in enumerate(signal(2000))]
+        self.assertGreater(self.auc(self.csv("a.csv", header, rows), "--label", "clk"), 0.75)
+        self.assertIn("skipped: braces", self.line_of("run{1..3}"))
+        self.assertIn("columns without a name in the header are skipped", self.made.stderr)
+
+    def test_every_model(self):
+        data = self.csv("a.csv", ["clk", "city", "age"], [row[:3] for row in signal(1000)])
+        for model in ("deepfm", "dlrm", "dnn", "wide_and_deep", "dcn_v2", "fm", "lr"):
+            with self.subTest(model):
+                shutil.rmtree(self.folder / "pipeline_model", ignore_errors=True)
+                self.assertGreater(self.auc(data, "--label", "clk", "--model", model, "--force"), 0.6)
+        numbers = self.csv("n.csv", ["clk", "age"], [[clk, age] for clk, _, age, _ in signal(1000)])
+        shutil.rmtree(self.folder / "pipeline_model")
+        self.assertGreater(self.auc(numbers, "--label", "clk", "--force"), 0.6)
+        self.fails(numbers, "--label", "clk", "--model", "dlrm", "--force", parts=["--model dlrm needs a column of categories"])
+
+    def test_a_column_that_gives_the_label_away(self):
+        rows = [[clk, city, age, "click" if clk else "none"] for clk, city, age, _ in signal(2000)]
+        data = self.csv("a.csv", ["clk", "city", "age", "event"], rows)
+        self.assertLess(self.auc(data, "--label", "clk"), 0.999)
+        self.assertIn('column "event": equals the label', self.made.stderr)
+
+    def test_few_rows(self):
+        for count in (3, 30):
+            rows = [[i % 2, "ab"[i % 2], i * 7 % 5] for i in range(count)]
+            made = self.init(self.csv("a.csv", ["clk", "x", "n"], rows), "--label", "clk", "--force")
+            self.assertEqual(made.returncode, 0, made.stderr)
+            self.assertIn(f"only {count} rows", made.stderr)
+            shutil.rmtree(self.folder / "pipeline_model", ignore_errors=True)
+            trained = run("train", "--config", self.config, cwd=self.folder)
+            self.assertEqual(trained.returncode, 0, trained.stderr)
+
+    def test_labels_that_are_not_binary(self):
+        rows = [[1 + i % 5, "abc"[i % 3]] for i in range(500)]
+        data = self.csv("a.csv", ["rating", "x"], rows)
+        self.fails(data, "--label", "rating", parts=['label "rating" has 5 values', "--label-positive"])
+        self.fails(data, "--label", "rating", "--label-positive", "9", parts=['no row of the sample has "9"'])
+        self.auc(data, "--label", "rating", "--label-positive", "5")
+        one = self.init(self.csv("b.csv", ["clk", "x"], [[0, "abc"[i % 3]] for i in range(500)]), "--label", "clk", "--force")
+        self.assertEqual(one.returncode, 0)
+        self.assertIn("warning: all 500 sampled rows have the label 0", one.stderr)
+        missing = self.csv("c.csv", ["clk", "x"], [["" if i == 3 else i % 2, "abc"[i % 3]] for i in range(500)])
+        self.fails(missing, "--label", "clk", "--force", parts=["is missing in 1 of 500 sampled rows", "--max-bad-rows"])
+        self.assertEqual(self.init(missing, "--label", "clk", "--max-bad-rows", 5, "--force").returncode, 0)
+        self.assertIn("max_bad_rows: 5", self.config.read_text())
+
+    def test_errors_are_one_line(self):
+        good = self.csv("good.csv", ["clk", "city", "age"], [row[:3] for row in signal(100)])
+        for name, text, parts in (
+                ("empty.csv", "", ["empty.csv is empty"]),
+                ("header.csv", "clk,a\n", ["has no rows"]),
+                ("ragged.csv", "clk,a\n1,2\n0,3,4\n", ["ragged.csv:3: found 3 columns, expected 2", "--max-bad-rows"]),
+                ("twice.csv", "clk,a,a\n1,2,3\n", ['both called "a"']),
+                ("blank.csv", "\n\n", ["blank.csv"]),
+                ("unnamed.csv", ",\n1,2\n", ["no column with a name"]),
+                ("only.csv", "clk\n1\n0\n", ["no column to learn from"]),
+                ("unclosed.csv", 'clk,a\n1,"x\n0,y\n', ["unclosed.csv:2", "quoted field is not closed"]),
+                ("binary.csv", "a\0b\0c\n", ["is not text"])):
+            self.write(name, text)
+            self.fails(name, "--label", "clk", parts=parts)
+        self.fails("nosuch.csv", "--label", "clk", parts=["nosuch.csv", "No such file"])
+        self.fails(good, "--label", "clik", parts=['did you mean "clk"?'])
+        self.fails(good, parts=["--label NAME is required", '"clk" ("'])
+        self.fails(good, "--label", "clk", "--eval", "header.csv", parts=["header.csv"])
+        self.fails(good, "--label", "clk", "--numbers", "city", parts=['column "city" is not numeric'])
+        self.fails(good, "--label", "clk", "--names", "a,b", parts=["has 3 columns, but 2 names"])
+        self.fails(good, "--label", "clk", "--delimiter", "ab", parts=["--delimiter", "one character"])
+        self.fails(good, "--label", "clk", "--model", "tree", parts=["--model", "deepfm"], status=2)
+        self.assertFalse((self.folder / "pipeline.config").exists())
+
+    def test_an_existing_file_is_kept(self):
+        data = self.csv("a.csv", ["clk", "city", "age"], [row[:3] for row in signal(100)])
+        self.config.write_text("mine")
+        self.fails(data, "--label", "clk", parts=["pipeline.config exists", "--force"])
+        self.assertEqual(self.config.read_text(), "mine")
+        self.fails(data, "--label", "clk", "--out", data, "--force", parts=["is also the input"])
+        printed = run("init", data, "--label", "clk", "--out", "-", cwd=self.folder)
+        self.assertEqual(printed.returncode, 0, printed.stderr)
+        self.assertTrue(printed.stdout.startswith("# Written by emblem init"))
+        self.assertIn("category", printed.stderr)
+        self.assertEqual(self.init(data, "--label", "clk", "--force").returncode, 0)
+        self.assertIn("train_input_path", self.config.read_text())
+
+    @unittest.skipUnless(os.environ.get("EMBLEM_REAL_DATA"), "EMBLEM_REAL_DATA is not set")
+    def test_census_income(self):
+        shutil.unpack_archive(pathlib.Path(os.environ["EMBLEM_REAL_DATA"]) / "census-income.tar.xz", self.folder)
+        data = self.folder / "census-income/census-income.data"
+        self.assertGreater(self.auc(data, "--label", "42", "--weight", "25"), 0.94)
+        self.assertIn('label_positive: "50000+."', self.config.read_text())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
