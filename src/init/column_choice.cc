@@ -159,7 +159,7 @@ ColumnChoice choose_column(const DataProfile& profile, const ColumnProfile& colu
   if (has_braces) return skip(choice, "braces in the name; rename it");
   if (contains(wishes.categories, column.name)) return as_category(profile, column, choice);
   if (contains(wishes.numbers, column.name)) {
-    EMBLEM_REQUIRE(is_numeric(column), "--numbers: column ", quoted(column.name),
+    EMBLEM_REQUIRE(is_numeric(column), "--numbers: column ", in_quotes(column.name),
                    " is not numeric: ", column.present() - column.numbers, " of ", column.rows,
                    " sampled rows hold other text");
     return as_number(column, choice);
@@ -204,9 +204,9 @@ std::vector<std::string> names_of(const DataProfile& profile) {
 
 std::string no_such_column(const DataProfile& profile, const std::string& name) {
   const std::vector<std::string> names = names_of(profile);
-  const std::string problem = cat(profile.source.input, " has no column ", quoted(name));
+  const std::string problem = cat(profile.source.input, " has no column ", in_quotes(name));
   if (const auto near = nearest_name(name, names))
-    return cat(problem, "; did you mean ", quoted(*near), "?");
+    return cat(problem, "; did you mean ", in_quotes(*near), "?");
   const bool is_numbered = names[0] == "column1" && !profile.source.with_header;
   return is_numbered ? cat(problem, "; it has no header, and its columns are called column1 to ",
                            names.back(),
@@ -221,7 +221,7 @@ void check_wishes(const DataProfile& profile, const ColumnWishes& wishes) {
     if (name.empty()) return;
     if (!contains(names, name))
       throw Error(ErrorCode::kInvalidArgument, cat(option, ": ", no_such_column(profile, name)));
-    EMBLEM_REQUIRE(seen.insert(name).second, option, ": column ", quoted(name),
+    EMBLEM_REQUIRE(seen.insert(name).second, option, ": column ", in_quotes(name),
                    " is named by another option, or twice; name it once");
   };
   check("--label", wishes.label);

@@ -37,7 +37,7 @@ std::string feature_text(const ColumnChoice& choice, const LabelChoice& label) {
   switch (choice.use) {
     case ColumnUse::kLabel:
       return label.positive.empty() ? "label"
-                                    : fmt::format("label, {} is 1", quoted(label.positive));
+                                    : fmt::format("label, {} is 1", in_quotes(label.positive));
     case ColumnUse::kWeight:
       return "sample weight";
     case ColumnUse::kSkipped:
@@ -49,7 +49,7 @@ std::string feature_text(const ColumnChoice& choice, const LabelChoice& label) {
   }
   const int64_t buckets = hash_bucket_size_for(choice.distinct);
   const std::string kind =
-      choice.separator.empty() ? "category" : fmt::format("list by {}", quoted(choice.separator));
+      choice.separator.empty() ? "category" : fmt::format("list by {}", in_quotes(choice.separator));
   return buckets > 0 ? fmt::format("{}, hash of {}", kind, buckets)
                      : fmt::format("{}, dynamic up to {}", kind, capacity_for(choice.distinct));
 }

@@ -61,7 +61,7 @@ std::string list(const std::vector<Value>& values) {
   std::vector<std::string> texts;
   const auto total = static_cast<double>(count_of(values));
   for (size_t i = 0; i < std::min(values.size(), kShown); ++i) {
-    texts.push_back(fmt::format("{} ({:.1f} %)", quoted(values[i].text),
+    texts.push_back(fmt::format("{} ({:.1f} %)", in_quotes(values[i].text),
                                 100 * static_cast<double>(values[i].count) / total));
   }
   return fmt::format("{}{}", fmt::join(texts, ", "), values.size() > kShown ? ", ..." : "");
@@ -101,7 +101,7 @@ void choose_positive(const std::vector<Value>& values, LabelChoice& choice) {
 
 [[noreturn]] void refuse_many(const ColumnProfile& label, const std::vector<Value>& values) {
   const bool numeric = label.numbers > 0 && label.numbers == label.present();
-  const std::string column = cat("label ", quoted(label.name));
+  const std::string column = cat("label ", in_quotes(label.name));
   if (label.distinct_count() > 20) {
     throw Error(ErrorCode::kInvalidArgument,
                 cat(column, " has ", label.distinct.exact() ? "" : "about ", label.distinct_count(),
@@ -142,7 +142,7 @@ double positive_share(const std::vector<Value>& values, const std::string& posit
 void check_missing(const ColumnProfile& label, int64_t present, int64_t max_bad_rows) {
   const int64_t missing = label.rows - present;
   EMBLEM_REQUIRE(
-      !label.has_all_values || missing <= max_bad_rows, "label ", quoted(label.name),
+      !label.has_all_values || missing <= max_bad_rows, "label ", in_quotes(label.name),
       " is missing in ", missing, " of ", label.rows,
       " sampled rows, which training refuses; remove those rows, or skip up to N of them "
       "with --max-bad-rows N");
@@ -151,7 +151,7 @@ void check_missing(const ColumnProfile& label, int64_t present, int64_t max_bad_
 LabelChoice choose_typed_label(const ColumnProfile& label) {
   LabelChoice choice;
   choice.share = label.moments.mean();
-  EMBLEM_REQUIRE(label.min >= 0 && label.max <= 1, "label ", quoted(label.name), " is between ",
+  EMBLEM_REQUIRE(label.min >= 0 && label.max <= 1, "label ", in_quotes(label.name), " is between ",
                  label.min, " and ", label.max, ", expected 0 or 1");
   return choice;
 }
@@ -166,14 +166,14 @@ LabelChoice choose_label(const ColumnProfile& label, const std::string& wanted_p
     choice = choose_typed_label(label);
   } else {
     const std::vector<Value> values = values_of(label);
-    EMBLEM_REQUIRE(!values.empty(), "label ", quoted(label.name), " has no values");
+    EMBLEM_REQUIRE(!values.empty(), "label ", in_quotes(label.name), " has no values");
     if (wanted_positive.empty()) {
       choose_from(values, label, choice);
     } else {
       choice.positive = trim(wanted_positive);
       const bool known = label.values.contains(choice.positive);
       EMBLEM_REQUIRE(known || !label.has_all_values, "--label-positive: no row of the sample has ",
-                     quoted(choice.positive), " in column ", quoted(label.name), "; it has ",
+                     in_quotes(choice.positive), " in column ", in_quotes(label.name), "; it has ",
                      list(values));
     }
     check_missing(label, count_of(values), max_bad_rows);
@@ -191,13 +191,13 @@ std::string missing_label_problem(const DataProfile& profile) {
   for (const ColumnProfile& column : profile.columns) {
     const std::vector<Value> values = values_of(column);
     if (!column.has_all_values || values.size() != 2) continue;
-    candidates.push_back(fmt::format("{} ({} or {})", quoted(column.name), quoted(values[0].text),
-                                     quoted(values[1].text)));
+    candidates.push_back(fmt::format("{} ({} or {})", in_quotes(column.name), in_quotes(values[0].text),
+                                     in_quotes(values[1].text)));
   }
   const std::string what = "--label NAME is required: the column to predict";
   if (candidates.empty()) {
     std::vector<std::string> names;
-    for (const ColumnProfile& column : profile.columns) names.push_back(quoted(column.name));
+    for (const ColumnProfile& column : profile.columns) names.push_back(in_quotes(column.name));
     if (names.size() > 12) names[12] = "...";
     names.resize(std::min<size_t>(names.size(), 13));
     return fmt::format("{}; no column has two values; the columns are {}", what,

@@ -71,7 +71,7 @@ std::vector<std::string> check_eval_input(const DataProfile& profile,
   for (size_t i = 0; i < columns.size(); ++i) {
     const ColumnProfile* column = eval.find(profile.columns[i].name);
     EMBLEM_REQUIRE(columns[i].use == ColumnUse::kSkipped || column != nullptr,
-                   "--eval: ", eval_input, " has no column ", quoted(profile.columns[i].name),
+                   "--eval: ", eval_input, " has no column ", in_quotes(profile.columns[i].name),
                    ", which ", profile.source.input, " has");
     if (columns[i].use == ColumnUse::kLabel && column->distinct_count() == 1)
       warnings.push_back(cat("--eval: all ", eval.rows_read, " sampled rows of ", eval_input,
@@ -89,7 +89,7 @@ std::string spaces_warning(const DataProfile& profile, const std::vector<ColumnC
   }
   if (padded.empty()) return "";
   return cat("values of ", padded.size(), padded.size() == 1 ? " column" : " columns",
-             " have spaces around them (", quoted(padded[0]), padded.size() > 1 ? ", ...)" : ")",
+             " have spaces around them (", in_quotes(padded[0]), padded.size() > 1 ? ", ...)" : ")",
              ", which are part of the value: requests to a served model need them too");
 }
 
@@ -98,12 +98,12 @@ std::vector<std::string> warnings_of(const DataProfile& profile, const LabelChoi
                                      const std::vector<ColumnChoice>& columns) {
   std::vector<std::string> warnings = label.warnings;
   if (label.is_guess)
-    warnings.push_back(cat("label ", quoted(wishes.label), ": ", quoted(label.positive),
+    warnings.push_back(cat("label ", in_quotes(wishes.label), ": ", in_quotes(label.positive),
                            " is taken for 1, as the rarer of two values; --label-positive changes "
                            "that"));
   for (size_t i = 0; i < columns.size(); ++i)
     if (!columns[i].warning.empty())
-      warnings.push_back(cat("column ", quoted(profile.columns[i].name), ": ", columns[i].warning));
+      warnings.push_back(cat("column ", in_quotes(profile.columns[i].name), ": ", columns[i].warning));
   if (const std::string spaces = spaces_warning(profile, columns); !spaces.empty())
     warnings.push_back(spaces);
   if (profile.unnamed_columns > 0)

@@ -90,7 +90,7 @@ void IdFeatureRule::choose_default(const std::string& text, ColumnType type) {
   const char* setting =
       semantics_.fg_mode == config::FG_NONE ? "fg_encoded_default_value " : "default_value ";
   int64_t value = 0;
-  EMBLEM_REQUIRE(parse_integer(text, value), "feature ", name, ": ", setting, quoted(text),
+  EMBLEM_REQUIRE(parse_integer(text, value), "feature ", name, ": ", setting, in_quotes(text),
                  " is not an integer, as the column's values are");
   EMBLEM_REQUIRE(keys_ != Keys::kInRange || static_cast<uint64_t>(value) < size_, "feature ", name,
                  ": ", setting, text, " is outside [0, ", size_, ")");

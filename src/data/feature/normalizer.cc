@@ -17,7 +17,7 @@ namespace {
 [[noreturn]] void reject(const std::string& feature, const std::string& text,
                          const std::string& why) {
   throw Error(ErrorCode::kInvalidArgument,
-              cat("feature ", feature, ": normalizer ", quoted(text), ": ", why,
+              cat("feature ", feature, ": normalizer ", in_quotes(text), ": ", why,
                   " (expected method=log1p; method=log,offset=3; "
                   "method=zscore,mean=0,standard_deviation=1; "
                   "method=minmax,min=0,max=1; method=log10,threshold=1e-10,default=-10; or "
@@ -30,7 +30,7 @@ class Settings {
   Settings(const std::string& feature, const std::string& text) : feature_(feature), text_(text) {
     for (const std::string& part : split(text, ',')) {
       const size_t equals = part.find('=');
-      if (equals == std::string::npos) reject(feature, text, cat(quoted(part), " has no value"));
+      if (equals == std::string::npos) reject(feature, text, cat(in_quotes(part), " has no value"));
       values_[std::string(trim(part.substr(0, equals)))] = trim(part.substr(equals + 1));
     }
   }
@@ -52,14 +52,14 @@ class Settings {
     const std::string text = take(key);
     float value = 0;
     if (!parse_float(text, value) || std::isnan(value)) {
-      reject(feature_, text_, cat(key, " is ", quoted(text), ", not a number"));
+      reject(feature_, text_, cat(key, " is ", in_quotes(text), ", not a number"));
     }
     return value;
   }
 
   void require_empty() const {
     if (!values_.empty())
-      reject(feature_, text_, cat("unknown setting ", quoted(values_.begin()->first)));
+      reject(feature_, text_, cat("unknown setting ", in_quotes(values_.begin()->first)));
   }
 
  private:
@@ -128,10 +128,10 @@ Normalizer Normalizer::parse(const std::string& text, const std::string& feature
     if (expression == "log1p(x)") {
       normalizer.method_ = Method::kLog1p;
     } else if (!parse_log_expression(expression, normalizer.a_)) {
-      reject(feature, text, cat("cannot compute ", quoted(expression)));
+      reject(feature, text, cat("cannot compute ", in_quotes(expression)));
     }
   } else {
-    reject(feature, text, cat("unknown method ", quoted(method)));
+    reject(feature, text, cat("unknown method ", in_quotes(method)));
   }
   settings.require_empty();
   return normalizer;

@@ -25,7 +25,7 @@ RawFeatureRule RawFeatureRule::of(const FeatureSpec& feature, const Semantics& s
   const std::string& text = encoded ? raw.fg_encoded_default_value() : raw.default_value();
   float value = 0;
   EMBLEM_REQUIRE(parse_float(text, value), "feature ", feature.name, ": ",
-                 encoded ? "fg_encoded_default_value " : "default_value ", quoted(text),
+                 encoded ? "fg_encoded_default_value " : "default_value ", in_quotes(text),
                  " is not a number");
   if (!std::isnan(value))
     rule.default_ = value;

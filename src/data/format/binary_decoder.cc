@@ -98,7 +98,7 @@ ElementType parse_element_type(const std::string& name, const std::string& what)
   if (name == "float16") return ElementType::kFloat16;
   if (name == "float32") return ElementType::kFloat32;
   throw Error(ErrorCode::kInvalidArgument,
-              cat(what, " is ", quoted(name),
+              cat(what, " is ", in_quotes(name),
                   "; expected int8, uint8, bool, int16, int32, uint32, int64, float16 or float32"));
 }
 

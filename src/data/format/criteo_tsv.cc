@@ -122,7 +122,7 @@ class CriteoTsvDecoder final : public TextDecoder {
       Column& column = block.columns[target_[field]];
       if (field < numbers_) {
         if (!parse_float(text, column.floats[row])) {
-          return cat("column ", schema_[field].name, ": ", quoted(text),
+          return cat("column ", schema_[field].name, ": ", in_quotes(text),
                      " is not a number (expected a decimal number or an empty field)");
         }
         continue;
@@ -130,7 +130,7 @@ class CriteoTsvDecoder final : public TextDecoder {
       column.ints[row] = 0;
       column.missing[row] = text.empty();
       if (!text.empty() && !parse_hexadecimal(text, column.ints[row])) {
-        return cat("column ", schema_[field].name, ": ", quoted(text),
+        return cat("column ", schema_[field].name, ": ", in_quotes(text),
                    " is not a category (expected a hexadecimal number or an empty field)");
       }
     }

@@ -16,7 +16,7 @@ class CsvDecoder final : public TextDecoder {
   CsvDecoder(const DataSource& source, const std::vector<ColumnRequest>* requests)
       : TextDecoder(source), missing_(source.na_strings) {
     EMBLEM_REQUIRE(source.delimiter.size() == 1, "data_config.delimiter is ",
-                   quoted(source.delimiter), "; expected one character");
+                   in_quotes(source.delimiter), "; expected one character");
     delimiter_ = source.delimiter[0];
     read_names(source);
     if (requests != nullptr) {
@@ -121,7 +121,7 @@ class CsvDecoder final : public TextDecoder {
     for (size_t i = 0; i < field_names_.size(); ++i) {
       const auto [at, is_new] = seen.emplace(field_names_[i], i + 1);
       EMBLEM_REQUIRE(is_new || field_names_[i].empty(), names_[0], ": columns ", at->second,
-                     " and ", i + 1, " of the header are both called ", quoted(field_names_[i]),
+                     " and ", i + 1, " of the header are both called ", in_quotes(field_names_[i]),
                      "; rename one of them");
     }
   }
@@ -156,7 +156,7 @@ class CsvDecoder final : public TextDecoder {
     }
     if (field == targets_.size()) return {};
     return cat("found ", field, field == 1 ? " column" : " columns", ", expected ", targets_.size(),
-               " separated by ", quoted(std::string_view(&delimiter_, 1)));
+               " separated by ", in_quotes(std::string_view(&delimiter_, 1)));
   }
 
   std::string in_column(size_t field, const std::string& problem) const {

@@ -93,7 +93,7 @@ std::string CsvFieldParser::add_value(std::string_view text) const {
     float weight = 0;
     if (colon == std::string_view::npos || !parse_float(text.substr(colon + 1), weight) ||
         std::isnan(weight)) {
-      return cat(quoted(text), " is not a weighted value (expected \"key:weight\")");
+      return cat(in_quotes(text), " is not a weighted value (expected \"key:weight\")");
     }
     column_.weights.push_back(weight);
     text = text.substr(0, colon);
@@ -143,19 +143,19 @@ bool CsvFieldParser::parse_key(std::string_view text, int64_t& key) const {
 
 std::string CsvFieldParser::not_a_number(std::string_view text) const {
   if (request_.label == LabelText::kWords)
-    return cat(quoted(text),
+    return cat(in_quotes(text),
                " is not a label (expected a number, true, false, yes or no; for other text set "
                "data_config.label_positive)");
   return cat(
-      quoted(text), " is not a number (expected a decimal number or an empty field",
+      in_quotes(text), " is not a number (expected a decimal number or an empty field",
       request_.na_is_missing ? "; data_config.na_strings lists texts for missing values)" : ")");
 }
 
 std::string CsvFieldParser::not_a_key(std::string_view text) const {
   if (request_.hexadecimal)
-    return cat(quoted(text),
+    return cat(in_quotes(text),
                " is not a category (expected a hexadecimal number or an empty field)");
-  return cat(quoted(text),
+  return cat(in_quotes(text),
              " is not an integer (expected a whole number of 64 bits or an empty field; ",
              request_.advice.empty() ? "text needs input_type: STRING" : request_.advice, ")");
 }

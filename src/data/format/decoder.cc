@@ -57,7 +57,7 @@ int find_column(const std::vector<ColumnSpec>& columns, const std::string& name,
   for (size_t i = 1; i < names.size() && known.size() < 200; ++i) known += ", " + names[i];
   throw Error(
       ErrorCode::kInvalidArgument,
-      cat(source, " has no column ", quoted(name),
+      cat(source, " has no column ", in_quotes(name),
           nearest ? cat("; did you mean \"", *nearest, "\"? It has ") : "; it has ", known));
 }
 
@@ -76,7 +76,7 @@ std::vector<int> find_columns(const std::vector<ColumnSpec>& schema,
   return found;
 }
 
-std::string quoted(std::string_view value) {
+std::string in_quotes(std::string_view value) {
   constexpr size_t kShown = 40;
   size_t shown = std::min(value.size(), kShown);
   for (int i = 0; i < 3 && shown < value.size() && (value[shown] & 0xc0) == 0x80; ++i)

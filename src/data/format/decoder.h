@@ -176,6 +176,6 @@ std::vector<int> find_columns(const std::vector<ColumnSpec>& schema,
                               const std::string& source);
 
 // A value in a message: in quotes, shortened, printable.
-std::string quoted(std::string_view value);
+std::string in_quotes(std::string_view value);
 
 }  // namespace emblem

@@ -128,7 +128,7 @@ class LibfmDecoder final : public TextDecoder {
         place < 100000)
       return static_cast<int>(place);
     throw Error(ErrorCode::kInvalidArgument,
-                cat("a LibfmDataset has no column ", quoted(name),
+                cat("a LibfmDataset has no column ", in_quotes(name),
                     "; it has label, features (the whole line) and f1, f2, ... (by place)"));
   }
 
@@ -162,7 +162,7 @@ class LibfmDecoder final : public TextDecoder {
     if (label_ >= 0) {
       float& value = block.columns[label_].floats[row];
       if (!parse_float(label, value)) {
-        return cat("column label: ", quoted(label), " is not a number (expected 1, -1 or 0)");
+        return cat("column label: ", in_quotes(label), " is not a number (expected 1, -1 or 0)");
       }
       if (value == -1.0f) value = 0.0f;
     }
@@ -174,7 +174,7 @@ class LibfmDecoder final : public TextDecoder {
       int64_t index = 0;
       float value = 0;
       if (!parse_entry(token, index, value)) {
-        return cat("column f", place, ": ", quoted(token),
+        return cat("column f", place, ": ", in_quotes(token),
                    " is not a feature (expected index:value)");
       }
       if (target >= 0) {

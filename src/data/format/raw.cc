@@ -31,7 +31,7 @@ std::unique_ptr<Decoder> make_raw_decoder(const DataSource& source,
     }
     parts.push_back(std::move(part));
   }
-  EMBLEM_REQUIRE(!parts.empty(), "no files in ", quoted(source.input), "; give Raw files");
+  EMBLEM_REQUIRE(!parts.empty(), "no files in ", in_quotes(source.input), "; give Raw files");
   const std::vector<int> wanted = find_columns(schema, requests, "a RawDataset");
   std::vector<int> kept;
   for (const std::string& name : source.keep)

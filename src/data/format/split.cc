@@ -117,7 +117,7 @@ std::unique_ptr<Decoder> make_split_decoder(const DataSource& source,
     }
     parts.push_back(open_folder(folder, source));
   }
-  EMBLEM_REQUIRE(!parts.empty(), "no folders in ", quoted(source.input),
+  EMBLEM_REQUIRE(!parts.empty(), "no folders in ", in_quotes(source.input),
                  "; give SplitDataset folders");
   const std::vector<int> wanted = find_columns(schema, requests, "a SplitDataset");
   std::vector<int> kept;

@@ -80,7 +80,7 @@ std::string_view line_at(const char* at, const char*& next) {
 
 TextDecoder::TextDecoder(const DataSource& source)
     : names_(expand_paths(source.input)), kept_columns_(source.keep.size()) {
-  EMBLEM_REQUIRE(!names_.empty(), "no files in ", quoted(source.input),
+  EMBLEM_REQUIRE(!names_.empty(), "no files in ", in_quotes(source.input),
                  "; give files, folders or globs");
   files_ = open_text_files(names_, source.threads);
   for (const InputFile& file : files_) {
