@@ -202,10 +202,10 @@ TEST_F(RestoredTest, ValuesThatTheModelNeverSawAreCountedByFeature) {
   EXPECT_THAT(features_to_report(pass.lookups), ElementsAre("user"));
 }
 
-const Table& table_of(const Model& model, const std::string& name) {
+const Table& table_of(const Model& model, std::string_view name) {
   for (const Table* table : model.tables())
     if (table->settings().name == name) return *table;
-  throw Error(ErrorCode::kNotFound, name);
+  throw Error(ErrorCode::kNotFound, std::string(name));
 }
 
 TEST_F(RestoredTest, TablesHaveNoOptimizerState) {

@@ -120,11 +120,13 @@ bool Loader::Pipeline::next(Batch& batch) {
   statistics_.wait_seconds += seconds_since(start);
   if (deliveries_.empty()) {
     if (error_ != nullptr) rethrow(error_);
+    statistics_.bad_rows = bad_rows_;
     ended_ = true;
     return false;
   }
   if (deliveries_.front()->error != nullptr) rethrow(deliveries_.front()->error);
   ++batches_;
+  statistics_.bad_rows = deliveries_.front()->bad_rows;
   std::swap(batch, deliveries_.front()->batch);
   if (deliveries_.front()->batch.memory() == options_.memory)
     free_batches_.push_back(std::move(deliveries_.front()->batch));

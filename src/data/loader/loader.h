@@ -41,7 +41,7 @@ struct LoaderOptions {
 struct LoaderStatistics {
   int64_t rows = 0;
   int64_t bytes = 0;         // of input
-  int64_t bad_rows = 0;      // skipped
+  int64_t bad_rows = 0;      // skipped up to the last batch, not in what was read ahead of it
   double parse_seconds = 0;  // workers decoding and transforming
   double idle_seconds = 0;   // workers without work: enough is parsed ahead
   double wait_seconds = 0;   // next() waiting for a batch

@@ -285,6 +285,21 @@ TEST_F(LoaderTest, BadRowsAreSkippedAndCountedUpToTheLimitOfAnEpoch) {
                 "number or an empty field) (is line 1 a header? Then set data_config.with_header)");
 }
 
+TEST_F(LoaderTest, BadRowsThatWereOnlyReadAheadDoNotCount) {
+  folder_.write("bad.tsv", numbered_tsv(64) + "not a row\n" + numbered_tsv(64, 64));
+  options_.input = folder_.path("bad.tsv");
+  options_.batch_size = 32;
+  options_.epochs = 0;
+  options_.max_bad_rows = 1;
+  const TestPipeline pipeline(kPipeline);
+  Loader loader(pipeline.config.data_config(), pipeline.features, options_);
+  Batch batch;
+  for (int i = 0; i < 8; ++i) ASSERT_TRUE(loader.next(batch));  // two passes
+  const double idle = loader.statistics().idle_seconds;
+  ASSERT_TRUE(becomes_true([&] { return loader.statistics().idle_seconds > idle; }));
+  EXPECT_EQ(loader.statistics().bad_rows, 2);
+}
+
 TEST_F(LoaderTest, RowsInFrontOfABadOneAreDeliveredWhateverTheWorkers) {
   folder_.write("data/a.tsv", numbered_tsv(400) + "0\tabc\t00000000\n" + numbered_tsv(300, 400));
   const TestPipeline pipeline(kPipeline);

@@ -52,6 +52,7 @@ class Loader::Pipeline {
   struct Delivery {  // a batch under way
     BatchPlan plan;
     Batch batch;
+    int64_t bad_rows = 0;      // in the pieces committed up to its own last one
     std::exception_ptr error;  // in place of the batch
     bool done = false;
   };
@@ -91,6 +92,7 @@ class Loader::Pipeline {
   std::vector<ReadyPiece*> free_pieces_;
   std::vector<Batch> free_batches_;
   int64_t waiting_rows_ = 0;  // committed and not yet taken by next()
+  int64_t bad_rows_ = 0;      // in committed pieces
   int64_t bad_rows_in_epoch_ = 0;
   int64_t bad_rows_epoch_ = -1;
   std::string first_bad_row_;

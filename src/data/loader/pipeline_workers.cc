@@ -127,6 +127,7 @@ void Loader::Pipeline::commit(Job& job) {
   for (BatchPlan& plan : plans) {
     Delivery& delivery = *deliveries_.emplace_back(std::make_unique<Delivery>());
     delivery.plan = std::move(plan);
+    delivery.bad_rows = bad_rows_;
     to_assemble_.push_back(&delivery);
   }
   if (problem != nullptr) std::rethrow_exception(problem);
@@ -141,7 +142,7 @@ void Loader::Pipeline::count_bad_rows(const Job& job) {
   if (job.bad.count == 0) return;
   if (bad_rows_in_epoch_ == 0) first_bad_row_ = decoder_->describe(job.piece.file, job.bad);
   bad_rows_in_epoch_ += job.bad.count;
-  statistics_.bad_rows += job.bad.count;
+  bad_rows_ += job.bad.count;
   if (bad_rows_in_epoch_ <= options_.max_bad_rows) return;
   throw too_many_bad_rows(bad_rows_in_epoch_, options_.max_bad_rows, first_bad_row_);
 }

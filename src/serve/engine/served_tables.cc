@@ -22,7 +22,7 @@ std::string ServedTables::metrics(const std::string& labels) const {
     text += fmt::format("{}{{{}{}}} {}\n", name, labels, more, value);
   };
   for (const auto& [name, table] : model_->tables()) {
-    const auto tier = [&](const char* level, const TierCounts& counts) {
+    const auto tier = [&, &name = name](const char* level, const TierCounts& counts) {
       const std::string more = fmt::format(",table=\"{}\",tier=\"{}\"", name, level);
       add("emblem_tier_hits", more, counts.hits);
       add("emblem_tier_misses", more, counts.misses);
