@@ -106,7 +106,7 @@ void add_init(Command& program) {
             "CSV without a header: names of all columns (default: column1, column2, ...)")
       .excludes(header);
   command.list("--categories", options->columns.categories, "NAME,...",
-               "Columns that are categories; a name with a comma is in quotes: 'a,\"b, c\"'");
+               "Columns that are categories; names with a comma in quotes: 'a,\"b,c\"'");
   command.list("--numbers", options->columns.numbers, "NAME,...", "Columns that are numbers");
   command.list("--skip", options->columns.skipped, "NAME,...", "Columns to skip");
   command.size("--rows", options->sampled_rows, "Rows to look at, spread over the files; 0: all",

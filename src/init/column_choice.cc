@@ -248,8 +248,11 @@ void count_as_training_does(const DataProfile& profile, std::vector<ColumnChoice
         missing -= static_cast<double>(count);
         ++choice.absent_values;
       }
-      for (const auto& [text, count] : column.other_texts)
-        if (contains(na_strings, text)) missing += static_cast<double>(count);
+      for (const std::string& text : na_strings) {
+        const auto found = column.values.find(text);
+        if (found != column.values.end() && !column.absent.contains(text))
+          missing += static_cast<double>(found->second);
+      }
     }
     if (choice.use == ColumnUse::kNumber && column.is_text_file)
       missing = static_cast<double>(column.rows - column.numbers);

@@ -179,6 +179,10 @@ TEST(ColumnChoice, TextsForMissingValuesAreValuesOfCategories) {
       data_of("age", 1000, [](int i) { return i % 9 ? one_of(i, 97) : "?"; }).columns[0]);
   EXPECT_DOUBLE_EQ(choose_columns(both, {})[0].missing_share, 0.5)
       << "na_strings apply to all columns";
+  DataProfile mistaken = alone;
+  mistaken.columns.push_back(
+      data_of("age", 1000, [](int i) { return i == 7 ? "c0" : one_of(i, 97); }).columns[0]);
+  EXPECT_GT(choose_columns(mistaken, {})[0].missing_share, 0.5) << "c0 is missing in city, too";
 }
 
 TEST(ColumnChoice, WishesDecideAndAreChecked) {

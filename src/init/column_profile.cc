@@ -128,6 +128,7 @@ void ColumnProfile::add_text(std::string_view field) {
     return;
   }
   distinct.add(hash_string(text));
+  padded += text.size() != field.size();
   int64_t integer = 0;
   if (is_number) {
     add_to_numbers(number);
@@ -139,7 +140,6 @@ void ColumnProfile::add_text(std::string_view field) {
     return;
   }
   note_other_text(text);
-  padded += text.size() != field.size();
   dates += is_date(text);
   decimal_commas += is_decimal_comma(text);
   for (ListProfile& list : lists) add_to_list(text, list);

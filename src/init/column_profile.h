@@ -55,7 +55,7 @@ struct ColumnProfile {
   std::map<std::string, int64_t, std::less<>> other_texts;
   int64_t dates = 0;           // texts like 2024-05-01 10:00:00
   int64_t decimal_commas = 0;  // texts like 3,14
-  int64_t padded = 0;          // texts with spaces around them, other than numbers
+  int64_t padded = 0;          // values with spaces around them
   int64_t bags = 0;            // rows with other than one value, in files with types
   bool ascends = true;         // each integer is its predecessor plus 1
   double min = std::numeric_limits<double>::infinity();
