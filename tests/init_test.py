@@ -216,11 +216,66 @@ class Init(unittest.TestCase):
         self.fails(good, "--label", "clk", "--model", "tree", parts=["--model", "deepfm"], status=2)
         self.assertFalse((self.folder / "pipeline.config").exists())
 
+    def test_files_of_other_programs(self):
+        rows = list(signal(300))
+        text = "clk,city,age\n" + "".join(f"{clk},K\xf6ln {city},{age}\n" for clk, city, age, _ in rows)
+        self.write("latin.csv", text, encoding="latin-1")
+        self.fails("latin.csv", "--label", "clk",
+                   parts=["latin.csv:2 is not UTF-8 (byte 0xf6)", "iconv -f CP1252 -t UTF-8"])
+        self.write("mac.csv", text.replace("\n", "\r"))
+        self.fails("mac.csv", "--label", "clk", parts=["line ends are CR only", "tr '\\r' '\\n'"])
+        self.auc(self.write("utf.csv", text), "--label", "clk")
+        self.write("semicolons.csv", text.replace(",", ";"))
+        model = self.folder / "pipeline_model"
+        for name, status, part in (("latin.csv", 0, "latin.csv:2 is not UTF-8 (byte 0xf6)"),
+                                   ("semicolons.csv", 1, 'looks as if the delimiter were ";"')):
+            done = run("eval", "--checkpoint", model, "--input", name, cwd=self.folder)
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertEqual(done.stderr.count(part), 1, done.stderr)
+
+    def test_an_undefined_auc_is_explained(self):
+        rows = [("ja" if clk else "nein", city, age) for clk, city, age, _ in signal(400)]
+        data = self.csv("a.csv", ["clk", "city", "age"], rows)
+        self.auc(data, "--label", "clk", "--label-positive", "ja")
+        model = self.folder / "pipeline_model"
+        for name, value, part in (("no.csv", "nein", 'labels are 0; no row has the label_positive "ja"\n'),
+                                  ("yes.csv", "ja", "labels are 1\n")):
+            some = [row for row in rows if row[0] == value]
+            self.csv(name, ["clk", "city", "age"], some)
+            done = run("eval", "--checkpoint", model, "--input", name, cwd=self.folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f"auc is not defined: all {len(some)} {part}", done.stderr)
+        trained = run("train", "--config", self.config, "--model-dir", "other", "--set", "eval_input_path=no.csv",
+                      "--set", "data_config.holdout_ratio=0", "--set", "train_config.num_epochs=3", cwd=self.folder)
+        self.assertEqual(trained.returncode, 0, trained.stderr)
+        self.assertEqual(trained.stderr.count("auc is not defined: all"), 1, trained.stderr)
+
+    def test_names_with_a_comma_are_in_quotes(self):
+        rows = [(clk, city, age) for clk, city, age, _ in signal(300)]
+        data = self.csv("a.csv", ["clk", "Stadt, Land", "age"], rows)
+        self.auc(data, "--label", "clk", "--categories", '"Stadt, Land",age')
+        self.assertIn("category", self.line_of("age"))
+        done = run("predict", "--checkpoint", self.folder / "pipeline_model", "--input", data, "--out", "p.csv",
+                   "--keep", 'age,"Stadt, Land"', cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.folder / "p.csv", newline="") as lines:
+            self.assertEqual(next(csv.reader(lines)), ["age", "Stadt, Land", "prediction"])
+        self.fails(data, "--label", "clk", "--skip", '"Stadt, Land', parts=["a quoted name is not closed"], status=2)
+
+    def test_one_mistake_leaves_a_column_of_numbers(self):
+        rows = [(clk, city, "oops" if i == 200 else age) for i, (clk, city, age, _) in enumerate(signal(1000))]
+        self.auc(self.csv("a.csv", ["clk", "city", "age"], rows), "--label", "clk")
+        self.assertIn("number", self.line_of("age"))
+        self.assertIn('column "age": 1 of 1000 values is not a number ("oops"); treated as missing', self.made.stderr)
+
     def test_an_existing_file_is_kept(self):
         data = self.csv("a.csv", ["clk", "city", "age"], [row[:3] for row in signal(100)])
         self.config.write_text("mine")
         self.fails(data, "--label", "clk", parts=["pipeline.config exists", "--force"])
         self.assertEqual(self.config.read_text(), "mine")
+        self.fails("nosuch.csv", "--label", "clk", parts=["nosuch.csv"])
+        self.fails(data, "--label", "clik", parts=['did you mean "clk"?'])
+        self.fails(data, "--label", "1", parts=["numbers are for files without a header", '"clk", "city", "age"'])
         self.fails(data, "--label", "clk", "--out", data, "--force", parts=["is also the input"])
         printed = run("init", data, "--label", "clk", "--out", "-", cwd=self.folder)
         self.assertEqual(printed.returncode, 0, printed.stderr)

@@ -10,6 +10,7 @@
 #include "core/log.h"
 #include "core/output_file.h"
 #include "core/text.h"
+#include "data/format/csv_types.h"
 #include "emblem/error.h"
 #include "emblem/version.h"
 
@@ -53,6 +54,22 @@ template <class T>
 Option add_list(CLI::App* app, const std::string& names, std::vector<T>& variable,
                 const std::string& value, const std::string& text) {
   return Option(add(app, names, variable, value, text)->delimiter(','));
+}
+
+// Adds the names in a comma-separated list; one with a comma is in quotes, as in CSV.
+void append_names(const std::string& option, std::string_view list,
+                  std::vector<std::string>& names) {
+  std::string unescaped;
+  for (CsvField found = CsvField::kMoreFollow; found == CsvField::kMoreFollow;) {
+    std::string_view name;
+    found = take_csv_field(list, ',', unescaped, name);
+    if (found == CsvField::kUnclosed || found == CsvField::kTextAfterQuote)
+      throw CLI::ValidationError(
+          cat(option,
+              ": a quoted name is not closed, or text follows it; names with a comma are "
+              "written as in CSV: 'a,\"b, c\"'"));
+    names.emplace_back(name);
+  }
 }
 
 std::string suggestion(const std::string& word, const std::vector<std::string>& names) {
@@ -345,7 +362,12 @@ Option Command::list(const std::string& names, std::vector<double>& variable,
 }
 Option Command::list(const std::string& names, std::vector<std::string>& variable,
                      const std::string& value, const std::string& text) {
-  return add_list(app_, names, variable, value, text);
+  const auto parse = [&variable, names](const std::vector<std::string>& given) {
+    variable.clear();
+    for (const std::string& list : given) append_names(names, list, variable);
+  };
+  CLI::Option* option = app_->add_option_function<std::vector<std::string>>(names, parse, text);
+  return Option(option->type_name(value));
 }
 
 Option Command::repeatable(const std::string& names, std::vector<std::string>& variable,

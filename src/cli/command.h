@@ -63,7 +63,7 @@ class Command {
               const std::string& shown = "");
   // An output file; "-" is standard output, and the command then prints to standard error.
   Option output(const std::string& names, std::string& variable, const std::string& text);
-  // Comma-separated lists.
+  // Comma-separated lists. Texts with a comma are in quotes, as in CSV: 'a,"b, c"'.
   Option list(const std::string& names, std::vector<int>& variable, const std::string& value,
               const std::string& text);
   Option list(const std::string& names, std::vector<int64_t>& variable, const std::string& value,

@@ -5,6 +5,7 @@
 #include "cli/pipeline_options.h"
 #include "config/evaluation_input.h"
 #include "core/file.h"
+#include "core/log.h"
 #include "core/text.h"
 #include "train/lookup_report.h"
 #include "train/restored.h"
@@ -34,6 +35,9 @@ void run(const Options& options) {
       options.input.empty() ? evaluation_input(restored.config()) : options.input);
   const Evaluation evaluation = restored.evaluate(options.input);
   print(evaluation);
+  const std::string undefined =
+      undefined_metrics_reason(evaluation, restored.config().data_config().label_positive());
+  if (!undefined.empty()) log_warn(undefined);
   log_missing_values(evaluation.lookups, LookupPass::kEvaluation);
   if (!options.json.empty())
     write_text_file_atomically(options.json,

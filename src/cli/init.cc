@@ -49,13 +49,13 @@ void print_next_steps(const std::string& out, const std::string& model_dir) {
 }
 
 void run(const Options& options) {
+  refuse_input_as_output("--out", options.out, options.input);
+  const StarterOptions starting = to_starter(options);
+  const Starter starter = make_starter(starting);
   const bool to_file = !is_standard_output(options.out);
   EMBLEM_REQUIRE(options.force || !to_file || !std::filesystem::is_regular_file(options.out),
                  options.out,
                  " exists; choose another name with --out, or replace it with --force");
-  refuse_input_as_output("--out", options.out, options.input);
-  const StarterOptions starting = to_starter(options);
-  const Starter starter = make_starter(starting);
   OutputFile file(options.out);
   file.write(starter.pipeline);
   file.finish();
@@ -106,7 +106,7 @@ void add_init(Command& program) {
             "CSV without a header: names of all columns (default: column1, column2, ...)")
       .excludes(header);
   command.list("--categories", options->columns.categories, "NAME,...",
-               "Columns that are categories");
+               "Columns that are categories; names with a comma in quotes: 'a,\"b,c\"'");
   command.list("--numbers", options->columns.numbers, "NAME,...", "Columns that are numbers");
   command.list("--skip", options->columns.skipped, "NAME,...", "Columns to skip");
   command.size("--rows", options->sampled_rows, "Rows to look at, spread over the files; 0: all",

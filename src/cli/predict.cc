@@ -57,7 +57,8 @@ void add_predict(Command& program) {
       .required();
   add_max_bad_rows_option(command, *options);
   command.list("--keep", options->keep, "NAME,...",
-               "Columns of the input to write before the prediction, as they are");
+               "Columns of the input to write before the prediction, as they are; names with a "
+               "comma in quotes: 'a,\"b,c\"'");
   command.run_interruptible([options] {
     run(*options);
     return 0;

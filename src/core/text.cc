@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/utf8.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -43,24 +44,9 @@ bool is_part_of(std::string_view part, std::string_view whole) {
   return part.size() >= 4 && whole.find(part) != std::string_view::npos;
 }
 
-// The length of the UTF-8 sequence at the front of `text`, 0 when there is none.
-size_t utf8_length(std::string_view text) {
-  const auto at = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
-  const uint8_t first = at(0);
-  if (first < 0x80) return 1;
-  const size_t length = first >= 0xc2 && first < 0xe0   ? 2
-                        : first >= 0xe0 && first < 0xf0 ? 3
-                        : first >= 0xf0 && first < 0xf5 ? 4
-                                                        : 0;
-  if (length == 0 || text.size() < length) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((at(i) & 0xc0) != 0x80) return 0;
-  }
-  const bool overlong = (first == 0xe0 && at(1) < 0xa0) || (first == 0xf0 && at(1) < 0x90);
-  const bool surrogate = first == 0xed && at(1) >= 0xa0;
-  const bool too_large = first == 0xf4 && at(1) >= 0x90;
-  const bool control = first == 0xc2 && at(1) < 0xa0;
-  return overlong || surrogate || too_large || control ? 0 : length;
+// U+0080 to U+009F: valid UTF-8, but not printable.
+bool is_control(std::string_view sequence) {
+  return sequence.size() == 2 && sequence[0] == '\xc2' && static_cast<uint8_t>(sequence[1]) < 0xa0;
 }
 
 }  // namespace
@@ -154,7 +140,7 @@ std::string printable(std::string_view text) {
   while (!text.empty()) {
     const auto byte = static_cast<uint8_t>(text.front());
     const size_t length = utf8_length(text);
-    if (length == 0 || byte < ' ' || byte == 0x7f) {
+    if (length == 0 || byte < ' ' || byte == 0x7f || is_control(text.substr(0, length))) {
       shown += fmt::format("\\x{:02x}", byte);
       text.remove_prefix(1);
     } else {

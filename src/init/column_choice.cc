@@ -24,8 +24,19 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
 }
 
 // All values are numbers, apart from texts that stand for missing ones.
-bool is_numeric(const ColumnProfile& column) {
+bool is_all_numbers(const ColumnProfile& column) {
   return column.present() > 0 && column.numbers >= column.present();
+}
+
+// The same, apart from a few mistakes.
+bool is_numeric(const ColumnProfile& column) {
+  return column.present() > 0 && column.numbers * 100 >= column.present() * 99 &&
+         column.other_texts.size() < kOtherTextsListed;
+}
+
+// Numbers, of which some are too large for a float.
+bool has_large_numbers(const ColumnProfile& column) {
+  return column.out_of_range > 0 && column.numbers + column.out_of_range >= column.present();
 }
 
 bool is_integer(const ColumnProfile& column) {
@@ -45,6 +56,11 @@ bool is_named_as_id(const std::string& name) {
       return true;
   }
   return false;
+}
+
+// Whole numbers that only tell things apart: ids and postcodes ("05064").
+bool has_no_order(const ColumnProfile& column) {
+  return is_named_as_id(column.name) || column.leading_zeros > 0;
 }
 
 bool has_one_row_each(const ColumnProfile& column) {
@@ -91,11 +107,27 @@ bool suits_logarithm(const ColumnProfile& column) {
          column.log_moments.deviation() > 0.25 * column.log_moments.mean();
 }
 
+// `1 of 198592 values is not a number ("oops"); treated as missing`
+std::string mistakes_warning(const ColumnProfile& column) {
+  std::string texts;
+  int64_t count = 0;
+  for (const auto& [text, times] : column.other_texts) {
+    texts += cat(texts.empty() ? "" : ", ", in_quotes(text));
+    count += times;
+  }
+  const bool too_large = column.out_of_range == count;
+  return cat(
+      count, " of ", column.present(), " values ", count == 1 ? "is " : "are ",
+      too_large ? "too large for a 32-bit float" : (count == 1 ? "not a number" : "not numbers"),
+      " (", texts, "); treated as missing");
+}
+
 ColumnChoice as_number(const ColumnProfile& column, ColumnChoice choice) {
   choice.use = ColumnUse::kNumber;
+  if (!is_all_numbers(column)) choice.warning = mistakes_warning(column);
   if (suits_logarithm(column)) {
     choice.normalizer = "method=log1p";
-    if (column.missing_share() > 0)
+    if (column.numbers < column.rows)
       choice.default_value = fmt::format("{:.4g}", column.log_moments.mean());
   } else {
     const double deviation = column.moments.deviation();
@@ -108,6 +140,12 @@ ColumnChoice as_number(const ColumnProfile& column, ColumnChoice choice) {
 ColumnChoice as_category(const DataProfile& profile, const ColumnProfile& column,
                          ColumnChoice choice) {
   choice.use = ColumnUse::kCategory;
+  if (is_numeric(column) && !is_all_numbers(column)) choice.found = "text";
+  if (has_large_numbers(column))
+    choice.warning = cat(column.out_of_range, " of ", column.present(),
+                         column.out_of_range == 1 ? " values is" : " values are",
+                         " too large for a 32-bit float (", in_quotes(column.range_example),
+                         "): a category; scale them to use the column as a number");
   double distinct = static_cast<double>(column.distinct_count());
   if (column.is_text_file && !is_numeric(column)) {
     if (const char separator = separator_of(column)) {
@@ -142,8 +180,9 @@ std::string reason_to_skip(const ColumnProfile& column) {
   const bool text = !is_numeric(column);
   if (text && column.decimal_commas * 10 >= column.present() * 9)
     return "decimal commas; write 3.14";
+  if (has_one_row_each(column) && has_large_numbers(column)) return "too large for a 32-bit float";
   if (is_date_column(column)) return "date; derive weekday or age";
-  if (has_one_row_each(column) && (text || (is_integer(column) && is_named_as_id(column.name))) &&
+  if (has_one_row_each(column) && (text || (is_integer(column) && has_no_order(column))) &&
       separator_of(column) == '\0')
     return "one value per row";
   return "";
@@ -170,7 +209,7 @@ ColumnChoice choose_column(const DataProfile& profile, const ColumnProfile& colu
   if (!is_numeric(column)) return as_category(profile, column, choice);
   const bool few = is_integer(column) && choice.distinct <= kFewValues &&
                    column.present() >= 10 * choice.distinct;
-  const bool keys = is_integer(column) && (is_named_as_id(column.name) || holds_large_keys(column));
+  const bool keys = is_integer(column) && (has_no_order(column) || holds_large_keys(column));
   return few || keys ? as_category(profile, column, choice) : as_number(column, choice);
 }
 
@@ -196,15 +235,58 @@ void mark_copies_of_label(const DataProfile& profile, const ColumnWishes& wishes
   }
 }
 
+// In categories, texts like "NA" are values unless na_strings lists them.
+void count_as_training_does(const DataProfile& profile, std::vector<ColumnChoice>& choices) {
+  const std::vector<std::string> na_strings = na_strings_for(profile, choices);
+  for (size_t i = 0; i < choices.size(); ++i) {
+    const ColumnProfile& column = profile.columns[i];
+    ColumnChoice& choice = choices[i];
+    auto missing = static_cast<double>(column.rows - column.present());
+    if (choice.use == ColumnUse::kCategory && column.is_text_file) {
+      for (const auto& [text, count] : column.absent) {
+        if (contains(na_strings, text)) continue;
+        missing -= static_cast<double>(count);
+        ++choice.absent_values;
+      }
+      for (const std::string& text : na_strings) {
+        const auto found = column.values.find(text);
+        if (found != column.values.end() && !column.absent.contains(text))
+          missing += static_cast<double>(found->second);
+      }
+    }
+    if (choice.use == ColumnUse::kNumber && column.is_text_file)
+      missing = static_cast<double>(column.rows - column.numbers);
+    choice.distinct += choice.absent_values;
+    if (column.rows > 0) choice.missing_share = missing / static_cast<double>(column.rows);
+  }
+}
+
 std::vector<std::string> names_of(const DataProfile& profile) {
   std::vector<std::string> names;
   for (const ColumnProfile& column : profile.columns) names.push_back(column.name);
   return names;
 }
 
+// Quoted, about a line of them.
+std::string name_list(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) {
+    if (text.size() > 100) return text + ", ...";
+    text += cat(text.empty() ? "" : ", ", in_quotes(name));
+  }
+  return text;
+}
+
 std::string no_such_column(const DataProfile& profile, const std::string& name) {
   const std::vector<std::string> names = names_of(profile);
   const std::string problem = cat(profile.source.input, " has no column ", in_quotes(name));
+  const bool is_number =
+      std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+  if (is_number && profile.source.with_header)
+    return cat(problem,
+               "; numbers are for files without a header, but its first line is read as one: give "
+               "the name, one of ",
+               name_list(names), " (or --no-header if that line is a row)");
   if (const auto near = nearest_name(name, names))
     return cat(problem, "; did you mean ", in_quotes(*near), "?");
   const bool is_numbered = names[0] == "column1" && !profile.source.with_header;
@@ -248,6 +330,7 @@ std::vector<ColumnChoice> choose_columns(const DataProfile& profile, const Colum
     }
   }
   mark_copies_of_label(profile, wishes, choices);
+  count_as_training_does(profile, choices);
   return choices;
 }
 
@@ -258,6 +341,8 @@ std::vector<std::string> na_strings_for(const DataProfile& profile,
     if (choices[i].use != ColumnUse::kNumber && choices[i].use != ColumnUse::kWeight) continue;
     for (const auto& [text, count] : profile.columns[i].absent)
       if (!text.empty() && !is_default_absent_text(text)) unknown.insert(text);
+    if (choices[i].use == ColumnUse::kNumber)
+      for (const auto& [text, count] : profile.columns[i].other_texts) unknown.insert(text);
   }
   std::vector<std::string> texts;
   if (unknown.empty()) return texts;

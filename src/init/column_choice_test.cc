@@ -12,6 +12,7 @@ namespace {
 using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::ThrowsMessage;
 
 // A profile of one column with `rows` values.
 DataProfile data_of(const std::string& name, int rows,
@@ -123,6 +124,67 @@ TEST(ColumnChoice, UnknownTextsForMissingNumbersNeedNaStrings) {
   EXPECT_THAT(na_strings_for(text, choose_columns(text, {})), IsEmpty()) << "a category";
 }
 
+TEST(ColumnChoice, AFewMistakesAmongNumbersAreMissingValues) {
+  const DataProfile data =
+      data_of("age", 1000, [](int i) { return i == 500 ? "oops" : one_of(i, 80); });
+  const std::vector<ColumnChoice> choices = choose_columns(data, {});
+  EXPECT_EQ(choices[0].use, ColumnUse::kNumber);
+  EXPECT_EQ(choices[0].found, "integer");
+  EXPECT_EQ(choices[0].warning, "1 of 1000 values is not a number (\"oops\"); treated as missing");
+  EXPECT_DOUBLE_EQ(choices[0].missing_share, 0.001);
+  EXPECT_THAT(na_strings_for(data, choices), Contains("oops"));
+  EXPECT_THAT(na_strings_for(data, choices), Contains("NA"));
+  const auto with_texts = [](int every, int texts) {
+    return choice_of("age", 1000, [=](int i) {
+      return i % every == 0 ? "t" + std::to_string(i / every % texts) : one_of(i, 80) + ".5";
+    });
+  };
+  EXPECT_EQ(with_texts(100, 5).use, ColumnUse::kNumber) << "1 %, five texts";
+  EXPECT_EQ(with_texts(100, 6).use, ColumnUse::kCategory) << "1 %, six texts";
+  EXPECT_EQ(with_texts(50, 1).use, ColumnUse::kCategory) << "2 %";
+  const DataProfile ids =
+      data_of("user_id", 1000, [](int i) { return i == 500 ? "guest" : one_of(i, 80); });
+  const std::vector<ColumnChoice> id_choices = choose_columns(ids, {});
+  EXPECT_EQ(id_choices[0].use, ColumnUse::kCategory) << "the text is a value";
+  EXPECT_EQ(id_choices[0].found, "text");
+  EXPECT_THAT(na_strings_for(ids, id_choices), IsEmpty());
+}
+
+TEST(ColumnChoice, NumbersThatAFloatCannotHoldAreNamed) {
+  const auto sum = [](int every, int count) {
+    return choice_of("sum", 1000, [=](int i) {
+      return i % every == 0 ? std::to_string(i % count + 1) + "e300" : one_of(i, 80) + ".5";
+    });
+  };
+  EXPECT_EQ(sum(500, 1).warning,
+            "2 of 1000 values are too large for a 32-bit float (\"1e300\"); treated as missing");
+  EXPECT_THAT(sum(5, 7).warning, HasSubstr("200 of 1000 values are too large for a 32-bit float"));
+  EXPECT_EQ(sum(1, 1000).why, "too large for a 32-bit float");
+}
+
+TEST(ColumnChoice, WholeNumbersWithLeadingZerosAreCategories) {
+  const auto postcode = [](int i) { return (i % 10 ? "1" : "0") + std::to_string(5064 + i % 90); };
+  EXPECT_EQ(choice_of("plz", 2000, postcode).use, ColumnUse::kCategory);
+  EXPECT_EQ(choice_of("n", 2000, [](int i) { return one_of(i, 900); }).use, ColumnUse::kNumber);
+}
+
+TEST(ColumnChoice, TextsForMissingValuesAreValuesOfCategories) {
+  const auto text = [](int i) { return i % 4 == 0 ? "NA" : i % 4 == 1 ? "" : "c" + one_of(i, 9); };
+  const DataProfile alone = data_of("city", 1000, text);
+  const ColumnChoice city = choose_columns(alone, {})[0];
+  EXPECT_DOUBLE_EQ(city.missing_share, 0.25);
+  EXPECT_EQ(city.distinct, 10) << "with NA";
+  DataProfile both = alone;
+  both.columns.push_back(
+      data_of("age", 1000, [](int i) { return i % 9 ? one_of(i, 97) : "?"; }).columns[0]);
+  EXPECT_DOUBLE_EQ(choose_columns(both, {})[0].missing_share, 0.5)
+      << "na_strings apply to all columns";
+  DataProfile mistaken = alone;
+  mistaken.columns.push_back(
+      data_of("age", 1000, [](int i) { return i == 7 ? "c0" : one_of(i, 97); }).columns[0]);
+  EXPECT_GT(choose_columns(mistaken, {})[0].missing_share, 0.5) << "c0 is missing in city, too";
+}
+
 TEST(ColumnChoice, WishesDecideAndAreChecked) {
   const DataProfile data = data_of("age", 1000, [](int i) { return one_of(i, 80); });
   EXPECT_EQ(choose_columns(data, {.categories = {"age"}})[0].use, ColumnUse::kCategory);
@@ -137,6 +199,11 @@ TEST(ColumnChoice, WishesDecideAndAreChecked) {
   };
   EXPECT_EQ(problem({.skipped = {"agee"}}),
             "--skip: a.csv has no column \"agee\"; did you mean \"age\"?");
+  DataProfile named = data;
+  named.source.with_header = true;
+  EXPECT_THAT([&] { choose_columns(named, {.label = "1"}); },
+              ThrowsMessage<Error>(HasSubstr(
+                  "--label: a.csv has no column \"1\"; numbers are for files without a header")));
   EXPECT_THAT(problem({.label = "age", .skipped = {"age"}}), HasSubstr("name it once"));
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <charconv>
 #include <cmath>
 
 #include "core/hash.h"
@@ -33,6 +34,19 @@ bool is_decimal_comma(std::string_view text) {
   const bool digits =
       std::all_of(whole.begin(), whole.end(), [](char c) { return is_digit(c) || c == '.'; });
   return !whole.empty() && digits && take_digits(fraction) > 0 && fraction.empty();
+}
+
+// "1e39": a decimal number, but too large for a float.
+bool is_out_of_range(std::string_view text) {
+  if (!text.empty() && text.front() == '+') text.remove_prefix(1);
+  float value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc::result_out_of_range && end == text.data() + text.size();
+}
+
+// "05064", but not "0".
+bool has_leading_zero(std::string_view text) {
+  return text.size() > 1 && text[0] == '0' && std::all_of(text.begin(), text.end(), is_digit);
 }
 
 void add_to_list(std::string_view text, ListProfile& list) {
@@ -114,15 +128,18 @@ void ColumnProfile::add_text(std::string_view field) {
     return;
   }
   distinct.add(hash_string(text));
+  padded += text.size() != field.size();
   int64_t integer = 0;
   if (is_number) {
     add_to_numbers(number);
     const bool whole = parse_integer(text, integer);
     integers += whole;
+    decimal_integers += whole && text.find('.') != std::string_view::npos;
+    leading_zeros += whole && has_leading_zero(text);
     if (whole) note_order(integer);
     return;
   }
-  padded += text.size() != field.size();
+  note_other_text(text);
   dates += is_date(text);
   decimal_commas += is_decimal_comma(text);
   for (ListProfile& list : lists) add_to_list(text, list);
@@ -182,6 +199,15 @@ void ColumnProfile::list_value(std::string_view text) {
   } else {
     has_all_values = false;
   }
+}
+
+void ColumnProfile::note_other_text(std::string_view text) {
+  if (const auto found = other_texts.find(text); found != other_texts.end())
+    ++found->second;
+  else if (other_texts.size() < kOtherTextsListed)
+    other_texts.emplace(text, 1);
+  if (!is_out_of_range(text)) return;
+  if (out_of_range++ == 0) range_example = text;
 }
 
 void ColumnProfile::note_order(int64_t value) {

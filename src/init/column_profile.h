@@ -35,6 +35,7 @@ struct ListProfile {
 };
 
 inline constexpr size_t kValuesListed = 64;
+inline constexpr size_t kOtherTextsListed = 6;
 
 // Not thread-safe. Plain data: init/column_choice.h draws the conclusions.
 struct ColumnProfile {
@@ -45,10 +46,16 @@ struct ColumnProfile {
   int64_t missing = 0;                    // empty fields
   std::map<std::string, int64_t> absent;  // texts that stand for missing values, with counts
   int64_t numbers = 0;
-  int64_t integers = 0;        // of the numbers: whole ones, "3.0" too
+  int64_t integers = 0;          // of the numbers: whole ones, "3.0" too
+  int64_t decimal_integers = 0;  // of the integers: those with a point, "3.0"
+  int64_t leading_zeros = 0;     // of the integers: "05064"
+  int64_t out_of_range = 0;      // numbers that a float cannot hold: 1e39; they count as texts
+  std::string range_example;     // the first of them
+  // The first kOtherTextsListed different texts that are neither numbers nor missing, with counts.
+  std::map<std::string, int64_t, std::less<>> other_texts;
   int64_t dates = 0;           // texts like 2024-05-01 10:00:00
   int64_t decimal_commas = 0;  // texts like 3,14
-  int64_t padded = 0;          // texts with spaces around them, other than numbers
+  int64_t padded = 0;          // values with spaces around them
   int64_t bags = 0;            // rows with other than one value, in files with types
   bool ascends = true;         // each integer is its predecessor plus 1
   double min = std::numeric_limits<double>::infinity();
@@ -79,6 +86,7 @@ struct ColumnProfile {
   void add_to_numbers(double value);
   void list_value(std::string_view text);
   void note_order(int64_t value);
+  void note_other_text(std::string_view text);
 
   int64_t previous_ = 0;
   bool has_previous_ = false;

@@ -48,20 +48,21 @@ std::string feature_text(const ColumnChoice& choice, const LabelChoice& label) {
       break;
   }
   const int64_t buckets = hash_bucket_size_for(choice.distinct);
-  const std::string kind =
-      choice.separator.empty() ? "category" : fmt::format("list by {}", in_quotes(choice.separator));
+  const std::string kind = choice.separator.empty()
+                               ? "category"
+                               : fmt::format("list by {}", in_quotes(choice.separator));
   return buckets > 0 ? fmt::format("{}, hash of {}", kind, buckets)
                      : fmt::format("{}, dynamic up to {}", kind, capacity_for(choice.distinct));
 }
 
 std::string line_of(const ColumnProfile& column, const ColumnChoice& choice,
                     const LabelChoice& label) {
-  const double missing = 100 * column.missing_share();
-  return fmt::format(
-      "{} {:<8} {:>8} {:>10}  {}\n", fit(printable(column.name), kNameWidth), choice.found,
-      missing > 0 ? fmt::format("{:.1f} %", missing) : "-",
-      fmt::format("{}{}", column.distinct.exact() ? "" : "~", column.distinct_count()),
-      trim(fit(printable(feature_text(choice, label)), kFeatureWidth)));
+  const double missing = 100 * choice.missing_share;
+  return fmt::format("{} {:<8} {:>8} {:>10}  {}\n", fit(printable(column.name), kNameWidth),
+                     choice.found, missing > 0 ? fmt::format("{:.1f} %", missing) : "-",
+                     fmt::format("{}{}", column.distinct.exact() ? "" : "~",
+                                 column.distinct_count() + choice.absent_values),
+                     trim(fit(printable(feature_text(choice, label)), kFeatureWidth)));
 }
 
 }  // namespace

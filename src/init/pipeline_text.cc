@@ -191,8 +191,8 @@ class Writer {
                           column.moments.mean());
     else
       text += fmt::format(", {} distinct values", choice.distinct);
-    if (column.missing_share() > 0)
-      text += fmt::format(", {:.2g} % missing", 100 * column.missing_share());
+    if (choice.missing_share > 0)
+      text += fmt::format(", {:.2g} % missing", 100 * choice.missing_share);
     if (!choice.warning.empty()) text += fmt::format("\n# {}", choice.warning);
     return text + "\n";
   }

@@ -5,8 +5,12 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "core/file.h"
 #include "core/hash.h"
+#include "core/utf8.h"
 #include "data/format/decoder.h"
+#include "data/format/file_kind.h"
+#include "data/format/text_file.h"
 #include "data/format/text_scan.h"
 
 namespace emblem {
@@ -18,6 +22,20 @@ constexpr int64_t kPieceRecords = 1024;
 std::string_view text_at(const Column& column, size_t row) {
   const size_t begin = row == 0 ? 0 : column.text_ends[row - 1];
   return std::string_view(column.text).substr(begin, column.text_ends[row] - begin);
+}
+
+[[noreturn]] void refuse_encoding(const std::string& problem) {
+  throw Error(ErrorCode::kInvalidArgument, problem);
+}
+
+// Requests to a server are UTF-8: a model of values in another encoding would not know theirs.
+void require_utf8_start(const DataSource& source) {
+  if (source.type == config::RawDataset || source.type == config::SplitDataset) return;
+  for (const std::string& path : expand_paths(source.input)) {
+    const std::string start = read_text_start(path, kEncodingBytes);
+    if (const std::string problem = not_utf8_problem(start, path); !problem.empty())
+      refuse_encoding(problem);
+  }
 }
 
 // Whether each value of a column occurs with one value of the label only. Gives up on columns with
@@ -117,6 +135,7 @@ class Sampler {
       throw Error(
           ErrorCode::kCorruption,
           cat(first_bad_, "; fix the row, or skip up to N such rows with --max-bad-rows N"));
+    require_utf8(from.file);
     units_read_ += static_cast<double>(from.range.end - from.range.begin);
     profile_.rows_read += piece_.block.rows;
     const std::vector<uint64_t> labels = label_hashes();
@@ -125,6 +144,20 @@ class Sampler {
       add_column(piece_.block.columns[i], profile_.columns[i]);
       if (!labels.empty() && static_cast<int>(i) != label_)
         link(piece_.block.columns[i], labels, links_[i]);
+    }
+  }
+
+  // Of the values that were just read.
+  void require_utf8(int file) const {
+    for (const Column& column : piece_.block.columns) {
+      if (find_invalid_utf8(column.text) == std::string_view::npos) continue;
+      for (size_t row = 0; row < column.text_ends.size(); ++row) {
+        const std::string_view text = text_at(column, row);
+        const size_t at = find_invalid_utf8(text);
+        if (at != std::string_view::npos)
+          refuse_encoding(not_utf8_problem(decoder_->locate(file, piece_.positions[row]), text[at],
+                                           decoder_->files()[static_cast<size_t>(file)]));
+      }
     }
   }
 
@@ -196,6 +229,7 @@ const ColumnProfile* DataProfile::find(const std::string& name) const {
 }
 
 DataProfile profile_data(const DataSource& source, int64_t rows, const std::string& label) {
+  require_utf8_start(source);
   return Sampler(source, label).read(rows);
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "config/check.h"
@@ -80,17 +81,44 @@ std::vector<std::string> check_eval_input(const DataProfile& profile,
   return warnings;
 }
 
+// `2 columns ("a", "b")`, or "" without columns. Lists at most five.
+std::string counted(const std::vector<std::string>& names) {
+  if (names.empty()) return "";
+  std::string text;
+  for (size_t i = 0; i < std::min<size_t>(names.size(), 5); ++i)
+    text += cat(i == 0 ? "" : ", ", in_quotes(names[i]));
+  return cat(names.size(), names.size() == 1 ? " column (" : " columns (", text,
+             names.size() > 5 ? ", ...)" : ")");
+}
+
+// The names of the categories for which `has` is true.
+template <typename Has>
+std::vector<std::string> categories_that(const DataProfile& profile,
+                                         const std::vector<ColumnChoice>& columns, const Has& has) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < columns.size(); ++i)
+    if (columns[i].use == ColumnUse::kCategory && has(profile.columns[i]))
+      names.push_back(profile.columns[i].name);
+  return names;
+}
+
 // Values are hashed as they are in the file.
-std::string spaces_warning(const DataProfile& profile, const std::vector<ColumnChoice>& columns) {
-  std::vector<std::string> padded;
-  for (size_t i = 0; i < columns.size(); ++i) {
-    if (columns[i].use == ColumnUse::kCategory && profile.columns[i].padded > 0)
-      padded.push_back(profile.columns[i].name);
-  }
-  if (padded.empty()) return "";
-  return cat("values of ", padded.size(), padded.size() == 1 ? " column" : " columns",
-             " have spaces around them (", in_quotes(padded[0]), padded.size() > 1 ? ", ...)" : ")",
-             ", which are part of the value: requests to a served model need them too");
+std::vector<std::string> spelling_warnings(const DataProfile& profile,
+                                           const std::vector<ColumnChoice>& columns) {
+  std::vector<std::string> warnings;
+  const std::string padded = counted(categories_that(
+      profile, columns, [](const ColumnProfile& column) { return column.padded > 0; }));
+  if (!padded.empty())
+    warnings.push_back(cat("values of ", padded,
+                           " have spaces around them, which are part of the value: requests to a "
+                           "served model need them too"));
+  const std::string decimal = counted(categories_that(
+      profile, columns, [](const ColumnProfile& column) { return column.decimal_integers > 0; }));
+  if (!decimal.empty())
+    warnings.push_back(cat("values of ", decimal,
+                           " are whole numbers written as \"3.0\", which is another category than "
+                           "\"3\": other files and requests have to write them in the same way"));
+  return warnings;
 }
 
 std::vector<std::string> warnings_of(const DataProfile& profile, const LabelChoice& label,
@@ -103,9 +131,10 @@ std::vector<std::string> warnings_of(const DataProfile& profile, const LabelChoi
                            "that"));
   for (size_t i = 0; i < columns.size(); ++i)
     if (!columns[i].warning.empty())
-      warnings.push_back(cat("column ", in_quotes(profile.columns[i].name), ": ", columns[i].warning));
-  if (const std::string spaces = spaces_warning(profile, columns); !spaces.empty())
-    warnings.push_back(spaces);
+      warnings.push_back(
+          cat("column ", in_quotes(profile.columns[i].name), ": ", columns[i].warning));
+  for (const std::string& warning : spelling_warnings(profile, columns))
+    warnings.push_back(warning);
   if (profile.unnamed_columns > 0)
     warnings.push_back(cat("columns without a name in the header are skipped (",
                            profile.unnamed_columns, "; pandas writes row numbers so)"));

@@ -103,6 +103,48 @@ TEST_F(StarterTest, LinesOfTheSummaryFitATerminal) {
   }
 }
 
+TEST_F(StarterTest, OtherEncodingsThanUtf8AreRefused) {
+  const auto problem = [&](const std::string& text) -> std::string {
+    try {
+      start("a.csv", text);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "fine";
+  };
+  EXPECT_THAT(problem("clk,gr\xf6\xdf"
+                      "e\n" +
+                      rows(',', 300)),
+              HasSubstr("a.csv:1 is not UTF-8 (byte 0xf6); convert it: iconv -f CP1252 -t UTF-8 "));
+  const std::string many = "clk,city,age\n" + rows(',', 20000);
+  EXPECT_THAT(problem(many + "0,K\xf6ln,3\n"), HasSubstr("a.csv:20002 is not UTF-8 (byte 0xf6)"));
+  EXPECT_THAT(problem(many + "0,Caf\xe9,3\n"), HasSubstr("a.csv:20002 is not UTF-8 (byte 0xe9)"));
+  EXPECT_EQ(problem(many + "0,K\xc3\xb6ln,3\n"), "fine");
+  StarterOptions options;
+  options.pipeline.eval_input = folder_.write("e.csv", "clk,city,age\n0,K\xf6ln,3\n1,a,4\n");
+  EXPECT_THROW(start("a.csv", many, options), Error);
+}
+
+TEST_F(StarterTest, SpellingsThatMatterAreWarnedAboutOnce) {
+  std::string text = "clk,rooms,floor,city\n";
+  for (int i = 0; i < 400; ++i)
+    text += fmt::format("{},{}.0,{}.0, {}\n", i * 7919 % 5 < 2, i % 7, i % 3, "abc"[i % 3]);
+  const Starter starter = start("a.csv", text);
+  EXPECT_THAT(starter.warnings,
+              Contains(HasSubstr("values of 2 columns (\"rooms\", \"floor\") are whole numbers "
+                                 "written as \"3.0\"")));
+  EXPECT_THAT(starter.warnings, Contains(HasSubstr("1 column (\"city\") have spaces")));
+}
+
+TEST_F(StarterTest, TheTableCountsTextsForMissingValuesAsTrainingDoes) {
+  std::string text = "clk,city,age\n";
+  for (int i = 0; i < 400; ++i)
+    text += fmt::format("{},{},{}\n", i * 7919 % 5 < 2, i % 4 ? "x" : "NA", i * 31 % 97 * 0.5);
+  const Starter starter = start("a.csv", text);
+  EXPECT_THAT(starter.summary, HasSubstr("text            -          2  category"));
+  EXPECT_THAT(starter.pipeline, HasSubstr("# text, 2 distinct values\n"));
+}
+
 TEST_F(StarterTest, AModelThatCannotReadTheColumnsIsRefused) {
   StarterOptions options;
   options.pipeline.model = "dlrm";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "core/host_copy.h"
@@ -55,6 +56,24 @@ class ScoredRows {
   std::optional<int64_t> grouping_;
   std::vector<float> predictions_, labels_, logits_, weights_;
   std::vector<int64_t> groups_;
+};
+
+// Whether labels differ.
+class LabelRange {
+ public:
+  void add(std::span<const float> labels) {
+    for (const float label : labels) {
+      least_ = std::min(least_, label);
+      most_ = std::max(most_, label);
+    }
+  }
+  std::optional<float> only() const {
+    return least_ == most_ ? std::optional(least_) : std::nullopt;
+  }
+
+ private:
+  float least_ = std::numeric_limits<float>::infinity();
+  float most_ = -std::numeric_limits<float>::infinity();
 };
 
 }  // namespace
@@ -120,8 +139,10 @@ std::optional<Evaluation> evaluate(const Context& context, Model& model,
   LoaderOptions limited = options;
   if (config.eval_config().has_num_steps()) limited.max_batches = config.eval_config().num_steps();
   ScoredRows rows(grouping ? std::optional(layout.find(*grouping).sparse_index) : std::nullopt);
+  LabelRange labels;
   const auto take = [&](const Batch& batch, View<const float> logits) {
     const MetricBatch scored = rows.of(batch, logits);
+    labels.add(scored.labels);
     for (auto& metric : metrics) metric->add(scored);
   };
   const auto pass =
@@ -129,11 +150,29 @@ std::optional<Evaluation> evaluate(const Context& context, Model& model,
   if (!pass) return std::nullopt;
   EMBLEM_REQUIRE(pass->rows > 0, "no rows to evaluate in ", options.input,
                  pass->bad_rows > 0 ? cat(": all ", pass->bad_rows, " are bad") : std::string());
-  Evaluation result{
-      .rows = pass->rows, .bad_rows = pass->bad_rows, .lookups = by_feature(pass->lookups)};
+  Evaluation result{.rows = pass->rows,
+                    .bad_rows = pass->bad_rows,
+                    .lookups = by_feature(pass->lookups),
+                    .only_label = labels.only()};
   for (auto& metric : metrics) result.metrics[metric->name()] = metric->value();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
+}
+
+std::string undefined_metrics_reason(const Evaluation& evaluation,
+                                     const std::string& label_positive) {
+  std::string names;
+  size_t count = 0;
+  for (const auto& [name, value] : evaluation.metrics) {
+    if (!std::isnan(value)) continue;
+    names += (count++ == 0 ? "" : ", ") + name;
+  }
+  if (count == 0 || !evaluation.only_label) return "";
+  std::string reason = cat(names, count == 1 ? " is" : " are", " not defined: all ",
+                           evaluation.rows, " labels are ", *evaluation.only_label);
+  if (!label_positive.empty() && *evaluation.only_label == 0)
+    reason += cat("; no row has the label_positive \"", printable(label_positive), "\"");
+  return reason;
 }
 
 std::string to_text(const Evaluation& evaluation) {

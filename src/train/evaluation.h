@@ -19,6 +19,7 @@ struct Evaluation {
   int64_t rows = 0;                       // that were evaluated
   int64_t bad_rows = 0;                   // that were skipped
   std::vector<FeatureLookups> lookups;    // of the whole evaluation
+  std::optional<float> only_label;        // set when all labels are equal
   double seconds = 0.0;
 
   // The value of a metric. Throws Error with the names of those that were computed if it was not.
@@ -34,6 +35,11 @@ void check_metrics(const config::PipelineConfig& config, const FeatureLayout& la
 std::optional<Evaluation> evaluate(const Context& context, Model& model,
                                    const config::PipelineConfig& config,
                                    const FeatureLayout& layout, const LoaderOptions& options);
+
+// Why metrics are NaN: "auc is not defined: all 285 labels are 0". "" when there are two labels, or
+// all metrics have a value. `label_positive` is that of data_config.
+std::string undefined_metrics_reason(const Evaluation& evaluation,
+                                     const std::string& label_positive);
 
 // "auc 0.802534  log_loss 0.447120"
 std::string to_text(const Evaluation& evaluation);

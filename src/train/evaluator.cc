@@ -35,6 +35,12 @@ void Evaluator::report(const Evaluation& evaluation) {
   std::string line = cat("step ", last_step_, ": ", to_text(evaluation));
   if (evaluation.bad_rows > 0) line += cat("  (skipped ", evaluation.bad_rows, " bad rows)");
   log_info(line);
+  std::string undefined =
+      undefined_metrics_reason(evaluation, config_.data_config().label_positive());
+  if (undefined != undefined_) {
+    undefined_ = std::move(undefined);
+    if (!undefined_.empty()) log_warn(undefined_);
+  }
   std::vector<std::string> reported = features_to_report(evaluation.lookups);
   if (reported == reported_) return;
   reported_ = std::move(reported);

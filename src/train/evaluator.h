@@ -46,6 +46,7 @@ class Evaluator {
   RunClock& clock_;
   std::pmr::memory_resource* memory_;
   std::optional<Evaluation> last_;
+  std::string undefined_;              // the last warning about metrics without a value
   std::vector<std::string> reported_;  // features whose missing values were warned about
   int64_t last_step_ = -1;
   int64_t count_ = 0;

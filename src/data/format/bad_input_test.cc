@@ -53,6 +53,16 @@ TEST_F(BadInput, ANumberThatIsNoneIsNamedWithFileLineAndColumn) {
       "field); fix the row or set data_config.max_bad_rows");
 }
 
+TEST_F(BadInput, AnotherDelimiterInTheHeaderIsNamed) {
+  const std::string pipeline = with_data_config("with_header: true");
+  EXPECT_EQ(error(pipeline, "a.csv", "label;I1;C1\n0;1;2\n"),
+            "a.csv has no column \"label\": its header looks as if the delimiter were \";\", but "
+            "data_config.delimiter is \",\"; convert the file, or set data_config.delimiter");
+  EXPECT_THAT(error(pipeline, "a.csv", "label\tI1\tC1\n0\t1\t2\n"),
+              HasSubstr("as if the delimiter were \"\\t\""));
+  EXPECT_THAT(error(pipeline, "a.csv", "label,J1,C1\n0,1,2\n"), HasSubstr("did you mean \"J1\""));
+}
+
 TEST_F(BadInput, AWrongNumberOfColumnsIsCounted) {
   EXPECT_EQ(
       error(kTsv, "a.tsv", "0\t1\t00000001\n0\t1\n"),

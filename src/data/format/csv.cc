@@ -1,4 +1,5 @@
 // Separated values: quotes, headers, bags of values within a field.
+#include <algorithm>
 #include <cstring>
 #include <map>
 
@@ -31,13 +32,10 @@ class CsvDecoder final : public TextDecoder {
     const std::string where =
         names_[0] + (source.with_header ? "" : " (by data_config.input_fields)");
     for (size_t i = 0; i < requests_.size(); ++i) {
-      targets_[find_column(as_columns(field_names_), requests_[i].name, where)].push_back(
-          static_cast<int>(i));
+      targets_[field_of(requests_[i].name, where)].push_back(static_cast<int>(i));
       columns_.push_back({requests_[i].name, requests_[i].type});
     }
-    for (const std::string& name : source.keep)
-      kept_fields_.push_back(
-          static_cast<size_t>(find_column(as_columns(field_names_), name, where)));
+    for (const std::string& name : source.keep) kept_fields_.push_back(field_of(name, where));
   }
 
  protected:
@@ -104,15 +102,42 @@ class CsvDecoder final : public TextDecoder {
       const std::vector<std::string> line = first_lines(static_cast<int>(file), 1);
       std::vector<std::string> names;
       if (!line.empty()) names = split_csv_line(line[0], delimiter_);
-      if (file == 0) field_names_ = names;
+      if (file == 0) {
+        field_names_ = names;
+        if (!line.empty()) header_ = line[0];
+      }
       EMBLEM_REQUIRE(names == field_names_, names_[file], " has another header than ", names_[0],
                      "; expected the same columns in the same order");
     }
     check_names_differ();
     skip_headers();
     for (const config::Field& field : source.fields) {
-      find_column(as_columns(field_names_), field.input_name(), names_[0]);
+      field_of(field.input_name(), names_[0]);
     }
+  }
+
+  size_t field_of(const std::string& name, const std::string& where) const {
+    check_delimiter(name);
+    return static_cast<size_t>(find_column(as_columns(field_names_), name, where));
+  }
+
+  // Throws when the header has the column `name` only if another delimiter cuts it.
+  void check_delimiter(const std::string& name) const {
+    const auto is_among = [&](const std::vector<std::string>& names) {
+      return std::find(names.begin(), names.end(), name) != names.end();
+    };
+    if (header_.empty() || is_among(field_names_)) return;
+    for (const char other : {',', '\t', ';', '|'}) {
+      EMBLEM_REQUIRE(!is_among(split_csv_line(header_, other)), names_[0], " has no column ",
+                     in_quotes(name), ": its header looks as if the delimiter were ",
+                     delimiter_text(other), ", but data_config.delimiter is ",
+                     delimiter_text(delimiter_),
+                     "; convert the file, or set data_config.delimiter");
+    }
+  }
+
+  static std::string delimiter_text(char delimiter) {
+    return delimiter == '\t' ? "\"\\t\"" : in_quotes(std::string_view(&delimiter, 1));
   }
 
   // A column without a name cannot be read and may be there more than once.
@@ -184,6 +209,7 @@ class CsvDecoder final : public TextDecoder {
 
   char delimiter_ = ',';
   MissingTexts missing_;
+  std::string header_;  // the line; "" without one
   std::vector<std::string> field_names_;
   std::vector<ColumnRequest> requests_;
   std::vector<std::vector<int>> targets_;  // field -> columns of the block

@@ -1,5 +1,10 @@
 #include "data/format/file_kind.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/utf8.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -49,6 +54,13 @@ bool looks_like_utf16(std::string_view start) {
          ((zeros[0] == 0 && zeros[1] * 4 > half * 3) || (zeros[1] == 0 && zeros[0] * 4 > half * 3));
 }
 
+// Line ends of old Macintosh programs, which spreadsheets still offer.
+bool has_only_carriage_returns(std::string_view start) {
+  const size_t first = start.find('\r');
+  return start.find('\n') == std::string_view::npos && first != std::string_view::npos &&
+         first + 1 < start.size();
+}
+
 }  // namespace
 
 FileKind kind_of(std::string_view start) {
@@ -62,7 +74,8 @@ FileKind kind_of(std::string_view start) {
   const bool binary = start.find('\0') != std::string_view::npos;
   const Magic* magic = find_magic(start);
   const bool certain = magic != nullptr && static_cast<uint8_t>(magic->bytes[0]) >= 0x80;
-  return binary || certain ? FileKind::kNotText : FileKind::kText;
+  return binary || certain || has_only_carriage_returns(start) ? FileKind::kNotText
+                                                               : FileKind::kText;
 }
 
 std::string not_text_problem(std::string_view start, const std::string& path) {
@@ -70,10 +83,26 @@ std::string not_text_problem(std::string_view start, const std::string& path) {
     return cat(path, " is ", magic->what, "; ", magic->advice);
   if (looks_like_utf16(start))
     return cat(path, " is UTF-16 text; convert it to UTF-8: iconv -f UTF-16 -t UTF-8");
+  if (has_only_carriage_returns(start) && start.find('\0') == std::string_view::npos)
+    return cat(path, ": line ends are CR only; convert them: tr '\\r' '\\n' < ", path,
+               " > NEW_FILE");
   return cat(
       path,
       " is not text: it has bytes 0 near its beginning; expected UTF-8 text (binary formats have "
       "their own dataset_type)");
+}
+
+std::string not_utf8_problem(const std::string& place, char byte, const std::string& path) {
+  return fmt::format(
+      "{} is not UTF-8 (byte 0x{:02x}); convert it: iconv -f CP1252 -t UTF-8 {} > NEW_FILE", place,
+      static_cast<uint8_t>(byte), path);
+}
+
+std::string not_utf8_problem(std::string_view start, const std::string& path) {
+  const size_t at = find_invalid_utf8(start, std::ssize(start) >= kEncodingBytes);
+  if (at == std::string_view::npos) return "";
+  const auto line = 1 + std::count(start.begin(), start.begin() + static_cast<int64_t>(at), '\n');
+  return not_utf8_problem(cat(path, ":", line), start[at], path);
 }
 
 int64_t byte_order_mark(std::string_view start) {

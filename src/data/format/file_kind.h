@@ -18,6 +18,15 @@ FileKind kind_of(std::string_view start);
 // Why a file of kNotText is not text and what to do: "is UTF-16 text; convert it ...".
 std::string not_text_problem(std::string_view start, const std::string& path);
 
+// Bytes that are looked at for text in another encoding than UTF-8.
+inline constexpr int64_t kEncodingBytes = int64_t{64} << 10;
+
+// "a.csv:3 is not UTF-8 (byte 0xf6); convert it: ..."; "" when `start` is
+// UTF-8: a file, or the first kEncodingBytes of it.
+std::string not_utf8_problem(std::string_view start, const std::string& path);
+// The same for a known `byte` at `place`, a file and a line.
+std::string not_utf8_problem(const std::string& place, char byte, const std::string& path);
+
 // Bytes of a UTF-8 byte order mark at the beginning of `start`: 0 or 3.
 int64_t byte_order_mark(std::string_view start);
 

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
+#include <set>
 
 #include "core/file.h"
+#include "core/log.h"
 #include "data/format/file_kind.h"
 #include "data/format/kept_columns.h"
 #include "data/format/text_file.h"
@@ -66,6 +69,23 @@ int64_t count_newlines(const char* at, const char* end) {
   return total;
 }
 
+// A model only needs equal bytes in training and serving, so that other encodings are readable.
+// Once for each data set, which is opened for every evaluation.
+void warn_of_other_encodings(const std::string& input, const std::vector<InputFile>& files) {
+  static std::mutex mutex;
+  static std::set<std::string> warned;
+  for (const InputFile& file : files) {
+    std::string start(static_cast<size_t>(std::min(file.bytes(), kEncodingBytes)), '\0');
+    file.read(0, static_cast<int64_t>(start.size()), start.data());
+    const std::string problem = not_utf8_problem(start, file.path());
+    if (problem.empty()) continue;
+    const std::lock_guard lock(mutex);
+    if (warned.insert(input).second)
+      log_warn(cat(problem, " (requests to a server are UTF-8, and their values would differ)"));
+    return;
+  }
+}
+
 bool is_blank(const char* at) { return *at == '\n' || (*at == '\r' && at[1] == '\n'); }
 
 }  // namespace
@@ -92,6 +112,7 @@ TextDecoder::TextDecoder(const DataSource& source)
     text_begin_.push_back(mark);
   }
   data_begin_ = text_begin_;
+  warn_of_other_encodings(source.input, files_);
 }
 
 std::string TextDecoder::read_directly() {

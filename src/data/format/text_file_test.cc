@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "data/format/file_kind.h"
 #include "data/format/reader.h"
 #include "data/test_data.h"
 #include "emblem/error.h"
@@ -213,6 +214,38 @@ TEST(TextFile, WhatIsNotTextIsNamed) {
   EXPECT_THAT(verdict(zeros("1,2,3")), HasSubstr("is not text: it has bytes 0"));
   EXPECT_EQ(verdict("ORC,1\n2,3\n"), "no error") << "a word may begin like a format";
   EXPECT_EQ(verdict("a\x01 b\x02 c\x03\n"), "no error") << "separators of other systems";
+}
+
+TEST(TextFile, LineEndsOfOldMacintoshesAreNamed) {
+  const TempFolder folder;
+  EXPECT_THAT(error_of(folder.write("a.csv", "clk,n\r1,2\r0,3\r")),
+              HasSubstr("a.csv: line ends are CR only; convert them: tr '\\r' '\\n' < "));
+  EXPECT_EQ(error_of(folder.write("b.csv", "clk,n\r\n1,2\r\n")), "no error");
+  EXPECT_EQ(error_of(folder.write("c.csv", "1,2\r")), "no error") << "one line";
+}
+
+TEST(TextFile, OtherEncodingsAreReadWithOneWarning) {
+  const TempFolder folder;
+  const TestPipeline pipeline(R"(data_config { with_header: true fg_mode: FG_DAG }
+    feature_configs { id_feature { feature_name: "c" hash_bucket_size: 9 embedding_dim: 4 } })");
+  LoaderOptions options;
+  options.input = folder.write("a.csv", "label,c\n1,a\n0,K\xf6ln\n");
+  testing::internal::CaptureStderr();
+  read_all(pipeline, options);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("a.csv:3 is not UTF-8 (byte 0xf6); convert it: iconv -f CP1252 -t UTF-8 "));
+  testing::internal::CaptureStderr();
+  read_all(pipeline, options);
+  options.input = folder.write("b.csv", "label,c\n1,a\n0,K\xc3\xb6ln\n");
+  read_all(pipeline, options);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(TextFile, ACharacterThatTheEndOfThePartCutsIsUtf8) {
+  for (size_t before = kEncodingBytes - 4; before <= kEncodingBytes; ++before) {
+    const std::string text = std::string(before, 'a') + "\xf0\x9f\x98\x80\n";
+    EXPECT_EQ(not_utf8_problem(std::string_view(text).substr(0, kEncodingBytes), "a.csv"), "");
+  }
 }
 
 TEST(TextFile, AByteOrderMarkIsNotPartOfTheText) {
