@@ -120,10 +120,10 @@ void check_output(const std::string& path) {
   if (path.empty() || descriptor_of(path) >= 0) return;
   const std::string target = follow_links(path);
   const FileKind kind = kind_of(target);
-  const std::string folder = fs::path(target).parent_path().string();
   const bool in_place = kind.exists && !kind.is_regular;
-  const int result = in_place ? ::access(target.c_str(), W_OK)
-                              : ::access(folder.empty() ? "." : folder.c_str(), W_OK | X_OK);
+  const fs::path folder = fs::path(target).parent_path() / ".";  // "file/." is not a directory
+  const int result =
+      in_place ? ::access(target.c_str(), W_OK) : ::access(folder.c_str(), W_OK | X_OK);
   if (result != 0) fail(target, errno);
 }
 
