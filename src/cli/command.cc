@@ -245,6 +245,13 @@ int flush_output(int status) {
   return status == 0 ? kFailed : status;
 }
 
+// Names the option of the command for a setting that the message is about.
+std::string with_option(const std::string& message, const CLI::App& command) {
+  const bool has_option = command.get_option_no_throw("--max-bad-rows") != nullptr;
+  const bool is_about = message.find("data_config.max_bad_rows") != std::string::npos;
+  return has_option && is_about ? message + " (--max-bad-rows N sets it)" : message;
+}
+
 int run_chosen(CLI::App& program, const Commands& commands) {
   try {
     for (const std::string* output : commands.outputs)
@@ -255,7 +262,7 @@ int run_chosen(CLI::App& program, const Commands& commands) {
   } catch (const std::bad_alloc&) {
     return fail("out of memory; use a smaller batch, smaller tables or a machine with more memory");
   } catch (...) {
-    return fail(caught_error().what());
+    return fail(with_option(caught_error().what(), *chosen_command(program)).c_str());
   }
 }
 
