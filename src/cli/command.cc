@@ -22,8 +22,8 @@ namespace emblem {
 // State of all commands.
 struct Commands {
   std::map<const CLI::App*, std::function<int()>> bodies;
-  std::vector<const std::string*> outputs;          // of Command::output
-  std::vector<const std::string*> checked_outputs;  // those in folders that exist
+  std::vector<const std::string*> outputs;                             // of Command::output
+  std::multimap<const CLI::App*, const std::string*> checked_outputs;  // those in existing folders
 };
 
 namespace {
@@ -256,9 +256,11 @@ int run_chosen(CLI::App& program, const Commands& commands) {
   try {
     for (const std::string* output : commands.outputs)
       if (is_standard_output(*output)) reserve_standard_output();
-    for (const std::string* output : commands.checked_outputs)
-      if (!output->empty()) check_output(*output);
-    return commands.bodies.at(chosen_command(program))();
+    const CLI::App* command = chosen_command(program);
+    const auto [begin, end] = commands.checked_outputs.equal_range(command);
+    for (auto output = begin; output != end; ++output)
+      if (!output->second->empty()) check_output(*output->second);
+    return commands.bodies.at(command)();
   } catch (const std::bad_alloc&) {
     return fail("out of memory; use a smaller batch, smaller tables or a machine with more memory");
   } catch (...) {
@@ -349,7 +351,7 @@ Option Command::option(const std::string& names, double& variable, const std::st
 Option Command::output(const std::string& names, std::string& variable, const std::string& text,
                        OutputPlace place) {
   commands_->outputs.push_back(&variable);
-  if (place == OutputPlace::kFolderExists) commands_->checked_outputs.push_back(&variable);
+  if (place == OutputPlace::kFolderExists) commands_->checked_outputs.emplace(app_, &variable);
   return Option(add(app_, names, variable, "FILE", text + " (-: standard output)"));
 }
 
