@@ -29,5 +29,5 @@ set(core ${CMAKE_SOURCE_DIR}/src/core)
 set(ps ${CMAKE_SOURCE_DIR}/src/ps)
 emblem_fuzz(ps_config_fuzz
   SOURCES ${ps}/fuzz/ps_config_fuzz.cc ${ps}/config/ps_config.cc ${ps}/config/json_object.cc ${core}/checksum.cc ${core}/file.cc
-          ${core}/log.cc ${core}/text.cc
+          ${core}/log.cc ${core}/text.cc ${CMAKE_SOURCE_DIR}/src/config/name.cc
   LINK nlohmann_json::nlohmann_json spdlog::spdlog fmt::fmt)

@@ -7,7 +7,7 @@ import subprocess
 import unittest
 from unittest import mock
 
-from harness import EmblemTest, run
+from harness import EMBLEM, EmblemTest, run
 
 COLUMNS = 40
 
@@ -94,6 +94,7 @@ class BadData(EmblemTest):
         content = tsv_row() + "\n" + tsv_row(label="7") + "\n" + tsv_row() + "\n"
         self.assertIn("skipped     1 bad rows",
                       self.succeed(self.train_on("option.tsv", content, "--max-bad-rows", "1")).stdout)
+        self.fail_with(self.train_on("none.tsv", content), "set data_config.max_bad_rows (--max-bad-rows N sets it)")
 
 
 class BadConfiguration(EmblemTest):
@@ -228,7 +229,7 @@ class Usage(unittest.TestCase):
         for words, expected in ((["trian"], 'no command "trian"; did you mean train?'),
                                 (["bench", "tabels"], 'no command "bench tabels"; did you mean tables?'),
                                 (["train", "--confg", "x"], "no option --confg; did you mean --config?"),
-                                (["train", "--config", "x", "--device", "gpu"], '"gpu" is not one of cpu|cuda'),
+                                (["train", "--config", "x", "--device", "gpu"], '"gpu" is not one of cpu|cuda; did you mean cuda?'),
                                 (["train", "--config", "x", "--max-steps", "-3"], "-3 is out of range; expected at least 1"),
                                 (["zzz"], "emblem --help lists all"), ([], "no command is given")):
             process = run(*words)
@@ -248,10 +249,29 @@ class Usage(unittest.TestCase):
                                        ("--max-steps", "0", "is out of range; expected at least 1"),
                                        ("--max-steps", "1.5", "is not a whole number"),
                                        ("--max-steps", "many", "is not a whole number"),
+                                       ("--max-steps", "9" * 22, f"is out of range; expected {-2**63} to {2**63 - 1}"),
                                        ("--max-bad-rows", "-1", "is out of range; expected at least 0")):
             process = run("train", "--config", "x", option, value)
             self.assertEqual(process.returncode, 2)
             self.assertEqual(process.stderr, f"emblem train: {option}: {value} {problem} (see emblem train --help)\n")
+
+    def test_a_port_out_of_range(self):
+        for port in ("99999", "-1"):
+            process = run("serve", "--models", "x", "--http-port", port)
+            self.assertEqual(process.returncode, 2)
+            self.assertIn(f"--http-port: {port} is out of range; expected 0 to 65535", process.stderr)
+
+    def test_a_pipeline_without_its_option(self):
+        process = run("train", "c.config")
+        self.assertEqual(process.returncode, 2)
+        self.assertIn("unexpected argument c.config; did you mean --config c.config?", process.stderr)
+
+    def test_lost_output_is_a_failure(self):
+        for words in (["--help"], ["--version"], ["train", "--help"]):
+            with open("/dev/full", "w") as full:
+                process = subprocess.run([EMBLEM, *words], stdout=full, stderr=subprocess.PIPE, text=True)
+            self.assertEqual(process.returncode, 1, words)
+            self.assertRegex(process.stderr, "^emblem: cannot write standard output.*\n$")
 
     def test_unknown_formats_list_the_choices(self):
         process = run("synth", "--preset", "criteo", "--rows", "10", "--out", "/tmp/never", "--format", "xls")

@@ -93,7 +93,7 @@ class Faults(EmblemTest):
         vectors.write_bytes(whole[:-4])
         self.fail_with(run("eval", "--checkpoint", model), "C3_emb/emb_vector", str(len(whole)))
         vectors.write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
-        self.fail_with(run("eval", "--checkpoint", model), "C3_emb/emb_vector", "checksum")
+        self.fail_with(run("eval", "--checkpoint", model), "C3_emb/emb_vector", "checksum", "remove the checkpoint")
         vectors.unlink()
         self.fail_with(run("eval", "--checkpoint", model), "C3_emb/emb_vector")
 

@@ -1,13 +1,17 @@
 """Shared code of the end-to-end tests: running the program, small data sets, small pipelines."""
 
+import http.client
 import importlib.util
 import os
 import pathlib
+import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -148,6 +152,47 @@ class EmblemTest(unittest.TestCase):
         for part in parts:
             self.assertIn(part, message)
         return message
+
+
+class Server:
+    """emblem serve on free ports."""
+
+    def __init__(self, repository, *options):
+        self.process = subprocess.Popen(
+            [EMBLEM, "serve", "--models", str(repository), "--address", "127.0.0.1", "--http-port", "0", "--grpc-port",
+             "0", "--metrics-port", "0", *map(str, options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.lines = []
+        for line in self.process.stdout:
+            self.lines.append(line)
+            if "ready" in line:
+                break
+        text = "".join(self.lines)
+        ports = dict(re.findall(r"(http|grpc|metrics)\s+\S*?:(\d+)", text))
+        if len(ports) != 3:
+            raise AssertionError(f"the server did not start: {text}{self.process.stderr.read()}")
+        self.http, self.grpc, self.metrics = (f"127.0.0.1:{ports[p]}" for p in ("http", "grpc", "metrics"))
+        # Keep reading: a full pipe would block the server.
+        self.readers = [threading.Thread(target=self.lines.extend, args=(pipe,), daemon=True)
+                        for pipe in (self.process.stdout, self.process.stderr)]
+        for reader in self.readers:
+            reader.start()
+
+    def stop(self, how=signal.SIGTERM):
+        self.process.send_signal(how)
+        status = self.process.wait(timeout=120)
+        for reader in self.readers:
+            reader.join()
+        self.process.stdout.close()
+        self.process.stderr.close()
+        return status
+
+    def get(self, path, address=None):
+        connection = http.client.HTTPConnection(address or self.http, timeout=30)
+        connection.request("GET", path)
+        response = connection.getresponse()
+        body = response.read()
+        connection.close()
+        return response.status, body
 
 
 def files_of(folder):

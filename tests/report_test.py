@@ -31,6 +31,19 @@ class Report(unittest.TestCase):
         self.assertEqual(process.returncode, 0, process.stderr)
         self.assertIn(TITLE, (self.folder / "report.html").read_text())
 
+    def test_a_file_that_is_no_result(self):
+        (self.folder / "result.json").write_text("a,b\n1,2\n")
+        process = self.report()
+        self.assertEqual(process.returncode, 1)
+        self.assertEqual(process.stderr, "emblem: result.json is not JSON (from byte 1 on); expected a result that emblem "
+                                         "bench writes with --json\n")
+
+    def test_markdown_on_standard_output(self):
+        process = self.report("--markdown", "-")
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertIn("wrote report.html", process.stderr)
+        self.assertNotIn("wrote -", process.stdout + process.stderr)
+
     def test_by_a_program_outside_the_source_tree(self):
         moved = shutil.copy(EMBLEM, self.folder)
         process = self.report(program=moved)

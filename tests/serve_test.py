@@ -7,12 +7,11 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import threading
 import unittest
 
-from harness import EMBLEM, EmblemTest, becomes_true, run, use_test_clients
+from harness import EMBLEM, EmblemTest, Server, becomes_true, run, use_test_clients
 
 use_test_clients("tritonclient")
 import numpy as np
@@ -46,47 +45,6 @@ def exact_auc(labels, scores):
     positive = labels > 0
     p, n = positive.sum(), (~positive).sum()
     return (ranks[positive].sum() - p * (p + 1) / 2) / (p * n)
-
-
-class Server:
-    """emblem serve on free ports."""
-
-    def __init__(self, repository, *options):
-        self.process = subprocess.Popen(
-            [EMBLEM, "serve", "--models", str(repository), "--address", "127.0.0.1", "--http-port", "0", "--grpc-port",
-             "0", "--metrics-port", "0", *map(str, options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.lines = []
-        for line in self.process.stdout:
-            self.lines.append(line)
-            if "ready" in line:
-                break
-        text = "".join(self.lines)
-        ports = dict(re.findall(r"(http|grpc|metrics)\s+\S*?:(\d+)", text))
-        if len(ports) != 3:
-            raise AssertionError(f"the server did not start: {text}{self.process.stderr.read()}")
-        self.http, self.grpc, self.metrics = (f"127.0.0.1:{ports[p]}" for p in ("http", "grpc", "metrics"))
-        # Keep reading: a full pipe would block the server.
-        self.readers = [threading.Thread(target=self.lines.extend, args=(pipe,), daemon=True)
-                        for pipe in (self.process.stdout, self.process.stderr)]
-        for reader in self.readers:
-            reader.start()
-
-    def stop(self, how=signal.SIGTERM):
-        self.process.send_signal(how)
-        status = self.process.wait(timeout=120)
-        for reader in self.readers:
-            reader.join()
-        self.process.stdout.close()
-        self.process.stderr.close()
-        return status
-
-    def get(self, path, address=None):
-        connection = http.client.HTTPConnection(address or self.http, timeout=30)
-        connection.request("GET", path)
-        response = connection.getresponse()
-        body = response.read()
-        connection.close()
-        return response.status, body
 
 
 class Serve(EmblemTest):

@@ -142,7 +142,9 @@ Checkpoint open_checkpoint(const std::string& path, Verify verify) {
   if (verify == Verify::kSizes) return checkpoint;
   for (const auto& [name, facts] : checkpoint.manifest.files) {
     if (facts_of_file(checkpoint.file(name)) != facts) {
-      reject(checkpoint.path, cat("the checksum of file ", name, " does not match its content"));
+      reject(checkpoint.path,
+             cat("the checksum of file ", name,
+                 " does not match its content; remove the checkpoint, or name another one"));
     }
   }
   return checkpoint;

@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "config/name.h"
 #include "core/checksum.h"
 #include "core/text.h"
 #include "emblem/error.h"
@@ -117,7 +118,7 @@ Json to_json(const ManifestTable& table) {
 // The name of a table is the name of a folder.
 std::string table_name(const Json& json) {
   const auto name = json.get<std::string>();
-  if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos)
+  if (!name_problem(name, kLongestTableName).empty())
     throw std::invalid_argument(cat("table name \"", printable(name), "\" is not a plain name"));
   return name;
 }

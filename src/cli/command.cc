@@ -1,7 +1,11 @@
 #include "cli/command.h"
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <charconv>
 #include <cstdio>
+#include <cstring>
+#include <limits>
 #include <map>
 #include <new>
 
@@ -19,7 +23,8 @@ namespace emblem {
 // State of all commands.
 struct Commands {
   std::map<const CLI::App*, std::function<int()>> bodies;
-  std::vector<const std::string*> outputs;  // of Command::output
+  std::vector<const std::string*> outputs;                             // of Command::output
+  std::multimap<const CLI::App*, const std::string*> checked_outputs;  // those in existing folders
 };
 
 namespace {
@@ -35,6 +40,20 @@ struct ElementOf<std::vector<T>> {
   using Type = T;
 };
 
+// "" if `given` is a whole number that an Integer can hold.
+template <class Integer>
+std::string integer_problem(const std::string& given) {
+  const size_t sign = given.starts_with('-') || given.starts_with('+') ? 1 : 0;
+  const bool whole =
+      given.size() > sign && given.find_first_not_of("0123456789", sign) == std::string::npos;
+  if (!whole) return cat(given, " is not a whole number");
+  Integer number{};
+  const char* begin = given.data() + (given.starts_with('+') ? 1 : 0);
+  if (std::from_chars(begin, given.data() + given.size(), number).ec == std::errc()) return "";
+  using Limits = std::numeric_limits<Integer>;
+  return cat(given, " is out of range; expected ", +Limits::min(), " to ", +Limits::max());
+}
+
 template <class T>
 CLI::Option* add(CLI::App* app, const std::string& names, T& variable, const std::string& value,
                  const std::string& text) {
@@ -42,10 +61,7 @@ CLI::Option* add(CLI::App* app, const std::string& names, T& variable, const std
   option->type_name(value)->capture_default_str();
   using Element = typename ElementOf<T>::Type;
   if constexpr (std::is_integral_v<Element>) {
-    option->check([](const std::string& given) {
-      Element number{};
-      return CLI::detail::lexical_cast(given, number) ? "" : cat(given, " is not a whole number");
-    });
+    option->check([](const std::string& given) { return integer_problem<Element>(given); });
   }
   return option;
 }
@@ -92,7 +108,9 @@ Option restrict(CLI::Option* option, std::vector<std::string> choices) {
   }
   option->check([choices = std::move(choices), all](const std::string& given) -> std::string {
     if (std::find(choices.begin(), choices.end(), given) != choices.end()) return "";
-    return cat("\"", given, "\" is not one of ", all, suggestion(given, choices));
+    const bool is_gpu =
+        given == "gpu" && std::find(choices.begin(), choices.end(), "cuda") != choices.end();
+    return cat("\"", given, "\" is not one of ", all, suggestion(is_gpu ? "cuda" : given, choices));
   });
   return Option(option);
 }
@@ -222,21 +240,48 @@ std::string usage_error(CLI::App& program, const CLI::ParseError& error) {
   const std::string name = name_of(command);
   std::string text = error.what();
   if (!command->get_subcommands({}).empty()) text = "no command is given";
+  const CLI::Option* config = command->get_option_no_throw("--config");
+  if (const auto extra = command->remaining();
+      !extra.empty() && config != nullptr && config->count() == 0)
+    text = cat("unexpected argument ", extra[0], "; did you mean --config ", extra[0], "?");
   for (char& c : text)
     if (c == '\n') c = ' ';
   return cat("emblem", name.empty() ? "" : " ", name, ": ", text, " (see emblem ", name,
              name.empty() ? "" : " ", "--help)");
 }
 
+// The exit status of a command that returned `status`: a failure if what it printed was lost.
+int flush_output(int status) {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  const int error = errno;
+  if (error == EPIPE) return status;  // the reader has left
+  fail(cat("cannot write standard output", error == 0 ? "" : ": ",
+           error == 0 ? "" : std::strerror(error))
+           .c_str());
+  return status == 0 ? kFailed : status;
+}
+
+// Names the option of the command for a setting that the message is about.
+std::string with_option(const std::string& message, const CLI::App& command) {
+  const bool has_option = command.get_option_no_throw("--max-bad-rows") != nullptr;
+  const bool is_about = message.find("data_config.max_bad_rows") != std::string::npos;
+  return has_option && is_about ? message + " (--max-bad-rows N sets it)" : message;
+}
+
 int run_chosen(CLI::App& program, const Commands& commands) {
   try {
     for (const std::string* output : commands.outputs)
       if (is_standard_output(*output)) reserve_standard_output();
-    return commands.bodies.at(chosen_command(program))();
+    const CLI::App* command = chosen_command(program);
+    const auto [begin, end] = commands.checked_outputs.equal_range(command);
+    for (auto output = begin; output != end; ++output)
+      if (!output->second->empty()) check_output(*output->second);
+    return commands.bodies.at(command)();
   } catch (const std::bad_alloc&) {
     return fail("out of memory; use a smaller batch, smaller tables or a machine with more memory");
   } catch (...) {
-    return fail(caught_error().what());
+    return fail(with_option(caught_error().what(), *chosen_command(program)).c_str());
   }
 }
 
@@ -320,8 +365,10 @@ Option Command::option(const std::string& names, double& variable, const std::st
   return Option(add(app_, names, variable, value, text));
 }
 
-Option Command::output(const std::string& names, std::string& variable, const std::string& text) {
+Option Command::output(const std::string& names, std::string& variable, const std::string& text,
+                       OutputPlace place) {
   commands_->outputs.push_back(&variable);
+  if (place == OutputPlace::kFolderExists) commands_->checked_outputs.emplace(app_, &variable);
   return Option(add(app_, names, variable, "FILE", text + " (-: standard output)"));
 }
 
@@ -432,12 +479,12 @@ int run_program(int argc, char** argv, const std::function<void(Command& program
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked) {  // help and version
-    return app.exit(asked);
+    return flush_output(app.exit(asked));
   } catch (const CLI::ParseError& error) {
     std::fprintf(stderr, "%s\n", usage_error(app, error).c_str());
     return kBadUsage;
   }
-  return run_chosen(app, *commands);
+  return flush_output(run_chosen(app, *commands));
 }
 
 }  // namespace emblem

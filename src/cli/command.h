@@ -31,6 +31,8 @@ class Option {
   CLI::Option* option_;
 };
 
+enum class OutputPlace { kFolderExists, kFolderMayBeMade };
+
 // Variables bound to options must outlive parsing. The help shows `value` ("FILE", "N") as the
 // argument of an option and the initial value of the variable as its default.
 class Command {
@@ -61,8 +63,10 @@ class Command {
   // A count or a number of bytes: 250k, 1M, 4GiB. The help shows `shown` as the default.
   Option size(const std::string& names, int64_t& variable, const std::string& text,
               const std::string& shown = "");
-  // An output file; "-" is standard output, and the command then prints to standard error.
-  Option output(const std::string& names, std::string& variable, const std::string& text);
+  // An output file; "-" is standard output, and the command then prints to standard error. One that
+  // cannot be written is an error before the command runs, unless the command makes its folder.
+  Option output(const std::string& names, std::string& variable, const std::string& text,
+                OutputPlace place = OutputPlace::kFolderExists);
   // Comma-separated lists. Texts with a comma are in quotes, as in CSV: 'a,"b, c"'.
   Option list(const std::string& names, std::vector<int>& variable, const std::string& value,
               const std::string& text);

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "bench/report/report.h"
+#include "core/output_file.h"
 #include "core/process.h"
 
 namespace emblem {
@@ -41,8 +42,8 @@ void add_report(Command& program) {
       std::fprintf(stderr, "report: published figures \"%s\" are skipped: %s\n", name.c_str(),
                    why.c_str());
     }
-    std::printf("wrote %s\n", request->out.c_str());
-    if (!request->markdown.empty()) std::printf("wrote %s\n", request->markdown.c_str());
+    for (const std::string& file : {request->out, request->markdown})
+      if (!file.empty() && !is_standard_output(file)) std::printf("wrote %s\n", file.c_str());
     return 0;
   });
 }

@@ -1,10 +1,13 @@
+#include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "bench/result/run_result.h"
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
 #include "core/interrupt.h"
+#include "core/output_file.h"
 #include "core/text.h"
 #include "train/trainer.h"
 
@@ -35,6 +38,14 @@ const char* to_text(TrainOutcome outcome) {
   return "";
 }
 
+// Whether the path begins with that of the folder; neither needs to exist.
+bool is_below(const std::string& path, const std::string& folder) {
+  namespace fs = std::filesystem;
+  const fs::path relative =
+      fs::weakly_canonical(path).lexically_relative(fs::weakly_canonical(folder));
+  return !relative.empty() && *relative.begin() != "..";
+}
+
 void print(const TrainSummary& summary) {
   const bool resumable = summary.outcome == TrainOutcome::kInterrupted && summary.steps > 0;
   std::printf("%s after %ld steps%s\n", to_text(summary.outcome), static_cast<long>(summary.steps),
@@ -52,7 +63,9 @@ void print(const TrainSummary& summary) {
     std::printf("              skipped %ld bad rows of the evaluation\n",
                 static_cast<long>(summary.evaluation->bad_rows));
   if (!summary.checkpoint.empty()) std::printf("  checkpoint  %s\n", summary.checkpoint.c_str());
-  std::fflush(stdout);  // while SIGPIPE is ignored: the exit status reports how the run ended
+  // While SIGPIPE is ignored: the exit status reports how the run ended, even if the reader is
+  // gone.
+  if (std::fflush(stdout) != 0 && errno == EPIPE) std::clearerr(stdout);
 }
 
 int run(const Options& options) {
@@ -67,6 +80,8 @@ int run(const Options& options) {
   check(config);
   refuse_pipeline_as_output("--json", options.json, options, config);
   refuse_pipeline_as_output("--profile", options.profile, options, config);
+  if (!options.json.empty() && !is_below(options.json, config.model_dir()))
+    check_output(options.json);
   const auto trace = make_trace(options.profile, options);
   train_options.trace = trace.get();
   const Workers workers = make_workers(options, config.train_config().num_threads());
@@ -110,7 +125,8 @@ void add_train(Command& program) {
                  "Stop when an evaluation reaches METRIC=VALUE, e.g. auc=0.8025");
   add_max_bad_rows_option(command, *options);
   command.output("--json", options->json,
-                 "Also write the final evaluation, speed and memory use to this file");
+                 "Also write the final evaluation, speed and memory use to this file",
+                 OutputPlace::kFolderMayBeMade);
   command.run([options] { return run(*options); });
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "config/name.h"
 #include "core/text.h"
 #include "emblem/error.h"
 
@@ -29,20 +30,10 @@ std::string column_of(const std::string& name, const std::string& expression, co
 
 // Names become files and folders of checkpoints.
 void check_name(const std::string& name, const std::string& what) {
-  constexpr size_t kLongest = 200;  // bytes; files may have 255, and "_emb_wide" is added
-  const auto fails = [&](const std::string& why) {
-    throw Error(
-        ErrorCode::kInvalidArgument,
-        cat(what, " \"", printable(name.substr(0, 80)), name.size() > 80 ? "..." : "", "\" ", why,
-            "; it names files: use up to ", kLongest, " letters, digits, \"_\", \"-\" and \".\""));
-  };
-  if (name.empty()) fails("is empty");
-  if (name.size() > kLongest) fails(cat("has ", name.size(), " bytes"));
-  if (name.front() == '.') fails("begins with \".\"");
-  for (const char c : name) {
-    if (c == '/' || c == '\\') fails(cat("contains \"", c, "\""));
-    if (static_cast<uint8_t>(c) < ' ' || c == 0x7f) fails("contains a control character");
-  }
+  const std::string problem = name_problem(name);
+  EMBLEM_REQUIRE(problem.empty(), what, " \"", printable(name.substr(0, 80)),
+                 name.size() > 80 ? "..." : "", "\" ", problem, "; it names files: use up to ",
+                 kLongestName, " letters, digits, \"_\", \"-\" and \".\"");
 }
 
 bool is_one_of(std::string_view value, std::initializer_list<std::string_view> choices) {

@@ -116,6 +116,17 @@ void OutputFile::finish() {
 
 bool is_standard_output(std::string_view path) { return path == "-" || path == "/dev/stdout"; }
 
+void check_output(const std::string& path) {
+  if (path.empty() || descriptor_of(path) >= 0) return;
+  const std::string target = follow_links(path);
+  const FileKind kind = kind_of(target);
+  const bool in_place = kind.exists && !kind.is_regular;
+  const fs::path folder = fs::path(target).parent_path() / ".";  // "file/." is not a directory
+  const int result =
+      in_place ? ::access(target.c_str(), W_OK) : ::access(folder.c_str(), W_OK | X_OK);
+  if (result != 0) fail(target, errno);
+}
+
 void reserve_standard_output() {
   if (standard_output != STDOUT_FILENO) return;
   std::fflush(stdout);

@@ -33,6 +33,10 @@ class OutputFile {
 // Whether `path` names standard output.
 bool is_standard_output(std::string_view path);
 
+// Throws as OutputFile would for a file that cannot be written, but changes nothing: for commands
+// that run for long before they write.
+void check_output(const std::string& path);
+
 // From now on "-" is what standard output is now, and what the program prints there goes to
 // standard error instead, so that the two do not mix.
 void reserve_standard_output();

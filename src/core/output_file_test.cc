@@ -39,6 +39,22 @@ class OutputFileTest : public testing::Test {
   TempFolder folder_;
 };
 
+TEST_F(OutputFileTest, ACheckFindsFilesThatCannotBeWrittenAndChangesNothing) {
+  make("old", "text");
+  fs::create_directory(path("folder"));
+  for (const std::string fine :
+       {path("new"), path("old"), std::string("-"), std::string("new"), std::string("/dev/null")})
+    EXPECT_NO_THROW(check_output(fine)) << fine;
+  EXPECT_THAT([&] { check_output(path("none/x")); },
+              ThrowsMessage<Error>(HasSubstr("No such file or directory")));
+  EXPECT_THAT([&] { check_output(path("old/x")); },
+              ThrowsMessage<Error>(HasSubstr("Not a directory")));
+  EXPECT_THAT([&] { check_output(path("folder")); },
+              ThrowsMessage<Error>(HasSubstr("Is a directory")));
+  EXPECT_THAT(names(), ElementsAre("folder", "old"));
+  EXPECT_EQ(read_text_file(path("old")), "text");
+}
+
 TEST_F(OutputFileTest, ALinkStaysAndWhatItPointsToIsReplaced) {
   make("target", "old");
   fs::create_symlink("target", path("link"));

@@ -69,8 +69,18 @@ TEST_F(ParameterServerTest, BadModelsAreRefusedAndNothingIsLeft) {
   tables[1].dim = 1;
   EXPECT_THROW(server.load_model("m", 1, tables), Error);
   EXPECT_THAT([&] { server.load_model("a/b", 1, sources("1")); },
-              ThrowsMessage<Error>(HasSubstr("names of models and tables")));
+              ThrowsMessage<Error>(HasSubstr("the model \"a/b\" contains \"/\"")));
   EXPECT_TRUE(server.models().empty());
+}
+
+TEST_F(ParameterServerTest, TablesMayHaveAnyNameThatFeaturesMayHave) {
+  ParameterServer server;
+  for (const std::string name : {std::string("Größe_emb"), std::string("日本 {a}\"x\""),
+                                 std::string(200, 'n') + "_emb_wide"}) {
+    auto tables = sources("1");
+    tables[0].name = name;
+    EXPECT_TRUE(server.load_model("m", 1, tables)->tables().contains(name)) << name;
+  }
 }
 
 TEST_F(ParameterServerTest, LoadsTheModelsOfPsJson) {

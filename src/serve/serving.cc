@@ -24,7 +24,12 @@ struct Serving::State {
         }) {}
 };
 
-Serving::Serving(const ServingOptions& options) : state_(std::make_unique<State>(options)) {}
+Serving::Serving(const ServingOptions& options) {
+  // Before the models are loaded, which may take minutes.
+  for (const uint16_t port : {options.http.port, options.grpc.port, options.metrics.port})
+    check_port(options.http.address, port);
+  state_ = std::make_unique<State>(options);
+}
 Serving::~Serving() = default;
 
 uint16_t Serving::http_port() const { return state_->http.port(); }

@@ -65,6 +65,18 @@ TEST_F(HoldoutRunTest, ACheckpointIsEvaluatedOnTheRowsHeldOutUnlessItIsGivenAnIn
   EXPECT_EQ(model.predict(folder_.path("data.csv"), folder_.path("out.csv")).rows, kRows);
 }
 
+TEST_F(HoldoutRunTest, RowsOfTrainingAreNotEvaluatedAsRowsHeldOut) {
+  train({}, config(), {});
+  for (const std::string change : {"train_config.seed=7", "data_config.holdout_ratio=0.5"}) {
+    RestoredModel model({}, folder_.path("model"), "", std::vector{change});
+    EXPECT_THAT([&] { model.evaluate(""); },
+                testing::ThrowsMessage<Error>(
+                    testing::AllOf(testing::HasSubstr(change.substr(0, change.find('=')) + " is "),
+                                   testing::HasSubstr("rows of its training would be evaluated"))));
+    EXPECT_EQ(model.evaluate(folder_.path("data.csv")).rows, kRows);
+  }
+}
+
 TEST_F(HoldoutRunTest, AResumedRunHoldsOutTheSameRows) {
   train({}, config(), {});
   const PipelineConfig other = config({cat("model_dir=", folder_.path("other"))});

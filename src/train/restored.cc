@@ -2,6 +2,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "config/check.h"
+#include "config/evaluation_input.h"
 #include "config/load.h"
 #include "config/metrics.h"
 #include "core/log.h"
@@ -17,6 +18,18 @@ config::PipelineConfig configuration(const std::string& checkpoint, const std::s
   config::PipelineConfig given = load_pipeline(config, overrides);
   adopt_semantics(load_stored_pipeline(checkpoint), checkpoint, &given);
   return given;
+}
+
+// The rows held out of training are those that these settings of training choose.
+void check_holdout(const config::PipelineConfig& trained, const config::PipelineConfig& given) {
+  const auto check = [](const char* field, auto was, auto is) {
+    EMBLEM_REQUIRE(was == is, field, " is ", is, ", but the model was trained with ", was,
+                   ": rows of its training would be evaluated; keep ", was,
+                   ", or give --input for other data");
+  };
+  check("data_config.holdout_ratio", trained.data_config().holdout_ratio(),
+        given.data_config().holdout_ratio());
+  check("train_config.seed", trained.train_config().seed(), given.train_config().seed());
 }
 
 }  // namespace
@@ -47,6 +60,8 @@ Evaluation RestoredModel::evaluate(const std::string& input) {
   EMBLEM_REQUIRE(!options.input.empty(),
                  "nothing to evaluate on; give --input, or set eval_input_path or "
                  "data_config.holdout_ratio");
+  if (input.empty() && has_holdout(config_))
+    check_holdout(load_stored_pipeline(checkpoint_), config_);
   for (const std::string& note : metric_notes(config_.model_config())) log_info(note);
   const auto evaluation = emblem::evaluate(context_, model(), config_, layout_, options);
   if (!evaluation) throw Error(ErrorCode::kCancelled, "interrupted: the evaluation is incomplete");

@@ -21,7 +21,8 @@ class RestoredModel {
   RestoredModel(const Context& context, const std::string& checkpoint, const std::string& config,
                 std::span<const std::string> overrides);
 
-  // `input` empty: the configuration's eval_input_path, or the rows that were held out of training.
+  // `input` empty: the configuration's eval_input_path, or the rows that were held out of training;
+  // the latter with the settings of training that chose them, others are refused.
   Evaluation evaluate(const std::string& input);
 
   // Writes a line for every row of `input`, in their order, to `out` (train/prediction_file.h):

@@ -240,7 +240,8 @@ std::vector<BenchResult> parse_bench_results(std::string_view text, const std::s
     json = Json::parse(text);
   } catch (const Json::parse_error& error) {
     throw Error(ErrorCode::kInvalidArgument,
-                cat(source, " is not JSON: ", error.what(), "; expected a benchmark result"));
+                cat(source, " is not JSON (from byte ", error.byte,
+                    " on); expected a result that emblem bench writes with --json"));
   }
   std::vector<BenchResult> results;
   if (!json.is_array()) {

@@ -6,6 +6,7 @@
 #include <regex>
 #include <utility>
 
+#include "config/name.h"
 #include "core/file.h"
 #include "core/log.h"
 #include "core/text.h"
@@ -201,10 +202,8 @@ void read_tables(JsonObject& object, PsModel& model) {
   }
   same_count(object, "embedding_table_names", names.size(), folders.size());
   for (size_t i = 0; i < folders.size(); ++i) {
-    if (!is_name(names[i])) {
-      object.refuse("embedding_table_names",
-                    "names of 1 to 120 letters, digits, _ and - are expected");
-    }
+    if (const std::string problem = name_problem(names[i], kLongestTableName); !problem.empty())
+      object.refuse("embedding_table_names", cat("\"", printable(names[i]), "\" ", problem));
     if (std::count(names.begin(), names.end(), names[i]) > 1) {
       object.refuse("embedding_table_names", cat("\"", names[i], "\" is a duplicate"));
     }

@@ -1,21 +1,20 @@
 #include "ps/tables/table_source.h"
 
-#include <algorithm>
-#include <cctype>
-
+#include "config/name.h"
+#include "core/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
 
 std::string served_table_name(const std::string& model, const std::string& table) {
-  const auto is_name = [](const std::string& name) {
-    return !name.empty() && name.size() <= 120 &&
-           std::all_of(name.begin(), name.end(), [](unsigned char c) {
-             return std::isalnum(c) || c == '_' || c == '-' || c == '.';
-           });
+  const auto check = [](const char* what, const std::string& name, size_t longest) {
+    const std::string problem = name_problem(name, longest);
+    EMBLEM_REQUIRE(problem.empty(), "the name of the ", what, " \"", printable(name), "\" ",
+                   problem, "; expected up to ", longest,
+                   " bytes without \"/\", \"\\\" and control characters");
   };
-  EMBLEM_REQUIRE(is_name(model) && is_name(table), "\"", model, "\", \"", table,
-                 "\": names of models and tables are 1 to 120 letters, digits, '_', '-' and '.'");
+  check("model", model, kLongestName);
+  check("table", table, kLongestTableName);
   return cat("hps_et.", model, ".", table);
 }
 

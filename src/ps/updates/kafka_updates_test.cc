@@ -8,6 +8,7 @@
 #include <atomic>
 #include <new>
 
+#include "ps/updates/update_intake.h"
 #include "ps/updates/update_message.h"
 #include "ps/updates/updates_test.h"
 
@@ -16,6 +17,14 @@ namespace {
 
 using std::chrono::milliseconds;
 using testing::ElementsAre;
+
+TEST(KafkaTopics, HaveTheNamesThatKafkaAllows) {
+  EXPECT_TRUE(is_topic("hps_et.model-1.C1_emb"));
+  EXPECT_TRUE(is_topic(std::string(249, 't')));
+  EXPECT_FALSE(is_topic(std::string(250, 't')));
+  EXPECT_FALSE(is_topic("hps_et.m.Größe_emb"));
+  EXPECT_FALSE(is_topic("hps_et.m.a b"));
+}
 
 class KafkaTest : public UpdatesTest {
  protected:

@@ -3,6 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
+
+#include "core/log.h"
+#include "core/text.h"
 
 namespace emblem {
 namespace {
@@ -21,6 +25,13 @@ KafkaUpdates::Settings kafka_settings(const PsConfig& config, const Databases& d
 }
 
 }  // namespace
+
+bool is_topic(const std::string& name) {
+  constexpr size_t kLongest = 249;
+  return name.size() <= kLongest && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+           return std::isalnum(c) || c == '.' || c == '_' || c == '-';
+         });
+}
 
 UpdateIntake::UpdateIntake(const PsConfig& config, const Databases& databases, Models models)
     : models_(std::move(models)) {
@@ -59,7 +70,13 @@ void UpdateIntake::follow_models() {
   for (const auto& model : models_()) {
     for (const auto& [name, table] : model->tables()) {
       const ServedTableSettings& settings = table->settings();
-      if (settings.update_l2 || settings.update_l3) topics.push_back(settings.name);
+      if (!settings.update_l2 && !settings.update_l3) continue;
+      if (is_topic(settings.name))
+        topics.push_back(settings.name);
+      else
+        log_warn(cat("table ", printable(settings.name),
+                     " gets no updates from Kafka: topics have ",
+                     "up to 249 letters, digits, \".\", \"_\" and \"-\""));
     }
   }
   std::sort(topics.begin(), topics.end());

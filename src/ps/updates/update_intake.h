@@ -14,6 +14,9 @@
 
 namespace emblem {
 
+// Whether Kafka allows a topic of this name.
+bool is_topic(const std::string& name);
+
 // Thread-safe.
 class UpdateIntake {
  public:

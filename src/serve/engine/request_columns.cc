@@ -105,6 +105,16 @@ std::string RequestColumns::column_names(const Input& input) const {
   return names;
 }
 
+std::string RequestColumns::missing_names(const InferRequest& request) const {
+  std::string names;
+  for (const Input& input : inputs_) {
+    const bool is_given = std::any_of(request.inputs.begin(), request.inputs.end(),
+                                      [&](const auto& given) { return given.name == input.name; });
+    if (!is_given) names += (names.empty() ? "" : ", ") + input.name;
+  }
+  return names;
+}
+
 int64_t RequestColumns::check(const InferRequest& request) const {
   int64_t rows = -1;
   for (const InputTensor& tensor : request.inputs) {
@@ -133,7 +143,8 @@ int64_t RequestColumns::check(const InferRequest& request) const {
     }
   }
   EMBLEM_REQUIRE(request.inputs.size() == inputs_.size(), "expected ", inputs_.size(),
-                 " inputs but got ", request.inputs.size(), " for model '", request.model, "'");
+                 " inputs but got ", request.inputs.size(), " for model '", request.model,
+                 "'; missing: ", missing_names(request));
   EMBLEM_REQUIRE(rows > 0, "a request needs at least one row");
   // A row without values takes no bytes: the size of a request does not bound its rows.
   EMBLEM_REQUIRE(rows <= kMostRows, "a request has ", rows, " rows; up to ", kMostRows,

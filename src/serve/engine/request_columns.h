@@ -43,6 +43,7 @@ class RequestColumns {
 
   // The names of the columns of an input that feeds several: "C1,C2,...".
   std::string column_names(const Input& input) const;
+  std::string missing_names(const InferRequest& request) const;
 
   // The rows of a request. Throws kInvalidArgument when an input is missing, unknown, given twice,
   // or of another type, shape or size than expected.

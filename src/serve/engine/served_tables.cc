@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "serve/protocol/metric_label.h"
+
 namespace emblem {
 
 ServedTables::ServedTables(ParameterServer& server, const std::string& model, int64_t version,
@@ -21,8 +23,9 @@ std::string ServedTables::metrics(const std::string& labels) const {
   const auto add = [&](const char* name, const std::string& more, auto value) {
     text += fmt::format("{}{{{}{}}} {}\n", name, labels, more, value);
   };
-  for (const auto& [name, table] : model_->tables()) {
-    const auto tier = [&, &name = name](const char* level, const TierCounts& counts) {
+  for (const auto& [plain_name, table] : model_->tables()) {
+    const std::string name = escaped_label(plain_name);
+    const auto tier = [&](const char* level, const TierCounts& counts) {
       const std::string more = fmt::format(",table=\"{}\",tier=\"{}\"", name, level);
       add("emblem_tier_hits", more, counts.hits);
       add("emblem_tier_misses", more, counts.misses);

@@ -46,7 +46,7 @@ class HpsBackendTest : public testing::Test {
         folder_.path("ps.json"),
         cat(R"({"supportlonglong": true, "models": [{"model": "tables", "sparse_files": [")",
             table_of(model_), R"(", ")", table_of(model_),
-            R"("], "embedding_table_names": ["first", "second"], "deployed_device_list": [0],
+            R"("], "embedding_table_names": ["fi\"rst", "second"], "deployed_device_list": [0],
                 "maxnum_catfeature_query_per_table_per_sample": [10, 10],
                 "embedding_vecsize_per_table": [4, 4], "default_value_for_each_table": [0.5, -1]}]})"));
     server_ = std::make_unique<ModelServer>(ModelServerOptions{
@@ -87,8 +87,9 @@ TEST_F(HpsBackendTest, GivesTheRowsOfEachTableInTheOrderOfTheKeys) {
     EXPECT_EQ(found[12 + i], -1.0f);  // the second's
     EXPECT_EQ(found[16 + i], rows[3 * 4 + i]);
   }
-  EXPECT_THAT(server_->extra_metrics(),
-              HasSubstr("emblem_missing_keys{model=\"tables\",version=\"1\",table=\"first\"} 1"));
+  EXPECT_THAT(
+      server_->extra_metrics(),
+      HasSubstr("emblem_missing_keys{model=\"tables\",version=\"1\",table=\"fi\\\"rst\"} 1"));
 }
 
 TEST_F(HpsBackendTest, RefusesCountsThatDoNotFit) {

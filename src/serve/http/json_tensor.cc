@@ -100,6 +100,7 @@ class ArrayReader {
         return;
       }
       if (count_ == total_) refuse_count("more");
+      if (reader_.kind() == JsonReader::Kind::kNull) refuse_null();
       take_value();
       ++count_;
     });
@@ -121,6 +122,13 @@ class ArrayReader {
   [[noreturn]] void refuse_value(std::string_view digits) const {
     throw Error(ErrorCode::kInvalidArgument, cat("input ", input_.name, ": ", digits.substr(0, 40),
                                                  " is not a value of ", name_of(input_.type)));
+  }
+
+  [[noreturn]] void refuse_null() const {
+    const bool has_nan = input_.type == DataType::kFp32 || input_.type == DataType::kFp64;
+    throw Error(ErrorCode::kInvalidArgument,
+                cat("input ", input_.name, ": null is not a value of ", name_of(input_.type),
+                    has_nan ? "; write NaN for a missing number" : ""));
   }
 
   JsonReader& reader_;

@@ -94,7 +94,8 @@ TEST(JsonTensorTest, RefusesWhatTheTypeCannotHold) {
   refused("[1]", DataType::kFp16, "no JSON form");
   refused("[1]", DataType::kBf16, "no JSON form");
   refused("1", DataType::kFp32, "expected an array");
-  refused("[null]", DataType::kFp32, "expected a number");
+  refused("[null]", DataType::kFp32,
+          "input x: null is not a value of FP32; write NaN for a missing number");
 }
 
 TEST(JsonTensorTest, RefusesDataThatIsNotOfItsShape) {

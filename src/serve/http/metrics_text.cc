@@ -9,25 +9,14 @@
 
 #include "core/caught_error.h"
 #include "core/process.h"
+#include "serve/protocol/metric_label.h"
 
 namespace emblem {
 namespace {
 
-std::string escaped(const std::string& label) {
-  std::string text;
-  for (const char c : label) {
-    if (c == '\n') {
-      text += "\\n";
-      continue;
-    }
-    if (c == '"' || c == '\\') text += '\\';
-    text += c;
-  }
-  return text;
-}
-
 std::string labels_of(const ModelStatistics& one) {
-  return fmt::format("model=\"{}\",version=\"{}\"", escaped(one.name), escaped(one.version));
+  return fmt::format("model=\"{}\",version=\"{}\"", escaped_label(one.name),
+                     escaped_label(one.version));
 }
 
 class Writer {

@@ -148,7 +148,7 @@ struct HttpRoutes::State {
 
   void follow(const Route& route, HttpRequest request, std::vector<std::string> names,
               HttpReply reply) {
-    if (!route.answer) return infer(request, std::move(names), std::move(reply));
+    if (!route.answer) return infer(request, names, std::move(reply));
     if (!route.is_slow) return reply((this->*route.answer)({request, std::move(names)}));
     const auto call = [this, &route, request = std::move(request), names = std::move(names),
                        reply] {
@@ -164,11 +164,20 @@ struct HttpRoutes::State {
       reply(error_response(503, "too many models wait to be loaded or unloaded"));
   }
 
-  void infer(const HttpRequest& request, std::vector<std::string> names, HttpReply reply) {
+  // For a model that cannot be used that is the error, whatever the body is.
+  InferCall read_request(const HttpRequest& request, const std::string& model,
+                         const std::string& version) const {
+    try {
+      return read_infer_request(request, model, version, regions);
+    } catch (const Error&) {
+      service.is_model_ready(model, version);
+      throw;
+    }
+  }
+
+  void infer(const HttpRequest& request, const std::vector<std::string>& names, HttpReply reply) {
     if (names.size() > 1) check_version(names[1]);
-    InferCall call =
-        read_infer_request(request, std::move(names[0]),
-                           names.size() > 1 ? std::move(names[1]) : std::string(), regions);
+    InferCall call = read_request(request, names[0], names.size() > 1 ? names[1] : std::string());
     service.infer(std::move(call.request), [forms = std::move(call.forms),
                                             reply = std::move(reply)](InferResult result) mutable {
       HttpResponse response;

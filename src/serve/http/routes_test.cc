@@ -130,6 +130,7 @@ TEST_F(HttpRoutesTest, InfersBinary) {
 
 TEST_F(HttpRoutesTest, PassesErrorsOfTheServiceOn) {
   EXPECT_EQ(client_.post("/v2/models/none/infer", kJsonRequest).status, 404);
+  EXPECT_EQ(client_.post("/v2/models/none/infer", "{").status, 404);
   EXPECT_EQ(client_.post("/v2/models/sum/infer", "{").status, 400);
   EXPECT_EQ(client_.post("/v2/models/sum/infer", "").status, 400);
   const TestResponse wrong =

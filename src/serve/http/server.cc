@@ -62,6 +62,11 @@ tcp::acceptor listen_on(asio::io_context& context, const std::string& address, u
 
 }  // namespace
 
+void check_port(const std::string& address, uint16_t port) {
+  asio::io_context context;
+  if (port != 0) listen_on(context, address, port);
+}
+
 struct HttpServer::State {
   State(HttpServerOptions options, HttpHandler handler) {
     check(options);

@@ -39,6 +39,9 @@ struct HttpServerOptions {
   std::vector<std::string> open_paths = {"/", "/v2/health/live", "/v2/health/ready"};
 };
 
+// Throws when `port` of `address` is in use or cannot be listened on; 0 is any free port.
+void check_port(const std::string& address, uint16_t port);
+
 class HttpServer {
  public:
   // Listens and answers from here on. Throws kInvalidArgument for options that cannot be, and

@@ -3,13 +3,16 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <limits>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors.h"
+#include "config/name.h"
 #include "core/file.h"
 #include "emblem/error.h"
 #include "serve/engine/model_options.h"
 #include "serve/engine/pipeline_servable.h"
+#include "serve/repository/folder_kind.h"
 #include "serve/repository/repository.h"
 
 namespace emblem {
@@ -50,8 +53,10 @@ void link_or_copy(const std::string& from, const std::string& to) {
   std::error_code error;
   fs::create_hard_link(from, to, error);
   if (!error) return;
-  fs::copy_file(from, to, error);
-  if (error) throw Error(ErrorCode::kUnavailable, cat("cannot write ", to, ": ", error.message()));
+  const MappedFile file(from);
+  FileWriter copy(to);
+  copy.write(file.bytes().data(), file.bytes().size());
+  copy.finish();
 }
 
 bool is_for_inference(const std::string& file) {
@@ -69,6 +74,39 @@ FileFacts write_dense(const Checkpoint& checkpoint, const std::string& to) {
   return {written.bytes, written.checksum};
 }
 
+// Throws when `out` is not the folder of a model, existing or new.
+void check_place(const std::string& out) {
+  const fs::path parent = fs::path(out).parent_path().empty() ? "." : fs::path(out).parent_path();
+  const std::string name = fs::path(out).filename();
+  switch (folder_kind(out)) {
+    case FolderKind::kRepository:
+      throw Error(ErrorCode::kInvalidArgument,
+                  cat(out, " is a model repository; give --out ", out, "/NAME, a model's folder"));
+    case FolderKind::kModelDir:
+      throw Error(ErrorCode::kInvalidArgument,
+                  cat(out,
+                      " is a model directory of training; give --out REPOSITORY/NAME, a "
+                      "folder for models to serve"));
+    case FolderKind::kCheckpoint:
+      throw Error(ErrorCode::kInvalidArgument,
+                  folder_kind(parent) == FolderKind::kModel
+                      ? cat(out, " is a version of the model ", parent.string(), "; give --out ",
+                            parent.string(), " to add the next one")
+                      : cat(out,
+                            " is a checkpoint; give --out REPOSITORY/NAME, a folder for "
+                            "models to serve"));
+    case FolderKind::kModel:
+    case FolderKind::kOther:
+      break;
+  }
+  EMBLEM_REQUIRE(!fs::exists(parent / "config.pbtxt"), out, " is inside the model ",
+                 parent.string(), "; give --out ", parent.string(),
+                 version_of(name) > 0 ? cat(" --version ", name) : "", " to add a version to it");
+  EMBLEM_REQUIRE(folder_kind(parent) != FolderKind::kCheckpoint, out, " is inside ",
+                 parent.string(),
+                 ", a checkpoint or version of a model; give --out REPOSITORY/NAME");
+}
+
 int64_t next_version(const std::string& out, int64_t asked) {
   const fs::path path(out);
   int64_t newest = 0;
@@ -83,6 +121,8 @@ int64_t next_version(const std::string& out, int64_t asked) {
     if (!there.empty()) newest = there.back();
   }
   EMBLEM_REQUIRE(asked >= 0, "version ", asked, " is not valid; expected a number above 0");
+  EMBLEM_REQUIRE(asked > 0 || newest < std::numeric_limits<int64_t>::max(), out, "/", newest,
+                 " has the highest version number; choose a free one with --version");
   return asked > 0 ? asked : newest + 1;
 }
 
@@ -93,8 +133,9 @@ ExportedModel export_model(const std::string& checkpoint_path, const std::string
   std::string out = out_path;
   while (out.size() > 1 && out.ends_with('/')) out.pop_back();
   const std::string name = fs::path(out).filename();
-  EMBLEM_REQUIRE(is_model_name(name), "'", name,
-                 "' is not a valid model name (expected letters, digits, '.', '_' and '-')");
+  EMBLEM_REQUIRE(is_model_name(name), "'", name, "' is not a valid model name (expected up to ",
+                 kLongestName, " letters, digits, '.', '_' and '-')");
+  check_place(out);
   const Checkpoint checkpoint = open_checkpoint(checkpoint_path);
   ExportedModel result{.step = checkpoint.manifest.step};
   result.version = next_version(out, asked);

@@ -12,6 +12,7 @@
 #include "serve/engine/hps_servable.h"
 #include "serve/engine/model_options.h"
 #include "serve/engine/pipeline_servable.h"
+#include "serve/repository/folder_kind.h"
 
 namespace emblem {
 namespace {
@@ -30,6 +31,10 @@ ModelServer::ModelServer(ModelServerOptions options)
     : options_(std::move(options)),
       repository_(options_.repository),
       tables_(options_.ps_config.empty() ? PsConfig{} : load_ps_config(options_.ps_config)) {
+  if (repository_.models().empty()) {
+    const std::string text = no_models_text(repository_.path());
+    options_.control == ModelServerOptions::Control::kAll ? log_warn(text) : log_info(text);
+  }
   const bool all = options_.control != ModelServerOptions::Control::kExplicit;
   for (const std::string& model : all ? repository_.models() : options_.models)
     try_load(model, AtThreadLimit::kThrow);

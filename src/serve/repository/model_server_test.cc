@@ -90,8 +90,9 @@ TEST_F(ModelServerTest, RefusesRequestsThatDoNotFit) {
     return error_of(infer(server, std::move(request)));
   };
   EXPECT_THAT(refusal([](InferRequest& r) { r.model = "ctx"; }), HasSubstr("unknown model"));
-  EXPECT_THAT(refusal([](InferRequest& r) { r.inputs.pop_back(); }),
-              HasSubstr("expected 2 inputs but got 1"));
+  EXPECT_THAT(
+      refusal([](InferRequest& r) { r.inputs.pop_back(); }),
+      AllOf(HasSubstr("expected 2 inputs but got 1"), HasSubstr("missing: categorical_features")));
   EXPECT_THAT(refusal([](InferRequest& r) { r.inputs[0].name = "x"; }),
               HasSubstr("unexpected inference input 'x'"));
   EXPECT_THAT(refusal([](InferRequest& r) { r.inputs[0].type = DataType::kInt64; }),

@@ -4,20 +4,13 @@
 #include <charconv>
 #include <filesystem>
 
+#include "config/name.h"
 #include "emblem/error.h"
 
 namespace emblem {
 namespace {
 
 namespace fs = std::filesystem;
-
-// The number that a folder's name is; 0 for other names.
-int64_t version_of(const std::string& name) {
-  int64_t version = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), version);
-  const bool whole = error == std::errc() && end == name.data() + name.size();
-  return whole && version > 0 && name[0] != '0' ? version : 0;
-}
 
 std::vector<std::string> folders_in(const std::string& path) {
   std::vector<std::string> names;
@@ -35,8 +28,15 @@ std::vector<std::string> folders_in(const std::string& path) {
 
 }  // namespace
 
+int64_t version_of(const std::string& name) {
+  int64_t version = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), version);
+  const bool whole = error == std::errc() && end == name.data() + name.size();
+  return whole && version > 0 && name[0] != '0' ? version : 0;
+}
+
 bool is_model_name(const std::string& name) {
-  return !name.empty() && name.size() <= 255 && name[0] != '.' &&
+  return !name.empty() && name.size() <= kLongestName && name[0] != '.' &&
          std::all_of(name.begin(), name.end(), [](unsigned char c) {
            return std::isalnum(c) || c == '.' || c == '_' || c == '-';
          });

@@ -24,6 +24,7 @@ class Repository {
     return folder(model) + "/config.pbtxt";
   }
   bool has_config(const std::string& model) const;
+  const std::string& path() const { return path_; }
 
  private:
   std::string path_;
@@ -31,5 +32,8 @@ class Repository {
 
 // Letters, digits, '.', '_' and '-', not starting with '.': nothing that leads out of a folder.
 bool is_model_name(const std::string& name);
+
+// The number that a folder's name is; 0 for other names.
+int64_t version_of(const std::string& name);
 
 }  // namespace emblem
