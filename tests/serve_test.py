@@ -284,7 +284,7 @@ class Serve(EmblemTest):
             connection.close()
             self.assertIn("error", json.loads(text))
             return response.status
-        self.assertEqual(status("POST", "/v2/models/nothing/infer", "{}"), 400)
+        self.assertEqual(status("POST", "/v2/models/nothing/infer", "{}"), 404)
         self.assertEqual(status("POST", "/v2/models/nothing/infer", '{"inputs":[]}'), 404)
         self.assertEqual(status("POST", "/v2/models/dlrm/infer", "{"), 400)
         self.assertEqual(status("POST", "/v2/models/dlrm/infer", '{"inputs":[]}'), 400)

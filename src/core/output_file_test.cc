@@ -42,7 +42,7 @@ class OutputFileTest : public testing::Test {
 TEST_F(OutputFileTest, ACheckFindsFilesThatCannotBeWrittenAndChangesNothing) {
   make("old", "text");
   fs::create_directory(path("folder"));
-  for (const std::string fine :
+  for (const std::string& fine :
        {path("new"), path("old"), std::string("-"), std::string("new"), std::string("/dev/null")})
     EXPECT_NO_THROW(check_output(fine)) << fine;
   EXPECT_THAT([&] { check_output(path("none/x")); },

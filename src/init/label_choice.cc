@@ -191,8 +191,8 @@ std::string missing_label_problem(const DataProfile& profile) {
   for (const ColumnProfile& column : profile.columns) {
     const std::vector<Value> values = values_of(column);
     if (!column.has_all_values || values.size() != 2) continue;
-    candidates.push_back(fmt::format("{} ({} or {})", in_quotes(column.name), in_quotes(values[0].text),
-                                     in_quotes(values[1].text)));
+    candidates.push_back(fmt::format("{} ({} or {})", in_quotes(column.name),
+                                     in_quotes(values[0].text), in_quotes(values[1].text)));
   }
   const std::string what = "--label NAME is required: the column to predict";
   if (candidates.empty()) {

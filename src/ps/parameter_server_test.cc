@@ -75,8 +75,8 @@ TEST_F(ParameterServerTest, BadModelsAreRefusedAndNothingIsLeft) {
 
 TEST_F(ParameterServerTest, TablesMayHaveAnyNameThatFeaturesMayHave) {
   ParameterServer server;
-  for (const std::string name : {std::string("Größe_emb"), std::string("日本 {a}\"x\""),
-                                 std::string(200, 'n') + "_emb_wide"}) {
+  for (const std::string& name : {std::string("Größe_emb"), std::string("日本 {a}\"x\""),
+                                  std::string(200, 'n') + "_emb_wide"}) {
     auto tables = sources("1");
     tables[0].name = name;
     EXPECT_TRUE(server.load_model("m", 1, tables)->tables().contains(name)) << name;

@@ -227,7 +227,9 @@ std::unique_ptr<CachedRows> DeviceTier::make_rows(const Context& context, std::v
   return std::make_unique<CachedRows>(context, std::move(settings));
 }
 
-std::unique_ptr<MissingRowSource> DeviceTier::make_missing() { return std::make_unique<Missing>(*this); }
+std::unique_ptr<MissingRowSource> DeviceTier::make_missing() {
+  return std::make_unique<Missing>(*this);
+}
 
 void DeviceTier::narrow(std::span<const float> from, int64_t dim, char* to) const {
   with_weight_type(settings_.dtype, [&](auto type) {

@@ -16,8 +16,9 @@
 
 namespace emblem {
 
-// Looks at once, before it is constructed, and then every `every`, on a thread of its own. A delta that cannot be applied is tried again at
-// every look, and those after it wait: order is never changed. Thread-safe.
+// Looks at once, before it is constructed, and then every `every`, on a thread of its own. A delta
+// that cannot be applied is tried again at every look, and those after it wait: order is never
+// changed. Thread-safe.
 class DeltaWatcher {
  public:
   using Models = std::function<std::vector<std::shared_ptr<ServedModel>>()>;
