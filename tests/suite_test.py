@@ -192,14 +192,20 @@ class Suite(EmblemTest):
         slow.write_text(f'#!/bin/sh\nEMBLEM_TEST_STEP_SLOWDOWN=200 exec "{os.path.abspath(EMBLEM)}" "$@"\n')
         slow.chmod(0o755)
         bench = ["bench", "train", "--config", self.config, "--seconds", "0.05", "--steps", "10", "--warmup", "2"]
-        ratio = self.succeed(run(*bench, "--against", slow, "--pairs", 6, "--json", out))
+        ratio = run(*bench, "--against", slow, "--pairs", 6, "--json", out)
+        # Which of them is faster, tests/against_slow_test.py asks: a busy machine may slow either down.
+        self.assertIn(ratio.returncode, (0, 1), ratio.stderr)
         self.assertIn("6 pairs", ratio.stdout)
         ours, theirs, against = json.loads(out.read_text())
         self.assertEqual(against["benchmark"], "against")
         rate = against["metrics"]["samples_per_second"]
-        self.assertGreater(rate["interval"][0], 1)
-        self.assertEqual(len(rate["samples"]), 6)
-        self.assertEqual(len(ours["metrics"]["samples_per_second"]["samples"]), 6)
+        pairs = zip(ours["metrics"]["samples_per_second"]["samples"], theirs["metrics"]["samples_per_second"]["samples"])
+        expected = [our / their for our, their in pairs]
+        self.assertEqual(len(expected), 6)
+        for found, quotient in zip(rate["samples"], expected, strict=True):
+            self.assertAlmostEqual(found, quotient, delta=1e-6 * quotient)
+        self.assertLess(rate["interval"][0], rate["interval"][1])
+        self.assertTrue(rate["interval"][0] <= rate["value"] <= rate["interval"][1])
         self.assertIn("slow_emblem", theirs["program"])
         self.fail_with(run(*bench, "--against", "nowhere/emblem"), "nowhere/emblem is not a file")
         self.fail_with(run(*bench, "--against", "/bin/false"), "/bin/false failed with exit status 1")

@@ -48,8 +48,8 @@ std::string metric_with_spread(const Measure& metric) {
 
 // Tables show p50 and p99 of latencies and times; result files have all percentiles.
 bool is_detail(const std::string& name, const Named<Measure>& all) {
-  for (const char* ending : {"p10", "p90", "p95", "p99.9", "max", "mean"})
-    if (name == ending || name.ends_with(std::string("_") + ending)) return true;
+  for (const std::string_view ending : {"_p10", "_p90", "_p95", "_p99.9", "_max", "_mean"})
+    if (name == ending.substr(1) || name.ends_with(ending)) return true;
   return find_named(all, name + "_p50") != nullptr;
 }
 

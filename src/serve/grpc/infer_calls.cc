@@ -200,8 +200,10 @@ class InferStream final : public LongGrpcCall, public std::enable_shared_from_th
       response.set_id(id);
       exchange.response.set_error_message(status.error_message());
     }
-    if (exchange.marks_final_response)
-      (*response.mutable_parameters())["triton_final_response"].set_bool_param(true);
+    if (exchange.marks_final_response) {
+      const std::string key = "triton_final_response";
+      (*response.mutable_parameters())[key].set_bool_param(true);
+    }
     std::lock_guard lock(mutex_);
     exchange.has_response = true;
     step();
