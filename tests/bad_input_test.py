@@ -94,7 +94,7 @@ class BadData(EmblemTest):
         content = tsv_row() + "\n" + tsv_row(label="7") + "\n" + tsv_row() + "\n"
         self.assertIn("skipped     1 bad rows",
                       self.succeed(self.train_on("option.tsv", content, "--max-bad-rows", "1")).stdout)
-        self.fail_with(self.train_on("none.tsv", content), "set data_config.max_bad_rows (--max-bad-rows N sets it)")
+        self.fail_with(self.train_on("none.tsv", content), "set data_config.max_bad_rows (--max-bad-rows N)")
 
 
 class BadConfiguration(EmblemTest):

@@ -59,10 +59,7 @@ void add_infer_bench(Command& bench) {
       .at_least(0);
   command.output("--json", options->json, "Also write the results to this file");
   add_device_options(command, *options);
-  command.run([options] {
-    run(*options);
-    return 0;
-  });
+  command.run([options] { run(*options); });
 }
 
 }  // namespace emblem

@@ -102,10 +102,7 @@ void add_loader_bench(Command& bench) {
                  "Write the recommended setting to this file, as a fragment of a pipeline");
   command.output("--json", options->json, "Also write the results to this file");
   add_device_options(command, *options);
-  command.run([options] {
-    run(*options);
-    return 0;
-  });
+  command.run([options] { run(*options); });
 }
 
 }  // namespace emblem

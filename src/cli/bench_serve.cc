@@ -99,10 +99,7 @@ void add_serve_bench(Command& bench) {
   command.option("--tolerance", options->tolerance, "X",
                  "Relative tolerance of floats against the first answer to the same request");
   command.output("--json", options->json, "Also write the results to this file");
-  command.run([options] {
-    run(*options);
-    return 0;
-  });
+  command.run([options] { run(*options); });
 }
 
 }  // namespace emblem

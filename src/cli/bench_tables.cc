@@ -129,10 +129,7 @@ void add_tables_bench(Command& bench) {
   command.option("--repetitions", options->repetitions, "N", "Timed repetitions");
   command.output("--json", options->json, "Also write the results to this file");
   add_device_options(command, *options);
-  command.run([options] {
-    run(*options);
-    return 0;
-  });
+  command.run([options] { run(*options); });
 }
 
 }  // namespace emblem

@@ -260,10 +260,7 @@ void add_train_bench(Command& bench) {
   add_profile_option(command, options->profile);
   command.output("--json", options->json, "Also write the results to this file");
   add_device_option(command, *options);
-  command.run([options] {
-    run(*options);
-    return 0;
-  });
+  command.run([options] { run(*options); });
 }
 
 }  // namespace emblem

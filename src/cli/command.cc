@@ -22,9 +22,12 @@ namespace emblem {
 
 // State of all commands.
 struct Commands {
+  struct Output {
+    const std::string* path;
+    OutputPlace place;
+  };
   std::map<const CLI::App*, std::function<int()>> bodies;
-  std::vector<const std::string*> outputs;                             // of Command::output
-  std::multimap<const CLI::App*, const std::string*> checked_outputs;  // those in existing folders
+  std::multimap<const CLI::App*, Output> outputs;
 };
 
 namespace {
@@ -262,26 +265,21 @@ int flush_output(int status) {
   return status == 0 ? kFailed : status;
 }
 
-// Names the option of the command for a setting that the message is about.
-std::string with_option(const std::string& message, const CLI::App& command) {
-  const bool has_option = command.get_option_no_throw("--max-bad-rows") != nullptr;
-  const bool is_about = message.find("data_config.max_bad_rows") != std::string::npos;
-  return has_option && is_about ? message + " (--max-bad-rows N sets it)" : message;
+void prepare(const Commands::Output& output) {
+  if (is_standard_output(*output.path)) reserve_standard_output();
+  if (output.place == OutputPlace::kFolderExists) check_output(*output.path);
 }
 
 int run_chosen(CLI::App& program, const Commands& commands) {
   try {
-    for (const std::string* output : commands.outputs)
-      if (is_standard_output(*output)) reserve_standard_output();
     const CLI::App* command = chosen_command(program);
-    const auto [begin, end] = commands.checked_outputs.equal_range(command);
-    for (auto output = begin; output != end; ++output)
-      if (!output->second->empty()) check_output(*output->second);
+    const auto [begin, end] = commands.outputs.equal_range(command);
+    for (auto output = begin; output != end; ++output) prepare(output->second);
     return commands.bodies.at(command)();
   } catch (const std::bad_alloc&) {
     return fail("out of memory; use a smaller batch, smaller tables or a machine with more memory");
   } catch (...) {
-    return fail(with_option(caught_error().what(), *chosen_command(program)).c_str());
+    return fail(caught_error().what());
   }
 }
 
@@ -367,8 +365,7 @@ Option Command::option(const std::string& names, double& variable, const std::st
 
 Option Command::output(const std::string& names, std::string& variable, const std::string& text,
                        OutputPlace place) {
-  commands_->outputs.push_back(&variable);
-  if (place == OutputPlace::kFolderExists) commands_->checked_outputs.emplace(app_, &variable);
+  commands_->outputs.emplace(app_, Commands::Output{&variable, place});
   return Option(add(app_, names, variable, "FILE", text + " (-: standard output)"));
 }
 
@@ -435,7 +432,7 @@ Option Command::arguments(const std::string& name, std::vector<std::string>& var
   return Option(app_->add_option(name, variable, text)->type_name(""));
 }
 
-void Command::run(std::function<int()> body) { commands_->bodies[app_] = std::move(body); }
+void Command::set_body(std::function<int()> body) { commands_->bodies[app_] = std::move(body); }
 
 void Command::run_interruptible(std::function<int()> body) {
   run([body = std::move(body)] {

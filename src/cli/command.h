@@ -5,6 +5,8 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace CLI {
@@ -85,8 +87,18 @@ class Command {
   Option arguments(const std::string& name, std::vector<std::string>& variable,
                    const std::string& text);
 
-  // The body of the command, run after parsing; returns the exit status.
-  void run(std::function<int()> body);
+  // The body of the command, run after parsing; may return an exit status.
+  template <class Body>
+  void run(Body body) {
+    if constexpr (std::is_void_v<std::invoke_result_t<Body>>) {
+      set_body([body = std::move(body)] {
+        body();
+        return 0;
+      });
+    } else {
+      set_body(std::move(body));
+    }
+  }
   // The same for a body that polls interrupted() (core/interrupt.h) and throws kCancelled.
   void run_interruptible(std::function<int()> body);
   // Accepts any arguments.
@@ -98,6 +110,8 @@ class Command {
   void run_instead(std::function<int(const std::function<int()>& body)> instead);
 
  private:
+  void set_body(std::function<int()> body);
+
   CLI::App* app_;
   std::shared_ptr<Commands> commands_;
 };

@@ -52,12 +52,8 @@ void add_eval(Command& program) {
   add_checkpoint_options(command, *options);
   command.option("--input", options->input, "PATH",
                  "Data set (default: eval_input_path, or the rows held out of training)");
-  add_max_bad_rows_option(command, *options);
   command.output("--json", options->json, "Also write the metrics to this file");
-  command.run([options] {
-    run(*options);
-    return 0;
-  });
+  command.run([options] { run(*options); });
 }
 
 }  // namespace emblem

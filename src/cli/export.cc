@@ -36,10 +36,7 @@ void add_export(Command& program) {
       .required();
   command.option("--version", options->version, "N", "Version number (default: the next one)")
       .positive();
-  command.run([options] {
-    run(*options);
-    return 0;
-  });
+  command.run([options] { run(*options); });
 }
 
 }  // namespace emblem

@@ -112,10 +112,7 @@ void add_init(Command& program) {
   command.size("--rows", options->sampled_rows, "Rows to look at, spread over the files; 0: all",
                "200k");
   command.size("--max-bad-rows", options->max_bad_rows, "Skip up to N unreadable rows", "0");
-  command.run([options] {
-    run(*options);
-    return 0;
-  });
+  command.run([options] { run(*options); });
 }
 
 }  // namespace emblem

@@ -29,10 +29,7 @@ void add_inspect(Command& program) {
   Command command =
       program.add_command("inspect", "Describe a checkpoint, a model directory or a data set");
   command.argument("path", options->path, "Checkpoint, model directory or data set").required();
-  command.run([options] {
-    run(*options);
-    return 0;
-  });
+  command.run([options] { run(*options); });
 }
 
 }  // namespace emblem

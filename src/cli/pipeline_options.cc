@@ -9,9 +9,14 @@
 namespace emblem {
 namespace {
 
-void add_set_option(Command& command, PipelineOptions& options) {
+void add_override_options(Command& command, PipelineOptions& options) {
   command.repeatable("--set", options.set, "PATH=VALUE",
                      "Override a field: path.to[0].field=value (repeatable)");
+  command
+      .option("--max-bad-rows", options.max_bad_rows, "N",
+              "Skip up to N unreadable rows (default: data_config.max_bad_rows)")
+      .at_least(0)
+      .hide_default();
 }
 
 void refuse_pipeline_file_as_output(const char* option, const std::string& output,
@@ -24,7 +29,7 @@ void refuse_pipeline_file_as_output(const char* option, const std::string& outpu
 
 void add_config_options(Command& command, PipelineOptions& options) {
   command.option("--config", options.config, "FILE", "Pipeline file (protobuf text)").required();
-  add_set_option(command, options);
+  add_override_options(command, options);
 }
 
 void add_checkpoint_options(Command& command, CheckpointOptions& options) {
@@ -34,7 +39,7 @@ void add_checkpoint_options(Command& command, CheckpointOptions& options) {
       .required();
   command.option("--config", options.config, "FILE",
                  "Pipeline file (default: the checkpoint's own)");
-  add_set_option(command, options);
+  add_override_options(command, options);
   add_device_options(command, options);
 }
 
@@ -50,14 +55,6 @@ void add_device_options(Command& command, PipelineOptions& options) {
       .option("--threads", options.threads, "N",
               "Compute threads (0: train_config.num_threads, or all CPUs)")
       .range(0, 1024);
-}
-
-void add_max_bad_rows_option(Command& command, PipelineOptions& options) {
-  command
-      .option("--max-bad-rows", options.max_bad_rows, "N",
-              "Skip up to N unreadable rows (default: data_config.max_bad_rows)")
-      .at_least(0)
-      .hide_default();
 }
 
 void add_profile_option(Command& command, std::string& path) {

@@ -38,9 +38,6 @@ void add_device_option(Command& command, PipelineOptions& options);
 // --device, --precision, --threads
 void add_device_options(Command& command, PipelineOptions& options);
 
-// --max-bad-rows
-void add_max_bad_rows_option(Command& command, PipelineOptions& options);
-
 // --profile
 void add_profile_option(Command& command, std::string& path);
 // A started trace if --profile was given; else null.

@@ -55,7 +55,6 @@ void add_predict(Command& program) {
       .required();
   command.output("--out", options->out, "CSV file to write: a line for each row of the input")
       .required();
-  add_max_bad_rows_option(command, *options);
   command.list("--keep", options->keep, "NAME,...",
                "Columns of the input to write before the prediction, as they are; names with a "
                "comma in quotes: 'a,\"b,c\"'");

@@ -139,10 +139,7 @@ void add_serve(Command& program) {
       .option("--exit-timeout-secs", options->exit_timeout, "SECONDS",
               "Seconds that requests in progress may take after Ctrl-C or SIGTERM")
       .range(0, 1e6);
-  command.run([options] {
-    run(*options);
-    return 0;
-  });
+  command.run([options] { run(*options); });
 }
 
 }  // namespace emblem

@@ -94,10 +94,7 @@ void add_synth(Command& program) {
                "split: one file per column, dense values as fp16 logarithms");
   command.option("--threads", arguments->threads, "N", "Compute threads").positive();
   command.flag("--force", arguments->force, "Replace an existing data set");
-  command.run([arguments] {
-    run(*arguments);
-    return 0;
-  });
+  command.run([arguments] { run(*arguments); });
 }
 
 }  // namespace emblem

@@ -123,7 +123,6 @@ void add_train(Command& program) {
   add_profile_option(command, options->profile);
   command.option("--stop-at", options->stop_at, "METRIC=VALUE",
                  "Stop when an evaluation reaches METRIC=VALUE, e.g. auc=0.8025");
-  add_max_bad_rows_option(command, *options);
   command.output("--json", options->json,
                  "Also write the final evaluation, speed and memory use to this file",
                  OutputPlace::kFolderMayBeMade);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -30,9 +31,11 @@ int descriptor_of(std::string_view path) {
   if (path == "/dev/stderr") return STDERR_FILENO;
   for (const std::string_view folder : {"/dev/fd/", "/proc/self/fd/"}) {
     if (!path.starts_with(folder)) continue;
-    const std::string number(path.substr(folder.size()));
-    if (!number.empty() && number.find_first_not_of("0123456789") == std::string::npos)
-      return std::stoi(number) == STDOUT_FILENO ? standard_output : std::stoi(number);
+    const char* const end = path.data() + path.size();
+    int number = -1;
+    const auto [last, error] = std::from_chars(path.data() + folder.size(), end, number);
+    if (error != std::errc() || last != end || number < 0) continue;
+    return number == STDOUT_FILENO ? standard_output : number;
   }
   return -1;
 }

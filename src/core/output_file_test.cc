@@ -126,6 +126,12 @@ TEST_F(OutputFileTest, StandardOutputIsWrittenAfterWhatIsThere) {
   EXPECT_THAT(names(), ElementsAre("out"));
 }
 
+TEST_F(OutputFileTest, ANumberTooLargeForADescriptorIsAnError) {
+  EXPECT_THAT([] { OutputFile file("/dev/fd/99999999999"); },
+              testing::ThrowsMessage<Error>(
+                  testing::HasSubstr("cannot write /dev/fd/99999999999: No such file")));
+}
+
 TEST_F(OutputFileTest, WithoutFinishNothingIsReplacedAndNothingRemains) {
   make("a", "old");
   {

@@ -46,11 +46,11 @@ TEST_F(BadInput, ANumberThatIsNoneIsNamedWithFileLineAndColumn) {
   EXPECT_EQ(
       error(kTsv, "a.tsv", "0\t1\t00000001\n1\tabc\t00000002\n"),
       "a.tsv:2: column I1: \"abc\" is not a number (expected a decimal number or an empty field); "
-      "fix the row or set data_config.max_bad_rows");
+      "fix the row or set data_config.max_bad_rows (--max-bad-rows N)");
   EXPECT_EQ(
       error(kTsv, "a.tsv", "0\t1\t00000001\n\n1\t1\txyz\n"),
       "a.tsv:3: column C1: \"xyz\" is not a category (expected a hexadecimal number or an empty "
-      "field); fix the row or set data_config.max_bad_rows");
+      "field); fix the row or set data_config.max_bad_rows (--max-bad-rows N)");
 }
 
 TEST_F(BadInput, AnotherDelimiterInTheHeaderIsNamed) {
@@ -67,25 +67,25 @@ TEST_F(BadInput, AWrongNumberOfColumnsIsCounted) {
   EXPECT_EQ(
       error(kTsv, "a.tsv", "0\t1\t00000001\n0\t1\n"),
       "a.tsv:2: found 2 columns, expected 3 (label, 1 numbers, 1 categories, separated by tabs); "
-      "fix the row or set data_config.max_bad_rows");
+      "fix the row or set data_config.max_bad_rows (--max-bad-rows N)");
   EXPECT_EQ(
       error(kTsv, "a.tsv", "0\t1\t00000001\n0\t1\t1\t1\n"),
       "a.tsv:2: found 4 columns, expected 3 (label, 1 numbers, 1 categories, separated by tabs); "
-      "fix the row or set data_config.max_bad_rows");
+      "fix the row or set data_config.max_bad_rows (--max-bad-rows N)");
   EXPECT_EQ(error(with_data_config("with_header: true"), "a.csv", "label,I1,C1\n0,1,2\n0,1\n"),
             "a.csv:3: found 2 columns, expected 3 separated by \",\"; fix the row or set "
-            "data_config.max_bad_rows");
+            "data_config.max_bad_rows (--max-bad-rows N)");
 }
 
 TEST_F(BadInput, LabelsMustBeZeroOrOne) {
   EXPECT_EQ(error(kTsv, "a.tsv", "0\t1\t00000001\n2\t1\t00000001\n"),
             "a.tsv:2: label label is 2 (binary cross-entropy expects 0 or 1); fix the row or set "
-            "data_config.max_bad_rows");
+            "data_config.max_bad_rows (--max-bad-rows N)");
   for (const char* label : {"", "nan"}) {
     EXPECT_EQ(
         error(kTsv, "a.tsv", std::string(label) + "\t1\t00000001\n"),
         "a.tsv:1: label label is missing or NaN (binary cross-entropy expects 0 or 1); fix the row "
-        "or set data_config.max_bad_rows");
+        "or set data_config.max_bad_rows (--max-bad-rows N)");
   }
   options_.label_check = LabelCheck::kNumber;
   EXPECT_EQ(error(kTsv, "a.tsv", "2.5\t1\t00000001\n"), "");
@@ -97,7 +97,7 @@ TEST_F(BadInput, AnIdOutsideAStaticTableIsNamed) {
   EXPECT_EQ(error(kTsv, "a.tsv", "0\t1\t0000000f\n0\t1\t00000010\n"),
             "a.tsv:2: feature C1: id 16 is outside a static table of num_buckets 16 (expected 0 to "
             "15); fix "
-            "the row or set data_config.max_bad_rows");
+            "the row or set data_config.max_bad_rows (--max-bad-rows N)");
   std::string raw = as_raw(random_rows(2, 1));
   raw[24 + 12] = 16;  // C1 of the second record
   raw[12] = 3;
@@ -106,7 +106,7 @@ TEST_F(BadInput, AnIdOutsideAStaticTableIsNamed) {
       error(with_data_config("dataset_type: RawDataset num_dense: 2 num_sparse: 3"), "a.bin", raw),
       "a.bin: record 2: feature C1: id 16 is outside a static table of num_buckets 16 (expected 0 "
       "to "
-      "15); fix the row or set data_config.max_bad_rows");
+      "15); fix the row or set data_config.max_bad_rows (--max-bad-rows N)");
 }
 
 TEST_F(BadInput, FilesThatAreMissingEmptyOrTruncatedAreNamed) {
@@ -168,13 +168,13 @@ TEST_F(BadInput, CsvColumnsMustBeKnown) {
       error(with_data_config("with_header: true"), "a.csv", "label,I1,C1\n1,\"2,3\n"),
       "a.csv:2: column I1: a quoted field is not closed on its line (line breaks within fields are "
       "not supported: close the quote, or replace line breaks in the file); fix the row or set "
-      "data_config.max_bad_rows");
+      "data_config.max_bad_rows (--max-bad-rows N)");
   EXPECT_EQ(
       error(with_data_config("with_header: true"), "a.csv", "label,I1,C1\n1,2,x\n"),
       "a.csv:2: column C1: \"x\" is not an integer (expected a whole number of 64 bits or an empty "
       "field; text needs hash_bucket_size or dynamicemb in place of num_buckets); fix the row or "
       "set "
-      "data_config.max_bad_rows");
+      "data_config.max_bad_rows (--max-bad-rows N)");
   folder_.write("csv/1.csv", "label,I1,C1\n1,2,3\n");
   folder_.write("csv/2.csv", "label,C1,I1\n1,2,3\n");
   options_.input = folder_.path("csv");
@@ -189,11 +189,12 @@ TEST_F(BadInput, LibfmEntriesMustBePairs) {
   EXPECT_EQ(
       error(pipeline, "a.libfm", "1 2:1 3:1\n-1 2:1 3\n"),
       "a.libfm:2: column f2: \"3\" is not a feature (expected index:value); fix the row or set "
-      "data_config.max_bad_rows");
+      "data_config.max_bad_rows (--max-bad-rows N)");
   EXPECT_EQ(error(pipeline, "a.libfm", "x 2:1 3:1\n"),
             "a.libfm:1: column label: \"x\" is not a number (expected 1, -1 or 0) (is line 1 a "
             "header? Then "
-            "set data_config.with_header); fix the row or set data_config.max_bad_rows");
+            "set data_config.with_header); fix the row or set data_config.max_bad_rows "
+            "(--max-bad-rows N)");
   EXPECT_EQ(error(pipeline, "a.libfm", "1 2:x 3:1\n"), "") << "only what is asked for is read";
 }
 

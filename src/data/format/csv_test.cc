@@ -137,7 +137,7 @@ TEST(GuessSource, AFirstLineLikeTheOthersIsNoHeader) {
   EXPECT_FALSE(has_header("1,a\n0,b\n"));
   EXPECT_TRUE(has_header("x,a\ny,b\nx,c\n", {.with_header = true}));
   EXPECT_TRUE(has_header("x,a\ny,b\nx,c\n", {.known_column = "a"}));
-  EXPECT_FALSE(has_header("1,a\n0,b\n", {.known_column = "1"})) << "a number is no name";
+  EXPECT_FALSE(has_header("1,a\n0,b\n", {.known_column = "1"})) << "a number is not a name";
   const DataSource named =
       guess_source(folder.write("a.csv", "1,a\n0,b\n"), {.names = {"label", "city"}});
   EXPECT_THAT(csv_names(named), ElementsAre("label", "city"));

@@ -38,7 +38,8 @@ std::unique_ptr<Decoder> make_decoder(const DataSource& source,
 
 Error too_many_bad_rows(int64_t count, int64_t allowed, const std::string& first) {
   if (allowed == 0) {
-    return {ErrorCode::kCorruption, cat(first, "; fix the row or set data_config.max_bad_rows")};
+    return {ErrorCode::kCorruption,
+            cat(first, "; fix the row or set data_config.max_bad_rows (--max-bad-rows N)")};
   }
   return {ErrorCode::kCorruption,
           cat(count, " rows cannot be read, data_config.max_bad_rows allows ", allowed,

@@ -18,7 +18,7 @@ __device__ bool has_bags(const FeatureRef& feature) {
   return feature.offsets != nullptr || feature.weights != nullptr;
 }
 
-// One tile of keys per warp, one key per lane: the kernel is bound by latency, so many warps run at
+// One tile of keys per warp, one key per lane: latency bounds the kernel, hence many warps at
 // once.
 template <GatherMode kMode>
 __global__ void __launch_bounds__(kThreads)
