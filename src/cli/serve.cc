@@ -21,6 +21,7 @@ struct Options {
   double exit_timeout = 30;
   std::string device = "cpu";
   std::vector<std::string> deltas;
+  int64_t slo_p99_us = 0;
 };
 
 ServingOptions serving_options(const Options& options) {
@@ -49,6 +50,7 @@ ServingOptions serving_options(const Options& options) {
   const int64_t max_body = parse_size(options.max_body, "--max-request-size");
   serving.models.requests.max_answer_bytes =
       static_cast<uint64_t>(parse_size(options.max_response, "--max-response-size"));
+  serving.models.requests.slo_p99 = std::chrono::microseconds(options.slo_p99_us);
   serving.metrics.threads = 1;
   for (HttpServerOptions* http : {&serving.http, &serving.metrics}) {
     http->address = options.address;
@@ -132,6 +134,12 @@ void add_serve(Command& program) {
               "Maximum number of open HTTP connections")
       .positive();
   command.option("--max-request-size", options->max_body, "SIZE", "Largest request, decompressed");
+  command
+      .option(
+          "--slo-p99-us", options->slo_p99_us, "MICROSECONDS",
+          "Latency target: models with dynamic batching form the largest batches that keep 99 % "
+          "of the answers within it (0: none)")
+      .range(0, 60e6);
   command.option("--max-response-size", options->max_response, "SIZE",
                  "Largest tensors that a request may be answered with");
   command.option("--tls-certificate", options->tls_certificate, "FILE",

@@ -2,7 +2,6 @@
 
 #include "serve/http/metrics_text.h"
 #include "serve/http/routes.h"
-#include "serve/protocol/shared_memory.h"
 
 namespace emblem {
 
@@ -17,6 +16,7 @@ struct Serving::State {
 
   explicit State(const ServingOptions& options)
       : models(options.models),
+        regions(options.shared_memory),
         grpc(options.grpc, models, regions),
         metrics(options.metrics, make_metrics_handler(models)),
         http(options.http, [this](HttpRequest request, HttpReply reply) {

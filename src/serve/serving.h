@@ -7,6 +7,7 @@
 
 #include "serve/grpc/server.h"
 #include "serve/http/server.h"
+#include "serve/protocol/shared_memory.h"
 #include "serve/repository/model_server.h"
 
 namespace emblem {
@@ -16,6 +17,7 @@ struct ServingOptions {
   HttpServerOptions http;
   HttpServerOptions metrics;
   GrpcServerOptions grpc;
+  SharedMemoryOptions shared_memory;
 };
 
 // Loads the models, then listens.

@@ -69,7 +69,7 @@ class HttpRoutesTest : public testing::Test {
   }
 
   WatchedService service_;
-  SharedMemoryRegions regions_;
+  SharedMemoryRegions regions_{{.allowed_prefixes = {""}}};
   HttpRoutes routes_{service_, regions_};
   HttpServer server_{options(), [this](HttpRequest request, HttpReply reply) {
                        routes_.handle(std::move(request), std::move(reply));
