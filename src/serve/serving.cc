@@ -9,19 +9,35 @@ namespace emblem {
 // In the order in which each needs the ones before it; HTTP last, so that who finds it ready finds
 // the others, too.
 struct Serving::State {
+  const Access access;
   ModelServer models;
   SharedMemoryRegions regions;
-  HttpRoutes routes{models, regions};
+  HttpRoutes routes{models, regions, access};
   GrpcServer grpc;
   HttpServer metrics, http;
 
   explicit State(const ServingOptions& options)
-      : models(options.models),
+      : access(options.access),
+        models(options.models),
         grpc(options.grpc, models, regions),
-        metrics(options.metrics, make_metrics_handler(models)),
-        http(options.http, [this](HttpRequest request, HttpReply reply) {
-          routes.handle(std::move(request), std::move(reply));
-        }) {}
+        metrics(with_check(options.metrics,
+                           [this](std::string_view, const Caller& caller) {
+                             return refusal_of(access, Api::kMetrics, caller);
+                           }),
+                make_metrics_handler(models)),
+        http(with_check(options.http,
+                        [this](std::string_view target, const Caller& caller) {
+                          return routes.authorize(target, caller);
+                        }),
+             [this](HttpRequest request, HttpReply reply) {
+               routes.handle(std::move(request), std::move(reply));
+             }) {}
+
+  template <class Check>
+  static HttpServerOptions with_check(HttpServerOptions options, Check check) {
+    options.authorize = std::move(check);
+    return options;
+  }
 };
 
 Serving::Serving(const ServingOptions& options) {

@@ -7,11 +7,13 @@
 
 #include "serve/grpc/server.h"
 #include "serve/http/server.h"
+#include "serve/protocol/access.h"
 #include "serve/repository/model_server.h"
 
 namespace emblem {
 
 struct ServingOptions {
+  AccessOptions access;  // of all ports
   ModelServerOptions models;
   HttpServerOptions http;
   HttpServerOptions metrics;

@@ -20,6 +20,7 @@ void require(bool promise) {
 
 HttpRequest make_request(Bytes bytes) {
   HttpRequest request;
+  request.may_use_regions = true;
   if (bytes.size() >= 2) {
     uint16_t json_bytes = 0;
     std::memcpy(&json_bytes, bytes.data(), sizeof(json_bytes));

@@ -16,7 +16,6 @@
 #include "core/text.h"
 #include "serve/http/body.h"
 #include "serve/http/head.h"
-#include "serve/protocol/token.h"
 
 namespace emblem {
 namespace {
@@ -68,6 +67,7 @@ class Connection final : public NetConnection,
     error_code ignored;
     socket_of(stream_).set_option(tcp::no_delay(true), ignored);
     socket_of(stream_).non_blocking(true, ignored);
+    is_local_ = is_local_peer(socket_of(stream_));
     if constexpr (std::is_same_v<Stream, TlsStream>) {
       set_deadline(http_.options.read_timeout);
       stream_.async_handshake(asio::ssl::stream_base::server,
@@ -199,9 +199,10 @@ class Connection final : public NetConnection,
                              " connections; try again later"));
     if (request.version() == 11 && request.count(http::field::host) == 0)
       return refuse(400, "the request has no Host header");
-    if (!options.bearer_token.empty() && !is_open(view(request.target())) &&
-        !carries_token(view(request[http::field::authorization]), options.bearer_token))
-      return refuse(401, "the request needs the server's token: \"Authorization: Bearer TOKEN\"");
+    if (options.authorize) {
+      if (auto refusal = options.authorize(view(request.target()), caller_of(request)))
+        return refuse(std::move(*refusal));
+    }
     const auto encoding = encoding_from_name(view(request[http::field::content_encoding]));
     if (!encoding) return refuse(415, "Content-Encoding must be gzip, deflate or identity");
     encoding_ = *encoding;
@@ -215,10 +216,10 @@ class Connection final : public NetConnection,
     begin_body();
   }
 
-  bool is_open(std::string_view target) const {
-    const auto& open = http_.options.open_paths;
-    const std::string_view path = target.substr(0, target.find('?'));
-    return std::find(open.begin(), open.end(), path) != open.end();
+  Caller caller_of(const http::request<http::empty_body>& request) const {
+    return {.authorization = view(request[http::field::authorization]),
+            .is_local = is_local_,
+            .header = [&request](const std::string& name) { return view(request[name]); }};
   }
 
   void begin_body() {
@@ -312,6 +313,7 @@ class Connection final : public NetConnection,
     request.json_bytes = json_bytes_;
     request.memory = std::move(body_.memory);
     request.cancelled = cancelled_;
+    request.is_local = is_local_;
     body_ = {};
     try {
       http_.handler(std::move(request), make_reply());
@@ -358,13 +360,12 @@ class Connection final : public NetConnection,
   }
 
   // Answers without reading the rest of the request; so the connection cannot be used further.
-  void refuse(int status, std::string_view message) {
+  void refuse(HttpResponse response) {
     keeps_alive_ = false;
     lingers_ = true;
-    HttpResponse response = error_response(status, message);
-    if (status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
     respond(std::move(response));
   }
+  void refuse(int status, std::string_view message) { refuse(error_response(status, message)); }
 
   void refuse_body() {
     refuse(413, cat("the body has more than ", http_.options.max_body_bytes, " bytes"));
@@ -460,6 +461,7 @@ class Connection final : public NetConnection,
 
   HttpShared& http_;
   Stream stream_;
+  bool is_local_ = false;
   Phase phase_ = Phase::kIdle;
   Clock::time_point idle_since_ = http_.options.clock();
   Clock::time_point deadline_ = kNever;

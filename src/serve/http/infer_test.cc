@@ -17,6 +17,7 @@ using testing::ThrowsMessage;
 HttpRequest http_request(const std::string& json, const std::string& binary = "",
                          bool with_header = true) {
   HttpRequest request;
+  request.may_use_regions = true;
   const HttpBody body = allocate_body(json.size() + binary.size(), json.size());
   std::memcpy(body.bytes.data(), json.data(), json.size());
   if (!binary.empty()) std::memcpy(body.bytes.data() + json.size(), binary.data(), binary.size());

@@ -70,7 +70,8 @@ class HttpRoutesTest : public testing::Test {
 
   WatchedService service_;
   SharedMemoryRegions regions_;
-  HttpRoutes routes_{service_, regions_};
+  const Access access_{{.allow_shared_memory = true}};
+  HttpRoutes routes_{service_, regions_, access_};
   HttpServer server_{options(), [this](HttpRequest request, HttpReply reply) {
                        routes_.handle(std::move(request), std::move(reply));
                      }};

@@ -10,21 +10,24 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <string>
-#include <vector>
+#include <optional>
+#include <string_view>
 
 #include "serve/http/message.h"
 #include "serve/net/options.h"
+#include "serve/protocol/access.h"
 
 namespace emblem {
 
 struct HttpServerOptions : NetOptions {
   size_t max_body_bytes = size_t{64} << 20;    // also of expanded bodies; above: 413
   size_t max_header_bytes = size_t{32} << 10;  // above: 431
-  // When set, requests need "Authorization: Bearer TOKEN", but for the open paths.
-  std::string bearer_token;
-  std::vector<std::string> open_paths = {"/", "/v2/health/live", "/v2/health/ready"};
+  // Asked once a request's header is there, before its body is read: the response of a refusal,
+  // after which the connection is closed. Null: nothing is refused. Must not throw.
+  std::function<std::optional<HttpResponse>(std::string_view target, const Caller& caller)>
+      authorize;
 };
 
 class HttpServer {
