@@ -17,7 +17,7 @@ struct Options {
   ServingOptions serving;
   std::string address, control = "none", tls_certificate, tls_key, tls_client_ca;
   std::string token, control_token;
-  std::vector<std::string> restricted, shared_memory;
+  std::vector<std::string> restricted, shared_memory, trace;
   uint16_t http_port = 8000, grpc_port = 8001, metrics_port = 8002;
   std::string max_body = "64MiB";
   double exit_timeout = 30;
@@ -70,6 +70,7 @@ ServingOptions serving_options(const Options& options) {
     serving.models.deltas[text.substr(0, sign)] = text.substr(sign + 1);
   }
   serving.access = access_options(options);
+  serving.models.trace = parse_trace_options(options.trace);
   const int64_t max_body = parse_size(options.max_body, "--max-request-size");
   serving.metrics.threads = 1;
   for (HttpServerOptions* http : {&serving.http, &serving.metrics}) {
@@ -224,6 +225,9 @@ void add_serve(Command& program) {
                "names begin with it (repeatable)");
   command.flag("--allow-remote-shared-memory", options->remote_shared_memory,
                "With --allow-shared-memory: also clients on other machines");
+  command.repeatable("--trace-config", options->trace, "NAME=VALUE",
+                     "Traces of requests: file=PATH, level=TIMESTAMPS, rate=N (one of N requests), "
+                     "count=N, log-frequency=N (repeatable)");
   command
       .option("--exit-timeout-secs", options->exit_timeout, "SECONDS",
               "Seconds that requests in progress may take after Ctrl-C or SIGTERM")

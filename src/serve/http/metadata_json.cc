@@ -194,14 +194,34 @@ std::string regions_json(const std::vector<CudaSharedRegion>& regions) {
   return std::move(json.text());
 }
 
-std::string trace_settings_json() {
-  return R"({"trace_level":["OFF"],"trace_rate":"1000","trace_count":"-1","log_frequency":"0",)"
-         R"("trace_file":"","trace_mode":"triton"})";
+std::string trace_settings_json(const TraceSettings& settings) {
+  JsonWriter json;
+  json.object([&] {
+    for (const auto& [name, values] : settings) {
+      json.key(name);
+      if (name != "trace_level") {
+        json.string(values[0]);
+        continue;
+      }
+      json.array([&, &values = values] {
+        for (const std::string& level : values) json.string(level);
+      });
+    }
+  });
+  return std::move(json.text());
 }
 
-std::string log_settings_json() {
-  return R"({"log_file":"","log_info":true,"log_warning":true,"log_error":true,)"
-         R"("log_verbose_level":0,"log_format":"default"})";
+std::string log_settings_json(const LogSettings& settings) {
+  JsonWriter json;
+  json.object([&] {
+    json.key("log_file").string("");
+    json.key("log_info").boolean(settings.info);
+    json.key("log_warning").boolean(settings.warning);
+    json.key("log_error").boolean(settings.error);
+    json.key("log_verbose_level").number(settings.verbose_level);
+    json.key("log_format").string(log_format_name(settings));
+  });
+  return std::move(json.text());
 }
 
 }  // namespace emblem

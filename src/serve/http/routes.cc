@@ -10,6 +10,7 @@
 #include "serve/http/target.h"
 #include "serve/protocol/base64.h"
 #include "serve/protocol/json_reader.h"
+#include "serve/protocol/log_change.h"
 #include "serve/protocol/slow_calls.h"
 
 namespace emblem {
@@ -37,10 +38,45 @@ void read_object(const HttpRequest& request, Member&& member) {
   json.end();
 }
 
-void refuse_settings(const HttpRequest& request, const char* what) {
-  read_object(request, [&](JsonReader&, std::string_view key) {
-    throw Error(ErrorCode::kUnsupported, cat(what, " cannot be changed (", key, ")"));
+// A setting's values: a text, a number or a list of texts; null: none.
+std::optional<std::vector<std::string>> read_values(JsonReader& json) {
+  std::vector<std::string> values;
+  switch (json.kind()) {
+    case JsonReader::Kind::kNull:
+      json.skip();
+      return std::nullopt;
+    case JsonReader::Kind::kArray:
+      json.array([&] { values.push_back(json.string()); });
+      return values;
+    case JsonReader::Kind::kString:
+      return std::vector<std::string>{json.string()};
+    default:
+      return std::vector<std::string>{std::string(json.raw())};
+  }
+}
+
+LogChange read_log_change(const HttpRequest& request) {
+  LogChange change;
+  read_object(request, [&](JsonReader& json, std::string_view key) {
+    if (json.kind() == JsonReader::Kind::kNull) return json.skip();
+    if (key == "log_file") {
+      change.has_file = true;
+      json.skip();
+    } else if (key == "log_info") {
+      change.info = json.boolean();
+    } else if (key == "log_warning") {
+      change.warning = json.boolean();
+    } else if (key == "log_error") {
+      change.error = json.boolean();
+    } else if (key == "log_verbose_level") {
+      change.verbose_level = static_cast<uint32_t>(std::min<uint64_t>(json.uint64(), UINT32_MAX));
+    } else if (key == "log_format") {
+      change.format = json.string();
+    } else {
+      throw Error(ErrorCode::kInvalidArgument, cat("there is no log setting '", key, "'"));
+    }
   });
+  return change;
 }
 
 }  // namespace
@@ -357,13 +393,20 @@ struct HttpRoutes::State {
   // ---- settings, metrics, the status page ----
 
   HttpResponse trace_settings(const Call& call) {
-    if (!call.names.empty()) service.metadata(call.name(0), "");
-    refuse_settings(call.request, "tracing");
-    return json_response(trace_settings_json());
+    const std::string model = call.name(0);
+    if (!model.empty()) service.metadata(model, "");
+    if (call.request.method == "POST") {
+      TraceChanges changes;
+      read_object(call.request, [&](JsonReader& json, std::string_view key) {
+        changes[std::string(key)] = read_values(json);
+      });
+      service.tracing().change(model, changes);
+    }
+    return json_response(trace_settings_json(service.tracing().settings(model)));
   }
   HttpResponse log_settings(const Call& call) {
-    refuse_settings(call.request, "logging");
-    return json_response(log_settings_json());
+    if (call.request.method == "POST") change_log_settings(read_log_change(call.request));
+    return json_response(log_settings_json(emblem::log_settings()));
   }
   HttpResponse metrics_answer(const Call&) {
     return text_response(MetricsText::kContentType, metrics.text());

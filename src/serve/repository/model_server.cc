@@ -35,6 +35,7 @@ ModelServer::ModelServer(ModelServerOptions options)
     : options_(std::move(options)),
       repository_(options_.repository),
       tables_(options_.ps_config.empty() ? PsConfig{} : load_ps_config(options_.ps_config)) {
+  tracing().start(options_.trace);
   if (repository_.models().empty()) {
     const std::string text = no_models_text(repository_.path());
     options_.control == ModelServerOptions::Control::kAll ? log_warn(text) : log_info(text);
@@ -373,8 +374,28 @@ std::vector<RepositoryEntry> ModelServer::index() const {
   return entries;
 }
 
+// Has the request traced if that is asked for.
+void ModelServer::trace(InferRequest& request, InferDone& done) {
+  request.trace = tracing().sample(request.model);
+  if (!request.trace) return;
+  request.trace->id = request.id;
+  request.trace->times.start = request.arrived;
+  done = [this, trace = request.trace, done = std::move(done)](InferResult result) {
+    if (const auto* response = std::get_if<InferResponse>(&result))
+      trace->version = response->version;
+    done(std::move(result));
+    trace->times.end = std::chrono::steady_clock::now();
+    try {
+      tracing().write(*trace);
+    } catch (...) {
+      log_caught("a trace could not be written");
+    }
+  };
+}
+
 void ModelServer::infer(std::unique_ptr<InferRequest> request, InferDone done) {
   try {
+    trace(*request, done);
     // A version that was closed after we found it has a successor, unless it was unloaded.
     while (!find(request->model, request->version)->infer(request, done)) {
       const std::lock_guard lock(mutex_);
