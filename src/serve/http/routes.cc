@@ -6,6 +6,7 @@
 #include "serve/http/infer.h"
 #include "serve/http/metadata_json.h"
 #include "serve/http/metrics_text.h"
+#include "serve/http/status_history.h"
 #include "serve/http/status_page.h"
 #include "serve/http/target.h"
 #include "serve/protocol/base64.h"
@@ -143,6 +144,7 @@ struct HttpRoutes::State {
         {"POST", "v2/logging", Api::kLogging, &State::log_settings},
         {"GET", "metrics", Api::kMetrics, &State::metrics_answer},
         {"GET", "status.json", Api::kMetrics, &State::status},
+        {"GET", "history.json", Api::kMetrics, &State::status_history},
         {"GET", "", Api::kHealth, &State::page},
     };
     return kRoutes;
@@ -153,7 +155,8 @@ struct HttpRoutes::State {
         regions(shared),
         access(rules),
         metrics(serving),
-        status_source(serving) {}
+        status_source(serving),
+        history(serving) {}
 
   // ---- finding the route ----
 
@@ -412,6 +415,7 @@ struct HttpRoutes::State {
     return text_response(MetricsText::kContentType, metrics.text());
   }
   HttpResponse status(const Call&) { return json_response(status_source.json()); }
+  HttpResponse status_history(const Call&) { return json_response(history.json()); }
   HttpResponse page(const Call&) {
     HttpResponse response = text_response("text/html; charset=utf-8", std::string(status_page()));
     response.headers.emplace_back("Content-Security-Policy",
@@ -426,6 +430,7 @@ struct HttpRoutes::State {
   const Access& access;
   MetricsText metrics;
   StatusSource status_source;
+  StatusHistory history;
   SlowCalls slow_calls;
 };
 
