@@ -194,34 +194,4 @@ std::string regions_json(const std::vector<CudaSharedRegion>& regions) {
   return std::move(json.text());
 }
 
-std::string trace_settings_json(const TraceSettings& settings) {
-  JsonWriter json;
-  json.object([&] {
-    for (const auto& [name, values] : settings) {
-      json.key(name);
-      if (name != "trace_level") {
-        json.string(values[0]);
-        continue;
-      }
-      json.array([&, &values = values] {
-        for (const std::string& level : values) json.string(level);
-      });
-    }
-  });
-  return std::move(json.text());
-}
-
-std::string log_settings_json(const LogSettings& settings) {
-  JsonWriter json;
-  json.object([&] {
-    json.key("log_file").string("");
-    json.key("log_info").boolean(settings.info);
-    json.key("log_warning").boolean(settings.warning);
-    json.key("log_error").boolean(settings.error);
-    json.key("log_verbose_level").number(settings.verbose_level);
-    json.key("log_format").string(log_format_name(settings));
-  });
-  return std::move(json.text());
-}
-
 }  // namespace emblem

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "serve/protocol/inference_service.h"
-#include "serve/protocol/log_change.h"
 #include "serve/protocol/shared_memory.h"
 
 namespace emblem {
@@ -21,7 +20,5 @@ std::string regions_json(const std::vector<SystemRegion>& regions);
 std::string regions_json(const std::vector<CudaSharedRegion>& regions);
 
 // What clients get that ask for settings of tracing and logging: both cannot be changed.
-std::string trace_settings_json(const TraceSettings& settings);
-std::string log_settings_json(const LogSettings& settings);
 
 }  // namespace emblem

@@ -6,12 +6,12 @@
 #include "serve/http/infer.h"
 #include "serve/http/metadata_json.h"
 #include "serve/http/metrics_text.h"
+#include "serve/http/request_object.h"
+#include "serve/http/settings_json.h"
 #include "serve/http/status_history.h"
 #include "serve/http/status_page.h"
 #include "serve/http/target.h"
 #include "serve/protocol/base64.h"
-#include "serve/protocol/json_reader.h"
-#include "serve/protocol/log_change.h"
 #include "serve/protocol/slow_calls.h"
 
 namespace emblem {
@@ -28,56 +28,6 @@ HttpResponse text_response(const char* content_type, std::string text) {
   response.content_type = content_type;
   response.body = std::move(text);
   return response;
-}
-
-// Reads the object that is the request's body, if there is one.
-template <class Member>
-void read_object(const HttpRequest& request, Member&& member) {
-  JsonReader json(text_of(request.body));
-  if (request.body.empty()) return;
-  json.object([&](std::string_view key) { member(json, key); });
-  json.end();
-}
-
-// A setting's values: a text, a number or a list of texts; null: none.
-std::optional<std::vector<std::string>> read_values(JsonReader& json) {
-  std::vector<std::string> values;
-  switch (json.kind()) {
-    case JsonReader::Kind::kNull:
-      json.skip();
-      return std::nullopt;
-    case JsonReader::Kind::kArray:
-      json.array([&] { values.push_back(json.string()); });
-      return values;
-    case JsonReader::Kind::kString:
-      return std::vector<std::string>{json.string()};
-    default:
-      return std::vector<std::string>{std::string(json.raw())};
-  }
-}
-
-LogChange read_log_change(const HttpRequest& request) {
-  LogChange change;
-  read_object(request, [&](JsonReader& json, std::string_view key) {
-    if (json.kind() == JsonReader::Kind::kNull) return json.skip();
-    if (key == "log_file") {
-      change.has_file = true;
-      json.skip();
-    } else if (key == "log_info") {
-      change.info = json.boolean();
-    } else if (key == "log_warning") {
-      change.warning = json.boolean();
-    } else if (key == "log_error") {
-      change.error = json.boolean();
-    } else if (key == "log_verbose_level") {
-      change.verbose_level = static_cast<uint32_t>(std::min<uint64_t>(json.uint64(), UINT32_MAX));
-    } else if (key == "log_format") {
-      change.format = json.string();
-    } else {
-      throw Error(ErrorCode::kInvalidArgument, cat("there is no log setting '", key, "'"));
-    }
-  });
-  return change;
 }
 
 }  // namespace
@@ -399,11 +349,7 @@ struct HttpRoutes::State {
     const std::string model = call.name(0);
     if (!model.empty()) service.metadata(model, "");
     if (call.request.method == "POST") {
-      TraceChanges changes;
-      read_object(call.request, [&](JsonReader& json, std::string_view key) {
-        changes[std::string(key)] = read_values(json);
-      });
-      service.tracing().change(model, changes);
+      service.tracing().change(model, read_trace_changes(call.request));
     }
     return json_response(trace_settings_json(service.tracing().settings(model)));
   }

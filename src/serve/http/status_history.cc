@@ -42,6 +42,8 @@ void StatusHistory::run() noexcept {
 void StatusHistory::sample(double time_s) {
   const std::vector<ModelStatistics> statistics = service_.statistics("", "");
   const std::lock_guard lock(mutex_);
+  const double seconds = time_s - last_time_s_;
+  if (seconds <= 0) return;
   std::map<Key, Counts> now;
   LatencyHistogram latency;
   uint64_t failed = 0;
@@ -56,8 +58,7 @@ void StatusHistory::sample(double time_s) {
     latency.add(one.latency, before.latency);
     failed += one.fail.count - before.failed;
   }
-  const double seconds = time_s - last_time_s_;
-  if (last_time_s_ > 0 && seconds > 0) {
+  if (last_time_s_ > 0) {
     samples_.push_back({.time_s = time_s,
                         .rate = static_cast<double>(latency.count()) / seconds,
                         .p50_us = latency.quantile_us(0.5),

@@ -36,7 +36,7 @@ class StatusHistory {
   // first.
   std::string json() const;
 
-  // Takes a sample at `time_s`; the thread calls this.
+  // Takes a sample at `time_s`, unless there is a later one; the thread calls this.
   void sample(double time_s);
 
  private:

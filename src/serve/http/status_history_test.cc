@@ -23,7 +23,7 @@ void answer(ModelStatistics& model, int requests, uint64_t ns) {
   for (int i = 0; i < requests; ++i) model.latency.add(ns);
 }
 
-// Times are far in the future, so that the history's own samples do not matter.
+// Times are far in the future: what the history's thread samples is not later.
 constexpr double kStart = 1e12;
 
 TEST(StatusHistoryTest, SamplesAreDifferences) {

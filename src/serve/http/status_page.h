@@ -22,7 +22,7 @@ class StatusSource {
 
   // Counts since the start, from which the page takes differences:
   //   {"server", "version", "ready", "uptime_s", "time_s", "cpu", "memory_used", "memory_total",
-  //   "resident",
+  //    "resident",
   //    "models": [{"name", "version", "state", "reason", counts and nanoseconds of statistics.h,
   //                "latency": [[bucket, count]...], "batches": [[size, count]...]}],
   //    "metrics": [{"name", "labels": {}, "value"}]}   <- InferenceService::extra_metrics()
