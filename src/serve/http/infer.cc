@@ -262,8 +262,21 @@ InferCall read_infer_request(const HttpRequest& http, std::string model, std::st
   return call;
 }
 
+size_t json_bytes_of(const InferResponse& response, const OutputForms& forms) {
+  // Numbers take up to three times the bytes that they have in memory.
+  constexpr size_t kTextPerByte = 3;
+  size_t bytes = 0;
+  for (size_t i = 0; i < response.outputs.size(); ++i) {
+    const OutputForm* form = form_of(forms, response.outputs[i].name, i);
+    const bool is_text = form ? !form->binary && !form->region : !forms.binary;
+    if (is_text) bytes += response.outputs[i].data.size() * kTextPerByte;
+  }
+  return bytes;
+}
+
 HttpResponse write_infer_response(InferResponse response, const OutputForms& forms) {
   HttpResponse http;
+  http.is_compressible = true;
   JsonWriter json;
   json.object([&] {
     if (!response.id.empty()) json.key("id").string(response.id);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/caught_error.h"
+#include "serve/http/health.h"
 #include "serve/http/infer.h"
 #include "serve/http/metadata_json.h"
 #include "serve/http/metrics_text.h"
@@ -199,6 +200,8 @@ struct HttpRoutes::State {
         if (const Error* error = std::get_if<Error>(&result)) {
           response = error_response(*error);
         } else {
+          response.is_compressible = true;
+          response.deferred_json_bytes = json_bytes_of(std::get<InferResponse>(result), forms);
           response.deferred = [response = std::get<InferResponse>(std::move(result)),
                                forms = std::move(forms)]() mutable {
             try {
@@ -230,13 +233,14 @@ struct HttpRoutes::State {
   HttpResponse server_metadata(const Call&) {
     return json_response(server_metadata_json(access.allows_shared_memory()));
   }
-  HttpResponse live(const Call&) { return empty_response(200); }
-  HttpResponse ready(const Call&) { return empty_response(service.is_ready() ? 200 : 400); }
+  HttpResponse live(const Call&) { return live_response(); }
+  HttpResponse ready(const Call&) { return ready_response(service.is_ready()); }
   HttpResponse model_metadata(const Call& call) {
     return json_response(model_metadata_json(service.metadata(call.name(0), version_of(call))));
   }
   HttpResponse model_ready(const Call& call) {
-    if (service.is_model_ready(call.name(0), version_of(call))) return empty_response(200);
+    if (service.is_model_ready(call.name(0), version_of(call)))
+      return model_ready_response(call.name(0));
     return error_response(400, cat("model ", call.name(0), " is not ready"));
   }
   HttpResponse model_config(const Call& call) {

@@ -207,8 +207,7 @@ TEST(HttpServerTest, CompressesResponsesWhereTheClientLikesThat) {
   const std::string text(5000, 'a');
   const TestResponse response = client.post("/z", text, "Accept-Encoding: gzip, deflate\r\n");
   EXPECT_EQ(response.header("content-encoding"), "gzip");
-  const auto packed = std::as_bytes(std::span(response.body));
-  EXPECT_TRUE(text_of(expand_body(packed, HttpEncoding::kGzip, 10000, 0)->bytes) ==
+  EXPECT_TRUE(text_of(expanded(response.body, HttpEncoding::kGzip, 10000)->bytes) ==
               "POST /z " + text);
   EXPECT_EQ(client.post("/z", text).header("content-encoding"), "");
   EXPECT_EQ(client.post("/z", "short", "Accept-Encoding: gzip\r\n").header("content-encoding"), "");
@@ -443,12 +442,12 @@ TEST(HttpServerTest, RefusesOptionsThatCannotBe) {
     EXPECT_THAT([&] { HttpServer(options, [](HttpRequest, const HttpReply&) {}); },
                 testing::ThrowsMessage<Error>(HasSubstr(why)));
   };
-  refused({.threads = 0}, "at least one thread");
-  refused({.tls_certificate = "x"}, "both a certificate and its key");
-  refused({.tls_certificate = "/no/such", .tls_key = "/no/such"}, "/no/such cannot be used");
-  refused({.address = "300.1.1.1"}, "cannot listen on 300.1.1.1");
+  refused({{.threads = 0}}, "at least one thread");
+  refused({{.tls_certificate = "x"}}, "both a certificate and its key");
+  refused({{.tls_certificate = "/no/such", .tls_key = "/no/such"}}, "/no/such cannot be used");
+  refused({{.address = "300.1.1.1"}}, "cannot listen on 300.1.1.1");
   EchoServer server;
-  refused({.address = "127.0.0.1", .port = server.port()}, "cannot listen on 127.0.0.1 port");
+  refused({{.address = "127.0.0.1", .port = server.port()}}, "cannot listen on 127.0.0.1 port");
 }
 
 TEST(HttpServerTest, LargeBodiesTravelWhole) {
