@@ -43,6 +43,7 @@ std::string ServedTables::metrics(const std::string& labels) const {
     const std::string more = fmt::format(",table=\"{}\"", name);
     add("emblem_missing_keys", more, table->missing_everywhere());
     add("emblem_rows_updated", more, table->rows_updated());
+    add("emblem_rows_evicted", more, table->rows_evicted());
   }
   const Freshness fresh = model_->freshness();
   add("emblem_updates_applied", "", fresh.updates);
