@@ -17,7 +17,7 @@ struct Options {
   ServingOptions serving;
   std::string address = "0.0.0.0", control = "none", tls_certificate, tls_key, token;
   uint16_t http_port = 8000, grpc_port = 8001, metrics_port = 8002;
-  std::string max_body = "64MiB";
+  std::string max_body = "64MiB", max_response = "1GiB";
   double exit_timeout = 30;
   std::string device = "cpu";
   std::vector<std::string> deltas;
@@ -47,6 +47,8 @@ ServingOptions serving_options(const Options& options) {
   std::string token = options.token;
   if (const char* set = std::getenv("EMBLEM_TOKEN"); set != nullptr && token.empty()) token = set;
   const int64_t max_body = parse_size(options.max_body, "--max-request-size");
+  serving.models.requests.max_answer_bytes =
+      static_cast<uint64_t>(parse_size(options.max_response, "--max-response-size"));
   serving.metrics.threads = 1;
   for (HttpServerOptions* http : {&serving.http, &serving.metrics}) {
     http->address = options.address;
@@ -130,6 +132,8 @@ void add_serve(Command& program) {
               "Maximum number of open HTTP connections")
       .positive();
   command.option("--max-request-size", options->max_body, "SIZE", "Largest request, decompressed");
+  command.option("--max-response-size", options->max_response, "SIZE",
+                 "Largest tensors that a request may be answered with");
   command.option("--tls-certificate", options->tls_certificate, "FILE",
                  "Certificate (PEM) for TLS on all ports; needs --tls-key");
   command.option("--tls-key", options->tls_key, "FILE", "Private key (PEM) of --tls-certificate");

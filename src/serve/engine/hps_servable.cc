@@ -48,28 +48,27 @@ class HpsEngine final : public Engine {
 
  private:
   OutputTensor look_up(const InferRequest& request) {
-    const auto keys = values_of<int64_t>(find_input(request, kKeys));
+    const InputTensor& input = find_input(request, kKeys);
+    const auto keys = values_of<int64_t>(input);
     const auto counts = values_of<int32_t>(find_input(request, kCounts));
     int64_t floats = 0;
-    for (size_t t = 0; t < tables_.size(); ++t) floats += counts[t] * tables_[t]->dim();
-    rows_.resize(static_cast<size_t>(floats));
     const int64_t* next = keys.data();
     for (size_t t = 0; t < tables_.size(); ++t) {
       keys_[t] = {next, counts[t], 1};
       next += counts[t];
+      floats += counts[t] * tables_[t]->dim();
     }
-    copy_rows();
-    const auto* bytes = reinterpret_cast<const std::byte*>(rows_.data());
     // Where the model batches, the batch is 1.
-    std::vector<int64_t> shape = {floats};
-    if (find_input(request, kKeys).shape.size() == 2) shape.insert(shape.begin(), 1);
-    return {kRows, DataType::kFp32, shape, {bytes, bytes + rows_.size() * sizeof(float)}};
+    OutputTensor rows{kRows, DataType::kFp32, {floats}, {}};
+    if (input.shape.size() == 2) rows.shape.insert(rows.shape.begin(), 1);
+    rows.data.resize(static_cast<size_t>(floats) * sizeof(float));
+    copy_rows(reinterpret_cast<float*>(rows.data.data()));
+    return rows;
   }
 
-  // The rows of keys_ into rows_, one table after the other.
-  void copy_rows() {
+  // The rows of keys_, one table after the other.
+  void copy_rows(float* to) {
     const RowFinder::Reading reading = finder_.find({}, keys_);
-    float* to = rows_.data();
     for (size_t t = 0; t < tables_.size(); ++t) {
       const ServedTableSettings& table = tables_[t]->settings();
       const GatherPool copy{.rows = {.dim = table.dim, .dtype = DType::kF32},
@@ -88,7 +87,6 @@ class HpsEngine final : public Engine {
   std::vector<ServedTable*> tables_;
   RowFinder finder_;
   std::vector<View<const int64_t>> keys_;  // of each table, in the request under way
-  std::vector<float> rows_;
 };
 
 class HpsServable final : public Servable {
@@ -98,8 +96,10 @@ class HpsServable final : public Servable {
     // In the order of ps.json, which is that of the keys.
     for (const PsModel& model : server.config().models) {
       if (model.name != name) continue;
-      for (const PsModel::Table& table : model.tables)
+      for (const PsModel::Table& table : model.tables) {
         ordered_.push_back(&tables_.model().table(table.name));
+        limits_.push_back({table.name, model.max_batch_size, table.max_keys_per_sample});
+      }
     }
   }
 
@@ -109,7 +109,9 @@ class HpsServable final : public Servable {
   std::vector<TensorMetadata> outputs() const override { return {{kRows, DataType::kFp32, {-1}}}; }
   std::string metrics(const std::string& labels) const override { return tables_.metrics(labels); }
 
-  int64_t check(const InferRequest& request) const override {
+  bool may_block() const override { return tables_.may_block(); }
+
+  RequestSize check(const InferRequest& request) const override {
     const InputTensor& keys = find_input(request, kKeys);
     const InputTensor& counts = find_input(request, kCounts);
     EMBLEM_REQUIRE(request.inputs.size() == 2, "expected 2 inputs but got ", request.inputs.size());
@@ -123,21 +125,11 @@ class HpsServable final : public Servable {
                      tensor->name, " has shape ", shape_text(shape), ", expected [n] or [1,n]");
       check_bytes(*tensor);
     }
-    const auto each = values_of<int32_t>(counts);
-    EMBLEM_REQUIRE(each.size() == ordered_.size(), "NUMKEYS has ", each.size(),
-                   " counts, but model '", request.model, "' has ", ordered_.size(), " tables");
-    int64_t sum = 0;
-    for (const int32_t count : each) {
-      EMBLEM_REQUIRE(count >= 0, "NUMKEYS has a negative count, ", count);
-      sum += count;
-    }
-    EMBLEM_REQUIRE(sum == element_count(keys.shape), "NUMKEYS adds up to ", sum, ", but there are ",
-                   element_count(keys.shape), " KEYS");
     for (const RequestedOutput& output : request.outputs) {
       EMBLEM_REQUIRE(output.name == kRows, "unexpected inference output '", output.name,
                      "' for model '", request.model, "'; its output is ", kRows);
     }
-    return 1;
+    return {1, check_counts(request, values_of<int32_t>(counts), element_count(keys.shape))};
   }
 
   std::unique_ptr<Engine> make_engine() const override {
@@ -145,8 +137,45 @@ class HpsServable final : public Servable {
   }
 
  private:
+  // What ps.json allows a request to ask of a table.
+  struct Limit {
+    std::string table;
+    int64_t samples, keys_per_sample;
+
+    bool allows(int64_t keys) const {
+      return keys <= 0 || (keys - 1) / samples < keys_per_sample;  // keys <= the product
+    }
+  };
+
+  // The bytes of the answer.
+  uint64_t check_counts(const InferRequest& request, const std::vector<int32_t>& counts,
+                        int64_t keys) const {
+    EMBLEM_REQUIRE(counts.size() == ordered_.size(), "NUMKEYS has ", counts.size(),
+                   " counts, but model '", request.model, "' has ", ordered_.size(), " tables");
+    int64_t sum = 0;
+    uint64_t bytes = 0;
+    for (size_t t = 0; t < counts.size(); ++t) {
+      const Limit& limit = limits_[t];
+      EMBLEM_REQUIRE(counts[t] >= 0, "NUMKEYS has a negative count for table ", limit.table);
+      EMBLEM_REQUIRE(limit.allows(counts[t]), "NUMKEYS asks for more keys of table ", limit.table,
+                     " than ps.json allows: max_batch_size ", limit.samples,
+                     " x maxnum_catfeature_query_per_table_per_sample ", limit.keys_per_sample,
+                     "; send fewer keys in a request");
+      sum += counts[t];
+      const uint64_t row_bytes = static_cast<uint64_t>(ordered_[t]->dim()) * sizeof(float);
+      uint64_t of_table = 0;
+      EMBLEM_REQUIRE(
+          !__builtin_mul_overflow(static_cast<uint64_t>(counts[t]), row_bytes, &of_table) &&
+              !__builtin_add_overflow(bytes, of_table, &bytes),
+          "the rows of table ", limit.table, " and those before it have more than 2^64 bytes");
+    }
+    EMBLEM_REQUIRE(sum == keys, "the counts of NUMKEYS do not add up to the ", keys, " KEYS");
+    return bytes;
+  }
+
   const ServedTables tables_;
   std::vector<ServedTable*> ordered_;
+  std::vector<Limit> limits_;  // of ordered_
 };
 
 }  // namespace

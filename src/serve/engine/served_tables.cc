@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "serve/protocol/metric_label.h"
 
 namespace emblem {
@@ -16,6 +18,12 @@ ServedTables::ServedTables(ParameterServer& server, const std::string& model, in
 ServedTables::~ServedTables() {
   if (server_.find(model_->name(), model_->version()) == model_)
     server_.unload_model(model_->name(), model_->version());
+}
+
+bool ServedTables::may_block() const {
+  return std::any_of(model_->tables().begin(), model_->tables().end(), [](const auto& table) {
+    return table.second->in_place() == nullptr || table.second->l3() != nullptr;
+  });
 }
 
 std::string ServedTables::metrics(const std::string& labels) const {

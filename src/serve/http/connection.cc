@@ -49,16 +49,16 @@ std::optional<size_t> parse_length(std::string_view text) {
 }
 
 template <class Stream>
-class Connection final : public HttpConnection,
+class Connection final : public NetConnection,
                          public std::enable_shared_from_this<Connection<Stream>> {
  public:
   template <class... More>
-  Connection(HttpShared& shared, HttpThread& thread, bool refused, TcpSocket socket, More&... more)
-      : shared_(shared),
-        thread_(thread),
-        is_refused_(refused),
+  Connection(HttpShared& http, NetShared& shared, NetThread& thread, bool refused, TcpSocket socket,
+             More&... more)
+      : NetConnection(shared, thread, refused),
+        http_(http),
         stream_(std::move(socket), more...),
-        buffer_(shared.options.max_header_bytes + kReadBytes) {}
+        buffer_(http.options.max_header_bytes + kReadBytes) {}
 
   void start() override {
     guarded([this] { begin(); });
@@ -69,7 +69,7 @@ class Connection final : public HttpConnection,
     socket_of(stream_).set_option(tcp::no_delay(true), ignored);
     socket_of(stream_).non_blocking(true, ignored);
     if constexpr (std::is_same_v<Stream, TlsStream>) {
-      set_deadline(shared_.options.read_timeout);
+      set_deadline(http_.options.read_timeout);
       stream_.async_handshake(asio::ssl::stream_base::server,
                               [self = this->shared_from_this()](error_code error) {
                                 if (error) return self->close();
@@ -90,13 +90,11 @@ class Connection final : public HttpConnection,
     if (cancelled_) *cancelled_ = true;
     error_code ignored;
     socket_of(stream_).close(ignored);
-    const auto self = this->shared_from_this();
-    thread_.connections.erase(self);
-    if (is_refused_) --shared_.refused;
-    if (shared_.open.fetch_sub(1) == 1) {
-      std::lock_guard lock(shared_.mutex);
-      shared_.closed.notify_all();
-    }
+    leave(this->shared_from_this());
+  }
+
+  std::optional<Clock::time_point> idle_since() const override {
+    return phase_ == Phase::kIdle ? std::optional(idle_since_) : std::nullopt;
   }
 
   void check_deadline(Clock::time_point now) override {
@@ -131,14 +129,15 @@ class Connection final : public HttpConnection,
     cancelled_.reset();
     body_ = {};
     parser_.emplace();
-    parser_->header_limit(static_cast<uint32_t>(shared_.options.max_header_bytes));
+    parser_->header_limit(static_cast<uint32_t>(http_.options.max_header_bytes));
     parser_->body_limit(std::numeric_limits<uint64_t>::max());
     chunked_parser_.reset();
     is_head_only_ = false;
     accepted_ = HttpEncoding::kIdentity;
     phase_ = Phase::kIdle;
+    idle_since_ = http_.options.clock();
     if (buffer_.size() > 0) return parse_header();
-    set_deadline(is_refused_ ? shared_.options.read_timeout : shared_.options.idle_timeout);
+    set_deadline(is_refused_ ? http_.options.read_timeout : http_.options.idle_timeout);
     read();
   }
 
@@ -175,7 +174,7 @@ class Connection final : public HttpConnection,
   void parse_header() {
     if (phase_ == Phase::kIdle) {
       phase_ = Phase::kHeader;
-      set_deadline(shared_.options.read_timeout);
+      set_deadline(http_.options.read_timeout);
     }
     error_code error;
     const size_t used = parser_->put(buffer_.data(), error);
@@ -183,7 +182,7 @@ class Connection final : public HttpConnection,
     if (parser_->is_header_done()) return on_header();
     if (error == http::error::header_limit || buffer_.size() >= buffer_.max_size())
       return refuse(431,
-                    cat("the header has more than ", shared_.options.max_header_bytes, " bytes"));
+                    cat("the header has more than ", http_.options.max_header_bytes, " bytes"));
     if (error && error != http::error::need_more)
       return refuse(400, cat("malformed HTTP: ", error.message()));
     read();
@@ -191,7 +190,7 @@ class Connection final : public HttpConnection,
 
   void on_header() {
     const auto& request = parser_->get();
-    const HttpServerOptions& options = shared_.options;
+    const HttpServerOptions& options = http_.options;
     is_head_only_ = request.method() == http::verb::head;
     keeps_alive_ = parser_->keep_alive();
     accepted_ = choose_encoding(view(request[http::field::accept_encoding]));
@@ -217,7 +216,7 @@ class Connection final : public HttpConnection,
   }
 
   bool is_open(std::string_view target) const {
-    const auto& open = shared_.options.open_paths;
+    const auto& open = http_.options.open_paths;
     const std::string_view path = target.substr(0, target.find('?'));
     return std::find(open.begin(), open.end(), path) != open.end();
   }
@@ -226,12 +225,12 @@ class Connection final : public HttpConnection,
     const std::string_view expected = view(parser_->get()[http::field::expect]);
     const bool waits = beast::iequals({expected.data(), expected.size()}, "100-continue");
     if (!expected.empty() && !waits) return refuse(417, "only Expect: 100-continue is understood");
-    const size_t limit = shared_.options.max_body_bytes;
+    const size_t limit = http_.options.max_body_bytes;
     const uint64_t length = parser_->content_length().value_or(0);
     if (length > limit) return refuse_body();
     phase_ = Phase::kBody;
     body_read_ = 0;
-    body_began_ = shared_.options.clock();
+    body_began_ = http_.options.clock();
     if (parser_->chunked()) {
       chunked_parser_.emplace(std::move(*parser_));
       chunked_parser_->body_limit(limit);
@@ -315,7 +314,7 @@ class Connection final : public HttpConnection,
     request.cancelled = cancelled_;
     body_ = {};
     try {
-      shared_.handler(std::move(request), make_reply());
+      http_.handler(std::move(request), make_reply());
     } catch (...) {
       if (phase_ == Phase::kHandling) respond(error_response(caught_error()));
     }
@@ -326,7 +325,7 @@ class Connection final : public HttpConnection,
   bool expand() {
     try {
       std::optional<HttpBody> whole = expand_body(
-          body_.bytes, encoding_, shared_.options.max_body_bytes, json_bytes_.value_or(0));
+          body_.bytes, encoding_, http_.options.max_body_bytes, json_bytes_.value_or(0));
       if (whole) {
         body_ = std::move(*whole);
         return true;
@@ -368,7 +367,7 @@ class Connection final : public HttpConnection,
   }
 
   void refuse_body() {
-    refuse(413, cat("the body has more than ", shared_.options.max_body_bytes, " bytes"));
+    refuse(413, cat("the body has more than ", http_.options.max_body_bytes, " bytes"));
   }
 
   void respond(HttpResponse response) {
@@ -449,21 +448,20 @@ class Connection final : public HttpConnection,
   }
 
   void set_deadline(std::chrono::milliseconds patience) {
-    deadline_ = shared_.options.clock() + patience;
+    deadline_ = http_.options.clock() + patience;
   }
 
   // How long that many bytes may take. Bodies are held to it as they come, so that one that
   // trickles in is cut off whatever length it claims.
   std::chrono::milliseconds transfer_time(size_t bytes) const {
-    return shared_.options.read_timeout +
+    return http_.options.read_timeout +
            std::chrono::milliseconds(bytes * 1000 / kSlowestBytesPerSecond);
   }
 
-  HttpShared& shared_;
-  HttpThread& thread_;
-  const bool is_refused_;
+  HttpShared& http_;
   Stream stream_;
   Phase phase_ = Phase::kIdle;
+  Clock::time_point idle_since_ = http_.options.clock();
   Clock::time_point deadline_ = kNever;
 
   beast::flat_buffer buffer_;  // read, and not yet understood
@@ -491,12 +489,13 @@ class Connection final : public HttpConnection,
 
 }  // namespace
 
-std::shared_ptr<HttpConnection> make_http_connection(HttpShared& shared, HttpThread& thread,
-                                                     TcpSocket socket, bool refused) {
+std::shared_ptr<NetConnection> make_http_connection(HttpShared& http, NetShared& shared,
+                                                    NetThread& thread, TcpSocket socket,
+                                                    bool refused) {
   if (shared.tls)
-    return std::make_shared<Connection<TlsStream>>(shared, thread, refused, std::move(socket),
+    return std::make_shared<Connection<TlsStream>>(http, shared, thread, refused, std::move(socket),
                                                    *shared.tls);
-  return std::make_shared<Connection<TcpSocket>>(shared, thread, refused, std::move(socket));
+  return std::make_shared<Connection<TcpSocket>>(http, shared, thread, refused, std::move(socket));
 }
 
 }  // namespace emblem

@@ -1,5 +1,5 @@
-// serve/http/server.h - an HTTP/1.1 server: connections, limits, timeouts, TLS, compression. What
-// is answered is up to its handler (serve/http/routes.h).
+// serve/http/server.h - an HTTP/1.1 server: limits, timeouts, TLS, compression. What is answered is
+// up to its handler (serve/http/routes.h).
 //
 // A connection lives on one thread and has one request under way: pipelined ones wait. A reply
 // given on that thread is written at once; one from another thread is handed over. A client that
@@ -10,37 +10,22 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "serve/http/message.h"
+#include "serve/net/options.h"
 
 namespace emblem {
 
-struct HttpServerOptions {
-  std::string address = "0.0.0.0";
-  uint16_t port = 0;  // 0: any that is free
-  int threads = 2;
+struct HttpServerOptions : NetOptions {
   size_t max_body_bytes = size_t{64} << 20;    // also of expanded bodies; above: 413
   size_t max_header_bytes = size_t{32} << 10;  // above: 431
-  size_t max_connections = 4096;               // above: 503
-  // Between requests.
-  std::chrono::milliseconds idle_timeout = std::chrono::seconds(120);
-  // For a request's header, and for its body; large bodies may take a second for each 64 KiB more.
-  std::chrono::milliseconds read_timeout = std::chrono::seconds(30);
-  // By which timeouts are measured.
-  std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
-  // PEM files; both or none.
-  std::string tls_certificate, tls_key;
   // When set, requests need "Authorization: Bearer TOKEN", but for the open paths.
   std::string bearer_token;
   std::vector<std::string> open_paths = {"/", "/v2/health/live", "/v2/health/ready"};
 };
-
-// Throws when `port` of `address` is in use or cannot be listened on; 0 is any free port.
-void check_port(const std::string& address, uint16_t port);
 
 class HttpServer {
  public:

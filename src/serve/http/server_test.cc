@@ -337,23 +337,41 @@ TEST(HttpServerTest, HasNoTimeoutForAnswers) {
   EXPECT_EQ(client.receive().status, 200);
 }
 
-TEST(HttpServerTest, RefusesConnectionsAboveItsLimit) {
+TEST(HttpServerTest, RefusesConnectionsAboveItsLimitWhileNoneIsIdle) {
   HttpServerOptions options;
   options.max_connections = 3;
   EchoServer server(options);
   std::vector<std::unique_ptr<TestClient>> clients;
   for (int i = 0; i < 3; ++i) {
     clients.push_back(std::make_unique<TestClient>(server.port()));
-    EXPECT_EQ(clients.back()->get("/").status, 200);
+    clients.back()->send(TestClient::text("POST", "/hold"));
   }
+  server.wait_for_held(3);
   TestClient late(server.port());
   const TestResponse refused = late.get("/");
   EXPECT_EQ(refused.status, 503);
   EXPECT_THAT(refused.body, HasSubstr("3 connections"));
   EXPECT_TRUE(late.is_closed_by_server());
-  EXPECT_EQ(clients[0]->get("/").status, 200);
   clients.pop_back();
   EXPECT_TRUE(becomes_true([&] { return TestClient(server.port()).get("/").status == 200; }));
+}
+
+TEST(HttpServerTest, ANewConnectionTakesThePlaceOfTheOneThatIsIdleTheLongest) {
+  HttpServerOptions options;
+  options.max_connections = 3;
+  options.threads = 1;
+  EchoServer server(options);
+  std::vector<std::unique_ptr<TestClient>> clients;
+  for (int i = 0; i < 3; ++i) {
+    clients.push_back(std::make_unique<TestClient>(server.port()));
+    EXPECT_EQ(clients.back()->get("/").status, 200);
+  }
+  EXPECT_EQ(clients[0]->get("/").status, 200);  // now clients[1] is idle the longest
+  TestClient late(server.port());
+  EXPECT_EQ(late.get("/").status, 200);
+  EXPECT_TRUE(clients[1]->is_closed_by_server());
+  EXPECT_EQ(clients[0]->get("/").status, 200);
+  EXPECT_EQ(clients[2]->get("/").status, 200);
 }
 
 TEST(HttpServerTest, CancelsTheRequestOfAClientThatGoesAway) {

@@ -131,7 +131,7 @@ ModelServer::Versions ModelServer::load_versions(const std::string& model,
       versions[number] = same->second;
     } else {
       versions[number] = std::make_shared<ModelVersion>(model, number, folder, config, where,
-                                                        tables_, options_.open);
+                                                        tables_, options_.requests, options_.open);
       log_info(cat("model ", model, " version ", number, " is ready after ",
                    format_duration(versions[number]->statistics().load_seconds)));
     }

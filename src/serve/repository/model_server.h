@@ -30,6 +30,7 @@ struct ModelServerOptions {
   std::string precision;            // on a GPU: fp32, bf16 or fp16; empty: as the models say
   // Folders of deltas that training writes, by model.
   std::map<std::string, std::string> deltas;
+  InferOptions requests;
   OpenServable open = open_servable;
 };
 

@@ -1,0 +1,54 @@
+// serve/protocol/memory_budget.h - how many bytes the requests and answers of all clients may hold
+// together. Whatever holds bytes for a client takes them from here before it allocates them.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <utility>
+
+namespace emblem {
+
+// Thread-safe; without locks. Outlives its leases.
+class MemoryBudget {
+ public:
+  explicit MemoryBudget(size_t limit) : limit_(limit) {}
+  MemoryBudget(const MemoryBudget&) = delete;
+  MemoryBudget& operator=(const MemoryBudget&) = delete;
+
+  // Bytes that are taken until the lease is gone. Used by one thread at a time.
+  class Lease {
+   public:
+    Lease() = default;  // of no budget: anything can be taken
+    explicit Lease(MemoryBudget& budget) : budget_(&budget) {}
+    ~Lease() { shrink(bytes_); }
+    Lease(Lease&& other) noexcept
+        : budget_(std::exchange(other.budget_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+    Lease& operator=(Lease&& other) noexcept {
+      std::swap(budget_, other.budget_);
+      std::swap(bytes_, other.bytes_);
+      return *this;
+    }
+
+    // False, with nothing taken, when that would exceed the limit.
+    [[nodiscard]] bool try_grow(size_t more);
+    // try_grow or throw kUnavailable.
+    void grow(size_t more);
+    void shrink(size_t less) noexcept;
+    size_t bytes() const { return bytes_; }
+
+   private:
+    MemoryBudget* budget_ = nullptr;
+    size_t bytes_ = 0;
+  };
+
+  size_t limit() const { return limit_; }
+  size_t used() const { return used_.load(std::memory_order_relaxed); }
+  size_t refusals() const { return refusals_.load(std::memory_order_relaxed); }
+
+ private:
+  const size_t limit_;
+  std::atomic<size_t> used_ = 0;
+  std::atomic<size_t> refusals_ = 0;
+};
+
+}  // namespace emblem
