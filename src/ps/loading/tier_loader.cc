@@ -126,8 +126,9 @@ void TierLoader::check_overflow(std::span<const Loading> tables) const {
     EMBLEM_REQUIRE(db.overflow_may_lose_rows, found,
                    "they would read as the default row; increase overflow_margin, add a "
                    "persistent_db, or set overflow_may_lose_rows in volatile_db");
-    log_warn(cat(found, "rows are lost and read as the default row; emblem_rows_evicted counts "
-                        "them"));
+    log_warn(cat(found,
+                 "rows are lost and read as the default row; emblem_rows_evicted counts "
+                 "them"));
   }
 }
 

@@ -9,7 +9,6 @@
 #include "core/log.h"
 #include "core/start_thread.h"
 #include "core/text.h"
-#include "serve/engine/hps_servable.h"
 #include "serve/engine/model_options.h"
 #include "serve/engine/pipeline_servable.h"
 #include "serve/repository/folder_kind.h"
@@ -112,7 +111,7 @@ inference::ModelConfig ModelServer::read_config(const std::string& model,
   EMBLEM_REQUIRE(config.name().empty() || config.name() == model, file, ": name is '",
                  config.name(), "', but the folder's is '", model, "'");
   config.set_name(model);
-  if (options_.on_gpu && config.backend() != kHpsBackend) move_to_gpu(config, options_.precision);
+  if (options_.on_gpu) move_to_gpu(config, options_.precision);
   return config;
 }
 
@@ -120,6 +119,7 @@ ModelServer::Versions ModelServer::load_versions(const std::string& model,
                                                  const inference::ModelConfig& config,
                                                  const Versions& old) {
   const std::string where = repository_.config_file(model);
+  check_backend(config, where);
   const std::vector<int64_t> there = repository_.versions(model);
   EMBLEM_REQUIRE(!there.empty(), repository_.folder(model),
                  " has no version (a folder named 1, 2, ...)");

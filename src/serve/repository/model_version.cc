@@ -2,6 +2,7 @@
 
 #include "core/caught_error.h"
 #include "core/file.h"
+#include "serve/engine/hps_options.h"
 #include "serve/engine/hps_servable.h"
 #include "serve/engine/model_options.h"
 #include "serve/engine/pipeline_servable.h"
@@ -12,7 +13,7 @@ std::unique_ptr<Servable> open_servable(const std::string& name, int64_t version
                                         const std::string& folder,
                                         const inference::ModelConfig& config,
                                         const std::string& where, ParameterServer& tables) {
-  if (config.backend() == kHpsBackend) return open_hps(name, version, tables);
+  if (config.backend() == kHpsBackend) return open_hps(name, version, config, where, tables);
   ModelOptions options = model_options(config, *describe_pipeline(folder), where);
   for (const PsModel& model : tables.config().models) {
     if (model.name == name) apply_ps_model(model, config, options.gpu);
