@@ -19,7 +19,7 @@ struct Options {
   std::string token, control_token;
   std::vector<std::string> restricted, shared_memory, trace;
   uint16_t http_port = 8000, grpc_port = 8001, metrics_port = 8002;
-  std::string max_body = "64MiB";
+  std::string max_body = "64MiB", max_response = "1GiB";
   double exit_timeout = 30;
   bool remote_shared_memory = false;
   std::string device = "cpu";
@@ -72,6 +72,8 @@ ServingOptions serving_options(const Options& options) {
   serving.access = access_options(options);
   serving.models.trace = parse_trace_options(options.trace);
   const int64_t max_body = parse_size(options.max_body, "--max-request-size");
+  serving.models.requests.max_answer_bytes =
+      static_cast<uint64_t>(parse_size(options.max_response, "--max-response-size"));
   serving.metrics.threads = 1;
   for (HttpServerOptions* http : {&serving.http, &serving.metrics}) {
     http->address = address_of(options, serving.access);
@@ -204,6 +206,8 @@ void add_serve(Command& program) {
               "Maximum number of open HTTP connections")
       .positive();
   command.option("--max-request-size", options->max_body, "SIZE", "Largest request, decompressed");
+  command.option("--max-response-size", options->max_response, "SIZE",
+                 "Largest tensors that a request may be answered with");
   command.option("--tls-certificate", options->tls_certificate, "FILE",
                  "Certificate (PEM) for TLS on all ports; needs --tls-key");
   command.option("--tls-key", options->tls_key, "FILE", "Private key (PEM) of --tls-certificate");

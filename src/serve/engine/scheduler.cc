@@ -203,7 +203,8 @@ void Scheduler::finish(Batch& batch, std::vector<EngineTask>& tasks,
       continue;
     }
     try {
-      InferResponse response{name_, version_, batch[i].request->id, std::move(tasks[i].outputs)};
+      InferResponse response{name_, version_, batch[i].request->id, std::move(tasks[i].outputs),
+                             std::move(tasks[i].parameters)};
       answer(batch[i], std::move(response));
     } catch (...) {
       answer(batch[i], caught_error());

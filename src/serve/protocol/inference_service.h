@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -47,11 +48,14 @@ struct InferRequest {
   std::shared_ptr<std::atomic<bool>> cancelled;
 };
 
+using ResponseParameters = std::vector<std::pair<std::string, int64_t>>;
+
 struct InferResponse {
   std::string model;
   std::string version;
   std::string id;
   std::vector<OutputTensor> outputs;
+  ResponseParameters parameters = {};
 };
 
 using InferResult = std::variant<InferResponse, Error>;

@@ -9,7 +9,6 @@
 #include "core/log.h"
 #include "core/start_thread.h"
 #include "core/text.h"
-#include "serve/engine/hps_servable.h"
 #include "serve/engine/model_options.h"
 #include "serve/engine/pipeline_servable.h"
 #include "serve/repository/folder_kind.h"
@@ -141,7 +140,7 @@ inference::ModelConfig ModelServer::read_config(const std::string& model,
   EMBLEM_REQUIRE(config.name().empty() || config.name() == model, file, ": name is '",
                  config.name(), "', but the folder's is '", model, "'");
   config.set_name(model);
-  if (options_.on_gpu && config.backend() != kHpsBackend) move_to_gpu(config, options_.precision);
+  if (options_.on_gpu) move_to_gpu(config, options_.precision);
   return config;
 }
 
@@ -149,6 +148,7 @@ ModelServer::Versions ModelServer::load_versions(const std::string& model, const
                                                  const inference::ModelConfig& config,
                                                  const Versions& old, int64_t& current) {
   const std::string where = repository_.config_file(model);
+  check_backend(config, where);
   const std::vector<int64_t> there = from.versions(model);
   EMBLEM_REQUIRE(!there.empty(), from.folder(model), " has no version (a folder named 1, 2, ...)");
   Versions versions;
@@ -160,7 +160,7 @@ ModelServer::Versions ModelServer::load_versions(const std::string& model, const
       versions[number] = same->second;
     } else {
       versions[number] = std::make_shared<ModelVersion>(model, number, folder, config, where,
-                                                        tables_, options_.open);
+                                                        tables_, options_.requests, options_.open);
       log_info(cat("model ", model, " version ", number, " is ready after ",
                    format_duration(versions[number]->statistics().load_seconds)));
     }

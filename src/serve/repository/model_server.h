@@ -37,6 +37,7 @@ struct ModelServerOptions {
   // Folders of deltas that training writes, by model.
   std::map<std::string, std::string> deltas;
   TraceOptions trace;
+  InferOptions requests;
   OpenServable open = open_servable;
 
   static int default_client_threads();  // 4 for each core, at least 16
