@@ -139,11 +139,10 @@ void run(const Options& options) {
     std::printf("model   %s %s %s%s%s\n", entry.name.c_str(), entry.version.c_str(),
                 entry.state.c_str(), entry.reason.empty() ? "" : ": ", entry.reason.c_str());
   }
-  if (serving.models().index().empty())
+  if (serving.models().index().empty() && !serving.models().is_ready())
     std::printf(
-        "model   none in %s; health is \"not ready\" until there is one "
-        "(--strict-readiness=false)\n",
-        options.serving.models.repository.c_str());
+        "model   none in %s: health checks fail until there is one (--strict-readiness=false)\n",
+        chosen.models.repository.c_str());
   std::printf("ready\n");
   std::fflush(stdout);
   while (!interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
