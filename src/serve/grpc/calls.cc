@@ -34,7 +34,7 @@ void GrpcCalls::answer(const inference::ServerMetadataRequest&,
                        inference::ServerMetadataResponse& to) const {
   to.set_name("emblem");
   to.set_version(kVersion);
-  for (const std::string& extension : protocol_extensions()) to.add_extensions(extension);
+  for (const std::string& extension : protocol_extensions(true)) to.add_extensions(extension);
 }
 
 void GrpcCalls::answer(const grpc::health::v1::HealthCheckRequest& of,

@@ -12,7 +12,6 @@
 #include "serve/http/head.h"
 #include "serve/http/request_reader.h"
 #include "serve/http/request_work.h"
-#include "serve/protocol/token.h"
 
 namespace emblem {
 namespace {
@@ -72,6 +71,7 @@ class Connection final : public NetConnection,
     error_code ignored;
     socket_of(stream_).set_option(tcp::no_delay(true), ignored);
     socket_of(stream_).non_blocking(true, ignored);
+    is_local_ = is_local_peer(socket_of(stream_));
     if constexpr (std::is_same_v<Stream, TlsStream>) {
       set_deadline(http_.options.read_timeout);
       stream_.async_handshake(asio::ssl::stream_base::server,
@@ -214,9 +214,10 @@ class Connection final : public NetConnection,
     if (is_refused_)
       return refuse(503, cat("the server has its ", options.max_connections,
                              " connections; try again later"));
-    if (!options.bearer_token.empty() && !is_open(head.target) &&
-        !carries_token(head.value("Authorization"), options.bearer_token))
-      return refuse(401, "the request needs the server's token: \"Authorization: Bearer TOKEN\"");
+    if (options.authorize) {
+      if (auto refusal = options.authorize(head.target, caller_of(head)))
+        return refuse(std::move(*refusal));
+    }
     const auto encoding = encoding_from_name(head.value("Content-Encoding"));
     if (!encoding) return refuse(415, "Content-Encoding must be gzip, deflate or identity");
     encoding_ = *encoding;
@@ -229,10 +230,10 @@ class Connection final : public NetConnection,
     begin_body();
   }
 
-  bool is_open(std::string_view target) const {
-    const auto& open = http_.options.open_paths;
-    const std::string_view path = target.substr(0, target.find('?'));
-    return std::find(open.begin(), open.end(), path) != open.end();
+  Caller caller_of(const HttpRequestHead& head) const {
+    return {.authorization = head.value("Authorization"),
+            .is_local = is_local_,
+            .header = [&head](const std::string& name) { return head.value(name); }};
   }
 
   void begin_body() {
@@ -279,6 +280,7 @@ class Connection final : public NetConnection,
     request.target = reader_.head().target;
     request.json_bytes = json_bytes_;
     request.cancelled = cancelled_;
+    request.is_local = is_local_;
     HttpRequestWork work(http_.options, http_.handler, std::move(request), reader_.take_body(),
                          encoding_, make_reply());
     if (!work.start()) {
@@ -356,13 +358,12 @@ class Connection final : public NetConnection,
   }
 
   // Answers without reading the rest of the request; so the connection cannot be used further.
-  void refuse(int status, std::string_view message) {
+  void refuse(HttpResponse response) {
     keeps_alive_ = false;
     lingers_ = true;
-    HttpResponse response = error_response(status, message);
-    if (status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
     respond(std::move(response));
   }
+  void refuse(int status, std::string_view message) { refuse(error_response(status, message)); }
 
   void respond(HttpResponse response) {
     if (response.status == 503) response.headers.emplace_back("Retry-After", "1");
@@ -458,6 +459,7 @@ class Connection final : public NetConnection,
 
   HttpShared& http_;
   Stream stream_;
+  bool is_local_ = false;
   Phase phase_ = Phase::kIdle;
   Clock::time_point idle_since_ = http_.options.clock();
   Clock::time_point deadline_ = kNever;

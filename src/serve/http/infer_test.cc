@@ -17,6 +17,7 @@ using testing::ThrowsMessage;
 HttpRequest http_request(const std::string& json, const std::string& binary = "",
                          bool with_header = true) {
   HttpRequest request;
+  request.may_use_regions = true;
   HttpBodyBuffer buffer(json.size(), json.size() + binary.size(), nullptr);
   buffer.append(std::as_bytes(std::span(json)));
   buffer.append(std::as_bytes(std::span(binary)));

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "emblem/error.h"
+#include "serve/protocol/access.h"
 
 namespace emblem {
 
@@ -27,6 +28,8 @@ struct HttpRequest {
   std::shared_ptr<const void> memory;
   // Becomes true when the client goes away before the reply.
   std::shared_ptr<std::atomic<bool>> cancelled;
+  bool is_local = false;         // the client is on this machine; see Caller
+  bool may_use_regions = false;  // its tensors may be in shared memory
 };
 
 struct HttpResponse {
@@ -59,5 +62,8 @@ HttpResponse json_response(std::string json);
 // {"error": message}
 HttpResponse error_response(int status, std::string_view message);
 HttpResponse error_response(const Error& error);
+// What Access::require refuses; nullopt: the caller may.
+std::optional<HttpResponse> refusal_of(const Access& access, Api api,
+                                       const Caller& caller) noexcept;
 
 }  // namespace emblem

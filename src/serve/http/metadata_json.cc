@@ -95,13 +95,14 @@ void unquote_integers(nlohmann::json& message, const Descriptor& type) {
 
 }  // namespace
 
-std::string server_metadata_json() {
+std::string server_metadata_json(bool shared_memory) {
   JsonWriter json;
   json.object([&] {
     json.key("name").string("emblem");
     json.key("version").string(kVersion);
     json.key("extensions").array([&] {
-      for (const std::string& extension : protocol_extensions()) json.string(extension);
+      for (const std::string& extension : protocol_extensions(shared_memory))
+        json.string(extension);
     });
   });
   return std::move(json.text());

@@ -10,12 +10,14 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <string>
-#include <vector>
+#include <optional>
+#include <string_view>
 
 #include "serve/http/message.h"
 #include "serve/net/options.h"
+#include "serve/protocol/access.h"
 #include "serve/protocol/memory_budget.h"
 
 namespace emblem {
@@ -28,9 +30,10 @@ struct HttpServerOptions : NetOptions {
   // Bodies and responses take their bytes from it; above: 503. Null: no limit. Must outlive the
   // server and the requests that its handler has taken.
   MemoryBudget* memory_budget = nullptr;
-  // When set, requests need "Authorization: Bearer TOKEN", but for the open paths.
-  std::string bearer_token;
-  std::vector<std::string> open_paths = {"/", "/v2/health/live", "/v2/health/ready"};
+  // Asked once a request's header is there, before its body is read: the response of a refusal,
+  // after which the connection is closed. Null: nothing is refused. Must not throw.
+  std::function<std::optional<HttpResponse>(std::string_view target, const Caller& caller)>
+      authorize;
 };
 
 class HttpServer {

@@ -15,6 +15,10 @@ int http_status(ErrorCode code) {
       return 501;
     case ErrorCode::kCancelled:
       return 499;
+    case ErrorCode::kUnauthenticated:
+      return 401;
+    case ErrorCode::kPermissionDenied:
+      return 403;
     case ErrorCode::kCorruption:
     case ErrorCode::kInternal:
       break;
@@ -30,6 +34,8 @@ int grpc_status(ErrorCode code) {
       return 3;  // INVALID_ARGUMENT
     case ErrorCode::kNotFound:
       return 5;  // NOT_FOUND
+    case ErrorCode::kPermissionDenied:
+      return 7;  // PERMISSION_DENIED
     case ErrorCode::kOutOfMemory:
       return 8;  // RESOURCE_EXHAUSTED
     case ErrorCode::kUnsupported:
@@ -38,6 +44,8 @@ int grpc_status(ErrorCode code) {
       return 14;  // UNAVAILABLE
     case ErrorCode::kCorruption:
       return 15;  // DATA_LOSS
+    case ErrorCode::kUnauthenticated:
+      return 16;  // UNAUTHENTICATED
     case ErrorCode::kInternal:
       break;
   }

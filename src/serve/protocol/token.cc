@@ -5,7 +5,6 @@
 #include "core/text.h"
 
 namespace emblem {
-namespace {
 
 bool equal_in_constant_time(std::string_view a, std::string_view b) {
   if (a.size() != b.size()) return false;
@@ -14,8 +13,6 @@ bool equal_in_constant_time(std::string_view a, std::string_view b) {
     difference = difference | static_cast<unsigned char>(a[i] ^ b[i]);
   return difference == 0;
 }
-
-}  // namespace
 
 bool carries_token(std::string_view authorization, std::string_view token) {
   constexpr std::string_view kScheme = "Bearer ";
