@@ -19,7 +19,9 @@ struct Options {
   std::string token, control_token;
   std::vector<std::string> restricted, shared_memory, trace;
   uint16_t http_port = 8000, grpc_port = 8001, metrics_port = 8002;
-  std::string max_body = "64MiB", max_response = "1GiB";
+  int health_port = -1;
+  std::string max_body = "64MiB", max_memory = "2GiB", max_response = "1GiB";
+  double idle_timeout = 120;
   double exit_timeout = 30;
   bool remote_shared_memory = false;
   std::string device = "cpu";
@@ -74,8 +76,20 @@ ServingOptions serving_options(const Options& options) {
   const int64_t max_body = parse_size(options.max_body, "--max-request-size");
   serving.models.requests.max_answer_bytes =
       static_cast<uint64_t>(parse_size(options.max_response, "--max-response-size"));
+  serving.max_memory = static_cast<size_t>(parse_size(options.max_memory, "--max-memory"));
+  EMBLEM_REQUIRE(serving.max_memory >= static_cast<size_t>(max_body), "--max-memory ",
+                 options.max_memory, " is less than the --max-request-size of ", options.max_body,
+                 "; a request of that size could never be answered");
   serving.metrics.threads = 1;
-  for (HttpServerOptions* http : {&serving.http, &serving.metrics}) {
+  serving.metrics.workers = 0;
+  if (options.health_port >= 0) {
+    serving.health = serving.metrics;
+    serving.health->port = static_cast<uint16_t>(options.health_port);
+  }
+  HttpServerOptions* const health = serving.health ? &*serving.health : &serving.metrics;
+  for (HttpServerOptions* http : {&serving.http, &serving.metrics, health}) {
+    http->idle_timeout =
+        std::chrono::milliseconds(static_cast<int64_t>(options.idle_timeout * 1000));
     http->address = address_of(options, serving.access);
     http->max_body_bytes = static_cast<size_t>(max_body);
     http->tls_certificate = options.tls_certificate;
@@ -134,6 +148,8 @@ void run(const Options& options) {
   std::printf("http    http%s://%s:%u\n", secure, address, serving.http_port());
   std::printf("grpc    %s:%u\n", address, serving.grpc_port());
   std::printf("metrics http%s://%s:%u/metrics\n", secure, address, serving.metrics_port());
+  if (serving.health_port() != 0)
+    std::printf("health  http%s://%s:%u/v2/health/ready\n", secure, address, serving.health_port());
   print_access(options, chosen);
   for (const RepositoryEntry& entry : serving.models().index()) {
     std::printf("model   %s %s %s%s%s\n", entry.name.c_str(), entry.version.c_str(),
@@ -166,6 +182,10 @@ void add_serve(Command& program) {
   command.option("--grpc-port", options->grpc_port, "PORT", "Port for gRPC (0: any free one)");
   command.option("--metrics-port", options->metrics_port, "PORT",
                  "Port for Prometheus metrics (0: any free one)");
+  command
+      .option("--health-port", options->health_port, "PORT",
+              "Port for health checks alone, on a thread of its own (0: any free one; -1: none)")
+      .range(-1, 65535);
   command.choice(
       "--model-control-mode", options->control, {"none", "poll", "explicit"},
       "none: load all models at startup; poll: also watch for changes; explicit: load the "
@@ -207,6 +227,12 @@ void add_serve(Command& program) {
   command.option("--max-request-size", options->max_body, "SIZE", "Largest request, decompressed");
   command.option("--max-response-size", options->max_response, "SIZE",
                  "Largest tensors that a request may be answered with");
+  command.option("--max-memory", options->max_memory, "SIZE",
+                 "Memory that the requests and answers of all clients may hold together");
+  command
+      .option("--idle-timeout", options->idle_timeout, "SECONDS",
+              "Close HTTP connections without a request for this time")
+      .range(1e-3, 1e6);
   command.option("--tls-certificate", options->tls_certificate, "FILE",
                  "Certificate (PEM) for TLS on all ports; needs --tls-key");
   command.option("--tls-key", options->tls_key, "FILE", "Private key (PEM) of --tls-certificate");

@@ -102,9 +102,11 @@ TEST_F(HttpRoutesTest, DescribesServerAndModels) {
 }
 
 TEST_F(HttpRoutesTest, SaysWhatIsAliveAndReady) {
-  EXPECT_EQ(client_.get("/v2/health/live").status, 200);
+  // Triton's clients look at the status, KServe's at the JSON.
+  EXPECT_EQ(client_.get("/v2/health/live").body, R"({"live":true})");
+  EXPECT_EQ(client_.get("/v2/health/ready").body, R"({"ready":true})");
   EXPECT_EQ(client_.get("/v2/health/ready").status, 200);
-  EXPECT_EQ(client_.get("/v2/models/sum/ready").status, 200);
+  EXPECT_EQ(client_.get("/v2/models/sum/ready").body, R"({"name":"sum","ready":true})");
   EXPECT_EQ(client_.get("/v2/models/sum/versions/9/ready").status, 404);
   EXPECT_EQ(client_.get("/v2/models/none/ready").status, 404);
   service_.ready = false;
@@ -179,6 +181,7 @@ TEST_F(HttpRoutesTest, ADisconnectedClientsRequestIsCancelled) {
     leaving.send(TestClient::text("POST", "/v2/models/sum/infer", kJsonRequest));
     EXPECT_TRUE(becomes_true([&] { return service_.held() == 1; }));
     EXPECT_FALSE(service_.is_last_cancelled());
+    leaving.reset();
   }
   EXPECT_TRUE(becomes_true([&] { return service_.is_last_cancelled(); }));
   service_.release();
