@@ -37,7 +37,12 @@ struct Serving::State {
              [this](HttpRequest request, HttpReply reply) {
                routes.handle(std::move(request), std::move(reply));
              }) {
-    if (options.health) health.emplace(*options.health, make_health_handler(models));
+    if (options.health)
+      health.emplace(with_check(*options.health,
+                                [this](std::string_view, const Caller& caller) {
+                                  return refusal_of(access, Api::kHealth, caller);
+                                }),
+                     make_health_handler(models));
   }
 
   HttpServerOptions with_memory(HttpServerOptions options) {
