@@ -24,6 +24,7 @@ struct EngineTask {
   const InferRequest* request = nullptr;
   int64_t rows = 0;
   std::vector<OutputTensor> outputs;  // filled by the engine
+  ResponseParameters parameters;      // of the response
   std::optional<Error> error;         // or this
 };
 

@@ -2,6 +2,7 @@
 
 #include "core/caught_error.h"
 #include "core/file.h"
+#include "serve/engine/hps_options.h"
 #include "serve/engine/hps_servable.h"
 #include "serve/engine/model_options.h"
 #include "serve/engine/pipeline_servable.h"
@@ -12,7 +13,7 @@ std::unique_ptr<Servable> open_servable(const std::string& name, int64_t version
                                         const std::string& folder,
                                         const inference::ModelConfig& config,
                                         const std::string& where, ParameterServer& tables) {
-  if (config.backend() == kHpsBackend) return open_hps(name, version, tables);
+  if (config.backend() == kHpsBackend) return open_hps(name, version, config, where, tables);
   ModelOptions options = model_options(config, *describe_pipeline(folder), where);
   for (const PsModel& model : tables.config().models) {
     if (model.name == name) apply_ps_model(model, config, options.gpu);
@@ -44,11 +45,14 @@ ModelVersion::ModelVersion(const std::string& name, int64_t version, const std::
       name, std::to_string(version), options.batching, std::move(engines),
       servable_->may_block() ? Blocking::kPossible : Blocking::kNever);
   load_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  loaded_ = std::chrono::system_clock::now();
 }
 
 ModelStatistics ModelVersion::statistics() const {
   ModelStatistics statistics = scheduler_->statistics();
   statistics.load_seconds = load_seconds_;
+  statistics.loaded_ms = static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(loaded_.time_since_epoch()).count());
   return statistics;
 }
 
