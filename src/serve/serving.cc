@@ -19,7 +19,7 @@ struct Serving::State {
   explicit State(const ServingOptions& options)
       : access(options.access),
         models(options.models),
-        grpc(options.grpc, models, regions),
+        grpc(with_access(options.grpc, access), models, regions),
         metrics(with_check(options.metrics,
                            [this](std::string_view, const Caller& caller) {
                              return refusal_of(access, Api::kMetrics, caller);
@@ -33,6 +33,10 @@ struct Serving::State {
                routes.handle(std::move(request), std::move(reply));
              }) {}
 
+  static GrpcServerOptions with_access(GrpcServerOptions options, const Access& access) {
+    options.access = &access;
+    return options;
+  }
   template <class Check>
   static HttpServerOptions with_check(HttpServerOptions options, Check check) {
     options.authorize = std::move(check);
