@@ -108,7 +108,8 @@ ServingOptions serving_options(const Options& options) {
   serving.grpc.max_message_bytes = max_body;
   serving.grpc.tls_certificate = options.tls_certificate;
   serving.grpc.tls_key = options.tls_key;
-  serving.grpc.bearer_token = serving.access.inference_token;
+  serving.grpc.tls_client_ca = options.tls_client_ca;
+  serving.grpc.max_connections = serving.http.max_connections;
   return serving;
 }
 
@@ -151,7 +152,10 @@ void run(const Options& options) {
   const char* secure = options.tls_certificate.empty() ? "" : "s";
   const char* address = chosen.http.address.c_str();
   std::printf("http    http%s://%s:%u\n", secure, address, serving.http_port());
-  std::printf("grpc    %s:%u\n", address, serving.grpc_port());
+  if (serving.grpc_port() == 0)
+    std::printf("grpc    off: this build has no libnghttp2\n");
+  else
+    std::printf("grpc    %s:%u\n", address, serving.grpc_port());
   std::printf("metrics http%s://%s:%u/metrics\n", secure, address, serving.metrics_port());
   if (serving.health_port() != 0)
     std::printf("health  http%s://%s:%u/v2/health/ready\n", secure, address, serving.health_port());
@@ -227,7 +231,7 @@ void add_serve(Command& program) {
       .range(1, 1024);
   command
       .option("--max-connections", options->serving.http.max_connections, "N",
-              "Maximum number of open HTTP connections")
+              "Maximum number of open connections, of HTTP and of gRPC each")
       .positive();
   command.option("--max-request-size", options->max_body, "SIZE", "Largest request, decompressed");
   command

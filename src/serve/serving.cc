@@ -24,7 +24,7 @@ struct Serving::State {
         memory(options.max_memory),
         models(with_memory(options.models)),
         regions(with_memory(options.shared_memory)),
-        grpc(options.grpc, models, regions),
+        grpc(with_access_and_memory(options.grpc), models, regions),
         metrics(with_check(options.metrics,
                            [this](std::string_view, const Caller& caller) {
                              return refusal_of(access, Api::kMetrics, caller);
@@ -55,6 +55,11 @@ struct Serving::State {
   }
   SharedMemoryOptions with_memory(SharedMemoryOptions options) {
     options.memory = &memory;
+    return options;
+  }
+  GrpcServerOptions with_access_and_memory(GrpcServerOptions options) {
+    options.access = &access;
+    options.memory_budget = &memory;
     return options;
   }
   template <class Check>

@@ -8,6 +8,8 @@
 namespace emblem {
 namespace {
 
+constexpr const char* kService = "inference.GRPCInferenceService";
+
 void refuse_repository_name(const std::string& name) {
   if (name.empty()) return;
   throw Error(ErrorCode::kUnsupported, cat("repository_name is \"", name,
@@ -32,15 +34,25 @@ void GrpcCalls::answer(const inference::ServerMetadataRequest&,
                        inference::ServerMetadataResponse& to) const {
   to.set_name("emblem");
   to.set_version(kVersion);
-  for (const std::string& extension : protocol_extensions(true)) to.add_extensions(extension);
+  for (const std::string& extension : protocol_extensions(has_shared_memory_))
+    to.add_extensions(extension);
 }
 
 void GrpcCalls::answer(const grpc::health::v1::HealthCheckRequest& of,
                        grpc::health::v1::HealthCheckResponse& to) const {
-  if (!of.service().empty() && of.service() != "inference.GRPCInferenceService")
+  if (!of.service().empty() && of.service() != kService)
     throw Error(ErrorCode::kNotFound, cat("there is no service ", of.service()));
   to.set_status(is_ready() ? grpc::health::v1::HealthCheckResponse::SERVING
                            : grpc::health::v1::HealthCheckResponse::NOT_SERVING);
+}
+
+void GrpcCalls::answer(const grpc::health::v1::HealthListRequest&,
+                       grpc::health::v1::HealthListResponse& to) const {
+  for (const char* service : {"", kService}) {
+    grpc::health::v1::HealthCheckRequest of;
+    of.set_service(service);
+    answer(of, (*to.mutable_statuses())[service]);
+  }
 }
 
 // ---- models ----
