@@ -46,7 +46,8 @@ class HpsLookupTest : public DeviceTest {
     bool fill = false;
   };
 
-  std::unique_ptr<HpsLookup> make(const Cache& cache = {}, int64_t max_samples = 64) {
+  std::unique_ptr<HpsLookup> make() { return make(Cache()); }
+  std::unique_ptr<HpsLookup> make(const Cache& cache, int64_t max_samples = 64) {
     return dispatch(
         GetParam(),
         [&] {
