@@ -21,6 +21,11 @@ constexpr float kDefaults[] = {9.0f, -1.0f, 0.5f};
 constexpr int64_t kDims[] = {4, 16, 1};
 constexpr int64_t kRows = 2000;
 
+struct Cache {
+  double share = 1.0, hit_rate_threshold = 2.0, refresh_share = 0.0;
+  bool fill = false;
+};
+
 // Three tables whose row of key k is k in all elements.
 class HpsLookupTest : public DeviceTest {
  protected:
@@ -40,11 +45,6 @@ class HpsLookupTest : public DeviceTest {
           memory, nullptr));
     }
   }
-
-  struct Cache {
-    double share = 1.0, hit_rate_threshold = 2.0, refresh_share = 0.0;
-    bool fill = false;
-  };
 
   std::unique_ptr<HpsLookup> make(const Cache& cache = {}, int64_t max_samples = 64) {
     return dispatch(
