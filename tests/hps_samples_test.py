@@ -232,7 +232,7 @@ class OtherStores(unittest.TestCase):
         server = Server(self.folder / "models", "--ps", ps)
         try:
             metrics = server.get("/metrics", server.metrics)[1].decode()
-            [evicted] = [line for line in metrics.splitlines() if line.startswith("emblem_rows_evicted{")]
+            [evicted] = [line for line in metrics.splitlines() if line.startswith("emblem_rows_evicted_total{")]
             self.assertGreaterEqual(int(evicted.split()[-1]), 4802)
         finally:
             server.stop()

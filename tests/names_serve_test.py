@@ -50,7 +50,7 @@ class Names(EmblemTest):
                 self.assertAlmostEqual(served, predicted, places=5)
             metrics = server.get("/metrics", server.metrics)[1].decode()
             for name in ("Größe_emb", 'a \\"b\\"_emb'):
-                self.assertIn(f'emblem_missing_keys{{model="ctr",version="1",table="{name}"}}', metrics)
+                self.assertIn(f'emblem_missing_keys_total{{model="ctr",version="1",table="{name}"}}', metrics)
         finally:
             server.stop()
 

@@ -423,6 +423,11 @@ Option Command::flag(const std::string& names, bool& variable, const std::string
   return Option(app_->add_flag(names, variable, text));
 }
 
+Option Command::flag(const std::string& names, std::vector<std::string>& variable,
+                     const std::string& value, const std::string& text) {
+  return Option(app_->add_flag(names, variable, text)->type_name("[=" + value + "]"));
+}
+
 Option Command::argument(const std::string& name, std::string& variable, const std::string& text) {
   return Option(app_->add_option(name, variable, text)->type_name(""));
 }

@@ -81,7 +81,11 @@ class Command {
   // May be repeated; each value may contain commas.
   Option repeatable(const std::string& names, std::vector<std::string>& variable,
                     const std::string& value, const std::string& text);
+  // Also as --name=false.
   Option flag(const std::string& names, bool& variable, const std::string& text);
+  // --name or --name=VALUE, may be repeated; without a value it adds "true".
+  Option flag(const std::string& names, std::vector<std::string>& variable,
+              const std::string& value, const std::string& text);
   // Positional arguments.
   Option argument(const std::string& name, std::string& variable, const std::string& text);
   Option arguments(const std::string& name, std::vector<std::string>& variable,

@@ -15,13 +15,40 @@ namespace {
 
 struct Options {
   ServingOptions serving;
-  std::string address = "0.0.0.0", control = "none", tls_certificate, tls_key, token;
+  std::string address, control = "none", tls_certificate, tls_key, tls_client_ca;
+  std::string token, control_token;
+  std::vector<std::string> restricted, shared_memory, trace;
   uint16_t http_port = 8000, grpc_port = 8001, metrics_port = 8002;
-  std::string max_body = "64MiB", max_response = "1GiB";
+  int health_port = -1;
+  std::string max_body = "64MiB", max_memory = "2GiB", max_response = "1GiB";
+  double idle_timeout = 120;
   double exit_timeout = 30;
+  bool remote_shared_memory = false;
   std::string device = "cpu";
   std::vector<std::string> deltas;
 };
+
+std::string value_or_variable(const std::string& value, const char* variable) {
+  const char* set = std::getenv(variable);
+  return !value.empty() || set == nullptr ? value : set;
+}
+
+AccessOptions access_options(const Options& options) {
+  AccessOptions access;
+  access.inference_token = value_or_variable(options.token, "EMBLEM_TOKEN");
+  access.control_token = value_or_variable(options.control_token, "EMBLEM_CONTROL_TOKEN");
+  for (const std::string& text : options.restricted)
+    access.restricted.push_back(parse_restricted_apis(text));
+  access.allow_shared_memory = !options.shared_memory.empty();
+  access.allow_remote_shared_memory = options.remote_shared_memory;
+  return access;
+}
+
+// A server that anyone may ask for inference is on loopback unless its user says otherwise.
+std::string address_of(const Options& options, const AccessOptions& access) {
+  if (!options.address.empty()) return options.address;
+  return access.inference_token.empty() ? "127.0.0.1" : "0.0.0.0";
+}
 
 ServingOptions serving_options(const Options& options) {
   ServingOptions serving = options.serving;
@@ -44,42 +71,98 @@ ServingOptions serving_options(const Options& options) {
                    "' is not of the form MODEL=FOLDER");
     serving.models.deltas[text.substr(0, sign)] = text.substr(sign + 1);
   }
-  std::string token = options.token;
-  if (const char* set = std::getenv("EMBLEM_TOKEN"); set != nullptr && token.empty()) token = set;
+  serving.access = access_options(options);
+  serving.models.trace = parse_trace_options(options.trace);
   const int64_t max_body = parse_size(options.max_body, "--max-request-size");
   serving.models.requests.max_answer_bytes =
       static_cast<uint64_t>(parse_size(options.max_response, "--max-response-size"));
+  serving.max_memory = static_cast<size_t>(parse_size(options.max_memory, "--max-memory"));
+  EMBLEM_REQUIRE(serving.max_memory >= static_cast<size_t>(max_body), "--max-memory ",
+                 options.max_memory, " is less than the --max-request-size of ", options.max_body,
+                 "; a request of that size could never be answered");
   serving.metrics.threads = 1;
-  for (HttpServerOptions* http : {&serving.http, &serving.metrics}) {
-    http->address = options.address;
+  serving.metrics.workers = 0;
+  if (options.health_port >= 0) {
+    serving.health = serving.metrics;
+    serving.health->port = static_cast<uint16_t>(options.health_port);
+  }
+  HttpServerOptions* const health = serving.health ? &*serving.health : &serving.metrics;
+  for (HttpServerOptions* http : {&serving.http, &serving.metrics, health}) {
+    http->idle_timeout =
+        std::chrono::milliseconds(static_cast<int64_t>(options.idle_timeout * 1000));
+    http->address = address_of(options, serving.access);
     http->max_body_bytes = static_cast<size_t>(max_body);
     http->tls_certificate = options.tls_certificate;
     http->tls_key = options.tls_key;
-    http->bearer_token = token;
+    http->tls_client_ca = options.tls_client_ca;
   }
   serving.http.port = options.http_port;
   serving.metrics.port = options.metrics_port;
-  serving.grpc.address = options.address;
+  serving.grpc.address = serving.http.address;
   serving.grpc.port = options.grpc_port;
   serving.grpc.max_message_bytes = max_body;
   serving.grpc.tls_certificate = options.tls_certificate;
   serving.grpc.tls_key = options.tls_key;
-  serving.grpc.bearer_token = token;
+  serving.grpc.tls_client_ca = options.tls_client_ca;
+  serving.grpc.max_connections = serving.http.max_connections;
   return serving;
+}
+
+// What is open and what is closed, with the option that opens it.
+void print_access(const Options& options, const ServingOptions& serving) {
+  const auto line = [](const std::string& text) { std::printf("access  %s\n", text.c_str()); };
+  const AccessOptions& access = serving.access;
+  if (options.address.empty() && access.inference_token.empty())
+    line(
+        "network: this machine only; --address 0.0.0.0 opens it to others, with EMBLEM_TOKEN to "
+        "those who have the token");
+  std::string tokens = access.inference_token.empty() ? "inference: no token needed (EMBLEM_TOKEN)"
+                                                      : "inference: with the token";
+  tokens += access.control_token.empty()
+                ? cat("; control: ",
+                      access.inference_token.empty() ? "no token needed" : "with the same token",
+                      " (EMBLEM_CONTROL_TOKEN)")
+                : "; control: with the control token";
+  line(tokens);
+  line(serving.models.control == ModelServerOptions::Control::kExplicit
+           ? "model control: clients may load and unload models"
+           : "model control: off (--model-control-mode explicit)");
+  if (!access.allow_shared_memory)
+    line("shared memory: off (--allow-shared-memory)");
+  else
+    line(access.allow_remote_shared_memory
+             ? "shared memory: on, also for clients on other machines"
+             : "shared memory: on for clients on this machine (--allow-remote-shared-memory)");
+  for (const RestrictedApis& one : access.restricted) {
+    std::string names;
+    for (const Api api : one.apis) names += cat(names.empty() ? "" : ", ", name_of(api));
+    line(cat("restricted: ", names, " need the header ", one.key));
+  }
 }
 
 void run(const Options& options) {
   const InterruptHandler handler;
-  Serving serving(serving_options(options));
+  const ServingOptions chosen = serving_options(options);
+  Serving serving(chosen);
   const char* secure = options.tls_certificate.empty() ? "" : "s";
-  const char* address = options.address.c_str();
+  const char* address = chosen.http.address.c_str();
   std::printf("http    http%s://%s:%u\n", secure, address, serving.http_port());
-  std::printf("grpc    %s:%u\n", address, serving.grpc_port());
+  if (serving.grpc_port() == 0)
+    std::printf("grpc    off: this build has no libnghttp2\n");
+  else
+    std::printf("grpc    %s:%u\n", address, serving.grpc_port());
   std::printf("metrics http%s://%s:%u/metrics\n", secure, address, serving.metrics_port());
+  if (serving.health_port() != 0)
+    std::printf("health  http%s://%s:%u/v2/health/ready\n", secure, address, serving.health_port());
+  print_access(options, chosen);
   for (const RepositoryEntry& entry : serving.models().index()) {
     std::printf("model   %s %s %s%s%s\n", entry.name.c_str(), entry.version.c_str(),
                 entry.state.c_str(), entry.reason.empty() ? "" : ": ", entry.reason.c_str());
   }
+  if (serving.models().index().empty() && !serving.models().is_ready())
+    std::printf(
+        "model   none in %s: health checks fail until there is one (--strict-readiness=false)\n",
+        chosen.models.repository.c_str());
   std::printf("ready\n");
   std::fflush(stdout);
   while (!interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -97,11 +180,16 @@ void add_serve(Command& program) {
       .option("--models,--model-repository", options->serving.models.repository, "DIR",
               "Model repository: a folder that emblem export wrote models into")
       .required();
-  command.option("--address", options->address, "ADDRESS", "Address to listen on");
+  command.option("--address", options->address, "ADDRESS",
+                 "Address to listen on (default: 0.0.0.0 with a token, 127.0.0.1 without)");
   command.option("--http-port", options->http_port, "PORT", "Port for HTTP (0: any free one)");
   command.option("--grpc-port", options->grpc_port, "PORT", "Port for gRPC (0: any free one)");
   command.option("--metrics-port", options->metrics_port, "PORT",
                  "Port for Prometheus metrics (0: any free one)");
+  command
+      .option("--health-port", options->health_port, "PORT",
+              "Port for health checks alone, on a thread of its own (0: any free one; -1: none)")
+      .range(-1, 65535);
   command.choice(
       "--model-control-mode", options->control, {"none", "poll", "explicit"},
       "none: load all models at startup; poll: also watch for changes; explicit: load the "
@@ -112,6 +200,15 @@ void add_serve(Command& program) {
       .option("--repository-poll-secs", options->serving.models.poll_seconds, "SECONDS",
               "With poll: seconds between checks")
       .range(1e-3, 1e6);
+  command
+      .option("--max-client-threads", options->serving.models.max_client_threads, "N",
+              "With explicit: threads that the engines of models may have in all whose "
+              "configuration clients send with their load requests")
+      .at_least(0);
+  command.flag(
+      "--strict-readiness", options->serving.models.strict_readiness,
+      "Ready only once there are models and all of them are loaded; =false: as soon as the "
+      "server answers (default: true)");
   command.option("--ps", options->serving.models.ps_config, "FILE",
                  "HPS's ps.json: stores of the tables, and models of backend hps");
   command.repeatable("--deltas", options->deltas, "MODEL=DIR",
@@ -129,16 +226,41 @@ void add_serve(Command& program) {
       .range(1, 1024);
   command
       .option("--max-connections", options->serving.http.max_connections, "N",
-              "Maximum number of open HTTP connections")
+              "Maximum number of open connections, of HTTP and of gRPC each")
       .positive();
   command.option("--max-request-size", options->max_body, "SIZE", "Largest request, decompressed");
   command.option("--max-response-size", options->max_response, "SIZE",
                  "Largest tensors that a request may be answered with");
+  command.option("--max-memory", options->max_memory, "SIZE",
+                 "Memory that the requests and answers of all clients may hold together");
+  command
+      .option("--idle-timeout", options->idle_timeout, "SECONDS",
+              "Close HTTP connections without a request for this time")
+      .range(1e-3, 1e6);
   command.option("--tls-certificate", options->tls_certificate, "FILE",
                  "Certificate (PEM) for TLS on all ports; needs --tls-key");
   command.option("--tls-key", options->tls_key, "FILE", "Private key (PEM) of --tls-certificate");
+  command.option(
+      "--tls-client-ca", options->tls_client_ca, "FILE",
+      "Refuse clients without a certificate that an authority in this file (PEM) signed");
   command.option("--token", options->token, "TOKEN",
                  "Refuse requests without this bearer token (better: the variable EMBLEM_TOKEN)");
+  command.option("--control-token", options->control_token, "TOKEN",
+                 "Bearer token for model control, shared memory, trace and log settings (better: "
+                 "the variable EMBLEM_CONTROL_TOKEN)");
+  command.repeatable("--restricted-api,--http-restricted-api,--grpc-restricted-protocol",
+                     options->restricted, "APIS=KEY=VALUE",
+                     "Refuse requests to these APIs without the header KEY: VALUE; any of health, "
+                     "metadata, inference, shared-memory, model-config, model-repository, "
+                     "statistics, trace, logging, metrics, separated by commas (repeatable)");
+  command.flag("--allow-shared-memory", options->shared_memory, "PREFIX",
+               "Let clients on this machine register shared memory; with PREFIX only objects whose "
+               "names begin with it (repeatable)");
+  command.flag("--allow-remote-shared-memory", options->remote_shared_memory,
+               "With --allow-shared-memory: also clients on other machines");
+  command.repeatable("--trace-config", options->trace, "NAME=VALUE",
+                     "Traces of requests: file=PATH, level=TIMESTAMPS, rate=N (one of N requests), "
+                     "count=N, log-frequency=N (repeatable)");
   command
       .option("--exit-timeout-secs", options->exit_timeout, "SECONDS",
               "Seconds that requests in progress may take after Ctrl-C or SIGTERM")

@@ -3,19 +3,25 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "serve/grpc/server.h"
 #include "serve/http/server.h"
+#include "serve/protocol/access.h"
 #include "serve/repository/model_server.h"
 
 namespace emblem {
 
 struct ServingOptions {
+  AccessOptions access;  // of all ports
   ModelServerOptions models;
   HttpServerOptions http;
   HttpServerOptions metrics;
+  std::optional<HttpServerOptions> health;  // a port for health checks alone
   GrpcServerOptions grpc;
+  // Bytes that the requests and answers of all clients may hold together.
+  size_t max_memory = size_t{2} << 30;
 };
 
 // Loads the models, then listens.
@@ -27,6 +33,7 @@ class Serving {
   uint16_t http_port() const;
   uint16_t grpc_port() const;
   uint16_t metrics_port() const;
+  uint16_t health_port() const;  // 0: there is none
   const ModelServer& models() const;
 
   // Accepts nothing new and gives requests under way their answers, for as long as `patience`.

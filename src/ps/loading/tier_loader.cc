@@ -127,7 +127,7 @@ void TierLoader::check_overflow(std::span<const Loading> tables) const {
                    "they would read as the default row; increase overflow_margin, add a "
                    "persistent_db, or set overflow_may_lose_rows in volatile_db");
     log_warn(cat(found,
-                 "rows are lost and read as the default row; emblem_rows_evicted counts "
+                 "rows are lost and read as the default row; emblem_rows_evicted_total counts "
                  "them"));
   }
 }

@@ -85,7 +85,7 @@ void ServedTable::apply(std::span<const int64_t> keys, std::span<const float> ro
   rows_updated_.fetch_add(keys.size(), std::memory_order_relaxed);
 }
 
-// Once: emblem_rows_evicted counts on.
+// Once: emblem_rows_evicted_total counts on.
 void ServedTable::warn_of_lost_rows() {
   if (l3_ != nullptr || std::exchange(warned_of_lost_rows_, true)) return;
   log_warn(cat("table ", settings_.name,

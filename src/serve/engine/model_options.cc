@@ -88,6 +88,30 @@ void compare_tensors(const Tensors& configured, const std::vector<TensorMetadata
 
 }  // namespace
 
+EngineCount engine_count(const inference::ModelConfig& config, const std::string& where) {
+  EngineCount engines;
+  if (config.instance_group_size() > 0) engines.instances = 0;
+  for (const auto& group : config.instance_group()) {
+    EMBLEM_REQUIRE(group.count() >= 0 && group.count() <= 256, where, ": an instance_group of ",
+                   group.count(), " instances");
+    engines.instances += std::max(1, group.count());
+    EMBLEM_REQUIRE(engines.instances <= kMostInstances, where, ": the instance_groups have ",
+                   engines.instances, " or more instances; expected at most ", kMostInstances);
+  }
+  if (const auto threads = config.parameters().find("threads");
+      threads != config.parameters().end()) {
+    engines.threads = std::atoi(threads->second.string_value().c_str());
+    EMBLEM_REQUIRE(engines.threads >= 1 && engines.threads <= 1024, where,
+                   ": parameter threads is '", threads->second.string_value(),
+                   "'; expected a number from 1 to 1024");
+  }
+  if (config.dynamic_batching().preserve_ordering()) engines.instances = 1;
+  EMBLEM_REQUIRE(engines.instances * engines.threads <= kMostThreads, where, ": ",
+                 engines.instances, " instances with ", engines.threads, " threads each have ",
+                 engines.instances * engines.threads, " threads; expected at most ", kMostThreads);
+  return engines;
+}
+
 void check_backend(const inference::ModelConfig& config, const std::string& where) {
   if (config.backend() == "hugectr")
     unsupported(where, "backend 'hugectr' (emblem convert-hugectr converts its models)");
@@ -115,25 +139,9 @@ ModelOptions model_options(const inference::ModelConfig& config, const Servable&
   ModelOptions options;
   options.batching = batch_options(config, where);
   options.gpu = gpu_options(config, where);
-  if (config.instance_group_size() > 0) options.instances = 0;
-  for (const auto& group : config.instance_group()) {
-    EMBLEM_REQUIRE(group.count() >= 0 && group.count() <= 256, where, ": an instance_group of ",
-                   group.count(), " instances");
-    options.instances += std::max(1, group.count());
-    EMBLEM_REQUIRE(options.instances <= kMostInstances, where, ": the instance_groups have ",
-                   options.instances, " or more instances; expected at most ", kMostInstances);
-  }
-  if (const auto threads = config.parameters().find("threads");
-      threads != config.parameters().end()) {
-    options.threads = std::atoi(threads->second.string_value().c_str());
-    EMBLEM_REQUIRE(options.threads >= 1 && options.threads <= 1024, where,
-                   ": parameter threads is '", threads->second.string_value(),
-                   "'; expected a number from 1 to 1024");
-  }
-  if (config.dynamic_batching().preserve_ordering()) options.instances = 1;
-  EMBLEM_REQUIRE(options.instances * options.threads <= kMostThreads, where, ": ",
-                 options.instances, " instances with ", options.threads, " threads each have ",
-                 options.instances * options.threads, " threads; expected at most ", kMostThreads);
+  const EngineCount engines = engine_count(config, where);
+  options.instances = engines.instances;
+  options.threads = engines.threads;
   return options;
 }
 

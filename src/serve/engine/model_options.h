@@ -19,6 +19,16 @@ struct ModelOptions {
   GpuOptions gpu;
 };
 
+struct EngineCount {
+  int instances = 1;  // engines
+  int threads = 1;    // of each; parameter "threads"
+
+  // Those of the engines and of their pools.
+  int all_threads() const { return instances * (threads > 1 ? threads + 1 : 1); }
+};
+// Throws kInvalidArgument. `where` names the file.
+EngineCount engine_count(const inference::ModelConfig& config, const std::string& where);
+
 // Throws kUnsupported for models of other backends. `where` names the file.
 void check_backend(const inference::ModelConfig& config, const std::string& where);
 

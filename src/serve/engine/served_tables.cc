@@ -7,6 +7,37 @@
 #include "serve/protocol/metric_label.h"
 
 namespace emblem {
+namespace {
+
+constexpr const char* kDescriptions =
+    "# HELP emblem_tier_hits_total Keys that the tier had\n"
+    "# TYPE emblem_tier_hits_total counter\n"
+    "# HELP emblem_tier_misses_total Keys that the tier did not have\n"
+    "# TYPE emblem_tier_misses_total counter\n"
+    "# HELP emblem_tier_errors_total Lookups that the tier failed\n"
+    "# TYPE emblem_tier_errors_total counter\n"
+    "# HELP emblem_tier_duration_seconds_total Time spent in lookups of the tier\n"
+    "# TYPE emblem_tier_duration_seconds_total counter\n"
+    "# HELP emblem_tier_hit_rate Share of the keys that the tier had\n"
+    "# TYPE emblem_tier_hit_rate gauge\n"
+    "# HELP emblem_missing_keys_total Keys that no tier had; they read as the default row\n"
+    "# TYPE emblem_missing_keys_total counter\n"
+    "# HELP emblem_rows_updated_total Rows that updates changed\n"
+    "# TYPE emblem_rows_updated_total counter\n"
+    "# HELP emblem_rows_evicted_total Rows that were removed to make room for others\n"
+    "# TYPE emblem_rows_evicted_total counter\n"
+    "# HELP emblem_updates_applied_total Deltas and messages that were applied\n"
+    "# TYPE emblem_updates_applied_total counter\n"
+    "# HELP emblem_update_errors_total Attempts to apply an update that failed\n"
+    "# TYPE emblem_update_errors_total counter\n"
+    "# HELP emblem_update_sequence Number of the newest delta that was applied\n"
+    "# TYPE emblem_update_sequence gauge\n"
+    "# HELP emblem_deltas_missing_total Deltas that were removed before they could be applied\n"
+    "# TYPE emblem_deltas_missing_total counter\n"
+    "# HELP emblem_update_age_seconds Time since the newest applied update was made\n"
+    "# TYPE emblem_update_age_seconds gauge\n";
+
+}  // namespace
 
 ServedTables::ServedTables(ParameterServer& server, const std::string& model, int64_t version,
                            std::span<const TableSource> tables, int64_t updates_included)
@@ -27,7 +58,7 @@ bool ServedTables::may_block() const {
 }
 
 std::string ServedTables::metrics(const std::string& labels) const {
-  std::string text;
+  std::string text = kDescriptions;
   const auto add = [&](const char* name, const std::string& more, auto value) {
     text += fmt::format("{}{{{}{}}} {}\n", name, labels, more, value);
   };
@@ -35,10 +66,11 @@ std::string ServedTables::metrics(const std::string& labels) const {
     const std::string name = escaped_label(plain_name);
     const auto tier = [&](const char* level, const TierCounts& counts) {
       const std::string more = fmt::format(",table=\"{}\",tier=\"{}\"", name, level);
-      add("emblem_tier_hits", more, counts.hits);
-      add("emblem_tier_misses", more, counts.misses);
-      add("emblem_tier_errors", more, counts.errors);
-      add("emblem_tier_duration_us", more, counts.nanoseconds / 1000);
+      add("emblem_tier_hits_total", more, counts.hits);
+      add("emblem_tier_misses_total", more, counts.misses);
+      add("emblem_tier_errors_total", more, counts.errors);
+      add("emblem_tier_duration_seconds_total", more,
+          static_cast<double>(counts.nanoseconds) * 1e-9);
       if (counts.hits + counts.misses > 0) {
         add("emblem_tier_hit_rate", more,
             static_cast<double>(counts.hits) / static_cast<double>(counts.hits + counts.misses));
@@ -49,15 +81,15 @@ std::string ServedTables::metrics(const std::string& labels) const {
     if (table->l2() != nullptr) tier("L2", table->l2_counts());
     if (table->l3() != nullptr) tier("L3", table->l3_counts());
     const std::string more = fmt::format(",table=\"{}\"", name);
-    add("emblem_missing_keys", more, table->missing_everywhere());
-    add("emblem_rows_updated", more, table->rows_updated());
-    add("emblem_rows_evicted", more, table->rows_evicted());
+    add("emblem_missing_keys_total", more, table->missing_everywhere());
+    add("emblem_rows_updated_total", more, table->rows_updated());
+    add("emblem_rows_evicted_total", more, table->rows_evicted());
   }
   const Freshness fresh = model_->freshness();
-  add("emblem_updates_applied", "", fresh.updates);
-  add("emblem_update_errors", "", fresh.errors);
+  add("emblem_updates_applied_total", "", fresh.updates);
+  add("emblem_update_errors_total", "", fresh.errors);
   add("emblem_update_sequence", "", fresh.sequence);
-  add("emblem_deltas_missing", "", fresh.missing_deltas);
+  add("emblem_deltas_missing_total", "", fresh.missing_deltas);
   if (fresh.age_seconds) add("emblem_update_age_seconds", "", *fresh.age_seconds);
   return text;
 }

@@ -97,7 +97,7 @@ TEST_F(HpsBackendTest, GivesTheRowsOfEachTableInTheOrderOfTheKeys) {
   }
   EXPECT_THAT(
       server_->extra_metrics(),
-      HasSubstr("emblem_missing_keys{model=\"tables\",version=\"1\",table=\"fi\\\"rst\"} 1"));
+      HasSubstr("emblem_missing_keys_total{model=\"tables\",version=\"1\",table=\"fi\\\"rst\"} 1"));
 }
 
 TEST_F(HpsBackendTest, RefusesCountsThatDoNotFit) {

@@ -32,7 +32,7 @@ bool take_null(JsonReader& reader) {
   return true;
 }
 
-TensorParameters read_tensor_parameters(JsonReader& reader) {
+TensorParameters read_tensor_parameters(JsonReader& reader, bool may_use_regions) {
   TensorParameters parameters;
   if (take_null(reader)) return parameters;
   reader.object([&](std::string_view key) {
@@ -45,6 +45,10 @@ TensorParameters read_tensor_parameters(JsonReader& reader) {
       EMBLEM_REQUIRE(parameters.classes > 0, "classification needs at least one class, not ",
                      parameters.classes);
     } else if (key == "shared_memory_region") {
+      if (!may_use_regions)
+        throw Error(ErrorCode::kPermissionDenied,
+                    "shared memory is not open to this client; see --allow-shared-memory and "
+                    "--allow-remote-shared-memory of the server");
       parameters.region = reader.string();
     } else if (key == "shared_memory_byte_size") {
       parameters.region_bytes = reader.uint64();
@@ -150,7 +154,7 @@ class RequestReader {
         has_shape = true;
         json_.array([&] { input.shape.push_back(json_.int64()); });
       } else if (key == "parameters") {
-        parameters = read_tensor_parameters(json_);
+        parameters = read_tensor_parameters(json_, http_.may_use_regions);
       } else if (key == "data") {
         EMBLEM_REQUIRE(!values && input.data.empty(), "input ", input.name, " has its data twice");
         values = has_type && has_shape && !input.name.empty() ? decode(json_, input) : json_.raw();
@@ -203,7 +207,7 @@ class RequestReader {
       if (key == "name") {
         form.name = json_.string();
       } else if (key == "parameters") {
-        parameters = read_tensor_parameters(json_);
+        parameters = read_tensor_parameters(json_, http_.may_use_regions);
       } else {
         json_.skip();
       }
@@ -258,8 +262,21 @@ InferCall read_infer_request(const HttpRequest& http, std::string model, std::st
   return call;
 }
 
+size_t json_bytes_of(const InferResponse& response, const OutputForms& forms) {
+  // Numbers take up to three times the bytes that they have in memory.
+  constexpr size_t kTextPerByte = 3;
+  size_t bytes = 0;
+  for (size_t i = 0; i < response.outputs.size(); ++i) {
+    const OutputForm* form = form_of(forms, response.outputs[i].name, i);
+    const bool is_text = form ? !form->binary && !form->region : !forms.binary;
+    if (is_text) bytes += response.outputs[i].data.size() * kTextPerByte;
+  }
+  return bytes;
+}
+
 HttpResponse write_infer_response(InferResponse response, const OutputForms& forms) {
   HttpResponse http;
+  http.is_compressible = true;
   JsonWriter json;
   json.object([&] {
     if (!response.id.empty()) json.key("id").string(response.id);

@@ -17,9 +17,11 @@ using testing::ThrowsMessage;
 HttpRequest http_request(const std::string& json, const std::string& binary = "",
                          bool with_header = true) {
   HttpRequest request;
-  const HttpBody body = allocate_body(json.size() + binary.size(), json.size());
-  std::memcpy(body.bytes.data(), json.data(), json.size());
-  if (!binary.empty()) std::memcpy(body.bytes.data() + json.size(), binary.data(), binary.size());
+  request.may_use_regions = true;
+  HttpBodyBuffer buffer(json.size(), json.size() + binary.size(), nullptr);
+  buffer.append(std::as_bytes(std::span(json)));
+  buffer.append(std::as_bytes(std::span(binary)));
+  const HttpBody body = buffer.take();
   request.body = body.bytes;
   request.memory = body.memory;
   if (with_header) request.json_bytes = json.size();

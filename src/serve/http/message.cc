@@ -1,5 +1,6 @@
 #include "serve/http/message.h"
 
+#include "core/caught_error.h"
 #include "serve/protocol/json_writer.h"
 #include "serve/protocol/status.h"
 
@@ -20,7 +21,20 @@ HttpResponse error_response(int status, std::string_view message) {
 }
 
 HttpResponse error_response(const Error& error) {
-  return error_response(http_status(error.code()), error.what());
+  HttpResponse response = error_response(http_status(error.code()), error.what());
+  if (error.code() == ErrorCode::kUnauthenticated)
+    response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return response;
+}
+
+std::optional<HttpResponse> refusal_of(const Access& access, Api api,
+                                       const Caller& caller) noexcept {
+  try {
+    access.require(api, caller);
+    return std::nullopt;
+  } catch (...) {
+    return error_response(caught_error());
+  }
 }
 
 }  // namespace emblem

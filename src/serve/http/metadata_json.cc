@@ -95,13 +95,14 @@ void unquote_integers(nlohmann::json& message, const Descriptor& type) {
 
 }  // namespace
 
-std::string server_metadata_json() {
+std::string server_metadata_json(bool shared_memory) {
   JsonWriter json;
   json.object([&] {
     json.key("name").string("emblem");
     json.key("version").string(kVersion);
     json.key("extensions").array([&] {
-      for (const std::string& extension : protocol_extensions()) json.string(extension);
+      for (const std::string& extension : protocol_extensions(shared_memory))
+        json.string(extension);
     });
   });
   return std::move(json.text());
@@ -191,16 +192,6 @@ std::string regions_json(const std::vector<CudaSharedRegion>& regions) {
     }
   });
   return std::move(json.text());
-}
-
-std::string trace_settings_json() {
-  return R"({"trace_level":["OFF"],"trace_rate":"1000","trace_count":"-1","log_frequency":"0",)"
-         R"("trace_file":"","trace_mode":"triton"})";
-}
-
-std::string log_settings_json() {
-  return R"({"log_file":"","log_info":true,"log_warning":true,"log_error":true,)"
-         R"("log_verbose_level":0,"log_format":"default"})";
 }
 
 }  // namespace emblem

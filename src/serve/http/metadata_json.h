@@ -10,7 +10,7 @@
 
 namespace emblem {
 
-std::string server_metadata_json();
+std::string server_metadata_json(bool shared_memory);
 std::string model_metadata_json(const ModelMetadata& metadata);
 // With the names of the .proto and every plain field, also those that are not set.
 std::string model_config_json(const inference::ModelConfig& config);
@@ -20,7 +20,5 @@ std::string regions_json(const std::vector<SystemRegion>& regions);
 std::string regions_json(const std::vector<CudaSharedRegion>& regions);
 
 // What clients get that ask for settings of tracing and logging: both cannot be changed.
-std::string trace_settings_json();
-std::string log_settings_json();
 
 }  // namespace emblem

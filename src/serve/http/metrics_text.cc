@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <fstream>
 #include <limits>
 #include <memory>
@@ -9,6 +10,7 @@
 
 #include "core/caught_error.h"
 #include "core/process.h"
+#include "serve/http/metric_families.h"
 #include "serve/protocol/metric_label.h"
 
 namespace emblem {
@@ -25,25 +27,26 @@ class Writer {
 
   template <class Value>
   void per_model(const char* name, const char* type, const char* help, Value value) {
-    head(name, type, help);
+    metrics_.describe(name, type, help);
     for (const ModelStatistics& one : models_)
-      text_ += fmt::format("{}{{{}}} {}\n", name, labels_of(one), value(one));
+      metrics_.add(name, labels_of(one), fmt::format("{}", value(one)));
   }
 
   template <class Value>
   void single(const char* name, const char* type, const char* help, Value value) {
-    head(name, type, help);
-    text_ += fmt::format("{} {}\n", name, value);
+    metrics_.describe(name, type, help);
+    metrics_.add(name, "", fmt::format("{}", value));
   }
 
   void failures() {
     constexpr const char* kName = "nv_inference_request_failure";
-    head(kName, "counter", "Failed inference requests, by reason");
+    metrics_.describe(kName, "counter", "Failed inference requests, by reason");
     for (const ModelStatistics& one : models_) {
       const uint64_t named = one.rejected + one.cancelled;
       const uint64_t other = one.fail.count > named ? one.fail.count - named : 0;
       const auto line = [&](const char* reason, uint64_t count) {
-        text_ += fmt::format("{}{{{},reason=\"{}\"}} {}\n", kName, labels_of(one), reason, count);
+        metrics_.add(kName, fmt::format("{},reason=\"{}\"", labels_of(one), reason),
+                     std::to_string(count));
       };
       line("REJECTED", one.rejected);
       line("CANCELED", one.cancelled);
@@ -52,33 +55,80 @@ class Writer {
     }
   }
 
-  void latencies() {
+  void latency_summaries() {
     constexpr const char* kName = "nv_inference_request_summary_us";
-    head(kName, "summary", "Latency of successful inference requests in microseconds");
+    metrics_.describe(kName, "summary", "Latency of successful inference requests in microseconds");
     for (const ModelStatistics& one : models_) {
       const std::string labels = labels_of(one);
       for (const double quantile : {0.5, 0.9, 0.95, 0.99, 0.999})
-        text_ += fmt::format("{}{{{},quantile=\"{}\"}} {:.1f}\n", kName, labels, quantile,
-                             one.latency.quantile_us(quantile));
-      text_ += fmt::format("{}_sum{{{}}} {}\n", kName, labels, one.success.ns / 1000);
-      text_ += fmt::format("{}_count{{{}}} {}\n", kName, labels, one.success.count);
+        metrics_.add(kName, fmt::format("{},quantile=\"{}\"", labels, quantile),
+                     fmt::format("{:.1f}", one.latency.quantile_us(quantile)));
+      add_sum_and_count(kName, labels, one.success.ns / 1000, one.success.count);
     }
   }
 
-  void add(const std::string& more) {
-    text_ += more;
-    if (!more.empty() && more.back() != '\n') text_ += '\n';
+  // In buckets of powers of two microseconds, from 32 us to 17 s.
+  void latency_histograms() {
+    constexpr const char* kName = "emblem_request_duration_seconds";
+    constexpr size_t kFirst = 5, kLast = 24, kBucketsPerPower = 4;
+    metrics_.describe(kName, "histogram", "Latency of successful inference requests");
+    for (const ModelStatistics& one : models_) {
+      const std::string labels = labels_of(one);
+      uint64_t count = 0;
+      size_t next = 0;
+      for (size_t power = kFirst; power <= kLast; ++power) {
+        for (; next < power * kBucketsPerPower; ++next) count += one.latency.buckets()[next];
+        add_bucket(kName, labels, fmt::format("{:.6g}", std::exp2(power) * 1e-6), count);
+      }
+      add_bucket(kName, labels, "+Inf", one.latency.count());
+      add_sum_and_count(kName, labels, static_cast<double>(one.success.ns) * 1e-9,
+                        one.latency.count());
+    }
   }
 
-  std::string finish() { return std::move(text_); }
+  void batch_histograms() {
+    constexpr const char* kName = "emblem_batch_rows";
+    constexpr uint64_t kLargest = 65536;
+    metrics_.describe(kName, "histogram", "Rows of the batches that ran");
+    for (const ModelStatistics& one : models_) {
+      const std::string labels = labels_of(one);
+      uint64_t count = 0, rows = 0;
+      auto next = one.by_batch.begin();
+      const auto take_up_to = [&](uint64_t size) {
+        for (; next != one.by_batch.end() && next->first <= size; ++next) {
+          count += next->second.compute_infer.count;
+          rows += next->first * next->second.compute_infer.count;
+        }
+      };
+      for (uint64_t size = 1; size <= kLargest; size *= 2) {
+        take_up_to(size);
+        add_bucket(kName, labels, std::to_string(size), count);
+      }
+      take_up_to(std::numeric_limits<uint64_t>::max());
+      add_bucket(kName, labels, "+Inf", count);
+      add_sum_and_count(kName, labels, rows, count);
+    }
+  }
+
+  void add(const std::string& more) { metrics_.add_text(more); }
+
+  std::string finish() const { return metrics_.text(); }
 
  private:
-  void head(const char* name, const char* type, const char* help) {
-    text_ += fmt::format("# HELP {0} {2}\n# TYPE {0} {1}\n", name, type, help);
+  void add_bucket(const std::string& name, const std::string& labels, const std::string& most,
+                  uint64_t count) {
+    metrics_.add(name + "_bucket", fmt::format("{},le=\"{}\"", labels, most),
+                 std::to_string(count));
+  }
+  template <class Sum>
+  void add_sum_and_count(const std::string& name, const std::string& labels, Sum sum,
+                         uint64_t count) {
+    metrics_.add(name + "_sum", labels, fmt::format("{}", sum));
+    metrics_.add(name + "_count", labels, std::to_string(count));
   }
 
   const std::vector<ModelStatistics>& models_;
-  std::string text_;
+  MetricFamilies metrics_;
 };
 
 }  // namespace
@@ -143,9 +193,14 @@ std::string MetricsText::text() {
   out.per_model("nv_inference_compute_output_duration_us", "counter",
                 "Sum of the times to take out results",
                 [&](Model m) { return us(m.compute_output); });
-  out.latencies();
+  out.latency_summaries();
+  out.latency_histograms();
+  out.batch_histograms();
   out.per_model("nv_model_load_duration_secs", "gauge", "How long loading the model took",
                 [](Model m) { return m.load_seconds; });
+  out.per_model("emblem_model_load_timestamp_seconds", "gauge",
+                "When the version was loaded, in seconds since 1970",
+                [](Model m) { return static_cast<double>(m.loaded_ms) / 1000; });
   out.single("nv_cpu_utilization", "gauge", "Busy share of the processors since the last scrape",
              cpu_.share());
   out.single("nv_cpu_memory_total_bytes", "gauge", "Memory of the machine", total_memory_bytes());

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <set>
 #include <sstream>
 
 #include "serve/http/client_test.h"
@@ -66,6 +67,45 @@ TEST(MetricsTextTest, HasTritonsNames) {
   EXPECT_THAT(text, HasSubstr("\nnv_cpu_memory_used_bytes "));
 }
 
+TEST(MetricsTextTest, HasHistogramsOfLatencyAndBatchSize) {
+  const BusyService service;  // 20 requests of 2 ms, 10 batches of 64 rows
+  const std::string text = MetricsText(service).text();
+  const std::string labels = R"({model="a\"b\\c",version="3")";
+  for (const std::string& line :
+       {"emblem_request_duration_seconds_bucket" + labels + R"(,le="0.001024"} 0)",
+        "emblem_request_duration_seconds_bucket" + labels + R"(,le="0.002048"} 20)",
+        "emblem_request_duration_seconds_bucket" + labels + R"(,le="16.7772"} 20)",
+        "emblem_request_duration_seconds_bucket" + labels + R"(,le="+Inf"} 20)",
+        "emblem_request_duration_seconds_sum" + labels + "} 0.04",
+        "emblem_request_duration_seconds_count" + labels + "} 20",
+        "emblem_batch_rows_bucket" + labels + R"(,le="32"} 0)",
+        "emblem_batch_rows_bucket" + labels + R"(,le="64"} 10)",
+        "emblem_batch_rows_bucket" + labels + R"(,le="+Inf"} 10)",
+        "emblem_batch_rows_sum" + labels + "} 640", "emblem_batch_rows_count" + labels + "} 10"})
+    EXPECT_THAT(text, HasSubstr(line + "\n"));
+}
+
+TEST(MetricsTextTest, EveryMetricIsDescribedOnceAndItsSamplesAreTogether) {
+  const BusyService service;
+  std::istringstream lines(MetricsText(service).text());
+  std::set<std::string> described;
+  std::string line, current;
+  while (std::getline(lines, line)) {
+    std::istringstream words(line);
+    std::string first, kind, name;
+    words >> first >> kind >> name;
+    if (first == "#" && kind == "HELP") {
+      EXPECT_TRUE(described.insert(name).second) << name;
+      current = name;
+      ASSERT_TRUE(std::getline(lines, line));
+      EXPECT_THAT(line, testing::StartsWith("# TYPE " + name + " "));
+    } else {
+      EXPECT_THAT(line, testing::StartsWith(current));
+    }
+  }
+  EXPECT_TRUE(described.contains("emblem_update_age_seconds"));
+}
+
 TEST(MetricsTextTest, EveryLineIsOneThatPrometheusReads) {
   const BusyService service;
   std::istringstream lines(MetricsText(service).text());
@@ -79,7 +119,7 @@ TEST(MetricsTextTest, EveryLineIsOneThatPrometheusReads) {
 
 TEST(MetricsTextTest, HasAServerOfItsOwn) {
   const FakeService service;
-  HttpServer server({.address = "127.0.0.1", .threads = 1}, make_metrics_handler(service));
+  HttpServer server({{.address = "127.0.0.1", .threads = 1}}, make_metrics_handler(service));
   TestClient client(server.port());
   EXPECT_THAT(client.get("/metrics").body, HasSubstr("nv_inference_count"));
   EXPECT_EQ(client.get("/v2").status, 404);

@@ -3,13 +3,16 @@
 #include <algorithm>
 
 #include "core/caught_error.h"
+#include "serve/http/health.h"
 #include "serve/http/infer.h"
 #include "serve/http/metadata_json.h"
 #include "serve/http/metrics_text.h"
+#include "serve/http/request_object.h"
+#include "serve/http/settings_json.h"
+#include "serve/http/status_history.h"
 #include "serve/http/status_page.h"
 #include "serve/http/target.h"
 #include "serve/protocol/base64.h"
-#include "serve/protocol/json_reader.h"
 #include "serve/protocol/slow_calls.h"
 
 namespace emblem {
@@ -28,21 +31,6 @@ HttpResponse text_response(const char* content_type, std::string text) {
   return response;
 }
 
-// Reads the object that is the request's body, if there is one.
-template <class Member>
-void read_object(const HttpRequest& request, Member&& member) {
-  JsonReader json(text_of(request.body));
-  if (request.body.empty()) return;
-  json.object([&](std::string_view key) { member(json, key); });
-  json.end();
-}
-
-void refuse_settings(const HttpRequest& request, const char* what) {
-  read_object(request, [&](JsonReader&, std::string_view key) {
-    throw Error(ErrorCode::kUnsupported, cat(what, " cannot be changed (", key, ")"));
-  });
-}
-
 }  // namespace
 
 struct HttpRoutes::State {
@@ -57,57 +45,69 @@ struct HttpRoutes::State {
   struct Route {
     const char* method;
     const char* path;
+    Api api;
     Answer answer;  // null: inference
     bool is_slow = false;
   };
 
   static std::span<const Route> routes() {
     static const Route kRoutes[] = {
-        {"POST", "v2/models/*/infer", nullptr},
-        {"POST", "v2/models/*/versions/*/infer", nullptr},
-        {"GET", "v2/models/stats", &State::statistics},
-        {"GET", "v2/models/*/stats", &State::statistics},
-        {"GET", "v2/models/*/versions/*/stats", &State::statistics},
-        {"GET", "v2", &State::server_metadata},
-        {"GET", "v2/health/live", &State::live},
-        {"GET", "v2/health/ready", &State::ready},
-        {"GET", "v2/models/*", &State::model_metadata},
-        {"GET", "v2/models/*/versions/*", &State::model_metadata},
-        {"GET", "v2/models/*/ready", &State::model_ready},
-        {"GET", "v2/models/*/versions/*/ready", &State::model_ready},
-        {"GET", "v2/models/*/config", &State::model_config},
-        {"GET", "v2/models/*/versions/*/config", &State::model_config},
-        {"POST", "v2/repository/index", &State::repository_index},
-        {"POST", "v2/repository/models/*/load", &State::load, true},
-        {"POST", "v2/repository/models/*/unload", &State::unload, true},
-        {"POST", "v2/repository/*/index", &State::named_repository},
-        {"POST", "v2/repository/*/models/*/load", &State::named_repository},
-        {"POST", "v2/repository/*/models/*/unload", &State::named_repository},
-        {"GET", "v2/systemsharedmemory/status", &State::region_status},
-        {"GET", "v2/systemsharedmemory/region/*/status", &State::region_status},
-        {"POST", "v2/systemsharedmemory/region/*/register", &State::register_region},
-        {"POST", "v2/systemsharedmemory/region/*/unregister", &State::unregister_region},
-        {"POST", "v2/systemsharedmemory/unregister", &State::unregister_region},
-        {"GET", "v2/cudasharedmemory/status", &State::cuda_status},
-        {"GET", "v2/cudasharedmemory/region/*/status", &State::cuda_status},
-        {"POST", "v2/cudasharedmemory/region/*/register", &State::cuda_register},
-        {"POST", "v2/cudasharedmemory/region/*/unregister", &State::cuda_unregister},
-        {"POST", "v2/cudasharedmemory/unregister", &State::cuda_unregister},
-        {"GET", "v2/trace/setting", &State::trace_settings},
-        {"POST", "v2/trace/setting", &State::trace_settings},
-        {"GET", "v2/models/*/trace/setting", &State::trace_settings},
-        {"POST", "v2/models/*/trace/setting", &State::trace_settings},
-        {"GET", "v2/logging", &State::log_settings},
-        {"POST", "v2/logging", &State::log_settings},
-        {"GET", "metrics", &State::metrics_answer},
-        {"GET", "status.json", &State::status},
-        {"GET", "", &State::page},
+        {"POST", "v2/models/*/infer", Api::kInference, nullptr},
+        {"POST", "v2/models/*/versions/*/infer", Api::kInference, nullptr},
+        {"GET", "v2/models/stats", Api::kStatistics, &State::statistics},
+        {"GET", "v2/models/*/stats", Api::kStatistics, &State::statistics},
+        {"GET", "v2/models/*/versions/*/stats", Api::kStatistics, &State::statistics},
+        {"GET", "v2", Api::kMetadata, &State::server_metadata},
+        {"GET", "v2/health/live", Api::kHealth, &State::live},
+        {"GET", "v2/health/ready", Api::kHealth, &State::ready},
+        {"GET", "v2/models/*", Api::kMetadata, &State::model_metadata},
+        {"GET", "v2/models/*/versions/*", Api::kMetadata, &State::model_metadata},
+        {"GET", "v2/models/*/ready", Api::kHealth, &State::model_ready},
+        {"GET", "v2/models/*/versions/*/ready", Api::kHealth, &State::model_ready},
+        {"GET", "v2/models/*/config", Api::kModelConfig, &State::model_config},
+        {"GET", "v2/models/*/versions/*/config", Api::kModelConfig, &State::model_config},
+        {"POST", "v2/repository/index", Api::kModelRepository, &State::repository_index},
+        {"POST", "v2/repository/models/*/load", Api::kModelRepository, &State::load, true},
+        {"POST", "v2/repository/models/*/unload", Api::kModelRepository, &State::unload, true},
+        {"POST", "v2/repository/*/index", Api::kModelRepository, &State::named_repository},
+        {"POST", "v2/repository/*/models/*/load", Api::kModelRepository, &State::named_repository},
+        {"POST", "v2/repository/*/models/*/unload", Api::kModelRepository,
+         &State::named_repository},
+        {"GET", "v2/systemsharedmemory/status", Api::kSharedMemory, &State::region_status},
+        {"GET", "v2/systemsharedmemory/region/*/status", Api::kSharedMemory, &State::region_status},
+        {"POST", "v2/systemsharedmemory/region/*/register", Api::kSharedMemory,
+         &State::register_region},
+        {"POST", "v2/systemsharedmemory/region/*/unregister", Api::kSharedMemory,
+         &State::unregister_region},
+        {"POST", "v2/systemsharedmemory/unregister", Api::kSharedMemory, &State::unregister_region},
+        {"GET", "v2/cudasharedmemory/status", Api::kSharedMemory, &State::cuda_status},
+        {"GET", "v2/cudasharedmemory/region/*/status", Api::kSharedMemory, &State::cuda_status},
+        {"POST", "v2/cudasharedmemory/region/*/register", Api::kSharedMemory,
+         &State::cuda_register},
+        {"POST", "v2/cudasharedmemory/region/*/unregister", Api::kSharedMemory,
+         &State::cuda_unregister},
+        {"POST", "v2/cudasharedmemory/unregister", Api::kSharedMemory, &State::cuda_unregister},
+        {"GET", "v2/trace/setting", Api::kTrace, &State::trace_settings},
+        {"POST", "v2/trace/setting", Api::kTrace, &State::trace_settings},
+        {"GET", "v2/models/*/trace/setting", Api::kTrace, &State::trace_settings},
+        {"POST", "v2/models/*/trace/setting", Api::kTrace, &State::trace_settings},
+        {"GET", "v2/logging", Api::kLogging, &State::log_settings},
+        {"POST", "v2/logging", Api::kLogging, &State::log_settings},
+        {"GET", "metrics", Api::kMetrics, &State::metrics_answer},
+        {"GET", "status.json", Api::kMetrics, &State::status},
+        {"GET", "history.json", Api::kMetrics, &State::status_history},
+        {"GET", "", Api::kHealth, &State::page},
     };
     return kRoutes;
   }
 
-  State(InferenceService& serving, SharedMemoryRegions& shared)
-      : service(serving), regions(shared), metrics(serving), status_source(serving) {}
+  State(InferenceService& serving, SharedMemoryRegions& shared, const Access& rules)
+      : service(serving),
+        regions(shared),
+        access(rules),
+        metrics(serving),
+        status_source(serving),
+        history(serving) {}
 
   // ---- finding the route ----
 
@@ -125,6 +125,19 @@ struct HttpRoutes::State {
       path = slash == std::string_view::npos ? std::string_view() : path.substr(slash + 1);
     }
     return path.empty();
+  }
+
+  // Paths that are not there need what metadata needs: they tell what the server has.
+  void authorize(std::string_view target, const Caller& caller) const {
+    if (!access.needs_credentials()) return;
+    const std::vector<std::string> parts = split_target(target);
+    std::vector<std::string> names;
+    for (const Route& route : routes()) {
+      if (!matches(route.path, parts, names)) continue;
+      if (route.answer != &State::page) access.require(route.api, caller);
+      return;
+    }
+    access.require(Api::kMetadata, caller);
   }
 
   void handle(HttpRequest request, HttpReply reply) {
@@ -149,6 +162,7 @@ struct HttpRoutes::State {
   void follow(const Route& route, HttpRequest request, std::vector<std::string> names,
               HttpReply reply) {
     if (!route.answer) return infer(request, names, std::move(reply));
+    if (route.api == Api::kSharedMemory) access.require_shared_memory(request.is_local);
     if (!route.is_slow) return reply((this->*route.answer)({request, std::move(names)}));
     const auto call = [this, &route, request = std::move(request), names = std::move(names),
                        reply] {
@@ -175,7 +189,8 @@ struct HttpRoutes::State {
     }
   }
 
-  void infer(const HttpRequest& request, const std::vector<std::string>& names, HttpReply reply) {
+  void infer(HttpRequest& request, const std::vector<std::string>& names, HttpReply reply) {
+    request.may_use_regions = access.may_use_shared_memory(request.is_local);
     if (names.size() > 1) check_version(names[1]);
     InferCall call = read_request(request, names[0], names.size() > 1 ? names[1] : std::string());
     service.infer(std::move(call.request), [forms = std::move(call.forms),
@@ -185,6 +200,8 @@ struct HttpRoutes::State {
         if (const Error* error = std::get_if<Error>(&result)) {
           response = error_response(*error);
         } else {
+          response.is_compressible = true;
+          response.deferred_json_bytes = json_bytes_of(std::get<InferResponse>(result), forms);
           response.deferred = [response = std::get<InferResponse>(std::move(result)),
                                forms = std::move(forms)]() mutable {
             try {
@@ -213,14 +230,17 @@ struct HttpRoutes::State {
 
   // ---- the server and its models ----
 
-  HttpResponse server_metadata(const Call&) { return json_response(server_metadata_json()); }
-  HttpResponse live(const Call&) { return empty_response(200); }
-  HttpResponse ready(const Call&) { return empty_response(service.is_ready() ? 200 : 400); }
+  HttpResponse server_metadata(const Call&) {
+    return json_response(server_metadata_json(access.allows_shared_memory()));
+  }
+  HttpResponse live(const Call&) { return live_response(); }
+  HttpResponse ready(const Call&) { return ready_response(service.is_ready()); }
   HttpResponse model_metadata(const Call& call) {
     return json_response(model_metadata_json(service.metadata(call.name(0), version_of(call))));
   }
   HttpResponse model_ready(const Call& call) {
-    if (service.is_model_ready(call.name(0), version_of(call))) return empty_response(200);
+    if (service.is_model_ready(call.name(0), version_of(call)))
+      return model_ready_response(call.name(0));
     return error_response(400, cat("model ", call.name(0), " is not ready"));
   }
   HttpResponse model_config(const Call& call) {
@@ -248,7 +268,9 @@ struct HttpRoutes::State {
       if (key != "parameters") return json.skip();
       json.object([&](std::string_view name) {
         const bool is_text = json.kind() == JsonReader::Kind::kString;
-        parameters[std::string(name)] = is_text ? json.string() : std::string(json.raw());
+        std::string value = is_text ? json.string() : std::string(json.raw());
+        if (name.starts_with("file:")) value = decode_base64(value);
+        parameters[std::string(name)] = std::move(value);
       });
     });
     service.load(call.name(0), parameters);
@@ -328,18 +350,22 @@ struct HttpRoutes::State {
   // ---- settings, metrics, the status page ----
 
   HttpResponse trace_settings(const Call& call) {
-    if (!call.names.empty()) service.metadata(call.name(0), "");
-    refuse_settings(call.request, "tracing");
-    return json_response(trace_settings_json());
+    const std::string model = call.name(0);
+    if (!model.empty()) service.metadata(model, "");
+    if (call.request.method == "POST") {
+      service.tracing().change(model, read_trace_changes(call.request));
+    }
+    return json_response(trace_settings_json(service.tracing().settings(model)));
   }
   HttpResponse log_settings(const Call& call) {
-    refuse_settings(call.request, "logging");
-    return json_response(log_settings_json());
+    if (call.request.method == "POST") change_log_settings(read_log_change(call.request));
+    return json_response(log_settings_json(emblem::log_settings()));
   }
   HttpResponse metrics_answer(const Call&) {
     return text_response(MetricsText::kContentType, metrics.text());
   }
   HttpResponse status(const Call&) { return json_response(status_source.json()); }
+  HttpResponse status_history(const Call&) { return json_response(history.json()); }
   HttpResponse page(const Call&) {
     HttpResponse response = text_response("text/html; charset=utf-8", std::string(status_page()));
     response.headers.emplace_back("Content-Security-Policy",
@@ -351,14 +377,27 @@ struct HttpRoutes::State {
 
   InferenceService& service;
   SharedMemoryRegions& regions;
+  const Access& access;
   MetricsText metrics;
   StatusSource status_source;
+  StatusHistory history;
   SlowCalls slow_calls;
 };
 
-HttpRoutes::HttpRoutes(InferenceService& service, SharedMemoryRegions& regions)
-    : state_(std::make_unique<State>(service, regions)) {}
+HttpRoutes::HttpRoutes(InferenceService& service, SharedMemoryRegions& regions,
+                       const Access& access)
+    : state_(std::make_unique<State>(service, regions, access)) {}
 HttpRoutes::~HttpRoutes() = default;
+
+std::optional<HttpResponse> HttpRoutes::authorize(std::string_view target,
+                                                  const Caller& caller) const noexcept {
+  try {
+    state_->authorize(target, caller);
+    return std::nullopt;
+  } catch (...) {
+    return error_response(caught_error());
+  }
+}
 
 void HttpRoutes::handle(HttpRequest request, HttpReply reply) {
   try {

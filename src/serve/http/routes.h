@@ -1,10 +1,14 @@
 // serve/http/routes.h - the paths of the inference protocol over HTTP, answered from an
-// InferenceService; also /metrics, the status page at / and what it shows at /status.json.
+// InferenceService; also /metrics, the status page at / and what it shows at /status.json and
+// /history.json.
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string_view>
 
 #include "serve/http/message.h"
+#include "serve/protocol/access.h"
 #include "serve/protocol/inference_service.h"
 #include "serve/protocol/shared_memory.h"
 
@@ -13,10 +17,15 @@ namespace emblem {
 // Must outlive the server that calls it.
 class HttpRoutes {
  public:
-  // Both must outlive the routes.
-  HttpRoutes(InferenceService& service, SharedMemoryRegions& regions);
+  // All must outlive the routes.
+  HttpRoutes(InferenceService& service, SharedMemoryRegions& regions, const Access& access);
   // Waits for the loading of a model that is under way.
   ~HttpRoutes();
+
+  // For HttpServerOptions::authorize: the refusal, if the caller may not use this path. The status
+  // page itself is open: it has no data, and asks for the token.
+  std::optional<HttpResponse> authorize(std::string_view target,
+                                        const Caller& caller) const noexcept;
 
   // For HttpServer. Answers before it returns, but for inference and for loading and unloading,
   // which a thread of its own does.

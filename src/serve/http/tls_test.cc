@@ -40,8 +40,13 @@ void write_certificate(const TempFolder& folder) {
 
 class TlsClient : public TestClient {
  public:
-  explicit TlsClient(uint16_t port)
+  // `certificate`: a folder with cert.pem and key.pem to show.
+  explicit TlsClient(uint16_t port, const TempFolder* certificate = nullptr)
       : TestClient(port), context_(SSL_CTX_new(TLS_client_method())), ssl_(SSL_new(context_)) {
+    if (certificate != nullptr) {
+      SSL_use_certificate_file(ssl_, certificate->path("cert.pem").c_str(), SSL_FILETYPE_PEM);
+      SSL_use_PrivateKey_file(ssl_, certificate->path("key.pem").c_str(), SSL_FILETYPE_PEM);
+    }
     SSL_set_fd(ssl_, fd());
     is_secure_ = SSL_connect(ssl_) == 1;
   }
@@ -73,7 +78,11 @@ class HttpTlsTest : public testing::Test {
     options.address = "127.0.0.1";
     options.tls_certificate = folder_.path("cert.pem");
     options.tls_key = folder_.path("key.pem");
-    options.bearer_token = "token";
+    options.authorize = [](std::string_view target,
+                           const Caller& caller) -> std::optional<HttpResponse> {
+      if (target == "/" || caller.authorization == "Bearer token") return std::nullopt;
+      return error_response(Error(ErrorCode::kUnauthenticated, "needs a token"));
+    };
     options.threads = 1;
     options.read_timeout = std::chrono::milliseconds(500);
     options.clock = clock_.function();
@@ -130,6 +139,22 @@ TEST_F(HttpTlsTest, ServesManyConnections) {
   }
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(right, 400);
+}
+
+TEST_F(HttpTlsTest, ClientsNeedACertificateOfTheAuthorityIfThereIsOne) {
+  const TempFolder known, stranger;
+  write_certificate(known);
+  write_certificate(stranger);
+  HttpServerOptions options;
+  options.address = "127.0.0.1";
+  options.tls_certificate = folder_.path("cert.pem");
+  options.tls_key = folder_.path("key.pem");
+  options.tls_client_ca = known.path("cert.pem");
+  HttpServer server(options,
+                    [](HttpRequest, const HttpReply& reply) { reply(json_response("{}")); });
+  EXPECT_EQ(TlsClient(server.port(), &known).get("/").status, 200);
+  EXPECT_EQ(TlsClient(server.port(), &stranger).get("/").status, 0);
+  EXPECT_EQ(TlsClient(server.port()).get("/").status, 0);
 }
 
 TEST_F(HttpTlsTest, RefusesAKeyThatIsNotTheCertificates) {

@@ -25,6 +25,9 @@ class NetConnection;
 using TcpSocket =
     boost::asio::basic_stream_socket<boost::asio::ip::tcp, boost::asio::io_context::executor_type>;
 
+// Whether the other side is on this machine: its address is a loopback one.
+bool is_local_peer(const TcpSocket& socket);
+
 // Where other threads leave their replies. Outlives the server as long as a reply may come.
 struct ReplyInbox {
   std::mutex mutex;

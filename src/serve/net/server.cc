@@ -61,6 +61,16 @@ bool close_idle(const NetThread& thread) {
 
 }  // namespace
 
+bool is_local_peer(const TcpSocket& socket) {
+  error_code error;
+  const tcp::endpoint peer = socket.remote_endpoint(error);
+  if (error) return false;
+  const asio::ip::address address = peer.address();
+  if (address.is_v6() && address.to_v6().is_v4_mapped())
+    return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).is_loopback();
+  return address.is_loopback();
+}
+
 void check_port(const std::string& address, uint16_t port) {
   asio::io_context context;
   if (port != 0) listen_on(context, address, port);

@@ -115,10 +115,15 @@ void Access::require_token(Api api, const Caller& caller) const {
           "token: \"Authorization: Bearer TOKEN\""));
 }
 
+bool Access::needs_credentials() const {
+  return !options_.inference_token.empty() || !options_.control_token.empty() ||
+         !options_.restricted.empty();
+}
+
 void Access::require_shared_memory(bool is_local) const {
   if (!options_.allow_shared_memory)
     deny("shared memory is off; start the server with --allow-shared-memory");
-  if (!is_local && !options_.allow_remote_shared_memory)
+  if (!may_use_shared_memory(is_local))
     deny(
         "shared memory is only for clients on the server's machine (loopback or Unix socket); "
         "--allow-remote-shared-memory opens it to others");

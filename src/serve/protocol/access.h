@@ -69,10 +69,15 @@ class Access {
   // wrong one) or kPermissionDenied. Health needs no token.
   void require(Api api, const Caller& caller) const;
 
-  // Throws kPermissionDenied unless inference requests of this caller may name shared-memory
-  // regions.
+  // Whether inference requests of this caller may name regions of shared memory; the same, throwing
+  // kPermissionDenied.
+  bool may_use_shared_memory(bool is_local) const {
+    return options_.allow_shared_memory && (is_local || options_.allow_remote_shared_memory);
+  }
   void require_shared_memory(bool is_local) const;
 
+  // Whether a caller may have to show a token or a key: if not, headers need not be looked at.
+  bool needs_credentials() const;
   bool allows_shared_memory() const { return options_.allow_shared_memory; }
 
  private:

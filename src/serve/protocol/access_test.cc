@@ -81,6 +81,13 @@ TEST(Access, AControlTokenAloneLeavesInferenceOpen) {
   EXPECT_EQ(answer(access, Api::kLogging), 401);
 }
 
+TEST(Access, CredentialsAreNeededOnceSomethingAsksForThem) {
+  EXPECT_FALSE(Access({.allow_shared_memory = true}).needs_credentials());
+  EXPECT_TRUE(Access({.inference_token = "abc"}).needs_credentials());
+  EXPECT_TRUE(Access({.control_token = "abc"}).needs_credentials());
+  EXPECT_TRUE(Access({.restricted = {parse_restricted_apis("health=key=1")}}).needs_credentials());
+}
+
 TEST(Access, EqualTokensAreRefused) {
   EXPECT_THROW(Access({.inference_token = "abc", .control_token = "abc"}), Error);
 }

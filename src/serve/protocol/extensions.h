@@ -9,14 +9,16 @@
 
 namespace emblem {
 
-inline std::vector<std::string> protocol_extensions() {
+// `shared_memory`: whether the server allows it.
+inline std::vector<std::string> protocol_extensions(bool shared_memory) {
   std::vector<std::string> names;
   for (const char* name :
        {"classification", "model_repository", "model_repository(unload_dependents)",
-        "schedule_policy", "model_configuration", "system_shared_memory", "binary_tensor_data",
-        "parameters", "statistics"})
+        "schedule_policy", "model_configuration", "binary_tensor_data", "parameters", "statistics",
+        "trace", "logging"})
     names.emplace_back(name);
-  if (kHasCuda) names.emplace_back("cuda_shared_memory");
+  if (shared_memory) names.emplace_back("system_shared_memory");
+  if (shared_memory && kHasCuda) names.emplace_back("cuda_shared_memory");
   return names;
 }
 

@@ -27,6 +27,8 @@ struct BatchStatistics {
 class LatencyHistogram {
  public:
   void add(uint64_t ns);
+  // What `now` has more than `before`, which it includes.
+  void add(const LatencyHistogram& now, const LatencyHistogram& before);
   // The latency in microseconds that a share of `quantile` of the requests did not exceed; 0
   // without any.
   double quantile_us(double quantile) const;
@@ -52,6 +54,7 @@ struct ModelStatistics {
   uint64_t rejected = 0, cancelled = 0;  // parts of fail
   uint64_t pending = 0;                  // requests in the queue right now
   double load_seconds = 0;
+  uint64_t loaded_ms = 0;                        // since 1970
   LatencyHistogram latency;                      // of successful requests
   std::map<uint64_t, BatchStatistics> by_batch;  // batch size -> batches of that size
 };

@@ -26,10 +26,15 @@ int64_t parse_version(const std::string& text) {
 
 }  // namespace
 
+int ModelServerOptions::default_client_threads() {
+  return std::max(16, 4 * static_cast<int>(std::thread::hardware_concurrency()));
+}
+
 ModelServer::ModelServer(ModelServerOptions options)
     : options_(std::move(options)),
       repository_(options_.repository),
       tables_(options_.ps_config.empty() ? PsConfig{} : load_ps_config(options_.ps_config)) {
+  tracing().start(options_.trace);
   if (repository_.models().empty()) {
     const std::string text = no_models_text(repository_.path());
     options_.control == ModelServerOptions::Control::kAll ? log_warn(text) : log_info(text);
@@ -76,21 +81,45 @@ void ModelServer::poll() noexcept {
 
 void ModelServer::look_for_changes(const std::set<std::string>& known) {
   const std::vector<std::string> there = repository_.models();
-  for (const std::string& name : there) try_load(name, AtThreadLimit::kLog);
+  for (const std::string& name : there) try_load(name, AtThreadLimit::kGoOn);
   for (const std::string& name : known) {
-    if (!std::binary_search(there.begin(), there.end(), name)) unload(name);
+    if (!std::binary_search(there.begin(), there.end(), name)) remove(name);
   }
 }
 
 void ModelServer::try_load(const std::string& model, AtThreadLimit limit) {
   try {
-    load(model, {});
+    reload(model, {});
   } catch (const ThreadLimitError&) {
     if (limit == AtThreadLimit::kThrow) throw;
-    log_caught(cat("model ", model, " cannot be served").c_str());
-  } catch (...) {
-    log_warn(cat("model ", model, " cannot be served: ", caught_error().what()));
+  } catch (...) {  // noted for index()
   }
+}
+
+void ModelServer::note_problem(const std::string& name, int64_t version) {
+  const std::string problem = caught_error().what();
+  bool is_new = false;
+  {
+    const std::lock_guard lock(mutex_);
+    Model& model = models_[name];
+    is_new = model.problem != problem || model.problem_version != version;
+    model.loading = false;
+    model.problem = problem;
+    model.problem_version = version;
+  }
+  if (is_new)
+    log_warn(cat("model ", name, version > 0 ? cat(" version ", version) : "",
+                 " cannot be served: ", problem));
+}
+
+void ModelServer::require_control() const {
+  using Control = ModelServerOptions::Control;
+  if (options_.control == Control::kExplicit) return;
+  throw Error(
+      ErrorCode::kUnavailable,
+      cat("explicit model load / unload is not allowed if ",
+          options_.control == Control::kPoll ? "polling is enabled" : "model control mode is NONE",
+          "; start the server with --model-control-mode explicit"));
 }
 
 inference::ModelConfig ModelServer::read_config(const std::string& model,
@@ -115,17 +144,17 @@ inference::ModelConfig ModelServer::read_config(const std::string& model,
   return config;
 }
 
-ModelServer::Versions ModelServer::load_versions(const std::string& model,
+ModelServer::Versions ModelServer::load_versions(const std::string& model, const Repository& from,
                                                  const inference::ModelConfig& config,
-                                                 const Versions& old) {
+                                                 const Versions& old, int64_t& current) {
   const std::string where = repository_.config_file(model);
   check_backend(config, where);
-  const std::vector<int64_t> there = repository_.versions(model);
-  EMBLEM_REQUIRE(!there.empty(), repository_.folder(model),
-                 " has no version (a folder named 1, 2, ...)");
+  const std::vector<int64_t> there = from.versions(model);
+  EMBLEM_REQUIRE(!there.empty(), from.folder(model), " has no version (a folder named 1, 2, ...)");
   Versions versions;
   for (const int64_t number : choose_versions(config, there, where)) {
-    const std::string folder = repository_.folder(model, number);
+    current = number;
+    const std::string folder = from.folder(model, number);
     const auto same = old.find(number);
     if (same != old.end() && same->second->origin() == ModelVersion::origin_of(folder, config)) {
       versions[number] = same->second;
@@ -139,36 +168,76 @@ ModelServer::Versions ModelServer::load_versions(const std::string& model,
   return versions;
 }
 
+int ModelServer::check_threads(const std::string& name, const LoadRequest& request,
+                               const inference::ModelConfig& config, const Repository& from) const {
+  if (request.config.empty()) return 0;
+  const std::string where = cat("load of model ", name);
+  const EngineCount engines = engine_count(config, where);
+  const auto versions =
+      static_cast<int64_t>(choose_versions(config, from.versions(name), where).size());
+  const int64_t wanted = versions * engines.all_threads();
+  int64_t used = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [other, model] : models_) used += other == name ? 0 : model.client_threads;
+  }
+  EMBLEM_REQUIRE(used + wanted <= options_.max_client_threads, where,
+                 ": its configuration asks for ", wanted, " engine threads (", versions,
+                 " versions with ", engines.instances, " instances of ", engines.threads,
+                 " threads), and other models have ", used,
+                 "; configurations of clients may ask for ", options_.max_client_threads,
+                 " in all (--max-client-threads)");
+  return static_cast<int>(wanted);
+}
+
 void ModelServer::load(const std::string& name,
                        const std::map<std::string, std::string>& parameters) {
-  for (const auto& [key, value] : parameters) {
-    if (key == "config") continue;
-    throw Error(ErrorCode::kUnsupported,
-                cat("load: parameter '", key, "' is not supported (expected config)"));
-  }
+  require_control();
+  reload(name, parse_load_request(name, parameters));
+}
+
+ModelServer::Model ModelServer::build(const std::string& name, const LoadRequest& request,
+                                      const Model& old, int64_t& current) {
+  Model model;
+  if (!request.files.empty()) model.sent = std::make_shared<SentModel>(name, request.files);
+  const Repository& from = model.sent ? model.sent->repository() : repository_;
+  model.config = read_config(name, request.config);
+  model.client_threads = check_threads(name, request, model.config, from);
+  // Files that were sent may differ under the same manifest.
+  const bool may_run_on = !model.sent && !old.sent;
+  model.versions =
+      load_versions(name, from, model.config, may_run_on ? old.versions : Versions{}, current);
+  return model;
+}
+
+void ModelServer::reload(const std::string& name, const LoadRequest& request) {
   const std::lock_guard one_at_a_time(load_mutex_);
-  repository_.versions(name);  // is it there at all?
-  Versions old;
+  if (request.files.empty()) repository_.versions(name);  // is it there at all?
+  EMBLEM_REQUIRE(is_model_name(name), "'", printable(name), "' is not a valid name of a model");
+  Model old;
+  bool is_known = true;
   {
     const std::lock_guard lock(mutex_);
     if (draining_) throw Error(ErrorCode::kUnavailable, "the server is shutting down");
+    is_known = request.files.empty() || models_.contains(name);
     models_[name].loading = true;
-    old = models_[name].versions;
+    old = models_[name];
   }
+  int64_t current = 0;
   try {
-    const auto json = parameters.find("config");
-    const inference::ModelConfig config =
-        read_config(name, json == parameters.end() ? "" : json->second);
-    Versions versions = load_versions(name, config, old);
+    Model model = build(name, request, old, current);
     const std::lock_guard lock(mutex_);
-    models_[name] = {.config = config, .versions = versions};
+    models_[name] = std::move(model);
   } catch (...) {
-    const std::lock_guard lock(mutex_);
-    models_[name].loading = false;
-    models_[name].problem = caught_error().what();
+    if (is_known) {
+      note_problem(name, current);
+    } else {  // neither here nor in the repository
+      const std::lock_guard lock(mutex_);
+      models_.erase(name);
+    }
     throw;
   }
-  for (auto& [number, version] : old) {
+  for (auto& [number, version] : old.versions) {
     bool replaced = false;
     {
       const std::lock_guard lock(mutex_);
@@ -181,15 +250,21 @@ void ModelServer::load(const std::string& name,
 }
 
 void ModelServer::unload(const std::string& name) {
+  require_control();
+  remove(name);
+}
+
+void ModelServer::remove(const std::string& name) {
   const std::lock_guard one_at_a_time(load_mutex_);
-  Versions old;
+  Model old;
   {
     const std::lock_guard lock(mutex_);
     find(name);
-    old.swap(models_[name].versions);
+    std::swap(old, models_[name]);
+    models_[name].config = old.config;
     models_[name].problem = "unloaded";
   }
-  for (auto& [number, version] : old) version->close();
+  for (auto& [number, version] : old.versions) version->close();
 }
 
 const ModelServer::Model& ModelServer::find(const std::string& name) const {
@@ -220,6 +295,9 @@ std::shared_ptr<ModelVersion> ModelServer::find(const std::string& name,
 bool ModelServer::is_ready() const {
   const std::lock_guard lock(mutex_);
   if (draining_) return false;
+  if (!options_.strict_readiness) return true;
+  const bool waits_for_clients = options_.control == ModelServerOptions::Control::kExplicit;
+  if (models_.empty() && !waits_for_clients) return false;
   return std::none_of(models_.begin(), models_.end(), [](const auto& entry) {
     return entry.second.versions.empty() && entry.second.problem != "unloaded";
   });
@@ -266,6 +344,20 @@ std::vector<ModelStatistics> ModelServer::statistics(const std::string& name,
   return statistics;
 }
 
+// Versions that run, and the one that cannot be loaded. A problem of no version in particular
+// stands with the newest one that runs.
+void ModelServer::append_entries(const std::string& name, const Model& model,
+                                 std::vector<RepositoryEntry>& entries) {
+  const int64_t newest = model.versions.empty() ? 0 : model.versions.rbegin()->first;
+  const int64_t broken = model.problem_version > 0 ? model.problem_version : newest;
+  for (const auto& [number, version] : model.versions)
+    entries.push_back(
+        {name, std::to_string(number), "READY", number == broken ? model.problem : ""});
+  if (model.versions.contains(broken)) return;
+  entries.push_back({name, broken > 0 ? std::to_string(broken) : "",
+                     model.loading ? "LOADING" : "UNAVAILABLE", model.problem});
+}
+
 std::vector<RepositoryEntry> ModelServer::index() const {
   std::vector<RepositoryEntry> entries;
   std::set<std::string> listed;
@@ -273,10 +365,7 @@ std::vector<RepositoryEntry> ModelServer::index() const {
     const std::lock_guard lock(mutex_);
     for (const auto& [name, model] : models_) {
       listed.insert(name);
-      for (const auto& [number, version] : model.versions)
-        entries.push_back({name, std::to_string(number), "READY", ""});
-      if (model.versions.empty())
-        entries.push_back({name, "", model.loading ? "LOADING" : "UNAVAILABLE", model.problem});
+      append_entries(name, model, entries);
     }
   }
   for (const std::string& name : repository_.models()) {
@@ -285,8 +374,28 @@ std::vector<RepositoryEntry> ModelServer::index() const {
   return entries;
 }
 
+// Has the request traced if that is asked for.
+void ModelServer::trace(InferRequest& request, InferDone& done) {
+  request.trace = tracing().sample(request.model);
+  if (!request.trace) return;
+  request.trace->id = request.id;
+  request.trace->times.start = request.arrived;
+  done = [this, trace = request.trace, done = std::move(done)](InferResult result) {
+    if (const auto* response = std::get_if<InferResponse>(&result))
+      trace->version = response->version;
+    done(std::move(result));
+    trace->times.end = std::chrono::steady_clock::now();
+    try {
+      tracing().write(*trace);
+    } catch (...) {
+      log_caught("a trace could not be written");
+    }
+  };
+}
+
 void ModelServer::infer(std::unique_ptr<InferRequest> request, InferDone done) {
   try {
+    trace(*request, done);
     // A version that was closed after we found it has a successor, unless it was unloaded.
     while (!find(request->model, request->version)->infer(request, done)) {
       const std::lock_guard lock(mutex_);

@@ -13,8 +13,10 @@
 
 #include "ps/parameter_server.h"
 #include "serve/protocol/inference_service.h"
+#include "serve/repository/load_request.h"
 #include "serve/repository/model_version.h"
 #include "serve/repository/repository.h"
+#include "serve/repository/sent_model.h"
 
 namespace emblem {
 
@@ -27,11 +29,18 @@ struct ModelServerOptions {
   double poll_seconds = 15;         // kPoll
   std::string ps_config;            // HPS's ps.json; empty: tables in memory
   bool on_gpu = false;              // all models that can, whatever their configuration says
-  std::string precision;            // on a GPU: fp32, bf16 or fp16; empty: as the models say
+  bool strict_readiness = true;     // false: ready whatever became of the models
+  // Threads that the engines of models may have in all whose configuration clients sent with their
+  // load requests.
+  int max_client_threads = default_client_threads();
+  std::string precision;  // on a GPU: fp32, bf16 or fp16; empty: as the models say
   // Folders of deltas that training writes, by model.
   std::map<std::string, std::string> deltas;
+  TraceOptions trace;
   InferOptions requests;
   OpenServable open = open_servable;
+
+  static int default_client_threads();  // 4 for each core, at least 16
 };
 
 // Thread-safe. Loading builds the new versions next to the old ones and then swaps them in one
@@ -55,6 +64,7 @@ class ModelServer final : public InferenceService {
   std::vector<ModelStatistics> statistics(const std::string& model,
                                           const std::string& version) const override;
   std::vector<RepositoryEntry> index() const override;
+  // Both throw kUnavailable unless models are controlled by clients (kExplicit).
   void load(const std::string& model,
             const std::map<std::string, std::string>& parameters) override;
   void unload(const std::string& model) override;
@@ -65,19 +75,39 @@ class ModelServer final : public InferenceService {
   using Versions = std::map<int64_t, std::shared_ptr<ModelVersion>>;
   struct Model {
     inference::ModelConfig config;
-    Versions versions;    // ready
-    std::string problem;  // of the last load; empty when it went well
+    Versions versions;                // ready
+    std::string problem;              // of the last load; empty when it went well
+    int64_t problem_version = 0;      // which could not be loaded; 0: all, or the configuration
+    std::shared_ptr<SentModel> sent;  // what it runs from; null: the repository
+    int client_threads = 0;           // of engines, if its configuration came from a client
     bool loading = false;
   };
 
   const Model& find(const std::string& model) const;  // with mutex_ held
   std::shared_ptr<ModelVersion> find(const std::string& model, const std::string& version) const;
+  void require_control() const;
   inference::ModelConfig read_config(const std::string& model, const std::string& json) const;
-  Versions load_versions(const std::string& model, const inference::ModelConfig& config,
-                         const Versions& old);
-  // load() of a model at the start and when polling: problems are logged.
-  enum class AtThreadLimit { kThrow, kLog };
+  // Sets `current` to the version that is being loaded. `old` are versions that may run on.
+  Versions load_versions(const std::string& model, const Repository& from,
+                         const inference::ModelConfig& config, const Versions& old,
+                         int64_t& current);
+  // The threads that the request's configuration asks for; 0 without one. Throws when that is more
+  // than clients may ask for.
+  int check_threads(const std::string& model, const LoadRequest& request,
+                    const inference::ModelConfig& config, const Repository& from) const;
+  // Builds the model and swaps it in.
+  void reload(const std::string& model, const LoadRequest& request);
+  Model build(const std::string& model, const LoadRequest& request, const Model& old,
+              int64_t& current);
+  void remove(const std::string& model);
+  // Keeps the problem that is being handled for index(), and logs it if it is a new one.
+  void note_problem(const std::string& model, int64_t version);
+  // reload() of a model at the start and when polling.
+  enum class AtThreadLimit { kThrow, kGoOn };
   void try_load(const std::string& model, AtThreadLimit limit);
+  static void append_entries(const std::string& name, const Model& model,
+                             std::vector<RepositoryEntry>& entries);
+  void trace(InferRequest& request, InferDone& done);
   void poll() noexcept;
   void look_for_changes(const std::set<std::string>& known);
 

@@ -43,11 +43,14 @@ ModelVersion::ModelVersion(const std::string& name, int64_t version, const std::
   scheduler_ = std::make_unique<Scheduler>(name, std::to_string(version), options.batching,
                                            std::move(engines));
   load_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  loaded_ = std::chrono::system_clock::now();
 }
 
 ModelStatistics ModelVersion::statistics() const {
   ModelStatistics statistics = scheduler_->statistics();
   statistics.load_seconds = load_seconds_;
+  statistics.loaded_ms = static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(loaded_.time_since_epoch()).count());
   return statistics;
 }
 

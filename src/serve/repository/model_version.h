@@ -1,6 +1,7 @@
 // serve/repository/model_version.h - one version of a model while it runs.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -55,6 +56,7 @@ class ModelVersion {
   int64_t max_batch_rows_;
   InferOptions options_;
   double load_seconds_ = 0;
+  std::chrono::system_clock::time_point loaded_;
   std::unique_ptr<Servable> servable_;
   std::unique_ptr<Scheduler> scheduler_;
 };

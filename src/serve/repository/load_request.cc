@@ -1,0 +1,30 @@
+#include "serve/repository/load_request.h"
+
+#include <string_view>
+
+#include "core/text.h"
+#include "emblem/error.h"
+
+namespace emblem {
+
+LoadRequest parse_load_request(const std::string& model,
+                               const std::map<std::string, std::string>& parameters) {
+  constexpr std::string_view kFile = "file:";
+  LoadRequest request;
+  for (const auto& [key, value] : parameters) {
+    if (key == "config")
+      request.config = value;
+    else if (key.starts_with(kFile))
+      request.files[key.substr(kFile.size())] = value;
+    else
+      throw Error(ErrorCode::kUnsupported,
+                  cat("load: parameter '", printable(key),
+                      "' is not supported; expected config or file:VERSION/FILE"));
+  }
+  EMBLEM_REQUIRE(request.files.empty() || !request.config.empty(), "failed to load '", model,
+                 "', override files are given without parameter 'config'; the model's folder in "
+                 "the repository is not used with them");
+  return request;
+}
+
+}  // namespace emblem
