@@ -17,10 +17,10 @@ struct Options {
   ServingOptions serving;
   std::string address, control = "none", tls_certificate, tls_key, tls_client_ca;
   std::string token, control_token;
-  std::vector<std::string> restricted, shared_memory;
+  std::vector<std::string> restricted, shared_memory, trace;
   uint16_t http_port = 8000, grpc_port = 8001, metrics_port = 8002;
   int health_port = -1;
-  std::string max_body = "64MiB", max_memory = "2GiB";
+  std::string max_body = "64MiB", max_memory = "2GiB", max_response = "1GiB";
   double idle_timeout = 120;
   double exit_timeout = 30;
   bool remote_shared_memory = false;
@@ -72,7 +72,10 @@ ServingOptions serving_options(const Options& options) {
     serving.models.deltas[text.substr(0, sign)] = text.substr(sign + 1);
   }
   serving.access = access_options(options);
+  serving.models.trace = parse_trace_options(options.trace);
   const int64_t max_body = parse_size(options.max_body, "--max-request-size");
+  serving.models.requests.max_answer_bytes =
+      static_cast<uint64_t>(parse_size(options.max_response, "--max-response-size"));
   serving.max_memory = static_cast<size_t>(parse_size(options.max_memory, "--max-memory"));
   EMBLEM_REQUIRE(serving.max_memory >= static_cast<size_t>(max_body), "--max-memory ",
                  options.max_memory, " is less than the --max-request-size of ", options.max_body,
@@ -100,7 +103,8 @@ ServingOptions serving_options(const Options& options) {
   serving.grpc.max_message_bytes = max_body;
   serving.grpc.tls_certificate = options.tls_certificate;
   serving.grpc.tls_key = options.tls_key;
-  serving.grpc.bearer_token = serving.access.inference_token;
+  serving.grpc.tls_client_ca = options.tls_client_ca;
+  serving.grpc.max_connections = serving.http.max_connections;
   return serving;
 }
 
@@ -143,7 +147,10 @@ void run(const Options& options) {
   const char* secure = options.tls_certificate.empty() ? "" : "s";
   const char* address = chosen.http.address.c_str();
   std::printf("http    http%s://%s:%u\n", secure, address, serving.http_port());
-  std::printf("grpc    %s:%u\n", address, serving.grpc_port());
+  if (serving.grpc_port() == 0)
+    std::printf("grpc    off: this build has no libnghttp2\n");
+  else
+    std::printf("grpc    %s:%u\n", address, serving.grpc_port());
   std::printf("metrics http%s://%s:%u/metrics\n", secure, address, serving.metrics_port());
   if (serving.health_port() != 0)
     std::printf("health  http%s://%s:%u/v2/health/ready\n", secure, address, serving.health_port());
@@ -152,11 +159,10 @@ void run(const Options& options) {
     std::printf("model   %s %s %s%s%s\n", entry.name.c_str(), entry.version.c_str(),
                 entry.state.c_str(), entry.reason.empty() ? "" : ": ", entry.reason.c_str());
   }
-  if (serving.models().index().empty())
+  if (serving.models().index().empty() && !serving.models().is_ready())
     std::printf(
-        "model   none in %s; health is \"not ready\" until there is one "
-        "(--strict-readiness=false)\n",
-        options.serving.models.repository.c_str());
+        "model   none in %s: health checks fail until there is one (--strict-readiness=false)\n",
+        chosen.models.repository.c_str());
   std::printf("ready\n");
   std::fflush(stdout);
   while (!interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -220,9 +226,11 @@ void add_serve(Command& program) {
       .range(1, 1024);
   command
       .option("--max-connections", options->serving.http.max_connections, "N",
-              "Maximum number of open HTTP connections")
+              "Maximum number of open connections, of HTTP and of gRPC each")
       .positive();
   command.option("--max-request-size", options->max_body, "SIZE", "Largest request, decompressed");
+  command.option("--max-response-size", options->max_response, "SIZE",
+                 "Largest tensors that a request may be answered with");
   command.option("--max-memory", options->max_memory, "SIZE",
                  "Memory that the requests and answers of all clients may hold together");
   command
@@ -250,6 +258,9 @@ void add_serve(Command& program) {
                "names begin with it (repeatable)");
   command.flag("--allow-remote-shared-memory", options->remote_shared_memory,
                "With --allow-shared-memory: also clients on other machines");
+  command.repeatable("--trace-config", options->trace, "NAME=VALUE",
+                     "Traces of requests: file=PATH, level=TIMESTAMPS, rate=N (one of N requests), "
+                     "count=N, log-frequency=N (repeatable)");
   command
       .option("--exit-timeout-secs", options->exit_timeout, "SECONDS",
               "Seconds that requests in progress may take after Ctrl-C or SIGTERM")

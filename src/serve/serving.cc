@@ -24,7 +24,7 @@ struct Serving::State {
       : access(options.access),
         memory(options.max_memory),
         models(options.models),
-        grpc(options.grpc, models, regions),
+        grpc(with_access_and_memory(options.grpc), models, regions),
         metrics(with_check(options.metrics,
                            [this](std::string_view, const Caller& caller) {
                              return refusal_of(access, Api::kMetrics, caller);
@@ -37,10 +37,20 @@ struct Serving::State {
              [this](HttpRequest request, HttpReply reply) {
                routes.handle(std::move(request), std::move(reply));
              }) {
-    if (options.health) health.emplace(*options.health, make_health_handler(models));
+    if (options.health)
+      health.emplace(with_check(*options.health,
+                                [this](std::string_view, const Caller& caller) {
+                                  return refusal_of(access, Api::kHealth, caller);
+                                }),
+                     make_health_handler(models));
   }
 
   HttpServerOptions with_memory(HttpServerOptions options) {
+    options.memory_budget = &memory;
+    return options;
+  }
+  GrpcServerOptions with_access_and_memory(GrpcServerOptions options) {
+    options.access = &access;
     options.memory_budget = &memory;
     return options;
   }

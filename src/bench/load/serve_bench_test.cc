@@ -64,10 +64,10 @@ class ServeBench : public testing::TestWithParam<LoadProtocol> {
 
   SometimesWrong service_;
   SharedMemoryRegions regions_;
-  GrpcServer grpc_{{.address = "127.0.0.1"}, service_, regions_};
+  GrpcServer grpc_{{{.address = "127.0.0.1"}}, service_, regions_};
   const Access access_{{.allow_shared_memory = true}};
   HttpRoutes routes_{service_, regions_, access_};
-  HttpServer http_{{.address = "127.0.0.1"}, [this](HttpRequest request, HttpReply reply) {
+  HttpServer http_{{{.address = "127.0.0.1"}}, [this](HttpRequest request, HttpReply reply) {
                      routes_.handle(std::move(request), std::move(reply));
                    }};
 };

@@ -2,9 +2,9 @@
 
 #include <cmath>
 
+#include "bench/load/grpc_process.h"
 #include "bench/load/target_kinds.h"
 #include "serve/grpc/messages.h"
-#include "serve/grpc/process.h"
 #include "serve/grpc/service.grpc.pb.h"
 
 namespace emblem {

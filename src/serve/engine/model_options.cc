@@ -8,7 +8,7 @@
 
 #include "config/parse_text.h"
 #include "emblem/error.h"
-#include "serve/engine/hps_servable.h"
+#include "serve/engine/hps_options.h"
 
 namespace emblem {
 namespace {
@@ -112,12 +112,18 @@ EngineCount engine_count(const inference::ModelConfig& config, const std::string
   return engines;
 }
 
-ModelOptions model_options(const inference::ModelConfig& config, const Servable& servable,
-                           const std::string& where) {
+void check_backend(const inference::ModelConfig& config, const std::string& where) {
+  if (config.backend() == "hugectr")
+    unsupported(where, "backend 'hugectr' (emblem convert-hugectr converts its models)");
   if (!config.backend().empty() && config.backend() != "emblem" && config.backend() != kHpsBackend)
     unsupported(where, cat("backend '", config.backend(), "' (expected emblem or hps)"));
   if (!config.platform().empty() && config.platform() != "emblem")
     unsupported(where, cat("platform '", config.platform(), "' (expected emblem)"));
+}
+
+ModelOptions model_options(const inference::ModelConfig& config, const Servable& servable,
+                           const std::string& where) {
+  check_backend(config, where);
   if (config.has_sequence_batching()) unsupported(where, "sequence_batching");
   if (config.has_ensemble_scheduling()) unsupported(where, "ensemble_scheduling");
   if (config.model_transaction_policy().decoupled()) unsupported(where, "a decoupled model");
@@ -133,8 +139,6 @@ ModelOptions model_options(const inference::ModelConfig& config, const Servable&
   ModelOptions options;
   options.batching = batch_options(config, where);
   options.gpu = gpu_options(config, where);
-  if (options.gpu.used && config.backend() == kHpsBackend)
-    unsupported(where, "an instance_group of KIND_GPU with backend hps");
   const EngineCount engines = engine_count(config, where);
   options.instances = engines.instances;
   options.threads = engines.threads;

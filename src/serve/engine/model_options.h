@@ -29,6 +29,9 @@ struct EngineCount {
 // Throws kInvalidArgument. `where` names the file.
 EngineCount engine_count(const inference::ModelConfig& config, const std::string& where);
 
+// Throws kUnsupported for models of other backends. `where` names the file.
+void check_backend(const inference::ModelConfig& config, const std::string& where);
+
 // Throws kInvalidArgument for settings that contradict the servable or each other, kUnsupported for
 // what Emblem does not do (sequences, ensembles, other backends, ...). `where` names the file.
 ModelOptions model_options(const inference::ModelConfig& config, const Servable& servable,

@@ -39,6 +39,14 @@ void answer(BatchQueue::Entry& entry, InferResult result) noexcept {
   }
 }
 
+void note_times(const BatchQueue::Entry& entry, const EngineTimes& times, RequestTimes& to) {
+  to.queued = entry.queued;
+  to.compute_start = times.start;
+  to.input_end = times.input_end;
+  to.infer_end = times.infer_end;
+  to.compute_end = times.output_end;
+}
+
 // What a request asked of the outputs of its engine.
 void choose_outputs(const InferRequest& request, std::vector<OutputTensor>& outputs) {
   if (request.outputs.empty()) return;
@@ -174,6 +182,9 @@ void Scheduler::run(EngineLease& engine, Batch& batch) noexcept {
 
 void Scheduler::finish(Batch& batch, std::vector<EngineTask>& tasks,
                        const EngineTimes& times) noexcept {
+  for (const BatchQueue::Entry& entry : batch) {
+    if (entry.request->trace) note_times(entry, times, entry.request->trace->times);
+  }
   for (size_t i = 0; i < batch.size(); ++i) {
     try {
       if (!tasks[i].error) choose_outputs(*batch[i].request, tasks[i].outputs);
@@ -192,7 +203,8 @@ void Scheduler::finish(Batch& batch, std::vector<EngineTask>& tasks,
       continue;
     }
     try {
-      InferResponse response{name_, version_, batch[i].request->id, std::move(tasks[i].outputs)};
+      InferResponse response{name_, version_, batch[i].request->id, std::move(tasks[i].outputs),
+                             std::move(tasks[i].parameters)};
       answer(batch[i], std::move(response));
     } catch (...) {
       answer(batch[i], caught_error());

@@ -49,8 +49,16 @@ class HpsBackendTest : public testing::Test {
             R"("], "embedding_table_names": ["fi\"rst", "second"], "deployed_device_list": [0],
                 "maxnum_catfeature_query_per_table_per_sample": [10, 10],
                 "embedding_vecsize_per_table": [4, 4], "default_value_for_each_table": [0.5, -1]}]})"));
+    serve({});
+  }
+
+  void serve(const InferOptions& requests) {
+    server_.reset();
     server_ = std::make_unique<ModelServer>(ModelServerOptions{
-        .repository = folder_.path("repository"), .ps_config = folder_.path("ps.json")});
+        .repository = folder_.path("repository"),
+        .ps_config = folder_.path("ps.json"),
+        .requests = requests,
+    });
   }
 
   InferResult ask(const std::vector<int64_t>& keys, const std::vector<int32_t>& counts) {
@@ -94,8 +102,25 @@ TEST_F(HpsBackendTest, GivesTheRowsOfEachTableInTheOrderOfTheKeys) {
 
 TEST_F(HpsBackendTest, RefusesCountsThatDoNotFit) {
   EXPECT_THAT(error_of(ask({1, 2}, {1})), HasSubstr("has 2 tables"));
-  EXPECT_THAT(error_of(ask({1, 2}, {1, 2})), HasSubstr("adds up to 3"));
+  EXPECT_THAT(error_of(ask({1, 2}, {1, 2})), HasSubstr("do not add up to the 2 KEYS"));
   EXPECT_THAT(error_of(ask({1, 2}, {3, -1})), HasSubstr("negative"));
+}
+
+TEST_F(HpsBackendTest, RefusesMoreKeysThanPsJsonAllows) {
+  const int32_t most = 64 * 10;  // the default of max_batch_size x maxnum_catfeature_...
+  EXPECT_EQ(error_of(ask(std::vector<int64_t>(2 * most), {most, most})), "");
+  EXPECT_THAT(error_of(ask(std::vector<int64_t>(2 * most), {most - 1, most + 1})),
+              HasSubstr("more keys of table second than ps.json allows: max_batch_size 64 x "
+                        "maxnum_catfeature_query_per_table_per_sample 10"));
+}
+
+TEST_F(HpsBackendTest, RefusesAnswersThatAreTooLarge) {
+  const size_t row_bytes = 4 * sizeof(float);
+  serve({.max_answer_bytes = 10 * row_bytes});
+  EXPECT_EQ(error_of(ask(std::vector<int64_t>(10), {4, 6})), "");
+  EXPECT_THAT(error_of(ask(std::vector<int64_t>(11), {5, 6})),
+              HasSubstr("the answer would have 176 bytes, but one of model 'tables' may have up to "
+                        "160; send smaller requests or raise --max-response-size"));
 }
 
 TEST(DeltasTest, RowsThatTrainingChangesReachTheServer) {

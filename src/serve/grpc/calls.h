@@ -15,8 +15,8 @@ namespace emblem {
 
 class GrpcCalls {
  public:
-  GrpcCalls(InferenceService& service, SharedMemoryRegions& regions)
-      : service_(service), regions_(regions) {}
+  GrpcCalls(InferenceService& service, SharedMemoryRegions& regions, bool has_shared_memory)
+      : service_(service), regions_(regions), has_shared_memory_(has_shared_memory) {}
 
   // From now on the server says that it is not ready.
   void start_draining() { draining_ = true; }
@@ -27,6 +27,8 @@ class GrpcCalls {
   void answer(const inference::ServerMetadataRequest&, inference::ServerMetadataResponse& to) const;
   void answer(const grpc::health::v1::HealthCheckRequest& of,
               grpc::health::v1::HealthCheckResponse& to) const;
+  void answer(const grpc::health::v1::HealthListRequest&,
+              grpc::health::v1::HealthListResponse& to) const;
 
   void answer(const inference::ModelReadyRequest& of, inference::ModelReadyResponse& to) const;
   void answer(const inference::ModelMetadataRequest& of,
@@ -62,6 +64,7 @@ class GrpcCalls {
  private:
   InferenceService& service_;
   SharedMemoryRegions& regions_;
+  const bool has_shared_memory_;
   std::atomic<bool> draining_ = false;
 };
 

@@ -287,6 +287,8 @@ void encode_response(InferResponse&& response, const std::vector<SharedOutput>& 
   message.set_model_name(std::move(response.model));
   message.set_model_version(std::move(response.version));
   message.set_id(std::move(response.id));
+  for (const auto& [name, value] : response.parameters)
+    (*message.mutable_parameters())[name].set_int64_param(value);
   message.mutable_outputs()->Reserve(static_cast<int>(response.outputs.size()));
   for (const OutputTensor& output : response.outputs) {
     auto* tensor = message.add_outputs();

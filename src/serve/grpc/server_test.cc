@@ -6,8 +6,8 @@
 
 #include "core/device.h"
 #include "core/temp_folder_test.h"
-#include "serve/grpc/certificate_test.h"
 #include "serve/grpc/test_server_test.h"
+#include "serve/net/certificate_test.h"
 #include "serve/protocol/shared_object_test.h"
 
 namespace emblem {
@@ -210,7 +210,7 @@ TEST(GrpcServer, RefusesBadRequestsWithTheirStatus) {
             StatusCode::UNAVAILABLE);
 }
 
-TEST(GrpcServer, RefusesMessagesAboveTheLimitAndCompressedOnes) {
+TEST(GrpcServer, RefusesMessagesAboveTheLimitCompressedOrNot) {
   GrpcTestServer test({.max_message_bytes = 1000});
   ModelInferRequest request = sum_request({1, 2, 3, 4});
   request.set_id(std::string(2000, 'x'));
@@ -219,19 +219,37 @@ TEST(GrpcServer, RefusesMessagesAboveTheLimitAndCompressedOnes) {
             StatusCode::RESOURCE_EXHAUSTED);
   ClientContext context;
   context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
-  EXPECT_EQ(test.stub->ModelInfer(&context, sum_request({1, 2, 3, 4}), &response).error_code(),
-            StatusCode::UNIMPLEMENTED);
+  const Status expanded = test.stub->ModelInfer(&context, request, &response);
+  EXPECT_EQ(expanded.error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(expanded.error_message(), HasSubstr("at most 1000"));
 }
 
-TEST(GrpcServer, AcceptsCompressedMessagesWhenToldTo) {
-  GrpcTestServer test({.accept_compressed = true});
-  ClientContext context;
-  context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
-  ModelInferResponse response;
-  ModelInferRequest request = sum_request({1, 2, 3, 4});
-  request.set_id(std::string(2000, 'x'));
-  ASSERT_TRUE(test.stub->ModelInfer(&context, request, &response).ok());
-  EXPECT_EQ(first_float(response), 10);
+TEST(GrpcServer, ExpandsRequestsAndCompressesTheirAnswers) {
+  GrpcTestServer test;
+  for (const auto algorithm : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) {
+    ModelInferRequest request = sum_request({1, 2, 3, 4}, std::string(200'000, 'x'));
+    for (const bool streams : {false, true}) {
+      ClientContext context;
+      context.set_compression_algorithm(algorithm);
+      ModelStreamInferResponse response;
+      if (streams) {
+        auto stream = test.stub->ModelStreamInfer(&context);
+        stream->Write(request);
+        ASSERT_TRUE(stream->Read(&response));
+        stream->WritesDone();
+        ASSERT_TRUE(stream->Finish().ok());
+      } else {
+        ASSERT_TRUE(
+            test.stub->ModelInfer(&context, request, response.mutable_infer_response()).ok());
+      }
+      EXPECT_EQ(first_float(response.infer_response()), 10);
+      EXPECT_EQ(response.infer_response().id(), request.id());
+      const auto encoding = context.GetServerInitialMetadata().find("grpc-encoding");
+      if (encoding != context.GetServerInitialMetadata().end()) {
+        EXPECT_EQ(encoding->second, algorithm == GRPC_COMPRESS_GZIP ? "gzip" : "deflate");
+      }
+    }
+  }
 }
 
 TEST(GrpcServer, TakesInputsFromSharedMemoryAndPutsOutputsThere) {
@@ -312,32 +330,6 @@ TEST(GrpcServer, RefusesCudaSharedMemoryThatCannotBeOpened) {
               HasSubstr(kHasCuda ? "handle of 0 bytes" : "use system shared memory"));
 }
 
-TEST(GrpcServer, TellsSettingsAndRefusesToChangeThem) {
-  GrpcTestServer test;
-  TraceSettingRequest trace;
-  TraceSettingResponse traces;
-  (*trace.mutable_settings())["trace_level"].add_value("OFF");
-  (*trace.mutable_settings())["trace_rate"];
-  ASSERT_TRUE(call(*test.stub, &Stub::TraceSetting, trace, traces).ok());
-  EXPECT_THAT(traces.settings().at("trace_level").value(), ElementsAre("OFF"));
-  trace.mutable_settings()->at("trace_level").set_value(0, "TIMESTAMPS");
-  EXPECT_EQ(call(*test.stub, &Stub::TraceSetting, trace, traces).error_code(),
-            StatusCode::UNIMPLEMENTED);
-
-  LogSettingsRequest log;
-  LogSettingsResponse logs;
-  (*log.mutable_settings())["log_info"].set_bool_param(true);
-  ASSERT_TRUE(call(*test.stub, &Stub::LogSettings, log, logs).ok());
-  EXPECT_EQ(logs.settings().at("log_verbose_level").uint32_param(), 0u);
-  (*log.mutable_settings())["log_info"].set_bool_param(false);
-  EXPECT_EQ(call(*test.stub, &Stub::LogSettings, log, logs).error_code(),
-            StatusCode::UNIMPLEMENTED);
-  log.clear_settings();
-  (*log.mutable_settings())["log_colour"].set_bool_param(false);
-  EXPECT_EQ(call(*test.stub, &Stub::LogSettings, log, logs).error_code(),
-            StatusCode::INVALID_ARGUMENT);
-}
-
 TEST(GrpcServer, SpeaksTheStandardHealthProtocol) {
   using grpc::health::v1::HealthCheckRequest;
   using grpc::health::v1::HealthCheckResponse;
@@ -380,7 +372,8 @@ TEST(GrpcServer, SpeaksTheStandardHealthProtocol) {
 }
 
 TEST(GrpcServer, AsksForItsToken) {
-  GrpcTestServer test({.bearer_token = "open sesame"});
+  const Access access({.inference_token = "open sesame"});
+  GrpcTestServer test({.access = &access});
   const auto infer = [&](const char* authorization) {
     ClientContext context;
     if (authorization != nullptr) context.AddMetadata("authorization", authorization);
@@ -413,7 +406,7 @@ TEST(GrpcServer, AsksForItsToken) {
 TEST(GrpcServer, SpeaksTls) {
   const TempFolder folder;
   const CertificateFiles files = write_certificate(folder.path());
-  GrpcTestServer test({.tls_certificate = files.certificate, .tls_key = files.key});
+  GrpcTestServer test({{.tls_certificate = files.certificate, .tls_key = files.key}});
   grpc::SslCredentialsOptions trusted;
   trusted.pem_root_certs = files.certificate_text;
   const auto secure =
@@ -436,19 +429,19 @@ TEST(GrpcServer, RefusesOptionsThatCannotBe) {
     }
     return "accepted";
   };
-  EXPECT_THAT(refusal({.threads = 0}), HasSubstr("at least one thread"));
+  EXPECT_THAT(refusal({{.threads = 0}}), HasSubstr("at least one thread"));
   EXPECT_THAT(refusal({.max_message_bytes = int64_t{3} << 30}), HasSubstr("2 GiB"));
   EXPECT_THAT(refusal({.max_stream_requests = 0}), HasSubstr("at least one request"));
-  EXPECT_THAT(refusal({.tls_key = "key.pem"}), HasSubstr("only one of the files"));
-  EXPECT_THAT(refusal({.tls_certificate = "/no/cert.pem", .tls_key = "/no/key.pem"}),
-              HasSubstr("/no/key.pem"));
+  EXPECT_THAT(refusal({{.tls_key = "key.pem"}}), HasSubstr("both a certificate and its key"));
+  EXPECT_THAT(refusal({{.tls_certificate = "/no/cert.pem", .tls_key = "/no/key.pem"}}),
+              HasSubstr("/no/cert.pem"));
   const TempFolder folder;
   std::ofstream(folder.path("nonsense.pem")) << "nonsense";
-  EXPECT_THAT(refusal({.tls_certificate = folder.path("nonsense.pem"),
-                       .tls_key = folder.path("nonsense.pem")}),
-              HasSubstr("cannot listen"));
-  const GrpcServer first({.address = "127.0.0.1"}, service, regions);
-  EXPECT_THAT(refusal({.address = "127.0.0.1", .port = first.port()}),
+  EXPECT_THAT(refusal({{.tls_certificate = folder.path("nonsense.pem"),
+                        .tls_key = folder.path("nonsense.pem")}}),
+              HasSubstr("cannot be used"));
+  const GrpcServer first({{.address = "127.0.0.1"}}, service, regions);
+  EXPECT_THAT(refusal({{.address = "127.0.0.1", .port = first.port()}}),
               AllOf(HasSubstr("cannot listen"), HasSubstr(std::to_string(first.port()))));
 }
 

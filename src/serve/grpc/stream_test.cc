@@ -148,7 +148,7 @@ TEST(GrpcInfer, APassedDeadlineCancelsTheRequest) {
 
 // Several connections, each with calls and streams at once, on several queues.
 TEST(GrpcServer, AnswersManyClientsAtOnce) {
-  GrpcTestServer test({.threads = 2});
+  GrpcTestServer test({{.threads = 2}});
   constexpr int kClients = 4, kCalls = 150, kStreams = 4;
   std::atomic<int> wrong = 0;
   std::vector<std::thread> clients;
@@ -188,7 +188,7 @@ TEST(GrpcServer, AnswersManyClientsAtOnce) {
 
 // Clients that cancel at any moment leave the server as it was.
 TEST(GrpcServer, SurvivesClientsThatVanish) {
-  GrpcTestServer test({.threads = 2});
+  GrpcTestServer test({{.threads = 2}});
   std::vector<std::thread> clients;
   for (unsigned c = 0; c < 4; ++c) {
     clients.emplace_back([&, c] {

@@ -282,6 +282,11 @@ HttpResponse write_infer_response(InferResponse response, const OutputForms& for
     if (!response.id.empty()) json.key("id").string(response.id);
     json.key("model_name").string(response.model);
     json.key("model_version").string(response.version);
+    if (!response.parameters.empty()) {
+      json.key("parameters").object([&] {
+        for (const auto& [name, value] : response.parameters) json.key(name).number(value);
+      });
+    }
     json.key("outputs").array([&] {
       for (size_t i = 0; i < response.outputs.size(); ++i) {
         OutputTensor& output = response.outputs[i];

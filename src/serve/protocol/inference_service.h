@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "serve/protocol/model_config.pb.h"
 #include "serve/protocol/model_statistics.h"
 #include "serve/protocol/tensor.h"
+#include "serve/protocol/tracing.h"
 
 namespace emblem {
 
@@ -37,6 +39,8 @@ struct InferRequest {
   uint64_t priority = 0;                 // 0: the model's default
   uint64_t timeout_us = 0;               // in the queue; 0: the model's default
   std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now();
+  // Null unless the request is traced; then filled by those who queue and compute it.
+  std::shared_ptr<RequestTrace> trace;
   // Keeps alive what the inputs point to.
   std::shared_ptr<const void> memory;
   // Set by the front end when its client has gone; a request that has not started is then
@@ -44,11 +48,14 @@ struct InferRequest {
   std::shared_ptr<std::atomic<bool>> cancelled;
 };
 
+using ResponseParameters = std::vector<std::pair<std::string, int64_t>>;
+
 struct InferResponse {
   std::string model;
   std::string version;
   std::string id;
   std::vector<OutputTensor> outputs;
+  ResponseParameters parameters = {};
 };
 
 using InferResult = std::variant<InferResponse, Error>;
@@ -96,7 +103,8 @@ class InferenceService {
   virtual std::vector<RepositoryEntry> index() const = 0;
   // Reads the model's folder again and puts the result in the place of what runs; requests under
   // way finish on the old one. `parameters`: "config" holds a ModelConfig as JSON that replaces
-  // config.pbtxt; others are refused.
+  // config.pbtxt, "file:1/NAME" the bytes of a file that replace the model's folder together with
+  // others; more are refused.
   virtual void load(const std::string& model,
                     const std::map<std::string, std::string>& parameters) = 0;
   virtual void unload(const std::string& model) = 0;
@@ -106,6 +114,12 @@ class InferenceService {
 
   // Metrics beyond the statistics (cache tiers, freshness, ...) in Prometheus' text form.
   virtual std::string extra_metrics() const { return {}; }
+
+  // Traces of requests, and their settings.
+  Tracing& tracing() { return tracing_; }
+
+ private:
+  Tracing tracing_;
 };
 
 }  // namespace emblem

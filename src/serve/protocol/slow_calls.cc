@@ -4,30 +4,35 @@
 #include "core/start_thread.h"
 
 namespace emblem {
-namespace {
 
-constexpr size_t kMostWaiting = 64;
+SlowCalls::SlowCalls(const char* purpose, int threads, size_t most_waiting)
+    : most_waiting_(most_waiting) {
+  try {
+    for (int i = 0; i < threads; ++i) threads_.push_back(start_thread(purpose, [this] { run(); }));
+  } catch (...) {
+    stop();
+    throw;
+  }
+}
 
-}  // namespace
+SlowCalls::~SlowCalls() { stop(); }
 
-SlowCalls::SlowCalls() : thread_(start_thread("slow calls", [this] { run(); })) {}
-
-SlowCalls::~SlowCalls() {
+void SlowCalls::stop() {
   {
     std::lock_guard lock(mutex_);
     is_stopped_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  for (std::thread& thread : threads_) thread.join();
 }
 
 bool SlowCalls::add(std::function<void()> call) {
   {
     std::lock_guard lock(mutex_);
-    if (calls_.size() >= kMostWaiting) return false;
+    if (calls_.size() >= most_waiting_) return false;
     calls_.push_back(std::move(call));
   }
-  changed_.notify_all();
+  changed_.notify_one();
   return true;
 }
 
@@ -36,7 +41,7 @@ void SlowCalls::run() {
   for (;;) {
     changed_.wait(lock, [&] { return is_stopped_ || !calls_.empty(); });
     if (is_stopped_) return;
-    const std::function<void()> call = std::move(calls_.front());
+    std::function<void()> call = std::move(calls_.front());
     calls_.pop_front();
     lock.unlock();
     try {
@@ -44,6 +49,7 @@ void SlowCalls::run() {
     } catch (...) {
       log_caught("a slow call");
     }
+    call = nullptr;
     lock.lock();
   }
 }

@@ -1,4 +1,4 @@
-// serve/grpc/certificate_test.h - a certificate for "localhost" that signs itself, for tests of
+// serve/net/certificate_test.h - a certificate for "localhost" that signs itself, for tests of
 // TLS.
 #pragma once
 

@@ -1,4 +1,4 @@
-#include "serve/grpc/certificate_test.h"
+#include "serve/net/certificate_test.h"
 
 #include <gtest/gtest.h>
 #include <openssl/evp.h>

@@ -1,4 +1,4 @@
-#include "serve/grpc/process.h"
+#include "bench/load/grpc_process.h"
 
 #include <absl/synchronization/mutex.h>
 #include <grpc/support/log.h>

@@ -1,4 +1,4 @@
-// serve/grpc/process.h - how gRPC behaves in this process, whether as a server or as a client.
+// bench/load/grpc_process.h - how gRPC's client library behaves in this process.
 #pragma once
 
 namespace emblem {

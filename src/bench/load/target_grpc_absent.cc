@@ -1,0 +1,12 @@
+// For builds without gRPC's client library.
+#include "bench/load/target_kinds.h"
+#include "emblem/error.h"
+
+namespace emblem {
+
+std::unique_ptr<LoadTarget> open_grpc_target(const LoadTargetOptions&) {
+  throw Error(ErrorCode::kUnsupported,
+              "--protocol grpc needs a build with gRPC's library (libgrpc++-dev); use http");
+}
+
+}  // namespace emblem
