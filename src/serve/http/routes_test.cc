@@ -341,10 +341,10 @@ TEST_F(HttpRoutesTest, KnowsNoOtherPathsAndMethods) {
   EXPECT_EQ(client_.post("/v2/logging/x").status, 404);
   client_.send("BREW /v2 HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_EQ(client_.receive().status, 405);
-  client_.send("OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n");
-  EXPECT_EQ(client_.receive().status, 400);
   client_.send("HEAD /v2 HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_EQ(client_.receive(/*without_body=*/true).status, 200);
+  client_.send("OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(client_.receive().status, 400);
 }
 
 TEST_F(HttpRoutesTest, RefusesPathTricks) {
