@@ -152,10 +152,12 @@ class ConvertHugectr(unittest.TestCase):
         import tritonclient.http as client
         server = Server(self.folder / "models")
         try:
-            inputs = [client.InferInput("numerical_features", dense.shape, "FP32"),
-                      client.InferInput("categorical_features", [len(keys), 6], "INT64")]
-            inputs[0].set_data_from_numpy(dense)
-            inputs[1].set_data_from_numpy(np.array(keys, np.int64)[:, :, 0])
+            columns = {f"I{i + 1}": dense[:, i:i + 1] for i in range(dense.shape[1])}
+            columns |= {f"C{i + 1}": np.array(keys, np.int64)[:, i] for i in range(model.slots)}
+            inputs = []
+            for name, values in columns.items():
+                inputs.append(client.InferInput(name, values.shape, "FP32" if name[0] == "I" else "INT64"))
+                inputs[-1].set_data_from_numpy(np.ascontiguousarray(values))
             result = client.InferenceServerClient(server.http).infer("dlrm", inputs)
             np.testing.assert_allclose(result.as_numpy("probability")[:, 0], expected, atol=2e-6)
         finally:

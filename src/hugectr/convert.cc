@@ -89,6 +89,9 @@ class Converter {
         range("C", first_slots_[static_cast<size_t>(found - all.begin())], found->slots);
     if (std::count(declared_.begin(), declared_.end(), &embedding) > 0) return names;
     declared_.push_back(&embedding);
+    auto& column = *model_.config.mutable_data_config()->add_input_fields();
+    column.set_input_name(names);
+    column.set_input_type(config::INT64);  // keys are integers, not text
     auto& feature = *model_.config.add_feature_configs()->mutable_id_feature();
     feature.set_feature_name(names);
     feature.set_embedding_name(embedding.tops.front());
