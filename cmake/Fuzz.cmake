@@ -29,7 +29,7 @@ emblem_fuzz(http_stream_fuzz
   SOURCES ${serve}/fuzz/http_stream_fuzz.cc ${serve}/http/request_reader.cc ${serve}/http/request_head.cc
           ${serve}/http/chunked_reader.cc ${serve}/http/body.cc ${serve}/protocol/memory_budget.cc
           ${serve}/protocol/status.cc ${CMAKE_SOURCE_DIR}/src/core/text.cc
-          ${CMAKE_SOURCE_DIR}/src/core/caught_error.cc ${CMAKE_SOURCE_DIR}/src/core/log.cc
+          ${CMAKE_SOURCE_DIR}/src/core/utf8.cc ${CMAKE_SOURCE_DIR}/src/core/caught_error.cc ${CMAKE_SOURCE_DIR}/src/core/log.cc
   LINK spdlog::spdlog fmt::fmt ZLIB::ZLIB)
 
 set(core ${CMAKE_SOURCE_DIR}/src/core)
