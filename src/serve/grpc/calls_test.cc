@@ -29,7 +29,7 @@ class GrpcCallsTest : public testing::Test {
 
   FakeService service_;
   SharedMemoryRegions regions_{{.allowed_prefixes = {""}}};
-  GrpcCalls calls_{service_, regions_};
+  GrpcCalls calls_{service_, regions_, true};
 };
 
 TEST_F(GrpcCallsTest, TraceSettingsCanBeReadChangedAndCleared) {
