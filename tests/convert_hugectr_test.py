@@ -1,6 +1,7 @@
 """Models that HugeCTR trained become checkpoints that predict, export and serve take, with the same predictions."""
 
 import csv
+import json
 import pathlib
 import shutil
 import tempfile
@@ -143,6 +144,18 @@ class ConvertHugectr(unittest.TestCase):
 
     def test_the_mean_of_several_keys(self):
         self.check(plain(nnz=3, combiner="mean"), bag=3)
+
+    def test_is_evaluated_and_trained_further(self):
+        _, dense, keys, expected = self.check(dlrm())
+        data, result = self.write_csv(dense, keys), self.folder / "result.json"
+        evaluated = run("eval", "--checkpoint", self.folder / "converted", "--input", data, "--json", result)
+        self.assertEqual(evaluated.returncode, 0, evaluated.stderr)
+        metrics = json.loads(result.read_text())
+        self.assertAlmostEqual(metrics["log_loss"], -np.log(1 - expected).mean(), places=5)  # all labels are 0
+        trained = run("train", "--config", self.folder / "converted/model.ckpt-0/pipeline.config", "--model-dir",
+                      self.folder / "further", "--init-from", self.folder / "converted", "--set", f"train_input_path={data}",
+                      "--set", f"eval_input_path={data}")
+        self.assertEqual(trained.returncode, 0, trained.stderr)
 
     def test_is_served(self):
         model, dense, keys, expected = self.check(dlrm())
