@@ -63,8 +63,8 @@ def wide_and_deep():
             *deep, fc(last, "fc3", 1), layer("Add", ["fc3", "reducesum1"], "add1"), loss("add1")]
 
 
-def plain(nnz=1, combiner="sum"):
-    deep, last = relu_mlp("deep", "concat1", [16, 8])
+def plain(nnz=1, combiner="sum", epsilon=None):
+    deep, last = relu_mlp("deep", "concat1", [16, 8], epsilon=epsilon)
     return [data_layer(5, [6], nnz), embedding(1, 4, combiner),
             layer("Reshape", "sparse_embedding1", "reshape1", leading_dim=24),
             layer("Concat", ["reshape1", "dense"], "concat1", axis=1), *deep, fc(last, "fc3", 1), loss("fc3")]
@@ -138,6 +138,9 @@ class ConvertHugectr(unittest.TestCase):
 
     def test_plain_mlp(self):
         self.check(plain())
+
+    def test_batch_norm(self):
+        self.check(plain(epsilon=1e-3))
 
     def test_several_keys_of_a_slot(self):
         self.check(plain(nnz=3), bag=3)
