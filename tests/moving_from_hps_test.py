@@ -86,7 +86,7 @@ class MovingFromHps(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr + (log.read_text() if log.exists() else ""))
 
         self.assertIn("(19,) {'NumSample': 0, 'DeviceID': 0}", done.stdout)
-        self.assertRegex(done.stdout, r'emblem_missing_keys\{model="wdl",version="1",table="sparse_embedding2"\} 1')
+        self.assertRegex(done.stdout, r'emblem_missing_keys_total\{model="wdl",version="1",table="sparse_embedding2"\} 1')
         self.assertIn("num_of_worker_buffer_in_pool", done.stdout)
 
         found = [float(line) for line in (self.folder / "predictions.csv").read_text().splitlines()[1:]]

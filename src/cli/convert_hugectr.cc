@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "config/check.h"
 #include "config/features.h"
+#include "config/load.h"
 #include "config/print.h"
 #include "core/file.h"
 #include "embedding/files/table_files.h"
@@ -82,12 +83,14 @@ void run(const Options& options) {
                  " embeddings; give one folder for each, in the graph's order");
   set_capacities(options, model);
   model.config.set_model_dir(options.output);
-  check_pipeline(model.config);
-  const FeatureLayout layout = layout_of(model.config);
-  Learner learner(Context{}, model.config, layout, 1);
+  // Reading the text expands ranges of features.
+  const config::PipelineConfig config = parse_pipeline(to_text(model.config), options.graph);
+  check_pipeline(config);
+  const FeatureLayout layout = layout_of(config);
+  Learner learner(Context{}, config, layout, 1);
   set_parameters(model, learner.model().graph());
   load_tables(options, model, learner);
-  const std::string checkpoint = save_run(options.output, learner, {}, model.config);
+  const std::string checkpoint = save_run(options.output, learner, {}, config);
   std::printf("wrote %s: %s\n", checkpoint.c_str(), learner.model().name().c_str());
 }
 

@@ -26,6 +26,7 @@ struct Options {
   bool remote_shared_memory = false;
   std::string device = "cpu";
   std::vector<std::string> deltas;
+  int64_t slo_p99_us = 0;
 };
 
 std::string value_or_variable(const std::string& value, const char* variable) {
@@ -76,6 +77,10 @@ ServingOptions serving_options(const Options& options) {
   const int64_t max_body = parse_size(options.max_body, "--max-request-size");
   serving.models.requests.max_answer_bytes =
       static_cast<uint64_t>(parse_size(options.max_response, "--max-response-size"));
+  serving.shared_memory.max_tensor_bytes = static_cast<uint64_t>(max_body);
+  for (const std::string& prefix : options.shared_memory)  // "true": the flag without a prefix
+    serving.shared_memory.allowed_prefixes.push_back(prefix == "true" ? "" : prefix);
+  serving.models.requests.slo_p99 = std::chrono::microseconds(options.slo_p99_us);
   serving.max_memory = static_cast<size_t>(parse_size(options.max_memory, "--max-memory"));
   EMBLEM_REQUIRE(serving.max_memory >= static_cast<size_t>(max_body), "--max-memory ",
                  options.max_memory, " is less than the --max-request-size of ", options.max_body,
@@ -229,6 +234,12 @@ void add_serve(Command& program) {
               "Maximum number of open connections, of HTTP and of gRPC each")
       .positive();
   command.option("--max-request-size", options->max_body, "SIZE", "Largest request, decompressed");
+  command
+      .option(
+          "--slo-p99-us", options->slo_p99_us, "MICROSECONDS",
+          "Latency target: models with dynamic batching form the largest batches that keep 99 % "
+          "of the answers within it (0: none)")
+      .range(0, 60e6);
   command.option("--max-response-size", options->max_response, "SIZE",
                  "Largest tensors that a request may be answered with");
   command.option("--max-memory", options->max_memory, "SIZE",

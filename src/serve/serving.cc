@@ -3,7 +3,6 @@
 #include "serve/http/health.h"
 #include "serve/http/metrics_text.h"
 #include "serve/http/routes.h"
-#include "serve/protocol/shared_memory.h"
 
 namespace emblem {
 
@@ -23,7 +22,8 @@ struct Serving::State {
   explicit State(const ServingOptions& options)
       : access(options.access),
         memory(options.max_memory),
-        models(options.models),
+        models(with_memory(options.models)),
+        regions(with_memory(options.shared_memory)),
         grpc(with_access_and_memory(options.grpc), models, regions),
         metrics(with_check(options.metrics,
                            [this](std::string_view, const Caller& caller) {
@@ -47,6 +47,14 @@ struct Serving::State {
 
   HttpServerOptions with_memory(HttpServerOptions options) {
     options.memory_budget = &memory;
+    return options;
+  }
+  ModelServerOptions with_memory(ModelServerOptions options) {
+    options.requests.memory = &memory;
+    return options;
+  }
+  SharedMemoryOptions with_memory(SharedMemoryOptions options) {
+    options.memory = &memory;
     return options;
   }
   GrpcServerOptions with_access_and_memory(GrpcServerOptions options) {

@@ -9,6 +9,7 @@
 #include "serve/grpc/server.h"
 #include "serve/http/server.h"
 #include "serve/protocol/access.h"
+#include "serve/protocol/shared_memory.h"
 #include "serve/repository/model_server.h"
 
 namespace emblem {
@@ -20,6 +21,7 @@ struct ServingOptions {
   HttpServerOptions metrics;
   std::optional<HttpServerOptions> health;  // a port for health checks alone
   GrpcServerOptions grpc;
+  SharedMemoryOptions shared_memory;
   // Bytes that the requests and answers of all clients may hold together.
   size_t max_memory = size_t{2} << 30;
 };

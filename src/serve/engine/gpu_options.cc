@@ -62,7 +62,8 @@ GpuOptions gpu_options(const inference::ModelConfig& config, const std::string& 
 
 void apply_ps_model(const PsModel& model, const inference::ModelConfig& config,
                     GpuOptions& options) {
-  if (!has_cache_share(config)) options.cache_share = model.gpucacheper;
+  if (!has_cache_share(config))
+    options.cache_share = std::max(model.gpucacheper, 1e-9);  // 0: the smallest cache
   if (find_parameter(config, "hit_rate_threshold") == nullptr)
     options.hit_rate_threshold = model.hit_rate_threshold;
 }

@@ -12,10 +12,10 @@
 namespace emblem::cuda {
 
 struct HpsGpuSettings {
-  DeviceTierSettings tier;               // rows are float32
-  std::vector<int64_t> keys_per_sample;  // of each table, usually
-  int64_t max_samples = 0;               // in a request, usually; others take several passes
-  bool fill = false;                     // the cache before the first request
+  DeviceTierSettings tier;                    // rows are float32
+  std::vector<int64_t> keys_per_sample = {};  // of each table, usually
+  int64_t max_samples = 0;                    // in a request, usually; others take several passes
+  bool fill = false;                          // the cache before the first request
 };
 
 // Const methods may be called concurrently. Outlives its lookups.

@@ -21,6 +21,12 @@ constexpr float kDefaults[] = {9.0f, -1.0f, 0.5f};
 constexpr int64_t kDims[] = {4, 16, 1};
 constexpr int64_t kRows = 2000;
 
+struct Cache {
+  double share = 1.0, hit_rate_threshold = 2.0, refresh_share = 0.0;
+  bool fill = false;
+  int64_t least_rows = 0;
+};
+
 // Three tables whose row of key k is k in all elements.
 class HpsLookupTest : public DeviceTest {
  protected:
@@ -41,11 +47,6 @@ class HpsLookupTest : public DeviceTest {
     }
   }
 
-  struct Cache {
-    double share = 1.0, hit_rate_threshold = 2.0, refresh_share = 0.0;
-    bool fill = false;
-  };
-
   std::unique_ptr<HpsLookup> make(const Cache& cache = {}, int64_t max_samples = 64) {
     return dispatch(
         GetParam(),
@@ -55,14 +56,14 @@ class HpsLookupTest : public DeviceTest {
           return make_host_lookup(tables);
         },
         [&] {
-          gpu_ = std::make_shared<cuda::HpsGpuTables>(
-              cuda::HpsGpuSettings{.tier = {.tables = tables_,
-                                            .size = {.share = cache.share, .least_rows = 0},
-                                            .hit_rate_threshold = cache.hit_rate_threshold,
-                                            .refresh_share = cache.refresh_share},
-                                   .keys_per_sample = {2, 3, 1},
-                                   .max_samples = max_samples,
-                                   .fill = cache.fill});
+          gpu_ = std::make_shared<cuda::HpsGpuTables>(cuda::HpsGpuSettings{
+              .tier = {.tables = tables_,
+                       .size = {.share = cache.share, .least_rows = cache.least_rows},
+                       .hit_rate_threshold = cache.hit_rate_threshold,
+                       .refresh_share = cache.refresh_share},
+              .keys_per_sample = {2, 3, 1},
+              .max_samples = max_samples,
+              .fill = cache.fill});
           return gpu_->make_lookup();
         });
   }
@@ -156,7 +157,7 @@ TEST_P(HpsLookupTest, AThresholdAboveOneAlwaysWaits) {
 }
 
 TEST_P(HpsLookupTest, AFilledCacheMissesNoRow) {
-  const auto lookup = make({.hit_rate_threshold = 0.0, .fill = true});
+  const auto lookup = make({.hit_rate_threshold = 0.0, .fill = true, .least_rows = kRows});
   std::vector<int64_t> all(kRows);
   std::iota(all.begin(), all.end(), 0);
   const std::vector<float> expected(all.begin(), all.end());

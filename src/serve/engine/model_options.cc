@@ -4,6 +4,7 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
+#include <charconv>
 #include <thread>
 
 #include "config/parse_text.h"
@@ -15,7 +16,8 @@ namespace {
 
 constexpr int64_t kDefaultMaxBatch = 65536;
 constexpr int kMostInstances = 1024;
-constexpr int kMostThreads = 4096;       // of all instances
+constexpr int kMostThreads = 4096;  // of all instances
+constexpr int64_t kLongestSloUs = 60'000'000;
 constexpr int64_t kDefaultQueue = 4096;  // requests: what waits longer is better refused
 
 [[noreturn]] void unsupported(const std::string& where, const std::string& what) {
@@ -64,6 +66,16 @@ BatchOptions batch_options(const inference::ModelConfig& config, const std::stri
     options.policies[priority] = queue_policy(policy);
   }
   return options;
+}
+
+std::chrono::microseconds parse_slo(const std::string& text, const std::string& where) {
+  int64_t us = -1;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), us);
+  EMBLEM_REQUIRE(
+      problem == std::errc() && end == text.data() + text.size() && us >= 0 && us <= kLongestSloUs,
+      where, ": parameter slo_p99_us is '", text, "'; expected microseconds, 1 to ", kLongestSloUs,
+      ", or 0 for none");
+  return std::chrono::microseconds(us);
 }
 
 // The shape that config.pbtxt calls for is that of a row when the model batches.
@@ -142,6 +154,13 @@ ModelOptions model_options(const inference::ModelConfig& config, const Servable&
   const EngineCount engines = engine_count(config, where);
   options.instances = engines.instances;
   options.threads = engines.threads;
+  if (const auto slo = config.parameters().find("slo_p99_us"); slo != config.parameters().end()) {
+    options.batching.slo_p99 = parse_slo(slo->second.string_value(), where);
+    options.has_slo = true;
+    EMBLEM_REQUIRE(options.batching.slo_p99.count() == 0 ||
+                       (options.batching.dynamic && options.batching.max_batch_rows > 0),
+                   where, ": parameter slo_p99_us needs dynamic_batching and a max_batch_size");
+  }
   return options;
 }
 

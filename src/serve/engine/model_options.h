@@ -14,8 +14,9 @@ namespace emblem {
 
 struct ModelOptions {
   BatchOptions batching;
-  int instances = 1;  // engines
-  int threads = 1;    // of each; parameter "threads"
+  int instances = 1;     // engines
+  int threads = 1;       // of each; parameter "threads"
+  bool has_slo = false;  // batching.slo_p99 is the model's own; parameter "slo_p99_us"
   GpuOptions gpu;
 };
 

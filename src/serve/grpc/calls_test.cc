@@ -28,7 +28,7 @@ class GrpcCallsTest : public testing::Test {
   }
 
   FakeService service_;
-  SharedMemoryRegions regions_;
+  SharedMemoryRegions regions_{{.allowed_prefixes = {""}}};
   GrpcCalls calls_{service_, regions_};
 };
 

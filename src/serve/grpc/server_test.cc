@@ -420,7 +420,7 @@ TEST(GrpcServer, SpeaksTls) {
 
 TEST(GrpcServer, RefusesOptionsThatCannotBe) {
   FakeService service;
-  SharedMemoryRegions regions;
+  SharedMemoryRegions regions{{.allowed_prefixes = {""}}};
   const auto refusal = [&](const GrpcServerOptions& options) -> std::string {
     try {
       const GrpcServer server(options, service, regions);

@@ -30,8 +30,8 @@ struct InferCall {
   OutputForms forms;
 };
 
-// Binary inputs stay where they are in the body of `http`, those in shared memory where they are
-// there. Throws kInvalidArgument for what is malformed, kUnsupported for sequences.
+// Binary inputs stay where they are in the body of `http`; those in shared memory are copied.
+// Throws kInvalidArgument for what is malformed, kUnsupported for sequences.
 InferCall read_infer_request(const HttpRequest& http, std::string model, std::string version,
                              const SharedMemoryRegions& regions);
 

@@ -173,7 +173,7 @@ TEST(SharedMemoryInferTest, ReadsInputsAndWritesOutputsThere) {
   SharedObject object(4096);
   const float numbers[] = {1, 2};
   std::memcpy(object.bytes().data() + 100, numbers, sizeof(numbers));
-  SharedMemoryRegions regions;
+  SharedMemoryRegions regions{{.allowed_prefixes = {""}}};
   regions.register_system({"r", object.key(), 0, 4096});
   const HttpRequest http = http_request(R"({"inputs":[{"name":"A","shape":[2],"datatype":"FP32",
       "parameters":{"shared_memory_region":"r","shared_memory_byte_size":8,"shared_memory_offset":100}}],
@@ -198,7 +198,7 @@ TEST(SharedMemoryInferTest, ReadsInputsAndWritesOutputsThere) {
 
 TEST(SharedMemoryInferTest, RefusesRegionsOutOfRange) {
   SharedObject object(4096);
-  SharedMemoryRegions regions;
+  SharedMemoryRegions regions{{.allowed_prefixes = {""}}};
   regions.register_system({"r", object.key(), 0, 64});
   const auto refused = [&](const std::string& parameters, const char* why) {
     EXPECT_THAT(

@@ -70,7 +70,7 @@ class HttpRoutesTest : public testing::Test {
   }
 
   WatchedService service_;
-  SharedMemoryRegions regions_;
+  SharedMemoryRegions regions_{{.allowed_prefixes = {""}}};
   const Access access_{{.allow_shared_memory = true}};
   HttpRoutes routes_{service_, regions_, access_};
   HttpServer server_{options(), [this](HttpRequest request, HttpReply reply) {

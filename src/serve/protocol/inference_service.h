@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "emblem/error.h"
+#include "serve/protocol/memory_budget.h"
 #include "serve/protocol/model_config.pb.h"
 #include "serve/protocol/model_statistics.h"
 #include "serve/protocol/tensor.h"
@@ -43,6 +44,7 @@ struct InferRequest {
   std::shared_ptr<RequestTrace> trace;
   // Keeps alive what the inputs point to.
   std::shared_ptr<const void> memory;
+  std::shared_ptr<MemoryBudget::Lease> answer_memory;  // taken by infer() before it computes
   // Set by the front end when its client has gone; a request that has not started is then
   // dropped, and its Done told kCancelled.
   std::shared_ptr<std::atomic<bool>> cancelled;
@@ -56,6 +58,7 @@ struct InferResponse {
   std::string id;
   std::vector<OutputTensor> outputs;
   ResponseParameters parameters = {};
+  std::shared_ptr<MemoryBudget::Lease> memory;  // of the outputs; keep it for as long as these
 };
 
 using InferResult = std::variant<InferResponse, Error>;

@@ -18,8 +18,8 @@ namespace emblem {
 struct TraceOptions {
   std::string file;  // empty: nothing is recorded, whatever the settings are
   bool timestamps = false, tensors = false;  // levels; tensors are not recorded
-  uint32_t rate = 1000;                      // one of so many requests is traced
-  int32_t count = -1;                        // so many traces are left; below 0: no limit
+  uint32_t rate = 1000;                      // every rate-th request is traced
+  int32_t count = -1;                        // traces that are left; below 0: no limit
   uint32_t log_frequency = 0;                // traces per file FILE.0, FILE.1, ...; 0: all in FILE
 
   bool operator==(const TraceOptions&) const = default;

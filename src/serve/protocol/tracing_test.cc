@@ -44,7 +44,7 @@ class TracingTest : public testing::Test {
   Tracing tracing_;
 };
 
-TEST_F(TracingTest, OneOfSoManyRequestsIsTracedUntilTheCountIsUsedUp) {
+TEST_F(TracingTest, EveryNthRequestIsTracedUntilTheCountIsUsedUp) {
   tracing_.start({.file = folder_.path("t"), .timestamps = true, .rate = 10, .count = 3});
   EXPECT_EQ(traced("m", 25), 2);
   EXPECT_EQ(tracing_.settings("")["trace_count"], Values{"1"});

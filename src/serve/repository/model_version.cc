@@ -37,11 +37,13 @@ ModelVersion::ModelVersion(const std::string& name, int64_t version, const std::
       options_(requests) {
   const auto start = std::chrono::steady_clock::now();
   servable_ = open(name, version, folder, config, where, tables);
-  const ModelOptions options = model_options(config, *servable_, where);
+  ModelOptions options = model_options(config, *servable_, where);
+  if (!options.has_slo) options.batching.slo_p99 = requests.slo_p99;
   std::vector<std::unique_ptr<Engine>> engines;
   for (int i = 0; i < options.instances; ++i) engines.push_back(servable_->make_engine());
-  scheduler_ = std::make_unique<Scheduler>(name, std::to_string(version), options.batching,
-                                           std::move(engines));
+  scheduler_ = std::make_unique<Scheduler>(
+      name, std::to_string(version), options.batching, std::move(engines),
+      servable_->may_block() ? Blocking::kPossible : Blocking::kNever);
   load_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   loaded_ = std::chrono::system_clock::now();
 }
@@ -75,6 +77,10 @@ bool ModelVersion::infer(std::unique_ptr<InferRequest>& request, InferDone& done
                    " are requested from model '", request->model, "'");
     size = servable_->check(*request);
     check_size(*request, size);
+    if (options_.memory != nullptr) {
+      request->answer_memory = std::make_shared<MemoryBudget::Lease>(*options_.memory);
+      request->answer_memory->grow(size.answer_bytes);
+    }
   } catch (...) {
     const Error error = caught_error();
     scheduler_->count_failure(error.code());
