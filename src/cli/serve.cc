@@ -158,7 +158,7 @@ void run(const Options& options) {
     std::printf("grpc    %s:%u\n", address, serving.grpc_port());
   std::printf("metrics http%s://%s:%u/metrics\n", secure, address, serving.metrics_port());
   if (serving.health_port() != 0)
-    std::printf("health  http%s://%s:%u/v2/health/ready\n", secure, address, serving.health_port());
+    std::printf("health  http%s://%s:%u/v2/health\n", secure, address, serving.health_port());
   print_access(options, chosen);
   for (const RepositoryEntry& entry : serving.models().index()) {
     std::printf("model   %s %s %s%s%s\n", entry.name.c_str(), entry.version.c_str(),
