@@ -90,6 +90,7 @@ struct Http2Session::State {
   }
   void on_begin_headers(const nghttp2_frame& frame);
   void on_header(const nghttp2_frame& frame, std::string_view name, std::string_view value);
+  void on_begin_frame(const nghttp2_frame_hd& head);
   void on_frame(const nghttp2_frame& frame);
   void on_request(Stream& stream);
   void on_data(int32_t id, std::span<const std::byte> bytes);
@@ -261,6 +262,10 @@ void Http2Session::State::make_session() {
                                   {reinterpret_cast<const char*>(value), bytes});
         });
       });
+  nghttp2_session_callbacks_set_on_begin_frame_callback(
+      callbacks, [](nghttp2_session*, const nghttp2_frame_hd* head, void* user) {
+        return EMBLEM_STATE->guarded([&] { EMBLEM_STATE->on_begin_frame(*head); });
+      });
   nghttp2_session_callbacks_set_on_frame_recv_callback(
       callbacks, [](nghttp2_session*, const nghttp2_frame* frame, void* user) {
         return EMBLEM_STATE->guarded([&] { EMBLEM_STATE->on_frame(*frame); });
@@ -335,25 +340,28 @@ void Http2Session::State::on_header(const nghttp2_frame& frame, std::string_view
     to->headers.add(name, value);
 }
 
+void Http2Session::State::on_begin_frame(const nghttp2_frame_hd& head) {
+  switch (head.type) {
+    case NGHTTP2_HEADERS:
+    case NGHTTP2_CONTINUATION:
+      return;  // limited otherwise
+    case NGHTTP2_DATA:
+      if (head.length == 0 && !(head.flags & NGHTTP2_FLAG_END_STREAM)) spend(frames, 1);
+      return;
+    case NGHTTP2_RST_STREAM:
+      return spend(resets, 1);
+    default:
+      return spend(frames, 1);
+  }
+}
+
 void Http2Session::State::on_frame(const nghttp2_frame& frame) {
   const bool is_last = (frame.hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
   Stream* of = stream(frame.hd.stream_id);
-  switch (frame.hd.type) {
-    case NGHTTP2_HEADERS:
-      if (of != nullptr && !of->is_open) on_request(*of);
-      of = stream(frame.hd.stream_id);
-      break;
-    case NGHTTP2_DATA:
-      if (frame.hd.length == 0 && !is_last) spend(frames, 1);
-      break;
-    case NGHTTP2_RST_STREAM:
-      break;  // counted by nghttp2
-    case NGHTTP2_SETTINGS:
-      has_begun = true;
-      spend(frames, 1);
-      break;
-    default:
-      spend(frames, 1);
+  if (frame.hd.type == NGHTTP2_SETTINGS) has_begun = true;
+  if (frame.hd.type == NGHTTP2_HEADERS && of != nullptr && !of->is_open) {
+    on_request(*of);
+    of = stream(frame.hd.stream_id);
   }
   if (of == nullptr || !is_last || of->has_ended) return;
   of->has_ended = true;
@@ -403,9 +411,7 @@ Http2Session::~Http2Session() = default;
 bool Http2Session::receive(std::span<const std::byte> bytes) {
   const ssize_t used = nghttp2_session_mem_recv(
       state_->session, reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
-  return used == static_cast<ssize_t>(bytes.size()) && !state_->is_given_up &&
-         (nghttp2_session_want_read(state_->session) ||
-          nghttp2_session_want_write(state_->session));
+  return used == static_cast<ssize_t>(bytes.size()) && !state_->is_given_up && !is_over();
 }
 
 void Http2Session::take_output(std::string& out, size_t most) {
@@ -456,6 +462,10 @@ bool Http2Session::tick(Clock::time_point now) {
 }
 
 bool Http2Session::has_begun() const { return state_->has_begun; }
+bool Http2Session::is_over() const {
+  return !nghttp2_session_want_read(state_->session) &&
+         !nghttp2_session_want_write(state_->session);
+}
 size_t Http2Session::streams() const { return state_->streams.size(); }
 
 bool Http2Session::is_busy() const {
