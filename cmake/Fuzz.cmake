@@ -20,10 +20,17 @@ endfunction()
 set(serve ${CMAKE_SOURCE_DIR}/src/serve)
 emblem_fuzz(http_request_fuzz
   SOURCES ${serve}/fuzz/http_request_fuzz.cc ${serve}/http/body.cc ${serve}/http/infer.cc ${serve}/http/target.cc
+          ${serve}/http/request_head.cc ${serve}/protocol/memory_budget.cc
           ${serve}/http/json_tensor.cc ${serve}/protocol/json_reader.cc ${serve}/protocol/json_writer.cc
           ${serve}/protocol/shared_memory.cc ${serve}/protocol/tensor.cc ${CMAKE_SOURCE_DIR}/src/core/text.cc
           ${CMAKE_BINARY_DIR}/generated/serve/protocol/model_config.pb.cc
   LINK protobuf::libprotobuf fmt::fmt ZLIB::ZLIB)
+emblem_fuzz(http_stream_fuzz
+  SOURCES ${serve}/fuzz/http_stream_fuzz.cc ${serve}/http/request_reader.cc ${serve}/http/request_head.cc
+          ${serve}/http/chunked_reader.cc ${serve}/http/body.cc ${serve}/protocol/memory_budget.cc
+          ${serve}/protocol/status.cc ${CMAKE_SOURCE_DIR}/src/core/text.cc
+          ${CMAKE_SOURCE_DIR}/src/core/utf8.cc ${CMAKE_SOURCE_DIR}/src/core/caught_error.cc ${CMAKE_SOURCE_DIR}/src/core/log.cc
+  LINK spdlog::spdlog fmt::fmt ZLIB::ZLIB)
 
 set(core ${CMAKE_SOURCE_DIR}/src/core)
 set(ps ${CMAKE_SOURCE_DIR}/src/ps)

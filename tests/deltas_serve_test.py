@@ -50,11 +50,11 @@ class DeltasServe(EmblemTest):
         self.assertEqual(self.metric(server, "emblem_update_sequence"), left[-1])  # in the version's files
         self.write_delta(left[-1] + 1)
         self.assertTrue(becomes_true(lambda: self.metric(server, "emblem_update_sequence") == left[-1] + 1))
-        self.assertEqual(self.metric(server, "emblem_updates_applied"), 1)
-        self.assertEqual(self.metric(server, "emblem_deltas_missing"), 0)
+        self.assertEqual(self.metric(server, "emblem_updates_applied_total"), 1)
+        self.assertEqual(self.metric(server, "emblem_deltas_missing_total"), 0)
 
         self.write_delta(left[-1] + 5)
-        self.assertTrue(becomes_true(lambda: self.metric(server, "emblem_deltas_missing") == 3))
+        self.assertTrue(becomes_true(lambda: self.metric(server, "emblem_deltas_missing_total") == 3))
         self.assertTrue(becomes_true(lambda: self.metric(server, "emblem_update_sequence") == left[-1] + 5))
         wanted = f"deltas {left[-1] + 2} to {left[-1] + 4} are missing in {self.deltas}"
         self.assertTrue(becomes_true(lambda: any(wanted in line for line in server.lines)), server.lines)

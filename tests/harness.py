@@ -157,10 +157,11 @@ class EmblemTest(unittest.TestCase):
 class Server:
     """emblem serve on free ports."""
 
-    def __init__(self, repository, *options):
+    def __init__(self, repository, *options, **kwargs):
         self.process = subprocess.Popen(
             [EMBLEM, "serve", "--models", str(repository), "--address", "127.0.0.1", "--http-port", "0", "--grpc-port",
-             "0", "--metrics-port", "0", *map(str, options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+             "0", "--metrics-port", "0", *map(str, options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            **kwargs)
         self.lines = []
         for line in self.process.stdout:
             self.lines.append(line)

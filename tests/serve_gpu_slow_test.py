@@ -65,7 +65,8 @@ class ServeOnGpu(EmblemTest):
             assert done.returncode == 0, done.stderr
         cls.labels, cls.numbers, cls.ids = serve_test.read_tsv(next((cls.data / "test").glob("*")))
         cls.expected = cls.predictions("--device", "cpu")
-        cls.server = Server(cls.repository, "--device", "cuda", "--model-control-mode", "explicit", "--load-model", "dlrm")
+        cls.server = Server(cls.repository, "--device", "cuda", "--model-control-mode", "explicit", "--load-model", "dlrm",
+                            "--allow-shared-memory")
 
     @classmethod
     def tearDownClass(cls):

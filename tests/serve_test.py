@@ -62,7 +62,8 @@ class Serve(EmblemTest):
         out = cls.folder / "predictions.csv"
         assert run("predict", "--checkpoint", cls.model, "--input", cls.data / "test", "--out", out).returncode == 0
         cls.expected = np.array([float(line) for line in out.read_text().splitlines()[1:]]).astype(np.float32)
-        cls.server = Server(cls.repository, "--model-control-mode", "explicit", "--load-model", "dlrm")
+        cls.server = Server(cls.repository, "--model-control-mode", "explicit", "--load-model", "dlrm",
+                            "--allow-shared-memory")
 
     @classmethod
     def tearDownClass(cls):

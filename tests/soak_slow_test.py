@@ -159,8 +159,8 @@ class Soak(EmblemTest):
         print(f"\n{counts}, memory {grown / 1e6:.0f} MB after {(settled or grown) / 1e6:.0f} MB")
         for what in ("answers", "cancels", "cuts", "loads"):
             self.assertGreater(counts[what], 0, counts)
-        self.assertIn("emblem_updates_applied", metrics.decode())
-        self.assertNotRegex(metrics.decode(), r"emblem_update_errors\{[^}]*\} [1-9]")
+        self.assertIn("emblem_updates_applied_total", metrics.decode())
+        self.assertNotRegex(metrics.decode(), r"emblem_update_errors_total\{[^}]*\} [1-9]")
         if settled is not None:
             self.assertLess(grown, 1.05 * settled)
 

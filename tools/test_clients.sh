@@ -5,8 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 venv=build/test-clients
-if ! "$venv/bin/python" -c 'import tritonclient.http, tritonclient.grpc, numpy' 2>/dev/null; then
-  if ! { python3 -m venv "$venv" && "$venv/bin/pip" install --quiet 'tritonclient[http,grpc]' numpy; } >&2; then
+if ! "$venv/bin/python" -c 'import tritonclient.http, tritonclient.grpc, numpy, prometheus_client' 2>/dev/null; then
+  if ! { python3 -m venv "$venv" && "$venv/bin/pip" install --quiet 'tritonclient[http,grpc]' numpy prometheus_client; } >&2; then
     echo "test_clients: no tritonclient; the tests of the server with real clients will be skipped" >&2
     echo python3
     exit 0

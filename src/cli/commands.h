@@ -12,6 +12,7 @@ namespace emblem {
 void add_init(Command& program);
 void add_synth(Command& program);
 void add_convert(Command& program);
+void add_convert_hugectr(Command& program);
 void add_train(Command& program);
 void add_eval(Command& program);
 void add_predict(Command& program);

@@ -12,6 +12,7 @@ int run_command_line(int argc, char** argv) {
     add_init(program);
     add_synth(program);
     add_convert(program);
+    add_convert_hugectr(program);
     add_train(program);
     add_eval(program);
     add_predict(program);

@@ -17,13 +17,16 @@ struct Options {
   ServingOptions serving;
   std::string address, control = "none", tls_certificate, tls_key, tls_client_ca;
   std::string token, control_token;
-  std::vector<std::string> restricted, shared_memory;
+  std::vector<std::string> restricted, shared_memory, trace;
   uint16_t http_port = 8000, grpc_port = 8001, metrics_port = 8002;
-  std::string max_body = "64MiB";
+  int health_port = -1;
+  std::string max_body = "64MiB", max_memory = "2GiB", max_response = "1GiB";
+  double idle_timeout = 120;
   double exit_timeout = 30;
   bool remote_shared_memory = false;
   std::string device = "cpu";
   std::vector<std::string> deltas;
+  int64_t slo_p99_us = 0;
 };
 
 std::string value_or_variable(const std::string& value, const char* variable) {
@@ -70,9 +73,28 @@ ServingOptions serving_options(const Options& options) {
     serving.models.deltas[text.substr(0, sign)] = text.substr(sign + 1);
   }
   serving.access = access_options(options);
+  serving.models.trace = parse_trace_options(options.trace);
   const int64_t max_body = parse_size(options.max_body, "--max-request-size");
+  serving.models.requests.max_answer_bytes =
+      static_cast<uint64_t>(parse_size(options.max_response, "--max-response-size"));
+  serving.shared_memory.max_tensor_bytes = static_cast<uint64_t>(max_body);
+  for (const std::string& prefix : options.shared_memory)  // "true": the flag without a prefix
+    serving.shared_memory.allowed_prefixes.push_back(prefix == "true" ? "" : prefix);
+  serving.models.requests.slo_p99 = std::chrono::microseconds(options.slo_p99_us);
+  serving.max_memory = static_cast<size_t>(parse_size(options.max_memory, "--max-memory"));
+  EMBLEM_REQUIRE(serving.max_memory >= static_cast<size_t>(max_body), "--max-memory ",
+                 options.max_memory, " is less than the --max-request-size of ", options.max_body,
+                 "; a request of that size could never be answered");
   serving.metrics.threads = 1;
-  for (HttpServerOptions* http : {&serving.http, &serving.metrics}) {
+  serving.metrics.workers = 0;
+  if (options.health_port >= 0) {
+    serving.health = serving.metrics;
+    serving.health->port = static_cast<uint16_t>(options.health_port);
+  }
+  HttpServerOptions* const health = serving.health ? &*serving.health : &serving.metrics;
+  for (HttpServerOptions* http : {&serving.http, &serving.metrics, health}) {
+    http->idle_timeout =
+        std::chrono::milliseconds(static_cast<int64_t>(options.idle_timeout * 1000));
     http->address = address_of(options, serving.access);
     http->max_body_bytes = static_cast<size_t>(max_body);
     http->tls_certificate = options.tls_certificate;
@@ -135,16 +157,17 @@ void run(const Options& options) {
   else
     std::printf("grpc    %s:%u\n", address, serving.grpc_port());
   std::printf("metrics http%s://%s:%u/metrics\n", secure, address, serving.metrics_port());
+  if (serving.health_port() != 0)
+    std::printf("health  http%s://%s:%u/v2/health/ready\n", secure, address, serving.health_port());
   print_access(options, chosen);
   for (const RepositoryEntry& entry : serving.models().index()) {
     std::printf("model   %s %s %s%s%s\n", entry.name.c_str(), entry.version.c_str(),
                 entry.state.c_str(), entry.reason.empty() ? "" : ": ", entry.reason.c_str());
   }
-  if (serving.models().index().empty())
+  if (serving.models().index().empty() && !serving.models().is_ready())
     std::printf(
-        "model   none in %s; health is \"not ready\" until there is one "
-        "(--strict-readiness=false)\n",
-        options.serving.models.repository.c_str());
+        "model   none in %s: health checks fail until there is one (--strict-readiness=false)\n",
+        chosen.models.repository.c_str());
   std::printf("ready\n");
   std::fflush(stdout);
   while (!interrupted()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -168,6 +191,10 @@ void add_serve(Command& program) {
   command.option("--grpc-port", options->grpc_port, "PORT", "Port for gRPC (0: any free one)");
   command.option("--metrics-port", options->metrics_port, "PORT",
                  "Port for Prometheus metrics (0: any free one)");
+  command
+      .option("--health-port", options->health_port, "PORT",
+              "Port for health checks alone, on a thread of its own (0: any free one; -1: none)")
+      .range(-1, 65535);
   command.choice(
       "--model-control-mode", options->control, {"none", "poll", "explicit"},
       "none: load all models at startup; poll: also watch for changes; explicit: load the "
@@ -207,6 +234,20 @@ void add_serve(Command& program) {
               "Maximum number of open connections, of HTTP and of gRPC each")
       .positive();
   command.option("--max-request-size", options->max_body, "SIZE", "Largest request, decompressed");
+  command
+      .option(
+          "--slo-p99-us", options->slo_p99_us, "MICROSECONDS",
+          "Latency target: models with dynamic batching form the largest batches that keep 99 % "
+          "of the answers within it (0: none)")
+      .range(0, 60e6);
+  command.option("--max-response-size", options->max_response, "SIZE",
+                 "Largest tensors that a request may be answered with");
+  command.option("--max-memory", options->max_memory, "SIZE",
+                 "Memory that the requests and answers of all clients may hold together");
+  command
+      .option("--idle-timeout", options->idle_timeout, "SECONDS",
+              "Close HTTP connections without a request for this time")
+      .range(1e-3, 1e6);
   command.option("--tls-certificate", options->tls_certificate, "FILE",
                  "Certificate (PEM) for TLS on all ports; needs --tls-key");
   command.option("--tls-key", options->tls_key, "FILE", "Private key (PEM) of --tls-certificate");
@@ -228,6 +269,9 @@ void add_serve(Command& program) {
                "names begin with it (repeatable)");
   command.flag("--allow-remote-shared-memory", options->remote_shared_memory,
                "With --allow-shared-memory: also clients on other machines");
+  command.repeatable("--trace-config", options->trace, "NAME=VALUE",
+                     "Traces of requests: file=PATH, level=TIMESTAMPS, rate=N (one of N requests), "
+                     "count=N, log-frequency=N (repeatable)");
   command
       .option("--exit-timeout-secs", options->exit_timeout, "SECONDS",
               "Seconds that requests in progress may take after Ctrl-C or SIGTERM")

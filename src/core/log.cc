@@ -4,24 +4,44 @@
 #include <spdlog/spdlog.h>
 
 #include <cstdlib>
+#include <mutex>
 
 namespace emblem {
 namespace {
 
-spdlog::level::level_enum chosen_level() {
+LogSettings chosen_settings() {
   const char* text = std::getenv("EMBLEM_LOG");
-  if (text == nullptr || *text == '\0') return spdlog::level::info;
+  if (text == nullptr || *text == '\0') return {};
   const spdlog::level::level_enum level = spdlog::level::from_str(text);
   // from_str answers `off` to a word it does not know; silence would hide the slip.
-  if (level == spdlog::level::off && std::string(text) != "off") return spdlog::level::info;
-  return level;
+  if (level == spdlog::level::off && std::string(text) != "off") return {};
+  return {.info = level <= spdlog::level::info,
+          .warning = level <= spdlog::level::warn,
+          .error = level <= spdlog::level::err,
+          .verbose_level = level <= spdlog::level::debug ? 1u : 0u};
+}
+
+// Read for every line.
+struct Shown {
+  std::mutex mutex;
+  LogSettings settings = chosen_settings();
+};
+
+Shown& shown() {
+  static Shown instance;
+  return instance;
+}
+
+void set_format(spdlog::logger& logger, const LogSettings& settings) {
+  logger.set_pattern(settings.iso8601 ? "%Y-%m-%dT%H:%M:%SZ emblem: %v" : "emblem: %v",
+                     spdlog::pattern_time_type::utc);
 }
 
 std::shared_ptr<spdlog::logger> make_logger() {
   auto logger =
       std::make_shared<spdlog::logger>("emblem", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  logger->set_pattern("emblem: %v");
-  logger->set_level(chosen_level());
+  set_format(*logger, {});
+  logger->set_level(spdlog::level::debug);
   logger->flush_on(spdlog::level::debug);
   return logger;
 }
@@ -33,9 +53,28 @@ spdlog::logger& logger() {
 
 }  // namespace
 
-void log_debug(const std::string& line) { logger().debug(line); }
-void log_info(const std::string& line) { logger().info(line); }
-void log_warn(const std::string& line) { logger().warn("warning: " + line); }
-void log_error(const std::string& line) { logger().error("error: " + line); }
+LogSettings log_settings() {
+  const std::lock_guard lock(shown().mutex);
+  return shown().settings;
+}
+
+void set_log_settings(const LogSettings& settings) {
+  const std::lock_guard lock(shown().mutex);
+  shown().settings = settings;
+  set_format(logger(), settings);
+}
+
+void log_debug(const std::string& line) {
+  if (log_settings().verbose_level > 0) logger().debug(line);
+}
+void log_info(const std::string& line) {
+  if (log_settings().info) logger().info(line);
+}
+void log_warn(const std::string& line) {
+  if (log_settings().warning) logger().warn("warning: " + line);
+}
+void log_error(const std::string& line) {
+  if (log_settings().error) logger().error("error: " + line);
+}
 
 }  // namespace emblem

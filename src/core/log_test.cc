@@ -38,5 +38,18 @@ TEST_F(LogDeathTest, TheEnvironmentChoosesTheLevel) {
   EXPECT_EXIT(log_and_exit("error"), testing::ExitedWithCode(0), "^emblem: error: four\n$");
 }
 
+void change_and_log() {
+  set_log_settings({.info = false, .verbose_level = 1, .iso8601 = true});
+  log_debug("one");
+  log_info("two");
+  log_warn("three");
+  std::exit(0);
+}
+
+TEST_F(LogDeathTest, SettingsCanBeChangedWhileTheProgramRuns) {
+  EXPECT_EXIT(change_and_log(), testing::ExitedWithCode(0),
+              "^20..-..-..T..:..:..Z emblem: one\n20..-..-..T..:..:..Z emblem: warning: three\n$");
+}
+
 }  // namespace
 }  // namespace emblem

@@ -240,7 +240,7 @@ bool DevicePredictor::bring_missing() {
     counts_.absent += report.absent;
     if (lookup.missing != nullptr) lookup.missing->count_lookups(*lookup.rows, rows_);
     if (report.distinct > 0 && lookup.missing != nullptr)
-      changed |= lookup.missing->fetch(context_, *lookup.rows, rows_ * lookup.rows->features());
+      changed |= lookup.missing->fetch(context_, *lookup.rows);
   }
   return changed;
 }

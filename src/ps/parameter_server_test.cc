@@ -10,6 +10,7 @@
 namespace emblem {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
@@ -56,6 +57,41 @@ TEST_F(ParameterServerTest, VersionsInMemoryDoNotSeeEachOther) {
   server.unload_model("m", 1);
   EXPECT_EQ(server.versions("m").size(), 1u);
   EXPECT_THAT(lookup(one->table("b"), {3}), ElementsAre(3));  // those who hold it may continue
+}
+
+TEST_F(ParameterServerTest, TablesThatWouldLoseRowsAreRefused) {
+  PsConfig config;
+  config.volatile_db.num_partitions = 2;
+  config.volatile_db.overflow.margin = 20;
+  ParameterServer server(config);
+  EXPECT_THAT([&] { server.load_model("m", 1, sources("1")); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("hps_et.m.a"), HasSubstr("60 of its 100 rows"),
+                                         HasSubstr("overflow_margin 20 in each of 2 partitions"),
+                                         HasSubstr("persistent_db"))));
+  EXPECT_TRUE(server.models().empty());
+}
+
+TEST_F(ParameterServerTest, RowsThatMayBeLostAreCounted) {
+  PsConfig config;
+  config.volatile_db.num_partitions = 2;
+  config.volatile_db.overflow.margin = 20;
+  config.volatile_db.overflow_may_lose_rows = true;
+  ParameterServer server(config);
+  const auto model = server.load_model("m", 1, sources("1"));
+  const ServedTable& table = model->table("a");
+  EXPECT_EQ(table.rows_evicted(), static_cast<uint64_t>(100 - table.l2()->size()));
+  EXPECT_GE(table.rows_evicted(), 60u);
+}
+
+TEST_F(ParameterServerTest, RowsBeyondTheMarginMayComeFromL3) {
+  PsConfig config = on_disk();
+  config.volatile_db.num_partitions = 2;
+  config.volatile_db.overflow.margin = 20;
+  ParameterServer server(config);
+  const auto model = server.load_model("m", 1, sources("1"));
+  for (int64_t key = 0; key < 100; ++key)
+    ASSERT_THAT(lookup(model->table("b"), {key}), ElementsAre(static_cast<float>(key)));
+  EXPECT_GT(model->table("b").rows_evicted(), 0u);
 }
 
 TEST_F(ParameterServerTest, BadModelsAreRefusedAndNothingIsLeft) {

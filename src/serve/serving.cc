@@ -1,40 +1,65 @@
 #include "serve/serving.h"
 
+#include "serve/http/health.h"
 #include "serve/http/metrics_text.h"
 #include "serve/http/routes.h"
-#include "serve/protocol/shared_memory.h"
 
 namespace emblem {
 
-// In the order in which each needs the ones before it; HTTP last, so that who finds it ready finds
-// the others, too.
+// In the order in which each needs the ones before it; HTTP last, so that a client that finds it
+// ready finds the others, too.
 struct Serving::State {
   const Access access;
+  MemoryBudget memory;
   ModelServer models;
   SharedMemoryRegions regions;
   HttpRoutes routes{models, regions, access};
   GrpcServer grpc;
-  HttpServer metrics, http;
+  HttpServer metrics;
+  std::optional<HttpServer> health;
+  HttpServer http;
 
   explicit State(const ServingOptions& options)
       : access(options.access),
-        models(options.models),
-        grpc(with_access(options.grpc, access), models, regions),
+        memory(options.max_memory),
+        models(with_memory(options.models)),
+        regions(with_memory(options.shared_memory)),
+        grpc(with_access_and_memory(options.grpc), models, regions),
         metrics(with_check(options.metrics,
                            [this](std::string_view, const Caller& caller) {
                              return refusal_of(access, Api::kMetrics, caller);
                            }),
                 make_metrics_handler(models)),
-        http(with_check(options.http,
+        http(with_check(with_memory(options.http),
                         [this](std::string_view target, const Caller& caller) {
                           return routes.authorize(target, caller);
                         }),
              [this](HttpRequest request, HttpReply reply) {
                routes.handle(std::move(request), std::move(reply));
-             }) {}
+             }) {
+    if (options.health)
+      health.emplace(with_check(*options.health,
+                                [this](std::string_view, const Caller& caller) {
+                                  return refusal_of(access, Api::kHealth, caller);
+                                }),
+                     make_health_handler(models));
+  }
 
-  static GrpcServerOptions with_access(GrpcServerOptions options, const Access& access) {
+  HttpServerOptions with_memory(HttpServerOptions options) {
+    options.memory_budget = &memory;
+    return options;
+  }
+  ModelServerOptions with_memory(ModelServerOptions options) {
+    options.requests.memory = &memory;
+    return options;
+  }
+  SharedMemoryOptions with_memory(SharedMemoryOptions options) {
+    options.memory = &memory;
+    return options;
+  }
+  GrpcServerOptions with_access_and_memory(GrpcServerOptions options) {
     options.access = &access;
+    options.memory_budget = &memory;
     return options;
   }
   template <class Check>
@@ -48,6 +73,7 @@ Serving::Serving(const ServingOptions& options) {
   // Before the models are loaded, which may take minutes.
   for (const uint16_t port : {options.http.port, options.grpc.port, options.metrics.port})
     check_port(options.http.address, port);
+  if (options.health) check_port(options.health->address, options.health->port);
   state_ = std::make_unique<State>(options);
 }
 Serving::~Serving() = default;
@@ -55,6 +81,7 @@ Serving::~Serving() = default;
 uint16_t Serving::http_port() const { return state_->http.port(); }
 uint16_t Serving::grpc_port() const { return state_->grpc.port(); }
 uint16_t Serving::metrics_port() const { return state_->metrics.port(); }
+uint16_t Serving::health_port() const { return state_->health ? state_->health->port() : 0; }
 const ModelServer& Serving::models() const { return state_->models; }
 
 void Serving::drain(std::chrono::milliseconds patience) {
@@ -68,6 +95,7 @@ void Serving::drain(std::chrono::milliseconds patience) {
   state_->http.drain(left());
   state_->models.drain();
   state_->metrics.drain(std::chrono::milliseconds(0));
+  if (state_->health) state_->health->drain(std::chrono::milliseconds(0));
 }
 
 }  // namespace emblem

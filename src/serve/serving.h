@@ -3,11 +3,13 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "serve/grpc/server.h"
 #include "serve/http/server.h"
 #include "serve/protocol/access.h"
+#include "serve/protocol/shared_memory.h"
 #include "serve/repository/model_server.h"
 
 namespace emblem {
@@ -17,7 +19,11 @@ struct ServingOptions {
   ModelServerOptions models;
   HttpServerOptions http;
   HttpServerOptions metrics;
+  std::optional<HttpServerOptions> health;  // a port for health checks alone
   GrpcServerOptions grpc;
+  SharedMemoryOptions shared_memory;
+  // Bytes that the requests and answers of all clients may hold together.
+  size_t max_memory = size_t{2} << 30;
 };
 
 // Loads the models, then listens.
@@ -29,6 +35,7 @@ class Serving {
   uint16_t http_port() const;
   uint16_t grpc_port() const;
   uint16_t metrics_port() const;
+  uint16_t health_port() const;  // 0: there is none
   const ModelServer& models() const;
 
   // Accepts nothing new and gives requests under way their answers, for as long as `patience`.

@@ -69,6 +69,12 @@ class KvTable {
   virtual void clear() = 0;
   virtual int64_t size() const = 0;  // RocksDB: about
 
+  // Where rows are evicted (store/overflow.h): the partitions, which have a margin each, and the
+  // one that a key belongs to; and the rows that this process evicted so far.
+  virtual size_t partitions() const { return 1; }
+  virtual size_t partition_of(int64_t /*key*/) const { return 0; }
+  virtual uint64_t evicted() const { return 0; }
+
   // Calls `take` with at most about `batch_rows` rows at a time, in no order. Rows that are not
   // changed meanwhile are given exactly once (Redis: at least once); of a row that is changed, the
   // old or the new is given.

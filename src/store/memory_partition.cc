@@ -209,6 +209,7 @@ void MemoryPartition::evict() {
     for (uint64_t i = 0; i < leave; ++i) live[i] = by_use[i].second;
   }
   for (uint64_t i = 0; i < leave; ++i) hide(owned_index_->slots[live[i]]);
+  evicted_.fetch_add(leave, std::memory_order_relaxed);
 }
 
 }  // namespace emblem

@@ -64,6 +64,7 @@ class MemoryPartition {
 
   // ---- any thread ----
   int64_t size() const { return size_.load(std::memory_order_relaxed); }
+  uint64_t evicted() const { return evicted_.load(std::memory_order_relaxed); }
   std::vector<int64_t> keys() const;
 
   // ---- writers, outside the gate; they wait for one another ----
@@ -103,6 +104,7 @@ class MemoryPartition {
   RowSlabs rows_;
   std::atomic<SlotArray*> index_;
   std::atomic<int64_t> size_{0};
+  std::atomic<uint64_t> evicted_{0};
   std::atomic<uint32_t> now_{0};  // counts insertions, for kEvictOldest
 
   mutable std::mutex writer_;

@@ -81,6 +81,12 @@ int64_t MemoryTable::size() const {
   return rows;
 }
 
+uint64_t MemoryTable::evicted() const {
+  uint64_t rows = 0;
+  for (const auto& part : parts_) rows += part->evicted();
+  return rows;
+}
+
 void MemoryTable::iterate(int64_t batch_rows, const Take& take) const {
   const auto dim = static_cast<size_t>(this->dim());
   std::vector<int64_t> keys;

@@ -29,6 +29,9 @@ class MemoryTable : public KvTable {
   void erase(std::span<const int64_t> keys) override;
   void clear() override;
   int64_t size() const override;
+  size_t partitions() const override { return parts_.size(); }
+  size_t partition_of(int64_t key) const override { return part_number(hash(key)); }
+  uint64_t evicted() const override;
   void iterate(int64_t batch_rows, const Take& take) const override;
 
   // ---- rows in place ----

@@ -287,6 +287,7 @@ void RedisTable::evict(size_t part) {
   std::vector<int64_t> keys;
   for (size_t i = 0; i + keep < ranked.size(); ++i) keys.push_back(ranked[i].second);
   erase(keys);
+  evicted_.fetch_add(keys.size(), std::memory_order_relaxed);
 }
 
 // ---- partitions ----
@@ -294,9 +295,13 @@ void RedisTable::evict(size_t part) {
 RedisTable::Parts RedisTable::by_part(std::span<const int64_t> keys) const {
   Parts parts(values_.size());
   for (size_t i = 0; i < keys.size(); ++i) {
-    parts[hps_partition_hash(keys[i]) % parts.size()].push_back(static_cast<uint32_t>(i));
+    parts[partition_of(keys[i])].push_back(static_cast<uint32_t>(i));
   }
   return parts;
+}
+
+size_t RedisTable::partition_of(int64_t key) const {
+  return hps_partition_hash(key) % values_.size();
 }
 
 // Calls body(part, numbers) with at most max_batch numbers at a time.

@@ -2,6 +2,7 @@
 // Builds with Redis only.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,6 +31,9 @@ class RedisTable final : public KvTable {
   void erase(std::span<const int64_t> keys) override;
   void clear() override;
   int64_t size() const override;
+  size_t partitions() const override { return values_.size(); }
+  size_t partition_of(int64_t key) const override;
+  uint64_t evicted() const override { return evicted_.load(std::memory_order_relaxed); }
   void iterate(int64_t batch_rows, const Take& take) const override;
 
   // The names of a table's hashes.
@@ -61,6 +65,7 @@ class RedisTable final : public KvTable {
   std::vector<RedisHash> values_;  // by partition
   RedisUses uses_;
   std::string required_note_, refused_note_;
+  std::atomic<uint64_t> evicted_{0};
 };
 
 }  // namespace emblem

@@ -38,11 +38,13 @@ Value choose(JsonObject& object, const char* key, Value otherwise,
   object.refuse(key, cat("one of ", list, " is expected"));
 }
 
-void ignore(JsonObject& object, std::initializer_list<const char*> keys, const char* why,
-            Notices& notices) {
+// Keys of HPS without effect here, which one notice lists.
+void ignore(JsonObject& object, std::initializer_list<const char*> keys, Notices& notices) {
+  std::string list;
   for (const char* key : keys) {
-    if (object.ignore(key)) notices.push_back(cat(object.place(), ": \"", key, "\" ", why));
+    if (object.ignore(key)) list += cat(list.empty() ? "" : ", ", "\"", key, "\"");
   }
+  if (!list.empty()) notices.push_back(cat(object.place(), ": without effect: ", list));
 }
 
 template <class Number>
@@ -111,6 +113,7 @@ PsVolatile read_volatile(JsonObject object, Notices& notices) {
                               {{"evict_oldest"}, OverflowPolicy::kEvictOldest}});
   object.read("overflow_resolution_target", db.overflow.target);
   share(object, "overflow_resolution_target", db.overflow.target);
+  object.read("overflow_may_lose_rows", db.overflow_may_lose_rows);
   object.read("cache_missed_embeddings", db.cache_missed_embeddings);
   filters(object, db.update_filters);
   double rate = 1.0;
@@ -120,11 +123,10 @@ PsVolatile read_volatile(JsonObject object, Notices& notices) {
     notices.push_back(cat(object.place(), ": \"initial_cache_rate\" has no effect: all rows are ",
                           "inserted, and overflow_margin says how many stay"));
   }
-  ignore(
-      object,
-      {"allocation_rate", "shared_memory_size", "shared_memory_name", "shared_memory_auto_remove"},
-      "has no effect: memory is taken as rows come", notices);
-  ignore(object, {"initialize_after_startup", "refresh_time_after_fetch"}, "has no effect",
+  ignore(object,
+         {"allocation_rate", "shared_memory_size", "shared_memory_name",
+          "shared_memory_auto_remove", "initialize_after_startup", "refresh_time_after_fetch",
+          "max_get_batch_size", "max_set_batch_size"},
          notices);
   object.finish();
   return db;
@@ -144,7 +146,7 @@ PsPersistent read_persistent(JsonObject object, Notices& notices) {
   object.read("max_batch_size", db.max_batch_size);
   at_least<int64_t>(object, "max_batch_size", db.max_batch_size, 1);
   filters(object, db.update_filters);
-  ignore(object, {"initialize_after_startup"}, "has no effect", notices);
+  ignore(object, {"initialize_after_startup", "max_get_batch_size", "max_set_batch_size"}, notices);
   object.finish();
   return db;
 }
@@ -182,7 +184,7 @@ bool is_name(const std::string& name) {
   return !name.empty() && name.size() <= 120 && std::all_of(name.begin(), name.end(), allowed);
 }
 
-void read_tables(JsonObject& object, PsModel& model) {
+void read_tables(JsonObject& object, PsModel& model, Notices& notices) {
   std::vector<std::string> folders, names;
   std::vector<int64_t> dims, keys;
   std::vector<float> defaults;
@@ -193,7 +195,9 @@ void read_tables(JsonObject& object, PsModel& model) {
   same_count(object, "embedding_vecsize_per_table", dims.size(), folders.size());
   same_count(object, "maxnum_catfeature_query_per_table_per_sample", keys.size(), folders.size());
   if (defaults.size() > folders.size()) {
-    same_count(object, "default_value_for_each_table", defaults.size(), folders.size());
+    notices.push_back(cat(object.place(), ": \"default_value_for_each_table\" has ",
+                          defaults.size(), " values for ", folders.size(),
+                          " sparse_files; the first ", folders.size(), " are used"));
   }
   defaults.resize(folders.size());
   object.read("embedding_table_names", names);
@@ -213,21 +217,13 @@ void read_tables(JsonObject& object, PsModel& model) {
   }
 }
 
-PsModel read_model(JsonObject object, Notices& notices) {
-  PsModel model;
-  object.read("model", model.name);
-  if (!is_name(model.name)) {
-    object.refuse("model", "a name of 1 to 120 letters, digits, _ and - is expected");
+// Of the device cache; some keys also have the names of HPS's Python interface.
+void read_cache(JsonObject& object, PsModel& model) {
+  for (const char* key : {"gpucache", "use_gpu_embedding_cache"}) object.read(key, model.gpucache);
+  for (const char* key : {"gpucacheper", "cache_size_percentage"}) {
+    object.read(key, model.gpucacheper);
+    share(object, key, model.gpucacheper);
   }
-  read_tables(object, model);
-  object.read("dense_file", model.dense_file);
-  object.read("max_batch_size", model.max_batch_size);
-  at_least<int64_t>(object, "max_batch_size", model.max_batch_size, 1);
-  object.require("deployed_device_list", model.deployed_devices);
-  object.read("maxnum_des_feature_per_sample", model.dense_features);
-  object.read("gpucache", model.gpucache);
-  object.read("gpucacheper", model.gpucacheper);
-  share(object, "gpucacheper", model.gpucacheper);
   object.read("hit_rate_threshold", model.hit_rate_threshold);
   object.read("cache_refresh_percentage_per_iteration",
               model.cache_refresh_percentage_per_iteration);
@@ -239,18 +235,34 @@ PsModel read_model(JsonObject object, Notices& notices) {
   at_least(object, "refresh_interval", model.refresh_interval_s, 0.0);
   object.read("use_static_table", model.use_static_table);
   object.read("embedding_cache_type", model.embedding_cache_type);
+  object.read("cache_type", model.embedding_cache_type);
   const auto types = {"dynamic", "static", "uvm", "stochastic"};
   if (std::count(types.begin(), types.end(), model.embedding_cache_type) == 0) {
     object.refuse("embedding_cache_type", "one of dynamic, static, uvm, stochastic is expected");
   }
   object.read("init_ec", model.init_ec);
+}
+
+PsModel read_model(JsonObject object, Notices& notices) {
+  PsModel model;
+  object.read("model", model.name);
+  if (!is_name(model.name)) {
+    object.refuse("model", "a name of 1 to 120 letters, digits, _ and - is expected");
+  }
+  read_tables(object, model, notices);
+  object.read("dense_file", model.dense_file);
+  object.read("max_batch_size", model.max_batch_size);
+  at_least<int64_t>(object, "max_batch_size", model.max_batch_size, 1);
+  object.require("deployed_device_list", model.deployed_devices);
+  object.read("maxnum_des_feature_per_sample", model.dense_features);
+  read_cache(object, model);
   ignore(object,
-         {"num_of_worker_buffer_in_pool", "num_of_refresher_buffer_in_pool", "thread_pool_size"},
-         "has no effect: buffers and threads are made as they are needed", notices);
-  ignore(object,
-         {"use_context_stream", "use_hctr_cache_implementation", "enable_pagelock", "fp8_quant",
-          "fuse_embedding_table", "network_file", "label_dim", "slot_num"},
-         "has no effect", notices);
+         {"num_of_worker_buffer_in_pool", "num_of_refresher_buffer_in_pool",
+          "number_of_worker_buffers_in_pool", "number_of_refresh_buffers_in_pool",
+          "thread_pool_size", "use_context_stream", "use_hctr_cache_implementation",
+          "enable_pagelock", "fp8_quant", "fuse_embedding_table", "network_file", "label_dim",
+          "slot_num", "cache_size_percentage_redis"},
+         notices);
   object.finish();
   return model;
 }
@@ -266,7 +278,11 @@ PsConfig parse_ps_config(std::string_view text, const std::string& origin) {
   }
   PsConfig config;
   JsonObject root(json, origin);
-  root.require("supportlonglong", config.long_keys);
+  root.read("supportlonglong", config.long_keys);
+  if (!root.has("supportlonglong")) {
+    config.notices.push_back(
+        cat(origin, ": \"supportlonglong\" is missing; keys have 8 bytes, as with true"));
+  }
   if (root.has("volatile_db")) {
     config.volatile_db = read_volatile(root.object("volatile_db"), config.notices);
   }
@@ -285,8 +301,7 @@ PsConfig parse_ps_config(std::string_view text, const std::string& origin) {
                                  [&](const PsModel& other) { return other.name == name; }) == 1,
                    origin, ": model \"", name, "\" is a duplicate");
   }
-  ignore(root, {"fuse_embedding_table"}, "has no effect: tables of one model are read together",
-         config.notices);
+  ignore(root, {"fuse_embedding_table", "db_type", "redis_ip", "rocksdb_path"}, config.notices);
   for (const char* known : {"volatile_db", "persistent_db", "update_source"}) root.ignore(known);
   root.finish();
   EMBLEM_REQUIRE(config.volatile_db.type != PsVolatile::Type::kDisabled ||

@@ -29,6 +29,9 @@ struct PsVolatile {
   std::string tls_client_key;
   std::string tls_server_name_identification;
   Overflow overflow;
+  // Not a key of HPS. Without L3, rows beyond the margin are lost: false refuses to load such a
+  // table, true evicts them as HPS does.
+  bool overflow_may_lose_rows = false;
   bool cache_missed_embeddings = false;
   std::vector<std::string> update_filters = {"^hps_.+$"};
   // Not in ps.json: how long Redis may take.

@@ -135,7 +135,41 @@ TEST(PsConfigTest, EveryKeyOfHpsIsKnown) {
                           "initial_cache_rate", "allocation_rate", "thread_pool_size"}) {
     EXPECT_THAT(config.notices, Contains(HasSubstr(key)));
   }
-  EXPECT_THAT(config.notices, Contains(HasSubstr("ps.json: models[0]: \"slot_num\"")));
+  EXPECT_THAT(config.notices,
+              Contains(AllOf(HasSubstr("ps.json: models[0]: without effect: "),
+                             HasSubstr("\"slot_num\""), HasSubstr("\"network_file\""))));
+}
+
+// Of releases before 22.10, and of samples written for them.
+TEST(PsConfigTest, OlderFilesAreRead) {
+  json value = least();
+  value.erase("supportlonglong");
+  value["db_type"] = "local";
+  for (const char* db : {"volatile_db", "persistent_db"})
+    value[db] = {{"type", "disabled"}, {"max_get_batch_size", 100000}, {"max_set_batch_size", 1}};
+  value["volatile_db"]["type"] = "hash_map";
+  value["models"][0]["default_value_for_each_table"] = {0.5, 1, 2};
+  const PsConfig config = parse(value);
+  EXPECT_TRUE(config.long_keys);
+  EXPECT_EQ(config.models[0].tables[1].default_value, 1.0f);
+  EXPECT_THAT(
+      config.notices,
+      ElementsAre(
+          HasSubstr("\"supportlonglong\" is missing"),
+          "ps.json: volatile_db: without effect: \"max_get_batch_size\", \"max_set_batch_size\"",
+          HasSubstr("ps.json: persistent_db: without effect"),
+          HasSubstr("has 3 values for 2 sparse_files"), "ps.json: without effect: \"db_type\""));
+}
+
+TEST(PsConfigTest, TheCacheMayBeDescribedWithTheNamesOfThePythonInterface) {
+  json value = least();
+  value["models"][0]["use_gpu_embedding_cache"] = false;
+  value["models"][0]["cache_size_percentage"] = 0.75;
+  value["models"][0]["cache_type"] = "uvm";
+  const PsModel model = parse(value).models[0];
+  EXPECT_FALSE(model.gpucache);
+  EXPECT_EQ(model.gpucacheper, 0.75);
+  EXPECT_EQ(model.embedding_cache_type, "uvm");
 }
 
 TEST(PsConfigTest, TypesHaveAliases) {
@@ -183,9 +217,6 @@ TEST(PsConfigTest, MissingKeysAndWrongTypesAreNamed) {
     EXPECT_THAT(parsing(value), refused(cat("models[0]: \"", key, "\" is missing")));
   }
   json value = least();
-  value.erase("supportlonglong");
-  EXPECT_THAT(parsing(value), refused("\"supportlonglong\" is missing"));
-  value = least();
   value["models"] = 5;
   EXPECT_THAT(parsing(value), refused("\"models\" is 5, but an array of objects is expected"));
   value = least();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/log.h"
 #include "core/thread_pool.h"
 #include "ps/config/sparse_folder.h"
 #include "ps/tables/database_notes.h"
@@ -16,6 +17,18 @@ void for_each_table(size_t count, Body&& body) {
   ThreadPool threads(std::clamp(static_cast<int>(count), 1, available_cpus()));
   parallel_for({.threads = &threads}, static_cast<int64_t>(count), 1,
                [&](int64_t i, int64_t) { body(static_cast<size_t>(i)); });
+}
+
+// Of the rows in a table's files, those beyond the margins of the partitions of `l2`.
+uint64_t rows_beyond(const KvTable& l2, uint64_t margin, const TableSource& source) {
+  std::vector<uint64_t> rows(l2.partitions());
+  SparseFolder(source.folder, source.dim)
+      .read([&](std::span<const int64_t> keys, std::span<const float>) {
+        for (const int64_t key : keys) ++rows[l2.partition_of(key)];
+      });
+  uint64_t beyond = 0;
+  for (const uint64_t count : rows) beyond += count > margin ? count - margin : 0;
+  return beyond;
 }
 
 }  // namespace
@@ -38,6 +51,7 @@ void TierLoader::load(const std::shared_ptr<ServedModel>& model,
   if (config_.volatile_db.type == PsVolatile::Type::kHashMap) fill_memory(tables);
   if (redis_ != nullptr) {
     for (Loading& table : tables) table.l2 = databases_.redis->open(table.name, table.source.dim);
+    check_overflow(tables);
   }
   ServedModel::Tables served;
   for (const Loading& table : tables) served[table.source.name] = serve(table);
@@ -93,7 +107,29 @@ void TierLoader::fill_memory(std::vector<Loading>& tables) {
   MemoryStore memory(
       MemorySettings{config_.volatile_db.num_partitions, config_.volatile_db.overflow});
   for (Loading& table : tables) table.l2 = memory.open(table.name, table.source.dim);
+  check_overflow(tables);
   for_each_table(tables.size(), [&](size_t i) { copy_rows(tables[i].rows(), *tables[i].l2); });
+}
+
+// Rows that L2 has no room for are in L3. Without one they would read as the default row.
+void TierLoader::check_overflow(std::span<const Loading> tables) const {
+  const PsVolatile& db = config_.volatile_db;
+  if (databases_.rocksdb != nullptr || !db.overflow.limited()) return;
+  for (const Loading& table : tables) {
+    const uint64_t lost = rows_beyond(*table.l2, db.overflow.margin, table.source);
+    if (lost == 0) continue;
+    const std::string found =
+        cat("table ", table.name, ": volatile_db has no room for ", lost, " of its ",
+            SparseFolder(table.source.folder, table.source.dim).rows(), " rows (overflow_margin ",
+            db.overflow.margin, " in each of ", table.l2->partitions(),
+            " partitions), and without a persistent_db ");
+    EMBLEM_REQUIRE(db.overflow_may_lose_rows, found,
+                   "they would read as the default row; increase overflow_margin, add a "
+                   "persistent_db, or set overflow_may_lose_rows in volatile_db");
+    log_warn(cat(found,
+                 "rows are lost and read as the default row; emblem_rows_evicted_total counts "
+                 "them"));
+  }
 }
 
 void TierLoader::fill_redis(const std::shared_ptr<ServedModel>& model, std::vector<Loading>& tables,

@@ -39,6 +39,7 @@ class TierLoader {
   void fill_l3(const std::string& model, std::vector<Loading>& tables, int64_t updates_included,
                Tables shared);
   void fill_memory(std::vector<Loading>& tables);
+  void check_overflow(std::span<const Loading> tables) const;
   void fill_redis(const std::shared_ptr<ServedModel>& model, std::vector<Loading>& tables,
                   int64_t updates_included);
   std::shared_ptr<ServedTable> serve(const Loading& table);

@@ -15,8 +15,25 @@ namespace emblem::cuda {
 namespace {
 
 constexpr uint64_t kNotAsked = UINT64_MAX;       // in the place of a version
-constexpr size_t kAtOnce = 8192;                 // rows that are refreshed at a time
+constexpr size_t kAtOnce = 8192;                 // rows that are fetched at a time
+constexpr int64_t kMostBytesAtOnce = 64 << 20;   // of rows that are refreshed at a time
 constexpr size_t kMostWanted = size_t{1} << 20;  // keys to fetch after batches; others are dropped
+
+// Some keys of a table, at most `most`.
+std::vector<int64_t> some_keys(const ServedTable& table, size_t most) {
+  struct Enough {};
+  std::vector<int64_t> keys;
+  const KvTable& all = table.l3() != nullptr ? *table.l3() : *table.l2();
+  try {
+    all.iterate(kAtOnce, [&](std::span<const int64_t> part, std::span<const float>) {
+      const size_t count = std::min(part.size(), most - keys.size());
+      keys.insert(keys.end(), part.begin(), part.begin() + static_cast<int64_t>(count));
+      if (keys.size() == most) throw Enough();
+    });
+  } catch (const Enough&) {  // a large table is not read to its end
+  }
+  return keys;
+}
 
 }  // namespace
 
@@ -58,24 +75,19 @@ class DeviceTier::Missing final : public MissingRowSource {
     lookups_.assign(tier_.settings_.tables.size(), 0);
     for (int64_t f = 0; f < cached.features(); ++f)
       lookups_[static_cast<size_t>(cached.table_of(f))] += static_cast<uint64_t>(rows);
-    const bool all_hit = cached.report().lookups == 0;
-    const auto cpu = static_cast<unsigned>(sched_getcpu());
-    for (size_t t = 0; t < lookups_.size(); ++t) {
-      const uint64_t misses = all_hit ? 0 : cached.missed_of_tables()[t];
-      tier_.settings_.tables[t]->count_l1(cpu, {.hits = lookups_[t] - misses, .misses = misses});
-    }
+    count(cached);
+  }
+  void count_lookups(const CachedRows& cached, std::span<const uint64_t> of_tables) override {
+    lookups_.assign(of_tables.begin(), of_tables.end());
+    count(cached);
   }
 
-  bool fetch(const Context& context, CachedRows& rows, int64_t lookups) override {
-    const MissReport report = rows.report();
+  bool fetch(const Context& context, CachedRows& rows) override {
     const auto keys = rows.missing_keys();
     const auto tables = rows.missing_tables();
-    const double hit_rate = 1.0 - static_cast<double>(report.lookups) /
-                                      static_cast<double>(std::max<int64_t>(1, lookups));
-    if (hit_rate >= tier_.settings_.hit_rate_threshold) {
-      tier_.fetch_later(keys, tables);
-      return false;
-    }
+    const bool waits = choose_later(rows.missed_of_tables());
+    if (tier_.settings_.hit_rate_threshold <= 1.0) tier_.fetch_later(keys, tables, later_);
+    if (!waits) return false;
     make_room(keys.size());
     const std::vector<uint64_t> versions = fetch(keys, tables);
     const auto row_bytes = static_cast<size_t>(tier_.cache_->settings().row_bytes);
@@ -86,6 +98,29 @@ class DeviceTier::Missing final : public MissingRowSource {
   }
 
  private:
+  void count(const CachedRows& cached) {
+    const bool all_hit = cached.report().lookups == 0;
+    const auto cpu = static_cast<unsigned>(sched_getcpu());
+    for (size_t t = 0; t < lookups_.size(); ++t) {
+      const uint64_t misses = all_hit ? 0 : cached.missed_of_tables()[t];
+      tier_.settings_.tables[t]->count_l1(cpu, {.hits = lookups_[t] - misses, .misses = misses});
+    }
+  }
+
+  // Sets which tables have enough hits for their misses to be fetched later. Returns whether the
+  // batch waits for any.
+  bool choose_later(std::span<const uint32_t> missed) {
+    bool waits = false;
+    later_.resize(missed.size());
+    for (size_t t = 0; t < missed.size(); ++t) {
+      const double hit_rate = 1.0 - static_cast<double>(missed[t]) /
+                                        static_cast<double>(std::max<uint64_t>(1, lookups_[t]));
+      later_[t] = hit_rate >= tier_.settings_.hit_rate_threshold;
+      waits |= missed[t] != 0 && later_[t] == 0;
+    }
+    return waits;
+  }
+
   char* flags() const {
     return host_->data() + room_ * static_cast<size_t>(tier_.cache_->settings().row_bytes);
   }
@@ -113,15 +148,19 @@ class DeviceTier::Missing final : public MissingRowSource {
     std::vector<TableFetch> fetches;
     for (size_t t = 0; t < parts_.size(); ++t) {
       Part& part = parts_[t];
-      if (part.keys.empty()) continue;
       ServedTable& table = *tier_.settings_.tables[t];
       part.rows.resize(part.keys.size() * static_cast<size_t>(table.dim()));
       part.found.assign(part.keys.size(), 0);
+      if (part.keys.empty() || later_[t] != 0) continue;
       versions[t] = table.version();
       fetches.push_back({&table, part.keys, part.rows, part.found});
     }
     fetch_tables(fetches);
-    for (size_t t = 0; t < parts_.size(); ++t) place(parts_[t], *tier_.settings_.tables[t]);
+    const auto cpu = static_cast<unsigned>(sched_getcpu());
+    for (size_t t = 0; t < parts_.size(); ++t) {
+      const uint64_t absent = place(parts_[t], *tier_.settings_.tables[t]);
+      if (later_[t] == 0) tier_.settings_.tables[t]->count_missing(cpu, absent);
+    }
     return versions;
   }
 
@@ -133,8 +172,9 @@ class DeviceTier::Missing final : public MissingRowSource {
     std::vector<uint8_t> found;
   };
 
-  // Puts rows to their places in host_.
-  void place(Part& part, ServedTable& table) {
+  // Puts rows to their places in host_, and default rows in the place of those that were not
+  // found, which it counts.
+  uint64_t place(Part& part, ServedTable& table) {
     const auto dim = static_cast<size_t>(table.dim());
     const int64_t row_bytes = tier_.cache_->settings().row_bytes;
     uint64_t absent = 0;
@@ -150,7 +190,7 @@ class DeviceTier::Missing final : public MissingRowSource {
                    host_->data() + static_cast<int64_t>(part.places[i]) * row_bytes);
       flags()[part.places[i]] = static_cast<char>(part.found[i]);
     }
-    table.count_missing(static_cast<unsigned>(sched_getcpu()), absent);
+    return absent;
   }
 
   // Unless an update came since they were read: then the batch has them, and the cache does not.
@@ -172,6 +212,7 @@ class DeviceTier::Missing final : public MissingRowSource {
   std::unique_ptr<PinnedMemory> host_;  // rows, then flags
   Buffer<uint8_t> device_flags_;
   std::vector<uint64_t> lookups_;  // of each table
+  std::vector<uint8_t> later_;     // whether the misses of a table are fetched after the batch
   std::vector<Part> parts_;        // of each table
 };
 
@@ -261,17 +302,39 @@ void DeviceTier::fetch_and_insert(int number, std::span<const int64_t> keys,
   if (lock.owns_lock()) cache_->insert(number, there, narrow_rows, existing);
 }
 
-void DeviceTier::refresh(int table) {
-  const std::vector<int64_t> keys = cache_->keys(table);
-  for (size_t at = 0; at < keys.size(); at += kAtOnce)
-    fetch_and_insert(table, std::span(keys).subspan(at, std::min(kAtOnce, keys.size() - at)),
-                     RowCache::Existing::kUpdate);
+void DeviceTier::fetch_and_insert(int table, std::span<const int64_t> keys,
+                                  RowCache::Existing existing, size_t at_once) {
+  for (size_t at = 0; at < keys.size(); at += at_once)
+    fetch_and_insert(table, keys.subspan(at, std::min(at_once, keys.size() - at)), existing);
 }
 
-void DeviceTier::fetch_later(std::span<const int64_t> keys, std::span<const int32_t> tables) {
+void DeviceTier::fill() {
+  for (size_t t = 0; t < settings_.tables.size(); ++t) {
+    const auto room = static_cast<size_t>(cache_->settings().table_rows[t]);
+    fetch_and_insert(static_cast<int>(t), some_keys(*settings_.tables[t], room),
+                     RowCache::Existing::kKeep, kAtOnce);
+  }
+}
+
+void DeviceTier::refresh(int table) {
+  size_t at_once = kAtOnce;
+  if (settings_.refresh_share > 0) {
+    const RowCacheSettings& cache = cache_->settings();
+    const auto share =
+        static_cast<int64_t>(settings_.refresh_share *
+                             static_cast<double>(cache.table_rows[static_cast<size_t>(table)]));
+    at_once =
+        static_cast<size_t>(std::clamp<int64_t>(share, 1, kMostBytesAtOnce / cache.row_bytes));
+  }
+  fetch_and_insert(table, cache_->keys(table), RowCache::Existing::kUpdate, at_once);
+}
+
+void DeviceTier::fetch_later(std::span<const int64_t> keys, std::span<const int32_t> tables,
+                             std::span<const uint8_t> later) {
   std::lock_guard lock(mutex_);
   if (wanted_keys_ + keys.size() > kMostWanted) return;  // they will be missed again
   for (size_t t = 0; t < settings_.tables.size(); ++t) {
+    if (later[t] == 0) continue;
     Wanted wanted{static_cast<int>(t), {}};
     for (size_t i = 0; i < keys.size(); ++i) {
       if (tables[i] == static_cast<int32_t>(t)) wanted.keys.push_back(keys[i]);

@@ -25,9 +25,12 @@ struct DeviceTierSettings {
   DType dtype = DType::kF32;  // of the rows in the cache
   CacheSize size;
   CachePolicy policy = CachePolicy::kLru;
-  // A batch of whose lookups this share or more was in the cache is answered with the default row
-  // for the others, which are fetched after it; HPS's rule. Above 1: every batch waits.
+  // Of a table of which this share or more of a batch's lookups was in the cache, the others are
+  // answered with the default row and fetched after the batch; HPS's rule. Above 1: every batch
+  // waits.
   double hit_rate_threshold = 2.0;
+  // Of a table's rows in the cache, to read again at a time; 0: a fixed number.
+  double refresh_share = 0.0;
 };
 
 // Thread-safe. Updates of the tables reach rows in the cache before they are done, and so does
@@ -44,6 +47,8 @@ class DeviceTier {
                                         int64_t max_rows);
   std::unique_ptr<MissingRowSource> make_missing();
 
+  // Fills the cache with rows of each table, any as many as it has room for.
+  void fill();
   // Reads all rows of a table in the cache again from the tiers below.
   void refresh(int table);
   void wait_until_fetched();  // what batches did not wait for
@@ -58,7 +63,11 @@ class DeviceTier {
   };
   // Fetches rows of different keys and puts those that are there into the cache.
   void fetch_and_insert(int table, std::span<const int64_t> keys, RowCache::Existing existing);
-  void fetch_later(std::span<const int64_t> keys, std::span<const int32_t> tables);
+  void fetch_and_insert(int table, std::span<const int64_t> keys, RowCache::Existing existing,
+                        size_t at_once);
+  // Of the keys whose table is to be fetched later.
+  void fetch_later(std::span<const int64_t> keys, std::span<const int32_t> tables,
+                   std::span<const uint8_t> later);
   void work();
   void stop();
   void narrow(std::span<const float> from, int64_t dim, char* to) const;

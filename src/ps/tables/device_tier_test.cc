@@ -73,8 +73,7 @@ class DeviceTierTest : public testing::Test {
       context.synchronize();
       misses = rows_->report().lookups;
       missing_->count_lookups(*rows_, static_cast<int64_t>(keys.size()));
-      if (rows_->report().distinct > 0)
-        missing_->fetch(context, *rows_, static_cast<int64_t>(keys.size()));
+      if (rows_->report().distinct > 0) missing_->fetch(context, *rows_);
       context.synchronize();
       std::vector<const void*> addresses(64);
       detail::copy(context, addresses.data(), rows_->addresses(), 64 * sizeof(void*));

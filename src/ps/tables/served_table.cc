@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
+#include "core/log.h"
 #include "ps/tables/promotion_queue.h"
 
 namespace emblem {
@@ -73,10 +75,22 @@ void ServedTable::apply(std::span<const int64_t> keys, std::span<const float> ro
     ~Finish() { version.fetch_add(1, std::memory_order_acq_rel); }
   } finish{version_};
   if (tiers.l3 && l3_ != nullptr && settings_.update_l3) l3_->insert(keys, rows);
-  if (tiers.l2 && l2_ != nullptr && settings_.update_l2) l2_->insert(keys, rows);
+  if (tiers.l2 && l2_ != nullptr && settings_.update_l2) {
+    const uint64_t evicted = l2_->evicted();
+    l2_->insert(keys, rows);
+    if (l2_->evicted() != evicted) warn_of_lost_rows();
+  }
   if (!tiers.caches) return;
   for (TableCache* cache : caches_) cache->update(keys, rows);
   rows_updated_.fetch_add(keys.size(), std::memory_order_relaxed);
+}
+
+// Once: emblem_rows_evicted_total counts on.
+void ServedTable::warn_of_lost_rows() {
+  if (l3_ != nullptr || std::exchange(warned_of_lost_rows_, true)) return;
+  log_warn(cat("table ", settings_.name,
+               ": an update exceeded overflow_margin of volatile_db; without a persistent_db the "
+               "evicted rows are lost and read as the default row"));
 }
 
 std::unique_lock<std::mutex> ServedTable::hold_if_still(uint64_t version) {

@@ -99,6 +99,7 @@ class ServedTable : public std::enable_shared_from_this<ServedTable> {
   TierCounts l3_counts() const { return l3_counters_.read(); }
   uint64_t missing_everywhere() const { return missing_counters_.read().misses; }
   uint64_t rows_updated() const { return rows_updated_.load(std::memory_order_relaxed); }
+  uint64_t rows_evicted() const { return l2_ == nullptr ? 0 : l2_->evicted(); }  // from L2
   void count_l1(unsigned cpu, const TierCounts& counts) { l1_counters_.add(cpu, counts); }
   void count_l2(unsigned cpu, const TierCounts& counts) { l2_counters_.add(cpu, counts); }
   void count_missing(unsigned cpu, uint64_t keys) {
@@ -107,6 +108,7 @@ class ServedTable : public std::enable_shared_from_this<ServedTable> {
 
  private:
   void refresh_l2();
+  void warn_of_lost_rows();
 
   ServedTableSettings settings_;
   std::shared_ptr<KvTable> l2_, l3_;
@@ -115,6 +117,7 @@ class ServedTable : public std::enable_shared_from_this<ServedTable> {
   TierCounters l1_counters_, l2_counters_, l3_counters_, missing_counters_;
   std::atomic<uint64_t> rows_updated_{0};
   std::atomic<bool> promotes_{true};
+  bool warned_of_lost_rows_ = false;  // with writer_ held
   std::mutex writer_;
   std::mutex caches_in_use_;  // outside of writer_; both to change caches_, either to read it
   std::vector<TableCache*> caches_;

@@ -11,14 +11,18 @@ BatchQueue::BatchQueue(BatchOptions options) : options_(std::move(options)) {
     const auto own = options_.policies.find(priority);
     levels_[priority].policy = own == options_.policies.end() ? options_.policy : own->second;
   }
+  if (options_.slo_p99.count() > 0 && options_.dynamic && options_.max_batch_rows > 0)
+    slo_.emplace(options_.slo_p99);
 }
 
-void BatchQueue::push(Entry& entry, Time now) {
-  uint64_t priority = entry.request->priority;
-  EMBLEM_REQUIRE(priority <= options_.priority_levels, "request has priority ", priority,
-                 ", but the model has ", options_.priority_levels, " priority levels");
-  if (priority == 0) priority = std::max<uint64_t>(1, options_.default_priority);
-  Level& level = levels_.at(priority);
+uint64_t BatchQueue::priority_of(const InferRequest& request) const {
+  const uint64_t asked = request.priority;
+  if (asked > 0 && asked <= options_.priority_levels) return asked;
+  return std::max<uint64_t>(1, options_.default_priority);
+}
+
+bool BatchQueue::push(Entry& entry, Time now) {
+  Level& level = levels_.at(priority_of(*entry.request));
   const QueuePolicy& policy = level.policy;
   if (policy.max_size > 0 &&
       static_cast<int64_t>(level.entries.size() + level.delayed.size()) >= policy.max_size) {
@@ -31,7 +35,28 @@ void BatchQueue::push(Entry& entry, Time now) {
     timeout = asked;
   entry.queued = now;
   if (timeout.count() > 0) entry.deadline = now + timeout;
+  const int64_t before = rows_, after = rows_ + entry.rows;
+  const bool waits = waits_for_company() && !entry.deadline && options_.preferred.empty();
   level.entries.push_back(std::move(entry));
+  rows_ = after;
+  // Waking a thread for each of a batch's requests costs more than the batch. The time that a batch
+  // may wait for depends on its size class.
+  return !waits || before == 0 || after >= target_rows() ||
+         (slo_ && ServiceTimes::size_class(before) != ServiceTimes::size_class(after));
+}
+
+void BatchQueue::finished(const Measured& batch) {
+  times_.add(batch.rows, batch.time);
+  if (slo_) slo_->finished(batch.requests, batch.late);
+}
+
+bool BatchQueue::waits_for_company() const {
+  return slo_ ? slo_->expects_company() : options_.max_delay.count() > 0;
+}
+
+int64_t BatchQueue::target_rows() const {
+  return options_.preferred.empty() ? options_.max_batch_rows
+                                    : std::min(options_.preferred.back(), options_.max_batch_rows);
 }
 
 void BatchQueue::drop_expired(Level& level, Time now, std::vector<Entry>& expired) {
@@ -52,6 +77,7 @@ void BatchQueue::drop_expired(Level& level, Time now, std::vector<Entry>& expire
       // It leaves its place only once it is in another: no memory for that must not lose it.
       if (cancelled || level.policy.at_timeout == QueuePolicy::AtTimeout::kReject) {
         expired.push_back(std::move(entry));
+        rows_ -= expired.back().rows;
       } else {
         level.delayed.push_back(std::move(entry));
         level.delayed.back().delayed = true;
@@ -63,13 +89,11 @@ void BatchQueue::drop_expired(Level& level, Time now, std::vector<Entry>& expire
 
 size_t BatchQueue::count_to_take(Time now, bool flush, std::optional<Time>& wake) const {
   if (!options_.dynamic || options_.max_batch_rows == 0) return 1;
-  const int64_t target = options_.preferred.empty()
-                             ? options_.max_batch_rows
-                             : std::min(options_.preferred.back(), options_.max_batch_rows);
+  const int64_t target = target_rows();
   size_t count = 0, preferred_count = 0;
   int64_t rows = 0;
   bool full = false;
-  Time oldest = now;
+  Time oldest = now, arrived = now;
   for (const auto& [priority, level] : levels_) {
     for (const std::deque<Entry>* entries : {&level.entries, &level.delayed}) {
       for (const Entry& entry : *entries) {
@@ -82,15 +106,17 @@ size_t BatchQueue::count_to_take(Time now, bool flush, std::optional<Time>& wake
         rows += entry.rows;
         ++count;
         oldest = std::min(oldest, entry.queued);
+        arrived = std::min(arrived, entry.request->arrived);
         if (std::binary_search(options_.preferred.begin(), options_.preferred.end(), rows))
           preferred_count = count;
       }
     }
   }
   if (preferred_count > 0) return preferred_count;
-  if (full || flush || rows >= target || options_.max_delay.count() == 0) return count;
-  if (now - oldest >= options_.max_delay) return count;
-  wake = oldest + options_.max_delay;
+  if (full || flush || rows >= target || !waits_for_company()) return count;
+  const Time start = slo_ ? arrived + slo_->delay(rows, times_) : oldest + options_.max_delay;
+  if (now >= start) return count;
+  wake = start;
   return 0;
 }
 
@@ -103,6 +129,7 @@ void BatchQueue::next(Time now, bool flush, Next& next) {
     for (std::deque<Entry>* entries : {&level.entries, &level.delayed}) {
       for (; count > 0 && !entries->empty(); --count) {
         next.batch.push_back(std::move(entries->front()));
+        rows_ -= next.batch.back().rows;
         entries->pop_front();
       }
     }

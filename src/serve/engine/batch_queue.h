@@ -4,7 +4,8 @@
 // Without dynamic batching every request is a batch. With it, requests of the highest priority are
 // taken in order of arrival as long as they fit max_batch_rows; a request is never split. Where a
 // preferred size can be reached the largest such is taken at once; otherwise everything goes, but
-// with a delay only once the oldest request has waited that long or the batch is full.
+// with a delay only once the oldest request has waited that long or the batch is full. With a
+// latency target the delay follows from it (serve/engine/slo_batching.h).
 //
 // Not thread-safe. The caller passes the time, so that tests need no clock.
 #pragma once
@@ -17,6 +18,8 @@
 #include <optional>
 #include <vector>
 
+#include "serve/engine/service_times.h"
+#include "serve/engine/slo_batching.h"
 #include "serve/protocol/inference_service.h"
 
 namespace emblem {
@@ -34,6 +37,8 @@ struct BatchOptions {
   int64_t max_batch_rows = 0;  // 0: no limit, and no batching
   std::vector<int64_t> preferred;
   std::chrono::microseconds max_delay{0};
+  // Of p99 from arrival to answer; takes the place of max_delay. 0: none.
+  std::chrono::microseconds slo_p99{0};
   uint64_t priority_levels = 0;  // 1 is the highest; 0: no priorities
   uint64_t default_priority = 0;
   QueuePolicy policy;
@@ -62,12 +67,25 @@ class BatchQueue {
 
   explicit BatchQueue(BatchOptions options);
 
-  // Throws kUnavailable when the queue is full, kInvalidArgument for a priority that is not there.
-  // The entry is moved from only when it is taken.
-  void push(Entry& entry, Time now);
+  // Throws kUnavailable when the queue is full; the entry is moved from only when it is taken. A
+  // priority that the model does not have is its default one, as in Triton. False: the caller need
+  // not call next() before the time that it was told to wake up at.
+  bool push(Entry& entry, Time now);
   // Adds to `next`; `flush`: no waiting for more. When it throws for lack of memory, every entry is
   // in the queue or in `next`.
   void next(Time now, bool flush, Next& next);
+
+  // What a batch of this queue took, from the start of the engine to the last answer; `late`: of
+  // its requests, were answered after the latency target.
+  struct Measured {
+    int64_t rows = 0, requests = 0, late = 0;
+    std::chrono::nanoseconds time{0};
+  };
+  void finished(const Measured& batch);
+  const ServiceTimes& times() const { return times_; }
+
+  // Whether a request that finds the queue empty is to wait for others.
+  bool waits_for_company() const;
 
   size_t size() const;
   bool empty() const { return size() == 0; }
@@ -82,9 +100,14 @@ class BatchQueue {
   void drop_expired(Level& level, Time now, std::vector<Entry>& expired);
   // How many entries from the front, in order of priority, make the batch; rows of each sum.
   size_t count_to_take(Time now, bool flush, std::optional<Time>& wake) const;
+  int64_t target_rows() const;
+  uint64_t priority_of(const InferRequest& request) const;
 
   BatchOptions options_;
   std::map<uint64_t, Level> levels_;  // by priority
+  int64_t rows_ = 0;                  // of all entries
+  ServiceTimes times_;
+  std::optional<SloBatching> slo_;
 };
 
 }  // namespace emblem

@@ -95,7 +95,38 @@ TEST_F(BatchQueueTest, HigherPrioritiesGoFirst) {
   EXPECT_THAT(rows(next(0us).batch), ElementsAre(1));
   EXPECT_THAT(rows(next(0us).batch), ElementsAre(2));
   EXPECT_THAT(rows(next(0us).batch), ElementsAre(1));
-  EXPECT_THAT([&] { push(1, 0us, 4); }, ThrowsMessage<Error>(HasSubstr("3 priority levels")));
+}
+
+TEST_F(BatchQueueTest, PrioritiesThatTheModelDoesNotHaveAreItsDefault) {
+  use({.max_batch_rows = 8, .priority_levels = 3, .default_priority = 2});
+  push(1, 0us, 3);
+  push(2, 0us, 4);
+  push(3, 0us, 1);
+  EXPECT_THAT(rows(next(0us).batch), ElementsAre(3));
+  EXPECT_THAT(rows(next(0us).batch), ElementsAre(2));
+  EXPECT_THAT(rows(next(0us).batch), ElementsAre(1));
+  use({.max_batch_rows = 8});  // without levels all are the same
+  push(1, 0us, 7);
+  push(2, 0us, 1);
+  EXPECT_THAT(rows(next(0us).batch), ElementsAre(1));
+  EXPECT_THAT(rows(next(0us).batch), ElementsAre(2));
+}
+
+TEST_F(BatchQueueTest, WakesTheCallerOnlyForWhatChangesItsPlan) {
+  use({.dynamic = true, .max_batch_rows = 4, .max_delay = 100us});
+  const auto pushed = [&] {
+    BatchQueue::Entry entry{.request = std::make_unique<InferRequest>(), .rows = 1};
+    return queue_->push(entry, start_);
+  };
+  EXPECT_TRUE(pushed());  // the time that it waits for begins
+  EXPECT_FALSE(pushed());
+  EXPECT_FALSE(pushed());
+  EXPECT_TRUE(pushed());  // full
+  EXPECT_EQ(next(0us).batch.size(), 4u);
+  EXPECT_TRUE(pushed());
+  use({.dynamic = true, .max_batch_rows = 4});
+  EXPECT_TRUE(pushed());
+  EXPECT_TRUE(pushed());
 }
 
 TEST_F(BatchQueueTest, IsFullAtItsLimit) {

@@ -1,30 +1,17 @@
 #include "serve/engine/gpu_options.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "core/text.h"
 #include "emblem/error.h"
+#include "serve/engine/model_parameters.h"
 
 namespace emblem {
 namespace {
 
-const std::string* parameter(const inference::ModelConfig& config, const char* name) {
-  const auto found = config.parameters().find(name);
-  return found == config.parameters().end() ? nullptr : &found->second.string_value();
-}
-
-double number(const std::string& text, const char* name, const std::string& where) {
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  EMBLEM_REQUIRE(!text.empty() && *end == '\0', where, ": parameter ", name, " is '", text,
-                 "'; expected a number");
-  return value;
-}
-
 bool has_cache_share(const inference::ModelConfig& config) {
-  return parameter(config, "cache_size_percentage") != nullptr ||
-         parameter(config, "gpucacheper") != nullptr;
+  return find_parameter(config, "cache_size_percentage") != nullptr ||
+         find_parameter(config, "gpucacheper") != nullptr;
 }
 
 }  // namespace
@@ -38,11 +25,12 @@ GpuOptions gpu_options(const inference::ModelConfig& config, const std::string& 
     else
       ++others;
     for (const int gpu : group.gpus())
-      EMBLEM_REQUIRE(gpu == 0, where, ": an instance_group on GPU ", gpu, "; only 0 is used");
+      EMBLEM_REQUIRE(gpu == 0 || config.backend() == "hps", where, ": an instance_group on GPU ",
+                     gpu, "; only 0 is used");
   }
   EMBLEM_REQUIRE(!options.used || others == 0, where,
                  ": instance groups of KIND_GPU and of other kinds; expected one of them");
-  if (const std::string* text = parameter(config, "precision")) {
+  if (const std::string* text = find_parameter(config, "precision")) {
     EMBLEM_REQUIRE(*text == "fp32" || *text == "bf16" || *text == "fp16", where,
                    ": parameter precision is '", *text, "'; expected fp32, bf16 or fp16");
     options.precision = *text == "fp16"   ? DType::kF16
@@ -52,21 +40,21 @@ GpuOptions gpu_options(const inference::ModelConfig& config, const std::string& 
                    " needs an instance_group of KIND_GPU; a CPU computes in fp32");
   }
   for (const char* name : {"cache_size_percentage", "gpucacheper"}) {
-    const std::string* text = parameter(config, name);
+    const std::string* text = find_parameter(config, name);
     if (text == nullptr) continue;
-    options.cache_share = number(*text, name, where);
+    options.cache_share = number_of(*text, name, where);
     EMBLEM_REQUIRE(options.cache_share > 0 && options.cache_share <= 1, where, ": parameter ", name,
                    " is ", *text, "; expected a share above 0 and at most 1");
   }
-  if (const std::string* text = parameter(config, "cache_bytes"))
+  if (const std::string* text = find_parameter(config, "cache_bytes"))
     options.cache_bytes = parse_size(*text, where + ": parameter cache_bytes");
-  if (const std::string* text = parameter(config, "cache_policy")) {
+  if (const std::string* text = find_parameter(config, "cache_policy")) {
     EMBLEM_REQUIRE(*text == "lru" || *text == "lfu", where, ": parameter cache_policy is '", *text,
                    "'; expected lru or lfu");
     options.cache_policy = *text == "lfu" ? CachePolicy::kLfu : CachePolicy::kLru;
   }
-  if (const std::string* text = parameter(config, "hit_rate_threshold"))
-    options.hit_rate_threshold = number(*text, "hit_rate_threshold", where);
+  if (const std::string* text = find_parameter(config, "hit_rate_threshold"))
+    options.hit_rate_threshold = number_of(*text, "hit_rate_threshold", where);
   if (config.max_batch_size() > 0)
     options.max_rows = std::min<int64_t>(options.max_rows, config.max_batch_size());
   return options;
@@ -74,8 +62,9 @@ GpuOptions gpu_options(const inference::ModelConfig& config, const std::string& 
 
 void apply_ps_model(const PsModel& model, const inference::ModelConfig& config,
                     GpuOptions& options) {
-  if (!has_cache_share(config)) options.cache_share = model.gpucacheper;
-  if (parameter(config, "hit_rate_threshold") == nullptr)
+  if (!has_cache_share(config))
+    options.cache_share = std::max(model.gpucacheper, 1e-9);  // 0: the smallest cache
+  if (find_parameter(config, "hit_rate_threshold") == nullptr)
     options.hit_rate_threshold = model.hit_rate_threshold;
 }
 

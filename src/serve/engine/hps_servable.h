@@ -1,8 +1,8 @@
 // serve/engine/hps_servable.h - tables as HPS's Triton backend serves them: keys in, rows out.
 //
 // Inputs KEYS INT64 (the keys of all tables, table by table) and NUMKEYS INT32 (how many of each);
-// output OUTPUT0 FP32: the rows, one after the other. The tables are those that ps.json lists for
-// the model.
+// output OUTPUT0 FP32: the rows, one after the other, in one dimension. The tables are those that
+// ps.json lists for the model. Responses have HPS's parameters NumSample and DeviceID.
 #pragma once
 
 #include <memory>
@@ -13,10 +13,9 @@
 
 namespace emblem {
 
-inline constexpr const char* kHpsBackend = "hps";
-
-// `tables` must outlive the servable.
+// `where` names the configuration in messages. `tables` must outlive the servable.
 std::unique_ptr<Servable> open_hps(const std::string& name, int64_t version,
+                                   const inference::ModelConfig& config, const std::string& where,
                                    ParameterServer& tables);
 
 }  // namespace emblem

@@ -4,18 +4,20 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
+#include <charconv>
 #include <thread>
 
 #include "config/parse_text.h"
 #include "emblem/error.h"
-#include "serve/engine/hps_servable.h"
+#include "serve/engine/hps_options.h"
 
 namespace emblem {
 namespace {
 
 constexpr int64_t kDefaultMaxBatch = 65536;
 constexpr int kMostInstances = 1024;
-constexpr int kMostThreads = 4096;       // of all instances
+constexpr int kMostThreads = 4096;  // of all instances
+constexpr int64_t kLongestSloUs = 60'000'000;
 constexpr int64_t kDefaultQueue = 4096;  // requests: what waits longer is better refused
 
 [[noreturn]] void unsupported(const std::string& where, const std::string& what) {
@@ -66,6 +68,16 @@ BatchOptions batch_options(const inference::ModelConfig& config, const std::stri
   return options;
 }
 
+std::chrono::microseconds parse_slo(const std::string& text, const std::string& where) {
+  int64_t us = -1;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), us);
+  EMBLEM_REQUIRE(
+      problem == std::errc() && end == text.data() + text.size() && us >= 0 && us <= kLongestSloUs,
+      where, ": parameter slo_p99_us is '", text, "'; expected microseconds, 1 to ", kLongestSloUs,
+      ", or 0 for none");
+  return std::chrono::microseconds(us);
+}
+
 // The shape that config.pbtxt calls for is that of a row when the model batches.
 template <class Tensors>
 void compare_tensors(const Tensors& configured, const std::vector<TensorMetadata>& there,
@@ -112,12 +124,18 @@ EngineCount engine_count(const inference::ModelConfig& config, const std::string
   return engines;
 }
 
-ModelOptions model_options(const inference::ModelConfig& config, const Servable& servable,
-                           const std::string& where) {
+void check_backend(const inference::ModelConfig& config, const std::string& where) {
+  if (config.backend() == "hugectr")
+    unsupported(where, "backend 'hugectr' (emblem convert-hugectr converts its models)");
   if (!config.backend().empty() && config.backend() != "emblem" && config.backend() != kHpsBackend)
     unsupported(where, cat("backend '", config.backend(), "' (expected emblem or hps)"));
   if (!config.platform().empty() && config.platform() != "emblem")
     unsupported(where, cat("platform '", config.platform(), "' (expected emblem)"));
+}
+
+ModelOptions model_options(const inference::ModelConfig& config, const Servable& servable,
+                           const std::string& where) {
+  check_backend(config, where);
   if (config.has_sequence_batching()) unsupported(where, "sequence_batching");
   if (config.has_ensemble_scheduling()) unsupported(where, "ensemble_scheduling");
   if (config.model_transaction_policy().decoupled()) unsupported(where, "a decoupled model");
@@ -133,11 +151,16 @@ ModelOptions model_options(const inference::ModelConfig& config, const Servable&
   ModelOptions options;
   options.batching = batch_options(config, where);
   options.gpu = gpu_options(config, where);
-  if (options.gpu.used && config.backend() == kHpsBackend)
-    unsupported(where, "an instance_group of KIND_GPU with backend hps");
   const EngineCount engines = engine_count(config, where);
   options.instances = engines.instances;
   options.threads = engines.threads;
+  if (const auto slo = config.parameters().find("slo_p99_us"); slo != config.parameters().end()) {
+    options.batching.slo_p99 = parse_slo(slo->second.string_value(), where);
+    options.has_slo = true;
+    EMBLEM_REQUIRE(options.batching.slo_p99.count() == 0 ||
+                       (options.batching.dynamic && options.batching.max_batch_rows > 0),
+                   where, ": parameter slo_p99_us needs dynamic_batching and a max_batch_size");
+  }
   return options;
 }
 

@@ -14,8 +14,9 @@ namespace emblem {
 
 struct ModelOptions {
   BatchOptions batching;
-  int instances = 1;  // engines
-  int threads = 1;    // of each; parameter "threads"
+  int instances = 1;     // engines
+  int threads = 1;       // of each; parameter "threads"
+  bool has_slo = false;  // batching.slo_p99 is the model's own; parameter "slo_p99_us"
   GpuOptions gpu;
 };
 
@@ -28,6 +29,9 @@ struct EngineCount {
 };
 // Throws kInvalidArgument. `where` names the file.
 EngineCount engine_count(const inference::ModelConfig& config, const std::string& where);
+
+// Throws kUnsupported for models of other backends. `where` names the file.
+void check_backend(const inference::ModelConfig& config, const std::string& where);
 
 // Throws kInvalidArgument for settings that contradict the servable or each other, kUnsupported for
 // what Emblem does not do (sequences, ensembles, other backends, ...). `where` names the file.

@@ -1,11 +1,17 @@
 #include "serve/engine/pipeline_engine.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace emblem {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+bool uses_shared_memory(const InferRequest& request) {
+  return std::any_of(request.inputs.begin(), request.inputs.end(),
+                     [](const InputTensor& input) { return input.in_shared_memory; });
+}
 
 }  // namespace
 
@@ -40,9 +46,15 @@ void PipelineEngine::answer(std::span<EngineTask> tasks) {
 
 void PipelineEngine::compute(std::span<EngineTask> tasks, EngineTimes& times) {
   try {
-    if (!read(tasks))
-      throw Error(ErrorCode::kInvalidArgument,
-                  cat("row ", piece_.bad.position, ": ", piece_.bad.what));
+    if (!read(tasks)) {
+      const bool hides_values = uses_shared_memory(*tasks[0].request);
+      throw Error(
+          ErrorCode::kInvalidArgument,
+          cat("row ", piece_.bad.position, ": ",
+              hides_values ? "a value is not valid; values of requests with inputs in shared "
+                             "memory are not shown, send the inputs to see which it is"
+                           : piece_.bad.what));
+    }
     times.input_end = Clock::now();
     probabilities_.resize(static_cast<size_t>(batch_.rows));
     predictor_->run(context_, feed_.set(batch_), probabilities_);

@@ -77,13 +77,15 @@ class PipelineServable final : public Servable {
   }
 
   std::string metrics(const std::string& labels) const override { return tables_->metrics(labels); }
+  bool may_block() const override { return tables_->may_block(); }
 
-  int64_t check(const InferRequest& request) const override {
+  RequestSize check(const InferRequest& request) const override {
     for (const RequestedOutput& output : request.outputs) {
       EMBLEM_REQUIRE(output.name == kProbability, "unexpected inference output '", output.name,
                      "' for model '", request.model, "'; its output is ", kProbability);
     }
-    return columns_.check(request);
+    const int64_t rows = columns_.check(request);
+    return {rows, static_cast<uint64_t>(rows) * sizeof(float)};
   }
 
   std::unique_ptr<Engine> make_engine() const override {

@@ -203,7 +203,11 @@ void RequestColumns::append_bags(const Input& input, const InputTensor& tensor, 
         append_id(value_at<int64_t>(tensor, i), column);
       } else {
         const std::string problem = parser.add_values(detail::take_string(strings));
-        EMBLEM_REQUIRE(problem.empty(), "input '", input.name, "': ", problem);
+        EMBLEM_REQUIRE(problem.empty(), "input '", input.name, "', row ", row, ": ",
+                       tensor.in_shared_memory
+                           ? "a value is not valid; it is in shared memory and not shown, send the "
+                             "input to see it"
+                           : problem);
       }
     }
     parser.end_row();

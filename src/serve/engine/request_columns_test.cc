@@ -87,7 +87,7 @@ TEST_F(RequestColumnsTest, TextThatIsNoValueNamesTheInput) {
   ASSERT_EQ(columns_.check(asked), 1);
   columns_.clear(piece_);
   EXPECT_THAT([&] { columns_.append(asked, 1, piece_); },
-              ThrowsMessage<Error>(HasSubstr("input 'shops': \"x\" is not an integer")));
+              ThrowsMessage<Error>(HasSubstr("input 'shops', row 0: \"x\" is not an integer")));
 }
 
 // A row without values takes no bytes.

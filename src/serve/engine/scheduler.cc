@@ -39,6 +39,14 @@ void answer(BatchQueue::Entry& entry, InferResult result) noexcept {
   }
 }
 
+void note_times(const BatchQueue::Entry& entry, const EngineTimes& times, RequestTimes& to) {
+  to.queued = entry.queued;
+  to.compute_start = times.start;
+  to.input_end = times.input_end;
+  to.infer_end = times.infer_end;
+  to.compute_end = times.output_end;
+}
+
 // What a request asked of the outputs of its engine.
 void choose_outputs(const InferRequest& request, std::vector<OutputTensor>& outputs) {
   if (request.outputs.empty()) return;
@@ -55,10 +63,11 @@ void choose_outputs(const InferRequest& request, std::vector<OutputTensor>& outp
 }  // namespace
 
 Scheduler::Scheduler(std::string name, std::string version, BatchOptions options,
-                     std::vector<std::unique_ptr<Engine>> engines)
+                     std::vector<std::unique_ptr<Engine>> engines, Blocking blocking)
     : name_(std::move(name)),
       version_(std::move(version)),
-      runs_inline_(options.max_delay.count() == 0),
+      blocking_(blocking),
+      latency_target_(options.slo_p99),
       queue_(std::move(options)),
       idle_(std::move(engines)) {
   statistics_.name = name_;
@@ -77,28 +86,48 @@ Scheduler::Scheduler(std::string name, std::string version, BatchOptions options
 Scheduler::~Scheduler() { close(); }
 
 bool Scheduler::submit(std::unique_ptr<InferRequest>& request, int64_t rows, InferDone& done) {
+  const auto now = Clock::now();  // waiting for mutex_ is waiting, too
   Batch batch(1);
   std::unique_lock lock(mutex_);
   if (closed_) return false;
   batch[0] = {.request = std::move(request), .done = std::move(done), .rows = rows};
   BatchQueue::Entry& entry = batch[0];
-  if (runs_inline_ && running_ == 0 && queue_.empty()) {
-    entry.queued = Clock::now();
+  count_arrival(now);
+  if (runs_inline(rows)) {
+    entry.queued = now;
     EngineLease engine(*this);
     lock.unlock();
     run(engine, batch);
     return true;
   }
+  bool wake = true;
   try {
-    queue_.push(entry, Clock::now());
+    wake = queue_.push(entry, now);
   } catch (...) {
     lock.unlock();
     fail(entry, caught_error());
     return true;
   }
   lock.unlock();
-  changed_.notify_one();
+  if (wake) changed_.notify_one();
   return true;
+}
+
+void Scheduler::count_arrival(BatchQueue::Time now) {
+  using std::chrono::nanoseconds;
+  const nanoseconds gap =
+      std::clamp<nanoseconds>(now - last_arrival_, nanoseconds(0), std::chrono::seconds(1));
+  between_arrivals_ += (gap - between_arrivals_) / 8;
+  last_arrival_ = now;
+}
+
+// Where requests come faster than half of what one engine can answer, their threads had better read
+// the next ones, to be batched.
+bool Scheduler::runs_inline(int64_t rows) const {
+  if (blocking_ == Blocking::kPossible || running_ > 0 || !queue_.empty()) return false;
+  if (queue_.waits_for_company()) return false;
+  const auto expected = queue_.times().mean(rows);
+  return expected && *expected <= kInlineLimit && between_arrivals_ >= 2 * *expected;
 }
 
 void Scheduler::work() noexcept {
@@ -152,6 +181,7 @@ Scheduler::EngineLease::EngineLease(Scheduler& scheduler)
 
 Scheduler::EngineLease::~EngineLease() {
   const std::lock_guard lock(scheduler_.mutex_);
+  if (measured_) scheduler_.queue_.finished(*measured_);
   --scheduler_.running_;
   scheduler_.idle_.push_back(std::move(engine_));  // there is room: it was there before
   if (!scheduler_.queue_.empty() || scheduler_.closed_) scheduler_.changed_.notify_all();
@@ -165,6 +195,7 @@ void Scheduler::run(EngineLease& engine, Batch& batch) noexcept {
       tasks.push_back({.request = entry.request.get(), .rows = entry.rows});
     EngineTimes times;
     engine->run(tasks, times);
+    engine.set(measure(batch, times));
     finish(batch, tasks, times);
   } catch (...) {  // no memory for the tasks
     const Error error = caught_error();
@@ -172,8 +203,22 @@ void Scheduler::run(EngineLease& engine, Batch& batch) noexcept {
   }
 }
 
+BatchQueue::Measured Scheduler::measure(const Batch& batch, const EngineTimes& times) const {
+  const auto now = Clock::now();
+  BatchQueue::Measured measured{.requests = static_cast<int64_t>(batch.size()),
+                                .time = now - times.start};
+  for (const BatchQueue::Entry& entry : batch) {
+    measured.rows += entry.rows;
+    if (now - entry.request->arrived > latency_target_) ++measured.late;
+  }
+  return measured;
+}
+
 void Scheduler::finish(Batch& batch, std::vector<EngineTask>& tasks,
                        const EngineTimes& times) noexcept {
+  for (const BatchQueue::Entry& entry : batch) {
+    if (entry.request->trace) note_times(entry, times, entry.request->trace->times);
+  }
   for (size_t i = 0; i < batch.size(); ++i) {
     try {
       if (!tasks[i].error) choose_outputs(*batch[i].request, tasks[i].outputs);
@@ -192,7 +237,12 @@ void Scheduler::finish(Batch& batch, std::vector<EngineTask>& tasks,
       continue;
     }
     try {
-      InferResponse response{name_, version_, batch[i].request->id, std::move(tasks[i].outputs)};
+      InferResponse response{name_,
+                             version_,
+                             batch[i].request->id,
+                             std::move(tasks[i].outputs),
+                             std::move(tasks[i].parameters),
+                             std::move(batch[i].request->answer_memory)};
       answer(batch[i], std::move(response));
     } catch (...) {
       answer(batch[i], caught_error());

@@ -5,6 +5,9 @@
 #include <atomic>
 #include <future>
 #include <new>
+#include <thread>
+
+#include "core/becomes_true_test.h"
 
 namespace emblem {
 namespace {
@@ -45,15 +48,20 @@ struct Gate {
   }
 };
 
-// Answers with the request's id; fails requests named "bad"; waits at the gate.
+// Answers with the request's id; fails requests named "bad"; waits at the gate; takes 1 ms for
+// requests named "long".
 class EchoEngine : public Engine {
  public:
   EchoEngine(Gate& gate, std::vector<size_t>& batches) : gate_(gate), batches_(batches) {}
+
+  static inline thread_local int runs_here = 0;  // batches on the calling thread
 
  protected:
   void compute(std::span<EngineTask> tasks, EngineTimes& times) override {
     throw_what_is_asked(tasks);
     gate_.pass();
+    ++runs_here;
+    if (tasks[0].request->id == "long") std::this_thread::sleep_for(std::chrono::milliseconds(1));
     times.input_end = times.infer_end = times.output_end = std::chrono::steady_clock::now();
     {
       const std::lock_guard lock(gate_.mutex);
@@ -75,25 +83,40 @@ class EchoEngine : public Engine {
 
 class SchedulerTest : public testing::Test {
  protected:
-  void use(BatchOptions options, int engines = 1) {
+  void use(BatchOptions options, int engines = 1, Blocking blocking = Blocking::kNever) {
     std::vector<std::unique_ptr<Engine>> made;
     for (int i = 0; i < engines; ++i) made.push_back(std::make_unique<EchoEngine>(gate_, batches_));
-    scheduler_ = std::make_unique<Scheduler>("m", "1", std::move(options), std::move(made));
+    scheduler_ =
+        std::make_unique<Scheduler>("m", "1", std::move(options), std::move(made), blocking);
   }
 
   std::future<InferResult> send(const std::string& id,
-                                std::shared_ptr<std::atomic<bool>> cancelled = nullptr) {
+                                std::shared_ptr<std::atomic<bool>> cancelled = nullptr,
+                                int64_t rows = 1, uint64_t priority = 0) {
     auto request = std::make_unique<InferRequest>();
     request->id = id;
     request->cancelled = std::move(cancelled);
+    request->priority = priority;
     auto promise = std::make_shared<std::promise<InferResult>>();
     InferDone done = [promise](InferResult result) { promise->set_value(std::move(result)); };
-    if (!scheduler_->submit(request, 1, done)) done(Error(ErrorCode::kUnavailable, "closed"));
+    if (!scheduler_->submit(request, rows, done)) done(Error(ErrorCode::kUnavailable, "closed"));
     return promise->get_future();
   }
   // As send, but the thread that brings it may be the one that runs it.
   std::thread send_aside(const std::string& id, std::future<InferResult>& result) {
     return std::thread([this, id, &result] { result = send(id); });
+  }
+  // Whether the request ran on this thread.
+  bool runs_here(const std::string& id, int64_t rows = 1) {
+    const int before = EchoEngine::runs_here;
+    auto answer = send(id, nullptr, rows);
+    EXPECT_EQ(text(answer), id);
+    return EchoEngine::runs_here > before;
+  }
+  // After a pause: a request that follows closely on others may be queued to be batched.
+  bool runs_here_when_idle(const std::string& id, int64_t rows = 1) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return runs_here(id, rows);
   }
   static std::string text(std::future<InferResult>& future) {
     const InferResult result = future.get();
@@ -183,6 +206,72 @@ TEST_F(SchedulerTest, AnEngineThatThrowsFailsTheRequestAndComesBack) {
     for (std::thread& sender : senders) sender.join();
     for (int i = 0; i < kEngines; ++i) EXPECT_EQ(text(results[i]), cat(i));
   }
+}
+
+TEST_F(SchedulerTest, OnlyRequestsThatAreKnownToBeShortRunOnTheThreadThatBringsThem) {
+  use({.dynamic = true, .max_batch_rows = 65536});
+  EXPECT_FALSE(runs_here("first"));  // nothing is known of it yet
+  EXPECT_TRUE(becomes_true([&] { return runs_here_when_idle("a"); }));
+  // The rows of a small one tell what many would take at most.
+  EXPECT_FALSE(runs_here_when_idle("large", 60'000));
+}
+
+TEST_F(SchedulerTest, LongRequestsNeverRunOnTheThreadThatBringsThem) {
+  use({.dynamic = true, .max_batch_rows = 8});
+  for (int i = 0; i < 20; ++i) EXPECT_FALSE(runs_here_when_idle("long"));
+}
+
+TEST_F(SchedulerTest, NothingThatMayBlockRunsOnTheThreadThatBringsIt) {
+  use({.dynamic = true, .max_batch_rows = 8}, 1, Blocking::kPossible);
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(runs_here("a"));
+}
+
+TEST_F(SchedulerTest, ADelayOrATargetLetsRequestsWaitForOthers) {
+  use({.dynamic = true, .max_batch_rows = 3, .max_delay = std::chrono::hours(1)});
+  auto a = send("a"), b = send("b"), c = send("c");
+  EXPECT_EQ(text(a) + text(b) + text(c), "abc");
+  EXPECT_THAT(batches_, ElementsAre(3));
+  batches_.clear();
+  use({.dynamic = true, .max_batch_rows = 3, .slo_p99 = std::chrono::hours(1)});
+  EXPECT_FALSE(runs_here("first"));  // without it there is no estimate, and nothing waits
+  for (int i = 0; i < 63; ++i) runs_here("alone");
+  auto d = send("d"), e = send("e"), f = send("f");
+  EXPECT_EQ(text(d) + text(e) + text(f), "def");
+  EXPECT_EQ(batches_.back(), 3u);
+}
+
+// Once idle and once while the engine is busy.
+TEST_F(SchedulerTest, APriorityIsNoErrorForAModelWithoutLevels) {
+  use({.dynamic = true, .max_batch_rows = 8});
+  auto idle = send("idle", nullptr, 1, 7);
+  EXPECT_EQ(text(idle), "idle");
+  gate_.set(false);
+  gate_.inside = 0;
+  std::future<InferResult> first;
+  std::thread sender = send_aside("a", first);
+  gate_.wait_for(1);
+  auto queued = send("queued", nullptr, 1, 7);
+  gate_.set(true);
+  sender.join();
+  EXPECT_EQ(text(first), "a");
+  EXPECT_EQ(text(queued), "queued");
+}
+
+TEST_F(SchedulerTest, WaitingForAnEngineIsQueueTime) {
+  use({.dynamic = true, .max_batch_rows = 8});
+  gate_.set(false);
+  std::future<InferResult> first;
+  std::thread sender = send_aside("a", first);
+  gate_.wait_for(1);
+  const uint64_t before = scheduler_->statistics().queue.ns;
+  auto b = send("b");
+  const auto sent = std::chrono::steady_clock::now();
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  const auto waited = std::chrono::steady_clock::now() - sent;
+  gate_.set(true);
+  sender.join();
+  EXPECT_EQ(text(b), "b");
+  EXPECT_GE(scheduler_->statistics().queue.ns, before + static_cast<uint64_t>(waited.count()));
 }
 
 TEST_F(SchedulerTest, ADoneThatThrowsDoesNotLoseTheEngine) {

@@ -24,7 +24,14 @@ struct EngineTask {
   const InferRequest* request = nullptr;
   int64_t rows = 0;
   std::vector<OutputTensor> outputs;  // filled by the engine
+  ResponseParameters parameters;      // of the response
   std::optional<Error> error;         // or this
+};
+
+// What a request asks of a model, known before anything is allocated for its answer.
+struct RequestSize {
+  int64_t rows = 0;
+  uint64_t answer_bytes = 0;  // of all outputs
 };
 
 // Runs batches; used by one thread at a time.
@@ -53,8 +60,11 @@ class Servable {
   // What a model configuration should say about the inputs beyond names and shapes.
   virtual std::vector<std::pair<std::string, std::string>> parameters() const { return {}; }
 
-  // The rows of a request; throws kInvalidArgument when its inputs or outputs do not fit.
-  virtual int64_t check(const InferRequest& request) const = 0;
+  // Throws kInvalidArgument when inputs or outputs do not fit the model. Messages never contain
+  // values of tensors: these may come from shared memory that the client cannot read itself.
+  virtual RequestSize check(const InferRequest& request) const = 0;
+  // Whether a batch may wait for another machine or a disk.
+  virtual bool may_block() const { return false; }
 
   virtual std::unique_ptr<Engine> make_engine() const = 0;
 

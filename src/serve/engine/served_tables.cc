@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "serve/protocol/metric_label.h"
 
 namespace emblem {
@@ -22,6 +24,8 @@ constexpr const char* kDescriptions =
     "# TYPE emblem_missing_keys_total counter\n"
     "# HELP emblem_rows_updated_total Rows that updates changed\n"
     "# TYPE emblem_rows_updated_total counter\n"
+    "# HELP emblem_rows_evicted_total Rows that were removed to make room for others\n"
+    "# TYPE emblem_rows_evicted_total counter\n"
     "# HELP emblem_updates_applied_total Deltas and messages that were applied\n"
     "# TYPE emblem_updates_applied_total counter\n"
     "# HELP emblem_update_errors_total Attempts to apply an update that failed\n"
@@ -45,6 +49,12 @@ ServedTables::ServedTables(ParameterServer& server, const std::string& model, in
 ServedTables::~ServedTables() {
   if (server_.find(model_->name(), model_->version()) == model_)
     server_.unload_model(model_->name(), model_->version());
+}
+
+bool ServedTables::may_block() const {
+  return std::any_of(model_->tables().begin(), model_->tables().end(), [](const auto& table) {
+    return table.second->in_place() == nullptr || table.second->l3() != nullptr;
+  });
 }
 
 std::string ServedTables::metrics(const std::string& labels) const {
@@ -73,6 +83,7 @@ std::string ServedTables::metrics(const std::string& labels) const {
     const std::string more = fmt::format(",table=\"{}\"", name);
     add("emblem_missing_keys_total", more, table->missing_everywhere());
     add("emblem_rows_updated_total", more, table->rows_updated());
+    add("emblem_rows_evicted_total", more, table->rows_evicted());
   }
   const Freshness fresh = model_->freshness();
   add("emblem_updates_applied_total", "", fresh.updates);

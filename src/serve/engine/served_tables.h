@@ -22,6 +22,10 @@ class ServedTables {
 
   const ServedModel& model() const { return *model_; }
 
+  // Whether a lookup may wait for another machine or a disk: not all rows are in the memory of this
+  // process.
+  bool may_block() const;
+
   // Hits, misses and time of each tier, missing keys and freshness, in Prometheus' text form.
   std::string metrics(const std::string& labels) const;
 

@@ -51,9 +51,18 @@ void infer(Bytes bytes) {
 }
 
 void expand(Bytes bytes, HttpEncoding encoding) {
-  constexpr size_t kLimit = 1 << 16;
-  const auto body = expand_body(bytes, encoding, kLimit, 7);
-  require(!body || body->bytes.size() <= kLimit);
+  constexpr size_t kLimit = 1 << 16, kStep = 1 << 12;
+  MemoryBudget budget(kLimit * 4);
+  {
+    HttpBodyExpander expander({nullptr, bytes}, encoding, 7, kLimit, &budget);
+    HttpBodyExpander::State state = HttpBodyExpander::State::kMore;
+    while (state == HttpBodyExpander::State::kMore) state = expander.step(kStep);
+    if (state == HttpBodyExpander::State::kComplete) {
+      const HttpBody body = expander.take();
+      require(body.bytes.size() <= kLimit && budget.used() >= body.bytes.size());
+    }
+  }
+  require(budget.used() == 0);
 }
 
 void split(Bytes bytes) {

@@ -22,8 +22,8 @@ GrpcCall::GrpcCall(GrpcFrontEnd& front, const GrpcMethod& method, const Http2Pee
       is_local_(peer.is_local),
       loop_(peer.loop),
       stream_(&stream),
-      reader_(static_cast<size_t>(front.options.max_message_bytes), front.options.memory),
-      backlog_lease_(lease_of(front.options.memory)),
+      reader_(static_cast<size_t>(front.options.max_message_bytes), front.options.memory_budget),
+      backlog_lease_(lease_of(front.options.memory_budget)),
       receiving_since_(front.options.clock()) {}
 
 // ---- the header ----
@@ -174,7 +174,7 @@ void GrpcCall::decode(const GrpcMessage& message, std::function<void()> act) {
 GrpcMessage GrpcCall::expanded(GrpcMessage message) const {
   if (!message.is_compressed) return message;
   return expand(message, encoding_, static_cast<size_t>(front_.options.max_message_bytes),
-                front_.options.memory);
+                front_.options.memory_budget);
 }
 
 // ---- responses ----
@@ -183,7 +183,7 @@ GrpcReply GrpcCall::reply_of(const google::protobuf::MessageLite& message) const
   const size_t bytes = message.ByteSizeLong();
   if (bytes > static_cast<size_t>(INT32_MAX))
     throw Error(ErrorCode::kOutOfMemory, "the response has more than 2 GiB");
-  GrpcReply reply{{}, lease_of(front_.options.memory)};
+  GrpcReply reply{{}, lease_of(front_.options.memory_budget)};
   reply.lease.grow(bytes);
   reply.framed.resize(kGrpcPrefixBytes + bytes);
   message.SerializeWithCachedSizesToArray(

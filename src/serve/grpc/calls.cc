@@ -1,11 +1,9 @@
 #include "serve/grpc/calls.h"
 
-#include <algorithm>
-#include <string_view>
-
 #include "emblem/version.h"
 #include "serve/grpc/messages.h"
 #include "serve/protocol/extensions.h"
+#include "serve/protocol/log_change.h"
 
 namespace emblem {
 namespace {
@@ -172,57 +170,66 @@ void GrpcCalls::answer(const inference::CudaSharedMemoryUnregisterRequest& of,
 
 namespace {
 
-struct FixedTraceSetting {
-  const char* name;
-  const char* value;
-};
-
-// Off, in the terms that clients know.
-constexpr FixedTraceSetting kTrace[] = {{"trace_level", "OFF"}, {"trace_rate", "1000"},
-                                        {"trace_count", "-1"},  {"log_frequency", "0"},
-                                        {"trace_file", ""},     {"trace_mode", "triton"}};
-
-// Asking for what is already so is no change; an empty list means "the default".
-bool asks_for_change(const inference::TraceSettingRequest::SettingValue& wanted,
-                     std::string_view fixed) {
-  return wanted.value_size() > 1 || (wanted.value_size() == 1 && wanted.value(0) != fixed);
+// Throws what Triton says when the setting has a value of another type.
+template <class Setting>
+LogChange log_change(const Setting& settings) {
+  LogChange change;
+  for (const auto& [name, value] : settings) {
+    const auto boolean = [&, &key = name, &one = value] {
+      EMBLEM_REQUIRE(one.has_bool_param(), "expect boolean for '", key, "'");
+      return one.bool_param();
+    };
+    if (name == "log_file") {
+      change.has_file = true;
+    } else if (name == "log_info") {
+      change.info = boolean();
+    } else if (name == "log_warning") {
+      change.warning = boolean();
+    } else if (name == "log_error") {
+      change.error = boolean();
+    } else if (name == "log_verbose_level") {
+      EMBLEM_REQUIRE(value.has_uint32_param(), "expect unsigned integer for '", name, "'");
+      change.verbose_level = value.uint32_param();
+    } else if (name == "log_format") {
+      EMBLEM_REQUIRE(value.has_string_param(), "expect string for '", name, "'");
+      change.format = value.string_param();
+    } else {
+      throw Error(ErrorCode::kInvalidArgument, cat("there is no log setting '", name, "'"));
+    }
+  }
+  return change;
 }
 
 }  // namespace
 
 void GrpcCalls::answer(const inference::TraceSettingRequest& of,
                        inference::TraceSettingResponse& to) const {
-  for (const auto& [name, wanted] : of.settings()) {
-    const auto* setting =
-        std::find_if(std::begin(kTrace), std::end(kTrace),
-                     [&, &key = name](const FixedTraceSetting& one) { return key == one.name; });
-    EMBLEM_REQUIRE(setting != std::end(kTrace), "there is no trace setting ", name);
-    if (asks_for_change(wanted, setting->value))
-      throw Error(ErrorCode::kUnsupported,
-                  cat("trace setting ", name, " cannot be changed: this server records no traces"));
+  if (!of.model_name().empty()) service_.metadata(of.model_name(), "");
+  if (of.settings_size() > 0) {
+    TraceChanges changes;
+    for (const auto& [name, values] : of.settings()) {
+      changes[name] = std::nullopt;
+      if (values.value_size() > 0)
+        changes[name].emplace(values.value().begin(), values.value().end());
+    }
+    service_.tracing().change(of.model_name(), changes);
   }
-  for (const FixedTraceSetting& setting : kTrace)
-    (*to.mutable_settings())[setting.name].add_value(setting.value);
+  for (const auto& [name, values] : service_.tracing().settings(of.model_name())) {
+    for (const std::string& value : values) (*to.mutable_settings())[name].add_value(value);
+  }
 }
 
 void GrpcCalls::answer(const inference::LogSettingsRequest& of,
                        inference::LogSettingsResponse& to) const {
+  if (of.settings_size() > 0) change_log_settings(log_change(of.settings()));
+  const LogSettings now = log_settings();
   auto& settings = *to.mutable_settings();
   settings["log_file"].set_string_param("");
-  settings["log_info"].set_bool_param(true);
-  settings["log_warning"].set_bool_param(true);
-  settings["log_error"].set_bool_param(true);
-  settings["log_verbose_level"].set_uint32_param(0);
-  settings["log_format"].set_string_param("default");
-  for (const auto& [name, wanted] : of.settings()) {
-    const auto found = settings.find(name);
-    EMBLEM_REQUIRE(found != settings.end(), "there is no log setting ", name);
-    // Both messages have the same fields.
-    if (wanted.SerializeAsString() != found->second.SerializeAsString())
-      throw Error(ErrorCode::kUnsupported, cat("log setting ", name,
-                                               " cannot be changed while the server runs; start it "
-                                               "with EMBLEM_LOG=debug|info|warn|error"));
-  }
+  settings["log_info"].set_bool_param(now.info);
+  settings["log_warning"].set_bool_param(now.warning);
+  settings["log_error"].set_bool_param(now.error);
+  settings["log_verbose_level"].set_uint32_param(now.verbose_level);
+  settings["log_format"].set_string_param(log_format_name(now));
 }
 
 }  // namespace emblem

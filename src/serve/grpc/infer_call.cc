@@ -93,7 +93,7 @@ class InferCall final : public GrpcCall {
 
   std::shared_ptr<const inference::ModelInferRequest> parse(GrpcMessage compressed) const {
     const GrpcMessage bytes = expanded(std::move(compressed));
-    auto parsed = std::make_shared<Parsed>(lease_of(front_.options.memory));
+    auto parsed = std::make_shared<Parsed>(lease_of(front_.options.memory_budget));
     parsed->lease.grow(bytes.size());
     EMBLEM_REQUIRE(
         parsed->message.ParseFromArray(bytes.bytes().data(), static_cast<int>(bytes.size())),

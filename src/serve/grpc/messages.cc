@@ -18,7 +18,7 @@ using Parameters = google::protobuf::Map<std::string, InferParameter>;
 struct RequestMemory {
   std::shared_ptr<const ModelInferRequest> message;
   std::vector<std::vector<std::byte>> converted;
-  std::vector<std::shared_ptr<const void>> regions;
+  std::vector<SharedMemoryRegions::Copy> copies;  // of shared memory
 };
 
 const InferParameter* find(const Parameters& parameters, const char* name) {
@@ -186,10 +186,10 @@ void decode_inputs(const ModelInferRequest& message, const SharedMemoryRegions& 
     if (const auto region = region_of(input.parameters(), input.name())) {
       EMBLEM_REQUIRE(!input.has_contents(), "input ", input.name(),
                      " is in shared memory and has contents too; send one of them");
-      SharedMemoryRegions::Part part = regions.part(region->region, region->offset, region->bytes);
-      SharedMemoryRegions::load(part);
-      tensor.data = part.bytes;
-      memory.regions.push_back(std::move(part.owner));
+      check_region_bytes(tensor, region->bytes);
+      memory.copies.push_back(regions.read(region->region, region->offset, region->bytes));
+      tensor.data = memory.copies.back().bytes();
+      tensor.in_shared_memory = true;
     } else if (raw_entries > 0) {
       ++sent_inputs;
       EMBLEM_REQUIRE(!input.has_contents(), "input ", input.name(),
@@ -287,6 +287,8 @@ void encode_response(InferResponse&& response, const std::vector<SharedOutput>& 
   message.set_model_name(std::move(response.model));
   message.set_model_version(std::move(response.version));
   message.set_id(std::move(response.id));
+  for (const auto& [name, value] : response.parameters)
+    (*message.mutable_parameters())[name].set_int64_param(value);
   message.mutable_outputs()->Reserve(static_cast<int>(response.outputs.size()));
   for (const OutputTensor& output : response.outputs) {
     auto* tensor = message.add_outputs();
@@ -302,10 +304,10 @@ void encode_response(InferResponse&& response, const std::vector<SharedOutput>& 
       raw->assign(reinterpret_cast<const char*>(output.data.data()), output.data.size());
       continue;
     }
-    EMBLEM_REQUIRE(output.data.size() <= shared->part.bytes.size(), "output ", output.name, " has ",
+    EMBLEM_REQUIRE(output.data.size() <= shared->part.size(), "output ", output.name, " has ",
                    output.data.size(), " bytes, but its part of shared memory region ",
-                   shared->region, " only ", shared->part.bytes.size());
-    SharedMemoryRegions::store(shared->part, output.data);
+                   shared->region, " only ", shared->part.size());
+    shared->part.write(output.data);
     name_shared_memory(*tensor->mutable_parameters(), shared->region, shared->offset,
                        output.data.size());
   }

@@ -26,9 +26,9 @@ struct DecodedInfer {
   bool marks_final_response = false;  // the client asked for triton_final_response
 };
 
-// The request's inputs point into the message and into shared memory; `memory` of the request keeps
-// both. Throws kInvalidArgument for what contradicts itself: counts and sizes, data types, shapes,
-// both kinds of contents, parameters of wrong types, unknown regions.
+// The request's inputs point into the message and into copies of shared memory; `memory` of the
+// request keeps both. Throws kInvalidArgument for what contradicts itself: counts and sizes, data
+// types, shapes, both kinds of contents, parameters of wrong types, unknown regions.
 DecodedInfer decode_infer(std::shared_ptr<const inference::ModelInferRequest> message,
                           const SharedMemoryRegions& regions);
 

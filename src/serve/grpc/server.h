@@ -27,7 +27,7 @@ struct GrpcServerOptions : NetOptions {
   Http2Limits http2;
   // Both must outlive the server. Null: everyone may do everything; no limit.
   const Access* access = nullptr;
-  MemoryBudget* memory = nullptr;
+  MemoryBudget* memory_budget = nullptr;
 };
 
 class GrpcServer {

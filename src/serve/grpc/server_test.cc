@@ -330,32 +330,6 @@ TEST(GrpcServer, RefusesCudaSharedMemoryThatCannotBeOpened) {
               HasSubstr(kHasCuda ? "handle of 0 bytes" : "use system shared memory"));
 }
 
-TEST(GrpcServer, TellsSettingsAndRefusesToChangeThem) {
-  GrpcTestServer test;
-  TraceSettingRequest trace;
-  TraceSettingResponse traces;
-  (*trace.mutable_settings())["trace_level"].add_value("OFF");
-  (*trace.mutable_settings())["trace_rate"];
-  ASSERT_TRUE(call(*test.stub, &Stub::TraceSetting, trace, traces).ok());
-  EXPECT_THAT(traces.settings().at("trace_level").value(), ElementsAre("OFF"));
-  trace.mutable_settings()->at("trace_level").set_value(0, "TIMESTAMPS");
-  EXPECT_EQ(call(*test.stub, &Stub::TraceSetting, trace, traces).error_code(),
-            StatusCode::UNIMPLEMENTED);
-
-  LogSettingsRequest log;
-  LogSettingsResponse logs;
-  (*log.mutable_settings())["log_info"].set_bool_param(true);
-  ASSERT_TRUE(call(*test.stub, &Stub::LogSettings, log, logs).ok());
-  EXPECT_EQ(logs.settings().at("log_verbose_level").uint32_param(), 0u);
-  (*log.mutable_settings())["log_info"].set_bool_param(false);
-  EXPECT_EQ(call(*test.stub, &Stub::LogSettings, log, logs).error_code(),
-            StatusCode::UNIMPLEMENTED);
-  log.clear_settings();
-  (*log.mutable_settings())["log_colour"].set_bool_param(false);
-  EXPECT_EQ(call(*test.stub, &Stub::LogSettings, log, logs).error_code(),
-            StatusCode::INVALID_ARGUMENT);
-}
-
 TEST(GrpcServer, SpeaksTheStandardHealthProtocol) {
   using grpc::health::v1::HealthCheckRequest;
   using grpc::health::v1::HealthCheckResponse;
@@ -446,7 +420,7 @@ TEST(GrpcServer, SpeaksTls) {
 
 TEST(GrpcServer, RefusesOptionsThatCannotBe) {
   FakeService service;
-  SharedMemoryRegions regions;
+  SharedMemoryRegions regions{{.allowed_prefixes = {""}}};
   const auto refusal = [&](const GrpcServerOptions& options) -> std::string {
     try {
       const GrpcServer server(options, service, regions);

@@ -47,7 +47,7 @@ struct GrpcTestServer {
   }
 
   FakeService service;
-  SharedMemoryRegions regions;
+  SharedMemoryRegions regions{{.allowed_prefixes = {""}}};
   std::unique_ptr<GrpcServer> server;
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<Stub> stub;

@@ -40,7 +40,7 @@ class GuardedServer {
 
  private:
   const Access access_;
-  SharedMemoryRegions regions_;
+  SharedMemoryRegions regions_{{.allowed_prefixes = {""}}};
   HttpRoutes routes_{service, regions_, access_};
   std::unique_ptr<HttpServer> server_;
 };
@@ -108,7 +108,7 @@ TEST(HttpAccessTest, SharedMemoryIsOffUnlessItIsAllowed) {
 // A request as the server hands it over when its client is on another machine.
 TEST(HttpAccessTest, RemoteClientsMayNotUseRegions) {
   FakeService service;
-  SharedMemoryRegions regions;
+  SharedMemoryRegions regions{{.allowed_prefixes = {""}}};
   const Access access({.allow_shared_memory = true});
   HttpRoutes routes(service, regions, access);
   const auto status = [&](const std::string& method, const std::string& target,

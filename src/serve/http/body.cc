@@ -8,11 +8,13 @@
 #include <limits>
 
 #include "core/text.h"
+#include "serve/http/request_head.h"
 
 namespace emblem {
 namespace {
 
 constexpr size_t kAlignment = 64;
+constexpr size_t kFirstBytes = size_t{64} << 10;
 // zlib's window bits, and what makes of them the one or the other format.
 constexpr int kZlibWindow = 15;
 constexpr int kGzipWindow = 15 + 16;
@@ -21,56 +23,10 @@ int window_of(HttpEncoding encoding) {
   return encoding == HttpEncoding::kGzip ? kGzipWindow : kZlibWindow;
 }
 
-bool equal_ignoring_case(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](char x, char y) { return (x >= 'A' && x <= 'Z' ? x - 'A' + 'a' : x) == y; });
-}
-
 // zlib counts in 32 bits.
 uInt most_at_once(size_t bytes) {
   return static_cast<uInt>(std::min<size_t>(bytes, std::numeric_limits<uInt>::max()));
 }
-
-class Expander {
- public:
-  Expander(std::span<const std::byte> bytes, HttpEncoding encoding) : left_(bytes) {
-    if (inflateInit2(&stream_, window_of(encoding)) != Z_OK) throw std::bad_alloc();
-  }
-  ~Expander() { inflateEnd(&stream_); }
-  Expander(const Expander&) = delete;
-  Expander& operator=(const Expander&) = delete;
-
-  // Fills `out` as far as there is something; the number of bytes. Less than all: it is complete.
-  size_t read(std::span<std::byte> out) {
-    size_t done = 0;
-    while (done < out.size() && !is_complete_) {
-      stream_.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(left_.data()));
-      stream_.avail_in = most_at_once(left_.size());
-      stream_.next_out = reinterpret_cast<Bytef*>(out.data() + done);
-      stream_.avail_out = most_at_once(out.size() - done);
-      const uInt in = stream_.avail_in, room = stream_.avail_out;
-      const int result = inflate(&stream_, Z_NO_FLUSH);
-      left_ = left_.subspan(in - stream_.avail_in);
-      done += room - stream_.avail_out;
-      if (result == Z_STREAM_END) {
-        // gzip allows several members, one after the other.
-        is_complete_ = left_.empty();
-        if (!is_complete_) inflateReset(&stream_);
-      } else if (result != Z_OK) {
-        EMBLEM_REQUIRE(result != Z_BUF_ERROR, "the compressed body is cut off");
-        throw Error(ErrorCode::kInvalidArgument,
-                    cat("the body is not what its Content-Encoding says: ",
-                        stream_.msg ? stream_.msg : "it cannot be expanded"));
-      }
-    }
-    return done;
-  }
-
- private:
-  z_stream stream_{};
-  std::span<const std::byte> left_;
-  bool is_complete_ = false;
-};
 
 // Drops output that does not fit: compression then saves nothing.
 class Compressor {
@@ -114,12 +70,47 @@ class Compressor {
 
 }  // namespace
 
-HttpBody allocate_body(size_t bytes, size_t aligned_at) {
-  HttpBody body;
-  body.memory = std::make_shared_for_overwrite<std::byte[]>(bytes + kAlignment);
-  const size_t address = reinterpret_cast<size_t>(body.memory.get()) + aligned_at;
+struct HttpBodyBuffer::Memory {
+  MemoryBudget::Lease lease;
+  std::unique_ptr<std::byte[]> bytes;
+};
+
+std::span<std::byte> HttpBodyBuffer::prepare(size_t wanted) {
+  if (size_ == room_.size() && size_ < limit_) grow(wanted);
+  return room_.subspan(size_);
+}
+
+void HttpBodyBuffer::grow(size_t wanted) {
+  const size_t first = std::min(kFirstBytes, size_ + std::max<size_t>(wanted, 1));
+  const size_t bytes = std::min(limit_, std::max(first, size_ * 2));
+  auto memory = std::make_shared<Memory>();
+  if (budget_ != nullptr) memory->lease = MemoryBudget::Lease(*budget_);
+  memory->lease.grow(bytes + kAlignment);
+  memory->bytes = std::make_unique_for_overwrite<std::byte[]>(bytes + kAlignment);
+  const size_t address = reinterpret_cast<size_t>(memory->bytes.get()) + aligned_at_;
   const size_t gap = (kAlignment - address % kAlignment) % kAlignment;
-  body.bytes = {body.memory.get() + gap, bytes};
+  const std::span<std::byte> room(memory->bytes.get() + gap, bytes);
+  if (size_ > 0) std::memcpy(room.data(), room_.data(), size_);
+  memory_ = std::move(memory);
+  room_ = room;
+}
+
+void HttpBodyBuffer::append(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const std::span<std::byte> room = prepare(bytes.size());
+    const size_t some = std::min(room.size(), bytes.size());
+    EMBLEM_REQUIRE(some > 0, "the body has more than ", limit_, " bytes");
+    std::memcpy(room.data(), bytes.data(), some);
+    commit(some);
+    bytes = bytes.subspan(some);
+  }
+}
+
+HttpBody HttpBodyBuffer::take() {
+  HttpBody body{std::move(memory_), room_.first(size_)};
+  memory_.reset();
+  room_ = {};
+  size_ = 0;
   return body;
 }
 
@@ -170,30 +161,80 @@ HttpEncoding choose_encoding(std::string_view accepted) {
   return best;
 }
 
-std::optional<HttpBody> expand_body(std::span<const std::byte> bytes, HttpEncoding encoding,
-                                    size_t limit, size_t aligned_at) {
-  Expander expander(bytes, encoding);
-  HttpBody body =
-      allocate_body(std::min(limit + 1, std::max<size_t>(4096, bytes.size() * 4)), aligned_at);
-  size_t done = 0;
-  for (;;) {
-    const size_t more = expander.read(body.bytes.subspan(done));
-    done += more;
-    if (done < body.bytes.size()) break;
-    if (done > limit) return std::nullopt;
-    HttpBody larger = allocate_body(std::min(limit + 1, done * 2), aligned_at);
-    std::memcpy(larger.bytes.data(), body.bytes.data(), done);
-    body = std::move(larger);
+struct HttpBodyExpander::Inflater {
+  Inflater(std::span<const std::byte> bytes, HttpEncoding encoding) : left_(bytes) {
+    if (inflateInit2(&stream_, window_of(encoding)) != Z_OK) throw std::bad_alloc();
   }
-  if (done > limit) return std::nullopt;
-  body.bytes = body.bytes.first(done);
-  return body;
+  ~Inflater() { inflateEnd(&stream_); }
+  Inflater(const Inflater&) = delete;
+  Inflater& operator=(const Inflater&) = delete;
+
+  // Fills `out` as far as possible; the number of bytes. Less than all: it is complete.
+  size_t read(std::span<std::byte> out) {
+    size_t done = 0;
+    while (done < out.size() && !is_complete_) {
+      stream_.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(left_.data()));
+      stream_.avail_in = most_at_once(left_.size());
+      stream_.next_out = reinterpret_cast<Bytef*>(out.data() + done);
+      stream_.avail_out = most_at_once(out.size() - done);
+      const uInt in = stream_.avail_in, room = stream_.avail_out;
+      const int result = inflate(&stream_, Z_NO_FLUSH);
+      left_ = left_.subspan(in - stream_.avail_in);
+      done += room - stream_.avail_out;
+      if (result == Z_STREAM_END) {
+        // gzip allows several members, one after the other.
+        is_complete_ = left_.empty();
+        if (!is_complete_) inflateReset(&stream_);
+      } else if (result != Z_OK) {
+        EMBLEM_REQUIRE(result != Z_BUF_ERROR, "the compressed body is cut off");
+        throw Error(ErrorCode::kInvalidArgument,
+                    cat("the body is not what its Content-Encoding says: ",
+                        stream_.msg ? stream_.msg : "it cannot be expanded"));
+      }
+    }
+    return done;
+  }
+
+  bool is_complete() const { return is_complete_; }
+
+ private:
+  z_stream stream_{};
+  std::span<const std::byte> left_;
+  bool is_complete_ = false;
+};
+
+HttpBodyExpander::HttpBodyExpander(HttpBody compressed, HttpEncoding encoding, size_t aligned_at,
+                                   size_t limit, MemoryBudget* budget)
+    : compressed_(std::move(compressed)),
+      inflater_(std::make_unique<Inflater>(compressed_.bytes, encoding)),
+      // One byte more shows what is too large.
+      expanded_(aligned_at, limit + 1, budget) {}
+HttpBodyExpander::~HttpBodyExpander() = default;
+
+HttpBodyExpander::State HttpBodyExpander::step(size_t bytes) {
+  while (bytes > 0) {
+    std::span<std::byte> room =
+        expanded_.prepare(std::max<size_t>(4096, compressed_.bytes.size() * 4));
+    room = room.first(std::min(room.size(), bytes));
+    const size_t got = inflater_->read(room);
+    expanded_.commit(got);
+    if (expanded_.size() == expanded_.limit()) return State::kTooLarge;
+    if (inflater_->is_complete()) return State::kComplete;
+    bytes -= got;
+  }
+  return State::kMore;
+}
+
+HttpBody HttpBodyExpander::take() { return expanded_.take(); }
+
+size_t body_bytes(const HttpResponse& response) {
+  size_t bytes = response.body.size();
+  for (const auto& tensor : response.tensors) bytes += tensor.size();
+  return bytes;
 }
 
 void compress_response(HttpResponse& response, HttpEncoding encoding) {
-  size_t whole = response.body.size();
-  for (const auto& tensor : response.tensors) whole += tensor.size();
-  Compressor compressor(encoding, whole);
+  Compressor compressor(encoding, body_bytes(response));
   bool smaller = compressor.write(std::as_bytes(std::span(response.body)), Z_NO_FLUSH);
   for (const auto& tensor : response.tensors) {
     smaller = smaller && compressor.write(tensor, Z_NO_FLUSH);

@@ -1,4 +1,5 @@
-// serve/http/body.h - memory for the bodies of requests, and their compression.
+// serve/http/body.h - memory for the bodies of requests, taken from the server's budget as their
+// bytes arrive, and their compression.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +10,49 @@
 #include <string_view>
 
 #include "serve/http/message.h"
+#include "serve/protocol/memory_budget.h"
 
 namespace emblem {
 
-// Bytes that are not set before they are read into. Copies share them.
+// Copies share the bytes.
 struct HttpBody {
-  std::shared_ptr<std::byte[]> memory;
-  std::span<std::byte> bytes;
+  std::shared_ptr<const void> memory;
+  std::span<const std::byte> bytes;
 };
 
-// Places byte `aligned_at` of the body at a multiple of 64 in memory: where the first binary tensor
-// begins.
-HttpBody allocate_body(size_t bytes, size_t aligned_at);
+// A body while it arrives. Places byte `aligned_at` of it at a multiple of 64 in memory: where the
+// first binary tensor begins.
+class HttpBodyBuffer {
+ public:
+  // `budget`: null: none.
+  HttpBodyBuffer(size_t aligned_at, size_t limit, MemoryBudget* budget)
+      : aligned_at_(aligned_at), limit_(limit), budget_(budget) {}
+
+  size_t size() const { return size_; }
+  size_t limit() const { return limit_; }
+
+  // Where the next bytes go; empty only at the limit. The memory grows with what it holds, not with
+  // what is expected: to at most `wanted` and 64 KiB, or the double. Throws kUnavailable when that
+  // exceeds the budget. Bytes that were committed may move.
+  std::span<std::byte> prepare(size_t wanted);
+  void commit(size_t bytes) { size_ += bytes; }
+  // Throws as prepare; the bytes must fit into the limit.
+  void append(std::span<const std::byte> bytes);
+
+  // What has been committed. The bytes are given back to the budget with the last copy.
+  HttpBody take();
+
+ private:
+  struct Memory;
+
+  void grow(size_t wanted);
+
+  size_t aligned_at_, limit_;
+  MemoryBudget* budget_;
+  std::shared_ptr<Memory> memory_;
+  std::span<std::byte> room_;  // of memory_, from the first byte on
+  size_t size_ = 0;
+};
 
 enum class HttpEncoding { kIdentity, kGzip, kDeflate };
 
@@ -30,10 +62,31 @@ const char* name_of(HttpEncoding encoding);
 // What to answer a client with that sent this Accept-Encoding header.
 HttpEncoding choose_encoding(std::string_view accepted);
 
-// Throws kInvalidArgument when the bytes are not what `encoding` says or end early; nullopt when
-// they expand to more than `limit`.
-std::optional<HttpBody> expand_body(std::span<const std::byte> bytes, HttpEncoding encoding,
-                                    size_t limit, size_t aligned_at);
+// Expands a compressed body step by step.
+class HttpBodyExpander {
+ public:
+  // `limit`: of the expanded body.
+  HttpBodyExpander(HttpBody compressed, HttpEncoding encoding, size_t aligned_at, size_t limit,
+                   MemoryBudget* budget);
+  ~HttpBodyExpander();
+
+  enum class State { kMore, kComplete, kTooLarge };
+  // Expands up to `bytes` more. Throws kInvalidArgument when the bytes are not what the encoding
+  // says or end early, kUnavailable when the budget is exhausted.
+  State step(size_t bytes);
+  // After kComplete.
+  HttpBody take();
+
+ private:
+  struct Inflater;
+
+  HttpBody compressed_;
+  std::unique_ptr<Inflater> inflater_;
+  HttpBodyBuffer expanded_;
+};
+
+// The sum of body and tensors.
+size_t body_bytes(const HttpResponse& response);
 
 // Compresses body and tensors into the body and names the encoding in a header, unless that would
 // not make them smaller.

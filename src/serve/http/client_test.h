@@ -51,6 +51,15 @@ class TestClient {
     fd_ = -1;
   }
 
+  // Sends nothing more, but still reads.
+  void half_close() { shutdown(fd_, SHUT_WR); }
+  // Closes in a way that the server notices at once.
+  void reset() {
+    const linger at_once{.l_onoff = 1, .l_linger = 0};
+    setsockopt(fd_, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    close();
+  }
+
   // False when the server does not take all of it.
   bool send(std::string_view bytes) {
     while (!bytes.empty()) {

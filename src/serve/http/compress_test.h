@@ -1,4 +1,5 @@
-// serve/http/compress_test.h - compressed bodies, made without the code under test.
+// serve/http/compress_test.h - compressed bodies, made without the code under test, and expanded
+// with it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,6 +25,24 @@ inline std::string compressed(const std::string& text, HttpEncoding encoding) {
   out.resize(stream.total_out);
   deflateEnd(&stream);
   return out;
+}
+
+inline HttpBody http_body(std::string_view text) {
+  HttpBodyBuffer buffer(0, text.size(), nullptr);
+  buffer.append(std::as_bytes(std::span(text.data(), text.size())));
+  return buffer.take();
+}
+
+// nullopt: it is larger than the limit. Throws what the expander throws.
+inline std::optional<HttpBody> expanded(std::string_view packed, HttpEncoding encoding,
+                                        size_t limit, size_t aligned_at = 0,
+                                        MemoryBudget* budget = nullptr) {
+  HttpBodyExpander expander(http_body(packed), encoding, aligned_at, limit, budget);
+  for (;;) {
+    const HttpBodyExpander::State state = expander.step(1000);
+    if (state == HttpBodyExpander::State::kTooLarge) return std::nullopt;
+    if (state == HttpBodyExpander::State::kComplete) return expander.take();
+  }
 }
 
 }  // namespace emblem

@@ -1,50 +1,49 @@
 #include "serve/http/connection.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/write.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http/empty_body.hpp>
-#include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/string_body.hpp>
 #include <charconv>
-#include <cstring>
-#include <limits>
 
 #include "core/caught_error.h"
-#include "core/text.h"
-#include "serve/http/body.h"
 #include "serve/http/head.h"
+#include "serve/http/request_reader.h"
+#include "serve/http/request_work.h"
 
 namespace emblem {
 namespace {
 
 namespace asio = boost::asio;
-namespace beast = boost::beast;
-namespace http = boost::beast::http;
 using asio::ip::tcp;
 using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 using TlsStream = asio::ssl::stream<TcpSocket>;
+using ReadState = HttpRequestReader::State;
 
-constexpr size_t kReadBytes = 16384;
 constexpr size_t kSlowestBytesPerSecond = 65536;
-constexpr size_t kSmallestToCompress = 1024;
-constexpr size_t kCopiedResponse = 16384;  // up to here one write is faster than many pieces
+constexpr size_t kSmallResponse = 16384;         // up to here one write is faster than many pieces
+constexpr size_t kHeadBytes = 512;               // about the largest head of a response
+constexpr size_t kWriteBytes = size_t{1} << 20;  // at once
 constexpr std::chrono::milliseconds kLingering = std::chrono::seconds(1);
 constexpr Clock::time_point kNever = Clock::time_point::max();
 
 TcpSocket& socket_of(TcpSocket& socket) { return socket; }
 TcpSocket& socket_of(TlsStream& stream) { return stream.next_layer(); }
 
-std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
-
 std::optional<size_t> parse_length(std::string_view text) {
   size_t length = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return length;
+}
+
+// Whether nothing can be sent to the client any more.
+bool is_reset(TcpSocket& socket) {
+  pollfd state{.fd = socket.native_handle(), .events = 0, .revents = 0};
+  return ::poll(&state, 1, 0) > 0 && (state.revents & (POLLERR | POLLHUP)) != 0;
 }
 
 template <class Stream>
@@ -57,7 +56,12 @@ class Connection final : public NetConnection,
       : NetConnection(shared, thread, refused),
         http_(http),
         stream_(std::move(socket), more...),
-        buffer_(http.options.max_header_bytes + kReadBytes) {}
+        reader_({.max_header_bytes = http.options.max_header_bytes,
+                 .max_body_bytes = http.options.max_body_bytes,
+                 .budget = http.options.memory_budget}),
+        lease_(http.options.memory_budget != nullptr
+                   ? MemoryBudget::Lease(*http.options.memory_budget)
+                   : MemoryBudget::Lease()) {}
 
   void start() override {
     guarded([this] { begin(); });
@@ -93,21 +97,24 @@ class Connection final : public NetConnection,
     leave(this->shared_from_this());
   }
 
+  // A head that does not arrive keeps no one else out.
   std::optional<Clock::time_point> idle_since() const override {
-    return phase_ == Phase::kIdle ? std::optional(idle_since_) : std::nullopt;
+    const bool is_idle = phase_ == Phase::kIdle || phase_ == Phase::kHead;
+    return is_idle ? std::optional(idle_since_) : std::nullopt;
   }
 
   void check_deadline(Clock::time_point now) override {
     if (now < deadline_) return;
     guarded([this] {
-      if (phase_ == Phase::kHeader || phase_ == Phase::kBody)
+      if (phase_ == Phase::kHead || phase_ == Phase::kBody)
         return refuse(408, "the request did not arrive in time");
       close();
     });
   }
 
  private:
-  enum class Phase { kIdle, kHeader, kBody, kHandling, kWriting, kLingering, kClosed };
+  // kFinishing: workers write or compress the response.
+  enum class Phase { kIdle, kHead, kBody, kHandling, kFinishing, kWriting, kLingering, kClosed };
 
   // Around everything that the event loop calls: an exception there would leave the connection
   // open with nothing under way.
@@ -124,30 +131,25 @@ class Connection final : public NetConnection,
   // ---- reading ----
 
   void next_request() {
-    if (is_at_end_ && buffer_.size() == 0) return close();
-    if (shared_.draining && buffer_.size() == 0) return close();
+    if ((is_at_end_ || shared_.draining) && !reader_.has_input()) return close();
     cancelled_.reset();
-    body_ = {};
-    parser_.emplace();
-    parser_->header_limit(static_cast<uint32_t>(http_.options.max_header_bytes));
-    parser_->body_limit(std::numeric_limits<uint64_t>::max());
-    chunked_parser_.reset();
+    reader_.next();
     is_head_only_ = false;
-    accepted_ = HttpEncoding::kIdentity;
     phase_ = Phase::kIdle;
     idle_since_ = http_.options.clock();
-    if (buffer_.size() > 0) return parse_header();
+    if (reader_.has_input()) return read_head();
     set_deadline(is_refused_ ? http_.options.read_timeout : http_.options.idle_timeout);
     read();
   }
 
-  // Fills buffer_; on_read takes what came. Only one read is under way at a time, and one
-  // that began while a request was handled brings the next one.
+  // On_read takes what comes. Only one read is under way at a time, and one that began while a
+  // request was handled brings the next one.
   void read() {
     if (is_reading_) return;
-    const size_t room = buffer_.max_size() - buffer_.size();
+    if (is_at_end_) return close();
+    const std::span<std::byte> room = reader_.prepare();
     is_reading_ = true;
-    stream_.async_read_some(buffer_.prepare(std::min(kReadBytes, room)),
+    stream_.async_read_some(asio::buffer(room.data(), room.size()),
                             [self = this->shared_from_this()](error_code error, size_t bytes) {
                               self->is_reading_ = false;
                               self->guarded([&] { self->on_read(error, bytes); });
@@ -156,187 +158,139 @@ class Connection final : public NetConnection,
 
   void on_read(error_code error, size_t bytes) {
     if (phase_ == Phase::kClosed) return;
-    if (phase_ == Phase::kLingering) {
-      if (error) return close();
-      return read();  // what was read is not committed: it is thrown away
+    if (error) return on_read_end(error);
+    if (phase_ == Phase::kLingering) return read();  // what was read is not committed
+    reader_.commit(bytes);
+    if (phase_ == Phase::kIdle || phase_ == Phase::kHead) return read_head();
+    if (phase_ == Phase::kBody) {
+      extend_deadline(bytes);
+      return on_body(reader_.read_body());
     }
-    if (error) {
-      is_at_end_ = true;
-      if (phase_ == Phase::kHandling && cancelled_) *cancelled_ = true;
-      if (phase_ == Phase::kIdle || phase_ == Phase::kHeader || phase_ == Phase::kBody) close();
-      return;
-    }
-    buffer_.commit(bytes);
-    if (phase_ == Phase::kIdle || phase_ == Phase::kHeader) return parse_header();
-    if (phase_ == Phase::kBody) return parse_chunks();
   }
 
-  void parse_header() {
+  void on_read_end(error_code error) {
+    is_at_end_ = true;
+    const bool is_answering =
+        phase_ == Phase::kHandling || phase_ == Phase::kFinishing || phase_ == Phase::kWriting;
+    const bool is_half_closed =
+        error == asio::error::eof || error == asio::ssl::error::stream_truncated;
+    if (!is_answering || !is_half_closed) return close();
+    watch_for_reset();
+  }
+
+  // Notices a client that is gone, though nothing is read. One that has closed its side may still
+  // wait for the answer.
+  void watch_for_reset() {
+    if (is_watching_) return;
+    is_watching_ = true;
+    socket_of(stream_).async_wait(TcpSocket::wait_error,
+                                  [self = this->shared_from_this()](error_code error) {
+                                    self->is_watching_ = false;
+                                    if (self->phase_ == Phase::kClosed || error) return;
+                                    if (is_reset(socket_of(self->stream_))) self->close();
+                                  });
+  }
+
+  void read_head() {
     if (phase_ == Phase::kIdle) {
-      phase_ = Phase::kHeader;
+      phase_ = Phase::kHead;
       set_deadline(http_.options.read_timeout);
     }
-    error_code error;
-    const size_t used = parser_->put(buffer_.data(), error);
-    buffer_.consume(used);
-    if (parser_->is_header_done()) return on_header();
-    if (error == http::error::header_limit || buffer_.size() >= buffer_.max_size())
-      return refuse(431,
-                    cat("the header has more than ", http_.options.max_header_bytes, " bytes"));
-    if (error && error != http::error::need_more)
-      return refuse(400, cat("malformed HTTP: ", error.message()));
-    read();
+    switch (reader_.read_head()) {
+      case ReadState::kNeedMore:
+        return read();
+      case ReadState::kRefused:
+        return refuse(reader_.refusal().status, reader_.refusal().message);
+      default:
+        return on_head();
+    }
   }
 
-  void on_header() {
-    const auto& request = parser_->get();
+  void on_head() {
+    const HttpRequestHead& head = reader_.head();
     const HttpServerOptions& options = http_.options;
-    is_head_only_ = request.method() == http::verb::head;
-    keeps_alive_ = parser_->keep_alive();
-    accepted_ = choose_encoding(view(request[http::field::accept_encoding]));
+    is_head_only_ = head.method == "HEAD";
+    keeps_alive_ = head.keeps_alive;
     if (is_refused_)
       return refuse(503, cat("the server has its ", options.max_connections,
                              " connections; try again later"));
-    if (request.version() == 11 && request.count(http::field::host) == 0)
-      return refuse(400, "the request has no Host header");
     if (options.authorize) {
-      if (auto refusal = options.authorize(view(request.target()), caller_of(request)))
+      if (auto refusal = options.authorize(head.target, caller_of(head)))
         return refuse(std::move(*refusal));
     }
-    const auto encoding = encoding_from_name(view(request[http::field::content_encoding]));
+    const auto encoding = encoding_from_name(head.value("Content-Encoding"));
     if (!encoding) return refuse(415, "Content-Encoding must be gzip, deflate or identity");
     encoding_ = *encoding;
     json_bytes_.reset();
-    if (const auto found = request.find("Inference-Header-Content-Length");
-        found != request.end()) {
-      json_bytes_ = parse_length(view(found->value()));
+    if (const HttpField* field = head.find("Inference-Header-Content-Length")) {
+      json_bytes_ = parse_length(field->value);
       if (!json_bytes_)
         return refuse(400, "Inference-Header-Content-Length is not a number of bytes");
     }
     begin_body();
   }
 
-  Caller caller_of(const http::request<http::empty_body>& request) const {
-    return {.authorization = view(request[http::field::authorization]),
+  Caller caller_of(const HttpRequestHead& head) const {
+    return {.authorization = head.value("Authorization"),
             .is_local = is_local_,
-            .header = [&request](const std::string& name) { return view(request[name]); }};
+            .header = [&head](const std::string& name) { return head.value(name); }};
   }
 
   void begin_body() {
-    const std::string_view expected = view(parser_->get()[http::field::expect]);
-    const bool waits = beast::iequals({expected.data(), expected.size()}, "100-continue");
+    const std::string_view expected = reader_.head().value("Expect");
+    const bool waits = equal_ignoring_case(expected, "100-continue");
     if (!expected.empty() && !waits) return refuse(417, "only Expect: 100-continue is understood");
-    const size_t limit = http_.options.max_body_bytes;
-    const uint64_t length = parser_->content_length().value_or(0);
-    if (length > limit) return refuse_body();
     phase_ = Phase::kBody;
-    body_read_ = 0;
-    body_began_ = http_.options.clock();
-    if (parser_->chunked()) {
-      chunked_parser_.emplace(std::move(*parser_));
-      chunked_parser_->body_limit(limit);
-      chunked_parser_->eager(true);
-      return waits ? send_continue() : parse_chunks();
-    }
-    body_ = allocate_body(length, aligned_at());
-    body_read_ = std::min<size_t>(length, buffer_.size());
-    if (body_read_ > 0) std::memcpy(body_.bytes.data(), buffer_.data().data(), body_read_);
-    buffer_.consume(body_read_);
-    if (waits && body_read_ < length) return send_continue();
-    read_body();
-  }
-
-  // Where the first tensor begins, if the body is not compressed.
-  size_t aligned_at() const {
-    return encoding_ == HttpEncoding::kIdentity ? json_bytes_.value_or(0) : 0;
+    set_deadline(http_.options.read_timeout);
+    // Where the first tensor begins, if the body is not compressed.
+    const size_t aligned_at = encoding_ == HttpEncoding::kIdentity ? json_bytes_.value_or(0) : 0;
+    ReadState state = reader_.begin_body(aligned_at);
+    if (state == ReadState::kNeedMore && reader_.has_input()) state = reader_.read_body();
+    if (state == ReadState::kNeedMore && waits && !reader_.head().is_http_1_0)
+      return send_continue();
+    on_body(state);
   }
 
   void send_continue() {
     static constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-    asio::async_write(
-        stream_, asio::buffer(kContinue.data(), kContinue.size()),
-        [self = this->shared_from_this()](error_code error, size_t) {
-          if (self->phase_ != Phase::kBody) return;
-          if (error) return self->close();
-          self->guarded([&] { self->chunked_parser_ ? self->parse_chunks() : self->read_body(); });
-        });
+    asio::async_write(stream_, asio::buffer(kContinue.data(), kContinue.size()),
+                      [self = this->shared_from_this()](error_code error, size_t) {
+                        if (self->phase_ != Phase::kBody) return;
+                        if (error) return self->close();
+                        self->guarded([&] { self->read(); });
+                      });
   }
 
-  void read_body() {
-    if (body_read_ == body_.bytes.size())
-      return handle(view(parser_->get().method_string()), view(parser_->get().target()));
-    deadline_ = body_began_ + transfer_time(body_read_);
-    const std::span<std::byte> rest = body_.bytes.subspan(body_read_);
-    stream_.async_read_some(
-        asio::buffer(rest.data(), rest.size()),
-        [self = this->shared_from_this(), keep = body_.memory](error_code error, size_t bytes) {
-          if (self->phase_ != Phase::kBody) return;
-          if (error) return self->close();
-          self->body_read_ += bytes;
-          self->guarded([&] { self->read_body(); });
-        });
-  }
-
-  void parse_chunks() {
-    error_code error;
-    if (buffer_.size() > 0) {
-      const size_t used = chunked_parser_->put(buffer_.data(), error);
-      buffer_.consume(used);
-      body_read_ += used;
-    }
-    if (error == http::error::body_limit) return refuse_body();
-    if (error && error != http::error::need_more)
-      return refuse(400, cat("malformed chunks: ", error.message()));
-    if (!chunked_parser_->is_done()) {
-      if (buffer_.size() >= buffer_.max_size()) return refuse(400, "a chunk's header is too long");
-      deadline_ = body_began_ + transfer_time(body_read_);
-      return read();
-    }
-    const std::string& text = chunked_parser_->get().body();
-    body_ = allocate_body(text.size(), aligned_at());
-    if (!text.empty()) std::memcpy(body_.bytes.data(), text.data(), text.size());
-    handle(view(chunked_parser_->get().method_string()), view(chunked_parser_->get().target()));
+  void on_body(ReadState state) {
+    if (state == ReadState::kRefused)
+      return refuse(reader_.refusal().status, reader_.refusal().message);
+    if (state == ReadState::kNeedMore) return read();
+    handle();
   }
 
   // ---- answering ----
 
-  void handle(std::string_view method, std::string_view target) {
-    if (encoding_ != HttpEncoding::kIdentity && !body_.bytes.empty() && !expand()) return;
+  void handle() {
     phase_ = Phase::kHandling;
     deadline_ = kNever;
     cancelled_ = std::make_shared<std::atomic<bool>>(false);
     ++request_number_;
     HttpRequest request;
-    request.method = is_head_only_ ? "GET" : method;
-    request.target = target;
-    request.body = body_.bytes;
+    request.method = is_head_only_ ? "GET" : reader_.head().method;
+    request.target = reader_.head().target;
     request.json_bytes = json_bytes_;
-    request.memory = std::move(body_.memory);
     request.cancelled = cancelled_;
     request.is_local = is_local_;
-    body_ = {};
-    try {
-      http_.handler(std::move(request), make_reply());
-    } catch (...) {
-      if (phase_ == Phase::kHandling) respond(error_response(caught_error()));
+    HttpRequestWork work(http_.options, http_.handler, std::move(request), reader_.take_body(),
+                         encoding_, make_reply());
+    if (!work.start()) {
+      const auto rest = std::make_shared<HttpRequestWork>(std::move(work));
+      if (!http_.workers.try_add([rest] { return rest->step(); }))
+        return respond(error_response(503, "too many large requests wait; try again later"));
     }
-    // Notices a client that goes away while its request waits.
-    if (phase_ == Phase::kHandling && buffer_.size() == 0 && !is_at_end_) read();
-  }
-
-  bool expand() {
-    try {
-      std::optional<HttpBody> whole = expand_body(
-          body_.bytes, encoding_, http_.options.max_body_bytes, json_bytes_.value_or(0));
-      if (whole) {
-        body_ = std::move(*whole);
-        return true;
-      }
-      refuse_body();
-    } catch (...) {
-      respond(error_response(caught_error()));
-    }
-    return false;
+    if (phase_ != Phase::kHandling) return;
+    if (reader_.has_input() || is_at_end_) return watch_for_reset();
+    read();
   }
 
   HttpReply make_reply() {
@@ -346,17 +300,61 @@ class Connection final : public NetConnection,
         if (const auto self = weak.lock()) self->on_reply(number, std::move(response));
         return;
       }
-      std::lock_guard lock(inbox->mutex);
-      if (!inbox->context) return;
-      asio::post(*inbox->context, [weak, number, response = std::move(response)]() mutable {
+      post_to(*inbox, [weak, number, response = std::move(response)]() mutable {
         if (const auto self = weak.lock()) self->on_reply(number, std::move(response));
       });
     };
   }
 
+  template <class Act>
+  static void post_to(ReplyInbox& inbox, Act act) {
+    std::lock_guard lock(inbox.mutex);
+    if (inbox.context) asio::post(*inbox.context, std::move(act));
+  }
+
   void on_reply(uint64_t number, HttpResponse response) {
     if (phase_ != Phase::kHandling || number != request_number_) return;
-    guarded([&] { respond(response.deferred ? response.deferred() : std::move(response)); });
+    guarded([&] {
+      if (response.deferred && !is_long_work(response, HttpEncoding::kIdentity))
+        response = response.deferred();
+      // Before it is written.
+      if (response.deferred && !take_memory(response.deferred_json_bytes)) return;
+      HttpEncoding accepted = HttpEncoding::kIdentity;
+      if (response.is_compressible)
+        accepted = choose_encoding(reader_.head().value("Accept-Encoding"));
+      if (is_long_work(response, accepted)) return hand_over(std::move(response), accepted);
+      respond(finish_response(std::move(response), accepted));
+    });
+  }
+
+  void hand_over(HttpResponse response, HttpEncoding accepted) {
+    phase_ = Phase::kFinishing;
+    const auto shared = std::make_shared<HttpResponse>(std::move(response));
+    // Bounded by the number of connections.
+    http_.workers.add([shared, accepted, inbox = thread_.inbox, weak = this->weak_from_this()] {
+      try {
+        *shared = finish_response(std::move(*shared), accepted);
+      } catch (...) {
+        *shared = error_response(caught_error());
+      }
+      post_to(*inbox, [shared, weak] {
+        const auto self = weak.lock();
+        if (!self || self->phase_ != Phase::kFinishing) return;
+        self->guarded([&] { self->respond(std::move(*shared)); });
+      });
+      return false;
+    });
+  }
+
+  // Whether the budget has that many bytes for the response; answers 503 where it has not.
+  bool take_memory(size_t bytes) {
+    try {
+      if (bytes > lease_.bytes()) lease_.grow(bytes - lease_.bytes());
+      return true;
+    } catch (const Error& error) {
+      respond(error_response(error));
+      return false;
+    }
   }
 
   // Answers without reading the rest of the request; so the connection cannot be used further.
@@ -367,33 +365,32 @@ class Connection final : public NetConnection,
   }
   void refuse(int status, std::string_view message) { refuse(error_response(status, message)); }
 
-  void refuse_body() {
-    refuse(413, cat("the body has more than ", http_.options.max_body_bytes, " bytes"));
-  }
-
   void respond(HttpResponse response) {
+    if (response.status == 503) response.headers.emplace_back("Retry-After", "1");
+    const size_t bytes = body_bytes(response);
+    if (bytes > kSmallResponse && !take_memory(bytes + kHeadBytes)) return;
     response_ = std::move(response);
-    if (accepted_ != HttpEncoding::kIdentity && body_bytes(response_) >= kSmallestToCompress)
-      compress_response(response_, accepted_);
-    const size_t bytes = body_bytes(response_);
-    if (shared_.draining) keeps_alive_ = false;
+    if (shared_.draining || (is_at_end_ && !reader_.has_input())) keeps_alive_ = false;
     head_ = response_head(response_, bytes, keeps_alive_);
     phase_ = Phase::kWriting;
-    set_deadline(transfer_time(bytes));
-    if (is_head_only_ || bytes <= kCopiedResponse) {
+    set_deadline(http_.options.read_timeout);
+    if (is_head_only_ || bytes <= kSmallResponse) {
       if (!is_head_only_) append_body_to_head();
-      if (buffer_.size() == 0 && write_at_once()) return on_written({});
+      if (!reader_.has_input() && write_at_once()) return on_written({});
     }
-    asio::async_write(stream_, pieces(),
-                      [self = this->shared_from_this()](error_code error, size_t) {
-                        self->guarded([&] { self->on_written(error); });
-                      });
-  }
-
-  static size_t body_bytes(const HttpResponse& response) {
-    size_t bytes = response.body.size();
-    for (const auto& tensor : response.tensors) bytes += tensor.size();
-    return bytes;
+    // What is not written at once waits for the client.
+    if (bytes <= kSmallResponse && !lease_.try_grow(head_.size())) return close();
+    written_ = 0;
+    asio::async_write(
+        stream_, pieces(),
+        [this](error_code error, size_t written) -> size_t {
+          extend_deadline(written - written_);
+          written_ = written;
+          return error ? 0 : kWriteBytes;
+        },
+        [self = this->shared_from_this()](error_code error, size_t) {
+          self->guarded([&] { self->on_written(error); });
+        });
   }
 
   void append_body_to_head() {
@@ -424,6 +421,7 @@ class Connection final : public NetConnection,
   void on_written(error_code error) {
     if (phase_ == Phase::kClosed) return;
     response_ = {};
+    lease_.shrink(lease_.bytes());
     if (error) return close();
     if (keeps_alive_) return next_request();
     if constexpr (std::is_same_v<Stream, TlsStream>) {
@@ -438,12 +436,12 @@ class Connection final : public NetConnection,
 
   // Closing with unread input would reset the connection, and with it the answer on its way.
   void linger() {
-    if (!lingers_ || is_at_end_) return close();
+    if (is_at_end_) return close();
     error_code error;
     socket_of(stream_).shutdown(TcpSocket::shutdown_send, error);
     if (error) return close();
     phase_ = Phase::kLingering;
-    buffer_.consume(buffer_.size());
+    reader_.drop_input();
     set_deadline(kLingering);
     read();
   }
@@ -452,11 +450,11 @@ class Connection final : public NetConnection,
     deadline_ = http_.options.clock() + patience;
   }
 
-  // How long that many bytes may take. Bodies are held to it as they come, so that one that
-  // trickles in is cut off whatever length it claims.
-  std::chrono::milliseconds transfer_time(size_t bytes) const {
-    return http_.options.read_timeout +
-           std::chrono::milliseconds(bytes * 1000 / kSlowestBytesPerSecond);
+  // For bytes that went through: each 64 KiB buy a second, but never more than the timeout from now
+  // on. So what trickles is cut off, and so is what stalls after a fast beginning.
+  void extend_deadline(size_t bytes) {
+    const auto bought = std::chrono::microseconds(bytes * 1'000'000 / kSlowestBytesPerSecond);
+    deadline_ = std::min(deadline_ + bought, http_.options.clock() + http_.options.read_timeout);
   }
 
   HttpShared& http_;
@@ -466,27 +464,24 @@ class Connection final : public NetConnection,
   Clock::time_point idle_since_ = http_.options.clock();
   Clock::time_point deadline_ = kNever;
 
-  beast::flat_buffer buffer_;  // read, and not yet understood
-  bool is_reading_ = false;    // into buffer_
-  bool is_at_end_ = false;     // the client sends nothing more
+  HttpRequestReader reader_;
+  bool is_reading_ = false;   // into reader_
+  bool is_at_end_ = false;    // the client sends nothing more
+  bool is_watching_ = false;  // for a reset
 
   // The request under way.
-  std::optional<http::request_parser<http::empty_body>> parser_;
-  std::optional<http::request_parser<http::string_body>> chunked_parser_;
   bool is_head_only_ = false;
   bool keeps_alive_ = true;
   bool lingers_ = false;
   HttpEncoding encoding_ = HttpEncoding::kIdentity;
-  HttpEncoding accepted_ = HttpEncoding::kIdentity;
   std::optional<size_t> json_bytes_;
-  HttpBody body_;
-  size_t body_read_ = 0;
-  Clock::time_point body_began_;
   uint64_t request_number_ = 0;
   std::shared_ptr<std::atomic<bool>> cancelled_;
 
   HttpResponse response_;
   std::string head_;
+  size_t written_ = 0;
+  MemoryBudget::Lease lease_;  // for the response
 };
 
 }  // namespace

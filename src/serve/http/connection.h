@@ -5,6 +5,7 @@
 
 #include "serve/http/server.h"
 #include "serve/net/connection.h"
+#include "serve/net/worker_pool.h"
 
 namespace emblem {
 
@@ -12,6 +13,7 @@ namespace emblem {
 struct HttpShared {
   HttpServerOptions options;
   HttpHandler handler;
+  WorkerPool workers;
 };
 
 // With TLS when the server has it. `refused`: answers its first request with 503, then closes.

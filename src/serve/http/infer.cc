@@ -12,7 +12,7 @@ namespace {
 // What the inputs of one request point to.
 struct InputMemory {
   std::shared_ptr<const void> body;
-  std::vector<std::shared_ptr<const void>> regions;
+  std::vector<SharedMemoryRegions::Copy> copies;  // of shared memory
   std::vector<std::vector<std::byte>> decoded;
 };
 
@@ -61,11 +61,11 @@ TensorParameters read_tensor_parameters(JsonReader& reader, bool may_use_regions
   return parameters;
 }
 
-SharedMemoryRegions::Part find_part(const TensorParameters& parameters, const char* kind,
-                                    const std::string& name, const SharedMemoryRegions& regions) {
+uint64_t region_bytes(const TensorParameters& parameters, const char* kind,
+                      const std::string& name) {
   EMBLEM_REQUIRE(parameters.region_bytes, kind, " ", name,
                  " names a shared memory region without shared_memory_byte_size");
-  return regions.part(*parameters.region, parameters.region_offset, *parameters.region_bytes);
+  return *parameters.region_bytes;
 }
 
 class RequestReader {
@@ -183,10 +183,11 @@ class RequestReader {
     EMBLEM_REQUIRE(sources == 1, "input ", input.name,
                    " needs exactly one of \"data\", binary_data_size and shared_memory_region");
     if (parameters.region) {
-      SharedMemoryRegions::Part part = find_part(parameters, "input", input.name, regions_);
-      SharedMemoryRegions::load(part);
-      input.data = part.bytes;
-      memory_.regions.push_back(std::move(part.owner));
+      const uint64_t bytes = region_bytes(parameters, "input", input.name);
+      check_region_bytes(input, bytes);
+      memory_.copies.push_back(regions_.read(*parameters.region, parameters.region_offset, bytes));
+      input.data = memory_.copies.back().bytes();
+      input.in_shared_memory = true;
     } else if (parameters.binary_data_size) {
       const uint64_t bytes = *parameters.binary_data_size;
       EMBLEM_REQUIRE(bytes <= binary_.size(), "input ", input.name, " claims ", bytes,
@@ -213,7 +214,9 @@ class RequestReader {
       }
     });
     EMBLEM_REQUIRE(!form.name.empty(), "an output has no \"name\"");
-    if (parameters.region) form.region = find_part(parameters, "output", form.name, regions_);
+    if (parameters.region)
+      form.region = regions_.part(*parameters.region, parameters.region_offset,
+                                  region_bytes(parameters, "output", form.name));
     form.binary = parameters.binary_data.value_or(false);
     is_chosen_.push_back(parameters.binary_data.has_value());
     request_->outputs.push_back({form.name, parameters.classes});
@@ -222,7 +225,7 @@ class RequestReader {
 
   void hand_over_memory() {
     request_->memory = http_.memory;
-    if (!memory_.decoded.empty() || !memory_.regions.empty())
+    if (!memory_.decoded.empty() || !memory_.copies.empty())
       request_->memory = std::make_shared<InputMemory>(std::move(memory_));
   }
 
@@ -245,10 +248,10 @@ const OutputForm* form_of(const OutputForms& forms, const std::string& name, siz
 }
 
 void write_to_region(const OutputTensor& output, const SharedMemoryRegions::Part& region) {
-  EMBLEM_REQUIRE(output.data.size() <= region.bytes.size(), "output ", output.name, " has ",
-                 output.data.size(), " bytes, which do not fit into the ", region.bytes.size(),
+  EMBLEM_REQUIRE(output.data.size() <= region.size(), "output ", output.name, " has ",
+                 output.data.size(), " bytes, which do not fit into the ", region.size(),
                  " bytes of shared memory that the request gave it");
-  SharedMemoryRegions::store(region, output.data);
+  region.write(output.data);
 }
 
 }  // namespace
@@ -262,13 +265,31 @@ InferCall read_infer_request(const HttpRequest& http, std::string model, std::st
   return call;
 }
 
+size_t json_bytes_of(const InferResponse& response, const OutputForms& forms) {
+  // Numbers take up to three times the bytes that they have in memory.
+  constexpr size_t kTextPerByte = 3;
+  size_t bytes = 0;
+  for (size_t i = 0; i < response.outputs.size(); ++i) {
+    const OutputForm* form = form_of(forms, response.outputs[i].name, i);
+    const bool is_text = form ? !form->binary && !form->region : !forms.binary;
+    if (is_text) bytes += response.outputs[i].data.size() * kTextPerByte;
+  }
+  return bytes;
+}
+
 HttpResponse write_infer_response(InferResponse response, const OutputForms& forms) {
   HttpResponse http;
+  http.is_compressible = true;
   JsonWriter json;
   json.object([&] {
     if (!response.id.empty()) json.key("id").string(response.id);
     json.key("model_name").string(response.model);
     json.key("model_version").string(response.version);
+    if (!response.parameters.empty()) {
+      json.key("parameters").object([&] {
+        for (const auto& [name, value] : response.parameters) json.key(name).number(value);
+      });
+    }
     json.key("outputs").array([&] {
       for (size_t i = 0; i < response.outputs.size(); ++i) {
         OutputTensor& output = response.outputs[i];

@@ -30,10 +30,13 @@ struct InferCall {
   OutputForms forms;
 };
 
-// Binary inputs stay where they are in the body of `http`, those in shared memory where they are
-// there. Throws kInvalidArgument for what is malformed, kUnsupported for sequences.
+// Binary inputs stay where they are in the body of `http`; those in shared memory are copied.
+// Throws kInvalidArgument for what is malformed, kUnsupported for sequences.
 InferCall read_infer_request(const HttpRequest& http, std::string model, std::string version,
                              const SharedMemoryRegions& regions);
+
+// About how many bytes of JSON write_infer_response will write for the values of outputs.
+size_t json_bytes_of(const InferResponse& response, const OutputForms& forms);
 
 // Throws when an output cannot be sent the way it was asked for.
 HttpResponse write_infer_response(InferResponse response, const OutputForms& forms);

@@ -18,9 +18,10 @@ HttpRequest http_request(const std::string& json, const std::string& binary = ""
                          bool with_header = true) {
   HttpRequest request;
   request.may_use_regions = true;
-  const HttpBody body = allocate_body(json.size() + binary.size(), json.size());
-  std::memcpy(body.bytes.data(), json.data(), json.size());
-  if (!binary.empty()) std::memcpy(body.bytes.data() + json.size(), binary.data(), binary.size());
+  HttpBodyBuffer buffer(json.size(), json.size() + binary.size(), nullptr);
+  buffer.append(std::as_bytes(std::span(json)));
+  buffer.append(std::as_bytes(std::span(binary)));
+  const HttpBody body = buffer.take();
   request.body = body.bytes;
   request.memory = body.memory;
   if (with_header) request.json_bytes = json.size();
@@ -172,7 +173,7 @@ TEST(SharedMemoryInferTest, ReadsInputsAndWritesOutputsThere) {
   SharedObject object(4096);
   const float numbers[] = {1, 2};
   std::memcpy(object.bytes().data() + 100, numbers, sizeof(numbers));
-  SharedMemoryRegions regions;
+  SharedMemoryRegions regions{{.allowed_prefixes = {""}}};
   regions.register_system({"r", object.key(), 0, 4096});
   const HttpRequest http = http_request(R"({"inputs":[{"name":"A","shape":[2],"datatype":"FP32",
       "parameters":{"shared_memory_region":"r","shared_memory_byte_size":8,"shared_memory_offset":100}}],
@@ -197,7 +198,7 @@ TEST(SharedMemoryInferTest, ReadsInputsAndWritesOutputsThere) {
 
 TEST(SharedMemoryInferTest, RefusesRegionsOutOfRange) {
   SharedObject object(4096);
-  SharedMemoryRegions regions;
+  SharedMemoryRegions regions{{.allowed_prefixes = {""}}};
   regions.register_system({"r", object.key(), 0, 64});
   const auto refused = [&](const std::string& parameters, const char* why) {
     EXPECT_THAT(

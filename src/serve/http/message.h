@@ -19,12 +19,13 @@ namespace emblem {
 
 struct HttpRequest {
   std::string method;  // "GET"; HEAD arrives as "GET"
-  std::string target;  // as it was sent: percent-encoded, with its query
+  std::string target;  // "/path?query", percent-encoded
   // Whole, and expanded where it came compressed. Its part after `json_bytes` begins at a multiple
   // of 64.
   std::span<const std::byte> body;
-  std::optional<size_t> json_bytes;    // of the header Inference-Header-Content-Length
-  std::shared_ptr<const void> memory;  // keeps the body alive
+  std::optional<size_t> json_bytes;  // of the header Inference-Header-Content-Length
+  // Keeps the body alive, and its bytes counted in the server's memory budget.
+  std::shared_ptr<const void> memory;
   // Becomes true when the client goes away before the reply.
   std::shared_ptr<std::atomic<bool>> cancelled;
   bool is_local = false;         // the client is on this machine; see Caller
@@ -37,15 +38,20 @@ struct HttpResponse {
   std::vector<std::pair<const char*, std::string>> headers;  // further ones
   std::string body;
   std::vector<std::vector<std::byte>> tensors;  // sent after the body, without a copy
-  // When set, makes the response that is sent in the place of this one, on the connection's thread:
-  // writing many numbers as JSON must not hold up those who compute them. Must not throw.
+  // Whether the client expects it compressed if it sent Accept-Encoding. Triton does that for the
+  // results of inference alone, and its clients decompress nothing else.
+  bool is_compressible = false;
+  // When set, makes the response that is sent in the place of this one, on the connection's thread
+  // or one of its server's workers: writing many numbers as JSON must not hold up those who compute
+  // them. Must not throw.
   std::function<HttpResponse()> deferred;
+  size_t deferred_json_bytes = 0;  // about how much JSON `deferred` writes
 };
 
 // To be called once, from any thread, also after the server is gone.
 using HttpReply = std::function<void(HttpResponse)>;
-// Called by the threads of a server. Must not block: it keeps other connections waiting. What it
-// throws before it has replied is sent as the reply.
+// Called by the threads of a server; for large JSON bodies by its workers. Must not block: it keeps
+// other connections waiting. What it throws before it has replied is sent as the reply.
 using HttpHandler = std::function<void(HttpRequest, HttpReply)>;
 
 inline std::string_view text_of(std::span<const std::byte> bytes) {

@@ -194,14 +194,4 @@ std::string regions_json(const std::vector<CudaSharedRegion>& regions) {
   return std::move(json.text());
 }
 
-std::string trace_settings_json() {
-  return R"({"trace_level":["OFF"],"trace_rate":"1000","trace_count":"-1","log_frequency":"0",)"
-         R"("trace_file":"","trace_mode":"triton"})";
-}
-
-std::string log_settings_json() {
-  return R"({"log_file":"","log_info":true,"log_warning":true,"log_error":true,)"
-         R"("log_verbose_level":0,"log_format":"default"})";
-}
-
 }  // namespace emblem

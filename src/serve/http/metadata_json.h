@@ -20,7 +20,5 @@ std::string regions_json(const std::vector<SystemRegion>& regions);
 std::string regions_json(const std::vector<CudaSharedRegion>& regions);
 
 // What clients get that ask for settings of tracing and logging: both cannot be changed.
-std::string trace_settings_json();
-std::string log_settings_json();
 
 }  // namespace emblem

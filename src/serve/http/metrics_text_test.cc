@@ -119,7 +119,7 @@ TEST(MetricsTextTest, EveryLineIsOneThatPrometheusReads) {
 
 TEST(MetricsTextTest, HasAServerOfItsOwn) {
   const FakeService service;
-  HttpServer server({.address = "127.0.0.1", .threads = 1}, make_metrics_handler(service));
+  HttpServer server({{.address = "127.0.0.1", .threads = 1}}, make_metrics_handler(service));
   TestClient client(server.port());
   EXPECT_THAT(client.get("/metrics").body, HasSubstr("nv_inference_count"));
   EXPECT_EQ(client.get("/v2").status, 404);

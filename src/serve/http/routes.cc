@@ -3,13 +3,16 @@
 #include <algorithm>
 
 #include "core/caught_error.h"
+#include "serve/http/health.h"
 #include "serve/http/infer.h"
 #include "serve/http/metadata_json.h"
 #include "serve/http/metrics_text.h"
+#include "serve/http/request_object.h"
+#include "serve/http/settings_json.h"
+#include "serve/http/status_history.h"
 #include "serve/http/status_page.h"
 #include "serve/http/target.h"
 #include "serve/protocol/base64.h"
-#include "serve/protocol/json_reader.h"
 #include "serve/protocol/slow_calls.h"
 
 namespace emblem {
@@ -26,21 +29,6 @@ HttpResponse text_response(const char* content_type, std::string text) {
   response.content_type = content_type;
   response.body = std::move(text);
   return response;
-}
-
-// Reads the object that is the request's body, if there is one.
-template <class Member>
-void read_object(const HttpRequest& request, Member&& member) {
-  JsonReader json(text_of(request.body));
-  if (request.body.empty()) return;
-  json.object([&](std::string_view key) { member(json, key); });
-  json.end();
-}
-
-void refuse_settings(const HttpRequest& request, const char* what) {
-  read_object(request, [&](JsonReader&, std::string_view key) {
-    throw Error(ErrorCode::kUnsupported, cat(what, " cannot be changed (", key, ")"));
-  });
 }
 
 }  // namespace
@@ -107,6 +95,7 @@ struct HttpRoutes::State {
         {"POST", "v2/logging", Api::kLogging, &State::log_settings},
         {"GET", "metrics", Api::kMetrics, &State::metrics_answer},
         {"GET", "status.json", Api::kMetrics, &State::status},
+        {"GET", "history.json", Api::kMetrics, &State::status_history},
         {"GET", "", Api::kHealth, &State::page},
     };
     return kRoutes;
@@ -117,7 +106,8 @@ struct HttpRoutes::State {
         regions(shared),
         access(rules),
         metrics(serving),
-        status_source(serving) {}
+        status_source(serving),
+        history(serving) {}
 
   // ---- finding the route ----
 
@@ -210,6 +200,8 @@ struct HttpRoutes::State {
         if (const Error* error = std::get_if<Error>(&result)) {
           response = error_response(*error);
         } else {
+          response.is_compressible = true;
+          response.deferred_json_bytes = json_bytes_of(std::get<InferResponse>(result), forms);
           response.deferred = [response = std::get<InferResponse>(std::move(result)),
                                forms = std::move(forms)]() mutable {
             try {
@@ -241,13 +233,14 @@ struct HttpRoutes::State {
   HttpResponse server_metadata(const Call&) {
     return json_response(server_metadata_json(access.allows_shared_memory()));
   }
-  HttpResponse live(const Call&) { return empty_response(200); }
-  HttpResponse ready(const Call&) { return empty_response(service.is_ready() ? 200 : 400); }
+  HttpResponse live(const Call&) { return live_response(); }
+  HttpResponse ready(const Call&) { return ready_response(service.is_ready()); }
   HttpResponse model_metadata(const Call& call) {
     return json_response(model_metadata_json(service.metadata(call.name(0), version_of(call))));
   }
   HttpResponse model_ready(const Call& call) {
-    if (service.is_model_ready(call.name(0), version_of(call))) return empty_response(200);
+    if (service.is_model_ready(call.name(0), version_of(call)))
+      return model_ready_response(call.name(0));
     return error_response(400, cat("model ", call.name(0), " is not ready"));
   }
   HttpResponse model_config(const Call& call) {
@@ -357,18 +350,22 @@ struct HttpRoutes::State {
   // ---- settings, metrics, the status page ----
 
   HttpResponse trace_settings(const Call& call) {
-    if (!call.names.empty()) service.metadata(call.name(0), "");
-    refuse_settings(call.request, "tracing");
-    return json_response(trace_settings_json());
+    const std::string model = call.name(0);
+    if (!model.empty()) service.metadata(model, "");
+    if (call.request.method == "POST") {
+      service.tracing().change(model, read_trace_changes(call.request));
+    }
+    return json_response(trace_settings_json(service.tracing().settings(model)));
   }
   HttpResponse log_settings(const Call& call) {
-    refuse_settings(call.request, "logging");
-    return json_response(log_settings_json());
+    if (call.request.method == "POST") change_log_settings(read_log_change(call.request));
+    return json_response(log_settings_json(emblem::log_settings()));
   }
   HttpResponse metrics_answer(const Call&) {
     return text_response(MetricsText::kContentType, metrics.text());
   }
   HttpResponse status(const Call&) { return json_response(status_source.json()); }
+  HttpResponse status_history(const Call&) { return json_response(history.json()); }
   HttpResponse page(const Call&) {
     HttpResponse response = text_response("text/html; charset=utf-8", std::string(status_page()));
     response.headers.emplace_back("Content-Security-Policy",
@@ -383,6 +380,7 @@ struct HttpRoutes::State {
   const Access& access;
   MetricsText metrics;
   StatusSource status_source;
+  StatusHistory history;
   SlowCalls slow_calls;
 };
 

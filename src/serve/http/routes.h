@@ -1,5 +1,6 @@
 // serve/http/routes.h - the paths of the inference protocol over HTTP, answered from an
-// InferenceService; also /metrics, the status page at / and what it shows at /status.json.
+// InferenceService; also /metrics, the status page at / and what it shows at /status.json and
+// /history.json.
 #pragma once
 
 #include <memory>

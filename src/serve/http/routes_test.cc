@@ -10,6 +10,7 @@
 
 #include "core/becomes_true_test.h"
 #include "core/device.h"
+#include "core/log.h"
 #include "serve/http/client_test.h"
 #include "serve/http/server.h"
 #include "serve/protocol/fake_service_test.h"
@@ -69,7 +70,7 @@ class HttpRoutesTest : public testing::Test {
   }
 
   WatchedService service_;
-  SharedMemoryRegions regions_;
+  SharedMemoryRegions regions_{{.allowed_prefixes = {""}}};
   const Access access_{{.allow_shared_memory = true}};
   HttpRoutes routes_{service_, regions_, access_};
   HttpServer server_{options(), [this](HttpRequest request, HttpReply reply) {
@@ -101,9 +102,11 @@ TEST_F(HttpRoutesTest, DescribesServerAndModels) {
 }
 
 TEST_F(HttpRoutesTest, SaysWhatIsAliveAndReady) {
-  EXPECT_EQ(client_.get("/v2/health/live").status, 200);
+  // Triton's clients look at the status, KServe's at the JSON.
+  EXPECT_EQ(client_.get("/v2/health/live").body, R"({"live":true})");
+  EXPECT_EQ(client_.get("/v2/health/ready").body, R"({"ready":true})");
   EXPECT_EQ(client_.get("/v2/health/ready").status, 200);
-  EXPECT_EQ(client_.get("/v2/models/sum/ready").status, 200);
+  EXPECT_EQ(client_.get("/v2/models/sum/ready").body, R"({"name":"sum","ready":true})");
   EXPECT_EQ(client_.get("/v2/models/sum/versions/9/ready").status, 404);
   EXPECT_EQ(client_.get("/v2/models/none/ready").status, 404);
   service_.ready = false;
@@ -178,6 +181,7 @@ TEST_F(HttpRoutesTest, ADisconnectedClientsRequestIsCancelled) {
     leaving.send(TestClient::text("POST", "/v2/models/sum/infer", kJsonRequest));
     EXPECT_TRUE(becomes_true([&] { return service_.held() == 1; }));
     EXPECT_FALSE(service_.is_last_cancelled());
+    leaving.reset();
   }
   EXPECT_TRUE(becomes_true([&] { return service_.is_last_cancelled(); }));
   service_.release();
@@ -283,14 +287,43 @@ TEST_F(HttpRoutesTest, HasNoCudaRegionsYet) {
             kHasCuda ? 400 : 501);
 }
 
-TEST_F(HttpRoutesTest, SettingsCanBeReadButNotChanged) {
-  EXPECT_EQ(json::parse(client_.get("/v2/trace/setting").body)["trace_level"], json({"OFF"}));
-  EXPECT_EQ(client_.get("/v2/models/sum/trace/setting").status, 200);
+TEST_F(HttpRoutesTest, TraceSettingsCanBeReadAndChanged) {
+  const std::string server = "/v2/trace/setting", model = "/v2/models/sum/trace/setting";
+  EXPECT_EQ(json::parse(client_.get(server).body),
+            json::parse(R"({"trace_level":["OFF"],"trace_rate":"1000","trace_count":"-1",)"
+                        R"("log_frequency":"0","trace_file":"","trace_mode":"triton"})"));
   EXPECT_EQ(client_.get("/v2/models/none/trace/setting").status, 404);
-  EXPECT_EQ(client_.post("/v2/trace/setting", "{}").status, 200);
-  EXPECT_EQ(client_.post("/v2/trace/setting", R"({"trace_level":["TIMESTAMPS"]})").status, 501);
-  EXPECT_EQ(json::parse(client_.get("/v2/logging").body)["log_info"], true);
-  EXPECT_EQ(client_.post("/v2/logging", R"({"log_verbose_level":1})").status, 501);
+  const auto changed = [&](const std::string& path, const std::string& body) {
+    return json::parse(client_.post(path, body).body);
+  };
+  EXPECT_EQ(changed(server, R"({"trace_level":["TIMESTAMPS"],"trace_rate":"5"})")["trace_rate"],
+            "5");
+  EXPECT_EQ(changed(model, R"({"trace_rate":"7"})")["trace_rate"], "7");
+  EXPECT_EQ(changed(model, R"({"trace_rate":null})")["trace_rate"], "5");
+  EXPECT_EQ(changed(model, "{}")["trace_level"], json({"TIMESTAMPS"}));
+  EXPECT_EQ(changed(server, R"({"trace_file":"/tmp/x"})")["error"],
+            "trace file location can not be updated through network protocol");
+  EXPECT_EQ(changed(server, R"({"trace_rate":"often"})")["error"],
+            "Unable to parse 'trace_rate', got: often");
+}
+
+TEST_F(HttpRoutesTest, LogSettingsCanBeReadAndChanged) {
+  const std::string path = "/v2/logging";
+  EXPECT_EQ(json::parse(client_.get(path).body),
+            json::parse(R"({"log_file":"","log_info":true,"log_warning":true,"log_error":true,)"
+                        R"("log_verbose_level":0,"log_format":"default"})"));
+  const auto changed = [&](const std::string& body) {
+    return json::parse(client_.post(path, body).body);
+  };
+  EXPECT_EQ(changed(R"({"log_verbose_level":1,"log_format":"ISO8601","log_info":null})"),
+            json::parse(R"({"log_file":"","log_info":true,"log_warning":true,"log_error":true,)"
+                        R"("log_verbose_level":1,"log_format":"ISO8601"})"));
+  EXPECT_EQ(log_settings(), (LogSettings{.verbose_level = 1, .iso8601 = true}));
+  set_log_settings({});
+  EXPECT_EQ(changed(R"({"log_file":"x"})")["error"],
+            "log file location can not be updated through network protocol");
+  EXPECT_EQ(client_.post(path, R"({"log_file":"x"})").status, 501);
+  EXPECT_EQ(client_.post(path, R"({"log_format":"loud"})").status, 400);
 }
 
 TEST_F(HttpRoutesTest, KnowsNoOtherPathsAndMethods) {
@@ -308,10 +341,10 @@ TEST_F(HttpRoutesTest, KnowsNoOtherPathsAndMethods) {
   EXPECT_EQ(client_.post("/v2/logging/x").status, 404);
   client_.send("BREW /v2 HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_EQ(client_.receive().status, 405);
-  client_.send("OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n");
-  EXPECT_EQ(client_.receive().status, 400);
   client_.send("HEAD /v2 HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_EQ(client_.receive(/*without_body=*/true).status, 200);
+  client_.send("OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(client_.receive().status, 400);
 }
 
 TEST_F(HttpRoutesTest, RefusesPathTricks) {

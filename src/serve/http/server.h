@@ -2,9 +2,9 @@
 // up to its handler (serve/http/routes.h).
 //
 // A connection lives on one thread and has one request under way: pipelined ones wait. A reply
-// given on that thread is written at once; one from another thread is handed over. A client that
-// closes its side of the connection before its reply is taken to have gone away, and its request is
-// cancelled.
+// given on that thread is written at once; one from another thread is handed over. A client may
+// close its sending side after a request and still gets the answer; a request is cancelled when the
+// connection is reset. Expanding and compressing bodies and large JSON are left to worker threads.
 #pragma once
 
 #include <chrono>
@@ -18,12 +18,18 @@
 #include "serve/http/message.h"
 #include "serve/net/options.h"
 #include "serve/protocol/access.h"
+#include "serve/protocol/memory_budget.h"
 
 namespace emblem {
 
 struct HttpServerOptions : NetOptions {
   size_t max_body_bytes = size_t{64} << 20;    // also of expanded bodies; above: 413
   size_t max_header_bytes = size_t{32} << 10;  // above: 431
+  // Threads for work that would hold up other connections; 0: it is done by `threads`.
+  int workers = 2;
+  // Bodies and responses take their bytes from it; above: 503. Null: no limit. Must outlive the
+  // server and the requests that its handler has taken.
+  MemoryBudget* memory_budget = nullptr;
   // Asked once a request's header is there, before its body is read: the response of a refusal,
   // after which the connection is closed. Null: nothing is refused. Must not throw.
   std::function<std::optional<HttpResponse>(std::string_view target, const Caller& caller)>
@@ -34,7 +40,7 @@ class HttpServer {
  public:
   // Listens and answers from here on. Throws kInvalidArgument for options that cannot be, and
   // kUnavailable when the port cannot be listened on.
-  HttpServer(HttpServerOptions options, HttpHandler handler);
+  HttpServer(const HttpServerOptions& options, HttpHandler handler);
   ~HttpServer();  // drain(0)
 
   uint16_t port() const;

@@ -11,7 +11,7 @@
 
 namespace emblem {
 
-// HTML that asks for /status.json every second.
+// HTML that asks for /history.json once and then for /status.json every second.
 std::string_view status_page();
 
 // Thread-safe.
@@ -21,12 +21,12 @@ class StatusSource {
   explicit StatusSource(const InferenceService& service) : service_(service) {}
 
   // Counts since the start, from which the page takes differences:
-  //   {"server", "version", "ready", "uptime_s", "cpu", "memory_used", "memory_total", "resident",
+  //   {"server", "version", "ready", "uptime_s", "time_s", "cpu", "memory_used", "memory_total",
+  //    "resident",
   //    "models": [{"name", "version", "state", "reason", counts and nanoseconds of statistics.h,
   //                "latency": [[bucket, count]...], "batches": [[size, count]...]}],
   //    "metrics": [{"name", "labels": {}, "value"}]}   <- InferenceService::extra_metrics()
-  // The page draws a bar for each of these metrics whose name ends in "hit_rate", named by its
-  // labels; the others go into a table.
+  // The page has a row for each table that these metrics name in their labels; the others follow.
   std::string json();
 
  private:

@@ -110,12 +110,15 @@ void write_metrics(JsonWriter& json, std::string_view text) {
 
 std::string StatusSource::json() {
   const std::chrono::duration<double> uptime = std::chrono::steady_clock::now() - began_;
+  const std::chrono::duration<double> since_1970 =
+      std::chrono::system_clock::now().time_since_epoch();
   JsonWriter json;
   json.object([&] {
     json.key("server").string("emblem");
     json.key("version").string(kVersion);
     json.key("ready").boolean(service_.is_ready());
     json.key("uptime_s").number(uptime.count());
+    json.key("time_s").number(since_1970.count());
     json.key("cpu").number(cpu_.share());
     json.key("memory_used").number(used_memory_bytes());
     json.key("memory_total").number(total_memory_bytes());

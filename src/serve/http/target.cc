@@ -39,19 +39,10 @@ void check_name(std::string_view name) {
   }
 }
 
-// What follows "http://host" in the absolute form that proxies send.
-std::string_view without_authority(std::string_view target) {
-  const size_t scheme = target.find("://");
-  if (target.starts_with('/') || scheme == std::string_view::npos) return target;
-  const size_t path = target.find('/', scheme + 3);
-  return path == std::string_view::npos ? std::string_view("/") : target.substr(path);
-}
-
 }  // namespace
 
 std::vector<std::string> split_target(std::string_view target) {
-  std::string_view path = without_authority(target);
-  path = path.substr(0, path.find_first_of("?#"));
+  std::string_view path = target.substr(0, target.find('?'));
   EMBLEM_REQUIRE(path.starts_with('/'), "the path does not begin with a slash");
   std::vector<std::string> names;
   path.remove_prefix(1);

@@ -12,6 +12,7 @@ namespace emblem {
 class TestClock {
  public:
   void advance(std::chrono::milliseconds time) { milliseconds_ += time.count(); }
+  std::chrono::milliseconds elapsed() const { return std::chrono::milliseconds(milliseconds_); }
   // Lets hours pass while `act` runs: a connection may come to be at any of them.
   template <class Act>
   auto advance_during(Act&& act) {

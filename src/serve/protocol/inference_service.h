@@ -13,13 +13,16 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "emblem/error.h"
+#include "serve/protocol/memory_budget.h"
 #include "serve/protocol/model_config.pb.h"
 #include "serve/protocol/model_statistics.h"
 #include "serve/protocol/tensor.h"
+#include "serve/protocol/tracing.h"
 
 namespace emblem {
 
@@ -37,18 +40,25 @@ struct InferRequest {
   uint64_t priority = 0;                 // 0: the model's default
   uint64_t timeout_us = 0;               // in the queue; 0: the model's default
   std::chrono::steady_clock::time_point arrived = std::chrono::steady_clock::now();
+  // Null unless the request is traced; then filled by those who queue and compute it.
+  std::shared_ptr<RequestTrace> trace;
   // Keeps alive what the inputs point to.
   std::shared_ptr<const void> memory;
+  std::shared_ptr<MemoryBudget::Lease> answer_memory;  // taken by infer() before it computes
   // Set by the front end when its client has gone; a request that has not started is then
   // dropped, and its Done told kCancelled.
   std::shared_ptr<std::atomic<bool>> cancelled;
 };
+
+using ResponseParameters = std::vector<std::pair<std::string, int64_t>>;
 
 struct InferResponse {
   std::string model;
   std::string version;
   std::string id;
   std::vector<OutputTensor> outputs;
+  ResponseParameters parameters = {};
+  std::shared_ptr<MemoryBudget::Lease> memory;  // of the outputs; keep it for as long as these
 };
 
 using InferResult = std::variant<InferResponse, Error>;
@@ -96,7 +106,8 @@ class InferenceService {
   virtual std::vector<RepositoryEntry> index() const = 0;
   // Reads the model's folder again and puts the result in the place of what runs; requests under
   // way finish on the old one. `parameters`: "config" holds a ModelConfig as JSON that replaces
-  // config.pbtxt; others are refused.
+  // config.pbtxt, "file:1/NAME" the bytes of a file that replace the model's folder together with
+  // others; more are refused.
   virtual void load(const std::string& model,
                     const std::map<std::string, std::string>& parameters) = 0;
   virtual void unload(const std::string& model) = 0;
@@ -106,6 +117,12 @@ class InferenceService {
 
   // Metrics beyond the statistics (cache tiers, freshness, ...) in Prometheus' text form.
   virtual std::string extra_metrics() const { return {}; }
+
+  // Traces of requests, and their settings.
+  Tracing& tracing() { return tracing_; }
+
+ private:
+  Tracing tracing_;
 };
 
 }  // namespace emblem

@@ -12,6 +12,11 @@ void LatencyHistogram::add(uint64_t ns) {
   ++count_;
 }
 
+void LatencyHistogram::add(const LatencyHistogram& now, const LatencyHistogram& before) {
+  for (size_t i = 0; i < buckets_.size(); ++i) buckets_[i] += now.buckets_[i] - before.buckets_[i];
+  count_ += now.count_ - before.count_;
+}
+
 double LatencyHistogram::quantile_us(double quantile) const {
   if (count_ == 0) return 0.0;
   const double wanted = quantile * static_cast<double>(count_);

@@ -27,6 +27,8 @@ struct BatchStatistics {
 class LatencyHistogram {
  public:
   void add(uint64_t ns);
+  // What `now` has more than `before`, which it includes.
+  void add(const LatencyHistogram& now, const LatencyHistogram& before);
   // The latency in microseconds that a share of `quantile` of the requests did not exceed; 0
   // without any.
   double quantile_us(double quantile) const;

@@ -110,15 +110,19 @@ std::string shape_text(std::span<const int64_t> shape) {
 }
 
 void check_bytes(const InputTensor& tensor) {
-  const int64_t count = element_count(tensor.shape);
   if (tensor.type == DataType::kBytes) {
-    for_each_string(tensor.data, count, [](std::string_view) {});
-    return;
+    for_each_string(tensor.data, element_count(tensor.shape), [](std::string_view) {});
+  } else {
+    check_region_bytes(tensor, tensor.data.size());
   }
-  const size_t expected = static_cast<size_t>(count) * element_bytes(tensor.type);
-  EMBLEM_REQUIRE(tensor.data.size() == expected, "input ", tensor.name, " has ", tensor.data.size(),
-                 " bytes; ", name_of(tensor.type), " ", shape_text(tensor.shape), " needs ",
-                 expected);
+}
+
+void check_region_bytes(const InputTensor& tensor, uint64_t bytes) {
+  if (tensor.type == DataType::kBytes) return;
+  const uint64_t expected =
+      static_cast<uint64_t>(element_count(tensor.shape)) * element_bytes(tensor.type);
+  EMBLEM_REQUIRE(bytes == expected, "input ", tensor.name, " has ", bytes, " bytes; ",
+                 name_of(tensor.type), " ", shape_text(tensor.shape), " needs ", expected);
 }
 
 OutputTensor classify(const OutputTensor& output, int64_t classes, bool batched,
@@ -155,16 +159,17 @@ std::string_view take_string(std::span<const std::byte>& rest) {
                  "BYTES tensor is cut off in the length of an element");
   std::memcpy(&length, rest.data(), sizeof(length));
   rest = rest.subspan(sizeof(length));
-  EMBLEM_REQUIRE(rest.size() >= length, "BYTES tensor is cut off: an element of ", length,
-                 " bytes has only ", rest.size());
+  EMBLEM_REQUIRE(rest.size() >= length,
+                 "BYTES tensor is cut off: its last element is longer than the ", rest.size(),
+                 " bytes that are left");
   const std::string_view text(reinterpret_cast<const char*>(rest.data()), length);
   rest = rest.subspan(length);
   return text;
 }
 
-void throw_left_over(size_t bytes) {
+void throw_left_over() {
   throw Error(ErrorCode::kInvalidArgument,
-              cat("BYTES tensor has ", bytes, " bytes more than its shape calls for"));
+              "BYTES tensor has more bytes than the elements that its shape calls for");
 }
 
 }  // namespace detail

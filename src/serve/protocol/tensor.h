@@ -49,6 +49,8 @@ struct InputTensor {
   DataType type = DataType::kFp32;
   std::vector<int64_t> shape;
   std::span<const std::byte> data;
+  // Its values must not appear in messages: the client may have named memory of another process.
+  bool in_shared_memory = false;
 };
 
 struct OutputTensor {
@@ -66,6 +68,10 @@ void for_each_string(std::span<const std::byte> data, int64_t count, Take&& take
 // Throws unless `data` has exactly the bytes that type and shape call for.
 void check_bytes(const InputTensor& tensor);
 
+// The same of a tensor whose `bytes` are in shared memory, before they are copied from there. Those
+// of kBytes tensors are known only when they are read.
+void check_region_bytes(const InputTensor& tensor, uint64_t bytes);
+
 // What clients ask for with the classification extension: of each row of `output` (its last
 // dimensions flattened) the `classes` highest values as "value:index", or "value:index:label" where
 // there are labels; kBytes of shape [rows, classes].
@@ -77,13 +83,13 @@ OutputTensor classify(const OutputTensor& output, int64_t classes, bool batched,
 namespace detail {
 // Takes one element off the front of `rest`; throws when it is cut off.
 std::string_view take_string(std::span<const std::byte>& rest);
-[[noreturn]] void throw_left_over(size_t bytes);
+[[noreturn]] void throw_left_over();
 }  // namespace detail
 
 template <class Take>
 void for_each_string(std::span<const std::byte> data, int64_t count, Take&& take) {
   for (int64_t i = 0; i < count; ++i) take(detail::take_string(data));
-  if (!data.empty()) detail::throw_left_over(data.size());
+  if (!data.empty()) detail::throw_left_over();
 }
 
 }  // namespace emblem

@@ -22,7 +22,7 @@ FolderKind folder_kind(const std::string& path) {
     if (!fs::exists(entry->path() / "manifest.json", error)) continue;
     const auto checkpoint = parse_checkpoint_name(name);
     if (checkpoint && checkpoint->state == CheckpointState::kFinished) return FolderKind::kModelDir;
-    if (version_of(name) > 0) return FolderKind::kModel;
+    if (version_of(name) >= 0) return FolderKind::kModel;
   }
   if (error) return FolderKind::kOther;
   return Repository(path).models().empty() ? FolderKind::kOther : FolderKind::kRepository;

@@ -9,7 +9,6 @@
 #include "core/log.h"
 #include "core/start_thread.h"
 #include "core/text.h"
-#include "serve/engine/hps_servable.h"
 #include "serve/engine/model_options.h"
 #include "serve/engine/pipeline_servable.h"
 #include "serve/repository/folder_kind.h"
@@ -35,6 +34,7 @@ ModelServer::ModelServer(ModelServerOptions options)
     : options_(std::move(options)),
       repository_(options_.repository),
       tables_(options_.ps_config.empty() ? PsConfig{} : load_ps_config(options_.ps_config)) {
+  tracing().start(options_.trace);
   if (repository_.models().empty()) {
     const std::string text = no_models_text(repository_.path());
     options_.control == ModelServerOptions::Control::kAll ? log_warn(text) : log_info(text);
@@ -140,7 +140,7 @@ inference::ModelConfig ModelServer::read_config(const std::string& model,
   EMBLEM_REQUIRE(config.name().empty() || config.name() == model, file, ": name is '",
                  config.name(), "', but the folder's is '", model, "'");
   config.set_name(model);
-  if (options_.on_gpu && config.backend() != kHpsBackend) move_to_gpu(config, options_.precision);
+  if (options_.on_gpu) move_to_gpu(config, options_.precision);
   return config;
 }
 
@@ -148,6 +148,7 @@ ModelServer::Versions ModelServer::load_versions(const std::string& model, const
                                                  const inference::ModelConfig& config,
                                                  const Versions& old, int64_t& current) {
   const std::string where = repository_.config_file(model);
+  check_backend(config, where);
   const std::vector<int64_t> there = from.versions(model);
   EMBLEM_REQUIRE(!there.empty(), from.folder(model), " has no version (a folder named 1, 2, ...)");
   Versions versions;
@@ -159,7 +160,7 @@ ModelServer::Versions ModelServer::load_versions(const std::string& model, const
       versions[number] = same->second;
     } else {
       versions[number] = std::make_shared<ModelVersion>(model, number, folder, config, where,
-                                                        tables_, options_.open);
+                                                        tables_, options_.requests, options_.open);
       log_info(cat("model ", model, " version ", number, " is ready after ",
                    format_duration(versions[number]->statistics().load_seconds)));
     }
@@ -373,8 +374,28 @@ std::vector<RepositoryEntry> ModelServer::index() const {
   return entries;
 }
 
+// Has the request traced if that is asked for.
+void ModelServer::trace(InferRequest& request, InferDone& done) {
+  request.trace = tracing().sample(request.model);
+  if (!request.trace) return;
+  request.trace->id = request.id;
+  request.trace->times.start = request.arrived;
+  done = [this, trace = request.trace, done = std::move(done)](InferResult result) {
+    if (const auto* response = std::get_if<InferResponse>(&result))
+      trace->version = response->version;
+    done(std::move(result));
+    trace->times.end = std::chrono::steady_clock::now();
+    try {
+      tracing().write(*trace);
+    } catch (...) {
+      log_caught("a trace could not be written");
+    }
+  };
+}
+
 void ModelServer::infer(std::unique_ptr<InferRequest> request, InferDone done) {
   try {
+    trace(*request, done);
     // A version that was closed after we found it has a successor, unless it was unloaded.
     while (!find(request->model, request->version)->infer(request, done)) {
       const std::lock_guard lock(mutex_);

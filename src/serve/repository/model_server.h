@@ -36,6 +36,8 @@ struct ModelServerOptions {
   std::string precision;  // on a GPU: fp32, bf16 or fp16; empty: as the models say
   // Folders of deltas that training writes, by model.
   std::map<std::string, std::string> deltas;
+  TraceOptions trace;
+  InferOptions requests;
   OpenServable open = open_servable;
 
   static int default_client_threads();  // 4 for each core, at least 16
@@ -105,6 +107,7 @@ class ModelServer final : public InferenceService {
   void try_load(const std::string& model, AtThreadLimit limit);
   static void append_entries(const std::string& name, const Model& model,
                              std::vector<RepositoryEntry>& entries);
+  void trace(InferRequest& request, InferDone& done);
   void poll() noexcept;
   void look_for_changes(const std::set<std::string>& known);
 

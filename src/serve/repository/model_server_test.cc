@@ -16,6 +16,7 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using testing::ThrowsMessage;
 
 class ModelServerTest : public testing::Test {
@@ -122,6 +123,41 @@ TEST_F(ModelServerTest, RefusesRequestsThatDoNotFit) {
   EXPECT_THAT(error_of(infer(server, outside.request(0, 4))),
               AllOf(HasSubstr("row 1"), HasSubstr("id 50 is outside a static table")));
   EXPECT_EQ(server.statistics("ctr", "").at(0).fail.count, 10u);
+}
+
+TEST_F(ModelServerTest, MessagesDoNotShowValuesInSharedMemory) {
+  ModelServer server({.repository = model_.repository()});
+  SmallRows rows = SmallRows::random(4, 2);
+  rows.ids[3] = 123456789;
+  auto request = rows.request(0, 4);
+  request->inputs[1].in_shared_memory = true;
+  EXPECT_THAT(error_of(infer(server, std::move(request))),
+              AllOf(HasSubstr("row 1: a value is not valid"), Not(HasSubstr("123456789"))));
+}
+
+TEST_F(ModelServerTest, RequestsAreLimitedInRowsAndInBytesOfTheirAnswers) {
+  write_text_file_atomically(model_.model_folder() + "/config.pbtxt", "max_batch_size: 4");
+  MemoryBudget budget(100);
+  ModelServer server(
+      {.repository = model_.repository(), .requests = {.max_answer_bytes = 12, .memory = &budget}});
+  const SmallRows rows = SmallRows::random(5, 2);
+  auto request = rows.request(0, 5);
+  request->id = "42";
+  EXPECT_EQ(error_of(infer(server, std::move(request))),
+            "[request id: 42] inference request batch-size must be <= 4 for 'ctr'");
+  EXPECT_THAT(error_of(infer(server, rows.request(0, 5))), HasSubstr("[request id: <id_unknown>]"));
+  EXPECT_THAT(error_of(infer(server, rows.request(0, 4))),
+              HasSubstr("the answer would have 16 bytes, but one of model 'ctr' may have up to 12"));
+  {
+    const InferResult answer = infer(server, rows.request(0, 3));
+    EXPECT_EQ(error_of(answer), "");
+    EXPECT_EQ(budget.used(), 12u);
+    MemoryBudget::Lease others(budget);
+    others.grow(80);
+    const InferResult refused = infer(server, rows.request(0, 3));
+    EXPECT_EQ(std::get<Error>(refused).code(), ErrorCode::kUnavailable);
+  }
+  EXPECT_EQ(budget.used(), 0u);
 }
 
 TEST_F(ModelServerTest, ABadRequestInABatchFailsAlone) {

@@ -2,6 +2,7 @@
 
 #include "core/caught_error.h"
 #include "core/file.h"
+#include "serve/engine/hps_options.h"
 #include "serve/engine/hps_servable.h"
 #include "serve/engine/model_options.h"
 #include "serve/engine/pipeline_servable.h"
@@ -12,7 +13,7 @@ std::unique_ptr<Servable> open_servable(const std::string& name, int64_t version
                                         const std::string& folder,
                                         const inference::ModelConfig& config,
                                         const std::string& where, ParameterServer& tables) {
-  if (config.backend() == kHpsBackend) return open_hps(name, version, tables);
+  if (config.backend() == kHpsBackend) return open_hps(name, version, config, where, tables);
   ModelOptions options = model_options(config, *describe_pipeline(folder), where);
   for (const PsModel& model : tables.config().models) {
     if (model.name == name) apply_ps_model(model, config, options.gpu);
@@ -28,17 +29,21 @@ std::string ModelVersion::origin_of(const std::string& folder,
 
 ModelVersion::ModelVersion(const std::string& name, int64_t version, const std::string& folder,
                            const inference::ModelConfig& config, const std::string& where,
-                           ParameterServer& tables, const OpenServable& open)
+                           ParameterServer& tables, const InferOptions& requests,
+                           const OpenServable& open)
     : number_(version),
       origin_(origin_of(folder, config)),
-      max_batch_rows_(config.max_batch_size()) {
+      max_batch_rows_(config.max_batch_size()),
+      options_(requests) {
   const auto start = std::chrono::steady_clock::now();
   servable_ = open(name, version, folder, config, where, tables);
-  const ModelOptions options = model_options(config, *servable_, where);
+  ModelOptions options = model_options(config, *servable_, where);
+  if (!options.has_slo) options.batching.slo_p99 = requests.slo_p99;
   std::vector<std::unique_ptr<Engine>> engines;
   for (int i = 0; i < options.instances; ++i) engines.push_back(servable_->make_engine());
-  scheduler_ = std::make_unique<Scheduler>(name, std::to_string(version), options.batching,
-                                           std::move(engines));
+  scheduler_ = std::make_unique<Scheduler>(
+      name, std::to_string(version), options.batching, std::move(engines),
+      servable_->may_block() ? Blocking::kPossible : Blocking::kNever);
   load_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   loaded_ = std::chrono::system_clock::now();
 }
@@ -51,24 +56,38 @@ ModelStatistics ModelVersion::statistics() const {
   return statistics;
 }
 
+void ModelVersion::check_size(const InferRequest& request, const RequestSize& size) const {
+  // Word for word as Triton says it.
+  EMBLEM_REQUIRE(max_batch_rows_ == 0 || size.rows <= max_batch_rows_,
+                 "[request id: ", request.id.empty() ? "<id_unknown>" : request.id,
+                 "] inference request batch-size must be <= ", max_batch_rows_, " for '",
+                 request.model, "'");
+  EMBLEM_REQUIRE(size.answer_bytes <= options_.max_answer_bytes, "the answer would have ",
+                 size.answer_bytes, " bytes, but one of model '", request.model,
+                 "' may have up to ", options_.max_answer_bytes,
+                 "; send smaller requests or raise --max-response-size");
+}
+
 bool ModelVersion::infer(std::unique_ptr<InferRequest>& request, InferDone& done) {
-  int64_t rows = 0;
+  RequestSize size;
   try {
     const size_t outputs = servable_->outputs().size();
     EMBLEM_REQUIRE(request->outputs.size() <= outputs, "expected at most ", outputs,
                    outputs == 1 ? " output" : " outputs", " but ", request->outputs.size(),
                    " are requested from model '", request->model, "'");
-    rows = servable_->check(*request);
-    EMBLEM_REQUIRE(max_batch_rows_ == 0 || rows <= max_batch_rows_,
-                   "inference request batch-size must be <= ", max_batch_rows_, " for '",
-                   request->model, "', but is ", rows);
+    size = servable_->check(*request);
+    check_size(*request, size);
+    if (options_.memory != nullptr) {
+      request->answer_memory = std::make_shared<MemoryBudget::Lease>(*options_.memory);
+      request->answer_memory->grow(size.answer_bytes);
+    }
   } catch (...) {
     const Error error = caught_error();
     scheduler_->count_failure(error.code());
     done(error);
     return true;
   }
-  return scheduler_->submit(request, rows, done);
+  return scheduler_->submit(request, size.rows, done);
 }
 
 }  // namespace emblem

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "ps/parameter_server.h"
+#include "serve/engine/infer_options.h"
 #include "serve/engine/scheduler.h"
 #include "serve/engine/servable.h"
 #include "serve/protocol/model_config.pb.h"
@@ -30,7 +31,8 @@ class ModelVersion {
   // this.
   ModelVersion(const std::string& name, int64_t version, const std::string& folder,
                const inference::ModelConfig& config, const std::string& where,
-               ParameterServer& tables, const OpenServable& open = open_servable);
+               ParameterServer& tables, const InferOptions& requests = {},
+               const OpenServable& open = open_servable);
 
   int64_t number() const { return number_; }
   // What it was loaded from: the configuration and the manifest of the folder. Equal texts mean
@@ -47,9 +49,12 @@ class ModelVersion {
   void close() { scheduler_->close(); }
 
  private:
+  void check_size(const InferRequest& request, const RequestSize& size) const;
+
   int64_t number_;
   std::string origin_;
   int64_t max_batch_rows_;
+  InferOptions options_;
   double load_seconds_ = 0;
   std::chrono::system_clock::time_point loaded_;
   std::unique_ptr<Servable> servable_;

@@ -32,7 +32,7 @@ int64_t version_of(const std::string& name) {
   int64_t version = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), version);
   const bool whole = error == std::errc() && end == name.data() + name.size();
-  return whole && version > 0 && name[0] != '0' ? version : 0;
+  return whole && version >= 0 && (name[0] != '0' || name == "0") ? version : -1;
 }
 
 bool is_model_name(const std::string& name) {
@@ -67,7 +67,7 @@ std::vector<int64_t> Repository::versions(const std::string& model) const {
   }
   std::vector<int64_t> versions;
   for (const std::string& name : folders_in(folder(model))) {
-    if (const int64_t version = version_of(name); version > 0) versions.push_back(version);
+    if (const int64_t version = version_of(name); version >= 0) versions.push_back(version);
   }
   std::sort(versions.begin(), versions.end());
   return versions;

@@ -33,7 +33,7 @@ class Repository {
 // Letters, digits, '.', '_' and '-', not starting with '.': nothing that leads out of a folder.
 bool is_model_name(const std::string& name);
 
-// The number that a folder's name is; 0 for other names.
+// The number that a folder's name is; -1 for other names, as those with leading zeros.
 int64_t version_of(const std::string& name);
 
 }  // namespace emblem

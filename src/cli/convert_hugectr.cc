@@ -1,0 +1,119 @@
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "cli/commands.h"
+#include "config/check.h"
+#include "config/features.h"
+#include "config/load.h"
+#include "config/print.h"
+#include "core/file.h"
+#include "embedding/files/table_files.h"
+#include "hugectr/convert.h"
+#include "ps/config/sparse_folder.h"
+#include "train/learner.h"
+#include "train/run_state.h"
+
+namespace emblem {
+namespace {
+
+struct Options {
+  std::string graph, dense, output;
+  std::vector<std::string> sparse;
+};
+
+std::span<const float> floats_of(const MappedFile& file) {
+  EMBLEM_REQUIRE(file.bytes().size() % sizeof(float) == 0, file.path(), " has ",
+                 file.bytes().size(), " bytes, which are not whole float32 numbers");
+  return {reinterpret_cast<const float*>(file.bytes().data()), file.bytes().size() / sizeof(float)};
+}
+
+// Sets the size of the tables in the configuration.
+void set_capacities(const Options& options, hugectr::ConvertedModel& model) {
+  std::map<std::string, uint64_t> rows;
+  for (const hugectr::ConvertedTable& table : model.tables) {
+    EMBLEM_REQUIRE(table.embedding < options.sparse.size(), "the graph has embedding ",
+                   table.embedding + 1, ", '", table.name, "', but --sparse was given ",
+                   options.sparse.size(), " times; give one folder for each, in the graph's order");
+    rows[table.name] = static_cast<uint64_t>(
+        std::max<int64_t>(1, SparseFolder(options.sparse[table.embedding], table.dim).rows()));
+  }
+  for (auto& feature : *model.config.mutable_feature_configs()) {
+    if (!feature.has_id_feature()) continue;
+    const std::string& name = feature.id_feature().embedding_name();
+    const auto found = rows.contains(name) ? rows.find(name) : rows.find(name + "_wide");
+    feature.mutable_id_feature()->mutable_dynamicemb()->set_max_capacity(found->second);
+  }
+}
+
+void set_parameters(const hugectr::ConvertedModel& model, Graph& graph) {
+  for (const Parameter& parameter : graph.parameter_list()) {
+    const auto found = model.parameters.find(parameter.name);
+    const auto floats = static_cast<size_t>(parameter.rows * parameter.cols);
+    EMBLEM_REQUIRE(found != model.parameters.end() && found->second.size() == floats,
+                   "the dense file has ",
+                   found == model.parameters.end() ? 0 : found->second.size(),
+                   " values for the parameter ", parameter.name, ", which has ", floats);
+    std::copy(found->second.begin(), found->second.end(),
+              graph.parameters().data + parameter.begin);
+  }
+}
+
+void load_tables(const Options& options, const hugectr::ConvertedModel& model, Learner& learner) {
+  for (Table* table : learner.model().tables()) {
+    const auto found = std::find_if(
+        model.tables.begin(), model.tables.end(),
+        [&](const hugectr::ConvertedTable& one) { return one.name == table->settings().name; });
+    EMBLEM_REQUIRE(found != model.tables.end(), "table ", table->settings().name,
+                   " has no embedding in the graph");
+    load_table(learner.context(), options.sparse[found->embedding], LoadMode::kWeightsOnly, *table);
+  }
+}
+
+void run(const Options& options) {
+  const hugectr::Graph graph = hugectr::parse_graph(read_text_file(options.graph), options.graph);
+  const MappedFile file(options.dense);
+  const hugectr::DenseFile dense(graph, floats_of(file), options.dense);
+  hugectr::ConvertedModel model = hugectr::convert(graph, dense);
+  const auto embeddings =
+      std::count_if(graph.layers.begin(), graph.layers.end(),
+                    [](const hugectr::Layer& layer) { return layer.is_embedding(); });
+  EMBLEM_REQUIRE(options.sparse.size() == static_cast<size_t>(embeddings), "--sparse was given ",
+                 options.sparse.size(), " times, but the graph has ", embeddings,
+                 " embeddings; give one folder for each, in the graph's order");
+  set_capacities(options, model);
+  model.config.set_model_dir(options.output);
+  // Reading the text expands ranges of features.
+  const config::PipelineConfig config = parse_pipeline(to_text(model.config), options.graph);
+  check_pipeline(config);
+  const FeatureLayout layout = layout_of(config);
+  Learner learner(Context{}, config, layout, 1);
+  set_parameters(model, learner.model().graph());
+  load_tables(options, model, learner);
+  const std::string checkpoint = save_run(options.output, learner, {}, config);
+  std::printf("wrote %s: %s\n", checkpoint.c_str(), learner.model().name().c_str());
+}
+
+}  // namespace
+
+void add_convert_hugectr(Command& program) {
+  auto options = std::make_shared<Options>();
+  Command command = program.add_command(
+      "convert-hugectr", "Convert a model that HugeCTR trained to a checkpoint of Emblem");
+  command.option("--graph", options->graph, "FILE", "The model's JSON graph").required();
+  command.option("--dense", options->dense, "FILE", "Its dense parameters, *_dense_*.model")
+      .required();
+  command
+      .repeatable(
+          "--sparse", options->sparse, "DIR",
+          "Its sparse model, a folder with key and emb_vector; repeat it for each embedding "
+          "in the graph's order")
+      .required();
+  command
+      .option("--output", options->output, "DIR",
+              "Model directory to write, which eval, predict and export take")
+      .required();
+  command.run([options] { run(*options); });
+}
+
+}  // namespace emblem

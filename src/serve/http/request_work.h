@@ -1,0 +1,49 @@
+// serve/http/request_work.h - what lies between the bytes of a request and its handler, and between
+// the handler's answer and the bytes of the response; short work is done on the connection's
+// thread, long work by workers.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "serve/http/body.h"
+#include "serve/http/message.h"
+#include "serve/http/server.h"
+
+namespace emblem {
+
+// A request that has arrived whole. Expands its body where it is compressed, and calls the handler.
+// Errors on the way are the reply.
+class HttpRequestWork {
+ public:
+  // `handler` and the options must outlive it.
+  HttpRequestWork(const HttpServerOptions& options, const HttpHandler& handler, HttpRequest request,
+                  HttpBody body, HttpEncoding encoding, HttpReply reply);
+
+  // On the connection's thread. False when what is left takes long, and is for workers.
+  bool start();
+  // On a worker; true: there is more to do.
+  bool step();
+
+ private:
+  // Whether the body is complete; replies when it cannot be.
+  bool expand(size_t bytes);
+  void call_handler();
+  void refuse();
+
+  const HttpServerOptions& options_;
+  const HttpHandler& handler_;
+  HttpRequest request_;
+  HttpBody body_;
+  HttpEncoding encoding_;
+  HttpReply reply_;
+  std::unique_ptr<HttpBodyExpander> expander_;
+  bool is_answered_ = false;
+};
+
+// Whether finishing the response takes so long that it is for workers.
+bool is_long_work(const HttpResponse& response, HttpEncoding accepted);
+// Writes what was deferred, and compresses where that is worth it. Throws what those throw.
+HttpResponse finish_response(HttpResponse response, HttpEncoding accepted);
+
+}  // namespace emblem
