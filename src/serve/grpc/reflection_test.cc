@@ -12,7 +12,6 @@ namespace {
 using grpc::reflection::v1::ServerReflection;
 using grpc::reflection::v1::ServerReflectionRequest;
 using grpc::reflection::v1::ServerReflectionResponse;
-using testing::Contains;
 using testing::IsSupersetOf;
 
 TEST(GrpcReflection, TellsServicesAndTheirFiles) {
@@ -29,7 +28,8 @@ TEST(GrpcReflection, TellsServicesAndTheirFiles) {
   ServerReflectionRequest request;
   request.set_list_services("");
   std::vector<std::string> services;
-  for (const auto& service : ask(request).list_services_response().service())
+  const ServerReflectionResponse listed = ask(request);
+  for (const auto& service : listed.list_services_response().service())
     services.push_back(service.name());
   EXPECT_THAT(services, IsSupersetOf({"inference.GRPCInferenceService", "grpc.health.v1.Health",
                                       "grpc.reflection.v1.ServerReflection"}));
