@@ -110,6 +110,7 @@ ServingOptions serving_options(const Options& options) {
   serving.grpc.tls_key = options.tls_key;
   serving.grpc.tls_client_ca = options.tls_client_ca;
   serving.grpc.max_connections = serving.http.max_connections;
+  serving.grpc.idle_timeout = serving.http.idle_timeout;
   return serving;
 }
 
