@@ -155,12 +155,13 @@ class EmblemTest(unittest.TestCase):
 
 
 class Server:
-    """emblem serve on free ports."""
+    """emblem serve on free ports. `address` None: where it listens without --address."""
 
-    def __init__(self, repository, *options, **kwargs):
+    def __init__(self, repository, *options, address="127.0.0.1", **kwargs):
+        where = ["--address", address] if address else []
         self.process = subprocess.Popen(
-            [EMBLEM, "serve", "--models", str(repository), "--address", "127.0.0.1", "--http-port", "0", "--grpc-port",
-             "0", "--metrics-port", "0", *map(str, options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            [EMBLEM, "serve", "--models", str(repository), *where, "--http-port", "0", "--grpc-port", "0",
+             "--metrics-port", "0", *map(str, options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             **kwargs)
         self.lines = []
         for line in self.process.stdout:
