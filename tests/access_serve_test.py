@@ -153,7 +153,7 @@ class Access(EmblemTest):
 
     def test_trace_and_log_settings(self):
         traces = self.folder / "traces.json"
-        server = self.server("--trace-config", f"triton,file={traces}", "--trace-config", "rate=1")
+        server = self.server("--trace-file", traces, "--trace-config", "rate=1")
         with triton_http.InferenceServerClient(server.http) as http, triton_grpc.InferenceServerClient(server.grpc) as grpc:
             self.assertEqual(http.get_trace_settings()["trace_level"], ["OFF"])
             self.assertEqual(http.update_trace_settings(settings={"trace_level": ["TIMESTAMPS"]})["trace_level"],
