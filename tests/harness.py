@@ -168,10 +168,11 @@ class Server:
             if "ready" in line:
                 break
         text = "".join(self.lines)
-        ports = dict(re.findall(r"(http|grpc|metrics)\s+\S*?:(\d+)", text))
-        if len(ports) != 3:
+        ports = dict(re.findall(r"^(http|grpc|metrics|health)\s+\S*?:(\d+)", text, re.MULTILINE))
+        if not {"http", "grpc", "metrics"} <= ports.keys():
             raise AssertionError(f"the server did not start: {text}{self.process.stderr.read()}")
         self.http, self.grpc, self.metrics = (f"127.0.0.1:{ports[p]}" for p in ("http", "grpc", "metrics"))
+        self.health = f"127.0.0.1:{ports['health']}" if "health" in ports else None
         # Keep reading: a full pipe would block the server.
         self.readers = [threading.Thread(target=self.lines.extend, args=(pipe,), daemon=True)
                         for pipe in (self.process.stdout, self.process.stderr)]

@@ -89,7 +89,7 @@ class Memory(HpsAttack):
     @unittest.skipIf(os.geteuid() != 0, "needs root, to become a user that the limit holds for")
     def test_an_answer_that_memory_does_not_suffice_for_fails_alone(self):
         started = failures = 0
-        for gigabytes in (1.25, 1.5, 1.75, 2, 3, 4):
+        for gigabytes in (0.25, 0.375, 0.5, 0.625, 0.75, 1, 1.25, 1.5, 2, 3, 4):
             try:
                 server = self.start("--http-threads", "2", preexec_fn=limited_user(address_space=int(gigabytes * 2**30)))
             except AssertionError:  # not even enough to start

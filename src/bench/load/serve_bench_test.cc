@@ -63,7 +63,7 @@ class ServeBench : public testing::TestWithParam<LoadProtocol> {
   }
 
   SometimesWrong service_;
-  SharedMemoryRegions regions_;
+  SharedMemoryRegions regions_{{.allowed_prefixes = {""}}};
   GrpcServer grpc_{{{.address = "127.0.0.1"}}, service_, regions_};
   const Access access_{{.allow_shared_memory = true}};
   HttpRoutes routes_{service_, regions_, access_};
