@@ -125,8 +125,10 @@ class Access(EmblemTest):
         repository = self.folder / "breaking"
         shutil.copytree(self.repository, repository)
         server = self.server("--model-control-mode", "poll", "--repository-poll-secs", "0.05", repository=repository)
-        shutil.copytree(repository / "dlrm/1", repository / "dlrm/2")
-        (repository / "dlrm/2/dense.safetensors").write_bytes(b"nothing")
+        broken = self.folder / "broken"  # appears in one step, so that it has one problem only
+        shutil.copytree(repository / "dlrm/1", broken)
+        (broken / "dense.safetensors").write_bytes(b"nothing")
+        broken.rename(repository / "dlrm/2")
         for client in self.clients(server):
             def index():
                 entries = client.get_model_repository_index()
