@@ -125,8 +125,10 @@ class Access(EmblemTest):
         repository = self.folder / "breaking"
         shutil.copytree(self.repository, repository)
         server = self.server("--model-control-mode", "poll", "--repository-poll-secs", "0.05", repository=repository)
-        shutil.copytree(repository / "dlrm/1", repository / "dlrm/2")
-        (repository / "dlrm/2/dense.safetensors").write_bytes(b"nothing")
+        broken = self.folder / "broken"  # appears in one step, so that it has one problem only
+        shutil.copytree(repository / "dlrm/1", broken)
+        (broken / "dense.safetensors").write_bytes(b"nothing")
+        broken.rename(repository / "dlrm/2")
         for client in self.clients(server):
             def index():
                 entries = client.get_model_repository_index()
@@ -153,7 +155,7 @@ class Access(EmblemTest):
 
     def test_trace_and_log_settings(self):
         traces = self.folder / "traces.json"
-        server = self.server("--trace-config", f"triton,file={traces}", "--trace-config", "rate=1")
+        server = self.server("--trace-file", traces, "--trace-config", "rate=1")
         with triton_http.InferenceServerClient(server.http) as http, triton_grpc.InferenceServerClient(server.grpc) as grpc:
             self.assertEqual(http.get_trace_settings()["trace_level"], ["OFF"])
             self.assertEqual(http.update_trace_settings(settings={"trace_level": ["TIMESTAMPS"]})["trace_level"],

@@ -16,7 +16,7 @@ namespace {
 struct Options {
   ServingOptions serving;
   std::string address, control = "none", tls_certificate, tls_key, tls_client_ca;
-  std::string token, control_token;
+  std::string token, control_token, trace_file;
   std::vector<std::string> restricted, shared_memory, trace;
   uint16_t http_port = 8000, grpc_port = 8001, metrics_port = 8002;
   int health_port = -1;
@@ -74,6 +74,7 @@ ServingOptions serving_options(const Options& options) {
   }
   serving.access = access_options(options);
   serving.models.trace = parse_trace_options(options.trace);
+  if (!options.trace_file.empty()) serving.models.trace.file = options.trace_file;
   const int64_t max_body = parse_size(options.max_body, "--max-request-size");
   serving.models.requests.max_answer_bytes =
       static_cast<uint64_t>(parse_size(options.max_response, "--max-response-size"));
@@ -270,6 +271,8 @@ void add_serve(Command& program) {
                "names begin with it (repeatable)");
   command.flag("--allow-remote-shared-memory", options->remote_shared_memory,
                "With --allow-shared-memory: also clients on other machines");
+  command.option("--trace-file", options->trace_file, "FILE",
+                 "The same as --trace-config file=FILE");
   command.repeatable("--trace-config", options->trace, "NAME=VALUE",
                      "Traces of requests: file=PATH, level=TIMESTAMPS, rate=N (one of N requests), "
                      "count=N, log-frequency=N (repeatable)");

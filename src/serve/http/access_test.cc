@@ -63,6 +63,14 @@ TEST(HttpAccessTest, HealthAndTheEmptyPageAreOpenAndAllElseNeedsTheToken) {
   EXPECT_EQ(server.post("/v2/models/sum/infer", kRow, kInference).status, 200);
 }
 
+TEST(HttpAccessTest, TheReadinessOfAModelIsOpenButNotItsReason) {
+  const GuardedServer server({.inference_token = "abc"});
+  EXPECT_EQ(server.get("/v2/models/sum/ready").status, 200);
+  const TestResponse unknown = server.get("/v2/models/none/ready");
+  EXPECT_EQ(unknown.status, 404);
+  EXPECT_EQ(unknown.body, R"({"error":"model none is not ready"})");
+}
+
 TEST(HttpAccessTest, TheInferenceTokenDoesNotControlTheServer) {
   GuardedServer server({.inference_token = "abc", .control_token = "xyz"});
   const std::string load = "/v2/repository/models/sum/load";

@@ -14,6 +14,7 @@
 #include "serve/http/target.h"
 #include "serve/protocol/base64.h"
 #include "serve/protocol/slow_calls.h"
+#include "serve/protocol/status.h"
 
 namespace emblem {
 namespace {
@@ -238,10 +239,17 @@ struct HttpRoutes::State {
   HttpResponse model_metadata(const Call& call) {
     return json_response(model_metadata_json(service.metadata(call.name(0), version_of(call))));
   }
+  // Open to all callers: the reason, which may have paths and names of other models, is not sent.
   HttpResponse model_ready(const Call& call) {
-    if (service.is_model_ready(call.name(0), version_of(call)))
-      return model_ready_response(call.name(0));
-    return error_response(400, cat("model ", call.name(0), " is not ready"));
+    const std::string version = version_of(call);
+    int status = 400;
+    try {
+      if (service.is_model_ready(call.name(0), version)) return model_ready_response(call.name(0));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kNotFound && error.code() != ErrorCode::kUnavailable) throw;
+      status = http_status(error.code());
+    }
+    return error_response(status, cat("model ", call.name(0), " is not ready"));
   }
   HttpResponse model_config(const Call& call) {
     return json_response(model_config_json(service.config(call.name(0), version_of(call))));
