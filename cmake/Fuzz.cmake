@@ -22,7 +22,7 @@ emblem_fuzz(http_request_fuzz
   SOURCES ${serve}/fuzz/http_request_fuzz.cc ${serve}/http/body.cc ${serve}/http/infer.cc ${serve}/http/target.cc
           ${serve}/http/request_head.cc ${serve}/protocol/memory_budget.cc
           ${serve}/http/json_tensor.cc ${serve}/protocol/json_reader.cc ${serve}/protocol/json_writer.cc
-          ${serve}/protocol/shared_memory.cc ${serve}/protocol/tensor.cc ${CMAKE_SOURCE_DIR}/src/core/text.cc
+          ${serve}/protocol/shared_memory.cc ${serve}/protocol/tensor.cc ${CMAKE_SOURCE_DIR}/src/core/text.cc ${CMAKE_SOURCE_DIR}/src/core/utf8.cc
           ${CMAKE_BINARY_DIR}/generated/serve/protocol/model_config.pb.cc
   LINK protobuf::libprotobuf fmt::fmt ZLIB::ZLIB)
 emblem_fuzz(http_stream_fuzz

@@ -139,7 +139,7 @@ class Access(EmblemTest):
             self.assertIn("dense.safetensors", index()["2"]["reason"])
         status = json.loads(server.get("/status.json")[1])
         self.assertIn("dense.safetensors", [m for m in status["models"] if m["version"] == "2"][0]["reason"])
-        logged = sum("version 2 cannot be served" in line for line in server.lines)
+        logged = sum("version 2 cannot be loaded" in line for line in server.lines)
         self.assertEqual(logged, 1, server.lines)
 
     def test_a_server_without_models_is_not_ready(self):

@@ -1,6 +1,7 @@
 """Models that HugeCTR trained become checkpoints that predict, export and serve take, with the same predictions."""
 
 import csv
+import json
 import pathlib
 import shutil
 import tempfile
@@ -62,8 +63,8 @@ def wide_and_deep():
             *deep, fc(last, "fc3", 1), layer("Add", ["fc3", "reducesum1"], "add1"), loss("add1")]
 
 
-def plain(nnz=1, combiner="sum"):
-    deep, last = relu_mlp("deep", "concat1", [16, 8])
+def plain(nnz=1, combiner="sum", epsilon=None):
+    deep, last = relu_mlp("deep", "concat1", [16, 8], epsilon=epsilon)
     return [data_layer(5, [6], nnz), embedding(1, 4, combiner),
             layer("Reshape", "sparse_embedding1", "reshape1", leading_dim=24),
             layer("Concat", ["reshape1", "dense"], "concat1", axis=1), *deep, fc(last, "fc3", 1), loss("fc3")]
@@ -138,11 +139,26 @@ class ConvertHugectr(unittest.TestCase):
     def test_plain_mlp(self):
         self.check(plain())
 
+    def test_batch_norm(self):
+        self.check(plain(epsilon=1e-3))
+
     def test_several_keys_of_a_slot(self):
         self.check(plain(nnz=3), bag=3)
 
     def test_the_mean_of_several_keys(self):
         self.check(plain(nnz=3, combiner="mean"), bag=3)
+
+    def test_is_evaluated_and_trained_further(self):
+        _, dense, keys, expected = self.check(dlrm())
+        data, result = self.write_csv(dense, keys), self.folder / "result.json"
+        evaluated = run("eval", "--checkpoint", self.folder / "converted", "--input", data, "--json", result)
+        self.assertEqual(evaluated.returncode, 0, evaluated.stderr)
+        metrics = json.loads(result.read_text())
+        self.assertAlmostEqual(metrics["log_loss"], -np.log(1 - expected).mean(), places=5)  # all labels are 0
+        trained = run("train", "--config", self.folder / "converted/model.ckpt-0/pipeline.config", "--model-dir",
+                      self.folder / "further", "--init-from", self.folder / "converted", "--set", f"train_input_path={data}",
+                      "--set", f"eval_input_path={data}")
+        self.assertEqual(trained.returncode, 0, trained.stderr)
 
     def test_is_served(self):
         model, dense, keys, expected = self.check(dlrm())
@@ -152,10 +168,12 @@ class ConvertHugectr(unittest.TestCase):
         import tritonclient.http as client
         server = Server(self.folder / "models")
         try:
-            inputs = [client.InferInput("numerical_features", dense.shape, "FP32"),
-                      client.InferInput("categorical_features", [len(keys), 6], "INT64")]
-            inputs[0].set_data_from_numpy(dense)
-            inputs[1].set_data_from_numpy(np.array(keys, np.int64)[:, :, 0])
+            columns = {f"I{i + 1}": dense[:, i:i + 1] for i in range(dense.shape[1])}
+            columns |= {f"C{i + 1}": np.array(keys, np.int64)[:, i] for i in range(model.slots)}
+            inputs = []
+            for name, values in columns.items():
+                inputs.append(client.InferInput(name, values.shape, "FP32" if name[0] == "I" else "INT64"))
+                inputs[-1].set_data_from_numpy(np.ascontiguousarray(values))
             result = client.InferenceServerClient(server.http).infer("dlrm", inputs)
             np.testing.assert_allclose(result.as_numpy("probability")[:, 0], expected, atol=2e-6)
         finally:

@@ -155,12 +155,13 @@ class EmblemTest(unittest.TestCase):
 
 
 class Server:
-    """emblem serve on free ports."""
+    """emblem serve on free ports. `address` None: where it listens without --address."""
 
-    def __init__(self, repository, *options, **kwargs):
+    def __init__(self, repository, *options, address="127.0.0.1", **kwargs):
+        where = ["--address", address] if address else []
         self.process = subprocess.Popen(
-            [EMBLEM, "serve", "--models", str(repository), "--address", "127.0.0.1", "--http-port", "0", "--grpc-port",
-             "0", "--metrics-port", "0", *map(str, options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            [EMBLEM, "serve", "--models", str(repository), *where, "--http-port", "0", "--grpc-port", "0",
+             "--metrics-port", "0", *map(str, options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             **kwargs)
         self.lines = []
         for line in self.process.stdout:
@@ -168,10 +169,11 @@ class Server:
             if "ready" in line:
                 break
         text = "".join(self.lines)
-        ports = dict(re.findall(r"(http|grpc|metrics)\s+\S*?:(\d+)", text))
-        if len(ports) != 3:
+        ports = dict(re.findall(r"^(http|grpc|metrics|health)\s+\S*?:(\d+)", text, re.MULTILINE))
+        if not {"http", "grpc", "metrics"} <= ports.keys():
             raise AssertionError(f"the server did not start: {text}{self.process.stderr.read()}")
         self.http, self.grpc, self.metrics = (f"127.0.0.1:{ports[p]}" for p in ("http", "grpc", "metrics"))
+        self.health = f"127.0.0.1:{ports['health']}" if "health" in ports else None
         # Keep reading: a full pipe would block the server.
         self.readers = [threading.Thread(target=self.lines.extend, args=(pipe,), daemon=True)
                         for pipe in (self.process.stdout, self.process.stderr)]

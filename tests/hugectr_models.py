@@ -28,11 +28,16 @@ def layer(type, bottom, top, **settings):
     return {"type": type, "bottom": bottom, "top": top, **settings}
 
 
-def relu_mlp(prefix, bottom, units, dropout=None):
-    """InnerProduct, ReLU and Dropout layers, and the name of the last tensor."""
+def relu_mlp(prefix, bottom, units, dropout=None, epsilon=None):
+    """InnerProduct, BatchNorm (with an epsilon), ReLU and Dropout layers, and the name of the last tensor."""
     layers = []
     for i, count in enumerate(units):
-        layers += [fc(bottom, f"{prefix}_fc{i}", count), layer("ReLU", f"{prefix}_fc{i}", f"{prefix}_relu{i}")]
+        layers.append(fc(bottom, f"{prefix}_fc{i}", count))
+        bottom = f"{prefix}_fc{i}"
+        if epsilon:
+            layers.append(layer("BatchNorm", bottom, f"{prefix}_bn{i}", bn_param={"factor": 0.9, "eps": epsilon}))
+            bottom = f"{prefix}_bn{i}"
+        layers.append(layer("ReLU", bottom, f"{prefix}_relu{i}"))
         bottom = f"{prefix}_relu{i}"
         if dropout:
             layers.append(layer("Dropout", bottom, f"{prefix}_dropout{i}", rate=dropout))
@@ -67,17 +72,19 @@ class SavedModel:
             rows.tofile(folder / "emb_vector")
             self.tables[part["top"]] = dict(zip(keys.tolist(), rows.astype(np.float64)))
         # The parameters, drawn while the graph runs once.
-        self.parameters = []
+        self.parameters, self.statistics = [], []
         data = layers[0]
         self.slots = sum(sparse["slot_num"] for sparse in data["sparse"])
         self.run(np.zeros((1, data["dense"]["dense_dim"])), [[[0]] * self.slots], draw=True)
         np.concatenate(self.parameters).astype(np.float32).tofile(self.dense)
+        if self.statistics:
+            pathlib.Path(f"{self.dense}.ntp.json").write_text(json.dumps({"layers": self.statistics}))
 
-    def take(self, *shape):
+    def take(self, *shape, around=0):
         """The next parameters of the dense file."""
         size = int(np.prod(shape))
         if self.drawing:
-            self.parameters.append(self.random.normal(0, 1 / np.sqrt(shape[0] + 1), size).astype(np.float32))
+            self.parameters.append(self.random.normal(around, 1 / np.sqrt(shape[0] + 1), size).astype(np.float32))
             return self.parameters[-1].astype(np.float64).reshape(shape)
         part, self.rest = self.rest[:size], self.rest[size:]
         return part.astype(np.float64).reshape(shape)
@@ -86,7 +93,7 @@ class SavedModel:
         """Probabilities of samples with dense features [n, dense_dim] and lists of keys [n][slots]."""
         self.drawing = draw
         if not draw:
-            self.rest = np.fromfile(self.dense, np.float32)
+            self.rest, self.next_norm = np.fromfile(self.dense, np.float32), 0
         data = self.layers[0]
         values = {data["dense"]["top"]: np.asarray(dense, np.float64)}
         first = 0
@@ -123,6 +130,19 @@ class SavedModel:
 
     def ReLU(self, part, x):
         return np.maximum(x, 0)
+
+    def BatchNorm(self, part, x):
+        if self.drawing:
+            width = x.shape[1]
+            self.statistics.append({"type": "BatchNorm", "mean": self.random.normal(0, 1, width).round(6).tolist(),
+                                    "var": self.random.uniform(0.5, 2, width).round(6).tolist()})
+            statistics = self.statistics[-1]
+        else:
+            statistics = self.statistics[self.next_norm]
+            self.next_norm += 1
+        scale, shift = self.take(x.shape[1], around=1), self.take(x.shape[1])
+        mean, variance = np.array(statistics["mean"]), np.array(statistics["var"])
+        return scale * (x - mean) / np.sqrt(variance + part["bn_param"]["eps"]) + shift
 
     def Dropout(self, part, x):
         return x

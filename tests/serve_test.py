@@ -1,12 +1,14 @@
 """Train, export and serve a model; send requests with tritonclient over HTTP and gRPC, with curl, and as perf_analyzer
 does."""
 
+import asyncio
 import gzip
 import http.client
 import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import threading
 import unittest
@@ -17,6 +19,7 @@ use_test_clients("tritonclient")
 import numpy as np
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
+import tritonclient.http.aio as triton_aio
 import tritonclient.utils.shared_memory as triton_shm
 
 MISSING = np.iinfo(np.int64).min
@@ -110,6 +113,50 @@ class Serve(EmblemTest):
             waiting = [client.async_infer("dlrm", self.inputs(triton_http, b, b + 10)) for b in range(0, 400, 10)]
             for begin, one in zip(range(0, 400, 10), waiting):
                 self.same(one.get_result(), begin, begin + 10)
+
+    def test_the_asyncio_client_reads_every_answer(self):
+        """It sends Accept-Encoding with every call, and decompresses the results of inference alone."""
+        async def calls():
+            async with triton_aio.InferenceServerClient(self.server.http) as client:
+                config = await client.get_model_config("dlrm")
+                self.assertGreater(len(json.dumps(config)), 1024)
+                self.assertEqual(config["name"], "dlrm")
+                self.assertEqual((await client.get_model_metadata("dlrm"))["name"], "dlrm")
+                self.assertIn("model_stats", await client.get_inference_statistics("dlrm"))
+                self.assertEqual((await client.get_model_repository_index())[0]["name"], "dlrm")
+                self.assertTrue(await client.is_server_live() and await client.is_server_ready())
+                outputs = [triton_http.InferRequestedOutput("probability", binary_data=False)]
+                self.same(await client.infer("dlrm", self.inputs(triton_http, 0, 600), outputs=outputs), 0, 600)
+                with self.assertRaisesRegex(triton_http.InferenceServerException, "not_a_model"):
+                    await client.get_model_metadata("not_a_model" + "x" * 2000)
+        asyncio.run(calls())
+
+    def test_a_client_that_closes_its_sending_side_gets_its_answer(self):
+        """As nc -N and old HTTP/1.0 tools do."""
+        request = json.dumps({"inputs": [{"name": "categorical_features", "shape": [1, 26], "datatype": "INT64",
+                                          "data": [1] * 26},
+                                         {"name": "numerical_features", "shape": [1, 13], "datatype": "FP32",
+                                          "data": [1] * 13}]}).encode()
+        head = "POST /v2/models/dlrm/infer HTTP/{}\r\nHost: x\r\nContent-Length: {}\r\n\r\n"
+        host, port = self.server.http.split(":")
+        for version in ("1.1", "1.0"):
+            with socket.create_connection((host, int(port)), timeout=60) as client:
+                client.sendall(head.format(version, len(request)).encode() + request)
+                client.shutdown(socket.SHUT_WR)
+                answer = b"".join(iter(lambda: client.recv(65536), b""))
+            self.assertTrue(answer.startswith(b"HTTP/1.1 200 "), answer)
+            self.assertIn(b'"probability"', answer)
+
+    def test_a_port_for_health_checks(self):
+        server = Server(self.repository, "--health-port", "0")
+        try:
+            for address in (server.health, server.http):
+                # The statuses of Triton, the JSON of KServe.
+                self.assertEqual(server.get("/v2/health/live", address), (200, b'{"live":true}'))
+                self.assertEqual(server.get("/v2/health/ready", address), (200, b'{"ready":true}'))
+            self.assertEqual(server.get("/v2", server.health)[0], 404)
+        finally:
+            server.stop()
 
     def test_classification_ids_and_versions(self):
         with triton_http.InferenceServerClient(self.server.http) as client:

@@ -1,6 +1,7 @@
-"""Mixed load for minutes: reloads, row updates, clients that disconnect and cancel. Checks every answer and the memory use.
+"""Mixed load for minutes: reloads, row updates, clients that disconnect, cancel and attack. Checks every answer and the
+memory use.
 
-EMBLEM_SOAK_SECONDS (300): duration."""
+EMBLEM_SOAK_SECONDS (600): duration."""
 
 import json
 import os
@@ -10,7 +11,9 @@ import struct
 import threading
 import time
 import unittest
+import zlib
 
+import http2_attack
 from harness import EmblemTest, run, use_test_clients
 
 use_test_clients("tritonclient")
@@ -20,13 +23,15 @@ import tritonclient.http as triton_http
 
 from serve_test import Server, read_tsv
 
-SECONDS = float(os.environ.get("EMBLEM_SOAK_SECONDS", "300"))
-RELOAD_SECONDS, DELTA_SECONDS = 10, 0.5
+SECONDS = float(os.environ.get("EMBLEM_SOAK_SECONDS", "600"))
+RELOAD_SECONDS, DELTA_SECONDS, ABUSE_SECONDS = 10, 0.5, 0.2
 
 
-def resident_bytes(process):
-    with open(f"/proc/{process.pid}/status") as file:
-        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmRSS"))
+def cpu_seconds():
+    """All that the machine's cores have spent, and of it what they spent idle."""
+    with open("/proc/stat") as file:
+        times = [int(text) for text in file.readline().split()[1:9]]
+    return sum(times), times[3] + times[4]
 
 
 class Soak(EmblemTest):
@@ -45,7 +50,8 @@ class Soak(EmblemTest):
         deltas.mkdir()
         server = Server(repository, "--model-control-mode", "explicit", "--load-model", "dlrm", "--deltas",
                         f"dlrm={deltas}")
-        stop, problems, counts = threading.Event(), [], {"answers": 0, "cuts": 0, "cancels": 0, "loads": 0}
+        stop, problems, counts = threading.Event(), [], {"answers": 0, "cuts": 0, "cancels": 0, "loads": 0,
+                                                          "attacks": 0}
         lock = threading.Lock()
 
         def guarded(work):
@@ -110,6 +116,30 @@ class Soak(EmblemTest):
                 count("cuts")
                 stop.wait(0.01)
 
+        def attack():
+            """Streams that are reset, bodies that never end, bodies that expand, and noise, in turn."""
+            draw = random.Random(4)
+            host, port = server.http.split(":")
+            bomb = zlib.compressobj(9, zlib.DEFLATED, 31)
+            bomb = bomb.compress(bytes(32 << 20)) + bomb.flush()
+            head = "POST /v2/models/dlrm/infer HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n{}\r\n"
+
+            def send(data):
+                with socket.create_connection((host, int(port)), timeout=10) as client:
+                    client.sendall(data)
+                    return client.recv(100) if data.endswith(bomb) else b""
+
+            attacks = [lambda: http2_attack.reset_streams(server.grpc, 2000),
+                       lambda: send(head.format(60 << 20, "").encode() + bytes(1 << 20)),
+                       lambda: send(head.format(len(bomb), "Content-Encoding: gzip\r\n").encode() + bomb),
+                       lambda: send(draw.randbytes(1000))]
+            while not stop.wait(ABUSE_SECONDS):
+                try:
+                    draw.choice(attacks)()
+                except OSError:  # the server cuts such clients off
+                    pass
+                count("attacks")
+
         def reload_models():
             with triton_grpc.InferenceServerClient(server.grpc) as client:
                 version = 2
@@ -139,30 +169,32 @@ class Soak(EmblemTest):
                 folder.rename(deltas / name)
 
         threads = [guarded(work) for work in (ask_over_http, ask_over_http, ask_over_grpc, cancel_over_grpc,
-                                              cut_connections, reload_models, stream_updates)]
+                                              cut_connections, attack, reload_models,
+                                              stream_updates)]
         for thread in threads:
             thread.start()
-        start = time.monotonic()
-        settled = None
+        start, (spent, idle) = time.monotonic(), cpu_seconds()
+        resident = []
         while time.monotonic() - start < SECONDS and not stop.wait(1):
-            # Both versions were loaded, replaced and unloaded several times: memory has settled.
-            if settled is None and time.monotonic() - start > max(SECONDS / 2, 4 * RELOAD_SECONDS):
-                settled = resident_bytes(server.process)
+            resident.append(http2_attack.resident_bytes(server.process.pid))
+        spent, idle = (after - before for after, before in zip(cpu_seconds(), (spent, idle)))
         self.assertIsNone(server.process.poll(), "".join(server.lines[-20:]))
-        grown = resident_bytes(server.process)
         stop.set()
         for thread in threads:
             thread.join(60)
         _, metrics = server.get("/metrics", server.metrics)
         self.assertEqual(server.stop(), 0)
         self.assertEqual(problems, [])
-        print(f"\n{counts}, memory {grown / 1e6:.0f} MB after {(settled or grown) / 1e6:.0f} MB")
-        for what in ("answers", "cancels", "cuts", "loads"):
+        # Between requests, whose bytes come and go: once after both versions were loaded and replaced, and at the end.
+        sixth = max(1, len(resident) // 6)
+        settled, grown = min(resident[2 * sixth:3 * sixth + 1]), min(resident[-sixth:])
+        print(f"\n{counts}, memory {grown / 1e6:.0f} MB after {settled / 1e6:.0f} MB, "
+              f"CPUs {1 - idle / spent:.0%} busy")
+        for what in ("answers", "cancels", "cuts", "loads", "attacks"):
             self.assertGreater(counts[what], 0, counts)
-        self.assertIn("emblem_updates_applied_total", metrics.decode())
+        self.assertIn("emblem_updates_applied", metrics.decode())
         self.assertNotRegex(metrics.decode(), r"emblem_update_errors_total\{[^}]*\} [1-9]")
-        if settled is not None:
-            self.assertLess(grown, 1.05 * settled)
+        self.assertLess(grown, 1.05 * settled)
 
 
 if __name__ == "__main__":

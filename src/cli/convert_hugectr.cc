@@ -46,17 +46,30 @@ void set_capacities(const Options& options, hugectr::ConvertedModel& model) {
   }
 }
 
-void set_parameters(const hugectr::ConvertedModel& model, Graph& graph) {
-  for (const Parameter& parameter : graph.parameter_list()) {
-    const auto found = model.parameters.find(parameter.name);
+void copy_values(const std::map<std::string, std::vector<float>>& values,
+                 std::span<const Parameter> parameters, View<float> to) {
+  for (const Parameter& parameter : parameters) {
+    const auto found = values.find(parameter.name);
     const auto floats = static_cast<size_t>(parameter.rows * parameter.cols);
-    EMBLEM_REQUIRE(found != model.parameters.end() && found->second.size() == floats,
-                   "the dense file has ",
-                   found == model.parameters.end() ? 0 : found->second.size(),
-                   " values for the parameter ", parameter.name, ", which has ", floats);
-    std::copy(found->second.begin(), found->second.end(),
-              graph.parameters().data + parameter.begin);
+    EMBLEM_REQUIRE(found != values.end() && found->second.size() == floats, "the files have ",
+                   found == values.end() ? 0 : found->second.size(), " values for the parameter ",
+                   parameter.name, ", which has ", floats);
+    std::copy(found->second.begin(), found->second.end(), to.data + parameter.begin);
   }
+}
+
+// Of BatchNorm layers, in a file next to the dense one.
+std::vector<hugectr::Statistics> read_statistics(const Options& options,
+                                                 const hugectr::Graph& graph) {
+  const auto count =
+      std::count_if(graph.layers.begin(), graph.layers.end(),
+                    [](const hugectr::Layer& layer) { return layer.type == "BatchNorm"; });
+  if (count == 0) return {};
+  const std::string file = options.dense + ".ntp.json";
+  auto statistics = hugectr::parse_statistics(read_text_file(file), file);
+  EMBLEM_REQUIRE(statistics.size() == static_cast<size_t>(count), file, " has statistics of ",
+                 statistics.size(), " layers, but the graph has ", count, " of type BatchNorm");
+  return statistics;
 }
 
 void load_tables(const Options& options, const hugectr::ConvertedModel& model, Learner& learner) {
@@ -74,7 +87,7 @@ void run(const Options& options) {
   const hugectr::Graph graph = hugectr::parse_graph(read_text_file(options.graph), options.graph);
   const MappedFile file(options.dense);
   const hugectr::DenseFile dense(graph, floats_of(file), options.dense);
-  hugectr::ConvertedModel model = hugectr::convert(graph, dense);
+  hugectr::ConvertedModel model = hugectr::convert(graph, dense, read_statistics(options, graph));
   const auto embeddings =
       std::count_if(graph.layers.begin(), graph.layers.end(),
                     [](const hugectr::Layer& layer) { return layer.is_embedding(); });
@@ -88,7 +101,9 @@ void run(const Options& options) {
   check_pipeline(config);
   const FeatureLayout layout = layout_of(config);
   Learner learner(Context{}, config, layout, 1);
-  set_parameters(model, learner.model().graph());
+  Graph& network = learner.model().graph();
+  copy_values(model.parameters, network.parameter_list(), network.parameters());
+  copy_values(model.statistics, network.statistic_list(), network.statistics());
   load_tables(options, model, learner);
   const std::string checkpoint = save_run(options.output, learner, {}, config);
   std::printf("wrote %s: %s\n", checkpoint.c_str(), learner.model().name().c_str());
@@ -101,7 +116,9 @@ void add_convert_hugectr(Command& program) {
   Command command = program.add_command(
       "convert-hugectr", "Convert a model that HugeCTR trained to a checkpoint of Emblem");
   command.option("--graph", options->graph, "FILE", "The model's JSON graph").required();
-  command.option("--dense", options->dense, "FILE", "Its dense parameters, *_dense_*.model")
+  command
+      .option("--dense", options->dense, "FILE",
+              "Its dense parameters, *_dense_*.model; with BatchNorm also FILE.ntp.json")
       .required();
   command
       .repeatable(

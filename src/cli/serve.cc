@@ -110,6 +110,7 @@ ServingOptions serving_options(const Options& options) {
   serving.grpc.tls_key = options.tls_key;
   serving.grpc.tls_client_ca = options.tls_client_ca;
   serving.grpc.max_connections = serving.http.max_connections;
+  serving.grpc.idle_timeout = serving.http.idle_timeout;
   return serving;
 }
 
@@ -158,7 +159,7 @@ void run(const Options& options) {
     std::printf("grpc    %s:%u\n", address, serving.grpc_port());
   std::printf("metrics http%s://%s:%u/metrics\n", secure, address, serving.metrics_port());
   if (serving.health_port() != 0)
-    std::printf("health  http%s://%s:%u/v2/health/ready\n", secure, address, serving.health_port());
+    std::printf("health  http%s://%s:%u/v2/health\n", secure, address, serving.health_port());
   print_access(options, chosen);
   for (const RepositoryEntry& entry : serving.models().index()) {
     std::printf("model   %s %s %s%s%s\n", entry.name.c_str(), entry.version.c_str(),

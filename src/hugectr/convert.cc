@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "emblem/error.h"
 #include "hugectr/patterns.h"
 
 namespace emblem::hugectr {
 namespace {
+
+constexpr double kEpsilon = 1e-5;  // of Emblem's batch norm
 
 // "C{3..28}", or "C3".
 std::string range(const char* prefix, int64_t first, int64_t count) {
@@ -17,7 +20,8 @@ std::string range(const char* prefix, int64_t first, int64_t count) {
 
 class Converter {
  public:
-  Converter(const Graph& graph, const DenseFile& dense) : graph_(graph), patterns_(graph, dense) {
+  Converter(const Graph& graph, const DenseFile& dense, const std::vector<Statistics>& statistics)
+      : graph_(graph), patterns_(graph, dense), statistics_(statistics) {
     add_settings();
     int64_t first = 1;
     for (const SparseInput& input : graph.data().sparse) {
@@ -89,6 +93,9 @@ class Converter {
         range("C", first_slots_[static_cast<size_t>(found - all.begin())], found->slots);
     if (std::count(declared_.begin(), declared_.end(), &embedding) > 0) return names;
     declared_.push_back(&embedding);
+    auto& column = *model_.config.mutable_data_config()->add_input_fields();
+    column.set_input_name(names);
+    column.set_input_type(config::INT64);  // keys are integers, not text
     auto& feature = *model_.config.add_feature_configs()->mutable_id_feature();
     feature.set_feature_name(names);
     feature.set_embedding_name(embedding.tops.front());
@@ -162,9 +169,37 @@ class Converter {
       if (!layer.relu)
         throw Error(ErrorCode::kUnsupported, cat("hidden layer ", i + 1, " of '", scope,
                                                  "' has no activation; expected ReLU after each"));
-      set_linear(cat(scope, ".", i), layer.weights, i == 0 ? order : Order());
+      const std::string name = cat(scope, ".", i);
+      set_linear(name, layer.weights, i == 0 ? order : Order());
+      if (i > 0 && (layer.norm != nullptr) != config->use_bn())
+        throw Error(ErrorCode::kUnsupported,
+                    cat("some hidden layers of '", scope,
+                        "' have BatchNorm and some have not; expected all or none"));
+      config->set_use_bn(layer.norm != nullptr);
+      if (layer.norm != nullptr) set_norm(name, *layer.norm);
     }
     if (!drops) config->clear_dropout_ratio();
+    if (!config->use_bn()) config->clear_use_bn();
+  }
+
+  // The linear layer before it has no bias in Emblem: the mean that is subtracted takes its place.
+  void set_norm(const std::string& name, const Layer& norm) {
+    const auto before =
+        std::count_if(graph_.layers.begin(), graph_.layers.end(), [&](const Layer& layer) {
+          return layer.type == "BatchNorm" && layer.position < norm.position;
+        });
+    const LayerWeights& weights = patterns_.weights(norm);
+    const std::vector<float> bias = std::exchange(model_.parameters[name + ".bias"], {});
+    model_.parameters.erase(name + ".bias");
+    Statistics statistics = statistics_.at(static_cast<size_t>(before));
+    for (size_t i = 0; i < bias.size(); ++i) {
+      statistics.mean.at(i) -= bias[i];
+      statistics.variance.at(i) += static_cast<float>(norm.epsilon - kEpsilon);
+    }
+    model_.parameters[name + ".norm.weight"].assign(weights.scale.begin(), weights.scale.end());
+    model_.parameters[name + ".norm.bias"].assign(weights.shift.begin(), weights.shift.end());
+    model_.statistics[name + ".norm.running_mean"] = std::move(statistics.mean);
+    model_.statistics[name + ".norm.running_var"] = std::move(statistics.variance);
   }
 
   // Of the last layer of an MLP that computes the logit.
@@ -174,8 +209,8 @@ class Converter {
 
   Mlp logit_mlp(const std::string& tensor) const {
     Mlp mlp = patterns_.mlp(tensor);
-    const bool fits =
-        !mlp.layers.empty() && mlp.layers.back().weights.units == 1 && !mlp.layers.back().relu;
+    const bool fits = !mlp.layers.empty() && mlp.layers.back().weights.units == 1 &&
+                      !mlp.layers.back().relu && mlp.layers.back().norm == nullptr;
     if (!fits)
       patterns_.refuse(patterns_.source(tensor),
                        "expected a linear layer of one unit without an activation");
@@ -317,15 +352,17 @@ class Converter {
 
   const Graph& graph_;
   Patterns patterns_;
-  std::vector<int64_t> first_slots_;    // of each sparse input
-  std::vector<const Layer*> declared_;  // embeddings whose features are in the configuration
+  const std::vector<Statistics>& statistics_;  // of each BatchNorm layer
+  std::vector<int64_t> first_slots_;           // of each sparse input
+  std::vector<const Layer*> declared_;         // embeddings whose features are in the configuration
   ConvertedModel model_;
 };
 
 }  // namespace
 
-ConvertedModel convert(const Graph& graph, const DenseFile& dense) {
-  return Converter(graph, dense).convert();
+ConvertedModel convert(const Graph& graph, const DenseFile& dense,
+                       const std::vector<Statistics>& statistics) {
+  return Converter(graph, dense, statistics).convert();
 }
 
 }  // namespace emblem::hugectr

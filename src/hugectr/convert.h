@@ -22,11 +22,13 @@ struct ConvertedModel {
   // max_capacity of the tables is not set.
   config::PipelineConfig config;
   std::map<std::string, std::vector<float>> parameters;  // by the names of the model's graph
+  std::map<std::string, std::vector<float>> statistics;  // likewise
   std::vector<ConvertedTable> tables;
 };
 
-// Throws kUnsupported when the layers do not make one of the models, with the layer at which it
-// differs.
-ConvertedModel convert(const Graph& graph, const DenseFile& dense);
+// `statistics`: of each BatchNorm layer. Throws kUnsupported when the layers do not make one of the
+// models, with the layer at which it differs.
+ConvertedModel convert(const Graph& graph, const DenseFile& dense,
+                       const std::vector<Statistics>& statistics);
 
 }  // namespace emblem::hugectr

@@ -58,6 +58,10 @@ void DenseFile::take(const Layer& layer, int64_t projection, std::span<const flo
     weights.linear.push_back({inputs, units, weight, cut(rest, units)});
     inputs = units;
   }
+  if (layer.type == "BatchNorm") {
+    weights.scale = cut(rest, inputs);
+    weights.shift = cut(rest, inputs);
+  }
   weights.projection = layer.projection >= 0 ? layer.projection : projection;
   for (int64_t i = 0; i < layer.cross_layers; ++i) {
     CrossWeights cross;
@@ -88,6 +92,7 @@ DenseFile::DenseFile(const Graph& graph, std::span<const float> floats, const st
       needed += (inputs + 1) * units;
       inputs = units;
     }
+    if (layer.type == "BatchNorm") needed += 2 * inputs;
     if (layer.cross_layers == 0) continue;
     needed += layer.cross_layers * inputs;  // biases
     if (layer.projection >= 0)
@@ -106,7 +111,8 @@ DenseFile::DenseFile(const Graph& graph, std::span<const float> floats, const st
                  " floats, but the layers of the graph have ", needed,
                  "; is it the dense file of this graph?");
   for (const Layer& layer : graph.layers) {
-    if (!layer.units.empty() || layer.cross_layers > 0) take(layer, projection, floats);
+    if (!layer.units.empty() || layer.cross_layers > 0 || layer.type == "BatchNorm")
+      take(layer, projection, floats);
   }
 }
 

@@ -86,6 +86,8 @@ bool read_settings(const json& from, Layer& layer) {
     read_mlp(from, layer);
   } else if (type == "Dropout") {
     layer.dropout = from.value("rate", 0.5);
+  } else if (type == "BatchNorm") {
+    layer.epsilon = from.contains("bn_param") ? from["bn_param"].value("eps", 1e-5) : 1e-5;
   } else if (type == "MultiCross") {
     layer.cross_layers = from.at("mc_param").at("num_layers").get<int64_t>();
     layer.projection = from["mc_param"].value("projection_dim", int64_t{-1});
@@ -130,6 +132,20 @@ const Layer& Graph::producer(const std::string& tensor) const {
     if (layer.type == "Data" && layer.dense == tensor) return layer;
   }
   throw Error(ErrorCode::kInvalidArgument, cat("no layer of the graph computes '", tensor, "'"));
+}
+
+std::vector<Statistics> parse_statistics(std::string_view text, const std::string& origin) {
+  std::vector<Statistics> all;
+  try {
+    const json root = json::parse(text);
+    for (const json& layer : root.at("layers"))
+      all.push_back(
+          {layer.at("mean").get<std::vector<float>>(), layer.at("var").get<std::vector<float>>()});
+  } catch (const json::exception& error) {
+    throw Error(ErrorCode::kInvalidArgument,
+                cat(origin, ": not the statistics of BatchNorm layers: ", error.what()));
+  }
+  return all;
 }
 
 Graph parse_graph(std::string_view text, const std::string& origin) {

@@ -30,6 +30,7 @@ struct Layer {
   std::vector<int64_t> units;       // InnerProduct, FusedInnerProduct, MLP
   std::vector<bool> relu;           // of each of `units`
   double dropout = 0.0;             // Dropout
+  double epsilon = 0.0;             // BatchNorm
   int64_t cross_layers = 0;         // MultiCross
   int64_t projection = -1;          // MultiCross: -1 where the file does not say
   int64_t leading_dim = 0;          // Reshape; 0: slots are selected, or rows are sequences
@@ -46,6 +47,14 @@ struct Graph {
   // The layer that computes a tensor. Throws when there is none.
   const Layer& producer(const std::string& tensor) const;
 };
+
+// The running statistics of a BatchNorm layer.
+struct Statistics {
+  std::vector<float> mean, variance;
+};
+
+// Reads *.ntp.json, which has those of all BatchNorm layers in the order of the graph.
+std::vector<Statistics> parse_statistics(std::string_view text, const std::string& origin);
 
 // `origin` names the file in messages. Throws kUnsupported, with its name, type and position, for a
 // layer that no model of Emblem has, and kInvalidArgument for what is not a graph.

@@ -41,6 +41,7 @@ Mlp Patterns::mlp(std::string tensor) const {
   Mlp mlp;
   bool relu = false;
   double dropout = 0.0;
+  const Layer* norm = nullptr;
   for (;;) {
     tensor = skip(tensor);
     const Layer& layer = graph_.producer(tensor);
@@ -48,13 +49,19 @@ Mlp Patterns::mlp(std::string tensor) const {
       dropout = layer.dropout;
     } else if (layer.type == "ReLU") {
       relu = true;
+    } else if (layer.type == "BatchNorm" && norm == nullptr) {
+      norm = &layer;
     } else if (!layer.units.empty()) {
+      if (norm != nullptr && layer.relu.back())
+        refuse(*norm, "it follows an activation; expected it before one");
       const auto& linear = weights(layer).linear;
-      for (size_t i = linear.size(); i-- > 0; relu = false, dropout = 0.0)
-        mlp.layers.push_back({linear[i], layer.relu[i] || relu, dropout});
+      for (size_t i = linear.size(); i-- > 0; relu = false, dropout = 0.0, norm = nullptr)
+        mlp.layers.push_back({linear[i], layer.relu[i] || relu, dropout, norm});
     } else {
-      if (relu || dropout != 0.0)
-        refuse(layer, "an activation or Dropout follows it; expected one after a linear layer");
+      if (relu || dropout != 0.0 || norm != nullptr)
+        refuse(layer,
+               "an activation, BatchNorm or Dropout follows it; expected one after a linear "
+               "layer");
       std::reverse(mlp.layers.begin(), mlp.layers.end());
       mlp.source = tensor;
       return mlp;

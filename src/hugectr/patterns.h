@@ -13,6 +13,7 @@ struct MlpLayer {
   LinearWeights weights;
   bool relu = false;
   double dropout = 0.0;
+  const Layer* norm = nullptr;  // BatchNorm between the linear layer and its activation
 };
 
 // Linear layers with activations and dropout, from a tensor back to `source`.

@@ -4,6 +4,7 @@
 
 #include "core/text.h"
 #include "emblem/error.h"
+#include "serve/engine/hps_options.h"
 #include "serve/engine/model_parameters.h"
 
 namespace emblem {
@@ -25,8 +26,8 @@ GpuOptions gpu_options(const inference::ModelConfig& config, const std::string& 
     else
       ++others;
     for (const int gpu : group.gpus())
-      EMBLEM_REQUIRE(gpu == 0 || config.backend() == "hps", where, ": an instance_group on GPU ",
-                     gpu, "; only 0 is used");
+      EMBLEM_REQUIRE(gpu == 0 || config.backend() == kHpsBackend, where,
+                     ": an instance_group on GPU ", gpu, "; only 0 is used");
   }
   EMBLEM_REQUIRE(!options.used || others == 0, where,
                  ": instance groups of KIND_GPU and of other kinds; expected one of them");

@@ -178,8 +178,8 @@ TEST(DeltasTest, RowsThatTrainingChangesReachTheServer) {
   EXPECT_TRUE(becomes_true([&] { return probabilities(server, rows.request(0, 1)) != before; }));
   // The rows are there a moment before they are counted.
   EXPECT_TRUE(becomes_true([&] {
-    return server.extra_metrics().find("emblem_updates_applied_total{model=\"ctr\",version=\"1\"} 1") !=
-           std::string::npos;
+    return server.extra_metrics().find(
+               "emblem_updates_applied_total{model=\"ctr\",version=\"1\"} 1") != std::string::npos;
   }));
   EXPECT_THAT(server.extra_metrics(), HasSubstr("emblem_update_age_seconds"));
 }

@@ -167,7 +167,10 @@ void GrpcCall::on_closed() {
 
 void GrpcCall::decode(const GrpcMessage& message, std::function<void()> act) {
   if (!message.is_compressed && message.size() <= kLargeMessage) return act();
-  if (!front_.decoding.add(std::move(act)))
+  if (!front_.decoding.try_add([act = std::move(act)] {
+        act();
+        return false;
+      }))
     finish({GrpcCode::kUnavailable, "too many messages wait to be decoded; try again later"});
 }
 

@@ -15,7 +15,7 @@ namespace emblem {
 
 class GrpcCalls {
  public:
-  GrpcCalls(InferenceService& service, SharedMemoryRegions& regions, bool has_shared_memory)
+  GrpcCalls(InferenceService& service, SharedMemoryRegions& regions, bool has_shared_memory = true)
       : service_(service), regions_(regions), has_shared_memory_(has_shared_memory) {}
 
   // From now on the server says that it is not ready.

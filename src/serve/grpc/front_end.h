@@ -8,6 +8,7 @@
 #include "serve/grpc/calls.h"
 #include "serve/grpc/methods.h"
 #include "serve/grpc/server.h"
+#include "serve/net/worker_pool.h"
 #include "serve/protocol/slow_calls.h"
 
 namespace emblem {
@@ -63,7 +64,7 @@ struct GrpcFrontEnd {
   GrpcWork work;
   SlowCalls slow_calls;
   // Messages that are large or compressed are decoded here.
-  SlowCalls decoding{"gRPC messages", 2, 4096};
+  WorkerPool decoding{options.workers, 4096, "gRPC messages"};
 };
 
 }  // namespace emblem

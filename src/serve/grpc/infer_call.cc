@@ -150,9 +150,10 @@ class InferCall final : public GrpcCall {
       // Without memory for that, it stays as it is.
       status_from([&] { work->call->compress_reply(work->exchange->reply); });
       hand_over(work);
+      return false;
     };
     const bool is_large = exchange.reply.framed.size() > kLargeReply;
-    if (!is_large || !front_.decoding.add(compressing)) compressing();
+    if (!is_large || !front_.decoding.try_add(compressing)) compressing();
   }
 
   static inference::ModelStreamInferResponse stream_response(

@@ -24,6 +24,8 @@ struct GrpcServerOptions : NetOptions {
                               << 20;  // of requests, expanded; above: RESOURCE_EXHAUSTED
   // Of one stream without an answer; further ones are not read until then.
   int max_stream_requests = 256;
+  // Threads for messages that are large or compressed; 0: these are decoded by `threads`.
+  int workers = 2;
   Http2Limits http2;
   // Both must outlive the server. Null: everyone may do everything; no limit.
   const Access* access = nullptr;

@@ -166,6 +166,7 @@ class Connection final : public NetConnection,
       extend_deadline(bytes);
       return on_body(reader_.read_body());
     }
+    watch_for_reset();  // the next request waits, and nothing is read before its turn
   }
 
   void on_read_end(error_code error) {

@@ -200,7 +200,7 @@ class Connection final : public NetConnection,
       if (is_closed_) return;
       if (output_.empty()) {
         if (output_.capacity() > kReadBytes) output_.shrink_to_fit();
-        if (is_over_ || (is_ending_ && session_->streams() == 0)) close();
+        if (is_over_ || session_->is_over() || (is_ending_ && session_->streams() == 0)) close();
         return;
       }
       if (!write_at_once()) return write();

@@ -1,15 +1,11 @@
 #include "serve/http2/session.h"
 
-#include <nghttp2/nghttp2.h>
-
-#include <cstring>
-#include <deque>
 #include <unordered_map>
 #include <vector>
 
 #include "core/caught_error.h"
-#include "emblem/error.h"
 #include "serve/http2/frame_budget.h"
+#include "serve/http2/stream_state.h"
 
 namespace emblem {
 namespace {
@@ -22,24 +18,6 @@ constexpr size_t kMostContinuations = 8, kMostSettings = 32, kMostAcks = 100;
 constexpr double kUsefulFrame = 4;
 constexpr double kInvalidFrame = 10;
 
-std::vector<nghttp2_nv> to_nv(const Http2Fields& fields) {
-  std::vector<nghttp2_nv> all;
-  all.reserve(fields.size());
-  for (const auto& [name, value] : fields) {
-    all.push_back({reinterpret_cast<uint8_t*>(const_cast<char*>(name.data())),
-                   reinterpret_cast<uint8_t*>(const_cast<char*>(value.data())), name.size(),
-                   value.size(), NGHTTP2_NV_FLAG_NONE});
-  }
-  return all;
-}
-
-// Codes of nghttp2 are refusals of a caller's mistake, or a lack of memory.
-void require_ok(int code, const char* doing) {
-  if (code == NGHTTP2_ERR_NOMEM) throw std::bad_alloc();
-  if (code < 0)
-    throw Error(ErrorCode::kInternal, cat("HTTP/2: ", doing, ": ", nghttp2_strerror(code)));
-}
-
 }  // namespace
 
 std::chrono::milliseconds transfer_time(std::chrono::milliseconds timeout, size_t bytes) {
@@ -47,7 +25,7 @@ std::chrono::milliseconds transfer_time(std::chrono::milliseconds timeout, size_
 }
 
 struct Http2Session::State {
-  class Stream;
+  using Stream = Http2StreamState;
 
   State(const Http2Limits& its_limits, Open its_open, std::function<void()> its_on_output)
       : limits(its_limits),
@@ -90,6 +68,7 @@ struct Http2Session::State {
   }
   void on_begin_headers(const nghttp2_frame& frame);
   void on_header(const nghttp2_frame& frame, std::string_view name, std::string_view value);
+  void on_begin_frame(const nghttp2_frame_hd& head);
   void on_frame(const nghttp2_frame& frame);
   void on_request(Stream& stream);
   void on_data(int32_t id, std::span<const std::byte> bytes);
@@ -103,137 +82,6 @@ struct Http2Session::State {
   nghttp2_session* session = nullptr;
   std::unordered_map<int32_t, std::unique_ptr<Stream>> streams;
   bool has_begun = false, is_given_up = false;
-};
-
-// ---- streams ----
-
-class Http2Session::State::Stream final : public Http2Stream {
- public:
-  Stream(State& state, int32_t id) : state_(state), id_(id), begun_(state.limits.clock()) {}
-
-  void respond(const Http2Fields& fields) override {
-    const auto all = to_nv(fields);
-    nghttp2_data_provider source{};
-    source.source.ptr = this;
-    source.read_callback = &Stream::read;
-    require_ok(nghttp2_submit_response(state_.session, id_, all.data(), all.size(), &source),
-               "a response");
-    state_.on_output();
-  }
-
-  void respond_only(const Http2Fields& fields) override {
-    const auto all = to_nv(fields);
-    require_ok(nghttp2_submit_response(state_.session, id_, all.data(), all.size(), nullptr),
-               "a response");
-    state_.on_output();
-  }
-
-  void write(std::string bytes, MemoryBudget::Lease lease) override {
-    if (bytes.empty()) return;
-    if (unsent_ == 0) {
-      sending_since_ = state_.limits.clock();
-      sent_ = 0;
-    }
-    unsent_ += bytes.size();
-    chunks_.push_back({std::move(bytes), std::move(lease)});
-    resume();
-  }
-
-  void finish(const Http2Fields& trailers) override {
-    trailers_ = {};
-    for (const auto& [name, value] : trailers) trailers_.emplace_back(name, value);
-    is_finished_ = true;
-    resume();
-  }
-
-  void reset(Http2Error error) override {
-    require_ok(nghttp2_submit_rst_stream(state_.session, NGHTTP2_FLAG_NONE, id_,
-                                         static_cast<uint32_t>(error)),
-               "a reset");
-    state_.on_output();
-  }
-
-  void consume(size_t bytes) override {
-    nghttp2_session_consume_stream(state_.session, id_, bytes);
-    state_.on_output();
-  }
-
-  size_t unsent() const override { return unsent_; }
-
-  // ---- for the session ----
-
-  int32_t id() const { return id_; }
-  bool is_too_slow(Clock::time_point now) const {
-    const auto& limits = state_.limits;
-    if (unsent_ > 0) return now > sending_since_ + transfer_time(limits.timeout, sent_);
-    return !is_open && now > begun_ + limits.timeout;
-  }
-
-  Http2Headers headers;
-  bool is_header_too_large = false;
-  bool is_open = false;                   // its header is complete
-  bool has_ended = false;                 // the client has sent all
-  std::shared_ptr<Http2Handler> handler;  // null before is_open, and where the session answers
-
- private:
-  struct Chunk {
-    std::string bytes;
-    MemoryBudget::Lease lease;
-  };
-
-  void resume() {
-    if (is_deferred_) {
-      is_deferred_ = false;
-      nghttp2_session_resume_data(state_.session, id_);
-    }
-    state_.on_output();
-  }
-
-  static ssize_t read(nghttp2_session*, int32_t, uint8_t* to, size_t room, uint32_t* flags,
-                      nghttp2_data_source* source, void*) {
-    auto& self = *static_cast<Stream*>(source->ptr);
-    ssize_t result = NGHTTP2_ERR_CALLBACK_FAILURE;
-    self.state_.guarded([&] { result = self.read_chunks(to, room, *flags); });
-    return result;
-  }
-
-  ssize_t read_chunks(uint8_t* to, size_t room, uint32_t& flags) {
-    size_t done = 0;
-    while (done < room && !chunks_.empty()) {
-      const std::string& bytes = chunks_.front().bytes;
-      const size_t some = std::min(room - done, bytes.size() - first_at_);
-      std::memcpy(to + done, bytes.data() + first_at_, some);
-      done += some;
-      first_at_ += some;
-      if (first_at_ < bytes.size()) break;
-      chunks_.pop_front();
-      first_at_ = 0;
-    }
-    unsent_ -= done;
-    sent_ += done;
-    if (unsent_ == 0 && done > 0 && !is_finished_) handler->on_sent();  // which may write more
-    if (unsent_ > 0) return static_cast<ssize_t>(done);
-    if (is_finished_) {
-      flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
-      const Http2Fields fields(trailers_.begin(), trailers_.end());
-      const auto all = to_nv(fields);
-      require_ok(nghttp2_submit_trailer(state_.session, id_, all.data(), all.size()), "trailers");
-    } else if (done == 0) {
-      is_deferred_ = true;
-      return NGHTTP2_ERR_DEFERRED;
-    }
-    return static_cast<ssize_t>(done);
-  }
-
-  State& state_;
-  const int32_t id_;
-  const Clock::time_point begun_;
-  std::deque<Chunk> chunks_;
-  size_t first_at_ = 0;  // what has been sent of the first chunk
-  size_t unsent_ = 0, sent_ = 0;
-  Clock::time_point sending_since_;
-  bool is_deferred_ = false, is_finished_ = false;
-  std::vector<std::pair<std::string, std::string>> trailers_;
 };
 
 // ---- setting up ----
@@ -260,6 +108,10 @@ void Http2Session::State::make_session() {
           EMBLEM_STATE->on_header(*frame, {reinterpret_cast<const char*>(name), name_bytes},
                                   {reinterpret_cast<const char*>(value), bytes});
         });
+      });
+  nghttp2_session_callbacks_set_on_begin_frame_callback(
+      callbacks, [](nghttp2_session*, const nghttp2_frame_hd* head, void* user) {
+        return EMBLEM_STATE->guarded([&] { EMBLEM_STATE->on_begin_frame(*head); });
       });
   nghttp2_session_callbacks_set_on_frame_recv_callback(
       callbacks, [](nghttp2_session*, const nghttp2_frame* frame, void* user) {
@@ -321,7 +173,7 @@ Http2Session::State::~State() {
 void Http2Session::State::on_begin_headers(const nghttp2_frame& frame) {
   if (frame.hd.type != NGHTTP2_HEADERS || frame.headers.cat != NGHTTP2_HCAT_REQUEST) return;
   const int32_t id = frame.hd.stream_id;
-  auto& stream = streams[id] = std::make_unique<Stream>(*this, id);
+  auto& stream = streams[id] = std::make_unique<Stream>(session, limits, on_output, id);
   nghttp2_session_set_stream_user_data(session, id, stream.get());
 }
 
@@ -335,25 +187,28 @@ void Http2Session::State::on_header(const nghttp2_frame& frame, std::string_view
     to->headers.add(name, value);
 }
 
+void Http2Session::State::on_begin_frame(const nghttp2_frame_hd& head) {
+  switch (head.type) {
+    case NGHTTP2_HEADERS:
+    case NGHTTP2_CONTINUATION:
+      return;  // limited otherwise
+    case NGHTTP2_DATA:
+      if (head.length == 0 && !(head.flags & NGHTTP2_FLAG_END_STREAM)) spend(frames, 1);
+      return;
+    case NGHTTP2_RST_STREAM:
+      return spend(resets, 1);
+    default:
+      return spend(frames, 1);
+  }
+}
+
 void Http2Session::State::on_frame(const nghttp2_frame& frame) {
   const bool is_last = (frame.hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
   Stream* of = stream(frame.hd.stream_id);
-  switch (frame.hd.type) {
-    case NGHTTP2_HEADERS:
-      if (of != nullptr && !of->is_open) on_request(*of);
-      of = stream(frame.hd.stream_id);
-      break;
-    case NGHTTP2_DATA:
-      if (frame.hd.length == 0 && !is_last) spend(frames, 1);
-      break;
-    case NGHTTP2_RST_STREAM:
-      break;  // counted by nghttp2
-    case NGHTTP2_SETTINGS:
-      has_begun = true;
-      spend(frames, 1);
-      break;
-    default:
-      spend(frames, 1);
+  if (frame.hd.type == NGHTTP2_SETTINGS) has_begun = true;
+  if (frame.hd.type == NGHTTP2_HEADERS && of != nullptr && !of->is_open) {
+    on_request(*of);
+    of = stream(frame.hd.stream_id);
   }
   if (of == nullptr || !is_last || of->has_ended) return;
   of->has_ended = true;
@@ -403,9 +258,7 @@ Http2Session::~Http2Session() = default;
 bool Http2Session::receive(std::span<const std::byte> bytes) {
   const ssize_t used = nghttp2_session_mem_recv(
       state_->session, reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
-  return used == static_cast<ssize_t>(bytes.size()) && !state_->is_given_up &&
-         (nghttp2_session_want_read(state_->session) ||
-          nghttp2_session_want_write(state_->session));
+  return used == static_cast<ssize_t>(bytes.size()) && !state_->is_given_up && !is_over();
 }
 
 void Http2Session::take_output(std::string& out, size_t most) {
@@ -456,6 +309,10 @@ bool Http2Session::tick(Clock::time_point now) {
 }
 
 bool Http2Session::has_begun() const { return state_->has_begun; }
+bool Http2Session::is_over() const {
+  return !nghttp2_session_want_read(state_->session) &&
+         !nghttp2_session_want_write(state_->session);
+}
 size_t Http2Session::streams() const { return state_->streams.size(); }
 
 bool Http2Session::is_busy() const {

@@ -109,6 +109,7 @@ class Http2Session {
   [[nodiscard]] bool tick(std::chrono::steady_clock::time_point now);
 
   bool has_begun() const;  // the client has sent its preface and SETTINGS
+  bool is_over() const;    // nothing is to be read or sent any more
   size_t streams() const;
   bool is_busy() const;  // one of the streams is
 

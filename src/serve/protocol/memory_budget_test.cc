@@ -58,8 +58,9 @@ TEST(MemoryBudgetTest, NeverExceedsItsLimitWithManyThreads) {
     threads.emplace_back([&] {
       for (int i = 0; i < 10'000; ++i) {
         MemoryBudget::Lease lease(budget);
-        if (lease.try_grow(static_cast<size_t>(100 + i % 400)))
+        if (lease.try_grow(static_cast<size_t>(100 + i % 400))) {
           EXPECT_LE(budget.used(), budget.limit());
+        }
       }
     });
   }

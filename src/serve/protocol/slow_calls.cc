@@ -4,35 +4,30 @@
 #include "core/start_thread.h"
 
 namespace emblem {
+namespace {
 
-SlowCalls::SlowCalls(const char* purpose, int threads, size_t most_waiting)
-    : most_waiting_(most_waiting) {
-  try {
-    for (int i = 0; i < threads; ++i) threads_.push_back(start_thread(purpose, [this] { run(); }));
-  } catch (...) {
-    stop();
-    throw;
-  }
-}
+constexpr size_t kMostWaiting = 64;
 
-SlowCalls::~SlowCalls() { stop(); }
+}  // namespace
 
-void SlowCalls::stop() {
+SlowCalls::SlowCalls() : thread_(start_thread("slow calls", [this] { run(); })) {}
+
+SlowCalls::~SlowCalls() {
   {
     std::lock_guard lock(mutex_);
     is_stopped_ = true;
   }
   changed_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  thread_.join();
 }
 
 bool SlowCalls::add(std::function<void()> call) {
   {
     std::lock_guard lock(mutex_);
-    if (calls_.size() >= most_waiting_) return false;
+    if (calls_.size() >= kMostWaiting) return false;
     calls_.push_back(std::move(call));
   }
-  changed_.notify_one();
+  changed_.notify_all();
   return true;
 }
 
@@ -41,7 +36,7 @@ void SlowCalls::run() {
   for (;;) {
     changed_.wait(lock, [&] { return is_stopped_ || !calls_.empty(); });
     if (is_stopped_) return;
-    std::function<void()> call = std::move(calls_.front());
+    const std::function<void()> call = std::move(calls_.front());
     calls_.pop_front();
     lock.unlock();
     try {
@@ -49,7 +44,6 @@ void SlowCalls::run() {
     } catch (...) {
       log_caught("a slow call");
     }
-    call = nullptr;
     lock.lock();
   }
 }

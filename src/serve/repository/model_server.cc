@@ -109,7 +109,7 @@ void ModelServer::note_problem(const std::string& name, int64_t version) {
   }
   if (is_new)
     log_warn(cat("model ", name, version > 0 ? cat(" version ", version) : "",
-                 " cannot be served: ", problem));
+                 " cannot be loaded: ", problem));
 }
 
 void ModelServer::require_control() const {
@@ -182,11 +182,10 @@ int ModelServer::check_threads(const std::string& name, const LoadRequest& reque
     for (const auto& [other, model] : models_) used += other == name ? 0 : model.client_threads;
   }
   EMBLEM_REQUIRE(used + wanted <= options_.max_client_threads, where,
-                 ": its configuration asks for ", wanted, " engine threads (", versions,
-                 " versions with ", engines.instances, " instances of ", engines.threads,
-                 " threads), and other models have ", used,
-                 "; configurations of clients may ask for ", options_.max_client_threads,
-                 " in all (--max-client-threads)");
+                 ": its configuration asks for ", wanted, " engine threads (versions: ", versions,
+                 ", instances of each: ", engines.instances, ", threads of each: ", engines.threads,
+                 "), and other models have ", used, "; configurations of clients may ask for ",
+                 options_.max_client_threads, " in all (--max-client-threads)");
   return static_cast<int>(wanted);
 }
 
