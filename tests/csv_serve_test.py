@@ -123,7 +123,7 @@ class CsvServe(EmblemTest):
     def test_a_value_that_training_refuses_is_refused(self):
         with triton_http.InferenceServerClient(self.server.http) as client:
             row = {**self.rows[0], "tags": "Drama:1|Comedy"}
-            with self.assertRaisesRegex(Exception, r'input \'tags\': "Comedy" is not a weighted value'):
+            with self.assertRaisesRegex(Exception, r'input \'tags\', row 0: "Comedy" is not a weighted value'):
                 client.infer("films", self.inputs(triton_http, [row]))
 
 

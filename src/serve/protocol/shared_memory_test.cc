@@ -168,10 +168,13 @@ TEST(SharedMemoryTest, ATruncatedObjectIsAnErrorOfTheReadAndNeverOfTheProcess) {
   SharedMemoryRegions regions(all_allowed());
   regions.register_system({"r", object.key(), 0, 1 << 20});
   std::atomic<bool> stop = false;
+  std::atomic<int> tries = 0;
   std::thread truncating([&] {
     while (!stop) {
       object.resize(0);
       object.resize(1 << 20);
+      // While the next one runs, or before.
+      for (const int seen = tries; !stop && tries == seen;) std::this_thread::yield();
     }
   });
   int read = 0, refused = 0;
@@ -184,6 +187,7 @@ TEST(SharedMemoryTest, ATruncatedObjectIsAnErrorOfTheReadAndNeverOfTheProcess) {
     } catch (const Error&) {
       ++refused;
     }
+    ++tries;
   }
   stop = true;
   truncating.join();
