@@ -31,6 +31,14 @@ emblem_fuzz(http_stream_fuzz
           ${serve}/protocol/status.cc ${CMAKE_SOURCE_DIR}/src/core/text.cc
           ${CMAKE_SOURCE_DIR}/src/core/utf8.cc ${CMAKE_SOURCE_DIR}/src/core/caught_error.cc ${CMAKE_SOURCE_DIR}/src/core/log.cc
   LINK spdlog::spdlog fmt::fmt ZLIB::ZLIB)
+if(EMBLEM_GRPC)
+  emblem_fuzz(http2_frames_fuzz
+    SOURCES ${serve}/fuzz/http2_frames_fuzz.cc ${serve}/http2/session.cc ${serve}/http2/stream_state.cc
+            ${serve}/grpc/framing.cc ${serve}/grpc/compression.cc ${serve}/grpc/status.cc
+            ${serve}/protocol/memory_budget.cc ${serve}/protocol/status.cc ${CMAKE_SOURCE_DIR}/src/core/text.cc
+            ${CMAKE_SOURCE_DIR}/src/core/utf8.cc ${CMAKE_SOURCE_DIR}/src/core/caught_error.cc ${CMAKE_SOURCE_DIR}/src/core/log.cc
+    LINK emblem_http2 spdlog::spdlog fmt::fmt ZLIB::ZLIB)
+endif()
 
 set(core ${CMAKE_SOURCE_DIR}/src/core)
 set(ps ${CMAKE_SOURCE_DIR}/src/ps)

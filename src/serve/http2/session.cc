@@ -162,8 +162,8 @@ void Http2Session::State::submit_settings() {
 }
 
 Http2Session::State::~State() {
-  for (auto& [id, stream] : streams) {
-    if (stream->handler) guarded([&] { stream->handler->on_closed(); });
+  for (const auto& entry : streams) {
+    if (const auto& handler = entry.second->handler) guarded([&] { handler->on_closed(); });
   }
   nghttp2_session_del(session);
 }
