@@ -67,7 +67,7 @@ Scheduler::Scheduler(std::string name, std::string version, BatchOptions options
     : name_(std::move(name)),
       version_(std::move(version)),
       blocking_(blocking),
-      latency_target_(options.slo_p99),
+      latency_target_(SloBatching::target_here(options.slo_p99)),
       queue_(std::move(options)),
       idle_(std::move(engines)) {
   statistics_.name = name_;

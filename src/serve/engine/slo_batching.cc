@@ -12,7 +12,7 @@ constexpr double kFirstMargin = 0.1;  // of the target, while nothing is known
 }  // namespace
 
 SloBatching::SloBatching(Nanoseconds target)
-    : target_(target), margin_(kFirstMargin * static_cast<double>(target.count())) {}
+    : target_(target_here(target)), margin_(kFirstMargin * static_cast<double>(target_.count())) {}
 
 ServiceTimes::Nanoseconds SloBatching::delay(int64_t rows, const ServiceTimes& times) const {
   const Nanoseconds service = times.cautious(rows).value_or(target_);

@@ -1,7 +1,8 @@
 // serve/engine/slo_batching.h - how long requests may wait for others to share their batch, so that
 // batches are as large as a latency target permits.
 //
-// With a target T for the 99th percentile of arrival to answer, a batch starts no later than
+// A target for the 99th percentile of arrival to answer leaves a tenth of it for reading requests
+// and sending answers, which are not measured here. With the rest, T, a batch starts no later than
 //
 //   arrival of its oldest request + T - S(rows) - margin
 //
@@ -26,14 +27,16 @@ class SloBatching {
  public:
   using Nanoseconds = std::chrono::nanoseconds;
 
+  // For a target of clients.
   explicit SloBatching(Nanoseconds target);
+  static Nanoseconds target_here(Nanoseconds target) { return target * 9 / 10; }  // T
 
   // What is left for waiting, from the arrival of a batch's oldest request on, when the batch has
   // `rows`. Never negative.
   Nanoseconds delay(int64_t rows, const ServiceTimes& times) const;
   bool expects_company() const { return company_ >= kEnoughCompany || batches_ % kProbeEvery == 0; }
 
-  // A batch is done; `late` of its requests were answered after the target.
+  // A batch is done; `late` of its requests were answered after T.
   void finished(int64_t requests, int64_t late);
 
  private:

@@ -42,7 +42,9 @@ struct Outcome {
 class Simulation {
  public:
   Simulation(BatchOptions options, double rate)
-      : target_(options.slo_p99), rate_(rate), queue_(std::move(options)) {}
+      : target_(SloBatching::target_here(options.slo_p99)),
+        rate_(rate),
+        queue_(std::move(options)) {}
 
   Outcome run(int requests) {
     now_ = start_;
