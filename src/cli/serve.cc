@@ -86,8 +86,10 @@ ServingOptions serving_options(const Options& options) {
   EMBLEM_REQUIRE(serving.max_memory >= static_cast<size_t>(max_body), "--max-memory ",
                  options.max_memory, " is less than the --max-request-size of ", options.max_body,
                  "; a request of that size could never be answered");
+  serving.http.max_body_bytes = static_cast<size_t>(max_body);
   serving.metrics.threads = 1;
   serving.metrics.workers = 0;
+  serving.metrics.max_body_bytes = 4096;  // there is nothing to send
   if (options.health_port >= 0) {
     serving.health = serving.metrics;
     serving.health->port = static_cast<uint16_t>(options.health_port);
@@ -97,7 +99,6 @@ ServingOptions serving_options(const Options& options) {
     http->idle_timeout =
         std::chrono::milliseconds(static_cast<int64_t>(options.idle_timeout * 1000));
     http->address = address_of(options, serving.access);
-    http->max_body_bytes = static_cast<size_t>(max_body);
     http->tls_certificate = options.tls_certificate;
     http->tls_key = options.tls_key;
     http->tls_client_ca = options.tls_client_ca;

@@ -25,7 +25,7 @@ struct Serving::State {
         models(with_memory(options.models)),
         regions(with_memory(options.shared_memory)),
         grpc(with_access_and_memory(options.grpc), models, regions),
-        metrics(with_check(options.metrics,
+        metrics(with_check(with_memory(options.metrics),
                            [this](std::string_view, const Caller& caller) {
                              return refusal_of(access, Api::kMetrics, caller);
                            }),
@@ -38,7 +38,7 @@ struct Serving::State {
                routes.handle(std::move(request), std::move(reply));
              }) {
     if (options.health)
-      health.emplace(with_check(*options.health,
+      health.emplace(with_check(with_memory(*options.health),
                                 [this](std::string_view, const Caller& caller) {
                                   return refusal_of(access, Api::kHealth, caller);
                                 }),

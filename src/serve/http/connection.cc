@@ -281,6 +281,7 @@ class Connection final : public NetConnection,
     request.target = reader_.head().target;
     request.json_bytes = json_bytes_;
     request.cancelled = cancelled_;
+    request.memory_budget = http_.options.memory_budget;
     request.is_local = is_local_;
     HttpRequestWork work(http_.options, http_.handler, std::move(request), reader_.take_body(),
                          encoding_, make_reply());

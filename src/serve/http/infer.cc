@@ -14,6 +14,7 @@ struct InputMemory {
   std::shared_ptr<const void> body;
   std::vector<SharedMemoryRegions::Copy> copies;  // of shared memory
   std::vector<std::vector<std::byte>> decoded;
+  MemoryBudget::Lease lease;  // for the decoded
 };
 
 // The parameters of one input or output.
@@ -76,6 +77,7 @@ class RequestReader {
         json_(text_of(json_part(http))),
         binary_(http.body.subspan(json_part(http).size())) {
     memory_.body = http.memory;
+    if (http.memory_budget != nullptr) memory_.lease = MemoryBudget::Lease(*http.memory_budget);
   }
 
   InferCall read() {
@@ -171,7 +173,7 @@ class RequestReader {
 
   // Reads the values into memory of their own. What it returns stands for "there were values".
   std::string_view decode(JsonReader& values, InputTensor& input) {
-    memory_.decoded.push_back(read_json_tensor(values, input));
+    memory_.decoded.push_back(read_json_tensor(values, input, memory_.lease));
     input.data = memory_.decoded.back();
     return {};
   }

@@ -240,5 +240,24 @@ TEST(WriteInferResponseTest, WritesJsonOrBinaryAsAsked) {
   EXPECT_EQ(response.headers[0].second, std::to_string(response.body.size()));
 }
 
+TEST(ReadInferRequestTest, DecodedValuesCountInTheMemoryBudget) {
+  // Two bytes of JSON become eight.
+  std::string zeros = "0";
+  for (int i = 1; i < 1000; ++i) zeros += ",0";
+  HttpRequest request = http_request(
+      R"({"inputs":[{"name":"x","shape":[1000],"datatype":"INT64","data":[)" + zeros + "]}]}");
+  MemoryBudget small(7999), enough(8000);
+  const SharedMemoryRegions regions;
+  request.memory_budget = &small;
+  EXPECT_THAT([&] { read_infer_request(request, "m", "1", regions); },
+              ThrowsMessage<Error>(HasSubstr("--max-memory")));
+  EXPECT_EQ(small.used(), 0u);
+  request.memory_budget = &enough;
+  InferCall call = read_infer_request(request, "m", "1", regions);
+  EXPECT_EQ(enough.used(), 8000u);
+  call.request.reset();
+  EXPECT_EQ(enough.used(), 0u);
+}
+
 }  // namespace
 }  // namespace emblem

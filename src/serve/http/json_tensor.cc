@@ -1,5 +1,6 @@
 #include "serve/http/json_tensor.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -47,15 +48,18 @@ bool parse_number(std::string_view digits, T& value) {
 
 class ArrayReader {
  public:
-  ArrayReader(JsonReader& reader, const InputTensor& input)
-      : reader_(reader), input_(input), total_(static_cast<size_t>(element_count(input.shape))) {
+  ArrayReader(JsonReader& reader, const InputTensor& input, MemoryBudget::Lease& lease)
+      : reader_(reader),
+        input_(input),
+        lease_(lease),
+        total_(static_cast<size_t>(element_count(input.shape))) {
     // A value and its comma take two bytes: shapes beyond that would only make us reserve memory.
     if (total_ > reader.bytes_left() / 2 + 1) refuse_count("fewer");
   }
 
   template <class T>
   std::vector<std::byte> numbers() {
-    data_.resize(total_ * sizeof(T));
+    allocate(total_ * sizeof(T));
     level(1, [&] {
       const std::string_view digits = reader_.number();
       T value;
@@ -66,12 +70,15 @@ class ArrayReader {
   }
 
   std::vector<std::byte> booleans() {
-    data_.resize(total_);
+    allocate(total_);
     level(1, [&] { data_[count_] = std::byte{reader_.boolean()}; });
     return finish();
   }
 
   std::vector<std::byte> strings() {
+    // With their lengths in the place of quotes and commas; the text is no longer than the JSON.
+    const size_t most = total_ * sizeof(uint32_t) + reader_.bytes_left();
+    lease_.grow(most);
     level(1, [&] {
       const std::string text = reader_.string();
       const auto length = static_cast<uint32_t>(text.size());
@@ -80,10 +87,16 @@ class ArrayReader {
       std::memcpy(data_.data() + at, &length, sizeof(length));
       std::memcpy(data_.data() + at + sizeof(length), text.data(), text.size());
     });
+    lease_.shrink(most - std::min(most, data_.capacity()));
     return finish();
   }
 
  private:
+  void allocate(size_t bytes) {
+    lease_.grow(bytes);
+    data_.resize(bytes);
+  }
+
   template <class TakeValue>
   void level(size_t depth, const TakeValue& take_value) {
     int64_t here = 0;
@@ -133,6 +146,7 @@ class ArrayReader {
 
   JsonReader& reader_;
   const InputTensor& input_;
+  MemoryBudget::Lease& lease_;
   const size_t total_;
   size_t count_ = 0;
   std::vector<std::byte> data_;
@@ -170,8 +184,9 @@ void append_strings(std::string& out, const OutputTensor& output) {
 
 }  // namespace
 
-std::vector<std::byte> read_json_tensor(JsonReader& reader, const InputTensor& input) {
-  ArrayReader array(reader, input);
+std::vector<std::byte> read_json_tensor(JsonReader& reader, const InputTensor& input,
+                                        MemoryBudget::Lease& lease) {
+  ArrayReader array(reader, input, lease);
   switch (input.type) {
     case DataType::kBool:
       return array.booleans();

@@ -18,7 +18,8 @@ using testing::ThrowsMessage;
 
 std::vector<std::byte> read(const std::string& text, DataType type, std::vector<int64_t> shape) {
   JsonReader reader(text);
-  auto data = read_json_tensor(reader, {"x", type, std::move(shape), {}});
+  MemoryBudget::Lease lease;
+  auto data = read_json_tensor(reader, {"x", type, std::move(shape), {}}, lease);
   reader.end();
   return data;
 }

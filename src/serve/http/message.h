@@ -14,6 +14,7 @@
 
 #include "emblem/error.h"
 #include "serve/protocol/access.h"
+#include "serve/protocol/memory_budget.h"
 
 namespace emblem {
 
@@ -26,6 +27,7 @@ struct HttpRequest {
   std::optional<size_t> json_bytes;  // of the header Inference-Header-Content-Length
   // Keeps the body alive, and its bytes counted in the server's memory budget.
   std::shared_ptr<const void> memory;
+  MemoryBudget* memory_budget = nullptr;  // for what is made of the body; null: no limit
   // Becomes true when the client goes away before the reply.
   std::shared_ptr<std::atomic<bool>> cancelled;
   bool is_local = false;         // the client is on this machine; see Caller
