@@ -174,10 +174,14 @@ void GrpcCall::decode(const GrpcMessage& message, std::function<void()> act) {
     finish({GrpcCode::kUnavailable, "too many messages wait to be decoded; try again later"});
 }
 
-GrpcMessage GrpcCall::expanded(GrpcMessage message) const {
+GrpcMessage GrpcCall::expanded(GrpcMessage message, size_t max_bytes) const {
+  if (message.size() > max_bytes) throw_message_too_large(message.size(), max_bytes);
   if (!message.is_compressed) return message;
-  return expand(message, encoding_, static_cast<size_t>(front_.options.max_message_bytes),
-                front_.options.memory_budget);
+  return expand(message, encoding_, max_bytes, front_.options.memory_budget);
+}
+
+GrpcMessage GrpcCall::expanded(GrpcMessage message) const {
+  return expanded(std::move(message), static_cast<size_t>(front_.options.max_message_bytes));
 }
 
 // ---- responses ----

@@ -71,7 +71,8 @@ class GrpcCall : public Http2Handler, public std::enable_shared_from_this<GrpcCa
   // Runs `act` here when the message is small, otherwise on a thread for that; there are none for
   // messages that are too many, which ends the call.
   void decode(const GrpcMessage& message, std::function<void()> act);
-  // Expanded, if it is compressed. Throws Error.
+  // Expanded, if it is compressed. Throws Error; kOutOfMemory when it has more than `max_bytes`.
+  GrpcMessage expanded(GrpcMessage message, size_t max_bytes) const;
   GrpcMessage expanded(GrpcMessage message) const;
   // Throws kUnavailable when the budget is exhausted.
   GrpcReply reply_of(const google::protobuf::MessageLite& message) const;

@@ -4,6 +4,9 @@
 namespace emblem {
 namespace {
 
+// Requests are read on the connection's thread, so that they must be small.
+constexpr size_t kMostRequestBytes = 4096;
+
 class HealthWatch final : public GrpcCall {
  public:
   using GrpcCall::GrpcCall;
@@ -22,7 +25,7 @@ class HealthWatch final : public GrpcCall {
   using Response = grpc::health::v1::HealthCheckResponse;
 
   void on_message(GrpcMessage message) override {
-    const GrpcMessage whole = expanded(std::move(message));
+    const GrpcMessage whole = expanded(std::move(message), kMostRequestBytes);
     EMBLEM_REQUIRE(request_.ParseFromArray(whole.bytes().data(), static_cast<int>(whole.size())),
                    "the message is not a grpc.health.v1.HealthCheckRequest");
     has_request_ = true;
@@ -40,9 +43,12 @@ class HealthWatch final : public GrpcCall {
     const Response::ServingStatus now = current();
     if (now == told_) return;
     told_ = now;
-    Response response;
-    response.set_status(now);
-    send(reply_of(response));
+    const GrpcStatus status = status_from([&] {
+      Response response;
+      response.set_status(now);
+      send(reply_of(response));
+    });
+    if (!status.ok()) finish(status);
   }
 
   grpc::health::v1::HealthCheckRequest request_;

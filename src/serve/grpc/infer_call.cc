@@ -118,7 +118,11 @@ class InferCall final : public GrpcCall {
     decoded.request->cancelled = work->exchange->cancelled;
     decoded.request->arrived = work->arrived;
     front_.service.infer(std::move(decoded.request), [work](InferResult result) {
-      work->call->answer(work, std::move(result));
+      try {
+        work->call->answer(work, std::move(result));
+      } catch (...) {
+        log_caught("an answer over gRPC");
+      }
     });
   }
 

@@ -289,6 +289,19 @@ TEST(GrpcLimits, LargeRequestsDoNotHoldUpSmallOnes) {
   EXPECT_EQ(client.answer(1)["grpc-status"], "0");
 }
 
+// It is read on the connection's thread.
+TEST(GrpcLimits, RefusesLargeRequestsForHealthWatches) {
+  GrpcTestServer test;
+  for (const auto algorithm : {GRPC_COMPRESS_NONE, GRPC_COMPRESS_GZIP}) {
+    ClientContext context;
+    context.set_compression_algorithm(algorithm);
+    grpc::health::v1::HealthCheckRequest request;
+    request.set_service(std::string(1'000'000, 'x'));
+    const auto watch = test.health->Watch(&context, request);
+    EXPECT_EQ(watch->Finish().error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  }
+}
+
 TEST(GrpcLimits, ClosesConnectionsThatResetStreamsWithoutEnd) {
   GrpcTestServer test;
   RawClient client(test.server->port());

@@ -67,6 +67,7 @@ class Connection final : public NetConnection,
 
   void drain() override {
     if (is_closed_) return;
+    if (!is_ready_) return close();
     guarded([this] {
       is_ending_ = true;
       session_->drain();
@@ -149,6 +150,8 @@ class Connection final : public NetConnection,
   }
 
   void begin() {
+    if (is_closed_) return;
+    is_ready_ = true;
     guarded([this] {
       flush();
       read();
@@ -195,6 +198,7 @@ class Connection final : public NetConnection,
   }
 
   void flush() {
+    if (!is_ready_) return;
     while (!is_closed_ && !is_writing_) {
       in_session([this] { session_->take_output(output_, kWriteBytes); });
       if (is_closed_) return;
@@ -240,6 +244,7 @@ class Connection final : public NetConnection,
   std::vector<char> input_;
   std::string output_;
   bool is_reading_ = false, is_writing_ = false, is_flush_posted_ = false, is_in_session_ = false;
+  bool is_ready_ = false;   // after the handshake of TLS
   bool is_ending_ = false;  // closes when its streams are over
   bool is_over_ = false;    // closes when its output is sent
   bool is_closed_ = false;
