@@ -3,7 +3,7 @@
 
     bench/slo.py --emblem build/release/emblem --target-us 5000
 
-Trains and exports a small DLRM, then serves it on some cores and sends requests from others, in open loop, at shares of the
+Trains and exports a DLRM with the top layers of MLPerf's, then serves it on some cores and sends requests from others, in open loop, at shares of the
 rate that the server reaches without a delay in closed loop. A row holds the target if 99 % of its requests did."""
 
 import argparse
@@ -28,7 +28,7 @@ feature_configs {{ id_feature {{ feature_name: "C{{1..26}}" embedding_dim: 16 ha
 model_config {{
   feature_groups {{ group_name: "dense" feature_names: "I{{1..13}}" }}
   feature_groups {{ group_name: "sparse" feature_names: "C{{1..26}}" }}
-  dlrm {{ dense_mlp {{ hidden_units: [512, 256, 16] }} final {{ hidden_units: [512, 256] }} }}
+  dlrm {{ dense_mlp {{ hidden_units: [512, 256, 16] }} final {{ hidden_units: [1024, 1024, 512, 256] }} }}
 }}
 """
 
@@ -50,8 +50,7 @@ class Bench:
     def serve(self, setting):
         """The process and its address. `setting`: a queue delay in microseconds, or "slo"."""
         config, more = self.base, []
-        engines = len(self.options.server_cores.split(","))
-        config = re.sub(r"count: \d+", f"count: {engines}", config)
+        config = re.sub(r"count: \d+", f"count: {self.options.engines}", config)
         if setting == "slo":
             more = ["--slo-p99-us", str(self.options.target_us)]
         else:
@@ -59,7 +58,8 @@ class Bench:
         (self.folder / "models/dlrm/config.pbtxt").write_text(config)
         process = subprocess.Popen(
             ["taskset", "-c", self.options.server_cores, self.options.emblem, "serve", "--models", self.folder / "models",
-             "--http-port", "0", "--grpc-port", "0", "--metrics-port", "0", "--http-threads", "1", *more],
+             "--http-port", "0", "--grpc-port", "0", "--metrics-port", "0", "--http-threads",
+             str(self.options.http_threads), *more],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         for line in process.stdout:
             if found := re.match(r"http\s+\S*?(127[\d.]+:\d+)", line):
@@ -94,13 +94,16 @@ def main():
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--server-cores", default="0")
     parser.add_argument("--client-cores", default="1")
+    parser.add_argument("--engines", type=int, default=1)
+    parser.add_argument("--http-threads", type=int, default=1)
+    parser.add_argument("--most", type=float, help="the rate that shares refer to, instead of the measured one")
     parser.add_argument("--settings", default="0,500,1000,2000,slo", help="queue delays in microseconds, and slo")
     parser.add_argument("--shares", default="0.5,0.8,0.9,1,1.1,1.2,1.3,1.4,1.5,1.6,1.8,2")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="emblem-slo-") as folder:
         bench = Bench(options, pathlib.Path(folder))
-        most = bench.load("0", "--concurrency", 128)["requests_per_second"]
-        print(f"closed loop of 128 without a delay: {most:.0f} requests/s; target {options.target_us} us")
+        most = options.most or bench.load("0", "--concurrency", 128)["requests_per_second"]
+        print(f"shares of {most:.0f} requests/s; target {options.target_us} us")
         print(f"{'delay':>8} {'share':>6} {'rate/s':>8} {'p50 us':>8} {'p99 us':>8} {'batch':>6} {'CPU us':>7}")
         for setting in options.settings.split(","):
             for share in map(float, options.shares.split(",")):

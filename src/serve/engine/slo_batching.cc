@@ -8,6 +8,7 @@ namespace {
 constexpr double kLateShare = 0.005;  // of answers; half of what p99 permits
 constexpr double kStep = 0.05;        // of the target: by how much a late batch raises the margin
 constexpr double kFirstMargin = 0.1;  // of the target, while nothing is known
+constexpr double kMostMargin = 0.5;   // of the target: giving up batches makes an overload worse
 
 }  // namespace
 
@@ -22,7 +23,8 @@ ServiceTimes::Nanoseconds SloBatching::delay(int64_t rows, const ServiceTimes& t
 void SloBatching::finished(int64_t requests, int64_t late) {
   const auto target = static_cast<double>(target_.count());
   const double late_share = static_cast<double>(late) / static_cast<double>(requests);
-  margin_ = std::clamp(margin_ + kStep * target * (late_share - kLateShare), 0.0, target);
+  margin_ =
+      std::clamp(margin_ + kStep * target * (late_share - kLateShare), 0.0, kMostMargin * target);
   company_ += (static_cast<double>(requests - 1) - company_) / 4;
   ++batches_;
 }

@@ -1,8 +1,9 @@
 // serve/engine/slo_batching.h - how long requests may wait for others to share their batch, so that
 // batches are as large as a latency target permits.
 //
-// A target for the 99th percentile of arrival to answer leaves a tenth of it for reading requests
-// and sending answers, which are not measured here. With the rest, T, a batch starts no later than
+// A target for the 99th percentile of arrival to answer leaves three tenths of it for reading
+// requests and sending answers, which are not measured here. With the rest, T, a batch starts no
+// later than
 //
 //   arrival of its oldest request + T - S(rows) - margin
 //
@@ -10,6 +11,8 @@
 // batch that grows starts earlier. The margin is for what the estimate does not know: waiting for a
 // free engine or a core. It grows with each batch whose answers are late and shrinks with each
 // whose are not, in the proportion of 1 to 200, so that it settles where p99 is within the target.
+// It never exceeds half of T: late answers may be due to an overload, which smaller batches would
+// make worse.
 // Where waiting brings no further requests (the last batches had hardly any company), batches do
 // not wait, except for one in 64, which finds out whether it would now.
 //
@@ -29,7 +32,7 @@ class SloBatching {
 
   // For a target of clients.
   explicit SloBatching(Nanoseconds target);
-  static Nanoseconds target_here(Nanoseconds target) { return target * 9 / 10; }  // T
+  static Nanoseconds target_here(Nanoseconds target) { return target * 7 / 10; }  // T
 
   // What is left for waiting, from the arrival of a batch's oldest request on, when the batch has
   // `rows`. Never negative.
