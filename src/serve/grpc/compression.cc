@@ -114,7 +114,7 @@ void compress(std::string& framed, GrpcEncoding encoding) {
   stream.next_out = reinterpret_cast<Bytef*>(smaller.data() + kGrpcPrefixBytes);
   stream.avail_out = static_cast<uInt>(smaller.size() - kGrpcPrefixBytes);
   if (deflate(&stream, Z_FINISH) != Z_STREAM_END) return;
-  smaller.resize(smaller.size() - stream.avail_out);
+  smaller.erase(smaller.size() - stream.avail_out);
   framed = std::move(smaller);
   write_prefix(framed, /*is_compressed=*/true);
 }

@@ -137,9 +137,10 @@ TEST(HttpClientsTest, AnswersCountUntilTheClientHasReadThem) {
   HttpServerOptions options;
   options.address = "127.0.0.1";
   options.memory_budget = &budget;
-  HttpServer server(options, [](const HttpRequest&, const HttpReply& reply) {
+  const std::string answer(kAnswer, 'x');
+  HttpServer server(options, [&answer](const HttpRequest&, const HttpReply& reply) {
     HttpResponse response;
-    response.body.assign(kAnswer, 'x');
+    response.body = answer;
     reply(std::move(response));
   });
   TestClient slow(server.port()), other(server.port());
@@ -174,9 +175,10 @@ TEST(HttpClientsTest, AClientThatDoesNotReadItsAnswerIsCutOff) {
   TestClock clock;
   HttpServerOptions options = timed(clock, 24h, 100ms);
   options.address = "127.0.0.1";
-  HttpServer server(options, [](const HttpRequest&, const HttpReply& reply) {
+  const std::string answer(100'000'000, 'x');  // at 64 KiB in a second: 1526 seconds
+  HttpServer server(options, [&answer](const HttpRequest&, const HttpReply& reply) {
     HttpResponse response;
-    response.body.assign(100'000'000, 'x');  // at 64 KiB in a second: 1526 seconds
+    response.body = answer;
     reply(std::move(response));
   });
   TestClient client(server.port());

@@ -188,7 +188,9 @@ struct NetServer::State {
     NetThread& thread = *threads[(home + asked) % threads.size()];
     asio::post(thread.context, [this, home, asked, &thread, socket = std::move(socket)]() mutable {
       guarded([&] {
-        if (close_idle(thread)) return add(home, std::move(socket), /*refused=*/false);
+        // Another may have closed by now; `open` counts the new one, too.
+        const bool has_room = shared.open - shared.refused <= shared.options.max_connections;
+        if (has_room || close_idle(thread)) return add(home, std::move(socket), /*refused=*/false);
         make_room(home, asked + 1, std::move(socket));
       });
     });
