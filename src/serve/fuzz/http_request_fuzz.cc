@@ -1,6 +1,10 @@
-// Fuzzes what the bytes of HTTP requests meet: JSON, tensors, compression, paths. The first byte
-// chooses which. Whatever comes in, the only way out is a result that holds what it promises, or an
-// Error.
+// Fuzzes what the bytes of HTTP requests meet: JSON, tensors, shared memory, compression, paths.
+// The first byte chooses which. Whatever comes in, the only way out is a result that holds what it
+// promises, or an Error.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <cstring>
 
@@ -34,9 +38,26 @@ HttpRequest make_request(Bytes bytes) {
   return request;
 }
 
+// With a region "r" of 1000 bytes, whose object ends in the middle of them.
+const SharedMemoryRegions& regions_with_one() {
+  static const std::unique_ptr<SharedMemoryRegions> regions = [] {
+    const std::string key = cat("/emblem_fuzz_", getpid());
+    const int file = shm_open(key.c_str(), O_RDWR | O_CREAT, 0600);
+    require(file >= 0 && ftruncate(file, 1000) == 0);
+    auto made = std::make_unique<SharedMemoryRegions>(
+        SharedMemoryOptions{.allowed_prefixes = {"emblem_fuzz_"}, .max_tensor_bytes = 800});
+    made->register_system({"r", key, 0, 1000});
+    require(ftruncate(file, 500) == 0);
+    close(file);
+    shm_unlink(key.c_str());
+    return made;
+  }();
+  return *regions;
+}
+
 // Sends the inputs back as outputs of the same names.
 void infer(Bytes bytes) {
-  const SharedMemoryRegions regions;
+  const SharedMemoryRegions& regions = regions_with_one();
   InferCall call = read_infer_request(make_request(bytes), "m", "1", regions);
   InferResponse response{"m", "1", call.request->id, {}};
   for (const InputTensor& input : call.request->inputs) {
