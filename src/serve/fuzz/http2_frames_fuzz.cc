@@ -65,7 +65,7 @@ class Echo final : public Http2Handler {
   Http2Stream& stream_;
   MemoryBudget& budget_;
   GrpcFrameReader reader_;
-  GrpcEncoding encoding_ = GrpcEncoding::kGzip;
+  ContentEncoding encoding_ = ContentEncoding::kGzip;
   bool is_over_ = false;
 };
 

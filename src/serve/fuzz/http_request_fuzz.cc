@@ -71,7 +71,7 @@ void infer(Bytes bytes) {
   written.end();
 }
 
-void expand(Bytes bytes, HttpEncoding encoding) {
+void expand(Bytes bytes, ContentEncoding encoding) {
   constexpr size_t kLimit = 1 << 16, kStep = 1 << 12;
   MemoryBudget budget(kLimit * 4);
   {
@@ -102,9 +102,9 @@ void skip(Bytes bytes) {
 void run(uint8_t choice, Bytes bytes) {
   switch (choice % 6) {
     case 0:
-      return expand(bytes, HttpEncoding::kGzip);
+      return expand(bytes, ContentEncoding::kGzip);
     case 1:
-      return expand(bytes, HttpEncoding::kDeflate);
+      return expand(bytes, ContentEncoding::kDeflate);
     case 2:
       return split(bytes);
     case 3:

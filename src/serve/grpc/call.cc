@@ -114,7 +114,7 @@ void GrpcCall::take(std::span<const std::byte> bytes) {
 }
 
 void GrpcCall::take_message(GrpcMessage message) {
-  if (message.is_compressed && encoding_ == GrpcEncoding::kIdentity)
+  if (message.is_compressed && encoding_ == ContentEncoding::kIdentity)
     throw Error(ErrorCode::kInternal, "a message is compressed, but there is no grpc-encoding");
   if (method_.takes_stream()) return on_message(std::move(message));
   if (single_) throw Error(ErrorCode::kInternal, "the call has more than one message");
@@ -200,7 +200,8 @@ GrpcReply GrpcCall::reply_of(const google::protobuf::MessageLite& message) const
 }
 
 bool GrpcCall::should_compress(const GrpcReply& reply) const {
-  return answer_encoding_ != GrpcEncoding::kIdentity && reply.framed.size() >= kSmallestToCompress;
+  return answer_encoding_ != ContentEncoding::kIdentity &&
+         reply.framed.size() >= kSmallestToCompress;
 }
 
 void GrpcCall::compress_reply(GrpcReply& reply) const { compress(reply.framed, answer_encoding_); }
@@ -212,7 +213,7 @@ void GrpcCall::send(GrpcReply reply) {
     Http2Fields fields = {{":status", "200"},
                           {"content-type", kContentType},
                           {"grpc-accept-encoding", kAcceptEncoding}};
-    if (answer_encoding_ != GrpcEncoding::kIdentity)
+    if (answer_encoding_ != ContentEncoding::kIdentity)
       fields.emplace_back("grpc-encoding", name_of(answer_encoding_));
     stream_->respond(fields);
   }

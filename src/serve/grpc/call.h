@@ -98,8 +98,8 @@ class GrpcCall : public Http2Handler, public std::enable_shared_from_this<GrpcCa
   const Http2Loop loop_;
   Http2Stream* stream_;  // null once the stream is over
   std::optional<boost::asio::steady_timer> deadline_;
-  GrpcEncoding encoding_ = GrpcEncoding::kIdentity;         // of requests
-  GrpcEncoding answer_encoding_ = GrpcEncoding::kIdentity;  // of large answers
+  ContentEncoding encoding_ = ContentEncoding::kIdentity;         // of requests
+  ContentEncoding answer_encoding_ = ContentEncoding::kIdentity;  // of large answers
 
   GrpcFrameReader reader_;
   std::optional<GrpcMessage> single_;  // until the end of a call with one message

@@ -12,26 +12,19 @@
 namespace emblem {
 namespace {
 
-// zlib's window bits, and what makes of them the one or the other format.
-constexpr int kZlibWindow = 15;
-constexpr int kGzipWindow = 15 + 16;
 constexpr size_t kStep = 32768;
 
-int window_of(GrpcEncoding encoding) {
-  return encoding == GrpcEncoding::kGzip ? kGzipWindow : kZlibWindow;
-}
-
 struct Inflater {
-  explicit Inflater(GrpcEncoding encoding) {
-    if (inflateInit2(&stream, window_of(encoding)) != Z_OK) throw std::bad_alloc();
+  explicit Inflater(ContentEncoding encoding) {
+    if (inflateInit2(&stream, zlib_window(encoding)) != Z_OK) throw std::bad_alloc();
   }
   ~Inflater() { inflateEnd(&stream); }
   z_stream stream{};
 };
 
 struct Deflater {
-  explicit Deflater(GrpcEncoding encoding) {
-    if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, window_of(encoding), 8,
+  explicit Deflater(ContentEncoding encoding) {
+    if (deflateInit2(&stream, Z_BEST_SPEED, Z_DEFLATED, zlib_window(encoding), 8,
                      Z_DEFAULT_STRATEGY) != Z_OK)
       throw std::bad_alloc();
   }
@@ -48,28 +41,16 @@ void append(GrpcMessage& to, std::span<const std::byte> bytes, size_t max_bytes)
 
 }  // namespace
 
-std::optional<GrpcEncoding> grpc_encoding_from_name(std::string_view name) {
-  if (name.empty()) return GrpcEncoding::kIdentity;
+std::optional<ContentEncoding> grpc_encoding_from_name(std::string_view name) {
+  if (name.empty()) return ContentEncoding::kIdentity;
   for (const auto encoding :
-       {GrpcEncoding::kIdentity, GrpcEncoding::kGzip, GrpcEncoding::kDeflate}) {
+       {ContentEncoding::kIdentity, ContentEncoding::kGzip, ContentEncoding::kDeflate}) {
     if (name == name_of(encoding)) return encoding;
   }
   return std::nullopt;
 }
 
-const char* name_of(GrpcEncoding encoding) {
-  switch (encoding) {
-    case GrpcEncoding::kGzip:
-      return "gzip";
-    case GrpcEncoding::kDeflate:
-      return "deflate";
-    case GrpcEncoding::kIdentity:
-      break;
-  }
-  return "identity";
-}
-
-bool accepts(std::string_view list, GrpcEncoding encoding) {
+bool accepts(std::string_view list, ContentEncoding encoding) {
   while (!list.empty()) {
     const size_t comma = std::min(list.find(','), list.size());
     if (trim(list.substr(0, comma)) == name_of(encoding)) return true;
@@ -78,7 +59,7 @@ bool accepts(std::string_view list, GrpcEncoding encoding) {
   return false;
 }
 
-GrpcMessage expand(const GrpcMessage& compressed, GrpcEncoding encoding, size_t max_bytes,
+GrpcMessage expand(const GrpcMessage& compressed, ContentEncoding encoding, size_t max_bytes,
                    MemoryBudget* budget) {
   GrpcMessage expanded(budget);
   Inflater inflater(encoding);
@@ -104,8 +85,8 @@ GrpcMessage expand(const GrpcMessage& compressed, GrpcEncoding encoding, size_t 
   return expanded;
 }
 
-void compress(std::string& framed, GrpcEncoding encoding) {
-  if (encoding == GrpcEncoding::kIdentity) return;
+void compress(std::string& framed, ContentEncoding encoding) {
+  if (encoding == ContentEncoding::kIdentity) return;
   Deflater deflater(encoding);
   z_stream& stream = deflater.stream;
   std::string smaller(framed.size(), '\0');

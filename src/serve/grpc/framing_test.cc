@@ -111,7 +111,7 @@ TEST(GrpcFraming, RefusesABadPrefix) {
 }
 
 TEST(GrpcCompression, ExpandsWhatItCompresses) {
-  for (const auto encoding : {GrpcEncoding::kGzip, GrpcEncoding::kDeflate}) {
+  for (const auto encoding : {ContentEncoding::kGzip, ContentEncoding::kDeflate}) {
     for (const size_t size : {size_t{2000}, size_t{1'000'000}}) {
       const std::string text(size, 'x');
       std::string compressed = framed(text);
@@ -132,12 +132,12 @@ TEST(GrpcCompression, ExpandsWhatItCompresses) {
 
 TEST(GrpcCompression, RefusesWhatIsNotCompressed) {
   std::string compressed = framed(std::string(2000, 'x'));
-  compress(compressed, GrpcEncoding::kGzip);
+  compress(compressed, ContentEncoding::kGzip);
   const std::string text = compressed.substr(kGrpcPrefixBytes);
   for (const std::string& bad : {std::string(), text.substr(0, text.size() - 1), text + "x",
                                  std::string("nonsense"), std::string(100, '\xff')}) {
     const GrpcMessage message = message_of(bad);
-    EXPECT_EQ(refusal([&] { expand(message, GrpcEncoding::kGzip, 10'000, nullptr); }).first,
+    EXPECT_EQ(refusal([&] { expand(message, ContentEncoding::kGzip, 10'000, nullptr); }).first,
               ErrorCode::kInvalidArgument)
         << bad.size();
   }
@@ -146,15 +146,15 @@ TEST(GrpcCompression, RefusesWhatIsNotCompressed) {
 TEST(GrpcCompression, LeavesWhatDoesNotBecomeSmaller) {
   std::string message = framed("abc");
   const std::string before = message;
-  compress(message, GrpcEncoding::kGzip);
+  compress(message, ContentEncoding::kGzip);
   EXPECT_EQ(message, before);
 }
 
 TEST(GrpcCompression, ReadsListsOfEncodings) {
-  EXPECT_TRUE(accepts("identity, deflate, gzip", GrpcEncoding::kGzip));
-  EXPECT_TRUE(accepts("gzip", GrpcEncoding::kGzip));
-  EXPECT_FALSE(accepts("gzippy,deflate", GrpcEncoding::kGzip));
-  EXPECT_FALSE(accepts("", GrpcEncoding::kGzip));
+  EXPECT_TRUE(accepts("identity, deflate, gzip", ContentEncoding::kGzip));
+  EXPECT_TRUE(accepts("gzip", ContentEncoding::kGzip));
+  EXPECT_FALSE(accepts("gzippy,deflate", ContentEncoding::kGzip));
+  EXPECT_FALSE(accepts("", ContentEncoding::kGzip));
 }
 
 TEST(GrpcStatus, EncodesMessagesForHeaders) {

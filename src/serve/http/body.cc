@@ -15,13 +15,6 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 constexpr size_t kFirstBytes = size_t{64} << 10;
-// zlib's window bits, and what makes of them the one or the other format.
-constexpr int kZlibWindow = 15;
-constexpr int kGzipWindow = 15 + 16;
-
-int window_of(HttpEncoding encoding) {
-  return encoding == HttpEncoding::kGzip ? kGzipWindow : kZlibWindow;
-}
 
 // zlib counts in 32 bits.
 uInt most_at_once(size_t bytes) {
@@ -31,8 +24,8 @@ uInt most_at_once(size_t bytes) {
 // Drops output that does not fit: compression then saves nothing.
 class Compressor {
  public:
-  Compressor(HttpEncoding encoding, size_t room) : out_(room, '\0') {
-    if (deflateInit2(&stream_, Z_BEST_SPEED, Z_DEFLATED, window_of(encoding), 8,
+  Compressor(ContentEncoding encoding, size_t room) : out_(room, '\0') {
+    if (deflateInit2(&stream_, Z_BEST_SPEED, Z_DEFLATED, zlib_window(encoding), 8,
                      Z_DEFAULT_STRATEGY) != Z_OK)
       throw std::bad_alloc();
   }
@@ -114,29 +107,17 @@ HttpBody HttpBodyBuffer::take() {
   return body;
 }
 
-std::optional<HttpEncoding> encoding_from_name(std::string_view name) {
+std::optional<ContentEncoding> encoding_from_name(std::string_view name) {
   name = trim(name);
-  if (name.empty() || equal_ignoring_case(name, "identity")) return HttpEncoding::kIdentity;
+  if (name.empty() || equal_ignoring_case(name, "identity")) return ContentEncoding::kIdentity;
   if (equal_ignoring_case(name, "gzip") || equal_ignoring_case(name, "x-gzip"))
-    return HttpEncoding::kGzip;
-  if (equal_ignoring_case(name, "deflate")) return HttpEncoding::kDeflate;
+    return ContentEncoding::kGzip;
+  if (equal_ignoring_case(name, "deflate")) return ContentEncoding::kDeflate;
   return std::nullopt;
 }
 
-const char* name_of(HttpEncoding encoding) {
-  switch (encoding) {
-    case HttpEncoding::kGzip:
-      return "gzip";
-    case HttpEncoding::kDeflate:
-      return "deflate";
-    case HttpEncoding::kIdentity:
-      break;
-  }
-  return "identity";
-}
-
-HttpEncoding choose_encoding(std::string_view accepted) {
-  HttpEncoding best = HttpEncoding::kIdentity;
+ContentEncoding choose_encoding(std::string_view accepted) {
+  ContentEncoding best = ContentEncoding::kIdentity;
   double best_weight = 0;
   while (!accepted.empty()) {
     const size_t comma = accepted.find(',');
@@ -149,10 +130,10 @@ HttpEncoding choose_encoding(std::string_view accepted) {
         std::from_chars(weights.data() + 2, weights.data() + weights.size(), weight);
       item = trim(item.substr(0, semicolon));
     }
-    const std::optional<HttpEncoding> encoding = encoding_from_name(item);
-    if (item.empty() || !encoding || *encoding == HttpEncoding::kIdentity || !(weight > 0))
+    const std::optional<ContentEncoding> encoding = encoding_from_name(item);
+    if (item.empty() || !encoding || *encoding == ContentEncoding::kIdentity || !(weight > 0))
       continue;
-    const bool wins_tie = weight == best_weight && *encoding == HttpEncoding::kGzip;
+    const bool wins_tie = weight == best_weight && *encoding == ContentEncoding::kGzip;
     if (weight > best_weight || wins_tie) {
       best = *encoding;
       best_weight = weight;
@@ -162,8 +143,8 @@ HttpEncoding choose_encoding(std::string_view accepted) {
 }
 
 struct HttpBodyExpander::Inflater {
-  Inflater(std::span<const std::byte> bytes, HttpEncoding encoding) : left_(bytes) {
-    if (inflateInit2(&stream_, window_of(encoding)) != Z_OK) throw std::bad_alloc();
+  Inflater(std::span<const std::byte> bytes, ContentEncoding encoding) : left_(bytes) {
+    if (inflateInit2(&stream_, zlib_window(encoding)) != Z_OK) throw std::bad_alloc();
   }
   ~Inflater() { inflateEnd(&stream_); }
   Inflater(const Inflater&) = delete;
@@ -203,7 +184,7 @@ struct HttpBodyExpander::Inflater {
   bool is_complete_ = false;
 };
 
-HttpBodyExpander::HttpBodyExpander(HttpBody compressed, HttpEncoding encoding, size_t aligned_at,
+HttpBodyExpander::HttpBodyExpander(HttpBody compressed, ContentEncoding encoding, size_t aligned_at,
                                    size_t limit, MemoryBudget* budget)
     : compressed_(std::move(compressed)),
       inflater_(std::make_unique<Inflater>(compressed_.bytes, encoding)),
@@ -233,7 +214,7 @@ size_t body_bytes(const HttpResponse& response) {
   return bytes;
 }
 
-void compress_response(HttpResponse& response, HttpEncoding encoding) {
+void compress_response(HttpResponse& response, ContentEncoding encoding) {
   Compressor compressor(encoding, body_bytes(response));
   bool smaller = compressor.write(std::as_bytes(std::span(response.body)), Z_NO_FLUSH);
   for (const auto& tensor : response.tensors) {

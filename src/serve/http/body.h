@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "serve/http/message.h"
+#include "serve/protocol/content_encoding.h"
 #include "serve/protocol/memory_budget.h"
 
 namespace emblem {
@@ -54,19 +55,16 @@ class HttpBodyBuffer {
   size_t size_ = 0;
 };
 
-enum class HttpEncoding { kIdentity, kGzip, kDeflate };
-
 // Of a Content-Encoding header ("" is kIdentity); nullopt when it is not one of ours.
-std::optional<HttpEncoding> encoding_from_name(std::string_view name);
-const char* name_of(HttpEncoding encoding);
+std::optional<ContentEncoding> encoding_from_name(std::string_view name);
 // What to answer a client with that sent this Accept-Encoding header.
-HttpEncoding choose_encoding(std::string_view accepted);
+ContentEncoding choose_encoding(std::string_view accepted);
 
 // Expands a compressed body step by step.
 class HttpBodyExpander {
  public:
   // `limit`: of the expanded body.
-  HttpBodyExpander(HttpBody compressed, HttpEncoding encoding, size_t aligned_at, size_t limit,
+  HttpBodyExpander(HttpBody compressed, ContentEncoding encoding, size_t aligned_at, size_t limit,
                    MemoryBudget* budget);
   ~HttpBodyExpander();
 
@@ -90,6 +88,6 @@ size_t body_bytes(const HttpResponse& response);
 
 // Compresses body and tensors into the body and names the encoding in a header, unless that would
 // not make them smaller.
-void compress_response(HttpResponse& response, HttpEncoding encoding);
+void compress_response(HttpResponse& response, ContentEncoding encoding);
 
 }  // namespace emblem

@@ -70,8 +70,8 @@ TEST(HttpBodyTest, TakesNoMemoryThatTheBudgetDoesNotHave) {
 
 TEST(HttpBodyTest, ExpandsOnlyAsFarAsTheBudgetReaches) {
   MemoryBudget budget(1'000'000);
-  const std::string bomb = compressed(std::string(100'000'000, '\0'), HttpEncoding::kGzip);
-  EXPECT_THAT([&] { expanded(bomb, HttpEncoding::kGzip, size_t{64} << 20, 0, &budget); },
+  const std::string bomb = compressed(std::string(100'000'000, '\0'), ContentEncoding::kGzip);
+  EXPECT_THAT([&] { expanded(bomb, ContentEncoding::kGzip, size_t{64} << 20, 0, &budget); },
               ThrowsMessage<Error>(HasSubstr("--max-memory")));
   EXPECT_EQ(budget.used(), 0u);
 }
@@ -79,7 +79,7 @@ TEST(HttpBodyTest, ExpandsOnlyAsFarAsTheBudgetReaches) {
 TEST(HttpBodyTest, ExpandsGzipAndDeflate) {
   std::string text;
   for (int i = 0; i < 20000; ++i) text += std::to_string(i);
-  for (const auto encoding : {HttpEncoding::kGzip, HttpEncoding::kDeflate}) {
+  for (const auto encoding : {ContentEncoding::kGzip, ContentEncoding::kDeflate}) {
     const std::string packed = compressed(text, encoding);
     const auto body = expanded(packed, encoding, text.size(), 5);
     ASSERT_TRUE(body);
@@ -91,58 +91,58 @@ TEST(HttpBodyTest, ExpandsGzipAndDeflate) {
 
 TEST(HttpBodyTest, ExpandsSeveralGzipMembers) {
   const std::string packed =
-      compressed("one ", HttpEncoding::kGzip) + compressed("two", HttpEncoding::kGzip);
-  EXPECT_EQ(text_of(expanded(packed, HttpEncoding::kGzip, 100, 0)->bytes), "one two");
+      compressed("one ", ContentEncoding::kGzip) + compressed("two", ContentEncoding::kGzip);
+  EXPECT_EQ(text_of(expanded(packed, ContentEncoding::kGzip, 100, 0)->bytes), "one two");
 }
 
 TEST(HttpBodyTest, StopsAtTheLimitOfWhatABombExpandsTo) {
   // 100 MB in 100 KB.
-  const std::string bomb = compressed(std::string(100'000'000, '\0'), HttpEncoding::kGzip);
+  const std::string bomb = compressed(std::string(100'000'000, '\0'), ContentEncoding::kGzip);
   ASSERT_LT(bomb.size(), 200'000u);
-  EXPECT_FALSE(expanded(bomb, HttpEncoding::kGzip, 1'000'000, 0));
+  EXPECT_FALSE(expanded(bomb, ContentEncoding::kGzip, 1'000'000, 0));
 }
 
 TEST(HttpBodyTest, RefusesWhatIsNotCompressedOrCutOff) {
-  const std::string packed = compressed("some text that is long enough", HttpEncoding::kGzip);
-  const auto refused = [](std::string_view bytes, HttpEncoding encoding, const char* why) {
+  const std::string packed = compressed("some text that is long enough", ContentEncoding::kGzip);
+  const auto refused = [](std::string_view bytes, ContentEncoding encoding, const char* why) {
     EXPECT_THAT([&] { expanded(bytes, encoding, 1000, 0); }, ThrowsMessage<Error>(HasSubstr(why)));
   };
-  refused("plain text", HttpEncoding::kGzip, "not what its Content-Encoding says");
-  refused(packed, HttpEncoding::kDeflate, "not what its Content-Encoding says");
-  refused(packed.substr(0, packed.size() - 1), HttpEncoding::kGzip, "cut off");
-  refused(packed.substr(0, 12), HttpEncoding::kGzip, "cut off");
-  refused(packed + "x", HttpEncoding::kGzip, "cut off");
-  refused(packed + "trailing bytes", HttpEncoding::kGzip, "Content-Encoding");
+  refused("plain text", ContentEncoding::kGzip, "not what its Content-Encoding says");
+  refused(packed, ContentEncoding::kDeflate, "not what its Content-Encoding says");
+  refused(packed.substr(0, packed.size() - 1), ContentEncoding::kGzip, "cut off");
+  refused(packed.substr(0, 12), ContentEncoding::kGzip, "cut off");
+  refused(packed + "x", ContentEncoding::kGzip, "cut off");
+  refused(packed + "trailing bytes", ContentEncoding::kGzip, "Content-Encoding");
 }
 
 TEST(HttpBodyTest, CompressesBodyAndTensorsTogether) {
   HttpResponse response;
   response.body = std::string(3000, 'a');
   response.tensors = {std::vector<std::byte>(5000, std::byte{7}), {}};
-  compress_response(response, HttpEncoding::kGzip);
+  compress_response(response, ContentEncoding::kGzip);
   EXPECT_TRUE(response.tensors.empty());
   EXPECT_LT(response.body.size(), 200u);
   EXPECT_THAT(response.headers,
               ElementsAre(testing::Pair(testing::StrEq("Content-Encoding"), "gzip")));
-  const auto body = expanded(response.body, HttpEncoding::kGzip, 10000, 0);
+  const auto body = expanded(response.body, ContentEncoding::kGzip, 10000, 0);
   EXPECT_TRUE(text_of(body->bytes) == std::string(3000, 'a') + std::string(5000, '\7'));
 }
 
 TEST(HttpBodyTest, LeavesAloneWhatWouldGrow) {
   HttpResponse response;
   response.body = "tiny";
-  compress_response(response, HttpEncoding::kDeflate);
+  compress_response(response, ContentEncoding::kDeflate);
   EXPECT_EQ(response.body, "tiny");
   EXPECT_TRUE(response.headers.empty());
 }
 
-TEST(HttpEncodingTest, ChoosesWhatTheClientLikesBest) {
-  EXPECT_EQ(choose_encoding(""), HttpEncoding::kIdentity);
-  EXPECT_EQ(choose_encoding("br"), HttpEncoding::kIdentity);
-  EXPECT_EQ(choose_encoding("deflate, GZIP;q=1.0, br"), HttpEncoding::kGzip);
-  EXPECT_EQ(choose_encoding("gzip;q=0.5, deflate;q=0.8"), HttpEncoding::kDeflate);
-  EXPECT_EQ(choose_encoding("gzip;q=0"), HttpEncoding::kIdentity);
-  EXPECT_EQ(choose_encoding(",,;,gzip;q=x"), HttpEncoding::kGzip);
+TEST(ContentEncodingTest, ChoosesWhatTheClientLikesBest) {
+  EXPECT_EQ(choose_encoding(""), ContentEncoding::kIdentity);
+  EXPECT_EQ(choose_encoding("br"), ContentEncoding::kIdentity);
+  EXPECT_EQ(choose_encoding("deflate, GZIP;q=1.0, br"), ContentEncoding::kGzip);
+  EXPECT_EQ(choose_encoding("gzip;q=0.5, deflate;q=0.8"), ContentEncoding::kDeflate);
+  EXPECT_EQ(choose_encoding("gzip;q=0"), ContentEncoding::kIdentity);
+  EXPECT_EQ(choose_encoding(",,;,gzip;q=x"), ContentEncoding::kGzip);
   EXPECT_EQ(encoding_from_name("compress"), std::nullopt);
 }
 

@@ -11,9 +11,9 @@
 
 namespace emblem {
 
-inline std::string compressed(const std::string& text, HttpEncoding encoding) {
+inline std::string compressed(const std::string& text, ContentEncoding encoding) {
   z_stream stream{};
-  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, encoding == HttpEncoding::kGzip ? 31 : 15, 8,
+  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, encoding == ContentEncoding::kGzip ? 31 : 15, 8,
                          Z_DEFAULT_STRATEGY),
             Z_OK);
   std::string out(deflateBound(&stream, text.size()) + 32, '\0');
@@ -34,7 +34,7 @@ inline HttpBody http_body(std::string_view text) {
 }
 
 // nullopt: it is larger than the limit. Throws what the expander throws.
-inline std::optional<HttpBody> expanded(std::string_view packed, HttpEncoding encoding,
+inline std::optional<HttpBody> expanded(std::string_view packed, ContentEncoding encoding,
                                         size_t limit, size_t aligned_at = 0,
                                         MemoryBudget* budget = nullptr) {
   HttpBodyExpander expander(http_body(packed), encoding, aligned_at, limit, budget);

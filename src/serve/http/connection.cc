@@ -244,7 +244,7 @@ class Connection final : public NetConnection,
     phase_ = Phase::kBody;
     set_deadline(http_.options.read_timeout);
     // Where the first tensor begins, if the body is not compressed.
-    const size_t aligned_at = encoding_ == HttpEncoding::kIdentity ? json_bytes_.value_or(0) : 0;
+    const size_t aligned_at = encoding_ == ContentEncoding::kIdentity ? json_bytes_.value_or(0) : 0;
     ReadState state = reader_.begin_body(aligned_at);
     if (state == ReadState::kNeedMore && reader_.has_input()) state = reader_.read_body();
     if (state == ReadState::kNeedMore && waits && !reader_.head().is_http_1_0)
@@ -317,11 +317,11 @@ class Connection final : public NetConnection,
   void on_reply(uint64_t number, HttpResponse response) {
     if (phase_ != Phase::kHandling || number != request_number_) return;
     guarded([&] {
-      if (response.deferred && !is_long_work(response, HttpEncoding::kIdentity))
+      if (response.deferred && !is_long_work(response, ContentEncoding::kIdentity))
         response = response.deferred();
       // Before it is written.
       if (response.deferred && !take_memory(response.deferred_json_bytes)) return;
-      HttpEncoding accepted = HttpEncoding::kIdentity;
+      ContentEncoding accepted = ContentEncoding::kIdentity;
       if (response.is_compressible)
         accepted = choose_encoding(reader_.head().value("Accept-Encoding"));
       if (is_long_work(response, accepted)) return hand_over(std::move(response), accepted);
@@ -329,7 +329,7 @@ class Connection final : public NetConnection,
     });
   }
 
-  void hand_over(HttpResponse response, HttpEncoding accepted) {
+  void hand_over(HttpResponse response, ContentEncoding accepted) {
     phase_ = Phase::kFinishing;
     const auto shared = std::make_shared<HttpResponse>(std::move(response));
     // Bounded by the number of connections.
@@ -475,7 +475,7 @@ class Connection final : public NetConnection,
   bool is_head_only_ = false;
   bool keeps_alive_ = true;
   bool lingers_ = false;
-  HttpEncoding encoding_ = HttpEncoding::kIdentity;
+  ContentEncoding encoding_ = ContentEncoding::kIdentity;
   std::optional<size_t> json_bytes_;
   uint64_t request_number_ = 0;
   std::shared_ptr<std::atomic<bool>> cancelled_;

@@ -18,17 +18,17 @@ constexpr size_t kLongToCompress = size_t{16} << 10;
 }  // namespace
 
 HttpRequestWork::HttpRequestWork(const HttpServerOptions& options, const HttpHandler& handler,
-                                 HttpRequest request, HttpBody body, HttpEncoding encoding,
+                                 HttpRequest request, HttpBody body, ContentEncoding encoding,
                                  HttpReply reply)
     : options_(options),
       handler_(handler),
       request_(std::move(request)),
       body_(std::move(body)),
-      encoding_(body_.bytes.empty() ? HttpEncoding::kIdentity : encoding),
+      encoding_(body_.bytes.empty() ? ContentEncoding::kIdentity : encoding),
       reply_(std::move(reply)) {}
 
 bool HttpRequestWork::start() {
-  if (encoding_ != HttpEncoding::kIdentity) {
+  if (encoding_ != ContentEncoding::kIdentity) {
     if (body_.bytes.size() > kShortCompressed) return false;
     if (!expand(kShortExpanded)) return is_answered_;
   }
@@ -39,7 +39,7 @@ bool HttpRequestWork::start() {
 
 bool HttpRequestWork::step() {
   if (request_.cancelled && *request_.cancelled) return false;
-  if (encoding_ != HttpEncoding::kIdentity && !expand(kExpandedPerStep)) return !is_answered_;
+  if (encoding_ != ContentEncoding::kIdentity && !expand(kExpandedPerStep)) return !is_answered_;
   call_handler();
   return false;
 }
@@ -64,7 +64,7 @@ bool HttpRequestWork::expand(size_t bytes) {
     }
     body_ = expander_->take();
     expander_.reset();
-    encoding_ = HttpEncoding::kIdentity;
+    encoding_ = ContentEncoding::kIdentity;
     return true;
   } catch (...) {
     refuse();
@@ -88,15 +88,15 @@ void HttpRequestWork::refuse() {
   reply_(error_response(caught_error()));
 }
 
-bool is_long_work(const HttpResponse& response, HttpEncoding accepted) {
+bool is_long_work(const HttpResponse& response, ContentEncoding accepted) {
   if (response.deferred) return response.deferred_json_bytes > kLongJson;
-  return accepted != HttpEncoding::kIdentity && response.is_compressible &&
+  return accepted != ContentEncoding::kIdentity && response.is_compressible &&
          body_bytes(response) > kLongToCompress;
 }
 
-HttpResponse finish_response(HttpResponse response, HttpEncoding accepted) {
+HttpResponse finish_response(HttpResponse response, ContentEncoding accepted) {
   if (response.deferred) response = response.deferred();
-  if (accepted != HttpEncoding::kIdentity && response.is_compressible &&
+  if (accepted != ContentEncoding::kIdentity && response.is_compressible &&
       body_bytes(response) >= kSmallestToCompress)
     compress_response(response, accepted);
   return response;

@@ -18,7 +18,7 @@ class HttpRequestWork {
  public:
   // `handler` and the options must outlive it.
   HttpRequestWork(const HttpServerOptions& options, const HttpHandler& handler, HttpRequest request,
-                  HttpBody body, HttpEncoding encoding, HttpReply reply);
+                  HttpBody body, ContentEncoding encoding, HttpReply reply);
 
   // On the connection's thread. False when what is left takes long, and is for workers.
   bool start();
@@ -35,15 +35,15 @@ class HttpRequestWork {
   const HttpHandler& handler_;
   HttpRequest request_;
   HttpBody body_;
-  HttpEncoding encoding_;
+  ContentEncoding encoding_;
   HttpReply reply_;
   std::unique_ptr<HttpBodyExpander> expander_;
   bool is_answered_ = false;
 };
 
 // Whether finishing the response takes so long that it is for workers.
-bool is_long_work(const HttpResponse& response, HttpEncoding accepted);
+bool is_long_work(const HttpResponse& response, ContentEncoding accepted);
 // Writes what was deferred, and compresses where that is worth it. Throws what those throw.
-HttpResponse finish_response(HttpResponse response, HttpEncoding accepted);
+HttpResponse finish_response(HttpResponse response, ContentEncoding accepted);
 
 }  // namespace emblem

@@ -111,7 +111,7 @@ TEST(HttpClientsTest, AboveTheBudgetRequestsAreRefused) {
     EXPECT_TRUE(client.is_closed_by_server());
   }
   TestClient client(server.port());
-  const std::string bomb = compressed(std::string(50'000'000, 'a'), HttpEncoding::kGzip);
+  const std::string bomb = compressed(std::string(50'000'000, 'a'), ContentEncoding::kGzip);
   EXPECT_EQ(client.post("/z", bomb, "Content-Encoding: gzip\r\n").status, 503);
   EXPECT_EQ(client.post("/x", "small").body, "POST /x small");  // its body was read to the end
   EXPECT_TRUE(becomes_true([&] { return budget.used() == 0; }));
@@ -235,9 +235,10 @@ TEST(HttpClientsTest, LongWorkIsDoneByWorkersAndShortWorkAtOnce) {
   EXPECT_EQ(client.post("/small").status, 200);
   EXPECT_EQ(client.post("/binary", large, "Inference-Header-Content-Length: 9\r\n").status, 200);
   EXPECT_EQ(client.post("/json", large).status, 200);
-  EXPECT_EQ(client.post("/packed", compressed("{}", HttpEncoding::kGzip), gzip).status, 200);
-  EXPECT_EQ(client.post("/large_packed", compressed(noise, HttpEncoding::kGzip), gzip).status, 200);
-  EXPECT_EQ(client.post("/bomb", compressed(large, HttpEncoding::kGzip), gzip).status, 200);
+  EXPECT_EQ(client.post("/packed", compressed("{}", ContentEncoding::kGzip), gzip).status, 200);
+  EXPECT_EQ(client.post("/large_packed", compressed(noise, ContentEncoding::kGzip), gzip).status,
+            200);
+  EXPECT_EQ(client.post("/bomb", compressed(large, ContentEncoding::kGzip), gzip).status, 200);
   EXPECT_EQ(client.get("/small_deferred").status, 200);
   EXPECT_EQ(client.get("/large_deferred").status, 200);
   const std::thread::id home = notes.of("/small");
@@ -259,7 +260,7 @@ TEST(HttpClientsTest, BombsAndLargeTextsHoldUpNoOneElse) {
   });
   TestClient large(server.port());
   large.send(TestClient::text("POST", "/wait", std::string(100'000, ' ')));
-  const std::string bomb = compressed(std::string(100'000'000, 'a'), HttpEncoding::kGzip);
+  const std::string bomb = compressed(std::string(100'000'000, 'a'), ContentEncoding::kGzip);
   std::vector<std::unique_ptr<TestClient>> bombers;
   for (int i = 0; i < 4; ++i) {
     bombers.push_back(std::make_unique<TestClient>(server.port()));
@@ -280,7 +281,7 @@ TEST(HttpClientsTest, LargeAnswersAreCompressedByWorkersAndArriveWhole) {
   for (int i = 0; i < 3; ++i) {
     const TestResponse response = client.post("/z", text, "Accept-Encoding: deflate\r\n");
     EXPECT_EQ(response.header("content-encoding"), "deflate");
-    EXPECT_TRUE(text_of(expanded(response.body, HttpEncoding::kDeflate, 400'000)->bytes) ==
+    EXPECT_TRUE(text_of(expanded(response.body, ContentEncoding::kDeflate, 400'000)->bytes) ==
                 "POST /z " + text);
   }
 }

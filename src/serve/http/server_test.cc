@@ -126,7 +126,7 @@ TEST(HttpServerTest, ExpandsCompressedBodiesUpToTheLimit) {
   options.max_body_bytes = 100'000;
   EchoServer server(options);
   TestClient client(server.port());
-  for (const auto encoding : {HttpEncoding::kGzip, HttpEncoding::kDeflate}) {
+  for (const auto encoding : {ContentEncoding::kGzip, ContentEncoding::kDeflate}) {
     const std::string header = std::string("Content-Encoding: ") + name_of(encoding) + "\r\n";
     EXPECT_EQ(client.post("/z", compressed("text", encoding), header).body, "POST /z text");
     EXPECT_EQ(client.post("/z", "no such thing", header).status, 400);
@@ -143,7 +143,7 @@ TEST(HttpServerTest, CompressesResponsesWhereTheClientExpectsThat) {
   const std::string text(5000, 'a');
   const TestResponse response = client.post("/z", text, "Accept-Encoding: gzip, deflate\r\n");
   EXPECT_EQ(response.header("content-encoding"), "gzip");
-  EXPECT_TRUE(text_of(expanded(response.body, HttpEncoding::kGzip, 10000)->bytes) ==
+  EXPECT_TRUE(text_of(expanded(response.body, ContentEncoding::kGzip, 10000)->bytes) ==
               "POST /z " + text);
   EXPECT_EQ(client.post("/z", text).header("content-encoding"), "");
   // What clients do not expect compressed.
