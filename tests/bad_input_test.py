@@ -244,6 +244,16 @@ class Usage(unittest.TestCase):
             self.assertEqual(process.returncode, 2, command)
             self.assertNotEqual(process.stderr, "", command)
 
+    def test_an_option_without_a_value_does_not_take_the_next_one(self):
+        process = run("serve", "--models", ".", "--token=", "--http-port=0")
+        self.assertEqual((process.returncode, process.stderr),
+                         (2, "emblem: --token= has no value after the equals sign\n"))
+
+    def test_an_empty_token_is_no_token_by_mistake(self):
+        process = run("serve", "--models", ".", env={**os.environ, "EMBLEM_TOKEN": ""})
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("EMBLEM_TOKEN is set, but empty", process.stderr)
+
     def test_numbers_out_of_range_are_refused_in_one_line(self):
         for option, value, problem in (("--max-steps", "-3", "is out of range; expected at least 1"),
                                        ("--max-steps", "0", "is out of range; expected at least 1"),

@@ -465,6 +465,22 @@ void Command::run_instead(std::function<int(const std::function<int()>&)> instea
   body = [instead = std::move(instead), original = body] { return instead(original); };
 }
 
+namespace {
+
+// "--token=" of a script whose variable is not set; the parser would take the next argument as its
+// value. Empty: there is none.
+std::string option_without_value(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--") break;
+    if (word.starts_with("--") && word.size() > 3 && word.find('=') == word.size() - 1)
+      return std::string(word);
+  }
+  return {};
+}
+
+}  // namespace
+
 int run_program(int argc, char** argv, const std::function<void(Command& program)>& add) {
   CLI::App app(
       "Emblem trains, serves and benchmarks recommenders with embedding tables of any size.",
@@ -476,6 +492,10 @@ int run_program(int argc, char** argv, const std::function<void(Command& program
   add(program);
   if (const std::string unknown = unknown_name(app, argc, argv); !unknown.empty()) {
     std::fprintf(stderr, "emblem: %s\n", unknown.c_str());
+    return kBadUsage;
+  }
+  if (const std::string option = option_without_value(argc, argv); !option.empty()) {
+    std::fprintf(stderr, "emblem: %s has no value after the equals sign\n", option.c_str());
     return kBadUsage;
   }
   try {

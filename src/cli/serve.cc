@@ -29,15 +29,18 @@ struct Options {
   int64_t slo_p99_us = 0;
 };
 
-std::string value_or_variable(const std::string& value, const char* variable) {
+// Empty: there is none. A variable that is set to nothing was meant to be one.
+std::string token_from(const std::string& value, const char* variable) {
   const char* set = std::getenv(variable);
-  return !value.empty() || set == nullptr ? value : set;
+  if (!value.empty() || set == nullptr) return value;
+  EMBLEM_REQUIRE(*set != '\0', variable, " is set, but empty; give it a token or unset it");
+  return set;
 }
 
 AccessOptions access_options(const Options& options) {
   AccessOptions access;
-  access.inference_token = value_or_variable(options.token, "EMBLEM_TOKEN");
-  access.control_token = value_or_variable(options.control_token, "EMBLEM_CONTROL_TOKEN");
+  access.inference_token = token_from(options.token, "EMBLEM_TOKEN");
+  access.control_token = token_from(options.control_token, "EMBLEM_CONTROL_TOKEN");
   for (const std::string& text : options.restricted)
     access.restricted.push_back(parse_restricted_apis(text));
   access.allow_shared_memory = !options.shared_memory.empty();

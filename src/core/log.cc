@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "core/text.h"
+
 namespace emblem {
 namespace {
 
@@ -64,17 +66,18 @@ void set_log_settings(const LogSettings& settings) {
   set_format(logger(), settings);
 }
 
+// Lines may quote what clients sent: printable() keeps them from adding lines of their own.
 void log_debug(const std::string& line) {
-  if (log_settings().verbose_level > 0) logger().debug(line);
+  if (log_settings().verbose_level > 0) logger().debug(printable(line));
 }
 void log_info(const std::string& line) {
-  if (log_settings().info) logger().info(line);
+  if (log_settings().info) logger().info(printable(line));
 }
 void log_warn(const std::string& line) {
-  if (log_settings().warning) logger().warn("warning: " + line);
+  if (log_settings().warning) logger().warn("warning: " + printable(line));
 }
 void log_error(const std::string& line) {
-  if (log_settings().error) logger().error("error: " + line);
+  if (log_settings().error) logger().error("error: " + printable(line));
 }
 
 }  // namespace emblem

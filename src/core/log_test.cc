@@ -51,5 +51,15 @@ TEST_F(LogDeathTest, SettingsCanBeChangedWhileTheProgramRuns) {
               "^20..-..-..T..:..:..Z emblem: one\n20..-..-..T..:..:..Z emblem: warning: three\n$");
 }
 
+void log_foreign_text() {
+  log_warn("name 'x\nemblem: error: not true\x1b[31m'");
+  std::exit(0);
+}
+
+TEST_F(LogDeathTest, TextOfOthersAddsNoLines) {
+  EXPECT_EXIT(log_foreign_text(), testing::ExitedWithCode(0),
+              "^emblem: warning: name 'x.x0aemblem: error: not true.x1b.31m'\n$");
+}
+
 }  // namespace
 }  // namespace emblem

@@ -5,16 +5,8 @@
 #include "serve/protocol/status.h"
 
 namespace emblem {
-namespace {
-
-// In the trailers, of which clients accept 8 KiB, each byte may take three.
-constexpr size_t kMostMessageBytes = 2000;
-
-}  // namespace
-
 GrpcStatus::GrpcStatus(const Error& error)
-    : code(static_cast<GrpcCode>(grpc_status(error.code()))),
-      message(std::string_view(error.what()).substr(0, kMostMessageBytes)) {}
+    : code(static_cast<GrpcCode>(grpc_status(error.code()))), message(shortened(error.what())) {}
 
 std::string percent_encoded(std::string_view text) {
   static constexpr char kDigits[] = "0123456789ABCDEF";

@@ -14,7 +14,7 @@ HttpResponse json_response(std::string json) {
 
 HttpResponse error_response(int status, std::string_view message) {
   JsonWriter json;
-  json.object([&] { json.key("error").string(message); });
+  json.object([&] { json.key("error").string(shortened(message)); });
   HttpResponse response = json_response(std::move(json.text()));
   response.status = status;
   return response;

@@ -52,4 +52,15 @@ int grpc_status(ErrorCode code) {
   return 13;  // INTERNAL
 }
 
+std::string_view shortened(std::string_view message) {
+  constexpr size_t kMostBytes = 2000;
+  if (message.size() <= kMostBytes) return message;
+  size_t end = kMostBytes;
+  const auto continues = [&](size_t at) {
+    return (static_cast<unsigned char>(message[at]) & 0xC0) == 0x80;
+  };
+  while (end > kMostBytes - 4 && continues(end)) --end;
+  return message.substr(0, end);
+}
+
 }  // namespace emblem

@@ -69,6 +69,20 @@ size_t count_of(const std::string& text, const std::string& part) {
   return count;
 }
 
+TEST_F(ModelControlTest, AModelThatIsNotThereIsNotSilentlyLeftOut) {
+  ModelServerOptions misspelt = options();
+  misspelt.models = {"ctr", "ctrr"};
+  testing::internal::CaptureStderr();
+  const ModelServer server(misspelt);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("model ctrr cannot be loaded"));
+  EXPECT_FALSE(server.is_ready());
+  const auto index = server.index();
+  const auto found = std::find_if(index.begin(), index.end(),
+                                  [](const auto& entry) { return entry.name == "ctrr"; });
+  ASSERT_NE(found, index.end());
+  EXPECT_EQ(found->state, "UNAVAILABLE");
+}
+
 TEST_F(ModelControlTest, ClientsLoadAndUnloadInExplicitModeAlone) {
   ModelServer polling(options(Control::kPoll));
   EXPECT_THAT([&] { polling.load("ctr", {}); },

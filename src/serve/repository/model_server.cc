@@ -42,7 +42,11 @@ ModelServer::ModelServer(ModelServerOptions options)
   const bool all = options_.control != ModelServerOptions::Control::kExplicit;
   for (const std::string& model : all ? repository_.models() : options_.models)
     try_load(model, AtThreadLimit::kThrow);
-  for (const auto& [model, folder] : options_.deltas) tables_.watch_deltas(model, folder);
+  for (const auto& [model, folder] : options_.deltas) {
+    if (!models_.contains(model))
+      log_warn(cat("--deltas ", model, "=", folder, ": no model ", model, " is loaded yet"));
+    tables_.watch_deltas(model, folder);
+  }
   if (options_.control == ModelServerOptions::Control::kPoll)
     poller_ = start_thread("looking for new models", [this] { poll(); });
 }
@@ -92,7 +96,13 @@ void ModelServer::try_load(const std::string& model, AtThreadLimit limit) {
     reload(model, {});
   } catch (const ThreadLimitError&) {
     if (limit == AtThreadLimit::kThrow) throw;
-  } catch (...) {  // noted for index()
+  } catch (...) {  // noted for index(), unless there is no such model
+    bool is_known = false;
+    {
+      const std::lock_guard lock(mutex_);
+      is_known = models_.contains(model);
+    }
+    if (!is_known) note_problem(model, 0);
   }
 }
 

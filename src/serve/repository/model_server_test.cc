@@ -146,8 +146,9 @@ TEST_F(ModelServerTest, RequestsAreLimitedInRowsAndInBytesOfTheirAnswers) {
   EXPECT_EQ(error_of(infer(server, std::move(request))),
             "[request id: 42] inference request batch-size must be <= 4 for 'ctr'");
   EXPECT_THAT(error_of(infer(server, rows.request(0, 5))), HasSubstr("[request id: <id_unknown>]"));
-  EXPECT_THAT(error_of(infer(server, rows.request(0, 4))),
-              HasSubstr("the answer would have 16 bytes, but one of model 'ctr' may have up to 12"));
+  EXPECT_THAT(
+      error_of(infer(server, rows.request(0, 4))),
+      HasSubstr("the answer would have 16 bytes, but one of model 'ctr' may have up to 12"));
   {
     const InferResult answer = infer(server, rows.request(0, 3));
     EXPECT_EQ(error_of(answer), "");
