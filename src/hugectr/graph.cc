@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "core/json_error.h"
 #include "emblem/error.h"
 
 namespace emblem::hugectr {
@@ -142,8 +143,9 @@ std::vector<Statistics> parse_statistics(std::string_view text, const std::strin
       all.push_back(
           {layer.at("mean").get<std::vector<float>>(), layer.at("var").get<std::vector<float>>()});
   } catch (const json::exception& error) {
-    throw Error(ErrorCode::kInvalidArgument,
-                cat(origin, ": not the statistics of BatchNorm layers: ", error.what()));
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        cat(origin, ": not the statistics of BatchNorm layers: ", json_problem(error.what())));
   }
   return all;
 }
@@ -159,7 +161,7 @@ Graph parse_graph(std::string_view text, const std::string& origin) {
                 cat(origin, ": ",
                     graph.layers.empty() ? "this is not the JSON graph of a model"
                                          : cat("layer ", graph.layers.size() + 1),
-                    ": ", error.what()));
+                    ": ", json_problem(error.what())));
   }
   EMBLEM_REQUIRE(!graph.layers.empty() && graph.layers.front().type == "Data", origin,
                  ": the first layer is not Data");

@@ -74,6 +74,7 @@ Serving::Serving(const ServingOptions& options) {
   for (const uint16_t port : {options.http.port, options.grpc.port, options.metrics.port})
     check_port(options.http.address, port);
   if (options.health) check_port(options.health->address, options.health->port);
+  check_tls(options.http);
   state_ = std::make_unique<State>(options);
 }
 Serving::~Serving() = default;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/json_error.h"
 #include "core/text.h"
 #include "emblem/error.h"
 
@@ -148,7 +149,8 @@ std::vector<Baseline> parse_baselines(std::string_view text, const std::string& 
     json = Json::parse(text);
   } catch (const Json::exception& error) {
     throw Error(ErrorCode::kInvalidArgument,
-                cat(source, " is not JSON: ", error.what(), "; expected baselines by config path"));
+                cat(source, " is not JSON: ", json_problem(error.what()),
+                    "; expected baselines by config path"));
   }
   if (!json.is_object()) fail(source, json, "an object of baselines by config path");
   std::vector<Baseline> baselines;
@@ -157,7 +159,8 @@ std::vector<Baseline> parse_baselines(std::string_view text, const std::string& 
       baselines.push_back(read_baseline(config, value, cat(source, ": \"", config, "\"")));
     } catch (const Json::exception& error) {
       throw Error(ErrorCode::kInvalidArgument,
-                  cat(source, ": \"", config, "\" has a value of the wrong type: ", error.what()));
+                  cat(source, ": \"", config,
+                      "\" has a value of the wrong type: ", json_problem(error.what())));
     }
   }
   return baselines;

@@ -11,6 +11,7 @@
 #include "bench/tables/bounded_power_law.h"
 #include "core/file.h"
 #include "core/half.h"
+#include "core/json_error.h"
 #include "core/random.h"
 #include "core/text.h"
 
@@ -279,7 +280,8 @@ std::vector<LoadRequest> read_load_requests(const std::string& text, const std::
   try {
     json = Json::parse(text);
   } catch (const Json::parse_error& error) {
-    throw Error(ErrorCode::kInvalidArgument, cat(source, " is not JSON: ", error.what()));
+    throw Error(ErrorCode::kInvalidArgument,
+                cat(source, " is not JSON: ", json_problem(error.what())));
   }
   EMBLEM_REQUIRE(json.is_object() && json.contains("data") && json["data"].is_array(), source,
                  " has no list \"data\"; expected {\"data\": [{\"INPUT\": [...]}, ...]}");

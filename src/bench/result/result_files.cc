@@ -7,6 +7,7 @@
 
 #include "checkpoint/results.h"
 #include "core/file.h"
+#include "core/json_error.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -22,7 +23,8 @@ Json parse_json(std::string_view text, const std::string& source) {
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {
-    throw Error(ErrorCode::kInvalidArgument, cat(source, " is not JSON: ", error.what()));
+    throw Error(ErrorCode::kInvalidArgument,
+                cat(source, " is not JSON: ", json_problem(error.what())));
   }
 }
 

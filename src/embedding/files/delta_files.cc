@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "core/json_error.h"
 #include "core/file.h"
 #include "core/text.h"
 #include "emblem/error.h"
@@ -96,7 +97,7 @@ DeltaManifest read_delta_manifest(const DeltaFolder& delta) {
       manifest.tables.push_back({table.at("name"), table.at("dim"), table.at("rows")});
     }
   } catch (const nlohmann::json::exception& error) {
-    throw Error(ErrorCode::kCorruption, cat(path, ": does not describe a delta: ", error.what()));
+    throw Error(ErrorCode::kCorruption, cat(path, ": does not describe a delta: ", json_problem(error.what())));
   }
   for (const DeltaTable& table : manifest.tables) {
     if (!is_folder_name(table.name))

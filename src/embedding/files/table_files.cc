@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/json_error.h"
 #include "core/file.h"
 
 namespace emblem {
@@ -199,7 +200,7 @@ TableFacts read_table_facts(const std::string& folder) {
             .clock = json.at("clock"),
             .next_score = json.at("next_score")};
   } catch (const nlohmann::json::exception& error) {
-    throw Error(ErrorCode::kCorruption, cat(path, ": does not describe a table: ", error.what()));
+    throw Error(ErrorCode::kCorruption, cat(path, ": does not describe a table: ", json_problem(error.what())));
   }
 }
 

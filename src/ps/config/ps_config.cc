@@ -8,6 +8,7 @@
 
 #include "config/name.h"
 #include "core/file.h"
+#include "core/json_error.h"
 #include "core/log.h"
 #include "core/text.h"
 #include "emblem/error.h"
@@ -274,7 +275,8 @@ PsConfig parse_ps_config(std::string_view text, const std::string& origin) {
   try {
     json = nlohmann::json::parse(text);
   } catch (const nlohmann::json::exception& error) {
-    throw Error(ErrorCode::kInvalidArgument, cat(origin, ": this is not JSON: ", error.what()));
+    throw Error(ErrorCode::kInvalidArgument,
+                cat(origin, ": this is not JSON: ", json_problem(error.what())));
   }
   PsConfig config;
   JsonObject root(json, origin);

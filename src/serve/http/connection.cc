@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
-#include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/write.hpp>
 #include <charconv>
 
@@ -20,7 +19,6 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
-using TlsStream = asio::ssl::stream<TcpSocket>;
 using ReadState = HttpRequestReader::State;
 
 constexpr size_t kSlowestBytesPerSecond = 65536;
@@ -29,9 +27,6 @@ constexpr size_t kHeadBytes = 512;               // about the largest head of a 
 constexpr size_t kWriteBytes = size_t{1} << 20;  // at once
 constexpr std::chrono::milliseconds kLingering = std::chrono::seconds(1);
 constexpr Clock::time_point kNever = Clock::time_point::max();
-
-TcpSocket& socket_of(TcpSocket& socket) { return socket; }
-TcpSocket& socket_of(TlsStream& stream) { return stream.next_layer(); }
 
 std::optional<size_t> parse_length(std::string_view text) {
   size_t length = 0;

@@ -6,6 +6,7 @@
 
 #include <thread>
 
+#include "core/file.h"
 #include "core/temp_folder_test.h"
 #include "serve/http/client_test.h"
 #include "serve/http/server.h"
@@ -165,6 +166,19 @@ TEST_F(HttpTlsTest, RefusesAKeyThatIsNotTheCertificates) {
   options.tls_key = other.path("key.pem");
   EXPECT_THAT([&] { HttpServer(options, [](HttpRequest, const HttpReply&) {}); },
               testing::ThrowsMessage<Error>(testing::HasSubstr("cannot be used with")));
+}
+
+TEST_F(HttpTlsTest, FilesThatCannotBeUsedAreNamedWithTheReason) {
+  const TempFolder folder;
+  HttpServerOptions options;
+  options.tls_certificate = folder.path("none.pem");
+  options.tls_key = folder.path("none.key");
+  EXPECT_THAT([&] { check_tls(options); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("No such file")));
+  options.tls_certificate = options.tls_key = folder.path("text");
+  write_text_file_atomically(options.tls_key, "not a certificate");
+  EXPECT_THAT([&] { check_tls(options); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("no start line")));
 }
 
 }  // namespace

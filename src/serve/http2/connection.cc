@@ -1,7 +1,6 @@
 #include "serve/http2/connection.h"
 
 #include <boost/asio/post.hpp>
-#include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/write.hpp>
 #include <vector>
 
@@ -14,13 +13,9 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 using Clock = std::chrono::steady_clock;
-using TlsStream = asio::ssl::stream<TcpSocket>;
 
 constexpr size_t kReadBytes = 16384;
 constexpr size_t kWriteBytes = 65536;
-
-TcpSocket& socket_of(TcpSocket& socket) { return socket; }
-TcpSocket& socket_of(TlsStream& stream) { return stream.next_layer(); }
 
 Http2Limits limits_of(Http2Limits limits, const NetOptions& options) {
   limits.timeout = options.read_timeout;

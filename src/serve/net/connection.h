@@ -6,6 +6,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream.hpp>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -27,6 +28,10 @@ using TcpSocket =
 
 // Whether the other side is on this machine: its address is a loopback one.
 bool is_local_peer(const TcpSocket& socket);
+
+using TlsStream = boost::asio::ssl::stream<TcpSocket>;
+inline TcpSocket& socket_of(TcpSocket& socket) { return socket; }
+inline TcpSocket& socket_of(TlsStream& stream) { return stream.next_layer(); }
 
 // Where other threads leave their replies. Outlives the server as long as a reply may come.
 struct ReplyInbox {

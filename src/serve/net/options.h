@@ -29,5 +29,7 @@ struct NetOptions {
 
 // Throws when `port` of `address` is in use or cannot be listened on; 0 is any free port.
 void check_port(const std::string& address, uint16_t port);
+// Throws when the files for TLS cannot be used.
+void check_tls(const NetOptions& options);
 
 }  // namespace emblem

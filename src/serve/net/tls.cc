@@ -1,7 +1,9 @@
 #include "serve/net/tls.h"
 
+#include <openssl/err.h>
 #include <openssl/ssl.h>
 
+#include "core/file.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -9,6 +11,11 @@ namespace {
 
 using Tls = boost::asio::ssl::context;
 using boost::system::error_code;
+
+std::string reason(const error_code& error) {
+  const char* text = ERR_reason_error_string(static_cast<unsigned long>(error.value()));
+  return text != nullptr ? text : error.message();
+}
 
 // `wanted` is a protocol's name after its length.
 int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* chosen_bytes,
@@ -36,7 +43,7 @@ void require_client_certificates(Tls& tls, const std::string& authorities) {
   error_code error;
   tls.load_verify_file(authorities, error);
   EMBLEM_REQUIRE(!error, "the certificates of client authorities ", authorities,
-                 " cannot be used: ", error.message());
+                 " cannot be used: ", reason(error));
   tls.set_verify_mode(Tls::verify_peer | Tls::verify_fail_if_no_peer_cert, error);
   // Sent to clients, so that they know which certificate to show.
   SSL_CTX_set_client_CA_list(tls.native_handle(), SSL_load_client_CA_file(authorities.c_str()));
@@ -53,6 +60,11 @@ std::unique_ptr<Tls> make_tls(const NetOptions& options, const std::string& alpn
   EMBLEM_REQUIRE(options.tls_client_ca.empty() || !options.tls_certificate.empty(),
                  "client certificates need TLS: a certificate and a key of the server");
   if (options.tls_certificate.empty()) return nullptr;
+  // OpenSSL does not say that a file is not there.
+  for (const std::string& file :
+       {options.tls_certificate, options.tls_key, options.tls_client_ca}) {
+    if (!file.empty()) read_text_file(file);
+  }
   auto tls = std::make_unique<Tls>(Tls::tls_server);
   tls->set_options(Tls::default_workarounds | Tls::no_sslv2 | Tls::no_sslv3 | Tls::no_tlsv1 |
                    Tls::no_tlsv1_1);
@@ -60,13 +72,15 @@ std::unique_ptr<Tls> make_tls(const NetOptions& options, const std::string& alpn
   error_code error;
   tls->use_certificate_chain_file(options.tls_certificate, error);
   EMBLEM_REQUIRE(!error, "the TLS certificate ", options.tls_certificate,
-                 " cannot be used: ", error.message());
+                 " cannot be used: ", reason(error));
   tls->use_private_key_file(options.tls_key, Tls::pem, error);
   EMBLEM_REQUIRE(!error, "the TLS key ", options.tls_key, " cannot be used with the certificate ",
-                 options.tls_certificate, ": ", error.message());
+                 options.tls_certificate, ": ", reason(error));
   require_client_certificates(*tls, options.tls_client_ca);
   set_protocol(*tls, alpn);
   return tls;
 }
+
+void check_tls(const NetOptions& options) { make_tls(options, ""); }
 
 }  // namespace emblem
