@@ -7,6 +7,7 @@
 #include "config/evaluation_input.h"
 #include "config/features.h"
 #include "config/metrics.h"
+#include "config/unsupported.h"
 #include "core/file.h"
 #include "core/text.h"
 #include "emblem/error.h"
@@ -15,6 +16,11 @@ namespace emblem {
 namespace {
 
 // ---- data_config ----
+
+// Types of TorchEasyRec are read from files, which have columns.
+bool may_be_csv(const config::DataConfig& data) {
+  return data.dataset_type() < config::CriteoTsvDataset;
+}
 
 void check_data(const config::DataConfig& data) {
   EMBLEM_REQUIRE(data.batch_size() > 0, "data_config.batch_size is 0, expected at least 1");
@@ -34,11 +40,8 @@ void check_data(const config::DataConfig& data) {
                  "data_config.prefetch_batches is 0, expected at least 1");
   EMBLEM_REQUIRE(data.delimiter().size() == 1, "data_config.delimiter is \"", data.delimiter(),
                  "\", expected one character");
-  const bool has_own_label = data.dataset_type() != config::CsvDataset;
-  EMBLEM_REQUIRE(has_own_label || data.label_fields_size() > 0,
+  EMBLEM_REQUIRE(!may_be_csv(data) || data.label_fields_size() > 0,
                  "data_config.label_fields is empty; name the column that holds the label");
-  EMBLEM_REQUIRE(data.sample_weight_fields_size() <= 1, "data_config.sample_weight_fields names ",
-                 data.sample_weight_fields_size(), " columns, expected at most 1");
 }
 
 // Positions count from 0, as in --set.
@@ -59,7 +62,7 @@ void check_columns(const config::DataConfig& data) {
                [](const std::string& name) -> const std::string& { return name; });
   check_unique(data.input_fields(), "data_config.input_fields",
                [](const config::Field& field) -> const std::string& { return field.input_name(); });
-  const bool csv = data.dataset_type() == config::CsvDataset;
+  const bool csv = may_be_csv(data);
   EMBLEM_REQUIRE(csv || data.na_strings().empty(),
                  "data_config.na_strings is for CsvDataset alone, dataset_type is ",
                  config::DatasetType_Name(data.dataset_type()), "; remove it");
@@ -123,6 +126,7 @@ void check_train(const config::PipelineConfig& config) {
                  " needs evaluations, but there is nothing to evaluate on; set eval_input_path or "
                  "data_config.holdout_ratio");
   check_metric_watchers(train);
+  EMBLEM_REQUIRE(train.divide_tables() > 0, "train_config.divide_tables is 0, expected at least 1");
   const std::string& precision = train.mixed_precision();
   EMBLEM_REQUIRE(
       precision.empty() || precision == "FP32" || precision == "FP16" || precision == "BF16",
@@ -147,6 +151,7 @@ void check_train(const config::PipelineConfig& config) {
 
 void check_pipeline(const config::PipelineConfig& config) {
   EMBLEM_REQUIRE(config.feature_configs_size() > 0, "the pipeline has no feature_configs");
+  refuse_unsupported(config);
   const FeatureLayout layout = layout_of(config);
   check_shared_tables(config, layout);
   check_model(config, layout);

@@ -8,7 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "config/check_architecture.h"
+#include "config/check_heads.h"
+#include "config/check_sequences.h"
 #include "config/groups.h"
+#include "config/unsupported.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -16,13 +20,6 @@ namespace {
 
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
-
-std::vector<std::string> model_names() {
-  const auto* models = config::ModelConfig::descriptor()->FindOneofByName("model");
-  std::vector<std::string> names;
-  for (int i = 0; i < models->field_count(); ++i) names.push_back(models->field(i)->name());
-  return names;
-}
 
 void check_mlp(const config::MLP& mlp, const std::string& path) {
   for (int i = 0; i < mlp.hidden_units_size(); ++i) {
@@ -67,15 +64,17 @@ enum class Vectors { kNeeded, kUnused };  // whether a model looks at embedding_
 
 void check_group(const config::FeatureGroupConfig& group, const FeatureLayout& layout,
                  Vectors vectors) {
-  EMBLEM_REQUIRE(group.feature_names_size() > 0, "feature group \"", group.group_name(),
-                 "\" has no feature_names");
+  EMBLEM_REQUIRE(group.feature_names_size() > 0 || group.sequence_groups_size() > 0,
+                 "feature group \"", group.group_name(), "\" has no feature_names");
   std::set<std::string> seen;
   for (const std::string& name : group.feature_names()) {
     EMBLEM_REQUIRE(seen.insert(name).second, "feature group \"", group.group_name(), "\" names \"",
                    name, "\" twice");
     try {
       const FeatureSpec& spec = layout.find(name);
-      const bool has_vector = spec.kind == FeatureKind::kDense || embedding_dim_of(spec.config) > 0;
+      EMBLEM_REQUIRE(!spec.is_intermediate, "feature \"", name,
+                     "\" has stub_type: true, so that only other features read it");
+      const bool has_vector = spec.kind == FeatureKind::kDense || spec.settings.embedding_dim > 0;
       EMBLEM_REQUIRE(vectors == Vectors::kUnused || has_vector, "feature \"", name,
                      "\" has no embedding_dim");
     } catch (const Error& error) {
@@ -101,7 +100,7 @@ void check_groups(const config::PipelineConfig& config, const FeatureLayout& lay
 
 // Where else a numeric feature may go in the model.
 std::string group_for_numbers(const config::ModelConfig& model) {
-  if (model.has_dlrm()) return "dense";
+  if (model.has_dlrm() || model.has_wukong()) return "dense";
   return model.has_fm() ? "wide" : "deep";
 }
 
@@ -124,31 +123,20 @@ void check_numbers_are_read(const config::PipelineConfig& config, const FeatureL
   }
 }
 
-void check_losses(const config::ModelConfig& model) {
-  EMBLEM_REQUIRE(model.losses_size() <= 1, "model_config has ", model.losses_size(),
-                 " losses, but a model with one output learns one; keep one of them");
-  for (const config::LossConfig& loss : model.losses()) {
-    EMBLEM_REQUIRE(loss.loss_case() != config::LossConfig::LOSS_NOT_SET,
-                   "model_config.losses[0] names no loss; give binary_cross_entropy");
-    const float smoothing = loss.binary_cross_entropy().label_smoothing();
-    EMBLEM_REQUIRE(smoothing >= 0 && smoothing < 1,
-                   "model_config.losses[0].binary_cross_entropy.label_smoothing is ", smoothing,
-                   ", expected at least 0 and less than 1");
-  }
-}
-
 }  // namespace
 
 void check_model(const config::PipelineConfig& config, const FeatureLayout& layout) {
   const config::ModelConfig& model = config.model_config();
   EMBLEM_REQUIRE(model.model_case() != config::ModelConfig::MODEL_NOT_SET,
                  "model_config names no model; give one of ",
-                 fmt::format("{}", fmt::join(model_names(), ", ")));
+                 fmt::format("{}", fmt::join(supported_models(), ", ")));
   check_groups(config, layout);
   check_mlps(model, "model_config");
   if (!layout.semantics.strict_checks) return;
   check_numbers_are_read(config, layout);
-  check_losses(model);
+  check_heads(config, layout);
+  check_sequences(config, layout);
+  check_architecture(config, layout);
 }
 
 }  // namespace emblem

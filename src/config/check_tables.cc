@@ -10,6 +10,7 @@
 
 #include "config/check_model.h"
 #include "config/groups.h"
+#include "config/sequences.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -45,27 +46,24 @@ void flatten(const Message& message, const std::string& path, Settings& settings
 }
 
 // How many rows the table has, or that it grows.
-std::string rows_of(const config::FeatureConfig& feature) {
-  if (feature.has_raw_feature())
-    return cat(feature.raw_feature().boundaries_size() + 1, " buckets");
-  const config::IdFeature& id = feature.id_feature();
-  if (id.has_num_buckets()) return cat("num_buckets ", id.num_buckets());
-  if (id.has_hash_bucket_size()) return cat("hash_bucket_size ", id.hash_bucket_size());
-  return "dynamicemb";
+std::string rows_text(const FeatureSpec& spec) {
+  const std::vector<std::string> ways = row_settings(spec.settings);
+  const std::string way = ways.empty() ? "" : ways.front();
+  if (way == "boundaries") return cat(spec.rows, " buckets");
+  if (way == "num_buckets" || way == "hash_bucket_size") return cat(way, " ", spec.rows);
+  return spec.rows == 0 ? way : cat(way, " with ", spec.rows, " rows");
 }
 
-// Everything that a table takes from its features; `feature` is the id or raw feature in `config`.
-Settings table_settings(const config::FeatureConfig& config) {
-  const Message& feature = config.has_id_feature()
-                               ? static_cast<const Message&>(config.id_feature())
-                               : static_cast<const Message&>(config.raw_feature());
+// Everything that a table takes from its features.
+Settings table_settings(const FeatureSpec& spec) {
+  const Message& feature = message_of(spec.config);
   Settings settings;
   for (const char* name : {"init_fn", "trainable", "data_type"}) {
     const FieldDescriptor& field = *feature.GetDescriptor()->FindFieldByName(name);
     settings.emplace_back(name, value_text(feature, field));
   }
-  if (config.id_feature().has_dynamicemb())
-    flatten(config.id_feature().dynamicemb(), "dynamicemb", settings);
+  if (spec.settings.dynamicemb) flatten(*spec.settings.dynamicemb, "dynamicemb", settings);
+  if (spec.settings.zch) flatten(*spec.settings.zch, "zch", settings);
   return settings;
 }
 
@@ -77,6 +75,12 @@ Settings table_settings(const config::FeatureConfig& config) {
                   "; make them equal or give them their own embedding_name"));
 }
 
+// Vocabularies, buckets and numbers may share a table of fixed size. Rows of a zch table move.
+bool has_equal_rows(const FeatureSpec& first, const FeatureSpec& second) {
+  return first.rows > 0 && first.rows == second.rows &&
+         first.settings.zch.has_value() == second.settings.zch.has_value();
+}
+
 void compare(const FeatureSpec& first, const FeatureSpec& second, const Semantics& semantics) {
   const auto dim = [](const FeatureSpec& spec) {
     const int64_t width = embedding_dim_of(spec.config);
@@ -84,13 +88,29 @@ void compare(const FeatureSpec& first, const FeatureSpec& second, const Semantic
   };
   if (dim(first) != dim(second))
     refuse(first, second, cat("embedding_dim ", dim(first), " and ", dim(second)));
-  if (rows_of(first.config) != rows_of(second.config))
-    refuse(first, second, cat(rows_of(first.config), " and ", rows_of(second.config)));
+  if (rows_text(first) != rows_text(second) && !has_equal_rows(first, second))
+    refuse(first, second, cat(rows_text(first), " and ", rows_text(second)));
   if (!semantics.strict_checks) return;
-  const Settings ours = table_settings(first.config), theirs = table_settings(second.config);
+  const Settings ours = table_settings(first), theirs = table_settings(second);
   const auto [mine, other] = std::mismatch(ours.begin(), ours.end(), theirs.begin(), theirs.end());
   if (mine == ours.end()) return;
   refuse(first, second, cat(mine->first, " ", mine->second, " and ", other->second));
+}
+
+std::set<std::string> features_of_sequence_groups(const config::ModelConfig& model) {
+  std::set<std::string> names;
+  for (const SequenceGroup& group : sequence_groups_of(model))
+    names.insert(group.features.begin(), group.features.end());
+  return names;
+}
+
+std::set<std::string> features_of_plain_groups(const config::ModelConfig& model) {
+  std::set<std::string> names;
+  for (const config::FeatureGroupConfig& group : model.feature_groups()) {
+    if (group.group_type() == config::DEEP || group.group_type() == config::WIDE)
+      names.insert(group.feature_names().begin(), group.feature_names().end());
+  }
+  return names;
 }
 
 // Wide tables are called NAME_wide, which must not be the name of a deep one.
@@ -113,11 +133,19 @@ void check_wide_names(const config::ModelConfig& model, const FeatureLayout& lay
 }  // namespace
 
 void check_shared_tables(const config::PipelineConfig& config, const FeatureLayout& layout) {
-  std::map<std::string, const FeatureSpec*> owners;
-  for (const FeatureSpec& spec : layout.features) {
-    if (spec.kind != FeatureKind::kSparse) continue;
+  const std::set<std::string> elements = features_of_sequence_groups(config.model_config());
+  const std::set<std::string> bags = features_of_plain_groups(config.model_config());
+  // Sequence groups have tables of their own, even for equal names.
+  std::map<std::string, const FeatureSpec*> bag_owners, element_owners;
+  const auto add = [&](std::map<std::string, const FeatureSpec*>& owners, const FeatureSpec& spec) {
     const auto [owner, is_new] = owners.emplace(table_name_of(spec.config), &spec);
     if (!is_new) compare(*owner->second, spec, layout.semantics);
+  };
+  for (const FeatureSpec& spec : layout.features) {
+    if (spec.kind != FeatureKind::kSparse) continue;
+    const bool in_sequence_group = elements.contains(spec.name);
+    if (in_sequence_group) add(element_owners, spec);
+    if (!in_sequence_group || bags.contains(spec.name)) add(bag_owners, spec);
   }
   check_wide_names(config.model_config(), layout);
 }

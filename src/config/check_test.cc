@@ -120,8 +120,6 @@ TEST(CheckPipeline, DataSettingsAreInRange) {
   }
   EXPECT_THAT(verdict({"data_config.delimiter=ab"}),
               HasSubstr("delimiter is \"ab\", expected one character"));
-  EXPECT_THAT(verdict({"data_config.sample_weight_fields=[a, b]"}),
-              HasSubstr("expected at most 1"));
 }
 
 TEST(CheckPipeline, OnlyFormatsWithoutALabelOfTheirOwnNeedLabelFields) {
@@ -134,8 +132,9 @@ TEST(CheckPipeline, OnlyFormatsWithoutALabelOfTheirOwnNeedLabelFields) {
 
 TEST(CheckPipeline, AModelAndItsGroupsAreThere) {
   EXPECT_EQ(verdict({"model_config={feature_groups {group_name: 'g' feature_names: 'c1'}}"}),
-            "model_config names no model; give one of dlrm, deepfm, wide_and_deep, dcn_v1, dcn_v2, "
-            "lr, fm, dnn");
+            "model_config names no model; give one of dlrm, deepfm, multi_tower, multi_tower_din, "
+            "mask_net, wide_and_deep, dcn_v1, dcn_v2, xdeepfm, wukong, mmoe, dbmtl, ple, pepnet, "
+            "rocket_launching, lr, fm, dnn");
   EXPECT_EQ(verdict({"model_config={dnn {}}"}), "model_config has no feature_groups");
   EXPECT_EQ(verdict({"feature_configs=[]"}), "the pipeline has no feature_configs");
   EXPECT_EQ(verdict({"model_config.feature_groups[0].group_name="}),
@@ -158,7 +157,9 @@ TEST(CheckPipeline, VectorsHaveADimension) {
       "feature_configs[1].id_feature={feature_name: 'c{1..3}' num_buckets: 10}";
   EXPECT_EQ(verdict({without}), "feature group \"sparse\": feature \"c1\" has no embedding_dim");
   EXPECT_EQ(verdict({without, "model_config.feature_groups[1].group_type=WIDE"}), "fine");
-  EXPECT_EQ(verdict({without, "model_config.lr={}"}), "fine");
+  EXPECT_EQ(
+      verdict({without, "model_config.feature_groups[1].group_name=wide", "model_config.lr={}"}),
+      "fine");
 }
 
 TEST(CheckPipeline, ASharedTableIsTheSameForAll) {
@@ -175,10 +176,11 @@ TEST(CheckPipeline, ASharedTableIsTheSameForAll) {
             "features \"c1\" and \"c2\" share table \"t\", but have embedding_dim 4 and 8; make "
             "them equal or give "
             "them their own embedding_name");
-  EXPECT_EQ(two("num_buckets: 3 embedding_dim: 4", "hash_bucket_size: 3 embedding_dim: 4"),
+  EXPECT_EQ(two("num_buckets: 3 embedding_dim: 4", "hash_bucket_size: 5 embedding_dim: 4"),
             "features \"c1\" and \"c2\" share table \"t\", but have num_buckets 3 and "
-            "hash_bucket_size 3; make them "
+            "hash_bucket_size 5; make them "
             "equal or give them their own embedding_name");
+  EXPECT_EQ(two("num_buckets: 3 embedding_dim: 4", "hash_bucket_size: 3 embedding_dim: 4"), "fine");
 }
 
 TEST(CheckPipeline, FeaturesThatShareATableAgreeOnEverySettingOfIt) {
@@ -255,17 +257,6 @@ TEST(CheckPipeline, NumbersStandWhereTheModelReadsThem) {
       << "models that were trained so are served";
 }
 
-TEST(CheckPipeline, AModelHasOneLoss) {
-  EXPECT_EQ(verdict({"model_config.losses=[{binary_cross_entropy {}}]"}), "fine");
-  EXPECT_EQ(verdict({"model_config.losses=[{binary_cross_entropy {}}, {binary_cross_entropy "
-                     "{label_smoothing: 0.1}}]"}),
-            "model_config has 2 losses, but a model with one output learns one; keep one of them");
-  EXPECT_EQ(verdict({"model_config.losses=[{}]"}),
-            "model_config.losses[0] names no loss; give binary_cross_entropy");
-  EXPECT_THAT(verdict({"model_config.losses=[{binary_cross_entropy {label_smoothing: 1}}]"}),
-              HasSubstr("label_smoothing is 1"));
-}
-
 TEST(CheckPipeline, ColumnsAreNamedOnce) {
   EXPECT_EQ(verdict({"data_config.label_fields=[a, b]"}), "fine");
   EXPECT_EQ(verdict({"data_config.label_fields=[a, b, a]"}),
@@ -311,6 +302,16 @@ TEST(PipelineWarnings, UnusedFeaturesGroupsAndLabelsAreNamed) {
   EXPECT_THAT(warnings({"data_config.label_fields=[clk, buy]"}),
               testing::ElementsAre(
                   "data_config.label_fields names 2 columns; the model learns the first, \"clk\""));
+  EXPECT_THAT(warnings({"data_config.sample_weight_fields=[a, b]"}),
+              testing::ElementsAre("data_config.sample_weight_fields names 2 columns; the model "
+                                   "reads the first, \"a\""));
+}
+
+TEST(PipelineWarnings, DividedTablesAreMentioned) {
+  EXPECT_THAT(warnings({"train_config.divide_tables=1000"}),
+              testing::ElementsAre(HasSubstr("divide_tables is 1000: tables have that part")));
+  EXPECT_EQ(verdict({"train_config.divide_tables=0"}),
+            "train_config.divide_tables is 0, expected at least 1");
 }
 
 TEST(PipelineWarnings, SettingsThatFgNoneLeavesUnusedAreNamed) {

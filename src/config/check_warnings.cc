@@ -1,3 +1,6 @@
+#include <google/protobuf/descriptor.h>
+
+#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -5,6 +8,8 @@
 #include "config/check.h"
 #include "config/features.h"
 #include "config/groups.h"
+#include "config/metrics.h"
+#include "config/towers.h"
 #include "core/text.h"
 #include "emblem/error.h"
 
@@ -24,20 +29,25 @@ std::string list(const Names& names) {
 
 // The settings of a feature that FG_NONE does not use.
 Names unused_by_fg_none(const FeatureSpec& spec) {
-  const config::IdFeature& id = spec.config.id_feature();
-  const config::RawFeature& raw = spec.config.raw_feature();
+  const FeatureSettings& settings = spec.settings;
+  const google::protobuf::Message& message = message_of(spec.config);
   Names unused;
   const auto add = [&](bool given, const char* setting) {
     if (given) unused.push_back(setting);
   };
-  const std::string& expression = spec.config.has_id_feature() ? id.expression() : raw.expression();
-  add(!expression.empty() && expression.substr(expression.find(':') + 1) != spec.name,
-      "expression");
-  add(id.has_hash_bucket_size(), "hash_bucket_size");
-  add(raw.boundaries_size() > 0, "boundaries");
-  add(!raw.normalizer().empty(), "normalizer");
-  add(id.has_default_value() || raw.has_default_value(), "default_value");
-  add(id.has_separator() || raw.has_separator(), "separator");
+  const auto is_set = [&](const char* setting) {
+    const auto* field = message.GetDescriptor()->FindFieldByName(setting);
+    return field != nullptr && message.GetReflection()->HasField(message, field);
+  };
+  const bool reads_itself =
+      settings.expressions.size() == 1 &&
+      settings.expressions[0].substr(settings.expressions[0].find(':') + 1) == spec.name;
+  add(!settings.expressions.empty() && !reads_itself, "expression");
+  add(settings.hash_bucket_size.has_value(), "hash_bucket_size");
+  add(!settings.boundaries.empty(), "boundaries");
+  add(!settings.normalizer.empty(), "normalizer");
+  add(is_set("default_value"), "default_value");
+  add(is_set("separator"), "separator");
   return unused;
 }
 
@@ -65,12 +75,22 @@ void warn_of_groups(const config::PipelineConfig& config, const FeatureLayout& l
   for (const GroupUse& use : groups_used(config)) used.insert(use.group);
   for (const config::FeatureGroupConfig& group : config.model_config().feature_groups()) {
     grouped.insert(group.feature_names().begin(), group.feature_names().end());
+    for (const config::SeqGroupConfig& nested : group.sequence_groups())
+      grouped.insert(nested.feature_names().begin(), nested.feature_names().end());
     if (!used.contains(group.group_name()))
       warnings.push_back(
           cat("the model does not read feature group \"", printable(group.group_name()), "\""));
   }
-  for (const config::MetricConfig& metric : config.model_config().metrics())
-    grouped.insert(metric.grouped_auc().grouping_key());
+  for (const TowerSpec& tower : towers_of(config.model_config())) {
+    for (const config::MetricConfig& metric : tower.metrics)
+      grouped.insert(grouping_key_of(metric));
+    for (const config::LossConfig& loss : tower.losses)
+      grouped.insert(loss.jrc_loss().session_name());
+  }
+  for (const FeatureSpec& spec : layout.features) {
+    for (const FeatureInput& input : spec.inputs)
+      if (input.source == FeatureInput::Source::kFeature) grouped.insert(input.name);
+  }
   Names unused;
   for (const FeatureSpec& spec : layout.features)
     if (!grouped.contains(spec.name)) unused.push_back(spec.name);
@@ -81,16 +101,39 @@ void warn_of_groups(const config::PipelineConfig& config, const FeatureLayout& l
       " to feature_names of a group, or remove ", unused.size() == 1 ? "it" : "them"));
 }
 
+void warn_of_labels(const config::PipelineConfig& config, const FeatureLayout& layout,
+                    Names& warnings) {
+  const config::DataConfig& data = config.data_config();
+  const bool towers = has_task_towers(config.model_config());
+  if (!towers && data.label_fields_size() > 1)
+    warnings.push_back(cat("data_config.label_fields names ", data.label_fields_size(),
+                           " columns; the model learns the first, \"",
+                           printable(data.label_fields(0)), "\""));
+  if (!towers && data.sample_weight_fields_size() > 1)
+    warnings.push_back(cat("data_config.sample_weight_fields names ",
+                           data.sample_weight_fields_size(),
+                           " columns; the model reads the "
+                           "first, \"",
+                           printable(data.sample_weight_fields(0)), "\""));
+  if (!towers) return;
+  for (const std::string& field : data.label_fields()) {
+    const bool used = std::any_of(layout.labels.begin(), layout.labels.end(),
+                                  [&](const LabelSpec& label) { return label.name == field; });
+    if (!used) warnings.push_back(cat("no tower reads label \"", printable(field), "\""));
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> pipeline_warnings(const config::PipelineConfig& config) {
   const FeatureLayout layout = layout_of(config);
   const config::DataConfig& data = config.data_config();
   Names warnings;
-  if (data.label_fields_size() > 1)
-    warnings.push_back(cat("data_config.label_fields names ", data.label_fields_size(),
-                           " columns; the model learns the first, \"",
-                           printable(data.label_fields(0)), "\""));
+  warn_of_labels(config, layout, warnings);
+  if (config.train_config().divide_tables() > 1)
+    warnings.push_back(cat("divide_tables is ", config.train_config().divide_tables(),
+                           ": tables have that part of their rows, and the model is not the one "
+                           "that the pipeline describes"));
   if (data.has_fg_encoded())
     warnings.push_back(cat("data_config.fg_encoded is deprecated; write fg_mode: ",
                            config::FgMode_Name(layout.semantics.fg_mode), " instead"));

@@ -63,21 +63,21 @@ TEST(FeatureLayout, TheColumnDependsOnTheFgMode) {
   EXPECT_EQ(columns("semantics_version: 1 data_config { fg_mode: FG_NONE }"), "XBc");
 }
 
-TEST(FeatureLayout, OtherFeaturesAndConstantsAreNotInputColumns) {
-  const auto column = [](const std::string& mode, const std::string& expression) {
+TEST(FeatureLayout, OtherFeaturesAndConstantsAreInputsOfADag) {
+  const auto inputs = [](const std::string& mode, const std::string& expression) {
     return layout("data_config { fg_mode: " + mode +
-                  " } feature_configs { raw_feature { feature_name: 'x' expression: '" +
+                  " } feature_configs { raw_feature { feature_name: 'y' } } feature_configs { "
+                  "raw_feature { feature_name: 'x' expression: '" +
                   expression + "' } }")
         .find("x")
-        .column;
+        .inputs;
   };
-  EXPECT_EQ(column("FG_NORMAL", "feature:y"), "y");
-  EXPECT_THAT(
-      [&] { column("FG_DAG", "feature:y"); },
-      ThrowsMessage<Error>("feature \"x\": expression \"feature:y\" reads a feature, which is "
-                           "not supported; name an input column like \"user:age\""));
-  EXPECT_THAT([&] { column("FG_DAG", "const:3"); },
-              ThrowsMessage<Error>(HasSubstr("reads a constant")));
+  using Source = FeatureInput::Source;
+  EXPECT_EQ(inputs("FG_NORMAL", "feature:y").front().source, Source::kColumn);
+  EXPECT_EQ(inputs("FG_DAG", "feature:y").front().source, Source::kFeature);
+  EXPECT_EQ(inputs("FG_DAG", "feature:y").front().name, "y");
+  EXPECT_EQ(inputs("FG_DAG", "const:3").front().source, Source::kConstant);
+  EXPECT_EQ(inputs("FG_DAG", "const:3").front().name, "3");
 }
 
 TEST(FeatureLayout, NamesAreFitForFiles) {
@@ -116,10 +116,11 @@ TEST(FeatureLayout, AnUnknownNameIsAnErrorWithTheNearest) {
 }
 
 TEST(FeatureLayout, ChecksEachFeature) {
-  EXPECT_EQ(error_of(""), "feature_configs[0] is empty; give it an id_feature or a raw_feature");
+  EXPECT_EQ(error_of(""),
+            "feature_configs[0] is empty; give it an id_feature, a raw_feature or another feature");
   EXPECT_EQ(error_of("id_feature { num_buckets: 3 }"), "feature_configs[0] has no feature_name");
   EXPECT_THAT(error_of("id_feature { feature_name: 'x' }"),
-              HasSubstr("give one of num_buckets, hash_bucket_size and dynamicemb"));
+              HasSubstr("give one of num_buckets, hash_bucket_size, vocab_list, "));
   EXPECT_EQ(error_of("id_feature { feature_name: 'x' num_buckets: 3 hash_bucket_size: 3 }"),
             "feature \"x\" has more than one of num_buckets hash_bucket_size; keep one of them");
   EXPECT_THAT(error_of("id_feature { feature_name: 'x' num_buckets: 3 dynamicemb {} }"),

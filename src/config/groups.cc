@@ -28,6 +28,9 @@ std::string input_group_of(const config::PipelineConfig& config) {
   const ModelConfig& model = config.model_config();
   if (model.feature_groups_size() == 0) return "deep";
   const std::string& first = model.feature_groups(0).group_name();
+  if (model.has_mask_net() || model.has_mmoe() || model.has_ple() || model.has_dbmtl() ||
+      model.has_rocket_launching())
+    return first;
   const bool is_dcn = model.has_dcn_v1() || model.has_dcn_v2();
   if (is_dcn && semantics_of(config).torcheasyrec_dcn) return first;
   return model.feature_groups_size() == 1 ? first : "deep";
@@ -41,6 +44,17 @@ std::string pairs_group_of(const ModelConfig& model) {
   return has_group(model, "fm") ? "fm" : "deep";
 }
 
+namespace {
+
+template <class Towers>
+std::vector<GroupUse> inputs_of_towers(const Towers& towers, GroupPart part) {
+  std::vector<GroupUse> uses;
+  for (const auto& tower : towers) uses.push_back({tower.input(), part});
+  return uses;
+}
+
+}  // namespace
+
 std::vector<GroupUse> groups_used(const config::PipelineConfig& config) {
   const ModelConfig& model = config.model_config();
   switch (model.model_case()) {
@@ -51,6 +65,11 @@ std::vector<GroupUse> groups_used(const config::PipelineConfig& config) {
     case ModelConfig::kDnn:
     case ModelConfig::kDcnV1:
     case ModelConfig::kDcnV2:
+    case ModelConfig::kMaskNet:
+    case ModelConfig::kMmoe:
+    case ModelConfig::kPle:
+    case ModelConfig::kDbmtl:
+    case ModelConfig::kRocketLaunching:
       return {{input_group_of(config), GroupPart::kAll}};
     case ModelConfig::kWideAndDeep:
       return {{"wide", GroupPart::kWide}, {"deep", GroupPart::kAll}};
@@ -59,13 +78,31 @@ std::vector<GroupUse> groups_used(const config::PipelineConfig& config) {
       if (has_group(model, "fm")) uses.push_back({"fm", GroupPart::kVectors});
       return uses;
     }
+    case ModelConfig::kXdeepfm:
+      return {{"wide", GroupPart::kWideVectors}, {"deep", GroupPart::kAll}};
+    case ModelConfig::kMultiTower:
+      return inputs_of_towers(model.multi_tower().towers(), GroupPart::kAll);
+    case ModelConfig::kMultiTowerDin: {
+      auto uses = inputs_of_towers(model.multi_tower_din().towers(), GroupPart::kAll);
+      for (GroupUse& use :
+           inputs_of_towers(model.multi_tower_din().din_towers(), GroupPart::kSequence))
+        uses.push_back(std::move(use));
+      return uses;
+    }
+    case ModelConfig::kPepnet: {
+      std::vector<GroupUse> uses = {{"all", GroupPart::kAll}};
+      for (const char* name : {"domain", "uia"})
+        if (has_group(model, name)) uses.push_back({name, GroupPart::kAll});
+      return uses;
+    }
+    case ModelConfig::kWukong:
     case ModelConfig::kDlrm: {
       std::vector<GroupUse> uses = {{sparse_group_of(model), GroupPart::kVectors}};
       if (model.feature_groups_size() > 1 && has_group(model, "dense"))
         uses.push_back({"dense", GroupPart::kAll});
       return uses;
     }
-    case ModelConfig::MODEL_NOT_SET:
+    default:
       break;
   }
   return {};

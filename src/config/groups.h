@@ -10,9 +10,11 @@
 namespace emblem {
 
 enum class GroupPart {
-  kAll,      // embeddings and numbers side by side
-  kVectors,  // embeddings alone: a numeric feature would be ignored
-  kWide,     // a weight per value, and one for each number
+  kAll,          // embeddings and numbers side by side
+  kVectors,      // embeddings alone: a numeric feature would be ignored
+  kWide,         // a weight per value, and one for each number
+  kWideVectors,  // xdeepfm: embeddings of a WIDE group alone
+  kSequence,     // a query and the elements of a sequence
 };
 
 struct GroupUse {
@@ -30,9 +32,9 @@ bool has_group(const config::ModelConfig& model, const std::string& name);
 bool is_in_group(const config::ModelConfig& model, const std::string& feature,
                  config::FeatureGroupType type);
 
-// dcn_v1, dcn_v2, dnn: the group that is the input.
+// dcn_v1, dcn_v2, dnn, mask_net, mmoe, ple, dbmtl, rocket_launching: the group that is the input.
 std::string input_group_of(const config::PipelineConfig& config);
-// dlrm: "sparse", or the only group.
+// dlrm, wukong: "sparse", or the only group.
 std::string sparse_group_of(const config::ModelConfig& model);
 // fm, deepfm: "fm" if it exists, else "deep".
 std::string pairs_group_of(const config::ModelConfig& model);

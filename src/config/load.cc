@@ -1,13 +1,33 @@
 #include "config/load.h"
 
+#include "config/input_fields.h"
 #include "config/override.h"
 #include "config/parse_text.h"
 #include "config/runs.h"
 #include "config/semantics.h"
 #include "core/file.h"
+#include "core/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
+namespace {
+
+// wide_deep is EasyRec's name of group_type.
+void rename_wide_deep(PipelineConfig* config) {
+  if (!config->has_model_config()) return;
+  for (auto& group : *config->mutable_model_config()->mutable_feature_groups()) {
+    if (!group.has_wide_deep()) continue;
+    EMBLEM_REQUIRE(!group.has_group_type() || group.group_type() == group.wide_deep(),
+                   "feature group \"", printable(group.group_name()), "\" has group_type ",
+                   config::FeatureGroupType_Name(group.group_type()), " and wide_deep ",
+                   config::FeatureGroupType_Name(group.wide_deep()),
+                   ", which mean the same; keep group_type");
+    group.set_group_type(group.wide_deep());
+    group.clear_wide_deep();
+  }
+}
+
+}  // namespace
 
 PipelineConfig load_pipeline(const std::string& path, std::span<const std::string> overrides) {
   return parse_pipeline(read_text_file(path), path, overrides);
@@ -19,6 +39,8 @@ PipelineConfig parse_pipeline(const std::string& text, const std::string& name,
   parse_text(text, {name, ""}, &config);
   for (const std::string& assignment : overrides) apply_override(assignment, &config);
   try {
+    rename_wide_deep(&config);
+    if (config.has_data_config()) expand_input_fields_str(config.mutable_data_config());
     expand_runs(&config);
   } catch (const Error& error) {
     throw Error(error.code(), cat(name, ": ", error.what()));

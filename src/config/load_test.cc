@@ -131,13 +131,14 @@ TEST(ParsePipeline, BracesInsideTextAndListsOfMessagesDoNotConfuseThePlace) {
 }
 
 TEST(ParsePipeline, AnUnknownNameOfAnEnumerationListsThem) {
-  EXPECT_EQ(error_of("data_config {\n dataset_type: CriteoDataset\n}"),
-            "x.config:2:16: data_config.dataset_type is CriteoDataset, expected one of CsvDataset, "
-            "CriteoTsvDataset, "
-            "RawDataset, SplitDataset, LibfmDataset; did you mean \"CriteoTsvDataset\"?");
+  EXPECT_EQ(
+      error_of("data_config {\n dataset_type: CriteoDataset\n}"),
+      "x.config:2:16: data_config.dataset_type is CriteoDataset, expected one of OdpsDataset, "
+      "ParquetDataset, CsvDataset, OdpsDatasetV1, KafkaDataset, CriteoTsvDataset, "
+      "RawDataset, SplitDataset, LibfmDataset; did you mean \"CriteoTsvDataset\"?");
   EXPECT_THAT(
       error_of("data_config { dataset_type: 77 }"),
-      HasSubstr("x.config:1:29: data_config.dataset_type is 77, expected one of CsvDataset"));
+      HasSubstr("x.config:1:29: data_config.dataset_type is 77, expected one of OdpsDataset"));
 }
 
 TEST(ParsePipeline, AValueOfTheWrongTypeSaysWhatWasExpected) {
@@ -252,6 +253,30 @@ TEST(ToText, IsReadBackAsTheSamePipeline) {
   EXPECT_THAT(text, HasSubstr("lr: 0.1\n"));
   EXPECT_THAT(text, HasSubstr("größe"));
   EXPECT_TRUE(MessageDifferencer::Equals(parse(text), config)) << text;
+}
+
+TEST(ParsePipeline, InputFieldsMayBeOneText) {
+  const auto config = parse_pipeline(
+      "data_config { input_fields_str: 'a:BIGINT; b : string ;c:ARRAY<INT>;d:ARRAY<ARRAY<FLOAT>>;"
+      "e:MAP<STRING, BIGINT>;' }",
+      "x");
+  const auto& fields = config.data_config().input_fields();
+  ASSERT_EQ(fields.size(), 5);
+  EXPECT_EQ(fields[0].input_name(), "a");
+  EXPECT_EQ(fields[0].input_type(), config::INT64);
+  EXPECT_EQ(fields[1].input_name(), "b");
+  EXPECT_EQ(fields[1].input_type(), config::STRING);
+  EXPECT_EQ(fields[2].input_type(), config::ARRAY_INT32);
+  EXPECT_EQ(fields[3].input_type(), config::ARRAY_ARRAY_FLOAT);
+  EXPECT_EQ(fields[4].input_type(), config::MAP_STRING_INT64);
+  EXPECT_FALSE(config.data_config().has_input_fields_str());
+  EXPECT_EQ(error_of("data_config { input_fields_str: 'a:TINY' }"),
+            "x.config: data_config.input_fields_str: type \"TINY\" of \"a\" is unknown; expected "
+            "INT, BIGINT, FLOAT, DOUBLE, STRING, ARRAY<TYPE> or MAP<TYPE,TYPE>");
+  EXPECT_THAT(error_of("data_config { input_fields_str: 'a' }"), HasSubstr("\"a\" has no type"));
+  EXPECT_THAT(
+      error_of("data_config { input_fields_str: 'a:INT' input_fields { input_name: 'b' } }"),
+      HasSubstr("both input_fields and input_fields_str"));
 }
 
 }  // namespace

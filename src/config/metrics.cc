@@ -13,7 +13,6 @@ namespace {
 
 using config::MetricConfig;
 
-constexpr std::string_view kAucPrefix = "auc_";  // of a second AUC
 constexpr const char* kEarlyStopping = "train_config.early_stopping";
 
 MetricDirection direction_of(MetricConfig::MetricCase metric) {
@@ -22,6 +21,10 @@ MetricDirection direction_of(MetricConfig::MetricCase metric) {
     case MetricConfig::kGroupedAuc:
     case MetricConfig::kRecallAtK:
     case MetricConfig::kAccuracy:
+    case MetricConfig::kMulticlassAuc:
+    case MetricConfig::kXauc:
+    case MetricConfig::kGroupedXauc:
+    case MetricConfig::kNdcgAtK:
       return MetricDirection::kHigherIsBetter;
     case MetricConfig::kLogLoss:
     case MetricConfig::kNormalizedEntropy:
@@ -40,6 +43,23 @@ MetricDirection direction_of(MetricConfig::MetricCase metric) {
 const google::protobuf::OneofDescriptor& all_metrics() {
   return *MetricConfig::descriptor()->FindOneofByName("metric");
 }
+const google::protobuf::OneofDescriptor& all_losses() {
+  return *config::LossConfig::descriptor()->FindOneofByName("loss");
+}
+
+// The longest field name that `name` is, or that it begins with, followed by "_": "auc" for
+// "auc_8000" and "auc_ctr". Null when there is none.
+const google::protobuf::FieldDescriptor* field_of(const google::protobuf::OneofDescriptor& fields,
+                                                  std::string_view name) {
+  const google::protobuf::FieldDescriptor* found = nullptr;
+  for (int i = 0; i < fields.field_count(); ++i) {
+    const std::string& field = fields.field(i)->name();
+    const bool fits =
+        name.starts_with(field) && (name.size() == field.size() || name[field.size()] == '_');
+    if (fits && (found == nullptr || field.size() > found->name().size())) found = fields.field(i);
+  }
+  return found;
+}
 
 std::string name_of(const MetricConfig& metric, const std::vector<std::string>& taken) {
   if (metric.metric_case() == MetricConfig::METRIC_NOT_SET) {
@@ -47,14 +67,16 @@ std::string name_of(const MetricConfig& metric, const std::vector<std::string>& 
     for (int i = 0; i < all_metrics().field_count(); ++i)
       names.push_back(all_metrics().field(i)->name());
     throw Error(ErrorCode::kInvalidArgument,
-                fmt::format("an entry of model_config.metrics names no metric; expected one of {}",
+                fmt::format("an entry of metrics names no metric; expected one of {}",
                             fmt::join(names, ", ")));
   }
+  if (metric.has_ndcg_at_k()) return cat("ndcg@", metric.ndcg_at_k().top_k());
+  if (metric.has_recall_at_k()) return cat("recall@", metric.recall_at_k().top_k());
   const std::string name =
       MetricConfig::descriptor()->FindFieldByNumber(metric.metric_case())->name();
   if (!metric.has_auc() || std::find(taken.begin(), taken.end(), name) == taken.end()) return name;
   const uint32_t thresholds = metric.auc().thresholds();
-  return cat(kAucPrefix, thresholds == 0 ? "exact" : std::to_string(thresholds));
+  return cat("auc_", thresholds == 0 ? "exact" : std::to_string(thresholds));
 }
 
 // ---- what watches metrics ----
@@ -94,52 +116,109 @@ std::string plateau_of(const char* optimizer) {
 }  // namespace
 
 std::optional<MetricDirection> direction_of_metric(std::string_view name) {
-  const auto* field = MetricConfig::descriptor()->FindFieldByName(
-      name.starts_with(kAucPrefix) ? "auc" : std::string(name));
-  if (field == nullptr) return std::nullopt;
-  return direction_of(static_cast<MetricConfig::MetricCase>(field->number()));
+  if (name.starts_with("ndcg@") || name.starts_with("recall@"))
+    return MetricDirection::kHigherIsBetter;
+  if (const auto* metric = field_of(all_metrics(), name))
+    return direction_of(static_cast<MetricConfig::MetricCase>(metric->number()));
+  if (field_of(all_losses(), name) != nullptr) return MetricDirection::kLowerIsBetter;
+  return std::nullopt;
 }
 
 bool lower_is_better(std::string_view metric) {
   return direction_of_metric(metric) == MetricDirection::kLowerIsBetter;
 }
 
-std::vector<std::string> metric_names(const config::ModelConfig& model) {
-  if (model.metrics().empty()) return {"auc", "log_loss"};
-  std::vector<std::string> names;
-  for (const MetricConfig& metric : model.metrics()) {
-    const std::string name = name_of(metric, names);
-    EMBLEM_REQUIRE(std::find(names.begin(), names.end(), name) == names.end(), "metric ", name,
-                   " is configured twice in model_config.metrics; remove one of them");
-    names.push_back(name);
+std::vector<MetricConfig> reported_metrics(const HeadSpec& head) {
+  if (!head.metrics.empty() || head.in_training_only) return head.metrics;
+  std::vector<MetricConfig> metrics(2);
+  if (head.kind == HeadKind::kNumber) {
+    metrics[0].mutable_mean_absolute_error();
+    metrics[1].mutable_mean_squared_error();
+    return metrics;
   }
+  if (head.classes > 2)
+    metrics[0].mutable_accuracy();
+  else
+    metrics[0].mutable_auc()->set_thresholds(0);
+  metrics[1].mutable_log_loss();
+  return metrics;
+}
+
+std::vector<config::LossConfig> reported_losses(const HeadSpec& head) {
+  if (head.metrics.empty()) return {};
+  std::vector<config::LossConfig> losses = head.losses;
+  // The only loss of a model with one label is in every line of the log, and log_loss is its
+  // metric.
+  if (head.name.empty())
+    std::erase_if(losses, [](const auto& loss) { return loss.has_binary_cross_entropy(); });
+  return losses;
+}
+
+std::string grouping_key_of(const MetricConfig& metric) {
+  if (metric.has_grouped_auc()) return metric.grouped_auc().grouping_key();
+  if (metric.has_grouped_xauc()) return metric.grouped_xauc().grouping_key();
+  if (metric.has_ndcg_at_k()) return metric.ndcg_at_k().grouping_key();
+  return "";
+}
+
+std::string loss_name(const config::LossConfig& loss) {
+  return loss.loss_case() == config::LossConfig::LOSS_NOT_SET
+             ? ""
+             : config::LossConfig::descriptor()->FindFieldByNumber(loss.loss_case())->name();
+}
+
+std::vector<std::string> metric_names(const HeadSpec& head) {
+  std::vector<std::string> names;
+  const auto add = [&](const std::string& name) {
+    EMBLEM_REQUIRE(std::find(names.begin(), names.end(), name) == names.end(), "metric ", name,
+                   " is configured twice in ", owner_of_metrics(head), "; remove one of them");
+    names.push_back(name);
+  };
+  for (const MetricConfig& metric : reported_metrics(head)) add(name_of(metric, names));
+  for (const config::LossConfig& loss : reported_losses(head)) add(loss_name(loss));
+  for (std::string& name : names) name = head.named(name);
   return names;
 }
 
-std::vector<std::string> metric_notes(const config::ModelConfig& model) {
+std::vector<std::string> metric_names(const std::vector<HeadSpec>& heads) {
+  std::vector<std::string> names;
+  for (const HeadSpec& head : heads)
+    for (std::string& name : metric_names(head)) names.push_back(std::move(name));
+  return names;
+}
+
+std::string owner_of_metrics(const HeadSpec& head) {
+  return head.name.empty() ? "model_config.metrics" : cat("the metrics of tower ", head.name);
+}
+
+std::vector<std::string> metric_notes(const std::vector<HeadSpec>& heads) {
   std::vector<std::string> notes;
-  for (const MetricConfig& metric : model.metrics()) {
-    if (!metric.has_auc() || metric.auc().thresholds() == 0) continue;
-    notes.push_back(cat("auc is binned: computed at ", metric.auc().thresholds(),
-                        " thresholds, as TorchEasyRec does; auc { thresholds: 0 } is exact"));
+  for (const HeadSpec& head : heads) {
+    for (const MetricConfig& metric : head.metrics) {
+      if (metric.has_auc() && metric.auc().thresholds() != 0)
+        notes.push_back(cat(head.named("auc"), " is binned: computed at ",
+                            metric.auc().thresholds(),
+                            " thresholds, as TorchEasyRec does; auc { thresholds: 0 } is exact"));
+    }
   }
   return notes;
 }
 
-void require_watchable_metric(const config::ModelConfig& model, const std::string& metric,
+void require_watchable_metric(const std::vector<HeadSpec>& heads, const std::string& metric,
                               const std::string& setting) {
-  const std::vector<std::string> names = metric_names(model);
+  const std::vector<std::string> names = metric_names(heads);
   EMBLEM_REQUIRE(std::find(names.begin(), names.end(), metric) != names.end(), setting, " is \"",
                  metric, "\", but evaluations report ", fmt::format("{}", fmt::join(names, ", ")),
-                 "; watch one of these, or add it to model_config.metrics");
+                 "; watch one of these, or add it to ",
+                 heads.size() == 1 ? owner_of_metrics(heads[0]) : "the metrics of its tower");
   EMBLEM_REQUIRE(direction_of_metric(metric) != MetricDirection::kNone, setting, " is \"", metric,
                  "\", of which neither a higher nor a lower value is better; watch another metric");
 }
 
-void require_watchable_metrics(const config::PipelineConfig& config) {
-  const config::TrainConfig& train = config.train_config();
+void require_watchable_metrics(const std::vector<HeadSpec>& heads,
+                               const config::TrainConfig& train) {
   const auto require = [&](const std::string& metric, const std::string& owner) {
-    require_watchable_metric(config.model_config(), metric, owner + ".metric");
+    require_watchable_metric(heads, metric, owner + ".metric");
   };
   if (train.has_early_stopping()) require(train.early_stopping().metric(), kEarlyStopping);
   if (train.sparse_optimizer().has_reduce_on_plateau_learning_rate())

@@ -4,6 +4,7 @@
 #include <google/protobuf/descriptor.h>
 
 #include "config/load.h"
+#include "config/unsupported.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -23,7 +24,8 @@ TEST(MetricDirection, IsKnownForEveryMetric) {
     by_direction[*direction_of_metric(name)].push_back(name);
   }
   EXPECT_THAT(by_direction[MetricDirection::kHigherIsBetter],
-              ElementsAre("auc", "recall_at_k", "accuracy", "grouped_auc"));
+              ElementsAre("auc", "multiclass_auc", "recall_at_k", "accuracy", "grouped_auc", "xauc",
+                          "grouped_xauc", "ndcg_at_k"));
   EXPECT_THAT(
       by_direction[MetricDirection::kLowerIsBetter],
       ElementsAre("mean_absolute_error", "mean_squared_error", "normalized_entropy", "log_loss"));
@@ -35,12 +37,61 @@ TEST(MetricDirection, OfASecondAucIsThatOfTheFirst) {
   EXPECT_EQ(direction_of_metric("auc_8000"), MetricDirection::kHigherIsBetter);
   EXPECT_EQ(direction_of_metric("auc_exact"), MetricDirection::kHigherIsBetter);
   EXPECT_EQ(direction_of_metric("loss"), std::nullopt);
+  EXPECT_EQ(direction_of_metric("aucs"), std::nullopt);
   EXPECT_TRUE(lower_is_better("log_loss"));
   EXPECT_FALSE(lower_is_better("calibration"));
 }
 
-TEST(MetricNames, AreAucAndLogLossUnlessSomeAreListed) {
-  EXPECT_THAT(metric_names({}), ElementsAre("auc", "log_loss"));
+TEST(MetricDirection, OfATowerIsThatOfItsMetricOrLoss) {
+  for (const char* name : {"auc_ctr", "grouped_auc_ctr", "ndcg@10_ctr", "recall@5", "xauc_time"})
+    EXPECT_EQ(direction_of_metric(name), MetricDirection::kHigherIsBetter) << name;
+  for (const char* name : {"log_loss_ctr", "binary_cross_entropy", "l2_loss_time", "jrc_loss_cvr",
+                           "mean_absolute_error_time"})
+    EXPECT_EQ(direction_of_metric(name), MetricDirection::kLowerIsBetter) << name;
+  EXPECT_EQ(direction_of_metric("mean_label_ctr"), MetricDirection::kNone);
+}
+
+HeadSpec head(HeadKind kind, int64_t classes = 1) {
+  HeadSpec spec;
+  spec.kind = kind;
+  spec.classes = classes;
+  spec.losses.emplace_back().mutable_binary_cross_entropy();
+  return spec;
+}
+
+TEST(MetricNames, FollowTheKindOfTheHeadUnlessSomeAreListed) {
+  EXPECT_THAT(metric_names(head(HeadKind::kBinary)), ElementsAre("auc", "log_loss"));
+  EXPECT_THAT(metric_names(head(HeadKind::kClass, 2)), ElementsAre("auc", "log_loss"));
+  EXPECT_THAT(metric_names(head(HeadKind::kClass, 3)), ElementsAre("accuracy", "log_loss"));
+  EXPECT_THAT(metric_names(head(HeadKind::kNumber)),
+              ElementsAre("mean_absolute_error", "mean_squared_error"));
+}
+
+TEST(MetricNames, OfTowersEndInTheirNameAndIncludeTheLosses) {
+  HeadSpec ctr = head(HeadKind::kBinary), cvr = ctr;
+  ctr.name = "ctr";
+  cvr.name = "cvr";
+  ctr.metrics.emplace_back().mutable_auc();
+  ctr.metrics.emplace_back().mutable_auc()->set_thresholds(0);
+  ctr.metrics.emplace_back().mutable_ndcg_at_k()->set_top_k(5);
+  EXPECT_THAT(metric_names(std::vector<HeadSpec>{ctr, cvr}),
+              ElementsAre("auc_ctr", "auc_exact_ctr", "ndcg@5_ctr", "binary_cross_entropy_ctr",
+                          "auc_cvr", "log_loss_cvr"));
+  ctr.metrics.emplace_back().mutable_auc()->set_thresholds(0);
+  EXPECT_THAT([&] { metric_names(ctr); },
+              ThrowsMessage<Error>(HasSubstr("is configured twice in the metrics of tower ctr")));
+}
+
+TEST(MetricNames, OfTheModelAreRefusedWhereTowersHaveTheirOwn) {
+  const auto config = parse_pipeline(
+      "model_config { mmoe { task_towers { tower_name: 'ctr' } } metrics { auc {} } }", "test");
+  EXPECT_THAT([&] { refuse_unsupported(config); },
+              ThrowsMessage<Error>(HasSubstr("model_config.metrics has no effect on a model with "
+                                             "task_towers; move it into its towers")));
+}
+
+void require_watchable_metrics(const PipelineConfig& config) {
+  require_watchable_metrics(heads_of(config, {}), config.train_config());
 }
 
 PipelineConfig pipeline(const std::string& train, const std::string& metrics = "") {

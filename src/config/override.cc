@@ -193,6 +193,41 @@ void apply(const std::string& path, const std::string& value, Message* message) 
   }
 }
 
+// ---- placeholders ----
+
+bool is_placeholder(std::string_view path) { return is_between(path, '{', '}'); }
+
+std::string replaced(std::string text, const std::string& placeholder, const std::string& value) {
+  for (size_t at = text.find(placeholder); at != std::string::npos;
+       at = text.find(placeholder, at + value.size()))
+    text.replace(at, placeholder.size(), value);
+  return text;
+}
+
+void replace_in(const std::string& placeholder, const std::string& value, Message* message) {
+  const auto* reflection = message->GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  reflection->ListFields(*message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    const bool is_text = field->cpp_type() == FieldDescriptor::CPPTYPE_STRING;
+    const bool is_message = field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE;
+    const int count = field->is_repeated() ? reflection->FieldSize(*message, field) : 0;
+    if (is_text && !field->is_repeated())
+      reflection->SetString(message, field,
+                            replaced(reflection->GetString(*message, field), placeholder, value));
+    else if (is_message && !field->is_repeated())
+      replace_in(placeholder, value, reflection->MutableMessage(message, field));
+    for (int i = 0; i < count; ++i) {
+      if (is_text)
+        reflection->SetRepeatedString(
+            message, field, i,
+            replaced(reflection->GetRepeatedString(*message, field, i), placeholder, value));
+      else if (is_message && !field->is_map())
+        replace_in(placeholder, value, reflection->MutableRepeatedMessage(message, field, i));
+    }
+  }
+}
+
 }  // namespace
 
 void apply_override(const std::string& assignment, Message* message) {
@@ -201,6 +236,7 @@ void apply_override(const std::string& assignment, Message* message) {
                  ": expected PATH=VALUE, such as train_config.seed=7");
   const std::string path(trim(std::string_view(assignment).substr(0, equals)));
   const std::string value(trim(std::string_view(assignment).substr(equals + 1)));
+  if (is_placeholder(path)) return replace_in(path, value, message);
   try {
     apply(path, value, message);
   } catch (const Error& error) {

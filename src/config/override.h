@@ -14,6 +14,8 @@ namespace emblem {
 // "data_config.label_fields[+]". Messages on the way are made when they are missing, and a member
 // of a oneof replaces the one that was set. VALUE is a number, a name, text with or without quotes,
 // { ... } for a message, or [a, b] for all of a repeated field. Throws Error.
+//
+// "{NAME}=VALUE" replaces {NAME} by VALUE in every text of `message`.
 void apply_override(const std::string& assignment, google::protobuf::Message* message);
 
 }  // namespace emblem

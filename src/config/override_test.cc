@@ -166,7 +166,7 @@ TEST(Override, AValueOfTheWrongTypeSaysWhatWasExpected) {
               HasSubstr("train_config.num_steps is empty, expected a whole number"));
   EXPECT_THAT(error_of("train_config.num_steps=3 4"), HasSubstr("is 3 4, expected a whole number"));
   EXPECT_THAT(error_of("data_config.shuffle=perhaps"), HasSubstr("expected true or false"));
-  EXPECT_THAT(error_of("data_config.dataset_type=Csv"), HasSubstr("expected one of CsvDataset"));
+  EXPECT_THAT(error_of("data_config.dataset_type=Csv"), HasSubstr("expected one of OdpsDataset"));
   EXPECT_THAT(error_of("train_config=3"),
               HasSubstr("train_config is 3, expected fields in braces { ... }"));
   EXPECT_THAT(error_of("train_config.seed.x=3"),
@@ -180,6 +180,20 @@ TEST(Override, WhatIsNotAnAssignmentIsAnError) {
             "--set train_config.seed: expected PATH=VALUE, such as train_config.seed=7");
   EXPECT_THAT(error_of("=3"), HasSubstr("expected PATH=VALUE"));
   EXPECT_THAT(error_of("train_config..seed=3"), HasSubstr("train_config has no field \"\""));
+}
+
+TEST(Override, APlaceholderIsReplacedInEveryText) {
+  config::PipelineConfig config = parse_pipeline(
+      R"(train_input_path: "odps://{PROJECT}/tables/{TABLE}" eval_input_path: "{PROJECT}/{PROJECT}"
+         data_config { label_fields: "{PROJECT}_clk" label_fields: "buy" }
+         feature_configs { id_feature { feature_name: "c{1..2}" embedding_name: "x" } })",
+      "x", std::vector<std::string>{"{PROJECT}=mine"});
+  EXPECT_EQ(config.train_input_path(), "odps://mine/tables/{TABLE}");
+  EXPECT_EQ(config.eval_input_path(), "mine/mine");
+  EXPECT_EQ(config.data_config().label_fields(0), "mine_clk");
+  EXPECT_EQ(config.feature_configs_size(), 2) << "runs are not placeholders";
+  apply_override("{TABLE}={TABLE}s", &config);
+  EXPECT_EQ(config.train_input_path(), "odps://mine/tables/{TABLE}s");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "config/runs.h"
 
 #include <fmt/format.h>
+#include <google/protobuf/descriptor.h>
 
 #include <charconv>
 
@@ -8,6 +9,9 @@
 
 namespace emblem {
 namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
 
 constexpr int64_t kLongestRun = 100000;  // a slip of the keyboard should not fill the memory
 
@@ -34,28 +38,59 @@ class RunText {
   std::vector<std::string> texts_;
 };
 
-// Sets names, expressions and tables of one feature of a run; the two kinds spell these fields
-// alike.
-template <class Feature>
+// The fields of features that name features, inputs and tables.
+constexpr const char* kNames[] = {"feature_name", "embedding_name", "expression", "map",
+                                  "key",          "nested_map",     "pkey",       "skey",
+                                  "variables",    "query",          "title",      "document"};
+
+// Sets the names of one feature of a run, whatever its kind.
 class Run {
  public:
-  explicit Run(const Feature& feature)
-      : names_(expand_run(feature.feature_name())),
-        run_(feature.feature_name()),
-        expressions_(feature.expression(), "expression", run_, names_.size()),
-        tables_(feature.embedding_name(), "embedding_name", run_, names_.size()) {}
+  explicit Run(const Message& feature)
+      : run_(text_of(feature, "feature_name")), size_(expand_run(run_).size()) {
+    for (const char* name : kNames) {
+      const FieldDescriptor* field = feature.GetDescriptor()->FindFieldByName(name);
+      if (field == nullptr) continue;
+      const auto* reflection = feature.GetReflection();
+      if (!field->is_repeated()) {
+        if (reflection->HasField(feature, field))
+          texts_.push_back(
+              {field, -1, RunText(reflection->GetString(feature, field), name, run_, size_)});
+        continue;
+      }
+      for (int i = 0; i < reflection->FieldSize(feature, field); ++i)
+        texts_.push_back(
+            {field, i,
+             RunText(reflection->GetRepeatedString(feature, field, i), name, run_, size_)});
+    }
+  }
 
-  size_t size() const { return names_.size(); }
-  void fill(Feature* feature, size_t i) const {
-    if (feature->has_feature_name()) feature->set_feature_name(names_[i]);
-    if (feature->has_expression()) feature->set_expression(expressions_.at(i));
-    if (feature->has_embedding_name()) feature->set_embedding_name(tables_.at(i));
+  size_t size() const { return size_; }
+  void fill(Message* feature, size_t i) const {
+    const auto* reflection = feature->GetReflection();
+    for (const Text& text : texts_) {
+      if (text.index < 0)
+        reflection->SetString(feature, text.field, text.text.at(i));
+      else
+        reflection->SetRepeatedString(feature, text.field, text.index, text.text.at(i));
+    }
   }
 
  private:
-  std::vector<std::string> names_;
+  struct Text {
+    const FieldDescriptor* field;
+    int index;  // -1: the field is not repeated
+    RunText text;
+  };
+
+  static std::string text_of(const Message& feature, const char* name) {
+    const FieldDescriptor* field = feature.GetDescriptor()->FindFieldByName(name);
+    return field == nullptr ? "" : feature.GetReflection()->GetString(feature, field);
+  }
+
   std::string run_;
-  RunText expressions_, tables_;
+  size_t size_;
+  std::vector<Text> texts_;
 };
 
 void check_bucket_counts(const config::IdFeature& feature, size_t count) {
@@ -68,43 +103,42 @@ void check_bucket_counts(const config::IdFeature& feature, size_t count) {
                  ", one for each feature");
 }
 
-void add_id_features(const config::FeatureConfig& source, config::PipelineConfig* config) {
-  const Run run(source.id_feature());
-  check_bucket_counts(source.id_feature(), run.size());
-  for (size_t i = 0; i < run.size(); ++i) {
-    config::FeatureConfig* added = config->add_feature_configs();
-    *added = source;
-    run.fill(added->mutable_id_feature(), i);
-    if (source.id_feature().num_buckets_each_size() == 0) continue;
-    added->mutable_id_feature()->set_num_buckets(
-        source.id_feature().num_buckets_each(static_cast<int>(i)));
-    added->mutable_id_feature()->clear_num_buckets_each();
+void set_bucket_count(const config::IdFeature& source, size_t i, config::IdFeature* feature) {
+  if (source.num_buckets_each_size() == 0) return;
+  feature->set_num_buckets(source.num_buckets_each(static_cast<int>(i)));
+  feature->clear_num_buckets_each();
+}
+
+// `Config` is FeatureConfig, or SeqFeatureConfig of a sequence_feature.
+template <class Config>
+void expand_features(google::protobuf::RepeatedPtrField<Config>* features) {
+  google::protobuf::RepeatedPtrField<Config> sources;
+  sources.Swap(features);
+  for (const Config& source : sources) {
+    const FieldDescriptor* kind = Config::descriptor()->FindFieldByNumber(source.feature_case());
+    if (kind == nullptr) {
+      *features->Add() = source;
+      continue;
+    }
+    const Run run(source.GetReflection()->GetMessage(source, kind));
+    check_bucket_counts(source.id_feature(), run.size());
+    for (size_t i = 0; i < run.size(); ++i) {
+      Config* added = features->Add();
+      *added = source;
+      run.fill(added->GetReflection()->MutableMessage(added, kind), i);
+      if (source.has_id_feature())
+        set_bucket_count(source.id_feature(), i, added->mutable_id_feature());
+    }
   }
 }
 
-void add_raw_features(const config::FeatureConfig& source, config::PipelineConfig* config) {
-  const Run run(source.raw_feature());
-  for (size_t i = 0; i < run.size(); ++i) {
-    config::FeatureConfig* added = config->add_feature_configs();
-    *added = source;
-    run.fill(added->mutable_raw_feature(), i);
-  }
+void expand_sequence(config::FeatureConfig* feature) {
+  if (feature->has_sequence_feature())
+    expand_features(feature->mutable_sequence_feature()->mutable_features());
 }
 
-void expand_features(config::PipelineConfig* config) {
-  google::protobuf::RepeatedPtrField<config::FeatureConfig> sources;
-  sources.Swap(config->mutable_feature_configs());
-  for (const config::FeatureConfig& source : sources) {
-    if (source.has_id_feature())
-      add_id_features(source, config);
-    else if (source.has_raw_feature())
-      add_raw_features(source, config);
-    else
-      *config->add_feature_configs() = source;
-  }
-}
-
-void expand_group(config::FeatureGroupConfig* group) {
+template <class Group>
+void expand_group(Group* group) {
   google::protobuf::RepeatedPtrField<std::string> sources;
   sources.Swap(group->mutable_feature_names());
   for (const std::string& source : sources) {
@@ -154,10 +188,14 @@ std::vector<std::string> expand_run(const std::string& text) {
 }
 
 void expand_runs(config::PipelineConfig* config) {
-  expand_features(config);
+  expand_features(config->mutable_feature_configs());
+  for (config::FeatureConfig& feature : *config->mutable_feature_configs())
+    expand_sequence(&feature);
   if (config->has_model_config()) {
-    for (auto& group : *config->mutable_model_config()->mutable_feature_groups())
+    for (auto& group : *config->mutable_model_config()->mutable_feature_groups()) {
       expand_group(&group);
+      for (auto& nested : *group.mutable_sequence_groups()) expand_group(&nested);
+    }
   }
   if (config->has_data_config()) expand_input_fields(config->mutable_data_config());
 }

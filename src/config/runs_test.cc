@@ -58,6 +58,28 @@ TEST(Runs, AFeatureBecomesOneForEachNameWithItsOwnColumnTableAndRows) {
   EXPECT_FALSE(config.feature_configs(5).raw_feature().has_expression());
 }
 
+TEST(Runs, AreForFeaturesOfEveryKindAndForSequences) {
+  const auto config = parse(R"(
+      feature_configs { combo_feature { feature_name: "x{1..2}" expression: "user:u"
+                                        expression: "item:i{1..2}" } }
+      feature_configs { lookup_feature { feature_name: "l{1..2}" map: "user:m{1..2}" key: "item:k" } }
+      feature_configs { sequence_feature { sequence_name: "s"
+        features { id_feature { feature_name: "a{1..3}" expression: "item:a{1..3}"
+                                num_buckets_each: [4, 5, 6] } } } }
+      model_config { feature_groups { group_name: "g"
+        sequence_groups { feature_names: "s__a{1..3}" } } })");
+  ASSERT_EQ(config.feature_configs_size(), 5);
+  EXPECT_EQ(config.feature_configs(1).combo_feature().expression(0), "user:u");
+  EXPECT_EQ(config.feature_configs(1).combo_feature().expression(1), "item:i2");
+  EXPECT_EQ(config.feature_configs(3).lookup_feature().map(), "user:m2");
+  const auto& sequence = config.feature_configs(4).sequence_feature();
+  ASSERT_EQ(sequence.features_size(), 3);
+  EXPECT_EQ(sequence.features(2).id_feature().feature_name(), "a3");
+  EXPECT_EQ(sequence.features(2).id_feature().num_buckets(), 6u);
+  EXPECT_THAT(config.model_config().feature_groups(0).sequence_groups(0).feature_names(),
+              ElementsAre("s__a1", "s__a2", "s__a3"));
+}
+
 TEST(Runs, ATableNameWithoutBracesIsShared) {
   const auto config = parse(
       "feature_configs { id_feature { feature_name: 'c{1..2}' embedding_name: 'all' num_buckets: 5 "

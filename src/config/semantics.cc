@@ -22,6 +22,16 @@ uint32_t version_of(const config::PipelineConfig& config) {
   return version;
 }
 
+// The rows of tables are part of a trained model.
+void adopt_table_rows(const config::TrainConfig& stored, const std::string& checkpoint,
+                      config::TrainConfig* config) {
+  EMBLEM_REQUIRE(!config->has_divide_tables() || config->divide_tables() == stored.divide_tables(),
+                 checkpoint, " was trained with divide_tables ", stored.divide_tables(), ", not ",
+                 config->divide_tables(), "; give --divide-tables ", stored.divide_tables(),
+                 " or none");
+  if (stored.has_divide_tables()) config->set_divide_tables(stored.divide_tables());
+}
+
 }  // namespace
 
 Semantics semantics_of(const config::PipelineConfig& config) {
@@ -51,6 +61,7 @@ void adopt_semantics(const config::PipelineConfig& stored, const std::string& ch
                  checkpoint, " was trained with semantics_version ", version, ", not ",
                  config->semantics_version(), "; remove semantics_version from the pipeline");
   config->set_semantics_version(version);
+  adopt_table_rows(stored.train_config(), checkpoint, config->mutable_train_config());
   const config::FgMode trained = semantics_of(stored).fg_mode;
   const config::FgMode asked = semantics_of(*config).fg_mode;
   EMBLEM_REQUIRE(trained == asked, checkpoint, " was trained with fg_mode ",

@@ -42,8 +42,8 @@ Semantics semantics_of(const config::PipelineConfig& config);
 // Writes down what `config` means, for a file that has to keep its meaning.
 void record_semantics(config::PipelineConfig* config);
 
-// Lets `config`, which a user gave, mean what the checkpoint's `stored` pipeline means. Throws
-// Error when it asks for something else.
+// Lets `config`, which a user gave, mean what the checkpoint's `stored` pipeline means, with tables
+// of as many rows (divide_tables). Throws Error when it asks for something else.
 void adopt_semantics(const config::PipelineConfig& stored, const std::string& checkpoint,
                      config::PipelineConfig* config);
 

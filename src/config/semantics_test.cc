@@ -98,5 +98,16 @@ TEST(Semantics, OverridesDoNotChangeARecord) {
   EXPECT_EQ(load_stored_pipeline(folder.path(), mode).semantics_version(), 1u);
 }
 
+TEST(Semantics, TablesKeepTheRowsOfTheCheckpoint) {
+  config::PipelineConfig stored, given;
+  stored.mutable_train_config()->set_divide_tables(10);
+  adopt_semantics(stored, "ckpt", &given);
+  EXPECT_EQ(given.train_config().divide_tables(), 10u);
+  given.mutable_train_config()->set_divide_tables(7);
+  EXPECT_THAT([&] { adopt_semantics(stored, "ckpt", &given); },
+              testing::ThrowsMessage<Error>("ckpt was trained with divide_tables 10, not 7; give "
+                                            "--divide-tables 10 or none"));
+}
+
 }  // namespace
 }  // namespace emblem

@@ -1,0 +1,104 @@
+#include "config/check_feature.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "config/name.h"
+#include "core/text.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+bool is_one_of(std::string_view value, std::initializer_list<std::string_view> choices) {
+  return std::find(choices.begin(), choices.end(), value) != choices.end();
+}
+
+void check_rows(const FeatureSettings& settings) {
+  const std::string& name = settings.name;
+  const std::vector<std::string> ways = row_settings(settings);
+  const bool needs_one = is_sparse(settings) && settings.type != FeatureType::kTokenize;
+  EMBLEM_REQUIRE(!needs_one || !ways.empty(), "feature \"", name,
+                 "\" does not say how its values become rows; give one of num_buckets, "
+                 "hash_bucket_size, vocab_list, vocab_dict, vocab_file, zch and dynamicemb");
+  EMBLEM_REQUIRE(settings.type != FeatureType::kTokenize || !settings.vocab_file.empty(),
+                 "feature \"", name, "\" has no vocab_file; give it the tokenizer's model");
+  EMBLEM_REQUIRE(ways.size() <= 1, "feature \"", name, "\" has more than one of ",
+                 fmt::format("{}", fmt::join(ways, " ")), "; keep one of them");
+  EMBLEM_REQUIRE(settings.num_buckets.value_or(1) > 0, "feature \"", name,
+                 "\": num_buckets is 0, expected at least 1");
+  EMBLEM_REQUIRE(settings.hash_bucket_size.value_or(1) > 0, "feature \"", name,
+                 "\": hash_bucket_size is 0, expected at least 1");
+  EMBLEM_REQUIRE(!settings.zch || settings.zch->zch_size() > 1, "feature \"", name,
+                 "\": zch.zch_size is ", settings.zch ? settings.zch->zch_size() : 0,
+                 ", expected at least 2: the last row serves ids without a row");
+  EMBLEM_REQUIRE(settings.vocab_file.empty() || settings.type == FeatureType::kTokenize ||
+                     settings.default_bucketize_value,
+                 "feature \"", name,
+                 "\" has a vocab_file, but no default_bucketize_value; give it the row of words "
+                 "that the file does not have");
+}
+
+void check_boundaries(const FeatureSettings& settings) {
+  const std::vector<float>& boundaries = settings.boundaries;
+  for (size_t i = 0; i < boundaries.size(); ++i) {
+    EMBLEM_REQUIRE(!std::isnan(boundaries[i]), "feature \"", settings.name, "\": boundaries[", i,
+                   "] is NaN");
+    EMBLEM_REQUIRE(i == 0 || boundaries[i - 1] < boundaries[i], "feature \"", settings.name,
+                   "\": boundaries must rise, but ", boundaries[i], " follows ", boundaries[i - 1]);
+  }
+}
+
+// autodis and mlp make a vector of a number.
+void check_dense_embedding(const FeatureSettings& settings, bool in_sequence) {
+  if (!settings.autodis && !settings.mlp) return;
+  const char* way = settings.autodis ? "autodis" : "mlp";
+  EMBLEM_REQUIRE(!is_sparse(settings), "feature \"", settings.name, "\" is categorical, but has ",
+                 way, ", which is for numbers; remove it");
+  EMBLEM_REQUIRE(!in_sequence, "feature \"", settings.name, "\" is part of a sequence, where ", way,
+                 " is not supported; remove it");
+  EMBLEM_REQUIRE(settings.embedding_dim > 0, "feature \"", settings.name, "\" has ", way,
+                 ", but no embedding_dim");
+  EMBLEM_REQUIRE(!settings.autodis || settings.autodis->num_channels() > 0, "feature \"",
+                 settings.name, "\": autodis.num_channels is 0, expected at least 1");
+  EMBLEM_REQUIRE(!settings.autodis || settings.autodis->temperature() > 0, "feature \"",
+                 settings.name, "\": autodis.temperature is ",
+                 settings.autodis ? settings.autodis->temperature() : 0, ", expected more than 0");
+}
+
+void check_embedding(const FeatureSettings& settings) {
+  const std::string& name = settings.name;
+  EMBLEM_REQUIRE(!settings.has_embedding_dim || settings.embedding_dim > 0, "feature \"", name,
+                 "\": embedding_dim is 0, expected at least 1");
+  EMBLEM_REQUIRE(is_one_of(settings.pooling, {"sum", "mean"}), "feature \"", name,
+                 "\": pooling is \"", settings.pooling, "\", expected sum or mean");
+  EMBLEM_REQUIRE(is_one_of(settings.data_type, {"FP32", "FP16", "BF16"}), "feature \"", name,
+                 "\": data_type is \"", settings.data_type, "\", expected FP32, FP16 or BF16");
+  if (settings.embedding_name)
+    check_file_name(*settings.embedding_name,
+                    cat("feature \"", printable(name), "\": embedding_name"));
+}
+
+}  // namespace
+
+void check_file_name(const std::string& name, const std::string& what) {
+  const std::string problem = name_problem(name);
+  EMBLEM_REQUIRE(problem.empty(), what, " \"", printable(name.substr(0, 80)),
+                 name.size() > 80 ? "..." : "", "\" ", problem, "; it names files: use up to ",
+                 kLongestName, " letters, digits, \"_\", \"-\" and \".\"");
+}
+
+void check_feature(const FeatureSettings& settings, bool in_sequence) {
+  check_rows(settings);
+  check_boundaries(settings);
+  EMBLEM_REQUIRE(settings.type != FeatureType::kRaw || settings.value_dim.value_or(1) > 0,
+                 "feature \"", settings.name, "\": value_dim is 0, expected at least 1");
+  check_dense_embedding(settings, in_sequence);
+  check_embedding(settings);
+}
+
+}  // namespace emblem

@@ -1,0 +1,16 @@
+// config/check_feature.h - whether the settings of one feature make sense.
+#pragma once
+
+#include <string>
+
+#include "config/feature_settings.h"
+
+namespace emblem {
+
+// Names become files and folders of checkpoints. `what` names the setting.
+void check_file_name(const std::string& name, const std::string& what);
+
+// Throws Error with one line. `in_sequence`: it describes elements of a sequence.
+void check_feature(const FeatureSettings& settings, bool in_sequence);
+
+}  // namespace emblem

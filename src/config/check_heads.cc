@@ -1,0 +1,229 @@
+#include "config/check_heads.h"
+
+#include <google/protobuf/descriptor.h>
+
+#include <algorithm>
+#include <set>
+
+#include "config/heads.h"
+#include "config/towers.h"
+#include "core/text.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+using config::LossConfig;
+using config::MetricConfig;
+
+using Names = std::vector<std::string>;
+
+// What messages call a tower: `tower "ctr"`, or model_config.
+std::string title(const TowerSpec& tower, const config::ModelConfig& model) {
+  return has_task_towers(model) ? cat("tower \"", printable(tower.name), "\"") : "model_config";
+}
+
+// A name that is not among the fields of data_config.
+void require_field(const Names& fields, const std::string& name, const std::string& setting,
+                   const char* list) {
+  if (std::find(fields.begin(), fields.end(), name) != fields.end()) return;
+  const auto nearest = nearest_name(name, fields);
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      cat(setting, " is \"", printable(name), "\", which data_config.", list, " does not name",
+          nearest ? cat("; did you mean \"", *nearest, "\"?") : "; add it there"));
+}
+
+Names all_labels(const config::DataConfig& data) {
+  return {data.label_fields().begin(), data.label_fields().end()};
+}
+
+// ---- losses ----
+
+std::string name_of(const LossConfig& loss) {
+  if (loss.sid_loss_case() != LossConfig::SID_LOSS_NOT_SET) {
+    const auto* field = loss.GetDescriptor()->FindFieldByNumber(loss.sid_loss_case());
+    throw Error(ErrorCode::kInvalidArgument,
+                cat("loss ", field->name(), " is not supported yet; remove it"));
+  }
+  const auto* field = loss.GetDescriptor()->FindFieldByNumber(loss.loss_case());
+  return field == nullptr ? "" : field->name();
+}
+
+void require_range(float value, float from, float to, const std::string& setting) {
+  EMBLEM_REQUIRE(value >= from && value <= to, setting, " is ", value, ", expected ", from, " to ",
+                 to);
+}
+
+void check_settings(const LossConfig& loss, const FeatureLayout& layout, const std::string& path) {
+  const float smoothing = std::max(loss.binary_cross_entropy().label_smoothing(),
+                                   loss.softmax_cross_entropy().label_smoothing());
+  const float lowest = std::min(loss.binary_cross_entropy().label_smoothing(),
+                                loss.softmax_cross_entropy().label_smoothing());
+  EMBLEM_REQUIRE(lowest >= 0 && smoothing < 1, path, ".label_smoothing is ",
+                 lowest < 0 ? lowest : smoothing, ", expected at least 0 and less than 1");
+  if (loss.has_binary_focal_loss()) {
+    require_range(loss.binary_focal_loss().alpha(), 0, 1, path + ".alpha");
+    EMBLEM_REQUIRE(loss.binary_focal_loss().gamma() >= 0, path, ".gamma is ",
+                   loss.binary_focal_loss().gamma(), ", expected at least 0");
+  }
+  if (!loss.has_jrc_loss()) return;
+  require_range(loss.jrc_loss().alpha(), 0, 1, path + ".alpha");
+  EMBLEM_REQUIRE(!loss.jrc_loss().session_name().empty(), path,
+                 " has no session_name; name the feature that holds the session");
+  try {
+    const FeatureSpec& session = layout.find(loss.jrc_loss().session_name());
+    EMBLEM_REQUIRE(session.kind == FeatureKind::kSparse && session.sequence < 0, "feature \"",
+                   printable(session.name), "\" is ",
+                   session.sequence < 0 ? "numeric" : "a sequence",
+                   ", expected a categorical feature");
+  } catch (const Error& error) {
+    throw Error(error.code(), cat(path, ".session_name: ", error.what()));
+  }
+}
+
+// num_class that a loss asks for: exactly `least`, or at least that many.
+void check_classes(const TowerSpec& tower, const LossConfig& loss, const std::string& name,
+                   const std::string& owner) {
+  switch (loss.loss_case()) {
+    case LossConfig::kSoftmaxCrossEntropy:
+      EMBLEM_REQUIRE(tower.num_class >= 2, owner, ".num_class is ", tower.num_class, ", but ", name,
+                     " needs at least 2 classes");
+      return;
+    case LossConfig::kJrcLoss:
+      EMBLEM_REQUIRE(tower.num_class == 2, owner, ".num_class is ", tower.num_class,
+                     ", but jrc_loss needs 2 classes");
+      return;
+    default:
+      EMBLEM_REQUIRE(tower.num_class == 1, owner, ".num_class is ", tower.num_class, ", but ", name,
+                     " has one output; set num_class: 1",
+                     loss.has_l2_loss() ? "" : ", or use softmax_cross_entropy");
+  }
+}
+
+void check_losses(const TowerSpec& tower, const FeatureLayout& layout, const std::string& owner) {
+  std::set<std::string> seen;
+  for (size_t i = 0; i < tower.losses.size(); ++i) {
+    const LossConfig& loss = tower.losses[i];
+    const std::string path = cat(owner, ".losses[", i, "]");
+    const std::string name = name_of(loss);
+    EMBLEM_REQUIRE(!name.empty(), path, " names no loss; give binary_cross_entropy");
+    EMBLEM_REQUIRE(seen.insert(name).second, owner, ".losses has ", name,
+                   " twice; keep one of them");
+    EMBLEM_REQUIRE(kind_of_head(loss) == kind_of_head(tower.losses[0]), owner, ".losses has ",
+                   name_of(tower.losses[0]), " and ", name,
+                   ", which need different outputs; keep one of them");
+    check_classes(tower, loss, name, owner);
+    check_settings(loss, layout, cat(path, ".", name));
+  }
+  if (tower.losses.empty()) {
+    EMBLEM_REQUIRE(tower.num_class == 1, owner, ".num_class is ", tower.num_class,
+                   ", but the default loss, binary_cross_entropy, has one output; set num_class: "
+                   "1, or losses to softmax_cross_entropy");
+  }
+}
+
+// ---- metrics ----
+
+bool is_of_two_classes(const TowerSpec& tower) {
+  const bool binary = tower.losses.empty() || kind_of_head(tower.losses[0]) == HeadKind::kBinary;
+  return binary || (kind_of_head(tower.losses[0]) == HeadKind::kClass && tower.num_class == 2);
+}
+
+void check_metrics(const TowerSpec& tower, const std::string& owner) {
+  const bool numbers = !tower.losses.empty() && kind_of_head(tower.losses[0]) == HeadKind::kNumber;
+  for (const MetricConfig& metric : tower.metrics) {
+    const auto* field = metric.GetDescriptor()->FindFieldByNumber(metric.metric_case());
+    if (field == nullptr) continue;  // metric_names refuses it
+    switch (metric.metric_case()) {
+      case MetricConfig::kAuc:
+      case MetricConfig::kGroupedAuc:
+      case MetricConfig::kNormalizedEntropy:
+      case MetricConfig::kLogLoss:
+        EMBLEM_REQUIRE(is_of_two_classes(tower), owner, ": metric ", field->name(),
+                       " is for labels 0 and 1; ",
+                       numbers ? "use mean_squared_error, mean_absolute_error or xauc"
+                               : "use multiclass_auc or accuracy");
+        break;
+      case MetricConfig::kMulticlassAuc: {
+        EMBLEM_REQUIRE(!numbers && tower.num_class >= 2, owner,
+                       ": metric multiclass_auc is for num_class of at least 2; use auc");
+        const std::string& average = metric.multiclass_auc().average();
+        EMBLEM_REQUIRE(average == "macro" || average == "weighted", owner,
+                       ": multiclass_auc.average is \"", printable(average),
+                       "\", expected macro or weighted");
+        break;
+      }
+      case MetricConfig::kAccuracy:
+        EMBLEM_REQUIRE(!numbers, owner,
+                       ": metric accuracy is for classes; use mean_squared_error or "
+                       "mean_absolute_error");
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+// ---- towers ----
+
+void check_tower_fields(const TowerSpec& tower, const config::DataConfig& data,
+                        const std::string& owner) {
+  const Names labels = all_labels(data);
+  EMBLEM_REQUIRE(!tower.label.empty(), owner,
+                 " has no label_name; name one of data_config.label_fields");
+  require_field(labels, tower.label, owner + ".label_name", "label_fields");
+  if (!tower.indicator.empty())
+    require_field(labels, tower.indicator, owner + ".task_space_indicator_label", "label_fields");
+  if (!tower.sample_weight.empty())
+    require_field({data.sample_weight_fields().begin(), data.sample_weight_fields().end()},
+                  tower.sample_weight, owner + ".sample_weight_name", "sample_weight_fields");
+  EMBLEM_REQUIRE(!tower.losses.empty(), owner,
+                 " has no losses; give it binary_cross_entropy, for example");
+  EMBLEM_REQUIRE(tower.weight >= 0, owner, ".weight is ", tower.weight, ", expected at least 0");
+  EMBLEM_REQUIRE(tower.in_space >= 0 && tower.out_space >= 0, owner, ".",
+                 tower.in_space < 0 ? "in" : "out", "_task_space_weight is ",
+                 tower.in_space < 0 ? tower.in_space : tower.out_space, ", expected at least 0");
+}
+
+void check_relations(const TowerSpec& tower, const std::set<std::string>& earlier,
+                     const std::string& owner) {
+  for (const std::string& name : tower.relations)
+    EMBLEM_REQUIRE(earlier.contains(name), owner, ".relation_tower_names has \"", printable(name),
+                   "\", which is no earlier tower; towers read those before them in the file");
+}
+
+void check_domains(const config::PipelineConfig& config) {
+  const config::PEPNet& model = config.model_config().pepnet();
+  if (!model.has_domain_input_name()) return;
+  require_field(all_labels(config.data_config()), model.domain_input_name(),
+                "pepnet.domain_input_name", "label_fields");
+  EMBLEM_REQUIRE(model.task_domain_num() > 0,
+                 "pepnet.task_domain_num is 0, expected the number of domains");
+}
+
+}  // namespace
+
+void check_heads(const config::PipelineConfig& config, const FeatureLayout& layout) {
+  const config::ModelConfig& model = config.model_config();
+  const std::vector<TowerSpec> towers = towers_of(model);
+  EMBLEM_REQUIRE(!towers.empty(), "model_config.",
+                 model.GetDescriptor()->FindFieldByNumber(model.model_case())->name(),
+                 " has no task_towers; add one for each label");
+  std::set<std::string> earlier;
+  for (const TowerSpec& tower : towers) {
+    const std::string owner = title(tower, model);
+    if (has_task_towers(model)) {
+      EMBLEM_REQUIRE(!tower.name.empty(), "a task tower has no tower_name");
+      check_tower_fields(tower, config.data_config(), owner);
+      check_relations(tower, earlier, owner);
+      EMBLEM_REQUIRE(earlier.insert(tower.name).second, "two task towers are called \"",
+                     printable(tower.name), "\"; rename one of them");
+    }
+    check_losses(tower, layout, owner);
+    check_metrics(tower, owner);
+  }
+  check_domains(config);
+}
+
+}  // namespace emblem

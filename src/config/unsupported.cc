@@ -1,0 +1,131 @@
+#include "config/unsupported.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <google/protobuf/descriptor.h>
+
+#include <algorithm>
+
+#include "config/towers.h"
+#include "core/text.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+using config::ModelConfig;
+
+bool is_supported(int model) {
+  switch (model) {
+    case ModelConfig::kSimpleMultiTask:
+    case ModelConfig::kDc2Vr:
+    case ModelConfig::kDlrmHstu:
+    case ModelConfig::kUltraHstu:
+    case ModelConfig::kDssm:
+    case ModelConfig::kDssmV2:
+    case ModelConfig::kDat:
+    case ModelConfig::kHstuMatch:
+    case ModelConfig::kMind:
+    case ModelConfig::kTdm:
+    case ModelConfig::kSidRqvae:
+    case ModelConfig::kSidRqkmeans:
+      return false;
+    default:
+      return true;
+  }
+}
+
+[[noreturn]] void refuse(const std::string& setting, const std::string& advice) {
+  throw Error(ErrorCode::kInvalidArgument, cat(setting, " is not supported yet; ", advice));
+}
+
+// The name of the field of a oneof that is set; "" when none is.
+std::string chosen_in(const google::protobuf::Message& message, const char* oneof) {
+  const auto* choice = message.GetDescriptor()->FindOneofByName(oneof);
+  const auto* field = message.GetReflection()->GetOneofFieldDescriptor(message, choice);
+  return field == nullptr ? "" : field->name();
+}
+
+void check_model_is_supported(const ModelConfig& model) {
+  const std::string name = chosen_in(model, "model");
+  if (!name.empty() && !is_supported(model.model_case()))
+    refuse(cat("model \"", name, "\""),
+           fmt::format("use one of {}", fmt::join(supported_models(), ", ")));
+  if (model.use_pareto_loss_weight())
+    refuse("model_config.use_pareto_loss_weight", "give the towers a weight instead");
+  for (const config::FeatureGroupConfig& group : model.feature_groups()) {
+    if (group.group_type() == config::JAGGED_SEQUENCE)
+      refuse(cat("group_type JAGGED_SEQUENCE of feature group \"", printable(group.group_name()),
+                 "\""),
+             "use SEQUENCE");
+  }
+}
+
+// TorchEasyRec ignores them silently.
+void check_settings_of_towers(const ModelConfig& model) {
+  if (!has_task_towers(model)) return;
+  const auto check = [](int count, const char* field) {
+    EMBLEM_REQUIRE(count == 0, "model_config.", field,
+                   " has no effect on a model with task_towers; move it into its towers");
+  };
+  check(model.metrics_size(), "metrics");
+  check(model.train_metrics_size(), "train_metrics");
+}
+
+void check_data_is_supported(const config::DataConfig& data) {
+  const std::string sampler = chosen_in(data, "sampler");
+  if (!sampler.empty())
+    refuse("data_config." + sampler, "samplers are for matching models; remove it");
+  if (data.has_sample_cost_field() || data.has_batch_cost_size())
+    refuse(data.has_batch_cost_size() ? "data_config.batch_cost_size"
+                                      : "data_config.sample_cost_field",
+           "give batch_size instead");
+  if (data.sample_mask_prob() > 0 || data.negative_sample_mask_prob() > 0)
+    refuse(data.sample_mask_prob() > 0 ? "data_config.sample_mask_prob"
+                                       : "data_config.negative_sample_mask_prob",
+           "remove it, or drop values before the data are read");
+}
+
+void check_features_are_supported(const config::PipelineConfig& config) {
+  const auto refuse_custom = [](const config::CustomFeature& feature) {
+    refuse(cat("custom_feature \"", printable(feature.feature_name()), "\""),
+           "compute it before the data are read, or with an expr_feature");
+  };
+  for (const config::FeatureConfig& feature : config.feature_configs()) {
+    if (feature.has_custom_feature()) refuse_custom(feature.custom_feature());
+    if (feature.has_sequence_custom_feature()) refuse_custom(feature.sequence_custom_feature());
+    for (const config::SeqFeatureConfig& member : feature.sequence_feature().features())
+      if (member.has_custom_feature()) refuse_custom(member.custom_feature());
+  }
+}
+
+void check_training_is_supported(const config::TrainConfig& train) {
+  if (train.has_fine_tune_ckpt_param_map())
+    refuse("train_config.fine_tune_ckpt_param_map", "name parameters as in the checkpoint");
+  if (train.save_checkpoints_timestamp_interval() > 0 ||
+      train.save_checkpoints_timestamps_size() > 0)
+    refuse("train_config.save_checkpoints_timestamp_interval",
+           "use save_checkpoints_steps or save_checkpoints_epochs");
+  if (train.has_delta_embedding_dump_config())
+    refuse("train_config.delta_embedding_dump_config", "set delta_steps");
+}
+
+}  // namespace
+
+std::vector<std::string> supported_models() {
+  const auto* models = ModelConfig::descriptor()->FindOneofByName("model");
+  std::vector<std::string> names;
+  for (int i = 0; i < models->field_count(); ++i)
+    if (is_supported(models->field(i)->number())) names.push_back(models->field(i)->name());
+  return names;
+}
+
+void refuse_unsupported(const config::PipelineConfig& config) {
+  check_model_is_supported(config.model_config());
+  check_settings_of_towers(config.model_config());
+  check_data_is_supported(config.data_config());
+  check_features_are_supported(config);
+  check_training_is_supported(config.train_config());
+}
+
+}  // namespace emblem
