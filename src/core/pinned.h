@@ -36,25 +36,26 @@ class PinnedResource final : public std::pmr::memory_resource {
   }
 };
 
-// A value that is copied from device to host memory while other work continues.
+// Values that are copied from device to host memory while other work continues.
 template <class T>
 class ReadBack {
  public:
+  explicit ReadBack(size_t count = 1) : memory_(count * sizeof(T)) {}
   // Enqueues the copy after the work of the context so far.
   void start(const Context& context, const T* from) {
-    copy_async(context, memory_.data(), from, sizeof(T));
+    copy_async(context, memory_.data(), from, memory_.bytes());
     arrived_.record(context.stream);
   }
   // Waits for the last start.
-  T get() const {
+  T get(size_t i = 0) const {
     arrived_.synchronize();
     T value;
-    std::memcpy(&value, memory_.data(), sizeof(T));
+    std::memcpy(&value, memory_.data() + i * sizeof(T), sizeof(T));
     return value;
   }
 
  private:
-  PinnedMemory memory_{sizeof(T)};
+  PinnedMemory memory_;
   Event arrived_;
 };
 

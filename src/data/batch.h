@@ -11,12 +11,23 @@
 
 namespace emblem {
 
-// One sparse feature. Row r's keys are keys[offsets[r], offsets[r + 1]), or keys[r] alone when
-// `offsets` is empty. `weights` is empty (all 1) or has one entry a key.
+// One sparse feature: a bag of keys per row or, of a feature of a sequence, per element. Row r's
+// keys are keys[offsets[r], offsets[r + 1]), or keys[r] alone when `offsets` is empty. `weights` is
+// empty (all 1) or has one entry a key.
 struct SparseColumn {
   HostVector<int64_t> keys{};
   HostVector<int32_t> offsets{};
   HostVector<float> weights{};
+  // The one of Batch::sequences whose elements have the bags; -1: rows have them.
+  int32_t sequence = -1;
+};
+
+// What the features of a sequence have in common. Their keys are in Batch::sparse.
+struct SequenceColumn {
+  HostVector<int32_t> offsets{};  // [rows + 1]: row r's elements are [offsets[r], offsets[r + 1])
+  HostVector<float> numbers{};    // [elements, SequenceSpec::dense_cols]
+
+  int64_t elements() const { return offsets.empty() ? 0 : offsets.back(); }
 };
 
 // A text per row, one after the other.
@@ -51,25 +62,35 @@ struct DataPosition {
 struct Batch {
   int64_t rows = 0;
   HostVector<float> dense;           // [rows, dense_cols]
-  HostVector<float> labels;          // [rows]; empty when labels are not read
-  HostVector<float> sample_weights;  // [rows] or empty
+  HostVector<float> labels;          // [rows, FeatureLayout::labels]; empty when they are not read
+  HostVector<float> sample_weights;  // [rows, FeatureLayout::weight_fields] or empty
   std::vector<SparseColumn> sparse;  // by FeatureSpec::sparse_index
-  std::vector<uint8_t> bad;          // [rows], 1 where a row has no values because it was
-                                     // unreadable; empty when none was (BadRowHandling::kBlank)
-  TextColumn kept;                   // [rows] as LoaderOptions::keep asks, or empty
-  DataPosition next;                 // the position after this batch
+  std::vector<SequenceColumn> sequences;  // by FeatureSpec::sequence
+  std::vector<uint8_t> bad;               // [rows], 1 where a row has no values because it was
+                             // unreadable; empty when none was (BadRowHandling::kBlank)
+  TextColumn kept;    // [rows] as LoaderOptions::keep asks, or empty
+  DataPosition next;  // the position after this batch
   bool last_in_epoch = false;
 
   // Where its columns take their memory from; null: the heap.
   std::pmr::memory_resource* memory() const { return labels.get_allocator().memory; }
 
-  // Sparse columns that are new take their memory from there too.
+  // Columns that are new take their memory from there too.
   void resize_sparse(size_t columns) {
     if (sparse.size() > columns) sparse.resize(columns);
     while (sparse.size() < columns)
-      sparse.push_back({HostVector<int64_t>(HostVector<int64_t>::allocator_type(memory())),
-                        HostVector<int32_t>(HostVector<int32_t>::allocator_type(memory())),
-                        HostVector<float>(HostVector<float>::allocator_type(memory()))});
+      sparse.push_back({new_vector<int64_t>(), new_vector<int32_t>(), new_vector<float>()});
+  }
+  void resize_sequences(size_t columns) {
+    if (sequences.size() > columns) sequences.resize(columns);
+    while (sequences.size() < columns)
+      sequences.push_back({new_vector<int32_t>(), new_vector<float>()});
+  }
+
+ private:
+  template <class T>
+  HostVector<T> new_vector() const {
+    return HostVector<T>(typename HostVector<T>::allocator_type(memory()));
   }
 };
 

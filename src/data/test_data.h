@@ -146,6 +146,11 @@ inline std::string describe(const Batch& batch) {
     put("keys", column.keys);
     put("offsets", column.offsets);
     put("weights", column.weights);
+    if (column.sequence >= 0) out << "of sequence " << column.sequence << '\n';
+  }
+  for (const SequenceColumn& sequence : batch.sequences) {
+    put("elements", sequence.offsets);
+    put("numbers", sequence.numbers);
   }
   return out.str();
 }

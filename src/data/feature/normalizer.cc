@@ -27,8 +27,12 @@ namespace {
 // "a=1,b=2" as a map.
 class Settings {
  public:
+  // An expression may have commas; it is the last setting.
   Settings(const std::string& feature, const std::string& text) : feature_(feature), text_(text) {
-    for (const std::string& part : split(text, ',')) {
+    const size_t expression = text.find("expr=");
+    if (expression != std::string::npos) values_["expr"] = trim(text.substr(expression + 5));
+    const std::string rest = text.substr(0, expression);
+    for (const std::string& part : split(trim_commas(rest), ',')) {
       const size_t equals = part.find('=');
       if (equals == std::string::npos) reject(feature, text, cat(in_quotes(part), " has no value"));
       values_[std::string(trim(part.substr(0, equals)))] = trim(part.substr(equals + 1));
@@ -63,6 +67,11 @@ class Settings {
   }
 
  private:
+  static std::string_view trim_commas(std::string_view text) {
+    text = trim(text);
+    return text.ends_with(',') ? text.substr(0, text.size() - 1) : text;
+  }
+
   const std::string& feature_;
   const std::string& text_;
   std::map<std::string, std::string> values_;
@@ -92,6 +101,22 @@ bool parse_log_expression(std::string expression, float& offset) {
     return true;
   }
   return (inner[0] == '+' || inner[0] == '-') && parse_float(inner, offset) && !std::isnan(offset);
+}
+
+void evaluate(const Expression& expression, float* values, int64_t count) {
+  constexpr int64_t kTile = 256;
+  double tile[kTile];
+  Expression::Workspace workspace;
+  for (int64_t begin = 0; begin < count; begin += kTile, values += kTile) {
+    const auto size = static_cast<size_t>(std::min(kTile, count - begin));
+    std::copy_n(values, size, tile);
+    const Expression::Values x[] = {{tile, size}};
+    const Expression::Values results = expression.evaluate(x, kMissing, workspace);
+    for (size_t i = 0; i < size; ++i) {
+      const auto result = static_cast<float>(results[results.size() == 1 ? 0 : i]);
+      values[i] = std::isfinite(result) ? result : kMissing;
+    }
+  }
 }
 
 }  // namespace
@@ -124,11 +149,17 @@ Normalizer Normalizer::parse(const std::string& text, const std::string& feature
     normalizer.b_ = settings.take_number("default", -10);
   } else if (method == "expression") {
     const std::string expression = settings.take("expr");
-    normalizer.method_ = Method::kLog;
     if (expression == "log1p(x)") {
       normalizer.method_ = Method::kLog1p;
-    } else if (!parse_log_expression(expression, normalizer.a_)) {
-      reject(feature, text, cat("cannot compute ", in_quotes(expression)));
+    } else if (parse_log_expression(expression, normalizer.a_)) {
+      normalizer.method_ = Method::kLog;
+    } else {
+      normalizer.method_ = Method::kExpression;
+      const std::string variables[] = {"x"};
+      normalizer.expression_ = std::make_shared<Expression>(Expression::parse(
+          expression, variables, cat("feature \"", feature, "\": normalizer expression")));
+      if (normalizer.expression_->has_vector_functions())
+        reject(feature, text, "functions of vectors are not for single numbers");
     }
   } else {
     reject(feature, text, cat("unknown method ", in_quotes(method)));
@@ -141,6 +172,9 @@ void Normalizer::apply(float* values, int64_t count) const {
   const float a = a_, b = b_;
   switch (method_) {
     case Method::kNone:
+      break;
+    case Method::kExpression:
+      evaluate(*expression_, values, count);
       break;
     case Method::kLog1p:
       add_and_clamp(values, count, 0, 0);

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+
+#include "data/feature/fg/expression.h"
 
 namespace emblem {
 
@@ -14,20 +17,21 @@ class Normalizer {
 
   // "" (none), "method=log1p", "method=log,offset=3", "method=zscore,mean=M,standard_deviation=S",
   // "method=minmax,min=A,max=B", "method=log10,threshold=T,default=D", and
-  // "method=expression,expr=E" with E one of log(x), log(x+N), log1p(x).
-  // Throws Error that names `feature` and lists the methods.
+  // "method=expression,expr=E" with an Expression of x; log(x), log(x+N) and log1p(x) are those
+  // above. Throws Error that names `feature` and lists the methods.
   static Normalizer parse(const std::string& text, const std::string& feature);
 
   bool is_identity() const { return method_ == Method::kNone; }
 
-  // In place; no value may be NaN.
+  // In place; no value may be NaN. One that an expression makes no finite number of becomes NaN.
   void apply(float* values, int64_t count) const;
 
  private:
-  enum class Method { kNone, kLog1p, kLog, kLinear, kLog10 };
+  enum class Method { kNone, kLog1p, kLog, kLinear, kLog10, kExpression };
   Method method_ = Method::kNone;
   float a_ = 0;  // log: the offset; linear: subtracted first; log10: the threshold
   float b_ = 1;  // linear: multiplied then; log10: for what is not above the threshold
+  std::shared_ptr<const Expression> expression_;
 };
 
 }  // namespace emblem

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <vector>
 
+#include "emblem/error.h"
+
 namespace emblem {
 namespace {
 
@@ -38,18 +40,42 @@ class MovePlan {
   int64_t rows() const { return rows_; }
   bool single_rows() const { return single_rows_; }
 
+  // The moves of the elements that the rows of sequence `s` have: those of neighbouring rows follow
+  // each other. `offsets` is that of the result.
+  MovePlan of_elements(std::span<const Batch* const> sources, size_t s,
+                       const HostVector<int32_t>& offsets) const {
+    MovePlan plan;
+    plan.begins_ = begins_;
+    plan.moves_.reserve(moves_.size());
+    for (size_t i = 0; i < sources.size(); ++i) {
+      const HostVector<int32_t>& from = sources[i]->sequences[s].offsets;
+      for (const Move& move : of(i)) {
+        const auto begin = static_cast<uint32_t>(from[move.from]);
+        const auto end = static_cast<uint32_t>(from[move.from + move.count]);
+        plan.moves_.push_back({begin, static_cast<uint32_t>(offsets[move.to]), end - begin});
+      }
+    }
+    plan.rows_ = offsets.back();
+    return plan;
+  }
+
  private:
+  MovePlan() = default;
+
   std::vector<size_t> begins_;
   std::vector<Move> moves_;
   int64_t rows_ = 0;
   bool single_rows_ = false;
 };
 
-template <class Of>
-void gather_matrix(std::span<const Batch* const> sources, const MovePlan& plan, Of of, Batch& out) {
+// `rows_of` gives the rows of the matrix that `of` gives.
+template <class Of, class RowsOf>
+void gather_matrix(std::span<const Batch* const> sources, const MovePlan& plan, Of of,
+                   RowsOf rows_of, Batch& out) {
   size_t width = 0;
   for (const Batch* source : sources) {
-    if (source->rows > 0) width = of(*source).size() / static_cast<size_t>(source->rows);
+    const int64_t rows = rows_of(*source);
+    if (rows > 0) width = of(*source).size() / static_cast<size_t>(rows);
   }
   of(out).resize(width * static_cast<size_t>(plan.rows()));
   if (width == 0) return;
@@ -82,21 +108,33 @@ size_t first_key(const SparseColumn& column, uint32_t row) {
   return column.offsets.empty() ? row : static_cast<size_t>(column.offsets[row]);
 }
 
-void gather_bags(std::span<const Batch* const> sources, const MovePlan& plan, size_t c,
-                 bool weighted, SparseColumn& to) {
-  to.offsets.resize(static_cast<size_t>(plan.rows() + 1));
-  to.offsets[0] = 0;
-  for (size_t i = 0; i < sources.size(); ++i) {
-    const SparseColumn& from = sources[i]->sparse[c];
+// Writes the offsets of the result; first_of(source, row) is where the row's items start there.
+template <class FirstOf>
+void gather_offsets(size_t sources, const MovePlan& plan, FirstOf first_of,
+                    HostVector<int32_t>& to) {
+  to.resize(static_cast<size_t>(plan.rows() + 1));
+  to[0] = 0;
+  int64_t items = 0;
+  for (size_t i = 0; i < sources; ++i) {
     for (const Move& move : plan.of(i)) {
+      items += static_cast<int64_t>(first_of(i, move.from + move.count) - first_of(i, move.from));
       for (uint32_t k = 0; k < move.count; ++k) {
         const uint32_t row = move.from + k;
-        to.offsets[move.to + k + 1] =
-            static_cast<int32_t>(first_key(from, row + 1) - first_key(from, row));
+        to[move.to + k + 1] = static_cast<int32_t>(first_of(i, row + 1) - first_of(i, row));
       }
     }
   }
-  for (int64_t row = 0; row < plan.rows(); ++row) to.offsets[row + 1] += to.offsets[row];
+  EMBLEM_REQUIRE(items <= INT32_MAX, "a batch of ", plan.rows(), " rows has ", items,
+                 " values in one column; expected at most ", INT32_MAX,
+                 ", use a smaller batch_size");
+  for (int64_t row = 0; row < plan.rows(); ++row) to[row + 1] += to[row];
+}
+
+void gather_bags(std::span<const Batch* const> sources, const MovePlan& plan, size_t c,
+                 bool weighted, SparseColumn& to) {
+  gather_offsets(
+      sources.size(), plan,
+      [&](size_t i, uint32_t row) { return first_key(sources[i]->sparse[c], row); }, to.offsets);
   const auto keys = static_cast<size_t>(to.offsets.back());
   to.keys.resize(keys);
   to.weights.resize(weighted ? keys : 0);
@@ -153,31 +191,58 @@ void gather_kept(std::span<const Batch* const> sources, std::span<const RowRun> 
   }
 }
 
+void gather_sparse(std::span<const Batch* const> sources, const MovePlan& plan, size_t c,
+                   SparseColumn& to) {
+  bool bags = false, weighted = false;
+  for (const Batch* source : sources) {
+    bags = bags || !source->sparse[c].offsets.empty();
+    weighted = weighted || !source->sparse[c].weights.empty();
+  }
+  if (bags || weighted) {
+    gather_bags(sources, plan, c, weighted, to);
+  } else {
+    gather_single_keys(sources, plan, c, to);
+  }
+}
+
+// Also returns the moves of the sequence's elements.
+MovePlan gather_sequence(std::span<const Batch* const> sources, const MovePlan& plan, size_t s,
+                         Batch& out) {
+  HostVector<int32_t>& offsets = out.sequences[s].offsets;
+  gather_offsets(
+      sources.size(), plan,
+      [&](size_t i, uint32_t row) { return sources[i]->sequences[s].offsets[row]; }, offsets);
+  MovePlan elements = plan.of_elements(sources, s, offsets);
+  gather_matrix(
+      sources, elements, [s](auto& batch) -> auto& { return batch.sequences[s].numbers; },
+      [s](const Batch& batch) { return batch.sequences[s].elements(); }, out);
+  return elements;
+}
+
 }  // namespace
 
 void gather_rows(std::span<const Batch* const> sources, std::span<const RowRun> runs, Batch& out) {
   const MovePlan plan(runs, sources.size());
+  const auto rows_of = [](const Batch& batch) { return batch.rows; };
   out.rows = plan.rows();
   gather_matrix(
-      sources, plan, [](auto& batch) -> auto& { return batch.dense; }, out);
+      sources, plan, [](auto& batch) -> auto& { return batch.dense; }, rows_of, out);
   gather_matrix(
-      sources, plan, [](auto& batch) -> auto& { return batch.labels; }, out);
+      sources, plan, [](auto& batch) -> auto& { return batch.labels; }, rows_of, out);
   gather_matrix(
-      sources, plan, [](auto& batch) -> auto& { return batch.sample_weights; }, out);
+      sources, plan, [](auto& batch) -> auto& { return batch.sample_weights; }, rows_of, out);
   gather_marks(sources, runs, out);
   gather_kept(sources, runs, out);
+  out.resize_sequences(sources.empty() ? 0 : sources[0]->sequences.size());
+  std::vector<MovePlan> elements;
+  for (size_t s = 0; s < out.sequences.size(); ++s)
+    elements.push_back(gather_sequence(sources, plan, s, out));
   out.resize_sparse(sources.empty() ? 0 : sources[0]->sparse.size());
   for (size_t c = 0; c < out.sparse.size(); ++c) {
-    bool bags = false, weighted = false;
-    for (const Batch* source : sources) {
-      bags = bags || !source->sparse[c].offsets.empty();
-      weighted = weighted || !source->sparse[c].weights.empty();
-    }
-    if (bags || weighted) {
-      gather_bags(sources, plan, c, weighted, out.sparse[c]);
-    } else {
-      gather_single_keys(sources, plan, c, out.sparse[c]);
-    }
+    const int32_t sequence = sources[0]->sparse[c].sequence;
+    out.sparse[c].sequence = sequence;
+    gather_sparse(sources, sequence < 0 ? plan : elements[static_cast<size_t>(sequence)], c,
+                  out.sparse[c]);
   }
 }
 

@@ -17,6 +17,7 @@ struct RowRun {
 
 // Overwrites the columns of `out` with the rows of `runs`, in their order. All sources have the
 // same columns; a sparse column may have offsets or weights in some of them and not in others.
+// Throws Error when a column of the result would have more values than offsets can count.
 void gather_rows(std::span<const Batch* const> sources, std::span<const RowRun> runs, Batch& out);
 
 // Drops offsets that say no more than one key a row.

@@ -4,8 +4,6 @@
 #include <cmath>
 
 #include "data/feature/row_gather.h"
-#include "data/format/csv_types.h"
-#include "data/format/text_scan.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -13,316 +11,297 @@ namespace {
 
 constexpr int64_t kTileRows = 256;
 
-// Two requests for one column differ only in CSV, where the request says how text is read.
-int position_of(const ColumnRequest& wanted, const std::vector<ColumnRequest>& requests,
-                config::DatasetType type) {
-  for (size_t i = 0; i < requests.size(); ++i) {
-    if (type == config::CsvDataset ? requests[i] == wanted : requests[i].name == wanted.name) {
-      return static_cast<int>(i);
-    }
-  }
-  return -1;
-}
-
-ColumnType declared_type(const std::string& column, const config::DataConfig& data,
-                         ColumnType otherwise) {
-  for (const config::Field& field : data.input_fields()) {
-    if (field.input_name() == column && field.has_input_type() &&
-        type_of(field.input_type()) == ColumnType::kInt64)
-      return ColumnType::kInt64;
-  }
-  return otherwise;
-}
-
-// Under FG_NONE: ids and numbers as they are.
-ColumnRequest request_for_encoded(const FeatureSpec& feature, const config::DataConfig& data) {
-  ColumnRequest request{.name = feature.column};
-  if (feature.kind == FeatureKind::kSparse) {
-    request.type = ColumnType::kInt64;
-    request.separators = data.fg_encoded_multival_sep();
-    request.weighted = feature.config.id_feature().weighted();
-    request.advice =
-        "fg_mode FG_NONE takes ids as they are; set data_config { fg_mode: FG_DAG } for text to be "
-        "hashed and numbers to be put into buckets";
-    return request;
-  }
-  if (feature.dense_cols > 1) request.separators = data.fg_encoded_multival_sep();
-  request.na_is_missing = true;
-  return request;
-}
-
-ColumnRequest request_for(const FeatureSpec& feature, const Semantics& semantics,
-                          const config::DataConfig& data) {
-  if (semantics.fg_mode == config::FG_NONE) return request_for_encoded(feature, data);
-  ColumnRequest request{.name = feature.column};
-  if (feature.config.has_raw_feature()) {
-    const config::RawFeature& raw = feature.config.raw_feature();
-    if (raw.value_dim() > 1) request.separators = raw.separator() + data.fg_encoded_multival_sep();
-    request.na_is_missing = true;
-    return request;
-  }
-  const config::IdFeature& id = feature.config.id_feature();
-  request.type = id.has_num_buckets() ? ColumnType::kInt64
-                                      : declared_type(feature.column, data, ColumnType::kText);
-  request.separators = id.separator() + data.fg_encoded_multival_sep();
-  request.weighted = id.weighted();
-  if (id.has_num_buckets())
-    request.advice = "text needs hash_bucket_size or dynamicemb in place of num_buckets";
-  return request;
-}
-
-// TorchEasyRec's models of one task learn the first label, too.
-ColumnRequest request_for_label(const config::DataConfig& data) {
-  ColumnRequest request{.name = data.label_fields().empty() ? "label" : data.label_fields(0)};
-  request.na_is_missing = true;
-  request.label = data.has_label_positive() ? LabelText::kPositive : LabelText::kWords;
-  request.label_positive = data.label_positive();
-  return request;
-}
-
-ColumnRequest request_for_weight(const std::string& name) {
-  return {.name = name, .na_is_missing = true};
-}
-
-// Row r of a single-valued column as a number; NaN where it is missing.
-void copy_numbers(const Column& column, int64_t begin, int64_t count, float* to) {
-  if (column.type == ColumnType::kFloat) {
-    std::copy_n(column.floats.data() + begin, count, to);
-    return;
-  }
-  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(column.ints[begin + i]);
-  if (column.missing.empty()) return;
-  for (int64_t i = 0; i < count; ++i) {
-    if (column.missing[begin + i] != 0) to[i] = kMissing;
-  }
-}
-
 }  // namespace
-
-std::vector<ColumnRequest> columns_needed(const config::DataConfig& data,
-                                          const FeatureLayout& features, LabelCheck labels) {
-  std::vector<ColumnRequest> requests;
-  const auto need = [&](const ColumnRequest& request) {
-    if (position_of(request, requests, data.dataset_type()) < 0) requests.push_back(request);
-  };
-  if (labels != LabelCheck::kIgnore) need(request_for_label(data));
-  EMBLEM_REQUIRE(data.sample_weight_fields_size() <= 1, "data_config.sample_weight_fields has ",
-                 data.sample_weight_fields_size(), " fields; expected at most one");
-  if (labels != LabelCheck::kIgnore) {
-    for (const std::string& name : data.sample_weight_fields()) need(request_for_weight(name));
-  }
-  for (const FeatureSpec& feature : features.features)
-    need(request_for(feature, features.semantics, data));
-  return requests;
-}
-
-// Which rows are bad; made only when one is.
-class FeatureTransform::RowMarks {
- public:
-  explicit RowMarks(DecodedPiece& piece) : piece_(piece) {}
-
-  template <class Message>
-  void add(int64_t row, Message&& message) {
-    if (bad_.empty()) bad_.assign(static_cast<size_t>(piece_.block.rows), 0);
-    if (std::exchange(bad_[static_cast<size_t>(row)], 1) != 0) return;
-    piece_.bad.add(piece_.positions[static_cast<size_t>(row)], message());
-  }
-
-  // Removes the marked rows from `batch`.
-  void drop_rows(Batch& batch) const {
-    if (bad_.empty()) return;
-    std::vector<RowRun> good;
-    for (uint32_t row = 0; row < bad_.size(); ++row)
-      if (bad_[row] == 0) add_row(kGood, row, good);
-    replace_rows(batch, {&batch}, good);
-  }
-
-  // Puts `blank`, a batch of one row, in the place of every marked row, and of every row that the
-  // decoder could not read.
-  void blank_rows(const Batch& blank, Batch& batch) const {
-    const std::vector<int64_t>& unread = piece_.bad_positions;
-    if (bad_.empty() && unread.empty()) return;
-    std::vector<RowRun> runs;
-    size_t next_unread = 0;
-    const auto add_unread_before = [&](int64_t position) {
-      for (; next_unread < unread.size() && unread[next_unread] < position; ++next_unread)
-        runs.push_back({kBlank, 0, 1});
-    };
-    for (uint32_t row = 0; row < static_cast<uint32_t>(batch.rows); ++row) {
-      add_unread_before(piece_.positions[row]);
-      if (!bad_.empty() && bad_[row] != 0)
-        runs.push_back({kBlank, 0, 1});
-      else
-        add_row(kGood, row, runs);
-    }
-    add_unread_before(INT64_MAX);
-    replace_rows(batch, {&batch, &blank}, runs);
-  }
-
- private:
-  static constexpr uint32_t kGood = 0, kBlank = 1;  // sources of runs
-
-  static void add_row(uint32_t source, uint32_t row, std::vector<RowRun>& runs) {
-    if (!runs.empty() && runs.back().source == source &&
-        runs.back().begin + runs.back().count == row) {
-      ++runs.back().count;
-    } else {
-      runs.push_back({source, row, 1});
-    }
-  }
-
-  static void replace_rows(Batch& batch, const std::vector<const Batch*>& sources,
-                           const std::vector<RowRun>& runs) {
-    Batch result = batch_in(batch.memory());
-    gather_rows(sources, runs, result);
-    batch = std::move(result);
-  }
-
-  DecodedPiece& piece_;
-  std::vector<uint8_t> bad_;
-};
 
 FeatureTransform::FeatureTransform(const config::DataConfig& data, const FeatureLayout& features,
                                    LabelCheck labels, const std::vector<ColumnRequest>& requests,
                                    const std::vector<ColumnSpec>& columns, BadRowHandling bad_rows)
-    : label_check_(labels),
-      bad_rows_(bad_rows),
+    : bad_rows_(bad_rows),
       dense_cols_(features.dense_cols),
-      sparse_count_(static_cast<size_t>(features.sparse_count)) {
+      sparse_count_(static_cast<size_t>(features.sparse_count)),
+      order_(order_of_features(features.features)),
+      sequence_of_sparse_(sparse_count_, -1) {
   const auto column_of = [&](const ColumnRequest& request) {
     return position_of(request, requests, data.dataset_type());
   };
   if (labels != LabelCheck::kIgnore) {
-    const ColumnRequest label = request_for_label(data);
-    label_name_ = label.name;
-    label_column_ = column_of(label);
-    for (const std::string& name : data.sample_weight_fields())
-      weight_column_ = column_of(request_for_weight(name));
+    std::vector<int> label_columns, weight_columns;
+    for (const LabelSpec& label : features.labels)
+      label_columns.push_back(column_of(request_for_label(label, data)));
+    for (const std::string& name : features.weight_fields)
+      weight_columns.push_back(column_of(request_for_weight(name)));
+    labels_ = LabelReader(features, std::move(label_columns), std::move(weight_columns));
   }
-  const Semantics& semantics = features.semantics;
-  std::vector<IdFeatureRule*> takers(requests.size(), nullptr);
-  ids_.reserve(features.features.size());
-  for (const FeatureSpec& feature : features.features) {
-    const int column = column_of(request_for(feature, semantics, data));
-    const bool encoded = semantics.fg_mode == config::FG_NONE;
-    if (feature.kind == FeatureKind::kDense) {
-      numbers_.push_back(RawFeatureRule::of(feature, semantics, column));
-    } else if (feature.config.has_raw_feature() && !encoded) {
-      buckets_.push_back(RawFeatureRule::of(feature, semantics, column));
-    } else {
-      ids_.push_back(
-          IdFeatureRule::of(feature, semantics, column, columns[static_cast<size_t>(column)].type));
-      takers[static_cast<size_t>(column)] = &ids_.back();
-    }
+  steps_.resize(features.features.size());
+  for (const size_t at : order_)
+    steps_[at] = step_of(features.features[at], features, data, requests, columns);
+  for (size_t at = 0; at < steps_.size(); ++at) {
+    const Step& step = steps_[at];
+    for (const Source& source : step.sources)
+      if (source.kind == FeatureInput::Source::kFeature) steps_[source.at].is_read = true;
+    if (!step.is_in_batch) continue;
+    if (features.features[at].kind == FeatureKind::kSparse)
+      sequence_of_sparse_[step.sparse_index] = static_cast<int32_t>(step.sequence);
+    if (step.sequence < 0) (is_plain_number(step) ? plain_numbers_ : others_).push_back(at);
   }
-  // Id features are read last, so the last one to read a column may take its keys instead of
-  // copying.
-  for (IdFeatureRule* rule : takers) {
-    if (rule != nullptr) rule->take_keys = true;
+  for (const SequenceSpec& sequence : features.sequences) {
+    sequence_widths_.push_back(sequence.dense_cols);
+    std::vector<size_t>& members = sequences_.emplace_back();
+    for (const size_t at : sequence.features)
+      if (steps_[at].is_in_batch) members.push_back(at);
   }
+  choose_takers(columns.size());
 }
 
-void FeatureTransform::apply(DecodedPiece& piece, Batch& out) const {
-  const int64_t rows = piece.block.rows;
+FeatureTransform::Step FeatureTransform::step_of(const FeatureSpec& feature,
+                                                 const FeatureLayout& layout,
+                                                 const config::DataConfig& data,
+                                                 const std::vector<ColumnRequest>& requests,
+                                                 const std::vector<ColumnSpec>& columns) const {
+  const Semantics& semantics = layout.semantics;
+  const bool encoded = semantics.fg_mode == config::FG_NONE;
+  Step step;
+  step.name = feature.name;
+  step.operation = operator_of(feature, semantics);
+  step.is_in_batch = !feature.is_intermediate;
+  step.sequence = feature.sequence;
+  step.dense_begin = feature.dense_begin;
+  step.sparse_index = static_cast<size_t>(feature.sparse_index);
+  for (size_t i = 0; i < feature.inputs.size(); ++i) {
+    const FeatureInput& input = feature.inputs[i];
+    Source& source = step.sources.emplace_back(Source{input.source, 0});
+    if (input.source == FeatureInput::Source::kColumn) {
+      const int column =
+          position_of(request_for_input(feature, i, step.operation.get(), semantics, data),
+                      requests, data.dataset_type());
+      source.at = static_cast<size_t>(column);
+    } else if (input.source == FeatureInput::Source::kFeature) {
+      source.at = static_cast<size_t>(&layout.find(input.name) - layout.features.data());
+    }
+  }
+  EMBLEM_REQUIRE(
+      step.operation != nullptr ||
+          (step.sources.size() == 1 && step.sources[0].kind != FeatureInput::Source::kConstant),
+      "feature ", feature.name, " has ", step.sources.size(),
+      " inputs; expected one column or feature");
+  const bool has_boundaries = !encoded && !feature.settings.boundaries.empty();
+  if (feature.kind == FeatureKind::kDense || has_boundaries) {
+    step.numbers.emplace(feature, semantics, data);
+    if (has_boundaries) step.boundaries.emplace(feature, semantics);
+  } else if (step.is_in_batch) {
+    step.keys.emplace(feature, semantics, data, value_type(step, columns));
+  }
+  if (feature.sequence < 0) return step;
+  const SequenceSpec& sequence = layout.sequences[static_cast<size_t>(feature.sequence)];
+  step.sequence_rule.max_length = sequence.max_length;
+  step.sequence_rule.has_element =
+      !encoded || feature.settings.fg_encoded_default_value.value_or("") != "";
+  return step;
+}
+
+ColumnType FeatureTransform::value_type(const Step& step,
+                                        const std::vector<ColumnSpec>& columns) const {
+  if (step.operation != nullptr) return step.operation->output();
+  const Source& source = step.sources[0];
+  if (source.kind == FeatureInput::Source::kColumn) return columns[source.at].type;
+  return value_type(steps_[source.at], columns);  // steps are made in the order of reading
+}
+
+// One number a row, as nearly all have: read in tiles.
+bool FeatureTransform::is_plain_number(const Step& step) const {
+  return step.numbers && !step.boundaries && step.operation == nullptr &&
+         step.numbers->value_dim() == 1 && step.sources[0].kind == FeatureInput::Source::kColumn;
+}
+
+// Features with keys are read last, so the last one to read a column may take its keys instead of
+// copying them.
+void FeatureTransform::choose_takers(size_t columns) {
+  std::stable_partition(others_.begin(), others_.end(),
+                        [&](size_t at) { return !steps_[at].keys.has_value(); });
+  std::vector<Step*> takers(columns, nullptr);
+  for (const size_t at : others_) {
+    Step& step = steps_[at];
+    if (step.keys && step.operation == nullptr &&
+        step.sources[0].kind == FeatureInput::Source::kColumn)
+      takers[step.sources[0].at] = &step;
+  }
+  for (Step* step : takers)
+    if (step != nullptr) step->take = KeyRule::Take::kColumn;
+}
+
+FeatureCounts FeatureTransform::apply(DecodedPiece& piece, Batch& out) const {
   RowMarks marks(piece);
-  const auto report = [&](int64_t row, std::string message) {
+  const ReportRow report = [&](int64_t row, std::string message) {
     marks.add(row, [&] { return std::move(message); });
   };
+  Run run{piece, out, marks, report, {}};
+  const int64_t rows = piece.block.rows;
   out.rows = rows;
   out.bad.clear();
   out.kept.clear();
   out.resize_sparse(sparse_count_);
-  read_labels(piece, out, marks);
-  read_numbers(piece, out, marks);
-  for (const RawFeatureRule& rule : buckets_) {
-    rule.bucketize(piece.block, out.sparse[static_cast<size_t>(rule.sparse_index)], report);
+  out.resize_sequences(sequences_.size());
+  for (size_t i = 0; i < sparse_count_; ++i) out.sparse[i].sequence = sequence_of_sparse_[i];
+  labels_.read(piece.block, out, marks);
+  compute_columns(run);
+  out.dense.resize(static_cast<size_t>(rows * dense_cols_));
+  read_plain_numbers(run);
+  for (size_t s = 0; s < sequences_.size(); ++s) read_sequence(s, run);
+  for (const size_t at : others_)
+    read_feature(steps_[at], BagView(value_of(steps_[at], piece), rows), run);
+  if (bad_rows_ == BadRowHandling::kSkip) {
+    marks.drop_rows(out);
+  } else {
+    marks.blank_rows(blank_row(out.memory()), out);
+    std::swap(out.kept, piece.kept);
   }
-  for (const IdFeatureRule& rule : ids_) {
-    rule.apply(piece.block, out.sparse[static_cast<size_t>(rule.sparse_index)], report);
-  }
-  if (bad_rows_ == BadRowHandling::kSkip) return marks.drop_rows(out);
-  marks.blank_rows(blank_row(out.memory()), out);
-  std::swap(out.kept, piece.kept);
+  return run.counts;
 }
 
-// Without keys, and with the label and numbers 0.
+// Before it is normalized and becomes keys.
+Column& FeatureTransform::value_of(const Step& step, DecodedPiece& piece) const {
+  const auto at = static_cast<size_t>(&step - steps_.data());
+  if (step.operation != nullptr) return piece.computed[at];
+  const Source& source = step.sources[0];
+  if (source.kind == FeatureInput::Source::kColumn) return piece.block.columns[source.at];
+  return piece.computed[steps_.size() + source.at];
+}
+
+// What other features read of it: normalized numbers, the buckets of boundaries, or texts.
+const Column& FeatureTransform::value_for_readers(const Step& step, DecodedPiece& piece) const {
+  const auto at = static_cast<size_t>(&step - steps_.data());
+  return piece.computed[steps_.size() + at];
+}
+
+void FeatureTransform::compute_columns(Run& run) const {
+  const bool any = std::any_of(steps_.begin(), steps_.end(), [](const Step& step) {
+    return step.operation != nullptr || step.is_read;
+  });
+  if (!any) return;
+  DecodedPiece& piece = run.piece;
+  piece.computed.resize(2 * steps_.size());
+  std::vector<const Column*> inputs;
+  for (const size_t at : order_) {
+    const Step& step = steps_[at];
+    inputs.clear();
+    for (const Source& source : step.sources) {
+      const bool is_column = source.kind == FeatureInput::Source::kColumn;
+      const bool is_feature = source.kind == FeatureInput::Source::kFeature;
+      inputs.push_back(is_column    ? &piece.block.columns[source.at]
+                       : is_feature ? &value_for_readers(steps_[source.at], piece)
+                                    : nullptr);
+    }
+    if (step.operation != nullptr)
+      step.operation->apply(inputs, piece.block.rows, piece.computed[at], run.report);
+    if (!step.is_read) continue;
+    Column& read = piece.computed[steps_.size() + at];
+    if (step.boundaries) {
+      read_buckets(step, run, read);
+      continue;
+    }
+    read = value_of(step, piece);
+    if (step.numbers && read.type == ColumnType::kFloat)
+      step.numbers->normalize(read.floats.data(), static_cast<int64_t>(read.floats.size()));
+  }
+}
+
+// The numbers of the buckets of a feature with boundaries.
+void FeatureTransform::read_buckets(const Step& step, Run& run, Column& out) const {
+  const Column& values = value_of(step, run.piece);
+  const int64_t rows = run.piece.block.rows;
+  SparseColumn buckets;
+  if (values.sequence_offsets.empty()) {
+    step.numbers->bucketize(values, BagView(values, rows), *step.boundaries, buckets, run.report);
+  } else {
+    SequenceBags bags;
+    find_elements(values, rows, {}, nullptr, bags);
+    step.numbers->bucketize(values, bags.view(), *step.boundaries, buckets, run.report);
+  }
+  out = {};
+  out.type = ColumnType::kInt64;
+  out.ints = std::move(buckets.keys);
+  out.offsets = std::move(buckets.offsets);
+  out.sequence_offsets = values.sequence_offsets;
+}
+
+void FeatureTransform::read_plain_numbers(Run& run) const {
+  const int64_t rows = run.out.rows;
+  float tile[kTileRows];
+  for (int64_t begin = 0; begin < rows; begin += kTileRows) {
+    const int64_t count = std::min(kTileRows, rows - begin);
+    for (const size_t at : plain_numbers_) {
+      const Step& step = steps_[at];
+      copy_numbers(run.piece.block.columns[step.sources[0].at], begin, count, tile);
+      step.numbers->normalize(tile, count);
+      float* to = run.out.dense.data() + begin * dense_cols_ + step.dense_begin;
+      for (int64_t i = 0; i < count; ++i) to[i * dense_cols_] = tile[i];
+    }
+  }
+  for (const size_t at : plain_numbers_)
+    if (!steps_[at].numbers->has_default()) mark_missing(steps_[at], run);
+}
+
+void FeatureTransform::mark_missing(const Step& step, Run& run) const {
+  const float* value = run.out.dense.data() + step.dense_begin;
+  for (int64_t row = 0; row < run.out.rows; ++row, value += dense_cols_) {
+    if (std::isnan(*value)) run.marks.add(row, [&] { return step.numbers->missing_message(); });
+  }
+}
+
+void FeatureTransform::read_feature(const Step& step, const BagView& bags, Run& run) const {
+  Column& column = value_of(step, run.piece);
+  if (step.keys) {
+    step.keys->apply(column, bags, step.take, run.out.sparse[step.sparse_index], run.report,
+                     run.counts);
+  } else if (step.boundaries) {
+    step.numbers->bucketize(column, bags, *step.boundaries, run.out.sparse[step.sparse_index],
+                            run.report);
+  } else if (step.sequence < 0) {
+    step.numbers->read(column, bags, dense_cols_, run.out.dense.data() + step.dense_begin,
+                       run.report);
+  } else {
+    const auto s = static_cast<size_t>(step.sequence);
+    step.numbers->read(column, bags, sequence_widths_[s],
+                       run.out.sequences[s].numbers.data() + step.dense_begin, run.report);
+  }
+}
+
+void FeatureTransform::read_sequence(size_t sequence, Run& run) const {
+  SequenceColumn& out = run.out.sequences[sequence];
+  std::vector<int32_t> lengths;
+  SequenceBags bags;
+  for (const size_t at : sequences_[sequence]) {
+    const Step& step = steps_[at];
+    const bool is_first = at == sequences_[sequence].front();
+    find_elements(value_of(step, run.piece), run.out.rows, step.sequence_rule,
+                  is_first ? nullptr : &lengths, bags);
+    run.counts.cut_sequences += bags.cut;
+    run.counts.fitted_sequences += bags.fitted;
+    if (is_first) {
+      lengths = bags.offsets;
+      out.offsets.assign(lengths.begin(), lengths.end());
+      out.numbers.resize(bags.begins.size() * static_cast<size_t>(sequence_widths_[sequence]));
+    }
+    read_feature(step, bags.view(), run);
+  }
+}
+
+// Without keys and elements, and with labels, weights and numbers 0.
 Batch FeatureTransform::blank_row(std::pmr::memory_resource* memory) const {
   Batch blank = batch_in(memory);
   blank.rows = 1;
   blank.bad.assign(1, 1);
-  blank.labels.assign(label_column_ < 0 ? 0 : 1, 0.0f);
-  blank.sample_weights.assign(weight_column_ < 0 ? 0 : 1, 0.0f);
+  blank.labels.assign(labels_.label_count(), 0.0f);
+  blank.sample_weights.assign(labels_.weight_count(), 0.0f);
   blank.dense.assign(static_cast<size_t>(dense_cols_), 0.0f);
+  blank.resize_sequences(sequences_.size());
+  for (SequenceColumn& sequence : blank.sequences) sequence.offsets.assign(2, 0);
   blank.resize_sparse(sparse_count_);
-  for (SparseColumn& column : blank.sparse) column.offsets.assign(2, 0);
+  for (size_t i = 0; i < sparse_count_; ++i) {
+    blank.sparse[i].sequence = sequence_of_sparse_[i];
+    if (sequence_of_sparse_[i] < 0) blank.sparse[i].offsets.assign(2, 0);
+  }
   return blank;
-}
-
-void FeatureTransform::read_labels(const DecodedPiece& piece, Batch& out, RowMarks& marks) const {
-  const int64_t rows = piece.block.rows;
-  out.labels.resize(label_column_ < 0 ? 0 : static_cast<size_t>(rows));
-  if (label_column_ >= 0)
-    copy_numbers(piece.block.columns[static_cast<size_t>(label_column_)], 0, rows,
-                 out.labels.data());
-  for (int64_t row = 0; row < static_cast<int64_t>(out.labels.size()); ++row) {
-    const float value = out.labels[row];
-    if (value == 0.0f || value == 1.0f) [[likely]]
-      continue;
-    if (label_check_ == LabelCheck::kNumber && !std::isnan(value)) continue;
-    marks.add(row, [&] {
-      return cat("label ", label_name_,
-                 std::isnan(value) ? std::string(" is missing or NaN") : cat(" is ", value),
-                 label_check_ == LabelCheck::kBinary ? " (binary cross-entropy expects 0 or 1)"
-                                                     : " (expected a number)");
-    });
-  }
-  out.sample_weights.clear();
-  if (weight_column_ < 0) return;
-  out.sample_weights.resize(static_cast<size_t>(rows));
-  copy_numbers(piece.block.columns[static_cast<size_t>(weight_column_)], 0, rows,
-               out.sample_weights.data());
-  for (int64_t row = 0; row < rows; ++row) {
-    const float weight = out.sample_weights[row];
-    if (weight >= 0.0f) continue;
-    marks.add(row, [&] {
-      return cat("sample weight is ", weight, " (expected a number that is not negative)");
-    });
-  }
-}
-
-void FeatureTransform::read_numbers(const DecodedPiece& piece, Batch& out, RowMarks& marks) const {
-  const int64_t rows = piece.block.rows;
-  out.dense.resize(static_cast<size_t>(rows * dense_cols_));
-  float tile[kTileRows];
-  for (int64_t begin = 0; begin < rows; begin += kTileRows) {
-    const int64_t count = std::min(kTileRows, rows - begin);
-    for (const RawFeatureRule& rule : numbers_) {
-      if (rule.value_dim > 1) continue;
-      const Column& column = piece.block.columns[static_cast<size_t>(rule.column)];
-      copy_numbers(column, begin, count, tile);
-      rule.normalize(tile, count);
-      float* to = out.dense.data() + begin * dense_cols_ + rule.dense_begin;
-      for (int64_t i = 0; i < count; ++i) to[i * dense_cols_] = tile[i];
-    }
-  }
-  const auto report = [&](int64_t row, std::string message) {
-    marks.add(row, [&] { return std::move(message); });
-  };
-  for (const RawFeatureRule& rule : numbers_) {
-    if (rule.value_dim > 1)
-      rule.read_vectors(piece.block, dense_cols_, out.dense.data() + rule.dense_begin, report);
-    if (!rule.has_default()) mark_missing(rule, out, marks);
-  }
-}
-
-void FeatureTransform::mark_missing(const RawFeatureRule& rule, const Batch& out,
-                                    RowMarks& marks) const {
-  const float* values = out.dense.data() + rule.dense_begin;
-  for (int64_t row = 0; row < out.rows; ++row, values += dense_cols_) {
-    for (int64_t i = 0; i < rule.value_dim; ++i) {
-      if (std::isnan(values[i])) marks.add(row, [&] { return rule.missing_message(); });
-    }
-  }
 }
 
 }  // namespace emblem

@@ -2,22 +2,23 @@
 // checked labels.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "config/features.h"
 #include "data/batch.h"
-#include "data/feature/feature_rules.h"
+#include "data/feature/bags.h"
+#include "data/feature/column_requests.h"
+#include "data/feature/feature_counts.h"
+#include "data/feature/key_rule.h"
+#include "data/feature/label_reader.h"
+#include "data/feature/number_rule.h"
+#include "data/feature/row_marks.h"
 #include "data/format/decoder.h"
 
 namespace emblem {
-
-// What a label may be. Rows with other labels are bad rows.
-enum class LabelCheck {
-  kBinary,  // 0 or 1
-  kNumber,  // any number, but not missing
-  kIgnore,  // labels are not read and Batch::labels stays empty: for prediction
-};
 
 // What becomes of rows that cannot be read, or whose labels or ids are bad.
 enum class BadRowHandling {
@@ -25,20 +26,18 @@ enum class BadRowHandling {
   kBlank,  // they keep their place as rows without values, marked in Batch::bad
 };
 
-// The columns that the features, labels and weights of a pipeline read, and the types as which CSV
-// text is read for them.
-std::vector<ColumnRequest> columns_needed(const config::DataConfig& data,
-                                          const FeatureLayout& features, LabelCheck labels);
-
 // What happens to a feature depends on FeatureLayout::semantics. Under FG_NONE values are final: an
 // id must be in [0, rows of the table) or, for a dynamic table, be any integer; numbers are as
-// they are; a missing value becomes fg_encoded_default_value. Under the other modes:
+// they are; a missing value becomes fg_encoded_default_value. Under the other modes a feature's
+// values are computed from its columns (data/feature/fg), numbers are normalized, missing values
+// become default_value, and categorical values become keys (data/feature/bucketizer.h). Under
+// FG_DAG features may read other features: their values before they become keys.
 //
-// Id features: a key with num_buckets must be in [0, num_buckets); with hash_bucket_size it is
-// fg_hash(text) % size, integers as decimal text; a dynamic table's key is the integer itself or
-// fg_hash(text) % (2^63 - 1). A missing value becomes default_value, or no key at all. Raw
-// features: the normalizer applies (not under FG_BUCKETIZE), then a missing value becomes
-// default_value; with boundaries the key is the number of boundaries that are not above the value.
+// The elements of a sequence are treated as rows are. Under FG_NONE a row without values has no
+// elements, or fg_encoded_default_value as its one element. Under the other modes it has one
+// element, the default; and sequences are cut to the first sequence_length elements. Where the
+// features of a sequence have different lengths in a row, the first feature's length counts:
+// others are cut, or padded with elements without keys and with zeros.
 //
 // Made once; apply may run concurrently.
 class FeatureTransform {
@@ -50,28 +49,70 @@ class FeatureTransform {
                    BadRowHandling bad_rows = BadRowHandling::kSkip);
 
   // Overwrites `out` with the rows of `piece`, whose columns may be left with other contents. Rows
-  // with bad labels or ids are added to piece.bad. With kBlank, the rows of `piece` are in the
+  // with bad labels or values are added to piece.bad. With kBlank, the rows of `piece` are in the
   // order of their positions.
-  void apply(DecodedPiece& piece, Batch& out) const;
+  FeatureCounts apply(DecodedPiece& piece, Batch& out) const;
 
  private:
-  class RowMarks;
+  // Where values come from.
+  struct Source {
+    FeatureInput::Source kind = FeatureInput::Source::kColumn;
+    size_t at = 0;  // of Block::columns, or of steps_
+  };
 
-  void read_labels(const DecodedPiece& piece, Batch& out, RowMarks& marks) const;
-  void read_numbers(const DecodedPiece& piece, Batch& out, RowMarks& marks) const;
-  void mark_missing(const RawFeatureRule& rule, const Batch& out, RowMarks& marks) const;
+  // One feature.
+  struct Step {
+    std::string name;
+    std::unique_ptr<FgOperator> operation;  // null: its value is its only source
+    std::vector<Source> sources;
+    bool is_read = false;  // by other features
+    bool is_in_batch = true;
+    int64_t sequence = -1;
+    SequenceRule sequence_rule;
+    int64_t dense_begin = 0;
+    size_t sparse_index = 0;
+    std::optional<NumberRule> numbers;     // it is numeric, or has boundaries
+    std::optional<Bucketizer> boundaries;  // the buckets of its numbers
+    std::optional<KeyRule> keys;
+    KeyRule::Take take = KeyRule::Take::kNo;
+  };
+
+  // One apply.
+  struct Run {
+    DecodedPiece& piece;
+    Batch& out;
+    RowMarks& marks;
+    const ReportRow& report;
+    FeatureCounts counts;
+  };
+
+  Step step_of(const FeatureSpec& feature, const FeatureLayout& layout,
+               const config::DataConfig& data, const std::vector<ColumnRequest>& requests,
+               const std::vector<ColumnSpec>& columns) const;
+  ColumnType value_type(const Step& step, const std::vector<ColumnSpec>& columns) const;
+  bool is_plain_number(const Step& step) const;
+  void choose_takers(size_t columns);
+
+  Column& value_of(const Step& step, DecodedPiece& piece) const;
+  const Column& value_for_readers(const Step& step, DecodedPiece& piece) const;
+  void compute_columns(Run& run) const;
+  void read_buckets(const Step& step, Run& run, Column& out) const;
+  void read_plain_numbers(Run& run) const;
+  void mark_missing(const Step& step, Run& run) const;
+  void read_feature(const Step& step, const BagView& bags, Run& run) const;
+  void read_sequence(size_t sequence, Run& run) const;
   Batch blank_row(std::pmr::memory_resource* memory) const;
 
-  LabelCheck label_check_;
   BadRowHandling bad_rows_;
-  int label_column_ = -1;  // -1: labels are not read
-  std::string label_name_;
-  int weight_column_ = -1;
+  LabelReader labels_;
   int64_t dense_cols_ = 0;
-  std::vector<RawFeatureRule> numbers_;  // dense features
-  std::vector<RawFeatureRule> buckets_;  // raw features with boundaries
-  std::vector<IdFeatureRule> ids_;
   size_t sparse_count_ = 0;
+  std::vector<Step> steps_;                     // by position in FeatureLayout::features
+  std::vector<size_t> order_;                   // of steps_: after those they read
+  std::vector<size_t> plain_numbers_, others_;  // of steps_, outside of sequences
+  std::vector<std::vector<size_t>> sequences_;  // of steps_; the first has the lengths
+  std::vector<int64_t> sequence_widths_;        // of SequenceColumn::numbers
+  std::vector<int32_t> sequence_of_sparse_;     // by FeatureSpec::sparse_index; -1: none
 };
 
 }  // namespace emblem

@@ -226,7 +226,7 @@ TEST(Normalizer, RefusesWhatItDoesNotKnow) {
   for (const char* bad :
        {"log1p", "method=zscore,mean=1", "method=zscore,mean=1,standard_deviation=0",
         "method=minmax,min=3,max=3", "method=log,offset=x", "method=log1p,x=1",
-        "method=expression,expr=sin(x)", "method=expression,expr=log(y+1)"}) {
+        "method=expression,expr=sine(x)", "method=expression,expr=log(y+1)"}) {
     EXPECT_THROW(Normalizer::parse(bad, "x"), Error) << bad;
   }
 }

@@ -87,8 +87,6 @@ TEST_F(BadInput, LabelsMustBeZeroOrOne) {
         "a.tsv:1: label label is missing or NaN (binary cross-entropy expects 0 or 1); fix the row "
         "or set data_config.max_bad_rows (--max-bad-rows N)");
   }
-  options_.label_check = LabelCheck::kNumber;
-  EXPECT_EQ(error(kTsv, "a.tsv", "2.5\t1\t00000001\n"), "");
   options_.label_check = LabelCheck::kIgnore;
   EXPECT_EQ(error(kTsv, "a.tsv", "what\t1\t00000001\n"), "");
 }

@@ -12,7 +12,9 @@ namespace emblem {
 
 enum class ColumnType : uint8_t { kFloat, kInt64, kText };
 
-// One input column. A row holds one value unless `offsets` says otherwise.
+// One input column, or what a feature makes of columns. A row holds one value unless `offsets` says
+// otherwise. With `sequence_offsets` a row is a sequence of elements, and an element holds what a
+// row holds without it: `offsets` then counts elements.
 struct Column {
   ColumnType type = ColumnType::kFloat;
   HostVector<float> floats;        // kFloat: the values; a missing one is NaN
@@ -20,8 +22,10 @@ struct Column {
   std::string text;                // kText: the values, one after the other
   HostVector<uint32_t> text_ends;  // kText: value i is text[text_ends[i - 1], text_ends[i])
   HostVector<uint8_t> missing;     // kInt64: 1 where a value is missing; empty when none is
-  HostVector<int32_t> offsets;     // [rows + 1] when rows hold bags of values; else empty
-  HostVector<float> weights;       // one a value, or empty
+  HostVector<int32_t> offsets;  // [bags + 1] when rows or elements hold bags of values; else empty
+  HostVector<float> weights;    // one a value, or empty
+  HostVector<int32_t> sequence_offsets;  // [rows + 1]: row r's elements are
+                                         // [sequence_offsets[r], sequence_offsets[r + 1]); or empty
 };
 
 struct ColumnSpec {

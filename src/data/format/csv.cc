@@ -44,7 +44,7 @@ class CsvDecoder final : public TextDecoder {
     for (size_t i = 0; i < requests_.size(); ++i) {
       Column& column = block.columns[i];
       const ColumnRequest& request = requests_[i];
-      const size_t fixed = request.separators.empty() ? static_cast<size_t>(rows) : 0;
+      const size_t fixed = request.has_bags() ? 0 : static_cast<size_t>(rows);
       column.type = request.type;
       column.floats.resize(request.type == ColumnType::kFloat ? fixed : 0);
       column.ints.resize(request.type == ColumnType::kInt64 ? fixed : 0);
@@ -53,7 +53,9 @@ class CsvDecoder final : public TextDecoder {
       column.text_ends.clear();
       column.weights.clear();
       column.offsets.clear();
-      if (!request.separators.empty()) column.offsets.push_back(0);
+      column.sequence_offsets.clear();
+      if (request.has_bags()) column.offsets.push_back(0);
+      if (!request.sequence_delim.empty()) column.sequence_offsets.push_back(0);
     }
   }
 
@@ -74,7 +76,7 @@ class CsvDecoder final : public TextDecoder {
   void end_block(int64_t rows, Block& block) const override {
     for (size_t i = 0; i < requests_.size(); ++i) {
       Column& column = block.columns[i];
-      if (!requests_[i].separators.empty()) {
+      if (requests_[i].has_bags()) {
         drop_plain_offsets(column);
       } else if (column.type == ColumnType::kFloat) {
         column.floats.resize(static_cast<size_t>(rows));
@@ -193,8 +195,13 @@ class CsvDecoder final : public TextDecoder {
   void truncate(int64_t row, Block& block) const {
     for (size_t i = 0; i < requests_.size(); ++i) {
       Column& column = block.columns[i];
-      const bool bag = !requests_[i].separators.empty();
-      if (bag) column.offsets.resize(static_cast<size_t>(row + 1));
+      const bool bag = requests_[i].has_bags();
+      int64_t bags = row;
+      if (!requests_[i].sequence_delim.empty()) {
+        column.sequence_offsets.resize(static_cast<size_t>(row + 1));
+        bags = column.sequence_offsets.back();
+      }
+      if (bag) column.offsets.resize(static_cast<size_t>(bags + 1));
       const size_t values =
           bag ? static_cast<size_t>(column.offsets.back()) : static_cast<size_t>(row);
       if (requests_[i].weighted) column.weights.resize(values);

@@ -47,9 +47,14 @@ bool MissingTexts::contains(const std::vector<std::string>& texts, std::string_v
 }
 
 std::string CsvFieldParser::add(std::string_view text, int64_t row) const {
+  if (!request_.sequence_delim.empty()) {
+    std::string problem = add_elements(text);
+    if (problem.empty()) end_sequence();
+    return problem;
+  }
   if (!request_.separators.empty()) {
     std::string problem = add_values(text);
-    if (problem.empty()) end_row();
+    if (problem.empty()) end_bag();
     return problem;
   }
   switch (request_.type) {
@@ -80,8 +85,25 @@ std::string CsvFieldParser::add_values(std::string_view text) const {
   return {};
 }
 
-void CsvFieldParser::end_row() const {
+void CsvFieldParser::end_bag() const {
   column_.offsets.push_back(static_cast<int32_t>(values_in(column_)));
+}
+
+std::string CsvFieldParser::add_elements(std::string_view text) const {
+  if (text.empty() || is_missing(text)) return {};
+  const std::string_view delim = request_.sequence_delim;
+  while (true) {
+    const size_t end = text.find(delim);
+    std::string problem = add_values(text.substr(0, end));
+    if (!problem.empty()) return problem;
+    end_bag();
+    if (end == std::string_view::npos) return {};
+    text.remove_prefix(end + delim.size());
+  }
+}
+
+void CsvFieldParser::end_sequence() const {
+  column_.sequence_offsets.push_back(static_cast<int32_t>(column_.offsets.size()) - 1);
 }
 
 std::string CsvFieldParser::add_value(std::string_view text) const {

@@ -45,10 +45,15 @@ class CsvFieldParser {
   // appended before a problem was found are the caller's to take back.
   std::string add(std::string_view text, int64_t row) const;
 
-  // For requests with separators: the values of the field, in the row that end_row() ends. Empty
-  // values are skipped.
+  // For requests with bags: the values of the field, in the bag that end_bag() ends. Empty values
+  // are skipped.
   std::string add_values(std::string_view text) const;
-  void end_row() const;
+  void end_bag() const;
+
+  // For requests of sequences: the elements of the field, in the row that end_sequence() ends. An
+  // empty field has none; else there is one more than delimiters, and each may be empty.
+  std::string add_elements(std::string_view text) const;
+  void end_sequence() const;
 
  private:
   std::string add_value(std::string_view text) const;

@@ -115,8 +115,9 @@ ColumnType type_of(config::FieldType type) {
     case config::FLOAT:
     case config::DOUBLE:
       return ColumnType::kFloat;
+    default:
+      return ColumnType::kText;  // lists and maps: features split them
   }
-  throw Error(ErrorCode::kInvalidArgument, cat("unknown input_type ", type));
 }
 
 std::vector<ColumnRequest> natural_csv_types(const std::vector<std::string>& names,

@@ -31,7 +31,7 @@ std::vector<ColumnRequest> natural_csv_types(const std::vector<std::string>& nam
 
 ColumnType type_of(config::FieldType type);
 
-// Drops offsets that say no more than one value a row.
+// Drops offsets that say no more than one value a bag.
 void drop_plain_offsets(Column& column);
 
 }  // namespace emblem

@@ -11,8 +11,8 @@ namespace emblem {
 
 bool ColumnRequest::operator==(const ColumnRequest& other) const {
   const auto values = [](const ColumnRequest& each) {
-    return std::tie(each.name, each.type, each.separators, each.weighted, each.hexadecimal,
-                    each.na_is_missing, each.label, each.label_positive);
+    return std::tie(each.name, each.type, each.separators, each.sequence_delim, each.weighted,
+                    each.hexadecimal, each.na_is_missing, each.label, each.label_positive);
   };
   return values(*this) == values(other);
 }
@@ -32,8 +32,11 @@ std::unique_ptr<Decoder> make_decoder(const DataSource& source,
       return make_raw_decoder(source, requests);
     case config::SplitDataset:
       return make_split_decoder(source, requests);
+    default:
+      break;
   }
-  throw Error(ErrorCode::kInvalidArgument, cat("unknown dataset_type ", source.type));
+  throw Error(ErrorCode::kInvalidArgument,
+              cat("dataset_type ", config::DatasetType_Name(source.type), " has no reader"));
 }
 
 Error too_many_bad_rows(int64_t count, int64_t allowed, const std::string& first) {

@@ -31,6 +31,9 @@ struct ColumnRequest {
   ColumnType type = ColumnType::kFloat;
   // CSV: each of these characters parts the values of a bag; "": one value a row
   std::string separators;
+  // CSV: the text of a row is a sequence of elements with this between them, each a bag of values;
+  // "": not a sequence.
+  std::string sequence_delim;
   bool weighted = false;               // CSV: values are "key:weight"
   bool hexadecimal = false;            // CSV: kInt64 is written in hexadecimal
   bool na_is_missing = false;          // CSV: "NA", "null" and the like are missing values
@@ -38,6 +41,8 @@ struct ColumnRequest {
   std::string label_positive;
   std::string advice;  // CSV: what to do where a value is no integer, for messages
 
+  // Whether rows or elements hold bags of values.
+  bool has_bags() const { return !separators.empty() || !sequence_delim.empty(); }
   // The same values, whatever messages say.
   bool operator==(const ColumnRequest& other) const;
 };
@@ -102,6 +107,10 @@ struct DecodedPiece {
   std::vector<int64_t> bad_positions;  // of all of them, in the order in which they were read
   TextColumn kept;    // as DataSource::keep asks: of every row that was read, bad ones too
   int64_t bytes = 0;  // of input
+
+  // Values that features compute from the block, by position in FeatureLayout::features; filled by
+  // FeatureTransform.
+  std::vector<Column> computed;
 
   // Where a decoder reads bytes into; kept so that its memory is reused.
   HostVector<char> buffer;

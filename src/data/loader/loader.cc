@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 #include <new>
+#include <set>
 
 #include "core/log.h"
 #include "core/start_threads.h"
@@ -22,6 +24,32 @@ int64_t records_per_piece(int64_t batch_size) {
   constexpr int64_t kFewest = 512, kMost = 65536;
   if (batch_size > kMost) return kMost;
   return batch_size * ((kFewest + batch_size - 1) / batch_size);
+}
+
+// Of sequences without a limit the length is a guess.
+int64_t bytes_of_row(const FeatureLayout& features) {
+  int64_t bytes = 4 * features.dense_cols + 8 * features.sparse_count +
+                  4 * static_cast<int64_t>(features.labels.size());
+  for (const SequenceSpec& sequence : features.sequences) {
+    const int64_t length = sequence.max_length > 0 ? sequence.max_length : 64;
+    bytes +=
+        length * (4 * sequence.dense_cols + 8 * static_cast<int64_t>(sequence.features.size()));
+  }
+  return std::max<int64_t>(bytes, 1);
+}
+
+// What was changed in rows; "" when nothing was.
+std::string changes_text(const FeatureCounts& counts) {
+  std::string text;
+  const auto add = [&](int64_t count, const char* what) {
+    if (count > 0) text += cat(text.empty() ? "" : "; ", count, what);
+  };
+  add(counts.cut_sequences, " sequences were longer than their sequence_length and were cut");
+  add(counts.fitted_sequences,
+      " sequences had another length than the first feature of their group and were cut or padded");
+  add(counts.ids_in_row_0,
+      " ids were outside of their tables and were read as row 0 (data_config.out_of_range_ids)");
+  return text;
 }
 
 // Throws what a worker threw.
@@ -82,7 +110,7 @@ Loader::Pipeline::Pipeline(const config::DataConfig& data, const FeatureLayout& 
   next_epoch_ = options.start.epoch;
   next_piece_ = options.start.piece;
 
-  const int64_t row_bytes = 4 * features.dense_cols + 8 * features.sparse_count + 4;
+  const int64_t row_bytes = bytes_of_row(features);
   const int64_t affordable = std::max(kMostPrefetchedBytes / row_bytes, 2 * options.batch_size);
   prefetch_rows_ = window_rows_ +
                    std::min(affordable, std::max(options.prefetch_batches, 1) * options.batch_size);
@@ -95,6 +123,16 @@ Loader::Pipeline::Pipeline(const config::DataConfig& data, const FeatureLayout& 
 Loader::Pipeline::~Pipeline() {
   stop();
   for (std::thread& worker : workers_) worker.join();
+  warn_of_changes();
+}
+
+void Loader::Pipeline::warn_of_changes() const {
+  static std::mutex mutex;
+  static std::set<std::string> warned;  // evaluations read the same input again and again
+  const std::string text = changes_text(statistics_.counts);
+  if (text.empty()) return;
+  const std::lock_guard lock(mutex);
+  if (warned.insert(options_.input).second) log_warn(cat(options_.input, ": ", text));
 }
 
 void Loader::Pipeline::stop() {

@@ -30,7 +30,7 @@ struct LoaderOptions {
   BadRowHandling bad_rows = BadRowHandling::kSkip;  // kBlank: without shuffling
   std::vector<std::string> keep;  // columns that Batch::kept has as CSV text; with kBlank
   bool drop_remainder = false;
-  LabelCheck label_check = LabelCheck::kBinary;
+  LabelCheck label_check = LabelCheck::kByKind;
   int64_t piece_bytes = int64_t{1} << 20;  // of text that a worker parses at a time
   DataPosition start;  // a Batch::next of a loader of the same data, options and seed
   // Where batches take their memory from, by all workers at once; outlives them. Null: the heap.
@@ -42,12 +42,14 @@ struct LoaderStatistics {
   int64_t rows = 0;
   int64_t bytes = 0;         // of input
   int64_t bad_rows = 0;      // skipped up to the last batch, not in what was read ahead of it
+  FeatureCounts counts;      // of all rows that were parsed
   double parse_seconds = 0;  // workers decoding and transforming
   double idle_seconds = 0;   // workers without work: enough is parsed ahead
   double wait_seconds = 0;   // next() waiting for a batch
 };
 
-// Used by one thread. Its workers stop when it is destroyed.
+// Used by one thread. Its workers stop when it is destroyed, which also warns of sequences that
+// were cut and ids that were replaced, once for each input.
 class Loader {
  public:
   // Opens the data set; throws Error when files are missing, empty or do not fit the schema.

@@ -45,6 +45,7 @@ class Loader::Pipeline {
     Piece piece;
     ReadyPiece* result = nullptr;
     BadRows bad;
+    FeatureCounts counts;
     int64_t bytes = 0;
     std::exception_ptr error;
     bool done = false;
@@ -58,6 +59,7 @@ class Loader::Pipeline {
   };
 
   void stop();
+  void warn_of_changes() const;
   void work();
   bool may_decode() const;
   void decode_next(DecodedPiece& scratch, std::unique_lock<std::mutex>& lock);

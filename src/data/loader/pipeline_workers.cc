@@ -82,7 +82,7 @@ void Loader::Pipeline::decode(Job& job, DecodedPiece& scratch) {
                                      static_cast<uint64_t>(job.index))};
     decoder_->decode(job.piece.file, job.piece.range, sample_,
                      window_rows_ > 0 ? &shuffle : nullptr, scratch);
-    transform_->apply(scratch, job.result->features);
+    job.counts = transform_->apply(scratch, job.result->features);
     job.bad = std::move(scratch.bad);
     job.bytes = scratch.bytes;
   } catch (...) {
@@ -107,6 +107,7 @@ void Loader::Pipeline::commit(Job& job) {
   if (job.error != nullptr) std::rethrow_exception(job.error);
   count_bad_rows(job);
   statistics_.bytes += job.bytes;
+  statistics_.counts.add(job.counts);
   ReadyPiece& piece = *job.result;
   piece.rows_left = piece.features.rows;
   parsed_rows_ += piece.features.rows;

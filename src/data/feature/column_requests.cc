@@ -1,0 +1,117 @@
+#include "data/feature/column_requests.h"
+
+#include "data/format/csv_types.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+ColumnType declared_type(const std::string& column, const config::DataConfig& data,
+                         ColumnType otherwise) {
+  for (const config::Field& field : data.input_fields()) {
+    if (field.input_name() == column && field.has_input_type() &&
+        type_of(field.input_type()) == ColumnType::kInt64)
+      return ColumnType::kInt64;
+  }
+  return otherwise;
+}
+
+// Under FG_NONE: ids and numbers as they are.
+void request_encoded(const FeatureSpec& feature, const config::DataConfig& data,
+                     ColumnRequest& request) {
+  if (feature.kind == FeatureKind::kSparse) {
+    request.type = ColumnType::kInt64;
+    request.separators = data.fg_encoded_multival_sep();
+    request.weighted = feature.settings.weighted;
+    request.advice =
+        "fg_mode FG_NONE takes ids as they are; set data_config { fg_mode: FG_DAG } for text to be "
+        "hashed and numbers to be put into buckets";
+    return;
+  }
+  if (feature.dense_cols > 1) request.separators = data.fg_encoded_multival_sep();
+  request.na_is_missing = true;
+}
+
+// Numbers: of raw features, and under FG_BUCKETIZE of others whose values are numbers.
+bool reads_numbers(const FeatureSpec& feature) {
+  return feature.settings.type == FeatureType::kRaw || feature.kind == FeatureKind::kDense ||
+         !feature.settings.boundaries.empty();
+}
+
+void request_values(const FeatureSpec& feature, const config::DataConfig& data,
+                    ColumnRequest& request) {
+  const FeatureSettings& settings = feature.settings;
+  const std::string separators = settings.separator + data.fg_encoded_multival_sep();
+  if (reads_numbers(feature)) {
+    if (value_dim_of(settings, feature.sequence >= 0) != 1) request.separators = separators;
+    request.na_is_missing = true;
+    return;
+  }
+  request.type = settings.num_buckets ? ColumnType::kInt64
+                                      : declared_type(request.name, data, ColumnType::kText);
+  request.separators = separators;
+  request.weighted = settings.weighted;
+  if (settings.num_buckets)
+    request.advice = "text needs hash_bucket_size or dynamicemb in place of num_buckets";
+}
+
+}  // namespace
+
+int position_of(const ColumnRequest& wanted, const std::vector<ColumnRequest>& requests,
+                config::DatasetType type) {
+  // Two requests for one column differ only in CSV, where the request says how text is read.
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (type == config::CsvDataset ? requests[i] == wanted : requests[i].name == wanted.name) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+std::unique_ptr<FgOperator> operator_of(const FeatureSpec& feature, const Semantics& semantics) {
+  const bool computed =
+      semantics.fg_mode == config::FG_NONE || semantics.fg_mode == config::FG_BUCKETIZE;
+  return computed ? nullptr : make_operator(feature);
+}
+
+ColumnRequest request_for_input(const FeatureSpec& feature, size_t input,
+                                const FgOperator* operation, const Semantics& semantics,
+                                const config::DataConfig& data) {
+  const FeatureInput& from = feature.inputs[input];
+  ColumnRequest request{.name = from.name};
+  if (from.is_sequence) request.sequence_delim = feature.sequence_delim;
+  if (operation != nullptr) {
+    const FgInput& wanted = operation->inputs()[input];
+    request.type = wanted.type;
+    request.separators = wanted.separators;
+    request.na_is_missing = wanted.type == ColumnType::kFloat;
+    return request;
+  }
+  if (semantics.fg_mode == config::FG_NONE)
+    request_encoded(feature, data, request);
+  else
+    request_values(feature, data, request);
+  return request;
+}
+
+std::vector<ColumnRequest> columns_needed(const config::DataConfig& data,
+                                          const FeatureLayout& features, LabelCheck labels) {
+  std::vector<ColumnRequest> requests;
+  const auto need = [&](const ColumnRequest& request) {
+    if (position_of(request, requests, data.dataset_type()) < 0) requests.push_back(request);
+  };
+  if (labels != LabelCheck::kIgnore) {
+    for (const LabelSpec& label : features.labels) need(request_for_label(label, data));
+    for (const std::string& name : features.weight_fields) need(request_for_weight(name));
+  }
+  for (const FeatureSpec& feature : features.features) {
+    const auto operation = operator_of(feature, features.semantics);
+    for (size_t i = 0; i < feature.inputs.size(); ++i) {
+      if (feature.inputs[i].source == FeatureInput::Source::kColumn)
+        need(request_for_input(feature, i, operation.get(), features.semantics, data));
+    }
+  }
+  return requests;
+}
+
+}  // namespace emblem

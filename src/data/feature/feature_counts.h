@@ -1,0 +1,20 @@
+// data/feature/feature_counts.h - what was changed in rows that are not bad, for one warning.
+#pragma once
+
+#include <cstdint>
+
+namespace emblem {
+
+struct FeatureCounts {
+  int64_t cut_sequences = 0;     // longer than sequence_length
+  int64_t fitted_sequences = 0;  // of another length than the first feature of their sequence
+  int64_t ids_in_row_0 = 0;      // outside of their table (out_of_range_ids: ROW_0)
+
+  void add(const FeatureCounts& other) {
+    cut_sequences += other.cut_sequences;
+    fitted_sequences += other.fitted_sequences;
+    ids_in_row_0 += other.ids_in_row_0;
+  }
+};
+
+}  // namespace emblem

@@ -1,0 +1,109 @@
+// data/feature/fg/cells.h - inputs and output of an operator by cell: a cell is a row, or an
+// element of a sequence.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/feature/fg/operator.h"
+#include "data/format/block.h"
+#include "data/format/text_scan.h"
+
+namespace emblem {
+
+// The cells that an operator computes and the rows that they belong to.
+struct Cells {
+  int64_t count = 0;
+  bool are_elements = false;
+  std::vector<int32_t> rows;          // of each cell, when they are elements
+  std::vector<int32_t> first_of_row;  // [rows + 1], when they are elements
+
+  int64_t row_of(int64_t cell) const {
+    return are_elements ? rows[static_cast<size_t>(cell)] : cell;
+  }
+};
+
+// Elements of the first input that is a sequence; else rows.
+Cells cells_of(std::span<const Column* const> inputs, int64_t rows);
+
+struct ValueRange {
+  size_t begin = 0;
+  size_t end = 0;
+
+  size_t size() const { return end - begin; }
+  bool empty() const { return begin == end; }
+};
+
+// The values of an input in each cell, as text or as numbers.
+class CellReader {
+ public:
+  // Both outlive it. A constant has the same values in all cells.
+  CellReader(const Column& column, const Cells& cells, bool is_constant);
+
+  // None where the value is missing or text is empty.
+  ValueRange values(int64_t cell) const;
+
+  // Of value `at`. Integers and numbers are written to `buffer`. "" when it is missing.
+  std::string_view text(size_t at, std::string& buffer) const;
+
+  // NaN when the value is missing; false when it is text that is no number.
+  bool number(size_t at, double& value) const;
+
+  // The same values as in the cell before.
+  bool is_repeated(int64_t cell) const {
+    return cell > 0 && (is_constant_ || (!is_sequence_ && cells_.are_elements &&
+                                         cells_.row_of(cell) == cells_.row_of(cell - 1)));
+  }
+
+  const Column& column() const { return column_; }
+
+ private:
+  ValueRange range_of(int64_t cell) const;
+  bool is_missing(size_t at) const;
+
+  const Column& column_;
+  const Cells& cells_;
+  bool is_constant_;
+  bool is_sequence_;
+};
+
+// Fills the output of an operator cell by cell.
+class CellWriter {
+ public:
+  CellWriter(Column& out, ColumnType type);
+
+  void add(std::string_view text) {
+    out_.text += text;
+    out_.text_ends.push_back(static_cast<uint32_t>(out_.text.size()));
+  }
+  void add(int64_t id) { out_.ints.push_back(id); }
+  void add(float number) { out_.floats.push_back(number); }
+  // An id as text, or as the integer that it is where the output is integers; false when it is
+  // none.
+  bool add_id(std::string_view text);
+
+  // How many values the open cell has.
+  size_t open_values() const { return size() - static_cast<size_t>(out_.offsets.back()); }
+  // Removes the values of the open cell.
+  void clear_cell();
+  void end_cell() { out_.offsets.push_back(static_cast<int32_t>(size())); }
+
+  // After the last cell: drops offsets that say one value a cell, and marks sequences.
+  void finish(const Cells& cells);
+
+ private:
+  size_t size() const;
+
+  Column& out_;
+};
+
+// The shortest text that is read as the same number; whole numbers have no point.
+void write_number(double value, std::string& text);
+
+// A column with one cell: `text` parted at the separators of `input`, as its type asks. Throws
+// Error that names `feature` when a number is expected and found is another text.
+Column constant_column(const std::string& text, const FgInput& input, const std::string& feature);
+
+}  // namespace emblem

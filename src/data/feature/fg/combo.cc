@@ -1,0 +1,54 @@
+#include "data/feature/fg/cell_operator.h"
+
+namespace emblem {
+namespace {
+
+// All combinations of the fields' values, joined by "_"; the first field varies slowest.
+class ComboOperator final : public CellOperator {
+ public:
+  explicit ComboOperator(const FeatureSpec& feature)
+      : CellOperator(feature, inputs_of(feature), ColumnType::kText) {}
+
+ private:
+  static std::vector<FgInput> inputs_of(const FeatureSpec& feature) {
+    const config::ComboFeature& combo = feature.config.combo_feature();
+    EMBLEM_REQUIRE(combo.expression_size() >= 2, "feature \"", feature.name, "\": expression has ",
+                   combo.expression_size(), " fields, expected at least 2 to combine");
+    return std::vector<FgInput>(static_cast<size_t>(combo.expression_size()),
+                                {ColumnType::kText, combo.separator()});
+  }
+
+  void compute(std::span<const CellReader> inputs, const Cells& cells, CellWriter& out,
+               const ReportRow&) const override {
+    std::string joined;
+    for (int64_t cell = 0; cell < cells.count; ++cell) {
+      joined.clear();
+      combine(inputs, cell, joined, out);
+      out.end_cell();
+    }
+  }
+
+  // `joined` has the values of the fields before these. A field without values leaves no
+  // combination.
+  static void combine(std::span<const CellReader> inputs, int64_t cell, std::string& joined,
+                      CellWriter& out) {
+    if (inputs.empty()) return out.add(std::string_view(joined).substr(1));
+    const ValueRange range = inputs[0].values(cell);
+    const size_t length = joined.size();
+    std::string buffer;
+    for (size_t at = range.begin; at < range.end; ++at) {
+      joined += '_';
+      joined += inputs[0].text(at, buffer);
+      combine(inputs.subspan(1), cell, joined, out);
+      joined.resize(length);
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<FgOperator> make_combo(const FeatureSpec& feature) {
+  return std::make_unique<ComboOperator>(feature);
+}
+
+}  // namespace emblem

@@ -1,0 +1,74 @@
+#include <unordered_map>
+
+#include "core/text.h"
+#include "data/feature/fg/operator.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+// Depth first: a feature is placed after all that it reads.
+class FeatureOrder {
+ public:
+  explicit FeatureOrder(std::span<const FeatureSpec> features)
+      : features_(features), states_(features.size(), State::kNew) {
+    for (size_t i = 0; i < features.size(); ++i) positions_[features[i].name] = i;
+  }
+
+  std::vector<size_t> take() {
+    for (size_t i = 0; i < features_.size(); ++i) visit(i);
+    return std::move(order_);
+  }
+
+ private:
+  enum class State : uint8_t { kNew, kOpen, kPlaced };
+
+  void visit(size_t at) {
+    if (states_[at] == State::kPlaced) return;
+    path_.push_back(at);
+    EMBLEM_REQUIRE(states_[at] == State::kNew, "features read each other: ", cycle(),
+                   "; let one of them read a column");
+    states_[at] = State::kOpen;
+    for (const FeatureInput& input : features_[at].inputs) {
+      if (input.source == FeatureInput::Source::kFeature) visit(position_of(input.name, at));
+    }
+    states_[at] = State::kPlaced;
+    path_.pop_back();
+    order_.push_back(at);
+  }
+
+  size_t position_of(const std::string& name, size_t reader) const {
+    const auto found = positions_.find(name);
+    if (found != positions_.end()) return found->second;
+    std::vector<std::string> names;
+    for (const FeatureSpec& feature : features_) names.push_back(feature.name);
+    const auto nearest = nearest_name(name, names);
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        cat("feature \"", features_[reader].name, "\" reads the feature \"", name,
+            "\", which does not exist", nearest ? cat("; did you mean \"", *nearest, "\"?") : ""));
+  }
+
+  // "a -> b -> a": path_ ends with the feature that is on it twice.
+  std::string cycle() const {
+    size_t begin = 0;
+    while (path_[begin] != path_.back()) ++begin;
+    std::string text = features_[path_[begin]].name;
+    for (size_t i = begin + 1; i < path_.size(); ++i) text += " -> " + features_[path_[i]].name;
+    return text;
+  }
+
+  std::span<const FeatureSpec> features_;
+  std::unordered_map<std::string, size_t> positions_;
+  std::vector<State> states_;
+  std::vector<size_t> path_;
+  std::vector<size_t> order_;
+};
+
+}  // namespace
+
+std::vector<size_t> order_of_features(std::span<const FeatureSpec> features) {
+  return FeatureOrder(features).take();
+}
+
+}  // namespace emblem

@@ -1,0 +1,51 @@
+// data/feature/label_reader.h - label and weight columns become Batch::labels and
+// Batch::sample_weights.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/features.h"
+#include "data/batch.h"
+#include "data/feature/row_marks.h"
+#include "data/format/decoder.h"
+
+namespace emblem {
+
+enum class LabelCheck {
+  kByKind,  // what LabelSpec::kind allows; rows with other labels are bad rows
+  kIgnore,  // labels are not read and Batch::labels stays empty: for prediction
+};
+
+ColumnRequest request_for_label(const LabelSpec& label, const config::DataConfig& data);
+ColumnRequest request_for_weight(const std::string& name);
+
+// Row r of a single-valued column as a number, for `count` rows from `begin` on; NaN where it is
+// missing.
+void copy_numbers(const Column& column, int64_t begin, int64_t count, float* to);
+
+// Made once; read may run concurrently.
+class LabelReader {
+ public:
+  LabelReader() = default;
+  // `label_columns` and `weight_columns` are positions in Block::columns.
+  LabelReader(const FeatureLayout& layout, std::vector<int> label_columns,
+              std::vector<int> weight_columns);
+
+  // Overwrites labels and weights of `out`, whose rows are set. Rows whose labels are not of their
+  // kind, or whose weights are missing or negative, are marked.
+  void read(const Block& block, Batch& out, RowMarks& marks) const;
+
+  size_t label_count() const { return label_columns_.size(); }
+  size_t weight_count() const { return weight_columns_.size(); }
+
+ private:
+  void check_labels(size_t at, const Batch& out, RowMarks& marks) const;
+  void check_weights(size_t at, const Batch& out, RowMarks& marks) const;
+
+  std::vector<LabelSpec> labels_;
+  std::vector<std::string> weights_;
+  std::vector<int> label_columns_, weight_columns_;
+};
+
+}  // namespace emblem

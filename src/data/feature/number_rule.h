@@ -1,0 +1,57 @@
+// data/feature/number_rule.h - a column becomes the numbers of a feature.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/features.h"
+#include "data/batch.h"
+#include "data/feature/bags.h"
+#include "data/feature/bucketizer.h"
+#include "data/feature/fg/operator.h"
+#include "data/feature/normalizer.h"
+
+namespace emblem {
+
+// The normalizer applies (not under FG_NONE and FG_BUCKETIZE), then a missing value becomes the
+// default. Made once; const methods may run concurrently.
+class NumberRule {
+ public:
+  // Throws Error when normalizer or default value are not valid.
+  NumberRule(const FeatureSpec& feature, const Semantics& semantics,
+             const config::DataConfig& data);
+
+  // Numbers of a bag; 0: any number of them, for boundaries.
+  int64_t value_dim() const { return value_dim_; }
+  bool has_default() const { return !defaults_.empty(); }
+  // Of a row whose value is missing.
+  std::string missing_message() const;
+
+  // In place, for value_dim 1: NaN is a missing value, and stays without a default.
+  void normalize(float* values, int64_t count) const;
+
+  // Bag i's numbers to out[i * stride, i * stride + value_dim). Rows with other counts, or with
+  // missing numbers and no default, are reported; padding is 0.
+  void read(const Column& column, const BagView& bags, int64_t stride, float* out,
+            const ReportRow& report) const;
+
+  // Overwrites `out` with the buckets of each bag's numbers; none where they are missing and there
+  // is no default.
+  void bucketize(const Column& column, const BagView& bags, const Bucketizer& bucketizer,
+                 SparseColumn& out, const ReportRow& report) const;
+
+ private:
+  float default_at(int64_t at) const;
+  void fill_missing(float* values, int64_t count) const;
+  // Numbers of one bag, normalized and filled; false when there are not value_dim of them.
+  bool read_bag(const Column& column, const BagView& bags, int64_t bag, std::vector<float>& to,
+                const ReportRow& report) const;
+
+  std::string name_;
+  int64_t value_dim_ = 1;
+  Semantics semantics_;
+  Normalizer normalizer_;
+  std::vector<float> defaults_;  // one for all numbers of a bag, or one each
+};
+
+}  // namespace emblem

@@ -1,0 +1,75 @@
+#include "data/format/local_input.h"
+
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "core/temp_folder_test.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+class LocalInput : public testing::Test {
+ protected:
+  std::string file(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_.path(name)) << text;
+    return folder_.path(name);
+  }
+  config::PipelineConfig pipeline(config::DatasetType type, const std::string& train) const {
+    config::PipelineConfig config;
+    config.set_train_input_path(train);
+    config.mutable_data_config()->set_dataset_type(type);
+    config.mutable_data_config()->add_label_fields("clk");
+    return config;
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(LocalInput, FilesAreReadAsWhatTheyAre) {
+  const std::string csv = file("a.csv", "clk;x\n0;1\n1;2\n");
+  for (const auto type :
+       {config::OdpsDataset, config::OdpsDatasetV1, config::ParquetDataset, config::KafkaDataset}) {
+    config::PipelineConfig config = pipeline(type, csv);
+    follow_local_files(&config);
+    EXPECT_EQ(config.data_config().dataset_type(), config::CsvDataset);
+    EXPECT_EQ(config.data_config().delimiter(), ";");
+    EXPECT_TRUE(config.data_config().with_header());
+  }
+  config::PipelineConfig libfm = pipeline(config::OdpsDataset, file("a.libfm", "1 3:1\n"));
+  follow_local_files(&libfm);
+  EXPECT_EQ(libfm.data_config().dataset_type(), config::LibfmDataset);
+}
+
+TEST_F(LocalInput, AnEvaluationHasFilesOfItsOwn) {
+  config::PipelineConfig config = pipeline(config::OdpsDataset, "odps://p/tables/t");
+  config.set_eval_input_path(file("a.csv", "clk,x\n0,1\n"));
+  follow_local_files(&config);
+  EXPECT_EQ(config.data_config().dataset_type(), config::CsvDataset);
+}
+
+TEST_F(LocalInput, OtherTypesAndTablesStay) {
+  config::PipelineConfig raw = pipeline(config::RawDataset, file("a.csv", "clk,x\n0,1\n"));
+  follow_local_files(&raw);
+  EXPECT_EQ(raw.data_config().dataset_type(), config::RawDataset);
+  config::PipelineConfig remote = pipeline(config::OdpsDataset, "odps://p/tables/t");
+  follow_local_files(&remote);
+  EXPECT_EQ(remote.data_config().dataset_type(), config::OdpsDataset);
+}
+
+TEST_F(LocalInput, WhatCannotBeReadIsNamed) {
+  EXPECT_THAT([&] { dataset_type_for(file("a.parquet", "PAR1")); },
+              ThrowsMessage<Error>(HasSubstr("Parquet files, which are not supported yet")));
+  EXPECT_NO_THROW(require_local("train_input_path", "/data", "--train-input"));
+  EXPECT_THAT([] { require_local("train_input_path", "odps://p/t", "--train-input"); },
+              ThrowsMessage<Error>(
+                  "train_input_path is \"odps://p/t\", a table of a service that Emblem does not "
+                  "read; give files with --train-input PATH"));
+}
+
+}  // namespace
+}  // namespace emblem

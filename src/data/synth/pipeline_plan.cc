@@ -1,0 +1,407 @@
+#include "data/synth/pipeline_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "config/sequences.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+// Hashed ids are fewer than the buckets, as tables are made for few collisions.
+constexpr int64_t kBucketsPerId = 5;
+constexpr int64_t kIdsWithoutTable = 1000;  // of columns that only combinations read
+constexpr int64_t kLengthWithoutLimit = 20;
+constexpr size_t kMostWords = 10000;
+
+class PlanBuilder {
+ public:
+  PlanBuilder(const config::PipelineConfig& config, int64_t divisor)
+      : config_(config), layout_(layout_of(config)), divisor_(std::max<int64_t>(1, divisor)) {}
+
+  SynthPlan build() {
+    plan_.delimiter = config_.data_config().delimiter();
+    for (const SequenceSpec& sequence : layout_.sequences)
+      plan_.sequence_lengths.push_back(sequence.max_length > 0 ? sequence.max_length
+                                                               : kLengthWithoutLimit);
+    find_queries();
+    // Columns of ids and numbers first: maps are written for their ids.
+    for (const FeatureSpec& feature : layout_.features)
+      if (is_plain(feature) || is_encoded()) add_plain(feature);
+    for (const FeatureSpec& feature : layout_.features)
+      if (!is_plain(feature) && !is_encoded()) add_computed(feature);
+    link_queries();
+    add_labels();
+    return std::move(plan_);
+  }
+
+ private:
+  static bool is_plain(const FeatureSpec& feature) {
+    return feature.settings.type == FeatureType::kId || feature.settings.type == FeatureType::kRaw;
+  }
+  // Columns have the final values of features.
+  bool is_encoded() const { return layout_.semantics.fg_mode == config::FG_NONE; }
+
+  // Which feature of a row the elements of a sequence are compared with: that of the same name or
+  // the same table in a group with it, or of the same name anywhere.
+  void find_queries() {
+    for (const SequenceGroup& group : sequence_groups_of(config_.model_config())) {
+      for (const std::string& name : group.features) {
+        const FeatureSpec& feature = layout_.find(name);
+        if (feature.sequence < 0 || feature.kind != FeatureKind::kSparse) continue;
+        for (const std::string& other : group.features) {
+          const FeatureSpec& query = layout_.find(other);
+          if (query.sequence < 0 && queries_.count(name) == 0 && is_query_of(query, feature))
+            queries_[name] = other;
+        }
+      }
+    }
+    for (const FeatureSpec& feature : layout_.features) {
+      if (feature.sequence < 0 || feature.kind != FeatureKind::kSparse) continue;
+      for (const FeatureSpec& query : layout_.features)
+        if (query.sequence < 0 && has_name_of(query, feature))
+          queries_.emplace(feature.name, query.name);
+    }
+  }
+  static bool has_name_of(const FeatureSpec& query, const FeatureSpec& feature) {
+    return query.kind == FeatureKind::kSparse && feature.name.ends_with("__" + query.name);
+  }
+  static bool is_query_of(const FeatureSpec& query, const FeatureSpec& feature) {
+    if (query.kind != FeatureKind::kSparse) return false;
+    return has_name_of(query, feature) ||
+           table_name_of(query.config) == table_name_of(feature.config) ||
+           (query.rows > 0 && query.rows == feature.rows);
+  }
+
+  std::optional<size_t> column_index(const std::string& name) const {
+    for (size_t i = 0; i < plan_.columns.size(); ++i)
+      if (plan_.columns[i].name == name) return i;
+    return std::nullopt;
+  }
+
+  bool is_declared_integer(const std::string& column) const {
+    for (const config::Field& field : config_.data_config().input_fields())
+      if (field.input_name() == column &&
+          (field.input_type() == config::INT32 || field.input_type() == config::INT64))
+        return true;
+    return false;
+  }
+
+  int64_t divided(int64_t values) const {
+    return values <= 2 ? std::max<int64_t>(1, values) : std::max<int64_t>(2, values / divisor_);
+  }
+
+  // The ids of a categorical feature whose column holds them.
+  PlanDomain domain_of(const FeatureSpec& feature) const {
+    const FeatureSettings& settings = feature.settings;
+    PlanDomain domain;
+    const int64_t rows = settings.dynamicemb
+                             ? static_cast<int64_t>(settings.dynamicemb->max_capacity())
+                             : feature.rows;
+    if (is_encoded() || settings.num_buckets) {
+      domain.values = divided(rows > 0 ? rows : kIdsWithoutTable);
+      return domain;
+    }
+    if (!settings.vocab_list.empty() || !settings.vocab_dict.empty() ||
+        !settings.vocab_file.empty()) {
+      domain.form = PlanDomain::Form::kWord;
+      for (const auto& [word, row] : vocabulary_of(settings, feature.sequence >= 0).rows_of_words)
+        if (!word.empty() && domain.words.size() < kMostWords) domain.words.push_back(word);
+      domain.values = static_cast<int64_t>(domain.words.size());
+      return domain;
+    }
+    domain.values = divided(settings.hash_bucket_size ? rows / kBucketsPerId : rows);
+    domain.values = std::max<int64_t>(2, domain.values);
+    if (!is_declared_integer(feature.column)) domain.form = PlanDomain::Form::kText;
+    return domain;
+  }
+
+  size_t add_domain(const PlanDomain& domain) {
+    plan_.domains.push_back(domain);
+    return plan_.domains.size() - 1;
+  }
+
+  PlanColumn column_for(const FeatureSpec& feature, const FeatureInput& input) const {
+    PlanColumn column;
+    column.name = input.name;
+    const bool in_sequence = input.is_sequence || (is_encoded() && feature.sequence >= 0);
+    if (in_sequence) {
+      column.sequence = feature.sequence;
+      column.sequence_delim = feature.sequence_delim;
+    }
+    column.separator =
+        is_encoded() ? config_.data_config().fg_encoded_multival_sep() : feature.settings.separator;
+    return column;
+  }
+
+  // Features that are what their column holds.
+  void add_plain(const FeatureSpec& feature) {
+    for (const FeatureInput& input : feature.inputs) {
+      if (input.source != FeatureInput::Source::kColumn || column_index(input.name)) continue;
+      PlanColumn column = column_for(feature, input);
+      if (feature.settings.type == FeatureType::kRaw && !is_encoded()) {
+        set_numbers(feature, column);
+      } else if (feature.kind == FeatureKind::kDense) {
+        column.form = PlanColumn::Form::kNumbers;
+        column.least_values = column.most_values = feature.dense_cols;
+      } else {
+        column.is_weighted = feature.settings.weighted;
+        if (column.sequence < 0 && (column.is_weighted || feature.settings.value_dim == 0u))
+          column.most_values = 3;
+        const auto query = queries_.find(feature.name);
+        const auto shared = query == queries_.end() ? domains_.end() : domains_.find(query->second);
+        column.domain = shared != domains_.end() ? shared->second : add_domain(domain_of(feature));
+      }
+      if (column.form == PlanColumn::Form::kIds) domains_.emplace(feature.name, column.domain);
+      columns_of_features_[feature.name] = plan_.columns.size();
+      plan_.columns.push_back(std::move(column));
+    }
+  }
+
+  void set_numbers(const FeatureSpec& feature, PlanColumn& column) const {
+    column.form = PlanColumn::Form::kNumbers;
+    const FeatureSettings& settings = feature.settings;
+    const int64_t dim = std::max<int64_t>(1, value_dim_of(settings, feature.sequence >= 0));
+    column.least_values = column.most_values = column.sequence < 0 ? dim : 1;
+    column.are_counts = settings.normalizer.find("log") != std::string::npos;
+    column.boundaries = settings.boundaries;
+    if (!column.boundaries.empty()) column.are_counts = false;
+  }
+
+  // A column of ids that only computed features read; its index.
+  size_t ids(const FeatureSpec& feature, size_t at, int64_t most_values) {
+    const FeatureInput& input = feature.inputs[at];
+    if (const auto known = column_index(input.name)) return *known;
+    PlanColumn column = column_for(feature, input);
+    column.domain = add_domain({divided(kIdsWithoutTable), is_declared_integer(input.name)
+                                                               ? PlanDomain::Form::kInteger
+                                                               : PlanDomain::Form::kText});
+    column.most_values = column.sequence < 0 ? most_values : 1;
+    plan_.columns.push_back(std::move(column));
+    return plan_.columns.size() - 1;
+  }
+
+  void add_column(PlanColumn column) {
+    if (!column_index(column.name)) plan_.columns.push_back(std::move(column));
+  }
+
+  static bool is_column(const FeatureSpec& feature, size_t at) {
+    return feature.inputs[at].source == FeatureInput::Source::kColumn;
+  }
+
+  void add_computed(const FeatureSpec& feature) {
+    switch (feature.settings.type) {
+      case FeatureType::kLookup:
+        return add_map(feature, PlanColumn::Form::kMap);
+      case FeatureType::kMatch:
+        return add_map(feature, PlanColumn::Form::kNestedMap);
+      case FeatureType::kExpr:
+        return add_numbers(feature);
+      case FeatureType::kCombine:
+        return add_combined(feature);
+      case FeatureType::kTokenize:
+        return add_form(feature, 0, PlanColumn::Form::kPhrase);
+      case FeatureType::kBoolMask:
+        return add_masked(feature);
+      case FeatureType::kCustom:
+        throw Error(ErrorCode::kUnsupported,
+                    cat("feature \"", feature.name, "\": custom_feature has no known inputs"));
+      default:
+        break;
+    }
+    // Combinations, overlaps and products of weights: lists of ids with the same domain, so that
+    // they have some in common.
+    const bool are_lists = feature.settings.type != FeatureType::kCombo;
+    for (size_t i = 0; i < feature.inputs.size(); ++i) {
+      if (!is_column(feature, i)) continue;
+      const bool is_new = !column_index(feature.inputs[i].name);
+      const size_t column = ids(feature, i, are_lists ? 6 : 1);
+      if (are_lists && is_new && i > 0 && is_column(feature, 0))
+        plan_.columns[column].domain = plan_.columns[*column_index(feature.inputs[0].name)].domain;
+      if (are_lists && is_new) plan_.domains[plan_.columns[column].domain].values = 20;
+      if (feature.settings.type == FeatureType::kKvDotProduct && is_new)
+        plan_.columns[column].is_weighted = true;
+    }
+  }
+
+  void add_form(const FeatureSpec& feature, size_t at, PlanColumn::Form form) {
+    if (!is_column(feature, at)) return;
+    PlanColumn column = column_for(feature, feature.inputs[at]);
+    column.form = form;
+    add_column(std::move(column));
+  }
+
+  void add_numbers(const FeatureSpec& feature) {
+    for (size_t i = 0; i < feature.inputs.size(); ++i) {
+      if (!is_column(feature, i)) continue;
+      PlanColumn column = column_for(feature, feature.inputs[i]);
+      column.form = PlanColumn::Form::kNumbers;
+      column.low = 0;
+      column.high = 10;
+      add_column(std::move(column));
+    }
+  }
+
+  void add_combined(const FeatureSpec& feature) {
+    const auto& words = feature.config.combine_feature().value_map();
+    if (!is_column(feature, 0) || column_index(feature.inputs[0].name)) return;
+    PlanColumn column = column_for(feature, feature.inputs[0]);
+    column.most_values = column.sequence < 0 ? 2 : 1;
+    if (words.empty()) {
+      column.form = PlanColumn::Form::kNumbers;
+      column.low = 0;
+      column.high = 4;
+    } else {
+      PlanDomain domain;
+      domain.form = PlanDomain::Form::kWord;
+      for (const auto& [word, number] : words) domain.words.push_back(word);
+      std::sort(domain.words.begin(), domain.words.end());
+      domain.values = static_cast<int64_t>(domain.words.size());
+      column.domain = add_domain(domain);
+    }
+    plan_.columns.push_back(std::move(column));
+  }
+
+  void add_masked(const FeatureSpec& feature) {
+    if (is_column(feature, 0) && !column_index(feature.inputs[0].name)) {
+      PlanColumn column = column_for(feature, feature.inputs[0]);
+      column.domain = add_domain(domain_of(feature));
+      column.least_values = column.most_values = column.sequence < 0 ? 4 : 1;
+      plan_.columns.push_back(std::move(column));
+    }
+    if (!is_column(feature, 1)) return;
+    PlanColumn mask = column_for(feature, feature.inputs[1]);
+    mask.form = PlanColumn::Form::kMask;
+    mask.least_values = mask.most_values = mask.sequence < 0 ? 4 : 1;
+    add_column(std::move(mask));
+  }
+
+  void add_map(const FeatureSpec& feature, PlanColumn::Form form) {
+    const bool is_nested = form == PlanColumn::Form::kNestedMap;
+    std::vector<size_t> keys;
+    for (size_t i = 1; i < feature.inputs.size(); ++i) {
+      const bool is_known = is_column(feature, i);
+      if (!is_known)
+        EMBLEM_REQUIRE(!keys.empty() || !plan_.columns.empty() || is_nested, "feature \"",
+                       feature.name, "\" looks up a key that is not a column");
+      keys.push_back(is_known ? ids(feature, i, 1) : SIZE_MAX);
+    }
+    if (!is_column(feature, 0) || column_index(feature.inputs[0].name)) return;
+    PlanColumn column = column_for(feature, feature.inputs[0]);
+    column.form = form;
+    column.separator = "\x1d";
+    // A key that is ALL or another feature: any ids will do.
+    if (keys[0] == SIZE_MAX) keys[0] = any_ids(feature);
+    if (is_nested && keys[1] == SIZE_MAX) keys[1] = any_ids(feature);
+    column.key = keys[0];
+    column.domain = plan_.columns[keys[0]].domain;
+    column.inner_key = is_nested ? keys[1] : keys[0];
+    column.values_are_integers = feature.settings.num_buckets.has_value();
+    if (feature.settings.num_buckets)
+      column.value_limit = static_cast<int64_t>(*feature.settings.num_buckets);
+    if (feature.settings.type == FeatureType::kLookup &&
+        feature.settings.value_dim.value_or(1) > 1) {
+      column.values_per_key = *feature.settings.value_dim;
+      column.value_separator = feature.config.lookup_feature().value_separator();
+    }
+    plan_.columns.push_back(std::move(column));
+  }
+
+  // The first column of ids of rows. When there is none, one is added that no feature reads.
+  size_t any_ids(const FeatureSpec& feature) {
+    for (size_t i = 0; i < plan_.columns.size(); ++i)
+      if (plan_.columns[i].form == PlanColumn::Form::kIds && plan_.columns[i].sequence < 0)
+        return i;
+    PlanColumn column;
+    column.name = feature.name + "_keys";
+    column.domain = add_domain({10, PlanDomain::Form::kText});
+    plan_.columns.push_back(std::move(column));
+    return plan_.columns.size() - 1;
+  }
+
+  // Histories have the ids of what they are compared with.
+  void link_queries() {
+    for (const auto& [history, query] : queries_) {
+      const auto from = columns_of_features_.find(history);
+      const auto to = columns_of_features_.find(query);
+      if (from == columns_of_features_.end() || to == columns_of_features_.end()) continue;
+      PlanColumn& column = plan_.columns[from->second];
+      const PlanColumn& other = plan_.columns[to->second];
+      if (column.form != PlanColumn::Form::kIds || other.form != PlanColumn::Form::kIds) continue;
+      column.domain = other.domain;
+      column.query = static_cast<int64_t>(to->second);
+      plan_.domains[column.domain].has_histories = true;
+    }
+  }
+
+  static bool is_conversion(const std::string& name) {
+    for (const char* word : {"cvr", "buy", "conv", "purchase", "pay", "order"})
+      if (name.find(word) != std::string::npos) return true;
+    return false;
+  }
+
+  void add_labels() {
+    for (const LabelSpec& label : layout_.labels)
+      plan_.labels.push_back({label.name, label.kind, label.classes});
+    plan_.weight_fields = layout_.weight_fields;
+    for (const HeadSpec& head : heads_of(config_, layout_)) {
+      PlanLabel& label = plan_.labels[static_cast<size_t>(head.label)];
+      label.is_learned = true;
+      if (head.indicator >= 0 && head.indicator != head.label) label.parent = head.indicator;
+      if (head.label > 0 && label.parent < 0 && is_conversion(label.name) &&
+          plan_.labels[0].kind == LabelKind::kBinary)
+        label.parent = 0;
+      if (label.kind != LabelKind::kBinary) label.parent = -1;
+      if (!head.in_training_only) plan_.heads.push_back(head);
+    }
+    // An indicator that no head learns says yes or no, too.
+    for (const HeadSpec& head : plan_.heads) {
+      if (head.indicator < 0) continue;
+      PlanLabel& indicator = plan_.labels[static_cast<size_t>(head.indicator)];
+      if (!indicator.is_learned) indicator.kind = LabelKind::kBinary;
+    }
+    for (PlanLabel& label : plan_.labels) share_column(label);
+    // A label cannot wait for one that waits for it.
+    for (size_t i = 0; i < plan_.labels.size(); ++i) {
+      PlanLabel& label = plan_.labels[i];
+      if (label.parent >= 0 && plan_.labels[static_cast<size_t>(label.parent)].parent >= 0)
+        plan_.labels[static_cast<size_t>(label.parent)].parent = -1;
+    }
+  }
+
+  // A domain that is a label and a feature: the feature's ids are those that the label can be.
+  void share_column(PlanLabel& label) {
+    const auto at = column_index(label.name);
+    if (!at) return;
+    PlanColumn& column = plan_.columns[*at];
+    EMBLEM_REQUIRE(column.form == PlanColumn::Form::kIds && column.sequence < 0, "the label ",
+                   label.name, " is also a column of numbers or of a sequence of a feature");
+    PlanDomain& domain = plan_.domains[column.domain];
+    domain.form = PlanDomain::Form::kInteger;
+    domain.words.clear();
+    domain.values = std::min(domain.values, std::max<int64_t>(2, label.classes));
+    column.most_values = 1;
+    column.is_weighted = false;
+    label.column = static_cast<int64_t>(*at);
+    label.parent = -1;
+  }
+
+  const config::PipelineConfig& config_;
+  FeatureLayout layout_;
+  int64_t divisor_;
+  SynthPlan plan_;
+  std::map<std::string, std::string> queries_;  // of the features of sequences
+  std::map<std::string, size_t> domains_;       // by feature
+  std::map<std::string, size_t> columns_of_features_;
+};
+
+}  // namespace
+
+SynthPlan plan_for(const config::PipelineConfig& config, int64_t divisor) {
+  return PlanBuilder(config, divisor).build();
+}
+
+}  // namespace emblem
