@@ -1,9 +1,9 @@
 // nn/graph.h - a static graph of layers over batches of rows: built once, run many times.
 //
-// Every node's value is a [rows, cols] matrix; the number of rows is that of the batch and may
-// change from run to run up to the prepared maximum. Backward is derived. Parameters of the whole
-// graph are in one buffer, their gradients in another, so that one pass updates or reduces them
-// all.
+// Every node's value is a [rows, cols] matrix over a space: the rows of the batch, or the elements
+// of a sequence, which each row of the batch has any number of. Numbers of rows and elements may
+// change from run to run. Backward is derived. Parameters of the whole graph are in one buffer,
+// their gradients in another, so that one pass updates or reduces them all.
 //
 // One thread uses a graph at a time. The same seed and inputs give the same bytes in every run on a
 // device, whatever the number of threads of the context. Everything is on the device of the
@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@
 #include "core/context.h"
 #include "core/half.h"
 #include "core/phase.h"
+#include "nn/initial.h"
 
 namespace emblem {
 
@@ -33,11 +35,51 @@ struct Node {
   int id = -1;
 };
 
-enum class Activation { kNone, kRelu, kSigmoid, kTanh, kGelu, kSilu, kLeakyRelu };
+// What a node has rows for. 0: the batch; others are sequences.
+struct Space {
+  int id = 0;
+  bool operator==(const Space&) const = default;
+};
 
-// Reads TorchEasyRec's spelling ("nn.ReLU", "nn.Sigmoid", ...); throws with the list of known
-// names.
-Activation activation_from_name(const std::string& name);
+// Activation functions, with the arguments that torch's have, in their order.
+struct Activation {
+  enum Kind {
+    kNone,
+    kRelu,
+    kSigmoid,
+    kTanh,
+    kGelu,
+    kSilu,
+    kLeakyRelu,
+    kGeluTanh,
+    kElu,
+    kSelu,
+    kCelu,
+    kSoftplus,
+    kSoftsign,
+    kHardswish,
+    kHardsigmoid,
+    kHardtanh,
+    kRelu6,
+    kMish,
+    kLogSigmoid,
+    kPrelu,  // a trained slope, which starts at the argument
+    kDice,   // a gate from statistics of the batch, and a trained slope for each column
+  };
+
+  Activation(Kind kind = kNone);  // with torch's arguments  NOLINT: converts
+  Activation(Kind kind, float first, float second = 0.0f)
+      : kind(kind), first(first), second(second) {}
+  bool operator==(const Activation&) const = default;
+  bool is_trained() const { return kind == kPrelu || kind == kDice; }
+
+  Kind kind;
+  float first, second;
+};
+
+// Reads TorchEasyRec's spelling: "nn.ReLU", "nn.LeakyReLU(negative_slope=0.2)", "Dice", "" for
+// none. Throws with the list of known names.
+Activation activation_from_name(const std::string& text);
 
 struct MlpOptions {
   std::vector<int64_t> hidden_units;
@@ -64,18 +106,28 @@ class Graph {
 
   // ---- building: every function appends nodes; names of parameters start with the current scope
   // ----
-  void set_scope(std::string scope);                   // "bottom" -> "bottom.0.weight"
-  Node input(std::string name, int64_t cols);          // fed through value(); no gradient
-  Node trained_input(std::string name, int64_t cols);  // its gradient can be read after backward
+  void set_scope(std::string scope);  // "bottom" -> "bottom.0.weight"
+  Space add_sequence(std::string name);
+  Space space(Node node) const;
+  Node input(std::string name, int64_t cols, Space space = {});  // fed through value(); no gradient
+  // Its gradient can be read after backward.
+  Node trained_input(std::string name, int64_t cols, Space space = {});
   // A trained input that is fed and read in the precision of the graph, through matrix() and
   // gradient_matrix().
-  Node embedding_input(std::string name, int64_t cols);
+  Node embedding_input(std::string name, int64_t cols, Space space = {});
+  // [rows, 1] of 64-bit integers, fed through ids(): what losses group rows by.
+  Node id_input(std::string name);
   Node linear(Node x, int64_t units, Activation activation = Activation::kNone);
-  Node linear_without_bias(Node x, int64_t units);
+  // The weights start as those of torch's Linear where `initial` is not given.
+  Node linear_without_bias(Node x, int64_t units, std::optional<Initial> initial = {});
   Node bias(Node x);  // x + a trained row, which starts at 0
   Node mlp(Node x, const MlpOptions& options);
+  // The output of each layer, after activation and dropout.
+  std::vector<Node> mlp_layers(Node x, const MlpOptions& options);
   Node batch_norm(Node x, Activation activation = Activation::kNone);
   Node layer_norm(Node x, Activation activation = Activation::kNone);
+  // Each of the vectors of x [rows, n * dim], with one scale and shift of dimension dim for all.
+  Node layer_norm_vectors(Node x, int64_t dim);
   Node activation(Node x, Activation activation);
   Node dropout(Node x, float ratio);
   // x is [rows, n * dim], n vectors; out [rows, n (n - 1) / 2]: their dot products, (1,0) (2,0)
@@ -96,13 +148,80 @@ class Graph {
   Node scale(Node x, float factor);
   Node row_sum(Node x);  // [rows, 1]
   Node sigmoid(Node x);
-  // The mean over rows (weighted by `weights` unless its id is -1) of the cross entropy of
-  // sigmoid(logits) and labels in {0, 1}, all [rows, 1]: the graph's loss, or a summand of it where
-  // called more than once.
+  Node stop_gradient(Node x);  // x, through which no gradient flows
+  Node softmax(Node x);        // over the columns
+  // The experts, equally wide, weighted by the columns of gate: [rows, cols of an expert].
+  Node mix(Node gate, const std::vector<Node>& experts);
+  Node normalize(Node x);  // x / max(|x|, 1e-12), by rows
+  // x is [rows, n * dim], n vectors; out [rows, out_vectors * dim]: W^T over the vectors, W
+  // [n, out_vectors].
+  Node mix_vectors(Node x, int64_t dim, int64_t out_vectors);
+  // WuKong: x is X [n, dim] in each row; out = X (X^T Y), [rows, n * compressed], Y trained.
+  Node compressed_products(Node x, int64_t dim, int64_t compressed);
+  // A layer of xDeepFM's CIN: x is [rows, n * dim], x0 [rows, m * dim]; out [rows, units * dim].
+  Node cin_layer(Node x, Node x0, int64_t dim, int64_t units);
+  // Sums each vector of x [rows, n * dim]: [rows, n].
+  Node vector_sums(Node x, int64_t dim);
+  // Embeddings of the columns of x: [rows, cols * dim] (AutoDis), with parameters for each column.
+  Node autodis(Node x, int64_t dim, int64_t channels, float temperature, float keep_prob);
+  // Multiplies the column ranges of x, which start at `begins`, by 1 - p of a trained probability
+  // each, which a loss named `loss` of weight lambda pushes to 1.
+  Node variational_dropout(Node x, const std::vector<int64_t>& begins, float lambda,
+                           std::string loss);
+  // Of the parts, equally wide, the one that column `column` of `labels` numbers.
+  Node select(const std::vector<Node>& parts, Node labels, int64_t column);
+
+  // ---- sequences ----
+  Node repeat(Node x, Space sequence);  // row r's value for each element of row r
+  Node segment_sum(Node x);             // over the elements of a row; 0 where there are none
+  Node segment_mean(Node x);
+  // Sum over the elements of a row of softmax(scores) x: scores [elements, 1], x [elements, n].
+  Node attention_pool(Node scores, Node x);
+  // [q, s, q - s, q * s] for each element; q [rows, n] belongs to the batch, s [elements, m], n <=
+  // m, q extended by zeros. Out [elements, 4 m].
+  Node din_features(Node q, Node s);
+  // mlp(din_features(q, s), options), with the same parameters, in half the operations.
+  Node din_mlp(Node q, Node s, const MlpOptions& options);
+  // The dot product of s and the q of its row: [elements, 1].
+  Node dot_with_row(Node q, Node s);
+  // softmax(q k^T / sqrt(n)) v within each row, by heads of n columns; dropout of the weights.
+  Node self_attention(Node q, Node k, Node v, int64_t heads, float dropout = 0.0f);
+  // Of windows of these lengths, one after the other, over the elements of a row: the sum of x
+  // divided by max(elements in the window, 1). Out [rows, windows * cols].
+  Node window_means(Node x, const std::vector<int64_t>& lengths);
+
+  // ---- losses: each is a summand of what is minimized ----
+  // Where the labels and weights of a loss are, and how it is reported.
+  struct Target {
+    Node labels;  // an input
+    int64_t label = 0;
+    Node weights = {};  // an input; id -1: all 1
+    int64_t weight = 0;
+    // Column of labels: where it is above 0 the weight is multiplied by in_space, else by
+    // out_space; -1: none.
+    int64_t indicator = -1;
+    float in_space = 1.0f, out_space = 1.0f;
+    float factor = 1.0f;         // of the loss, which is the weighted mean over rows
+    bool training_only = false;  // 0 and without effect in evaluation
+    std::string name;            // "" is the kind
+  };
+  // Of sigmoid(logits) and labels in {0, 1}.
+  void binary_cross_entropy(Node logits, const Target& target, float label_smoothing = 0.0f);
   void binary_cross_entropy(Node logits, Node labels, Node weights = {},
                             float label_smoothing = 0.0f);
+  // labels are numbers of columns of logits.
+  void softmax_cross_entropy(Node logits, const Target& target, float label_smoothing = 0.0f);
+  void focal_loss(Node logits, const Target& target, float gamma, float alpha);
+  void l2_loss(Node values, const Target& target);
+  // logits [rows, 2]; sessions is an id input.
+  void jrc_loss(Node logits, Node sessions, const Target& target, float alpha);
+  // Distillation, in training only: the mean over rows and columns of (x - stopped y)^2; -0.1 times
+  // the mean cosine; the norm of the difference over the whole batch.
+  enum class Similarity { kSquaredError, kCosine, kEuclid };
+  void distillation_loss(Node x, Node y, Similarity similarity, const Target& target);
 
   int64_t cols(Node node) const;
+  void mark_output(Node node);  // value() gives it in graphs of 16 bits too
 
   // ---- running ----
   // Plans buffers for batches of up to max_rows and draws the initial parameters. Call once.
@@ -114,12 +233,18 @@ class Graph {
                Purpose purpose = Purpose::kTraining);
   // Sets the number of rows of the coming run; value() of inputs is then filled by the caller.
   void set_rows(int64_t rows);
-  View<float> value(Node node);  // in 16 bits: of inputs and of the logits of losses only
+  // After set_rows: the elements of a sequence. `offsets` is [rows + 1] on the graph's device, from
+  // 0 to `elements`; it is copied. Memory grows where there are more elements than ever before.
+  void set_elements(const Context& context, Space sequence, View<const int32_t> offsets,
+                    int64_t elements);
+  View<int64_t> ids(Node node);  // of an id input
+  // In 16 bits: of inputs, of the logits of losses and of what was marked as output.
+  View<float> value(Node node);
   // After backward, of a trained input. Other gradients share memory and are gone by then.
   View<float> gradient(Node node);
   // The same of an embedding input, in the graph's precision.
   AnyView matrix(Node node);
-  ConstAnyView gradient_matrix(Node node);
+  AnyView gradient_matrix(Node node);  // may be clipped in place
   // `draw` numbers the batch: dropout masks depend on (seed, draw) alone.
   void forward(const Context& context, Phase phase, uint64_t draw);
   void backward(const Context& context);  // of a forward in training
@@ -131,6 +256,9 @@ class Graph {
   bool overflowed(const Context& context) const;
   // Of the last forward; waits for that, not for a later backward. NaN labels give NaN.
   double loss(const Context& context) const;
+  // Its summands, in the order of loss_names().
+  std::vector<double> losses(const Context& context) const;
+  std::vector<std::string> loss_names() const;
 
   // For inference: the parameters stay as they are from now on, and forward in Phase::kEval need
   // not read them again.
@@ -143,10 +271,17 @@ class Graph {
   std::span<const Parameter> statistic_list() const;
   View<float> statistics();
 
-  // Floating-point operations of one forward pass per row, for the share of the ceiling.
+  // Floating-point operations of one forward pass, for the share of the ceiling: per row of the
+  // batch and, for what is computed for the elements of a sequence, per element. Attention between
+  // the elements of a row depends on how many there are.
   double flops_per_row() const;
-  int64_t values_per_row() const;  // of all nodes
-  std::string describe() const;    // one line a node
+  double flops_per_element(Space sequence, double mean_length) const;
+  // Per row of the current batch, with its elements.
+  double batch_flops_per_row() const;
+  int64_t values_per_row() const;  // of all nodes of the batch; for memory estimates
+  int64_t values_per_element(Space sequence) const;
+  std::vector<Space> sequences() const;
+  std::string describe() const;  // one line a node
 
  private:
   friend GraphState& graph_state(Graph& graph);  // nn/graph_state.h

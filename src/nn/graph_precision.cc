@@ -15,25 +15,21 @@ void GraphState::plan_types() {
   std::map<const Tensor*, NodeState*> states;
   for (NodeState& node : nodes) {
     states[node.tensor.get()] = &node;
-    node.tensor->dtype = precision;
+    if (node.kind != Kind::kIds) node.tensor->dtype = precision;
+    node.has_wide_value = node.kind == Kind::kComputed && node.is_output;
   }
-  for (const Op* loss : losses) {
-    states[loss->inputs()[0]]->wide_value =
-        Buffer<float>(device, max_rows, loss->inputs()[0]->cols);
-    for (size_t i = 1; i < loss->inputs().size(); ++i) {
-      NodeState& constant = *states[loss->inputs()[i]];
-      EMBLEM_REQUIRE(constant.kind == Kind::kInput, "graph: '", constant.tensor->name,
-                     "' is a label or weight that is computed, which ", name_of(precision),
-                     " does not support");
-      constant.tensor->dtype = DType::kF32;
+  for (const auto& op : ops) {
+    for (size_t i = 0; i < op->inputs().size(); ++i) {
+      if (op->reads_fp32(i)) op->inputs()[i]->dtype = DType::kF32;
     }
   }
   for (const auto& op : ops) {
-    const bool is_loss = op->output() == nullptr;
-    for (const Tensor* input : op->inputs()) {
-      EMBLEM_REQUIRE(is_loss || input->dtype == precision, "graph: '", input->name,
-                     "' is a label or weight and the input of a layer too, which ",
-                     name_of(precision), " does not support");
+    for (size_t i = 0; i < op->inputs().size(); ++i) {
+      const NodeState& input = *states[op->inputs()[i]];
+      EMBLEM_REQUIRE(
+          op->reads_fp32(i) || input.kind == Kind::kIds || input.tensor->dtype == precision,
+          "graph: '", input.tensor->name, "' is a label or weight and the input of a layer too, ",
+          "which ", name_of(precision), " does not support");
     }
   }
   for (NodeState& node : nodes) {
@@ -41,9 +37,8 @@ void GraphState::plan_types() {
       continue;
     // Inference writes embeddings in 16 bits, if at all.
     if (node.kind == Kind::kTrainedInput && purpose == Graph::Purpose::kInference) continue;
-    node.wide_value = Buffer<float>(device, max_rows, node.tensor->cols);
-    if (node.kind == Kind::kTrainedInput)
-      node.wide_gradient = Buffer<float>(device, max_rows, node.tensor->cols);
+    node.has_wide_value = true;
+    node.has_wide_gradient = node.kind == Kind::kTrainedInput;
   }
 }
 
@@ -53,7 +48,8 @@ void GraphState::plan_strides() {
   if (precision == DType::kF32 || purpose == Graph::Purpose::kInference) return;
   for (NodeState& node : nodes) {
     Tensor* tensor = node.tensor.get();
-    bool padded = tensor->dtype != DType::kF32 && node.kind != Kind::kTrainedInput;
+    bool padded =
+        tensor->dtype != DType::kF32 && node.kind != Kind::kTrainedInput && !node.is_output;
     for (const auto& op : ops) {
       if (op->output() == tensor) padded &= op->writes_padded_rows();
       for (const Tensor* input : op->inputs()) padded &= input != tensor || op->reads_padded_rows();
@@ -85,22 +81,23 @@ void GraphState::narrow_inputs(const Context& context) {
         cuda::narrow_values(context, parameter_values.data(), precision, narrow_parameters.data(),
                             parameter_values.size());
         for (NodeState& node : nodes) {
-          if (node.kind == Kind::kComputed || node.wide_value.size() == 0) continue;
+          if (node.kind == Kind::kComputed || !node.has_wide_value) continue;
+          const int64_t rows = rows_of(node.tensor->space);
           cuda::narrow_matrix(context, {node.wide_value.data(), rows, node.tensor->cols}, precision,
                               node.tensor->value_data, rows, node.tensor->stride);
         }
       });
 }
 
-void GraphState::widen_logits(const Context& context) {
+void GraphState::widen_outputs(const Context& context) {
   if (precision == DType::kF32) return;
   dispatch(
       context.device, [] {},
       [&] {
         for (NodeState& node : nodes) {
-          if (node.kind != Kind::kComputed || node.wide_value.size() == 0) continue;
+          if (node.kind != Kind::kComputed || !node.has_wide_value) continue;
           cuda::widen_values(context, precision, node.tensor->value_data, node.wide_value.data(),
-                             rows * node.tensor->cols, nullptr);
+                             rows_of(node.tensor->space) * node.tensor->cols, nullptr);
         }
       });
 }
@@ -115,6 +112,7 @@ void GraphState::widen_gradients(const Context& context) {
         if (flag != nullptr) detail::zero(context, flag, sizeof(int));
         for (NodeState& node : nodes) {
           if (node.kind != Kind::kTrainedInput) continue;
+          const int64_t rows = rows_of(node.tensor->space);
           if (node.fed_narrow) {
             if (flag != nullptr)
               cuda::find_overflow(context, precision, node.tensor->gradient_data,

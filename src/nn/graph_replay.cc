@@ -1,4 +1,6 @@
 // How the passes of a graph are replayed on a GPU: a batch of a known shape costs one launch.
+#include <algorithm>
+
 #include "core/cuda_graph.h"
 #include "nn/graph.h"
 #include "nn/graph_state.h"
@@ -7,7 +9,8 @@
 namespace emblem {
 namespace {
 
-constexpr size_t kMostShapes = 8;  // a full batch and what is left at the end, and little else
+// A full batch and what is left at the end; times the rounded numbers of elements.
+constexpr size_t kMostShapes = 8, kMostShapesOfSequences = 48;
 
 // The default stream cannot.
 bool can_be_recorded(const Context& context) { return context.stream != nullptr; }
@@ -20,12 +23,20 @@ void GraphState::publish_step(const Context& context) {
       [&] { cuda::set_step(context, step, step_values.data()); });
 }
 
+// The last of `recorded`, which is in the order of use.
 GraphState::Recorded& GraphState::recorded_for_shape() {
-  for (Recorded& candidate : recorded) {
-    if (candidate.rows == rows && candidate.phase == phase) return candidate;
+  std::vector<int64_t> shape;
+  for (const Space space : spaces()) shape.push_back(rows_of(space));
+  const auto found = std::find_if(recorded.begin(), recorded.end(), [&](const Recorded& r) {
+    return r.rows == shape && r.phase == phase;
+  });
+  if (found != recorded.end()) {
+    std::rotate(found, found + 1, recorded.end());
+    return recorded.back();
   }
-  if (recorded.size() == kMostShapes) recorded.erase(recorded.begin());
-  return recorded.emplace_back(Recorded{rows, phase});
+  const size_t most = sequences.empty() ? kMostShapes : kMostShapesOfSequences;
+  if (recorded.size() == most) recorded.erase(recorded.begin());
+  return recorded.emplace_back(Recorded{std::move(shape), phase});
 }
 
 // The first run of a shape plans its matrix products; the second is recorded while it is enqueued.

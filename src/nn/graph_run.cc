@@ -25,39 +25,43 @@ void GraphState::check_device(const Context& context) const {
 // Decides which ops run backward and, for each of their inputs, who writes its gradient first.
 void GraphState::plan_backward() {
   std::map<const Tensor*, bool> reached;  // the loss depends on it
-  for (const Op* loss : losses) reached[loss->inputs()[0]] = true;
   for (auto op = ops.rbegin(); op != ops.rend(); ++op) {
     const bool is_loss = (*op)->output() == nullptr;
     if (!is_loss && !(reached[(*op)->output()] && (*op)->output()->needs_gradient)) continue;
     backward_ops.push_back(op->get());
-    if (is_loss) continue;
-    for (const Tensor* input : (*op)->inputs()) reached[input] = true;
+    for (size_t i = 0; i < (*op)->inputs().size(); ++i)
+      reached[(*op)->inputs()[i]] |= (*op)->sends_gradient(i);
   }
   std::map<const Tensor*, bool> written;
   for (Op* op : backward_ops) {
     for (size_t i = 0; i < op->inputs().size(); ++i) {
       const Tensor* input = op->inputs()[i];
-      if (!input->needs_gradient || !reached[input]) continue;
+      if (!input->needs_gradient || !reached[input] || !op->sends_gradient(i)) continue;
       op->set_write(i, written[input] ? Write::kAdd : Write::kOverwrite);
       written[input] = true;
     }
   }
 }
 
-// Gives each gradient a place; places are used again once the op that computed the node has run
-// backward, which keeps them few and in the cache.
-void GraphState::plan_gradients(const Context& context) {
+// Gives each gradient of a space a place; places are used again once the op that computed the node
+// has run backward, which keeps them few and in the cache.
+void GraphState::plan_gradients(const Context& context, Space space) {
   struct Taken {
     int64_t begin, end;
     const Tensor* tensor;
   };
   std::vector<Taken> taken;  // in order of `begin`
   std::map<const Tensor*, NodeState*> states;
-  for (NodeState& node : nodes) states[node.tensor.get()] = &node;
+  for (NodeState& node : nodes) {
+    if (node.tensor->space != space) continue;
+    states[node.tensor.get()] = &node;
+    node.gradient_begin = -1;
+  }
   int64_t bytes = 0;
   const auto take = [&](NodeState& node) {
     if (node.gradient_begin >= 0) return;
-    const int64_t size = align(node.tensor->stride * max_rows * size_of(node.tensor->dtype));
+    const int64_t size =
+        align(node.tensor->stride * capacity_of(space) * size_of(node.tensor->dtype));
     int64_t begin = 0;
     auto at = taken.begin();
     for (; at != taken.end() && begin + size > at->begin; ++at) begin = at->end;
@@ -66,32 +70,46 @@ void GraphState::plan_gradients(const Context& context) {
     bytes = std::max(bytes, begin + size);
   };
   for (NodeState& node : nodes) {
-    if (node.kind == Kind::kTrainedInput) take(node);
+    if (node.tensor->space == space && node.kind == Kind::kTrainedInput) take(node);
   }
   for (Op* op : backward_ops) {
-    for (Tensor* input : op->inputs()) {
-      if (input->needs_gradient) take(*states[input]);
+    for (size_t i = 0; i < op->inputs().size(); ++i) {
+      Tensor* input = op->inputs()[i];
+      if (input->needs_gradient && op->sends_gradient(i) && states.contains(input))
+        take(*states[input]);
     }
     std::erase_if(taken, [&](const Taken& t) { return t.tensor == op->output(); });
   }
   // Trained inputs that the loss does not depend on stay zero.
+  Buffer<char>& gradients = memory[space.id].gradients;
   gradients = Buffer<char>::zeros(context, bytes);
-  for (NodeState& node : nodes) {
-    if (node.gradient_begin >= 0)
-      node.tensor->gradient_data = gradients.data() + node.gradient_begin;
+  for (const auto& [tensor, node] : states) {
+    if (node->gradient_begin >= 0)
+      node->tensor->gradient_data = gradients.data() + node->gradient_begin;
   }
 }
 
-void GraphState::plan_values(const Context& context) {
+void GraphState::plan_values(const Context& context, Space space) {
+  const int64_t capacity = capacity_of(space);
   int64_t bytes = 0;
   for (NodeState& node : nodes) {
+    if (node.tensor->space != space) continue;
     node.value_begin = bytes;
-    bytes += align(node.tensor->stride * max_rows * size_of(node.tensor->dtype));
+    const int64_t row_bytes = node.kind == Kind::kIds
+                                  ? static_cast<int64_t>(sizeof(int64_t))
+                                  : node.tensor->stride * size_of(node.tensor->dtype);
+    bytes += align(row_bytes * capacity);
+    if (node.has_wide_value) node.wide_value = Buffer<float>(device, capacity, node.tensor->cols);
+    if (node.has_wide_gradient)
+      node.wide_gradient = Buffer<float>(device, capacity, node.tensor->cols);
   }
   // The padding of rows (Tensor::stride) stays zero.
+  Buffer<char>& values = memory[space.id].values;
   values = precision == DType::kF32 ? Buffer<char>(context.device, bytes)
                                     : Buffer<char>::zeros(context, bytes);
-  for (NodeState& node : nodes) node.tensor->value_data = values.data() + node.value_begin;
+  for (NodeState& node : nodes) {
+    if (node.tensor->space == space) node.tensor->value_data = values.data() + node.value_begin;
+  }
 }
 
 void Graph::prepare(const Context& context, int64_t max_rows, DType precision, Purpose purpose) {
@@ -108,28 +126,25 @@ void Graph::prepare(const Context& context, int64_t max_rows, DType precision, P
   s.purpose = purpose;
   s.plan_types();
   s.plan_strides();
-  if (purpose == Graph::Purpose::kTraining) {
-    s.plan_backward();
-    s.plan_gradients(context);
-  }
-  s.plan_values(context);
-  int64_t workspace = 0;
-  for (const auto& op : s.ops) {
-    op->prepare(context.device, max_rows);
-    workspace = std::max(workspace, op->workspace_floats(context.device, max_rows));
-  }
-  s.workspace = Buffer<float>(context.device, workspace);
+  if (purpose == Graph::Purpose::kTraining) s.plan_backward();
+  for (GraphState::Sequence& sequence : s.sequences)
+    sequence.offsets = Buffer<int32_t>(context.device, max_rows + 1);
+  for (const auto& op : s.ops) op->set_max_batch_rows(max_rows);
+  s.memory.resize(s.sequences.size() + 1);
+  for (const Space space : s.spaces()) s.allocate_space(context, space);
+  s.allocate_workspace(context);
   s.parameter_values = initial_values(context, s.parameters, s.seed);
   if (purpose == Graph::Purpose::kTraining)
     s.parameter_gradients = Buffer<float>::zeros(context, s.parameters.floats());
   s.statistic_values = initial_values(context, s.statistics, s.seed);
-  s.loss = Buffer<double>::zeros(context, 1);
+  const auto losses = std::max<int64_t>(1, static_cast<int64_t>(s.loss_names.size()));
+  s.losses = Buffer<double>::zeros(context, losses);
   s.step_values = Buffer<StepInputs>(context.device, 1);
   dispatch(
       context.device, [] {},
       [&] {
         s.matmul = std::make_shared<cuda::MatmulLibrary>();
-        s.loss_read_back = std::make_shared<cuda::ReadBack<double>>();
+        s.losses_read_back = std::make_shared<cuda::ReadBack<double>>(losses);
         s.overflow_read_back = std::make_shared<cuda::ReadBack<int>>();
       });
   s.overflow = Buffer<int>::zeros(context, 1);
@@ -144,18 +159,31 @@ void Graph::set_rows(int64_t rows) {
                  " rows, but the graph was prepared for at most ", s.max_rows);
   s.rows = rows;
   s.ran_forward = false;
+  for (GraphState::Sequence& sequence : s.sequences) sequence.elements = -1;
+}
+
+View<int64_t> Graph::ids(Node node) {
+  Tensor* tensor = state_->tensor(node, "ids");
+  EMBLEM_REQUIRE(state_->nodes[node.id].kind == GraphState::Kind::kIds, "graph: '", tensor->name,
+                 "' is not an id input");
+  EMBLEM_REQUIRE(state_->prepared, "graph: the ids of '", tensor->name,
+                 "' were asked for before prepare()");
+  return {tensor->value<int64_t>(), state_->rows, 1, state_->device};
 }
 
 View<float> Graph::value(Node node) {
   Tensor* tensor = state_->tensor(node, "value");
+  EMBLEM_REQUIRE(state_->nodes[node.id].kind != GraphState::Kind::kIds, "graph: '", tensor->name,
+                 "' is an id input; use ids()");
   EMBLEM_REQUIRE(state_->prepared, "graph: the value of '", tensor->name,
                  "' was asked for before prepare()");
   Buffer<float>& wide = state_->nodes[node.id].wide_value;
-  EMBLEM_REQUIRE(tensor->dtype == DType::kF32 || wide.size() > 0, "graph: '", tensor->name,
-                 "' is kept in ", name_of(tensor->dtype),
-                 "; only inputs and the logits of losses can be read");
+  EMBLEM_REQUIRE(
+      tensor->dtype == DType::kF32 || state_->nodes[node.id].has_wide_value, "graph: '",
+      tensor->name, "' is kept in ", name_of(tensor->dtype),
+      "; only inputs, the logits of losses and what mark_output() was called for can be read");
   float* data = tensor->dtype == DType::kF32 ? tensor->value() : wide.data();
-  return {data, state_->rows, tensor->cols, state_->device};
+  return {data, state_->real_rows_of(tensor->space), tensor->cols, state_->device};
 }
 
 View<float> Graph::gradient(Node node) {
@@ -166,52 +194,57 @@ View<float> Graph::gradient(Node node) {
   EMBLEM_REQUIRE(state_->prepared, "graph: the gradient of '", tensor->name,
                  "' was asked for before prepare()");
   Buffer<float>& wide = state_->nodes[node.id].wide_gradient;
-  EMBLEM_REQUIRE(tensor->dtype == DType::kF32 || wide.size() > 0, "graph: the gradient of '",
-                 tensor->name, "' is kept in ", name_of(tensor->dtype),
+  EMBLEM_REQUIRE(tensor->dtype == DType::kF32 || state_->nodes[node.id].has_wide_gradient,
+                 "graph: the gradient of '", tensor->name, "' is kept in ", name_of(tensor->dtype),
                  "; read it through gradient_matrix()");
   float* data = tensor->dtype == DType::kF32 ? tensor->gradient() : wide.data();
-  return {data, state_->rows, tensor->cols, state_->device};
+  return {data, state_->real_rows_of(tensor->space), tensor->cols, state_->device};
 }
 
 AnyView Graph::matrix(Node node) {
   Tensor* tensor = state_->tensor(node, "matrix");
   EMBLEM_REQUIRE(state_->prepared && state_->nodes[node.id].fed_narrow, "graph: '", tensor->name,
                  "' is not an embedding input of a prepared graph");
-  return {tensor->value_data, state_->rows, tensor->cols, tensor->dtype, state_->device};
+  return {tensor->value_data, state_->real_rows_of(tensor->space), tensor->cols, tensor->dtype,
+          state_->device};
 }
 
-ConstAnyView Graph::gradient_matrix(Node node) {
+AnyView Graph::gradient_matrix(Node node) {
   const AnyView values = matrix(node);
   const Tensor* tensor = state_->tensor(node, "gradient_matrix");
   return {tensor->gradient_data, values.rows, values.cols, values.dtype, values.device};
 }
 
-OpContext GraphState::op_context(const Context& context) {
-  return {context,
-          rows,
-          phase,
-          seed,
-          step_values.data(),
-          parameter_values.data(),
-          parameter_gradients.data(),
-          narrow_parameters.data(),
-          statistic_values.data(),
-          workspace.data(),
-          loss.data(),
-          matmul.get()};
+OpContext GraphState::op_context(const Context& context, const Op& op) {
+  OpContext pass{.context = context,
+                 .rows = rows_of(op.space()),
+                 .phase = phase,
+                 .seed = seed,
+                 .step = step_values.data(),
+                 .parameters = parameter_values.data(),
+                 .gradients = parameter_gradients.data(),
+                 .narrow_parameters = narrow_parameters.data(),
+                 .statistics = statistic_values.data(),
+                 .workspace = workspace.data(),
+                 .losses = losses.data(),
+                 .matmul = matmul.get(),
+                 .batch_rows = rows};
+  if (op.space() == Space{}) return pass;
+  const Sequence& sequence = sequences[op.space().id - 1];
+  pass.offsets = sequence.offsets.data();
+  pass.row_of = sequence.row_of.data();
+  if (device != Device::kCpu) pass.real_rows = pass.offsets + rows;
+  return pass;
 }
 
 void GraphState::enqueue_forward(const Context& context) {
-  detail::zero(context, loss.data(), sizeof(double));
   narrow_inputs(context);
-  const OpContext pass = op_context(context);
-  for (const auto& op : ops) op->forward(pass);
-  widen_logits(context);
+  for (const auto& op : ops) op->forward(op_context(context, *op));
+  widen_outputs(context);
 }
 
 void GraphState::enqueue_backward(const Context& context) {
-  const OpContext pass = op_context(context);
-  for (Op* op : backward_ops) op->backward(pass);
+  for (Op* op : backward_ops) op->backward(op_context(context, *op));
   widen_gradients(context);
 }
 
@@ -219,12 +252,13 @@ void Graph::forward(const Context& context, Phase phase, uint64_t draw) {
   GraphState& s = *state_;
   EMBLEM_REQUIRE(s.prepared, "graph: forward() before prepare()");
   s.check_device(context);
+  s.check_elements();
   s.phase = phase;
   s.step.draw = draw;
   s.publish_step(context);
   s.run_forward(context);
   dispatch(
-      context.device, [] {}, [&] { s.loss_read_back->start(context, s.loss.data()); });
+      context.device, [] {}, [&] { s.losses_read_back->start(context, s.losses.data()); });
   s.ran_forward = true;
 }
 
@@ -238,7 +272,7 @@ void Graph::freeze() {
 void Graph::backward(const Context& context) {
   GraphState& s = *state_;
   s.check_device(context);
-  EMBLEM_REQUIRE(!s.losses.empty(), "graph: backward() of a graph without a loss");
+  EMBLEM_REQUIRE(!s.loss_names.empty(), "graph: backward() of a graph without a loss");
   EMBLEM_REQUIRE(s.purpose == Graph::Purpose::kTraining,
                  "graph: backward() of a graph that was prepared for inference");
   EMBLEM_REQUIRE(s.ran_forward,
@@ -254,11 +288,23 @@ void Graph::backward(const Context& context) {
 }
 
 double Graph::loss(const Context& context) const {
-  state_->check_device(context);
-  return dispatch(
-      context.device, [&] { return *state_->loss.data(); },
-      [&] { return state_->loss_read_back->get(); });
+  double sum = 0.0;
+  for (const double loss : losses(context)) sum += loss;
+  return sum;
 }
+
+std::vector<double> Graph::losses(const Context& context) const {
+  state_->check_device(context);
+  std::vector<double> values(state_->loss_names.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = dispatch(
+        context.device, [&] { return state_->losses.data()[i]; },
+        [&] { return state_->losses_read_back->get(i); });
+  }
+  return values;
+}
+
+std::vector<std::string> Graph::loss_names() const { return state_->loss_names; }
 
 std::span<const Parameter> Graph::parameter_list() const { return state_->parameters.list(); }
 std::span<const Parameter> Graph::statistic_list() const { return state_->statistics.list(); }

@@ -21,6 +21,11 @@ void narrow_matrix(const Context& context, Matrix<const float> from, DType type,
 void copy_rows(const Context& context, const float* from, float* to, int64_t rows, int64_t cols,
                int64_t stride);
 
+// row_of[e] for e < elements: the row whose elements, from offsets[row] on, e is one of; -1 from
+// offsets[rows] on.
+void find_rows(const Context& context, const int32_t* offsets, int64_t rows, int64_t elements,
+               int32_t* row_of);
+
 // Sets *overflow (unless null) to 1 where a value is infinite or not a number.
 void widen_values(const Context& context, DType type, const void* from, float* to, int64_t count,
                   int* overflow);

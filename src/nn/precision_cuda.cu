@@ -43,6 +43,22 @@ struct CutRow {
   }
 };
 
+__global__ void __launch_bounds__(kThreads)
+    find_rows_kernel(const int32_t* offsets, int64_t rows, int64_t elements, int32_t* row_of) {
+  const int64_t e = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (e >= elements) return;
+  if (e >= offsets[rows]) {
+    row_of[e] = -1;
+    return;
+  }
+  int64_t low = 0, high = rows;  // offsets[low] <= e < offsets[high]
+  while (high - low > 1) {
+    const int64_t middle = (low + high) / 2;
+    (offsets[middle] <= e ? low : high) = middle;
+  }
+  row_of[e] = static_cast<int32_t>(low);
+}
+
 __global__ void set_step_kernel(StepInputs values, StepInputs* to) { *to = values; }
 
 }  // namespace
@@ -50,6 +66,14 @@ __global__ void set_step_kernel(StepInputs values, StepInputs* to) { *to = value
 void set_step(const Context& context, const StepInputs& values, StepInputs* to) {
   set_step_kernel<<<1, 1, 0, context.stream>>>(values, to);
   check_launch("launching the values of a step");
+}
+
+void find_rows(const Context& context, const int32_t* offsets, int64_t rows, int64_t elements,
+               int32_t* row_of) {
+  if (elements == 0) return;
+  find_rows_kernel<<<blocks_of(elements, kThreads), kThreads, 0, context.stream>>>(
+      offsets, rows, elements, row_of);
+  check_launch("launching the search for the rows of elements");
 }
 
 void narrow_values(const Context& context, const float* from, DType type, void* to, int64_t count) {

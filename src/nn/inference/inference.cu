@@ -196,7 +196,7 @@ void Inference::run(const Context& context, Op& op, int64_t rows) {
     return run_linear(context, *linear, rows);
   if (interacts_in_place(op))
     return run_interaction(context, static_cast<const Interaction&>(op), rows);
-  op.forward(s.op_context(context));
+  op.forward(s.op_context(context, op));
 }
 
 void Inference::run_interaction(const Context& context, const Interaction& interaction,
@@ -253,7 +253,7 @@ void Inference::run_linear(const Context& context, Linear& linear, int64_t rows)
   }
   const bool as_one =
       linear.activation() == Activation::kRelu || linear.activation() == Activation::kNone;
-  if (s.precision == DType::kF32 || !as_one) return linear.forward(s.op_context(context));
+  if (s.precision == DType::kF32 || !as_one) return linear.forward(s.op_context(context, linear));
   auto& product = products_[{&linear, rows}];
   if (product == nullptr) {
     product = std::make_unique<Product>();
@@ -278,7 +278,7 @@ void Inference::run_linear(const Context& context, Linear& linear, int64_t rows)
                    "inference: cuBLASLt has no product of [", rows, ", ", inputs, "] and [", inputs,
                    ", ", linear.units(), "] with a bias");
   }
-  if (product->matmul == nullptr) return linear.forward(s.op_context(context));
+  if (product->matmul == nullptr) return linear.forward(s.op_context(context, linear));
   product->matmul->run(context);
 }
 

@@ -23,6 +23,13 @@ void column_moments(Matrix<const float> x, float* mean, float* square) {
   }
 }
 
+// What deviations from the mean are multiplied by; `scale` may be null.
+std::vector<float> scales(const float* scale, const float* inverse, int64_t cols) {
+  std::vector<float> factors(inverse, inverse + cols);
+  for (int64_t j = 0; scale != nullptr && j < cols; ++j) factors[j] *= scale[j];
+  return factors;
+}
+
 }  // namespace
 
 template <class F>
@@ -48,14 +55,15 @@ void BatchNorm::forward_cpu(const OpContext& pass) {
   else
     use_statistics(pass);
   const float *mean = moments_.data(), *inverse = mean + cols_;
-  const float *scale = pass.parameters + scale_, *shift = pass.parameters + shift_;
-  with_activation(activation_, [&](auto f) {
+  const std::vector<float> factors = scales(scale(pass), inverse, cols_);
+  const float *factor = factors.data(), *shift = this->shift(pass);
+  with_fused_activation(activation_, [&](auto f) {
     parallel_for(pass.context, pass.rows, rows_per_chunk(cols_), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
         const float* __restrict x = in(0).value() + r * cols_;
         float* __restrict y = out().value() + r * cols_;
         for (int64_t j = 0; j < cols_; ++j) {
-          y[j] = f.value((x[j] - mean[j]) * inverse[j] * scale[j] + shift[j]);
+          y[j] = f.value((x[j] - mean[j]) * factor[j] + (shift == nullptr ? 0.0f : shift[j]));
         }
       }
     });
@@ -68,14 +76,16 @@ void BatchNorm::backward_cpu(const OpContext& pass) {
   // are the gradients of shift and scale.
   float* sums = pass.workspace;
   float* parts = sums + 2 * cols_;
-  with_activation(activation_, [&](auto f) {
+  with_fused_activation(activation_, [&](auto f) {
     parallel_for(pass.context, pass.rows, groups.rows_each, [&](int64_t begin, int64_t end) {
       sum_gradients(begin, end, parts + begin / groups.rows_each * 2 * cols_, f);
     });
   });
   sum_groups(pass.context, parts, groups.count, 2 * cols_, sums);
-  std::copy_n(sums, cols_, pass.gradients + shift_);
-  std::copy_n(sums + cols_, cols_, pass.gradients + scale_);
+  if (is_affine()) {
+    std::copy_n(sums, cols_, pass.gradients + shift_);
+    std::copy_n(sums + cols_, cols_, pass.gradients + scale_);
+  }
   backward_to_input(pass, sums);
 }
 
@@ -118,7 +128,9 @@ void BatchNorm::measure(const OpContext& pass) {
 void BatchNorm::backward_to_input(const OpContext& pass, const float* sums) {
   // Where the statistics were used they are constants, and nothing flows through them.
   const float share = from_batch_ ? 1.0f / static_cast<float>(pass.rows) : 0.0f;
-  const float *mean = moments_.data(), *inverse = mean + cols_, *scale = pass.parameters + scale_;
+  const float *mean = moments_.data(), *inverse = mean + cols_;
+  const std::vector<float> factors = scales(scale(pass), inverse, cols_);
+  const float* factor = factors.data();
   with_write(write(0), [&](auto add) {
     parallel_for(pass.context, pass.rows, rows_per_chunk(cols_), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
@@ -127,7 +139,7 @@ void BatchNorm::backward_to_input(const OpContext& pass, const float* sums) {
         for (int64_t j = 0; j < cols_; ++j) {
           const float normalized = (x[j] - mean[j]) * inverse[j];
           const float through = dz[j] - share * (sums[j] + normalized * sums[cols_ + j]);
-          dx[j] = (add ? dx[j] : 0.0f) + scale[j] * inverse[j] * through;
+          dx[j] = (add ? dx[j] : 0.0f) + factor[j] * through;
         }
       }
     });

@@ -11,7 +11,7 @@ namespace emblem {
 class BiasOp : public DeviceOp<BiasOp> {
  public:
   BiasOp(Tensor* x, Tensor* out, const std::string& name, ParameterSet& parameters)
-      : DeviceOp({x}, out), bias_(parameters.add(name + ".bias", 1, x->cols, Initial::kZeros)) {}
+      : DeviceOp({x}, out), bias_(parameters.add(name + ".bias", 1, x->cols, Initial::zeros())) {}
 
   const char* kind() const override { return "bias"; }
   bool has_parameters() const override { return true; }

@@ -13,8 +13,8 @@ class CrossLayer : public DeviceOp<CrossLayer> {
  public:
   CrossLayer(Tensor* x0, Tensor* x, Tensor* out, const std::string& name, ParameterSet& parameters)
       : DeviceOp({x0, x}, out), cols_(x->cols) {
-    weight_ = parameters.add(name + ".weight", 1, cols_, Initial::kXavierNormal);
-    bias_ = parameters.add(name + ".bias", 1, cols_, Initial::kZeros);
+    weight_ = parameters.add_weight(name + ".weight", 1, cols_, Initial::xavier_uniform(cols_, 1));
+    bias_ = parameters.add(name + ".bias", 1, cols_, Initial::zeros());
   }
   const char* kind() const override { return "cross"; }
   bool has_parameters() const override { return true; }

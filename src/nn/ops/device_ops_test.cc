@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "nn/ops/op_cases_test.h"
+#include "nn/ops/sequence_cases_test.h"
 
 namespace emblem {
 namespace {
@@ -23,7 +24,9 @@ std::vector<Named> results(const Context& context, const OpCase& c) {
 
 std::vector<OpCase> all_cases() {
   std::vector<OpCase> list = op_cases();
-  for (OpCase& c : large_op_cases()) list.push_back(std::move(c));
+  for (auto* cases : {large_op_cases, sequence_cases, large_sequence_cases}) {
+    for (OpCase& c : cases()) list.push_back(std::move(c));
+  }
   return list;
 }
 
@@ -59,6 +62,16 @@ TEST_P(DeviceOpsTest, GivesTheSameBytesInEveryRun) {
   const auto first = results(context_, op_case()), again = results(context_, op_case());
   for (size_t part = 0; part < first.size(); ++part)
     EXPECT_EQ(first[part].second, again[part].second) << first[part].first;
+}
+
+TEST(Ops, GiveTheSameBytesWithAnyNumberOfThreads) {
+  for (const OpCase& c : all_cases()) {
+    const auto alone = results({}, c);
+    for (const int threads : {2, 3}) {
+      ThreadPool pool(threads);
+      EXPECT_EQ(results({.threads = &pool}, c), alone) << c.name << ", " << threads << " threads";
+    }
+  }
 }
 
 // Against the CPU in fp32, as a whole: single elements may be far off where sums cancel.

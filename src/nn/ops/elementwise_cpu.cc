@@ -84,8 +84,8 @@ void Scale::backward_cpu(const OpContext& pass) {
 }
 
 void RowSum::forward_cpu(const OpContext& pass) {
-  const int64_t cols = in(0).cols;
-  parallel_for(pass.context, pass.rows, rows_per_chunk(cols), [&](int64_t begin, int64_t end) {
+  const int64_t cols = in(0).cols / out().cols, sums = pass.rows * out().cols;
+  parallel_for(pass.context, sums, rows_per_chunk(cols), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       float sum = 0.0f;
       for (int64_t j = 0; j < cols; ++j) sum += in(0).value()[r * cols + j];
@@ -95,9 +95,9 @@ void RowSum::forward_cpu(const OpContext& pass) {
 }
 
 void RowSum::backward_cpu(const OpContext& pass) {
-  const int64_t cols = in(0).cols;
+  const int64_t cols = in(0).cols / out().cols, sums = pass.rows * out().cols;
   with_write(write(0), [&](auto add) {
-    parallel_for(pass.context, pass.rows, rows_per_chunk(cols), [&](int64_t begin, int64_t end) {
+    parallel_for(pass.context, sums, rows_per_chunk(cols), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
         float* dx = in(0).gradient() + r * cols;
         const float dy = out().gradient()[r];

@@ -6,11 +6,13 @@ namespace {
 
 template <class F>
 struct Activate {
-  __device__ float operator()(int64_t, float x) const { return F::value(x); }
+  F f;
+  __device__ float operator()(int64_t, float x) const { return f.value(x); }
 };
 template <class F>
 struct Deactivate {
-  __device__ float operator()(int64_t, float dy, float kept) const { return dy * F::slope(kept); }
+  F f;
+  __device__ float operator()(int64_t, float dy, float kept) const { return dy * f.slope(kept); }
 };
 struct Product {
   __device__ float operator()(int64_t, float a, float b) const { return a * b; }
@@ -47,7 +49,7 @@ void ActivationOp::forward_cuda(const OpContext& pass) {
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
     with_activation(activation_, [&](auto f) {
-      cuda::map(pass.context, Write::kOverwrite, count, Activate<decltype(f)>{}, out().value<T>(),
+      cuda::map(pass.context, Write::kOverwrite, count, Activate<decltype(f)>{f}, out().value<T>(),
                 in(0).value<T>());
     });
   });
@@ -58,7 +60,7 @@ void ActivationOp::backward_cuda(const OpContext& pass) {
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
     with_activation(activation_, [&](auto f) {
-      cuda::map(pass.context, write(0), count, Deactivate<decltype(f)>{}, in(0).gradient<T>(),
+      cuda::map(pass.context, write(0), count, Deactivate<decltype(f)>{f}, in(0).gradient<T>(),
                 out().gradient<T>(), f.kFromOutput ? out().value<T>() : in(0).value<T>());
     });
   });
@@ -121,22 +123,24 @@ void Scale::backward_cuda(const OpContext& pass) {
 
 void RowSum::forward_cuda(const OpContext& pass) {
   if (pass.rows == 0) return;
+  const int64_t cols = in(0).cols / out().cols, sums = pass.rows * out().cols;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
-    row_sum_kernel<<<cuda::row_blocks(pass.rows), cuda::row_threads(), 0, pass.context.stream>>>(
-        pass.rows, in(0).cols, in(0).value<const T>(), out().value<T>());
+    row_sum_kernel<<<cuda::row_blocks(sums), cuda::row_threads(), 0, pass.context.stream>>>(
+        sums, cols, in(0).value<const T>(), out().value<T>());
     cuda::check_launch("launching a sum over columns");
   });
 }
 
 void RowSum::backward_cuda(const OpContext& pass) {
   if (pass.rows == 0) return;
+  const int64_t cols = in(0).cols / out().cols, sums = pass.rows * out().cols;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
     with_write(write(0), [&](auto add) {
       spread_row_kernel<decltype(add)::value>
-          <<<cuda::row_blocks(pass.rows), cuda::row_threads(), 0, pass.context.stream>>>(
-              pass.rows, in(0).cols, out().gradient<const T>(), in(0).gradient<T>());
+          <<<cuda::row_blocks(sums), cuda::row_threads(), 0, pass.context.stream>>>(
+              sums, cols, out().gradient<const T>(), in(0).gradient<T>());
       cuda::check_launch("launching the gradient of a sum over columns");
     });
   });

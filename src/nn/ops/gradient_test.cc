@@ -1,5 +1,6 @@
 // Every op, and small models made of them, against central finite differences, on every device.
 #include "nn/ops/op_cases_test.h"
+#include "nn/ops/sequence_cases_test.h"
 
 namespace emblem {
 namespace {
@@ -73,6 +74,12 @@ class Checker {
   int checked_ = 0, kinks_ = 0;
 };
 
+std::vector<OpCase> all_cases() {
+  std::vector<OpCase> list = op_cases();
+  for (OpCase& c : sequence_cases()) list.push_back(std::move(c));
+  return list;
+}
+
 class GradientTest : public testing::TestWithParam<std::tuple<OpCase, Device>> {};
 
 TEST_P(GradientTest, AgreesWithFiniteDifferences) {
@@ -86,7 +93,7 @@ TEST_P(GradientTest, AgreesWithFiniteDifferences) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, GradientTest,
-                         testing::Combine(testing::ValuesIn(op_cases()),
+                         testing::Combine(testing::ValuesIn(all_cases()),
                                           testing::Values(Device::kCpu, Device::kCuda)),
                          [](const auto& info) {
                            return cat(std::get<0>(info.param).name, "_", std::get<1>(info.param));

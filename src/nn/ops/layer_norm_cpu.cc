@@ -49,27 +49,28 @@ void LayerNorm::backward_row(const OpContext& pass, int64_t r, float* part, F f)
 
 void LayerNorm::forward_cpu(const OpContext& pass) {
   const float *scale = pass.parameters + scale_, *shift = pass.parameters + shift_;
-  with_activation(activation_, [&](auto f) {
-    parallel_for(pass.context, pass.rows, rows_per_chunk(cols_), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) {
-        const float* x = in(0).value() + r * cols_;
-        float* __restrict y = out().value() + r * cols_;
-        const auto [mean, inverse] = measure(x, cols_);
-        moments_.data()[2 * r] = mean;
-        moments_.data()[2 * r + 1] = inverse;
-        for (int64_t j = 0; j < cols_; ++j)
-          y[j] = f.value((x[j] - mean) * inverse * scale[j] + shift[j]);
-      }
-    });
+  with_fused_activation(activation_, [&](auto f) {
+    parallel_for(pass.context, vectors(pass), rows_per_chunk(cols_),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t r = begin; r < end; ++r) {
+                     const float* x = in(0).value() + r * cols_;
+                     float* __restrict y = out().value() + r * cols_;
+                     const auto [mean, inverse] = measure(x, cols_);
+                     moments_.data()[2 * r] = mean;
+                     moments_.data()[2 * r + 1] = inverse;
+                     for (int64_t j = 0; j < cols_; ++j)
+                       y[j] = f.value((x[j] - mean) * inverse * scale[j] + shift[j]);
+                   }
+                 });
   });
 }
 
 void LayerNorm::backward_cpu(const OpContext& pass) {
-  const RowGroups groups = row_groups(pass.rows);
+  const RowGroups groups = row_groups(vectors(pass));
   float* sums = pass.workspace;
   float* parts = sums + 2 * cols_;
-  with_activation(activation_, [&](auto f) {
-    parallel_for(pass.context, pass.rows, groups.rows_each, [&](int64_t begin, int64_t end) {
+  with_fused_activation(activation_, [&](auto f) {
+    parallel_for(pass.context, vectors(pass), groups.rows_each, [&](int64_t begin, int64_t end) {
       float* part = parts + begin / groups.rows_each * 2 * cols_;
       std::fill_n(part, 2 * cols_, 0.0f);
       for (int64_t r = begin; r < end; ++r) backward_row(pass, r, part, f);

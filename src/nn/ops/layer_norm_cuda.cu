@@ -73,10 +73,10 @@ void LayerNorm::forward_cuda(const OpContext& pass) {
   if (pass.rows == 0) return;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
-    with_activation(activation_, [&](auto f) {
+    with_fused_activation(activation_, [&](auto f) {
       layer_norm_kernel<decltype(f), T>
-          <<<cuda::row_blocks(pass.rows), cuda::row_threads(), 0, pass.context.stream>>>(
-              pass.rows, cols_, in(0).value<T>(), pass.parameters + scale_,
+          <<<cuda::row_blocks(vectors(pass)), cuda::row_threads(), 0, pass.context.stream>>>(
+              vectors(pass), cols_, in(0).value<T>(), pass.parameters + scale_,
               pass.parameters + shift_, out().value<T>(), moments_.data());
       cuda::check_launch("launching a layer norm");
     });
@@ -86,8 +86,8 @@ void LayerNorm::forward_cuda(const OpContext& pass) {
 void LayerNorm::backward_cuda(const OpContext& pass) {
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
-    with_activation(activation_, [&](auto f) {
-      cuda::column_sums<2>(pass.context, pass.rows, cols_,
+    with_fused_activation(activation_, [&](auto f) {
+      cuda::column_sums<2>(pass.context, vectors(pass), cols_,
                            Gradients<decltype(f), T>{in(0).value<T>(), out().value<T>(),
                                                      moments_.data(), out().gradient<T>(), cols_},
                            pass.workspace, {{pass.gradients + shift_, pass.gradients + scale_}});
@@ -95,8 +95,8 @@ void LayerNorm::backward_cuda(const OpContext& pass) {
     if (pass.rows == 0) return;
     with_write(write(0), [&](auto add) {
       layer_norm_to_input_kernel<decltype(add)::value, T>
-          <<<cuda::row_blocks(pass.rows), cuda::row_threads(), 0, pass.context.stream>>>(
-              pass.rows, cols_, in(0).value<T>(), out().gradient<T>(), pass.parameters + scale_,
+          <<<cuda::row_blocks(vectors(pass)), cuda::row_threads(), 0, pass.context.stream>>>(
+              vectors(pass), cols_, in(0).value<T>(), out().gradient<T>(), pass.parameters + scale_,
               moments_.data(), in(0).gradient<T>());
       cuda::check_launch("launching the gradient of a layer norm");
     });

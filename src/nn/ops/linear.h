@@ -12,14 +12,15 @@ namespace emblem {
 enum class Bias { kNone, kTrained };
 
 // Adds the parameters NAME.weight [units, inputs] and, with a bias, NAME.bias [1, units]. The
-// activation must be invertible_from_output.
+// activation is one that can_be_fused.
 class Linear : public DeviceOp<Linear> {
  public:
   Linear(Tensor* x, Tensor* out, Bias bias, Activation activation, const std::string& name,
-         ParameterSet& parameters)
+         ParameterSet& parameters, std::optional<Initial> initial = {})
       : DeviceOp({x}, out), activation_(activation), inputs_(x->cols), units_(out->cols) {
-    weight_ = parameters.add(name + ".weight", units_, inputs_, Initial::kXavierNormal);
-    if (bias == Bias::kTrained) bias_ = parameters.add(name + ".bias", 1, units_, Initial::kZeros);
+    const Initial as_torch = Initial::linear(inputs_);
+    weight_ = parameters.add_weight(name + ".weight", units_, inputs_, initial.value_or(as_torch));
+    if (bias == Bias::kTrained) bias_ = parameters.add(name + ".bias", 1, units_, as_torch);
   }
 
   Activation activation() const { return activation_; }

@@ -60,6 +60,7 @@ void backward_to_weight(Matrix<const float> dz, Matrix<const float> x, float bet
 bool Linear::sums_weights_by_group() const { return units_ * inputs_ <= kMostFloatsPerGroup; }
 
 void Linear::prepare(Device device, int64_t max_rows) {
+  products_.clear();  // planned for where values were before
   if (!padded() || units_ == 1) return;
   padded_weights_ = Buffer<uint16_t>(device, out().stride, input_stride());
   padded_gradients_ = Buffer<float>(device, out().stride, input_stride());
@@ -134,7 +135,7 @@ void Linear::predict(const OpContext& pass) {
   const int64_t unit_parts = (units_ + units_each - 1) / units_each;
   const int64_t row_parts = pass.rows == 0 ? 0 : (pass.rows + rows_each - 1) / rows_each;
   const float* bias = bias_ < 0 ? nullptr : pass.parameters + bias_;
-  with_activation(activation_, [&](auto f) {
+  with_fused_activation(activation_, [&](auto f) {
     parallel_for(pass.context, row_parts * unit_parts, 1, [&](int64_t part, int64_t) {
       const int64_t row = part / unit_parts * rows_each, unit = part % unit_parts * units_each;
       const int64_t rows = std::min(rows_each, pass.rows - row);
@@ -152,7 +153,7 @@ void Linear::forward_cpu(const OpContext& pass) {
   const Matrix<const float> x = input(pass), weight(pass.parameters + weight_, units_, inputs_);
   const Matrix<float> y(out().value(), pass.rows, units_);
   const float* bias = bias_ < 0 ? nullptr : pass.parameters + bias_;
-  with_activation(activation_, [&](auto f) {
+  with_fused_activation(activation_, [&](auto f) {
     parallel_for(pass.context, pass.rows, tile_rows(pass.rows), [&](int64_t begin, int64_t end) {
       const Matrix<float> tile = y.row_range(begin, end);
       multiply(x.row_range(begin, end), weight, tile);
@@ -165,7 +166,7 @@ void Linear::backward_cpu(const OpContext& pass) {
   const RowGroups groups = row_groups(pass.rows);
   float* bias_parts = pass.workspace;
   float* weight_parts = bias_parts + groups.count * units_;
-  with_activation(activation_, [&](auto f) {
+  with_fused_activation(activation_, [&](auto f) {
     parallel_for(pass.context, pass.rows, groups.rows_each, [&](int64_t begin, int64_t end) {
       const int64_t group = begin / groups.rows_each;
       backward_rows(pass, begin, end, bias_ < 0 ? nullptr : bias_parts + group * units_,

@@ -18,8 +18,8 @@ struct Linear::Products {
 
 namespace {
 
-constexpr size_t kMostPlans =
-    8;  // numbers of rows: few, the full batch and what is left at the end
+// Numbers of rows: of the batch few, the full one and what is left at the end; of elements some.
+constexpr size_t kMostPlans = 32;
 
 template <class F, bool kBias>
 struct Finish {
@@ -71,8 +71,11 @@ void undo_and_sum(const Context& context, int64_t rows, int64_t cols, int64_t st
 }  // namespace
 
 Linear::Products& Linear::products_for(const OpContext& pass) {
-  for (const auto& planned : products_) {
-    if (planned->rows == pass.rows) return *planned;
+  const auto found = std::find_if(products_.begin(), products_.end(),
+                                  [&](const auto& p) { return p->rows == pass.rows; });
+  if (found != products_.end()) {
+    std::rotate(found, found + 1, products_.end());  // in the order of use
+    return *products_.back();
   }
   if (products_.size() == kMostPlans) products_.erase(products_.begin());
   Products& p = *products_.emplace_back(std::make_shared<Products>());
@@ -152,7 +155,7 @@ void Linear::forward_cuda(const OpContext& pass) {
   const int64_t units = out().stride, count = pass.rows * units;
   cuda::with_type(out().dtype, [&](auto type) {
     auto* y = out().value<decltype(type)>();
-    with_activation(activation_, [&](auto f) {
+    with_fused_activation(activation_, [&](auto f) {
       using F = decltype(f);
       if (p.adds_bias)
         cuda::map(pass.context, Write::kOverwrite, count, Finish<F, false>{bias, units}, y, y);
@@ -172,7 +175,7 @@ void Linear::backward_cuda(const OpContext& pass) {
   const Products& p = products_for(pass);
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
-    with_activation(activation_, [&](auto f) {
+    with_fused_activation(activation_, [&](auto f) {
       using F = decltype(f);
       T* dz = out().gradient<T>();
       const T* y = out().value<T>();

@@ -123,7 +123,7 @@ void Linear::forward_one_unit(const OpContext& pass) {
   const float* bias = bias_ < 0 ? nullptr : pass.parameters + bias_;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
-    with_activation(activation_, [&](auto f) {
+    with_fused_activation(activation_, [&](auto f) {
       using F = decltype(f);
       const bool packed = cuda::in_packets<T>(in(0).stride);
       auto* kernel = packed ? packed_one_unit_kernel<F, T> : one_unit_kernel<F, T>;
@@ -146,7 +146,7 @@ void Linear::backward_one_unit(const OpContext& pass) {
         pass.rows,        inputs,           groups.rows_each,          out().gradient<T>(),
         out().value<T>(), in(0).value<T>(), pass.parameters + weight_, in(0).gradient<T>(),
         pass.workspace,   bias_parts};
-    with_activation(activation_, [&](auto f) {
+    with_fused_activation(activation_, [&](auto f) {
       using F = decltype(f);
       cuda::with_size<T>(inputs, [&](auto size) {
         launch_gradients<F, decltype(size)::value>(pass.context, write(0), groups.count, of);

@@ -1,49 +1,46 @@
 #include "core/thread_pool.h"
-#include "nn/ops/cross_entropy.h"
 #include "nn/ops/loss.h"
+#include "nn/ops/loss_sums.h"
 
 namespace emblem {
 
-void BinaryCrossEntropy::forward_cpu(const OpContext& pass) {
-  struct Part {
-    double loss = 0.0, weight = 0.0;
-  };
-  const RowGroups groups = row_groups(pass.rows);
-  const float* weights = this->weights();
-  Part parts[kMaxRowGroups];
-  parallel_for(pass.context, pass.rows, groups.rows_each, [&](int64_t begin, int64_t end) {
-    Part part;
-    for (int64_t r = begin; r < end; ++r) {
-      const double weight = weights == nullptr ? 1.0f : weights[r];
-      const float label = smooth_label(in(1).value()[r], smoothing_);
-      part.loss += weight * cross_entropy(in(0).value()[r], label);
-      part.weight += weight;
-    }
-    parts[begin / groups.rows_each] = part;
+template <class Formula>
+void RowLoss<Formula>::forward_cpu(const OpContext& pass) {
+  if (this->is_off(pass)) return void(*this->value(pass) = 0.0);
+  const Tensor& logits = this->in(0);
+  const RowTargets targets = this->row_targets();
+  const WeightedSum sum = sum_rows(pass, [&](int64_t r, WeightedSum& part) {
+    const float* row = logits.value() + r * logits.cols;
+    const auto x = [row](int64_t c) { return row[c]; };
+    part.add(formula_.value(x, logits.cols, targets.label_of(r)), targets.weight_of(r));
   });
-  Part total;
-  for (int64_t group = 0; group < groups.count; ++group) {
-    total.loss += parts[group].loss;
-    total.weight += parts[group].weight;
-  }
-  *total_weight_.data() = total.weight;
-  *pass.loss += total.weight == 0.0 ? 0.0 : total.loss / total.weight;
+  *this->total_weight().data() = sum.weight;
+  *this->value(pass) = sum.mean(this->target().factor);
 }
 
-void BinaryCrossEntropy::backward_cpu(const OpContext& pass) {
-  const float share = pass.step->loss_scale * share_of(*total_weight_.data());
-  const float* weights = this->weights();
-  with_write(write(0), [&](auto add) {
+template <class Formula>
+void RowLoss<Formula>::backward_cpu(const OpContext& pass) {
+  const Tensor& logits = this->in(0);
+  const RowTargets targets = this->row_targets();
+  const float share =
+      pass.step->loss_scale * share_of(*this->total_weight().data(), this->target().factor);
+  with_write(this->write(0), [&](auto add) {
     parallel_for(pass.context, pass.rows, 4096, [&](int64_t begin, int64_t end) {
-      float* dx = in(0).gradient();
       for (int64_t r = begin; r < end; ++r) {
-        const float label = smooth_label(in(1).value()[r], smoothing_);
-        const float weight = weights == nullptr ? 1.0f : weights[r];
-        dx[r] =
-            (add ? dx[r] : 0.0f) + weight * share * cross_entropy_slope(in(0).value()[r], label);
+        const float* row = logits.value() + r * logits.cols;
+        float* dx = logits.gradient() + r * logits.cols;
+        const float weight = targets.weight_of(r) * share;
+        formula_.slopes(
+            [row](int64_t c) { return row[c]; }, logits.cols, targets.label_of(r),
+            [&](int64_t c, float slope) { dx[c] = (add ? dx[c] : 0.0f) + weight * slope; });
       }
     });
   });
 }
+
+template class RowLoss<losses::BinaryCrossEntropy>;
+template class RowLoss<losses::Focal>;
+template class RowLoss<losses::SquaredError>;
+template class RowLoss<losses::SoftmaxCrossEntropy>;
 
 }  // namespace emblem

@@ -12,13 +12,21 @@ namespace emblem {
 Op::Op(std::vector<Tensor*> inputs, Tensor* output)
     : inputs_(std::move(inputs)), writes_(inputs_.size(), Write::kNone), output_(output) {}
 
-int64_t ParameterSet::add(std::string name, int64_t rows, int64_t cols, Initial initial) {
+Space Op::space() const {
+  for (const Tensor* input : inputs_) {
+    if (input->space != Space{}) return input->space;
+  }
+  return output_ == nullptr ? Space{} : output_->space;
+}
+
+int64_t ParameterSet::add(std::string name, int64_t rows, int64_t cols, Initial initial,
+                          Decay decay) {
   for (const Parameter& other : list_) {
     EMBLEM_REQUIRE(other.name != name, "graph: two parameters are named '", name,
                    "'; give their layers different scopes");
   }
   const int64_t begin = floats_;
-  list_.push_back({std::move(name), rows, cols, begin, initial == Initial::kXavierNormal});
+  list_.push_back({std::move(name), rows, cols, begin, decay == Decay::kYes});
   initials_.push_back(initial);
   floats_ += aligned(rows * cols);
   return begin;
@@ -27,15 +35,16 @@ int64_t ParameterSet::add(std::string name, int64_t rows, int64_t cols, Initial 
 void ParameterSet::initialize(uint64_t seed, float* values) const {
   for (size_t p = 0; p < list_.size(); ++p) {
     const Parameter& parameter = list_[p];
+    const auto [kind, value] = initials_[p];
     const int64_t size = parameter.rows * parameter.cols;
     float* data = values + parameter.begin;
-    if (initials_[p] != Initial::kXavierNormal) {
-      std::fill_n(data, size, initials_[p] == Initial::kOnes ? 1.0f : 0.0f);
-      continue;
-    }
-    const float deviation = std::sqrt(2.0f / static_cast<float>(parameter.rows + parameter.cols));
     const uint64_t stream = hash_string(parameter.name);
-    for (int64_t i = 0; i < size; ++i) data[i] = deviation * random_normal(seed, stream, i);
+    for (int64_t i = 0; i < size; ++i) {
+      data[i] = kind == Initial::Kind::kConstant ? value
+                : kind == Initial::Kind::kUniform
+                    ? value * (2.0f * random_uniform(seed, stream, i) - 1.0f)
+                    : value * random_normal(seed, stream, i);
+    }
   }
 }
 

@@ -24,6 +24,7 @@ class MatmulLibrary;  // kernels/matmul_cuda.h
 // gradient of the loss with respect to it. Both are of type `dtype`, which is fp32 on a CPU.
 struct Tensor {
   std::string name;
+  Space space;  // what it has rows for
   int64_t cols = 0;
   // Elements from one row to the next: more than cols where ops that agree on it read and write
   // rows padded with zeros for alignment.
@@ -57,6 +58,8 @@ struct StepInputs {
 // One run over the current batch.
 struct OpContext {
   const Context& context;
+  // Of the op's space: the elements of its sequence, or else the rows of the batch. On a GPU the
+  // number of elements is rounded up (real_rows), so that recorded passes can run again.
   int64_t rows = 0;
   Phase phase = Phase::kEval;
   uint64_t seed = 0;
@@ -67,11 +70,20 @@ struct OpContext {
   const void* narrow_parameters = nullptr;  // the same in the graph's 16-bit type, if it has one
   float* statistics = nullptr;
   float* workspace = nullptr;  // workspace_floats() floats, free for the op during its call
-  double* loss = nullptr;      // of the graph: 0 before the first loss, each adds its own
+  double* losses = nullptr;    // of the graph: each loss writes its own
   const cuda::MatmulLibrary* matmul = nullptr;  // on a GPU
-};
 
-enum class Initial { kXavierNormal, kZeros, kOnes };
+  // ---- ops of a sequence ----
+  int64_t batch_rows = 0;
+  // On the context's device, and read by kernels when they run: where the elements of a row begin
+  // [batch_rows + 1], and the row of each element [rows], which is -1 for padding.
+  const int32_t* offsets = nullptr;
+  const int32_t* row_of = nullptr;
+  // On a GPU: the number of elements; rows from there on are padding. Their values are finite but
+  // otherwise undefined, their gradients must be 0, and statistics must not count them. Null: there
+  // is no padding.
+  const int32_t* real_rows = nullptr;
+};
 
 // Matrix products of 16-bit rows are many times slower where rows do not begin at multiples of 16
 // bytes.
@@ -83,7 +95,12 @@ class ParameterSet {
  public:
   // Returns where the [rows, cols] floats begin: at a multiple of kAligned elements, with zeros
   // from their end to the next multiple.
-  int64_t add(std::string name, int64_t rows, int64_t cols, Initial initial);
+  enum class Decay { kNo, kYes };  // whether it is a weight, which decays
+  int64_t add(std::string name, int64_t rows, int64_t cols, Initial initial,
+              Decay decay = Decay::kNo);
+  int64_t add_weight(std::string name, int64_t rows, int64_t cols, Initial initial) {
+    return add(std::move(name), rows, cols, initial, Decay::kYes);
+  }
   int64_t floats() const { return floats_; }
   const std::vector<Parameter>& list() const { return list_; }
   // Draws each value from (seed, name of the parameter, position) alone.
@@ -107,10 +124,24 @@ class Op {
   virtual const char* kind() const = 0;
   // Whether the output needs a gradient even if no input does.
   virtual bool has_parameters() const { return false; }
-  // Allocates what the op keeps from forward to backward.
+  // Whether inputs and output may belong to different spaces, of which one is the batch. Other ops
+  // give the output the space of their inputs.
+  virtual bool connects_spaces() const { return false; }
+  // Allocates what the op keeps from forward to backward, for up to max_rows rows of its space.
+  // Called again when there is more room for elements: all values and gradients have moved then.
   virtual void prepare(Device, int64_t /*max_rows*/) {}
   virtual int64_t workspace_floats(Device, int64_t /*max_rows*/) const { return 0; }
-  virtual double flops_per_row() const { return 0.0; }
+  virtual double flops_per_row() const { return 0.0; }  // of its space
+  // Values that the op keeps for each row of its space, besides those of nodes.
+  virtual int64_t kept_values_per_row() const { return 0; }
+  // The part of it for each element of the same row of the batch.
+  virtual double flops_per_pair() const { return 0.0; }
+
+  // Whether the input is a label or a weight: an input of the graph that is in fp32 in every
+  // precision.
+  virtual bool reads_fp32(size_t /*input*/) const { return false; }
+  // Whether backward writes a gradient of the input where that needs one.
+  virtual bool sends_gradient(size_t /*input*/) const { return true; }
 
   // Whether rows of all inputs, or of the output, may be padded with zeros (Tensor::stride). The
   // gradients of these are then zero too.
@@ -130,23 +161,28 @@ class Op {
   const std::vector<Tensor*>& inputs() const { return inputs_; }
   Tensor* output() const { return output_; }  // null for a loss
   void set_write(size_t input, Write write) { writes_[input] = write; }
+  // The sequence of an input or of the output, or else the batch.
+  Space space() const;
+  void set_max_batch_rows(int64_t rows) { max_batch_rows_ = rows; }  // before prepare
 
  protected:
   const Tensor& in(size_t i) const { return *inputs_[i]; }
   const Tensor& out() const { return *output_; }
   Write write(size_t i) const { return writes_[i]; }
+  int64_t max_batch_rows() const { return max_batch_rows_; }
 
  private:
   std::vector<Tensor*> inputs_;
   std::vector<Write> writes_;
   Tensor* output_;
+  int64_t max_batch_rows_ = 0;
 };
 
 // An op whose passes are written once for each device, as functions of Derived.
-template <class Derived>
-class DeviceOp : public Op {
+template <class Derived, class Base = Op>
+class DeviceOp : public Base {
  public:
-  using Op::Op;
+  using Base::Base;
 
   void forward(const OpContext& pass) final {
     dispatch(

@@ -13,12 +13,25 @@
 
 namespace emblem {
 
-using MakeInput = std::function<Node(int64_t cols)>;
+// Adds trained inputs, of the batch or of the case's sequence.
+class MakeInput {
+ public:
+  using Make = std::function<Node(int64_t cols, Space space)>;
+  MakeInput(Make make, Space sequence) : make_(std::move(make)), sequence_(sequence) {}
+  Node operator()(int64_t cols) const { return make_(cols, {}); }
+  Node elements(int64_t cols) const { return make_(cols, sequence_); }
+  Space sequence() const { return sequence_; }
+
+ private:
+  Make make_;
+  Space sequence_;
+};
 
 struct OpCase {
   std::string name;
   int64_t rows;
   std::function<Node(Graph&, const MakeInput&)> build;
+  std::vector<int32_t> lengths = {};  // of the sequence of each row; empty: there is no sequence
 };
 inline std::ostream& operator<<(std::ostream& out, const OpCase& c) { return out << c.name; }
 
@@ -34,16 +47,20 @@ class OpProbe {
  public:
   OpProbe(const Context& context, const OpCase& c, DType precision = DType::kF32)
       : context_(context), graph_(11) {
-    out_ = c.build(graph_, [&](int64_t cols) {
-      inputs_.push_back(graph_.trained_input("x", cols));
+    const Space sequence = c.lengths.empty() ? Space{} : graph_.add_sequence("sequence");
+    const auto make = [&](int64_t cols, Space space) {
+      inputs_.push_back(graph_.trained_input("x", cols, space));
       return inputs_.back();
-    });
-    const Node direction = graph_.input("direction", graph_.cols(out_)),
+    };
+    out_ = c.build(graph_, {make, sequence});
+    const Node direction = graph_.input("direction", graph_.cols(out_), graph_.space(out_)),
                labels = graph_.input("labels", 1);
-    const Node logits = graph_.row_sum(graph_.multiply(out_, direction));
+    Node logits = graph_.row_sum(graph_.multiply(out_, direction));
+    if (graph_.space(logits) != Space{}) logits = graph_.segment_sum(logits);
     graph_.binary_cross_entropy(logits, labels);
     graph_.prepare(context_, c.rows + 5, precision);
     graph_.set_rows(c.rows);
+    if (sequence != Space{}) set_lengths(sequence, c.lengths);
     for (size_t i = 0; i < inputs_.size(); ++i) fill(inputs_[i], i, 1.0f);
     fill(direction, 100, 1.0f / std::sqrt(static_cast<float>(graph_.cols(out_))));
     std::vector<float> label(c.rows);
@@ -88,6 +105,13 @@ class OpProbe {
   const Context& context() const { return context_; }
 
  private:
+  void set_lengths(Space sequence, const std::vector<int32_t>& lengths) {
+    std::vector<int32_t> offsets = {0};
+    for (const int32_t length : lengths) offsets.push_back(offsets.back() + length);
+    const auto there = Buffer<int32_t>::from(context_, offsets);
+    graph_.set_elements(context_, sequence, there.view(), offsets.back());
+    context_.synchronize();
+  }
   void fill(Node node, uint64_t stream, float scale) {
     const View<float> values = graph_.value(node);
     to_device(context_, random_normals(values.size(), stream, scale), values);
@@ -197,6 +221,40 @@ inline std::vector<OpCase> op_cases() {
          return g.sum({x, g.multiply(x, y), g.multiply(y, y), g.scale(x, -0.5f), x});
        }},
       {"RowSum", 5, [](Graph& g, const MakeInput& in) { return g.row_sum(in(4)); }},
+      {"Softmax", 9, [](Graph& g, const MakeInput& in) { return g.softmax(in(5)); }},
+      {"SoftmaxOfManyColumns", 5, [](Graph& g, const MakeInput& in) { return g.softmax(in(70)); }},
+      {"Normalize", 9, [](Graph& g, const MakeInput& in) { return g.normalize(in(6)); }},
+      {"Mix", 30,
+       [](Graph& g, const MakeInput& in) {
+         const Node gate = g.softmax(in(3)), first = in(5), second = in(5), third = in(5);
+         return g.concat({g.mix(gate, {first, second, third}), g.mix(in(2), {third, first})});
+       }},
+      {"MixOfManyExperts", 6,
+       [](Graph& g, const MakeInput& in) {
+         std::vector<Node> experts;
+         for (int k = 0; k < 19; ++k) experts.push_back(in(8));
+         return g.mix(in(19), experts);
+       }},
+      {"MixVectors", 300,
+       [](Graph& g, const MakeInput& in) { return g.mix_vectors(in(4 * 3), 3, 5); }},
+      {"CompressedProducts", 20,
+       [](Graph& g, const MakeInput& in) { return g.compressed_products(in(5 * 4), 4, 3); }},
+      {"CinLayer", 20,
+       [](Graph& g, const MakeInput& in) { return g.cin_layer(in(2 * 3), in(4 * 3), 3, 5); }},
+      {"CinLayers", 12,
+       [](Graph& g, const MakeInput& in) {
+         const Node x = in(3 * 4), y = g.cin_layer(x, x, 4, 5);
+         return g.concat({g.vector_sums(y, 4), g.vector_sums(g.cin_layer(y, x, 4, 2), 4)});
+       }},
+      {"VectorSums", 6, [](Graph& g, const MakeInput& in) { return g.vector_sums(in(12), 3); }},
+      {"LayerNormOfVectors", 40,
+       [](Graph& g, const MakeInput& in) { return g.layer_norm_vectors(in(4 * 6), 6); }},
+      {"Autodis", 30,
+       [](Graph& g, const MakeInput& in) { return g.autodis(in(3), 4, 5, 0.7f, 0.8f); }},
+      {"VariationalDropout", 400,
+       [](Graph& g, const MakeInput& in) {
+         return g.variational_dropout(in(7), {0, 2, 6}, 2.0f, "p_loss");
+       }},
       {"MlpWithBatchNormAndDropout", 30,
        [](Graph& g, const MakeInput& in) {
          return g.mlp(in(6), layers({8, 5}, Activation::kSigmoid, Norm::kBatch, {0.3f}));
@@ -204,6 +262,22 @@ inline std::vector<OpCase> op_cases() {
       {"MlpWithLayerNorm", 10,
        [](Graph& g, const MakeInput& in) {
          return g.mlp(in(6), layers({8, 5}, Activation::kSilu, Norm::kLayer, {0.0f, 0.2f}));
+       }},
+      {"PreluOfManyRows", 700,
+       [](Graph& g, const MakeInput& in) { return g.activation(in(5), Activation::kPrelu); }},
+      {"DiceOfManyRows", 700,
+       [](Graph& g, const MakeInput& in) { return g.activation(in(5), Activation::kDice); }},
+      {"MlpWithDiceAndDropout", 20,
+       [](Graph& g, const MakeInput& in) {
+         return g.mlp(in(6), layers({8, 5}, Activation::kDice, Norm::kNone, {0.2f}));
+       }},
+      {"MlpWithBatchNormAndDice", 20,
+       [](Graph& g, const MakeInput& in) {
+         return g.mlp(in(6), layers({8, 5}, Activation::kDice, Norm::kBatch));
+       }},
+      {"MlpWithPrelu", 4,
+       [](Graph& g, const MakeInput& in) {
+         return g.mlp(in(6), layers({9, 4}, Activation::kPrelu));
        }},
       {"MlpWithRelu", 4,
        [](Graph& g, const MakeInput& in) {
@@ -216,9 +290,27 @@ inline std::vector<OpCase> op_cases() {
       {"DcnV2OfLowRank", 10, [](Graph& g, const MakeInput& in) { return dcn_v2(g, in, 3); }},
   };
   const std::pair<const char*, Activation> activations[] = {
-      {"Relu", Activation::kRelu}, {"Sigmoid", Activation::kSigmoid},
-      {"Tanh", Activation::kTanh}, {"Gelu", Activation::kGelu},
-      {"Silu", Activation::kSilu}, {"LeakyRelu", Activation::kLeakyRelu}};
+      {"Relu", Activation::kRelu},
+      {"Sigmoid", Activation::kSigmoid},
+      {"Tanh", Activation::kTanh},
+      {"Gelu", Activation::kGelu},
+      {"Silu", Activation::kSilu},
+      {"LeakyRelu", Activation::kLeakyRelu},
+      {"SteepLeakyRelu", {Activation::kLeakyRelu, 0.3f}},
+      {"GeluTanh", Activation::kGeluTanh},
+      {"Elu", Activation::kElu},
+      {"Selu", Activation::kSelu},
+      {"Celu", {Activation::kCelu, 2.0f}},
+      {"Softplus", Activation::kSoftplus},
+      {"Softsign", Activation::kSoftsign},
+      {"Hardswish", Activation::kHardswish},
+      {"Hardsigmoid", Activation::kHardsigmoid},
+      {"Hardtanh", {Activation::kHardtanh, -2.0f, 2.0f}},
+      {"Relu6", Activation::kRelu6},
+      {"Mish", Activation::kMish},
+      {"LogSigmoid", Activation::kLogSigmoid},
+      {"Prelu", Activation::kPrelu},
+      {"Dice", Activation::kDice}};
   for (const auto& [name, activation] : activations) {
     const Activation a = activation;
     list.push_back({std::string("Activation") + name, 9,
@@ -293,6 +385,25 @@ inline std::vector<OpCase> large_op_cases() {
          return g.linear(g.concat(parts), 40, Activation::kRelu);
        }},
       {"LargeDropout", 9000, [](Graph& g, const MakeInput& in) { return g.dropout(in(33), 0.3f); }},
+      {"LargeMixture", 3000,
+       [relu](Graph& g, const MakeInput& in) {
+         const Node x = in(304);
+         std::vector<Node> experts, towers;
+         for (int k = 0; k < 4; ++k) experts.push_back(g.mlp(x, relu({96, 64})));
+         for (int task = 0; task < 2; ++task)
+           towers.push_back(g.mix(g.softmax(g.linear(x, 4)), experts));
+         return g.concat(towers);
+       }},
+      {"LargeMixVectors", 2000,
+       [](Graph& g, const MakeInput& in) { return g.mix_vectors(in(27 * 16), 16, 33); }},
+      {"LargeCompressedProducts", 1000,
+       [](Graph& g, const MakeInput& in) { return g.compressed_products(in(27 * 32), 32, 16); }},
+      {"LargeCinLayer", 500,
+       [](Graph& g, const MakeInput& in) { return g.cin_layer(in(20 * 16), in(10 * 16), 16, 30); }},
+      {"LargeAutodis", 2000,
+       [](Graph& g, const MakeInput& in) { return g.autodis(in(13), 16, 40, 0.5f, 0.8f); }},
+      {"LargeDice", 9000,
+       [](Graph& g, const MakeInput& in) { return g.activation(in(40), Activation::kDice); }},
       {"LargeFm", 5000, [](Graph& g, const MakeInput& in) { return g.fm(in(39 * 16), 16); }},
   };
 }

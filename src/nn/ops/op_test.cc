@@ -2,13 +2,9 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <map>
 
-#include "core/device_test.h"
-#include "core/random.h"
-#include "nn/graph.h"
+#include "nn/ops/op_bench_test.h"
 
 namespace emblem {
 namespace {
@@ -17,100 +13,18 @@ using testing::Each;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-// One graph with its inputs on a device, and its rows for the formulas.
-class Bench {
- public:
-  Bench(const Context& context, int64_t rows) : context_(context), rows_(rows) {}
-
-  Node input(int64_t cols) {
-    inputs_.push_back(graph.trained_input("x", cols));
-    return inputs_.back();
-  }
-  // Prepares and fills the inputs, the first time, and runs.
-  void run(Phase phase = Phase::kTrain, uint64_t draw = 1) {
-    if (!prepared_) {
-      graph.prepare(context_, rows_);
-      graph.set_rows(rows_);
-      for (size_t n = 0; n < inputs_.size(); ++n) {
-        std::vector<float> x(rows_ * graph.cols(inputs_[n]));
-        for (size_t i = 0; i < x.size(); ++i) x[i] = random_normal(23, n, i);
-        set(inputs_[n], x);
-      }
-      std::vector<float> p = to_host(context_, graph.parameters());
-      for (size_t i = 0; i < p.size(); ++i) p[i] += 0.3f * random_normal(29, 1, i);
-      to_device(context_, p, graph.parameters());
-      prepared_ = true;
-    }
-    graph.forward(context_, phase, draw);
-    values_.clear();
-  }
-  void set(Node node, const std::vector<float>& values) {
-    to_device(context_, values, graph.value(node));
-    values_.erase(node.id);
-  }
-  // One after the other.
-  void set_statistics(const std::vector<float>& values) {
-    std::vector<float> all = to_host(context_, graph.statistics());
-    auto value = values.begin();
-    for (const Parameter& of : graph.statistic_list())
-      for (int64_t i = 0; i < of.rows * of.cols; ++i) all[of.begin + i] = *value++;
-    to_device(context_, all, graph.statistics());
-  }
-  std::vector<float> statistics() {
-    const std::vector<float> all = to_host(context_, graph.statistics());
-    std::vector<float> values;
-    for (const Parameter& of : graph.statistic_list())
-      values.insert(values.end(), &all[of.begin], &all[of.begin + of.rows * of.cols]);
-    return values;
-  }
-  const std::vector<float>& values(Node node) {
-    auto& values = values_[node.id];
-    if (values.empty()) values = to_host(context_, graph.value(node));
-    return values;
-  }
-  double at(Node node, int64_t row, int64_t col) {
-    return values(node)[row * graph.cols(node) + col];
-  }
-  double parameter(const std::string& name, int64_t row, int64_t col) {
-    if (parameters_.empty()) parameters_ = to_host(context_, graph.parameters());
-    for (const Parameter& p : graph.parameter_list()) {
-      if (p.name == name) return parameters_[p.begin + row * p.cols + col];
-    }
-    ADD_FAILURE() << "no parameter " << name;
-    return 0.0;
-  }
-  void expect(Node node, const std::function<double(int64_t, int64_t)>& formula,
-              double tolerance = 2e-5) {
-    for (int64_t r = 0; r < rows_; ++r) {
-      for (int64_t c = 0; c < graph.cols(node); ++c) {
-        const double expected = formula(r, c);
-        ASSERT_NEAR(at(node, r, c), expected, tolerance * (1.0 + std::fabs(expected)))
-            << "row " << r << " col " << c;
-      }
-    }
-  }
-
-  Graph graph{5};
-
- private:
-  Context context_;
-  int64_t rows_;
-  bool prepared_ = false;
-  std::vector<Node> inputs_;
-  std::map<int, std::vector<float>> values_;  // by node, of the last run
-  std::vector<float> parameters_;
-};
-
 class OpTest : public DeviceTest {
  protected:
   Bench bench(int64_t rows) { return Bench(context_, rows); }
 };
 EMBLEM_TEST_ON_EVERY_DEVICE(OpTest);
 
+double softplus(double x) { return std::log(1.0 + std::exp(-std::fabs(x))) + std::max(x, 0.0); }
+
+// Of those without parameters, with torch's arguments.
 double activate(Activation activation, double x) {
-  switch (activation) {
-    case Activation::kNone:
-      return x;
+  const double first = activation.first, second = activation.second;
+  switch (activation.kind) {
     case Activation::kRelu:
       return std::max(0.0, x);
     case Activation::kSigmoid:
@@ -119,17 +33,63 @@ double activate(Activation activation, double x) {
       return std::tanh(x);
     case Activation::kGelu:
       return 0.5 * x * (1.0 + std::erf(x / std::sqrt(2.0)));
+    case Activation::kGeluTanh:
+      return 0.5 * x *
+             (1.0 + std::tanh(std::sqrt(2.0 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
     case Activation::kSilu:
       return x / (1.0 + std::exp(-x));
     case Activation::kLeakyRelu:
-      return x < 0.0 ? 0.01 * x : x;
+      return x < 0.0 ? first * x : x;
+    case Activation::kElu:
+      return x > 0.0 ? x : first * (std::exp(x) - 1.0);
+    case Activation::kSelu:
+      return 1.0507009873554805 * (x > 0.0 ? x : 1.6732632423543772 * (std::exp(x) - 1.0));
+    case Activation::kCelu:
+      return std::max(0.0, x) + std::min(0.0, first * (std::exp(x / first) - 1.0));
+    case Activation::kSoftplus:
+      return x * first > second ? x : softplus(x * first) / first;
+    case Activation::kSoftsign:
+      return x / (1.0 + std::fabs(x));
+    case Activation::kHardswish:
+      return x * std::clamp(x + 3.0, 0.0, 6.0) / 6.0;
+    case Activation::kHardsigmoid:
+      return std::clamp(x + 3.0, 0.0, 6.0) / 6.0;
+    case Activation::kHardtanh:
+    case Activation::kRelu6:
+      return std::clamp(x, first, second);
+    case Activation::kMish:
+      return x * std::tanh(softplus(x));
+    case Activation::kLogSigmoid:
+      return -softplus(-x);
+    default:
+      return x;
   }
-  return 0.0;
 }
 
-const Activation kActivations[] = {Activation::kNone,     Activation::kRelu, Activation::kSigmoid,
-                                   Activation::kTanh,     Activation::kGelu, Activation::kSilu,
-                                   Activation::kLeakyRelu};
+const Activation kActivations[] = {Activation::kNone,
+                                   Activation::kRelu,
+                                   Activation::kSigmoid,
+                                   Activation::kTanh,
+                                   Activation::kGelu,
+                                   Activation::kSilu,
+                                   Activation::kLeakyRelu,
+                                   Activation::kGeluTanh,
+                                   Activation::kElu,
+                                   Activation::kSelu,
+                                   Activation::kCelu,
+                                   Activation::kSoftplus,
+                                   Activation::kSoftsign,
+                                   Activation::kHardswish,
+                                   Activation::kHardsigmoid,
+                                   Activation::kHardtanh,
+                                   Activation::kRelu6,
+                                   Activation::kMish,
+                                   Activation::kLogSigmoid,
+                                   {Activation::kLeakyRelu, 0.2f},
+                                   {Activation::kElu, 0.5f},
+                                   {Activation::kCelu, 2.0f},
+                                   {Activation::kSoftplus, 2.0f, 3.0f},
+                                   {Activation::kHardtanh, -2.0f, 0.5f}};
 
 TEST_P(OpTest, LinearIsTheActivatedProductPlusBias) {
   for (const Activation activation : kActivations) {
@@ -162,6 +122,41 @@ TEST_P(OpTest, ActivationsAreAccurateOverTheWholeRange) {
     b.run();
     EXPECT_TRUE(std::isnan(b.at(y, 0, 0))) << "not a number must not become one";
   }
+}
+
+TEST_P(OpTest, PreluHasOneTrainedSlope) {
+  Bench b = bench(40);
+  const Node x = b.input(5), y = b.graph.activation(x, Activation::kPrelu);
+  b.run();
+  b.expect(y, [&](int64_t r, int64_t c) {
+    return b.at(x, r, c) * (b.at(x, r, c) < 0 ? b.parameter("0.weight", 0, 0) : 1.0);
+  });
+}
+
+TEST_P(OpTest, DiceGatesByTheNormalizedInput) {
+  constexpr int64_t kRows = 300;
+  Bench b = bench(kRows);
+  const Node x = b.input(3), y = b.graph.activation(x, Activation::kDice);
+  b.run();
+  for (int64_t c = 0; c < 3; ++c) {
+    double mean = 0.0, square = 0.0;
+    for (int64_t r = 0; r < kRows; ++r) mean += b.at(x, r, c) / kRows;
+    for (int64_t r = 0; r < kRows; ++r) square += std::pow(b.at(x, r, c) - mean, 2) / kRows;
+    const double alpha = b.parameter("0.alpha", 0, c);
+    for (int64_t r = 0; r < kRows; ++r) {
+      const double p =
+          activate(Activation::kSigmoid, (b.at(x, r, c) - mean) / std::sqrt(square + 1e-5));
+      ASSERT_NEAR(b.at(y, r, c), (alpha * (1 - p) + p) * b.at(x, r, c), 2e-5);
+    }
+    EXPECT_NEAR(b.statistics()[c], 0.1 * mean, 1e-6);
+  }
+  b.run(Phase::kEval);
+  const auto statistics = b.statistics();
+  b.expect(y, [&](int64_t r, int64_t c) {
+    const double p = activate(Activation::kSigmoid, (b.at(x, r, c) - statistics[c]) /
+                                                        std::sqrt(statistics[3 + c] + 1e-5));
+    return (b.parameter("0.alpha", 0, c) * (1 - p) + p) * b.at(x, r, c);
+  });
 }
 
 TEST_P(OpTest, BatchNormNormalizesByTheBatchInTrainingAndKeepsRunningStatistics) {
@@ -390,12 +385,37 @@ TEST_P(BinaryCrossEntropyTest, IsNotANumberForSuchLabelsAndZeroForWeightsOfZero)
   EXPECT_THAT(none.gradients, Each(0.0f));
 }
 
-TEST(ActivationFromName, KnowsTheConfigurationsSpellingAndListsItOtherwise) {
-  EXPECT_EQ(activation_from_name("nn.ReLU"), Activation::kRelu);
-  EXPECT_EQ(activation_from_name("nn.SiLU"), Activation::kSilu);
-  EXPECT_THAT([] { activation_from_name("nn.Relu"); },
-              ThrowsMessage<Error>(
-                  testing::AllOf(HasSubstr("unknown activation 'nn.Relu'"), HasSubstr("nn.GELU"))));
+TEST(ActivationFromName, ReadsTorchsSpellingWithArguments) {
+  const auto expect = [](const std::string& text, Activation expected) {
+    EXPECT_TRUE(activation_from_name(text) == expected) << text;
+  };
+  expect("nn.ReLU", Activation::kRelu);
+  expect("nn.ReLU(inplace=True)", Activation::kRelu);
+  expect("nn.SiLU()", Activation::kSilu);
+  expect("", Activation::kNone);
+  expect("nn.LeakyReLU", {Activation::kLeakyRelu, 0.01f});
+  expect("nn.LeakyReLU(negative_slope=0.2)", {Activation::kLeakyRelu, 0.2f});
+  expect("nn.LeakyReLU( 0.2 )", {Activation::kLeakyRelu, 0.2f});
+  expect("nn.Softplus(1, threshold = 10)", {Activation::kSoftplus, 1.0f, 10.0f});
+  expect("nn.GELU(approximate='tanh')", Activation::kGeluTanh);
+  expect("nn.PReLU", {Activation::kPrelu, 0.25f});
+  expect("nn.PReLU(num_parameters=1, init=0.1)", {Activation::kPrelu, 0.1f});
+  expect("Dice", Activation::kDice);
+}
+
+TEST(ActivationFromName, RefusesWhatItDoesNotKnow) {
+  const auto fails = [](const std::string& text, const std::string& message) {
+    EXPECT_THAT([&] { activation_from_name(text); }, ThrowsMessage<Error>(HasSubstr(message)));
+  };
+  fails("nn.Relu", "unknown activation 'nn.Relu'; did you mean nn.ReLU?");
+  fails("nn.Relu", "nn.GELU");
+  fails("nn.LeakyReLU(slope=0.2)", "unknown argument 'slope' (known: negative_slope)");
+  fails("nn.LeakyReLU(0.1, 0.2)", "unknown argument '0.2'");
+  fails("nn.LeakyReLU(negative_slope=x)", "'x' is not a number");
+  fails("nn.ELU(alpha=1", "')' is missing at its end");
+  fails("nn.ReLU(1)", "unknown argument '1'; it has none");
+  fails("__import__('os')", "unknown activation '__import__'");
+  fails("nn.PReLU(num_parameters=4)", "num_parameters above 1");
 }
 
 }  // namespace
