@@ -40,6 +40,7 @@ struct Initializer {
 enum class TableKind { kStatic, kDynamic };  // a static table's key is its row number
 enum class Eviction { kNone, kLru, kLfu, kStep, kCustom };
 enum class Pooling { kSum, kMean };
+enum class Rounding { kToNearest, kStochastic };  // embedding/rounding.h
 // Of a table on a GPU: all rows in device memory; all in host memory, with a cache of
 // `device_bytes` in device memory; or all in host memory, with a cache for about the rows of one
 // pass.
@@ -60,8 +61,9 @@ struct TableSettings {
                          0.0f};      // what evaluation reads for unknown keys
   Rule rule = Sgd{};                 // which optimizer; its learning rate comes with each step
   float initial_accumulator = 0.0f;  // of AdaGrad, for new rows
-  float l2 = 0.0f;                   // adds l2 * w to the gradient of the batch's rows ...
-  bool l2_on_all_rows = false;       // ... or of all rows, at every step
+  Rounding rounding = Rounding::kToNearest;  // of updated weights in 16 bits
+  float l2 = 0.0f;                           // adds l2 * w to the gradient of the batch's rows ...
+  bool l2_on_all_rows = false;               // ... or of all rows, at every step
   bool trainable = true;
   uint64_t seed = 1;
   Placement placement = Placement::kDevice;

@@ -74,7 +74,7 @@ class Oracle {
     const Rule rule = at_step(settings_.rule, rate, step);
     for (const auto& [key, sum] : sums) {
       Row& row = rows[key];
-      std::visit([&, &sum = sum](const auto& r) { apply(r, sum, row); }, rule);
+      visit_table_rule(rule, [&, &sum = sum](const auto& r) { apply(r, sum, row); });
       for (float& weight : row.weights) weight = stored(weight);
     }
   }
@@ -86,8 +86,10 @@ class Oracle {
     if constexpr (R::kRowWise) {
       float squares = 0.0f;
       for (const float g : sum) squares += g * g;
-      const float factor = rule.factor(squares / static_cast<float>(dim), row.state.data());
-      for (int64_t d = 0; d < dim; ++d) row.weights[d] -= factor * sum[d];
+      const float factor =
+          rule.factor(squares / static_cast<float>(dim), row.state.data() + R::kStates * dim);
+      for (int64_t d = 0; d < dim; ++d)
+        rule(factor, sum[d], row.weights[d], row.state.data() + d, dim);
     } else {
       for (int64_t d = 0; d < dim; ++d) rule(sum[d], row.weights[d], row.state.data() + d, dim);
     }

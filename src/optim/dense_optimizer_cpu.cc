@@ -17,10 +17,10 @@ void update_range(const R& rule, const DenseUpdate& u, int64_t begin, int64_t en
   float* __restrict state = u.state;
   if (decay == nullptr) {
     for (int64_t i = begin; i < end; ++i)
-      rule(u.scale * gradients[i], weights[i], state + i, u.size);
+      rule(u.scale * gradients[i], weights[i], state + i, u.stride);
   } else {
     for (int64_t i = begin; i < end; ++i) {
-      rule(u.scale * gradients[i] + decay[i] * weights[i], weights[i], state + i, u.size);
+      rule(u.scale * gradients[i] + decay[i] * weights[i], weights[i], state + i, u.stride);
     }
   }
 }
@@ -58,6 +58,24 @@ double squared_norm(const Context& context, View<const float> values) {
   double sum = 0.0;
   for (const double part : parts) sum += part;
   return sum;
+}
+
+void add_scaled(const Context& context, View<const float> values, float scale, View<float> to) {
+  parallel_for(context, values.size(), kChunk, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) to.data[i] += scale * values.data[i];
+  });
+}
+
+void move_towards(const Context& context, View<const float> values, float share, View<float> from) {
+  parallel_for(context, values.size(), kChunk, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) from.data[i] += share * (values.data[i] - from.data[i]);
+  });
+}
+
+void swap_values(const Context& context, View<float> a, View<float> b) {
+  parallel_for(context, a.size(), kChunk, [&](int64_t begin, int64_t end) {
+    std::swap_ranges(a.data + begin, a.data + end, b.data + begin);
+  });
 }
 
 void clip_by_value(const Context& context, View<float> values, float limit) {

@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(kThreads) update_kernel(R rule, DenseUpdate u)
   float weight = u.weights[i];
   const float gradient =
       u.scale * u.gradients[i] + (u.decay == nullptr ? 0.0f : u.decay[i] * weight);
-  rule(gradient, weight, u.state + i, u.size);
+  rule(gradient, weight, u.state + i, u.stride);
   u.weights[i] = weight;
 }
 
@@ -51,11 +51,49 @@ __global__ void __launch_bounds__(kThreads) add_kernel(const double* parts, doub
   if (threadIdx.x == 0) *result = sum;
 }
 
-__global__ void __launch_bounds__(kThreads) clip_kernel(float* values, int64_t count, float limit) {
+__device__ float widened(float value) { return value; }
+__device__ float widened(F16 value) { return value.to_float(); }
+__device__ float widened(Bf16 value) { return value.to_float(); }
+__device__ void store(float* to, float value) { *to = value; }
+template <class W>
+__device__ void store(W* to, float value) {
+  *to = W::from(value);
+}
+
+template <class W>
+__global__ void __launch_bounds__(kThreads) clip_kernel(W* values, int64_t count, float limit) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= count) return;
-  const float value = values[i];
-  values[i] = value > limit ? limit : (value < -limit ? -limit : value);  // NaN stays
+  const float value = widened(values[i]);
+  if (value > limit) store(values + i, limit);  // NaN stays
+  if (value < -limit) store(values + i, -limit);
+}
+
+template <class W>
+void clip(const Context& context, AnyView values, float limit) {
+  clip_kernel<<<blocks_of(values.size()), kThreads, 0, context.stream>>>(
+      static_cast<W*>(values.data), values.size(), limit);
+  cuda_check(cudaGetLastError(), "launching the clipping of gradients");
+}
+
+__global__ void __launch_bounds__(kThreads)
+    add_scaled_kernel(const float* values, int64_t count, float scale, float* to) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i < count) to[i] += scale * values[i];
+}
+
+__global__ void __launch_bounds__(kThreads)
+    move_towards_kernel(const float* values, int64_t count, float share, float* from) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i < count) from[i] += share * (values[i] - from[i]);
+}
+
+__global__ void __launch_bounds__(kThreads) swap_kernel(float* a, float* b, int64_t count) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i >= count) return;
+  const float value = a[i];
+  a[i] = b[i];
+  b[i] = value;
 }
 
 }  // namespace
@@ -80,11 +118,31 @@ void squared_norm(const Context& context, View<const float> values, double* part
   cuda_check(cudaGetLastError(), "launching the norm of gradients");
 }
 
-void clip_by_value(const Context& context, View<float> values, float limit) {
+void clip_by_value(const Context& context, AnyView values, float limit) {
   if (values.size() == 0) return;
-  clip_kernel<<<blocks_of(values.size()), kThreads, 0, context.stream>>>(values.data, values.size(),
-                                                                         limit);
-  cuda_check(cudaGetLastError(), "launching the clipping of gradients");
+  if (values.dtype == DType::kF32) return clip<float>(context, values, limit);
+  if (values.dtype == DType::kF16) return clip<F16>(context, values, limit);
+  clip<Bf16>(context, values, limit);
+}
+
+void add_scaled(const Context& context, View<const float> values, float scale, View<float> to) {
+  if (values.size() == 0) return;
+  add_scaled_kernel<<<blocks_of(values.size()), kThreads, 0, context.stream>>>(
+      values.data, values.size(), scale, to.data);
+  cuda_check(cudaGetLastError(), "launching the sum of gradients");
+}
+
+void move_towards(const Context& context, View<const float> values, float share, View<float> from) {
+  if (values.size() == 0) return;
+  move_towards_kernel<<<blocks_of(values.size()), kThreads, 0, context.stream>>>(
+      values.data, values.size(), share, from.data);
+  cuda_check(cudaGetLastError(), "launching the moving average of parameters");
+}
+
+void swap_values(const Context& context, View<float> a, View<float> b) {
+  if (a.size() == 0) return;
+  swap_kernel<<<blocks_of(a.size()), kThreads, 0, context.stream>>>(a.data, b.data, a.size());
+  cuda_check(cudaGetLastError(), "launching the exchange of parameters");
 }
 
 }  // namespace emblem::cuda

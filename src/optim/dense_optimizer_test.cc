@@ -38,7 +38,8 @@ class DenseOptimizerTest : public DeviceTest {
 };
 EMBLEM_TEST_ON_EVERY_DEVICE(DenseOptimizerTest);
 
-const Rule kRules[] = {Sgd{}, Momentum{}, AdaGrad{}, Adam{}, Ftrl{}};
+const Rule kRules[] = {Sgd{},  Momentum{}, AdaGrad{}, Adam{},
+                       Ftrl{}, AmsGrad{},  RmsProp{}, AdaDelta{}};
 
 // The rule applied one weight after the other, with the states of a weight side by side.
 void plain_update(const Rule& rule, std::vector<float>& weights,
@@ -59,7 +60,7 @@ TEST_P(DenseOptimizerTest, AgreesWithTheRuleAppliedWeightByWeight) {
     DenseOptimizer optimizer(context_, {rule, 0.1f, 0.25f, 0.0f}, kSize, {}, 0.0f);
     auto weights = random_values(kSize, 1), expected = weights;
     const float first = std::holds_alternative<AdaGrad>(rule) ? 0.25f : 0.0f;
-    std::vector<std::vector<float>> states(kSize, std::vector<float>(2, first));
+    std::vector<std::vector<float>> states(kSize, std::vector<float>(3, first));
     for (int64_t step = 1; step <= 3; ++step) {
       const auto gradients = random_values(kSize, 10 + step);
       update(optimizer, weights, gradients, 1.0f, 0.1f, step);
@@ -143,6 +144,50 @@ TEST_P(DenseOptimizerTest, RejectsWhatItCannotRun) {
   const std::vector<float> gradients(2);
   EXPECT_THAT([&] { update(optimizer, weights, gradients, 1.0f, 0.1f, 1); },
               ThrowsMessage<Error>(HasSubstr("3 parameters, 2 gradients")));
+}
+
+TEST_P(DenseOptimizerTest, OfPartsUpdatesItsOwnParametersAsIfThereWereNoOthers) {
+  constexpr int64_t kSize = 100;
+  const std::vector<WeightRange> own = {{0, 10}, {40, 75}}, rest = {{10, 40}, {75, 100}};
+  const WeightRange weights_are[] = {{5, 60}};
+  const DenseOptimizerSettings settings{Adam{}, 0.1f, 0.0f, 0.01f};
+  DenseOptimizer whole(context_, settings, kSize, weights_are, 0.1f);
+  DenseOptimizer first(context_, settings, kSize, weights_are, 0.1f, own);
+  DenseOptimizer second(context_, settings, kSize, weights_are, 0.1f, rest);
+  EXPECT_EQ(first.state().rows, 2);
+  EXPECT_EQ(first.state().cols, 45);
+  auto expected = random_values(kSize, 1), weights = expected;
+  for (int64_t step = 1; step <= 3; ++step) {
+    const auto gradients = random_values(kSize, 10 + step);
+    update(whole, expected, gradients, 0.5f, 0.1f, step);
+    auto before = weights;
+    update(first, weights, gradients, 0.5f, 0.1f, step);
+    EXPECT_TRUE(std::equal(weights.begin() + 10, weights.begin() + 40, before.begin() + 10));
+    update(second, weights, gradients, 0.5f, 0.1f, step);
+    EXPECT_EQ(weights, expected);
+  }
+}
+
+TEST_P(DenseOptimizerTest, TheAverageBeginsAsACopyAndDecays) {
+  auto parameters = Buffer<float>::from(context_, {1, 2});
+  DenseAverage average(context_, 0.75f, parameters.view());
+  EXPECT_FALSE(average.started());
+  to_device(context_, {3, 4}, parameters.view());
+  average.update(context_, parameters.view());
+  EXPECT_THAT(to_host(context_, average.values()), ElementsAre(3, 4));
+  to_device(context_, {7, 0}, parameters.view());
+  average.update(context_, parameters.view());
+  EXPECT_THAT(to_host(context_, average.values()), ElementsAre(4, 3));
+  average.swap_with(context_, parameters.view());
+  EXPECT_THAT(to_host(context_, average.values()), ElementsAre(7, 0));
+  EXPECT_THAT(parameters.to_host(context_), ElementsAre(4, 3));
+}
+
+TEST_P(DenseOptimizerTest, SumsOfGradientsAreScaled) {
+  auto sum = Buffer<float>::from(context_, {1, 2});
+  const auto gradients = Buffer<float>::from(context_, {10, 20});
+  add_scaled(context_, gradients.view(), 0.5f, sum.view());
+  EXPECT_THAT(sum.to_host(context_), ElementsAre(6, 12));
 }
 
 TEST_P(DenseOptimizerTest, TheSquaredNormIsSummedInDoubleAndTheSameInEveryRun) {

@@ -34,7 +34,8 @@ TEST(SparseOptimizerFrom, ReadsEveryOptimizer) {
   EXPECT_FLOAT_EQ(std::get<Adam>(adam.rule).beta1, 0.8f);
   EXPECT_FLOAT_EQ(std::get<Adam>(adam.rule).beta2, 0.9f);
   EXPECT_FLOAT_EQ(std::get<Adam>(adam.rule).epsilon, 1e-6f);
-  EXPECT_FLOAT_EQ(adam.l2, 0.01f);
+  EXPECT_FLOAT_EQ(adam.l2, 0.0f);  // FBGEMM's decay is decoupled
+  EXPECT_FLOAT_EQ(std::get<Adam>(adam.rule).decoupled_decay, 0.01f);
   EXPECT_FLOAT_EQ(adam.learning_rate, 0.002f);
   EXPECT_TRUE(std::holds_alternative<RowWiseAdaGrad>(sparse("rowwise_adagrad_optimizer {}").rule));
   EXPECT_FLOAT_EQ(std::get<Momentum>(sparse("momentum_optimizer { momentum: 0.5 }").rule).momentum,
@@ -44,6 +45,54 @@ TEST(SparseOptimizerFrom, ReadsEveryOptimizer) {
   EXPECT_FLOAT_EQ(ftrl.beta, 2.0f);
   EXPECT_FLOAT_EQ(ftrl.l1, 3.0f);
   EXPECT_FLOAT_EQ(ftrl.l2, 4.0f);
+}
+
+TEST(SparseOptimizerFrom, ReadsTheOptimizersOfFbgemm) {
+  const auto partial = sparse("partial_rowwise_adam_optimizer { beta1: 0.5 weight_decay: 0.1 }");
+  EXPECT_FLOAT_EQ(std::get<PartialRowWiseAdam>(partial.rule).beta1, 0.5f);
+  EXPECT_FLOAT_EQ(std::get<PartialRowWiseAdam>(partial.rule).decoupled_decay, 0.1f);
+  EXPECT_FLOAT_EQ(std::get<AdaDelta>(sparse("adadelta_optimizer {}").rule).rho, 0.95f);
+  EXPECT_FLOAT_EQ(sparse("rmsprop_optimizer { weight_decay: 0.2 }").l2, 0.2f);
+}
+
+TEST(SparseOptimizerFrom, KnowsTheModesOfWeightDecay) {
+  const auto l2 = sparse("rowwise_adagrad_optimizer { weight_decay: 0.1 weight_decay_mode: L2 }");
+  EXPECT_FLOAT_EQ(l2.l2, 0.1f);
+  EXPECT_FLOAT_EQ(std::get<RowWiseAdaGrad>(l2.rule).decoupled_decay, 0.0f);
+  const auto decoupled =
+      sparse("rowwise_adagrad_optimizer { weight_decay: 0.1 weight_decay_mode: DECOUPLE }");
+  EXPECT_FLOAT_EQ(decoupled.l2, 0.0f);
+  EXPECT_FLOAT_EQ(std::get<RowWiseAdaGrad>(decoupled.rule).decoupled_decay, 0.1f);
+  EXPECT_THAT([] { sparse("rowwise_adagrad_optimizer { weight_decay: 0.1 }"); },
+              ThrowsMessage<Error>(HasSubstr("weight_decay_mode is NONE, which ignores it")));
+}
+
+TEST(SparseOptimizerFrom, ReadsTheLimitOfGradients) {
+  EXPECT_EQ(sparse("sgd_optimizer { max_gradient: 2 }").max_gradient, 0.0f);
+  EXPECT_EQ(sparse("sgd_optimizer { gradient_clipping: true max_gradient: 2 }").max_gradient, 2.0f);
+  EXPECT_EQ(sparse("adam_optimizer { gradient_clipping: true }").max_gradient, 1.0f);
+  EXPECT_EQ(sparse("ftrl_optimizer {}").max_gradient, 0.0f);
+  EXPECT_THAT([] { sparse("sgd_optimizer { gradient_clipping: true max_gradient: 0 }"); },
+              ThrowsMessage<Error>(HasSubstr("sgd_optimizer.max_gradient is 0")));
+}
+
+TEST(OptimizerFrom, RefusesByNameWhatIsNotSupported) {
+  for (const std::string name :
+       {"lars_sgd_optimizer", "lamb_optimizer", "partial_rowwise_lamb_optimizer"}) {
+    EXPECT_THAT([&] { sparse(name + " {}"); },
+                ThrowsMessage<Error>(HasSubstr("sparse_optimizer." + name + " is not supported")));
+  }
+}
+
+TEST(DenseOptimizerFrom, ReadsTheOptimizersOfTorch) {
+  EXPECT_FLOAT_EQ(std::get<AdaDelta>(dense("adadelta_optimizer { rho: 0.8 }").rule).rho, 0.8f);
+  EXPECT_FLOAT_EQ(std::get<RmsProp>(dense("rmsprop_optimizer { alpha: 0.8 }").rule).alpha, 0.8f);
+  EXPECT_TRUE(std::holds_alternative<AmsGrad>(dense("adam_optimizer { amsgrad: true }").rule));
+  const auto adamw = dense("adamw_optimizer { amsgrad: true weight_decay: 0.1 }");
+  EXPECT_FLOAT_EQ(std::get<AmsGrad>(adamw.rule).decoupled_decay, 0.1f);
+  const auto part = dense_optimizer_from(
+      parse<config::PartOptimizer>("regex_pattern: '.*' sgd_optimizer { momentum: 0 lr: 3 }"));
+  EXPECT_FLOAT_EQ(part.learning_rate, 3.0f);
 }
 
 TEST(DenseOptimizerFrom, ReadsEveryOptimizer) {

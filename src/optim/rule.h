@@ -5,6 +5,9 @@
 // filled in by the caller (optim/schedule.h gives the learning rate). The state of a weight is
 // kStates floats; `state` points at the first and `stride` is the distance between two, so that a
 // row can keep its states in planes after its weights: [w x dim | s0 x dim | s1 x dim].
+//
+// A row-wise rule (tables only) also has one float for the whole row, after the planes. It first
+// makes a factor of the row's mean squared gradient, then updates each weight with it.
 #pragma once
 
 #include <cmath>
@@ -18,6 +21,7 @@ namespace emblem {
 struct Sgd {
   static constexpr int kStates = 0;  // floats of state kept per weight
   static constexpr bool kRowWise = false;
+  static constexpr bool kDenseOnly = false;  // not for tables
   float learning_rate = 0.01f;
 
   EMBLEM_HD void operator()(float gradient, float& weight, float*, int64_t) const {
@@ -30,6 +34,7 @@ struct Sgd {
 struct Momentum {
   static constexpr int kStates = 1;
   static constexpr bool kRowWise = false;
+  static constexpr bool kDenseOnly = false;
   float learning_rate = 0.01f;
   float momentum = 0.9f;
   float dampening = 0.0f;
@@ -45,6 +50,7 @@ struct Momentum {
 struct AdaGrad {
   static constexpr int kStates = 1;
   static constexpr bool kRowWise = false;
+  static constexpr bool kDenseOnly = false;
   float learning_rate = 0.01f;
   float epsilon = 1e-8f;
 
@@ -56,21 +62,27 @@ struct AdaGrad {
 
 // One accumulator a row: the mean of the squared gradients of the row. Tables only.
 struct RowWiseAdaGrad {
-  static constexpr int kStates = 1;  // per row, not per weight
+  static constexpr int kStates = 0;
   static constexpr bool kRowWise = true;
+  static constexpr bool kDenseOnly = false;
   float learning_rate = 0.01f;
   float epsilon = 1e-8f;
+  float decoupled_decay = 0.0f;  // w *= 1 - lr * decay, before the step
 
-  // The factor for every weight of the row: w -= factor * g.
-  EMBLEM_HD float factor(float mean_square, float* state) const {
-    state[0] += mean_square;
-    return learning_rate / (sqrtf(state[0]) + epsilon);
+  EMBLEM_HD float factor(float mean_square, float* row_state) const {
+    row_state[0] += mean_square;
+    return learning_rate / (sqrtf(row_state[0]) + epsilon);
+  }
+  EMBLEM_HD void operator()(float factor, float gradient, float& weight, float*, int64_t) const {
+    weight -= learning_rate * decoupled_decay * weight;
+    weight -= factor * gradient;
   }
 };
 
 struct Adam {
   static constexpr int kStates = 2;
   static constexpr bool kRowWise = false;
+  static constexpr bool kDenseOnly = false;
   float learning_rate = 0.001f;
   float beta1 = 0.9f;
   float beta2 = 0.999f;
@@ -89,10 +101,95 @@ struct Adam {
   }
 };
 
+// Adam whose step is divided by the largest second moment so far. state: mean, square, largest.
+struct AmsGrad {
+  static constexpr int kStates = 3;
+  static constexpr bool kRowWise = false;
+  static constexpr bool kDenseOnly = true;
+  float learning_rate = 0.001f;
+  float beta1 = 0.9f;
+  float beta2 = 0.999f;
+  float epsilon = 1e-8f;
+  float correction1 = 1.0f;  // as Adam's
+  float correction2 = 1.0f;
+  float decoupled_decay = 0.0f;
+
+  EMBLEM_HD void operator()(float gradient, float& weight, float* state, int64_t stride) const {
+    const float mean = beta1 * state[0] + (1.0f - beta1) * gradient;
+    const float square = beta2 * state[stride] + (1.0f - beta2) * gradient * gradient;
+    const float largest = fmaxf(state[2 * stride], square);
+    state[0] = mean;
+    state[stride] = square;
+    state[2 * stride] = largest;
+    weight -= learning_rate * decoupled_decay * weight;
+    weight -= learning_rate * (mean / correction1) / (sqrtf(largest) / correction2 + epsilon);
+  }
+};
+
+// Adam with one second moment a row, of the mean squared gradient. Tables only.
+struct PartialRowWiseAdam {
+  static constexpr int kStates = 1;
+  static constexpr bool kRowWise = true;
+  static constexpr bool kDenseOnly = false;
+  float learning_rate = 0.001f;
+  float beta1 = 0.9f;
+  float beta2 = 0.999f;
+  float epsilon = 1e-8f;
+  float correction1 = 1.0f;  // as Adam's
+  float correction2 = 1.0f;
+  float decoupled_decay = 0.0f;
+
+  EMBLEM_HD float factor(float mean_square, float* row_state) const {
+    row_state[0] = beta2 * row_state[0] + (1.0f - beta2) * mean_square;
+    return learning_rate / correction1 / (sqrtf(row_state[0]) / correction2 + epsilon);
+  }
+  EMBLEM_HD void operator()(float factor, float gradient, float& weight, float* state,
+                            int64_t) const {
+    const float mean = beta1 * state[0] + (1.0f - beta1) * gradient;
+    state[0] = mean;
+    weight -= learning_rate * decoupled_decay * weight;
+    weight -= factor * mean;
+  }
+};
+
+// As torch.optim.RMSprop without momentum. state: the mean square.
+struct RmsProp {
+  static constexpr int kStates = 1;
+  static constexpr bool kRowWise = false;
+  static constexpr bool kDenseOnly = false;
+  float learning_rate = 0.01f;
+  float alpha = 0.99f;
+  float epsilon = 1e-8f;
+
+  EMBLEM_HD void operator()(float gradient, float& weight, float* state, int64_t) const {
+    state[0] = alpha * state[0] + (1.0f - alpha) * gradient * gradient;
+    weight -= learning_rate * gradient / (sqrtf(state[0]) + epsilon);
+  }
+};
+
+// As torch.optim.Adadelta. state: the mean squares of gradients and of steps.
+struct AdaDelta {
+  static constexpr int kStates = 2;
+  static constexpr bool kRowWise = false;
+  static constexpr bool kDenseOnly = false;
+  float learning_rate = 1.0f;
+  float rho = 0.9f;
+  float epsilon = 1e-6f;
+
+  EMBLEM_HD void operator()(float gradient, float& weight, float* state, int64_t stride) const {
+    const float square = rho * state[0] + (1.0f - rho) * gradient * gradient;
+    const float step = sqrtf(state[stride] + epsilon) / sqrtf(square + epsilon) * gradient;
+    state[0] = square;
+    state[stride] = rho * state[stride] + (1.0f - rho) * step * step;
+    weight -= learning_rate * step;
+  }
+};
+
 // McMahan et al. 2013. state: z, n.
 struct Ftrl {
   static constexpr int kStates = 2;
   static constexpr bool kRowWise = false;
+  static constexpr bool kDenseOnly = false;
   float learning_rate = 0.01f;  // alpha
   float beta = 1.0f;
   float l1 = 0.0f;
@@ -115,7 +212,24 @@ struct Ftrl {
 };
 
 // The complete list. Both backends std::visit it, so a new rule is one struct and one name here.
-using Rule = std::variant<Sgd, Momentum, AdaGrad, RowWiseAdaGrad, Adam, Ftrl>;
+using Rule = std::variant<Sgd, Momentum, AdaGrad, RowWiseAdaGrad, Adam, Ftrl, AmsGrad,
+                          PartialRowWiseAdam, RmsProp, AdaDelta>;
+
+// Whether a rule has Adam's bias corrections.
+template <class R>
+inline constexpr bool kHasCorrections = requires(R rule) {
+  rule.correction1;
+};
+
+// Calls body(rule) with a rule that tables can have. Others never reach a table (from_config.h).
+template <class Body>
+void visit_table_rule(const Rule& rule, Body&& body) {
+  std::visit(
+      [&](const auto& one) {
+        if constexpr (!std::decay_t<decltype(one)>::kDenseOnly) body(one);
+      },
+      rule);
+}
 
 // The rule with the learning rate and what depends on the step, counted from 1: Adam's bias
 // corrections, and no dampening in Momentum's first.
@@ -125,5 +239,6 @@ Rule at_step(Rule rule, float learning_rate, int64_t step);
 int64_t state_floats(const Rule& rule, int64_t dim);
 
 const char* name_of(const Rule& rule);
+bool is_row_wise(const Rule& rule);
 
 }  // namespace emblem

@@ -48,6 +48,13 @@ Adam adam(float beta1, float beta2, float epsilon, float decoupled_decay) {
   return rule;
 }
 
+AmsGrad amsgrad(float decoupled_decay) {
+  AmsGrad rule;
+  rule.beta2 = 0.5f;  // the second moment falls
+  rule.decoupled_decay = decoupled_decay;
+  return rule;
+}
+
 // The expected weights were computed by torch.optim with the same settings.
 struct Expected {
   std::string name;
@@ -94,7 +101,21 @@ INSTANTIATE_TEST_SUITE_P(
                  adam(0.9f, 0.999f, 1e-8f, 0.1f),
                  0,
                  0,
-                 {0.444937885f, -1.02973771f, 1.68256116f}}),
+                 {0.444937885f, -1.02973771f, 1.68256116f}},
+        Expected{"AmsGrad", amsgrad(0), 0, 0, {0.455139339f, -1.09474492f, 1.77758181f}},
+        Expected{"AmsGradW", amsgrad(0.1f), 0, 0, {0.437393665f, -1.04905486f, 1.70351434f}},
+        Expected{"RmsProp", RmsProp{}, 0, 0, {-0.0521570817f, -0.280884027f, 0.461310238f}},
+        Expected{"RmsPropWithL2",
+                 RmsProp{0.1f, 0.9f, 1e-6f},
+                 0.02f,
+                 0,
+                 {0.308709413f, -0.903129816f, 1.50643456f}},
+        Expected{"AdaDelta", AdaDelta{}, 0, 0, {0.499785066f, -1.24959671f, 1.99952888f}},
+        Expected{"AdaDeltaWithL2",
+                 AdaDelta{0.1f, 0.95f, 1e-4f},
+                 0.02f,
+                 0,
+                 {0.496876508f, -1.24325776f, 1.99285829f}}),
     [](const auto& info) { return info.param.name; });
 
 TEST(Rule, FtrlFollowsTheFormulaOfItsAuthorsAndKeepsSmallWeightsAtZero) {
@@ -129,8 +150,13 @@ TEST(Rule, TellsTheStateOfARowAndItsName) {
   EXPECT_EQ(state_floats(Momentum{}, 16), 16);
   EXPECT_EQ(state_floats(RowWiseAdaGrad{}, 16), 1);
   EXPECT_EQ(state_floats(Ftrl{}, 16), 32);
+  EXPECT_EQ(state_floats(AmsGrad{}, 16), 48);
+  EXPECT_EQ(state_floats(PartialRowWiseAdam{}, 16), 17);
   EXPECT_STREQ(name_of(RowWiseAdaGrad{}), "rowwise_adagrad");
   EXPECT_STREQ(name_of(Ftrl{}), "ftrl");
+  EXPECT_STREQ(name_of(AdaDelta{}), "adadelta");
+  EXPECT_TRUE(is_row_wise(PartialRowWiseAdam{}));
+  EXPECT_FALSE(is_row_wise(RmsProp{}));
 }
 
 }  // namespace

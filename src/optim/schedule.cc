@@ -242,4 +242,12 @@ std::unique_ptr<Schedule> make_schedule(const config::DenseOptimizer& optimizer)
   return schedule_from(dense_optimizer_from(optimizer).learning_rate, optimizer);
 }
 
+std::unique_ptr<Schedule> make_schedule(const config::DenseOptimizer& optimizer,
+                                        const config::PartOptimizer& part) {
+  const double base = dense_optimizer_from(part).learning_rate;
+  return part.learning_rate_case() == config::PartOptimizer::LEARNING_RATE_NOT_SET
+             ? schedule_from(base, optimizer)
+             : schedule_from(base, part);
+}
+
 }  // namespace emblem

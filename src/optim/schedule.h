@@ -32,5 +32,9 @@ class Schedule {
 // The schedule that the message selects (constant when none is), around base rate `base`.
 std::unique_ptr<Schedule> make_schedule(const config::SparseOptimizer& optimizer);
 std::unique_ptr<Schedule> make_schedule(const config::DenseOptimizer& optimizer);
+// Of one of its part_optimizers: the part's own schedule, or else that of `optimizer` with the
+// part's lr.
+std::unique_ptr<Schedule> make_schedule(const config::DenseOptimizer& optimizer,
+                                        const config::PartOptimizer& part);
 
 }  // namespace emblem

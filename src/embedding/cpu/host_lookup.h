@@ -64,7 +64,8 @@ class HostLookup : public Lookup {
   void check_gradients(View<const float> gradients) const;
   void group(const Context& context);
   void list_segments(View<const float> gradients, float scale);
-  void update_other_rows(const Context& context, size_t table, const Rule& rule);
+  void update_other_rows(const Context& context, size_t table, const Rule& rule,
+                         uint32_t rounding_draw);
 
   std::vector<Feature> features_;
   std::vector<Table*> feature_tables_;

@@ -7,6 +7,10 @@ namespace {
 
 constexpr int64_t kOtherRows = 2048;  // rows outside the batch to update per task
 
+uint32_t draw_of(const TableSettings& settings, int64_t step) {
+  return settings.rounding == Rounding::kStochastic ? rounding_draw(step) : kRoundToNearest;
+}
+
 }  // namespace
 
 void HostLookup::check_gradients(View<const float> gradients) const {
@@ -60,7 +64,7 @@ void HostLookup::list_segments(View<const float> gradients, float scale) {
     if (!settings.trainable) continue;
     for (int64_t part = 0; part < groupings_[t].parts(); ++part) {
       updates_.push_back({tables_[t]->rows(), groupings_[t].segments(part), gradients.data, scale,
-                          settings.l2, settings.rule});
+                          settings.l2, settings.rule, kRoundToNearest});
       update_tables_.push_back(t);
       segment_chunks_.add(updates_.back().segments.count);
     }
@@ -88,7 +92,10 @@ void HostLookup::backward(const Context& context, ConstAnyView any_gradients, fl
   EMBLEM_REQUIRE(step >= 1, "lookup: steps count from 1, but this is step ", step);
   group(context);
   list_segments(gradients, scale);
-  for (SegmentUpdate& update : updates_) update.rule = at_step(update.rule, learning_rate, step);
+  for (size_t i = 0; i < updates_.size(); ++i) {
+    updates_[i].rule = at_step(updates_[i].rule, learning_rate, step);
+    updates_[i].rounding_draw = draw_of(tables_[update_tables_[i]]->settings(), step);
+  }
   segment_chunks_.run(context, [&](int64_t, int64_t list, int64_t begin, int64_t end) {
     cpu::segment_update(updates_[list], begin, end);
     HostTable& table = *tables_[update_tables_[list]];
@@ -97,14 +104,16 @@ void HostLookup::backward(const Context& context, ConstAnyView any_gradients, fl
   for (size_t t = 0; t < tables_.size(); ++t) {
     const TableSettings& settings = tables_[t]->settings();
     if (settings.trainable && settings.l2_on_all_rows && settings.l2 != 0.0f) {
-      update_other_rows(context, t, at_step(settings.rule, learning_rate, step));
+      update_other_rows(context, t, at_step(settings.rule, learning_rate, step),
+                        draw_of(settings, step));
     }
   }
   backward_ = Backward::kNothing;  // a second update with the same gradients is a mistake
 }
 
 // The rows that the batch did not touch, with l2 * weight as their gradient.
-void HostLookup::update_other_rows(const Context& context, size_t t, const Rule& rule) {
+void HostLookup::update_other_rows(const Context& context, size_t t, const Rule& rule,
+                                   uint32_t rounding_draw) {
   const HostTable& table = *tables_[t];
   in_batch_.assign(table.rows_end(), 0);
   for (int64_t part = 0; part < groupings_[t].parts(); ++part) {
@@ -121,7 +130,8 @@ void HostLookup::update_other_rows(const Context& context, size_t t, const Rule&
     const SegmentUpdate update{.rows = table.rows(),
                                .segments = {rows, offsets, nullptr, nullptr, count},
                                .l2 = table.settings().l2,
-                               .rule = rule};
+                               .rule = rule,
+                               .rounding_draw = rounding_draw};
     cpu::segment_update(update, 0, count);
   });
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/context.h"
+#include "embedding/rounding.h"
 #include "embedding/rows_ref.h"
 #include "optim/rule.h"
 
@@ -25,7 +26,8 @@ struct SegmentUpdate {
   const float* gradients = nullptr;
   float scale = 1.0f;
   float l2 = 0.0f;
-  Rule rule;  // made by at_step
+  Rule rule;                                 // made by at_step
+  uint32_t rounding_draw = kRoundToNearest;  // of 16-bit weights (embedding/rounding.h)
 };
 
 // On the CPU (embedding/cuda/find_gather.h and update_rows.h do it on a GPU). Sums in the order of

@@ -81,8 +81,23 @@ struct Blend {
   }
 };
 
-template <class W, class R, bool kL2>
-requires(!R::kRowWise) void update_row(Blend<kL2> blend, R rule, int64_t dim,
+// How new weights are stored. Passed by value, like Blend.
+struct ToNearest {
+  template <class W>
+  void operator()(W* at, float weight, int64_t) const {
+    store_weight(at, weight);
+  }
+};
+struct Stochastic {
+  uint32_t draw;
+  template <class W>
+  void operator()(W* at, float weight, int64_t position) const {
+    store_weight(at, round_stochastically<W>(weight, draw, position));
+  }
+};
+
+template <class W, class R, bool kL2, class Store>
+requires(!R::kRowWise) void update_row(Blend<kL2> blend, R rule, Store store, int64_t dim,
                                        const float* __restrict sum, W* __restrict weights,
                                        float* __restrict state) {
 // The planes of state do not overlap.
@@ -94,12 +109,12 @@ requires(!R::kRowWise) void update_row(Blend<kL2> blend, R rule, int64_t dim,
   for (int64_t d = 0; d < dim; ++d) {
     float weight = load_weight(weights + d);
     rule(blend(sum[d], weight), weight, state + d, dim);
-    store_weight(weights + d, weight);
+    store(weights + d, weight, d);
   }
 }
 
-template <class W, class R, bool kL2>
-requires(R::kRowWise) void update_row(Blend<kL2> blend, R rule, int64_t dim,
+template <class W, class R, bool kL2, class Store>
+requires(R::kRowWise) void update_row(Blend<kL2> blend, R rule, Store store, int64_t dim,
                                       const float* __restrict sum, W* __restrict weights,
                                       float* __restrict state) {
   float squares[kLanes] = {};  // several sums, so that they need not wait for each other
@@ -109,10 +124,16 @@ requires(R::kRowWise) void update_row(Blend<kL2> blend, R rule, int64_t dim,
   }
   float square = 0.0f;
   for (const float lane : squares) square += lane;
-  const float factor = rule.factor(square / static_cast<float>(dim), state);
+  const float factor = rule.factor(square / static_cast<float>(dim), state + R::kStates * dim);
+#if defined(__clang__)
+#pragma clang loop vectorize(assume_safety)
+#else
+#pragma GCC ivdep
+#endif
   for (int64_t d = 0; d < dim; ++d) {
-    const float weight = load_weight(weights + d);
-    store_weight(weights + d, weight - factor * blend(sum[d], weight));
+    float weight = load_weight(weights + d);
+    rule(factor, blend(sum[d], weight), weight, state + d, dim);
+    store(weights + d, weight, d);
   }
 }
 
@@ -140,13 +161,27 @@ void for_each_segment(const SegmentUpdate& op, int64_t begin, int64_t end, int64
   }
 }
 
-template <class W, bool kL2, class R>
-void update(const SegmentUpdate& op, const R& rule, int64_t begin, int64_t end) {
+template <class W, bool kL2, class R, class Store>
+void update(const SegmentUpdate& op, const R& rule, Store store, int64_t begin, int64_t end) {
   const int64_t row_bytes = std::min<int64_t>(op.rows.stride, 24 * kLine);
   const Blend<kL2> blend{op.scale, op.l2};
   for_each_segment(op, begin, end, row_bytes, [&](int64_t, const float* sum, char* row) {
-    update_row(blend, rule, op.rows.dim, sum, reinterpret_cast<W*>(row), op.rows.state(row));
+    update_row(blend, rule, store, op.rows.dim, sum, reinterpret_cast<W*>(row), op.rows.state(row));
   });
+}
+
+template <class W, class R>
+void update(const SegmentUpdate& op, const R& rule, int64_t begin, int64_t end) {
+  const auto with = [&](auto store) {
+    if (op.l2 != 0.0f)
+      update<W, true>(op, rule, store, begin, end);
+    else
+      update<W, false>(op, rule, store, begin, end);
+  };
+  if constexpr (!std::is_same_v<W, float>) {
+    if (op.rounding_draw != kRoundToNearest) return with(Stochastic{op.rounding_draw});
+  }
+  with(ToNearest{});
 }
 
 }  // namespace
@@ -154,14 +189,7 @@ void update(const SegmentUpdate& op, const R& rule, int64_t begin, int64_t end) 
 void segment_update(const SegmentUpdate& op, int64_t begin, int64_t end) {
   with_weight_type(op.rows.dtype, [&](auto type) {
     using W = decltype(type);
-    std::visit(
-        [&](const auto& rule) {
-          if (op.l2 != 0.0f)
-            update<W, true>(op, rule, begin, end);
-          else
-            update<W, false>(op, rule, begin, end);
-        },
-        op.rule);
+    visit_table_rule(op.rule, [&](const auto& rule) { update<W>(op, rule, begin, end); });
   });
 }
 

@@ -35,7 +35,18 @@ struct Reference {
     const double sign = s < 0 ? -1 : 1;
     w = std::abs(s) <= r.l1 ? 0 : -(s - sign * r.l1) / ((r.beta + std::sqrt(t)) / rate + r.l2);
   }
-  void operator()(const RowWiseAdaGrad&, double, double&, double&, double&) const {}
+  void operator()(const RmsProp& r, double g, double& w, double& s, double&) const {
+    s = r.alpha * s + (1 - r.alpha) * g * g;
+    w -= rate * g / (std::sqrt(s) + r.epsilon);
+  }
+  void operator()(const AdaDelta& r, double g, double& w, double& s, double& t) const {
+    s = r.rho * s + (1 - r.rho) * g * g;
+    const double change = std::sqrt((t + r.epsilon) / (s + r.epsilon)) * g;
+    t = r.rho * t + (1 - r.rho) * change * change;
+    w -= rate * change;
+  }
+  template <class RowWise>
+  void operator()(const RowWise&, double, double&, double&, double&) const {}
 };
 
 class SegmentUpdateTest : public DeviceTest {
@@ -112,7 +123,23 @@ class SegmentUpdateTest : public DeviceTest {
       row.state[0] = static_cast<float>(state);
       for (int64_t d = 0; d < dim; ++d) {
         row.weights[d] -=
-            static_cast<float>(rate * sum[d] / (std::sqrt(state) + row_wise->epsilon));
+            static_cast<float>(rate * (sum[d] / (std::sqrt(state) + row_wise->epsilon) +
+                                       row_wise->decoupled_decay * row.weights[d]));
+      }
+      return;
+    }
+    if (const auto* adam = std::get_if<PartialRowWiseAdam>(&rule)) {
+      double square = 0;
+      for (const double g : sum) square += g * g / static_cast<double>(dim);
+      const double second = adam->beta2 * row.state[dim] + (1 - adam->beta2) * square;
+      row.state[dim] = static_cast<float>(second);
+      for (int64_t d = 0; d < dim; ++d) {
+        const double first = adam->beta1 * row.state[d] + (1 - adam->beta1) * sum[d];
+        row.state[d] = static_cast<float>(first);
+        row.weights[d] -= static_cast<float>(
+            rate * (first / (1 - std::pow(adam->beta1, kStep)) /
+                        (std::sqrt(second / (1 - std::pow(adam->beta2, kStep))) + adam->epsilon) +
+                    adam->decoupled_decay * row.weights[d]));
       }
       return;
     }
@@ -129,8 +156,11 @@ class SegmentUpdateTest : public DeviceTest {
 };
 
 TEST_P(SegmentUpdateTest, FollowsThePublishedFormulaOfEveryRule) {
-  for (const Rule& rule : {Rule(Sgd{}), Rule(Momentum{}), Rule(AdaGrad{}), Rule(RowWiseAdaGrad{}),
-                           Rule(Adam{}), Rule(Ftrl{.l1 = 0.2f, .l2 = 0.1f})}) {
+  for (const Rule& rule :
+       {Rule(Sgd{}), Rule(Momentum{}), Rule(AdaGrad{}), Rule(RowWiseAdaGrad{}), Rule(Adam{}),
+        Rule(Ftrl{.l1 = 0.2f, .l2 = 0.1f}), Rule(RowWiseAdaGrad{.decoupled_decay = 0.1f}),
+        Rule(PartialRowWiseAdam{}), Rule(PartialRowWiseAdam{.decoupled_decay = 0.1f}),
+        Rule(RmsProp{}), Rule(AdaDelta{})}) {
     for (const int64_t dim : {1, 3, 16, 50}) {
       for (const DType dtype : {DType::kF32, DType::kF16, DType::kBf16}) {
         expect_reference(rule, dim, dtype, 0.0f, false);

@@ -103,12 +103,16 @@ DeviceLookup::~DeviceLookup() {
 
 int DeviceLookup::class_of(const DeviceTable& table, bool in_fours) {
   const TableSettings& settings = table.settings();
-  const Class wanted{shape_of(settings.name, table.dim(), in_fours), settings.dtype, settings.rule,
-                     settings.l2, settings.trainable};
+  const Class wanted{shape_of(settings.name, table.dim(), in_fours),
+                     settings.dtype,
+                     settings.rule,
+                     settings.l2,
+                     settings.trainable,
+                     settings.rounding};
   for (size_t c = 0; c < classes_.size(); ++c) {
     const Class& of = classes_[c];
     if (of.shape == wanted.shape && of.dtype == wanted.dtype && same_rule(of.rule, wanted.rule) &&
-        of.l2 == wanted.l2 && of.trainable == wanted.trainable)
+        of.l2 == wanted.l2 && of.trainable == wanted.trainable && of.rounding == wanted.rounding)
       return static_cast<int>(c);
   }
   EMBLEM_REQUIRE(classes_.size() < kMostClasses, "lookup: its tables have more than ", kMostClasses,

@@ -54,6 +54,7 @@ class DeviceLookup : public Lookup {
     Rule rule;
     float l2;
     bool trainable;
+    Rounding rounding;
   };
 
   int class_of(const DeviceTable& table, bool in_fours);

@@ -4,6 +4,7 @@
 #include "embedding/cuda/group_rows.h"
 #include "embedding/cuda/lookup_scratch.cuh"
 #include "embedding/cuda/update_rows.h"
+#include "embedding/rounding.h"
 
 namespace emblem::cuda {
 namespace {
@@ -63,8 +64,8 @@ void DeviceLookup::set_step(const Context& context, const StepScalars& scalars) 
   check_step(scalars);
   UpdateScalarsOfClasses values{};
   for (size_t c = 0; c < classes_.size(); ++c)
-    values[c] =
-        values_of(at_step(classes_[c].rule, scalars.learning_rate, scalars.step), scalars.scale);
+    values[c] = values_of(at_step(classes_[c].rule, scalars.learning_rate, scalars.step),
+                          scalars.scale, scalars.step);
   store_scalars(context, values, scratch_->step.data());
 }
 
@@ -84,8 +85,12 @@ void DeviceLookup::update(const Context& context, ConstAnyView gradients,
     if (scalars != nullptr) {
       op.scale = scalars->scale;
       op.rule = at_step(op.rule, scalars->learning_rate, scalars->step);
+      if (classes_[c].rounding == Rounding::kStochastic)
+        op.rounding_draw = rounding_draw(scalars->step);
     } else {
       op.values = scratch_->step.data() + c;
+      // Any but kRoundToNearest; the step's own comes with the values.
+      if (classes_[c].rounding == Rounding::kStochastic) op.rounding_draw = 1;
     }
     update_rows(context, *batch_, op);
     for (const DeviceTable* table : tables_) {

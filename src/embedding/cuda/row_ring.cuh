@@ -85,7 +85,7 @@ __device__ void for_each_chunk(int member, int dim, Body&& body) {
 // row.
 template <class S, class R>
 struct RowShare {
-  static constexpr int kPlanes = R::kRowWise ? 0 : R::kStates;
+  static constexpr int kPlanes = R::kStates;
   Share<S> weights;
   Share<S> states[kPlanes > 0 ? kPlanes : 1];
   float row_state;
@@ -105,7 +105,7 @@ __device__ void store_row(const RowsOf& table, char* row, int member, const RowS
     for (int s = 0; s < RowShare<S, R>::kPlanes; ++s)
       store_floats<S::kVector>(table.state(row) + s * table.dim + d, share.states[s].chunk[c]);
   });
-  if (R::kRowWise && member == 0) table.state(row)[0] = share.row_state;
+  if (R::kRowWise && member == 0) table.state(row)[R::kStates * table.dim] = share.row_state;
 }
 
 // A ring of stages in shared memory. Each lane fetches what only it will use, so lanes need not
@@ -118,7 +118,12 @@ class Ring {
     if constexpr (kRows) return R::kStates;
     return 0;
   }();
-  static constexpr int kPieces = 1 + (kRows ? 1 + kStates : 0);
+  static constexpr bool kRowWise = [] {
+    if constexpr (kRows) return R::kRowWise;
+    return false;
+  }();
+  static constexpr int kRowState = 2 + kStates;  // piece
+  static constexpr int kPieces = 1 + (kRows ? 1 + kStates + (kRowWise ? 1 : 0) : 0);
   static constexpr int kSlotBytes = kPieces * S::kChunks * S::kVector * 4;  // a lane
   static constexpr int kStages = std::clamp(256 / kSlotBytes, 2, 8);
   static constexpr int kBytes = kStages * kSlotBytes * kRingThreads;
@@ -135,14 +140,14 @@ class Ring {
     if constexpr (kRows) {
       for_each_chunk<S>(member, table.dim, [&](int c, int d) {
         fetch_weights(slot(stage, 1, c), row, table.dtype, d);
-        if constexpr (!R::kRowWise) {
 #pragma unroll
-          for (int s = 0; s < kStates; ++s)
-            __pipeline_memcpy_async(slot(stage, 2 + s, c), table.state(row) + s * table.dim + d,
-                                    S::kVector * 4);
-        }
+        for (int s = 0; s < kStates; ++s)
+          __pipeline_memcpy_async(slot(stage, 2 + s, c), table.state(row) + s * table.dim + d,
+                                  S::kVector * 4);
       });
-      if constexpr (R::kRowWise) __pipeline_memcpy_async(slot(stage, 2, 0), table.state(row), 4);
+      if constexpr (kRowWise)
+        __pipeline_memcpy_async(slot(stage, kRowState, 0), table.state(row) + kStates * table.dim,
+                                4);
     }
   }
 
@@ -157,7 +162,8 @@ class Ring {
       for (int s = 0; s < RowShare<S, R>::kPlanes; ++s)
         share.states[s].chunk[c] = floats(stage, 2 + s, c);
     });
-    if constexpr (R::kRowWise) share.row_state = *reinterpret_cast<const float*>(slot(stage, 2, 0));
+    if constexpr (kRowWise)
+      share.row_state = *reinterpret_cast<const float*>(slot(stage, kRowState, 0));
     return share;
   }
 

@@ -42,18 +42,16 @@ void update_other_rows(const Context& context, const DeviceTableRef* table, int6
   with_shape(op.shape, [&](auto as) {
     using S = decltype(as);
     constexpr int kGroups = kThreads / S::kLanes;
-    std::visit(
-        [&](const auto& rule) {
-          using R = std::decay_t<decltype(rule)>;
-          constexpr int kShared = Ring<S, R>::kSlotBytes * kThreads;  // one stage
-          cuda_check(cudaFuncSetAttribute(update_other_rows_kernel<S, R>,
-                                          cudaFuncAttributeMaxDynamicSharedMemorySize, kShared),
-                     "asking for shared memory");
-          update_other_rows_kernel<S, R>
-              <<<static_cast<unsigned>((rows + kGroups - 1) / kGroups), kThreads, kShared,
-                 context.stream>>>(table, Apply<S, R>{rule, op.scale, op.l2, op.values});
-        },
-        op.rule);
+    visit_table_rule(op.rule, [&](const auto& rule) {
+      using R = std::decay_t<decltype(rule)>;
+      constexpr int kShared = Ring<S, R>::kSlotBytes * kThreads;  // one stage
+      cuda_check(cudaFuncSetAttribute(update_other_rows_kernel<S, R>,
+                                      cudaFuncAttributeMaxDynamicSharedMemorySize, kShared),
+                 "asking for shared memory");
+      update_other_rows_kernel<S, R><<<static_cast<unsigned>((rows + kGroups - 1) / kGroups),
+                                       kThreads, kShared, context.stream>>>(
+          table, Apply<S, R>{rule, op.scale, op.l2, op.rounding_draw, op.values});
+    });
   });
   cuda_check(cudaGetLastError(), "launching update_other_rows_kernel");
 }

@@ -6,6 +6,7 @@
 
 #include "embedding/cuda/row_ring.cuh"
 #include "embedding/cuda/update_rows.h"
+#include "embedding/rounding.h"
 
 namespace emblem::cuda {
 
@@ -32,7 +33,7 @@ __device__ float sum_of_group(float value) {
 template <class R>
 __device__ R with_values(R rule, const UpdateScalars& values) {
   rule.learning_rate = values.learning_rate;
-  if constexpr (std::is_same_v<R, Adam>) {
+  if constexpr (kHasCorrections<R>) {
     rule.correction1 = values.correction1;
     rule.correction2 = values.correction2;
   }
@@ -46,6 +47,7 @@ struct Apply {
   using R = R_;
   R given_rule;
   float given_scale, l2;
+  uint32_t given_draw;          // kRoundToNearest, or of the step
   const UpdateScalars* values;  // null: the given ones
 
   __device__ void operator()(const RowsOf& table, char* row, int member, Share<S>& sum,
@@ -65,23 +67,31 @@ struct Apply {
     if constexpr (R::kRowWise)
       factor =
           rule.factor(sum_of_group<S>(square) / static_cast<float>(table.dim), &share.row_state);
-    for_each_chunk<S>(member, table.dim, [&](int c, int) {
+    for_each_chunk<S>(member, table.dim, [&](int c, int d) {
 #pragma unroll
       for (int v = 0; v < S::kVector; ++v) {
         float& w = share.weights.chunk[c].at[v];
-        if constexpr (R::kRowWise) {
-          w -= factor * sum.chunk[c].at[v];
-        } else {
-          float states[R::kStates > 0 ? R::kStates : 1];
+        float states[R::kStates > 0 ? R::kStates : 1];
 #pragma unroll
-          for (int s = 0; s < R::kStates; ++s) states[s] = share.states[s].chunk[c].at[v];
+        for (int s = 0; s < R::kStates; ++s) states[s] = share.states[s].chunk[c].at[v];
+        if constexpr (R::kRowWise)
+          rule(factor, sum.chunk[c].at[v], w, states, 1);
+        else
           rule(sum.chunk[c].at[v], w, states, 1);
 #pragma unroll
-          for (int s = 0; s < R::kStates; ++s) share.states[s].chunk[c].at[v] = states[s];
-        }
+        for (int s = 0; s < R::kStates; ++s) share.states[s].chunk[c].at[v] = states[s];
+        w = rounded(w, table.dtype, d + v);
       }
     });
     store_row<S, R>(table, row, member, share);
+  }
+
+  // Before the store converts it: a weight that 16 bits can hold stays what it is.
+  __device__ float rounded(float weight, DType type, int position) const {
+    if (type == DType::kF32 || given_draw == kRoundToNearest) return weight;
+    const uint32_t draw = values != nullptr ? values->rounding_draw : given_draw;
+    return type == DType::kF16 ? round_stochastically<F16>(weight, draw, position)
+                               : round_stochastically<Bf16>(weight, draw, position);
   }
 };
 
@@ -90,12 +100,10 @@ template <class F>
 void with_apply(const UpdateRows& op, const F& f) {
   with_shape(op.shape, [&](auto as) {
     using S = decltype(as);
-    std::visit(
-        [&](const auto& rule) {
-          using R = std::decay_t<decltype(rule)>;
-          f(as, Apply<S, R>{rule, op.scale, op.l2, op.values});
-        },
-        op.rule);
+    visit_table_rule(op.rule, [&](const auto& rule) {
+      using R = std::decay_t<decltype(rule)>;
+      f(as, Apply<S, R>{rule, op.scale, op.l2, op.rounding_draw, op.values});
+    });
   });
 }
 

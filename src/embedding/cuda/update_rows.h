@@ -24,7 +24,8 @@ struct UpdateRows {
   float scale = 1.0f;
   float l2 = 0.0f;
   Rule rule;                              // made by at_step
-  const UpdateScalars* values = nullptr;  // replaces those of `scale` and `rule`; or null
+  uint32_t rounding_draw = 0;             // of 16-bit weights (embedding/rounding.h); 0: to nearest
+  const UpdateScalars* values = nullptr;  // replaces those of the step; or null
   float* partials = nullptr;              // [tiles, floats of the shape]; zero before and after
   uint32_t* arrivals = nullptr;           // [tiles]; zero before and after
   // With in_order, for add_squared_norm: the positions of occurrences, and one float for each.

@@ -2,6 +2,7 @@
 
 #include "core/cuda_check.h"
 #include "embedding/cuda/device_batch.cuh"
+#include "embedding/rounding.h"
 
 namespace emblem::cuda {
 namespace {
@@ -15,14 +16,19 @@ __global__ void store_values_kernel(UpdateScalarsOfClasses values, UpdateScalars
 
 }  // namespace
 
-UpdateScalars values_of(const Rule& at_step, float scale) {
+UpdateScalars values_of(const Rule& at_step, float scale, int64_t step) {
   UpdateScalars values;
   values.scale = scale;
-  std::visit([&](const auto& rule) { values.learning_rate = rule.learning_rate; }, at_step);
-  if (const auto* adam = std::get_if<Adam>(&at_step)) {
-    values.correction1 = adam->correction1;
-    values.correction2 = adam->correction2;
-  }
+  values.rounding_draw = rounding_draw(step);
+  std::visit(
+      [&](const auto& rule) {
+        values.learning_rate = rule.learning_rate;
+        if constexpr (kHasCorrections<std::decay_t<decltype(rule)>>) {
+          values.correction1 = rule.correction1;
+          values.correction2 = rule.correction2;
+        }
+      },
+      at_step);
   if (const auto* momentum = std::get_if<Momentum>(&at_step))
     values.dampening = momentum->dampening;
   return values;

@@ -14,10 +14,11 @@ struct UpdateScalars {
   float learning_rate = 0.0f;
   float correction1 = 1.0f, correction2 = 1.0f;  // of Adam
   float dampening = 0.0f;                        // of Momentum
+  uint32_t rounding_draw = 0;                    // of stochastic rounding (embedding/rounding.h)
 };
 using UpdateScalarsOfClasses = std::array<UpdateScalars, 16>;
 
-UpdateScalars values_of(const Rule& at_step, float scale);
+UpdateScalars values_of(const Rule& at_step, float scale, int64_t step);
 
 // Copies them to device memory; `values` need not stay unchanged. Asynchronous.
 void store_scalars(const Context& context, const UpdateScalarsOfClasses& values, UpdateScalars* to);

@@ -1,0 +1,24 @@
+// optim/parameter_parts.h - which parameters each of the dense optimizers updates.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/optimizer.pb.h"
+#include "optim/dense_optimizer.h"
+
+namespace emblem {
+
+struct NamedRange {
+  std::string name;  // of a parameter: "bottom.0.weight"
+  WeightRange range;
+};
+
+// First the parameters that no regex_pattern of part_optimizers matches as a whole, then those of
+// each part; of several patterns the first counts. Neighbouring ranges are joined. Throws Error for
+// a pattern that is no regular expression, and for one that no parameter is left for.
+std::vector<std::vector<WeightRange>> group_parameters(std::span<const NamedRange> parameters,
+                                                       const config::DenseOptimizer& optimizer);
+
+}  // namespace emblem
