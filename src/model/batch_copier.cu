@@ -22,6 +22,8 @@ size_t room_for(const ModelBatch& batch) {
   for (const FeatureKeys& feature : batch.sparse)
     bytes += aligned(bytes_of(feature.keys)) + aligned(bytes_of(feature.offsets)) +
              aligned(bytes_of(feature.weights));
+  for (const SequenceView& sequence : batch.sequences)
+    bytes += aligned(bytes_of(sequence.offsets)) + aligned(bytes_of(sequence.numbers));
   return bytes;
 }
 
@@ -67,6 +69,11 @@ const ModelBatch& BatchCopier::copy(int number, const ModelBatch& batch) {
   for (const FeatureKeys& feature : batch.sparse)
     slot.keys.push_back({copied(feature.keys), copied(feature.offsets), copied(feature.weights)});
   slot.batch.sparse = slot.keys;
+  slot.sequences.clear();
+  for (const SequenceView& sequence : batch.sequences)
+    slot.sequences.push_back(
+        {sequence.elements, copied(sequence.offsets), copied(sequence.numbers)});
+  slot.batch.sequences = slot.sequences;
   slot.copied.record(copying_.stream);
   return slot.batch;
 }

@@ -5,7 +5,7 @@
 
 #include "core/buffer.h"
 #include "core/stream.h"
-#include "model/model.h"
+#include "model/model_batch.h"
 
 namespace emblem::cuda {
 
@@ -35,6 +35,7 @@ class BatchCopier {
     Event copied;    // to the device
     Event consumed;  // by the computing stream
     std::vector<FeatureKeys> keys;
+    std::vector<SequenceView> sequences;
     ModelBatch batch;
   };
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "data/batch.h"
-#include "model/model.h"
+#include "model/model_batch.h"
 
 namespace emblem {
 
@@ -14,24 +14,30 @@ class BatchView {
   const ModelBatch& set(const Batch& batch) {
     keys_.clear();
     for (const SparseColumn& column : batch.sparse)
-      keys_.push_back({view_of(column.keys), view_of(column.offsets), view_of(column.weights)});
-    const int64_t dense_cols =
-        batch.rows > 0 ? static_cast<int64_t>(batch.dense.size()) / batch.rows : 0;
+      keys_.push_back({matrix_of(column.keys, std::ssize(column.keys)),
+                       matrix_of(column.offsets, std::ssize(column.offsets)),
+                       matrix_of(column.weights, std::ssize(column.weights))});
+    sequences_.clear();
+    for (const SequenceColumn& column : batch.sequences)
+      sequences_.push_back({column.elements(), matrix_of(column.offsets, batch.rows + 1),
+                            matrix_of(column.numbers, column.elements())});
     view_ = {.rows = batch.rows,
-             .dense = {batch.dense.data(), batch.rows, dense_cols},
-             .labels = view_of(batch.labels),
-             .weights = view_of(batch.sample_weights),
-             .sparse = keys_};
+             .dense = matrix_of(batch.dense, batch.rows),
+             .labels = matrix_of(batch.labels, batch.rows),
+             .weights = matrix_of(batch.sample_weights, batch.rows),
+             .sparse = keys_,
+             .sequences = sequences_};
     return view_;
   }
 
  private:
   template <class T>
-  static View<const T> view_of(const HostVector<T>& values) {
-    return {values.data(), static_cast<int64_t>(values.size()), 1};
+  static View<const T> matrix_of(const HostVector<T>& values, int64_t rows) {
+    return {values.data(), rows, rows > 0 ? std::ssize(values) / rows : 0};
   }
 
   std::vector<FeatureKeys> keys_;
+  std::vector<SequenceView> sequences_;
   ModelBatch view_;
 };
 

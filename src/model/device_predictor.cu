@@ -45,9 +45,13 @@ DevicePredictor::DevicePredictor(const Context& context, std::unique_ptr<Model> 
       model_(std::move(model)),
       lookups_(std::move(lookups)),
       inputs_(model_->lookup_inputs()),
+      piece_(model_->sequence_of_feature()),
       max_rows_(max_rows) {
   EMBLEM_REQUIRE(lookups_.size() == inputs_.size(), "the model has ", inputs_.size(),
                  " lookups, but rows for ", lookups_.size(), " were given");
+  const std::string unsupported = unsupported_part(*model_);
+  EMBLEM_REQUIRE(unsupported.empty(), "the model has ", unsupported,
+                 ", which this way of computing on a GPU does not support");
   if (model_->dense_node().id >= 0) dense_cols_ = model_->graph().cols(model_->dense_node());
   lay_out(max_rows_);
   host_input_ = std::make_unique<PinnedMemory>(input_bytes_);
@@ -63,10 +67,6 @@ DevicePredictor::DevicePredictor(const Context& context, std::unique_ptr<Model> 
     EMBLEM_REQUIRE(rows.features() == static_cast<int64_t>(inputs_[l].sparse_index.size()),
                    "lookup ", l, " has ", inputs_[l].sparse_index.size(),
                    " features, but rows for ", rows.features(), " were given");
-    for (int64_t f = 0; f < rows.features(); ++f)
-      EMBLEM_REQUIRE(rows.dim(f) == rows.dim(0), "lookup ", l, " has features of dimension ",
-                     rows.dim(0), " and ", rows.dim(f),
-                     "; on a GPU all features of a lookup must have one");
     inputs.embeddings.push_back({inputs_[l].node, rows.addresses(), rows.dim(0)});
   }
   inference_ = std::make_unique<Inference>(context_, model_->graph(), model_->logits_node(),
@@ -249,26 +249,32 @@ std::span<const float> DevicePredictor::probabilities() const {
   return {reinterpret_cast<const float*>(host_output_->data()), static_cast<size_t>(rows_)};
 }
 
-void DevicePredictor::run(const Context&, const ModelBatch& batch, std::span<float> probabilities) {
+std::string DevicePredictor::unsupported_part(const Model& model) {
+  if (model.heads().size() > 1) return "several heads";
+  const HeadSpec& head = model.heads()[0].spec;
+  if (head.kind != HeadKind::kBinary || head.classes != 1 || head.domains != 1)
+    return "a head that is not binary";
+  for (const Model::LookupInput& input : model.lookup_inputs()) {
+    if (input.is_stacked || input.sequence >= 0) return "sequences";
+    for (const int64_t dim : input.dims)
+      if (dim != input.dims[0]) return "embeddings of several dimensions in a lookup";
+  }
+  return "";
+}
+
+void DevicePredictor::run(const Context&, const ModelBatch& batch,
+                          std::span<const PredictedOutput> outputs) {
+  for (const PredictedOutput& output : outputs)
+    EMBLEM_REQUIRE(output.spec.value == OutputSpec::Value::kProbability, "output ",
+                   output.spec.name, " is not computed for this model on a GPU; serve the model "
+                   "with --device cpu");
   check(batch);
-  keys_.assign(batch.sparse.begin(), batch.sparse.end());
   for (int64_t begin = 0; begin < batch.rows; begin += max_rows_) {
-    ModelBatch piece = batch;
-    piece.rows = std::min(max_rows_, batch.rows - begin);
-    if (batch.rows > max_rows_) {
-      piece.dense = {batch.dense.data + begin * batch.dense.cols, piece.rows, batch.dense.cols};
-      for (size_t f = 0; f < keys_.size(); ++f) {
-        const FeatureKeys& all = batch.sparse[f];
-        if (all.offsets.size() == 0)
-          keys_[f].keys = {all.keys.data + begin, piece.rows, 1};
-        else
-          keys_[f].offsets = {all.offsets.data + begin, piece.rows + 1, 1};
-      }
-      piece.sparse = keys_;
-    }
-    enqueue_copy(piece);
+    const int64_t rows = std::min(max_rows_, batch.rows - begin);
+    enqueue_copy(batch.rows > max_rows_ ? piece_.cut(batch, begin, rows) : batch);
     compute();
-    std::copy_n(this->probabilities().begin(), piece.rows, probabilities.begin() + begin);
+    for (const PredictedOutput& output : outputs)
+      std::copy_n(probabilities().begin(), rows, output.values.row(begin));
   }
 }
 

@@ -29,6 +29,9 @@ struct PredictorLookup {
 
 class DevicePredictor final : public Predictor {
  public:
+  // What of the model it does not run; "" where it runs all. Use PlainPredictor for such models.
+  static std::string unsupported_part(const Model& model);
+
   // `model` was made on the context's GPU for max_rows rows, without lookups, and has its
   // parameters; there is one of `lookups` for each of its lookup_inputs(), with its features. The
   // context has a stream of its own.
@@ -39,10 +42,12 @@ class DevicePredictor final : public Predictor {
   // Makes the graphs of all numbers of rows, so that no batch has to wait for one.
   void warm_up();
 
-  // A row has at most one key of each feature.
+  // A row has at most one key of each feature. The outputs are probabilities.
+  using Predictor::run;
   void run(const Context& context, const ModelBatch& batch,
-           std::span<float> probabilities) override;
+           std::span<const PredictedOutput> outputs) override;
   Model& model() override { return *model_; }
+  std::string describe() const override { return "GPU, one CUDA graph"; }
 
   // ---- the parts of run, for a batch of at most max_rows rows ----
   void copy_in(const ModelBatch& batch);  // enqueues it
@@ -76,6 +81,7 @@ class DevicePredictor final : public Predictor {
   std::unique_ptr<Model> model_;
   std::vector<PredictorLookup> lookups_;
   std::vector<Model::LookupInput> inputs_;
+  BatchPiece piece_;
   int64_t max_rows_ = 0, dense_cols_ = 0;
   Stream side_;  // what needs no rows of tables runs in parallel to their lookup
   Event fork_, join_;
@@ -87,7 +93,6 @@ class DevicePredictor final : public Predictor {
   int64_t rows_ = 0, bucket_ = 0;   // of the batch that was copied in
   std::vector<size_t> key_begins_;  // of lookups in the input, for the bucket
   size_t input_bytes_ = 0;          // likewise
-  std::vector<FeatureKeys> keys_;   // of a piece
   bool copying_ = false;            // a batch may still be on its way to the GPU
   CacheCounts counts_;
 };

@@ -1,10 +1,11 @@
 #include "config/groups.h"
 #include "emblem/error.h"
 #include "model/builders.h"
+#include "model/layers.h"
 
 namespace emblem {
 
-Node build_dlrm(Graph& graph, ModelInputs& inputs, const config::DLRM& model) {
+Node build_dlrm(Graph& graph, ModelInputs& inputs, const config::DLRM& model, int64_t classes) {
   const config::ModelConfig& config = inputs.config().model_config();
   const std::string sparse_group = sparse_group_of(config);
   const Vectors sparse = inputs.vectors(sparse_group);
@@ -20,11 +21,11 @@ Node build_dlrm(Graph& graph, ModelInputs& inputs, const config::DLRM& model) {
     const Node joined = bottom.id >= 0 ? graph.concat({bottom, sparse.node}) : sparse.node;
     const Node cross = graph.cross_v2(joined, static_cast<int>(model.cross().cross_num()),
                                       model.cross().low_rank());
-    return add_logit(graph, "output", add_mlp(graph, "top", cross, model.final()));
+    return add_logits(graph, "output", add_mlp(graph, "top", cross, model.final()), classes);
   }
   const Node pairs = graph.dlrm_interaction(bottom, sparse.node, sparse.dim);
   const Node joined = model.arch_with_sparse() ? graph.concat({pairs, sparse.node}) : pairs;
-  return add_logit(graph, "output", add_mlp(graph, "top", joined, model.final()));
+  return add_logits(graph, "output", add_mlp(graph, "top", joined, model.final()), classes);
 }
 
 }  // namespace emblem

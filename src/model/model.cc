@@ -5,6 +5,7 @@
 #include "core/text.h"
 #include "model/builders.h"
 #include "model/inputs.h"
+#include "model/key_arrays.h"
 
 namespace emblem {
 namespace {
@@ -31,16 +32,26 @@ Model::Model(const Context& context, const config::PipelineConfig& config,
              ModelUse use)
     : name_(model_name(config.model_config())), graph_(config.train_config().seed()) {
   ModelInputs inputs(graph_, config, layout, wide_dim_of(config.model_config()));
-  logits_ = build_model(graph_, inputs, config.model_config());
-  float smoothing = 0.0f;
-  for (const auto& loss : config.model_config().losses())
-    smoothing = loss.binary_cross_entropy().label_smoothing();
-  graph_.binary_cross_entropy(logits_, inputs.label(), inputs.weights(), smoothing);
+  heads_ = build_model(graph_, inputs);
+  for (const Head& head : heads_) {
+    add_losses(graph_, inputs, head);
+    graph_.mark_output(head.logits);
+  }
   dense_ = inputs.dense();
-  label_ = inputs.label();
+  labels_ = inputs.labels();
   weights_ = inputs.weights();
-  add_embeddings(context, config, inputs.deep(), TableFamily::kDeep, make_lookup, use);
-  add_embeddings(context, config, inputs.wide(), TableFamily::kWide, make_lookup, use);
+  ids_ = inputs.id_inputs();
+  sequence_of_feature_.resize(static_cast<size_t>(layout.sparse_count), -1);
+  for (const FeatureSpec& feature : layout.features) {
+    if (feature.kind == FeatureKind::kSparse && !feature.is_intermediate)
+      sequence_of_feature_[static_cast<size_t>(feature.sparse_index)] = feature.sequence;
+  }
+  for (size_t s = 0; s < layout.sequences.size(); ++s) {
+    if (inputs.sequence_spaces()[s].id > 0)
+      sequences_.push_back({s, inputs.sequence_spaces()[s], inputs.sequence_numbers()[s]});
+  }
+  for (const LookupPlan& plan : inputs.lookups())
+    lookups_.emplace_back(context, config, plan, make_lookup, use);
   const DType precision = precision_of(context, config.train_config());
   // In 16 bits an evaluation computes with the padded rows of training, so that its results are the
   // same to the last bit.
@@ -51,56 +62,52 @@ Model::Model(const Context& context, const config::PipelineConfig& config,
 
 std::vector<Model::LookupInput> Model::lookup_inputs() const {
   std::vector<LookupInput> inputs;
-  for (const Embeddings& embeddings : embeddings_)
-    inputs.push_back({embeddings.node, embeddings.sparse_index, embeddings.feature_tables});
+  for (const ModelLookup& lookup : lookups_) {
+    LookupInput& input = inputs.emplace_back();
+    const LookupPlan& plan = lookup.plan();
+    input.node = plan.features[0].node;
+    input.sequence = plan.sequence;
+    input.is_stacked = plan.is_stacked;
+    for (const PlannedFeature& planned : plan.features) {
+      input.sparse_index.push_back(planned.feature->sparse_index);
+      input.dims.push_back(planned.dim);
+    }
+    input.tables = lookup.feature_tables();
+    if (plan.is_stacked && !input.tables.empty())
+      input.tables.resize(plan.features.size(), input.tables[0]);
+  }
   return inputs;
 }
 
-void Model::add_embeddings(const Context& context, const config::PipelineConfig& config,
-                           const LookupPlan& plan, TableFamily family,
-                           const MakeLookup& make_elsewhere, ModelUse use) {
-  if (plan.features.empty()) return;
-  const TablePlan tables = plan_tables(config, plan, family, use);
-  Embeddings& added = embeddings_.emplace_back();
-  added.node = plan.node;
-  for (size_t i = 0; i < tables.uses.size(); ++i) {
-    added.sparse_index.push_back(tables.uses[i].sparse_index);
-    added.feature_names.push_back(plan.features[i].feature->name);
-    added.table_names.push_back(tables.tables[static_cast<size_t>(tables.uses[i].table)].name);
+void Model::feed_values(const Context& context, const ModelBatch& batch) {
+  if (dense_.id >= 0) feed(context, "numeric values", batch.dense, graph_.value(dense_));
+  for (const SequenceInput& input : sequences_) {
+    const SequenceView& sequence = batch.sequences[input.index];
+    graph_.set_elements(context, input.space, sequence.offsets, sequence.elements);
+    if (input.numbers.id >= 0)
+      feed(context, "numbers of a sequence", sequence.numbers, graph_.value(input.numbers));
   }
-  if (make_elsewhere) {
-    added.lookup = make_elsewhere(tables);
-    return;
-  }
-  for (const TableSettings& settings : tables.tables) {
-    added.tables.push_back(make_table(context, settings));
-  }
-  std::vector<LookupFeature> features;
-  for (const TableUse& use : tables.uses) {
-    Table* table = added.tables[use.table].get();
-    features.push_back({table, use.pooling});
-    added.feature_tables.push_back(table);
-  }
-  added.lookup = make_lookup(context, features, tables.lookup);
 }
 
-void Model::Embeddings::pick(const ModelBatch& batch, std::vector<FeatureKeys>& to) const {
-  to.clear();
-  for (const int64_t index : sparse_index) to.push_back(batch.sparse[static_cast<size_t>(index)]);
+void Model::feed_targets(const Context& context, const ModelBatch& batch, Phase phase) {
+  if (phase != Phase::kTrain && batch.labels.size() == 0) {
+    // Labels may choose nodes (Graph::select), so they are valid even where no loss reads them.
+    const View<float> labels = graph_.value(labels_);
+    detail::zero(context, labels.data, static_cast<size_t>(labels.size()) * sizeof(float));
+    return;
+  }
+  feed(context, "labels", batch.labels, graph_.value(labels_));
+  if (weights_.id >= 0) feed(context, "sample weights", batch.weights, graph_.value(weights_));
+  for (const auto& [sparse_index, node] : ids_)
+    first_keys(context, batch.sparse[static_cast<size_t>(sparse_index)], graph_.ids(node).data);
 }
 
 void Model::forward(const Context& context, const ModelBatch& batch, Phase phase, uint64_t draw) {
   clock_.begin(context, "lookup");
   graph_.set_rows(batch.rows);
-  if (dense_.id >= 0) feed(context, "numeric values", batch.dense, graph_.value(dense_));
-  const bool has_targets = phase == Phase::kTrain || batch.labels.size() > 0;
-  if (has_targets) feed(context, "labels", batch.labels, graph_.value(label_));
-  if (has_targets && weights_.id >= 0)
-    feed(context, "sample weights", batch.weights, graph_.value(weights_));
-  for (Embeddings& embeddings : embeddings_) {
-    embeddings.pick(batch, embeddings.keys);
-    embeddings.lookup->forward(context, embeddings.keys, phase, graph_.matrix(embeddings.node));
-  }
+  feed_values(context, batch);
+  feed_targets(context, batch, phase);
+  for (ModelLookup& lookup : lookups_) lookup.forward(context, graph_, batch, phase);
   clock_.end(context, stages_.lookup);
   clock_.begin(context, "dense forward");
   graph_.forward(context, phase, draw);
@@ -108,10 +115,7 @@ void Model::forward(const Context& context, const ModelBatch& batch, Phase phase
 }
 
 void Model::prefetch(const Context& context, const ModelBatch& next) {
-  for (Embeddings& embeddings : embeddings_) {
-    embeddings.pick(next, embeddings.coming_keys);
-    embeddings.lookup->prefetch(context, embeddings.coming_keys);
-  }
+  for (ModelLookup& lookup : lookups_) lookup.prefetch(context, next);
 }
 
 void Model::backward(const Context& context) {
@@ -122,51 +126,44 @@ void Model::backward(const Context& context) {
 
 double Model::squared_embedding_gradient_norm(const Context& context) {
   double sum = 0.0;
-  for (Embeddings& embeddings : embeddings_) {
-    sum +=
-        embeddings.lookup->squared_gradient_norm(context, graph_.gradient_matrix(embeddings.node));
-  }
+  for (ModelLookup& lookup : lookups_) sum += lookup.squared_gradient_norm(context, graph_);
   return sum;
 }
 
 void Model::update_embeddings(const Context& context, float scale, float learning_rate,
                               int64_t step) {
   clock_.begin(context, "update");
-  for (Embeddings& embeddings : embeddings_) {
-    embeddings.lookup->backward(context, graph_.gradient_matrix(embeddings.node), scale,
-                                learning_rate, step);
-  }
+  for (ModelLookup& lookup : lookups_)
+    lookup.backward(context, graph_, {scale, learning_rate, step});
   clock_.end(context, stages_.update);
 }
 
 void Model::check(const Context& context) {
-  for (Embeddings& embeddings : embeddings_) embeddings.lookup->check(context);
+  for (ModelLookup& lookup : lookups_) lookup.check(context);
 }
 
 std::vector<FeatureLookups> Model::take_lookup_counts(const Context& context) {
   std::vector<FeatureLookups> found;
-  for (Embeddings& embeddings : embeddings_) {
-    if (embeddings.lookup == nullptr)
+  for (ModelLookup& lookup : lookups_) {
+    if (!lookup.has_lookup())
       throw Error(ErrorCode::kUnsupported, cat(name_, ": this model counts no lookups"));
-    const std::vector<LookupCounts> counts = embeddings.lookup->take_counts(context);
-    for (size_t f = 0; f < counts.size(); ++f) {
-      const std::string &feature = embeddings.feature_names[f], &table = embeddings.table_names[f];
+    for (const FeatureLookups& one : lookup.take_counts(context)) {
       // A feature of several groups has the same keys in each of them.
       const bool again = std::any_of(found.begin(), found.end(), [&](const FeatureLookups& other) {
-        return other.feature == feature && other.table == table;
+        return other.feature == one.feature && other.table == one.table;
       });
-      if (!again) found.push_back({feature, table, counts[f]});
+      if (!again) found.push_back(one);
     }
   }
   return found;
 }
 
-View<const float> Model::logits() { return graph_.value(logits_); }
+View<const float> Model::logits(size_t head) { return graph_.value(heads_.at(head).logits); }
 
 std::vector<Table*> Model::tables() const {
   std::vector<Table*> tables;
-  for (const Embeddings& embeddings : embeddings_) {
-    for (const auto& table : embeddings.tables) tables.push_back(table.get());
+  for (const ModelLookup& lookup : lookups_) {
+    for (const auto& table : lookup.tables()) tables.push_back(table.get());
   }
   return tables;
 }

@@ -3,9 +3,8 @@
 // Thread-compatible: one thread runs it at a time; it uses the threads of the context.
 #pragma once
 
-#include <functional>
+#include <map>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -15,20 +14,13 @@
 #include "core/stage_clock.h"
 #include "embedding/lookup.h"
 #include "embedding/table.h"
+#include "model/heads.h"
+#include "model/model_batch.h"
+#include "model/model_lookup.h"
 #include "model/table_config.h"
 #include "nn/graph.h"
 
 namespace emblem {
-
-// A batch as the model sees it; the memory is the caller's, on the model's device, and must outlive
-// backward.
-struct ModelBatch {
-  int64_t rows = 0;
-  View<const float> dense;              // [rows, dense columns]
-  View<const float> labels;             // [rows, 1]; empty: the loss means nothing
-  View<const float> weights;            // [rows, 1] or empty
-  std::span<const FeatureKeys> sparse;  // by FeatureSpec::sparse_index
-};
 
 // What a model is computed in there: a CPU knows fp32 only, and runs models of any precision in it.
 DType precision_of(const Context& context, const config::TrainConfig& config);
@@ -38,15 +30,6 @@ struct StageSeconds {
   double lookup = 0, forward = 0, backward = 0, update = 0;
   double dense_update = 0;  // by who trains the model
 };
-
-// The values of a feature that were looked up in a table.
-struct FeatureLookups {
-  std::string feature, table;
-  LookupCounts counts;
-};
-
-// Makes the lookup over the tables of a plan, one feature a use.
-using MakeLookup = std::function<std::unique_ptr<Lookup>(const TablePlan&)>;
 
 class Model {
  public:
@@ -79,18 +62,30 @@ class Model {
   // kUnsupported where the model has no lookup because rows come in another way.
   std::vector<FeatureLookups> take_lookup_counts(const Context& context);
 
-  View<const float> logits();  // [rows, 1] of the last forward, on the model's device
+  // What it predicts, in the order of its towers; at least one.
+  const std::vector<Head>& heads() const { return heads_; }
+  // Of the last forward, on the model's device: [rows, domains * classes].
+  View<const float> logits(size_t head = 0);
   double loss(const Context& context) const { return graph_.loss(context); }
+  // Its summands, in the order of loss_names(): LOSS_TOWER, or LOSS of a model with one head.
+  std::vector<double> losses(const Context& context) const { return graph_.losses(context); }
+  std::vector<std::string> loss_names() const { return graph_.loss_names(); }
 
   Graph& graph() { return graph_; }
   // Who runs the graph in another way needs its nodes; id -1: there is none.
   Node dense_node() const { return dense_; }
-  Node logits_node() const { return logits_; }
+  Node logits_node() const { return heads_[0].logits; }
+  // Of each of ModelBatch::sparse: the one of ModelBatch::sequences whose elements have its keys, or
+  // -1.
+  const std::vector<int64_t>& sequence_of_feature() const { return sequence_of_feature_; }
   // The input of a lookup, the positions of its features in ModelBatch::sparse, and their tables,
-  // if the model owns them.
+  // if the model owns them. Of a stacked lookup: the node of its first feature.
   struct LookupInput {
     Node node;
+    int64_t sequence = -1;  // its bags are elements of this one of ModelBatch::sequences; -1: rows
+    bool is_stacked = false;
     std::vector<int64_t> sparse_index;
+    std::vector<int64_t> dims;
     std::vector<const Table*> tables;
   };
   std::vector<LookupInput> lookup_inputs() const;
@@ -102,27 +97,23 @@ class Model {
   StageClock& stage_clock() { return clock_; }
 
  private:
-  // The lookup of one family of tables and the node that takes its output.
-  struct Embeddings {
-    Node node;
-    std::vector<std::unique_ptr<Table>> tables;
-    std::vector<int64_t> sparse_index;
-    std::vector<const Table*> feature_tables;
-    std::vector<std::string> feature_names, table_names;  // of each feature of the lookup
-    std::unique_ptr<Lookup> lookup;
-    std::vector<FeatureKeys> keys;         // of the last forward
-    std::vector<FeatureKeys> coming_keys;  // of the last prefetch
-
-    void pick(const ModelBatch& batch, std::vector<FeatureKeys>& to) const;
+  // What a sequence of a batch fills.
+  struct SequenceInput {
+    size_t index = 0;  // in ModelBatch::sequences
+    Space space;
+    Node numbers;  // id -1: none
   };
-  void add_embeddings(const Context& context, const config::PipelineConfig& config,
-                      const LookupPlan& plan, TableFamily family, const MakeLookup& make_lookup,
-                      ModelUse use);
+  void feed_values(const Context& context, const ModelBatch& batch);
+  void feed_targets(const Context& context, const ModelBatch& batch, Phase phase);
 
   std::string name_;
   Graph graph_;
-  Node dense_, label_, weights_, logits_;
-  std::vector<Embeddings> embeddings_;
+  Node dense_, labels_, weights_;
+  std::vector<SequenceInput> sequences_;
+  std::map<int64_t, Node> ids_;  // by position in ModelBatch::sparse
+  std::vector<int64_t> sequence_of_feature_;
+  std::vector<Head> heads_;
+  std::vector<ModelLookup> lookups_;
   StageSeconds stages_;
   StageClock clock_;
 };

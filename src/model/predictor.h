@@ -1,27 +1,45 @@
-// model/predictor.h - a trained model as a function: batches of any size in, probabilities out.
+// model/predictor.h - a trained model as a function: batches of any size in, predictions out.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
-#include "core/host_vector.h"
+#include "config/heads.h"
+#include "model/batch_piece.h"
 #include "model/model.h"
 
 namespace emblem {
+
+// A matrix to fill: [rows of the batch, spec.cols], in host memory.
+struct PredictedOutput {
+  OutputSpec spec;
+  View<float> values;
+};
 
 // Used by one thread at a time. Allocates nothing once it has seen its largest batch.
 class Predictor {
  public:
   virtual ~Predictor() = default;
 
-  // Fills probabilities[batch.rows]. The batch is in host memory; its labels are not read. The
-  // context has the threads to use.
+  // Fills each of `outputs`. The batch is in host memory; its labels are not read. The context has
+  // the threads to use.
   virtual void run(const Context& context, const ModelBatch& batch,
-                   std::span<float> probabilities) = 0;
+                   std::span<const PredictedOutput> outputs) = 0;
+  // Fills probabilities[batch.rows] of label 1 of the first head.
+  void run(const Context& context, const ModelBatch& batch, std::span<float> probabilities);
 
   virtual Model& model() = 0;
+  virtual std::string describe() const = 0;  // how it computes, in a few words
 };
+
+// Fills rows [begin, begin + rows) of the outputs out of the logits of these rows, which are in host
+// memory.
+using LogitsOfHead = std::function<View<const float>(size_t head)>;
+void fill_rows(std::span<const PredictedOutput> outputs, const Model& model, int64_t begin,
+               int64_t rows, const LogitsOfHead& logits);
 
 // On the CPU.
 class HostPredictor final : public Predictor {
@@ -32,14 +50,15 @@ class HostPredictor final : public Predictor {
   // `model` was made for kPieceRows rows and has its parameters, which stay as they are.
   explicit HostPredictor(std::unique_ptr<Model> model);
 
+  using Predictor::run;
   void run(const Context& context, const ModelBatch& batch,
-           std::span<float> probabilities) override;
+           std::span<const PredictedOutput> outputs) override;
   Model& model() override { return *model_; }
+  std::string describe() const override { return "CPU"; }
 
  private:
   std::unique_ptr<Model> model_;
-  std::vector<FeatureKeys> keys_;             // of a piece
-  std::vector<HostVector<int32_t>> offsets_;  // likewise
+  BatchPiece piece_;
 };
 
 }  // namespace emblem

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "config/feature_settings.h"
 #include "core/hash.h"
 #include "core/text.h"
 #include "emblem/error.h"
@@ -93,37 +94,57 @@ void set_dynamic(TableSettings& table, const DynamicEmbedding& dynamic, const st
   }
 }
 
-// What id and raw features have in common.
-struct FeatureTable {
-  TableSettings settings;
-  Pooling pooling = Pooling::kSum;
-};
-
-FeatureTable table_of_id(const config::IdFeature& id, const std::string& where) {
-  FeatureTable out;
-  out.settings.dtype = dtype_from(id.data_type(), where);
-  out.settings.trainable = id.trainable();
-  out.pooling = pooling_from(id.pooling(), where);
-  if (id.has_dynamicemb()) {
-    set_dynamic(out.settings, id.dynamicemb(), where);
-  } else {
-    out.settings.capacity =
-        static_cast<int64_t>(id.has_hash_bucket_size() ? id.hash_bucket_size() : id.num_buckets());
-    out.settings.initializer = default_initializer(out.settings.capacity);
-  }
-  if (id.has_init_fn()) out.settings.initializer = parse_init_fn(id.init_fn());
-  return out;
+// zch: ids are hashed to 63 bits, and the table keeps zch_size of them.
+void set_collision_free(TableSettings& table, const config::ZeroCollisionHash& zch) {
+  table.kind = TableKind::kDynamic;
+  table.eviction = zch.has_lru() ? Eviction::kLru : Eviction::kLfu;
+  table.capacity = static_cast<int64_t>(zch.zch_size());
+  table.initializer = default_initializer(table.capacity);
 }
 
-FeatureTable table_of_raw(const config::RawFeature& raw, const std::string& where) {
-  FeatureTable out;
-  out.settings.dtype = dtype_from(raw.data_type(), where);
-  out.settings.trainable = raw.trainable();
-  out.settings.capacity = raw.boundaries_size() + 1;
-  out.settings.initializer =
-      raw.has_init_fn() ? parse_init_fn(raw.init_fn()) : default_initializer(out.settings.capacity);
-  out.pooling = pooling_from(raw.pooling(), where);
-  return out;
+// The table of a feature, but for its name and optimizer.
+TableSettings table_of(const FeatureSpec& feature) {
+  const FeatureSettings& settings = feature.settings;
+  const std::string where = "feature " + feature.name;
+  TableSettings table;
+  table.dtype = dtype_from(settings.data_type, where);
+  table.trainable = settings.trainable;
+  if (settings.dynamicemb) {
+    set_dynamic(table, *settings.dynamicemb, where);
+  } else if (settings.zch) {
+    set_collision_free(table, *settings.zch);
+  } else {
+    table.capacity = table_rows(feature);
+    table.initializer = default_initializer(table.capacity);
+  }
+  if (!settings.init_fn.empty()) table.initializer = parse_init_fn(settings.init_fn);
+  return table;
+}
+
+Pooling pooling_of(const FeatureSpec& feature) {
+  return pooling_from(feature.settings.pooling, "feature " + feature.name);
+}
+
+// Bags of one value are the same whether summed or averaged.
+bool has_bags(const FeatureSpec& feature) {
+  return value_dim_of(feature.settings, feature.sequence >= 0) != 1;
+}
+
+// All features of a stacked lookup are pooled in one way.
+Pooling stacked_pooling(const LookupPlan& lookup) {
+  const PlannedFeature* first = nullptr;
+  Pooling pooling = Pooling::kSum;
+  for (const PlannedFeature& planned : lookup.features) {
+    if (!has_bags(*planned.feature)) continue;
+    const Pooling own = pooling_of(*planned.feature);
+    EMBLEM_REQUIRE(first == nullptr || own == pooling, "features ", first->feature->name, " and ",
+                   planned.feature->name, " share the table \"", planned.table,
+                   "\" as query and as sequence, but are pooled in different ways; give them the "
+                   "same pooling or another embedding_name");
+    if (first == nullptr) first = &planned;
+    pooling = own;
+  }
+  return pooling;
 }
 
 void require_same(const TableSettings& a, const TableSettings& b, const std::string& feature) {
@@ -174,28 +195,25 @@ Initializer parse_init_fn(const std::string& text) {
 }
 
 TablePlan plan_tables(const config::PipelineConfig& config, const LookupPlan& lookup,
-                      TableFamily family, ModelUse use) {
+                      ModelUse use) {
   const auto& train = config.train_config();
   const SparseOptimizerSettings optimizer = sparse_optimizer_from(train.sparse_optimizer());
   TablePlan plan;
   plan.lookup.sums = train.deterministic() ? Sums::kDeterministic : Sums::kFast;
   std::map<std::string, int64_t> by_name;
   for (const PlannedFeature& planned : lookup.features) {
-    const auto& feature = planned.feature->config;
-    const std::string where = "feature " + planned.feature->name;
-    FeatureTable table = feature.has_id_feature() ? table_of_id(feature.id_feature(), where)
-                                                  : table_of_raw(feature.raw_feature(), where);
-    TableSettings& settings = table.settings;
-    settings.name = table_name_of(feature);
+    TableSettings settings = table_of(*planned.feature);
+    settings.name = planned.table;
     settings.dim = planned.dim;
-    if (family == TableFamily::kWide) {
-      settings.name += "_wide";
+    if (lookup.family == TableFamily::kWide) {
       const std::string init = wide_init_of(config.model_config());
       settings.initializer =
           init.empty() ? Initializer{Kind::kConstant, 0.0f, 0.0f} : parse_init_fn(init);
     }
     settings.rule = use == ModelUse::kTraining ? optimizer.rule : Rule(Sgd{});  // without state
     settings.initial_accumulator = optimizer.initial_accumulator;
+    if (train.stochastic_rounding() && settings.dtype != DType::kF32)
+      settings.rounding = Rounding::kStochastic;
     settings.l2 = optimizer.l2 + train.regularization().embedding_l2();
     settings.l2_on_all_rows = train.regularization().embedding_l2_on_all_rows();
     settings.seed = train.seed() ^ hash_string(settings.name);
@@ -206,7 +224,10 @@ TablePlan plan_tables(const config::PipelineConfig& config, const LookupPlan& lo
       plan.tables.push_back(settings);
     else
       require_same(plan.tables[at->second], settings, planned.feature->name);
-    plan.uses.push_back({planned.feature->sparse_index, at->second, table.pooling});
+    if (lookup.is_stacked && !plan.uses.empty()) continue;
+    plan.uses.push_back({planned.feature->sparse_index, at->second,
+                         lookup.is_stacked ? stacked_pooling(lookup)
+                                           : pooling_of(*planned.feature)});
   }
   if (train.device_bytes() > 0)
     place_tables(plan.tables, static_cast<int64_t>(train.device_bytes()));

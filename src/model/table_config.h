@@ -6,32 +6,30 @@
 
 #include "config/pipeline.pb.h"
 #include "embedding/settings.h"
-#include "model/inputs.h"
+#include "model/lookup_plan.h"
 
 namespace emblem {
 
 // A feature of a lookup and the table it reads: an index into TablePlan::tables.
 struct TableUse {
-  int64_t sparse_index = 0;  // position in Batch::sparse
+  int64_t sparse_index = 0;  // position in Batch::sparse; of a stacked lookup, of its first feature
   int64_t table = 0;
   Pooling pooling = Pooling::kSum;
 };
 
 struct TablePlan {
   std::vector<TableSettings> tables;
-  std::vector<TableUse> uses;  // in the order of the LookupPlan's features
+  std::vector<TableUse> uses;  // in the order of the LookupPlan's features; one of a stacked lookup
   LookupSettings lookup;
 };
 
 // kEvaluation: tables keep no optimizer state, and rows are never updated.
 enum class ModelUse { kTraining, kEvaluation };
 
-enum class TableFamily { kDeep, kWide };  // wide tables are named NAME_wide and start at 0
-
 // The tables of a lookup. Features that name the same embedding share a table, and must then agree
 // on its settings: an Error names both features and the setting.
 TablePlan plan_tables(const config::PipelineConfig& config, const LookupPlan& lookup,
-                      TableFamily family, ModelUse use = ModelUse::kTraining);
+                      ModelUse use = ModelUse::kTraining);
 
 // Reads "nn.init.uniform_,a=-0.01,b=0.01" and its like.
 Initializer parse_init_fn(const std::string& text);

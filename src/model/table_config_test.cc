@@ -43,9 +43,7 @@ class PlanTables : public testing::Test {
             "}",
         "test");
     layout_ = layout_of(config_);
-    Graph graph(1);
-    const ModelInputs inputs(graph, config_, layout_, 1);
-    return plan_tables(config_, inputs.deep(), TableFamily::kDeep);
+    return plan_tables(config_, plan_lookups(config_.model_config(), layout_, 1).at(0));
   }
   config::PipelineConfig config_;
   FeatureLayout layout_;
@@ -57,6 +55,18 @@ TEST_F(PlanTables, AsksForDeterministicSumsWhereTheConfigDoes) {
       "feature_configs { id_feature { feature_name: 'b' embedding_dim: 4 num_buckets: 10 } }";
   EXPECT_EQ(plan(features).lookup.sums, Sums::kFast);
   EXPECT_EQ(plan(features, "deterministic: true").lookup.sums, Sums::kDeterministic);
+}
+
+TEST_F(PlanTables, RoundsRowsInSixteenBitsStochasticallyUnlessToldOtherwise) {
+  const std::string features =
+      "feature_configs { id_feature { feature_name: 'a' embedding_dim: 4 num_buckets: 10 "
+      "data_type: 'FP16' } }"
+      "feature_configs { id_feature { feature_name: 'b' embedding_dim: 4 num_buckets: 10 } }";
+  const TablePlan tables = plan(features);
+  EXPECT_EQ(tables.tables.at(0).rounding, Rounding::kStochastic);
+  EXPECT_EQ(tables.tables.at(1).rounding, Rounding::kToNearest);
+  EXPECT_EQ(plan(features, "stochastic_rounding: false").tables.at(0).rounding,
+            Rounding::kToNearest);
 }
 
 TEST_F(PlanTables, GivesEachFeatureItsOwnTableUnlessTheyShareAName) {

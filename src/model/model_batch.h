@@ -1,0 +1,33 @@
+// model/model_batch.h - a batch as a model sees it.
+#pragma once
+
+#include <span>
+
+#include "core/view.h"
+#include "embedding/lookup.h"
+
+namespace emblem {
+
+// The elements of a sequence: row r has [offsets[r], offsets[r + 1]).
+struct SequenceView {
+  int64_t elements = 0;
+  View<const int32_t> offsets;  // [rows + 1]
+  View<const float> numbers;    // [elements, numeric columns]
+};
+
+// The memory is the caller's, on the model's device, and must outlive backward.
+struct ModelBatch {
+  int64_t rows = 0;
+  View<const float> dense;                  // [rows, dense columns]
+  View<const float> labels;                 // [rows, labels]; empty: the loss means nothing
+  View<const float> weights;                // [rows, weight fields] or empty
+  std::span<const FeatureKeys> sparse;      // by FeatureSpec::sparse_index
+  std::span<const SequenceView> sequences;  // by FeatureSpec::sequence
+};
+
+// Bags of a feature: the rows of the batch or the elements of its sequence.
+inline int64_t bags_of(const FeatureKeys& keys) {
+  return keys.offsets.size() > 0 ? keys.offsets.size() - 1 : keys.keys.size();
+}
+
+}  // namespace emblem

@@ -1,0 +1,73 @@
+// model/model_lookup.h - a lookup of a model: its tables, and the way of its rows into the nodes of
+// the graph and of their gradients back.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "embedding/lookup.h"
+#include "embedding/table.h"
+#include "model/lookup_plan.h"
+#include "model/model_batch.h"
+#include "model/table_config.h"
+#include "nn/graph.h"
+
+namespace emblem {
+
+// Makes the lookup over the tables of a plan, one feature a use.
+using MakeLookup = std::function<std::unique_ptr<Lookup>(const TablePlan&)>;
+
+// The values of a feature that were looked up in a table.
+struct FeatureLookups {
+  std::string feature, table;
+  LookupCounts counts;
+};
+
+// Used by one thread at a time.
+class ModelLookup {
+ public:
+  // Owns its tables unless `make_elsewhere` looks up elsewhere. `plan` has its nodes.
+  ModelLookup(const Context& context, const config::PipelineConfig& config, const LookupPlan& plan,
+              const MakeLookup& make_elsewhere, ModelUse use);
+
+  // After set_rows and set_elements of the graph. The batch must outlive backward.
+  void forward(const Context& context, Graph& graph, const ModelBatch& batch, Phase phase);
+  void prefetch(const Context& context, const ModelBatch& next);
+  double squared_gradient_norm(const Context& context, Graph& graph);
+  void backward(const Context& context, Graph& graph, const StepScalars& step);
+  void check(const Context& context) { lookup_->check(context); }
+
+  bool has_lookup() const { return lookup_ != nullptr; }
+  // By feature and table; those of a stacked lookup are under its first feature.
+  std::vector<FeatureLookups> take_counts(const Context& context);
+
+  const LookupPlan& plan() const { return plan_; }
+  const std::vector<std::unique_ptr<Table>>& tables() const { return tables_; }
+  const std::vector<const Table*>& feature_tables() const { return feature_tables_; }
+
+ private:
+  // The keys of a batch as the lookup takes them.
+  struct Keys {
+    std::vector<FeatureKeys> features;
+    // Of a stacked lookup: all features one after the other.
+    Buffer<int64_t> keys;
+    Buffer<int32_t> offsets;
+    Buffer<float> weights;
+  };
+  void pick(const Context& context, const ModelBatch& batch, Keys& to) const;
+  void stack(const Context& context, const ModelBatch& batch, Keys& to) const;
+  ConstAnyView gradients(const Context& context, Graph& graph);
+  // [bags of all features, width] in `memory`.
+  AnyView stacked(const Context& context, Graph& graph, Buffer<char>& memory) const;
+
+  LookupPlan plan_;
+  std::vector<std::unique_ptr<Table>> tables_;
+  std::vector<const Table*> feature_tables_;  // of each feature, if the tables are here
+  std::unique_ptr<Lookup> lookup_;            // null: rows come in another way
+  Keys keys_, coming_;                        // of the last forward and prefetch
+  Buffer<char> rows_, row_gradients_;         // [bags, width] of a stacked lookup
+};
+
+}  // namespace emblem

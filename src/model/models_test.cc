@@ -1,0 +1,224 @@
+// Every model: it learns, and a row's prediction does not depend on the rows next to it.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/text.h"
+#include "model/small_model_test.h"
+
+namespace emblem {
+namespace {
+
+constexpr const char* kStart = R"(
+    train_config { num_steps: 1 sparse_optimizer { sgd_optimizer { lr: 0.1 } constant_learning_rate {} }
+                   dense_optimizer { sgd_optimizer { lr: 0.1 } constant_learning_rate {} } }
+    data_config { dataset_type: CsvDataset fg_mode: FG_NONE label_fields: "clk" label_fields: "buy" }
+    feature_configs { id_feature { feature_name: "user" num_buckets: 20 embedding_dim: 4 } }
+    feature_configs { id_feature { feature_name: "item" num_buckets: 30 embedding_dim: 4 embedding_name: "item_emb" } }
+    feature_configs { id_feature { feature_name: "cate" num_buckets: 10 embedding_dim: 4 } }
+    feature_configs { raw_feature { feature_name: "price" } }
+    feature_configs { raw_feature { feature_name: "age" value_dim: 2 embedding_dim: 4 mlp {} } }
+    feature_configs { raw_feature { feature_name: "rank" embedding_dim: 4 autodis { num_channels: 3 } } }
+    feature_configs { sequence_feature {
+      sequence_name: "click" sequence_length: 6
+      features { id_feature { feature_name: "item" num_buckets: 30 embedding_dim: 4 embedding_name: "item_emb" } }
+      features { id_feature { feature_name: "cate" num_buckets: 10 embedding_dim: 4 } }
+      features { raw_feature { feature_name: "price" } } } }
+)";
+constexpr const char* kDeep = R"( feature_groups { group_name: "deep" feature_names: "user"
+    feature_names: "item" feature_names: "cate" feature_names: "price" } )";
+constexpr const char* kEmbedded = R"( feature_groups { group_name: "deep" feature_names: "user"
+    feature_names: "age" feature_names: "price" feature_names: "rank" } )";
+constexpr const char* kVectors = R"( feature_groups { group_name: "sparse" feature_names: "user"
+    feature_names: "item" feature_names: "cate" } )";
+constexpr const char* kDense = R"( feature_groups { group_name: "dense" feature_names: "price" } )";
+constexpr const char* kWide = R"( feature_groups { group_name: "wide" feature_names: "user"
+    feature_names: "item" feature_names: "cate" group_type: WIDE } )";
+constexpr const char* kSequence = R"( feature_groups { group_name: "seq" group_type: SEQUENCE
+    feature_names: "item" feature_names: "cate" feature_names: "click__item"
+    feature_names: "click__cate" feature_names: "click__price" } )";
+constexpr const char* kBinary = R"( losses { binary_cross_entropy {} } metrics { auc {} } )";
+
+// A deep group with an encoder over the clicks.
+std::string encoded(const std::string& encoder, const std::string& features) {
+  return R"( feature_groups { group_name: "deep" feature_names: "user" feature_names: "price"
+      sequence_groups { group_name: "click" )" +
+         features + R"( } sequence_encoders { )" + encoder + " } } ";
+}
+constexpr const char* kClicked =
+    R"( feature_names: "item" feature_names: "cate" feature_names: "click__item"
+        feature_names: "click__cate" )";
+
+std::string towers(const std::string& extra = "mlp { hidden_units: 4 }") {
+  return cat(R"(task_towers { tower_name: "ctr" label_name: "clk" losses { binary_cross_entropy {} }
+                 metrics { auc {} } )",
+             extra, R"( } task_towers { tower_name: "cvr" label_name: "buy"
+                 losses { binary_cross_entropy {} } metrics { auc {} } weight: 0.5 )",
+             extra, " }");
+}
+
+struct Case {
+  std::string name, model;
+  friend std::ostream& operator<<(std::ostream& out, const Case& of) { return out << of.name; }
+};
+
+std::vector<Case> cases() {
+  const std::string deep = kDeep, binary = kBinary;
+  const std::string dnn = " dnn { deep { hidden_units: 6 } } ";
+  return {
+      {"lr", std::string(kWide) + "lr {}" + binary},
+      {"fm", std::string(kWide) + R"( feature_groups { group_name: "fm" feature_names: "user"
+          feature_names: "item" } fm {} )" +
+                 binary},
+      {"wide_and_deep",
+       std::string(kWide) + deep + "wide_and_deep { deep { hidden_units: 6 } }" + binary},
+      {"deepfm", std::string(kWide) + deep + kVectors +
+                     "deepfm { deep { hidden_units: 6 } final { hidden_units: 4 } }" + binary},
+      {"dnn", deep + dnn + binary},
+      {"dense_embeddings", kEmbedded + dnn + binary},
+      {"dcn_v1",
+       deep +
+           "dcn_v1 { cross { cross_num: 2 } deep { hidden_units: 6 } final { hidden_units: 4 } }" +
+           binary},
+      {"dcn_v2",
+       deep +
+           "dcn_v2 { cross { cross_num: 2 } deep { hidden_units: 6 } final { hidden_units: 4 } }" +
+           binary},
+      {"dlrm", std::string(kDense) + kVectors +
+                   "dlrm { dense_mlp { hidden_units: 4 } final { hidden_units: 4 } }" + binary},
+      {"multi_tower", deep + kDense +
+                          R"(multi_tower { towers { input: "deep" mlp { hidden_units: 6 } }
+          towers { input: "dense" mlp { hidden_units: 3 } } final { hidden_units: 4 } })" +
+                          binary},
+      {"multi_tower_din", deep + kSequence + R"(multi_tower_din {
+          towers { input: "deep" mlp { hidden_units: 6 } }
+          din_towers { input: "seq" attn_mlp { hidden_units: 5 } } final { hidden_units: 4 } })" +
+                              binary},
+      {"mask_net", deep +
+                       "mask_net { mask_net_module { n_mask_blocks: 2 mask_block { hidden_dim: 5 } "
+                       "top_mlp { hidden_units: 4 } } }" +
+                       binary},
+      {"mask_net_serial", deep +
+                              "mask_net { mask_net_module { n_mask_blocks: 2 mask_block { "
+                              "hidden_dim: 5 } use_parallel: false } }" +
+                              binary},
+      {"wukong", std::string(kDense) + kVectors + R"(wukong { dense_mlp { hidden_units: 4 }
+          wukong_layers { lcb_feature_num: 2 fmb_feature_num: 3 compressed_feature_num: 2 feature_num_mlp { hidden_units: 6 } }
+          wukong_layers { lcb_feature_num: 2 fmb_feature_num: 3 compressed_feature_num: 2 feature_num_mlp { hidden_units: 6 } }
+          final { hidden_units: 4 } })" +
+                     binary},
+      {"xdeepfm", std::string(kWide) + deep +
+                      R"(xdeepfm { cin { cin_layer_size: 3 cin_layer_size: 2 }
+          deep { hidden_units: 6 } final { hidden_units: 4 } wide_embedding_dim: 4
+          wide_init_fn: "nn.init.uniform_,a=-0.5,b=0.5" })" +
+                      binary},
+      {"rocket_launching", deep + R"(rocket_launching { share_mlp { hidden_units: 6 }
+          booster_mlp { hidden_units: 8 hidden_units: 4 } light_mlp { hidden_units: 4 }
+          feature_based_distillation: true } num_class: 2
+          losses { softmax_cross_entropy {} } metrics { auc {} })"},
+      {"multi_class",
+       deep + dnn + "num_class: 2 losses { softmax_cross_entropy {} } metrics { accuracy {} }"},
+      {"regression", deep + dnn + "losses { l2_loss {} } metrics { mean_squared_error {} }"},
+      {"focal", deep + dnn + "losses { binary_focal_loss {} } metrics { auc {} }"},
+      {"jrc",
+       deep + dnn +
+           R"(num_class: 2 losses { jrc_loss { session_name: "cate" } } metrics { auc {} })"},
+      {"mmoe",
+       deep + "mmoe { expert_mlp { hidden_units: 5 } num_expert: 2 gate_mlp { hidden_units: 3 } " +
+           towers() + "}"},
+      {"ple",
+       deep + R"(ple { extraction_networks { network_name: "l1" expert_num_per_task: 2 share_num: 1
+          task_expert_net { hidden_units: 5 } share_expert_net { hidden_units: 5 } }
+          extraction_networks { network_name: "l2" expert_num_per_task: 1 share_num: 2
+          task_expert_net { hidden_units: 4 } share_expert_net { hidden_units: 4 } } )" +
+           towers() + "}"},
+      {"dbmtl", deep + R"(dbmtl { mask_net { n_mask_blocks: 1 mask_block { hidden_dim: 5 } }
+          bottom_mlp { hidden_units: 6 } expert_mlp { hidden_units: 5 } num_expert: 2
+          task_towers { tower_name: "ctr" label_name: "clk" mlp { hidden_units: 4 }
+            losses { binary_cross_entropy {} } metrics { auc {} } }
+          task_towers { tower_name: "cvr" label_name: "buy" mlp { hidden_units: 4 }
+            relation_tower_names: "ctr" relation_mlp { hidden_units: 3 }
+            losses { binary_cross_entropy {} } metrics { auc {} } } })"},
+      {"pepnet",
+       R"( feature_groups { group_name: "all" feature_names: "user" feature_names: "item" }
+          feature_groups { group_name: "domain" feature_names: "cate" }
+          feature_groups { group_name: "uia" feature_names: "user" feature_names: "price" }
+          pepnet { ppnet_hidden_units: 5 ppnet_hidden_units: 4 )" +
+           towers() + "}"},
+      {"pepnet_domains",
+       R"( feature_groups { group_name: "all" feature_names: "user" feature_names: "item" }
+          pepnet { domain_input_name: "buy" task_domain_num: 2
+            task_towers { tower_name: "ctr" label_name: "clk" mlp { hidden_units: 4 }
+              losses { binary_cross_entropy {} } metrics { auc {} } } })"},
+      {"variational_dropout",
+       deep + dnn + "variational_dropout { regularization_lambda: 0.01 }" + binary},
+      {"din_encoder",
+       encoded("din_encoder { attn_mlp { hidden_units: 5 } }", kClicked) + dnn + binary},
+      {"simple_attention", encoded("simple_attention {}", kClicked) + dnn + binary},
+      {"pooling_encoder", encoded("pooling_encoder {}", kClicked) + dnn + binary},
+      {"pooling_sum",
+       encoded(R"(pooling_encoder { pooling_type: "sum" })", kClicked) + dnn + binary},
+      {"self_attention",
+       encoded("self_attention_encoder { multihead_attn_dim: 8 num_heads: 2 }", kClicked) + dnn +
+           binary},
+      {"multi_window_din",
+       encoded(
+           "multi_window_din_encoder { windows_len: 2 windows_len: 3 attn_mlp { hidden_units: 5 } "
+           "}",
+           R"( feature_names: "item" feature_names: "click__item" feature_names: "click__cate" )") +
+           dnn + binary},
+  };
+}
+
+class EveryModel : public testing::TestWithParam<Case> {
+ protected:
+  std::string pipeline() const { return cat(kStart, " model_config { ", GetParam().model, " }"); }
+};
+
+TEST_P(EveryModel, Learns) {
+  SmallModel model(pipeline());
+  const Batch batch = model.batch({.rows = 24});
+  const double first = model.step(batch, 0.3f, 1), goal = first - 0.02;
+  double loss = first;
+  for (int step = 2; step <= 1000 && loss >= goal; ++step) {
+    loss = model.step(batch, 0.3f, step);
+    ASSERT_TRUE(std::isfinite(loss)) << "step " << step;
+  }
+  EXPECT_LT(loss, goal);
+}
+
+// With evaluation of a batch as a whole and of its rows one by one.
+TEST_P(EveryModel, PredictsARowWithoutRegardToTheOthers) {
+  SmallModel model(pipeline());
+  const Batch all = model.batch({.rows = 9});
+  for (int step = 1; step <= 3; ++step) model.step(all, 0.2f, step);
+  model.forward(all);
+  std::vector<std::vector<float>> together;
+  for (size_t head = 0; head < model.model->heads().size(); ++head)
+    together.push_back(model.logits(head));
+  for (int64_t row = 0; row < all.rows; ++row) {
+    model.forward_rows(all, row, 1);
+    for (size_t head = 0; head < together.size(); ++head) {
+      const std::vector<float> alone = model.logits(head);
+      for (size_t i = 0; i < alone.size(); ++i)
+        EXPECT_NEAR(alone[i], together[head][static_cast<size_t>(row) * alone.size() + i], 1e-5)
+            << "row " << row << " of head " << head;
+    }
+  }
+}
+
+TEST_P(EveryModel, TakesEmptySequencesAndBags) {
+  SmallModel model(pipeline());
+  const Batch without = model.batch({.rows = 6, .most_elements = 0, .most_keys = 3});
+  const Batch with = model.batch({.rows = 6, .most_elements = 6, .fewest_elements = 6}, 2);
+  const Batch single = model.batch({.rows = 1, .most_elements = 1, .fewest_elements = 1}, 3);
+  int64_t step = 1;
+  for (const Batch* batch : {&without, &with, &single, &without})
+    EXPECT_TRUE(std::isfinite(model.step(*batch, 0.1f, step++)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, EveryModel, testing::ValuesIn(cases()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace emblem

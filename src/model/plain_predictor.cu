@@ -1,0 +1,40 @@
+#include <algorithm>
+
+#include "model/plain_predictor.h"
+
+namespace emblem::cuda {
+
+PlainPredictor::PlainPredictor(const Context& context, std::unique_ptr<Model> model,
+                               int64_t max_rows)
+    : context_(context),
+      model_(std::move(model)),
+      max_rows_(max_rows),
+      piece_(model_->sequence_of_feature()),
+      copier_(context),
+      logits_(model_->heads().size()) {
+  model_->graph().freeze();
+}
+
+void PlainPredictor::run(const Context& context, const ModelBatch& batch,
+                         std::span<const PredictedOutput> outputs) {
+  context_.threads = context.threads;
+  for (int64_t begin = 0; begin < batch.rows; begin += max_rows_) {
+    const int64_t rows = std::min(max_rows_, batch.rows - begin);
+    const ModelBatch& there = copier_.copy(0, piece_.cut(batch, begin, rows));
+    copier_.make_wait(0);
+    model_->forward(context_, there, Phase::kEval, 0);
+    copier_.release(0);
+    for (size_t head = 0; head < logits_.size(); ++head) {
+      const View<const float> from = model_->logits(head);
+      logits_[head].resize(static_cast<size_t>(from.size()));
+      copy_async(context_, logits_[head].data(), from.data, logits_[head].size() * sizeof(float));
+    }
+    context_.synchronize();
+    fill_rows(outputs, *model_, begin, rows, [&](size_t head) {
+      return View<const float>{logits_[head].data(), rows,
+                               std::ssize(logits_[head]) / std::max<int64_t>(rows, 1)};
+    });
+  }
+}
+
+}  // namespace emblem::cuda

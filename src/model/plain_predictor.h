@@ -1,0 +1,37 @@
+// model/plain_predictor.h - a trained model as a function on a GPU, for models that DevicePredictor
+// does not run: several heads or classes, sequences, several keys of a feature. CUDA builds only.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "model/batch_copier.h"
+#include "model/batch_piece.h"
+#include "model/predictor.h"
+
+namespace emblem::cuda {
+
+// Copies a batch, runs the model's forward pass, and copies the logits back.
+class PlainPredictor final : public Predictor {
+ public:
+  // `model` was made on the context's GPU for max_rows rows and has its parameters. The context has
+  // a stream of its own.
+  PlainPredictor(const Context& context, std::unique_ptr<Model> model, int64_t max_rows);
+  ~PlainPredictor() override { context_.synchronize(); }
+
+  using Predictor::run;
+  void run(const Context& context, const ModelBatch& batch,
+           std::span<const PredictedOutput> outputs) override;
+  Model& model() override { return *model_; }
+  std::string describe() const override { return "GPU, layer by layer"; }
+
+ private:
+  Context context_;
+  std::unique_ptr<Model> model_;
+  int64_t max_rows_;
+  BatchPiece piece_;
+  BatchCopier copier_;
+  std::vector<std::vector<float>> logits_;  // of each head, in host memory
+};
+
+}  // namespace emblem::cuda
