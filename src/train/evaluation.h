@@ -19,14 +19,19 @@ struct Evaluation {
   int64_t rows = 0;                       // that were evaluated
   int64_t bad_rows = 0;                   // that were skipped
   std::vector<FeatureLookups> lookups;    // of the whole evaluation
-  std::optional<float> only_label;        // set when all labels are equal
+  // Of each head whose labels are all equal.
+  struct OnlyLabel {
+    float label = 0.0f;
+    std::vector<std::string> metrics;  // of the head
+  };
+  std::vector<OnlyLabel> only_labels;
   double seconds = 0.0;
 
   // The value of a metric. Throws Error with the names of those that were computed if it was not.
   double at(const std::string& metric) const;
 };
 
-// Throws Error when model_config.metrics has one that cannot be computed.
+// Throws Error when a metric that is configured cannot be computed.
 void check_metrics(const config::PipelineConfig& config, const FeatureLayout& layout);
 
 // Runs the model over `options.input`, or as much of it as eval_config.num_steps says, without
@@ -36,8 +41,8 @@ std::optional<Evaluation> evaluate(const Context& context, Model& model,
                                    const config::PipelineConfig& config,
                                    const FeatureLayout& layout, const LoaderOptions& options);
 
-// Why metrics are NaN: "auc is not defined: all 285 labels are 0". "" when there are two labels, or
-// all metrics have a value. `label_positive` is that of data_config.
+// Why metrics are NaN: "auc_cvr is not defined: all 285 labels are 0". "" when every head has two
+// labels, or all metrics have a value. `label_positive` is that of data_config.
 std::string undefined_metrics_reason(const Evaluation& evaluation,
                                      const std::string& label_positive);
 
@@ -55,12 +60,18 @@ struct PredictionPass {
   std::vector<FeatureLookups> lookups;
 };
 
-// Runs the model over a data set and calls take(batch, logits) batch by batch. Bad rows are in the
-// batches, in their place, and marked in Batch::bad; their logits mean nothing. Shows progress on
-// stderr under `title`. Nothing when it was interrupted before the end.
-std::optional<PredictionPass> for_each_prediction(
-    const Context& context, Model& model, const config::PipelineConfig& config,
-    const FeatureLayout& layout, const LoaderOptions& options, const std::string& title,
-    const std::function<void(const Batch&, View<const float> logits)>& take);
+// Gets a batch and the logits of each head, [rows, logits of the head], in host memory. Bad rows
+// are in the batches, in their place, and marked in Batch::bad; their logits mean nothing.
+using TakePredictions =
+    std::function<void(const Batch&, const std::vector<View<const float>>& logits)>;
+
+// Runs the model over a data set and calls `take` batch by batch. Shows progress on stderr under
+// `title`. Nothing when it was interrupted before the end.
+std::optional<PredictionPass> for_each_prediction(const Context& context, Model& model,
+                                                  const config::PipelineConfig& config,
+                                                  const FeatureLayout& layout,
+                                                  const LoaderOptions& options,
+                                                  const std::string& title,
+                                                  const TakePredictions& take);
 
 }  // namespace emblem

@@ -2,6 +2,7 @@
 
 #include "core/log.h"
 #include "train/lookup_report.h"
+#include "train/run_state.h"
 
 namespace emblem {
 
@@ -19,8 +20,12 @@ bool Evaluator::evaluate(int64_t epoch) {
   const RunClock::Pause pause(clock_, "evaluation");
   LoaderOptions loading = evaluation_loader_options(config_);
   loading.memory = memory_;
+  DenseAverage* average =
+      evaluated_weights(config_) == DenseWeights::kAverage ? learner_.average() : nullptr;
+  if (average != nullptr) swap(*average);
   const auto found =
       emblem::evaluate(learner_.context(), learner_.model(), config_, layout_, loading);
+  if (average != nullptr) swap(*average);
   if (!found) return false;
   last_ = found;
   last_step_ = learner_.steps();
@@ -29,6 +34,10 @@ bool Evaluator::evaluate(int64_t epoch) {
   ++count_;
   seconds_ += pause.seconds();
   return true;
+}
+
+void Evaluator::swap(DenseAverage& average) {
+  average.swap_with(learner_.context(), learner_.model().graph().parameters());
 }
 
 void Evaluator::report(const Evaluation& evaluation) {

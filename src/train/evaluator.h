@@ -38,6 +38,8 @@ class Evaluator {
 
  private:
   void report(const Evaluation& evaluation);
+  // The model computes with the average, or with its own weights again.
+  void swap(DenseAverage& average);
 
   const config::PipelineConfig& config_;
   const FeatureLayout& layout_;

@@ -22,8 +22,11 @@ Due Intervals::after(int64_t step, const Batch& batch) const {
   };
   Due due;
   due.log = every(step, std::max(1u, train_.log_step_count_steps()));
-  due.checkpoint =
-      every(step, train_.save_checkpoints_steps()) || at_epoch(train_.save_checkpoints_epochs());
+  // As in TorchEasyRec, save_checkpoints_epochs replaces the default of save_checkpoints_steps.
+  const bool by_steps =
+      train_.save_checkpoints_epochs() == 0 || train_.has_save_checkpoints_steps();
+  due.checkpoint = (by_steps && every(step, train_.save_checkpoints_steps())) ||
+                   at_epoch(train_.save_checkpoints_epochs());
   const bool own_interval = train_.eval_steps() > 0 || train_.eval_epochs() > 0;
   due.evaluation = evaluates_ && (own_interval ? every(step, train_.eval_steps()) ||
                                                      at_epoch(train_.eval_epochs())

@@ -43,6 +43,15 @@ TEST(Intervals, EpochsAreCountedAtTheirLastBatch) {
   EXPECT_TRUE(by_epoch.after(16, batch(true, 2)).checkpoint);
 }
 
+TEST(Intervals, EpochsReplaceTheDefaultNumberOfStepsOfCheckpoints) {
+  const Intervals by_epoch = intervals("save_checkpoints_epochs: 1");
+  EXPECT_FALSE(by_epoch.after(1000, batch()).checkpoint);
+  EXPECT_TRUE(by_epoch.after(1234, batch(true, 1)).checkpoint);
+  const Intervals both = intervals("save_checkpoints_epochs: 1 save_checkpoints_steps: 1000");
+  EXPECT_TRUE(both.after(1000, batch()).checkpoint);
+  EXPECT_TRUE(intervals("").after(1000, batch()).checkpoint);
+}
+
 TEST(Intervals, LogsAndDeltasHaveTheirOwn) {
   const Intervals both = intervals("log_step_count_steps: 3 delta_steps: 5");
   EXPECT_TRUE(both.after(3, batch()).log);

@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "emblem/error.h"
+#include "optim/from_config.h"
+#include "optim/parameter_parts.h"
 #include "train/step_slowdown.h"
 
 namespace emblem {
@@ -17,6 +19,39 @@ std::vector<WeightRange> weight_ranges(const Graph& graph) {
   return ranges;
 }
 
+std::vector<NamedRange> named_ranges(const Graph& graph) {
+  std::vector<NamedRange> ranges;
+  for (const Parameter& parameter : graph.parameter_list())
+    ranges.push_back(
+        {parameter.name, {parameter.begin, parameter.begin + parameter.rows * parameter.cols}});
+  return ranges;
+}
+
+std::vector<Learner::DensePart> make_dense_parts(const Context& context,
+                                                 const config::TrainConfig& train, Graph& graph) {
+  const config::DenseOptimizer& optimizer = train.dense_optimizer();
+  const int64_t size = graph.parameters().size();
+  const float l2 = train.regularization().weight_l2();
+  const std::vector<WeightRange> weights = weight_ranges(graph);
+  std::vector<Learner::DensePart> parts;
+  if (optimizer.part_optimizers().empty()) {
+    parts.push_back({DenseOptimizer(context, dense_optimizer_from(optimizer), size, weights, l2),
+                     make_schedule(optimizer)});
+    return parts;
+  }
+  const auto groups = group_parameters(named_ranges(graph), optimizer);
+  parts.push_back(
+      {DenseOptimizer(context, dense_optimizer_from(optimizer), size, weights, l2, groups[0]),
+       make_schedule(optimizer)});
+  for (int i = 0; i < optimizer.part_optimizers_size(); ++i) {
+    const config::PartOptimizer& part = optimizer.part_optimizers(i);
+    parts.push_back(
+        {DenseOptimizer(context, dense_optimizer_from(part), size, weights, l2, groups[i + 1]),
+         make_schedule(optimizer, part)});
+  }
+  return parts;
+}
+
 }  // namespace
 
 Learner::Learner(const Context& context, const config::PipelineConfig& config,
@@ -25,18 +60,24 @@ Learner::Learner(const Context& context, const config::PipelineConfig& config,
       clipping_(config.train_config().grad_clipping()),
       model_(context, config, layout, max_rows),
       sparse_schedule_(make_schedule(config.train_config().sparse_optimizer())),
-      dense_schedule_(make_schedule(config.train_config().dense_optimizer())),
-      dense_(context, dense_optimizer_from(config.train_config().dense_optimizer()),
-             model_.graph().parameters().size(), weight_ranges(model_.graph()),
-             config.train_config().regularization().weight_l2()),
+      dense_(make_dense_parts(context, config.train_config(), model_.graph())),
+      accumulation_(std::max(1u, config.train_config().gradient_accumulation_steps())),
+      max_embedding_gradient_(
+          sparse_optimizer_from(config.train_config().sparse_optimizer()).max_gradient),
+      has_losses_(model_.graph().loss_names().size() > 1),
       dense_norm_(context),
-      scaler_(precision_of(context, config.train_config()), config.train_config().grad_scaler()) {}
+      scaler_(precision_of(context, config.train_config()), config.train_config().grad_scaler()) {
+  const config::DenseOptimizer& optimizer = config.train_config().dense_optimizer();
+  if (optimizer.has_ema())
+    average_.emplace(context, optimizer.ema().decay(), model_.graph().parameters());
+  if (accumulation_ > 1)
+    accumulated_ = Buffer<float>::zeros(context, model_.graph().parameters().size());
+}
 
-float Learner::clip(StepResult& result, float loss_scale) {
+float Learner::clip(StepResult& result, View<float> gradients, float loss_scale) {
   const float unscale = 1.0f / loss_scale;
   const std::string& type = clipping_.clipping_type();
   if (type == "none") return unscale;
-  const View<float> gradients = model_.graph().parameter_gradients();
   if (type == "value") {
     clip_by_value(context_, gradients, clipping_.max_gradient() * loss_scale);
     return unscale;
@@ -47,6 +88,13 @@ float Learner::clip(StepResult& result, float loss_scale) {
   result.gradient_norm = std::sqrt(squares) * unscale;
   return unscale * static_cast<float>(
                        std::min(1.0, clipping_.max_gradient() / (result.gradient_norm + 1e-6)));
+}
+
+void Learner::clip_embedding_gradients(float loss_scale) {
+  if (max_embedding_gradient_ == 0.0f) return;
+  for (const Model::LookupInput& input : model_.lookup_inputs())
+    clip_by_value(context_, model_.graph().gradient_matrix(input.node),
+                  max_embedding_gradient_ * loss_scale);
 }
 
 bool Learner::overflowed() {
@@ -68,6 +116,7 @@ StepResult Learner::step(const ModelBatch& batch, int64_t epoch, const ComingBat
   // A GPU runs the backward pass while the loss is copied to the host.
   model_.backward(context_);
   result.loss = model_.loss(context_);
+  if (has_losses_) result.losses = model_.graph().losses(context_);
   if (!std::isfinite(result.loss)) {
     throw Error(ErrorCode::kInternal,
                 cat("the loss is ", result.loss, " at step ", steps_ + 1, " (learning rates ",
@@ -79,22 +128,49 @@ StepResult Learner::step(const ModelBatch& batch, int64_t epoch, const ComingBat
     ++steps_;
     return result;
   }
-  const float scale = clip(result, loss_scale);
-  const auto sparse_lr = static_cast<float>(sparse_rate(epoch));
-  const auto dense_lr = static_cast<float>(dense_rate(epoch));
-  ++steps_;
-  model_.update_embeddings(
-      context_, clipping_.enable_global_grad_clip() ? scale : 1.0f / loss_scale, sparse_lr, steps_);
-  model_.stage_clock().begin(context_, "dense update");
-  dense_.update(context_, model_.graph().parameters(), model_.graph().parameter_gradients(), scale,
-                dense_lr, steps_);
-  model_.stage_clock().end(context_, model_.stages().dense_update);
+  update(result, loss_scale, epoch);
   return result;
+}
+
+// Rows are updated with every batch, as fused optimizers of embeddings do; dense parameters with
+// the sum of the gradients of accumulation_ batches.
+void Learner::update(StepResult& result, float loss_scale, int64_t epoch) {
+  clip_embedding_gradients(loss_scale);
+  const View<float> gradients = model_.graph().parameter_gradients();
+  const float unscale = 1.0f / loss_scale;
+  const auto sparse_lr = static_cast<float>(sparse_rate(epoch));
+  if (accumulation_ == 1) {
+    const float scale = clip(result, gradients, loss_scale);
+    ++steps_;
+    model_.update_embeddings(context_, clipping_.enable_global_grad_clip() ? scale : unscale,
+                             sparse_lr, steps_);
+    update_dense(gradients, scale, epoch);
+    return;
+  }
+  add_scaled(context_, gradients, unscale, accumulated_.view());
+  ++steps_;
+  model_.update_embeddings(context_, unscale, sparse_lr, steps_);
+  if (steps_ % accumulation_ != 0) return;
+  const float scale = clip(result, accumulated_.view(), 1.0f);
+  update_dense(accumulated_.view(), scale, epoch);
+  detail::zero(context_, accumulated_.data(), accumulated_.size() * sizeof(float));
+}
+
+void Learner::update_dense(View<float> gradients, float scale, int64_t epoch) {
+  const View<float> parameters = model_.graph().parameters();
+  model_.stage_clock().begin(context_, "dense update");
+  for (DensePart& part : dense_) {
+    // The schedule counts steps before this one.
+    const auto rate = static_cast<float>(part.schedule->rate(steps_ - 1, epoch));
+    part.optimizer.update(context_, parameters, gradients, scale, rate, steps_ / accumulation_);
+  }
+  if (average_) average_->update(context_, parameters);
+  model_.stage_clock().end(context_, model_.stages().dense_update);
 }
 
 void Learner::observe(const std::string& metric, double value) {
   sparse_schedule_->observe(metric, value);
-  dense_schedule_->observe(metric, value);
+  for (DensePart& part : dense_) part.schedule->observe(metric, value);
 }
 
 }  // namespace emblem

@@ -3,7 +3,9 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "config/features.h"
 #include "config/pipeline.pb.h"
@@ -16,6 +18,7 @@ namespace emblem {
 
 struct StepResult {
   double loss = 0.0;
+  std::vector<double> losses;  // its summands, by Graph::loss_names(); empty where there is one
   double gradient_norm = 0.0;  // 0 unless gradients are clipped by norm
   bool skipped = false;        // fp16 gradients overflowed: nothing was updated
 };
@@ -42,29 +45,49 @@ class Learner {
   // Passes the metrics of an evaluation to the schedules.
   void observe(const std::string& metric, double value);
 
+  // An optimizer of dense parameters with its learning rate.
+  struct DensePart {
+    DenseOptimizer optimizer;
+    std::unique_ptr<Schedule> schedule;
+  };
+
   Model& model() { return model_; }
-  DenseOptimizer& dense_optimizer() { return dense_; }
+  // The main one, then one for each of part_optimizers.
+  std::vector<DensePart>& dense_parts() { return dense_; }
+  DenseAverage* average() { return average_ ? &*average_ : nullptr; }  // null without ema
+  // With gradient_accumulation_steps: the sum since the last update of dense parameters. Empty
+  // without.
+  View<float> accumulated() { return accumulated_.view(); }
+  bool accumulates_now() const { return steps_ % accumulation_ != 0; }  // it is not all zero
   Schedule& sparse_schedule() { return *sparse_schedule_; }
-  Schedule& dense_schedule() { return *dense_schedule_; }
   LossScaler& loss_scaler() { return scaler_; }
   const Context& context() const { return context_; }
 
   int64_t steps() const { return steps_; }  // taken so far
   void set_steps(int64_t steps) { steps_ = steps; }
   double sparse_rate(int64_t epoch) const { return sparse_schedule_->rate(steps_, epoch); }
-  double dense_rate(int64_t epoch) const { return dense_schedule_->rate(steps_, epoch); }
+  double dense_rate(int64_t epoch) const { return dense_[0].schedule->rate(steps_, epoch); }
 
  private:
-  // What unscaling and clipping multiply all gradients with; fills result.gradient_norm.
-  float clip(StepResult& result, float loss_scale);
+  // What unscaling and clipping multiply the gradients with; fills result.gradient_norm.
+  float clip(StepResult& result, View<float> gradients, float loss_scale);
+  // Before anything reads the gradients of embeddings.
+  void clip_embedding_gradients(float loss_scale);
+  void update(StepResult& result, float loss_scale, int64_t epoch);
+  void update_dense(View<float> gradients, float scale, int64_t epoch);
   // Whether the step must be skipped; the loss scale of the next follows.
   bool overflowed();
 
   Context context_;
   config::GradClipping clipping_;
   Model model_;
-  std::unique_ptr<Schedule> sparse_schedule_, dense_schedule_;
-  DenseOptimizer dense_;
+  std::unique_ptr<Schedule> sparse_schedule_;
+  std::vector<DensePart> dense_;
+  std::optional<DenseAverage> average_;
+  int64_t accumulation_ = 1;  // batches to an update of dense parameters
+  Buffer<float> accumulated_;
+  float max_embedding_gradient_ = 0.0f;  // 0: no limit
+  bool has_losses_ = false;              // more than one
   SquaredNorm dense_norm_;
   LossScaler scaler_;
   Advice advice_ = [] { return "lower lr, add grad_clipping or check the raw features"; };

@@ -1,34 +1,98 @@
 #include "train/prediction_file.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <vector>
+#include <algorithm>
 
 #include "data/format/kept_columns.h"
-#include "model/probability.h"
+#include "emblem/error.h"
+#include "model/outputs.h"
 
 namespace emblem {
+namespace {
 
-PredictionFile::PredictionFile(const std::string& path, std::span<const std::string> keep)
-    : file_(path) {
+constexpr const char* kOnlyProbability = "probability";
+constexpr const char* kPredictionColumn = "prediction";
+
+std::vector<std::string> header_of(std::span<const std::string> keep,
+                                   std::span<const OutputSpec> outputs) {
   std::vector<std::string> names(keep.begin(), keep.end());
-  names.emplace_back(kPredictionColumn);
-  file_.write(csv_line(names) + "\n");
+  for (std::string& column : prediction_columns(outputs)) {
+    EMBLEM_REQUIRE(std::find(keep.begin(), keep.end(), column) == keep.end(), "--keep names \"",
+                   column, "\", which is the column that predict adds; rename it in the input");
+    names.push_back(std::move(column));
+  }
+  return names;
 }
 
-void PredictionFile::add(const Batch& batch, View<const float> logits) {
+}  // namespace
+
+std::vector<OutputSpec> choose_outputs(const std::vector<HeadSpec>& heads,
+                                       std::span<const std::string> names) {
+  if (names.empty()) return default_outputs(heads);
+  const std::vector<OutputSpec> all = all_outputs(heads);
+  std::vector<OutputSpec> chosen;
+  for (const std::string& name : names) {
+    const auto has_name = [&](const OutputSpec& output) { return output.name == name; };
+    const auto found = std::find_if(all.begin(), all.end(), has_name);
+    if (found == all.end()) {
+      std::vector<std::string> known;
+      for (const OutputSpec& output : all) known.push_back(output.name);
+      throw Error(
+          ErrorCode::kInvalidArgument,
+          fmt::format("the model has no output \"{}\"; it has {}", name, fmt::join(known, ", ")));
+    }
+    EMBLEM_REQUIRE(std::none_of(chosen.begin(), chosen.end(), has_name), "output \"", name,
+                   "\" is named twice; name each once");
+    chosen.push_back(*found);
+  }
+  return chosen;
+}
+
+std::vector<std::string> prediction_columns(std::span<const OutputSpec> outputs) {
+  if (outputs.size() == 1 && outputs[0].name == kOnlyProbability) return {kPredictionColumn};
+  std::vector<std::string> columns;
+  for (const OutputSpec& output : outputs) {
+    if (output.cols == 1) {
+      columns.push_back(output.name);
+      continue;
+    }
+    for (int64_t i = 0; i < output.cols; ++i) columns.push_back(cat(output.name, "_", i));
+  }
+  return columns;
+}
+
+PredictionFile::PredictionFile(const std::string& path, std::span<const std::string> keep,
+                               const std::vector<HeadSpec>& heads,
+                               const std::vector<OutputSpec>& outputs)
+    : file_(path), heads_(heads), outputs_(outputs), values_(outputs.size()) {
+  file_.write(csv_line(header_of(keep, outputs)) + "\n");
+}
+
+void PredictionFile::add(const Batch& batch, const std::vector<View<const float>>& logits) {
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const OutputSpec& output = outputs_[i];
+    values_[i].resize(static_cast<size_t>(batch.rows * output.cols));
+    compute_output(output, heads_[output.head].classes, logits[output.head], values_[i].data());
+  }
   fmt::memory_buffer text;
   const bool keeps = batch.kept.rows() > 0;
   for (int64_t row = 0; row < batch.rows; ++row) {
     const auto at = static_cast<size_t>(row);
-    if (keeps) {
-      text.append(batch.kept[at]);
-      text.push_back(',');
+    const bool bad = !batch.bad.empty() && batch.bad[at] != 0;
+    if (keeps) text.append(batch.kept[at]);
+    bool first = !keeps;
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      const int64_t cols = outputs_[i].cols;
+      for (int64_t col = 0; col < cols; ++col) {
+        if (!first) text.push_back(',');
+        first = false;
+        if (!bad) fmt::format_to(std::back_inserter(text), "{}", values_[i][row * cols + col]);
+      }
     }
-    if (batch.bad.empty() || batch.bad[at] == 0)
-      fmt::format_to(std::back_inserter(text), "{}", probability_of(logits.data[row]));
-    else if (!keeps)
-      text.append(std::string_view("\"\""));
+    const bool alone = !keeps && outputs_.size() == 1 && outputs_[0].cols == 1;
+    if (bad && alone) text.append(std::string_view("\"\""));
     text.push_back('\n');
   }
   file_.write({text.data(), text.size()});

@@ -3,30 +3,44 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
+#include "config/heads.h"
 #include "core/output_file.h"
 #include "core/view.h"
 #include "data/batch.h"
 
 namespace emblem {
 
-inline constexpr const char* kPredictionColumn = "prediction";  // after the kept columns
+// The outputs of a model that `names` choose, in their order; without names, the default ones.
+// Throws Error with all names when there is no such output, and for duplicates.
+std::vector<OutputSpec> choose_outputs(const std::vector<HeadSpec>& heads,
+                                       std::span<const std::string> names);
 
-// A header, then for each row its kept columns (Batch::kept) and its prediction, with all digits of
-// the float. The prediction of a bad row is empty; without kept columns it is written as "" in
-// quotes, because readers of CSV skip blank lines.
+// The columns of an output: its name, with _0, _1, ... for those of several columns. The default
+// output of a model with one probability is "prediction".
+std::vector<std::string> prediction_columns(std::span<const OutputSpec> outputs);
+
+// A header, then for each row its kept columns (Batch::kept) and its predictions, with all digits
+// of the floats. The predictions of a bad row are empty; where that would be all of a line, it is
+// written as "" in quotes, because readers of CSV skip blank lines.
 class PredictionFile {
  public:
-  // `keep` are the names of the kept columns.
-  PredictionFile(const std::string& path, std::span<const std::string> keep);
+  // `keep` are the names of the kept columns, which come first.
+  PredictionFile(const std::string& path, std::span<const std::string> keep,
+                 const std::vector<HeadSpec>& heads, const std::vector<OutputSpec>& outputs);
 
-  void add(const Batch& batch, View<const float> logits);  // [batch.rows, 1]
+  // The logits of each head, [batch.rows, logits of the head].
+  void add(const Batch& batch, const std::vector<View<const float>>& logits);
 
   // Without it, no file appears (core/output_file.h).
   void finish() { file_.finish(); }
 
  private:
   OutputFile file_;
+  std::vector<HeadSpec> heads_;
+  std::vector<OutputSpec> outputs_;
+  std::vector<std::vector<float>> values_;  // of each output, of a batch
 };
 
 }  // namespace emblem

@@ -6,6 +6,7 @@
 #include "config/load.h"
 #include "config/metrics.h"
 #include "core/log.h"
+#include "data/format/local_input.h"
 #include "train/prediction_file.h"
 #include "train/run_state.h"
 
@@ -17,6 +18,7 @@ config::PipelineConfig configuration(const std::string& checkpoint, const std::s
   if (config.empty()) return load_stored_pipeline(checkpoint, overrides);
   config::PipelineConfig given = load_pipeline(config, overrides);
   adopt_semantics(load_stored_pipeline(checkpoint), checkpoint, &given);
+  follow_local_files(&given);
   return given;
 }
 
@@ -43,7 +45,7 @@ RestoredModel::RestoredModel(const Context& context, const std::string& checkpoi
   layout_ = layout_of(config_);
   model_ = std::make_unique<Model>(context, config_, layout_, loader_options("").batch_size,
                                    nullptr, ModelUse::kEvaluation);
-  step_ = load_model(checkpoint_, context_, *model_);
+  step_ = load_model(checkpoint_, context_, *model_, evaluated_weights(config_));
   log_info(cat("read ", checkpoint_, " (step ", step_, ")"));
 }
 
@@ -60,23 +62,29 @@ Evaluation RestoredModel::evaluate(const std::string& input) {
   EMBLEM_REQUIRE(!options.input.empty(),
                  "nothing to evaluate on; give --input, or set eval_input_path or "
                  "data_config.holdout_ratio");
+  require_local("eval_input_path", options.input, "--eval-input");
   if (input.empty() && has_holdout(config_))
     check_holdout(load_stored_pipeline(checkpoint_), config_);
-  for (const std::string& note : metric_notes(config_.model_config())) log_info(note);
+  for (const std::string& note : metric_notes(heads_of(config_, layout_))) log_info(note);
   const auto evaluation = emblem::evaluate(context_, model(), config_, layout_, options);
   if (!evaluation) throw Error(ErrorCode::kCancelled, "interrupted: the evaluation is incomplete");
   return *evaluation;
 }
 
 PredictionPass RestoredModel::predict(const std::string& input, const std::string& out,
-                                      const std::vector<std::string>& keep) {
+                                      const std::vector<std::string>& keep,
+                                      const std::vector<std::string>& outputs) {
+  const std::vector<HeadSpec> heads = heads_of(config_, layout_);
+  const std::vector<OutputSpec> chosen = choose_outputs(heads, outputs);
   LoaderOptions options = loader_options(input);
   options.label_check = LabelCheck::kIgnore;
   options.keep = keep;
-  PredictionFile file(out, keep);
-  const auto pass = for_each_prediction(
-      context_, model(), config_, layout_, options, "predicting",
-      [&](const Batch& batch, View<const float> logits) { file.add(batch, logits); });
+  PredictionFile file(out, keep, heads, chosen);
+  const auto pass =
+      for_each_prediction(context_, model(), config_, layout_, options, "predicting",
+                          [&](const Batch& batch, const std::vector<View<const float>>& logits) {
+                            file.add(batch, logits);
+                          });
   if (!pass) throw Error(ErrorCode::kCancelled, cat("interrupted: ", out, " was not written"));
   file.finish();
   return *pass;

@@ -26,10 +26,12 @@ class RestoredModel {
   Evaluation evaluate(const std::string& input);
 
   // Writes a line for every row of `input`, in their order, to `out` (train/prediction_file.h):
-  // `keep` names columns of the input that come before the prediction as they are. Labels are not
-  // read and may be missing. An interruption is an error; `out` then does not appear.
+  // `keep` names columns of the input that come before the predictions as they are, `outputs` the
+  // outputs of the model (choose_outputs). Labels are not read and may be missing. An interruption
+  // is an error; `out` then does not appear.
   PredictionPass predict(const std::string& input, const std::string& out,
-                         const std::vector<std::string>& keep = {});
+                         const std::vector<std::string>& keep = {},
+                         const std::vector<std::string>& outputs = {});
 
   const config::PipelineConfig& config() const { return config_; }
   Model& model() { return *model_; }

@@ -243,9 +243,9 @@ TEST_F(RestoredTest, PredictionsAreThoseOfTheModelWithOptimizerState) {
   LoaderOptions loading = evaluation_loader_options(trained);
   std::vector<float> expected;
   for_each_prediction(context, learner.model(), trained, layout, loading, "predicting",
-                      [&](const Batch& batch, View<const float> logits) {
+                      [&](const Batch& batch, const std::vector<View<const float>>& logits) {
                         for (int64_t row = 0; row < batch.rows; ++row)
-                          expected.push_back(probability_of(logits.data[row]));
+                          expected.push_back(probability_of(logits[0].data[row]));
                       });
   restored().predict(folder_.path("train.csv"), folder_.path("out.csv"));
   const std::vector<std::string> found = lines("out.csv");

@@ -23,7 +23,8 @@ constexpr std::string_view kFree[] = {
     "train_config.num_steps", "train_config.num_epochs", "train_config.early_stopping",
     // evaluations
     "eval_input_path", "eval_config", "train_config.eval_steps", "train_config.eval_epochs",
-    "data_config.eval_batch_size", "model_config.metrics",
+    "data_config.eval_batch_size", "model_config.metrics", "model_config.train_metrics",
+    "train_config.fine_tune_checkpoint", "export_config",
     // how fast, and on what
     "train_config.num_threads", "train_config.device_bytes", "data_config.num_workers",
     "data_config.prefetch_batches", "data_config.direct_reads",

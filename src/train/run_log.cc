@@ -11,17 +11,21 @@ RunLog::RunLog(const std::string& model_dir, const config::TrainConfig& train, i
 }
 
 void RunLog::add_step(const StepReport& report) {
-  steps_.append(report.step, report.epoch,
-                {{"loss", report.loss},
-                 {"samples_per_second", report.samples_per_second},
-                 {"lr_sparse", report.sparse_rate},
-                 {"lr_dense", report.dense_rate}});
+  std::map<std::string, double> line = {{"loss", report.loss},
+                                        {"samples_per_second", report.samples_per_second},
+                                        {"lr_sparse", report.sparse_rate},
+                                        {"lr_dense", report.dense_rate}};
+  for (const auto& [name, value] : report.losses) line["loss/" + name] = value;
+  for (const auto& [name, value] : report.metrics) line["train_metric/" + name] = value;
+  steps_.append(report.step, report.epoch, line);
   last_step_ = report.step;
   if (!events_) return;
-  const auto add = [&](const char* tag, double value) {
+  const auto add = [&](const std::string& tag, double value) {
     events_->add_scalar(tag, report.step, static_cast<float>(value));
   };
   add("loss/total", report.loss);
+  for (const auto& [name, value] : report.losses) add("loss/" + name, value);
+  for (const auto& [name, value] : report.metrics) add("train_metric/" + name, value);
   add("lr/sparse", report.sparse_rate);
   add("lr/dense", report.dense_rate);
   add("throughput/samples_per_second", report.samples_per_second);

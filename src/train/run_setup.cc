@@ -7,15 +7,18 @@
 #include "core/log.h"
 #include "optim/schedule.h"
 #include "train/resume_check.h"
+#include "train/run_state.h"
+#include "train/train_metrics.h"
 
 namespace emblem {
 namespace {
 
-void check_goal(const config::PipelineConfig& config, const StopAt& goal) {
+void check_goal(const config::PipelineConfig& config, const std::vector<HeadSpec>& heads,
+                const StopAt& goal) {
   EMBLEM_REQUIRE(!evaluation_input(config).empty(), goal.option,
                  " needs evaluations, but there is nothing to evaluate on; set eval_input_path or "
                  "data_config.holdout_ratio");
-  require_watchable_metric(config.model_config(), goal.metric, "the metric of " + goal.option);
+  require_watchable_metric(heads, goal.metric, "the metric of " + goal.option);
 }
 
 // Opens the data, which must be there and fit the features.
@@ -25,6 +28,29 @@ void check_input(const config::PipelineConfig& config, const FeatureLayout& layo
   options.workers = 1;
   options.prefetch_batches = 1;
   const Loader loader(config.data_config(), layout, options);
+}
+
+void check_dense_optimizer(const config::TrainConfig& train) {
+  const config::DenseOptimizer& optimizer = train.dense_optimizer();
+  make_schedule(optimizer);
+  for (const config::PartOptimizer& part : optimizer.part_optimizers())
+    make_schedule(optimizer, part);
+  EMBLEM_REQUIRE(
+      !optimizer.has_ema() || (optimizer.ema().decay() >= 0.0f && optimizer.ema().decay() <= 1.0f),
+      "train_config.dense_optimizer.ema.decay is ", optimizer.ema().decay(),
+      ", but must be in [0, 1]");
+  EMBLEM_REQUIRE(
+      train.gradient_accumulation_steps() <= 1 || !train.grad_clipping().enable_global_grad_clip(),
+      "train_config.gradient_accumulation_steps does not go with "
+      "grad_clipping.enable_global_grad_clip: rows are updated with every batch, dense "
+      "weights are not; remove one of them");
+}
+
+void check_average(const config::PipelineConfig& config) {
+  EMBLEM_REQUIRE(config.train_config().dense_optimizer().has_ema() ||
+                     evaluated_weights(config) == DenseWeights::kTrained,
+                 "eval_config.use_dense_ema is true, but there is no train_config.dense_optimizer."
+                 "ema; add ema {} to dense_optimizer");
 }
 
 }  // namespace
@@ -42,16 +68,26 @@ FeatureLayout check_run(const config::PipelineConfig& config, const TrainOptions
                  "no model_dir; set model_dir in the configuration or give --model-dir");
   EMBLEM_REQUIRE(!config.train_input_path().empty(),
                  "no data to train on; set train_input_path in the configuration");
-  require_watchable_metrics(config);
-  if (options.stop_at) check_goal(config, *options.stop_at);
-  make_schedule(config.train_config().sparse_optimizer());
-  make_schedule(config.train_config().dense_optimizer());
   FeatureLayout layout = layout_of(config);
+  const std::vector<HeadSpec> heads = heads_of(config, layout);
+  require_watchable_metrics(heads, config.train_config());
+  if (options.stop_at) check_goal(config, heads, *options.stop_at);
+  make_schedule(config.train_config().sparse_optimizer());
+  check_dense_optimizer(config.train_config());
   check_input(config, layout, training_loader_options(config));
   if (evaluation_input(config).empty()) return layout;
+  check_average(config);
   check_metrics(config, layout);
   check_input(config, layout, evaluation_loader_options(config));
   return layout;
+}
+
+std::string checkpoint_to_begin_with(const config::PipelineConfig& config,
+                                     const TrainOptions& options) {
+  const std::string& path = options.init_from.empty()
+                                ? config.train_config().fine_tune_checkpoint()
+                                : options.init_from;
+  return path.empty() ? "" : find_checkpoint(path);
 }
 
 std::optional<std::string> checkpoint_to_resume(const config::PipelineConfig& config,

@@ -18,6 +18,11 @@ config::PipelineConfig with_absolute_paths(config::PipelineConfig config);
 // inputs, metrics that are evaluated, schedules. Throws Error.
 FeatureLayout check_run(const config::PipelineConfig& config, const TrainOptions& options);
 
+// The checkpoint whose weights a new run begins with (--init-from or fine_tune_checkpoint); empty:
+// none.
+std::string checkpoint_to_begin_with(const config::PipelineConfig& config,
+                                     const TrainOptions& options);
+
 // The checkpoint to continue; nothing for a new run. Throws Error where a new run would overwrite
 // checkpoints, where none of them can be read, and where settings have changed that must not.
 std::optional<std::string> checkpoint_to_resume(const config::PipelineConfig& config,

@@ -82,28 +82,35 @@ void load_tables(const Checkpoint& checkpoint, const Context& context, LoadMode 
     load_table(context, checkpoint.file(table_folder(*table)), mode, *table);
 }
 
-void load_parameters(const SafetensorsFile& file, const Context& context, Graph& graph) {
+void load_parameters(const SafetensorsFile& file, const Context& context, DenseWeights weights,
+                     Graph& graph) {
   std::vector<float> parameters = to_host(context, graph.parameters());
   std::vector<float> statistics = to_host(context, graph.statistics());
   for (const Parameter& parameter : graph.parameter_list())
-    file.read<float>(parameter.name, part_of<float>(parameters, parameter));
+    file.read<float>(weights == DenseWeights::kAverage ? average_tensor(parameter) : parameter.name,
+                     part_of<float>(parameters, parameter));
   for (const Parameter& statistic : graph.statistic_list())
     file.read<float>(statistic_tensor(statistic), part_of<float>(statistics, statistic));
   to_device(context, parameters, graph.parameters());
   to_device(context, statistics, graph.statistics());
 }
 
-void load_optimizer_state(const SafetensorsFile& file, Learner& learner) {
+void load_training_state(const SafetensorsFile& file, Learner& learner) {
   DenseValues values = read_dense(learner);
-  if (values.optimizer_state.empty()) return;
-  file.read<float>(kOptimizerStateTensor, values.optimizer_state);
+  read_training_state(file, learner, values);
   write_dense(learner, values);
+}
+
+// "dense" of the main optimizer, "dense_part_0" of the first part.
+std::string schedule_name(size_t part) {
+  return part == 0 ? "dense" : cat("dense_part_", part - 1);
 }
 
 // The part of the manifest that evaluations change.
 void describe_evaluations(Learner& learner, const RunState& state, Manifest& manifest) {
-  manifest.schedules = {{"sparse", learner.sparse_schedule().state()},
-                        {"dense", learner.dense_schedule().state()}};
+  manifest.schedules = {{"sparse", learner.sparse_schedule().state()}};
+  for (size_t i = 0; i < learner.dense_parts().size(); ++i)
+    manifest.schedules[schedule_name(i)] = learner.dense_parts()[i].schedule->state();
   manifest.early_stopping = state.early_stopping;
   manifest.evaluation_due = state.evaluation_due;
   manifest.only_best = state.only_best;
@@ -163,11 +170,19 @@ void update_run(const std::string& checkpoint, Learner& learner, const RunState&
                   [&](Manifest& manifest) { describe_evaluations(learner, state, manifest); });
 }
 
-int64_t load_model(const std::string& path, const Context& context, Model& model) {
+DenseWeights evaluated_weights(const config::PipelineConfig& config) {
+  const bool averages = config.train_config().dense_optimizer().has_ema();
+  const config::EvalConfig& eval = config.eval_config();
+  return (eval.has_use_dense_ema() ? eval.use_dense_ema() : averages) ? DenseWeights::kAverage
+                                                                      : DenseWeights::kTrained;
+}
+
+int64_t load_model(const std::string& path, const Context& context, Model& model,
+                   DenseWeights weights) {
   const Checkpoint checkpoint = open_checkpoint(path);
   compare(checkpoint, model);
   load_tables(checkpoint, context, LoadMode::kWeightsOnly, model);
-  load_parameters(SafetensorsFile(checkpoint.file(kDenseFile)), context, model.graph());
+  load_parameters(SafetensorsFile(checkpoint.file(kDenseFile)), context, weights, model.graph());
   return checkpoint.manifest.step;
 }
 
@@ -176,17 +191,18 @@ RunState load_run(const std::string& path, Learner& learner) {
   compare(checkpoint, learner.model());
   load_tables(checkpoint, learner.context(), LoadMode::kContinue, learner.model());
   const SafetensorsFile dense(checkpoint.file(kDenseFile));
-  load_parameters(dense, learner.context(), learner.model().graph());
-  load_optimizer_state(dense, learner);
+  load_parameters(dense, learner.context(), DenseWeights::kTrained, learner.model().graph());
   const Manifest& manifest = checkpoint.manifest;
   learner.set_steps(manifest.step);
+  load_training_state(dense, learner);
   learner.loss_scaler().restore(manifest.loss_scale);
-  const auto schedule = [&](const char* name, Schedule& target) {
+  const auto schedule = [&](const std::string& name, Schedule& target) {
     const auto found = manifest.schedules.find(name);
     if (found != manifest.schedules.end()) target.restore(found->second);
   };
   schedule("sparse", learner.sparse_schedule());
-  schedule("dense", learner.dense_schedule());
+  for (size_t i = 0; i < learner.dense_parts().size(); ++i)
+    schedule(schedule_name(i), *learner.dense_parts()[i].schedule);
   return {.position = manifest.position,
           .early_stopping = manifest.early_stopping,
           .evaluation_due = manifest.evaluation_due,

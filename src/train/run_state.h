@@ -36,8 +36,12 @@ void update_run(const std::string& checkpoint, Learner& learner, const RunState&
 RunState load_run(const std::string& checkpoint, Learner& learner);
 
 // The same for evaluation and prediction: only the weights that forward needs, without optimizer
-// state. Returns the step of the checkpoint.
-int64_t load_model(const std::string& checkpoint, const Context& context, Model& model);
+// state; kAverage: the moving average of the dense ones. Returns the step of the checkpoint.
+enum class DenseWeights { kTrained, kAverage };
+int64_t load_model(const std::string& checkpoint, const Context& context, Model& model,
+                   DenseWeights weights = DenseWeights::kTrained);
+// Of an evaluation: the average where there is one, unless the configuration says otherwise.
+DenseWeights evaluated_weights(const config::PipelineConfig& config);
 
 // Names within a checkpoint.
 inline constexpr const char* kDenseFile = "dense.safetensors";

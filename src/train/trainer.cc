@@ -20,12 +20,15 @@
 #include "train/batch_stream.h"
 #include "train/checkpoint_keeper.h"
 #include "train/evaluator.h"
+#include "train/feature_importance.h"
+#include "train/host_logits.h"
 #include "train/intervals.h"
 #include "train/lookup_report.h"
 #include "train/loss_watch.h"
 #include "train/run_clock.h"
 #include "train/run_log.h"
 #include "train/run_setup.h"
+#include "train/train_metrics.h"
 
 namespace emblem {
 namespace {
@@ -50,12 +53,13 @@ class Trainer {
         layout_(check_run(config_, options)),
         lock_(config_.model_dir()),
         resumed_(checkpoint_to_resume(config_, options)),
-        init_from_(options.init_from.empty() ? "" : find_checkpoint(options.init_from)),
+        init_from_(checkpoint_to_begin_with(config_, options)),
         learner_(context, config_, layout_, largest_batch(config_)),
         memory_(batch_memory(context)),
         intervals_(config_, options.max_steps),
         early_stopping_(train_.early_stopping()),
         loss_watch_(layout_),
+        train_metrics_(heads_of(config_, layout_)),
         clock_(options.trace) {
     load();
     // Everything is checked and loaded. From here on, files are written.
@@ -72,6 +76,8 @@ class Trainer {
   void train_all_batches();
   void train_one(BatchStream& batches);
   void log_step();
+  std::map<std::string, double> last_losses();
+  std::string step_text();
   void after_step(const Batch& batch);
   void save_after(const Error& error);
   void count_lookups();
@@ -96,6 +102,8 @@ class Trainer {
   const Intervals intervals_;
   EarlyStopping early_stopping_;
   LossWatch loss_watch_;
+  TrainMetrics train_metrics_;
+  HostLogits logits_;
   RunClock clock_;
   RunState state_;
   std::optional<Loader> loader_;
@@ -181,10 +189,12 @@ void Trainer::train_one(BatchStream& batches) {
     progress_->interrupt();
     log_warn(*warning);
   }
+  if (!train_metrics_.empty())
+    train_metrics_.add(batch, logits_.of(learner_.context(), learner_.model(), batch.rows));
   rows_ += batch.rows;
   if (intervals_.after(learner_.steps(), batch).log) log_step();
-  progress_->update(rows_, cat("loss ", format_metric(last_step_.loss), ", step ", learner_.steps(),
-                               ", epoch ", state_.position.epoch + 1));
+  progress_->update(
+      rows_, cat(step_text(), ", step ", learner_.steps(), ", epoch ", state_.position.epoch + 1));
   state_.position = batch.next;
 }
 
@@ -196,7 +206,30 @@ void Trainer::log_step() {
                   .gradient_norm = last_step_.gradient_norm,
                   .samples_per_second = clock_.rows_per_second(rows_),
                   .sparse_rate = learner_.sparse_rate(epoch),
-                  .dense_rate = learner_.dense_rate(epoch)});
+                  .dense_rate = learner_.dense_rate(epoch),
+                  .losses = last_losses(),
+                  .metrics = train_metrics_.values()});
+}
+
+// By name; empty where there is only one.
+std::map<std::string, double> Trainer::last_losses() {
+  std::map<std::string, double> losses;
+  if (last_step_.losses.empty()) return losses;
+  const std::vector<std::string> names = learner_.model().graph().loss_names();
+  for (size_t i = 0; i < names.size(); ++i) losses[names[i]] = last_step_.losses[i];
+  return losses;
+}
+
+// "loss 0.5 (a 0.2, b 0.3), auc 0.71"
+std::string Trainer::step_text() {
+  std::string text = "loss " + format_metric(last_step_.loss);
+  std::string parts;
+  for (const auto& [name, value] : last_losses())
+    parts += cat(parts.empty() ? "" : ", ", name, " ", format_metric(value));
+  if (!parts.empty()) text += " (" + parts + ")";
+  for (const auto& [name, value] : train_metrics_.values())
+    text += cat(", ", name, " ", format_metric(value));
+  return text;
 }
 
 // A checkpoint comes before the evaluation of its step: a process that is killed while it evaluates
@@ -300,7 +333,7 @@ TrainSummary Trainer::run() {
   clock_.start();
   log_info(learner_.model().describe());
   if (!evaluation_input(config_).empty())
-    for (const std::string& note : metric_notes(config_.model_config())) log_info(note);
+    for (const std::string& note : metric_notes(heads_of(config_, layout_))) log_info(note);
   if (resumed_ && intervals_.steps_left(learner_.steps()) == 0)
     log_info(cat("nothing to train: ", *resumed_, " has reached the number of steps already"));
   if (train_.has_early_stopping() && early_stopping_.should_stop())
@@ -315,6 +348,9 @@ TrainSummary Trainer::run() {
     training_seconds_ = clock_.training_seconds();
     if (learner_.steps() > 0) finish();
     log_missing_values(lookups_, LookupPass::kTraining);
+    for (const std::string& line : to_lines(feature_importance(
+             learner_.context(), config_.model_config(), learner_.model().graph())))
+      log_info(line);
   } catch (const Error& error) {
     save_after(error);
     throw;
@@ -350,7 +386,8 @@ TrainSummary Trainer::summary() const {
 
 void adopt_trained_semantics(const TrainOptions& options, config::PipelineConfig* config) {
   std::optional<std::string> checkpoint;
-  if (!options.init_from.empty()) checkpoint = find_checkpoint(options.init_from);
+  const std::string initial = checkpoint_to_begin_with(*config, options);
+  if (!initial.empty()) checkpoint = initial;
   if (options.model_dir == ModelDir::kResume && !config->model_dir().empty())
     checkpoint = latest_checkpoint(config->model_dir(), Skipped::kIgnore);
   if (!checkpoint) return;

@@ -58,7 +58,7 @@ void match_tables(const Manifest& manifest, Learner& learner, Matches& matches) 
 void match_tensors(const SafetensorsFile& file, Learner& learner, Matches& matches) {
   std::map<std::string, std::vector<int64_t>> saved;
   for (const TensorRef& tensor : file.tensors())
-    if (tensor.name != kOptimizerStateTensor) saved[tensor.name] = tensor.shape;
+    if (!is_training_tensor(tensor.name)) saved[tensor.name] = tensor.shape;
   const auto match = [&](const std::string& tensor, const Parameter& part) {
     const std::vector<int64_t> shape = {part.rows, part.cols};
     const auto found = saved.find(tensor);

@@ -49,7 +49,7 @@ class WarmStartTest : public testing::Test {
     DenseValues values = read_dense(first.learner);
     std::fill(values.parameters.begin(), values.parameters.end(), 0.25f);
     std::fill(values.statistics.begin(), values.statistics.end(), 0.5f);
-    std::fill(values.optimizer_state.begin(), values.optimizer_state.end(), 9.0f);
+    for (auto& state : values.optimizer_states) std::fill(state.begin(), state.end(), 9.0f);
     write_dense(first.learner, values);
     for (Table* table : first.learner.model().tables()) {
       const int64_t keys[] = {1, 3};
@@ -73,7 +73,7 @@ TEST_F(WarmStartTest, TakesWeightsAndStatisticsButNoOptimizerState) {
     EXPECT_THAT(part_of<const float>(values.parameters, parameter), Each(0.25f)) << parameter.name;
   for (const Parameter& statistic : second.learner.model().graph().statistic_list())
     EXPECT_THAT(part_of<const float>(values.statistics, statistic), Each(0.5f)) << statistic.name;
-  EXPECT_THAT(values.optimizer_state, Each(0.0f));
+  EXPECT_THAT(values.optimizer_states, Each(Each(0.0f)));
   EXPECT_EQ(second.learner.steps(), 0);
   EXPECT_EQ(summary.checkpoint, path);
   EXPECT_EQ(summary.step, 77);

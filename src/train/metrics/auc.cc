@@ -115,8 +115,7 @@ class GroupedAuc final : public Metric {
 
  protected:
   void check(const MetricBatch& batch) const override {
-    EMBLEM_REQUIRE(batch.groups.size() == batch.labels.size(), "metric ", name(),
-                   " needs a group key a row, but the batch has none");
+    check_groups(batch);
     check_binary_labels(batch, name());
   }
 
@@ -162,6 +161,11 @@ class BinnedAuc final : public Metric {
       positives_[bin] += from.positives_[bin];
       negatives_[bin] += from.negatives_[bin];
     }
+  }
+
+  void scale(double factor) override {
+    for (double& count : positives_) count *= factor;
+    for (double& count : negatives_) count *= factor;
   }
 
  protected:

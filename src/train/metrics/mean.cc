@@ -107,7 +107,7 @@ class Mean final : public Metric {
 
 class NormalizedEntropy final : public Metric {
  public:
-  explicit NormalizedEntropy(double eta) : Metric("normalized_entropy"), loss_of_{eta} {}
+  NormalizedEntropy(double eta, std::string name) : Metric(std::move(name)), loss_of_{eta} {}
 
   double value() override {
     const double rate = label_.mean();
@@ -136,7 +136,7 @@ class NormalizedEntropy final : public Metric {
 
 class Calibration final : public Metric {
  public:
-  Calibration() : Metric("calibration") {}
+  using Metric::Metric;
 
   double value() override {
     return label_.mean() != 0.0 ? prediction_.mean() / label_.mean() : kUndefined;
@@ -161,32 +161,38 @@ class Calibration final : public Metric {
 
 }  // namespace
 
-std::unique_ptr<Metric> make_log_loss() { return std::make_unique<Mean<CrossEntropy>>("log_loss"); }
-
-std::unique_ptr<Metric> make_mean_absolute_error() {
-  return std::make_unique<Mean<AbsoluteError>>("mean_absolute_error");
+std::unique_ptr<Metric> make_log_loss(std::string name) {
+  return std::make_unique<Mean<CrossEntropy>>(std::move(name));
 }
 
-std::unique_ptr<Metric> make_mean_squared_error() {
-  return std::make_unique<Mean<SquaredError>>("mean_squared_error");
+std::unique_ptr<Metric> make_mean_absolute_error(std::string name) {
+  return std::make_unique<Mean<AbsoluteError>>(std::move(name));
 }
 
-std::unique_ptr<Metric> make_accuracy(float threshold) {
-  return std::make_unique<Mean<Hit>>("accuracy", Hit{threshold});
+std::unique_ptr<Metric> make_mean_squared_error(std::string name) {
+  return std::make_unique<Mean<SquaredError>>(std::move(name));
 }
 
-std::unique_ptr<Metric> make_mean_label() { return std::make_unique<Mean<Label>>("mean_label"); }
-
-std::unique_ptr<Metric> make_mean_prediction() {
-  return std::make_unique<Mean<Prediction>>("mean_prediction");
+std::unique_ptr<Metric> make_accuracy(float threshold, std::string name) {
+  return std::make_unique<Mean<Hit>>(std::move(name), Hit{threshold});
 }
 
-std::unique_ptr<Metric> make_normalized_entropy(double eta) {
+std::unique_ptr<Metric> make_mean_label(std::string name) {
+  return std::make_unique<Mean<Label>>(std::move(name));
+}
+
+std::unique_ptr<Metric> make_mean_prediction(std::string name) {
+  return std::make_unique<Mean<Prediction>>(std::move(name));
+}
+
+std::unique_ptr<Metric> make_normalized_entropy(double eta, std::string name) {
   EMBLEM_REQUIRE(eta >= 0.0 && eta < 0.5, "metric normalized_entropy has eta: ", eta,
                  ", but it must be in [0, 0.5)");
-  return std::make_unique<NormalizedEntropy>(eta);
+  return std::make_unique<NormalizedEntropy>(eta, std::move(name));
 }
 
-std::unique_ptr<Metric> make_calibration() { return std::make_unique<Calibration>(); }
+std::unique_ptr<Metric> make_calibration(std::string name) {
+  return std::make_unique<Calibration>(std::move(name));
+}
 
 }  // namespace emblem

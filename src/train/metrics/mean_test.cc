@@ -42,21 +42,26 @@ TEST(MeanMetrics, WeighRows) {
 }
 
 TEST(MeanMetrics, AreUndefinedWithoutRows) {
-  for (const auto make : {make_log_loss, make_mean_absolute_error, make_mean_squared_error,
-                          make_mean_label, make_mean_prediction, make_calibration}) {
-    const auto metric = make();
+  std::vector<std::unique_ptr<Metric>> metrics;
+  metrics.push_back(make_log_loss());
+  metrics.push_back(make_mean_absolute_error());
+  metrics.push_back(make_mean_squared_error());
+  metrics.push_back(make_mean_label());
+  metrics.push_back(make_mean_prediction());
+  metrics.push_back(make_calibration());
+  for (const auto& metric : metrics) {
     EXPECT_TRUE(std::isnan(metric->value())) << metric->name();
   }
 }
 
 TEST(MeanMetrics, MergedPartsEqualTheWhole) {
   const std::vector<std::function<std::unique_ptr<Metric>()>> makers = {
-      make_log_loss,
-      make_mean_absolute_error,
-      make_mean_squared_error,
-      make_mean_label,
-      make_mean_prediction,
-      make_calibration,
+      [] { return make_log_loss(); },
+      [] { return make_mean_absolute_error(); },
+      [] { return make_mean_squared_error(); },
+      [] { return make_mean_label(); },
+      [] { return make_mean_prediction(); },
+      [] { return make_calibration(); },
       [] { return make_accuracy(0.5f); },
       [] { return make_normalized_entropy(1e-12); }};
   for (const auto& make : makers) {

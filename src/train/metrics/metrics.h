@@ -7,12 +7,10 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "config/model.pb.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -20,14 +18,20 @@ namespace emblem {
 // What a metric says when it is not defined, like the AUC of rows that all have the same label.
 inline constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
 
-// One entry a row in every span that is not empty.
+// One entry a row in every span that is not empty, or `classes` where it says so.
 struct MetricBatch {
-  std::span<const float> predictions;  // probabilities where the metric needs them
+  // The probability of label 1, or the number that the model predicts. Of several classes, that of
+  // class 1; it means something only where there are two.
+  std::span<const float> predictions;
   std::span<const float> labels;
-  std::span<const float>
-      logits;  // may be empty; makes losses exact where probabilities round to 0 or 1
-  std::span<const float> weights;   // may be empty: all 1
-  std::span<const int64_t> groups;  // may be empty unless a metric groups
+  // May be empty; makes losses exact where probabilities round to 0 or 1. Of two classes, the
+  // difference of their logits.
+  std::span<const float> logits;
+  std::span<const float> weights;        // may be empty: all 1
+  std::span<const int64_t> groups;       // may be empty unless the metric groups
+  int64_t classes = 1;                   // above 1: the label is the number of a class
+  std::span<const float> probabilities;  // [rows, classes]; empty for one class
+  std::span<const float> class_logits;   // [rows, classes], or empty
 
   float weight(size_t row) const { return weights.empty() ? 1.0f : weights[row]; }
 };
@@ -50,9 +54,13 @@ class Metric {
   // Takes over the rows of `other`, made with the same settings, as if they had been added here.
   virtual void merge(const Metric& other) = 0;
 
+  // Lets all rows so far weigh `factor` times as much. Only metrics of counts can: a binned AUC.
+  virtual void scale(double factor);
+
  protected:
   virtual void check(const MetricBatch& batch) const { (void)batch; }
   virtual void accumulate(const MetricBatch& batch) = 0;
+  void check_groups(const MetricBatch& batch) const;  // throws Error without a group key a row
 
   // `other` as the caller's own class, for merge().
   template <class Self>
@@ -66,13 +74,6 @@ class Metric {
  private:
   std::string name_;
 };
-
-// The metrics that the configuration lists, or exact AUC and log loss when it lists none, named as
-// in metric_names (config/metrics.h).
-std::vector<std::unique_ptr<Metric>> make_metrics(const config::ModelConfig& model);
-
-// The feature whose keys group rows (MetricBatch::groups), when a configured metric groups.
-std::optional<std::string> grouping_key(const config::ModelConfig& model);
 
 // Exact AUC: the chance that a positive row scores above a negative one, ties counting one half.
 // Scores may be any finite numbers. Keeps 8 bytes a row.
@@ -89,21 +90,66 @@ std::vector<float> auc_thresholds(int64_t count);
 // bytes a row.
 std::unique_ptr<Metric> make_grouped_auc(std::string name = "grouped_auc");
 
+// XAUC: the share of all pairs of rows whose predictions are ordered as their labels; pairs with
+// equal labels or predictions are not. Counted exactly in O(n log n), 24 bytes a row; a pair weighs
+// the product of its rows' weights. Undefined when all labels are equal.
+std::unique_ptr<Metric> make_xauc(std::string name = "xauc");
+// The same within each batch; the mean over batches, so that it depends on the batches.
+std::unique_ptr<Metric> make_xauc_in_batch(std::string name = "xauc");
+// The same within each group of two rows or more; the mean over groups, weighted by their rows.
+std::unique_ptr<Metric> make_grouped_xauc(std::string name = "grouped_xauc");
+
+// Normalized discounted cumulative gain of the k best rows of each group: a row gains its label,
+// divided by log2(1 + rank); rows with equal scores share the discounts of their ranks. The plain
+// mean over the groups that have a label above 0. Weights do not count. Keeps 16 bytes a row.
+// Without a name it is "ndcg@10" for k = 10.
+std::unique_ptr<Metric> make_ndcg_at_k(int64_t k, std::string name = "");
+
+// ---- models of several classes ----
+
+enum class ClassAverage { kMacro, kWeighted };  // plain, or by the rows of each class
+// The AUC of each class against all others, averaged over the classes that have rows and are not
+// all rows. 0 thresholds: exact.
+std::unique_ptr<Metric> make_multiclass_auc(int64_t classes, int64_t thresholds,
+                                            ClassAverage average,
+                                            std::string name = "multiclass_auc");
+// The share of rows whose label is among the k most probable classes; of equally probable ones the
+// lower number counts as more probable.
+std::unique_ptr<Metric> make_top_k_accuracy(int64_t k, std::string name = "accuracy");
+// -ln of the probability of the label's class.
+std::unique_ptr<Metric> make_class_log_loss(std::string name = "log_loss");
+double log_sum_exp(std::span<const float> logits);
+
+// ---- losses: `factor` times the mean over rows, weighted by MetricBatch::weights ----
+
+std::unique_ptr<Metric> make_binary_cross_entropy(std::string name, double factor,
+                                                  double label_smoothing);
+std::unique_ptr<Metric> make_binary_focal_loss(std::string name, double factor, double gamma,
+                                               double alpha);
+std::unique_ptr<Metric> make_softmax_cross_entropy(std::string name, double factor,
+                                                   double label_smoothing);
+std::unique_ptr<Metric> make_l2_loss(std::string name, double factor);
+// Sessions are MetricBatch::groups; rows compete with those of their session in the same batch.
+std::unique_ptr<Metric> make_jrc_loss(std::string name, double factor, double alpha);
+
+// ---- means ----
+
 // Means over rows, weighted by MetricBatch::weights. Log loss is in nats; accuracy counts a row as
 // predicted positive when its prediction is above `threshold`.
-std::unique_ptr<Metric> make_log_loss();
-std::unique_ptr<Metric> make_mean_absolute_error();
-std::unique_ptr<Metric> make_mean_squared_error();
-std::unique_ptr<Metric> make_accuracy(float threshold);
-std::unique_ptr<Metric> make_mean_label();
-std::unique_ptr<Metric> make_mean_prediction();
+std::unique_ptr<Metric> make_log_loss(std::string name = "log_loss");
+std::unique_ptr<Metric> make_mean_absolute_error(std::string name = "mean_absolute_error");
+std::unique_ptr<Metric> make_mean_squared_error(std::string name = "mean_squared_error");
+std::unique_ptr<Metric> make_accuracy(float threshold, std::string name = "accuracy");
+std::unique_ptr<Metric> make_mean_label(std::string name = "mean_label");
+std::unique_ptr<Metric> make_mean_prediction(std::string name = "mean_prediction");
 
 // Log loss divided by the log loss of always predicting the mean label: 1 is no better than that.
 // `eta` keeps probabilities away from 0 and 1 where no logits are given. Undefined when all labels
 // are equal.
-std::unique_ptr<Metric> make_normalized_entropy(double eta);
+std::unique_ptr<Metric> make_normalized_entropy(double eta,
+                                                std::string name = "normalized_entropy");
 
 // Mean prediction / mean label: above 1 is overconfident. Undefined when the mean label is 0.
-std::unique_ptr<Metric> make_calibration();
+std::unique_ptr<Metric> make_calibration(std::string name = "calibration");
 
 }  // namespace emblem

@@ -1,0 +1,31 @@
+// train/host_logits.h - the logits of all heads of a model in host memory.
+#pragma once
+
+#include <vector>
+
+#include "core/host_copy.h"
+#include "model/model.h"
+
+namespace emblem {
+
+class HostLogits {
+ public:
+  // Of the last forward, each [rows, logits of the head]. Waits for it. Valid until the next call.
+  const std::vector<View<const float>>& of(const Context& context, Model& model, int64_t rows) {
+    const size_t heads = model.heads().size();
+    values_.resize(heads);
+    views_.resize(heads);
+    for (size_t head = 0; head < heads; ++head) {
+      const View<const float> logits = model.logits(head);
+      values_[head] = to_host(context, logits);
+      views_[head] = {values_[head].data(), rows, logits.cols};
+    }
+    return views_;
+  }
+
+ private:
+  std::vector<std::vector<float>> values_;
+  std::vector<View<const float>> views_;
+};
+
+}  // namespace emblem
