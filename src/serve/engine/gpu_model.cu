@@ -3,6 +3,8 @@
 #include "core/gpu.h"
 #include "core/stream.h"
 #include "model/device_predictor.h"
+#include "model/plain_predictor.h"
+#include "model/staged_lookup.h"
 
 namespace emblem::cuda {
 namespace {
@@ -10,15 +12,26 @@ namespace {
 // A predictor and the stream that it works on.
 class OwnStreamPredictor final : public Predictor {
  public:
+  using Predictor::run;
   void run(const Context& context, const ModelBatch& batch,
-           std::span<float> probabilities) override {
-    predictor->run(context, batch, probabilities);
+           std::span<const PredictedOutput> outputs) override {
+    predictor->run(context, batch, outputs);
   }
   Model& model() override { return predictor->model(); }
+  std::string describe() const override { return predictor->describe(); }
 
   Stream stream;
-  std::unique_ptr<DevicePredictor> predictor;
+  std::unique_ptr<Predictor> predictor;
 };
+
+void set_parameters(const Context& context, Graph& graph, const std::vector<float>& parameters,
+                    const std::vector<float>& statistics) {
+  emblem::detail::copy(context, graph.parameters().data, parameters.data(),
+                       parameters.size() * sizeof(float));
+  emblem::detail::copy(context, graph.statistics().data, statistics.data(),
+                       statistics.size() * sizeof(float));
+  context.synchronize();
+}
 
 const char* config_name(DType type) {
   return type == DType::kF16 ? "FP16" : type == DType::kBf16 ? "BF16" : "FP32";
@@ -27,12 +40,19 @@ const char* config_name(DType type) {
 }  // namespace
 
 GpuModel::GpuModel(const config::PipelineConfig& config, const FeatureLayout& layout,
-                   const ServedModel& tables, const GpuOptions& options)
-    : config_(config), layout_(layout), options_(options) {
+                   const ServedModel& tables, const GpuOptions& options, MakeLookup host_lookup)
+    : config_(config), layout_(layout), options_(options), host_lookup_(std::move(host_lookup)) {
   require_usable_gpu();
   config_.mutable_train_config()->set_mixed_precision(config_name(options.precision));
   // The model's shape says which lookups it has.
+  std::vector<TablePlan> plans;
   const Model shape(Context{}, config_, layout_, 1, [&](const TablePlan& plan) {
+    plans.push_back(plan);
+    return std::unique_ptr<Lookup>();
+  });
+  is_plain_ = !DevicePredictor::unsupported_part(shape).empty();
+  if (is_plain_) return;
+  for (const TablePlan& plan : plans) {
     DeviceTierSettings settings{
         .dtype = options.precision,
         .size = {.share = options.cache_share, .bytes = options.cache_bytes},
@@ -41,8 +61,7 @@ GpuModel::GpuModel(const config::PipelineConfig& config, const FeatureLayout& la
     for (const TableSettings& table : plan.tables)
       settings.tables.push_back(tables.tables().at(table.name));
     tiers_.push_back(std::make_unique<DeviceTier>(std::move(settings)));
-    return std::unique_ptr<Lookup>();
-  });
+  }
 }
 
 std::unique_ptr<Predictor> GpuModel::make_predictor(const std::vector<float>& parameters,
@@ -52,6 +71,7 @@ std::unique_ptr<Predictor> GpuModel::make_predictor(const std::vector<float>& pa
   std::vector<PredictorLookup> lookups;
   auto model = std::make_unique<Model>(
       context, config_, layout_, options_.max_rows, [&](const TablePlan& plan) {
+        if (is_plain_) return make_staged_lookup(host_lookup_(plan));
         DeviceTier& tier = *tiers_[lookups.size()];
         std::vector<int> features;
         for (const TableUse& use : plan.uses) features.push_back(static_cast<int>(use.table));
@@ -59,15 +79,16 @@ std::unique_ptr<Predictor> GpuModel::make_predictor(const std::vector<float>& pa
             {tier.make_rows(context, std::move(features), options_.max_rows), tier.make_missing()});
         return std::unique_ptr<Lookup>();
       });
-  Graph& graph = model->graph();
-  emblem::detail::copy(context, graph.parameters().data, parameters.data(),
-                       parameters.size() * sizeof(float));
-  emblem::detail::copy(context, graph.statistics().data, statistics.data(),
-                       statistics.size() * sizeof(float));
-  context.synchronize();
-  made->predictor = std::make_unique<DevicePredictor>(context, std::move(model), std::move(lookups),
-                                                      options_.max_rows);
-  made->predictor->warm_up();
+  set_parameters(context, model->graph(), parameters, statistics);
+  if (is_plain_) {
+    made->predictor =
+        std::make_unique<PlainPredictor>(context, std::move(model), options_.max_rows);
+    return made;
+  }
+  auto captured = std::make_unique<DevicePredictor>(context, std::move(model), std::move(lookups),
+                                                    options_.max_rows);
+  captured->warm_up();
+  made->predictor = std::move(captured);
   return made;
 }
 

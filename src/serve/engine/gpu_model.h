@@ -17,9 +17,10 @@ namespace emblem::cuda {
 // Const methods may be called concurrently. Outlives its predictors.
 class GpuModel {
  public:
-  // `config` and `layout` are borrowed.
+  // `config` and `layout` are borrowed. `host_lookup` looks up in host memory, for models that
+  // DevicePredictor does not run.
   GpuModel(const config::PipelineConfig& config, const FeatureLayout& layout,
-           const ServedModel& tables, const GpuOptions& options);
+           const ServedModel& tables, const GpuOptions& options, MakeLookup host_lookup);
 
   // With these dense parameters and statistics, in the order of the graph's.
   std::unique_ptr<Predictor> make_predictor(const std::vector<float>& parameters,
@@ -29,6 +30,8 @@ class GpuModel {
   config::PipelineConfig config_;
   const FeatureLayout& layout_;
   GpuOptions options_;
+  MakeLookup host_lookup_;
+  bool is_plain_ = false;
   std::vector<std::unique_ptr<DeviceTier>> tiers_;  // of each lookup
 };
 

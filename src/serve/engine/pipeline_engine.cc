@@ -15,10 +15,23 @@ bool uses_shared_memory(const InferRequest& request) {
 
 }  // namespace
 
+ServedOutputs::ServedOutputs(const std::vector<HeadSpec>& heads) : all(all_outputs(heads)) {
+  for (const OutputSpec& output : default_outputs(heads))
+    defaults.push_back(static_cast<size_t>(find(output.name)));
+}
+
+int64_t ServedOutputs::find(const std::string& name) const {
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const OutputSpec& output) { return output.name == name; });
+  return found == all.end() ? -1 : found - all.begin();
+}
+
 PipelineEngine::PipelineEngine(const RequestColumns& columns, const FeatureTransform& transform,
-                               std::unique_ptr<Predictor> predictor, int threads)
+                               const ServedOutputs& outputs, std::unique_ptr<Predictor> predictor,
+                               int threads)
     : columns_(columns),
       transform_(transform),
+      outputs_(outputs),
       threads_(threads > 1 ? std::make_unique<ThreadPool>(threads) : nullptr),
       context_{.threads = threads_.get()},
       predictor_(std::move(predictor)),
@@ -32,15 +45,34 @@ bool PipelineEngine::read(std::span<EngineTask> tasks) {
   return piece_.bad.count == 0;
 }
 
+void PipelineEngine::predict(std::span<EngineTask> tasks) {
+  values_.resize(outputs_.all.size());
+  for (auto& values : values_) values.clear();
+  for (const EngineTask& task : tasks) {
+    outputs_.for_each_of(*task.request, [&](size_t i) {
+      values_[i].resize(static_cast<size_t>(batch_.rows * outputs_.all[i].cols));
+    });
+  }
+  wanted_.clear();
+  for (size_t i = 0; i < values_.size(); ++i) {
+    const OutputSpec& output = outputs_.all[i];
+    if (!values_[i].empty())
+      wanted_.push_back({output, {values_[i].data(), batch_.rows, output.cols}});
+  }
+  predictor_->run(context_, feed_.set(batch_), wanted_);
+}
+
 void PipelineEngine::answer(std::span<EngineTask> tasks) {
-  const float* next = probabilities_.data();
+  int64_t row = 0;
   for (EngineTask& task : tasks) {
-    const auto* bytes = reinterpret_cast<const std::byte*>(next);
-    task.outputs.push_back({kProbability,
-                            DataType::kFp32,
-                            {task.rows, 1},
-                            {bytes, bytes + static_cast<size_t>(task.rows) * sizeof(float)}});
-    next += task.rows;
+    outputs_.for_each_of(*task.request, [&](size_t i) {
+      const OutputSpec& output = outputs_.all[i];
+      const auto* bytes = reinterpret_cast<const std::byte*>(values_[i].data() + row * output.cols);
+      const size_t size = static_cast<size_t>(task.rows * output.cols) * sizeof(float);
+      task.outputs.push_back(
+          {output.name, DataType::kFp32, {task.rows, output.cols}, {bytes, bytes + size}});
+    });
+    row += task.rows;
   }
 }
 
@@ -56,8 +88,7 @@ void PipelineEngine::compute(std::span<EngineTask> tasks, EngineTimes& times) {
                            : piece_.bad.what));
     }
     times.input_end = Clock::now();
-    probabilities_.resize(static_cast<size_t>(batch_.rows));
-    predictor_->run(context_, feed_.set(batch_), probabilities_);
+    predict(tasks);
     times.infer_end = Clock::now();
     answer(tasks);
   } catch (...) {

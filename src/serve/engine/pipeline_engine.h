@@ -3,9 +3,11 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "config/features.h"
+#include "config/heads.h"
 #include "core/thread_pool.h"
 #include "data/feature/transform.h"
 #include "model/feed.h"
@@ -15,14 +17,32 @@
 
 namespace emblem {
 
-inline constexpr const char* kProbability = "probability";  // the output: FP32 [rows, 1]
+// What a model gives out, FP32 [rows, cols] each.
+struct ServedOutputs {
+  explicit ServedOutputs(const std::vector<HeadSpec>& heads);
+
+  // The position in `all`; -1: there is none of that name.
+  int64_t find(const std::string& name) const;
+  // Calls body(position in `all`) for what the answer to a request consists of, in its order. The
+  // names are known.
+  template <class Body>
+  void for_each_of(const InferRequest& request, Body&& body) const {
+    for (const RequestedOutput& output : request.outputs)
+      body(static_cast<size_t>(find(output.name)));
+    if (!request.outputs.empty()) return;
+    for (const size_t position : defaults) body(position);
+  }
+
+  std::vector<OutputSpec> all;   // what requests may name
+  std::vector<size_t> defaults;  // what a request that names none gets
+};
 
 // Allocates nothing per batch once it has seen batches of the size.
 class PipelineEngine final : public Engine {
  public:
-  // `columns` and `transform` are borrowed.
+  // `columns`, `transform` and `outputs` are borrowed.
   PipelineEngine(const RequestColumns& columns, const FeatureTransform& transform,
-                 std::unique_ptr<Predictor> predictor, int threads);
+                 const ServedOutputs& outputs, std::unique_ptr<Predictor> predictor, int threads);
 
  protected:
   void compute(std::span<EngineTask> tasks, EngineTimes& times) override;
@@ -30,18 +50,23 @@ class PipelineEngine final : public Engine {
  private:
   // Reads the requests into batch_; false when one of them has bad rows.
   bool read(std::span<EngineTask> tasks);
+  // The outputs that any of the requests asks for.
+  void predict(std::span<EngineTask> tasks);
   void answer(std::span<EngineTask> tasks);
   void run_one_by_one(std::span<EngineTask> tasks, EngineTimes& times);
 
   const RequestColumns& columns_;
   const FeatureTransform& transform_;
+  const ServedOutputs& outputs_;
   std::unique_ptr<ThreadPool> threads_;
   Context context_;
   std::unique_ptr<Predictor> predictor_;
   DecodedPiece piece_;
   Batch batch_;
   Feed feed_;
-  std::vector<float> probabilities_;
+  // Of the batch, by position in outputs_.all; empty where nobody asked for it.
+  std::vector<std::vector<float>> values_;
+  std::vector<PredictedOutput> wanted_;
 };
 
 }  // namespace emblem

@@ -21,6 +21,7 @@ class PipelineServable final : public Servable {
       : folder_(folder),
         config_(read_config(folder)),
         layout_(layout_of(config_)),
+        outputs_(heads_of(config_, layout_)),
         columns_(config_.data_config(), layout_),
         transform_(config_.data_config(), layout_, LabelCheck::kIgnore, columns_.requests(),
                    columns_.columns()) {}
@@ -51,8 +52,9 @@ class PipelineServable final : public Servable {
       dispatch(
           Device::kCuda, [] {},
           [&] {
-            gpu_ =
-                std::make_shared<cuda::GpuModel>(config_, layout_, tables_->model(), options_.gpu);
+            gpu_ = std::make_shared<cuda::GpuModel>(
+                config_, layout_, tables_->model(), options_.gpu,
+                [this](const TablePlan& plan) { return lookup_over(plan); });
           });
     }
     make_engine();  // finds out whether the parameters fit
@@ -65,7 +67,12 @@ class PipelineServable final : public Servable {
     return inputs;
   }
   std::vector<TensorMetadata> outputs() const override {
-    return {{kProbability, DataType::kFp32, {-1, 1}}};
+    std::vector<TensorMetadata> outputs;
+    for (const size_t position : outputs_.defaults) {
+      const OutputSpec& output = outputs_.all[position];
+      outputs.push_back({output.name, DataType::kFp32, {-1, output.cols}});
+    }
+    return outputs;
   }
   std::vector<std::pair<std::string, std::string>> parameters() const override {
     std::vector<std::pair<std::string, std::string>> parameters;
@@ -81,19 +88,28 @@ class PipelineServable final : public Servable {
 
   RequestSize check(const InferRequest& request) const override {
     for (const RequestedOutput& output : request.outputs) {
-      EMBLEM_REQUIRE(output.name == kProbability, "unexpected inference output '", output.name,
-                     "' for model '", request.model, "'; its output is ", kProbability);
+      EMBLEM_REQUIRE(outputs_.find(output.name) >= 0, "unexpected inference output '", output.name,
+                     "' for model '", request.model, "'; it has ", output_names());
     }
     const int64_t rows = columns_.check(request);
-    return {rows, static_cast<uint64_t>(rows) * sizeof(float)};
+    int64_t cols = 0;
+    outputs_.for_each_of(request, [&](size_t i) { cols += outputs_.all[i].cols; });
+    return {rows, static_cast<uint64_t>(rows * cols) * sizeof(float)};
   }
 
   std::unique_ptr<Engine> make_engine() const override {
-    return std::make_unique<PipelineEngine>(columns_, transform_, make_predictor(),
+    return std::make_unique<PipelineEngine>(columns_, transform_, outputs_, make_predictor(),
                                             options_.threads);
   }
 
  private:
+  std::string output_names() const {
+    std::string names;
+    for (const OutputSpec& output : outputs_.all)
+      names += (names.empty() ? "" : ", ") + output.name;
+    return names;
+  }
+
   static config::PipelineConfig read_config(const std::string& folder) {
     config::PipelineConfig config = load_stored_pipeline(folder);
     check_pipeline(config);
@@ -147,6 +163,7 @@ class PipelineServable final : public Servable {
   const std::string folder_;
   const config::PipelineConfig config_;
   const FeatureLayout layout_;
+  const ServedOutputs outputs_;
   const RequestColumns columns_;
   const FeatureTransform transform_;
   ModelOptions options_;

@@ -1,7 +1,6 @@
 #include "serve/engine/request_columns.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "data/feature/transform.h"
 #include "data/format/csv_field.h"
@@ -33,25 +32,13 @@ ColumnRequest as_stored(ColumnRequest request, const FeatureLayout& layout) {
   for (const FeatureSpec& feature : layout.features) {
     if (feature.column != request.name) continue;
     const bool bag = request.name == "features";  // libfm lines of varying length
-    request.type = feature.config.has_raw_feature() ? ColumnType::kFloat : ColumnType::kInt64;
+    request.type =
+        feature.settings.type == FeatureType::kRaw ? ColumnType::kFloat : ColumnType::kInt64;
     request.weighted = bag;
     request.separators.assign(bag ? 1 : 0, ' ');
     break;
   }
   return request;
-}
-
-template <class T>
-T value_at(const InputTensor& tensor, int64_t at) {
-  T value;
-  std::memcpy(&value, tensor.data.data() + static_cast<size_t>(at) * sizeof(T), sizeof(T));
-  return value;
-}
-
-void append_id(int64_t id, Column& column) {
-  if (id == kMissingId && column.missing.empty()) column.missing.resize(column.ints.size(), 0);
-  if (id == kMissingId || !column.missing.empty()) column.missing.push_back(id == kMissingId);
-  column.ints.push_back(id == kMissingId ? 0 : id);
 }
 
 // Offsets of values are 32-bit: what a batch holds beyond that must run in smaller batches.
@@ -62,6 +49,18 @@ void require_room(const Input& input, const Column& column, size_t more_bytes) {
                  " of a column: send fewer rows in a request");
 }
 
+// Appends the one value of a row.
+std::string add_single(const CsvFieldParser& parser, std::string_view text, Column& column) {
+  const auto row = static_cast<int64_t>(values_in(column));
+  if (column.type == ColumnType::kFloat) column.floats.push_back(0);
+  if (column.type == ColumnType::kInt64) {
+    column.missing.resize(column.ints.size(), 0);
+    column.ints.push_back(0);
+    column.missing.push_back(0);
+  }
+  return parser.add(text, row);
+}
+
 }  // namespace
 
 RequestColumns::RequestColumns(const config::DataConfig& data, const FeatureLayout& layout)
@@ -70,16 +69,15 @@ RequestColumns::RequestColumns(const config::DataConfig& data, const FeatureLayo
   const bool csv = data.dataset_type() == config::CsvDataset;
   Input numbers{"numerical_features", DataType::kFp32, 0, {}};
   Input ids{"categorical_features", DataType::kInt64, 0, {}};
-  std::vector<Input> own;
+  std::vector<int> own;
   for (size_t i = 0; i < requests_.size(); ++i) {
     ColumnRequest& request = requests_[i];
     const auto column = static_cast<int>(i);
     const ColumnRequest shaped = csv ? request : as_stored(request, layout);
     columns_.push_back({request.name, shaped.type});
-    if (csv || !shaped.separators.empty()) {
+    if (csv || shaped.has_bags()) {
       request = shaped;
-      own.push_back(
-          {request.name, input_type(request), request.separators.empty() ? 1 : -1, {column}});
+      own.push_back(column);
       continue;
     }
     Input& shared = shaped.type == ColumnType::kFloat ? numbers : ids;
@@ -88,14 +86,28 @@ RequestColumns::RequestColumns(const config::DataConfig& data, const FeatureLayo
   }
   if (ids.width > 0) inputs_.push_back(std::move(ids));
   if (numbers.width > 0) inputs_.push_back(std::move(numbers));
-  for (Input& input : own) {
-    for (const Input& other : inputs_) {
-      EMBLEM_REQUIRE(other.name != input.name, "column ", input.name,
-                     " is read by features with different types or separators; requests have one "
-                     "input for it, so give the features the same");
-    }
-    inputs_.push_back(std::move(input));
+  for (const int column : own) add_own_input(column);
+}
+
+void RequestColumns::add_own_input(int column) {
+  const ColumnRequest& request = requests_[static_cast<size_t>(column)];
+  Input input{.name = request.name,
+              .type = input_type(request),
+              .width = request.has_bags() ? -1 : 1,
+              .columns = {column},
+              .is_own = true,
+              .is_sequence = !request.sequence_delim.empty()};
+  for (Input& other : inputs_) {
+    if (other.name != input.name) continue;
+    EMBLEM_REQUIRE(other.is_own && other.is_sequence == input.is_sequence, "column ", input.name,
+                   " is read as a sequence and as a value; requests have one input for it, so let "
+                   "features read it in one way");
+    if (other.type != input.type) other.type = DataType::kBytes;
+    other.width = std::max(other.width, input.width);  // one value, where a feature takes one
+    other.columns.push_back(column);
+    return;
   }
+  inputs_.push_back(std::move(input));
 }
 
 std::string RequestColumns::column_names(const Input& input) const {
@@ -115,36 +127,55 @@ std::string RequestColumns::missing_names(const InferRequest& request) const {
   return names;
 }
 
+const Input* RequestColumns::find(const std::string& tensor) const {
+  for (const Input& input : inputs_) {
+    if (input.name == tensor ||
+        (input.is_sequence && RequestSequence::is_companion(tensor, input.name)))
+      return &input;
+  }
+  return nullptr;
+}
+
+// The rows of an input that is not a sequence.
+int64_t RequestColumns::check_tensor(const Input& input, const InputTensor& tensor) const {
+  EMBLEM_REQUIRE(tensor.type == input.type, "input '", tensor.name, "' is ", name_of(tensor.type),
+                 ", expected ", name_of(input.type));
+  EMBLEM_REQUIRE(tensor.shape.size() == 2 && (input.width < 0 || tensor.shape[1] == input.width),
+                 "input '", tensor.name, "' has shape ", shape_text(tensor.shape),
+                 ", expected [-1,", input.width, "]");
+  check_bytes(tensor);
+  return tensor.shape[0];
+}
+
 int64_t RequestColumns::check(const InferRequest& request) const {
   int64_t rows = -1;
+  size_t given = 0;
+  std::string first;
   for (const InputTensor& tensor : request.inputs) {
-    const auto found = std::find_if(inputs_.begin(), inputs_.end(),
-                                    [&](const Input& input) { return input.name == tensor.name; });
-    if (found == inputs_.end()) {
+    const Input* input = find(tensor.name);
+    if (input == nullptr) {
       std::string names;
-      for (const Input& input : inputs_) names += (names.empty() ? "" : ", ") + input.name;
+      for (const Input& each : inputs_) names += (names.empty() ? "" : ", ") + each.name;
       throw Error(ErrorCode::kInvalidArgument,
                   cat("unexpected inference input '", tensor.name, "' for model '", request.model,
                       "'; its inputs are ", names));
     }
-    EMBLEM_REQUIRE(tensor.type == found->type, "input '", tensor.name, "' is ",
-                   name_of(tensor.type), ", expected ", name_of(found->type));
-    EMBLEM_REQUIRE(
-        tensor.shape.size() == 2 && (found->width < 0 || tensor.shape[1] == found->width),
-        "input '", tensor.name, "' has shape ", shape_text(tensor.shape), ", expected [-1,",
-        found->width, "]");
-    check_bytes(tensor);
-    EMBLEM_REQUIRE(rows < 0 || tensor.shape[0] == rows, "input '", tensor.name, "' has ",
-                   tensor.shape[0], " rows, but '", request.inputs.front().name, "' has ", rows);
-    rows = tensor.shape[0];
     for (const InputTensor& other : request.inputs) {
       EMBLEM_REQUIRE(&other == &tensor || other.name != tensor.name, "input '", tensor.name,
                      "' is given twice");
     }
+    if (input->name != tensor.name) continue;  // offsets or lengths
+    const int64_t found = input->is_sequence
+                              ? RequestSequence(request, input->name).check(input->type)
+                              : check_tensor(*input, tensor);
+    EMBLEM_REQUIRE(rows < 0 || found == rows, "input '", tensor.name, "' has ", found,
+                   " rows, but '", first, "' has ", rows);
+    if (rows < 0) first = tensor.name;
+    rows = found;
+    ++given;
   }
-  EMBLEM_REQUIRE(request.inputs.size() == inputs_.size(), "expected ", inputs_.size(),
-                 " inputs but got ", request.inputs.size(), " for model '", request.model,
-                 "'; missing: ", missing_names(request));
+  EMBLEM_REQUIRE(given == inputs_.size(), "expected ", inputs_.size(), " inputs but got ", given,
+                 " for model '", request.model, "'; missing: ", missing_names(request));
   EMBLEM_REQUIRE(rows > 0, "a request needs at least one row");
   // A row without values takes no bytes: the size of a request does not bound its rows.
   EMBLEM_REQUIRE(rows <= kMostRows, "a request has ", rows, " rows; up to ", kMostRows,
@@ -167,7 +198,9 @@ void RequestColumns::clear(DecodedPiece& piece) const {
     column.missing.clear();
     column.offsets.clear();
     column.weights.clear();
-    if (!requests_[i].separators.empty()) column.offsets.push_back(0);
+    column.sequence_offsets.clear();
+    if (requests_[i].has_bags()) column.offsets.push_back(0);
+    if (!requests_[i].sequence_delim.empty()) column.sequence_offsets.push_back(0);
   }
 }
 
@@ -188,11 +221,13 @@ void RequestColumns::append_singles(const Input& input, const InputTensor& tenso
   }
 }
 
-void RequestColumns::append_bags(const Input& input, const InputTensor& tensor, int64_t rows,
-                                 DecodedPiece& piece) const {
-  const auto at = static_cast<size_t>(input.columns[0]);
+// The values of a row for one of the columns that read them.
+void RequestColumns::append_values(const Input& input, const InputTensor& tensor, int64_t rows,
+                                   int target, DecodedPiece& piece) const {
+  const auto at = static_cast<size_t>(target);
   Column& column = piece.block.columns[at];
-  const CsvFieldParser parser(requests_[at], missing_, column);
+  const ColumnRequest& request = requests_[at];
+  const CsvFieldParser parser(request, missing_, column);
   std::span<const std::byte> strings = tensor.data;
   require_room(input, column, tensor.data.size());
   for (int64_t row = 0, i = 0; row < rows; ++row) {
@@ -202,26 +237,31 @@ void RequestColumns::append_bags(const Input& input, const InputTensor& tensor, 
       } else if (input.type == DataType::kInt64) {
         append_id(value_at<int64_t>(tensor, i), column);
       } else {
-        const std::string problem = parser.add_values(detail::take_string(strings));
-        EMBLEM_REQUIRE(problem.empty(), "input '", input.name, "', row ", row, ": ",
-                       tensor.in_shared_memory
-                           ? "a value is not valid; it is in shared memory and not shown, send the "
-                             "input to see it"
-                           : problem);
+        const std::string_view text = detail::take_string(strings);
+        const std::string problem =
+            request.has_bags() ? parser.add_values(text) : add_single(parser, text, column);
+        if (!problem.empty()) throw_bad_text(tensor, row, problem);
       }
     }
-    parser.end_row();
+    if (request.has_bags()) parser.end_bag();
   }
 }
 
 void RequestColumns::append(const InferRequest& request, int64_t rows, DecodedPiece& piece) const {
-  for (const InputTensor& tensor : request.inputs) {
-    for (const Input& input : inputs_) {
-      if (input.name != tensor.name) continue;
-      if (input.width > 0) {
-        append_singles(input, tensor, rows, piece);
-      } else {
-        append_bags(input, tensor, rows, piece);
+  for (const Input& input : inputs_) {
+    const RequestSequence sequence(request, input.name);
+    for (const InputTensor& tensor : request.inputs) {
+      if (tensor.name != input.name) continue;
+      if (!input.is_own) append_singles(input, tensor, rows, piece);
+      for (size_t i = 0; input.is_own && i < input.columns.size(); ++i) {
+        const auto at = static_cast<size_t>(input.columns[i]);
+        if (!input.is_sequence) {
+          append_values(input, tensor, rows, input.columns[i], piece);
+          continue;
+        }
+        Column& column = piece.block.columns[at];
+        require_room(input, column, tensor.data.size());
+        sequence.append(CsvFieldParser(requests_[at], missing_, column), rows, column);
       }
     }
   }
@@ -232,6 +272,9 @@ void RequestColumns::append(const InferRequest& request, int64_t rows, DecodedPi
 void RequestColumns::finish(DecodedPiece& piece) const {
   for (Column& column : piece.block.columns) {
     if (!column.offsets.empty()) drop_plain_offsets(column);
+    const bool none_missing =
+        std::find(column.missing.begin(), column.missing.end(), 1) == column.missing.end();
+    if (none_missing) column.missing.clear();
   }
 }
 

@@ -7,23 +7,24 @@
 // own: FP32, INT64 or BYTES (text, and "key:weight") of shape [-1], the values of a row, any number
 // of them. A BYTES element may hold several values: it is split as the field of a CSV file.
 //
+// Sequences of CSV files are inputs with elements (serve/engine/request_sequence.h). A column that
+// features read in different ways is one input all the same, of BYTES where their types differ.
+//
 // What is missing: NaN, the smallest INT64, an empty BYTES element.
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <vector>
 
 #include "config/features.h"
 #include "data/format/csv_field.h"
 #include "data/format/decoder.h"
+#include "serve/engine/request_sequence.h"
 #include "serve/protocol/inference_service.h"
 #include "serve/protocol/tensor.h"
 
 namespace emblem {
-
-inline constexpr int64_t kMissingId = std::numeric_limits<int64_t>::min();
 
 // Immutable after construction: may be used concurrently.
 class RequestColumns {
@@ -32,7 +33,9 @@ class RequestColumns {
     std::string name;
     DataType type = DataType::kFp32;
     int64_t width = 0;         // values of a row; -1: any number
-    std::vector<int> columns;  // one a value, or the one column that takes them all
+    std::vector<int> columns;  // one a value; or those that take them all, of a column of its own
+    bool is_own = false;       // of one column of a CSV file
+    bool is_sequence = false;
   };
 
   RequestColumns(const config::DataConfig& data, const FeatureLayout& layout);
@@ -60,8 +63,11 @@ class RequestColumns {
  private:
   void append_singles(const Input& input, const InputTensor& tensor, int64_t rows,
                       DecodedPiece& piece) const;
-  void append_bags(const Input& input, const InputTensor& tensor, int64_t rows,
-                   DecodedPiece& piece) const;
+  void append_values(const Input& input, const InputTensor& tensor, int64_t rows, int column,
+                     DecodedPiece& piece) const;
+  void add_own_input(int column);
+  const Input* find(const std::string& tensor) const;
+  int64_t check_tensor(const Input& input, const InputTensor& tensor) const;
 
   std::vector<Input> inputs_;
   std::vector<ColumnRequest> requests_;

@@ -368,7 +368,7 @@ TEST(HttpServerTest, RefusesOptionsThatCannotBe) {
   };
   refused({{.threads = 0}}, "at least one thread");
   refused({{.tls_certificate = "x"}}, "both a certificate and its key");
-  refused({{.tls_certificate = "/no/such", .tls_key = "/no/such"}}, "/no/such cannot be used");
+  refused({{.tls_certificate = "/no/such", .tls_key = "/no/such"}}, "cannot read /no/such");
   refused({{.address = "300.1.1.1"}}, "cannot listen on 300.1.1.1");
   EchoServer server;
   refused({{.address = "127.0.0.1", .port = server.port()}}, "cannot listen on 127.0.0.1 port");

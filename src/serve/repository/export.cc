@@ -7,6 +7,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors.h"
+#include "config/load.h"
 #include "config/name.h"
 #include "core/file.h"
 #include "emblem/error.h"
@@ -21,7 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kDenseFile = "dense.safetensors";
-constexpr const char* kOptimizerState = "optimizer.state";
+constexpr std::string_view kTraining = "optimizer.";    // prefix of what only training needs
+constexpr std::string_view kAverage = "optimizer.ema.";  // prefix of the average of a parameter
 
 // A folder under a hidden name that is removed unless it gets its own.
 class NewFolder {
@@ -64,11 +66,26 @@ bool is_for_inference(const std::string& file) {
   return name == "key" || name == "emb_vector" || name == "table.json" || file == "pipeline.config";
 }
 
+// Whether the moving average of dense parameters is served in their place.
+bool uses_average(const Checkpoint& checkpoint) {
+  const config::PipelineConfig config = load_stored_pipeline(checkpoint.path);
+  const config::ExportConfig& settings = config.export_config();
+  return settings.has_use_dense_ema() ? settings.use_dense_ema()
+                                      : config.train_config().dense_optimizer().has_ema();
+}
+
 FileFacts write_dense(const Checkpoint& checkpoint, const std::string& to) {
   const SafetensorsFile from(checkpoint.file(kDenseFile));
   std::vector<TensorRef> tensors;
   for (const TensorRef& tensor : from.tensors()) {
-    if (tensor.name != kOptimizerState) tensors.push_back(tensor);
+    if (!tensor.name.starts_with(kTraining)) tensors.push_back(tensor);
+  }
+  if (uses_average(checkpoint)) {
+    for (TensorRef& tensor : tensors) {
+      const std::string average = cat(kAverage, tensor.name);
+      for (const TensorRef& one : from.tensors())
+        if (one.name == average) tensor.data = one.data;
+    }
   }
   const auto written = write_safetensors(to, tensors);
   return {written.bytes, written.checksum};

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/safetensors.h"
 #include "serve/repository/model_server.h"
 #include "serve/repository/small_model_test.h"
 #include "train/restored.h"
@@ -41,6 +42,34 @@ TEST_F(ExportTest, AServerRefusesAVersionWhoseTableNamesArePaths) {
   ModelServer server({.repository = model_.repository()});
   EXPECT_FALSE(server.is_ready());
   EXPECT_THAT([&] { server.metadata("ctr", ""); }, testing::Throws<Error>());
+}
+
+// The dense tensors of a checkpoint or of a version.
+std::map<std::string, std::vector<float>> dense_tensors(const std::string& folder) {
+  const SafetensorsFile file(folder + "/dense.safetensors");
+  std::map<std::string, std::vector<float>> tensors;
+  for (const TensorRef& tensor : file.tensors()) {
+    std::vector<float>& values = tensors[tensor.name];
+    values.resize(static_cast<size_t>(tensor.elements()));
+    file.read<float>(tensor.name, values);
+  }
+  return tensors;
+}
+
+TEST_F(ExportTest, TheAverageOfDenseParametersIsServedUnlessToldOtherwise) {
+  const std::string ema = "train_config.dense_optimizer.ema.decay=0.9";
+  for (const bool off : {false, true}) {
+    std::vector<std::string> changes = {ema};
+    if (off) changes.push_back("export_config.use_dense_ema=false");
+    const SmallModel model(changes);
+    const auto saved = dense_tensors(model.checkpoint());
+    const auto served = dense_tensors(model.model_folder() + "/1");
+    ASSERT_FALSE(served.empty());
+    for (const auto& [name, values] : served) {
+      EXPECT_FALSE(name.starts_with("optimizer.")) << name;
+      EXPECT_EQ(values, saved.at(off ? name : "optimizer.ema." + name)) << name;
+    }
+  }
 }
 
 TEST_F(ExportTest, AFolderThatCannotBeMadeIsNamed) {

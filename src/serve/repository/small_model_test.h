@@ -45,8 +45,9 @@ model_config {
 // A repository with model "ctr". Its second version is trained for longer.
 class SmallModel {
  public:
-  SmallModel() {
-    config_ = parse_pipeline(kSmallPipeline, "small.config");
+  // `changes` are overrides of the pipeline.
+  explicit SmallModel(const std::vector<std::string>& changes = {}) {
+    config_ = parse_pipeline(kSmallPipeline, "small.config", changes);
     check_pipeline(config_);
     layout_ = layout_of(config_);
     learner_ = std::make_unique<Learner>(Context{}, config_, layout_, 64);
