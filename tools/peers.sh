@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Measures PyTorch on the same workloads as `emblem bench train` and `emblem bench loader`, in a separate virtual
-# environment, and writes build/peers/*.json in the format of emblem's results.
+# Writes the values that PyTorch computes for the models of tests/peers (tests/peers/expected), then measures PyTorch on the
+# same workloads as `emblem bench train` and `emblem bench loader`, in a separate virtual environment, and writes
+# build/peers/*.json in the format of emblem's results.
 #   tools/peers.sh            both batch sizes and both embedding sizes
 #   THREADS=4 tools/peers.sh  with 4 threads (default: all cores)
 set -euo pipefail
@@ -10,7 +11,7 @@ venv=build/peers-venv
 out=build/peers
 threads=${THREADS:-$(nproc)}
 
-if ! "$venv/bin/python" -c 'import torch, numpy' 2>/dev/null; then
+if ! "$venv/bin/python" -c 'import torch, numpy, safetensors' 2>/dev/null; then
   echo "peers: installing PyTorch into $venv (several hundred MB)"
   if ! python3 -m venv "$venv" 2>/dev/null; then
     echo "peers: python3 cannot make virtual environments; install python3-venv" >&2
@@ -18,8 +19,10 @@ if ! "$venv/bin/python" -c 'import torch, numpy' 2>/dev/null; then
   fi
   # On x86-64 the default wheel includes CUDA; PEERS_PIP_ARGS can select an index with CPU wheels.
   # shellcheck disable=SC2086
-  "$venv/bin/pip" install --quiet ${PEERS_PIP_ARGS:-} torch numpy
+  "$venv/bin/pip" install --quiet ${PEERS_PIP_ARGS:-} torch numpy safetensors
 fi
+
+"$venv/bin/python" tests/peers/write_expected.py
 
 mkdir -p "$out"
 for dim in 16 128; do
@@ -29,6 +32,10 @@ for dim in 16 128; do
       --json "$out/torch_dlrm_d${dim}_b${batch}.json"
   done
 done
+
+# Multi-task models, models with histories and the other ranking models.
+"$venv/bin/python" bench/peers/rank_suite.py --emblem build/release/emblem --device cpu --threads "$threads" --batch 2048 \
+  --divide-tables 10 --out "$out/rank"
 
 # The loader: the same files in three formats, emblem first; both must find the same sums over the first rows.
 emblem=build/release/emblem

@@ -73,7 +73,7 @@ class InferBench {
     return found;
   }
 
-  double flops_per_row() { return predictor_.model().graph().flops_per_row(); }
+  double flops_per_row() { return predictor_.model().graph().batch_flops_per_row(); }
 
  private:
   const Context& context_;

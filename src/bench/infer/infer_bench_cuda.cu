@@ -185,7 +185,7 @@ BenchResult make_result(const std::string& name, int64_t rows, Timed found, Devi
   result.ceilings = {{"gemm_flops_per_second", limits.flops_per_second},
                      {"copy_bytes_per_second", limits.bytes_per_second}};
   const double p50 = find_named(result.metrics, "latency_p50")->value;
-  const double products = bench.predictor().model().graph().flops_per_row() *
+  const double products = bench.predictor().model().graph().batch_flops_per_row() *
                           static_cast<double>(rows) / limits.flops_per_second;
   const double vectors = static_cast<double>(rows * static_cast<int64_t>(shape.table_rows.size()) *
                                              shape.dim * size_of(options.compute)) /

@@ -41,6 +41,8 @@ double bytes_of(const Batch& batch) {
   size_t bytes = 4 * (batch.dense.size() + batch.labels.size() + batch.sample_weights.size());
   for (const SparseColumn& column : batch.sparse)
     bytes += 8 * column.keys.size() + 4 * (column.offsets.size() + column.weights.size());
+  for (const SequenceColumn& sequence : batch.sequences)
+    bytes += 4 * (sequence.offsets.size() + sequence.numbers.size());
   return static_cast<double>(bytes);
 }
 

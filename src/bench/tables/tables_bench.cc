@@ -226,20 +226,20 @@ struct OracleRow {
 
 void apply(const Rule& rule, OracleRow& row) {
   const auto dim = static_cast<int64_t>(row.weights.size());
-  std::visit(
-      [&](const auto& r) {
-        using R = std::decay_t<decltype(r)>;
-        if constexpr (R::kRowWise) {
-          float square = 0;
-          for (const float g : row.gradient) square += g * g;
-          const float factor = r.factor(square / static_cast<float>(dim), row.state.data());
-          for (int64_t d = 0; d < dim; ++d) row.weights[d] -= factor * row.gradient[d];
-        } else {
-          for (int64_t d = 0; d < dim; ++d)
-            r(row.gradient[d], row.weights[d], row.state.data() + d, dim);
-        }
-      },
-      rule);
+  visit_table_rule(rule, [&](const auto& r) {
+    using R = std::decay_t<decltype(r)>;
+    if constexpr (R::kRowWise) {
+      float square = 0;
+      for (const float g : row.gradient) square += g * g;
+      const float factor =
+          r.factor(square / static_cast<float>(dim), row.state.data() + R::kStates * dim);
+      for (int64_t d = 0; d < dim; ++d)
+        r(factor, row.gradient[d], row.weights[d], row.state.data() + d, dim);
+    } else {
+      for (int64_t d = 0; d < dim; ++d)
+        r(row.gradient[d], row.weights[d], row.state.data() + d, dim);
+    }
+  });
 }
 
 // Checks that a training step reads the rows of some keys of the batch, including the most

@@ -31,7 +31,7 @@ std::vector<TableWork> table_work(const Context& context, const Model& model,
       const auto sparse = static_cast<size_t>(input.sparse_index[f]);
       const std::vector<int64_t> keys = to_host(context, batch.sparse[sparse].keys);
       use.keys.insert(use.keys.end(), keys.begin(), keys.end());
-      use.bags += static_cast<double>(batch.rows);
+      use.bags += static_cast<double>(bags_of(batch.sparse[sparse]));
     }
   }
   std::vector<TableWork> all;

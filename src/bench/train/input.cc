@@ -1,5 +1,6 @@
 #include "bench/train/input.h"
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 
@@ -19,18 +20,25 @@ class ResidentBatch {
     for (const SparseColumn& column : batch.sparse)
       keys_.push_back(
           {put(context, column.keys), put(context, column.offsets), put(context, column.weights)});
-    const int64_t dense_cols =
-        batch.rows > 0 ? static_cast<int64_t>(batch.dense.size()) / batch.rows : 0;
-    batch_ = {.rows = batch.rows,
-              .dense = put(context, batch.dense, dense_cols),
-              .labels = put(context, batch.labels),
-              .weights = put(context, batch.sample_weights),
-              .sparse = keys_};
+    for (const SequenceColumn& column : batch.sequences)
+      sequences_.push_back(
+          {column.elements(), put(context, column.offsets),
+           put(context, column.numbers, columns_of(column.numbers, column.elements()))});
+    batch_ = {
+        .rows = batch.rows,
+        .dense = put(context, batch.dense, columns_of(batch.dense, batch.rows)),
+        .labels = put(context, batch.labels, columns_of(batch.labels, batch.rows)),
+        .weights = put(context, batch.sample_weights, columns_of(batch.sample_weights, batch.rows)),
+        .sparse = keys_,
+        .sequences = sequences_};
     context.synchronize();  // `batch` may be destroyed now
   }
   const ModelBatch& batch() const { return batch_; }
 
  private:
+  static int64_t columns_of(const HostVector<float>& values, int64_t rows) {
+    return rows > 0 ? std::max<int64_t>(1, static_cast<int64_t>(values.size()) / rows) : 1;
+  }
   template <class T>
   View<const T> put(const Context& context, const HostVector<T>& values, int64_t cols = 1) {
     if (values.empty()) return {nullptr, 0, cols, context.device};
@@ -43,6 +51,7 @@ class ResidentBatch {
 
   std::vector<Buffer<char>> memory_;
   std::vector<FeatureKeys> keys_;
+  std::vector<SequenceView> sequences_;
   ModelBatch batch_;
 };
 

@@ -126,7 +126,7 @@ void add_bound(Learner& learner, DType precision, const MeasuredTraining& found,
 void add_shares(Learner& learner, DType precision, const MeasuredTraining& found,
                 std::span<const TableWork> work, BenchResult& result) {
   const auto steps = static_cast<double>(found.step_seconds.size());
-  const double flops = kTrainingFlops * learner.model().graph().flops_per_row() *
+  const double flops = kTrainingFlops * learner.model().graph().batch_flops_per_row() *
                        static_cast<double>(found.rows) / steps;
   const double step = found.total_seconds / steps;
   const double products = flops / *find_named(result.ceilings, "gemm_flops_per_second");

@@ -30,13 +30,23 @@ double median(std::vector<double> values) {
 // The first row of a batch, in the same memory.
 class FirstRow {
  public:
-  FirstRow(const Context& context, const ModelBatch& of) {
-    for (const FeatureKeys& feature : of.sparse) keys_.push_back(first_bag(context, feature));
+  FirstRow(const Context& context, const Model& model, const ModelBatch& of) {
+    for (const SequenceView& sequence : of.sequences) {
+      const View<const int32_t> offsets = first(sequence.offsets, 2);
+      const int64_t elements = to_host(context, offsets)[1];
+      sequences_.push_back({elements, offsets, first(sequence.numbers, elements)});
+    }
+    for (size_t f = 0; f < of.sparse.size(); ++f) {
+      const int64_t sequence = model.sequence_of_feature()[f];
+      const int64_t bags = sequence < 0 ? 1 : sequences_[static_cast<size_t>(sequence)].elements;
+      keys_.push_back(first_bags(context, of.sparse[f], bags));
+    }
     batch_ = {.rows = 1,
               .dense = first(of.dense, 1),
               .labels = first(of.labels, 1),
               .weights = first(of.weights, 1),
-              .sparse = keys_};
+              .sparse = keys_,
+              .sequences = sequences_};
   }
   const ModelBatch& batch() const { return batch_; }
 
@@ -47,12 +57,13 @@ class FirstRow {
     return values;
   }
 
-  static FeatureKeys first_bag(const Context& context, const FeatureKeys& feature) {
-    const View<const int32_t> offsets = first(feature.offsets, 2);
-    const int64_t keys = offsets.rows < 2 ? 1 : to_host(context, offsets)[1];
+  static FeatureKeys first_bags(const Context& context, const FeatureKeys& feature, int64_t bags) {
+    const View<const int32_t> offsets = first(feature.offsets, bags + 1);
+    const int64_t keys = offsets.rows == 0 ? bags : to_host(context, offsets).back();
     return {first(feature.keys, keys), offsets, first(feature.weights, keys)};
   }
 
+  std::vector<SequenceView> sequences_;
   std::vector<FeatureKeys> keys_;
   ModelBatch batch_;
 };
@@ -64,6 +75,8 @@ double bytes_of(const ModelBatch& batch) {
   double bytes = size(batch.dense) + size(batch.labels) + size(batch.weights);
   for (const FeatureKeys& feature : batch.sparse)
     bytes += size(feature.keys) + size(feature.offsets) + size(feature.weights);
+  for (const SequenceView& sequence : batch.sequences)
+    bytes += size(sequence.offsets) + size(sequence.numbers);
   return bytes;
 }
 
@@ -87,7 +100,7 @@ double median(const std::vector<StageSeconds>& steps, double StageSeconds::*stag
 
 // Alternates steps of the whole batch and of one row, so that other load affects both equally.
 StageSeconds fixed_share(Learner& learner, const ModelBatch& batch) {
-  const FirstRow row(learner.context(), batch);
+  const FirstRow row(learner.context(), learner.model(), batch);
   std::vector<StageSeconds> whole, first;
   const auto start = Clock::now();
   for (int i = 0; i < kWarmup + kSteps && (i < kFewest || seconds_since(start) < kLongest); ++i) {
@@ -132,7 +145,7 @@ double loss_seconds(Learner& learner) {
     context.synchronize();
     const auto start = Clock::now();
     for (const auto& op : state.ops)
-      if (op->output() == nullptr) op->forward(state.op_context(context));
+      if (op->output() == nullptr) op->forward(state.op_context(context, *op));
     context.synchronize();
     seconds.push_back(seconds_since(start));
   }

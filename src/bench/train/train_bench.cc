@@ -150,9 +150,9 @@ config::PipelineConfig until_config(const Context& context, const Case& of,
   return config;
 }
 
-int64_t distinct_batches(const Case& of, const TrainBenchOptions& options) {
+int64_t distinct_batches(int64_t batch, const TrainBenchOptions& options) {
   if (options.distinct_batches > 0) return options.distinct_batches;
-  return of.batch > 10000 ? 16 : 32;
+  return batch > 10000 ? 16 : 32;
 }
 
 // Batches in memory at the same time: waiting, being decoded, and in use.
@@ -166,8 +166,15 @@ TrainDemand demand_of(const Case& of, const TrainBenchOptions& options,
   for (size_t f = 0; f < of.shape.table_rows.size(); ++f) keys += of.shape.hotness_of(f);
   return {of.batch,
           options.input == BenchInput::kFiles ? batches_of_loader(training_loader_options(config))
-                                              : distinct_batches(of, options),
+                                              : distinct_batches(of.batch, options),
           static_cast<double>(keys) / static_cast<double>(of.shape.table_rows.size())};
+}
+
+std::unique_ptr<TrainInput> input_of_batches(const Context& context,
+                                             const TrainBenchOptions& options,
+                                             std::vector<Batch> batches) {
+  return options.input == BenchInput::kMemory ? input_in_memory(context, std::move(batches))
+                                              : input_on_device(context, std::move(batches));
 }
 
 std::unique_ptr<TrainInput> prepare_input(const Context& context, const Case& of,
@@ -180,10 +187,25 @@ std::unique_ptr<TrainInput> prepare_input(const Context& context, const Case& of
     loading.epochs = 0;
     return input_from_files(context, config, layout, loading);
   }
-  std::vector<Batch> batches = dlrm_batches(context, of.shape, distinct_batches(of, options),
+  std::vector<Batch> batches = dlrm_batches(context, of.shape, distinct_batches(of.batch, options),
                                             of.batch, options.alpha, options.seed);
-  return options.input == BenchInput::kMemory ? input_in_memory(context, std::move(batches))
-                                              : input_on_device(context, std::move(batches));
+  return input_of_batches(context, options, std::move(batches));
+}
+
+// The first batches of a pipeline's files, or all that the loader reads.
+std::unique_ptr<TrainInput> pipeline_input(const Context& context,
+                                           const config::PipelineConfig& config,
+                                           const FeatureLayout& layout, LoaderOptions loading,
+                                           const TrainBenchOptions& options) {
+  if (options.input == BenchInput::kFiles)
+    return input_from_files(context, config, layout, loading);
+  loading.max_batches = distinct_batches(loading.batch_size, options);
+  Loader loader(config.data_config(), layout, loading);
+  std::vector<Batch> batches;
+  for (Batch batch; loader.next(batch); batch = {}) batches.push_back(std::move(batch));
+  EMBLEM_REQUIRE(!batches.empty(), "the data have fewer than ", loading.batch_size,
+                 " rows, less than one batch");
+  return input_of_batches(context, options, std::move(batches));
 }
 
 void add_reference(const std::string& reference, Named<Setting>& settings) {
@@ -296,19 +318,23 @@ BenchResult bench_pipeline(const Context& context, const config::PipelineConfig&
   LoaderOptions loading = training_loader_options(config);
   loading.epochs = 0;
   loading.drop_remainder = true;  // so that all steps have the same shape
-  require_host_memory(context, config, layout, {loading.batch_size, batches_of_loader(loading)},
-                      options.host_bytes);
+  const int64_t waiting = options.input == BenchInput::kFiles
+                              ? batches_of_loader(loading)
+                              : distinct_batches(loading.batch_size, options);
+  require_host_memory(context, config, layout, {loading.batch_size, waiting}, options.host_bytes);
   const DType precision = precision_of(context, config.train_config());
   int64_t width = 0;
   Learner learner(context, config, layout, loading.batch_size);
   for (const Table* table : learner.model().tables()) width = std::max(width, table->dim());
-  const auto input = input_from_files(context, config, layout, loading);
+  const auto input = pipeline_input(context, config, layout, loading, options);
   const std::vector<TableWork> work = work_of_next(learner, *input);
   const MeasuredTraining found = measure_training(learner, options, "benchmarking", *input);
   const Named<double> ceilings = measure_training_ceilings(context, width, precision);
   BenchResult result = training_result(learner.model().name() + "-pipeline", learner, precision,
                                        found, ceilings, work);
-  Named<Setting> settings = {{"batch", loading.batch_size}, {"workers", int64_t{loading.workers}}};
+  Named<Setting> settings = {{"batch", loading.batch_size}};
+  if (options.input == BenchInput::kFiles)
+    settings.push_back({"workers", int64_t{loading.workers}});
   result.settings.insert(result.settings.begin(), settings.begin(), settings.end());
   return result;
 }

@@ -20,7 +20,7 @@ class Trace;
 enum class BenchInput {
   kDevice,  // batches are in device memory before timing starts
   kMemory,  // in host memory
-  kFiles,   // in Raw files, read by the loader
+  kFiles,   // in files, read by the loader
 };
 
 struct TrainBenchOptions {
@@ -55,7 +55,7 @@ const std::vector<int64_t>& preset_batches(const std::string& preset);
 // One result per combination of batch and, for dlrm-kaggle, dim.
 std::vector<BenchResult> bench_train(const Context& context, const TrainBenchOptions& options);
 
-// A pipeline, including files and loader.
+// A pipeline: its loader included, or with the first batches of its files in memory.
 BenchResult bench_pipeline(const Context& context, const config::PipelineConfig& config,
                            const TrainBenchOptions& options);
 
