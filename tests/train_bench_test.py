@@ -34,6 +34,12 @@ class TrainBench(TrainBenchTest):
         for part in ("Recommendations", "cell best", "batch (samples)", "train, step seconds"):
             self.assertIn(part, page.read_text())
 
+    def test_batches_of_a_pipeline_in_memory_are_not_waited_for(self):
+        for where in ("device", "memory"):
+            results, _ = self.bench("--config", self.config, "--batch", 64, "--input", where, "--steps", 5, "--distinct", 3)
+            self.assertEqual(results[0]["stages"]["load"], 0)
+            self.assertNotIn("workers", results[0]["settings"])
+
     def test_a_setting_that_does_not_fit_is_reported_and_skipped(self):
         results, printed = self.bench("--dim", 16, "--divide-tables", 1000, "--batch", "64,4000000", "--distinct", 1,
                                       "--host-memory", "200MiB")

@@ -69,7 +69,7 @@ int run(Options& options) {
   if (!options.baseline.empty())
     suite.baselines = parse_baselines(baseline_text(options), options.baseline);
   suite.configs = find_configs(options.config);
-  suite.overrides = options.set;
+  suite.overrides = pipeline_overrides(options);
   suite.arguments = train_arguments(options);
   suite.program = program_path();
   if (suite.out.empty()) suite.out = default_folder();
@@ -101,6 +101,8 @@ void add_suite_bench(Command& bench) {
       .required();
   command.repeatable("--set", options->set, "PATH=VALUE",
                      "Override a field of every pipeline (repeatable)");
+  add_input_options(command, *options);
+  add_divide_option(command, *options);
   command.option("--baseline", options->baseline, "FILE",
                  "Expected results by config path (TorchEasyRec's base_eval_metric.json and "
                  "additions, see docs/benchmarking.md)");

@@ -18,8 +18,8 @@ namespace {
 constexpr int64_t kFirstTry = 1024;  // rows, in the search for the largest batch
 
 struct Options : PipelineOptions, TrainBenchOptions {
-  std::string table_kind = "static", input_kind = "device", data_rows_text = "4M",
-              host_bytes_text = "0", json, profile, fragment, until_text;
+  std::string table_kind = "static", input_kind, data_rows_text = "4M", host_bytes_text = "0", json,
+              profile, fragment, until_text;
   std::vector<std::string> device_bytes_texts = {"0"};
   TrainAxes axes;
   bool find_largest = false;
@@ -28,6 +28,7 @@ struct Options : PipelineOptions, TrainBenchOptions {
 
 void read_words(Options& options) {
   options.tables = options.table_kind == "dynamic" ? BenchTables::kDynamic : BenchTables::kStatic;
+  if (options.input_kind.empty()) options.input_kind = options.config.empty() ? "device" : "files";
   options.input = options.input_kind == "files"    ? BenchInput::kFiles
                   : options.input_kind == "memory" ? BenchInput::kMemory
                                                    : BenchInput::kDevice;
@@ -56,6 +57,8 @@ Options with(const Options& options, const TrainSetting& setting) {
     one.set.push_back(cat("data_config.batch_size=", setting.batch));
   if (!options.config.empty() && setting.device_bytes > 0)
     one.set.push_back(cat("train_config.device_bytes=", setting.device_bytes));
+  if (!options.config.empty() && options.divide_tables > 1)
+    one.table_divisor = options.divide_tables;
   one.overrides = overrides_of(one);
   return one;
 }
@@ -179,10 +182,13 @@ void run(Options& options) {
 
 void add_workload_options(Command& command, Options& options) {
   command.choice("--preset", options.preset, train_presets(), "Workload with generated batches");
-  command.option("--config", options.config, "FILE",
-                 "Measure this pipeline, including its loader, instead of a preset");
+  command.option(
+      "--config", options.config, "FILE",
+      "Measure this pipeline instead of a preset, including its loader unless --input says "
+      "otherwise");
   command.repeatable("--set", options.set, "PATH=VALUE",
                      "Override a field of the pipeline (repeatable)");
+  add_input_options(command, static_cast<PipelineOptions&>(options));
   command.list("--dim", options.dims, "N,...", "Embedding dimensions, for dlrm-kaggle");
   command
       .option("--divide-tables", options.divide_tables, "N",
@@ -222,9 +228,10 @@ void add_search_options(Command& command, Options& options) {
                  "Write the recommended setting to this file, as a fragment of a pipeline");
 }
 
-void add_input_options(Command& command, Options& options) {
+void add_batch_options(Command& command, Options& options) {
   command.choice("--input", options.input_kind, {"device", "memory", "files"},
-                 "Where batches are before a step: device, host memory, or Raw files");
+                 "Where batches are before a step: device, host memory, or files (default: device; "
+                 "with --config: files)");
   command.option(
       "--data", options.data, "DIR",
       "Folder with train/ in Raw format, generated if missing; for --input files and --until");
@@ -246,7 +253,7 @@ void add_train_bench(Command& bench) {
   add_workload_options(command, *options);
   add_axes(command, *options);
   add_search_options(command, *options);
-  add_input_options(command, *options);
+  add_batch_options(command, *options);
   command.option("--until", options->until_text, "METRIC=VALUE",
                  "Train from Raw files until an evaluation reaches METRIC=VALUE, e.g. "
                  "auc=0.8025, and print the minutes it took");

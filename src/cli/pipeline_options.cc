@@ -5,11 +5,13 @@
 #include "core/gpu.h"
 #include "core/log.h"
 #include "core/output_file.h"
+#include "data/format/local_input.h"
 
 namespace emblem {
 namespace {
 
 void add_override_options(Command& command, PipelineOptions& options) {
+  add_input_options(command, options);
   command.repeatable("--set", options.set, "PATH=VALUE",
                      "Override a field: path.to[0].field=value (repeatable)");
   command
@@ -27,9 +29,28 @@ void refuse_pipeline_file_as_output(const char* option, const std::string& outpu
 
 }  // namespace
 
+void add_input_options(Command& command, PipelineOptions& options) {
+  command.option("--train-input", options.train_input, "PATH",
+                 "Files, folders or globs to train on (default: train_input_path)");
+  command.option("--eval-input", options.eval_input, "PATH",
+                 "Files, folders or globs to evaluate on (default: eval_input_path)");
+  command.repeatable("--define", options.define, "NAME=VALUE",
+                     "Replace {NAME} in every text of the pipeline (repeatable)");
+}
+
+void add_divide_option(Command& command, PipelineOptions& options) {
+  command
+      .option("--divide-tables", options.table_divisor, "N",
+              "Give tables an Nth of their rows, to try a large pipeline on a small machine "
+              "(default: train_config.divide_tables)")
+      .at_least(1)
+      .hide_default();
+}
+
 void add_config_options(Command& command, PipelineOptions& options) {
   command.option("--config", options.config, "FILE", "Pipeline file (protobuf text)").required();
   add_override_options(command, options);
+  add_divide_option(command, options);
 }
 
 void add_checkpoint_options(Command& command, CheckpointOptions& options) {
@@ -67,8 +88,24 @@ std::unique_ptr<Trace> make_trace(const std::string& path, const PipelineOptions
   return std::make_unique<Trace>(path, options.device == "cuda" ? Device::kCuda : Device::kCpu);
 }
 
-std::vector<std::string> overrides_of(const PipelineOptions& options) {
+std::vector<std::string> pipeline_overrides(const PipelineOptions& options) {
   std::vector<std::string> overrides = options.set;
+  if (!options.train_input.empty())
+    overrides.push_back(cat("train_input_path=", options.train_input));
+  if (!options.eval_input.empty()) overrides.push_back(cat("eval_input_path=", options.eval_input));
+  if (options.table_divisor > 0)
+    overrides.push_back(cat("train_config.divide_tables=", options.table_divisor));
+  for (const std::string& definition : options.define) {
+    const size_t equals = definition.find('=');
+    EMBLEM_REQUIRE(equals != std::string::npos && equals > 0, "--define ", definition,
+                   ": expected NAME=VALUE, such as PROJECT=mine");
+    overrides.push_back(cat("{", definition.substr(0, equals), "}", definition.substr(equals)));
+  }
+  return overrides;
+}
+
+std::vector<std::string> overrides_of(const PipelineOptions& options) {
+  std::vector<std::string> overrides = pipeline_overrides(options);
   if (options.max_bad_rows >= 0)
     overrides.push_back(cat("data_config.max_bad_rows=", options.max_bad_rows));
   if (options.precision.empty()) return overrides;
@@ -108,9 +145,15 @@ config::PipelineConfig load_unchecked(const PipelineOptions& options) {
   return config;
 }
 
-void check(const config::PipelineConfig& config) {
+void check(config::PipelineConfig& config) {
   check_pipeline(config);
+  follow_local_files(&config);
   for (const std::string& warning : pipeline_warnings(config)) log_warn(warning);
+}
+
+void require_local_inputs(const config::PipelineConfig& config) {
+  require_local("train_input_path", config.train_input_path(), "--train-input");
+  require_local("eval_input_path", config.eval_input_path(), "--eval-input");
 }
 
 Workers make_workers(const PipelineOptions& options, uint32_t configured_threads) {

@@ -21,7 +21,10 @@ struct PipelineOptions {
   std::string precision;  // empty: as configured
   int threads = 0;        // 0: as configured, or one per CPU
   std::vector<std::string> set;
-  int64_t max_bad_rows = -1;  // as the configuration says
+  std::vector<std::string> define;      // NAME=VALUE
+  std::string train_input, eval_input;  // empty: as configured
+  int64_t table_divisor = 0;            // 0: as configured
+  int64_t max_bad_rows = -1;            // as the configuration says
 };
 
 // Options of commands that use a trained model; `config` empty: that of the checkpoint.
@@ -29,9 +32,14 @@ struct CheckpointOptions : PipelineOptions {
   std::string checkpoint;
 };
 
-// --config, --set
+// --define, --train-input, --eval-input
+void add_input_options(Command& command, PipelineOptions& options);
+// --divide-tables
+void add_divide_option(Command& command, PipelineOptions& options);
+// --config, --set, --max-bad-rows, and those above
 void add_config_options(Command& command, PipelineOptions& options);
-// --checkpoint, --config, --set, --device, --precision, --threads
+// --checkpoint, --config, --set, --define, --train-input, --eval-input, --max-bad-rows, --device,
+// --precision, --threads
 void add_checkpoint_options(Command& command, CheckpointOptions& options);
 // --device
 void add_device_option(Command& command, PipelineOptions& options);
@@ -45,10 +53,15 @@ std::unique_ptr<Trace> make_trace(const std::string& path, const PipelineOptions
 
 // The configuration with overrides applied, checked.
 config::PipelineConfig load(const PipelineOptions& options);
-// The same in two steps. check() throws for errors and logs warnings.
+// The same in two steps. check() throws for errors, logs warnings, and lets dataset_type follow
+// local files (data/format/local_input.h).
 config::PipelineConfig load_unchecked(const PipelineOptions& options);
-void check(const config::PipelineConfig& config);
-// --set, --precision and --max-bad-rows as overrides of a configuration.
+void check(config::PipelineConfig& config);
+// Throws unless both inputs are on this machine.
+void require_local_inputs(const config::PipelineConfig& config);
+// --define, --set, --train-input, --eval-input and --divide-tables as overrides of a configuration.
+std::vector<std::string> pipeline_overrides(const PipelineOptions& options);
+// These, --precision and --max-bad-rows.
 std::vector<std::string> overrides_of(const PipelineOptions& options);
 
 // Throws when `output`, the file that `option` names, is the pipeline file or part of the data that

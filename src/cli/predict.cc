@@ -8,7 +8,6 @@
 #include "core/output_file.h"
 #include "emblem/error.h"
 #include "train/lookup_report.h"
-#include "train/prediction_file.h"
 #include "train/restored.h"
 
 namespace emblem {
@@ -16,15 +15,13 @@ namespace {
 
 struct Options : CheckpointOptions {
   std::string input, out;
-  std::vector<std::string> keep;
+  std::vector<std::string> keep, outputs;
 };
 
 void check_keep(const std::vector<std::string>& keep) {
   for (auto name = keep.begin(); name != keep.end(); ++name) {
     EMBLEM_REQUIRE(std::find(keep.begin(), name, *name) == name, "--keep names \"", *name,
                    "\" twice; name each column once");
-    EMBLEM_REQUIRE(*name != kPredictionColumn, "--keep names \"", *name,
-                   "\", which is the column that predict adds; rename it in the input");
   }
 }
 
@@ -34,7 +31,7 @@ void run(const Options& options) {
   refuse_input_or_checkpoint_as_output("--out", options.out, options, checkpoint, options.input);
   const Workers workers = make_workers(options, 0);
   RestoredModel restored(workers.context, checkpoint, options.config, overrides_of(options));
-  const PredictionPass pass = restored.predict(options.input, options.out, options.keep);
+  const PredictionPass pass = restored.predict(options.input, options.out, options.keep, options.outputs);
   std::printf("wrote %ld predictions to %s\n", static_cast<long>(pass.rows),
               is_standard_output(options.out) ? "standard output" : options.out.c_str());
   if (pass.bad_rows > 0)
@@ -58,6 +55,9 @@ void add_predict(Command& program) {
   command.list("--keep", options->keep, "NAME,...",
                "Columns of the input to write before the prediction, as they are; names with a "
                "comma in quotes: 'a,\"b,c\"'");
+  command.list("--outputs", options->outputs, "NAME,...",
+               "Outputs of the model to write, as probs_ctr,logits_ctr (default: a probability, "
+               "number or class probabilities for each tower)");
   command.run_interruptible([options] {
     run(*options);
     return 0;

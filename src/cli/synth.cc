@@ -3,8 +3,12 @@
 #include <iostream>
 #include <memory>
 
+#include "config/check.h"
+#include "config/load.h"
 #include "core/text.h"
 #include "core/thread_pool.h"
+#include "data/synth/pipeline_synth.h"
+#include "data/synth/presets.h"
 #include "data/synth/synth.h"
 #include "emblem/error.h"
 
@@ -14,6 +18,9 @@ namespace {
 // Options that are parsed after the command line.
 struct Arguments {
   SynthOptions options;
+  std::string pipeline;  // the file of --for
+  std::vector<std::string> set;
+  int64_t divide_tables = 1;
   std::string rows = "1M", test_rows, cardinalities;
   double missing_dense = -1, missing_sparse = -1;
   double bundle_gb = 0;
@@ -39,7 +46,49 @@ SynthOptions to_options(const Arguments& arguments) {
   return options;
 }
 
+PipelineSynthOptions to_pipeline_options(const Arguments& arguments) {
+  const SynthOptions options = to_options(arguments);
+  PipelineSynthOptions result;
+  result.name = arguments.pipeline.empty() ? options.preset : arguments.pipeline;
+  result.out = options.out;
+  result.rows = options.rows;
+  result.test_rows = options.test_rows;
+  result.seed = options.seed;
+  result.alpha = options.alpha;
+  result.divide_tables = arguments.divide_tables;
+  result.overwrite = options.overwrite;
+  return result;
+}
+
+// Data for any pipeline.
+void run_for_pipeline(const Arguments& arguments, const Context& context) {
+  const PipelineSynthOptions options = to_pipeline_options(arguments);
+  config::PipelineConfig config;
+  if (arguments.pipeline.empty()) {
+    config = preset_pipeline(arguments.options.preset);
+  } else {
+    config = load_pipeline(arguments.pipeline, arguments.set);
+    check_pipeline(config);
+  }
+  const PipelineSynthResult result = synthesize_for(context, config, options);
+  std::cout << options.out << ": " << result.rows << " rows to train, " << result.test_rows
+            << " to test, " << result.columns << " columns, "
+            << format_bytes(static_cast<double>(result.bytes)) << "\nbest possible on test:";
+  const char* separator = " ";
+  for (const auto& [metric, value] : result.best) {
+    std::cout << separator << metric << " " << format_metric(value);
+    separator = ", ";
+  }
+  std::cout << "\n";
+}
+
 void run(const Arguments& arguments) {
+  if (!arguments.pipeline.empty() || arguments.options.preset != "criteo") {
+    ThreadPool threads(arguments.threads);
+    Context context;
+    context.threads = &threads;
+    return run_for_pipeline(arguments, context);
+  }
   const SynthOptions options = to_options(arguments);
   ThreadPool threads(arguments.threads);
   Context context;
@@ -60,7 +109,16 @@ void add_synth(Command& program) {
       "AUC is known");
   const auto arguments = std::make_shared<Arguments>();
   SynthOptions& options = arguments->options;
-  command.option("--preset", options.preset, "NAME", "Shape of the data: criteo");
+  command.option("--preset", options.preset, "NAME",
+                 "Shape of the data: criteo, taobao, ccp or census");
+  command.option("--for", arguments->pipeline, "FILE",
+                 "Write CSV with the columns and labels that this pipeline reads");
+  command.repeatable("--set", arguments->set, "PATH=VALUE",
+                     "With --for: override a setting of the pipeline");
+  command
+      .option("--divide-tables", arguments->divide_tables, "N",
+              "With --for and presets other than criteo: ids are N times fewer than table rows")
+      .positive();
   command.option("--rows", arguments->rows, "SIZE", "Training rows (1M, 250k, ...)");
   command.option("--test-rows", arguments->test_rows, "SIZE",
                  "Test rows (default: a tenth of --rows)");

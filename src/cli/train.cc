@@ -78,6 +78,7 @@ int run(const Options& options) {
   config::PipelineConfig config = load_unchecked(options);
   adopt_trained_semantics(train_options, &config);
   check(config);
+  require_local_inputs(config);
   refuse_pipeline_as_output("--json", options.json, options, config);
   refuse_pipeline_as_output("--profile", options.profile, options, config);
   if (!options.json.empty() && !is_below(options.json, config.model_dir()))
