@@ -50,3 +50,9 @@ endif()
 emblem_fuzz(ps_config_fuzz
   SOURCES ps/fuzz/ps_config_fuzz.cc ps/config/json_object.cc ps/config/ps_config.cc config/name.cc
   LINK nlohmann_json::nlohmann_json)
+if(EMBLEM_ARROW)
+  file(GLOB columnar CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/src/data/format/*.cc)
+  list(FILTER columnar EXCLUDE REGEX "_test\\.cc$")
+  emblem_fuzz(columnar_fuzz SOURCES data/fuzz/columnar_fuzz.cc ${columnar}
+    LINK emblem_config emblem_arrow emblem_compression)
+endif()

@@ -12,6 +12,12 @@ if ! "$venv/bin/python" -c 'import tritonclient.http, tritonclient.grpc, numpy, 
     exit 0
   fi
 fi
+# Writers of Parquet, ORC and Arrow files.
+if ! "$venv/bin/python" -c 'import pyarrow, polars, duckdb' 2>/dev/null; then
+  if ! "$venv/bin/pip" install --quiet pyarrow polars duckdb >&2; then
+    echo "test_clients: no pyarrow, polars and duckdb; the tests of Parquet files of others will be skipped" >&2
+  fi
+fi
 # promtool out of its package, which is not installed: that would start a Prometheus server.
 if ! command -v promtool >/dev/null && ! [ -x "$venv/bin/promtool" ]; then
   package=$(mktemp -d)

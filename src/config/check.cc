@@ -4,6 +4,7 @@
 #include <string>
 
 #include "config/check_model.h"
+#include "config/check_ranges.h"
 #include "config/evaluation_input.h"
 #include "config/features.h"
 #include "config/metrics.h"
@@ -11,6 +12,7 @@
 #include "core/file.h"
 #include "core/text.h"
 #include "emblem/error.h"
+#include "kafka/address.h"
 
 namespace emblem {
 namespace {
@@ -81,6 +83,26 @@ void check_holdout(const config::PipelineConfig& config) {
       "\"; remove one of them: the rows held out of train_input_path are evaluated on");
 }
 
+// ---- streams ----
+
+bool is_stream(const config::PipelineConfig& config) {
+  return is_kafka_address(config.train_input_path());
+}
+
+void check_stream(const config::PipelineConfig& config) {
+  if (!is_stream(config)) return;
+  const config::DataConfig& data = config.data_config();
+  EMBLEM_REQUIRE(data.dataset_type() == config::KafkaDataset,
+                 "train_input_path is a topic, but data_config.dataset_type is ",
+                 config::DatasetType_Name(data.dataset_type()),
+                 "; set dataset_type: KafkaDataset and stream_format");
+  EMBLEM_REQUIRE(data.holdout_ratio() == 0,
+                 "data_config.holdout_ratio does not go with a stream; remove it: "
+                 "train_config.progressive_eval_rows evaluates rows before they are trained on");
+  EMBLEM_REQUIRE(config.train_config().num_epochs() <= 1, "train_config.num_epochs is ",
+                 config.train_config().num_epochs(), ", but a stream has no epochs; remove it");
+}
+
 // ---- train_config ----
 
 bool watches_metrics(const config::TrainConfig& train) {
@@ -104,11 +126,12 @@ void check_clipping(const config::GradClipping& clipping) {
 
 void check_train(const config::PipelineConfig& config) {
   const config::TrainConfig& train = config.train_config();
-  EMBLEM_REQUIRE(train.has_num_steps() || train.has_num_epochs(),
+  EMBLEM_REQUIRE(train.has_num_steps() || train.has_num_epochs() || is_stream(config),
                  "train_config does not say how long to train; give num_steps or num_epochs");
   EMBLEM_REQUIRE(!train.has_num_steps() || !train.has_num_epochs(),
                  "train_config has both num_steps and num_epochs; keep one of them");
-  EMBLEM_REQUIRE(train.has_num_steps() ? train.num_steps() > 0 : train.num_epochs() > 0,
+  EMBLEM_REQUIRE((!train.has_num_steps() || train.num_steps() > 0) &&
+                     (!train.has_num_epochs() || train.num_epochs() > 0),
                  "train_config.", train.has_num_steps() ? "num_steps" : "num_epochs",
                  " is 0, expected at least 1");
   EMBLEM_REQUIRE(!train.has_eval_steps() || !train.has_eval_epochs(),
@@ -139,6 +162,12 @@ void check_train(const config::PipelineConfig& config) {
                  scaler.backoff_factor(),
                  ", expected more than 0, at least 1, and between 0 and 1");
   check_clipping(train.grad_clipping());
+  EMBLEM_REQUIRE(
+      !train.grad_clipping().enable_global_grad_clip() || train.gradient_accumulation_steps() <= 1,
+      "train_config.grad_clipping.enable_global_grad_clip needs all gradients of a step, but with "
+      "gradient_accumulation_steps: ",
+      train.gradient_accumulation_steps(),
+      " rows are updated with every batch and other parameters less often; remove one of them");
   const config::Regularization& penalty = train.regularization();
   EMBLEM_REQUIRE(penalty.embedding_l2() >= 0 && penalty.weight_l2() >= 0,
                  "train_config.regularization has ",
@@ -158,7 +187,9 @@ void check_pipeline(const config::PipelineConfig& config) {
   check_data(config.data_config());
   check_holdout(config);
   if (layout.semantics.strict_checks) check_columns(config.data_config());
+  check_stream(config);
   check_train(config);
+  check_ranges(config);
 }
 
 }  // namespace emblem

@@ -88,6 +88,7 @@ void check_mask_net(const config::MaskNetModule& module, const std::string& path
 
 void check_dbmtl(const config::DBMTL& model) {
   if (model.has_mask_net()) check_mask_net(model.mask_net(), "dbmtl.mask_net");
+  if (model.has_bottom_mlp()) require_units(model.bottom_mlp(), "dbmtl.bottom_mlp");
   if (model.has_expert_mlp()) check_experts(model.expert_mlp(), model.num_expert(), "dbmtl");
 }
 
@@ -148,6 +149,9 @@ void check_pepnet(const ModelConfig& model) {
 void check_architecture(const config::PipelineConfig& config, const FeatureLayout& layout) {
   const ModelConfig& model = config.model_config();
   check_groups_exist(config);
+  const float lambda = model.variational_dropout().regularization_lambda();
+  EMBLEM_REQUIRE(!(lambda < 0), "model_config.variational_dropout.regularization_lambda is ",
+                 lambda, ", expected at least 0");
   switch (model.model_case()) {
     case ModelConfig::kPle:
       return check_ple(model.ple());

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string_view>
 
 #include "config/name.h"
@@ -16,6 +17,22 @@ namespace {
 
 bool is_one_of(std::string_view value, std::initializer_list<std::string_view> choices) {
   return std::find(choices.begin(), choices.end(), value) != choices.end();
+}
+
+constexpr uint64_t kMostBuckets = std::numeric_limits<int64_t>::max();
+
+// What a table that creates and evicts rows at any step can do.
+void check_zch(const std::string& name, const config::ZeroCollisionHash& zch) {
+  EMBLEM_REQUIRE(zch.zch_size() > 0, "feature \"", name, "\": zch.zch_size is ", zch.zch_size(),
+                 ", expected at least 1");
+  EMBLEM_REQUIRE(!zch.has_distance_lfu(), "feature \"", name,
+                 "\": zch.distance_lfu is not supported yet; use lfu or lru");
+  EMBLEM_REQUIRE(zch.threshold_filtering_func().empty(), "feature \"", name,
+                 "\": zch.threshold_filtering_func is not supported yet; use dynamicemb with a "
+                 "frequency_admission_strategy, or remove it");
+  EMBLEM_REQUIRE(!zch.has_lru() || zch.lru().decay_exponent() > 0.0f, "feature \"", name,
+                 "\": zch.lru.decay_exponent is ", zch.lru().decay_exponent(),
+                 ", expected more than 0");
 }
 
 void check_rows(const FeatureSettings& settings) {
@@ -33,9 +50,14 @@ void check_rows(const FeatureSettings& settings) {
                  "\": num_buckets is 0, expected at least 1");
   EMBLEM_REQUIRE(settings.hash_bucket_size.value_or(1) > 0, "feature \"", name,
                  "\": hash_bucket_size is 0, expected at least 1");
-  EMBLEM_REQUIRE(!settings.zch || settings.zch->zch_size() > 1, "feature \"", name,
-                 "\": zch.zch_size is ", settings.zch ? settings.zch->zch_size() : 0,
-                 ", expected at least 2: the last row serves ids without a row");
+  for (const auto& [setting, rows] : {std::pair{"num_buckets", settings.num_buckets},
+                                      std::pair{"hash_bucket_size", settings.hash_bucket_size}})
+    EMBLEM_REQUIRE(rows.value_or(0) <= kMostBuckets, "feature \"", name, "\": ", setting, " is ",
+                   *rows, ", expected at most ", kMostBuckets);
+  if (settings.zch) check_zch(name, *settings.zch);
+  EMBLEM_REQUIRE(!settings.dynamicemb || !settings.dynamicemb->has_init_table(), "feature \"", name,
+                 "\": dynamicemb.init_table is not supported yet; continue from a checkpoint with "
+                 "train_config.fine_tune_checkpoint");
   EMBLEM_REQUIRE(settings.vocab_file.empty() || settings.type == FeatureType::kTokenize ||
                      settings.default_bucketize_value,
                  "feature \"", name,

@@ -34,6 +34,25 @@ std::string verdict(const std::vector<std::string>& changes) {
   return "fine";
 }
 
+TEST(CheckRanges, RefusesWhatNoModelCanHave) {
+  EXPECT_EQ(verdict({"model_config.mmoe.num_expert=100000"}),
+            "model_config.mmoe.num_expert is 100000, expected at most 1000");
+  EXPECT_EQ(verdict({"model_config.mmoe.expert_mlp.hidden_units=[8, 1000000000]"}),
+            "model_config.mmoe.expert_mlp.hidden_units[1] is 1000000000, expected at most 1000000");
+  EXPECT_EQ(verdict({"feature_configs[1].id_feature.embedding_dim=4000000000"}),
+            "feature_configs[1].id_feature.embedding_dim is 4000000000, expected at most 1000000");
+  EXPECT_EQ(verdict({"model_config.mmoe.task_towers[0].weight=inf"}),
+            "model_config.mmoe.task_towers[0].weight is inf, expected a finite number");
+  EXPECT_EQ(verdict({"model_config.variational_dropout.regularization_lambda=nan"}),
+            "model_config.variational_dropout.regularization_lambda is nan, expected a finite "
+            "number");
+  EXPECT_EQ(verdict({"model_config.variational_dropout.regularization_lambda=-1"}),
+            "model_config.variational_dropout.regularization_lambda is -1, expected at least 0");
+  EXPECT_EQ(verdict({"feature_configs[1].id_feature.num_buckets=18446744073709551615"}),
+            "feature \"c\": num_buckets is 18446744073709551615, expected at most "
+            "9223372036854775807");
+}
+
 std::string tower(const std::string& change) {
   return verdict({"model_config.mmoe.task_towers[1]." + change});
 }
@@ -189,6 +208,17 @@ TEST(CheckArchitecture, ExpertsOfPleEndEqually) {
   EXPECT_EQ(ple(6),
             "ple.extraction_networks[0] has experts of tasks that end in 4 units and shared ones "
             "that end in 6; they are mixed: make them equal");
+}
+
+TEST(PipelineWarnings, RelationsWithoutAnMlpAreMentioned) {
+  const std::vector<std::string> changes = {
+      "model_config={feature_groups {group_name: 'g' feature_names: ['c', 'i']} dbmtl {"
+      "task_towers {tower_name: 'ctr' label_name: 'clk' losses {binary_cross_entropy {}}} "
+      "task_towers {tower_name: 'cvr' label_name: 'buy' losses {binary_cross_entropy {}} "
+      "relation_tower_names: 'ctr'}}}"};
+  const auto warnings = pipeline_warnings(parse_pipeline(kGood, "good", changes));
+  EXPECT_THAT(warnings, testing::ElementsAre(HasSubstr(
+                            "tower \"cvr\" has relation_tower_names, but no relation_mlp")));
 }
 
 }  // namespace

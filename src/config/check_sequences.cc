@@ -2,6 +2,7 @@
 
 #include <google/protobuf/descriptor.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -177,6 +178,22 @@ void check_din_towers(const config::ModelConfig& model, const FeatureLayout& lay
   }
 }
 
+// Elements have no row of their own where a feature has one value per row.
+void check_readers(const FeatureLayout& layout) {
+  for (const FeatureSpec& reader : layout.features) {
+    for (const FeatureInput& input : reader.inputs) {
+      if (input.source != FeatureInput::Source::kFeature || reader.settings.in_sequence) continue;
+      const auto read = std::find_if(layout.features.begin(), layout.features.end(),
+                                     [&](const auto& spec) { return spec.name == input.name; });
+      EMBLEM_REQUIRE(read == layout.features.end() || !read->settings.in_sequence, "feature \"",
+                     printable(reader.name), "\" has one value per row, but reads \"",
+                     printable(input.name),
+                     "\", which is a sequence; make it part of the sequence_feature, or a "
+                     "sequence_ feature");
+    }
+  }
+}
+
 }  // namespace
 
 int64_t width_of(const FeatureSpec& feature) {
@@ -187,6 +204,7 @@ int64_t width_of(const FeatureSpec& feature) {
 
 void check_sequences(const config::PipelineConfig& config, const FeatureLayout& layout) {
   const config::ModelConfig& model = config.model_config();
+  check_readers(layout);
   std::map<std::string, std::map<std::string, SequenceGroup>> nested;  // by feature group
   std::set<std::string> names;
   for (const SequenceGroup& group : sequence_groups_of(model)) {

@@ -10,7 +10,8 @@ namespace {
 using testing::HasSubstr;
 
 // s__a and s__b are elements of a sequence, q and i belong to rows.
-std::string verdict(const std::string& groups, const std::string& features = "") {
+std::string verdict(const std::string& groups, const std::string& features = "",
+                    const std::vector<std::string>& changes = {}) {
   const std::string text = R"(
       train_input_path: "train" model_dir: "out" train_config { num_epochs: 1 }
       data_config { label_fields: "clk" }
@@ -23,7 +24,7 @@ std::string verdict(const std::string& groups, const std::string& features = "")
                                               sequence_length: 20 } })" +
                            features + "model_config { " + groups + " }";
   try {
-    check_pipeline(parse_pipeline(text, "good"));
+    check_pipeline(parse_pipeline(text, "good", changes));
   } catch (const Error& error) {
     return error.what();
   }
@@ -54,6 +55,19 @@ TEST(CheckSequences, DeepGroupsHaveThemInSequenceGroups) {
                  "}"),
             "fine")
       << "the only one has the name of its parent";
+}
+
+TEST(CheckSequences, FeaturesOfRowsReadNoSequences) {
+  const std::string group = "dnn {} feature_groups { group_name: 'deep' feature_names: 'q' }";
+  const auto reader = [](const std::string& kind) {
+    return "feature_configs { " + kind +
+           " { feature_name: 'x' expression: 's__b + 1' variables: 'feature:s__b' } } ";
+  };
+  EXPECT_THAT(verdict(group, reader("expr_feature"), {"data_config.fg_mode=FG_DAG"}),
+              HasSubstr("feature \"x\" has one value per row, but reads \"s__b\", which is a "
+                        "sequence"));
+  EXPECT_EQ(verdict(group, reader("sequence_expr_feature"), {"data_config.fg_mode=FG_DAG"}),
+            "fine");
 }
 
 TEST(CheckSequences, GroupsHaveASequence) {

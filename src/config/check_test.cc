@@ -51,6 +51,22 @@ TEST(CheckPipeline, TrainingHasExactlyOneLength) {
             "train_config.num_steps is 0, expected at least 1");
 }
 
+TEST(CheckPipeline, AStreamHasNoEndAndNoEpochs) {
+  const std::string topic = "train_input_path=kafka://b:9092,c:9092/clicks?until=now";
+  const std::string kafka = "data_config={dataset_type: KafkaDataset label_fields: 'label'}";
+  EXPECT_EQ(verdict({topic, kafka, "train_config={}"}), "fine");
+  EXPECT_EQ(verdict({topic, kafka, "train_config={num_epochs: 1}"}), "fine");
+  EXPECT_EQ(verdict({topic, kafka, "train_config={num_steps: 5}"}), "fine");
+  EXPECT_EQ(verdict({topic, kafka, "train_config={save_checkpoints_timestamp_interval: 60}"}),
+            "fine");
+  EXPECT_EQ(verdict({topic, kafka, "train_config={num_epochs: 2}"}),
+            "train_config.num_epochs is 2, but a stream has no epochs; remove it");
+  EXPECT_THAT(verdict({topic, kafka, "data_config.holdout_ratio=0.1", "eval_input_path="}),
+              HasSubstr("holdout_ratio does not go with a stream"));
+  EXPECT_THAT(verdict({topic}), HasSubstr("train_input_path is a topic, but "
+                                          "data_config.dataset_type is CriteoTsvDataset"));
+}
+
 TEST(CheckPipeline, EvaluationsHaveOneRhythmAndAnInput) {
   EXPECT_EQ(verdict({"train_config.eval_steps=3", "train_config.eval_epochs=1"}),
             "train_config has both eval_steps and eval_epochs; keep one of them");
@@ -91,6 +107,9 @@ TEST(CheckPipeline, TrainingSettingsAreInRange) {
   EXPECT_EQ(verdict({"train_config.grad_scaler={backoff_factor: 2}"}),
             "train_config.grad_scaler has init_scale 65536, growth_factor 2 and backoff_factor 2, "
             "expected more than 0, at least 1, and between 0 and 1");
+  EXPECT_THAT(verdict({"train_config.grad_clipping.enable_global_grad_clip=true",
+                       "train_config.gradient_accumulation_steps=2"}),
+              HasSubstr("enable_global_grad_clip needs all gradients of a step"));
   EXPECT_EQ(verdict({"train_config.grad_clipping.clipping_type=l2"}),
             "train_config.grad_clipping.clipping_type is \"l2\", expected none, norm or value");
   EXPECT_EQ(verdict({"train_config.grad_clipping={clipping_type: 'norm' max_gradient: 0}"}),
@@ -282,6 +301,11 @@ std::vector<std::string> warnings(const std::vector<std::string>& changes) {
   return pipeline_warnings(parse_pipeline(kGood, "good", changes));
 }
 
+TEST(PipelineWarnings, AStreamIsNotShuffled) {
+  EXPECT_THAT(warnings({"train_input_path=kafka://b/t", "data_config.shuffle=true"}),
+              testing::Contains(HasSubstr("shuffle has no effect on a stream")));
+}
+
 TEST(PipelineWarnings, ThereAreNoneOfAGoodPipeline) {
   EXPECT_THAT(warnings({}), testing::IsEmpty());
 }
@@ -312,6 +336,42 @@ TEST(PipelineWarnings, DividedTablesAreMentioned) {
               testing::ElementsAre(HasSubstr("divide_tables is 1000: tables have that part")));
   EXPECT_EQ(verdict({"train_config.divide_tables=0"}),
             "train_config.divide_tables is 0, expected at least 1");
+}
+
+std::string with_zch(const std::string& settings) {
+  return "feature_configs[1].id_feature={feature_name: 'c{1..3}' embedding_dim: 4 zch { " +
+         settings + " }}";
+}
+
+TEST(CheckPipeline, ZchEvictsByFrequencyOrAgeAlone) {
+  for (const char* policy : {"", "lfu {}", "lru {}", "lru { decay_exponent: 2 }"})
+    EXPECT_EQ(verdict({with_zch(std::string("zch_size: 10 ") + policy)}), "fine") << policy;
+  EXPECT_THAT(verdict({with_zch("lfu {}")}), HasSubstr("zch.zch_size is 0, expected at least 1"));
+  EXPECT_THAT(verdict({with_zch("zch_size: 10 distance_lfu {}")}),
+              HasSubstr("zch.distance_lfu is not supported yet; use lfu or lru"));
+  EXPECT_THAT(verdict({with_zch("zch_size: 10 threshold_filtering_func: 'lambda x: x'")}),
+              HasSubstr("zch.threshold_filtering_func is not supported yet; use dynamicemb"));
+  EXPECT_THAT(verdict({with_zch("zch_size: 10 lru { decay_exponent: 0 }")}),
+              HasSubstr("zch.lru.decay_exponent is 0, expected more than 0"));
+}
+
+TEST(CheckPipeline, DynamicTablesStartEmpty) {
+  EXPECT_THAT(verdict({"feature_configs[1].id_feature={feature_name: 'c{1..3}' embedding_dim: 4 "
+                       "dynamicemb { max_capacity: 10 init_table: 'x' }}"}),
+              HasSubstr("dynamicemb.init_table is not supported yet; continue from"));
+}
+
+TEST(PipelineWarnings, AnExporterIsNotUsed) {
+  EXPECT_THAT(
+      warnings({"export_config.exporter_type=best"}),
+      testing::ElementsAre(HasSubstr("export_config.exporter_type \"best\" has no effect")));
+  EXPECT_THAT(warnings({"export_config.exporter_type=latest"}), testing::IsEmpty());
+}
+
+TEST(PipelineWarnings, WhatZchDoesDifferentlyIsMentioned) {
+  EXPECT_THAT(warnings({with_zch("zch_size: 10 eviction_interval: 7")}),
+              testing::ElementsAre(HasSubstr(
+                  "zch of features \"c1\", \"c2\", \"c3\": an id gets its row at its first")));
 }
 
 TEST(PipelineWarnings, SettingsThatFgNoneLeavesUnusedAreNamed) {

@@ -12,6 +12,7 @@
 #include "config/towers.h"
 #include "core/text.h"
 #include "emblem/error.h"
+#include "kafka/address.h"
 
 namespace emblem {
 namespace {
@@ -69,6 +70,17 @@ void warn_of_fg_none(const FeatureLayout& layout, Names& warnings) {
   }
 }
 
+void warn_of_zch(const FeatureLayout& layout, Names& warnings) {
+  Names features;
+  for (const FeatureSpec& spec : layout.features)
+    if (spec.settings.zch) features.push_back(spec.name);
+  if (features.empty()) return;
+  warnings.push_back(cat("zch of ", list(features),
+                         ": an id gets its row at its first occurrence in training, whatever "
+                         "eviction_interval is, and an id without a row reads as zeros, where "
+                         "TorchEasyRec has a shared row"));
+}
+
 void warn_of_groups(const config::PipelineConfig& config, const FeatureLayout& layout,
                     Names& warnings) {
   std::set<std::string> used, grouped;
@@ -116,6 +128,11 @@ void warn_of_labels(const config::PipelineConfig& config, const FeatureLayout& l
                            "first, \"",
                            printable(data.sample_weight_fields(0)), "\""));
   if (!towers) return;
+  for (const config::BayesTaskTower& tower : config.model_config().dbmtl().task_towers())
+    if (tower.relation_tower_names_size() > 0 && !tower.has_relation_mlp())
+      warnings.push_back(cat("tower \"", printable(tower.tower_name()),
+                             "\" has relation_tower_names, but no relation_mlp, without which they "
+                             "have no effect"));
   for (const std::string& field : data.label_fields()) {
     const bool used = std::any_of(layout.labels.begin(), layout.labels.end(),
                                   [&](const LabelSpec& label) { return label.name == field; });
@@ -134,10 +151,19 @@ std::vector<std::string> pipeline_warnings(const config::PipelineConfig& config)
     warnings.push_back(cat("divide_tables is ", config.train_config().divide_tables(),
                            ": tables have that part of their rows, and the model is not the one "
                            "that the pipeline describes"));
+  if (data.shuffle() && is_kafka_address(config.train_input_path()))
+    warnings.push_back(
+        "data_config.shuffle has no effect on a stream: rows are trained on in the order in which "
+        "they arrive");
   if (data.has_fg_encoded())
     warnings.push_back(cat("data_config.fg_encoded is deprecated; write fg_mode: ",
                            config::FgMode_Name(layout.semantics.fg_mode), " instead"));
   if (layout.semantics.fg_mode == config::FG_NONE) warn_of_fg_none(layout, warnings);
+  if (config.export_config().exporter_type() != "latest")
+    warnings.push_back(
+        cat("export_config.exporter_type \"", printable(config.export_config().exporter_type()),
+            "\" has no effect: emblem export writes the checkpoint that it is given"));
+  warn_of_zch(layout, warnings);
   warn_of_groups(config, layout, warnings);
   return warnings;
 }

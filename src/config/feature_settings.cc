@@ -3,6 +3,7 @@
 #include <google/protobuf/descriptor.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "config/tokenizer_file.h"
 #include "config/vocabulary_file.h"
@@ -265,13 +266,18 @@ int64_t value_dim_of(const FeatureSettings& settings, bool in_sequence) {
   return in_sequence || settings.type == FeatureType::kRaw ? 1 : 0;
 }
 
+// What a table can have.
+constexpr uint64_t kMostRows = std::numeric_limits<uint32_t>::max();
+
 Vocabulary vocabulary_of(const FeatureSettings& settings, bool in_sequence) {
   Vocabulary vocabulary;
   auto& words = vocabulary.rows_of_words;
   const bool has_default_row = !settings.default_bucketize_value;
   const uint64_t first = has_default_row ? 2 : 0;
   for (size_t i = 0; i < settings.vocab_list.size(); ++i)
-    words.emplace(settings.vocab_list[i], first + i);
+    EMBLEM_REQUIRE(words.emplace(settings.vocab_list[i], first + i).second, "feature \"",
+                   printable(settings.name), "\": vocab_list has \"",
+                   printable(settings.vocab_list[i]), "\" twice; remove one of them");
   if (!settings.vocab_list.empty()) vocabulary.rows = first + settings.vocab_list.size();
   words.insert(settings.vocab_dict.begin(), settings.vocab_dict.end());
   if (!settings.vocab_file.empty()) words = read_vocabulary_file(settings.vocab_file);
@@ -284,7 +290,12 @@ Vocabulary vocabulary_of(const FeatureSettings& settings, bool in_sequence) {
     words[missing] = 0;
   }
   vocabulary.row_of_others = settings.default_bucketize_value.value_or(1);
-  for (const auto& [word, row] : words) vocabulary.rows = std::max(vocabulary.rows, row + 1);
+  for (const auto& [word, row] : words) {
+    EMBLEM_REQUIRE(row < kMostRows, "feature \"", printable(settings.name), "\": the word \"",
+                   printable(word), "\" of the vocabulary has row ", row, ", expected less than ",
+                   kMostRows);
+    vocabulary.rows = std::max(vocabulary.rows, row + 1);
+  }
   EMBLEM_REQUIRE(vocabulary.row_of_others < vocabulary.rows || has_default_row, "feature \"",
                  printable(settings.name), "\": default_bucketize_value is ",
                  vocabulary.row_of_others, ", but the vocabulary has ", vocabulary.rows,

@@ -169,5 +169,35 @@ TEST(VocabularyFile, LinesAreAlike) {
               ThrowsMessage<Error>(HasSubstr("has no words")));
 }
 
+TEST(VocabularyFile, HasEachWordOnce) {
+  EXPECT_THAT([] { read_vocabulary_file(written("twice.txt", "a\nb\na\nc\n")); },
+              ThrowsMessage<Error>(HasSubstr("twice.txt:3: the word \"a\" is in the vocabulary")));
+  EXPECT_THAT([] { rows("vocab_list: ['a', 'b', 'a']"); },
+              ThrowsMessage<Error>(HasSubstr("vocab_list has \"a\" twice")));
+}
+
+TEST(VocabularyFile, IsText) {
+  EXPECT_THAT(read_vocabulary_file(written("mark.txt",
+                                           "\xef\xbb\xbf"
+                                           "a\r\nb\r\n")),
+              UnorderedElementsAre(Pair("a", 0), Pair("b", 1)));
+  EXPECT_THAT(
+      [] {
+        read_vocabulary_file(written("wide.txt", std::string("\xff\xfe"
+                                                             "a\0\n\0",
+                                                             6)));
+      },
+      ThrowsMessage<Error>(HasSubstr("wide.txt is binary or UTF-16")));
+  EXPECT_THAT([] { read_vocabulary_file("/dev/zero"); },
+              ThrowsMessage<Error>(HasSubstr("/dev/zero is not a file")));
+  EXPECT_THAT([] { read_vocabulary_file(written("long.txt", std::string(5000, 'x') + " y\n")); },
+              ThrowsMessage<Error>(testing::Not(HasSubstr(std::string(200, 'x')))));
+}
+
+TEST(Vocabulary, HasRowsThatATableCanHave) {
+  EXPECT_THAT([] { rows("vocab_dict: [{key: 'a' value: 18446744073709551615}]"); },
+              ThrowsMessage<Error>(HasSubstr("has row 18446744073709551615, expected less than")));
+}
+
 }  // namespace
 }  // namespace emblem

@@ -1,5 +1,8 @@
 #include "config/load.h"
 
+#include <filesystem>
+
+#include "config/assets.h"
 #include "config/input_fields.h"
 #include "config/override.h"
 #include "config/parse_text.h"
@@ -30,7 +33,10 @@ void rename_wide_deep(PipelineConfig* config) {
 }  // namespace
 
 PipelineConfig load_pipeline(const std::string& path, std::span<const std::string> overrides) {
-  return parse_pipeline(read_text_file(path), path, overrides);
+  PipelineConfig config = parse_pipeline(read_text_file(path), path, overrides);
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  find_assets(folder.empty() ? "." : folder, &config);
+  return config;
 }
 
 PipelineConfig parse_pipeline(const std::string& text, const std::string& name,

@@ -12,7 +12,8 @@ using config::PipelineConfig;
 
 // Parses protobuf text from `path`, applies `overrides` ("a.b[0].c=value", in order) and expands
 // runs of alike features. Throws Error with one line: FILE:LINE:COLUMN, what is wrong, the nearest
-// valid name.
+// valid name. Files of features that a checkpoint has copies of (config/assets.h) are those beside
+// `path`.
 PipelineConfig load_pipeline(const std::string& path, std::span<const std::string> overrides = {});
 
 // The same for text that is already in memory; `name` stands for the file in messages.

@@ -135,7 +135,8 @@ TEST(ParsePipeline, AnUnknownNameOfAnEnumerationListsThem) {
       error_of("data_config {\n dataset_type: CriteoDataset\n}"),
       "x.config:2:16: data_config.dataset_type is CriteoDataset, expected one of OdpsDataset, "
       "ParquetDataset, CsvDataset, OdpsDatasetV1, KafkaDataset, CriteoTsvDataset, "
-      "RawDataset, SplitDataset, LibfmDataset; did you mean \"CriteoTsvDataset\"?");
+      "RawDataset, SplitDataset, LibfmDataset, OrcDataset, ArrowDataset; did you mean "
+      "\"CriteoTsvDataset\"?");
   EXPECT_THAT(
       error_of("data_config { dataset_type: 77 }"),
       HasSubstr("x.config:1:29: data_config.dataset_type is 77, expected one of OdpsDataset"));

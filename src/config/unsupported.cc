@@ -9,6 +9,7 @@
 #include "config/towers.h"
 #include "core/text.h"
 #include "emblem/error.h"
+#include "kafka/address.h"
 
 namespace emblem {
 namespace {
@@ -51,6 +52,9 @@ void check_model_is_supported(const ModelConfig& model) {
   if (!name.empty() && !is_supported(model.model_case()))
     refuse(cat("model \"", name, "\""),
            fmt::format("use one of {}", fmt::join(supported_models(), ", ")));
+  if (model.variational_dropout().embedding_wise_variational_dropout())
+    refuse("model_config.variational_dropout.embedding_wise_variational_dropout",
+           "remove it: whole features are dropped");
   if (model.use_pareto_loss_weight())
     refuse("model_config.use_pareto_loss_weight", "give the towers a weight instead");
   for (const config::FeatureGroupConfig& group : model.feature_groups()) {
@@ -99,13 +103,16 @@ void check_features_are_supported(const config::PipelineConfig& config) {
   }
 }
 
-void check_training_is_supported(const config::TrainConfig& train) {
+void check_training_is_supported(const config::PipelineConfig& config) {
+  const config::TrainConfig& train = config.train_config();
   if (train.has_fine_tune_ckpt_param_map())
     refuse("train_config.fine_tune_ckpt_param_map", "name parameters as in the checkpoint");
-  if (train.save_checkpoints_timestamp_interval() > 0 ||
-      train.save_checkpoints_timestamps_size() > 0)
+  if (train.save_checkpoints_timestamp_interval() > 0 &&
+      !is_kafka_address(config.train_input_path()))
     refuse("train_config.save_checkpoints_timestamp_interval",
-           "use save_checkpoints_steps or save_checkpoints_epochs");
+           "it is of streams; use save_checkpoints_steps or save_checkpoints_epochs");
+  if (train.save_checkpoints_timestamps_size() > 0)
+    refuse("train_config.save_checkpoints_timestamps", "use save_checkpoints_timestamp_interval");
   if (train.has_delta_embedding_dump_config())
     refuse("train_config.delta_embedding_dump_config", "set delta_steps");
 }
@@ -125,7 +132,7 @@ void refuse_unsupported(const config::PipelineConfig& config) {
   check_settings_of_towers(config.model_config());
   check_data_is_supported(config.data_config());
   check_features_are_supported(config);
-  check_training_is_supported(config.train_config());
+  check_training_is_supported(config);
 }
 
 }  // namespace emblem

@@ -38,6 +38,10 @@ TEST(Unsupported, ModelsAreNamedWithThoseThatAre) {
 TEST(Unsupported, SettingsAreNamedWithWhatToDo) {
   EXPECT_THAT(verdict("model_config { use_pareto_loss_weight: true }"),
               StartsWith("model_config.use_pareto_loss_weight is not supported yet; give"));
+  EXPECT_THAT(verdict("model_config { variational_dropout { "
+                      "embedding_wise_variational_dropout: true } }"),
+              StartsWith("model_config.variational_dropout.embedding_wise_variational_dropout is "
+                         "not supported yet; remove it"));
   EXPECT_THAT(verdict("model_config { feature_groups { group_name: 'g' group_type: "
                       "JAGGED_SEQUENCE } }"),
               StartsWith("group_type JAGGED_SEQUENCE of feature group \"g\" is not supported"));
@@ -59,7 +63,7 @@ TEST(Unsupported, SettingsAreNamedWithWhatToDo) {
   EXPECT_THAT(verdict("train_config { fine_tune_ckpt_param_map: 'x' }"),
               StartsWith("train_config.fine_tune_ckpt_param_map is not supported yet"));
   EXPECT_THAT(verdict("train_config { save_checkpoints_timestamps: 3 }"),
-              StartsWith("train_config.save_checkpoints_timestamp_interval is not supported yet"));
+              StartsWith("train_config.save_checkpoints_timestamps is not supported yet"));
   EXPECT_THAT(verdict("train_config { delta_embedding_dump_config {} }"),
               StartsWith("train_config.delta_embedding_dump_config is not supported yet; set"));
 }

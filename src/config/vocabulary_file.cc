@@ -1,6 +1,7 @@
 #include "config/vocabulary_file.h"
 
 #include <charconv>
+#include <filesystem>
 
 #include "core/file.h"
 #include "core/text.h"
@@ -8,11 +9,28 @@
 
 namespace emblem {
 
+namespace {
+
+constexpr size_t kMostShown = 80;
+
+std::string shown(std::string_view text) {
+  return printable(std::string(text.substr(0, kMostShown))) +
+         (text.size() > kMostShown ? "..." : "");
+}
+
+}  // namespace
+
 std::map<std::string, uint64_t> read_vocabulary_file(const std::string& path) {
+  EMBLEM_REQUIRE(!std::filesystem::exists(path) || std::filesystem::is_regular_file(path), path,
+                 " is not a file; expected a vocabulary with a word in each line");
+  std::string content = read_text_file(path);
+  if (content.starts_with("\xef\xbb\xbf")) content.erase(0, 3);  // a byte order mark
+  EMBLEM_REQUIRE(content.find('\0') == std::string::npos, path,
+                 " is binary or UTF-16; expected UTF-8 text with a word in each line");
   std::map<std::string, uint64_t> words;
   bool has_rows = false;
   size_t number = 0;
-  for (const std::string& line : split(read_text_file(path), '\n')) {
+  for (const std::string& line : split(content, '\n')) {
     ++number;
     const std::string_view text = trim(line);
     if (text.empty()) continue;
@@ -20,17 +38,18 @@ std::map<std::string, uint64_t> read_vocabulary_file(const std::string& path) {
     const std::string_view row =
         space == std::string_view::npos ? std::string_view() : trim(text.substr(space));
     if (words.empty()) has_rows = !row.empty();
-    EMBLEM_REQUIRE(row.empty() != has_rows, path, ":", number, ": \"", printable(std::string(text)),
-                   "\" ", has_rows ? "has no row" : "has a row",
+    EMBLEM_REQUIRE(row.empty() != has_rows, path, ":", number, ": \"", shown(text), "\" ",
+                   has_rows ? "has no row" : "has a row",
                    ", unlike the lines before it; write either \"WORD\" or \"WORD ROW\" in all");
     uint64_t value = words.size();
     if (has_rows) {
       const auto [end, error] = std::from_chars(row.data(), row.data() + row.size(), value);
       EMBLEM_REQUIRE(error == std::errc() && end == row.data() + row.size(), path, ":", number,
-                     ": row \"", printable(std::string(row)),
-                     "\" is not a number; expected \"WORD ROW\"");
+                     ": row \"", shown(row), "\" is not a number; expected \"WORD ROW\"");
     }
-    words.insert_or_assign(std::string(text.substr(0, space)), value);
+    const std::string_view word = text.substr(0, space);
+    EMBLEM_REQUIRE(words.emplace(word, value).second, path, ":", number, ": the word \"",
+                   shown(word), "\" is in the vocabulary already; remove one of the lines");
   }
   EMBLEM_REQUIRE(!words.empty(), path, " has no words; expected one in each line");
   return words;
