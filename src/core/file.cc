@@ -254,6 +254,7 @@ std::vector<std::string> expand_item(const std::string& item) {
 }  // namespace
 
 std::string absolute_paths(std::string_view list) {
+  if (list.starts_with("kafka://")) return std::string(list);  // has commas between brokers
   std::string absolute;
   for (const std::string& piece : split(list, ',')) {
     const std::string item(trim(piece));

@@ -76,7 +76,8 @@ void sync_directory(const std::string& path);
 // Hidden files are skipped. Throws when an item matches nothing.
 std::vector<std::string> expand_paths(std::string_view list);
 
-// The items of such a list with paths that do not depend on the current folder. Globs stay globs.
+// The items of such a list with paths that do not depend on the current folder. Globs stay globs,
+// and so does the address of a topic of Kafka.
 std::string absolute_paths(std::string_view list);
 
 }  // namespace emblem

@@ -135,8 +135,42 @@ std::string to_text(const SubprocessResult& result) {
   return "";
 }
 
-SubprocessResult run_subprocess(const Subprocess& subprocess) {
-  EMBLEM_REQUIRE(!subprocess.arguments.empty(), "run_subprocess: no program is named");
+struct RunningSubprocess::State {
+  pid_t child = -1;
+  Clock::time_point start;
+  bool ended = false;
+  int status = 0;
+  rusage usage{};
+
+  // Whether it has ended within `seconds` (0: no limit); see wait_for.
+  bool wait(double seconds, bool heed_interruption) {
+    ended = ended || wait_for(child, seconds, heed_interruption, status, usage);
+    return ended;
+  }
+  SubprocessResult stop(double grace_seconds);
+};
+
+SubprocessResult RunningSubprocess::State::stop(double grace_seconds) {
+  if (!ended) {
+    kill(-child, SIGTERM);
+    if (!wait(grace_seconds, false)) {
+      kill(-child, SIGKILL);
+      wait(0, false);
+    }
+  }
+  kill(-child, SIGKILL);  // processes that it started and did not wait for
+  SubprocessResult result;
+  result.seconds = seconds_since(start);
+  result.cpu_seconds = to_seconds(usage.ru_utime) + to_seconds(usage.ru_stime);
+  result.peak_resident_bytes = static_cast<int64_t>(usage.ru_maxrss) * 1024;
+  result.status = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+  if (WIFSIGNALED(status)) result.end = SubprocessEnd::kKilledBySignal;
+  return result;
+}
+
+RunningSubprocess::RunningSubprocess(const Subprocess& subprocess)
+    : state_(std::make_unique<State>()) {
+  EMBLEM_REQUIRE(!subprocess.arguments.empty(), "a subprocess has no program to run");
   std::vector<std::string> arguments = subprocess.arguments;
   std::vector<std::string> environment = environment_with(subprocess.environment);
   const std::vector<char*> argument_list = pointers_to(arguments);
@@ -144,7 +178,7 @@ SubprocessResult run_subprocess(const Subprocess& subprocess) {
   FileDescriptor log(open_log(subprocess.log));
   StartErrors errors;
   const pid_t parent = getpid();
-  const auto start = Clock::now();
+  state_->start = Clock::now();
   const auto cannot_start = [&](int error) {
     return Error(error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kUnavailable,
                  cat("cannot start ", arguments[0], ": ", std::strerror(error)));
@@ -160,25 +194,28 @@ SubprocessResult run_subprocess(const Subprocess& subprocess) {
     waitpid(child, nullptr, 0);
     throw cannot_start(error);
   }
+  state_->child = child;
+}
 
-  SubprocessResult result;
-  int status = 0;
-  rusage usage{};
-  const bool ended = wait_for(child, subprocess.timeout_seconds, true, status, usage);
-  if (!ended) {
-    result.end = interrupted() ? SubprocessEnd::kInterrupted : SubprocessEnd::kTimedOut;
-    kill(-child, SIGTERM);
-    if (!wait_for(child, kGraceSeconds, false, status, usage)) {
-      kill(-child, SIGKILL);
-      wait_for(child, 0, false, status, usage);
-    }
-  }
-  kill(-child, SIGKILL);  // processes that it started and did not wait for
-  result.seconds = seconds_since(start);
-  result.cpu_seconds = to_seconds(usage.ru_utime) + to_seconds(usage.ru_stime);
-  result.peak_resident_bytes = static_cast<int64_t>(usage.ru_maxrss) * 1024;
-  result.status = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
-  if (ended && WIFSIGNALED(status)) result.end = SubprocessEnd::kKilledBySignal;
+RunningSubprocess::~RunningSubprocess() {
+  if (state_->child > 0) state_->stop(kGraceSeconds);
+}
+
+bool RunningSubprocess::is_running() { return !state_->wait(1e-9, false); }
+
+bool RunningSubprocess::wait(double seconds) { return state_->wait(seconds, true); }
+
+SubprocessResult RunningSubprocess::stop(double grace_seconds) {
+  const SubprocessResult result = state_->stop(grace_seconds);
+  state_->child = -1;
+  return result;
+}
+
+SubprocessResult run_subprocess(const Subprocess& subprocess) {
+  RunningSubprocess running(subprocess);
+  const bool ended = running.wait(subprocess.timeout_seconds);
+  SubprocessResult result = running.stop(kGraceSeconds);
+  if (!ended) result.end = interrupted() ? SubprocessEnd::kInterrupted : SubprocessEnd::kTimedOut;
   return result;
 }
 

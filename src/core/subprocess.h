@@ -1,7 +1,8 @@
-// core/subprocess.h - runs another program until it ends or a timeout.
+// core/subprocess.h - runs another program until it ends or a timeout, or next to this one.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,5 +42,24 @@ std::string to_text(const SubprocessResult& result);
 // Error with the system's reason when it cannot be started: "cannot start /x/emblem: No such file
 // or directory".
 SubprocessResult run_subprocess(const Subprocess& subprocess);
+
+// A program that runs next to this one, started as by run_subprocess. Used by one thread.
+class RunningSubprocess {
+ public:
+  explicit RunningSubprocess(const Subprocess& subprocess);
+  ~RunningSubprocess();  // stops it
+  RunningSubprocess(const RunningSubprocess&) = delete;
+  RunningSubprocess& operator=(const RunningSubprocess&) = delete;
+
+  bool is_running();
+  // Whether it ended within `seconds` (0: no limit), before this process was asked to stop.
+  bool wait(double seconds);
+  // Its whole group gets SIGTERM, then, after `grace_seconds`, SIGKILL; nothing where it has ended.
+  SubprocessResult stop(double grace_seconds);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace emblem

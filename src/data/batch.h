@@ -50,6 +50,15 @@ struct TextColumn {
   }
 };
 
+// Where reading continues in a partition of a stream.
+struct StreamPosition {
+  int32_t partition = 0;
+  int64_t offset = 0;  // of the message with the next row
+  int64_t row = 0;     // rows of that message that were given out
+
+  bool operator==(const StreamPosition&) const = default;
+};
+
 // Where reading continues after a batch. Opaque to all but the loader; saved in checkpoints.
 struct DataPosition {
   int64_t epoch = 0;          // from 0
@@ -57,6 +66,7 @@ struct DataPosition {
   int64_t row = 0;            // rows of that piece before the current shuffle window
   int64_t emitted = 0;        // rows already given out of the current shuffle window
   int64_t rows_in_epoch = 0;  // rows given out in this epoch so far
+  std::vector<StreamPosition> stream;  // of every partition, by number; of files empty
 };
 
 struct Batch {
@@ -71,6 +81,7 @@ struct Batch {
   TextColumn kept;    // [rows] as LoaderOptions::keep asks, or empty
   DataPosition next;  // the position after this batch
   bool last_in_epoch = false;
+  int64_t unix_ms = 0;  // of a stream: the newest time of a message that its rows are from
 
   // Where its columns take their memory from; null: the heap.
   std::pmr::memory_resource* memory() const { return labels.get_allocator().memory; }

@@ -23,11 +23,11 @@ config::DatasetType parse_readable_format(const std::string& name) {
     const char* name;
     config::DatasetType type;
   };
-  constexpr Format kFormats[] = {{"tsv", config::CriteoTsvDataset},
-                                 {"csv", config::CsvDataset},
-                                 {"raw", config::RawDataset},
-                                 {"split", config::SplitDataset},
-                                 {"libfm", config::LibfmDataset}};
+  constexpr Format kFormats[] = {
+      {"tsv", config::CriteoTsvDataset}, {"csv", config::CsvDataset},
+      {"raw", config::RawDataset},       {"split", config::SplitDataset},
+      {"libfm", config::LibfmDataset},   {"parquet", config::ParquetDataset},
+      {"orc", config::OrcDataset},       {"arrow", config::ArrowDataset}};
   std::string choices;
   for (const Format& format : kFormats) {
     if (name == format.name) return format.type;
@@ -44,7 +44,8 @@ bool is_inside(const fs::path& path, const fs::path& folder) {
 
 // The output must not replace files that are read, nor appear among them.
 void refuse_input_as_output(const std::string& inputs, const std::string& to) {
-  const fs::path target = fs::weakly_canonical(fs::absolute(to) / "").parent_path();
+  fs::path target = fs::weakly_canonical(fs::absolute(to));
+  if (!target.has_filename()) target = target.parent_path();  // "folder/"
   for (const std::string& item : split(inputs, ',')) {
     const std::string input(trim(item));
     if (input.empty()) continue;

@@ -30,7 +30,7 @@ ConvertResult convert(const Context& context, const ConvertOptions& options);
 
 // What is known of an input; the rest is guessed from the input itself.
 struct InputHints {
-  std::string format;        // "tsv", "csv", "raw", "split" or "libfm"; "": guessed
+  std::string format;        // "tsv", "csv", "raw", "split", "libfm", "parquet", ...; "": guessed
   std::string delimiter;     // csv: one character, or "\\t" spelled out; "": guessed
   bool with_header = false;  // csv: true when the first line holds names; false: guessed
   int num_dense = 13, num_sparse = 26;

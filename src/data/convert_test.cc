@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "core/thread_pool.h"
+#include "data/format/columnar_decoder.h"
 #include "data/synth/synth.h"
 #include "data/test_data.h"
 #include "emblem/error.h"
@@ -51,6 +52,26 @@ TEST_F(ConvertTest, RoundTripsThroughEveryFormatGiveTheSameBytes) {
   EXPECT_EQ(result.rows, 9'000);
   EXPECT_EQ(result.bytes_written, static_cast<int64_t>(bytes("d/train/part-00000.tsv").size()));
   EXPECT_TRUE(bytes("tsv/part-00000.tsv") == bytes("d/train/part-00000.tsv"));
+}
+
+TEST_F(ConvertTest, ColumnarFormatsKeepAllValues) {
+  if (!has_columnar_formats()) GTEST_SKIP() << "built without Arrow";
+  synth("d", 0.1);
+  WriterOptions writing;
+  writing.columnar.row_group_rows = 2'000;
+  run("d/train", "parquet", "parquet", writing);
+  run("parquet", "orc", "orc", writing);
+  run("orc", "arrow", "arrow", writing);
+  run("arrow", "tsv", "tsv");
+  EXPECT_TRUE(bytes("tsv/part-00000.tsv") == bytes("d/train/part-00000.tsv"));
+}
+
+// Not only the first time.
+TEST_F(ConvertTest, TheOutputMayStandNextToTheInputAndBeReplaced) {
+  folder_.write("a.csv", "label,C1\n1,2\n");
+  WriterOptions writing;
+  writing.overwrite = Overwrite::kReplace;
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(run("a.csv", "out", "csv", writing).rows, 1);
 }
 
 TEST_F(ConvertTest, TextKeepsMissingValues) {

@@ -10,6 +10,7 @@
 #include "core/hash.h"
 #include "core/text.h"
 #include "data/distinct_count.h"
+#include "data/format/columnar_decoder.h"
 
 namespace emblem {
 namespace {
@@ -63,10 +64,14 @@ bool add_value(const Column& column, size_t at, ColumnSummary& summary) {
 }
 
 void add_column(const Column& column, int64_t rows, ColumnSummary& summary) {
+  const auto first = [](const HostVector<int32_t>& offsets, int64_t at) {
+    return offsets.empty() ? at : static_cast<int64_t>(offsets[static_cast<size_t>(at)]);
+  };
   for (int64_t row = 0; row < rows; ++row) {
-    const auto begin = static_cast<size_t>(column.offsets.empty() ? row : column.offsets[row]);
+    const auto begin =
+        static_cast<size_t>(first(column.offsets, first(column.sequence_offsets, row)));
     const auto end =
-        static_cast<size_t>(column.offsets.empty() ? row + 1 : column.offsets[row + 1]);
+        static_cast<size_t>(first(column.offsets, first(column.sequence_offsets, row + 1)));
     bool any = false;
     for (size_t at = begin; at < end; ++at) any = add_value(column, at, summary) || any;
     summary.rows_without += !any;
@@ -95,12 +100,26 @@ std::string column_line(const ColumnSpec& spec, const ColumnSummary& summary, in
       rows == 0 ? 0 : 100.0 * static_cast<double>(summary.rows_without) / static_cast<double>(rows);
   const bool numeric = spec.type != ColumnType::kText && summary.values > 0;
   return fmt::format(
-      "{:<16} {:<7} {:>8} {:>14} {:>14} {:>14} {:>12}\n", printable(spec.name), name_of(spec.type),
+      "{:<16} {:<7} {:>8} {:>14} {:>14} {:>14} {:>12}", printable(spec.name), name_of(spec.type),
       summary.rows_without == 0 ? "-" : fmt::format("{:.2f}%", missing),
       numeric ? number(summary.min) : "-",
       numeric ? number(summary.sum / static_cast<double>(summary.values)) : "-",
       numeric ? number(summary.max) : "-",
       fmt::format("{}{:.0f}", summary.distinct.exact() ? "" : "~", summary.distinct.estimate()));
+}
+
+// Row groups are what a thread reads at a time: few large ones keep threads idle and need memory,
+// many small ones are slow.
+std::string layout_lines(const ColumnarLayout& layout) {
+  constexpr int64_t kMany = 1'000'000, kFew = 4096;
+  std::string text = fmt::format("{:<8} {} {}s of up to {} rows\n", "parts", layout.parts,
+                                 layout.part_name, layout.most_rows);
+  const bool are_small = layout.parts > 1 && layout.rows / layout.parts < kFew;
+  if (layout.most_rows > kMany || are_small)
+    text += fmt::format(
+        "         {}s of about 65536 rows are read faster: emblem convert --format parquet\n",
+        layout.part_name);
+  return text;
 }
 
 bool is_label(const std::string& name) { return name == "label" || name == "Label"; }
@@ -127,6 +146,8 @@ std::string describe_dataset(const DataSource& source) {
   if (reader->files().size() > 10)
     text += fmt::format("         and {} more\n", reader->files().size() - 10);
   text += fmt::format("rows     {}\n", rows);
+  const std::optional<ColumnarLayout> layout = columnar_layout(source);
+  if (layout) text += layout_lines(*layout);
   if (reader->bad_rows() > 0) text += fmt::format("bad rows {} (skipped)\n", reader->bad_rows());
   for (size_t i = 0; i < schema.size(); ++i) {
     if (!is_label(schema[i].name) || summaries[i].values == 0) continue;
@@ -134,9 +155,13 @@ std::string describe_dataset(const DataSource& source) {
         fmt::format("label    mean {:.6f}, {} rows are 1\n",
                     summaries[i].sum / static_cast<double>(summaries[i].values), summaries[i].ones);
   }
-  text += fmt::format("\n{:<16} {:<7} {:>8} {:>14} {:>14} {:>14} {:>12}\n", "column", "type",
+  text += fmt::format("\n{:<16} {:<7} {:>8} {:>14} {:>14} {:>14} {:>12}", "column", "type",
                       "missing", "min", "mean", "max", "distinct");
-  for (size_t i = 0; i < schema.size(); ++i) text += column_line(schema[i], summaries[i], rows);
+  text += layout ? "  stored as\n" : "\n";
+  for (size_t i = 0; i < schema.size(); ++i) {
+    text += column_line(schema[i], summaries[i], rows);
+    text += layout ? "  " + layout->types[i] + "\n" : "\n";
+  }
   return text;
 }
 

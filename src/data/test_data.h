@@ -13,6 +13,7 @@
 #include "core/half.h"
 #include "core/random.h"
 #include "core/temp_folder_test.h"
+#include "data/format/writer.h"
 #include "data/loader/loader.h"
 
 namespace emblem {
@@ -120,6 +121,33 @@ inline std::string as_libfm(const std::vector<TestRow>& rows) {
   return text.str();
 }
 
+// The rows as a folder of a format with columns of types (data/format/writer.h).
+inline std::string write_columnar(const TempFolder& folder, const std::vector<TestRow>& rows,
+                                  const std::string& format, const ColumnarOptions& columnar) {
+  WriterOptions options;
+  options.columnar = columnar;
+  const std::string path = folder.path(format);
+  const auto writer = make_writer(format, path, criteo_schema(2, 3), options);
+  for (size_t begin = 0; begin < rows.size(); begin += 300) {
+    Block block;
+    block.rows = static_cast<int64_t>(std::min<size_t>(300, rows.size() - begin));
+    block.columns.resize(6);
+    for (size_t c = 0; c < 6; ++c) {
+      block.columns[c].type = c < 3 ? ColumnType::kFloat : ColumnType::kInt64;
+      for (int64_t i = 0; i < block.rows; ++i) {
+        const TestRow& row = rows[begin + static_cast<size_t>(i)];
+        if (c >= 3) block.columns[c].ints.push_back(row.categories[c - 3]);
+        if (c < 3)
+          block.columns[c].floats.push_back(
+              static_cast<float>(c == 0 ? row.label : row.dense[c - 1]));
+      }
+    }
+    writer->write(block);
+  }
+  writer->finish();
+  return path;
+}
+
 // A pipeline from protobuf text, and its features.
 struct TestPipeline {
   explicit TestPipeline(const std::string& text)
@@ -159,6 +187,8 @@ inline std::string describe(const DataPosition& at) {
   std::ostringstream out;
   out << "epoch " << at.epoch << " piece " << at.piece << " row " << at.row << " emitted "
       << at.emitted << " rows " << at.rows_in_epoch;
+  for (const StreamPosition& each : at.stream)
+    out << " partition " << each.partition << " offset " << each.offset << " row " << each.row;
   return out.str();
 }
 

@@ -7,6 +7,7 @@ namespace emblem {
 namespace {
 
 bool any_empty_text(const Column& column) {
+  if (column.dictionary != nullptr) return true;  // decided value by value
   uint32_t before = 0;
   for (const uint32_t end : column.text_ends) {
     if (end == before) return true;
@@ -38,6 +39,9 @@ bool is_missing_at(const Column& column, size_t at) {
     case ColumnType::kInt64:
       return !column.missing.empty() && column.missing[at] != 0;
     case ColumnType::kText:
+      if (column.dictionary != nullptr)
+        return column.codes[at] < 0 ||
+               (*column.dictionary)[static_cast<size_t>(column.codes[at])].empty();
       return text_at(column, at).empty();
     case ColumnType::kFloat:
       break;

@@ -13,6 +13,7 @@ namespace {
 constexpr uint64_t kAnyKey = (uint64_t{1} << 63) - 1;
 
 bool has_vocabulary(const FeatureSettings& settings) {
+  if (settings.type == FeatureType::kTokenize) return false;  // tokens are rows
   return !settings.vocab_list.empty() || !settings.vocab_dict.empty() ||
          !settings.vocab_file.empty();
 }

@@ -51,17 +51,31 @@ void request_values(const FeatureSpec& feature, const config::DataConfig& data,
                                       : declared_type(request.name, data, ColumnType::kText);
   request.separators = separators;
   request.weighted = settings.weighted;
+  request.codes = request.type == ColumnType::kText && !settings.weighted;
   if (settings.num_buckets)
     request.advice = "text needs hash_bucket_size or dynamicemb in place of num_buckets";
 }
 
 }  // namespace
 
+bool reads_as_requested(config::DatasetType type) {
+  switch (type) {
+    case config::CsvDataset:
+    case config::ParquetDataset:
+    case config::OrcDataset:
+    case config::ArrowDataset:
+    case config::KafkaDataset:
+      return true;
+    default:
+      return false;
+  }
+}
+
 int position_of(const ColumnRequest& wanted, const std::vector<ColumnRequest>& requests,
                 config::DatasetType type) {
-  // Two requests for one column differ only in CSV, where the request says how text is read.
+  // Two requests for one column differ only where the request says how values are read.
   for (size_t i = 0; i < requests.size(); ++i) {
-    if (type == config::CsvDataset ? requests[i] == wanted : requests[i].name == wanted.name) {
+    if (reads_as_requested(type) ? requests[i] == wanted : requests[i].name == wanted.name) {
       return static_cast<int>(i);
     }
   }
@@ -98,7 +112,12 @@ std::vector<ColumnRequest> columns_needed(const config::DataConfig& data,
                                           const FeatureLayout& features, LabelCheck labels) {
   std::vector<ColumnRequest> requests;
   const auto need = [&](const ColumnRequest& request) {
-    if (position_of(request, requests, data.dataset_type()) < 0) requests.push_back(request);
+    const int at = position_of(request, requests, data.dataset_type());
+    if (at < 0) {
+      requests.push_back(request);
+    } else if (!request.codes) {
+      requests[static_cast<size_t>(at)].codes = false;
+    }
   };
   if (labels != LabelCheck::kIgnore) {
     for (const LabelSpec& label : features.labels) need(request_for_label(label, data));

@@ -25,6 +25,9 @@ ColumnRequest request_for_input(const FeatureSpec& feature, size_t input,
 // Null where a feature is its input: of id and raw features, and where values are computed already.
 std::unique_ptr<FgOperator> operator_of(const FeatureSpec& feature, const Semantics& semantics);
 
+// Formats whose columns become what a request says.
+bool reads_as_requested(config::DatasetType type);
+
 // The position in `requests` of the column that `wanted` asks for; -1 when it is not among them.
 int position_of(const ColumnRequest& wanted, const std::vector<ColumnRequest>& requests,
                 config::DatasetType type);

@@ -46,6 +46,19 @@ std::string feature(const std::string& text) { return "feature_configs { " + tex
 constexpr char kTwoFields[] =
     "1\tua\x1dub\tia\x1dib\n1\tuc\x1dud\tic\n1\tuee\x1duf\t\n1\tug\tid\x1die\n1\tuh\tif\n1\t\tij\n";
 
+TEST_F(ComputedFeatures, TokensAreRows) {
+  const TempFolder folder;
+  const std::string file = folder.write(
+      "t.json",
+      R"({"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}})");
+  const Batch batch = read(feature("tokenize_feature { feature_name: 'f' expression: 'item:t' "
+                                   "embedding_dim: 4 vocab_file: '" +
+                                   file + "' }"),
+                           "t", "1\taab\n1\tb\n");
+  EXPECT_THAT(batch.sparse[0].keys, ElementsAre(0, 2, 1));
+  EXPECT_THAT(batch.sparse[0].offsets, ElementsAre(0, 2, 3));
+}
+
 TEST_F(ComputedFeatures, CombosAreHashedAndMissingOnesAreTheDefault) {
   const auto combo = [](const std::string& settings) {
     return feature(

@@ -49,6 +49,11 @@ void KeyRule::apply(Column& column, const BagView& bags, Take take, SparseColumn
                     const ReportRow& report, FeatureCounts& counts) const {
   out.offsets.clear();
   out.weights.clear();
+  if (column.dictionary != nullptr && bucketizer_.way() != Bucketizer::Way::kInRange) {
+    read_codes(column, bags, out);
+    return bucketizer_.divide(out.keys);
+  }
+  expand_codes(column);
   const bool is_single = bags.is_plain() && column.weights.empty();
   const bool is_number =
       column.type == ColumnType::kFloat ||
@@ -62,6 +67,74 @@ void KeyRule::apply(Column& column, const BagView& bags, Take take, SparseColumn
   }
   if (bucketizer_.has_range()) check_range(bags, out, report, counts);
   bucketizer_.divide(out.keys);
+}
+
+namespace {
+
+// The keys of a dictionary's entries under one rule, each made when it is first asked for.
+class EntryKeys {
+ public:
+  EntryKeys(TextDictionary& dictionary, const KeyRule& rule, const Bucketizer& bucketizer)
+      : dictionary_(dictionary), keys_(keys_of(dictionary, &rule)), bucketizer_(bucketizer) {}
+
+  // False when the value is missing.
+  bool find(int32_t code, int64_t& key) {
+    if (code < 0) return false;
+    const auto entry = static_cast<size_t>(code);
+    key = keys_.keys[entry];
+    return key != kUnknown || make(entry, key);
+  }
+
+ private:
+  // A key that is equal to it is made every time.
+  static constexpr int64_t kUnknown = INT64_MIN;
+
+  static TextDictionary::Keys& keys_of(TextDictionary& dictionary, const void* rule) {
+    for (TextDictionary::Keys& keys : dictionary.keys)
+      if (keys.rule == rule) return keys;
+    TextDictionary::Keys& keys = dictionary.keys.emplace_back();
+    keys.rule = rule;
+    keys.keys.assign(dictionary.ends.size(), kUnknown);
+    return keys;
+  }
+
+  bool make(size_t entry, int64_t& key) {
+    const std::string_view text = dictionary_[entry];
+    if (text.empty()) return false;
+    key = keys_.keys[entry] = bucketizer_.key_of(text);
+    return true;
+  }
+
+  TextDictionary& dictionary_;
+  TextDictionary::Keys& keys_;
+  const Bucketizer& bucketizer_;
+};
+
+}  // namespace
+
+void KeyRule::read_codes(const Column& column, const BagView& bags, SparseColumn& out) const {
+  EntryKeys entries(*column.dictionary, *this, bucketizer_);
+  const size_t most = most_values_ > 0 ? static_cast<size_t>(most_values_) : SIZE_MAX;
+  int64_t key = 0;
+  if (bags.is_plain()) {  // nearly always one value a row
+    out.keys.resize(static_cast<size_t>(bags.size()));
+    int64_t row = 0;
+    for (; row < bags.size() && entries.find(column.codes[row], key); ++row) out.keys[row] = key;
+    if (row == bags.size()) return;
+  }
+  out.keys.clear();
+  out.keys.reserve(column.codes.size());
+  out.offsets.reserve(static_cast<size_t>(bags.size() + 1));
+  out.offsets.assign(1, 0);
+  for (int64_t bag = 0; bag < bags.size(); ++bag) {
+    const size_t before = out.keys.size();
+    for (int64_t at = bags.begin(bag); at < bags.end(bag) && out.keys.size() - before < most; ++at)
+      if (entries.find(column.codes[static_cast<size_t>(at)], key)) out.keys.push_back(key);
+    if (out.keys.size() == before && !bags.is_padding(bag))
+      out.keys.insert(out.keys.end(), default_keys_.begin(), default_keys_.end());
+    out.offsets.push_back(static_cast<int32_t>(out.keys.size()));
+  }
+  drop_plain_offsets(out);
 }
 
 void KeyRule::read_singles(Column& column, Take take, SparseColumn& out) const {

@@ -32,6 +32,7 @@ class KeyRule {
                        const config::DataConfig& data, ColumnType type);
   int64_t default_key(std::string_view text, const char* setting, ColumnType type) const;
   void read_singles(Column& column, Take take, SparseColumn& out) const;
+  void read_codes(const Column& column, const BagView& bags, SparseColumn& out) const;
   void read_some_missing(const Column& column, int64_t rows, SparseColumn& out) const;
   void read_bags(const Column& column, const BagView& bags, SparseColumn& out,
                  const ReportRow& report) const;

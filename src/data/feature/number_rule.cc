@@ -97,6 +97,11 @@ std::string NumberRule::missing_message() const {
              "fg_encoded_default_value, or set data_config { fg_mode: FG_DAG } for default_value");
 }
 
+std::string NumberRule::problem_of(float number) const {
+  return std::isnan(number) ? missing_message()
+                            : cat("feature ", name_, " is ", number, ", expected a finite number");
+}
+
 bool NumberRule::read_bag(const Column& column, const BagView& bags, int64_t bag,
                           std::vector<float>& to, const ReportRow& report) const {
   to.clear();
@@ -138,8 +143,9 @@ void NumberRule::read(const Column& column, const BagView& bags, int64_t stride,
     }
     const bool fits = read_bag(column, bags, bag, numbers, report);
     std::copy(numbers.begin(), numbers.end(), out);
-    if (fits && std::any_of(numbers.begin(), numbers.end(), [](float x) { return std::isnan(x); }))
-      report(bags.row(bag), missing_message());
+    const auto odd =
+        std::find_if(numbers.begin(), numbers.end(), [](float x) { return !std::isfinite(x); });
+    if (fits && odd != numbers.end()) report(bags.row(bag), problem_of(*odd));
   }
 }
 

@@ -23,15 +23,15 @@ class NumberRule {
 
   // Numbers of a bag; 0: any number of them, for boundaries.
   int64_t value_dim() const { return value_dim_; }
-  bool has_default() const { return !defaults_.empty(); }
-  // Of a row whose value is missing.
-  std::string missing_message() const;
+  // Why a row with this number, which is not finite, is bad: it is missing without a default, or
+  // too large.
+  std::string problem_of(float number) const;
 
   // In place, for value_dim 1: NaN is a missing value, and stays without a default.
   void normalize(float* values, int64_t count) const;
 
-  // Bag i's numbers to out[i * stride, i * stride + value_dim). Rows with other counts, or with
-  // missing numbers and no default, are reported; padding is 0.
+  // Bag i's numbers to out[i * stride, i * stride + value_dim). Rows with other counts, with
+  // missing numbers and no default, or with infinite ones are reported; padding is 0.
   void read(const Column& column, const BagView& bags, int64_t stride, float* out,
             const ReportRow& report) const;
 
@@ -41,6 +41,7 @@ class NumberRule {
                  SparseColumn& out, const ReportRow& report) const;
 
  private:
+  std::string missing_message() const;
   float default_at(int64_t at) const;
   void fill_missing(float* values, int64_t count) const;
   // Numbers of one bag, normalized and filled; false when there are not value_dim of them.

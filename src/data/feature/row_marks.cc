@@ -31,6 +31,10 @@ void RowMarks::drop_rows(Batch& batch) const {
   for (uint32_t row = 0; row < bad_.size(); ++row)
     if (bad_[row] == 0) add_row(kGood, row, good);
   replace_rows(batch, {&batch}, good);
+  size_t kept = 0;
+  for (size_t row = 0; row < bad_.size(); ++row)
+    if (bad_[row] == 0) piece_.positions[kept++] = piece_.positions[row];
+  piece_.positions.resize(kept);
 }
 
 void RowMarks::blank_rows(const Batch& blank, Batch& batch) const {

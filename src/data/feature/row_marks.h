@@ -25,7 +25,7 @@ class RowMarks {
     piece_.bad.add(piece_.positions[static_cast<size_t>(row)], message());
   }
 
-  // Removes the marked rows from `batch`.
+  // Removes the marked rows from `batch` and from the positions of the piece.
   void drop_rows(Batch& batch) const;
 
   // Puts `blank`, a batch of one row, in the place of every marked row, and of every row that the

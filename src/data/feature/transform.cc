@@ -39,6 +39,8 @@ FeatureTransform::FeatureTransform(const config::DataConfig& data, const Feature
     const Step& step = steps_[at];
     for (const Source& source : step.sources)
       if (source.kind == FeatureInput::Source::kFeature) steps_[source.at].is_read = true;
+    if (features.features[at].inputs.empty())
+      absent_.push_back(static_cast<size_t>(features.features[at].sparse_index));
     if (!step.is_in_batch) continue;
     if (features.features[at].kind == FeatureKind::kSparse)
       sequence_of_sparse_[step.sparse_index] = static_cast<int32_t>(step.sequence);
@@ -62,6 +64,10 @@ FeatureTransform::Step FeatureTransform::step_of(const FeatureSpec& feature,
   const bool encoded = semantics.fg_mode == config::FG_NONE;
   Step step;
   step.name = feature.name;
+  if (feature.inputs.empty()) {
+    step.is_in_batch = false;
+    return step;
+  }
   step.operation = operator_of(feature, semantics);
   step.is_in_batch = !feature.is_intermediate;
   step.sequence = feature.sequence;
@@ -84,12 +90,13 @@ FeatureTransform::Step FeatureTransform::step_of(const FeatureSpec& feature,
           (step.sources.size() == 1 && step.sources[0].kind != FeatureInput::Source::kConstant),
       "feature ", feature.name, " has ", step.sources.size(),
       " inputs; expected one column or feature");
+  step.type = type_of(step, columns);
   const bool has_boundaries = !encoded && !feature.settings.boundaries.empty();
   if (feature.kind == FeatureKind::kDense || has_boundaries) {
     step.numbers.emplace(feature, semantics, data);
     if (has_boundaries) step.boundaries.emplace(feature, semantics);
   } else if (step.is_in_batch) {
-    step.keys.emplace(feature, semantics, data, value_type(step, columns));
+    step.keys.emplace(feature, semantics, data, step.type);
   }
   if (feature.sequence < 0) return step;
   const SequenceSpec& sequence = layout.sequences[static_cast<size_t>(feature.sequence)];
@@ -99,12 +106,12 @@ FeatureTransform::Step FeatureTransform::step_of(const FeatureSpec& feature,
   return step;
 }
 
-ColumnType FeatureTransform::value_type(const Step& step,
-                                        const std::vector<ColumnSpec>& columns) const {
+ColumnType FeatureTransform::type_of(const Step& step,
+                                     const std::vector<ColumnSpec>& columns) const {
   if (step.operation != nullptr) return step.operation->output();
   const Source& source = step.sources[0];
   if (source.kind == FeatureInput::Source::kColumn) return columns[source.at].type;
-  return value_type(steps_[source.at], columns);  // steps are made in the order of reading
+  return steps_[source.at].type;  // steps are made in the order of reading
 }
 
 // One number a row, as nearly all have: read in tiles.
@@ -142,6 +149,11 @@ FeatureCounts FeatureTransform::apply(DecodedPiece& piece, Batch& out) const {
   out.resize_sparse(sparse_count_);
   out.resize_sequences(sequences_.size());
   for (size_t i = 0; i < sparse_count_; ++i) out.sparse[i].sequence = sequence_of_sparse_[i];
+  for (const size_t i : absent_) {
+    out.sparse[i].keys.clear();
+    out.sparse[i].weights.clear();
+    out.sparse[i].offsets.assign(static_cast<size_t>(rows) + 1, 0);
+  }
   labels_.read(piece.block, out, marks);
   compute_columns(run);
   out.dense.resize(static_cast<size_t>(rows * dense_cols_));
@@ -200,6 +212,7 @@ void FeatureTransform::compute_columns(Run& run) const {
       continue;
     }
     read = value_of(step, piece);
+    expand_codes(read);
     if (step.numbers && read.type == ColumnType::kFloat)
       step.numbers->normalize(read.floats.data(), static_cast<int64_t>(read.floats.size()));
   }
@@ -234,17 +247,22 @@ void FeatureTransform::read_plain_numbers(Run& run) const {
       copy_numbers(run.piece.block.columns[step.sources[0].at], begin, count, tile);
       step.numbers->normalize(tile, count);
       float* to = run.out.dense.data() + begin * dense_cols_ + step.dense_begin;
-      for (int64_t i = 0; i < count; ++i) to[i * dense_cols_] = tile[i];
+      bool are_finite = true;
+      for (int64_t i = 0; i < count; ++i) {
+        to[i * dense_cols_] = tile[i];
+        are_finite &= std::isfinite(tile[i]);
+      }
+      if (!are_finite) mark_odd_numbers(step, begin, begin + count, run);
     }
   }
-  for (const size_t at : plain_numbers_)
-    if (!steps_[at].numbers->has_default()) mark_missing(steps_[at], run);
 }
 
-void FeatureTransform::mark_missing(const Step& step, Run& run) const {
-  const float* value = run.out.dense.data() + step.dense_begin;
-  for (int64_t row = 0; row < run.out.rows; ++row, value += dense_cols_) {
-    if (std::isnan(*value)) run.marks.add(row, [&] { return step.numbers->missing_message(); });
+// Missing without a default, or infinite: other rows of the batch would be lost with them.
+void FeatureTransform::mark_odd_numbers(const Step& step, int64_t begin, int64_t end,
+                                        Run& run) const {
+  for (int64_t row = begin; row < end; ++row) {
+    const float value = run.out.dense[static_cast<size_t>(row * dense_cols_ + step.dense_begin)];
+    if (!std::isfinite(value)) run.marks.add(row, [&] { return step.numbers->problem_of(value); });
   }
 }
 

@@ -65,7 +65,8 @@ class FeatureTransform {
     std::string name;
     std::unique_ptr<FgOperator> operation;  // null: its value is its only source
     std::vector<Source> sources;
-    bool is_read = false;  // by other features
+    ColumnType type = ColumnType::kFloat;  // of its value
+    bool is_read = false;                  // by other features
     bool is_in_batch = true;
     int64_t sequence = -1;
     SequenceRule sequence_rule;
@@ -89,7 +90,7 @@ class FeatureTransform {
   Step step_of(const FeatureSpec& feature, const FeatureLayout& layout,
                const config::DataConfig& data, const std::vector<ColumnRequest>& requests,
                const std::vector<ColumnSpec>& columns) const;
-  ColumnType value_type(const Step& step, const std::vector<ColumnSpec>& columns) const;
+  ColumnType type_of(const Step& step, const std::vector<ColumnSpec>& columns) const;
   bool is_plain_number(const Step& step) const;
   void choose_takers(size_t columns);
 
@@ -98,7 +99,7 @@ class FeatureTransform {
   void compute_columns(Run& run) const;
   void read_buckets(const Step& step, Run& run, Column& out) const;
   void read_plain_numbers(Run& run) const;
-  void mark_missing(const Step& step, Run& run) const;
+  void mark_odd_numbers(const Step& step, int64_t begin, int64_t end, Run& run) const;
   void read_feature(const Step& step, const BagView& bags, Run& run) const;
   void read_sequence(size_t sequence, Run& run) const;
   Batch blank_row(std::pmr::memory_resource* memory) const;
@@ -112,6 +113,7 @@ class FeatureTransform {
   std::vector<size_t> plain_numbers_, others_;  // of steps_, outside of sequences
   std::vector<std::vector<size_t>> sequences_;  // of steps_; the first has the lengths
   std::vector<int64_t> sequence_widths_;        // of SequenceColumn::numbers
+  std::vector<size_t> absent_;                  // of Batch::sparse: features without inputs
   std::vector<int32_t> sequence_of_sparse_;     // by FeatureSpec::sparse_index; -1: none
 };
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "config/prediction_layout.h"
 #include "core/hash.h"
 #include "data/feature/normalizer.h"
 #include "data/test_data.h"
@@ -58,6 +59,34 @@ TEST(Transform, RawVectorsAreSplitBySeparator) {
     feature_configs { raw_feature { feature_name: "v" value_dim: 3 separator: "|" default_value: "9" } })",
                                                                                "max_bad_rows: 1"));
   EXPECT_THAT(batch.dense, ElementsAre(1, 2, 3, 9, 9, 9)) << "4||6 has two values and is skipped";
+}
+
+TEST(Transform, RowsWithInfiniteNumbersAreBad) {
+  const std::string features = pipeline_with(R"(
+    feature_configs { raw_feature { feature_name: "a" normalizer: "method=minmax,min=0,max=1e-30" } }
+    feature_configs { kv_dot_product { feature_name: "k" query: "user:k" document: "item:d" } })",
+                                             "max_bad_rows: 2");
+  const Batch batch =
+      read_csv("label,a,k,d\n1,0,x:1,x:2\n0,1e20,x:1,x:1\n0,0,x:3e38,x:3e38\n", features);
+  EXPECT_THAT(batch.dense, ElementsAre(0, 2));
+}
+
+TEST(Transform, FeaturesWithoutInputsHaveNoValues) {
+  TestPipeline pipeline(pipeline_with(R"(
+    feature_configs { id_feature { feature_name: "session" hash_bucket_size: 50 } }
+    feature_configs { id_feature { feature_name: "a" num_buckets: 50 embedding_dim: 4 } }
+    model_config { feature_groups { group_name: "deep" feature_names: "a" } })"));
+  const FeatureLayout layout = prediction_layout(pipeline.features, pipeline.config.model_config());
+  const TempFolder folder;
+  LoaderOptions options;
+  options.input = folder.write("rows.csv", "a\n3\n4\n");
+  options.label_check = LabelCheck::kIgnore;
+  Loader loader(pipeline.config.data_config(), layout, options);
+  Batch batch;
+  ASSERT_TRUE(loader.next(batch));
+  EXPECT_THAT(batch.sparse[0].keys, IsEmpty());
+  EXPECT_THAT(batch.sparse[0].offsets, ElementsAre(0, 0, 0));
+  EXPECT_THAT(batch.sparse[1].keys, ElementsAre(3, 4));
 }
 
 TEST(Transform, BoundariesGiveTheNumberOfBoundariesNotAbove) {

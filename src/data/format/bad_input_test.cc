@@ -202,7 +202,8 @@ TEST_F(BadInput, AFormatThatCannotBeGuessedListsTheFormats) {
     guess_format(path);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("cannot tell its format; expected Criteo TSV, CSV (.csv)"));
+    EXPECT_THAT(error.what(), HasSubstr("cannot tell its format; expected Parquet, ORC, Arrow IPC, "
+                                        "Criteo TSV, CSV (.csv)"));
   }
   EXPECT_EQ(guess_format(folder_.write("b.data", "1 3:1 4:1\n")), config::LibfmDataset);
   EXPECT_EQ(guess_format(folder_.write("c.data", "1,2,3\n")), config::CsvDataset);
@@ -264,7 +265,7 @@ TEST_F(BadInput, FilesThatAreNotTextAreNamedAsWhatTheyAre) {
                               6)),
             "a.tsv is UTF-16 text; convert it to UTF-8: iconv -f UTF-16 -t UTF-8");
   EXPECT_EQ(error(kTsv, "a.parquet", std::string("PAR1\0\0", 6)),
-            "a.parquet is Parquet; convert it to CSV first");
+            "a.parquet is Parquet; set data_config { dataset_type: ParquetDataset }");
 }
 
 }  // namespace

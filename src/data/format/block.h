@@ -3,7 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/host_vector.h"
@@ -11,6 +14,29 @@
 namespace emblem {
 
 enum class ColumnType : uint8_t { kFloat, kInt64, kText };
+
+// The distinct values of a column of text, which rows refer to by code. What is made of an entry is
+// made once and kept here. Used by one thread at a time.
+struct TextDictionary {
+  std::string text;           // the entries, one after the other
+  HostVector<uint32_t> ends;  // entry i is text[ends[i - 1], ends[i])
+
+  // Whether an entry holds several values (data/format/column_fit.h), once that is known.
+  std::optional<bool> has_separators;
+
+  // The keys that one rule (data/feature/key_rule.h) makes of the entries, as far as they are
+  // known.
+  struct Keys {
+    const void* rule = nullptr;
+    HostVector<int64_t> keys;
+  };
+  std::vector<Keys> keys;
+
+  std::string_view operator[](size_t entry) const {
+    const size_t begin = entry == 0 ? 0 : ends[entry - 1];
+    return std::string_view(text).substr(begin, ends[entry] - begin);
+  }
+};
 
 // One input column, or what a feature makes of columns. A row holds one value unless `offsets` says
 // otherwise. With `sequence_offsets` a row is a sequence of elements, and an element holds what a
@@ -26,11 +52,28 @@ struct Column {
   HostVector<float> weights;    // one a value, or empty
   HostVector<int32_t> sequence_offsets;  // [rows + 1]: row r's elements are
                                          // [sequence_offsets[r], sequence_offsets[r + 1]); or empty
+  // kText, where ColumnRequest::codes allows it: value i is the entry codes[i], or missing where
+  // that is -1; `text` and `text_ends` are empty then. Null: not coded.
+  std::shared_ptr<TextDictionary> dictionary;
+  HostVector<int32_t> codes;
+
+  // No values of `type`, in memory that is kept.
+  void clear(ColumnType of_type);
 };
+
+// Values, in all rows.
+size_t values_in(const Column& column);
+
+// Replaces codes by the text that they stand for.
+void expand_codes(Column& column);
 
 struct ColumnSpec {
   std::string name;
   ColumnType type = ColumnType::kFloat;
+  // What rows hold, for writers of formats with lists. 0: one value; 1: a bag of them; 2: a
+  // sequence of bags; a sequence without bags is 1 as well.
+  int lists = 0;
+  bool weighted = false;
 };
 
 // Rows of a data set; columns.size() equals that of the schema they were decoded with.

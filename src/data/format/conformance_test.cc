@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/hash.h"
+#include "data/format/columnar_decoder.h"
 #include "data/format/reader.h"
 #include "data/test_data.h"
 
@@ -50,6 +51,12 @@ std::string write_libfm(const TempFolder& folder, const std::vector<TestRow>& ro
   return folder.write("rows.libfm", as_libfm(rows));
 }
 
+// Compression, rows of a row group and, of Parquet, whether values that repeat are stored once.
+#define EMBLEM_COLUMNAR(format, compression, rows, dictionaries)                         \
+  [](const TempFolder& folder, const std::vector<TestRow>& test_rows) {                  \
+    return write_columnar(folder, test_rows, format, {compression, rows, dictionaries}); \
+  }
+
 const Format kFormats[] = {
     {"Tsv", "dataset_type: CriteoTsvDataset num_dense: 2 num_sparse: 3", write_tsv},
     {"Csv",
@@ -61,11 +68,33 @@ const Format kFormats[] = {
     {"SplitMatrix", "dataset_type: SplitDataset num_dense: 2 num_sparse: 3", write_matrix},
     {"SplitColumns", "dataset_type: SplitDataset num_dense: 2 num_sparse: 3", write_columns},
     {"Libfm", "dataset_type: LibfmDataset", write_libfm, false},
+    {"ParquetSnappy", "dataset_type: ParquetDataset",
+     EMBLEM_COLUMNAR("parquet", "snappy", 1100, true)},
+    {"ParquetPlain", "dataset_type: ParquetDataset", EMBLEM_COLUMNAR("parquet", "none", 64, false)},
+    {"ParquetZstd", "dataset_type: ParquetDataset", EMBLEM_COLUMNAR("parquet", "zstd", 777, true)},
+    {"ParquetGzip", "dataset_type: ParquetDataset",
+     EMBLEM_COLUMNAR("parquet", "gzip", 65536, false)},
+    {"ParquetLz4", "dataset_type: ParquetDataset", EMBLEM_COLUMNAR("parquet", "lz4", 600, true)},
+    {"ParquetBrotli", "dataset_type: ParquetDataset",
+     EMBLEM_COLUMNAR("parquet", "brotli", 2000, true)},
+    {"OrcZstd", "dataset_type: OrcDataset", EMBLEM_COLUMNAR("orc", "zstd", 500, true)},
+    {"OrcPlain", "dataset_type: OrcDataset", EMBLEM_COLUMNAR("orc", "none", 500, true)},
+    {"ArrowPlain", "dataset_type: ArrowDataset", EMBLEM_COLUMNAR("arrow", "none", 900, true)},
+    {"ArrowLz4", "dataset_type: ArrowDataset", EMBLEM_COLUMNAR("arrow", "lz4", 65536, true)},
 };
 
 void PrintTo(const Format& format, std::ostream* out) { *out << format.name; }
 
-class Conformance : public testing::TestWithParam<Format> {};
+class Conformance : public testing::TestWithParam<Format> {
+ protected:
+  void SetUp() override {
+    const std::string data = GetParam().data_config;
+    const bool is_columnar = data.find("Parquet") != std::string::npos ||
+                             data.find("Orc") != std::string::npos ||
+                             data.find("Arrow") != std::string::npos;
+    if (is_columnar && !has_columnar_formats()) GTEST_SKIP() << "built without Arrow";
+  }
+};
 
 TEST_P(Conformance, BatchesHoldTheRowsInTheirOrder) {
   const std::vector<TestRow> rows = random_rows(1000, 5);

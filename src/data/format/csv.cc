@@ -1,11 +1,10 @@
 // Separated values: quotes, headers, bags of values within a field.
 #include <algorithm>
-#include <cstring>
 #include <map>
 
 #include "core/text.h"
-#include "data/format/csv_field.h"
 #include "data/format/csv_types.h"
+#include "data/format/line_parser.h"
 #include "data/format/text_decoder.h"
 #include "emblem/error.h"
 
@@ -15,55 +14,30 @@ namespace {
 class CsvDecoder final : public TextDecoder {
  public:
   CsvDecoder(const DataSource& source, const std::vector<ColumnRequest>* requests)
-      : TextDecoder(source), missing_(source.na_strings) {
+      : TextDecoder(source) {
     EMBLEM_REQUIRE(source.delimiter.size() == 1, "data_config.delimiter is ",
                    in_quotes(source.delimiter), "; expected one character");
     delimiter_ = source.delimiter[0];
     read_names(source);
-    if (requests != nullptr) {
-      requests_ = *requests;
-    } else {
-      const int64_t sampled = 10000;
-      std::vector<std::string> lines = first_lines(0, sampled + 1);
-      if (source.with_header) lines.erase(lines.begin());
-      requests_ = natural_csv_types(field_names_, source.fields, missing_, split_sample(lines));
-    }
-    targets_.resize(field_names_.size());
     const std::string where =
         names_[0] + (source.with_header ? "" : " (by data_config.input_fields)");
-    for (size_t i = 0; i < requests_.size(); ++i) {
-      targets_[field_of(requests_[i].name, where)].push_back(static_cast<int>(i));
-      columns_.push_back({requests_[i].name, requests_[i].type});
+    std::vector<ColumnRequest> wanted = requests != nullptr ? *requests : natural_types(source);
+    for (const ColumnRequest& request : wanted) {
+      field_of(request.name, where);
+      columns_.push_back({request.name, request.type});
     }
     for (const std::string& name : source.keep) kept_fields_.push_back(field_of(name, where));
+    parser_ = make_csv_line_parser(field_names_, delimiter_, std::move(wanted), source.na_strings,
+                                   where);
   }
 
  protected:
-  void begin_block(int64_t rows, Block& block) const override {
-    block.columns.resize(requests_.size());
-    for (size_t i = 0; i < requests_.size(); ++i) {
-      Column& column = block.columns[i];
-      const ColumnRequest& request = requests_[i];
-      const size_t fixed = request.has_bags() ? 0 : static_cast<size_t>(rows);
-      column.type = request.type;
-      column.floats.resize(request.type == ColumnType::kFloat ? fixed : 0);
-      column.ints.resize(request.type == ColumnType::kInt64 ? fixed : 0);
-      column.missing.resize(request.type == ColumnType::kInt64 ? fixed : 0);
-      column.text.clear();
-      column.text_ends.clear();
-      column.weights.clear();
-      column.offsets.clear();
-      column.sequence_offsets.clear();
-      if (request.has_bags()) column.offsets.push_back(0);
-      if (!request.sequence_delim.empty()) column.sequence_offsets.push_back(0);
-    }
-  }
+  void begin_block(int64_t rows, Block& block) const override { parser_->begin_block(rows, block); }
 
   const char* parse_line(const char* at, int64_t row, Block& block,
                          std::string& problem) const override {
     const char* next = nullptr;
-    problem = parse_fields(line_at(at, next), row, block);
-    if (!problem.empty()) truncate(row, block);
+    problem = parser_->add(line_at(at, next), row, block);
     return next;
   }
 
@@ -73,24 +47,17 @@ class CsvDecoder final : public TextDecoder {
     for (size_t i = 0; i < values.size(); ++i) values[i] = fields[kept_fields_[i]];
   }
 
-  void end_block(int64_t rows, Block& block) const override {
-    for (size_t i = 0; i < requests_.size(); ++i) {
-      Column& column = block.columns[i];
-      if (requests_[i].has_bags()) {
-        drop_plain_offsets(column);
-      } else if (column.type == ColumnType::kFloat) {
-        column.floats.resize(static_cast<size_t>(rows));
-      } else if (column.type == ColumnType::kInt64) {
-        column.ints.resize(static_cast<size_t>(rows));
-        column.missing.resize(static_cast<size_t>(rows));
-        if (std::memchr(column.missing.data(), 1, column.missing.size()) == nullptr) {
-          column.missing.clear();
-        }
-      }
-    }
-  }
+  void end_block(int64_t rows, Block& block) const override { parser_->end_block(rows, block); }
 
  private:
+  std::vector<ColumnRequest> natural_types(const DataSource& source) const {
+    const int64_t sampled = 10000;
+    std::vector<std::string> lines = first_lines(0, sampled + 1);
+    if (source.with_header) lines.erase(lines.begin());
+    return natural_csv_types(field_names_, source.fields, MissingTexts(source.na_strings),
+                             split_sample(lines));
+  }
+
   void read_names(const DataSource& source) {
     if (!source.with_header) {
       EMBLEM_REQUIRE(
@@ -165,62 +132,11 @@ class CsvDecoder final : public TextDecoder {
     return columns;
   }
 
-  std::string parse_fields(std::string_view line, int64_t row, Block& block) const {
-    std::string unescaped;
-    size_t field = 0;
-    for (bool more = true; more; ++field) {
-      std::string_view text;
-      const CsvField found = take_csv_field(line, delimiter_, unescaped, text);
-      if (found == CsvField::kUnclosed || found == CsvField::kTextAfterQuote)
-        return in_column(field, quote_problem(found));
-      more = found == CsvField::kMoreFollow;
-      if (field >= targets_.size()) continue;
-      for (const int target : targets_[field]) {
-        const CsvFieldParser parser(requests_[target], missing_, block.columns[target]);
-        const std::string problem = parser.add(text, row);
-        if (!problem.empty()) return in_column(field, problem);
-      }
-    }
-    if (field == targets_.size()) return {};
-    return cat("found ", field, field == 1 ? " column" : " columns", ", expected ", targets_.size(),
-               " separated by ", in_quotes(std::string_view(&delimiter_, 1)));
-  }
-
-  std::string in_column(size_t field, const std::string& problem) const {
-    return cat("column ", field < field_names_.size() ? printable(field_names_[field]) : "?", ": ",
-               problem);
-  }
-
-  // Takes back what a bad line has appended.
-  void truncate(int64_t row, Block& block) const {
-    for (size_t i = 0; i < requests_.size(); ++i) {
-      Column& column = block.columns[i];
-      const bool bag = requests_[i].has_bags();
-      int64_t bags = row;
-      if (!requests_[i].sequence_delim.empty()) {
-        column.sequence_offsets.resize(static_cast<size_t>(row + 1));
-        bags = column.sequence_offsets.back();
-      }
-      if (bag) column.offsets.resize(static_cast<size_t>(bags + 1));
-      const size_t values =
-          bag ? static_cast<size_t>(column.offsets.back()) : static_cast<size_t>(row);
-      if (requests_[i].weighted) column.weights.resize(values);
-      if (bag && column.type == ColumnType::kFloat) column.floats.resize(values);
-      if (bag && column.type == ColumnType::kInt64) column.ints.resize(values);
-      if (column.type == ColumnType::kText && column.text_ends.size() > values) {
-        column.text_ends.resize(values);
-        column.text.resize(values == 0 ? 0 : column.text_ends.back());
-      }
-    }
-  }
-
   char delimiter_ = ',';
-  MissingTexts missing_;
   std::string header_;  // the line; "" without one
   std::vector<std::string> field_names_;
-  std::vector<ColumnRequest> requests_;
-  std::vector<std::vector<int>> targets_;  // field -> columns of the block
-  std::vector<size_t> kept_fields_;        // by position in DataSource::keep
+  std::vector<size_t> kept_fields_;  // by position in DataSource::keep
+  std::unique_ptr<LineParser> parser_;
 };
 
 }  // namespace

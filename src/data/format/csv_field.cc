@@ -182,16 +182,4 @@ std::string CsvFieldParser::not_a_key(std::string_view text) const {
              request_.advice.empty() ? "text needs input_type: STRING" : request_.advice, ")");
 }
 
-size_t values_in(const Column& column) {
-  switch (column.type) {
-    case ColumnType::kFloat:
-      return column.floats.size();
-    case ColumnType::kInt64:
-      return column.ints.size();
-    case ColumnType::kText:
-      break;
-  }
-  return column.text_ends.size();
-}
-
 }  // namespace emblem

@@ -48,6 +48,7 @@ class CsvFieldParser {
   // For requests with bags: the values of the field, in the bag that end_bag() ends. Empty values
   // are skipped.
   std::string add_values(std::string_view text) const;
+  std::string add_value(std::string_view text) const;  // one, whatever characters it holds
   void end_bag() const;
 
   // For requests of sequences: the elements of the field, in the row that end_sequence() ends. An
@@ -56,7 +57,6 @@ class CsvFieldParser {
   void end_sequence() const;
 
  private:
-  std::string add_value(std::string_view text) const;
   void add_text(std::string_view text) const;
   bool parse_number(std::string_view text, float& value) const;
   bool parse_key(std::string_view text, int64_t& key) const;
@@ -68,8 +68,5 @@ class CsvFieldParser {
   const MissingTexts& missing_;
   Column& column_;
 };
-
-// The number of values that a column holds, in all rows.
-size_t values_in(const Column& column);
 
 }  // namespace emblem

@@ -32,6 +32,10 @@ std::unique_ptr<Decoder> make_decoder(const DataSource& source,
       return make_raw_decoder(source, requests);
     case config::SplitDataset:
       return make_split_decoder(source, requests);
+    case config::ParquetDataset:
+    case config::OrcDataset:
+    case config::ArrowDataset:
+      return make_columnar_decoder(source, requests);
     default:
       break;
   }

@@ -24,8 +24,8 @@ enum class LabelText : uint8_t {
   kPositive,  // label_positive is 1, all else is 0
 };
 
-// A column that is wanted. CSV text is read as the request says; other formats give their own
-// types.
+// A column that is wanted. Text is read as the request says, and columnar formats convert to its
+// type; other formats give their own types.
 struct ColumnRequest {
   std::string name;
   ColumnType type = ColumnType::kFloat;
@@ -40,6 +40,7 @@ struct ColumnRequest {
   LabelText label = LabelText::kNone;  // CSV, kFloat
   std::string label_positive;
   std::string advice;  // CSV: what to do where a value is no integer, for messages
+  bool codes = false;  // columnar formats, kText: Column::dictionary may be used
 
   // Whether rows or elements hold bags of values.
   bool has_bags() const { return !separators.empty() || !sequence_delim.empty(); }
@@ -99,6 +100,11 @@ struct BadRows {
   }
 };
 
+// What a decoder keeps between the pieces that one thread decodes one after the other.
+struct DecoderCursor {
+  virtual ~DecoderCursor() = default;
+};
+
 struct DecodedPiece {
   int file = 0;
   Block block;
@@ -115,6 +121,7 @@ struct DecodedPiece {
   // Where a decoder reads bytes into; kept so that its memory is reused.
   HostVector<char> buffer;
   HostVector<char> second_buffer;
+  std::unique_ptr<DecoderCursor> cursor;
 };
 
 // Made once; const methods may run concurrently.
@@ -127,6 +134,12 @@ class Decoder {
   virtual const std::vector<std::string>& files() const = 0;
   virtual ExtentUnit unit() const = 0;
   virtual Extent extent(int file) const = 0;
+  // What a piece lies within: the row groups of a columnar file that are read, elsewhere the whole
+  // extent.
+  virtual std::vector<Extent> parts(int file) const { return {extent(file)}; }
+  // Whether the pieces of a part are decoded much faster one after the other, into the same
+  // DecodedPiece, than each on its own.
+  virtual bool reads_forward() const { return false; }
   virtual int64_t file_bytes(int file) const = 0;
 
   // Reads past the page cache from now on, before any other thread decodes. Returns the first file
@@ -166,6 +179,8 @@ std::unique_ptr<Decoder> make_decoder(const DataSource& source,
 // One function a format; decoder.cc lists them.
 std::unique_ptr<Decoder> make_criteo_tsv_decoder(const DataSource& source,
                                                  const std::vector<ColumnRequest>* requests);
+std::unique_ptr<Decoder> make_columnar_decoder(const DataSource& source,
+                                               const std::vector<ColumnRequest>* requests);
 std::unique_ptr<Decoder> make_csv_decoder(const DataSource& source,
                                           const std::vector<ColumnRequest>* requests);
 std::unique_ptr<Decoder> make_libfm_decoder(const DataSource& source,

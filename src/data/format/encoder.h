@@ -11,6 +11,16 @@
 
 namespace emblem {
 
+// One file under way. Used by one thread.
+class RowSink {
+ public:
+  virtual ~RowSink() = default;
+
+  virtual void write(const EncodedRows& rows) = 0;
+  virtual int64_t bytes_written() const = 0;
+  virtual void finish() = 0;
+};
+
 // Made once; const methods may run concurrently.
 class RowEncoder {
  public:
@@ -27,6 +37,8 @@ class RowEncoder {
     (void)folder, (void)largest_keys;
   }
   virtual bool can_be_bundled() const { return true; }
+  // The file `path`, the index-th of file_names(); by default one of the bytes of its stream.
+  virtual std::unique_ptr<RowSink> open(const std::string& path, size_t index) const;
 
   size_t columns() const { return columns_; }
 
@@ -47,6 +59,9 @@ struct ColumnRoles {
 ColumnRoles column_roles(const std::vector<ColumnSpec>& schema, const WriterOptions& options,
                          const std::string& format);
 
+// "part-00003.csv".
+std::string part_name(int part, const char* ending);
+
 // A column of numbers as double; NaN where missing.
 double number_at(const Column& column, int64_t row);
 
@@ -55,6 +70,12 @@ std::unique_ptr<RowEncoder> make_tsv_encoder(const std::vector<ColumnSpec>& sche
                                              const WriterOptions& options);
 std::unique_ptr<RowEncoder> make_csv_encoder(const std::vector<ColumnSpec>& schema,
                                              const WriterOptions& options);
+std::unique_ptr<RowEncoder> make_parquet_encoder(const std::vector<ColumnSpec>& schema,
+                                                 const WriterOptions& options);
+std::unique_ptr<RowEncoder> make_orc_encoder(const std::vector<ColumnSpec>& schema,
+                                             const WriterOptions& options);
+std::unique_ptr<RowEncoder> make_arrow_encoder(const std::vector<ColumnSpec>& schema,
+                                               const WriterOptions& options);
 std::unique_ptr<RowEncoder> make_raw_encoder(const std::vector<ColumnSpec>& schema,
                                              const WriterOptions& options);
 std::unique_ptr<RowEncoder> make_split_encoder(const std::vector<ColumnSpec>& schema,

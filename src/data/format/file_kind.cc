@@ -30,9 +30,9 @@ constexpr Magic kMagics[] = {
      "compressed by xz", "decompress it first: unxz"},
     {"\x04\x22\x4d\x18"sv, "compressed by lz4", "decompress it first: unlz4"},
     {"PK\x03\x04"sv, "a zip archive", "unpack it first: unzip"},
-    {"PAR1"sv, "Parquet", kConvert},
-    {"ARROW1"sv, "Arrow IPC", kConvert},
-    {"ORC"sv, "ORC", kConvert},
+    {"PAR1"sv, "Parquet", "set data_config { dataset_type: ParquetDataset }"},
+    {"ARROW1"sv, "Arrow IPC", "set data_config { dataset_type: ArrowDataset }"},
+    {"ORC"sv, "ORC", "set data_config { dataset_type: OrcDataset }"},
     {"Obj\x01"sv, "Avro", kConvert},
     {"\x89HDF"sv, "HDF5", kConvert},
     {"\x93NUMPY"sv, "a NumPy array", kConvert},
@@ -76,6 +76,14 @@ FileKind kind_of(std::string_view start) {
   const bool certain = magic != nullptr && static_cast<uint8_t>(magic->bytes[0]) >= 0x80;
   return binary || certain || has_only_carriage_returns(start) ? FileKind::kNotText
                                                                : FileKind::kText;
+}
+
+ColumnarKind columnar_kind_of(std::string_view start) {
+  // Words like "ORC" may begin text as well; text has no byte 0.
+  if (start.find('\0') == std::string_view::npos) return ColumnarKind::kNone;
+  if (start.starts_with("PAR1"sv)) return ColumnarKind::kParquet;
+  if (start.starts_with("ORC"sv)) return ColumnarKind::kOrc;
+  return start.starts_with("ARROW1\0\0"sv) ? ColumnarKind::kArrow : ColumnarKind::kNone;
 }
 
 std::string not_text_problem(std::string_view start, const std::string& path) {

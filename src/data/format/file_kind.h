@@ -9,6 +9,12 @@ namespace emblem {
 
 enum class FileKind { kText, kGzip, kZstd, kNotText };
 
+// A columnar format that this build knows how to read, by its first bytes.
+enum class ColumnarKind { kNone, kParquet, kOrc, kArrow };
+
+// `start` as for kind_of.
+ColumnarKind columnar_kind_of(std::string_view start);
+
 // Bytes that are enough to recognize a format.
 inline constexpr int64_t kFileKindBytes = 4096;
 

@@ -1,10 +1,13 @@
 // Which format a path holds, for commands that are given a path and nothing else.
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "core/file.h"
 #include "core/text.h"
 #include "data/format/csv_types.h"
+#include "data/format/file_kind.h"
+#include "data/format/input_file.h"
 #include "data/format/reader.h"
 #include "data/format/text_file.h"
 #include "data/format/text_scan.h"
@@ -127,12 +130,34 @@ std::string ending_of(const std::string& file) {
   return path.extension().string();
 }
 
+// By the first bytes of a file.
+std::optional<config::DatasetType> columnar_type_of(const std::string& file) {
+  const InputFile input(file);
+  std::string start(static_cast<size_t>(std::min(input.bytes(), kFileKindBytes)), '\0');
+  input.read(0, static_cast<int64_t>(start.size()), start.data());
+  switch (columnar_kind_of(start)) {
+    case ColumnarKind::kParquet:
+      return config::ParquetDataset;
+    case ColumnarKind::kOrc:
+      return config::OrcDataset;
+    case ColumnarKind::kArrow:
+      return config::ArrowDataset;
+    case ColumnarKind::kNone:
+      break;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 config::DatasetType guess_format(const std::string& path) {
   if (is_split_folder(path)) return config::SplitDataset;
   const std::string file = first_file(path);
+  if (const auto type = columnar_type_of(file)) return *type;
   const std::string ending = ending_of(file);
+  if (ending == ".parquet") return config::ParquetDataset;  // or what should be one
+  if (ending == ".orc") return config::OrcDataset;
+  if (ending == ".arrow" || ending == ".feather") return config::ArrowDataset;
   if (ending == ".csv") return config::CsvDataset;
   if (ending == ".libfm" || ending == ".svm" || ending == ".libsvm") return config::LibfmDataset;
   if (ending == ".bin") return config::RawDataset;
@@ -147,8 +172,9 @@ config::DatasetType guess_format(const std::string& path) {
   throw Error(
       ErrorCode::kInvalidArgument,
       cat(file,
-          ": cannot tell its format; expected Criteo TSV, CSV (.csv), libfm text (.libfm), "
-          "HugeCTR Raw (.bin), or a split folder with label.bin, dense.bin and category.bin"));
+          ": cannot tell its format; expected Parquet, ORC, Arrow IPC, Criteo TSV, CSV (.csv), "
+          "libfm text (.libfm), HugeCTR Raw (.bin), or a split folder with label.bin, dense.bin "
+          "and category.bin"));
 }
 
 DataSource guess_source(const std::string& path, const CsvHints& hints) {

@@ -134,7 +134,9 @@ class LibfmDecoder final : public TextDecoder {
 
   void add_column(const std::string& name) {
     sources_.push_back(source_of_column(name));
-    columns_.push_back({name, name == "label" ? ColumnType::kFloat : ColumnType::kInt64});
+    const bool is_bag = name == "features";
+    columns_.push_back(
+        {name, name == "label" ? ColumnType::kFloat : ColumnType::kInt64, is_bag ? 1 : 0, is_bag});
   }
 
   // By place when the lines at the start are all of one length.

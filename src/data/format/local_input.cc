@@ -5,6 +5,7 @@
 #include "core/text.h"
 #include "data/format/reader.h"
 #include "emblem/error.h"
+#include "kafka/address.h"
 
 namespace emblem {
 namespace {
@@ -21,12 +22,6 @@ bool names_a_service(config::DatasetType type) {
   }
 }
 
-bool is_parquet(const std::string& path) {
-  for (const std::string& file : expand_paths(path))
-    if (file.ends_with(".parquet")) return true;
-  return false;
-}
-
 CsvHints hints_of(const config::DataConfig& data) {
   CsvHints hints;
   if (data.has_delimiter()) hints.delimiter = data.delimiter();
@@ -38,37 +33,41 @@ CsvHints hints_of(const config::DataConfig& data) {
 }  // namespace
 
 bool is_remote(const std::string& path) {
-  return path.starts_with("odps://") || path.starts_with("kafka://");
+  return path.starts_with("odps://") || is_kafka_address(path);
 }
 
 void require_local(const std::string& setting, const std::string& path, const std::string& option) {
+  EMBLEM_REQUIRE(!is_kafka_address(path), setting, " is \"", printable(path.substr(0, path.find('?'))),
+                 "\", a stream, which can be trained on only; give files with ", option, " PATH");
   EMBLEM_REQUIRE(!is_remote(path), setting, " is \"", printable(path),
                  "\", a table of a service that Emblem does not read; give files with ", option,
                  " PATH");
 }
 
-config::DatasetType dataset_type_for(const std::string& path) {
-  EMBLEM_REQUIRE(!is_parquet(path), path,
-                 " holds Parquet files, which are not supported yet; convert them to CSV with a "
-                 "header");
-  return guess_format(path);
+config::DatasetType dataset_type_for(const std::string& path) { return guess_format(path); }
+
+void follow_files(const std::string& path, config::DataConfig* data) {
+  const config::DatasetType type = dataset_type_for(path);
+  if (type == config::CsvDataset) {
+    const DataSource source = guess_source(path, hints_of(*data));
+    data->set_delimiter(source.delimiter);
+    data->set_with_header(source.with_header);
+  }
+  data->set_dataset_type(type);
 }
 
 void follow_local_files(config::PipelineConfig* config) {
   config::DataConfig& data = *config->mutable_data_config();
-  if (!names_a_service(data.dataset_type())) return;
+  const config::DatasetType configured = data.dataset_type();
+  if (!names_a_service(configured)) return;
   const std::string& train = config->train_input_path();
+  if (configured == config::KafkaDataset && is_kafka_address(train)) return;
   const std::string& path = train.empty() || is_remote(train) ? config->eval_input_path() : train;
   if (path.empty() || is_remote(path)) return;
-  const config::DatasetType type = dataset_type_for(path);
-  if (type == config::CsvDataset) {
-    const DataSource source = guess_source(path, hints_of(data));
-    data.set_delimiter(source.delimiter);
-    data.set_with_header(source.with_header);
-  }
-  log_info(cat("dataset_type is ", config::DatasetType_Name(data.dataset_type()), "; ", path,
-               " is read as ", config::DatasetType_Name(type)));
-  data.set_dataset_type(type);
+  follow_files(path, &data);
+  if (data.dataset_type() == configured) return;
+  log_info(cat("dataset_type is ", config::DatasetType_Name(configured), "; ", path, " is read as ",
+               config::DatasetType_Name(data.dataset_type())));
 }
 
 }  // namespace emblem

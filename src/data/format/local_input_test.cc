@@ -62,8 +62,12 @@ TEST_F(LocalInput, OtherTypesAndTablesStay) {
 }
 
 TEST_F(LocalInput, WhatCannotBeReadIsNamed) {
-  EXPECT_THAT([&] { dataset_type_for(file("a.parquet", "PAR1")); },
-              ThrowsMessage<Error>(HasSubstr("Parquet files, which are not supported yet")));
+  const std::string binary("\0\0\0", 3);
+  EXPECT_EQ(dataset_type_for(file("a.parquet", "PAR1")), config::ParquetDataset);
+  EXPECT_EQ(dataset_type_for(file("b.dat", "PAR1" + binary)), config::ParquetDataset);
+  EXPECT_EQ(dataset_type_for(file("c.dat", "ORC" + binary)), config::OrcDataset);
+  EXPECT_EQ(dataset_type_for(file("d.dat", "ARROW1" + binary)), config::ArrowDataset);
+  EXPECT_EQ(dataset_type_for(file("e.dat", "ORC,price\n1,2\n")), config::CsvDataset);
   EXPECT_NO_THROW(require_local("train_input_path", "/data", "--train-input"));
   EXPECT_THAT([] { require_local("train_input_path", "odps://p/t", "--train-input"); },
               ThrowsMessage<Error>(

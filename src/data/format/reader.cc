@@ -18,17 +18,13 @@ class SequentialReader final : public BlockReader {
     for (size_t i = 0; i < decoder_->files().size(); ++i) {
       total_bytes_ += decoder_->file_bytes(static_cast<int>(i));
     }
-    at_ = decoder_->extent(0).begin;
+    parts_ = decoder_->parts(0);
+    if (!parts_.empty()) at_ = parts_[0].begin;
   }
 
   bool next(Block& block) override {
-    while (file_ < static_cast<int>(decoder_->files().size())) {
-      const int64_t end = decoder_->extent(file_).end;
-      if (at_ >= end) {
-        if (++file_ < static_cast<int>(decoder_->files().size()))
-          at_ = decoder_->extent(file_).begin;
-        continue;
-      }
+    while (find_rows()) {
+      const int64_t end = parts_[part_].end;
       const int64_t size = decoder_->unit() == ExtentUnit::kBytes ? kPieceBytes : kPieceRecords;
       const Extent range{at_, std::min(end, at_ + size)};
       std::swap(piece_.block, block);
@@ -50,6 +46,21 @@ class SequentialReader final : public BlockReader {
   const std::vector<std::string>& files() const override { return decoder_->files(); }
 
  private:
+  // Moves on to the part that has the next rows; false at the end.
+  bool find_rows() {
+    while (part_ >= parts_.size() || at_ >= parts_[part_].end) {
+      if (part_ + 1 < parts_.size()) {
+        at_ = parts_[++part_].begin;
+        continue;
+      }
+      if (++file_ >= static_cast<int>(decoder_->files().size())) return false;
+      parts_ = decoder_->parts(file_);
+      part_ = 0;
+      if (!parts_.empty()) at_ = parts_[0].begin;
+    }
+    return true;
+  }
+
   void count_bad_rows() {
     if (piece_.bad.count == 0) return;
     if (first_bad_.empty()) first_bad_ = decoder_->describe(file_, piece_.bad);
@@ -60,6 +71,8 @@ class SequentialReader final : public BlockReader {
   std::unique_ptr<Decoder> decoder_;
   int64_t max_bad_rows_;
   int file_ = 0;
+  std::vector<Extent> parts_;  // of the file
+  size_t part_ = 0;
   int64_t at_ = 0;
   DecodedPiece piece_;
   int64_t bad_rows_ = 0;
@@ -81,6 +94,7 @@ DataSource source_of(const config::DataConfig& data, const std::string& input) {
   source.num_dense = static_cast<int>(data.num_dense());
   source.num_sparse = static_cast<int>(data.num_sparse());
   source.max_bad_rows = static_cast<int64_t>(data.max_bad_rows());
+  source.filters.assign(data.filters().begin(), data.filters().end());
   return source;
 }
 

@@ -22,9 +22,10 @@ struct DataSource {
   std::vector<std::string> na_strings;  // CsvDataset
   int num_dense = 13;                   // CriteoTsvDataset, RawDataset, SplitDataset
   int num_sparse = 26;
-  int64_t max_bad_rows = 0;       // rows that cannot be read are skipped up to this number
-  std::vector<std::string> keep;  // columns whose text DecodedPiece::kept holds
-  int threads = 1;                // decompress this many files at a time when they are opened
+  int64_t max_bad_rows = 0;          // rows that cannot be read are skipped up to this number
+  std::vector<std::string> keep;     // columns whose text DecodedPiece::kept holds
+  std::vector<std::string> filters;  // columnar formats: conditions of rows that are read
+  int threads = 1;                   // decompress this many files at a time when they are opened
 };
 
 DataSource source_of(const config::DataConfig& data, const std::string& input);
@@ -39,6 +40,9 @@ DataSource source_of(const config::DataConfig& data, const std::string& input);
 // are
 //   whole numbers, or are all 8-digit hexadecimal words under a name C<number>; kFloat when all are
 //   numbers; else kText. Missing: `missing`, NaN, and empty text.
+// - Parquet, Orc, Arrow: what the file says. Integers, dates and times are kInt64; decimals and
+// other
+//   numbers kFloat; strings and binary kText. Lists are bags, lists of lists sequences of bags.
 // - Libfm: "label" (kFloat, -1 reads as 0), then "f1".."fN" (kInt64, with `weights` where a value
 // is not
 //   1) when the first lines all have N features; else "features", the whole line as a bag.
@@ -61,8 +65,8 @@ class BlockReader {
 // Throws Error when files are missing, empty, or do not fit the source.
 std::unique_ptr<BlockReader> open_reader(const DataSource& source);
 
-// By the ending of the name, what is in a folder, and the first line of text. Throws Error that
-// lists the formats when nothing fits.
+// By the first bytes of a file, the ending of the name, what is in a folder, and the first line of
+// text. Throws Error that lists the formats when nothing fits.
 config::DatasetType guess_format(const std::string& path);
 
 // What is known of a CSV file; with any of the first three set, a path is one whatever it looks

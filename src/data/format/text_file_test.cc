@@ -205,7 +205,7 @@ TEST(TextFile, WhatIsNotTextIsNamed) {
             "is UTF-16 text; convert it to UTF-8: iconv -f UTF-16 -t UTF-8");
   EXPECT_EQ(verdict(std::string("l\0a\0b\0e\0l\0,\0n\0\n\0", 16)),
             "is UTF-16 text; convert it to UTF-8: iconv -f UTF-16 -t UTF-8");
-  EXPECT_EQ(verdict(zeros("PAR1")), "is Parquet; convert it to CSV first");
+  EXPECT_EQ(verdict(zeros("PAR1")), "is Parquet; set data_config { dataset_type: ParquetDataset }");
   EXPECT_EQ(verdict(zeros("BZh9")), "is compressed by bzip2; decompress it first: bunzip2");
   EXPECT_EQ(verdict(zeros("\xfd"
                           "7zXZ")),

@@ -52,11 +52,6 @@ class TextOut {
   char* at_ = nullptr;
 };
 
-std::string part_name(int part, const char* ending) {
-  std::string number = std::to_string(part);
-  return "part-" + std::string(number.size() < 5 ? 5 - number.size() : 0, '0') + number + ending;
-}
-
 void require_finite(float value, int64_t row, const std::string& column) {
   EMBLEM_REQUIRE(!std::isinf(value), "row ", row + 1, ", column ", column,
                  ": an infinite value cannot be written; expected a finite number");

@@ -16,13 +16,38 @@ struct Format {
 };
 
 constexpr Format kFormats[] = {
-    {"tsv", make_tsv_encoder},
-    {"csv", make_csv_encoder},
-    {"raw", make_raw_encoder},
-    {"split", make_split_encoder},
+    {"tsv", make_tsv_encoder},     {"csv", make_csv_encoder},         {"raw", make_raw_encoder},
+    {"split", make_split_encoder}, {"parquet", make_parquet_encoder}, {"orc", make_orc_encoder},
+    {"arrow", make_arrow_encoder},
+};
+
+// Streams of bytes.
+class StreamSink final : public RowSink {
+ public:
+  StreamSink(const std::string& path, size_t stream, const std::string& header)
+      : file_(path), stream_(stream) {
+    file_.write(header);
+  }
+
+  void write(const EncodedRows& rows) override { file_.write(rows.streams[stream_]); }
+  int64_t bytes_written() const override { return static_cast<int64_t>(file_.bytes_written()); }
+  void finish() override { file_.finish(); }
+
+ private:
+  FileWriter file_;
+  size_t stream_;
 };
 
 }  // namespace
+
+std::unique_ptr<RowSink> RowEncoder::open(const std::string& path, size_t index) const {
+  return std::make_unique<StreamSink>(path, index, header());
+}
+
+std::string part_name(int part, const char* ending) {
+  std::string number = std::to_string(part);
+  return "part-" + std::string(number.size() < 5 ? 5 - number.size() : 0, '0') + number + ending;
+}
 
 const std::vector<std::string>& writable_formats() {
   static const std::vector<std::string> names = [] {
@@ -76,15 +101,12 @@ void RowWriter::encode(const Block& block, int64_t first_row, EncodedRows& out) 
 
 void RowWriter::append(const EncodedRows& rows) {
   if (rows.rows == 0) return;
+  const int64_t added = rows.streams.empty() ? 0 : static_cast<int64_t>(rows.streams[0].size());
   const bool full =
-      !files_.empty() && bundle_bytes_ > 0 &&
-      files_[0]->bytes_written() + rows.streams[0].size() > static_cast<uint64_t>(bundle_bytes_);
+      !files_.empty() && bundle_bytes_ > 0 && files_[0]->bytes_written() + added > bundle_bytes_;
   if (full) close_files();
   if (files_.empty()) open_files();
-  for (size_t i = 0; i < files_.size(); ++i) {
-    files_[i]->write(rows.streams[i]);
-    bytes_ += static_cast<int64_t>(rows.streams[i].size());
-  }
+  for (const auto& file : files_) file->write(rows);
   largest_keys_.resize(rows.largest_keys.size(), -1);
   for (size_t i = 0; i < largest_keys_.size(); ++i) {
     largest_keys_[i] = std::max(largest_keys_[i], rows.largest_keys[i]);
@@ -93,18 +115,17 @@ void RowWriter::append(const EncodedRows& rows) {
 }
 
 void RowWriter::open_files() {
-  const std::string header = encoder_->header();
-  for (const std::string& name : encoder_->file_names(parts_)) {
+  for (const std::string& name : encoder_->file_names(parts_))
     files_.push_back(
-        std::make_unique<FileWriter>((std::filesystem::path(folder_.path()) / name).string()));
-    files_.back()->write(header);
-    bytes_ += static_cast<int64_t>(header.size());
-  }
+        encoder_->open((std::filesystem::path(folder_.path()) / name).string(), files_.size()));
   ++parts_;
 }
 
 void RowWriter::close_files() {
-  for (const auto& file : files_) file->finish();
+  for (const auto& file : files_) {
+    file->finish();
+    bytes_ += file->bytes_written();
+  }
   files_.clear();
 }
 

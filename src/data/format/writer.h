@@ -1,5 +1,5 @@
-// data/format/writer.h - writes data sets: Criteo TSV, CSV, HugeCTR Raw and SOK split binary
-// (docs/formats.md).
+// data/format/writer.h - writes data sets: Criteo TSV, CSV, HugeCTR Raw, SOK split binary, Parquet,
+// ORC and Arrow IPC (docs/formats.md).
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 namespace emblem {
 
 class RowEncoder;
+class RowSink;
 
 // Raw and split have no mark for a missing value.
 enum class MissingValues { kReject, kZero };
@@ -26,6 +27,13 @@ enum class SplitLayout {
 
 enum class SplitDense { kInt32, kFloat32 };
 
+// Parquet, ORC and Arrow IPC. Parquet has page checksums and pages of version 2.
+struct ColumnarOptions {
+  std::string compression;         // "": snappy (Parquet), zstd (ORC), none (Arrow)
+  int64_t row_group_rows = 65536;  // of a row group, a stripe, a record batch
+  bool dictionaries = true;        // Parquet: values that repeat are stored once in a row group
+};
+
 struct WriterOptions {
   // A file that would pass this size is followed by another (part-00001.tsv, ...); 0: one file.
   int64_t bundle_bytes = 0;
@@ -34,6 +42,7 @@ struct WriterOptions {
   char delimiter = ',';                           // csv
   SplitLayout split_layout = SplitLayout::kRows;  // split
   SplitDense split_dense = SplitDense::kInt32;    // split by rows
+  ColumnarOptions columnar;                       // parquet, orc, arrow
   // split: vocab_sizes in metadata.json. Empty: the largest key of each column plus 1.
   std::vector<int64_t> cardinalities;
   // tsv, raw and split: which columns are what. Empty: columns named label, I1.., C1.. are what
@@ -48,6 +57,7 @@ struct EncodedRows {
   int64_t rows = 0;
   std::vector<std::string> streams;   // one a file that is written side by side
   std::vector<int64_t> largest_keys;  // split: of each sparse column; -1 without rows
+  std::shared_ptr<const void> batch;  // formats with a RowSink of their own: what that writes
 };
 
 // Fills one folder, which appears when finish() returns; destroyed earlier, it leaves no
@@ -70,7 +80,7 @@ class RowWriter {
   void finish();
 
   int64_t rows_written() const { return rows_; }
-  int64_t bytes_written() const { return bytes_; }
+  int64_t bytes_written() const { return bytes_; }  // of files that are complete
 
  private:
   void open_files();
@@ -79,14 +89,14 @@ class RowWriter {
   OutputFolder folder_;
   std::unique_ptr<RowEncoder> encoder_;
   int64_t bundle_bytes_;
-  std::vector<std::unique_ptr<FileWriter>> files_;
+  std::vector<std::unique_ptr<RowSink>> files_;
   std::vector<int64_t> largest_keys_;
   int parts_ = 0;
   int64_t rows_ = 0, bytes_ = 0;
   EncodedRows scratch_;
 };
 
-// "tsv", "csv", "raw", "split".
+// "tsv", "csv", "raw", "split", "parquet", "orc", "arrow".
 const std::vector<std::string>& writable_formats();
 
 // Throws Error when the format is unknown (listing the choices), when the schema does not fit it,

@@ -2,20 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <mutex>
-#include <new>
-#include <set>
 
 #include "core/log.h"
 #include "core/start_threads.h"
+#include "data/format/local_input.h"
 #include "data/loader/pipeline.h"
 #include "emblem/error.h"
+#include "kafka/address.h"
 
 namespace emblem {
 namespace {
-
-// Decoded rows that may wait, whatever prefetch_batches says.
-constexpr int64_t kMostPrefetchedBytes = int64_t{128} << 20;
 
 // Records a worker decodes at a time: a batch, so that unshuffled batches are pieces as they are,
 // unless that would make pieces too small to be worth a hand-over or too large to share among
@@ -24,43 +20,6 @@ int64_t records_per_piece(int64_t batch_size) {
   constexpr int64_t kFewest = 512, kMost = 65536;
   if (batch_size > kMost) return kMost;
   return batch_size * ((kFewest + batch_size - 1) / batch_size);
-}
-
-// Of sequences without a limit the length is a guess.
-int64_t bytes_of_row(const FeatureLayout& features) {
-  int64_t bytes = 4 * features.dense_cols + 8 * features.sparse_count +
-                  4 * static_cast<int64_t>(features.labels.size());
-  for (const SequenceSpec& sequence : features.sequences) {
-    const int64_t length = sequence.max_length > 0 ? sequence.max_length : 64;
-    bytes +=
-        length * (4 * sequence.dense_cols + 8 * static_cast<int64_t>(sequence.features.size()));
-  }
-  return std::max<int64_t>(bytes, 1);
-}
-
-// What was changed in rows; "" when nothing was.
-std::string changes_text(const FeatureCounts& counts) {
-  std::string text;
-  const auto add = [&](int64_t count, const char* what) {
-    if (count > 0) text += cat(text.empty() ? "" : "; ", count, what);
-  };
-  add(counts.cut_sequences, " sequences were longer than their sequence_length and were cut");
-  add(counts.fitted_sequences,
-      " sequences had another length than the first feature of their group and were cut or padded");
-  add(counts.ids_in_row_0,
-      " ids were outside of their tables and were read as row 0 (data_config.out_of_range_ids)");
-  return text;
-}
-
-// Throws what a worker threw.
-[[noreturn]] void rethrow(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::bad_alloc&) {
-    throw Error(ErrorCode::kOutOfMemory,
-                "out of memory while loading data; lower data_config.batch_size, "
-                "prefetch_batches, shuffle_buffer_size or num_workers");
-  }
 }
 
 }  // namespace
@@ -103,6 +62,8 @@ Loader::Pipeline::Pipeline(const config::DataConfig& data, const FeatureLayout& 
   const bool shuffled = options.shuffle;
   order_ = std::make_unique<PieceOrder>(
       *decoder_, piece_size, shuffled ? ReadOrder::kShuffled : ReadOrder::kAsStored, options.seed);
+  EMBLEM_REQUIRE(order_->count() > 0, options.input, " has no rows",
+                 data.filters_size() > 0 ? " that fulfil data_config.filters" : "");
   window_rows_ = shuffled && options.shuffle_rows > 1 ? options.shuffle_rows : 0;
   planner_ = std::make_unique<BatchPlanner>(
       BatchPlanner::Options{options.batch_size, window_rows_, options.drop_remainder, options.seed,
@@ -110,10 +71,7 @@ Loader::Pipeline::Pipeline(const config::DataConfig& data, const FeatureLayout& 
   next_epoch_ = options.start.epoch;
   next_piece_ = options.start.piece;
 
-  const int64_t row_bytes = bytes_of_row(features);
-  const int64_t affordable = std::max(kMostPrefetchedBytes / row_bytes, 2 * options.batch_size);
-  prefetch_rows_ = window_rows_ +
-                   std::min(affordable, std::max(options.prefetch_batches, 1) * options.batch_size);
+  prefetch_rows_ = window_rows_ + rows_to_prefetch(features, options);
   const int workers = std::max(options.workers, 1);
   start_threads(
       workers_, workers, cat(workers, " loader threads"), "use a smaller data_config.num_workers",
@@ -123,16 +81,7 @@ Loader::Pipeline::Pipeline(const config::DataConfig& data, const FeatureLayout& 
 Loader::Pipeline::~Pipeline() {
   stop();
   for (std::thread& worker : workers_) worker.join();
-  warn_of_changes();
-}
-
-void Loader::Pipeline::warn_of_changes() const {
-  static std::mutex mutex;
-  static std::set<std::string> warned;  // evaluations read the same input again and again
-  const std::string text = changes_text(statistics_.counts);
-  if (text.empty()) return;
-  const std::lock_guard lock(mutex);
-  if (warned.insert(options_.input).second) log_warn(cat(options_.input, ": ", text));
+  warn_of_changes(options_.input, statistics_.counts);
 }
 
 void Loader::Pipeline::stop() {
@@ -171,7 +120,7 @@ bool Loader::Pipeline::next(Batch& batch) {
   deliveries_.pop_front();
   waiting_rows_ -= batch.rows;
   statistics_.rows += batch.rows;
-  if (may_decode()) work_.notify_all();
+  if (has_room()) work_.notify_all();
   return true;
 }
 
@@ -201,15 +150,27 @@ int64_t Loader::Pipeline::expected_rows() const {
   return rows == kUnknown ? 0 : std::max<int64_t>(0, std::llround(rows));
 }
 
-Loader::Loader(const config::DataConfig& data, const FeatureLayout& features, LoaderOptions options)
-    : pipeline_(std::make_unique<Pipeline>(data, features, options)) {}
+Loader::Loader(const config::DataConfig& data, const FeatureLayout& features,
+               LoaderOptions options) {
+  if (is_kafka_address(options.input)) {
+    source_ = Source::open_stream(data, features, options);
+  } else if (data.dataset_type() == config::KafkaDataset && !options.input.empty()) {
+    config::DataConfig files = data;  // evaluations of a model that is trained on a stream
+    follow_files(options.input, &files);
+    source_ = std::make_unique<Pipeline>(files, features, options);
+  } else {
+    source_ = std::make_unique<Pipeline>(data, features, options);
+  }
+}
 
 Loader::~Loader() = default;
 
-bool Loader::next(Batch& batch) { return pipeline_->next(batch); }
+bool Loader::next(Batch& batch) { return source_->next(batch); }
 
-LoaderStatistics Loader::statistics() const { return pipeline_->statistics(); }
+bool Loader::wait(std::chrono::milliseconds timeout) { return source_->wait(timeout); }
 
-int64_t Loader::expected_rows() const { return pipeline_->expected_rows(); }
+LoaderStatistics Loader::statistics() const { return source_->statistics(); }
+
+int64_t Loader::expected_rows() const { return source_->expected_rows(); }
 
 }  // namespace emblem

@@ -1,7 +1,8 @@
-// data/loader/loader.h - batches from files: parsing on worker threads, bounded prefetch, an order
-// that depends on the seed alone.
+// data/loader/loader.h - batches from files or a stream: parsing on worker threads, bounded prefetch.
+// Files are read in an order that depends on the seed alone, the partitions of a stream in theirs.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,7 +15,7 @@
 namespace emblem {
 
 struct LoaderOptions {
-  std::string input;  // files, folders or globs, comma-separated
+  std::string input;  // files, folders or globs, comma-separated; or a topic (kafka/address.h)
   int64_t batch_size = 1024;
   int workers = 1;
   int prefetch_batches = 8;
@@ -37,6 +38,13 @@ struct LoaderOptions {
   std::pmr::memory_resource* memory = nullptr;
 };
 
+// How far a stream is ahead of what next() has given out.
+struct StreamLag {
+  int64_t messages = 0;       // that are in the topic and were not given out
+  double seconds = 0;         // the age of the newest row, when it was given out
+  int64_t lost_messages = 0;  // deleted before they were read
+};
+
 // What the loader did since it was made. Times are summed over worker threads.
 struct LoaderStatistics {
   int64_t rows = 0;
@@ -46,6 +54,7 @@ struct LoaderStatistics {
   double parse_seconds = 0;  // workers decoding and transforming
   double idle_seconds = 0;   // workers without work: enough is parsed ahead
   double wait_seconds = 0;   // next() waiting for a batch
+  StreamLag lag;
 };
 
 // Used by one thread. Its workers stop when it is destroyed, which also warns of sequences that
@@ -61,6 +70,9 @@ class Loader {
   // was expected.
   bool next(Batch& batch);
 
+  // Of a stream: waits up to `timeout` for next() not to have to wait. Of files: true at once.
+  bool wait(std::chrono::milliseconds timeout);
+
   LoaderStatistics statistics() const;
 
   // How many rows next() gives out in all: estimated from the share of the files that was parsed so
@@ -68,8 +80,10 @@ class Loader {
   int64_t expected_rows() const;
 
  private:
-  class Pipeline;
-  std::unique_ptr<Pipeline> pipeline_;
+  class Source;
+  class Pipeline;  // files
+  class Stream;
+  std::unique_ptr<Source> source_;
 };
 
 // Options for training and for evaluation (one epoch, no shuffling, all rows) from the

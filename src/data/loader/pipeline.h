@@ -16,6 +16,7 @@
 #include "data/loader/batch_planner.h"
 #include "data/loader/loader.h"
 #include "data/loader/piece_order.h"
+#include "data/loader/source.h"
 
 namespace emblem {
 
@@ -23,15 +24,15 @@ namespace emblem {
 // them. The worker that finishes the piece that is next in order hands it, and finished ones that
 // follow, to the planner, which plans the batches; workers put these together as well. next() takes
 // them in order. Exceptions of workers reach next() at the batch they concern.
-class Loader::Pipeline {
+class Loader::Pipeline final : public Loader::Source {
  public:
   Pipeline(const config::DataConfig& data, const FeatureLayout& features,
            const LoaderOptions& options);
-  ~Pipeline();
+  ~Pipeline() override;
 
-  bool next(Batch& batch);
-  LoaderStatistics statistics() const;
-  int64_t expected_rows() const;
+  bool next(Batch& batch) override;
+  LoaderStatistics statistics() const override;
+  int64_t expected_rows() const override;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -48,6 +49,7 @@ class Loader::Pipeline {
     FeatureCounts counts;
     int64_t bytes = 0;
     std::exception_ptr error;
+    bool ends_run = false;  // the last of the pieces that one worker decodes one after the other
     bool done = false;
   };
   struct Delivery {  // a batch under way
@@ -59,10 +61,12 @@ class Loader::Pipeline {
   };
 
   void stop();
-  void warn_of_changes() const;
   void work();
   bool may_decode() const;
+  bool has_room() const;
+  bool wait_for_room(std::unique_lock<std::mutex>& lock);
   void decode_next(DecodedPiece& scratch, std::unique_lock<std::mutex>& lock);
+  void decode_one(Job& job, DecodedPiece& scratch, std::unique_lock<std::mutex>& lock);
   void decode(Job& job, DecodedPiece& scratch);
   void assemble_next(std::unique_lock<std::mutex>& lock);
   static void assemble(const BatchPlan& plan, Batch& batch);
@@ -88,6 +92,7 @@ class Loader::Pipeline {
   std::unique_ptr<BatchPlanner> planner_;
   int64_t next_epoch_ = 0, next_piece_ = 0;  // the piece that is handed out next
   std::deque<std::unique_ptr<Job>> jobs_;    // in stream order; the front one is committed next
+  int64_t open_runs_ = 0;                    // runs of jobs_ that are not committed as a whole
   std::deque<std::unique_ptr<Delivery>> deliveries_;  // in order; the front one is taken by next()
   std::deque<Delivery*> to_assemble_;
   std::vector<std::unique_ptr<ReadyPiece>> pieces_;  // owns all

@@ -44,20 +44,57 @@ void Loader::Pipeline::count_idle(int change) {
 
 bool Loader::Pipeline::may_decode() const {
   if (error_ != nullptr || (options_.epochs > 0 && next_epoch_ >= options_.epochs)) return false;
-  if (static_cast<int64_t>(jobs_.size()) > 2 * std::max(options_.workers, 1)) return false;
+  if (open_runs_ > 2 * std::max(options_.workers, 1)) return false;
+  return has_room();
+}
+
+bool Loader::Pipeline::has_room() const {
   // When no batch is planned, the planner needs more rows whatever the limit.
   return waiting_rows_ < prefetch_rows_ || deliveries_.empty();
 }
 
-// Called with the lock held, which is released while the piece is decoded.
+// Takes the next pieces that one thread decodes best, usually one. Called with the lock held, which
+// is released while they are decoded.
 void Loader::Pipeline::decode_next(DecodedPiece& scratch, std::unique_lock<std::mutex>& lock) {
-  Job& job = *jobs_.emplace_back(std::make_unique<Job>());
-  job.epoch = next_epoch_;
-  job.index = next_piece_;
-  if (++next_piece_ == order_->count()) {
+  const int64_t count = order_->run_length(next_epoch_, next_piece_);
+  std::vector<Job*> jobs;
+  for (int64_t i = 0; i < count; ++i) {
+    jobs.push_back(jobs_.emplace_back(std::make_unique<Job>()).get());
+    jobs.back()->epoch = next_epoch_;
+    jobs.back()->index = next_piece_ + i;
+  }
+  jobs.back()->ends_run = true;
+  ++open_runs_;
+  next_piece_ += count;
+  if (next_piece_ == order_->count()) {
     next_piece_ = 0;
     ++next_epoch_;
   }
+  decode_one(*jobs[0], scratch, lock);
+  for (size_t i = 1; i < jobs.size() && wait_for_room(lock); ++i)
+    decode_one(*jobs[i], scratch, lock);
+}
+
+// Between the pieces of a run: puts batches together that are ready for it, and waits until rows
+// are wanted. False when no piece is wanted any more.
+bool Loader::Pipeline::wait_for_room(std::unique_lock<std::mutex>& lock) {
+  const auto has_ended = [&] { return stop_ || error_ != nullptr; };
+  while (!has_ended()) {
+    if (!to_assemble_.empty()) {
+      assemble_next(lock);
+    } else if (has_room()) {
+      return true;
+    } else {
+      count_idle(+1);
+      work_.wait(lock, [&] { return has_ended() || !to_assemble_.empty() || has_room(); });
+      count_idle(-1);
+    }
+  }
+  return false;
+}
+
+void Loader::Pipeline::decode_one(Job& job, DecodedPiece& scratch,
+                                  std::unique_lock<std::mutex>& lock) {
   try {
     job.piece = order_->at(job.epoch, job.index);
     job.result = new_piece();
@@ -97,6 +134,7 @@ void Loader::Pipeline::commit_pieces() {
     } catch (...) {
       error_ = std::current_exception();
     }
+    if (jobs_.front()->ends_run) --open_runs_;
     jobs_.pop_front();
   }
   work_.notify_all();

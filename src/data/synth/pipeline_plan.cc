@@ -4,8 +4,10 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "config/sequences.h"
+#include "core/hash.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -115,8 +117,33 @@ class PlanBuilder {
     }
     domain.values = divided(settings.hash_bucket_size ? rows / kBucketsPerId : rows);
     domain.values = std::max<int64_t>(2, domain.values);
-    if (!is_declared_integer(feature.column)) domain.form = PlanDomain::Form::kText;
+    if (is_declared_integer(feature.column)) return domain;
+    domain.form = PlanDomain::Form::kText;
+    if (settings.hash_bucket_size && domain.values <= std::min<int64_t>(rows, kMostWords)) {
+      domain.form = PlanDomain::Form::kWord;
+      domain.words = words_in_different_buckets(domain.values, rows);
+    }
     return domain;
+  }
+
+  // A table of few rows would lose much of the truth by collisions. Also apart in the divided table
+  // where that is large enough.
+  std::vector<std::string> words_in_different_buckets(int64_t count, int64_t rows) const {
+    const int64_t fewer_rows = rows / divisor_;
+    std::set<uint64_t> buckets, buckets_when_divided;
+    std::vector<std::string> words;
+    for (int64_t i = 0; static_cast<int64_t>(words.size()) < count; ++i) {
+      const std::string word = cat("v", i);
+      const uint64_t hash = fg_hash(word);
+      const auto bucket = hash % static_cast<uint64_t>(rows);
+      if (buckets.contains(bucket)) continue;
+      if (fewer_rows >= count &&
+          !buckets_when_divided.insert(hash % static_cast<uint64_t>(fewer_rows)).second)
+        continue;
+      buckets.insert(bucket);
+      words.push_back(word);
+    }
+    return words;
   }
 
   size_t add_domain(const PlanDomain& domain) {

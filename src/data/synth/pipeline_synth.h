@@ -1,5 +1,5 @@
-// data/synth/pipeline_synth.h - synthetic CSV data that fits a pipeline, with the best that its
-// metrics can be.
+// data/synth/pipeline_synth.h - synthetic data that fits a pipeline, with the best that its metrics
+// can be.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 #include "config/pipeline.pb.h"
 #include "core/context.h"
-#include "data/format/output_folder.h"
+#include "data/format/writer.h"
 
 namespace emblem {
 
@@ -22,6 +22,8 @@ struct PipelineSynthOptions {
   double alpha = 1.05;        // exponent of the power law of ids
   int64_t divide_tables = 1;  // ids are this many times fewer than the tables have rows
   Overwrite overwrite = Overwrite::kRefuse;
+  std::string format = "csv";  // or "parquet", "orc", "arrow", where bags and sequences are lists
+  ColumnarOptions columnar;
 };
 
 struct PipelineSynthResult {
@@ -32,8 +34,8 @@ struct PipelineSynthResult {
   std::vector<std::pair<std::string, double>> best;
 };
 
-// Writes CSV with a header; the same bytes with any number of threads. Nothing remains of a run
-// that fails. `config` has passed its checks.
+// Writes CSV with a header, or a columnar format; the same bytes with any number of threads.
+// Nothing remains of a run that fails. `config` has passed its checks.
 PipelineSynthResult synthesize_for(const Context& context, const config::PipelineConfig& config,
                                    const PipelineSynthOptions& options);
 

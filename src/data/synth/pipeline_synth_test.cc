@@ -5,8 +5,10 @@
 #include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "config/check.h"
+#include "core/hash.h"
 #include "core/thread_pool.h"
 #include "data/format/local_input.h"
 #include "data/synth/pipeline_truth.h"
@@ -211,18 +213,26 @@ TEST_F(PipelineSynth, TheReportedLimitIsThatOfTheTruth) {
   const PipelineSynthResult result = write(config, "data", 2000);
   const SynthPlan plan = plan_for(config, 1);
   const PipelineTruth truth(plan, 1, 1.05);
-  std::vector<std::pair<double, double>> ctr, cvr;
+  std::vector<std::pair<double, double>> ctr, cvr, cvr_of_clicks;
   PlanRow row;
   int64_t buys_without_clicks = 0;
   for (int64_t i = 0; i < 2000; ++i) {
     truth.draw(SynthSplit::kTest, i, row);
     ctr.emplace_back(row.truths[0], row.labels[0]);
     cvr.emplace_back(row.truths[1], row.labels[1]);
+    cvr_of_clicks.emplace_back(row.truths_given_parent[1], row.labels[1]);
     buys_without_clicks += row.labels[1] > 0 && row.labels[0] == 0;
   }
   EXPECT_EQ(buys_without_clicks, 0);
   EXPECT_NEAR(best(result, "auc_ctr"), plain_auc(ctr), 1e-4);
-  EXPECT_NEAR(best(result, "auc_cvr"), plain_auc(cvr), 1e-4);
+  EXPECT_NEAR(best(result, "auc_cvr"), plain_auc(cvr_of_clicks), 1e-4) << "it learns clicks alone";
+  config::PipelineConfig of_all_rows = config;
+  of_all_rows.mutable_model_config()
+      ->mutable_mmoe()
+      ->mutable_task_towers(1)
+      ->set_out_task_space_weight(1);
+  EXPECT_NEAR(best(write(of_all_rows, "all", 2000), "auc_cvr"), plain_auc(cvr), 1e-4);
+  EXPECT_GT(plain_auc(cvr), plain_auc(cvr_of_clicks) + 0.01);
   EXPECT_GT(best(result, "auc_ctr"), 0.7);
   EXPECT_LT(best(result, "auc_ctr"), 0.95);
   const auto metadata = nlohmann::json::parse(text("data/metadata.json"));
@@ -245,12 +255,31 @@ TEST_F(PipelineSynth, HistoriesMatterByTheirItems) {
   EXPECT_EQ(histories, 1u);
 }
 
+TEST_F(PipelineSynth, HashedIdsDoNotCollide) {
+  for (const int64_t divisor : {1, 10}) {
+    const SynthPlan plan = plan_for(parsed(computed_pipeline()), divisor);
+    const auto user = std::find_if(plan.columns.begin(), plan.columns.end(),
+                                   [](const PlanColumn& column) { return column.name == "user"; });
+    ASSERT_NE(user, plan.columns.end());
+    const PlanDomain& users = plan.domains[user->domain];
+    ASSERT_EQ(users.words.size(), 500u / 5 / divisor);
+    for (const uint64_t rows : {500ul, 500ul / divisor}) {
+      std::set<uint64_t> buckets;
+      for (const std::string& word : users.words) buckets.insert(fg_hash(word) % rows);
+      EXPECT_EQ(buckets.size(), users.words.size()) << rows;
+    }
+  }
+}
+
 TEST_F(PipelineSynth, ClassesAndNumbers) {
   const config::PipelineConfig classes =
       parsed(single_pipeline("softmax_cross_entropy", "accuracy", 4));
   const PipelineSynthResult of_classes = write(classes, "classes", 2000);
   EXPECT_GT(best(of_classes, "accuracy"), 0.3);
   EXPECT_EQ(read(classes, "classes"), 2000);
+  config::PipelineConfig top = classes;
+  top.mutable_model_config()->mutable_metrics(0)->mutable_accuracy()->set_top_k(3);
+  EXPECT_GT(best(write(top, "top", 2000), "accuracy"), best(of_classes, "accuracy") + 0.2);
   const config::PipelineConfig numbers =
       parsed(single_pipeline("l2_loss", "mean_squared_error", 1));
   const PipelineSynthResult of_numbers = write(numbers, "numbers", 2000);

@@ -169,31 +169,33 @@ std::string csv_header(const SynthPlan& plan) {
   return text + "\n";
 }
 
-void append_csv(const SynthPlan& plan, const PipelineTruth& truth, const PlanRow& row,
-                std::string& text) {
-  const size_t begin = text.size();
-  const auto next = [&] {
-    if (text.size() > begin) text += plan.delimiter;
+void write_fields(const SynthPlan& plan, const PipelineTruth& truth, const PlanRow& row,
+                  std::vector<std::string>& fields) {
+  size_t count = 0;
+  const auto next = [&]() -> std::string& {
+    if (count == fields.size()) fields.emplace_back();
+    fields[count].clear();
+    return fields[count++];
   };
   for (size_t i = 0; i < row.labels.size(); ++i) {
     if (plan.labels[i].column >= 0) continue;
-    next();
     if (plan.labels[i].kind == LabelKind::kNumber)
-      append_number(row.labels[i], text);
+      append_number(row.labels[i], next());
     else
-      append_integer(static_cast<int64_t>(row.labels[i]), text);
+      append_integer(static_cast<int64_t>(row.labels[i]), next());
   }
-  for (const double weight : row.weights) {
-    next();
-    append_number(weight, text);
-  }
+  for (const double weight : row.weights) append_number(weight, next());
   const FieldWriter writer(plan, truth, row);
-  std::string field;
-  for (size_t i = 0; i < plan.columns.size(); ++i) {
-    field.clear();
-    writer.write(i, field);
-    next();
-    append_field(field, plan.delimiter, text);
+  for (size_t i = 0; i < plan.columns.size(); ++i) writer.write(i, next());
+}
+
+void append_csv(const SynthPlan& plan, const PipelineTruth& truth, const PlanRow& row,
+                std::string& text) {
+  std::vector<std::string> fields;
+  write_fields(plan, truth, row, fields);
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (i > 0) text += plan.delimiter;
+    append_field(fields[i], plan.delimiter, text);
   }
   text += '\n';
 }

@@ -1,7 +1,8 @@
-// data/synth/pipeline_text.h - synthetic rows of a pipeline as lines of CSV.
+// data/synth/pipeline_text.h - synthetic rows of a pipeline as text.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "data/synth/pipeline_truth.h"
 
@@ -9,6 +10,10 @@ namespace emblem {
 
 // The names of all columns: labels, weights, inputs of features.
 std::string csv_header(const SynthPlan& plan);
+
+// The texts of a row, in the order of the header.
+void write_fields(const SynthPlan& plan, const PipelineTruth& truth, const PlanRow& row,
+                  std::vector<std::string>& fields);
 
 // Appends one line.
 void append_csv(const SynthPlan& plan, const PipelineTruth& truth, const PlanRow& row,

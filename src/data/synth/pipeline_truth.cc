@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/random.h"
+#include "data/synth/logits.h"
 
 namespace emblem {
 namespace {
@@ -21,13 +22,13 @@ constexpr double kLabelMean = 0.3, kConditionalMean = 0.25;
 constexpr double kNumberShare = 0.25, kIdShare = 0.35, kPairShare = 0.05, kHistoryShare = 0.35;
 constexpr double kSharedPart = 0.8, kOwnPart = 0.6;  // squares add up to 1
 constexpr double kTrustedProbability = 0.01;  // an id that is so frequent has half of its effect
-constexpr double kTrustedKind = 0.001;        // the same for kinds, which many elements show
+constexpr double kTrustedInHistory = 0.001;   // the same in histories, which have many elements
+constexpr double kSameKind = 4.0;             // times the weight of other elements
 constexpr double kEmptyHistories = 0.05;
 constexpr int64_t kCalibrationRows = 4096;
 constexpr size_t kMostPairs = 2;
 constexpr int64_t kLeastPairValues = 8;
 
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 double logit(double p) {
   p = std::clamp(p, 1e-9, 1 - 1e-9);
   return std::log(p / (1 - p));
@@ -51,17 +52,6 @@ double deviation_of(const std::vector<double>& values) {
   }
   const auto count = static_cast<double>(values.size());
   return std::sqrt(std::max(0.0, squares / count - sum * sum / (count * count)));
-}
-
-double bias_for(const std::vector<double>& logits, double mean) {
-  double low = -30, high = 30;
-  for (int step = 0; step < 60; ++step) {
-    const double bias = (low + high) / 2;
-    double sum = 0;
-    for (const double logit : logits) sum += sigmoid(logit + bias);
-    (sum < mean * static_cast<double>(logits.size()) ? low : high) = bias;
-  }
-  return (low + high) / 2;
 }
 
 Random row_random(uint64_t seed, SynthSplit split, int64_t index) {
@@ -187,19 +177,31 @@ double PipelineTruth::effect_of(size_t column, uint64_t index, size_t target) co
          kOwnPart * effect(seed_, stream(Use::kOwnEffect, target << 20 | column), index);
 }
 
-// The share of the history that is of the kind of the row's item; rare ids count little.
-double PipelineTruth::history_effect(const PlanRow& row, size_t column) const {
-  const PlanColumn& history = plan_.columns[column];
+// The first column of each sequence that has an item: its kinds decide on the weights of elements.
+size_t PipelineTruth::leader_of(size_t column) const {
+  for (size_t i = 0; i < column; ++i)
+    if (plan_.columns[i].query >= 0 && plan_.columns[i].sequence == plan_.columns[column].sequence)
+      return i;
+  return column;
+}
+
+// The mean effect of the elements, those of the kind of the row's item counting kSameKind times;
+// rare ids have little effect.
+double PipelineTruth::history_effect(const PlanRow& row, size_t column, size_t target) const {
+  const size_t at = leader_of(column);
+  const PlanColumn& leader = plan_.columns[at];
+  const std::vector<int64_t>& items = row.columns[static_cast<size_t>(leader.query)].ranks;
+  if (items.empty()) return 0;
+  const uint64_t kind = kind_of(leader.domain, items[0]);
   const std::vector<int64_t>& ranks = row.columns[column].ranks;
-  const std::vector<int64_t>& items = row.columns[static_cast<size_t>(history.query)].ranks;
-  if (ranks.empty() || items.empty()) return 0;
-  const uint64_t kind = kind_of(history.domain, items[0]);
-  double same = 0;
-  for (const int64_t rank : ranks) {
-    const double share = kind_of(history.domain, rank) == kind ? 1.0 : 0.0;
-    same += trust(history.domain, rank, kTrustedKind) * (share - 1.0 / kKinds);
+  double sum = 0, weights = 0;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const double weight = kind_of(leader.domain, row.columns[at].ranks[i]) == kind ? kSameKind : 1;
+    sum += weight * trust(plan_.columns[column].domain, ranks[i], kTrustedInHistory) *
+           effect_of(column, static_cast<uint64_t>(ranks[i]), target);
+    weights += weight;
   }
-  return trust(history.domain, items[0], kTrustedKind) * same / static_cast<double>(ranks.size());
+  return weights > 0 ? sum / weights : 0.0;
 }
 
 PipelineTruth::Parts PipelineTruth::parts_of(const PlanRow& row, size_t target) const {
@@ -208,7 +210,7 @@ PipelineTruth::Parts PipelineTruth::parts_of(const PlanRow& row, size_t target) 
     const PlanColumn& column = plan_.columns[i];
     const PlanValues& values = row.columns[i];
     if (column.query >= 0) {
-      parts.histories += history_effect(row, i);
+      parts.histories += history_effect(row, i, target);
       continue;
     }
     const size_t count = std::max(values.ranks.size(), values.numbers.size());
@@ -311,14 +313,14 @@ void PipelineTruth::draw_label(size_t at, Random& random, PlanRow& row) const {
   const size_t target = first_targets_[at];
   const double value = logit_of(parts_of(row, target), targets_[target]);
   if (label.kind == LabelKind::kNumber) {
-    row.truths[at] = value;
+    row.truths[at] = row.truths_given_parent[at] = value;
     row.labels[at] = value + kNoise * random.normal();
     return;
   }
   const bool is_possible = label.parent < 0 || row.labels[static_cast<size_t>(label.parent)] > 0;
   const bool is_one = random.uniform() < sigmoid(value);
   row.labels[at] = is_possible && is_one ? 1.0 : 0.0;
-  row.truths[at] = value;
+  row.truths[at] = row.truths_given_parent[at] = value;
   if (label.parent >= 0)
     row.truths[at] = logit(sigmoid(value) * sigmoid(row.truths[static_cast<size_t>(label.parent)]));
 }
@@ -326,6 +328,7 @@ void PipelineTruth::draw_label(size_t at, Random& random, PlanRow& row) const {
 void PipelineTruth::draw_labels(Random& random, PlanRow& row) const {
   row.labels.assign(plan_.labels.size(), 0);
   row.truths.assign(plan_.labels.size(), 0);
+  row.truths_given_parent.assign(plan_.labels.size(), 0);
   row.class_probabilities.resize(plan_.labels.size());
   for (size_t i = 0; i < plan_.labels.size(); ++i)
     if (plan_.labels[i].parent < 0) draw_label(i, random, row);

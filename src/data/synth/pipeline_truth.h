@@ -1,9 +1,9 @@
 // data/synth/pipeline_truth.h - the known model of synthetic rows of any pipeline.
 //
 // A label's logit has parts: an effect of each number, an effect of each id, the product of hidden
-// numbers of two ids, and for histories how many of their elements are of the same kind as the item
-// of the row. Effects are shared by all labels in part, so that tasks are correlated. All of them
-// are counter-based random numbers: nothing is stored.
+// numbers of two ids, and for histories the mean effect of their elements, those of the kind of the
+// row's item weighing most: an attention. Effects are shared by all labels in part, so that tasks
+// are correlated. All of them are counter-based random numbers: nothing is stored.
 //
 // A row has a kind of items that it prefers; its history has more of them, and the item of the row
 // often is one. Effects of rare ids are small, as in planted_truth.h.
@@ -36,6 +36,8 @@ struct PlanRow {
   // What is true of each label: the logit of its probability, for numbers the mean, and the
   // probabilities of classes where there are more than two.
   std::vector<double> truths;
+  // The same where PlanLabel::parent is 1: of labels without a parent, the truth.
+  std::vector<double> truths_given_parent;
   std::vector<std::vector<double>> class_probabilities;
   std::vector<double> weights;  // as SynthPlan::weight_fields
 };
@@ -84,7 +86,8 @@ class PipelineTruth {
   double effect_of(size_t column, uint64_t index, size_t target) const;
   double trust(size_t domain, int64_t rank, double trusted) const;
   uint64_t kind_of(size_t domain, int64_t rank) const;
-  double history_effect(const PlanRow& row, size_t column) const;
+  size_t leader_of(size_t column) const;
+  double history_effect(const PlanRow& row, size_t column, size_t target) const;
 
   const SynthPlan& plan_;
   uint64_t seed_;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "data/synth/logits.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -35,8 +36,6 @@ constexpr int64_t kLeastPairValues = 16;
 constexpr int64_t kCalibrationRows = 16384;
 constexpr double kOutlier = 5;  // effects of counts stop growing here, in deviations
 
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-
 // Mean 0, variance 1, bounded: no key is beyond what a model can learn in a few steps.
 double effect(uint64_t seed, uint64_t stream, uint64_t index) {
   constexpr double kRoot3 = 1.7320508075688772;
@@ -47,18 +46,6 @@ double effect(uint64_t seed, uint64_t stream, uint64_t index) {
 Random row_random(uint64_t seed, SynthSplit split, int64_t index) {
   return {seed,
           stream(Use::kRow, static_cast<uint64_t>(split) << 48 | static_cast<uint64_t>(index))};
-}
-
-// What is added to the logits to make their mean probability `mean`, by bisection.
-double bias_for(const std::vector<double>& logits, double mean) {
-  double low = -30, high = 30;
-  for (int step = 0; step < 60; ++step) {
-    const double bias = (low + high) / 2;
-    double sum = 0;
-    for (const double logit : logits) sum += sigmoid(logit + bias);
-    (sum < mean * static_cast<double>(logits.size()) ? low : high) = bias;
-  }
-  return (low + high) / 2;
 }
 
 struct Moments {

@@ -144,7 +144,7 @@ std::string metadata(const SynthOptions& options, const SynthShape& shape,
   return json.dump(2) + "\n";
 }
 
-bool is_text(const std::string& format) { return format == "tsv" || format == "csv"; }
+bool may_have_missing(const std::string& format) { return format != "raw" && format != "split"; }
 
 SynthShape shape_of(const SynthOptions& options) {
   SynthShape shape;
@@ -152,11 +152,12 @@ SynthShape shape_of(const SynthOptions& options) {
   shape.alpha = options.alpha;
   shape.num_dense = options.num_dense;
   shape.cardinalities = synth_cardinalities(options);
-  shape.missing_dense = options.missing_dense.value_or(is_text(options.format) ? 0.05 : 0.0);
-  shape.missing_sparse = options.missing_sparse.value_or(is_text(options.format) ? 0.03 : 0.0);
-  EMBLEM_REQUIRE(is_text(options.format) || (shape.missing_dense == 0 && shape.missing_sparse == 0),
+  const bool may_miss = may_have_missing(options.format);
+  shape.missing_dense = options.missing_dense.value_or(may_miss ? 0.05 : 0.0);
+  shape.missing_sparse = options.missing_sparse.value_or(may_miss ? 0.03 : 0.0);
+  EMBLEM_REQUIRE(may_miss || (shape.missing_dense == 0 && shape.missing_sparse == 0),
                  "missing values cannot be written as ", options.format,
-                 "; leave them at 0 or write tsv or csv");
+                 "; leave them at 0 or write another format");
   return shape;
 }
 
@@ -207,6 +208,7 @@ SynthResult synthesize(const Context& context, const SynthOptions& options) {
   writing.bundle_bytes = options.bundle_bytes;
   writing.split_layout = options.split_layout;
   writing.cardinalities = shape.cardinalities;
+  writing.columnar = options.columnar;
 
   OutputFolder folder(options.out, options.overwrite);
   const SynthModel model(shape);

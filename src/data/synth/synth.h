@@ -27,12 +27,13 @@ struct SynthOptions {
   // More fields than the tables name take their cardinalities from the front again. -1: as many as
   // named.
   int num_sparse = -1;
-  // Shares of values that are missing; not set: 0.05 and 0.03 in text, 0 in binary formats, which
-  // cannot have missing values.
+  // Shares of values that are missing; not set: 0.05 and 0.03, or 0 in raw and split, which cannot
+  // have missing values.
   std::optional<double> missing_dense, missing_sparse;
   int64_t bundle_bytes = 0;
   Overwrite overwrite = Overwrite::kRefuse;
   SplitLayout split_layout = SplitLayout::kRows;
+  ColumnarOptions columnar;
 };
 
 // What was written of one split, and the best any model can reach on it.

@@ -307,9 +307,9 @@ TEST_F(SynthTest, BadOptionsLeaveNothingBehind) {
     change(bad);
     return [bad] { synthesize(Context{}, bad); };
   };
-  EXPECT_THAT(run([](SynthOptions& o) { o.format = "parquet"; }),
+  EXPECT_THAT(run([](SynthOptions& o) { o.format = "parquett"; }),
               ThrowsMessage<Error>(HasSubstr(
-                  "unknown output format 'parquet'; expected one of tsv, csv, raw, split")));
+                  "unknown output format 'parquett'; expected one of tsv, csv, raw, split")));
   EXPECT_THAT(run([](SynthOptions& o) { o.preset = "taobao"; }),
               ThrowsMessage<Error>(HasSubstr("expected criteo")));
   EXPECT_THAT(run([](SynthOptions& o) { o.rows = 0; }),

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "data/format/csv_field.h"
 #include "data/format/decoder.h"
 #include "emblem/error.h"
 
@@ -12,18 +13,6 @@ namespace {
 std::string_view text_at(const Column& column, size_t at) {
   const uint32_t begin = at == 0 ? 0 : column.text_ends[at - 1];
   return {column.text.data() + begin, column.text_ends[at] - begin};
-}
-
-size_t values_in(const Column& column) {
-  switch (column.type) {
-    case ColumnType::kFloat:
-      return column.floats.size();
-    case ColumnType::kInt64:
-      return column.ints.size();
-    case ColumnType::kText:
-      break;
-  }
-  return column.text_ends.size();
 }
 
 }  // namespace
@@ -163,17 +152,6 @@ void CellWriter::finish(const Cells& cells) {
   if (is_plain) out_.offsets.clear();
   if (cells.are_elements)
     out_.sequence_offsets.assign(cells.first_of_row.begin(), cells.first_of_row.end());
-}
-
-void write_number(double value, std::string& text) {
-  char digits[32];
-  const bool is_whole = std::fabs(value) < 1e15 && value == std::floor(value);
-  const bool is_float = static_cast<double>(static_cast<float>(value)) == value;
-  char* const end = digits + sizeof digits;
-  const auto written = is_whole   ? std::to_chars(digits, end, static_cast<int64_t>(value))
-                       : is_float ? std::to_chars(digits, end, static_cast<float>(value))
-                                  : std::to_chars(digits, end, value);
-  text.append(digits, written.ptr);
 }
 
 Column constant_column(const std::string& text, const FgInput& input, const std::string& feature) {

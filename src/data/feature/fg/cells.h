@@ -9,6 +9,7 @@
 
 #include "data/feature/fg/operator.h"
 #include "data/format/block.h"
+#include "data/format/number_text.h"
 #include "data/format/text_scan.h"
 
 namespace emblem {
@@ -84,8 +85,6 @@ class CellWriter {
   // none.
   bool add_id(std::string_view text);
 
-  // How many values the open cell has.
-  size_t open_values() const { return size() - static_cast<size_t>(out_.offsets.back()); }
   // Removes the values of the open cell.
   void clear_cell();
   void end_cell() { out_.offsets.push_back(static_cast<int32_t>(size())); }
@@ -98,9 +97,6 @@ class CellWriter {
 
   Column& out_;
 };
-
-// The shortest text that is read as the same number; whole numbers have no point.
-void write_number(double value, std::string& text);
 
 // A column with one cell: `text` parted at the separators of `input`, as its type asks. Throws
 // Error that names `feature` when a number is expected and found is another text.

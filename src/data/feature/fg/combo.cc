@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "data/feature/fg/cell_operator.h"
 
 namespace emblem {
@@ -18,14 +20,32 @@ class ComboOperator final : public CellOperator {
                                 {ColumnType::kText, combo.separator()});
   }
 
+  // Of a row: few values make many combinations.
+  static constexpr double kMostOfARow = 100'000;
+
   void compute(std::span<const CellReader> inputs, const Cells& cells, CellWriter& out,
-               const ReportRow&) const override {
+               const ReportRow& report) const override {
     std::string joined;
+    double of_row = 0;
     for (int64_t cell = 0; cell < cells.count; ++cell) {
+      if (cell == 0 || cells.row_of(cell) != cells.row_of(cell - 1)) of_row = 0;
+      const double count = combinations(inputs, cell);
+      if (count > 1) of_row += count;  // long sequences are not the problem
       joined.clear();
-      combine(inputs, cell, joined, out);
+      if (count <= 1 || of_row <= kMostOfARow)
+        combine(inputs, cell, joined, out);
+      else
+        reject(cells.row_of(cell), out, report, "the values make ",
+               static_cast<int64_t>(std::min(of_row, 1e18)), " combinations, expected at most ",
+               static_cast<int64_t>(kMostOfARow));
       out.end_cell();
     }
+  }
+
+  static double combinations(std::span<const CellReader> inputs, int64_t cell) {
+    double count = 1;
+    for (const CellReader& input : inputs) count *= static_cast<double>(input.values(cell).size());
+    return count;
   }
 
   // `joined` has the values of the fields before these. A field without values leaves no

@@ -62,7 +62,8 @@ class ExpressionParser {
     explicit Level(ExpressionParser& parser) : parser_(parser) {
       if (++parser.level_ > Expression::kMaxDepth)
         parser.fail_at(parser.token_.begin,
-                       cat("nested deeper than ", Expression::kMaxDepth, " levels"));
+                       cat("nested too deep; expected at most ", Expression::kMaxDepth / 2 - 1,
+                           " levels of parentheses"));
     }
     ~Level() { --parser_.level_; }
     Level(const Level&) = delete;

@@ -187,11 +187,11 @@ TEST(Expression, ErrorsNameThePosition) {
 
 TEST(Expression, NestingIsLimited) {
   EXPECT_EQ(number(std::string(50, '(') + "1" + std::string(50, ')')), 1);
-  EXPECT_THAT(error_of(std::string(100000, '(')), HasSubstr("nested deeper"));
-  EXPECT_THAT(error_of(std::string(100000, '-') + "1"), HasSubstr("nested deeper"));
+  EXPECT_THAT(error_of(std::string(100000, '(')), HasSubstr("nested too deep"));
+  EXPECT_THAT(error_of(std::string(100000, '-') + "1"), HasSubstr("nested too deep"));
   std::string choices = "1";
   for (int i = 0; i < 10000; ++i) choices = "1?1:" + choices;
-  EXPECT_THAT(error_of(choices), HasSubstr("nested deeper"));
+  EXPECT_THAT(error_of(choices), HasSubstr("nested too deep"));
   std::string sum = "1";
   for (int i = 1; i < 5000; ++i) sum += "+1";
   EXPECT_EQ(number(sum), 5000);

@@ -188,6 +188,54 @@ TEST(OverlapFeature, RatiosContainmentAndEquality) {
               ElementsAre(Bag{"1"}, Bag{"-1"}, Bag{"0"}));
 }
 
+std::string terms(int count, const std::string& name) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += (i == 0 ? "" : "\x1d") + name + std::to_string(i);
+  return text;
+}
+
+TEST(OverlapFeature, FindsQueriesThatRepeatThemselves) {
+  EXPECT_EQ(overlap_of("index_of",
+                       "a\x1d"
+                       "a\x1d"
+                       "b",
+                       "a\x1d"
+                       "a\x1d"
+                       "a\x1d"
+                       "b"),
+            "1");
+  EXPECT_EQ(overlap_of("index_of",
+                       "a\x1d"
+                       "b\x1d"
+                       "a\x1d"
+                       "c",
+                       "a\x1d"
+                       "b\x1d"
+                       "a\x1d"
+                       "b\x1d"
+                       "a\x1d"
+                       "c"),
+            "2");
+  EXPECT_EQ(overlap_of("index_of",
+                       "a\x1d"
+                       "a",
+                       "a"),
+            "-1");
+}
+
+TEST(OverlapFeature, DistancesOfTooManyTermsAreBad) {
+  const std::string many = terms(1001, "t");
+  EXPECT_THAT(apply_operator(overlap("proximity_avg_dist"), {{{many}}, {{many}}}).problems,
+              ElementsAre(HasSubstr("1001 and 1001 terms, expected at most 1000")));
+  EXPECT_EQ(overlap_of("proximity_min_cover", many, many), "1001");
+}
+
+TEST(ComboFeature, TooManyCombinationsOfARowAreBad) {
+  const std::string many = terms(400, "t");
+  EXPECT_THAT(apply_operator(kCombo, {{{many}}, {{many}}}).problems,
+              ElementsAre(HasSubstr("160000 combinations, expected at most 100000")));
+}
+
 TEST(OverlapFeature, ProximityOfTerms) {
   const std::string title =
       "a\x1dx\x1d"

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <unordered_map>
 
 #include "core/text.h"
@@ -6,6 +7,8 @@
 
 namespace emblem {
 namespace {
+
+constexpr size_t kMostShown = 10;  // of the features of a cycle
 
 // Depth first: a feature is placed after all that it reads.
 class FeatureOrder {
@@ -23,18 +26,39 @@ class FeatureOrder {
  private:
   enum class State : uint8_t { kNew, kOpen, kPlaced };
 
-  void visit(size_t at) {
+  // path_ leads from a feature to one that it reads, and so on; a stack, as paths may be long.
+  void visit(size_t first) {
+    open(first);
+    while (!path_.empty()) {
+      const size_t at = path_.back();
+      if (const FeatureInput* input = next_input(at)) {
+        open(position_of(input->name, at));
+        continue;
+      }
+      states_[at] = State::kPlaced;
+      order_.push_back(at);
+      path_.pop_back();
+      inputs_read_.pop_back();
+    }
+  }
+
+  void open(size_t at) {
     if (states_[at] == State::kPlaced) return;
     path_.push_back(at);
     EMBLEM_REQUIRE(states_[at] == State::kNew, "features read each other: ", cycle(),
                    "; let one of them read a column");
     states_[at] = State::kOpen;
-    for (const FeatureInput& input : features_[at].inputs) {
-      if (input.source == FeatureInput::Source::kFeature) visit(position_of(input.name, at));
+    inputs_read_.push_back(0);
+  }
+
+  // The next feature that the last one of path_ reads; null: it has read all.
+  const FeatureInput* next_input(size_t at) {
+    const std::vector<FeatureInput>& inputs = features_[at].inputs;
+    for (size_t& i = inputs_read_.back(); i < inputs.size();) {
+      const FeatureInput& input = inputs[i++];
+      if (input.source == FeatureInput::Source::kFeature) return &input;
     }
-    states_[at] = State::kPlaced;
-    path_.pop_back();
-    order_.push_back(at);
+    return nullptr;
   }
 
   size_t position_of(const std::string& name, size_t reader) const {
@@ -54,7 +78,10 @@ class FeatureOrder {
     size_t begin = 0;
     while (path_[begin] != path_.back()) ++begin;
     std::string text = features_[path_[begin]].name;
-    for (size_t i = begin + 1; i < path_.size(); ++i) text += " -> " + features_[path_[i]].name;
+    const size_t last = std::min(path_.size(), begin + kMostShown);
+    for (size_t i = begin + 1; i < last; ++i) text += " -> " + features_[path_[i]].name;
+    if (last < path_.size())
+      text += cat(" -> (", path_.size() - 1 - last, " more) -> ", features_[path_.back()].name);
     return text;
   }
 
@@ -62,6 +89,7 @@ class FeatureOrder {
   std::unordered_map<std::string, size_t> positions_;
   std::vector<State> states_;
   std::vector<size_t> path_;
+  std::vector<size_t> inputs_read_;  // of each feature of path_
   std::vector<size_t> order_;
 };
 

@@ -34,6 +34,14 @@ TEST(FeatureOrder, FeaturesComeAfterThoseThatTheyRead) {
               ElementsAre(2, 1, 0, 3));
 }
 
+TEST(FeatureOrder, PathsMayBeLong) {
+  std::vector<FeatureSpec> chain;
+  for (int i = 0; i < 100000; ++i)
+    chain.push_back(feature(cat("f", i), {cat("f", std::min(i + 1, 99999))}));
+  chain.back().inputs.clear();
+  EXPECT_EQ(order_of_features(chain).front(), 99999u);
+}
+
 TEST(FeatureOrder, FeaturesThatReadColumnsKeepTheirOrder) {
   EXPECT_THAT(order_of_features(std::vector{feature("a", {}), feature("b", {})}),
               ElementsAre(0, 1));
@@ -44,6 +52,10 @@ TEST(FeatureOrder, ACycleIsNamed) {
                         feature("c", {"a"})}),
               HasSubstr("a -> b -> c -> a"));
   EXPECT_THAT(error_of({feature("x", {"x"})}), HasSubstr("x -> x"));
+  std::vector<FeatureSpec> ring;
+  for (int i = 0; i < 500; ++i) ring.push_back(feature(cat("f", i), {cat("f", (i + 1) % 500)}));
+  EXPECT_THAT(error_of(ring), testing::AllOf(HasSubstr("f0 -> f1 -> "), HasSubstr("more) -> f0")));
+  EXPECT_LT(error_of(ring).size(), 300u);
 }
 
 TEST(FeatureOrder, AFeatureThatDoesNotExistIsNamedWithTheNearest) {

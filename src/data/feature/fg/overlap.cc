@@ -34,9 +34,20 @@ double common_ratio(Terms terms, Terms others) {
   return static_cast<double>(common) / static_cast<double>(terms.size());
 }
 
+// In linear time (Knuth, Morris, Pratt): texts are as long as clients make them.
 double index_of(Terms query, Terms title) {
-  const auto found = std::search(title.begin(), title.end(), query.begin(), query.end());
-  return found == title.end() ? -1.0 : static_cast<double>(found - title.begin());
+  std::vector<size_t> shorter(query.size(), 0);  // the longest end of a beginning that begins it
+  const auto next = [&](size_t length, std::string_view term) {
+    while (length > 0 && query[length] != term) length = shorter[length - 1];
+    return query[length] == term ? length + 1 : length;
+  };
+  for (size_t i = 1; i < query.size(); ++i) shorter[i] = next(shorter[i - 1], query[i]);
+  size_t length = 0;  // of the query, at the end of what was read of the title
+  for (size_t i = 0; i < title.size(); ++i) {
+    length = next(length, title[i]);
+    if (length == query.size()) return static_cast<double>(i + 1 - length);
+  }
+  return -1.0;
 }
 
 // A window over the title that grows at its end and shrinks at its begin.
@@ -72,16 +83,15 @@ int64_t distance_between(std::span<const int64_t> a, std::span<const int64_t> b)
 }
 
 double proximity(OverlapMethod method, Terms query, Terms title) {
-  std::vector<std::string_view> terms;
-  for (const std::string_view term : query)
-    if (std::find(terms.begin(), terms.end(), term) == terms.end()) terms.push_back(term);
-  std::vector<std::vector<int64_t>> places;  // of the terms that are found
-  for (const std::string_view term : terms) {
-    std::vector<int64_t> found;
-    for (size_t i = 0; i < title.size(); ++i)
-      if (title[i] == term) found.push_back(static_cast<int64_t>(i));
-    if (!found.empty()) places.push_back(std::move(found));
+  std::unordered_map<std::string_view, std::vector<int64_t>> terms;
+  for (const std::string_view term : query) terms.try_emplace(term);
+  for (size_t i = 0; i < title.size(); ++i) {
+    const auto found = terms.find(title[i]);
+    if (found != terms.end()) found->second.push_back(static_cast<int64_t>(i));
   }
+  std::vector<std::span<const int64_t>> places;  // of the terms that are found
+  for (const auto& [term, found] : terms)
+    if (!found.empty()) places.emplace_back(found);
   if (places.empty()) return static_cast<double>(title.size() + 1);
   if (places.size() == 1) return terms.size() == 1 ? 0.0 : static_cast<double>(title.size());
   int64_t least = INT64_MAX, most = 0, sum = 0, pairs = 0;
@@ -109,14 +119,23 @@ class OverlapOperator final : public CellOperator {
         method_(parse_overlap_method(feature.config.overlap_feature().method(), feature.name)) {}
 
  private:
+  // Distances are measured between all pairs of terms.
+  static constexpr size_t kMostTerms = 1000;
+
   void compute(std::span<const CellReader> inputs, const Cells& cells, CellWriter& out,
-               const ReportRow&) const override {
+               const ReportRow& report) const override {
     std::vector<std::string_view> query, title;
     std::vector<std::string> query_texts, title_texts;
     for (int64_t cell = 0; cell < cells.count; ++cell) {
       if (!inputs[0].is_repeated(cell)) read(inputs[0], cell, query, query_texts);
       read(inputs[1], cell, title, title_texts);
       const bool both = !query.empty() && !title.empty();
+      if (measures_distances() && std::min(query.size(), title.size()) > kMostTerms) {
+        reject(cells.row_of(cell), out, report, "query and title have ", query.size(), " and ",
+               title.size(), " terms, expected at most ", kMostTerms, " of one of them");
+        out.end_cell();
+        continue;
+      }
       out.add(both ? static_cast<float>(overlap_of(method_, query, title)) : 0.0f);
       out.end_cell();
     }
@@ -130,6 +149,12 @@ class OverlapOperator final : public CellOperator {
     texts.resize(std::max(texts.size(), range.size()));
     for (size_t at = range.begin; at < range.end; ++at)
       terms.push_back(input.text(at, texts[at - range.begin]));
+  }
+
+  bool measures_distances() const {
+    return method_ == OverlapMethod::kProximityMinDist ||
+           method_ == OverlapMethod::kProximityMaxDist ||
+           method_ == OverlapMethod::kProximityAvgDist;
   }
 
   OverlapMethod method_;

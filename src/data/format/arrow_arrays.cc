@@ -1,0 +1,152 @@
+#ifdef EMBLEM_WITH_ARROW
+#include "data/format/arrow_arrays.h"
+
+#include <arrow/array.h>
+#include <arrow/builder.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "data/format/arrow_input.h"
+#include "data/format/decoder.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+std::shared_ptr<arrow::DataType> leaf_type(ColumnType type) {
+  switch (type) {
+    case ColumnType::kFloat:
+      return arrow::float32();
+    case ColumnType::kInt64:
+      return arrow::int64();
+    case ColumnType::kText:
+      break;
+  }
+  return arrow::utf8();
+}
+
+std::shared_ptr<arrow::DataType> type_of(const ColumnSpec& column) {
+  std::shared_ptr<arrow::DataType> type = leaf_type(column.type);
+  if (column.weighted)
+    type = arrow::struct_({arrow::field("key", type), arrow::field("weight", arrow::float32())});
+  for (int i = 0; i < column.lists; ++i) type = arrow::list(type);
+  return type;
+}
+
+template <class Builder>
+std::shared_ptr<arrow::Array> finish(Builder& builder, const std::string& name) {
+  return value_of(builder.Finish(), name);
+}
+
+std::shared_ptr<arrow::Array> float_array(const HostVector<float>& values,
+                                          const std::string& name) {
+  std::vector<uint8_t> valid(values.size());
+  for (size_t i = 0; i < values.size(); ++i) valid[i] = !std::isnan(values[i]);
+  arrow::FloatBuilder builder;
+  require_ok(builder.AppendValues(values.data(), static_cast<int64_t>(values.size()), valid.data()),
+             name);
+  return finish(builder, name);
+}
+
+std::shared_ptr<arrow::Array> int_array(const Column& column, const std::string& name) {
+  std::vector<uint8_t> valid(column.missing.size());
+  for (size_t i = 0; i < valid.size(); ++i) valid[i] = column.missing[i] == 0;
+  arrow::Int64Builder builder;
+  require_ok(builder.AppendValues(column.ints.data(), static_cast<int64_t>(column.ints.size()),
+                                  valid.empty() ? nullptr : valid.data()),
+             name);
+  return finish(builder, name);
+}
+
+std::shared_ptr<arrow::Array> text_array(const Column& column, const std::string& name) {
+  arrow::StringBuilder builder;
+  require_ok(builder.Reserve(static_cast<int64_t>(column.text_ends.size())), name);
+  require_ok(builder.ReserveData(static_cast<int64_t>(column.text.size())), name);
+  size_t begin = 0;
+  for (const uint32_t end : column.text_ends) {
+    if (begin == end) {
+      builder.UnsafeAppendNull();
+    } else {
+      builder.UnsafeAppend(column.text.data() + begin, static_cast<int32_t>(end - begin));
+    }
+    begin = end;
+  }
+  return finish(builder, name);
+}
+
+std::shared_ptr<arrow::Array> leaf_array(const Column& column, const std::string& name) {
+  switch (column.type) {
+    case ColumnType::kFloat:
+      return float_array(column.floats, name);
+    case ColumnType::kInt64:
+      return int_array(column, name);
+    case ColumnType::kText:
+      break;
+  }
+  return text_array(column, name);
+}
+
+// Offsets of lists; each has one entry where there are none.
+std::shared_ptr<arrow::Array> list_array(const HostVector<int32_t>& offsets, int64_t lists,
+                                         const std::shared_ptr<arrow::Array>& values,
+                                         const std::string& name) {
+  std::vector<int32_t> own(offsets.begin(), offsets.end());
+  if (own.empty()) {
+    own.resize(static_cast<size_t>(lists + 1));
+    std::iota(own.begin(), own.end(), 0);
+  }
+  arrow::Int32Builder builder;
+  require_ok(builder.AppendValues(own), name);
+  const auto array = finish(builder, name);
+  return value_of(arrow::ListArray::FromArrays(*array, *values), name);
+}
+
+std::shared_ptr<arrow::Array> array_of(const ColumnSpec& spec, const Column& column, int64_t rows) {
+  EMBLEM_REQUIRE(column.type == spec.type, "column ", in_quotes(spec.name),
+                 " changes its type between blocks");
+  EMBLEM_REQUIRE(spec.lists > 0 || (column.offsets.empty() && column.sequence_offsets.empty()),
+                 "column ", in_quotes(spec.name),
+                 " holds several values in a row, but was said to hold one");
+  EMBLEM_REQUIRE(spec.weighted || column.weights.empty(), "column ", in_quotes(spec.name),
+                 " holds weighted values, which are written as lists only");
+  std::shared_ptr<arrow::Array> array = leaf_array(column, spec.name);
+  if (spec.weighted) {
+    HostVector<float> weights = column.weights;
+    if (weights.empty()) weights.assign(static_cast<size_t>(array->length()), 1.0f);
+    array = value_of(arrow::StructArray::Make({array, float_array(weights, spec.name)},
+                                              std::vector<std::string>{"key", "weight"}),
+                     spec.name);
+  }
+  const bool is_sequence = !column.sequence_offsets.empty();
+  if (spec.lists == 2) {
+    const int64_t bags = is_sequence ? column.sequence_offsets.back() : rows;
+    array = list_array(column.offsets, bags, array, spec.name);
+    return list_array(column.sequence_offsets, rows, array, spec.name);
+  }
+  if (spec.lists == 0) return array;
+  EMBLEM_REQUIRE(!is_sequence || column.offsets.empty(), "column ", in_quotes(spec.name),
+                 " holds sequences of bags, but was said to hold bags");
+  return list_array(is_sequence ? column.sequence_offsets : column.offsets, rows, array, spec.name);
+}
+
+}  // namespace
+
+std::shared_ptr<arrow::Schema> arrow_schema(const std::vector<ColumnSpec>& columns) {
+  std::vector<std::shared_ptr<arrow::Field>> fields;
+  for (const ColumnSpec& column : columns)
+    fields.push_back(arrow::field(column.name, type_of(column)));
+  return arrow::schema(fields);
+}
+
+std::shared_ptr<arrow::RecordBatch> arrow_batch(const std::vector<ColumnSpec>& columns,
+                                                const std::shared_ptr<arrow::Schema>& schema,
+                                                const Block& block) {
+  std::vector<std::shared_ptr<arrow::Array>> arrays;
+  for (size_t i = 0; i < columns.size(); ++i)
+    arrays.push_back(array_of(columns[i], block.columns[i], block.rows));
+  return arrow::RecordBatch::Make(schema, block.rows, arrays);
+}
+
+}  // namespace emblem
+#endif

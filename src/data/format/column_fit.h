@@ -1,0 +1,66 @@
+// data/format/column_fit.h - a column as a columnar file has it becomes the column that a feature
+// asks for: text is parsed as that of a CSV field is, lists become bags, sequences or single
+// values.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/format/columnar_field.h"
+#include "data/format/csv_field.h"
+
+namespace emblem {
+
+// A row that cannot be read, and why.
+using RowProblem = std::pair<int64_t, std::string>;
+
+// - One value a row: as it is. Text is one value, a bag or a sequence by the request's separators.
+// - A list: the bag of a row; of a sequence its elements; where a request wants one value, lists
+//   of one value, and empty ones, which are missing values. Other lists are bad rows.
+// - A list of lists: a sequence of bags.
+// - Weights are kept where the request asks for them.
+//
+// Made once; apply may run concurrently.
+class ColumnFit {
+ public:
+  // `request` is null for columns with their natural types. Throws Error that names `source` when
+  // the column cannot be what is asked for.
+  ColumnFit(const ColumnarField& field, const ColumnRequest* request,
+            const std::vector<std::string>& na_strings, const std::string& source);
+
+  ColumnType type() const { return type_; }
+  // How the column is to be read; `field` is its position.
+  ColumnRead read(int field) const;
+
+  // `column` holds `rows` rows as they were read. `scratch` is overwritten.
+  void apply(int64_t rows, Column& column, const std::vector<ValueProblem>& value_problems,
+             Column& scratch, std::vector<RowProblem>& problems) const;
+
+ private:
+  bool must_parse(const Column& column) const;
+  bool has_separators(std::string_view text) const;
+  void parse(int64_t rows, Column& column, Column& scratch,
+             std::vector<RowProblem>& problems) const;
+  void parse_fields(int64_t rows, const Column& from, Column& to,
+                    std::vector<RowProblem>& problems) const;
+  void parse_values(const Column& from, Column& to, std::vector<RowProblem>& problems) const;
+  void parse_bags(int64_t rows, const Column& from, Column& to,
+                  std::vector<RowProblem>& problems) const;
+  void shape(int64_t rows, Column& column, Column& scratch,
+             std::vector<RowProblem>& problems) const;
+  void take_single_values(int64_t rows, Column& column, Column& scratch,
+                          std::vector<RowProblem>& problems) const;
+  void make_sequence(int64_t rows, Column& column) const;
+  std::string message(const std::string& problem) const;
+
+  ColumnarField field_;
+  bool is_natural_;
+  ColumnRequest request_;
+  ColumnRequest value_request_;  // one value without separators
+  MissingTexts missing_;
+  bool has_na_strings_;
+  ColumnType type_;
+};
+
+}  // namespace emblem

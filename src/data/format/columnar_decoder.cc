@@ -1,0 +1,359 @@
+#include "data/format/columnar_decoder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/file.h"
+#include "core/text.h"
+#include "core/thread_pool.h"
+#include "data/format/kept_columns.h"
+#include "data/format/number_text.h"
+#include "data/format/select_rows.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+// A value as text: as CSV files have it.
+void write_value(const Column& column, size_t at, std::string& text) {
+  if (column.type == ColumnType::kInt64) {
+    if (column.missing.empty() || column.missing[at] == 0) write_integer(column.ints[at], text);
+  } else if (column.type == ColumnType::kFloat) {
+    if (!std::isnan(column.floats[at])) write_number(column.floats[at], text);
+  } else {
+    const size_t begin = at == 0 ? 0 : column.text_ends[at - 1];
+    text.append(column.text, begin, column.text_ends[at] - begin);
+  }
+  if (column.weights.empty()) return;
+  text += ':';
+  write_number(column.weights[at], text);
+}
+
+// Values of a bag with \x1d between them, elements of a sequence with ';'.
+std::string row_text(const Column& column, int64_t row) {
+  const auto bags = [&](int64_t at) -> Extent {
+    return column.sequence_offsets.empty()
+               ? Extent{at, at + 1}
+               : Extent{column.sequence_offsets[at], column.sequence_offsets[at + 1]};
+  };
+  std::string text;
+  const Extent elements = bags(row);
+  for (int64_t bag = elements.begin; bag < elements.end; ++bag) {
+    if (bag > elements.begin) text += ';';
+    const int64_t begin = column.offsets.empty() ? bag : column.offsets[bag];
+    const int64_t end = column.offsets.empty() ? bag + 1 : column.offsets[bag + 1];
+    for (int64_t at = begin; at < end; ++at) {
+      if (at > begin) text += '\x1d';
+      write_value(column, static_cast<size_t>(at), text);
+    }
+  }
+  return text;
+}
+
+std::vector<ColumnSpec> names_of(const std::vector<ColumnarField>& fields) {
+  std::vector<ColumnSpec> names;
+  for (const ColumnarField& field : fields) names.push_back({field.name, ColumnType::kText});
+  return names;
+}
+
+std::unique_ptr<ColumnarFile> open_file(config::DatasetType type, const std::string& path) {
+  switch (type) {
+    case config::ParquetDataset:
+      return open_parquet_file(path);
+    case config::OrcDataset:
+      return open_orc_file(path);
+    default:
+      return open_arrow_file(path);
+  }
+}
+
+}  // namespace
+
+struct ColumnarDecoder::Cursor final : DecoderCursor {
+  const void* owner = nullptr;
+  int file = -1;
+  int part = -1;
+  int64_t next = 0;   // row of the file
+  int64_t bytes = 0;  // of what is read of the part, or of the whole file
+  std::unique_ptr<PartReader> reader;
+  std::vector<Column> extra;  // of filters and kept columns
+  Column scratch;
+  std::vector<ValueProblem> value_problems;
+  std::vector<RowProblem> problems;
+};
+
+ColumnarDecoder::ColumnarDecoder(const DataSource& source,
+                                 const std::vector<ColumnRequest>* requests,
+                                 std::vector<std::unique_ptr<ColumnarFile>> files)
+    : all_columns_(requests == nullptr) {
+  EMBLEM_REQUIRE(!files.empty(), "no files in ", in_quotes(source.input));
+  for (const std::string& text : source.filters) filters_.emplace_back(text);
+  files_.reserve(files.size());
+  files_.push_back({std::move(files[0])});
+  choose_columns(source, requests);
+  std::unique_ptr<ColumnarFile> first = std::move(files_[0].file);
+  files_.clear();
+  add_file(std::move(first));
+  for (size_t i = 1; i < files.size(); ++i) add_file(std::move(files[i]));
+}
+
+void ColumnarDecoder::choose_columns(const DataSource& source,
+                                     const std::vector<ColumnRequest>* requests) {
+  const ColumnarFile& file = *files_[0].file;
+  const std::vector<ColumnarField>& fields = file.fields();
+  const std::vector<ColumnSpec> names = names_of(fields);
+  const auto add = [&](const ColumnarField& field, const ColumnRequest* request) {
+    fields_.push_back(field);
+    fits_.emplace_back(field, request, source.na_strings, file.path());
+  };
+  if (requests == nullptr) {
+    for (const ColumnarField& field : fields)
+      if (field.type != LeafType::kOther) add(field, nullptr);
+  } else {
+    for (const ColumnRequest& request : *requests)
+      add(fields[static_cast<size_t>(find_column(names, request.name, file.path()))], &request);
+  }
+  for (size_t i = 0; i < fields_.size(); ++i)
+    columns_.push_back({fields_[i].name, fits_[i].type(), fields_[i].lists, fields_[i].weighted});
+  for (RowFilter& filter : filters_) {
+    const ColumnarField& field =
+        fields[static_cast<size_t>(find_column(names, filter.column(), file.path()))];
+    filter.set_field(field, file.path());
+    add(field, nullptr);
+  }
+  for (const std::string& name : source.keep)
+    add(fields[static_cast<size_t>(find_column(names, name, file.path()))], nullptr);
+}
+
+void ColumnarDecoder::add_file(std::unique_ptr<ColumnarFile> file) {
+  require_same_columns(*file);
+  const std::vector<ColumnSpec> names = names_of(file->fields());
+  File& added = files_.emplace_back();
+  for (size_t i = 0; i < fits_.size(); ++i)
+    added.reads.push_back(fits_[i].read(find_column(names, fields_[i].name, file->path())));
+  added.first_rows.push_back(0);
+  for (const int64_t rows : file->part_rows())
+    added.first_rows.push_back(added.first_rows.back() + rows);
+  added.rows = added.first_rows.back();
+  names_.push_back(file->path());
+  added.file = std::move(file);
+}
+
+void ColumnarDecoder::require_same_columns(const ColumnarFile& file) const {
+  if (files_.empty()) return;
+  const std::string& first = files_[0].file->path();
+  for (const ColumnarField& field : fields_) {
+    const auto same =
+        std::find_if(file.fields().begin(), file.fields().end(),
+                     [&](const ColumnarField& other) { return other.name == field.name; });
+    EMBLEM_REQUIRE(same != file.fields().end(), file.path(), " has no column ",
+                   in_quotes(field.name), ", which ", first,
+                   " has; expected files with the same columns");
+    EMBLEM_REQUIRE(same->type_text == field.type_text, file.path(), ": column ",
+                   in_quotes(field.name), " is ", same->type_text, ", but it is ", field.type_text,
+                   " in ", first, "; expected the same types in all files");
+  }
+  if (!all_columns_) return;
+  const std::vector<ColumnSpec> names = names_of(files_[0].file->fields());
+  for (const ColumnarField& field : file.fields()) {
+    const bool known = std::any_of(names.begin(), names.end(), [&](const ColumnSpec& other) {
+      return other.name == field.name;
+    });
+    EMBLEM_REQUIRE(known, file.path(), " has the column ", in_quotes(field.name), ", which ", first,
+                   " does not have; expected files with the same columns");
+  }
+}
+
+bool ColumnarDecoder::may_have_rows(const File& file, int part) const {
+  for (size_t i = 0; i < filters_.size(); ++i) {
+    const std::optional<ValueBounds> bounds =
+        file.file->bounds(part, file.reads[columns_.size() + i].field);
+    if (bounds && !filters_[i].may_keep(*bounds)) return false;
+  }
+  return true;
+}
+
+std::vector<Extent> ColumnarDecoder::parts(int file) const {
+  const File& from = files_[static_cast<size_t>(file)];
+  std::vector<Extent> parts;
+  for (size_t part = 0; part + 1 < from.first_rows.size(); ++part) {
+    const Extent extent{from.first_rows[part], from.first_rows[part + 1]};
+    if (extent.begin < extent.end && may_have_rows(from, static_cast<int>(part)))
+      parts.push_back(extent);
+  }
+  return parts;
+}
+
+std::string ColumnarDecoder::read_directly() {
+  std::string refused;
+  for (const File& file : files_)
+    if (!file.file->read_directly() && refused.empty()) refused = file.file->path();
+  return refused;
+}
+
+ColumnarDecoder::Cursor& ColumnarDecoder::cursor_at(int file, Extent range,
+                                                    DecodedPiece& out) const {
+  const File& from = files_[static_cast<size_t>(file)];
+  const auto part = static_cast<int>(
+      std::upper_bound(from.first_rows.begin(), from.first_rows.end(), range.begin) -
+      from.first_rows.begin() - 1);
+  auto* cursor = dynamic_cast<Cursor*>(out.cursor.get());
+  if (cursor == nullptr) {
+    out.cursor = std::make_unique<Cursor>();
+    cursor = static_cast<Cursor*>(out.cursor.get());
+  }
+  const bool continues = cursor->owner == this && cursor->reader != nullptr &&
+                         cursor->file == file && cursor->part == part &&
+                         cursor->next == range.begin;
+  if (continues) return *cursor;
+  cursor->reader.reset();
+  cursor->owner = this;
+  cursor->file = file;
+  cursor->part = part;
+  cursor->extra.resize(fits_.size() - columns_.size());
+  cursor->reader = from.file->open(part, from.reads);
+  cursor->bytes = all_columns_ ? from.file->bytes() : from.file->part_bytes(part, from.reads);
+  const int64_t before = range.begin - from.first_rows[static_cast<size_t>(part)];
+  if (before > 0) cursor->reader->skip(before);
+  return *cursor;
+}
+
+// Of the columns that are read: the share that the rows have of a part, or of the whole file where
+// all columns are.
+int64_t ColumnarDecoder::bytes_of(const File& file, Extent range, const Cursor& cursor) const {
+  const auto part = static_cast<size_t>(cursor.part);
+  const int64_t begin = all_columns_ ? 0 : file.first_rows[part];
+  const int64_t end = all_columns_ ? file.rows : file.first_rows[part + 1];
+  const auto bytes_before = [&](int64_t row) {
+    return static_cast<int64_t>(static_cast<double>(cursor.bytes) *
+                                static_cast<double>(row - begin) /
+                                static_cast<double>(std::max<int64_t>(end - begin, 1)));
+  };
+  return bytes_before(range.end) - bytes_before(range.begin);
+}
+
+std::vector<int32_t> ColumnarDecoder::wanted_rows(int file, Extent range, const RowSample& sample,
+                                                  const Random* shuffle,
+                                                  const Cursor& cursor) const {
+  std::vector<int32_t> rows;
+  rows.reserve(static_cast<size_t>(range.end - range.begin));
+  for (int64_t row = 0; row < range.end - range.begin; ++row) {
+    bool kept = sample.keeps_all() || sample.keeps(file, range.begin + row);
+    for (size_t i = 0; i < filters_.size() && kept; ++i)
+      kept = filters_[i].keeps(cursor.extra[i], row);
+    if (kept) rows.push_back(static_cast<int32_t>(row));
+  }
+  if (shuffle != nullptr) shuffle_items(rows, *shuffle);
+  return rows;
+}
+
+void ColumnarDecoder::keep_rows(const std::vector<int32_t>& rows, const Cursor& cursor,
+                                TextColumn& kept) const {
+  const size_t first = filters_.size();
+  std::vector<std::string> values(cursor.extra.size() - first);
+  for (const int32_t row : rows) {
+    for (size_t i = 0; i < values.size(); ++i) values[i] = row_text(cursor.extra[first + i], row);
+    kept.append(csv_line(values));
+  }
+}
+
+void ColumnarDecoder::decode(int file, Extent range, const RowSample& sample, const Random* shuffle,
+                             DecodedPiece& out) const {
+  Cursor& cursor = cursor_at(file, range, out);
+  const File& from = files_[static_cast<size_t>(file)];
+  const int64_t rows = range.end - range.begin;
+  EMBLEM_REQUIRE(range.end <= from.first_rows[static_cast<size_t>(cursor.part) + 1],
+                 "rows of two parts of ", from.file->path(), " are read at once");
+  out.file = file;
+  out.bad = {};
+  out.bad_positions.clear();
+  out.kept.clear();
+  out.block.columns.resize(columns_.size());
+  cursor.problems.clear();
+  cursor.next = -1;  // what follows may throw
+  for (size_t i = 0; i < fits_.size(); ++i) {
+    Column& column = i < columns_.size() ? out.block.columns[i] : cursor.extra[i - columns_.size()];
+    cursor.value_problems.clear();
+    cursor.reader->read(i, rows, column, cursor.value_problems);
+    fits_[i].apply(rows, column, cursor.value_problems, cursor.scratch, cursor.problems);
+  }
+  cursor.next = range.end;
+  out.bytes = bytes_of(from, range, cursor);
+  if (range.end == from.first_rows[static_cast<size_t>(cursor.part) + 1]) cursor.reader.reset();
+
+  out.block.rows = rows;
+  out.positions.resize(static_cast<size_t>(rows));
+  std::iota(out.positions.begin(), out.positions.end(), range.begin);
+  const bool takes_all = sample.keeps_all() && filters_.empty() && shuffle == nullptr;
+  const bool keeps_text = cursor.extra.size() > filters_.size();
+  if (takes_all && cursor.problems.empty() && !keeps_text) return;
+  const std::vector<int32_t> wanted = wanted_rows(file, range, sample, shuffle, cursor);
+  if (keeps_text) keep_rows(wanted, cursor, out.kept);
+  if (!takes_all || !cursor.problems.empty())
+    take_rows(wanted, cursor.problems, cursor.scratch, out);
+}
+
+std::string ColumnarDecoder::locate(int file, int64_t position) const {
+  return cat(names_[static_cast<size_t>(file)], ": row ", position + 1);
+}
+
+std::optional<ColumnarLayout> columnar_layout(const DataSource& source) {
+  if (source.type != config::ParquetDataset && source.type != config::OrcDataset &&
+      source.type != config::ArrowDataset)
+    return std::nullopt;
+  ColumnarLayout layout;
+  for (const std::string& path : expand_paths(source.input)) {
+    const std::unique_ptr<ColumnarFile> file = open_file(source.type, path);
+    layout.part_name = file->part_name();
+    layout.parts += static_cast<int64_t>(file->part_rows().size());
+    for (const int64_t rows : file->part_rows()) {
+      layout.rows += rows;
+      layout.most_rows = std::max(layout.most_rows, rows);
+    }
+    if (!layout.types.empty()) continue;
+    for (const ColumnarField& field : file->fields())
+      if (field.type != LeafType::kOther) layout.types.push_back(field.type_text);
+  }
+  return layout;
+}
+
+std::unique_ptr<Decoder> make_columnar_decoder(const DataSource& source,
+                                               const std::vector<ColumnRequest>* requests) {
+  const std::vector<std::string> paths = expand_paths(source.input);
+  std::vector<std::unique_ptr<ColumnarFile>> files(paths.size());
+  const auto count = static_cast<int64_t>(paths.size());
+  const auto open = [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      files[static_cast<size_t>(i)] = open_file(source.type, paths[static_cast<size_t>(i)]);
+  };
+  if (count > 1 && source.threads > 1) {
+    ThreadPool pool(static_cast<int>(std::min<int64_t>(source.threads, count)));
+    parallel_for(Context{.threads = &pool}, count, 1, open);
+  } else {
+    open(0, count);
+  }
+  return std::make_unique<ColumnarDecoder>(source, requests, std::move(files));
+}
+
+#ifdef EMBLEM_WITH_ARROW
+bool has_columnar_formats() { return true; }
+#else
+namespace {
+
+[[noreturn]] void refuse(const std::string& path) {
+  throw Error(ErrorCode::kUnsupported,
+              cat(path,
+                  ": this build does not read Parquet, ORC and Arrow files; build with "
+                  "-DEMBLEM_ARROW=ON (cmake/Arrow.cmake)"));
+}
+
+}  // namespace
+
+bool has_columnar_formats() { return false; }
+std::unique_ptr<ColumnarFile> open_parquet_file(const std::string& path) { refuse(path); }
+std::unique_ptr<ColumnarFile> open_orc_file(const std::string& path) { refuse(path); }
+std::unique_ptr<ColumnarFile> open_arrow_file(const std::string& path) { refuse(path); }
+#endif
+
+}  // namespace emblem

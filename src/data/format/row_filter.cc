@@ -1,0 +1,166 @@
+#include "data/format/row_filter.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+#include "core/text.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+constexpr const char* kExpected =
+    "; expected COLUMN OP VALUE with =, !=, <, <=, > or >=, or COLUMN in [VALUE, ...], as in "
+    "\"day >= 20261101\"";
+
+bool is_name(char c) { return c != ' ' && c != '<' && c != '>' && c != '=' && c != '!'; }
+
+std::string_view unquoted(std::string_view text) {
+  const bool quoted = text.size() >= 2 && (text.front() == '"' || text.front() == '\'') &&
+                      text.back() == text.front();
+  return quoted ? text.substr(1, text.size() - 2) : text;
+}
+
+// Takes `word`, which a space, a bracket or the end follows, from the front.
+bool take_word(std::string_view word, std::string_view& text) {
+  if (!text.starts_with(word)) return false;
+  const std::string_view rest = text.substr(word.size());
+  if (!rest.empty() && rest[0] != ' ' && rest[0] != '[') return false;
+  text = trim(rest);
+  return true;
+}
+
+}  // namespace
+
+RowFilter::Literal RowFilter::literal_of(std::string_view text) {
+  Literal literal;
+  literal.text = unquoted(trim(text));
+  const char* const begin = literal.text.data();
+  const char* const end = begin + literal.text.size();
+  const auto integer = std::from_chars(begin, end, literal.integer);
+  literal.is_integer = integer.ec == std::errc() && integer.ptr == end;
+  const auto number = std::from_chars(begin, end, literal.number);
+  literal.is_number = number.ec == std::errc() && number.ptr == end && !std::isnan(literal.number);
+  return literal;
+}
+
+RowFilter::RowFilter(const std::string& text) : text_(text) {
+  std::string_view rest = trim(text);
+  const auto name_end = std::find_if_not(rest.begin(), rest.end(), is_name);
+  column_ = std::string(rest.begin(), name_end);
+  rest = trim(rest.substr(column_.size()));
+  const std::pair<std::string_view, Operator> kSigns[] = {
+      {"==", Operator::kEqual},   {"!=", Operator::kNotEqual}, {"<=", Operator::kAtMost},
+      {">=", Operator::kAtLeast}, {"=", Operator::kEqual},     {"<", Operator::kLess},
+      {">", Operator::kMore}};
+  for (const auto& [sign, op] : kSigns) {
+    if (!rest.starts_with(sign)) continue;
+    op_ = op;
+    literals_.push_back(literal_of(rest.substr(sign.size())));
+    EMBLEM_REQUIRE(!column_.empty() && !trim(rest.substr(sign.size())).empty(),
+                   "data_config.filters has ", in_quotes(text), kExpected);
+    return;
+  }
+  const bool negated = take_word("not", rest);
+  const bool is_list = take_word("in", rest) && rest.starts_with('[') && rest.ends_with(']');
+  EMBLEM_REQUIRE(!column_.empty() && is_list, "data_config.filters has ", in_quotes(text),
+                 kExpected);
+  op_ = negated ? Operator::kNotIn : Operator::kIn;
+  rest = rest.substr(1, rest.size() - 2);
+  for (const std::string& value : split(rest, ',')) literals_.push_back(literal_of(value));
+}
+
+void RowFilter::set_field(const ColumnarField& field, const std::string& source) {
+  EMBLEM_REQUIRE(field.lists == 0 && field.type != LeafType::kOther, "data_config.filters has ",
+                 in_quotes(text_), ", but column ", in_quotes(field.name), " of ", source, " is ",
+                 field.type_text, "; expected a column with one value a row");
+  if (field.type == LeafType::kText) return;
+  for (Literal& literal : literals_) {
+    EMBLEM_REQUIRE(literal.is_number, "data_config.filters has ", in_quotes(text_), ", but column ",
+                   in_quotes(field.name), " of ", source, " is ", field.type_text,
+                   "; expected a number in place of ", in_quotes(literal.text));
+    if (field.type == LeafType::kFloat || field.type == LeafType::kDouble)
+      literal.number = static_cast<double>(static_cast<float>(literal.number));
+  }
+}
+
+// Negative, 0 or positive as the value is less, equal or more.
+int RowFilter::compare(const ValueBounds::Value& value, const Literal& literal) {
+  const auto three_way = [](const auto& a, const auto& b) { return a < b ? -1 : a > b ? 1 : 0; };
+  if (const auto* text = std::get_if<std::string>(&value)) return three_way(*text, literal.text);
+  if (const auto* number = std::get_if<double>(&value)) return three_way(*number, literal.number);
+  const int64_t integer = std::get<int64_t>(value);
+  if (literal.is_integer) return three_way(integer, literal.integer);
+  return three_way(static_cast<double>(integer), literal.number);
+}
+
+bool RowFilter::keeps(const ValueBounds::Value& value) const {
+  const auto equals_any = [&] {
+    return std::any_of(literals_.begin(), literals_.end(),
+                       [&](const Literal& literal) { return compare(value, literal) == 0; });
+  };
+  switch (op_) {
+    case Operator::kEqual:
+      return compare(value, literals_[0]) == 0;
+    case Operator::kNotEqual:
+      return compare(value, literals_[0]) != 0;
+    case Operator::kLess:
+      return compare(value, literals_[0]) < 0;
+    case Operator::kAtMost:
+      return compare(value, literals_[0]) <= 0;
+    case Operator::kMore:
+      return compare(value, literals_[0]) > 0;
+    case Operator::kAtLeast:
+      return compare(value, literals_[0]) >= 0;
+    case Operator::kIn:
+      return equals_any();
+    case Operator::kNotIn:
+      break;
+  }
+  return !equals_any();
+}
+
+bool RowFilter::keeps(const Column& column, int64_t row) const {
+  const auto at = static_cast<size_t>(row);
+  switch (column.type) {
+    case ColumnType::kInt64:
+      return (column.missing.empty() || column.missing[at] == 0) &&
+             keeps(ValueBounds::Value(column.ints[at]));
+    case ColumnType::kFloat: {
+      const double value = column.floats[at];
+      return !std::isnan(value) && keeps(ValueBounds::Value(value));
+    }
+    case ColumnType::kText:
+      break;
+  }
+  const size_t begin = at == 0 ? 0 : column.text_ends[at - 1];
+  std::string text = column.text.substr(begin, column.text_ends[at] - begin);
+  return !text.empty() && keeps(ValueBounds::Value(std::move(text)));
+}
+
+bool RowFilter::may_keep(const ValueBounds& bounds) const {
+  if (bounds.all_missing) return false;
+  switch (op_) {
+    case Operator::kLess:
+    case Operator::kAtMost:
+      return keeps(bounds.smallest);
+    case Operator::kMore:
+    case Operator::kAtLeast:
+      return keeps(bounds.largest);
+    case Operator::kEqual:
+    case Operator::kIn:
+      return std::any_of(literals_.begin(), literals_.end(), [&](const Literal& literal) {
+        return compare(bounds.smallest, literal) <= 0 && compare(bounds.largest, literal) >= 0;
+      });
+    case Operator::kNotEqual:
+    case Operator::kNotIn:
+      break;
+  }
+  // Bounds of text may be cut short.
+  return std::holds_alternative<std::string>(bounds.smallest) ||
+         bounds.smallest != bounds.largest || keeps(bounds.smallest);
+}
+
+}  // namespace emblem

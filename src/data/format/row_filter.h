@@ -1,0 +1,61 @@
+// data/format/row_filter.h - data_config.filters: conditions that the rows that are read fulfil.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "data/format/columnar_field.h"
+
+namespace emblem {
+
+// No value of a column in a part of a file is less or more; or it has nothing but missing values.
+// Floating-point numbers are rounded to floats, as they are in columns.
+struct ValueBounds {
+  using Value = std::variant<int64_t, double, std::string>;
+  bool all_missing = false;
+  Value smallest, largest;
+};
+
+// "column OP value", where OP is one of = == != < <= > >=, or "column in [a, b]", "column not in
+// [a, b]". Text may be in quotes. A missing value fulfils no condition. Made once; const methods
+// may run concurrently.
+class RowFilter {
+ public:
+  // Throws Error when `text` is not a condition.
+  explicit RowFilter(const std::string& text);
+
+  const std::string& column() const { return column_; }
+
+  // Before any of the following: the values have the type of `field`. Throws Error when the column
+  // is a list, or is of numbers and compared to text; `source` has it.
+  void set_field(const ColumnarField& field, const std::string& source);
+
+  // Of a column that was read with its natural type.
+  bool keeps(const Column& column, int64_t row) const;
+
+  // Whether a part with these bounds may hold a row that is kept.
+  bool may_keep(const ValueBounds& bounds) const;
+
+ private:
+  enum class Operator : uint8_t { kEqual, kNotEqual, kLess, kAtMost, kMore, kAtLeast, kIn, kNotIn };
+
+  // What a value is compared to: as text and, where it is one, as a number.
+  struct Literal {
+    std::string text;
+    bool is_number = false, is_integer = false;
+    int64_t integer = 0;
+    double number = 0;
+  };
+
+  static Literal literal_of(std::string_view text);
+  static int compare(const ValueBounds::Value& value, const Literal& literal);
+  bool keeps(const ValueBounds::Value& value) const;
+
+  std::string text_, column_;
+  Operator op_ = Operator::kEqual;
+  std::vector<Literal> literals_;
+};
+
+}  // namespace emblem

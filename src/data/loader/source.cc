@@ -1,0 +1,71 @@
+#include "data/loader/source.h"
+
+#include <algorithm>
+#include <mutex>
+#include <new>
+#include <set>
+
+#include "core/log.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+// Decoded rows that may wait, whatever prefetch_batches says.
+constexpr int64_t kMostPrefetchedBytes = int64_t{128} << 20;
+
+// What was changed in rows; "" when nothing was.
+std::string changes_text(const FeatureCounts& counts) {
+  std::string text;
+  const auto add = [&](int64_t count, const char* what) {
+    if (count > 0) text += cat(text.empty() ? "" : "; ", count, what);
+  };
+  add(counts.cut_sequences, " sequences were longer than their sequence_length and were cut");
+  add(counts.fitted_sequences,
+      " sequences had another length than the first feature of their group and were cut or padded");
+  add(counts.ids_in_row_0,
+      " ids were outside of their tables and were read as row 0 (data_config.out_of_range_ids)");
+  return text;
+}
+
+}  // namespace
+
+void Loader::Source::rethrow(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::kOutOfMemory,
+                "out of memory while loading data; lower data_config.batch_size, "
+                "prefetch_batches, shuffle_buffer_size or num_workers");
+  }
+}
+
+// Of sequences without a limit the length is a guess.
+int64_t Loader::Source::bytes_of_row(const FeatureLayout& features) {
+  int64_t bytes = 4 * features.dense_cols + 8 * features.sparse_count +
+                  4 * static_cast<int64_t>(features.labels.size());
+  for (const SequenceSpec& sequence : features.sequences) {
+    const int64_t length = sequence.max_length > 0 ? sequence.max_length : 64;
+    bytes +=
+        length * (4 * sequence.dense_cols + 8 * static_cast<int64_t>(sequence.features.size()));
+  }
+  return std::max<int64_t>(bytes, 1);
+}
+
+int64_t Loader::Source::rows_to_prefetch(const FeatureLayout& features,
+                                         const LoaderOptions& options) {
+  const int64_t affordable =
+      std::max(kMostPrefetchedBytes / bytes_of_row(features), 2 * options.batch_size);
+  return std::min(affordable, std::max(options.prefetch_batches, 1) * options.batch_size);
+}
+
+void Loader::Source::warn_of_changes(const std::string& input, const FeatureCounts& counts) {
+  static std::mutex mutex;
+  static std::set<std::string> warned;  // evaluations read the same input again and again
+  const std::string text = changes_text(counts);
+  if (text.empty()) return;
+  const std::lock_guard lock(mutex);
+  if (warned.insert(input).second) log_warn(cat(input, ": ", text));
+}
+
+}  // namespace emblem

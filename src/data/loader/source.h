@@ -1,0 +1,36 @@
+// data/loader/source.h - what is behind a Loader. Internal to data/loader.
+#pragma once
+
+#include <chrono>
+#include <exception>
+#include <memory>
+
+#include "data/loader/loader.h"
+
+namespace emblem {
+
+// The functions are those of Loader.
+class Loader::Source {
+ public:
+  virtual ~Source() = default;
+  virtual bool next(Batch& batch) = 0;
+  virtual bool wait(std::chrono::milliseconds) { return true; }
+  virtual LoaderStatistics statistics() const = 0;
+  virtual int64_t expected_rows() const = 0;
+
+  static std::unique_ptr<Source> open_stream(const config::DataConfig& data,
+                                             const FeatureLayout& features,
+                                             const LoaderOptions& options);
+
+ protected:
+  // Throws what a worker threw.
+  [[noreturn]] static void rethrow(const std::exception_ptr& error);
+  // The bytes of a row of features, where sequences without a limit have a typical length.
+  static int64_t bytes_of_row(const FeatureLayout& features);
+  // Rows that may wait for next(): `prefetch_batches` of them, unless that is too much memory.
+  static int64_t rows_to_prefetch(const FeatureLayout& features, const LoaderOptions& options);
+  // Warns of what was changed in the rows of `input`, once for each.
+  static void warn_of_changes(const std::string& input, const FeatureCounts& counts);
+};
+
+}  // namespace emblem

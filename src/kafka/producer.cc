@@ -1,0 +1,118 @@
+#include "kafka/producer.h"
+
+#include "emblem/error.h"
+
+#ifdef EMBLEM_WITH_KAFKA
+
+#include <librdkafka/rdkafka.h>
+// After the header above.
+#include <librdkafka/rdkafka_mock.h>
+
+#include "kafka/handles.h"
+
+namespace emblem {
+
+struct KafkaProducer::State {
+  KafkaHandle handle;
+  std::string brokers;
+  int mock_brokers = 0;
+
+  rd_kafka_mock_cluster_t* mock() const { return rd_kafka_handle_mock_cluster(handle.get()); }
+
+  void send(const std::string& topic, int32_t partition, std::string_view key,
+            std::string_view message) {
+    for (;;) {
+      const auto error =
+          rd_kafka_producev(handle.get(), RD_KAFKA_V_TOPIC(topic.c_str()),
+                            RD_KAFKA_V_PARTITION(partition), RD_KAFKA_V_KEY(key.data(), key.size()),
+                            RD_KAFKA_V_VALUE(const_cast<char*>(message.data()), message.size()),
+                            RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_END);
+      if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return;
+      if (error != RD_KAFKA_RESP_ERR__QUEUE_FULL) {
+        throw Error(ErrorCode::kUnavailable,
+                    cat("kafka: topic ", topic, ": ", rd_kafka_err2str(error)));
+      }
+      rd_kafka_poll(handle.get(), 50);
+    }
+  }
+};
+
+KafkaProducer::KafkaProducer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+KafkaProducer::KafkaProducer(KafkaProducer&&) noexcept = default;
+KafkaProducer::~KafkaProducer() = default;
+
+KafkaProducer::KafkaProducer(const std::string& brokers) : state_(std::make_unique<State>()) {
+  KafkaSettings conf;
+  conf.set("bootstrap.servers", brokers).set("enable.idempotence", "true").set("log_level", "3");
+  state_->handle = conf.open(RD_KAFKA_PRODUCER);
+  state_->brokers = brokers;
+}
+
+KafkaProducer KafkaProducer::with_mock_brokers(int brokers) {
+  auto state = std::make_unique<State>();
+  KafkaSettings conf;
+  conf.set("test.mock.num.brokers", std::to_string(brokers))
+      .set("linger.ms", "1")
+      .set("log_level", "0");
+  state->handle = conf.open(RD_KAFKA_PRODUCER);
+  state->brokers = rd_kafka_mock_cluster_bootstraps(state->mock());
+  state->mock_brokers = brokers;
+  return KafkaProducer(std::move(state));
+}
+
+std::string KafkaProducer::brokers() const { return state_->brokers; }
+
+void KafkaProducer::send(const std::string& topic, std::string_view message, std::string_view key) {
+  state_->send(topic, RD_KAFKA_PARTITION_UA, key, message);
+}
+
+void KafkaProducer::send_to(const std::string& topic, int32_t partition, std::string_view message) {
+  state_->send(topic, partition, {}, message);
+}
+
+void KafkaProducer::flush(std::chrono::milliseconds timeout) {
+  const auto error = rd_kafka_flush(state_->handle.get(), static_cast<int>(timeout.count()));
+  if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return;
+  throw Error(ErrorCode::kUnavailable, cat("kafka: ", rd_kafka_outq_len(state_->handle.get()),
+                                           " messages were not taken: ", rd_kafka_err2str(error)));
+}
+
+void KafkaProducer::create_topic(const std::string& topic, int partitions) {
+  const auto error = rd_kafka_mock_topic_create(state_->mock(), topic.c_str(), partitions, 1);
+  EMBLEM_REQUIRE(error == RD_KAFKA_RESP_ERR_NO_ERROR, "kafka: creating topic ", topic, ": ",
+                 rd_kafka_err2str(error));
+}
+
+void KafkaProducer::stop_brokers() {
+  for (int i = 1; i <= state_->mock_brokers; ++i) rd_kafka_mock_broker_set_down(state_->mock(), i);
+}
+
+void KafkaProducer::restart_brokers() {
+  for (int i = 1; i <= state_->mock_brokers; ++i) rd_kafka_mock_broker_set_up(state_->mock(), i);
+}
+
+}  // namespace emblem
+
+#else
+
+namespace emblem {
+
+struct KafkaProducer::State {};
+KafkaProducer::KafkaProducer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+KafkaProducer::KafkaProducer(KafkaProducer&&) noexcept = default;
+KafkaProducer::~KafkaProducer() = default;
+KafkaProducer::KafkaProducer(const std::string&) {
+  throw Error(ErrorCode::kInvalidArgument, "kafka: this binary was built without it");
+}
+KafkaProducer KafkaProducer::with_mock_brokers(int) { return KafkaProducer(std::string()); }
+std::string KafkaProducer::brokers() const { return {}; }
+void KafkaProducer::send(const std::string&, std::string_view, std::string_view) {}
+void KafkaProducer::send_to(const std::string&, int32_t, std::string_view) {}
+void KafkaProducer::flush(std::chrono::milliseconds) {}
+void KafkaProducer::create_topic(const std::string&, int) {}
+void KafkaProducer::stop_brokers() {}
+void KafkaProducer::restart_brokers() {}
+
+}  // namespace emblem
+
+#endif

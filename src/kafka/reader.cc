@@ -1,0 +1,328 @@
+#include "kafka/reader.h"
+
+#include "emblem/error.h"
+
+#ifdef EMBLEM_WITH_KAFKA
+
+#include <algorithm>
+#include <chrono>
+#include <span>
+#include <thread>
+
+#include "core/interrupt.h"
+#include "core/log.h"
+#include "core/text.h"
+#include "kafka/handles.h"
+
+namespace emblem {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kRequestMs = 2000;
+
+struct Partition {
+  int64_t next = 0;         // offset of the next message
+  int64_t end = INT64_MAX;  // until=now: reading ends before this offset
+  bool done = false;
+};
+
+// What the error means is known better at the places that call it.
+void ignore_log(const rd_kafka_t*, int, const char*, const char*) {}
+
+}  // namespace
+
+struct KafkaReader::State {
+  KafkaAddress address;
+  KafkaHandle consumer;
+  std::vector<KafkaOffset> start;
+  std::vector<Partition> partitions;  // by number
+  int64_t lost = 0;
+  std::string problem;   // the last that librdkafka reported
+  std::string reported;  // the one that was warned about, until messages come again
+
+  static void remember_error(rd_kafka_t*, int code, const char* reason, void* state) {
+    static_cast<State*>(state)->problem =
+        cat(rd_kafka_err2str(static_cast<rd_kafka_resp_err_t>(code)), " (", reason, ")");
+  }
+
+  void open();
+  template <class Ask>
+  void ask(Ask&& ask);
+  int32_t count_partitions();
+  [[noreturn]] void throw_unknown_topic(std::span<const rd_kafka_metadata_topic_t> topics);
+  int64_t offset_at(int32_t partition, int64_t unix_ms);
+  void find_start(int32_t partition, const std::vector<KafkaOffset>& resume);
+  int64_t after_gap(int32_t partition, int64_t wanted, int64_t first);
+  void assign();
+  void handle_error(const rd_kafka_message_t& message);
+  void skip_gap(int32_t partition);
+  void warn(const std::string& text);
+  bool finished() const;
+  std::string name(int32_t partition) const { return cat(address.topic, " [", partition, "]"); }
+};
+
+void KafkaReader::State::open() {
+  KafkaSettings conf;
+  conf.set("group.id", "emblem").set("log.connection.close", "false");
+  for (const auto& [name, value] : address.properties) conf.set(name.c_str(), value);
+  conf.set("bootstrap.servers", address.brokers)
+      .set("enable.auto.commit", "false")
+      .set("enable.auto.offset.store", "false")
+      .set("enable.partition.eof", address.until_now ? "true" : "false")
+      .set("auto.offset.reset", "error")
+      .set("allow.auto.create.topics", "false");
+  rd_kafka_conf_set_opaque(conf.get(), this);
+  rd_kafka_conf_set_error_cb(conf.get(), remember_error);
+  rd_kafka_conf_set_log_cb(conf.get(), ignore_log);
+  consumer = conf.open(RD_KAFKA_CONSUMER);
+  rd_kafka_poll_set_consumer(consumer.get());
+}
+
+// Calls ask(timeout_ms), which returns an error of librdkafka, until it succeeds or time is up.
+template <class Ask>
+void KafkaReader::State::ask(Ask&& ask) {
+  const auto deadline = Clock::now() + std::chrono::milliseconds(address.timeout_ms);
+  for (;;) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    const rd_kafka_resp_err_t error =
+        ask(static_cast<int>(std::clamp<int64_t>(left, 1, kRequestMs)));
+    if (error == RD_KAFKA_RESP_ERR_NO_ERROR) return;
+    KafkaMessage(rd_kafka_consumer_poll(consumer.get(), 0));  // calls remember_error
+    if (interrupted()) throw Error(ErrorCode::kCancelled, "interrupted while connecting to Kafka");
+    if (Clock::now() >= deadline) {
+      throw Error(
+          ErrorCode::kUnavailable,
+          cat("kafka: no answer about topic ", address.topic, " from ", address.brokers, " within ",
+              address.timeout_ms, " ms: ", problem.empty() ? rd_kafka_err2str(error) : problem,
+              "; check the address and that brokers run (timeout_ms allows more time)"));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
+// Asks for all topics: a question for one would create it where brokers do that.
+int32_t KafkaReader::State::count_partitions() {
+  int32_t count = 0;
+  ask([&](int timeout_ms) {
+    const rd_kafka_metadata_t* all = nullptr;
+    const auto error = rd_kafka_metadata(consumer.get(), 1, nullptr, &all, timeout_ms);
+    if (error != RD_KAFKA_RESP_ERR_NO_ERROR) return error;
+    const std::unique_ptr<const rd_kafka_metadata_t, KafkaDeleter<rd_kafka_metadata_destroy>> owned(
+        all);
+    const std::span topics(all->topics, static_cast<size_t>(all->topic_cnt));
+    const auto found = std::find_if(topics.begin(), topics.end(), [&](const auto& topic) {
+      return address.topic == topic.topic;
+    });
+    if (found == topics.end()) throw_unknown_topic(topics);
+    count = found->partition_cnt;
+    return found->err;
+  });
+  return count;
+}
+
+void KafkaReader::State::throw_unknown_topic(std::span<const rd_kafka_metadata_topic_t> topics) {
+  std::vector<std::string> names;
+  for (const auto& topic : topics) names.emplace_back(topic.topic);
+  const auto nearest = nearest_name(address.topic, names);
+  throw Error(ErrorCode::kNotFound,
+              cat("kafka: ", address.brokers, " has no topic \"", printable(address.topic), "\"",
+                  nearest ? cat("; did you mean \"", *nearest, "\"?") : "; create it first"));
+}
+
+// Of the first message of this time or later; -1: there is none.
+int64_t KafkaReader::State::offset_at(int32_t partition, int64_t unix_ms) {
+  const KafkaPartitions list(rd_kafka_topic_partition_list_new(1));
+  auto* entry = rd_kafka_topic_partition_list_add(list.get(), address.topic.c_str(), partition);
+  ask([&](int timeout_ms) {
+    entry->offset = unix_ms;
+    const auto error = rd_kafka_offsets_for_times(consumer.get(), list.get(), timeout_ms);
+    return error == RD_KAFKA_RESP_ERR_NO_ERROR ? entry->err : error;
+  });
+  return entry->offset >= 0 ? entry->offset : -1;
+}
+
+void KafkaReader::State::find_start(int32_t partition, const std::vector<KafkaOffset>& resume) {
+  int64_t first = 0, end = 0;
+  ask([&](int timeout_ms) {
+    return rd_kafka_query_watermark_offsets(consumer.get(), address.topic.c_str(), partition,
+                                            &first, &end, timeout_ms);
+  });
+  Partition& state = partitions[static_cast<size_t>(partition)];
+  const auto saved = std::find_if(resume.begin(), resume.end(), [&](const KafkaOffset& each) {
+    return each.partition == partition;
+  });
+  if (saved != resume.end()) {
+    EMBLEM_REQUIRE(saved->offset <= end, "kafka: reading continues at offset ", saved->offset,
+                   " of ", name(partition), ", which ends at ", end,
+                   "; was the topic created again? Begin a new run with --init-from");
+    state.next = saved->offset < first ? after_gap(partition, saved->offset, first) : saved->offset;
+  } else if (!resume.empty()) {
+    state.next = first;  // added since
+  } else if (address.start_unix_ms) {
+    const int64_t found = offset_at(partition, *address.start_unix_ms);
+    state.next = found < 0 ? end : found;
+  } else {
+    state.next = address.start == KafkaAddress::Start::kEarliest ? first : end;
+  }
+  if (address.until_now) {
+    state.end = end;
+    state.done = state.next >= end;
+  }
+  start.push_back({partition, state.next});
+}
+
+// Where reading continues when the messages from `wanted` to `first` are no longer there.
+int64_t KafkaReader::State::after_gap(int32_t partition, int64_t wanted, int64_t first) {
+  const std::string what = cat("kafka: ", first - wanted, " messages of ", name(partition),
+                               " from offset ", wanted, " on were deleted before they were read");
+  if (address.gap == KafkaAddress::Gap::kError)
+    throw Error(ErrorCode::kNotFound,
+                what + "; keep messages for longer, or skip them with retention_gap=skip");
+  log_warn(what + "; skipped");
+  lost += first - wanted;
+  return first;
+}
+
+void KafkaReader::State::assign() {
+  const KafkaPartitions list(
+      rd_kafka_topic_partition_list_new(static_cast<int>(partitions.size())));
+  for (size_t i = 0; i < partitions.size(); ++i) {
+    if (partitions[i].done) continue;
+    rd_kafka_topic_partition_list_add(list.get(), address.topic.c_str(), static_cast<int32_t>(i))
+        ->offset = partitions[i].next;
+  }
+  const auto error = rd_kafka_assign(consumer.get(), list.get());
+  if (error != RD_KAFKA_RESP_ERR_NO_ERROR)
+    throw Error(ErrorCode::kInternal,
+                cat("kafka: reading ", address.topic, ": ", rd_kafka_err2str(error)));
+}
+
+bool KafkaReader::State::finished() const {
+  return address.until_now && std::all_of(partitions.begin(), partitions.end(),
+                                          [](const Partition& each) { return each.done; });
+}
+
+// Once, until messages come again.
+void KafkaReader::State::warn(const std::string& text) {
+  if (!reported.empty()) return;
+  reported = text;
+  log_warn(cat("kafka: topic ", address.topic, ": ", text, "; trying again"));
+}
+
+void KafkaReader::State::skip_gap(int32_t partition) {
+  int64_t first = 0, end = 0;
+  Partition& state = partitions[static_cast<size_t>(partition)];
+  const auto error = rd_kafka_query_watermark_offsets(consumer.get(), address.topic.c_str(),
+                                                      partition, &first, &end, kRequestMs);
+  if (error != RD_KAFKA_RESP_ERR_NO_ERROR) {
+    warn(rd_kafka_err2str(error));
+  } else {
+    EMBLEM_REQUIRE(state.next <= end, "kafka: ", name(partition), " ends at ", end,
+                   ", but was read up to ", state.next, "; was the topic created again?");
+    if (state.next < first) state.next = after_gap(partition, state.next, first);
+  }
+  assign();
+}
+
+void KafkaReader::State::handle_error(const rd_kafka_message_t& message) {
+  switch (message.err) {
+    case RD_KAFKA_RESP_ERR__PARTITION_EOF: {
+      Partition& partition = partitions[static_cast<size_t>(message.partition)];
+      if (message.offset >= partition.end) partition.done = true;
+      return;
+    }
+    case RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET:
+    case RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE:
+      return skip_gap(message.partition);
+    case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
+      throw Error(ErrorCode::kPermissionDenied,
+                  cat("kafka: topic ", address.topic, ": ", rd_kafka_message_errstr(&message)));
+    default:
+      warn(rd_kafka_message_errstr(&message));
+  }
+}
+
+KafkaReader::KafkaReader(const KafkaAddress& address, const std::vector<KafkaOffset>& resume)
+    : state_(std::make_unique<State>()) {
+  state_->address = address;
+  state_->open();
+  const int32_t partitions = state_->count_partitions();
+  for (const KafkaOffset& each : resume)
+    EMBLEM_REQUIRE(each.partition >= 0 && each.partition < partitions, "kafka: topic ",
+                   address.topic, " has ", partitions, " partitions, but reading continues in ",
+                   state_->name(each.partition), "; was the topic created again?");
+  state_->partitions.resize(static_cast<size_t>(partitions));
+  for (int32_t i = 0; i < partitions; ++i) state_->find_start(i, resume);
+  state_->problem.clear();
+  state_->assign();
+}
+
+KafkaReader::~KafkaReader() { rd_kafka_consumer_close(state_->consumer.get()); }
+
+const std::vector<KafkaOffset>& KafkaReader::start() const { return state_->start; }
+int64_t KafkaReader::lost_messages() const { return state_->lost; }
+
+KafkaReader::Polled KafkaReader::poll(int timeout_ms,
+                                      const std::function<void(const KafkaRecord&)>& take) {
+  State& state = *state_;
+  if (state.finished()) return Polled::kEnd;
+  const KafkaMessage message(rd_kafka_consumer_poll(state.consumer.get(), timeout_ms));
+  if (!state.problem.empty()) state.warn(std::exchange(state.problem, {}));
+  if (message == nullptr) return Polled::kNothing;
+  if (message->err != RD_KAFKA_RESP_ERR_NO_ERROR) {
+    state.handle_error(*message);
+    return state.finished() ? Polled::kEnd : Polled::kNothing;
+  }
+  if (!std::exchange(state.reported, {}).empty())
+    log_info(cat("kafka: topic ", state.address.topic, " is read again"));
+  Partition& partition = state.partitions[static_cast<size_t>(message->partition)];
+  if (message->offset >= partition.end) partition.done = true;
+  if (partition.done || message->offset < partition.next) return Polled::kNothing;
+  partition.next = message->offset + 1;
+  partition.done = partition.next >= partition.end;
+  take({message->partition,
+        message->offset,
+        std::max<int64_t>(0, rd_kafka_message_timestamp(message.get(), nullptr)),
+        {static_cast<const char*>(message->payload), message->len}});
+  return Polled::kRecord;
+}
+
+std::vector<KafkaOffset> KafkaReader::ends() const {
+  std::vector<KafkaOffset> ends;
+  for (size_t i = 0; i < state_->partitions.size(); ++i) {
+    int64_t first = 0, end = 0;
+    const auto number = static_cast<int32_t>(i);
+    rd_kafka_get_watermark_offsets(state_->consumer.get(), state_->address.topic.c_str(), number,
+                                   &first, &end);
+    ends.push_back({number, std::max(end, state_->partitions[i].next)});
+  }
+  return ends;
+}
+
+}  // namespace emblem
+
+#else
+
+namespace emblem {
+
+struct KafkaReader::State {
+  std::vector<KafkaOffset> start;
+};
+KafkaReader::KafkaReader(const KafkaAddress&, const std::vector<KafkaOffset>&) {
+  throw Error(ErrorCode::kInvalidArgument,
+              "the input is a topic of Kafka, but this binary was built without it (install "
+              "librdkafka-dev and rebuild with -DEMBLEM_KAFKA=ON)");
+}
+KafkaReader::~KafkaReader() = default;
+const std::vector<KafkaOffset>& KafkaReader::start() const { return state_->start; }
+int64_t KafkaReader::lost_messages() const { return 0; }
+KafkaReader::Polled KafkaReader::poll(int, const std::function<void(const KafkaRecord&)>&) {
+  return Polled::kEnd;
+}
+std::vector<KafkaOffset> KafkaReader::ends() const { return {}; }
+
+}  // namespace emblem
+
+#endif
