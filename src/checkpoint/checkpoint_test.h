@@ -21,7 +21,12 @@ inline Manifest sample_manifest() {
   manifest.parameters = {{"top/0/weight", {16, 4}}, {"top/0/bias", {4}}};
   manifest.tables = {
       {"user", "dynamic", 4, "bf16", 3, "adagrad", {"tables/user/key", "tables/user/emb_vector"}}};
-  manifest.position = {.epoch = 2, .piece = 3, .row = 4, .emitted = 5, .rows_in_epoch = 6};
+  manifest.position = {.epoch = 2,
+                       .piece = 3,
+                       .row = 4,
+                       .emitted = 5,
+                       .rows_in_epoch = 6,
+                       .stream = {{0, int64_t{1} << 40, 7}, {1, 8, 0}}};
   manifest.schedules["dense"] = {
       .best = 0.1, .has_best = true, .bad_evaluations = 2, .factor = 0.5};
   manifest.early_stopping = {

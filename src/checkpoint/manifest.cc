@@ -51,23 +51,31 @@ double to_double(const Json& value) {
 
 // ---- the parts, each way ----
 
-static_assert(sizeof(DataPosition) == 5 * sizeof(int64_t),
+static_assert(sizeof(DataPosition) == 5 * sizeof(int64_t) + sizeof(DataPosition::stream),
               "write and read the new fields here, too");
 
 Json to_json(const DataPosition& position) {
-  return {{"epoch", position.epoch},
-          {"piece", position.piece},
-          {"row", position.row},
-          {"emitted", position.emitted},
-          {"rows_in_epoch", position.rows_in_epoch}};
+  Json json = {{"epoch", position.epoch},
+               {"piece", position.piece},
+               {"row", position.row},
+               {"emitted", position.emitted},
+               {"rows_in_epoch", position.rows_in_epoch}};
+  for (const StreamPosition& each : position.stream)
+    json["stream"].push_back(
+        {{"partition", each.partition}, {"offset", each.offset}, {"row", each.row}});
+  return json;
 }
 
 DataPosition to_position(const Json& json) {
-  return {.epoch = json.at("epoch"),
-          .piece = json.at("piece"),
-          .row = json.at("row"),
-          .emitted = json.at("emitted"),
-          .rows_in_epoch = json.at("rows_in_epoch")};
+  DataPosition position{.epoch = json.at("epoch"),
+                        .piece = json.at("piece"),
+                        .row = json.at("row"),
+                        .emitted = json.at("emitted"),
+                        .rows_in_epoch = json.at("rows_in_epoch")};
+  if (!json.contains("stream")) return position;
+  for (const Json& each : json.at("stream"))
+    position.stream.push_back({each.at("partition"), each.at("offset"), each.at("row")});
+  return position;
 }
 
 Json to_json(const PlateauState& state) {

@@ -55,6 +55,7 @@ TEST(Manifest, SurvivesTheWayThroughText) {
   EXPECT_EQ(read.position.row, 4);
   EXPECT_EQ(read.position.emitted, 5);
   EXPECT_EQ(read.position.rows_in_epoch, 6);
+  EXPECT_EQ(read.position.stream, manifest.position.stream);
   EXPECT_EQ(read.schedules.at("dense").best, 0.1);
   EXPECT_TRUE(read.schedules.at("dense").has_best);
   EXPECT_EQ(read.schedules.at("dense").bad_evaluations, 2);

@@ -10,7 +10,8 @@ void check(const TableSettings& settings) {
   EMBLEM_REQUIRE(settings.dim > 0, "table ", name, ": the dimension is ", settings.dim,
                  ", but must be at least 1");
   EMBLEM_REQUIRE(settings.capacity >= 0 && settings.capacity < int64_t{kNoRow}, "table ", name,
-                 ": capacity ", settings.capacity, " is not in [0, ", kNoRow, ")");
+                 ": capacity ", settings.capacity, " is not in [0, ", kNoRow,
+                 "); lower num_buckets, hash_bucket_size or max_capacity");
   EMBLEM_REQUIRE(
       settings.admission_threshold >= 0 && settings.admission_threshold < int64_t{kNoRow}, "table ",
       name, ": admission threshold ", settings.admission_threshold, " is not in [0, ", kNoRow, ")");

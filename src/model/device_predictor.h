@@ -47,7 +47,6 @@ class DevicePredictor final : public Predictor {
   void run(const Context& context, const ModelBatch& batch,
            std::span<const PredictedOutput> outputs) override;
   Model& model() override { return *model_; }
-  std::string describe() const override { return "GPU, one CUDA graph"; }
 
   // ---- the parts of run, for a batch of at most max_rows rows ----
   void copy_in(const ModelBatch& batch);  // enqueues it

@@ -38,16 +38,21 @@ Node add_self_attention(Graph& graph, const std::string& scope, const SequenceIn
   const int64_t width = encoder.multihead_attn_dim(), heads = encoder.num_heads();
   EMBLEM_REQUIRE(heads > 0 && width > 0 && width % heads == 0, scope, ": multihead_attn_dim is ",
                  width, ", which ", heads, " heads do not divide");
+  // As in torch's MultiheadAttention, whose input projections are one matrix.
+  const Graph::LinearInitial in_projection{Initial::xavier_uniform(width, 3 * width),
+                                           Initial::zeros()};
+  const Graph::LinearInitial out_projection{{}, Initial::zeros()};
   Node projected[3];
   const char* names[] = {".query", ".key", ".value"};
   for (int i = 0; i < 3; ++i) {
     graph.set_scope(scope + names[i]);
-    projected[i] = graph.linear(graph.linear(inputs.sequence, width), width);
+    projected[i] =
+        graph.linear(graph.linear(inputs.sequence, width), width, Activation::kNone, in_projection);
   }
   const Node attended =
       graph.self_attention(projected[0], projected[1], projected[2], heads, encoder.dropout());
   graph.set_scope(scope + ".output");
-  return graph.segment_mean(graph.linear(attended, width));
+  return graph.segment_mean(graph.linear(attended, width, Activation::kNone, out_projection));
 }
 
 Node add_multi_window_din(Graph& graph, const std::string& scope, const SequenceInputs& inputs,

@@ -178,7 +178,8 @@ Node ModelInputs::build_group(const FeatureGroupConfig& group) {
 
 Node ModelInputs::drop_features(const FeatureGroupConfig& group, Node x,
                                 const std::vector<int64_t>& begins) {
-  if (!model_.has_variational_dropout() || begins.size() < 2) return x;
+  if (!model_.has_variational_dropout() || group.group_type() != config::DEEP || begins.size() < 2)
+    return x;
   const std::string& name = group.group_name();
   graph_.set_scope("variational_dropout." + name);
   return graph_.variational_dropout(x, begins, model_.variational_dropout().regularization_lambda(),

@@ -2,6 +2,9 @@
 
 #include <iterator>
 
+#include "core/process.h"
+#include "core/text.h"
+#include "emblem/error.h"
 #include "model/builders.h"
 #include "model/inputs.h"
 #include "model/table_config.h"
@@ -70,6 +73,31 @@ TrainingBytes estimate_training_bytes(const config::PipelineConfig& config,
   found.per_row += keys * kLookupBytesPerKey;
   found.batch_row = numbers * kFloat + keys * static_cast<int64_t>(sizeof(int64_t) + 4);
   return found;
+}
+
+void require_dense_memory(const Context& context, const Graph& graph, int64_t rows) {
+  if (context.device != Device::kCpu) return;
+  double weights = 0;
+  const Parameter* largest = nullptr;
+  const auto size = [](const Parameter& parameter) {
+    return static_cast<double>(parameter.rows) * static_cast<double>(parameter.cols);
+  };
+  for (const Parameter& parameter : graph.parameter_list()) {
+    weights += size(parameter);
+    if (largest == nullptr || size(parameter) > size(*largest)) largest = &parameter;
+  }
+  const double room = static_cast<double>(available_memory_bytes());
+  const double values = static_cast<double>(graph.values_per_row()) * static_cast<double>(rows);
+  if (largest != nullptr && weights * kFloat > room)
+    throw Error(ErrorCode::kOutOfMemory,
+                cat("out of memory: the dense parameters need ", format_bytes(weights * kFloat),
+                    ", but only ", format_bytes(room), " are available; the largest is ",
+                    largest->name, ", ", largest->rows, " x ", largest->cols, ": use fewer units"));
+  if (values * kFloat > room)
+    throw Error(ErrorCode::kOutOfMemory,
+                cat("out of memory: a batch of ", rows, " rows needs ",
+                    format_bytes(values * kFloat), ", but only ", format_bytes(room),
+                    " are available; lower data_config.batch_size, or use fewer units"));
 }
 
 }  // namespace emblem

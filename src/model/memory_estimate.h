@@ -5,6 +5,8 @@
 
 #include "config/features.h"
 #include "config/pipeline.pb.h"
+#include "core/context.h"
+#include "nn/graph.h"
 
 namespace emblem {
 
@@ -23,5 +25,10 @@ struct TrainingBytes {
 // check_pipeline. Allocates next to nothing.
 TrainingBytes estimate_training_bytes(const config::PipelineConfig& config,
                                       const FeatureLayout& layout, double keys_per_feature = 1);
+
+// Throws Error (kOutOfMemory) that names the largest part when the dense parameters of `graph`,
+// with the values of a batch of `rows`, cannot fit into the memory of the machine. Does nothing on
+// a GPU, where the allocator reports it.
+void require_dense_memory(const Context& context, const Graph& graph, int64_t rows);
 
 }  // namespace emblem

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 
-#include "core/text.h"
 #include "model/builders.h"
 #include "model/inputs.h"
 #include "model/key_arrays.h"
+#include "model/memory_estimate.h"
+#include "optim/dense_optimizer.h"
 
 namespace emblem {
 namespace {
@@ -35,7 +36,7 @@ Model::Model(const Context& context, const config::PipelineConfig& config,
   heads_ = build_model(graph_, inputs);
   for (const Head& head : heads_) {
     add_losses(graph_, inputs, head);
-    graph_.mark_output(head.logits);
+    if (!head.spec.in_training_only) graph_.mark_output(head.logits);
   }
   dense_ = inputs.dense();
   labels_ = inputs.labels();
@@ -50,6 +51,7 @@ Model::Model(const Context& context, const config::PipelineConfig& config,
     if (inputs.sequence_spaces()[s].id > 0)
       sequences_.push_back({s, inputs.sequence_spaces()[s], inputs.sequence_numbers()[s]});
   }
+  require_dense_memory(context, graph_, max_rows);
   for (const LookupPlan& plan : inputs.lookups())
     lookups_.emplace_back(context, config, plan, make_lookup, use);
   const DType precision = precision_of(context, config.train_config());
@@ -124,6 +126,15 @@ void Model::backward(const Context& context) {
   clock_.end(context, stages_.backward);
 }
 
+void Model::clip_embedding_gradients(const Context& context, float most) {
+  for (const ModelLookup& lookup : lookups_) {
+    const std::vector<PlannedFeature>& features = lookup.plan().features;
+    const size_t nodes = lookup.plan().is_stacked ? features.size() : 1;  // or all have one node
+    for (size_t i = 0; i < nodes; ++i)
+      clip_by_value(context, graph_.gradient_matrix(features[i].node), most);
+  }
+}
+
 double Model::squared_embedding_gradient_norm(const Context& context) {
   double sum = 0.0;
   for (ModelLookup& lookup : lookups_) sum += lookup.squared_gradient_norm(context, graph_);
@@ -166,20 +177,6 @@ std::vector<Table*> Model::tables() const {
     for (const auto& table : lookup.tables()) tables.push_back(table.get());
   }
   return tables;
-}
-
-std::string Model::describe() const {
-  int64_t parameters = 0;
-  for (const Parameter& parameter : graph_.parameter_list())
-    parameters += parameter.rows * parameter.cols;
-  int64_t rows = 0, bytes = 0;
-  for (const Table* table : tables()) {
-    rows += table->size();
-    bytes += table->bytes();
-  }
-  return cat(name_, ": ", format_count(static_cast<double>(parameters)), " dense parameters, ",
-             tables().size(), " tables with ", format_count(static_cast<double>(rows)), " rows (",
-             format_bytes(static_cast<double>(bytes)), ")");
 }
 
 }  // namespace emblem

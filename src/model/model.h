@@ -49,6 +49,8 @@ class Model {
   void prefetch(const Context& context, const ModelBatch& next);
   // Gradients of the last training forward.
   void backward(const Context& context);
+  // After backward: limits each of the embeddings' gradients to [-most, most].
+  void clip_embedding_gradients(const Context& context, float most);
   // Squared norm of the embeddings' gradients after backward.
   double squared_embedding_gradient_norm(const Context& context);
   // Updates the rows of the last training forward by their gradients times `scale`.
@@ -64,7 +66,8 @@ class Model {
 
   // What it predicts, in the order of its towers; at least one.
   const std::vector<Head>& heads() const { return heads_; }
-  // Of the last forward, on the model's device: [rows, domains * classes].
+  // Of the last forward, on the model's device: [rows, domains * classes]. Not of a head that is in
+  // training only.
   View<const float> logits(size_t head = 0);
   double loss(const Context& context) const { return graph_.loss(context); }
   // Its summands, in the order of loss_names(): LOSS_TOWER, or LOSS of a model with one head.
@@ -91,7 +94,6 @@ class Model {
   std::vector<LookupInput> lookup_inputs() const;
   std::vector<Table*> tables() const;
   std::string name() const { return name_; }
-  std::string describe() const;  // layers, parameters, tables
   // On a GPU: once the clock has been switched on, and up to the last collect.
   StageSeconds& stages() { return stages_; }
   StageClock& stage_clock() { return clock_; }

@@ -1,5 +1,5 @@
 // Every model: it learns, and a row's prediction does not depend on the rows next to it.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <cmath>
 
@@ -194,8 +194,9 @@ TEST_P(EveryModel, PredictsARowWithoutRegardToTheOthers) {
   for (int step = 1; step <= 3; ++step) model.step(all, 0.2f, step);
   model.forward(all);
   std::vector<std::vector<float>> together;
-  for (size_t head = 0; head < model.model->heads().size(); ++head)
-    together.push_back(model.logits(head));
+  for (size_t head = 0; head < model.model->heads().size(); ++head) {
+    if (!model.model->heads()[head].spec.in_training_only) together.push_back(model.logits(head));
+  }
   for (int64_t row = 0; row < all.rows; ++row) {
     model.forward_rows(all, row, 1);
     for (size_t head = 0; head < together.size(); ++head) {
@@ -215,6 +216,72 @@ TEST_P(EveryModel, TakesEmptySequencesAndBags) {
   int64_t step = 1;
   for (const Batch* batch : {&without, &with, &single, &without})
     EXPECT_TRUE(std::isfinite(model.step(*batch, 0.1f, step++)));
+}
+
+TEST(VariationalDropout, DropsFeaturesOfDeepGroupsOnly) {
+  SmallModel model(cat(kStart, " model_config { ", kWide, kDeep, kBinary, R"(
+      xdeepfm { cin { cin_layer_size: 3 } deep { hidden_units: 6 } final { hidden_units: 4 }
+        wide_embedding_dim: 4 } variational_dropout { regularization_lambda: 0.01 } })"));
+  EXPECT_THAT(model.model->loss_names(),
+              testing::UnorderedElementsAre("binary_cross_entropy", "deep_feature_p_loss"));
+}
+
+// A query and a sequence that share a table have nodes of their own.
+TEST(Gradients, OfAllFeaturesOfATableAreClipped) {
+  SmallModel model(cat(kStart, " model_config { ",
+                       encoded("din_encoder { attn_mlp { hidden_units: 5 } }", kClicked),
+                       " dnn { deep { hidden_units: 6 } } ", kBinary, "}"));
+  const auto rows = [&] {
+    std::vector<float> values;
+    for (Table* table : model.model->tables())
+      table->export_rows(model.context, 100, [&](const RowBatch& batch) {
+        values.insert(values.end(), batch.weights.begin(), batch.weights.end());
+      });
+    return values;
+  };
+  const Batch batch = model.batch({.fewest_elements = 2});
+  const auto largest_step = [&](float most) {
+    const std::vector<float> before = rows();
+    model.forward(batch, Phase::kTrain, 1);
+    model.model->backward(model.context);
+    model.model->clip_embedding_gradients(model.context, most);
+    model.model->update_embeddings(model.context, 1.0f, 1.0f, 1);
+    const std::vector<float> after = rows();
+    float largest = 0.0f;
+    for (size_t i = 0; i < before.size(); ++i)
+      largest = std::max(largest, std::abs(after[i] - before[i]));
+    return largest;
+  };
+  EXPECT_LT(largest_step(1e-9f), 1e-6f);
+  EXPECT_GT(largest_step(1.0f), 1e-4f);
+}
+
+TEST(SelfAttentionEncoder, StartsWithTheValuesOfTorchsMultiheadAttention) {
+  constexpr int64_t kWidth = 32;
+  SmallModel model(
+      cat(kStart, " model_config { ",
+          encoded(cat("self_attention_encoder { multihead_attn_dim: ", kWidth, " num_heads: 2 }"),
+                  kClicked),
+          " dnn { deep { hidden_units: 6 } } ", kBinary, "}"));
+  const auto largest = [&](const std::string& name) {
+    float most = -1.0f;
+    for (const Parameter& each : model.model->graph().parameter_list()) {
+      if (each.name != "encoders.deep.click." + name) continue;
+      const float* values = model.model->graph().parameters().data + each.begin;
+      for (int64_t i = 0; i < each.rows * each.cols; ++i)
+        most = std::max(most, std::abs(values[i]));
+    }
+    return most;
+  };
+  const float stacked = std::sqrt(6.0f / (4 * kWidth)), linear = 1.0f / std::sqrt(float{kWidth});
+  for (const std::string part : {"query", "key", "value"}) {
+    EXPECT_NEAR(largest(part + ".0.weight"), 1.0f / std::sqrt(8.0f), 0.02f) << part;
+    EXPECT_GT(largest(part + ".0.bias"), 0.0f) << part;
+    EXPECT_NEAR(largest(part + ".1.weight"), stacked, 0.01f) << part;
+    EXPECT_EQ(largest(part + ".1.bias"), 0.0f) << part;
+  }
+  EXPECT_NEAR(largest("output.0.weight"), linear, 0.01f);
+  EXPECT_EQ(largest("output.0.bias"), 0.0f);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, EveryModel, testing::ValuesIn(cases()),

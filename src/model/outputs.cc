@@ -17,9 +17,11 @@ void softmax(const float* logits, int64_t classes, float* to) {
     to[i] = static_cast<float>(std::exp(logits[i] - most) / sum);
 }
 
-// Of the second of two classes.
+// Of the second of two classes: the same bits as among all.
 float second_probability(const float* logits) {
-  return probability_of(logits[1] - logits[0]);
+  float both[2];
+  softmax(logits, 2, both);
+  return both[1];
 }
 
 }  // namespace

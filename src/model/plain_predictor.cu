@@ -25,6 +25,7 @@ void PlainPredictor::run(const Context& context, const ModelBatch& batch,
     model_->forward(context_, there, Phase::kEval, 0);
     copier_.release(0);
     for (size_t head = 0; head < logits_.size(); ++head) {
+      if (model_->heads()[head].spec.in_training_only) continue;
       const View<const float> from = model_->logits(head);
       logits_[head].resize(static_cast<size_t>(from.size()));
       copy_async(context_, logits_[head].data(), from.data, logits_[head].size() * sizeof(float));

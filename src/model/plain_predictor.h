@@ -23,7 +23,6 @@ class PlainPredictor final : public Predictor {
   void run(const Context& context, const ModelBatch& batch,
            std::span<const PredictedOutput> outputs) override;
   Model& model() override { return *model_; }
-  std::string describe() const override { return "GPU, layer by layer"; }
 
  private:
   Context context_;

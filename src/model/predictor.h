@@ -32,7 +32,6 @@ class Predictor {
   void run(const Context& context, const ModelBatch& batch, std::span<float> probabilities);
 
   virtual Model& model() = 0;
-  virtual std::string describe() const = 0;  // how it computes, in a few words
 };
 
 // Fills rows [begin, begin + rows) of the outputs out of the logits of these rows, which are in host
@@ -54,7 +53,6 @@ class HostPredictor final : public Predictor {
   void run(const Context& context, const ModelBatch& batch,
            std::span<const PredictedOutput> outputs) override;
   Model& model() override { return *model_; }
-  std::string describe() const override { return "CPU"; }
 
  private:
   std::unique_ptr<Model> model_;

@@ -39,11 +39,9 @@ std::vector<Node> build_rocket_launching(Graph& graph, ModelInputs& inputs,
   const Node stopped = graph.stop_gradient(x);
   const int64_t classes = heads.at(0).classes;
   const auto light_layers = add_mlp_layers(graph, "light", stopped, model.light_mlp());
-  const Node light = add_logits(graph, "output.light",
-                                light_layers.empty() ? stopped : light_layers.back(), classes);
+  const Node light = add_logits(graph, "output.light", light_layers.back(), classes);
   const auto booster_layers = add_mlp_layers(graph, "booster", x, model.booster_mlp());
-  const Node booster = add_logits(graph, "output.booster",
-                                  booster_layers.empty() ? x : booster_layers.back(), classes);
+  const Node booster = add_logits(graph, "output.booster", booster_layers.back(), classes);
   std::vector<Node> logits;
   for (const HeadSpec& head : heads) {
     logits.push_back(head.in_training_only ? booster : light);

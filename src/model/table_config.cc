@@ -170,24 +170,29 @@ Initializer parse_init_fn(const std::string& text) {
                    "\" is not NAME=VALUE");
     char* end = nullptr;
     const float number = std::strtof(pair[1].c_str(), &end);
-    EMBLEM_REQUIRE(end != pair[1].c_str() && trim(end).empty(), "init_fn \"", text, "\": \"",
-                   pair[1], "\" is not a number");
+    EMBLEM_REQUIRE(end != pair[1].c_str() && trim(end).empty() && std::isfinite(number),
+                   "init_fn \"", text, "\": \"", pair[1], "\" is not a number");
     arguments[std::string(trim(pair[0]))] = number;
   }
   const auto value = [&](const char* name, float fallback) {
-    const auto found = arguments.find(name);
-    return found == arguments.end() ? fallback : found->second;
+    const auto found = arguments.extract(name);
+    return found.empty() ? fallback : found.mapped();
+  };
+  const auto made = [&](Initializer initializer) {
+    EMBLEM_REQUIRE(arguments.empty(), "init_fn \"", text, "\" has no argument \"",
+                   arguments.begin()->first, "\"");
+    return initializer;
   };
   const std::string function = lower(std::string(trim(parts[0])));
   const auto ends_with = [&](std::string_view name) {
     return function == name || function == "nn.init." + std::string(name) + "_";
   };
-  if (ends_with("uniform")) return {Kind::kUniform, value("a", 0.0f), value("b", 1.0f)};
-  if (ends_with("normal")) return {Kind::kNormal, value("mean", 0.0f), value("std", 1.0f)};
+  if (ends_with("uniform")) return made({Kind::kUniform, value("a", 0.0f), value("b", 1.0f)});
+  if (ends_with("normal")) return made({Kind::kNormal, value("mean", 0.0f), value("std", 1.0f)});
   if (ends_with("trunc_normal"))
-    return {Kind::kTruncatedNormal, value("mean", 0.0f), value("std", 1.0f)};
-  if (ends_with("constant")) return {Kind::kConstant, value("val", 0.0f), 0.0f};
-  if (ends_with("zeros")) return {Kind::kConstant, 0.0f, 0.0f};
+    return made({Kind::kTruncatedNormal, value("mean", 0.0f), value("std", 1.0f)});
+  if (ends_with("constant")) return made({Kind::kConstant, value("val", 0.0f), 0.0f});
+  if (ends_with("zeros")) return made({Kind::kConstant, 0.0f, 0.0f});
   throw Error(ErrorCode::kInvalidArgument,
               cat("init_fn \"", text,
                   "\" is unknown; use nn.init.uniform_,a=,b= | nn.init.normal_,mean=,std= | "
@@ -225,9 +230,9 @@ TablePlan plan_tables(const config::PipelineConfig& config, const LookupPlan& lo
     else
       require_same(plan.tables[at->second], settings, planned.feature->name);
     if (lookup.is_stacked && !plan.uses.empty()) continue;
-    plan.uses.push_back({planned.feature->sparse_index, at->second,
-                         lookup.is_stacked ? stacked_pooling(lookup)
-                                           : pooling_of(*planned.feature)});
+    plan.uses.push_back(
+        {planned.feature->sparse_index, at->second,
+         lookup.is_stacked ? stacked_pooling(lookup) : pooling_of(*planned.feature)});
   }
   if (train.device_bytes() > 0)
     place_tables(plan.tables, static_cast<int64_t>(train.device_bytes()));

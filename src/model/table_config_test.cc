@@ -29,6 +29,10 @@ TEST(ParseInitFn, RefusesOthersWithTheChoices) {
               ThrowsMessage<Error>(HasSubstr("NAME=VALUE")));
   EXPECT_THAT([] { parse_init_fn("nn.init.uniform_,a=x"); },
               ThrowsMessage<Error>(HasSubstr("\"x\"")));
+  EXPECT_THAT([] { parse_init_fn("nn.init.constant_,val=nan"); },
+              ThrowsMessage<Error>(HasSubstr("\"nan\" is not a number")));
+  EXPECT_THAT([] { parse_init_fn("nn.init.uniform_,a=0,c=1"); },
+              ThrowsMessage<Error>(HasSubstr("has no argument \"c\"")));
 }
 
 class PlanTables : public testing::Test {

@@ -117,8 +117,12 @@ class Graph {
   Node embedding_input(std::string name, int64_t cols, Space space = {});
   // [rows, 1] of 64-bit integers, fed through ids(): what losses group rows by.
   Node id_input(std::string name);
-  Node linear(Node x, int64_t units, Activation activation = Activation::kNone);
-  // The weights start as those of torch's Linear where `initial` is not given.
+  // Weights and biases start as those of torch's Linear where `initial` does not say otherwise.
+  struct LinearInitial {
+    std::optional<Initial> weight, bias;
+  };
+  Node linear(Node x, int64_t units, Activation activation = Activation::kNone,
+              const LinearInitial& initial = {});
   Node linear_without_bias(Node x, int64_t units, std::optional<Initial> initial = {});
   Node bias(Node x);  // x + a trained row, which starts at 0
   Node mlp(Node x, const MlpOptions& options);
@@ -201,9 +205,10 @@ class Graph {
     // out_space; -1: none.
     int64_t indicator = -1;
     float in_space = 1.0f, out_space = 1.0f;
-    float factor = 1.0f;         // of the loss, which is the weighted mean over rows
-    bool training_only = false;  // 0 and without effect in evaluation
-    std::string name;            // "" is the kind
+    float factor = 1.0f;  // of the loss, which is the weighted mean over rows
+    // 0 in evaluations, which do not compute what it alone depends on.
+    bool training_only = false;
+    std::string name;  // "" is the kind
   };
   // Of sigmoid(logits) and labels in {0, 1}.
   void binary_cross_entropy(Node logits, const Target& target, float label_smoothing = 0.0f);
@@ -238,7 +243,8 @@ class Graph {
   void set_elements(const Context& context, Space sequence, View<const int32_t> offsets,
                     int64_t elements);
   View<int64_t> ids(Node node);  // of an id input
-  // In 16 bits: of inputs, of the logits of losses and of what was marked as output.
+  // In 16 bits: of inputs, of the logits of losses and of what was marked as output. After an
+  // evaluation: not of what only losses of training depend on.
   View<float> value(Node node);
   // After backward, of a trained input. Other gradients share memory and are gone by then.
   View<float> gradient(Node node);

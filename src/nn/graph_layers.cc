@@ -19,7 +19,7 @@ Activation fused(Activation activation) {
 }
 
 Node add_linear(GraphState& state, Node x, int64_t units, Bias bias, Activation activation,
-                const std::string& name, std::optional<Initial> initial = {}) {
+                const std::string& name, const Graph::LinearInitial& initial = {}) {
   Tensor* in = state.tensor(x, "linear");
   return state.add_op(name, units, [&](Tensor* out) {
     return std::make_unique<Linear>(in, out, bias, activation, name, state.parameters, initial);
@@ -69,15 +69,16 @@ Node finish(GraphState& state, Node x, Activation activation, const std::string&
 
 }  // namespace
 
-Node Graph::linear(Node x, int64_t units, Activation activation) {
+Node Graph::linear(Node x, int64_t units, Activation activation, const LinearInitial& initial) {
   const std::string name = state_->next_layer();
-  return finish(*state_, add_linear(*state_, x, units, Bias::kTrained, fused(activation), name),
+  return finish(*state_,
+                add_linear(*state_, x, units, Bias::kTrained, fused(activation), name, initial),
                 activation, name);
 }
 
 Node Graph::linear_without_bias(Node x, int64_t units, std::optional<Initial> initial) {
   return add_linear(*state_, x, units, Bias::kNone, Activation::kNone, state_->next_layer(),
-                    initial);
+                    {initial, {}});
 }
 
 Node Graph::bias(Node x) {

@@ -53,7 +53,7 @@ void add_row_loss(GraphState& state, Formula formula, Node logits, const Graph::
   Tensor* x = state.tensor(logits, kind);
   const auto [labels, weights] = target_tensors(state, kind, target);
   EMBLEM_REQUIRE(labels != nullptr, kind, ": no labels were given");
-  state.nodes[logits.id].is_output = true;
+  if (!target.training_only) state.nodes[logits.id].is_output = true;
   const int64_t slot = state.add_loss(target.name.empty() ? kind : target.name);
   state.add(std::make_unique<RowLoss<Formula>>(formula, x, labels, weights, target, slot));
 }
@@ -112,7 +112,7 @@ void Graph::jrc_loss(Node logits, Node sessions, const Target& target, float alp
                  ", but must be from 0 to 1");
   const auto [labels, weights] = target_tensors(*state_, kind, target);
   EMBLEM_REQUIRE(labels != nullptr, kind, ": no labels were given");
-  state_->nodes[logits.id].is_output = true;
+  if (!target.training_only) state_->nodes[logits.id].is_output = true;
   const int64_t slot = state_->add_loss(target.name.empty() ? kind : target.name);
   state_->add(std::make_unique<JrcLoss>(x, ids, labels, weights, target, alpha, slot));
 }

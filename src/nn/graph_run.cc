@@ -1,3 +1,5 @@
+#include <set>
+
 #include "core/pinned.h"
 #include "kernels/matmul_cuda.h"
 #include "nn/graph.h"
@@ -20,6 +22,23 @@ Buffer<float> initial_values(const Context& context, const ParameterSet& set, ui
 void GraphState::check_device(const Context& context) const {
   EMBLEM_REQUIRE(context.device == device, "graph: run on ", context.device, ", but prepared for ",
                  device);
+}
+
+// All but those that nothing but losses of training depends on. These losses are run, too: they
+// give 0 without reading anything.
+void GraphState::plan_evaluation() {
+  std::set<const Tensor*> needed, for_training;
+  for (const NodeState& node : nodes)
+    if (node.is_output) needed.insert(node.tensor.get());
+  for (auto op = ops.rbegin(); op != ops.rend(); ++op) {
+    const Tensor* output = (*op)->output();
+    const bool runs =
+        output == nullptr || needed.contains(output) || !for_training.contains(output);
+    if (runs) evaluated_ops.push_back(op->get());
+    auto& reached = runs && !(*op)->is_for_training_only() ? needed : for_training;
+    reached.insert((*op)->inputs().begin(), (*op)->inputs().end());
+  }
+  std::reverse(evaluated_ops.begin(), evaluated_ops.end());
 }
 
 // Decides which ops run backward and, for each of their inputs, who writes its gradient first.
@@ -126,6 +145,7 @@ void Graph::prepare(const Context& context, int64_t max_rows, DType precision, P
   s.purpose = purpose;
   s.plan_types();
   s.plan_strides();
+  s.plan_evaluation();
   if (purpose == Graph::Purpose::kTraining) s.plan_backward();
   for (GraphState::Sequence& sequence : s.sequences)
     sequence.offsets = Buffer<int32_t>(context.device, max_rows + 1);
@@ -239,7 +259,11 @@ OpContext GraphState::op_context(const Context& context, const Op& op) {
 
 void GraphState::enqueue_forward(const Context& context) {
   narrow_inputs(context);
-  for (const auto& op : ops) op->forward(op_context(context, *op));
+  if (phase == Phase::kEval) {
+    for (Op* op : evaluated_ops) op->forward(op_context(context, *op));
+  } else {
+    for (const auto& op : ops) op->forward(op_context(context, *op));
+  }
   widen_outputs(context);
 }
 

@@ -62,6 +62,7 @@ struct GraphState {
   Phase phase = Phase::kEval;
   StepInputs step;
   Buffer<StepInputs> step_values;  // the same, where kernels read it
+  std::vector<Op*> evaluated_ops;  // those of `ops` that Phase::kEval runs
   std::vector<Op*> backward_ops;   // in the order of running backward
   std::vector<Memory> memory;      // by space
   Buffer<float> parameter_values, parameter_gradients, statistic_values, workspace;
@@ -116,6 +117,7 @@ struct GraphState {
   // ---- running ----
   void plan_types();
   void plan_strides();
+  void plan_evaluation();
   void plan_backward();
   void plan_values(const Context& context, Space space);
   void publish_step(const Context& context);

@@ -12,17 +12,26 @@
 namespace emblem {
 namespace {
 
+constexpr size_t kMostShown = 100;  // of a pattern
+
 std::regex regex_of(const config::PartOptimizer& part) {
   const std::string& pattern = part.regex_pattern();
   EMBLEM_REQUIRE(!pattern.empty(),
                  "dense_optimizer.part_optimizers: regex_pattern is missing; give a regular "
                  "expression for names of parameters");
   try {
+#ifdef __GLIBCXX__
+    // In polynomial time, whatever the pattern; it has no back-references.
+    return std::regex(pattern, std::regex::ECMAScript | std::regex_constants::__polynomial);
+#else
     return std::regex(pattern);
+#endif
   } catch (const std::regex_error& error) {
-    throw Error(ErrorCode::kInvalidArgument,
-                cat("dense_optimizer.part_optimizers: regex_pattern \"", printable(pattern),
-                    "\" is not a regular expression: ", error.what()));
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        cat("dense_optimizer.part_optimizers: regex_pattern \"",
+            printable(pattern.substr(0, kMostShown)), pattern.size() > kMostShown ? "..." : "",
+            "\" is not a regular expression: ", error.what()));
   }
 }
 

@@ -52,6 +52,14 @@ TEST(ParameterParts, SayWhichNamesThereAreWhenNoneMatches) {
       ThrowsMessage<Error>(HasSubstr("\"top.*\" matches no parameter that is not matched by")));
 }
 
+TEST(ParameterParts, ArePatternsOfAnyKindMatchedInPolynomialTime) {
+  const std::vector<NamedRange> names = {{std::string(200, 'a'), {0, 1}}};
+  config::DenseOptimizer optimizer;
+  optimizer.add_part_optimizers()->set_regex_pattern("(a*)*(a*)*(.*.*)*.*b$");
+  EXPECT_THAT([&] { group_parameters(names, optimizer); },
+              ThrowsMessage<Error>(HasSubstr("matches no parameter")));
+}
+
 TEST(ParameterParts, RejectWhatIsNoPattern) {
   EXPECT_THAT([] { groups_of("part_optimizers { regex_pattern: '(' }"); },
               ThrowsMessage<Error>(HasSubstr("\"(\" is not a regular expression")));

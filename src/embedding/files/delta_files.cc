@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "core/json_error.h"
 #include "core/file.h"
+#include "core/json_error.h"
 #include "core/text.h"
 #include "emblem/error.h"
 
@@ -96,8 +96,13 @@ DeltaManifest read_delta_manifest(const DeltaFolder& delta) {
     for (const auto& table : json.at("tables")) {
       manifest.tables.push_back({table.at("name"), table.at("dim"), table.at("rows")});
     }
+    if (json.contains("stream_offsets")) {
+      manifest.origin = {json.at("stream_offsets"), json.at("step_begin_unix_ms"),
+                         json.at("step_end_unix_ms")};
+    }
   } catch (const nlohmann::json::exception& error) {
-    throw Error(ErrorCode::kCorruption, cat(path, ": does not describe a delta: ", json_problem(error.what())));
+    throw Error(ErrorCode::kCorruption,
+                cat(path, ": does not describe a delta: ", json_problem(error.what())));
   }
   for (const DeltaTable& table : manifest.tables) {
     if (!is_folder_name(table.name))
@@ -154,7 +159,7 @@ void DeltaWriter::add(const std::string& table, int64_t dim, std::span<const int
   columns->table.rows += static_cast<int64_t>(keys.size());
 }
 
-std::string DeltaWriter::finish() {
+std::string DeltaWriter::finish(const DeltaOrigin& origin) {
   using namespace std::chrono;
   const auto now = system_clock::now().time_since_epoch();
   nlohmann::ordered_json json = {{"sequence", state_->sequence},
@@ -166,6 +171,11 @@ std::string DeltaWriter::finish() {
     sync_directory(cat(state_->temporary, "/", name));
     json["tables"].push_back(
         {{"name", name}, {"dim", columns->table.dim}, {"rows", columns->table.rows}});
+  }
+  if (!origin.stream_offsets.empty()) {
+    json["stream_offsets"] = origin.stream_offsets;
+    json["step_begin_unix_ms"] = origin.step_begin_unix_ms;
+    json["step_end_unix_ms"] = origin.step_end_unix_ms;
   }
   FileWriter manifest(state_->temporary + "/manifest.json");
   manifest.write(json.dump(2) + "\n");

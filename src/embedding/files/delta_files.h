@@ -24,10 +24,18 @@ struct DeltaTable {
   int64_t rows = 0;
 };
 
+// Of training on a stream: what a delta contains, and when that was learned.
+struct DeltaOrigin {
+  std::vector<int64_t> stream_offsets;  // by partition: of the first message that is not in it
+  int64_t step_begin_unix_ms = 0;       // of the last step before the delta
+  int64_t step_end_unix_ms = 0;
+};
+
 struct DeltaManifest {
   int64_t sequence = 0;
   int64_t created_unix_ms = 0;
   std::vector<DeltaTable> tables;
+  DeltaOrigin origin;  // empty of training on files
 };
 
 struct DeltaFolder {
@@ -59,7 +67,7 @@ class DeltaWriter {
   void add(const std::string& table, int64_t dim, std::span<const int64_t> keys,
            std::span<const float> rows);
   // Makes the delta visible; returns its path.
-  std::string finish();
+  std::string finish(const DeltaOrigin& origin = {});
 
  private:
   struct State;

@@ -16,11 +16,13 @@ enum class Bias { kNone, kTrained };
 class Linear : public DeviceOp<Linear> {
  public:
   Linear(Tensor* x, Tensor* out, Bias bias, Activation activation, const std::string& name,
-         ParameterSet& parameters, std::optional<Initial> initial = {})
+         ParameterSet& parameters, const Graph::LinearInitial& initial = {})
       : DeviceOp({x}, out), activation_(activation), inputs_(x->cols), units_(out->cols) {
     const Initial as_torch = Initial::linear(inputs_);
-    weight_ = parameters.add_weight(name + ".weight", units_, inputs_, initial.value_or(as_torch));
-    if (bias == Bias::kTrained) bias_ = parameters.add(name + ".bias", 1, units_, as_torch);
+    weight_ =
+        parameters.add_weight(name + ".weight", units_, inputs_, initial.weight.value_or(as_torch));
+    if (bias == Bias::kTrained)
+      bias_ = parameters.add(name + ".bias", 1, units_, initial.bias.value_or(as_torch));
   }
 
   Activation activation() const { return activation_; }

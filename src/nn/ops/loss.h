@@ -40,6 +40,7 @@ class Loss : public Op {
     return inputs()[input] == labels_ || inputs()[input] == weights_;
   }
   bool sends_gradient(size_t input) const override { return input == 0; }
+  bool is_for_training_only() const override { return target_.training_only; }
   void prepare(Device device, int64_t) override { total_weight_ = Buffer<double>(device, 1); }
   int64_t workspace_floats(Device device, int64_t max_rows) const override {
     return most_row_groups(device, max_rows) * 4;  // two doubles for each group
@@ -49,7 +50,7 @@ class Loss : public Op {
   const Graph::Target& target() const { return target_; }
   double* value(const OpContext& pass) const { return pass.losses + slot_; }
   bool is_off(const OpContext& pass) const {
-    return target_.training_only && pass.phase != Phase::kTrain;
+    return is_for_training_only() && pass.phase != Phase::kTrain;
   }
   RowTargets row_targets() const {
     return {labels_ == nullptr ? nullptr : labels_->value(),

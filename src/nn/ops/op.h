@@ -124,6 +124,8 @@ class Op {
   virtual const char* kind() const = 0;
   // Whether the output needs a gradient even if no input does.
   virtual bool has_parameters() const { return false; }
+  // Whether evaluations do without it and what it alone needs, as without some losses.
+  virtual bool is_for_training_only() const { return false; }
   // Whether inputs and output may belong to different spaces, of which one is the batch. Other ops
   // give the output the space of their inputs.
   virtual bool connects_spaces() const { return false; }
