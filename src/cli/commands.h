@@ -27,6 +27,7 @@ void add_loader_bench(Command& bench);
 void add_infer_bench(Command& bench);
 void add_tables_bench(Command& bench);
 void add_serve_bench(Command& bench);
+void add_freshness_bench(Command& bench);
 void add_suite_bench(Command& bench);
 void add_compare_bench(Command& bench);
 // Adds --against and --pairs to all benchmarks.

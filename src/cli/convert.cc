@@ -1,5 +1,7 @@
 #include "cli/commands.h"
 
+#include "cli/columnar_options.h"
+
 #include <iostream>
 #include <memory>
 
@@ -19,6 +21,7 @@ struct Arguments {
   std::string dense_fields, sparse_fields, missing = "error", dense_type = "int32";
   double bundle_gb = 0;
   bool force = false, columns = false;
+  ColumnarArguments columnar;
   int threads = available_cpus();
 };
 
@@ -38,6 +41,7 @@ ConvertOptions to_options(const Arguments& arguments) {
   options.writing.split_layout = arguments.columns ? SplitLayout::kColumns : SplitLayout::kRows;
   options.writing.split_dense =
       arguments.dense_type == "float32" ? SplitDense::kFloat32 : SplitDense::kInt32;
+  options.writing.columnar = columnar_options(arguments.columnar);
   options.writing.dense_fields = names(arguments.dense_fields);
   options.writing.sparse_fields = names(arguments.sparse_fields);
   return options;
@@ -67,7 +71,7 @@ void add_convert(Command& program) {
   command.option("--from", arguments->from, "PATH,...", "Files, folders or globs, comma-separated")
       .required();
   command.option("--from-format", hints.format, "FORMAT",
-                 "tsv, csv, raw, split or libfm (default: detected)");
+                 "tsv, csv, raw, split, libfm, parquet, orc or arrow (default: detected)");
   command.option("--delimiter", hints.delimiter, "CHAR",
                  "csv input: separator of fields (default: detected)");
   command.flag("--with-header", hints.with_header,
@@ -78,7 +82,10 @@ void add_convert(Command& program) {
                  "tsv, raw and split input: number of sparse columns");
   command.option("--max-bad-rows", arguments->max_bad_rows, "N", "Skip up to N unreadable rows");
   command.option("--to", options.to, "DIR", "Output folder").required();
-  command.option("--format", options.format, "FORMAT", "tsv, csv, raw or split").required();
+  command
+      .option("--format", options.format, "FORMAT", "tsv, csv, raw, split, parquet, orc or arrow")
+      .required();
+  add_columnar_options(command, arguments->columnar);
   command.option("--bundle-gb", arguments->bundle_gb, "GB", "Size of the files (0: one file)")
       .at_least(0);
   command.option("--label-field", options.writing.label_field, "NAME",

@@ -6,6 +6,7 @@
 #include "core/log.h"
 #include "core/output_file.h"
 #include "data/format/local_input.h"
+#include "kafka/address.h"
 
 namespace emblem {
 namespace {
@@ -31,7 +32,7 @@ void refuse_pipeline_file_as_output(const char* option, const std::string& outpu
 
 void add_input_options(Command& command, PipelineOptions& options) {
   command.option("--train-input", options.train_input, "PATH",
-                 "Files, folders or globs to train on (default: train_input_path)");
+                 "Files, folders or globs to train on, or kafka://BROKERS/TOPIC (default: train_input_path)");
   command.option("--eval-input", options.eval_input, "PATH",
                  "Files, folders or globs to evaluate on (default: eval_input_path)");
   command.repeatable("--define", options.define, "NAME=VALUE",
@@ -121,7 +122,8 @@ void refuse_pipeline_as_output(const char* option, const std::string& output,
                                const PipelineOptions& options,
                                const config::PipelineConfig& config) {
   refuse_pipeline_file_as_output(option, output, options);
-  refuse_input_as_output(option, output, config.train_input_path());
+  if (!is_kafka_address(config.train_input_path()))
+    refuse_input_as_output(option, output, config.train_input_path());
   refuse_input_as_output(option, output, config.eval_input_path());
 }
 
@@ -152,7 +154,8 @@ void check(config::PipelineConfig& config) {
 }
 
 void require_local_inputs(const config::PipelineConfig& config) {
-  require_local("train_input_path", config.train_input_path(), "--train-input");
+  if (!is_kafka_address(config.train_input_path()))
+    require_local("train_input_path", config.train_input_path(), "--train-input");
   require_local("eval_input_path", config.eval_input_path(), "--eval-input");
 }
 

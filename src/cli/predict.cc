@@ -31,7 +31,8 @@ void run(const Options& options) {
   refuse_input_or_checkpoint_as_output("--out", options.out, options, checkpoint, options.input);
   const Workers workers = make_workers(options, 0);
   RestoredModel restored(workers.context, checkpoint, options.config, overrides_of(options));
-  const PredictionPass pass = restored.predict(options.input, options.out, options.keep, options.outputs);
+  const PredictionPass pass =
+      restored.predict(options.input, options.out, options.keep, options.outputs);
   std::printf("wrote %ld predictions to %s\n", static_cast<long>(pass.rows),
               is_standard_output(options.out) ? "standard output" : options.out.c_str());
   if (pass.bad_rows > 0)
@@ -50,7 +51,9 @@ void add_predict(Command& program) {
       .option("--input", options->input, "PATH",
               "Data set, in the format the model was trained on; labels are not read")
       .required();
-  command.output("--out", options->out, "CSV file to write: a line for each row of the input")
+  command
+      .output("--out", options->out,
+              "File to write, with a row for each row of the input: CSV, .parquet, .orc or .arrow")
       .required();
   command.list("--keep", options->keep, "NAME,...",
                "Columns of the input to write before the prediction, as they are; names with a "

@@ -1,4 +1,4 @@
-// Replaces serve.cc and bench_serve.cc in builds without EMBLEM_SERVE.
+// Replaces serve.cc, bench_serve.cc and bench_freshness.cc in builds without EMBLEM_SERVE.
 #include "cli/commands.h"
 #include "emblem/error.h"
 
@@ -16,5 +16,6 @@ static void add_absent(Command& parent, const char* name) {
 
 void add_serve(Command& program) { add_absent(program, "serve"); }
 void add_serve_bench(Command& bench) { add_absent(bench, "serve"); }
+void add_freshness_bench(Command& bench) { add_absent(bench, "freshness"); }
 
 }  // namespace emblem

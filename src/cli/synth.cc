@@ -1,5 +1,7 @@
 #include "cli/commands.h"
 
+#include "cli/columnar_options.h"
+
 #include <iostream>
 #include <memory>
 
@@ -25,6 +27,7 @@ struct Arguments {
   double missing_dense = -1, missing_sparse = -1;
   double bundle_gb = 0;
   bool force = false, columns = false;
+  ColumnarArguments columnar;
   int threads = available_cpus();
 };
 
@@ -42,6 +45,7 @@ SynthOptions to_options(const Arguments& arguments) {
   if (arguments.missing_sparse >= 0) options.missing_sparse = arguments.missing_sparse;
   options.bundle_bytes = static_cast<int64_t>(arguments.bundle_gb * 1e9);
   if (arguments.force) options.overwrite = Overwrite::kReplace;
+  options.columnar = columnar_options(arguments.columnar);
   if (arguments.columns) options.split_layout = SplitLayout::kColumns;
   return options;
 }
@@ -57,6 +61,8 @@ PipelineSynthOptions to_pipeline_options(const Arguments& arguments) {
   result.alpha = options.alpha;
   result.divide_tables = arguments.divide_tables;
   result.overwrite = options.overwrite;
+  result.columnar = options.columnar;
+  if (options.format != "tsv") result.format = options.format;  // the default of criteo
   return result;
 }
 
@@ -69,6 +75,12 @@ void run_for_pipeline(const Arguments& arguments, const Context& context) {
   } else {
     config = load_pipeline(arguments.pipeline, arguments.set);
     check_pipeline(config);
+    const config::DatasetType type = config.data_config().dataset_type();
+    const bool is_fixed = type == config::CriteoTsvDataset || type == config::LibfmDataset ||
+                          type == config::RawDataset || type == config::SplitDataset;
+    EMBLEM_REQUIRE(!is_fixed, arguments.pipeline, " reads ", config::DatasetType_Name(type),
+                   ", but --for writes CSV; use --preset criteo --format tsv, raw or split, or set "
+                   "data_config.dataset_type=CsvDataset");
   }
   const PipelineSynthResult result = synthesize_for(context, config, options);
   std::cout << options.out << ": " << result.rows << " rows to train, " << result.test_rows
@@ -111,8 +123,9 @@ void add_synth(Command& program) {
   SynthOptions& options = arguments->options;
   command.option("--preset", options.preset, "NAME",
                  "Shape of the data: criteo, taobao, ccp or census");
-  command.option("--for", arguments->pipeline, "FILE",
-                 "Write CSV with the columns and labels that this pipeline reads");
+  command.option(
+      "--for", arguments->pipeline, "FILE",
+      "Write the columns and labels that this pipeline reads, as csv or a columnar format");
   command.repeatable("--set", arguments->set, "PATH=VALUE",
                      "With --for: override a setting of the pipeline");
   command
@@ -124,7 +137,9 @@ void add_synth(Command& program) {
                  "Test rows (default: a tenth of --rows)");
   command.option("--out", options.out, "DIR", "Folder to write: train/, test/, metadata.json")
       .required();
-  command.option("--format", options.format, "FORMAT", "tsv, csv, raw or split");
+  command.option("--format", options.format, "FORMAT",
+                 "tsv, csv, raw, split, parquet, orc or arrow");
+  add_columnar_options(command, arguments->columnar);
   command.option("--alpha", options.alpha, "X",
                  "Exponent of the power law of the keys; 0: uniform");
   command.option("--seed", options.seed, "N", "Random seed; the same seed gives the same data");
@@ -138,12 +153,12 @@ void add_synth(Command& program) {
                  "Number of sparse columns; -1: one per table size");
   command
       .option("--missing-dense", arguments->missing_dense, "SHARE",
-              "Share of missing dense values (default: 0.05 in tsv and csv, 0 in raw and split)")
+              "Share of missing dense values (default: 0.05; 0 in raw and split)")
       .range(0.0, 1.0)
       .hide_default();
   command
       .option("--missing-sparse", arguments->missing_sparse, "SHARE",
-              "Share of missing keys (default: 0.03 in tsv and csv, 0 in raw and split)")
+              "Share of missing keys (default: 0.03; 0 in raw and split)")
       .range(0.0, 1.0)
       .hide_default();
   command.option("--bundle-gb", arguments->bundle_gb, "GB", "Size of the files (0: one file)")

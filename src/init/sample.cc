@@ -30,7 +30,9 @@ std::string_view text_at(const Column& column, size_t row) {
 
 // Requests to a server are UTF-8: a model of values in another encoding would not know theirs.
 void require_utf8_start(const DataSource& source) {
-  if (source.type == config::RawDataset || source.type == config::SplitDataset) return;
+  if (source.type != config::CsvDataset && source.type != config::CriteoTsvDataset &&
+      source.type != config::LibfmDataset)
+    return;
   for (const std::string& path : expand_paths(source.input)) {
     const std::string start = read_text_start(path, kEncodingBytes);
     if (const std::string problem = not_utf8_problem(start, path); !problem.empty())
@@ -117,10 +119,11 @@ class Sampler {
     std::vector<Piece> pieces;
     const int64_t size = decoder_->unit() == ExtentUnit::kBytes ? kPieceBytes : kPieceRecords;
     for (int file = 0; file < static_cast<int>(decoder_->files().size()); ++file) {
-      const Extent extent = decoder_->extent(file);
-      units_ += static_cast<double>(extent.end - extent.begin);
-      for (int64_t at = extent.begin; at < extent.end; at += size)
-        pieces.push_back({file, {at, std::min(extent.end, at + size)}});
+      for (const Extent& part : decoder_->parts(file)) {
+        units_ += static_cast<double>(part.end - part.begin);
+        for (int64_t at = part.begin; at < part.end; at += size)
+          pieces.push_back({file, {at, std::min(part.end, at + size)}});
+      }
     }
     EMBLEM_REQUIRE(!pieces.empty(), profile_.source.input, " has no rows");
     return pieces;

@@ -64,7 +64,7 @@ class ParameterServer {
   // Applies the deltas in the folder to all versions of the model, those that are loaded later as
   // well: what is there before it returns, and then what appears.
   void watch_deltas(const std::string& model, const std::string& folder,
-                    std::chrono::milliseconds every = std::chrono::milliseconds(500));
+                    std::chrono::milliseconds every = std::chrono::milliseconds(100));
   void look_for_deltas(const std::string& model);  // now
   KafkaUpdates::Counts kafka_counts() const { return intake_->counts(); }
 

@@ -19,7 +19,11 @@ bool is_only_best(const CheckpointEntry& entry) {
 
 CheckpointKeeper::CheckpointKeeper(const config::PipelineConfig& config, Learner& learner,
                                    RunClock& clock, const RunState& state, std::string resumed)
-    : config_(config), learner_(learner), clock_(clock), latest_(std::move(resumed)) {
+    : config_(config),
+      stored_(config),
+      learner_(learner),
+      clock_(clock),
+      latest_(std::move(resumed)) {
   if (!latest_.empty()) saved_step_ = learner.steps();
   for (const CheckpointEntry& entry : list_checkpoints(config.model_dir()))
     if (is_only_best(entry)) only_best_.insert(entry.step);
@@ -54,7 +58,7 @@ void CheckpointKeeper::write(RunState& state) {
   write_delta(state);
   const RunClock::Pause pause(clock_, "checkpoint");
   state.only_best = only_best_.contains(learner_.steps());
-  latest_ = save_run(config_.model_dir(), learner_, state, config_);
+  latest_ = save_run(config_.model_dir(), learner_, state, stored_);
   saved_step_ = learner_.steps();
   remove_old(state);
   if (deltas_) deltas_->remove_old(config_.model_dir(), config_.train_config());
@@ -84,7 +88,11 @@ void CheckpointKeeper::remove_old(const RunState& state) {
 void CheckpointKeeper::write_delta(RunState& state) {
   if (!deltas_ || delta_step_ == learner_.steps()) return;
   const RunClock::Pause pause(clock_, "delta");
-  state.deltas = deltas_->write(learner_.context());
+  DeltaOrigin origin{.step_begin_unix_ms = state.step_begin_unix_ms,
+                     .step_end_unix_ms = state.step_end_unix_ms};
+  for (const StreamPosition& each : state.position.stream)
+    origin.stream_offsets.push_back(each.offset);
+  state.deltas = deltas_->write(learner_.context(), origin);
   delta_step_ = learner_.steps();
 }
 

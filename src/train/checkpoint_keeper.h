@@ -45,6 +45,7 @@ class CheckpointKeeper {
   void remove_old(const RunState& state);
 
   const config::PipelineConfig& config_;
+  const StoredPipeline stored_;
   Learner& learner_;
   RunClock& clock_;
   std::optional<DeltaExport> deltas_;

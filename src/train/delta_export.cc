@@ -5,7 +5,6 @@
 
 #include "checkpoint/checkpoint.h"
 #include "core/log.h"
-#include "embedding/files/delta_files.h"
 
 namespace emblem {
 
@@ -36,7 +35,7 @@ DeltaExport::DeltaExport(std::string folder, std::vector<Table*> tables, int64_t
   for (const DeltaFolder& delta : list_deltas(folder_)) last_ = std::max(last_, delta.sequence);
 }
 
-int64_t DeltaExport::write(const Context& context) {
+int64_t DeltaExport::write(const Context& context, const DeltaOrigin& origin) {
   DeltaWriter writer(folder_, last_ + 1);
   for (size_t t = 0; t < tables_.size(); ++t) {
     const Table& table = *tables_[t];
@@ -47,7 +46,7 @@ int64_t DeltaExport::write(const Context& context) {
         },
         versions_[t]);
   }
-  writer.finish();
+  writer.finish(origin);
   for (size_t t = 0; t < tables_.size(); ++t) versions_[t] = tables_[t]->version();
   return ++last_;
 }

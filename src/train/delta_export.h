@@ -7,6 +7,7 @@
 
 #include "config/train.pb.h"
 #include "core/context.h"
+#include "embedding/files/delta_files.h"
 #include "embedding/table.h"
 
 namespace emblem {
@@ -20,7 +21,7 @@ class DeltaExport {
   DeltaExport(std::string folder, std::vector<Table*> tables, int64_t last);
 
   // Returns the delta's number.
-  int64_t write(const Context& context);
+  int64_t write(const Context& context, const DeltaOrigin& origin = {});
   int64_t last() const { return last_; }
 
   // Removes deltas that no version exported from a kept checkpoint needs, as keep_delta_max says;

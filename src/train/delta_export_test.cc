@@ -40,7 +40,13 @@ TEST(DeltaExportTest, HoldsTheRowsThatWereTouchedSinceTheLastOne) {
   EXPECT_EQ(deltas.write({}), 5);
   touch({7, 7, 8, 9});
   EXPECT_EQ(deltas.write({}), 6);
-  EXPECT_EQ(deltas.write({}), 7);
+  EXPECT_EQ(
+      deltas.write({}, {.stream_offsets = {17, 4}, .step_begin_unix_ms = 5, .step_end_unix_ms = 6}),
+      7);
+  const DeltaManifest last = read_delta_manifest(list_deltas(folder.path("deltas")).back());
+  EXPECT_THAT(last.origin.stream_offsets, ElementsAre(17, 4));
+  EXPECT_EQ(last.origin.step_begin_unix_ms, 5);
+  EXPECT_EQ(last.origin.step_end_unix_ms, 6);
   EXPECT_THAT(rows_in(folder.path("deltas")), ElementsAre(2, 3, 0));
 
   // A run that continues elsewhere never uses a number again.

@@ -14,16 +14,13 @@
 #include "train/metrics/head_metrics.h"
 
 namespace emblem {
-namespace {
 
-std::vector<HeadMetrics> metrics_of(const config::PipelineConfig& config,
-                                    const FeatureLayout& layout) {
+std::vector<HeadMetrics> evaluated_metrics(const config::PipelineConfig& config,
+                                           const FeatureLayout& layout) {
   std::vector<HeadMetrics> metrics;
   for (const HeadSpec& head : heads_of(config, layout)) metrics.emplace_back(head, layout);
   return metrics;
 }
-
-}  // namespace
 
 double Evaluation::at(const std::string& metric) const {
   const auto found = metrics.find(metric);
@@ -71,14 +68,14 @@ std::optional<PredictionPass> for_each_prediction(const Context& context, Model&
 }
 
 void check_metrics(const config::PipelineConfig& config, const FeatureLayout& layout) {
-  metrics_of(config, layout);
+  evaluated_metrics(config, layout);
 }
 
 std::optional<Evaluation> evaluate(const Context& context, Model& model,
                                    const config::PipelineConfig& config,
                                    const FeatureLayout& layout, const LoaderOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  std::vector<HeadMetrics> metrics = metrics_of(config, layout);
+  std::vector<HeadMetrics> metrics = evaluated_metrics(config, layout);
   LoaderOptions limited = options;
   if (config.eval_config().has_num_steps()) limited.max_batches = config.eval_config().num_steps();
   const auto take = [&](const Batch& batch, const std::vector<View<const float>>& logits) {

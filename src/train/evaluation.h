@@ -11,6 +11,7 @@
 #include "config/pipeline.pb.h"
 #include "data/loader/loader.h"
 #include "model/model.h"
+#include "train/metrics/head_metrics.h"
 
 namespace emblem {
 
@@ -30,6 +31,10 @@ struct Evaluation {
   // The value of a metric. Throws Error with the names of those that were computed if it was not.
   double at(const std::string& metric) const;
 };
+
+// What an evaluation measures, by head. Throws Error for a metric that cannot be computed.
+std::vector<HeadMetrics> evaluated_metrics(const config::PipelineConfig& config,
+                                           const FeatureLayout& layout);
 
 // Throws Error when a metric that is configured cannot be computed.
 void check_metrics(const config::PipelineConfig& config, const FeatureLayout& layout);

@@ -11,15 +11,11 @@
 namespace emblem {
 namespace {
 
-// The columns of a group: its features, then the outputs of its sequence encoders. With
-// embedding_wise_variational_dropout a feature has several probabilities; there are then more
-// values than names, and they are numbered.
-std::string column_name(const config::FeatureGroupConfig& group, int64_t column, int64_t columns) {
+// A group has its features, then the outputs of its sequence encoders.
+std::string part_name(const config::FeatureGroupConfig& group, int64_t part) {
   const int names = group.feature_names_size();
-  const int encoders = group.sequence_encoders_size();
-  if (columns > names + encoders) return cat("column ", column);
-  return column < names ? group.feature_names(static_cast<int>(column))
-                        : cat("sequence encoder ", column - names);
+  return part < names ? group.feature_names(static_cast<int>(part))
+                      : cat("sequence encoder ", part - names);
 }
 
 }  // namespace
@@ -37,8 +33,7 @@ std::vector<FeatureImportance> feature_importance(const Context& context,
       const int64_t columns = parameter.rows * parameter.cols;
       for (int64_t i = 0; i < columns; ++i) {
         const double logit = values[static_cast<size_t>(parameter.begin + i)];
-        found.push_back(
-            {group.group_name(), column_name(group, i, columns), 1.0 / (1.0 + std::exp(-logit))});
+        found.push_back({group.group_name(), part_name(group, i), 1.0 / (1.0 + std::exp(-logit))});
       }
     }
     std::stable_sort(found.begin() + first, found.end(),

@@ -10,12 +10,14 @@ namespace emblem {
 
 class HostLogits {
  public:
-  // Of the last forward, each [rows, logits of the head]. Waits for it. Valid until the next call.
+  // Of the last forward, each [rows, logits of the head]; empty of a head that is in training only.
+  // Waits for it. Valid until the next call.
   const std::vector<View<const float>>& of(const Context& context, Model& model, int64_t rows) {
     const size_t heads = model.heads().size();
     values_.resize(heads);
     views_.resize(heads);
     for (size_t head = 0; head < heads; ++head) {
+      if (model.heads()[head].spec.in_training_only) continue;
       const View<const float> logits = model.logits(head);
       values_[head] = to_host(context, logits);
       views_[head] = {values_[head].data(), rows, logits.cols};

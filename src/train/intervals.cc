@@ -9,6 +9,11 @@ namespace {
 
 bool every(int64_t count, int64_t interval) { return interval > 0 && count % interval == 0; }
 
+// Whether a multiple of `interval` is in (from, to].
+bool passes_multiple(int64_t from, int64_t to, int64_t interval) {
+  return interval > 0 && from > 0 && to / interval > from / interval;
+}
+
 }  // namespace
 
 Intervals::Intervals(const config::PipelineConfig& config, int64_t max_steps)
@@ -16,7 +21,7 @@ Intervals::Intervals(const config::PipelineConfig& config, int64_t max_steps)
       evaluates_(!evaluation_input(config).empty()),
       max_steps_(max_steps > 0 ? max_steps : train_.num_steps()) {}
 
-Due Intervals::after(int64_t step, const Batch& batch) const {
+Due Intervals::after(int64_t step, const Batch& batch, int64_t stream_unix_ms) const {
   const auto at_epoch = [&](int64_t interval) {
     return batch.last_in_epoch && every(batch.next.epoch, interval);
   };
@@ -26,7 +31,9 @@ Due Intervals::after(int64_t step, const Batch& batch) const {
   const bool by_steps =
       train_.save_checkpoints_epochs() == 0 || train_.has_save_checkpoints_steps();
   due.checkpoint = (by_steps && every(step, train_.save_checkpoints_steps())) ||
-                   at_epoch(train_.save_checkpoints_epochs());
+                   at_epoch(train_.save_checkpoints_epochs()) ||
+                   passes_multiple(stream_unix_ms, batch.unix_ms,
+                                   1000 * int64_t{train_.save_checkpoints_timestamp_interval()});
   const bool own_interval = train_.eval_steps() > 0 || train_.eval_epochs() > 0;
   due.evaluation = evaluates_ && (own_interval ? every(step, train_.eval_steps()) ||
                                                      at_epoch(train_.eval_epochs())

@@ -17,8 +17,9 @@ class Intervals {
   // `max_steps` 0: as long as the configuration says.
   Intervals(const config::PipelineConfig& config, int64_t max_steps);
 
-  // After step number `step` (from 1), which has learned `batch`.
-  Due after(int64_t step, const Batch& batch) const;
+  // After step number `step` (from 1), which has learned `batch`. `stream_unix_ms` is the newest
+  // Batch::unix_ms before it; 0: there was none.
+  Due after(int64_t step, const Batch& batch, int64_t stream_unix_ms = 0) const;
   // Whether that was the last step of the run, unless a metric ends it earlier.
   bool ends_after(int64_t step, const Batch& batch) const;
 

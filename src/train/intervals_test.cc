@@ -52,6 +52,17 @@ TEST(Intervals, EpochsReplaceTheDefaultNumberOfStepsOfCheckpoints) {
   EXPECT_TRUE(intervals("").after(1000, batch()).checkpoint);
 }
 
+TEST(Intervals, CheckpointsOfAStreamAreDueWhenItsTimePassesAMultiple) {
+  const Intervals by_time =
+      intervals("save_checkpoints_steps: 0 save_checkpoints_timestamp_interval: 60");
+  Batch later = batch();
+  later.unix_ms = 120'000;
+  EXPECT_TRUE(by_time.after(7, later, 119'999).checkpoint);
+  EXPECT_TRUE(by_time.after(7, later, 119'999).evaluation);
+  EXPECT_FALSE(by_time.after(8, later, 120'000).checkpoint);
+  EXPECT_FALSE(by_time.after(1, later, 0).checkpoint) << "there was none before";
+}
+
 TEST(Intervals, LogsAndDeltasHaveTheirOwn) {
   const Intervals both = intervals("log_step_count_steps: 3 delta_steps: 5");
   EXPECT_TRUE(both.after(3, batch()).log);

@@ -90,13 +90,6 @@ float Learner::clip(StepResult& result, View<float> gradients, float loss_scale)
                        std::min(1.0, clipping_.max_gradient() / (result.gradient_norm + 1e-6)));
 }
 
-void Learner::clip_embedding_gradients(float loss_scale) {
-  if (max_embedding_gradient_ == 0.0f) return;
-  for (const Model::LookupInput& input : model_.lookup_inputs())
-    clip_by_value(context_, model_.graph().gradient_matrix(input.node),
-                  max_embedding_gradient_ * loss_scale);
-}
-
 bool Learner::overflowed() {
   if (!scaler_.active()) return false;
   if (!model_.graph().overflowed(context_)) {
@@ -118,8 +111,10 @@ StepResult Learner::step(const ModelBatch& batch, int64_t epoch, const ComingBat
   result.loss = model_.loss(context_);
   if (has_losses_) result.losses = model_.graph().losses(context_);
   if (!std::isfinite(result.loss)) {
+    // The sign of a NaN has no meaning and depends on the compiler.
+    const std::string loss = std::isnan(result.loss) ? "nan" : cat(result.loss);
     throw Error(ErrorCode::kInternal,
-                cat("the loss is ", result.loss, " at step ", steps_ + 1, " (learning rates ",
+                cat("the loss is ", loss, " at step ", steps_ + 1, " (learning rates ",
                     sparse_rate(epoch), " and ", dense_rate(epoch), "); ", advice_()));
   }
   const float loss_scale = scaler_.scale();
@@ -135,7 +130,8 @@ StepResult Learner::step(const ModelBatch& batch, int64_t epoch, const ComingBat
 // Rows are updated with every batch, as fused optimizers of embeddings do; dense parameters with
 // the sum of the gradients of accumulation_ batches.
 void Learner::update(StepResult& result, float loss_scale, int64_t epoch) {
-  clip_embedding_gradients(loss_scale);
+  if (max_embedding_gradient_ > 0.0f)
+    model_.clip_embedding_gradients(context_, max_embedding_gradient_ * loss_scale);
   const View<float> gradients = model_.graph().parameter_gradients();
   const float unscale = 1.0f / loss_scale;
   const auto sparse_lr = static_cast<float>(sparse_rate(epoch));

@@ -71,8 +71,6 @@ class Learner {
  private:
   // What unscaling and clipping multiply the gradients with; fills result.gradient_norm.
   float clip(StepResult& result, View<float> gradients, float loss_scale);
-  // Before anything reads the gradients of embeddings.
-  void clip_embedding_gradients(float loss_scale);
   void update(StepResult& result, float loss_scale, int64_t epoch);
   void update_dense(View<float> gradients, float scale, int64_t epoch);
   // Whether the step must be skipped; the loss scale of the next follows.

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 
@@ -349,10 +351,12 @@ TEST_P(LearnerOptionsTest, ALossThatIsNotANumberStopsBeforeAnythingIsUpdated) {
   Training run(context_, pipeline(model_cases().back()));
   run.losses(2);
   const auto parameters = to_host(context_, run.learner.model().graph().parameters());
-  Batch batch = batch_of(5, 50);
-  batch.labels[3] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_THAT([&] { run.learner.step(run.feed.set(batch), 0); },
-              ThrowsMessage<Error>(HasSubstr("the loss is nan at step 3")));
+  for (const float sign : {1.0f, -1.0f}) {
+    Batch batch = batch_of(5, 50);
+    batch.labels[3] = std::copysign(std::numeric_limits<float>::quiet_NaN(), sign);
+    EXPECT_THAT([&] { run.learner.step(run.feed.set(batch), 0); },
+                ThrowsMessage<Error>(HasSubstr("the loss is nan at step 3")));
+  }
   EXPECT_EQ(to_host(context_, run.learner.model().graph().parameters()), parameters);
 }
 

@@ -15,9 +15,11 @@ namespace {
 constexpr const char* kOnlyProbability = "probability";
 constexpr const char* kPredictionColumn = "prediction";
 
-std::vector<std::string> header_of(std::span<const std::string> keep,
+std::vector<std::string> header_of(const std::vector<ColumnSpec>& kept,
                                    std::span<const OutputSpec> outputs) {
-  std::vector<std::string> names(keep.begin(), keep.end());
+  std::vector<std::string> keep;
+  for (const ColumnSpec& column : kept) keep.push_back(column.name);
+  std::vector<std::string> names = keep;
   for (std::string& column : prediction_columns(outputs)) {
     EMBLEM_REQUIRE(std::find(keep.begin(), keep.end(), column) == keep.end(), "--keep names \"",
                    column, "\", which is the column that predict adds; rename it in the input");
@@ -63,11 +65,22 @@ std::vector<std::string> prediction_columns(std::span<const OutputSpec> outputs)
   return columns;
 }
 
-PredictionFile::PredictionFile(const std::string& path, std::span<const std::string> keep,
+PredictionFile::PredictionFile(const std::string& path, const std::vector<ColumnSpec>& keep,
                                const std::vector<HeadSpec>& heads,
                                const std::vector<OutputSpec>& outputs)
-    : file_(path), heads_(heads), outputs_(outputs), values_(outputs.size()) {
-  file_.write(csv_line(header_of(keep, outputs)) + "\n");
+    : heads_(heads), outputs_(outputs), values_(outputs.size()) {
+  const std::vector<std::string> header = header_of(keep, outputs);
+  if (!columnar_format_of(path).empty()) {
+    table_ = std::make_unique<PredictionTable>(path, keep, std::span(header).subspan(keep.size()));
+    return;
+  }
+  file_ = std::make_unique<OutputFile>(path);
+  file_->write(csv_line(header) + "\n");
+}
+
+void PredictionFile::finish() {
+  if (table_ != nullptr) return table_->finish();
+  file_->finish();
 }
 
 void PredictionFile::add(const Batch& batch, const std::vector<View<const float>>& logits) {
@@ -76,6 +89,24 @@ void PredictionFile::add(const Batch& batch, const std::vector<View<const float>
     values_[i].resize(static_cast<size_t>(batch.rows * output.cols));
     compute_output(output, heads_[output.head].classes, logits[output.head], values_[i].data());
   }
+  if (table_ != nullptr) return write_table(batch);
+  write_lines(batch);
+}
+
+void PredictionFile::write_table(const Batch& batch) {
+  std::vector<std::vector<float>> columns;
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const int64_t cols = outputs_[i].cols;
+    for (int64_t col = 0; col < cols; ++col) {
+      std::vector<float>& column = columns.emplace_back();
+      for (int64_t row = 0; row < batch.rows; ++row)
+        column.push_back(values_[i][static_cast<size_t>(row * cols + col)]);
+    }
+  }
+  table_->add(batch, columns);
+}
+
+void PredictionFile::write_lines(const Batch& batch) {
   fmt::memory_buffer text;
   const bool keeps = batch.kept.rows() > 0;
   for (int64_t row = 0; row < batch.rows; ++row) {
@@ -95,7 +126,7 @@ void PredictionFile::add(const Batch& batch, const std::vector<View<const float>
     if (bad && alone) text.append(std::string_view("\"\""));
     text.push_back('\n');
   }
-  file_.write({text.data(), text.size()});
+  file_->write({text.data(), text.size()});
 }
 
 }  // namespace emblem

@@ -1,6 +1,8 @@
-// train/prediction_file.h - predictions as a CSV file: one line for every row of the input.
+// train/prediction_file.h - predictions as a file: one row for every row of the input. CSV, or what
+// the ending of its name says (train/prediction_table.h).
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -9,6 +11,7 @@
 #include "core/output_file.h"
 #include "core/view.h"
 #include "data/batch.h"
+#include "train/prediction_table.h"
 
 namespace emblem {
 
@@ -26,18 +29,22 @@ std::vector<std::string> prediction_columns(std::span<const OutputSpec> outputs)
 // written as "" in quotes, because readers of CSV skip blank lines.
 class PredictionFile {
  public:
-  // `keep` are the names of the kept columns, which come first.
-  PredictionFile(const std::string& path, std::span<const std::string> keep,
+  // `keep` are the kept columns, which come first.
+  PredictionFile(const std::string& path, const std::vector<ColumnSpec>& keep,
                  const std::vector<HeadSpec>& heads, const std::vector<OutputSpec>& outputs);
 
   // The logits of each head, [batch.rows, logits of the head].
   void add(const Batch& batch, const std::vector<View<const float>>& logits);
 
   // Without it, no file appears (core/output_file.h).
-  void finish() { file_.finish(); }
+  void finish();
 
  private:
-  OutputFile file_;
+  void write_lines(const Batch& batch);
+  void write_table(const Batch& batch);
+
+  std::unique_ptr<OutputFile> file_;  // CSV
+  std::unique_ptr<PredictionTable> table_;
   std::vector<HeadSpec> heads_;
   std::vector<OutputSpec> outputs_;
   std::vector<std::vector<float>> values_;  // of each output, of a batch

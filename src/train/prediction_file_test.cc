@@ -52,7 +52,7 @@ TEST(PredictionFile, KnowsTheOutputsOfTheModel) {
         choose({"y_time", "y_time"});
       },
       ThrowsMessage<Error>(HasSubstr("is named twice")));
-  const std::vector<std::string> keep = {"y_time"};
+  const std::vector<ColumnSpec> keep = {{.name = "y_time", .type = ColumnType::kText}};
   const TempFolder folder;
   EXPECT_THAT(
       [&] { PredictionFile(folder.path("out.csv"), keep, heads(), choose_outputs(heads(), {})); },

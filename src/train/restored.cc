@@ -5,9 +5,11 @@
 #include "config/evaluation_input.h"
 #include "config/load.h"
 #include "config/metrics.h"
+#include "config/prediction_layout.h"
 #include "core/log.h"
 #include "data/format/local_input.h"
 #include "train/prediction_file.h"
+#include "train/resume_check.h"
 #include "train/run_state.h"
 
 namespace emblem {
@@ -47,6 +49,7 @@ RestoredModel::RestoredModel(const Context& context, const std::string& checkpoi
                                    nullptr, ModelUse::kEvaluation);
   step_ = load_model(checkpoint_, context_, *model_, evaluated_weights(config_));
   log_info(cat("read ", checkpoint_, " (step ", step_, ")"));
+  if (!config.empty() || !overrides.empty()) warn_of_changes(checkpoint_, config_);
 }
 
 LoaderOptions RestoredModel::loader_options(const std::string& input) const {
@@ -79,12 +82,13 @@ PredictionPass RestoredModel::predict(const std::string& input, const std::strin
   LoaderOptions options = loader_options(input);
   options.label_check = LabelCheck::kIgnore;
   options.keep = keep;
-  PredictionFile file(out, keep, heads, chosen);
-  const auto pass =
-      for_each_prediction(context_, model(), config_, layout_, options, "predicting",
-                          [&](const Batch& batch, const std::vector<View<const float>>& logits) {
-                            file.add(batch, logits);
-                          });
+  PredictionFile file(out, kept_columns_of(source_of(config_.data_config(), options.input), keep),
+                      heads, chosen);
+  const auto pass = for_each_prediction(
+      context_, model(), config_, prediction_layout(layout_, config_.model_config()), options,
+      "predicting", [&](const Batch& batch, const std::vector<View<const float>>& logits) {
+        file.add(batch, logits);
+      });
   if (!pass) throw Error(ErrorCode::kCancelled, cat("interrupted: ", out, " was not written"));
   file.finish();
   return *pass;

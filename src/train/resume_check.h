@@ -1,5 +1,5 @@
-// train/resume_check.h - whether a run can be resumed with a configuration: it must not change what
-// is learned.
+// train/resume_check.h - whether a checkpoint can be used with a configuration: it must not change
+// what is learned.
 #pragma once
 
 #include <string>
@@ -12,5 +12,9 @@ namespace emblem {
 // trained with, unless they only say where, how long, how fast or how well watched the run is.
 // Input paths of `config` are absolute.
 void check_resume(const std::string& checkpoint, const config::PipelineConfig& config);
+
+// For evaluations and predictions: a warning that names the features and parts of the model in
+// which `config` differs, as results of weights learned with others mean little.
+void warn_of_changes(const std::string& checkpoint, const config::PipelineConfig& config);
 
 }  // namespace emblem

@@ -17,6 +17,8 @@ void RunLog::add_step(const StepReport& report) {
                                         {"lr_dense", report.dense_rate}};
   for (const auto& [name, value] : report.losses) line["loss/" + name] = value;
   for (const auto& [name, value] : report.metrics) line["train_metric/" + name] = value;
+  for (const auto& [name, value] : report.stream) line["stream/" + name] = value;
+  for (const auto& [name, value] : report.progressive) line["progressive/" + name] = value;
   steps_.append(report.step, report.epoch, line);
   last_step_ = report.step;
   if (!events_) return;
@@ -26,6 +28,8 @@ void RunLog::add_step(const StepReport& report) {
   add("loss/total", report.loss);
   for (const auto& [name, value] : report.losses) add("loss/" + name, value);
   for (const auto& [name, value] : report.metrics) add("train_metric/" + name, value);
+  for (const auto& [name, value] : report.stream) add("stream/" + name, value);
+  for (const auto& [name, value] : report.progressive) add("progressive/" + name, value);
   add("lr/sparse", report.sparse_rate);
   add("lr/dense", report.dense_rate);
   add("throughput/samples_per_second", report.samples_per_second);

@@ -18,8 +18,10 @@ struct StepReport {
   double gradient_norm = 0.0;  // 0: not known
   double samples_per_second = 0.0;
   double sparse_rate = 0.0, dense_rate = 0.0;
-  std::map<std::string, double> losses;   // summands of the loss; empty where there is one
-  std::map<std::string, double> metrics;  // of training (train/train_metrics.h)
+  std::map<std::string, double> losses;       // summands of the loss; empty where there is one
+  std::map<std::string, double> metrics;      // of training (train/train_metrics.h)
+  std::map<std::string, double> stream;       // how far it is ahead; empty without one
+  std::map<std::string, double> progressive;  // of a window that has ended (train/progressive.h)
 };
 
 // Thread-compatible. Every function throws Error when its line cannot be written.

@@ -150,10 +150,10 @@ std::string shape_text(const std::vector<int64_t>& shape) {
 std::string table_folder(const Table& table) { return "tables/" + table.settings().name; }
 
 std::string save_run(const std::string& model_dir, Learner& learner, const RunState& state,
-                     const config::PipelineConfig& config) {
+                     const StoredPipeline& pipeline) {
   learner.model().check(learner.context());
   CheckpointWriter writer(model_dir, learner.steps());
-  Manifest manifest = describe(learner, state, config);
+  Manifest manifest = describe(learner, state, pipeline.config);
   for (const Table* table : learner.model().tables()) {
     manifest.tables.push_back(save_table_into(writer, learner.context(), *table));
   }
@@ -161,7 +161,8 @@ std::string save_run(const std::string& model_dir, Learner& learner, const RunSt
   const auto dense =
       write_safetensors(writer.path() + "/" + kDenseFile, dense_tensors(learner, values));
   writer.add_file(kDenseFile, {dense.bytes, dense.checksum});
-  writer.write_file(kConfigFile, config_text(config));
+  for (const Asset& asset : pipeline.assets) writer.write_file(asset.name, asset.content);
+  writer.write_file(kConfigFile, config_text(pipeline.config));
   return writer.commit(std::move(manifest));
 }
 

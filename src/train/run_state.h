@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "config/assets.h"
 #include "config/pipeline.pb.h"
 #include "data/batch.h"
 #include "train/early_stopping.h"
@@ -20,12 +21,24 @@ struct RunState {
   bool only_best = false;                 // the checkpoint is for early_stopping.restore_best alone
   std::map<std::string, double> metrics;  // of the last evaluation
   int64_t deltas = 0;                     // number of the last delta
+  // Of the last step; not in checkpoints.
+  int64_t step_begin_unix_ms = 0, step_end_unix_ms = 0;
+};
+
+// The configuration of a run with the files that its features read, as they are when this is made:
+// checkpoints have copies of them.
+struct StoredPipeline {
+  StoredPipeline(config::PipelineConfig given)  // NOLINT: a configuration is stored as it is
+      : config(std::move(given)), assets(take_assets(&config)) {}
+
+  config::PipelineConfig config;
+  std::vector<Asset> assets;
 };
 
 // Writes model_dir/model.ckpt-STEP, in the place of an older one of this step, and returns its
 // path. When it fails, nothing of it remains.
 std::string save_run(const std::string& model_dir, Learner& learner, const RunState& state,
-                     const config::PipelineConfig& config);
+                     const StoredPipeline& pipeline);
 
 // Stores what an evaluation has changed since save_run at this step (metrics, early stopping,
 // schedules) in that checkpoint, atomically.

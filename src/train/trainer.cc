@@ -1,6 +1,8 @@
 #include "train/trainer.h"
 
 #include <algorithm>
+#include <chrono>
+#include <utility>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/model_dir_lock.h"
@@ -17,6 +19,7 @@
 #include "core/text.h"
 #include "data/loader/loader.h"
 #include "embedding/files/delta_files.h"
+#include "kafka/address.h"
 #include "train/batch_stream.h"
 #include "train/checkpoint_keeper.h"
 #include "train/evaluator.h"
@@ -25,6 +28,7 @@
 #include "train/intervals.h"
 #include "train/lookup_report.h"
 #include "train/loss_watch.h"
+#include "train/progressive.h"
 #include "train/run_clock.h"
 #include "train/run_log.h"
 #include "train/run_setup.h"
@@ -33,9 +37,31 @@
 namespace emblem {
 namespace {
 
+constexpr std::chrono::milliseconds kStreamWait{100};
+
 int64_t largest_batch(const config::PipelineConfig& config) {
   return std::max(training_loader_options(config).batch_size,
                   evaluation_loader_options(config).batch_size);
+}
+
+int64_t unix_ms_now() {
+  using namespace std::chrono;
+  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
+}
+
+// "dlrm: 2.37 M dense parameters, 26 tables with ... rows (...)"
+std::string size_text(Model& model) {
+  int64_t parameters = 0, rows = 0, bytes = 0;
+  for (const Parameter& parameter : model.graph().parameter_list())
+    parameters += parameter.rows * parameter.cols;
+  for (const Table* table : model.tables()) {
+    rows += table->size();
+    bytes += table->bytes();
+  }
+  return cat(model.name(), ": ", format_count(static_cast<double>(parameters)),
+             " dense parameters, ", model.tables().size(), " tables with ",
+             format_count(static_cast<double>(rows)), " rows (",
+             format_bytes(static_cast<double>(bytes)), ")");
 }
 
 // Whether the data, not the machine, is at fault.
@@ -60,6 +86,7 @@ class Trainer {
         early_stopping_(train_.early_stopping()),
         loss_watch_(layout_),
         train_metrics_(heads_of(config_, layout_)),
+        progressive_(config_, layout_),
         clock_(options.trace) {
     load();
     // Everything is checked and loaded. From here on, files are written.
@@ -74,9 +101,13 @@ class Trainer {
   LoaderOptions loader_options() const;
 
   void train_all_batches();
+  bool wait_for_batch();
   void train_one(BatchStream& batches);
   void log_step();
   std::map<std::string, double> last_losses();
+  std::map<std::string, double> stream_lag() const;
+  void validate(const ModelBatch& batch, const Batch& host);
+  void report(const ProgressiveValidation::Window& window);
   std::string step_text();
   void after_step(const Batch& batch);
   void save_after(const Error& error);
@@ -103,6 +134,7 @@ class Trainer {
   EarlyStopping early_stopping_;
   LossWatch loss_watch_;
   TrainMetrics train_metrics_;
+  ProgressiveValidation progressive_;
   HostLogits logits_;
   RunClock clock_;
   RunState state_;
@@ -114,8 +146,10 @@ class Trainer {
 
   std::optional<TrainOutcome> outcome_;  // why to stop, once there is a reason
   StepResult last_step_;
-  std::vector<FeatureLookups> lookups_;  // of training
+  std::map<std::string, double> window_;  // of progressive validation that was not logged yet
+  std::vector<FeatureLookups> lookups_;   // of training
   int64_t rows_ = 0, bad_rows_ = 0;
+  int64_t stream_unix_ms_ = 0;  // the newest time of what was trained on
   double training_seconds_ = 0.0;
 };
 
@@ -160,7 +194,7 @@ void Trainer::train_all_batches() {
   progress_->update(0);
   const auto next = [&] { return clock_.traced("load", [&] { return batches.next(); }); };
   clock_.begin_step();
-  while (!outcome_ && next()) {
+  while (!outcome_ && wait_for_batch() && next()) {
     progress_->set_total(loader_->expected_rows());
     train_one(batches);
     clock_.end_step();
@@ -170,9 +204,22 @@ void Trainer::train_all_batches() {
   }
   progress_->set_total(loader_->expected_rows());
   progress_->finish();
-  if (rows_ > 0 && log_->last_step() != learner_.steps()) log_step();
+  if (const auto window = progressive_.finish()) report(*window);
+  if (rows_ > 0 && (log_->last_step() != learner_.steps() || !window_.empty())) log_step();
   bad_rows_ = loader_->statistics().bad_rows;
   count_lookups();
+}
+
+// Until there is a batch, or the end of the data. A stream may have none for long: servers then get
+// what was learned, and a signal ends the run.
+bool Trainer::wait_for_batch() {
+  while (!loader_->wait(kStreamWait)) {
+    if (rows_ > 0) checkpoints_->write_delta(state_);
+    if (!interrupted()) continue;
+    outcome_ = TrainOutcome::kInterrupted;
+    return false;
+  }
+  return true;
 }
 
 // An evaluation discards the counts of what came before it, so they are taken first.
@@ -182,7 +229,12 @@ void Trainer::count_lookups() {
 
 void Trainer::train_one(BatchStream& batches) {
   const Batch& batch = batches.host();
-  const auto coming = [&] { return clock_.traced("load", [&] { return batches.look_ahead(); }); };
+  state_.step_begin_unix_ms = unix_ms_now();
+  const auto coming = [&]() -> const ModelBatch* {
+    if (!loader_->wait(std::chrono::milliseconds(0))) return nullptr;
+    return clock_.traced("load", [&] { return batches.look_ahead(); });
+  };
+  if (progressive_.is_on()) validate(batches.batch(), batch);
   loss_watch_.begin_step(batch);
   last_step_ = learner_.step(batches.batch(), state_.position.epoch, coming);
   if (const auto warning = loss_watch_.end_step(learner_.steps(), last_step_.loss)) {
@@ -192,10 +244,11 @@ void Trainer::train_one(BatchStream& batches) {
   if (!train_metrics_.empty())
     train_metrics_.add(batch, logits_.of(learner_.context(), learner_.model(), batch.rows));
   rows_ += batch.rows;
-  if (intervals_.after(learner_.steps(), batch).log) log_step();
+  if (intervals_.after(learner_.steps(), batch).log || !window_.empty()) log_step();
   progress_->update(
       rows_, cat(step_text(), ", step ", learner_.steps(), ", epoch ", state_.position.epoch + 1));
   state_.position = batch.next;
+  state_.step_end_unix_ms = unix_ms_now();
 }
 
 void Trainer::log_step() {
@@ -208,7 +261,33 @@ void Trainer::log_step() {
                   .sparse_rate = learner_.sparse_rate(epoch),
                   .dense_rate = learner_.dense_rate(epoch),
                   .losses = last_losses(),
-                  .metrics = train_metrics_.values()});
+                  .metrics = train_metrics_.values(),
+                  .stream = stream_lag(),
+                  .progressive = std::exchange(window_, {})});
+}
+
+// Before the batch is learned.
+void Trainer::validate(const ModelBatch& batch, const Batch& host) {
+  count_lookups();
+  const auto window = progressive_.add(learner_.context(), learner_.model(), batch, host);
+  learner_.model().take_lookup_counts(learner_.context());  // not of training
+  if (window) report(*window);
+}
+
+void Trainer::report(const ProgressiveValidation::Window& window) {
+  progress_->interrupt();
+  const StreamLag lag = loader_->statistics().lag;
+  log_info(cat("step ", learner_.steps(), ": ", to_text(Evaluation{.metrics = window.metrics}),
+               "  (progressive validation of ", window.rows, " rows; ", lag.messages,
+               " messages and ", format_metric(lag.seconds), " s behind)"));
+  window_ = window.metrics;
+  window_["rows"] = static_cast<double>(window.rows);
+}
+
+std::map<std::string, double> Trainer::stream_lag() const {
+  if (!loader_ || !is_kafka_address(config_.train_input_path())) return {};
+  const StreamLag lag = loader_->statistics().lag;
+  return {{"lag_messages", static_cast<double>(lag.messages)}, {"lag_seconds", lag.seconds}};
 }
 
 // By name; empty where there is only one.
@@ -235,7 +314,8 @@ std::string Trainer::step_text() {
 // A checkpoint comes before the evaluation of its step: a process that is killed while it evaluates
 // loses nothing. What the evaluation changes is added afterwards.
 void Trainer::after_step(const Batch& batch) {
-  const Due due = intervals_.after(learner_.steps(), batch);
+  const Due due = intervals_.after(learner_.steps(), batch, stream_unix_ms_);
+  stream_unix_ms_ = std::max(stream_unix_ms_, batch.unix_ms);
   const bool saves_last = options_.last_checkpoint == LastCheckpoint::kSave &&
                           intervals_.ends_after(learner_.steps(), batch);
   state_.evaluation_due = due.evaluation;
@@ -331,7 +411,7 @@ void Trainer::save_after(const Error& error) {
 
 TrainSummary Trainer::run() {
   clock_.start();
-  log_info(learner_.model().describe());
+  log_info(size_text(learner_.model()));
   if (!evaluation_input(config_).empty())
     for (const std::string& note : metric_notes(heads_of(config_, layout_))) log_info(note);
   if (resumed_ && intervals_.steps_left(learner_.steps()) == 0)
@@ -344,7 +424,7 @@ TrainSummary Trainer::run() {
     train_all_batches();
     loader_.reset();
     EMBLEM_REQUIRE(learner_.steps() > 0 || outcome_, "no rows to train on in ",
-                   config_.train_input_path());
+                   config_.train_input_path().substr(0, config_.train_input_path().find('?')));
     training_seconds_ = clock_.training_seconds();
     if (learner_.steps() > 0) finish();
     log_missing_values(lookups_, LookupPass::kTraining);

@@ -30,6 +30,12 @@ std::string short_name(config::DatasetType type) {
       return "split";
     case config::LibfmDataset:
       return "libfm";
+    case config::ParquetDataset:
+      return "parquet";
+    case config::OrcDataset:
+      return "orc";
+    case config::ArrowDataset:
+      return "arrow";
     default:
       return "csv";
   }

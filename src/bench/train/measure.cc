@@ -123,11 +123,10 @@ void add_bound(Learner& learner, DType precision, const MeasuredTraining& found,
 }
 
 // The lower bound of a step: matrix products and row traffic at the measured ceilings.
-void add_shares(Learner& learner, DType precision, const MeasuredTraining& found,
-                std::span<const TableWork> work, BenchResult& result) {
+void add_shares(DType precision, const MeasuredTraining& found, std::span<const TableWork> work,
+                BenchResult& result) {
   const auto steps = static_cast<double>(found.step_seconds.size());
-  const double flops = kTrainingFlops * learner.model().graph().batch_flops_per_row() *
-                       static_cast<double>(found.rows) / steps;
+  const double flops = kTrainingFlops * found.forward_flops / steps;
   const double step = found.total_seconds / steps;
   const double products = flops / *find_named(result.ceilings, "gemm_flops_per_second");
   const double dense =
@@ -189,6 +188,8 @@ MeasuredTraining measure_training(Learner& learner, const TrainBenchOptions& opt
     found.last_loss = learn(learner, *batch, input).loss;
     found.step_seconds.push_back(seconds_since(before));
     found.rows += batch->rows;
+    found.forward_flops +=
+        learner.model().graph().batch_flops_per_row() * static_cast<double>(batch->rows);
     progress.update(found.rows);
   }
   context.synchronize();
@@ -262,7 +263,7 @@ BenchResult training_result(const std::string& name, Learner& learner, DType pre
   if (context.device == Device::kCuda) add_gpu(found, result);
   result.ceilings = ceilings;
   add_stages(found, context.device, result);
-  add_shares(learner, precision, found, work, result);
+  add_shares(precision, found, work, result);
   add_bound(learner, precision, found, result);
   return result;
 }

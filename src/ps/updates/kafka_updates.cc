@@ -11,7 +11,7 @@
 #include "core/caught_error.h"
 #include "core/log.h"
 #include "core/start_thread.h"
-#include "ps/updates/kafka_handles.h"
+#include "kafka/handles.h"
 #include "ps/updates/update_message.h"
 
 namespace emblem {

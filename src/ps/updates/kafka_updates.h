@@ -10,15 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "kafka/producer.h"
 #include "ps/config/ps_config.h"
 
 namespace emblem {
-
-#ifdef EMBLEM_WITH_KAFKA
-inline constexpr bool kHasKafka = true;
-#else
-inline constexpr bool kHasKafka = false;
-#endif
 
 // Reads in a thread of its own and commits what was applied, never before: a message may come
 // twice, none is lost. An update that cannot be applied for now (kUnavailable) is tried again,
@@ -65,27 +60,9 @@ class KafkaUpdates {
   std::unique_ptr<State> state_;
 };
 
-// Writes updates into Kafka, as trainers do: for tools and tests. Not thread-safe.
-class KafkaProducer {
- public:
-  explicit KafkaProducer(const std::string& brokers, size_t key_bytes = 8);
-  // Instead of real brokers, some that live in this process, for tests.
-  static KafkaProducer with_mock_brokers(int brokers);
-  ~KafkaProducer();
-  KafkaProducer(KafkaProducer&&) noexcept;
-
-  std::string brokers() const;  // where others find what was written
-  // All messages of a key go to the same partition, and so stay in order.
-  void post(const std::string& topic, std::span<const int64_t> keys, std::span<const float> rows,
-            int64_t dim);
-  void post_raw(const std::string& topic, std::string_view message);
-  // Throws kUnavailable when not everything was taken in time.
-  void flush(std::chrono::milliseconds timeout);
-
- private:
-  struct State;
-  explicit KafkaProducer(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
-};
+// Writes updates, as trainers do: for tools and tests. All messages of a key go to the same
+// partition, and so stay in order.
+void send_updates(KafkaProducer& producer, const std::string& topic, std::span<const int64_t> keys,
+                  std::span<const float> rows, int64_t dim, size_t key_bytes = 8);
 
 }  // namespace emblem

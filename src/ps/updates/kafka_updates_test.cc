@@ -36,7 +36,7 @@ class KafkaTest : public UpdatesTest {
     return config;
   }
   void post(const std::vector<int64_t>& keys, float value) {
-    producer_.post("hps_et.m.a", keys, std::vector<float>(keys.size() * 2, value), 2);
+    send_updates(producer_, "hps_et.m.a", keys, std::vector<float>(keys.size() * 2, value), 2);
     producer_.flush(milliseconds(10000));
   }
   static bool reads(ServedModel& model, int64_t key, float value) {
@@ -63,8 +63,8 @@ TEST_F(KafkaTest, RowsOfMessagesAreServed) {
 TEST_F(KafkaTest, MessagesThatAreNoUpdatesAreCountedAndSkipped) {
   ParameterServer server(with_kafka());
   const auto model = server.load_model("m", 1, tables());
-  producer_.post_raw("hps_et.m.a", "nonsense");
-  producer_.post_raw("hps_et.m.a", make_update_message(std::vector<int64_t>{1},
+  producer_.send("hps_et.m.a", "nonsense");
+  producer_.send("hps_et.m.a", make_update_message(std::vector<int64_t>{1},
                                                        std::vector<float>{1, 2, 3}, 3, 8));
   EXPECT_TRUE(becomes_true([&] { return server.kafka_counts().refused == 2; }));
   post({1}, 12);
@@ -178,7 +178,7 @@ TEST_F(KafkaTest, FiltersKeepUpdatesOut) {
   const auto model = server.load_model("m", 1, tables());
   const auto other = server.load_model("other", 1, tables());
   post({1}, 11);
-  producer_.post("hps_et.other.a", std::vector<int64_t>{1}, std::vector<float>{12, 12}, 2);
+  send_updates(producer_, "hps_et.other.a", std::vector<int64_t>{1}, std::vector<float>{12, 12}, 2);
   producer_.flush(milliseconds(10000));
   EXPECT_TRUE(reads(*other, 1, 12));
   EXPECT_THAT(lookup(model->table("a"), {1}), ElementsAre(1, 1));

@@ -18,7 +18,6 @@ class OwnStreamPredictor final : public Predictor {
     predictor->run(context, batch, outputs);
   }
   Model& model() override { return predictor->model(); }
-  std::string describe() const override { return predictor->describe(); }
 
   Stream stream;
   std::unique_ptr<Predictor> predictor;

@@ -1,11 +1,13 @@
 #include "serve/engine/pipeline_servable.h"
 
+#include <algorithm>
 #include <map>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors.h"
 #include "config/check.h"
 #include "config/load.h"
+#include "config/prediction_layout.h"
 #include "core/file.h"
 #include "ps/tables/served_lookup.h"
 #include "serve/engine/gpu_model.h"
@@ -20,7 +22,7 @@ class PipelineServable final : public Servable {
   explicit PipelineServable(const std::string& folder)
       : folder_(folder),
         config_(read_config(folder)),
-        layout_(layout_of(config_)),
+        layout_(prediction_layout(layout_of(config_), config_.model_config())),
         outputs_(heads_of(config_, layout_)),
         columns_(config_.data_config(), layout_),
         transform_(config_.data_config(), layout_, LabelCheck::kIgnore, columns_.requests(),
@@ -77,7 +79,7 @@ class PipelineServable final : public Servable {
   std::vector<std::pair<std::string, std::string>> parameters() const override {
     std::vector<std::pair<std::string, std::string>> parameters;
     for (const auto& input : columns_.inputs()) {
-      if (input.columns.size() > 1)
+      if (input.columns.size() > 1 && !input.is_own)
         parameters.emplace_back(input.name, columns_.column_names(input));
     }
     return parameters;
@@ -88,6 +90,10 @@ class PipelineServable final : public Servable {
 
   RequestSize check(const InferRequest& request) const override {
     for (const RequestedOutput& output : request.outputs) {
+      const auto again =
+          std::count_if(request.outputs.begin(), request.outputs.end(),
+                        [&](const auto& other) { return other.name == output.name; });
+      EMBLEM_REQUIRE(again == 1, "output '", output.name, "' is requested twice");
       EMBLEM_REQUIRE(outputs_.find(output.name) >= 0, "unexpected inference output '", output.name,
                      "' for model '", request.model, "'; it has ", output_names());
     }

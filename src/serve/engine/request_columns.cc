@@ -66,7 +66,7 @@ std::string add_single(const CsvFieldParser& parser, std::string_view text, Colu
 RequestColumns::RequestColumns(const config::DataConfig& data, const FeatureLayout& layout)
     : requests_(columns_needed(data, layout, LabelCheck::kIgnore)),
       missing_({data.na_strings().begin(), data.na_strings().end()}) {
-  const bool csv = data.dataset_type() == config::CsvDataset;
+  const bool csv = reads_as_requested(data.dataset_type());
   Input numbers{"numerical_features", DataType::kFp32, 0, {}};
   Input ids{"categorical_features", DataType::kInt64, 0, {}};
   std::vector<int> own;

@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kDenseFile = "dense.safetensors";
-constexpr std::string_view kTraining = "optimizer.";    // prefix of what only training needs
+constexpr std::string_view kTraining = "optimizer.";     // prefix of what only training needs
 constexpr std::string_view kAverage = "optimizer.ema.";  // prefix of the average of a parameter
 
 // A folder under a hidden name that is removed unless it gets its own.
@@ -63,7 +63,8 @@ void link_or_copy(const std::string& from, const std::string& to) {
 
 bool is_for_inference(const std::string& file) {
   const std::string name = fs::path(file).filename();
-  return name == "key" || name == "emb_vector" || name == "table.json" || file == "pipeline.config";
+  return name == "key" || name == "emb_vector" || name == "table.json" ||
+         file == "pipeline.config" || file.starts_with("assets/");
 }
 
 // Whether the moving average of dense parameters is served in their place.

@@ -7,10 +7,10 @@
 
 namespace emblem {
 
-LoadRequest parse_load_request(const std::string& model,
-                               const std::map<std::string, std::string>& parameters) {
+ModelLoadRequest parse_load_request(const std::string& model,
+                                    const std::map<std::string, std::string>& parameters) {
   constexpr std::string_view kFile = "file:";
-  LoadRequest request;
+  ModelLoadRequest request;
   for (const auto& [key, value] : parameters) {
     if (key == "config")
       request.config = value;

@@ -178,7 +178,7 @@ ModelServer::Versions ModelServer::load_versions(const std::string& model, const
   return versions;
 }
 
-int ModelServer::check_threads(const std::string& name, const LoadRequest& request,
+int ModelServer::check_threads(const std::string& name, const ModelLoadRequest& request,
                                const inference::ModelConfig& config, const Repository& from) const {
   if (request.config.empty()) return 0;
   const std::string where = cat("load of model ", name);
@@ -205,7 +205,7 @@ void ModelServer::load(const std::string& name,
   reload(name, parse_load_request(name, parameters));
 }
 
-ModelServer::Model ModelServer::build(const std::string& name, const LoadRequest& request,
+ModelServer::Model ModelServer::build(const std::string& name, const ModelLoadRequest& request,
                                       const Model& old, int64_t& current) {
   Model model;
   if (!request.files.empty()) model.sent = std::make_shared<SentModel>(name, request.files);
@@ -219,7 +219,7 @@ ModelServer::Model ModelServer::build(const std::string& name, const LoadRequest
   return model;
 }
 
-void ModelServer::reload(const std::string& name, const LoadRequest& request) {
+void ModelServer::reload(const std::string& name, const ModelLoadRequest& request) {
   const std::lock_guard one_at_a_time(load_mutex_);
   if (request.files.empty()) repository_.versions(name);  // is it there at all?
   EMBLEM_REQUIRE(is_model_name(name), "'", printable(name), "' is not a valid name of a model");

@@ -93,11 +93,11 @@ class ModelServer final : public InferenceService {
                          int64_t& current);
   // The threads that the request's configuration asks for; 0 without one. Throws when that is more
   // than clients may ask for.
-  int check_threads(const std::string& model, const LoadRequest& request,
+  int check_threads(const std::string& model, const ModelLoadRequest& request,
                     const inference::ModelConfig& config, const Repository& from) const;
   // Builds the model and swaps it in.
-  void reload(const std::string& model, const LoadRequest& request);
-  Model build(const std::string& model, const LoadRequest& request, const Model& old,
+  void reload(const std::string& model, const ModelLoadRequest& request);
+  Model build(const std::string& model, const ModelLoadRequest& request, const Model& old,
               int64_t& current);
   void remove(const std::string& model);
   // Keeps the problem that is being handled for index(), and logs it if it is a new one.

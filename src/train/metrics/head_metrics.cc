@@ -31,6 +31,13 @@ int64_t columns_of(const HostVector<float>& values, const Batch& batch) {
   throw Error(ErrorCode::kInvalidArgument, cat("metric ", name, " ", why));
 }
 
+const FeatureSpec& grouping_feature(const std::string& metric, const std::string& what,
+                                    const std::string& feature, const FeatureLayout& layout) try {
+  return layout.find(feature);
+} catch (const Error& error) {
+  refuse(metric, cat("has ", what, " \"", feature, "\": ", error.what()));
+}
+
 // Probabilities of label 1.
 void need_two_outcomes(const HeadSpec& head, const std::string& name) {
   if (head.kind == HeadKind::kNumber)
@@ -60,6 +67,10 @@ std::unique_ptr<Metric> make_class_metric(const MetricConfig& metric, const Head
     return make_multiclass_auc(head.classes, metric.multiclass_auc().thresholds(),
                                average_from(metric.multiclass_auc().average()), std::move(name));
   }
+  if (metric.has_accuracy() && head.kind == HeadKind::kClass &&
+      metric.accuracy().top_k() >= static_cast<uint32_t>(std::max<int64_t>(2, head.classes)))
+    refuse(name, cat("has top_k: ", metric.accuracy().top_k(), ", but there are ", head.classes,
+                     " classes; use a smaller one"));
   if (metric.has_accuracy())
     return head.kind == HeadKind::kClass
                ? make_top_k_accuracy(metric.accuracy().top_k(), std::move(name))
@@ -232,7 +243,7 @@ HeadMetrics::HeadMetrics(const HeadSpec& head, const FeatureLayout& layout)
   const auto grouping = [&](const std::string& name, const std::string& what,
                             const std::string& feature) -> int64_t {
     if (feature.empty()) refuse(name, cat("has no ", what, "; name an id feature to group by"));
-    const FeatureSpec& spec = layout.find(feature);
+    const FeatureSpec& spec = grouping_feature(name, what, feature, layout);
     if (spec.kind != FeatureKind::kSparse || spec.sequence >= 0)
       refuse(name, cat("has ", what, " \"", feature, "\", which is ",
                        spec.sequence >= 0 ? "a sequence" : "a numeric feature",
@@ -257,6 +268,7 @@ HeadMetrics::HeadMetrics(const HeadSpec& head, const FeatureLayout& layout)
 }
 
 void HeadMetrics::add(const Batch& batch, View<const float> logits) {
+  if (metrics_.empty()) return;
   const MetricBatch rows = rows_.of(batch, logits);
   for (const float label : rows.labels) {
     least_label_ = std::min(least_label_, label);

@@ -49,6 +49,7 @@ class HeadMetrics {
   // Throws Error for a metric that cannot be computed and for a grouping_key that is no id feature.
   HeadMetrics(const HeadSpec& head, const FeatureLayout& layout);
 
+  // The logits of a head without metrics are not read.
   void add(const Batch& batch, View<const float> logits);
 
   const HeadSpec& head() const { return head_; }

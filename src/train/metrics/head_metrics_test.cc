@@ -170,6 +170,10 @@ TEST(HeadMetrics, SayWhatTheHeadCannotGive) {
   expect_refused(head_with("metrics { grouped_auc {} }"), "has no grouping_key");
   expect_refused(head_with("metrics { grouped_auc { grouping_key: 'age' } }"),
                  "which is a numeric feature");
+  expect_refused(head_with("metrics { grouped_auc { grouping_key: 'nobody' } }"),
+                 "metric grouped_auc has grouping_key \"nobody\": there is no feature");
+  expect_refused(head_with("metrics { accuracy { top_k: 3 } }", HeadKind::kClass, 3),
+                 "has top_k: 3, but there are 3 classes");
   expect_refused(head_with("losses { jrc_loss {} } metrics { auc {} }", HeadKind::kClass, 2),
                  "has no session_name");
 }

@@ -1,0 +1,52 @@
+// train/progressive.h - progressive validation: the rows of a stream are predicted before they are
+// trained on, so that metrics are those of the newest data, which the model has not seen.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/features.h"
+#include "config/pipeline.pb.h"
+#include "model/model.h"
+#include "train/host_logits.h"
+#include "train/metrics/head_metrics.h"
+
+namespace emblem {
+
+// Used by one thread.
+class ProgressiveValidation {
+ public:
+  // Over windows of train_config.progressive_eval_rows; of files, and with 0, there is none. Both
+  // outlive it. Throws Error for a metric that cannot be computed.
+  ProgressiveValidation(const config::PipelineConfig& config, const FeatureLayout& layout);
+
+  bool is_on() const { return window_rows_ > 0; }
+
+  struct Window {
+    int64_t rows = 0;
+    std::map<std::string, double> metrics;  // as those of evaluations; NaN where undefined
+  };
+
+  // Predicts a batch as evaluations do: no new rows, no statistics, no dropout. Returns the window
+  // that ends with it. The model counts lookups meanwhile (Model::take_lookup_counts).
+  std::optional<Window> add(const Context& context, Model& model, const ModelBatch& batch,
+                            const Batch& host);
+
+  // The window that is not full yet; nothing when it has no rows.
+  std::optional<Window> finish();
+
+ private:
+  void begin_window();
+
+  const config::PipelineConfig& config_;
+  const FeatureLayout& layout_;
+  int64_t window_rows_;
+  int64_t rows_ = 0;
+  std::vector<HeadMetrics> metrics_;
+  HostLogits logits_;
+};
+
+}  // namespace emblem
