@@ -92,7 +92,7 @@ class LocalFiles(unittest.TestCase):
         parquet = self.folder / "part-0.parquet"
         parquet.write_bytes(b"PAR1\0\0\0\0PAR1")
         error = self.error(self.train("--train-input", parquet, "--eval-input", self.data))
-        self.assertIn("Parquet files, which are not supported yet", error)
+        self.assertIn("part-0.parquet: ", error)
 
     def test_what_is_not_supported_is_said_before_data_are_read(self):
         done = self.train("--train-input", "nowhere", "--set", "model_config.dssm={}")

@@ -104,10 +104,10 @@ class Suite(EmblemTest):
         self.assertIn("WORSE", spoilt.stdout)
         case = xml.parse(self.folder / "suites/spoilt/junit.xml").getroot()
         self.assertEqual((case.get("failures"), case.get("errors")), ("1", "0"))
-        improved = self.succeed(self.suite("improved", baseline=self.quality_baseline("low.json", auc=auc - 0.03)))
+        improved = self.succeed(self.suite("improved", baseline=self.quality_baseline("low.json", auc=auc - 0.01)))
         self.assertIn("BETTER", improved.stdout)
         mixed = self.succeed(self.suite("mixed", baseline=self.quality_baseline(
-            "mixed.json", auc=auc - 0.03, log_loss={"value": self.found("log_loss") - 0.01})))
+            "mixed.json", auc=auc - 0.01, log_loss={"value": self.found("log_loss") - 0.01})))
         self.assertIn("MIXED", mixed.stdout)
 
     def test_two_results_are_compared_metric_by_metric(self):
