@@ -69,6 +69,26 @@ def din(length, batch, divide):
             "  losses { binary_cross_entropy {} }\n  metrics { auc {} }\n}\n")
 
 
+def multi_tower(batch, divide):
+    """Users and items in towers of their own."""
+    user, item = names(list(TAOBAO)[:9]), names(list(TAOBAO)[9:])
+    towers = "".join('towers { input: "%s" mlp { hidden_units: [512, 256, 128] } } ' % group for group in ("user", "item"))
+    return (TRAIN % (batch, ONE_LABEL) + ids(TAOBAO, 16, divide)
+            + f'model_config {{\n  feature_groups {{ group_name: "user" feature_names: {user} }}\n'
+            f'  feature_groups {{ group_name: "item" feature_names: {item} }}\n'
+            f"  multi_tower {{ {towers} final {{ hidden_units: [256, 128, 64] }} }}\n"
+            "  losses { binary_cross_entropy {} }\n  metrics { auc {} }\n}\n")
+
+
+def pepnet(batch, divide):
+    groups = {"all": list(TAOBAO), "domain": ["pid"], "uia": ["user_id", "final_gender_code", "age_level"]}
+    text = TRAIN % (batch, TWO_LABELS) + ids(TAOBAO, 16, divide) + "model_config {\n"
+    for group, members in groups.items():
+        text += f'  feature_groups {{ group_name: "{group}" feature_names: {names(members)} }}\n'
+    return text + "  pepnet { epnet_hidden_unit: 64 ppnet_hidden_units: [512, 256, 128] %s %s }\n}\n" % (
+        tower("ctr", "clk"), tower("cvr", "buy"))
+
+
 def criteo(groups, model, batch, divide, losses="  losses { binary_cross_entropy {} }\n", dim=16):
     numbers = [f"I{i}" for i in range(1, 14)]
     sizes = {f"C{i + 1}": rows for i, rows in enumerate(CRITEO)}
@@ -93,6 +113,8 @@ def pipelines(batch=8192, divide=1):
             out[f"{name}_{length}" if length else name] = taobao(model, length, batch, divide)
     for length in (50, 200):
         out[f"din_{length}"] = din(length, batch, divide)
+    out["multi_tower"] = multi_tower(batch, divide)
+    out["pepnet"] = pepnet(batch, divide)
     deep, final = "deep { hidden_units: [512, 256, 128] }", "final { hidden_units: [64, 32] }"
     out["deepfm"] = criteo(["wide", "fm", "deep"], "deepfm { %s %s }" % (deep, final), batch, divide)
     out["xdeepfm"] = criteo(["wide", "deep"], "xdeepfm { cin { cin_layer_size: [32, 32] } %s %s }" % (deep, final), batch, divide)

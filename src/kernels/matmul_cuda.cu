@@ -46,9 +46,10 @@ struct DestroyLayout {
 using Layout = std::unique_ptr<std::remove_pointer_t<cublasLtMatrixLayout_t>, DestroyLayout>;
 
 // To cuBLAS, whose matrices are column-major, a row-major [rows, cols] one is [cols, rows].
-Layout layout_of(DType type, int64_t rows, int64_t cols) {
+Layout layout_of(DType type, int64_t rows, int64_t cols, int64_t stride = 0) {
   cublasLtMatrixLayout_t layout = nullptr;
-  check(cublas_lt().layout_create(&layout, type_of(type), cols, rows, cols), "describing a matrix");
+  check(cublas_lt().layout_create(&layout, type_of(type), cols, rows, stride == 0 ? cols : stride),
+        "describing a matrix");
   return Layout(layout);
 }
 
@@ -183,11 +184,11 @@ std::unique_ptr<Matmul::State> Matmul::describe(const MatmulLibrary& library,
                                                 const MatmulPlan& plan) {
   const bool turn_a = plan.transpose_a == Transpose::kYes,
              turn_b = plan.transpose_b == Transpose::kYes;
-  return std::make_unique<State>(
-      State{library, plan, operation_of(plan),
-            layout_of(plan.input_type, turn_a ? plan.k : plan.m, turn_a ? plan.m : plan.k),
-            layout_of(plan.input_type, turn_b ? plan.n : plan.k, turn_b ? plan.k : plan.n),
-            layout_of(plan.output_type, plan.m, plan.n)});
+  return std::make_unique<State>(State{
+      library, plan, operation_of(plan),
+      layout_of(plan.input_type, turn_a ? plan.k : plan.m, turn_a ? plan.m : plan.k),
+      layout_of(plan.input_type, turn_b ? plan.n : plan.k, turn_b ? plan.k : plan.n, plan.b_stride),
+      layout_of(plan.output_type, plan.m, plan.n, plan.c_stride)});
 }
 
 std::unique_ptr<Matmul> Matmul::plan(const MatmulLibrary& library, const MatmulPlan& plan) {

@@ -39,7 +39,8 @@ enum class Epilogue {
   kBiasRelu,  // max(C + vector, 0)
 };
 
-// C = op(A) op(B) + beta C, of matrices without gaps between their rows.
+// C = op(A) op(B) + beta C, of matrices without gaps between their rows but for B and C where their
+// strides say so.
 struct MatmulPlan {
   int64_t m = 0, n = 0, k = 0;  // C is [m, n], k the inner dimension; none may be 0
   Transpose transpose_a = Transpose::kNo, transpose_b = Transpose::kNo;
@@ -48,7 +49,8 @@ struct MatmulPlan {
   DType input_type = DType::kF32, output_type = DType::kF32;  // sums are made in fp32
   float beta = 0.0f;
   Epilogue epilogue = Epilogue::kNone;
-  void* vector = nullptr;  // of output_type
+  void* vector = nullptr;              // of output_type
+  int64_t b_stride = 0, c_stride = 0;  // elements from one row to the next; 0: no gaps
 };
 
 class Matmul {

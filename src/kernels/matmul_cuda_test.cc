@@ -89,6 +89,37 @@ bool agrees(const Case& t) {
   return true;
 }
 
+// C [m, n], added to the first columns of rows of 40, of A [m, k] and the first columns of rows of
+// 24.
+void expect_product_of_wider_rows() {
+  constexpr int64_t m = 50, n = 16, k = 30, b_stride = 24, c_stride = 40;
+  const Context context{.device = Device::kCuda};
+  const auto a = normals(m * k, 1), b = normals(k * b_stride, 2), start = normals(m * c_stride, 3);
+  auto a_there = Buffer<float>::from(context, a), b_there = Buffer<float>::from(context, b),
+       c = Buffer<float>::from(context, start);
+  const cuda::MatmulLibrary library;
+  cuda::Matmul::plan(library, {.m = m,
+                               .n = n,
+                               .k = k,
+                               .a = a_there.data(),
+                               .b = b_there.data(),
+                               .c = c.data(),
+                               .beta = 1.0f,
+                               .b_stride = b_stride,
+                               .c_stride = c_stride})
+      ->run(context);
+  const auto actual = c.to_host(context);
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < c_stride; ++j) {
+      double expected = start[i * c_stride + j];
+      for (int64_t inner = 0; j < n && inner < k; ++inner)
+        expected += static_cast<double>(a[i * k + inner]) * b[inner * b_stride + j];
+      EXPECT_NEAR(actual[i * c_stride + j], expected, 2e-5 * (1 + std::fabs(expected)))
+          << i << " " << j;
+    }
+  }
+}
+
 constexpr Transpose kNo = Transpose::kNo, kYes = Transpose::kYes;
 const int64_t kShapes[][3] = {{64, 32, 16}, {33, 5, 7}, {700, 479, 130}, {1, 3, 2}, {5, 513, 600}};
 
@@ -109,6 +140,12 @@ TEST(MatmulOnCuda, AgreesWithDoublePrecisionInEveryTransposition) {
           }
         }
       });
+}
+
+TEST(MatmulOnCuda, LeavesTheColumnsAfterItsOwnAlone) {
+  if (!device_is_usable(Device::kCuda)) GTEST_SKIP() << "no CUDA device here";
+  dispatch(
+      Device::kCuda, [] {}, [] { expect_product_of_wider_rows(); });
 }
 
 TEST(MatmulOnCuda, AgreesWithDoublePrecisionWithEveryEpilogueThereIs) {

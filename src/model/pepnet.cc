@@ -9,30 +9,30 @@
 namespace emblem {
 namespace {
 
-// gamma sigmoid(Linear(ReLU(Linear([side, x])))), as wide as `units`; x does not learn from it.
-Node add_scale(Graph& graph, const std::string& scope, Node side, Node x, int64_t hidden,
-               int64_t units, float gamma) {
-  graph.set_scope(scope);
-  const Node input = graph.concat({side, graph.stop_gradient(x)});
-  const Node gate = graph.linear(graph.linear(input, hidden, Activation::kRelu), units);
-  return graph.scale(graph.sigmoid(gate), gamma);
+// What gates are made of: [side, x], where x does not learn from it.
+Node gate_input(Graph& graph, Node side, Node x) {
+  return graph.concat({side, graph.stop_gradient(x)});
 }
 
-Node add_ppnet(Graph& graph, const std::string& scope, Node uia, Node x,
+// Linear(ReLU(Linear(input))), whose sigmoid scales `units` columns.
+Node add_scale(Graph& graph, const std::string& scope, Node input, int64_t hidden, int64_t units) {
+  graph.set_scope(scope);
+  return graph.linear(graph.linear(input, hidden, Activation::kRelu), units);
+}
+
+Node add_ppnet(Graph& graph, const std::string& scope, Node input, Node x,
                const config::PEPNet& model) {
   const int layers = model.ppnet_hidden_units_size(), ratios = model.ppnet_dropout_ratio_size();
   EMBLEM_REQUIRE(layers > 0, "pepnet: a group \"uia\" needs ppnet_hidden_units");
-  EMBLEM_REQUIRE(ratios <= 1 || ratios == layers, "pepnet: ", ratios,
-                 " ppnet_dropout_ratio for ", layers,
-                 " layers; give none, one for all, or one per layer");
+  EMBLEM_REQUIRE(ratios <= 1 || ratios == layers, "pepnet: ", ratios, " ppnet_dropout_ratio for ",
+                 layers, " layers; give none, one for all, or one per layer");
   const Activation activation = activation_from_name(model.ppnet_activation());
   Node y = x;
   for (int j = 0; j < layers; ++j) {
     const int64_t units = model.ppnet_hidden_units(j);
-    const Node scale =
-        add_scale(graph, cat(scope, ".gates.", j), uia, x, units, units, model.ppnet_gamma());
+    const Node scale = add_scale(graph, cat(scope, ".gates.", j), input, units, units);
     graph.set_scope(scope);
-    y = graph.multiply(graph.linear(y, units, activation), scale);
+    y = graph.scale_by_sigmoid(graph.linear(y, units, activation), scale, model.ppnet_gamma());
     if (ratios > 0) y = graph.dropout(y, model.ppnet_dropout_ratio(ratios == 1 ? 0 : j));
   }
   return y;
@@ -41,21 +41,21 @@ Node add_ppnet(Graph& graph, const std::string& scope, Node uia, Node x,
 }  // namespace
 
 std::vector<std::vector<Node>> build_pepnet(Graph& graph, ModelInputs& inputs,
-                                       const config::PEPNet& model) {
+                                            const config::PEPNet& model) {
   const config::ModelConfig& config = inputs.config().model_config();
   Node x = inputs.group("all");
   if (has_group(config, "domain")) {
     const int64_t width = graph.cols(x);
     const int64_t hidden = model.has_epnet_hidden_unit() ? model.epnet_hidden_unit() : width;
-    x = graph.multiply(x, add_scale(graph, "epnet", inputs.group("domain"), x, hidden, width,
-                                    model.epnet_gamma()));
+    const Node input = gate_input(graph, inputs.group("domain"), x);
+    x = graph.scale_by_sigmoid(x, add_scale(graph, "epnet", input, hidden, width),
+                               model.epnet_gamma());
   }
   const bool personal = has_group(config, "uia");
+  const Node input = personal ? gate_input(graph, inputs.group("uia"), x) : Node{};
   std::vector<std::vector<Node>> outputs;
   for (const config::TaskTower& tower : model.task_towers()) {
-    const Node y = personal ? add_ppnet(graph, "ppnet." + tower.tower_name(), inputs.group("uia"),
-                                        x, model)
-                            : x;
+    const Node y = personal ? add_ppnet(graph, "ppnet." + tower.tower_name(), input, x, model) : x;
     std::vector<Node>& logits = outputs.emplace_back();
     if (!model.has_domain_input_name()) {
       logits.push_back(add_task_tower(graph, y, tower));

@@ -157,6 +157,14 @@ Node Graph::scale(Node x, float factor) {
                         [&](Tensor* out) { return std::make_unique<Scale>(in, factor, out); });
 }
 
+Node Graph::scale_by_sigmoid(Node x, Node z, float factor) {
+  Tensor *in = state_->tensor(x, "scale_by_sigmoid"), *gate = state_->tensor(z, "scale_by_sigmoid");
+  require_same_cols("scale_by_sigmoid", *in, *gate);
+  return state_->add_op("scale_by_sigmoid", in->cols, [&](Tensor* out) {
+    return std::make_unique<ScaleBySigmoid>(in, gate, factor, out);
+  });
+}
+
 Node Graph::row_sum(Node x) {
   Tensor* in = state_->tensor(x, "row_sum");
   return state_->add_op("row_sum", 1,

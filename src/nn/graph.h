@@ -150,7 +150,8 @@ class Graph {
   Node sum(const std::vector<Node>& parts);  // elementwise, equal shapes
   Node multiply(Node a, Node b);             // elementwise
   Node scale(Node x, float factor);
-  Node row_sum(Node x);  // [rows, 1]
+  Node scale_by_sigmoid(Node x, Node z, float factor);  // x * factor * sigmoid(z), elementwise
+  Node row_sum(Node x);                                 // [rows, 1]
   Node sigmoid(Node x);
   Node stop_gradient(Node x);  // x, through which no gradient flows
   Node softmax(Node x);        // over the columns

@@ -57,8 +57,9 @@ void GraphState::plan_strides() {
     if (padded) tensor->stride = aligned(tensor->cols);
   }
   const auto make_alike = [](const Op& op) {
-    std::vector<Tensor*> all = op.inputs();
-    all.push_back(op.output());
+    std::vector<Tensor*> all = {op.output()};
+    for (Tensor* input : op.inputs())
+      if (input->cols == op.output()->cols) all.push_back(input);
     bool changed = false;
     const auto shortest =
         *std::min_element(all.begin(), all.end(),

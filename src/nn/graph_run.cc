@@ -60,6 +60,10 @@ void GraphState::plan_backward() {
       written[input] = true;
     }
   }
+  for (const NodeState& node : nodes) node.tensor->gradient_cols = node.tensor->cols;
+  for (const Op* op : backward_ops) {
+    if (op->output() != nullptr) op->output()->gradient_cols = op->gradient_cols();
+  }
 }
 
 // Gives each gradient of a space a place; places are used again once the op that computed the node
@@ -106,6 +110,12 @@ void GraphState::plan_gradients(const Context& context, Space space) {
     if (node->gradient_begin >= 0)
       node->tensor->gradient_data = gradients.data() + node->gradient_begin;
   }
+}
+
+int64_t GraphState::widest_row() const {
+  int64_t widest = 0;
+  for (const NodeState& node : nodes) widest = std::max(widest, node.tensor->stride);
+  return widest;
 }
 
 void GraphState::plan_values(const Context& context, Space space) {
@@ -164,6 +174,7 @@ void Graph::prepare(const Context& context, int64_t max_rows, DType precision, P
       context.device, [] {},
       [&] {
         s.matmul = std::make_shared<cuda::MatmulLibrary>();
+        s.counters = Buffer<unsigned>::zeros(context, s.widest_row() / kLeastSummedCols + 1);
         s.losses_read_back = std::make_shared<cuda::ReadBack<double>>(losses);
         s.overflow_read_back = std::make_shared<cuda::ReadBack<int>>();
       });
@@ -248,6 +259,7 @@ OpContext GraphState::op_context(const Context& context, const Op& op) {
                  .workspace = workspace.data(),
                  .losses = losses.data(),
                  .matmul = matmul.get(),
+                 .counters = counters.data(),
                  .batch_rows = rows};
   if (op.space() == Space{}) return pass;
   const Sequence& sequence = sequences[op.space().id - 1];

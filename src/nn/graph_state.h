@@ -69,6 +69,7 @@ struct GraphState {
   Buffer<double> losses;  // in the order of loss_names
   // On a GPU:
   std::shared_ptr<cuda::MatmulLibrary> matmul;
+  Buffer<unsigned> counters;  // see OpContext
   std::shared_ptr<cuda::ReadBack<double>> losses_read_back;
   Buffer<uint16_t> narrow_parameters;  // of a 16-bit graph
   Buffer<int> overflow;                // 1 when a gradient of an fp16 graph was not finite
@@ -120,6 +121,7 @@ struct GraphState {
   void plan_evaluation();
   void plan_backward();
   void plan_values(const Context& context, Space space);
+  int64_t widest_row() const;  // elements
   void publish_step(const Context& context);
   // Enqueue all kernels of a pass, or replay them.
   void run_forward(const Context& context);

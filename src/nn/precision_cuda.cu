@@ -31,7 +31,7 @@ struct Pad {
   Matrix<const float> from;
   int64_t stride;
   __device__ float operator()(int64_t i) const {
-    const int64_t r = i / stride, j = column_of(i, stride);
+    const int64_t r = row_of(i, stride), j = column_of(i, stride);
     return r < from.rows && j < from.cols ? from.data[r * from.stride + j] : 0.0f;
   }
 };
@@ -39,7 +39,7 @@ struct CutRow {
   const float* from;
   int64_t cols, stride;
   __device__ float operator()(int64_t i) const {
-    return from[i / cols * stride + column_of(i, cols)];
+    return from[row_of(i, cols) * stride + column_of(i, cols)];
   }
 };
 

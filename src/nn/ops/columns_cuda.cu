@@ -10,7 +10,7 @@ __global__ void __launch_bounds__(kThreads) transfer_kernel(Matrix<const T> from
   const int64_t in_row = to.cols / kWidth;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= to.rows * in_row) return;
-  const int64_t r = i / in_row, j = i % in_row * kWidth;
+  const int64_t r = row_of(i, in_row), j = column_of(i, in_row) * kWidth;
   const T* source = from.data + r * from.stride + j;
   T* target = to.data + r * to.stride + j;
   if constexpr (kWidth == 4) {
@@ -45,24 +45,34 @@ void transfer(const Context& context, Write write, Matrix<const T> from, Matrix<
   });
 }
 
-// A packet of a row a thread, which is read element by element, for rows may begin at odd places.
-template <bool kAdd, class T>
+// A packet of a row a thread. kWhole: whether rows can be read in packets too; else they may begin
+// at odd places.
+template <bool kWhole, bool kAdd, class T>
 __global__ void __launch_bounds__(kThreads)
     take_kernel(Matrix<const T> from, int64_t stride, T* to) {
   constexpr int kSize = Packet<T>::kSize;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  const auto in_row = static_cast<unsigned>(stride / kSize);
+  const int64_t in_row = stride / kSize;
   if (i >= from.rows * in_row) return;
-  const int64_t r = i / in_row, j = i % in_row * kSize;
+  const int64_t r = row_of(i, in_row), j = column_of(i, in_row) * kSize;
   const T* source = from.data + r * from.stride + j;
   T* target = to + r * stride + j;
-  Packet<T> values{};
+  Packet<T> values{}, read{};
   if (kAdd) values = load_packet(target);
+  if (kWhole) read = load_packet(source);
 #pragma unroll
   for (int k = 0; k < kSize; ++k) {
-    if (j + k < from.cols) put<kAdd>(values.at[k], widen(source[k]));
+    if (kWhole || j + k < from.cols)
+      put<kAdd>(values.at[k], widen(kWhole ? read.at[k] : source[k]));
   }
   store_packet(target, values);
+}
+
+// Whether all of it can be read in packets.
+template <class T>
+bool in_whole_packets(Matrix<const T> m) {
+  return in_packets<T>(m.cols) && in_packets<T>(m.stride) &&
+         reinterpret_cast<uintptr_t>(m.data) % sizeof(Packet<T>) == 0;
 }
 
 }  // namespace
@@ -76,10 +86,12 @@ void copy_columns(const Context& context, Write write, const Columns& from, int6
     if (!to.are_all || !in_packets<T>(to.stride))
       return transfer(context, write, source, to.matrix<T>());
     with_write(write, [&](auto add) {
+      constexpr bool kAdd = decltype(add)::value;
       const int64_t packets = to.rows * to.stride / Packet<T>::kSize;
-      take_kernel<decltype(add)::value, T>
-          <<<blocks_of(packets, kThreads), kThreads, 0, context.stream>>>(source, to.stride,
-                                                                          static_cast<T*>(to.data));
+      auto* kernel =
+          in_whole_packets(source) ? take_kernel<true, kAdd, T> : take_kernel<false, kAdd, T>;
+      kernel<<<blocks_of(packets, kThreads), kThreads, 0, context.stream>>>(
+          source, to.stride, static_cast<T*>(to.data));
       check_launch("launching a copy of columns");
     });
   });

@@ -11,6 +11,13 @@ class Concat : public DeviceOp<Concat> {
   const char* kind() const override { return "concat"; }
   bool reads_padded_rows() const override { return true; }
   bool writes_padded_rows() const override { return true; }
+  int64_t gradient_cols() const override {
+    int64_t cols = 0;
+    for_each_part([&](size_t part, int64_t column) {
+      if (write(part) != Write::kNone) cols = column + in(part).cols;
+    });
+    return cols;
+  }
 
   void forward_cpu(const OpContext& pass);
   void forward_cuda(const OpContext& pass);
@@ -34,6 +41,8 @@ class Slice : public DeviceOp<Slice> {
  public:
   Slice(Tensor* x, int64_t first, Tensor* out) : DeviceOp({x}, out), first_(first) {}
   const char* kind() const override { return "slice"; }
+  bool reads_padded_rows() const override { return true; }
+  bool writes_padded_rows() const override { return true; }
 
   void forward_cpu(const OpContext& pass);
   void forward_cuda(const OpContext& pass);

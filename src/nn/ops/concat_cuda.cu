@@ -22,17 +22,24 @@ __global__ void __launch_bounds__(cuda::kThreads)
     join_kernel(Parts<T> parts, int64_t rows, int64_t stride, T* to) {
   constexpr int kSize = cuda::Packet<T>::kSize;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * cuda::kThreads + threadIdx.x;
-  const auto in_row = static_cast<unsigned>(stride / kSize);
+  const int64_t in_row = stride / kSize;
   if (i >= rows * in_row) return;
-  const int64_t r = i / in_row;
-  const int begin = static_cast<int>(i % in_row) * kSize;
+  const int64_t r = cuda::row_of(i, in_row);
+  const int begin = static_cast<int>(cuda::column_of(i, in_row)) * kSize;
   int part = 0;
+  while (begin >= parts.first[part + 1]) ++part;
+  const T* from = parts.from[part] + r * parts.stride[part] + begin - parts.first[part];
   cuda::Packet<T> values{};
+  if (begin + kSize <= parts.first[part + 1] &&
+      reinterpret_cast<uintptr_t>(from) % sizeof(values) == 0) {
+    values = cuda::load_packet(from);
+  } else {
 #pragma unroll
-  for (int k = 0; k < kSize; ++k) {
-    while (part < parts.count && begin + k >= parts.first[part + 1]) ++part;
-    if (part == parts.count) break;
-    values.at[k] = parts.from[part][r * parts.stride[part] + begin + k - parts.first[part]];
+    for (int k = 0; k < kSize; ++k) {
+      while (part < parts.count && begin + k >= parts.first[part + 1]) ++part;
+      if (part == parts.count) break;
+      values.at[k] = parts.from[part][r * parts.stride[part] + begin + k - parts.first[part]];
+    }
   }
   cuda::store_packet(to + r * stride + begin, values);
 }

@@ -1,5 +1,5 @@
 #include "nn/ops/cross.h"
-#include "nn/ops/packet.cuh"
+#include "nn/ops/packed_sums.cuh"
 
 namespace emblem {
 namespace {
@@ -41,17 +41,6 @@ __global__ void __launch_bounds__(cuda::kThreads)
   }
 }
 
-// to = (or +=) f(k), for elements k.
-template <int kSize, class T, class F>
-__device__ void put(Write write, T* to, F&& f) {
-  if (write == Write::kNone) return;
-  cuda::Elements<T, kSize> out{};
-  if (write == Write::kAdd) out = cuda::load_elements<kSize>(to);
-#pragma unroll
-  for (int k = 0; k < kSize; ++k) cuda::put<true>(out.at[k], f(k));
-  cuda::store_packet(to, out);
-}
-
 template <class T>
 struct CrossBackward {
   int64_t rows, cols;
@@ -80,27 +69,33 @@ __global__ void __launch_bounds__(cuda::kThreads) cross_backward_kernel(CrossBac
     const auto d = cuda::load_elements<kSize>(dy + j);
     float weights[kSize];
     load_floats(b.weight + j, weights);
-    put<kSize>(b.write0, b.dx0 + r * b.cols + j,
-               [&](int k) { return cuda::widen(d.at[k]) * product; });
-    put<kSize>(b.write1, b.dx + r * b.cols + j,
-               [&](int k) { return cuda::widen(d.at[k]) + gradient * weights[k]; });
+    cuda::put_elements<kSize>(b.write0, b.dx0 + r * b.cols + j,
+                              [&](int k) { return cuda::widen(d.at[k]) * product; });
+    cuda::put_elements<kSize>(b.write1, b.dx + r * b.cols + j,
+                              [&](int k) { return cuda::widen(d.at[k]) + gradient * weights[k]; });
   }
 }
 
 // What elements add to the gradients of weight and bias.
 template <int kSize, class T>
 struct CrossParameters {
+  struct Loaded {
+    cuda::Elements<T, kSize> x, d;
+    float gradient;
+  };
   const T *x, *dy;
   const float* product_gradients;
   int64_t cols;
-  __device__ void operator()(int64_t r, int64_t j, float (&sums)[2][kSize]) const {
-    const auto values = cuda::load_elements<kSize>(x + r * cols + j),
-               d = cuda::load_elements<kSize>(dy + r * cols + j);
-    const float gradient = product_gradients[r];
+
+  __device__ Loaded load(int64_t r, int64_t j) const {
+    return {cuda::load_elements<kSize>(x + r * cols + j),
+            cuda::load_elements<kSize>(dy + r * cols + j), product_gradients[r]};
+  }
+  __device__ void add(int64_t, int64_t, const Loaded& loaded, float (&sums)[2][kSize]) const {
 #pragma unroll
     for (int k = 0; k < kSize; ++k) {
-      sums[0][k] += gradient * cuda::widen(values.at[k]);
-      sums[1][k] += cuda::widen(d.at[k]);
+      sums[0][k] += loaded.gradient * cuda::widen(loaded.x.at[k]);
+      sums[1][k] += cuda::widen(loaded.d.at[k]);
     }
   }
 };
@@ -112,7 +107,6 @@ struct Combine {
 // Inputs may share a gradient: what is written to one before is read again.
 template <class T>
 struct CombineBackward {
-  int64_t count;
   const T *x0, *z, *dy;
   T* gradients[3];  // of x0, z and x
   Write writes[3];
@@ -123,25 +117,14 @@ struct CombineBackward {
     const auto d = cuda::load_elements<kSize>(dy + begin),
                first = cuda::load_elements<kSize>(x0 + begin),
                factor = cuda::load_elements<kSize>(z + begin);
-    put<kSize>(writes[0], gradients[0] + begin,
-               [&](int k) { return widen(d.at[k]) * widen(factor.at[k]); });
-    put<kSize>(writes[1], gradients[1] + begin,
-               [&](int k) { return widen(d.at[k]) * widen(first.at[k]); });
-    put<kSize>(writes[2], gradients[2] + begin, [&](int k) { return widen(d.at[k]); });
+    cuda::put_elements<kSize>(writes[0], gradients[0] + begin,
+                              [&](int k) { return widen(d.at[k]) * widen(factor.at[k]); });
+    cuda::put_elements<kSize>(writes[1], gradients[1] + begin,
+                              [&](int k) { return widen(d.at[k]) * widen(first.at[k]); });
+    cuda::put_elements<kSize>(writes[2], gradients[2] + begin,
+                              [&](int k) { return widen(d.at[k]); });
   }
 };
-
-// A packet a thread.
-template <class T>
-__global__ void __launch_bounds__(cuda::kThreads) combine_backward_kernel(CombineBackward<T> b) {
-  constexpr int kSize = cuda::Packet<T>::kSize;
-  const int64_t begin = (static_cast<int64_t>(blockIdx.x) * cuda::kThreads + threadIdx.x) * kSize;
-  if (begin + kSize <= b.count) {
-    b.template run<kSize>(begin);
-  } else {
-    for (int64_t i = begin; i < b.count; ++i) b.template run<1>(i);
-  }
-}
 
 }  // namespace
 
@@ -184,9 +167,9 @@ void CrossLayer::backward_cuda(const OpContext& pass) {
       }
       const CrossParameters<kSize, T> parameters{in(1).value<T>(), out().gradient<T>(),
                                                  product_gradients_.data(), cols};
-      cuda::packed_column_sums<2, kSize>(pass.context, pass.rows, cols_, cols, parameters,
-                                         pass.workspace,
-                                         {{pass.gradients + weight_, pass.gradients + bias_}});
+      cuda::packed_column_sums<2, kSize>(
+          pass, pass.rows, cols, parameters,
+          {{{pass.gradients + weight_, cols_}, {pass.gradients + bias_, cols_}}});
     });
   });
 }
@@ -200,21 +183,15 @@ void CrossCombine::forward_cuda(const OpContext& pass) {
 }
 
 void CrossCombine::backward_cuda(const OpContext& pass) {
-  const int64_t count = pass.rows * out().stride;
-  if (count == 0) return;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
     const CombineBackward<T> b{
-        .count = count,
         .x0 = in(0).value<T>(),
         .z = in(1).value<T>(),
         .dy = out().gradient<T>(),
         .gradients = {in(0).gradient<T>(), in(1).gradient<T>(), in(2).gradient<T>()},
         .writes = {write(0), write(1), write(2)}};
-    constexpr int kSize = cuda::Packet<T>::kSize;
-    combine_backward_kernel<T><<<cuda::blocks_of(count, kSize * cuda::kThreads), cuda::kThreads, 0,
-                                 pass.context.stream>>>(b);
-    cuda::check_launch("launching the gradient of a cross layer");
+    cuda::for_each_packet<T>(pass.context, pass.rows * out().stride, b);
   });
 }
 

@@ -11,6 +11,9 @@ class ActivationOp : public DeviceOp<ActivationOp> {
   ActivationOp(Tensor* x, Activation activation, Tensor* out)
       : DeviceOp({x}, out), activation_(activation) {}
   const char* kind() const override { return name_of(activation_); }
+  bool reads_padded_rows() const override { return keeps_zeros(); }
+  bool writes_padded_rows() const override { return keeps_zeros(); }
+  bool pads_all_alike() const override { return true; }
   double flops_per_row() const override { return static_cast<double>(out().cols); }
 
   void forward_cpu(const OpContext& pass);
@@ -19,6 +22,8 @@ class ActivationOp : public DeviceOp<ActivationOp> {
   void backward_cuda(const OpContext& pass);
 
  private:
+  bool keeps_zeros() const;
+
   Activation activation_;
 };
 
@@ -26,6 +31,9 @@ class Sum : public DeviceOp<Sum> {
  public:
   using DeviceOp::DeviceOp;
   const char* kind() const override { return "sum"; }
+  bool reads_padded_rows() const override { return true; }
+  bool writes_padded_rows() const override { return true; }
+  bool pads_all_alike() const override { return true; }
   double flops_per_row() const override {
     return static_cast<double>(out().cols * inputs().size());
   }
@@ -40,6 +48,9 @@ class Multiply : public DeviceOp<Multiply> {
  public:
   Multiply(Tensor* a, Tensor* b, Tensor* out) : DeviceOp({a, b}, out) {}
   const char* kind() const override { return "multiply"; }
+  bool reads_padded_rows() const override { return true; }
+  bool writes_padded_rows() const override { return true; }
+  bool pads_all_alike() const override { return true; }
   double flops_per_row() const override { return static_cast<double>(out().cols); }
 
   void forward_cpu(const OpContext& pass);
@@ -52,6 +63,9 @@ class Scale : public DeviceOp<Scale> {
  public:
   Scale(Tensor* x, float factor, Tensor* out) : DeviceOp({x}, out), factor_(factor) {}
   const char* kind() const override { return "scale"; }
+  bool reads_padded_rows() const override { return true; }
+  bool writes_padded_rows() const override { return true; }
+  bool pads_all_alike() const override { return true; }
   double flops_per_row() const override { return static_cast<double>(out().cols); }
 
   void forward_cpu(const OpContext& pass);
@@ -63,11 +77,32 @@ class Scale : public DeviceOp<Scale> {
   float factor_;
 };
 
-// out is [rows, 1].
+// out = x * factor * sigmoid(z)
+class ScaleBySigmoid : public DeviceOp<ScaleBySigmoid> {
+ public:
+  ScaleBySigmoid(Tensor* x, Tensor* z, float factor, Tensor* out)
+      : DeviceOp({x, z}, out), factor_(factor) {}
+  const char* kind() const override { return "scale_by_sigmoid"; }
+  bool reads_padded_rows() const override { return true; }
+  bool writes_padded_rows() const override { return true; }
+  bool pads_all_alike() const override { return true; }
+  double flops_per_row() const override { return 3.0 * static_cast<double>(out().cols); }
+
+  void forward_cpu(const OpContext& pass);
+  void forward_cuda(const OpContext& pass);
+  void backward_cpu(const OpContext& pass);
+  void backward_cuda(const OpContext& pass);
+
+ private:
+  float factor_;
+};
+
+// out is [rows, 1], or has the sum of each vector of as many columns.
 class RowSum : public DeviceOp<RowSum> {
  public:
   RowSum(Tensor* x, Tensor* out) : DeviceOp({x}, out) {}
   const char* kind() const override { return "row_sum"; }
+  bool reads_padded_rows() const override { return out().cols == 1; }
   double flops_per_row() const override { return static_cast<double>(in(0).cols); }
 
   void forward_cpu(const OpContext& pass);

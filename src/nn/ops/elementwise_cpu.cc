@@ -25,6 +25,12 @@ void scale_elements(const OpContext& pass, float factor, const float* from, Writ
 
 }  // namespace
 
+bool ActivationOp::keeps_zeros() const {
+  bool kept = false;
+  with_activation(activation_, [&](auto f) { kept = f.value(0.0f) == 0.0f; });
+  return kept;
+}
+
 void ActivationOp::forward_cpu(const OpContext& pass) {
   with_activation(activation_, [&](auto f) {
     parallel_for(pass.context, pass.rows * out().cols, kChunk, [&](int64_t begin, int64_t end) {
@@ -81,6 +87,25 @@ void Scale::forward_cpu(const OpContext& pass) {
 }
 void Scale::backward_cpu(const OpContext& pass) {
   scale_elements(pass, factor_, out().gradient(), write(0), in(0).gradient(), out().cols);
+}
+
+void ScaleBySigmoid::forward_cpu(const OpContext& pass) {
+  const float *x = in(0).value(), *z = in(1).value();
+  const float factor = factor_;
+  write_elements(pass.context, Write::kOverwrite, out().value(), pass.rows * out().cols,
+                 [=](int64_t i) { return x[i] * (factor * sigmoid_inline(z[i])); });
+}
+
+void ScaleBySigmoid::backward_cpu(const OpContext& pass) {
+  const float *x = in(0).value(), *z = in(1).value(), *dy = out().gradient();
+  const float factor = factor_;
+  const int64_t count = pass.rows * out().cols;
+  write_elements(pass.context, write(0), in(0).gradient(), count,
+                 [=](int64_t i) { return dy[i] * (factor * sigmoid_inline(z[i])); });
+  write_elements(pass.context, write(1), in(1).gradient(), count, [=](int64_t i) {
+    const float s = sigmoid_inline(z[i]);
+    return dy[i] * x[i] * (factor * s * (1.0f - s));
+  });
 }
 
 void RowSum::forward_cpu(const OpContext& pass) {

@@ -60,7 +60,10 @@ void with_type(DType type, Body&& body) {
 
 // ---- elementwise ----
 
-// The column of element i; divisions of 64 bits are slow.
+// The row and the column of element i of rows of `cols`; divisions of 64 bits are slow.
+__device__ inline int64_t row_of(int64_t i, int64_t cols) {
+  return i >> 32 == 0 ? static_cast<uint32_t>(i) / static_cast<uint32_t>(cols) : i / cols;
+}
 __device__ inline int64_t column_of(int64_t i, int64_t cols) {
   return i >> 32 == 0 ? static_cast<uint32_t>(i) % static_cast<uint32_t>(cols) : i % cols;
 }
@@ -127,6 +130,23 @@ __device__ inline int64_t row_of_warp() {
 // The sum over a warp, in every lane.
 __device__ inline float warp_sum(float value) {
   for (int distance = kWarp / 2; distance > 0; distance /= 2)
+    value += __shfl_xor_sync(~0u, value, distance);
+  return value;
+}
+
+// Some lanes of a warp for each row, a power of 2 of them: enough for `items` of a row.
+inline int lanes_for(int64_t items) {
+  int lanes = 1;
+  while (lanes < kWarp && lanes < items) lanes *= 2;
+  return lanes;
+}
+inline dim3 lane_blocks(int64_t rows, int lanes) { return dim3(blocks_of(rows * lanes, kThreads)); }
+__device__ inline int64_t row_of_lanes(int lanes) {
+  return row_of(static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x, lanes);
+}
+// The sum over these lanes, in each of them.
+__device__ inline float lane_sum(float value, int lanes) {
+  for (int distance = lanes / 2; distance > 0; distance /= 2)
     value += __shfl_xor_sync(~0u, value, distance);
   return value;
 }

@@ -72,7 +72,7 @@ void Linear::prepare(Device device, int64_t max_rows) {
 
 int64_t Linear::workspace_floats(Device device, int64_t max_rows) const {
   const int64_t groups = most_row_groups(device, max_rows);
-  if (device == Device::kCuda) return groups * (units_ > 1 ? out().stride : in(0).stride + 1);
+  if (device == Device::kCuda) return groups * (units_ > 1 ? out().stride : 2 * in(0).stride);
   return groups * (units_ + (sums_weights_by_group() ? units_ * inputs_ : 0));
 }
 

@@ -3,7 +3,7 @@
 #include "nn/ops/activation.h"
 #include "nn/ops/columns.h"
 #include "nn/ops/linear.h"
-#include "nn/ops/packet.cuh"
+#include "nn/ops/packed_sums.cuh"
 #include "nn/precision.h"
 
 namespace emblem {
@@ -38,35 +38,31 @@ struct UndoActivation {
 // dz = dy f'(y), in place, and its sum over rows.
 template <class F, int kSize, class T>
 struct UndoAndSum {
+  static constexpr bool kChanges = !std::is_same_v<F, activations::None>;
+  struct Loaded {
+    cuda::Elements<T, kSize> d, value;
+  };
   T* dz;
   const T* y;
   int64_t stride;
-  __device__ void operator()(int64_t r, int64_t j, float (&sums)[1][kSize]) const {
-    constexpr bool kChanges = !std::is_same_v<F, activations::None>;
+
+  __device__ Loaded load(int64_t r, int64_t j) const {
     const int64_t i = r * stride + j;
-    auto d = cuda::load_elements<kSize>(dz + i);
-    cuda::Elements<T, kSize> value{};
-    if (kChanges) value = cuda::load_elements<kSize>(y + i);
+    Loaded loaded{cuda::load_elements<kSize>(dz + i), {}};
+    if (kChanges) loaded.value = cuda::load_elements<kSize>(y + i);
+    return loaded;
+  }
+  __device__ void add(int64_t r, int64_t j, const Loaded& loaded, float (&sums)[1][kSize]) const {
+    cuda::Elements<T, kSize> to;
 #pragma unroll
     for (int k = 0; k < kSize; ++k) {
-      const float product = cuda::widen(d.at[k]) * F::slope(cuda::widen(value.at[k]));
-      sums[0][k] += product;
-      if (kChanges) d.at[k] = cuda::narrow<T>(product);
+      const float d = cuda::widen(loaded.d.at[k]) * F::slope(cuda::widen(loaded.value.at[k]));
+      sums[0][k] += d;
+      to.at[k] = cuda::narrow<T>(d);
     }
-    if (kChanges) cuda::store_packet(dz + i, d);
+    if (kChanges) cuda::store_packet(dz + r * stride + j, to);
   }
 };
-
-template <class F, class T>
-void undo_and_sum(const Context& context, int64_t rows, int64_t cols, int64_t stride, T* dz,
-                  const T* y, float* workspace, float* bias_gradient) {
-  cuda::with_size<T>(stride, [&](auto size) {
-    constexpr int kSize = decltype(size)::value;
-    cuda::packed_column_sums<1, kSize>(context, rows, cols, stride,
-                                       UndoAndSum<F, kSize, T>{dz, y, stride}, workspace,
-                                       {{bias_gradient}});
-  });
-}
 
 }  // namespace
 
@@ -115,15 +111,19 @@ Linear::Products& Linear::products_for(const OpContext& pass) {
   if (write(0) != Write::kNone) {
     void* dx = copies_input() ? copied_input_gradient_.data() : in(0).gradient_data;
     const bool adds = !copies_input() && write(0) == Write::kAdd;
+    // Only columns that are read, but all of the padding.
+    const int64_t read = in(0).gradient_cols, cols = read < inputs_ ? aligned(read) : inputs;
     p.to_input = cuda::Matmul::plan(*pass.matmul, {.m = pass.rows,
-                                                   .n = inputs,
+                                                   .n = std::min(cols, inputs),
                                                    .k = units,
                                                    .a = out().gradient_data,
                                                    .b = weights,
                                                    .c = dx,
                                                    .input_type = type,
                                                    .output_type = type,
-                                                   .beta = adds ? 1.0f : 0.0f});
+                                                   .beta = adds ? 1.0f : 0.0f,
+                                                   .b_stride = inputs,
+                                                   .c_stride = inputs});
   }
   p.to_weight = cuda::Matmul::plan(
       *pass.matmul, {.m = units,
@@ -180,8 +180,12 @@ void Linear::backward_cuda(const OpContext& pass) {
       T* dz = out().gradient<T>();
       const T* y = out().value<T>();
       if (bias_ >= 0) {
-        undo_and_sum<F>(pass.context, pass.rows, units_, out().stride, dz, y, pass.workspace,
-                        pass.gradients + bias_);
+        cuda::with_size<T>(out().stride, [&](auto size) {
+          constexpr int kSize = decltype(size)::value;
+          cuda::packed_column_sums<1, kSize>(pass, pass.rows, out().stride,
+                                             UndoAndSum<F, kSize, T>{dz, y, out().stride},
+                                             {{{pass.gradients + bias_, units_}}});
+        });
       } else if (activation_ != Activation::kNone) {
         cuda::map(pass.context, Write::kOverwrite, pass.rows * out().stride, UndoActivation<F>{},
                   dz, dz, y);

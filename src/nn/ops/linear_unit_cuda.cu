@@ -2,7 +2,7 @@
 // of the input are padded with zeros, so is the vector.
 #include "nn/ops/activation.h"
 #include "nn/ops/linear.h"
-#include "nn/ops/packet.cuh"
+#include "nn/ops/packed_sums.cuh"
 
 namespace emblem {
 namespace {
@@ -54,68 +54,36 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// What one pass over x gives: the gradients of x, and for each group of rows those of the weights
-// (weight_parts) and of the bias (bias_parts).
-template <class T>
+// What one pass over x gives: the gradients of x, and the sums over rows for those of the weights
+// and of the bias. kAdd: whether the gradients of x are added to.
+template <class F, bool kAdd, int kSize, class T>
 struct OneUnitGradients {
-  int64_t rows, cols, rows_each;
+  struct Loaded {
+    float d;
+    Elements<T, kSize> x, dx;
+  };
   const T *dy, *y, *x;
   const float* weight;
-  T* dx;
-  float *weight_parts, *bias_parts;
+  T* dx;  // null: not written
+  int64_t cols;
 
-  template <class F>
-  __device__ float slope(int64_t r) const {
-    return widen(dy[r]) * F::slope(widen(y[r]));
+  __device__ Loaded load(int64_t r, int64_t j) const {
+    Loaded loaded{widen(dy[r]) * F::slope(widen(y[r])), load_elements<kSize>(x + r * cols + j), {}};
+    if (kAdd) loaded.dx = load_elements<kSize>(dx + r * cols + j);
+    return loaded;
   }
-};
-
-// kWrite: whether dx is written, kAdd: whether it is added to.
-template <class F, bool kWrite, bool kAdd, int kSize, class T>
-__global__ void __launch_bounds__(kWarp* kSumRows)
-    one_unit_gradients_kernel(OneUnitGradients<T> of) {
-  const int64_t j = (static_cast<int64_t>(blockIdx.x) * kWarp + threadIdx.x) * kSize;
-  const int64_t begin = blockIdx.y * of.rows_each, end = min(begin + of.rows_each, of.rows);
-  float sums[kSize] = {}, bias = 0.0f, weights[kSize] = {};
-  const bool inside = j < of.cols;
-  for (int k = 0; inside && k < kSize; ++k) weights[k] = of.weight[j + k];
-#pragma unroll 4
-  for (int64_t r = begin + threadIdx.y; r < end; r += kSumRows) {
-    const float d = of.template slope<F>(r);
-    bias += d;
-    if (!inside) continue;
-    T values[kSize], gradients[kSize];
-    if constexpr (kSize == 1) {
-      values[0] = of.x[r * of.cols + j];
-      if (kAdd) gradients[0] = of.dx[r * of.cols + j];
-    } else {
-      *reinterpret_cast<Packet<T>*>(values) = load_packet(of.x + r * of.cols + j);
-      if (kAdd) *reinterpret_cast<Packet<T>*>(gradients) = load_packet(of.dx + r * of.cols + j);
-    }
+  __device__ void add(int64_t r, int64_t j, const Loaded& loaded, float (&sums)[2][kSize]) const {
+    const auto weights = load_elements<kSize>(weight + j);
+    Elements<T, kSize> to = loaded.dx;
 #pragma unroll
     for (int k = 0; k < kSize; ++k) {
-      sums[k] += d * widen(values[k]);
-      put<kAdd>(gradients[k], d * weights[k]);
+      sums[0][k] += loaded.d * widen(loaded.x.at[k]);
+      put<kAdd>(to.at[k], loaded.d * weights.at[k]);
     }
-    if constexpr (kWrite && kSize == 1) of.dx[r * of.cols + j] = gradients[0];
-    if constexpr (kWrite && kSize > 1)
-      store_packet(of.dx + r * of.cols + j, *reinterpret_cast<Packet<T>*>(gradients));
+    sums[1][0] += loaded.d;
+    if (dx != nullptr) store_packet(dx + r * cols + j, to);
   }
-  store_sums(sums, inside, of.weight_parts + blockIdx.y * of.cols + j);
-  bias = sum_over_y(bias);
-  if (blockIdx.x == 0 && threadIdx.x == 0 && threadIdx.y == 0) of.bias_parts[blockIdx.y] = bias;
-}
-
-template <class F, int kSize, class T>
-void launch_gradients(const Context& context, Write write, int64_t groups,
-                      const OneUnitGradients<T>& of) {
-  auto* kernel = write == Write::kNone        ? one_unit_gradients_kernel<F, false, false, kSize, T>
-                 : write == Write::kOverwrite ? one_unit_gradients_kernel<F, true, false, kSize, T>
-                                              : one_unit_gradients_kernel<F, true, true, kSize, T>;
-  kernel<<<column_blocks((of.cols + kSize - 1) / kSize, groups), column_threads(), 0,
-           context.stream>>>(of);
-  check_launch("launching the gradients of a linear layer of one unit");
-}
+};
 
 }  // namespace
 
@@ -137,26 +105,30 @@ void Linear::forward_one_unit(const OpContext& pass) {
 }
 
 void Linear::backward_one_unit(const OpContext& pass) {
-  const RowGroups groups = device_row_groups(pass.rows);
   const int64_t inputs = in(0).stride;
-  float* bias_parts = pass.workspace + groups.count * inputs;
+  const PackedSums<2> sums{{{pass.gradients + weight_, inputs_},
+                            {pass.gradients + std::max<int64_t>(0, bias_), bias_ < 0 ? 0 : 1}}};
+  const auto run = [&]<class T, class F>(T, F, auto add) {
+    cuda::with_size<T>(inputs, [&](auto size) {
+      constexpr int kSize = decltype(size)::value;
+      const OneUnitGradients<F, decltype(add)::value, kSize, T> of{
+          out().gradient<T>(),
+          out().value<T>(),
+          in(0).value<T>(),
+          pass.parameters + weight_,
+          write(0) == Write::kNone ? nullptr : in(0).gradient<T>(),
+          inputs};
+      packed_column_sums<2, kSize>(pass, pass.rows, inputs, of, sums);
+    });
+  };
   cuda::with_type(out().dtype, [&](auto type) {
-    using T = decltype(type);
-    const OneUnitGradients<T> of{
-        pass.rows,        inputs,           groups.rows_each,          out().gradient<T>(),
-        out().value<T>(), in(0).value<T>(), pass.parameters + weight_, in(0).gradient<T>(),
-        pass.workspace,   bias_parts};
     with_fused_activation(activation_, [&](auto f) {
-      using F = decltype(f);
-      cuda::with_size<T>(inputs, [&](auto size) {
-        launch_gradients<F, decltype(size)::value>(pass.context, write(0), groups.count, of);
-      });
+      if (write(0) == Write::kAdd)
+        run(type, f, std::true_type{});
+      else
+        run(type, f, std::false_type{});
     });
   });
-  cuda::add_parts<1>(pass.context, inputs_, inputs, groups.count, pass.workspace,
-                     {{pass.gradients + weight_}});
-  if (bias_ >= 0)
-    cuda::add_parts<1>(pass.context, 1, 1, groups.count, bias_parts, {{pass.gradients + bias_}});
 }
 
 }  // namespace emblem

@@ -10,6 +10,10 @@ class Mix : public DeviceOp<Mix> {
  public:
   using DeviceOp::DeviceOp;
   const char* kind() const override { return "mix"; }
+  bool reads_padded_rows() const override { return true; }
+  bool writes_padded_rows() const override { return true; }
+  // The gate may have rows of its own length.
+  bool pads_all_alike() const override { return true; }
   double flops_per_row() const override {
     return 2.0 * static_cast<double>(experts() * out().cols);
   }

@@ -6,13 +6,13 @@ namespace {
 
 constexpr int kMostAtOnce = 16;  // experts of a kernel
 
-// Some of the experts, from number `first` on, of `all`.
+// Some of the experts, from number `first` on, of `all`. Rows of gates have gate_stride elements.
 template <class T>
 struct Experts {
   const T* values[kMostAtOnce];
   T* gradients[kMostAtOnce];
   Write writes[kMostAtOnce];
-  int first, count, all;
+  int first, count, all, gate_stride;
 };
 
 // kSize columns a thread.
@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(cuda::kThreads)
     mix_kernel(int64_t rows, int64_t cols, const T* gates, Experts<T> experts, T* y) {
   const int64_t i = (static_cast<int64_t>(blockIdx.x) * cuda::kThreads + threadIdx.x) * kSize;
   if (i >= rows * cols) return;
-  const T* gate = gates + i / cols * experts.all + experts.first;
+  const T* gate = gates + cuda::row_of(i, cols) * experts.gate_stride + experts.first;
   float sums[kSize] = {};
   for (int k = 0; k < experts.count; ++k) {
     const float weight = cuda::widen(gate[k]);
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(cuda::kThreads)
                         Write gate_write, T* gate_gradients) {
   const int64_t r = cuda::row_of_warp();
   if (r >= rows) return;
-  const int64_t gate = r * experts.all + experts.first;
+  const int64_t gate = r * experts.gate_stride + experts.first;
   for (int k = 0; k < experts.count; ++k) {
     const float product =
         to_expert<kSize>(cols, r * cols, cuda::widen(gates[gate + k]), dy, experts.values[k],
@@ -74,13 +74,16 @@ __global__ void __launch_bounds__(cuda::kThreads)
     else
       cuda::put<false>(to, product);
   }
+  if (gate_write != Write::kOverwrite || experts.first + experts.count < experts.all) return;
+  for (int k = experts.all + threadIdx.x; k < experts.gate_stride; k += cuda::kWarp)
+    gate_gradients[r * experts.gate_stride + k] = cuda::narrow<T>(0.0f);
 }
 
 }  // namespace
 
 void Mix::forward_cuda(const OpContext& pass) {
   if (pass.rows == 0) return;
-  const int64_t cols = out().cols, all = experts();
+  const int64_t cols = out().stride, all = experts();
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
     cuda::with_size<T>(cols, [&](auto size) {
@@ -88,7 +91,8 @@ void Mix::forward_cuda(const OpContext& pass) {
       for (int64_t first = 0; first < all; first += kMostAtOnce) {
         Experts<T> some{.first = static_cast<int>(first),
                         .count = static_cast<int>(std::min<int64_t>(kMostAtOnce, all - first)),
-                        .all = static_cast<int>(all)};
+                        .all = static_cast<int>(all),
+                        .gate_stride = static_cast<int>(in(0).stride)};
         for (int k = 0; k < some.count; ++k) some.values[k] = in(1 + first + k).value<T>();
         with_write(first == 0 ? Write::kOverwrite : Write::kAdd, [&](auto add) {
           mix_kernel<kSize, decltype(add)::value>
@@ -104,7 +108,7 @@ void Mix::forward_cuda(const OpContext& pass) {
 
 void Mix::backward_cuda(const OpContext& pass) {
   if (pass.rows == 0) return;
-  const int64_t cols = out().cols, all = experts();
+  const int64_t cols = out().stride, all = experts();
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
     cuda::with_size<T>(cols, [&](auto size) {
@@ -112,7 +116,8 @@ void Mix::backward_cuda(const OpContext& pass) {
       for (int64_t first = 0; first < all; first += kMostAtOnce) {
         Experts<T> some{.first = static_cast<int>(first),
                         .count = static_cast<int>(std::min<int64_t>(kMostAtOnce, all - first)),
-                        .all = static_cast<int>(all)};
+                        .all = static_cast<int>(all),
+                        .gate_stride = static_cast<int>(in(0).stride)};
         for (int k = 0; k < some.count; ++k) {
           some.values[k] = in(1 + first + k).value<T>();
           some.gradients[k] = in(1 + first + k).gradient<T>();

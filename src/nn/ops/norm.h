@@ -86,8 +86,11 @@ class LayerNorm : public DeviceOp<LayerNorm> {
     moments_ = Buffer<float>(device, max_rows * in_row(), 2);
   }
   int64_t workspace_floats(Device device, int64_t max_rows) const override {
-    return 2 * cols_ * (most_row_groups(device, max_rows * in_row()) + 1);
+    return 2 * vector_stride() * (most_row_groups(device, max_rows * in_row()) + 1);
   }
+  bool reads_padded_rows() const override { return in_row() == 1; }
+  bool writes_padded_rows() const override { return in_row() == 1; }
+  bool pads_all_alike() const override { return true; }
 
   void forward_cpu(const OpContext& pass);
   void forward_cuda(const OpContext& pass);
@@ -96,6 +99,7 @@ class LayerNorm : public DeviceOp<LayerNorm> {
 
  private:
   int64_t in_row() const { return out().cols / cols_; }  // vectors
+  int64_t vector_stride() const { return in_row() == 1 ? out().stride : cols_; }
   int64_t vectors(const OpContext& pass) const { return pass.rows * in_row(); }
   template <class F>
   void backward_row(const OpContext& pass, int64_t r, float* part, F f);

@@ -30,6 +30,7 @@ struct Tensor {
   // rows padded with zeros for alignment.
   int64_t stride = 0;
   bool needs_gradient = false;
+  int64_t gradient_cols = 0;  // before this one, columns of the gradient are read
   DType dtype = DType::kF32;
   void* value_data = nullptr;
   void* gradient_data = nullptr;
@@ -48,6 +49,9 @@ struct Tensor {
 // run backward overwrites its gradient and the others add, so that nothing is ever filled with
 // zeros.
 enum class Write { kNone, kOverwrite, kAdd };
+
+// Columns that a block of threads sums on a GPU, at least.
+inline constexpr int64_t kLeastSummedCols = 32;
 
 // What changes from batch to batch without a change of shape.
 struct StepInputs {
@@ -72,6 +76,9 @@ struct OpContext {
   float* workspace = nullptr;  // workspace_floats() floats, free for the op during its call
   double* losses = nullptr;    // of the graph: each loss writes its own
   const cuda::MatmulLibrary* matmul = nullptr;  // on a GPU
+  // On a GPU: zeros, one for every kLeastSummedCols columns of the widest node. A kernel that
+  // counts in them leaves zeros.
+  unsigned* counters = nullptr;
 
   // ---- ops of a sequence ----
   int64_t batch_rows = 0;
@@ -149,8 +156,11 @@ class Op {
   // gradients of these are then zero too.
   virtual bool reads_padded_rows() const { return false; }
   virtual bool writes_padded_rows() const { return false; }
-  // Whether inputs and output, which have equally many columns, need equally long rows.
+  // Whether the output and the inputs that have as many columns need equally long rows.
   virtual bool pads_all_alike() const { return false; }
+
+  // Before this one, backward reads columns of the output's gradient.
+  virtual int64_t gradient_cols() const { return output_->cols; }
 
   // The parameters will not change any more: what forward in Phase::kEval makes of them may be
   // kept.

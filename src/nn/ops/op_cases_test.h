@@ -220,6 +220,17 @@ inline std::vector<OpCase> op_cases() {
          const Node x = in(4), y = in(4);
          return g.sum({x, g.multiply(x, y), g.multiply(y, y), g.scale(x, -0.5f), x});
        }},
+      {"SumOfManyParts", 7,
+       [](Graph& g, const MakeInput& in) {
+         std::vector<Node> parts(2, in(9));
+         for (int k = 0; k < 9; ++k) parts.push_back(in(9));
+         return g.sum(parts);
+       }},
+      {"ScaleBySigmoid", 5,
+       [](Graph& g, const MakeInput& in) {
+         const Node x = in(5), z = in(5);
+         return g.sum({g.scale_by_sigmoid(x, z, 2.0f), g.scale_by_sigmoid(z, z, 0.5f)});
+       }},
       {"RowSum", 5, [](Graph& g, const MakeInput& in) { return g.row_sum(in(4)); }},
       {"Softmax", 9, [](Graph& g, const MakeInput& in) { return g.softmax(in(5)); }},
       {"SoftmaxOfManyColumns", 5, [](Graph& g, const MakeInput& in) { return g.softmax(in(70)); }},
@@ -378,6 +389,46 @@ inline std::vector<OpCase> large_op_cases() {
          const Node x = g.mlp(in(101), relu({77, 33}));
          return g.linear(g.linear(x, 19, Activation::kSigmoid), 1);
        }},
+      {"LargeMaskBlocksOfOddWidths", 3000,
+       [relu](Graph& g, const MakeInput& in) {
+         const Node x = g.concat({in(13), in(96)}), h = g.layer_norm(x);
+         std::vector<Node> blocks;
+         for (const Activation activation : {Activation::kRelu, Activation::kSigmoid}) {
+           const Node mask = g.linear(g.mlp(x, relu({171})), 109);
+           blocks.push_back(g.layer_norm(g.linear(g.multiply(h, mask), 75), activation));
+         }
+         return g.linear(g.concat(blocks), 1);
+       }},
+      {"LargeElementwiseLayersOfOddWidths", 3000,
+       [](Graph& g, const MakeInput& in) {
+         const Node x = in(64), y = g.linear(x, 77), z = g.linear(x, 77);
+         const Node gated = g.scale_by_sigmoid(g.scale(y, 0.5f), z, 2.0f);
+         const Node sum = g.sum({gated, g.activation(z, Activation::kSilu), g.multiply(y, z), y});
+         return g.linear(g.concat({g.slice(sum, 3, 40), g.slice(sum, 20, 77)}), 30);
+       }},
+      {"LargeGatesOfStoppedInputs", 3000,
+       [](Graph& g, const MakeInput& in) {
+         const Node x = in(96), input = g.concat({in(21), g.stop_gradient(x)});
+         Node y = x;
+         for (const int64_t units : {64, 40}) {
+           const Node gate = g.linear(g.linear(input, units, Activation::kRelu), units);
+           y = g.scale_by_sigmoid(g.linear(y, units, Activation::kRelu), gate, 2.0f);
+         }
+         return y;
+       }},
+      {"LargeMixtureOfOddWidths", 3000,
+       [relu](Graph& g, const MakeInput& in) {
+         const Node x = in(104);
+         std::vector<Node> experts, towers;
+         for (int k = 0; k < 3; ++k) experts.push_back(g.mlp(x, relu({50, 21})));
+         for (int task = 0; task < 2; ++task)
+           towers.push_back(g.mix(g.softmax(g.linear(x, 3)), experts));
+         return g.linear(g.concat(towers), 5);
+       }},
+      {"LargeLayerNormOfAlignedRows", 9000,
+       [](Graph& g, const MakeInput& in) { return g.layer_norm(in(136), Activation::kRelu); }},
+      {"LargeLayerNormOfVectors", 2000,
+       [](Graph& g, const MakeInput& in) { return g.layer_norm_vectors(in(13 * 16), 16); }},
       {"LargeConcatOfManyParts", 3000,
        [](Graph& g, const MakeInput& in) {
          std::vector<Node> parts;
@@ -400,6 +451,19 @@ inline std::vector<OpCase> large_op_cases() {
        [](Graph& g, const MakeInput& in) { return g.compressed_products(in(27 * 32), 32, 16); }},
       {"LargeCinLayer", 500,
        [](Graph& g, const MakeInput& in) { return g.cin_layer(in(20 * 16), in(10 * 16), 16, 30); }},
+      {"LargeCinLayers", 301,  // more than a tile of everything
+       [](Graph& g, const MakeInput& in) {
+         const Node x = in(37 * 8), y = g.cin_layer(x, x, 8, 45);
+         return g.concat({g.vector_sums(y, 8), g.vector_sums(g.cin_layer(y, x, 8, 33), 8)});
+       }},
+      {"CinLayerOfWideVectors", 30,
+       [](Graph& g, const MakeInput& in) { return g.cin_layer(in(5 * 22), in(33 * 22), 22, 6); }},
+      {"CinLayerOfManyVectors", 10,  // more than fit tensor cores
+       [](Graph& g, const MakeInput& in) { return g.cin_layer(in(3 * 4), in(200 * 4), 4, 3); }},
+      {"MixOfOddVectors", 700,
+       [](Graph& g, const MakeInput& in) { return g.mix_vectors(in(40 * 7), 7, 35); }},
+      {"LayerNormOfWideVectors", 100,
+       [](Graph& g, const MakeInput& in) { return g.layer_norm_vectors(in(3 * 256), 256); }},
       {"LargeAutodis", 2000,
        [](Graph& g, const MakeInput& in) { return g.autodis(in(13), 16, 40, 0.5f, 0.8f); }},
       {"LargeDice", 9000,

@@ -42,46 +42,36 @@ void with_size(int64_t cols, Body&& body) {
     body(std::integral_constant<int, 1>{});
 }
 
-// The sums over threadIdx.y of a packet of columns, written by threads with y = 0.
-template <int kSize>
-__device__ void store_sums(const float (&sums)[kSize], bool inside, float* to) {
+// to = (or +=) f(k), for elements k.
+template <int kCount, class T, class F>
+__device__ void put_elements(Write write, T* to, F&& f) {
+  if (write == Write::kNone) return;
+  Elements<T, kCount> out{};
+  if (write == Write::kAdd) out = load_elements<kCount>(to);
 #pragma unroll
-  for (int k = 0; k < kSize; ++k) {
-    const float sum = sum_over_y(sums[k]);
-    if (threadIdx.y == 0 && inside) to[k] = sum;
+  for (int k = 0; k < kCount; ++k) put<true>(out.at[k], f(k));
+  store_packet(to, out);
+}
+
+// A packet a thread.
+template <int kSize, class Body>
+__global__ void __launch_bounds__(kThreads) each_packet_kernel(int64_t count, Body body) {
+  const int64_t begin = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kSize;
+  if (begin + kSize <= count) {
+    body.template run<kSize>(begin);
+  } else {
+    for (int64_t i = begin; i < count; ++i) body.template run<1>(i);
   }
 }
 
-// parts[(group * kSums + s) * cols + j] = the sum over the rows r of a group of what f(r, j, sums)
-// adds to sums[s], kSize columns from j on at a time.
-template <int kSums, int kSize, class F>
-__global__ void __launch_bounds__(kWarp* kSumRows)
-    packed_column_parts_kernel(int64_t rows, int64_t cols, int64_t rows_each, F f, float* parts) {
-  const int64_t j = (static_cast<int64_t>(blockIdx.x) * kWarp + threadIdx.x) * kSize;
-  const int64_t begin = blockIdx.y * rows_each, end = min(begin + rows_each, rows);
-  float sums[kSums][kSize] = {};
-  if (j < cols) {
-#pragma unroll 4
-    for (int64_t r = begin + threadIdx.y; r < end; r += kSumRows) f(r, j, sums);
-  }
-#pragma unroll
-  for (int s = 0; s < kSums; ++s)
-    store_sums(sums[s], j < cols, parts + (blockIdx.y * kSums + s) * cols + j);
-}
-
-// As column_sums, for rows of `stride` elements of which the first `cols` are summed. f may change
-// elements. The workspace has kSums * stride floats for each group.
-template <int kSums, int kSize, class F>
-void packed_column_sums(const Context& context, int64_t rows, int64_t cols, int64_t stride, F f,
-                        float* workspace, SumTargets<kSums> targets) {
-  const RowGroups groups = device_row_groups(rows);
-  if (groups.count > 0) {
-    packed_column_parts_kernel<kSums, kSize>
-        <<<column_blocks((stride + kSize - 1) / kSize, groups.count), column_threads(), 0,
-           context.stream>>>(rows, stride, groups.rows_each, f, workspace);
-    check_launch("launching a sum over rows");
-  }
-  add_parts(context, cols, stride, groups.count, workspace, targets);
+// Calls body.run<kSize>(i) for packets of elements of type T, and run<1>(i) for those after them.
+template <class T, class Body>
+void for_each_packet(const Context& context, int64_t count, const Body& body) {
+  if (count == 0) return;
+  constexpr int kSize = Packet<T>::kSize;
+  each_packet_kernel<kSize>
+      <<<blocks_of(count, kSize * kThreads), kThreads, 0, context.stream>>>(count, body);
+  check_launch("launching a kernel of packets");
 }
 
 }  // namespace emblem::cuda

@@ -10,6 +10,9 @@ class Softmax : public DeviceOp<Softmax> {
  public:
   Softmax(Tensor* x, Tensor* out) : DeviceOp({x}, out) {}
   const char* kind() const override { return "softmax"; }
+  bool reads_padded_rows() const override { return true; }
+  bool writes_padded_rows() const override { return true; }
+  bool pads_all_alike() const override { return true; }
   double flops_per_row() const override { return 8.0 * static_cast<double>(out().cols); }
 
   void forward_cpu(const OpContext& pass);

@@ -5,42 +5,43 @@
 namespace emblem {
 namespace {
 
-__device__ float warp_max(float value) {
-  for (int distance = cuda::kWarp / 2; distance > 0; distance /= 2)
+__device__ float lane_max(float value, int lanes) {
+  for (int distance = lanes / 2; distance > 0; distance /= 2)
     value = fmaxf(value, __shfl_xor_sync(~0u, value, distance));
   return value;
 }
 
+// Rows of `stride` elements, padded with zeros; some lanes of a warp for each.
 template <class T>
 __global__ void __launch_bounds__(cuda::kThreads)
-    softmax_kernel(int64_t rows, int64_t cols, const T* x, T* y) {
-  const int64_t r = cuda::row_of_warp();
+    softmax_kernel(int64_t rows, int64_t cols, int64_t stride, int lanes, const T* x, T* y) {
+  const int64_t r = cuda::row_of_lanes(lanes);
   if (r >= rows) return;
+  const int lane = threadIdx.x % lanes;
+  x += r * stride, y += r * stride;
   float most = -INFINITY, sum = 0.0f;
-  for (int64_t j = threadIdx.x; j < cols; j += cuda::kWarp)
-    most = fmaxf(most, cuda::widen(x[r * cols + j]));
-  most = warp_max(most);
-  for (int64_t j = threadIdx.x; j < cols; j += cuda::kWarp)
-    sum += exp_inline(cuda::widen(x[r * cols + j]) - most);
-  sum = cuda::warp_sum(sum);
-  for (int64_t j = threadIdx.x; j < cols; j += cuda::kWarp)
-    y[r * cols + j] = cuda::narrow<T>(exp_inline(cuda::widen(x[r * cols + j]) - most) / sum);
+  for (int64_t j = lane; j < cols; j += lanes) most = fmaxf(most, cuda::widen(x[j]));
+  most = lane_max(most, lanes);
+  for (int64_t j = lane; j < cols; j += lanes) sum += exp_inline(cuda::widen(x[j]) - most);
+  sum = cuda::lane_sum(sum, lanes);
+  for (int64_t j = lane; j < cols; j += lanes)
+    y[j] = cuda::narrow<T>(exp_inline(cuda::widen(x[j]) - most) / sum);
 }
 
-// dx = (or +=) factor (dy - along y) for softmax, where factor is y; or for a row's given factor.
+// dx = (or +=) y (dy - mean), where mean is the sum of y dy.
 template <bool kAdd, class T>
 __global__ void __launch_bounds__(cuda::kThreads)
-    softmax_gradient_kernel(int64_t rows, int64_t cols, const T* y, const T* dy, T* dx) {
-  const int64_t r = cuda::row_of_warp();
+    softmax_gradient_kernel(int64_t rows, int64_t cols, int64_t stride, int lanes, const T* y,
+                            const T* dy, T* dx) {
+  const int64_t r = cuda::row_of_lanes(lanes);
   if (r >= rows) return;
+  const int lane = threadIdx.x % lanes;
+  y += r * stride, dy += r * stride, dx += r * stride;
   float mean = 0.0f;
-  for (int64_t j = threadIdx.x; j < cols; j += cuda::kWarp)
-    mean += cuda::widen(y[r * cols + j]) * cuda::widen(dy[r * cols + j]);
-  mean = cuda::warp_sum(mean);
-  for (int64_t j = threadIdx.x; j < cols; j += cuda::kWarp) {
-    const int64_t i = r * cols + j;
-    cuda::put<kAdd>(dx[i], cuda::widen(y[i]) * (cuda::widen(dy[i]) - mean));
-  }
+  for (int64_t j = lane; j < cols; j += lanes) mean += cuda::widen(y[j]) * cuda::widen(dy[j]);
+  mean = cuda::lane_sum(mean, lanes);
+  for (int64_t j = lane; j < stride; j += lanes)
+    cuda::put<kAdd>(dx[j], j < cols ? cuda::widen(y[j]) * (cuda::widen(dy[j]) - mean) : 0.0f);
 }
 
 template <class T>
@@ -104,8 +105,9 @@ void Softmax::forward_cuda(const OpContext& pass) {
   if (pass.rows == 0) return;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
-    softmax_kernel<<<cuda::row_blocks(pass.rows), cuda::row_threads(), 0, pass.context.stream>>>(
-        pass.rows, out().cols, in(0).value<const T>(), out().value<T>());
+    const int lanes = cuda::lanes_for(out().cols);
+    softmax_kernel<<<cuda::lane_blocks(pass.rows, lanes), cuda::kThreads, 0, pass.context.stream>>>(
+        pass.rows, out().cols, out().stride, lanes, in(0).value<const T>(), out().value<T>());
     cuda::check_launch("launching a softmax");
   });
 }
@@ -114,11 +116,12 @@ void Softmax::backward_cuda(const OpContext& pass) {
   if (pass.rows == 0) return;
   cuda::with_type(out().dtype, [&](auto type) {
     using T = decltype(type);
+    const int lanes = cuda::lanes_for(out().cols);
     with_write(write(0), [&](auto add) {
       softmax_gradient_kernel<decltype(add)::value>
-          <<<cuda::row_blocks(pass.rows), cuda::row_threads(), 0, pass.context.stream>>>(
-              pass.rows, out().cols, out().value<const T>(), out().gradient<const T>(),
-              in(0).gradient<T>());
+          <<<cuda::lane_blocks(pass.rows, lanes), cuda::kThreads, 0, pass.context.stream>>>(
+              pass.rows, out().cols, out().stride, lanes, out().value<const T>(),
+              out().gradient<const T>(), in(0).gradient<T>());
       cuda::check_launch("launching the gradient of a softmax");
     });
   });

@@ -48,6 +48,13 @@ class VectorProducts : public DeviceOp<VectorProducts> {
   int64_t dim_, n_, k_;
 };
 
+// Floats of the weights of a CIN layer, laid out as tiles of 32 units and 32 vectors for tensor
+// cores.
+inline int64_t cin_tile_floats(int64_t n, int64_t m, int64_t units) {
+  constexpr int64_t kTile = 32;
+  return (units + kTile - 1) / kTile * ((m + kTile - 1) / kTile) * n * (kTile * kTile / 2);
+}
+
 // out_u = b_u + sum over i, j of W[u, i m + j] x_i * x0_j, elementwise over the dimension, of x
 // [n, dim] and x0 [m, dim]. Adds the parameters NAME.weight [units, n m] and NAME.bias [1, units].
 class CinLayer : public DeviceOp<CinLayer> {
@@ -69,7 +76,8 @@ class CinLayer : public DeviceOp<CinLayer> {
     return 3.0 * static_cast<double>(units_ * n_ * m_ * dim_);
   }
   int64_t workspace_floats(Device device, int64_t max_rows) const override {
-    return (units_ * n_ * m_ + units_) * most_row_groups(device, max_rows);
+    return std::max((units_ * n_ * m_ + units_) * most_row_groups(device, max_rows),
+                    cin_tile_floats(n_, m_, units_));
   }
 
   void forward_cpu(const OpContext& pass);
