@@ -117,5 +117,14 @@ if(problem)
   set(EMBLEM_ARROW OFF)
   return()
 endif()
+# The wheel's libparquet exports the symbols of an OpenSSL of its own (for encrypted columns). Before it, the system's must be
+# loaded: TLS of Kafka, Redis, curl and the server would call functions of both, and crash.
+find_package(OpenSSL QUIET)
+if(OPENSSL_FOUND)
+  target_link_options(emblem_arrow INTERFACE
+    "LINKER:--push-state,--no-as-needed,${OPENSSL_SSL_LIBRARY},${OPENSSL_CRYPTO_LIBRARY},--pop-state")
+endif()
 target_link_libraries(emblem_arrow INTERFACE Arrow::parquet Arrow::arrow)
 target_compile_definitions(emblem_arrow INTERFACE EMBLEM_WITH_ARROW)
+target_link_libraries(emblem_remote INTERFACE Arrow::arrow_s3 Arrow::arrow)
+target_compile_definitions(emblem_remote INTERFACE EMBLEM_WITH_ARROW)

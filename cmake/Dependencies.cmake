@@ -194,3 +194,19 @@ emblem_optional(EMBLEM_ROCKSDB ROCKSDB emblem_stores rocksdb/db.h rocksdb)
 emblem_optional(EMBLEM_REDIS OPENSSL emblem_stores openssl/ssl.h ssl crypto)
 add_library(emblem_rdkafka INTERFACE)
 emblem_optional(EMBLEM_KAFKA KAFKA emblem_rdkafka librdkafka/rdkafka.h rdkafka)
+
+# Remote data: object stores by Arrow (cmake/Arrow.cmake adds it), web servers by libcurl.
+add_library(emblem_remote INTERFACE)
+emblem_optional(EMBLEM_CURL CURL emblem_remote curl/curl.h curl)
+
+# Ranks connected by MPI: a module (comm/mpi_module), without the C++ bindings that MPI removed.
+if(EMBLEM_MPI)
+  set(MPI_CXX_SKIP_MPICXX ON)
+  find_package(MPI QUIET COMPONENTS CXX)
+  if(MPI_CXX_FOUND)
+    message(STATUS "emblem: ranks by MPI ${MPI_CXX_VERSION} (${MPI_CXX_LIBRARIES})")
+  else()
+    set(EMBLEM_MPI OFF)
+    message(STATUS "emblem: built without EMBLEM_MPI: no MPI library was found")
+  endif()
+endif()

@@ -5,8 +5,10 @@
 #include <tuple>
 
 #include "checkpoint/names.h"
+#include "checkpoint/remote_model_dir.h"
 #include "core/file.h"
 #include "core/log.h"
+#include "data/source/uri.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -115,6 +117,7 @@ std::optional<std::string> latest_checkpoint(const std::string& model_dir, Skipp
 }
 
 std::string find_checkpoint(const std::string& path) {
+  if (is_object_uri(path)) return fetch_checkpoint(path);
   std::string bare = path;
   while (bare.size() > 1 && bare.ends_with('/')) bare.pop_back();
   if (has_manifest(bare)) return bare;

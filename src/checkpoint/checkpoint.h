@@ -76,8 +76,8 @@ enum class Skipped { kWarn, kIgnore };
 std::optional<std::string> latest_checkpoint(const std::string& model_dir,
                                              Skipped skipped = Skipped::kWarn);
 
-// `path` when it is a checkpoint, the latest one in it when it is a model dir. Throws Error
-// otherwise.
+// `path` when it is a checkpoint, the latest one in it when it is a model dir. One in a remote
+// store is fetched first. Throws Error otherwise.
 std::string find_checkpoint(const std::string& path);
 
 Manifest read_manifest(const std::string& checkpoint);

@@ -5,7 +5,9 @@
 #include <filesystem>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/remote_model_dir.h"
 #include "core/text.h"
+#include "data/source/uri.h"
 
 namespace emblem {
 namespace {
@@ -19,6 +21,7 @@ std::string bytes_of(const Manifest& manifest, const ManifestTable& table) {
 }  // namespace
 
 bool is_checkpoint(const std::string& path) {
+  if (is_object_uri(path)) return holds_remote_checkpoints(path);
   return std::filesystem::exists(path + "/manifest.json") || holds_checkpoints(path);
 }
 

@@ -5,13 +5,13 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "core/file.h"
 #include "core/hash.h"
 #include "core/utf8.h"
 #include "data/format/decoder.h"
 #include "data/format/file_kind.h"
 #include "data/format/text_file.h"
 #include "data/format/text_scan.h"
+#include "data/source/remote_storage.h"
 
 namespace emblem {
 namespace {
@@ -33,7 +33,7 @@ void require_utf8_start(const DataSource& source) {
   if (source.type != config::CsvDataset && source.type != config::CriteoTsvDataset &&
       source.type != config::LibfmDataset)
     return;
-  for (const std::string& path : expand_paths(source.input)) {
+  for (const std::string& path : expand_inputs(source.input)) {
     const std::string start = read_text_start(path, kEncodingBytes);
     if (const std::string problem = not_utf8_problem(start, path); !problem.empty())
       refuse_encoding(problem);

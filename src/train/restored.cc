@@ -8,6 +8,7 @@
 #include "config/prediction_layout.h"
 #include "core/log.h"
 #include "data/format/local_input.h"
+#include "data/source/remote_storage.h"
 #include "train/prediction_file.h"
 #include "train/resume_check.h"
 #include "train/run_state.h"
@@ -43,6 +44,7 @@ RestoredModel::RestoredModel(const Context& context, const std::string& checkpoi
     : context_(context),
       checkpoint_(find_checkpoint(checkpoint)),
       config_(configuration(checkpoint_, config, overrides)) {
+  configure_remote(remote_options(config_.data_config()));
   check_pipeline(config_);
   layout_ = layout_of(config_);
   model_ = std::make_unique<Model>(context, config_, layout_, loader_options("").batch_size,

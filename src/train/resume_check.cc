@@ -8,8 +8,8 @@
 #include "config/differences.h"
 #include "config/load.h"
 #include "config/semantics.h"
-#include "core/file.h"
 #include "core/log.h"
+#include "data/source/remote_storage.h"
 #include "emblem/error.h"
 #include "kafka/address.h"
 #include "train/run_state.h"
@@ -49,7 +49,9 @@ constexpr std::string_view kFreeToResume[] = {
     "train_config.fine_tune_checkpoint",
     // how fast, and on what
     "train_config.num_threads", "train_config.device_bytes", "data_config.num_workers",
-    "data_config.prefetch_batches", "data_config.direct_reads",
+    "data_config.prefetch_batches", "data_config.direct_reads", "data_config.cache_dir",
+    "data_config.cache_bytes", "data_config.download_threads", "data_config.part_bytes",
+    "data_config.endpoint",
     // accepted without effect
     "data_config.pin_memory",
     // how many bad rows to skip: the run has not met more than it allowed so far
@@ -84,7 +86,7 @@ std::string list(const std::vector<FieldDifference>& found) {
 
 void check_resume(const std::string& checkpoint, const config::PipelineConfig& config) {
   config::PipelineConfig before = load_stored_pipeline(checkpoint);
-  before.set_train_input_path(absolute_paths(before.train_input_path()));
+  before.set_train_input_path(absolute_inputs(before.train_input_path()));
   config::PipelineConfig now = config;
   record_semantics(&now);
   // The position is one of the topic, whatever else its address says.

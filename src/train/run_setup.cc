@@ -3,8 +3,8 @@
 #include "checkpoint/checkpoint.h"
 #include "config/evaluation_input.h"
 #include "config/metrics.h"
-#include "core/file.h"
 #include "core/log.h"
+#include "data/source/remote_storage.h"
 #include "optim/schedule.h"
 #include "train/resume_check.h"
 #include "train/run_state.h"
@@ -57,9 +57,9 @@ void check_average(const config::PipelineConfig& config) {
 
 config::PipelineConfig with_absolute_paths(config::PipelineConfig config) {
   if (config.has_train_input_path())
-    config.set_train_input_path(absolute_paths(config.train_input_path()));
+    config.set_train_input_path(absolute_inputs(config.train_input_path()));
   if (config.has_eval_input_path())
-    config.set_eval_input_path(absolute_paths(config.eval_input_path()));
+    config.set_eval_input_path(absolute_inputs(config.eval_input_path()));
   return config;
 }
 
@@ -84,9 +84,8 @@ FeatureLayout check_run(const config::PipelineConfig& config, const TrainOptions
 
 std::string checkpoint_to_begin_with(const config::PipelineConfig& config,
                                      const TrainOptions& options) {
-  const std::string& path = options.init_from.empty()
-                                ? config.train_config().fine_tune_checkpoint()
-                                : options.init_from;
+  const std::string& path =
+      options.init_from.empty() ? config.train_config().fine_tune_checkpoint() : options.init_from;
   return path.empty() ? "" : find_checkpoint(path);
 }
 

@@ -322,6 +322,9 @@ void Trainer::after_step(const Batch& batch) {
   if (due.checkpoint || (due.evaluation && saves_last)) checkpoints_->save(state_);
   if (due.evaluation) evaluate_due();
   if (due.delta) checkpoints_->write_delta(state_);
+  if (!options_.after_saving || !(due.checkpoint || due.evaluation || due.delta)) return;
+  const RunClock::Pause pause(clock_, "upload");
+  options_.after_saving();
 }
 
 // ---- evaluations ----

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +31,8 @@ struct TrainOptions {
   std::optional<StopAt> stop_at;
   Trace* trace = nullptr;  // gets a timeline; outlives the run
   LastCheckpoint last_checkpoint = LastCheckpoint::kSave;
+  std::function<void()>
+      after_saving;  // called when checkpoints or deltas were written; may be empty
 };
 
 enum class TrainOutcome { kFinished, kStoppedEarly, kReachedTarget, kInterrupted };

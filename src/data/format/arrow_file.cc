@@ -10,6 +10,7 @@
 #include "data/format/arrow_block.h"
 #include "data/format/arrow_input.h"
 #include "data/format/columnar_decoder.h"
+#include "data/format/crash_notice.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -59,6 +60,9 @@ class BatchFile : public ColumnarFile {
   const std::vector<ColumnarField>& fields() const override { return fields_; }
   const std::vector<int64_t>& part_rows() const override { return part_rows_; }
   bool read_directly() override { return input_->file().read_directly(); }
+  void prefetch(int64_t offset, int64_t count) const override {
+    input_->file().prefetch(offset, count);
+  }
 
   // By the share of its rows and columns.
   int64_t part_bytes(int part, const std::vector<ColumnRead>& columns) const override {
@@ -140,8 +144,20 @@ class OrcFile final : public BatchFile {
   explicit OrcFile(const std::string& path) : BatchFile(path) {
     const auto reader = open_reader();
     set_schema(*value_of(reader->ReadSchema(), path));
-    for (int64_t i = 0; i < reader->NumberOfStripes(); ++i)
+    // Arrow's reader trusts these numbers with its memory.
+    const int64_t rows = reader->NumberOfRows();
+    int64_t counted = 0;
+    for (int64_t i = 0; i < reader->NumberOfStripes(); ++i) {
       part_rows_.push_back(reader->GetStripeInformation(i).num_rows);
+      if (part_rows_.back() < 0 || part_rows_.back() > rows - counted)
+        throw Error(ErrorCode::kCorruption,
+                    cat(path, ": stripe ", i + 1, " has ", part_rows_.back(),
+                        " rows, but the file has ", rows));
+      counted += part_rows_.back();
+    }
+    if (counted != rows)
+      throw Error(ErrorCode::kCorruption,
+                  cat(path, " has ", rows, " rows, but its stripes have ", counted));
   }
 
   const char* part_name() const override { return "stripe"; }
@@ -149,6 +165,9 @@ class OrcFile final : public BatchFile {
  protected:
   std::shared_ptr<arrow::RecordBatch> read_batch(int part, const std::vector<int>& wanted,
                                                  const std::string& place) const override {
+    // Damaged lengths of lists and texts ask for petabytes, and Arrow's ORC reader writes to what
+    // it did not get.
+    const CrashNotice notice(cat(place, " cannot be read: the file is damaged"));
     return value_of(open_reader()->ReadStripe(part, wanted), place);
   }
 

@@ -166,6 +166,21 @@ std::string BinaryDecoder::read_directly() {
   return refused;
 }
 
+void BinaryDecoder::prefetch(int file, Extent range) const {
+  const BinaryPart& part = parts_[file];
+  std::vector<bool> asked(part.tables.size());
+  const auto ask = [&](int field) {
+    const auto table = static_cast<size_t>(part.fields[field].table);
+    if (asked[table]) return;
+    asked[table] = true;
+    const int64_t record_bytes = part.tables[table].record_bytes;
+    part.tables[table].file.prefetch(range.begin * record_bytes,
+                                     (range.end - range.begin) * record_bytes);
+  };
+  for (const int field : wanted_) ask(field);
+  for (const int field : kept_) ask(field);
+}
+
 std::vector<char*> BinaryDecoder::read_tables(const BinaryPart& part, Extent range,
                                               HostVector<char>& buffer) const {
   const int64_t records = range.end - range.begin;

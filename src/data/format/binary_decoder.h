@@ -52,6 +52,7 @@ class BinaryDecoder final : public Decoder {
   Extent extent(int file) const override { return {0, parts_[file].records}; }
   int64_t file_bytes(int file) const override;
   std::string read_directly() override;
+  void prefetch(int file, Extent range) const override;
   void decode(int file, Extent range, const RowSample& sample, const Random* shuffle,
               DecodedPiece& out) const override;
   std::string locate(int file, int64_t position) const override;

@@ -4,12 +4,12 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/file.h"
 #include "core/text.h"
 #include "core/thread_pool.h"
 #include "data/format/kept_columns.h"
 #include "data/format/number_text.h"
 #include "data/format/select_rows.h"
+#include "data/source/remote_storage.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -192,6 +192,16 @@ std::string ColumnarDecoder::read_directly() {
   return refused;
 }
 
+// Parts are stored in the order of their rows, with about as many bytes a row.
+void ColumnarDecoder::prefetch(int file, Extent range) const {
+  const File& from = files_[static_cast<size_t>(file)];
+  const double bytes_of_row =
+      static_cast<double>(from.file->bytes()) / static_cast<double>(from.rows);
+  const auto begin = static_cast<int64_t>(bytes_of_row * static_cast<double>(range.begin));
+  from.file->prefetch(begin,
+                      static_cast<int64_t>(bytes_of_row * static_cast<double>(range.end)) - begin);
+}
+
 ColumnarDecoder::Cursor& ColumnarDecoder::cursor_at(int file, Extent range,
                                                     DecodedPiece& out) const {
   const File& from = files_[static_cast<size_t>(file)];
@@ -303,7 +313,7 @@ std::optional<ColumnarLayout> columnar_layout(const DataSource& source) {
       source.type != config::ArrowDataset)
     return std::nullopt;
   ColumnarLayout layout;
-  for (const std::string& path : expand_paths(source.input)) {
+  for (const std::string& path : expand_inputs(source.input)) {
     const std::unique_ptr<ColumnarFile> file = open_file(source.type, path);
     layout.part_name = file->part_name();
     layout.parts += static_cast<int64_t>(file->part_rows().size());
@@ -320,15 +330,21 @@ std::optional<ColumnarLayout> columnar_layout(const DataSource& source) {
 
 std::unique_ptr<Decoder> make_columnar_decoder(const DataSource& source,
                                                const std::vector<ColumnRequest>* requests) {
-  const std::vector<std::string> paths = expand_paths(source.input);
+  const std::vector<std::string> paths = expand_inputs(source.input);
   std::vector<std::unique_ptr<ColumnarFile>> files(paths.size());
   const auto count = static_cast<int64_t>(paths.size());
   const auto open = [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
       files[static_cast<size_t>(i)] = open_file(source.type, paths[static_cast<size_t>(i)]);
   };
-  if (count > 1 && source.threads > 1) {
-    ThreadPool pool(static_cast<int>(std::min<int64_t>(source.threads, count)));
+  // Of remote files the footers are waited for.
+  const bool is_remote =
+      std::any_of(paths.begin(), paths.end(), [](const auto& path) { return is_object_uri(path); });
+  const int threads = is_remote
+                          ? std::max(source.threads, remote_storage().options().download_threads)
+                          : source.threads;
+  if (count > 1 && threads > 1) {
+    ThreadPool pool(static_cast<int>(std::min<int64_t>(threads, count)));
     parallel_for(Context{.threads = &pool}, count, 1, open);
   } else {
     open(0, count);

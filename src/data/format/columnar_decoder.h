@@ -45,6 +45,8 @@ class ColumnarFile {
     return std::nullopt;
   }
   virtual bool read_directly() = 0;
+  // As InputFile::prefetch.
+  virtual void prefetch(int64_t offset, int64_t count) const = 0;
   virtual std::unique_ptr<PartReader> open(int part,
                                            const std::vector<ColumnRead>& columns) const = 0;
 };
@@ -64,6 +66,7 @@ class ColumnarDecoder final : public Decoder {
   bool reads_forward() const override { return true; }
   int64_t file_bytes(int file) const override { return files_[file].file->bytes(); }
   std::string read_directly() override;
+  void prefetch(int file, Extent range) const override;
   void decode(int file, Extent range, const RowSample& sample, const Random* shuffle,
               DecodedPiece& out) const override;
   std::string locate(int file, int64_t position) const override;

@@ -146,6 +146,9 @@ class Decoder {
   // whose file system refuses, which is read through it still; "" where all are.
   virtual std::string read_directly() = 0;
 
+  // Of remote files: fetches what decode() of this range reads. Returns at once.
+  virtual void prefetch(int /*file*/, Extent /*range*/) const {}
+
   // Overwrites `out` with the rows of `range` that `sample` keeps: as they are stored, or when
   // `shuffle` is not null in the order that it gives.
   virtual void decode(int file, Extent range, const RowSample& sample, const Random* shuffle,

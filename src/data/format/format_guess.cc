@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <optional>
 
-#include "core/file.h"
 #include "core/text.h"
 #include "data/format/csv_types.h"
 #include "data/format/file_kind.h"
@@ -11,6 +10,7 @@
 #include "data/format/reader.h"
 #include "data/format/text_file.h"
 #include "data/format/text_scan.h"
+#include "data/source/remote_storage.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -113,12 +113,17 @@ bool guess_header(const std::vector<std::string>& lines, char delimiter) {
   return repeated == 0;
 }
 
-bool is_split_folder(const fs::path& path) {
-  return fs::exists(path / "label.bin") && fs::exists(path / "dense.bin");
+bool is_split_folder(const std::string& path) {
+  const auto holds = [&](const char* name) {
+    if (!is_object_uri(path)) return fs::exists(fs::path(path) / name);
+    const bool is_folder = !is_glob(path) && path.find(',') == std::string::npos;
+    return is_folder && remote_storage().find(join_uri(path, name)).has_value();
+  };
+  return holds("label.bin") && holds("dense.bin");
 }
 
 std::string first_file(const std::string& path) {
-  const std::vector<std::string> files = expand_paths(path);
+  const std::vector<std::string> files = expand_inputs(path);
   EMBLEM_REQUIRE(!files.empty(), path, " holds no files");
   return files[0];
 }

@@ -10,7 +10,9 @@
 #include <new>
 #include <utility>
 
+#include "core/thread_pool.h"
 #include "data/format/read_throttle.h"
+#include "data/source/remote_storage.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -42,6 +44,12 @@ class AlignedBlock {
 }  // namespace
 
 InputFile::InputFile(std::string path) : path_(std::move(path)) {
+  if (is_object_uri(path_)) {
+    remote_ = remote_storage().open(path_);
+    path_ = shown_uri(path_);
+    bytes_ = remote_->bytes();
+    return;
+  }
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor_ < 0 && errno == EMFILE) {
     throw Error(ErrorCode::kUnavailable,
@@ -82,10 +90,12 @@ InputFile::~InputFile() {
 InputFile::InputFile(InputFile&& other) noexcept
     : path_(std::move(other.path_)),
       descriptor_(std::exchange(other.descriptor_, -1)),
+      remote_(std::move(other.remote_)),
       bytes_(other.bytes_),
       direct_(other.direct_) {}
 
 bool InputFile::read_directly() {
+  if (remote_ != nullptr) return false;
   const int flags = ::fcntl(descriptor_, F_GETFL);
   if (flags < 0 || ::fcntl(descriptor_, F_SETFL, flags | O_DIRECT) != 0) return false;
   direct_ = ::pread(descriptor_, AlignedBlock(kBlock).data(), kBlock, 0) > 0;  // some refuse here
@@ -110,8 +120,18 @@ void InputFile::require_more(int64_t got, int64_t offset) const {
                   bytes_, " bytes"));
 }
 
+void InputFile::read_remote(int64_t offset, int64_t count, void* into) const {
+  if (offset + count > bytes_) require_more(0, bytes_);
+  remote_->read(offset, count, into);
+}
+
+void InputFile::prefetch(int64_t offset, int64_t count) const {
+  if (remote_ != nullptr) remote_->prefetch(offset, count);
+}
+
 void InputFile::read(int64_t offset, int64_t count, void* into) const {
   throttle_read(count);
+  if (remote_ != nullptr) return read_remote(offset, count, into);
   char* at = static_cast<char*>(into);
   if (!direct_) {
     while (count > 0) {
@@ -135,6 +155,27 @@ void InputFile::read(int64_t offset, int64_t count, void* into) const {
     offset += got;
     count -= got;
   }
+}
+
+std::vector<InputFile> open_input_files(const std::vector<std::string>& paths) {
+  std::vector<InputFile> files;
+  files.reserve(paths.size());
+  std::vector<const InputFile*> remote;
+  for (const std::string& path : paths) {
+    files.emplace_back(path);
+    if (is_object_uri(path)) remote.push_back(&files.back());
+  }
+  if (remote.size() < 2) return files;
+  ThreadPool pool(
+      std::min<int>(remote_storage().options().download_threads, static_cast<int>(remote.size())));
+  parallel_for(Context{.threads = &pool}, static_cast<int64_t>(remote.size()), 1,
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) {
+                   char start = 0;
+                   remote[static_cast<size_t>(i)]->read(0, 1, &start);
+                 }
+               });
+  return files;
 }
 
 }  // namespace emblem

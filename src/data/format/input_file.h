@@ -1,11 +1,16 @@
-// data/format/input_file.h - a file read at any place from many threads. Reads copy instead of
-// mapping, so that a training run's memory does not grow with its files.
+// data/format/input_file.h - a file read at any place from many threads: on this machine, or an
+// object of a remote store (data/source/remote_storage.h). Reads copy instead of mapping, so that a
+// training run's memory does not grow with its files.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 namespace emblem {
+
+class ObjectFile;
 
 class InputFile {
  public:
@@ -27,17 +32,26 @@ class InputFile {
   // Fills `into` with `count` bytes from `offset` on; throws Error when the file ends before.
   void read(int64_t offset, int64_t count, void* into) const;
 
+  // Of a remote file: fetches these bytes, which will be read soon. Returns at once.
+  void prefetch(int64_t offset, int64_t count) const;
+
  private:
   InputFile() = default;
 
+  void read_remote(int64_t offset, int64_t count, void* into) const;
   // Up to `count` bytes; 0 at the end.
   int64_t read_some(int64_t offset, int64_t count, char* into) const;
   void require_more(int64_t got, int64_t offset) const;
 
   std::string path_;
   int descriptor_ = -1;
+  std::shared_ptr<ObjectFile> remote_;  // in place of a descriptor
   int64_t bytes_ = 0;
   bool direct_ = false;
 };
+
+// Opens all of them. The first bytes of remote ones, which readers look at first, are fetched side
+// by side.
+std::vector<InputFile> open_input_files(const std::vector<std::string>& paths);
 
 }  // namespace emblem

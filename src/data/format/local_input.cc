@@ -1,9 +1,9 @@
 #include "data/format/local_input.h"
 
-#include "core/file.h"
 #include "core/log.h"
 #include "core/text.h"
 #include "data/format/reader.h"
+#include "data/source/remote_storage.h"
 #include "emblem/error.h"
 #include "kafka/address.h"
 

@@ -36,7 +36,8 @@ bool belongs_to_a_data_set(const fs::path& entry) {
   const std::string name = entry.filename().string();
   if (name == "train" || name == "test") return fs::is_directory(entry);
   if (!fs::is_regular_file(entry)) return false;
-  return name == "metadata.json" || entry.extension() == ".bin" || name.starts_with("part-");
+  return name == "metadata.json" || name == ".index.json" || entry.extension() == ".bin" ||
+         name.starts_with("part-");
 }
 
 void require_free(const std::string& target, Overwrite overwrite) {

@@ -214,6 +214,9 @@ class ParquetFile final : public ColumnarFile {
   }
 
   bool read_directly() override { return input_->file().read_directly(); }
+  void prefetch(int64_t offset, int64_t count) const override {
+    input_->file().prefetch(offset, count);
+  }
 
   std::unique_ptr<PartReader> open(int part,
                                    const std::vector<ColumnRead>& columns) const override {

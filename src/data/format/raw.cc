@@ -1,7 +1,7 @@
 // HugeCTR Raw: records of 32-bit words, label | dense | categories, without a header.
-#include "core/file.h"
 #include "data/format/binary_decoder.h"
 #include "data/format/text_file.h"
+#include "data/source/remote_storage.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -11,10 +11,10 @@ std::unique_ptr<Decoder> make_raw_decoder(const DataSource& source,
   const std::vector<ColumnSpec> schema = criteo_schema(source.num_dense, source.num_sparse);
   const auto record_bytes = static_cast<int64_t>(4 * schema.size());
   std::vector<BinaryPart> parts;
-  for (const std::string& path : expand_paths(source.input)) {
+  for (InputFile& file : open_input_files(expand_inputs(source.input))) {
     BinaryPart part;
-    part.name = path;
-    part.tables.push_back({InputFile(path), record_bytes});
+    const std::string path = part.name = file.path();
+    part.tables.push_back({std::move(file), record_bytes});
     require_uncompressed(part.tables[0].file);
     const int64_t bytes = part.tables[0].file.bytes();
     if (bytes % record_bytes != 0) {

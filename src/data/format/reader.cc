@@ -18,6 +18,7 @@ class SequentialReader final : public BlockReader {
     for (size_t i = 0; i < decoder_->files().size(); ++i) {
       total_bytes_ += decoder_->file_bytes(static_cast<int>(i));
     }
+    rows_.resize(decoder_->files().size());
     parts_ = decoder_->parts(0);
     if (!parts_.empty()) at_ = parts_[0].begin;
   }
@@ -32,6 +33,7 @@ class SequentialReader final : public BlockReader {
       at_ = range.end;
       bytes_ += piece_.bytes;
       std::swap(piece_.block, block);
+      rows_[static_cast<size_t>(file_)] += block.rows;
       count_bad_rows();
       if (block.rows > 0) return true;
     }
@@ -44,6 +46,7 @@ class SequentialReader final : public BlockReader {
   int64_t bytes_read() const override { return bytes_; }
   int64_t total_bytes() const override { return total_bytes_; }
   const std::vector<std::string>& files() const override { return decoder_->files(); }
+  const std::vector<int64_t>& rows_of_files() const override { return rows_; }
 
  private:
   // Moves on to the part that has the next rows; false at the end.
@@ -78,6 +81,7 @@ class SequentialReader final : public BlockReader {
   int64_t bad_rows_ = 0;
   int64_t bytes_ = 0;
   int64_t total_bytes_ = 0;
+  std::vector<int64_t> rows_;
   std::string first_bad_;
 };
 

@@ -60,6 +60,7 @@ class BlockReader {
   virtual int64_t bytes_read() const = 0;
   virtual int64_t total_bytes() const = 0;  // of all files
   virtual const std::vector<std::string>& files() const = 0;
+  virtual const std::vector<int64_t>& rows_of_files() const = 0;  // read so far, by file
 };
 
 // Throws Error when files are missing, empty, or do not fit the source.

@@ -7,6 +7,7 @@
 #include "core/file.h"
 #include "core/text.h"
 #include "data/format/binary_decoder.h"
+#include "data/source/remote_storage.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -15,13 +16,23 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+bool is_there(const fs::path& path) {
+  return is_object_uri(path.string()) ? remote_storage().find(path.string()).has_value()
+                                      : fs::exists(path);
+}
+
+std::string text_of(const fs::path& path) {
+  return is_object_uri(path.string()) ? remote_storage().read_text(path.string())
+                                      : read_text_file(path.string());
+}
+
 // The folder's own metadata, or for a test folder that of the train folder next to it.
 json find_metadata(const fs::path& folder) {
   for (const fs::path& path :
        {folder / "metadata.json", folder.parent_path() / "train/metadata.json",
         folder.parent_path() / "metadata.json"}) {
-    if (!fs::exists(path)) continue;
-    json metadata = json::parse(read_text_file(path.string()), nullptr, false);
+    if (!is_there(path)) continue;
+    json metadata = json::parse(text_of(path), nullptr, false);
     if (metadata.is_discarded() || !metadata.is_object()) {
       throw Error(ErrorCode::kCorruption, cat(path.string(), " is not a JSON object"));
     }
@@ -70,8 +81,8 @@ ElementType width_by_size(const fs::path& path, int64_t records) {
 
 BinaryPart open_folder(const fs::path& folder, const DataSource& source) {
   for (const char* name : {"label.bin", "dense.bin"}) {
-    if (fs::exists(folder / name)) continue;
-    const bool above = fs::exists(folder / "train" / name);
+    if (is_there(folder / name)) continue;
+    const bool above = is_there(folder / "train" / name);
     throw Error(
         ErrorCode::kNotFound,
         cat(folder.string(), " has no ", name,
@@ -82,7 +93,7 @@ BinaryPart open_folder(const fs::path& folder, const DataSource& source) {
   BinaryPart part;
   part.name = folder.string();
   const json metadata = find_metadata(folder);
-  if (fs::exists(folder / "category.bin")) {
+  if (is_there(folder / "category.bin")) {
     add_table(part, folder / "label.bin", element_type(metadata, "label_raw_type", "int32", folder),
               1);
     add_table(part, folder / "dense.bin", element_type(metadata, "dense_raw_type", "int32", folder),
@@ -109,8 +120,10 @@ std::unique_ptr<Decoder> make_split_decoder(const DataSource& source,
                  "a SplitDataset needs num_dense and num_sparse of at least 1");
   std::vector<BinaryPart> parts;
   for (const std::string& item : split(source.input, ',')) {
-    const fs::path folder{std::string(trim(item))};
-    if (!fs::is_directory(folder)) {
+    std::string path(trim(item));
+    while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+    const fs::path folder{path};
+    if (!is_object_uri(path) && !fs::is_directory(folder)) {
       throw Error(ErrorCode::kNotFound,
                   cat(folder.string(), fs::exists(folder) ? " is not a folder" : " does not exist",
                       "; a SplitDataset is a folder with label.bin, dense.bin and category.bin"));

@@ -10,6 +10,7 @@
 #include "data/format/file_kind.h"
 #include "data/format/kept_columns.h"
 #include "data/format/text_file.h"
+#include "data/source/remote_storage.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -99,7 +100,7 @@ std::string_view line_at(const char* at, const char*& next) {
 }
 
 TextDecoder::TextDecoder(const DataSource& source)
-    : names_(expand_paths(source.input)), kept_columns_(source.keep.size()) {
+    : names_(expand_inputs(source.input)), kept_columns_(source.keep.size()) {
   EMBLEM_REQUIRE(!names_.empty(), "no files in ", in_quotes(source.input),
                  "; give files, folders or globs");
   files_ = open_text_files(names_, source.threads);

@@ -22,6 +22,9 @@ class TextDecoder : public Decoder {
   Extent extent(int file) const final { return {data_begin_[file], files_[file].bytes()}; }
   int64_t file_bytes(int file) const final { return files_[file].bytes(); }
   std::string read_directly() final;
+  void prefetch(int file, Extent range) const final {
+    files_[file].prefetch(range.begin, range.end - range.begin);
+  }
   void decode(int file, Extent range, const RowSample& sample, const Random* shuffle,
               DecodedPiece& out) const final;
   std::string locate(int file, int64_t position) const final;

@@ -100,14 +100,15 @@ InputFile open_decompressed(const InputFile& file, FileKind kind) {
 }  // namespace
 
 std::vector<InputFile> open_text_files(const std::vector<std::string>& paths, int threads) {
+  std::vector<InputFile> inputs = open_input_files(paths);
   std::vector<std::optional<InputFile>> files(paths.size());
   std::vector<size_t> compressed;
   int64_t bytes = 0;
   for (size_t i = 0; i < paths.size(); ++i) {
-    files[i].emplace(paths[i]);
+    files[i].emplace(std::move(inputs[i]));
     const std::string start = start_of(*files[i]);
     if (!is_compressed(kind_of(start))) {
-      require_text(start, paths[i]);
+      require_text(start, files[i]->path());
       continue;
     }
     compressed.push_back(i);

@@ -62,6 +62,8 @@ Loader::Pipeline::Pipeline(const config::DataConfig& data, const FeatureLayout& 
   const bool shuffled = options.shuffle;
   order_ = std::make_unique<PieceOrder>(
       *decoder_, piece_size, shuffled ? ReadOrder::kShuffled : ReadOrder::kAsStored, options.seed);
+  if (has_remote_inputs(options.input))
+    ahead_ = std::make_unique<ReadAhead>(*decoder_, *order_, options.epochs);
   EMBLEM_REQUIRE(order_->count() > 0, options.input, " has no rows",
                  data.filters_size() > 0 ? " that fulfil data_config.filters" : "");
   window_rows_ = shuffled && options.shuffle_rows > 1 ? options.shuffle_rows : 0;
@@ -128,6 +130,7 @@ LoaderStatistics Loader::Pipeline::statistics() const {
   const std::lock_guard lock(mutex_);
   LoaderStatistics statistics = statistics_;
   statistics.idle_seconds = idle_seconds();
+  statistics.remote = remote_statistics() - remote_before_;
   return statistics;
 }
 

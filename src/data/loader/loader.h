@@ -11,6 +11,7 @@
 #include "config/pipeline.pb.h"
 #include "data/batch.h"
 #include "data/feature/transform.h"
+#include "data/source/remote_statistics.h"
 
 namespace emblem {
 
@@ -54,6 +55,7 @@ struct LoaderStatistics {
   double parse_seconds = 0;  // workers decoding and transforming
   double idle_seconds = 0;   // workers without work: enough is parsed ahead
   double wait_seconds = 0;   // next() waiting for a batch
+  RemoteStatistics remote;   // of the whole process meanwhile
   StreamLag lag;
 };
 

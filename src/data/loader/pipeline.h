@@ -16,6 +16,7 @@
 #include "data/loader/batch_planner.h"
 #include "data/loader/loader.h"
 #include "data/loader/piece_order.h"
+#include "data/loader/read_ahead.h"
 #include "data/loader/source.h"
 
 namespace emblem {
@@ -84,11 +85,13 @@ class Loader::Pipeline final : public Loader::Source {
   RowSample sample_;
   int64_t window_rows_ = 0;  // rows that are mixed with each other; 0: none are
   int64_t prefetch_rows_ = 0;
+  const RemoteStatistics remote_before_ = remote_statistics();
 
   mutable std::mutex mutex_;           // guards all below
   std::condition_variable work_;       // workers wait: something to do, or stop
   std::condition_variable delivered_;  // next() waits: the front batch is ready, or the end
   std::unique_ptr<PieceOrder> order_;
+  std::unique_ptr<ReadAhead> ahead_;  // of remote inputs
   std::unique_ptr<BatchPlanner> planner_;
   int64_t next_epoch_ = 0, next_piece_ = 0;  // the piece that is handed out next
   std::deque<std::unique_ptr<Job>> jobs_;    // in stream order; the front one is committed next

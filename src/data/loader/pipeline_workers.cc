@@ -96,6 +96,7 @@ bool Loader::Pipeline::wait_for_room(std::unique_lock<std::mutex>& lock) {
 void Loader::Pipeline::decode_one(Job& job, DecodedPiece& scratch,
                                   std::unique_lock<std::mutex>& lock) {
   try {
+    if (ahead_ != nullptr) ahead_->advance(job.epoch, job.index);
     job.piece = order_->at(job.epoch, job.index);
     job.result = new_piece();
   } catch (...) {

@@ -10,10 +10,12 @@
 #include "config/load.h"
 #include "config/name.h"
 #include "core/file.h"
+#include "data/source/uri.h"
 #include "emblem/error.h"
 #include "serve/engine/model_options.h"
 #include "serve/engine/pipeline_servable.h"
 #include "serve/repository/folder_kind.h"
+#include "serve/repository/remote_repository.h"
 #include "serve/repository/repository.h"
 
 namespace emblem {
@@ -150,6 +152,7 @@ ExportedModel export_model(const std::string& checkpoint_path, const std::string
                            int64_t asked) {
   std::string out = out_path;
   while (out.size() > 1 && out.ends_with('/')) out.pop_back();
+  if (is_object_uri(out)) return export_to_store(checkpoint_path, out, asked);
   const std::string name = fs::path(out).filename();
   EMBLEM_REQUIRE(is_model_name(name), "'", name, "' is not a valid model name (expected up to ",
                  kLongestName, " letters, digits, '.', '_' and '-')");

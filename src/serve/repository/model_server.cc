@@ -84,6 +84,7 @@ void ModelServer::poll() noexcept {
 }
 
 void ModelServer::look_for_changes(const std::set<std::string>& known) {
+  if (options_.refresh) options_.refresh();
   const std::vector<std::string> there = repository_.models();
   for (const std::string& name : there) try_load(name, AtThreadLimit::kGoOn);
   for (const std::string& name : known) {
@@ -202,6 +203,7 @@ int ModelServer::check_threads(const std::string& name, const ModelLoadRequest& 
 void ModelServer::load(const std::string& name,
                        const std::map<std::string, std::string>& parameters) {
   require_control();
+  if (options_.refresh) options_.refresh();
   reload(name, parse_load_request(name, parameters));
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -22,6 +23,7 @@ namespace emblem {
 
 struct ModelServerOptions {
   std::string repository;
+  std::function<void()> refresh;  // called before the repository is looked at again; may be empty
   // kAll loads all models at the start; kPoll also looks for changes; kExplicit loads `models`
   // and what clients ask for.
   enum class Control { kAll, kPoll, kExplicit } control = Control::kAll;

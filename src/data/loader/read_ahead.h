@@ -1,0 +1,31 @@
+// data/loader/read_ahead.h - fetches remote files in the order in which a loader will read them.
+#pragma once
+
+#include <cstdint>
+
+#include "data/format/decoder.h"
+#include "data/loader/piece_order.h"
+
+namespace emblem {
+
+// Used by one thread at a time.
+class ReadAhead {
+ public:
+  // `decoder` outlives this; `epochs` 0: without end.
+  ReadAhead(const Decoder& decoder, const PieceOrder& order, int64_t epochs);
+
+  // A piece is about to be decoded: asks for those that follow it, as many as keep the download
+  // threads busy.
+  void advance(int64_t epoch, int64_t index);
+
+ private:
+  const Decoder& decoder_;
+  PieceOrder order_;  // an own one: it remembers the order of one epoch
+  int64_t end_;       // number of the last piece, over all epochs, and 1
+  int64_t next_ = 0;  // that was not asked for yet
+};
+
+// Whether a list of inputs names remote files.
+bool has_remote_inputs(const std::string& inputs);
+
+}  // namespace emblem

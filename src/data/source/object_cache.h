@@ -1,0 +1,109 @@
+// data/source/object_cache.h - a folder that keeps objects of remote stores, shared by any number
+// of processes.
+//
+//   objects/NAME.data  the content of an object; NAME is made of its address, size and time
+//   (cache_entry.h) objects/NAME.json  written last: without it the object is not there
+//   partial/NAME.*     downloads, which a killed process leaves for the next one to continue
+//   locks/NAME         held (flock) by the process that downloads the object
+//
+// An object is there whole or not at all. Readers hold a shared lock on its data; what is being
+// read is not evicted.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/file_descriptor.h"
+#include "data/source/cache_entry.h"
+#include "data/source/partial_object.h"
+
+namespace emblem {
+
+struct CachedObject {
+  int descriptor = -1;  // open for reading, with a shared lock; the caller closes it
+  CacheEntry entry;
+};
+
+// What a cache holds of an object, for people.
+struct CacheContent {
+  std::string uri;  // "": a download that has not ended
+  int64_t bytes = 0;
+  int64_t last_used = 0;  // seconds since 1970
+  std::string path;       // of the data
+};
+
+// Held by the process that downloads an object.
+class ObjectLock {
+ public:
+  // Nothing when another process, or another lock of this one, has it.
+  static std::unique_ptr<ObjectLock> try_lock(const std::string& path);
+  ~ObjectLock();
+
+ private:
+  ObjectLock(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
+  std::string path_;
+  FileDescriptor descriptor_;
+};
+
+// Thread-safe.
+class ObjectCache {
+ public:
+  // Makes the folder. `most_bytes` 0: 80 % of what is free on its disk now, with what the cache
+  // has. Throws Error that names the option when the folder cannot be made.
+  ObjectCache(std::string folder, int64_t most_bytes);
+
+  const std::string& folder() const { return folder_; }
+  int64_t most_bytes() const { return most_bytes_; }
+
+  // The object if it is there, whole and intact; what is damaged is removed. Counts as a use.
+  std::optional<CachedObject> find(const ObjectInfo& info);
+  // Stores that the object was found unchanged now.
+  void confirm(const ObjectInfo& info, CacheEntry entry);
+  // Removes a copy that is out of date.
+  void forget(const ObjectInfo& info);
+
+  std::unique_ptr<ObjectLock> try_lock(const ObjectInfo& info) const;
+  // Nanoseconds since 1970 of the last part of a download that another process wrote; 0: there is
+  // none.
+  int64_t last_progress(const ObjectInfo& info) const;
+
+  // Removes the least recently used objects until `bytes` more fit. False when they do not.
+  bool make_room(int64_t bytes);
+  // Begins or continues a download; with the lock held.
+  std::unique_ptr<PartialObject> begin(const ObjectInfo& info, int64_t part_bytes);
+  // The object is whole now.
+  void commit(PartialObject& partial, const std::string& etag);
+
+  int64_t evictions() const;
+
+  std::vector<CacheContent> list() const;
+  // Removes all objects, and downloads that no process continues. Returns the bytes removed.
+  int64_t clear();
+  // Compares all checksums; removes what is damaged and returns it.
+  std::vector<CacheContent> verify();
+
+ private:
+  std::string path(const char* folder, const std::string& name, const char* ending) const;
+  std::optional<CacheEntry> read_entry(const std::string& name) const;
+  void write_entry(const std::string& name, CacheEntry entry, int data) const;
+  void remove_object(const std::string& name) const;
+  bool is_intact(int data, const CacheEntry& entry) const;
+  int64_t used_bytes() const;
+
+  std::string folder_;
+  int64_t most_bytes_;
+
+  mutable std::mutex mutex_;  // guards what follows
+  int64_t used_ = 0;          // at the last scan, and what was begun since
+  int64_t scanned_ = 0;       // seconds of a steady clock
+  int64_t evictions_ = 0;
+};
+
+// `folder`, or EMBLEM_CACHE, or the user's cache folder.
+std::string cache_folder(const std::string& folder);
+
+}  // namespace emblem

@@ -1,0 +1,343 @@
+#include "data/source/remote_storage.h"
+
+#include <algorithm>
+
+#include "core/file.h"
+#include "core/log.h"
+#include "core/text.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+constexpr int64_t kMemoryBytes = int64_t{256} << 20;  // of parts that are read through memory
+
+bool has_hidden_segment(const std::string& key, size_t from) {
+  const std::vector<std::string> segments = split(std::string_view(key).substr(from), '/');
+  return std::any_of(segments.begin(), segments.end(),
+                     [](const auto& name) { return is_hidden_name(name); });
+}
+
+std::string folder_of(const std::string& key) {
+  return key.empty() || key.ends_with('/') ? key : key + "/";
+}
+
+}  // namespace
+
+RemoteOptions remote_options(const config::DataConfig& data) {
+  RemoteOptions options;
+  options.cache_dir = data.cache_dir();
+  options.cache_bytes = static_cast<int64_t>(data.cache_bytes());
+  options.download_threads = static_cast<int>(data.download_threads());
+  options.part_bytes = static_cast<int64_t>(data.part_bytes());
+  options.endpoint = data.endpoint();
+  return options;
+}
+
+RemoteStatistics RemoteStatistics::operator-(const RemoteStatistics& before) const {
+  return {requests - before.requests,
+          retries - before.retries,
+          downloaded_bytes - before.downloaded_bytes,
+          objects - before.objects,
+          bytes - before.bytes,
+          cached_objects - before.cached_objects,
+          cached_bytes - before.cached_bytes,
+          memory_objects - before.memory_objects,
+          evictions - before.evictions,
+          wait_seconds - before.wait_seconds};
+}
+
+RemoteStorage::RemoteStorage(RemoteOptions options, StoreFactory factory)
+    : options_(std::move(options)),
+      factory_(std::move(factory)),
+      memory_(std::max(kMemoryBytes, 4 * options_.part_bytes)),
+      queue_(options_.download_threads) {
+  EMBLEM_REQUIRE(options_.download_threads >= 1 && options_.download_threads <= 1024,
+                 "data_config.download_threads is ", options_.download_threads,
+                 "; expected 1 to 1024");
+  EMBLEM_REQUIRE(options_.part_bytes >= 65536, "data_config.part_bytes is ", options_.part_bytes,
+                 "; expected at least 65536");
+}
+
+RemoteStorage::~RemoteStorage() {
+  counters_.stopped = true;
+  queue_.stop();
+}
+
+ObjectStore& RemoteStorage::store_of(const ObjectUri& uri) {
+  const std::lock_guard lock(mutex_);
+  auto& store = stores_[uri.scheme + "://" + uri.authority];
+  if (store == nullptr) {
+    const StoreOptions options{options_.endpoint, options_.download_threads};
+    with_retries(counters_, [&] { store = factory_(uri, options); });
+  }
+  return *store;
+}
+
+ObjectCache& RemoteStorage::cache() {
+  const std::lock_guard lock(mutex_);
+  if (cache_ == nullptr)
+    cache_ = std::make_unique<ObjectCache>(cache_folder(options_.cache_dir), options_.cache_bytes);
+  return *cache_;
+}
+
+std::optional<ObjectInfo> RemoteStorage::find(const std::string& text) {
+  const ObjectUri uri = parse_object_uri(text);
+  ObjectStore& store = store_of(uri);
+  std::optional<ObjectInfo> info;
+  with_retries(counters_, [&] { info = store.find(uri); });
+  return info;
+}
+
+ObjectListing RemoteStorage::list(const std::string& prefix, ListDepth depth) {
+  ObjectUri uri = parse_object_uri(prefix);
+  uri.key = folder_of(uri.key);
+  ObjectStore& store = store_of(uri);
+  ObjectListing listing;
+  with_retries(counters_, [&] { listing = store.list(uri, depth); });
+  return listing;
+}
+
+// Folder by folder, so that only what may fit is listed.
+std::vector<ObjectInfo> RemoteStorage::match(const ObjectUri& pattern) {
+  const std::vector<std::string> segments = split(pattern.key, '/');
+  std::vector<std::string> folders{""};  // keys
+  std::vector<ObjectInfo> found;
+  for (size_t level = 0; level < segments.size(); ++level) {
+    const bool is_last = level + 1 == segments.size();
+    std::vector<std::string> next;
+    for (const std::string& folder : folders) {
+      if (!is_glob(segments[level]) && !is_last) {
+        next.push_back(folder + segments[level] + "/");
+        continue;
+      }
+      const ObjectListing listing = list(pattern.with_key(folder).text(), ListDepth::kDirect);
+      for (const std::string& name : listing.folders) {
+        if (!matches_segment(segments[level], name)) continue;
+        if (!is_last) {
+          next.push_back(folder + name + "/");
+          continue;
+        }
+        // A folder that fits stands for what is in it, as on a disk.
+        for (const ObjectInfo& info :
+             list(pattern.with_key(folder + name).text(), ListDepth::kDirect).objects)
+          if (!has_hidden_segment(parse_object_uri(info.uri).key, folder.size()))
+            found.push_back(info);
+      }
+      for (const ObjectInfo& info : listing.objects)
+        if (is_last &&
+            matches_segment(segments[level], parse_object_uri(info.uri).key.substr(folder.size())))
+          found.push_back(info);
+    }
+    folders = std::move(next);
+  }
+  return found;
+}
+
+std::vector<ObjectInfo> RemoteStorage::expand(const std::string& text) {
+  const ObjectUri uri = parse_object_uri(text);
+  std::vector<ObjectInfo> found;
+  if (uri.kind != StoreKind::kHttp && is_glob(uri.key)) {
+    found = match(uri);
+    if (found.empty()) throw Error(ErrorCode::kNotFound, cat("no object matches ", uri.shown()));
+  } else {
+    const bool is_folder = uri.key.empty() || uri.key.ends_with('/');
+    if (!is_folder || uri.kind == StoreKind::kHttp)
+      if (auto info = find(text)) found.push_back(*info);
+    if (found.empty() && uri.kind != StoreKind::kHttp) {
+      const size_t prefix = folder_of(uri.key).size();
+      for (ObjectInfo& info : list(text, ListDepth::kAll).objects)
+        if (info.bytes > 0 && !has_hidden_segment(parse_object_uri(info.uri).key, prefix))
+          found.push_back(std::move(info));
+    }
+    if (found.empty())
+      throw Error(ErrorCode::kNotFound,
+                  cat("cannot read ", uri.shown(), ": there is no such object",
+                      uri.kind == StoreKind::kHttp ? "" : ", nor any below that prefix"));
+  }
+  std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.uri < b.uri; });
+  const std::lock_guard lock(mutex_);
+  for (const ObjectInfo& info : found) known_[info.uri] = info;
+  return found;
+}
+
+std::shared_ptr<ObjectFile> RemoteStorage::open(const std::string& text) {
+  const ObjectUri uri = parse_object_uri(text);
+  std::optional<ObjectInfo> info;
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto known = known_.find(uri.text()); known != known_.end()) info = known->second;
+  }
+  if (!info) {
+    info = find(text);
+    if (!info)
+      throw Error(ErrorCode::kNotFound,
+                  cat("cannot open ", uri.shown(), ": there is no such object"));
+    const std::lock_guard lock(mutex_);
+    known_[uri.text()] = *info;
+  }
+  if (info->bytes == 0)
+    throw Error(ErrorCode::kCorruption, cat(uri.shown(), " is empty; expected a file with rows"));
+  ObjectStore& store = store_of(uri);
+  const RemoteParts shared{&cache(), &queue_, &counters_, &memory_, options_.part_bytes};
+  const std::lock_guard lock(mutex_);
+  std::weak_ptr<ObjectFile>& slot = files_[cache_name(*info)];
+  std::shared_ptr<ObjectFile> file = slot.lock();
+  if (file == nullptr) slot = file = std::make_shared<ObjectFile>(*info, store, shared);
+  return file;
+}
+
+std::string RemoteStorage::read_range(const ObjectInfo& object, int64_t offset, int64_t bytes) {
+  const ObjectUri uri = parse_object_uri(object.uri);
+  ObjectStore& store = store_of(uri);
+  std::string content(static_cast<size_t>(bytes), '\0');
+  with_retries(counters_, [&] {
+    const int64_t got =
+        bytes == 0 ? 0 : store.open(uri, object)->read_at(offset, bytes, content.data());
+    counters_.downloaded_bytes += got;
+    if (got < bytes)
+      throw Error(ErrorCode::kUnavailable,
+                  cat("cannot read ", uri.shown(), ": ", got, " bytes arrived, expected ", bytes));
+  });
+  return content;
+}
+
+std::string RemoteStorage::read_text(const std::string& text) {
+  const auto info = find(text);
+  if (!info)
+    throw Error(ErrorCode::kNotFound,
+                cat("cannot read ", shown_uri(text), ": there is no such object"));
+  return read_range(*info, 0, info->bytes);
+}
+
+void RemoteStorage::write_text(const std::string& text, std::string_view content) {
+  const ObjectUri uri = parse_object_uri(text);
+  ObjectStore& store = store_of(uri);
+  with_retries(counters_, [&] { store.write(uri, content); });
+}
+
+void RemoteStorage::upload(const std::string& file, const std::string& text) {
+  const ObjectUri uri = parse_object_uri(text);
+  ObjectStore& store = store_of(uri);
+  with_retries(counters_, [&] { store.upload(file, uri); });
+}
+
+void RemoteStorage::remove(const std::string& text) {
+  const ObjectUri uri = parse_object_uri(text);
+  ObjectStore& store = store_of(uri);
+  with_retries(counters_, [&] { store.remove(uri); });
+}
+
+void RemoteStorage::remove_folder(const std::string& text) {
+  ObjectUri uri = parse_object_uri(text);
+  while (uri.key.ends_with('/')) uri.key.pop_back();
+  ObjectStore& store = store_of(uri);
+  with_retries(counters_, [&] { store.remove_folder(uri); });
+}
+
+RemoteStatistics RemoteStorage::statistics() {
+  RemoteStatistics statistics;
+  statistics.requests = counters_.requests;
+  statistics.retries = counters_.retries;
+  statistics.downloaded_bytes = counters_.downloaded_bytes;
+  statistics.objects = counters_.opened_objects;
+  statistics.bytes = counters_.opened_bytes;
+  statistics.cached_objects = counters_.cached_objects;
+  statistics.cached_bytes = counters_.cached_bytes;
+  statistics.memory_objects = counters_.memory_objects;
+  statistics.wait_seconds = static_cast<double>(counters_.wait_nanoseconds) / 1e9;
+  const std::lock_guard lock(mutex_);
+  if (cache_ != nullptr) statistics.evictions = cache_->evictions();
+  return statistics;
+}
+
+// ---- of the process ----
+
+namespace {
+
+struct Process {
+  std::mutex mutex;
+  RemoteOptions options;
+  std::unique_ptr<RemoteStorage> storage;
+};
+
+// Never destroyed: what it holds ends with end_remote_storage.
+Process& process() {
+  static Process& only = *new Process;
+  return only;
+}
+
+}  // namespace
+
+RemoteStorage& remote_storage() {
+  Process& all = process();
+  const std::lock_guard lock(all.mutex);
+  if (all.storage == nullptr) all.storage = std::make_unique<RemoteStorage>(all.options);
+  return *all.storage;
+}
+
+void configure_remote(const RemoteOptions& options) {
+  Process& all = process();
+  const std::lock_guard lock(all.mutex);
+  if (all.options == options) return;
+  if (all.storage == nullptr) {
+    all.options = options;
+  } else if (options != RemoteOptions{}) {
+    log_debug(
+        "remote data is in use already; other settings of its cache and endpoint are ignored");
+  }
+}
+
+void restart_remote(const RemoteOptions& options) {
+  Process& all = process();
+  const std::lock_guard lock(all.mutex);
+  all.storage.reset();
+  all.options = options;
+}
+
+bool uses_remote_storage() {
+  Process& all = process();
+  const std::lock_guard lock(all.mutex);
+  return all.storage != nullptr;
+}
+
+RemoteStatistics remote_statistics() {
+  return uses_remote_storage() ? remote_storage().statistics() : RemoteStatistics{};
+}
+
+void end_remote_storage() {
+  Process& all = process();
+  {
+    const std::lock_guard lock(all.mutex);
+    all.storage.reset();
+  }
+  finalize_stores();
+}
+
+std::vector<std::string> expand_inputs(std::string_view list) {
+  std::vector<std::string> files;
+  for (const std::string& piece : split(list, ',')) {
+    const std::string item(trim(piece));
+    if (item.empty()) continue;
+    if (is_object_uri(item)) {
+      for (const ObjectInfo& info : remote_storage().expand(item)) files.push_back(info.uri);
+    } else {
+      for (std::string& file : expand_paths(item)) files.push_back(std::move(file));
+    }
+  }
+  if (files.empty()) expand_paths("");  // the same message
+  return files;
+}
+
+std::string absolute_inputs(std::string_view list) {
+  if (list.starts_with("kafka://")) return absolute_paths(list);  // has commas between brokers
+  std::string absolute;
+  for (const std::string& piece : split(list, ',')) {
+    const std::string item(trim(piece));
+    if (item.empty()) continue;
+    absolute += (absolute.empty() ? "" : ",") + (is_object_uri(item) ? item : absolute_paths(item));
+  }
+  return absolute;
+}
+
+}  // namespace emblem

@@ -1,0 +1,100 @@
+// data/source/remote_storage.h - all remote stores as a process sees them: addresses become lists
+// of objects, objects become files that are kept in the cache folder.
+//
+// There is one for a process, made at its first use: the client libraries are global as well, and
+// all loaders share the cache and the download threads.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/data.pb.h"
+#include "data/source/object_file.h"
+#include "data/source/remote_statistics.h"
+
+namespace emblem {
+
+struct RemoteOptions {
+  std::string cache_dir;    // "": EMBLEM_CACHE, or the user's cache folder
+  int64_t cache_bytes = 0;  // 0: 80 % of what is free
+  int download_threads = 16;
+  int64_t part_bytes = int64_t{8} << 20;
+  std::string endpoint;
+
+  bool operator==(const RemoteOptions&) const = default;
+};
+
+RemoteOptions remote_options(const config::DataConfig& data);
+
+// Thread-safe. Files must not outlive it.
+class RemoteStorage {
+ public:
+  explicit RemoteStorage(RemoteOptions options, StoreFactory factory = make_store);
+  ~RemoteStorage();
+
+  const RemoteOptions& options() const { return options_; }
+
+  // The objects that `uri` stands for, sorted: an object, all below a prefix ("s3://bucket/dir/";
+  // hidden names are skipped), or those that fit a pattern ("s3://bucket/day=*/part-*.csv"). Throws
+  // Error when there are none.
+  std::vector<ObjectInfo> expand(const std::string& uri);
+
+  // The version that the last expand() has seen, or the newest. Objects that are open already are
+  // shared.
+  std::shared_ptr<ObjectFile> open(const std::string& uri);
+  // Nothing when there is no such object.
+  std::optional<ObjectInfo> find(const std::string& uri);
+  // The names of folders and objects directly below a prefix.
+  ObjectListing list(const std::string& prefix, ListDepth depth);
+
+  // A part of an object, past the cache.
+  std::string read_range(const ObjectInfo& object, int64_t offset, int64_t bytes);
+  std::string read_text(const std::string& uri);
+  void write_text(const std::string& uri, std::string_view text);
+  void upload(const std::string& file, const std::string& uri);
+  void remove(const std::string& uri);
+  void remove_folder(const std::string& uri);
+
+  ObjectCache& cache();
+  const DownloadQueue& queue() const { return queue_; }
+  RemoteStatistics statistics();
+
+ private:
+  ObjectStore& store_of(const ObjectUri& uri);
+  std::vector<ObjectInfo> match(const ObjectUri& pattern);
+
+  const RemoteOptions options_;
+  const StoreFactory factory_;
+  RemoteCounters counters_;
+  MemoryParts memory_;
+  std::mutex mutex_;  // guards what follows up to the files
+  std::unique_ptr<ObjectCache> cache_;
+  std::map<std::string, std::unique_ptr<ObjectStore>> stores_;  // by scheme and bucket
+  std::map<std::string, ObjectInfo> known_;                 // by address: what expand() has seen
+  std::map<std::string, std::weak_ptr<ObjectFile>> files_;  // by address and version
+  DownloadQueue queue_;
+};
+
+// That of the process; made with the options of the last configure_remote.
+RemoteStorage& remote_storage();
+// Options for it; ignored when it is in use already.
+void configure_remote(const RemoteOptions& options);
+bool uses_remote_storage();
+// Begins again with other options; for benchmarks. No file may be open.
+void restart_remote(const RemoteOptions& options);
+
+// Ends it; nothing may be read any more. Called by main() before it returns: the client libraries
+// crash where they are ended later (a handler of atexit) or not at all. Called again and without
+// use it does nothing.
+void end_remote_storage();
+
+// As core/file.h's expand_paths, for a list that may hold addresses of remote objects, too.
+std::vector<std::string> expand_inputs(std::string_view list);
+// As core/file.h's absolute_paths; addresses stay as they are.
+std::string absolute_inputs(std::string_view list);
+
+}  // namespace emblem

@@ -1,0 +1,72 @@
+#include "data/source/retry.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "core/log.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+constexpr int kAttempts = 8;
+
+double first_delay_seconds() {
+#if defined(EMBLEM_TEST_HOOKS)
+  if (const char* milliseconds = std::getenv("EMBLEM_TEST_RETRY_MS"))
+    return std::atof(milliseconds) / 1e3;
+#endif
+  return 0.25;
+}
+
+// In [0.5, 1).
+double jitter() {
+  thread_local std::minstd_rand random(std::random_device{}());
+  return 0.5 + 0.5 * std::generate_canonical<double, 32>(random);
+}
+
+void warn_once_a_minute(const std::string& problem) {
+  using Clock = std::chrono::steady_clock;
+  static std::mutex mutex;
+  static Clock::time_point next;
+  const std::lock_guard lock(mutex);
+  if (Clock::now() < next) return;
+  next = Clock::now() + std::chrono::minutes(1);
+  log_warn(cat(problem, "; trying again"));
+}
+
+void wait(const RequestCounters& counters, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                        std::chrono::duration<double>(seconds));
+  while (!counters.stopped && Clock::now() < until)
+    std::this_thread::sleep_for(
+        std::min<Clock::duration>(until - Clock::now(), std::chrono::milliseconds(20)));
+}
+
+}  // namespace
+
+void with_retries(RequestCounters& counters, const std::function<void()>& attempt) {
+  double delay = first_delay_seconds();
+  for (int number = 1;; ++number) {
+    ++counters.requests;
+    try {
+      return attempt();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kUnavailable) throw;
+      if (counters.stopped) throw;
+      if (number == kAttempts)
+        throw Error(ErrorCode::kUnavailable, cat(error.what(), " (", kAttempts, " attempts)"));
+      if (number > 1) warn_once_a_minute(error.what());
+    }
+    ++counters.retries;
+    wait(counters, delay * jitter());
+    delay = std::min(2 * delay, 10.0);
+  }
+}
+
+}  // namespace emblem

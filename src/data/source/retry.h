@@ -1,0 +1,22 @@
+// data/source/retry.h - tries again what may pass: connections that break, servers that are busy.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace emblem {
+
+// What all downloads and uploads of a process did; added to by many threads.
+struct RequestCounters {
+  std::atomic<int64_t> requests{0}, retries{0};
+  std::atomic<bool> stopped{false};  // nothing is tried again
+};
+
+// Calls `attempt` until it does not throw kUnavailable, up to 8 times. Waits in between, twice as
+// long each time and a random part of it less, so that many clients do not return at once: some 30
+// s in all. A warning a minute says what it waits for.
+void with_retries(RequestCounters& counters, const std::function<void()>& attempt);
+
+}  // namespace emblem
