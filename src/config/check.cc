@@ -150,6 +150,9 @@ void check_train(const config::PipelineConfig& config) {
                  "data_config.holdout_ratio");
   check_metric_watchers(train);
   EMBLEM_REQUIRE(train.divide_tables() > 0, "train_config.divide_tables is 0, expected at least 1");
+  EMBLEM_REQUIRE(
+      !train.has_gradient_accumulation_steps() || train.gradient_accumulation_steps() > 0,
+      "train_config.gradient_accumulation_steps is 0, expected at least 1");
   const std::string& precision = train.mixed_precision();
   EMBLEM_REQUIRE(
       precision.empty() || precision == "FP32" || precision == "FP16" || precision == "BF16",

@@ -55,6 +55,11 @@ void check_rows(const FeatureSettings& settings) {
     EMBLEM_REQUIRE(rows.value_or(0) <= kMostBuckets, "feature \"", name, "\": ", setting, " is ",
                    *rows, ", expected at most ", kMostBuckets);
   if (settings.zch) check_zch(name, *settings.zch);
+  EMBLEM_REQUIRE(!settings.dynamicemb || !settings.dynamicemb->has_max_capacity() ||
+                     settings.dynamicemb->max_capacity() > 0,
+                 "feature \"", name,
+                 "\": dynamicemb.max_capacity is 0, expected at least 1; without it the table "
+                 "grows without limit");
   EMBLEM_REQUIRE(!settings.dynamicemb || !settings.dynamicemb->has_init_table(), "feature \"", name,
                  "\": dynamicemb.init_table is not supported yet; continue from a checkpoint with "
                  "train_config.fine_tune_checkpoint");

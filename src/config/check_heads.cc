@@ -63,7 +63,9 @@ void check_settings(const LossConfig& loss, const FeatureLayout& layout, const s
   EMBLEM_REQUIRE(lowest >= 0 && smoothing < 1, path, ".label_smoothing is ",
                  lowest < 0 ? lowest : smoothing, ", expected at least 0 and less than 1");
   if (loss.has_binary_focal_loss()) {
-    require_range(loss.binary_focal_loss().alpha(), 0, 1, path + ".alpha");
+    const float alpha = loss.binary_focal_loss().alpha();
+    EMBLEM_REQUIRE(alpha > 0 && alpha < 1, path, ".alpha is ", alpha,
+                   ", expected more than 0 and less than 1");
     EMBLEM_REQUIRE(loss.binary_focal_loss().gamma() >= 0, path, ".gamma is ",
                    loss.binary_focal_loss().gamma(), ", expected at least 0");
   }
@@ -188,9 +190,13 @@ void check_tower_fields(const TowerSpec& tower, const config::DataConfig& data,
 
 void check_relations(const TowerSpec& tower, const std::set<std::string>& earlier,
                      const std::string& owner) {
-  for (const std::string& name : tower.relations)
+  std::set<std::string> seen;
+  for (const std::string& name : tower.relations) {
     EMBLEM_REQUIRE(earlier.contains(name), owner, ".relation_tower_names has \"", printable(name),
                    "\", which is no earlier tower; towers read those before them in the file");
+    EMBLEM_REQUIRE(seen.insert(name).second, owner, ".relation_tower_names has \"", printable(name),
+                   "\" twice; keep one of them");
+  }
 }
 
 void check_domains(const config::PipelineConfig& config) {

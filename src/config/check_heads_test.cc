@@ -114,7 +114,9 @@ TEST(CheckHeads, SettingsOfLossesAreInTheirRange) {
   EXPECT_EQ(model("losses {binary_cross_entropy {label_smoothing: 1}} dnn {}"),
             "model_config.losses[0].binary_cross_entropy.label_smoothing is 1, expected at least 0 "
             "and less than 1");
-  EXPECT_THAT(model("losses {binary_focal_loss {alpha: 2}} dnn {}"), HasSubstr("alpha is 2"));
+  for (const std::string alpha : {"2", "1", "0"})
+    EXPECT_THAT(model("losses {binary_focal_loss {alpha: " + alpha + "}} dnn {}"),
+                HasSubstr("alpha is " + alpha + ", expected more than 0 and less than 1"));
   const auto jrc = [](const std::string& settings) {
     return model("num_class: 2 losses {jrc_loss {" + settings + "}} dnn {}");
   };
@@ -151,6 +153,8 @@ TEST(CheckHeads, RelatedTowersComeEarlier) {
   EXPECT_EQ(dbmtl(mlp + "relation_tower_names: 'cvr'", ""),
             "tower \"ctr\".relation_tower_names has \"cvr\", which is no earlier tower; towers "
             "read those before them in the file");
+  EXPECT_EQ(dbmtl("", mlp + "relation_tower_names: ['ctr', 'ctr']"),
+            "tower \"cvr\".relation_tower_names has \"ctr\" twice; keep one of them");
 }
 
 TEST(CheckHeads, DomainsAreALabelField) {

@@ -107,6 +107,8 @@ TEST(CheckPipeline, TrainingSettingsAreInRange) {
   EXPECT_EQ(verdict({"train_config.grad_scaler={backoff_factor: 2}"}),
             "train_config.grad_scaler has init_scale 65536, growth_factor 2 and backoff_factor 2, "
             "expected more than 0, at least 1, and between 0 and 1");
+  EXPECT_EQ(verdict({"train_config.gradient_accumulation_steps=0"}),
+            "train_config.gradient_accumulation_steps is 0, expected at least 1");
   EXPECT_THAT(verdict({"train_config.grad_clipping.enable_global_grad_clip=true",
                        "train_config.gradient_accumulation_steps=2"}),
               HasSubstr("enable_global_grad_clip needs all gradients of a step"));
@@ -359,6 +361,12 @@ TEST(CheckPipeline, DynamicTablesStartEmpty) {
   EXPECT_THAT(verdict({"feature_configs[1].id_feature={feature_name: 'c{1..3}' embedding_dim: 4 "
                        "dynamicemb { max_capacity: 10 init_table: 'x' }}"}),
               HasSubstr("dynamicemb.init_table is not supported yet; continue from"));
+}
+
+TEST(CheckPipeline, DynamicTablesHaveRoom) {
+  EXPECT_THAT(verdict({"feature_configs[1].id_feature={feature_name: 'c{1..3}' embedding_dim: 4 "
+                       "dynamicemb { max_capacity: 0 }}"}),
+              HasSubstr("dynamicemb.max_capacity is 0, expected at least 1; without it"));
 }
 
 TEST(PipelineWarnings, AnExporterIsNotUsed) {
