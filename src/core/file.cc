@@ -210,8 +210,14 @@ std::vector<std::string> files_in_folder(const std::string& folder) {
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
-    const bool hidden = entry->path().filename().string().starts_with('.');
-    if (!hidden && entry->is_regular_file()) files.push_back(entry->path().string());
+    const std::string name = entry->path().filename().string();
+    const bool hidden = name.starts_with('.') || name.starts_with('_');
+    if (hidden) continue;
+    if (entry->is_regular_file()) files.push_back(entry->path().string());
+    // A partition of Hive and Spark: "day=2026-11-16".
+    if (entry->is_directory() && name.find('=') != std::string::npos)
+      for (std::string& file : files_in_folder(entry->path().string()))
+        files.push_back(std::move(file));
   }
   if (error) fail("list the folder", folder, error.value());
   std::sort(files.begin(), files.end());
@@ -232,6 +238,9 @@ std::vector<std::string> matches_of(const std::string& pattern) {
 bool is_pattern(const std::string& item) { return item.find_first_of("*?[") != std::string::npos; }
 
 std::vector<std::string> expand_item(const std::string& item) {
+  EMBLEM_REQUIRE(!item.starts_with("kafka://"), item.substr(0, item.find('?')),
+                 " is a topic of Kafka, which can only be trained on (train_input_path of a pipeline "
+                 "with KafkaDataset); expected files, folders or globs");
   std::error_code ignored;
   std::vector<std::string> paths{item};
   if (!fs::exists(item, ignored)) {

@@ -12,8 +12,11 @@ class FileDescriptor {
  public:
   explicit FileDescriptor(int value) : value_(value) {}  // negative: none
   ~FileDescriptor() { close(); }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  FileDescriptor(FileDescriptor&& other) noexcept : value_(other.release()) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    std::swap(value_, other.value_);
+    return *this;
+  }
 
   int get() const { return value_; }
   int release() { return std::exchange(value_, -1); }

@@ -146,6 +146,10 @@ TEST_F(FileTest, ExpandsFilesFoldersAndGlobsInOrder) {
   make("days/b"), make("days/a"), make("days/.hidden"), make("days/nested/c");
   make("z"), make("part-10"), make("part-2"), make(".part-3");
   EXPECT_THAT(expand_paths(path("z")), ElementsAre(path("z")));
+  make("days/_SUCCESS"), make("spark/day=2/x"), make("spark/day=1/hour=3/y"),
+      make("spark/_temporary/z");
+  EXPECT_THAT(expand_paths(path("spark")),
+              ElementsAre(path("spark/day=1/hour=3/y"), path("spark/day=2/x")));
   EXPECT_THAT(expand_paths(path("days")), ElementsAre(path("days/a"), path("days/b")));
   EXPECT_THAT(expand_paths(path("part-*")), ElementsAre(path("part-10"), path("part-2")));
   EXPECT_THAT(expand_paths(path("z") + " , " + path("part-?") + "," + path("days")),

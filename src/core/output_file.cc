@@ -152,10 +152,11 @@ void refuse_input_as_output(std::string_view option, const std::string& output,
                             std::string_view inputs) {
   std::error_code ignored;
   if (output.empty() || is_standard_output(output) || trim(inputs).empty()) return;
-  if (fs::exists(output, ignored))
-    refuse_input_as_output(option, output, std::span<const std::string>(expand_paths(inputs)));
   for (const std::string& piece : split(inputs, ',')) {
     const std::string item(trim(piece));
+    if (item.empty() || item.find("://") != std::string::npos) continue;  // not on this machine
+    if (fs::exists(output, ignored))
+      refuse_input_as_output(option, output, std::span<const std::string>(expand_paths(item)));
     for (const std::string& path : {output, follow_links(output)})
       EMBLEM_REQUIRE(!reads_what_is_at(item, path), option, " ", output, " is among the input ",
                      item, " and would be read as data next time; give a file elsewhere");

@@ -17,7 +17,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "store/tcp_connect.h"
+#include "core/tcp_connect.h"
 
 namespace emblem {
 namespace {

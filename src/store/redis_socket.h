@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "store/host_resolver.h"
+#include "core/host_resolver.h"
 #include "store/redis_store.h"
 
 namespace emblem {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "store/host_resolver.h"
+#include "core/host_resolver.h"
 #include "store/kv_store.h"
 #include "store/overflow.h"
 

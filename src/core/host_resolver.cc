@@ -1,4 +1,4 @@
-#include "store/host_resolver.h"
+#include "core/host_resolver.h"
 
 #include <netdb.h>
 

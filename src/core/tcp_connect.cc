@@ -1,4 +1,4 @@
-#include "store/tcp_connect.h"
+#include "core/tcp_connect.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -1,9 +1,9 @@
-// store/tcp_connect.h - a TCP connection to a host that may have several addresses.
+// core/tcp_connect.h - a TCP connection to a host that may have several addresses.
 #pragma once
 
 #include <span>
 
-#include "store/host_resolver.h"
+#include "core/host_resolver.h"
 
 namespace emblem {
 

@@ -1,4 +1,4 @@
-// store/host_resolver.h - the addresses of a host, by a deadline.
+// core/host_resolver.h - the addresses of a host, by a deadline.
 #pragma once
 
 #include <sys/socket.h>

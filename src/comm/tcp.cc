@@ -1,0 +1,218 @@
+#include "comm/tcp.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+
+#include "comm/mesh.h"
+#include "comm/socket.h"
+#include "core/caught_error.h"
+
+namespace emblem {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr char kClosed[] = "connection closed; it was killed, it crashed or it left";
+
+// Goes before every piece, so that ranks that do not call the same collectives notice.
+struct PieceHeader {
+  uint64_t exchange = 0, bytes = 0;
+};
+
+// The bytes that go to one rank and come from it in one exchange.
+struct Transfer {
+  int rank = 0, socket = -1;
+  Piece send, receive;
+  PieceHeader send_header, receive_header;
+  size_t sent = 0, received = 0;  // headers included; pieces without bytes have none
+
+  size_t to_send() const { return send.bytes == 0 ? 0 : sizeof(PieceHeader) + send.bytes; }
+  size_t to_receive() const { return receive.bytes == 0 ? 0 : sizeof(PieceHeader) + receive.bytes; }
+  bool is_sent() const { return sent == to_send(); }
+  bool is_received() const { return received == to_receive(); }
+  bool is_done() const { return is_sent() && is_received(); }
+};
+
+// What is left of header and data after `done` bytes of both.
+std::array<iovec, 2> rest_of(PieceHeader& header, const Piece& piece, size_t done) {
+  const size_t of_header = std::min(done, sizeof(header)), of_data = done - of_header;
+  return {{{reinterpret_cast<char*>(&header) + of_header, sizeof(header) - of_header},
+           {static_cast<char*>(piece.data) + of_data, piece.bytes - of_data}}};
+}
+
+class TcpCommunicator : public Communicator {
+ public:
+  TcpCommunicator(Membership membership, const TcpSettings& settings)
+      : rank_(membership.rank),
+        hosts_(membership.hosts),
+        limit_seconds_(settings.collective_seconds),
+        exceptions_(std::uncaught_exceptions()),
+        watch_(rank_, hosts_, std::move(membership.control), settings.watch) {
+    try {
+      data_ = connect_mesh(membership, watch_, settings.join.join_seconds);
+    } catch (const RankError&) {
+      throw;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kCancelled) watch_.throw_failure(rank_, error.what());
+      watch_.fail(rank_, error.what());
+      throw;
+    }
+  }
+
+  ~TcpCommunicator() override {
+    try {
+      if (std::uncaught_exceptions() > exceptions_) watch_.fail(rank_, "ended by an error");
+      watch_.leave();
+    } catch (...) {
+      log_caught("leaving the job");
+    }
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(hosts_.size()); }
+  const std::vector<RankHost>& hosts() const override { return hosts_; }
+  const char* transport() const override { return "tcp"; }
+  void check() const override { watch_.check(); }
+
+  void fail(const std::string& reason) noexcept override {
+    try {
+      watch_.fail(rank_, reason);
+    } catch (...) {
+      log_caught("reporting the failure of a rank");
+    }
+  }
+
+ protected:
+  void do_exchange(const Context& context, std::span<const Piece> send,
+                   std::span<const Piece> receive) override {
+    if (context.device != Device::kCpu)
+      throw Error(ErrorCode::kUnsupported, "ranks connected by TCP exchange host memory only");
+    watch_.check();
+    std::vector<Transfer> transfers = start(send, receive);
+    const auto own = static_cast<size_t>(rank_);
+    if (send[own].bytes > 0) std::memcpy(receive[own].data, send[own].data, send[own].bytes);
+    const auto started = Clock::now();
+    const Deadline deadline = started + std::chrono::duration_cast<Clock::duration>(
+                                            std::chrono::duration<double>(limit_seconds_));
+    for (;;) {
+      for (Transfer& transfer : transfers) advance(transfer);
+      std::erase_if(transfers, [](const Transfer& transfer) { return transfer.is_done(); });
+      if (transfers.empty()) break;
+      wait_for_any(transfers, deadline);
+    }
+    ++exchanges_;
+  }
+
+ private:
+  std::vector<Transfer> start(std::span<const Piece> send, std::span<const Piece> receive) const {
+    std::vector<Transfer> transfers;
+    for (int step = 1; step < size(); ++step) {
+      // Every rank begins with another one.
+      const int peer = (rank_ + step) % size();
+      const auto index = static_cast<size_t>(peer);
+      transfers.push_back({peer, data_[index].get(), send[index], receive[index],
+                           PieceHeader{exchanges_, send[index].bytes}});
+    }
+    return transfers;
+  }
+
+  // Sends and receives what is possible without waiting.
+  void advance(Transfer& transfer) {
+    while (!transfer.is_sent()) {
+      auto rest = rest_of(transfer.send_header, transfer.send, transfer.sent);
+      msghdr message{};
+      message.msg_iov = rest.data();
+      message.msg_iovlen = rest.size();
+      const ssize_t sent = sendmsg(transfer.socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (sent > 0)
+        transfer.sent += static_cast<size_t>(sent);
+      else if (must_wait(transfer, sent))
+        break;
+    }
+    while (!transfer.is_received()) {
+      auto rest = rest_of(transfer.receive_header, transfer.receive, transfer.received);
+      // The header first: it may not match the piece.
+      iovec& target = rest[transfer.received < sizeof(PieceHeader) ? 0 : 1];
+      const ssize_t got = recv(transfer.socket, target.iov_base, target.iov_len, MSG_DONTWAIT);
+      if (got == 0) lose(transfer, kClosed);
+      if (got > 0)
+        transfer.received += static_cast<size_t>(got);
+      else if (must_wait(transfer, got))
+        break;
+      if (transfer.received == sizeof(PieceHeader)) check_header(transfer);
+    }
+  }
+
+  // Whether a call would have blocked; throws when the connection is lost.
+  bool must_wait(const Transfer& transfer, ssize_t result) {
+    if (result < 0 && errno == EAGAIN) return true;
+    if (result < 0 && errno != EINTR)
+      lose(transfer, errno == ECONNRESET || errno == EPIPE
+                         ? kClosed
+                         : cat("connection lost: ", std::strerror(errno)));
+    return false;
+  }
+
+  [[noreturn]] void lose(const Transfer& transfer, const std::string& reason) {
+    watch_.throw_lost(transfer.rank, reason);
+  }
+
+  void check_header(const Transfer& transfer) {
+    const PieceHeader& got = transfer.receive_header;
+    if (got.exchange == exchanges_ && got.bytes == transfer.receive.bytes) return;
+    const std::string line =
+        cat("rank ", transfer.rank, " sends ", got.bytes, " bytes in exchange ", got.exchange,
+            ", rank ", rank_, " expects ", transfer.receive.bytes, " in exchange ", exchanges_,
+            ": all ranks must call the same collectives with matching sizes");
+    watch_.fail(rank_, line);
+    throw Error(ErrorCode::kInternal, line);
+  }
+
+  void wait_for_any(const std::vector<Transfer>& transfers, Deadline deadline) {
+    std::vector<pollfd> waiting = {{watch_.failure_fd(), POLLIN, 0}};
+    for (const Transfer& transfer : transfers) {
+      const int events = (transfer.is_sent() ? 0 : POLLOUT) | (transfer.is_received() ? 0 : POLLIN);
+      waiting.push_back({transfer.socket, static_cast<short>(events), 0});
+    }
+    const auto second = Clock::now() + std::chrono::seconds(1);
+    const int ready =
+        poll(waiting.data(), waiting.size(), poll_timeout(std::min(deadline, second)));
+    watch_.check();
+    if (ready > 0) return;
+    for (const Transfer& transfer : transfers)
+      if (link_is_dead(transfer.socket))
+        lose(transfer, "connection lost: its host does not answer");
+    if (Clock::now() >= deadline) throw_timeout(transfers.front());
+  }
+
+  [[noreturn]] void throw_timeout(const Transfer& transfer) {
+    watch_.throw_failure(
+        transfer.rank, cat("timed out after ", limit_seconds_, " s in exchange ", exchanges_, ": ",
+                           transfer.to_receive() - transfer.received, " bytes to receive, ",
+                           transfer.to_send() - transfer.sent,
+                           " to send; its process lives but does not take part"));
+  }
+
+  const int rank_;
+  const std::vector<RankHost> hosts_;
+  const double limit_seconds_;
+  const int exceptions_;
+  std::vector<FileDescriptor> data_;
+  uint64_t exchanges_ = 0;
+  Watch watch_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> connect_by_tcp(const TcpSettings& settings) {
+  return std::make_unique<TcpCommunicator>(join_job(settings.join), settings);
+}
+
+}  // namespace emblem

@@ -1,0 +1,92 @@
+// comm/watch.h - a thread that notices when a rank of the job has failed, and tells all others.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/message.h"
+#include "core/file_descriptor.h"
+
+namespace emblem {
+
+struct WatchSettings {
+  double heartbeat_seconds = 1;
+  double silence_seconds = 9;  // without a sign of life a rank is given up
+  double leave_seconds = 5;    // for others to leave, too
+  // Above 0: a process that is still in the job so long after a failure is ended with status 1 and
+  // the failure on stderr. It may hang where it does not look.
+  double exit_seconds = 0;
+};
+
+// Rank 0 is connected with all others, which hear of failures through it. A closed connection is
+// noticed at once, a process or host that stands still by missing heartbeats. Rank 0 decides which
+// failure counts: others report to it and wait for its verdict, so that two ranks that lost each
+// other do not accuse each other. Thread-safe.
+class Watch {
+ public:
+  // `control`: as Membership::control.
+  Watch(int rank, const std::vector<RankHost>& hosts, std::vector<FileDescriptor> control,
+        const WatchSettings& settings);
+  ~Watch();  // without leave(): the connections are closed after what is known was sent
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  // Throws RankError when a rank has failed.
+  void check() const;
+  // Readable from the first failure on.
+  int failure_fd() const { return failed_.get(); }
+  // Reports that `rank` has failed, unless a failure is known; all ranks are told. Does not wait.
+  void fail(int rank, const std::string& reason);
+  // The same, then waits for the verdict and throws it as RankError.
+  [[noreturn]] void throw_failure(int rank, const std::string& reason);
+  // For a rank whose data connection ended: its own last words count more than that. Waits for them
+  // for a second before it reports `reason`.
+  [[noreturn]] void throw_lost(int rank, const std::string& reason);
+  // Says goodbye and waits, not longer than leave_seconds, until the others do or one fails.
+  void leave();
+
+ private:
+  struct Peer;
+  void run();
+  void wait_for_events();
+  void read_from(Peer& peer);
+  void handle(Peer& peer, const Message& message);
+  void send_heartbeats();
+  void judge_silence();
+  void adopt_report();
+  void announce();
+  bool has_left();
+  void exit_if_stuck();
+  void send(Peer& peer, const std::string& message);
+  void wake() const;
+  std::string name(int rank) const;
+
+  const int rank_;
+  const std::vector<RankHost> hosts_;
+  const WatchSettings settings_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Failure> failure_;
+  std::optional<Failure> report_;  // of this rank to rank 0, before its verdict
+  std::chrono::steady_clock::time_point verdict_by_{};
+  bool is_leaving_ = false, is_ending_ = false;
+
+  FileDescriptor failed_, commands_;  // eventfd
+
+  // Used by the thread alone.
+  std::vector<std::unique_ptr<Peer>> peers_;
+  std::chrono::steady_clock::time_point next_heartbeat_{}, last_round_{}, failed_at_{}, leave_by_{};
+  bool has_reported_ = false, has_announced_ = false, has_said_goodbye_ = false;
+
+  std::thread thread_;
+};
+
+}  // namespace emblem
