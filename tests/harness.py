@@ -22,14 +22,15 @@ SOURCE = pathlib.Path(os.environ.get("EMBLEM_SOURCE", pathlib.Path(__file__).res
 SKIPPED = 77  # SKIP_RETURN_CODE of ctest
 
 
-def use_test_clients(package):
-    """Restarts in the virtual environment of tools/test_clients.sh if this Python does not have `package`."""
+def use_test_clients(*packages):
+    """Restarts in the virtual environment of tools/test_clients.sh if this Python does not have all `packages`."""
     python = SOURCE / "build/test-clients/bin/python"
-    if importlib.util.find_spec(package):
+    missing = [package for package in packages if not importlib.util.find_spec(package)]
+    if not missing:
         return
     if python.exists() and pathlib.Path(sys.prefix) != python.parent.parent:
         os.execv(python, [str(python), *sys.argv])
-    print(f"skipped: needs {package}; tools/test_clients.sh installs it")
+    print(f"skipped: needs {' and '.join(missing)}; tools/test_clients.sh installs it")
     sys.exit(SKIPPED)
 
 

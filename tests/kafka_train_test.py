@@ -329,6 +329,41 @@ class KafkaTrain(unittest.TestCase):
         self.succeed(self.train(self.address(topic, "until=now"), "other"))
         self.fail_with(self.train(self.address(topic + "2", "until=now"), "other", "--resume"), "train_input_path is")
 
+    def test_commands_that_read_no_topics_say_so(self):
+        topic = self.topic()
+        for command in (("inspect", self.address(topic, "")), ("convert", "--from", self.address(topic, ""), "--to",
+                                                               self.folder / "none", "--format", "csv")):
+            self.fail_with(run(*command), "is a topic of Kafka, which can only be trained on")
+
+    def test_settings_of_tls_and_sasl_reach_the_client(self):
+        topic = self.topic()
+        secrets = self.folder / "client.properties"
+        secrets.write_text("sasl.username=someone\nsasl.password=hunter2\n")
+        sasl = f"security.protocol=sasl_plaintext&sasl.mechanism=PLAIN&properties={secrets}&timeout_ms=500"
+        for settings, parts in (
+                ("security.protocol=tls", ("security.protocol",)),
+                ("security.protocol=ssl&ssl.ca.location=/nowhere/ca.pem", ("ssl.ca.location failed",)),
+                ("security.protocol=ssl&timeout_ms=500", ("within 500 ms", "SSL")),
+                ("security.protocol=sasl_plaintext&sasl.mechanism=NONE", ("Unsupported SASL mechanism: NONE",)),
+                (sasl, ("within 500 ms",))):
+            with self.subTest(settings):
+                failed = self.train(self.address(topic, settings), "tls")
+                self.fail_with(failed, *parts)
+                self.assertNotIn("hunter2", failed.stderr)
+
+    def test_freshness_is_measured_by_stage(self):
+        out = self.folder / "freshness.json"
+        done = self.succeed(run("bench", "freshness", "--probes", 5, "--in-flight", 2, "--events", 100, "--requests", 10, "--json",
+                                out))
+        self.assertIn("event to answer", done.stdout)
+        value = {name: metric["value"] for name, metric in json.loads(out.read_text())["metrics"].items()}
+        stages = ("queue", "train", "delta", "load")
+        self.assertEqual(set(value), {"p50", "p95", "p99"} | {f"{stage}_{p}" for stage in stages for p in ("p50", "p95", "p99")})
+        self.assertGreater(value["p50"], 0)
+        self.assertLessEqual(value["p50"], value["p99"])
+        for stage in stages:
+            self.assertLessEqual(value[f"{stage}_p50"], value["p99"])
+
     def test_secrets_are_not_accepted_in_an_address(self):
         failed = self.train("kafka://127.0.0.1:9/t?sasl.password=hunter2", "secret")
         self.fail_with(failed, "sasl.password is a secret", "properties=FILE")

@@ -10,9 +10,7 @@ import unittest
 
 from harness import SOURCE, learned_files, run, use_test_clients
 
-use_test_clients("pyarrow")
-use_test_clients("polars")
-use_test_clients("duckdb")
+use_test_clients("pyarrow", "polars", "duckdb")
 
 import duckdb
 import numpy
@@ -22,6 +20,9 @@ import pyarrow.compute
 import pyarrow.feather
 import pyarrow.orc
 import pyarrow.parquet
+
+from object_server import ObjectServer
+from remote_data_test import require_stores  # sets the environment
 
 PIPELINE = """
 train_input_path: "{data}"
@@ -184,6 +185,20 @@ class Writers(Folder):
                                     use_compliant_nested_type=False)
         self.check(self.folder / "a.parquet", {"time": [str(1794832200 * 10**9), ""], "bag": ["1\x1d2", ""], "price": ["9.99", ""]})
 
+    def test_folders_of_spark(self):
+        """Marks of a finished job and checksums are skipped; folders of partitions are read in their order."""
+        folder = self.folder / "rows.parquet"
+        for day in (2, 1):
+            part = folder / f"day={day}" / "part-00000-5d2c9a.c000.snappy.parquet"
+            part.parent.mkdir(parents=True)
+            pyarrow.parquet.write_table(pyarrow.table({"n": [day, day + 10]}), part)
+            (part.parent / f".{part.name}.crc").write_bytes(b"crc\0\1\2\3\4")
+        for name in ("_SUCCESS", "._SUCCESS.crc"):
+            (folder / name).write_bytes(b"")
+        self.check(folder, {"n": ["1", "11", "2", "12"]})
+        self.check(folder / "day=2", {"n": ["2", "12"]})
+        self.check(f"{folder}/day=*", {"n": ["1", "11", "2", "12"]})
+
     def test_lists_of_two_levels(self):
         # As parquet-avro and Hive wrote them: the repeated field is the element.
         self.check(SOURCE / "tests/data/two_level_list.parquet", {"id": ["1", "2", "3"], "bag": ["10\x1d20", "", "30"]})
@@ -261,6 +276,22 @@ class Models(Folder):
                 found = self.learned(model)
                 expected = expected or found
                 self.assertEqual(expected, found, f"{form}, {ids}")
+
+    def test_every_format_of_a_store_gives_the_same_model(self):
+        require_stores()
+        expected = None
+        types = " ".join(f'input_fields {{ input_name: "C{i}" input_type: INT64 }}' for i in range(1, 27))
+        with ObjectServer() as store:
+            for form in TYPES:
+                data = self.data(form, *(["--row-group-rows", "1000"] if form in ("parquet", "orc", "arrow") else []))
+                store.put_folder("data", f"{form}/", data)
+                for where in (data, f"s3://data/{form}/", f"gs://data/{form}/"):
+                    model = self.folder / "model"
+                    shutil.rmtree(model, ignore_errors=True)
+                    self.succeed(self.train(form, where, model, "--endpoint", store.url, "--cache-dir", self.folder / "cache",
+                                            settings=types if form == "csv" else ""))
+                    expected = expected or self.learned(model)
+                    self.assertEqual(expected, self.learned(model), where)
 
     def test_text_keys_are_hashed_as_those_of_csv(self):
         table = pyarrow.parquet.read_table(self.data("parquet") / "part-00000.parquet")
@@ -350,6 +381,11 @@ class BadFiles(Folder):
         path.write_bytes(damaged)
         self.fail_with(self.inspect(path), "a.parquet: row group 1, column", "CRC")
 
+    def test_damaged_lengths_of_lists_and_texts(self):
+        # Made by parquet_fuzz_slow_test.py: reading them crashed in Arrow's ORC reader.
+        for name in ("damaged_list.orc", "damaged_text.orc"):
+            self.fail_with(self.inspect(SOURCE / "tests/data" / name), f"{name}: stripe 1", "the file is damaged")
+
     def test_types_that_do_not_fit(self):
         config = self.folder / "pipeline.config"
         config.write_text("""model_dir: "%s/model" train_config { num_epochs: 1 sparse_optimizer { sgd_optimizer { lr: 0.1 } }
@@ -375,6 +411,27 @@ class BadFiles(Folder):
         self.fail_with(train([1, 2] * 4, [[0], [1, 1]] * 4), "a.parquet: row 2", "column label", "a list of 2 values")
         self.fail_with(train([[[1]], [[2]]] * 4), "a.parquet: column \"id\" is list<list<int64>>")
         self.fail_with(train([1, 200] * 4), "a.parquet: row 2", "id 200 is outside")
+
+    def test_schemas_that_change_between_files(self):
+        config = self.folder / "pipeline.config"
+        config.write_text("""model_dir: "none" train_config { num_epochs: 1 sparse_optimizer { sgd_optimizer { lr: 0.1 } }
+            dense_optimizer { sgd_optimizer { lr: 0.1 } } }
+            data_config { dataset_type: ParquetDataset fg_mode: FG_DAG batch_size: 4 label_fields: "label" }
+            feature_configs { id_feature { feature_name: "id" num_buckets: 100 embedding_dim: 4 } }
+            model_config { feature_groups { group_name: "all" feature_names: "id" } dnn { deep { hidden_units: [4] } } }""")
+        data = self.folder / "data"
+        data.mkdir()
+
+        def train(**columns):
+            for name, table in (("a", {"label": [0.0, 1.0], "id": [1, 2]}), ("b", columns)):
+                pyarrow.parquet.write_table(pyarrow.table(table), data / f"{name}.parquet")
+            return run("train", "--config", config, "--train-input", data, "--model-dir", tempfile.mkdtemp(dir=self.folder))
+
+        self.succeed(train(more=["x", "y"], id=[3, 4], label=[0.0, 1.0]))  # others, and another order
+        self.fail_with(train(label=[0.0, 1.0], id=["3", "4"]), 'b.parquet: column "id" is string, but it is int64 in', "a.parquet",
+                       "expected the same types in all files")
+        self.fail_with(train(label=[0.0, 1.0], user=[3, 4]), 'b.parquet has no column "id"', "a.parquet")
+        self.fail_with(train(label=[0, 1], id=[3, 4]), 'b.parquet: column "label" is int64, but it is double in')
 
     def test_inspect(self):
         path = self.folder / "a.parquet"

@@ -6,10 +6,14 @@ packages=(g++ cmake ninja-build ccache protobuf-compiler libprotobuf-dev libfmt-
   libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev python3 python3-venv xz-utils
   # Compressed input; zstd for its tests.
   zlib1g-dev libzstd-dev zstd
+  # Data of web servers; object stores come with Arrow (cmake/Arrow.cmake).
+  libcurl4-openssl-dev
   # The server: HTTP, TLS, compressed bodies, gRPC over HTTP/2; gRPC's own library and curl for its tests and benchmarks.
   libboost-dev libssl-dev libnghttp2-dev libgrpc++-dev protobuf-compiler-grpc curl
   # The parameter server: tables in RocksDB and Redis (TLS), updates from Kafka; Redis for its tests.
-  librocksdb-dev librdkafka-dev redis-server redis-tools openssl)
+  librocksdb-dev librdkafka-dev redis-server redis-tools openssl
+  # Ranks connected by MPI; mpirun for its tests.
+  libopenmpi-dev openmpi-bin)
 # CPU matrix products: see cmake/Dependencies.cmake for why they differ.
 case "$(uname -m)" in
   x86_64) packages+=(libdnnl-dev) ;;

@@ -18,6 +18,12 @@ if ! "$venv/bin/python" -c 'import pyarrow, polars, duckdb' 2>/dev/null; then
     echo "test_clients: no pyarrow, polars and duckdb; the tests of Parquet files of others will be skipped" >&2
   fi
 fi
+# A server that speaks S3.
+if ! "$venv/bin/python" -c 'import moto.server, boto3' 2>/dev/null; then
+  if ! "$venv/bin/pip" install --quiet 'moto[server]' >&2; then
+    echo "test_clients: no moto; the test of S3 with it will be skipped" >&2
+  fi
+fi
 # promtool out of its package, which is not installed: that would start a Prometheus server.
 if ! command -v promtool >/dev/null && ! [ -x "$venv/bin/promtool" ]; then
   package=$(mktemp -d)

@@ -75,24 +75,13 @@ def rate(function, *arguments):
 
 
 def emblem(program, config, path, batch, workers, seconds):
-    with tempfile.NamedTemporaryFile(suffix=".json") as out:
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder) / "results.json"
         subprocess.run([program, "bench", "loader", "--config", config, "--input", path, "--workers", str(workers), "--batch",
-                        str(batch), "--shuffle", "off", "--rounds", "1", "--seconds", str(seconds), "--json", out.name],
+                        str(batch), "--shuffle", "off", "--rounds", "1", "--seconds", str(seconds), "--json", str(out)],
                        check=True, capture_output=True)
-        results = json.loads(pathlib.Path(out.name).read_text())
-    found = []
-
-    def search(node):
-        if isinstance(node, dict):
-            if isinstance(node.get("rows_per_second"), (int, float)):
-                found.append(node["rows_per_second"])
-            for child in node.values():
-                search(child)
-        elif isinstance(node, list):
-            for child in node:
-                search(child)
-    search(results)
-    return found[0]
+        results = json.loads(out.read_text())
+    return (results[0] if isinstance(results, list) else results)["metrics"]["samples_per_second"]["value"]
 
 
 def main():

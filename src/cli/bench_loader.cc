@@ -9,12 +9,13 @@
 #include "cli/pipeline_options.h"
 #include "core/file.h"
 #include "core/output_file.h"
+#include "core/text.h"
 
 namespace emblem {
 namespace {
 
 struct LoaderOptionsOfCli : PipelineOptions, LoaderBenchOptions {
-  std::vector<std::string> shuffle_words, cache_words = {"warm"};
+  std::vector<std::string> shuffle_words, cache_words = {"warm"}, part_words;
   double step_ms = 0;
   std::string fragment, json;
 };
@@ -40,6 +41,8 @@ void run(LoaderOptionsOfCli& options) {
   options.axes.caches.clear();
   for (const std::string& word : options.cache_words)
     options.axes.caches.push_back(word == "cold" ? CacheState::kCold : CacheState::kWarm);
+  for (const std::string& word : options.part_words)
+    options.axes.part_bytes.push_back(parse_size(word, "--part-size"));
   options.limits.step_seconds = options.step_ms / 1e3;
 
   const config::PipelineConfig config = load(options);
@@ -83,7 +86,12 @@ void add_loader_bench(Command& bench) {
             "Shares of the rows to keep (default: the pipeline's)")
       .range(1e-9, 1.0);
   command.choices("--page-cache", options->cache_words, {"warm", "cold"},
-                  "warm: files are in the page cache; cold: they are not, and are read once");
+                  "warm: files are in the page cache; cold: they are not, and are read once; of "
+                  "remote inputs: whether they are in the cache folder");
+  command.list("--connections", axes.connections, "N,...",
+               "Remote inputs: connections at a time (default: data_config.download_threads)");
+  command.list("--part-size", options->part_words, "BYTES,...",
+               "Remote inputs: bytes of a request, as 8MiB (default: data_config.part_bytes)");
   command
       .option("--step-ms", options->step_ms, "MS",
               "Milliseconds that the consumer spends on each batch, to simulate training")

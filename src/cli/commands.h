@@ -19,6 +19,7 @@ void add_predict(Command& program);
 void add_export(Command& program);
 void add_serve(Command& program);
 void add_inspect(Command& program);
+void add_cache(Command& program);
 void add_report(Command& program);
 // `arguments` are the program's own, without its name.
 void add_bench(Command& program, const std::vector<std::string>& arguments);
@@ -26,6 +27,7 @@ void add_train_bench(Command& bench);
 void add_loader_bench(Command& bench);
 void add_infer_bench(Command& bench);
 void add_tables_bench(Command& bench);
+void add_comm_bench(Command& bench);
 void add_serve_bench(Command& bench);
 void add_freshness_bench(Command& bench);
 void add_suite_bench(Command& bench);

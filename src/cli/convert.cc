@@ -5,6 +5,7 @@
 #include <iostream>
 #include <memory>
 
+#include "cli/pipeline_options.h"
 #include "core/text.h"
 #include "core/thread_pool.h"
 #include "data/convert.h"
@@ -23,6 +24,7 @@ struct Arguments {
   bool force = false, columns = false;
   ColumnarArguments columnar;
   int threads = available_cpus();
+  RemoteArguments remote;
 };
 
 std::vector<std::string> names(const std::string& list) {
@@ -48,6 +50,7 @@ ConvertOptions to_options(const Arguments& arguments) {
 }
 
 void run(const Arguments& arguments) {
+  configure_remote(arguments.remote);
   const ConvertOptions options = to_options(arguments);
   ThreadPool threads(arguments.threads);
   Context context;
@@ -81,7 +84,7 @@ void add_convert(Command& program) {
   command.option("--num-sparse", hints.num_sparse, "N",
                  "tsv, raw and split input: number of sparse columns");
   command.option("--max-bad-rows", arguments->max_bad_rows, "N", "Skip up to N unreadable rows");
-  command.option("--to", options.to, "DIR", "Output folder").required();
+  command.option("--to", options.to, "DIR", "Folder or address (s3://...) to write").required();
   command
       .option("--format", options.format, "FORMAT", "tsv, csv, raw, split, parquet, orc or arrow")
       .required();
@@ -103,6 +106,7 @@ void add_convert(Command& program) {
   command.flag("--columns", arguments->columns,
                "split output: one file per column, dense values as fp16 logarithms");
   command.option("--threads", arguments->threads, "N", "Compute threads").positive();
+  add_remote_options(command, arguments->remote);
   command.flag("--force", arguments->force, "Replace an existing data set");
   command.run([arguments] { run(*arguments); });
 }

@@ -7,6 +7,7 @@
 #include "core/file.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "data/source/uri.h"
 #include "train/lookup_report.h"
 #include "train/restored.h"
 
@@ -27,6 +28,7 @@ void print(const Evaluation& evaluation) {
 }
 
 void run(const Options& options) {
+  if (is_object_uri(options.checkpoint)) configure_remote(options.remote);
   const Workers workers = make_workers(options, 0);
   RestoredModel restored(workers.context, options.checkpoint, options.config,
                          overrides_of(options));

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/pipeline_options.h"
 #include "core/text.h"
 #include "serve/repository/export.h"
 
@@ -11,9 +12,11 @@ namespace {
 struct Options {
   std::string checkpoint, out;
   int64_t version = 0;
+  RemoteArguments remote;
 };
 
 void run(const Options& options) {
+  configure_remote(options.remote);
   const ExportedModel model = export_model(options.checkpoint, options.out, options.version);
   std::printf("wrote %s (step %ld, %s)%s\n", model.folder.c_str(), static_cast<long>(model.step),
               format_bytes(static_cast<double>(model.bytes)).c_str(),
@@ -36,6 +39,7 @@ void add_export(Command& program) {
       .required();
   command.option("--version", options->version, "N", "Version number (default: the next one)")
       .positive();
+  add_remote_options(command, options->remote);
   command.run([options] { run(*options); });
 }
 

@@ -4,6 +4,7 @@
 
 #include "checkpoint/inspect.h"
 #include "cli/commands.h"
+#include "cli/pipeline_options.h"
 #include "data/format/reader.h"
 #include "data/inspect.h"
 
@@ -12,9 +13,11 @@ namespace {
 
 struct Options {
   std::string path;
+  RemoteArguments remote;
 };
 
 void run(const Options& options) {
+  configure_remote(options.remote);
   if (is_checkpoint(options.path)) {
     std::printf("%s", describe_checkpoint(options.path).c_str());
     return;
@@ -29,6 +32,7 @@ void add_inspect(Command& program) {
   Command command =
       program.add_command("inspect", "Describe a checkpoint, a model directory or a data set");
   command.argument("path", options->path, "Checkpoint, model directory or data set").required();
+  add_remote_options(command, options->remote);
   command.run([options] { run(*options); });
 }
 

@@ -1,14 +1,19 @@
 #include "cli/main.h"
 
+#include <signal.h>
+
 #include "cli/command.h"
 #include "cli/commands.h"
 #include "core/open_files.h"
+#include "data/source/remote_storage.h"
 
 namespace emblem {
 
 int run_command_line(int argc, char** argv) {
   raise_open_file_limit();
-  return run_program(argc, argv, [&](Command& program) {
+  // A file that may not grow (ulimit -f) is an error of the write, as on a full disk.
+  ::signal(SIGXFSZ, [](int) {});
+  const int status = run_program(argc, argv, [&](Command& program) {
     add_init(program);
     add_synth(program);
     add_convert(program);
@@ -19,9 +24,12 @@ int run_command_line(int argc, char** argv) {
     add_export(program);
     add_serve(program);
     add_inspect(program);
+    add_cache(program);
     add_bench(program, {argv + 1, argv + argc});
     add_report(program);
   });
+  end_remote_storage();
+  return status;
 }
 
 }  // namespace emblem

@@ -5,7 +5,9 @@
 #include "core/gpu.h"
 #include "core/log.h"
 #include "core/output_file.h"
+#include "core/text.h"
 #include "data/format/local_input.h"
+#include "data/source/remote_storage.h"
 #include "kafka/address.h"
 
 namespace emblem {
@@ -37,6 +39,26 @@ void add_input_options(Command& command, PipelineOptions& options) {
                  "Files, folders or globs to evaluate on (default: eval_input_path)");
   command.repeatable("--define", options.define, "NAME=VALUE",
                      "Replace {NAME} in every text of the pipeline (repeatable)");
+  add_remote_options(command, options.remote);
+}
+
+void add_remote_options(Command& command, RemoteArguments& remote) {
+  command.option("--cache-dir", remote.cache_dir, "DIR",
+                 "Where objects of s3://, gs:// and other stores are kept (default: EMBLEM_CACHE, "
+                 "or the user's cache folder)");
+  command.option("--cache-size", remote.cache_size, "BYTES",
+                 "Most that the cache folder may hold, as 200GB (default: 80 % of what is free)");
+  command.option("--endpoint", remote.endpoint, "URL",
+                 "Address of an S3- or GCS-compatible store, as http://127.0.0.1:9000");
+}
+
+void configure_remote(const RemoteArguments& remote) {
+  RemoteOptions options;
+  options.cache_dir = remote.cache_dir;
+  options.endpoint = remote.endpoint;
+  if (!remote.cache_size.empty())
+    options.cache_bytes = parse_size(remote.cache_size, "--cache-size");
+  configure_remote(options);
 }
 
 void add_divide_option(Command& command, PipelineOptions& options) {
@@ -96,6 +118,13 @@ std::vector<std::string> pipeline_overrides(const PipelineOptions& options) {
   if (!options.eval_input.empty()) overrides.push_back(cat("eval_input_path=", options.eval_input));
   if (options.table_divisor > 0)
     overrides.push_back(cat("train_config.divide_tables=", options.table_divisor));
+  const RemoteArguments& remote = options.remote;
+  if (!remote.cache_dir.empty())
+    overrides.push_back(cat("data_config.cache_dir=", remote.cache_dir));
+  if (!remote.cache_size.empty())
+    overrides.push_back(
+        cat("data_config.cache_bytes=", parse_size(remote.cache_size, "--cache-size")));
+  if (!remote.endpoint.empty()) overrides.push_back(cat("data_config.endpoint=", remote.endpoint));
   for (const std::string& definition : options.define) {
     const size_t equals = definition.find('=');
     EMBLEM_REQUIRE(equals != std::string::npos && equals > 0, "--define ", definition,
@@ -144,6 +173,7 @@ config::PipelineConfig load(const PipelineOptions& options) {
 config::PipelineConfig load_unchecked(const PipelineOptions& options) {
   config::PipelineConfig config = load_pipeline(options.config, overrides_of(options));
   if (!options.model_dir.empty()) config.set_model_dir(options.model_dir);
+  configure_remote(remote_options(config.data_config()));
   return config;
 }
 

@@ -14,6 +14,11 @@
 
 namespace emblem {
 
+// Options for data in remote stores; empty: as configured.
+struct RemoteArguments {
+  std::string cache_dir, cache_size, endpoint;
+};
+
 struct PipelineOptions {
   std::string config;
   std::string model_dir;
@@ -25,6 +30,7 @@ struct PipelineOptions {
   std::string train_input, eval_input;  // empty: as configured
   int64_t table_divisor = 0;            // 0: as configured
   int64_t max_bad_rows = -1;            // as the configuration says
+  RemoteArguments remote;
 };
 
 // Options of commands that use a trained model; `config` empty: that of the checkpoint.
@@ -32,8 +38,12 @@ struct CheckpointOptions : PipelineOptions {
   std::string checkpoint;
 };
 
-// --define, --train-input, --eval-input
+// --define, --train-input, --eval-input, and those of add_remote_options
 void add_input_options(Command& command, PipelineOptions& options);
+// --cache-dir, --cache-size, --endpoint
+void add_remote_options(Command& command, RemoteArguments& remote);
+// Settings of remote stores for the process, where no pipeline says more.
+void configure_remote(const RemoteArguments& remote);
 // --divide-tables
 void add_divide_option(Command& command, PipelineOptions& options);
 // --config, --set, --max-bad-rows, and those above

@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
 #include "core/output_file.h"
+#include "data/source/uri.h"
 #include "emblem/error.h"
 #include "train/lookup_report.h"
 #include "train/restored.h"
@@ -27,6 +28,7 @@ void check_keep(const std::vector<std::string>& keep) {
 
 void run(const Options& options) {
   check_keep(options.keep);
+  if (is_object_uri(options.checkpoint)) configure_remote(options.remote);
   const std::string checkpoint = find_checkpoint(options.checkpoint);
   refuse_input_or_checkpoint_as_output("--out", options.out, options, checkpoint, options.input);
   const Workers workers = make_workers(options, 0);

@@ -4,10 +4,13 @@
 #include <thread>
 
 #include "cli/commands.h"
+#include "cli/pipeline_options.h"
 #include "core/device.h"
 #include "core/gpu.h"
 #include "core/interrupt.h"
 #include "core/text.h"
+#include "data/source/uri.h"
+#include "serve/repository/remote_repository.h"
 #include "serve/serving.h"
 
 namespace emblem {
@@ -27,6 +30,7 @@ struct Options {
   std::string device = "cpu";
   std::vector<std::string> deltas;
   int64_t slo_p99_us = 0;
+  RemoteArguments remote;
 };
 
 // Empty: there is none. A variable that is set to nothing was meant to be one.
@@ -151,9 +155,21 @@ void print_access(const Options& options, const ServingOptions& serving) {
   }
 }
 
+// Where --models is in a remote store: the server works on a copy.
+std::unique_ptr<RemoteRepository> open_remote_repository(const Options& options,
+                                                         ModelServerOptions* models) {
+  if (!is_object_uri(models->repository)) return nullptr;
+  configure_remote(options.remote);
+  auto remote = std::make_unique<RemoteRepository>(models->repository);
+  models->repository = remote->local();
+  models->refresh = [from = remote.get()] { from->refresh(); };
+  return remote;
+}
+
 void run(const Options& options) {
   const InterruptHandler handler;
-  const ServingOptions chosen = serving_options(options);
+  ServingOptions chosen = serving_options(options);
+  const std::unique_ptr<RemoteRepository> remote = open_remote_repository(options, &chosen.models);
   Serving serving(chosen);
   const char* secure = options.tls_certificate.empty() ? "" : "s";
   const char* address = chosen.http.address.c_str();
@@ -189,8 +205,9 @@ void add_serve(Command& program) {
       "serve", "Serve models: KServe v2 with Triton's extensions, over HTTP and gRPC");
   command
       .option("--models,--model-repository", options->serving.models.repository, "DIR",
-              "Model repository: a folder that emblem export wrote models into")
+              "Model repository: a folder that emblem export wrote models into, here or in a store")
       .required();
+  add_remote_options(command, options->remote);
   command.option("--address", options->address, "ADDRESS",
                  "Address to listen on (default: 0.0.0.0 with a token, 127.0.0.1 without)");
   command.option("--http-port", options->http_port, "PORT", "Port for HTTP (0: any free one)");

@@ -1,7 +1,9 @@
 #include "cli/commands.h"
 
 #include "cli/columnar_options.h"
+#include "cli/pipeline_options.h"
 
+#include <functional>
 #include <iostream>
 #include <memory>
 
@@ -9,6 +11,8 @@
 #include "config/load.h"
 #include "core/text.h"
 #include "core/thread_pool.h"
+#include "data/converted.h"
+#include "data/source/uri.h"
 #include "data/synth/pipeline_synth.h"
 #include "data/synth/presets.h"
 #include "data/synth/synth.h"
@@ -29,7 +33,17 @@ struct Arguments {
   bool force = false, columns = false;
   ColumnarArguments columnar;
   int threads = available_cpus();
+  RemoteArguments remote;
 };
+
+// Calls `write` with the folder to write to: `out`, or one that is brought to that address.
+void write_data(const std::string& out, Overwrite overwrite,
+                const std::function<void(const std::string& folder)>& write) {
+  if (is_object_uri(out))
+    write_to_store(out, overwrite, write);
+  else
+    write(out);
+}
 
 SynthOptions to_options(const Arguments& arguments) {
   SynthOptions options = arguments.options;
@@ -79,10 +93,15 @@ void run_for_pipeline(const Arguments& arguments, const Context& context) {
     const bool is_fixed = type == config::CriteoTsvDataset || type == config::LibfmDataset ||
                           type == config::RawDataset || type == config::SplitDataset;
     EMBLEM_REQUIRE(!is_fixed, arguments.pipeline, " reads ", config::DatasetType_Name(type),
-                   ", but --for writes CSV; use --preset criteo --format tsv, raw or split, or set "
+                   ", but --for writes CSV, Parquet, ORC or Arrow; use --preset criteo, or set "
                    "data_config.dataset_type=CsvDataset");
   }
-  const PipelineSynthResult result = synthesize_for(context, config, options);
+  PipelineSynthResult result;
+  write_data(options.out, options.overwrite, [&](const std::string& folder) {
+    PipelineSynthOptions local = options;
+    local.out = folder;
+    result = synthesize_for(context, config, local);
+  });
   std::cout << options.out << ": " << result.rows << " rows to train, " << result.test_rows
             << " to test, " << result.columns << " columns, "
             << format_bytes(static_cast<double>(result.bytes)) << "\nbest possible on test:";
@@ -95,6 +114,7 @@ void run_for_pipeline(const Arguments& arguments, const Context& context) {
 }
 
 void run(const Arguments& arguments) {
+  configure_remote(arguments.remote);
   if (!arguments.pipeline.empty() || arguments.options.preset != "criteo") {
     ThreadPool threads(arguments.threads);
     Context context;
@@ -105,7 +125,12 @@ void run(const Arguments& arguments) {
   ThreadPool threads(arguments.threads);
   Context context;
   context.threads = &threads;
-  const SynthResult result = synthesize(context, options);
+  SynthResult result;
+  write_data(options.out, options.overwrite, [&](const std::string& folder) {
+    SynthOptions local = options;
+    local.out = folder;
+    result = synthesize(context, local);
+  });
   std::cout << options.out << ": " << result.train.rows << " rows to train, " << result.test.rows
             << " to test, " << format_bytes(static_cast<double>(result.bytes)) << "; mean label "
             << result.train.label_mean << "\nbest possible on test: AUC " << result.test.best_auc
@@ -135,7 +160,9 @@ void add_synth(Command& program) {
   command.option("--rows", arguments->rows, "SIZE", "Training rows (1M, 250k, ...)");
   command.option("--test-rows", arguments->test_rows, "SIZE",
                  "Test rows (default: a tenth of --rows)");
-  command.option("--out", options.out, "DIR", "Folder to write: train/, test/, metadata.json")
+  command
+      .option("--out", options.out, "DIR",
+              "Folder or address (s3://...) to write: train/, test/, metadata.json")
       .required();
   command.option("--format", options.format, "FORMAT",
                  "tsv, csv, raw, split, parquet, orc or arrow");
@@ -166,6 +193,7 @@ void add_synth(Command& program) {
   command.flag("--columns", arguments->columns,
                "split: one file per column, dense values as fp16 logarithms");
   command.option("--threads", arguments->threads, "N", "Compute threads").positive();
+  add_remote_options(command, arguments->remote);
   command.flag("--force", arguments->force, "Replace an existing data set");
   command.run([arguments] { run(*arguments); });
 }

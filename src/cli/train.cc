@@ -4,11 +4,14 @@
 #include <memory>
 
 #include "bench/result/run_result.h"
+#include "checkpoint/remote_model_dir.h"
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
 #include "core/interrupt.h"
 #include "core/output_file.h"
 #include "core/text.h"
+#include "data/source/uri.h"
+#include "emblem/error.h"
 #include "train/trainer.h"
 
 namespace emblem {
@@ -68,6 +71,23 @@ void print(const TrainSummary& summary) {
   if (std::fflush(stdout) != 0 && errno == EPIPE) std::clearerr(stdout);
 }
 
+// Where model_dir is in a remote store: training writes into a copy, which is published after each
+// checkpoint.
+std::unique_ptr<RemoteModelDir> open_remote_model_dir(const Options& options,
+                                                      config::PipelineConfig* config,
+                                                      TrainOptions* train_options) {
+  if (!is_object_uri(config->model_dir())) return nullptr;
+  auto remote = std::make_unique<RemoteModelDir>(
+      config->model_dir(), options.resume ? RemoteModelDir::Existing::kFetchLatest
+                                          : RemoteModelDir::Existing::kOnlyNames);
+  config->set_model_dir(remote->local());
+  train_options->after_saving = [to = remote.get(),
+                                 keep = config->train_config().keep_checkpoint_max()] {
+    to->try_to_publish(keep);
+  };
+  return remote;
+}
+
 int run(const Options& options) {
   TrainOptions train_options;
   train_options.max_steps = options.max_steps;
@@ -76,6 +96,8 @@ int run(const Options& options) {
   if (options.init_partial) train_options.warm_start = WarmStart::kPartial;
   if (!options.stop_at.empty()) train_options.stop_at = parse_stop_at(options.stop_at);
   config::PipelineConfig config = load_unchecked(options);
+  const std::unique_ptr<RemoteModelDir> remote =
+      open_remote_model_dir(options, &config, &train_options);
   adopt_trained_semantics(train_options, &config);
   check(config);
   require_local_inputs(config);
@@ -87,7 +109,17 @@ int run(const Options& options) {
   train_options.trace = trace.get();
   const Workers workers = make_workers(options, config.train_config().num_threads());
   const InterruptHandler handler(kInterruptNotice);
-  const TrainSummary summary = train(workers.context, config, train_options);
+  TrainSummary summary;
+  try {
+    summary = train(workers.context, config, train_options);
+  } catch (const Error&) {
+    if (remote) remote->try_to_publish(config.train_config().keep_checkpoint_max());
+    throw;
+  }
+  if (remote) {
+    remote->publish(config.train_config().keep_checkpoint_max());
+    summary.checkpoint = remote->address_of(summary.checkpoint);
+  }
   if (trace) trace->finish();
   print(summary);
   if (!options.json.empty())

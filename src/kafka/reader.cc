@@ -42,8 +42,10 @@ struct KafkaReader::State {
   std::string reported;  // the one that was warned about, until messages come again
 
   static void remember_error(rd_kafka_t*, int code, const char* reason, void* state) {
-    static_cast<State*>(state)->problem =
-        cat(rd_kafka_err2str(static_cast<rd_kafka_resp_err_t>(code)), " (", reason, ")");
+    std::string& problem = static_cast<State*>(state)->problem;
+    // Follows the error of a connection, and says less.
+    if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN && !problem.empty()) return;
+    problem = cat(rd_kafka_err2str(static_cast<rd_kafka_resp_err_t>(code)), " (", reason, ")");
   }
 
   void open();

@@ -9,6 +9,7 @@
 #include "config/load.h"
 #include "core/checksum.h"
 #include "core/file.h"
+#include "data/source/remote_storage.h"
 #include "emblem/error.h"
 #include "emblem/version.h"
 
@@ -47,7 +48,7 @@ std::string run_name(const std::string& config) {
 std::string missing_data(const std::string& config, const std::vector<std::string>& overrides) {
   const std::string input = load_pipeline(config, overrides).train_input_path();
   try {
-    expand_paths(input);
+    expand_inputs(input);
     return "";
   } catch (const Error&) {
     return cat("its data are missing: ", input);

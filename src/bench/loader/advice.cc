@@ -16,7 +16,8 @@ bool comparable(const LoaderSetting& a, const LoaderSetting& b) {
 
 auto size_of(const LoaderSetting& setting) {
   const LoaderOptions& loading = setting.loading;
-  return std::tuple(loading.workers, loading.batch_size, loading.prefetch_batches);
+  return std::tuple(loading.workers, loading.batch_size, loading.prefetch_batches,
+                    setting.data.download_threads(), setting.data.part_bytes());
 }
 
 }  // namespace
@@ -55,6 +56,10 @@ std::string config_fragment(const LoaderSetting& setting, const std::string& rea
   data.set_batch_size(static_cast<uint32_t>(setting.loading.batch_size));
   data.set_num_workers(static_cast<uint32_t>(setting.loading.workers));
   data.set_prefetch_batches(static_cast<uint32_t>(setting.loading.prefetch_batches));
+  if (setting.is_remote()) {
+    data.set_download_threads(setting.data.download_threads());
+    data.set_part_bytes(setting.data.part_bytes());
+  }
   return cat("# ", reason, "\n", to_text(config));
 }
 

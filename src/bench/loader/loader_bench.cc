@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <numeric>
 
 #include "bench/loader/training.h"
 #include "bench/machine/ceilings.h"
 #include "bench/result/latency_summary.h"
 #include "bench/result/result_table.h"
+#include "core/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -89,36 +89,68 @@ Named<Measure> metrics_of(const Runs& runs, int workers) {
 Named<Setting> settings_of(const LoaderSetting& setting, const Runs& runs,
                            const LoaderBenchOptions& options, const LoaderCheck& check) {
   const std::vector<std::string> files = files_of(setting);
-  uintmax_t bytes = 0;
-  for (const std::string& file : files) bytes += std::filesystem::file_size(file);
   const LoaderOptions& loading = setting.loading;
-  return {{"axes", std::vector<std::string>{"input", "batch", "workers", "prefetch_batches",
-                                            "shuffle", "sample_ratio", "page_cache"}},
-          {"input", setting.label},
-          {"path", loading.input},
-          {"format", setting.format},
-          {"files", static_cast<int64_t>(files.size())},
-          {"bytes", static_cast<int64_t>(bytes)},
-          {"workers", int64_t{loading.workers}},
-          {"batch", loading.batch_size},
-          {"prefetch_batches", int64_t{loading.prefetch_batches}},
-          {"shuffle", loading.shuffle},
-          {"sample_ratio", loading.sample_ratio},
-          {"page_cache", std::string(setting.cache == CacheState::kCold ? "cold" : "warm")},
-          {"cached_percent_before",
-           100 * sum(runs, &LoaderRun::cached_share) / static_cast<double>(runs.size())},
-          {"rounds", int64_t{options.rounds}},
-          {"seconds_a_round", options.limits.seconds},
-          {"step_seconds", options.limits.step_seconds},
-          {"check_rows", check.rows},
-          {"check_labels", check.labels},
-          {"check_dense", check.dense},
-          {"check_keys", std::to_string(check.keys)}};
+  std::vector<std::string> axes{"input",   "batch",        "workers",   "prefetch_batches",
+                                "shuffle", "sample_ratio", "page_cache"};
+  if (setting.is_remote()) axes.insert(axes.end(), {"connections", "part_bytes"});
+  Named<Setting> settings{
+      {"axes", axes},
+      {"input", setting.label},
+      {"path", loading.input},
+      {"format", setting.format},
+      {"files", static_cast<int64_t>(files.size())},
+      {"bytes", bytes_of_files(setting)},
+      {"workers", int64_t{loading.workers}},
+      {"batch", loading.batch_size},
+      {"prefetch_batches", int64_t{loading.prefetch_batches}},
+      {"shuffle", loading.shuffle},
+      {"sample_ratio", loading.sample_ratio},
+      {"page_cache", std::string(setting.cache == CacheState::kCold ? "cold" : "warm")},
+      {"cached_percent_before",
+       100 * sum(runs, &LoaderRun::cached_share) / static_cast<double>(runs.size())},
+      {"rounds", int64_t{options.rounds}},
+      {"seconds_a_round", options.limits.seconds},
+      {"step_seconds", options.limits.step_seconds},
+      {"check_rows", check.rows},
+      {"check_labels", check.labels},
+      {"check_dense", check.dense},
+      {"check_keys", std::to_string(check.keys)}};
+  if (setting.is_remote()) {
+    settings.emplace_back("connections", int64_t{setting.data.download_threads()});
+    settings.emplace_back("part_bytes", static_cast<int64_t>(setting.data.part_bytes()));
+  }
+  return settings;
+}
+
+// What the network did.
+void add_remote(const LoaderSetting& setting, const Runs& runs, double plain_bytes_per_second,
+                BenchResult& result) {
+  double bytes = 0, requests = 0, retries = 0, cached = 0, opened = 0, waited = 0, seconds = 0;
+  for (const LoaderRun& run : runs) {
+    bytes += static_cast<double>(run.remote.downloaded_bytes);
+    requests += static_cast<double>(run.remote.requests);
+    retries += static_cast<double>(run.remote.retries);
+    cached += static_cast<double>(run.remote.cached_bytes);
+    opened += static_cast<double>(run.remote.bytes);
+    waited += run.remote.wait_seconds;
+    seconds += run.seconds;
+  }
+  const auto count = static_cast<double>(runs.size());
+  result.metrics.push_back({"network_bytes_per_second", {bytes / seconds, "B/s", Better::kHigher}});
+  result.metrics.push_back({"requests", {requests / count, "", Better::kLower}});
+  result.metrics.push_back({"retries", {retries / count, "", Better::kLower}});
+  result.metrics.push_back(
+      {"cache_hits", {opened > 0 ? 100 * cached / opened : 0, "%", Better::kHigher}});
+  result.metrics.push_back(
+      {"network_wait", {100 * waited / (seconds * setting.loading.workers), "%", Better::kLower}});
+  if (setting.cache != CacheState::kCold || plain_bytes_per_second <= 0) return;
+  result.ceilings.emplace_back("plain_download_bytes_per_second", plain_bytes_per_second);
+  result.shares.emplace_back("download at plain ranges", bytes / seconds / plain_bytes_per_second);
 }
 
 BenchResult make_result(const LoaderSetting& setting, const Runs& runs,
                         const LoaderBenchOptions& options, const LoaderCheck& check,
-                        double copy_bytes_per_second) {
+                        double copy_bytes_per_second, double plain_bytes_per_second) {
   BenchResult result = begin_result("loader", setting.name());
   result.settings = settings_of(setting, runs, options, check);
   result.metrics = metrics_of(runs, setting.loading.workers);
@@ -129,6 +161,7 @@ BenchResult make_result(const LoaderSetting& setting, const Runs& runs,
   result.ceilings = {{"copy_bytes_per_second", copy_bytes_per_second}};
   result.shares = {{"input bytes at copy ceiling",
                     find_named(result.metrics, "bytes_per_second")->value / copy_bytes_per_second}};
+  if (setting.is_remote()) add_remote(setting, runs, plain_bytes_per_second, result);
   return result;
 }
 
@@ -146,6 +179,18 @@ std::string reason_of(const LoaderAdvice& advice, const std::vector<LoaderSettin
       "alternately",
       rate(advice.recommended), advice.compared, 100 * advice.share, settings[advice.best].name(),
       rate(advice.best));
+}
+
+// For remote inputs of many small objects; "" for others.
+std::string bundling_advice(const LoaderSetting& setting) {
+  constexpr int64_t kSmall = 1 << 20;
+  if (!setting.is_remote()) return "";
+  const auto files = static_cast<int64_t>(files_of(setting).size());
+  const int64_t mean = bytes_of_files(setting) / files;
+  if (files < 10 || mean >= kSmall) return "";
+  return fmt::format(
+      "; its {} objects have {} on average: bundle them by emblem convert --bundle-gb 0.25", files,
+      format_bytes(static_cast<double>(mean)));
 }
 
 void add_training(const LoadedTraining& training, BenchResult& result) {
@@ -171,6 +216,19 @@ std::vector<LoaderCheck> checks_of(const std::vector<LoaderSetting>& settings,
   return checks;
 }
 
+// The rate of plain downloads, measured once per remote input; 0 for others.
+std::vector<double> plain_downloads(const std::vector<LoaderSetting>& settings, double seconds) {
+  std::vector<double> rates;
+  for (size_t i = 0; i < settings.size(); ++i) {
+    const bool known = i > 0 && settings[i].loading.input == settings[i - 1].loading.input;
+    const bool is_remote = settings[i].is_remote();
+    rates.push_back(known       ? rates.back()
+                    : is_remote ? measure_plain_download(settings[i], seconds)
+                                : 0);
+  }
+  return rates;
+}
+
 }  // namespace
 
 LoaderBench bench_loader(const Context& context, const config::PipelineConfig& config,
@@ -192,9 +250,10 @@ LoaderBench bench_loader(const Context& context, const config::PipelineConfig& c
       runs[i].push_back(run_loader(settings[i], layout, options.limits));
     }
   }
+  const std::vector<double> plain = plain_downloads(settings, options.limits.seconds);
   std::vector<double> rates;
   for (size_t i = 0; i < settings.size(); ++i) {
-    bench.results.push_back(make_result(settings[i], runs[i], options, checks[i], copy));
+    bench.results.push_back(make_result(settings[i], runs[i], options, checks[i], copy, plain[i]));
     rates.push_back(median_rate(runs[i]));
   }
 
@@ -209,6 +268,7 @@ LoaderBench bench_loader(const Context& context, const config::PipelineConfig& c
   });
   bench.reason = reason_of(bench.advice, settings, bench.results);
   const size_t chosen = bench.advice.recommended;
+  bench.reason += bundling_advice(settings[chosen]);
   bench.fragment = config_fragment(settings[chosen], cat("emblem bench loader: ", bench.reason));
   bench.results[chosen].settings.emplace_back(
       "advice", cat("Use ", settings[chosen].name(), ": ", bench.reason, "."));

@@ -1,12 +1,18 @@
 #include "bench/loader/run.h"
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <numeric>
 #include <thread>
 
-#include "core/file.h"
 #include "core/page_cache.h"
 #include "core/process.h"
+#include "core/start_threads.h"
+#include "core/text.h"
+#include "data/format/input_file.h"
+#include "data/source/remote_storage.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -18,19 +24,88 @@ double seconds_between(Clock::time_point start, Clock::time_point end) {
   return std::chrono::duration<double>(end - start).count();
 }
 
+constexpr int kMostConnections = 64;
+
+// The settings of a remote input for the process, with a cache folder of its own that may be
+// emptied.
+void prepare_remote(const LoaderSetting& setting) {
+  RemoteOptions options = remote_options(setting.data);
+  options.cache_dir = cache_folder(options.cache_dir) + "/bench";
+  restart_remote(options);
+}
+
+// Reads all objects once, so that they are in the cache.
+void fill_object_cache(const std::vector<std::string>& files) {
+  for (const std::string& file : files) {
+    const InputFile input(file);
+    input.prefetch(0, input.bytes());
+    std::vector<char> piece(size_t{1} << 20);
+    for (int64_t at = 0; at < input.bytes(); at += std::ssize(piece))
+      input.read(at, std::min<int64_t>(std::ssize(piece), input.bytes() - at), piece.data());
+  }
+}
+
+void prepare_caches(const LoaderSetting& setting, const std::vector<std::string>& files,
+                    LoaderRun& run) {
+  const bool cold = setting.cache == CacheState::kCold;
+  if (!setting.is_remote()) {
+    cold ? drop_page_cache(files) : fill_page_cache(files);
+    run.cached_share = cached_share(files);
+    return;
+  }
+  prepare_remote(setting);
+  if (cold)
+    remote_storage().cache().clear();
+  else
+    fill_object_cache(files);
+  run.cached_share = cold ? 0 : 1;
+}
+
 }  // namespace
 
 std::vector<std::string> files_of(const LoaderSetting& setting) {
-  return expand_paths(setting.loading.input);
+  return expand_inputs(setting.loading.input);
+}
+
+int64_t bytes_of_files(const LoaderSetting& setting) {
+  int64_t bytes = 0;
+  for (const std::string& file : files_of(setting))
+    bytes += is_object_uri(file) ? remote_storage().find(file)->bytes
+                                 : static_cast<int64_t>(std::filesystem::file_size(file));
+  return bytes;
+}
+
+double measure_plain_download(const LoaderSetting& setting, double seconds) {
+  prepare_remote(setting);
+  std::vector<ObjectInfo> objects;
+  for (const std::string& item : split(setting.loading.input, ','))
+    for (const ObjectInfo& object : remote_storage().expand(std::string(trim(item))))
+      objects.push_back(object);
+  const int64_t part = std::max<int64_t>(remote_storage().options().part_bytes, 1);
+  std::atomic<size_t> next{0};
+  std::atomic<int64_t> bytes{0};
+  const auto start = Clock::now();
+  const auto fetch = [&] {
+    for (size_t i = next++; i < objects.size() && seconds_between(start, Clock::now()) < seconds;
+         i = next++)
+      for (int64_t at = 0; at < objects[i].bytes; at += part)
+        bytes += static_cast<int64_t>(
+            remote_storage()
+                .read_range(objects[i], at, std::min(part, objects[i].bytes - at))
+                .size());
+  };
+  std::vector<std::thread> threads;
+  start_threads(threads, kMostConnections, "64 connections", "run it on a larger machine", fetch,
+                [&] { next = objects.size(); });
+  for (std::thread& thread : threads) thread.join();
+  return static_cast<double>(bytes) / seconds_between(start, Clock::now());
 }
 
 LoaderRun run_loader(const LoaderSetting& setting, const FeatureLayout& layout,
                      const LoaderRunLimits& limits) {
-  const std::vector<std::string> files = files_of(setting);
   const bool cold = setting.cache == CacheState::kCold;
-  cold ? drop_page_cache(files) : fill_page_cache(files);
   LoaderRun run;
-  run.cached_share = cached_share(files);
+  prepare_caches(setting, files_of(setting), run);
   reset_peak_resident_bytes();
 
   LoaderOptions options = setting.loading;
@@ -65,6 +140,7 @@ LoaderRun run_loader(const LoaderSetting& setting, const FeatureLayout& layout,
   run.producer_wait_seconds = after.idle_seconds - before.idle_seconds;
   run.consumer_wait_seconds = after.wait_seconds - before.wait_seconds;
   run.peak_memory_bytes = peak_resident_bytes();
+  run.remote = after.remote - before.remote;
   return run;
 }
 

@@ -21,6 +21,7 @@ struct LoaderRun {
   double cpu_seconds = 0;         // of the whole process
   int64_t peak_memory_bytes = 0;  // of the whole process
   double cached_share = 0;        // of the files, before the run
+  RemoteStatistics remote;        // of remote inputs
 
   double rate() const { return static_cast<double>(rows) / seconds; }
 };
@@ -45,5 +46,11 @@ LoaderCheck check_loader(const LoaderSetting& setting, const FeatureLayout& layo
 
 // The files of an input; folders are expanded.
 std::vector<std::string> files_of(const LoaderSetting& setting);
+// The bytes of all of them.
+int64_t bytes_of_files(const LoaderSetting& setting);
+
+// Of a remote input: the rate at which its objects arrive by parallel ranges and are thrown away,
+// by 64 connections for up to `seconds`. In bytes per second.
+double measure_plain_download(const LoaderSetting& setting, double seconds);
 
 }  // namespace emblem

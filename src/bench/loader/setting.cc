@@ -93,6 +93,11 @@ std::vector<T> or_else(const std::vector<T>& axis, T configured) {
   return axis.empty() ? std::vector<T>{configured} : axis;
 }
 
+// "8MiB", "64KiB"
+std::string format_part(uint64_t bytes) {
+  return bytes % (1 << 20) == 0 ? cat(bytes >> 20, "MiB") : cat(bytes >> 10, "KiB");
+}
+
 void check(const LoaderAxes& axes) {
   for (const int workers : axes.workers)
     EMBLEM_REQUIRE(workers > 0, "--workers has ", workers, "; expected at least 1");
@@ -100,6 +105,22 @@ void check(const LoaderAxes& axes) {
     EMBLEM_REQUIRE(batch > 0, "--batch has ", batch, "; expected at least 1");
   for (const int depth : axes.prefetch)
     EMBLEM_REQUIRE(depth > 0, "--prefetch has ", depth, "; expected at least 1");
+  for (const int threads : axes.connections)
+    EMBLEM_REQUIRE(threads > 0, "--connections has ", threads, "; expected at least 1");
+}
+
+// The settings of `setting` for every combination of connections and parts.
+void add_downloads(const LoaderSetting& setting, const LoaderAxes& axes,
+                   std::vector<LoaderSetting>& settings) {
+  if (!setting.is_remote()) return settings.push_back(setting);
+  for (const int threads :
+       or_else(axes.connections, static_cast<int>(setting.data.download_threads())))
+    for (const int64_t bytes :
+         or_else(axes.part_bytes, static_cast<int64_t>(setting.data.part_bytes()))) {
+      LoaderSetting& added = settings.emplace_back(setting);
+      added.data.set_download_threads(static_cast<uint32_t>(threads));
+      added.data.set_part_bytes(static_cast<uint64_t>(bytes));
+    }
 }
 
 }  // namespace
@@ -109,6 +130,8 @@ std::string LoaderSetting::name() const {
       cat(label, "-w", loading.workers, "-b", loading.batch_size, "-p", loading.prefetch_batches);
   if (loading.shuffle) text += "-shuffled";
   if (loading.sample_ratio < 1) text += fmt::format("-r{:g}", loading.sample_ratio);
+  if (is_remote())
+    text += fmt::format("-c{}-{}", data.download_threads(), format_part(data.part_bytes()));
   if (cache == CacheState::kCold) text += "-cold";
   return text;
 }
@@ -132,7 +155,7 @@ std::vector<LoaderSetting> loader_settings(const config::PipelineConfig& config,
           loading.shuffle = shuffle;
           loading.shuffle_rows = config.data_config().shuffle_buffer_size() * rows;
           loading.sample_ratio = ratio;
-          settings.push_back(std::move(setting));
+          add_downloads(setting, axes, settings);
         }
   };
   for (const Input& input : inputs_of(config, axes))

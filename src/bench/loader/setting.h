@@ -7,10 +7,12 @@
 
 #include "config/pipeline.pb.h"
 #include "data/loader/loader.h"
+#include "data/loader/read_ahead.h"
 
 namespace emblem {
 
-// Whether the files are in the page cache when timing starts.
+// Whether the files are in the page cache when timing starts; of remote inputs, in the cache folder
+// as well.
 enum class CacheState { kWarm, kCold };
 
 // The values of each setting. All combinations are measured; an empty axis keeps the configured
@@ -25,6 +27,9 @@ struct LoaderAxes {
   std::vector<bool> shuffle;
   std::vector<double> sample_ratios;
   std::vector<CacheState> caches = {CacheState::kWarm};
+  // Of remote inputs:
+  std::vector<int> connections;     // data_config.download_threads
+  std::vector<int64_t> part_bytes;  // data_config.part_bytes
 };
 
 struct LoaderSetting {
@@ -34,7 +39,9 @@ struct LoaderSetting {
   LoaderOptions loading;
   CacheState cache = CacheState::kWarm;
 
-  // "raw-w2-b8192-p8", with "-shuffled", "-r0.5" and "-cold" if they apply.
+  bool is_remote() const { return has_remote_inputs(loading.input); }
+  // "raw-w2-b8192-p8", with "-shuffled", "-r0.5" and "-cold" if they apply; of remote inputs
+  // "-c16-8MiB", too.
   std::string name() const;
 };
 

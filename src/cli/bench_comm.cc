@@ -1,0 +1,198 @@
+#include <cmath>
+#include <cstdio>
+#include <list>
+#include <memory>
+
+#include "bench/comm/comm_bench.h"
+#include "bench/result/result_table.h"
+#include "bench/result/text_table.h"
+#include "cli/bench_report.h"
+#include "cli/commands.h"
+#include "cli/rank_options.h"
+#include "comm/open.h"
+#include "comm/threads.h"
+#include "core/process.h"
+#include "core/subprocess.h"
+#include "core/text.h"
+
+namespace emblem {
+namespace {
+
+constexpr double kExitSeconds = 5;  // from a failure to the end of a process that hangs
+
+struct CommOptionsOfCli : CommBenchOptions {
+  RankOptions ranks;
+  std::vector<std::string> transports;
+  std::vector<int> sizes_of_job = {2, 4};
+  std::vector<std::string> size_words;
+  double join_seconds = 60, collective_seconds = kCollectiveSeconds;
+  std::string json;
+};
+
+TcpSettings settings_of(const CommOptionsOfCli& options) {
+  TcpSettings settings;
+  settings.join.configuration = hash_of(options);
+  settings.join.join_seconds = options.join_seconds;
+  settings.watch.exit_seconds = kExitSeconds;
+  settings.collective_seconds = options.collective_seconds;
+  return settings;
+}
+
+std::string cell_of(const BenchResult& result, const char* metric) {
+  const Measure* found = find_named(result.metrics, metric);
+  return found == nullptr ? "" : format_metric(found->value, found->unit);
+}
+
+std::vector<std::string> row_of(const BenchResult& result) {
+  const int64_t bytes = std::get<int64_t>(*find_named(result.settings, "bytes"));
+  std::vector<std::string> row = {"  " + format_setting(*find_named(result.settings, "collective")),
+                                  bytes == 0 ? "" : format_bytes(static_cast<double>(bytes)),
+                                  cell_of(result, "seconds"), cell_of(result, "bytes_per_second")};
+  row.push_back(result.ceilings.empty() ? "" : format_metric(result.ceilings[0].second, "s"));
+  row.push_back(result.shares.empty() ? "" : cat(std::lround(100 * result.shares[0].second), " %"));
+  return row;
+}
+
+void print_results(const std::vector<BenchResult>& results) {
+  if (results.empty()) return;
+  const auto setting = [&](const char* name) {
+    return format_setting(*find_named(results.front().settings, name));
+  };
+  std::string floor = "floor";
+  for (const BenchResult& result : results)
+    if (!result.ceilings.empty()) floor = result.ceilings[0].first;
+  if (floor.ends_with(" seconds")) floor.resize(floor.size() - 8);
+  std::vector<std::vector<std::string>> rows = {
+      {"", "bytes", "time", "rate a rank", floor, "share"}};
+  for (const BenchResult& result : results) rows.push_back(row_of(result));
+  std::printf("%s, %s ranks, hosts: %s\n%s\n", setting("transport").c_str(),
+              setting("ranks").c_str(), setting("hosts").c_str(), align_columns(rows).c_str());
+  std::fflush(stdout);
+}
+
+const auto kShowNothing = [](const BenchResult&) {};
+
+// A rank that ends by an error tells the others why.
+std::vector<BenchResult> bench_as_rank(Communicator& ranks, const CommBenchOptions& options) {
+  try {
+    return bench_comm(ranks, options, kShowNothing);
+  } catch (const std::exception& error) {
+    ranks.fail(error.what());
+    throw;
+  }
+}
+
+std::vector<BenchResult> bench_threads(int size, const CommOptionsOfCli& options) {
+  std::vector<BenchResult> results;
+  run_thread_ranks(
+      size,
+      [&](Communicator& ranks) {
+        std::vector<BenchResult> own = bench_comm(ranks, options, kShowNothing);
+        if (ranks.rank() == 0) results = std::move(own);
+      },
+      options.collective_seconds);
+  return results;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ",") + word;
+  return text;
+}
+
+// This process is rank 0 and starts the others on this machine.
+std::vector<BenchResult> bench_processes(int size, const CommOptionsOfCli& options) {
+  std::list<RunningSubprocess> others;
+  TcpSettings settings = settings_of(options);
+  settings.join.on_listening = [&](uint16_t port) {
+    std::vector<std::string> sizes;
+    for (const int64_t one : options.sizes) sizes.push_back(std::to_string(one));
+    for (int rank = 1; rank < size; ++rank)
+      others.emplace_back(
+          Subprocess{{program_path(), "bench", "comm", "--transport", "tcp", "--rank",
+                      std::to_string(rank), "--world", std::to_string(size), "--meet",
+                      cat("127.0.0.1:", port), "--sizes", joined(sizes), "--collectives",
+                      joined(options.collectives), "--seconds", cat(options.seconds)}});
+  };
+  RankPlace place;
+  place.size = size;
+  place.address = "127.0.0.1";
+  const auto ranks = open_communicator(place, "tcp", settings);
+  return bench_as_rank(*ranks, options);
+}
+
+std::vector<BenchResult> bench_local(const CommOptionsOfCli& options) {
+  std::vector<BenchResult> all;
+  const auto transports =
+      options.transports.empty() ? std::vector<std::string>{"threads", "tcp"} : options.transports;
+  for (const std::string& transport : transports) {
+    EMBLEM_REQUIRE(transport != "mpi",
+                   "--transport mpi needs mpirun: mpirun -n 4 emblem bench comm --transport mpi");
+    for (const int size : options.sizes_of_job) {
+      const auto results =
+          transport == "tcp" ? bench_processes(size, options) : bench_threads(size, options);
+      print_results(results);
+      all.insert(all.end(), results.begin(), results.end());
+    }
+  }
+  return all;
+}
+
+// One of the ranks that a launcher or a person started.
+std::vector<BenchResult> bench_started(const RankPlace& place, const CommOptionsOfCli& options) {
+  EMBLEM_REQUIRE(options.transports.size() <= 1 &&
+                     (options.transports.empty() || options.transports[0] != "threads"),
+                 "a rank started by ", name_of(place.launcher),
+                 " has one transport: --transport tcp or mpi");
+  const auto ranks = open_communicator(
+      place, options.transports.empty() ? "auto" : options.transports[0], settings_of(options));
+  auto results = bench_as_rank(*ranks, options);
+  print_results(results);
+  return results;
+}
+
+int run(CommOptionsOfCli& options) {
+  if (!options.size_words.empty()) {
+    options.sizes.clear();
+    for (const std::string& word : options.size_words)
+      options.sizes.push_back(parse_size(word, "--sizes"));
+  }
+  for (const int size : options.sizes_of_job)
+    EMBLEM_REQUIRE(size >= 1 && size <= 1024, "--ranks ", size, ": expected 1 to 1024");
+  const RankPlace place = find_rank_place(options.ranks);
+  const bool is_local =
+      place.launcher == Launcher::kNone || (place.size == 1 && options.transports.empty());
+  const std::vector<BenchResult> results =
+      is_local ? bench_local(options) : bench_started(place, options);
+  if (place.rank == 0) write_json(results, options.json);
+  return 0;
+}
+
+}  // namespace
+
+void add_comm_bench(Command& bench) {
+  auto options = std::make_shared<CommOptionsOfCli>();
+  Command command = bench.add_command(
+      "comm",
+      "Speed of collectives between ranks by size, compared with memory copies and loopback "
+      "connections; starts its ranks on this machine, or is one of those that mpirun, srun or "
+      "RANK and WORLD_SIZE describe");
+  command.choices("--transport", options->transports, {"threads", "tcp", "mpi"},
+                  "How ranks are connected (default: threads,tcp; under a launcher tcp)");
+  command.list("--ranks", options->sizes_of_job, "N,...", "Numbers of ranks to start here");
+  command.choices("--collectives", options->collectives, collective_names(), "What to measure");
+  command.list("--sizes", options->size_words, "SIZE,...",
+               "Bytes of a rank's buffer (default: 8,1KiB,64KiB,1MiB,16MiB)");
+  command.option("--seconds", options->seconds, "S", "Time for each measurement").positive();
+  command.option("--join-seconds", options->join_seconds, "S", "Time for all ranks to be there")
+      .positive();
+  command
+      .option("--collective-seconds", options->collective_seconds, "S",
+              "Time after which a collective that does not end is an error")
+      .positive();
+  add_rank_options(command, options->ranks);
+  command.output("--json", options->json, "Also write the results to this file");
+  command.run_interruptible([options] { return run(*options); });
+}
+
+}  // namespace emblem

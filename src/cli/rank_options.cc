@@ -1,0 +1,20 @@
+#include "cli/rank_options.h"
+
+namespace emblem {
+
+void add_rank_options(Command& command, RankOptions& options) {
+  command
+      .option("--rank", options.rank, "N",
+              "This process's rank, with --world and --meet (default: what mpirun, srun or RANK "
+              "and WORLD_SIZE say)")
+      .at_least(0)
+      .hide_default();
+  command.option("--world", options.world, "N", "Number of ranks").positive().hide_default();
+  command.option("--meet", options.meet, "HOST:PORT", "Where rank 0 waits for the others");
+  command.choice("--ranks-from", options.launcher,
+                 {"openmpi", "mpich", "torchrun", "slurm", "none"},
+                 "Whose environment variables to read (default: the first that are set; none: one "
+                 "rank)");
+}
+
+}  // namespace emblem

@@ -1,0 +1,12 @@
+// cli/rank_options.h - options of commands that run as one of several ranks.
+#pragma once
+
+#include "cli/command.h"
+#include "comm/launcher.h"
+
+namespace emblem {
+
+// --rank, --world, --meet, --ranks-from
+void add_rank_options(Command& command, RankOptions& options);
+
+}  // namespace emblem
