@@ -1,14 +1,12 @@
 #include "comm/mpi.h"
 
 #include <cstdlib>
-#include <cstring>
-#include <exception>
 #include <filesystem>
 #include <thread>
 
 #include "comm/host_name.h"
 #include "comm/mpi_module/mpi_module.h"
-#include "core/caught_error.h"
+#include "comm/watched.h"
 #include "core/dynamic_library.h"
 #include "core/process.h"
 
@@ -92,21 +90,15 @@ void share(MpiExchange& exchange, int rank, int size, MeetingAddress& address) {
   exchange.run(send, receive, [] {});
 }
 
-class MpiCommunicator : public Communicator {
+class MpiCommunicator : public WatchedCommunicator {
  public:
   MpiCommunicator(const EmblemMpi& mpi, Membership membership, const MpiExchange& exchange,
                   const WatchSettings& watch)
-      : mpi_(mpi),
-        exchange_(exchange),
-        rank_(membership.rank),
-        hosts_(membership.hosts),
-        exceptions_(std::uncaught_exceptions()),
-        watch_(rank_, hosts_, std::move(membership.control), watch) {}
+      : WatchedCommunicator(membership, watch), mpi_(mpi), exchange_(exchange) {}
 
   ~MpiCommunicator() override {
     try {
-      if (std::uncaught_exceptions() > exceptions_) watch_.fail(rank_, "ended by an error");
-      watch_.leave();
+      leave();
       watch_.check();
       mpi_.close();
     } catch (const RankError&) {
@@ -116,38 +108,18 @@ class MpiCommunicator : public Communicator {
     }
   }
 
-  int rank() const override { return rank_; }
-  int size() const override { return static_cast<int>(hosts_.size()); }
-  const std::vector<RankHost>& hosts() const override { return hosts_; }
   const char* transport() const override { return "mpi"; }
-  void check() const override { watch_.check(); }
-
-  void fail(const std::string& reason) noexcept override {
-    try {
-      watch_.fail(rank_, reason);
-    } catch (...) {
-      log_caught("reporting the failure of a rank");
-    }
-  }
 
  protected:
   void do_exchange(const Context& context, std::span<const Piece> send,
                    std::span<const Piece> receive) override {
-    if (context.device != Device::kCpu)
-      throw Error(ErrorCode::kUnsupported, "ranks connected by MPI exchange host memory only");
-    watch_.check();
-    const auto own = static_cast<size_t>(rank_);
-    if (send[own].bytes > 0) std::memcpy(receive[own].data, send[own].data, send[own].bytes);
+    copy_own(context, send, receive);
     exchange_.run(send, receive, [this] { watch_.check(); });
   }
 
  private:
   const EmblemMpi& mpi_;
   MpiExchange exchange_;
-  const int rank_;
-  const std::vector<RankHost> hosts_;
-  const int exceptions_;
-  Watch watch_;
 };
 
 }  // namespace
@@ -172,7 +144,7 @@ std::unique_ptr<Communicator> connect_by_mpi(TcpSettings settings) {
                     rank, " of ", size, ": ", kModuleName,
                     " was built for another MPI than that of "
                     "mpirun (it uses ",
-                    mpi.library(), ")"));
+                    mpi.version_text(), ")"));
 
   MpiExchange exchange(mpi, settings.collective_seconds);
   MeetingAddress address;

@@ -8,11 +8,10 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <exception>
 
 #include "comm/mesh.h"
 #include "comm/socket.h"
-#include "core/caught_error.h"
+#include "comm/watched.h"
 
 namespace emblem {
 namespace {
@@ -47,14 +46,11 @@ std::array<iovec, 2> rest_of(PieceHeader& header, const Piece& piece, size_t don
            {static_cast<char*>(piece.data) + of_data, piece.bytes - of_data}}};
 }
 
-class TcpCommunicator : public Communicator {
+class TcpCommunicator : public WatchedCommunicator {
  public:
   TcpCommunicator(Membership membership, const TcpSettings& settings)
-      : rank_(membership.rank),
-        hosts_(membership.hosts),
-        limit_seconds_(settings.collective_seconds),
-        exceptions_(std::uncaught_exceptions()),
-        watch_(rank_, hosts_, std::move(membership.control), settings.watch) {
+      : WatchedCommunicator(membership, settings.watch),
+        limit_seconds_(settings.collective_seconds) {
     try {
       data_ = connect_mesh(membership, watch_, settings.join.join_seconds);
     } catch (const RankError&) {
@@ -68,36 +64,19 @@ class TcpCommunicator : public Communicator {
 
   ~TcpCommunicator() override {
     try {
-      if (std::uncaught_exceptions() > exceptions_) watch_.fail(rank_, "ended by an error");
-      watch_.leave();
+      leave();
     } catch (...) {
       log_caught("leaving the job");
     }
   }
 
-  int rank() const override { return rank_; }
-  int size() const override { return static_cast<int>(hosts_.size()); }
-  const std::vector<RankHost>& hosts() const override { return hosts_; }
   const char* transport() const override { return "tcp"; }
-  void check() const override { watch_.check(); }
-
-  void fail(const std::string& reason) noexcept override {
-    try {
-      watch_.fail(rank_, reason);
-    } catch (...) {
-      log_caught("reporting the failure of a rank");
-    }
-  }
 
  protected:
   void do_exchange(const Context& context, std::span<const Piece> send,
                    std::span<const Piece> receive) override {
-    if (context.device != Device::kCpu)
-      throw Error(ErrorCode::kUnsupported, "ranks connected by TCP exchange host memory only");
-    watch_.check();
+    copy_own(context, send, receive);
     std::vector<Transfer> transfers = start(send, receive);
-    const auto own = static_cast<size_t>(rank_);
-    if (send[own].bytes > 0) std::memcpy(receive[own].data, send[own].data, send[own].bytes);
     const auto started = Clock::now();
     const Deadline deadline = started + std::chrono::duration_cast<Clock::duration>(
                                             std::chrono::duration<double>(limit_seconds_));
@@ -200,13 +179,9 @@ class TcpCommunicator : public Communicator {
                            " to send; its process lives but does not take part"));
   }
 
-  const int rank_;
-  const std::vector<RankHost> hosts_;
   const double limit_seconds_;
-  const int exceptions_;
   std::vector<FileDescriptor> data_;
   uint64_t exchanges_ = 0;
-  Watch watch_;
 };
 
 }  // namespace

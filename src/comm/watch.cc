@@ -140,7 +140,7 @@ void Watch::leave() {
 void Watch::run() {
   while (true) {
     wait_for_events();
-    // After a pause of this process itself (SIGSTOP, a suspended machine) nobody is to blame.
+    // After a pause of this process itself (SIGSTOP, a suspended machine) no rank is to blame.
     const auto now = Clock::now();
     const bool was_paused = now - last_round_ > duration_of(settings_.silence_seconds / 2);
     last_round_ = now;

@@ -7,7 +7,7 @@
 namespace emblem {
 
 // `layout`, in which features that only group rows in metrics and losses have no inputs and so no
-// values: nobody needs to give their columns. These are the ones of rows that no feature group and
+// values: their columns need not be given. These are the ones of rows that no feature group and
 // no other feature reads.
 FeatureLayout prediction_layout(FeatureLayout layout, const config::ModelConfig& model);
 

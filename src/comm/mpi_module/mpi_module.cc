@@ -42,7 +42,7 @@ const char* open_mpi(int* rank, int* size) {
   return nullptr;
 }
 
-const char* library() {
+const char* version_text() {
   static char name[MPI_MAX_LIBRARY_VERSION_STRING + 1];
   int size = 0;
   MPI_Get_library_version(name, &size);
@@ -117,7 +117,7 @@ void close_mpi() {
   MPI_Finalize();
 }
 
-constexpr EmblemMpi kModule = {kMpiModuleVersion, open_mpi, library, start, test, close_mpi};
+constexpr EmblemMpi kModule = {kMpiModuleVersion, open_mpi, version_text, start, test, close_mpi};
 
 }  // namespace
 

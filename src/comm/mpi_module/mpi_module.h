@@ -18,7 +18,7 @@ struct EmblemMpi {
   int version;
   // Initializes MPI; once in a process. An error text, or null.
   const char* (*open)(int* rank, int* size);
-  const char* (*library)();  // "Open MPI v4.1.4, ..."
+  const char* (*version_text)();  // "Open MPI v4.1.4, ..."
   // Begins an all-to-all; `send` and `receive` have a piece for every rank, which must stay until
   // it is done. One at a time. An error text, or null.
   const char* (*start)(const EmblemMpiPiece* send, const EmblemMpiPiece* receive, uint64_t number);

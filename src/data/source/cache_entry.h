@@ -19,7 +19,7 @@ struct CacheEntry {
   // The state of the data file when its checksums were last compared; in another, and after the
   // machine was started again, they are compared once more.
   std::string boot;
-  int64_t data_changed = 0;  // nanoseconds; the time that nobody can set (ctime)
+  int64_t data_changed = 0;  // nanoseconds; of the last change, which programs cannot set (ctime)
 };
 
 // JSON with a checksum of itself.

@@ -16,7 +16,7 @@ class ObjectFile;
 
 enum class Urgency { kAhead, kNow };
 
-// Thread-safe. A file that nobody holds any more is not fetched.
+// Thread-safe. A file without an owner is not fetched.
 class DownloadQueue {
  public:
   explicit DownloadQueue(int threads) : thread_count_(threads) {}

@@ -24,8 +24,8 @@ struct MemoryObjects {
   };
   std::mutex mutex;
   std::map<std::string, Object> objects;  // by address
-  std::atomic<int> failures{0};           // so many reads fail
-  std::atomic<int> short_reads{0};        // so many reads give half
+  std::atomic<int> failures{0};           // number of reads that fail
+  std::atomic<int> short_reads{0};        // number of reads that return half
   std::atomic<int> reads{0}, finds{0}, lists{0};
 
   void put(const std::string& uri, std::string content, int64_t modified = 1000) {

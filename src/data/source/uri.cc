@@ -105,6 +105,7 @@ bool is_hidden_name(std::string_view name) {
 }
 
 std::string join_uri(const std::string& folder, const std::string& name) {
+  parse_object_uri(folder);  // without a bucket, the name would become one
   return folder + (folder.ends_with('/') ? "" : "/") + name;
 }
 

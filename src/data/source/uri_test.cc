@@ -69,6 +69,7 @@ TEST(Uri, Patterns) {
 TEST(Uri, FoldersAndNames) {
   EXPECT_EQ(join_uri("s3://b/dir", "a/b"), "s3://b/dir/a/b");
   EXPECT_EQ(join_uri("s3://b/dir/", "a"), "s3://b/dir/a");
+  EXPECT_THAT([] { join_uri("s3://", "a"); }, ThrowsMessage<Error>(HasSubstr("names no bucket")));
 }
 
 }  // namespace
