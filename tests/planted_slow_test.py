@@ -50,7 +50,7 @@ class Planted(EmblemTest):
         self.assertGreater(found, without + CLEARLY)
 
     def expect_tasks(self, name):
-        data, best = self.synthesize(self.config_of(name), 1000000)
+        data, best = self.synthesize(self.config_of(name), 2000000)
         metrics = [self.metrics(self.config_of(name), data, 1, seed) for seed in SEEDS]
         for metric in ("auc_ctr", "auc_cvr"):
             found = statistics.mean(each[metric] for each in metrics)
