@@ -92,10 +92,13 @@ struct Checkpoint {
 // kSizes looks whether all files are there with the right size; kContents reads them all and
 // compares checksums.
 enum class Verify { kSizes, kContents };
+// kWithoutTables: the files of tables need not be there, and are not verified.
+enum class CheckpointFiles { kAll, kWithoutTables };
 
 // find_checkpoint, then reads the manifest and verifies the files. Throws Error that says which
 // file is missing, truncated or changed.
-Checkpoint open_checkpoint(const std::string& path, Verify verify = Verify::kContents);
+Checkpoint open_checkpoint(const std::string& path, Verify verify = Verify::kContents,
+                           CheckpointFiles files = CheckpointFiles::kAll);
 
 // Removes the checkpoints of the lowest steps until `keep` (0: all) remain, but never those of
 // `spared`.

@@ -198,6 +198,8 @@ Manifest to_manifest(const Json& json) {
                     .only_best = json.value("only_best", false),
                     .deltas = json.value("deltas", int64_t{0})};
   take_lists(json, manifest);
+  for (const Json& position : json.value("shard_positions", Json::array()))
+    manifest.positions.push_back(to_position(position));
   for (const ManifestTable& table : manifest.tables) {
     for (const std::string& file : table.files) {
       if (!manifest.files.contains(file)) throw std::invalid_argument(cat("no file ", file));
@@ -240,7 +242,7 @@ void check_format(const Json& json, const std::string& path) {
 
 std::string manifest_text(const Manifest& manifest) {
   Json json = {{"format", kFormatName},
-               {"format_version", kCheckpointFormat},
+               {"format_version", manifest.positions.empty() ? 1 : kCheckpointFormat},
                {"checksum", std::string(kHexDigits, '0')},
                {"emblem_version", manifest.emblem_version},
                {"step", manifest.step},
@@ -253,6 +255,8 @@ std::string manifest_text(const Manifest& manifest) {
   if (manifest.loss_scale) json["loss_scale"] = to_json(*manifest.loss_scale);
   if (manifest.evaluation_due) json["evaluation_due"] = true;
   if (manifest.only_best) json["only_best"] = true;
+  for (const DataPosition& position : manifest.positions)
+    json["shard_positions"].push_back(to_json(position));
   add_lists(manifest, json);
   std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
   const size_t digits = find_checksum(text);

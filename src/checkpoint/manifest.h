@@ -15,7 +15,7 @@
 namespace emblem {
 
 // Raised when a program that knows only the old number would misread the new files.
-inline constexpr int64_t kCheckpointFormat = 1;
+inline constexpr int64_t kCheckpointFormat = 2;  // 1: of one rank
 
 struct ManifestParameter {
   std::string name;
@@ -57,6 +57,8 @@ struct Manifest {
   std::vector<ManifestParameter> parameters;  // in dense.safetensors
   std::vector<ManifestTable> tables;
   DataPosition position;  // of the next batch
+  // On several ranks: of the next batch of each shard. Empty: one stream of data.
+  std::vector<DataPosition> positions;
   std::map<std::string, PlateauState> schedules;
   EarlyStoppingState early_stopping;
   std::optional<LossScaleState> loss_scale;  // absent unless the run has computed in fp16

@@ -184,6 +184,16 @@ TEST(Manifest, NoticesEveryChangedByteAndEveryTruncation) {
   }
 }
 
+TEST(Manifest, OfSeveralRanksIsOfANewerFormat) {
+  Manifest manifest = sample_manifest();
+  manifest.tables.clear();
+  EXPECT_THAT(manifest_text(manifest), HasSubstr("\"format_version\": 1"));
+  manifest.positions = {{.epoch = 1, .piece = 2, .row = 3}, {.epoch = 2}};
+  const std::string text = manifest_text(manifest);
+  EXPECT_THAT(text, HasSubstr("\"format_version\": 2"));
+  EXPECT_EQ(parse_manifest(text, "DIR/manifest.json").positions, manifest.positions);
+}
+
 TEST(Manifest, TellsDamageFromForeignAndNewerFiles) {
   const std::string good = manifest_text(whole_manifest());
   EXPECT_THAT(parsing("{\"format\": "),
@@ -197,9 +207,9 @@ TEST(Manifest, TellsDamageFromForeignAndNewerFiles) {
         ThrowsMessage<Error>("DIR/manifest.json is not the manifest of an emblem checkpoint"))
         << foreign;
   }
-  EXPECT_THAT(parsing(replaced(good, "\"format_version\": 1", "\"format_version\": 2")),
+  EXPECT_THAT(parsing(replaced(good, "\"format_version\": 1", "\"format_version\": 3")),
               ThrowsMessage<Error>(
-                  AllOf(HasSubstr("has checkpoint format 2"), HasSubstr("reads formats up to 1"))));
+                  AllOf(HasSubstr("has checkpoint format 3"), HasSubstr("reads formats up to 2"))));
 }
 
 TEST(Manifest, RefusesTablesWhoseFilesItDoesNotList) {

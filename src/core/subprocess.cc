@@ -2,19 +2,17 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <thread>
 
 #include "core/file_descriptor.h"
 #include "core/interrupt.h"
+#include "core/spawn.h"
 #include "core/text.h"
 #include "emblem/error.h"
 
@@ -30,75 +28,12 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Pointers for exec, which wants them to end with a null; `texts` must outlive them.
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-  std::vector<char*> pointers;
-  for (std::string& text : texts) pointers.push_back(text.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
-
-std::vector<std::string> environment_with(
-    const std::vector<std::pair<std::string, std::string>>& additions) {
-  std::vector<std::string> all;
-  for (const auto& [name, value] : additions) all.push_back(name + "=" + value);
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    const bool replaced = [&] {
-      for (const auto& [name, value] : additions)
-        if (text.starts_with(name + "=")) return true;
-      return false;
-    }();
-    if (!replaced) all.emplace_back(text);
-  }
-  return all;
-}
-
 int open_log(const std::string& path) {
   const char* file = path.empty() ? "/dev/null" : path.c_str();
   const int log = ::open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (log < 0)
     throw Error(ErrorCode::kUnavailable, cat("cannot write ", file, ": ", std::strerror(errno)));
   return log;
-}
-
-// The child writes errno to it when exec fails; exec itself closes it, so that the parent reads
-// nothing when the program was started.
-struct StartErrors {
-  StartErrors() {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0)
-      throw Error(ErrorCode::kUnavailable, cat("cannot create a pipe: ", std::strerror(errno)));
-    reader.emplace(ends[0]);
-    writer.emplace(ends[1]);
-  }
-  // 0 when the program was started.
-  int wait() {
-    writer->close();
-    int error = 0;
-    ssize_t got = 0;
-    do got = ::read(reader->get(), &error, sizeof(error));
-    while (got < 0 && errno == EINTR);
-    return got == sizeof(error) ? error : 0;
-  }
-  std::optional<FileDescriptor> reader, writer;
-};
-
-// Between fork and exec: nothing but system calls. Never returns.
-[[noreturn]] void become(char** arguments, char** environment, int log, int errors, pid_t parent) {
-  setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(EXIT_FAILURE);  // it died before the line above
-  const int nothing = ::open("/dev/null", O_RDONLY);
-  dup2(nothing, STDIN_FILENO);
-  dup2(log, STDOUT_FILENO);
-  dup2(log, STDERR_FILENO);
-  signal(SIGINT, SIG_DFL);
-  signal(SIGTERM, SIG_DFL);
-  execvpe(arguments[0], arguments, environment);
-  const int error = errno;
-  [[maybe_unused]] const ssize_t written = ::write(errors, &error, sizeof(error));
-  _exit(EXIT_FAILURE);
 }
 
 // Waits for the end, at most `seconds` (0: no limit) and until an interruption. Whether it ended.
@@ -170,31 +105,14 @@ SubprocessResult RunningSubprocess::State::stop(double grace_seconds) {
 
 RunningSubprocess::RunningSubprocess(const Subprocess& subprocess)
     : state_(std::make_unique<State>()) {
-  EMBLEM_REQUIRE(!subprocess.arguments.empty(), "a subprocess has no program to run");
-  std::vector<std::string> arguments = subprocess.arguments;
-  std::vector<std::string> environment = environment_with(subprocess.environment);
-  const std::vector<char*> argument_list = pointers_to(arguments);
-  const std::vector<char*> environment_list = pointers_to(environment);
-  FileDescriptor log(open_log(subprocess.log));
-  StartErrors errors;
-  const pid_t parent = getpid();
+  const FileDescriptor log(open_log(subprocess.log));
   state_->start = Clock::now();
-  const auto cannot_start = [&](int error) {
-    return Error(error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kUnavailable,
-                 cat("cannot start ", arguments[0], ": ", std::strerror(error)));
-  };
-  const pid_t child = fork();
-  if (child == 0)
-    become(const_cast<char**>(argument_list.data()), const_cast<char**>(environment_list.data()),
-           log.get(), errors.writer->get(), parent);
-  if (child < 0) throw cannot_start(errno);
-  log.close();
-  setpgid(child, child);  // in the child too: either may be the first
-  if (const int error = errors.wait(); error != 0) {
-    waitpid(child, nullptr, 0);
-    throw cannot_start(error);
-  }
-  state_->child = child;
+  state_->child = spawn({.arguments = subprocess.arguments,
+                         .environment = subprocess.environment,
+                         .removed = {},
+                         .folder = "",
+                         .output = log.get(),
+                         .error_output = log.get()});
 }
 
 RunningSubprocess::~RunningSubprocess() {

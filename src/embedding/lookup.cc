@@ -6,6 +6,11 @@
 
 namespace emblem {
 
+void Lookup::add_squared_gradient_norm(const Context&, ConstAnyView, ExactSum&) {
+  throw Error(ErrorCode::kUnsupported,
+              "lookup: norms that do not depend on order are computed on a CPU");
+}
+
 void check_batch(std::span<const FeatureKeys> features, std::span<Table* const> tables,
                  int64_t width, AnyView out) {
   EMBLEM_REQUIRE(features.size() == tables.size(), "lookup: keys of ", features.size(),
@@ -36,7 +41,12 @@ std::unique_ptr<Table> make_table(const Context& context, TableSettings settings
   return dispatch(
       context.device,
       [&]() -> std::unique_ptr<Table> { return std::make_unique<HostTable>(context, settings); },
-      [&] { return cuda::make_table(context, settings); });
+      [&] {
+        if (!settings.held.is_everything())
+          throw Error(ErrorCode::kUnsupported,
+                      cat("table ", settings.name, ": a part of a table cannot be on a GPU yet"));
+        return cuda::make_table(context, settings);
+      });
 }
 
 std::unique_ptr<Lookup> make_lookup(const Context& context, std::span<const LookupFeature> features,

@@ -9,6 +9,7 @@
 
 #include "core/any_view.h"
 #include "core/context.h"
+#include "core/exact_sum.h"
 #include "core/phase.h"
 #include "embedding/table.h"
 
@@ -20,6 +21,11 @@ struct FeatureKeys {
   View<const int64_t> keys;
   View<const int32_t> offsets;
   View<const float> weights;
+  // Of keys that stand for several equal ones, which were looked up elsewhere: how many, for
+  // admission and LFU scores. Empty: each for itself.
+  View<const int32_t> counts;
+  // Where it is not empty: becomes 1 for keys without a row, else 0.
+  View<uint8_t> absent;
 };
 
 // The scalars of a training step.
@@ -63,6 +69,10 @@ class Lookup {
   // The squared norm of the gradients with respect to the rows (duplicates of a key summed) for the
   // keys of the last training forward. gradients is [bags, width()].
   virtual double squared_gradient_norm(const Context& context, ConstAnyView gradients) = 0;
+
+  // The same, added to a sum that does not depend on the order of rows or the rank that has them.
+  virtual void add_squared_gradient_norm(const Context& context, ConstAnyView gradients,
+                                         ExactSum& sum);
 
   // Sums `scale * gradients` per key and updates each row of the last training forward once. `step`
   // counts from 1. Gradients may be of another type than the output.

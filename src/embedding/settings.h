@@ -7,6 +7,7 @@
 #include "core/half.h"
 #include "core/host_device.h"
 #include "core/random.h"
+#include "embedding/parts.h"
 #include "optim/rule.h"
 
 namespace emblem {
@@ -68,6 +69,7 @@ struct TableSettings {
   uint64_t seed = 1;
   Placement placement = Placement::kDevice;
   int64_t device_bytes = 0;  // with Placement::kCache: for rows
+  PartRange held;            // keys of other parts are never given to it
 };
 
 // How gradients are summed on a GPU. On a CPU every run gives the same bytes. With kFast, rows with

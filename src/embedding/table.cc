@@ -74,11 +74,16 @@ void Table::check_dynamic() const {
                  ": keys of a static table cannot be erased");
 }
 
+void refuse_static_key(const std::string& table, int64_t rows, int64_t key) {
+  throw Error(ErrorCode::kInvalidArgument,
+              cat("table ", table, ": key ", key, " is outside [0, ", rows,
+                  "): raise num_buckets, use hash_bucket_size, or make the table dynamic"));
+}
+
 void Table::refuse(std::span<const int64_t> keys) const {
   for (const int64_t key : keys) {
-    EMBLEM_REQUIRE(key >= 0 && key < settings_.capacity, "table ", settings_.name, ": key ", key,
-                   " is outside [0, ", settings_.capacity,
-                   "): raise num_buckets, use hash_bucket_size, or make the table dynamic");
+    if (key < 0 || key >= settings_.capacity)
+      refuse_static_key(settings_.name, settings_.capacity, key);
   }
   throw Error(ErrorCode::kInternal, cat("table ", settings_.name, ": no key to refuse"));
 }

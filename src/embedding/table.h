@@ -118,6 +118,9 @@ class Table {
   int64_t state_floats_;
 };
 
+// Throws Error for a key outside a static table.
+[[noreturn]] void refuse_static_key(const std::string& table, int64_t rows, int64_t key);
+
 // On the context's device.
 std::unique_ptr<Table> make_table(const Context& context, TableSettings settings);
 

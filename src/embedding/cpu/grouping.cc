@@ -180,7 +180,8 @@ void Grouping::group_part(int64_t number) {
   part.rows.resize(occurrences);
   part.offsets.resize(occurrences + 1);
   if (direct_rows_ != 0 && direct_rows_ <= 4 * kPartKeys) {
-    if (part.direct.empty()) part.direct.assign(direct_rows_, 0);
+    if (static_cast<int64_t>(part.direct.size()) < direct_rows_)
+      part.direct.assign(direct_rows_, 0);
     // An entry counts only if the segment it names has this row: stale entries need no clearing.
     number_rows(part, [&](uint32_t row, uint32_t next) {
       const uint32_t segment = part.direct[row];

@@ -28,6 +28,7 @@ class Grouping {
  public:
   // `rows` > 0: row numbers are below it (and few enough for an array).
   explicit Grouping(int64_t rows = 0) : direct_rows_(rows) {}
+  void set_rows(int64_t rows) { direct_rows_ = rows; }  // before start
 
   // 1. Sets the features (borrowed until the last step).
   void start(std::span<const Occurrences> features, int64_t width, int64_t bags);

@@ -28,7 +28,7 @@ HostLookup::HostLookup(std::span<const LookupFeature> features)
     const auto number = static_cast<size_t>(found - tables_.begin());
     if (found == tables_.end()) {
       tables_.push_back(table);
-      groupings_.emplace_back(table->is_static() ? table->settings().capacity : 0);
+      groupings_.emplace_back(table->is_static() ? table->rows_end() : 0);
     }
     feature_tables_.push_back(table);
     features_.push_back({table, feature.pooling, width_, number});
@@ -72,6 +72,7 @@ void HostLookup::forward(const Context& context, std::span<const FeatureKeys> fe
     insert_rows(context, found);
     count_missing(context, found);
   }
+  note_absent(found);
   gather(context, found, phase, out);
   for (size_t f = 0; f < features_.size(); ++f) {
     counts_[f].values += features[f].keys.size();
@@ -118,7 +119,9 @@ void HostLookup::insert_rows(const Context& context, FoundKeys& found) {
     if (features_[f].table->is_static()) continue;
     const auto count = static_cast<size_t>(found.keys[f].keys.size());
     runs_[features_[f].table_number].push_back(
-        {{found.keys[f].keys.data, count}, {found.rows[f].data(), count}});
+        {{found.keys[f].keys.data, count},
+         {found.rows[f].data(), count},
+         {found.keys[f].counts.data, static_cast<size_t>(found.keys[f].counts.size())}});
   }
   // Within a table new keys are inserted in order; tables are independent.
   parallel_for(context, static_cast<int64_t>(tables_.size()), 1, [&](int64_t t, int64_t) {
@@ -131,6 +134,14 @@ void HostLookup::insert_rows(const Context& context, FoundKeys& found) {
   insert_chunks_.run(context, [&](int64_t, int64_t t, int64_t begin, int64_t end) {
     tables_[t]->initialize_new_rows(begin, end);
   });
+}
+
+void HostLookup::note_absent(const FoundKeys& found) const {
+  for (size_t f = 0; f < features_.size(); ++f) {
+    const View<uint8_t> absent = found.keys[f].absent;
+    for (int64_t i = 0; i < absent.size(); ++i)
+      absent.data[i] = !features_[f].table->is_static() && found.rows[f][i] == kNoRow;
+  }
 }
 
 void HostLookup::gather(const Context& context, FoundKeys& found, Phase phase, View<float> out) {
@@ -161,12 +172,12 @@ void HostLookup::gather_block(const FoundKeys& found, int64_t begin, int64_t end
   for (size_t f = 0; f < features_.size(); ++f) {
     const GatherPool& op = found.gathers[f];
     if (op.row_numbers == nullptr) {
-      const auto capacity = static_cast<uint64_t>(features_[f].table->settings().capacity);
+      const auto end_row = static_cast<uint64_t>(features_[f].table->rows_end());
       const int64_t first = op.offsets != nullptr ? op.offsets[begin] : begin;
       const int64_t last = op.offsets != nullptr ? op.offsets[end] : end;
       bool outside = false;
       for (int64_t i = first; i < last; ++i)
-        outside |= static_cast<uint64_t>(op.keys[i]) >= capacity;
+        outside |= static_cast<uint64_t>(op.keys[i]) >= end_row;
       if (outside) {
         bad_key_ = true;  // refuse_bad_keys names one, independent of the order of threads
         continue;

@@ -33,6 +33,8 @@ class HostLookup : public Lookup {
   void forward(const Context& context, std::span<const FeatureKeys> features, Phase phase,
                AnyView out) override;
   double squared_gradient_norm(const Context& context, ConstAnyView gradients) override;
+  void add_squared_gradient_norm(const Context& context, ConstAnyView gradients,
+                                 ExactSum& sum) override;
   void backward(const Context& context, ConstAnyView gradients, float scale, float learning_rate,
                 int64_t step) override;
   std::vector<LookupCounts> take_counts(const Context& context) override;
@@ -57,6 +59,7 @@ class HostLookup : public Lookup {
   void find_rows(const Context& context, FoundKeys& found);
   void count_missing(const Context& context, const FoundKeys& found);
   void insert_rows(const Context& context, FoundKeys& found);
+  void note_absent(const FoundKeys& found) const;
   void gather(const Context& context, FoundKeys& found, Phase phase, View<float> out);
   void gather_block(const FoundKeys& found, int64_t begin, int64_t end);
   void refuse_bad_keys(const FoundKeys& found) const;

@@ -85,6 +85,20 @@ double HostLookup::squared_gradient_norm(const Context& context, ConstAnyView an
   return sum;
 }
 
+void HostLookup::add_squared_gradient_norm(const Context& context, ConstAnyView any_gradients,
+                                           ExactSum& sum) {
+  const View<const float> gradients = any_gradients.floats();
+  check_gradients(gradients);
+  group(context);
+  list_segments(gradients, 1.0f);
+  std::vector<ExactSum> sums(static_cast<size_t>(segment_chunks_.total()));
+  segment_chunks_.run(context, [&](int64_t chunk, int64_t list, int64_t begin, int64_t end) {
+    for (int64_t s = begin; s < end; ++s)
+      sums[static_cast<size_t>(chunk)].add(cpu::squared_norm(updates_[list], s, s + 1));
+  });
+  for (const ExactSum& each : sums) sum.add(each);
+}
+
 void HostLookup::backward(const Context& context, ConstAnyView any_gradients, float scale,
                           float learning_rate, int64_t step) {
   const View<const float> gradients = any_gradients.floats();

@@ -25,19 +25,24 @@ HostTable::HostTable(const Context& context, TableSettings settings)
       index_(is_static() ? 0 : settings_.initial_capacity),
       admission_(settings_.admission_threshold, admission_capacity(settings_)) {
   if (!is_static()) return;
-  changed_.resize(settings_.capacity);
+  changed_.resize(rows_.end());
   std::fill(changed_.begin(), changed_.end(), 0);
-  InitializeRows op{.rows = rows_.ref(),
-                    .count = settings_.capacity,
-                    .initializer = settings_.initializer,
-                    .seed = settings_.seed,
-                    .state = first_state(),
-                    .state_floats = state_floats_};
-  initialize_rows(Context{.threads = context.threads}, op);
+  initialize_all(Context{.threads = context.threads});
+}
+
+void HostTable::initialize_all(const Context& context) {
+  initialize_rows(context, {.rows = rows_.ref(),
+                            .held = settings_.held,
+                            .count = rows_.end(),
+                            .initializer = settings_.initializer,
+                            .seed = settings_.seed,
+                            .state = first_state(),
+                            .state_floats = state_floats_});
 }
 
 Rows HostTable::make_rows() const {
-  return is_static() ? Rows::fixed(dim(), settings_.dtype, state_floats_, settings_.capacity)
+  return is_static() ? Rows::fixed(dim(), settings_.dtype, state_floats_,
+                                   local_rows(settings_.capacity, settings_.held))
                      : Rows(dim(), settings_.dtype, state_floats_);
 }
 
@@ -53,7 +58,7 @@ int64_t HostTable::bytes() const {
 uint32_t HostTable::find(int64_t key) const {
   if (!is_static()) return index_.find(key);
   if (key < 0 || key >= settings_.capacity) refuse({&key, 1});
-  return static_cast<uint32_t>(key);
+  return row_of(key);
 }
 
 void HostTable::read_row(uint32_t row, float* weights, float* state) const {
@@ -145,12 +150,7 @@ void HostTable::remove(int64_t key, uint32_t row) {
 void HostTable::clear() {
   clock_ = next_score_ = 0;
   if (is_static()) {
-    initialize_rows(Context{}, {.rows = rows_.ref(),
-                                .count = settings_.capacity,
-                                .initializer = settings_.initializer,
-                                .seed = settings_.seed,
-                                .state = first_state(),
-                                .state_floats = state_floats_});
+    initialize_all(Context{});
     return;
   }
   rows_.clear();

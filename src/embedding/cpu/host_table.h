@@ -11,6 +11,7 @@
 #include "embedding/cpu/admission.h"
 #include "embedding/cpu/key_index.h"
 #include "embedding/cpu/rows.h"
+#include "embedding/row_share.h"
 #include "embedding/table.h"
 
 namespace emblem {
@@ -19,6 +20,9 @@ namespace emblem {
 struct KeyRun {
   std::span<const int64_t> keys;
   std::span<uint32_t> rows;
+  std::span<const int32_t> counts = {};  // how many equal keys each stands for; empty: 1
+
+  int64_t count(size_t i) const { return counts.empty() ? 1 : counts[i]; }
 };
 
 class HostTable : public Table {
@@ -26,7 +30,9 @@ class HostTable : public Table {
   // Initializes the rows of a static table.
   HostTable(const Context& context, TableSettings settings);
 
-  int64_t size() const override { return rows_.used(); }
+  int64_t size() const override {
+    return is_static() ? keys_held(settings_.capacity, settings_.held) : rows_.used();
+  }
   int64_t bytes() const override;
   bool read(int64_t key, std::span<float> weights, std::span<float> state = {}) const override;
   std::optional<int64_t> score(int64_t key) const override;
@@ -97,6 +103,12 @@ class HostTable : public Table {
   void make_room(int64_t wanted, std::span<const KeyRun> runs);
   void evict(int64_t count, int64_t candidates, const std::vector<bool>& spared);
   void touch(std::span<const KeyRun> runs);
+  void initialize_all(const Context& context);  // of a static table
+  // Of a key of a static table that is held.
+  uint32_t row_of(int64_t key) const {
+    return static_cast<uint32_t>(settings_.held.is_everything() ? key
+                                                                : local_row(key, settings_.held));
+  }
   void read_row(uint32_t row, float* weights, float* state) const;
   void write_row(uint32_t row, const float* weights, const float* state);
 

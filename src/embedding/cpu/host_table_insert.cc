@@ -51,7 +51,7 @@ void HostTable::collect_new_keys(std::span<const KeyRun> runs) {
         new_keys_.push_back(run.keys[i]);
         new_counts_.push_back(0);
       }
-      ++new_counts_[number];
+      new_counts_[number] += run.count(i);
       missing_.push_back({&run.rows[i], number});
     }
   }
@@ -137,7 +137,7 @@ void HostTable::touch(std::span<const KeyRun> runs) {
           score = clock_;
           break;
         case Eviction::kLfu:
-          ++score;
+          score += run.count(i);
           break;
         case Eviction::kCustom:
           score = next_score_;

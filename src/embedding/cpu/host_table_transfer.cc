@@ -66,8 +66,9 @@ void HostTable::export_rows(const Context& context, int64_t batch_rows,
     range.clear();
   };
   if (is_static()) {
-    for (int64_t row = 0; row < size(); ++row) {
-      if (wanted(static_cast<uint32_t>(row))) range.push_back({row, static_cast<uint32_t>(row)});
+    for (int64_t key = 0; key < settings_.capacity; ++key) {
+      if (!settings_.held.contains(part_of_static_key(key))) continue;
+      if (wanted(row_of(key))) range.push_back({key, row_of(key)});
       if (static_cast<int64_t>(range.size()) == batch_rows) hand_over_range();
     }
     hand_over_range();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/context.h"
+#include "embedding/row_share.h"
 #include "embedding/rows_ref.h"
 #include "embedding/settings.h"
 
@@ -10,8 +11,9 @@ namespace emblem {
 struct InitializeRows {
   RowsRef rows;
   const uint32_t* row_numbers =
-      nullptr;                    // [count]; null: rows first_row, first_row + 1, ... whose keys
-  const int64_t* keys = nullptr;  // are their numbers. kNoRow is skipped.
+      nullptr;                    // [count]; null: rows first_row, first_row + 1, ... of a static
+  const int64_t* keys = nullptr;  // table, which have the keys of `held`. kNoRow is skipped.
+  PartRange held;
   int64_t first_row = 0;
   int64_t count = 0;
   Initializer initializer;

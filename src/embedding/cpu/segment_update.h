@@ -40,5 +40,7 @@ void segment_update(const Context& context, const SegmentUpdate& op);
 void segment_update(const SegmentUpdate& op, int64_t begin, int64_t end);
 // The squared norm of the summed gradients (without scale and l2) of the segments [begin, end).
 double squared_norm(const SegmentUpdate& op, int64_t begin, int64_t end);
+// The summed gradients themselves: of segment s to to[segments.rows[s]], which has room for a row.
+void sum_segments(const SegmentUpdate& op, int64_t begin, int64_t end, float* const* to);
 }  // namespace cpu
 }  // namespace emblem

@@ -198,6 +198,14 @@ void segment_update(const Context& context, const SegmentUpdate& op) {
                [&](int64_t begin, int64_t end) { segment_update(op, begin, end); });
 }
 
+void sum_segments(const SegmentUpdate& op, int64_t begin, int64_t end, float* const* to) {
+  const int64_t dim = op.rows.dim;
+  for (int64_t s = begin; s < end; ++s) {
+    float* out = to[op.segments.rows[s]];
+    if (const float* sum = summed(op, s, out); sum != out) std::copy_n(sum, dim, out);
+  }
+}
+
 double squared_norm(const SegmentUpdate& op, int64_t begin, int64_t end) {
   double total = 0.0;
   for_each_segment(op, begin, end, 0, [&](int64_t, const float* sum, char*) {

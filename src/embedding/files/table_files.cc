@@ -1,11 +1,14 @@
 #include "embedding/files/table_files.h"
 
+#include <algorithm>
 #include <bit>
 #include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "core/json_error.h"
 #include "core/file.h"
+#include "core/json_error.h"
+#include "embedding/files/table_runs.h"
 
 namespace emblem {
 namespace {
@@ -121,12 +124,55 @@ void check_match(const std::string& folder, const TableFacts& facts, const Table
                  ": the saved table was trained with ", facts.optimizer, ", but table ",
                  settings.name, " uses ", name_of(settings.rule),
                  ": load its weights only, or keep the optimizer");
-  EMBLEM_REQUIRE(!table.is_static() || facts.rows == settings.capacity, folder,
-                 ": the saved table has ", facts.rows, " rows, but table ", settings.name, " has ",
-                 settings.capacity);
 }
 
-void load_rows(const Context& context, const std::string& folder, LoadMode mode, Table& table) {
+// Of a static table: all rows of the saved one.
+void check_rows(const std::string& folder, int64_t rows, const Table& table) {
+  const TableSettings& settings = table.settings();
+  EMBLEM_REQUIRE(!table.is_static() || rows == settings.capacity, folder, ": the saved table has ",
+                 rows, " rows, but table ", settings.name, " has ", settings.capacity);
+}
+
+// Rows of a file whose keys are of parts that the table holds.
+class HeldRows {
+ public:
+  explicit HeldRows(const Table& table) : table_(table) {}
+
+  RowBatch of(const RowBatch& batch) {
+    if (table_.settings().held.is_everything()) return batch;
+    const auto dim = static_cast<size_t>(table_.dim());
+    const auto state_floats = static_cast<size_t>(table_.state_floats());
+    keys_.clear();
+    weights_.clear();
+    states_.clear();
+    scores_.clear();
+    for (size_t i = 0; i < batch.keys.size(); ++i) {
+      if (!holds(batch.keys[i])) continue;
+      keys_.push_back(batch.keys[i]);
+      append(batch.weights, i * dim, dim, weights_);
+      append(batch.states, i * state_floats, state_floats, states_);
+      append(batch.scores, i, 1, scores_);
+    }
+    return {keys_, weights_, states_, scores_};
+  }
+  bool holds(int64_t key) const {
+    return table_.settings().held.contains(table_.is_static() ? part_of_static_key(key)
+                                                              : part_of_hashed_key(key));
+  }
+
+ private:
+  template <class T>
+  static void append(std::span<const T> from, size_t begin, size_t count, std::vector<T>& to) {
+    if (!from.empty()) to.insert(to.end(), from.begin() + begin, from.begin() + begin + count);
+  }
+
+  const Table& table_;
+  std::vector<int64_t> keys_, scores_;
+  std::vector<float> weights_, states_;
+};
+
+// Returns the number of rows in the folder.
+int64_t load_rows(const Context& context, const std::string& folder, LoadMode mode, Table& table) {
   const int64_t count = key_count(folder);
   const int64_t dim = table.dim(), state_floats = table.state_floats();
   const std::string keys_of_dim = cat(count, " keys of dimension ", dim);
@@ -141,15 +187,18 @@ void load_rows(const Context& context, const std::string& folder, LoadMode mode,
   if (mode == LoadMode::kContinue && !table.is_static()) {
     scores.emplace(folder, "score", count, 1, cat(count, " scores"));
   }
+  HeldRows held(table);
   for (int64_t begin = 0, each = batch_rows(table); begin < count; begin += each) {
     const int64_t n = std::min(each, count - begin);
-    table.import_rows(context, {keys.rows(begin, n), weights.rows(begin, n),
-                                states ? states->rows(begin, n) : std::span<const float>(),
-                                scores ? scores->rows(begin, n) : std::span<const int64_t>()});
+    const RowBatch rows = held.of({keys.rows(begin, n), weights.rows(begin, n),
+                                   states ? states->rows(begin, n) : std::span<const float>(),
+                                   scores ? scores->rows(begin, n) : std::span<const int64_t>()});
+    if (!rows.keys.empty()) table.import_rows(context, rows);
   }
+  return count;
 }
 
-void load_admission(const std::string& folder, Table& table) {
+void add_admission(const std::string& folder, const Table& table, std::vector<KeyCount>& counts) {
   const std::string path = path_of(folder, "admission");
   if (!std::filesystem::exists(path)) return;
   const MappedFile file(path);
@@ -158,8 +207,11 @@ void load_admission(const std::string& folder, Table& table) {
                 cat(folder, ": admission has ", file.bytes().size(),
                     " bytes, which is not a whole number of 16-byte pairs"));
   }
-  table.import_admission({reinterpret_cast<const KeyCount*>(file.bytes().data()),
-                          file.bytes().size() / sizeof(KeyCount)});
+  const HeldRows held(table);
+  const std::span all(reinterpret_cast<const KeyCount*>(file.bytes().data()),
+                      file.bytes().size() / sizeof(KeyCount));
+  std::copy_if(all.begin(), all.end(), std::back_inserter(counts),
+               [&](const KeyCount& each) { return held.holds(each.key); });
 }
 
 }  // namespace
@@ -200,22 +252,40 @@ TableFacts read_table_facts(const std::string& folder) {
             .clock = json.at("clock"),
             .next_score = json.at("next_score")};
   } catch (const nlohmann::json::exception& error) {
-    throw Error(ErrorCode::kCorruption, cat(path, ": does not describe a table: ", json_problem(error.what())));
+    throw Error(ErrorCode::kCorruption,
+                cat(path, ": does not describe a table: ", json_problem(error.what())));
   }
 }
 
 void load_table(const Context& context, const std::string& folder, LoadMode mode, Table& table) {
+  const std::vector<std::string> runs = runs_of_table(folder);
   table.clear();
   if (mode == LoadMode::kWeightsOnly) {
-    load_rows(context, folder, mode, table);
+    for (const std::string& run : runs) load_rows(context, run, mode, table);
     return;
   }
-  const TableFacts facts = read_table_facts(folder);
-  check_match(folder, facts, table);
-  load_rows(context, folder, mode, table);
-  EMBLEM_REQUIRE(table.size() == facts.rows, folder, ": table.json says ", facts.rows,
-                 " rows, but key holds ", table.size(), " different keys");
-  load_admission(folder, table);
+  TableFacts facts;
+  std::vector<KeyCount> admission;
+  int64_t rows = 0;
+  for (const std::string& run : runs) {
+    facts = read_table_facts(run);
+    check_match(run, facts, table);
+    if (runs.size() == 1) check_rows(folder, facts.rows, table);
+    const int64_t found = load_rows(context, run, mode, table);
+    EMBLEM_REQUIRE(found == facts.rows, run, ": table.json says ", facts.rows,
+                   " rows, but key holds ", found, " keys");
+    add_admission(run, table, admission);
+    rows += found;
+  }
+  check_rows(folder, rows, table);
+  EMBLEM_REQUIRE(!table.settings().held.is_everything() || table.size() == rows, folder,
+                 ": table.json says ", rows, " rows, but key holds ", table.size(),
+                 " different keys");
+  if (!admission.empty()) {
+    std::sort(admission.begin(), admission.end(),
+              [](const KeyCount& a, const KeyCount& b) { return a.key < b.key; });
+    table.import_admission(admission);
+  }
   table.set_clock(facts.clock);
   if (table.settings().eviction == Eviction::kCustom) table.set_next_score(facts.next_score);
 }

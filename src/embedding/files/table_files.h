@@ -8,6 +8,9 @@
 //   table.json  dim, optimizer, rows, clock, ... the other content
 //
 // All little-endian, without headers. fp16 and bf16 weights are stored as fp32.
+//
+// A table that several ranks have saved is a folder of such folders, 00000, 00001, ...: runs, each
+// with the rows of one rank (embedding/files/table_runs.h).
 #pragma once
 
 #include <cstdint>
@@ -47,7 +50,7 @@ TableFacts read_table_facts(const std::string& folder);
 // gives the rows new state and score 0: for fine-tuning, evaluation, or folders without table.json.
 enum class LoadMode { kContinue, kWeightsOnly };
 
-// Replaces the content of `table`. Throws when a file is missing, has another size than the rows
+// Replaces the content of `table` by the rows of its parts (TableSettings::held). Throws when a file is missing, has another size than the rows
 // need, or belongs to a table of another dim, or (kContinue) another kind, size or optimizer.
 void load_table(const Context& context, const std::string& folder, LoadMode mode, Table& table);
 

@@ -68,7 +68,7 @@ class ServedLookup : public Lookup {
     EMBLEM_REQUIRE(out.cols == width_, "lookup: output rows have ", out.cols, " floats, but need ",
                    width_);
     for (size_t f = 0; f < features.size(); ++f) {
-      const auto& [keys, offsets, weights] = features[f];
+      const auto& [keys, offsets, weights, counts, absent] = features[f];
       const std::string& table = features_[f].table->settings().name;
       EMBLEM_REQUIRE(weights.size() == 0 || weights.size() == keys.size(), "lookup: feature ", f,
                      " (table ", table, ") has ", weights.size(), " weights for ", keys.size(),

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <limits>
+#include <set>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors.h"
@@ -11,6 +12,7 @@
 #include "config/name.h"
 #include "core/file.h"
 #include "data/source/uri.h"
+#include "embedding/files/table_runs.h"
 #include "emblem/error.h"
 #include "serve/engine/model_options.h"
 #include "serve/engine/pipeline_servable.h"
@@ -165,8 +167,20 @@ ExportedModel export_model(const std::string& checkpoint_path, const std::string
   NewFolder folder(cat(out, "/.tmp-", result.version, "-", ::getpid()));
   Manifest manifest = checkpoint.manifest;
   manifest.files.clear();
+  manifest.positions.clear();
+  std::set<std::string> of_runs;  // files that are merged
+  for (ManifestTable& table : manifest.tables) {
+    const std::string name = "tables/" + table.name;
+    if (!has_runs(checkpoint.file(name))) continue;
+    of_runs.insert(table.files.begin(), table.files.end());
+    table.files.clear();
+    for (const WrittenFile& file : merge_runs(checkpoint.file(name), folder.file(name))) {
+      table.files.push_back(cat(name, "/", file.name));
+      manifest.files[table.files.back()] = {file.bytes, file.checksum};
+    }
+  }
   for (const auto& [file, facts] : checkpoint.manifest.files) {
-    if (!is_for_inference(file)) continue;
+    if (!is_for_inference(file) || of_runs.contains(file)) continue;
     link_or_copy(checkpoint.file(file), folder.file(file));
     manifest.files[file] = facts;
   }
