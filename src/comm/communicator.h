@@ -39,6 +39,13 @@ class RankError : public Error {
   int rank_;
 };
 
+// An error that every rank finds at the same point of its work and throws with the same message: no
+// rank needs to be told of it.
+class CommonError : public Error {
+ public:
+  using Error::Error;
+};
+
 // Ranks 0 to size() - 1. Every rank calls the same collective functions in the same order. One
 // thread uses it; fail() and check() may be called from any thread.
 //

@@ -9,6 +9,7 @@
 #include "comm/host_name.h"
 #include "comm/socket.h"
 #include "comm/visitors.h"
+#include "core/caught_error.h"
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/tcp_connect.h"
@@ -21,6 +22,7 @@ using std::chrono::milliseconds;
 
 constexpr auto kTick = milliseconds(200);                // between looks at Ctrl-C
 constexpr auto kRefusalGrace = std::chrono::seconds(3);  // for ranks that have not arrived yet
+constexpr double kProblemSeconds = 3;                    // for the others to hear of one
 constexpr auto kSendTime = std::chrono::seconds(5);      // for a message that fits socket buffers
 
 Deadline after(double seconds) {
@@ -52,7 +54,8 @@ Introduction introduction_of(const JoinSettings& settings, uint16_t data_port) {
           settings.host.empty() ? host_name() : settings.host,
           settings.transport,
           settings.version,
-          settings.configuration};
+          settings.configuration,
+          settings.problem};
 }
 
 // Why both cannot be ranks of one job; "" if they can.
@@ -62,6 +65,7 @@ std::string difference(const Introduction& zero, const Introduction& other) {
     return cat(name_of(other), " has ", what, " ", theirs, ", ", name_of(zero), " has ", ours, "; ",
                advice);
   };
+  if (!other.problem.empty()) return cat(name_of(other), ": ", other.problem);
   if (other.version != zero.version)
     return differs("emblem", other.version, zero.version, "start the same version everywhere");
   if (other.size != zero.size)
@@ -82,7 +86,9 @@ std::string difference(const Introduction& zero, const Introduction& other) {
 class MeetingPoint {
  public:
   MeetingPoint(const JoinSettings& settings, const Introduction& own, FileDescriptor listener)
-      : settings_(settings), own_(own), visitors_(std::move(listener)) {}
+      : settings_(settings), own_(own), visitors_(std::move(listener)) {
+    if (!own.problem.empty()) refusal_ = cat(name_of(own), ": ", own.problem);
+  }
 
   // Connections by rank, and who they are.
   struct Member {
@@ -316,6 +322,16 @@ Membership join_as_guest(const JoinSettings& settings) {
 }
 
 }  // namespace
+
+void refuse_to_join(JoinSettings settings, const std::string& problem) noexcept {
+  try {
+    settings.problem = problem;
+    settings.join_seconds = std::min(settings.join_seconds, kProblemSeconds);
+    join_job(settings);
+  } catch (...) {  // the refusal, or no rank is there to be told
+    debug_caught("telling the other ranks");
+  }
+}
 
 Membership join_job(const JoinSettings& settings) {
   EMBLEM_REQUIRE(settings.rank >= 0 && settings.rank < settings.size, "rank ", settings.rank,

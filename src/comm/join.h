@@ -25,6 +25,7 @@ struct JoinSettings {
   uint64_t configuration = 0;      // a hash of what must be equal on all ranks
   std::string host;                // the name for messages; empty: host_name()
   double join_seconds = 60;        // for all ranks to be there
+  std::string problem;             // why this rank cannot take part: the others end with it
   // On rank 0, when the others may be started: the port where it listens.
   std::function<void(uint16_t port)> on_listening;
 };
@@ -44,5 +45,9 @@ struct Membership {
 // join_seconds, two processes are the same rank, the number of ranks, the transport, the version or
 // the configuration differs, the port is in use. Connections of strangers are ignored.
 Membership join_job(const JoinSettings& settings);
+
+// Instead of join_job, for a rank that cannot take part: those that wait for it end with this
+// rank's name and `problem`. Takes a few seconds at most where they cannot be reached.
+void refuse_to_join(JoinSettings settings, const std::string& problem) noexcept;
 
 }  // namespace emblem

@@ -62,6 +62,16 @@ TEST(Join, RefusesTwoProcessesWithOneRank) {
                                  HasSubstr("give every process a rank of its own"))));
 }
 
+TEST(Join, EndsAllRanksWithTheProblemOfOne) {
+  for (const int rank : {0, 2}) {
+    const auto errors = errors_of_tcp_ranks(3, kNothing, [&](TcpSettings& settings) {
+      if (settings.join.rank == rank) settings.join.problem = "there is no such file";
+    });
+    EXPECT_THAT(errors, Each(testing::StartsWith(
+                            cat("rank ", rank, " (host h", rank, "): there is no such file"))));
+  }
+}
+
 TEST(Join, NamesRanksThatAreMissing) {
   std::vector<std::string> errors(2);
   std::promise<uint16_t> listening;
@@ -205,7 +215,7 @@ TEST(Join, ListensWhereOtherHostsReachIt) {
 }
 
 TEST(Message, RoundTrips) {
-  const Introduction who{3, 8, 123456789012, 40000, "host-b", "tcp", "1.2.3", ~0ull};
+  const Introduction who{3, 8, 123456789012, 40000, "host-b", "tcp", "1.2.3", ~0ull, "no"};
   const Roster roster{77, {{"a", 0, "10.0.0.1", 1}, {"", 1, "::1", 65535}}};
   MessageReader reader(MessageReader::Start::kMagic);
   const std::string bytes = cat(kConnectionMagic, encode(who), encode(roster),

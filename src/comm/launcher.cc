@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <limits>
+#include <tuple>
 #include <vector>
 
 #include "core/hash.h"
@@ -12,6 +13,8 @@ namespace emblem {
 namespace {
 
 constexpr uint16_t kTorchrunPort = 29500;  // PyTorch's default
+// "True": torchrun itself listens at MASTER_PORT.
+constexpr const char* kAgentListens = "TORCHELASTIC_USE_AGENT_STORE";
 
 // Variables of a launcher; null: it has none.
 struct Variables {
@@ -50,16 +53,6 @@ void require_rank(const RankPlace& place, const char* source) {
                  place.rank, " of ", place.size, "; expected a rank from 0 to size - 1");
 }
 
-void set_meeting_point(RankPlace& place, const std::string& text) {
-  const size_t colon = text.rfind(':');
-  EMBLEM_REQUIRE(colon != std::string::npos && colon > 0, "--meet is \"", text,
-                 "\"; expected HOST:PORT of rank 0");
-  place.address = text.substr(0, colon);
-  if (place.address.size() > 2 && place.address.front() == '[' && place.address.back() == ']')
-    place.address = place.address.substr(1, place.address.size() - 2);  // [::1]:29500
-  place.port = parse_number<uint16_t>(text.substr(colon + 1), "the port of --meet");
-}
-
 // Equal for all ranks of a job, different for most jobs; below the ports that systems give away.
 uint16_t port_of_job(const std::string& job) {
   return static_cast<uint16_t>(20000 + hash_string(job) % 10000);
@@ -78,7 +71,7 @@ void add_meeting_point(RankPlace& place, const Variables& names, const Environme
   if (const auto port = environment("MASTER_PORT")) {
     place.port = parse_number<uint16_t>(*port, "MASTER_PORT");
     // torchrun's agent listens at the port itself.
-    if (environment("TORCHELASTIC_USE_AGENT_STORE") == "True") ++place.port;
+    if (environment(kAgentListens) == "True") ++place.port;
   } else if (names.launcher == Launcher::kTorchrun) {
     place.port = kTorchrunPort;
   } else {
@@ -118,7 +111,7 @@ RankPlace place_from_options(const RankOptions& options) {
   place.rank = options.rank;
   place.size = options.world;
   require_rank(place, "--rank and --world");
-  set_meeting_point(place, options.meet);
+  std::tie(place.address, place.port) = parse_meeting_point(options.meet);
   return place;
 }
 
@@ -158,6 +151,25 @@ RankPlace find_rank_place(const RankOptions& options, const Environment& environ
                    " and ", names.size, " are not in the environment");
   }
   return {};
+}
+
+std::pair<std::string, uint16_t> parse_meeting_point(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  EMBLEM_REQUIRE(colon != std::string::npos && colon > 0, "--meet is \"", text,
+                 "\"; expected HOST:PORT of rank 0");
+  std::string address = text.substr(0, colon);
+  if (address.size() > 2 && address.front() == '[' && address.back() == ']')
+    address = address.substr(1, address.size() - 2);  // [::1]:29500
+  return {address, parse_number<uint16_t>(text.substr(colon + 1), "the port of --meet")};
+}
+
+std::vector<std::string> variables_before_torchrun() {
+  std::vector<std::string> names = {kAgentListens};
+  for (const Variables& launcher : kLaunchers) {
+    if (launcher.launcher == Launcher::kTorchrun) break;
+    names.insert(names.end(), {launcher.rank, launcher.size});
+  }
+  return names;
 }
 
 std::string first_slurm_host(const std::string& list) {

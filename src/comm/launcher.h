@@ -6,6 +6,8 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace emblem {
 
@@ -29,9 +31,11 @@ struct RankPlace {
 
 // What was given on the command line; unset values come from the environment.
 struct RankOptions {
-  std::string launcher;       // a name, or "" for the first that has set its variables
-  int rank = -1, world = -1;  // -1: not given
-  std::string meet;           // HOST:PORT
+  std::string launcher;             // a name, or "" for the first that has set its variables
+  int rank = -1, world = -1;        // -1: not given
+  std::string meet;                 // HOST:PORT
+  double join_seconds = 60;         // for all ranks to be there
+  double collective_seconds = 600;  // after which a collective that does not end is an error
 };
 
 // The value of an environment variable.
@@ -44,6 +48,13 @@ std::optional<std::string> process_environment(const char* name);
 // kInvalidArgument when variables are missing or contradict each other.
 RankPlace find_rank_place(const RankOptions& options,
                           const Environment& environment = process_environment);
+
+// "node1:29500", "[::1]:29500" -> host and port. Throws kInvalidArgument.
+std::pair<std::string, uint16_t> parse_meeting_point(const std::string& text);
+
+// Variables that count more than RANK and WORLD_SIZE, or change what they mean: a program that sets
+// these two for another removes them.
+std::vector<std::string> variables_before_torchrun();
 
 // The first host of a list as Slurm writes it: "gpu[07-09,12],cpu1" -> "gpu07".
 std::string first_slurm_host(const std::string& list);

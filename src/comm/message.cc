@@ -80,6 +80,7 @@ std::string encode(const Introduction& of) {
       .add(of.transport)
       .add(of.version)
       .add(of.configuration)
+      .add(of.problem)
       .message(MessageKind::kHello);
 }
 
@@ -94,6 +95,7 @@ Introduction decode_introduction(const Message& message) {
   reader.read(of.transport);
   reader.read(of.version);
   reader.read(of.configuration);
+  reader.read(of.problem);
   reader.end();
   return of;
 }

@@ -39,6 +39,7 @@ struct Introduction {
   std::string transport;
   std::string version;         // of the program
   uint64_t configuration = 0;  // a hash
+  std::string problem;         // why it cannot take part; empty: it can
 
   bool operator==(const Introduction&) const = default;
 };

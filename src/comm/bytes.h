@@ -1,0 +1,19 @@
+// comm/bytes.h - strings of any size between ranks, in host memory. Collectives: every rank calls
+// them, and what they throw is what Communicator's collectives throw.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "comm/communicator.h"
+
+namespace emblem {
+
+// On rank 0 what every rank has, by rank; nothing on the others.
+std::vector<std::string> gather_bytes(Communicator& ranks, std::string_view mine);
+
+// `bytes` of rank `from` becomes that of all ranks.
+void broadcast_bytes(Communicator& ranks, std::string& bytes, int from = 0);
+
+}  // namespace emblem
