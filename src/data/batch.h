@@ -67,6 +67,8 @@ struct DataPosition {
   int64_t emitted = 0;        // rows already given out of the current shuffle window
   int64_t rows_in_epoch = 0;  // rows given out in this epoch so far
   std::vector<StreamPosition> stream;  // of every partition, by number; of files empty
+
+  bool operator==(const DataPosition&) const = default;
 };
 
 struct Batch {

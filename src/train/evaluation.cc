@@ -1,17 +1,11 @@
 #include "train/evaluation.h"
 
-#include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "core/interrupt.h"
-#include "core/progress.h"
 #include "core/text.h"
-#include "train/batch_stream.h"
-#include "train/host_logits.h"
 #include "train/lookup_report.h"
-#include "train/metrics/head_metrics.h"
+#include "train/rank_evaluation.h"
 
 namespace emblem {
 
@@ -31,63 +25,14 @@ double Evaluation::at(const std::string& metric) const {
                                                names, "; add it to model_config.metrics"));
 }
 
-std::optional<PredictionPass> for_each_prediction(const Context& context, Model& model,
-                                                  const config::PipelineConfig& config,
-                                                  const FeatureLayout& layout,
-                                                  const LoaderOptions& options,
-                                                  const std::string& title,
-                                                  const TakePredictions& take) {
-  const auto own_memory = options.memory == nullptr ? batch_memory(context) : nullptr;
-  LoaderOptions loading = options;
-  if (own_memory) loading.memory = own_memory.get();
-  loading.bad_rows = BadRowHandling::kBlank;
-  Loader loader(config.data_config(), layout, loading);
-  BatchStream batches(context, batches_of(loader));
-  Progress progress(title, loader.expected_rows());
-  progress.update(0);
-  model.take_lookup_counts(context);  // of passes before this one
-  PredictionPass pass;
-  HostLogits logits;
-  while (batches.next()) {
-    if (interrupted()) return std::nullopt;
-    const Batch& batch = batches.host();
-    model.forward(context, batches.batch(), Phase::kEval, 0);
-    batches.look_ahead();
-    take(batch, logits.of(context, model, batch.rows));
-    const auto bad = std::count(batch.bad.begin(), batch.bad.end(), 1);
-    pass.rows += batch.rows - bad;
-    pass.bad_rows += bad;
-    progress.set_total(loader.expected_rows());
-    progress.update(pass.rows + pass.bad_rows);
-  }
-  model.check(context);
-  pass.lookups = model.take_lookup_counts(context);
-  progress.set_total(loader.expected_rows());
-  progress.finish();
-  return pass;
-}
-
 void check_metrics(const config::PipelineConfig& config, const FeatureLayout& layout) {
   evaluated_metrics(config, layout);
 }
 
-std::optional<Evaluation> evaluate(const Context& context, Model& model,
-                                   const config::PipelineConfig& config,
-                                   const FeatureLayout& layout, const LoaderOptions& options) {
-  const auto start = std::chrono::steady_clock::now();
-  std::vector<HeadMetrics> metrics = evaluated_metrics(config, layout);
-  LoaderOptions limited = options;
-  if (config.eval_config().has_num_steps()) limited.max_batches = config.eval_config().num_steps();
-  const auto take = [&](const Batch& batch, const std::vector<View<const float>>& logits) {
-    for (size_t head = 0; head < metrics.size(); ++head) metrics[head].add(batch, logits[head]);
-  };
-  const auto pass =
-      for_each_prediction(context, model, config, layout, limited, "evaluating", take);
-  if (!pass) return std::nullopt;
-  EMBLEM_REQUIRE(pass->rows > 0, "no rows to evaluate in ", options.input,
-                 pass->bad_rows > 0 ? cat(": all ", pass->bad_rows, " are bad") : std::string());
+Evaluation evaluation_of(std::vector<HeadMetrics>& metrics, const PredictionPass& pass,
+                         std::chrono::steady_clock::time_point start) {
   Evaluation result{
-      .rows = pass->rows, .bad_rows = pass->bad_rows, .lookups = by_feature(pass->lookups)};
+      .rows = pass.rows, .bad_rows = pass.bad_rows, .lookups = by_feature(pass.lookups)};
   for (HeadMetrics& of_head : metrics) {
     for (size_t i = 0; i < of_head.names().size(); ++i)
       result.metrics[of_head.names()[i]] = of_head.value(i);
@@ -95,6 +40,40 @@ std::optional<Evaluation> evaluate(const Context& context, Model& model,
       result.only_labels.push_back({*only, of_head.names()});
   }
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+namespace {
+
+std::optional<Evaluation> evaluate_alone(const Context& context, Model& model,
+                                         const config::PipelineConfig& config,
+                                         const FeatureLayout& layout,
+                                         const LoaderOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<HeadMetrics> metrics = evaluated_metrics(config, layout);
+  const auto take = [&](const Batch& batch, const std::vector<View<const float>>& logits) {
+    for (size_t head = 0; head < metrics.size(); ++head) metrics[head].add(batch, logits[head]);
+  };
+  const auto pass =
+      for_each_prediction(context, model, config, layout, options, "evaluating", take);
+  if (!pass) return std::nullopt;
+  return evaluation_of(metrics, *pass, start);
+}
+
+}  // namespace
+
+std::optional<Evaluation> evaluate(const Context& context, Model& model,
+                                   const config::PipelineConfig& config,
+                                   const FeatureLayout& layout, const LoaderOptions& options,
+                                   const World* world) {
+  LoaderOptions limited = options;
+  if (config.eval_config().has_num_steps()) limited.max_batches = config.eval_config().num_steps();
+  auto result = world == nullptr ? evaluate_alone(context, model, config, layout, limited)
+                                 : evaluate_shards(context, model, config, layout, limited, *world);
+  if (!result) return std::nullopt;
+  EMBLEM_REQUIRE(
+      result->rows > 0, "no rows to evaluate in ", options.input,
+      result->bad_rows > 0 ? cat(": all ", result->bad_rows, " are bad") : std::string());
   return result;
 }
 

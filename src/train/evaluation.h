@@ -1,7 +1,7 @@
 // train/evaluation.h - a model's metrics over a data set.
 #pragma once
 
-#include <functional>
+#include <chrono>
 #include <map>
 #include <optional>
 #include <string>
@@ -12,6 +12,7 @@
 #include "data/loader/loader.h"
 #include "model/model.h"
 #include "train/metrics/head_metrics.h"
+#include "train/prediction_pass.h"
 
 namespace emblem {
 
@@ -42,9 +43,16 @@ void check_metrics(const config::PipelineConfig& config, const FeatureLayout& la
 // Runs the model over `options.input`, or as much of it as eval_config.num_steps says, without
 // learning: no new rows, no statistics, no dropout. Nothing when it was interrupted
 // (core/interrupt.h). Discards what the model counted before (Model::take_lookup_counts).
+// With `world` all its ranks call it and get the same result, which depends on the number of shards
+// and not on that of ranks; `options` and num_steps are those of the stream of a shard.
 std::optional<Evaluation> evaluate(const Context& context, Model& model,
                                    const config::PipelineConfig& config,
-                                   const FeatureLayout& layout, const LoaderOptions& options);
+                                   const FeatureLayout& layout, const LoaderOptions& options,
+                                   const World* world = nullptr);
+
+// The result of a pass that began at `start` and whose rows are in `metrics`, by head.
+Evaluation evaluation_of(std::vector<HeadMetrics>& metrics, const PredictionPass& pass,
+                         std::chrono::steady_clock::time_point start);
 
 // Why metrics are NaN: "auc_cvr is not defined: all 285 labels are 0". "" when every head has two
 // labels, or all metrics have a value. `label_positive` is that of data_config.
@@ -57,26 +65,5 @@ std::string to_text(const Evaluation& evaluation);
 // {"auc": 0.8, "rows": 1000, "bad_rows": 0, "checkpoint": "m/model.ckpt-100", "step": 100,
 //  "lookups": {"city": {"values": 1000, "missing": 20, "missing_share": 0.02}}}
 std::string to_json(const Evaluation& evaluation, const std::string& checkpoint, int64_t step);
-
-// What a pass over a data set found.
-struct PredictionPass {
-  int64_t rows = 0;  // bad ones not included
-  int64_t bad_rows = 0;
-  std::vector<FeatureLookups> lookups;
-};
-
-// Gets a batch and the logits of each head, [rows, logits of the head], in host memory. Bad rows
-// are in the batches, in their place, and marked in Batch::bad; their logits mean nothing.
-using TakePredictions =
-    std::function<void(const Batch&, const std::vector<View<const float>>& logits)>;
-
-// Runs the model over a data set and calls `take` batch by batch. Shows progress on stderr under
-// `title`. Nothing when it was interrupted before the end.
-std::optional<PredictionPass> for_each_prediction(const Context& context, Model& model,
-                                                  const config::PipelineConfig& config,
-                                                  const FeatureLayout& layout,
-                                                  const LoaderOptions& options,
-                                                  const std::string& title,
-                                                  const TakePredictions& take);
 
 }  // namespace emblem

@@ -5,94 +5,16 @@
 #include <cmath>
 
 #include "core/hash.h"
-#include "data/format/columnar_decoder.h"
+#include "data/format/formats_test.h"
 #include "data/format/reader.h"
-#include "data/test_data.h"
 
 namespace emblem {
 namespace {
 
-const char* const kFeatures = R"(
-  feature_configs { raw_feature { feature_name: "I1" normalizer: "method=log,offset=3" } }
-  feature_configs { raw_feature { feature_name: "I2" } }
-  feature_configs { id_feature { feature_name: "C1" num_buckets: 100 embedding_dim: 4 } }
-  feature_configs { id_feature { feature_name: "C2" hash_bucket_size: 1000 embedding_dim: 4 } }
-  feature_configs { id_feature { feature_name: "C3" embedding_dim: 4 dynamicemb { max_capacity: 100 } } }
-)";
-const char* const kLibfmFeatures = R"(
-  feature_configs { id_feature { feature_name: "C1" expression: "f1" num_buckets: 100 embedding_dim: 4 } }
-  feature_configs { id_feature { feature_name: "C2" expression: "f2" hash_bucket_size: 1000 embedding_dim: 4 } }
-  feature_configs { id_feature { feature_name: "C3" expression: "f3" embedding_dim: 4 dynamicemb { max_capacity: 100 } } }
-)";
-
-struct Format {
-  const char* name;
-  const char* data_config;
-  std::string (*write)(const TempFolder&, const std::vector<TestRow>&);
-  bool has_dense = true;
-};
-
-std::string write_tsv(const TempFolder& folder, const std::vector<TestRow>& rows) {
-  return folder.write("rows.tsv", as_tsv(rows));
-}
-std::string write_csv(const TempFolder& folder, const std::vector<TestRow>& rows) {
-  return folder.write("rows.csv", as_csv(rows));
-}
-std::string write_raw(const TempFolder& folder, const std::vector<TestRow>& rows) {
-  return folder.write("rows.bin", as_raw(rows));
-}
-std::string write_matrix(const TempFolder& folder, const std::vector<TestRow>& rows) {
-  return write_split_matrix(folder, "split", rows);
-}
-std::string write_columns(const TempFolder& folder, const std::vector<TestRow>& rows) {
-  return write_split_columns(folder, "split", rows);
-}
-std::string write_libfm(const TempFolder& folder, const std::vector<TestRow>& rows) {
-  return folder.write("rows.libfm", as_libfm(rows));
-}
-
-// Compression, rows of a row group and, of Parquet, whether values that repeat are stored once.
-#define EMBLEM_COLUMNAR(format, compression, rows, dictionaries)                         \
-  [](const TempFolder& folder, const std::vector<TestRow>& test_rows) {                  \
-    return write_columnar(folder, test_rows, format, {compression, rows, dictionaries}); \
-  }
-
-const Format kFormats[] = {
-    {"Tsv", "dataset_type: CriteoTsvDataset num_dense: 2 num_sparse: 3", write_tsv},
-    {"Csv",
-     R"(dataset_type: CsvDataset with_header: true
-        input_fields { input_name: "C2" input_type: INT64 }
-        input_fields { input_name: "C3" input_type: INT64 })",
-     write_csv},
-    {"Raw", "dataset_type: RawDataset num_dense: 2 num_sparse: 3", write_raw},
-    {"SplitMatrix", "dataset_type: SplitDataset num_dense: 2 num_sparse: 3", write_matrix},
-    {"SplitColumns", "dataset_type: SplitDataset num_dense: 2 num_sparse: 3", write_columns},
-    {"Libfm", "dataset_type: LibfmDataset", write_libfm, false},
-    {"ParquetSnappy", "dataset_type: ParquetDataset",
-     EMBLEM_COLUMNAR("parquet", "snappy", 1100, true)},
-    {"ParquetPlain", "dataset_type: ParquetDataset", EMBLEM_COLUMNAR("parquet", "none", 64, false)},
-    {"ParquetZstd", "dataset_type: ParquetDataset", EMBLEM_COLUMNAR("parquet", "zstd", 777, true)},
-    {"ParquetGzip", "dataset_type: ParquetDataset",
-     EMBLEM_COLUMNAR("parquet", "gzip", 65536, false)},
-    {"ParquetLz4", "dataset_type: ParquetDataset", EMBLEM_COLUMNAR("parquet", "lz4", 600, true)},
-    {"ParquetBrotli", "dataset_type: ParquetDataset",
-     EMBLEM_COLUMNAR("parquet", "brotli", 2000, true)},
-    {"OrcZstd", "dataset_type: OrcDataset", EMBLEM_COLUMNAR("orc", "zstd", 500, true)},
-    {"OrcPlain", "dataset_type: OrcDataset", EMBLEM_COLUMNAR("orc", "none", 500, true)},
-    {"ArrowPlain", "dataset_type: ArrowDataset", EMBLEM_COLUMNAR("arrow", "none", 900, true)},
-    {"ArrowLz4", "dataset_type: ArrowDataset", EMBLEM_COLUMNAR("arrow", "lz4", 65536, true)},
-};
-
-void PrintTo(const Format& format, std::ostream* out) { *out << format.name; }
-
-class Conformance : public testing::TestWithParam<Format> {
+class Conformance : public testing::TestWithParam<TestFormat> {
  protected:
   void SetUp() override {
-    const std::string data = GetParam().data_config;
-    const bool is_columnar = data.find("Parquet") != std::string::npos ||
-                             data.find("Orc") != std::string::npos ||
-                             data.find("Arrow") != std::string::npos;
-    if (is_columnar && !has_columnar_formats()) GTEST_SKIP() << "built without Arrow";
+    if (!GetParam().is_there()) GTEST_SKIP() << "built without Arrow";
   }
 };
 
@@ -103,9 +25,7 @@ TEST_P(Conformance, BatchesHoldTheRowsInTheirOrder) {
   options.input = GetParam().write(folder, rows);
   options.batch_size = 300;
   options.piece_bytes = 1000;
-  const TestPipeline pipeline(std::string("data_config { fg_mode: FG_DAG ") +
-                              GetParam().data_config + " }" +
-                              (GetParam().has_dense ? kFeatures : kLibfmFeatures));
+  const TestPipeline pipeline = GetParam().pipeline();
   Loader loader(pipeline.config.data_config(), pipeline.features, options);
   size_t at = 0;
   Batch batch;
@@ -168,9 +88,7 @@ TEST_P(Conformance, AnyPositionContinuesExactlyWhateverTheWorkers) {
   const std::vector<TestRow> rows = random_rows(2500, 7);
   const TempFolder folder;
   const std::string input = GetParam().write(folder, rows);
-  const TestPipeline pipeline(std::string("data_config { fg_mode: FG_DAG ") +
-                              GetParam().data_config + " }" +
-                              (GetParam().has_dense ? kFeatures : kLibfmFeatures));
+  const TestPipeline pipeline = GetParam().pipeline();
   struct Setting {
     int64_t batch_size, shuffle_rows;
     double sample_ratio;

@@ -20,11 +20,6 @@ BatchPlanner::BatchPlanner(const Options& options)
       skip_of_window_(options.start.emitted),
       rows_in_epoch_(options.start.rows_in_epoch),
       windowed_rows_(options.start.rows_in_epoch - options.start.emitted) {
-  EMBLEM_REQUIRE(next_piece_ >= 0 && next_piece_ < options.pieces && skip_ >= 0 &&
-                     skip_of_window_ >= 0 && windowed_rows_ >= 0,
-                 "the saved position (piece ", next_piece_, ", row ", skip_,
-                 ") is not one of this data set, which has ", options.pieces,
-                 " pieces; has the data or the batch size changed?");
   open_.start_piece = next_piece_;
   open_.start_row = skip_;
 }
@@ -56,8 +51,7 @@ void BatchPlanner::add(ReadyPiece* piece, std::deque<BatchPlan>& plans, BatchPla
     open_.start_row = row < rows ? row : 0;
   }
   if (rows == 0 && open_.rows == 0) open_.start_piece = index + 1;
-  const bool epoch_ends = next_piece_ == options_.pieces;
-  if (epoch_ends && open_.rows > 0) close_window();
+  if (piece->ends_epoch && open_.rows > 0) close_window();
   if (skip_of_window_ > 0 && !closed_.empty()) {
     EMBLEM_REQUIRE(skip_of_window_ < closed_.front().rows, "the saved position (row ",
                    skip_of_window_, " of a window) is beyond the window's ", closed_.front().rows,
@@ -66,7 +60,7 @@ void BatchPlanner::add(ReadyPiece* piece, std::deque<BatchPlan>& plans, BatchPla
     skip_of_window_ = 0;
   }
   plan_batches(plans);
-  if (epoch_ends) finish_epoch(plans, dropped);
+  if (piece->ends_epoch) finish_epoch(plans, dropped);
 }
 
 void BatchPlanner::close_window() {
@@ -133,11 +127,21 @@ void BatchPlanner::plan_batches(std::deque<BatchPlan>& plans) {
   }
 }
 
-void BatchPlanner::finish_epoch(std::deque<BatchPlan>& plans, BatchPlan& dropped) {
+// For an epoch that has no further batch.
+void BatchPlanner::require_may_be_empty() const {
+  EMBLEM_REQUIRE(rows_in_epoch_ == 0,
+                 "the saved position is at the end of the data; has the data changed?");
+  if (options_.most_empty_epochs > 0) return;
   EMBLEM_REQUIRE(available_ > 0,
-                 rows_in_epoch_ == 0
-                     ? "the data set has no rows (after sampling, holdout_ratio and bad rows)"
-                     : "the saved position is at the end of the data; has the data changed?");
+                 "the data set has no rows (after sampling, holdout_ratio and bad rows)");
+  throw Error(ErrorCode::kInvalidArgument,
+              cat("the data set has ", available_, " rows, fewer than one batch of ",
+                  options_.batch_size, "; use a smaller batch_size or drop_remainder: false"));
+}
+
+void BatchPlanner::finish_epoch(std::deque<BatchPlan>& plans, BatchPlan& dropped) {
+  const bool has_batch = available_ >= (options_.drop_remainder ? options_.batch_size : 1);
+  if (!has_batch) require_may_be_empty();
   // What is left here is at most one full batch and a remainder.
   const auto plan = [&](int64_t rows) {
     take_rows(rows, plans.emplace_back());
@@ -145,13 +149,16 @@ void BatchPlanner::finish_epoch(std::deque<BatchPlan>& plans, BatchPlan& dropped
     plans.back().next = position();
   };
   if (available_ >= options_.batch_size) plan(options_.batch_size);
-  EMBLEM_REQUIRE(!options_.drop_remainder || rows_in_epoch_ > 0, "the data set has ", available_,
-                 " rows, fewer than one batch of ", options_.batch_size,
-                 "; use a smaller batch_size or drop_remainder: false");
   if (available_ > 0 && options_.drop_remainder) take_rows(available_, dropped);
   if (available_ > 0) plan(available_);
-  plans.back().last_in_epoch = true;
-  plans.back().next = {.epoch = ++epoch_};
+  ++epoch_;
+  if (has_batch) {
+    plans.back().last_in_epoch = true;
+    plans.back().next = {.epoch = epoch_};
+    empty_epochs_ = 0;
+  } else {
+    ++empty_epochs_;
+  }
   next_piece_ = 0;
   rows_in_epoch_ = 0;
   windowed_rows_ = 0;

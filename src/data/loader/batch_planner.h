@@ -14,7 +14,8 @@ namespace emblem {
 // A decoded piece that waits for its rows to be given out.
 struct ReadyPiece {
   Batch features;
-  int64_t rows_left = 0;  // not yet put into batches; kept by the loader
+  int64_t rows_left = 0;    // not yet put into batches; kept by the loader
+  bool ends_epoch = false;  // the last one of its epoch
 };
 
 // runs[i].source is an index into `sources`.
@@ -37,7 +38,8 @@ class BatchPlanner {
     int64_t window_rows = 0;  // 0: no shuffling
     bool drop_remainder = false;
     uint64_t seed = 1;
-    int64_t pieces = 0;  // in an epoch
+    // Ends after so many epochs in a row without a batch. 0: such an epoch is an error.
+    int64_t most_empty_epochs = 0;
     DataPosition start;
   };
 
@@ -45,8 +47,13 @@ class BatchPlanner {
 
   // Takes the next piece in order; its rows must stay until they are in batches. Appends the plans
   // that are certain now to `plans`, and to `dropped` rows that no plan will name. Throws Error
-  // when an epoch has no rows, or too few for one batch.
+  // when an epoch has no rows, or too few for one batch, and must not be empty.
   void add(ReadyPiece* piece, std::deque<BatchPlan>& plans, BatchPlan& dropped);
+
+  // No batch will follow: add() is not called any more.
+  bool has_ended() const {
+    return empty_epochs_ > 0 && empty_epochs_ == options_.most_empty_epochs;
+  }
 
  private:
   struct Window {
@@ -64,6 +71,7 @@ class BatchPlanner {
   void take_rows(int64_t rows, BatchPlan& plan);
   void plan_batches(std::deque<BatchPlan>& plans);
   void finish_epoch(std::deque<BatchPlan>& plans, BatchPlan& dropped);
+  void require_may_be_empty() const;
   DataPosition position() const;
 
   Options options_;
@@ -72,6 +80,7 @@ class BatchPlanner {
   int64_t skip_;            // rows of that piece in front of the first window
   int64_t skip_of_window_;  // rows of the first window that were given out before
   int64_t rows_in_epoch_;
+  int64_t empty_epochs_ = 0;   // without a batch, up to the last one that has ended
   int64_t windowed_rows_;      // of this epoch, in front of the open window
   int64_t available_ = 0;      // rows of closed windows that are in no batch yet
   Window open_;                // fills up

@@ -22,12 +22,27 @@ int64_t records_per_piece(int64_t batch_size) {
   return batch_size * ((kFewest + batch_size - 1) / batch_size);
 }
 
+// What a stream shuffles by, apart from the order of pieces, which all streams have in common.
+uint64_t seed_of_stream(const LoaderOptions& options) {
+  if (options.streams == 1) return options.seed;
+  return random_bits(options.seed, 0x73747265616d0000ull, static_cast<uint64_t>(options.stream));
+}
+
+// Epochs in a row without a batch after which one of several streams ends. Without shuffling all
+// its epochs are alike. With shuffling each has 1 / streams of the pieces, chosen at random: the
+// only row of a data set is in none of these epochs with a probability of exp(-20).
+int64_t most_empty_epochs(const LoaderOptions& options) {
+  if (options.streams == 1) return 0;
+  return options.shuffle ? 20 * options.streams : 1;
+}
+
 }  // namespace
 
 Loader::Pipeline::Pipeline(const config::DataConfig& data, const FeatureLayout& features,
                            const LoaderOptions& options)
     : options_(options),
-      sample_{options.sample_ratio, options.seed, options.holdout_ratio, options.rows} {
+      sample_{options.sample_ratio, options.seed, options.holdout_ratio, options.rows},
+      shuffle_seed_(seed_of_stream(options)) {
   EMBLEM_REQUIRE(options.batch_size > 0, "batch_size is ", options.batch_size,
                  "; expected at least 1");
   EMBLEM_REQUIRE(options.sample_ratio > 0 && options.sample_ratio <= 1, "sample_ratio is ",
@@ -40,6 +55,8 @@ Loader::Pipeline::Pipeline(const config::DataConfig& data, const FeatureLayout& 
                  "rows are shuffled; bad rows have a place in data that is read in order only");
   EMBLEM_REQUIRE(options.keep.empty() || options.bad_rows == BadRowHandling::kBlank,
                  "columns are kept together with bad rows only (BadRowHandling::kBlank)");
+  EMBLEM_REQUIRE(options.stream >= 0 && options.stream < options.streams, "stream ", options.stream,
+                 " of ", options.streams, ": streams count from 0");
   EMBLEM_REQUIRE(options.holdout_ratio >= 0 && options.holdout_ratio < 1, "holdout_ratio is ",
                  options.holdout_ratio, "; expected a share of at least 0 and below 1");
   const std::vector<ColumnRequest> requests = columns_needed(data, features, options.label_check);
@@ -60,24 +77,45 @@ Loader::Pipeline::Pipeline(const config::DataConfig& data, const FeatureLayout& 
                                  ? options.piece_bytes
                                  : records_per_piece(options.batch_size);
   const bool shuffled = options.shuffle;
-  order_ = std::make_unique<PieceOrder>(
-      *decoder_, piece_size, shuffled ? ReadOrder::kShuffled : ReadOrder::kAsStored, options.seed);
+  order_ = std::make_unique<PieceOrder>(*decoder_,
+                                        piece_size_for(*decoder_, piece_size, options.streams),
+                                        shuffled ? ReadOrder::kShuffled : ReadOrder::kAsStored,
+                                        options.seed, StreamShare{options.stream, options.streams});
   if (has_remote_inputs(options.input))
     ahead_ = std::make_unique<ReadAhead>(*decoder_, *order_, options.epochs);
-  EMBLEM_REQUIRE(order_->count() > 0, options.input, " has no rows",
+  EMBLEM_REQUIRE(!order_->has_no_data(), options.input, " has no rows",
                  data.filters_size() > 0 ? " that fulfil data_config.filters" : "");
   window_rows_ = shuffled && options.shuffle_rows > 1 ? options.shuffle_rows : 0;
   planner_ = std::make_unique<BatchPlanner>(
-      BatchPlanner::Options{options.batch_size, window_rows_, options.drop_remainder, options.seed,
-                            order_->count(), options.start});
+      BatchPlanner::Options{options.batch_size, window_rows_, options.drop_remainder, shuffle_seed_,
+                            most_empty_epochs(options), options.start});
+  check_start();
+  epoch_size_ = order_->size(options.start.epoch);
   next_epoch_ = options.start.epoch;
   next_piece_ = options.start.piece;
 
   prefetch_rows_ = window_rows_ + rows_to_prefetch(features, options);
+  if (!reads_on()) return;
   const int workers = std::max(options.workers, 1);
   start_threads(
       workers_, workers, cat(workers, " loader threads"), "use a smaller data_config.num_workers",
       [this] { work(); }, [this] { stop(); });
+}
+
+void Loader::Pipeline::check_start() const {
+  const DataPosition& start = options_.start;
+  const int64_t pieces = order_->count(start.epoch);
+  EMBLEM_REQUIRE(start.piece >= 0 && (start.piece < pieces || pieces == 0) && start.row >= 0 &&
+                     start.emitted >= 0 && start.rows_in_epoch >= start.emitted,
+                 "the saved position (piece ", start.piece, ", row ", start.row,
+                 ") is not one of this data set, which has ", pieces,
+                 " pieces; has the data or the batch size changed?");
+}
+
+// Whether there are pieces that no worker has taken yet.
+bool Loader::Pipeline::reads_on() const {
+  if (options_.epochs > 0 && next_epoch_ >= options_.epochs) return false;
+  return epoch_size_ > 0 && !planner_->has_ended();
 }
 
 Loader::Pipeline::~Pipeline() {
@@ -101,10 +139,7 @@ bool Loader::Pipeline::next(Batch& batch) {
     ended_ = true;
     return false;
   }
-  const auto ended = [&] {
-    return error_ != nullptr ||
-           (options_.epochs > 0 && next_epoch_ >= options_.epochs && jobs_.empty());
-  };
+  const auto ended = [&] { return error_ != nullptr || (!reads_on() && jobs_.empty()); };
   delivered_.wait(lock, [&] { return deliveries_.empty() ? ended() : deliveries_.front()->done; });
   statistics_.wait_seconds += seconds_since(start);
   if (deliveries_.empty()) {
@@ -143,7 +178,7 @@ int64_t Loader::Pipeline::expected_rows() const {
   if (options_.max_batches >= 0)
     rows = std::min(rows, static_cast<double>(options_.max_batches) * batch_size);
   if (options_.epochs > 0 && parsed_size_ > 0) {
-    double in_epoch = static_cast<double>(parsed_rows_) * static_cast<double>(order_->size()) /
+    double in_epoch = static_cast<double>(parsed_rows_) * static_cast<double>(epoch_size_) /
                       static_cast<double>(parsed_size_);
     if (options_.drop_remainder) in_epoch = std::floor(in_epoch / batch_size) * batch_size;
     const DataPosition& start = options_.start;

@@ -1,5 +1,6 @@
-// data/loader/loader.h - batches from files or a stream: parsing on worker threads, bounded prefetch.
-// Files are read in an order that depends on the seed alone, the partitions of a stream in theirs.
+// data/loader/loader.h - batches from files or a stream: parsing on worker threads, bounded
+// prefetch. Files are read in an order that depends on the seed alone, the partitions of a stream
+// in theirs.
 #pragma once
 
 #include <chrono>
@@ -28,12 +29,18 @@ struct LoaderOptions {
   double sample_ratio = 1.0;
   double holdout_ratio = 0.0;                       // the share of rows that is RowPart::kHoldout
   RowPart rows = RowPart::kAll;                     // sample_ratio applies to these
-  int64_t max_bad_rows = 0;                         // tolerated in each epoch
+  int64_t max_bad_rows = 0;                         // tolerated in each epoch of a stream
   BadRowHandling bad_rows = BadRowHandling::kSkip;  // kBlank: without shuffling
   std::vector<std::string> keep;  // columns that Batch::kept has as CSV text; with kBlank
   bool drop_remainder = false;
   LabelCheck label_check = LabelCheck::kByKind;
   int64_t piece_bytes = int64_t{1} << 20;  // of text that a worker parses at a time
+  // One of `streams` streams that have every row of an epoch once together, for training in
+  // parallel: pieces of the data are dealt out among them. Each has batches and positions of its
+  // own. Where there are few pieces, files are read in smaller ones. A stream may have no rows, in
+  // some epochs or in all. Files only.
+  int64_t stream = 0;
+  int64_t streams = 1;
   DataPosition start;  // a Batch::next of a loader of the same data, options and seed
   // Where batches take their memory from, by all workers at once; outlives them. Null: the heap.
   std::pmr::memory_resource* memory = nullptr;
@@ -68,8 +75,8 @@ class Loader {
   ~Loader();
 
   // Moves the next batch into `batch` (whose old buffers are reused) and returns true; false at the
-  // end of the last epoch or after max_batches. Throws Error for unreadable rows: file, line, what
-  // was expected.
+  // end of the last epoch, after max_batches, or when one of several streams has no rows. Throws
+  // Error for unreadable rows: file, line, what was expected.
   bool next(Batch& batch);
 
   // Of a stream: waits up to `timeout` for next() not to have to wait. Of files: true at once.

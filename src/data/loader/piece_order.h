@@ -1,4 +1,5 @@
-// data/loader/piece_order.h - a data set cut into pieces, and their order in each epoch.
+// data/loader/piece_order.h - a data set cut into pieces, their order in each epoch, and the share
+// that one stream reads of it.
 #pragma once
 
 #include <cstdint>
@@ -9,52 +10,71 @@
 
 namespace emblem {
 
-struct Piece {
+struct FilePiece {
   int file = 0;
   Extent range;
 };
 
 enum class ReadOrder { kAsStored, kShuffled };
 
+// One of the streams among which the pieces of every epoch are dealt out.
+struct StreamShare {
+  int64_t stream = 0;
+  int64_t streams = 1;
+};
+
+// The size of a piece so that each of `streams` has several where the data set has that many bytes
+// or records; `largest` at most, and with one stream always.
+int64_t piece_size_for(const Decoder& decoder, int64_t largest, int64_t streams);
+
 // Used by one thread at a time.
 class PieceOrder {
  public:
   // Pieces of at most `piece_size` bytes or records (by decoder.unit()); none holds parts of two
-  // files, or of two parts of a file. Where the decoder reads forward, the pieces of a part follow
-  // each other in every order.
-  PieceOrder(const Decoder& decoder, int64_t piece_size, ReadOrder order, uint64_t seed);
+  // files, or of two parts of a file. Stream s of L has pieces s, s + L, s + 2 L, ... of an order
+  // of all that depends on the seed and the epoch alone. Where the decoder reads forward, what is
+  // ordered and dealt out are not pieces but runs of them that follow each other in a part: whole
+  // parts, or shorter ones where there are few parts for L streams.
+  PieceOrder(const Decoder& decoder, int64_t piece_size, ReadOrder order, uint64_t seed,
+             StreamShare share = {});
 
-  int64_t count() const { return count_; }
-  int64_t size() const { return size_; }  // of all pieces together, in the decoder's unit
+  // Whether the data set has no piece at all, for no stream.
+  bool has_no_data() const { return runs_.empty(); }
 
-  // The index-th piece of an epoch.
-  Piece at(int64_t epoch, int64_t index);
+  // Of this stream in an epoch: its pieces, and their size in the decoder's unit. Either all epochs
+  // have pieces or none has.
+  int64_t count(int64_t epoch);
+  int64_t size(int64_t epoch);
+
+  // The index-th piece of this stream in an epoch.
+  FilePiece at(int64_t epoch, int64_t index);
 
   // How many pieces from the index-th one on are best decoded by one thread, one after the other.
   int64_t run_length(int64_t epoch, int64_t index);
 
  private:
-  // Pieces that stay together: those of a part; or one, where each is decoded on its own and the
-  // order is random.
+  // Pieces that stay together.
   struct Run {
     int file = 0;
     Extent range;
     int64_t pieces = 0;
   };
 
-  // The position in runs_, and that of the index-th piece in its run.
+  int64_t largest_run(const Decoder& decoder) const;
+  void deal(int64_t epoch);
+  const Run& run_at(size_t place) const { return runs_[own_[place]]; }
+  // The place in own_ of the run that has the index-th piece, and the piece's number in it.
   std::pair<size_t, int64_t> find(int64_t epoch, int64_t index);
-  void permute(int64_t epoch);
 
   int64_t piece_size_;
   ReadOrder order_;
   uint64_t seed_;
+  StreamShare share_;
   bool reads_forward_ = false;
-  int64_t count_ = 0, size_ = 0;
-  std::vector<Run> runs_;  // as stored
-  int64_t permuted_epoch_ = -1;
-  std::vector<uint32_t> permutation_;  // of runs_
-  std::vector<int64_t> first_;         // by place in the permutation: the first piece; then count_
+  std::vector<Run> runs_;  // of the data set, as stored
+  int64_t dealt_epoch_ = -1;
+  std::vector<uint32_t> own_;   // this stream's runs in the order of that epoch
+  std::vector<int64_t> first_;  // by place in own_: the first piece; then their number
 };
 
 }  // namespace emblem

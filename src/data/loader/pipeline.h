@@ -44,12 +44,13 @@ class Loader::Pipeline final : public Loader::Source {
   struct Job {  // a piece under way
     int64_t epoch = 0;
     int64_t index = 0;  // in the epoch
-    Piece piece;
+    FilePiece piece;
     ReadyPiece* result = nullptr;
     BadRows bad;
     FeatureCounts counts;
     int64_t bytes = 0;
     std::exception_ptr error;
+    bool ends_epoch = false;
     bool ends_run = false;  // the last of the pieces that one worker decodes one after the other
     bool done = false;
   };
@@ -61,7 +62,9 @@ class Loader::Pipeline final : public Loader::Source {
     bool done = false;
   };
 
+  void check_start() const;
   void stop();
+  bool reads_on() const;
   void work();
   bool may_decode() const;
   bool has_room() const;
@@ -85,6 +88,8 @@ class Loader::Pipeline final : public Loader::Source {
   RowSample sample_;
   int64_t window_rows_ = 0;  // rows that are mixed with each other; 0: none are
   int64_t prefetch_rows_ = 0;
+  int64_t epoch_size_ = 0;  // of the stream's pieces in the first epoch, in the decoder's unit
+  uint64_t shuffle_seed_ = 0;
   const RemoteStatistics remote_before_ = remote_statistics();
 
   mutable std::mutex mutex_;           // guards all below

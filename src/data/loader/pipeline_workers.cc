@@ -43,7 +43,7 @@ void Loader::Pipeline::count_idle(int change) {
 }
 
 bool Loader::Pipeline::may_decode() const {
-  if (error_ != nullptr || (options_.epochs > 0 && next_epoch_ >= options_.epochs)) return false;
+  if (error_ != nullptr || !reads_on()) return false;
   if (open_runs_ > 2 * std::max(options_.workers, 1)) return false;
   return has_room();
 }
@@ -66,7 +66,8 @@ void Loader::Pipeline::decode_next(DecodedPiece& scratch, std::unique_lock<std::
   jobs.back()->ends_run = true;
   ++open_runs_;
   next_piece_ += count;
-  if (next_piece_ == order_->count()) {
+  if (next_piece_ == order_->count(next_epoch_)) {
+    jobs.back()->ends_epoch = true;
     next_piece_ = 0;
     ++next_epoch_;
   }
@@ -115,7 +116,7 @@ void Loader::Pipeline::decode_one(Job& job, DecodedPiece& scratch,
 void Loader::Pipeline::decode(Job& job, DecodedPiece& scratch) {
   try {
     // The order of a piece's rows depends on the seed and on the piece's place in the stream.
-    const Random shuffle{options_.seed,
+    const Random shuffle{shuffle_seed_,
                          random_bits(0x726f777300000000ull, static_cast<uint64_t>(job.epoch),
                                      static_cast<uint64_t>(job.index))};
     decoder_->decode(job.piece.file, job.piece.range, sample_,
@@ -144,10 +145,15 @@ void Loader::Pipeline::commit_pieces() {
 
 void Loader::Pipeline::commit(Job& job) {
   if (job.error != nullptr) std::rethrow_exception(job.error);
+  ReadyPiece& piece = *job.result;
+  if (planner_->has_ended()) {  // it was read ahead
+    free_pieces_.push_back(&piece);
+    return;
+  }
   count_bad_rows(job);
   statistics_.bytes += job.bytes;
   statistics_.counts.add(job.counts);
-  ReadyPiece& piece = *job.result;
+  piece.ends_epoch = job.ends_epoch;
   piece.rows_left = piece.features.rows;
   parsed_rows_ += piece.features.rows;
   parsed_size_ += job.piece.range.end - job.piece.range.begin;

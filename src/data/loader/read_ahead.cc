@@ -1,7 +1,6 @@
 #include "data/loader/read_ahead.h"
 
-#include <algorithm>
-#include <limits>
+#include <utility>
 
 #include "core/text.h"
 #include "data/source/remote_storage.h"
@@ -15,19 +14,25 @@ constexpr int64_t kPartsOfThread = 4;  // that wait for each download thread
 }  // namespace
 
 ReadAhead::ReadAhead(const Decoder& decoder, const PieceOrder& order, int64_t epochs)
-    : decoder_(decoder),
-      order_(order),
-      end_(epochs > 0 ? epochs * order.count() : std::numeric_limits<int64_t>::max()) {}
+    : decoder_(decoder), order_(order), epochs_(epochs) {}
 
 void ReadAhead::advance(int64_t epoch, int64_t index) {
   const DownloadQueue& queue = remote_storage().queue();
-  const int64_t current = epoch * order_.count() + index;
-  next_ = std::max(next_, current);
-  while (next_ < end_ && next_ - current < kMostPieces &&
+  if (std::pair(next_epoch_, next_index_) < std::pair(epoch, index)) {
+    next_epoch_ = epoch;
+    next_index_ = index;
+  }
+  while ((epochs_ == 0 || next_epoch_ < epochs_) &&
          queue.pending() < kPartsOfThread * queue.threads()) {
-    const Piece piece = order_.at(next_ / order_.count(), next_ % order_.count());
+    const int64_t count = order_.count(next_epoch_);  // nearly that of the epochs before it
+    if ((next_epoch_ - epoch) * count + next_index_ - index >= kMostPieces) return;
+    if (next_index_ == count) {
+      next_index_ = 0;
+      ++next_epoch_;
+      continue;
+    }
+    const FilePiece piece = order_.at(next_epoch_, next_index_++);
     decoder_.prefetch(piece.file, piece.range);
-    ++next_;
   }
 }
 

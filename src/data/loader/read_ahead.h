@@ -20,9 +20,9 @@ class ReadAhead {
 
  private:
   const Decoder& decoder_;
-  PieceOrder order_;  // an own one: it remembers the order of one epoch
-  int64_t end_;       // number of the last piece, over all epochs, and 1
-  int64_t next_ = 0;  // that was not asked for yet
+  PieceOrder order_;                         // an own one: it remembers the order of one epoch
+  int64_t epochs_;                           // 0: without end
+  int64_t next_epoch_ = 0, next_index_ = 0;  // of the piece that was not asked for yet
 };
 
 // Whether a list of inputs names remote files.

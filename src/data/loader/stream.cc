@@ -36,6 +36,10 @@ Loader::Stream::Stream(const config::DataConfig& data, const FeatureLayout& feat
       sample_{options.sample_ratio, options.seed, 0.0, RowPart::kAll} {
   EMBLEM_REQUIRE(options.batch_size > 0, "batch_size is ", options.batch_size,
                  "; expected at least 1");
+  if (options.streams > 1)
+    throw Error(ErrorCode::kUnsupported,
+                cat("a topic is read as one stream, not as ", options.streams,
+                    "; train on it with one rank, or give files"));
   EMBLEM_REQUIRE(options.rows == RowPart::kAll,
                  "data_config.holdout_ratio does not go with a stream; remove it: "
                  "train_config.progressive_eval_rows evaluates rows before they are trained on");

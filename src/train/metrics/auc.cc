@@ -76,6 +76,9 @@ class ExactAuc final : public Metric {
     rows_.insert(rows_.end(), rows.begin(), rows.end());
   }
 
+  void save(ByteWriter& bytes) const override { bytes.add_all(rows_); }
+  void restore(ByteReader& bytes) override { bytes.read_all(rows_); }
+
  protected:
   void check(const MetricBatch& batch) const override { check_binary_labels(batch, name()); }
 
@@ -112,6 +115,9 @@ class GroupedAuc final : public Metric {
     const auto& rows = same_kind<GroupedAuc>(other).rows_;
     rows_.insert(rows_.end(), rows.begin(), rows.end());
   }
+
+  void save(ByteWriter& bytes) const override { bytes.add_all(rows_); }
+  void restore(ByteReader& bytes) override { bytes.read_all(rows_); }
 
  protected:
   void check(const MetricBatch& batch) const override {
@@ -161,6 +167,14 @@ class BinnedAuc final : public Metric {
       positives_[bin] += from.positives_[bin];
       negatives_[bin] += from.negatives_[bin];
     }
+  }
+
+  void save(ByteWriter& bytes) const override { bytes.add_all(positives_).add_all(negatives_); }
+  void restore(ByteReader& bytes) override {
+    bytes.read_all(positives_);
+    bytes.read_all(negatives_);
+    if (positives_.size() != thresholds_.size() || negatives_.size() != thresholds_.size())
+      bytes.fail(cat("an AUC of ", positives_.size(), " thresholds, not ", thresholds_.size()));
   }
 
   void scale(double factor) override {

@@ -51,6 +51,17 @@ class MulticlassAuc final : public Metric {
     }
   }
 
+  void save(ByteWriter& bytes) const override {
+    bytes.add_all(positives_);
+    for (const auto& area : areas_) area->save(bytes);
+  }
+  void restore(ByteReader& bytes) override {
+    bytes.read_all(positives_);
+    if (positives_.size() != areas_.size())
+      bytes.fail(cat("an AUC of ", positives_.size(), " classes, not ", areas_.size()));
+    for (const auto& area : areas_) area->restore(bytes);
+  }
+
  protected:
   void check(const MetricBatch& batch) const override {
     EMBLEM_REQUIRE(batch.classes == static_cast<int64_t>(areas_.size()), "metric ", name(), " of ",
@@ -86,6 +97,11 @@ class MeanOverRows : public Metric {
     const auto& from = same_kind<MeanOverRows>(other);
     sum_ += from.sum_;
     weight_ += from.weight_;
+  }
+  void save(ByteWriter& bytes) const override { bytes.add(sum_).add(weight_); }
+  void restore(ByteReader& bytes) override {
+    bytes.read(sum_);
+    bytes.read(weight_);
   }
 
  protected:

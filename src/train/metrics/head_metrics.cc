@@ -5,6 +5,8 @@
 #include <limits>
 
 #include "config/metrics.h"
+#include "core/byte_io.h"
+#include "core/checksum.h"
 #include "emblem/error.h"
 #include "model/probability.h"
 
@@ -21,6 +23,12 @@ bool is_bad(const Batch& batch, int64_t row) {
 int64_t first_key(const SparseColumn& column, int64_t row) {
   if (column.offsets.empty()) return column.keys[row];
   return column.offsets[row] < column.offsets[row + 1] ? column.keys[column.offsets[row]] : 0;
+}
+
+uint64_t checksum_of(std::string_view bytes) {
+  Checksum checksum;
+  checksum.add(bytes.data(), bytes.size());
+  return checksum.value();
 }
 
 int64_t columns_of(const HostVector<float>& values, const Batch& batch) {
@@ -283,6 +291,45 @@ void HeadMetrics::add(const Batch& batch, View<const float> logits) {
 
 std::optional<float> HeadMetrics::only_label() const {
   return least_label_ == most_label_ ? std::optional(least_label_) : std::nullopt;
+}
+
+void HeadMetrics::merge(const HeadMetrics& other) {
+  EMBLEM_REQUIRE(names_ == other.names_, "cannot merge the metrics of another head");
+  for (size_t i = 0; i < metrics_.size(); ++i) metrics_[i].metric->merge(*other.metrics_[i].metric);
+  least_label_ = std::min(least_label_, other.least_label_);
+  most_label_ = std::max(most_label_, other.most_label_);
+}
+
+std::string HeadMetrics::to_bytes() const {
+  ByteWriter writer;
+  writer.add(static_cast<uint64_t>(names_.size())).add(least_label_).add(most_label_);
+  for (size_t i = 0; i < metrics_.size(); ++i) {
+    writer.add_text(names_[i]);
+    metrics_[i].metric->save(writer);
+  }
+  writer.add(checksum_of(writer.bytes()));
+  return std::move(writer).bytes();
+}
+
+void HeadMetrics::restore(std::string_view bytes) {
+  constexpr const char* kWhat = "the metrics of a head";
+  constexpr size_t kChecksumBytes = sizeof(uint64_t);
+  const size_t body = bytes.size() - std::min(bytes.size(), kChecksumBytes);
+  uint64_t checksum = 0;
+  ByteReader(bytes.substr(body), kWhat).read(checksum);
+  ByteReader reader(bytes.substr(0, body), kWhat);
+  if (checksum != checksum_of(bytes.substr(0, body))) reader.fail("the checksum is wrong");
+  uint64_t count = 0;
+  reader.read(count);
+  if (count != metrics_.size()) reader.fail(cat(count, " metrics, not ", metrics_.size()));
+  reader.read(least_label_);
+  reader.read(most_label_);
+  for (size_t i = 0; i < metrics_.size(); ++i) {
+    const std::string_view name = reader.read_text();
+    if (name != names_[i]) reader.fail(cat("metric ", name, " in place of ", names_[i]));
+    metrics_[i].metric->restore(reader);
+  }
+  reader.end();
 }
 
 }  // namespace emblem

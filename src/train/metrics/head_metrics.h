@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/heads.h"
@@ -54,6 +55,14 @@ class HeadMetrics {
 
   const HeadSpec& head() const { return head_; }
   const std::vector<std::string>& names() const { return names_; }
+
+  // Takes over the rows of `other`, of the same head and layout, as if they had been added here.
+  void merge(const HeadMetrics& other);
+  // All rows so far as bytes, and back: restore() replaces the own ones. Throws kCorruption for
+  // damaged bytes and for those of other metrics.
+  std::string to_bytes() const;
+  void restore(std::string_view bytes);
+
   double value(size_t metric) { return metrics_[metric].metric->value(); }
   // Set when all labels so far are equal.
   std::optional<float> only_label() const;

@@ -186,5 +186,82 @@ TEST(HeadMetrics, KnowWhenAllLabelsAreEqual) {
   EXPECT_TRUE(std::isnan(value_of(metrics, "auc")));
 }
 
+TEST(HeadMetrics, ABatchOfBadRowsAddsNothing) {
+  const HeadSpec heads[] = {
+      head_with("metrics { accuracy {} } losses { softmax_cross_entropy {} }", HeadKind::kClass, 3),
+      head_with("metrics { auc {} } losses { jrc_loss { session_name: 'user' } }", HeadKind::kClass,
+                2)};
+  for (const HeadSpec& head : heads) {
+    HeadMetrics metrics(head, layout());
+    Batch batch = batch_of({0, 1}, {1, 1});
+    const std::vector<float> logits = {0.5f, 0.25f, 1.0f, -1.0f, 0.0f, 2.0f};
+    batch.bad = {1, 1};
+    metrics.add(batch, {logits.data(), 2, head.classes});
+    EXPECT_TRUE(std::isnan(metrics.value(0)));
+    batch.bad = {0, 0};
+    metrics.add(batch, {logits.data(), 2, head.classes});
+    EXPECT_FALSE(std::isnan(metrics.value(0)));
+  }
+}
+
+const char* const kSavedHead =
+    "tower_name: 'ctr' metrics { auc {} } metrics { grouped_auc { grouping_key: 'user' } } "
+    "metrics { mean_label {} } losses { binary_cross_entropy {} }";
+
+TEST(HeadMetrics, AsBytesMergeTheSameAndKnowTheOnlyLabel) {
+  const HeadSpec head = head_with(kSavedHead);
+  const std::vector<float> logits = {1.0f, -1.0f, 0.5f, 2.0f};
+  HeadMetrics ones(head, layout()), zeros(head, layout()), all(head, layout());
+  ones.add(batch_of({1, 1, 1, 1}, {1, 2, 1, 2}), {logits.data(), 4, 1});
+  zeros.add(batch_of({0, 0, 0}, {1, 2, 3}), {logits.data() + 1, 3, 1});
+  for (HeadMetrics* part : {&ones, &zeros}) {
+    HeadMetrics copy(head, layout());
+    copy.restore(part->to_bytes());
+    EXPECT_EQ(copy.only_label(), part == &ones ? 1.0f : 0.0f);
+    all.merge(copy);
+  }
+  EXPECT_EQ(all.only_label(), std::nullopt);
+  ones.merge(zeros);
+  for (size_t i = 0; i < all.names().size(); ++i) EXPECT_EQ(all.value(i), ones.value(i));
+  EXPECT_EQ(value_of(all, "mean_label_ctr"), 4.0 / 7);
+}
+
+TEST(HeadMetrics, DamagedBytesAreRefused) {
+  const HeadSpec head = head_with(kSavedHead);
+  HeadMetrics metrics(head, layout());
+  const std::vector<float> logits = {1.0f, -1.0f};
+  metrics.add(batch_of({1, 0}, {1, 1}), {logits.data(), 2, 1});
+  const std::string bytes = metrics.to_bytes();
+  const auto code_of = [&](const std::string& damaged) {
+    try {
+      HeadMetrics(head, layout()).restore(damaged);
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return ErrorCode::kInternal;
+  };
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
+    EXPECT_EQ(code_of(damaged), ErrorCode::kCorruption) << at;
+    EXPECT_EQ(code_of(bytes.substr(0, at)), ErrorCode::kCorruption) << at;
+  }
+  EXPECT_EQ(code_of(bytes + "x"), ErrorCode::kCorruption);
+}
+
+TEST(HeadMetrics, BytesOfOtherMetricsAreRefused) {
+  HeadMetrics metrics(head_with(kSavedHead), layout());
+  const HeadMetrics fewer(head_with("metrics { auc {} }"), layout());
+  const HeadMetrics other(
+      head_with("tower_name: 'cvr' metrics { auc {} } metrics { mean_label {} } "
+                "metrics { log_loss {} } losses { binary_cross_entropy {} }"),
+      layout());
+  EXPECT_THAT([&] { metrics.restore(fewer.to_bytes()); },
+              ThrowsMessage<Error>(HasSubstr("1 metrics, not 4")));
+  EXPECT_THAT([&] { metrics.restore(other.to_bytes()); },
+              ThrowsMessage<Error>(HasSubstr("metric auc_cvr in place of auc_ctr")));
+  EXPECT_THROW(metrics.merge(other), Error);
+}
+
 }  // namespace
 }  // namespace emblem

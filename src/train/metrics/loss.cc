@@ -23,6 +23,11 @@ class LossMetric : public Metric {
     sum_ += from.sum_;
     weight_ += from.weight_;
   }
+  void save(ByteWriter& bytes) const override { bytes.add(sum_).add(weight_); }
+  void restore(ByteReader& bytes) override {
+    bytes.read(sum_);
+    bytes.read(weight_);
+  }
 
  protected:
   // Of every row.

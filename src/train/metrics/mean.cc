@@ -13,6 +13,12 @@ struct WeightedSum {
   void add(double value, double w) { sum += value * w, weight += w; }
   void add(const WeightedSum& other) { sum += other.sum, weight += other.weight; }
   double mean() const { return weight > 0 ? sum / weight : kUndefined; }
+
+  void save(ByteWriter& bytes) const { bytes.add(sum).add(weight); }
+  void restore(ByteReader& bytes) {
+    bytes.read(sum);
+    bytes.read(weight);
+  }
 };
 
 // Probabilities in float round to 0 and 1; as the field does, those rows count as this far from
@@ -91,6 +97,8 @@ class Mean final : public Metric {
 
   double value() override { return sum_.mean(); }
   void merge(const Metric& other) override { sum_.add(same_kind<Mean>(other).sum_); }
+  void save(ByteWriter& bytes) const override { sum_.save(bytes); }
+  void restore(ByteReader& bytes) override { sum_.restore(bytes); }
 
  protected:
   void check(const MetricBatch& batch) const override { of_row_.check(batch, name()); }
@@ -119,6 +127,14 @@ class NormalizedEntropy final : public Metric {
     loss_.add(from.loss_);
     label_.add(from.label_);
   }
+  void save(ByteWriter& bytes) const override {
+    loss_.save(bytes);
+    label_.save(bytes);
+  }
+  void restore(ByteReader& bytes) override {
+    loss_.restore(bytes);
+    label_.restore(bytes);
+  }
 
  protected:
   void check(const MetricBatch& batch) const override { loss_of_.check(batch, name()); }
@@ -145,6 +161,14 @@ class Calibration final : public Metric {
     const auto& from = same_kind<Calibration>(other);
     prediction_.add(from.prediction_);
     label_.add(from.label_);
+  }
+  void save(ByteWriter& bytes) const override {
+    prediction_.save(bytes);
+    label_.save(bytes);
+  }
+  void restore(ByteReader& bytes) override {
+    prediction_.restore(bytes);
+    label_.restore(bytes);
   }
 
  protected:

@@ -49,6 +49,7 @@ void Metric::add(const MetricBatch& batch) {
     EMBLEM_REQUIRE(weight >= 0.0f, "a sample weight is ", weight,
                    ", but weights must not be negative");
   }
+  if (rows == 0) return;  // all rows of a batch were bad
   check(batch);
   accumulate(batch);
 }

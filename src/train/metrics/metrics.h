@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/byte_io.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -53,6 +54,12 @@ class Metric {
 
   // Takes over the rows of `other`, made with the same settings, as if they had been added here.
   virtual void merge(const Metric& other) = 0;
+
+  // Writes what value() and merge() depend on; restore() of a metric with the same settings takes
+  // it over in place of its own rows. Throws kCorruption for bytes that another metric has written,
+  // or none.
+  virtual void save(ByteWriter& bytes) const = 0;
+  virtual void restore(ByteReader& bytes) = 0;
 
   // Lets all rows so far weigh `factor` times as much. Only metrics of counts can: a binned AUC.
   virtual void scale(double factor);

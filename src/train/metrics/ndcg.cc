@@ -32,6 +32,20 @@ class NdcgAtK final : public Metric {
     rows_.insert(rows_.end(), from.rows_.begin(), from.rows_.end());
   }
 
+  void save(ByteWriter& bytes) const override {
+    bytes.add(static_cast<uint64_t>(rows_.size()));
+    for (const Row& row : rows_) bytes.add(row.group).add(row.below).add(row.label);
+  }
+  void restore(ByteReader& bytes) override {
+    rows_.resize(bytes.read_count(sizeof(Row)));
+    for (Row& row : rows_) {
+      bytes.read(row.group);
+      bytes.read(row.below);
+      bytes.read(row.label);
+      if (!std::isfinite(row.below) || !std::isfinite(row.label)) bytes.fail("a row is not finite");
+    }
+  }
+
  protected:
   void check(const MetricBatch& batch) const override {
     check_groups(batch);

@@ -58,6 +58,24 @@ double xauc_of(std::span<const Row> rows) {
   return total > 0 ? ordered / total : kUndefined;
 }
 
+void save_rows(const std::vector<Row>& rows, ByteWriter& bytes) {
+  bytes.add(static_cast<uint64_t>(rows.size()));
+  for (const Row& row : rows)
+    bytes.add(row.group).add(row.label).add(row.prediction).add(row.weight);
+}
+
+void restore_rows(ByteReader& bytes, std::vector<Row>& rows) {
+  constexpr size_t kBytes = sizeof(int64_t) + 3 * sizeof(float);
+  rows.resize(bytes.read_count(kBytes));
+  for (Row& row : rows) {
+    bytes.read(row.group);
+    for (float* const value : {&row.label, &row.prediction, &row.weight}) {
+      bytes.read(*value);
+      if (!std::isfinite(*value)) bytes.fail("a row is not finite");
+    }
+  }
+}
+
 bool labels_differ(std::span<const Row> rows) {  // of sorted rows of one group
   return !rows.empty() && rows.front().label != rows.back().label;
 }
@@ -79,6 +97,8 @@ class Xauc final : public Metric {
     const auto& rows = same_kind<Xauc>(other).rows_;
     rows_.insert(rows_.end(), rows.begin(), rows.end());
   }
+  void save(ByteWriter& bytes) const override { save_rows(rows_, bytes); }
+  void restore(ByteReader& bytes) override { restore_rows(bytes, rows_); }
 
  protected:
   void accumulate(const MetricBatch& batch) override {
@@ -103,6 +123,11 @@ class XaucInBatch final : public Metric {
     const auto& from = same_kind<XaucInBatch>(other);
     sum_ += from.sum_;
     batches_ += from.batches_;
+  }
+  void save(ByteWriter& bytes) const override { bytes.add(sum_).add(batches_); }
+  void restore(ByteReader& bytes) override {
+    bytes.read(sum_);
+    bytes.read(batches_);
   }
 
  protected:
@@ -149,6 +174,8 @@ class GroupedXauc final : public Metric {
     const auto& rows = same_kind<GroupedXauc>(other).rows_;
     rows_.insert(rows_.end(), rows.begin(), rows.end());
   }
+  void save(ByteWriter& bytes) const override { save_rows(rows_, bytes); }
+  void restore(ByteReader& bytes) override { restore_rows(bytes, rows_); }
 
  protected:
   void check(const MetricBatch& batch) const override { check_groups(batch); }
