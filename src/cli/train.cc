@@ -7,6 +7,8 @@
 #include "checkpoint/remote_model_dir.h"
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
+#include "cli/rank_options.h"
+#include "cli/ranks.h"
 #include "core/interrupt.h"
 #include "core/output_file.h"
 #include "core/text.h"
@@ -20,11 +22,15 @@ namespace {
 constexpr const char* kInterruptNotice =
     "emblem: interrupted: saving a checkpoint; interrupt again to stop at once";
 
+constexpr int kStatusOfInterrupt = 130;  // as after Ctrl-C
+
 struct Options : PipelineOptions {
   bool resume = false, init_partial = false;
   std::string init_from;
   int64_t max_steps = 0;
   std::string stop_at, profile, json;
+  RankOptions ranks;
+  std::string transport = "auto";
 };
 
 const char* to_text(TrainOutcome outcome) {
@@ -39,6 +45,12 @@ const char* to_text(TrainOutcome outcome) {
       return "interrupted";
   }
   return "";
+}
+
+// Ranks end alike, though the signal may have been sent to another one.
+int status_of(const TrainSummary& summary) {
+  if (summary.outcome != TrainOutcome::kInterrupted) return 0;
+  return interrupted() ? interrupted_status() : kStatusOfInterrupt;
 }
 
 // Whether the path begins with that of the folder; neither needs to exist.
@@ -88,34 +100,65 @@ std::unique_ptr<RemoteModelDir> open_remote_model_dir(const Options& options,
   return remote;
 }
 
-int run(const Options& options) {
-  TrainOptions train_options;
-  train_options.max_steps = options.max_steps;
-  if (options.resume) train_options.model_dir = ModelDir::kResume;
-  train_options.init_from = options.init_from;
-  if (options.init_partial) train_options.warm_start = WarmStart::kPartial;
-  if (!options.stop_at.empty()) train_options.stop_at = parse_stop_at(options.stop_at);
-  config::PipelineConfig config = load_unchecked(options);
-  const std::unique_ptr<RemoteModelDir> remote =
-      open_remote_model_dir(options, &config, &train_options);
-  adopt_trained_semantics(train_options, &config);
+struct Prepared {
+  TrainOptions options;
+  config::PipelineConfig config;
+  std::unique_ptr<RemoteModelDir> remote;
+};
+
+// What a rank does before it meets the others.
+Prepared prepare(const Options& options) {
+  Prepared made{.config = load_unchecked(options)};
+  TrainOptions& training = made.options;
+  training.max_steps = options.max_steps;
+  if (options.resume) training.model_dir = ModelDir::kResume;
+  training.init_from = options.init_from;
+  if (options.init_partial) training.warm_start = WarmStart::kPartial;
+  if (!options.stop_at.empty()) training.stop_at = parse_stop_at(options.stop_at);
+  config::PipelineConfig& config = made.config;
+  EMBLEM_REQUIRE(!is_object_uri(config.model_dir()) || find_rank_place(options.ranks).size == 1,
+                 "model_dir is ", shown_uri(config.model_dir()),
+                 "; several ranks need a folder of a file system that they share");
+  made.remote = open_remote_model_dir(options, &config, &training);
+  adopt_trained_semantics(training, &config);
   check(config);
   require_local_inputs(config);
   refuse_pipeline_as_output("--json", options.json, options, config);
   refuse_pipeline_as_output("--profile", options.profile, options, config);
   if (!options.json.empty() && !is_below(options.json, config.model_dir()))
     check_output(options.json);
-  const auto trace = make_trace(options.profile, options);
-  train_options.trace = trace.get();
-  const Workers workers = make_workers(options, config.train_config().num_threads());
+  return made;
+}
+
+Prepared prepare_as_rank(const Options& options) {
+  silence_other_ranks(options.ranks);
+  try {
+    return prepare(options);
+  } catch (const Error& error) {
+    tell_other_ranks(options.ranks, options.transport, error);
+    throw;
+  }
+}
+
+int run(const Options& options) {
+  auto [train_options, config, remote] = prepare_as_rank(options);
+  TrainingRanks ranks(options.ranks, options.transport, config, options.resume);
   const InterruptHandler handler(kInterruptNotice);
+  std::unique_ptr<Trace> trace;
   TrainSummary summary;
   try {
-    summary = train(workers.context, config, train_options);
+    ranks.run([&] {
+      train_options.world = ranks.world();
+      trace = make_trace(options.profile, options);
+      train_options.trace = trace.get();
+      const Workers workers = make_workers(options, config.train_config().num_threads());
+      summary = train(workers.context, config, train_options);
+    });
   } catch (const Error&) {
     if (remote) remote->try_to_publish(config.train_config().keep_checkpoint_max());
     throw;
   }
+  if (!ranks.reports()) return status_of(summary);
   if (remote) {
     remote->publish(config.train_config().keep_checkpoint_max());
     summary.checkpoint = remote->address_of(summary.checkpoint);
@@ -124,7 +167,7 @@ int run(const Options& options) {
   print(summary);
   if (!options.json.empty())
     write_bench_results(options.json, {result_of_run(summary, options.config)});
-  return summary.outcome == TrainOutcome::kInterrupted ? interrupted_status() : 0;
+  return status_of(summary);
 }
 
 }  // namespace
@@ -136,15 +179,14 @@ void add_train(Command& program) {
   command.option("--model-dir", options->model_dir, "DIR",
                  "Folder for checkpoints and results (default: model_dir of the configuration)");
   add_device_options(command, *options);
-  const Option resume =
-      command.flag("--resume", options->resume,
-                   "Continue exactly from the latest checkpoint in the model directory");
+  command.flag("--resume", options->resume,
+               "Continue exactly from the latest checkpoint in the model directory; start from the "
+               "beginning where there is none");
   const Option init_from =
-      command
-          .option("--init-from", options->init_from, "DIR",
-                  "Start a new run with the weights of this checkpoint or model directory; "
-                  "optimizers and schedules start from the beginning")
-          .excludes(resume);
+      command.option("--init-from", options->init_from, "DIR",
+                     "Start a new run with the weights of this checkpoint or model directory; "
+                     "optimizers and schedules start from the beginning; with --resume: where the "
+                     "model directory has no checkpoint yet");
   command
       .flag("--init-partial", options->init_partial,
             "Let tables and parameters without a match in --init-from keep their initial values")
@@ -159,6 +201,9 @@ void add_train(Command& program) {
   command.output("--json", options->json,
                  "Also write the final evaluation, speed and memory use to this file",
                  OutputPlace::kFolderMayBeMade);
+  add_rank_options(command, options->ranks);
+  command.choice("--transport", options->transport, {"auto", "tcp", "mpi"},
+                 "What connects several ranks; auto: TCP where rank 0 has an address, else MPI");
   command.run([options] { return run(*options); });
 }
 

@@ -12,7 +12,7 @@ namespace emblem {
 namespace {
 
 // Copies a batch's values into an input node of the graph.
-void feed(const Context& context, const char* what, View<const float> from, View<float> to) {
+void feed_node(const Context& context, const char* what, View<const float> from, View<float> to) {
   if (from.size() != to.size()) [[unlikely]]
     throw Error(ErrorCode::kInternal,
                 cat("a batch has ", from.size(), " ", what, ", but the model takes ", to.rows,
@@ -30,7 +30,7 @@ DType precision_of(const Context& context, const config::TrainConfig& config) {
 
 Model::Model(const Context& context, const config::PipelineConfig& config,
              const FeatureLayout& layout, int64_t max_rows, const MakeLookup& make_lookup,
-             ModelUse use)
+             ModelUse use, const MakeRankTables& make_rank_tables)
     : name_(model_name(config.model_config())), graph_(config.train_config().seed()) {
   ModelInputs inputs(graph_, config, layout, wide_dim_of(config.model_config()));
   heads_ = build_model(graph_, inputs);
@@ -53,7 +53,7 @@ Model::Model(const Context& context, const config::PipelineConfig& config,
   }
   require_dense_memory(context, graph_, max_rows);
   for (const LookupPlan& plan : inputs.lookups())
-    lookups_.emplace_back(context, config, plan, make_lookup, use);
+    lookups_.emplace_back(context, config, plan, make_lookup, use, make_rank_tables);
   const DType precision = precision_of(context, config.train_config());
   // In 16 bits an evaluation computes with the padded rows of training, so that its results are the
   // same to the last bit.
@@ -82,12 +82,12 @@ std::vector<Model::LookupInput> Model::lookup_inputs() const {
 }
 
 void Model::feed_values(const Context& context, const ModelBatch& batch) {
-  if (dense_.id >= 0) feed(context, "numeric values", batch.dense, graph_.value(dense_));
+  if (dense_.id >= 0) feed_node(context, "numeric values", batch.dense, graph_.value(dense_));
   for (const SequenceInput& input : sequences_) {
     const SequenceView& sequence = batch.sequences[input.index];
     graph_.set_elements(context, input.space, sequence.offsets, sequence.elements);
     if (input.numbers.id >= 0)
-      feed(context, "numbers of a sequence", sequence.numbers, graph_.value(input.numbers));
+      feed_node(context, "numbers of a sequence", sequence.numbers, graph_.value(input.numbers));
   }
 }
 
@@ -98,19 +98,47 @@ void Model::feed_targets(const Context& context, const ModelBatch& batch, Phase 
     detail::zero(context, labels.data, static_cast<size_t>(labels.size()) * sizeof(float));
     return;
   }
-  feed(context, "labels", batch.labels, graph_.value(labels_));
-  if (weights_.id >= 0) feed(context, "sample weights", batch.weights, graph_.value(weights_));
+  feed_node(context, "labels", batch.labels, graph_.value(labels_));
+  if (weights_.id >= 0) feed_node(context, "sample weights", batch.weights, graph_.value(weights_));
   for (const auto& [sparse_index, node] : ids_)
     first_keys(context, batch.sparse[static_cast<size_t>(sparse_index)], graph_.ids(node).data);
 }
 
-void Model::forward(const Context& context, const ModelBatch& batch, Phase phase, uint64_t draw) {
-  clock_.begin(context, "lookup");
+void Model::feed(const Context& context, const ModelBatch& batch, Phase phase) {
   graph_.set_rows(batch.rows);
   feed_values(context, batch);
   feed_targets(context, batch, phase);
+}
+
+void Model::forward(const Context& context, const ModelBatch& batch, Phase phase, uint64_t draw) {
+  clock_.begin(context, "lookup");
+  feed(context, batch, phase);
   for (ModelLookup& lookup : lookups_) lookup.forward(context, graph_, batch, phase);
   clock_.end(context, stages_.lookup);
+  run_forward(context, phase, draw);
+}
+
+void Model::lookup_shards(const Context& context, std::span<const ModelBatch* const> shards,
+                          Phase phase) {
+  clock_.begin(context, "lookup");
+  for (ModelLookup& lookup : lookups_) lookup.forward_shards(context, shards, phase);
+  clock_.end(context, stages_.lookup);
+}
+
+void Model::forward_shard(const Context& context, size_t shard, const ModelBatch& batch,
+                          Phase phase, uint64_t draw) {
+  clock_.begin(context, "lookup");
+  feed(context, batch, phase);
+  for (ModelLookup& lookup : lookups_) lookup.feed_shard(context, graph_, shard);
+  clock_.end(context, stages_.lookup);
+  run_forward(context, phase, draw);
+}
+
+void Model::keep_embedding_gradients(const Context& context, size_t shard) {
+  for (ModelLookup& lookup : lookups_) lookup.keep_gradients(context, graph_, shard);
+}
+
+void Model::run_forward(const Context& context, Phase phase, uint64_t draw) {
   clock_.begin(context, "dense forward");
   graph_.forward(context, phase, draw);
   clock_.end(context, stages_.forward);

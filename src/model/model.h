@@ -38,9 +38,10 @@ class Model {
   // none and only forward in Phase::kEval works, or, where `make_lookup` gives null, not even that:
   // the rows come in another way. With ModelUse::kEvaluation, too, only forward in Phase::kEval
   // works.
+  // With `make_rank_tables` the tables are a rank's part, and passes take part in those of others.
   Model(const Context& context, const config::PipelineConfig& config, const FeatureLayout& layout,
         int64_t max_rows, const MakeLookup& make_lookup = nullptr,
-        ModelUse use = ModelUse::kTraining);
+        ModelUse use = ModelUse::kTraining, const MakeRankTables& make_rank_tables = nullptr);
 
   // Looks up and runs the graph. `draw` numbers the batch for dropout.
   void forward(const Context& context, const ModelBatch& batch, Phase phase, uint64_t draw);
@@ -49,6 +50,15 @@ class Model {
   void prefetch(const Context& context, const ModelBatch& next);
   // Gradients of the last training forward.
   void backward(const Context& context);
+
+  // On several ranks, a step of a batch that is cut into shards, which may have no rows (null):
+  // looks up the rows of all of them, together with the other ranks; then each shard is run.
+  void lookup_shards(const Context& context, std::span<const ModelBatch* const> shards,
+                     Phase phase);
+  void forward_shard(const Context& context, size_t shard, const ModelBatch& batch, Phase phase,
+                     uint64_t draw);
+  // After the backward of a shard: update_embeddings will take its gradients.
+  void keep_embedding_gradients(const Context& context, size_t shard);
   // After backward: limits each of the embeddings' gradients to [-most, most].
   void clip_embedding_gradients(const Context& context, float most);
   // Squared norm of the embeddings' gradients after backward.
@@ -105,6 +115,8 @@ class Model {
     Space space;
     Node numbers;  // id -1: none
   };
+  void feed(const Context& context, const ModelBatch& batch, Phase phase);
+  void run_forward(const Context& context, Phase phase, uint64_t draw);
   void feed_values(const Context& context, const ModelBatch& batch);
   void feed_targets(const Context& context, const ModelBatch& batch, Phase phase);
 

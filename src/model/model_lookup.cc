@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "model/key_arrays.h"
+#include "model/model.h"
 
 namespace emblem {
 namespace {
@@ -26,22 +27,29 @@ void copy_values(const Context& context, T* to, const T* from, int64_t count) {
 }  // namespace
 
 ModelLookup::ModelLookup(const Context& context, const config::PipelineConfig& config,
-                         const LookupPlan& plan, const MakeLookup& make_elsewhere, ModelUse use)
-    : plan_(plan) {
+                         const LookupPlan& plan, const MakeLookup& make_elsewhere, ModelUse use,
+                         const MakeRankTables& make_rank_tables)
+    : plan_(plan), precision_(precision_of(context, config.train_config())) {
   const TablePlan tables = plan_tables(config, plan, use);
   if (make_elsewhere) {
     lookup_ = make_elsewhere(tables);
     return;
   }
-  for (const TableSettings& settings : tables.tables)
-    tables_.push_back(make_table(context, settings));
+  if (make_rank_tables) {
+    RankTables made = make_rank_tables(tables);
+    tables_ = std::move(made.tables);
+    lookup_ = std::move(made.lookup);
+  } else {
+    for (const TableSettings& settings : tables.tables)
+      tables_.push_back(make_table(context, settings));
+  }
   std::vector<LookupFeature> features;
   for (const TableUse& each : tables.uses) {
     Table* table = tables_[static_cast<size_t>(each.table)].get();
     features.push_back({table, each.pooling});
     feature_tables_.push_back(table);
   }
-  lookup_ = make_lookup(context, features, tables.lookup);
+  if (!lookup_) lookup_ = make_lookup(context, features, tables.lookup);
 }
 
 // The bags of all features one after the other.
@@ -89,16 +97,20 @@ void ModelLookup::pick(const Context& context, const ModelBatch& batch, Keys& to
     to.features.push_back(keys_of(batch, planned));
 }
 
+AnyView ModelLookup::room(const Context& context, int64_t bags, Buffer<char>& memory) const {
+  make_room(context, memory, bags * plan_.width * size_of(precision_));
+  return {memory.data(), bags, plan_.width, precision_, context.device};
+}
+
 AnyView ModelLookup::stacked(const Context& context, Graph& graph, Buffer<char>& memory) const {
   int64_t bags = 0;
   for (const PlannedFeature& planned : plan_.features) bags += graph.matrix(planned.node).rows;
-  const DType type = graph.matrix(plan_.features[0].node).dtype;
-  make_room(context, memory, bags * plan_.width * size_of(type));
-  return {memory.data(), bags, plan_.width, type, context.device};
+  return room(context, bags, memory);
 }
 
 void ModelLookup::forward(const Context& context, Graph& graph, const ModelBatch& batch,
                           Phase phase) {
+  shard_begins_.clear();
   pick(context, batch, keys_);
   if (!plan_.is_stacked) {
     lookup_->forward(context, keys_.features, phase, graph.matrix(plan_.features[0].node));
@@ -120,7 +132,57 @@ void ModelLookup::prefetch(const Context& context, const ModelBatch& next) {
   lookup_->prefetch(context, coming_.features);
 }
 
+void ModelLookup::forward_shards(const Context& context,
+                                 std::span<const ModelBatch* const> shards, Phase phase) {
+  shard_keys_.resize(shards.size());
+  shard_begins_.assign(1, 0);
+  std::vector<FeatureKeys> features;
+  const size_t each = plan_.is_stacked ? 1 : plan_.features.size();
+  for (size_t s = 0; s < shards.size(); ++s) {
+    Keys& keys = shard_keys_[s];
+    if (shards[s] != nullptr)
+      pick(context, *shards[s], keys);
+    else
+      keys.features.assign(each, {});
+    features.insert(features.end(), keys.features.begin(), keys.features.end());
+    shard_begins_.push_back(shard_begins_.back() + bags_of(keys.features[0]));
+  }
+  const AnyView all = room(context, shard_begins_.back(), rows_);
+  room(context, shard_begins_.back(), row_gradients_);
+  lookup_->forward(context, features, phase, all);
+}
+
+template <class Matrix, class Copy>
+void ModelLookup::for_each_node(size_t shard, Matrix&& matrix, Copy&& copy) const {
+  const size_t nodes = plan_.is_stacked ? plan_.features.size() : 1;
+  int64_t bags = shard_begins_[shard];
+  for (size_t i = 0; i < nodes; ++i) {
+    const auto of_node = matrix(plan_.features[i].node);
+    copy(of_node, bags * plan_.width * size_of(of_node.dtype));
+    bags += of_node.rows;
+  }
+}
+
+void ModelLookup::feed_shard(const Context& context, Graph& graph, size_t shard) {
+  for_each_node(
+      shard, [&](Node node) { return graph.matrix(node); },
+      [&](const AnyView& to, int64_t begin) {
+        copy_values(context, static_cast<char*>(to.data), rows_.data() + begin,
+                    to.size() * size_of(to.dtype));
+      });
+}
+
+void ModelLookup::keep_gradients(const Context& context, Graph& graph, size_t shard) {
+  for_each_node(
+      shard, [&](Node node) { return graph.gradient_matrix(node); },
+      [&](const AnyView& from, int64_t begin) {
+        copy_values(context, row_gradients_.data() + begin, static_cast<const char*>(from.data),
+                    from.size() * size_of(from.dtype));
+      });
+}
+
 ConstAnyView ModelLookup::gradients(const Context& context, Graph& graph) {
+  if (!shard_begins_.empty()) return room(context, shard_begins_.back(), row_gradients_);
   if (!plan_.is_stacked) return graph.gradient_matrix(plan_.features[0].node);
   AnyView all = stacked(context, graph, row_gradients_);
   char* to = row_gradients_.data();

@@ -19,6 +19,13 @@ namespace emblem {
 // Makes the lookup over the tables of a plan, one feature a use.
 using MakeLookup = std::function<std::unique_ptr<Lookup>(const TablePlan&)>;
 
+// Tables of a plan, of which other ranks have a part, and the lookup over all of them.
+struct RankTables {
+  std::vector<std::unique_ptr<Table>> tables;  // in the order of the plan
+  std::unique_ptr<Lookup> lookup;              // takes the features of several shards
+};
+using MakeRankTables = std::function<RankTables(const TablePlan&)>;
+
 // The values of a feature that were looked up in a table.
 struct FeatureLookups {
   std::string feature, table;
@@ -28,13 +35,21 @@ struct FeatureLookups {
 // Used by one thread at a time.
 class ModelLookup {
  public:
-  // Owns its tables unless `make_elsewhere` looks up elsewhere. `plan` has its nodes.
+  // Owns its tables unless `make_elsewhere` looks up elsewhere. `make_rank_tables`, where given,
+  // makes them. `plan` has its nodes.
   ModelLookup(const Context& context, const config::PipelineConfig& config, const LookupPlan& plan,
-              const MakeLookup& make_elsewhere, ModelUse use);
+              const MakeLookup& make_elsewhere, ModelUse use,
+              const MakeRankTables& make_rank_tables);
 
   // After set_rows and set_elements of the graph. The batch must outlive backward.
   void forward(const Context& context, Graph& graph, const ModelBatch& batch, Phase phase);
   void prefetch(const Context& context, const ModelBatch& next);
+  // A batch in shards (Model::lookup_shards). squared_gradient_norm and backward then take what was
+  // kept.
+  void forward_shards(const Context& context, std::span<const ModelBatch* const> shards,
+                      Phase phase);
+  void feed_shard(const Context& context, Graph& graph, size_t shard);
+  void keep_gradients(const Context& context, Graph& graph, size_t shard);
   double squared_gradient_norm(const Context& context, Graph& graph);
   void backward(const Context& context, Graph& graph, const StepScalars& step);
   void check(const Context& context) { lookup_->check(context); }
@@ -61,13 +76,21 @@ class ModelLookup {
   ConstAnyView gradients(const Context& context, Graph& graph);
   // [bags of all features, width] in `memory`.
   AnyView stacked(const Context& context, Graph& graph, Buffer<char>& memory) const;
+  // [bags, width] in `memory`, in the type of the graph.
+  AnyView room(const Context& context, int64_t bags, Buffer<char>& memory) const;
+  // Calls copy(node matrix, bytes into the rows of the shard) for each node that takes rows of it.
+  template <class Matrix, class Copy>
+  void for_each_node(size_t shard, Matrix&& matrix, Copy&& copy) const;
 
   LookupPlan plan_;
+  DType precision_;  // of the graph
   std::vector<std::unique_ptr<Table>> tables_;
   std::vector<const Table*> feature_tables_;  // of each feature, if the tables are here
   std::unique_ptr<Lookup> lookup_;            // null: rows come in another way
   Keys keys_, coming_;                        // of the last forward and prefetch
-  Buffer<char> rows_, row_gradients_;         // [bags, width] of a stacked lookup
+  Buffer<char> rows_, row_gradients_;         // [bags, width] of a stacked lookup, or of shards
+  std::vector<Keys> shard_keys_;              // of the last forward_shards
+  std::vector<int64_t> shard_begins_;         // bags before each shard, and all; empty: no shards
 };
 
 }  // namespace emblem

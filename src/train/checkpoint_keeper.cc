@@ -28,7 +28,8 @@ CheckpointKeeper::CheckpointKeeper(const config::PipelineConfig& config, Learner
   for (const CheckpointEntry& entry : list_checkpoints(config.model_dir()))
     if (is_only_best(entry)) only_best_.insert(entry.step);
   if (config.train_config().delta_steps() > 0)
-    deltas_.emplace(config.model_dir() + "/deltas", learner.model().tables(), state.deltas);
+    deltas_.emplace(config.model_dir() + "/deltas", learner.model().tables(), state.deltas,
+                    learner.world());
 }
 
 void CheckpointKeeper::save(RunState& state) {
@@ -47,7 +48,7 @@ void CheckpointKeeper::save_restored(RunState& state) {
 void CheckpointKeeper::save_best(RunState& state) {
   if (is_saved()) {
     update(state);
-    remove_old(state);
+    if (changes_files()) remove_old(state);
     return;
   }
   only_best_.insert(learner_.steps());
@@ -60,12 +61,12 @@ void CheckpointKeeper::write(RunState& state) {
   state.only_best = only_best_.contains(learner_.steps());
   latest_ = save_run(config_.model_dir(), learner_, state, stored_);
   saved_step_ = learner_.steps();
-  remove_old(state);
-  if (deltas_) deltas_->remove_old(config_.model_dir(), config_.train_config());
+  if (changes_files()) remove_old(state);
+  if (deltas_ && changes_files()) deltas_->remove_old(config_.model_dir(), config_.train_config());
 }
 
 void CheckpointKeeper::update(const RunState& state) {
-  if (!is_saved()) return;
+  if (!is_saved() || !changes_files()) return;
   RunState now = state;
   now.only_best = only_best_.contains(saved_step_);
   update_run(latest_, learner_, now);

@@ -41,6 +41,10 @@ class CheckpointKeeper {
   const std::string& latest() const { return latest_; }  // its path; empty: none yet
 
  private:
+  // Of several ranks, rank 0 does.
+  bool changes_files() const {
+    return learner_.world() == nullptr || learner_.world()->rank() == 0;
+  }
   void write(RunState& state);
   void remove_old(const RunState& state);
 

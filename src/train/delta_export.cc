@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "checkpoint/checkpoint.h"
+#include "comm/bytes.h"
 #include "core/log.h"
 
 namespace emblem {
@@ -27,26 +28,54 @@ std::optional<int64_t> deltas_in_checkpoint(const std::string& model_dir, Which 
   return std::nullopt;
 }
 
+// What a rank sends to rank 0.
+struct ChangedRows {
+  void add(const RowBatch& batch) {
+    keys.append(reinterpret_cast<const char*>(batch.keys.data()), batch.keys.size_bytes());
+    weights.append(reinterpret_cast<const char*>(batch.weights.data()), batch.weights.size_bytes());
+  }
+  std::string keys, weights;
+};
+
+template <class T>
+std::span<const T> as(const std::string& bytes) {
+  return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+}
+
 }  // namespace
 
-DeltaExport::DeltaExport(std::string folder, std::vector<Table*> tables, int64_t last)
-    : folder_(std::move(folder)), tables_(std::move(tables)), last_(last) {
+DeltaExport::DeltaExport(std::string folder, std::vector<Table*> tables, int64_t last,
+                         const World* world)
+    : folder_(std::move(folder)), tables_(std::move(tables)), world_(world), last_(last) {
   for (const Table* table : tables_) versions_.push_back(table->version());
   for (const DeltaFolder& delta : list_deltas(folder_)) last_ = std::max(last_, delta.sequence);
 }
 
 int64_t DeltaExport::write(const Context& context, const DeltaOrigin& origin) {
-  DeltaWriter writer(folder_, last_ + 1);
+  const bool writes = world_ == nullptr || world_->rank() == 0;
+  std::optional<DeltaWriter> writer;
+  if (writes) writer.emplace(folder_, last_ + 1);
   for (size_t t = 0; t < tables_.size(); ++t) {
     const Table& table = *tables_[t];
-    table.export_rows(
-        context, kBatchRows,
-        [&](const RowBatch& batch) {
-          writer.add(table.settings().name, table.dim(), batch.keys, batch.weights);
-        },
-        versions_[t]);
+    const std::string& name = table.settings().name;
+    ChangedRows changed;
+    if (writes || !world_->is_replicated(name))
+      table.export_rows(
+          context, kBatchRows,
+          [&](const RowBatch& batch) {
+            if (writes)
+              writer->add(name, table.dim(), batch.keys, batch.weights);
+            else
+              changed.add(batch);
+          },
+          versions_[t]);
+    if (world_ == nullptr) continue;
+    const std::vector<std::string> keys = gather_bytes(*world_->ranks, changed.keys);
+    const std::vector<std::string> weights = gather_bytes(*world_->ranks, changed.weights);
+    for (size_t rank = 1; rank < weights.size(); ++rank)
+      writer->add(name, table.dim(), as<int64_t>(keys[rank]), as<float>(weights[rank]));
   }
-  writer.finish(origin);
+  if (writes) writer->finish(origin);
   for (size_t t = 0; t < tables_.size(); ++t) versions_[t] = tables_[t]->version();
   return ++last_;
 }

@@ -9,6 +9,7 @@
 #include "core/context.h"
 #include "embedding/files/delta_files.h"
 #include "embedding/table.h"
+#include "train/world.h"
 
 namespace emblem {
 
@@ -18,9 +19,10 @@ class DeltaExport {
  public:
   // Servers are taken to have what the tables hold now. Numbers continue after those in the folder
   // and after `last`. The tables must outlive this.
-  DeltaExport(std::string folder, std::vector<Table*> tables, int64_t last);
+  DeltaExport(std::string folder, std::vector<Table*> tables, int64_t last,
+              const World* world = nullptr);
 
-  // Returns the delta's number.
+  // Returns the delta's number. Several ranks call it together: rank 0 writes the rows of all.
   int64_t write(const Context& context, const DeltaOrigin& origin = {});
   int64_t last() const { return last_; }
 
@@ -31,6 +33,7 @@ class DeltaExport {
  private:
   std::string folder_;
   std::vector<Table*> tables_;
+  const World* world_;
   std::vector<int64_t> versions_;  // of the tables at the last delta
   int64_t last_;
 };

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "checkpoint/checkpoint.h"
+#include "comm/threads.h"
 #include "core/temp_folder_test.h"
 #include "embedding/files/delta_files.h"
 #include "embedding/lookup.h"
@@ -51,6 +52,22 @@ TEST(DeltaExportTest, HoldsTheRowsThatWereTouchedSinceTheLastOne) {
 
   // A run that continues elsewhere never uses a number again.
   EXPECT_EQ(DeltaExport(folder.path("deltas"), {table.get()}, 2).last(), 7);
+}
+
+TEST(DeltaExportTest, RankZeroWritesTheRowsOfAllRanks) {
+  const TempFolder folder;
+  run_thread_ranks(3, [&](Communicator& ranks) {
+    const World world{.ranks = &ranks, .shards = 3};
+    const auto table = make_table({}, {.name = "user", .dim = 2, .kind = TableKind::kDynamic});
+    const int64_t first = 10 * ranks.rank();
+    DeltaExport deltas(folder.path("deltas"), {table.get()}, 0, &world);
+    const std::vector<int64_t> keys = {first, first + 1};
+    const std::vector<float> weights = {1, 2, 3, 4};
+    if (ranks.rank() != 1) table->import_rows({}, {keys, weights});
+    EXPECT_EQ(deltas.write({}), 1);
+    EXPECT_EQ(deltas.write({}), 2);
+  });
+  EXPECT_THAT(rows_in(folder.path("deltas")), ElementsAre(4, 0));
 }
 
 class OldDeltasTest : public testing::Test {

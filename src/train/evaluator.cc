@@ -7,7 +7,7 @@
 namespace emblem {
 
 Evaluator::Evaluator(const config::PipelineConfig& config, const FeatureLayout& layout,
-                     Learner& learner, RunLog& log, RunClock& clock,
+                     Learner& learner, RunLog* log, RunClock& clock,
                      std::pmr::memory_resource* memory)
     : config_(config),
       layout_(layout),
@@ -23,14 +23,16 @@ bool Evaluator::evaluate(int64_t epoch) {
   DenseAverage* average =
       evaluated_weights(config_) == DenseWeights::kAverage ? learner_.average() : nullptr;
   if (average != nullptr) swap(*average);
-  const auto found =
-      emblem::evaluate(learner_.context(), learner_.model(), config_, layout_, loading);
+  const auto found = emblem::evaluate(learner_.context(), learner_.model(), config_, layout_,
+                                      loading, learner_.world());
   if (average != nullptr) swap(*average);
   if (!found) return false;
   last_ = found;
   last_step_ = learner_.steps();
-  log_.add_evaluation(last_step_, epoch, found->metrics);
-  report(*found);
+  if (log_ != nullptr) {
+    log_->add_evaluation(last_step_, epoch, found->metrics);
+    report(*found);
+  }
   ++count_;
   seconds_ += pause.seconds();
   return true;
@@ -60,7 +62,7 @@ void Evaluator::take_restored(int64_t epoch, int64_t restored_step,
                               const std::map<std::string, double>& metrics) {
   last_ = Evaluation{.metrics = metrics};
   last_step_ = learner_.steps();
-  log_.add_restored(last_step_, epoch, restored_step, metrics);
+  if (log_ != nullptr) log_->add_restored(last_step_, epoch, restored_step, metrics);
 }
 
 std::optional<Evaluation> Evaluator::current() const {

@@ -17,9 +17,10 @@ namespace emblem {
 // Used by one thread.
 class Evaluator {
  public:
-  // All of them must outlive this. `memory` is for batches; null: the heap.
+  // All of them must outlive this. `memory` is for batches; null: the heap. Without `log` nothing
+  // is reported: another rank does.
   Evaluator(const config::PipelineConfig& config, const FeatureLayout& layout, Learner& learner,
-            RunLog& log, RunClock& clock, std::pmr::memory_resource* memory);
+            RunLog* log, RunClock& clock, std::pmr::memory_resource* memory);
 
   // Evaluates the weights that the learner has now. False when it was interrupted: then it has not
   // taken place.
@@ -44,7 +45,7 @@ class Evaluator {
   const config::PipelineConfig& config_;
   const FeatureLayout& layout_;
   Learner& learner_;
-  RunLog& log_;
+  RunLog* log_;
   RunClock& clock_;
   std::pmr::memory_resource* memory_;
   std::optional<Evaluation> last_;

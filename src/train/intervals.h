@@ -8,6 +8,14 @@
 
 namespace emblem {
 
+// Where a step leaves the data.
+struct StepEnd {
+  bool last_in_epoch = false;
+  int64_t next_epoch = 0;  // of the next batch
+  int64_t unix_ms = 0;     // Batch::unix_ms
+};
+StepEnd end_of(const Batch& batch);
+
 struct Due {
   bool log = false, evaluation = false, checkpoint = false, delta = false;
 };
@@ -17,11 +25,11 @@ class Intervals {
   // `max_steps` 0: as long as the configuration says.
   Intervals(const config::PipelineConfig& config, int64_t max_steps);
 
-  // After step number `step` (from 1), which has learned `batch`. `stream_unix_ms` is the newest
+  // After step number `step` (from 1), which ended so. `stream_unix_ms` is the newest
   // Batch::unix_ms before it; 0: there was none.
-  Due after(int64_t step, const Batch& batch, int64_t stream_unix_ms = 0) const;
+  Due after(int64_t step, const StepEnd& end, int64_t stream_unix_ms = 0) const;
   // Whether that was the last step of the run, unless a metric ends it earlier.
-  bool ends_after(int64_t step, const Batch& batch) const;
+  bool ends_after(int64_t step, const StepEnd& end) const;
 
   // Steps that are left after `step`; -1: as many as the data have.
   int64_t steps_left(int64_t step) const;

@@ -12,11 +12,11 @@ Intervals intervals(const std::string& train, int64_t max_steps = 0,
   return {parse_pipeline(eval + "train_config { " + train + " }", "test"), max_steps};
 }
 
-Batch batch(bool last_in_epoch = false, int64_t next_epoch = 0) {
+StepEnd batch(bool last_in_epoch = false, int64_t next_epoch = 0) {
   Batch batch;
   batch.last_in_epoch = last_in_epoch;
   batch.next.epoch = next_epoch;
-  return batch;
+  return end_of(batch);
 }
 
 TEST(Intervals, AnEvaluationComesWithEachCheckpointUnlessItHasItsOwnInterval) {
@@ -55,7 +55,7 @@ TEST(Intervals, EpochsReplaceTheDefaultNumberOfStepsOfCheckpoints) {
 TEST(Intervals, CheckpointsOfAStreamAreDueWhenItsTimePassesAMultiple) {
   const Intervals by_time =
       intervals("save_checkpoints_steps: 0 save_checkpoints_timestamp_interval: 60");
-  Batch later = batch();
+  StepEnd later = batch();
   later.unix_ms = 120'000;
   EXPECT_TRUE(by_time.after(7, later, 119'999).checkpoint);
   EXPECT_TRUE(by_time.after(7, later, 119'999).evaluation);

@@ -5,6 +5,7 @@
 #include "emblem/error.h"
 #include "optim/from_config.h"
 #include "optim/parameter_parts.h"
+#include "train/rank_tables.h"
 #include "train/step_slowdown.h"
 
 namespace emblem {
@@ -25,6 +26,12 @@ std::vector<NamedRange> named_ranges(const Graph& graph) {
     ranges.push_back(
         {parameter.name, {parameter.begin, parameter.begin + parameter.rows * parameter.cols}});
   return ranges;
+}
+
+std::vector<std::string> names_of(const std::vector<Table*>& tables) {
+  std::vector<std::string> names;
+  for (const Table* table : tables) names.push_back(table->settings().name);
+  return names;
 }
 
 std::vector<Learner::DensePart> make_dense_parts(const Context& context,
@@ -55,10 +62,12 @@ std::vector<Learner::DensePart> make_dense_parts(const Context& context,
 }  // namespace
 
 Learner::Learner(const Context& context, const config::PipelineConfig& config,
-                 const FeatureLayout& layout, int64_t max_rows)
+                 const FeatureLayout& layout, int64_t max_rows, const World* world)
     : context_(context),
+      world_(world),
       clipping_(config.train_config().grad_clipping()),
-      model_(context, config, layout, max_rows),
+      model_(context, config, layout, max_rows, nullptr, ModelUse::kTraining,
+             world != nullptr ? rank_tables_of(context, *world) : nullptr),
       sparse_schedule_(make_schedule(config.train_config().sparse_optimizer())),
       dense_(make_dense_parts(context, config.train_config(), model_.graph())),
       accumulation_(std::max(1u, config.train_config().gradient_accumulation_steps())),
@@ -72,6 +81,12 @@ Learner::Learner(const Context& context, const config::PipelineConfig& config,
     average_.emplace(context, optimizer.ema().decay(), model_.graph().parameters());
   if (accumulation_ > 1)
     accumulated_ = Buffer<float>::zeros(context, model_.graph().parameters().size());
+  if (world == nullptr) return;
+  if (world->plan != nullptr) check_plan(*world->plan, world->size(), names_of(model_.tables()));
+  std::vector<int64_t> shards_of_rank;
+  for (int rank = 0; rank < world->size(); ++rank)
+    shards_of_rank.push_back(world->first_shard(rank + 1) - world->first_shard(rank));
+  dense_sum_.emplace(*world->ranks, std::move(shards_of_rank));
 }
 
 float Learner::clip(StepResult& result, View<float> gradients, float loss_scale) {
@@ -110,13 +125,8 @@ StepResult Learner::step(const ModelBatch& batch, int64_t epoch, const ComingBat
   model_.backward(context_);
   result.loss = model_.loss(context_);
   if (has_losses_) result.losses = model_.graph().losses(context_);
-  if (!std::isfinite(result.loss)) {
-    // The sign of a NaN has no meaning and depends on the compiler.
-    const std::string loss = std::isnan(result.loss) ? "nan" : cat(result.loss);
-    throw Error(ErrorCode::kInternal,
-                cat("the loss is ", loss, " at step ", steps_ + 1, " (learning rates ",
-                    sparse_rate(epoch), " and ", dense_rate(epoch), "); ", advice_()));
-  }
+  if (!std::isfinite(result.loss))
+    throw Error(ErrorCode::kInternal, refusal_of(result.loss, epoch));
   const float loss_scale = scaler_.scale();
   if (overflowed()) {
     result.skipped = true;
@@ -127,10 +137,17 @@ StepResult Learner::step(const ModelBatch& batch, int64_t epoch, const ComingBat
   return result;
 }
 
+std::string Learner::refusal_of(double loss, int64_t epoch) const {
+  // The sign of a NaN has no meaning and depends on the compiler.
+  const std::string text = std::isnan(loss) ? "nan" : cat(loss);
+  return cat("the loss is ", text, " at step ", steps_ + 1, " (learning rates ", sparse_rate(epoch),
+             " and ", dense_rate(epoch), "); ", advice_());
+}
+
 // Rows are updated with every batch, as fused optimizers of embeddings do; dense parameters with
 // the sum of the gradients of accumulation_ batches.
 void Learner::update(StepResult& result, float loss_scale, int64_t epoch) {
-  if (max_embedding_gradient_ > 0.0f)
+  if (max_embedding_gradient_ > 0.0f && world_ == nullptr)
     model_.clip_embedding_gradients(context_, max_embedding_gradient_ * loss_scale);
   const View<float> gradients = model_.graph().parameter_gradients();
   const float unscale = 1.0f / loss_scale;

@@ -12,7 +12,9 @@
 #include "model/model.h"
 #include "optim/dense_optimizer.h"
 #include "optim/schedule.h"
+#include "shard/dense_sum.h"
 #include "train/loss_scaler.h"
+#include "train/world.h"
 
 namespace emblem {
 
@@ -26,9 +28,10 @@ struct StepResult {
 // Used by one thread.
 class Learner {
  public:
-  // On the context's device. `config` has passed check_pipeline.
+  // On the context's device. `config` has passed check_pipeline. With `world`, which outlives it,
+  // the learner is that of one rank: it has a part of the tables, and learns with step_of_ranks.
   Learner(const Context& context, const config::PipelineConfig& config, const FeatureLayout& layout,
-          int64_t max_rows);
+          int64_t max_rows, const World* world = nullptr);
 
   // One step: forward, backward, update. Throws when the loss is not a number, before anything is
   // updated. On a GPU it returns before the update is done.
@@ -37,6 +40,14 @@ class Learner {
   // may come to the GPU meanwhile.
   using ComingBatch = std::function<const ModelBatch*()>;
   StepResult step(const ModelBatch& batch, int64_t epoch, const ComingBatch& coming = nullptr);
+
+  // One step of all ranks, which call it together. `shards` are those of this rank; null: without
+  // rows. `rows` has the number of rows of every shard of all ranks; there are some. `ran`, where
+  // given, is called after the forward pass of a shard. The result is that of all shards.
+  using ShardRan = std::function<void(size_t shard)>;
+  StepResult step_of_ranks(std::span<const ModelBatch* const> shards, std::span<const int64_t> rows,
+                           int64_t epoch, const ShardRan& ran = nullptr);
+  const World* world() const { return world_; }
 
   // What the error about a loss that is not a number recommends.
   using Advice = std::function<std::string()>;
@@ -69,6 +80,17 @@ class Learner {
   double dense_rate(int64_t epoch) const { return dense_[0].schedule->rate(steps_, epoch); }
 
  private:
+  // Of this rank's shards: the gradients and statistics of each, its losses and whether they are
+  // finite.
+  void run_shards(std::span<const ModelBatch* const> shards, std::span<const double> weights,
+                  const ShardRan& ran);
+  void run_shard(size_t shard, const ModelBatch& batch, double weight, bool looked_up,
+                 const ShardRan& ran);
+  // Why training does not go on.
+  std::string refusal_of(double loss, int64_t epoch) const;
+  // On all ranks, with what the one says whose shard has it. `losses`: by shard, `stride` apart.
+  [[noreturn]] void refuse_losses_of_ranks(double loss, int64_t epoch,
+                                           const std::vector<double>& losses, size_t stride) const;
   // What unscaling and clipping multiply the gradients with; fills result.gradient_norm.
   float clip(StepResult& result, View<float> gradients, float loss_scale);
   void update(StepResult& result, float loss_scale, int64_t epoch);
@@ -77,6 +99,7 @@ class Learner {
   bool overflowed();
 
   Context context_;
+  const World* world_;
   config::GradClipping clipping_;
   Model model_;
   std::unique_ptr<Schedule> sparse_schedule_;
@@ -90,6 +113,12 @@ class Learner {
   LossScaler scaler_;
   Advice advice_ = [] { return "lower lr, add grad_clipping or check the raw features"; };
   int64_t steps_ = 0;
+
+  // Of a rank.
+  std::optional<DenseSum> dense_sum_;
+  std::vector<float> statistics_before_;
+  std::vector<float> shard_values_, summed_values_;  // gradients, then statistics
+  std::vector<double> shard_losses_;                 // per shard: the loss, its summands, overflow
 };
 
 }  // namespace emblem

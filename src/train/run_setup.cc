@@ -5,10 +5,12 @@
 #include "config/metrics.h"
 #include "core/log.h"
 #include "data/source/remote_storage.h"
+#include "kafka/address.h"
 #include "optim/schedule.h"
 #include "train/resume_check.h"
 #include "train/run_state.h"
 #include "train/train_metrics.h"
+#include "train/world.h"
 
 namespace emblem {
 namespace {
@@ -46,6 +48,17 @@ void check_dense_optimizer(const config::TrainConfig& train) {
       "weights are not; remove one of them");
 }
 
+void check_ranks(const config::PipelineConfig& config, const World& world) {
+  EMBLEM_REQUIRE(world.shards >= world.size(), "train_config.logical_shards is ", world.shards,
+                 ", but there are ", world.size(), " ranks; start at most as many as shards");
+  if (world.plan != nullptr) check_plan_ranks(*world.plan, world.size());
+  training_batch_size(config, &world);
+  if (is_kafka_address(config.train_input_path()))
+    throw Error(ErrorCode::kUnsupported,
+                "a stream as train_input_path is not supported on several ranks or with "
+                "logical_shards; train on one rank without logical_shards");
+}
+
 void check_average(const config::PipelineConfig& config) {
   EMBLEM_REQUIRE(config.train_config().dense_optimizer().has_ema() ||
                      evaluated_weights(config) == DenseWeights::kTrained,
@@ -68,6 +81,7 @@ FeatureLayout check_run(const config::PipelineConfig& config, const TrainOptions
                  "no model_dir; set model_dir in the configuration or give --model-dir");
   EMBLEM_REQUIRE(!config.train_input_path().empty(),
                  "no data to train on; set train_input_path in the configuration");
+  if (options.world != nullptr) check_ranks(config, *options.world);
   FeatureLayout layout = layout_of(config);
   const std::vector<HeadSpec> heads = heads_of(config, layout);
   require_watchable_metrics(heads, config.train_config());
@@ -80,6 +94,16 @@ FeatureLayout check_run(const config::PipelineConfig& config, const TrainOptions
   check_metrics(config, layout);
   check_input(config, layout, evaluation_loader_options(config));
   return layout;
+}
+
+int64_t training_batch_size(const config::PipelineConfig& config, const World* world) {
+  const int64_t all = config.train_config().global_batch_size();
+  if (all == 0) return training_loader_options(config).batch_size;
+  const int64_t shards = world == nullptr ? 1 : world->shards;
+  EMBLEM_REQUIRE(all % shards == 0, "train_config.global_batch_size is ", all,
+                 ", which is not a multiple of ", shards, " shards; choose ",
+                 (all + shards - 1) / shards * shards);
+  return all / shards;
 }
 
 std::string checkpoint_to_begin_with(const config::PipelineConfig& config,

@@ -18,6 +18,10 @@ config::PipelineConfig with_absolute_paths(config::PipelineConfig config);
 // inputs, metrics that are evaluated, schedules. Throws Error.
 FeatureLayout check_run(const config::PipelineConfig& config, const TrainOptions& options);
 
+// Rows of a batch that is learned at once: of a shard, on several ranks. Throws Error where
+// global_batch_size is not a multiple of the shards.
+int64_t training_batch_size(const config::PipelineConfig& config, const World* world);
+
 // The checkpoint whose weights a new run begins with (--init-from or fine_tune_checkpoint); empty:
 // none.
 std::string checkpoint_to_begin_with(const config::PipelineConfig& config,

@@ -3,31 +3,25 @@
 #include <algorithm>
 
 #include "checkpoint/checkpoint.h"
+#include "comm/bytes.h"
 #include "config/print.h"
 #include "core/host_copy.h"
 #include "embedding/files/table_files.h"
 #include "emblem/error.h"
 #include "emblem/version.h"
 #include "train/dense_values.h"
+#include "train/saved_tables.h"
 
 namespace emblem {
 namespace {
 
-ManifestTable save_table_into(CheckpointWriter& writer, const Context& context,
-                              const Table& table) {
+ManifestTable describe_table(const Table& table) {
   const TableSettings& settings = table.settings();
-  const std::string folder = table_folder(table);
-  ManifestTable entry{.name = settings.name,
-                      .kind = table.is_static() ? "static" : "dynamic",
-                      .dim = settings.dim,
-                      .dtype = name_of(settings.dtype),
-                      .rows = table.size(),
-                      .optimizer = name_of(settings.rule)};
-  for (const auto& file : save_table(context, table, writer.path() + "/" + folder)) {
-    entry.files.push_back(folder + "/" + file.name);
-    writer.add_file(entry.files.back(), {file.bytes, file.checksum});
-  }
-  return entry;
+  return {.name = settings.name,
+          .kind = table.is_static() ? "static" : "dynamic",
+          .dim = settings.dim,
+          .dtype = name_of(settings.dtype),
+          .optimizer = name_of(settings.rule)};
 }
 
 [[noreturn]] void refuse(const Checkpoint& checkpoint, const std::string& difference) {
@@ -133,6 +127,33 @@ Manifest describe(Learner& learner, const RunState& state, const config::Pipelin
   return manifest;
 }
 
+// Of the shards of this rank, or none without ranks. A checkpoint of another number of shards can
+// be continued where all of them have reached the end of an epoch.
+std::vector<DataPosition> positions_of(const Checkpoint& checkpoint, const World* world) {
+  const Manifest& manifest = checkpoint.manifest;
+  const std::vector<DataPosition>& stored = manifest.positions;
+  const auto wanted = static_cast<size_t>(world == nullptr ? 1 : world->shards);
+  const auto found = std::max<size_t>(stored.size(), 1);
+  const auto begins_epoch = [&](const DataPosition& position) {
+    return position == DataPosition{.epoch = manifest.position.epoch};
+  };
+  if (found != wanted) {
+    const bool at_border = stored.empty() ? begins_epoch(manifest.position)
+                                          : std::all_of(stored.begin(), stored.end(), begins_epoch);
+    EMBLEM_REQUIRE(at_border, checkpoint.path, " was written in the middle of an epoch whose data ",
+                   found, " shards read, not ", wanted,
+                   "; continue with --set "
+                   "train_config.logical_shards=",
+                   found, " and at most as many ranks");
+  }
+  if (world == nullptr) return {};
+  if (found != wanted)
+    return std::vector<DataPosition>(static_cast<size_t>(world->own_shards()),
+                                     {.epoch = manifest.position.epoch});
+  if (stored.empty()) return {manifest.position};
+  return {stored.begin() + world->first_shard(), stored.begin() + world->last_shard()};
+}
+
 // A checkpoint does not depend on the folder it is in.
 std::string config_text(config::PipelineConfig config) {
   config.clear_model_dir();
@@ -147,23 +168,37 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return text;
 }
 
-std::string table_folder(const Table& table) { return "tables/" + table.settings().name; }
-
 std::string save_run(const std::string& model_dir, Learner& learner, const RunState& state,
                      const StoredPipeline& pipeline) {
   learner.model().check(learner.context());
-  CheckpointWriter writer(model_dir, learner.steps());
+  const World* world = learner.world();
+  const bool writes = world == nullptr || world->rank() == 0;
+  std::optional<CheckpointWriter> writer;
+  std::string path;
+  if (writes) path = writer.emplace(model_dir, learner.steps()).path();
+  if (world != nullptr) broadcast_bytes(*world->ranks, path);
+  const std::vector<SavedTable> saved = save_tables(learner, path);
   Manifest manifest = describe(learner, state, pipeline.config);
-  for (const Table* table : learner.model().tables()) {
-    manifest.tables.push_back(save_table_into(writer, learner.context(), *table));
+  if (world != nullptr) manifest.positions = gather_positions(*world, state.positions);
+  if (writes) {
+    for (size_t t = 0; t < saved.size(); ++t) {
+      ManifestTable& entry =
+          manifest.tables.emplace_back(describe_table(*learner.model().tables()[t]));
+      entry.rows = saved[t].rows;
+      for (const auto& [name, facts] : saved[t].files) {
+        entry.files.push_back(name);
+        writer->add_file(name, facts);
+      }
+    }
+    const DenseValues values = read_dense(learner);
+    const auto dense = write_safetensors(path + "/" + kDenseFile, dense_tensors(learner, values));
+    writer->add_file(kDenseFile, {dense.bytes, dense.checksum});
+    for (const Asset& asset : pipeline.assets) writer->write_file(asset.name, asset.content);
+    writer->write_file(kConfigFile, config_text(pipeline.config));
+    path = writer->commit(std::move(manifest));
   }
-  const DenseValues values = read_dense(learner);
-  const auto dense =
-      write_safetensors(writer.path() + "/" + kDenseFile, dense_tensors(learner, values));
-  writer.add_file(kDenseFile, {dense.bytes, dense.checksum});
-  for (const Asset& asset : pipeline.assets) writer.write_file(asset.name, asset.content);
-  writer.write_file(kConfigFile, config_text(pipeline.config));
-  return writer.commit(std::move(manifest));
+  if (world != nullptr) broadcast_bytes(*world->ranks, path);
+  return path;
 }
 
 void update_run(const std::string& checkpoint, Learner& learner, const RunState& state) {
@@ -188,7 +223,11 @@ int64_t load_model(const std::string& path, const Context& context, Model& model
 }
 
 RunState load_run(const std::string& path, Learner& learner) {
-  const Checkpoint checkpoint = open_checkpoint(path);
+  const World* world = learner.world();
+  // One rank reads all files to compare checksums.
+  const bool verifies = world == nullptr || world->rank() == 0;
+  const Checkpoint checkpoint =
+      open_checkpoint(path, verifies ? Verify::kContents : Verify::kSizes);
   compare(checkpoint, learner.model());
   load_tables(checkpoint, learner.context(), LoadMode::kContinue, learner.model());
   const SafetensorsFile dense(checkpoint.file(kDenseFile));
@@ -205,6 +244,7 @@ RunState load_run(const std::string& path, Learner& learner) {
   for (size_t i = 0; i < learner.dense_parts().size(); ++i)
     schedule(schedule_name(i), *learner.dense_parts()[i].schedule);
   return {.position = manifest.position,
+          .positions = positions_of(checkpoint, world),
           .early_stopping = manifest.early_stopping,
           .evaluation_due = manifest.evaluation_due,
           .only_best = manifest.only_best,

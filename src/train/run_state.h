@@ -15,7 +15,8 @@ namespace emblem {
 
 // What a run knows besides its learner.
 struct RunState {
-  DataPosition position;  // of the next batch
+  DataPosition position;  // of the next batch; on several ranks its epoch counts alone
+  std::vector<DataPosition> positions;  // on several ranks: of the next batch of each own shard
   EarlyStoppingState early_stopping;
   bool evaluation_due = false;            // at this step, but it has not taken place
   bool only_best = false;                 // the checkpoint is for early_stopping.restore_best alone
@@ -36,7 +37,8 @@ struct StoredPipeline {
 };
 
 // Writes model_dir/model.ckpt-STEP, in the place of an older one of this step, and returns its
-// path. When it fails, nothing of it remains.
+// path. When it fails, nothing of it remains. Several ranks call it together: each writes the rows
+// it has, into a folder that all of them see.
 std::string save_run(const std::string& model_dir, Learner& learner, const RunState& state,
                      const StoredPipeline& pipeline);
 
@@ -59,7 +61,6 @@ DenseWeights evaluated_weights(const config::PipelineConfig& config);
 // Names within a checkpoint.
 inline constexpr const char* kDenseFile = "dense.safetensors";
 inline constexpr const char* kConfigFile = "pipeline.config";
-std::string table_folder(const Table& table);
 
 // "16 x 4"
 std::string shape_text(const std::vector<int64_t>& shape);

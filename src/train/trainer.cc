@@ -1,11 +1,13 @@
 #include "train/trainer.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <utility>
 
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/model_dir_lock.h"
+#include "comm/bytes.h"
+#include "comm/sum_all.h"
 #include "config/evaluation_input.h"
 #include "config/load.h"
 #include "config/metrics.h"
@@ -15,33 +17,20 @@
 #include "core/gpu.h"
 #include "core/interrupt.h"
 #include "core/log.h"
-#include "core/progress.h"
 #include "core/text.h"
-#include "data/loader/loader.h"
 #include "embedding/files/delta_files.h"
 #include "kafka/address.h"
-#include "train/batch_stream.h"
-#include "train/checkpoint_keeper.h"
-#include "train/evaluator.h"
 #include "train/feature_importance.h"
-#include "train/host_logits.h"
-#include "train/intervals.h"
-#include "train/lookup_report.h"
-#include "train/loss_watch.h"
-#include "train/progressive.h"
-#include "train/run_clock.h"
-#include "train/run_log.h"
-#include "train/run_setup.h"
-#include "train/train_metrics.h"
+#include "train/rank_agreement.h"
+#include "train/trainer_run.h"
 
 namespace emblem {
 namespace {
 
 constexpr std::chrono::milliseconds kStreamWait{100};
 
-int64_t largest_batch(const config::PipelineConfig& config) {
-  return std::max(training_loader_options(config).batch_size,
-                  evaluation_loader_options(config).batch_size);
+int64_t largest_batch(const config::PipelineConfig& config, const World* world) {
+  return std::max(training_batch_size(config, world), evaluation_loader_options(config).batch_size);
 }
 
 int64_t unix_ms_now() {
@@ -49,15 +38,20 @@ int64_t unix_ms_now() {
   return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
 }
 
-// "dlrm: 2.37 M dense parameters, 26 tables with ... rows (...)"
-std::string size_text(Model& model) {
-  int64_t parameters = 0, rows = 0, bytes = 0;
+// "dlrm: 2.37 M dense parameters, 26 tables with ... rows (...)"; on several ranks: of all.
+std::string size_text(Model& model, const World* world) {
+  int64_t parameters = 0;
   for (const Parameter& parameter : model.graph().parameter_list())
     parameters += parameter.rows * parameter.cols;
+  std::array<int64_t, 2> sizes = {};
+  auto& [rows, bytes] = sizes;
   for (const Table* table : model.tables()) {
-    rows += table->size();
+    const bool is_copy =
+        world != nullptr && world->rank() != 0 && world->is_replicated(table->settings().name);
+    rows += is_copy ? 0 : table->size();
     bytes += table->bytes();
   }
+  if (world != nullptr) sum_all(Context{}, *world->ranks, std::span(sizes));
   return cat(model.name(), ": ", format_count(static_cast<double>(parameters)),
              " dense parameters, ", model.tables().size(), " tables with ",
              format_count(static_cast<double>(rows)), " rows (",
@@ -70,92 +64,52 @@ bool is_of_data(const Error& error) {
          error.code() == ErrorCode::kCorruption;
 }
 
-class Trainer {
- public:
-  Trainer(const Context& context, const config::PipelineConfig& config, const TrainOptions& options)
-      : config_(with_absolute_paths(config)),
-        train_(config_.train_config()),
-        options_(options),
-        layout_(check_run(config_, options)),
-        lock_(config_.model_dir()),
-        resumed_(checkpoint_to_resume(config_, options)),
-        init_from_(checkpoint_to_begin_with(config_, options)),
-        learner_(context, config_, layout_, largest_batch(config_)),
-        memory_(batch_memory(context)),
-        intervals_(config_, options.max_steps),
-        early_stopping_(train_.early_stopping()),
-        loss_watch_(layout_),
-        train_metrics_(heads_of(config_, layout_)),
-        progressive_(config_, layout_),
-        clock_(options.trace) {
-    load();
-    // Everything is checked and loaded. From here on, files are written.
-    open_files();
-  }
+}  // namespace
 
-  TrainSummary run();
-
- private:
-  void load();
-  void open_files();
-  LoaderOptions loader_options() const;
-
-  void train_all_batches();
-  bool wait_for_batch();
-  void train_one(BatchStream& batches);
-  void log_step();
-  std::map<std::string, double> last_losses();
-  std::map<std::string, double> stream_lag() const;
-  void validate(const ModelBatch& batch, const Batch& host);
-  void report(const ProgressiveValidation::Window& window);
-  std::string step_text();
-  void after_step(const Batch& batch);
-  void save_after(const Error& error);
-  void count_lookups();
-
-  bool evaluate_now();
-  void evaluate_due();
-  void observe_evaluation();
-
-  void finish();
-  bool restore_best();
-  TrainSummary summary() const;
-
-  const config::PipelineConfig config_;
-  const config::TrainConfig& train_;
-  const TrainOptions options_;
-  const FeatureLayout layout_;
-  const ModelDirLock lock_;
-  const std::optional<std::string> resumed_;
-  const std::string init_from_;
-  Learner learner_;
-  std::shared_ptr<std::pmr::memory_resource> memory_;  // of batches
-  const Intervals intervals_;
-  EarlyStopping early_stopping_;
-  LossWatch loss_watch_;
-  TrainMetrics train_metrics_;
-  ProgressiveValidation progressive_;
-  HostLogits logits_;
-  RunClock clock_;
-  RunState state_;
-  std::optional<Loader> loader_;
-  std::optional<RunLog> log_;
-  std::optional<Evaluator> evaluator_;
-  std::optional<CheckpointKeeper> checkpoints_;
-  std::optional<Progress> progress_;
-
-  std::optional<TrainOutcome> outcome_;  // why to stop, once there is a reason
-  StepResult last_step_;
-  std::map<std::string, double> window_;  // of progressive validation that was not logged yet
-  std::vector<FeatureLookups> lookups_;   // of training
-  int64_t rows_ = 0, bad_rows_ = 0;
-  int64_t stream_unix_ms_ = 0;  // the newest time of what was trained on
-  double training_seconds_ = 0.0;
-};
+Trainer::Trainer(const Context& context, const config::PipelineConfig& config,
+                 const TrainOptions& options)
+    : config_(with_absolute_paths(config)),
+      train_(config_.train_config()),
+      options_(options),
+      layout_(check_run(config_, options)),
+      lock_(lock_model_dir()),
+      resumed_(find_resumed()),
+      init_from_(checkpoint_to_begin_with(config_, options)),
+      learner_(context, config_, layout_, largest_batch(config_, options.world), options.world),
+      memory_(batch_memory(context)),
+      intervals_(config_, options.max_steps),
+      early_stopping_(train_.early_stopping()),
+      loss_watch_(layout_),
+      train_metrics_(heads_of(config_, layout_)),
+      progressive_(config_, layout_),
+      clock_(options.trace) {
+  load();
+  // Everything is checked and loaded. From here on, files are written.
+  open_files();
+}
 
 // ---- the beginning ----
 
+// Ranks agree on data and folder first: one that was started on its own would wait for the others.
+std::unique_ptr<ModelDirLock> Trainer::lock_model_dir() const {
+  if (options_.world != nullptr) require_same_data(*options_.world, config_);
+  std::unique_ptr<ModelDirLock> lock;
+  if (writes()) lock = std::make_unique<ModelDirLock>(config_.model_dir());
+  if (options_.world != nullptr) require_shared_folder(*options_.world, config_.model_dir());
+  return lock;
+}
+
+// All ranks continue what rank 0 finds.
+std::optional<std::string> Trainer::find_resumed() const {
+  if (options_.world == nullptr) return checkpoint_to_resume(config_, options_);
+  std::string found;
+  if (writes()) found = checkpoint_to_resume(config_, options_).value_or("");
+  broadcast_bytes(*options_.world->ranks, found);
+  return found.empty() ? std::nullopt : std::optional(found);
+}
+
 void Trainer::load() {
+  if (options_.world != nullptr) check_same_start();
   if (resumed_) {
     state_ = load_run(*resumed_, learner_);
     early_stopping_.restore(state_.early_stopping);
@@ -165,21 +119,28 @@ void Trainer::load() {
   }
   learner_.set_divergence_advice([this] { return loss_watch_.advice(); });
   learner_.model().stage_clock().trace_to(options_.trace);
-  loader_.emplace(config_.data_config(), layout_, loader_options());
+  if (options_.world != nullptr)
+    open_streams();
+  else
+    loader_.emplace(config_.data_config(), layout_, loader_options());
 }
 
 void Trainer::open_files() {
   const std::string& dir = config_.model_dir();
-  remove_leftovers(dir);
-  remove_unfinished_deltas(dir + "/deltas");
-  write_text_file_atomically(dir + "/" + kConfigFile, to_stored_text(config_));
-  log_.emplace(dir, train_, learner_.steps());
-  evaluator_.emplace(config_, layout_, learner_, *log_, clock_, memory_.get());
+  if (options_.world != nullptr) options_.world->ranks->barrier();  // all have looked at the folder
+  if (writes()) {
+    remove_leftovers(dir);
+    remove_unfinished_deltas(dir + "/deltas");
+    write_text_file_atomically(dir + "/" + kConfigFile, to_stored_text(config_));
+    log_.emplace(dir, train_, learner_.steps());
+  }
+  evaluator_.emplace(config_, layout_, learner_, log_ ? &*log_ : nullptr, clock_, memory_.get());
   checkpoints_.emplace(config_, learner_, clock_, state_, resumed_.value_or(""));
 }
 
 LoaderOptions Trainer::loader_options() const {
   LoaderOptions options = training_loader_options(config_);
+  options.batch_size = training_batch_size(config_, options_.world);
   options.start = state_.position;
   options.memory = memory_.get();
   options.max_batches = intervals_.steps_left(learner_.steps());
@@ -198,7 +159,7 @@ void Trainer::train_all_batches() {
     progress_->set_total(loader_->expected_rows());
     train_one(batches);
     clock_.end_step();
-    after_step(batches.host());
+    after_step(end_of(batches.host()));
     clock_.begin_step();
     if (interrupted()) outcome_ = TrainOutcome::kInterrupted;
   }
@@ -244,11 +205,15 @@ void Trainer::train_one(BatchStream& batches) {
   if (!train_metrics_.empty())
     train_metrics_.add(batch, logits_.of(learner_.context(), learner_.model(), batch.rows));
   rows_ += batch.rows;
-  if (intervals_.after(learner_.steps(), batch).log || !window_.empty()) log_step();
-  progress_->update(
-      rows_, cat(step_text(), ", step ", learner_.steps(), ", epoch ", state_.position.epoch + 1));
+  if (intervals_.after(learner_.steps(), end_of(batch)).log || !window_.empty()) log_step();
+  show_progress();
   state_.position = batch.next;
   state_.step_end_unix_ms = unix_ms_now();
+}
+
+void Trainer::show_progress() {
+  progress_->update(
+      rows_, cat(step_text(), ", step ", learner_.steps(), ", epoch ", state_.position.epoch + 1));
 }
 
 void Trainer::log_step() {
@@ -313,11 +278,11 @@ std::string Trainer::step_text() {
 
 // A checkpoint comes before the evaluation of its step: a process that is killed while it evaluates
 // loses nothing. What the evaluation changes is added afterwards.
-void Trainer::after_step(const Batch& batch) {
-  const Due due = intervals_.after(learner_.steps(), batch, stream_unix_ms_);
-  stream_unix_ms_ = std::max(stream_unix_ms_, batch.unix_ms);
+void Trainer::after_step(const StepEnd& end) {
+  const Due due = intervals_.after(learner_.steps(), end, stream_unix_ms_);
+  stream_unix_ms_ = std::max(stream_unix_ms_, end.unix_ms);
   const bool saves_last = options_.last_checkpoint == LastCheckpoint::kSave &&
-                          intervals_.ends_after(learner_.steps(), batch);
+                          intervals_.ends_after(learner_.steps(), end);
   state_.evaluation_due = due.evaluation;
   if (due.checkpoint || (due.evaluation && saves_last)) checkpoints_->save(state_);
   if (due.evaluation) evaluate_due();
@@ -377,6 +342,19 @@ void Trainer::finish() {
   if (evaluates && evaluate_now()) checkpoints_->update(state_);
 }
 
+// Why the checkpoint cannot be loaded, "" if it can: as rank 0 finds, so that all ranks do the
+// same.
+std::string Trainer::problem_of(const std::string& checkpoint) const {
+  std::string problem;
+  try {
+    if (writes()) open_checkpoint(checkpoint, Verify::kSizes);
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  if (options_.world != nullptr) broadcast_bytes(*options_.world->ranks, problem);
+  return problem;
+}
+
 // False when the weights are the best already, or when that is not asked for.
 bool Trainer::restore_best() {
   const EarlyStoppingState& best = early_stopping_.state();
@@ -385,11 +363,11 @@ bool Trainer::restore_best() {
     return false;
   const int64_t steps = learner_.steps();
   const std::string path = checkpoint_path(config_.model_dir(), best.best_step);
-  try {
-    open_checkpoint(path, Verify::kSizes);
-  } catch (const Error& error) {
-    log_warn(cat("cannot restore the best weights, of step ", best.best_step, ": ", error.what(),
-                 "; the run ends with those of step ", steps));
+  const std::string problem = problem_of(path);
+  if (!problem.empty()) {
+    if (writes())
+      log_warn(cat("cannot restore the best weights, of step ", best.best_step, ": ", problem,
+                   "; the run ends with those of step ", steps));
     return false;
   }
   state_.metrics = load_run(path, learner_).metrics;
@@ -403,6 +381,8 @@ bool Trainer::restore_best() {
 // What was learned before an error in the data is kept. A second error must not hide the first.
 void Trainer::save_after(const Error& error) {
   const bool saves = options_.last_checkpoint == LastCheckpoint::kSave;
+  // The other ranks end, too: they cannot write their parts.
+  if (options_.world != nullptr) return;
   if (!saves || !is_of_data(error) || learner_.steps() == 0) return;
   try {
     checkpoints_->save(state_);
@@ -414,7 +394,7 @@ void Trainer::save_after(const Error& error) {
 
 TrainSummary Trainer::run() {
   clock_.start();
-  log_info(size_text(learner_.model()));
+  log_info(size_text(learner_.model(), options_.world));
   if (!evaluation_input(config_).empty())
     for (const std::string& note : metric_notes(heads_of(config_, layout_))) log_info(note);
   if (resumed_ && intervals_.steps_left(learner_.steps()) == 0)
@@ -423,14 +403,18 @@ TrainSummary Trainer::run() {
     outcome_ = TrainOutcome::kStoppedEarly;
   try {
     if (state_.evaluation_due) evaluate_due();
-    if (interrupted()) outcome_ = TrainOutcome::kInterrupted;
-    train_all_batches();
+    if (options_.world != nullptr) {
+      train_all_batches_of_ranks();
+    } else {
+      if (interrupted()) outcome_ = TrainOutcome::kInterrupted;
+      train_all_batches();
+    }
     loader_.reset();
     EMBLEM_REQUIRE(learner_.steps() > 0 || outcome_, "no rows to train on in ",
                    config_.train_input_path().substr(0, config_.train_input_path().find('?')));
     training_seconds_ = clock_.training_seconds();
     if (learner_.steps() > 0) finish();
-    log_missing_values(lookups_, LookupPass::kTraining);
+    if (writes()) log_missing_values(lookups_, LookupPass::kTraining);
     for (const std::string& line : to_lines(feature_importance(
              learner_.context(), config_.model_config(), learner_.model().graph())))
       log_info(line);
@@ -465,14 +449,13 @@ TrainSummary Trainer::summary() const {
   return summary;
 }
 
-}  // namespace
-
 void adopt_trained_semantics(const TrainOptions& options, config::PipelineConfig* config) {
   std::optional<std::string> checkpoint;
   const std::string initial = checkpoint_to_begin_with(*config, options);
   if (!initial.empty()) checkpoint = initial;
   if (options.model_dir == ModelDir::kResume && !config->model_dir().empty())
-    checkpoint = latest_checkpoint(config->model_dir(), Skipped::kIgnore);
+    if (auto latest = latest_checkpoint(config->model_dir(), Skipped::kIgnore))
+      checkpoint = std::move(latest);
   if (!checkpoint) return;
   adopt_semantics(load_stored_pipeline(*checkpoint), *checkpoint, config);
   if (config->semantics_version() < kCurrentSemantics)

@@ -17,6 +17,7 @@
 namespace emblem {
 
 class Trace;
+struct World;
 
 enum class ModelDir { kMustBeNew, kResume };
 // What a run writes at its end, besides the checkpoints that the configuration asks for.
@@ -30,9 +31,11 @@ struct TrainOptions {
   int64_t max_steps = 0;                   // 0: as the configuration says
   std::optional<StopAt> stop_at;
   Trace* trace = nullptr;  // gets a timeline; outlives the run
+  const World* world =
+      nullptr;  // the run is one of several ranks, which all call train; outlives it
   LastCheckpoint last_checkpoint = LastCheckpoint::kSave;
   std::function<void()>
-      after_saving;  // called when checkpoints or deltas were written; may be empty
+      after_saving;  // of rank 0: called when checkpoints or deltas were written; may be empty
 };
 
 enum class TrainOutcome { kFinished, kStoppedEarly, kReachedTarget, kInterrupted };

@@ -11,6 +11,7 @@
 #include "embedding/files/table_files.h"
 #include "train/dense_values.h"
 #include "train/run_state.h"
+#include "train/saved_tables.h"
 
 namespace emblem {
 namespace {

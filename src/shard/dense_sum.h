@@ -1,0 +1,30 @@
+// shard/dense_sum.h - sums of dense gradients over the shards of a step.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "core/host_vector.h"
+
+namespace emblem {
+
+// Keeps its memory. CPU memory. Used by one thread.
+class DenseSum {
+ public:
+  // `shards_of_rank`: how many each rank has, in the order of shards.
+  DenseSum(Communicator& ranks, std::vector<int64_t> shards_of_rank);
+
+  // `total`, equally large on all ranks, becomes the sum of the parts of all shards on every rank,
+  // added along a binary tree over the shards (comm/sum_all.h). `parts` are those of this rank's
+  // shards, one after the other.
+  void operator()(std::span<const float> parts, std::span<float> total);
+
+ private:
+  Communicator& ranks_;
+  std::vector<int64_t> shards_of_rank_;
+  HostVector<float> send_, received_;
+};
+
+}  // namespace emblem

@@ -1,0 +1,48 @@
+#include "shard/dense_sum.h"
+
+#include <gtest/gtest.h>
+
+#include "comm/sum_all.h"
+#include "comm/threads.h"
+#include "core/random.h"
+
+namespace emblem {
+namespace {
+
+std::vector<float> part_of_shard(int64_t shard, size_t size) {
+  Random random{static_cast<uint64_t>(shard) + 1, 3};
+  std::vector<float> values(size);
+  for (float& value : values) value = static_cast<float>(random.bits() % 1000) / 7.0f;
+  return values;
+}
+
+TEST(DenseSum, IsTheTreeOverShardsForAnyNumberOfRanks) {
+  for (const size_t size : {0u, 1u, 3u, 1000u}) {
+    std::vector<std::vector<float>> parts;
+    std::vector<std::span<float>> spans;
+    for (int64_t s = 0; s < 8; ++s) parts.push_back(part_of_shard(s, size));
+    for (auto& part : parts) spans.emplace_back(part);
+    sum_tree(spans);
+    for (const int count : {1, 2, 3, 5, 8}) {
+      run_thread_ranks(count, [&](Communicator& ranks) {
+        std::vector<int64_t> shards_of_rank;
+        std::vector<float> mine;
+        for (int64_t r = 0; r < count; ++r) {
+          const int64_t first = r * 8 / count, last = (r + 1) * 8 / count;
+          shards_of_rank.push_back(last - first);
+          for (int64_t s = first; r == ranks.rank() && s < last; ++s) {
+            const auto part = part_of_shard(s, size);
+            mine.insert(mine.end(), part.begin(), part.end());
+          }
+        }
+        DenseSum sum(ranks, shards_of_rank);
+        std::vector<float> total(size);
+        sum(mine, total);
+        EXPECT_EQ(total, parts[0]) << count << " ranks";
+      });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace emblem

@@ -1,0 +1,123 @@
+#include "shard/plan.h"
+
+#include <gmock/gmock.h>
+
+#include "core/random.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+std::string problem_of(const std::string& text) {
+  try {
+    parse_plan(text, "p");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+ShardPlan random_plan(Random& random) {
+  ShardPlan plan{.ranks = 1 + static_cast<int>(random.below(9))};
+  for (int t = 0; t < 6; ++t) {
+    const std::string name = "t" + std::to_string(t);
+    const auto rank = static_cast<int>(random.below(static_cast<uint64_t>(plan.ranks)));
+    switch (random.below(4)) {
+      case 0:
+        plan.tables.push_back(on_every_rank(name));
+        break;
+      case 1:
+        plan.tables.push_back(on_rank(name, rank, plan.ranks));
+        break;
+      case 2:
+        plan.tables.push_back(over_all_ranks(name, plan.ranks));
+        break;
+      default: {
+        TableShards table{.table = name};
+        int32_t next = 0;
+        for (int r = 0; r < plan.ranks; ++r) {
+          const auto left = static_cast<uint64_t>(kParts - next);
+          const int32_t last = r + 1 == plan.ranks
+                                   ? kParts
+                                   : next + static_cast<int32_t>(random.below(3) * left / 3);
+          table.held.push_back({next, last});
+          next = last;
+        }
+        plan.tables.push_back(table);
+      }
+    }
+  }
+  return plan;
+}
+
+TEST(Plan, ReadsBackWhatItWrites) {
+  Random random{.seed = 4};
+  for (int i = 0; i < 300; ++i) {
+    const ShardPlan plan = random_plan(random);
+    ASSERT_EQ(parse_plan(to_text(plan), "p"), plan) << to_text(plan);
+  }
+}
+
+TEST(Plan, HasALineATableAndComments) {
+  const ShardPlan plan = parse_plan(
+      "# of last week\n\nranks 2   # two\n  a rows\nb rank 1\r\nc replicated\nd rows 0-9 10-4095\n"
+      "e rows none 0-4095\n",
+      "p");
+  ASSERT_EQ(plan.tables.size(), 5u);
+  EXPECT_EQ(plan.of("a"), over_all_ranks("a", 2));
+  EXPECT_EQ(plan.of("b"), on_rank("b", 1, 2));
+  EXPECT_EQ(plan.of("e").held, on_rank("b", 1, 2).held);
+  EXPECT_EQ(plan.of("d").held_by(1), (PartRange{10, kParts}));
+  EXPECT_TRUE(plan.of("c").replicated);
+  EXPECT_TRUE(plan.of("c").held_by(1).is_everything());
+}
+
+TEST(Plan, ErrorsNameTheFileAndTheLine) {
+  EXPECT_EQ(problem_of(""), "p: no plan: it begins with 'ranks N'");
+  EXPECT_EQ(problem_of("a rows\n"), "p:1: a plan begins with 'ranks N'");
+  EXPECT_EQ(problem_of("\nranks 0\n"), "p:2: 0 ranks, expected 1 to 4096");
+  EXPECT_EQ(problem_of("ranks 4097\n"), "p:1: 4097 ranks, expected 1 to 4096");
+  EXPECT_EQ(problem_of("ranks two\n"), "p:1: expected a number of ranks, found 'two'");
+  EXPECT_EQ(problem_of("ranks 99999999999\n"),
+            "p:1: expected a number of ranks, found '99999999999'");
+  EXPECT_EQ(problem_of("ranks 2\na rank 2\n"), "p:2: rank 2 holds table a, but there are 2 ranks");
+  EXPECT_EQ(problem_of("ranks 2\na rank -1\n"), "p:2: expected the number of a rank, found '-1'");
+  for (const char* line : {"a", "a column", "a rows 0-4095", "a replicated 2", "a rank",
+                           "a rank 0 1", "a rows 0-9 10-4000 4001-4095"})
+    EXPECT_THAT(problem_of(cat("ranks 2\n", line, "\n")), HasSubstr("p:2: table a needs 'rows'"))
+        << line;
+  EXPECT_EQ(
+      problem_of("ranks 2\na rows 0-9 11-4095\n"),
+      "p:2: the parts of table a are 11-4095 where part 10 is next; parts are in the order of "
+      "ranks");
+  EXPECT_EQ(problem_of("ranks 2\na rows 0-9 10-99\n"),
+            "p:2: no rank holds parts 100 to 4095 of table a");
+  EXPECT_THAT(problem_of("ranks 2\na rows 0-9 ten\n"), HasSubstr("p:2: "));
+  EXPECT_THAT(problem_of("ranks 2\na rows 0-9 10-5000\n"), HasSubstr("p:2: "));
+}
+
+TEST(Plan, IsForTheTablesOfAModel) {
+  const ShardPlan plan = parse_plan("ranks 2\na rows\nb rank 0\n", "p");
+  check_plan(plan, 2, {"b", "a"});
+  EXPECT_THAT(
+      [&] {
+        check_plan(plan, 3, {"a", "b"});
+      },
+      ThrowsMessage<Error>("the plan (train_config.plan_path) is for 2 ranks, but there are 3; "
+                           "start 2, or give another plan"));
+  EXPECT_THAT([&] { check_plan(plan, 2, {"a"}); },
+              ThrowsMessage<Error>(HasSubstr("has table b, which the model does not have")));
+  EXPECT_THAT(
+      [&] {
+        check_plan(plan, 2, {"a", "b", "c"});
+      },
+      ThrowsMessage<Error>(HasSubstr("has no table c; add a line for it")));
+  EXPECT_THAT([&] { check_plan(parse_plan("ranks 2\na rows\na rank 0\n", "p"), 2, {"a"}); },
+              ThrowsMessage<Error>(HasSubstr("names table a twice; remove one of the lines")));
+}
+
+}  // namespace
+}  // namespace emblem

@@ -1,0 +1,47 @@
+// shard/sharded_lookup.h - a lookup whose rows are on several ranks.
+//
+// Every rank asks for each distinct key of a shard of its batch once, at the rank that holds it;
+// rows come back and are pooled here, in the order of the keys. Gradients are summed by key and
+// shard here, and over shards, in their order, by the holder, which updates the row once. So
+// results depend on the shards of a batch, not on the ranks that run them.
+//
+// forward and backward are collective: all ranks call them together, those without rows with empty
+// features.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "embedding/lookup.h"
+#include "shard/plan.h"
+
+namespace emblem {
+
+// A feature of the lookup: a table, by its number, and how the rows of a bag become one.
+struct ShardedFeature {
+  size_t table = 0;
+  Pooling pooling = Pooling::kSum;
+};
+
+struct ShardedTable {
+  TableSettings settings;  // of all of it
+  TableShards shards;
+  Table* local = nullptr;  // the rows of this rank; borrowed
+};
+
+// The settings of the part of a table that a rank holds.
+TableSettings settings_of_part(const TableSettings& table, const TableShards& shards, int rank);
+
+// For tables on the context's device. `slots` is the largest number of shards of a rank.
+//
+// Unlike other lookups, it takes the features of several shards, shard after shard, each shard with
+// a number of bags of its own; the rows of `out`, and of gradients, are those of the shards one
+// after the other.
+std::unique_ptr<Lookup> make_sharded_lookup(const Context& context,
+                                            std::span<const ShardedTable> tables,
+                                            std::span<const ShardedFeature> features,
+                                            Communicator& ranks, int64_t slots);
+
+}  // namespace emblem

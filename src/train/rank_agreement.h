@@ -1,0 +1,18 @@
+// train/rank_agreement.h - what all ranks of a training must have alike, compared before it begins.
+// Every function is collective, and throws on all ranks where it throws on one.
+#pragma once
+
+#include <string>
+
+#include "config/pipeline.pb.h"
+#include "train/world.h"
+
+namespace emblem {
+
+// The same files with the same sizes to train and to evaluate on.
+void require_same_data(const World& world, const config::PipelineConfig& config);
+
+// One folder that all ranks see; it exists on rank 0.
+void require_shared_folder(const World& world, const std::string& folder);
+
+}  // namespace emblem

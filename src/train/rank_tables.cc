@@ -1,0 +1,26 @@
+#include "train/rank_tables.h"
+
+#include "shard/sharded_lookup.h"
+
+namespace emblem {
+
+MakeRankTables rank_tables_of(const Context& context, const World& world) {
+  return [context, &world](const TablePlan& plan) {
+    RankTables made;
+    std::vector<ShardedTable> tables;
+    for (const TableSettings& settings : plan.tables) {
+      const TableShards shards = world.plan != nullptr
+                                     ? world.plan->of(settings.name)
+                                     : over_all_ranks(settings.name, world.size());
+      made.tables.push_back(make_table(context, settings_of_part(settings, shards, world.rank())));
+      tables.push_back({settings, shards, made.tables.back().get()});
+    }
+    std::vector<ShardedFeature> features;
+    for (const TableUse& use : plan.uses)
+      features.push_back({static_cast<size_t>(use.table), use.pooling});
+    made.lookup = make_sharded_lookup(context, tables, features, *world.ranks, world.slots());
+    return made;
+  };
+}
+
+}  // namespace emblem

@@ -1,0 +1,92 @@
+#include "train/saved_tables.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "comm/bytes.h"
+#include "embedding/files/table_runs.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+using Json = nlohmann::json;
+
+SavedTable save_rows(const Context& context, const Table& table, const std::string& checkpoint,
+                     const World* world) {
+  const PartRange held = table.settings().held;
+  const bool is_elsewhere =  // rank 0 saves it
+      world != nullptr && world->rank() != 0 && world->is_replicated(table.settings().name);
+  if (held.count() == 0 || is_elsewhere) return {};
+  std::string folder = table_folder(table);
+  if (!held.is_everything()) folder += "/" + run_name(world->rank());
+  SavedTable saved{.rows = table.size()};
+  for (const auto& file : save_table(context, table, checkpoint + "/" + folder))
+    saved.files.push_back({folder + "/" + file.name, {file.bytes, file.checksum}});
+  return saved;
+}
+
+std::string to_text(const std::vector<SavedTable>& tables) {
+  Json json = Json::array();
+  for (const SavedTable& table : tables) {
+    Json files = Json::array();
+    for (const auto& [name, facts] : table.files)
+      files.push_back({name, facts.bytes, facts.checksum});
+    json.push_back({{"rows", table.rows}, {"files", files}});
+  }
+  return json.dump();
+}
+
+void add_tables_of(const World& world, int rank, const std::string& text,
+                   const std::string& checkpoint, std::vector<SavedTable>& all) {
+  const Json json = Json::parse(text);
+  for (size_t t = 0; t < all.size(); ++t) {
+    all[t].rows += json[t].at("rows").get<int64_t>();
+    for (const Json& file : json[t].at("files")) {
+      const FileFacts facts{file[1], file[2]};
+      const std::string path = checkpoint + "/" + file[0].get<std::string>();
+      std::error_code error;
+      if (std::filesystem::file_size(path, error) != facts.bytes || error)
+        throw Error(ErrorCode::kUnavailable,
+                    cat(name_of_rank(rank, world.ranks->hosts()[static_cast<size_t>(rank)].name),
+                        " wrote ", path,
+                        ", which rank 0 does not see; model_dir must be a folder "
+                        "that all ranks share"));
+      all[t].files.push_back({file[0], facts});
+    }
+  }
+}
+
+}  // namespace
+
+std::string table_folder(const Table& table) { return "tables/" + table.settings().name; }
+
+std::vector<SavedTable> save_tables(Learner& learner, const std::string& checkpoint) {
+  const World* world = learner.world();
+  std::vector<SavedTable> saved;
+  for (const Table* table : learner.model().tables())
+    saved.push_back(save_rows(learner.context(), *table, checkpoint, world));
+  if (world == nullptr) return saved;
+  const std::vector<std::string> texts = gather_bytes(*world->ranks, to_text(saved));
+  for (size_t rank = 1; rank < texts.size(); ++rank)
+    add_tables_of(*world, static_cast<int>(rank), texts[rank], checkpoint, saved);
+  return saved;
+}
+
+std::vector<DataPosition> gather_positions(const World& world,
+                                           const std::vector<DataPosition>& own) {
+  std::vector<int64_t> values;
+  for (const DataPosition& p : own)
+    values.insert(values.end(), {p.epoch, p.piece, p.row, p.emitted, p.rows_in_epoch});
+  const std::vector<int64_t> all = world.gather(values, 5);
+  std::vector<DataPosition> positions;
+  for (size_t i = 0; i < all.size(); i += 5)
+    positions.push_back({.epoch = all[i],
+                         .piece = all[i + 1],
+                         .row = all[i + 2],
+                         .emitted = all[i + 3],
+                         .rows_in_epoch = all[i + 4]});
+  return positions;
+}
+
+}  // namespace emblem

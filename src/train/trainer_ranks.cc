@@ -1,0 +1,149 @@
+// The loop of a training on several ranks: every rank has the data of its shards, and all decide
+// alike.
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+
+#include "comm/bytes.h"
+#include "comm/sum_all.h"
+#include "core/interrupt.h"
+#include "core/log.h"
+#include "train/trainer_run.h"
+
+namespace emblem {
+
+// What all ranks know of a shard's next batch.
+struct Trainer::ShardWord {
+  int64_t rows = 0;        // 0: its data have ended
+  int64_t epoch = 0;       // of the batch
+  int64_t next_epoch = 0;  // of the one after it
+  int64_t interrupted = 0;
+};
+
+// All ranks begin with the same checkpoint, or without one.
+void Trainer::check_same_start() const {
+  const World& world = *options_.world;
+  const auto name_of = [](const std::string& path) {
+    return std::filesystem::path(path).filename().string();
+  };
+  const std::string own = name_of(resumed_.value_or(init_from_));
+  const std::vector<std::string> of_ranks = gather_bytes(*world.ranks, own);
+  const auto found = [&](size_t rank) {
+    return cat(name_of_rank(static_cast<int>(rank), world.ranks->hosts()[rank].name), " finds ",
+               of_ranks[rank].empty() ? "no checkpoint" : of_ranks[rank]);
+  };
+  for (size_t rank = 1; rank < of_ranks.size(); ++rank)
+    EMBLEM_REQUIRE(of_ranks[rank] == of_ranks[0], found(rank), " to begin with, but ", found(0),
+                   "; the checkpoint to begin with must be in a folder that all ranks share");
+}
+
+void Trainer::open_streams() {
+  const World& world = *options_.world;
+  LoaderOptions options = loader_options();
+  options.streams = world.shards;
+  options.workers = std::max(1, options.workers / static_cast<int>(world.own_shards()));
+  for (int64_t s = 0; s < world.own_shards(); ++s) {
+    options.stream = world.first_shard() + s;
+    options.start = resumed_ ? state_.positions[static_cast<size_t>(s)] : DataPosition{};
+    shard_loaders_.push_back(std::make_unique<Loader>(config_.data_config(), layout_, options));
+    shard_streams_.push_back(
+        std::make_unique<BatchStream>(learner_.context(), batches_of(*shard_loaders_.back())));
+  }
+  if (!resumed_) state_.positions.resize(static_cast<size_t>(world.own_shards()));
+  shard_has_batch_.assign(shard_loaders_.size(), true);
+}
+
+std::vector<Trainer::ShardWord> Trainer::next_batches() {
+  std::vector<ShardWord> own;
+  for (size_t s = 0; s < shard_streams_.size(); ++s) {
+    BatchStream& stream = *shard_streams_[s];
+    if (shard_has_batch_[s])
+      shard_has_batch_[s] = clock_.traced("load", [&] { return stream.next(); });
+    ShardWord& word = own.emplace_back();
+    word.interrupted = interrupted();
+    word.epoch = word.next_epoch = state_.positions[s].epoch;
+    if (!shard_has_batch_[s]) continue;
+    word.rows = stream.host().rows;
+    word.next_epoch = stream.host().next.epoch;
+  }
+  return options_.world->gather(own);
+}
+
+void Trainer::step_of_ranks(const std::vector<ShardWord>& words) {
+  std::vector<const ModelBatch*> shards;
+  std::vector<int64_t> rows;
+  for (size_t s = 0; s < shard_streams_.size(); ++s)
+    shards.push_back(shard_has_batch_[s] ? &shard_streams_[s]->batch() : nullptr);
+  for (const ShardWord& word : words) rows.push_back(word.rows);
+  const auto first =
+      std::find_if(shards.begin(), shards.end(), [](auto* b) { return b != nullptr; });
+  if (first != shards.end())
+    loss_watch_.begin_step(shard_streams_[static_cast<size_t>(first - shards.begin())]->host());
+  last_step_ = learner_.step_of_ranks(shards, rows, state_.position.epoch, [&](size_t shard) {
+    if (train_metrics_.empty()) return;
+    const Batch& batch = shard_streams_[shard]->host();
+    train_metrics_.add(batch, logits_.of(learner_.context(), learner_.model(), batch.rows));
+  });
+  for (size_t s = 0; s < shard_streams_.size(); ++s)
+    if (shard_has_batch_[s]) state_.positions[s] = shard_streams_[s]->host().next;
+  for (const int64_t each : rows) rows_ += each;
+}
+
+void Trainer::train_all_batches_of_ranks() {
+  if (writes()) progress_.emplace("training", shard_loaders_[0]->expected_rows());
+  clock_.begin_step();
+  while (!outcome_) {
+    const std::vector<ShardWord> words = next_batches();
+    const auto any = [&](auto&& test) { return std::any_of(words.begin(), words.end(), test); };
+    if (any([](const ShardWord& word) { return word.interrupted != 0; })) {
+      outcome_ = TrainOutcome::kInterrupted;
+      break;
+    }
+    if (!any([](const ShardWord& word) { return word.rows > 0; })) break;
+    // The epoch of a step is that of the shard that is furthest behind.
+    StepEnd end{.next_epoch = std::numeric_limits<int64_t>::max()};
+    int64_t epoch = end.next_epoch;
+    for (const ShardWord& word : words) {
+      if (word.rows == 0) continue;
+      epoch = std::min(epoch, word.epoch);
+      end.next_epoch = std::min(end.next_epoch, word.next_epoch);
+    }
+    end.last_in_epoch = end.next_epoch > epoch;
+    state_.position.epoch = epoch;
+    step_of_ranks(words);
+    if (writes()) {
+      if (const auto warning = loss_watch_.end_step(learner_.steps(), last_step_.loss)) {
+        progress_->interrupt();
+        log_warn(*warning);
+      }
+      if (intervals_.after(learner_.steps(), end).log) log_step();
+      progress_->set_total(shard_loaders_[0]->expected_rows() * options_.world->shards);
+      show_progress();
+    }
+    state_.position.epoch = end.next_epoch;
+    clock_.end_step();
+    after_step(end);
+    clock_.begin_step();
+  }
+  if (progress_) progress_->finish();
+  if (writes() && rows_ > 0 && log_->last_step() != learner_.steps()) log_step();
+  sum_over_ranks();
+  shard_streams_.clear();
+  shard_loaders_.clear();
+}
+
+// Counts of the whole run.
+void Trainer::sum_over_ranks() {
+  count_lookups();
+  std::vector<int64_t> counts;
+  for (const FeatureLookups& one : lookups_)
+    counts.insert(counts.end(), {one.counts.values, one.counts.missing});
+  counts.push_back(0);
+  for (const auto& loader : shard_loaders_) counts.back() += loader->statistics().bad_rows;
+  sum_all(Context{}, *options_.world->ranks, std::span(counts));
+  for (size_t i = 0; i < lookups_.size(); ++i)
+    lookups_[i].counts = {counts[2 * i], counts[2 * i + 1]};
+  bad_rows_ = counts.back();
+}
+
+}  // namespace emblem

@@ -1,0 +1,50 @@
+// train/world.h - the ranks of a training; one of them is this process or thread.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "shard/plan.h"
+
+namespace emblem {
+
+// A batch of all ranks is cut into shards, each with its own stream of data. Rank r of N has shards
+// [r L / N, (r + 1) L / N): results depend on the shards, not on the ranks that run them.
+struct World {
+  Communicator* ranks = nullptr;    // of host memory
+  int64_t shards = 1;               // L, at least as many as ranks
+  const ShardPlan* plan = nullptr;  // null: the rows of every table over all ranks
+
+  bool is_replicated(const std::string& table) const {
+    return plan != nullptr && plan->of(table).replicated;
+  }
+  int rank() const { return ranks->rank(); }
+  int size() const { return ranks->size(); }
+  int64_t first_shard(int rank) const { return rank * shards / size(); }
+  int64_t first_shard() const { return first_shard(rank()); }
+  int64_t last_shard() const { return first_shard(rank() + 1); }
+  int64_t own_shards() const { return last_shard() - first_shard(); }
+  // The largest number of shards of a rank.
+  int64_t slots() const { return (shards + size() - 1) / size(); }
+
+  // What every shard has, by shard; `own` is that of this rank's shards, `values` of each.
+  template <class T>
+  std::vector<T> gather(const std::vector<T>& own, size_t values = 1) const {
+    const size_t each = static_cast<size_t>(slots()) * values;
+    std::vector<T> mine(own), all(each * static_cast<size_t>(size())), by_shard;
+    mine.resize(each);
+    ranks->gather_all(Context{}, {mine.data(), each * sizeof(T)},
+                      {all.data(), all.size() * sizeof(T)});
+    for (int r = 0; r < size(); ++r) {
+      const auto first = static_cast<size_t>(r) * each;
+      const auto count = static_cast<size_t>(first_shard(r + 1) - first_shard(r)) * values;
+      by_shard.insert(by_shard.end(), all.begin() + static_cast<ptrdiff_t>(first),
+                      all.begin() + static_cast<ptrdiff_t>(first + count));
+    }
+    return by_shard;
+  }
+};
+
+}  // namespace emblem
