@@ -30,6 +30,9 @@ struct Options {
   std::string device = "cpu";
   std::vector<std::string> deltas;
   int64_t slo_p99_us = 0;
+  std::string table_parts, table_servers;
+  int64_t table_timeout_ms = 1000;
+  double keep_version_seconds = 30;
   RemoteArguments remote;
 };
 
@@ -56,6 +59,33 @@ AccessOptions access_options(const Options& options) {
 std::string address_of(const Options& options, const AccessOptions& access) {
   if (!options.address.empty()) return options.address;
   return access.inference_token.empty() ? "127.0.0.1" : "0.0.0.0";
+}
+
+// A table server or a front end of such.
+void add_split_tables(const Options& options, ServingOptions& serving) {
+  const bool is_table_server = !options.table_parts.empty();
+  if (!is_table_server && options.table_servers.empty()) return;
+  const char* const option = is_table_server ? "--table-parts" : "--table-servers";
+  EMBLEM_REQUIRE(!is_table_server || options.table_servers.empty(),
+                 "--table-parts makes a table server, --table-servers a front end; a server is one "
+                 "of them");
+  EMBLEM_REQUIRE(!serving.models.on_gpu, option,
+                 " cannot be used with --device cuda: models with split tables run on a CPU");
+  EMBLEM_REQUIRE(serving.models.ps_config.empty(), option,
+                 " cannot be used with --ps: split tables are in the memory of table servers");
+  EMBLEM_REQUIRE(is_table_server || serving.models.deltas.empty(),
+                 "--table-servers cannot be used with --deltas; give it to the table servers");
+  if (is_table_server) {
+    serving.table_parts = {
+        .parts = parse_part_range(options.table_parts),
+        .keep = std::chrono::milliseconds(static_cast<int64_t>(options.keep_version_seconds * 1e3)),
+        .max_answer_bytes = serving.models.requests.max_answer_bytes};
+    return;
+  }
+  serving.table_servers.emplace();
+  serving.table_servers->servers = parse_table_servers(options.table_servers);
+  serving.table_servers->token = token_from("", "EMBLEM_TABLE_TOKEN");
+  serving.table_servers->timeout = std::chrono::milliseconds(options.table_timeout_ms);
 }
 
 ServingOptions serving_options(const Options& options) {
@@ -120,7 +150,19 @@ ServingOptions serving_options(const Options& options) {
   serving.grpc.tls_client_ca = options.tls_client_ca;
   serving.grpc.max_connections = serving.http.max_connections;
   serving.grpc.idle_timeout = serving.http.idle_timeout;
+  add_split_tables(options, serving);
   return serving;
+}
+
+void print_split_tables(const ServingOptions& serving) {
+  if (serving.table_parts)
+    std::printf("tables  parts %s of %d, for front ends\n",
+                to_string(serving.table_parts->parts).c_str(), kParts);
+  if (!serving.table_servers) return;
+  std::string names;
+  for (const TableServerAddress& server : serving.table_servers->servers)
+    names += cat(names.empty() ? "" : ", ", server.text());
+  std::printf("tables  on table servers: %s\n", names.c_str());
 }
 
 // What is open and what is closed, with the option that opens it.
@@ -181,6 +223,7 @@ void run(const Options& options) {
   std::printf("metrics http%s://%s:%u/metrics\n", secure, address, serving.metrics_port());
   if (serving.health_port() != 0)
     std::printf("health  http%s://%s:%u/v2/health\n", secure, address, serving.health_port());
+  print_split_tables(chosen);
   print_access(options, chosen);
   for (const RepositoryEntry& entry : serving.models().index()) {
     std::printf("model   %s %s %s%s%s\n", entry.name.c_str(), entry.version.c_str(),
@@ -241,6 +284,20 @@ void add_serve(Command& program) {
                  "HPS's ps.json: stores of the tables, and models of backend hps");
   command.repeatable("--deltas", options->deltas, "MODEL=DIR",
                      "Apply row updates that training writes to DIR (repeatable)");
+  command.option("--table-parts", options->table_parts, "PARTS",
+                 "Be a table server: load the rows of these parts of each table alone, and answer "
+                 "front ends; FIRST-LAST (0-1364) of 0-4095, or K/N: the K-th of N servers");
+  command.option("--table-servers", options->table_servers, "HOST:PORT,...",
+                 "Be a front end: read rows from these table servers (HTTP ports), replicas "
+                 "included; the variable EMBLEM_TABLE_TOKEN has their token");
+  command
+      .option("--table-timeout-ms", options->table_timeout_ms, "MILLISECONDS",
+              "With --table-servers: longest time of a lookup, with all retries")
+      .range(1, 3600000);
+  command
+      .option("--keep-version-secs", options->keep_version_seconds, "SECONDS",
+              "With --table-parts: how long a replaced version is kept that no front end uses")
+      .range(0, 1e6);
   command.choice("--device", options->device, {"cpu", "cuda"},
                  "cuda: compute all models on the GPU; cpu: those without an instance_group of "
                  "KIND_GPU on the CPU");

@@ -1,16 +1,28 @@
 #include "serve/serving.h"
 
+#include "serve/engine/hps_options.h"
+#include "serve/engine/model_options.h"
+#include "serve/engine/pipeline_servable.h"
 #include "serve/http/health.h"
 #include "serve/http/metrics_text.h"
 #include "serve/http/routes.h"
+#include "serve/split/parts_servable.h"
 
 namespace emblem {
+namespace {
+
+// Between attempts of a front end to load what table servers do not have yet.
+constexpr double kRetrySeconds = 0.5;
+
+}  // namespace
 
 // In the order in which each needs the ones before it; HTTP last, so that a client that finds it
 // ready finds the others, too.
 struct Serving::State {
   const Access access;
   MemoryBudget memory;
+  std::unique_ptr<TableParts> table_parts;
+  std::unique_ptr<TableServers> table_servers;
   ModelServer models;
   SharedMemoryRegions regions;
   HttpRoutes routes{models, regions, access};
@@ -22,7 +34,11 @@ struct Serving::State {
   explicit State(const ServingOptions& options)
       : access(options.access),
         memory(options.max_memory),
-        models(with_memory(options.models)),
+        table_parts(options.table_parts ? std::make_unique<TableParts>(*options.table_parts)
+                                        : nullptr),
+        table_servers(options.table_servers ? std::make_unique<TableServers>(*options.table_servers)
+                                            : nullptr),
+        models(with_split_tables(with_memory(options.models))),
         regions(with_memory(options.shared_memory)),
         grpc(with_access_and_memory(options.grpc), models, regions),
         metrics(with_check(with_memory(options.metrics),
@@ -52,6 +68,34 @@ struct Serving::State {
   ModelServerOptions with_memory(ModelServerOptions options) {
     options.requests.memory = &memory;
     return options;
+  }
+  ModelServerOptions with_split_tables(ModelServerOptions options) const {
+    if (table_parts != nullptr) {
+      options.rows = table_parts.get();
+      options.metrics = [this] { return table_parts->metrics(); };
+      options.open = [this](const std::string& name, int64_t version, const std::string& folder,
+                            const inference::ModelConfig& config, const std::string& where,
+                            ParameterServer& tables) {
+        check_splittable(config, where);
+        return open_parts(name, version, folder, tables, *table_parts);
+      };
+    } else if (table_servers != nullptr) {
+      options.metrics = [this] { return table_servers->metrics(); };
+      options.retry_seconds = kRetrySeconds;
+      options.open = [this](const std::string& name, int64_t version, const std::string& folder,
+                            const inference::ModelConfig& config, const std::string& where,
+                            ParameterServer&) {
+        check_splittable(config, where);
+        return open_pipeline(name, version, folder,
+                             model_options(config, *describe_pipeline(folder), where),
+                             *table_servers);
+      };
+    }
+    return options;
+  }
+  static void check_splittable(const inference::ModelConfig& config, const std::string& where) {
+    EMBLEM_REQUIRE(config.backend() != kHpsBackend, where,
+                   ": models of backend hps cannot be split over table servers");
   }
   SharedMemoryOptions with_memory(SharedMemoryOptions options) {
     options.memory = &memory;

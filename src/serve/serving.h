@@ -6,11 +6,13 @@
 #include <optional>
 #include <string>
 
+#include "ps/remote/table_servers.h"
 #include "serve/grpc/server.h"
 #include "serve/http/server.h"
 #include "serve/protocol/access.h"
 #include "serve/protocol/shared_memory.h"
 #include "serve/repository/model_server.h"
+#include "serve/split/table_parts.h"
 
 namespace emblem {
 
@@ -24,6 +26,9 @@ struct ServingOptions {
   SharedMemoryOptions shared_memory;
   // Bytes that the requests and answers of all clients may hold together.
   size_t max_memory = size_t{2} << 30;
+  // A table server, or a front end of such, or neither.
+  std::optional<TablePartsOptions> table_parts;
+  std::optional<TableServersOptions> table_servers;
 };
 
 // Loads the models, then listens.

@@ -1,11 +1,19 @@
 #include "ps/loading/row_source.h"
 
 #include "ps/config/sparse_folder.h"
+#include "ps/tables/filtered_rows.h"
 
 namespace emblem {
 namespace {
 
 constexpr int64_t kCopyRows = 16384;  // from L3 at a time
+
+void insert(const PartFilter& filter, std::span<const int64_t> keys, std::span<const float> rows,
+            KvTable& to) {
+  if (filter.takes_all()) return to.bulk_insert(keys, rows);
+  const FilteredRows taken(filter, keys, rows);
+  to.bulk_insert(taken.keys, taken.rows);
+}
 
 }  // namespace
 
@@ -15,7 +23,7 @@ void copy_rows(const RowSource& from, KvTable& to, const std::function<void()>& 
     for (size_t at = 0; at < keys.size(); at += kCopyRows) {
       const size_t count = std::min<size_t>(kCopyRows, keys.size() - at);
       before_batch();
-      to.bulk_insert(keys.subspan(at, count), rows.subspan(at * dim, count * dim));
+      insert(from.filter, keys.subspan(at, count), rows.subspan(at * dim, count * dim), to);
     }
   };
   if (from.l3 != nullptr) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "embedding/parts.h"
 #include "store/kv_store.h"
 
 namespace emblem {
@@ -12,11 +13,12 @@ namespace emblem {
 struct RowSource {
   std::string folder;           // of the model's files
   std::shared_ptr<KvTable> l3;  // null: from the files
+  PartFilter filter = {};       // which rows
 
   std::string describe() const { return l3 != nullptr ? "the database on disk" : folder; }
 };
 
-// Writes all rows into `to`; `before_batch`, which may throw, is called before each part of them.
+// Writes these rows into `to`; `before_batch`, which may throw, is called before each part of them.
 void copy_rows(
     const RowSource& from, KvTable& to, const std::function<void()>& before_batch = [] {});
 

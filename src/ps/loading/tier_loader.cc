@@ -40,7 +40,7 @@ struct TierLoader::Loading {
   std::shared_ptr<KvTable> l3 = nullptr, l2 = nullptr;
   bool l3_is_newer = false;  // than the files: it was not filled now
 
-  RowSource rows() const { return {source.folder, l3_is_newer ? l3 : nullptr}; }
+  RowSource rows() const { return {source.folder, l3_is_newer ? l3 : nullptr, source.filter}; }
 };
 
 void TierLoader::load(const std::shared_ptr<ServedModel>& model,
@@ -152,7 +152,8 @@ std::shared_ptr<ServedTable> TierLoader::serve(const Loading& table) {
       .cache_missed = config_.volatile_db.cache_missed_embeddings,
       .update_l2 = passes_update_filters(config_.volatile_db.update_filters, table.name),
       .update_l3 = !databases_.read_only &&
-                   passes_update_filters(config_.persistent_db.update_filters, table.name)};
+                   passes_update_filters(config_.persistent_db.update_filters, table.name),
+      .filter = table.source.filter};
   return std::make_shared<ServedTable>(std::move(settings), table.l2, table.l3, &promotions_);
 }
 

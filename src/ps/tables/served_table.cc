@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/log.h"
+#include "ps/tables/filtered_rows.h"
 #include "ps/tables/promotion_queue.h"
 
 namespace emblem {
@@ -68,6 +69,13 @@ void ServedTable::fetch_from_l3(std::span<const int64_t> keys, std::span<float> 
 
 void ServedTable::apply(std::span<const int64_t> keys, std::span<const float> rows,
                         UpdateTiers tiers) {
+  if (settings_.filter.takes_all()) return apply_all(keys, rows, tiers);
+  const FilteredRows taken(settings_.filter, keys, rows);
+  if (!taken.keys.empty()) apply_all(taken.keys, taken.rows, tiers);
+}
+
+void ServedTable::apply_all(std::span<const int64_t> keys, std::span<const float> rows,
+                            UpdateTiers tiers) {
   std::lock_guard lock(writer_);
   version_.fetch_add(1, std::memory_order_acq_rel);
   struct Finish {  // also when a tier throws

@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "embedding/parts.h"
 #include "embedding/settings.h"
 #include "ps/tables/table_cache.h"
 #include "ps/tables/tier_counters.h"
@@ -41,6 +42,7 @@ struct ServedTableSettings {
   bool cache_missed = false;  // rows found in L3 are put into L2
   bool update_l2 = true;      // whether updates go there
   bool update_l3 = true;
+  PartFilter filter = {};  // rows that are served here; updates of others are ignored
 };
 
 // Where an update goes; by default everywhere.
@@ -107,6 +109,7 @@ class ServedTable : public std::enable_shared_from_this<ServedTable> {
   }
 
  private:
+  void apply_all(std::span<const int64_t> keys, std::span<const float> rows, UpdateTiers tiers);
   void refresh_l2();
   void warn_of_lost_rows();
 

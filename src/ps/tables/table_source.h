@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "embedding/parts.h"
 #include "embedding/settings.h"
 
 namespace emblem {
@@ -19,6 +20,8 @@ struct TableSource {
   // What the files hold, as text that is equal for equal content: a database that has it already is
   // not filled again. Empty: the path, sizes and times of the files.
   std::string content = {};
+  // Which of its rows are served here: those of a range of parts, or all.
+  PartFilter filter = {};
 };
 
 // The name of a table in databases and of its topic in Kafka: hps_et.MODEL.TABLE. Throws

@@ -1,7 +1,7 @@
 #include "serve/engine/pipeline_servable.h"
 
 #include <algorithm>
-#include <map>
+#include <functional>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors.h"
@@ -9,10 +9,12 @@
 #include "config/load.h"
 #include "config/prediction_layout.h"
 #include "core/file.h"
+#include "ps/remote/remote_model.h"
 #include "ps/tables/served_lookup.h"
 #include "serve/engine/gpu_model.h"
 #include "serve/engine/pipeline_engine.h"
 #include "serve/engine/served_tables.h"
+#include "serve/engine/table_sources.h"
 
 namespace emblem {
 namespace {
@@ -28,27 +30,14 @@ class PipelineServable final : public Servable {
         transform_(config_.data_config(), layout_, LabelCheck::kIgnore, columns_.requests(),
                    columns_.columns()) {}
 
-  // Reads tables and dense parameters.
-  void load(const std::string& name, int64_t version, const ModelOptions& options,
-            ParameterServer& server) {
+  using OpenTables = std::function<std::unique_ptr<ServedTables>(
+      const Checkpoint& checkpoint, const std::vector<TableSource>& tables)>;
+
+  // Opens tables and reads dense parameters.
+  void load(const ModelOptions& options, CheckpointFiles files, const OpenTables& open_tables) {
     options_ = options;
-    const Checkpoint checkpoint = open_checkpoint(folder_);
-    std::map<std::string, TableSource> sources;
-    const Model shape({}, config_, layout_, 1, [&](const TablePlan& plan) {
-      for (const TableSettings& table : plan.tables) {
-        sources[table.name] = {.name = table.name,
-                               .folder = checkpoint.file("tables/" + table.name),
-                               .dim = table.dim,
-                               .missing = table.missing,
-                               .seed = table.seed,
-                               .content = content_of(checkpoint.manifest, table)};
-      }
-      return std::unique_ptr<Lookup>();
-    });
-    std::vector<TableSource> list;
-    for (const auto& [table, source] : sources) list.push_back(source);
-    tables_ =
-        std::make_unique<ServedTables>(server, name, version, list, checkpoint.manifest.deltas);
+    const Checkpoint checkpoint = open_checkpoint(folder_, Verify::kContents, files);
+    tables_ = open_tables(checkpoint, table_sources(config_, layout_, checkpoint));
     dense_ = std::make_unique<SafetensorsFile>(checkpoint.file("dense.safetensors"));
     if (options_.gpu.used) {
       dispatch(
@@ -85,6 +74,8 @@ class PipelineServable final : public Servable {
     return parameters;
   }
 
+  void set_problem(std::function<std::string()> problem) { problem_ = std::move(problem); }
+  std::string problem() const override { return problem_ ? problem_() : ""; }
   std::string metrics(const std::string& labels) const override { return tables_->metrics(labels); }
   bool may_block() const override { return tables_->may_block(); }
 
@@ -120,18 +111,6 @@ class PipelineServable final : public Servable {
     config::PipelineConfig config = load_stored_pipeline(folder);
     check_pipeline(config);
     return config;
-  }
-
-  // The same on every machine that has a copy of the version.
-  static std::string content_of(const Manifest& manifest, const TableSettings& table) {
-    std::string content = cat("dim ", table.dim);
-    for (const char* name : {"key", "emb_vector"}) {
-      const auto file = manifest.files.find(cat("tables/", table.name, "/", name));
-      if (file == manifest.files.end()) return "";
-      content += cat(" ", name, " ", file->second.bytes, " bytes, checksum ", std::hex,
-                     file->second.checksum);
-    }
-    return content;
   }
 
   std::unique_ptr<Predictor> make_predictor() const {
@@ -176,6 +155,7 @@ class PipelineServable final : public Servable {
   std::unique_ptr<ServedTables> tables_;
   std::shared_ptr<cuda::GpuModel> gpu_;  // where it runs on a GPU; over tables_
   std::unique_ptr<SafetensorsFile> dense_;
+  std::function<std::string()> problem_;  // of its tables; empty: there can be none
 };
 
 }  // namespace
@@ -184,7 +164,31 @@ std::unique_ptr<Servable> open_pipeline(const std::string& name, int64_t version
                                         const std::string& folder, const ModelOptions& options,
                                         ParameterServer& tables) {
   auto servable = std::make_unique<PipelineServable>(folder);
-  servable->load(name, version, options, tables);
+  servable->load(options, CheckpointFiles::kAll,
+                 [&](const Checkpoint& checkpoint, const std::vector<TableSource>& sources) {
+                   return std::make_unique<ServedTables>(tables, name, version, sources,
+                                                         checkpoint.manifest.deltas);
+                 });
+  return servable;
+}
+
+std::unique_ptr<Servable> open_pipeline(const std::string& name, int64_t version,
+                                        const std::string& folder, const ModelOptions& options,
+                                        TableServers& servers) {
+  EMBLEM_REQUIRE(!options.gpu.used, "model ", name,
+                 " is to run on a GPU, which models with tables on table servers cannot");
+  // Before files are read: this is tried again and again while servers load the version.
+  const ModelId id = model_id_of(name, version, folder);
+  if (!servers.problem(id).empty()) servers.refresh();
+  const std::string problem = servers.problem(id);
+  if (!problem.empty()) throw Error(ErrorCode::kUnavailable, problem);
+  auto servable = std::make_unique<PipelineServable>(folder);
+  servable->load(options, CheckpointFiles::kWithoutTables,
+                 [&](const Checkpoint&, const std::vector<TableSource>& sources) {
+                   return std::make_unique<ServedTables>(make_remote_model(servers, id, sources));
+                 });
+  check_unchanged(id, folder);
+  servable->set_problem([&servers, id] { return servers.problem(id); });
   return servable;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "ps/parameter_server.h"
+#include "ps/remote/table_servers.h"
 #include "serve/engine/model_options.h"
 #include "serve/engine/servable.h"
 
@@ -16,6 +17,12 @@ namespace emblem {
 std::unique_ptr<Servable> open_pipeline(const std::string& name, int64_t version,
                                         const std::string& folder, const ModelOptions& options,
                                         ParameterServer& tables);
+
+// The same with rows from table servers, which must outlive the servable. Files of tables are not
+// read. Throws kUnavailable while parts of the version are on no server that answers.
+std::unique_ptr<Servable> open_pipeline(const std::string& name, int64_t version,
+                                        const std::string& folder, const ModelOptions& options,
+                                        TableServers& servers);
 
 // The servable without tables and parameters, which is all that a model configuration needs.
 std::unique_ptr<Servable> describe_pipeline(const std::string& folder);

@@ -67,6 +67,8 @@ class Servable {
   virtual bool may_block() const { return false; }
 
   virtual std::unique_ptr<Engine> make_engine() const = 0;
+  // Why requests would fail now, though the version is loaded; empty: they would not.
+  virtual std::string problem() const { return {}; }
 
   // Prometheus text with labels model and version; see InferenceService::extra_metrics.
   virtual std::string metrics(const std::string& /*labels*/) const { return {}; }

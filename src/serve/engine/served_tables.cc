@@ -41,14 +41,14 @@ constexpr const char* kDescriptions =
 
 ServedTables::ServedTables(ParameterServer& server, const std::string& model, int64_t version,
                            std::span<const TableSource> tables, int64_t updates_included)
-    : server_(server), model_(server.load_model(model, version, tables, updates_included)) {}
+    : server_(&server), model_(server.load_model(model, version, tables, updates_included)) {}
 
 ServedTables::ServedTables(ParameterServer& server, const std::string& model, int64_t version)
-    : server_(server), model_(server.load_model(model, version)) {}
+    : server_(&server), model_(server.load_model(model, version)) {}
 
 ServedTables::~ServedTables() {
-  if (server_.find(model_->name(), model_->version()) == model_)
-    server_.unload_model(model_->name(), model_->version());
+  if (server_ != nullptr && server_->find(model_->name(), model_->version()) == model_)
+    server_->unload_model(model_->name(), model_->version());
 }
 
 bool ServedTables::may_block() const {

@@ -17,10 +17,13 @@ class ServedTables {
                std::span<const TableSource> tables, int64_t updates_included);
   // As ps.json describes the model.
   ServedTables(ParameterServer& server, const std::string& model, int64_t version);
+  // Of a model that is on no parameter server.
+  explicit ServedTables(std::shared_ptr<ServedModel> model) : model_(std::move(model)) {}
   ~ServedTables();  // unloads them, unless the version was loaded again
   ServedTables(const ServedTables&) = delete;
 
   const ServedModel& model() const { return *model_; }
+  const std::shared_ptr<ServedModel>& shared_model() const { return model_; }
 
   // Whether a lookup may wait for another machine or a disk: not all rows are in the memory of this
   // process.
@@ -30,7 +33,7 @@ class ServedTables {
   std::string metrics(const std::string& labels) const;
 
  private:
-  ParameterServer& server_;
+  ParameterServer* server_ = nullptr;
   std::shared_ptr<ServedModel> model_;
 };
 

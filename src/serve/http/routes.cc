@@ -94,6 +94,8 @@ struct HttpRoutes::State {
         {"POST", "v2/models/*/trace/setting", Api::kTrace, &State::trace_settings},
         {"GET", "v2/logging", Api::kLogging, &State::log_settings},
         {"POST", "v2/logging", Api::kLogging, &State::log_settings},
+        {"POST", "v2/tables/rows", Api::kInference, &State::rows},
+        {"POST", "v2/tables/status", Api::kInference, &State::rows_status},
         {"GET", "metrics", Api::kMetrics, &State::metrics_answer},
         {"GET", "status.json", Api::kMetrics, &State::status},
         {"GET", "history.json", Api::kMetrics, &State::status_history},
@@ -353,6 +355,34 @@ struct HttpRoutes::State {
   HttpResponse cuda_unregister(const Call& call) {
     regions.unregister_cuda(call.name(0));
     return empty_response(200);
+  }
+
+  // ---- rows of tables, for front ends ----
+
+  RowService& row_service() const {
+    if (RowService* rows = service.rows()) return *rows;
+    throw Error(ErrorCode::kUnsupported,
+                "this server gives no rows away: it was started without --table-parts");
+  }
+  // Many keys are looked up by a worker.
+  HttpResponse rows(const Call& call) {
+    HttpResponse response;
+    response.deferred = [&service = row_service(), body = call.request.body,
+                         memory = call.request.memory] {
+      try {
+        HttpResponse answer;
+        answer.content_type = "application/octet-stream";
+        answer.tensors.push_back(service.rows(body));
+        return answer;
+      } catch (...) {
+        return error_response(caught_error());
+      }
+    };
+    response.deferred_json_bytes = call.request.body.size();
+    return response;
+  }
+  HttpResponse rows_status(const Call& call) {
+    return text_response("application/octet-stream", row_service().status(call.request.body));
   }
 
   // ---- settings, metrics, the status page ----

@@ -21,6 +21,7 @@
 #include "serve/protocol/memory_budget.h"
 #include "serve/protocol/model_config.pb.h"
 #include "serve/protocol/model_statistics.h"
+#include "serve/protocol/row_service.h"
 #include "serve/protocol/tensor.h"
 #include "serve/protocol/tracing.h"
 
@@ -114,6 +115,9 @@ class InferenceService {
 
   // Never throws: what is wrong with the request goes to `done`.
   virtual void infer(std::unique_ptr<InferRequest> request, InferDone done) = 0;
+
+  // Null: this is not a table server.
+  virtual RowService* rows() { return nullptr; }
 
   // Metrics beyond the statistics (cache tiers, freshness, ...) in Prometheus' text form.
   virtual std::string extra_metrics() const { return {}; }

@@ -47,7 +47,7 @@ ModelServer::ModelServer(ModelServerOptions options)
       log_warn(cat("--deltas ", model, "=", folder, ": no model ", model, " is loaded yet"));
     tables_.watch_deltas(model, folder);
   }
-  if (options_.control == ModelServerOptions::Control::kPoll)
+  if (options_.control == ModelServerOptions::Control::kPoll || options_.retry_seconds > 0)
     poller_ = start_thread("looking for new models", [this] { poll(); });
 }
 
@@ -68,19 +68,39 @@ void ModelServer::drain() {
 }
 
 void ModelServer::poll() noexcept {
+  using Clock = std::chrono::steady_clock;
+  const bool polls = options_.control == ModelServerOptions::Control::kPoll;
+  const double retry = options_.retry_seconds > 0 ? options_.retry_seconds : options_.poll_seconds;
+  const std::chrono::duration<double> each(options_.poll_seconds);
+  const std::chrono::duration<double> pause(polls ? std::min(options_.poll_seconds, retry) : retry);
+  auto last_look = Clock::now();
   std::unique_lock lock(mutex_);
-  const auto pause = std::chrono::duration<double>(options_.poll_seconds);
   while (!stop_polling_.wait_for(lock, pause, [&] { return draining_; })) {
     std::set<std::string> known;
     try {
       for (const auto& [name, model] : models_) known.insert(name);
       lock.unlock();
-      look_for_changes(known);
+      if (polls && Clock::now() - last_look >= each) {
+        look_for_changes(known);
+        last_look = Clock::now();
+      } else {
+        retry_failed();
+      }
     } catch (...) {
       log_caught("model repository");
     }
     if (!lock.owns_lock()) lock.lock();
   }
+}
+
+void ModelServer::retry_failed() {
+  std::vector<std::string> failed;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [name, model] : models_)
+      if (model.shall_retry) failed.push_back(name);
+  }
+  for (const std::string& name : failed) try_load(name, AtThreadLimit::kGoOn);
 }
 
 void ModelServer::look_for_changes(const std::set<std::string>& known) {
@@ -107,8 +127,9 @@ void ModelServer::try_load(const std::string& model, AtThreadLimit limit) {
   }
 }
 
-void ModelServer::note_problem(const std::string& name, int64_t version) {
-  const std::string problem = caught_error().what();
+void ModelServer::note_problem(const std::string& name, int64_t version, Retry retry) {
+  const Error error = caught_error();
+  const std::string problem = error.what();
   bool is_new = false;
   {
     const std::lock_guard lock(mutex_);
@@ -117,6 +138,8 @@ void ModelServer::note_problem(const std::string& name, int64_t version) {
     model.loading = false;
     model.problem = problem;
     model.problem_version = version;
+    model.shall_retry = retry == Retry::kIfUnavailable && options_.retry_seconds > 0 &&
+                        error.code() == ErrorCode::kUnavailable;
   }
   if (is_new)
     log_warn(cat("model ", name, version > 0 ? cat(" version ", version) : "",
@@ -241,7 +264,8 @@ void ModelServer::reload(const std::string& name, const ModelLoadRequest& reques
     models_[name] = std::move(model);
   } catch (...) {
     if (is_known) {
-      note_problem(name, current);
+      const bool is_plain = request.files.empty() && request.config.empty();
+      note_problem(name, current, is_plain ? Retry::kIfUnavailable : Retry::kNever);
     } else {  // neither here nor in the repository
       const std::lock_guard lock(mutex_);
       models_.erase(name);
@@ -310,12 +334,17 @@ bool ModelServer::is_ready() const {
   const bool waits_for_clients = options_.control == ModelServerOptions::Control::kExplicit;
   if (models_.empty() && !waits_for_clients) return false;
   return std::none_of(models_.begin(), models_.end(), [](const auto& entry) {
-    return entry.second.versions.empty() && entry.second.problem != "unloaded";
+    const Versions& versions = entry.second.versions;
+    if (versions.empty()) return entry.second.problem != "unloaded";
+    return std::any_of(versions.begin(), versions.end(), [](const auto& version) {
+      return !version.second->servable().problem().empty();
+    });
   });
 }
 
 bool ModelServer::is_model_ready(const std::string& model, const std::string& version) const {
-  find(model, version);
+  const std::string problem = find(model, version)->servable().problem();
+  if (!problem.empty()) throw Error(ErrorCode::kUnavailable, problem);
   return true;
 }
 
@@ -361,9 +390,13 @@ void ModelServer::append_entries(const std::string& name, const Model& model,
                                  std::vector<RepositoryEntry>& entries) {
   const int64_t newest = model.versions.empty() ? 0 : model.versions.rbegin()->first;
   const int64_t broken = model.problem_version > 0 ? model.problem_version : newest;
-  for (const auto& [number, version] : model.versions)
-    entries.push_back(
-        {name, std::to_string(number), "READY", number == broken ? model.problem : ""});
+  for (const auto& [number, version] : model.versions) {
+    const std::string now = version->servable().problem();
+    entries.push_back({name, std::to_string(number), now.empty() ? "READY" : "UNAVAILABLE",
+                       !now.empty()       ? now
+                       : number == broken ? model.problem
+                                          : ""});
+  }
   if (model.versions.contains(broken)) return;
   entries.push_back({name, broken > 0 ? std::to_string(broken) : "",
                      model.loading ? "LOADING" : "UNAVAILABLE", model.problem});
@@ -428,6 +461,7 @@ std::string ModelServer::extra_metrics() const {
     for (const auto& [number, version] : model.versions)
       text += version->servable().metrics(cat("model=\"", name, "\",version=\"", number, "\""));
   }
+  if (options_.metrics) text += options_.metrics();
   return text;
 }
 

@@ -41,6 +41,10 @@ struct ModelServerOptions {
   TraceOptions trace;
   InferOptions requests;
   OpenServable open = open_servable;
+  // Above 0: seconds between attempts to load what was kUnavailable, in any mode.
+  double retry_seconds = 0;
+  RowService* rows = nullptr;            // of a table server
+  std::function<std::string()> metrics;  // further ones; may be empty
 
   static int default_client_threads();  // 4 for each core, at least 16
 };
@@ -72,6 +76,7 @@ class ModelServer final : public InferenceService {
   void unload(const std::string& model) override;
   void infer(std::unique_ptr<InferRequest> request, InferDone done) override;
   std::string extra_metrics() const override;
+  RowService* rows() override { return options_.rows; }
 
  private:
   using Versions = std::map<int64_t, std::shared_ptr<ModelVersion>>;
@@ -83,6 +88,7 @@ class ModelServer final : public InferenceService {
     std::shared_ptr<SentModel> sent;  // what it runs from; null: the repository
     int client_threads = 0;           // of engines, if its configuration came from a client
     bool loading = false;
+    bool shall_retry = false;  // the problem may go away by itself
   };
 
   const Model& find(const std::string& model) const;  // with mutex_ held
@@ -103,7 +109,8 @@ class ModelServer final : public InferenceService {
               int64_t& current);
   void remove(const std::string& model);
   // Keeps the problem that is being handled for index(), and logs it if it is a new one.
-  void note_problem(const std::string& model, int64_t version);
+  enum class Retry { kNever, kIfUnavailable };
+  void note_problem(const std::string& model, int64_t version, Retry retry = Retry::kNever);
   // reload() of a model at the start and when polling.
   enum class AtThreadLimit { kThrow, kGoOn };
   void try_load(const std::string& model, AtThreadLimit limit);
@@ -112,6 +119,7 @@ class ModelServer final : public InferenceService {
   void trace(InferRequest& request, InferDone& done);
   void poll() noexcept;
   void look_for_changes(const std::set<std::string>& known);
+  void retry_failed();
 
   const ModelServerOptions options_;
   const Repository repository_;

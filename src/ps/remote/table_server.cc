@@ -1,0 +1,151 @@
+#include "ps/remote/table_server.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "core/tcp_connect.h"
+#include "core/text.h"
+#include "emblem/error.h"
+
+namespace emblem {
+namespace {
+
+constexpr size_t kMostIdle = 64;  // connections
+constexpr std::chrono::milliseconds kConnectTimeout{500};
+
+TableServerAddress parse_address(std::string_view text) {
+  TableServerAddress address;
+  const size_t colon = text.rfind(':');
+  const bool has_port = colon != std::string_view::npos && !text.ends_with(']');
+  std::string_view host = has_port ? text.substr(0, colon) : text;
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  address.host = std::string(host);
+  if (has_port) {
+    const std::string_view port = text.substr(colon + 1);
+    const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
+    EMBLEM_REQUIRE(error == std::errc() && end == port.data() + port.size() && address.port > 0 &&
+                       address.port < 65536,
+                   "table server '", text, "': '", port,
+                   "' is not a valid port; HOST:PORT is expected");
+  }
+  EMBLEM_REQUIRE(!address.host.empty(), "table server '", text, "' has no host");
+  return address;
+}
+
+}  // namespace
+
+std::string TableServerAddress::text() const {
+  const bool is_v6 = host.find(':') != std::string::npos;
+  return is_v6 ? cat("[", host, "]:", port) : cat(host, ":", port);
+}
+
+std::vector<TableServerAddress> parse_table_servers(std::string_view text) {
+  std::vector<TableServerAddress> servers;
+  std::string commas(text);
+  std::replace(commas.begin(), commas.end(), ';', ',');
+  for (const std::string& item : split(commas, ',')) {
+    if (trim(item).empty()) continue;
+    servers.push_back(parse_address(trim(item)));
+    EMBLEM_REQUIRE(std::count(servers.begin(), servers.end(), servers.back()) == 1,
+                   "table servers: duplicate ", servers.back().text());
+  }
+  EMBLEM_REQUIRE(!servers.empty(), "table servers: no address is given; HOST:PORT is expected");
+  return servers;
+}
+
+TableServer::TableServer(TableServerAddress address, std::string token, HostResolver& resolver)
+    : address_(std::move(address)),
+      name_(address_.text()),
+      token_(std::move(token)),
+      resolver_(resolver) {}
+
+TableServer::State TableServer::state() const {
+  std::lock_guard lock(mutex_);
+  return state_;
+}
+
+bool TableServer::set_state(State state) {
+  std::lock_guard lock(mutex_);
+  if (state == state_) return false;
+  state_ = std::move(state);
+  return true;
+}
+
+bool TableServer::set_down(const std::string& problem) {
+  std::vector<FileDescriptor> closed;
+  std::lock_guard lock(mutex_);
+  closed.swap(idle_);
+  const bool was_up = std::exchange(state_.is_up, false);
+  state_.problem = problem;
+  return was_up;
+}
+
+FileDescriptor TableServer::connect(Deadline deadline) {
+  deadline = std::min(deadline, std::chrono::steady_clock::now() + kConnectTimeout);
+  try {
+    FileDescriptor socket(
+        connect_first(resolver_.resolve(address_.host, address_.port, deadline), deadline));
+    const int on = 1;
+    setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    return socket;
+  } catch (const Error& error) {
+    throw Error(ErrorCode::kUnavailable, cat("cannot connect: ", error.what()));
+  }
+}
+
+std::unique_ptr<HttpExchange> TableServer::start(std::string_view path, std::string_view body,
+                                                 size_t most_bytes, Deadline deadline) {
+  FileDescriptor socket(-1);
+  {
+    std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      socket = std::move(idle_.back());
+      idle_.pop_back();
+    }
+  }
+  if (socket.get() < 0) socket = connect(deadline);
+  return std::make_unique<HttpExchange>(std::move(socket), http_post(name_, path, token_, body),
+                                        most_bytes);
+}
+
+bool TableServer::restart_if_stale(HttpExchange& exchange, Deadline deadline) {
+  if (exchange.has_answer() || exchange.has_timed_out() || !exchange.is_silent()) return false;
+  exchange.restart(connect(deadline));
+  return true;
+}
+
+void TableServer::take_back(HttpExchange& exchange) {
+  FileDescriptor socket = exchange.take_socket();
+  if (socket.get() < 0) return;
+  std::lock_guard lock(mutex_);
+  if (idle_.size() < kMostIdle) idle_.push_back(std::move(socket));
+}
+
+void TableServer::count_request(std::chrono::nanoseconds took, bool has_failed) {
+  requests_.fetch_add(1, std::memory_order_relaxed);
+  if (has_failed) {
+    failures_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  nanoseconds_.fetch_add(static_cast<uint64_t>(took.count()), std::memory_order_relaxed);
+  const auto& bounds = TableServerCounts::kBounds;
+  const double seconds = std::chrono::duration<double>(took).count();
+  const auto bucket = std::lower_bound(bounds.begin(), bounds.end(), seconds) - bounds.begin();
+  buckets_[static_cast<size_t>(bucket)].fetch_add(1, std::memory_order_relaxed);
+}
+
+TableServerCounts TableServer::counts() const {
+  TableServerCounts counts{.requests = requests_.load(std::memory_order_relaxed),
+                           .failures = failures_.load(std::memory_order_relaxed),
+                           .retries = retries_.load(std::memory_order_relaxed),
+                           .nanoseconds = nanoseconds_.load(std::memory_order_relaxed)};
+  for (size_t i = 0; i < buckets_.size(); ++i)
+    counts.buckets[i] = buckets_[i].load(std::memory_order_relaxed);
+  return counts;
+}
+
+}  // namespace emblem
