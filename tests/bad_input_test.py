@@ -204,8 +204,8 @@ class BadCheckpoints(EmblemTest):
 
 
 class Usage(unittest.TestCase):
-    commands = [[], *([name] for name in ("init", "synth", "convert", "train", "eval", "predict", "export", "serve", "inspect", "bench",
-                                          "report")),
+    commands = [[], *([name] for name in ("init", "synth", "convert", "train", "eval", "predict", "export", "serve", "inspect",
+                                          "launch", "bench", "report")),
                 *(["bench", name] for name in ("train", "loader", "infer", "tables", "serve", "suite", "compare"))]
 
     def test_every_command_explains_itself(self):

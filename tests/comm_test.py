@@ -2,67 +2,20 @@
 
 import json
 import os
-import re
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
-import threading
 import time
 import unittest
 from random import Random
 
-from harness import EMBLEM, becomes_true, run
+from harness import EMBLEM, becomes_true, run, tcp_connections
+from ranks import CLEAN, LONG, HostsCase, Rank, free_port, torchrun_variables
 
-LAUNCHER_VARIABLES = re.compile(r"^(OMPI_|PMI|SLURM_|MPI_LOCAL|MASTER_|RANK$|WORLD_SIZE$|LOCAL_|TORCHELASTIC)")
-CLEAN = {name: value for name, value in os.environ.items() if not LAUNCHER_VARIABLES.match(name)}
 ENDLESS = ["--seconds", "3600", "--sizes", "65536", "--collectives", "exchange"]
 SHORT = ["--seconds", "0.01", "--sizes", "8,100000"]
-LONG = 120  # seconds; long enough for any machine
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-class Rank:
-    """A rank of `emblem bench comm` that runs until it is ended or fails."""
-
-    def __init__(self, variables, *options, program=(EMBLEM,)):
-        self.process = subprocess.Popen([*program, "bench", "comm", *options], stdout=subprocess.PIPE,
-                                        stderr=subprocess.PIPE, text=True, env={**CLEAN, **variables})
-        self.errors = []
-        self.ended = None
-        self.thread = threading.Thread(target=self.watch, daemon=True)
-        self.thread.start()
-
-    def watch(self):
-        self.output, error = self.process.communicate()
-        self.ended = time.monotonic()
-        self.errors = error.splitlines()
-
-    def wait(self):
-        self.thread.join(LONG)
-        assert self.ended, "the rank does not end"
-        return self.process.returncode
-
-    def kill(self):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.wait()
-
-    def message(self):
-        self.wait()
-        lines = [line for line in self.errors if not line.startswith("emblem: warning: ")]
-        assert len(lines) == 1 and lines[0].startswith("emblem: "), self.errors
-        return lines[0].removeprefix("emblem: ")
-
-
-def torchrun_variables(rank, size, port):
-    return {"RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
 
 
 class CommTest(unittest.TestCase):
@@ -75,30 +28,17 @@ class CommTest(unittest.TestCase):
             rank.kill()
 
     def start(self, variables, *options):
-        self.ranks.append(Rank(variables, *options))
+        self.ranks.append(Rank(variables, "bench", "comm", *options))
         return self.ranks[-1]
 
     def start_job(self, size, *options, port=None):
         port = port or free_port()
         return [self.start(torchrun_variables(rank, size, port), *(options or ENDLESS)) for rank in range(size)]
 
-    def connections_of(self, rank):
-        """How many established TCP connections a process has."""
-        inodes = set()
-        try:
-            for fd in os.listdir(f"/proc/{rank.process.pid}/fd"):
-                target = os.readlink(f"/proc/{rank.process.pid}/fd/{fd}")
-                inodes.update(re.findall(r"socket:\[(\d+)\]", target))
-        except OSError:
-            return 0
-        with open("/proc/net/tcp") as table:
-            rows = [line.split() for line in table][1:]
-        return sum(row[3] == "01" and row[9] in inodes for row in rows)
-
     def wait_until_connected(self, ranks):
         # Control and data: rank 0 has two connections with every other rank, and those of the floor's ring.
         size = len(ranks)
-        self.assertTrue(becomes_true(lambda: all(self.connections_of(rank) >= size + 2 for rank in ranks)))
+        self.assertTrue(becomes_true(lambda: all(tcp_connections(rank.process.pid) >= size + 2 for rank in ranks)))
 
     def expect_failure(self, ranks, line, within):
         """All of `ranks` end with status 1 and one line soon after now; returns the seconds."""
@@ -248,54 +188,10 @@ class CommTest(unittest.TestCase):
                 self.assertIn(message, rank.message())
 
 
-class HostsTest(unittest.TestCase):
-    """Three hosts: network namespaces with a bridge, each with a host name of its own."""
-
-    hosts = ("a", "b", "c")
-
-    @classmethod
-    def setUpClass(cls):
-        cls.prefix = f"emblem{os.getpid()}"
-        cls.bridge = cls.prefix + "-bridge"
-        try:
-            cls.ip("netns", "add", cls.bridge)
-            cls.ip("-n", cls.bridge, "link", "add", "bridge0", "type", "bridge")
-            cls.ip("-n", cls.bridge, "link", "set", "bridge0", "up")
-            for number, host in enumerate(cls.hosts, 1):
-                cls.ip("netns", "add", f"{cls.prefix}-{host}")
-                cls.ip("link", "add", f"to-{host}", "netns", cls.bridge, "type", "veth", "peer", "name", "eth0", "netns",
-                       f"{cls.prefix}-{host}")
-                cls.ip("-n", cls.bridge, "link", "set", f"to-{host}", "master", "bridge0")
-                cls.ip("-n", cls.bridge, "link", "set", f"to-{host}", "up")
-                cls.on(host, "addr", "add", f"10.77.0.{number}/24", "dev", "eth0")
-                cls.on(host, "link", "set", "lo", "up")
-                cls.on(host, "link", "set", "eth0", "up")
-            subprocess.run(["unshare", "-u", "true"], check=True, capture_output=True)
-        except (OSError, subprocess.CalledProcessError) as error:
-            cls.tearDownClass()
-            raise unittest.SkipTest(f"network namespaces are not possible: {error}")
-
-    @classmethod
-    def tearDownClass(cls):
-        for name in (*cls.hosts, "bridge"):
-            subprocess.run(["ip", "netns", "delete", f"{cls.prefix}-{name}"], capture_output=True)
-
-    @staticmethod
-    def ip(*arguments):
-        subprocess.run(["ip", *arguments], check=True, capture_output=True)
-
-    @classmethod
-    def on(cls, host, *arguments):
-        cls.ip("-n", f"{cls.prefix}-{host}", *arguments)
+class HostsTest(HostsCase):
 
     def start(self, *options):
-        self.ranks = []
-        for number, host in enumerate(self.hosts):
-            variables = {**torchrun_variables(number, 3, 29500), "MASTER_ADDR": "10.77.0.1"}
-            program = ["ip", "netns", "exec", f"{self.prefix}-{host}", "unshare", "-u", "sh", "-c",
-                       'hostname "$0"; exec "$@"', host, EMBLEM]
-            self.ranks.append(Rank(variables, *options, program=program))
-            self.addCleanup(self.ranks[-1].kill)
+        self.ranks = [self.start_on(number, "bench", "comm", *options) for number in range(3)]
         return self.ranks
 
     def wait_until_traffic(self):
@@ -329,10 +225,7 @@ class HostsTest(unittest.TestCase):
         ranks = self.start(*ENDLESS)
         self.wait_until_traffic()
         start = time.monotonic()
-        # Packets between b and c go to a card that does not exist.
-        for host, other in (("b", "10.77.0.3"), ("c", "10.77.0.2")):
-            self.on(host, "neigh", "replace", other, "lladdr", "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent")
-            self.addCleanup(self.on, host, "neigh", "del", other, "dev", "eth0")
+        self.cut_link()
         for rank in ranks:
             self.assertRegex(rank.message(), r"^rank [12] \(host [bc]\): connection lost: ")
         self.assertEqual(len({rank.message() for rank in ranks}), 1)

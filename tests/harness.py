@@ -64,6 +64,19 @@ def becomes_true(condition):
     return True
 
 
+def tcp_connections(pid):
+    """How many established TCP connections a process has."""
+    inodes = set()
+    try:
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            inodes.update(re.findall(r"socket:\[(\d+)\]", os.readlink(f"/proc/{pid}/fd/{fd}")))
+    except OSError:
+        return 0
+    with open("/proc/net/tcp") as table:
+        rows = [line.split() for line in table][1:]
+    return sum(row[3] == "01" and row[9] in inodes for row in rows)
+
+
 PIPELINE = """
 train_input_path: "{data}/train"
 eval_input_path: "{data}/test"
@@ -158,10 +171,10 @@ class EmblemTest(unittest.TestCase):
 class Server:
     """emblem serve on free ports. `address` None: where it listens without --address."""
 
-    def __init__(self, repository, *options, address="127.0.0.1", **kwargs):
+    def __init__(self, repository, *options, address="127.0.0.1", http_port=0, **kwargs):
         where = ["--address", address] if address else []
         self.process = subprocess.Popen(
-            [EMBLEM, "serve", "--models", str(repository), *where, "--http-port", "0", "--grpc-port", "0",
+            [EMBLEM, "serve", "--models", str(repository), *where, "--http-port", str(http_port), "--grpc-port", "0",
              "--metrics-port", "0", *map(str, options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             **kwargs)
         self.lines = []

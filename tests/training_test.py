@@ -228,10 +228,17 @@ class WarmStarts(TrainingTest):
         self.fail_with(self.train(self.folder / "renamed", *renamed), "table user1 is not in the checkpoint",
                        "the model has no table C1_emb", "and 21 more")
 
-    def test_it_excludes_resuming(self):
-        process = self.train(self.folder / "both", "--init-from", self.folder, "--resume")
-        self.assertEqual(process.returncode, 2)
-        self.assertIn("excludes", process.stderr)
+    def test_resuming_begins_with_it_where_there_is_no_checkpoint_yet(self):
+        first, both = self.folder / "resume-first", self.folder / "resume-both"
+        self.succeed(self.train(first, "--max-steps", 1))
+        begun = self.succeed(self.train(both, "--init-from", first, "--resume", "--max-steps", 1))
+        self.assertIn("holds no checkpoint yet", begun.stderr)
+        self.assertRegex(begun.stderr, "26 tables with .* dense tensors")
+        continued = self.succeed(self.train(both, "--init-from", first, "--resume", "--max-steps", 2))
+        self.assertIn("resuming from", continued.stderr)
+        self.assertNotRegex(continued.stderr, "26 tables with .* dense tensors")
+
+    def test_weights_that_are_not_there(self):
         self.fail_with(self.train(self.folder / "nothing", "--init-from", self.folder / "nowhere"), "nowhere")
         self.assertFalse((self.folder / "nothing").exists())
 

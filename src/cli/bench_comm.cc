@@ -25,16 +25,15 @@ struct CommOptionsOfCli : CommBenchOptions {
   std::vector<std::string> transports;
   std::vector<int> sizes_of_job = {2, 4};
   std::vector<std::string> size_words;
-  double join_seconds = 60, collective_seconds = kCollectiveSeconds;
   std::string json;
 };
 
 TcpSettings settings_of(const CommOptionsOfCli& options) {
   TcpSettings settings;
   settings.join.configuration = hash_of(options);
-  settings.join.join_seconds = options.join_seconds;
+  settings.join.join_seconds = options.ranks.join_seconds;
   settings.watch.exit_seconds = kExitSeconds;
-  settings.collective_seconds = options.collective_seconds;
+  settings.collective_seconds = options.ranks.collective_seconds;
   return settings;
 }
 
@@ -90,7 +89,7 @@ std::vector<BenchResult> bench_threads(int size, const CommOptionsOfCli& options
         std::vector<BenchResult> own = bench_comm(ranks, options, kShowNothing);
         if (ranks.rank() == 0) results = std::move(own);
       },
-      options.collective_seconds);
+      options.ranks.collective_seconds);
   return results;
 }
 
@@ -184,12 +183,6 @@ void add_comm_bench(Command& bench) {
   command.list("--sizes", options->size_words, "SIZE,...",
                "Bytes of a rank's buffer (default: 8,1KiB,64KiB,1MiB,16MiB)");
   command.option("--seconds", options->seconds, "S", "Time for each measurement").positive();
-  command.option("--join-seconds", options->join_seconds, "S", "Time for all ranks to be there")
-      .positive();
-  command
-      .option("--collective-seconds", options->collective_seconds, "S",
-              "Time after which a collective that does not end is an error")
-      .positive();
   add_rank_options(command, options->ranks);
   command.output("--json", options->json, "Also write the results to this file");
   command.run_interruptible([options] { return run(*options); });

@@ -23,6 +23,7 @@ void add_cache(Command& program);
 void add_report(Command& program);
 // `arguments` are the program's own, without its name.
 void add_bench(Command& program, const std::vector<std::string>& arguments);
+void add_launch(Command& program, const std::vector<std::string>& arguments);
 void add_train_bench(Command& bench);
 void add_loader_bench(Command& bench);
 void add_infer_bench(Command& bench);

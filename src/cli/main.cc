@@ -25,6 +25,7 @@ int run_command_line(int argc, char** argv) {
     add_serve(program);
     add_inspect(program);
     add_cache(program);
+    add_launch(program, {argv + 1, argv + argc});
     add_bench(program, {argv + 1, argv + argc});
     add_report(program);
   });

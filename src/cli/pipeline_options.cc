@@ -1,5 +1,8 @@
 #include "cli/pipeline_options.h"
 
+#include <charconv>
+#include <cstdlib>
+
 #include "config/check.h"
 #include "config/load.h"
 #include "core/gpu.h"
@@ -28,6 +31,19 @@ void refuse_pipeline_file_as_output(const char* option, const std::string& outpu
                                     const PipelineOptions& options) {
   if (!options.config.empty())
     refuse_input_as_output(option, output, std::span(&options.config, 1));
+}
+
+// EMBLEM_THREADS, or all CPUs.
+int default_threads() {
+  const char* given = std::getenv("EMBLEM_THREADS");
+  if (given == nullptr) return available_cpus();
+  const std::string_view text = given;
+  int threads = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), threads);
+  EMBLEM_REQUIRE(error == std::errc{} && end == text.data() + text.size() && threads >= 1 &&
+                     threads <= 1024,
+                 "EMBLEM_THREADS is \"", text, "\"; expected 1 to 1024");
+  return threads;
 }
 
 }  // namespace
@@ -97,7 +113,7 @@ void add_device_options(Command& command, PipelineOptions& options) {
                  "Compute in this type on a GPU (default: train_config.mixed_precision, or fp32)");
   command
       .option("--threads", options.threads, "N",
-              "Compute threads (0: train_config.num_threads, or all CPUs)")
+              "Compute threads (0: train_config.num_threads, EMBLEM_THREADS, or all CPUs)")
       .range(0, 1024);
 }
 
@@ -191,7 +207,7 @@ void require_local_inputs(const config::PipelineConfig& config) {
 
 Workers make_workers(const PipelineOptions& options, uint32_t configured_threads) {
   int threads = options.threads > 0 ? options.threads : static_cast<int>(configured_threads);
-  if (threads == 0) threads = available_cpus();
+  if (threads == 0) threads = default_threads();
   Workers workers;
   workers.pool = std::make_unique<ThreadPool>(threads);
   workers.context.threads = workers.pool.get();

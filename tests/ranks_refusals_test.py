@@ -1,0 +1,136 @@
+"""What a training on several ranks refuses: one line, before anything is written."""
+
+import shutil
+import socket
+import subprocess
+import unittest
+
+from harness import EMBLEM, files_of
+from ranks_cases import CLEAN, Runs, latest, tables_of, train_on
+
+CASE = {"model": "dlrm", "sparse": "sgd", "dense": "sgd", "pooling": "sum", "tables": "hashed"}
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def ranks_with(commands, folders=None):
+    """Ranks 0, 1, ... of one job, each with options and a folder of its own."""
+    port = str(free_port())
+    started = []
+    for rank, options in enumerate(commands):
+        variables = {"RANK": str(rank), "WORLD_SIZE": str(len(commands)), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        started.append(subprocess.Popen([EMBLEM, "train", *map(str, options)], env=CLEAN | variables, text=True,
+                                        cwd=folders[rank] if folders else None, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE))
+    return [(process.communicate(timeout=300)[1], process.returncode) for process in started]
+
+
+class Refusals(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.runs = Runs(CASE, rows=300)
+        cls.tables = tables_of(latest(cls.runs.train(1, "--max-steps", 1)))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.runs.__exit__()
+
+    def refused(self, ranks, *settings, parts, options=()):
+        model = self.runs.folder / "refused"
+        self.addCleanup(shutil.rmtree, model, ignore_errors=True)
+        chosen = [word for setting in settings for word in ("--set", setting)]
+        done = self.runs.try_to_train(ranks, *chosen, *options, name=model.name)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertFalse(model.exists(), list(files_of(model)) if model.exists() else "")
+        own = [line for line in done.stderr.splitlines()
+               if line.startswith("emblem: ") and not line.startswith("emblem: warning")]
+        for part in parts:
+            self.assertIn(part, "\n".join(own))
+        told = [line for line in own if parts[0] in line]
+        self.assertEqual(len(told), 1, done.stderr)
+        self.assertNotIn("rank 0 of", told[0])
+
+    def test_more_ranks_than_shards(self):
+        self.refused(3, "train_config.logical_shards=2", parts=["logical_shards is 2, but there are 3 ranks"])
+
+    def test_a_batch_that_shards_do_not_divide(self):
+        self.refused(2, "train_config.global_batch_size=60", parts=["global_batch_size is 60", "8 shards", "choose 64"])
+
+    def test_streams_of_kafka(self):
+        self.refused(2, "train_input_path=kafka://127.0.0.1:1/topic", "data_config.dataset_type=KafkaDataset",
+                     "data_config.stream_format=JSON_ROWS", parts=["a stream as train_input_path is not supported"])
+
+    def test_gpus(self):
+        self.refused(2, options=["--device", "cuda"], parts=["--device cpu"])
+
+    def plan(self, text):
+        path = self.runs.folder / "plan"
+        path.write_text(text)
+        return f"train_config.plan_path={path}"
+
+    def test_plans(self):
+        lines = "".join(f"{name} rows\n" for name in self.tables)
+        for ranks, text, parts in (
+                (3, "ranks 2\n" + lines, ["is for 2 ranks, but there are 3"]),
+                (2, "ranks 3\n" + lines, ["is for 3 ranks, but there are 2"]),
+                (2, "ranks 2\n" + lines + "other rows\n", ["has table other, which the model does not have"]),
+                (2, "ranks 2\n" + lines.partition("\n")[2], [f"has no table {self.tables[0]}"]),
+                (2, "ranks 2\n" + lines + f"{self.tables[0]} rank 1\n", [f"names table {self.tables[0]} twice"]),
+                (2, "ranks 2\nuser_emb column 3\n", ["plan:2: table user_emb needs"]),
+                (2, "no plan\n", ["plan:1: a plan begins with 'ranks N'"]),
+                (2, "", ["plan: no plan: it begins with 'ranks N'"])):
+            with self.subTest(text=text, ranks=ranks):
+                self.refused(ranks, self.plan(text), parts=parts)
+        self.refused(2, "train_config.plan_path=/nowhere/plan", parts=["/nowhere/plan"])
+
+    def test_ranks_with_different_configurations(self):
+        base = ["--config", self.runs.config, "--model-dir", self.runs.folder / "different"]
+        for change in (["--set", "train_config.seed=6"], ["--train-input", self.runs.data / "test"],
+                       ["--model-dir", self.runs.folder / "elsewhere"]):
+            with self.subTest(change=change):
+                results = ranks_with([base, base + change if change[0] != "--model-dir" else base[:2] + change])
+                for errors, status in results:
+                    self.assertEqual(status, 1, errors)
+                    self.assertIn("rank 1", errors.splitlines()[-1])
+                    self.assertIn("start all ranks with the same pipeline and options", errors.splitlines()[-1])
+                self.assertFalse((self.runs.folder / "different").exists())
+                self.assertFalse((self.runs.folder / "elsewhere").exists())
+
+
+class SharedFolder(unittest.TestCase):
+    """Ranks in different folders have different places for the same model_dir."""
+
+    def test_a_model_dir_that_ranks_do_not_share(self):
+        with Runs(CASE, rows=300) as runs:
+            folders = [runs.folder / "a", runs.folder / "b"]
+            for folder in folders:
+                folder.mkdir()
+            command = ["--config", runs.config, "--model-dir", "model"]
+            for errors, status in ranks_with([command, command], folders):
+                self.assertEqual(status, 1, errors)
+                self.assertIn("rank 1", errors.splitlines()[-1])
+                self.assertIn("model_dir must be a folder that all ranks share", errors.splitlines()[-1])
+            self.assertEqual(list((folders[0] / "model").glob("**/model.ckpt-*")), [])
+
+    def test_a_checkpoint_that_one_rank_does_not_see(self):
+        with Runs(CASE, rows=300) as runs:
+            folders = [runs.folder / "a", runs.folder / "b"]
+            for folder in folders:
+                folder.mkdir()
+            command = ["--config", runs.config, "--model-dir", "model"]
+            done = train_on(2, *command, "--max-steps", 2, cwd=folders[0])
+            self.assertEqual(done.returncode, 0, done.stderr)
+            before = files_of(folders[0])
+            for errors, status in ranks_with([[*command, "--resume"]] * 2, folders):
+                self.assertEqual(status, 1, errors)
+                self.assertIn("model_dir must be a folder that all ranks share", errors.splitlines()[-1])
+            self.assertEqual(files_of(folders[0]), before)
+            self.assertFalse((folders[1] / "model").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
