@@ -10,7 +10,7 @@ Objects are in memory. A test runs it in its own process and looks at it directl
         assert server.count("GET", "part-0") == 4
 
 `python3 tests/object_server.py --folder DIR --bucket NAME` serves the files of a folder for trying things by hand.
-Faults, each for the next `times` requests (with `every`: every so many of them) whose "METHOD path?query" contains `match`:
+Faults, each for the next `times` requests (with `every`: each `every`-th of them) whose "METHOD path?query" contains `match`:
     503        an answer SlowDown; 403 and 404 likewise
     cut        the connection is closed after `bytes` bytes of the body
     short      the body ends after `bytes` bytes though the connection stays open, then closes after 1 s

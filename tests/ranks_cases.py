@@ -299,7 +299,7 @@ class Runs:
 
 
 def require_same(a, b):
-    """Two trainings ended with the same bits and logged the same losses."""
+    """Two trainings ended with bit-identical models and logged the same losses."""
     found = differences(latest(a), latest(b))
     assert not found, f"{b.name} differs from {a.name}: {', '.join(found)}"
     assert losses(a) == losses(b), f"losses of {b.name} differ from those of {a.name}"

@@ -1,4 +1,4 @@
-"""Training on several ranks: for any number of them, transport and plan the same bits as on one."""
+"""Training on several ranks: for any number of them, transport and plan a model that is bit-identical to that of one."""
 
 import json
 import os

@@ -80,7 +80,7 @@ class Load:
         return becomes_true(lambda: condition(self.answers))
 
     def more(self, count):
-        """Waits for so many more answers, and returns them."""
+        """Waits for `count` more answers, and returns them."""
         begin = len(self.answers)
         assert becomes_true(lambda: len(self.answers) >= begin + count)
         return self.answers[begin:]

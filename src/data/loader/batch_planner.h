@@ -38,7 +38,7 @@ class BatchPlanner {
     int64_t window_rows = 0;  // 0: no shuffling
     bool drop_remainder = false;
     uint64_t seed = 1;
-    // Ends after so many epochs in a row without a batch. 0: such an epoch is an error.
+    // Ends after this number of epochs in a row without a batch. 0: such an epoch is an error.
     int64_t most_empty_epochs = 0;
     DataPosition start;
   };
