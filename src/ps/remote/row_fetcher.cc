@@ -115,10 +115,16 @@ void RowFetcher::start(Ask& ask, Deadline deadline) {
   try {
     ask.exchange = server.start(kRowsPath, encode(ask.request), most, deadline);
   } catch (const Error& error) {
-    ask.problem = error.what();
-    ask.is_refused = true;
-    servers_.set_down(ask.server, ask.problem);
+    refused(ask, error.what());
   }
+}
+
+void RowFetcher::refused(Ask& ask, const std::string& problem) {
+  ask.problem = problem;
+  ask.is_refused = true;
+  // Of what was before its status arrived, nothing follows.
+  if (!servers_.server(ask.server).has_answered_since(ask.begin))
+    servers_.set_down(ask.server, problem);
 }
 
 void RowFetcher::run_all(Deadline deadline) {
@@ -136,9 +142,7 @@ void RowFetcher::run_all(Deadline deadline) {
       if (servers_.server(ask.server).restart_if_stale(*ask.exchange, deadline))
         exchanges.push_back(ask.exchange.get());
     } catch (const Error& error) {
-      ask.problem = error.what();
-      ask.is_refused = true;
-      servers_.set_down(ask.server, ask.problem);
+      refused(ask, error.what());
     }
   }
   run_exchanges(exchanges, deadline);

@@ -36,6 +36,7 @@ class RowFetcher {
   size_t choose(const PartRoute& route, uint16_t segment) const;
   void write_request(Ask& ask) const;
   void start(Ask& ask, Deadline deadline);
+  void refused(Ask& ask, const std::string& problem);
   void run_all(Deadline deadline);
   void finish(Ask& ask);
   void take_answer(const Ask& ask) const;

@@ -15,7 +15,6 @@ namespace emblem {
 namespace {
 
 constexpr size_t kMostIdle = 64;  // connections
-constexpr std::chrono::milliseconds kConnectTimeout{500};
 
 TableServerAddress parse_address(std::string_view text) {
   TableServerAddress address;
@@ -57,10 +56,12 @@ std::vector<TableServerAddress> parse_table_servers(std::string_view text) {
   return servers;
 }
 
-TableServer::TableServer(TableServerAddress address, std::string token, HostResolver& resolver)
+TableServer::TableServer(TableServerAddress address, std::string token,
+                         std::chrono::milliseconds connect_timeout, HostResolver& resolver)
     : address_(std::move(address)),
       name_(address_.text()),
       token_(std::move(token)),
+      connect_timeout_(connect_timeout),
       resolver_(resolver) {}
 
 TableServer::State TableServer::state() const {
@@ -70,9 +71,15 @@ TableServer::State TableServer::state() const {
 
 bool TableServer::set_state(State state) {
   std::lock_guard lock(mutex_);
+  answered_ = std::chrono::steady_clock::now();
   if (state == state_) return false;
   state_ = std::move(state);
   return true;
+}
+
+bool TableServer::has_answered_since(Deadline time) const {
+  std::lock_guard lock(mutex_);
+  return answered_ > time;
 }
 
 bool TableServer::set_down(const std::string& problem) {
@@ -85,7 +92,7 @@ bool TableServer::set_down(const std::string& problem) {
 }
 
 FileDescriptor TableServer::connect(Deadline deadline) {
-  deadline = std::min(deadline, std::chrono::steady_clock::now() + kConnectTimeout);
+  deadline = std::min(deadline, std::chrono::steady_clock::now() + connect_timeout_);
   try {
     FileDescriptor socket(
         connect_first(resolver_.resolve(address_.host, address_.port, deadline), deadline));

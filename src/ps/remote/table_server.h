@@ -51,12 +51,15 @@ class TableServer {
   };
 
   // `resolver` must outlive it.
-  TableServer(TableServerAddress address, std::string token, HostResolver& resolver);
+  TableServer(TableServerAddress address, std::string token,
+              std::chrono::milliseconds connect_timeout, HostResolver& resolver);
 
   const std::string& name() const { return name_; }
   State state() const;
-  // Whether that changed anything.
+  // What its status said just now. Whether that changed anything.
   bool set_state(State state);
+  // Whether set_state() was called after that time.
+  bool has_answered_since(Deadline time) const;
   // Down until set_state() says otherwise. Whether it was up.
   bool set_down(const std::string& problem);
 
@@ -79,9 +82,11 @@ class TableServer {
 
   const TableServerAddress address_;
   const std::string name_, token_;
+  const std::chrono::milliseconds connect_timeout_;
   HostResolver& resolver_;
   mutable std::mutex mutex_;
   State state_;
+  Deadline answered_ = Deadline::min();  // when its status arrived last
   std::vector<FileDescriptor> idle_;
   std::atomic<uint64_t> requests_{0}, failures_{0}, retries_{0}, nanoseconds_{0};
   std::array<std::atomic<uint64_t>, TableServerCounts::kBounds.size() + 1> buckets_{};

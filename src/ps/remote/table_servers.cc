@@ -18,6 +18,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kStatusTimeout{1000};
+constexpr std::chrono::milliseconds kConnectTimeout{500};
 constexpr size_t kMostStatusBytes = 1 << 20;
 
 constexpr const char* kDescriptions =
@@ -48,8 +49,12 @@ TableServers::TableServers(TableServersOptions options)
   EMBLEM_REQUIRE(!options_.servers.empty(), "table servers: no address is given");
   EMBLEM_REQUIRE(options_.servers.size() < 1000, "table servers: ", options_.servers.size(),
                  " addresses; at most 999 are possible");
-  for (const TableServerAddress& address : options_.servers)
-    servers_.push_back(std::make_unique<TableServer>(address, options_.token, resolver_));
+  // One that does not answer must leave time for its replica.
+  const auto connect_timeout = std::max(kConnectTimeout, options_.timeout / 2);
+  for (const TableServerAddress& address : options_.servers) {
+    servers_.push_back(
+        std::make_unique<TableServer>(address, options_.token, connect_timeout, resolver_));
+  }
   asked_.resize(servers_.size());
   due_.resize(servers_.size());
   for (size_t i = 0; i < servers_.size(); ++i)
@@ -85,11 +90,15 @@ void TableServers::wait_until_asked(uint64_t times) {
 
 void TableServers::watch(size_t server) noexcept {
   for (;;) {
+    const Deadline deadline = Clock::now() + kStatusTimeout;
     try {
-      ask(server);
+      ask(server, deadline);
     } catch (...) {
       const Error error = caught_error();
-      set_down(server, error.what());
+      // One that is late may be busy.
+      const auto now = Clock::now();
+      if (now < deadline || !servers_[server]->has_answered_since(now - options_.timeout))
+        set_down(server, error.what());
     }
     std::unique_lock lock(mutex_);
     ++asked_[server];
@@ -107,9 +116,8 @@ std::string TableServers::status_request() const {
   return encode(request);
 }
 
-void TableServers::ask(size_t at) {
+void TableServers::ask(size_t at, Deadline deadline) {
   TableServer& server = *servers_[at];
-  const Deadline deadline = Clock::now() + kStatusTimeout;
   const auto exchange = server.start(kStatusPath, status_request(), kMostStatusBytes, deadline);
   HttpExchange* const all[] = {exchange.get()};
   run_exchanges(all, deadline);

@@ -26,7 +26,8 @@ namespace emblem {
 struct TableServersOptions {
   std::vector<TableServerAddress> servers;
   std::string token;                        // bearer token of the servers; empty: none is sent
-  std::chrono::milliseconds timeout{1000};  // of a lookup, with all retries
+  // Of a lookup, with all retries. A server whose status is late for as long is down.
+  std::chrono::milliseconds timeout{1000};
   std::chrono::milliseconds status_interval{250};  // between two questions for the status
   ResolveHost resolve = resolve_host;
 };
@@ -85,7 +86,7 @@ class TableServers {
  private:
   void wait_until_asked(uint64_t times);
   void watch(size_t server) noexcept;
-  void ask(size_t server);
+  void ask(size_t server, Deadline deadline);
   std::string status_request() const;
 
   const TableServersOptions options_;

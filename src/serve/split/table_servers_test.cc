@@ -42,14 +42,19 @@ class FakeServer {
     HttpServerOptions options;
     options.address = "127.0.0.1";
     server_ = std::make_unique<HttpServer>(options, [this](HttpRequest request, HttpReply reply) {
-      if (request.target == kStatusPath) return reply(octets(status_));
+      if (request.target == kStatusPath) {
+        ++status_asked;
+        if (!is_silent) reply(octets(status_));
+        return;
+      }
       ++asked;
       reply(answer_(decode_row_request(text_of(request.body))));
     });
   }
   TableServerAddress address() const { return {"127.0.0.1", server_->port()}; }
 
-  std::atomic<int> asked{0};
+  std::atomic<int> asked{0}, status_asked{0};
+  std::atomic<bool> is_silent{false};  // about its status
 
  private:
   const std::string status_;
@@ -180,6 +185,16 @@ TEST(TableServers, AServerThatIsGoneIsDownUntilItIsBack) {
   EXPECT_THAT(fetch(*servers), HasSubstr("cannot be read"));
   EXPECT_TRUE(becomes_true([&] { return !servers->server(0).state().is_up; }));
   EXPECT_THAT(servers->problem(kModel), HasSubstr("parts 0-2047"));
+}
+
+TEST(TableServers, AServerThatIsLateWithItsStatusIsUsed) {
+  FakeServer busy({0, 4096}, honestly);
+  const auto servers = connect({&busy});
+  busy.is_silent = true;
+  EXPECT_TRUE(becomes_true([&, begin = busy.status_asked.load()] {
+    return busy.status_asked >= begin + 3;  // at least one of them was waited for in vain
+  }));
+  EXPECT_EQ(fetch(*servers), kAll);
 }
 
 TEST(TableServers, AddressesAreParsed) {
