@@ -263,9 +263,9 @@ class MpiTest(unittest.TestCase):
             self.skipTest("comm_test was not built")
         for size in (1, 2, 3, 4):
             with self.subTest(size=size):
-                done = self.mpirun(size, "--gtest_filter=*CommunicatorTest*/mpi", "--gtest_color=no", program=[program])
+                done = self.mpirun(size, "--gtest_filter=*CommunicatorTest*/mpi-*4GiB*", "--gtest_color=no", program=[program])
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-                self.assertIn("Running 12 tests", done.stdout)
+                self.assertIn("Running 14 tests", done.stdout)
                 self.assertNotIn("SKIPPED", done.stdout)
 
     def test_a_killed_rank_ends_the_job(self):

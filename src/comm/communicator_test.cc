@@ -14,7 +14,10 @@ namespace {
 using testing::HasSubstr;
 using Bytes = std::vector<unsigned char>;
 
+using DeviceBytes = Buffer<unsigned char>;
+
 Piece piece_of(Bytes& bytes) { return {bytes.data(), bytes.size()}; }
+Piece piece_of(DeviceBytes& bytes) { return {bytes.data(), static_cast<size_t>(bytes.size())}; }
 
 // What rank `from` sends to rank `to` in round `round`: both can compute it.
 Bytes expected_bytes(size_t count, int from, int to, int round) {
@@ -44,25 +47,36 @@ size_t drawn_size(int from, int to, int round) {
   }
 }
 
-void exchange_and_check(Communicator& ranks, int round,
+void exchange_and_check(const Context& context, Communicator& ranks, int round,
                         const std::function<size_t(int from, int to)>& size) {
-  std::vector<Bytes> sent, received;
+  std::vector<DeviceBytes> sent, received;
   std::vector<Piece> send, receive;
   for (int peer = 0; peer < ranks.size(); ++peer) {
-    sent.push_back(expected_bytes(size(ranks.rank(), peer), ranks.rank(), peer, round));
-    received.emplace_back(size(peer, ranks.rank()));
+    sent.push_back(DeviceBytes::from(
+        context, expected_bytes(size(ranks.rank(), peer), ranks.rank(), peer, round)));
+    received.emplace_back(context.device, static_cast<int64_t>(size(peer, ranks.rank())));
   }
-  for (Bytes& bytes : sent) send.push_back(piece_of(bytes));
-  for (Bytes& bytes : received) receive.push_back(piece_of(bytes));
-  ranks.exchange(Context{}, send, receive);
+  for (DeviceBytes& bytes : sent) send.push_back(piece_of(bytes));
+  for (DeviceBytes& bytes : received) receive.push_back(piece_of(bytes));
+  ranks.exchange(context, send, receive);
   for (int peer = 0; peer < ranks.size(); ++peer) {
-    const Bytes& got = received[static_cast<size_t>(peer)];
+    const Bytes got = received[static_cast<size_t>(peer)].to_host(context);
     ASSERT_EQ(got, expected_bytes(got.size(), peer, ranks.rank(), round))
         << "from " << peer << " to " << ranks.rank() << " in round " << round;
   }
 }
 
-class CommunicatorTest : public testing::TestWithParam<TestRanks> {};
+class CommunicatorTest : public testing::TestWithParam<TestRanks> {
+ protected:
+  // With a context of the device on which the ranks exchange memory.
+  static void run(const std::function<void(const Context&, Communicator&)>& body) {
+    GetParam().run([&](Communicator& ranks) {
+      const RankContext context(ranks, GetParam().device);
+      body(context, ranks);
+      context.get().synchronize();
+    });
+  }
+};
 INSTANTIATE_TEST_SUITE_P(Transports, CommunicatorTest, testing::ValuesIn(all_test_ranks()),
                          test_name);
 
@@ -78,41 +92,146 @@ TEST_P(CommunicatorTest, KnowsItsRanksAndHosts) {
 }
 
 TEST_P(CommunicatorTest, ExchangesRandomSizesIncludingNone) {
-  GetParam().run([](Communicator& ranks) {
+  run([](const Context& context, Communicator& ranks) {
     for (int round = 0; round < 30; ++round)
-      exchange_and_check(ranks, round,
+      exchange_and_check(context, ranks, round,
                          [&](int from, int to) { return drawn_size(from, to, round); });
   });
 }
 
 TEST_P(CommunicatorTest, ExchangesMoreThanBuffersHoldInBothDirectionsAtOnce) {
   const size_t bytes = GetParam().size > 4 ? size_t{2} << 20 : size_t{12} << 20;
-  GetParam().run(
-      [&](Communicator& ranks) { exchange_and_check(ranks, 1, [&](int, int) { return bytes; }); });
+  run([&](const Context& context, Communicator& ranks) {
+    exchange_and_check(context, ranks, 1, [&](int, int) { return bytes; });
+  });
 }
 
 TEST_P(CommunicatorTest, ExchangesWhereOnlyOneRankSends) {
-  GetParam().run([](Communicator& ranks) {
+  run([](const Context& context, Communicator& ranks) {
     for (int sender = 0; sender < ranks.size(); ++sender)
-      exchange_and_check(ranks, sender,
+      exchange_and_check(context, ranks, sender,
                          [&](int from, int) { return from == sender ? 70000u : 0u; });
   });
 }
 
 TEST_P(CommunicatorTest, ExchangesNothing) {
-  GetParam().run([](Communicator& ranks) {
+  run([](const Context& context, Communicator& ranks) {
     for (int round = 0; round < 3; ++round)
-      exchange_and_check(ranks, round, [](int, int) { return 0u; });
+      exchange_and_check(context, ranks, round, [](int, int) { return 0u; });
     ranks.barrier();
   });
 }
 
+// Pieces as they lie in the buffers of a step: next to each other, at any address.
+TEST_P(CommunicatorTest, ExchangesPiecesOfOneBufferAtAnyAddress) {
+  run([](const Context& context, Communicator& ranks) {
+    const auto size = [](int from, int to) {
+      return static_cast<size_t>(3000 + 5 * from + 7 * to);
+    };
+    Bytes sent, expected;
+    for (int peer = 0; peer < ranks.size(); ++peer) {
+      const Bytes to = expected_bytes(size(ranks.rank(), peer), ranks.rank(), peer, 1);
+      const Bytes from = expected_bytes(size(peer, ranks.rank()), peer, ranks.rank(), 1);
+      sent.insert(sent.end(), to.begin(), to.end());
+      expected.insert(expected.end(), from.begin(), from.end());
+    }
+    DeviceBytes all_sent = DeviceBytes::from(context, sent);
+    DeviceBytes all_received(context.device, static_cast<int64_t>(expected.size()));
+    std::vector<Piece> send, receive;
+    size_t to = 0, from = 0;
+    for (int peer = 0; peer < ranks.size(); ++peer) {
+      send.push_back({all_sent.data() + to, size(ranks.rank(), peer)});
+      receive.push_back({all_received.data() + from, size(peer, ranks.rank())});
+      to += send.back().bytes;
+      from += receive.back().bytes;
+    }
+    ranks.exchange(context, send, receive);
+    EXPECT_EQ(all_received.to_host(context), expected);
+  });
+}
+
+// Every round prepares its data after work that takes the GPU a while, and overwrites it right
+// after the exchange, without waiting for the GPU.
+TEST_P(CommunicatorTest, ExchangesInTheOrderOfTheStream) {
+  constexpr size_t kBytes = 20000;
+  constexpr int kRounds = 24;
+  run([](const Context& context, Communicator& ranks) {
+    const auto count = static_cast<size_t>(ranks.size());
+    const size_t all = kBytes * count;
+    Bytes prepared, expected;
+    for (int round = 0; round < kRounds; ++round) {
+      for (int peer = 0; peer < ranks.size(); ++peer) {
+        const Bytes to = expected_bytes(kBytes, ranks.rank(), peer, round);
+        const Bytes from = expected_bytes(kBytes, peer, ranks.rank(), round);
+        prepared.insert(prepared.end(), to.begin(), to.end());
+        expected.insert(expected.end(), from.begin(), from.end());
+      }
+    }
+    const DeviceBytes source = DeviceBytes::from(context, prepared);
+    DeviceBytes sent(context.device, static_cast<int64_t>(all)),
+        received(context.device, sent.size());
+    DeviceBytes collected(context.device, source.size());
+    DeviceBytes work(context.device, context.device == Device::kCpu ? 0 : int64_t{512} << 20);
+    std::vector<Piece> send, receive;
+    for (size_t peer = 0; peer < count; ++peer) {
+      send.push_back({sent.data() + peer * kBytes, kBytes});
+      receive.push_back({received.data() + peer * kBytes, kBytes});
+    }
+    for (int round = 0; round < kRounds; ++round) {
+      const size_t first = static_cast<size_t>(round) * all;
+      // Another rank is late in each round.
+      if (round % ranks.size() == ranks.rank())
+        detail::zero(context, work.data(), static_cast<size_t>(work.size()));
+      detail::copy(context, sent.data(), source.data() + first, all);
+      ranks.exchange(context, send, receive);
+      detail::zero(context, sent.data(), all);
+      if (round % ranks.size() == ranks.rank())
+        detail::zero(context, work.data(), static_cast<size_t>(work.size()));
+      detail::copy(context, collected.data() + first, received.data(), all);
+    }
+    EXPECT_EQ(collected.to_host(context), expected);
+    ranks.barrier();
+  });
+}
+
+TEST_P(CommunicatorTest, ExchangesMoreThan4GiBAtOnce) {
+  if (GetParam().device == Device::kCpu || GetParam().size > 2)
+    GTEST_SKIP() << "would take the memory or time of the others' tests";
+  run([](const Context& context, Communicator& ranks) {
+    constexpr size_t kBytes = (size_t{1} << 32) + 12345;
+    const Bytes marker = expected_bytes(1000, 0, ranks.size() - 1, 0);
+    const bool sends = ranks.rank() == 0, receives = ranks.rank() == ranks.size() - 1;
+    const auto buffer_if = [&](bool has) {
+      return DeviceBytes::zeros(context, has ? static_cast<int64_t>(kBytes) : 0);
+    };
+    DeviceBytes sent = buffer_if(sends), received = buffer_if(receives);
+    const std::vector<size_t> places = {0, (size_t{1} << 31) - 500, (size_t{1} << 32) - 500,
+                                        kBytes - marker.size()};
+    const auto at = [&](DeviceBytes& bytes, size_t place) {
+      return View<unsigned char>{bytes.data() + place, static_cast<int64_t>(marker.size()), 1,
+                                 context.device};
+    };
+    if (sends)
+      for (const size_t place : places) to_device(context, marker, at(sent, place));
+    std::vector<Piece> send(static_cast<size_t>(ranks.size())), receive(send);
+    if (sends) send.back() = piece_of(sent);
+    if (receives) receive.front() = piece_of(received);
+    ranks.exchange(context, send, receive);
+    for (const size_t place : places)
+      if (receives) {
+        EXPECT_EQ(to_host(context, at(received, place)), marker);
+      }
+    context.synchronize();
+  });
+}
+
 TEST_P(CommunicatorTest, GathersFromAll) {
-  GetParam().run([](Communicator& ranks) {
+  run([](const Context& context, Communicator& ranks) {
     for (const size_t bytes : {size_t{0}, size_t{1}, size_t{1000}, size_t{400000}}) {
-      Bytes mine = expected_bytes(bytes, ranks.rank(), 0, 0);
-      Bytes all(bytes * static_cast<size_t>(ranks.size()));
-      ranks.gather_all(Context{}, piece_of(mine), piece_of(all));
+      DeviceBytes mine = DeviceBytes::from(context, expected_bytes(bytes, ranks.rank(), 0, 0));
+      DeviceBytes gathered(context.device, static_cast<int64_t>(bytes) * ranks.size());
+      ranks.gather_all(context, piece_of(mine), piece_of(gathered));
+      const Bytes all = gathered.to_host(context);
       for (int from = 0; from < ranks.size(); ++from) {
         const auto begin = all.begin() + static_cast<std::ptrdiff_t>(bytes) * from;
         ASSERT_EQ(Bytes(begin, begin + static_cast<std::ptrdiff_t>(bytes)),
@@ -123,13 +242,14 @@ TEST_P(CommunicatorTest, GathersFromAll) {
 }
 
 TEST_P(CommunicatorTest, BroadcastsFromEveryRank) {
-  GetParam().run([](Communicator& ranks) {
+  run([](const Context& context, Communicator& ranks) {
     for (const size_t bytes : {size_t{0}, size_t{3}, size_t{65536}, size_t{1000003}}) {
       for (int from = 0; from < ranks.size(); ++from) {
         const Bytes expected = expected_bytes(bytes, from, 0, 1);
-        Bytes mine = ranks.rank() == from ? expected : Bytes(bytes);
-        ranks.broadcast(Context{}, piece_of(mine), from);
-        ASSERT_EQ(mine, expected);
+        DeviceBytes mine =
+            DeviceBytes::from(context, ranks.rank() == from ? expected : Bytes(bytes));
+        ranks.broadcast(context, piece_of(mine), from);
+        ASSERT_EQ(mine.to_host(context), expected);
       }
     }
   });
@@ -141,7 +261,7 @@ TEST_P(CommunicatorTest, BarrierWaitsForAll) {
     for (int round = 1; round <= 20; ++round) {
       ++arrived;
       ranks.barrier();
-      if (GetParam().transport != "mpi") {  // whose ranks are processes
+      if (GetParam().size != 0) {  // else they are processes
         EXPECT_GE(arrived.load(), round * ranks.size());
       }
       ranks.barrier();
@@ -199,7 +319,9 @@ TEST_P(CommunicatorTest, RefusesWrongArguments) {
   });
 }
 
-TEST_P(CommunicatorTest, RefusesMemoryOfAGpu) {
+TEST_P(CommunicatorTest, RefusesMemoryOfAGpuWhereItIsNotReached) {
+  const bool is_reached = kHasCuda && GetParam().transport == "threads";
+  if (is_reached || GetParam().device == Device::kCuda) GTEST_SKIP() << "it is reached";
   GetParam().run([](Communicator& ranks) {
     const std::vector<Piece> none(static_cast<size_t>(ranks.size()));
     Context gpu;
@@ -254,6 +376,18 @@ TEST(ThreadRanks, SayWhichSizesDiffer) {
     ranks.broadcast(Context{}, piece_of(bytes), 0);
   });
   EXPECT_THAT(error, HasSubstr("rank 0 sends 8 bytes, rank 1 expects 16"));
+}
+
+TEST(OpenDeviceCommunicator, IsNotNeededWhereTheRanksReachTheMemory) {
+  const auto ranks = make_thread_ranks(1);
+  EXPECT_EQ(open_device_communicator(Context{}, *ranks[0], "auto"), nullptr);
+  EXPECT_EQ(open_device_communicator(Context{.device = Device::kCuda}, *ranks[0], "auto"), nullptr);
+}
+
+TEST(OpenDeviceCommunicator, RefusesUnknownTransportsAndTransportsOfOtherDevices) {
+  const auto ranks = make_thread_ranks(1);
+  EXPECT_THROW(open_device_communicator(Context{}, *ranks[0], "pigeon"), Error);
+  EXPECT_THROW(open_device_communicator(Context{}, *ranks[0], "nccl"), Error);
 }
 
 TEST(SumTree, GivesTheSameBitsForGroupsOfPowersOfTwo) {

@@ -10,9 +10,12 @@
 #include <vector>
 
 #include "comm/open.h"
+#include "comm/open_device.h"
 #include "comm/tcp.h"
 #include "comm/threads.h"
 #include "core/caught_error.h"
+#include "core/device_test.h"
+#include "core/gpu.h"
 
 namespace emblem {
 
@@ -70,31 +73,78 @@ inline Communicator& mpi_test_ranks() {
   return *ranks;
 }
 
+// The ranks of any launcher, of which this process is one, connected as "auto" says.
+inline Communicator& launched_test_ranks() {
+  static const std::unique_ptr<Communicator> ranks = open_communicator(find_rank_place({}), "auto");
+  return *ranks;
+}
+
+// Of a rank: a stream of its own on a GPU, which ranks share where there are fewer.
+class RankContext {
+ public:
+  RankContext(const Communicator& ranks, Device device) {
+    context_.device = device;
+    dispatch(
+        device, [] {}, [&] { cuda::use_gpu(ranks.rank() % cuda::gpu_count()); });
+    stream_ = use_own_stream(context_);
+  }
+  operator const Context&() const { return context_; }
+  const Context& get() const { return context_; }
+
+ private:
+  Context context_;
+  std::shared_ptr<cuda::Stream> stream_;
+};
+
 struct TestRanks {
   std::string transport;
-  int size;  // 0: as mpirun says
+  int size;  // 0: as the launcher says
+  Device device = Device::kCpu;
 
   // Runs `body` on every rank; a rank that throws fails the test.
   void run(const RankBody& body) const {
+    if (!device_is_usable(device)) GTEST_SKIP() << "no CUDA device here";
+    if (size == 0 && find_rank_place({}).launcher == Launcher::kNone)
+      GTEST_SKIP() << "needs a launcher: mpirun, or RANK and WORLD_SIZE";
     if (transport == "mpi") {
-      if (find_rank_place({}).launcher == Launcher::kNone) GTEST_SKIP() << "needs mpirun";
       ASSERT_NO_THROW(body(mpi_test_ranks()));
+    } else if (transport == "nccl" && size == 0) {
+      ASSERT_NO_THROW(run_on_device(launched_test_ranks(), body));
+    } else if (transport == "nccl") {
+      ASSERT_NO_THROW(run_thread_ranks(
+          size, [&](Communicator& control) { run_on_device(control, body); }, kTestSeconds));
+    } else if (transport == "staged") {
+      const RankBody staged = [&](Communicator& control) { run_on_device(control, body); };
+      for (const std::string& error : errors_of_tcp_ranks(size, staged)) EXPECT_EQ(error, "");
     } else if (transport == "threads") {
       ASSERT_NO_THROW(run_thread_ranks(size, body, kTestSeconds));
     } else {
       for (const std::string& error : errors_of_tcp_ranks(size, body)) EXPECT_EQ(error, "");
     }
   }
+
+ private:
+  void run_on_device(Communicator& control, const RankBody& body) const {
+    const RankContext context(control, device);
+    const auto ranks = open_device_communicator(context, control, transport, kTestSeconds);
+    body(*ranks);
+  }
 };
 
 inline std::string test_name(const testing::TestParamInfo<TestRanks>& info) {
-  return info.param.transport + (info.param.size == 0 ? "" : cat("_", info.param.size));
+  return cat(info.param.transport, info.param.size == 0 ? "" : cat("_", info.param.size),
+             info.param.device == Device::kCuda ? "_cuda" : "");
 }
 
 inline std::vector<TestRanks> all_test_ranks() {
   std::vector<TestRanks> all = {{"mpi", 0}};
   for (const char* transport : {"threads", "tcp"})
     for (const int size : {1, 2, 3, 4, 8}) all.push_back({transport, size});
+  for (const char* transport : {"threads", "staged"})
+    for (const int size : {1, 2, 3, 4, 8}) all.push_back({transport, size, Device::kCuda});
+  // NCCL connects ranks that share a GPU only if they are processes: tests/comm_gpu_test.py.
+  all.push_back({"nccl", 0, Device::kCuda});
+  all.push_back({"nccl", 1, Device::kCuda});
   return all;
 }
 

@@ -10,8 +10,10 @@ namespace emblem {
 
 inline constexpr double kCollectiveSeconds = 600;  // default time limit of a collective
 
-// The communicators of `size` threads, by rank. Pieces are copied by the rank that receives them.
-// CPU memory.
+// The communicators of `size` threads, by rank. Pieces are copied by the rank that receives them:
+// host memory, or memory of GPUs. Ranks may share a GPU, each with a stream of its own, or have one
+// each; the GPU of a rank's thread is that of its stream and does not change. On a GPU the threads
+// wait for each other but not for the GPU: streams wait for streams.
 std::vector<std::unique_ptr<Communicator>> make_thread_ranks(
     int size, double collective_seconds = kCollectiveSeconds);
 

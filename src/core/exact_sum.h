@@ -58,10 +58,12 @@ class ExactSum {
 
   std::span<int64_t> limbs() { return limbs_; }
 
+  static constexpr int kLimbBits = 32;
+  static constexpr int kUnit = 1152;        // the lowest limb counts 2^-kUnit
+  static constexpr size_t kNotFinite = 70;  // the limb that counts what is not a number
+
  private:
-  static constexpr int kDigits = 53, kLimbBits = 32;
-  static constexpr int kUnit = 1152;  // the lowest limb counts 2^-kUnit
-  static constexpr size_t kNotFinite = 70;
+  static constexpr int kDigits = 53;
 
   std::array<int64_t, kNotFinite + 1> limbs_{};
 };

@@ -1,5 +1,8 @@
 #include "core/gpu.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "core/cuda_check.h"
 #include "core/text.h"
 
@@ -76,6 +79,14 @@ void require_usable_gpu() {
   cuda_check(status, "testing the GPU");
 }
 
+int gpu_count() {
+  int count = 0;
+  cuda_check(cudaGetDeviceCount(&count), "counting GPUs");
+  return count;
+}
+
+void use_gpu(int index) { cuda_check(cudaSetDevice(index), "choosing a GPU"); }
+
 int compute_capability() {
   int device = 0, major = 0, minor = 0;
   cuda_check(cudaGetDevice(&device), "choosing a GPU");
@@ -97,6 +108,14 @@ std::string gpu_bus_id() {
   cuda_check(cudaGetDevice(&device), "choosing a GPU");
   char id[32] = {};
   cuda_check(cudaDeviceGetPCIBusId(id, sizeof id, device), "querying the PCI bus id of the GPU");
+  return id;
+}
+
+std::array<char, 16> gpu_uuid() {
+  const cudaDeviceProp properties = gpu_properties();
+  std::array<char, 16> id{};
+  static_assert(sizeof(properties.uuid.bytes) == sizeof(id));
+  std::copy(std::begin(properties.uuid.bytes), std::end(properties.uuid.bytes), id.begin());
   return id;
 }
 

@@ -29,6 +29,12 @@ void Event::synchronize() const {
   cuda_check(cudaEventSynchronize(event_), "waiting for an event");
 }
 
+bool Event::is_reached() const {
+  const cudaError_t status = cudaEventQuery(event_);
+  if (status != cudaErrorNotReady) cuda_check(status, "asking for an event");
+  return status == cudaSuccess;
+}
+
 void Event::make_wait(CUstream_st* stream) const {
   cuda_check(cudaStreamWaitEvent(stream, event_), "making a stream wait");
 }

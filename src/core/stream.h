@@ -34,6 +34,7 @@ class Event {
 
   void record(CUstream_st* stream);
   void synchronize() const;                   // blocks until it has been reached
+  bool is_reached() const;                    // of any thread
   void make_wait(CUstream_st* stream) const;  // later work on `stream` waits for it
 
  private:

@@ -1,0 +1,63 @@
+#include "comm/open_device.h"
+
+#include <algorithm>
+
+#include "comm/nccl.h"
+#include "comm/nccl_library.h"
+#include "comm/staged.h"
+#include "core/log.h"
+
+namespace emblem {
+namespace {
+
+// Equal on all ranks. Rank 0 says why NCCL is not used.
+bool every_rank_has_nccl(Communicator& control) {
+  std::string problem;
+  try {
+    cuda::nccl();
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  char mine = problem.empty() ? 1 : 0;
+  std::vector<char> all(static_cast<size_t>(control.size()));
+  control.gather_all(Context{}, {&mine, 1}, {all.data(), all.size()});
+  const auto lacking = std::find(all.begin(), all.end(), 0);
+  if (lacking == all.end()) return true;
+  const auto rank = static_cast<size_t>(lacking - all.begin());
+  if (control.rank() == 0)
+    log_warn(cat("GPU memory is exchanged through host memory, which is slow: ",
+                 rank == 0 ? problem
+                           : name_of_rank(static_cast<int>(rank), control.hosts()[rank].name) +
+                                 " cannot load NCCL"));
+  return false;
+}
+
+std::unique_ptr<Communicator> open_for_gpu(Communicator& control, const std::string& transport,
+                                           double collective_seconds) {
+  if (transport == "nccl" || (transport == "auto" && every_rank_has_nccl(control)))
+    return cuda::connect_by_nccl(control, collective_seconds);
+  return cuda::stage_through_host(control);
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> open_device_communicator(const Context& context,
+                                                       Communicator& control,
+                                                       const std::string& transport,
+                                                       double collective_seconds) {
+  EMBLEM_REQUIRE(transport == "auto" || transport == "nccl" || transport == "staged",
+                 "unknown transport of GPU memory \"", transport,
+                 "\"; expected auto, nccl or staged");
+  const bool is_reached =
+      context.device == Device::kCpu || control.transport() == std::string("threads");
+  if (is_reached && transport == "auto") return nullptr;
+  return dispatch(
+      context.device,
+      [&]() -> std::unique_ptr<Communicator> {
+        throw Error(ErrorCode::kInvalidArgument,
+                    cat("transport ", transport, " is for GPU memory; use --device cuda"));
+      },
+      [&] { return open_for_gpu(control, transport, collective_seconds); });
+}
+
+}  // namespace emblem

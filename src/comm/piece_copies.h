@@ -1,0 +1,40 @@
+// comm/piece_copies.h - what thread ranks need to copy each other's GPU memory. CUDA builds only.
+#pragma once
+
+#include <cstddef>
+#include <set>
+#include <span>
+
+#include "core/context.h"
+#include "core/stream.h"
+
+namespace emblem::cuda {
+
+// The GPU of a rank and two points in the work of its stream, which the streams of other ranks wait
+// for. Made by the rank's thread, whose GPU is that of the rank's stream.
+class RankStream {
+ public:
+  RankStream();
+
+  int gpu() const { return gpu_; }
+  // Copies from memory of another GPU go over their link from now on, where there is one.
+  void reach(int other_gpu);
+
+  Event ready;   // what it sends may be copied
+  Event copied;  // it has copied what it receives
+
+ private:
+  int gpu_ = 0;
+  std::set<int> reached_;
+};
+
+struct PieceCopy {
+  void* to;
+  const void* from;
+  size_t bytes;
+};
+
+// Copies within the memory of one GPU with one kernel for up to 32 pieces. Asynchronous.
+void copy_pieces(const Context& context, std::span<const PieceCopy> copies);
+
+}  // namespace emblem::cuda
