@@ -61,14 +61,22 @@ struct StreamPosition {
 
 // Where reading continues after a batch. Opaque to all but the loader; saved in checkpoints.
 struct DataPosition {
-  int64_t epoch = 0;          // from 0
-  int64_t piece = 0;          // index in this epoch's order of pieces
-  int64_t row = 0;            // rows of that piece before the current shuffle window
-  int64_t emitted = 0;        // rows already given out of the current shuffle window
-  int64_t rows_in_epoch = 0;  // rows given out in this epoch so far
+  int64_t epoch = 0;                   // from 0
+  int64_t piece = 0;                   // index in this epoch's order of pieces
+  int64_t row = 0;                     // rows of that piece before the current shuffle window
+  int64_t emitted = 0;                 // rows already given out of the current shuffle window
+  int64_t rows_in_epoch = 0;           // rows given out in this epoch so far
   std::vector<StreamPosition> stream;  // of every partition, by number; of files empty
 
   bool operator==(const DataPosition&) const = default;
+};
+
+// Rows that follow each other in the data set.
+struct StoredRows {
+  int64_t run = 0;  // counts parts of the data set in its order
+  int64_t rows = 0;
+
+  bool operator==(const StoredRows&) const = default;
 };
 
 struct Batch {
@@ -80,7 +88,10 @@ struct Batch {
   std::vector<SequenceColumn> sequences;  // by FeatureSpec::sequence
   std::vector<uint8_t> bad;               // [rows], 1 where a row has no values because it was
                              // unreadable; empty when none was (BadRowHandling::kBlank)
-  TextColumn kept;    // [rows] as LoaderOptions::keep asks, or empty
+  TextColumn kept;  // [rows] as LoaderOptions::keep asks, or empty
+  // Where its rows are in the data set, for one of several streams that are not shuffled; else
+  // empty. A stream has whole runs, in their order.
+  std::vector<StoredRows> stored;
   DataPosition next;  // the position after this batch
   bool last_in_epoch = false;
   int64_t unix_ms = 0;  // of a stream: the newest time of a message that its rows are from

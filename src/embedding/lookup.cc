@@ -6,19 +6,27 @@
 
 namespace emblem {
 
+namespace {
+
+void check_features(std::span<const FeatureKeys> features, std::span<Table* const> tables,
+                    const AnyView& out) {
+  EMBLEM_REQUIRE(features.size() == tables.size(), "lookup: keys of ", features.size(),
+                 " features were given, but there are ", tables.size());
+  EMBLEM_REQUIRE(out.size() < int64_t{1} << 32, "lookup: the output has ", out.size(),
+                 " floats, more than 2^32: lower the batch size");
+}
+
+}  // namespace
+
 void Lookup::add_squared_gradient_norm(const Context&, ConstAnyView, ExactSum&) {
-  throw Error(ErrorCode::kUnsupported,
-              "lookup: norms that do not depend on order are computed on a CPU");
+  throw Error(ErrorCode::kUnsupported, "lookup: this one computes no exact norms");
 }
 
 void check_batch(std::span<const FeatureKeys> features, std::span<Table* const> tables,
                  int64_t width, AnyView out) {
-  EMBLEM_REQUIRE(features.size() == tables.size(), "lookup: keys of ", features.size(),
-                 " features were given, but there are ", tables.size());
+  check_features(features, tables, out);
   EMBLEM_REQUIRE(out.cols == width, "lookup: output rows have ", out.cols, " floats, but need ",
                  width);
-  EMBLEM_REQUIRE(out.size() < int64_t{1} << 32, "lookup: the output has ", out.size(),
-                 " floats, more than 2^32: lower the batch size");
   for (size_t f = 0; f < features.size(); ++f) {
     const FeatureKeys& keys = features[f];
     const std::string& table = tables[f]->settings().name;
@@ -26,6 +34,8 @@ void check_batch(std::span<const FeatureKeys> features, std::span<Table* const> 
     EMBLEM_REQUIRE(keys.weights.size() == 0 || keys.weights.size() == count, "lookup: feature ", f,
                    " (table ", table, ") has ", keys.weights.size(), " weights for ", count,
                    " keys");
+    EMBLEM_REQUIRE(keys.places.size() == 0, "lookup: feature ", f, " (table ", table,
+                   ") has places, but the lookup is not made for them");
     if (keys.offsets.size() == 0) {
       EMBLEM_REQUIRE(count == out.rows, "lookup: feature ", f, " (table ", table, ") has ", count,
                      " keys for ", out.rows, " bags and no offsets");
@@ -37,16 +47,24 @@ void check_batch(std::span<const FeatureKeys> features, std::span<Table* const> 
   }
 }
 
+void check_placed_batch(std::span<const FeatureKeys> features, std::span<Table* const> tables,
+                        AnyView out) {
+  check_features(features, tables, out);
+  for (size_t f = 0; f < features.size(); ++f) {
+    const FeatureKeys& keys = features[f];
+    EMBLEM_REQUIRE(keys.places.size() == keys.keys.size() && keys.offsets.size() == 0 &&
+                       keys.weights.size() == 0,
+                   "lookup: feature ", f, " (table ", tables[f]->settings().name, ") has ",
+                   keys.places.size(), " places for ", keys.keys.size(),
+                   " keys; a placed lookup needs one each, without offsets and weights");
+  }
+}
+
 std::unique_ptr<Table> make_table(const Context& context, TableSettings settings) {
   return dispatch(
       context.device,
       [&]() -> std::unique_ptr<Table> { return std::make_unique<HostTable>(context, settings); },
-      [&] {
-        if (!settings.held.is_everything())
-          throw Error(ErrorCode::kUnsupported,
-                      cat("table ", settings.name, ": a part of a table cannot be on a GPU yet"));
-        return cuda::make_table(context, settings);
-      });
+      [&] { return cuda::make_table(context, settings); });
 }
 
 std::unique_ptr<Lookup> make_lookup(const Context& context, std::span<const LookupFeature> features,

@@ -26,7 +26,13 @@ struct FeatureKeys {
   View<const int32_t> counts;
   // Where it is not empty: becomes 1 for keys without a row, else 0.
   View<uint8_t> absent;
+  // With LookupSettings::placed: of each key, the element of the output where its row begins.
+  View<const uint32_t> places;
 };
+
+inline int64_t bags_of(const FeatureKeys& keys) {
+  return keys.offsets.size() > 0 ? keys.offsets.size() - 1 : keys.keys.size();
+}
 
 // The scalars of a training step.
 struct StepScalars {
@@ -109,6 +115,9 @@ struct LookupFeature {
 // Throws when the keys of a batch do not fit the features (over `tables`) or the output.
 void check_batch(std::span<const FeatureKeys> features, std::span<Table* const> tables,
                  int64_t width, AnyView out);
+// The same for a lookup with LookupSettings::placed.
+void check_placed_batch(std::span<const FeatureKeys> features, std::span<Table* const> tables,
+                        AnyView out);
 
 // On the context's device, where the tables must be too.
 std::unique_ptr<Lookup> make_lookup(const Context& context, std::span<const LookupFeature> features,

@@ -17,10 +17,12 @@ namespace emblem {
 struct Initializer {
   enum class Kind { kUniform, kNormal, kTruncatedNormal, kConstant };
   Kind kind = Kind::kUniform;
-  float a = -0.01f;  // uniform: lower; normal: mean; constant: the value
-  float b = 0.01f;   // uniform: upper; normal: standard deviation (truncated at two of them)
+  float a = -0.01f;   // uniform: lower; normal: mean; constant: the value
+  float b = 0.01f;    // uniform: upper; normal: standard deviation (truncated at two of them)
+  int64_t first = 0;  // added to positions: of a table with some columns of another
 
   EMBLEM_HD float operator()(uint64_t seed, uint64_t key, int64_t position) const {
+    position += first;
     switch (kind) {
       case Kind::kUniform:
         return a + (b - a) * random_uniform(seed, key, position);
@@ -47,6 +49,12 @@ enum class Rounding { kToNearest, kStochastic };  // embedding/rounding.h
 // pass.
 enum class Placement { kDevice, kCache, kHost };
 
+// Columns [first, first + dim) of rows with `of` columns; 0: these are all.
+struct ColumnSlice {
+  int64_t first = 0;
+  int64_t of = 0;
+};
+
 struct TableSettings {
   std::string name;
   int64_t dim = 0;
@@ -70,6 +78,10 @@ struct TableSettings {
   Placement placement = Placement::kDevice;
   int64_t device_bytes = 0;  // with Placement::kCache: for rows
   PartRange held;            // keys of other parts are never given to it
+  ColumnSlice columns;       // it is a slice of another table
+
+  // Columns of the whole rows that files have.
+  int64_t row_dim() const { return columns.of > 0 ? columns.of : dim; }
 };
 
 // How gradients are summed on a GPU. On a CPU every run gives the same bytes. With kFast, rows with
@@ -89,6 +101,11 @@ struct TransferSettings {
 struct LookupSettings {
   Sums sums = Sums::kFast;
   TransferSettings transfer;
+  // On a GPU: one key a bag, with FeatureKeys::places; features have different numbers of keys, and
+  // the output is one vector.
+  bool placed = false;
+  // Of a sharded lookup: equal keys of a shard are asked for once. On a CPU they always are.
+  bool dedup = true;
 };
 
 }  // namespace emblem

@@ -134,6 +134,10 @@ void Model::forward_shard(const Context& context, size_t shard, const ModelBatch
   run_forward(context, phase, draw);
 }
 
+void Model::prefetch_shards(const Context& context, std::span<const ModelBatch* const> shards) {
+  for (ModelLookup& lookup : lookups_) lookup.prefetch_shards(context, shards);
+}
+
 void Model::keep_embedding_gradients(const Context& context, size_t shard) {
   for (ModelLookup& lookup : lookups_) lookup.keep_gradients(context, graph_, shard);
 }

@@ -57,6 +57,8 @@ class Model {
                      Phase phase);
   void forward_shard(const Context& context, size_t shard, const ModelBatch& batch, Phase phase,
                      uint64_t draw);
+  // The keys of the next batch, between its forward and backward passes, on this rank alone.
+  void prefetch_shards(const Context& context, std::span<const ModelBatch* const> shards);
   // After the backward of a shard: update_embeddings will take its gradients.
   void keep_embedding_gradients(const Context& context, size_t shard);
   // After backward: limits each of the embeddings' gradients to [-most, most].
@@ -88,8 +90,8 @@ class Model {
   // Who runs the graph in another way needs its nodes; id -1: there is none.
   Node dense_node() const { return dense_; }
   Node logits_node() const { return heads_[0].logits; }
-  // Of each of ModelBatch::sparse: the one of ModelBatch::sequences whose elements have its keys, or
-  // -1.
+  // Of each of ModelBatch::sparse: the one of ModelBatch::sequences whose elements have its keys,
+  // or -1.
   const std::vector<int64_t>& sequence_of_feature() const { return sequence_of_feature_; }
   // The input of a lookup, the positions of its features in ModelBatch::sparse, and their tables,
   // if the model owns them. Of a stacked lookup: the node of its first feature.

@@ -25,9 +25,4 @@ struct ModelBatch {
   std::span<const SequenceView> sequences;  // by FeatureSpec::sequence
 };
 
-// Bags of a feature: the rows of the batch or the elements of its sequence.
-inline int64_t bags_of(const FeatureKeys& keys) {
-  return keys.offsets.size() > 0 ? keys.offsets.size() - 1 : keys.keys.size();
-}
-
 }  // namespace emblem

@@ -2,18 +2,12 @@
 
 #include <algorithm>
 
+#include "core/make_room.h"
 #include "model/key_arrays.h"
 #include "model/model.h"
 
 namespace emblem {
 namespace {
-
-template <class T>
-void make_room(const Context& context, Buffer<T>& memory, int64_t size) {
-  if (memory.size() >= size) return;
-  context.synchronize();  // what is enqueued may still read it
-  memory = Buffer<T>(context.device, size + size / 4);
-}
 
 const FeatureKeys& keys_of(const ModelBatch& batch, const PlannedFeature& planned) {
   return batch.sparse[static_cast<size_t>(planned.feature->sparse_index)];
@@ -132,8 +126,8 @@ void ModelLookup::prefetch(const Context& context, const ModelBatch& next) {
   lookup_->prefetch(context, coming_.features);
 }
 
-void ModelLookup::forward_shards(const Context& context,
-                                 std::span<const ModelBatch* const> shards, Phase phase) {
+void ModelLookup::forward_shards(const Context& context, std::span<const ModelBatch* const> shards,
+                                 Phase phase) {
   shard_keys_.resize(shards.size());
   shard_begins_.assign(1, 0);
   std::vector<FeatureKeys> features;
@@ -150,6 +144,18 @@ void ModelLookup::forward_shards(const Context& context,
   const AnyView all = room(context, shard_begins_.back(), rows_);
   room(context, shard_begins_.back(), row_gradients_);
   lookup_->forward(context, features, phase, all);
+}
+
+void ModelLookup::prefetch_shards(const Context& context,
+                                  std::span<const ModelBatch* const> shards) {
+  if (plan_.is_stacked) return;  // its keys are laid together when they are looked up
+  std::vector<FeatureKeys> features;
+  for (const ModelBatch* shard : shards) {
+    if (shard == nullptr) return;
+    pick(context, *shard, coming_);
+    features.insert(features.end(), coming_.features.begin(), coming_.features.end());
+  }
+  lookup_->prefetch(context, features);
 }
 
 template <class Matrix, class Copy>

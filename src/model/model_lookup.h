@@ -48,6 +48,7 @@ class ModelLookup {
   // kept.
   void forward_shards(const Context& context, std::span<const ModelBatch* const> shards,
                       Phase phase);
+  void prefetch_shards(const Context& context, std::span<const ModelBatch* const> shards);
   void feed_shard(const Context& context, Graph& graph, size_t shard);
   void keep_gradients(const Context& context, Graph& graph, size_t shard);
   double squared_gradient_norm(const Context& context, Graph& graph);

@@ -16,6 +16,7 @@ struct ReadyPiece {
   Batch features;
   int64_t rows_left = 0;    // not yet put into batches; kept by the loader
   bool ends_epoch = false;  // the last one of its epoch
+  int64_t run = -1;         // StoredRows::run, where batches have it
 };
 
 // runs[i].source is an index into `sources`.

@@ -118,6 +118,10 @@ FilePiece PieceOrder::at(int64_t epoch, int64_t index) {
   return {run.file, {begin, std::min(begin + piece_size_, run.range.end)}};
 }
 
+int64_t PieceOrder::run_number(int64_t epoch, int64_t index) {
+  return own_[find(epoch, index).first];
+}
+
 int64_t PieceOrder::run_length(int64_t epoch, int64_t index) {
   if (!reads_forward_) return 1;
   const auto [place, piece] = find(epoch, index);

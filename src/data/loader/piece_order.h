@@ -49,6 +49,9 @@ class PieceOrder {
   // The index-th piece of this stream in an epoch.
   FilePiece at(int64_t epoch, int64_t index);
 
+  // The number of the run that has it, in the order as stored.
+  int64_t run_number(int64_t epoch, int64_t index);
+
   // How many pieces from the index-th one on are best decoded by one thread, one after the other.
   int64_t run_length(int64_t epoch, int64_t index);
 

@@ -100,6 +100,8 @@ void Loader::Pipeline::decode_one(Job& job, DecodedPiece& scratch,
     if (ahead_ != nullptr) ahead_->advance(job.epoch, job.index);
     job.piece = order_->at(job.epoch, job.index);
     job.result = new_piece();
+    const bool has_runs = options_.streams > 1 && !options_.shuffle;
+    job.result->run = has_runs ? order_->run_number(job.epoch, job.index) : -1;
   } catch (...) {
     job.error = std::current_exception();
   }
@@ -227,6 +229,14 @@ void Loader::Pipeline::assemble(const BatchPlan& plan, Batch& batch) {
     std::vector<const Batch*> sources;
     for (const ReadyPiece* piece : plan.sources) sources.push_back(&piece->features);
     gather_rows(sources, plan.runs, batch);
+  }
+  batch.stored.clear();
+  for (const RowRun& run : plan.runs) {
+    const int64_t number = plan.sources[run.source]->run;
+    if (number < 0) break;
+    if (batch.stored.empty() || batch.stored.back().run != number)
+      batch.stored.push_back({number, 0});
+    batch.stored.back().rows += run.count;
   }
   batch.next = plan.next;
   batch.last_in_epoch = plan.last_in_epoch;

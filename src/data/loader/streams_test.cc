@@ -87,6 +87,32 @@ TEST_P(StreamFormats, HaveEveryRowOfAnEpochOnceTogether) {
   }
 }
 
+TEST_P(StreamFormats, SayWhereTheirRowsAreInTheDataSet) {
+  LoaderOptions options = options_for(1500);
+  options.epochs = 1;
+  const TestPipeline pipeline = GetParam().pipeline();
+  RowsByEpoch expected;
+  add_rows(pipeline, options, expected);
+  options.streams = 3;
+  std::map<int64_t, std::vector<std::string>> by_run;
+  for (options.stream = 0; options.stream < options.streams; ++options.stream) {
+    Loader loader(pipeline.config.data_config(), pipeline.features, options);
+    Batch batch;
+    while (loader.next(batch)) {
+      int64_t row = 0;
+      for (const StoredRows& stored : batch.stored) {
+        EXPECT_EQ(stored.run % options.streams, options.stream);
+        for (const int64_t end = row + stored.rows; row < end; ++row)
+          by_run[stored.run].push_back(row_text(batch, row));
+      }
+      EXPECT_EQ(row, batch.rows);
+    }
+  }
+  std::vector<std::string> in_order;
+  for (const auto& [run, rows] : by_run) in_order.insert(in_order.end(), rows.begin(), rows.end());
+  EXPECT_EQ(in_order, expected[0]);
+}
+
 TEST_P(StreamFormats, DivideSmallDataEvenly) {
   LoaderOptions options = options_for(2000);
   options.epochs = 1;

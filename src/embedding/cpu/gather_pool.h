@@ -15,8 +15,9 @@ struct GatherPool {
   RowsRef rows;
   const int64_t* keys = nullptr;          // [nnz]; the row numbers when row_numbers is null
   const uint32_t* row_numbers = nullptr;  // [nnz]; kNoRow reads as `absent`
-  const float* const* row_addresses =
-      nullptr;  // [nnz]; instead of both: the address of each fp32 row, null reads as `absent`
+  // Instead of both [nnz]: the address of each fp32 row, null reads as `absent`. With row_numbers:
+  // the address of the row with each number; none is null.
+  const float* const* row_addresses = nullptr;
   const int32_t* offsets = nullptr;  // [bags + 1]; null: bag b is only key b
   const float* weights = nullptr;    // [nnz]; null: all 1
   int64_t bags = 0;

@@ -10,13 +10,15 @@ namespace {
 constexpr int64_t kLine = 64;
 constexpr int64_t kLinesAhead = 24;  // prefetch distance in cache lines of rows
 
-enum class Source { kKeys, kNumbers, kAddresses };  // how rows are given
+enum class Source { kKeys, kNumbers, kAddresses, kAddressOfNumber };  // how rows are given
 
 // The address of key i's row, or null.
 template <Source kSource>
 const char* row_of(const GatherPool& op, int64_t i) {
   if constexpr (kSource == Source::kAddresses) {
     return reinterpret_cast<const char*>(op.row_addresses[i]);
+  } else if constexpr (kSource == Source::kAddressOfNumber) {
+    return reinterpret_cast<const char*>(op.row_addresses[op.row_numbers[i]]);
   } else if constexpr (kSource == Source::kNumbers) {
     return op.row_numbers[i] == kNoRow ? nullptr : op.rows.row(op.row_numbers[i]);
   } else {
@@ -117,6 +119,8 @@ void gather(const GatherPool& op, int64_t begin, int64_t end) {
 }  // namespace
 
 void gather_pool(const GatherPool& op, int64_t begin, int64_t end) {
+  if (op.row_addresses != nullptr && op.row_numbers != nullptr)
+    return gather<float, Source::kAddressOfNumber>(op, begin, end);
   if (op.row_addresses != nullptr) return gather<float, Source::kAddresses>(op, begin, end);
   with_weight_type(op.rows.dtype, [&](auto type) {
     using W = decltype(type);

@@ -37,9 +37,9 @@ int64_t Grouping::part_of(int64_t key) const {
                               static_cast<uint64_t>(parts_ - 1));
 }
 
-void Grouping::start(std::span<const Occurrences> features, int64_t width, int64_t bags) {
+// Returns the number of keys.
+int64_t Grouping::cut_into_slices(std::span<const Occurrences> features) {
   features_ = features;
-  width_ = width;
   int64_t keys = 0;
   weighted_ = false;
   slices_.clear();
@@ -47,6 +47,7 @@ void Grouping::start(std::span<const Occurrences> features, int64_t width, int64
     const FeatureKeys& of = features[f].keys;
     weighted_ |= has_coefficients(features[f]);
     keys += of.keys.size();
+    const int64_t bags = bags_of(of);
     // A slice is a run of whole bags.
     int64_t begin = 0;
     for (int64_t bag = 0; bag < bags;) {
@@ -64,6 +65,11 @@ void Grouping::start(std::span<const Occurrences> features, int64_t width, int64
       bag = last;
     }
   }
+  return keys;
+}
+
+void Grouping::start(std::span<const Occurrences> features) {
+  const int64_t keys = cut_into_slices(features);
   const auto wanted = static_cast<uint64_t>((keys + kPartKeys - 1) / kPartKeys);
   parts_ = std::min<int64_t>(kMostParts, static_cast<int64_t>(std::bit_ceil(wanted)));
   if (groups_.size() < static_cast<size_t>(parts_)) groups_.resize(parts_);
@@ -86,14 +92,14 @@ void Grouping::visit(const Slice& slice, Take&& take) const {
     for (int64_t i = slice.begin; i < slice.end; ++i) {
       float coefficient = 1.0f;
       if (weights != nullptr) coefficient = weights[i] * bag_factor(feature, i, i + 1);
-      take(i, row(i), static_cast<uint32_t>(i * width_ + feature.column), coefficient);
+      take(i, row(i), static_cast<uint32_t>(feature.first + i * feature.stride), coefficient);
     }
     return;
   }
   const int32_t* offsets = feature.keys.offsets.data;
   for (int64_t bag = slice.first_bag, i = slice.begin; i < slice.end; ++bag) {
     const float factor = bag_factor(feature, offsets[bag], offsets[bag + 1]);
-    const auto source = static_cast<uint32_t>(bag * width_ + feature.column);
+    const auto source = static_cast<uint32_t>(feature.first + bag * feature.stride);
     for (; i < offsets[bag + 1]; ++i) {
       take(i, row(i), source, weights != nullptr ? weights[i] * factor : factor);
     }
@@ -219,6 +225,34 @@ void Grouping::order_occurrences(Part& part) const {
     const uint32_t at = part.offsets[segment + 1]++;
     part.sources[at] = part.source_of_occurrence[i];
     if (weighted_) part.coefficients[at] = part.coefficient_of_occurrence[i];
+  }
+}
+
+void Grouping::group_numbered(std::span<const Occurrences> features,
+                              std::span<const int32_t> counts) {
+  const auto keys = static_cast<size_t>(cut_into_slices(features));
+  parts_ = 1;
+  if (groups_.empty()) groups_.resize(1);
+  Part& part = groups_[0];
+  part.count = static_cast<int64_t>(counts.size());
+  part.rows.resize(counts.size());
+  part.offsets.resize(counts.size() + 1);
+  part.sources.resize(keys);
+  if (weighted_) part.coefficients.resize(keys);
+  // offsets[r + 1] is where the next occurrence of r goes, and in the end where those of r end.
+  part.offsets[0] = 0;
+  uint32_t position = 0;
+  for (size_t r = 0; r < counts.size(); ++r) {
+    part.rows[r] = static_cast<uint32_t>(r);
+    part.offsets[r + 1] = position;
+    position += static_cast<uint32_t>(counts[r]);
+  }
+  for (const Slice& slice : slices_) {
+    visit(slice, [&](int64_t, uint32_t row, uint32_t source, float coefficient) {
+      const uint32_t at = part.offsets[row + 1]++;
+      part.sources[at] = source;
+      if (weighted_) part.coefficients[at] = coefficient;
+    });
   }
 }
 

@@ -12,12 +12,14 @@
 
 namespace emblem {
 
-// The keys of one feature over the table, and where its gradients begin.
+// The keys of one feature over the table, and where its gradients are: that of bag b begins at
+// float first + b * stride.
 struct Occurrences {
   FeatureKeys keys;
   const uint32_t* rows = nullptr;  // per key; null: keys are row numbers
   Pooling pooling = Pooling::kSum;
-  int64_t column = 0;  // of the gradient matrix
+  int64_t first = 0;
+  int64_t stride = 0;
 };
 
 // For one table: its distinct rows in the order of their first occurrence, each with its
@@ -28,10 +30,9 @@ class Grouping {
  public:
   // `rows` > 0: row numbers are below it (and few enough for an array).
   explicit Grouping(int64_t rows = 0) : direct_rows_(rows) {}
-  void set_rows(int64_t rows) { direct_rows_ = rows; }  // before start
 
   // 1. Sets the features (borrowed until the last step).
-  void start(std::span<const Occurrences> features, int64_t width, int64_t bags);
+  void start(std::span<const Occurrences> features);
   // 2. For each slice, in any order or concurrently, when there is more than one part.
   int64_t slices() const { return static_cast<int64_t>(slices_.size()); }
   void count_slice(int64_t slice);
@@ -42,6 +43,10 @@ class Grouping {
   // 5. For each part, in any order or concurrently. With one part, steps 2 to 4 are skipped.
   int64_t parts() const { return parts_; }
   void group_part(int64_t part);
+
+  // Instead of all steps, where rows are numbered 0, 1, 2, ... and row r is known to occur
+  // counts[r] times: one part, whose segment r is row r.
+  void group_numbered(std::span<const Occurrences> features, std::span<const int32_t> counts);
 
   Segments segments(int64_t part) const;
 
@@ -63,6 +68,7 @@ class Grouping {
   template <class Take>
   void visit(const Slice& slice, Take&& take) const;
   int64_t part_of(int64_t key) const;
+  int64_t cut_into_slices(std::span<const Occurrences> features);
   void flatten_all();
   template <class SegmentOf>
   void number_rows(Part& part, SegmentOf&& segment_of);
@@ -70,7 +76,6 @@ class Grouping {
 
   int64_t direct_rows_;
   std::span<const Occurrences> features_;
-  int64_t width_ = 0;
   int64_t parts_ = 1;
   bool weighted_ = false;
   std::vector<Slice> slices_;

@@ -31,9 +31,11 @@ HostLookup::HostLookup(std::span<const LookupFeature> features)
       groupings_.emplace_back(table->is_static() ? table->rows_end() : 0);
     }
     feature_tables_.push_back(table);
-    features_.push_back({table, feature.pooling, width_, number});
+    features_.push_back({table, feature.pooling, number});
+    columns_.push_back({width_, 0});
     width_ += table->dim();
   }
+  for (FeaturePlace& column : columns_) column.stride = width_;
   occurrences_.resize(tables_.size());
   runs_.resize(tables_.size());
   missing_ = std::vector<std::atomic<int64_t>>(features_.size());
@@ -62,10 +64,16 @@ void HostLookup::forward(const Context& context, std::span<const FeatureKeys> fe
   const View<float> out = any_out.floats();
   check_batch(features, feature_tables_, width_, out);
   check_offsets(features);
+  forward_at(context, features, phase, columns_, out.data);
+}
+
+void HostLookup::forward_at(const Context& context, std::span<const FeatureKeys> features,
+                            Phase phase, std::span<const FeaturePlace> places, float* out) {
   FoundKeys& found = phase == Phase::kTrain ? train_ : eval_;
   if (phase == Phase::kTrain) backward_ = Backward::kNothing;
   found.keys.assign(features.begin(), features.end());
-  found.bags = out.rows;
+  found.bags = 0;
+  for (const FeatureKeys& keys : features) found.bags = std::max(found.bags, bags_of(keys));
   find_rows(context, found);
   if (phase == Phase::kTrain) {
     for (HostTable* table : tables_) table->next_version();
@@ -73,7 +81,7 @@ void HostLookup::forward(const Context& context, std::span<const FeatureKeys> fe
     count_missing(context, found);
   }
   note_absent(found);
-  gather(context, found, phase, out);
+  gather(context, found, phase, places, out);
   for (size_t f = 0; f < features_.size(); ++f) {
     counts_[f].values += features[f].keys.size();
     counts_[f].missing += missing_[f].load(std::memory_order_relaxed);
@@ -144,33 +152,39 @@ void HostLookup::note_absent(const FoundKeys& found) const {
   }
 }
 
-void HostLookup::gather(const Context& context, FoundKeys& found, Phase phase, View<float> out) {
+void HostLookup::gather(const Context& context, FoundKeys& found, Phase phase,
+                        std::span<const FeaturePlace> places, float* out) {
   found.gathers.resize(features_.size());
+  int64_t bag_bytes = 0;  // from one to the next
   for (size_t f = 0; f < features_.size(); ++f) {
-    const auto& [table, pooling, column, number] = features_[f];
+    const auto& [table, pooling, number] = features_[f];
     const FeatureKeys& keys = found.keys[f];
+    const bool is_read = places[f].first != kNotRead.first;
+    bag_bytes = std::max(bag_bytes, places[f].stride * 4);
     found.gathers[f] = {.rows = table->rows(),
                         .keys = keys.keys.data,
                         .row_numbers = table->is_static() ? nullptr : found.rows[f].data(),
                         .offsets = keys.offsets.size() != 0 ? keys.offsets.data : nullptr,
                         .weights = keys.weights.size() != 0 ? keys.weights.data : nullptr,
-                        .bags = found.bags,
+                        .bags = is_read ? bags_of(keys) : 0,
                         .pooling = pooling,
                         .absent = table->absent(phase),
                         .seed = table->settings().seed,
-                        .out = out.data + column,
-                        .out_stride = width_};
+                        .out = is_read ? out + places[f].first : nullptr,
+                        .out_stride = places[f].stride};
   }
   bad_key_ = false;
-  const int64_t block = std::clamp<int64_t>(kBlockBytes / (width_ * 4 + 1), 16, 256);
+  const int64_t block = std::clamp<int64_t>(kBlockBytes / (bag_bytes + 1), 16, 256);
   parallel_for(context, found.bags, block,
                [&](int64_t begin, int64_t end) { gather_block(found, begin, end); });
   if (bad_key_) refuse_bad_keys(found);
 }
 
-void HostLookup::gather_block(const FoundKeys& found, int64_t begin, int64_t end) {
+void HostLookup::gather_block(const FoundKeys& found, int64_t begin, int64_t block_end) {
   for (size_t f = 0; f < features_.size(); ++f) {
     const GatherPool& op = found.gathers[f];
+    const int64_t end = std::min(block_end, op.bags);
+    if (begin >= end) continue;
     if (op.row_numbers == nullptr) {
       const auto end_row = static_cast<uint64_t>(features_[f].table->rows_end());
       const int64_t first = op.offsets != nullptr ? op.offsets[begin] : begin;

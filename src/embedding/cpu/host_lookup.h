@@ -14,6 +14,15 @@
 
 namespace emblem {
 
+// Where the vectors of a feature are in a block of floats: that of bag b begins at first + b *
+// stride.
+struct FeaturePlace {
+  int64_t first = 0;
+  int64_t stride = 0;
+};
+// The place of a feature whose rows are not read: only new keys get rows.
+inline constexpr FeaturePlace kNotRead = {-1, 0};
+
 // Gives the same bytes with any number of threads. Allocates nothing after its largest batch.
 //
 // Between a training forward and its backward nothing else may change the tables; evaluation is
@@ -24,7 +33,7 @@ class HostLookup : public Lookup {
 
   int64_t width() const override { return width_; }
   int64_t column(int feature) const {
-    return features_[feature].column;
+    return columns_[static_cast<size_t>(feature)].first;
   }                                                               // where its vector begins
   std::span<HostTable* const> tables() const { return tables_; }  // each once
 
@@ -39,11 +48,20 @@ class HostLookup : public Lookup {
                 int64_t step) override;
   std::vector<LookupCounts> take_counts(const Context& context) override;
 
+  // The same for features that have a number of bags and a place each. All places are below 2^32.
+  // `counted` says by table() whether its gradients are added.
+  void forward_at(const Context& context, std::span<const FeatureKeys> features, Phase phase,
+                  std::span<const FeaturePlace> places, float* out);
+  void add_squared_gradient_norm_at(const Context& context, std::span<const FeaturePlace> places,
+                                    const float* gradients, std::span<const uint8_t> counted,
+                                    ExactSum& sum);
+  void backward_at(const Context& context, std::span<const FeaturePlace> places,
+                   const float* gradients, float scale, float learning_rate, int64_t step);
+
  private:
   struct Feature {
     HostTable* table;
     Pooling pooling;
-    int64_t column;
     size_t table_number;
   };
   // The keys of a forward pass and their rows.
@@ -52,7 +70,7 @@ class HostLookup : public Lookup {
     std::vector<HostVector<uint32_t>>
         rows;                         // per feature over a dynamic table: the row of each key
     std::vector<GatherPool> gathers;  // per feature
-    int64_t bags = 0;
+    int64_t bags = 0;                 // the largest number of a feature
   };
 
   void check_offsets(std::span<const FeatureKeys> features) const;
@@ -60,17 +78,20 @@ class HostLookup : public Lookup {
   void count_missing(const Context& context, const FoundKeys& found);
   void insert_rows(const Context& context, FoundKeys& found);
   void note_absent(const FoundKeys& found) const;
-  void gather(const Context& context, FoundKeys& found, Phase phase, View<float> out);
+  void gather(const Context& context, FoundKeys& found, Phase phase,
+              std::span<const FeaturePlace> places, float* out);
   void gather_block(const FoundKeys& found, int64_t begin, int64_t end);
   void refuse_bad_keys(const FoundKeys& found) const;
 
+  void check_order() const;
   void check_gradients(View<const float> gradients) const;
-  void group(const Context& context);
-  void list_segments(View<const float> gradients, float scale);
+  void group(const Context& context, std::span<const FeaturePlace> places);
+  void list_segments(const float* gradients, float scale, std::span<const uint8_t> counted = {});
   void update_other_rows(const Context& context, size_t table, const Rule& rule,
                          uint32_t rounding_draw);
 
   std::vector<Feature> features_;
+  std::vector<FeaturePlace> columns_;  // of [bags, width] matrices
   std::vector<Table*> feature_tables_;
   std::vector<HostTable*> tables_;
   int64_t width_ = 0;

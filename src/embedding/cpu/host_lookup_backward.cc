@@ -14,28 +14,33 @@ uint32_t draw_of(const TableSettings& settings, int64_t step) {
 }  // namespace
 
 void HostLookup::check_gradients(View<const float> gradients) const {
-  EMBLEM_REQUIRE(backward_ != Backward::kNothing,
-                 "lookup: gradients without a training forward pass before them");
+  check_order();
   EMBLEM_REQUIRE(gradients.rows == train_.bags && gradients.cols == width_,
                  "lookup: gradients are [", gradients.rows, ", ", gradients.cols,
                  "], but the last training found was [", train_.bags, ", ", width_, "]");
 }
 
+void HostLookup::check_order() const {
+  EMBLEM_REQUIRE(backward_ != Backward::kNothing,
+                 "lookup: gradients without a training forward pass before them");
+}
+
 // Groups the occurrences by row, once per training pass.
-void HostLookup::group(const Context& context) {
+void HostLookup::group(const Context& context, std::span<const FeaturePlace> places) {
   if (backward_ == Backward::kGrouped) return;
   for (auto& list : occurrences_) list.clear();
   for (size_t f = 0; f < features_.size(); ++f) {
-    const auto& [table, pooling, column, number] = features_[f];
+    const auto& [table, pooling, number] = features_[f];
     if (!table->settings().trainable) continue;
-    occurrences_[number].push_back(
-        {train_.keys[f], table->is_static() ? nullptr : train_.rows[f].data(), pooling, column});
+    occurrences_[number].push_back({train_.keys[f],
+                                    table->is_static() ? nullptr : train_.rows[f].data(), pooling,
+                                    places[f].first, places[f].stride});
   }
   slice_chunks_.clear();
   part_chunks_.clear();
   for (size_t t = 0; t < tables_.size(); ++t) {
     Grouping& grouping = groupings_[t];
-    grouping.start(occurrences_[t], width_, train_.bags);
+    grouping.start(occurrences_[t]);
     slice_chunks_.add(grouping.parts() > 1 ? grouping.slices() : 0);
     part_chunks_.add(grouping.parts());
   }
@@ -55,16 +60,17 @@ void HostLookup::group(const Context& context) {
   backward_ = Backward::kGrouped;
 }
 
-void HostLookup::list_segments(View<const float> gradients, float scale) {
+void HostLookup::list_segments(const float* gradients, float scale,
+                               std::span<const uint8_t> counted) {
   updates_.clear();
   update_tables_.clear();
   segment_chunks_.clear();
   for (size_t t = 0; t < tables_.size(); ++t) {
     const TableSettings& settings = tables_[t]->settings();
-    if (!settings.trainable) continue;
+    if (!settings.trainable || (!counted.empty() && counted[t] == 0)) continue;
     for (int64_t part = 0; part < groupings_[t].parts(); ++part) {
-      updates_.push_back({tables_[t]->rows(), groupings_[t].segments(part), gradients.data, scale,
-                          settings.l2, settings.rule, kRoundToNearest});
+      updates_.push_back({tables_[t]->rows(), groupings_[t].segments(part), gradients, scale,
+                          settings.l2, settings.rule, kRoundToNearest, settings.columns.first});
       update_tables_.push_back(t);
       segment_chunks_.add(updates_.back().segments.count);
     }
@@ -74,8 +80,8 @@ void HostLookup::list_segments(View<const float> gradients, float scale) {
 double HostLookup::squared_gradient_norm(const Context& context, ConstAnyView any_gradients) {
   const View<const float> gradients = any_gradients.floats();
   check_gradients(gradients);
-  group(context);
-  list_segments(gradients, 1.0f);
+  group(context, columns_);
+  list_segments(gradients.data, 1.0f);
   norms_.assign(segment_chunks_.total(), 0.0);
   segment_chunks_.run(context, [&](int64_t chunk, int64_t list, int64_t begin, int64_t end) {
     norms_[chunk] = cpu::squared_norm(updates_[list], begin, end);
@@ -89,8 +95,16 @@ void HostLookup::add_squared_gradient_norm(const Context& context, ConstAnyView 
                                            ExactSum& sum) {
   const View<const float> gradients = any_gradients.floats();
   check_gradients(gradients);
-  group(context);
-  list_segments(gradients, 1.0f);
+  add_squared_gradient_norm_at(context, columns_, gradients.data, {}, sum);
+}
+
+void HostLookup::add_squared_gradient_norm_at(const Context& context,
+                                              std::span<const FeaturePlace> places,
+                                              const float* gradients,
+                                              std::span<const uint8_t> counted, ExactSum& sum) {
+  check_order();
+  group(context, places);
+  list_segments(gradients, 1.0f, counted);
   std::vector<ExactSum> sums(static_cast<size_t>(segment_chunks_.total()));
   segment_chunks_.run(context, [&](int64_t chunk, int64_t list, int64_t begin, int64_t end) {
     for (int64_t s = begin; s < end; ++s)
@@ -103,8 +117,15 @@ void HostLookup::backward(const Context& context, ConstAnyView any_gradients, fl
                           float learning_rate, int64_t step) {
   const View<const float> gradients = any_gradients.floats();
   check_gradients(gradients);
+  backward_at(context, columns_, gradients.data, scale, learning_rate, step);
+}
+
+void HostLookup::backward_at(const Context& context, std::span<const FeaturePlace> places,
+                             const float* gradients, float scale, float learning_rate,
+                             int64_t step) {
+  check_order();
   EMBLEM_REQUIRE(step >= 1, "lookup: steps count from 1, but this is step ", step);
-  group(context);
+  group(context, places);
   list_segments(gradients, scale);
   for (size_t i = 0; i < updates_.size(); ++i) {
     updates_[i].rule = at_step(updates_[i].rule, learning_rate, step);
@@ -145,7 +166,8 @@ void HostLookup::update_other_rows(const Context& context, size_t t, const Rule&
                                .segments = {rows, offsets, nullptr, nullptr, count},
                                .l2 = table.settings().l2,
                                .rule = rule,
-                               .rounding_draw = rounding_draw};
+                               .rounding_draw = rounding_draw,
+                               .first_column = table.settings().columns.first};
     cpu::segment_update(update, 0, count);
   });
 }

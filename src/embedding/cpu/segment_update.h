@@ -28,6 +28,7 @@ struct SegmentUpdate {
   float l2 = 0.0f;
   Rule rule;                                 // made by at_step
   uint32_t rounding_draw = kRoundToNearest;  // of 16-bit weights (embedding/rounding.h)
+  int64_t first_column = 0;                  // of a slice of columns
 };
 
 // On the CPU (embedding/cuda/find_gather.h and update_rows.h do it on a GPU). Sums in the order of

@@ -90,9 +90,10 @@ struct ToNearest {
 };
 struct Stochastic {
   uint32_t draw;
+  int64_t first_column;
   template <class W>
   void operator()(W* at, float weight, int64_t position) const {
-    store_weight(at, round_stochastically<W>(weight, draw, position));
+    store_weight(at, round_stochastically<W>(weight, draw, first_column + position));
   }
 };
 
@@ -137,26 +138,39 @@ requires(R::kRowWise) void update_row(Blend<kL2> blend, R rule, Store store, int
   }
 }
 
+// Requests the gradients of the next occurrences.
+class GradientPrefetch {
+ public:
+  GradientPrefetch(const SegmentUpdate& op, int64_t begin, int64_t end)
+      : op_(op), last_(op.segments.offsets[end]), fetched_(op.segments.offsets[begin]) {}
+
+  void before(int64_t segment) {
+    const auto until =
+        std::min<int64_t>(last_, int64_t{op_.segments.offsets[segment + 1]} + kGradientsAhead);
+    for (; fetched_ < until; ++fetched_)
+      prefetch_bytes(op_.gradients + op_.segments.sources[fetched_], op_.rows.dim * 4);
+  }
+
+ private:
+  const SegmentUpdate& op_;
+  uint32_t last_, fetched_;
+};
+
 // Calls body(segment, sum, row) for segments [begin, end), and prefetches rows and gradients.
 template <class Body>
 void for_each_segment(const SegmentUpdate& op, int64_t begin, int64_t end, int64_t row_bytes,
                       Body&& body) {
   const Segments& segments = op.segments;
-  const int64_t dim_bytes = op.rows.dim * 4;
   float on_stack[kOnStack];
   std::vector<float> on_heap(op.rows.dim > kOnStack ? op.rows.dim : 0);
   float* buffer = on_heap.empty() ? on_stack : on_heap.data();
-  const uint32_t last = segments.offsets[end];
-  uint32_t fetched = segments.offsets[begin];
+  GradientPrefetch prefetch(op, begin, end);
   for (int64_t s = begin; s < std::min(end, begin + kRowsAhead); ++s) {
     prefetch_row(op.rows.row(segments.rows[s]), row_bytes);
   }
   for (int64_t s = begin; s < end; ++s) {
     if (s + kRowsAhead < end) prefetch_row(op.rows.row(segments.rows[s + kRowsAhead]), row_bytes);
-    const auto until = std::min<int64_t>(last, int64_t{segments.offsets[s + 1]} + kGradientsAhead);
-    for (; fetched < until; ++fetched) {
-      prefetch_bytes(op.gradients + segments.sources[fetched], dim_bytes);
-    }
+    prefetch.before(s);
     body(s, summed(op, s, buffer), op.rows.row(segments.rows[s]));
   }
 }
@@ -179,7 +193,8 @@ void update(const SegmentUpdate& op, const R& rule, int64_t begin, int64_t end) 
       update<W, false>(op, rule, store, begin, end);
   };
   if constexpr (!std::is_same_v<W, float>) {
-    if (op.rounding_draw != kRoundToNearest) return with(Stochastic{op.rounding_draw});
+    if (op.rounding_draw != kRoundToNearest)
+      return with(Stochastic{op.rounding_draw, op.first_column});
   }
   with(ToNearest{});
 }
@@ -200,7 +215,9 @@ void segment_update(const Context& context, const SegmentUpdate& op) {
 
 void sum_segments(const SegmentUpdate& op, int64_t begin, int64_t end, float* const* to) {
   const int64_t dim = op.rows.dim;
+  GradientPrefetch prefetch(op, begin, end);
   for (int64_t s = begin; s < end; ++s) {
+    prefetch.before(s);
     float* out = to[op.segments.rows[s]];
     if (const float* sum = summed(op, s, out); sum != out) std::copy_n(sum, dim, out);
   }

@@ -1,6 +1,5 @@
 // Deterministic sums: the gradients of a row are added in a fixed order.
 #include "core/cuda_check.h"
-#include "embedding/cuda/deterministic_sum.h"
 #include "embedding/cuda/update_rows.cuh"
 
 namespace emblem::cuda {
@@ -79,7 +78,7 @@ __global__ void __launch_bounds__(kThreads)
     auto share = ring.row(0, table, member);
     finish(table, row, member, sum, share);
   } else {
-    finish(table, member, sum, with.positions[segment.begin]);
+    finish(table, table.row_at(table.locate(of.row)), member, sum, with.positions[segment.begin]);
   }
 }
 
@@ -105,15 +104,21 @@ void update_in_order(const Context& context, const BatchRef& batch, const Update
              [&](auto as, const auto& apply) { launch<decltype(as)>(context, batch, op, apply); });
 }
 
-void add_squares_in_order(const Context& context, const BatchRef& batch, const UpdateRows& op,
-                          double* sum) {
+const float* squares_in_order(const Context& context, const BatchRef& batch, const UpdateRows& op) {
   float* squares = op.squares + batch.class_first[op.cls];
   cuda_check(cudaMemsetAsync(squares, 0, op.most * sizeof(float), context.stream), "zeroing");
   with_shape(op.shape, [&](auto as) {
     using S = decltype(as);
-    launch<S>(context, batch, op, AddSquare<S>{sum, op.squares});
+    launch<S>(context, batch, op, AddSquare<S>{nullptr, op.squares});
   });
-  add_in_order(context, squares, op.most, sum);
+  return squares;
+}
+
+void store_sums_in_order(const Context& context, const BatchRef& batch, const UpdateRows& op) {
+  with_shape(op.shape, [&](auto as) {
+    using S = decltype(as);
+    launch<S>(context, batch, op, StoreSum<S>{});
+  });
 }
 
 }  // namespace emblem::cuda

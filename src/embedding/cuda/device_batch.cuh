@@ -17,6 +17,9 @@ struct FeatureRef {
   const int64_t* keys;
   const int32_t* offsets;  // null: one key a bag
   const float* weights;    // null: all 1
+  const uint32_t* places;  // null: the bags are rows of the output
+  const int32_t* counts;   // null: all 1
+  uint8_t* absent;         // or null
   uint32_t first;          // position of the first key
   uint32_t count;          // keys
   uint32_t first_tile;     // of kTile positions; a tile never spans two features
@@ -27,6 +30,11 @@ struct FeatureRef {
   Pooling pooling;
 };
 static_assert(kMostFeatures <= 256);
+
+// The element of the output where the row of key `index` begins, of a feature with one key a bag.
+__device__ inline int64_t place_of(const FeatureRef& feature, uint32_t index, int64_t width) {
+  return feature.places != nullptr ? feature.places[index] : index * width + feature.column;
+}
 
 // Of a feature, since they were last read: see Lookup::take_counts.
 struct FeatureCounts {
@@ -150,8 +158,16 @@ __device__ inline uint32_t mark_row(const BatchRef& batch, const FeatureRef& fea
     seen = won ? mine : before;
   }
   *rank = atomicAdd(&batch.counts[static_cast<uint32_t>(seen)], count);
-  raise_score(table, row, count, won);
+  raise_score(table, row, feature.counts != nullptr ? 0 : count, won);
   return static_cast<uint32_t>(seen);
+}
+
+// Of a key that stands for several, beside mark_row.
+__device__ inline void raise_score_by_count(const BatchRef& batch, const FeatureRef& feature,
+                                            uint32_t index, uint32_t row) {
+  if (feature.counts == nullptr) return;
+  raise_score(batch.tables[feature.table], row, static_cast<uint32_t>(feature.counts[index]),
+              false);
 }
 
 // Counts a warp's keys of one feature in evaluation. `missing`: lanes whose key has no row.
@@ -210,6 +226,7 @@ __device__ inline void mark_rows(const BatchRef& batch, const FeatureRef& featur
         mark_row(batch, feature, row, seen, number, static_cast<uint32_t>(__popc(same)), &rank);
   unique = __shfl_sync(same, unique, leader);
   rank = __shfl_sync(same, rank, leader) + __popc(same & below);
+  raise_score_by_count(batch, feature, index, row);
   batch.unique_ranks[feature.first + index] = {unique, rank};
 }
 

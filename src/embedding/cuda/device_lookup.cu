@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 #include "core/cuda_check.h"
 #include "core/stream.h"
@@ -18,8 +17,6 @@ namespace emblem::cuda {
 namespace {
 
 constexpr uint32_t kMaxFusedLookups = 1 << 18;
-
-uint32_t rounded_up(uint32_t value) { return (value + kTile - 1) / kTile * kTile; }
 
 bool same_rule(const Rule& a, const Rule& b) {
   if (a.index() != b.index()) return false;
@@ -55,30 +52,30 @@ DeviceLookup::DeviceLookup(const Context& context, std::span<const LookupFeature
                  " features are more than the ", kMostFeatures, " that a GPU lookup takes");
   for (const LookupFeature& feature : features) width_ += feature.table ? feature.table->dim() : 0;
   int64_t column = 0;
+  std::vector<LaidFeature> laid;
   for (const LookupFeature& feature : features) {
-    EMBLEM_REQUIRE(feature.table != nullptr, "lookup: feature ", features_.size(), " has no table");
+    EMBLEM_REQUIRE(feature.table != nullptr, "lookup: feature ", laid.size(), " has no table");
     auto* table = dynamic_cast<DeviceTable*>(feature.table);
     EMBLEM_REQUIRE(table != nullptr, "lookup: table ", feature.table->settings().name,
                    " is not on the GPU");
     const auto found = std::find(tables_.begin(), tables_.end(), table);
     const auto number = static_cast<int>(found - tables_.begin());
     if (found == tables_.end()) tables_.push_back(table);
-    const bool in_fours = table->dim() % 4 == 0 && column % 4 == 0 && width_ % 4 == 0;
+    const bool in_fours =
+        table->dim() % 4 == 0 && (settings_.placed || (column % 4 == 0 && width_ % 4 == 0));
     feature_tables_.push_back(table);
-    features_.push_back({table, feature.pooling, column, number, class_of(*table, in_fours)});
+    laid.push_back({feature.pooling, column, number, class_of(*table, in_fours)});
     column += table->dim();
   }
   // A table's segments must all be in one class: the most general of its features' shapes.
-  for (Feature& feature : features_) {
-    for (const Feature& other : features_) {
+  for (LaidFeature& feature : laid) {
+    for (const LaidFeature& other : laid) {
       if (other.table == feature.table && classes_[other.cls].shape > classes_[feature.cls].shape)
         feature.cls = other.cls;
     }
   }
-  order_.resize(features_.size());
-  std::iota(order_.begin(), order_.end(), 0);
-  std::stable_sort(order_.begin(), order_.end(),
-                   [&](size_t a, size_t b) { return features_[a].cls < features_[b].cls; });
+  layout_ = BatchLayout(std::move(laid), static_cast<int>(tables_.size()),
+                        static_cast<int>(classes_.size()), width_);
   BatchCounters first{};
   first.pass = 1;
   scratch_->counters = Buffer<BatchCounters>::from(context, {first});
@@ -119,13 +116,6 @@ int DeviceLookup::class_of(const DeviceTable& table, bool in_fours) {
                  " kinds of dimension, type and optimizer");
   classes_.push_back(wanted);
   return static_cast<int>(classes_.size()) - 1;
-}
-
-// Positions that the keys of a batch take.
-int64_t DeviceLookup::positions_of(std::span<const FeatureKeys> features) {
-  int64_t positions = kTile * kMostClasses;
-  for (const FeatureKeys& keys : features) positions += keys.keys.size();
-  return positions;
 }
 
 template <class T, class... Arguments>
@@ -174,78 +164,19 @@ void DeviceLookup::refresh_tables(const Context& context) {
 }
 
 BatchRef DeviceLookup::make_batch(std::span<const FeatureKeys> features) {
-  BatchRef batch{};
+  BatchRef batch = layout_.lay_out(features);
   batch.tables = scratch_->tables.data();
-  batch.table_count = static_cast<int32_t>(tables_.size());
-  batch.features = static_cast<int32_t>(features_.size());
-  batch.classes = static_cast<int32_t>(classes_.size());
-  batch.width = width_;
-  uint32_t position = 0, tile = 0;
-  size_t i = 0;
-  for (int cls = 0; cls < batch.classes; ++cls) {  // some may have no features
-    position = rounded_up(position);
-    batch.class_first[cls] = position;
-    batch.class_tile[cls] = tile;
-    for (; i < order_.size() && features_[order_[i]].cls == cls; ++i) {
-      const Feature& of = features_[order_[i]];
-      const FeatureKeys& keys = features[order_[i]];
-      const auto count = static_cast<uint32_t>(keys.keys.size());
-      FeatureRef& ref = batch.feature[i];
-      ref.keys = keys.keys.data;
-      ref.offsets = keys.offsets.size() != 0 ? keys.offsets.data : nullptr;
-      ref.weights = keys.weights.size() != 0 ? keys.weights.data : nullptr;
-      ref.first = position;
-      ref.count = count;
-      ref.first_tile = tile;
-      ref.column = static_cast<int32_t>(of.column);
-      ref.table = static_cast<int16_t>(of.table_number);
-      ref.cls = static_cast<int8_t>(cls);
-      ref.number = static_cast<uint8_t>(order_[i]);
-      ref.pooling = of.pooling;
-      position += count;
-      tile += (count + kTile - 1) / kTile;
-    }
-    batch.class_count[cls] = position - batch.class_first[cls];
-  }
-  batch.class_tile[batch.classes] = tile;
-  batch.tiles = tile;
   batch.counters = scratch_->counters.data();
   batch.feature_counts = scratch_->feature_counts.data();
   return batch;
 }
 
-BatchRef DeviceLookup::make_training_batch(std::span<const FeatureKeys> features, AnyView out) {
-  TrainScratch& s = scratch_->train;
-  BatchRef batch = make_batch(features);
-  batch.bags = static_cast<uint32_t>(out.rows);
-  batch.out = {out.data, out.dtype};
-  batch.rows = s.rows.data();
-  batch.unique_ranks = s.unique_ranks.data();
-  batch.bag_of = s.bag_of.data();
-  batch.coefficients = s.coefficients.data();
-  batch.missing = s.missing.data();
-  batch.uniques = s.uniques.data();
-  batch.counts = s.counts.data();
-  batch.segments = s.segments.data();
-  batch.occurrences = s.occurrences.data();
-  const bool weighted =
-      std::any_of(batch.feature, batch.feature + batch.features, [](const FeatureRef& feature) {
-        return feature.weights != nullptr ||
-               (feature.offsets != nullptr && feature.pooling == Pooling::kMean);
-      });
-  if (weighted) batch.sorted_coefficients = s.sorted_coefficients.data();
-  return batch;
-}
-
-bool DeviceLookup::has_bags(std::span<const FeatureKeys> features) const {
-  return std::any_of(features.begin(), features.end(), [](const FeatureKeys& keys) {
-    return keys.offsets.size() != 0 || keys.weights.size() != 0;
-  });
-}
-
 void DeviceLookup::forward(const Context& context, std::span<const FeatureKeys> features,
                            Phase phase, AnyView out) {
-  check_batch(features, feature_tables_, width_, out);
+  if (settings_.placed)
+    check_placed_batch(features, feature_tables_, out);
+  else
+    check_batch(features, feature_tables_, width_, out);
   for (const DeviceTable* table : tables_) table->check_errors();
   wait_for_prefetch(context);
   if (phase == Phase::kTrain)
@@ -256,7 +187,7 @@ void DeviceLookup::forward(const Context& context, std::span<const FeatureKeys> 
 
 void DeviceLookup::evaluate(const Context& context, std::span<const FeatureKeys> features,
                             AnyView out) {
-  make_room_to_read(context, positions_of(features));
+  make_room_to_read(context, BatchLayout::positions_of(features));
   refresh_tables(context);
   BatchRef batch = make_batch(features);
   batch.bags = static_cast<uint32_t>(out.rows);
@@ -276,15 +207,19 @@ void DeviceLookup::gather(const Context& context, const BatchRef& batch, GatherM
     gather_rows(context, batch, static_cast<int>(c), classes_[c].shape, classes_[c].dtype, mode);
 }
 
+int DeviceLookup::class_of_table(int table) const {
+  const std::vector<LaidFeature>& features = layout_.features();
+  return std::find_if(features.begin(), features.end(),
+                      [&](const LaidFeature& feature) { return feature.table == table; })
+      ->cls;
+}
+
 // Copies the rows that are not cached to the device, before they are gathered.
 void DeviceLookup::stage(const Context& context, const BatchRef& batch) {
   const StageScratch scratch = scratch_->stage.ref();
   for (size_t t = 0; t < tables_.size(); ++t) {
     if (!tables_[t]->has_cache()) continue;
-    const auto of = std::find_if(features_.begin(), features_.end(), [&](const Feature& feature) {
-      return feature.table == tables_[t];
-    });
-    stage_rows(context, batch, static_cast<int>(t), of->cls, scratch);
+    stage_rows(context, batch, static_cast<int>(t), class_of_table(static_cast<int>(t)), scratch);
   }
 }
 
@@ -294,16 +229,19 @@ void DeviceLookup::train(const Context& context, std::span<const FeatureKeys> fe
   bool dynamic = false;
   for (size_t t = 0; t < tables_.size(); ++t) {
     int64_t lookups = 0;
-    for (size_t f = 0; f < features_.size(); ++f)
-      lookups += features_[f].table == tables_[t] ? features[f].keys.size() : 0;
+    for (size_t f = 0; f < features.size(); ++f)
+      lookups += feature_tables_[f] == tables_[t] ? features[f].keys.size() : 0;
     tables_[t]->make_ready(context, lookups);
     dynamic |= !tables_[t]->is_static();
   }
-  make_room_to_train(context, positions_of(features));
-  make_room_to_stage(context, positions_of(features));
+  make_room_to_train(context, BatchLayout::positions_of(features));
+  make_room_to_stage(context, BatchLayout::positions_of(features));
   refresh_tables(context);
   const bool bags = has_bags(features);
-  *batch_ = make_training_batch(features, out);
+  *batch_ = make_batch(features);
+  scratch_->train.add_to(*batch_);
+  batch_->bags = static_cast<uint32_t>(out.rows);
+  batch_->out = {out.data, out.dtype};
   const BatchRef& batch = *batch_;
   // Small batches are found, copied and marked by one kernel; large ones are marked first, because
   // too many warps would mark a frequent row at the same time.
@@ -320,7 +258,8 @@ void DeviceLookup::train(const Context& context, std::span<const FeatureKeys> fe
     sort_rows(context, batch, scratch_->train.sorting.data(), scratch_->train.sorting.size());
   else
     group_rows(context, batch);
-  bags_ = out.rows;
+  out_rows_ = out.rows;
+  out_cols_ = out.cols;
   ready_for_backward_ = true;
 }
 
@@ -329,10 +268,10 @@ void DeviceLookup::train(const Context& context, std::span<const FeatureKeys> fe
 // there and does all the rest: no key, score or clock changes here, so no result depends on it.
 void DeviceLookup::prefetch(const Context& context, std::span<const FeatureKeys> features) {
   if (!cached_) return;
-  EMBLEM_REQUIRE(features.size() == features_.size(), "lookup: keys of ", features.size(),
-                 " features were given, but there are ", features_.size());
-  make_room_to_read(context, positions_of(features));
-  make_room_to_stage(context, positions_of(features));
+  EMBLEM_REQUIRE(features.size() == feature_tables_.size(), "lookup: keys of ", features.size(),
+                 " features were given, but there are ", feature_tables_.size());
+  make_room_to_read(context, BatchLayout::positions_of(features));
+  make_room_to_stage(context, BatchLayout::positions_of(features));
   refresh_tables(context);
   BatchRef batch = make_batch(features);
   batch.uncached = scratch_->read.uncached();
@@ -369,7 +308,7 @@ std::vector<LookupCounts> DeviceLookup::take_counts(const Context& context) {
   std::vector<LookupCounts> counts;
   for (const FeatureCounts& of : on_device.to_host(context))
     counts.push_back({static_cast<int64_t>(of.values), static_cast<int64_t>(of.missing)});
-  counts.resize(features_.size());
+  counts.resize(feature_tables_.size());
   cuda_check(cudaMemsetAsync(on_device.data(), 0, on_device.size() * sizeof(FeatureCounts),
                              context.stream),
              "zeroing");

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "core/buffer.h"
+#include "embedding/cuda/batch_layout.h"
 #include "embedding/cuda/device_table.h"
 #include "embedding/cuda/find_gather.h"
 #include "embedding/cuda/row_shape.h"
@@ -32,6 +33,8 @@ class DeviceLookup : public Lookup {
                AnyView out) override;
   void prefetch(const Context& context, std::span<const FeatureKeys> features) override;
   double squared_gradient_norm(const Context& context, ConstAnyView gradients) override;
+  void add_squared_gradient_norm(const Context& context, ConstAnyView gradients,
+                                 ExactSum& sum) override;
   void backward(const Context& context, ConstAnyView gradients, float scale, float learning_rate,
                 int64_t step) override;
   void set_step(const Context& context, const StepScalars& scalars) override;
@@ -40,13 +43,6 @@ class DeviceLookup : public Lookup {
   std::vector<LookupCounts> take_counts(const Context& context) override;
 
  private:
-  struct Feature {
-    DeviceTable* table;
-    Pooling pooling;
-    int64_t column;
-    int table_number;
-    int cls;
-  };
   // Tables whose rows one kernel updates.
   struct Class {
     RowShape shape;
@@ -58,14 +54,12 @@ class DeviceLookup : public Lookup {
   };
 
   int class_of(const DeviceTable& table, bool in_fours);
-  static int64_t positions_of(std::span<const FeatureKeys> features);
+  int class_of_table(int table) const;
   void make_room_to_train(const Context& context, int64_t positions);
   void make_room_to_read(const Context& context, int64_t positions);
   void make_room_to_stage(const Context& context, int64_t positions);
   // Without the scratch memory of the pass.
   BatchRef make_batch(std::span<const FeatureKeys> features);
-  BatchRef make_training_batch(std::span<const FeatureKeys> features, AnyView out);
-  bool has_bags(std::span<const FeatureKeys> features) const;
   void evaluate(const Context& context, std::span<const FeatureKeys> features, AnyView out);
   void train(const Context& context, std::span<const FeatureKeys> features, AnyView out);
   void gather(const Context& context, const BatchRef& batch, GatherMode mode) const;
@@ -79,17 +73,16 @@ class DeviceLookup : public Lookup {
   void wait_for_prefetch(const Context& context);
   void check_gradients(ConstAnyView gradients) const;
 
-  std::vector<Feature> features_;
-  std::vector<size_t> order_;  // features by class
   std::vector<Table*> feature_tables_;
+  BatchLayout layout_;
   std::vector<DeviceTable*> tables_;
   std::vector<Class> classes_;
   LookupSettings settings_;
   int64_t width_ = 0;
   int64_t partial_stride_ = 0;
   bool ready_for_backward_ = false;
-  int64_t bags_ = 0;
-  bool cached_ = false;  // some table has a cache
+  int64_t out_rows_ = 0, out_cols_ = 0;  // of the last training pass
+  bool cached_ = false;                  // some table has a cache
 
   struct Prefetching;
   std::unique_ptr<Prefetching> prefetching_;  // made by the first prefetch

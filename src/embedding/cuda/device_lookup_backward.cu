@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "embedding/cuda/deterministic_sum.h"
 #include "embedding/cuda/device_lookup.h"
 #include "embedding/cuda/group_rows.h"
 #include "embedding/cuda/lookup_scratch.cuh"
@@ -18,9 +19,9 @@ void check_step(const StepScalars& scalars) {
 void DeviceLookup::check_gradients(ConstAnyView gradients) const {
   EMBLEM_REQUIRE(ready_for_backward_,
                  "lookup: gradients without a training forward pass before them");
-  EMBLEM_REQUIRE(gradients.rows == bags_ && gradients.cols == width_, "lookup: gradients are [",
-                 gradients.rows, ", ", gradients.cols, "], but the last training pass was [", bags_,
-                 ", ", width_, "]");
+  EMBLEM_REQUIRE(gradients.rows == out_rows_ && gradients.cols == out_cols_,
+                 "lookup: gradients are [", gradients.rows, ", ", gradients.cols,
+                 "], but the last training pass was [", out_rows_, ", ", out_cols_, "]");
 }
 
 UpdateRows DeviceLookup::update_of(size_t cls, ConstAnyView gradients) const {
@@ -52,6 +53,21 @@ double DeviceLookup::squared_gradient_norm(const Context& context, ConstAnyView 
       add_squared_norm(context, *batch_, update_of(c, gradients), norm.data());
   }
   return norm.to_host(context)[0];
+}
+
+void DeviceLookup::add_squared_gradient_norm(const Context& context, ConstAnyView gradients,
+                                             ExactSum& sum) {
+  if (settings_.sums != Sums::kDeterministic)
+    return sum.add(squared_gradient_norm(context, gradients));
+  check_gradients(gradients);
+  auto limbs = zeros<int64_t>(context, kLimbs);
+  for (size_t c = 0; c < classes_.size(); ++c) {
+    const UpdateRows op = update_of(c, gradients);
+    if (classes_[c].trainable && op.most > 0)
+      add_exactly(context, squares_in_order(context, *batch_, op), op.most, limbs.data());
+  }
+  const std::vector<int64_t> added = limbs.to_host(context);
+  for (size_t i = 0; i < added.size(); ++i) sum.limbs()[i] += added[i];
 }
 
 void DeviceLookup::backward(const Context& context, ConstAnyView gradients, float scale,
@@ -93,13 +109,11 @@ void DeviceLookup::update(const Context& context, ConstAnyView gradients,
       if (classes_[c].rounding == Rounding::kStochastic) op.rounding_draw = 1;
     }
     update_rows(context, *batch_, op);
-    for (const DeviceTable* table : tables_) {
-      const bool here =
-          std::any_of(features_.begin(), features_.end(), [&](const Feature& feature) {
-            return feature.table == table && feature.cls == static_cast<int>(c);
-          });
-      if (here && table->settings().l2_on_all_rows && table->settings().l2 != 0.0f)
-        update_other_rows(context, table->ref(), table->rows_end(), op);
+    for (size_t t = 0; t < tables_.size(); ++t) {
+      const DeviceTable& table = *tables_[t];
+      if (class_of_table(static_cast<int>(t)) == static_cast<int>(c) &&
+          table.settings().l2_on_all_rows && table.settings().l2 != 0.0f)
+        update_other_rows(context, table.ref(), table.rows_end(), op);
     }
   }
   wait_for_prefetch(context);

@@ -18,7 +18,8 @@ int64_t rounded_up(int64_t bytes, int64_t to) { return (bytes + to - 1) / to * t
 
 __global__ void initialize_static_kernel(const DeviceTableRef* table) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
-  if (row < table->capacity) initialize_row(*table, table->row(static_cast<uint32_t>(row)), row);
+  if (row < table->capacity)
+    initialize_row(*table, table->row(static_cast<uint32_t>(row)), table->key_of_static_row(row));
 }
 
 size_t device_bytes() {
@@ -43,8 +44,10 @@ DeviceTable::DeviceTable(const Context& context, TableSettings settings)
   const int64_t row_bytes = state_offset_ + state_floats_ * 4;
   stride_ = rounded_up(row_bytes, row_bytes >= 256 ? 32 : 16);  // long rows are whole sectors
   const auto most_rows = static_cast<int64_t>(device_bytes() / stride_);
-  const int64_t rows = settings_.capacity != 0 ? settings_.capacity
-                                               : std::max(settings_.initial_capacity, kInitialRows);
+  const int64_t rows = is_static() ? std::max<int64_t>(1, static_rows())
+                       : settings_.capacity != 0
+                           ? settings_.capacity
+                           : std::max(settings_.initial_capacity, kInitialRows);
   if (has_cache()) {
     make_cache(rows);
   } else {
@@ -117,7 +120,9 @@ DeviceTableRef DeviceTable::make_ref() const {
   ref.first_state = first_state();
   ref.kind = settings_.kind;
   ref.eviction = settings_.eviction;
-  ref.capacity = settings_.capacity;
+  ref.capacity = is_static() ? static_rows() : settings_.capacity;
+  ref.held = settings_.held;
+  ref.keys_end = settings_.capacity;
   ref.admission_threshold = settings_.admission_threshold;
   ref.admission_capacity =
       settings_.admission_capacity != 0 ? settings_.admission_capacity : settings_.capacity;
@@ -136,13 +141,14 @@ void DeviceTable::publish_ref() {
 }
 
 void DeviceTable::initialize_static() {
-  initialize_static_kernel<<<static_cast<unsigned>((settings_.capacity + kWarps - 1) / kWarps),
-                             kThreads, 0, context_.stream>>>(ref());
+  if (static_rows() == 0) return;
+  initialize_static_kernel<<<static_cast<unsigned>((static_rows() + kWarps - 1) / kWarps), kThreads,
+                             0, context_.stream>>>(ref());
   cuda_check(cudaGetLastError(), "launching initialize_static_kernel");
 }
 
 int64_t DeviceTable::size() const {
-  if (is_static()) return settings_.capacity;
+  if (is_static()) return keys_held(settings_.capacity, settings_.held);
   return keys_->counters(context_).size;
 }
 

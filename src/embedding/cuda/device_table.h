@@ -7,6 +7,7 @@
 #include "core/stream.h"
 #include "embedding/cuda/growable_memory.h"
 #include "embedding/cuda/key_space_memory.h"
+#include "embedding/row_share.h"
 #include "embedding/table.h"
 #include "embedding/transfer/host_rows.h"
 
@@ -14,6 +15,7 @@ namespace emblem::cuda {
 
 struct DeviceTableRef;
 struct RowFilter;
+struct TableErrors;
 
 // A row and its key, listed for an export.
 struct ListedRow {
@@ -74,10 +76,16 @@ class DeviceTable : public Table {
   int64_t ref_version() const { return ref_version_; }  // changes when its content does
   int64_t row_bytes() const { return stride_; }
   int64_t weight_bytes() const { return state_offset_; }  // of a row, in units of 16
+  TableErrors* errors() const { return reinterpret_cast<TableErrors*>(errors_); }
   bool has_cache() const { return settings_.placement != Placement::kDevice; }
-  int64_t rows_end() const { return is_static() ? settings_.capacity : keys_->rows(); }
+  int64_t rows_end() const { return is_static() ? static_rows() : keys_->rows(); }
 
  private:
+  int64_t static_rows() const { return local_rows(settings_.capacity, settings_.held); }
+  // Where a static table has the row of a key that it holds.
+  int64_t static_row(int64_t key) const {
+    return settings_.held.is_everything() ? key : local_row(key, settings_.held);
+  }
   // Before a host function works on rows: waits for prefetches and write-backs.
   void wait_for_transfers() const;
   DeviceTableRef make_ref() const;

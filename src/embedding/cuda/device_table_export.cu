@@ -52,13 +52,14 @@ __global__ void list_rows_kernel(const DeviceTableRef* of, KeySpace keys, uint32
                                  uint32_t* count) {
   const uint32_t row = begin + blockIdx.x * kThreads + threadIdx.x;
   if (row >= end || row % wanted.stride != 0) return;
-  ListedRow entry{row, 0, row};
+  ListedRow entry{keys.meta == nullptr ? of->key_of_static_row(row) : 0, 0, row};
   if (keys.meta != nullptr) {
     const RowMeta& meta = keys.meta[row];
     if (meta.score == kUnusedScore) return;
     if (static_cast<int64_t>(meta.mark >> 32) <= wanted.since) return;
     entry = {meta.key, meta.score, row};
-  } else if (static_cast<int64_t>(of->marks[row] >> 32) <= wanted.since) {
+  } else if (entry.key >= of->keys_end ||
+             static_cast<int64_t>(of->marks[row] >> 32) <= wanted.since) {
     return;
   }
   if (entry.key < wanted.first_key || entry.key > wanted.last_key) return;
@@ -80,7 +81,7 @@ bool DeviceTable::read(int64_t key, std::span<float> weights, std::span<float> s
   wait_for_transfers();
   check_room(weights, state);
   if (is_static() && (key < 0 || key >= settings_.capacity)) refuse({&key, 1});
-  const Buffer<uint32_t> row = find_row(key);
+  const Buffer<uint32_t> row = find_row(is_static() ? static_row(key) : key);
   const uint32_t number = row.to_host(context_)[0];
   if (number == kNoRow) return false;
   Buffer<float> values(Device::kCuda, dim()),
@@ -109,7 +110,10 @@ void DeviceTable::lookup_rows(const Context& context, std::span<const int64_t> k
   EMBLEM_REQUIRE(out.rows == static_cast<int64_t>(keys.size()) && out.cols == dim(), "table ",
                  settings_.name, ": output is [", out.rows, ", ", out.cols, "], but ", keys.size(),
                  " keys need [", keys.size(), ", ", dim(), "]");
-  const Buffer<int64_t> on_device = upload(context_, keys);
+  std::vector<int64_t> rows(keys.begin(), keys.end());
+  if (is_static())
+    for (int64_t& key : rows) key = static_row(key);
+  const Buffer<int64_t> on_device = upload<int64_t>(context_, rows);
   Buffer<float> values(Device::kCuda, std::max<int64_t>(1, out.rows), dim());
   const LookupFeature feature{this};
   DeviceLookup lookup(context_, {&feature, 1});
@@ -121,7 +125,7 @@ void DeviceTable::lookup_rows(const Context& context, std::span<const int64_t> k
 }
 
 int64_t DeviceTable::rows_used(const KeySpaceMemory* space) const {
-  return space != nullptr ? space->counters(context_).fresh : settings_.capacity;
+  return space != nullptr ? space->counters(context_).fresh : static_rows();
 }
 
 void DeviceTable::list_rows(const KeySpaceMemory* space, int64_t begin, int64_t end,
@@ -166,10 +170,12 @@ void DeviceTable::for_each_range(
     const std::function<void(std::span<const ListedRow>)>& visit) const {
   const int64_t rows = rows_used(space);
   std::vector<ListedRow> range;
-  if (space == nullptr) {  // the keys of a static table are its row numbers
-    for (int64_t begin = 0; begin < rows; begin += kSortedAtOnce) {
+  if (space == nullptr) {  // a static table's blocks of kParts keys are in their order
+    const int64_t block = std::max(1, settings_.held.count());
+    const int64_t step = std::max(block, kSortedAtOnce / block * block);
+    for (int64_t begin = 0; begin < rows; begin += step) {
       range.clear();
-      list_rows(space, begin, std::min(rows, begin + kSortedAtOnce), {.since = since}, range);
+      list_rows(space, begin, std::min(rows, begin + step), {.since = since}, range);
       visit(range);
     }
     return;

@@ -149,7 +149,8 @@ void DeviceTable::write_rows(const RowBatch& batch) {
   const Buffer<float> weights = upload(context_, batch.weights);
   const Buffer<float> states = upload(context_, batch.states);
   const Buffer<int64_t> scores = upload(context_, batch.scores);
-  const std::vector<uint32_t> numbers(batch.keys.begin(), batch.keys.end());  // of a static table
+  std::vector<uint32_t> numbers;  // of a static table
+  for (const int64_t key : batch.keys) numbers.push_back(static_cast<uint32_t>(static_row(key)));
   const Buffer<uint32_t> rows = is_static()
                                     ? upload<uint32_t>(context_, numbers)
                                     : rows_of(*keys_, keys, count, settings_.capacity, "imported");

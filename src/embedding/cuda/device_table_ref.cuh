@@ -2,6 +2,7 @@
 #pragma once
 
 #include "embedding/cuda/key_space.cuh"
+#include "embedding/row_share.h"
 #include "embedding/settings.h"
 #include "embedding/transfer/staging_buffer_ref.h"
 
@@ -55,7 +56,9 @@ struct DeviceTableRef {
 
   TableKind kind = TableKind::kStatic;
   Eviction eviction = Eviction::kNone;
-  int64_t capacity = 0;  // 0: no limit but memory
+  int64_t capacity = 0;  // of a static table: its rows here. 0: no limit but memory
+  PartRange held;        // of a static table: rows are those of these parts (embedding/row_share.h)
+  int64_t keys_end = 0;  // of a static table: keys are below
   int64_t admission_threshold = 0;
   int64_t admission_capacity = 0;
   Initializer initializer;
@@ -73,7 +76,11 @@ struct DeviceTableRef {
     return is_static() ? marks + row : &keys.meta[row].mark;
   }
 
-  // The row of a key, or kNoRow.
+  __device__ int64_t key_of_static_row(int64_t row) const {
+    return held.first == 0 && held.last == kParts ? row : key_of_local_row(row, held);
+  }
+
+  // The row of a key, or kNoRow. Of a static table with some of its parts: of a local row.
   __device__ uint32_t find_if_present(int64_t key) const {
     if (!is_static()) return keys.find(key);
     const bool inside = static_cast<uint64_t>(key) < static_cast<uint64_t>(capacity);

@@ -112,9 +112,9 @@ __device__ void put_occurrences(const BatchRef& batch, uint32_t count, uint32_t 
     const FeatureRef& feature = batch.feature_of_position(occurrence.x);
     const DeviceTableRef& table = batch.tables[feature.table];
     const char* from = batch.uncached.fetched(table, occurrence.y);
-    const OutRef out =
-        batch.out.from((occurrence.x - feature.first) * batch.width + feature.column);
-    const bool in_fours = (table.dim | feature.column | batch.width) % 4 == 0;
+    const int64_t begin = place_of(feature, occurrence.x - feature.first, batch.width);
+    const OutRef out = batch.out.from(begin);
+    const bool in_fours = (table.dim | begin) % 4 == 0;
     if (table.dtype == DType::kF32)
       put_row<float>(out, from, table.dim, in_fours);
     else if (table.dtype == DType::kF16)

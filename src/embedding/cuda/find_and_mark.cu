@@ -69,8 +69,9 @@ __global__ void __launch_bounds__(kThreads)
     map.uniques[slot] = mark_row(batch, feature, row, seen, map.first_number + number,
                                  map.counts[slot], &map.ranks[slot]);
   __syncthreads();
-  if (row != kNoRow)
-    batch.unique_ranks[feature.first + index] = {map.uniques[slot], map.ranks[slot] + rank};
+  if (row == kNoRow) return;
+  batch.unique_ranks[feature.first + index] = {map.uniques[slot], map.ranks[slot] + rank};
+  raise_score_by_count(batch, feature, index, row);
 }
 
 }  // namespace

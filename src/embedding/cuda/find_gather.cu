@@ -56,11 +56,13 @@ struct Copy {
   OutRef out;
   int64_t width;
   int dim;
+  bool placed;  // rows go to their places in the output
 };
 
-// Groups of kLanes lanes copy the rows that the first kKeys lanes hold to out[0, kKeys).
+// Groups of kLanes lanes copy the rows that the first kKeys lanes hold to out[0, kKeys), or to
+// their places.
 template <class W, int kLanes, int kVector, int kKeys>
-__device__ void copy_rows(const Copy& from, const char* row) {
+__device__ void copy_rows(const Copy& from, const char* row, uint32_t place) {
   constexpr int kGroups = 32 / kLanes;
   constexpr int kRounds = kKeys / kGroups;
   const int group = threadIdx.x % 32 / kLanes, member = threadIdx.x % kLanes;
@@ -78,7 +80,9 @@ __device__ void copy_rows(const Copy& from, const char* row) {
     }
 #pragma unroll
     for (int i = 0; i < kRounds; ++i) {
-      if (there[i]) from.out.put<kVector>((i * kGroups + group) * from.width + d, values[i]);
+      int64_t to = (i * kGroups + group) * from.width;
+      if (from.placed) to = __shfl_sync(~0u, place, i * kGroups + group);
+      if (there[i]) from.out.put<kVector>(to + d, values[i]);
     }
   }
 }
@@ -107,21 +111,29 @@ __global__ void __launch_bounds__(kThreads)
     batch.uncached.add_occurrence(feature.first + index, entry, in_host_memory);
   }
   const char* at = row != kNoRow && !in_host_memory ? table.row(row) : nullptr;
-  Copy copy{batch.out.from(base * batch.width + feature.column), batch.width, table.dim};
+  const bool placed = feature.places != nullptr;
+  Copy copy{batch.out.from(placed ? 0 : base * batch.width + feature.column), batch.width,
+            table.dim, placed};
+  const uint32_t place = placed && there ? feature.places[index] : 0;
   uint32_t absent = __ballot_sync(~0u, there && row == kNoRow);
-  if (is_eval(kMode)) count_keys(batch, feature, tile == feature.first_tile, absent);
+  if (is_eval(kMode)) {
+    count_keys(batch, feature, tile == feature.first_tile, absent);
+    if (there && feature.absent != nullptr) feature.absent[index] = row == kNoRow ? 1 : 0;
+  }
   for (; absent != 0; absent &= absent - 1) {
     const int source = __ffs(absent) - 1;
     const int64_t of = __shfl_sync(~0u, key, source);
+    const uint32_t to = __shfl_sync(~0u, place, source);
     for (int d = lane; d < table.dim; d += 32)
-      copy.out.put(source * copy.width + d, absent_weight<W>(table, kMode, of, d));
+      copy.out.put((placed ? to : source * copy.width) + d, absent_weight<W>(table, kMode, of, d));
   }
 #pragma unroll 1
   for (int first = 0; first < kTile; first += kKeys) {
     const auto from =
         __shfl_sync(~0u, reinterpret_cast<unsigned long long>(at), (first + lane) % 32);
-    copy_rows<W, kLanes, kVector, kKeys>(copy, reinterpret_cast<const char*>(from));
-    copy.out = copy.out.from(kKeys * copy.width);
+    copy_rows<W, kLanes, kVector, kKeys>(copy, reinterpret_cast<const char*>(from),
+                                         placed ? __shfl_sync(~0u, place, (first + lane) % 32) : 0);
+    if (!placed) copy.out = copy.out.from(kKeys * copy.width);
   }
   if (kMode == GatherMode::kTrain) mark_rows(batch, feature, index, row);
 }

@@ -27,15 +27,18 @@ __device__ uint32_t drop_lowest(uint32_t lanes) {
   return lanes;
 }
 
-// Copies the rows in host memory of the first kHostRows of `lanes`. Whole warp.
+// Copies the rows in host memory of the first kHostRows of `lanes` to their `out`. Whole warp.
 [[maybe_unused]] __device__ void copy_host_rows(const DeviceTableRef& table, uint32_t row,
-                                                uint32_t lanes, float* out, int64_t width) {
+                                                uint32_t lanes, float* out) {
   int sources[kHostRows];
   const float* from[kHostRows];
+  float* to[kHostRows];
 #pragma unroll
   for (int i = 0; i < kHostRows; ++i, lanes &= lanes - 1) {
     sources[i] = lanes != 0 ? __ffs(lanes) - 1 : -1;
     const uint32_t of = __shfl_sync(~0u, row, max(0, sources[i]));
+    to[i] = reinterpret_cast<float*>(
+        __shfl_sync(~0u, reinterpret_cast<unsigned long long>(out), max(0, sources[i])));
     from[i] = reinterpret_cast<const float*>(table.host_rows + of * table.stride);
   }
   for (int d = threadIdx.x % 32 * 4; d < table.dim; d += 128) {
@@ -46,8 +49,7 @@ __device__ uint32_t drop_lowest(uint32_t lanes) {
     }
 #pragma unroll
     for (int i = 0; i < kHostRows; ++i) {
-      if (sources[i] >= 0)
-        __stcs(reinterpret_cast<float4*>(out + sources[i] * width + d), values[i]);
+      if (sources[i] >= 0) __stcs(reinterpret_cast<float4*>(to[i] + d), values[i]);
     }
   }
 }
@@ -91,7 +93,7 @@ __global__ void __launch_bounds__(kThreads)
     const bool cached = slot_of != kNoRow;
     uint32_t uncached = __ballot_sync(~0u, row != kNoRow && !cached);
     const uint32_t present = __ballot_sync(~0u, cached), bytes = table.dim * 4;
-    float* out = all_out + (base + lane) * batch.width + feature.column;
+    float* out = all_out + (there ? place_of(feature, base + lane, batch.width) : 0);
     if (lane == 0) barrier.announce(__popc(present) * bytes);
     bulk_wait_read<0>();  // the lane's last row has been read from shared memory
     __syncwarp();
@@ -102,11 +104,13 @@ __global__ void __launch_bounds__(kThreads)
     uint32_t absent = __ballot_sync(~0u, there && row == kNoRow);
     if (is_eval(kMode) && !pooled)
       count_keys(batch, feature, step == feature.first_tile * kSteps, absent);
+    if (is_eval(kMode) && there && feature.absent != nullptr)
+      feature.absent[base + lane] = row == kNoRow ? 1 : 0;
     for (; absent != 0; absent &= absent - 1) {
       const int source = __ffs(absent) - 1;
       const int64_t of = feature.keys[base + source];
       const Initializer& draw = is_eval(kMode) ? table.missing : table.initializer;
-      float* to = all_out + (base + source) * batch.width + feature.column;
+      float* to = all_out + place_of(feature, base + source, batch.width);
       for (int d = lane; d < table.dim; d += 32)
         to[d] = draw(table.seed, static_cast<uint64_t>(of), d);
     }
@@ -118,8 +122,7 @@ __global__ void __launch_bounds__(kThreads)
       uncached = 0;
     }
     for (; uncached != 0; uncached = drop_lowest<kHostRows>(uncached))
-      copy_host_rows(table, row, uncached, all_out + base * batch.width + feature.column,
-                     batch.width);
+      copy_host_rows(table, row, uncached, out);
     if (kMode == GatherMode::kTrain && !pooled)
       mark_rows(batch, feature, lane < kKeys ? base + lane : ~0u, row);
     barrier.wait(parity);

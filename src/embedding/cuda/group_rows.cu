@@ -80,13 +80,20 @@ __device__ void end_pass(const BatchRef& batch) {
   counters.pass = pass + 1;
 }
 
+// Says which keys got no row, where that is asked for.
+__device__ void note_absent(const BatchRef& batch, uint32_t position, bool absent) {
+  const FeatureRef& feature = batch.feature_of_position(position);
+  if (feature.absent != nullptr) feature.absent[position - feature.first] = absent ? 1 : 0;
+}
+
 // Stores the occurrence at `position`, of the distinct row `unique`, as number `at`.
 __device__ void put(const BatchRef& batch, uint32_t at, uint32_t position, uint32_t unique) {
   const FeatureRef& feature = batch.feature_of_position(position);
   const bool pooled = feature.offsets != nullptr || feature.weights != nullptr;
-  const uint32_t bag = pooled ? batch.bag_of[position] : position - feature.first;
-  batch.occurrences[at] = {unique, static_cast<uint32_t>(bag * batch.width + feature.column),
-                           batch.uniques[unique].row, static_cast<uint32_t>(feature.table)};
+  const int64_t source = pooled ? batch.bag_of[position] * batch.width + feature.column
+                                : place_of(feature, position - feature.first, batch.width);
+  batch.occurrences[at] = {unique, static_cast<uint32_t>(source), batch.uniques[unique].row,
+                           static_cast<uint32_t>(feature.table)};
   if (batch.sorted_coefficients != nullptr)
     batch.sorted_coefficients[at] = pooled ? batch.coefficients[position] : 1.0f;
 }
@@ -112,6 +119,7 @@ __global__ void __launch_bounds__(kThreads)
   if (i >= count) return;
   sorting.uniques[first + i] = batch.unique_ranks[first + i].x;
   sorting.positions[first + i] = first + i;
+  note_absent(batch, first + i, sorting.uniques[first + i] == kNoRow);
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -141,6 +149,7 @@ __global__ void __launch_bounds__(kThreads)
   if (index >= feature.count) return;
   const uint32_t position = feature.first + index;
   const uint2 unique_rank = __ldcs(&batch.unique_ranks[position]);
+  if (feature.absent != nullptr) feature.absent[index] = unique_rank.x == kNoRow ? 1 : 0;
   if (unique_rank.x == kNoRow) return;
   put(batch, batch.segments[unique_rank.x].begin + unique_rank.y, position, unique_rank.x);
 }

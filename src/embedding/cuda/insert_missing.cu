@@ -203,7 +203,11 @@ __global__ void __launch_bounds__(kThreads)
   find_leaders(batch, scratch, count);
   grid.sync();
   for_each_missing(count, [&](uint32_t number) {
-    if (number < count) atomicAdd(&scratch.occurrences[scratch.leaders[number]], 1u);
+    if (number >= count) return;
+    const Missing mine = missing_at(batch, number);
+    const int32_t* counts = mine.feature->counts;
+    atomicAdd(&scratch.occurrences[scratch.leaders[number]],
+              counts != nullptr ? static_cast<uint32_t>(counts[mine.index]) : 1u);
   });
   grid.sync();
   admit(batch, scratch, count);
@@ -249,6 +253,7 @@ __global__ void __launch_bounds__(kThreads)
     const unsigned long long seen = __ldcg(batch.tables[feature.table].mark(row));
     batch.uniques[own] = {kNoRow, 0};
     const uint32_t unique = mark_row(batch, feature, row, seen, own, 1, &rank);
+    raise_score_by_count(batch, feature, position - feature.first, row);
     batch.unique_ranks[position] = {unique, rank};
   });
 }

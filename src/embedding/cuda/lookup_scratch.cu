@@ -52,6 +52,24 @@ TrainScratch::TrainScratch(const Context& context, int64_t positions_, int64_t p
   squares = Buffer<float>(Device::kCuda, positions);
 }
 
+void TrainScratch::add_to(BatchRef& batch) {
+  batch.rows = rows.data();
+  batch.unique_ranks = unique_ranks.data();
+  batch.bag_of = bag_of.data();
+  batch.coefficients = coefficients.data();
+  batch.missing = missing.data();
+  batch.uniques = uniques.data();
+  batch.counts = counts.data();
+  batch.segments = segments.data();
+  batch.occurrences = occurrences.data();
+  const bool weighted =
+      std::any_of(batch.feature, batch.feature + batch.features, [](const FeatureRef& feature) {
+        return feature.weights != nullptr ||
+               (feature.offsets != nullptr && feature.pooling == Pooling::kMean);
+      });
+  if (weighted) batch.sorted_coefficients = sorted_coefficients.data();
+}
+
 InsertScratch TrainScratch::insert(SelectScratch* select) {
   return {map.data(),          static_cast<uint32_t>(map.size() - 1),
           leaders.data(),      key_occurrences.data(),

@@ -43,6 +43,7 @@ struct TrainScratch {
   Buffer<int64_t> before;
 
   InsertScratch insert(SelectScratch* select);
+  void add_to(BatchRef& batch);
 };
 
 // Of passes that find rows and change no table: they may run between a training forward and its

@@ -91,16 +91,21 @@ struct RowShare {
   float row_state;
 };
 
+// Elements of a row whose type is known only when the kernel runs.
+template <int kVector>
+__device__ void store_weights(DType type, char* row, int d, const Floats<kVector>& w) {
+  if (type == DType::kF32)
+    store_floats<kVector>(reinterpret_cast<float*>(row) + d, w);
+  else if (type == DType::kF16)
+    store_floats<kVector>(reinterpret_cast<F16*>(row) + d, w);
+  else
+    store_floats<kVector>(reinterpret_cast<Bf16*>(row) + d, w);
+}
+
 template <class S, class R>
 __device__ void store_row(const RowsOf& table, char* row, int member, const RowShare<S, R>& share) {
   for_each_chunk<S>(member, table.dim, [&](int c, int d) {
-    const Floats<S::kVector>& w = share.weights.chunk[c];
-    if (table.dtype == DType::kF32)
-      store_floats<S::kVector>(reinterpret_cast<float*>(row) + d, w);
-    else if (table.dtype == DType::kF16)
-      store_floats<S::kVector>(reinterpret_cast<F16*>(row) + d, w);
-    else
-      store_floats<S::kVector>(reinterpret_cast<Bf16*>(row) + d, w);
+    store_weights<S::kVector>(table.dtype, row, d, share.weights.chunk[c]);
 #pragma unroll
     for (int s = 0; s < RowShare<S, R>::kPlanes; ++s)
       store_floats<S::kVector>(table.state(row) + s * table.dim + d, share.states[s].chunk[c]);

@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(kThreads)
         auto share = ring.row(stage, table, member);
         finish(table, row, member, sum, share);
       } else {
-        finish(table, member, sum, 0);
+        finish(table, table.row_at(of.row), member, sum, 0);
       }
     }
     sum = {};
@@ -169,10 +169,19 @@ void update_rows(const Context& context, const BatchRef& batch, const UpdateRows
 void add_squared_norm(const Context& context, const BatchRef& batch, const UpdateRows& op,
                       double* sum) {
   if (op.most == 0) return;
-  if (op.in_order) return add_squares_in_order(context, batch, op, sum);
+  if (op.in_order) return add_in_order(context, squares_in_order(context, batch, op), op.most, sum);
   with_shape(op.shape, [&](auto as) {
     using S = decltype(as);
     launch<S>(context, batch, op, AddSquare<S>{sum, nullptr});
+  });
+}
+
+void store_sums(const Context& context, const BatchRef& batch, const UpdateRows& op) {
+  if (op.most == 0) return;
+  if (op.in_order) return store_sums_in_order(context, batch, op);
+  with_shape(op.shape, [&](auto as) {
+    using S = decltype(as);
+    launch<S>(context, batch, op, StoreSum<S>{});
   });
 }
 

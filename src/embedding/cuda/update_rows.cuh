@@ -114,7 +114,8 @@ struct AddSquare {
   float* squares;  // null: added to total in any order
 
   // `first`: position of the row's first occurrence, with squares.
-  __device__ void operator()(const RowsOf& table, int member, Share<S>& sum, uint32_t first) const {
+  __device__ void operator()(const RowsOf& table, char*, int member, Share<S>& sum,
+                             uint32_t first) const {
     float square = 0.0f;
     for_each_chunk<S>(member, table.dim, [&](int c, int) {
       for (int v = 0; v < S::kVector; ++v) square += sum.chunk[c].at[v] * sum.chunk[c].at[v];
@@ -128,6 +129,19 @@ struct AddSquare {
   }
 };
 
+// Replaces a row by the sum.
+template <class S>
+struct StoreSum {
+  using R = void;
+
+  __device__ void operator()(const RowsOf& table, char* row, int member, Share<S>& sum,
+                             uint32_t) const {
+    for_each_chunk<S>(member, table.dim, [&](int c, int d) {
+      store_weights<S::kVector>(table.dtype, row, d, sum.chunk[c]);
+    });
+  }
+};
+
 struct TileArguments {
   Gradients gradients;
   float* partials;
@@ -137,9 +151,8 @@ struct TileArguments {
   const uint32_t* positions = nullptr;  // of occurrences, with AddSquare::squares
 };
 
-// With in_order: see update_rows and add_squared_norm.
+// With in_order: see update_rows and store_sums.
 void update_in_order(const Context& context, const BatchRef& batch, const UpdateRows& op);
-void add_squares_in_order(const Context& context, const BatchRef& batch, const UpdateRows& op,
-                          double* sum);
+void store_sums_in_order(const Context& context, const BatchRef& batch, const UpdateRows& op);
 
 }  // namespace emblem::cuda

@@ -45,6 +45,13 @@ void update_rows(const Context& context, const BatchRef& batch, const UpdateRows
 void add_squared_norm(const Context& context, const BatchRef& batch, const UpdateRows& op,
                       double* sum);
 
+// The squared norms themselves, of rows by their first positions, 0 at other positions: op.most of
+// them. Needs in_order.
+const float* squares_in_order(const Context& context, const BatchRef& batch, const UpdateRows& op);
+
+// Replaces every row by the sum of the gradients of its occurrences.
+void store_sums(const Context& context, const BatchRef& batch, const UpdateRows& op);
+
 // The rows that the last pass did not touch, with l2 * weight as their gradient. `rows`: numbers
 // are below.
 void update_other_rows(const Context& context, const DeviceTableRef* table, int64_t rows,

@@ -34,8 +34,9 @@ const char* name_of(Eviction eviction) {
   return "none";
 }
 
-int64_t batch_rows(const Table& table) {
-  return std::max<int64_t>(1, kBatchBytes / ((table.dim() + table.state_floats()) * 4 + 16));
+int64_t whole_state_floats(const Table& table) {
+  if (table.settings().columns.of == 0) return table.state_floats();
+  return table.state_floats() / table.dim() * table.settings().row_dim();
 }
 
 std::string path_of(const std::string& folder, const char* name) { return folder + "/" + name; }
@@ -72,10 +73,10 @@ std::string facts_of(const Table& table) {
   const TableSettings& settings = table.settings();
   const nlohmann::ordered_json json = {{"name", settings.name},
                                        {"kind", table.is_static() ? "static" : "dynamic"},
-                                       {"dim", table.dim()},
+                                       {"dim", settings.row_dim()},
                                        {"dtype", name_of(settings.dtype)},
                                        {"optimizer", name_of(settings.rule)},
-                                       {"state_floats", table.state_floats()},
+                                       {"state_floats", whole_state_floats(table)},
                                        {"rows", table.size()},
                                        {"eviction", name_of(settings.eviction)},
                                        {"clock", table.clock()},
@@ -116,8 +117,8 @@ int64_t key_count(const std::string& folder) {
 void check_match(const std::string& folder, const TableFacts& facts, const Table& table) {
   const TableSettings& settings = table.settings();
   const std::string kind = table.is_static() ? "static" : "dynamic";
-  EMBLEM_REQUIRE(facts.dim == table.dim(), folder, ": the saved table has dimension ", facts.dim,
-                 ", but table ", settings.name, " has ", table.dim());
+  EMBLEM_REQUIRE(facts.dim == settings.row_dim(), folder, ": the saved table has dimension ",
+                 facts.dim, ", but table ", settings.name, " has ", settings.row_dim());
   EMBLEM_REQUIRE(facts.kind == kind, folder, ": the saved table is ", facts.kind, ", but table ",
                  settings.name, " is ", kind);
   EMBLEM_REQUIRE(facts.optimizer == name_of(settings.rule), folder,
@@ -133,15 +134,19 @@ void check_rows(const std::string& folder, int64_t rows, const Table& table) {
                  rows, " rows, but table ", settings.name, " has ", settings.capacity);
 }
 
-// Rows of a file whose keys are of parts that the table holds.
+// Of the rows of a file, what the table holds: the keys of some parts, some columns.
 class HeldRows {
  public:
   explicit HeldRows(const Table& table) : table_(table) {}
 
   RowBatch of(const RowBatch& batch) {
-    if (table_.settings().held.is_everything()) return batch;
-    const auto dim = static_cast<size_t>(table_.dim());
-    const auto state_floats = static_cast<size_t>(table_.state_floats());
+    const TableSettings& settings = table_.settings();
+    if (settings.held.is_everything() && settings.columns.of == 0) return batch;
+    const auto dim = static_cast<size_t>(settings.row_dim());
+    const auto first = static_cast<size_t>(settings.columns.first);
+    const auto columns = static_cast<size_t>(table_.dim());
+    const auto state_floats = static_cast<size_t>(whole_state_floats(table_));
+    const bool is_whole = columns == dim;
     keys_.clear();
     weights_.clear();
     states_.clear();
@@ -149,8 +154,10 @@ class HeldRows {
     for (size_t i = 0; i < batch.keys.size(); ++i) {
       if (!holds(batch.keys[i])) continue;
       keys_.push_back(batch.keys[i]);
-      append(batch.weights, i * dim, dim, weights_);
-      append(batch.states, i * state_floats, state_floats, states_);
+      append(batch.weights, i * dim + first, columns, weights_);
+      if (is_whole) append(batch.states, i * state_floats, state_floats, states_);
+      for (size_t plane = 0; !is_whole && plane < state_floats; plane += dim)
+        append(batch.states, i * state_floats + plane + first, columns, states_);
       append(batch.scores, i, 1, scores_);
     }
     return {keys_, weights_, states_, scores_};
@@ -174,7 +181,7 @@ class HeldRows {
 // Returns the number of rows in the folder.
 int64_t load_rows(const Context& context, const std::string& folder, LoadMode mode, Table& table) {
   const int64_t count = key_count(folder);
-  const int64_t dim = table.dim(), state_floats = table.state_floats();
+  const int64_t dim = table.settings().row_dim(), state_floats = whole_state_floats(table);
   const std::string keys_of_dim = cat(count, " keys of dimension ", dim);
   const Column<int64_t> keys(folder, "key", count, 1, "");
   const Column<float> weights(folder, "emb_vector", count, dim, keys_of_dim);
@@ -188,7 +195,7 @@ int64_t load_rows(const Context& context, const std::string& folder, LoadMode mo
     scores.emplace(folder, "score", count, 1, cat(count, " scores"));
   }
   HeldRows held(table);
-  for (int64_t begin = 0, each = batch_rows(table); begin < count; begin += each) {
+  for (int64_t begin = 0, each = rows_per_batch(table); begin < count; begin += each) {
     const int64_t n = std::min(each, count - begin);
     const RowBatch rows = held.of({keys.rows(begin, n), weights.rows(begin, n),
                                    states ? states->rows(begin, n) : std::span<const float>(),
@@ -216,7 +223,22 @@ void add_admission(const std::string& folder, const Table& table, std::vector<Ke
 
 }  // namespace
 
+int64_t rows_per_batch(const Table& table) {
+  const int64_t floats = table.settings().row_dim() + whole_state_floats(table);
+  return std::max<int64_t>(1, kBatchBytes / (floats * 4 + 16));
+}
+
 std::vector<WrittenFile> save_table(const Context& context, const Table& table,
+                                    const std::string& folder) {
+  return save_table(
+      table,
+      [&](int64_t batch_rows, const std::function<void(const RowBatch&)>& take) {
+        table.export_rows(context, batch_rows, take);
+      },
+      folder);
+}
+
+std::vector<WrittenFile> save_table(const Table& table, const ExportRows& rows,
                                     const std::string& folder) {
   make_folders(folder);
   Files files(folder);
@@ -224,7 +246,7 @@ std::vector<WrittenFile> save_table(const Context& context, const Table& table,
   FileWriter& weights = files.open("emb_vector");
   FileWriter* states = table.state_floats() > 0 ? &files.open("state") : nullptr;
   FileWriter* scores = table.is_static() ? nullptr : &files.open("score");
-  table.export_rows(context, batch_rows(table), [&](const RowBatch& batch) {
+  rows(rows_per_batch(table), [&](const RowBatch& batch) {
     write(keys, batch.keys);
     write(weights, batch.weights);
     if (states != nullptr) write(*states, batch.states);

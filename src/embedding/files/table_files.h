@@ -31,6 +31,14 @@ struct WrittenFile {
 std::vector<WrittenFile> save_table(const Context& context, const Table& table,
                                     const std::string& folder);
 
+// Calls its second argument with all rows, keys ascending, in batches of at most the first.
+using ExportRows = std::function<void(int64_t, const std::function<void(const RowBatch&)>&)>;
+// Of a slice of columns: `rows` gives whole rows.
+std::vector<WrittenFile> save_table(const Table& table, const ExportRows& rows,
+                                    const std::string& folder);
+// Rows in a batch of save_table: the same for all slices of a table.
+int64_t rows_per_batch(const Table& table);
+
 // The content of table.json.
 struct TableFacts {
   std::string name;
@@ -50,8 +58,9 @@ TableFacts read_table_facts(const std::string& folder);
 // gives the rows new state and score 0: for fine-tuning, evaluation, or folders without table.json.
 enum class LoadMode { kContinue, kWeightsOnly };
 
-// Replaces the content of `table` by the rows of its parts (TableSettings::held). Throws when a file is missing, has another size than the rows
-// need, or belongs to a table of another dim, or (kContinue) another kind, size or optimizer.
+// Replaces the content of `table` by the rows of its parts (TableSettings::held). Throws when a
+// file is missing, has another size than the rows need, or belongs to a table of another dim, or
+// (kContinue) another kind, size or optimizer.
 void load_table(const Context& context, const std::string& folder, LoadMode mode, Table& table);
 
 }  // namespace emblem

@@ -68,7 +68,9 @@ class ServedLookup : public Lookup {
     EMBLEM_REQUIRE(out.cols == width_, "lookup: output rows have ", out.cols, " floats, but need ",
                    width_);
     for (size_t f = 0; f < features.size(); ++f) {
-      const auto& [keys, offsets, weights, counts, absent] = features[f];
+      const View<const int64_t>& keys = features[f].keys;
+      const View<const int32_t>& offsets = features[f].offsets;
+      const View<const float>& weights = features[f].weights;
       const std::string& table = features_[f].table->settings().name;
       EMBLEM_REQUIRE(weights.size() == 0 || weights.size() == keys.size(), "lookup: feature ", f,
                      " (table ", table, ") has ", weights.size(), " weights for ", keys.size(),
