@@ -6,25 +6,26 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "core/host_vector.h"
+#include "core/buffer.h"
 
 namespace emblem {
 
-// Keeps its memory. CPU memory. Used by one thread.
+// Keeps its memory. Used by one thread.
 class DenseSum {
  public:
-  // `shards_of_rank`: how many each rank has, in the order of shards.
+  // `ranks` exchange memory of the device of the sums. `shards_of_rank`: how many each has, in the
+  // order of shards.
   DenseSum(Communicator& ranks, std::vector<int64_t> shards_of_rank);
 
   // `total`, equally large on all ranks, becomes the sum of the parts of all shards on every rank,
   // added along a binary tree over the shards (comm/sum_all.h). `parts` are those of this rank's
-  // shards, one after the other.
-  void operator()(std::span<const float> parts, std::span<float> total);
+  // shards, one after the other. Both are on the context's device.
+  void operator()(const Context& context, View<const float> parts, View<float> total);
 
  private:
   Communicator& ranks_;
   std::vector<int64_t> shards_of_rank_;
-  HostVector<float> send_, received_;
+  Buffer<float> send_, received_;
 };
 
 }  // namespace emblem

@@ -4,6 +4,7 @@
 
 #include "comm/sum_all.h"
 #include "comm/threads.h"
+#include "core/device_test.h"
 #include "core/random.h"
 
 namespace emblem {
@@ -16,7 +17,9 @@ std::vector<float> part_of_shard(int64_t shard, size_t size) {
   return values;
 }
 
-TEST(DenseSum, IsTheTreeOverShardsForAnyNumberOfRanks) {
+class DenseSumTest : public DeviceTest {};
+
+TEST_P(DenseSumTest, IsTheTreeOverShardsForAnyNumberOfRanks) {
   for (const size_t size : {0u, 1u, 3u, 1000u}) {
     std::vector<std::vector<float>> parts;
     std::vector<std::span<float>> spans;
@@ -36,13 +39,18 @@ TEST(DenseSum, IsTheTreeOverShardsForAnyNumberOfRanks) {
           }
         }
         DenseSum sum(ranks, shards_of_rank);
-        std::vector<float> total(size);
-        sum(mine, total);
-        EXPECT_EQ(total, parts[0]) << count << " ranks";
+        Context context{.device = GetParam()};
+        const auto stream = use_own_stream(context);
+        const auto there = Buffer<float>::from(context, mine);
+        Buffer<float> total(context.device, static_cast<int64_t>(size));
+        sum(context, there.view(), total.view());
+        EXPECT_EQ(total.to_host(context), parts[0]) << count << " ranks";
       });
     }
   }
 }
+
+EMBLEM_TEST_ON_EVERY_DEVICE(DenseSumTest);
 
 }  // namespace
 }  // namespace emblem

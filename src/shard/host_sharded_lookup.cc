@@ -6,17 +6,12 @@
 
 #include "comm/sum_all.h"
 #include "core/thread_pool.h"
-#include "embedding/row_share.h"
 
 namespace emblem {
 namespace {
 
-constexpr int64_t kBags = 256;      // pooled per task
-constexpr int64_t kSegments = 512;  // summed per task
-
-bool counts_matter(const TableSettings& settings) {
-  return settings.admission_threshold > 1 || settings.eviction == Eviction::kLfu;
-}
+constexpr int64_t kSegments = 512;          // summed per task
+constexpr int64_t kBlockBytes = 128 << 10;  // of output per task: stays in cache
 
 int64_t row_bytes(const TableSettings& settings) {
   return settings.dim * static_cast<int64_t>(sizeof(float));
@@ -26,41 +21,115 @@ void copy_bytes(void* to, const void* from, int64_t bytes) {
   if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
 }
 
+int64_t bags_per_task(int64_t width) {
+  return std::clamp<int64_t>(kBlockBytes / (width * 4 + 1), 16, 256);
+}
+
+int64_t end_of_slice(const ShardedTable& table, int64_t slice) {
+  return first_column_of(table.settings, table.shards, slice + 1);
+}
+
+// The rank that has all rows.
+int holder_of(const TableShards& shards) {
+  const auto found = std::find_if(shards.held.begin(), shards.held.end(),
+                                  [](const PartRange& held) { return held.is_everything(); });
+  EMBLEM_REQUIRE(found != shards.held.end(), "table ", shards.table,
+                 " cannot be pooled at its owner: no rank has all of its rows");
+  return static_cast<int>(found - shards.held.begin());
+}
+
+int64_t width_of(std::span<const ShardedTable> tables, std::span<const ShardedFeature> features) {
+  int64_t width = 0;
+  for (const ShardedFeature& feature : features) width += tables[feature.table].settings.dim;
+  return width;
+}
+
 }  // namespace
 
 HostShardedLookup::HostShardedLookup(std::span<const ShardedTable> tables,
                                      std::span<const ShardedFeature> features, Communicator& ranks,
-                                     int64_t slots)
-    : ranks_(ranks), slots_(slots) {
+                                     int64_t slots, DType precision)
+    : ranks_(ranks),
+      self_(ranks.rank()),
+      slots_(slots),
+      exchange_rows_(ranks, precision),
+      pooling_(ranks, slots, precision),
+      bag_chunks_(bags_per_task(width_of(tables, features))),
+      segment_chunks_(kSegments) {
+  std::vector<size_t> first_slices;  // by table, and the end
   for (const ShardedTable& table : tables) {
-    const TableSettings& settings = table.settings;
-    const LookupFeature rows{table.local, Pooling::kSum};
+    first_slices.push_back(tables_.size());
+    add_table(table);
+  }
+  first_slices.push_back(tables_.size());
+  for (const ShardedFeature& feature : features) {
+    for (size_t t = first_slices.at(feature.table); t < first_slices.at(feature.table + 1); ++t) {
+      HeldTable& table = tables_[t];
+      size_t pooled = 0;
+      if (table.pooled_by >= 0)
+        pooled = pooling_.add({table.pooled_by, table.settings.dim, sources_, width_});
+      features_.push_back({t, feature.pooling, width_, table.features.size(), sources_, pooled});
+      table.features.push_back(features_.size() - 1);
+      width_ += table.settings.dim;
+    }
+    ++sources_;
+  }
+  counts_.resize(sources_);
+  std::vector<LookupFeature> of_items;
+  for (int64_t block = 0; block < ranks.size() * items(); ++block)
+    of_items.push_back({table_of(block).local, Pooling::kSum});
+  lookup_ = std::make_unique<HostLookup>(of_items);
+  for (const Table* local : lookup_->tables()) {
+    const auto found = std::find_if(tables_.begin(), tables_.end(),
+                                    [&](const HeldTable& table) { return table.local == local; });
+    counted_.push_back(!found->replicated || self_ == 0);  // once
+  }
+  add_guests();
+}
+
+void HostShardedLookup::add_guests() {
+  guest_at_.assign(static_cast<size_t>(ranks_.size() * items()), -1);
+  for (int rank = 0; rank < ranks_.size(); ++rank) {
+    for (int64_t i = 0; i < items(); ++i) {
+      if (table_of(i).pooled_by != self_) continue;
+      guest_at_[static_cast<size_t>(rank * items() + i)] = static_cast<int32_t>(guests_.size());
+      Unit& guest = guests_.emplace_back();
+      guest.table = static_cast<size_t>(i) % tables();
+      guest.slot = static_cast<size_t>(i) / tables();
+      guest.rank = rank;
+      guest.is_guest = true;
+    }
+  }
+}
+
+void HostShardedLookup::add_table(const ShardedTable& table) {
+  const auto slices = static_cast<int64_t>(std::max<size_t>(table.shards.columns.size(), 1));
+  for (int64_t slice = 0; slice < slices; ++slice) {
+    TableSettings settings = table.settings;
+    TableShards shards = table.shards;
+    if (!shards.columns.empty()) {
+      settings.dim = end_of_slice(table, slice) - end_of_slice(table, slice - 1);
+      const int holder = shards.columns[static_cast<size_t>(slice)];
+      shards = on_rank(shards.table, holder, ranks_.size());
+    }
     tables_.push_back({.settings = settings,
-                       .replicated = table.shards.replicated,
+                       .local = table.local,
+                       .replicated = shards.replicated,
                        .sends_counts = counts_matter(settings),
                        .can_miss = settings.kind == TableKind::kDynamic,
-                       .owners = KeyOwners(settings, table.shards, ranks.size(), ranks.rank()),
-                       .lookup = make_lookup(Context{}, {&rows, 1})});
-    tables_.back().settings.held = table.shards.held_by(ranks.rank());
-    any_counts_ |= tables_.back().sends_counts;
-    any_missing_ |= tables_.back().can_miss;
+                       .owners = KeyOwners(settings, shards, ranks_.size(), self_),
+                       .counts_missing = slice == 0,
+                       .pooled_by = table.shards.pooled_at_owner ? holder_of(shards) : -1});
   }
-  for (const ShardedFeature& feature : features) {
-    HeldTable& table = tables_.at(feature.table);
-    features_.push_back({feature.table, feature.pooling, width_, table.features.size()});
-    table.features.push_back(features_.size() - 1);
-    width_ += table.settings.dim;
-  }
-  counts_.resize(features_.size());
 }
 
 // ---- who asks whom for how much ----
 
 int64_t HostShardedLookup::asked(int rank, int64_t item) const {
-  const auto slot = static_cast<size_t>(item / static_cast<int64_t>(tables()));
-  const auto t = static_cast<size_t>(item % static_cast<int64_t>(tables()));
+  const size_t slot = static_cast<size_t>(item) / tables(),
+               t = static_cast<size_t>(item) % tables();
   if (slot >= shards_.size()) return 0;
-  const TableRequests& requests = shards_[slot].requests[t];
+  const TableRequests& requests = shards_[slot].tables[t].requests;
   // In training every copy of a replicated table is updated.
   if (tables_[t].replicated && phase_ == Phase::kTrain) return requests.size();
   return requests.begin(rank + 1) - requests.begin(rank);
@@ -70,67 +139,107 @@ int64_t HostShardedLookup::requested(int rank, int64_t item) const {
   return sizes_[static_cast<size_t>(rank * items() + item)];
 }
 
-bool HostShardedLookup::answers(int rank, size_t table) const {
-  return !tables_[table].replicated || rank == ranks_.rank();
+bool HostShardedLookup::answers(int rank, int64_t item) const {
+  return rank == self_ || !table_of(item).replicated;
 }
 
-template <class Body>
-void HostShardedLookup::for_each_requested(size_t table, Body&& body) const {
-  int64_t first = 0;
-  for (int rank = 0; rank < ranks_.size(); ++rank) {
-    for (int64_t slot = 0; slot < slots_; ++slot) {
-      const int64_t count = requested(rank, item(slot, table));
-      body(rank, item(slot, table), first, count);
-      first += count;
-    }
-  }
+const HostShardedLookup::Unit* HostShardedLookup::guest_at(int rank, int64_t item) const {
+  const int32_t number = guest_at_[static_cast<size_t>(rank * items() + item)];
+  return number < 0 ? nullptr : &guests_[static_cast<size_t>(number)];
+}
+
+int64_t HostShardedLookup::requested_bytes(int rank, int64_t block, int64_t bytes_of_key) const {
+  if (block < items()) return requested(rank, block) * bytes_of_key;
+  const Unit* guest = guest_at(static_cast<int>(block / items()) - 1, block % items());
+  return rank == self_ && guest != nullptr ? guest->requests.size() * bytes_of_key : 0;
+}
+
+float* HostShardedLookup::asked_vectors(const Unit& unit, int rank) {
+  const int64_t i = item(unit.slot, unit.table);
+  if (rank != self_) return asked_rows_.at<float>(rank, i);
+  return requested_rows_.at<float>(self_, unit.is_guest ? guest_block(unit.rank, i) : i);
+}
+
+uint8_t* HostShardedLookup::asked_absent(const Unit& unit, int rank) {
+  const int64_t i = item(unit.slot, unit.table);
+  if (rank != self_) return asked_rows_.at<uint8_t>(rank, items() + i);
+  return requested_rows_.at<uint8_t>(self_,
+                                     blocks() + (unit.is_guest ? guest_block(unit.rank, i) : i));
 }
 
 // ---- forward ----
 
 void HostShardedLookup::take_shards(std::span<const FeatureKeys> features, AnyView out) {
-  const size_t each = features_.size();
+  const size_t each = sources_;
   EMBLEM_REQUIRE(
       features.size() % each == 0 && static_cast<int64_t>(features.size() / each) <= slots_,
       "lookup: keys of ", features.size(), " features were given, but up to ", slots_,
       " shards have ", each, " each");
   shards_.resize(features.size() / each);
-  std::vector<Table*> locals;
   bags_ = 0;
   for (size_t s = 0; s < shards_.size(); ++s) {
     Shard& shard = shards_[s];
-    shard.features.assign(features.begin() + static_cast<ptrdiff_t>(s * each),
-                          features.begin() + static_cast<ptrdiff_t>((s + 1) * each));
-    const FeatureKeys& first = shard.features[0];
+    shard.sources.assign(features.begin() + static_cast<ptrdiff_t>(s * each),
+                         features.begin() + static_cast<ptrdiff_t>((s + 1) * each));
     shard.first_bag = bags_;
-    shard.bags = first.offsets.size() > 0 ? first.offsets.size() - 1 : first.keys.size();
+    shard.bags = bags_of(shard.sources[0]);
     bags_ += shard.bags;
-    shard.requests.resize(tables());
-    shard.groupings.resize(tables());
-    for (const FeatureKeys& keys : shard.features)
-      EMBLEM_REQUIRE(
-          (keys.offsets.size() > 0 ? keys.offsets.size() - 1 : keys.keys.size()) == shard.bags,
-          "lookup: the features of a shard have different numbers of bags");
+    shard.tables.resize(tables());
+    for (const FeatureKeys& keys : shard.sources)
+      EMBLEM_REQUIRE(bags_of(keys) == shard.bags,
+                     "lookup: the features of a shard have different numbers of bags");
   }
   EMBLEM_REQUIRE(out.rows == bags_ && out.cols == width_, "lookup: output is [", out.rows, ", ",
                  out.cols, "], but the batch needs [", bags_, ", ", width_, "]");
+  units_.clear();
+  for (size_t s = 0; s < shards_.size(); ++s) {
+    for (size_t t = 0; t < tables(); ++t) {
+      Unit& unit = shards_[s].tables[t];
+      unit.table = t;
+      unit.rank = self_;
+      unit.slot = s;
+      unit.keys.clear();
+      for (const size_t f : tables_[t].features)
+        if (tables_[t].pooled_by < 0) unit.keys.push_back(shards_[s].sources[features_[f].source]);
+      units_.push_back(&unit);
+    }
+  }
+}
+
+// The bags that are pooled here for all ranks.
+void HostShardedLookup::take_guests(const Context& context) {
+  std::vector<OwnerPooling::Shard> shards;
+  for (const Shard& shard : shards_) shards.push_back({shard.sources, shard.first_bag});
+  pooling_.exchange_keys(context, std::move(shards));
+  for (Unit& guest : guests_) {
+    guest.keys.clear();
+    for (const size_t f : tables_[guest.table].features)
+      guest.keys.push_back(pooling_.keys(guest.rank, guest.slot, features_[f].pooled));
+    units_.push_back(&guest);
+  }
 }
 
 void HostShardedLookup::make_requests(const Context& context) {
-  const auto each = static_cast<int64_t>(tables());
-  parallel_for(context, static_cast<int64_t>(shards_.size()) * each, 1, [&](int64_t i, int64_t) {
-    Shard& shard = shards_[static_cast<size_t>(i / each)];
-    const auto t = static_cast<size_t>(i % each);
+  for_each_unit(context, [&](Unit& unit) {
     std::vector<const FeatureKeys*> features;
-    for (const size_t f : tables_[t].features) features.push_back(&shard.features[f]);
-    shard.requests[t].make(features, tables_[t].owners);
+    for (const FeatureKeys& keys : unit.keys) features.push_back(&keys);
+    KeySlots slots;
+    {
+      const std::lock_guard lock(slots_mutex_);
+      if (!idle_slots_.empty()) {
+        slots = std::move(idle_slots_.back());
+        idle_slots_.pop_back();
+      }
+    }
+    unit.requests.make(features, tables_[unit.table].owners, slots);
+    const std::lock_guard lock(slots_mutex_);
+    idle_slots_.push_back(std::move(slots));
   });
 }
 
 void HostShardedLookup::exchange_sizes(const Context& context) {
   const auto total = static_cast<size_t>(ranks_.size() * items());
-  HostVector<int32_t> mine;
-  mine.resize(total);
+  HostVector<int32_t> mine(total);
   sizes_.resize(total);
   std::vector<Piece> send, receive;
   const size_t bytes = static_cast<size_t>(items()) * sizeof(int32_t);
@@ -145,158 +254,95 @@ void HostShardedLookup::exchange_sizes(const Context& context) {
 }
 
 void HostShardedLookup::exchange_keys(const Context& context) {
-  const int ranks = ranks_.size();
-  asked_keys_.lay_out(ranks, items(), [&](int rank, int64_t i) { return asked(rank, i) * 8; });
-  requested_keys_.lay_out(ranks, items(),
-                          [&](int rank, int64_t i) { return requested(rank, i) * 8; });
-  const auto counted = [&](int64_t i) {
-    return tables_[static_cast<size_t>(i) % tables()].sends_counts ? 4 : 0;
+  const auto bytes = [&](int rank, int64_t i, int64_t count) -> int64_t {
+    if (rank == self_) return 0;
+    if (i < items()) return count * static_cast<int64_t>(sizeof(int64_t));
+    const bool counted = phase_ == Phase::kTrain && table_of(i).sends_counts;
+    return counted ? count * static_cast<int64_t>(sizeof(int32_t)) : 0;
   };
-  asked_counts_.lay_out(ranks, items(),
-                        [&](int rank, int64_t i) { return asked(rank, i) * counted(i); });
-  requested_counts_.lay_out(ranks, items(),
-                            [&](int rank, int64_t i) { return requested(rank, i) * counted(i); });
-  for (int rank = 0; rank < ranks; ++rank) {
-    for (size_t s = 0; s < shards_.size(); ++s) {
+  asked_keys_.lay_out(ranks_.size(), 2 * items(), [&](int rank, int64_t i) {
+    return bytes(rank, i, asked(rank, i % items()));
+  });
+  requested_keys_.lay_out(ranks_.size(), 2 * items(), [&](int rank, int64_t i) {
+    return bytes(rank, i, requested(rank, i % items()));
+  });
+  for (int rank = 0; rank < ranks_.size(); ++rank) {
+    for (size_t s = 0; rank != self_ && s < shards_.size(); ++s) {
       for (size_t t = 0; t < tables(); ++t) {
-        const int64_t i = item(static_cast<int64_t>(s), t);
-        const TableRequests& requests = shards_[s].requests[t];
-        const int64_t first = asked(rank, i) == requests.size() ? 0 : requests.begin(rank);
+        const int64_t i = item(s, t);
+        const TableRequests& requests = shards_[s].tables[t].requests;
+        const int64_t first = requests.begin(tables_[t].replicated ? self_ : rank);
         copy_bytes(asked_keys_.at<int64_t>(rank, i), requests.keys().data() + first,
                    asked_keys_.bytes(rank, i));
-        copy_bytes(asked_counts_.at<int32_t>(rank, i), requests.counts().data() + first,
-                   asked_counts_.bytes(rank, i));
+        copy_bytes(asked_keys_.at<int32_t>(rank, items() + i), requests.counts().data() + first,
+                   asked_keys_.bytes(rank, items() + i));
       }
     }
   }
-  ranks_.exchange(context, asked_keys_.pieces(), requested_keys_.pieces());
-  if (any_counts_ && phase_ == Phase::kTrain)
-    ranks_.exchange(context, asked_counts_.pieces(), requested_counts_.pieces());
+  ranks_.exchange(context, asked_keys_.pieces(self_), requested_keys_.pieces(self_));
 }
 
-// The rows that are here, for all ranks.
-void HostShardedLookup::look_up(const Context& context, Phase phase) {
-  for (size_t t = 0; t < tables(); ++t) {
-    HeldTable& table = tables_[t];
-    const bool counts = table.sends_counts && phase == Phase::kTrain;
-    int64_t total = 0;
-    for_each_requested(t, [&](int, int64_t, int64_t, int64_t count) { total += count; });
-    const auto size = static_cast<size_t>(total);
-    table.keys.resize(size);
-    table.counts.resize(counts ? size : 0);
-    table.absent.resize(table.can_miss ? size : 0);
-    table.rows.resize(size * static_cast<size_t>(table.settings.dim));
-    for_each_requested(t, [&](int rank, int64_t i, int64_t first, int64_t count) {
-      copy_bytes(table.keys.data() + first, requested_keys_.at<int64_t>(rank, i), count * 8);
-      if (counts)
-        copy_bytes(table.counts.data() + first, requested_counts_.at<int32_t>(rank, i), count * 4);
-    });
-    if (table.settings.kind == TableKind::kStatic && !table.settings.held.is_everything())
-      for (int64_t& key : table.keys) key = local_row(key, table.settings.held);
-    const FeatureKeys keys{.keys = {table.keys.data(), total, 1},
-                           .counts = {table.counts.data(), counts ? total : 0, 1},
-                           .absent = {table.absent.data(), table.can_miss ? total : 0, 1}};
-    table.lookup->forward(context, {&keys, 1}, phase,
-                          View<float>{table.rows.data(), total, table.settings.dim});
-  }
+std::vector<FeaturePlace> HostShardedLookup::requested_places() const {
+  EMBLEM_REQUIRE(requested_rows_.size() / 4 < int64_t{1} << 32, "lookup: a rank is asked for ",
+                 requested_rows_.size(),
+                 " bytes of rows in a step, more than 2^34: lower the batch size");
+  std::vector<FeaturePlace> places;
+  for (int rank = 0; rank < ranks_.size(); ++rank)
+    for (int64_t i = 0; i < items(); ++i) {
+      const bool is_guest = guest_at(rank, i) != nullptr;
+      const int64_t begin = is_guest ? requested_rows_.begin(self_, guest_block(rank, i))
+                                     : requested_rows_.begin(rank, i);
+      places.push_back({begin / 4, table_of(i).settings.dim});
+    }
+  return places;
 }
 
-void HostShardedLookup::exchange_rows(const Context& context) {
-  const auto bytes = [&](int64_t i) {
-    return row_bytes(tables_[static_cast<size_t>(i) % tables()].settings);
+// The rows that are here, for all ranks; then those of all ranks for this one.
+void HostShardedLookup::look_up(const Context& context) {
+  const auto bytes_of_key = [&](int rank, int64_t i, bool is_row) {
+    const HeldTable& table = table_of(i);
+    if (!answers(rank, i)) return int64_t{0};
+    return is_row ? row_bytes(table.settings) : int64_t{table.can_miss};
   };
-  const auto comes_back = [&](int rank, int64_t i) {
-    return answers(rank, static_cast<size_t>(i) % tables());
-  };
-  asked_rows_.lay_out(ranks_.size(), items(), [&](int rank, int64_t i) {
-    return comes_back(rank, i) ? asked(rank, i) * bytes(i) : 0;
+  asked_rows_.lay_out(ranks_.size(), 2 * items(), [&](int rank, int64_t block) {
+    const int64_t i = block % items();
+    return rank == self_ ? 0 : asked(rank, i) * bytes_of_key(rank, i, block < items());
   });
-  requested_rows_.lay_out(ranks_.size(), items(), [&](int rank, int64_t i) {
-    return comes_back(rank, i) ? requested(rank, i) * bytes(i) : 0;
+  requested_rows_.lay_out(ranks_.size(), 2 * blocks(), [&](int rank, int64_t block) {
+    return requested_bytes(rank, block % blocks(), bytes_of_key(rank, block, block < blocks()));
   });
-  for (size_t t = 0; t < tables(); ++t) {
-    const HeldTable& table = tables_[t];
-    for_each_requested(t, [&](int rank, int64_t i, int64_t first, int64_t) {
-      copy_bytes(requested_rows_.at<float>(rank, i), table.rows.data() + first * table.settings.dim,
-                 requested_rows_.bytes(rank, i));
-    });
-  }
-  ranks_.exchange(context, requested_rows_.pieces(), asked_rows_.pieces());
-}
-
-void HostShardedLookup::exchange_absent(const Context& context) {
-  if (!any_missing_) return;
-  const auto bytes = [&](int rank, int64_t i) {
-    const auto t = static_cast<size_t>(i) % tables();
-    return tables_[t].can_miss && answers(rank, t) ? 1 : 0;
-  };
-  asked_absent_.lay_out(ranks_.size(), items(),
-                        [&](int rank, int64_t i) { return asked(rank, i) * bytes(rank, i); });
-  requested_absent_.lay_out(ranks_.size(), items(), [&](int rank, int64_t i) {
-    return requested(rank, i) * bytes(rank, i);
-  });
-  for (size_t t = 0; t < tables(); ++t) {
-    for_each_requested(t, [&](int rank, int64_t i, int64_t first, int64_t) {
-      copy_bytes(requested_absent_.at<uint8_t>(rank, i), tables_[t].absent.data() + first,
-                 requested_absent_.bytes(rank, i));
-    });
-  }
-  ranks_.exchange(context, requested_absent_.pieces(), asked_absent_.pieces());
-}
-
-// Pools the rows that came.
-void HostShardedLookup::expand(const Context& context, View<float> out) {
-  std::vector<const float*> row_of_request;
-  std::vector<const float*> addresses;
-  for (size_t s = 0; s < shards_.size(); ++s) {
-    const Shard& shard = shards_[s];
-    for (size_t t = 0; t < tables(); ++t) {
-      const TableRequests& requests = shard.requests[t];
-      const int64_t dim = tables_[t].settings.dim;
-      row_of_request.resize(static_cast<size_t>(requests.size()));
-      for (int rank = 0; rank < ranks_.size(); ++rank) {
-        const float* rows = asked_rows_.at<float>(rank, item(static_cast<int64_t>(s), t));
-        for (int64_t i = requests.begin(rank); i < requests.begin(rank + 1); ++i)
-          row_of_request[static_cast<size_t>(i)] = rows + (i - requests.begin(rank)) * dim;
+  std::vector<FeatureKeys> features;
+  std::vector<FeaturePlace> places = requested_places();
+  for (int rank = 0; rank < ranks_.size(); ++rank) {
+    for (int64_t i = 0; i < items(); ++i) {
+      const HeldTable& table = table_of(i);
+      const bool counts = table.sends_counts && phase_ == Phase::kTrain;
+      int64_t count = requested(rank, i);
+      const int64_t* keys = requested_keys_.at<int64_t>(rank, i);
+      const int32_t* key_counts = requested_keys_.at<int32_t>(rank, items() + i);
+      const Unit* here = guest_at(rank, i);
+      if (here == nullptr && rank == self_ && count > 0)
+        here =
+            &shards_[static_cast<size_t>(i) / tables()].tables[static_cast<size_t>(i) % tables()];
+      if (here != nullptr) {
+        const TableRequests& own = here->requests;
+        keys = own.keys().data() + own.begin(self_);
+        key_counts = own.counts().data() + own.begin(self_);
+        count = own.begin(self_ + 1) - own.begin(self_);
       }
-      for (const size_t f : tables_[t].features) {
-        const FeatureKeys& keys = shard.features[f];
-        const std::span<const uint32_t> numbers = requests.numbers(features_[f].position);
-        addresses.resize(numbers.size());
-        for (size_t i = 0; i < numbers.size(); ++i) addresses[i] = row_of_request[numbers[i]];
-        const GatherPool op{.rows = {.dim = dim},
-                            .row_addresses = addresses.data(),
-                            .offsets = keys.offsets.size() > 0 ? keys.offsets.data : nullptr,
-                            .weights = keys.weights.size() > 0 ? keys.weights.data : nullptr,
-                            .bags = shard.bags,
-                            .pooling = features_[f].pooling,
-                            .out = out.data + shard.first_bag * width_ + features_[f].column,
-                            .out_stride = width_};
-        parallel_for(context, shard.bags, kBags,
-                     [&](int64_t begin, int64_t end) { cpu::gather_pool(op, begin, end); });
-      }
+      const bool is_guest = here != nullptr && here->is_guest;
+      const int absent_rank = is_guest ? self_ : rank;
+      const int64_t absent = blocks() + (is_guest ? guest_block(rank, i) : i);
+      features.push_back({.keys = {keys, count, 1},
+                          .counts = {key_counts, counts ? count : 0, 1},
+                          .absent = {requested_rows_.at<uint8_t>(absent_rank, absent),
+                                     requested_rows_.bytes(absent_rank, absent), 1}});
+      if (!answers(rank, i)) places[static_cast<size_t>(rank * items() + i)] = kNotRead;
     }
   }
-}
-
-void HostShardedLookup::count_missing() {
-  for (size_t s = 0; s < shards_.size(); ++s) {
-    const Shard& shard = shards_[s];
-    for (size_t f = 0; f < features_.size(); ++f) {
-      counts_[f].values += shard.features[f].keys.size();
-      const size_t t = features_[f].table;
-      if (!tables_[t].can_miss) continue;
-      const TableRequests& requests = shard.requests[t];
-      std::vector<uint8_t> absent(static_cast<size_t>(requests.size()));
-      for (int rank = 0; rank < ranks_.size(); ++rank) {
-        const int64_t i = item(static_cast<int64_t>(s), t);
-        copy_bytes(absent.data() + requests.begin(rank), asked_absent_.at<uint8_t>(rank, i),
-                   requests.begin(rank + 1) - requests.begin(rank));
-      }
-      for (const uint32_t number : requests.numbers(features_[f].position))
-        counts_[f].missing += absent[number];
-    }
-  }
+  lookup_->forward_at(context, features, phase_, places,
+                      reinterpret_cast<float*>(requested_rows_.data()));
+  exchange_rows_(context, requested_rows_, {0, blocks()}, asked_rows_, {0, items()});
 }
 
 void HostShardedLookup::forward(const Context& context, std::span<const FeatureKeys> features,
@@ -304,57 +350,17 @@ void HostShardedLookup::forward(const Context& context, std::span<const FeatureK
   phase_ = phase;
   gradients_exchanged_ = false;
   take_shards(features, out);
+  if (pooling_.is_used()) take_guests(context);
   make_requests(context);
   exchange_sizes(context);
   exchange_keys(context);
-  look_up(context, phase);
-  exchange_rows(context);
-  exchange_absent(context);
+  look_up(context);
   expand(context, out.floats());
   count_missing();
+  if (pooling_.is_used()) pooling_.exchange_vectors(context, out.floats(), counts_);
 }
 
 // ---- backward ----
-
-// Writes the sums to where their owners are sent them from.
-void HostShardedLookup::sum_by_key(const Context& context, View<const float> gradients) {
-  std::vector<float*> sum_of_request;
-  for (size_t s = 0; s < shards_.size(); ++s) {
-    Shard& shard = shards_[s];
-    for (size_t t = 0; t < tables(); ++t) {
-      const HeldTable& table = tables_[t];
-      const TableRequests& requests = shard.requests[t];
-      const int64_t i = item(static_cast<int64_t>(s), t), dim = table.settings.dim;
-      sum_of_request.resize(static_cast<size_t>(requests.size()));
-      for (int rank = 0; rank < ranks_.size(); ++rank) {
-        float* sums = asked_rows_.at<float>(rank, i);
-        for (int64_t n = requests.begin(rank); n < requests.begin(rank + 1); ++n)
-          sum_of_request[static_cast<size_t>(n)] = sums + (n - requests.begin(rank)) * dim;
-      }
-      std::vector<Occurrences> occurrences;
-      for (const size_t f : table.features)
-        occurrences.push_back({shard.features[f], requests.numbers(features_[f].position).data(),
-                               features_[f].pooling, features_[f].column});
-      Grouping& grouping = shard.groupings[t];
-      grouping.set_rows(requests.size());
-      grouping.start(occurrences, width_, shard.bags);
-      if (grouping.parts() > 1) {
-        parallel_for(context, grouping.slices(), 1,
-                     [&](int64_t slice, int64_t) { grouping.count_slice(slice); });
-        grouping.place_slices();
-        parallel_for(context, grouping.slices(), 1,
-                     [&](int64_t slice, int64_t) { grouping.fill_slice(slice); });
-      }
-      parallel_for(context, grouping.parts(), 1, [&](int64_t part, int64_t) {
-        grouping.group_part(part);
-        const SegmentUpdate op{.rows = {.dim = dim},
-                               .segments = grouping.segments(part),
-                               .gradients = gradients.data + shard.first_bag * width_};
-        cpu::sum_segments(op, 0, op.segments.count, sum_of_request.data());
-      });
-    }
-  }
-}
 
 void HostShardedLookup::exchange_gradients(const Context& context, ConstAnyView any_gradients) {
   const View<const float> gradients = any_gradients.floats();
@@ -364,41 +370,29 @@ void HostShardedLookup::exchange_gradients(const Context& context, ConstAnyView 
                  gradients.rows, ", ", gradients.cols, "], but the last training pass was [", bags_,
                  ", ", width_, "]");
   if (std::exchange(gradients_exchanged_, true)) return;
-  const auto bytes = [&](int64_t i) {
-    return row_bytes(tables_[static_cast<size_t>(i) % tables()].settings);
-  };
-  asked_rows_.lay_out(ranks_.size(), items(),
-                      [&](int rank, int64_t i) { return asked(rank, i) * bytes(i); });
-  requested_rows_.lay_out(ranks_.size(), items(),
-                          [&](int rank, int64_t i) { return requested(rank, i) * bytes(i); });
+  asked_rows_.lay_out(ranks_.size(), items(), [&](int rank, int64_t i) {
+    return rank == self_ ? 0 : asked(rank, i) * row_bytes(table_of(i).settings);
+  });
+  requested_rows_.lay_out(ranks_.size(), blocks(), [&](int rank, int64_t block) {
+    return requested_bytes(rank, block, row_bytes(table_of(block).settings));
+  });
+  if (pooling_.is_used()) pooling_.exchange_gradients(context, gradients);
+  places_ = requested_places();
   sum_by_key(context, gradients);
-  const int self = ranks_.rank();
   for (int rank = 0; rank < ranks_.size(); ++rank) {
-    for (int64_t i = 0; rank != self && i < items(); ++i)
-      if (tables_[static_cast<size_t>(i) % tables()].replicated)
-        copy_bytes(asked_rows_.at<float>(rank, i), asked_rows_.at<float>(self, i),
+    for (int64_t i = 0; rank != self_ && i < items(); ++i)
+      if (table_of(i).replicated)
+        copy_bytes(asked_rows_.at<float>(rank, i), requested_rows_.at<float>(self_, i),
                    asked_rows_.bytes(rank, i));
   }
-  ranks_.exchange(context, asked_rows_.pieces(), requested_rows_.pieces());
-  for (size_t t = 0; t < tables(); ++t) {
-    HeldTable& table = tables_[t];
-    table.gradients.resize(table.rows.size());
-    for_each_requested(t, [&](int rank, int64_t i, int64_t first, int64_t) {
-      copy_bytes(table.gradients.data() + first * table.settings.dim,
-                 requested_rows_.at<float>(rank, i), requested_rows_.bytes(rank, i));
-    });
-  }
+  exchange_rows_(context, asked_rows_, {0, items()}, requested_rows_, {0, blocks()});
 }
 
 double HostShardedLookup::squared_gradient_norm(const Context& context, ConstAnyView gradients) {
   exchange_gradients(context, gradients);
   ExactSum sum;
-  for (HeldTable& table : tables_) {
-    if (table.replicated && ranks_.rank() != 0) continue;  // counted once
-    const auto rows = static_cast<int64_t>(table.keys.size());
-    table.lookup->add_squared_gradient_norm(
-        context, View<const float>{table.gradients.data(), rows, table.settings.dim}, sum);
-  }
+  lookup_->add_squared_gradient_norm_at(
+      context, places_, reinterpret_cast<const float*>(requested_rows_.data()), counted_, sum);
   sum_all(context, ranks_, sum.limbs());
   return sum.value();
 }
@@ -406,21 +400,15 @@ double HostShardedLookup::squared_gradient_norm(const Context& context, ConstAny
 void HostShardedLookup::backward(const Context& context, ConstAnyView gradients, float scale,
                                  float learning_rate, int64_t step) {
   exchange_gradients(context, gradients);
-  for (HeldTable& table : tables_) {
-    const auto rows = static_cast<int64_t>(table.keys.size());
-    table.lookup->backward(context,
-                           View<const float>{table.gradients.data(), rows, table.settings.dim},
-                           scale, learning_rate, step);
-  }
+  lookup_->backward_at(context, places_, reinterpret_cast<const float*>(requested_rows_.data()),
+                       scale, learning_rate, step);
   phase_ = Phase::kEval;  // a second update with the same gradients is a mistake
 }
 
-void HostShardedLookup::check(const Context& context) {
-  for (HeldTable& table : tables_) table.lookup->check(context);
-}
+void HostShardedLookup::check(const Context& context) { lookup_->check(context); }
 
 std::vector<LookupCounts> HostShardedLookup::take_counts(const Context&) {
-  return std::exchange(counts_, std::vector<LookupCounts>(features_.size()));
+  return std::exchange(counts_, std::vector<LookupCounts>(sources_));
 }
 
 }  // namespace emblem

@@ -2,14 +2,20 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
 #include "comm/communicator.h"
+#include "core/thread_pool.h"
+#include "embedding/cpu/chunks.h"
 #include "embedding/cpu/gather_pool.h"
 #include "embedding/cpu/grouping.h"
+#include "embedding/cpu/host_lookup.h"
 #include "embedding/lookup.h"
 #include "shard/messages.h"
+#include "shard/owner_pooling.h"
+#include "shard/row_exchange.h"
 #include "shard/sharded_lookup.h"
 #include "shard/table_requests.h"
 
@@ -19,7 +25,7 @@ namespace emblem {
 class HostShardedLookup : public Lookup {
  public:
   HostShardedLookup(std::span<const ShardedTable> tables, std::span<const ShardedFeature> features,
-                    Communicator& ranks, int64_t slots);
+                    Communicator& ranks, int64_t slots, DType precision);
 
   int64_t width() const override { return width_; }
   void forward(const Context& context, std::span<const FeatureKeys> features, Phase phase,
@@ -31,73 +37,119 @@ class HostShardedLookup : public Lookup {
   std::vector<LookupCounts> take_counts(const Context& context) override;
 
  private:
-  // A table, the rows of it that are here, and what other ranks ask for.
+  // A table or a slice of its columns, and which of its keys are asked for where.
   struct HeldTable {
     TableSettings settings;
+    Table* local = nullptr;  // what this rank has of it, or of another slice of the same table
     bool replicated = false;
     bool sends_counts = false;  // occurrences matter to admission or scores
     bool can_miss = false;      // keys may have no row
     KeyOwners owners;
-    std::unique_ptr<Lookup> lookup;  // one feature, one key a bag
-    std::vector<size_t> features;    // that read it
-    HostVector<int64_t> keys;        // requested, by (rank, slot); of a static table: local rows
-    HostVector<int32_t> counts;
-    HostVector<uint8_t> absent;
-    HostVector<float> rows, gradients;  // [keys, dim]
+    bool counts_missing = true;         // for all slices of a table
+    int pooled_by = -1;                 // the rank that pools bags; -1: the one that has them
+    std::vector<size_t> features = {};  // that read it
   };
   struct Feature {
     size_t table;
     Pooling pooling;
     int64_t column;
     size_t position;  // among the features of its table
+    size_t source;    // whose keys it has: several where the table is slices of columns
+    size_t pooled;    // its number in pooling_, if it is pooled by an owner
   };
-  // A shard of the batch that this rank computes.
+  // A table's keys in a shard of the batch, pooled by this rank.
+  struct Unit {
+    size_t table = 0;
+    int rank = 0;  // whose shard it is
+    size_t slot = 0;
+    bool is_guest = false;          // pooled here as the owner
+    std::vector<FeatureKeys> keys;  // by feature of the table; empty if an owner pools them
+    TableRequests requests;
+    HostVector<float*> vectors;  // by number: its row, later the sum of its gradients
+    Grouping grouping;
+    std::vector<Occurrences> occurrences;
+  };
   struct Shard {
-    std::vector<FeatureKeys> features;
+    std::vector<FeatureKeys> sources;
     int64_t first_bag = 0, bags = 0;
-    std::vector<TableRequests> requests;  // per table
-    std::vector<Grouping> groupings;      // per table
+    std::vector<Unit> tables;
   };
 
+  void add_table(const ShardedTable& table);
+  void add_guests();
   size_t tables() const { return tables_.size(); }
+  // A rank exchanges one item with another for each pair of (slot, table).
   int64_t items() const { return slots_ * static_cast<int64_t>(tables_.size()); }
-  int64_t item(int64_t slot, size_t table) const {
-    return slot * static_cast<int64_t>(tables_.size()) + static_cast<int64_t>(table);
+  int64_t item(size_t slot, size_t table) const {
+    return static_cast<int64_t>(slot * tables_.size() + table);
   }
+  const HeldTable& table_of(int64_t item) const {
+    return tables_[static_cast<size_t>(item) % tables_.size()];
+  }
+  // Blocks of rows for another rank: an item each; after them, in this rank's part, those of
+  // guests.
+  int64_t blocks() const { return guests_.empty() ? items() : items() * (1 + ranks_.size()); }
+  int64_t guest_block(int rank, int64_t item) const { return items() * (1 + rank) + item; }
+  const Unit* guest_at(int rank, int64_t item) const;
   // Keys that this rank asks of another, and that another asks of this one.
   int64_t asked(int rank, int64_t item) const;
   int64_t requested(int rank, int64_t item) const;
-  // Of them, those whose rows come back: copies of replicated tables do not.
-  bool answers(int rank, size_t table) const;
-  // The place of the first request of (rank, slot) in HeldTable::keys.
-  template <class Body>
-  void for_each_requested(size_t table, Body&& body) const;
+  // Whether the rows of requests come back: copies of replicated tables do not.
+  bool answers(int rank, int64_t item) const;
+  // Of requests: the part of requested_rows_ that they are in, or nothing.
+  int64_t requested_bytes(int rank, int64_t block, int64_t bytes_of_key) const;
+  // The blocks of what a unit asks of a rank. Those of this rank are read where they were written.
+  float* asked_vectors(const Unit& unit, int rank);
+  uint8_t* asked_absent(const Unit& unit, int rank);
 
+  // Calls body(unit), concurrently.
+  template <class Body>
+  void for_each_unit(const Context& context, Body&& body) {
+    parallel_for(context, static_cast<int64_t>(units_.size()), 1,
+                 [&](int64_t i, int64_t) { body(*units_[static_cast<size_t>(i)]); });
+  }
   void take_shards(std::span<const FeatureKeys> features, AnyView out);
+  void take_guests(const Context& context);
   void make_requests(const Context& context);
   void exchange_sizes(const Context& context);
   void exchange_keys(const Context& context);
-  void look_up(const Context& context, Phase phase);
-  void exchange_rows(const Context& context);
-  void exchange_absent(const Context& context);
+  void look_up(const Context& context);
   void expand(const Context& context, View<float> out);
   void count_missing();
+  // Of the blocks of vectors, which are sent or received.
+  std::vector<FeaturePlace> requested_places() const;
+  void find_vectors(Unit& unit);
+  GatherPool gather_of(const Unit& unit, size_t feature, View<float> out);
   void sum_by_key(const Context& context, View<const float> gradients);
   void exchange_gradients(const Context& context, ConstAnyView gradients);
 
   Communicator& ranks_;
+  const int self_;
   const int64_t slots_;
   std::vector<HeldTable> tables_;
   std::vector<Feature> features_;
+  size_t sources_ = 0;
   int64_t width_ = 0;
-  bool any_counts_ = false, any_missing_ = false;
+  std::unique_ptr<HostLookup> lookup_;  // one-key bags, a feature for each (rank, item)
 
   Phase phase_ = Phase::kEval;
   std::vector<Shard> shards_;  // of the last pass
+  RowExchange exchange_rows_;
+  OwnerPooling pooling_;
+  std::vector<Unit> guests_;       // of all ranks, for tables that this one pools
+  std::vector<int32_t> guest_at_;  // [ranks, items]: its number, or -1
+  std::vector<Unit*> units_;       // of shards, then guests
   int64_t bags_ = 0;
-  HostVector<int32_t> sizes_;  // [ranks, slots, tables]: requested from here
-  Messages asked_keys_, requested_keys_, asked_counts_, requested_counts_;
-  Messages asked_rows_, requested_rows_, asked_absent_, requested_absent_;
+  std::mutex slots_mutex_;
+  std::vector<KeySlots> idle_slots_;
+  HostVector<int32_t> sizes_;  // [ranks, items]: requested from here
+  // Keys and, after those of all items, counts; rows and whether they are absent.
+  Messages asked_keys_, requested_keys_, asked_rows_, requested_rows_;
+  std::vector<FeaturePlace> places_;    // of requested_rows_
+  std::vector<uint8_t> counted_;        // by table of lookup_: gradients add to the norm
+  std::vector<GatherPool> gathers_;     // of (shard, feature), then of guests' features
+  std::vector<SegmentUpdate> updates_;  // of units
+  Chunks bag_chunks_, segment_chunks_;
   bool gradients_exchanged_ = false;
   std::vector<LookupCounts> counts_;
 };

@@ -12,7 +12,8 @@ namespace emblem {
 
 class Messages {
  public:
-  // Sets the sizes of the blocks, in bytes: `bytes(rank, item)`.
+  // Sets the sizes of the blocks, in bytes: `bytes(rank, item)`. Each begins at a multiple of its
+  // elements' size if blocks of larger elements come first.
   template <class Bytes>
   void lay_out(int ranks, int64_t items, Bytes&& bytes) {
     items_ = items;
@@ -23,34 +24,46 @@ class Messages {
         begins_.push_back(next);
         next += bytes(rank, item);
       }
+      begins_.push_back(next);
+      next = (next + kAlignment - 1) / kAlignment * kAlignment;
     }
-    begins_.push_back(next);
     memory_.resize(static_cast<size_t>(next));
   }
 
+  char* data() { return memory_.data(); }
+  int64_t items() const { return items_; }
+  int64_t size() const { return static_cast<int64_t>(memory_.size()); }
+  // Where a block begins, in bytes.
+  int64_t begin(int rank, int64_t item) const { return begins_[block(rank, item)]; }
+  int64_t bytes(int rank, int64_t item) const {
+    return begins_[block(rank, item) + 1] - begins_[block(rank, item)];
+  }
   template <class T>
   T* at(int rank, int64_t item) {
-    return reinterpret_cast<T*>(memory_.data() +
-                                begins_[static_cast<size_t>(rank * items_ + item)]);
-  }
-  int64_t bytes(int rank, int64_t item) const {
-    const auto block = static_cast<size_t>(rank * items_ + item);
-    return begins_[block + 1] - begins_[block];
+    return reinterpret_cast<T*>(memory_.data() + begin(rank, item));
   }
 
-  // What goes to, or comes from, each rank.
-  std::vector<Piece> pieces() {
+  // What goes to, or comes from, each rank; nothing for rank `self`, which reads its blocks where
+  // they are.
+  std::vector<Piece> pieces(int self) {
     std::vector<Piece> pieces;
-    for (size_t first = 0; first + 1 < begins_.size(); first += static_cast<size_t>(items_)) {
-      const int64_t begin = begins_[first], end = begins_[first + static_cast<size_t>(items_)];
-      pieces.push_back({memory_.data() + begin, static_cast<size_t>(end - begin)});
+    const auto ranks = static_cast<int>(begins_.size() / static_cast<size_t>(items_ + 1));
+    for (int rank = 0; rank < ranks; ++rank) {
+      const int64_t first = begin(rank, 0), bytes = begin(rank, items_) - first;
+      pieces.push_back({memory_.data() + first, rank == self ? 0 : static_cast<size_t>(bytes)});
     }
     return pieces;
   }
 
  private:
+  static constexpr int64_t kAlignment = 64;
+
+  size_t block(int rank, int64_t item) const {
+    return static_cast<size_t>(rank * (items_ + 1) + item);
+  }
+
   int64_t items_ = 0;
-  std::vector<int64_t> begins_;
+  std::vector<int64_t> begins_;  // [ranks, items + 1]
   HostVector<char> memory_;
 };
 

@@ -12,12 +12,23 @@ namespace {
 
 std::string holders_text(const TableShards& table, int ranks) {
   if (table.replicated) return "replicated";
-  if (table == over_all_ranks(table.table, ranks)) return "rows";
+  if (!table.columns.empty()) {
+    std::string text = cat("columns ", table.columns.size());
+    for (const int rank : table.columns) text += cat(" ", rank);
+    return text;
+  }
+  if (table.held == over_all_ranks(table.table, ranks).held) return "rows";
   for (int rank = 0; rank < ranks; ++rank)
-    if (table == on_rank(table.table, rank, ranks)) return cat("rank ", rank);
+    if (table.held == on_rank(table.table, rank, ranks).held) return cat("rank ", rank);
   std::string text = "rows";
   for (const PartRange& range : table.held) text += " " + to_string(range);
   return text;
+}
+
+// A replicated table is read where it is needed.
+bool one_has_all_rows(const TableShards& table) {
+  return std::any_of(table.held.begin(), table.held.end(),
+                     [](const PartRange& held) { return held.is_everything(); });
 }
 
 int parse_number(const std::string& word, const std::string& where, const char* what) {
@@ -28,6 +39,13 @@ int parse_number(const std::string& word, const std::string& where, const char* 
   return number;
 }
 
+double parse_milliseconds(const std::vector<std::string>& words, const std::string& where) {
+  double value = 0;
+  if (words.size() == 2) std::from_chars(words[1].data(), words[1].data() + words[1].size(), value);
+  EMBLEM_REQUIRE(value > 0, where, ": expected 'predicted_ms' and a positive number");
+  return value;
+}
+
 PartRange parse_range(const std::string& word, const std::string& where) {
   try {
     return parse_part_range(word);
@@ -36,21 +54,42 @@ PartRange parse_range(const std::string& word, const std::string& where) {
   }
 }
 
-TableShards parse_table(const std::vector<std::string>& words, int ranks,
-                        const std::string& where) {
+int parse_rank(const std::string& word, int ranks, const std::string& table,
+               const std::string& where) {
+  const int rank = parse_number(word, where, "the number of a rank");
+  EMBLEM_REQUIRE(rank < ranks, where, ": rank ", rank, " holds table ", table, ", but there are ",
+                 ranks, " ranks");
+  return rank;
+}
+
+TableShards parse_columns(const std::vector<std::string>& words, int ranks,
+                          const std::string& where) {
+  const int slices = parse_number(words[2], where, "a number of slices");
+  EMBLEM_REQUIRE(slices > 0 && words.size() == 3 + static_cast<size_t>(slices), where, ": table ",
+                 words[0], " has ", slices, " slices of columns on ", words.size() - 3,
+                 " ranks; name a rank for each slice");
+  std::vector<int> holders;
+  for (size_t i = 3; i < words.size(); ++i) {
+    holders.push_back(parse_rank(words[i], ranks, words[0], where));
+    EMBLEM_REQUIRE(std::count(holders.begin(), holders.end(), holders.back()) == 1, where,
+                   ": rank ", holders.back(), " has two slices of table ", words[0],
+                   "; name every rank once");
+  }
+  return by_columns(words[0], holders, ranks);
+}
+
+TableShards parse_holders(const std::vector<std::string>& words, int ranks,
+                          const std::string& where) {
   const std::string& name = words[0];
   const std::string kind = words.size() > 1 ? words[1] : "";
   if (kind == "replicated" && words.size() == 2) return on_every_rank(name);
-  if (kind == "rank" && words.size() == 3) {
-    const int rank = parse_number(words[2], where, "the number of a rank");
-    EMBLEM_REQUIRE(rank < ranks, where, ": rank ", rank, " holds table ", name, ", but there are ",
-                   ranks, " ranks");
-    return on_rank(name, rank, ranks);
-  }
+  if (kind == "rank" && words.size() == 3)
+    return on_rank(name, parse_rank(words[2], ranks, name, where), ranks);
+  if (kind == "columns" && words.size() > 3) return parse_columns(words, ranks, where);
   if (kind == "rows" && words.size() == 2) return over_all_ranks(name, ranks);
   EMBLEM_REQUIRE(kind == "rows" && words.size() == 2 + static_cast<size_t>(ranks), where,
                  ": table ", name, " needs 'rows', 'rows' with the parts of each of ", ranks,
-                 " ranks, 'rank N' or 'replicated'");
+                 " ranks, 'rank N', 'columns' with their number and ranks, or 'replicated'");
   TableShards table{.table = name};
   int32_t next = 0;
   for (size_t i = 2; i < words.size(); ++i) {
@@ -63,6 +102,21 @@ TableShards parse_table(const std::vector<std::string>& words, int ranks,
   }
   EMBLEM_REQUIRE(next == kParts, where, ": no rank holds parts ", next, " to ", kParts - 1,
                  " of table ", name);
+  return table;
+}
+
+TableShards parse_table(std::vector<std::string> words, int ranks, const std::string& where) {
+  const bool pooled = words.size() > 2 && words[words.size() - 2] == "pooled";
+  if (!pooled) return parse_holders(words, ranks, where);
+  EMBLEM_REQUIRE(words.back() == "owner" || words.back() == "requester", where,
+                 ": bags are pooled at 'owner' or 'requester', found '", words.back(), "'");
+  const bool at_owner = words.back() == "owner";
+  words.resize(words.size() - 2);
+  TableShards table = parse_holders(words, ranks, where);
+  EMBLEM_REQUIRE(!at_owner || one_has_all_rows(table), where, ": table ", table.table,
+                 " cannot be pooled at its owner: no rank has all keys of a bag; use 'rank N' or "
+                 "'columns'");
+  table.pooled_at_owner = at_owner;
   return table;
 }
 
@@ -89,6 +143,16 @@ TableShards on_rank(const std::string& table, int rank, int ranks) {
   return shards;
 }
 
+TableShards by_columns(const std::string& table, const std::vector<int>& holders, int ranks) {
+  TableShards shards{.table = table};
+  for (int r = 0; r < ranks; ++r) {
+    const bool holds = std::find(holders.begin(), holders.end(), r) != holders.end();
+    shards.held.push_back(holds ? PartRange{} : PartRange{0, 0});
+  }
+  shards.columns = holders;
+  return shards;
+}
+
 TableShards on_every_rank(const std::string& table) { return {.table = table, .replicated = true}; }
 
 void check_plan_ranks(const ShardPlan& plan, int ranks) {
@@ -112,8 +176,10 @@ void check_plan(const ShardPlan& plan, int ranks, const std::vector<std::string>
 
 std::string to_text(const ShardPlan& plan) {
   std::string text = cat("ranks ", plan.ranks, "\n");
+  if (plan.predicted_ms > 0) text += cat("predicted_ms ", plan.predicted_ms, "\n");
   for (const TableShards& table : plan.tables)
-    text += cat(table.table, " ", holders_text(table, plan.ranks), "\n");
+    text += cat(table.table, " ", holders_text(table, plan.ranks),
+                table.pooled_at_owner ? " pooled owner" : "", "\n");
   return text;
 }
 
@@ -133,6 +199,10 @@ ShardPlan parse_plan(const std::string& text, const std::string& path) {
       plan.ranks = parse_number(words[1], where, "a number of ranks");
       EMBLEM_REQUIRE(plan.ranks >= 1 && plan.ranks <= kParts, where, ": ", plan.ranks,
                      " ranks, expected 1 to ", kParts);
+      continue;
+    }
+    if (words[0] == "predicted_ms" && plan.tables.empty()) {
+      plan.predicted_ms = parse_milliseconds(words, where);
       continue;
     }
     plan.tables.push_back(parse_table(words, plan.ranks, where));

@@ -25,7 +25,7 @@ ShardPlan random_plan(Random& random) {
   for (int t = 0; t < 6; ++t) {
     const std::string name = "t" + std::to_string(t);
     const auto rank = static_cast<int>(random.below(static_cast<uint64_t>(plan.ranks)));
-    switch (random.below(4)) {
+    switch (random.below(6)) {
       case 0:
         plan.tables.push_back(on_every_rank(name));
         break;
@@ -34,6 +34,16 @@ ShardPlan random_plan(Random& random) {
         break;
       case 2:
         plan.tables.push_back(over_all_ranks(name, plan.ranks));
+        break;
+      case 3:
+        plan.tables.push_back(on_rank(name, rank, plan.ranks));
+        plan.tables.back().pooled_at_owner = true;
+        break;
+      case 4:
+        plan.tables.push_back(
+            by_columns(name, {rank, (rank + 1) % plan.ranks}, std::max(plan.ranks, 2)));
+        if (plan.ranks == 1) plan.tables.back() = by_columns(name, {0}, 1);
+        plan.tables.back().pooled_at_owner = random.below(2) == 0;
         break;
       default: {
         TableShards table{.table = name};
@@ -51,6 +61,14 @@ ShardPlan random_plan(Random& random) {
     }
   }
   return plan;
+}
+
+TEST(Plan, MayCarryAPrediction) {
+  const ShardPlan plan = parse_plan("ranks 2\npredicted_ms 3.25\nC1 rows\n", "p");
+  EXPECT_EQ(plan.predicted_ms, 3.25);
+  EXPECT_EQ(to_text(plan), "ranks 2\npredicted_ms 3.25\nC1 rows\n");
+  EXPECT_EQ(problem_of("ranks 2\npredicted_ms soon\nC1 rows\n"),
+            "p:2: expected 'predicted_ms' and a positive number");
 }
 
 TEST(Plan, ReadsBackWhatItWrites) {
@@ -73,6 +91,37 @@ TEST(Plan, HasALineATableAndComments) {
   EXPECT_EQ(plan.of("d").held_by(1), (PartRange{10, kParts}));
   EXPECT_TRUE(plan.of("c").replicated);
   EXPECT_TRUE(plan.of("c").held_by(1).is_everything());
+}
+
+TEST(Plan, HasColumnsAndWhereBagsArePooled) {
+  const ShardPlan plan = parse_plan(
+      "ranks 3\na columns 2 2 0\nb columns 1 1 pooled owner\nc rank 1 pooled owner\n"
+      "d rows pooled requester\n",
+      "p");
+  const TableShards a = plan.of("a");
+  EXPECT_EQ(a.columns, (std::vector<int>{2, 0}));
+  EXPECT_EQ(a.slice_of(2), 0);
+  EXPECT_EQ(a.slice_of(0), 1);
+  EXPECT_TRUE(a.held_by(0).is_everything());
+  EXPECT_EQ(a.held_by(1).count(), 0);
+  EXPECT_FALSE(a.pooled_at_owner);
+  EXPECT_TRUE(plan.of("b").pooled_at_owner);
+  EXPECT_TRUE(plan.of("c").pooled_at_owner);
+  EXPECT_EQ(plan.of("d"), over_all_ranks("d", 3));
+  EXPECT_EQ(problem_of("ranks 2\na columns 2 0\n"),
+            "p:2: table a has 2 slices of columns on 1 ranks; name a rank for each slice");
+  EXPECT_EQ(problem_of("ranks 2\na columns 2 0 2\n"),
+            "p:2: rank 2 holds table a, but there are 2 ranks");
+  EXPECT_EQ(problem_of("ranks 2\na columns 2 1 1\n"),
+            "p:2: rank 1 has two slices of table a; name every rank once");
+  EXPECT_EQ(problem_of("ranks 2\na columns few 1\n"),
+            "p:2: expected a number of slices, found 'few'");
+  EXPECT_EQ(problem_of("ranks 2\na rank 0 pooled here\n"),
+            "p:2: bags are pooled at 'owner' or 'requester', found 'here'");
+  for (const char* holders : {"rows", "replicated", "rows 0-9 10-4095"})
+    EXPECT_EQ(problem_of(cat("ranks 2\na ", holders, " pooled owner\n")),
+              "p:2: table a cannot be pooled at its owner: no rank has all keys of a bag; use "
+              "'rank N' or 'columns'");
 }
 
 TEST(Plan, ErrorsNameTheFileAndTheLine) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "shard/cuda/device_sharded_lookup.h"
 #include "shard/host_sharded_lookup.h"
 
 namespace emblem {
@@ -17,11 +18,35 @@ int64_t share_of(int64_t total, PartRange held, bool evicts) {
   return std::clamp<int64_t>(static_cast<int64_t>(std::ceil(mean + slack)), 1, total);
 }
 
+void take_columns(const TableSettings& table, const TableShards& shards, int rank,
+                  TableSettings& part) {
+  const auto slices = static_cast<int64_t>(shards.columns.size());
+  EMBLEM_REQUIRE(slices <= table.dim,
+                 "the plan (train_config.plan_path) cuts the columns of table ", table.name,
+                 " into ", slices, " slices, but it has ", table.dim, "; name fewer ranks");
+  bool needs_rows = false;
+  visit_table_rule(table.rule,
+                   [&](const auto& rule) { needs_rows = std::decay_t<decltype(rule)>::kRowWise; });
+  EMBLEM_REQUIRE(!needs_rows, "the plan (train_config.plan_path) cuts table ", table.name,
+                 " into slices of columns, but ", name_of(table.rule),
+                 " needs whole rows; use 'rows' or 'rank N'");
+  const int64_t slice = shards.slice_of(rank);
+  const int64_t mine = slice < slices ? slice : 0;  // without a slice it holds no rows
+  part.columns = {first_column_of(table, shards, mine), table.dim};
+  part.dim = first_column_of(table, shards, mine + 1) - part.columns.first;
+  part.initializer.first = part.missing.first = part.columns.first;
+}
+
 }  // namespace
+
+int64_t first_column_of(const TableSettings& table, const TableShards& shards, int64_t slice) {
+  return slice * table.dim / static_cast<int64_t>(shards.columns.size());
+}
 
 TableSettings settings_of_part(const TableSettings& table, const TableShards& shards, int rank) {
   TableSettings part = table;
   part.held = shards.held_by(rank);
+  if (!shards.columns.empty()) take_columns(table, shards, rank, part);
   if (table.kind == TableKind::kStatic) return part;
   const bool evicts = table.eviction != Eviction::kNone;
   part.capacity = share_of(table.capacity, part.held, evicts);
@@ -33,10 +58,16 @@ TableSettings settings_of_part(const TableSettings& table, const TableShards& sh
 std::unique_ptr<Lookup> make_sharded_lookup(const Context& context,
                                             std::span<const ShardedTable> tables,
                                             std::span<const ShardedFeature> features,
-                                            Communicator& ranks, int64_t slots) {
-  EMBLEM_REQUIRE(context.device == Device::kCpu,
-                 "training on several ranks runs on CPUs only so far; use --device cpu");
-  return std::make_unique<HostShardedLookup>(tables, features, ranks, slots);
+                                            const ShardRanks& ranks,
+                                            const LookupSettings& settings) {
+  return dispatch(
+      context.device,
+      [&]() -> std::unique_ptr<Lookup> {
+        EMBLEM_REQUIRE(settings.dedup, "lookup: a CPU asks for equal keys once; dedup is for GPUs");
+        return std::make_unique<HostShardedLookup>(tables, features, *ranks.host, ranks.slots,
+                                                   ranks.precision);
+      },
+      [&] { return cuda::make_sharded_lookup(context, tables, features, ranks, settings); });
 }
 
 }  // namespace emblem

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "core/half.h"
 #include "embedding/lookup.h"
 #include "shard/plan.h"
 
@@ -31,10 +32,29 @@ struct ShardedTable {
   Table* local = nullptr;  // the rows of this rank; borrowed
 };
 
-// The settings of the part of a table that a rank holds.
+// Whether a table needs to know how often keys came: for admission or its scores.
+inline bool counts_matter(const TableSettings& settings) {
+  return settings.admission_threshold > 1 || settings.eviction == Eviction::kLfu;
+}
+
+// The settings of the part of a table that a rank holds. Throws for columns of tables whose
+// optimizer needs whole rows.
 TableSettings settings_of_part(const TableSettings& table, const TableShards& shards, int rank);
 
-// For tables on the context's device. `slots` is the largest number of shards of a rank.
+// The ranks of a lookup.
+struct ShardRanks {
+  Communicator* host = nullptr;    // of host memory; borrowed
+  Communicator* device = nullptr;  // of the memory of the lookup's device; the same on a CPU
+  int64_t slots = 1;               // the largest number of shards of a rank
+  // Of rows and gradients on their way from rank to rank: in 16 bits, results depend on the ranks.
+  DType precision = DType::kF32;
+};
+
+// The first column of a slice of a table by columns; of the slice after the last: the end.
+int64_t first_column_of(const TableSettings& table, const TableShards& shards, int64_t slice);
+
+// For tables on the context's device. On a GPU a plan has neither columns nor bags pooled at their
+// owner.
 //
 // Unlike other lookups, it takes the features of several shards, shard after shard, each shard with
 // a number of bags of its own; the rows of `out`, and of gradients, are those of the shards one
@@ -42,6 +62,7 @@ TableSettings settings_of_part(const TableSettings& table, const TableShards& sh
 std::unique_ptr<Lookup> make_sharded_lookup(const Context& context,
                                             std::span<const ShardedTable> tables,
                                             std::span<const ShardedFeature> features,
-                                            Communicator& ranks, int64_t slots);
+                                            const ShardRanks& ranks,
+                                            const LookupSettings& settings = {});
 
 }  // namespace emblem

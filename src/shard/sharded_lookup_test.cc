@@ -3,12 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <map>
 #include <mutex>
 
 #include "comm/threads.h"
+#include "core/device_test.h"
 #include "core/random.h"
-#include "core/thread_pool.h"
 
 namespace emblem {
 namespace {
@@ -16,6 +17,8 @@ namespace {
 struct Case {
   int ranks = 1;
   int64_t shards = 1;
+  Device device = Device::kCpu;
+  DType precision = DType::kF32;
 };
 
 // Keys of a shard, by feature.
@@ -27,15 +30,31 @@ struct ShardBatch {
   };
   int64_t bags = 0;
   std::vector<Keys> features;
+};
 
-  std::vector<FeatureKeys> views() const {
+// Keys on a device.
+class Uploaded {
+ public:
+  explicit Uploaded(const Context& context) : context_(context) {}
+  std::vector<FeatureKeys> views(const ShardBatch& batch) {
     std::vector<FeatureKeys> views;
-    for (const Keys& f : features)
-      views.push_back({.keys = {f.keys.data(), static_cast<int64_t>(f.keys.size())},
-                       .offsets = {f.offsets.data(), static_cast<int64_t>(f.offsets.size())},
-                       .weights = {f.weights.data(), static_cast<int64_t>(f.weights.size())}});
+    for (const ShardBatch::Keys& f : batch.features)
+      views.push_back({.keys = there(keys_, f.keys),
+                       .offsets = there(offsets_, f.offsets),
+                       .weights = there(weights_, f.weights)});
     return views;
   }
+
+ private:
+  template <class T>
+  View<const T> there(std::deque<Buffer<T>>& kept, const std::vector<T>& values) {
+    kept.push_back(Buffer<T>::from(context_, values));
+    return std::as_const(kept.back()).view();
+  }
+  const Context& context_;
+  std::deque<Buffer<int64_t>> keys_;
+  std::deque<Buffer<int32_t>> offsets_;
+  std::deque<Buffer<float>> weights_;
 };
 
 std::vector<TableSettings> sample_tables() {
@@ -54,28 +73,59 @@ std::vector<TableSettings> sample_tables() {
   TableSettings copied{.name = "copied", .dim = 4, .capacity = 50, .rule = AdaGrad{}};
   TableSettings copied_open = open;
   copied_open.name = "copied_open";
-  return {rows, small, open, shy, copied, copied_open};
+  TableSettings cut{.name = "cut",
+                    .dim = 5,
+                    .dtype = DType::kBf16,
+                    .kind = TableKind::kDynamic,
+                    .eviction = Eviction::kLfu,
+                    .admission_threshold = 2,
+                    .rule = Adam{},
+                    .rounding = Rounding::kStochastic};
+  TableSettings cut_rows{.name = "cut_rows", .dim = 7, .capacity = 90, .rule = AdaGrad{}};
+  TableSettings pooled = shy;
+  pooled.name = "pooled";
+  pooled.dim = 6;
+  TableSettings wide{.name = "wide", .dim = 128, .capacity = 5000, .rule = Adam{}};
+  return {rows, small, open, shy, copied, copied_open, cut, cut_rows, pooled, wide};
 }
 
-ShardPlan sample_plan(int ranks) {
+// Columns, and bags pooled at their owner, are for CPUs.
+ShardPlan sample_plan(int ranks, Device device) {
   ShardPlan plan{.ranks = ranks};
   plan.tables = {over_all_ranks("rows", ranks), over_all_ranks("small", ranks),
                  over_all_ranks("open", ranks), on_rank("shy", ranks - 1, ranks),
                  on_every_rank("copied"),       on_every_rank("copied_open")};
+  std::vector<int> all, two = {ranks - 1};
+  for (int rank = 0; rank < ranks; ++rank) all.push_back(rank);
+  if (ranks > 1) two.push_back(0);
+  plan.tables.push_back(by_columns("cut", two, ranks));
+  all.resize(static_cast<size_t>(std::min(ranks, 7)));
+  plan.tables.push_back(by_columns("cut_rows", all, ranks));
+  plan.tables.push_back(on_rank("pooled", ranks / 2, ranks));
+  for (const size_t t : {7u, 8u}) plan.tables[t].pooled_at_owner = true;
+  plan.tables.push_back(over_all_ranks("wide", ranks));
+  if (device == Device::kCpu) return plan;
+  for (TableShards& table : plan.tables) {
+    if (!table.columns.empty()) table = over_all_ranks(table.table, ranks);
+    table.pooled_at_owner = false;
+  }
   return plan;
 }
 
 // Two features share "rows" and "open"; one is weighted, one a mean.
 std::vector<ShardedFeature> sample_features() {
-  return {{0, Pooling::kSum}, {0, Pooling::kMean}, {1, Pooling::kSum}, {2, Pooling::kMean},
-          {2, Pooling::kSum}, {3, Pooling::kSum},  {4, Pooling::kSum}, {5, Pooling::kSum}};
+  return {{0, Pooling::kSum},  {0, Pooling::kMean}, {1, Pooling::kSum},  {2, Pooling::kMean},
+          {2, Pooling::kSum},  {3, Pooling::kSum},  {4, Pooling::kSum},  {5, Pooling::kSum},
+          {6, Pooling::kSum},  {7, Pooling::kMean}, {6, Pooling::kMean}, {7, Pooling::kSum},
+          {8, Pooling::kMean}, {8, Pooling::kSum},  {9, Pooling::kSum},  {9, Pooling::kSum}};
 }
 
 int64_t random_key(Random& random, size_t table) {
   const int64_t few = static_cast<int64_t>(random.bits() % 20);
   if (table == 0) return random.bits() % 2 ? few : static_cast<int64_t>(random.bits() % 10007);
   if (table == 1) return few % 7;
-  if (table == 4) return few;
+  if (table == 4 || table == 7) return few;
+  if (table == 9) return random.bits() % 2 ? few : static_cast<int64_t>(random.bits() % 5000);
   if (random.bits() % 50 == 0) return random.bits() % 2 ? 0 : -1;
   return random.bits() % 2 ? few * 1000003 : static_cast<int64_t>(random.bits());
 }
@@ -86,13 +136,13 @@ ShardBatch random_batch(uint64_t seed, int64_t bags) {
   const std::vector<ShardedFeature> features = sample_features();
   for (size_t f = 0; f < features.size(); ++f) {
     ShardBatch::Keys& keys = batch.features.emplace_back();
-    const bool one_each = f == 2 || f == 6;
+    const bool one_each = f == 2 || f == 6 || f == 11 || f == 14;
     if (!one_each) keys.offsets.push_back(0);
     for (int64_t bag = 0; bag < bags; ++bag) {
       const uint64_t count = one_each ? 1 : random.bits() % 4;
       for (uint64_t i = 0; i < count; ++i) {
         keys.keys.push_back(random_key(random, features[f].table));
-        if (f == 1 || f == 4) keys.weights.push_back(0.5f + static_cast<float>(i));
+        if (f == 1 || f == 4 || f == 12) keys.weights.push_back(0.5f + static_cast<float>(i));
       }
       if (!one_each) keys.offsets.push_back(static_cast<int32_t>(keys.keys.size()));
     }
@@ -118,18 +168,35 @@ struct Trained {
 };
 
 constexpr int kSteps = 4;
+constexpr LookupSettings kSettings{.sums = Sums::kDeterministic, .transfer = {}};
 constexpr int64_t kBags[] = {5, 0, 17, 1, 8, 3, 0, 40};  // of shards
 
+// Rows of a slice of columns are zero elsewhere.
 void take_content(const Context& context, const Table& table, Trained& trained) {
+  const auto columns = static_cast<size_t>(table.settings().row_dim());
+  const auto first = static_cast<size_t>(table.settings().columns.first);
+  const auto dim = static_cast<size_t>(table.dim());
+  const auto place = [&](std::span<const float> values, size_t begin, std::vector<float>& row) {
+    const size_t at = row.size();
+    row.resize(at + columns);
+    std::copy_n(values.begin() + static_cast<ptrdiff_t>(begin), dim,
+                row.begin() + static_cast<ptrdiff_t>(at + first));
+  };
   table.export_rows(context, 100, [&](const RowBatch& batch) {
     for (size_t i = 0; i < batch.keys.size(); ++i) {
       std::vector<float>& row = trained.rows[table.settings().name][batch.keys[i]];
-      const auto dim = static_cast<size_t>(table.dim());
       const auto state = static_cast<size_t>(table.state_floats());
-      row.assign(batch.weights.begin() + static_cast<ptrdiff_t>(i * dim),
-                 batch.weights.begin() + static_cast<ptrdiff_t>((i + 1) * dim));
-      row.insert(row.end(), batch.states.begin() + static_cast<ptrdiff_t>(i * state),
-                 batch.states.begin() + static_cast<ptrdiff_t>((i + 1) * state));
+      if (dim != columns) {
+        place(batch.weights, i * dim, row);
+        for (size_t plane = 0; plane < state; plane += dim)
+          place(batch.states, i * state + plane, row);
+      }
+      if (dim == columns)
+        row.assign(batch.weights.begin() + static_cast<ptrdiff_t>(i * dim),
+                   batch.weights.begin() + static_cast<ptrdiff_t>((i + 1) * dim));
+      if (dim == columns)
+        row.insert(row.end(), batch.states.begin() + static_cast<ptrdiff_t>(i * state),
+                   batch.states.begin() + static_cast<ptrdiff_t>((i + 1) * state));
       if (!batch.scores.empty())
         trained.scores[table.settings().name][batch.keys[i]] = batch.scores[i];
     }
@@ -137,15 +204,17 @@ void take_content(const Context& context, const Table& table, Trained& trained) 
 }
 
 // One rank of a training.
-Trained train_rank(Communicator& ranks, int64_t shards) {
+Trained train_rank(Communicator& ranks, int64_t shards, Device device,
+                   DType precision = DType::kF32) {
   ThreadPool threads(2);
-  const Context context{.threads = &threads};
+  Context context{.device = device, .threads = &threads};
+  const auto stream = use_own_stream(context);
   const int64_t n = ranks.size(), r = ranks.rank();
   const int64_t first = r * shards / n, last = (r + 1) * shards / n;
   int64_t slots = 0;
   for (int64_t rank = 0; rank < n; ++rank)
     slots = std::max(slots, (rank + 1) * shards / n - rank * shards / n);
-  const ShardPlan plan = sample_plan(ranks.size());
+  const ShardPlan plan = sample_plan(ranks.size(), device);
   std::vector<std::unique_ptr<Table>> tables;
   std::vector<ShardedTable> sharded;
   for (const TableSettings& settings : sample_tables()) {
@@ -153,7 +222,8 @@ Trained train_rank(Communicator& ranks, int64_t shards) {
     tables.push_back(make_table(context, settings_of_part(settings, held, ranks.rank())));
     sharded.push_back({settings, held, tables.back().get()});
   }
-  const auto lookup = make_sharded_lookup(context, sharded, sample_features(), ranks, slots);
+  const auto lookup = make_sharded_lookup(context, sharded, sample_features(),
+                                          {&ranks, &ranks, slots, precision}, kSettings);
   Trained trained;
   for (int step = 1; step <= kSteps; ++step) {
     std::vector<ShardBatch> batches;
@@ -167,11 +237,12 @@ Trained train_rank(Communicator& ranks, int64_t shards) {
       const auto own = random_gradients(seed, kBags[s] * lookup->width());
       gradients.insert(gradients.end(), own.begin(), own.end());
     }
+    Uploaded uploaded(context);
     for (const ShardBatch& batch : batches)
-      for (const FeatureKeys& keys : batch.views()) features.push_back(keys);
-    std::vector<float> out(static_cast<size_t>(bags * lookup->width()));
-    lookup->forward(context, features, step == 3 ? Phase::kEval : Phase::kTrain,
-                    View<float>{out.data(), bags, lookup->width()});
+      for (const FeatureKeys& keys : uploaded.views(batch)) features.push_back(keys);
+    Buffer<float> there(device, bags, lookup->width());
+    lookup->forward(context, features, step == 3 ? Phase::kEval : Phase::kTrain, there.view());
+    const std::vector<float> out = there.to_host(context);
     const float* next = out.data();
     for (int64_t s = first; s < last; ++s) {
       const float* end = next + kBags[s] * lookup->width();
@@ -179,9 +250,10 @@ Trained train_rank(Communicator& ranks, int64_t shards) {
       next = end;
     }
     if (step == 3) continue;
-    const View<const float> view{gradients.data(), bags, lookup->width()};
-    trained.norms.push_back(lookup->squared_gradient_norm(context, view));
-    lookup->backward(context, view, 0.5f, 0.1f, step);
+    const auto view = Buffer<float>::from(context, gradients, lookup->width());
+    trained.norms.push_back(lookup->squared_gradient_norm(context, view.view()));
+    lookup->backward(context, view.view(), 0.5f, 0.1f, step);
+    lookup->check(context);
   }
   trained.counts = lookup->take_counts(context);
   for (const auto& table : tables) {
@@ -195,10 +267,18 @@ Trained train(const Case& c) {
   Trained all;
   std::mutex mutex;
   run_thread_ranks(c.ranks, [&](Communicator& ranks) {
-    Trained one = train_rank(ranks, c.shards);
+    Trained one = train_rank(ranks, c.shards, c.device, c.precision);
     const std::lock_guard lock(mutex);
     all.outputs.merge(one.outputs);
     for (auto& [name, rows] : one.rows) {
+      if (name.starts_with("cut")) {  // into slices
+        for (auto& [key, row] : rows) {
+          std::vector<float>& whole = all.rows[name][key];
+          whole.resize(row.size());
+          for (size_t i = 0; i < row.size(); ++i) whole[i] += row[i];
+        }
+        continue;
+      }
       const size_t before = all.rows[name].size(), own = rows.size();
       all.rows[name].merge(rows);
       EXPECT_EQ(all.rows[name].size(), before + own) << name << ": a key on two ranks";
@@ -214,68 +294,140 @@ Trained train(const Case& c) {
   return all;
 }
 
-class ShardedRanks : public testing::TestWithParam<int> {};
+class ShardedRanks : public testing::TestWithParam<std::tuple<int, Device>> {
+ protected:
+  void SetUp() override {
+    if (!device_is_usable(std::get<1>(GetParam()))) GTEST_SKIP() << "no CUDA device here";
+  }
+};
 
 TEST_P(ShardedRanks, GiveTheBytesOfOneRank) {
-  const Trained one = train({1, 8}), several = train({GetParam(), 8});
+  const auto [ranks, device] = GetParam();
+  const Trained one = train({1, 8, device}), several = train({ranks, 8, device});
   EXPECT_EQ(several.outputs, one.outputs);
   EXPECT_EQ(several.rows, one.rows);
   EXPECT_EQ(several.scores, one.scores);
   EXPECT_EQ(several.counts, one.counts);
-  EXPECT_EQ(several.norms, one.norms);
+  // Of slices of columns, which are on CPUs, the squares of a row are rounded once for each slice.
+  if (device == Device::kCuda) EXPECT_EQ(several.norms, one.norms);
+  for (size_t i = 0; i < one.norms.size(); ++i)
+    EXPECT_NEAR(several.norms[i], one.norms[i], 1e-14 * one.norms[i]);
 }
 
-INSTANTIATE_TEST_SUITE_P(, ShardedRanks, testing::Values(2, 3, 4, 5, 8));
+INSTANTIATE_TEST_SUITE_P(, ShardedRanks,
+                         testing::Combine(testing::Values(2, 3, 4, 5, 8),
+                                          testing::Values(Device::kCpu, Device::kCuda)),
+                         [](const auto& info) {
+                           return cat(std::get<0>(info.param), "_", std::get<1>(info.param));
+                         });
+
+class ShardedLookup : public DeviceTest {};
+
+// Two ranks, so that some rows come from another.
+TEST_P(ShardedLookup, RowsAndGradientsTravelIn16Bits) {
+  const Device device = GetParam();
+  const Trained exact = train({2, 8, device});
+  for (const DType precision : {DType::kBf16, DType::kF16}) {
+    const float unit = precision == DType::kBf16 ? 1.0f / 256 : 1.0f / 2048;
+    const Trained rounded = train({2, 8, device, precision});
+    EXPECT_EQ(rounded.counts, exact.counts);
+    float largest = 0.0f;
+    for (const auto& [shard, steps] : exact.outputs) {
+      // Of the first step; later ones have what optimizers made of the differences.
+      for (size_t i = 0; i < steps[0].size(); ++i) {
+        const float difference = std::abs(rounded.outputs.at(shard)[0][i] - steps[0][i]);
+        largest = std::max(largest, difference);
+        // Up to 3 keys of weights up to 2.5, each below 0.01.
+        EXPECT_LE(difference, 3 * 2.5f * 0.01f * unit);
+      }
+    }
+    EXPECT_GT(largest, 0.0f);
+    EXPECT_NE(rounded.rows, exact.rows);
+    for (size_t i = 0; i < exact.norms.size(); ++i)
+      EXPECT_NEAR(rounded.norms[i], exact.norms[i], 0.01 * exact.norms[i]);
+    if (device == Device::kCpu) {  // which sends nothing to itself
+      EXPECT_EQ(train({1, 8, device, precision}).rows, train({1, 8, device}).rows);
+    }
+  }
+}
 
 // One shard of all rows through the plain lookup.
-TEST(ShardedLookup, OneRankIsThePlainLookup) {
+TEST_P(ShardedLookup, OneRankIsThePlainLookup) {
   Trained sharded;
-  run_thread_ranks(1, [&](Communicator& ranks) { sharded = train_rank(ranks, 1); });
-  const Context context;
+  run_thread_ranks(1, [&](Communicator& ranks) { sharded = train_rank(ranks, 1, GetParam()); });
+  const Context& context = context_;
   std::vector<std::unique_ptr<Table>> tables;
   for (const TableSettings& settings : sample_tables())
     tables.push_back(make_table(context, settings));
   std::vector<LookupFeature> features;
   for (const ShardedFeature& feature : sample_features())
     features.push_back({tables[feature.table].get(), feature.pooling});
-  const auto lookup = make_lookup(context, features);
+  const auto lookup = make_lookup(context, features, kSettings);
   Trained plain;
   for (int step = 1; step <= kSteps; ++step) {
     const auto seed = static_cast<uint64_t>(step * 100);
     const ShardBatch batch = random_batch(seed, kBags[0]);
     const auto gradients = random_gradients(seed, kBags[0] * lookup->width());
-    std::vector<float> out(gradients.size());
-    const auto keys = batch.views();
-    lookup->forward(context, keys, step == 3 ? Phase::kEval : Phase::kTrain,
-                    View<float>{out.data(), kBags[0], lookup->width()});
-    plain.outputs[0].push_back(out);
+    Buffer<float> out(context.device, kBags[0], lookup->width());
+    Uploaded uploaded(context);
+    const auto keys = uploaded.views(batch);
+    lookup->forward(context, keys, step == 3 ? Phase::kEval : Phase::kTrain, out.view());
+    plain.outputs[0].push_back(out.to_host(context));
     if (step == 3) continue;
-    const View<const float> view{gradients.data(), kBags[0], lookup->width()};
-    plain.norms.push_back(lookup->squared_gradient_norm(context, view));
-    lookup->backward(context, view, 0.5f, 0.1f, step);
+    const auto view = Buffer<float>::from(context, gradients, lookup->width());
+    plain.norms.push_back(lookup->squared_gradient_norm(context, view.view()));
+    lookup->backward(context, view.view(), 0.5f, 0.1f, step);
+    lookup->check(context);
   }
   for (const auto& table : tables) take_content(context, *table, plain);
   EXPECT_EQ(sharded.outputs, plain.outputs);
   EXPECT_EQ(sharded.rows, plain.rows);
   EXPECT_EQ(sharded.scores, plain.scores);
   EXPECT_EQ(sharded.counts, lookup->take_counts(context));
+  // A GPU squares rows in 32 bits.
+  const double tolerance = GetParam() == Device::kCpu ? 1e-12 : 1e-8;
   for (size_t i = 0; i < plain.norms.size(); ++i)
-    EXPECT_NEAR(sharded.norms[i], plain.norms[i], 1e-12 * plain.norms[i]);
+    EXPECT_NEAR(sharded.norms[i], plain.norms[i], tolerance * plain.norms[i]);
 }
 
-TEST(ShardedLookup, RefusesKeysOutsideAStaticTable) {
+TEST(SettingsOfPart, RefuseColumnsOfTablesThatNeedWholeRows) {
+  const auto problem = [](const TableSettings& settings) {
+    try {
+      settings_of_part(settings, by_columns("a", {0, 1}, 2), 0);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("none");
+  };
+  const TableSettings plain{.name = "a", .dim = 2, .capacity = 10, .rule = Adam{}};
+  TableSettings row_wise = plain, narrow = plain;
+  row_wise.rule = RowWiseAdaGrad{};
+  narrow.dim = 1;
+  EXPECT_EQ(problem(plain), "none");
+  EXPECT_EQ(problem(row_wise),
+            cat("the plan (train_config.plan_path) cuts table a into slices of "
+                "columns, but ",
+                name_of(row_wise.rule), " needs whole rows; use 'rows' or 'rank N'"));
+  EXPECT_EQ(problem(narrow),
+            "the plan (train_config.plan_path) cuts the columns of table a into 2 slices, but it "
+            "has 1; name fewer ranks");
+}
+
+TEST_P(ShardedLookup, RefusesKeysOutsideAStaticTable) {
   run_thread_ranks(1, [&](Communicator& ranks) {
-    const Context context;
+    const Context& context = context_;
     const TableSettings settings{.name = "a", .dim = 2, .capacity = 10};
     const auto table = make_table(context, settings);
     const ShardedTable sharded{settings, over_all_ranks("a", 1), table.get()};
     const ShardedFeature feature{0, Pooling::kSum};
-    const auto lookup = make_sharded_lookup(context, {&sharded, 1}, {&feature, 1}, ranks, 1);
-    const int64_t key = 10;
-    float out[2];
-    const FeatureKeys keys{.keys = {&key, 1}};
+    const auto lookup =
+        make_sharded_lookup(context, {&sharded, 1}, {&feature, 1}, {&ranks, &ranks, 1});
+    const auto key = Buffer<int64_t>::from(context, {10});
+    Buffer<float> out(context.device, 1, 2);
+    const FeatureKeys keys{.keys = key.view()};
     try {
-      lookup->forward(context, {&keys, 1}, Phase::kTrain, View<float>{out, 1, 2});
+      lookup->forward(context, {&keys, 1}, Phase::kTrain, out.view());
+      lookup->check(context);
       FAIL();
     } catch (const Error& error) {
       EXPECT_STREQ(error.what(),
@@ -284,6 +436,8 @@ TEST(ShardedLookup, RefusesKeysOutsideAStaticTable) {
     }
   });
 }
+
+EMBLEM_TEST_ON_EVERY_DEVICE(ShardedLookup);
 
 }  // namespace
 }  // namespace emblem

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/hash.h"
 #include "core/host_vector.h"
 #include "embedding/lookup.h"
+#include "embedding/row_share.h"
 #include "embedding/settings.h"
 #include "shard/plan.h"
 
@@ -20,75 +22,68 @@ class KeyOwners {
   // `table` describes all of it. Keys of a replicated table belong to `rank`.
   KeyOwners(const TableSettings& table, const TableShards& shards, int ranks, int rank);
 
-  int ranks() const { return ranks_; }
+  int ranks() const { return static_cast<int>(held_.size()); }
+  // Keys of a static table are below it; 0 for a dynamic table.
+  int64_t rows() const { return is_static_ ? rows_ : 0; }
   // Throws for keys outside a static table.
   int of(int64_t key) const {
     if (is_static_ && static_cast<uint64_t>(key) >= static_cast<uint64_t>(rows_)) refuse(key);
-    return rank_of_part_[is_static_ ? part_of_static_key(key) : part_of_hashed_key(key)];
+    return rank_of_part_[static_cast<size_t>(is_static_ ? part_of_static_key(key)
+                                                        : part_of_hashed_key(key))];
   }
-
- private:
+  // By what the lookup of its owner knows a key: of a static table, the row.
+  int64_t key_at(int owner, int64_t key) const {
+    const PartRange held = held_[static_cast<size_t>(owner)];
+    return is_static_ && !held.is_everything() ? local_row(key, held) : key;
+  }
   [[noreturn]] void refuse(int64_t key) const;
 
+ private:
   std::string table_;
   bool is_static_;
   int64_t rows_;
-  int ranks_;
+  std::vector<PartRange> held_;  // by rank
   std::vector<uint16_t> rank_of_part_;
 };
 
-// Numbers the distinct keys of a batch. Emptied without touching its memory.
-class KeyNumbers {
- public:
-  // Forgets all keys and makes room for `keys` of them.
-  void begin(size_t keys);
-  // The number of the key, which is `next` if it had none.
-  uint32_t insert(int64_t key, uint32_t next) {
-    for (uint64_t slot = mix64(static_cast<uint64_t>(key)) >> shift_;; slot = (slot + 1) & mask_) {
-      Slot& at = slots_[slot];
-      if (at.batch != batch_) at = {key, next, batch_};
-      if (at.key == key) return at.number;
-    }
-  }
-
- private:
-  struct Slot {
-    int64_t key;
-    uint32_t number;
-    uint32_t batch;  // that it was filled in
-  };
-  std::vector<Slot> slots_;  // a power of two
-  uint64_t mask_ = 0;
-  int shift_ = 0;
-  uint32_t batch_ = 0;
-};
+// Memory for numbering the distinct keys of a table. One for several tables stays in the cache.
+using KeySlots = HostVector<uint32_t>;
 
 // Reuses its memory from batch to batch. Used by one thread.
 class TableRequests {
  public:
   // `features` are all that read the table, in order.
-  void make(std::span<const FeatureKeys* const> features, const KeyOwners& owners);
+  void make(std::span<const FeatureKeys* const> features, const KeyOwners& owners, KeySlots& slots);
 
-  // By owner; within one, by first occurrence.
+  // Distinct keys as their owners know them, by owner; within one, by first occurrence.
   std::span<const int64_t> keys() const { return keys_; }
   std::span<const int32_t> counts() const { return counts_; }  // occurrences of each
   int64_t begin(int owner) const { return begins_[static_cast<size_t>(owner)]; }
   int64_t size() const { return begins_.empty() ? 0 : begins_.back(); }
-  // Of each key of a feature: its place in keys().
+
+  // Distinct keys are numbered by first occurrence. Of each key of a feature: its number.
   std::span<const uint32_t> numbers(size_t feature) const { return numbers_[feature]; }
+  std::span<const int32_t> counts_by_number() const { return first_counts_; }
+  // Of each number: the owner, and its place in keys().
+  std::span<const uint16_t> owners() const { return owners_; }
+  std::span<const uint32_t> places() const { return places_; }
 
  private:
-  void number_keys(std::span<const FeatureKeys* const> features);
+  void number_keys(std::span<const FeatureKeys* const> features, const KeyOwners& owners,
+                   KeySlots& slots);
+  template <class SlotOf>
+  uint32_t number_feature(const View<const int64_t>& keys, uint32_t* numbers, uint32_t next,
+                          KeySlots& slots, SlotOf&& slot_of);
   void sort_by_owner(const KeyOwners& owners);
 
-  KeyNumbers known_;
   std::vector<HostVector<uint32_t>> numbers_;  // per feature
-  std::vector<int64_t> first_keys_;            // by first occurrence
-  std::vector<int32_t> first_counts_;
-  std::vector<uint16_t> owners_;
-  std::vector<uint32_t> places_;  // in keys_, of each of first_keys_
-  std::vector<int64_t> keys_, begins_;
-  std::vector<int32_t> counts_;
+  HostVector<int64_t> first_keys_;             // by number
+  HostVector<int32_t> first_counts_;
+  HostVector<uint16_t> owners_;
+  HostVector<uint32_t> places_;
+  HostVector<int64_t> keys_;
+  HostVector<int32_t> counts_;
+  std::vector<int64_t> begins_, next_;
 };
 
 }  // namespace emblem

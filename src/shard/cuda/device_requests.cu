@@ -1,0 +1,122 @@
+#include "shard/cuda/device_requests.h"
+
+#include <algorithm>
+
+#include "embedding/cuda/find_gather.h"
+#include "embedding/cuda/group_rows.h"
+#include "embedding/cuda/lookup_scratch.cuh"
+#include "embedding/cuda/update_rows.h"
+
+namespace emblem::cuda {
+
+struct DeviceRequests::State {
+  RequesterRef requester;
+  BatchRef batch;
+  RouteRef route{};
+  bool has_bags = false;
+
+  TrainScratch scratch;
+  Buffer<uint2> holders;
+  Buffer<BatchCounters> counters;
+  uint32_t passes = 0;
+
+  void make_room(const Context& context, int64_t positions);
+};
+
+DeviceRequests::DeviceRequests() : state_(std::make_unique<State>()) {}
+DeviceRequests::~DeviceRequests() = default;
+DeviceRequests::DeviceRequests(DeviceRequests&&) noexcept = default;
+
+void DeviceRequests::State::make_room(const Context& context, int64_t positions) {
+  if (counters.size() == 0) {
+    BatchCounters first{};
+    first.pass = 1;
+    counters = Buffer<BatchCounters>::from(context, {first});
+  }
+  if (positions <= scratch.positions) return;
+  context.synchronize();
+  positions += positions / 8;
+  int64_t partial_stride = 0;
+  for (const RowShape shape : *requester.shapes)
+    partial_stride = std::max(partial_stride, partial_floats(shape));
+  scratch = TrainScratch(context, positions, partial_stride, requester.sums);
+  holders = Buffer<uint2>(Device::kCuda, positions);
+  passes = 0;
+}
+
+void DeviceRequests::route(const Context& context, const RequesterRef& requester,
+                           std::span<const FeatureKeys> features, uint32_t* counts) {
+  State& s = *state_;
+  s.requester = requester;
+  const int64_t positions = BatchLayout::positions_of(features);
+  s.make_room(context, positions);
+  s.has_bags = has_bags(features);
+  s.batch = requester.layout->lay_out(features);
+  s.batch.tables = requester.tables;
+  s.batch.counters = s.counters.data();
+  s.batch.feature_counts = requester.feature_counts;
+  s.scratch.add_to(s.batch);
+  s.route = {.owners = requester.owners,
+             .map = s.scratch.map.data(),
+             .map_mask = static_cast<uint32_t>(s.scratch.map.size() - 1),
+             .pass = ++s.passes,
+             .holders = s.holders.data(),
+             .counts = counts,
+             .ranks = requester.ranks,
+             .dedup = requester.dedup};
+  if (s.batch.tiles == 0) return;
+  cuda_check(cudaMemsetAsync(s.batch.counts, 0, static_cast<size_t>(positions) * sizeof(uint32_t),
+                             context.stream),
+             "zeroing");
+  route_keys(context, s.batch, s.route);
+}
+
+void DeviceRequests::write(const Context& context, const WriteKeys& to) {
+  State& s = *state_;
+  if (s.batch.tiles > 0) write_keys(context, s.batch, s.route, to);
+}
+
+void DeviceRequests::expand(const Context& context, bool for_training, AnyView out) {
+  State& s = *state_;
+  s.batch.bags = static_cast<uint32_t>(out.rows);
+  s.batch.out = {out.data, out.dtype};
+  s.batch.tables = s.requester.tables;
+  const std::vector<RowShape>& shapes = *s.requester.shapes;
+  for (size_t c = 0; c < shapes.size(); ++c)
+    gather_rows(context, s.batch, static_cast<int>(c), shapes[c], s.requester.precision,
+                GatherMode::kCopy);
+  if (s.has_bags) pool_bags(context, s.batch, GatherMode::kTrain);
+  if (!for_training || s.batch.tiles == 0) return;
+  if (s.requester.sums == Sums::kDeterministic)
+    sort_rows(context, s.batch, s.scratch.sorting.data(), s.scratch.sorting.size());
+  else
+    group_rows(context, s.batch);
+}
+
+void DeviceRequests::count_missing(const Context& context, const ItemPlace* items,
+                                   int64_t rank_stride, const uint8_t* flags,
+                                   const uint8_t* can_miss) {
+  State& s = *state_;
+  cuda::count_missing(context, s.batch, s.route, items, rank_stride, flags, can_miss);
+}
+
+void DeviceRequests::sum_by_key(const Context& context, ConstAnyView gradients) {
+  State& s = *state_;
+  if (s.batch.tiles == 0) return;
+  const std::vector<RowShape>& shapes = *s.requester.shapes;
+  for (size_t c = 0; c < shapes.size(); ++c) {
+    UpdateRows op;
+    op.cls = static_cast<int>(c);
+    op.most = s.batch.class_count[c];
+    op.in_order = s.requester.sums == Sums::kDeterministic;
+    op.shape = shapes[c];
+    op.gradients = gradients.data;
+    op.gradient_type = gradients.dtype;
+    op.partials = s.scratch.partials.data();
+    op.arrivals = s.scratch.arrivals.data();
+    if (op.in_order) op.positions = sorted_positions(s.batch, s.scratch.sorting.data());
+    store_sums(context, s.batch, op);
+  }
+}
+
+}  // namespace emblem::cuda

@@ -1,0 +1,15 @@
+// shard/cuda/sum_parts.h - a sum over parts on a GPU, in the order of comm/sum_all.h.
+#pragma once
+
+#include <cstdint>
+
+#include "core/context.h"
+
+namespace emblem::cuda {
+
+// to[i] = the sum of parts[p * stride + i] along a binary tree over `count` parts. `to` may be the
+// first part. Asynchronous.
+void sum_parts(const Context& context, const float* parts, int64_t count, int64_t stride,
+               int64_t values, float* to);
+
+}  // namespace emblem::cuda
