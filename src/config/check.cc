@@ -8,6 +8,7 @@
 #include "config/evaluation_input.h"
 #include "config/features.h"
 #include "config/metrics.h"
+#include "config/sharding_types.h"
 #include "config/unsupported.h"
 #include "core/file.h"
 #include "core/text.h"
@@ -157,6 +158,14 @@ void check_train(const config::PipelineConfig& config) {
   EMBLEM_REQUIRE(
       precision.empty() || precision == "FP32" || precision == "FP16" || precision == "BF16",
       "train_config.mixed_precision is \"", precision, "\", expected FP32, FP16 or BF16");
+  const std::string& exchange = train.exchange_precision();
+  EMBLEM_REQUIRE(exchange == "FP32" || exchange == "FP16" || exchange == "BF16",
+                 "train_config.exchange_precision is \"", exchange,
+                 "\", expected FP32, FP16 or BF16");
+  EMBLEM_REQUIRE(exchange == "FP32" || (!train.deterministic() && train.logical_shards() == 0),
+                 "train_config.exchange_precision is \"", exchange,
+                 "\", with which results depend on the number of ranks; remove deterministic and "
+                 "logical_shards, or choose FP32");
   const config::GradScaler& scaler = train.grad_scaler();
   EMBLEM_REQUIRE(scaler.init_scale() > 0 && scaler.growth_factor() >= 1 &&
                      scaler.backoff_factor() > 0 && scaler.backoff_factor() < 1,
@@ -193,6 +202,8 @@ void check_pipeline(const config::PipelineConfig& config) {
   check_stream(config);
   check_train(config);
   check_ranges(config);
+  for (const FeatureSpec& feature : layout.features)
+    sharding_kinds_of(feature.config, config.train_config());
 }
 
 }  // namespace emblem

@@ -104,6 +104,13 @@ TEST(CheckPipeline, AHoldoutTakesThePlaceOfEvalInputPath) {
 TEST(CheckPipeline, TrainingSettingsAreInRange) {
   EXPECT_EQ(verdict({"train_config.mixed_precision=FP8"}),
             "train_config.mixed_precision is \"FP8\", expected FP32, FP16 or BF16");
+  EXPECT_EQ(verdict({"train_config.exchange_precision=FP8"}),
+            "train_config.exchange_precision is \"FP8\", expected FP32, FP16 or BF16");
+  for (const char* other : {"train_config.deterministic=true", "train_config.logical_shards=2"})
+    EXPECT_EQ(
+        verdict({"train_config.exchange_precision=BF16", other}),
+        "train_config.exchange_precision is \"BF16\", with which results depend on the number "
+        "of ranks; remove deterministic and logical_shards, or choose FP32");
   EXPECT_EQ(verdict({"train_config.grad_scaler={backoff_factor: 2}"}),
             "train_config.grad_scaler has init_scale 65536, growth_factor 2 and backoff_factor 2, "
             "expected more than 0, at least 1, and between 0 and 1");

@@ -6,6 +6,7 @@
 #include "checkpoint/checkpoint.h"
 #include "comm/bytes.h"
 #include "core/log.h"
+#include "train/whole_rows.h"
 
 namespace emblem {
 
@@ -58,6 +59,15 @@ int64_t DeltaExport::write(const Context& context, const DeltaOrigin& origin) {
   for (size_t t = 0; t < tables_.size(); ++t) {
     const Table& table = *tables_[t];
     const std::string& name = table.settings().name;
+    if (table.settings().columns.of > 0) {
+      export_whole_rows(
+          context, *world_->ranks, world_->plan->of(name), table, kBatchRows, 0,
+          [&](const RowBatch& batch) {
+            writer->add(name, table.settings().row_dim(), batch.keys, batch.weights);
+          },
+          versions_[t]);
+      continue;
+    }
     ChangedRows changed;
     if (writes || !world_->is_replicated(name))
       table.export_rows(

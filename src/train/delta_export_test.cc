@@ -4,9 +4,11 @@
 
 #include "checkpoint/checkpoint.h"
 #include "comm/threads.h"
+#include "core/file.h"
 #include "core/temp_folder_test.h"
 #include "embedding/files/delta_files.h"
 #include "embedding/lookup.h"
+#include "shard/sharded_lookup.h"
 
 namespace emblem {
 namespace {
@@ -68,6 +70,28 @@ TEST(DeltaExportTest, RankZeroWritesTheRowsOfAllRanks) {
     EXPECT_EQ(deltas.write({}), 2);
   });
   EXPECT_THAT(rows_in(folder.path("deltas")), ElementsAre(4, 0));
+}
+
+TEST(DeltaExportTest, ColumnsOfSeveralRanksAreWholeRows) {
+  const TempFolder folder;
+  run_thread_ranks(3, [&](Communicator& ranks) {
+    const ShardPlan plan{.ranks = 3, .tables = {by_columns("user", {2, 1}, 3)}};
+    const World world{.ranks = &ranks, .shards = 3, .plan = &plan};
+    const TableSettings whole{.name = "user", .dim = 3, .kind = TableKind::kDynamic};
+    const auto table = make_table({}, settings_of_part(whole, plan.tables[0], ranks.rank()));
+    DeltaExport deltas(folder.path("deltas"), {table.get()}, 0, &world);
+    const std::vector<int64_t> keys = {5, 7};
+    if (ranks.rank() == 2) table->import_rows({}, {keys, std::vector<float>{1, 4}});
+    if (ranks.rank() == 1) table->import_rows({}, {keys, std::vector<float>{2, 3, 5, 6}});
+    EXPECT_EQ(deltas.write({}), 1);
+    EXPECT_EQ(deltas.write({}), 2);
+  });
+  EXPECT_THAT(rows_in(folder.path("deltas")), ElementsAre(2, 0));
+  const std::string first = list_deltas(folder.path("deltas"))[0].path;
+  const MappedFile vectors(first + "/user/emb_vector");
+  ASSERT_EQ(vectors.bytes().size(), 6 * sizeof(float));
+  const auto* values = reinterpret_cast<const float*>(vectors.bytes().data());
+  EXPECT_THAT(std::vector<float>(values, values + 6), ElementsAre(1, 2, 3, 4, 5, 6));
 }
 
 class OldDeltasTest : public testing::Test {

@@ -59,6 +59,11 @@ std::vector<Learner::DensePart> make_dense_parts(const Context& context,
   return parts;
 }
 
+DType exchange_precision(const config::TrainConfig& config) {
+  if (config.exchange_precision() == "BF16") return DType::kBf16;
+  return config.exchange_precision() == "FP16" ? DType::kF16 : DType::kF32;
+}
+
 }  // namespace
 
 Learner::Learner(const Context& context, const config::PipelineConfig& config,
@@ -67,7 +72,9 @@ Learner::Learner(const Context& context, const config::PipelineConfig& config,
       world_(world),
       clipping_(config.train_config().grad_clipping()),
       model_(context, config, layout, max_rows, nullptr, ModelUse::kTraining,
-             world != nullptr ? rank_tables_of(context, *world) : nullptr),
+             world != nullptr
+                 ? rank_tables_of(context, *world, exchange_precision(config.train_config()))
+                 : nullptr),
       sparse_schedule_(make_schedule(config.train_config().sparse_optimizer())),
       dense_(make_dense_parts(context, config.train_config(), model_.graph())),
       accumulation_(std::max(1u, config.train_config().gradient_accumulation_steps())),
@@ -86,7 +93,7 @@ Learner::Learner(const Context& context, const config::PipelineConfig& config,
   std::vector<int64_t> shards_of_rank;
   for (int rank = 0; rank < world->size(); ++rank)
     shards_of_rank.push_back(world->first_shard(rank + 1) - world->first_shard(rank));
-  dense_sum_.emplace(*world->ranks, std::move(shards_of_rank));
+  dense_sum_.emplace(world->device_ranks(), std::move(shards_of_rank));
 }
 
 float Learner::clip(StepResult& result, View<float> gradients, float loss_scale) {

@@ -44,9 +44,12 @@ class Learner {
   // One step of all ranks, which call it together. `shards` are those of this rank; null: without
   // rows. `rows` has the number of rows of every shard of all ranks; there are some. `ran`, where
   // given, is called after the forward pass of a shard. The result is that of all shards.
+  // `coming`, where given, says which batches of this rank's shards will be next, as for step().
   using ShardRan = std::function<void(size_t shard)>;
+  using ComingShards = std::function<std::vector<const ModelBatch*>()>;
   StepResult step_of_ranks(std::span<const ModelBatch* const> shards, std::span<const int64_t> rows,
-                           int64_t epoch, const ShardRan& ran = nullptr);
+                           int64_t epoch, const ShardRan& ran = nullptr,
+                           const ComingShards& coming = nullptr);
   const World* world() const { return world_; }
 
   // What the error about a loss that is not a number recommends.
@@ -83,9 +86,12 @@ class Learner {
   // Of this rank's shards: the gradients and statistics of each, its losses and whether they are
   // finite.
   void run_shards(std::span<const ModelBatch* const> shards, std::span<const double> weights,
-                  const ShardRan& ran);
+                  const ShardRan& ran, const ComingShards& coming);
   void run_shard(size_t shard, const ModelBatch& batch, double weight, bool looked_up,
-                 const ShardRan& ran);
+                 const ShardRan& ran, const ComingShards& coming);
+  void begin_values();
+  void keep_values(size_t shard, double weight);
+  void sum_values();
   // Why training does not go on.
   std::string refusal_of(double loss, int64_t epoch) const;
   // On all ranks, with what the one says whose shard has it. `losses`: by shard, `stride` apart.
@@ -116,9 +122,9 @@ class Learner {
 
   // Of a rank.
   std::optional<DenseSum> dense_sum_;
-  std::vector<float> statistics_before_;
-  std::vector<float> shard_values_, summed_values_;  // gradients, then statistics
-  std::vector<double> shard_losses_;                 // per shard: the loss, its summands, overflow
+  Buffer<float> statistics_before_;
+  Buffer<float> shard_values_, summed_values_;  // gradients, then statistics
+  std::vector<double> shard_losses_;            // per shard: the loss, its summands, overflow
 };
 
 }  // namespace emblem

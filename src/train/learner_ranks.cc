@@ -9,15 +9,16 @@
 namespace emblem {
 namespace {
 
-std::span<float> span_of(View<float> view) { return {view.data, static_cast<size_t>(view.size())}; }
+void copy(const Context& context, View<const float> from, float* to) {
+  detail::copy(context, to, from.data, static_cast<size_t>(from.size()) * sizeof(float));
+}
 
 }  // namespace
 
 void Learner::run_shard(size_t shard, const ModelBatch& batch, double weight, bool looked_up,
-                        const ShardRan& ran) {
+                        const ShardRan& ran, const ComingShards& coming) {
   Graph& graph = model_.graph();
-  const std::span<float> statistics = span_of(graph.statistics());
-  std::copy(statistics_before_.begin(), statistics_before_.end(), statistics.begin());
+  copy(context_, statistics_before_.view(), graph.statistics().data);
   // The loss of a shard is the mean over its rows; its share of the mean over all is its weight.
   graph.set_loss_scale(scaler_.scale() * static_cast<float>(weight));
   const auto draw = static_cast<uint64_t>(steps_ * world_->shards + world_->first_shard()) + shard;
@@ -25,15 +26,13 @@ void Learner::run_shard(size_t shard, const ModelBatch& batch, double weight, bo
     model_.forward_shard(context_, shard, batch, Phase::kTrain, draw);
   else
     model_.forward(context_, batch, Phase::kTrain, draw);
+  if (coming) model_.prefetch_shards(context_, coming());
   if (ran) ran(shard);
   model_.backward(context_);
   if (max_embedding_gradient_ > 0.0f)
     model_.clip_embedding_gradients(context_, max_embedding_gradient_ * scaler_.scale());
   if (looked_up) model_.keep_embedding_gradients(context_, shard);
-  const std::span<float> gradients = span_of(graph.parameter_gradients());
-  float* values = shard_values_.data() + shard * (gradients.size() + statistics.size());
-  values = std::copy(gradients.begin(), gradients.end(), values);
-  for (const float statistic : statistics) *values++ = static_cast<float>(weight) * statistic;
+  keep_values(shard, weight);
   const std::vector<double> losses = graph.losses(context_);
   double* words = shard_losses_.data() + shard * (losses.size() + 2);
   *words++ = model_.loss(context_);
@@ -41,20 +40,43 @@ void Learner::run_shard(size_t shard, const ModelBatch& batch, double weight, bo
   *words = scaler_.active() && graph.overflowed(context_) ? 1.0 : 0.0;
 }
 
+// What is summed over the shards.
+void Learner::begin_values() {
+  const View<float> statistics = model_.graph().statistics();
+  const int64_t values = model_.graph().parameters().size() + statistics.size();
+  if (summed_values_.size() != values) {
+    statistics_before_ = Buffer<float>(context_.device, statistics.size());
+    shard_values_ = Buffer<float>(context_.device, world_->own_shards(), values);
+    summed_values_ = Buffer<float>(context_.device, values);
+  }
+  copy(context_, statistics, statistics_before_.data());
+  detail::zero(context_, shard_values_.data(),
+               static_cast<size_t>(shard_values_.size()) * sizeof(float));
+}
+
+void Learner::keep_values(size_t shard, double weight) {
+  const View<float> gradients = model_.graph().parameter_gradients();
+  const View<float> statistics = model_.graph().statistics();
+  float* values =
+      shard_values_.data() + static_cast<int64_t>(shard) * (gradients.size() + statistics.size());
+  copy(context_, gradients, values);
+  add_scaled(context_, statistics, static_cast<float>(weight),
+             {values + gradients.size(), statistics.size(), 1, context_.device});
+}
+
 void Learner::run_shards(std::span<const ModelBatch* const> shards, std::span<const double> weights,
-                         const ShardRan& ran) {
+                         const ShardRan& ran, const ComingShards& coming) {
   Graph& graph = model_.graph();
-  const std::span<float> statistics = span_of(graph.statistics());
-  statistics_before_.assign(statistics.begin(), statistics.end());
-  const auto values = static_cast<size_t>(graph.parameters().size()) + statistics.size();
-  shard_values_.assign(shards.size() * values, 0.0f);
-  summed_values_.resize(values);
+  begin_values();
   shard_losses_.assign(shards.size() * (graph.loss_names().size() + 2), 0.0);
   // Rows of one shard go where the graph takes them from.
   const bool looked_up = shards.size() != 1 || shards[0] == nullptr;
   if (looked_up) model_.lookup_shards(context_, shards, Phase::kTrain);
-  for (size_t s = 0; s < shards.size(); ++s)
-    if (shards[s] != nullptr) run_shard(s, *shards[s], weights[s], looked_up, ran);
+  for (size_t s = 0; s < shards.size(); ++s) {
+    const bool last = s + 1 == shards.size();
+    if (shards[s] != nullptr)
+      run_shard(s, *shards[s], weights[s], looked_up, ran, last ? coming : nullptr);
+  }
 }
 
 void Learner::refuse_losses_of_ranks(double loss, int64_t epoch, const std::vector<double>& losses,
@@ -71,12 +93,13 @@ void Learner::refuse_losses_of_ranks(double loss, int64_t epoch, const std::vect
 }
 
 StepResult Learner::step_of_ranks(std::span<const ModelBatch* const> shards,
-                                  std::span<const int64_t> rows, int64_t epoch,
-                                  const ShardRan& ran) {
+                                  std::span<const int64_t> rows, int64_t epoch, const ShardRan& ran,
+                                  const ComingShards& coming) {
   const auto total = static_cast<double>(std::accumulate(rows.begin(), rows.end(), int64_t{0}));
   std::vector<double> weights;
   for (const int64_t each : rows) weights.push_back(static_cast<double>(each) / total);
-  run_shards(shards, std::span(weights).subspan(static_cast<size_t>(world_->first_shard())), ran);
+  run_shards(shards, std::span(weights).subspan(static_cast<size_t>(world_->first_shard())), ran,
+             coming);
 
   const size_t words = model_.graph().loss_names().size() + 2;
   const std::vector<double> of_shards = world_->gather(shard_losses_, words);
@@ -89,12 +112,7 @@ StepResult Learner::step_of_ranks(std::span<const ModelBatch* const> shards,
   if (has_losses_) result.losses.assign(losses.begin() + 1, losses.end() - 1);
   if (!std::isfinite(result.loss)) refuse_losses_of_ranks(result.loss, epoch, of_shards, words);
 
-  (*dense_sum_)(shard_values_, summed_values_);
-  const std::span<float> gradients = span_of(model_.graph().parameter_gradients());
-  const auto end_of_gradients = summed_values_.begin() + static_cast<ptrdiff_t>(gradients.size());
-  std::copy(summed_values_.begin(), end_of_gradients, gradients.begin());
-  std::copy(end_of_gradients, summed_values_.end(), span_of(model_.graph().statistics()).begin());
-
+  sum_values();
   const float loss_scale = scaler_.scale();
   if (scaler_.active() && losses.back() > 0.0) {
     scaler_.observe_overflow();
@@ -105,6 +123,16 @@ StepResult Learner::step_of_ranks(std::span<const ModelBatch* const> shards,
   if (scaler_.active()) scaler_.observe_good_step();
   update(result, loss_scale, epoch);
   return result;
+}
+
+// Gradients and statistics become those of all shards.
+void Learner::sum_values() {
+  (*dense_sum_)(context_, shard_values_.view(), summed_values_.view());
+  const View<float> gradients = model_.graph().parameter_gradients();
+  const View<float> statistics = model_.graph().statistics();
+  copy(context_, {summed_values_.data(), gradients.size(), 1, context_.device}, gradients.data);
+  copy(context_, {summed_values_.data() + gradients.size(), statistics.size(), 1, context_.device},
+       statistics.data);
 }
 
 }  // namespace emblem

@@ -65,10 +65,21 @@ std::vector<std::string> prediction_columns(std::span<const OutputSpec> outputs)
   return columns;
 }
 
+std::vector<std::vector<float>> output_values(const std::vector<HeadSpec>& heads,
+                                              std::span<const OutputSpec> outputs, int64_t rows,
+                                              const std::vector<View<const float>>& logits) {
+  std::vector<std::vector<float>> values;
+  for (const OutputSpec& output : outputs) {
+    values.emplace_back(static_cast<size_t>(rows * output.cols));
+    compute_output(output, heads[output.head].classes, logits[output.head], values.back().data());
+  }
+  return values;
+}
+
 PredictionFile::PredictionFile(const std::string& path, const std::vector<ColumnSpec>& keep,
                                const std::vector<HeadSpec>& heads,
                                const std::vector<OutputSpec>& outputs)
-    : heads_(heads), outputs_(outputs), values_(outputs.size()) {
+    : heads_(heads), outputs_(outputs) {
   const std::vector<std::string> header = header_of(keep, outputs);
   if (!columnar_format_of(path).empty()) {
     table_ = std::make_unique<PredictionTable>(path, keep, std::span(header).subspan(keep.size()));
@@ -84,29 +95,30 @@ void PredictionFile::finish() {
 }
 
 void PredictionFile::add(const Batch& batch, const std::vector<View<const float>>& logits) {
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    const OutputSpec& output = outputs_[i];
-    values_[i].resize(static_cast<size_t>(batch.rows * output.cols));
-    compute_output(output, heads_[output.head].classes, logits[output.head], values_[i].data());
-  }
-  if (table_ != nullptr) return write_table(batch);
-  write_lines(batch);
+  add(batch, output_values(heads_, outputs_, batch.rows, logits));
 }
 
-void PredictionFile::write_table(const Batch& batch) {
+void PredictionFile::add(const Batch& batch, const std::vector<std::vector<float>>& values) {
+  if (table_ != nullptr) return write_table(batch, values);
+  write_lines(batch, values);
+}
+
+void PredictionFile::write_table(const Batch& batch,
+                                 const std::vector<std::vector<float>>& values) {
   std::vector<std::vector<float>> columns;
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const int64_t cols = outputs_[i].cols;
     for (int64_t col = 0; col < cols; ++col) {
       std::vector<float>& column = columns.emplace_back();
       for (int64_t row = 0; row < batch.rows; ++row)
-        column.push_back(values_[i][static_cast<size_t>(row * cols + col)]);
+        column.push_back(values[i][static_cast<size_t>(row * cols + col)]);
     }
   }
   table_->add(batch, columns);
 }
 
-void PredictionFile::write_lines(const Batch& batch) {
+void PredictionFile::write_lines(const Batch& batch,
+                                 const std::vector<std::vector<float>>& values) {
   fmt::memory_buffer text;
   const bool keeps = batch.kept.rows() > 0;
   for (int64_t row = 0; row < batch.rows; ++row) {
@@ -119,7 +131,7 @@ void PredictionFile::write_lines(const Batch& batch) {
       for (int64_t col = 0; col < cols; ++col) {
         if (!first) text.push_back(',');
         first = false;
-        if (!bad) fmt::format_to(std::back_inserter(text), "{}", values_[i][row * cols + col]);
+        if (!bad) fmt::format_to(std::back_inserter(text), "{}", values[i][row * cols + col]);
       }
     }
     const bool alone = !keeps && outputs_.size() == 1 && outputs_[0].cols == 1;

@@ -24,6 +24,11 @@ std::vector<OutputSpec> choose_outputs(const std::vector<HeadSpec>& heads,
 // output of a model with one probability is "prediction".
 std::vector<std::string> prediction_columns(std::span<const OutputSpec> outputs);
 
+// The values of each output, [rows, columns of the output], of the logits of each head.
+std::vector<std::vector<float>> output_values(const std::vector<HeadSpec>& heads,
+                                              std::span<const OutputSpec> outputs, int64_t rows,
+                                              const std::vector<View<const float>>& logits);
+
 // A header, then for each row its kept columns (Batch::kept) and its predictions, with all digits
 // of the floats. The predictions of a bad row are empty; where that would be all of a line, it is
 // written as "" in quotes, because readers of CSV skip blank lines.
@@ -36,18 +41,20 @@ class PredictionFile {
   // The logits of each head, [batch.rows, logits of the head].
   void add(const Batch& batch, const std::vector<View<const float>>& logits);
 
+  // The same with the values of the outputs. Of the batch only rows, bad and kept are used.
+  void add(const Batch& batch, const std::vector<std::vector<float>>& values);
+
   // Without it, no file appears (core/output_file.h).
   void finish();
 
  private:
-  void write_lines(const Batch& batch);
-  void write_table(const Batch& batch);
+  void write_lines(const Batch& batch, const std::vector<std::vector<float>>& values);
+  void write_table(const Batch& batch, const std::vector<std::vector<float>>& values);
 
   std::unique_ptr<OutputFile> file_;  // CSV
   std::unique_ptr<PredictionTable> table_;
   std::vector<HeadSpec> heads_;
   std::vector<OutputSpec> outputs_;
-  std::vector<std::vector<float>> values_;  // of each output, of a batch
 };
 
 }  // namespace emblem

@@ -102,7 +102,8 @@ std::optional<PredictionPass> for_each_prediction(const Context& context, Model&
 std::optional<PredictionPass> for_each_shard_prediction(
     const Context& context, Model& model, const config::PipelineConfig& config,
     const FeatureLayout& layout, const LoaderOptions& options, const std::string& title,
-    const World& world, const TakeShardPredictions& take) {
+    const World& world, const TakeShardPredictions& take,
+    const std::function<void()>& after_round) {
   std::optional<Progress> progress;
   if (world.rank() == 0) progress.emplace(title, 0).update(0);
   model.take_lookup_counts(context);  // of passes before this one
@@ -124,12 +125,12 @@ std::optional<PredictionPass> for_each_shard_prediction(
       const uint8_t flags = flags_of_ranks(*world.ranks, mine);
       if ((flags & kInterrupted) != 0) return std::nullopt;
       if ((flags & kHasBatch) == 0) break;
-      if (!stream) {
+      if (stream)
+        stream->predict(take_batch, pass);
+      else
         take_part(context, model);
-        continue;
-      }
-      stream->predict(take_batch, pass);
-      if (!progress) continue;
+      if (after_round) after_round();
+      if (!progress || !stream) continue;
       progress->set_total(rows_before + stream->expected_rows() * (world.own_shards() - slot));
       progress->update(pass.rows + pass.bad_rows);
     }

@@ -41,10 +41,13 @@ using TakeShardPredictions =
 
 // The same by all ranks together, of which all must call it: each runs the model over the streams
 // of its shards (`options` is that of every stream). What is returned is that of this rank's
-// shards; nothing on all ranks when one was interrupted. Rank 0 shows progress.
+// shards; nothing on all ranks when one was interrupted. Rank 0 shows progress. `after_round`,
+// where given, is called by all ranks together, each time after those that have a batch left have
+// taken one.
 std::optional<PredictionPass> for_each_shard_prediction(
     const Context& context, Model& model, const config::PipelineConfig& config,
     const FeatureLayout& layout, const LoaderOptions& options, const std::string& title,
-    const World& world, const TakeShardPredictions& take);
+    const World& world, const TakeShardPredictions& take,
+    const std::function<void()>& after_round = nullptr);
 
 }  // namespace emblem

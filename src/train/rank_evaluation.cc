@@ -2,36 +2,18 @@
 
 #include "comm/bytes.h"
 #include "core/byte_io.h"
-#include "train/lookup_report.h"
+#include "train/rank_pass.h"
 
 namespace emblem {
 namespace {
 
 using ShardMetrics = std::vector<HeadMetrics>;  // by head
 
-void add(ByteWriter& bytes, const std::vector<FeatureLookups>& lookups) {
-  bytes.add(static_cast<uint64_t>(lookups.size()));
-  for (const FeatureLookups& one : lookups)
-    bytes.add_text(one.feature).add_text(one.table).add(one.counts.values).add(one.counts.missing);
-}
-
-std::vector<FeatureLookups> read_lookups(ByteReader& bytes) {
-  std::vector<FeatureLookups> lookups(bytes.read_count(4 * sizeof(int64_t)));
-  for (FeatureLookups& one : lookups) {
-    one.feature = bytes.read_text();
-    one.table = bytes.read_text();
-    bytes.read(one.counts.values);
-    bytes.read(one.counts.missing);
-  }
-  return lookups;
-}
-
 // ---- what a rank found, for rank 0 ----
 
 std::string to_bytes(const PredictionPass& pass, const std::vector<ShardMetrics>& shards) {
   ByteWriter bytes;
-  bytes.add(pass.rows).add(pass.bad_rows);
-  add(bytes, pass.lookups);
+  write_pass(bytes, pass);
   bytes.add(static_cast<uint64_t>(shards.size()));
   for (const ShardMetrics& metrics : shards)
     for (const HeadMetrics& of_head : metrics) bytes.add_text(of_head.to_bytes());
@@ -42,12 +24,7 @@ std::string to_bytes(const PredictionPass& pass, const std::vector<ShardMetrics>
 void merge(std::string_view of_rank, ShardMetrics& one, PredictionPass& pass,
            ShardMetrics& metrics) {
   ByteReader bytes(of_rank, "the evaluation of a rank");
-  int64_t rows = 0, bad_rows = 0;
-  bytes.read(rows);
-  bytes.read(bad_rows);
-  pass.rows += rows;
-  pass.bad_rows += bad_rows;
-  add_lookups(read_lookups(bytes), pass.lookups);
+  read_pass(bytes, pass);
   const size_t shards = bytes.read_count(sizeof(uint64_t));
   for (size_t shard = 0; shard < shards; ++shard) {
     for (size_t head = 0; head < metrics.size(); ++head) {
@@ -63,7 +40,7 @@ void merge(std::string_view of_rank, ShardMetrics& one, PredictionPass& pass,
 std::string to_bytes(const Evaluation& evaluation) {
   ByteWriter bytes;
   bytes.add(evaluation.rows).add(evaluation.bad_rows).add(evaluation.seconds);
-  add(bytes, evaluation.lookups);
+  write_lookups(bytes, evaluation.lookups);
   bytes.add(static_cast<uint64_t>(evaluation.metrics.size()));
   for (const auto& [name, value] : evaluation.metrics) bytes.add_text(name).add(value);
   bytes.add(static_cast<uint64_t>(evaluation.only_labels.size()));
@@ -124,10 +101,7 @@ std::optional<Evaluation> evaluate_shards(const Context& context, Model& model,
   }
   broadcast_bytes(*world.ranks, result);
   Evaluation evaluation = read_evaluation(result);
-  if (evaluation.bad_rows > options.max_bad_rows)
-    throw CommonError(ErrorCode::kCorruption,
-                      cat(evaluation.bad_rows, " rows cannot be read in ", options.input,
-                          ", data_config.max_bad_rows allows ", options.max_bad_rows));
+  check_bad_rows({.bad_rows = evaluation.bad_rows}, options);
   return evaluation;
 }
 

@@ -93,7 +93,7 @@ class RankEvaluationTest : public testing::Test {
     run_thread_ranks(
         ranks,
         [&](Communicator& rank) {
-          const World world{&rank, shards};
+          const World world{.ranks = &rank, .shards = shards};
           const auto found = evaluate_on(options, &world, tables);
           const auto r = static_cast<size_t>(rank.rank());
           texts[r] = found ? text_of(*found) : "interrupted";
@@ -140,7 +140,7 @@ TEST_F(RankEvaluationTest, ExactMetricsAreThoseOfOneStream) {
   const LoaderOptions loading = options(data_of(300));
   const Evaluation expected = *evaluate_on(loading, nullptr);
   run_thread_ranks(3, [&](Communicator& rank) {
-    const World world{&rank, 5};
+    const World world{.ranks = &rank, .shards = 5};
     const Evaluation found = *evaluate_on(loading, &world);
     for (const char* metric : {"auc_click", "grouped_auc_click", "auc_buy", "xauc_buy"})
       EXPECT_EQ(found.at(metric), expected.at(metric)) << metric;
@@ -168,7 +168,7 @@ TEST_F(RankEvaluationTest, StepsLimitEveryStream) {
   run_thread_ranks(2, [&](Communicator& rank) {
     const Context context;
     Model model(context, limited, layout_, loading.batch_size);
-    const World world{&rank, 4};
+    const World world{.ranks = &rank, .shards = 4};
     EXPECT_EQ(evaluate(context, model, limited, layout_, loading, &world)->rows, 4 * 16);
   });
 }
@@ -194,7 +194,7 @@ TEST_F(RankEvaluationTest, AnErrorOfOneRankEndsAll) {
     int rank_errors = 0;
     const auto body = [&](Communicator& rank) {
       try {
-        const World world{&rank, 6};
+        const World world{.ranks = &rank, .shards = 6};
         evaluate_on(rank.rank() == failing ? missing : loading, &world);
       } catch (const RankError& error) {
         const std::lock_guard lock(mutex);

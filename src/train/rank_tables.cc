@@ -4,8 +4,8 @@
 
 namespace emblem {
 
-MakeRankTables rank_tables_of(const Context& context, const World& world) {
-  return [context, &world](const TablePlan& plan) {
+MakeRankTables rank_tables_of(const Context& context, const World& world, DType precision) {
+  return [context, &world, precision](const TablePlan& plan) {
     RankTables made;
     std::vector<ShardedTable> tables;
     for (const TableSettings& settings : plan.tables) {
@@ -18,7 +18,10 @@ MakeRankTables rank_tables_of(const Context& context, const World& world) {
     std::vector<ShardedFeature> features;
     for (const TableUse& use : plan.uses)
       features.push_back({static_cast<size_t>(use.table), use.pooling});
-    made.lookup = make_sharded_lookup(context, tables, features, *world.ranks, world.slots());
+    made.lookup =
+        make_sharded_lookup(context, tables, features,
+                            {world.ranks, &world.device_ranks(), world.slots(), precision},
+                            plan.lookup);
     return made;
   };
 }

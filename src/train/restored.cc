@@ -9,7 +9,9 @@
 #include "core/log.h"
 #include "data/format/local_input.h"
 #include "data/source/remote_storage.h"
-#include "train/prediction_file.h"
+#include "train/rank_pass.h"
+#include "train/rank_predictions.h"
+#include "train/rank_tables.h"
 #include "train/resume_check.h"
 #include "train/run_state.h"
 
@@ -40,15 +42,18 @@ void check_holdout(const config::PipelineConfig& trained, const config::Pipeline
 }  // namespace
 
 RestoredModel::RestoredModel(const Context& context, const std::string& checkpoint,
-                             const std::string& config, std::span<const std::string> overrides)
+                             const std::string& config, std::span<const std::string> overrides,
+                             const World* world)
     : context_(context),
+      world_(world),
       checkpoint_(find_checkpoint(checkpoint)),
       config_(configuration(checkpoint_, config, overrides)) {
   configure_remote(remote_options(config_.data_config()));
   check_pipeline(config_);
   layout_ = layout_of(config_);
   model_ = std::make_unique<Model>(context, config_, layout_, loader_options("").batch_size,
-                                   nullptr, ModelUse::kEvaluation);
+                                   nullptr, ModelUse::kEvaluation,
+                                   world != nullptr ? rank_tables_of(context, *world) : nullptr);
   step_ = load_model(checkpoint_, context_, *model_, evaluated_weights(config_));
   log_info(cat("read ", checkpoint_, " (step ", step_, ")"));
   if (!config.empty() || !overrides.empty()) warn_of_changes(checkpoint_, config_);
@@ -71,8 +76,9 @@ Evaluation RestoredModel::evaluate(const std::string& input) {
   if (input.empty() && has_holdout(config_))
     check_holdout(load_stored_pipeline(checkpoint_), config_);
   for (const std::string& note : metric_notes(heads_of(config_, layout_))) log_info(note);
-  const auto evaluation = emblem::evaluate(context_, model(), config_, layout_, options);
-  if (!evaluation) throw Error(ErrorCode::kCancelled, "interrupted: the evaluation is incomplete");
+  const auto evaluation = emblem::evaluate(context_, model(), config_, layout_, options, world_);
+  if (!evaluation)
+    throw CommonError(ErrorCode::kCancelled, "interrupted: the evaluation is incomplete");
   return *evaluation;
 }
 
@@ -84,16 +90,42 @@ PredictionPass RestoredModel::predict(const std::string& input, const std::strin
   LoaderOptions options = loader_options(input);
   options.label_check = LabelCheck::kIgnore;
   options.keep = keep;
-  PredictionFile file(out, kept_columns_of(source_of(config_.data_config(), options.input), keep),
-                      heads, chosen);
-  const auto pass = for_each_prediction(
-      context_, model(), config_, prediction_layout(layout_, config_.model_config()), options,
-      "predicting", [&](const Batch& batch, const std::vector<View<const float>>& logits) {
-        file.add(batch, logits);
-      });
-  if (!pass) throw Error(ErrorCode::kCancelled, cat("interrupted: ", out, " was not written"));
-  file.finish();
+  std::optional<PredictionFile> file;
+  if (world_ == nullptr || world_->rank() == 0)
+    file.emplace(out, kept_columns_of(source_of(config_.data_config(), options.input), keep), heads,
+                 chosen);
+  const auto pass =
+      world_ != nullptr
+          ? predict_on_ranks(options, heads, chosen, file ? &*file : nullptr)
+          : for_each_prediction(
+                context_, model(), config_, prediction_layout(layout_, config_.model_config()),
+                options, "predicting",
+                [&](const Batch& batch, const std::vector<View<const float>>& logits) {
+                  file->add(batch, logits);
+                });
+  if (!pass)
+    throw CommonError(ErrorCode::kCancelled, cat("interrupted: ", out, " was not written"));
+  if (file) file->finish();
   return *pass;
+}
+
+std::optional<PredictionPass> RestoredModel::predict_on_ranks(
+    const LoaderOptions& options, const std::vector<HeadSpec>& heads,
+    const std::vector<OutputSpec>& outputs, PredictionFile* file) {
+  const World streams{.ranks = world_->ranks, .shards = world_->size()};
+  RankPredictions predictions(*world_->ranks, heads, outputs, file);
+  const auto pass = for_each_shard_prediction(
+      context_, model(), config_, prediction_layout(layout_, config_.model_config()), options,
+      "predicting", streams,
+      [&](size_t, const Batch& batch, const std::vector<View<const float>>& logits) {
+        predictions.add(batch, logits);
+      },
+      [&] { predictions.send(); });
+  if (!pass) return std::nullopt;
+  predictions.finish();
+  const PredictionPass sum = sum_passes(*world_->ranks, *pass);
+  check_bad_rows(sum, options);
+  return sum;
 }
 
 }  // namespace emblem

@@ -9,6 +9,8 @@
 #include "config/features.h"
 #include "config/pipeline.pb.h"
 #include "train/evaluation.h"
+#include "train/prediction_file.h"
+#include "train/world.h"
 
 namespace emblem {
 
@@ -18,8 +20,11 @@ class RestoredModel {
   // for the configuration that the checkpoint holds; `overrides` apply to either. Features and
   // layers mean what they meant in training (config/semantics.h); a `config` that asks for
   // something else is refused. Only weights are loaded, no optimizer state.
+  //
+  // With `world`, which outlives it, all ranks make one and call its functions together: each has
+  // the rows of tables that a plan gives it and reads its share of the data.
   RestoredModel(const Context& context, const std::string& checkpoint, const std::string& config,
-                std::span<const std::string> overrides);
+                std::span<const std::string> overrides, const World* world = nullptr);
 
   // `input` empty: the configuration's eval_input_path, or the rows that were held out of training;
   // the latter with the settings of training that chose them, others are refused.
@@ -28,7 +33,8 @@ class RestoredModel {
   // Writes a line for every row of `input`, in their order, to `out` (train/prediction_file.h):
   // `keep` names columns of the input that come before the predictions as they are, `outputs` the
   // outputs of the model (choose_outputs). Labels are not read and may be missing. An interruption
-  // is an error; `out` then does not appear.
+  // is an error; `out` then does not appear. Of several ranks, rank 0 writes the rows of all in
+  // their order; what is returned is the sum over all.
   PredictionPass predict(const std::string& input, const std::string& out,
                          const std::vector<std::string>& keep = {},
                          const std::vector<std::string>& outputs = {});
@@ -40,8 +46,13 @@ class RestoredModel {
 
  private:
   LoaderOptions loader_options(const std::string& input) const;
+  std::optional<PredictionPass> predict_on_ranks(const LoaderOptions& options,
+                                                 const std::vector<HeadSpec>& heads,
+                                                 const std::vector<OutputSpec>& outputs,
+                                                 PredictionFile* file);
 
   Context context_;
+  const World* world_;
   std::string checkpoint_;
   config::PipelineConfig config_;
   FeatureLayout layout_;

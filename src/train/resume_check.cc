@@ -55,7 +55,7 @@ constexpr std::string_view kFreeToResume[] = {
     // accepted without effect
     "data_config.pin_memory",
     // who holds which rows; shards of a batch, which positions_of() compares
-    "train_config.plan_path", "train_config.logical_shards",
+    "train_config.plan_path", "train_config.logical_shards", "train_config.exchange_precision",
     // how many bad rows to skip: the run has not met more than it allowed so far
     "data_config.max_bad_rows"};
 

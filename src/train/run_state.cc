@@ -19,7 +19,7 @@ ManifestTable describe_table(const Table& table) {
   const TableSettings& settings = table.settings();
   return {.name = settings.name,
           .kind = table.is_static() ? "static" : "dynamic",
-          .dim = settings.dim,
+          .dim = settings.row_dim(),
           .dtype = name_of(settings.dtype),
           .optimizer = name_of(settings.rule)};
 }
@@ -59,9 +59,9 @@ void compare(const Checkpoint& checkpoint, Model& model) {
                      [&](const ManifestTable& t) { return t.name == table->settings().name; });
     if (found == manifest.tables.end())
       refuse(checkpoint, cat("it has no table ", table->settings().name));
-    if (found->dim != table->dim()) {
+    if (const int64_t dim = table->settings().row_dim(); found->dim != dim) {
       refuse(checkpoint,
-             cat("its table ", found->name, " has dimension ", found->dim, ", not ", table->dim()));
+             cat("its table ", found->name, " has dimension ", found->dim, ", not ", dim));
     }
   }
   if (manifest.tables.size() != model.tables().size()) {

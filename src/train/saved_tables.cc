@@ -6,15 +6,36 @@
 #include "comm/bytes.h"
 #include "embedding/files/table_runs.h"
 #include "emblem/error.h"
+#include "train/whole_rows.h"
 
 namespace emblem {
 namespace {
 
 using Json = nlohmann::json;
 
+// By the rank of the first columns.
+SavedTable save_columns(const Context& context, const Table& table, const std::string& checkpoint,
+                        const World& world) {
+  const TableShards& shards = world.plan->of(table.settings().name);
+  const int writer = shards.columns[0];
+  const ExportRows rows = [&](int64_t batch_rows, const auto& take) {
+    export_whole_rows(context, *world.ranks, shards, table, batch_rows, writer, take);
+  };
+  if (world.rank() != writer) {
+    rows(rows_per_batch(table), [](const RowBatch&) {});
+    return {};
+  }
+  const std::string folder = table_folder(table);
+  SavedTable saved{.rows = table.size()};
+  for (const auto& file : save_table(table, rows, checkpoint + "/" + folder))
+    saved.files.push_back({folder + "/" + file.name, {file.bytes, file.checksum}});
+  return saved;
+}
+
 SavedTable save_rows(const Context& context, const Table& table, const std::string& checkpoint,
                      const World* world) {
   const PartRange held = table.settings().held;
+  if (table.settings().columns.of > 0) return save_columns(context, table, checkpoint, *world);
   const bool is_elsewhere =  // rank 0 saves it
       world != nullptr && world->rank() != 0 && world->is_replicated(table.settings().name);
   if (held.count() == 0 || is_elsewhere) return {};

@@ -1,6 +1,7 @@
 // The loop of a training on several ranks: every rank has the data of its shards, and all decide
 // alike.
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <limits>
 
@@ -79,11 +80,20 @@ void Trainer::step_of_ranks(const std::vector<ShardWord>& words) {
       std::find_if(shards.begin(), shards.end(), [](auto* b) { return b != nullptr; });
   if (first != shards.end())
     loss_watch_.begin_step(shard_streams_[static_cast<size_t>(first - shards.begin())]->host());
-  last_step_ = learner_.step_of_ranks(shards, rows, state_.position.epoch, [&](size_t shard) {
+  const auto add_metrics = [&](size_t shard) {
     if (train_metrics_.empty()) return;
     const Batch& batch = shard_streams_[shard]->host();
     train_metrics_.add(batch, logits_.of(learner_.context(), learner_.model(), batch.rows));
-  });
+  };
+  const auto coming = [&] {
+    std::vector<const ModelBatch*> next;
+    for (size_t s = 0; s < shard_streams_.size(); ++s) {
+      const bool is_ready = shard_has_batch_[s] && shard_loaders_[s]->wait(std::chrono::seconds(0));
+      next.push_back(is_ready ? shard_streams_[s]->look_ahead() : nullptr);
+    }
+    return next;
+  };
+  last_step_ = learner_.step_of_ranks(shards, rows, state_.position.epoch, add_metrics, coming);
   for (size_t s = 0; s < shard_streams_.size(); ++s)
     if (shard_has_batch_[s]) state_.positions[s] = shard_streams_[s]->host().next;
   for (const int64_t each : rows) rows_ += each;

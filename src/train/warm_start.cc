@@ -30,8 +30,8 @@ struct Matches {
 std::string misfit(const Table& table, const ManifestTable& saved) {
   const std::string kind = table.is_static() ? "static" : "dynamic";
   if (saved.kind != kind) return cat("is ", kind, " here and ", saved.kind, " there");
-  if (saved.dim != table.dim())
-    return cat("has dimension ", table.dim(), " here and ", saved.dim, " there");
+  if (const int64_t dim = table.settings().row_dim(); saved.dim != dim)
+    return cat("has dimension ", dim, " here and ", saved.dim, " there");
   if (table.is_static() && saved.rows != table.settings().capacity)
     return cat("has ", table.settings().capacity, " rows here and ", saved.rows, " there");
   return "";

@@ -13,13 +13,15 @@ namespace emblem {
 // A batch of all ranks is cut into shards, each with its own stream of data. Rank r of N has shards
 // [r L / N, (r + 1) L / N): results depend on the shards, not on the ranks that run them.
 struct World {
-  Communicator* ranks = nullptr;    // of host memory
-  int64_t shards = 1;               // L, at least as many as ranks
-  const ShardPlan* plan = nullptr;  // null: the rows of every table over all ranks
+  Communicator* ranks = nullptr;     // of host memory
+  int64_t shards = 1;                // L, at least as many as ranks
+  const ShardPlan* plan = nullptr;   // null: the rows of every table over all ranks
+  Communicator* exchange = nullptr;  // of the same ranks and the model's device; null: `ranks`
 
   bool is_replicated(const std::string& table) const {
     return plan != nullptr && plan->of(table).replicated;
   }
+  Communicator& device_ranks() const { return exchange != nullptr ? *exchange : *ranks; }
   int rank() const { return ranks->rank(); }
   int size() const { return ranks->size(); }
   int64_t first_shard(int rank) const { return rank * shards / size(); }
