@@ -9,6 +9,8 @@ void add_bench(Command& program, const std::vector<std::string>& arguments) {
   add_infer_bench(bench);
   add_tables_bench(bench);
   add_comm_bench(bench);
+  add_collection_bench(bench);
+  add_plan_bench(bench);
   add_serve_bench(bench);
   add_freshness_bench(bench);
   add_against(bench, arguments);

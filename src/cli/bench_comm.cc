@@ -8,9 +8,14 @@
 #include "bench/result/text_table.h"
 #include "cli/bench_report.h"
 #include "cli/commands.h"
+#include "cli/pipeline_options.h"
 #include "cli/rank_options.h"
 #include "comm/open.h"
+#include "comm/open_device.h"
+#include "comm/rank_gpu.h"
 #include "comm/threads.h"
+#include "core/gpu.h"
+#include "core/hash.h"
 #include "core/process.h"
 #include "core/subprocess.h"
 #include "core/text.h"
@@ -22,6 +27,7 @@ constexpr double kExitSeconds = 5;  // from a failure to the end of a process th
 
 struct CommOptionsOfCli : CommBenchOptions {
   RankOptions ranks;
+  std::string device = "cpu";
   std::vector<std::string> transports;
   std::vector<int> sizes_of_job = {2, 4};
   std::vector<std::string> size_words;
@@ -30,7 +36,7 @@ struct CommOptionsOfCli : CommBenchOptions {
 
 TcpSettings settings_of(const CommOptionsOfCli& options) {
   TcpSettings settings;
-  settings.join.configuration = hash_of(options);
+  settings.join.configuration = hash_of(options) ^ hash_string(options.device);
   settings.join.join_seconds = options.ranks.join_seconds;
   settings.watch.exit_seconds = kExitSeconds;
   settings.collective_seconds = options.ranks.collective_seconds;
@@ -47,6 +53,8 @@ std::vector<std::string> row_of(const BenchResult& result) {
   std::vector<std::string> row = {"  " + format_setting(*find_named(result.settings, "collective")),
                                   bytes == 0 ? "" : format_bytes(static_cast<double>(bytes)),
                                   cell_of(result, "seconds"), cell_of(result, "bytes_per_second")};
+  if (find_named(result.metrics, "host_seconds") != nullptr)
+    row.insert(row.begin() + 3, cell_of(result, "host_seconds"));
   row.push_back(result.ceilings.empty() ? "" : format_metric(result.ceilings[0].second, "s"));
   row.push_back(result.shares.empty() ? "" : cat(std::lround(100 * result.shares[0].second), " %"));
   return row;
@@ -63,22 +71,49 @@ void print_results(const std::vector<BenchResult>& results) {
   if (floor.ends_with(" seconds")) floor.resize(floor.size() - 8);
   std::vector<std::vector<std::string>> rows = {
       {"", "bytes", "time", "rate a rank", floor, "share"}};
+  const bool on_gpu = find_named(results.front().metrics, "host_seconds") != nullptr;
+  if (on_gpu) rows[0].insert(rows[0].begin() + 3, "host time");
   for (const BenchResult& result : results) rows.push_back(row_of(result));
-  std::printf("%s, %s ranks, hosts: %s\n%s\n", setting("transport").c_str(),
-              setting("ranks").c_str(), setting("hosts").c_str(), align_columns(rows).c_str());
+  std::printf("%s%s, %s ranks, hosts: %s\n%s\n", setting("transport").c_str(),
+              on_gpu ? ", GPU memory" : "", setting("ranks").c_str(), setting("hosts").c_str(),
+              align_columns(rows).c_str());
   std::fflush(stdout);
 }
 
 const auto kShowNothing = [](const BenchResult&) {};
 
+// Measures on the chosen device; on a GPU through `transport`, of which "auto" is one.
+std::vector<BenchResult> bench_on_device(Communicator& ranks, const CommOptionsOfCli& options,
+                                         const std::string& transport) {
+  PipelineOptions device;
+  device.device = options.device;
+  device.threads = 1;
+  const Workers workers = make_workers(device, 1);
+  const auto opened = workers.context.device == Device::kCpu
+                          ? nullptr
+                          : open_device_communicator(workers.context, ranks, transport,
+                                                     options.ranks.collective_seconds);
+  return bench_comm(workers.context, opened ? *opened : ranks, options, kShowNothing);
+}
+
 // A rank that ends by an error tells the others why.
-std::vector<BenchResult> bench_as_rank(Communicator& ranks, const CommBenchOptions& options) {
+std::vector<BenchResult> bench_as_rank(Communicator& ranks, const CommOptionsOfCli& options,
+                                       const std::string& transport) {
   try {
-    return bench_comm(ranks, options, kShowNothing);
+    choose_gpu(ranks);
+    return bench_on_device(ranks, options, transport);
   } catch (const std::exception& error) {
+    ranks.check();  // the failure of another rank may be the reason
     ranks.fail(error.what());
     throw;
   }
+}
+
+// Ranks use the GPUs of this machine in turn.
+void use_gpu_of_thread(const Communicator& ranks, const CommOptionsOfCli& options) {
+  if (options.device != "cuda") return;
+  dispatch(
+      Device::kCuda, [] {}, [&] { cuda::use_gpu(ranks.rank() % cuda::gpu_count()); });
 }
 
 std::vector<BenchResult> bench_threads(int size, const CommOptionsOfCli& options) {
@@ -86,7 +121,8 @@ std::vector<BenchResult> bench_threads(int size, const CommOptionsOfCli& options
   run_thread_ranks(
       size,
       [&](Communicator& ranks) {
-        std::vector<BenchResult> own = bench_comm(ranks, options, kShowNothing);
+        use_gpu_of_thread(ranks, options);
+        std::vector<BenchResult> own = bench_on_device(ranks, options, "auto");
         if (ranks.rank() == 0) results = std::move(own);
       },
       options.ranks.collective_seconds);
@@ -100,7 +136,8 @@ std::string joined(const std::vector<std::string>& words) {
 }
 
 // This process is rank 0 and starts the others on this machine.
-std::vector<BenchResult> bench_processes(int size, const CommOptionsOfCli& options) {
+std::vector<BenchResult> bench_processes(int size, const CommOptionsOfCli& options,
+                                         const std::string& transport) {
   std::list<RunningSubprocess> others;
   TcpSettings settings = settings_of(options);
   settings.join.on_listening = [&](uint16_t port) {
@@ -108,28 +145,29 @@ std::vector<BenchResult> bench_processes(int size, const CommOptionsOfCli& optio
     for (const int64_t one : options.sizes) sizes.push_back(std::to_string(one));
     for (int rank = 1; rank < size; ++rank)
       others.emplace_back(
-          Subprocess{{program_path(), "bench", "comm", "--transport", "tcp", "--rank",
-                      std::to_string(rank), "--world", std::to_string(size), "--meet",
-                      cat("127.0.0.1:", port), "--sizes", joined(sizes), "--collectives",
+          Subprocess{{program_path(), "bench", "comm", "--device", options.device, "--transport",
+                      transport, "--rank", std::to_string(rank), "--world", std::to_string(size),
+                      "--meet", cat("127.0.0.1:", port), "--sizes", joined(sizes), "--collectives",
                       joined(options.collectives), "--seconds", cat(options.seconds)}});
   };
   RankPlace place;
   place.size = size;
   place.address = "127.0.0.1";
   const auto ranks = open_communicator(place, "tcp", settings);
-  return bench_as_rank(*ranks, options);
+  return bench_as_rank(*ranks, options, transport);
 }
 
 std::vector<BenchResult> bench_local(const CommOptionsOfCli& options) {
   std::vector<BenchResult> all;
-  const auto transports =
-      options.transports.empty() ? std::vector<std::string>{"threads", "tcp"} : options.transports;
+  std::vector<std::string> transports = options.transports;
+  if (transports.empty() && options.device == "cuda") transports = {"threads", "staged", "nccl"};
+  if (transports.empty()) transports = {"threads", "tcp"};
   for (const std::string& transport : transports) {
     EMBLEM_REQUIRE(transport != "mpi",
                    "--transport mpi needs mpirun: mpirun -n 4 emblem bench comm --transport mpi");
     for (const int size : options.sizes_of_job) {
-      const auto results =
-          transport == "tcp" ? bench_processes(size, options) : bench_threads(size, options);
+      const auto results = transport == "threads" ? bench_threads(size, options)
+                                                  : bench_processes(size, options, transport);
       print_results(results);
       all.insert(all.end(), results.begin(), results.end());
     }
@@ -141,21 +179,34 @@ std::vector<BenchResult> bench_local(const CommOptionsOfCli& options) {
 std::vector<BenchResult> bench_started(const RankPlace& place, const CommOptionsOfCli& options) {
   EMBLEM_REQUIRE(options.transports.size() <= 1 &&
                      (options.transports.empty() || options.transports[0] != "threads"),
-                 "a rank started by ", name_of(place.launcher),
-                 " has one transport: --transport tcp or mpi");
-  const auto ranks = open_communicator(
-      place, options.transports.empty() ? "auto" : options.transports[0], settings_of(options));
-  auto results = bench_as_rank(*ranks, options);
+                 "a rank started by ", name_of(place.launcher), " has one transport: --transport ",
+                 options.device == "cuda" ? "staged or nccl" : "tcp or mpi");
+  const std::string transport = options.transports.empty() ? "auto" : options.transports[0];
+  const auto ranks =
+      open_communicator(place, options.device == "cuda" ? "auto" : transport, settings_of(options));
+  auto results = bench_as_rank(*ranks, options, transport);
   print_results(results);
   return results;
 }
 
+void check_transports(const CommOptionsOfCli& options) {
+  for (const std::string& transport : options.transports) {
+    const bool of_gpu = transport == "staged" || transport == "nccl";
+    const bool fits = transport == "threads" || of_gpu == (options.device == "cuda");
+    EMBLEM_REQUIRE(fits, "--transport ", transport, " is for memory of ",
+                   of_gpu ? "a GPU; add --device cuda" : "the host; use --device cpu");
+  }
+}
+
 int run(CommOptionsOfCli& options) {
+  check_transports(options);
   if (!options.size_words.empty()) {
     options.sizes.clear();
     for (const std::string& word : options.size_words)
       options.sizes.push_back(parse_size(word, "--sizes"));
   }
+  if (options.collectives.empty())
+    options.collectives = collectives_of(options.device == "cuda" ? Device::kCuda : Device::kCpu);
   for (const int size : options.sizes_of_job)
     EMBLEM_REQUIRE(size >= 1 && size <= 1024, "--ranks ", size, ": expected 1 to 1024");
   const RankPlace place = find_rank_place(options.ranks);
@@ -176,10 +227,13 @@ void add_comm_bench(Command& bench) {
       "Speed of collectives between ranks by size, compared with memory copies and loopback "
       "connections; starts its ranks on this machine, or is one of those that mpirun, srun or "
       "RANK and WORLD_SIZE describe");
-  command.choices("--transport", options->transports, {"threads", "tcp", "mpi"},
-                  "How ranks are connected (default: threads,tcp; under a launcher tcp)");
+  command.choice("--device", options->device, {"cpu", "cuda"}, "Whose memory is exchanged");
+  command.choices("--transport", options->transports, {"threads", "tcp", "mpi", "staged", "nccl"},
+                  "How ranks are connected (default: threads,tcp; on a GPU threads,staged,nccl; "
+                  "under a launcher tcp, on a GPU nccl)");
   command.list("--ranks", options->sizes_of_job, "N,...", "Numbers of ranks to start here");
-  command.choices("--collectives", options->collectives, collective_names(), "What to measure");
+  command.choices("--collectives", options->collectives, collective_names(),
+                  "What to measure (default: all; on a GPU without sum_all)");
   command.list("--sizes", options->size_words, "SIZE,...",
                "Bytes of a rank's buffer (default: 8,1KiB,64KiB,1MiB,16MiB)");
   command.option("--seconds", options->seconds, "S", "Time for each measurement").positive();

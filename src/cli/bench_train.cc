@@ -155,8 +155,16 @@ void refuse_inputs(const Options& options) {
   refuse_pipeline_as_output("--profile", options.profile, options, config);
 }
 
+void check_ranks(const Options& options) {
+  EMBLEM_REQUIRE(options.ranks >= 0, "--ranks ", options.ranks, ": expected at least 1");
+  EMBLEM_REQUIRE(options.ranks == 0 || (options.config.empty() && !options.until),
+                 "--ranks measures steps of a preset; remove --config and --until, or measure "
+                 "emblem launch --ranks N -- train");
+}
+
 void run(Options& options) {
   read_words(options);
+  check_ranks(options);
   refuse_inputs(options);
   std::vector<LargestOf> largest;
   if (options.find_largest) largest = find_largest(options);
@@ -264,6 +272,9 @@ void add_train_bench(Command& bench) {
   command.option("--seconds", options->seconds, "SECONDS", "Timed seconds, at least");
   command.option("--steps", options->steps, "N", "Timed steps, at least");
   command.option("--warmup", options->warmup, "N", "Steps before timing starts");
+  command.option("--ranks", options->ranks, "N",
+                 "Of a preset: ranks that share the device, as threads of this process, each with "
+                 "its part of the batch; 1: one rank with sharded tables");
   add_profile_option(command, options->profile);
   command.output("--json", options->json, "Also write the results to this file");
   add_device_option(command, *options);

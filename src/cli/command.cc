@@ -33,6 +33,7 @@ struct Commands {
 namespace {
 
 constexpr int kFailed = 1, kBadUsage = 2;
+constexpr int kStatusOfInterrupt = 130;  // as after Ctrl-C
 
 template <class T>
 struct ElementOf {
@@ -447,7 +448,8 @@ void Command::run_interruptible(std::function<int()> body) {
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kCancelled) throw;
       log_info(error.what());
-      return interrupted_status();
+      // Of several ranks, another one may have got the signal.
+      return interrupted() ? interrupted_status() : kStatusOfInterrupt;
     }
   });
 }

@@ -3,6 +3,8 @@
 
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
+#include "cli/rank_options.h"
+#include "cli/ranks.h"
 #include "config/evaluation_input.h"
 #include "core/file.h"
 #include "core/log.h"
@@ -16,6 +18,8 @@ namespace {
 
 struct Options : CheckpointOptions {
   std::string input, json;
+  RankOptions ranks;
+  TransportOptions transport;
 };
 
 void print(const Evaluation& evaluation) {
@@ -27,15 +31,18 @@ void print(const Evaluation& evaluation) {
     std::printf("skipped %ld bad rows\n", static_cast<long>(evaluation.bad_rows));
 }
 
-void run(const Options& options) {
+void run_as_rank(const Options& options, JobRanks& ranks) {
   if (is_object_uri(options.checkpoint)) configure_remote(options.remote);
+  const std::string checkpoint = ranks.find_common_checkpoint(options.checkpoint);
   const Workers workers = make_workers(options, 0);
-  RestoredModel restored(workers.context, options.checkpoint, options.config,
-                         overrides_of(options));
+  ranks.open_device(workers.context, options.transport.device);
+  RestoredModel restored(workers.context, checkpoint, options.config, overrides_of(options),
+                         ranks.world());
   refuse_input_or_checkpoint_as_output(
       "--json", options.json, options, restored.checkpoint(),
       options.input.empty() ? evaluation_input(restored.config()) : options.input);
   const Evaluation evaluation = restored.evaluate(options.input);
+  if (!ranks.reports()) return;
   print(evaluation);
   const std::string undefined =
       undefined_metrics_reason(evaluation, restored.config().data_config().label_positive());
@@ -44,6 +51,12 @@ void run(const Options& options) {
   if (!options.json.empty())
     write_text_file_atomically(options.json,
                                to_json(evaluation, restored.checkpoint(), restored.step()) + "\n");
+}
+
+void run(const Options& options) {
+  ModelRanks ranks(options.ranks, options.transport.ranks,
+                   cat("eval ", options.checkpoint, " ", options.input));
+  ranks.run([&] { run_as_rank(options, ranks); });
 }
 
 }  // namespace
@@ -55,6 +68,8 @@ void add_eval(Command& program) {
   command.option("--input", options->input, "PATH",
                  "Data set (default: eval_input_path, or the rows held out of training)");
   command.output("--json", options->json, "Also write the metrics to this file");
+  add_rank_options(command, options->ranks);
+  add_transport_options(command, options->transport);
   command.run([options] { run(*options); });
 }
 

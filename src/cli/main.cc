@@ -19,6 +19,8 @@ int run_command_line(int argc, char** argv) {
     add_convert(program);
     add_convert_hugectr(program);
     add_train(program);
+    add_probe(program);
+    add_plan(program);
     add_eval(program);
     add_predict(program);
     add_export(program);

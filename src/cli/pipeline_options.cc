@@ -40,17 +40,18 @@ int default_threads() {
   const std::string_view text = given;
   int threads = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), threads);
-  EMBLEM_REQUIRE(error == std::errc{} && end == text.data() + text.size() && threads >= 1 &&
-                     threads <= 1024,
-                 "EMBLEM_THREADS is \"", text, "\"; expected 1 to 1024");
+  EMBLEM_REQUIRE(
+      error == std::errc{} && end == text.data() + text.size() && threads >= 1 && threads <= 1024,
+      "EMBLEM_THREADS is \"", text, "\"; expected 1 to 1024");
   return threads;
 }
 
 }  // namespace
 
 void add_input_options(Command& command, PipelineOptions& options) {
-  command.option("--train-input", options.train_input, "PATH",
-                 "Files, folders or globs to train on, or kafka://BROKERS/TOPIC (default: train_input_path)");
+  command.option(
+      "--train-input", options.train_input, "PATH",
+      "Files, folders or globs to train on, or kafka://BROKERS/TOPIC (default: train_input_path)");
   command.option("--eval-input", options.eval_input, "PATH",
                  "Files, folders or globs to evaluate on (default: eval_input_path)");
   command.repeatable("--define", options.define, "NAME=VALUE",
@@ -86,8 +87,10 @@ void add_divide_option(Command& command, PipelineOptions& options) {
       .hide_default();
 }
 
-void add_config_options(Command& command, PipelineOptions& options) {
-  command.option("--config", options.config, "FILE", "Pipeline file (protobuf text)").required();
+void add_config_options(Command& command, PipelineOptions& options, ConfigNeed need) {
+  Option config =
+      command.option("--config", options.config, "FILE", "Pipeline file (protobuf text)");
+  if (need == ConfigNeed::kRequired) config.required();
   add_override_options(command, options);
   add_divide_option(command, options);
 }

@@ -47,7 +47,9 @@ void configure_remote(const RemoteArguments& remote);
 // --divide-tables
 void add_divide_option(Command& command, PipelineOptions& options);
 // --config, --set, --max-bad-rows, and those above
-void add_config_options(Command& command, PipelineOptions& options);
+enum class ConfigNeed { kRequired, kOptional };
+void add_config_options(Command& command, PipelineOptions& options,
+                        ConfigNeed need = ConfigNeed::kRequired);
 // --checkpoint, --config, --set, --define, --train-input, --eval-input, --max-bad-rows, --device,
 // --precision, --threads
 void add_checkpoint_options(Command& command, CheckpointOptions& options);

@@ -5,6 +5,8 @@
 #include "checkpoint/checkpoint.h"
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
+#include "cli/rank_options.h"
+#include "cli/ranks.h"
 #include "core/output_file.h"
 #include "data/source/uri.h"
 #include "emblem/error.h"
@@ -17,6 +19,8 @@ namespace {
 struct Options : CheckpointOptions {
   std::string input, out;
   std::vector<std::string> keep, outputs;
+  RankOptions ranks;
+  TransportOptions transport;
 };
 
 void check_keep(const std::vector<std::string>& keep) {
@@ -28,13 +32,20 @@ void check_keep(const std::vector<std::string>& keep) {
 
 void run(const Options& options) {
   check_keep(options.keep);
-  if (is_object_uri(options.checkpoint)) configure_remote(options.remote);
-  const std::string checkpoint = find_checkpoint(options.checkpoint);
-  refuse_input_or_checkpoint_as_output("--out", options.out, options, checkpoint, options.input);
-  const Workers workers = make_workers(options, 0);
-  RestoredModel restored(workers.context, checkpoint, options.config, overrides_of(options));
-  const PredictionPass pass =
-      restored.predict(options.input, options.out, options.keep, options.outputs);
+  ModelRanks ranks(options.ranks, options.transport.ranks,
+                   cat("predict ", options.checkpoint, " ", options.input, " ", options.out));
+  PredictionPass pass;
+  ranks.run([&] {
+    if (is_object_uri(options.checkpoint)) configure_remote(options.remote);
+    const std::string checkpoint = ranks.find_common_checkpoint(options.checkpoint);
+    refuse_input_or_checkpoint_as_output("--out", options.out, options, checkpoint, options.input);
+    const Workers workers = make_workers(options, 0);
+    ranks.open_device(workers.context, options.transport.device);
+    RestoredModel restored(workers.context, checkpoint, options.config, overrides_of(options),
+                           ranks.world());
+    pass = restored.predict(options.input, options.out, options.keep, options.outputs);
+  });
+  if (!ranks.reports()) return;
   std::printf("wrote %ld predictions to %s\n", static_cast<long>(pass.rows),
               is_standard_output(options.out) ? "standard output" : options.out.c_str());
   if (pass.bad_rows > 0)
@@ -63,6 +74,8 @@ void add_predict(Command& program) {
   command.list("--outputs", options->outputs, "NAME,...",
                "Outputs of the model to write, as probs_ctr,logits_ctr (default: a probability, "
                "number or class probabilities for each tower)");
+  add_rank_options(command, options->ranks);
+  add_transport_options(command, options->transport);
   command.run_interruptible([options] {
     run(*options);
     return 0;

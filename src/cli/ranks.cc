@@ -1,12 +1,18 @@
 #include "cli/ranks.h"
 
 #include "checkpoint/checkpoint.h"
+#include "comm/bytes.h"
 #include "comm/open.h"
+#include "comm/open_device.h"
+#include "comm/rank_gpu.h"
+#include "config/features.h"
 #include "config/print.h"
+#include "config/sharding_types.h"
 #include "core/caught_error.h"
 #include "core/file.h"
 #include "core/hash.h"
 #include "core/log.h"
+#include "plan/constrained_plan.h"
 
 namespace emblem {
 namespace {
@@ -46,8 +52,28 @@ void tell_other_ranks(const RankOptions& options, const std::string& transport,
                  problem.what());
 }
 
+void JobRanks::connect(const RankPlace& place, const std::string& transport, uint64_t settings) {
+  TcpSettings tcp;
+  tcp.join.configuration = settings;
+  tcp.join.join_seconds = options_.join_seconds;
+  tcp.collective_seconds = options_.collective_seconds;
+  tcp.watch.exit_seconds = kExitSeconds;
+  ranks_ = open_communicator(place, transport, tcp);
+  choose_gpu(*ranks_);
+  world_ = World{.ranks = ranks_.get(), .shards = ranks_->size()};
+}
+
+void JobRanks::silence_others() const {
+  if (world_->rank() == 0) return;
+  LogSettings quiet = log_settings();
+  quiet.info = false;
+  quiet.warning = true;
+  set_log_settings(quiet);
+}
+
 TrainingRanks::TrainingRanks(const RankOptions& options, const std::string& transport,
-                             const config::PipelineConfig& config, bool resume) {
+                             const config::PipelineConfig& config, bool resume)
+    : JobRanks(options) {
   const RankPlace place = find_rank_place(options);
   int64_t shards = shards_of(config, resume, place.size);
   if (place.size == 1 && shards == 1) return;
@@ -57,38 +83,63 @@ TrainingRanks::TrainingRanks(const RankOptions& options, const std::string& tran
     if (!plan_path.empty()) {
       plan = read_text_file(plan_path);
       plan_ = parse_plan(plan, plan_path);
+    } else {
+      plan_ = constrained_plan(config, layout_of(config), place.size);
     }
   } catch (const Error& error) {
     tell_other_ranks(options, transport, error);
     throw;
   }
-  TcpSettings settings;
-  settings.join.configuration = hash_string(to_stored_text(config) + plan);
-  settings.join.join_seconds = options.join_seconds;
-  settings.collective_seconds = options.collective_seconds;
-  settings.watch.exit_seconds = kExitSeconds;
-  ranks_ = open_communicator(place, transport, settings);
+  connect(place, transport, hash_string(to_stored_text(config) + plan));
   ranks_->broadcast(Context{}, {&shards, sizeof(shards)}, 0);
-  world_ = World{.ranks = ranks_.get(), .shards = shards, .plan = plan_ ? &*plan_ : nullptr};
-  if (world_->rank() == 0) {
+  world_->shards = shards;
+  world_->plan = plan_ ? &*plan_ : nullptr;
+  if (world_->rank() == 0)
     log_info(cat(ranks_->size(), ranks_->size() == 1 ? " rank (" : " ranks (", ranks_->transport(),
                  "), ", shards, " shards of a batch"));
-    return;
-  }
-  LogSettings quiet = log_settings();
-  quiet.warning = true;
-  set_log_settings(quiet);
+  if (world_->rank() == 0 && plan_path.empty())
+    for (const std::string& line : unsupported_sharding(config)) log_warn(line);
+  silence_others();
 }
 
-void TrainingRanks::run(const std::function<void()>& body) {
+ModelRanks::ModelRanks(const RankOptions& options, const std::string& transport,
+                       const std::string& command)
+    : JobRanks(options) {
+  const RankPlace place = find_rank_place(options);
+  if (place.size == 1) return;
+  connect(place, transport, hash_string(command));
+  if (world_->rank() == 0) log_info(cat(ranks_->size(), " ranks (", ranks_->transport(), ")"));
+  silence_others();
+}
+
+void JobRanks::open_device(const Context& context, const std::string& transport) {
+  if (!world_ || context.device == Device::kCpu) return;
+  device_ranks_ =
+      open_device_communicator(context, *ranks_, transport, options_.collective_seconds);
+  if (!device_ranks_) return;
+  world_->exchange = device_ranks_.get();
+  if (world_->rank() == 0) log_info(cat("GPU memory of ranks: ", device_ranks_->transport()));
+}
+
+std::string JobRanks::find_common_checkpoint(const std::string& path) {
+  std::string checkpoint;
+  if (reports()) checkpoint = find_checkpoint(path);
+  if (ranks_) broadcast_bytes(*ranks_, checkpoint);
+  return checkpoint;
+}
+
+void JobRanks::run(const std::function<void()>& body) {
   try {
     body();
   } catch (const CommonError&) {
+    device_ranks_.reset();
     ranks_.reset();  // leaves when all ranks have it, not as one that failed
     throw;
   } catch (...) {
     const Error error = caught_error();
-    if (ranks_) ranks_->fail(error.what());
+    if (!ranks_) throw;
+    ranks_->check();  // the failure of another rank may be the reason of this error
+    ranks_->fail(error.what());
     throw;
   }
 }

@@ -19,25 +19,53 @@ void silence_other_ranks(const RankOptions& options);
 void tell_other_ranks(const RankOptions& options, const std::string& transport,
                       const Error& problem);
 
-// Finds out whether this process is one of several, and connects it with the others: they must have
-// the same configuration. Ranks other than 0 show warnings only.
-class TrainingRanks {
+// Of commands that may run as several ranks: what they do together. Ranks other than 0 show
+// warnings only. Ranks of a host use its GPUs in turn; it is made before CUDA is used.
+class JobRanks {
  public:
-  // `transport`: "auto", "tcp" or "mpi".
-  TrainingRanks(const RankOptions& options, const std::string& transport,
-                const config::PipelineConfig& config, bool resume);
+  // Connects the GPUs of the ranks, if `context` has one: World::exchange. `transport`: "auto",
+  // "nccl" or "staged" (comm/open_device.h). Called on every rank, in run().
+  void open_device(const Context& context, const std::string& transport);
 
-  // Null: a single process that trains without shards.
+  // The checkpoint that `path` names, or the latest of a model directory, as rank 0 finds it.
+  // Collective.
+  std::string find_common_checkpoint(const std::string& path);
+
+  // Null: a single process without shards.
   const World* world() const { return world_ ? &*world_ : nullptr; }
   bool reports() const { return !world_ || world_->rank() == 0; }
 
   // Runs `body`; when it throws, the other ranks are told why.
   void run(const std::function<void()>& body);
 
- private:
+ protected:
+  explicit JobRanks(const RankOptions& options) : options_(options) {}
+  // `transport`: "auto", "tcp" or "mpi". `settings` must be equal on all ranks. Then world_ has one
+  // shard a rank.
+  void connect(const RankPlace& place, const std::string& transport, uint64_t settings);
+  void silence_others() const;
+
+  const RankOptions options_;
   std::unique_ptr<Communicator> ranks_;
-  std::optional<ShardPlan> plan_;
+  std::unique_ptr<Communicator> device_ranks_;  // uses ranks_
   std::optional<World> world_;
+};
+
+// Finds out whether this process is one of several that train, and connects it with the others:
+// they must have the same configuration.
+class TrainingRanks : public JobRanks {
+ public:
+  TrainingRanks(const RankOptions& options, const std::string& transport,
+                const config::PipelineConfig& config, bool resume);
+
+ private:
+  std::optional<ShardPlan> plan_;
+};
+
+// The same of processes that use a trained model; `command` has the options that must be equal.
+class ModelRanks : public JobRanks {
+ public:
+  ModelRanks(const RankOptions& options, const std::string& transport, const std::string& command);
 };
 
 }  // namespace emblem

@@ -30,7 +30,7 @@ struct Options : PipelineOptions {
   int64_t max_steps = 0;
   std::string stop_at, profile, json;
   RankOptions ranks;
-  std::string transport = "auto";
+  TransportOptions transport;
 };
 
 const char* to_text(TrainOutcome outcome) {
@@ -61,7 +61,15 @@ bool is_below(const std::string& path, const std::string& folder) {
   return !relative.empty() && *relative.begin() != "..";
 }
 
-void print(const TrainSummary& summary) {
+// How right a plan with a prediction was.
+void print_plan(const ShardPlan* plan, const TrainSummary& summary) {
+  if (plan == nullptr || plan->predicted_ms <= 0 || summary.step_seconds_p50 <= 0) return;
+  const double measured = 1e3 * summary.step_seconds_p50;
+  std::printf("  plan        predicted %.3g ms, measured %.3g (%+.0f %%)\n", plan->predicted_ms,
+              measured, 100 * (measured / plan->predicted_ms - 1));
+}
+
+void print(const TrainSummary& summary, const ShardPlan* plan) {
   const bool resumable = summary.outcome == TrainOutcome::kInterrupted && summary.steps > 0;
   std::printf("%s after %ld steps%s\n", to_text(summary.outcome), static_cast<long>(summary.steps),
               resumable ? "; continue with --resume" : "");
@@ -78,6 +86,7 @@ void print(const TrainSummary& summary) {
     std::printf("              skipped %ld bad rows of the evaluation\n",
                 static_cast<long>(summary.evaluation->bad_rows));
   if (!summary.checkpoint.empty()) std::printf("  checkpoint  %s\n", summary.checkpoint.c_str());
+  print_plan(plan, summary);
   // While SIGPIPE is ignored: the exit status reports how the run ended, even if the reader is
   // gone.
   if (std::fflush(stdout) != 0 && errno == EPIPE) std::clearerr(stdout);
@@ -135,14 +144,14 @@ Prepared prepare_as_rank(const Options& options) {
   try {
     return prepare(options);
   } catch (const Error& error) {
-    tell_other_ranks(options.ranks, options.transport, error);
+    tell_other_ranks(options.ranks, options.transport.ranks, error);
     throw;
   }
 }
 
 int run(const Options& options) {
   auto [train_options, config, remote] = prepare_as_rank(options);
-  TrainingRanks ranks(options.ranks, options.transport, config, options.resume);
+  TrainingRanks ranks(options.ranks, options.transport.ranks, config, options.resume);
   const InterruptHandler handler(kInterruptNotice);
   std::unique_ptr<Trace> trace;
   TrainSummary summary;
@@ -152,6 +161,7 @@ int run(const Options& options) {
       trace = make_trace(options.profile, options);
       train_options.trace = trace.get();
       const Workers workers = make_workers(options, config.train_config().num_threads());
+      ranks.open_device(workers.context, options.transport.device);
       summary = train(workers.context, config, train_options);
     });
   } catch (const Error&) {
@@ -164,7 +174,7 @@ int run(const Options& options) {
     summary.checkpoint = remote->address_of(summary.checkpoint);
   }
   if (trace) trace->finish();
-  print(summary);
+  print(summary, ranks.world() == nullptr ? nullptr : ranks.world()->plan);
   if (!options.json.empty())
     write_bench_results(options.json, {result_of_run(summary, options.config)});
   return status_of(summary);
@@ -202,8 +212,7 @@ void add_train(Command& program) {
                  "Also write the final evaluation, speed and memory use to this file",
                  OutputPlace::kFolderMayBeMade);
   add_rank_options(command, options->ranks);
-  command.choice("--transport", options->transport, {"auto", "tcp", "mpi"},
-                 "What connects several ranks; auto: TCP where rank 0 has an address, else MPI");
+  add_transport_options(command, options->transport);
   command.run([options] { return run(*options); });
 }
 

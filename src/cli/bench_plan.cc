@@ -1,0 +1,185 @@
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "bench/plan/plan_bench.h"
+#include "cli/bench_report.h"
+#include "cli/commands.h"
+#include "cli/pipeline_options.h"
+#include "cli/rank_body.h"
+#include "cli/rank_options.h"
+#include "comm/mpi.h"
+#include "core/file.h"
+#include "core/hash.h"
+#include "core/log.h"
+#include "core/process.h"
+#include "core/subprocess.h"
+#include "core/text.h"
+
+namespace emblem {
+namespace {
+
+struct PlanOptionsOfCli : PlanBenchOptions {
+  PipelineOptions device;
+  RankOptions ranks;
+  std::vector<std::string> transports;
+  std::vector<int> sizes_of_job = {1, 2, 4, 8};
+  std::string json;
+};
+
+template <class T>
+std::string joined(const std::vector<T>& values) {
+  std::string text;
+  for (const T& value : values) text += cat(text.empty() ? "" : ",", value);
+  return text;
+}
+
+void print_results(const std::vector<BenchResult>& results) {
+  std::printf("%s\n", plan_table(results).c_str());
+  std::fflush(stdout);
+}
+
+// All ranks that this process is, or is one of.
+std::vector<BenchResult> bench_here(const PlanOptionsOfCli& options, const std::string& transport,
+                                    int thread_ranks) {
+  std::vector<BenchResult> results;
+  const RankJob job{
+      .device = options.device,
+      .ranks = options.ranks,
+      .transport = transport,
+      .thread_ranks = thread_ranks,
+      .configuration = hash_string(
+          cat(joined(options.dims), " ", joined(options.batches), " ", joined(options.kinds)))};
+  run_ranks(job, [&](const Workers& workers, Communicator& control, Communicator& exchange) {
+    std::vector<BenchResult> own = bench_plan(workers.context, control, exchange, options);
+    if (control.rank() == 0) results = std::move(own);
+  });
+  return results;
+}
+
+std::vector<std::string> options_of_rank(const PlanOptionsOfCli& options,
+                                         const std::string& transport, const std::string& json) {
+  std::vector<std::string> words = {"bench",           "plan",
+                                    "--transport",     transport,
+                                    "--dims",          joined(options.dims),
+                                    "--batches",       joined(options.batches),
+                                    "--kinds",         joined(options.kinds),
+                                    "--seconds",       cat(options.seconds),
+                                    "--probe-seconds", cat(options.probe_seconds),
+                                    "--device",        options.device.device,
+                                    "--json",          json};
+  if (options.device.threads > 0)
+    words.insert(words.end(), {"--threads", cat(options.device.threads)});
+  return words;
+}
+
+// Processes that a launcher starts on this machine.
+std::vector<BenchResult> bench_processes(const PlanOptionsOfCli& options,
+                                         const std::string& transport, int size) {
+  const std::string base =
+      cat(std::filesystem::temp_directory_path().string(), "/emblem-plan-", ::getpid());
+  Subprocess job{.log = base + ".log"};
+  if (transport == "mpi") {
+    job.arguments = {"mpirun", "-n", std::to_string(size), program_path()};
+    // For Open MPI: more ranks than cores, ranks that are not tied to cores, root in containers.
+    job.environment = {{"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+                       {"OMPI_MCA_hwloc_base_binding_policy", "none"},
+                       {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                       {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
+  } else {
+    job.arguments = {program_path(), "launch", "--ranks", std::to_string(size), "--"};
+  }
+  for (std::string& word : options_of_rank(options, transport, base + ".json"))
+    job.arguments.push_back(std::move(word));
+  const SubprocessResult ended = run_subprocess(job);
+  if (ended.end == SubprocessEnd::kInterrupted)
+    throw Error(ErrorCode::kCancelled, "bench plan: interrupted");
+  std::string problem;
+  if (!ended.succeeded()) {
+    const std::vector<std::string> lines = split(std::string(trim(read_text_file(job.log))), '\n');
+    problem = cat(size, " ranks over ", transport, ": ", to_text(ended), ": ", lines.back());
+  }
+  std::vector<BenchResult> results;
+  if (problem.empty()) results = read_bench_results(base + ".json");
+  std::error_code ignored;
+  for (const char* ending : {".json", ".log"}) std::filesystem::remove(base + ending, ignored);
+  if (!problem.empty()) throw Error(ErrorCode::kUnavailable, problem);
+  return results;
+}
+
+std::vector<BenchResult> bench_local(const PlanOptionsOfCli& options) {
+  std::vector<std::string> transports = options.transports;
+  if (transports.empty() && options.device.device == "cuda") transports = {"threads"};
+  if (transports.empty()) {
+    transports = {"threads", "tcp"};
+    if (find_mpi_module().empty())
+      log_info("MPI is not measured: there is no libemblem_mpi.so");
+    else
+      transports.push_back("mpi");
+  }
+  std::vector<BenchResult> all;
+  for (const std::string& transport : transports) {
+    for (const int size : options.sizes_of_job) {
+      if (size == 1 && transport != "threads") continue;
+      std::vector<BenchResult> results = transport == "threads"
+                                             ? bench_here(options, "auto", size)
+                                             : bench_processes(options, transport, size);
+      print_results(results);
+      all.insert(all.end(), results.begin(), results.end());
+    }
+  }
+  return all;
+}
+
+int run(const PlanOptionsOfCli& options) {
+  for (const int size : options.sizes_of_job)
+    EMBLEM_REQUIRE(size >= 1 && size <= 1024, "--ranks ", size, ": expected 1 to 1024");
+  EMBLEM_REQUIRE(!options.dims.empty() && !options.batches.empty() && !options.kinds.empty(),
+                 "--dims, --batches and --kinds need at least one value each");
+  const RankPlace place = find_rank_place(options.ranks);
+  const bool is_local = place.size == 1;
+  EMBLEM_REQUIRE(is_local || options.transports.size() <= 1, "a rank started by ",
+                 name_of(place.launcher), " has one transport: --transport tcp or mpi");
+  std::vector<BenchResult> results;
+  if (is_local) {
+    results = bench_local(options);
+  } else {
+    results = bench_here(options, options.transports.empty() ? "auto" : options.transports[0], 1);
+    if (place.rank != 0) return 0;
+    print_results(results);
+  }
+  std::printf("%s", to_text(summarize_plans(results)).c_str());
+  write_json(results, options.json);
+  return 0;
+}
+
+}  // namespace
+
+void add_plan_bench(Command& bench) {
+  auto options = std::make_shared<PlanOptionsOfCli>();
+  Command command = bench.add_command("plan",
+                                      "Predicted against measured step times and memory of plans "
+                                      "for tables on several ranks: probes "
+                                      "the machine, then trains a small DLRM with each plan; "
+                                      "starts its ranks on this machine, or is "
+                                      "one of those that mpirun, srun or emblem launch started");
+  command.choices("--transport", options->transports, {"threads", "tcp", "mpi"},
+                  "How ranks are connected (default: all that are there; on a GPU threads)");
+  command.list("--ranks", options->sizes_of_job, "N,...", "Numbers of ranks to start here");
+  command.list("--dims", options->dims, "N,...", "Embedding dimensions");
+  command.list("--batches", options->batches, "N,...", "Rows of a rank's batch");
+  command.choices("--kinds", options->kinds, plan_kinds(), "Plans to measure");
+  command.option("--seconds", options->seconds, "S", "Time for the steps of each cell").positive();
+  command
+      .option("--probe-seconds", options->probe_seconds, "S",
+              "Time for each measurement of the probe")
+      .positive();
+  add_device_options(command, options->device);
+  add_rank_options(command, options->ranks);
+  command.output("--json", options->json, "Also write the results to this file");
+  command.run_interruptible([options] { return run(*options); });
+}
+
+}  // namespace emblem

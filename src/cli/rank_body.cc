@@ -1,0 +1,74 @@
+#include "cli/rank_body.h"
+
+#include <cstdlib>
+
+#include "comm/open.h"
+#include "comm/open_device.h"
+#include "comm/rank_gpu.h"
+#include "comm/threads.h"
+#include "core/caught_error.h"
+#include "core/gpu.h"
+#include "core/thread_pool.h"
+
+namespace emblem {
+namespace {
+
+constexpr double kExitSeconds = 5;  // from a failure to the end of a process that hangs
+
+void run_on_device(const RankJob& job, int threads, Communicator& ranks,
+                   const std::string& device_transport, const RankBody& body) {
+  PipelineOptions device = job.device;
+  if (threads > 0) device.threads = threads;
+  const Workers workers = make_workers(device, job.configured_threads);
+  const auto opened = open_device_communicator(workers.context, ranks, device_transport,
+                                               job.ranks.collective_seconds);
+  body(workers, ranks, opened ? *opened : ranks);
+}
+
+// Of each of `ranks` ranks that are threads here; 0: as given.
+int shared_threads(const RankJob& job, int ranks) {
+  const bool is_given = job.device.threads > 0 || job.configured_threads > 0 ||
+                        std::getenv("EMBLEM_THREADS") != nullptr;
+  return is_given ? 0 : std::max(1, available_cpus() / ranks);
+}
+
+void run_as_threads(const RankJob& job, const RankBody& body) {
+  run_thread_ranks(
+      job.thread_ranks,
+      [&](Communicator& ranks) {
+        if (job.device.device == "cuda")
+          dispatch(
+              Device::kCuda, [] {}, [&] { cuda::use_gpu(ranks.rank() % cuda::gpu_count()); });
+        run_on_device(job, shared_threads(job, job.thread_ranks), ranks, "auto", body);
+      },
+      job.ranks.collective_seconds);
+}
+
+}  // namespace
+
+void run_ranks(const RankJob& job, const RankBody& body) {
+  const RankPlace place = find_rank_place(job.ranks);
+  if (place.size == 1) return run_as_threads(job, body);
+  TcpSettings settings;
+  settings.join.configuration = job.configuration;
+  settings.join.join_seconds = job.ranks.join_seconds;
+  settings.collective_seconds = job.ranks.collective_seconds;
+  settings.watch.exit_seconds = kExitSeconds;
+  const auto ranks = open_communicator(place, job.transport, settings);
+  try {
+    choose_gpu(*ranks);
+    int local = 0;
+    for (const RankHost& host : ranks->hosts())
+      local += host.name == ranks->hosts()[static_cast<size_t>(ranks->rank())].name;
+    run_on_device(job, shared_threads(job, local), *ranks, job.device_transport, body);
+  } catch (const CommonError&) {
+    throw;
+  } catch (...) {
+    const Error error = caught_error();
+    ranks->check();  // the failure of another rank may be the reason
+    ranks->fail(error.what());
+    throw;
+  }
+}
+
+}  // namespace emblem

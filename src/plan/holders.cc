@@ -1,0 +1,31 @@
+#include "plan/holders.h"
+
+#include "emblem/error.h"
+
+namespace emblem {
+
+std::string to_text(const AllowedHolders& allowed) {
+  std::string text;
+  const auto add = [&](bool is_allowed, const char* name) {
+    if (is_allowed) text += (text.empty() ? "" : " or ") + std::string(name);
+  };
+  add(allowed.rows, "rows");
+  add(allowed.one_rank, "one rank");
+  add(allowed.replicated, "replicated");
+  return text;
+}
+
+std::string describe(const TableShards& shards) {
+  if (shards.replicated) return "on every rank";
+  std::string holders;
+  int count = 0;
+  for (size_t r = 0; r < shards.held.size(); ++r) {
+    if (shards.held[r].count() == 0) continue;
+    holders += cat(count++ == 0 ? "" : ", ", r);
+  }
+  if (count == 1) return "on rank " + holders;
+  if (count == static_cast<int>(shards.held.size())) return "rows over all ranks";
+  return "rows over ranks " + holders;
+}
+
+}  // namespace emblem

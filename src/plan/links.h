@@ -1,0 +1,24 @@
+// plan/links.h - links between devices that were not probed: published or assumed rates.
+#pragma once
+
+#include <string>
+
+#include "plan/traffic.h"
+
+namespace emblem {
+
+struct LinkClass {
+  std::string name;
+  double bytes_per_second = 0, latency_seconds = 0;
+  std::string source;  // "published: ...", "assumed"
+};
+
+// "nvlink4", "ndr", or NAME=RATE:LATENCY with GB/s of one device and microseconds. Throws Error.
+LinkClass parse_link(const std::string& text);
+
+// `hosts` hosts with `devices` devices each. What leaves a host and what stays inside move at the
+// same time.
+ExchangeTime described_exchange(int hosts, int devices, const LinkClass& inside,
+                                const LinkClass& between);
+
+}  // namespace emblem

@@ -1,0 +1,79 @@
+// plan/machine_profile.h - what `emblem probe` measured on the machines that a training will run
+// on: with its number of ranks, all at work at the same time, over its transport.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "embedding/settings.h"
+#include "plan/curve.h"
+
+namespace emblem {
+
+// Tables whose rows cost the same.
+struct TableClass {
+  int64_t dim = 0;
+  std::string dtype = "fp32", rule = "sgd";
+  bool is_dynamic = false;
+
+  bool operator==(const TableClass&) const = default;
+};
+TableClass class_of(const TableSettings& settings);
+std::string to_text(const TableClass& table);  // "dim 16, fp32, adagrad, static"
+
+// Times are of all ranks at once: the slowest one counts. `alone_share` is the time of one rank
+// while the others wait, as a share of that: 1 where ranks do not disturb each other, 1 / N where
+// they share one device.
+struct TableCosts {
+  TableClass table;
+  KernelCurves gather, update;
+  double gather_alone_share = 1, update_alone_share = 1;
+  double bytes_a_row = 0;
+  bool operator==(const TableCosts&) const = default;
+};
+
+// Exchanges by bytes of the busiest rank.
+struct ExchangeCosts {
+  Curve even;  // every rank sends as much to every other
+  Curve one;   // one rank sends to all others, which send nothing
+  bool operator==(const ExchangeCosts&) const = default;
+};
+
+// A step of the model, by rows of a rank's batch, without what depends on the plan.
+struct PassCosts {
+  Curve requests;  // finding the distinct keys of a batch, pooling the rows that come
+  Curve dense;     // layers, losses, dense update
+  Curve sums;      // gradients by key
+  bool operator==(const PassCosts&) const = default;
+};
+
+// Ranks that take memory from the same place: of a host, or of a GPU.
+struct MemoryPool {
+  std::vector<int> ranks;
+  int64_t free_bytes = 0;
+  bool operator==(const MemoryPool&) const = default;
+};
+
+struct MachineProfile {
+  std::string date, device = "cpu", transport = "threads";
+  std::string model;               // whose pass was measured
+  int threads = 1;                 // of a rank
+  std::vector<std::string> hosts;  // by rank
+  std::vector<MemoryPool> memory;
+  ExchangeCosts exchange;
+  Curve dense_sum;  // of all ranks, by number of values
+  PassCosts pass;
+  std::vector<TableCosts> tables;
+
+  int ranks() const { return static_cast<int>(hosts.size()); }
+  // Throws Error where the class was not probed.
+  const TableCosts& costs_of(const TableSettings& settings) const;
+  bool operator==(const MachineProfile&) const = default;
+};
+
+std::string to_json(const MachineProfile& profile);
+// Throws Error that names `path`, the field and what is wrong with it.
+MachineProfile parse_machine_profile(const std::string& json, const std::string& path);
+
+}  // namespace emblem

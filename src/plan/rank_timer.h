@@ -1,0 +1,78 @@
+// plan/rank_timer.h - how long something takes on all ranks at once.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "core/context.h"
+
+namespace emblem {
+
+inline double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// The median of the largest value of each row, [ranks] values each: every rank has `own`, one a
+// repetition. Collective; equal on all ranks.
+double median_of_slowest(Communicator& ranks, std::vector<double> own);
+
+// Collective: all ranks call the same functions.
+class RankTimer {
+ public:
+  // `seconds`: for each measurement.
+  RankTimer(const Context& context, Communicator& ranks, double seconds)
+      : context_(context), ranks_(ranks), seconds_(seconds) {}
+
+  // Seconds of a call that begins on all ranks at the same time, until the slowest has ended: the
+  // median of at least 5.
+  template <class Call>
+  double all(Call&& call) {
+    return measure([&](int64_t i) { call(i); });
+  }
+  // Of rank 0, while the others wait.
+  template <class Call>
+  double alone(Call&& call) {
+    return measure([&](int64_t i) {
+      if (ranks_.rank() == 0) call(i);
+    });
+  }
+
+  // How often to repeat what took `seconds` the last time; equal on all ranks.
+  int64_t repetitions(double seconds);
+  void barrier() { ranks_.barrier(); }
+  Communicator& ranks() { return ranks_; }
+  const Context& context() const { return context_; }
+
+  // Until the device has done it.
+  template <class Call>
+  double time(Call&& call) {
+    const double begin = seconds_now();
+    call();
+    context_.synchronize();
+    return seconds_now() - begin;
+  }
+
+ private:
+  template <class Call>
+  double measure(Call&& call) {
+    int64_t done = 0;
+    const auto once = [&] {
+      ranks_.barrier();
+      return time([&] { call(done++); });
+    };
+    once();
+    const int64_t wanted = repetitions(once());
+    std::vector<double> own;
+    for (int64_t i = 0; i < wanted; ++i) own.push_back(once());
+    return median_of_slowest(ranks_, std::move(own));
+  }
+
+  Context context_;
+  Communicator& ranks_;
+  double seconds_;
+};
+
+}  // namespace emblem

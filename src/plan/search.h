@@ -1,0 +1,48 @@
+// plan/search.h - the plan with the lowest predicted step time that fits into memory.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/cost.h"
+#include "shard/plan.h"
+
+namespace emblem {
+
+// Of the free memory, the share that a plan may take.
+inline constexpr double kUsableMemory = 0.98;
+
+struct FoundPlan {
+  ShardPlan plan;  // with its prediction
+  Prediction prediction;
+  int64_t evaluated = 0;  // plans
+};
+
+// The bytes by which a plan exceeds each pool; 0 where it fits.
+std::vector<double> bytes_short(const Prediction& prediction, const std::vector<MemoryPool>& pools);
+
+// The ways in which a table may be held: rows over all ranks, on each rank, replicated.
+std::vector<TableShards> candidates_of(const WorkloadTable& table, int ranks);
+
+// Moves of one table and of two, from several starts, until none makes the step faster.
+// Deterministic. The result may not fit where it finds none that does: see explain_misfit.
+FoundPlan search_plan(const CostModel& model, const std::vector<MemoryPool>& pools);
+
+// Every plan; nothing where there are more than `most`.
+std::optional<FoundPlan> search_all_plans(const CostModel& model,
+                                          const std::vector<MemoryPool>& pools,
+                                          int64_t most = 100'000);
+
+// Why no plan fits, in one line: which rank, how many bytes are missing, its largest table, and the
+// smallest change that would fit. Nothing if `found` fits.
+std::optional<std::string> explain_misfit(const CostModel& model,
+                                          const std::vector<MemoryPool>& pools,
+                                          const FoundPlan& found);
+
+// One line a table: where it is, and by how much the step would be slower in each other way.
+std::vector<std::string> explain_plan(const CostModel& model, const std::vector<MemoryPool>& pools,
+                                      const FoundPlan& found);
+
+}  // namespace emblem

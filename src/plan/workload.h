@@ -1,0 +1,60 @@
+// plan/workload.h - what a step of a pipeline asks of its tables.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/features.h"
+#include "config/pipeline.pb.h"
+#include "data/batch.h"
+#include "embedding/settings.h"
+#include "plan/holders.h"
+#include "plan/key_statistics.h"
+
+namespace emblem {
+
+struct WorkloadTable {
+  TableSettings settings;         // of all of it
+  size_t lookup = 0;              // which of the model's lookups reads it
+  std::vector<int64_t> features;  // positions in Batch::sparse of those that read it
+  AllowedHolders allowed;
+  DistinctKeys keys;
+  double hottest_share = 0;  // of lookups: those of the 100 most frequent keys
+  double expected_keys = 0;  // that will have rows
+};
+
+struct Workload {
+  int64_t rows = 0;    // of a shard of a batch
+  int64_t shards = 1;  // of a rank
+  size_t lookups = 0;  // each with exchanges of its own
+  std::vector<WorkloadTable> tables;
+  int64_t dense_values = 0;  // gradients and statistics that ranks add up
+  int64_t value_bytes = 4;   // of a float of a row or gradient that is sent
+  int64_t dense_bytes = 0;   // of layers, their optimizer and a batch
+  std::string keys_from;     // "64 batches of 512 rows", "power law, alpha 1.05"
+
+  int64_t rows_a_rank() const { return rows * shards; }
+};
+
+// Tables, layers and settings; no statistics of keys yet. `config` has passed check_pipeline.
+Workload workload_of(const config::PipelineConfig& config, const FeatureLayout& layout,
+                     int64_t rows, int64_t shards);
+
+// From batches of the pipeline.
+class WorkloadSampler {
+ public:
+  explicit WorkloadSampler(const Workload& workload) : counters_(workload.tables.size()) {}
+  void add(const Workload& workload, const Batch& batch);
+  // `epoch_rows`: how many the data have in all; 0: not known.
+  void finish(Workload& workload, double epoch_rows) const;
+
+ private:
+  std::vector<KeyCounter> counters_;
+  int64_t batches_ = 0;
+};
+
+// Without data: keys by a power law, `keys_a_row` for each feature.
+void assume_power_law(Workload& workload, double alpha, double keys_a_row = 1);
+
+}  // namespace emblem
