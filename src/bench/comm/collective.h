@@ -24,8 +24,9 @@ class Collective {
   virtual void run_floor(CommFloor& floor) const { floor.run(received()); }
 };
 
-// `bytes`: of a rank's whole buffer, rounded up so that the ranks divide it.
-std::unique_ptr<Collective> make_collective(const std::string& name, Communicator& ranks,
-                                            size_t bytes);
+// `bytes`: of a rank's whole buffer, rounded up so that the ranks divide it; it is on the context's
+// device, and run() does not wait for a GPU. sum_all is of host memory only.
+std::unique_ptr<Collective> make_collective(const Context& context, const std::string& name,
+                                            Communicator& ranks, size_t bytes);
 
 }  // namespace emblem

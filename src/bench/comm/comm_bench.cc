@@ -31,25 +31,36 @@ int64_t agree(Communicator& ranks, int64_t value) {
 }
 
 // Seconds of one call, one sample a block, as rank 0 sees it.
+struct CallTimes {
+  std::vector<double> seconds;
+  std::vector<double> host_seconds;  // until the call returns, which may be before it is done
+};
+
 template <class Call>
-std::vector<double> time_calls(Communicator& ranks, double seconds, const Call& call) {
-  ranks.barrier();
+CallTimes time_calls(const Context& context, Communicator& ranks, double seconds,
+                     const Call& call) {
+  const auto finish = [&] {
+    context.synchronize();
+    ranks.barrier();
+  };
+  finish();
   auto start = Clock::now();
   for (int i = 0; i < 2; ++i) call();
-  ranks.barrier();
+  finish();
   const double estimate = std::max(seconds_since(start) / 2, 1e-7);
   const int64_t calls =
       agree(ranks, std::clamp(static_cast<int64_t>(std::ceil(seconds / kBlocks / estimate)),
                               int64_t{1}, kMostCalls));
-  std::vector<double> samples;
+  CallTimes times;
   for (int block = 0; block < kBlocks; ++block) {
     if (interrupted()) throw Error(ErrorCode::kCancelled, "bench comm: interrupted");
     start = Clock::now();
     for (int64_t i = 0; i < calls; ++i) call();
-    ranks.barrier();
-    samples.push_back(seconds_since(start) / static_cast<double>(calls));
+    times.host_seconds.push_back(seconds_since(start) / static_cast<double>(calls));
+    finish();
+    times.seconds.push_back(seconds_since(start) / static_cast<double>(calls));
   }
-  return samples;
+  return times;
 }
 
 Measure measure_of(std::vector<double> samples, std::string unit, Better better) {
@@ -65,21 +76,26 @@ size_t hosts_of(const Communicator& ranks) {
   return names.size();
 }
 
-BenchResult result_of(const Communicator& ranks, const std::string& collective, int64_t size,
-                      const std::vector<double>& seconds, size_t received) {
+BenchResult result_of(const Context& context, const Communicator& ranks,
+                      const std::string& collective, int64_t size, const CallTimes& times,
+                      size_t received) {
+  const bool on_gpu = context.device == Device::kCuda;
   const std::string ending = collective == "barrier" ? "" : cat("-", size);
-  BenchResult result =
-      begin_result("comm", cat(ranks.transport(), "-", ranks.size(), "-", collective, ending));
+  BenchResult result = begin_result("comm", cat(ranks.transport(), on_gpu ? "-cuda" : "", "-",
+                                                ranks.size(), "-", collective, ending));
   result.settings = {{"transport", std::string(ranks.transport())},
+                     {"device", cat(context.device)},
                      {"ranks", int64_t{ranks.size()}},
                      {"hosts", static_cast<int64_t>(hosts_of(ranks))},
                      {"collective", collective},
                      {"bytes", collective == "barrier" ? int64_t{0} : size},
                      {"received_bytes", static_cast<int64_t>(received)}};
-  result.metrics = {{"seconds", measure_of(seconds, "s", Better::kLower)}};
+  result.metrics = {{"seconds", measure_of(times.seconds, "s", Better::kLower)}};
+  if (on_gpu)
+    result.metrics.push_back({"host_seconds", measure_of(times.host_seconds, "s", Better::kLower)});
   if (received > 0 && collective != "barrier") {
     std::vector<double> rates;
-    for (const double one : seconds) rates.push_back(static_cast<double>(received) / one);
+    for (const double one : times.seconds) rates.push_back(static_cast<double>(received) / one);
     result.metrics.push_back(
         {"bytes_per_second", measure_of(std::move(rates), "B/s", Better::kHigher)});
   }
@@ -88,18 +104,21 @@ BenchResult result_of(const Communicator& ranks, const std::string& collective, 
 
 class CommBench {
  public:
-  CommBench(Communicator& ranks, const CommBenchOptions& options)
-      : ranks_(ranks), options_(options), floor_(make_floor(ranks, most_bytes())) {}
+  CommBench(const Context& context, Communicator& ranks, const CommBenchOptions& options)
+      : context_(context),
+        ranks_(ranks),
+        options_(options),
+        floor_(make_floor(context, ranks, most_bytes())) {}
 
   BenchResult run(const std::string& name, int64_t size) {
-    const auto collective = make_collective(name, ranks_, static_cast<size_t>(size));
+    const auto collective = make_collective(context_, name, ranks_, static_cast<size_t>(size));
     collective->prepare();
     collective->run();
     collective->check();
-    const std::vector<double> seconds =
-        time_calls(ranks_, options_.seconds, [&] { collective->run(); });
-    BenchResult result = result_of(ranks_, name, size, seconds, collective->received());
-    add_floor(result, *collective, mean_of(seconds));
+    const CallTimes times =
+        time_calls(context_, ranks_, options_.seconds, [&] { collective->run(); });
+    BenchResult result = result_of(context_, ranks_, name, size, times, collective->received());
+    add_floor(result, *collective, mean_of(times.seconds));
     return result;
   }
 
@@ -113,13 +132,14 @@ class CommBench {
     if (floor_ == nullptr) return;
     if (floor_->name() == std::string("memory copy") && collective.received() < kLeastCopyFloor)
       return;
-    const std::vector<double> samples =
-        time_calls(ranks_, options_.seconds / 2, [&] { collective.run_floor(*floor_); });
-    const double least = std::ranges::min(samples);
+    const CallTimes times =
+        time_calls(context_, ranks_, options_.seconds / 2, [&] { collective.run_floor(*floor_); });
+    const double least = std::ranges::min(times.seconds);
     result.ceilings.push_back({cat(floor_->name(), " seconds"), least});
     result.shares.push_back({cat("of ", floor_->name()), least / seconds});
   }
 
+  const Context& context_;
   Communicator& ranks_;
   const CommBenchOptions& options_;
   std::unique_ptr<CommFloor> floor_;
@@ -133,6 +153,12 @@ const std::vector<std::string>& collective_names() {
   return names;
 }
 
+std::vector<std::string> collectives_of(Device device) {
+  std::vector<std::string> names = collective_names();
+  if (device == Device::kCuda) std::erase(names, "sum_all");
+  return names;
+}
+
 uint64_t hash_of(const CommBenchOptions& options) {
   std::string text = cat("bench comm ", options.seconds);
   for (const std::string& name : options.collectives) text += " " + name;
@@ -140,13 +166,19 @@ uint64_t hash_of(const CommBenchOptions& options) {
   return hash_string(text);
 }
 
-std::vector<BenchResult> bench_comm(Communicator& ranks, const CommBenchOptions& options,
+std::vector<BenchResult> bench_comm(const Context& context, Communicator& ranks,
+                                    const CommBenchOptions& options,
                                     const std::function<void(const BenchResult&)>& show) {
   for (const int64_t size : options.sizes)
     EMBLEM_REQUIRE(size >= 1, "bench comm: a size of ", size, " bytes; at least 1 is required");
-  CommBench bench(ranks, options);
+  const auto possible = collectives_of(context.device);
+  const auto& collectives = options.collectives.empty() ? possible : options.collectives;
+  for (const std::string& name : collectives)
+    EMBLEM_REQUIRE(std::ranges::count(possible, name) > 0, "bench comm: there is no ", name,
+                   " of memory of device ", context.device);
+  CommBench bench(context, ranks, options);
   std::vector<BenchResult> results;
-  for (const std::string& name : options.collectives) {
+  for (const std::string& name : collectives) {
     const bool has_size = name != "barrier";
     for (const int64_t size : has_size ? options.sizes : std::vector<int64_t>{1}) {
       BenchResult result = bench.run(name, size);

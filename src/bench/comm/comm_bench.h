@@ -16,7 +16,7 @@ namespace emblem {
 const std::vector<std::string>& collective_names();
 
 struct CommBenchOptions {
-  std::vector<std::string> collectives = collective_names();
+  std::vector<std::string> collectives;  // empty: all of the device
   // Bytes of a rank's whole buffer: what it sends in an exchange, what it has after a gather_all.
   std::vector<int64_t> sizes = {8, 1024, 65536, 1 << 20, 16 << 20};
   double seconds = 0.3;  // of each measurement
@@ -25,10 +25,14 @@ struct CommBenchOptions {
 // Equal on all ranks that run the same benchmark.
 uint64_t hash_of(const CommBenchOptions& options);
 
-// Called on every rank. Checks the answer of every collective, then measures it. Rank 0 gets one
-// result for each collective and size, `show` is called with each of them there; the others get
-// none. Throws kCancelled after Ctrl-C.
-std::vector<BenchResult> bench_comm(Communicator& ranks, const CommBenchOptions& options,
+// Those that exist for memory of the device: sums are of host memory.
+std::vector<std::string> collectives_of(Device device);
+
+// Called on every rank, with a context of the device whose memory is exchanged. Checks the answer
+// of every collective, then measures it. Rank 0 gets one result for each collective and size,
+// `show` is called with each of them there; the others get none. Throws kCancelled after Ctrl-C.
+std::vector<BenchResult> bench_comm(const Context& context, Communicator& ranks,
+                                    const CommBenchOptions& options,
                                     const std::function<void(const BenchResult&)>& show);
 
 }  // namespace emblem

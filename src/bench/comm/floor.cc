@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 #include "comm/socket.h"
+#include "core/buffer.h"
 #include "core/tcp_connect.h"
 
 namespace emblem {
@@ -19,10 +19,13 @@ constexpr auto kPatience = std::chrono::seconds(60);
 
 class CopyFloor : public CommFloor {
  public:
-  CopyFloor(const Communicator& ranks, size_t most_bytes)
-      : ranks_(ranks), from_(most_bytes, 1), to_(most_bytes) {}
+  CopyFloor(const Context& context, const Communicator& ranks, size_t most_bytes)
+      : context_(context),
+        ranks_(ranks),
+        from_(Buffer<char>::zeros(context, static_cast<int64_t>(most_bytes))),
+        to_(Buffer<char>::zeros(context, static_cast<int64_t>(most_bytes))) {}
   void run(size_t bytes) override {
-    std::memcpy(to_.data(), from_.data(), bytes);
+    detail::copy(context_, to_.data(), from_.data(), bytes);
     asm volatile("" ::"r"(to_.data()) : "memory");
   }
   void pass(size_t bytes) override {
@@ -32,9 +35,10 @@ class CopyFloor : public CommFloor {
   const char* name() const override { return "memory copy"; }
 
  private:
+  const Context& context_;
   const Communicator& ranks_;
   int source_ = 0;
-  std::vector<char> from_, to_;
+  Buffer<char> from_, to_;
 };
 
 // Sends to the next rank and receives from the one before it.
@@ -101,7 +105,8 @@ class LoopbackFloor : public CommFloor {
 
 }  // namespace
 
-std::unique_ptr<CommFloor> make_floor(Communicator& ranks, size_t most_bytes) {
+std::unique_ptr<CommFloor> make_floor(const Context& context, Communicator& ranks,
+                                      size_t most_bytes) {
   const std::vector<RankHost>& hosts = ranks.hosts();
   if (ranks.size() == 1) return nullptr;
   const bool one_host = std::all_of(hosts.begin(), hosts.end(),
@@ -109,7 +114,7 @@ std::unique_ptr<CommFloor> make_floor(Communicator& ranks, size_t most_bytes) {
   if (!one_host) return nullptr;
   if (ranks.transport() == std::string("tcp"))
     return std::make_unique<LoopbackFloor>(ranks, most_bytes);
-  return std::make_unique<CopyFloor>(ranks, most_bytes);
+  return std::make_unique<CopyFloor>(context, ranks, most_bytes);
 }
 
 }  // namespace emblem

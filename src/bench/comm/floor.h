@@ -19,7 +19,9 @@ class CommFloor {
   virtual const char* name() const = 0;
 };
 
-// Null where there is none: ranks on several hosts.
-std::unique_ptr<CommFloor> make_floor(Communicator& ranks, size_t most_bytes);
+// Of memory of the context's device; functions do not wait for a GPU. Null where there is none:
+// ranks on several hosts.
+std::unique_ptr<CommFloor> make_floor(const Context& context, Communicator& ranks,
+                                      size_t most_bytes);
 
 }  // namespace emblem

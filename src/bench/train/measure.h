@@ -24,7 +24,7 @@ struct MeasuredTraining {
   double first_loss = 0.0, last_loss = 0.0;
   int64_t rows = 0;
   double forward_flops = 0.0;  // of the matrix products and the like of all steps
-  int64_t gpu_bytes = 0;  // in use, by all processes
+  int64_t gpu_bytes = 0;       // in use, by all processes
   std::optional<GpuUse> gpu;
   StepProbe probe;
 };

@@ -5,10 +5,12 @@
 #include <optional>
 
 #include "bench/train/measure.h"
+#include "bench/train/rank_bench.h"
 #include "bench/train/room.h"
 #include "bench/train/until.h"
 #include "config/features.h"
 #include "config/load.h"
+#include "core/gpu.h"
 #include "core/log.h"
 #include "core/text.h"
 #include "data/loader/loader.h"
@@ -88,6 +90,7 @@ std::string name_of(const Case& of, const TrainBenchOptions& options, DType prec
   if (options.input == BenchInput::kMemory) name += "-memory";
   if (options.input == BenchInput::kFiles) name += "-files";
   if (options.device_bytes > 0) name += cat("-cache-", options.device_bytes >> 20, "MiB");
+  if (options.ranks > 0) name += cat("-ranks", options.ranks);
   return name;
 }
 
@@ -219,6 +222,37 @@ std::vector<TableWork> work_of_next(Learner& learner, TrainInput& input) {
                           : table_work(learner.context(), learner.model(), *batch);
 }
 
+// Ranks that share the device, each with its part of the batch.
+BenchResult bench_ranks(const Context& context, const Case& of, const TrainBenchOptions& options,
+                        const std::string& name, const config::PipelineConfig& config,
+                        const FeatureLayout& layout) {
+  EMBLEM_REQUIRE(options.input == BenchInput::kDevice, "--ranks needs --input device");
+  EMBLEM_REQUIRE(of.batch % options.ranks == 0, "a batch of ", of.batch,
+                 " rows cannot be cut into ", options.ranks, " equal parts");
+  const int64_t rows = of.batch / options.ranks;
+  const RankSteps found = measure_ranks(
+      context, config, layout, options.ranks, rows, options, [&](const Context& own, int rank) {
+        return input_on_device(
+            own, dlrm_batches(own, of.shape, distinct_batches(of.batch, options), rows,
+                              options.alpha, options.seed + static_cast<uint64_t>(rank)));
+      });
+  BenchResult result = begin_result("train", name);
+  dispatch(
+      context.device, [] {}, [&] { result.machine.gpu = cuda::describe_gpu(); });
+  const auto steps = static_cast<double>(found.seconds.size());
+  result.settings = {{"batch", of.batch},
+                     {"dim", of.shape.dim},
+                     {"rows", of.shape.rows()},
+                     {"ranks", int64_t{options.ranks}},
+                     {"first_loss", found.first_loss},
+                     {"last_loss", found.last_loss}};
+  result.metrics = {
+      {"samples_per_second",
+       {static_cast<double>(of.batch) * steps / found.total_seconds, "samples/s", Better::kHigher}},
+      {"step_seconds", {found.total_seconds / steps, "s", Better::kLower}}};
+  return result;
+}
+
 BenchResult bench_case(const Context& context, const Case& of, const TrainBenchOptions& options) {
   const config::PipelineConfig config = config_of(of, options);
   const DType precision = precision_of(context, config.train_config());
@@ -231,6 +265,7 @@ BenchResult bench_case(const Context& context, const Case& of, const TrainBenchO
   }
   const FeatureLayout layout = layout_of(config);
   require_host_memory(context, config, layout, demand_of(of, options, config), options.host_bytes);
+  if (options.ranks > 0) return bench_ranks(context, of, options, name, config, layout);
   const Named<double> ceilings = measure_training_ceilings(context, of.shape.dim, precision);
   const auto input = prepare_input(context, of, options, config, layout);
   Learner learner(context, config, layout, of.batch);

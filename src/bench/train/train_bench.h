@@ -37,6 +37,7 @@ struct TrainBenchOptions {
   int64_t host_bytes = 0;         // limit for training on the CPU; see bench/train/room.h
   double seconds = 5.0;           // timed, at least, per combination
   int64_t steps = 30;             // timed, at least
+  int ranks = 0;                  // threads of this process; 0: a training without ranks
   int64_t warmup = 5;
   int64_t distinct_batches = 0;  // generated beforehand, used round-robin; 0: 32, or 16 large ones
   double alpha = 1.05;

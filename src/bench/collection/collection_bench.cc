@@ -1,0 +1,312 @@
+#include "bench/collection/collection_bench.h"
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <functional>
+
+#include "bench/collection/recorded_ranks.h"
+#include "bench/machine/ceilings.h"
+#include "bench/machine/gpu_timer.h"
+#include "core/buffer.h"
+#include "core/gpu.h"
+#include "core/interrupt.h"
+#include "core/random.h"
+#include "core/thread_pool.h"
+#include "shard/sharded_lookup.h"
+
+namespace emblem {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kRows[] = {45833188, 36746,    17245,    7413,     20243,  3,     7114, 1441, 62,
+                             29275261, 1572176,  345138,   10,       2209,   11267, 128,  4,    974,
+                             14,       48937457, 11316796, 40094537, 452104, 12606, 104,  35};
+constexpr float kRate = 0.1f;
+constexpr int64_t kAdamFloats = 6;  // a weight and two states, read and written
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+int64_t samples_of_rank(const CollectionOptions& options, int ranks) {
+  EMBLEM_REQUIRE(options.batch % ranks == 0, "a batch of ", options.batch,
+                 " samples cannot be cut into ", ranks, " equal parts");
+  return options.batch / ranks;
+}
+
+// Batches of a rank, by table.
+using HostBatches = std::vector<std::vector<std::vector<int64_t>>>;
+
+HostBatches batches_of_rank(const Context& context, const CollectionOptions& options, int ranks,
+                            int rank) {
+  const std::vector<TableSettings> tables = collection_tables(options);
+  HostBatches batches(static_cast<size_t>(options.distinct));
+  for (auto& batch : batches) batch.resize(tables.size());
+  const auto each = static_cast<int64_t>(tables.size());
+  parallel_for(context, options.distinct * each, 1, [&](int64_t i, int64_t) {
+    const auto b = static_cast<size_t>(i / each), t = static_cast<size_t>(i % each);
+    batches[b][t] = collection_keys(options, ranks, rank, i / each, t, tables[t].capacity);
+  });
+  return batches;
+}
+
+// Tables over all ranks, their lookup, and batches on the device.
+class Workload {
+ public:
+  Workload(const Context& context, Communicator& host, Communicator& device,
+           const CollectionOptions& options, const HostBatches& batches)
+      : context_(context) {
+    std::vector<ShardedTable> sharded;
+    std::vector<ShardedFeature> features;
+    for (const TableSettings& settings : collection_tables(options)) {
+      const TableShards shards = over_all_ranks(settings.name, host.size());
+      tables_.push_back(make_table(context, settings_of_part(settings, shards, host.rank())));
+      sharded.push_back({settings, shards, tables_.back().get()});
+      features.push_back({features.size(), Pooling::kSum});
+    }
+    LookupSettings settings;
+    settings.dedup = options.dedup;
+    lookup_ = make_sharded_lookup(context, sharded, features, {&host, &device, 1}, settings);
+    for (const auto& batch : batches) {
+      std::vector<FeatureKeys>& keys = features_.emplace_back();
+      for (const std::vector<int64_t>& of_table : batch) {
+        keys_.push_back(Buffer<int64_t>::from(context, of_table));
+        keys.push_back({.keys = std::as_const(keys_.back()).view()});
+      }
+    }
+    const auto bags = static_cast<int64_t>(batches[0][0].size());
+    out_ = Buffer<float>(context.device, bags, lookup_->width());
+    std::vector<float> gradients(static_cast<size_t>(bags * lookup_->width()));
+    parallel_for(context, static_cast<int64_t>(gradients.size()), 1 << 16,
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t i = begin; i < end; ++i)
+                     gradients[static_cast<size_t>(i)] =
+                         random_uniform(5, 0, static_cast<uint64_t>(i)) - 0.5f;
+                 });
+    gradients_ = Buffer<float>::from(context, gradients, lookup_->width());
+  }
+
+  void forward() {
+    lookup_->forward(context_, features_[static_cast<size_t>(step_) % features_.size()],
+                     Phase::kTrain, out_.view());
+  }
+  void backward() {
+    ++step_;
+    lookup_->backward(context_, std::as_const(gradients_).view(), 1.0f, kRate, step_);
+  }
+  void check() { lookup_->check(context_); }
+  int64_t step() const { return step_; }
+
+ private:
+  Context context_;
+  std::vector<std::unique_ptr<Table>> tables_;
+  std::unique_ptr<Lookup> lookup_;
+  std::deque<Buffer<int64_t>> keys_;
+  std::vector<std::vector<FeatureKeys>> features_;
+  Buffer<float> out_, gradients_;
+  int64_t step_ = 0;
+};
+
+struct Times {
+  double iteration = 0, forward = 0;  // seconds
+};
+
+// `begin` is called before every iteration.
+Times measure(const Context& context, Workload& work, const CollectionOptions& options,
+              const std::function<void()>& begin, const std::function<void()>& meet) {
+  const auto run = [&](int64_t count, bool waits) {
+    double forward = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      if (interrupted()) throw Error(ErrorCode::kCancelled, "bench collection: interrupted");
+      begin();
+      const auto start = Clock::now();
+      work.forward();
+      if (waits) context.synchronize();
+      forward += seconds_since(start);
+      work.backward();
+      if (waits) context.synchronize();
+    }
+    context.synchronize();
+    meet();
+    return forward;
+  };
+  run(options.warmup, false);
+  work.check();
+  const auto start = Clock::now();
+  run(options.iterations, false);
+  Times times{.iteration = seconds_since(start) / static_cast<double>(options.iterations)};
+  const int64_t some = std::min<int64_t>(options.iterations, 20);
+  times.forward = run(some, true) / static_cast<double>(some);
+  work.check();
+  return times;
+}
+
+BenchResult result_of(const Context& context, const std::string& name,
+                      const CollectionOptions& options, int ranks, const Times& times) {
+  BenchResult result = begin_result("collection", name);
+  dispatch(
+      context.device, [] {}, [&] { result.machine.gpu = cuda::describe_gpu(); });
+  result.settings = {{"ranks", int64_t{ranks}},
+                     {"batch", options.batch},
+                     {"keys", options.keys},
+                     {"dim", options.dim},
+                     {"divide_tables", options.divide_tables},
+                     {"tables", std::string(options.dynamic ? "dynamic" : "static")},
+                     {"dedup", options.dedup},
+                     {"iterations", options.iterations},
+                     {"references", std::vector<std::string>{"embedding-collection"}}};
+  result.metrics = {{"iteration_seconds", {times.iteration, "s", Better::kLower}},
+                    {"forward_seconds", {times.forward, "s", Better::kLower}}};
+  return result;
+}
+
+std::string name_of(const CollectionOptions& options) {
+  return cat("collection", options.dynamic ? "-dynamic" : "", options.dedup ? "" : "-no-dedup");
+}
+
+// Which rank has a key.
+int holder_of(const TableSettings& table, int64_t key, int ranks) {
+  const int32_t part =
+      table.kind == TableKind::kStatic ? part_of_static_key(key) : part_of_hashed_key(key);
+  for (int rank = 0;; ++rank)
+    if (part_range_of(rank, ranks).contains(part)) return rank;
+}
+
+void deduplicate(std::vector<int64_t>& keys) {
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+}
+
+// Counts of a rank's work in a batch, for the floor.
+struct Work {
+  double lookups = 0, asked = 0, sent = 0;   // keys; to all ranks; to other ranks
+  double requested = 0, requested_rows = 0;  // from all ranks; different ones
+};
+
+// What the other ranks ask of rank 0 in each batch.
+std::vector<std::vector<RecordedRequests>> record(const Context& context,
+                                                  const CollectionOptions& options, int ranks,
+                                                  const HostBatches& own, Work& work) {
+  const std::vector<TableSettings> tables = collection_tables(options);
+  const auto batches = static_cast<double>(options.distinct);
+  std::vector<std::vector<RecordedRequests>> recorded(static_cast<size_t>(options.distinct));
+  std::vector<std::vector<std::vector<int64_t>>> here(
+      recorded.size(), std::vector<std::vector<int64_t>>(tables.size()));
+  std::vector<Work> works(tables.size() * recorded.size());
+  for (int rank = 0; rank < ranks; ++rank) {
+    HostBatches asked = rank == 0 ? own : batches_of_rank(context, options, ranks, rank);
+    const auto each = static_cast<int64_t>(tables.size());
+    parallel_for(context, options.distinct * each, 1, [&](int64_t i, int64_t) {
+      const auto b = static_cast<size_t>(i / each), t = static_cast<size_t>(i % each);
+      Work& of = works[static_cast<size_t>(i)];
+      std::vector<int64_t>& keys = asked[b][t];
+      if (rank == 0) of.lookups = static_cast<double>(keys.size());
+      if (options.dedup) deduplicate(keys);
+      if (rank == 0) of.asked = static_cast<double>(keys.size());
+      std::erase_if(keys, [&](int64_t key) { return holder_of(tables[t], key, ranks) != 0; });
+      if (rank == 0) of.sent = of.asked - static_cast<double>(keys.size());
+      of.requested += static_cast<double>(keys.size());
+      here[b][t].insert(here[b][t].end(), keys.begin(), keys.end());
+    });
+    if (rank == 0) continue;
+    for (size_t b = 0; b < recorded.size(); ++b) {
+      RecordedRequests& of = recorded[b].emplace_back();
+      std::vector<int64_t> all;
+      for (const std::vector<int64_t>& keys : asked[b]) {
+        of.counts.push_back(static_cast<int32_t>(keys.size()));
+        all.insert(all.end(), keys.begin(), keys.end());
+      }
+      if (all.size() % 2 != 0) all.push_back(0);  // messages are units of 16 bytes
+      of.keys = Buffer<int64_t>::from(context, all);
+    }
+  }
+  for (size_t i = 0; i < works.size(); ++i) {
+    std::vector<int64_t>& rows = here[i / tables.size()][i % tables.size()];
+    deduplicate(rows);
+    work.lookups += works[i].lookups / batches;
+    work.asked += works[i].asked / batches;
+    work.sent += works[i].sent / batches;
+    work.requested += works[i].requested / batches;
+    work.requested_rows += static_cast<double>(rows.size()) / batches;
+  }
+  return recorded;
+}
+
+// Bytes that a rank's GPU must read and write in an iteration.
+double least_bytes(const Work& work, int64_t dim) {
+  const double row = static_cast<double>(dim) * sizeof(float);
+  const double gather = 2 * work.requested * row;
+  const double expand = (work.asked + work.lookups) * row;
+  const double sum = (work.lookups + work.asked) * row;
+  const double update =
+      (work.requested + static_cast<double>(kAdamFloats) * work.requested_rows) * row;
+  return gather + expand + sum + update;
+}
+
+}  // namespace
+
+std::vector<TableSettings> collection_tables(const CollectionOptions& options) {
+  std::vector<TableSettings> tables;
+  for (const int64_t rows : kRows) {
+    TableSettings& table = tables.emplace_back();
+    table.name = cat("t", tables.size());
+    table.dim = options.dim;
+    table.kind = options.dynamic ? TableKind::kDynamic : TableKind::kStatic;
+    table.capacity = std::max<int64_t>(1, rows / options.divide_tables);
+    table.rule = Adam{.epsilon = 1e-3f};
+  }
+  return tables;
+}
+
+std::vector<int64_t> collection_keys(const CollectionOptions& options, int ranks, int rank,
+                                     int64_t batch, size_t table, int64_t rows) {
+  std::vector<int64_t> keys(static_cast<size_t>(samples_of_rank(options, ranks) * options.keys));
+  Random random{static_cast<uint64_t>(1024 + rank),
+                static_cast<uint64_t>(batch) * 64 + static_cast<uint64_t>(table)};
+  for (int64_t& key : keys) key = static_cast<int64_t>(random.bits() % static_cast<uint64_t>(rows));
+  return keys;
+}
+
+BenchResult bench_collection(const Context& context, Communicator& host, Communicator& device,
+                             const CollectionOptions& options) {
+  const HostBatches batches = batches_of_rank(context, options, host.size(), host.rank());
+  Workload work(context, host, device, options, batches);
+  const Times times = measure(
+      context, work, options, [] {}, [&] { host.barrier(); });
+  BenchResult result = result_of(context, name_of(options), options, host.size(), times);
+  result.settings.push_back({"transport", std::string(device.transport())});
+  return result;
+}
+
+BenchResult bench_collection_share(const Context& context, int ranks, double link_bytes_per_second,
+                                   const CollectionOptions& options) {
+  EMBLEM_REQUIRE(context.device == Device::kCuda,
+                 "the share of one GPU of several is measured on a GPU; add --device cuda");
+  const double copy = dispatch(
+      context.device, [&] { return measure_copy(context); },
+      [&] { return cuda::measure_device_copy(context); });
+  const HostBatches own = batches_of_rank(context, options, ranks, 0);
+  Work of_batch;
+  RecordedRanks recorded(ranks, record(context, options, ranks, own, of_batch));
+  Workload work(context, recorded, recorded, options, own);
+  const Times times = measure(
+      context, work, options, [&] { recorded.begin_batch(work.step()); }, [] {});
+  BenchResult result = result_of(context, name_of(options) + "-share", options, ranks, times);
+  const double floor = least_bytes(of_batch, options.dim) / copy;
+  const double row = static_cast<double>(options.dim) * sizeof(float);
+  const double link = of_batch.sent * (8 + 2 * row) / link_bytes_per_second;
+  result.settings.push_back({"lookups", of_batch.lookups});
+  result.settings.push_back({"asked", of_batch.asked});
+  result.settings.push_back({"requested", of_batch.requested});
+  result.settings.push_back({"requested_rows", of_batch.requested_rows});
+  result.settings.push_back({"link_bytes_per_second", link_bytes_per_second});
+  result.settings.push_back({"derived_link_seconds", link});
+  result.settings.push_back({"derived_iteration_seconds", times.iteration + link});
+  result.ceilings = {{"copy_bytes_per_second", copy}, {"floor_seconds", floor}};
+  result.shares = {{"of the floor", floor / times.iteration}};
+  return result;
+}
+
+}  // namespace emblem

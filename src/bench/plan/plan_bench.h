@@ -1,0 +1,46 @@
+// bench/plan/plan_bench.h - predicted against measured step times and memory, for several ways to
+// hold the tables of a model.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench/result/result.h"
+#include "comm/communicator.h"
+#include "core/context.h"
+
+namespace emblem {
+
+// "rows": over all ranks. "table": each table on one rank. "replicated": on all. "mixed": large
+// ones over all ranks, others on one, tiny ones on all. "planned": as emblem plan chooses.
+const std::vector<std::string>& plan_kinds();
+
+struct PlanBenchOptions {
+  std::vector<int64_t> dims = {16, 128};
+  std::vector<int64_t> batches = {512, 2048};  // rows of a rank
+  std::vector<std::string> kinds = plan_kinds();
+  double seconds = 0.3;         // of the steps of each cell
+  double probe_seconds = 0.02;  // of each measurement of the probe
+};
+
+// Called on every rank of a job. Probes once for each dim, then measures all plans in turns. Rank 0
+// gets one result a cell.
+std::vector<BenchResult> bench_plan(const Context& context, Communicator& control,
+                                    Communicator& exchange, const PlanBenchOptions& options);
+
+// What all cells together say.
+struct PlanBenchSummary {
+  size_t cells = 0, within_15 = 0, within_25 = 0;
+  double worst_error = 0, worst_memory_error = 0;
+  size_t pairs = 0, pairs_in_order = 0;  // plans of equal ranks, dim and batch that differ by 15 %
+  size_t choices = 0, best_choices = 0;  // planned cells; those within 5 % of the fastest plan
+  double worst_choice = 1;               // time of a planned cell / the fastest
+  double worst_search = 1;               // predicted time found / that of the best of all plans
+};
+PlanBenchSummary summarize_plans(const std::vector<BenchResult>& results);
+std::string to_text(const PlanBenchSummary& summary);
+// One line a cell.
+std::string plan_table(const std::vector<BenchResult>& results);
+
+}  // namespace emblem
