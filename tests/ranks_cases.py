@@ -84,7 +84,7 @@ TABLES = {
     "counting": 'dynamicemb { max_capacity: 4096 score_strategy: "LFU" }',
     "shared": 'num_buckets: 4100 embedding_name: "shared"',
 }
-PLANS = ["default", "rows", "one rank", "replicated", "mixed"]
+PLANS = ["default", "rows", "one rank", "replicated", "mixed", "columns", "pooled"]
 AXES = {"model": list(MODELS), "sparse": list(SPARSE), "dense": list(DENSE), "pooling": list(POOLING), "tables": list(TABLES),
         "plan": PLANS, "ranks": [2, 3, 4, 8]}
 
@@ -164,6 +164,9 @@ def plan_for(kind, tables, ranks):
         return None
     uneven = ["none"] * (ranks - 2) + ["0-99", "100-4095"] if ranks > 1 else ["0-4095"]
     kinds = {"rows": ["rows " + " ".join(uneven)], "one rank": [f"rank {ranks - 1}"], "replicated": ["replicated"],
+             "columns": [f"columns 2 {ranks - 1} 0" if ranks > 1 else "columns 1 0",
+                         f"columns {min(ranks, 3)} " + " ".join(map(str, range(min(ranks, 3)))), "rows"],
+             "pooled": [f"rank {ranks // 2} pooled owner", f"rank {ranks - 1} pooled owner", "rows"],
              "mixed": ["replicated", "rows " + " ".join(uneven), "rank 0", "rows", f"rank {ranks - 1}"]}[kind]
     return f"ranks {ranks}\n" + "".join(f"{name} {kinds[i % len(kinds)]}\n" for i, name in enumerate(tables))
 
@@ -305,12 +308,15 @@ def require_same(a, b):
     assert losses(a) == losses(b), f"losses of {b.name} differ from those of {a.name}"
 
 
-def run_case(case, numbers, data):
+def run_case(case, numbers, data, options=(), replaced={}):
     """One rank against each of `numbers` ranks, with the plan of the case."""
     with Runs(case, data=data) as runs:
-        one = runs.train(1)
+        one = runs.train(1, *options)
+        # Columns of rows that are updated as a whole cannot be on several ranks.
+        plan = "mixed" if case["plan"] == "columns" and "rowwise" in case["sparse"] else case["plan"]
+        plan = replaced.get(plan, plan)
         for ranks in numbers:
-            require_same(one, runs.train(ranks, *runs.plan(case["plan"], latest(one), ranks)))
+            require_same(one, runs.train(ranks, *runs.plan(plan, latest(one), ranks), *options))
 
 
 class DataSets:
@@ -329,13 +335,14 @@ class DataSets:
         return self.made[kind]
 
 
-def run_cases(test, numbers_of, steps):
-    """All cases, two at a time."""
+def run_cases(test, numbers_of, steps, options=(), at_once=2, replaced={}):
+    """All cases, some at once. `replaced`: plans by others."""
     cases = covering_cases(AXES)
-    with tempfile.TemporaryDirectory(prefix="emblem-ranks-") as folder, concurrent.futures.ThreadPoolExecutor(2) as pool:
+    with tempfile.TemporaryDirectory(prefix="emblem-ranks-") as folder, \
+            concurrent.futures.ThreadPoolExecutor(at_once) as pool:
         sets = DataSets(folder, steps * SHARDS * 8)
         data = [sets.of(case) for case in cases]
-        results = [pool.submit(run_case, case, numbers_of(case), data[i]) for i, case in enumerate(cases)]
+        results = [pool.submit(run_case, case, numbers_of(case), data[i], options, replaced) for i, case in enumerate(cases)]
         for case, result in zip(cases, results):
             with test.subTest(**case):
                 result.result()

@@ -20,16 +20,18 @@ NUMBERS = [1, 2, 3, 4, 8]
 COVERING = [(1, 3), (3, 1), (2, 4), (4, 8), (8, 2)]
 
 
-def resume_everywhere(test, case, pairs):
+def resume_everywhere(test, case, pairs, kinds=("default", "mixed", "rows", "one rank", "replicated"), options=()):
     """Trains 12 of 20 steps (two epochs of 10) on the first number of each pair, and the rest on the second."""
     with Runs(case, rows=640, epochs=2) as runs:
-        whole = runs.train(1)
-        plans = itertools.cycle(["default", "mixed", "rows", "one rank", "replicated"])
+        whole = runs.train(1, *options)
+        plans = itertools.cycle(kinds)
         for writers, readers in pairs:
             with test.subTest(writers=writers, readers=readers):
                 model = runs.folder / f"{writers}-{readers}"
-                runs.train(writers, *runs.plan(next(plans), latest(whole), writers), "--max-steps", 12, name=model.name)
-                runs.train(readers, *runs.plan(next(plans), latest(whole), readers), "--resume", name=model.name)
+                runs.train(writers, *runs.plan(next(plans), latest(whole), writers), "--max-steps", 12, *options,
+                           name=model.name)
+                runs.train(readers, *runs.plan(next(plans), latest(whole), readers), "--resume", *options,
+                           name=model.name)
                 require_same(whole, model)
 
 
@@ -43,6 +45,10 @@ class Resume(unittest.TestCase):
 
     def test_static_tables(self):
         resume_everywhere(self, STATIC, COVERING[:3])
+
+    def test_columns(self):
+        resume_everywhere(self, PLAIN, [(3, 1), (1, 2), (2, 3)], ["columns", "default"])
+        resume_everywhere(self, STATIC | {"sparse": "adagrad"}, [(2, 4), (4, 3)], ["columns", "pooled"])
 
     def test_without_logical_shards_the_shards_are_those_of_the_checkpoint(self):
         with Runs(PLAIN, rows=640, shards=0) as runs:
@@ -120,6 +126,18 @@ class OtherCommands(unittest.TestCase):
                       for folder in (one, three))
         self.assertEqual([name for name in one.keys() | three.keys() if one.get(name) != three.get(name)], [])
         self.assertTrue(any(name.endswith("emb_vector") for name in one))
+
+    def test_export_of_columns(self):
+        options = self.runs.plan("columns", latest(self.one), 3)
+        exported = []
+        for model in (self.one, self.runs.train(3, *options, name="columns")):
+            done = run("export", "--checkpoint", model, "--out", self.runs.folder / f"{model.name}-served")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            # Others have the configuration, which names the plan.
+            exported.append({name: data for name, data in files_of(self.runs.folder / f"{model.name}-served").items()
+                             if name.endswith(("key", "emb_vector", ".safetensors"))})
+        self.assertTrue(any(name.endswith("emb_vector") for name in exported[0]))
+        self.assertEqual(*exported)
 
     def test_inspect(self):
         (_, one), (_, three) = self.outputs("inspect", "{model}", out="nothing")

@@ -81,11 +81,20 @@ class Refusals(unittest.TestCase):
                 (2, "ranks 2\n" + lines.partition("\n")[2], [f"has no table {self.tables[0]}"]),
                 (2, "ranks 2\n" + lines + f"{self.tables[0]} rank 1\n", [f"names table {self.tables[0]} twice"]),
                 (2, "ranks 2\nuser_emb column 3\n", ["plan:2: table user_emb needs"]),
+                (2, "ranks 2\nuser_emb rows pooled owner\n", ["plan:2: table user_emb cannot be pooled at its owner"]),
                 (2, "no plan\n", ["plan:1: a plan begins with 'ranks N'"]),
                 (2, "", ["plan: no plan: it begins with 'ranks N'"])):
             with self.subTest(text=text, ranks=ranks):
                 self.refused(ranks, self.plan(text), parts=parts)
         self.refused(2, "train_config.plan_path=/nowhere/plan", parts=["/nowhere/plan"])
+
+    def test_columns_of_rows_that_are_updated_as_a_whole(self):
+        plan = "ranks 2\n" + "".join(f"{name} columns 2 1 0\n" for name in self.tables)
+        self.refused(2, self.plan(plan), "train_config.sparse_optimizer={rowwise_adagrad_optimizer {lr: 0.05}}",
+                     parts=["into slices of columns, but rowwise_adagrad needs whole rows; use 'rows' or 'rank N'"])
+
+    def test_16_bits_between_ranks_whose_number_must_not_matter(self):
+        self.refused(2, "train_config.exchange_precision=BF16", parts=["results depend on the number of ranks"])
 
     def test_ranks_with_different_configurations(self):
         base = ["--config", self.runs.config, "--model-dir", self.runs.folder / "different"]

@@ -165,6 +165,19 @@ class Fast(unittest.TestCase):
             self.assertNotEqual(differences(latest(one), latest(two)), ["shard_positions"], "rounding should differ")
 
 
+    def test_rows_and_gradients_in_16_bits(self):
+        case = {"model": "wide_and_deep", "sparse": "adagrad", "dense": "adam", "pooling": "sum", "tables": "hashed"}
+        with Runs(case, shards=0, rows=512, test_rows=2000, epochs=40, input=NO_SHUFFLE, train="global_batch_size: 1024") as runs:
+            exact = runs.train(2)
+            for precision in ("BF16", "FP16"):
+                rounded = runs.train(2, "--set", f"train_config.exchange_precision={precision}", name=precision)
+                first, second = losses(exact), losses(rounded)
+                self.assertNotEqual(first, second)
+                for step in first:
+                    self.assertAlmostEqual(first[step], second[step], delta=1e-2 * abs(first[step]))
+                self.assertAlmostEqual(metrics(exact)["auc"], metrics(rounded)["auc"], delta=1e-2)
+
+
 class Output(unittest.TestCase):
     def test_rank_0_reports_for_all(self):
         with Runs(PLAIN, rows=640) as runs:
