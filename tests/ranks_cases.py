@@ -162,7 +162,8 @@ def plan_for(kind, tables, ranks):
     """The text of a plan, or None: rows of every table over all ranks."""
     if kind == "default":
         return None
-    uneven = ["none"] * (ranks - 2) + ["0-99", "100-4095"] if ranks > 1 else ["0-4095"]
+    # Tables that evict rows are cut at multiples of 256 parts.
+    uneven = ["none"] * (ranks - 2) + ["0-255", "256-4095"] if ranks > 1 else ["0-4095"]
     kinds = {"rows": ["rows " + " ".join(uneven)], "one rank": [f"rank {ranks - 1}"], "replicated": ["replicated"],
              "columns": [f"columns 2 {ranks - 1} 0" if ranks > 1 else "columns 1 0",
                          f"columns {min(ranks, 3)} " + " ".join(map(str, range(min(ranks, 3)))), "rows"],

@@ -78,8 +78,11 @@ struct TableSettings {
   Placement placement = Placement::kDevice;
   int64_t device_bytes = 0;  // with Placement::kCache: for rows
   PartRange held;            // keys of other parts are never given to it
+  int32_t bins = 0;          // within which keys are evicted (embedding/bins.h); 0: one for all
   ColumnSlice columns;       // it is a slice of another table
 
+  // Most keys that wait for admission; 0: no limit.
+  int64_t most_waiting() const { return admission_capacity != 0 ? admission_capacity : capacity; }
   // Columns of the whole rows that files have.
   int64_t row_dim() const { return columns.of > 0 ? columns.of : dim; }
 };

@@ -1,5 +1,6 @@
 #include "embedding/table.h"
 
+#include "embedding/bins.h"
 #include "embedding/rows_ref.h"
 
 namespace emblem {
@@ -17,6 +18,13 @@ void check(const TableSettings& settings) {
       name, ": admission threshold ", settings.admission_threshold, " is not in [0, ", kNoRow, ")");
   EMBLEM_REQUIRE(settings.admission_capacity >= 0 && settings.initial_capacity >= 0, "table ", name,
                  ": a capacity is negative");
+  EMBLEM_REQUIRE(settings.bins >= 0 && settings.bins <= kMostBins &&
+                     (settings.bins & (settings.bins - 1)) == 0,
+                 "table ", name, ": ", settings.bins, " bins, expected a power of two up to ",
+                 kMostBins);
+  EMBLEM_REQUIRE(settings.bins == 0 || is_whole_bins(settings.held, settings.bins), "table ", name,
+                 ": parts ", to_string(settings.held), " are not whole bins, of which it has ",
+                 settings.bins);
   if (settings.kind == TableKind::kDynamic) return;
   EMBLEM_REQUIRE(settings.capacity > 0, "table ", name,
                  ": a static table needs a number of rows (num_buckets or hash_bucket_size)");

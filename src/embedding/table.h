@@ -69,7 +69,8 @@ class Table {
   // Dynamic tables only; returns how many keys had a row.
   virtual int64_t erase(std::span<const int64_t> keys) = 0;
   virtual void clear() = 0;  // dynamic: no rows; static: all rows as new
-  // Inserts or overwrites. The last of duplicate keys is stored.
+  // Inserts or overwrites. The last of duplicate keys is stored. A table with bins keeps the rows
+  // with the highest scores of each; another one throws when it has too many.
   virtual void import_rows(const Context& context, const RowBatch& batch) = 0;
   // With Eviction::kCustom: the score that later training lookups give to their keys.
   virtual void set_next_score(int64_t score) = 0;

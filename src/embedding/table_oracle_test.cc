@@ -37,8 +37,12 @@ class Oracle {
       waiting.erase(key);
       admitted[key] = total - count;
     }
-    prune_waiting();
-    make_room(static_cast<int64_t>(admitted.size()), {keys.begin(), keys.end()});
+    for (int32_t bin = 0; bin < std::max(settings_.bins, 1); ++bin) {
+      prune_waiting(bin);
+      const auto wanted = std::count_if(admitted.begin(), admitted.end(),
+                                        [&](const auto& each) { return is_in(bin, each.first); });
+      make_room(bin, wanted, {keys.begin(), keys.end()});
+    }
     for (const auto& [key, before] : admitted) {
       rows[key] = first_row(key);
       if (settings_.eviction == Eviction::kLfu) rows[key].score = before;
@@ -111,25 +115,34 @@ class Oracle {
     return row;
   }
 
-  void prune_waiting() {
-    const int64_t most = settings_.admission_capacity;
-    const auto count = static_cast<int64_t>(waiting.size());
-    if (most == 0 || count <= most) return;
+  bool is_in(int32_t bin, int64_t key) const {
+    return settings_.bins == 0 || part_of_hashed_key(key) / (kParts / settings_.bins) == bin;
+  }
+  int64_t share_of(int64_t limit) const { return limit / std::max(settings_.bins, 1); }
+
+  void prune_waiting(int32_t bin) {
+    const int64_t most = share_of(settings_.admission_capacity);
     std::vector<std::pair<int64_t, int64_t>> order;
-    for (const auto& [key, times] : waiting) order.push_back({times, key});
+    for (const auto& [key, times] : waiting)
+      if (is_in(bin, key)) order.push_back({times, key});
+    const auto count = static_cast<int64_t>(order.size());
+    if (most == 0 || count <= most) return;
     std::sort(order.begin(), order.end());
     for (int64_t i = 0; i < count - most + most / 20; ++i) waiting.erase(order[i].second);
   }
 
-  void make_room(int64_t wanted, const std::unordered_set<int64_t>& batch) {
-    const int64_t excess = static_cast<int64_t>(rows.size()) + wanted - settings_.capacity;
-    if (settings_.capacity == 0 || excess <= 0) return;
+  void make_room(int32_t bin, int64_t wanted, const std::unordered_set<int64_t>& batch) {
+    const int64_t capacity = share_of(settings_.capacity);
+    int64_t excess = wanted - capacity;
     std::vector<std::pair<int64_t, int64_t>> order;
     for (const auto& [key, row] : rows) {
+      if (!is_in(bin, key)) continue;
+      ++excess;
       if (!batch.contains(key)) order.push_back({row.score, key});
     }
+    if (capacity == 0 || excess <= 0) return;
     std::sort(order.begin(), order.end());
-    const auto leaving = std::min<size_t>(order.size(), std::max(excess, settings_.capacity / 20));
+    const auto leaving = std::min<size_t>(order.size(), std::max(excess, capacity / 20));
     for (size_t i = 0; i < leaving; ++i) rows.erase(order[i].second);
   }
 
@@ -146,6 +159,7 @@ struct Case {
   uint64_t universe;
   float tolerance;
   Placement placement = Placement::kDevice;  // matters only on a GPU
+  int32_t bins = 0;                          // on a CPU
 };
 
 class Trial {
@@ -165,7 +179,9 @@ class Trial {
                  .rule = with.rule,
                  .seed = 77,
                  .placement = with.placement,
-                 .device_bytes = 400 * 64};
+                 .device_bytes = 400 * 64,
+                 .held = {},
+                 .bins = with.bins};
     if (std::holds_alternative<AdaGrad>(with.rule)) settings_.initial_accumulator = 0.1f;
     oracle_ = std::make_unique<Oracle>(settings_);
     make_tables();
@@ -350,6 +366,18 @@ INSTANTIATE_TEST_SUITE_P(Cached, TableOracle,
 INSTANTIATE_TEST_SUITE_P(Transferred, TableOracle,
                          testing::Combine(testing::Values(Device::kCuda), kCachedCases),
                          name_of_trial);
+constexpr Placement kPlain = Placement::kDevice;
+INSTANTIATE_TEST_SUITE_P(
+    Binned, TableOracle,
+    testing::Combine(
+        testing::Values(Device::kCpu),
+        testing::Values(
+            Case{"lru", Eviction::kLru, 1203, 0, Adam{}, kF32, 5000, 1e-3f, kPlain, 4},
+            Case{"lfu", Eviction::kLfu, 1001, 3, Sgd{}, kF32, 4000, 1e-4f, kPlain, 8},
+            Case{"custom", Eviction::kCustom, 700, 0, Momentum{}, kF32, 3000, 1e-3f, kPlain, 2},
+            Case{"step", Eviction::kStep, 400, 0, AdaGrad{}, kF32, 2000, 1e-3f, kPlain, 1},
+            Case{"waiting", Eviction::kNone, 0, 4, Sgd{}, kF32, 9000, 1e-4f, kPlain, 16})),
+    name_of_trial);
 INSTANTIATE_TEST_SUITE_P(
     , TableOracle,
     testing::Combine(

@@ -215,7 +215,12 @@ TablePlan plan_tables(const config::PipelineConfig& config, const LookupPlan& lo
       settings.initializer =
           init.empty() ? Initializer{Kind::kConstant, 0.0f, 0.0f} : parse_init_fn(init);
     }
-    settings.rule = use == ModelUse::kTraining ? optimizer.rule : Rule(Sgd{});  // without state
+    settings.rule = optimizer.rule;
+    if (use == ModelUse::kEvaluation) {
+      settings.rule = Sgd{};  // without state
+      settings.eviction = Eviction::kNone;
+      settings.admission_threshold = 0;
+    }
     settings.initial_accumulator = optimizer.initial_accumulator;
     if (train.stochastic_rounding() && settings.dtype != DType::kF32)
       settings.rounding = Rounding::kStochastic;

@@ -23,7 +23,7 @@ struct TablePlan {
   LookupSettings lookup;
 };
 
-// kEvaluation: tables keep no optimizer state, and rows are never updated.
+// kEvaluation: tables keep no optimizer state, and rows are never updated, added or evicted.
 enum class ModelUse { kTraining, kEvaluation };
 
 // The tables of a lookup. Features that name the same embedding share a table, and must then agree

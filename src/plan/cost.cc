@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 
+#include "embedding/bins.h"
 #include "embedding/row_share.h"
 #include "shard/sharded_lookup.h"
 
@@ -116,8 +117,10 @@ CostModel::CostModel(const MachineProfile& profile, const Workload& workload, in
   std::iota(host_of_rank_.begin(), host_of_rank_.end(), 0);
 }
 
-TableLoad CostModel::load_of(size_t index, const TableShards& shards) const {
+TableLoad CostModel::load_of(size_t index, const TableShards& planned) const {
   const WorkloadTable& table = workload_.tables[index];
+  const TableShards shards =
+      in_whole_bins(planned, profile_.device == "cpu" ? bins_of_limits(table.settings) : 0);
   EMBLEM_REQUIRE(shards.columns.empty() && !shards.pooled_at_owner, "table ", shards.table,
                  shards.columns.empty() ? " is pooled by its owner" : " is held by columns",
                  ", which cannot be predicted yet; use rows, rank N or replicated");

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "emblem/error.h"
 #include "plan/plain_profile_test.h"
 
 namespace emblem {
@@ -65,6 +66,21 @@ TEST(Cost, RowsOverAllRanksAreSharedWorkAndBytes) {
               1e-12);
   EXPECT_DOUBLE_EQ(found.bytes[0].tables, 2048 * 64);
   EXPECT_DOUBLE_EQ(found.bytes[1].tables, 2048 * 64);
+}
+
+TEST(Cost, RanksHaveWholeBinsOfATableThatEvicts) {
+  Workload workload = test_workload({64000});
+  workload.tables[0].settings.kind = TableKind::kDynamic;
+  workload.tables[0].settings.eviction = Eviction::kLru;
+  MachineProfile profile = test_profile(3);
+  profile.tables[0].table.is_dynamic = true;
+  const CostModel model(profile, workload);
+  const Prediction found = model.predict(plan_of({over_all_ranks("t0", 3)}, 3));
+  EXPECT_DOUBLE_EQ(found.bytes[0].tables, 21000 * 64);
+  EXPECT_DOUBLE_EQ(found.bytes[2].tables, 22000 * 64);
+  const ShardPlan cut = parse_plan("ranks 3\nt0 rows 0-99 100-4095 none", "p");
+  EXPECT_THAT([&] { model.predict(cut); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("evicts keys in bins of 64 parts")));
 }
 
 TEST(Cost, ATableOnOneRankIsAllItsWork) {

@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 
+#include "embedding/bins.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -150,6 +151,25 @@ TableShards by_columns(const std::string& table, const std::vector<int>& holders
     shards.held.push_back(holds ? PartRange{} : PartRange{0, 0});
   }
   shards.columns = holders;
+  return shards;
+}
+
+TableShards in_whole_bins(TableShards shards, int32_t bins) {
+  if (bins == 0 || shards.replicated) return shards;
+  const auto ranks = static_cast<int>(shards.held.size());
+  const int32_t each = kParts / bins;
+  if (shards.held == over_all_ranks(shards.table, ranks).held) {
+    for (int r = 0; r < ranks; ++r)
+      shards.held[static_cast<size_t>(r)] = {r * bins / ranks * each,
+                                             (r + 1) * bins / ranks * each};
+    return shards;
+  }
+  for (const PartRange held : shards.held)
+    EMBLEM_REQUIRE(is_whole_bins(held, bins), "the plan (train_config.plan_path) gives parts ",
+                   to_string(held), " of table ", shards.table,
+                   " to a rank, but it evicts keys in bins of ", each,
+                   " parts, which are on one rank each; cut it at multiples of ", each,
+                   ", or use 'rows' alone or 'rank N'");
   return shards;
 }
 

@@ -48,6 +48,10 @@ TableShards on_every_rank(const std::string& table);
 // Equal numbers of its columns on each of `holders`.
 TableShards by_columns(const std::string& table, const std::vector<int>& holders, int ranks);
 
+// Of a table with bins (embedding/bins.h; 0: none): rows over all ranks are whole bins. Throws
+// Error for other shards that cut one.
+TableShards in_whole_bins(TableShards shards, int32_t bins);
+
 // Throws Error when a plan is not for these ranks or tables: a table is missing, named twice or not
 // there, its parts are not covered.
 void check_plan(const ShardPlan& plan, int ranks, const std::vector<std::string>& tables);

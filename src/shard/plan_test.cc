@@ -168,5 +168,44 @@ TEST(Plan, IsForTheTablesOfAModel) {
               ThrowsMessage<Error>(HasSubstr("names table a twice; remove one of the lines")));
 }
 
+TEST(WholeBins, RowsOverAllRanksAreCutAtTheirBorders) {
+  const TableShards plain = over_all_ranks("a", 3);
+  EXPECT_EQ(in_whole_bins(plain, 0), plain);
+  EXPECT_EQ(in_whole_bins(plain, 64).held,
+            (std::vector<PartRange>{{0, 21 * 64}, {21 * 64, 42 * 64}, {42 * 64, kParts}}));
+  EXPECT_EQ(in_whole_bins(plain, 2).held,
+            (std::vector<PartRange>{{0, 0}, {0, 2048}, {2048, kParts}}));
+  EXPECT_EQ(in_whole_bins(plain, 1).held, (std::vector<PartRange>{{0, 0}, {0, 0}, {0, kParts}}));
+  EXPECT_EQ(in_whole_bins(over_all_ranks("a", 8), 64), over_all_ranks("a", 8));
+  for (const int ranks : {1, 5, 63, 64, 65, 1000}) {
+    const TableShards shards = in_whole_bins(over_all_ranks("a", ranks), 64);
+    int32_t next = 0;
+    for (const PartRange held : shards.held) {
+      EXPECT_EQ(held.first, next);
+      EXPECT_EQ(held.last % 64, 0);
+      next = held.last;
+    }
+    EXPECT_EQ(next, kParts);
+  }
+}
+
+TEST(WholeBins, OtherShardsAreKept) {
+  for (const TableShards& shards :
+       {on_every_rank("a"), on_rank("a", 1, 3), by_columns("a", {2, 0}, 3)})
+    EXPECT_EQ(in_whole_bins(shards, 64), shards);
+  const ShardPlan plan = parse_plan("ranks 3\na rows 0-63 none 64-4095", "p");
+  EXPECT_EQ(in_whole_bins(plan.of("a"), 64), plan.of("a"));
+}
+
+TEST(WholeBins, APlanThatCutsOneIsRefused) {
+  const ShardPlan plan = parse_plan("ranks 2\na rows 0-99 100-4095", "p");
+  EXPECT_EQ(in_whole_bins(plan.of("a"), 0), plan.of("a"));
+  EXPECT_THAT([&] { in_whole_bins(plan.of("a"), 64); },
+              ThrowsMessage<Error>("the plan (train_config.plan_path) gives parts 0-99 of table a "
+                                   "to a rank, but it evicts keys in bins of 64 parts, which are "
+                                   "on one rank each; cut it at multiples of 64, or use 'rows' "
+                                   "alone or 'rank N'"));
+}
+
 }  // namespace
 }  // namespace emblem

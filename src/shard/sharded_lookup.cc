@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "embedding/bins.h"
 #include "shard/cuda/device_sharded_lookup.h"
 #include "shard/host_sharded_lookup.h"
 
@@ -52,6 +53,12 @@ TableSettings settings_of_part(const TableSettings& table, const TableShards& sh
   part.capacity = share_of(table.capacity, part.held, evicts);
   part.initial_capacity = share_of(table.initial_capacity, part.held, evicts);
   part.admission_capacity = share_of(table.admission_capacity, part.held, true);
+  if (table.bins == 0) return part;
+  const auto share_of_bins = [&](int64_t limit) {
+    return limit / table.bins * held_bins(part).count;
+  };
+  if (evicts) part.capacity = share_of_bins(table.capacity);
+  part.admission_capacity = share_of_bins(table.most_waiting());
   return part;
 }
 

@@ -1,5 +1,6 @@
 #include "train/rank_tables.h"
 
+#include "embedding/bins.h"
 #include "shard/sharded_lookup.h"
 
 namespace emblem {
@@ -8,20 +9,22 @@ MakeRankTables rank_tables_of(const Context& context, const World& world, DType 
   return [context, &world, precision](const TablePlan& plan) {
     RankTables made;
     std::vector<ShardedTable> tables;
-    for (const TableSettings& settings : plan.tables) {
-      const TableShards shards = world.plan != nullptr
-                                     ? world.plan->of(settings.name)
-                                     : over_all_ranks(settings.name, world.size());
+    for (TableSettings settings : plan.tables) {
+      // On a GPU every rank evicts among all of its rows.
+      if (context.device == Device::kCpu) settings.bins = bins_of_limits(settings);
+      const TableShards shards =
+          in_whole_bins(world.plan != nullptr ? world.plan->of(settings.name)
+                                              : over_all_ranks(settings.name, world.size()),
+                        settings.bins);
       made.tables.push_back(make_table(context, settings_of_part(settings, shards, world.rank())));
       tables.push_back({settings, shards, made.tables.back().get()});
     }
     std::vector<ShardedFeature> features;
     for (const TableUse& use : plan.uses)
       features.push_back({static_cast<size_t>(use.table), use.pooling});
-    made.lookup =
-        make_sharded_lookup(context, tables, features,
-                            {world.ranks, &world.device_ranks(), world.slots(), precision},
-                            plan.lookup);
+    made.lookup = make_sharded_lookup(
+        context, tables, features, {world.ranks, &world.device_ranks(), world.slots(), precision},
+        plan.lookup);
     return made;
   };
 }

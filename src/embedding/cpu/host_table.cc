@@ -12,8 +12,8 @@ namespace {
 
 constexpr int64_t kMetaSlab = 1 << 17;
 
-int64_t admission_capacity(const TableSettings& settings) {
-  return settings.admission_capacity != 0 ? settings.admission_capacity : settings.capacity;
+int64_t most_waiting_in_a_bin(const TableSettings& settings) {
+  return settings.most_waiting() / std::max(held_bins(settings).count, 1);
 }
 
 }  // namespace
@@ -23,7 +23,9 @@ HostTable::HostTable(const Context& context, TableSettings settings)
       rows_(make_rows()),
       meta_(sizeof(Meta), kMetaSlab),
       index_(is_static() ? 0 : settings_.initial_capacity),
-      admission_(settings_.admission_threshold, admission_capacity(settings_)) {
+      bins_(settings_),
+      admission_(settings_.admission_threshold, most_waiting_in_a_bin(settings_),
+                 held_bins(settings_)) {
   if (!is_static()) return;
   changed_.resize(rows_.end());
   std::fill(changed_.begin(), changed_.end(), 0);
@@ -50,9 +52,9 @@ int64_t HostTable::bytes() const {
   const auto held = [](const auto& values) {
     return static_cast<int64_t>(values.capacity() * sizeof(values[0]));
   };
-  return rows_.bytes() + meta_.bytes() + index_.bytes() + admission_.bytes() + held(changed_) +
-         new_index_.bytes() + held(missing_) + held(new_keys_) + held(new_counts_) +
-         held(new_scores_) + held(new_rows_) + held(lookup_numbers_);
+  return rows_.bytes() + meta_.bytes() + index_.bytes() + bins_.bytes() + admission_.bytes() +
+         held(changed_) + new_index_.bytes() + held(missing_) + held(new_keys_) +
+         held(new_counts_) + held(new_scores_) + held(new_rows_) + held(lookup_numbers_);
 }
 
 uint32_t HostTable::find(int64_t key) const {
@@ -135,6 +137,7 @@ int64_t HostTable::erase(std::span<const int64_t> keys) {
   for (const int64_t key : keys) {
     const uint32_t row = index_.find(key);
     if (row == kNoRow) continue;
+    bins_.remove(key, row);
     remove(key, row);
     ++erased;
   }
@@ -156,6 +159,7 @@ void HostTable::clear() {
   rows_.clear();
   meta_.clear();
   index_.clear();
+  bins_.clear();
   admission_.clear();
 }
 

@@ -10,6 +10,7 @@
 #include "core/host_vector.h"
 #include "embedding/cpu/admission.h"
 #include "embedding/cpu/key_index.h"
+#include "embedding/cpu/row_bins.h"
 #include "embedding/cpu/rows.h"
 #include "embedding/row_share.h"
 #include "embedding/table.h"
@@ -101,7 +102,18 @@ class HostTable : public Table {
   void collect_new_keys(std::span<const KeyRun> runs);
   int64_t admit_new_keys();
   void make_room(int64_t wanted, std::span<const KeyRun> runs);
+  int64_t size_of(size_t bin) const {
+    return bins_.has_lists() ? static_cast<int64_t>(bins_.rows(bin).size()) : size();
+  }
+  int64_t capacity_of_bin() const {
+    return settings_.capacity / static_cast<int64_t>(bins_.count());
+  }
+  // By bin: new keys that are admitted, `wanted` in all.
+  std::vector<int64_t> wanted_by_bin(int64_t wanted) const;
+  [[noreturn]] void refuse_batch(size_t bin, int64_t keys) const;
   void evict(int64_t count, int64_t candidates, const std::vector<bool>& spared);
+  void evict_of_bin(size_t bin, int64_t count, const std::vector<bool>& spared);
+  void drop_excess_rows();  // of bins that have more than their share
   void touch(std::span<const KeyRun> runs);
   void initialize_all(const Context& context);  // of a static table
   // Of a key of a static table that is held.
@@ -115,6 +127,7 @@ class HostTable : public Table {
   Rows rows_;
   Slabs meta_;      // of dynamic tables
   KeyIndex index_;  // of dynamic tables
+  RowBins bins_;
   Admission admission_;
   int64_t clock_ = 0;
   int64_t version_ = 0;

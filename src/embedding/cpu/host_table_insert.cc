@@ -34,6 +34,7 @@ uint32_t HostTable::insert(int64_t key, int64_t score) {
   meta_.grow_to(rows_.end());
   meta(row) = {key, score, version_};
   index_.insert(key, row);
+  bins_.add(key, row);
   return row;
 }
 
@@ -77,26 +78,57 @@ int64_t HostTable::admit_new_keys() {
   return admitted;
 }
 
+std::vector<int64_t> HostTable::wanted_by_bin(int64_t wanted) const {
+  if (bins_.count() == 1) return {wanted};
+  std::vector<int64_t> by_bin(bins_.count());
+  for (size_t i = 0; i < new_keys_.size(); ++i)
+    if (new_rows_[i] == kAdmitted) ++by_bin[bins_.of(new_keys_[i])];
+  return by_bin;
+}
+
 void HostTable::make_room(int64_t wanted, std::span<const KeyRun> runs) {
-  const int64_t excess = size() + wanted - settings_.capacity;
-  if (settings_.capacity == 0 || excess <= 0) return;
+  if (settings_.capacity == 0) return;
+  const std::vector<int64_t> by_bin = wanted_by_bin(wanted);
+  const auto excess = [&](size_t bin) { return size_of(bin) + by_bin[bin] - capacity_of_bin(); };
+  size_t first = 0;  // that is full
+  while (first < by_bin.size() && excess(first) <= 0) ++first;
+  if (first == by_bin.size()) return;
   EMBLEM_REQUIRE(settings_.eviction != Eviction::kNone, "table ", settings_.name,
                  " is full: it has ", size(), " of ", settings_.capacity, " rows and ", wanted,
                  " new keys: raise its capacity or choose an eviction (lru, lfu, step, custom)");
   std::vector<bool> spared(rows_.end());
-  int64_t candidates = size();
+  std::vector<int64_t> candidates(by_bin.size());
+  for (size_t bin = 0; bin < candidates.size(); ++bin) candidates[bin] = size_of(bin);
   for (const KeyRun& run : runs) {
-    for (const uint32_t row : run.rows) {
+    for (size_t i = 0; i < run.rows.size(); ++i) {
+      const uint32_t row = run.rows[i];
       if (row == kNoRow || spared[row]) continue;
       spared[row] = true;
-      --candidates;
+      --candidates[bins_.of(run.keys[i])];
     }
   }
-  EMBLEM_REQUIRE(excess <= candidates, "table ", settings_.name, ": a batch has ",
-                 size() - candidates + wanted, " distinct keys, but the capacity is ",
-                 settings_.capacity, ": raise the capacity or lower the batch size");
-  evict(std::min(candidates, std::max(excess, settings_.capacity / kEvictedShare)), candidates,
-        spared);
+  for (size_t bin = first; bin < by_bin.size(); ++bin) {
+    if (excess(bin) <= 0) continue;
+    if (excess(bin) > candidates[bin])
+      refuse_batch(bin, size_of(bin) - candidates[bin] + by_bin[bin]);
+    const int64_t count = std::max(excess(bin), capacity_of_bin() / kEvictedShare);
+    const int64_t evicted = std::min(candidates[bin], count);
+    if (bins_.has_lists())
+      evict_of_bin(bin, evicted, spared);
+    else
+      evict(evicted, candidates[bin], spared);
+  }
+}
+
+void HostTable::refuse_batch(size_t bin, int64_t keys) const {
+  const std::string of_bin =
+      bins_.has_lists() ? cat(" of bin ", held_bins(settings_).first + static_cast<int32_t>(bin),
+                              " of ", settings_.bins, ", whose share of")
+                        : ", but";
+  throw Error(
+      ErrorCode::kInvalidArgument,
+      cat("table ", settings_.name, ": a batch has ", keys, " distinct keys", of_bin,
+          " the capacity is ", capacity_of_bin(), ": raise the capacity or lower the batch size"));
 }
 
 void HostTable::evict(int64_t count, int64_t candidates, const std::vector<bool>& spared) {
@@ -118,6 +150,42 @@ void HostTable::evict(int64_t count, int64_t candidates, const std::vector<bool>
     if (i + kAhead < victims.size()) index_.prefetch(meta(victims[i + kAhead]).key);
     remove(meta(victims[i]).key, victims[i]);
   }
+}
+
+// The rows of a bin are anywhere in memory, so that each is visited once.
+void HostTable::evict_of_bin(size_t bin, int64_t count, const std::vector<bool>& spared) {
+  struct Candidate {
+    ScoredKey item;
+    uint32_t row;
+  };
+  std::vector<uint32_t>& rows = bins_.rows(bin);
+  std::vector<Candidate> candidates;
+  candidates.reserve(rows.size());
+  size_t kept = 0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i + kAhead < rows.size()) __builtin_prefetch(&meta(rows[i + kAhead]));
+    if (spared[rows[i]])
+      rows[kept++] = rows[i];
+    else
+      candidates.push_back({{meta(rows[i]).score, meta(rows[i]).key}, rows[i]});
+  }
+  const auto evicted = static_cast<size_t>(count);
+  std::nth_element(candidates.begin(), candidates.begin() + count, candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.item < b.item; });
+  for (size_t i = 0; i < evicted; ++i) {
+    if (i + kAhead < evicted) index_.prefetch(candidates[i + kAhead].item.key);
+    remove(candidates[i].item.key, candidates[i].row);
+  }
+  for (size_t i = evicted; i < candidates.size(); ++i) rows[kept++] = candidates[i].row;
+  rows.resize(kept);
+}
+
+void HostTable::drop_excess_rows() {
+  if (!bins_.has_lists()) return;
+  const std::vector<bool> spared(rows_.end());
+  for (size_t bin = 0; bin < bins_.count(); ++bin)
+    if (const int64_t excess = size_of(bin) - capacity_of_bin(); excess > 0)
+      evict_of_bin(bin, excess, spared);
 }
 
 void HostTable::touch(std::span<const KeyRun> runs) {

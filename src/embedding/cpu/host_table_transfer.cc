@@ -97,8 +97,8 @@ void HostTable::import_rows(const Context& context, const RowBatch& batch) {
     const int64_t key = batch.keys[i];
     uint32_t row = find(key);
     if (row == kNoRow) {
-      EMBLEM_REQUIRE(settings_.capacity == 0 || size() < settings_.capacity, "table ",
-                     settings_.name, ": more than its capacity of ", settings_.capacity,
+      EMBLEM_REQUIRE(settings_.capacity == 0 || bins_.has_lists() || size() < settings_.capacity,
+                     "table ", settings_.name, ": more than its capacity of ", settings_.capacity,
                      " keys are being imported");
       row = insert(key, 0);
     }
@@ -124,8 +124,12 @@ void HostTable::import_rows(const Context& context, const RowBatch& batch) {
     parallel_for(context, count, 1024, write);
   else
     write(0, count);
+  drop_excess_rows();
 }
 
-void HostTable::import_admission(std::span<const KeyCount> counts) { admission_.restore(counts); }
+void HostTable::import_admission(std::span<const KeyCount> counts) {
+  admission_.restore(counts);
+  if (settings_.bins > 0) admission_.prune();
+}
 
 }  // namespace emblem

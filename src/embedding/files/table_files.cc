@@ -8,6 +8,7 @@
 
 #include "core/file.h"
 #include "core/json_error.h"
+#include "core/log.h"
 #include "embedding/files/table_runs.h"
 
 namespace emblem {
@@ -178,8 +179,13 @@ class HeldRows {
   std::vector<float> weights_, states_;
 };
 
-// Returns the number of rows in the folder.
-int64_t load_rows(const Context& context, const std::string& folder, LoadMode mode, Table& table) {
+struct LoadedRows {
+  int64_t all = 0;   // in the folder
+  int64_t held = 0;  // that the table holds
+};
+
+LoadedRows load_rows(const Context& context, const std::string& folder, LoadMode mode,
+                     Table& table) {
   const int64_t count = key_count(folder);
   const int64_t dim = table.settings().row_dim(), state_floats = whole_state_floats(table);
   const std::string keys_of_dim = cat(count, " keys of dimension ", dim);
@@ -194,6 +200,7 @@ int64_t load_rows(const Context& context, const std::string& folder, LoadMode mo
   if (mode == LoadMode::kContinue && !table.is_static()) {
     scores.emplace(folder, "score", count, 1, cat(count, " scores"));
   }
+  LoadedRows loaded{.all = count};
   HeldRows held(table);
   for (int64_t begin = 0, each = rows_per_batch(table); begin < count; begin += each) {
     const int64_t n = std::min(each, count - begin);
@@ -201,8 +208,18 @@ int64_t load_rows(const Context& context, const std::string& folder, LoadMode mo
                                    states ? states->rows(begin, n) : std::span<const float>(),
                                    scores ? scores->rows(begin, n) : std::span<const int64_t>()});
     if (!rows.keys.empty()) table.import_rows(context, rows);
+    loaded.held += static_cast<int64_t>(rows.keys.size());
   }
-  return count;
+  return loaded;
+}
+
+// A table that was saved without bins, or with a larger capacity, may have too many for some of
+// them.
+void warn_of_dropped_rows(int64_t held, const Table& table) {
+  if (table.settings().bins == 0 || table.size() >= held) return;
+  log_warn(cat("table ", table.settings().name, ": ", held - table.size(), " of ", held,
+               " rows were evicted while it was read: several ranks evict in ",
+               table.settings().bins, " bins by key, some of which had more than their share"));
 }
 
 void add_admission(const std::string& folder, const Table& table, std::vector<KeyCount>& counts) {
@@ -283,33 +300,38 @@ void load_table(const Context& context, const std::string& folder, LoadMode mode
   const std::vector<std::string> runs = runs_of_table(folder);
   table.clear();
   if (mode == LoadMode::kWeightsOnly) {
-    for (const std::string& run : runs) load_rows(context, run, mode, table);
+    int64_t held = 0;
+    for (const std::string& run : runs) held += load_rows(context, run, mode, table).held;
+    warn_of_dropped_rows(held, table);
     return;
   }
   TableFacts facts;
   std::vector<KeyCount> admission;
-  int64_t rows = 0;
+  int64_t rows = 0, held = 0;
   for (const std::string& run : runs) {
     facts = read_table_facts(run);
     check_match(run, facts, table);
     if (runs.size() == 1) check_rows(folder, facts.rows, table);
-    const int64_t found = load_rows(context, run, mode, table);
-    EMBLEM_REQUIRE(found == facts.rows, run, ": table.json says ", facts.rows,
-                   " rows, but key holds ", found, " keys");
+    const LoadedRows found = load_rows(context, run, mode, table);
+    EMBLEM_REQUIRE(found.all == facts.rows, run, ": table.json says ", facts.rows,
+                   " rows, but key holds ", found.all, " keys");
     add_admission(run, table, admission);
-    rows += found;
+    rows += found.all;
+    held += found.held;
   }
   check_rows(folder, rows, table);
-  EMBLEM_REQUIRE(!table.settings().held.is_everything() || table.size() == rows, folder,
-                 ": table.json says ", rows, " rows, but key holds ", table.size(),
+  const TableSettings& settings = table.settings();
+  EMBLEM_REQUIRE(!settings.held.is_everything() || settings.bins > 0 || table.size() == rows,
+                 folder, ": table.json says ", rows, " rows, but key holds ", table.size(),
                  " different keys");
+  warn_of_dropped_rows(held, table);
   if (!admission.empty()) {
     std::sort(admission.begin(), admission.end(),
               [](const KeyCount& a, const KeyCount& b) { return a.key < b.key; });
     table.import_admission(admission);
   }
   table.set_clock(facts.clock);
-  if (table.settings().eviction == Eviction::kCustom) table.set_next_score(facts.next_score);
+  if (settings.eviction == Eviction::kCustom) table.set_next_score(facts.next_score);
 }
 
 }  // namespace emblem
