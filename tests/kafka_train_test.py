@@ -7,16 +7,11 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import unittest
 
-from harness import EMBLEM, SKIPPED, Server, becomes_true, run
-
-MOCK = pathlib.Path(EMBLEM).parent / "kafka_mock"
-if not MOCK.exists():
-    print(f"skipped: needs {MOCK}")
-    sys.exit(SKIPPED)
+from harness import EMBLEM, Server, becomes_true, run
+from kafka_brokers import Brokers
 
 PIPELINE = """
 train_input_path: "{address}"
@@ -55,30 +50,6 @@ def rows(count, seed):
         user = draw.randrange(500)
         yield {"user": f"u{user}", "price": round(draw.uniform(0, 9), 2), "tags": draw.sample(range(50), draw.randrange(4)),
                "click": int(user % 3 == 0 or draw.random() < 0.05)}
-
-
-class Brokers:
-    def __init__(self, folder):
-        self.folder = folder
-        self.process = subprocess.Popen([MOCK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.address = self.process.stdout.readline().strip()
-        assert self.address, "kafka_mock did not start"
-
-    def ask(self, *words):
-        self.process.stdin.write(" ".join(map(str, words)) + "\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline().strip()
-        assert answer == "done", answer
-
-    def send(self, topic, lines, partition=0, per_message=1):
-        path = self.folder / "messages"
-        path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
-        self.ask("send", topic, partition, path, per_message)
-
-    def stop(self):
-        self.process.stdin.close()
-        self.process.wait(30)
-        self.process.stdout.close()
 
 
 class KafkaTrain(unittest.TestCase):

@@ -60,10 +60,6 @@ class Refusals(unittest.TestCase):
     def test_a_batch_that_shards_do_not_divide(self):
         self.refused(2, "train_config.global_batch_size=60", parts=["global_batch_size is 60", "8 shards", "choose 64"])
 
-    def test_streams_of_kafka(self):
-        self.refused(2, "train_input_path=kafka://127.0.0.1:1/topic", "data_config.dataset_type=KafkaDataset",
-                     "data_config.stream_format=JSON_ROWS", parts=["a stream as train_input_path is not supported"])
-
     def test_gpus(self):
         self.refused(2, options=["--device", "cuda"], parts=["--device cpu"])
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <tuple>
 
 #include "core/temp_folder_test.h"
 #include "emblem/error.h"
@@ -119,6 +120,25 @@ TEST_F(KafkaReaderTest, ReadsAllPartitionsFromTheBeginningOrFromGivenOffsets) {
   EXPECT_THAT(read("auto.offset.reset=latest"), ElementsAre());
 }
 
+TEST_F(KafkaReaderTest, DividesPartitionsAmongReaders) {
+  send(0, {"a", "b", "c"});
+  send(1, {"d"});
+  const std::vector<KafkaOffset> resume = {{0, 1}, {1, 0}};  // all readers know all offsets
+  for (const auto& [share, start, messages] :
+       {std::tuple{KafkaShare{0, 2}, KafkaOffset{0, 1}, std::vector<std::string>{"0:1:b", "0:2:c"}},
+        std::tuple{KafkaShare{1, 2}, KafkaOffset{1, 0}, std::vector<std::string>{"1:0:d"}}}) {
+    KafkaReader reader(address("until=now"), resume, share);
+    EXPECT_THAT(reader.start(), ElementsAre(start));
+    EXPECT_EQ(read(reader), messages);
+    EXPECT_EQ(reader.ends().size(), 1u);
+  }
+  KafkaReader without(address("until=now"), resume, {2, 3});
+  EXPECT_THAT(without.start(), ElementsAre());
+  EXPECT_THAT(read(without), ElementsAre());
+  KafkaReader endless(address(""), resume, {2, 3});
+  EXPECT_EQ(endless.poll(1, [](const KafkaRecord&) {}), KafkaReader::Polled::kNothing);
+}
+
 TEST_F(KafkaReaderTest, EndsWithTheMessagesThatWereThereAtTheStart) {
   send(0, {"a"});
   KafkaReader reader(address("until=now"), {});
@@ -160,12 +180,17 @@ TEST_F(KafkaReaderTest, WaitsForBrokersThatGoAwayLater) {
       reader.poll(50, take);
   };
   read_until(1);
+  EXPECT_EQ(reader.problem(), "");
   producer_->stop_brokers();
-  for (int i = 0; i < 5; ++i) reader.poll(50, take);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (reader.problem().empty() && std::chrono::steady_clock::now() < deadline)
+    reader.poll(50, take);
+  EXPECT_NE(reader.problem(), "");
   producer_->restart_brokers();
   send(0, {"b", "c"});
   read_until(3);
   EXPECT_THAT(found, ElementsAre("a", "b", "c"));
+  EXPECT_EQ(reader.problem(), "");
 }
 
 TEST_F(KafkaReaderTest, MessagesThatWereDeletedAreAnErrorOrCounted) {

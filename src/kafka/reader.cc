@@ -34,18 +34,19 @@ void ignore_log(const rd_kafka_t*, int, const char*, const char*) {}
 
 struct KafkaReader::State {
   KafkaAddress address;
+  KafkaShare share;
   KafkaHandle consumer;
   std::vector<KafkaOffset> start;
-  std::vector<Partition> partitions;  // by number
+  std::vector<Partition> partitions;  // of the share, by number
   int64_t lost = 0;
-  std::string problem;   // the last that librdkafka reported
-  std::string reported;  // the one that was warned about, until messages come again
+  std::string last_error;  // that librdkafka reported
+  std::string problem;     // the first one, until messages come again
 
   static void remember_error(rd_kafka_t*, int code, const char* reason, void* state) {
-    std::string& problem = static_cast<State*>(state)->problem;
+    std::string& error = static_cast<State*>(state)->last_error;
     // Follows the error of a connection, and says less.
-    if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN && !problem.empty()) return;
-    problem = cat(rd_kafka_err2str(static_cast<rd_kafka_resp_err_t>(code)), " (", reason, ")");
+    if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN && !error.empty()) return;
+    error = cat(rd_kafka_err2str(static_cast<rd_kafka_resp_err_t>(code)), " (", reason, ")");
   }
 
   void open();
@@ -54,13 +55,14 @@ struct KafkaReader::State {
   int32_t count_partitions();
   [[noreturn]] void throw_unknown_topic(std::span<const rd_kafka_metadata_topic_t> topics);
   int64_t offset_at(int32_t partition, int64_t unix_ms);
-  void find_start(int32_t partition, const std::vector<KafkaOffset>& resume);
+  void find_start(int32_t number, const std::vector<KafkaOffset>& resume);
   int64_t after_gap(int32_t partition, int64_t wanted, int64_t first);
   void assign();
   void handle_error(const rd_kafka_message_t& message);
-  void skip_gap(int32_t partition);
-  void warn(const std::string& text);
+  void skip_gap(int32_t number);
+  void fail(const std::string& why);
   bool finished() const;
+  Partition& partition(int32_t number) { return partitions[share.index_of(number)]; }
   std::string name(int32_t partition) const { return cat(address.topic, " [", partition, "]"); }
 };
 
@@ -94,11 +96,11 @@ void KafkaReader::State::ask(Ask&& ask) {
     KafkaMessage(rd_kafka_consumer_poll(consumer.get(), 0));  // calls remember_error
     if (interrupted()) throw Error(ErrorCode::kCancelled, "interrupted while connecting to Kafka");
     if (Clock::now() >= deadline) {
-      throw Error(
-          ErrorCode::kUnavailable,
-          cat("kafka: no answer about topic ", address.topic, " from ", address.brokers, " within ",
-              address.timeout_ms, " ms: ", problem.empty() ? rd_kafka_err2str(error) : problem,
-              "; check the address and that brokers run (timeout_ms allows more time)"));
+      throw Error(ErrorCode::kUnavailable,
+                  cat("kafka: no answer about topic ", address.topic, " from ", address.brokers,
+                      " within ", address.timeout_ms,
+                      " ms: ", last_error.empty() ? rd_kafka_err2str(error) : last_error,
+                      "; check the address and that brokers run (timeout_ms allows more time)"));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
@@ -145,25 +147,25 @@ int64_t KafkaReader::State::offset_at(int32_t partition, int64_t unix_ms) {
   return entry->offset >= 0 ? entry->offset : -1;
 }
 
-void KafkaReader::State::find_start(int32_t partition, const std::vector<KafkaOffset>& resume) {
+void KafkaReader::State::find_start(int32_t number, const std::vector<KafkaOffset>& resume) {
   int64_t first = 0, end = 0;
   ask([&](int timeout_ms) {
-    return rd_kafka_query_watermark_offsets(consumer.get(), address.topic.c_str(), partition,
-                                            &first, &end, timeout_ms);
+    return rd_kafka_query_watermark_offsets(consumer.get(), address.topic.c_str(), number, &first,
+                                            &end, timeout_ms);
   });
-  Partition& state = partitions[static_cast<size_t>(partition)];
+  Partition state;
   const auto saved = std::find_if(resume.begin(), resume.end(), [&](const KafkaOffset& each) {
-    return each.partition == partition;
+    return each.partition == number;
   });
   if (saved != resume.end()) {
     EMBLEM_REQUIRE(saved->offset <= end, "kafka: reading continues at offset ", saved->offset,
-                   " of ", name(partition), ", which ends at ", end,
+                   " of ", name(number), ", which ends at ", end,
                    "; was the topic created again? Begin a new run with --init-from");
-    state.next = saved->offset < first ? after_gap(partition, saved->offset, first) : saved->offset;
+    state.next = saved->offset < first ? after_gap(number, saved->offset, first) : saved->offset;
   } else if (!resume.empty()) {
     state.next = first;  // added since
   } else if (address.start_unix_ms) {
-    const int64_t found = offset_at(partition, *address.start_unix_ms);
+    const int64_t found = offset_at(number, *address.start_unix_ms);
     state.next = found < 0 ? end : found;
   } else {
     state.next = address.start == KafkaAddress::Start::kEarliest ? first : end;
@@ -172,7 +174,8 @@ void KafkaReader::State::find_start(int32_t partition, const std::vector<KafkaOf
     state.end = end;
     state.done = state.next >= end;
   }
-  start.push_back({partition, state.next});
+  start.push_back({number, state.next});
+  partitions.push_back(state);
 }
 
 // Where reading continues when the messages from `wanted` to `first` are no longer there.
@@ -192,7 +195,7 @@ void KafkaReader::State::assign() {
       rd_kafka_topic_partition_list_new(static_cast<int>(partitions.size())));
   for (size_t i = 0; i < partitions.size(); ++i) {
     if (partitions[i].done) continue;
-    rd_kafka_topic_partition_list_add(list.get(), address.topic.c_str(), static_cast<int32_t>(i))
+    rd_kafka_topic_partition_list_add(list.get(), address.topic.c_str(), start[i].partition)
         ->offset = partitions[i].next;
   }
   const auto error = rd_kafka_assign(consumer.get(), list.get());
@@ -206,24 +209,21 @@ bool KafkaReader::State::finished() const {
                                           [](const Partition& each) { return each.done; });
 }
 
-// Once, until messages come again.
-void KafkaReader::State::warn(const std::string& text) {
-  if (!reported.empty()) return;
-  reported = text;
-  log_warn(cat("kafka: topic ", address.topic, ": ", text, "; trying again"));
+void KafkaReader::State::fail(const std::string& why) {
+  if (problem.empty() && !partitions.empty()) problem = why;
 }
 
-void KafkaReader::State::skip_gap(int32_t partition) {
+void KafkaReader::State::skip_gap(int32_t number) {
   int64_t first = 0, end = 0;
-  Partition& state = partitions[static_cast<size_t>(partition)];
-  const auto error = rd_kafka_query_watermark_offsets(consumer.get(), address.topic.c_str(),
-                                                      partition, &first, &end, kRequestMs);
+  Partition& state = partition(number);
+  const auto error = rd_kafka_query_watermark_offsets(consumer.get(), address.topic.c_str(), number,
+                                                      &first, &end, kRequestMs);
   if (error != RD_KAFKA_RESP_ERR_NO_ERROR) {
-    warn(rd_kafka_err2str(error));
+    fail(rd_kafka_err2str(error));
   } else {
-    EMBLEM_REQUIRE(state.next <= end, "kafka: ", name(partition), " ends at ", end,
+    EMBLEM_REQUIRE(state.next <= end, "kafka: ", name(number), " ends at ", end,
                    ", but was read up to ", state.next, "; was the topic created again?");
-    if (state.next < first) state.next = after_gap(partition, state.next, first);
+    if (state.next < first) state.next = after_gap(number, state.next, first);
   }
   assign();
 }
@@ -231,8 +231,8 @@ void KafkaReader::State::skip_gap(int32_t partition) {
 void KafkaReader::State::handle_error(const rd_kafka_message_t& message) {
   switch (message.err) {
     case RD_KAFKA_RESP_ERR__PARTITION_EOF: {
-      Partition& partition = partitions[static_cast<size_t>(message.partition)];
-      if (message.offset >= partition.end) partition.done = true;
+      Partition& at_end = partition(message.partition);
+      if (message.offset >= at_end.end) at_end.done = true;
       return;
     }
     case RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET:
@@ -242,28 +242,31 @@ void KafkaReader::State::handle_error(const rd_kafka_message_t& message) {
       throw Error(ErrorCode::kPermissionDenied,
                   cat("kafka: topic ", address.topic, ": ", rd_kafka_message_errstr(&message)));
     default:
-      warn(rd_kafka_message_errstr(&message));
+      fail(rd_kafka_message_errstr(&message));
   }
 }
 
-KafkaReader::KafkaReader(const KafkaAddress& address, const std::vector<KafkaOffset>& resume)
+KafkaReader::KafkaReader(const KafkaAddress& address, const std::vector<KafkaOffset>& resume,
+                         KafkaShare share)
     : state_(std::make_unique<State>()) {
   state_->address = address;
+  state_->share = share;
   state_->open();
   const int32_t partitions = state_->count_partitions();
   for (const KafkaOffset& each : resume)
     EMBLEM_REQUIRE(each.partition >= 0 && each.partition < partitions, "kafka: topic ",
                    address.topic, " has ", partitions, " partitions, but reading continues in ",
                    state_->name(each.partition), "; was the topic created again?");
-  state_->partitions.resize(static_cast<size_t>(partitions));
-  for (int32_t i = 0; i < partitions; ++i) state_->find_start(i, resume);
-  state_->problem.clear();
+  for (int32_t i = 0; i < partitions; ++i)
+    if (share.has(i)) state_->find_start(i, resume);
+  state_->last_error.clear();
   state_->assign();
 }
 
 KafkaReader::~KafkaReader() { rd_kafka_consumer_close(state_->consumer.get()); }
 
 const std::vector<KafkaOffset>& KafkaReader::start() const { return state_->start; }
+const std::string& KafkaReader::problem() const { return state_->problem; }
 int64_t KafkaReader::lost_messages() const { return state_->lost; }
 
 KafkaReader::Polled KafkaReader::poll(int timeout_ms,
@@ -271,15 +274,14 @@ KafkaReader::Polled KafkaReader::poll(int timeout_ms,
   State& state = *state_;
   if (state.finished()) return Polled::kEnd;
   const KafkaMessage message(rd_kafka_consumer_poll(state.consumer.get(), timeout_ms));
-  if (!state.problem.empty()) state.warn(std::exchange(state.problem, {}));
+  if (!state.last_error.empty()) state.fail(std::exchange(state.last_error, {}));
   if (message == nullptr) return Polled::kNothing;
   if (message->err != RD_KAFKA_RESP_ERR_NO_ERROR) {
     state.handle_error(*message);
     return state.finished() ? Polled::kEnd : Polled::kNothing;
   }
-  if (!std::exchange(state.reported, {}).empty())
-    log_info(cat("kafka: topic ", state.address.topic, " is read again"));
-  Partition& partition = state.partitions[static_cast<size_t>(message->partition)];
+  state.problem.clear();
+  Partition& partition = state.partition(message->partition);
   if (message->offset >= partition.end) partition.done = true;
   if (partition.done || message->offset < partition.next) return Polled::kNothing;
   partition.next = message->offset + 1;
@@ -295,7 +297,7 @@ std::vector<KafkaOffset> KafkaReader::ends() const {
   std::vector<KafkaOffset> ends;
   for (size_t i = 0; i < state_->partitions.size(); ++i) {
     int64_t first = 0, end = 0;
-    const auto number = static_cast<int32_t>(i);
+    const int32_t number = state_->start[i].partition;
     rd_kafka_get_watermark_offsets(state_->consumer.get(), state_->address.topic.c_str(), number,
                                    &first, &end);
     ends.push_back({number, std::max(end, state_->partitions[i].next)});
@@ -311,14 +313,16 @@ namespace emblem {
 
 struct KafkaReader::State {
   std::vector<KafkaOffset> start;
+  std::string problem;
 };
-KafkaReader::KafkaReader(const KafkaAddress&, const std::vector<KafkaOffset>&) {
+KafkaReader::KafkaReader(const KafkaAddress&, const std::vector<KafkaOffset>&, KafkaShare) {
   throw Error(ErrorCode::kInvalidArgument,
               "the input is a topic of Kafka, but this binary was built without it (install "
               "librdkafka-dev and rebuild with -DEMBLEM_KAFKA=ON)");
 }
 KafkaReader::~KafkaReader() = default;
 const std::vector<KafkaOffset>& KafkaReader::start() const { return state_->start; }
+const std::string& KafkaReader::problem() const { return state_->problem; }
 int64_t KafkaReader::lost_messages() const { return 0; }
 KafkaReader::Polled KafkaReader::poll(int, const std::function<void(const KafkaRecord&)>&) {
   return Polled::kEnd;

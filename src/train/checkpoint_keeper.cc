@@ -2,6 +2,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "emblem/error.h"
+#include "train/rank_positions.h"
 
 namespace emblem {
 namespace {
@@ -91,8 +92,10 @@ void CheckpointKeeper::write_delta(RunState& state) {
   const RunClock::Pause pause(clock_, "delta");
   DeltaOrigin origin{.step_begin_unix_ms = state.step_begin_unix_ms,
                      .step_end_unix_ms = state.step_end_unix_ms};
-  for (const StreamPosition& each : state.position.stream)
-    origin.stream_offsets.push_back(each.offset);
+  DataPosition position = state.position;
+  if (const World* world = learner_.world())
+    join_streams(gather_positions(*world, state.positions), position);
+  for (const StreamPosition& each : position.stream) origin.stream_offsets.push_back(each.offset);
   state.deltas = deltas_->write(learner_.context(), origin);
   delta_step_ = learner_.steps();
 }

@@ -84,8 +84,7 @@ void Learner::refuse_losses_of_ranks(double loss, int64_t epoch, const std::vect
   int64_t shard = 0;
   while (shard + 1 < world_->shards && std::isfinite(losses[static_cast<size_t>(shard) * stride]))
     ++shard;
-  int rank = 0;
-  while (world_->first_shard(rank + 1) <= shard) ++rank;
+  const int rank = world_->rank_of(shard);
   std::string line;
   if (rank == world_->rank()) line = refusal_of(loss, epoch);
   broadcast_bytes(*world_->ranks, line, rank);

@@ -1,14 +1,17 @@
 #include "train/progressive.h"
 
+#include "comm/bytes.h"
+#include "core/byte_io.h"
 #include "kafka/address.h"
 #include "train/evaluation.h"
 
 namespace emblem {
 
 ProgressiveValidation::ProgressiveValidation(const config::PipelineConfig& config,
-                                             const FeatureLayout& layout)
+                                             const FeatureLayout& layout, const World* world)
     : config_(config),
       layout_(layout),
+      world_(world),
       window_rows_(is_kafka_address(config.train_input_path())
                        ? static_cast<int64_t>(config.train_config().progressive_eval_rows())
                        : 0) {
@@ -25,14 +28,53 @@ std::optional<ProgressiveValidation::Window> ProgressiveValidation::add(const Co
                                                                         const ModelBatch& batch,
                                                                         const Batch& host) {
   model.forward(context, batch, Phase::kEval, 0);
-  const auto& logits = logits_.of(context, model, host.rows);
-  for (size_t head = 0; head < metrics_.size(); ++head) metrics_[head].add(host, logits[head]);
+  add_metrics(context, model, host);
   rows_ += host.rows;
   return rows_ >= window_rows_ ? finish() : std::nullopt;
 }
 
+std::optional<ProgressiveValidation::Window> ProgressiveValidation::add_shards(
+    const Context& context, Model& model, std::span<const Shard> shards, int64_t rows) {
+  std::vector<const ModelBatch*> batches;
+  for (const Shard& shard : shards) batches.push_back(shard.batch);
+  model.lookup_shards(context, batches, Phase::kEval);
+  for (size_t s = 0; s < shards.size(); ++s) {
+    if (shards[s].batch == nullptr) continue;
+    model.forward_shard(context, s, *shards[s].batch, Phase::kEval, 0);
+    add_metrics(context, model, *shards[s].host);
+  }
+  rows_ += rows;
+  return rows_ >= window_rows_ ? finish() : std::nullopt;
+}
+
+void ProgressiveValidation::add_metrics(const Context& context, Model& model, const Batch& host) {
+  const auto& logits = logits_.of(context, model, host.rows);
+  for (size_t head = 0; head < metrics_.size(); ++head) metrics_[head].add(host, logits[head]);
+}
+
+// False on ranks other than 0, which has the rows of all of them afterwards.
+bool ProgressiveValidation::merge_ranks() {
+  ByteWriter own;
+  for (const HeadMetrics& of_head : metrics_) own.add_text(of_head.to_bytes());
+  const std::vector<std::string> of_ranks = gather_bytes(*world_->ranks, own.bytes());
+  std::vector<HeadMetrics> one = evaluated_metrics(config_, layout_);
+  for (size_t rank = 1; rank < of_ranks.size(); ++rank) {
+    ByteReader bytes(of_ranks[rank], "the metrics of a rank");
+    for (size_t head = 0; head < metrics_.size(); ++head) {
+      one[head].restore(bytes.read_text());
+      metrics_[head].merge(one[head]);
+    }
+    bytes.end();
+  }
+  return world_->rank() == 0;
+}
+
 std::optional<ProgressiveValidation::Window> ProgressiveValidation::finish() {
   if (rows_ == 0) return std::nullopt;
+  if (world_ != nullptr && !merge_ranks()) {
+    begin_window();
+    return std::nullopt;
+  }
   Window window{.rows = rows_};
   for (HeadMetrics& of_head : metrics_)
     for (size_t i = 0; i < of_head.names().size(); ++i)

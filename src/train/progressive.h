@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,15 +14,17 @@
 #include "model/model.h"
 #include "train/host_logits.h"
 #include "train/metrics/head_metrics.h"
+#include "train/world.h"
 
 namespace emblem {
 
 // Used by one thread.
 class ProgressiveValidation {
  public:
-  // Over windows of train_config.progressive_eval_rows; of files, and with 0, there is none. Both
-  // outlive it. Throws Error for a metric that cannot be computed.
-  ProgressiveValidation(const config::PipelineConfig& config, const FeatureLayout& layout);
+  // Over windows of train_config.progressive_eval_rows; of files, and with 0, there is none. All
+  // outlive it; `world` may be null. Throws Error for a metric that cannot be computed.
+  ProgressiveValidation(const config::PipelineConfig& config, const FeatureLayout& layout,
+                        const World* world);
 
   bool is_on() const { return window_rows_ > 0; }
 
@@ -35,14 +38,26 @@ class ProgressiveValidation {
   std::optional<Window> add(const Context& context, Model& model, const ModelBatch& batch,
                             const Batch& host);
 
-  // The window that is not full yet; nothing when it has no rows.
+  // The same on several ranks, which call it together: the batches of this rank's shards, null
+  // where there is none. `rows` are those of all ranks. Rank 0 returns the window.
+  struct Shard {
+    const ModelBatch* batch = nullptr;
+    const Batch* host = nullptr;
+  };
+  std::optional<Window> add_shards(const Context& context, Model& model,
+                                   std::span<const Shard> shards, int64_t rows);
+
+  // The window that is not full yet; nothing when it has no rows. On several ranks collective.
   std::optional<Window> finish();
 
  private:
   void begin_window();
+  void add_metrics(const Context& context, Model& model, const Batch& host);
+  bool merge_ranks();
 
   const config::PipelineConfig& config_;
   const FeatureLayout& layout_;
+  const World* world_;
   int64_t window_rows_;
   int64_t rows_ = 0;
   std::vector<HeadMetrics> metrics_;

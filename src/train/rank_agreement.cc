@@ -15,6 +15,7 @@
 #include "data/source/remote_storage.h"
 #include "data/source/uri.h"
 #include "emblem/error.h"
+#include "kafka/address.h"
 
 namespace emblem {
 namespace {
@@ -106,7 +107,8 @@ bool becomes_visible(const std::string& path) {
 }  // namespace
 
 void require_same_data(const World& world, const config::PipelineConfig& config) {
-  require_same_input(world, config.train_input_path());
+  if (!is_kafka_address(config.train_input_path()))
+    require_same_input(world, config.train_input_path());
   require_same_input(world, evaluation_input(config));
 }
 

@@ -5,7 +5,6 @@
 #include "config/metrics.h"
 #include "core/log.h"
 #include "data/source/remote_storage.h"
-#include "kafka/address.h"
 #include "optim/schedule.h"
 #include "train/resume_check.h"
 #include "train/run_state.h"
@@ -53,10 +52,6 @@ void check_ranks(const config::PipelineConfig& config, const World& world) {
                  ", but there are ", world.size(), " ranks; start at most as many as shards");
   if (world.plan != nullptr) check_plan_ranks(*world.plan, world.size());
   training_batch_size(config, &world);
-  if (is_kafka_address(config.train_input_path()))
-    throw Error(ErrorCode::kUnsupported,
-                "a stream as train_input_path is not supported on several ranks or with "
-                "logical_shards; train on one rank without logical_shards");
 }
 
 void check_average(const config::PipelineConfig& config) {

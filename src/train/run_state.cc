@@ -10,6 +10,7 @@
 #include "emblem/error.h"
 #include "emblem/version.h"
 #include "train/dense_values.h"
+#include "train/rank_positions.h"
 #include "train/saved_tables.h"
 
 namespace emblem {
@@ -127,11 +128,20 @@ Manifest describe(Learner& learner, const RunState& state, const config::Pipelin
   return manifest;
 }
 
+std::vector<DataPosition> own_part(const std::vector<DataPosition>& positions, const World& world) {
+  return {positions.begin() + world.first_shard(), positions.begin() + world.last_shard()};
+}
+
 // Of the shards of this rank, or none without ranks. A checkpoint of another number of shards can
-// be continued where all of them have reached the end of an epoch.
+// be continued where all of them have reached the end of an epoch. Partitions of a stream are
+// divided again.
 std::vector<DataPosition> positions_of(const Checkpoint& checkpoint, const World* world) {
   const Manifest& manifest = checkpoint.manifest;
   const std::vector<DataPosition>& stored = manifest.positions;
+  if (!manifest.position.stream.empty()) {
+    if (world == nullptr) return {};
+    return own_part(divide_stream(manifest.position, stored, world->shards), *world);
+  }
   const auto wanted = static_cast<size_t>(world == nullptr ? 1 : world->shards);
   const auto found = std::max<size_t>(stored.size(), 1);
   const auto begins_epoch = [&](const DataPosition& position) {
@@ -151,7 +161,7 @@ std::vector<DataPosition> positions_of(const Checkpoint& checkpoint, const World
     return std::vector<DataPosition>(static_cast<size_t>(world->own_shards()),
                                      {.epoch = manifest.position.epoch});
   if (stored.empty()) return {manifest.position};
-  return {stored.begin() + world->first_shard(), stored.begin() + world->last_shard()};
+  return own_part(stored, *world);
 }
 
 // A checkpoint does not depend on the folder it is in.
@@ -179,7 +189,10 @@ std::string save_run(const std::string& model_dir, Learner& learner, const RunSt
   if (world != nullptr) broadcast_bytes(*world->ranks, path);
   const std::vector<SavedTable> saved = save_tables(learner, path);
   Manifest manifest = describe(learner, state, pipeline.config);
-  if (world != nullptr) manifest.positions = gather_positions(*world, state.positions);
+  if (world != nullptr) {
+    manifest.positions = gather_positions(*world, state.positions);
+    join_streams(manifest.positions, manifest.position);
+  }
   if (writes) {
     for (size_t t = 0; t < saved.size(); ++t) {
       ManifestTable& entry =

@@ -94,20 +94,4 @@ std::vector<SavedTable> save_tables(Learner& learner, const std::string& checkpo
   return saved;
 }
 
-std::vector<DataPosition> gather_positions(const World& world,
-                                           const std::vector<DataPosition>& own) {
-  std::vector<int64_t> values;
-  for (const DataPosition& p : own)
-    values.insert(values.end(), {p.epoch, p.piece, p.row, p.emitted, p.rows_in_epoch});
-  const std::vector<int64_t> all = world.gather(values, 5);
-  std::vector<DataPosition> positions;
-  for (size_t i = 0; i < all.size(); i += 5)
-    positions.push_back({.epoch = all[i],
-                         .piece = all[i + 1],
-                         .row = all[i + 2],
-                         .emitted = all[i + 3],
-                         .rows_in_epoch = all[i + 4]});
-  return positions;
-}
-
 }  // namespace emblem

@@ -24,8 +24,4 @@ std::vector<SavedTable> save_tables(Learner& learner, const std::string& checkpo
 
 std::string table_folder(const Table& table);
 
-// The positions of all shards, by shard, on all ranks.
-std::vector<DataPosition> gather_positions(const World& world,
-                                           const std::vector<DataPosition>& own);
-
 }  // namespace emblem

@@ -27,15 +27,8 @@
 namespace emblem {
 namespace {
 
-constexpr std::chrono::milliseconds kStreamWait{100};
-
 int64_t largest_batch(const config::PipelineConfig& config, const World* world) {
   return std::max(training_batch_size(config, world), evaluation_loader_options(config).batch_size);
-}
-
-int64_t unix_ms_now() {
-  using namespace std::chrono;
-  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
 }
 
 // "dlrm: 2.37 M dense parameters, 26 tables with ... rows (...)"; on several ranks: of all.
@@ -81,8 +74,10 @@ Trainer::Trainer(const Context& context, const config::PipelineConfig& config,
       early_stopping_(train_.early_stopping()),
       loss_watch_(layout_),
       train_metrics_(heads_of(config_, layout_)),
-      progressive_(config_, layout_),
+      progressive_(config_, layout_, options.world),
       clock_(options.trace) {
+  if (is_kafka_address(config_.train_input_path()))
+    stream_watch_.emplace(parse_kafka_address(config_.train_input_path()).topic);
   load();
   // Everything is checked and loaded. From here on, files are written.
   open_files();
@@ -149,6 +144,11 @@ LoaderOptions Trainer::loader_options() const {
 
 // ---- the loop ----
 
+int64_t Trainer::unix_ms_now() {
+  using namespace std::chrono;
+  return duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
+}
+
 void Trainer::train_all_batches() {
   BatchStream batches(learner_.context(), batches_of(*loader_));
   progress_.emplace("training", loader_->expected_rows());
@@ -174,13 +174,19 @@ void Trainer::train_all_batches() {
 // Until there is a batch, or the end of the data. A stream may have none for long: servers then get
 // what was learned, and a signal ends the run.
 bool Trainer::wait_for_batch() {
-  while (!loader_->wait(kStreamWait)) {
-    if (rows_ > 0) checkpoints_->write_delta(state_);
+  if (!is_stream()) return true;
+  while (true) {
+    const bool is_ready = loader_->wait(kStreamWait);
+    stream_watch_->set_problem(stream_lag().problem);
+    if (is_ready) return true;
+    if (rows_ > 0)
+      checkpoints_->write_delta(state_);
+    else
+      stream_watch_->wait_for_first();
     if (!interrupted()) continue;
     outcome_ = TrainOutcome::kInterrupted;
     return false;
   }
-  return true;
 }
 
 // An evaluation discards the counts of what came before it, so they are taken first.
@@ -227,7 +233,7 @@ void Trainer::log_step() {
                   .dense_rate = learner_.dense_rate(epoch),
                   .losses = last_losses(),
                   .metrics = train_metrics_.values(),
-                  .stream = stream_lag(),
+                  .stream = lag_values(),
                   .progressive = std::exchange(window_, {})});
 }
 
@@ -241,7 +247,7 @@ void Trainer::validate(const ModelBatch& batch, const Batch& host) {
 
 void Trainer::report(const ProgressiveValidation::Window& window) {
   progress_->interrupt();
-  const StreamLag lag = loader_->statistics().lag;
+  const StreamLag lag = stream_lag();
   log_info(cat("step ", learner_.steps(), ": ", to_text(Evaluation{.metrics = window.metrics}),
                "  (progressive validation of ", window.rows, " rows; ", lag.messages,
                " messages and ", format_metric(lag.seconds), " s behind)"));
@@ -249,9 +255,11 @@ void Trainer::report(const ProgressiveValidation::Window& window) {
   window_["rows"] = static_cast<double>(window.rows);
 }
 
-std::map<std::string, double> Trainer::stream_lag() const {
-  if (!loader_ || !is_kafka_address(config_.train_input_path())) return {};
-  const StreamLag lag = loader_->statistics().lag;
+StreamLag Trainer::stream_lag() const { return loader_ ? loader_->statistics().lag : rank_lag_; }
+
+std::map<std::string, double> Trainer::lag_values() const {
+  if (!is_stream()) return {};
+  const StreamLag lag = stream_lag();
   return {{"lag_messages", static_cast<double>(lag.messages)}, {"lag_seconds", lag.seconds}};
 }
 

@@ -27,7 +27,24 @@ struct World {
   int64_t first_shard(int rank) const { return rank * shards / size(); }
   int64_t first_shard() const { return first_shard(rank()); }
   int64_t last_shard() const { return first_shard(rank() + 1); }
+  int rank_of(int64_t shard) const {
+    int rank = 0;
+    while (first_shard(rank + 1) <= shard) ++rank;
+    return rank;
+  }
   int64_t own_shards() const { return last_shard() - first_shard(); }
+  // The number of a shard when ranks take turns: the first shards of all ranks come first, then the
+  // second ones, ...
+  int64_t turn_of(int64_t shard) const {
+    const int rank = rank_of(shard);
+    const int64_t slot = shard - first_shard(rank);
+    int64_t turn = 0;
+    for (int r = 0; r < size(); ++r) {
+      const int64_t shards_of = first_shard(r + 1) - first_shard(r);
+      turn += std::min(shards_of, slot) + (r < rank && shards_of > slot ? 1 : 0);
+    }
+    return turn;
+  }
   // The largest number of shards of a rank.
   int64_t slots() const { return (shards + size() - 1) / size(); }
 

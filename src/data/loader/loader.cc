@@ -207,6 +207,10 @@ bool Loader::next(Batch& batch) { return source_->next(batch); }
 
 bool Loader::wait(std::chrono::milliseconds timeout) { return source_->wait(timeout); }
 
+bool Loader::close_batch() { return source_->close_batch(); }
+
+DataPosition Loader::start() const { return source_->start(); }
+
 LoaderStatistics Loader::statistics() const { return source_->statistics(); }
 
 int64_t Loader::expected_rows() const { return source_->expected_rows(); }

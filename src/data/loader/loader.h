@@ -38,7 +38,8 @@ struct LoaderOptions {
   // One of `streams` streams that have every row of an epoch once together, for training in
   // parallel: pieces of the data are dealt out among them. Each has batches and positions of its
   // own. Where there are few pieces, files are read in smaller ones. A stream may have no rows, in
-  // some epochs or in all. Files only.
+  // some epochs or in all. Of a topic, the partitions are dealt out; `start` may have the positions
+  // of all of them, whatever the number of streams was.
   int64_t stream = 0;
   int64_t streams = 1;
   DataPosition start;  // a Batch::next of a loader of the same data, options and seed
@@ -51,6 +52,7 @@ struct StreamLag {
   int64_t messages = 0;       // that are in the topic and were not given out
   double seconds = 0;         // the age of the newest row, when it was given out
   int64_t lost_messages = 0;  // deleted before they were read
+  std::string problem;        // why nothing can be read at the moment; empty: none is known
 };
 
 // What the loader did since it was made. Times are summed over worker threads.
@@ -81,6 +83,15 @@ class Loader {
 
   // Of a stream: waits up to `timeout` for next() not to have to wait. Of files: true at once.
   bool wait(std::chrono::milliseconds timeout);
+
+  // Of a stream: the rows that are there become the next batch, though they do not fill it, except
+  // with max_wait_ms=0. Returns whether next() does not have to wait, and then is to be called. Of
+  // files: true.
+  bool close_batch();
+
+  // Where the first batch begins: LoaderOptions::start, of a topic with the partitions that this
+  // loader reads.
+  DataPosition start() const;
 
   LoaderStatistics statistics() const;
 

@@ -34,6 +34,7 @@ class Loader::Pipeline final : public Loader::Source {
   bool next(Batch& batch) override;
   LoaderStatistics statistics() const override;
   int64_t expected_rows() const override;
+  DataPosition start() const override { return options_.start; }
 
  private:
   using Clock = std::chrono::steady_clock;

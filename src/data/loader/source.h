@@ -15,6 +15,8 @@ class Loader::Source {
   virtual ~Source() = default;
   virtual bool next(Batch& batch) = 0;
   virtual bool wait(std::chrono::milliseconds) { return true; }
+  virtual bool close_batch() { return true; }
+  virtual DataPosition start() const = 0;
   virtual LoaderStatistics statistics() const = 0;
   virtual int64_t expected_rows() const = 0;
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "core/log.h"
 #include "core/start_threads.h"
 #include "data/feature/row_gather.h"
 #include "emblem/error.h"
@@ -28,6 +27,7 @@ Loader::Stream::Stream(const config::DataConfig& data, const FeatureLayout& feat
                        const LoaderOptions& options)
     : options_(options),
       address_(parse_kafka_address(options.input)),
+      share_{static_cast<int32_t>(options.stream), static_cast<int32_t>(options.streams)},
       requests_(columns_needed(data, features, options.label_check)),
       make_transform_([=, this](const std::vector<ColumnSpec>& columns) {
         return std::make_unique<FeatureTransform>(data, features, options_.label_check, requests_,
@@ -36,10 +36,8 @@ Loader::Stream::Stream(const config::DataConfig& data, const FeatureLayout& feat
       sample_{options.sample_ratio, options.seed, 0.0, RowPart::kAll} {
   EMBLEM_REQUIRE(options.batch_size > 0, "batch_size is ", options.batch_size,
                  "; expected at least 1");
-  if (options.streams > 1)
-    throw Error(ErrorCode::kUnsupported,
-                cat("a topic is read as one stream, not as ", options.streams,
-                    "; train on it with one rank, or give files"));
+  EMBLEM_REQUIRE(options.stream >= 0 && options.stream < options.streams, "stream ", options.stream,
+                 " of ", options.streams, ": streams count from 0");
   EMBLEM_REQUIRE(options.rows == RowPart::kAll,
                  "data_config.holdout_ratio does not go with a stream; remove it: "
                  "train_config.progressive_eval_rows evaluates rows before they are trained on");
@@ -52,15 +50,17 @@ Loader::Stream::Stream(const config::DataConfig& data, const FeatureLayout& feat
   std::vector<KafkaOffset> resume;
   for (const StreamPosition& each : options.start.stream)
     resume.push_back({each.partition, each.offset});
-  reader_ = std::make_unique<KafkaReader>(address_, resume);
+  reader_ = std::make_unique<KafkaReader>(address_, resume, share_);
   ends_ = reader_->ends();
   rows_before_ = options.start.rows_in_epoch;
   for (const KafkaOffset& each : reader_->start())
     position_.push_back({each.partition, each.offset, 0});
   for (const StreamPosition& each : options.start.stream) {
-    StreamPosition& at = position_[static_cast<size_t>(each.partition)];
+    if (!share_.has(each.partition)) continue;
+    StreamPosition& at = position_[share_.index_of(each.partition)];
     if (at.offset == each.offset) at.row = each.row;
   }
+  start_ = {.rows_in_epoch = rows_before_, .stream = position_};
   open_.resize(position_.size());
 }
 
@@ -94,7 +94,7 @@ void Loader::Stream::stop() {
 
 bool Loader::Stream::is_ready() const {
   if (batches_ == options_.max_batches || ready_rows_ >= options_.batch_size) return true;
-  if (error_ != nullptr || (all_read_ && jobs_.empty())) return true;
+  if (closed_ || error_ != nullptr || (all_read_ && jobs_.empty())) return true;
   const auto due = deadline();
   return due && Clock::now() >= *due;
 }
@@ -119,6 +119,12 @@ bool Loader::Stream::wait(std::chrono::milliseconds timeout) {
   return wait_until_ready(lock, Clock::now() + timeout);
 }
 
+bool Loader::Stream::close_batch() {
+  const std::lock_guard lock(mutex_);
+  closed_ = ready_rows_ > 0 && address_.max_wait_ms > 0;
+  return is_ready();
+}
+
 bool Loader::Stream::next(Batch& batch) {
   start();
   const auto begin = Clock::now();
@@ -126,6 +132,7 @@ bool Loader::Stream::next(Batch& batch) {
   while (!wait_until_ready(lock, Clock::now() + std::chrono::hours(1))) {
   }
   statistics_.wait_seconds += std::chrono::duration<double>(Clock::now() - begin).count();
+  closed_ = false;
   if (batches_ == options_.max_batches) return false;
   const bool full = ready_rows_ >= options_.batch_size;
   if (!full && error_ != nullptr) rethrow(error_);
@@ -186,7 +193,7 @@ void Loader::Stream::assemble(int64_t rows, std::unique_lock<std::mutex>& lock, 
 
 // Moves the position after the rows of a piece that were taken.
 void Loader::Stream::advance(const Rows& rows) {
-  StreamPosition& at = position_[static_cast<size_t>(rows.partition)];
+  StreamPosition& at = position_[share_.index_of(rows.partition)];
   if (rows.taken == rows.features.rows) {
     at = {rows.partition, rows.end_offset, 0};
   } else {

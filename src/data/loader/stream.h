@@ -20,8 +20,9 @@ namespace emblem {
 
 // A thread collects messages into chunks, as large as they come without waiting. Workers decode
 // and transform chunks. next() takes rows in the order in which the messages came, a batch when
-// there are enough, or when the oldest row has waited for max_wait_ms. Threads start with the first
-// call of next() or wait(); their exceptions reach next() after the full batches before them.
+// there are enough, or when the oldest row has waited for max_wait_ms. One of several streams reads
+// a share of the partitions, which may be none. Threads start with the first call of next() or
+// wait(); their exceptions reach next() after the full batches before them.
 class Loader::Stream final : public Loader::Source {
  public:
   Stream(const config::DataConfig& data, const FeatureLayout& features,
@@ -30,6 +31,8 @@ class Loader::Stream final : public Loader::Source {
 
   bool next(Batch& batch) override;
   bool wait(std::chrono::milliseconds timeout) override;
+  bool close_batch() override;
+  DataPosition start() const override { return start_; }
   LoaderStatistics statistics() const override;
   int64_t expected_rows() const override { return 0; }
 
@@ -70,6 +73,7 @@ class Loader::Stream final : public Loader::Source {
   void submit(OpenChunk& chunk);
   void submit_all();
   void update_ends();
+  void update_problem();
   // Workers.
   void work();
   void decode(Job& job, DecodedPiece& scratch);
@@ -86,6 +90,7 @@ class Loader::Stream final : public Loader::Source {
 
   const LoaderOptions options_;
   const KafkaAddress address_;
+  const KafkaShare share_;
   const std::vector<ColumnRequest> requests_;
   std::unique_ptr<MessageDecoder> decoder_;
   const std::function<std::unique_ptr<FeatureTransform>(const std::vector<ColumnSpec>&)>
@@ -95,7 +100,9 @@ class Loader::Stream final : public Loader::Source {
   RowSample sample_;
   int64_t prefetch_rows_ = 0;
   std::unique_ptr<KafkaReader> reader_;  // of the thread that reads, once it runs
-  std::vector<OpenChunk> open_;          // by partition; of the thread that reads
+  std::vector<OpenChunk> open_;          // by partition of the share; of the thread that reads
+  std::string problem_;                  // of the reader; of the thread that reads
+  DataPosition start_;
 
   mutable std::mutex mutex_;           // guards all below
   std::condition_variable room_;       // the reader waits: rows were taken, or stop
@@ -104,13 +111,14 @@ class Loader::Stream final : public Loader::Source {
   std::deque<std::unique_ptr<Job>> jobs_;
   std::deque<std::unique_ptr<Rows>> ready_;
   std::vector<std::unique_ptr<Rows>> free_;
-  std::vector<StreamPosition> position_;  // by partition
-  std::vector<KafkaOffset> ends_;         // by partition
+  std::vector<StreamPosition> position_;  // by partition of the share
+  std::vector<KafkaOffset> ends_;         // by partition of the share
   int64_t ready_rows_ = 0;
   int64_t rows_before_ = 0;  // given out before this loader
   int64_t bad_rows_ = 0;
   std::string first_bad_row_;
   int64_t batches_ = 0;
+  bool closed_ = false;    // the rows that are there are a batch
   bool all_read_ = false;  // until=now
   bool stop_ = false;
   std::exception_ptr error_;

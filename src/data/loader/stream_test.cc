@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "data/loader/loader.h"
 #include "data/test_data.h"
@@ -139,6 +140,75 @@ TEST_F(KafkaLoaderTest, ReadsAllPartitionsAndContinuesInEach) {
   for (const int64_t number : range(1000, 1201)) expected.push_back(number);
   for (const int64_t number : range(2000, 2202)) expected.push_back(number);
   EXPECT_EQ(numbers, expected);
+}
+
+TEST_F(KafkaLoaderTest, SeveralStreamsDivideThePartitionsAndContinueInAnyNumber) {
+  for (int32_t partition = 0; partition < 3; ++partition)
+    send_rows(partition * 1000, partition * 1000 + 200 + partition, 7, partition, "three");
+  std::vector<int64_t> numbers;
+  DataPosition joined;
+  // Two streams read some of it, each to the middle of a message; four read the rest.
+  for (const int64_t streams : {2, 4}) {
+    const DataPosition start = std::exchange(joined, {});
+    for (int64_t stream = 0; stream < streams; ++stream) {
+      LoaderOptions share = options("until=now&max_wait_ms=0", "three");
+      share.stream = stream;
+      share.streams = streams;
+      share.start = start;
+      if (streams == 2) share.max_batches = 3;
+      const std::vector<int64_t> found = read(share);
+      if (streams == 2)
+        EXPECT_EQ(found.size(), 48u);
+      else
+        EXPECT_EQ(found.empty(), stream == 3);
+      numbers.insert(numbers.end(), found.begin(), found.end());
+      if (positions_.empty()) continue;
+      for (const StreamPosition& each : positions_.back().stream) {
+        EXPECT_EQ(each.partition % streams, stream);
+        joined.stream.push_back(each);
+      }
+    }
+    EXPECT_EQ(joined.stream.size(), 3u);
+  }
+  std::sort(numbers.begin(), numbers.end());
+  std::vector<int64_t> expected;
+  for (int64_t partition = 0; partition < 3; ++partition)
+    for (const int64_t number : range(partition * 1000, partition * 1000 + 200 + partition))
+      expected.push_back(number);
+  EXPECT_EQ(numbers, expected);
+}
+
+TEST_F(KafkaLoaderTest, KnowsWhereItStartsBeforeThereAreRows) {
+  send_rows(0, 5);
+  const TestPipeline pipeline(pipeline_text("JSON_ROWS"));
+  const Loader loader(pipeline.config.data_config(), pipeline.features,
+                      options("auto.offset.reset=latest"));
+  EXPECT_THAT(loader.start().stream, ElementsAre(StreamPosition{0, 5, 0}));
+}
+
+TEST_F(KafkaLoaderTest, ClosesABatchWithTheRowsThatAreThere) {
+  const TestPipeline pipeline(pipeline_text("JSON_ROWS"));
+  Batch batch;
+  for (const auto& [query, rows] : {std::pair{"max_wait_ms=3600000", 3}, {"max_wait_ms=0", 16}}) {
+    Loader loader(pipeline.config.data_config(), pipeline.features,
+                  options(cat("auto.offset.reset=latest&", query)));
+    EXPECT_FALSE(loader.wait(milliseconds(10)));
+    EXPECT_FALSE(loader.close_batch());
+    send_rows(0, rows);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!loader.close_batch() && std::chrono::steady_clock::now() < deadline)
+      loader.wait(milliseconds(10));
+    int64_t found = 0;
+    do {
+      ASSERT_TRUE(loader.next(batch));
+      found += batch.rows;
+    } while (found < rows && loader.close_batch());
+    EXPECT_LE(found, rows);
+    if (rows == 16) {
+      EXPECT_EQ(found, 16);
+    }
+    EXPECT_FALSE(loader.wait(milliseconds(10)));
+  }
 }
 
 TEST_F(KafkaLoaderTest, GivesOutASlowStreamAfterTheLongestWait) {

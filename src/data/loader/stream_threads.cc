@@ -1,7 +1,6 @@
 // The threads of a stream: one reads messages, workers decode and transform them.
 #include <algorithm>
 
-#include "core/log.h"
 #include "data/loader/stream.h"
 #include "emblem/error.h"
 
@@ -11,7 +10,6 @@ namespace {
 constexpr size_t kChunkBytes = 256 << 10;
 constexpr int kPollMs = 20;
 constexpr auto kEndsInterval = std::chrono::milliseconds(200);
-constexpr auto kQuiet = std::chrono::seconds(10);
 
 }  // namespace
 
@@ -29,24 +27,18 @@ void Loader::Stream::read() {
 
 void Loader::Stream::read_messages() {
   auto next_update = Clock::now();
-  const auto begin = Clock::now();
-  bool any = false, reported = false;
   bool collecting = false;  // there are open chunks
   while (wait_for_room()) {
     const auto polled = reader_->poll(collecting ? 0 : kPollMs,
                                       [this](const KafkaRecord& record) { take(record); });
     collecting = polled == KafkaReader::Polled::kRecord;
-    any = any || collecting;
     if (!collecting) submit_all();
+    update_problem();
     if (polled == KafkaReader::Polled::kEnd) break;
     const auto now = Clock::now();
     if (now >= next_update) {
       update_ends();
       next_update = now + kEndsInterval;
-    }
-    if (!any && !reported && now - begin > kQuiet) {
-      reported = true;
-      log_info(cat("kafka: topic ", address_.topic, " has no new messages; waiting"));
     }
   }
   update_ends();
@@ -65,14 +57,14 @@ bool Loader::Stream::wait_for_room() {
 }
 
 void Loader::Stream::take(const KafkaRecord& record) {
-  OpenChunk& chunk = open_[static_cast<size_t>(record.partition)];
+  OpenChunk& chunk = open_[share_.index_of(record.partition)];
   MessageChunk& messages = chunk.messages;
   if (messages.ends.empty()) {
     chunk.received = Clock::now();
     messages.partition = record.partition;
     const std::lock_guard lock(mutex_);
     // Rows of a message that a run before has learned.
-    const StreamPosition& start = position_[static_cast<size_t>(record.partition)];
+    const StreamPosition& start = position_[share_.index_of(record.partition)];
     if (start.offset == record.offset) messages.first_row = start.row;
   }
   messages.bytes.append(record.payload);
@@ -112,6 +104,13 @@ void Loader::Stream::update_ends() {
   const std::lock_guard lock(mutex_);
   ends_ = std::move(ends);
   statistics_.lag.lost_messages = reader_->lost_messages();
+}
+
+void Loader::Stream::update_problem() {
+  if (problem_ == reader_->problem()) return;
+  problem_ = reader_->problem();
+  const std::lock_guard lock(mutex_);
+  statistics_.lag.problem = problem_;
 }
 
 // ---- workers ----

@@ -314,18 +314,5 @@ TEST_F(StreamsTest, HaveNumbersBelowTheirCount) {
   EXPECT_EQ(loader_error(pipeline_, stream(0, 0)), "stream 0 of 0: streams count from 0");
 }
 
-TEST_F(StreamsTest, OfATopicAreNotSupported) {
-  options_.input = "kafka://localhost:1/topic";
-  try {
-    Loader loader(pipeline_.config.data_config(), pipeline_.features, stream(0, 2));
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
-    EXPECT_STREQ(
-        error.what(),
-        "a topic is read as one stream, not as 2; train on it with one rank, or give files");
-  }
-}
-
 }  // namespace
 }  // namespace emblem
