@@ -31,8 +31,7 @@ class ThreadLimit(EmblemTest):
         process = subprocess.Popen(
             [EMBLEM, "serve", "--models", str(self.repository), "--address", "127.0.0.1", "--http-port", "0",
              "--grpc-port", "0", "--metrics-port", "0", *options],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=limited_user(processes=threads),
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})  # its threads are started before main
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=limited_user(processes=threads))
         watchdog = threading.Timer(120, process.kill)
         watchdog.start()
         ready = any(line.startswith("ready") for line in process.stdout)

@@ -58,7 +58,7 @@ class TrainBench(TrainBenchTest):
         self.assertLess(largest, 100000)
 
     def test_bad_usage_is_one_line(self):
-        self.fail_with(run("bench", "train", "--precision", "bf16"), "--device cuda")
+        self.fail_with(run("bench", "train", "--precision", "fp16"), "--device cuda")
         self.fail_with(run("bench", "train", "--device-bytes", "0,1GiB"), "--device cuda")
 
 

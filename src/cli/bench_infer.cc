@@ -16,9 +16,8 @@ struct Options : PipelineOptions, InferBenchOptions {
 void run(Options& options) {
   options.tables = options.table_kind == "dynamic" ? BenchTables::kDynamic : BenchTables::kStatic;
   options.cache_policy = options.policy == "lfu" ? CachePolicy::kLfu : CachePolicy::kLru;
-  EMBLEM_REQUIRE(
-      options.precision.empty() || options.precision == "fp32" || options.device == "cuda",
-      "--precision ", options.precision, " needs --device cuda; a CPU computes in fp32");
+  EMBLEM_REQUIRE(options.precision != "fp16" || options.device == "cuda",
+                 "--precision fp16 needs --device cuda; a CPU computes in fp32 or bf16");
   options.compute = options.precision == "fp16"   ? DType::kF16
                     : options.precision == "bf16" ? DType::kBf16
                                                   : DType::kF32;

@@ -214,7 +214,7 @@ void add_axes(Command& command, Options& options) {
             "Batch sizes (default: the preset's or the pipeline's)")
       .range(int64_t{1}, int64_t{1} << 31);
   command.choices("--precision", options.axes.precisions, {"fp32", "bf16", "fp16"},
-                  "Types to compute in on a GPU (default: train_config.mixed_precision, or fp32)");
+                  "Types to compute layers in (default: train_config.mixed_precision, or fp32)");
   command
       .list("--threads", options.axes.threads, "N,...",
             "Numbers of compute threads (default: train_config.num_threads, or all CPUs)")

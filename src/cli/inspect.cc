@@ -2,21 +2,43 @@
 #include <filesystem>
 #include <memory>
 
+#include "bench/result/result.h"
 #include "checkpoint/inspect.h"
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
+#include "core/text.h"
 #include "data/format/reader.h"
 #include "data/inspect.h"
+#include "kernels/cpu/tile_kernel.h"
+#include "kernels/gemm.h"
 
 namespace emblem {
 namespace {
 
 struct Options {
   std::string path;
+  bool machine = false;
   RemoteArguments remote;
 };
 
+// What this machine has, and which of it is used.
+void describe_machine() {
+  const Machine machine = this_machine();
+  std::printf("cpu        %s, %d cores\nmemory     %s\n", machine.cpu.c_str(), machine.cores,
+              format_bytes(static_cast<double>(machine.memory_bytes)).c_str());
+  if (!machine.gpu.empty()) std::printf("gpu        %s\n", machine.gpu.c_str());
+  std::printf("products   %s\n", cpu::gemm_library());
+  for (const cpu::TileKernel* kernel : cpu::tile_kernels()) {
+    const bool is_used = kernel == &cpu::tile_kernel(kernel->type);
+    std::printf("kernel     %-10s %s%s\n", kernel->name, name_of(kernel->type),
+                is_used ? ", used" : "");
+  }
+}
+
 void run(const Options& options) {
+  EMBLEM_REQUIRE(options.machine != !options.path.empty(),
+                 "inspect: give a path or --machine, one of them");
+  if (options.machine) return describe_machine();
   configure_remote(options.remote);
   if (is_checkpoint(options.path)) {
     std::printf("%s", describe_checkpoint(options.path).c_str());
@@ -31,7 +53,9 @@ void add_inspect(Command& program) {
   auto options = std::make_shared<Options>();
   Command command =
       program.add_command("inspect", "Describe a checkpoint, a model directory or a data set");
-  command.argument("path", options->path, "Checkpoint, model directory or data set").required();
+  command.argument("path", options->path, "Checkpoint, model directory or data set");
+  command.flag("--machine", options->machine,
+               "Describe this machine and the CPU kernels that are used on it");
   add_remote_options(command, options->remote);
   command.run([options] { run(*options); });
 }

@@ -113,7 +113,7 @@ void add_device_option(Command& command, PipelineOptions& options) {
 void add_device_options(Command& command, PipelineOptions& options) {
   add_device_option(command, options);
   command.choice("--precision", options.precision, {"fp32", "bf16", "fp16"},
-                 "Compute in this type on a GPU (default: train_config.mixed_precision, or fp32)");
+                 "Compute layers in this type (default: train_config.mixed_precision, or fp32)");
   command
       .option("--threads", options.threads, "N",
               "Compute threads (0: train_config.num_threads, EMBLEM_THREADS, or all CPUs)")
@@ -158,8 +158,8 @@ std::vector<std::string> overrides_of(const PipelineOptions& options) {
   if (options.max_bad_rows >= 0)
     overrides.push_back(cat("data_config.max_bad_rows=", options.max_bad_rows));
   if (options.precision.empty()) return overrides;
-  EMBLEM_REQUIRE(options.precision == "fp32" || options.device == "cuda", "--precision ",
-                 options.precision, " needs --device cuda; a CPU computes in fp32");
+  EMBLEM_REQUIRE(options.precision != "fp16" || options.device == "cuda",
+                 "--precision fp16 needs --device cuda; a CPU computes in fp32 or bf16");
   overrides.push_back(cat("train_config.mixed_precision=", options.precision == "fp32"   ? "FP32"
                                                            : options.precision == "bf16" ? "BF16"
                                                                                          : "FP16"));

@@ -101,8 +101,8 @@ ServingOptions serving_options(const Options& options) {
   if (serving.models.on_gpu)
     dispatch(
         Device::kCuda, [] {}, [] { cuda::require_usable_gpu(); });
-  EMBLEM_REQUIRE(serving.models.on_gpu || serving.models.precision.empty(),
-                 "--precision needs --device cuda; a CPU computes in fp32");
+  EMBLEM_REQUIRE(serving.models.on_gpu || serving.models.precision != "fp16",
+                 "--precision fp16 needs --device cuda; a CPU computes in fp32 or bf16");
   for (const std::string& text : options.deltas) {
     const size_t sign = text.find('=');
     EMBLEM_REQUIRE(sign != std::string::npos && sign > 0, "--deltas '", text,
@@ -302,8 +302,7 @@ void add_serve(Command& program) {
                  "cuda: compute all models on the GPU; cpu: those without an instance_group of "
                  "KIND_GPU on the CPU");
   command.choice("--precision", options->serving.models.precision, {"fp32", "bf16", "fp16"},
-                 "With --device cuda: compute in this type (default: the model's parameter "
-                 "precision, or fp32)");
+                 "Compute layers in this type (default: the model's parameter precision, or fp32)");
   command
       .option("--http-threads", options->serving.http.threads, "N", "Threads for HTTP connections")
       .range(1, 1024);

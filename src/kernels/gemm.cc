@@ -3,7 +3,7 @@
 namespace emblem {
 
 void gemm(const Context& context, Transpose transpose_a, Transpose transpose_b, float alpha,
-          Matrix<const float> a, Matrix<const float> b, float beta, Matrix<float> c) {
+          Matrix<const float> a, Matrix<const float> b, float beta, Matrix<float> c, DType type) {
   const bool turn_a = transpose_a == Transpose::kYes, turn_b = transpose_b == Transpose::kYes;
   const int64_t m = turn_a ? a.cols : a.rows, inner = turn_a ? a.rows : a.cols;
   const int64_t inner_b = turn_b ? b.cols : b.rows, n = turn_b ? b.rows : b.cols;
@@ -14,7 +14,7 @@ void gemm(const Context& context, Transpose transpose_a, Transpose transpose_b, 
                  ", ", b.stride, " and ", c.stride);
   EMBLEM_REQUIRE(context.device == Device::kCpu, "gemm: matrix products are not available on ",
                  context.device, " yet; use --device cpu");
-  cpu::gemm(context, transpose_a, transpose_b, alpha, a, b, beta, c);
+  cpu::gemm(context, transpose_a, transpose_b, alpha, a, b, beta, c, type);
 }
 
 }  // namespace emblem

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "core/context.h"
+#include "core/half.h"
 #include "core/view.h"
 
 namespace emblem {
@@ -36,25 +37,31 @@ struct Matrix {
 };
 
 // C = alpha op(A) op(B) + beta C, op transposing where asked. C is not read when beta is 0; it must
-// not overlap A or B. The same bytes come out whatever the number of threads of `context`.
+// not overlap A or B. The same bytes come out whatever the number of threads of `context`. A and B
+// are rounded to `type` (other than fp32 with an alpha of 1 only), sums are fp32.
 void gemm(const Context& context, Transpose transpose_a, Transpose transpose_b, float alpha,
-          Matrix<const float> a, Matrix<const float> b, float beta, Matrix<float> c);
+          Matrix<const float> a, Matrix<const float> b, float beta, Matrix<float> c,
+          DType type = DType::kF32);
 
 namespace cpu {
 
 void gemm(const Context& context, Transpose transpose_a, Transpose transpose_b, float alpha,
-          Matrix<const float> a, Matrix<const float> b, float beta, Matrix<float> c);
+          Matrix<const float> a, Matrix<const float> b, float beta, Matrix<float> c,
+          DType type = DType::kF32);
 
 // The same on the calling thread alone, in one piece and unchecked: for kernels that do more with a
 // block of C while it is in the cache.
 void gemm_block(Transpose transpose_a, Transpose transpose_b, float alpha, Matrix<const float> a,
-                Matrix<const float> b, float beta, Matrix<float> c);
+                Matrix<const float> b, float beta, Matrix<float> c, DType type = DType::kF32);
 
-// gemm_block where no library is there to do it.
-void plain_gemm_block(Transpose transpose_a, Transpose transpose_b, float alpha,
-                      Matrix<const float> a, Matrix<const float> b, float beta, Matrix<float> c);
+// C = beta C, without reading it when beta is 0.
+void scale(float beta, Matrix<float> c);
 
-const char* gemm_library();  // "OpenBLAS", "oneDNN" or "none"
+// Whether many rows are multiplied faster by weights that were packed before than by gemm_block():
+// where no library computes it.
+bool packing_pays(DType type);
+
+const char* gemm_library();  // "oneDNN" or "own kernels"
 
 }  // namespace cpu
 }  // namespace emblem

@@ -2,10 +2,9 @@
 
 #include "core/thread_pool.h"
 #include "kernels/gemm.h"
+#include "kernels/tile_gemm.h"
 
-#if defined(EMBLEM_GEMM_OPENBLAS)
-#include "kernels/openblas.h"
-#elif defined(EMBLEM_GEMM_ONEDNN)
+#if defined(EMBLEM_GEMM_ONEDNN)
 #include <omp.h>
 
 #include <oneapi/dnnl/dnnl.h>
@@ -19,28 +18,18 @@ namespace {
 constexpr int64_t kBlockRows = 256;
 constexpr int64_t kBlockCols = 512;
 
-// What a product without inner dimension leaves: beta C.
+}  // namespace
+
 void scale(float beta, Matrix<float> c) {
   for (int64_t r = 0; r < c.rows; ++r) {
     for (int64_t j = 0; j < c.cols; ++j) c.row(r)[j] = beta == 0.0f ? 0.0f : beta * c.row(r)[j];
   }
 }
 
-}  // namespace
-
-#if defined(EMBLEM_GEMM_OPENBLAS)
-
-const char* gemm_library() { return "OpenBLAS"; }
-
-static void library_gemm(Transpose transpose_a, Transpose transpose_b, float alpha,
-                         Matrix<const float> a, Matrix<const float> b, int64_t inner, float beta,
-                         Matrix<float> c) {
-  openblas_gemm(transpose_a, transpose_b, alpha, a, b, inner, beta, c);
-}
-
-#elif defined(EMBLEM_GEMM_ONEDNN)
+#if defined(EMBLEM_GEMM_ONEDNN)
 
 const char* gemm_library() { return "oneDNN"; }
+bool packing_pays(DType type) { return type != DType::kF32; }
 
 static void library_gemm(Transpose transpose_a, Transpose transpose_b, float alpha,
                          Matrix<const float> a, Matrix<const float> b, int64_t inner, float beta,
@@ -60,26 +49,29 @@ static void library_gemm(Transpose transpose_a, Transpose transpose_b, float alp
 
 #else
 
-const char* gemm_library() { return "none"; }
+const char* gemm_library() { return "own kernels"; }
+bool packing_pays(DType) { return true; }
 
 static void library_gemm(Transpose transpose_a, Transpose transpose_b, float alpha,
-                         Matrix<const float> a, Matrix<const float> b, int64_t, float beta,
+                         Matrix<const float> a, Matrix<const float> b, int64_t inner, float beta,
                          Matrix<float> c) {
-  plain_gemm_block(transpose_a, transpose_b, alpha, a, b, beta, c);
+  tile_gemm(tile_kernel(), transpose_a, transpose_b, alpha, a, b, inner, beta, c);
 }
 
 #endif
 
 void gemm_block(Transpose transpose_a, Transpose transpose_b, float alpha, Matrix<const float> a,
-                Matrix<const float> b, float beta, Matrix<float> c) {
+                Matrix<const float> b, float beta, Matrix<float> c, DType type) {
   if (c.rows == 0 || c.cols == 0) return;
   const int64_t inner = transpose_a == Transpose::kYes ? a.rows : a.cols;
   if (inner == 0) return scale(beta, c);
-  library_gemm(transpose_a, transpose_b, alpha, a, b, inner, beta, c);
+  if (type == DType::kF32)
+    return library_gemm(transpose_a, transpose_b, alpha, a, b, inner, beta, c);
+  tile_gemm(tile_kernel(type), transpose_a, transpose_b, alpha, a, b, inner, beta, c);
 }
 
 void gemm(const Context& context, Transpose transpose_a, Transpose transpose_b, float alpha,
-          Matrix<const float> a, Matrix<const float> b, float beta, Matrix<float> c) {
+          Matrix<const float> a, Matrix<const float> b, float beta, Matrix<float> c, DType type) {
   const int64_t row_blocks = (c.rows + kBlockRows - 1) / kBlockRows;
   const int64_t col_blocks = (c.cols + kBlockCols - 1) / kBlockCols;
   parallel_for(context, row_blocks * col_blocks, 1, [&](int64_t block, int64_t) {
@@ -91,7 +83,7 @@ void gemm(const Context& context, Transpose transpose_a, Transpose transpose_b, 
                                               : a.block(row, 0, rows, a.cols),
                transpose_b == Transpose::kYes ? b.block(col, 0, cols, b.cols)
                                               : b.block(0, col, b.rows, cols),
-               beta, c.block(row, col, rows, cols));
+               beta, c.block(row, col, rows, cols), type);
   });
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/random.h"
 #include "core/thread_pool.h"
+#include "kernels/tile_gemm.h"
 
 namespace emblem {
 namespace {
@@ -38,6 +39,10 @@ struct Problem {
     }
     left = {a.data(), a_rows, a_cols, a_cols + t.padding};
     right = {b.data(), b_rows, b_cols, b_cols + t.padding};
+  }
+  void round_to_bf16() {
+    for (auto* values : {&a, &b})
+      for (float& value : *values) value = Bf16::from(value).to_float();
   }
   Matrix<float> out(const Case& t) { return {c.data(), t.m, t.n, t.n + t.padding}; }
 };
@@ -99,15 +104,27 @@ TEST(Gemm, AgreesWithDoublePrecisionForOddShapesTransposesStridesAndFactors) {
   });
 }
 
-TEST(Gemm, ThePlainVersionAgreesWithDoublePrecisionToo) {
-  for_each_case([&](const Case& t) {
-    if (t.k == 0) return;
-    Problem problem(t);
-    const auto expected = oracle(t, problem);
-    cpu::plain_gemm_block(t.transpose_a, t.transpose_b, t.alpha, problem.left, problem.right,
-                          t.beta, problem.out(t));
-    expect_close(problem.c, expected, t.k);
-  });
+TEST(Gemm, EveryKernelOfThisCpuAgreesWithDoublePrecision) {
+  for (const cpu::TileKernel* kernel : cpu::tile_kernels()) {
+    SCOPED_TRACE(kernel->name);
+    for_each_case([&](Case t) {
+      if (t.k == 0) return;
+      if (kernel->type != DType::kF32) t.alpha = 1.0f;
+      Problem problem(t);
+      if (kernel->type == DType::kBf16) problem.round_to_bf16();
+      const auto expected = oracle(t, problem);
+      cpu::tile_gemm(*kernel, t.transpose_a, t.transpose_b, t.alpha, problem.left, problem.right,
+                     t.k, t.beta, problem.out(t));
+      expect_close(problem.c, expected, t.k);
+    });
+  }
+}
+
+TEST(Gemm, AKernelThatIsNotThereIsRefusedByName) {
+  EXPECT_EQ(&cpu::choose_tile_kernel(DType::kF32, "plain"), &cpu::kPlainTiles);
+  EXPECT_NE(&cpu::choose_tile_kernel(DType::kBf16, "plain"), &cpu::kPlainTiles);
+  EXPECT_THAT([] { cpu::choose_tile_kernel(DType::kF32, "plain,mmx"); },
+              ThrowsMessage<Error>(HasSubstr("EMBLEM_CPU_KERNEL=plain,mmx: no kernel \"mmx\"")));
 }
 
 TEST(Gemm, GivesTheSameBytesWithAnyNumberOfThreads) {

@@ -2,103 +2,43 @@
 
 #include <algorithm>
 
+#include "core/thread_pool.h"
+#include "kernels/cpu/tile_product.h"
+
 namespace emblem::cpu {
 namespace {
 
-// Chosen so that a tile of kRows x kPanel sums fits the vector registers.
-#if defined(__AVX512F__)
-constexpr int kLanes = 16, kPanel = 32, kRows = 8;
-#elif defined(__AVX__)
-constexpr int kLanes = 8, kPanel = 16, kRows = 6;
-#else
-constexpr int kLanes = 4, kPanel = 16, kRows = 6;
-#endif
-constexpr int kVectors = kPanel / kLanes;
-
-typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float))));
-
-inline Lanes load(const float* from) {
-  Lanes value;
-  __builtin_memcpy(&value, from, sizeof(value));
-  return value;
-}
-
-// Rows x (Panels * kPanel) sums; `panel` is the first of Panels that are `panel_stride` apart.
-template <int Rows, int Panels>
-void multiply_tile(const float* x, int64_t x_stride, const float* panel, int64_t panel_stride,
-                   int64_t inputs, int64_t units, float* y, int64_t y_stride) {
-  Lanes sums[Rows][Panels * kVectors] = {};
-  for (int64_t k = 0; k < inputs; ++k) {
-    Lanes w[Panels * kVectors];
-    for (int p = 0; p < Panels; ++p) {
-      for (int v = 0; v < kVectors; ++v)
-        w[p * kVectors + v] = load(panel + p * panel_stride + k * kPanel + v * kLanes);
-    }
-    for (int r = 0; r < Rows; ++r) {
-      const float value = x[r * x_stride + k];
-      for (int v = 0; v < Panels * kVectors; ++v) sums[r][v] += w[v] * value;
-    }
-  }
-  for (int r = 0; r < Rows; ++r) {
-    float* to = y + r * y_stride;
-    if (units == Panels * kPanel) {
-      __builtin_memcpy(to, sums[r], sizeof(sums[r]));
-    } else {
-      float row[Panels * kPanel];
-      __builtin_memcpy(row, sums[r], sizeof(row));
-      std::copy_n(row, units, to);
-    }
-  }
-}
+constexpr int64_t kPackedAtATime = 64 * 1024;  // elements that are worth a thread's while
 
 }  // namespace
 
-void PackedWeights::assign(Matrix<const float> weights) {
-  units_ = weights.rows;
-  inputs_ = weights.cols;
-  const int64_t panels = (units_ + kPanel - 1) / kPanel;
-  panels_.resize(static_cast<size_t>(panels * inputs_ * kPanel));
-  for (int64_t panel = 0; panel < panels; ++panel) {
-    float* to = panels_.data() + panel * inputs_ * kPanel;
-    for (int64_t u = 0; u < kPanel; ++u) {
-      const int64_t unit = panel * kPanel + u;
-      for (int64_t k = 0; k < inputs_; ++k)
-        to[k * kPanel + u] = unit < units_ ? weights.row(unit)[k] : 0.0f;
-    }
-  }
+void PackedWeights::assign(const Context& context, Matrix<const float> weights, Transpose transpose,
+                           DType type) {
+  const bool turn = transpose == Transpose::kYes;
+  kernel_ = &tile_kernel(type);
+  units_ = turn ? weights.cols : weights.rows;
+  inputs_ = turn ? weights.rows : weights.cols;
+  const int64_t width = kernel_->cols, panels = (units_ + width - 1) / width;
+  const int64_t bytes = kernel_->panel_bytes(width, inputs_);
+  panels_.resize(kernel_->bytes_for(units_, width, inputs_));
+  const int64_t each = std::max<int64_t>(1, kPackedAtATime / std::max<int64_t>(1, inputs_ * width));
+  parallel_for(context, panels, each, [&](int64_t begin, int64_t end) {
+    const int64_t unit = begin * width;
+    kernel_->pack({.data = weights.data + unit * (turn ? 1 : weights.stride),
+                   .count = std::min(end * width, units_) - unit,
+                   .inner = inputs_,
+                   .step = turn ? 1 : weights.stride,
+                   .inner_step = turn ? weights.stride : 1},
+                  width, panels_.data() + begin * bytes);
+  });
 }
 
-void PackedWeights::multiply(Matrix<const float> x, int64_t first, Matrix<float> y) const {
-  static_assert(kAlign % kPanel == 0);
-  const int64_t panel_floats = inputs_ * kPanel, end = first + y.cols;
-  const auto tile = [&]<int Rows, int Panels>(int64_t row, int64_t unit) {
-    multiply_tile<Rows, Panels>(
-        x.row(row), x.stride, panels_.data() + unit / kPanel * panel_floats, panel_floats, inputs_,
-        std::min<int64_t>(Panels * kPanel, end - unit), y.row(row) + unit - first, y.stride);
-  };
-  // Panels in the outer loop: one stays in the cache while all rows pass it.
-  for (int64_t unit = first; unit < end;) {
-    // Few rows have few sums under way at a time; two panels keep the units for arithmetic busy.
-    const bool two = x.rows <= 2 && end - unit > kPanel;
-    int64_t row = 0;
-    for (; row + kRows <= x.rows; row += kRows) tile.template operator()<kRows, 1>(row, unit);
-    for (; row + 4 <= x.rows; row += 4) tile.template operator()<4, 1>(row, unit);
-    for (; row + 2 <= x.rows; row += 2) {
-      if (two) {
-        tile.template operator()<2, 2>(row, unit);
-      } else {
-        tile.template operator()<2, 1>(row, unit);
-      }
-    }
-    if (row < x.rows) {
-      if (two) {
-        tile.template operator()<1, 2>(row, unit);
-      } else {
-        tile.template operator()<1, 1>(row, unit);
-      }
-    }
-    unit += two ? 2 * kPanel : kPanel;
-  }
+void PackedWeights::multiply(Matrix<const float> x, int64_t unit, Matrix<float> y, bool add) const {
+  if (inputs_ == 0 && !add) return scale(0.0f, y);
+  const int64_t bytes = kernel_->panel_bytes(kernel_->cols, inputs_);
+  multiply_panels(*kernel_, {x.data, x.rows, inputs_, x.stride, 1}, 1.0f,
+                  panels_.data() + unit / kernel_->cols * bytes, bytes, y.cols, add, y.data,
+                  y.stride);
 }
 
 }  // namespace emblem::cpu

@@ -28,6 +28,12 @@ DType precision_of(const Context& context, const config::TrainConfig& config) {
   return config.mixed_precision() == "FP16" ? DType::kF16 : DType::kF32;
 }
 
+DType compute_type_of(const Context& context, const config::TrainConfig& config) {
+  const bool is_bf16 = config.mixed_precision() == "BF16";
+  if (context.device == Device::kCpu) return is_bf16 ? DType::kBf16 : DType::kF32;
+  return precision_of(context, config);
+}
+
 Model::Model(const Context& context, const config::PipelineConfig& config,
              const FeatureLayout& layout, int64_t max_rows, const MakeLookup& make_lookup,
              ModelUse use, const MakeRankTables& make_rank_tables)
@@ -58,7 +64,7 @@ Model::Model(const Context& context, const config::PipelineConfig& config,
   // In 16 bits an evaluation computes with the padded rows of training, so that its results are the
   // same to the last bit.
   const bool is_lean = make_lookup || (use == ModelUse::kEvaluation && precision == DType::kF32);
-  graph_.prepare(context, max_rows, precision,
+  graph_.prepare(context, max_rows, compute_type_of(context, config.train_config()),
                  is_lean ? Graph::Purpose::kInference : Graph::Purpose::kTraining);
 }
 

@@ -22,8 +22,14 @@
 
 namespace emblem {
 
-// What a model is computed in there: a CPU knows fp32 only, and runs models of any precision in it.
+// The type of values between layers: on a CPU fp32 for models of any precision.
 DType precision_of(const Context& context, const config::TrainConfig& config);
+// What layers compute in: bf16 on CPUs too, whereas FP16 models run there in fp32.
+DType compute_type_of(const Context& context, const config::TrainConfig& config);
+// The name of a type in train_config.mixed_precision.
+constexpr const char* mixed_precision_of(DType type) {
+  return type == DType::kF16 ? "FP16" : type == DType::kBf16 ? "BF16" : "FP32";
+}
 
 // Seconds that the parts of a step took; summed until cleared.
 struct StageSeconds {

@@ -34,8 +34,8 @@ class Predictor {
   virtual Model& model() = 0;
 };
 
-// Fills rows [begin, begin + rows) of the outputs out of the logits of these rows, which are in host
-// memory.
+// Fills rows [begin, begin + rows) of the outputs out of the logits of these rows, which are in
+// host memory.
 using LogitsOfHead = std::function<View<const float>(size_t head)>;
 void fill_rows(std::span<const PredictedOutput> outputs, const Model& model, int64_t begin,
                int64_t rows, const LogitsOfHead& logits);
@@ -43,8 +43,9 @@ void fill_rows(std::span<const PredictedOutput> outputs, const Model& model, int
 // On the CPU.
 class HostPredictor final : public Predictor {
  public:
-  // Batches are computed by pieces of this many rows, whose values stay in the caches.
-  static constexpr int64_t kPieceRows = 256;
+  // Batches are computed by pieces of this many rows, whose values stay in the caches; they make
+  // whole tiles for one thread and for two (TileKernel::rows).
+  static constexpr int64_t kPieceRows = 264;
 
   // `model` was made for kPieceRows rows and has its parameters, which stay as they are.
   explicit HostPredictor(std::unique_ptr<Model> model);

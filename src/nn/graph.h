@@ -232,7 +232,8 @@ class Graph {
   // ---- running ----
   // Plans buffers for batches of up to max_rows and draws the initial parameters. Call once.
   // `precision` is that of values, gradients of nodes and matrix products; sums, parameters and
-  // their gradients are in fp32, and so is what value() and gradient() give. 16 bits: on a GPU.
+  // their gradients are in fp32, and so is what value() and gradient() give. On a CPU, bf16 is what
+  // layers round the factors of their products to; all else is in fp32.
   // For Purpose::kInference there is no room for gradients, and no backward.
   enum class Purpose { kTraining, kInference };
   void prepare(const Context& context, int64_t max_rows, DType precision = DType::kF32,

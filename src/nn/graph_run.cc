@@ -146,8 +146,12 @@ void Graph::prepare(const Context& context, int64_t max_rows, DType precision, P
   EMBLEM_REQUIRE(!s.prepared, "graph: prepare() was called twice");
   EMBLEM_REQUIRE(max_rows > 0, "graph: prepared for batches of ", max_rows,
                  " rows; at least 1 is needed");
-  EMBLEM_REQUIRE(precision == DType::kF32 || context.device == Device::kCuda,
-                 "graph: ", name_of(precision), " is computed on a GPU only; use fp32 on the CPU");
+  EMBLEM_REQUIRE(precision != DType::kF16 || context.device == Device::kCuda,
+                 "graph: fp16 is computed on a GPU only; use fp32 or bf16 on the CPU");
+  if (context.device == Device::kCpu) {
+    for (const auto& op : s.ops) op->set_product_type(precision);
+    precision = DType::kF32;
+  }
   s.prepared = true;
   s.device = context.device;
   s.precision = precision;

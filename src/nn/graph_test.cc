@@ -316,7 +316,7 @@ TEST(Graph, RejectsRunsOutOfOrder) {
   fails([&] { g.value(x); }, "before prepare()");
   fails([&] { g.forward({}, Phase::kEval, 0); }, "before prepare()");
   g.binary_cross_entropy(logits, y);
-  fails([&] { g.prepare({}, 4, DType::kBf16); }, "bf16 is computed on a GPU only");
+  fails([&] { g.prepare({}, 4, DType::kF16); }, "fp16 is computed on a GPU only");
   g.prepare({}, 4);
   Context cuda;
   cuda.device = Device::kCuda;

@@ -5,9 +5,9 @@
 #include <numeric>
 
 #include "bench/infer/infer_result.h"
+#include "bench/infer/pipeline.h"
 #include "bench/machine/ceilings.h"
 #include "config/features.h"
-#include "config/load.h"
 #include "core/text.h"
 #include "core/thread_pool.h"
 #include "model/feed.h"
@@ -28,8 +28,7 @@ class InferBench {
   InferBench(const Context& context, const DlrmShape& shape, const InferBenchOptions& options)
       : context_(context),
         options_(options),
-        config_(parse_pipeline(dlrm_pipeline(shape, HostPredictor::kPieceRows, options.tables),
-                               "preset " + shape.name)),
+        config_(pipeline_of(shape, HostPredictor::kPieceRows, options.tables, options.compute)),
         layout_(layout_of(config_)),
         predictor_(std::make_unique<Model>(context, config_, layout_, HostPredictor::kPieceRows)) {}
 
@@ -84,7 +83,7 @@ class InferBench {
   Feed feed_{context_};
 };
 
-BenchResult make_result(const Context& context, const std::string& name, int64_t rows,
+BenchResult make_result(const Context& context, const std::string& name, int64_t rows, DType type,
                         Measured found, double flops_per_row, const Ceilings& ceilings) {
   const auto runs = static_cast<double>(found.seconds.size());
   const double total = std::accumulate(found.seconds.begin(), found.seconds.end(), 0.0);
@@ -92,16 +91,19 @@ BenchResult make_result(const Context& context, const std::string& name, int64_t
       {.name = name,
        .rows = rows,
        .seconds = std::move(found.seconds),
-       .settings = {{"threads", int64_t{context.threads ? context.threads->threads() : 1}}}});
+       .settings = {{"threads", int64_t{context.threads ? context.threads->threads() : 1}},
+                    {"precision", std::string(name_of(type))}}});
   result.stages = {
       {"lookup", found.stages.lookup / runs},
       {"dense", found.stages.forward / runs},
       {"other", std::max(0.0, total - found.stages.lookup - found.stages.forward) / runs}};
   result.ceilings = {{"gemm_flops_per_second", ceilings.gemm_flops_per_second},
+                     {"arithmetic_flops_per_second", ceilings.arithmetic_flops_per_second},
                      {"gather_bytes_per_second", ceilings.gather_bytes_per_second}};
   const double p50 = find_named(result.metrics, "latency_p50")->value;
-  result.shares = {{"gemm ceiling", flops_per_row * static_cast<double>(rows) /
-                                        ceilings.gemm_flops_per_second / p50}};
+  const double rate = flops_per_row * static_cast<double>(rows) / p50;
+  result.shares = {{"gemm ceiling", rate / ceilings.gemm_flops_per_second},
+                   {"arithmetic ceiling", rate / ceilings.arithmetic_flops_per_second}};
   return result;
 }
 
@@ -114,7 +116,7 @@ std::vector<BenchResult> bench_on_cpu(const Context& context, const DlrmShape& s
                  "; use --divide-tables");
   InferBench bench(context, shape, options);
   bench.check(shape);
-  const Ceilings ceilings = measure_ceilings(context, shape.dim);
+  const Ceilings ceilings = measure_ceilings(context, shape.dim, options.compute);
   std::vector<BenchResult> results;
   const std::vector<int64_t> sizes =
       options.batches.empty() ? default_batches(shape) : options.batches;
@@ -124,10 +126,13 @@ std::vector<BenchResult> bench_on_cpu(const Context& context, const DlrmShape& s
     const auto batches = dlrm_batches(context, shape, distinct, rows, options.alpha, options.seed);
     for (const bool stream : {false, true}) {
       const std::string name =
-          cat(shape.name, "-d", shape.dim, "-b", rows, stream ? "-stream" : "");
+          cat(shape.name, "-d", shape.dim, "-b", rows,
+              options.compute == DType::kF32 ? "" : cat("-", name_of(options.compute)),
+              stream ? "-stream" : "");
       const Measured found = bench.measure(
           stream ? batches : std::vector<Batch>(batches.begin(), batches.begin() + 1));
-      results.push_back(make_result(context, name, rows, found, bench.flops_per_row(), ceilings));
+      results.push_back(make_result(context, name, rows, options.compute, found,
+                                    bench.flops_per_row(), ceilings));
     }
   }
   return results;

@@ -4,6 +4,7 @@
 
 #include "bench/infer/infer_bench.h"
 #include "bench/infer/infer_result.h"
+#include "bench/infer/pipeline.h"
 #include "bench/machine/gpu_timer.h"
 #include "config/features.h"
 #include "config/load.h"
@@ -19,22 +20,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-config::PipelineConfig pipeline_of(const DlrmShape& shape, int64_t rows, DType compute) {
-  auto config =
-      parse_pipeline(dlrm_pipeline(shape, rows, BenchTables::kStatic), "preset " + shape.name);
-  config.mutable_train_config()->set_mixed_precision(compute == DType::kF16    ? "FP16"
-                                                     : compute == DType::kBf16 ? "BF16"
-                                                                               : "FP32");
-  return config;
-}
-
 // A model on the GPU and its batches in host memory.
 class DeviceBench {
  public:
   DeviceBench(const Context& context, const DlrmShape& shape, const InferBenchOptions& options,
               int64_t max_rows)
       : host_{.threads = context.threads},
-        config_(pipeline_of(shape, max_rows, options.compute)),
+        config_(pipeline_of(shape, max_rows, BenchTables::kStatic, options.compute)),
         layout_(layout_of(config_)),
         model_(context, config_, layout_, max_rows,
                {.size = {.share = options.cache_share}, .policy = options.cache_policy}) {}
@@ -61,7 +53,8 @@ void check(const Context& context, const DlrmShape& shape, const InferBenchOptio
   constexpr int64_t kRows = 300;
   const DlrmShape small = shape.scaled_down(10000);
   const Batch batch = dlrm_batches({}, small, 1, kRows, options.alpha, options.seed + 1)[0];
-  const auto config = pipeline_of(small, HostPredictor::kPieceRows, DType::kF32);
+  const auto config =
+      pipeline_of(small, HostPredictor::kPieceRows, BenchTables::kStatic, DType::kF32);
   const FeatureLayout layout = layout_of(config);
   const Context host{.threads = context.threads};
   HostPredictor expected(std::make_unique<Model>(host, config, layout, HostPredictor::kPieceRows));

@@ -14,6 +14,7 @@
 #include "core/process.h"
 #include "core/random.h"
 #include "core/thread_pool.h"
+#include "kernels/cpu/tile_kernel.h"
 #include "kernels/gemm.h"
 
 namespace emblem {
@@ -127,7 +128,7 @@ double measure_gather(const Context& context, int64_t dim, const CeilingEffort& 
   return static_cast<double>(reads) * static_cast<double>(row_bytes) / seconds;
 }
 
-double measure_gemm(const Context& context, const CeilingEffort& effort) {
+double measure_gemm(const Context& context, DType type, const CeilingEffort& effort) {
   const int64_t n = effort.gemm_size;
   EMBLEM_REQUIRE(n >= 1, "a matrix product of size ", n,
                  " cannot be measured; expected at least 1");
@@ -135,16 +136,27 @@ double measure_gemm(const Context& context, const CeilingEffort& effort) {
   Buffer<float> c = touched_buffer(context, n, n, 0.0f);
   const double seconds = best_seconds(effort.seconds, [&] {
     cpu::gemm(context, Transpose::kNo, Transpose::kNo, 1.0f, Matrix<const float>(a.data(), n, n),
-              Matrix<const float>(b.data(), n, n), 0.0f, Matrix<float>(c.data(), n, n));
+              Matrix<const float>(b.data(), n, n), 0.0f, Matrix<float>(c.data(), n, n), type);
   });
   EMBLEM_REQUIRE(c.data()[n * n - 1] == 0.5f * static_cast<float>(n),
                  "the matrix product benchmark is wrong");
   return 2.0 * std::pow(static_cast<double>(n), 3) / seconds;
 }
 
-Ceilings measure_ceilings(const Context& context, int64_t dim, const CeilingEffort& effort) {
+double measure_arithmetic(const Context& context, DType type, const CeilingEffort& effort) {
+  const cpu::TileKernel& kernel = cpu::tile_kernel(type);
+  const int64_t threads = context.threads == nullptr ? 1 : context.threads->threads();
+  constexpr int64_t kSteps = 20'000;
+  const double seconds = best_seconds(effort.seconds, [&] {
+    parallel_for(context, threads, 1, [&](int64_t, int64_t) { kernel.spin(kSteps); });
+  });
+  return static_cast<double>(threads * kSteps * kernel.spin_flops) / seconds;
+}
+
+Ceilings measure_ceilings(const Context& context, int64_t dim, DType type,
+                          const CeilingEffort& effort) {
   return {measure_copy(context, effort), measure_gather(context, dim, effort),
-          measure_gemm(context, effort)};
+          measure_gemm(context, type, effort), measure_arithmetic(context, type, effort)};
 }
 
 }  // namespace emblem

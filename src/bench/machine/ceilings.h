@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/context.h"
+#include "core/half.h"
 
 namespace emblem {
 
@@ -28,17 +29,24 @@ double measure_copy(const Context& context, const CeilingEffort& effort = usual_
 double measure_gather(const Context& context, int64_t dim,
                       const CeilingEffort& effort = usual_effort());
 
-// Floating-point operations per second (a multiply-add is two) of a square float32 matrix product.
-double measure_gemm(const Context& context, const CeilingEffort& effort = usual_effort());
+// Floating-point operations per second (a multiply-add is two) of a square matrix product of values
+// in `type`.
+double measure_gemm(const Context& context, DType type = DType::kF32,
+                    const CeilingEffort& effort = usual_effort());
+
+// The same of multiply-adds in registers alone: what no product exceeds.
+double measure_arithmetic(const Context& context, DType type = DType::kF32,
+                          const CeilingEffort& effort = usual_effort());
 
 struct Ceilings {
   double copy_bytes_per_second = 0;
   double gather_bytes_per_second = 0;
   double gemm_flops_per_second = 0;
+  double arithmetic_flops_per_second = 0;
 };
 
-// All three; rows of `dim` floats for the gather.
-Ceilings measure_ceilings(const Context& context, int64_t dim,
+// All of them; rows of `dim` floats for the gather, products in `type`.
+Ceilings measure_ceilings(const Context& context, int64_t dim, DType type = DType::kF32,
                           const CeilingEffort& effort = usual_effort());
 
 }  // namespace emblem

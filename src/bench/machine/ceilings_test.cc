@@ -17,9 +17,9 @@ class CeilingsOnThreads : public testing::TestWithParam<int> {};
 TEST_P(CeilingsOnThreads, ArePlausibleRates) {
   ThreadPool threads(GetParam());
   const Context context{.threads = &threads};
-  const Ceilings ceilings = measure_ceilings(context, 16, kSmall);
+  const Ceilings ceilings = measure_ceilings(context, 16, DType::kF32, kSmall);
   for (const double rate : {ceilings.copy_bytes_per_second, ceilings.gather_bytes_per_second,
-                            ceilings.gemm_flops_per_second}) {
+                            ceilings.gemm_flops_per_second, ceilings.arithmetic_flops_per_second}) {
     EXPECT_GT(rate, 0);
     EXPECT_LT(rate, 1e14);
   }
@@ -37,13 +37,13 @@ TEST(Ceilings, OddSizesAndTheCallingThreadAloneWork) {
   EXPECT_GT(measure_copy(context, odd), 0);
   EXPECT_GT(measure_gather(context, 16, odd), 0);
   odd.gemm_size = 1;
-  EXPECT_GT(measure_gemm(context, odd), 0);
+  EXPECT_GT(measure_gemm(context, DType::kF32, odd), 0);
 }
 
 TEST(Ceilings, RefuseInvalidSizes) {
   const Context context;
   EXPECT_THROW(measure_gather(context, 0, kSmall), Error);
-  EXPECT_THROW(measure_gemm(context, {.gemm_size = 0}), Error);
+  EXPECT_THROW(measure_gemm(context, DType::kF32, {.gemm_size = 0}), Error);
 }
 
 TEST(Ceilings, AreMeasuredForTheGivenTime) {

@@ -133,6 +133,8 @@ void add_shares(DType precision, const MeasuredTraining& found, std::span<const 
       (found.stages.forward + found.stages.backward) / static_cast<double>(found.staged_steps);
   result.shares = {{"dense at gemm ceiling", products / dense},
                    {"step at gemm ceiling", products / step}};
+  if (const double* limit = find_named(result.ceilings, "arithmetic_flops_per_second"))
+    result.shares.push_back({"dense at arithmetic ceiling", flops / *limit / dense});
   if (work.empty()) return;
   const double rows =
       least_table_bytes(work, precision) / *find_named(result.ceilings, "copy_bytes_per_second");
@@ -223,10 +225,11 @@ Named<double> measure_training_ceilings(const Context& context, int64_t dim, DTy
   return dispatch(
       context.device,
       [&]() -> Named<double> {
-        const Ceilings found = measure_ceilings(context, std::max<int64_t>(dim, 4));
+        const Ceilings found = measure_ceilings(context, std::max<int64_t>(dim, 4), precision);
         return {{"copy_bytes_per_second", found.copy_bytes_per_second},
                 {"gather_bytes_per_second", found.gather_bytes_per_second},
-                {"gemm_flops_per_second", found.gemm_flops_per_second}};
+                {"gemm_flops_per_second", found.gemm_flops_per_second},
+                {"arithmetic_flops_per_second", found.arithmetic_flops_per_second}};
       },
       [&]() -> Named<double> {
         return {{"copy_bytes_per_second", cuda::measure_device_copy(context)},
@@ -263,7 +266,8 @@ BenchResult training_result(const std::string& name, Learner& learner, DType pre
   if (context.device == Device::kCuda) add_gpu(found, result);
   result.ceilings = ceilings;
   add_stages(found, context.device, result);
-  add_shares(precision, found, work, result);
+  // On a CPU, vectors of tables are in fp32.
+  add_shares(context.device == Device::kCpu ? DType::kF32 : precision, found, work, result);
   add_bound(learner, precision, found, result);
   return result;
 }

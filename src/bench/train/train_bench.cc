@@ -255,7 +255,7 @@ BenchResult bench_ranks(const Context& context, const Case& of, const TrainBench
 
 BenchResult bench_case(const Context& context, const Case& of, const TrainBenchOptions& options) {
   const config::PipelineConfig config = config_of(of, options);
-  const DType precision = precision_of(context, config.train_config());
+  const DType precision = compute_type_of(context, config.train_config());
   const std::string name = name_of(of, options, precision);
   if (options.until) {
     BenchResult result = bench_until(context, name, until_config(context, of, options),
@@ -357,7 +357,7 @@ BenchResult bench_pipeline(const Context& context, const config::PipelineConfig&
                               ? batches_of_loader(loading)
                               : distinct_batches(loading.batch_size, options);
   require_host_memory(context, config, layout, {loading.batch_size, waiting}, options.host_bytes);
-  const DType precision = precision_of(context, config.train_config());
+  const DType precision = compute_type_of(context, config.train_config());
   int64_t width = 0;
   Learner learner(context, config, layout, loading.batch_size);
   for (const Table* table : learner.model().tables()) width = std::max(width, table->dim());

@@ -75,7 +75,7 @@ BenchResult bench_until(const Context& context, const std::string& name,
   BenchResult result = begin_result("train-until", name);
   dispatch(
       context.device, [] {}, [&] { result.machine.gpu = cuda::describe_gpu(); });
-  const DType precision = precision_of(context, train_config);
+  const DType precision = compute_type_of(context, train_config);
   result.settings = {{"batch", static_cast<int64_t>(config.data_config().batch_size())},
                      {"exit_criterion", criterion_of(goal)},
                      {"reached", reached},

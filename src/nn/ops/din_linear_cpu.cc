@@ -42,8 +42,8 @@ void DinLinear::freeze(const float* parameters) {
     for (int64_t j = 0; j < inputs(); ++j) element[u * inputs() + j] = fold().of_element(weight, j);
     for (int64_t j = 0; j < n_; ++j) row[u * n_ + j] = fold().of_row(weight, j);
   }
-  packed_elements_.assign({element.data(), units_, inputs()});
-  packed_rows_.assign({row.data(), units_, n_});
+  packed_elements_.assign({element.data(), units_, inputs()}, product_type());
+  packed_rows_.assign({row.data(), units_, n_}, product_type());
   frozen_ = true;
 }
 
@@ -56,9 +56,11 @@ void DinLinear::fold_weights(const OpContext& pass) {
       for (int64_t j = 0; j < n_; ++j) row[j] = fold().of_row(weight, j);
     }
   });
-  if (pass.phase == Phase::kTrain) return;
-  packed_elements_.assign({element_weights_.data(), units_, inputs()});
-  packed_rows_.assign({row_weights_.data(), units_, n_});
+  if (!multiplies_packed(pass)) return;
+  packed_elements_.assign(pass.context, {element_weights_.data(), units_, inputs()}, Transpose::kNo,
+                          product_type());
+  packed_rows_.assign(pass.context, {row_weights_.data(), units_, n_}, Transpose::kNo,
+                      product_type());
 }
 
 // row_part = q (Wq + Wd)^T + b
@@ -66,7 +68,7 @@ void DinLinear::multiply_rows(const OpContext& pass) {
   const Matrix<const float> q(in(0).value(), pass.batch_rows, n_);
   const Matrix<float> part(row_part_.data(), pass.batch_rows, units_);
   parallel_for(pass.context, pass.batch_rows, 128, [&](int64_t begin, int64_t end) {
-    if (pass.phase == Phase::kEval)
+    if (multiplies_packed(pass))
       packed_rows_.multiply(q.row_range(begin, end), part.row_range(begin, end));
     else
       cpu::gemm_block(Transpose::kNo, Transpose::kYes, 1.0f, q.row_range(begin, end),
@@ -105,7 +107,7 @@ void DinLinear::forward_cpu(const OpContext& pass) {
       const Matrix<float> products(scratch.data(), end - begin, inputs()),
           tile = y.row_range(begin, end);
       make_products(pass, begin, end, products);
-      if (predicts)
+      if (multiplies_packed(pass))
         packed_elements_.multiply(products, tile);
       else
         cpu::gemm_block(Transpose::kNo, Transpose::kYes, 1.0f, products,
@@ -167,7 +169,7 @@ void DinLinear::backward_rows(const OpContext& pass, int64_t begin, int64_t end,
         Transpose::kNo, Transpose::kNo, 1.0f,
         Matrix<float>(row_part_gradient_.data(), pass.batch_rows, units_).row_range(begin, end),
         {row_weights_.data(), units_, n_}, write(0) == Write::kAdd ? 1.0f : 0.0f,
-        Matrix<float>(in(0).gradient(), pass.batch_rows, n_).row_range(begin, end));
+        Matrix<float>(in(0).gradient(), pass.batch_rows, n_).row_range(begin, end), product_type());
   }
   const int64_t first = pass.offsets[begin], last = pass.offsets[end];
   if (first == last) return;
@@ -177,13 +179,13 @@ void DinLinear::backward_rows(const OpContext& pass, int64_t begin, int64_t end,
   const Matrix<float> products(scratch.products.data(), last - first, inputs());
   make_products(pass, first, last, products);
   cpu::gemm_block(Transpose::kYes, Transpose::kNo, 1.0f, dz, products, scratch.empty ? 0.0f : 1.0f,
-                  {scratch.weight_gradient, units_, inputs()});
+                  {scratch.weight_gradient, units_, inputs()}, product_type());
   scratch.empty = false;
   if (write(0) == Write::kNone && write(1) == Write::kNone) return;
   scratch.gradients.resize((last - first) * inputs());
   const Matrix<float> gradients(scratch.gradients.data(), last - first, inputs());
   cpu::gemm_block(Transpose::kNo, Transpose::kNo, 1.0f, dz,
-                  {element_weights_.data(), units_, inputs()}, 0.0f, gradients);
+                  {element_weights_.data(), units_, inputs()}, 0.0f, gradients, product_type());
   spread(pass, begin, end, gradients);
 }
 
@@ -195,7 +197,7 @@ void DinLinear::sum_row_gradients(const OpContext& pass) {
   } else {
     gemm(pass.context, Transpose::kYes, Transpose::kNo, 1.0f, part,
          Matrix<const float>(in(0).value(), pass.batch_rows, n_), 0.0f,
-         {row_gradients_.data(), units_, n_});
+         {row_gradients_.data(), units_, n_}, product_type());
   }
   if (bias_ < 0) return;
   parallel_for(pass.context, units_, 64, [&](int64_t begin, int64_t end) {

@@ -51,7 +51,9 @@ class Linear : public DeviceOp<Linear> {
  private:
   // ---- CPU ----
   void predict(const OpContext& pass);
+  void pack(const OpContext& pass, cpu::PackedWeights& to, Transpose transpose) const;
   bool sums_weights_by_group() const;
+  bool trains_packed() const { return units_ > 1 && cpu::packing_pays(product_type()); }
   Matrix<const float> input(const OpContext& pass) const {
     return {in(0).value(), pass.rows, inputs_};
   }
@@ -76,7 +78,8 @@ class Linear : public DeviceOp<Linear> {
   Activation activation_;
   int64_t inputs_, units_;
   int64_t weight_ = -1, bias_ = -1;  // in the buffers of parameters and gradients
-  cpu::PackedWeights packed_;        // for predictions on the CPU
+  // On the CPU: for predictions and, where that pays, for training; W^T for gradients of inputs.
+  cpu::PackedWeights packed_, packed_back_;
   bool frozen_ = false;
   std::vector<std::shared_ptr<Products>> products_;
   // Where rows of input or output are padded with zeros (Tensor::stride), so are the weights

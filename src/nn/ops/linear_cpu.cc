@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kMostFloatsPerGroup = 512 * 1024;
 
 // Predictions: rows a thread should have, and weights from which on a product is worth several.
-constexpr int64_t kFewRows = 8;
+constexpr int64_t kFewRows = 12;
 constexpr int64_t kWorthThreads = 64 * 1024;
 
 int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
@@ -48,9 +48,10 @@ void multiply(Matrix<const float> x, Matrix<const float> weight, Matrix<float> y
 }
 
 // dW = beta dW + dz^T x
-void backward_to_weight(Matrix<const float> dz, Matrix<const float> x, float beta,
-                        Matrix<float> dw) {
-  if (dw.rows > 1) return cpu::gemm_block(Transpose::kYes, Transpose::kNo, 1.0f, dz, x, beta, dw);
+void backward_to_weight(Matrix<const float> dz, Matrix<const float> x, float beta, Matrix<float> dw,
+                        DType type) {
+  if (dw.rows > 1)
+    return cpu::gemm_block(Transpose::kYes, Transpose::kNo, 1.0f, dz, x, beta, dw, type);
   if (beta == 0.0f) std::fill_n(dw.data, dw.cols, 0.0f);
   for (int64_t r = 0; r < x.rows; ++r) simd::add_scaled(*dz.row(r), x.row(r), dw.data, dw.cols);
 }
@@ -91,7 +92,7 @@ void Linear::backward_rows(const OpContext& pass, int64_t begin, int64_t end, fl
     if (write(0) != Write::kNone) backward_to_input(pass, dz, tile, tile_end);
     if (weight_gradient == nullptr) continue;
     backward_to_weight(dz, input(pass).row_range(tile, tile_end), tile == begin ? 0.0f : 1.0f,
-                       {weight_gradient, units_, inputs_});
+                       {weight_gradient, units_, inputs_}, product_type());
   }
 }
 
@@ -101,9 +102,11 @@ void Linear::backward_to_input(const OpContext& pass, Matrix<const float> dz, in
   const Matrix<float> dx =
       Matrix<float>(in(0).gradient(), pass.rows, inputs_).row_range(begin, end);
   const float* weight = pass.parameters + weight_;
+  const bool add = write(0) == Write::kAdd;
+  if (trains_packed()) return packed_back_.multiply(dz, dx, add);
   if (units_ > 1) {
     return cpu::gemm_block(Transpose::kNo, Transpose::kNo, 1.0f, dz, {weight, units_, inputs_},
-                           write(0) == Write::kAdd ? 1.0f : 0.0f, dx);
+                           add ? 1.0f : 0.0f, dx);
   }
   with_write(write(0), [&](auto add) {
     for (int64_t r = 0; r < dz.rows; ++r) {
@@ -114,20 +117,26 @@ void Linear::backward_to_input(const OpContext& pass, Matrix<const float> dz, in
   });
 }
 
+void Linear::pack(const OpContext& pass, cpu::PackedWeights& to, Transpose transpose) const {
+  to.assign(pass.context, {pass.parameters + weight_, units_, inputs_}, transpose, product_type());
+}
+
 void Linear::freeze(const float* parameters) {
-  packed_.assign({parameters + weight_, units_, inputs_});
+  packed_.assign({parameters + weight_, units_, inputs_}, product_type());
   frozen_ = true;
 }
 
 // Predictions are computed differently from training: the result of a row does not depend on other
 // rows, and few rows are fast.
 void Linear::predict(const OpContext& pass) {
-  if (!frozen_) packed_.assign({pass.parameters + weight_, units_, inputs_});
+  if (!frozen_) pack(pass, packed_, Transpose::kNo);
   const int64_t threads = pass.context.threads == nullptr ? 1 : pass.context.threads->threads();
   // Cut over rows where there are enough of them for all threads, else over units.
   const bool by_rows = pass.rows >= kFewRows * threads;
   const int64_t rows_each =
-      by_rows ? std::min(tile_rows(pass.rows), (pass.rows + threads - 1) / threads) : pass.rows;
+      by_rows
+          ? std::min(tile_rows(pass.rows), round_up((pass.rows + threads - 1) / threads, kRowUnit))
+          : pass.rows;
   const int64_t units_each =
       by_rows || inputs_ * units_ < kWorthThreads
           ? units_
@@ -153,10 +162,15 @@ void Linear::forward_cpu(const OpContext& pass) {
   const Matrix<const float> x = input(pass), weight(pass.parameters + weight_, units_, inputs_);
   const Matrix<float> y(out().value(), pass.rows, units_);
   const float* bias = bias_ < 0 ? nullptr : pass.parameters + bias_;
+  if (trains_packed()) pack(pass, packed_, Transpose::kNo);
   with_fused_activation(activation_, [&](auto f) {
     parallel_for(pass.context, pass.rows, tile_rows(pass.rows), [&](int64_t begin, int64_t end) {
       const Matrix<float> tile = y.row_range(begin, end);
-      multiply(x.row_range(begin, end), weight, tile);
+      if (trains_packed()) {
+        packed_.multiply(x.row_range(begin, end), tile);
+      } else {
+        multiply(x.row_range(begin, end), weight, tile);
+      }
       add_bias_and_activate(tile, bias, f);
     });
   });
@@ -166,6 +180,7 @@ void Linear::backward_cpu(const OpContext& pass) {
   const RowGroups groups = row_groups(pass.rows);
   float* bias_parts = pass.workspace;
   float* weight_parts = bias_parts + groups.count * units_;
+  if (trains_packed() && write(0) != Write::kNone) pack(pass, packed_back_, Transpose::kYes);
   with_fused_activation(activation_, [&](auto f) {
     parallel_for(pass.context, pass.rows, groups.rows_each, [&](int64_t begin, int64_t end) {
       const int64_t group = begin / groups.rows_each;
@@ -181,7 +196,7 @@ void Linear::backward_cpu(const OpContext& pass) {
   } else {
     gemm(pass.context, Transpose::kYes, Transpose::kNo, 1.0f,
          Matrix<const float>(out().gradient(), pass.rows, units_), input(pass), 0.0f,
-         {pass.gradients + weight_, units_, inputs_});
+         {pass.gradients + weight_, units_, inputs_}, product_type());
   }
 }
 

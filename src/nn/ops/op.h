@@ -176,18 +176,22 @@ class Op {
   // The sequence of an input or of the output, or else the batch.
   Space space() const;
   void set_max_batch_rows(int64_t rows) { max_batch_rows_ = rows; }  // before prepare
+  // What the factors of matrix products are rounded to on a CPU.
+  void set_product_type(DType type) { product_type_ = type; }
 
  protected:
   const Tensor& in(size_t i) const { return *inputs_[i]; }
   const Tensor& out() const { return *output_; }
   Write write(size_t i) const { return writes_[i]; }
   int64_t max_batch_rows() const { return max_batch_rows_; }
+  DType product_type() const { return product_type_; }
 
  private:
   std::vector<Tensor*> inputs_;
   std::vector<Write> writes_;
   Tensor* output_;
   int64_t max_batch_rows_ = 0;
+  DType product_type_ = DType::kF32;
 };
 
 // An op whose passes are written once for each device, as functions of Derived.
@@ -212,9 +216,12 @@ class DeviceOp : public Base {
 
 // ---- how loops over rows are cut on a CPU; borders depend on the number of rows alone ----
 
+// Rows that matrix products multiply at a time (a multiple of TileKernel::rows of most kernels).
+inline constexpr int64_t kRowUnit = 12;
+
 // Rows that a thread works on while they are in its cache.
 inline int64_t tile_rows(int64_t rows) {
-  return std::clamp<int64_t>((rows + 1023) / 1024 * 64, 128, 512);
+  return std::clamp<int64_t>((rows + 1023) / 1024 * kRowUnit * 6, 11 * kRowUnit, 43 * kRowUnit);
 }
 
 // Rows of a matrix with `cols` columns that make a piece of work worth a thread's while.

@@ -32,17 +32,13 @@ void set_parameters(const Context& context, Graph& graph, const std::vector<floa
   context.synchronize();
 }
 
-const char* config_name(DType type) {
-  return type == DType::kF16 ? "FP16" : type == DType::kBf16 ? "BF16" : "FP32";
-}
-
 }  // namespace
 
 GpuModel::GpuModel(const config::PipelineConfig& config, const FeatureLayout& layout,
                    const ServedModel& tables, const GpuOptions& options, MakeLookup host_lookup)
     : config_(config), layout_(layout), options_(options), host_lookup_(std::move(host_lookup)) {
   require_usable_gpu();
-  config_.mutable_train_config()->set_mixed_precision(config_name(options.precision));
+  config_.mutable_train_config()->set_mixed_precision(mixed_precision_of(options.precision));
   // The model's shape says which lookups it has.
   std::vector<TablePlan> plans;
   const Model shape(Context{}, config_, layout_, 1, [&](const TablePlan& plan) {

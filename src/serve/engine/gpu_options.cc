@@ -37,8 +37,8 @@ GpuOptions gpu_options(const inference::ModelConfig& config, const std::string& 
     options.precision = *text == "fp16"   ? DType::kF16
                         : *text == "bf16" ? DType::kBf16
                                           : DType::kF32;
-    EMBLEM_REQUIRE(options.used || options.precision == DType::kF32, where, ": precision ", *text,
-                   " needs an instance_group of KIND_GPU; a CPU computes in fp32");
+    EMBLEM_REQUIRE(options.used || options.precision != DType::kF16, where, ": precision ", *text,
+                   " needs an instance_group of KIND_GPU; a CPU computes in fp32 or bf16");
   }
   for (const char* name : {"cache_size_percentage", "gpucacheper"}) {
     const std::string* text = find_parameter(config, name);
@@ -69,7 +69,13 @@ void apply_ps_model(const PsModel& model, const inference::ModelConfig& config,
     options.hit_rate_threshold = model.hit_rate_threshold;
 }
 
-void move_to_gpu(inference::ModelConfig& config, const std::string& precision) {
+void set_precision(inference::ModelConfig& config, const std::string& precision) {
+  const bool is_unused = config.backend() == kHpsBackend && config.instance_group().empty();
+  if (!precision.empty() && !is_unused)
+    (*config.mutable_parameters())["precision"].set_string_value(precision);
+}
+
+void move_to_gpu(inference::ModelConfig& config) {
   int count = 0;
   for (const auto& group : config.instance_group()) {
     if (group.kind() == inference::ModelInstanceGroup::KIND_GPU)
@@ -79,7 +85,6 @@ void move_to_gpu(inference::ModelConfig& config, const std::string& precision) {
   auto* group = config.add_instance_group();
   group->set_kind(inference::ModelInstanceGroup::KIND_GPU);
   group->set_count(std::max(1, count));
-  if (!precision.empty()) (*config.mutable_parameters())["precision"].set_string_value(precision);
 }
 
 }  // namespace emblem

@@ -13,7 +13,7 @@ namespace emblem {
 
 struct GpuOptions {
   bool used = false;              // an instance_group of KIND_GPU
-  DType precision = DType::kF32;  // of layers and rows
+  DType precision = DType::kF32;  // of layers and, on a GPU, rows; on a CPU too
   // Of the rows in device memory:
   double cache_share = 0.2;
   int64_t cache_bytes = 0;  // maximum; 0: no limit
@@ -31,8 +31,10 @@ GpuOptions gpu_options(const inference::ModelConfig& config, const std::string& 
 void apply_ps_model(const PsModel& model, const inference::ModelConfig& config,
                     GpuOptions& options);
 
-// Makes all instances run on a GPU, one unless a group of KIND_GPU says how many. `precision`
-// empty: as the parameters say.
-void move_to_gpu(inference::ModelConfig& config, const std::string& precision);
+// Makes all instances run on a GPU, one unless a group of KIND_GPU says how many.
+void move_to_gpu(inference::ModelConfig& config);
+
+// Empty: as the parameters say.
+void set_precision(inference::ModelConfig& config, const std::string& precision);
 
 }  // namespace emblem

@@ -109,6 +109,9 @@ HpsOptions hps_options(const inference::ModelConfig& config, const PsModel& mode
   options.outputs = {described(config.output(), kHpsRows, DataType::kFp32, batched, where)};
 
   options.cache = gpu_options(config, where);
+  EMBLEM_REQUIRE(options.cache.used || options.cache.precision == DType::kF32, where,
+                 ": precision ", name_of(options.cache.precision),
+                 " needs an instance_group of KIND_GPU; on a CPU, rows are read in fp32");
   apply_ps_model(model, config, options.cache);
   options.on_gpu = runs_on_gpu(config, options.cache, model, where);
   options.refresh_share = model.cache_refresh_percentage_per_iteration;

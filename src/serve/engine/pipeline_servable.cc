@@ -36,6 +36,8 @@ class PipelineServable final : public Servable {
   // Opens tables and reads dense parameters.
   void load(const ModelOptions& options, CheckpointFiles files, const OpenTables& open_tables) {
     options_ = options;
+    // What a model is served in does not follow from what it was trained in.
+    config_.mutable_train_config()->set_mixed_precision(mixed_precision_of(options.gpu.precision));
     const Checkpoint checkpoint = open_checkpoint(folder_, Verify::kContents, files);
     tables_ = open_tables(checkpoint, table_sources(config_, layout_, checkpoint));
     dense_ = std::make_unique<SafetensorsFile>(checkpoint.file("dense.safetensors"));
@@ -146,7 +148,7 @@ class PipelineServable final : public Servable {
   }
 
   const std::string folder_;
-  const config::PipelineConfig config_;
+  config::PipelineConfig config_;
   const FeatureLayout layout_;
   const ServedOutputs outputs_;
   const RequestColumns columns_;

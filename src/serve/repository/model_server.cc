@@ -174,7 +174,8 @@ inference::ModelConfig ModelServer::read_config(const std::string& model,
   EMBLEM_REQUIRE(config.name().empty() || config.name() == model, file, ": name is '",
                  config.name(), "', but the folder's is '", model, "'");
   config.set_name(model);
-  if (options_.on_gpu) move_to_gpu(config, options_.precision);
+  if (options_.on_gpu) move_to_gpu(config);
+  set_precision(config, options_.precision);
   return config;
 }
 

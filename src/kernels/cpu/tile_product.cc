@@ -1,0 +1,95 @@
+#include "kernels/cpu/tile_product.h"
+
+#include <algorithm>
+
+#include "core/host_vector.h"
+#include "emblem/error.h"
+
+namespace emblem::cpu {
+namespace {
+
+constexpr int64_t kMostInner = 512;
+constexpr int64_t kRowBlock = 192;  // rows of the left matrix whose panels stay in the L2 cache
+constexpr int kMostTile = 12 * 32;  // floats, of all kernels
+
+// A tile at the border of c.
+void multiply_border(const TileKernel& kernel, const std::byte* a, const std::byte* b,
+                     int64_t inner, bool add, int64_t rows, int64_t cols, float* c,
+                     int64_t stride) {
+  float tile[kMostTile];
+  for (int64_t r = 0; add && r < rows; ++r)
+    std::copy_n(c + r * stride, cols, tile + r * kernel.cols);
+  kernel.multiply(a, b, inner, add, tile, kernel.cols);
+  for (int64_t r = 0; r < rows; ++r) std::copy_n(tile + r * kernel.cols, cols, c + r * stride);
+}
+
+// Rows that are worth a panel; the rest are multiplied few at a time.
+int64_t rows_in_panels(const TileKernel& kernel, const Lines& a, float factor) {
+  const int64_t rest = a.count % kernel.rows;
+  const bool few = a.inner_step == 1 && factor == 1.0f && rest <= kernel.rows * 2 / 3;
+  return few ? a.count - rest : a.count;
+}
+
+void scale(float factor, float* values, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) values[i] *= factor;
+}
+
+// An inner block and a row block.
+void multiply_block(const TileKernel& kernel, const Lines& a, float factor, const std::byte* b,
+                    int64_t panel_bytes, int64_t cols, bool add, float* c, int64_t stride) {
+  static thread_local HostVector<std::byte> left;
+  Lines lines = a;
+  lines.count = rows_in_panels(kernel, a, factor);
+  const int64_t left_bytes = kernel.panel_bytes(kernel.rows, a.inner);
+  left.resize(kernel.bytes_for(lines.count, kernel.rows, a.inner));
+  kernel.pack(lines, kernel.rows, left.data());
+  if (factor != 1.0f) {
+    scale(factor, reinterpret_cast<float*>(left.data()),
+          (lines.count + kernel.rows - 1) / kernel.rows * kernel.rows * a.inner);
+  }
+  const std::byte* rows = left.data();
+  for (int64_t row = 0; row < lines.count; row += kernel.rows, rows += left_bytes) {
+    const int64_t height = std::min<int64_t>(kernel.rows, lines.count - row);
+    const std::byte* panel = b;
+    for (int64_t col = 0; col < cols; col += kernel.cols, panel += panel_bytes) {
+      const int64_t width = std::min<int64_t>(kernel.cols, cols - col);
+      float* to = c + row * stride + col;
+      if (height == kernel.rows && width == kernel.cols) {
+        kernel.multiply(rows, panel, a.inner, add, to, stride);
+      } else {
+        multiply_border(kernel, rows, panel, a.inner, add, height, width, to, stride);
+      }
+    }
+  }
+  for (int64_t row = lines.count; row < a.count; row += TileKernel::kMostFewRows) {
+    kernel.multiply_few(a.data + row * a.step, a.step,
+                        std::min(TileKernel::kMostFewRows, a.count - row), b, panel_bytes, a.inner,
+                        cols, add, c + row * stride, stride);
+  }
+}
+
+}  // namespace
+
+int64_t inner_block(int64_t inner) {
+  const int64_t blocks = (inner + kMostInner - 1) / kMostInner;
+  return blocks <= 1 ? inner : ((inner + blocks - 1) / blocks + 7) / 8 * 8;
+}
+
+void multiply_panels(const TileKernel& kernel, const Lines& a, float factor, const std::byte* b,
+                     int64_t panel_bytes, int64_t cols, bool add, float* c, int64_t stride) {
+  EMBLEM_REQUIRE(factor == 1.0f || kernel.type == DType::kF32, "a product in ",
+                 name_of(kernel.type), " takes no factor");
+  const int64_t inner_step = inner_block(a.inner);
+  Lines block = a;
+  for (int64_t row = 0; row < a.count; row += kRowBlock) {
+    for (int64_t k = 0; k < a.inner; k += inner_step) {
+      block.data = a.data + row * a.step + k * a.inner_step;
+      block.count = std::min(kRowBlock, a.count - row);
+      block.inner = std::min(inner_step, a.inner - k);
+      multiply_block(kernel, block, factor, b + kernel.panel_bytes(kernel.cols, k), panel_bytes,
+                     cols, add || k > 0, c + row * stride, stride);
+    }
+  }
+}
+
+}  // namespace emblem::cpu
