@@ -282,7 +282,8 @@ class MpiTest(unittest.TestCase):
         os.kill(ranks[1], signal.SIGKILL)
         _, errors = job.communicate(timeout=LONG)
         self.assertNotEqual(job.returncode, 0)
-        self.assertIn("signal 9", errors)
+        # The launcher may see the others end first, which notice the closed connection.
+        self.assertRegex(errors, "signal 9|non-zero exit code")
 
     def test_a_module_that_is_missing(self):
         done = self.mpirun(2, "--transport", "mpi", *SHORT, EMBLEM_MPI_MODULE="/nowhere/libemblem_mpi.so")

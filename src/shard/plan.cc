@@ -22,7 +22,7 @@ std::string holders_text(const TableShards& table, int ranks) {
   for (int rank = 0; rank < ranks; ++rank)
     if (table.held == on_rank(table.table, rank, ranks).held) return cat("rank ", rank);
   std::string text = "rows";
-  for (const PartRange& range : table.held) text += " " + to_string(range);
+  for (const PartRange& range : table.held) text += cat(" ", to_string(range));
   return text;
 }
 

@@ -309,7 +309,9 @@ TEST_P(ShardedRanks, GiveTheBytesOfOneRank) {
   EXPECT_EQ(several.scores, one.scores);
   EXPECT_EQ(several.counts, one.counts);
   // Of slices of columns, which are on CPUs, the squares of a row are rounded once for each slice.
-  if (device == Device::kCuda) EXPECT_EQ(several.norms, one.norms);
+  if (device == Device::kCuda) {
+    EXPECT_EQ(several.norms, one.norms);
+  }
   for (size_t i = 0; i < one.norms.size(); ++i)
     EXPECT_NEAR(several.norms[i], one.norms[i], 1e-14 * one.norms[i]);
 }

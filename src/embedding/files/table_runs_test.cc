@@ -86,9 +86,10 @@ TEST_P(TableRunsTest, MergedTheyAreTheWholeTable) {
     EXPECT_TRUE(has_runs(folder_));
     for (const WrittenFile& file : merge_runs(folder_, merged)) {
       EXPECT_EQ(file.bytes, std::filesystem::file_size(merged + "/" + file.name));
-      if (file.name != "table.json")
+      if (file.name != "table.json") {
         EXPECT_EQ(read_text_file(merged + "/" + file.name),
                   read_text_file(whole + "/" + file.name));
+      }
     }
     EXPECT_EQ(read_table_facts(merged).rows, read_table_facts(whole).rows);
   }

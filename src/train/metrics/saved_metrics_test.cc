@@ -130,9 +130,10 @@ TEST(SavedMetrics, MergeTheSameAsTheMetricsThatTheyWere) {
         whole->add(rows.batch(0, kCount));
         ASSERT_FALSE(std::isnan(merged->value())) << merged->name();
         EXPECT_EQ(bits(restored->value()), bits(merged->value())) << merged->name() << " " << parts;
-        if (one.exact == Case::kRows || (one.exact == Case::kCounts && !weighted))
+        if (one.exact == Case::kRows || (one.exact == Case::kCounts && !weighted)) {
           EXPECT_EQ(bits(restored->value()), bits(whole->value()))
               << merged->name() << " " << parts;
+        }
       }
     }
   }
