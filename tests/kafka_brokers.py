@@ -2,8 +2,11 @@
 
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
+import tempfile
+import unittest
 
 from harness import EMBLEM, SKIPPED
 
@@ -35,3 +38,17 @@ class Brokers:
         self.process.stdin.close()
         self.process.wait(30)
         self.process.stdout.close()
+
+
+class KafkaTest(unittest.TestCase):
+    """A temporary folder and brokers, made once per class."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="emblem-test-"))
+        cls.brokers = Brokers(cls.folder)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.brokers.stop()
+        shutil.rmtree(cls.folder, ignore_errors=True)

@@ -3,16 +3,14 @@ trained on: after any faults each has a count of 1."""
 
 import itertools
 import json
-import pathlib
 import shutil
 import signal
 import struct
 import subprocess
-import tempfile
 import unittest
 
 from harness import EMBLEM, becomes_true, run
-from kafka_brokers import Brokers
+from kafka_brokers import KafkaTest
 from ranks import CLEAN, HOST, Launched, Rank, free_port, torchrun_variables
 
 PIPELINE = """
@@ -41,17 +39,7 @@ model_config {{
 """
 
 
-class KafkaRanks(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="emblem-test-"))
-        cls.brokers = Brokers(cls.folder)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.brokers.stop()
-        shutil.rmtree(cls.folder, ignore_errors=True)
-
+class KafkaRanks(KafkaTest):
     def setUp(self):
         self.topic = self.id().split(".")[-1]
         self.sent = 0

@@ -2,16 +2,13 @@
 
 import http.client
 import json
-import pathlib
 import random
-import shutil
 import signal
 import subprocess
-import tempfile
 import unittest
 
 from harness import EMBLEM, Server, becomes_true, run
-from kafka_brokers import Brokers
+from kafka_brokers import KafkaTest
 
 PIPELINE = """
 train_input_path: "{address}"
@@ -52,17 +49,7 @@ def rows(count, seed):
                "click": int(user % 3 == 0 or draw.random() < 0.05)}
 
 
-class KafkaTrain(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="emblem-test-"))
-        cls.brokers = Brokers(cls.folder)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.brokers.stop()
-        shutil.rmtree(cls.folder, ignore_errors=True)
-
+class KafkaTrain(KafkaTest):
     def topic(self, partitions=1):
         name = self.id().split(".")[-1]
         self.brokers.ask("topic", name, partitions)

@@ -13,6 +13,7 @@
 #include "comm/ranks_test.h"
 #include "config/check.h"
 #include "config/load.h"
+#include "core/becomes_true_test.h"
 #include "core/file.h"
 #include "core/temp_folder_test.h"
 #include "embedding/files/delta_files.h"
@@ -168,9 +169,7 @@ TEST_F(TrainerStreamTest, PartitionsWithoutRowsContinueWhereTheRunBegan) {
   const int skipped = sent_;
   // All ranks have found the end of their partitions when the run has its folder.
   std::jthread sender([&] {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (!fs::exists(model("pipeline.config")) && std::chrono::steady_clock::now() < deadline)
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_TRUE(becomes_true([&] { return fs::exists(model("pipeline.config")); }));
     send("four", 3, 20);
   });
   train_on(2, 2, config("four", "auto.offset.reset=latest&max_wait_ms=50"), {.max_steps = 1});
