@@ -1,4 +1,4 @@
-"""Kernels of CPUs as a user sees them: which are used, what others compute, bf16 in training, prediction and serving."""
+"""Kernels of CPUs as a user sees them: which are used, what others compute, bf16 and int8."""
 
 import http.client
 import json
@@ -27,11 +27,11 @@ class CpuKernels(EmblemTest):
         trained = run("train", "--config", cls.config, "--model-dir", cls.model)
         assert trained.returncode == 0, trained.stderr
         listed = run("inspect", "--machine").stdout
-        cls.kernels = dict(re.findall(r"^kernel +(\S+) +(fp32|bf16)", listed, re.MULTILINE))
+        cls.kernels = dict(re.findall(r"^kernel +(\S+) +(fp32|bf16|int8)", listed, re.MULTILINE))
 
-    def predict(self, name, *options, kernel=""):
+    def predict(self, name, *options, kernel="", model=None):
         out = self.folder / f"{name}.csv"
-        self.succeed(run("predict", "--checkpoint", self.model, "--input", self.data / "test", "--out", out, *options,
+        self.succeed(run("predict", "--checkpoint", model or self.model, "--input", self.data / "test", "--out", out, *options,
                          env={**os.environ, "EMBLEM_CPU_KERNEL": kernel}))
         return values_of(out)
 
@@ -43,9 +43,9 @@ class CpuKernels(EmblemTest):
     def test_the_machine_is_described(self):
         listed = self.succeed(run("inspect", "--machine")).stdout
         self.assertRegex(listed, r"cpu +\S.*, \d+ cores\nmemory +\d")
-        used = re.findall(r"^kernel +\S+ +(fp32|bf16), used$", listed, re.MULTILINE)
-        self.assertEqual(sorted(used), ["bf16", "fp32"])
-        self.assertLessEqual({"plain", "rounding"}, self.kernels.keys())
+        used = re.findall(r"^kernel +\S+ +(fp32|bf16|int8), used$", listed, re.MULTILINE)
+        self.assertEqual(sorted(used), ["bf16", "fp32", "int8"])
+        self.assertLessEqual({"plain", "rounding", "rounding_int8"}, self.kernels.keys())
         self.fail_with(run("inspect"), "give a path or --machine")
         self.fail_with(run("inspect", "--machine", self.data), "give a path or --machine")
 
@@ -80,9 +80,11 @@ class CpuKernels(EmblemTest):
         self.assertAlmostEqual(last["auc"], wide["auc"], delta=0.01)
         self.fail_with(self.train(self.folder / "fp16", "--precision", "fp16"), "--precision fp16 needs --device cuda")
 
-    def test_serving_in_bf16(self):
-        repository = self.folder / "models"
-        self.succeed(run("export", "--checkpoint", self.model, "--out", repository / "dlrm"))
+    def export(self, name, *options):
+        return run("export", "--checkpoint", self.model, "--out", self.folder / name / "dlrm", *options)
+
+    def serve(self, repository, *options):
+        """Asks a server for the complete rows among the first of the test set; their places and the answers."""
         fields = [line.split("\t") for line in next((self.data / "test").glob("*")).read_text().splitlines()[:50]]
         rows = [row for row in fields if all(row)]
         self.assertGreater(len(rows), 3)
@@ -91,19 +93,57 @@ class CpuKernels(EmblemTest):
              "data": [int(value, 16) for row in rows for value in row[14:40]]},
             {"name": "numerical_features", "datatype": "FP32", "shape": [len(rows), 13],
              "data": [float(value) for row in rows for value in row[1:14]]}]})
-        at = [i for i, row in enumerate(fields) if all(row)]
+        server = Server(repository, *options)
+        try:
+            connection = http.client.HTTPConnection(server.http, timeout=120)
+            connection.request("POST", "/v2/models/dlrm/infer", body)
+            answer = json.loads(connection.getresponse().read())
+            connection.close()
+        finally:
+            server.stop()
+        return [i for i, row in enumerate(fields) if all(row)], answer["outputs"][0]["data"]
+
+    def test_serving_in_bf16(self):
+        self.succeed(self.export("models"))
         for precision, options in (("fp32", []), ("bf16", ["--precision", "bf16"])):
-            server = Server(repository, *options)
-            try:
-                connection = http.client.HTTPConnection(server.http, timeout=120)
-                connection.request("POST", "/v2/models/dlrm/infer", body)
-                answer = json.loads(connection.getresponse().read())
-                connection.close()
-            finally:
-                server.stop()
+            places, answers = self.serve(self.folder / "models", *options)
             predicted = self.predict(f"served_{precision}", "--precision", precision)
-            self.assert_near(answer["outputs"][0]["data"], [predicted[i] for i in at], 1e-6)
-        self.fail_with(run("serve", "--models", repository, "--precision", "fp16"), "needs --device cuda")
+            self.assert_near(answers, [predicted[i] for i in places], 1e-6)
+        self.fail_with(run("serve", "--models", self.folder / "models", "--precision", "fp16"), "needs --device cuda")
+
+    def test_int8(self):
+        wide = self.predict("wide")
+        self.succeed(self.export("int8", "--precision", "int8", "--calibrate", self.data / "train"))
+        exported = self.folder / "int8" / "dlrm" / "1"
+        narrow = self.predict("narrow_int8", model=exported)
+        self.assert_near(narrow, wide, 0.1, least=1e-5)
+        self.assert_near(self.predict("exported_wide", "--precision", "fp32", model=exported), wide, 1e-6)
+        for name, kind in self.kernels.items():
+            if kind == "int8":  # products are exact
+                self.assert_near(self.predict(name, kernel=name, model=exported), narrow, 1e-5)
+        for options, expected in (((), narrow), (("--precision", "fp32"), wide)):
+            places, answers = self.serve(self.folder / "int8", *options)
+            self.assert_near(answers, [expected[i] for i in places], 1e-6)
+        areas = {}
+        for precision in ("fp32", "int8"):
+            path = self.folder / f"{precision}.json"
+            self.succeed(run("eval", "--checkpoint", exported, "--input", self.data / "test", "--precision", precision,
+                             "--json", path))
+            areas[precision] = json.loads(path.read_text())["auc"]
+        self.assertAlmostEqual(areas["int8"], areas["fp32"], delta=0.002)
+
+    def test_int8_that_cannot_be(self):
+        self.fail_with(self.export("none", "--precision", "int8"), "--precision int8 needs --calibrate DATA")
+        self.fail_with(self.export("none", "--calibrate", self.data / "train"), "--calibrate needs --precision int8")
+        self.fail_with(self.export("none", "--precision", "int8", "--calibrate", self.folder / "nowhere"), "nowhere")
+        self.assertFalse((self.folder / "none" / "dlrm" / "1").exists())
+        self.fail_with(run("predict", "--checkpoint", self.model, "--input", self.data / "test", "--out",
+                           self.folder / "none.csv", "--precision", "int8"), "emblem export --precision int8")
+        self.fail_with(self.train(self.folder / "none", "--set", "train_config.mixed_precision=INT8"),
+                       "INT8, which exported models have")
+        self.fail_with(run("predict", "--checkpoint", self.model, "--input", self.data / "test", "--out",
+                           self.folder / "none.csv", "--precision", "int8", "--device", "cuda"),
+                       "--precision int8 needs --device cpu")
 
 
 if __name__ == "__main__":

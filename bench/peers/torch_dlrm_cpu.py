@@ -188,8 +188,9 @@ def fill_simply(module, seed):
 class Program:
     """One variant, ready to step."""
 
-    def __init__(self, variant, dim, batches):
+    def __init__(self, variant, dim, batches, precision="fp32"):
         torch.manual_seed(0)
+        self.narrow = precision == "bf16"
         self.rows = (Bags if variant in ("plain", "bags") else Fused)(dim)
         self.dense = DensePart(dim, plain_pair_products if variant == "plain" else PairProducts.apply)
         self.forward = torch.compile(self.loss) if variant == "compiled" else self.loss
@@ -203,7 +204,8 @@ class Program:
     def step(self, number, seconds=None):
         dense, keys, labels = self.batches[number % len(self.batches)]
         t0 = time.perf_counter()
-        loss = self.forward(dense, self.rows(keys), labels)
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.narrow):
+            loss = self.forward(dense, self.rows(keys), labels)
         t1 = time.perf_counter()
         self.sparse_step.zero_grad(set_to_none=True)
         self.dense_step.zero_grad(set_to_none=True)
@@ -246,7 +248,7 @@ def result_json(arguments, measured, variants):
     return {
         "schema": 1,
         "benchmark": "train",
-        "name": f"dlrm-kaggle-d{arguments.dim}-b{arguments.batch}",
+        "name": f"dlrm-kaggle-d{arguments.dim}-b{arguments.batch}" + ("-bf16" if arguments.precision == "bf16" else ""),
         "program": f"pytorch {version}",
         "machine": machine(),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
@@ -283,6 +285,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--batch", type=int, default=2048)
     parser.add_argument("--dim", type=int, choices=(16, 128), default=16)
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32", help="bf16: under autocast")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--steps", type=int, default=30, help="timed steps, at least")
     parser.add_argument("--seconds", type=float, default=10.0, help="timed seconds, at least")
@@ -312,7 +315,7 @@ def main():
     for name in arguments.variants.split(","):
         try:
             start = time.perf_counter()
-            program = Program(name, arguments.dim, batches)
+            program = Program(name, arguments.dim, batches, arguments.precision)
             program.step(0)
             ready_s = time.perf_counter() - start
             variants[name] = measure(program, arguments.batch, arguments.steps, arguments.seconds,

@@ -16,12 +16,9 @@ struct Options : PipelineOptions, InferBenchOptions {
 void run(Options& options) {
   options.tables = options.table_kind == "dynamic" ? BenchTables::kDynamic : BenchTables::kStatic;
   options.cache_policy = options.policy == "lfu" ? CachePolicy::kLfu : CachePolicy::kLru;
-  EMBLEM_REQUIRE(options.precision != "fp16" || options.device == "cuda",
-                 "--precision fp16 needs --device cuda; a CPU computes in fp32 or bf16");
-  options.compute = options.precision == "fp16"   ? DType::kF16
-                    : options.precision == "bf16" ? DType::kBf16
-                                                  : DType::kF32;
-  const DlrmShape shape = options.preset == "hps-dlrm" ? hps_dlrm() : kaggle_dlrm(options.dim);
+  options.compute = parse_dtype(options.precision).value_or(DType::kF32);
+  const DlrmShape shape =
+      options.preset == "hps-dlrm" ? hps_dlrm() : kaggle_model(options.preset, options.dim);
   const Workers workers = make_workers(options, 0);
   const auto results =
       bench_inference(workers.context, shape.scaled_down(options.divide_tables), options);
@@ -35,9 +32,10 @@ void add_infer_bench(Command& bench) {
   auto options = std::make_shared<Options>();
   Command command = bench.add_command(
       "infer", "Latency of a trained model by batch size, including lookups, without a server");
-  command.choice("--preset", options->preset, {"dlrm-kaggle", "hps-dlrm"}, "Model and tables");
+  command.choice("--preset", options->preset,
+                 {"dlrm-kaggle", "deepfm-kaggle", "dcnv2-kaggle", "hps-dlrm"}, "Model and tables");
   command.list("--batch", options->batches, "N,...", "Batch sizes (default: those of the preset)");
-  command.option("--dim", options->dim, "N", "Embedding dimension of dlrm-kaggle");
+  command.option("--dim", options->dim, "N", "Embedding dimension, except of hps-dlrm");
   command.choice("--tables", options->table_kind, {"static", "dynamic"}, "Kind of tables");
   command
       .option("--divide-tables", options->divide_tables, "N",
@@ -57,7 +55,7 @@ void add_infer_bench(Command& bench) {
               "On a GPU: samples looked up to warm the cache before streams are timed")
       .at_least(0);
   command.output("--json", options->json, "Also write the results to this file");
-  add_device_options(command, *options);
+  add_device_options(command, *options, Int8::kYes);
   command.run([options] { run(*options); });
 }
 

@@ -5,6 +5,7 @@
 #include "cli/pipeline_options.h"
 #include "core/text.h"
 #include "serve/repository/export.h"
+#include "train/restored.h"
 
 namespace emblem {
 namespace {
@@ -12,12 +13,31 @@ namespace {
 struct Options {
   std::string checkpoint, out;
   int64_t version = 0;
+  std::string precision, calibrate;
+  int64_t calibration_rows = 100'000;
   RemoteArguments remote;
 };
 
+// Of the model's layers on the data of --calibrate.
+LayerRanges calibrated(const Options& options) {
+  EMBLEM_REQUIRE(!options.calibrate.empty(),
+                 "--precision int8 needs --calibrate DATA: rows like those that the model will be "
+                 "asked about, such as its training data");
+  PipelineOptions cpu;
+  cpu.remote = options.remote;
+  const Workers workers = make_workers(cpu, 0);
+  const std::vector<std::string> in_fp32 = {"train_config.mixed_precision=FP32"};
+  RestoredModel model(workers.context, options.checkpoint, "", in_fp32);
+  return model.input_ranges(options.calibrate, options.calibration_rows);
+}
+
 void run(const Options& options) {
   configure_remote(options.remote);
-  const ExportedModel model = export_model(options.checkpoint, options.out, options.version);
+  const bool is_int8 = options.precision == "int8";
+  EMBLEM_REQUIRE(is_int8 || options.calibrate.empty(), "--calibrate needs --precision int8");
+  const LayerRanges ranges = is_int8 ? calibrated(options) : LayerRanges();
+  const ExportedModel model =
+      export_model(options.checkpoint, options.out, options.version, is_int8 ? &ranges : nullptr);
   std::printf("wrote %s (step %ld, %s)%s\n", model.folder.c_str(), static_cast<long>(model.step),
               format_bytes(static_cast<double>(model.bytes)).c_str(),
               model.wrote_config ? " and config.pbtxt" : "");
@@ -38,6 +58,14 @@ void add_export(Command& program) {
               "REPOSITORY/NAME: the model's folder; a new version is added to it")
       .required();
   command.option("--version", options->version, "N", "Version number (default: the next one)")
+      .positive();
+  command.choice("--precision", options->precision, {"fp32", "int8"},
+                 "What CPUs compute layers in (default: fp32): int8 is faster and needs "
+                 "--calibrate; emblem serve can change fp32 to other types");
+  command.option("--calibrate", options->calibrate, "PATH",
+                 "For int8: data whose rows say what ranges inputs of layers have");
+  command
+      .option("--calibration-rows", options->calibration_rows, "N", "Rows of it to read, at most")
       .positive();
   add_remote_options(command, options->remote);
   command.run([options] { run(*options); });

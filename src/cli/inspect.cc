@@ -30,7 +30,7 @@ void describe_machine() {
   std::printf("products   %s\n", cpu::gemm_library());
   for (const cpu::TileKernel* kernel : cpu::tile_kernels()) {
     const bool is_used = kernel == &cpu::tile_kernel(kernel->type);
-    std::printf("kernel     %-10s %s%s\n", kernel->name, name_of(kernel->type),
+    std::printf("kernel     %-14s %s%s\n", kernel->name, name_of(kernel->type),
                 is_used ? ", used" : "");
   }
 }

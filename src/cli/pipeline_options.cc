@@ -12,6 +12,7 @@
 #include "data/format/local_input.h"
 #include "data/source/remote_storage.h"
 #include "kafka/address.h"
+#include "model/model.h"
 
 namespace emblem {
 namespace {
@@ -103,16 +104,25 @@ void add_checkpoint_options(Command& command, CheckpointOptions& options) {
   command.option("--config", options.config, "FILE",
                  "Pipeline file (default: the checkpoint's own)");
   add_override_options(command, options);
-  add_device_options(command, options);
+  add_device_options(command, options, Int8::kYes);
+}
+
+void require_precision_of_device(const std::string& precision, const std::string& device) {
+  EMBLEM_REQUIRE(precision != "fp16" || device == "cuda",
+                 "--precision fp16 needs --device cuda; a CPU computes in fp32, bf16 or int8");
+  EMBLEM_REQUIRE(precision != "int8" || device == "cpu",
+                 "--precision int8 needs --device cpu; a GPU computes in fp32, bf16 or fp16");
 }
 
 void add_device_option(Command& command, PipelineOptions& options) {
   command.choice("--device", options.device, {"cpu", "cuda"}, "Where to compute");
 }
 
-void add_device_options(Command& command, PipelineOptions& options) {
+void add_device_options(Command& command, PipelineOptions& options, Int8 int8) {
   add_device_option(command, options);
-  command.choice("--precision", options.precision, {"fp32", "bf16", "fp16"},
+  std::vector<std::string> precisions = {"fp32", "bf16", "fp16"};
+  if (int8 == Int8::kYes) precisions.push_back("int8");
+  command.choice("--precision", options.precision, precisions,
                  "Compute layers in this type (default: train_config.mixed_precision, or fp32)");
   command
       .option("--threads", options.threads, "N",
@@ -158,11 +168,9 @@ std::vector<std::string> overrides_of(const PipelineOptions& options) {
   if (options.max_bad_rows >= 0)
     overrides.push_back(cat("data_config.max_bad_rows=", options.max_bad_rows));
   if (options.precision.empty()) return overrides;
-  EMBLEM_REQUIRE(options.precision != "fp16" || options.device == "cuda",
-                 "--precision fp16 needs --device cuda; a CPU computes in fp32 or bf16");
-  overrides.push_back(cat("train_config.mixed_precision=", options.precision == "fp32"   ? "FP32"
-                                                           : options.precision == "bf16" ? "BF16"
-                                                                                         : "FP16"));
+  require_precision_of_device(options.precision, options.device);
+  overrides.push_back(cat("train_config.mixed_precision=",
+                          mixed_precision_of(parse_dtype(options.precision).value())));
   return overrides;
 }
 
@@ -209,6 +217,7 @@ void require_local_inputs(const config::PipelineConfig& config) {
 }
 
 Workers make_workers(const PipelineOptions& options, uint32_t configured_threads) {
+  require_precision_of_device(options.precision, options.device);
   int threads = options.threads > 0 ? options.threads : static_cast<int>(configured_threads);
   if (threads == 0) threads = default_threads();
   Workers workers;

@@ -56,7 +56,10 @@ void add_checkpoint_options(Command& command, CheckpointOptions& options);
 // --device
 void add_device_option(Command& command, PipelineOptions& options);
 // --device, --precision, --threads
-void add_device_options(Command& command, PipelineOptions& options);
+enum class Int8 { kNo, kYes };
+void add_device_options(Command& command, PipelineOptions& options, Int8 int8 = Int8::kNo);
+// Throws for a --precision that the device does not compute in.
+void require_precision_of_device(const std::string& precision, const std::string& device);
 
 // --profile
 void add_profile_option(Command& command, std::string& path);

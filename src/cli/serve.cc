@@ -97,12 +97,11 @@ ServingOptions serving_options(const Options& options) {
   EMBLEM_REQUIRE(
       serving.models.models.empty() || serving.models.control == Control::kExplicit,
       "--load-model needs --model-control-mode explicit; in other modes all models are loaded");
+  require_precision_of_device(serving.models.precision, options.device);
   serving.models.on_gpu = options.device == "cuda";
   if (serving.models.on_gpu)
     dispatch(
         Device::kCuda, [] {}, [] { cuda::require_usable_gpu(); });
-  EMBLEM_REQUIRE(serving.models.on_gpu || serving.models.precision != "fp16",
-                 "--precision fp16 needs --device cuda; a CPU computes in fp32 or bf16");
   for (const std::string& text : options.deltas) {
     const size_t sign = text.find('=');
     EMBLEM_REQUIRE(sign != std::string::npos && sign > 0, "--deltas '", text,
@@ -301,8 +300,13 @@ void add_serve(Command& program) {
   command.choice("--device", options->device, {"cpu", "cuda"},
                  "cuda: compute all models on the GPU; cpu: those without an instance_group of "
                  "KIND_GPU on the CPU");
-  command.choice("--precision", options->serving.models.precision, {"fp32", "bf16", "fp16"},
-                 "Compute layers in this type (default: the model's parameter precision, or fp32)");
+  command.choice(
+      "--row-precision", options->serving.models.row_precision, {"fp32", "bf16", "fp16", "int8"},
+      "Keep rows of tables in memory in this type (default: volatile_db.row_precision of "
+      "--ps, or fp32)");
+  command.choice("--precision", options->serving.models.precision, {"fp32", "bf16", "fp16", "int8"},
+                 "Compute layers in this type (default: the model's parameter precision, or as it "
+                 "was exported)");
   command
       .option("--http-threads", options->serving.http.threads, "N", "Threads for HTTP connections")
       .range(1, 1024);

@@ -155,9 +155,10 @@ void check_train(const config::PipelineConfig& config) {
       !train.has_gradient_accumulation_steps() || train.gradient_accumulation_steps() > 0,
       "train_config.gradient_accumulation_steps is 0, expected at least 1");
   const std::string& precision = train.mixed_precision();
-  EMBLEM_REQUIRE(
-      precision.empty() || precision == "FP32" || precision == "FP16" || precision == "BF16",
-      "train_config.mixed_precision is \"", precision, "\", expected FP32, FP16 or BF16");
+  EMBLEM_REQUIRE(precision.empty() || precision == "FP32" || precision == "FP16" ||
+                     precision == "BF16" || precision == "INT8",
+                 "train_config.mixed_precision is \"", precision,
+                 "\", expected FP32, FP16 or BF16 (or INT8 in exported models)");
   const std::string& exchange = train.exchange_precision();
   EMBLEM_REQUIRE(exchange == "FP32" || exchange == "FP16" || exchange == "BF16",
                  "train_config.exchange_precision is \"", exchange,

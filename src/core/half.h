@@ -1,18 +1,31 @@
-// core/half.h - 16-bit floats as storage: conversions written once for CPU and CUDA.
+// core/half.h - types of numbers; 16-bit floats as storage: conversions written once for CPU and
+// CUDA.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
+#include <optional>
+#include <string_view>
 
 #include "core/host_device.h"
 
 namespace emblem {
 
-enum class DType : uint8_t { kF32, kF16, kBf16 };
+enum class DType : uint8_t { kF32, kF16, kBf16, kInt8 };
 
-constexpr int64_t size_of(DType type) { return type == DType::kF32 ? 4 : 2; }
+constexpr int64_t size_of(DType type) {
+  return type == DType::kF32 ? 4 : type == DType::kInt8 ? 1 : 2;
+}
 constexpr const char* name_of(DType type) {
-  return type == DType::kF32 ? "fp32" : type == DType::kF16 ? "fp16" : "bf16";
+  constexpr const char* kNames[] = {"fp32", "fp16", "bf16", "int8"};
+  return kNames[static_cast<size_t>(type)];
+}
+
+// The type of that name, if there is one.
+constexpr std::optional<DType> parse_dtype(std::string_view name) {
+  for (const DType type : {DType::kF32, DType::kF16, DType::kBf16, DType::kInt8})
+    if (name == name_of(type)) return type;
+  return std::nullopt;
 }
 
 namespace detail {

@@ -4,20 +4,23 @@
 
 #include <memory>
 #include <memory_resource>
+#include <new>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace emblem {
 
-// Takes memory from `memory`, which outlives it, or from the heap where that is null. Which one it
-// is moves with the elements.
+// Takes memory from `memory`, which outlives it, or from the heap where that is null, at the begin
+// of a cache line. Which one it is moves with the elements.
 template <class T>
 struct UninitializedAllocator {
   using value_type = T;
   using propagate_on_container_move_assignment = std::true_type;
   using propagate_on_container_swap = std::true_type;
   using is_always_equal = std::false_type;
+
+  static constexpr std::align_val_t kAlign{64};
 
   std::pmr::memory_resource* memory = nullptr;
 
@@ -27,11 +30,11 @@ struct UninitializedAllocator {
   UninitializedAllocator(const UninitializedAllocator<U>& other) noexcept : memory(other.memory) {}
 
   T* allocate(size_t count) {
-    if (memory == nullptr) return std::allocator<T>().allocate(count);
+    if (memory == nullptr) return static_cast<T*>(::operator new(count * sizeof(T), kAlign));
     return static_cast<T*>(memory->allocate(count * sizeof(T), alignof(T)));
   }
   void deallocate(T* data, size_t count) noexcept {
-    if (memory == nullptr) return std::allocator<T>().deallocate(data, count);
+    if (memory == nullptr) return ::operator delete(data, kAlign);
     memory->deallocate(data, count * sizeof(T), alignof(T));
   }
 

@@ -8,6 +8,7 @@
 
 #include "core/random.h"
 #include "core/thread_pool.h"
+#include "kernels/cpu/tile_product.h"
 #include "kernels/tile_gemm.h"
 
 namespace emblem {
@@ -44,6 +45,10 @@ struct Problem {
     for (auto* values : {&a, &b})
       for (float& value : *values) value = Bf16::from(value).to_float();
   }
+  void make_integers() {
+    for (auto* values : {&a, &b})
+      for (float& value : *values) value = std::nearbyint(value * 200);
+  }
   Matrix<float> out(const Case& t) { return {c.data(), t.m, t.n, t.n + t.padding}; }
 };
 
@@ -66,9 +71,10 @@ std::vector<float> oracle(const Case& t, const Problem& problem) {
   return expected;
 }
 
-void expect_close(const std::vector<float>& actual, const std::vector<float>& expected, int64_t k) {
+void expect_close(const std::vector<float>& actual, const std::vector<float>& expected, int64_t k,
+                  float unit = 1.0f) {
   ASSERT_EQ(actual.size(), expected.size());
-  const float tolerance = 1e-6f * std::sqrt(static_cast<float>(k) + 1.0f);
+  const float tolerance = 1e-6f * unit * std::sqrt(static_cast<float>(k) + 1.0f);
   for (size_t i = 0; i < actual.size(); ++i)
     ASSERT_NEAR(actual[i], expected[i], tolerance) << "at " << i;
 }
@@ -112,11 +118,57 @@ TEST(Gemm, EveryKernelOfThisCpuAgreesWithDoublePrecision) {
       if (kernel->type != DType::kF32) t.alpha = 1.0f;
       Problem problem(t);
       if (kernel->type == DType::kBf16) problem.round_to_bf16();
+      if (kernel->type == DType::kInt8) problem.make_integers();
       const auto expected = oracle(t, problem);
       cpu::tile_gemm(*kernel, t.transpose_a, t.transpose_b, t.alpha, problem.left, problem.right,
                      t.k, t.beta, problem.out(t));
-      expect_close(problem.c, expected, t.k);
+      expect_close(problem.c, expected, t.k, kernel->type == DType::kInt8 ? 1e4f : 1.0f);
     });
+  }
+}
+
+TEST(Gemm, Int8IsTheSameInEveryKernel) {
+  constexpr int64_t kInner = 300, kCols = 70;
+  std::vector<float> factors(kInner), rows(45 * kInner), weights(kCols * kInner);
+  std::vector<int32_t> zeros(kInner);
+  Random random{3};
+  for (float& factor : factors) factor = 50 * random.uniform();
+  for (int32_t& zero : zeros) zero = static_cast<int32_t>(100 * random.uniform()) - 50;
+  for (float& value : rows) value = 10 * random.uniform() - 5;
+  for (float& value : weights) value = std::nearbyint(254 * random.uniform() - 127);
+  rows[5] = 1e30f;
+  rows[kInner + 7] = -1e30f;
+  for (const int64_t count : {1, 3, 4, 7, 20, 45}) {
+    std::vector<float> expected(static_cast<size_t>(count * kCols));
+    for (int64_t r = 0; r < count; ++r) {
+      for (int64_t j = 0; j < kCols; ++j) {
+        int64_t sum = 0;
+        for (int64_t k = 0; k < kInner; ++k) {
+          const float scaled = std::clamp(rows[r * kInner + k] * factors[k], -3e4f, 3e4f);
+          const auto element = static_cast<int64_t>(std::nearbyint(scaled)) + zeros[k];
+          sum += std::clamp<int64_t>(element, -128, 127) *
+                 static_cast<int64_t>(weights[j * kInner + k]);
+        }
+        expected[r * kCols + j] = static_cast<float>(sum);
+      }
+    }
+    for (const cpu::TileKernel* kernel : cpu::tile_kernels()) {
+      if (kernel->type != DType::kInt8) continue;
+      SCOPED_TRACE(testing::Message() << kernel->name << ", " << count << " rows");
+      std::vector<std::byte> panels(kernel->bytes_for(kCols, kernel->cols, kInner));
+      kernel->pack_right({weights.data(), kCols, kInner, kInner, 1}, kernel->cols, panels.data());
+      std::vector<float> actual(expected.size());
+      cpu::multiply_panels(*kernel,
+                           {.data = rows.data(),
+                            .count = count,
+                            .inner = kInner,
+                            .step = kInner,
+                            .factors = factors.data(),
+                            .zeros = zeros.data()},
+                           1.0f, panels.data(), kernel->panel_bytes(kernel->cols, kInner), kCols,
+                           false, actual.data(), kCols);
+      EXPECT_EQ(actual, expected);
+    }
   }
 }
 

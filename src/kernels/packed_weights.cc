@@ -1,6 +1,7 @@
 #include "kernels/packed_weights.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/thread_pool.h"
 #include "kernels/cpu/tile_product.h"
@@ -24,21 +25,63 @@ void PackedWeights::assign(const Context& context, Matrix<const float> weights, 
   const int64_t each = std::max<int64_t>(1, kPackedAtATime / std::max<int64_t>(1, inputs_ * width));
   parallel_for(context, panels, each, [&](int64_t begin, int64_t end) {
     const int64_t unit = begin * width;
-    kernel_->pack({.data = weights.data + unit * (turn ? 1 : weights.stride),
-                   .count = std::min(end * width, units_) - unit,
-                   .inner = inputs_,
-                   .step = turn ? 1 : weights.stride,
-                   .inner_step = turn ? weights.stride : 1},
-                  width, panels_.data() + begin * bytes);
+    kernel_->pack_right({.data = weights.data + unit * (turn ? 1 : weights.stride),
+                         .count = std::min(end * width, units_) - unit,
+                         .inner = inputs_,
+                         .step = turn ? 1 : weights.stride,
+                         .inner_step = turn ? weights.stride : 1},
+                        width, panels_.data() + begin * bytes);
   });
+}
+
+// Column k of x is about steps[k] * (q - zeros[k]) for its int8 elements q. So the product is that
+// of q and W's columns times steps, whose rows become int8 by scales. Offsets are for the zeros,
+// and such that the product is right for the mean of x.
+void PackedWeights::assign_int8(Matrix<const float> weights, const InputRanges& ranges) {
+  constexpr float kLargest = 127.0f;
+  const auto inputs = static_cast<size_t>(weights.cols), units = static_cast<size_t>(weights.rows);
+  EMBLEM_REQUIRE(ranges.low.size() == inputs, "int8: ranges of ", ranges.low.size(),
+                 " inputs for a layer of ", inputs);
+  std::vector<float> steps(inputs), rounded(units * inputs);
+  factors_.resize(inputs);
+  zeros_.resize(inputs);
+  scales_.assign(units, 1.0f);
+  offsets_.assign(units, 0.0f);
+  for (size_t k = 0; k < inputs; ++k) {
+    const Int8Column column(ranges.low[k], ranges.high[k]);
+    steps[k] = column.step;
+    factors_[k] = column.factor;
+    zeros_[k] = column.zero;
+  }
+  for (size_t u = 0; u < units; ++u) {
+    const float* row = weights.row(static_cast<int64_t>(u));
+    float* to = rounded.data() + u * inputs;
+    float largest = 0.0f;
+    for (size_t k = 0; k < inputs; ++k) largest = std::max(largest, std::abs(row[k] * steps[k]));
+    if (largest > 0.0f) scales_[u] = largest / kLargest;
+    double offset = 0.0;
+    for (size_t k = 0; k < inputs; ++k) {
+      to[k] = std::nearbyint(row[k] * steps[k] / scales_[u]);
+      const double weight = double{scales_[u]} * double{to[k]};  // of an element
+      offset += double{row[k]} * double{ranges.mean[k]} -
+                weight * (double{ranges.rounded_mean[k]} / double{steps[k]} + zeros_[k]);
+    }
+    offsets_[u] = static_cast<float>(offset);
+  }
+  assign({rounded.data(), weights.rows, weights.cols}, DType::kInt8);
 }
 
 void PackedWeights::multiply(Matrix<const float> x, int64_t unit, Matrix<float> y, bool add) const {
   if (inputs_ == 0 && !add) return scale(0.0f, y);
   const int64_t bytes = kernel_->panel_bytes(kernel_->cols, inputs_);
-  multiply_panels(*kernel_, {x.data, x.rows, inputs_, x.stride, 1}, 1.0f,
-                  panels_.data() + unit / kernel_->cols * bytes, bytes, y.cols, add, y.data,
-                  y.stride);
+  const Lines rows{.data = x.data,
+                   .count = x.rows,
+                   .inner = inputs_,
+                   .step = x.stride,
+                   .factors = is_int8() ? factors_.data() : nullptr,
+                   .zeros = is_int8() ? zeros_.data() : nullptr};
+  multiply_panels(*kernel_, rows, 1.0f, panels_.data() + unit / kernel_->cols * bytes, bytes,
+                  y.cols, add, y.data, y.stride);
 }
 
 }  // namespace emblem::cpu

@@ -5,9 +5,13 @@
 // that row alone, never on other rows.
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include "core/host_vector.h"
 #include "kernels/cpu/tile_kernel.h"
 #include "kernels/gemm.h"
+#include "kernels/input_ranges.h"
 
 namespace emblem::cpu {
 
@@ -24,22 +28,36 @@ class PackedWeights {
     assign(Context(), weights, Transpose::kNo, type);
   }
 
+  // In int8: columns of x are rounded to 255 steps of their range, which need not hold all their
+  // values, and each unit's weights to 255 steps of their own.
+  void assign_int8(Matrix<const float> weights, const InputRanges& ranges);
+
   int64_t units() const { return units_; }
   int64_t inputs() const { return inputs_; }
 
+  // Rows are multiplied fastest by multiples of so many.
+  int64_t row_unit() const { return kernel_->rows; }
   // Where a part of the units may begin.
   static constexpr int64_t kAlign = 64;
 
   // y = x [rows, inputs] times the units [unit, unit + columns of y), on the calling thread; or
-  // y + that with `add`. `unit` is a multiple of kAlign.
+  // y + that with `add`. `unit` is a multiple of kAlign. In int8 the product is scales()[u] y +
+  // offsets()[u], for the caller to compute with what it does to y anyway.
   void multiply(Matrix<const float> x, int64_t unit, Matrix<float> y, bool add = false) const;
   void multiply(Matrix<const float> x, Matrix<float> y, bool add = false) const {
     multiply(x, 0, y, add);
   }
 
+  bool is_int8() const { return kernel_ != nullptr && kernel_->type == DType::kInt8; }
+  std::span<const float> scales() const { return scales_; }
+  std::span<const float> offsets() const { return offsets_; }
+
  private:
   const TileKernel* kernel_ = nullptr;
   int64_t units_ = 0, inputs_ = 0;
+  // In int8: how columns of x are rounded, and what the sums of units mean.
+  std::vector<float> factors_, scales_, offsets_;
+  std::vector<int32_t> zeros_;
   HostVector<std::byte> panels_;  // of the kernel, by units
 };
 

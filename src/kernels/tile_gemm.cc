@@ -18,12 +18,12 @@ void tile_gemm(const TileKernel& kernel, Transpose transpose_a, Transpose transp
     const int64_t count = std::min(step, inner - k);
     const int64_t bytes = kernel.panel_bytes(kernel.cols, count);
     right.resize(kernel.bytes_for(c.cols, kernel.cols, count));
-    kernel.pack({.data = turn_b ? b.data + k : b.row(k),
-                 .count = c.cols,
-                 .inner = count,
-                 .step = turn_b ? b.stride : 1,
-                 .inner_step = turn_b ? 1 : b.stride},
-                kernel.cols, right.data());
+    kernel.pack_right({.data = turn_b ? b.data + k : b.row(k),
+                       .count = c.cols,
+                       .inner = count,
+                       .step = turn_b ? b.stride : 1,
+                       .inner_step = turn_b ? 1 : b.stride},
+                      kernel.cols, right.data());
     const Lines left{.data = turn_a ? a.row(k) : a.data + k,
                      .count = c.rows,
                      .inner = count,

@@ -83,8 +83,9 @@ class CachedModelTest : public testing::Test {
   void compare(const std::string& text, const std::string& precision, double tolerance) {
     auto config = parse_pipeline(text, "test");
     const FeatureLayout layout = layout_of(config);
-    HostPredictor expected(
-        std::make_unique<Model>(Context{}, config, layout, HostPredictor::kPieceRows));
+    const int64_t piece_rows = HostPredictor::piece_rows();
+    HostPredictor expected(std::make_unique<Model>(Context{}, config, layout, piece_rows),
+                           piece_rows);
     config.mutable_train_config()->set_mixed_precision(precision);
     dispatch(
         Device::kCuda, [] {},

@@ -29,15 +29,20 @@ DType precision_of(const Context& context, const config::TrainConfig& config) {
 }
 
 DType compute_type_of(const Context& context, const config::TrainConfig& config) {
-  const bool is_bf16 = config.mixed_precision() == "BF16";
-  if (context.device == Device::kCpu) return is_bf16 ? DType::kBf16 : DType::kF32;
-  return precision_of(context, config);
+  if (context.device != Device::kCpu) return precision_of(context, config);
+  if (config.mixed_precision() == "INT8") return DType::kInt8;
+  return config.mixed_precision() == "BF16" ? DType::kBf16 : DType::kF32;
 }
 
 Model::Model(const Context& context, const config::PipelineConfig& config,
              const FeatureLayout& layout, int64_t max_rows, const MakeLookup& make_lookup,
              ModelUse use, const MakeRankTables& make_rank_tables)
     : name_(model_name(config.model_config())), graph_(config.train_config().seed()) {
+  EMBLEM_REQUIRE(
+      config.train_config().mixed_precision() != "INT8" || make_lookup ||
+          use == ModelUse::kEvaluation,
+      "train_config.mixed_precision is INT8, which exported models have; train in FP32, BF16 or "
+      "FP16, then write the model by emblem export --precision int8 --calibrate DATA");
   ModelInputs inputs(graph_, config, layout, wide_dim_of(config.model_config()));
   heads_ = build_model(graph_, inputs);
   for (const Head& head : heads_) {

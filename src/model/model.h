@@ -24,11 +24,13 @@ namespace emblem {
 
 // The type of values between layers: on a CPU fp32 for models of any precision.
 DType precision_of(const Context& context, const config::TrainConfig& config);
-// What layers compute in: bf16 on CPUs too, whereas FP16 models run there in fp32.
+// What layers compute in: bf16 on CPUs too, whereas FP16 models run there in fp32. INT8 models,
+// which exist for inference only, run in fp32 on a GPU.
 DType compute_type_of(const Context& context, const config::TrainConfig& config);
 // The name of a type in train_config.mixed_precision.
 constexpr const char* mixed_precision_of(DType type) {
-  return type == DType::kF16 ? "FP16" : type == DType::kBf16 ? "BF16" : "FP32";
+  constexpr const char* kNames[] = {"FP32", "FP16", "BF16", "INT8"};
+  return kNames[static_cast<size_t>(type)];
 }
 
 // Seconds that the parts of a step took; summed until cleared.

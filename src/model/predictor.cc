@@ -24,15 +24,20 @@ void fill_rows(std::span<const PredictedOutput> outputs, const Model& model, int
   }
 }
 
-HostPredictor::HostPredictor(std::unique_ptr<Model> model)
-    : model_(std::move(model)), piece_(model_->sequence_of_feature()) {
+int64_t HostPredictor::piece_rows(int threads) {
+  constexpr int64_t kOfAThread = 192;
+  return kOfAThread * std::max(2, threads);
+}
+
+HostPredictor::HostPredictor(std::unique_ptr<Model> model, int64_t piece_rows)
+    : model_(std::move(model)), piece_rows_(piece_rows), piece_(model_->sequence_of_feature()) {
   model_->graph().freeze();
 }
 
 void HostPredictor::run(const Context& context, const ModelBatch& batch,
                         std::span<const PredictedOutput> outputs) {
-  for (int64_t begin = 0; begin < batch.rows; begin += kPieceRows) {
-    const int64_t rows = std::min(kPieceRows, batch.rows - begin);
+  for (int64_t begin = 0; begin < batch.rows; begin += piece_rows_) {
+    const int64_t rows = std::min(piece_rows_, batch.rows - begin);
     model_->forward(context, piece_.cut(batch, begin, rows), Phase::kEval, 0);
     fill_rows(outputs, *model_, begin, rows, [&](size_t head) { return model_->logits(head); });
   }

@@ -44,11 +44,11 @@ void fill_rows(std::span<const PredictedOutput> outputs, const Model& model, int
 class HostPredictor final : public Predictor {
  public:
   // Batches are computed by pieces of this many rows, whose values stay in the caches; they make
-  // whole tiles for one thread and for two (TileKernel::rows).
-  static constexpr int64_t kPieceRows = 264;
+  // whole tiles for each thread (TileKernel::rows).
+  static int64_t piece_rows(int threads = 1);
 
-  // `model` was made for kPieceRows rows and has its parameters, which stay as they are.
-  explicit HostPredictor(std::unique_ptr<Model> model);
+  // `model` was made for `piece_rows` rows and has its parameters, which stay as they are.
+  HostPredictor(std::unique_ptr<Model> model, int64_t piece_rows);
 
   using Predictor::run;
   void run(const Context& context, const ModelBatch& batch,
@@ -57,6 +57,7 @@ class HostPredictor final : public Predictor {
 
  private:
   std::unique_ptr<Model> model_;
+  int64_t piece_rows_;
   BatchPiece piece_;
 };
 

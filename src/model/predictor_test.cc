@@ -31,8 +31,9 @@ constexpr const char* kPipeline = R"(
 )";
 
 TEST(HostPredictor, CutsBatchesIntoPieces) {
-  SmallModel small(kPipeline, HostPredictor::kPieceRows);
-  const int64_t rows = 2 * HostPredictor::kPieceRows + 7;
+  const int64_t piece_rows = HostPredictor::piece_rows();
+  SmallModel small(kPipeline, piece_rows);
+  const int64_t rows = 2 * piece_rows + 7;
   const Batch batch = small.batch({.rows = rows, .most_keys = 2});
   // What single rows give.
   std::vector<float> expected_ctr, expected_cvr;
@@ -42,7 +43,7 @@ TEST(HostPredictor, CutsBatchesIntoPieces) {
     const std::vector<float> logits = small.logits(1);
     expected_cvr.push_back(probability_of(logits[1] - logits[0]));
   }
-  HostPredictor predictor(std::move(small.model));
+  HostPredictor predictor(std::move(small.model), piece_rows);
   std::vector<HeadSpec> heads;
   for (const Head& head : predictor.model().heads()) heads.push_back(head.spec);
   const std::vector<OutputSpec> specs = default_outputs(heads);

@@ -24,6 +24,7 @@
 #include "core/context.h"
 #include "core/half.h"
 #include "core/phase.h"
+#include "kernels/input_ranges.h"
 #include "nn/initial.h"
 
 namespace emblem {
@@ -233,7 +234,8 @@ class Graph {
   // Plans buffers for batches of up to max_rows and draws the initial parameters. Call once.
   // `precision` is that of values, gradients of nodes and matrix products; sums, parameters and
   // their gradients are in fp32, and so is what value() and gradient() give. On a CPU, bf16 is what
-  // layers round the factors of their products to; all else is in fp32.
+  // layers round the factors of their products to; all else is in fp32. The same for int8, which is
+  // for inference only and after freeze().
   // For Purpose::kInference there is no room for gradients, and no backward.
   enum class Purpose { kTraining, kInference };
   void prepare(const Context& context, int64_t max_rows, DType precision = DType::kF32,
@@ -271,6 +273,13 @@ class Graph {
   // For inference: the parameters stay as they are from now on, and forward in Phase::kEval need
   // not read them again.
   void freeze();
+
+  // What layers need to compute in int8 on a CPU: from now on evaluations record it; and it is
+  // given to a graph in int8 before freeze().
+  void record_inputs();
+  LayerRanges recorded_ranges() const;
+  void set_input_ranges(const LayerRanges& ranges);
+  std::vector<std::string> int8_layers() const;  // that need it
 
   std::span<const Parameter> parameter_list() const;
   View<float> parameters();

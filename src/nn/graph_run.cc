@@ -148,8 +148,14 @@ void Graph::prepare(const Context& context, int64_t max_rows, DType precision, P
                  " rows; at least 1 is needed");
   EMBLEM_REQUIRE(precision != DType::kF16 || context.device == Device::kCuda,
                  "graph: fp16 is computed on a GPU only; use fp32 or bf16 on the CPU");
+  EMBLEM_REQUIRE(precision != DType::kInt8 ||
+                     (context.device == Device::kCpu && purpose == Graph::Purpose::kInference),
+                 "graph: int8 is for inference on a CPU only");
   if (context.device == Device::kCpu) {
-    for (const auto& op : s.ops) op->set_product_type(precision);
+    for (const auto& op : s.ops) {
+      const bool stays_wide = precision == DType::kInt8 && op->int8_inputs() == nullptr;
+      op->set_product_type(stays_wide ? DType::kF32 : precision);
+    }
     precision = DType::kF32;
   }
   s.prepared = true;
@@ -307,6 +313,41 @@ void Graph::freeze() {
   if (state_->parameter_values.view().device != Device::kCpu)
     return;  // nothing is kept on a GPU yet
   for (const auto& op : state_->ops) op->freeze(state_->parameter_values.data());
+}
+
+void Graph::record_inputs() {
+  for (const auto& op : state_->ops)
+    if (op->int8_inputs() != nullptr) op->int8_inputs()->records = true;
+}
+
+LayerRanges Graph::recorded_ranges() const {
+  LayerRanges all;
+  for (const auto& op : state_->ops) {
+    const Op::Int8Inputs* inputs = op->int8_inputs();
+    if (inputs == nullptr || inputs->recorder.empty()) continue;
+    const std::string layer(op->name());
+    for (const Parameter& weight : state_->parameters.list()) {
+      if (weight.name == layer + ".weight")
+        all[layer] = inputs->recorder.ranges(
+            {state_->parameter_values.data() + weight.begin, weight.rows, weight.cols});
+    }
+  }
+  return all;
+}
+
+void Graph::set_input_ranges(const LayerRanges& ranges) {
+  for (const auto& op : state_->ops) {
+    const auto found = ranges.find(std::string(op->name()));
+    if (op->int8_inputs() != nullptr && found != ranges.end())
+      op->int8_inputs()->ranges = found->second;
+  }
+}
+
+std::vector<std::string> Graph::int8_layers() const {
+  std::vector<std::string> names;
+  for (const auto& op : state_->ops)
+    if (op->int8_inputs() != nullptr) names.emplace_back(op->name());
+  return names;
 }
 
 void Graph::backward(const Context& context) {

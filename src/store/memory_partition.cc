@@ -30,9 +30,8 @@ LargeArray allocate_large(size_t bytes) {
 void RowSlabs::make_room_for(uint32_t row) {
   const int slab = std::bit_width((uint64_t{row} + kFirst) / kFirst) - 1;
   if (slabs_[slab] != nullptr) return;
-  memory_.push_back(
-      allocate_large((kFirst << slab) * static_cast<size_t>(stride_) * sizeof(float)));
-  slabs_[slab] = static_cast<float*>(memory_.back().get());
+  memory_.push_back(allocate_large((kFirst << slab) * static_cast<size_t>(stride_)));
+  slabs_[slab] = static_cast<std::byte*>(memory_.back().get());
 }
 
 MemoryPartition::SlotArray::SlotArray(uint64_t slot_count)
@@ -42,13 +41,13 @@ MemoryPartition::SlotArray::SlotArray(uint64_t slot_count)
   std::uninitialized_default_construct_n(slots, slot_count);
 }
 
-MemoryPartition::MemoryPartition(ReadGate& gate, int64_t dim, const Overflow& overflow,
+MemoryPartition::MemoryPartition(ReadGate& gate, const RowFormat& format, const Overflow& overflow,
                                  uint64_t seed)
     : gate_(gate),
-      dim_(dim),
+      format_(format),
       overflow_(overflow),
       marks_use_(overflow.limited() && overflow.policy != OverflowPolicy::kEvictRandom),
-      rows_(dim),
+      rows_(format.bytes()),
       owned_index_(std::make_unique<SlotArray>(kFirstSlots)),
       random_{.seed = seed} {
   index_ = owned_index_.get();
@@ -85,7 +84,7 @@ void MemoryPartition::insert(std::span<const uint32_t> numbers, const int64_t* k
                              const float* rows) {
   std::lock_guard lock(writer_);
   now_.fetch_add(1, std::memory_order_relaxed);
-  for (const uint32_t i : numbers) put(keys[i], rows + i * dim_);
+  for (const uint32_t i : numbers) put(keys[i], rows + i * format_.dim);
 }
 
 void MemoryPartition::erase(std::span<const uint32_t> numbers, const int64_t* keys) {
@@ -120,7 +119,7 @@ MemoryPartition::Slot& MemoryPartition::slot_of(int64_t key) const {
 void MemoryPartition::put(int64_t key, const float* row) {
   make_room_in_index();
   const uint32_t number = take_row();
-  std::memcpy(rows_.at(number), row, static_cast<size_t>(dim_) * sizeof(float));
+  format_.write(row, rows_.at(number));
   Slot& slot = slot_of(key);
   const uint32_t old = slot.row.load(std::memory_order_relaxed);
   if (old == kEmpty) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/random.h"
+#include "core/row_format.h"
 #include "store/overflow.h"
 #include "store/read_gate.h"
 
@@ -23,9 +24,9 @@ LargeArray allocate_large(size_t bytes);  // not initialized; throws kOutOfMemor
 // Rows in slabs of doubling size that never move.
 class RowSlabs {
  public:
-  explicit RowSlabs(int64_t dim) : stride_((dim + 3) / 4 * 4) {}
+  explicit RowSlabs(int64_t row_bytes) : stride_(row_bytes) {}
 
-  float* at(uint32_t row) const {
+  std::byte* at(uint32_t row) const {
     const uint64_t number = uint64_t{row} + kFirst;
     const int slab = std::bit_width(number / kFirst) - 1;
     return slabs_[slab] + (number - (kFirst << slab)) * stride_;
@@ -34,22 +35,22 @@ class RowSlabs {
 
  private:
   static constexpr uint64_t kFirst = 256;  // rows of the first slab
-  int64_t stride_;                         // floats from row to row
-  float* slabs_[26] = {};
+  int64_t stride_;                         // bytes from row to row
+  std::byte* slabs_[26] = {};
   std::vector<LargeArray> memory_;
 };
 
 class MemoryPartition {
  public:
-  MemoryPartition(ReadGate& gate, int64_t dim, const Overflow& overflow, uint64_t seed);
+  MemoryPartition(ReadGate& gate, const RowFormat& format, const Overflow& overflow, uint64_t seed);
 
   // ---- readers, inside the gate ----
   void prefetch(uint64_t hash) const {
     const SlotArray* index = index_.load(std::memory_order_acquire);
     __builtin_prefetch(&index->slots[hash & index->mask]);
   }
-  // The row of a key or null; valid until the reader leaves the gate.
-  const float* find(uint64_t hash, int64_t key) const {
+  // The row of a key, in the format, or null; valid until the reader leaves the gate.
+  const std::byte* find(uint64_t hash, int64_t key) const {
     const SlotArray* index = index_.load(std::memory_order_acquire);
     for (uint64_t at = hash & index->mask;; at = (at + 1) & index->mask) {
       const Slot& slot = index->slots[at];
@@ -98,7 +99,7 @@ class MemoryPartition {
   std::vector<uint64_t> live_slots() const;
 
   ReadGate& gate_;
-  const int64_t dim_;
+  const RowFormat format_;
   const Overflow overflow_;
   const bool marks_use_;
   RowSlabs rows_;

@@ -14,9 +14,9 @@ constexpr size_t kKeysInFlight = 32;  // whose cache misses overlap
 
 MemoryTable::MemoryTable(std::string name, int64_t dim, const MemorySettings& settings,
                          std::shared_ptr<ReadGate> gate)
-    : KvTable(std::move(name), dim), gate_(std::move(gate)) {
+    : KvTable(std::move(name), dim), format_{dim, settings.row_type}, gate_(std::move(gate)) {
   for (int64_t i = 0; i < settings.partitions; ++i) {
-    parts_.push_back(std::make_unique<MemoryPartition>(*gate_, dim, settings.overflow,
+    parts_.push_back(std::make_unique<MemoryPartition>(*gate_, format_, settings.overflow,
                                                        static_cast<uint64_t>(i)));
   }
 }
@@ -24,12 +24,11 @@ MemoryTable::MemoryTable(std::string name, int64_t dim, const MemorySettings& se
 int64_t MemoryTable::fetch(std::span<const int64_t> keys, std::span<float> rows,
                            std::span<uint8_t> found) const {
   check_sizes(keys, rows.size(), found.size());
-  const size_t bytes = static_cast<size_t>(dim()) * sizeof(float);
   int64_t hits = 0;
   for (size_t begin = 0; begin < keys.size(); begin += kKeysInFlight) {
     const size_t count = std::min(kKeysInFlight, keys.size() - begin);
     uint64_t hashes[kKeysInFlight];
-    const float* at[kKeysInFlight];
+    const std::byte* at[kKeysInFlight];
     const ReadGate::Reader inside = gate_->enter();  // briefly, so that writers never wait long
     for (size_t i = 0; i < count; ++i) prefetch(hashes[i] = hash(keys[begin + i]));
     for (size_t i = 0; i < count; ++i) {
@@ -39,7 +38,7 @@ int64_t MemoryTable::fetch(std::span<const int64_t> keys, std::span<float> rows,
     for (size_t i = 0; i < count; ++i) {
       found[begin + i] = at[i] != nullptr;
       if (at[i] == nullptr) continue;
-      std::memcpy(rows.data() + (begin + i) * static_cast<size_t>(dim()), at[i], bytes);
+      format_.read(at[i], rows.data() + (begin + i) * static_cast<size_t>(dim()));
       ++hits;
     }
   }
@@ -100,10 +99,11 @@ void MemoryTable::iterate(int64_t batch_rows, const Take& take) const {
     for (const int64_t key : part->keys()) {
       {
         const ReadGate::Reader inside = gate_->enter();
-        const float* row = part->find(hash(key), key);
+        const std::byte* row = part->find(hash(key), key);
         if (row == nullptr) continue;  // erased meanwhile
         keys.push_back(key);
-        rows.insert(rows.end(), row, row + dim);
+        rows.resize(rows.size() + dim);
+        format_.read(row, rows.data() + rows.size() - dim);
       }
       if (static_cast<int64_t>(keys.size()) == batch_rows) give();
     }

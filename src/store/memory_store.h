@@ -14,8 +14,9 @@
 namespace emblem {
 
 struct MemorySettings {
-  int64_t partitions = 0;  // 0: as many as CPUs, at most 16
-  Overflow overflow;       // of each partition
+  int64_t partitions = 0;        // 0: as many as CPUs, at most 16
+  Overflow overflow;             // of each partition
+  DType row_type = DType::kF32;  // that rows are rounded to
 };
 
 class MemoryTable : public KvTable {
@@ -35,12 +36,13 @@ class MemoryTable : public KvTable {
   void iterate(int64_t batch_rows, const Take& take) const override;
 
   // ---- rows in place ----
-  // What find returns stays valid and unchanged while the reader is inside the gate, which all
-  // tables of a store share. Who is inside must not change tables.
+  const RowFormat& format() const { return format_; }
+  // What find returns, a row in this format, stays valid and unchanged while the reader is inside
+  // the gate, which all tables of a store share. Who is inside must not change tables.
   const ReadGate& gate() const { return *gate_; }
   static uint64_t hash(int64_t key) { return mix64(static_cast<uint64_t>(key)); }
   void prefetch(uint64_t hash) const { part(hash).prefetch(hash); }
-  const float* find(uint64_t hash, int64_t key) const { return part(hash).find(hash, key); }
+  const std::byte* find(uint64_t hash, int64_t key) const { return part(hash).find(hash, key); }
 
  private:
   const MemoryPartition& part(uint64_t hash) const { return *parts_[part_number(hash)]; }
@@ -48,6 +50,7 @@ class MemoryTable : public KvTable {
   size_t part_number(uint64_t hash) const { return ((hash >> 32) * parts_.size()) >> 32; }
   std::vector<std::vector<uint32_t>> by_part(std::span<const int64_t> keys) const;
 
+  RowFormat format_;
   std::shared_ptr<ReadGate> gate_;
   std::vector<std::unique_ptr<MemoryPartition>> parts_;
 };

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <set>
 #include <thread>
@@ -53,6 +54,41 @@ TEST(MemoryStoreTest, OverflowLeavesTheTargetsShareOfTheMargin) {
             table->size());
 }
 
+TEST(MemoryStoreTest, RowsAreRoundedToTheTypeOfTheStore) {
+  constexpr int64_t kDim = 21;
+  std::vector<float> rows(300 * kDim);
+  Random random{.seed = 2};
+  for (float& value : rows) value = random.normal();
+  std::fill_n(rows.begin(), kDim, 0.0f);
+  const double tolerance[] = {0, 1.0 / 2048, 1.0 / 256, 1.0 / 250};
+  for (const DType type : {DType::kF32, DType::kF16, DType::kBf16, DType::kInt8}) {
+    SCOPED_TRACE(name_of(type));
+    MemoryStore store({.row_type = type});
+    const auto table = store.open("t", kDim);
+    table->insert(range(0, 300), rows);
+    std::vector<float> fetched(rows.size()), iterated(rows.size());
+    std::vector<uint8_t> found(300);
+    EXPECT_EQ(table->fetch(range(0, 300), fetched, found), 300);
+    for (size_t row = 0; row < 300; ++row) {
+      const float* expected = rows.data() + row * kDim;
+      float largest = 0;
+      for (int64_t d = 0; d < kDim; ++d) largest = std::max(largest, std::abs(expected[d]));
+      for (int64_t d = 0; d < kDim; ++d)
+        ASSERT_NEAR(fetched[row * kDim + d], expected[d],
+                    tolerance[static_cast<size_t>(type)] * largest);
+    }
+    table->iterate(7, [&](std::span<const int64_t> keys, std::span<const float> some) {
+      for (size_t i = 0; i < keys.size(); ++i)
+        std::copy_n(some.data() + i * kDim, kDim, iterated.data() + keys[i] * kDim);
+    });
+    EXPECT_EQ(iterated, fetched);
+    table->insert(range(0, 300), fetched);  // rounding what was rounded changes nothing
+    std::vector<float> again(rows.size());
+    table->fetch(range(0, 300), again, found);
+    EXPECT_EQ(again, fetched);
+  }
+}
+
 TEST(MemoryStoreTest, RandomEvictionTakesFromEverywhere) {
   MemoryStore store = limited(1000, OverflowPolicy::kEvictRandom);
   const auto table = store.open("t", 1);
@@ -91,7 +127,7 @@ TEST(MemoryStoreTest, UpdatesReuseTheMemoryOfOldRows) {
   MemoryStore store({.partitions = 1});
   const auto table = store.open("t", 16);
   const auto* memory = dynamic_cast<MemoryTable*>(table.get());
-  std::set<const float*> places;
+  std::set<const std::byte*> places;
   for (int i = 0; i < 30; ++i) {
     insert(*table, range(0, 10000));
     const auto inside = memory->gate().enter();
@@ -108,7 +144,7 @@ TEST(MemoryStoreTest, ARowThatIsBeingReadIsNeitherChangedNorReused) {
   table->insert(std::vector<int64_t>{7}, std::vector<float>{1, 2});
   const auto* memory = dynamic_cast<MemoryTable*>(table.get());
   auto inside = memory->gate().enter();
-  const float* row = memory->find(MemoryTable::hash(7), 7);
+  const auto* row = reinterpret_cast<const float*>(memory->find(MemoryTable::hash(7), 7));
   std::atomic<int> rounds{0};
   std::thread writer([&] {
     for (int i = 0; i < 3000; ++i, ++rounds) {
@@ -118,7 +154,7 @@ TEST(MemoryStoreTest, ARowThatIsBeingReadIsNeitherChangedNorReused) {
   while (rounds < 1000) std::this_thread::yield();  // others continue to write meanwhile
   EXPECT_EQ(row[0], 1);
   EXPECT_EQ(row[1], 2);
-  const float* now = memory->find(MemoryTable::hash(7), 7);
+  const auto* now = reinterpret_cast<const float*>(memory->find(MemoryTable::hash(7), 7));
   EXPECT_EQ(now[0], 3);
   inside.leave();
   writer.join();

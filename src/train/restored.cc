@@ -55,6 +55,11 @@ RestoredModel::RestoredModel(const Context& context, const std::string& checkpoi
                                    nullptr, ModelUse::kEvaluation,
                                    world != nullptr ? rank_tables_of(context, *world) : nullptr);
   step_ = load_model(checkpoint_, context_, *model_, evaluated_weights(config_));
+  if (compute_type_of(context, config_.train_config()) == DType::kInt8) {
+    const std::string file = open_checkpoint(checkpoint_).file(kDenseFile);
+    read_input_ranges(SafetensorsFile(file), file, model_->graph());
+  }
+  model_->graph().freeze();
   log_info(cat("read ", checkpoint_, " (step ", step_, ")"));
   if (!config.empty() || !overrides.empty()) warn_of_changes(checkpoint_, config_);
 }
@@ -107,6 +112,21 @@ PredictionPass RestoredModel::predict(const std::string& input, const std::strin
     throw CommonError(ErrorCode::kCancelled, cat("interrupted: ", out, " was not written"));
   if (file) file->finish();
   return *pass;
+}
+
+LayerRanges RestoredModel::input_ranges(const std::string& input, int64_t rows) {
+  LoaderOptions options = loader_options(input);
+  options.label_check = LabelCheck::kIgnore;
+  options.max_batches = (rows + options.batch_size - 1) / options.batch_size;
+  model().graph().record_inputs();
+  const auto pass = for_each_prediction(
+      context_, model(), config_, prediction_layout(layout_, config_.model_config()), options,
+      "calibrating", [](const Batch&, const std::vector<View<const float>>&) {});
+  if (!pass) throw CommonError(ErrorCode::kCancelled, "interrupted: nothing was exported");
+  EMBLEM_REQUIRE(pass->rows > 0, input, " has no rows to calibrate int8 with");
+  LayerRanges ranges = model().graph().recorded_ranges();
+  EMBLEM_REQUIRE(!ranges.empty(), "the model has no layers that compute in int8");
+  return ranges;
 }
 
 std::optional<PredictionPass> RestoredModel::predict_on_ranks(

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/input_ranges.h"
 #include "config/features.h"
 #include "config/pipeline.pb.h"
 #include "train/evaluation.h"
@@ -38,6 +39,10 @@ class RestoredModel {
   PredictionPass predict(const std::string& input, const std::string& out,
                          const std::vector<std::string>& keep = {},
                          const std::vector<std::string>& outputs = {});
+
+  // The ranges of inputs that layers have on the first `rows` rows of `input`, for int8
+  // (checkpoint/input_ranges.h). On a CPU, by a model that is not in int8 itself.
+  LayerRanges input_ranges(const std::string& input, int64_t rows);
 
   const config::PipelineConfig& config() const { return config_; }
   Model& model() { return *model_; }

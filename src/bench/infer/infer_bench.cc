@@ -28,17 +28,20 @@ class InferBench {
   InferBench(const Context& context, const DlrmShape& shape, const InferBenchOptions& options)
       : context_(context),
         options_(options),
-        config_(pipeline_of(shape, HostPredictor::kPieceRows, options.tables, options.compute)),
+        piece_rows_(
+            HostPredictor::piece_rows(context.threads == nullptr ? 1 : context.threads->threads())),
+        config_(pipeline_of(shape, piece_rows_, options.tables, options.compute)),
         layout_(layout_of(config_)),
-        predictor_(std::make_unique<Model>(context, config_, layout_, HostPredictor::kPieceRows)) {}
+        predictor_(make_model(context, shape), piece_rows_) {}
 
   // A row must give the same result alone and in a batch.
   void check(const DlrmShape& shape) {
-    const Batch batch = dlrm_batches({}, shape, 1, 300, options_.alpha, options_.seed + 1)[0];
-    std::vector<float> all(300), one(1);
+    const int64_t rows = piece_rows_ + 44;
+    const Batch batch = dlrm_batches({}, shape, 1, rows, options_.alpha, options_.seed + 1)[0];
+    std::vector<float> all(static_cast<size_t>(rows)), one(1);
     predictor_.run(context_, feed_.set(batch), all);
     const bool finite = std::all_of(all.begin(), all.end(), [](float p) { return p > 0 && p < 1; });
-    for (const int64_t row : {0, 1, 255, 256, 299}) {
+    for (const int64_t row : {int64_t{0}, int64_t{1}, piece_rows_ - 1, piece_rows_, rows - 1}) {
       Batch single{.rows = 1};
       single.dense.assign(batch.dense.begin() + row * 13, batch.dense.begin() + (row + 1) * 13);
       single.sparse.resize(batch.sparse.size());
@@ -75,8 +78,30 @@ class InferBench {
   double flops_per_row() { return predictor_.model().graph().batch_flops_per_row(); }
 
  private:
+  std::unique_ptr<Model> make_model(const Context& context, const DlrmShape& shape) const {
+    LayerRanges ranges;
+    if (options_.compute == DType::kInt8) ranges = input_ranges(context, shape);
+    auto model = std::make_unique<Model>(context, config_, layout_, piece_rows_, nullptr,
+                                         ModelUse::kEvaluation);
+    model->graph().set_input_ranges(ranges);
+    return model;
+  }
+
+  // Of the same model in fp32, which is gone before the other one takes its memory.
+  LayerRanges input_ranges(const Context& context, const DlrmShape& shape) const {
+    const auto config = pipeline_of(shape, piece_rows_, options_.tables, DType::kF32);
+    Model model(context, config, layout_, piece_rows_, nullptr, ModelUse::kEvaluation);
+    model.graph().record_inputs();
+    Feed feed{context};
+    for (const Batch& batch :
+         dlrm_batches(context, shape, 8, piece_rows_, options_.alpha, options_.seed + 2))
+      model.forward(context, feed.set(batch), Phase::kEval, 0);
+    return model.graph().recorded_ranges();
+  }
+
   const Context& context_;
   const InferBenchOptions& options_;
+  const int64_t piece_rows_;
   const config::PipelineConfig config_;
   const FeatureLayout layout_;
   HostPredictor predictor_;

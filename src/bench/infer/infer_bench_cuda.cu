@@ -53,11 +53,11 @@ void check(const Context& context, const DlrmShape& shape, const InferBenchOptio
   constexpr int64_t kRows = 300;
   const DlrmShape small = shape.scaled_down(10000);
   const Batch batch = dlrm_batches({}, small, 1, kRows, options.alpha, options.seed + 1)[0];
-  const auto config =
-      pipeline_of(small, HostPredictor::kPieceRows, BenchTables::kStatic, DType::kF32);
+  const int64_t piece_rows = HostPredictor::piece_rows();
+  const auto config = pipeline_of(small, piece_rows, BenchTables::kStatic, DType::kF32);
   const FeatureLayout layout = layout_of(config);
   const Context host{.threads = context.threads};
-  HostPredictor expected(std::make_unique<Model>(host, config, layout, HostPredictor::kPieceRows));
+  HostPredictor expected(std::make_unique<Model>(host, config, layout, piece_rows), piece_rows);
   Feed feed(host);
   std::vector<float> wanted(kRows);
   expected.run(host, feed.set(batch), wanted);

@@ -132,13 +132,13 @@ double measure_gemm(const Context& context, DType type, const CeilingEffort& eff
   const int64_t n = effort.gemm_size;
   EMBLEM_REQUIRE(n >= 1, "a matrix product of size ", n,
                  " cannot be measured; expected at least 1");
-  Buffer<float> a = touched_buffer(context, n, n, 1.0f), b = touched_buffer(context, n, n, 0.5f);
+  Buffer<float> a = touched_buffer(context, n, n, 1.0f), b = touched_buffer(context, n, n, 1.0f);
   Buffer<float> c = touched_buffer(context, n, n, 0.0f);
   const double seconds = best_seconds(effort.seconds, [&] {
     cpu::gemm(context, Transpose::kNo, Transpose::kNo, 1.0f, Matrix<const float>(a.data(), n, n),
               Matrix<const float>(b.data(), n, n), 0.0f, Matrix<float>(c.data(), n, n), type);
   });
-  EMBLEM_REQUIRE(c.data()[n * n - 1] == 0.5f * static_cast<float>(n),
+  EMBLEM_REQUIRE(c.data()[n * n - 1] == static_cast<float>(n),
                  "the matrix product benchmark is wrong");
   return 2.0 * std::pow(static_cast<double>(n), 3) / seconds;
 }

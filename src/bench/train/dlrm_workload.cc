@@ -174,6 +174,14 @@ DlrmShape criteo_model(const std::string& name) {
   return shape;
 }
 
+DlrmShape kaggle_model(const std::string& name, int64_t dim) {
+  DlrmShape shape = kaggle_dlrm(dim);
+  if (name == shape.name) return shape;
+  shape.name = name;
+  shape.model = criteo_model("criteo-" + name.substr(0, name.find('-'))).model;
+  return shape;
+}
+
 DlrmShape sok_dlrm() {
   return {.name = "sok-dlrm",
           .table_rows = {39884406, 39043,    17289,    7420,     20263,  3,     7120, 1543, 63,

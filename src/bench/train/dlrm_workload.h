@@ -32,6 +32,9 @@ struct DlrmShape {
 
 // facebookresearch/dlrm's model for the Criteo Kaggle data, with embeddings of `dim` floats.
 DlrmShape kaggle_dlrm(int64_t dim);
+// Over the same tables: "dlrm-kaggle", or "deepfm-kaggle" or "dcnv2-kaggle" with three layers of
+// 1024.
+DlrmShape kaggle_model(const std::string& name, int64_t dim);
 // The model of HPS's DLRM benchmark: Criteo 1TB, values that occur 15 times, 15.6 GiB of tables.
 DlrmShape hps_dlrm();
 // The same model as in NVIDIA's DeepLearningExamples.

@@ -1,6 +1,8 @@
 // embedding/cpu/gather_pool.h - reads the rows of a feature's keys and pools them bag by bag.
 #pragma once
 
+#include <cstddef>
+
 #include "core/context.h"
 #include "core/view.h"
 #include "embedding/rows_ref.h"
@@ -15,9 +17,10 @@ struct GatherPool {
   RowsRef rows;
   const int64_t* keys = nullptr;          // [nnz]; the row numbers when row_numbers is null
   const uint32_t* row_numbers = nullptr;  // [nnz]; kNoRow reads as `absent`
-  // Instead of both [nnz]: the address of each fp32 row, null reads as `absent`. With row_numbers:
-  // the address of the row with each number; none is null.
+  // With row_numbers: the address of the fp32 row with each number; none is null.
   const float* const* row_addresses = nullptr;
+  // Instead of all three [nnz]: the address of each row in a RowFormat; null reads as `absent`.
+  const std::byte* const* stored_rows = nullptr;
   const int32_t* offsets = nullptr;  // [bags + 1]; null: bag b is only key b
   const float* weights = nullptr;    // [nnz]; null: all 1
   int64_t bags = 0;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/row_format.h"
 #include "core/thread_pool.h"
 #include "embedding/cpu/gather_pool.h"
 
@@ -10,13 +11,13 @@ namespace {
 constexpr int64_t kLine = 64;
 constexpr int64_t kLinesAhead = 24;  // prefetch distance in cache lines of rows
 
-enum class Source { kKeys, kNumbers, kAddresses, kAddressOfNumber };  // how rows are given
+enum class Source { kKeys, kNumbers, kStored, kAddressOfNumber };  // how rows are given
 
 // The address of key i's row, or null.
 template <Source kSource>
 const char* row_of(const GatherPool& op, int64_t i) {
-  if constexpr (kSource == Source::kAddresses) {
-    return reinterpret_cast<const char*>(op.row_addresses[i]);
+  if constexpr (kSource == Source::kStored) {
+    return reinterpret_cast<const char*>(op.stored_rows[i]);
   } else if constexpr (kSource == Source::kAddressOfNumber) {
     return reinterpret_cast<const char*>(op.row_addresses[op.row_numbers[i]]);
   } else if constexpr (kSource == Source::kNumbers) {
@@ -31,7 +32,7 @@ struct Prefetch {
   int64_t bytes;     // of a row
 
   explicit Prefetch(const RowsRef& rows) {
-    bytes = std::min<int64_t>(rows.dim * size_of(rows.dtype), 8 * kLine);
+    bytes = std::min<int64_t>(RowFormat{rows.dim, rows.dtype}.bytes(), 8 * kLine);
     distance = std::max<int64_t>(2, kLinesAhead / ((bytes + kLine - 1) / kLine));
   }
   void operator()(const char* row) const {
@@ -49,6 +50,11 @@ void copy_weights(const float* __restrict from, float* __restrict to, int64_t di
 template <class W>
 void copy_weights(const W* __restrict from, float* __restrict to, int64_t dim) {
   for (int64_t d = 0; d < dim; ++d) to[d] = load_weight(from + d);
+}
+
+void copy_weights(const Int8Row* row, float* __restrict to, int64_t dim) {
+  const Int8Row weights(reinterpret_cast<const std::byte*>(row));
+  for (int64_t d = 0; d < dim; ++d) to[d] = weights[d];
 }
 
 void draw(const GatherPool& op, int64_t i, float weight, float* sum) {
@@ -80,6 +86,11 @@ void copy_rows(const GatherPool& op, int64_t begin, int64_t end) {
 template <class W>
 void add_weights(const W* __restrict from, float weight, float* __restrict sum, int64_t dim) {
   for (int64_t d = 0; d < dim; ++d) sum[d] += weight * load_weight(from + d);
+}
+
+void add_weights(const Int8Row* row, float weight, float* __restrict sum, int64_t dim) {
+  const Int8Row weights(reinterpret_cast<const std::byte*>(row));
+  for (int64_t d = 0; d < dim; ++d) sum[d] += weight * weights[d];
 }
 
 template <class W, Source kSource>
@@ -121,10 +132,13 @@ void gather(const GatherPool& op, int64_t begin, int64_t end) {
 void gather_pool(const GatherPool& op, int64_t begin, int64_t end) {
   if (op.row_addresses != nullptr && op.row_numbers != nullptr)
     return gather<float, Source::kAddressOfNumber>(op, begin, end);
-  if (op.row_addresses != nullptr) return gather<float, Source::kAddresses>(op, begin, end);
+  if (op.stored_rows != nullptr && op.rows.dtype == DType::kInt8)
+    return gather<Int8Row, Source::kStored>(op, begin, end);
   with_weight_type(op.rows.dtype, [&](auto type) {
     using W = decltype(type);
-    if (op.row_numbers != nullptr)
+    if (op.stored_rows != nullptr)
+      gather<W, Source::kStored>(op, begin, end);
+    else if (op.row_numbers != nullptr)
       gather<W, Source::kNumbers>(op, begin, end);
     else
       gather<W, Source::kKeys>(op, begin, end);

@@ -110,7 +110,6 @@ class HostTable : public Table {
   }
   // By bin: new keys that are admitted, `wanted` in all.
   std::vector<int64_t> wanted_by_bin(int64_t wanted) const;
-  [[noreturn]] void refuse_batch(size_t bin, int64_t keys) const;
   void evict(int64_t count, int64_t candidates, const std::vector<bool>& spared);
   void evict_of_bin(size_t bin, int64_t count, const std::vector<bool>& spared);
   void drop_excess_rows();  // of bins that have more than their share

@@ -110,7 +110,7 @@ void HostTable::make_room(int64_t wanted, std::span<const KeyRun> runs) {
   for (size_t bin = first; bin < by_bin.size(); ++bin) {
     if (excess(bin) <= 0) continue;
     if (excess(bin) > candidates[bin])
-      refuse_batch(bin, size_of(bin) - candidates[bin] + by_bin[bin]);
+      refuse_batch(static_cast<int32_t>(bin), size_of(bin) - candidates[bin] + by_bin[bin]);
     const int64_t count = std::max(excess(bin), capacity_of_bin() / kEvictedShare);
     const int64_t evicted = std::min(candidates[bin], count);
     if (bins_.has_lists())
@@ -118,17 +118,6 @@ void HostTable::make_room(int64_t wanted, std::span<const KeyRun> runs) {
     else
       evict(evicted, candidates[bin], spared);
   }
-}
-
-void HostTable::refuse_batch(size_t bin, int64_t keys) const {
-  const std::string of_bin =
-      bins_.has_lists() ? cat(" of bin ", held_bins(settings_).first + static_cast<int32_t>(bin),
-                              " of ", settings_.bins, ", whose share of")
-                        : ", but";
-  throw Error(
-      ErrorCode::kInvalidArgument,
-      cat("table ", settings_.name, ": a batch has ", keys, " distinct keys", of_bin,
-          " the capacity is ", capacity_of_bin(), ": raise the capacity or lower the batch size"));
 }
 
 void HostTable::evict(int64_t count, int64_t candidates, const std::vector<bool>& spared) {

@@ -1,5 +1,6 @@
-// Elements are rounded while they are packed.
+// Elements are rounded while they are packed. A product of int8 is exact in fp32.
 #include <algorithm>
+#include <cmath>
 
 #include "core/host_vector.h"
 #include "kernels/cpu/panels.h"
@@ -9,40 +10,62 @@ namespace {
 
 const TileKernel* base = nullptr;
 
-void round_to_bf16(float* values, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) values[i] = Bf16::from(values[i]).to_float();
+float to_bf16(float value) { return Bf16::from(value).to_float(); }
+
+float to_int8(float value, const Lines& lines, int64_t k) {
+  const float scaled = value * (lines.factors == nullptr ? 1.0f : lines.factors[k]);
+  const float rounded = std::nearbyint(std::min(std::max(scaled, -kInt8Limit), kInt8Limit));
+  const float zero = lines.zeros == nullptr ? 0.0f : static_cast<float>(lines.zeros[k]);
+  return std::min(std::max(rounded + zero, -128.0f), 127.0f);
 }
 
-void pack_rounded(const Lines& lines, int64_t width, std::byte* to) {
+// Of one line, or of all lines of a panel: [inner][width].
+template <DType kType>
+void round_elements(const Lines& lines, int64_t width, float* values) {
+  for (int64_t k = 0; k < lines.inner; ++k, values += width) {
+    for (int64_t i = 0; i < width; ++i)
+      values[i] = kType == DType::kBf16 ? to_bf16(values[i]) : to_int8(values[i], lines, k);
+  }
+}
+
+template <DType kType>
+void pack(const Lines& lines, int64_t width, std::byte* to) {
   pack_floats(lines, width, to);
-  round_to_bf16(reinterpret_cast<float*>(to),
-                (lines.count + width - 1) / width * width * lines.inner);
+  float* panel = reinterpret_cast<float*>(to);
+  for (int64_t line = 0; line < lines.count; line += width, panel += width * lines.inner)
+    round_elements<kType>(lines, width, panel);
 }
 
-void multiply_few(const float* x, int64_t x_stride, int64_t rows, const std::byte* panels,
-                  int64_t panel_bytes, int64_t inner, int64_t cols, bool add, float* c,
-                  int64_t stride) {
+template <DType kType>
+void multiply_few(const Lines& x, const std::byte* panels, int64_t panel_bytes, int64_t cols,
+                  bool add, float* c, int64_t stride) {
   static thread_local HostVector<float> rounded;
-  rounded.resize(static_cast<size_t>(rows * inner));
-  for (int64_t r = 0; r < rows; ++r)
-    std::copy_n(x + r * x_stride, inner, rounded.data() + r * inner);
-  round_to_bf16(rounded.data(), rows * inner);
-  base->multiply_few(rounded.data(), inner, rows, panels, panel_bytes, inner, cols, add, c, stride);
+  rounded.resize(static_cast<size_t>(x.count * x.inner));
+  for (int64_t r = 0; r < x.count; ++r) {
+    std::copy_n(x.data + r * x.step, x.inner, rounded.data() + r * x.inner);
+    round_elements<kType>(x, 1, rounded.data() + r * x.inner);
+  }
+  base->multiply_few({rounded.data(), x.count, x.inner, x.inner, 1}, panels, panel_bytes, cols, add,
+                     c, stride);
+}
+
+template <DType kType>
+TileKernel over(const TileKernel& fp32, const char* name) {
+  base = &fp32;
+  TileKernel kernel = fp32;
+  kernel.name = name;
+  kernel.type = kType;
+  kernel.pack_left = kernel.pack_right = pack<kType>;
+  kernel.multiply_few = multiply_few<kType>;
+  return kernel;
 }
 
 }  // namespace
 
-const TileKernel& rounding_tiles(const TileKernel& fp32) {
-  static const TileKernel kernel = [&] {
-    base = &fp32;
-    TileKernel rounding = fp32;
-    rounding.name = "rounding";
-    rounding.type = DType::kBf16;
-    rounding.pack = pack_rounded;
-    rounding.multiply_few = multiply_few;
-    return rounding;
-  }();
-  return kernel;
+const TileKernel& rounding_tiles(DType type, const TileKernel& fp32) {
+  static const TileKernel bf16 = over<DType::kBf16>(fp32, "rounding");
+  static const TileKernel int8 = over<DType::kInt8>(fp32, "rounding_int8");
+  return type == DType::kBf16 ? bf16 : int8;
 }
 
 }  // namespace emblem::cpu

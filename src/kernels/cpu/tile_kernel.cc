@@ -9,10 +9,26 @@
 
 #if defined(__aarch64__)
 #include <sys/auxv.h>
+#elif defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace emblem::cpu {
 namespace {
+
+#if defined(__x86_64__)
+// Whether the CPU has AMX with bf16 and int8, and the system lets this process use its registers.
+bool may_use_amx() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned kBf16 = 1u << 22, kTiles = 1u << 24, kInt8 = 1u << 25;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+  if ((d & (kBf16 | kTiles | kInt8)) != (kBf16 | kTiles | kInt8)) return false;
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+#endif
 
 std::vector<const TileKernel*> usable() {
   std::vector<const TileKernel*> kernels;
@@ -29,7 +45,22 @@ std::vector<const TileKernel*> usable() {
   constexpr unsigned long kBf16 = 1ul << 14;  // HWCAP2_BF16
   if ((getauxval(AT_HWCAP2) & kBf16) != 0) kernels.push_back(&kNeonBf16Tiles);
 #endif
-  kernels.push_back(&rounding_tiles(*fp32));
+#if defined(__x86_64__)
+  const bool has_bf16 = __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw");
+  const bool has_amx = has_bf16 && may_use_amx();
+  if (has_amx) kernels.push_back(&kAmxBf16Tiles);
+  if (has_bf16) kernels.push_back(&kAvx512Bf16Tiles);
+#endif
+  kernels.push_back(&rounding_tiles(DType::kBf16, *fp32));
+#if defined(__aarch64__)
+  constexpr unsigned long kInt8 = 1ul << 13;  // HWCAP2_I8MM
+  if ((getauxval(AT_HWCAP2) & kInt8) != 0) kernels.push_back(&kNeonInt8Tiles);
+#elif defined(__x86_64__)
+  if (has_amx) kernels.push_back(&kAmxInt8Tiles);
+  if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw"))
+    kernels.push_back(&kAvx512VnniTiles);
+#endif
+  kernels.push_back(&rounding_tiles(DType::kInt8, *fp32));
   return kernels;
 }
 
@@ -71,7 +102,9 @@ const TileKernel& tile_kernel(DType type) {
   static const TileKernel& f32 = choose_tile_kernel(DType::kF32, names_of_environment());
   if (type == DType::kF32) return f32;
   static const TileKernel& bf16 = choose_tile_kernel(DType::kBf16, names_of_environment());
-  return type == DType::kBf16 ? bf16 : choose_tile_kernel(type, "");
+  if (type == DType::kBf16) return bf16;
+  static const TileKernel& int8 = choose_tile_kernel(DType::kInt8, names_of_environment());
+  return type == DType::kInt8 ? int8 : choose_tile_kernel(type, "");
 }
 
 }  // namespace emblem::cpu

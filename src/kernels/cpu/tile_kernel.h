@@ -2,9 +2,10 @@
 // set of CPUs.
 //
 // A product is computed in tiles of `rows` x `cols`. The left matrix lies in panels of `rows` rows,
-// the right one in panels of `cols` columns, both with zeros beyond the last: [inner / depth][rows
-// or cols][depth]. Every element is summed in fp32, in the order of the inner dimension, so that it
-// is the same in any tile of a kernel.
+// the right one in panels of `cols` columns, both with zeros beyond the last and up to a multiple
+// of `depth` in the inner dimension; their order is the kernel's own. Every element is summed in
+// fp32, in the order of the inner dimension, so that it is the same in any tile of a kernel. Sums
+// of int8 are exact: up to 1040 elements at a time are the same in all kernels.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,14 @@ struct Lines {
   int64_t count = 0, inner = 0;
   // Line i's element k is at data[i * step + k * inner_step]; one of them is 1.
   int64_t step = 0, inner_step = 1;
+  // For int8: element k becomes round(factors[k] * element) + zeros[k], limited to [-128, 127].
+  // Null: factors of 1, zeros of 0.
+  const float* factors = nullptr;
+  const int32_t* zeros = nullptr;
 };
+
+// Where int8 elements are limited before they are rounded.
+inline constexpr float kInt8Limit = 32767.0f;
 
 struct TileKernel {
   const char* name;
@@ -30,8 +38,9 @@ struct TileKernel {
   int rows, cols, depth;
   int64_t element_bytes;  // in a panel
 
-  // Panels of `width` lines, one after the other.
-  void (*pack)(const Lines& lines, int64_t width, std::byte* to);
+  // Panels of `width` lines of the left and of the right matrix, one after the other.
+  void (*pack_left)(const Lines& lines, int64_t width, std::byte* to);
+  void (*pack_right)(const Lines& lines, int64_t width, std::byte* to);
 
   // c [rows, cols] = (add ? c : 0) + a b for panels a and b of at least one line. Up to kOverread
   // bytes beyond the end of a panel may be read.
@@ -39,12 +48,15 @@ struct TileKernel {
   void (*multiply)(const std::byte* a, const std::byte* b, int64_t inner, bool add, float* c,
                    int64_t stride);
 
-  // The same for 1 to kMostFewRows rows x that lie one after the other, and all `cols` columns of
-  // panels that are `panel_bytes` apart.
+  // The same for 1 to kMostFewRows lines with an inner_step of 1, and all `cols` columns of panels
+  // that are `panel_bytes` apart.
   static constexpr int64_t kMostFewRows = 4;
-  void (*multiply_few)(const float* x, int64_t x_stride, int64_t rows, const std::byte* panels,
-                       int64_t panel_bytes, int64_t inner, int64_t cols, bool add, float* c,
-                       int64_t stride);
+  void (*multiply_few)(const Lines& x, const std::byte* panels, int64_t panel_bytes, int64_t cols,
+                       bool add, float* c, int64_t stride);
+
+  // What a thread does before and after products, if anything.
+  void (*enter)() = nullptr;
+  void (*leave)() = nullptr;
 
   // Multiply-adds in registers alone, `spin_flops` in a step: the limit of the arithmetic units.
   void (*spin)(int64_t steps);
@@ -75,12 +87,13 @@ const TileKernel& tile_kernel(DType type = DType::kF32);
 
 extern const TileKernel kPlainTiles;
 #if defined(__aarch64__)
-extern const TileKernel kNeonTiles, kNeonBf16Tiles;
+extern const TileKernel kNeonTiles, kNeonBf16Tiles, kNeonInt8Tiles;
 #elif defined(__x86_64__)
-extern const TileKernel kAvx2Tiles, kAvx512Tiles;
+extern const TileKernel kAvx2Tiles, kAvx512Tiles, kAvx512Bf16Tiles, kAvx512VnniTiles, kAmxBf16Tiles,
+    kAmxInt8Tiles;
 #endif
 
-// bf16 by a kernel of fp32, the same in all calls, for CPUs without instructions for it.
-const TileKernel& rounding_tiles(const TileKernel& fp32);
+// bf16 or int8 by a kernel of fp32, the same in all calls, for CPUs without instructions for it.
+const TileKernel& rounding_tiles(DType type, const TileKernel& fp32);
 
 }  // namespace emblem::cpu

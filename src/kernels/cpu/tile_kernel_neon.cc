@@ -132,15 +132,14 @@ struct Tiles {
   }
 };
 
-void multiply_few(const float* x, int64_t x_stride, int64_t rows, const std::byte* panels,
-                  int64_t panel_bytes, int64_t inner, int64_t cols, bool add, float* c,
-                  int64_t stride) {
-  const auto run = rows == 1   ? FewRows<Tiles, 1, 4>::multiply
-                   : rows == 2 ? FewRows<Tiles, 2, 4>::multiply
-                   : rows == 3 ? FewRows<Tiles, 3, 2>::multiply
-                               : FewRows<Tiles, 4, 1>::multiply;
-  run(x, x_stride, reinterpret_cast<const float*>(panels), panel_bytes / int64_t{sizeof(float)},
-      inner, cols, add, c, stride);
+void multiply_few(const Lines& x, const std::byte* panels, int64_t panel_bytes, int64_t cols,
+                  bool add, float* c, int64_t stride) {
+  const auto run = x.count == 1   ? FewRows<Tiles, 1, 4>::multiply
+                   : x.count == 2 ? FewRows<Tiles, 2, 4>::multiply
+                   : x.count == 3 ? FewRows<Tiles, 3, 2>::multiply
+                                  : FewRows<Tiles, 4, 1>::multiply;
+  run(x.data, x.step, reinterpret_cast<const float*>(panels), panel_bytes / int64_t{sizeof(float)},
+      x.inner, cols, add, c, stride);
 }
 
 }  // namespace
@@ -151,7 +150,8 @@ const TileKernel kNeonTiles = {.name = "neon",
                                .cols = Tiles::kCols,
                                .depth = 1,
                                .element_bytes = sizeof(float),
-                               .pack = pack_floats,
+                               .pack_left = pack_floats,
+                               .pack_right = pack_floats,
                                .multiply = multiply,
                                .multiply_few = multiply_few,
                                .spin = spin,

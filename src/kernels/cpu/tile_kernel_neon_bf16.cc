@@ -1,10 +1,9 @@
-// 12 x 8 tiles of products of 2 x 4 and 4 x 2 elements, compiled for Arm's bf16 extension.
+// Compiled for Arm's bf16 extension, whose instruction multiplies 2 x 4 and 4 x 2 elements.
 #if defined(__aarch64__)
 #include <arm_neon.h>
 
 #include <algorithm>
 
-#include "core/host_vector.h"
 #include "kernels/cpu/panels.h"
 
 namespace emblem::cpu {
@@ -60,141 +59,30 @@ void pack(const Lines& from, int64_t width, std::byte* bytes) {
   }
 }
 
-// ---- tiles of panels ----
+}  // namespace
+}  // namespace emblem::cpu
 
-// clang-format off
+#define EMBLEM_MULTIPLY(sum, a, b) "bfmmla v" #sum ".4s, v" #a ".8h, v" #b ".8h\n"
+#define EMBLEM_TO_FLOATS ""
+#include "kernels/cpu/neon_pairs.h"
 
-// Rows 2i and 2i + 1 of columns 2j and 2j + 1 are in v(4i + j), A's rows in v24 to v29, two pairs
-// of B's columns in v30 and v31. Registers are loaded again while others are multiplied.
-#define EACH(X) \
-  X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) \
-  X(17) X(18) X(19) X(20) X(21) X(22) X(23)
-#define ZERO(sum) "movi v" #sum ".4s, #0\n"
-#define MULTIPLY(sum, a, b) "bfmmla v" #sum ".4s, v" #a ".8h, v" #b ".8h\n"
-#define LAST_FIVE(b, s, t, u, v, w) \
-  MULTIPLY(s, 25, b) MULTIPLY(t, 26, b) MULTIPLY(u, 27, b) MULTIPLY(v, 28, b) MULTIPLY(w, 29, b)
-#define FOUR \
-  MULTIPLY(0, 24, 30) LAST_FIVE(30, 4, 8, 12, 16, 20) \
-  MULTIPLY(1, 24, 31) "ldr q30, [%[b], #32]\n" LAST_FIVE(31, 5, 9, 13, 17, 21) \
-  MULTIPLY(2, 24, 30) "ldr q31, [%[b], #48]\n" LAST_FIVE(30, 6, 10, 14, 18, 22) \
-  MULTIPLY(3, 24, 31) "ldr q30, [%[b], #64]\n" \
-  MULTIPLY(7, 25, 31) MULTIPLY(11, 26, 31) MULTIPLY(15, 27, 31) \
-  "ldp q24, q25, [%[a], #96]\n ldp q26, q27, [%[a], #128]\n" \
-  MULTIPLY(19, 28, 31) MULTIPLY(23, 29, 31) \
-  "ldp q28, q29, [%[a], #160]\n ldr q31, [%[b], #80]\n"
-#define TWO_ROWS(p, q, r, s) \
-  "zip1 v24.2d, v" #p ".2d, v" #q ".2d\n zip1 v25.2d, v" #r ".2d, v" #s ".2d\n" \
-  "zip2 v26.2d, v" #p ".2d, v" #q ".2d\n zip2 v27.2d, v" #r ".2d, v" #s ".2d\n" \
-  "add x9, %[c], %[stride]\n cbz %w[add], 9f\n" \
-  "ldp q28, q29, [%[c]]\n ldp q30, q31, [x9]\n" \
-  "fadd v24.4s, v24.4s, v28.4s\n fadd v25.4s, v25.4s, v29.4s\n" \
-  "fadd v26.4s, v26.4s, v30.4s\n fadd v27.4s, v27.4s, v31.4s\n" \
-  "9: stp q24, q25, [%[c]]\n stp q26, q27, [x9]\n add %[c], x9, %[stride]\n"
+namespace emblem::cpu {
+namespace {
 
-void multiply(const std::byte* a, const std::byte* b, int64_t inner, bool add, float* c,
-              int64_t stride) {
-  int64_t fours = (inner + kDepth - 1) / kDepth;
-  asm volatile(
-      EACH(ZERO)
-      "ldp q24, q25, [%[a]]\n ldp q26, q27, [%[a], #32]\n ldp q28, q29, [%[a], #64]\n"
-      "ldp q30, q31, [%[b]]\n"
-      "1:\n" FOUR
-      "add %[a], %[a], #96\n add %[b], %[b], #64\n subs %[fours], %[fours], #1\n b.ne 1b\n"
-      TWO_ROWS(0, 1, 2, 3) TWO_ROWS(4, 5, 6, 7) TWO_ROWS(8, 9, 10, 11)
-      TWO_ROWS(12, 13, 14, 15) TWO_ROWS(16, 17, 18, 19) TWO_ROWS(20, 21, 22, 23)
-      : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [fours] "+r"(fours)
-      : [stride] "r"(stride * int64_t{sizeof(float)}), [add] "r"(static_cast<int>(add))
-      : "x9", "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10",
-        "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23",
-        "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");
-}
+struct Bf16Product {
+  using Sum = float32x4_t;
+  static constexpr int64_t kElementBytes = sizeof(Element);
 
-#define SPIN(sum) MULTIPLY(sum, 30, 31)
-
-void spin(int64_t steps) {
-  asm volatile(
-      "movi v30.4s, #0\n movi v31.4s, #0\n" EACH(ZERO)
-      "1:\n" EACH(SPIN) "subs %[steps], %[steps], #1\n b.ne 1b\n"
-      : [steps] "+r"(steps)
-      :
-      : "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12",
-        "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v30", "v31");
-}
-
-#undef SPIN
-#undef TWO_ROWS
-#undef FOUR
-#undef LAST_FIVE
-#undef MULTIPLY
-#undef ZERO
-#undef EACH
-// clang-format on
-
-// ---- few rows ----
-
-inline bfloat16x8_t load_eight(const Element* from) {
-  return vld1q_bf16(reinterpret_cast<const bfloat16_t*>(from));
-}
-
-// One panel and up to 2 x Pairs rows, packed to that width.
-template <int Pairs>
-void few_columns(const Element* a, const Element* b, int64_t inner, int64_t rows, int64_t cols,
-                 bool add, float* c, int64_t stride) {
-  float32x4_t sums[Pairs][4];
-#pragma GCC unroll 2
-  for (int i = 0; i < Pairs; ++i) {
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) sums[i][j] = vdupq_n_f32(0.0f);
+  static Sum multiply(Sum sum, const std::byte* a, const std::byte* b) {
+    return vbfmmlaq_f32(sum, vld1q_bf16(reinterpret_cast<const bfloat16_t*>(a)),
+                        vld1q_bf16(reinterpret_cast<const bfloat16_t*>(b)));
   }
-  for (int64_t k = 0; k < inner; k += kDepth, a += 2 * Pairs * kDepth, b += kCols * kDepth) {
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) {
-      const bfloat16x8_t columns = load_eight(b + 8 * j);
-#pragma GCC unroll 2
-      for (int i = 0; i < Pairs; ++i)
-        sums[i][j] = vbfmmlaq_f32(sums[i][j], load_eight(a + 8 * i), columns);
-    }
-  }
-  float part[2 * Pairs][kCols];
-  for (int i = 0; i < Pairs; ++i) {
-    for (int j = 0; j < 4; ++j) {
-      vst1_f32(part[2 * i] + 2 * j, vget_low_f32(sums[i][j]));
-      vst1_f32(part[2 * i + 1] + 2 * j, vget_high_f32(sums[i][j]));
-    }
-  }
-  for (int64_t r = 0; r < rows; ++r) {
-    float* to = c + r * stride;
-    for (int64_t j = 0; j < cols; ++j) to[j] = (add ? to[j] : 0.0f) + part[r][j];
-  }
-}
-
-void multiply_few(const float* x, int64_t x_stride, int64_t rows, const std::byte* panels,
-                  int64_t panel_bytes, int64_t inner, int64_t cols, bool add, float* c,
-                  int64_t stride) {
-  static thread_local HostVector<std::byte> packed;
-  const int64_t width = rows <= 2 ? 2 : 4;
-  packed.resize(static_cast<size_t>(width * (inner + kDepth) * int64_t{sizeof(Element)}));
-  pack({x, rows, inner, x_stride, 1}, width, packed.data());
-  const auto run = width == 2 ? few_columns<1> : few_columns<2>;
-  for (int64_t col = 0; col < cols; col += kCols, panels += panel_bytes) {
-    run(reinterpret_cast<const Element*>(packed.data()), reinterpret_cast<const Element*>(panels),
-        inner, rows, std::min<int64_t>(kCols, cols - col), add, c + col, stride);
-  }
-}
+  static float32x4_t to_floats(Sum sum) { return sum; }
+};
 
 }  // namespace
 
-const TileKernel kNeonBf16Tiles = {.name = "neon_bf16",
-                                   .type = DType::kBf16,
-                                   .rows = kRows,
-                                   .cols = kCols,
-                                   .depth = kDepth,
-                                   .element_bytes = sizeof(Element),
-                                   .pack = pack,
-                                   .multiply = multiply,
-                                   .multiply_few = multiply_few,
-                                   .spin = spin,
-                                   .spin_flops = 24 * 32};
+const TileKernel kNeonBf16Tiles = pair_kernel<Bf16Product>("neon_bf16", DType::kBf16);
 
 }  // namespace emblem::cpu
 #endif

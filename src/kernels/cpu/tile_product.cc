@@ -8,9 +8,9 @@
 namespace emblem::cpu {
 namespace {
 
-constexpr int64_t kMostInner = 512;
+constexpr int64_t kMostInner = 512, kUnit = 64;  // the deepest of all kernels
 constexpr int64_t kRowBlock = 192;  // rows of the left matrix whose panels stay in the L2 cache
-constexpr int kMostTile = 12 * 32;  // floats, of all kernels
+constexpr int kMostTile = 32 * 32;  // floats, of all kernels
 
 // A tile at the border of c.
 void multiply_border(const TileKernel& kernel, const std::byte* a, const std::byte* b,
@@ -23,12 +23,28 @@ void multiply_border(const TileKernel& kernel, const std::byte* a, const std::by
   for (int64_t r = 0; r < rows; ++r) std::copy_n(tile + r * kernel.cols, cols, c + r * stride);
 }
 
-// Rows that are worth a panel; the rest are multiplied few at a time.
+// Rows that are worth a panel; the rest are multiplied few at a time, up to twice.
 int64_t rows_in_panels(const TileKernel& kernel, const Lines& a, float factor) {
   const int64_t rest = a.count % kernel.rows;
-  const bool few = a.inner_step == 1 && factor == 1.0f && rest <= kernel.rows * 2 / 3;
+  const bool few = a.inner_step == 1 && factor == 1.0f &&
+                   rest <= std::min<int64_t>(kernel.rows * 2 / 3, 2 * TileKernel::kMostFewRows);
   return few ? a.count - rest : a.count;
 }
+
+class Entered {
+ public:
+  explicit Entered(const TileKernel& kernel) : kernel_(kernel) {
+    if (kernel_.enter != nullptr) kernel_.enter();
+  }
+  ~Entered() {
+    if (kernel_.leave != nullptr) kernel_.leave();
+  }
+  Entered(const Entered&) = delete;
+  Entered& operator=(const Entered&) = delete;
+
+ private:
+  const TileKernel& kernel_;
+};
 
 void scale(float factor, float* values, int64_t count) {
   for (int64_t i = 0; i < count; ++i) values[i] *= factor;
@@ -42,7 +58,7 @@ void multiply_block(const TileKernel& kernel, const Lines& a, float factor, cons
   lines.count = rows_in_panels(kernel, a, factor);
   const int64_t left_bytes = kernel.panel_bytes(kernel.rows, a.inner);
   left.resize(kernel.bytes_for(lines.count, kernel.rows, a.inner));
-  kernel.pack(lines, kernel.rows, left.data());
+  kernel.pack_left(lines, kernel.rows, left.data());
   if (factor != 1.0f) {
     scale(factor, reinterpret_cast<float*>(left.data()),
           (lines.count + kernel.rows - 1) / kernel.rows * kernel.rows * a.inner);
@@ -62,9 +78,10 @@ void multiply_block(const TileKernel& kernel, const Lines& a, float factor, cons
     }
   }
   for (int64_t row = lines.count; row < a.count; row += TileKernel::kMostFewRows) {
-    kernel.multiply_few(a.data + row * a.step, a.step,
-                        std::min(TileKernel::kMostFewRows, a.count - row), b, panel_bytes, a.inner,
-                        cols, add, c + row * stride, stride);
+    Lines few = a;
+    few.data = a.data + row * a.step;
+    few.count = std::min(TileKernel::kMostFewRows, a.count - row);
+    kernel.multiply_few(few, b, panel_bytes, cols, add, c + row * stride, stride);
   }
 }
 
@@ -72,7 +89,7 @@ void multiply_block(const TileKernel& kernel, const Lines& a, float factor, cons
 
 int64_t inner_block(int64_t inner) {
   const int64_t blocks = (inner + kMostInner - 1) / kMostInner;
-  return blocks <= 1 ? inner : ((inner + blocks - 1) / blocks + 7) / 8 * 8;
+  return blocks <= 1 ? inner : ((inner + blocks - 1) / blocks + kUnit - 1) / kUnit * kUnit;
 }
 
 void multiply_panels(const TileKernel& kernel, const Lines& a, float factor, const std::byte* b,
@@ -80,12 +97,15 @@ void multiply_panels(const TileKernel& kernel, const Lines& a, float factor, con
   EMBLEM_REQUIRE(factor == 1.0f || kernel.type == DType::kF32, "a product in ",
                  name_of(kernel.type), " takes no factor");
   const int64_t inner_step = inner_block(a.inner);
+  const Entered entered(kernel);
   Lines block = a;
   for (int64_t row = 0; row < a.count; row += kRowBlock) {
     for (int64_t k = 0; k < a.inner; k += inner_step) {
       block.data = a.data + row * a.step + k * a.inner_step;
       block.count = std::min(kRowBlock, a.count - row);
       block.inner = std::min(inner_step, a.inner - k);
+      if (a.factors != nullptr) block.factors = a.factors + k;
+      if (a.zeros != nullptr) block.zeros = a.zeros + k;
       multiply_block(kernel, block, factor, b + kernel.panel_bytes(kernel.cols, k), panel_bytes,
                      cols, add || k > 0, c + row * stride, stride);
     }

@@ -6,6 +6,12 @@
 #include "kernels/cpu/few_rows.h"
 #include "kernels/cpu/panels.h"
 
+#if defined(__x86_64__)
+#define EMBLEM_IN_REGISTER(vector) "+v"(vector)
+#elif defined(__aarch64__)
+#define EMBLEM_IN_REGISTER(vector) "+w"(vector)
+#endif
+
 namespace emblem::cpu {
 namespace {
 
@@ -61,23 +67,25 @@ struct VectorTiles {
   template <int Rows>
   using Few = FewRows<VectorTiles, Rows, std::max(1, kRows / Rows / 2)>;
 
-  static void multiply_few(const float* x, int64_t x_stride, int64_t rows, const std::byte* panels,
-                           int64_t panel_bytes, int64_t inner, int64_t cols, bool add, float* c,
-                           int64_t stride) {
-    const auto run = rows == 1   ? Few<1>::multiply
-                     : rows == 2 ? Few<2>::multiply
-                     : rows == 3 ? Few<3>::multiply
-                                 : Few<4>::multiply;
-    run(x, x_stride, reinterpret_cast<const float*>(panels), panel_bytes / int64_t{sizeof(float)},
-        inner, cols, add, c, stride);
+  static void multiply_few(const Lines& x, const std::byte* panels, int64_t panel_bytes,
+                           int64_t cols, bool add, float* c, int64_t stride) {
+    const auto run = x.count == 1   ? Few<1>::multiply
+                     : x.count == 2 ? Few<2>::multiply
+                     : x.count == 3 ? Few<3>::multiply
+                                    : Few<4>::multiply;
+    run(x.data, x.step, reinterpret_cast<const float*>(panels),
+        panel_bytes / int64_t{sizeof(float)}, x.inner, cols, add, c, stride);
   }
 
   static constexpr int kSums = kVectors * kRows;
   static void spin(int64_t steps) {
     Lanes sums[kSums] = {}, factor = load_same(0.5f), value = load_same(1.5f);
     for (int64_t step = 0; step < steps; ++step) {
-      for (int i = 0; i < kSums; ++i) sums[i] += factor * value;
-      __asm__ volatile("" : "+m"(factor), "+m"(value));  // as if they changed
+#pragma GCC unroll 32
+      for (int i = 0; i < kSums; ++i) {
+        __asm__ volatile("" : EMBLEM_IN_REGISTER(factor));  // as if it changed
+        sums[i] += factor * value;
+      }
     }
     for (int i = 1; i < kSums; ++i) sums[0] += sums[i];
     __asm__ volatile("" : : "m"(sums[0]));
@@ -91,7 +99,8 @@ struct VectorTiles {
             .cols = kCols,
             .depth = 1,
             .element_bytes = sizeof(float),
-            .pack = pack_floats,
+            .pack_left = pack_floats,
+            .pack_right = pack_floats,
             .multiply = multiply,
             .multiply_few = multiply_few,
             .spin = spin,

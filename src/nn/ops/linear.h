@@ -17,7 +17,11 @@ class Linear : public DeviceOp<Linear> {
  public:
   Linear(Tensor* x, Tensor* out, Bias bias, Activation activation, const std::string& name,
          ParameterSet& parameters, const Graph::LinearInitial& initial = {})
-      : DeviceOp({x}, out), activation_(activation), inputs_(x->cols), units_(out->cols) {
+      : DeviceOp({x}, out),
+        name_(name),
+        activation_(activation),
+        inputs_(x->cols),
+        units_(out->cols) {
     const Initial as_torch = Initial::linear(inputs_);
     weight_ =
         parameters.add_weight(name + ".weight", units_, inputs_, initial.weight.value_or(as_torch));
@@ -42,6 +46,8 @@ class Linear : public DeviceOp<Linear> {
     return units_ > 1 && activation_ != Activation::kSigmoid;
   }
   void freeze(const float* parameters) override;
+  std::string_view name() const override { return name_; }
+  Int8Inputs* int8_inputs() override { return units_ > 1 ? &int8_ : nullptr; }
 
   void forward_cpu(const OpContext& pass);
   void forward_cuda(const OpContext& pass);
@@ -75,12 +81,15 @@ class Linear : public DeviceOp<Linear> {
   void forward_one_unit(const OpContext& pass);
   void backward_one_unit(const OpContext& pass);
 
+  std::string name_;
   Activation activation_;
   int64_t inputs_, units_;
   int64_t weight_ = -1, bias_ = -1;  // in the buffers of parameters and gradients
   // On the CPU: for predictions and, where that pays, for training; W^T for gradients of inputs.
   cpu::PackedWeights packed_, packed_back_;
   bool frozen_ = false;
+  Int8Inputs int8_;
+  std::vector<float> int8_bias_;  // with the offsets of packed_
   std::vector<std::shared_ptr<Products>> products_;
   // Where rows of input or output are padded with zeros (Tensor::stride), so are the weights
   // here.

@@ -11,8 +11,9 @@ namespace {
 // after the rows have passed; larger ones are worth a product of their own, cut over the matrix.
 constexpr int64_t kMostFloatsPerGroup = 512 * 1024;
 
-// Predictions: rows a thread should have, and weights from which on a product is worth several.
-constexpr int64_t kFewRows = 12;
+// Predictions: rows a thread should have, at least and at most at a time, and weights from which on
+// a product is worth several.
+constexpr int64_t kFewRows = 12, kMostRows = 192;
 constexpr int64_t kWorthThreads = 64 * 1024;
 
 int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
@@ -27,6 +28,15 @@ void add_bias_and_activate(Matrix<float> y, const float* bias, F f) {
     } else {
       for (int64_t j = 0; j < y.cols; ++j) row[j] = f.value(row[j] + bias[j]);
     }
+  }
+}
+
+// y = f(scale * y + bias) for the rows of a tile.
+template <class F>
+void scale_and_activate(Matrix<float> y, const float* scale, const float* bias, F f) {
+  for (int64_t r = 0; r < y.rows; ++r) {
+    float* __restrict row = y.row(r);
+    for (int64_t j = 0; j < y.cols; ++j) row[j] = f.value(scale[j] * row[j] + bias[j]);
   }
 }
 
@@ -122,20 +132,26 @@ void Linear::pack(const OpContext& pass, cpu::PackedWeights& to, Transpose trans
 }
 
 void Linear::freeze(const float* parameters) {
-  packed_.assign({parameters + weight_, units_, inputs_}, product_type());
+  const Matrix<const float> weights(parameters + weight_, units_, inputs_);
   frozen_ = true;
+  if (product_type() != DType::kInt8) return packed_.assign(weights, product_type());
+  EMBLEM_REQUIRE(!int8_.ranges.empty(), "layer ", name_, " has no ranges of inputs for int8");
+  packed_.assign_int8(weights, int8_.ranges);
+  int8_bias_.assign(packed_.offsets().begin(), packed_.offsets().end());
+  for (int64_t u = 0; bias_ >= 0 && u < units_; ++u) int8_bias_[u] += parameters[bias_ + u];
 }
 
 // Predictions are computed differently from training: the result of a row does not depend on other
 // rows, and few rows are fast.
 void Linear::predict(const OpContext& pass) {
+  if (int8_.records) int8_.recorder.add(input(pass));
   if (!frozen_) pack(pass, packed_, Transpose::kNo);
   const int64_t threads = pass.context.threads == nullptr ? 1 : pass.context.threads->threads();
   // Cut over rows where there are enough of them for all threads, else over units.
   const bool by_rows = pass.rows >= kFewRows * threads;
   const int64_t rows_each =
       by_rows
-          ? std::min(tile_rows(pass.rows), round_up((pass.rows + threads - 1) / threads, kRowUnit))
+          ? std::min(kMostRows, round_up((pass.rows + threads - 1) / threads, packed_.row_unit()))
           : pass.rows;
   const int64_t units_each =
       by_rows || inputs_ * units_ < kWorthThreads
@@ -152,7 +168,11 @@ void Linear::predict(const OpContext& pass) {
       const Matrix<float> y =
           Matrix<float>(out().value(), pass.rows, units_).block(row, unit, rows, units);
       packed_.multiply(input(pass).row_range(row, row + rows), unit, y);
-      add_bias_and_activate(y, bias == nullptr ? nullptr : bias + unit, f);
+      if (packed_.is_int8()) {
+        scale_and_activate(y, packed_.scales().data() + unit, int8_bias_.data() + unit, f);
+      } else {
+        add_bias_and_activate(y, bias == nullptr ? nullptr : bias + unit, f);
+      }
     });
   });
 }

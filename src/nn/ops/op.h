@@ -12,6 +12,7 @@
 #include "core/half.h"
 #include "core/phase.h"
 #include "kernels/gemm.h"
+#include "kernels/input_ranges.h"
 #include "nn/graph.h"
 
 namespace emblem {
@@ -165,6 +166,15 @@ class Op {
   // The parameters will not change any more: what forward in Phase::kEval makes of them may be
   // kept.
   virtual void freeze(const float* /*parameters*/) {}
+
+  virtual std::string_view name() const { return ""; }  // of its parameters
+  // Of ops that can compute in int8 on a CPU, which then need ranges before freeze().
+  struct Int8Inputs {
+    InputRanges ranges;
+    InputRecorder recorder;
+    bool records = false;  // what evaluations read
+  };
+  virtual Int8Inputs* int8_inputs() { return nullptr; }
 
   virtual void forward(const OpContext& pass) = 0;
   // Reads the output's gradient, which it may overwrite, and writes those of inputs and parameters.

@@ -115,6 +115,13 @@ PsVolatile read_volatile(JsonObject object, Notices& notices) {
   object.read("overflow_resolution_target", db.overflow.target);
   share(object, "overflow_resolution_target", db.overflow.target);
   object.read("overflow_may_lose_rows", db.overflow_may_lose_rows);
+  db.row_type = choose<DType>(object, "row_precision", DType::kF32,
+                              {{{"fp32"}, DType::kF32},
+                               {{"bf16"}, DType::kBf16},
+                               {{"fp16"}, DType::kF16},
+                               {{"int8"}, DType::kInt8}});
+  if (db.row_type != DType::kF32 && db.type != Type::kHashMap)
+    object.refuse("row_precision", "rows in Redis are fp32");
   object.read("cache_missed_embeddings", db.cache_missed_embeddings);
   filters(object, db.update_filters);
   double rate = 1.0;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/half.h"
 #include "store/overflow.h"
 
 namespace emblem {
@@ -32,6 +33,8 @@ struct PsVolatile {
   // Not a key of HPS. Without L3, rows beyond the margin are lost: false refuses to load such a
   // table, true evicts them as HPS does.
   bool overflow_may_lose_rows = false;
+  // Not a key of HPS: what rows in memory are rounded to.
+  DType row_type = DType::kF32;
   bool cache_missed_embeddings = false;
   std::vector<std::string> update_filters = {"^hps_.+$"};
   // Not in ps.json: how long Redis may take.

@@ -104,8 +104,8 @@ void TierLoader::fill_l3(const std::string& model, std::vector<Loading>& tables,
 
 void TierLoader::fill_memory(std::vector<Loading>& tables) {
   // One store for all, so that a lookup enters one gate.
-  MemoryStore memory(
-      MemorySettings{config_.volatile_db.num_partitions, config_.volatile_db.overflow});
+  MemoryStore memory(MemorySettings{config_.volatile_db.num_partitions,
+                                    config_.volatile_db.overflow, config_.volatile_db.row_type});
   for (Loading& table : tables) table.l2 = memory.open(table.name, table.source.dim);
   check_overflow(tables);
   for_each_table(tables.size(), [&](size_t i) { copy_rows(tables[i].rows(), *tables[i].l2); });

@@ -15,8 +15,8 @@ constexpr int64_t kFindKeys = 2048;    // keys whose rows one piece of work find
 constexpr int64_t kKeysInFlight = 32;  // whose cache misses overlap
 constexpr int64_t kSmallBatch = 128;   // keys whose rows may all be prefetched at once
 
-void find_piece(const MemoryTable& memory, const int64_t* keys, const float** rows, int64_t begin,
-                int64_t end) {
+void find_piece(const MemoryTable& memory, const int64_t* keys, const std::byte** rows,
+                int64_t begin, int64_t end) {
   uint64_t hashes[kKeysInFlight];
   for (int64_t block = begin; block < end; block += kKeysInFlight) {
     const int64_t count = std::min(kKeysInFlight, end - block);
@@ -32,7 +32,10 @@ void find_piece(const MemoryTable& memory, const int64_t* keys, const float** ro
 RowFinder::RowFinder(std::span<ServedTable* const> tables) {
   for (ServedTable* table : tables) {
     EMBLEM_REQUIRE(table != nullptr, "lookup: feature ", features_.size(), " has no table");
-    features_.push_back({table, table->in_place()});
+    const MemoryTable* in_place = table->in_place();
+    features_.push_back(
+        {table, in_place,
+         in_place == nullptr ? RowFormat{.dim = table->dim()} : in_place->format()});
     const MemoryTable* memory = features_.back().memory;
     if (memory == nullptr) continue;
     if (std::find(gates_.begin(), gates_.end(), &memory->gate()) == gates_.end()) {
@@ -94,13 +97,30 @@ void RowFinder::list_missing(Feature& feature, View<const int64_t> keys) {
   feature.found.resize(unique);
 }
 
+// Returns the fetched rows in the format.
+const std::byte* RowFinder::store_fetched(Feature& feature) {
+  const RowFormat& format = feature.format;
+  if (format.type == DType::kF32) return reinterpret_cast<std::byte*>(feature.fetched.data());
+  const size_t unique = feature.unique.keys().size();
+  feature.stored.resize(unique * static_cast<size_t>(format.bytes()));
+  for (size_t i = 0; i < unique; ++i) {
+    if (feature.found[i] != 0)
+      format.write(feature.fetched.data() + i * static_cast<size_t>(format.dim),
+                   feature.stored.data() + i * static_cast<size_t>(format.bytes()));
+  }
+  return feature.stored.data();
+}
+
 void RowFinder::take_fetched(Feature& feature, View<const int64_t> keys) const {
-  const auto dim = static_cast<size_t>(feature.table->dim());
+  const std::byte* fetched = store_fetched(feature);
+  const size_t row_bytes = feature.format.type == DType::kF32
+                               ? static_cast<size_t>(feature.format.dim) * sizeof(float)
+                               : static_cast<size_t>(feature.format.bytes());
   uint64_t missing = 0;
   for (size_t i = 0; i < static_cast<size_t>(keys.size()); ++i) {
     if (feature.rows[i] != nullptr) continue;
     if (feature.found[feature.numbers[i]] != 0) {
-      feature.rows[i] = feature.fetched.data() + feature.numbers[i] * dim;
+      feature.rows[i] = fetched + feature.numbers[i] * row_bytes;
     } else {
       ++missing;
     }
@@ -151,13 +171,13 @@ void RowFinder::find_all_at_once(Keys keys) {
   for (size_t f = 0; f < features_.size(); ++f) {
     Feature& feature = features_[f];
     if (feature.memory == nullptr) continue;
-    const int64_t row_bytes = feature.table->dim() * 4;
+    const int64_t row_bytes = feature.format.bytes();
     for (int64_t i = 0; i < keys[f].size(); ++i) {
-      const float* row = feature.memory->find(hashes_[next++], keys[f].data[i]);
+      const std::byte* row = feature.memory->find(hashes_[next++], keys[f].data[i]);
       feature.rows[static_cast<size_t>(i)] = row;
       if (row == nullptr) continue;
       for (int64_t at = 0; at < row_bytes; at += 64) {
-        __builtin_prefetch(reinterpret_cast<const char*>(row) + at);
+        __builtin_prefetch(row + at);
       }
     }
   }

@@ -38,27 +38,31 @@ class RowFinder {
   // are asked in one round trip. Throws kUnavailable when a tier that is needed cannot answer.
   Reading find(const Context& context, std::span<const View<const int64_t>> keys);
 
-  // The row of each key of a feature; null: no tier has it.
-  const float* const* rows(size_t feature) const { return features_[feature].rows.data(); }
+  // The row of each key of a feature, in format(); null: no tier has it.
+  const std::byte* const* rows(size_t feature) const { return features_[feature].rows.data(); }
+  const RowFormat& format(size_t feature) const { return features_[feature].format; }
   // The keys of a feature whose row no tier has.
   int64_t missing(size_t feature) const { return features_[feature].missing; }
 
  private:
   struct Feature {
     ServedTable* table;
-    const MemoryTable* memory;        // null: rows must be fetched
-    HostVector<const float*> rows{};  // a key's row; null: no tier has it
-    int64_t missing = 0;              // keys of the last batch that no tier has
-    HostVector<float> fetched{};      // rows that had to be copied out of a tier
-    UniqueKeys unique{};              // whose rows are missing so far
-    HostVector<uint32_t> numbers{};   // of keys among the unique ones
-    HostVector<uint8_t> found{};      // of the unique ones
+    const MemoryTable* memory;  // null: rows must be fetched
+    RowFormat format;
+    HostVector<const std::byte*> rows{};  // a key's row; null: no tier has it
+    int64_t missing = 0;                  // keys of the last batch that no tier has
+    HostVector<float> fetched{};          // rows that had to be copied out of a tier
+    HostVector<std::byte> stored{};       // the same in the format, where it is not fp32
+    UniqueKeys unique{};                  // whose rows are missing so far
+    HostVector<uint32_t> numbers{};       // of keys among the unique ones
+    HostVector<uint8_t> found{};          // of the unique ones
   };
   using Keys = std::span<const View<const int64_t>>;
 
   void fetch_remote(Keys keys);
   static void list_missing(Feature& feature, View<const int64_t> keys);
   void count_missing(Feature& feature, uint64_t missing) const;
+  static const std::byte* store_fetched(Feature& feature);
   void take_fetched(Feature& feature, View<const int64_t> keys) const;
   void find_in_memory(const Context& context, Keys keys);
   void find_all_at_once(Keys keys);

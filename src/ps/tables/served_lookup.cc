@@ -94,9 +94,9 @@ class ServedLookup : public Lookup {
     for (size_t f = 0; f < features_.size(); ++f) {
       const FeatureKeys& keys = features[f];
       const ServedTableSettings& settings = features_[f].table->settings();
-      gathers_[f] = {.rows = {.dim = settings.dim, .dtype = DType::kF32},
+      gathers_[f] = {.rows = {.dim = settings.dim, .dtype = finder_.format(f).type},
                      .keys = keys.keys.data,
-                     .row_addresses = finder_.rows(f),
+                     .stored_rows = finder_.rows(f),
                      .offsets = keys.offsets.size() != 0 ? keys.offsets.data : nullptr,
                      .weights = keys.weights.size() != 0 ? keys.weights.data : nullptr,
                      .bags = out.rows,

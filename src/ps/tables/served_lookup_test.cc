@@ -139,6 +139,52 @@ TEST_P(ServedLookupTest, GivesTheBitsOfTheLookupInTraining) {
   EXPECT_EQ(served_[0]->l3_counts().hits > 0, GetParam() == "TwoTiers");
 }
 
+// The same values whether a row is in memory or comes from a tier below, which has it in fp32.
+TEST(NarrowRows, AreReadAsTheyWereRounded) {
+  constexpr int64_t kDim = 24, kNarrowRows = 400;
+  for (const DType type : {DType::kBf16, DType::kF16, DType::kInt8}) {
+    SCOPED_TRACE(name_of(type));
+    MemoryStore memory({.row_type = type}), third({.row_type = type});
+    std::vector<int64_t> keys(kNarrowRows);
+    std::vector<float> rows(kNarrowRows * kDim), rounded(rows.size());
+    std::vector<uint8_t> found(kNarrowRows);
+    Random random{.seed = 6};
+    for (int64_t key = 0; key < kNarrowRows; ++key) keys[static_cast<size_t>(key)] = key;
+    for (float& value : rows) value = random.normal();
+    const auto all = memory.open("all", kDim), some = third.open("some", kDim);
+    const auto below = std::make_shared<RemoteTable>("below", kDim);
+    all->insert(keys, rows);
+    some->insert(std::span(keys).first(100), std::span(rows).first(100 * kDim));
+    below->insert(keys, rows);
+    all->fetch(keys, rounded, found);
+    ServedTable in_memory({.name = "in_memory", .dim = kDim}, all, nullptr);
+    ServedTable in_tiers({.name = "in_tiers", .dim = kDim}, some, below);
+    const std::vector<ServedFeature> features = {{&in_memory, Pooling::kSum},
+                                                 {&in_tiers, Pooling::kSum}};
+    std::vector<float> out(kNarrowRows * 2 * kDim);
+    const FeatureKeys of_feature{.keys = {keys.data(), kNarrowRows, 1}};
+    const std::vector<FeatureKeys> of_features = {of_feature, of_feature};
+    make_served_lookup(features)->forward({}, of_features, Phase::kEval,
+                                          {out.data(), kNarrowRows, 2 * kDim});
+    for (int64_t row = 0; row < kNarrowRows; ++row) {
+      for (int64_t d = 0; d < 2 * kDim; ++d)
+        ASSERT_EQ(out[row * 2 * kDim + d], rounded[row * kDim + d % kDim]) << row;
+    }
+    // Bags of two keys, weighted.
+    std::vector<int32_t> offsets(kNarrowRows / 2 + 1);
+    for (size_t bag = 0; bag < offsets.size(); ++bag) offsets[bag] = static_cast<int32_t>(2 * bag);
+    const std::vector<float> weights(kNarrowRows, 0.5f);
+    const FeatureKeys bags{.keys = {keys.data(), kNarrowRows, 1},
+                           .offsets = {offsets.data(), kNarrowRows / 2 + 1, 1},
+                           .weights = {weights.data(), kNarrowRows, 1}};
+    const std::vector<FeatureKeys> of_bags = {bags, bags};
+    make_served_lookup(features)->forward({}, of_bags, Phase::kEval,
+                                          {out.data(), kNarrowRows / 2, 2 * kDim});
+    for (int64_t d = 0; d < 2 * kDim; ++d)
+      ASSERT_NEAR(out[d], 0.5f * (rounded[d % kDim] + rounded[kDim + d % kDim]), 1e-6);
+  }
+}
+
 TEST_P(ServedLookupTest, ManyLookupsReadTheSameTablesAtOnceWhileTheyAreUpdated) {
   std::atomic<int64_t> wrong{0};
   std::atomic<bool> stop{false};

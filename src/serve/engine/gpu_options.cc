@@ -32,13 +32,15 @@ GpuOptions gpu_options(const inference::ModelConfig& config, const std::string& 
   EMBLEM_REQUIRE(!options.used || others == 0, where,
                  ": instance groups of KIND_GPU and of other kinds; expected one of them");
   if (const std::string* text = find_parameter(config, "precision")) {
-    EMBLEM_REQUIRE(*text == "fp32" || *text == "bf16" || *text == "fp16", where,
-                   ": parameter precision is '", *text, "'; expected fp32, bf16 or fp16");
-    options.precision = *text == "fp16"   ? DType::kF16
-                        : *text == "bf16" ? DType::kBf16
-                                          : DType::kF32;
+    const std::optional<DType> precision = parse_dtype(*text);
+    EMBLEM_REQUIRE(precision.has_value(), where, ": parameter precision is '", *text,
+                   "'; expected fp32, bf16, fp16 or int8");
+    options.precision = *precision;
+    options.precision_is_given = true;
     EMBLEM_REQUIRE(options.used || options.precision != DType::kF16, where, ": precision ", *text,
-                   " needs an instance_group of KIND_GPU; a CPU computes in fp32 or bf16");
+                   " needs an instance_group of KIND_GPU; a CPU computes in fp32, bf16 or int8");
+    EMBLEM_REQUIRE(!options.used || options.precision != DType::kInt8, where,
+                   ": precision int8 is for CPUs; a GPU computes in fp32, bf16 or fp16");
   }
   for (const char* name : {"cache_size_percentage", "gpucacheper"}) {
     const std::string* text = find_parameter(config, name);

@@ -12,8 +12,10 @@
 namespace emblem {
 
 struct GpuOptions {
-  bool used = false;              // an instance_group of KIND_GPU
-  DType precision = DType::kF32;  // of layers and, on a GPU, rows; on a CPU too
+  bool used = false;  // an instance_group of KIND_GPU
+  // Of layers and, on a GPU, rows; on a CPU too. As the model was exported: int8 or fp32.
+  DType precision = DType::kF32;
+  bool precision_is_given = false;
   // Of the rows in device memory:
   double cache_share = 0.2;
   int64_t cache_bytes = 0;  // maximum; 0: no limit

@@ -15,9 +15,9 @@ class HostLookup final : public HpsLookup {
     const RowFinder::Reading reading = finder_.find({}, keys);
     for (size_t t = 0; t < tables_.size(); ++t) {
       const ServedTableSettings& table = tables_[t]->settings();
-      const GatherPool copy{.rows = {.dim = table.dim, .dtype = DType::kF32},
+      const GatherPool copy{.rows = {.dim = table.dim, .dtype = finder_.format(t).type},
                             .keys = keys[t].data,
-                            .row_addresses = finder_.rows(t),
+                            .stored_rows = finder_.rows(t),
                             .bags = keys[t].size(),
                             .absent = table.missing,
                             .seed = table.seed,

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/input_ranges.h"
 #include "checkpoint/safetensors.h"
 #include "config/check.h"
 #include "config/load.h"
@@ -36,8 +37,12 @@ class PipelineServable final : public Servable {
   // Opens tables and reads dense parameters.
   void load(const ModelOptions& options, CheckpointFiles files, const OpenTables& open_tables) {
     options_ = options;
-    // What a model is served in does not follow from what it was trained in.
-    config_.mutable_train_config()->set_mixed_precision(mixed_precision_of(options.gpu.precision));
+    // What a model is served in does not follow from what it was trained in, but it may have been
+    // exported for int8.
+    const bool is_int8 = config_.train_config().mixed_precision() == "INT8" &&
+                         !options.gpu.precision_is_given && !options.gpu.used;
+    const DType precision = is_int8 ? DType::kInt8 : options.gpu.precision;
+    config_.mutable_train_config()->set_mixed_precision(mixed_precision_of(precision));
     const Checkpoint checkpoint = open_checkpoint(folder_, Verify::kContents, files);
     tables_ = open_tables(checkpoint, table_sources(config_, layout_, checkpoint));
     dense_ = std::make_unique<SafetensorsFile>(checkpoint.file("dense.safetensors"));
@@ -116,7 +121,8 @@ class PipelineServable final : public Servable {
   }
 
   std::unique_ptr<Predictor> make_predictor() const {
-    auto model = std::make_unique<Model>(Context{}, config_, layout_, HostPredictor::kPieceRows,
+    const int64_t piece_rows = HostPredictor::piece_rows(options_.threads);
+    auto model = std::make_unique<Model>(Context{}, config_, layout_, piece_rows,
                                          [&](const TablePlan& plan) { return lookup_over(plan); });
     Graph& graph = model->graph();
     const auto read = [&](const std::string& name, View<float> all, const Parameter& part) {
@@ -127,7 +133,9 @@ class PipelineServable final : public Servable {
       read(parameter.name, graph.parameters(), parameter);
     for (const Parameter& statistic : graph.statistic_list())
       read("statistics." + statistic.name, graph.statistics(), statistic);
-    if (!options_.gpu.used) return std::make_unique<HostPredictor>(std::move(model));
+    if (config_.train_config().mixed_precision() == "INT8")
+      read_input_ranges(*dense_, folder_ + "/dense.safetensors", graph);
+    if (!options_.gpu.used) return std::make_unique<HostPredictor>(std::move(model), piece_rows);
     const auto values = [](View<float> view) {
       return std::vector<float>(view.data, view.data + view.size());
     };

@@ -10,6 +10,7 @@
 #include "checkpoint/safetensors.h"
 #include "config/load.h"
 #include "config/name.h"
+#include "config/print.h"
 #include "core/file.h"
 #include "data/source/uri.h"
 #include "embedding/files/table_runs.h"
@@ -26,6 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kDenseFile = "dense.safetensors";
+constexpr const char* kConfigFile = "pipeline.config";
 constexpr std::string_view kTraining = "optimizer.";     // prefix of what only training needs
 constexpr std::string_view kAverage = "optimizer.ema.";  // prefix of the average of a parameter
 
@@ -67,8 +69,8 @@ void link_or_copy(const std::string& from, const std::string& to) {
 
 bool is_for_inference(const std::string& file) {
   const std::string name = fs::path(file).filename();
-  return name == "key" || name == "emb_vector" || name == "table.json" ||
-         file == "pipeline.config" || file.starts_with("assets/");
+  return name == "key" || name == "emb_vector" || name == "table.json" || file == kConfigFile ||
+         file.starts_with("assets/");
 }
 
 // Whether the moving average of dense parameters is served in their place.
@@ -79,7 +81,8 @@ bool uses_average(const Checkpoint& checkpoint) {
                                       : config.train_config().dense_optimizer().has_ema();
 }
 
-FileFacts write_dense(const Checkpoint& checkpoint, const std::string& to) {
+FileFacts write_dense(const Checkpoint& checkpoint, const LayerRanges* int8,
+                      const std::string& to) {
   const SafetensorsFile from(checkpoint.file(kDenseFile));
   std::vector<TensorRef> tensors;
   for (const TensorRef& tensor : from.tensors()) {
@@ -92,8 +95,19 @@ FileFacts write_dense(const Checkpoint& checkpoint, const std::string& to) {
         if (one.name == average) tensor.data = one.data;
     }
   }
+  if (int8 != nullptr) {
+    for (TensorRef& tensor : tensors_of(*int8)) tensors.push_back(std::move(tensor));
+  }
   const auto written = write_safetensors(to, tensors);
   return {written.bytes, written.checksum};
+}
+
+// The configuration of a model in int8.
+FileFacts write_int8_config(const Checkpoint& checkpoint, const std::string& to) {
+  config::PipelineConfig config = load_stored_pipeline(checkpoint.path);
+  config.mutable_train_config()->set_mixed_precision("INT8");
+  write_text_file_atomically(to, to_stored_text(config));
+  return facts_of_file(to);
 }
 
 // Throws when `out` is not the folder of a model, existing or new.
@@ -151,10 +165,10 @@ int64_t next_version(const std::string& out, int64_t asked) {
 }  // namespace
 
 ExportedModel export_model(const std::string& checkpoint_path, const std::string& out_path,
-                           int64_t asked) {
+                           int64_t asked, const LayerRanges* int8) {
   std::string out = out_path;
   while (out.size() > 1 && out.ends_with('/')) out.pop_back();
-  if (is_object_uri(out)) return export_to_store(checkpoint_path, out, asked);
+  if (is_object_uri(out)) return export_to_store(checkpoint_path, out, asked, int8);
   const std::string name = fs::path(out).filename();
   EMBLEM_REQUIRE(is_model_name(name), "'", name, "' is not a valid model name (expected up to ",
                  kLongestName, " letters, digits, '.', '_' and '-')");
@@ -181,10 +195,14 @@ ExportedModel export_model(const std::string& checkpoint_path, const std::string
   }
   for (const auto& [file, facts] : checkpoint.manifest.files) {
     if (!is_for_inference(file) || of_runs.contains(file)) continue;
+    if (int8 != nullptr && file == kConfigFile) {
+      manifest.files[file] = write_int8_config(checkpoint, folder.file(file));
+      continue;
+    }
     link_or_copy(checkpoint.file(file), folder.file(file));
     manifest.files[file] = facts;
   }
-  manifest.files[kDenseFile] = write_dense(checkpoint, folder.file(kDenseFile));
+  manifest.files[kDenseFile] = write_dense(checkpoint, int8, folder.file(kDenseFile));
   for (ManifestTable& table : manifest.tables)
     std::erase_if(table.files, [](const std::string& file) { return !is_for_inference(file); });
   for (const auto& [file, facts] : manifest.files) result.bytes += facts.bytes;

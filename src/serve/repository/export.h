@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "checkpoint/input_ranges.h"
+
 namespace emblem {
 
 struct ExportedModel {
@@ -18,8 +20,9 @@ struct ExportedModel {
 // weights of the tables; no optimizer state) as a version of the model folder `out`, by default the
 // one after the highest there, and a config.pbtxt unless there is one. The version appears whole or
 // not at all; files are linked rather than copied where the file system can. `checkpoint` may be a
-// model dir: its latest one is taken.
+// model dir: its latest one is taken. With `int8`, the ranges of inputs of the layers, CPUs compute
+// the model's layers in int8.
 ExportedModel export_model(const std::string& checkpoint, const std::string& out,
-                           int64_t version = 0);
+                           int64_t version = 0, const LayerRanges* int8 = nullptr);
 
 }  // namespace emblem

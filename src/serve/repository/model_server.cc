@@ -24,6 +24,16 @@ int64_t parse_version(const std::string& text) {
   return version;
 }
 
+PsConfig ps_config_of(const ModelServerOptions& options) {
+  PsConfig config = options.ps_config.empty() ? PsConfig{} : load_ps_config(options.ps_config);
+  if (options.row_precision.empty()) return config;
+  EMBLEM_REQUIRE(config.volatile_db.type == PsVolatile::Type::kHashMap,
+                 "--row-precision is for tables in memory, but ", options.ps_config,
+                 " keeps rows elsewhere");
+  config.volatile_db.row_type = parse_dtype(options.row_precision).value();
+  return config;
+}
+
 }  // namespace
 
 int ModelServerOptions::default_client_threads() {
@@ -33,7 +43,7 @@ int ModelServerOptions::default_client_threads() {
 ModelServer::ModelServer(ModelServerOptions options)
     : options_(std::move(options)),
       repository_(options_.repository),
-      tables_(options_.ps_config.empty() ? PsConfig{} : load_ps_config(options_.ps_config)) {
+      tables_(ps_config_of(options_)) {
   tracing().start(options_.trace);
   if (repository_.models().empty()) {
     const std::string text = no_models_text(repository_.path());

@@ -35,7 +35,8 @@ struct ModelServerOptions {
   // Threads that the engines of models may have in all whose configuration clients sent with their
   // load requests.
   int max_client_threads = default_client_threads();
-  std::string precision;  // on a GPU: fp32, bf16 or fp16; empty: as the models say
+  std::string precision;      // of layers; empty: as the models say
+  std::string row_precision;  // of rows in memory; empty: as ps_config says
   // Folders of deltas that training writes, by model.
   std::map<std::string, std::string> deltas;
   TraceOptions trace;

@@ -50,8 +50,8 @@ int64_t next_remote_version(RemoteStorage& storage, const std::string& out, int6
 
 }  // namespace
 
-ExportedModel export_to_store(const std::string& checkpoint, const std::string& out,
-                              int64_t asked) {
+ExportedModel export_to_store(const std::string& checkpoint, const std::string& out, int64_t asked,
+                              const LayerRanges* int8) {
   RemoteStorage& storage = remote_storage();
   const ObjectUri uri = parse_object_uri(out);
   const size_t slash = uri.key.rfind('/');
@@ -61,7 +61,7 @@ ExportedModel export_to_store(const std::string& checkpoint, const std::string& 
                  "for models to serve");
   const int64_t version = next_remote_version(storage, out, asked);
   const WorkFolder work(cat(mirror_folder(storage, out, "export"), "-", ::getpid()));
-  ExportedModel model = export_model(checkpoint, work.path() + "/" + name, version);
+  ExportedModel model = export_model(checkpoint, work.path() + "/" + name, version, int8);
   if (storage.find(join_uri(out, "config.pbtxt"))) {  // stays as it is
     remove_path(work.path() + "/" + name + "/config.pbtxt");
     model.wrote_config = false;

@@ -10,7 +10,7 @@ namespace emblem {
 
 // As export_model, with `out` the address of a model's folder: s3://BUCKET/REPOSITORY/NAME.
 ExportedModel export_to_store(const std::string& checkpoint, const std::string& out,
-                              int64_t version);
+                              int64_t version, const LayerRanges* int8);
 
 // A repository of which a server works on a copy in the cache folder.
 class RemoteRepository {

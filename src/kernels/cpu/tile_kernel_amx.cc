@@ -1,0 +1,194 @@
+// 32 x 32 tiles in the matrix registers of AMX: four of sums, two of each matrix.
+#if defined(__x86_64__)
+#include "core/host_vector.h"
+#include "kernels/cpu/avx512_groups.h"
+
+namespace emblem::cpu {
+namespace {
+
+constexpr int kRows = 32, kCols = 32;
+constexpr int64_t kTileRows = 16, kTileBytes = 64;  // of a matrix register, and of each of its rows
+constexpr int64_t kBlockBytes = kRows * kTileBytes;  // of a panel, for 16 groups
+constexpr int64_t kRightStride = kCols * kGroupBytes;
+
+// ---- registers ----
+
+struct alignas(64) TileShapes {
+  uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  uint16_t row_bytes[16] = {};
+  uint8_t rows[16] = {};
+};
+
+constexpr TileShapes shapes_for(int64_t rows) {
+  TileShapes shapes;
+  for (int i = 0; i < 8; ++i) {
+    shapes.row_bytes[i] = kTileBytes;
+    // 0 to 3 are sums, 4 and 5 rows of the left matrix, 6 and 7 groups of the right one.
+    shapes.rows[i] = static_cast<uint8_t>(i < 6 ? rows : kTileRows);
+  }
+  return shapes;
+}
+
+void enter() {
+  static constexpr TileShapes kShapes = shapes_for(kTileRows);
+  _tile_loadconfig(&kShapes);
+}
+void leave() { _tile_release(); }
+
+void clear_sums() {
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+}
+
+// ---- products of a type ----
+
+// TileKernel's functions. Groups says how elements are packed; sums are of 4 bytes.
+template <class Groups>
+struct Amx {
+  static constexpr bool kIsInt8 = Groups::kDepth == 4;
+  static constexpr int64_t kDepth = Groups::kDepth * kGroups;
+
+  // [inner / kDepth][width][kDepth]
+  static void pack_left(const Lines& from, int64_t width, std::byte* to) {
+    __m512i rows[kGroups];
+    for (int64_t first = 0; first < from.count; first += width) {
+      for (int64_t k = 0; k < from.inner; k += kDepth, to += width * kTileBytes) {
+        for (int64_t line = 0; line < width; line += kGroups) {
+          load_groups<Groups>(from, first + line, k, false, rows);
+          for (int64_t i = 0; i < std::min(kGroups, width - line); ++i)
+            _mm512_storeu_si512(to + (line + i) * kTileBytes, rows[i]);
+        }
+      }
+    }
+  }
+
+  static void pack_right(const Lines& from, int64_t width, std::byte* to) {
+    pack_groups<Groups>(from, width, kGroups, to);
+  }
+
+  // Sums += left x right; numbers of registers are parts of instructions.
+#define EMBLEM_MULTIPLY(sums, left, right) \
+  do {                                     \
+    if constexpr (kIsInt8) {               \
+      _tile_dpbssd(sums, left, right);     \
+    } else {                               \
+      _tile_dpbf16ps(sums, left, right);   \
+    }                                      \
+  } while (false)
+
+  static void multiply_tile(const std::byte* a, const std::byte* b, int64_t inner) {
+    for (int64_t k = 0; k < inner; k += kDepth, a += kBlockBytes, b += kBlockBytes) {
+      _tile_loadd(6, b, kRightStride);
+      _tile_loadd(4, a, kTileBytes);
+      EMBLEM_MULTIPLY(0, 4, 6);
+      _tile_loadd(7, b + kTileBytes, kRightStride);
+      EMBLEM_MULTIPLY(1, 4, 7);
+      _tile_loadd(5, a + kTileRows * kTileBytes, kTileBytes);
+      EMBLEM_MULTIPLY(2, 5, 6);
+      EMBLEM_MULTIPLY(3, 5, 7);
+    }
+  }
+
+  // Up to kMostFewRows rows and one panel.
+  static void multiply_few_tile(const std::byte* a, const std::byte* b, int64_t inner) {
+    for (int64_t k = 0; k < inner; k += kDepth, b += kBlockBytes) {
+      _tile_loadd(4, a, kTileBytes);
+      a += TileKernel::kMostFewRows * kTileBytes;
+      _tile_loadd(6, b, kRightStride);
+      EMBLEM_MULTIPLY(0, 4, 6);
+      _tile_loadd(7, b + kTileBytes, kRightStride);
+      EMBLEM_MULTIPLY(1, 4, 7);
+    }
+  }
+
+  // c [rows, cols] = (add ? c : 0) + sums [rows, kCols]
+  static void add_sums(const int32_t* sums, int64_t rows, int64_t cols, bool add, float* c,
+                       int64_t stride) {
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t j = 0; j < cols; ++j) {
+        const float sum = kIsInt8 ? static_cast<float>(sums[r * kCols + j])
+                                  : __builtin_bit_cast(float, sums[r * kCols + j]);
+        c[r * stride + j] = (add ? c[r * stride + j] : 0.0f) + sum;
+      }
+    }
+  }
+
+  static void multiply(const std::byte* a, const std::byte* b, int64_t inner, bool add, float* c,
+                       int64_t stride) {
+    clear_sums();
+    multiply_tile(a, b, inner);
+    alignas(64) int32_t sums[kRows * kCols];
+    const bool in_place = !kIsInt8 && !add;
+    void* const to = in_place ? static_cast<void*>(c) : sums;
+    const int64_t row = in_place ? stride : kCols;  // of 4 bytes
+    std::byte* const bytes = static_cast<std::byte*>(to);
+    _tile_stored(0, bytes, row * 4);
+    _tile_stored(1, bytes + 64, row * 4);
+    _tile_stored(2, bytes + kTileRows * row * 4, row * 4);
+    _tile_stored(3, bytes + kTileRows * row * 4 + 64, row * 4);
+    if (!in_place) add_sums(sums, kRows, kCols, add, c, stride);
+  }
+
+  static void multiply_few(const Lines& x, const std::byte* panels, int64_t panel_bytes,
+                           int64_t cols, bool add, float* c, int64_t stride) {
+    static constexpr TileShapes kShapes[] = {shapes_for(1), shapes_for(2), shapes_for(3),
+                                             shapes_for(4)};
+    static thread_local HostVector<std::byte> rounded;
+    const int64_t blocks = (x.inner + kDepth - 1) / kDepth;
+    rounded.resize(static_cast<size_t>(blocks * TileKernel::kMostFewRows * kTileBytes));
+    pack_left(x, TileKernel::kMostFewRows, rounded.data());
+    _tile_loadconfig(&kShapes[x.count - 1]);
+    for (int64_t col = 0; col < cols; col += kCols, panels += panel_bytes) {
+      _tile_zero(0);
+      _tile_zero(1);
+      multiply_few_tile(rounded.data(), panels, x.inner);
+      alignas(64) int32_t sums[TileKernel::kMostFewRows * kCols];
+      _tile_stored(0, sums, kCols * 4);
+      _tile_stored(1, sums + 16, kCols * 4);
+      add_sums(sums, x.count, std::min<int64_t>(kCols, cols - col), add, c + col, stride);
+    }
+    enter();
+  }
+
+  static void spin(int64_t steps) {
+    enter();
+    clear_sums();
+    _tile_zero(4);
+    _tile_zero(6);
+    for (int64_t step = 0; step < steps; ++step) {
+      EMBLEM_MULTIPLY(0, 4, 6);
+      EMBLEM_MULTIPLY(1, 4, 6);
+      EMBLEM_MULTIPLY(2, 4, 6);
+      EMBLEM_MULTIPLY(3, 4, 6);
+    }
+    leave();
+  }
+#undef EMBLEM_MULTIPLY
+
+  static constexpr TileKernel kernel(const char* name, DType type) {
+    return {.name = name,
+            .type = type,
+            .rows = kRows,
+            .cols = kCols,
+            .depth = kDepth,
+            .element_bytes = kTileBytes / kDepth,
+            .pack_left = pack_left,
+            .pack_right = pack_right,
+            .multiply = multiply,
+            .multiply_few = multiply_few,
+            .enter = enter,
+            .leave = leave,
+            .spin = spin,
+            .spin_flops = 4 * 16 * 16 * kDepth * 2};
+  }
+};
+
+}  // namespace
+
+const TileKernel kAmxBf16Tiles = Amx<Bf16Groups>::kernel("amx_bf16", DType::kBf16);
+const TileKernel kAmxInt8Tiles = Amx<Int8Groups<0>>::kernel("amx_int8", DType::kInt8);
+
+}  // namespace emblem::cpu
+#endif
