@@ -68,13 +68,21 @@ class CommGpuTest(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertIn(f"{transport}, GPU memory, 3 ranks", done.stdout)
 
+    def test_ranks_that_share_a_gpu_use_staging_buffers(self):
+        done = run("launch", "--ranks", "2", "--", "bench", "comm", "--device", "cuda", *SHORT,
+                   env={**CLEAN, "CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("staged, GPU memory, 2 ranks", done.stdout)
+        self.assertIn("2 ranks share a GPU with another: GPU memory is exchanged through host memory", done.stderr)
+
     def test_a_killed_rank_ends_all(self):
         """Also those whose GPU waits for it."""
         for transport in ("nccl", "staged"):
             for pause in (0, 1, 4):
                 with self.subTest(transport=transport, pause=pause):
                     ranks = self.start_job(3, "bench", "comm", "--device", "cuda", "--transport", transport, *ENDLESS)
-                    loaded = "libnccl" if transport == "nccl" else "libcuda"
+                    # Both are loaded by ranks that have joined; libcudart belongs to the program.
+                    loaded = "libnccl.so" if transport == "nccl" else "libcuda.so"
                     self.assertTrue(becomes_true(lambda: all(self.has_loaded(rank, loaded) for rank in ranks)))
                     time.sleep(pause)  # any moment is as good: none is waited for
                     ranks[1].process.send_signal(signal.SIGKILL)

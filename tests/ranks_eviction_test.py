@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import EMBLEM
+from harness import EMBLEM, require_gpu
 from ranks_cases import CLEAN, TABLES, Runs, latest, make_data, require_same, tables_of
 
 CASE = {"model": "deepfm", "sparse": "adam", "dense": "adam", "pooling": "weighted mean", "tables": "counting"}
@@ -27,7 +27,20 @@ def saved_rows(checkpoint):
     return {table["name"]: table["rows"] for table in json.loads((checkpoint / "manifest.json").read_text())["tables"]}
 
 
+class DeviceRuns(Runs):
+    """Trainings with the options of a device."""
+
+    options = []
+
+    def try_to_train(self, ranks, *options, **kwargs):
+        return super().try_to_train(ranks, *self.options, *options, **kwargs)
+
+
 class Eviction(unittest.TestCase):
+    device = []
+    options = []                                     # of trainings
+    wide = ["columns 2 2 0", "rank 0 pooled owner"]  # plans of this device
+
     @classmethod
     def setUpClass(cls):
         cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="emblem-ranks-"))
@@ -44,7 +57,8 @@ class Eviction(unittest.TestCase):
         shutil.rmtree(cls.folder, ignore_errors=True)
 
     def runs(self, tables, case=CASE, **settings):
-        runs = Runs(case, data=self.data, **settings)
+        runs = DeviceRuns(case, data=self.data, **settings)
+        runs.options = self.device + self.options
         self.addCleanup(runs.__exit__)
         runs.edit(TABLES["counting"], tables)
         return runs
@@ -85,7 +99,7 @@ class Eviction(unittest.TestCase):
     def test_any_plan(self):
         runs = self.runs(evicting("LFU"))
         one = runs.train(1)
-        mixed = ["rows 0-1023 1024-4095 none", "rank 1", "replicated", "columns 2 2 0", "rank 0 pooled owner", "rows"]
+        mixed = ["rows 0-1023 1024-4095 none", "rank 1", "replicated", *self.wide, "rows"]
         require_same(one, runs.train(3, *self.plan(runs, latest(one), 3, mixed)))
 
     def test_any_number_of_ranks_continues_a_checkpoint_of_any_other(self):
@@ -121,10 +135,14 @@ class Eviction(unittest.TestCase):
         files = []
         for launcher in ([], ["launch", "--ranks", "3", "--"]):
             files.append(runs.folder / f"predictions-{len(launcher)}.csv")
-            command = [EMBLEM, *launcher, "predict", "--checkpoint", model, "--input", self.data / "test", "--out", files[-1]]
+            command = [EMBLEM, *launcher, "predict", "--checkpoint", model, "--input", self.data / "test", "--out", files[-1],
+                       *self.device]
             done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=CLEAN)
             self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(files[0].read_bytes(), files[1].read_bytes())
+        self.compare_predictions(*files)
+
+    def compare_predictions(self, one, several):
+        self.assertEqual(one.read_bytes(), several.read_bytes())
 
     def test_a_plan_that_cuts_a_bin_is_refused(self):
         runs = self.runs(evicting("LFU"))
@@ -141,6 +159,30 @@ class Eviction(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertRegex(done.stderr, r"emblem: .*table \S+: a batch has \d+ distinct keys of bin 0 of 1, whose share of the "
                                       r"capacity is 20: raise the capacity or lower the batch size")
+
+
+class EvictionOnGpu(Eviction):
+    device = ["--device", "cuda"]
+    options = ["--set", "train_config.deterministic=true"]
+
+    @classmethod
+    def setUpClass(cls):
+        require_gpu()
+        super().setUpClass()
+
+    def compare_predictions(self, one, several):
+        """The rows of a batch depend on the ranks, and with them the last bits."""
+        with one.open(newline="") as a, several.open(newline="") as b:
+            rows, others = list(csv.reader(a)), list(csv.reader(b))
+        self.assertEqual(len(rows), len(others))
+        for row, other in zip(rows[1:], others[1:]):
+            for value, expected in zip(row, other):
+                self.assertAlmostEqual(float(value), float(expected), delta=1e-5)
+
+    def test_a_cache_over_host_memory(self):
+        """Rows in host memory, with few of them on the GPU."""
+        self.options = [*self.options, "--set", "train_config.device_bytes=60000"]
+        self.require_full(self.same(evicting("LFU"), 2, 3))
 
 
 if __name__ == "__main__":

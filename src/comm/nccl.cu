@@ -1,7 +1,6 @@
 #include "comm/nccl.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -12,6 +11,7 @@
 
 #include "comm/device_communicator.h"
 #include "comm/nccl_library.h"
+#include "comm/rank_gpu.h"
 #include "core/caught_error.h"
 #include "core/gpu.h"
 #include "core/log.h"
@@ -29,20 +29,6 @@ constexpr auto kVerdictTime = std::chrono::seconds(2);
 // For a call of NCCL under way when the ranks fail. One that waits for a lost rank does not return.
 constexpr auto kCallTime = std::chrono::seconds(1);
 
-using GpuId = std::array<char, 16>;
-
-std::vector<GpuId> gather_gpus(Communicator& control) {
-  GpuId mine = gpu_uuid();
-  std::vector<GpuId> all(static_cast<size_t>(control.size()));
-  control.gather_all(Context{}, {mine.data(), sizeof(mine)},
-                     {all.data(), all.size() * sizeof(GpuId)});
-  return all;
-}
-
-bool is_shared(const std::vector<GpuId>& gpus, size_t rank) {
-  return std::count(gpus.begin(), gpus.end(), gpus[rank]) > 1;
-}
-
 void set_unless_set(const char* name, const std::string& value) {
   setenv(name, value.c_str(), /*overwrite=*/0);
 }
@@ -59,17 +45,16 @@ void set_host_id(const std::string& host, size_t rank) {
 
 // NCCL reads both variables once in a process, when it is first used.
 void allow_shared_gpus(Communicator& control) {
-  const std::vector<GpuId> gpus = gather_gpus(control);
+  const std::vector<GpuId> gpus = gather_gpus(control, gpu_uuid());
   const std::vector<RankHost>& hosts = control.hosts();
   const auto rank = static_cast<size_t>(control.rank());
-  size_t sharing = 0;
-  for (size_t r = 0; r < gpus.size(); ++r) sharing += is_shared(gpus, r) ? 1 : 0;
+  const size_t sharing = ranks_that_share(gpus);
   if (sharing == 0) return;
   if (rank == 0)
     log_info(cat(sharing,
                  " ranks share a GPU with another: NCCL connects them by sockets "
-                 "(NCCL_HOSTID is set for each), which is slow"));
-  if (is_shared(gpus, rank)) set_host_id(hosts[rank].name, rank);
+                 "(NCCL_HOSTID is set for each), which is slow; staged is faster"));
+  if (shares_gpu(gpus, rank)) set_host_id(hosts[rank].name, rank);
   const bool one_host = std::all_of(
       hosts.begin(), hosts.end(), [&](const RankHost& host) { return host.name == hosts[0].name; });
   if (one_host) set_unless_set("NCCL_SOCKET_IFNAME", "lo");

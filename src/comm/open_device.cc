@@ -5,6 +5,7 @@
 #include "comm/nccl.h"
 #include "comm/nccl_library.h"
 #include "comm/staged.h"
+#include "core/gpu.h"
 #include "core/log.h"
 
 namespace emblem {
@@ -32,14 +33,28 @@ bool every_rank_has_nccl(Communicator& control) {
   return false;
 }
 
+// Equal on all ranks.
+bool is_nccl_faster(Communicator& control) {
+  return can_use_nccl(control, gather_gpus(control, cuda::gpu_uuid())) &&
+         every_rank_has_nccl(control);
+}
+
 std::unique_ptr<Communicator> open_for_gpu(Communicator& control, const std::string& transport,
                                            double collective_seconds) {
-  if (transport == "nccl" || (transport == "auto" && every_rank_has_nccl(control)))
+  if (transport == "nccl" || (transport == "auto" && is_nccl_faster(control)))
     return cuda::connect_by_nccl(control, collective_seconds);
   return cuda::stage_through_host(control);
 }
 
 }  // namespace
+
+bool can_use_nccl(const Communicator& control, std::span<const GpuId> gpus) {
+  const size_t sharing = ranks_that_share(gpus);
+  if (sharing > 0 && control.rank() == 0)
+    log_info(cat(sharing,
+                 " ranks share a GPU with another: GPU memory is exchanged through host memory"));
+  return sharing == 0;
+}
 
 std::unique_ptr<Communicator> open_device_communicator(const Context& context,
                                                        Communicator& control,

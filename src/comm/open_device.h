@@ -5,16 +5,21 @@
 #include <string>
 
 #include "comm/communicator.h"
+#include "comm/rank_gpu.h"
 #include "comm/threads.h"
 
 namespace emblem {
 
-// "nccl": see comm/nccl.h. "staged": see comm/staged.h. "auto": NCCL where every rank can load it,
-// else staged. All ranks of `control`, which outlives the result, call it with the same transport;
-// the GPU in use is that of all contexts. Null with "auto" where `control` itself reaches the
-// memory: on a CPU, and for thread ranks.
+// "nccl": see comm/nccl.h. "staged": see comm/staged.h. "auto": NCCL where every rank has a GPU of
+// its own and can load it, else staged. All ranks of `control`, which outlives the result, call it
+// with the same transport; the GPU in use is that of all contexts. Null with "auto" where `control`
+// itself reaches the memory: on a CPU, and for thread ranks.
 std::unique_ptr<Communicator> open_device_communicator(
     const Context& context, Communicator& control, const std::string& transport,
     double collective_seconds = kCollectiveSeconds);
+
+// Whether "auto" may be NCCL, which refuses shared GPUs by default and is slower on them, from the
+// GPUs of all ranks. Rank 0 says why not.
+bool can_use_nccl(const Communicator& control, std::span<const GpuId> gpus);
 
 }  // namespace emblem

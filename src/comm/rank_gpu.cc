@@ -54,4 +54,21 @@ void choose_gpu(const Communicator& ranks) {
   if (chosen) setenv(kVariable, chosen->c_str(), /*overwrite=*/1);
 }
 
+std::vector<GpuId> gather_gpus(Communicator& ranks, GpuId mine) {
+  std::vector<GpuId> all(static_cast<size_t>(ranks.size()));
+  ranks.gather_all(Context{}, {mine.data(), sizeof(mine)},
+                   {all.data(), all.size() * sizeof(GpuId)});
+  return all;
+}
+
+bool shares_gpu(std::span<const GpuId> gpus, size_t rank) {
+  return std::count(gpus.begin(), gpus.end(), gpus[rank]) > 1;
+}
+
+size_t ranks_that_share(std::span<const GpuId> gpus) {
+  size_t count = 0;
+  for (size_t rank = 0; rank < gpus.size(); ++rank) count += shares_gpu(gpus, rank) ? 1 : 0;
+  return count;
+}
+
 }  // namespace emblem

@@ -1,8 +1,11 @@
 // comm/rank_gpu.h - which GPU a rank that is a process uses.
 #pragma once
 
+#include <array>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "comm/communicator.h"
 
@@ -17,5 +20,16 @@ void choose_gpu(const Communicator& ranks);
 // set; `gpus`: of the machine.
 std::optional<std::string> gpu_of_rank(int local_rank, const std::optional<std::string>& visible,
                                        int gpus);
+
+using GpuId = std::array<char, 16>;  // no other GPU anywhere has the same
+
+// The GPU of each rank, from that of this one; all ranks call it.
+std::vector<GpuId> gather_gpus(Communicator& ranks, GpuId mine);
+
+// Whether a rank uses the GPU of another one, too.
+bool shares_gpu(std::span<const GpuId> gpus, size_t rank);
+
+// How many ranks do.
+size_t ranks_that_share(std::span<const GpuId> gpus);
 
 }  // namespace emblem

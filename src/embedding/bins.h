@@ -29,7 +29,7 @@ struct HeldBins {
   int32_t count = 1;
 
   // From 0, the first that is held.
-  size_t of(int64_t key) const {
+  EMBLEM_HD size_t of(int64_t key) const {
     return count == 1 ? 0 : static_cast<size_t>(part_of_hashed_key(key) / parts_each - first);
   }
 };

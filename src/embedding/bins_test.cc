@@ -33,6 +33,8 @@ std::vector<int64_t> keys_of_bin(int32_t bin, int32_t bins, size_t count, int64_
   return keys;
 }
 
+class Bins : public DeviceTest {};
+
 std::map<int64_t, int64_t> scores_of(const Table& table) {
   std::map<int64_t, int64_t> scores;
   table.export_rows(Context{}, 1000, [&](const RowBatch& batch) {
@@ -71,7 +73,7 @@ std::string problem_of(const std::function<void()>& action) {
   return "none";
 }
 
-TEST(Bins, NumberFollowsFromTheLimits) {
+TEST(BinsOfLimits, NumberFollowsFromTheLimits) {
   TableSettings settings = evicting(1000000, 0);
   EXPECT_EQ(bins_of_limits(settings), 64);
   settings.capacity = 64 * 256;
@@ -90,7 +92,7 @@ TEST(Bins, NumberFollowsFromTheLimits) {
   EXPECT_EQ(bins_of_limits(settings), 1);
 }
 
-TEST(Bins, TablesWithoutLimitsHaveNone) {
+TEST(BinsOfLimits, TablesWithoutLimitsHaveNone) {
   EXPECT_EQ(bins_of_limits({.name = "static", .dim = 1, .capacity = 100000}), 0);
   TableSettings settings = evicting(0, 0);
   EXPECT_EQ(bins_of_limits(settings), 0);
@@ -103,8 +105,8 @@ TEST(Bins, TablesWithoutLimitsHaveNone) {
   EXPECT_EQ(bins_of_limits(settings), 0);
 }
 
-TEST(Bins, AFullBinEvictsItsOwnRowsAlone) {
-  const auto table = make_table(Context{}, evicting(4 * 100 + 3, 4));
+TEST_P(Bins, AFullBinEvictsItsOwnRowsAlone) {
+  const auto table = make_table(context_, evicting(4 * 100 + 3, 4));
   int64_t next = 0;
   const std::vector<int64_t> others = keys_of_bin(0, 4, 100, next);
   train(*table, others);
@@ -119,8 +121,8 @@ TEST(Bins, AFullBinEvictsItsOwnRowsAlone) {
   for (const int64_t key : others) EXPECT_TRUE(table->contains(key));
 }
 
-TEST(Bins, ErasedRowsLeaveTheirBin) {
-  const auto table = make_table(Context{}, evicting(400, 4));
+TEST_P(Bins, ErasedRowsLeaveTheirBin) {
+  const auto table = make_table(context_, evicting(400, 4));
   int64_t next = 0;
   const std::vector<int64_t> keys = keys_of_bin(1, 4, 150, next);
   train(*table, {keys.begin(), keys.begin() + 100});
@@ -134,20 +136,20 @@ TEST(Bins, ErasedRowsLeaveTheirBin) {
 }
 
 // Whoever holds a bin evicts the same rows of it.
-TEST(Bins, PartsOfATableTogetherHaveItsContent) {
+TEST_P(Bins, PartsOfATableTogetherHaveItsContent) {
   constexpr int32_t kBins = 16;
   TableSettings settings = evicting(kBins * 40, kBins);
   settings.eviction = Eviction::kLfu;
   settings.admission_threshold = 2;
   settings.admission_capacity = kBins * 50;
-  const auto whole = make_table(Context{}, settings);
+  const auto whole = make_table(context_, settings);
   std::vector<std::unique_ptr<Table>> parts;
   for (const PartRange held : {PartRange{0, 256}, PartRange{256, 2816}, PartRange{2816, kParts}}) {
     TableSettings part = settings;
     part.held = held;
     part.capacity = 40 * held_bins(part).count;
     part.admission_capacity = 50 * held_bins(part).count;
-    parts.push_back(make_table(Context{}, part));
+    parts.push_back(make_table(context_, part));
   }
   Random random{.seed = 3};
   for (int step = 0; step < 200; ++step) {
@@ -178,7 +180,7 @@ TEST(Bins, PartsOfATableTogetherHaveItsContent) {
   EXPECT_EQ(waiting, whole->export_admission());
 }
 
-TEST(Bins, ImportKeepsTheHighestScoresOfEach) {
+TEST_P(Bins, ImportKeepsTheHighestScoresOfEach) {
   constexpr int32_t kBins = 4, kEach = 50;
   Random random{.seed = 9};
   std::map<int64_t, int64_t> scores;
@@ -196,16 +198,31 @@ TEST(Bins, ImportKeepsTheHighestScoresOfEach) {
   }
   ASSERT_LT(expected.size(), 3 * kEach + kEach);
   for (const size_t rows_at_once : {1u, 7u, 1000u}) {
-    const auto table = make_table(Context{}, evicting(kBins * kEach, kBins));
+    const auto table = make_table(context_, evicting(kBins * kEach, kBins));
     import_scores(*table, scores, rows_at_once);
     EXPECT_EQ(scores_of(*table), expected) << rows_at_once << " rows at once";
   }
 }
 
-TEST(Bins, ImportKeepsTheKeysThatWaitLongest) {
+TEST_P(Bins, ImportMayLowerTheScoreOfARow) {
+  const auto table = make_table(context_, evicting(2 * 10, 2));
+  int64_t next = 0;
+  const std::vector<int64_t> keys = keys_of_bin(0, 2, 12, next);
+  std::map<int64_t, int64_t> scores;
+  for (size_t i = 0; i < 10; ++i) scores[keys[i]] = 5;
+  import_scores(*table, scores, 1000);
+  EXPECT_EQ(scores_of(*table), scores);
+  // One row that is there and one that is new are the lowest now.
+  import_scores(*table, {{keys[3], 1}, {keys[10], 2}, {keys[11], 9}}, 1000);
+  scores.erase(keys[3]);
+  scores[keys[11]] = 9;
+  EXPECT_EQ(scores_of(*table), scores);
+}
+
+TEST_P(Bins, ImportKeepsTheKeysThatWaitLongest) {
   TableSettings settings = evicting(400, 4);
   settings.admission_threshold = 9;
-  const auto table = make_table(Context{}, settings);
+  const auto table = make_table(context_, settings);
   int64_t next = 0;
   std::vector<KeyCount> counts, expected;
   for (const int64_t key : keys_of_bin(2, 4, 110, next))
@@ -217,8 +234,28 @@ TEST(Bins, ImportKeepsTheKeysThatWaitLongest) {
   EXPECT_EQ(table->export_admission(), expected);
 }
 
-TEST(Bins, ABatchWithMoreKeysThanABinIsRefused) {
-  const auto table = make_table(Context{}, evicting(20, 2, {kParts / 2, kParts}));
+TEST_P(Bins, MostKeysThatWaitMayBeOfOne) {
+  TableSettings settings = evicting(300000, 2);
+  settings.admission_threshold = 3;
+  const auto table = make_table(context_, settings);
+  std::vector<KeyCount> counts;
+  int64_t next = 0;
+  for (const int64_t key : keys_of_bin(1, 2, 90000, next)) counts.push_back({key, 1});
+  table->import_admission(counts);
+  EXPECT_EQ(table->export_admission(), counts);
+  const std::vector<int64_t> later = keys_of_bin(1, 2, 60000, next);
+  for (size_t i = 0; i < later.size(); i += 20000)
+    train(*table, {later.begin() + i, later.begin() + i + 20000});
+  for (const int64_t key : later) counts.push_back({key, 1});
+  EXPECT_EQ(table->export_admission(), counts);
+  train(*table, {counts[0].key, counts[0].key});
+  EXPECT_TRUE(table->contains(counts[0].key));
+  counts.erase(counts.begin());
+  EXPECT_EQ(table->export_admission(), counts);
+}
+
+TEST_P(Bins, ABatchWithMoreKeysThanABinIsRefused) {
+  const auto table = make_table(context_, evicting(20, 2, {kParts / 2, kParts}));
   int64_t next = 0;
   const std::vector<int64_t> keys = keys_of_bin(1, 2, 21, next);
   EXPECT_EQ(problem_of([&] { train(*table, keys); }),
@@ -226,15 +263,17 @@ TEST(Bins, ABatchWithMoreKeysThanABinIsRefused) {
             "20: raise the capacity or lower the batch size");
 }
 
-TEST(Bins, AreHeldAsAWhole) {
-  EXPECT_EQ(problem_of([] {
-              make_table(Context{}, evicting(100, 4, {0, 1000}));
+TEST_P(Bins, AreHeldAsAWhole) {
+  EXPECT_EQ(problem_of([&] {
+              make_table(context_, evicting(100, 4, {0, 1000}));
             }),
             "table t: parts 0-999 are not whole bins, of which it has 4");
-  EXPECT_EQ(problem_of([] { make_table(Context{}, evicting(100, 3)); }),
+  EXPECT_EQ(problem_of([&] { make_table(context_, evicting(100, 3)); }),
             "table t: 3 bins, expected a power of two up to 64");
-  EXPECT_EQ(problem_of([] { make_table(Context{}, evicting(100, 4, {1000, 1000})); }), "none");
+  EXPECT_EQ(problem_of([&] { make_table(context_, evicting(100, 4, {1000, 1000})); }), "none");
 }
+
+EMBLEM_TEST_ON_EVERY_DEVICE(Bins);
 
 }  // namespace
 }  // namespace emblem

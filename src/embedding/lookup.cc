@@ -64,11 +64,7 @@ std::unique_ptr<Table> make_table(const Context& context, TableSettings settings
   return dispatch(
       context.device,
       [&]() -> std::unique_ptr<Table> { return std::make_unique<HostTable>(context, settings); },
-      [&] {
-        EMBLEM_REQUIRE(settings.bins == 0, "table ", settings.name,
-                       ": a table on a GPU has no bins");
-        return cuda::make_table(context, settings);
-      });
+      [&] { return cuda::make_table(context, settings); });
 }
 
 std::unique_ptr<Lookup> make_lookup(const Context& context, std::span<const LookupFeature> features,

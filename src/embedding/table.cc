@@ -1,5 +1,7 @@
 #include "embedding/table.h"
 
+#include <algorithm>
+
 #include "embedding/bins.h"
 #include "embedding/rows_ref.h"
 
@@ -94,6 +96,21 @@ void Table::refuse(std::span<const int64_t> keys) const {
       refuse_static_key(settings_.name, settings_.capacity, key);
   }
   throw Error(ErrorCode::kInternal, cat("table ", settings_.name, ": no key to refuse"));
+}
+
+bool Table::evicts_in_bins() const {
+  return settings_.bins > 0 && settings_.eviction != Eviction::kNone && settings_.capacity > 0;
+}
+
+void Table::refuse_batch(int32_t bin, int64_t keys) const {
+  const HeldBins held = held_bins(settings_);
+  const std::string of_bin = evicts_in_bins() ? cat(" of bin ", held.first + bin, " of ",
+                                                    settings_.bins, ", whose share of")
+                                              : ", but";
+  const int64_t share = settings_.capacity / (evicts_in_bins() ? std::max(held.count, 1) : 1);
+  throw Error(ErrorCode::kInvalidArgument,
+              cat("table ", settings_.name, ": a batch has ", keys, " distinct keys", of_bin,
+                  " the capacity is ", share, ": raise the capacity or lower the batch size"));
 }
 
 float Table::first_state() const {

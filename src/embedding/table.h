@@ -111,6 +111,10 @@ class Table {
   // Throws for the first key outside a static table.
   [[noreturn]] void refuse(std::span<const int64_t> keys) const;
   float first_state() const;  // of the optimizer state of a new row
+  // Full bins evict their own rows (embedding/bins.h).
+  bool evicts_in_bins() const;
+  // Throws: a batch has `keys` distinct keys of a bin that is held (from 0), more than fit into it.
+  [[noreturn]] void refuse_batch(int32_t bin, int64_t keys) const;
 
   // The score of a free row.
   static constexpr int64_t kUnused = INT64_MIN;

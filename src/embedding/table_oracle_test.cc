@@ -159,7 +159,7 @@ struct Case {
   uint64_t universe;
   float tolerance;
   Placement placement = Placement::kDevice;  // matters only on a GPU
-  int32_t bins = 0;                          // on a CPU
+  int32_t bins = 0;
 };
 
 class Trial {
@@ -370,12 +370,15 @@ constexpr Placement kPlain = Placement::kDevice;
 INSTANTIATE_TEST_SUITE_P(
     Binned, TableOracle,
     testing::Combine(
-        testing::Values(Device::kCpu),
+        testing::Values(Device::kCpu, Device::kCuda),
         testing::Values(
             Case{"lru", Eviction::kLru, 1203, 0, Adam{}, kF32, 5000, 1e-3f, kPlain, 4},
             Case{"lfu", Eviction::kLfu, 1001, 3, Sgd{}, kF32, 4000, 1e-4f, kPlain, 8},
             Case{"custom", Eviction::kCustom, 700, 0, Momentum{}, kF32, 3000, 1e-3f, kPlain, 2},
             Case{"step", Eviction::kStep, 400, 0, AdaGrad{}, kF32, 2000, 1e-3f, kPlain, 1},
+            Case{"cached", Eviction::kLru, 2600, 0, Adam{}, kF32, 9000, 1e-3f, Placement::kCache,
+                 8},
+            Case{"host", Eviction::kLfu, 4000, 2, Sgd{}, kF32, 9000, 1e-4f, Placement::kHost, 16},
             Case{"waiting", Eviction::kNone, 0, 4, Sgd{}, kF32, 9000, 1e-4f, kPlain, 16})),
     name_of_trial);
 INSTANTIATE_TEST_SUITE_P(

@@ -336,6 +336,23 @@ TEST_P(TableTest, ExportsMillionsOfRowsWithTheirKeysAscending) {
   }
 }
 
+// A model may have hundreds of small tables, and ranks hold small parts of them.
+TEST_P(TableTest, ATableWithACapacityHasMemoryForItsRowsAndNoMore) {
+  for (const TableKind kind : {TableKind::kStatic, TableKind::kDynamic}) {
+    const TableSettings settings{.name = "t", .dim = 16, .kind = kind, .rule = Adam{}};
+    const auto bytes_of = [&](int64_t rows) {
+      TableSettings limited = settings;
+      limited.capacity = limited.initial_capacity = rows;
+      return make(limited).bytes();
+    };
+    const int64_t few = bytes_of(1000), many = bytes_of(8000);
+    EXPECT_LT(few, 2 * 1000 * 16 * 4 * 3);
+    if (context_.device == Device::kCpu) continue;  // it takes memory when keys come
+    EXPECT_GE(few, 1000 * 16 * 4 * 3);
+    EXPECT_NEAR(many, 8 * few, 0.01 * many);
+  }
+}
+
 TEST_P(TableTest, CountsTheMarksOfChangedRowsToo) {
   Table& table = make({.name = "t", .dim = 1, .capacity = 100000});
   EXPECT_GE(table.bytes(), 100000 * (4 + 4)) << "a weight and a mark per row";

@@ -82,7 +82,10 @@ DeviceLookup::DeviceLookup(const Context& context, std::span<const LookupFeature
   scratch_->tables = Buffer<DeviceTableRef>(Device::kCuda, std::max<int64_t>(1, tables_.size()));
   scratch_->norm = zeros<double>(context, kSumDoubles);
   scratch_->step = zeros<UpdateScalars>(context, kMostClasses);
-  scratch_->select = zeros<SelectScratch>(context, 1);
+  int64_t bins = 1;
+  for (const DeviceTable* table : tables_)
+    bins = std::max<int64_t>(bins, held_bins(table->settings()).count);
+  scratch_->select = zeros<SelectScratch>(context, bins);
   scratch_->feature_counts =
       zeros<FeatureCounts>(context, std::max<int64_t>(1, static_cast<int64_t>(features.size())));
   for (const DeviceTable* table : tables_) cached_ |= table->has_cache();
@@ -250,7 +253,13 @@ void DeviceLookup::train(const Context& context, std::span<const FeatureKeys> fe
   for (size_t c = 0; !fused && c < classes_.size(); ++c)
     find_and_mark(context, batch, static_cast<int>(c));
   if (bags && fused) find_rows(context, batch, GatherMode::kTrain);
-  if (dynamic) insert_missing(context, batch, scratch_->train.insert(scratch_->select.data()));
+  if (dynamic) {
+    InsertScratch scratch = scratch_->train.insert(scratch_->select.data());
+    scratch.in_pages = std::any_of(tables_.begin(), tables_.end(), [](const DeviceTable* table) {
+      return table->waits_in_pages();
+    });
+    insert_missing(context, batch, scratch);
+  }
   if (cached_) stage(context, batch);
   if (!fused) gather(context, batch, GatherMode::kCopy);
   if (bags) pool_bags(context, batch, GatherMode::kTrain);

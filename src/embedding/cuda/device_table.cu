@@ -1,9 +1,11 @@
 #include "embedding/cuda/device_table.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/cuda_check.h"
 #include "embedding/cuda/device_table_ref.cuh"
+#include "embedding/growth.h"
 #include "embedding/transfer/host_transfer.h"
 
 namespace emblem::cuda {
@@ -11,7 +13,7 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / 32;
-constexpr int64_t kInitialRows = 1 << 16;  // of a table without a capacity
+constexpr int64_t kInitialRows = 1 << 16;  // of keys that wait for admission
 constexpr int64_t kHostSlots = 1 << 20;    // with Placement::kHost: enough for the rows of a pass
 
 int64_t rounded_up(int64_t bytes, int64_t to) { return (bytes + to - 1) / to * to; }
@@ -47,11 +49,13 @@ DeviceTable::DeviceTable(const Context& context, TableSettings settings)
   const int64_t rows = is_static() ? std::max<int64_t>(1, static_rows())
                        : settings_.capacity != 0
                            ? settings_.capacity
-                           : std::max(settings_.initial_capacity, kInitialRows);
+                           : std::max(settings_.initial_capacity, kFirstDeviceRows);
+  const bool grows = !is_static() && settings_.capacity == 0;
+  const int64_t most = grows ? std::max(most_rows, rows) : rows;
   if (has_cache()) {
     make_cache(rows);
   } else {
-    rows_ = std::make_unique<GrowableMemory>(name, std::max(most_rows, rows) * stride_);
+    rows_ = std::make_unique<GrowableMemory>(name, most * stride_);
     rows_->grow_to(context_, rows * stride_);
   }
   cuda_check(cudaMemsetAsync(clocks_.data(), 0, clocks_.size(), context_.stream), "zeroing");
@@ -64,10 +68,14 @@ DeviceTable::DeviceTable(const Context& context, TableSettings settings)
     marks_ = Buffer<unsigned long long>(Device::kCuda, rows);
     cuda_check(cudaMemsetAsync(marks_.data(), 0, rows * 8, context_.stream), "zeroing");
   } else {
-    keys_ = std::make_unique<KeySpaceMemory>(context_, name, rows, std::max(most_rows, rows));
+    keys_ = std::make_unique<KeySpaceMemory>(
+        context_, name, rows, most,
+        evicts_in_bins() ? BinnedRows{held_bins(settings_)} : BinnedRows{});
     if (settings_.admission_threshold > 1)
       waiting_ = std::make_unique<KeySpaceMemory>(context_, name + " (admission)", kInitialRows,
-                                                  int64_t{1} << 31);
+                                                  int64_t{1} << 31,
+                                                  BinnedRows{held_bins(settings_), true});
+    if (waiting_) waiting_bound_ = waiting_->rows_with(context_, 0);
   }
   publish_ref();
   if (is_static()) initialize_static();
@@ -115,6 +123,7 @@ DeviceTableRef DeviceTable::make_ref() const {
   ref.stride = stride_;
   ref.state_offset = state_offset_;
   ref.dim = static_cast<int32_t>(dim());
+  ref.first_column = static_cast<int32_t>(settings_.columns.first);
   ref.state_floats = static_cast<int32_t>(state_floats_);
   ref.dtype = settings_.dtype;
   ref.first_state = first_state();
@@ -124,8 +133,7 @@ DeviceTableRef DeviceTable::make_ref() const {
   ref.held = settings_.held;
   ref.keys_end = settings_.capacity;
   ref.admission_threshold = settings_.admission_threshold;
-  ref.admission_capacity =
-      settings_.admission_capacity != 0 ? settings_.admission_capacity : settings_.capacity;
+  ref.admission_capacity = settings_.most_waiting() / std::max(held_bins(settings_).count, 1);
   ref.initializer = settings_.initializer;
   ref.missing = settings_.missing;
   ref.seed = settings_.seed;
@@ -149,7 +157,7 @@ void DeviceTable::initialize_static() {
 
 int64_t DeviceTable::size() const {
   if (is_static()) return keys_held(settings_.capacity, settings_.held);
-  return keys_->counters(context_).size;
+  return keys_->size(context_);
 }
 
 int64_t DeviceTable::bytes() const {
@@ -158,7 +166,7 @@ int64_t DeviceTable::bytes() const {
 }
 
 void DeviceTable::reserve(int64_t rows) {
-  if (is_static() || rows <= keys_->rows()) return;
+  if (is_static() || evicts_in_bins() || rows <= keys_->rows()) return;
   rows_->grow_to(context_, rows * stride_);
   keys_->grow(context_, rows);
   publish_ref();
@@ -167,7 +175,7 @@ void DeviceTable::reserve(int64_t rows) {
 void DeviceTable::ensure_waiting(int64_t keys) {
   waiting_bound_ += keys;
   if (!captured_ && waiting_bound_ <= waiting_->rows()) return;
-  waiting_bound_ = waiting_->counters(context_).size + keys;
+  waiting_bound_ = waiting_->rows_with(context_, keys);
   if (waiting_bound_ <= waiting_->rows()) return;
   waiting_->grow(context_, std::max(waiting_bound_, waiting_->rows() * 2));
   publish_ref();
@@ -184,8 +192,7 @@ void DeviceTable::make_ready(const Context& context, int64_t lookups) {
   size_bound_ += lookups;
   if (!captured_ && size_bound_ <= keys_->rows()) return;
   size_bound_ = size() + lookups;
-  if (size_bound_ > keys_->rows())
-    reserve(std::max(size_bound_, keys_->rows() + keys_->rows() / 2));
+  if (size_bound_ > keys_->rows()) reserve(grown_rows(keys_->rows(), size_bound_));
 }
 
 void DeviceTable::check_errors() const {
@@ -203,15 +210,14 @@ void DeviceTable::check_errors() const {
                     "grow the table: run passes outside of the graph from time to time"));
   }
   if (errors->full == 0) return;
-  const unsigned long long wanted = errors->full;
+  const unsigned long long wanted = errors->full, overfull = errors->overfull;
   errors->full = 0;
+  errors->overfull = 0;
   EMBLEM_REQUIRE(settings_.eviction != Eviction::kNone, "table ", settings_.name,
                  " is full: it has ", size(), " of ", rows_end(), " rows and ", wanted,
                  " new keys: raise its capacity or choose an eviction (lru, lfu, step, custom)");
-  throw Error(ErrorCode::kInvalidArgument,
-              cat("table ", settings_.name, ": a batch has ", wanted,
-                  " new keys, but with its other keys they are more than the capacity of ",
-                  settings_.capacity, ": raise the capacity or lower the batch size"));
+  const auto bin = static_cast<int32_t>(overfull >> TableErrors::kKeyBits) - 1;
+  refuse_batch(bin, static_cast<int64_t>(overfull & ((1ull << TableErrors::kKeyBits) - 1)));
 }
 
 void DeviceTable::wait_for_transfers() const {
@@ -230,10 +236,15 @@ void DeviceTable::clear() {
     initialize_static();
   } else {
     keys_->clear(context_);
-    if (waiting_) waiting_->clear(context_);
-    size_bound_ = waiting_bound_ = 0;
+    size_bound_ = 0;
+    if (waiting_) clear_waiting();
   }
   context_.synchronize();
+}
+
+void DeviceTable::clear_waiting() {
+  waiting_->clear(context_);
+  waiting_bound_ = waiting_->rows_with(context_, 0);
 }
 
 namespace {

@@ -14,6 +14,7 @@
 namespace emblem::cuda {
 
 struct DeviceTableRef;
+struct ImportedKeys;
 struct RowFilter;
 struct TableErrors;
 
@@ -57,7 +58,7 @@ class DeviceTable : public Table {
   void set_clock(int64_t clock) override;
   int64_t next_score() const override;
 
-  // Makes room for that many rows. Synchronizes when the table grows.
+  // Makes room for that many rows, unless bins limit them. Synchronizes when the table grows.
   void reserve(int64_t rows);
   // Before a training pass of `lookups` keys: grows if they might not fit. Does nothing while the
   // pass is being captured; a replay that runs out of rows reports it as an error.
@@ -77,6 +78,7 @@ class DeviceTable : public Table {
   int64_t row_bytes() const { return stride_; }
   int64_t weight_bytes() const { return state_offset_; }  // of a row, in units of 16
   TableErrors* errors() const { return reinterpret_cast<TableErrors*>(errors_); }
+  bool waits_in_pages() const { return waiting_ && waiting_->in_pages(); }
   bool has_cache() const { return settings_.placement != Placement::kDevice; }
   int64_t rows_end() const { return is_static() ? static_rows() : keys_->rows(); }
 
@@ -93,6 +95,7 @@ class DeviceTable : public Table {
   void initialize_static();
   void make_cache(int64_t rows);
   void ensure_waiting(int64_t keys);
+  void clear_waiting();
   // Of `space`, or of a static table when it is null:
   int64_t rows_used(const KeySpaceMemory* space) const;  // row numbers are below
   // Appends rows [begin, end) that are wanted, and sorts all by key.
@@ -103,9 +106,11 @@ class DeviceTable : public Table {
   // rows when it is negative. A range has a few percent of the keys, or a million.
   void for_each_range(const KeySpaceMemory* space, int64_t since,
                       const std::function<void(std::span<const ListedRow>)>& visit) const;
-  // The rows of different keys, made where there are none, up to `limit` (0: none).
-  Buffer<uint32_t> rows_of(KeySpaceMemory& space, const Buffer<int64_t>& keys, uint32_t count,
-                           int64_t limit, const char* doing);
+  // The rows of different keys, made where there are none, up to `limit` (0: none). With bins, keys
+  // that are not among the highest have kNoRow.
+  Buffer<uint32_t> rows_of(KeySpaceMemory& space, const Buffer<int64_t>& keys,
+                           const int64_t* scores, uint32_t count, int64_t limit);
+  void make_room_to_import(KeySpaceMemory& space, const ImportedKeys& keys, int64_t limit);
   Buffer<uint32_t> find_row(int64_t key) const;  // on the device
   void write_rows(const RowBatch& batch);        // of different keys
 
@@ -118,8 +123,8 @@ class DeviceTable : public Table {
   Buffer<char> ref_;
   char* errors_ = nullptr;  // TableErrors that kernels reach in host memory
   const Event* prefetch_done_ = nullptr;
-  // Upper bounds of rows and waiting keys; unknown once a pass is captured, which may be replayed
-  // at any time.
+  // Upper bounds of rows and of those of waiting keys; unknown once a pass is captured, which may
+  // be replayed at any time.
   int64_t size_bound_ = 0, waiting_bound_ = 0;
   bool captured_ = false;
   int64_t ref_version_ = 0;

@@ -125,7 +125,7 @@ void DeviceTable::lookup_rows(const Context& context, std::span<const int64_t> k
 }
 
 int64_t DeviceTable::rows_used(const KeySpaceMemory* space) const {
-  return space != nullptr ? space->counters(context_).fresh : static_rows();
+  return space != nullptr ? space->rows_end(context_) : static_rows();
 }
 
 void DeviceTable::list_rows(const KeySpaceMemory* space, int64_t begin, int64_t end,

@@ -4,6 +4,7 @@
 
 #include "embedding/cuda/device_table.h"
 #include "embedding/cuda/device_table_ref.cuh"
+#include "embedding/cuda/evict_for_import.h"
 #include "embedding/cuda/table_copies.cuh"
 
 namespace emblem::cuda {
@@ -13,26 +14,32 @@ constexpr int kThreads = kTableThreads;
 constexpr int kWarps = kTableWarps;
 constexpr int64_t kWrittenAtOnce = 1 << 16;  // rows
 
-__global__ void find_in_kernel(KeySpace keys, const int64_t* of, uint32_t count, uint32_t* rows,
-                               uint32_t* tickets) {
+__global__ void find_in_kernel(KeySpace keys, ImportedKeys of) {
   const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
-  if (i >= count) return;
-  rows[i] = keys.find(of[i]);
-  if (rows[i] == kNoRow) tickets[i] = atomicAdd(&keys.counters->wanted, 1u);
+  if (i >= of.count) return;
+  of.rows[i] = keys.find(of.keys[i]);
+  if (of.rows[i] == kNoRow) of.tickets[i] = keys.take_ticket(of.keys[i]);
 }
 
-__global__ void insert_kernel(KeySpace keys, const int64_t* wanted, uint32_t count,
-                              const uint32_t* tickets, uint32_t* rows) {
+__global__ void insert_kernel(KeySpace keys, ImportedKeys of) {
   const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
-  if (i >= count || rows[i] != kNoRow) return;
-  rows[i] = keys.new_row(tickets[i]);
-  keys.meta[rows[i]] = {wanted[i], 0, 0, 0};
-  keys.insert(wanted[i], rows[i]);
+  if (i >= of.count || of.rows[i] != kNoRow || of.tickets[i] == kNotImported) return;
+  const int64_t key = of.keys[i];
+  const uint32_t row = keys.new_row(keys.bin_of(key), of.tickets[i]);
+  of.rows[i] = row;
+  keys.meta[row] = {key, 0, 0, 0};
+  keys.insert(key, row);
 }
 
+// One thread a bin.
+__global__ void add_pages_kernel(KeySpace keys) {
+  if (threadIdx.x < keys.bin_count()) keys.add_pages(threadIdx.x);
+}
 __global__ void take_rows_kernel(KeySpace keys) {
-  keys.take_rows(keys.counters->wanted);
-  keys.counters->wanted = 0;
+  if (threadIdx.x < keys.bin_count()) keys.take_rows(threadIdx.x);
+}
+__global__ void give_up_kernel(KeySpace keys) {
+  if (threadIdx.x < keys.bin_count()) keys.counters[threadIdx.x].wanted = 0;
 }
 
 __global__ void set_scores_kernel(KeySpace keys, const uint32_t* rows, const int64_t* scores,
@@ -47,7 +54,7 @@ __global__ void write_rows_kernel(const DeviceTableRef* of, const uint32_t* rows
   const DeviceTableRef& table = *of;
   const uint32_t i = blockIdx.x * kWarps + threadIdx.x / 32;
   const int lane = threadIdx.x % 32;
-  if (i >= count) return;
+  if (i >= count || rows[i] == kNoRow) return;
   char* row = table.row(rows[i]);
   for (int64_t d = lane; d < table.dim; d += 32)
     write_weight(table, row, d, weights[i * static_cast<int64_t>(table.dim) + d]);
@@ -72,7 +79,7 @@ __global__ void erase_kernel(KeySpace keys, const int64_t* erased, uint32_t coun
   if (i >= count) return;
   const uint32_t row = keys.find<KeySpace::Read::kFresh>(erased[i]);
   if (row == kNoRow || !keys.remove(erased[i], row)) return;
-  keys.give_back(row);
+  keys.give_back(erased[i], row);
   atomicAdd(found, 1u);
 }
 
@@ -107,38 +114,44 @@ void DeviceTable::set_score(std::span<const int64_t> keys, int64_t score) {
   context_.synchronize();
 }
 
-// The rows of keys; new ones where they have none.
+void DeviceTable::make_room_to_import(KeySpaceMemory& space, const ImportedKeys& keys,
+                                      int64_t limit) {
+  int64_t wanted = 0;
+  bool is_over = false;
+  const std::vector<KeyCounters> counters = space.counters(context_);
+  const int64_t share = limit / static_cast<int64_t>(counters.size());
+  for (const KeyCounters& of : counters) {
+    wanted += of.wanted;
+    is_over |= limit != 0 && int64_t{of.size} + of.wanted > share;
+  }
+  if (is_over && evicts_in_bins()) return evict_for_import(context_, space.ref(), share, keys);
+  EMBLEM_REQUIRE(!is_over, "table ", settings_.name, ": more than its capacity of ", limit,
+                 " keys are being imported");
+  const int64_t rows = space.rows_with(context_, wanted);
+  if (limit != 0 || rows <= space.rows()) return;
+  if (&space == keys_.get()) return reserve(rows);
+  space.grow(context_, rows);
+  publish_ref();
+}
+
 Buffer<uint32_t> DeviceTable::rows_of(KeySpaceMemory& space, const Buffer<int64_t>& keys,
-                                      uint32_t count, int64_t limit, const char* doing) {
+                                      const int64_t* scores, uint32_t count, int64_t limit) {
   Buffer<uint32_t> rows(Device::kCuda, std::max<uint32_t>(1, count)),
       tickets(Device::kCuda, std::max<uint32_t>(1, count));
-  find_in_kernel<<<blocks_of(count), kThreads, 0, context_.stream>>>(
-      space.ref(), keys.data(), count, rows.data(), tickets.data());
+  const ImportedKeys imported{keys.data(), scores, count, rows.data(), tickets.data()};
+  find_in_kernel<<<blocks_of(count), kThreads, 0, context_.stream>>>(space.ref(), imported);
   cuda_check(cudaGetLastError(), "launching find_in_kernel");
-  const KeyCounters counters = space.counters(context_);
-  const int64_t wanted = static_cast<int64_t>(counters.size) + counters.wanted;
-  const auto give_up = [&] {
-    cuda_check(cudaMemsetAsync(&space.ref().counters->wanted, 0, 4, context_.stream), "zeroing");
-  };
-  if (limit != 0 && wanted > limit) {
-    give_up();
-    EMBLEM_REQUIRE(false, "table ", settings_.name, ": more than its capacity of ", limit,
-                   " keys are being ", doing);
-  }
   try {
-    if (&space == keys_.get())
-      reserve(std::max(wanted, std::min(wanted * 2, keys_->rows())));
-    else
-      space.grow(context_, wanted);
+    make_room_to_import(space, imported, limit);
   } catch (...) {
-    give_up();
+    give_up_kernel<<<1, kMostBins, 0, context_.stream>>>(space.ref());
     throw;
   }
-  publish_ref();
-  insert_kernel<<<blocks_of(count), kThreads, 0, context_.stream>>>(space.ref(), keys.data(), count,
-                                                                    tickets.data(), rows.data());
-  take_rows_kernel<<<1, 1, 0, context_.stream>>>(space.ref());
+  add_pages_kernel<<<1, kMostBins, 0, context_.stream>>>(space.ref());
+  insert_kernel<<<blocks_of(count), kThreads, 0, context_.stream>>>(space.ref(), imported);
+  take_rows_kernel<<<1, kMostBins, 0, context_.stream>>>(space.ref());
   cuda_check(cudaGetLastError(), "launching insert_kernel");
+  context_.synchronize();  // before the tickets are freed
   return rows;
 }
 
@@ -151,9 +164,10 @@ void DeviceTable::write_rows(const RowBatch& batch) {
   const Buffer<int64_t> scores = upload(context_, batch.scores);
   std::vector<uint32_t> numbers;  // of a static table
   for (const int64_t key : batch.keys) numbers.push_back(static_cast<uint32_t>(static_row(key)));
-  const Buffer<uint32_t> rows = is_static()
-                                    ? upload<uint32_t>(context_, numbers)
-                                    : rows_of(*keys_, keys, count, settings_.capacity, "imported");
+  const Buffer<uint32_t> rows =
+      is_static() ? upload<uint32_t>(context_, numbers)
+                  : rows_of(*keys_, keys, batch.scores.empty() ? nullptr : scores.data(), count,
+                            settings_.capacity);
   write_rows_kernel<<<static_cast<unsigned>((count + kWarps - 1) / kWarps), kThreads, 0,
                       context_.stream>>>(ref(), rows.data(), count, weights.data(),
                                          batch.states.empty() ? nullptr : states.data(),
@@ -201,22 +215,23 @@ void DeviceTable::import_rows(const Context&, const RowBatch& batch) {
 
 void DeviceTable::import_admission(std::span<const KeyCount> counts) {
   if (!waiting_) return;
-  waiting_->clear(context_);
+  clear_waiting();
   std::vector<int64_t> keys, scores;
   for (const KeyCount& of : counts) {
     keys.push_back(of.key);
     scores.push_back(of.count);
   }
-  waiting_bound_ = static_cast<int64_t>(keys.size());
   if (keys.empty()) return;
   const auto count = static_cast<uint32_t>(keys.size());
   const auto keys_there = upload<int64_t>(context_, keys);
   const auto scores_there = upload<int64_t>(context_, scores);
-  const Buffer<uint32_t> rows = rows_of(*waiting_, keys_there, count, 0, "waiting");
+  const Buffer<uint32_t> rows = rows_of(*waiting_, keys_there, nullptr, count, 0);
   set_scores_kernel<<<blocks_of(count), kThreads, 0, context_.stream>>>(
       waiting_->ref(), rows.data(), scores_there.data(), count);
   cuda_check(cudaGetLastError(), "launching set_scores_kernel");
-  context_.synchronize();
+  if (settings_.bins > 0 && make_ref().admission_capacity > 0)
+    prune_imported(context_, waiting_->ref(), make_ref().admission_capacity);
+  waiting_bound_ = waiting_->rows_with(context_, 0);
 }
 
 }  // namespace emblem::cuda

@@ -21,9 +21,15 @@ struct TableClocks {
 // Errors of kernels, in host memory; thrown by the next call.
 struct TableErrors {
   unsigned long long full;       // new keys that found no row, with no row to evict
+  unsigned long long overfull;   // 0, or the first bin with too many keys of a batch (overfull_bin)
   unsigned long long outside;    // keys outside a static table, ...
   int64_t outside_key;           // ... and one of them
   unsigned long long uncounted;  // keys that could not be counted for admission
+
+  static constexpr int kKeyBits = 40;
+  EMBLEM_HD static unsigned long long overfull_bin(uint32_t bin, uint32_t keys) {
+    return (bin + 1ull) << kKeyBits | keys;
+  }
 };
 
 // The slots of a cache of rows in device memory.
@@ -50,6 +56,7 @@ struct DeviceTableRef {
   int64_t stride = 0;                 // bytes from row to row
   int64_t state_offset = 0;           // bytes from weights to state
   int32_t dim = 0;
+  int32_t first_column = 0;  // of a slice of columns
   int32_t state_floats = 0;
   DType dtype = DType::kF32;
   float first_state = 0.0f;
@@ -60,7 +67,7 @@ struct DeviceTableRef {
   PartRange held;        // of a static table: rows are those of these parts (embedding/row_share.h)
   int64_t keys_end = 0;  // of a static table: keys are below
   int64_t admission_threshold = 0;
-  int64_t admission_capacity = 0;
+  int64_t admission_capacity = 0;  // of a bin
   Initializer initializer;
   Initializer missing;
   uint64_t seed = 0;

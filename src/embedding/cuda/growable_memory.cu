@@ -100,28 +100,46 @@ void throw_out_of_device_memory(const std::string& who, size_t wanted) {
           "(placement cache or host)"));
 }
 
-GrowableMemory::GrowableMemory(std::string name, size_t most_bytes) : name_(std::move(name)) {
-  cuda_check(cudaFree(nullptr), "starting CUDA");
-  const CUmemAllocationProp of = properties();
-  check(driver().granularity(&granularity_, &of, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
-        "asking for the granularity of memory");
-  reserved_ = rounded_up(std::max<size_t>(most_bytes, 1), granularity_);
-  CUdeviceptr at = 0;
-  check(driver().reserve(&at, reserved_, granularity_, 0, 0), "reserving addresses");
-  data_ = reinterpret_cast<char*>(at);
-}
+GrowableMemory::GrowableMemory(std::string name, size_t most_bytes)
+    : name_(std::move(name)), most_bytes_(std::max<size_t>(most_bytes, 1)) {}
 
 GrowableMemory::~GrowableMemory() {
+  if (reserved_ == 0) return;
   const auto at = reinterpret_cast<CUdeviceptr>(data_);
   if (bytes_ != 0) driver().unmap(at, bytes_);
   for (const unsigned long long handle : handles_) driver().release(handle);
   driver().unreserve(at, reserved_);
 }
 
+void GrowableMemory::allocate_all(const Context& context) {
+  try {
+    all_ = Buffer<char>(Device::kCuda, static_cast<int64_t>(most_bytes_));
+  } catch (const Error&) {
+    throw_out_of_device_memory(name_, most_bytes_);
+  }
+  cuda_check(cudaMemsetAsync(all_.data(), 0, most_bytes_, context.stream), "zeroing memory");
+  data_ = all_.data();
+  bytes_ = most_bytes_;
+}
+
+void GrowableMemory::reserve_addresses() {
+  cuda_check(cudaFree(nullptr), "starting CUDA");
+  const CUmemAllocationProp of = properties();
+  check(driver().granularity(&granularity_, &of, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
+        "asking for the granularity of memory");
+  const size_t bytes = rounded_up(most_bytes_, granularity_);
+  CUdeviceptr at = 0;
+  check(driver().reserve(&at, bytes, granularity_, 0, 0), "reserving addresses");
+  data_ = reinterpret_cast<char*>(at);
+  reserved_ = bytes;
+}
+
 void GrowableMemory::grow_to(const Context& context, size_t bytes) {
   if (bytes <= bytes_) return;
+  if (bytes_ == 0 && bytes == most_bytes_) return allocate_all(context);
+  if (bytes > most_bytes_) throw_out_of_device_memory(name_, bytes - bytes_);
+  if (reserved_ == 0) reserve_addresses();
   const size_t wanted = rounded_up(bytes, granularity_) - bytes_;
-  if (bytes_ + wanted > reserved_) throw_out_of_device_memory(name_, wanted);
   Mapping mapping(reinterpret_cast<CUdeviceptr>(data_ + bytes_), wanted, properties());
   if (!mapping.accessible()) throw_out_of_device_memory(name_, wanted);
   cuda_check(cudaMemsetAsync(data_ + bytes_, 0, wanted, context.stream), "zeroing memory");

@@ -1,12 +1,14 @@
 // embedding/cuda/growable_memory.h - device memory that grows in place: addresses are reserved
-// once and memory is mapped to them as needed. New memory is zeroed.
+// once and memory is mapped to them as needed, in granules of 2 MiB. Memory that has all it may
+// have from the beginning is a plain allocation, and small ones share granules. New memory is
+// zeroed.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <vector>
 
-#include "core/context.h"
+#include "core/buffer.h"
 
 namespace emblem::cuda {
 
@@ -20,11 +22,16 @@ class GrowableMemory {
 
   // At least `bytes` bytes. Throws kOutOfMemory; the memory is then unchanged.
   void grow_to(const Context& context, size_t bytes);
-  char* data() const { return data_; }
+  char* data() const { return data_; }  // null before
   size_t bytes() const { return bytes_; }
 
  private:
+  void allocate_all(const Context& context);
+  void reserve_addresses();
+
   std::string name_;
+  size_t most_bytes_;
+  Buffer<char> all_;  // without growth
   char* data_ = nullptr;
   size_t reserved_ = 0;
   size_t granularity_ = 0;

@@ -6,6 +6,7 @@
 
 #include "core/cuda_check.h"
 #include "embedding/cuda/device_batch.cuh"
+#include "embedding/cuda/evict_in_bins.cuh"
 #include "embedding/cuda/insert_scratch.cuh"
 #include "embedding/cuda/occupancy.h"
 
@@ -16,7 +17,6 @@ namespace cg = cooperative_groups;
 
 constexpr int kThreads = 256;
 constexpr uint32_t kNoTicket = 0xffffffffu;
-constexpr int64_t kEvictedShare = 20;  // a twentieth of the capacity is evicted at once
 
 // The missing occurrence `number`.
 struct Missing {
@@ -70,11 +70,6 @@ __device__ void find_leaders(const BatchRef& batch, const InsertScratch& scratch
   });
 }
 
-// The index of a new key among those of the batch in `keys`.
-__device__ uint32_t take_ticket(const KeySpace& keys) {
-  return atomicAdd(&keys.counters->wanted, 1u);
-}
-
 // Gives admitted keys tickets, and adds to the counts of the others.
 __device__ void admit(const BatchRef& batch, const InsertScratch& scratch, uint32_t count) {
   for_each_missing(count, [&](uint32_t number) {
@@ -82,7 +77,7 @@ __device__ void admit(const BatchRef& batch, const InsertScratch& scratch, uint3
     const Missing mine = missing_at(batch, number);
     const DeviceTableRef& table = batch.tables[mine.feature->table];
     if (table.admission_threshold <= 1) {
-      scratch.tickets[number] = take_ticket(table.keys);
+      scratch.tickets[number] = table.keys.take_ticket(mine.key);
       return;
     }
     const int64_t now = __ldcg(&scratch.occurrences[number]);
@@ -90,14 +85,27 @@ __device__ void admit(const BatchRef& batch, const InsertScratch& scratch, uint3
     const int64_t before = row == kNoRow ? 0 : table.waiting.meta[row].score;
     if (before + now >= table.admission_threshold) {
       scratch.before[number] = before;
-      scratch.tickets[number] = take_ticket(table.keys);
-      if (row != kNoRow && table.waiting.remove(mine.key, row)) table.waiting.give_back(row);
+      scratch.tickets[number] = table.keys.take_ticket(mine.key);
+      if (row != kNoRow && table.waiting.remove(mine.key, row))
+        table.waiting.give_back(mine.key, row);
     } else if (row != kNoRow) {
       table.waiting.meta[row].score = before + now;
     } else {
-      scratch.wait_tickets[number] = take_ticket(table.waiting);
+      scratch.wait_tickets[number] = table.waiting.take_ticket(mine.key);
     }
   });
+}
+
+// Calls visit(table, bin) for the bins of one of the key spaces of all dynamic tables. Whole grid.
+template <class Visit>
+__device__ void for_each_bin(const BatchRef& batch, KeySpace DeviceTableRef::*space,
+                             Visit&& visit) {
+  const uint32_t count = batch.table_count * kMostBins;
+  for (uint32_t i = blockIdx.x * kThreads + threadIdx.x; i < count; i += gridDim.x * kThreads) {
+    const DeviceTableRef& table = batch.tables[i / kMostBins];
+    const uint32_t bin = i % kMostBins;
+    if ((table.*space).counters != nullptr && bin < (table.*space).bin_count()) visit(table, bin);
+  }
 }
 
 __device__ void insert_waiting(const BatchRef& batch, const InsertScratch& scratch,
@@ -106,47 +114,51 @@ __device__ void insert_waiting(const BatchRef& batch, const InsertScratch& scrat
     if (number >= count || scratch.wait_tickets[number] == kNoTicket) return;
     const Missing mine = missing_at(batch, number);
     const KeySpace& waiting = batch.tables[mine.feature->table].waiting;
-    if (scratch.wait_tickets[number] >= waiting.room()) return;
-    const uint32_t row = waiting.new_row(scratch.wait_tickets[number]);
+    const uint32_t bin = waiting.bin_of(mine.key);
+    if (scratch.wait_tickets[number] >= waiting.room(bin)) return;
+    const uint32_t row = waiting.new_row(bin, scratch.wait_tickets[number]);
     waiting.meta[row] = {mine.key, static_cast<int64_t>(scratch.occurrences[number]), 0, 0};
     waiting.insert(mine.key, row);
   });
 }
 
-// Drops the least frequent waiting keys, in bulk, when there are too many. Whole grid.
-__device__ void prune_waiting(const DeviceTableRef& table, SelectScratch* select,
-                              cg::grid_group grid) {
-  const int64_t most = table.admission_capacity;
-  const int64_t size = table.waiting.counters->size;
-  if (most == 0 || size <= most) return;
-  count_candidates(table.waiting, ~0u, select, grid);
-  evict_lowest(table.waiting, ~0u, static_cast<uint32_t>(size - most + most / kEvictedShare),
-               select, grid);
+// A batch has more keys than a bin can hold: its new ones get no rows. One thread.
+__device__ void refuse_new_keys(const DeviceTableRef& table, uint32_t bin, uint32_t candidates) {
+  KeyCounters& of = table.keys.counters[bin];
+  atomicAdd(&table.errors->full, static_cast<unsigned long long>(of.wanted));
+  atomicCAS(&table.errors->overfull, 0ull,
+            TableErrors::overfull_bin(bin, of.size - candidates + of.wanted));
+  of.wanted = 0;
 }
 
-// Evicts rows where new keys would not fit. Whole grid. False: the new keys get no rows.
-__device__ bool make_room(const DeviceTableRef& table, SelectScratch* select, cg::grid_group grid) {
-  const int64_t wanted = table.keys.counters->wanted;
-  const int64_t limit = table.capacity != 0 ? table.capacity : table.keys.rows;
-  const int64_t excess = table.keys.counters->size + wanted - limit;
-  if (excess <= 0) return true;
+// Evicts rows of bins that new keys would not fit into. Whole grid.
+__device__ void make_room(const DeviceTableRef& table, SelectScratch* select, FullBins* full,
+                          cg::grid_group grid) {
+  const KeySpace& keys = table.keys;
+  const int64_t limit = (table.capacity != 0 ? table.capacity : keys.rows) / keys.bins.count;
+  const auto excess = [&](uint32_t bin) {
+    return static_cast<int64_t>(keys.counters[bin].size) + keys.counters[bin].wanted - limit;
+  };
   const auto version = static_cast<uint32_t>(table.clocks->version + 1);
-  if (table.eviction != Eviction::kNone) {
-    count_candidates(table.keys, version, select, grid);
-    const int64_t candidates = select->candidates;
-    if (excess <= candidates) {
-      const int64_t count = min(candidates, max(excess, table.capacity / kEvictedShare));
-      evict_lowest(table.keys, version, static_cast<uint32_t>(count), select, grid);
-      return true;
-    }
-  }
-  grid.sync();
-  if (grid.thread_rank() == 0) {
-    table.errors->full += static_cast<unsigned long long>(wanted);
-    table.keys.counters->wanted = 0;
-  }
-  grid.sync();
-  return false;
+  for_each_full_bin(
+      keys.bin_count(), [&](uint32_t bin) { return excess(bin) > 0; }, full, select, grid,
+      [&](uint32_t bin, const BlockGroup& group, SelectScratch* scratch) {
+        if (table.eviction == Eviction::kNone) {
+          if (group.thread_rank() == 0) refuse_new_keys(table, bin, 0);
+          return;
+        }
+        const int64_t least = excess(bin);
+        bool fits = true;
+        uint32_t all = 0;
+        evict_lowest(keys, bin, version, group, scratch, [&](uint32_t candidates) -> uint32_t {
+          all = candidates;
+          fits = least <= candidates;
+          if (!fits) return 0;
+          return static_cast<uint32_t>(
+              min(static_cast<int64_t>(candidates), max(least, limit / kEvictedShare)));
+        });
+        if (!fits && group.thread_rank() == 0) refuse_new_keys(table, bin, all);
+      });
 }
 
 // Initializes a new row. Whole warp. With a cache, a row without a slot is initialized when it gets
@@ -167,8 +179,9 @@ __device__ void insert_new(const BatchRef& batch, const InsertScratch& scratch, 
     if (ticket != kNoTicket) {
       mine = missing_at(batch, number);
       const DeviceTableRef& table = batch.tables[mine.feature->table];
-      if (table.keys.counters->wanted != 0) {  // 0: the table is full
-        row = table.keys.new_row(ticket);
+      const uint32_t bin = table.keys.bin_of(mine.key);
+      if (table.keys.counters[bin].wanted != 0) {  // 0: the bin is full
+        row = table.keys.new_row(bin, ticket);
         const bool counts = table.eviction == Eviction::kLfu;
         // The mark of the previous owner must not look like one of this pass.
         table.keys.meta[row] = {mine.key, counts ? scratch.before[number] : 0, 0, 0};
@@ -197,6 +210,7 @@ __device__ void count_missing(const BatchRef& batch, const FeatureRef& feature, 
 
 __global__ void __launch_bounds__(kThreads)
     insert_missing_kernel(const __grid_constant__ BatchRef batch, InsertScratch scratch) {
+  __shared__ FullBins full;
   const uint32_t count = batch.counters->missing;
   if (count == 0) return;
   const cg::grid_group grid = cg::this_grid();
@@ -212,33 +226,29 @@ __global__ void __launch_bounds__(kThreads)
   grid.sync();
   admit(batch, scratch, count);
   grid.sync();
+  if (scratch.in_pages) {
+    for_each_bin(batch, &DeviceTableRef::waiting,
+                 [](const DeviceTableRef& table, uint32_t bin) { table.waiting.add_pages(bin); });
+    grid.sync();
+  }
   insert_waiting(batch, scratch, count);
+  grid.sync();
+  for_each_bin(batch, &DeviceTableRef::waiting, [](const DeviceTableRef& table, uint32_t bin) {
+    const uint32_t uncounted = table.waiting.take_rows(bin);
+    if (uncounted != 0) atomicAdd(&table.errors->uncounted, 1ull * uncounted);
+  });
   grid.sync();
   for (int t = 0; t < batch.table_count; ++t) {
     const DeviceTableRef& table = batch.tables[t];
     if (table.is_static()) continue;
-    if (table.admission_threshold > 1) {
-      if (grid.thread_rank() == 0) {
-        const uint32_t wanted = table.waiting.counters->wanted, room = table.waiting.room();
-        if (wanted > room) table.errors->uncounted += wanted - room;
-        table.waiting.take_rows(min(wanted, room));
-        table.waiting.counters->wanted = 0;
-      }
-      grid.sync();
-      prune_waiting(table, scratch.select, grid);
-    }
-    make_room(table, scratch.select, grid);
+    if (table.admission_threshold > 1)
+      prune_waiting(table.waiting, table.admission_capacity, scratch.select, &full, grid);
+    make_room(table, scratch.select, &full, grid);
   }
   insert_new(batch, scratch, count);
   grid.sync();
-  if (blockIdx.x == 0) {
-    for (int t = threadIdx.x; t < batch.table_count; t += kThreads) {
-      const DeviceTableRef& table = batch.tables[t];
-      if (table.is_static()) continue;
-      table.keys.take_rows(table.keys.counters->wanted);
-      table.keys.counters->wanted = 0;
-    }
-  }
+  for_each_bin(batch, &DeviceTableRef::keys,
+               [](const DeviceTableRef& table, uint32_t bin) { table.keys.take_rows(bin); });
   for_each_missing(count, [&](uint32_t number) {
     const bool there = number < count;
     const uint32_t position = batch.missing[there ? number : 0];

@@ -15,7 +15,8 @@ struct InsertScratch {
   uint32_t* tickets = nullptr;      // [missing] index among the new keys of the table, then the row
   int64_t* before = nullptr;        // [missing] occurrences before this batch, at the leader
   uint32_t* wait_tickets = nullptr;  // [missing] index among the newly waiting keys
-  SelectScratch* select = nullptr;
+  SelectScratch* select = nullptr;   // [bins] of the table that has most
+  bool in_pages = false;             // waiting keys of a table are (KeySpace::pages)
 };
 
 }  // namespace emblem::cuda

@@ -1,5 +1,7 @@
 #include "embedding/cuda/key_space_memory.h"
 
+#include <algorithm>
+
 #include "core/cuda_check.h"
 #include "embedding/cuda/key_space.cuh"
 
@@ -7,6 +9,7 @@ namespace emblem::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int64_t kPageRows = 256;
 
 unsigned blocks_for(int64_t threads) {
   return static_cast<unsigned>((threads + kThreads - 1) / kThreads);
@@ -19,19 +22,34 @@ __global__ void empty_buckets_kernel(Bucket* buckets, uint64_t count) {
 
 __global__ void insert_all_kernel(KeySpace keys) {
   const uint32_t row = blockIdx.x * kThreads + threadIdx.x;
-  if (row < keys.counters->fresh && keys.meta[row].score != kUnusedScore)
+  if (row < keys.rows_end() && keys.meta[row].score != kUnusedScore)
     keys.insert(keys.meta[row].key, row);
+}
+
+__global__ void free_rows_kernel(RowMeta* meta, int64_t begin, int64_t end) {
+  const int64_t row = begin + static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (row < end) meta[row] = {0, kUnusedScore, 0, 0};
+}
+
+// A rank without bins has one without keys.
+BinnedRows at_least_one(BinnedRows binned) {
+  binned.bins.count = std::max(binned.bins.count, 1);
+  return binned;
 }
 
 }  // namespace
 
 KeySpaceMemory::KeySpaceMemory(const Context& context, const std::string& name, int64_t rows,
-                               int64_t most_rows)
+                               int64_t most_rows, const BinnedRows& binned)
     : name_(name),
+      binned_(at_least_one(binned)),
       meta_(name, most_rows * sizeof(RowMeta)),
       spare_rows_(name, most_rows * sizeof(uint32_t)),
-      counters_(Device::kCuda, sizeof(KeyCounters)) {
-  cuda_check(cudaMemsetAsync(counters_.data(), 0, sizeof(KeyCounters), context.stream), "zeroing");
+      counters_(Device::kCuda, binned_.bins.count * static_cast<int64_t>(sizeof(KeyCounters))) {
+  if (in_pages())
+    pages_ = std::make_unique<GrowableMemory>(
+        name, (most_rows / kPageRows + 1) * binned_.bins.count * sizeof(uint32_t));
+  cuda_check(cudaMemsetAsync(counters_.data(), 0, counters_.size(), context.stream), "zeroing");
   grow(context, rows);
 }
 
@@ -60,29 +78,68 @@ KeySpace KeySpaceMemory::ref() const {
   space.spare_rows = reinterpret_cast<uint32_t*>(spare_rows_.data());
   space.counters = reinterpret_cast<KeyCounters*>(const_cast<char*>(counters_.data()));
   space.rows = rows_;
+  space.bins = binned_.bins;
+  space.page_rows = static_cast<uint32_t>(page_rows());
+  if (in_pages()) space.pages = reinterpret_cast<uint32_t*>(pages_->data());
   return space;
 }
 
-int64_t KeySpaceMemory::bytes() const {
-  return static_cast<int64_t>(meta_.bytes() + spare_rows_.bytes()) + buckets_.size();
+int64_t KeySpaceMemory::page_rows() const {
+  return in_pages() ? kPageRows : rows_ / binned_.bins.count;
 }
 
-KeyCounters KeySpaceMemory::counters(const Context& context) const {
-  KeyCounters counters;
-  ::emblem::detail::copy(context, &counters, counters_.data(), sizeof(counters));
+int64_t KeySpaceMemory::bytes() const {
+  return static_cast<int64_t>(meta_.bytes() + spare_rows_.bytes() +
+                              (pages_ ? pages_->bytes() : 0)) +
+         buckets_.size();
+}
+
+std::vector<KeyCounters> KeySpaceMemory::counters(const Context& context) const {
+  std::vector<KeyCounters> counters(static_cast<size_t>(binned_.bins.count));
+  ::emblem::detail::copy(context, counters.data(), counters_.data(),
+                         counters.size() * sizeof(KeyCounters));
   context.synchronize();
   return counters;
 }
 
+int64_t KeySpaceMemory::size(const Context& context) const {
+  int64_t size = 0;
+  for (const KeyCounters& of : counters(context)) size += of.size;
+  return size;
+}
+
+int64_t KeySpaceMemory::rows_end(const Context& context) const {
+  const std::vector<KeyCounters> of = counters(context);
+  if (of.size() == 1) return of[0].fresh;
+  return in_pages() ? of[0].given_pages * kPageRows : rows_;
+}
+
+int64_t KeySpaceMemory::rows_with(const Context& context, int64_t keys) const {
+  if (!in_pages()) return size(context) + keys;
+  // Every bin may begin a page.
+  return rows_end(context) + keys + binned_.bins.count * kPageRows;
+}
+
+void KeySpaceMemory::free_rows(const Context& context, int64_t begin, int64_t end) {
+  if (begin >= end) return;
+  free_rows_kernel<<<blocks_for(end - begin), kThreads, 0, context.stream>>>(ref().meta, begin,
+                                                                             end);
+  cuda_check(cudaGetLastError(), "launching free_rows_kernel");
+}
+
 void KeySpaceMemory::grow(const Context& context, int64_t rows) {
   if (rows <= rows_) return;
+  if (in_pages()) rows = (rows + kPageRows - 1) / kPageRows * kPageRows;
   Buffer<char> buckets = make_buckets(context, rows);
   meta_.grow_to(context, rows * sizeof(RowMeta));
   spare_rows_.grow_to(context, rows * sizeof(uint32_t));
+  if (in_pages())
+    pages_->grow_to(context, rows / kPageRows * binned_.bins.count * sizeof(uint32_t));
   context.synchronize();  // the old buckets are no longer in use
   const int64_t old_rows = rows_;
   buckets_ = std::move(buckets);
   rows_ = rows;
+  free_rows(context, old_rows, rows);
   if (old_rows == 0) return;
   insert_all_kernel<<<blocks_for(old_rows), kThreads, 0, context.stream>>>(ref());
   cuda_check(cudaGetLastError(), "launching insert_all_kernel");
@@ -93,8 +150,8 @@ void KeySpaceMemory::clear(const Context& context) {
   empty_buckets_kernel<<<blocks_for(static_cast<int64_t>(space.bucket_count)), kThreads, 0,
                          context.stream>>>(space.buckets, space.bucket_count);
   cuda_check(cudaGetLastError(), "launching empty_buckets_kernel");
-  cuda_check(cudaMemsetAsync(space.counters, 0, sizeof(KeyCounters), context.stream), "zeroing");
-  cuda_check(cudaMemsetAsync(space.meta, 0, rows_ * sizeof(RowMeta), context.stream), "zeroing");
+  cuda_check(cudaMemsetAsync(counters_.data(), 0, counters_.size(), context.stream), "zeroing");
+  free_rows(context, 0, rows_);
 }
 
 }  // namespace emblem::cuda

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/buffer.h"
+#include "embedding/bins.h"
 #include "embedding/cuda/growable_memory.h"
 
 namespace emblem::cuda {
@@ -14,28 +16,46 @@ struct KeySpace;
 struct Bucket;
 struct KeyCounters;
 
+// The rows of several bins (embedding/bins.h).
+struct BinnedRows {
+  HeldBins bins;
+  bool in_pages = false;  // as many as each needs; else equal shares, which do not grow
+};
+
 class KeySpaceMemory {
  public:
   // Capacity for `rows` rows, which can grow to `most_rows`.
-  KeySpaceMemory(const Context& context, const std::string& name, int64_t rows, int64_t most_rows);
+  KeySpaceMemory(const Context& context, const std::string& name, int64_t rows, int64_t most_rows,
+                 const BinnedRows& binned = {});
   ~KeySpaceMemory();
 
   KeySpace ref() const;
   int64_t rows() const { return rows_; }
+  bool in_pages() const { return binned_.in_pages && binned_.bins.count > 1; }
   int64_t bytes() const;
-  KeyCounters counters(const Context& context) const;  // waits
 
-  // Grows the capacity to `rows`; keys stay. Synchronizes. Throws kOutOfMemory; nothing has changed
-  // then.
+  // These wait.
+  std::vector<KeyCounters> counters(const Context& context) const;  // by bin
+  int64_t size(const Context& context) const;                       // keys that have a row
+  int64_t rows_end(const Context& context) const;                   // KeySpace::rows_end
+  // Rows with which `keys` more keys surely fit, whatever their bins.
+  int64_t rows_with(const Context& context, int64_t keys) const;
+
+  // Grows the capacity to at least `rows`; keys stay. Synchronizes. Throws kOutOfMemory; nothing
+  // has changed then.
   void grow(const Context& context, int64_t rows);
   void clear(const Context& context);
 
  private:
   Buffer<char> make_buckets(const Context& context, int64_t rows) const;
+  int64_t page_rows() const;
+  void free_rows(const Context& context, int64_t begin, int64_t end);
 
   std::string name_;
+  BinnedRows binned_;
   int64_t rows_ = 0;
   GrowableMemory meta_, spare_rows_;
+  std::unique_ptr<GrowableMemory> pages_;
   Buffer<char> buckets_, counters_;
 };
 

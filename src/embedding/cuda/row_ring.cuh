@@ -22,6 +22,7 @@ struct RowsOf {
   int64_t stride;
   int32_t state_offset;
   int32_t dim;
+  int32_t first_column;  // of a slice of columns
   DType dtype;
 
   // Where a row is, for row_at: its slot, or kInHostMemory | row.
@@ -46,6 +47,7 @@ __device__ inline RowsOf rows_of(const DeviceTableRef& table) {
           table.stride,
           static_cast<int32_t>(table.state_offset),
           table.dim,
+          table.first_column,
           table.dtype};
 }
 

@@ -21,18 +21,18 @@ constexpr int kDigits = 3;  // of kDigitBits, of the time a slot was used
 
 // The layout of StageScratch::counters.
 struct Counters {
-  uint32_t* histograms;  // [kDigits][kBins]
+  uint32_t* histograms;  // [kDigits][kDigitValues]
   uint32_t* bins[2];     // [kAddressBins] of rows to fetch, and to write back
   uint32_t *missing, *taken, *ties, *candidates;
   __device__ explicit Counters(uint32_t* at)
       : histograms(at),
-        bins{at + kDigits * kBins, at + kDigits * kBins + kAddressBins},
-        missing(at + kDigits * kBins + 2 * kAddressBins),
+        bins{at + kDigits * kDigitValues, at + kDigits * kDigitValues + kAddressBins},
+        missing(at + kDigits * kDigitValues + 2 * kAddressBins),
         taken(missing + 1),
         ties(missing + 2),
         candidates(missing + 3) {}
 };
-static_assert(kStageCounters == kDigits * kBins + 2 * kAddressBins + 4);
+static_assert(kStageCounters == kDigits * kDigitValues + 2 * kAddressBins + 4);
 
 // Rows of the pass: marks those in the cache as used, and lists the others.
 __device__ void list_missing_rows(const BatchRef& batch, int number, int cls,
@@ -126,8 +126,8 @@ struct Digit {
 // thread counted.
 __device__ uint32_t count_digit(const CacheRef& cache, uint32_t pinned, uint32_t prefix,
                                 Digit digit, uint32_t* total) {
-  __shared__ uint32_t histogram[kBins];
-  for (int i = threadIdx.x; i < kBins; i += kThreads) histogram[i] = 0;
+  __shared__ uint32_t histogram[kDigitValues];
+  for (int i = threadIdx.x; i < kDigitValues; i += kThreads) histogram[i] = 0;
   __syncthreads();
   uint32_t seen = 0;
   for_each_slot(cache, [&](uint32_t, uint32_t used) {
@@ -136,7 +136,7 @@ __device__ uint32_t count_digit(const CacheRef& cache, uint32_t pinned, uint32_t
     atomicAdd(&histogram[digit.of(used)], 1u);
   });
   __syncthreads();
-  for (int i = threadIdx.x; i < kBins; i += kThreads) {
+  for (int i = threadIdx.x; i < kDigitValues; i += kThreads) {
     if (histogram[i] != 0) atomicAdd(&total[i], histogram[i]);
   }
   return seen;
@@ -150,12 +150,12 @@ __device__ uint32_t find_limit(const CacheRef& cache, uint32_t pinned, uint32_t 
   __shared__ uint32_t chosen, below, inside;
   uint32_t prefix = 0, k = wanted;
   uint32_t* total = counters.histograms;
-  for (Digit digit = Digit::highest(pinned);; digit = digit.next(), total += kBins) {
+  for (Digit digit = Digit::highest(pinned);; digit = digit.next(), total += kDigitValues) {
     if (total != counters.histograms) {
       count_digit(cache, pinned, prefix, digit, total);
       grid.sync();
     }
-    choose_bin(total, k, &chosen, &below, &inside);
+    choose_digit(total, k, &chosen, &below, &inside);
     __syncthreads();
     prefix |= chosen << digit.shift;
     k -= below;

@@ -14,7 +14,7 @@ __global__ void __launch_bounds__(kThreads)
   constexpr int kGroups = kThreads / S::kLanes;
   const int member = threadIdx.x % S::kLanes;
   const auto rows =
-      table.is_static() ? static_cast<uint32_t>(table.capacity) : table.keys.counters->fresh;
+      table.is_static() ? static_cast<uint32_t>(table.capacity) : table.keys.rows_end();
   const auto version = static_cast<uint32_t>(table.clocks->version);
   extern __shared__ __align__(16) char dynamic[];
   Ring<S, R> ring(dynamic);

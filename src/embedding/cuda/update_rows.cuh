@@ -80,7 +80,7 @@ struct Apply {
           rule(sum.chunk[c].at[v], w, states, 1);
 #pragma unroll
         for (int s = 0; s < R::kStates; ++s) share.states[s].chunk[c].at[v] = states[s];
-        w = rounded(w, table.dtype, d + v);
+        w = rounded(w, table.dtype, table.first_column + d + v);
       }
     });
     store_row<S, R>(table, row, member, share);
