@@ -309,15 +309,14 @@ def require_same(a, b):
     assert losses(a) == losses(b), f"losses of {b.name} differ from those of {a.name}"
 
 
-def run_case(case, numbers, data, options=(), replaced={}):
-    """One rank against each of `numbers` ranks, with the plan of the case."""
+def run_case(case, numbers, data, options=(), of_ranks=()):
+    """One rank against each of `numbers` ranks, with the plan of the case; `of_ranks`: options of the latter."""
     with Runs(case, data=data) as runs:
         one = runs.train(1, *options)
         # Columns of rows that are updated as a whole cannot be on several ranks.
         plan = "mixed" if case["plan"] == "columns" and "rowwise" in case["sparse"] else case["plan"]
-        plan = replaced.get(plan, plan)
         for ranks in numbers:
-            require_same(one, runs.train(ranks, *runs.plan(plan, latest(one), ranks), *options))
+            require_same(one, runs.train(ranks, *runs.plan(plan, latest(one), ranks), *options, *of_ranks))
 
 
 class DataSets:
@@ -336,14 +335,15 @@ class DataSets:
         return self.made[kind]
 
 
-def run_cases(test, numbers_of, steps, options=(), at_once=2, replaced={}):
-    """All cases, some at once. `replaced`: plans by others."""
+def run_cases(test, numbers_of, steps, options=(), of_ranks=(), at_once=2):
+    """All cases, some at once."""
     cases = covering_cases(AXES)
     with tempfile.TemporaryDirectory(prefix="emblem-ranks-") as folder, \
             concurrent.futures.ThreadPoolExecutor(at_once) as pool:
         sets = DataSets(folder, steps * SHARDS * 8)
         data = [sets.of(case) for case in cases]
-        results = [pool.submit(run_case, case, numbers_of(case), data[i], options, replaced) for i, case in enumerate(cases)]
+        results = [pool.submit(run_case, case, numbers_of(case), data[i], options, of_ranks)
+                   for i, case in enumerate(cases)]
         for case, result in zip(cases, results):
             with test.subTest(**case):
                 result.result()

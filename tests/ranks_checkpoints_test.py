@@ -21,7 +21,7 @@ COVERING = [(1, 3), (3, 1), (2, 4), (4, 8), (8, 2)]
 
 
 def resume_everywhere(test, case, pairs, kinds=("default", "mixed", "rows", "one rank", "replicated"), options=()):
-    """Trains 12 of 20 steps (two epochs of 10) on the first number of each pair, and the rest on the second."""
+    """Trains 12 of about 24 steps (two epochs) on the first number of each pair, and the rest on the second."""
     with Runs(case, rows=640, epochs=2) as runs:
         whole = runs.train(1, *options)
         plans = itertools.cycle(kinds)

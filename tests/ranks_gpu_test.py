@@ -22,8 +22,8 @@ class RanksGpu(unittest.TestCase):
 
     def test_any_number_of_ranks_gives_the_bits_of_one(self):
         numbers = itertools.cycle((2, 3, 4, SHARDS))
-        run_cases(self, lambda case: [next(numbers)], steps=50, options=ON_GPU, at_once=max(2, os.cpu_count() // 3),
-                  replaced={"columns": "mixed", "pooled": "one rank"})
+        run_cases(self, lambda case: [next(numbers)], steps=50, options=ON_GPU, of_ranks=["--device-transport", "nccl"],
+                  at_once=max(2, os.cpu_count() // 3))
 
     def test_staged_ranks_give_the_bits_of_one(self):
         with Runs(PLAIN) as runs:
@@ -33,13 +33,26 @@ class RanksGpu(unittest.TestCase):
         for case in (PLAIN, STATIC):
             resume_everywhere(self, case, COVERING, options=ON_GPU)
 
+    def test_any_number_of_ranks_continues_a_checkpoint_of_columns(self):
+        resume_everywhere(self, PLAIN, [(3, 1), (1, 2), (2, 3)], ["columns", "default"], options=ON_GPU)
+        resume_everywhere(self, STATIC | {"sparse": "adagrad"}, [(2, 4), (4, 3)], ["columns", "pooled"], options=ON_GPU)
+
+    def test_staged_ranks_pool_at_owners(self):
+        with Runs(PLAIN) as runs:
+            one = runs.train(1, *ON_GPU)
+            for kind in ("columns", "pooled"):
+                require_same(one, runs.train(3, *runs.plan(kind, latest(one), 3), "--device-transport", "staged", *ON_GPU,
+                                             name=kind))
+
     def test_ranks_on_cpus_continue_a_checkpoint_of_gpus_and_the_reverse(self):
         with Runs(STATIC, rows=640, epochs=2) as runs:
-            whole = losses(runs.train(1, *DETERMINISTIC, name="whole"))
+            one = runs.train(1, *DETERMINISTIC, name="whole")
+            whole = losses(one)
             for name, first, then in (("to-cpu", ON_GPU, DETERMINISTIC), ("to-gpu", DETERMINISTIC, ON_GPU)):
-                runs.train(4, *first, "--max-steps", 12, name=name)
+                runs.train(4, *first, "--max-steps", 16, name=name)
                 model = runs.train(2, *then, "--resume", name=name)
-                self.assertTrue(latest(model).name.endswith("-20"))
+                self.assertEqual(latest(model).name, latest(one).name)
+                self.assertEqual(losses(model).keys(), whole.keys())
                 for step, loss in losses(model).items():
                     self.assertAlmostEqual(loss, whole[step], delta=1e-4, msg=f"{name}, step {step}")
 

@@ -1,11 +1,12 @@
 // Tables that evict rows while ranks train them: their content does not depend on the ranks.
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <map>
 #include <mutex>
 
 #include "comm/threads.h"
-#include "core/buffer.h"
+#include "core/device_test.h"
 #include "core/random.h"
 #include "embedding/bins.h"
 #include "shard/sharded_lookup.h"
@@ -43,8 +44,20 @@ TableShards pooled_at_owner(const std::string& name, int ranks) {
   return shards;
 }
 
+// Rows of slices of columns are not compared.
+enum class Plans { kAll, kWholeRows };
+struct Kind {
+  Device device;
+  Plans plans;
+  auto operator<=>(const Kind&) const = default;
+};
+
+TableShards whole_rows(const std::string& name, int ranks) {
+  return name == "step" ? over_all_ranks(name, ranks) : on_rank(name, ranks / 2, ranks);
+}
+
 // A batch has about 500 different keys of 3,000 in a table.
-std::vector<Sample> samples() {
+std::vector<Sample> samples(Plans plans) {
   TableSettings lru{.name = "lru",
                     .dim = 4,
                     .kind = TableKind::kDynamic,
@@ -79,13 +92,24 @@ std::vector<Sample> samples() {
   add(lfu, "copied", on_all);
   add(shy, "alone", on_last_rank);
   add(lru, "pooled", pooled_at_owner);
+  TableSettings cached = lru;
+  cached.placement = Placement::kCache;  // on a GPU
+  cached.device_bytes = 1000 * 48;
+  add(cached, "cached", over_all_ranks);
+  cached = shy;
+  cached.placement = Placement::kHost;
+  add(cached, "host", over_all_ranks);
   lru.capacity = kSmall;
   add(lru, "small", over_all_ranks);
-  for (Sample& sample : all) sample.settings.bins = bins_of_limits(sample.settings);
+  for (Sample& sample : all) {
+    sample.settings.bins = bins_of_limits(sample.settings);
+    const bool is_cut = sample.shards == by_halves || sample.shards == pooled_at_owner;
+    if (plans == Plans::kWholeRows && is_cut) sample.shards = whole_rows;
+  }
   return all;
 }
 
-// By table: weights, state and score of keys, keys that wait, clocks.
+// By table: weights, then state, and score of keys, keys that wait, clocks.
 struct Content {
   std::map<std::string, std::map<int64_t, std::vector<float>>> rows;
   std::map<std::string, std::map<int64_t, int64_t>> scores, waiting;
@@ -99,55 +123,104 @@ void add_part(std::span<const float> values, size_t i, size_t each, std::vector<
   row.insert(row.end(), part.begin(), part.end());
 }
 
+// Keys of a step, on a device.
+class Batch {
+ public:
+  explicit Batch(const Context& context) : context_(context) {
+    std::vector<int32_t> offsets;
+    for (int64_t bag = 0; bag <= kBags; ++bag)
+      offsets.push_back(static_cast<int32_t>(bag * kKeysABag));
+    offsets_ = Buffer<int32_t>::from(context_, offsets);
+  }
+  void add(const std::vector<int64_t>& keys) {
+    keys_.push_back(Buffer<int64_t>::from(context_, keys));
+    features_.push_back(
+        {.keys = std::as_const(keys_.back()).view(), .offsets = std::as_const(offsets_).view()});
+  }
+  const std::vector<FeatureKeys>& features() const { return features_; }
+
+ private:
+  const Context& context_;
+  Buffer<int32_t> offsets_;
+  std::deque<Buffer<int64_t>> keys_;
+  std::vector<FeatureKeys> features_;
+};
+
 class Training {
  public:
-  explicit Training(Communicator& ranks)
+  Training(Communicator& ranks, Kind kind)
       : ranks_(ranks),
         first_(ranks.rank() * kShards / ranks.size()),
-        last_((ranks.rank() + 1) * kShards / ranks.size()) {
+        last_((ranks.rank() + 1) * kShards / ranks.size()),
+        samples_(samples(kind.plans)) {
+    context_.device = kind.device;
+    stream_ = use_own_stream(context_);
     std::vector<ShardedTable> sharded;
     std::vector<ShardedFeature> features;
-    for (const auto& [settings, make_shards] : samples()) {
+    for (const auto& [settings, make_shards] : samples_) {
       const TableShards shards =
           in_whole_bins(make_shards(settings.name, ranks.size()), settings.bins);
-      tables_.push_back(make_table(Context{}, settings_of_part(settings, shards, ranks.rank())));
+      tables_.push_back(make_table(context_, settings_of_part(settings, shards, ranks.rank())));
       sharded.push_back({settings, shards, tables_.back().get()});
       features.push_back({features.size(), Pooling::kSum});
     }
     const int64_t slots = (kShards + ranks.size() - 1) / ranks.size();
-    lookup_ = make_sharded_lookup(Context{}, sharded, features, {&ranks, &ranks, slots});
+    lookup_ = make_sharded_lookup(context_, sharded, features, {&ranks, &ranks, slots},
+                                  {.sums = Sums::kDeterministic, .transfer = {}});
   }
 
   void step(int number) {
     const auto width = static_cast<size_t>(lookup_->width());
-    std::vector<std::vector<int64_t>> keys;
-    std::vector<int32_t> offsets;
+    Batch batch(context_);
     std::vector<float> gradients;
-    for (int64_t bag = 0; bag <= kBags; ++bag)
-      offsets.push_back(static_cast<int32_t>(bag * kKeysABag));
     for (int64_t shard = first_; shard < last_; ++shard) {
       Random random{.seed = static_cast<uint64_t>(number), .stream = static_cast<uint64_t>(shard)};
       for (size_t t = 0; t < tables_.size(); ++t) {
         const uint64_t rare = samples_[t].settings.capacity == kSmall ? 300 : 3000;
         const int64_t moved = number / 5 * 100;  // so that hot keys are evicted later
-        for (int64_t& key : keys.emplace_back(kBags * kKeysABag))
+        std::vector<int64_t> keys(kBags * kKeysABag);
+        for (int64_t& key : keys)
           key = moved + static_cast<int64_t>(random.below(random.below(2) ? 200 : rare));
+        batch.add(keys);
       }
       for (size_t i = 0; i < static_cast<size_t>(kBags) * width; ++i)
         gradients.push_back(random.uniform() - 0.5f);
     }
-    std::vector<FeatureKeys> features;
-    for (const auto& each : keys)
-      features.push_back(
-          {.keys = {each.data(), kBags * kKeysABag, 1}, .offsets = {offsets.data(), kBags + 1, 1}});
-    const int64_t bags = (last_ - first_) * kBags;
     for (const auto& table : tables_)
       if (table->settings().eviction == Eviction::kCustom) table->set_next_score(number % 7);
-    Buffer<float> out(Device::kCpu, bags, lookup_->width());
-    lookup_->forward(Context{}, features, Phase::kTrain, out.view());
-    out_ = out.to_host(Context{});
-    lookup_->backward(Context{}, View<const float>{gradients.data(), bags, lookup_->width()}, 1.0f,
-                      0.1f, number);
+    Buffer<float> out(context_.device, (last_ - first_) * kBags, lookup_->width());
+    lookup_->forward(context_, batch.features(), Phase::kTrain, out.view());
+    out_ = out.to_host(context_);
+    const auto there = Buffer<float>::from(context_, gradients, lookup_->width());
+    lookup_->backward(context_, there.view(), 1.0f, 0.1f, number);
+    lookup_->check(context_);
+  }
+
+  // Takes what is this rank's.
+  void restore(const Content& content) {
+    for (const auto& table : tables_) {
+      const TableSettings& settings = table->settings();
+      const auto is_held = [&](int64_t key) {
+        return settings.held.contains(part_of_hashed_key(key));
+      };
+      if (settings.held.count() == 0) continue;
+      std::vector<int64_t> keys, scores;
+      std::vector<float> weights, states;
+      for (const auto& [key, row] : content.rows.at(settings.name)) {
+        if (!is_held(key)) continue;
+        keys.push_back(key);
+        scores.push_back(content.scores.at(settings.name).at(key));
+        weights.insert(weights.end(), row.begin(), row.begin() + table->dim());
+        states.insert(states.end(), row.begin() + table->dim(), row.end());
+      }
+      table->import_rows(context_, {keys, weights, states, scores});
+      std::vector<KeyCount> waiting;
+      if (const auto found = content.waiting.find(settings.name); found != content.waiting.end())
+        for (const auto& [key, count] : found->second)
+          if (is_held(key)) waiting.push_back({key, count});
+      table->import_admission(waiting);
+      table->set_clock(content.clocks.at(settings.name));
+    }
   }
 
   // What this rank has.
@@ -159,7 +232,7 @@ class Training {
       if (table.settings().held.count() == 0) continue;
       content.clocks[name] = table.clock();
       if (samples_[t].shards == on_all && ranks_.rank() != 0) continue;
-      table.export_rows(Context{}, 100, [&](const RowBatch& batch) {
+      table.export_rows(context_, 100, [&](const RowBatch& batch) {
         for (size_t i = 0; i < batch.keys.size(); ++i) {
           content.scores[name][batch.keys[i]] = batch.scores[i];
           std::vector<float>& row = content.rows[name][batch.keys[i]];
@@ -182,18 +255,23 @@ class Training {
  private:
   Communicator& ranks_;
   int64_t first_, last_;
-  std::vector<Sample> samples_ = samples();
+  Context context_;
+  std::shared_ptr<cuda::Stream> stream_;
+  std::vector<Sample> samples_;
   std::vector<std::unique_ptr<Table>> tables_;
   std::unique_ptr<Lookup> lookup_;
   std::vector<float> out_;
 };
 
-Content train(int count) {
+// Steps [first, last] of `count` ranks, from a content that was left by others.
+Content train(Kind kind, int count, int first = 1, int last = kSteps,
+              const Content* from = nullptr) {
   Content all;
   std::mutex mutex;
   run_thread_ranks(count, [&](Communicator& ranks) {
-    Training training(ranks);
-    for (int step = 1; step <= kSteps; ++step) training.step(step);
+    Training training(ranks, kind);
+    if (from != nullptr) training.restore(*from);
+    for (int step = first; step <= last; ++step) training.step(step);
     Content one = training.content();
     const std::lock_guard lock(mutex);
     for (auto& [name, rows] : one.rows) all.rows[name].merge(rows);
@@ -206,12 +284,14 @@ Content train(int count) {
   return all;
 }
 
-class EvictingRanks : public testing::TestWithParam<int> {};
+const Content& trained_by_one(Kind kind) {
+  static std::map<Kind, Content> done;
+  if (!done.contains(kind)) done[kind] = train(kind, 1);
+  return done[kind];
+}
 
-TEST_P(EvictingRanks, GiveTheBytesOfOneRank) {
-  static const Content one = train(1);
-  const Content several = train(GetParam());
-  for (const Sample& sample : samples()) {
+void expect_equal(const Content& several, const Content& one, Kind kind) {
+  for (const Sample& sample : samples(kind.plans)) {
     const std::string& name = sample.settings.name;
     const int64_t rows = static_cast<int64_t>(one.rows.at(name).size());
     if (sample.settings.capacity > 0) {  // it is full, and has evicted
@@ -226,7 +306,58 @@ TEST_P(EvictingRanks, GiveTheBytesOfOneRank) {
   EXPECT_EQ(several.outputs, one.outputs);
 }
 
-INSTANTIATE_TEST_SUITE_P(, EvictingRanks, testing::Values(2, 3, 4, 5, 8));
+class EvictingRanks : public testing::TestWithParam<std::tuple<int, Device>> {
+ protected:
+  void SetUp() override {
+    if (!device_is_usable(std::get<1>(GetParam()))) GTEST_SKIP() << "no CUDA device here";
+  }
+};
+
+TEST_P(EvictingRanks, GiveTheBytesOfOneRank) {
+  const auto [ranks, device] = GetParam();
+  const Kind kind{device, Plans::kAll};
+  expect_equal(train(kind, ranks), trained_by_one(kind), kind);
+}
+
+INSTANTIATE_TEST_SUITE_P(, EvictingRanks,
+                         testing::Combine(testing::Values(2, 3, 4, 5, 8),
+                                          testing::Values(Device::kCpu, Device::kCuda)),
+                         [](const auto& info) {
+                           return cat(std::get<0>(info.param), "_", std::get<1>(info.param));
+                         });
+
+class EvictingTables : public DeviceTest {};
+
+// Both have the same bins, but not the same ones on a rank.
+TEST_P(EvictingTables, FullOnesAreContinuedByAnotherNumberOfRanks) {
+  const Kind kind{GetParam(), Plans::kWholeRows};
+  for (const auto& [writers, readers] : {std::pair{2, 3}, {3, 1}, {1, 4}}) {
+    SCOPED_TRACE(cat(writers, " ranks, then ", readers));
+    const Content half = train(kind, writers, 1, kSteps / 2);
+    expect_equal(train(kind, readers, kSteps / 2 + 1, kSteps, &half), trained_by_one(kind), kind);
+  }
+}
+
+// Each has as many rows as its capacity allows, but more of some bins than their shares.
+TEST_P(EvictingTables, FullOnesWithoutBinsAreContinuedByAnyNumberOfRanks) {
+  const Kind kind{GetParam(), Plans::kWholeRows};
+  Content full;
+  for (const Sample& sample : samples(kind.plans)) {
+    const TableSettings& settings = sample.settings;
+    const auto state = static_cast<size_t>(state_floats(settings.rule, settings.dim));
+    for (int64_t key = 0; key < std::max<int64_t>(settings.capacity, 1); ++key) {
+      full.rows[settings.name][key].assign(static_cast<size_t>(settings.dim) + state, 0.5f);
+      full.scores[settings.name][key] = key % 10;
+    }
+    full.clocks[settings.name] = 10;
+  }
+  const Content one = train(kind, 1, 1, 2, &full), three = train(kind, 3, 1, 2, &full);
+  EXPECT_EQ(three.rows, one.rows);
+  EXPECT_EQ(three.scores, one.scores);
+  EXPECT_EQ(three.outputs, one.outputs);
+}
+
+EMBLEM_TEST_ON_EVERY_DEVICE(EvictingTables);
 
 }  // namespace
 }  // namespace emblem

@@ -6,6 +6,7 @@
 
 #include "comm/sum_all.h"
 #include "core/thread_pool.h"
+#include "shard/table_slices.h"
 
 namespace emblem {
 namespace {
@@ -23,19 +24,6 @@ void copy_bytes(void* to, const void* from, int64_t bytes) {
 
 int64_t bags_per_task(int64_t width) {
   return std::clamp<int64_t>(kBlockBytes / (width * 4 + 1), 16, 256);
-}
-
-int64_t end_of_slice(const ShardedTable& table, int64_t slice) {
-  return first_column_of(table.settings, table.shards, slice + 1);
-}
-
-// The rank that has all rows.
-int holder_of(const TableShards& shards) {
-  const auto found = std::find_if(shards.held.begin(), shards.held.end(),
-                                  [](const PartRange& held) { return held.is_everything(); });
-  EMBLEM_REQUIRE(found != shards.held.end(), "table ", shards.table,
-                 " cannot be pooled at its owner: no rank has all of its rows");
-  return static_cast<int>(found - shards.held.begin());
 }
 
 int64_t width_of(std::span<const ShardedTable> tables, std::span<const ShardedFeature> features) {
@@ -103,24 +91,15 @@ void HostShardedLookup::add_guests() {
 }
 
 void HostShardedLookup::add_table(const ShardedTable& table) {
-  const auto slices = static_cast<int64_t>(std::max<size_t>(table.shards.columns.size(), 1));
-  for (int64_t slice = 0; slice < slices; ++slice) {
-    TableSettings settings = table.settings;
-    TableShards shards = table.shards;
-    if (!shards.columns.empty()) {
-      settings.dim = end_of_slice(table, slice) - end_of_slice(table, slice - 1);
-      const int holder = shards.columns[static_cast<size_t>(slice)];
-      shards = on_rank(shards.table, holder, ranks_.size());
-    }
-    tables_.push_back({.settings = settings,
-                       .local = table.local,
-                       .replicated = shards.replicated,
-                       .sends_counts = counts_matter(settings),
-                       .can_miss = settings.kind == TableKind::kDynamic,
-                       .owners = KeyOwners(settings, shards, ranks_.size(), self_),
-                       .counts_missing = slice == 0,
-                       .pooled_by = table.shards.pooled_at_owner ? holder_of(shards) : -1});
-  }
+  for (const TableSlice& slice : slices_of(table, ranks_.size(), self_))
+    tables_.push_back({.settings = slice.settings,
+                       .local = slice.local,
+                       .replicated = slice.shards.replicated,
+                       .sends_counts = counts_matter(slice.settings),
+                       .can_miss = slice.settings.kind == TableKind::kDynamic,
+                       .owners = KeyOwners(slice.settings, slice.shards, ranks_.size(), self_),
+                       .counts_missing = slice.is_first,
+                       .pooled_by = slice.pooled_by});
 }
 
 // ---- who asks whom for how much ----

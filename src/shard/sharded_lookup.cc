@@ -57,7 +57,9 @@ TableSettings settings_of_part(const TableSettings& table, const TableShards& sh
   const auto share_of_bins = [&](int64_t limit) {
     return limit / table.bins * held_bins(part).count;
   };
-  if (evicts) part.capacity = share_of_bins(table.capacity);
+  // At least one row: 0 would be no limit.
+  if (evicts && table.capacity > 0)
+    part.capacity = std::max<int64_t>(1, share_of_bins(table.capacity));
   part.admission_capacity = share_of_bins(table.most_waiting());
   return part;
 }

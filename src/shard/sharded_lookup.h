@@ -1,8 +1,9 @@
 // shard/sharded_lookup.h - a lookup whose rows are on several ranks.
 //
 // Every rank asks for each distinct key of a shard of its batch once, at the rank that holds it;
-// rows come back and are pooled here, in the order of the keys. Gradients are summed by key and
-// shard here, and over shards, in their order, by the holder, which updates the row once. So
+// rows come back and are pooled here, in the order of the keys; or, where the plan says so, the
+// rank that holds all rows pools them, and vectors of bags come back. Gradients are summed by key
+// and shard here, and over shards, in their order, by the holder, which updates the row once. So
 // results depend on the shards of a batch, not on the ranks that run them.
 //
 // forward and backward are collective: all ranks call them together, those without rows with empty
@@ -53,8 +54,7 @@ struct ShardRanks {
 // The first column of a slice of a table by columns; of the slice after the last: the end.
 int64_t first_column_of(const TableSettings& table, const TableShards& shards, int64_t slice);
 
-// For tables on the context's device. On a GPU a plan has neither columns nor bags pooled at their
-// owner.
+// For tables on the context's device.
 //
 // Unlike other lookups, it takes the features of several shards, shard after shard, each shard with
 // a number of bags of its own; the rows of `out`, and of gradients, are those of the shards one

@@ -10,8 +10,7 @@ MakeRankTables rank_tables_of(const Context& context, const World& world, DType 
     RankTables made;
     std::vector<ShardedTable> tables;
     for (TableSettings settings : plan.tables) {
-      // On a GPU every rank evicts among all of its rows.
-      if (context.device == Device::kCpu) settings.bins = bins_of_limits(settings);
+      settings.bins = bins_of_limits(settings);
       const TableShards shards =
           in_whole_bins(world.plan != nullptr ? world.plan->of(settings.name)
                                               : over_all_ranks(settings.name, world.size()),

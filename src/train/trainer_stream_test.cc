@@ -14,6 +14,7 @@
 #include "config/check.h"
 #include "config/load.h"
 #include "core/becomes_true_test.h"
+#include "core/device_test.h"
 #include "core/file.h"
 #include "core/temp_folder_test.h"
 #include "embedding/files/delta_files.h"
@@ -30,9 +31,11 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-class TrainerStreamTest : public testing::Test {
+class TrainerStreamTest : public DeviceTest {
  protected:
   void SetUp() override {
+    DeviceTest::SetUp();
+    if (IsSkipped()) return;
     if (!has_kafka()) GTEST_SKIP() << "built without Kafka";
     producer_.emplace(KafkaProducer::with_mock_brokers(1));
     producer_->create_topic("one", 1);
@@ -78,7 +81,12 @@ class TrainerStreamTest : public testing::Test {
   static TrainSummary train_on(int ranks, int64_t shards, const PipelineConfig& config,
                                TrainOptions options = {}) {
     options.model_dir = ModelDir::kResume;
-    if (ranks == 0) return train({}, config, options);
+    const auto train_here = [&config](const TrainOptions& own) {
+      Context context{.device = GetParam()};
+      const auto stream = use_own_stream(context);
+      return train(context, config, own);
+    };
+    if (ranks == 0) return train_here(options);
     TrainSummary of_first;
     run_thread_ranks(
         ranks,
@@ -86,7 +94,7 @@ class TrainerStreamTest : public testing::Test {
           const World world{.ranks = &rank, .shards = shards};
           TrainOptions own = options;
           own.world = &world;
-          const TrainSummary summary = train({}, config, own);
+          const TrainSummary summary = train_here(own);
           if (rank.rank() == 0) of_first = summary;
         },
         kTestSeconds);
@@ -121,7 +129,7 @@ class TrainerStreamTest : public testing::Test {
   int sent_ = 0;
 };
 
-TEST_F(TrainerStreamTest, EveryRowIsTrainedOnOnceWhateverTheNumberOfPartitionsAndRanks) {
+TEST_P(TrainerStreamTest, EveryRowIsTrainedOnOnceWhateverTheNumberOfPartitionsAndRanks) {
   for (int32_t partition = 0; partition < 4; ++partition) send("four", partition, 30 + partition);
   for (const auto& [ranks, shards] : {std::pair{2, 2}, {3, 3}, {5, 5}, {2, 5}}) {
     const TrainSummary summary = train_on(ranks, shards, config("four"));
@@ -135,7 +143,7 @@ TEST_F(TrainerStreamTest, EveryRowIsTrainedOnOnceWhateverTheNumberOfPartitionsAn
   }
 }
 
-TEST_F(TrainerStreamTest, OnePartitionIsReadByOneRank) {
+TEST_P(TrainerStreamTest, OnePartitionIsReadByOneRank) {
   send("one", 0, 50);
   testing::internal::CaptureStderr();
   EXPECT_EQ(train_on(3, 3, config("one")).rows, sent_);
@@ -144,7 +152,7 @@ TEST_F(TrainerStreamTest, OnePartitionIsReadByOneRank) {
   expect_all_once();
 }
 
-TEST_F(TrainerStreamTest, AnyNumberOfRanksContinues) {
+TEST_P(TrainerStreamTest, AnyNumberOfRanksContinues) {
   const auto send_to_all = [&] {
     for (int32_t partition = 0; partition < 4; ++partition) send("four", partition, 40);
   };
@@ -164,7 +172,7 @@ TEST_F(TrainerStreamTest, AnyNumberOfRanksContinues) {
   expect_all_once();
 }
 
-TEST_F(TrainerStreamTest, PartitionsWithoutRowsContinueWhereTheRunBegan) {
+TEST_P(TrainerStreamTest, PartitionsWithoutRowsContinueWhereTheRunBegan) {
   for (int32_t partition = 0; partition < 4; ++partition) send("four", partition, 5);
   const int skipped = sent_;
   // All ranks have found the end of their partitions when the run has its folder.
@@ -185,7 +193,7 @@ TEST_F(TrainerStreamTest, PartitionsWithoutRowsContinueWhereTheRunBegan) {
   EXPECT_THAT(counts(), Each(1u));
 }
 
-TEST_F(TrainerStreamTest, WindowsAndDeltasAreThoseOfAllRanks) {
+TEST_P(TrainerStreamTest, WindowsAndDeltasAreThoseOfAllRanks) {
   for (int32_t partition = 0; partition < 4; ++partition) send("four", partition, 40);
   train_on(3, 3, config("four", "until=now", "delta_steps: 2 "));
   expect_all_once();
@@ -201,6 +209,8 @@ TEST_F(TrainerStreamTest, WindowsAndDeltasAreThoseOfAllRanks) {
   EXPECT_THAT(read_delta_manifest(deltas.back()).origin.stream_offsets,
               ElementsAre(40, 40, 40, 40));
 }
+
+EMBLEM_TEST_ON_EVERY_DEVICE(TrainerStreamTest);
 
 }  // namespace
 }  // namespace emblem

@@ -1,216 +1,78 @@
 #include "shard/cuda/device_sharded_lookup.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "comm/sum_all.h"
-#include "core/cuda_check.h"
-#include "core/make_room.h"
-#include "core/pinned.h"
-#include "core/stream.h"
 #include "embedding/cuda/device_batch.cuh"
-#include "embedding/cuda/device_lookup.h"
-#include "embedding/cuda/device_table.h"
-#include "embedding/cuda/lookup_scratch.cuh"
-#include "shard/cuda/device_requests.h"
-#include "shard/cuda/lay_requests.h"
+#include "shard/cuda/owner_pooled.h"
+#include "shard/cuda/requester_pooled.h"
 
 namespace emblem::cuda {
-namespace {
 
-template <class T>
-void upload(const Context& context, const std::vector<T>& from, Buffer<T>& to) {
-  make_room(context, to, static_cast<int64_t>(from.size()));
-  if (!from.empty())
-    ::emblem::detail::copy(context, to.data(), from.data(), from.size() * sizeof(T));
-}
+// What the parts of a lookup are made of. The same on all ranks.
+struct DeviceShardedLookup::Parts {
+  struct Group {
+    std::vector<TableSlice> tables;
+    std::vector<PartFeature> features;
+    std::vector<Source> sources;
+  };
+  std::vector<Group> here{1};  // pooled by this rank; each has up to kMostFeatures
+  Group at_owners;
 
-std::vector<Piece> pieces_of(char* memory, const std::vector<MessageRange>& ranges) {
-  std::vector<Piece> pieces;
-  for (const MessageRange& range : ranges)
-    pieces.push_back({memory + range.begin, static_cast<size_t>(range.end - range.begin)});
-  return pieces;
-}
-
-// What this rank has for itself, to all others.
-void copy_to_others(const Context& context, char* memory, const std::vector<MessageRange>& ranges,
-                    int self) {
-  const MessageRange& own = ranges[static_cast<size_t>(self)];
-  for (size_t rank = 0; rank < ranges.size(); ++rank)
-    if (static_cast<int>(rank) != self && ranges[rank].end > ranges[rank].begin)
-      ::emblem::detail::copy(context, memory + ranges[rank].begin, memory + own.begin,
-                             static_cast<size_t>(own.end - own.begin));
-}
-
-}  // namespace
-
-// The distinct keys of a batch, by slot.
-struct DeviceShardedLookup::Routed {
-  std::vector<DeviceRequests> requests;
-  Buffer<uint32_t> counts;  // [slots, ranks, tables]
-  std::unique_ptr<PinnedMemory> host_counts;
-  Event done;
-  std::vector<FeatureKeys> features;
-  bool is_ahead = false;  // of the next training pass
-};
-
-struct DeviceShardedLookup::Memory {
-  BatchLayout layout;
-  std::vector<RowShape> shapes;
-  Buffer<uint16_t> rank_of_part;
-  Buffer<OwnersRef> owners;
-  Buffer<TableClocks> clocks;
-  std::vector<DeviceTableRef> arriving;  // rows as they come, as tables
-  Buffer<DeviceTableRef> arriving_there;
-  Buffer<FeatureCounts> feature_counts;
-  Buffer<uint8_t> sends_counts, can_miss;
-  Buffer<HeldRef> held;
-  RequesterRef requester;
-  Routed routed[2];      // of the current batch, and of the next
-  Stream routing;        // of the next
-  Event routing_begins;  // once the main stream is here
-
-  Buffer<ItemPlace> asked_items;
-  Buffer<RequestedItem> requested_items;
-  LayRequests lay{};
-  Buffer<char> asked_keys, requested_keys;
-  Buffer<char> rows;  // asked, then requested
-  Buffer<int64_t> local_keys;
-  Buffer<uint32_t> places;
-  Buffer<int32_t> local_counts;
-  Buffer<uint8_t> absent;
+  // A slice with its features; `tables` of features are not known yet.
+  void add(const TableSlice& slice, std::vector<PartFeature> features,
+           const std::vector<Source>& sources) {
+    EMBLEM_REQUIRE(features.size() <= kMostFeatures, "lookup: ", features.size(),
+                   " features of table ", slice.settings.name, " are more than the ", kMostFeatures,
+                   " that a GPU lookup takes");
+    const bool at_owner = slice.pooled_by >= 0;
+    if (!at_owner && here.back().features.size() + features.size() > kMostFeatures)
+      here.emplace_back();
+    Group& group = at_owner ? at_owners : here.back();
+    for (PartFeature& feature : features) {
+      feature.table = group.tables.size();
+      group.features.push_back(feature);
+    }
+    group.tables.push_back(slice);
+    group.sources.insert(group.sources.end(), sources.begin(), sources.end());
+  }
 };
 
 DeviceShardedLookup::DeviceShardedLookup(const Context& context,
                                          std::span<const ShardedTable> tables,
                                          std::span<const ShardedFeature> features,
                                          const ShardRanks& ranks, const LookupSettings& settings)
-    : tables_(tables.begin(), tables.end()), ranks_(ranks), memory_(std::make_unique<Memory>()) {
-  EMBLEM_REQUIRE(features.size() <= kMostFeatures, "lookup: ", features.size(),
-                 " features are more than the ", kMostFeatures, " that a GPU lookup takes");
-  for (const ShardedTable& table : tables_) {
-    EMBLEM_REQUIRE(table.shards.columns.empty() && !table.shards.pooled_at_owner,
-                   "the plan (train_config.plan_path) has ",
-                   table.shards.columns.empty() ? "bags pooled at the owner" : "columns",
-                   " of table ", table.settings.name,
-                   ", which ranks on GPUs do not support; use 'rows', 'rank N' or 'replicated'");
-    message_tables_.push_back({.dim = table.settings.dim,
-                               .replicated = table.shards.replicated,
-                               .sends_counts = counts_matter(table.settings),
-                               .can_miss = table.settings.kind == TableKind::kDynamic});
-    any_counts_ |= message_tables_.back().sends_counts;
-    any_missing_ |= message_tables_.back().can_miss;
-  }
-  counts_.resize(features.size());
-  make_locals(context, settings);
-  make_requester(context, features, settings);
-}
-
-DeviceShardedLookup::~DeviceShardedLookup() { cudaStreamSynchronize(memory_->routing.get()); }
-
-void DeviceShardedLookup::make_locals(const Context& context, const LookupSettings& settings) {
-  for (const bool replicated : {false, true}) {
-    Local local{.tables = {}, .replicated = replicated, .lookup = nullptr, .keys = {}};
-    std::vector<LookupFeature> features;
-    for (size_t t = 0; t < tables_.size(); ++t) {
-      if (tables_[t].shards.replicated != replicated) continue;
-      local.tables.push_back(t);
-      features.push_back({tables_[t].local, Pooling::kSum});
-    }
-    if (features.empty()) continue;
-    LookupSettings of_local = settings;
-    of_local.placed = true;
-    if (replicated) of_local.sums = Sums::kDeterministic;  // or copies would drift apart
-    local.lookup = std::make_unique<DeviceLookup>(context, features, of_local);
-    local.keys.resize(features.size());
-    locals_.push_back(std::move(local));
-  }
-}
-
-void DeviceShardedLookup::make_requester(const Context& context,
-                                         std::span<const ShardedFeature> features,
-                                         const LookupSettings& settings) {
-  Memory& m = *memory_;
-  const int ranks = ranks_.host->size(), self = ranks_.host->rank();
-  for (const ShardedFeature& feature : features) width_ += tables_.at(feature.table).settings.dim;
-
-  // Features whose rows have one shape are a class.
-  std::vector<LaidFeature> laid;
-  std::vector<RowShape> shape_of_table(tables_.size(), RowShape::kUpTo16);
-  int64_t column = 0;
+    : ranks_(ranks), counts_(features.size()) {
+  std::vector<int64_t> columns;  // by feature
   for (const ShardedFeature& feature : features) {
-    const TableSettings& table = tables_[feature.table].settings;
-    const bool in_fours = table.dim % 4 == 0 && column % 4 == 0 && width_ % 4 == 0;
-    const RowShape shape = shape_of(table.name, table.dim, in_fours);
-    shape_of_table[feature.table] = std::max(shape_of_table[feature.table], shape);
-    laid.push_back({feature.pooling, column, static_cast<int>(feature.table), 0});
-    column += table.dim;
+    columns.push_back(width_);
+    width_ += tables[feature.table].settings.dim;
   }
-  for (LaidFeature& feature : laid) {
-    const RowShape shape = shape_of_table[static_cast<size_t>(feature.table)];
-    const auto found = std::find(m.shapes.begin(), m.shapes.end(), shape);
-    feature.cls = static_cast<int>(found - m.shapes.begin());
-    if (found == m.shapes.end()) m.shapes.push_back(shape);
-  }
-  m.layout = BatchLayout(std::move(laid), static_cast<int>(tables_.size()),
-                         static_cast<int>(m.shapes.size()), width_);
-
-  m.clocks = zeros<TableClocks>(context, static_cast<int64_t>(tables_.size()));
-  std::vector<uint16_t> rank_of_part;
-  std::vector<uint8_t> sends_counts, can_miss;
-  std::vector<HeldRef> held;
-  for (size_t t = 0; t < tables_.size(); ++t) {
-    const TableSettings& settings_of_table = tables_[t].settings;
-    DeviceTableRef& arriving = m.arriving.emplace_back();
-    arriving.clocks = m.clocks.data() + t;
-    arriving.errors = static_cast<DeviceTable*>(tables_[t].local)->errors();
-    arriving.stride = size_of(ranks_.precision);
-    arriving.dtype = ranks_.precision;
-    arriving.dim = static_cast<int32_t>(settings_of_table.dim);
-    for (int32_t part = 0; part < kParts && !tables_[t].shards.replicated; ++part) {
-      const std::vector<PartRange>& of_ranks = tables_[t].shards.held;
-      const auto holder =
-          std::find_if(of_ranks.begin(), of_ranks.end(),
-                       [&](const PartRange& range) { return range.contains(part); });
-      rank_of_part.push_back(static_cast<uint16_t>(holder - of_ranks.begin()));
+  Parts parts;
+  for (size_t t = 0; t < tables.size(); ++t) {
+    int64_t first_column = 0;
+    for (const TableSlice& slice : slices_of(tables[t], ranks.host->size(), ranks.host->rank())) {
+      std::vector<PartFeature> of_slice;
+      std::vector<Source> sources;
+      for (size_t f = 0; f < features.size(); ++f) {
+        if (features[f].table != t) continue;
+        of_slice.push_back({.pooling = features[f].pooling, .column = columns[f] + first_column});
+        sources.push_back({f, slice.is_first});
+      }
+      if (!of_slice.empty()) parts.add(slice, std::move(of_slice), sources);
+      first_column += slice.settings.dim;
     }
-    sends_counts.push_back(message_tables_[t].sends_counts);
-    can_miss.push_back(message_tables_[t].can_miss);
-    held.push_back({static_cast<int32_t>(settings_of_table.dim),
-                    settings_of_table.kind == TableKind::kStatic, message_tables_[t].sends_counts,
-                    message_tables_[t].can_miss, tables_[t].shards.held_by(self)});
   }
-  m.rank_of_part = Buffer<uint16_t>::from(context, rank_of_part);
-  std::vector<OwnersRef> owners;
-  const uint16_t* next = m.rank_of_part.data();
-  for (const ShardedTable& table : tables_) {
-    owners.push_back({table.shards.replicated ? nullptr : next, table.settings.capacity,
-                      static_cast<uint16_t>(self), table.settings.kind == TableKind::kStatic});
-    if (!table.shards.replicated) next += kParts;
+  for (Parts::Group& group : parts.here) {
+    if (group.features.empty()) continue;
+    auto lookup = std::make_unique<RequesterPooled>(context, group.tables, group.features, width_,
+                                                    ranks, settings);
+    parts_.push_back({std::move(lookup), std::move(group.sources), {}});
   }
-  m.owners = Buffer<OwnersRef>::from(context, owners);
-  m.arriving_there = Buffer<DeviceTableRef>::from(context, m.arriving);
-  m.feature_counts = zeros<FeatureCounts>(context, static_cast<int64_t>(features.size()));
-  m.sends_counts = Buffer<uint8_t>::from(context, sends_counts);
-  m.can_miss = Buffer<uint8_t>::from(context, can_miss);
-  m.held = Buffer<HeldRef>::from(context, held);
-  const auto counts = ranks_.slots * ranks * static_cast<int64_t>(tables_.size());
-  for (Routed& routed : m.routed) {
-    routed.requests.resize(static_cast<size_t>(ranks_.slots));
-    routed.counts = Buffer<uint32_t>(Device::kCuda, counts);
-    routed.host_counts =
-        std::make_unique<PinnedMemory>(static_cast<size_t>(counts) * sizeof(uint32_t));
-  }
-  requested_counts_.resize(static_cast<size_t>(counts));
-  m.requester = {.layout = &m.layout,
-                 .shapes = &m.shapes,
-                 .sums = settings.sums,
-                 .dedup = settings.dedup,
-                 .precision = ranks_.precision,
-                 .ranks = ranks,
-                 .tables = m.arriving_there.data(),
-                 .owners = m.owners.data(),
-                 .feature_counts = m.feature_counts.data()};
+  if (parts.at_owners.features.empty()) return;
+  auto lookup = std::make_unique<OwnerPooled>(context, parts.at_owners.tables,
+                                              parts.at_owners.features, ranks, settings);
+  parts_.push_back({std::move(lookup), std::move(parts.at_owners.sources), {}});
 }
 
 // ---- forward ----
@@ -223,307 +85,89 @@ void DeviceShardedLookup::check_shards(std::span<const FeatureKeys> features) co
       " shards have ", each, " each");
 }
 
-void DeviceShardedLookup::take_shards(std::span<const FeatureKeys> features, const AnyView& out) {
-  check_shards(features);
+int64_t DeviceShardedLookup::take_bags(std::span<const FeatureKeys> features) {
   const size_t each = counts_.size();
-  shards_.resize(features.size() / each);
-  bags_ = 0;
-  for (size_t s = 0; s < shards_.size(); ++s) {
-    Shard& shard = shards_[s];
-    const std::span<const FeatureKeys> own = features.subspan(s * each, each);
-    shard.features.assign(own.begin(), own.end());
-    shard.first_bag = bags_;
-    shard.bags = bags_of(own[0]);
-    bags_ += shard.bags;
-    for (size_t f = 0; f < each; ++f) {
-      EMBLEM_REQUIRE(bags_of(own[f]) == shard.bags,
-                     "lookup: the features of a shard have different numbers of bags");
-      counts_[f].values += own[f].keys.size();
-    }
+  int64_t bags = 0;
+  for (size_t i = 0; i < features.size(); ++i) {
+    const int64_t of_shard = bags_of(features[i / each * each]);
+    EMBLEM_REQUIRE(bags_of(features[i]) == of_shard,
+                   "lookup: the features of a shard have different numbers of bags");
+    if (i % each == 0) bags += of_shard;
+    counts_[i % each].values += features[i].keys.size();
   }
-  EMBLEM_REQUIRE(out.rows == bags_ && out.cols == width_, "lookup: output is [", out.rows, ", ",
-                 out.cols, "], but the batch needs [", bags_, ", ", width_, "]");
+  return bags;
 }
 
-namespace {
-
-bool are_same(std::span<const FeatureKeys> a, std::span<const FeatureKeys> b) {
-  return std::equal(
-      a.begin(), a.end(), b.begin(), b.end(), [](const FeatureKeys& x, const FeatureKeys& y) {
-        return x.keys.data == y.keys.data && x.keys.size() == y.keys.size() &&
-               x.offsets.data == y.offsets.data && x.offsets.size() == y.offsets.size() &&
-               x.weights.data == y.weights.data;
-      });
-}
-
-}  // namespace
-
-void DeviceShardedLookup::route(const Context& context, std::span<const FeatureKeys> features,
-                                Routed& routed) {
-  const Memory& m = *memory_;
-  const size_t bytes = routed.host_counts->bytes(), each = counts_.size();
-  const int64_t counts_of_slot = routed.counts.size() / ranks_.slots;
-  routed.features.assign(features.begin(), features.end());
-  cuda_check(cudaMemsetAsync(routed.counts.data(), 0, bytes, context.stream), "zeroing");
-  for (size_t s = 0; s < features.size() / each; ++s)
-    routed.requests[s].route(context, m.requester, features.subspan(s * each, each),
-                             routed.counts.data() + static_cast<int64_t>(s) * counts_of_slot);
-  copy_async(context, routed.host_counts->data(), routed.counts.data(), bytes);
-  routed.done.record(context.stream);
-}
-
-// Routes the keys of the next batch while the GPU is busy with this one, so that the host need not
-// wait for them then.
-void DeviceShardedLookup::prefetch(const Context& context, std::span<const FeatureKeys> features) {
-  Memory& m = *memory_;
-  check_shards(features);
-  Routed& next = m.routed[1 - current_];
-  Context routing = context;
-  routing.stream = m.routing.get();
-  m.routing_begins.record(context.stream);
-  m.routing_begins.make_wait(routing.stream);
-  route(routing, features, next);
-  next.is_ahead = true;
-}
-
-// The keys of this batch, which may have been routed ahead.
-void DeviceShardedLookup::take_routed(const Context& context, std::span<const FeatureKeys> keys) {
-  Memory& m = *memory_;
-  Routed& ahead = m.routed[1 - current_];
-  if (phase_ == Phase::kTrain && ahead.is_ahead) {
-    ahead.is_ahead = false;
-    ahead.done.make_wait(context.stream);  // its memory may be used again
-    if (are_same(ahead.features, keys)) {
-      current_ = 1 - current_;
-      return;
-    }
-  }
-  route(context, keys, m.routed[current_]);
-}
-
-int64_t DeviceShardedLookup::asked(int rank, int64_t slot, size_t table) const {
-  const int ranks = ranks_.host->size(), self = ranks_.host->rank();
-  // In training every copy of a replicated table is updated.
-  const bool everywhere = tables_[table].shards.replicated && phase_ == Phase::kTrain;
-  const int holder = everywhere ? self : rank;
-  const auto* counts =
-      reinterpret_cast<const uint32_t*>(memory_->routed[current_].host_counts->data());
-  return counts[static_cast<size_t>(slot * ranks + holder) * tables_.size() + table];
-}
-
-void DeviceShardedLookup::exchange_sizes() {
-  const int ranks = ranks_.host->size(), self = ranks_.host->rank();
-  memory_->routed[current_].done.synchronize();
-  const size_t items = static_cast<size_t>(ranks_.slots) * tables_.size();
-  std::vector<int32_t> sizes;
-  for (int rank = 0; rank < ranks; ++rank)
-    for (int64_t slot = 0; slot < ranks_.slots; ++slot)
-      for (size_t t = 0; t < tables_.size(); ++t)
-        sizes.push_back(static_cast<int32_t>(asked(rank, slot, t)));
-  std::vector<Piece> send, receive;
-  for (size_t rank = 0; rank < static_cast<size_t>(ranks); ++rank) {
-    send.push_back({sizes.data() + rank * items, items * sizeof(int32_t)});
-    receive.push_back({requested_counts_.data() + rank * items, items * sizeof(int32_t)});
-  }
-  ranks_.host->exchange(Context{}, send, receive);
-
-  const MessageSettings settings{.ranks = ranks,
-                                 .self = self,
-                                 .slots = ranks_.slots,
-                                 .element_bytes = size_of(ranks_.precision),
-                                 .with_counts = any_counts_ && phase_ == Phase::kTrain};
-  asked_.lay_out(message_tables_, settings,
-                 [&](int rank, int64_t slot, size_t t) { return asked(rank, slot, t); });
-  requested_.lay_out(
-      message_tables_, settings,
-      [&](int rank, int64_t slot, size_t t) {
-        const auto item = static_cast<size_t>(rank * ranks_.slots + slot);
-        return requested_counts_[item * tables_.size() + t];
-      },
-      &asked_);
-}
-
-void DeviceShardedLookup::exchange_keys(const Context& context) {
-  Memory& m = *memory_;
-  make_room(context, m.asked_keys, asked_.key_bytes());
-  make_room(context, m.requested_keys, requested_.key_bytes());
-  if (m.rows.size() < requested_.rows_end()) {
-    make_room(context, m.rows, requested_.rows_end());
-    for (DeviceTableRef& table : m.arriving) table.rows = m.rows.data();
-    upload(context, m.arriving, m.arriving_there);
-  }
-  upload(context, asked_.items(), m.asked_items);
-  const auto tables = static_cast<int64_t>(tables_.size());
-  const bool with_counts = any_counts_ && phase_ == Phase::kTrain;
-  for (size_t s = 0; s < shards_.size(); ++s)
-    m.routed[current_].requests[s].write(
-        context, {.items = m.asked_items.data() + static_cast<int64_t>(s) * tables,
-                  .rank_stride = ranks_.slots * tables,
-                  .keys = reinterpret_cast<int64_t*>(m.asked_keys.data()),
-                  .counts = with_counts ? reinterpret_cast<int32_t*>(m.asked_keys.data()) : nullptr,
-                  .sends_counts = m.sends_counts.data()});
-  copy_to_others(context, m.asked_keys.data(), asked_.replicated_keys(), ranks_.host->rank());
-  copy_to_others(context, m.asked_keys.data(), asked_.replicated_counts(), ranks_.host->rank());
-  ranks_.device->exchange(context, pieces_of(m.asked_keys.data(), asked_.keys()),
-                          pieces_of(m.requested_keys.data(), requested_.keys()));
-}
-
-// The places of rows, and of their gradients, are in it.
-AnyView DeviceShardedLookup::rows() const {
-  return {memory_->rows.data(), requested_.rows_end() / size_of(ranks_.precision), 1,
-          ranks_.precision, Device::kCuda};
-}
-
-// The rows that are here, for all ranks.
-void DeviceShardedLookup::look_up(const Context& context) {
-  Memory& m = *memory_;
-  const int ranks = ranks_.host->size(), self = ranks_.host->rank();
-  const bool with_counts = any_counts_ && phase_ == Phase::kTrain;
-  std::vector<int64_t> first_of_table(tables_.size() + 1);
-  for (size_t t = 0; t < tables_.size(); ++t) {
-    first_of_table[t + 1] = first_of_table[t];
-    for (int rank = 0; rank < ranks; ++rank)
-      for (int64_t slot = 0; slot < ranks_.slots; ++slot)
-        first_of_table[t + 1] += requested_.item(rank, slot, t).count;
-  }
-  // Requests of a table are in the order of (rank, slot).
-  std::vector<RequestedItem> items;
-  std::vector<int64_t> next = first_of_table;
-  uint32_t first = 0;
-  for (int rank = 0; rank < ranks; ++rank) {
-    for (int64_t slot = 0; slot < ranks_.slots; ++slot) {
-      for (size_t t = 0; t < tables_.size(); ++t) {
-        const ItemPlace& place = requested_.item(rank, slot, t);
-        if (place.count == 0) continue;
-        items.push_back({place, first, static_cast<uint32_t>(next[t]), static_cast<int32_t>(t),
-                         !tables_[t].shards.replicated || rank == self});
-        first += place.count;
-        next[t] += place.count;
-      }
-    }
-  }
-  upload(context, items, m.requested_items);
-  const int64_t total = requested_.total();
-  make_room(context, m.local_keys, total);
-  make_room(context, m.places, total);
-  if (with_counts) make_room(context, m.local_counts, total);
-  if (any_missing_) make_room(context, m.absent, total);
-  m.lay = {m.requested_items.data(), static_cast<int32_t>(items.size()),
-           static_cast<uint32_t>(total), m.held.data()};
-  const char* keys = m.requested_keys.data();
-  lay_by_table(context, m.lay, reinterpret_cast<const int64_t*>(keys),
-               with_counts ? reinterpret_cast<const int32_t*>(keys) : nullptr, m.local_keys.data(),
-               m.places.data(), m.local_counts.data());
-  for (Local& local : locals_) {
-    for (size_t i = 0; i < local.tables.size(); ++i) {
-      const size_t t = local.tables[i];
-      const int64_t begin = first_of_table[t], count = first_of_table[t + 1] - begin;
-      const bool counts = with_counts && message_tables_[t].sends_counts;
-      local.keys[i] = {
-          .keys = {m.local_keys.data() + begin, count, 1, Device::kCuda},
-          .counts = {m.local_counts.data() + begin, counts ? count : 0, 1, Device::kCuda},
-          .absent = {m.absent.data() + begin, message_tables_[t].can_miss ? count : 0, 1,
-                     Device::kCuda},
-          .places = {m.places.data() + begin, count, 1, Device::kCuda}};
-    }
-    local.lookup->forward(context, local.keys, phase_, rows());
-  }
-}
-
-void DeviceShardedLookup::exchange_rows(const Context& context) {
-  Memory& m = *memory_;
-  if (any_missing_)
-    lay_flags(context, m.lay, m.absent.data(), reinterpret_cast<uint8_t*>(m.rows.data()));
-  ranks_.device->exchange(context, pieces_of(m.rows.data(), requested_.answers()),
-                          pieces_of(m.rows.data(), asked_.answers()));
-}
-
-void DeviceShardedLookup::expand(const Context& context, const AnyView& out) {
-  Memory& m = *memory_;
-  const auto tables = static_cast<int64_t>(tables_.size());
-  for (size_t s = 0; s < shards_.size(); ++s) {
-    const Shard& shard = shards_[s];
-    char* to = static_cast<char*>(out.data) + shard.first_bag * width_ * size_of(out.dtype);
-    DeviceRequests& requests = m.routed[current_].requests[s];
-    requests.expand(context, phase_ == Phase::kTrain,
-                    {to, shard.bags, width_, out.dtype, Device::kCuda});
-    if (any_missing_)
-      requests.count_missing(context, m.asked_items.data() + static_cast<int64_t>(s) * tables,
-                             ranks_.slots * tables, reinterpret_cast<const uint8_t*>(m.rows.data()),
-                             m.can_miss.data());
-  }
+void DeviceShardedLookup::take_keys(std::span<const FeatureKeys> features, Part& part) const {
+  part.keys.clear();
+  for (size_t first = 0; first < features.size(); first += counts_.size())
+    for (const Source& source : part.sources) part.keys.push_back(features[first + source.feature]);
 }
 
 void DeviceShardedLookup::forward(const Context& context, std::span<const FeatureKeys> features,
                                   Phase phase, AnyView out) {
-  for (const ShardedTable& table : tables_) static_cast<DeviceTable*>(table.local)->check_errors();
+  check_shards(features);
+  bags_ = take_bags(features);
+  EMBLEM_REQUIRE(out.rows == bags_ && out.cols == width_, "lookup: output is [", out.rows, ", ",
+                 out.cols, "], but the batch needs [", bags_, ", ", width_, "]");
   phase_ = phase;
-  gradients_exchanged_ = false;
-  take_shards(features, out);
-  take_routed(context, features);
-  exchange_sizes();
-  exchange_keys(context);
-  look_up(context);
-  exchange_rows(context);
-  expand(context, out);
+  for (Part& part : parts_) {
+    take_keys(features, part);
+    part.lookup->forward(context, part.keys, phase, out);
+  }
+}
+
+void DeviceShardedLookup::prefetch(const Context& context, std::span<const FeatureKeys> features) {
+  check_shards(features);
+  for (Part& part : parts_) {
+    take_keys(features, part);
+    part.lookup->prefetch(context, part.keys);
+  }
 }
 
 // ---- backward ----
 
-void DeviceShardedLookup::exchange_gradients(const Context& context, ConstAnyView gradients) {
+void DeviceShardedLookup::check_gradients(ConstAnyView gradients) const {
   EMBLEM_REQUIRE(phase_ == Phase::kTrain,
                  "lookup: gradients without a training forward pass before them");
   EMBLEM_REQUIRE(gradients.rows == bags_ && gradients.cols == width_, "lookup: gradients are [",
                  gradients.rows, ", ", gradients.cols, "], but the last training pass was [", bags_,
                  ", ", width_, "]");
-  if (std::exchange(gradients_exchanged_, true)) return;
-  Memory& m = *memory_;
-  for (size_t s = 0; s < shards_.size(); ++s) {
-    const Shard& shard = shards_[s];
-    const char* from = static_cast<const char*>(gradients.data) +
-                       shard.first_bag * width_ * size_of(gradients.dtype);
-    m.routed[current_].requests[s].sum_by_key(
-        context, {from, shard.bags, width_, gradients.dtype, Device::kCuda});
-  }
-  copy_to_others(context, m.rows.data(), asked_.replicated_rows(), ranks_.host->rank());
-  ranks_.device->exchange(context, pieces_of(m.rows.data(), asked_.gradients()),
-                          pieces_of(m.rows.data(), requested_.gradients()));
+}
+
+void DeviceShardedLookup::add_squared_gradient_norm(const Context& context, ConstAnyView gradients,
+                                                    ExactSum& sum) {
+  check_gradients(gradients);
+  for (const Part& part : parts_) part.lookup->add_squared_gradient_norm(context, gradients, sum);
 }
 
 double DeviceShardedLookup::squared_gradient_norm(const Context& context, ConstAnyView gradients) {
-  exchange_gradients(context, gradients);
   ExactSum sum;
-  for (const Local& local : locals_) {
-    if (local.replicated && ranks_.host->rank() != 0) continue;  // counted once
-    local.lookup->add_squared_gradient_norm(context, rows(), sum);
-  }
+  add_squared_gradient_norm(context, gradients, sum);
   sum_all(Context{}, *ranks_.host, sum.limbs());
   return sum.value();
 }
 
 void DeviceShardedLookup::backward(const Context& context, ConstAnyView gradients, float scale,
                                    float learning_rate, int64_t step) {
-  exchange_gradients(context, gradients);
-  for (const Local& local : locals_)
-    local.lookup->backward(context, rows(), scale, learning_rate, step);
+  check_gradients(gradients);
+  for (const Part& part : parts_)
+    part.lookup->backward(context, gradients, {scale, learning_rate, step});
   phase_ = Phase::kEval;  // a second update with the same gradients is a mistake
 }
 
 void DeviceShardedLookup::check(const Context& context) {
-  for (const Local& local : locals_) local.lookup->check(context);
+  for (const Part& part : parts_) part.lookup->check(context);
 }
 
 std::vector<LookupCounts> DeviceShardedLookup::take_counts(const Context& context) {
-  Memory& m = *memory_;
-  const std::vector<FeatureCounts> there = m.feature_counts.to_host(context);
-  cuda_check(cudaMemsetAsync(m.feature_counts.data(), 0,
-                             static_cast<size_t>(m.feature_counts.size()) * sizeof(FeatureCounts),
-                             context.stream),
-             "zeroing");
   std::vector<LookupCounts> counts =
       std::exchange(counts_, std::vector<LookupCounts>(counts_.size()));
-  for (size_t f = 0; f < counts.size(); ++f)
-    counts[f].missing = static_cast<int64_t>(there[f].missing);
+  for (const Part& part : parts_) {
+    const std::vector<int64_t> missing = part.lookup->take_missing(context);
+    for (size_t f = 0; f < missing.size(); ++f)
+      if (part.sources[f].counts_missing) counts[part.sources[f].feature].missing += missing[f];
+  }
   return counts;
 }
 

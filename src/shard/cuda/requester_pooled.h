@@ -1,0 +1,85 @@
+// shard/cuda/requester_pooled.h - a part of a sharded lookup on GPUs whose rows are sent to the
+// rank that needs them, and pooled there.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "core/buffer.h"
+#include "embedding/lookup.h"
+#include "shard/cuda/lookup_part.h"
+#include "shard/message_layout.h"
+#include "shard/table_slices.h"
+
+namespace emblem::cuda {
+
+// Sizes of messages pass through the host: a forward pass waits for them, unless prefetch announced
+// its keys, which must not have changed since. All else is asynchronous. Errors of kernels are
+// thrown by a later call, at the latest by check(). Used by one thread.
+class RequesterPooled : public LookupPart {
+ public:
+  // `width` of the whole output.
+  RequesterPooled(const Context& context, std::span<const TableSlice> tables,
+                  std::span<const PartFeature> features, int64_t width, const ShardRanks& ranks,
+                  const LookupSettings& settings);
+  ~RequesterPooled() override;
+
+  void forward(const Context& context, std::span<const FeatureKeys> features, Phase phase,
+               AnyView out) override;
+  void prefetch(const Context& context, std::span<const FeatureKeys> features) override;
+  void add_squared_gradient_norm(const Context& context, ConstAnyView gradients,
+                                 ExactSum& sum) override;
+  void backward(const Context& context, ConstAnyView gradients,
+                const StepScalars& scalars) override;
+  void check(const Context& context) override;
+  std::vector<int64_t> take_missing(const Context& context) override;
+
+ private:
+  // Tables that are split, or replicated ones, whose copies all ranks update alike.
+  struct Local {
+    std::vector<size_t> tables;
+    bool replicated = false;
+    std::unique_ptr<Lookup> lookup;
+    std::vector<FeatureKeys> keys;
+  };
+  struct Shard {
+    int64_t first_bag = 0, bags = 0;
+  };
+  struct Routed;
+  struct Memory;  // on the GPU
+
+  void make_locals(const Context& context, const LookupSettings& settings);
+  void make_requester(const Context& context, std::span<const PartFeature> features,
+                      const LookupSettings& settings);
+  void take_shards(std::span<const FeatureKeys> features);
+  int64_t asked(int rank, int64_t slot, size_t table) const;
+  void route(const Context& context, std::span<const FeatureKeys> features, Routed& routed);
+  void take_routed(const Context& context, std::span<const FeatureKeys> keys);
+  void exchange_sizes();
+  void exchange_keys(const Context& context);
+  void look_up(const Context& context);
+  void exchange_rows(const Context& context);
+  void expand(const Context& context, const AnyView& out);
+  void exchange_gradients(const Context& context, ConstAnyView gradients);
+  AnyView rows() const;
+
+  std::vector<TableSlice> tables_;
+  std::vector<MessageTable> message_tables_;
+  ShardRanks ranks_;
+  std::vector<Local> locals_;
+  size_t features_ = 0;
+  const int64_t width_;
+  bool any_counts_ = false, any_missing_ = false;
+
+  Phase phase_ = Phase::kEval;
+  std::vector<Shard> shards_;              // of the last pass
+  int current_ = 0;                        // of Memory::routed
+  std::vector<int32_t> requested_counts_;  // [ranks, slots, tables]
+  MessageLayout asked_, requested_;
+  bool gradients_exchanged_ = false;
+  std::unique_ptr<Memory> memory_;
+};
+
+}  // namespace emblem::cuda
