@@ -67,7 +67,7 @@ class PlanTest(EmblemTest):
         self.assertIn("2 ranks (cpu, threads", self.make_probe())
         profile = json.loads(self.probe.read_text())
         self.assertEqual(len(profile["hosts"]), 2)
-        self.assertEqual({table["dim"] for table in profile["tables"]}, {8, 4})
+        self.assertEqual({table["dim"] for table in profile["tables"]}, {8, 4, 2})  # 2: slices of 4 columns
         plan = self.here / "plan.txt"
         printed = self.command("plan", "--config", self.config, "--probe", self.probe, "--explain", "--out", plan)
         self.assertRegex(printed, r"predicted [\d.]+ ms a step")
@@ -91,6 +91,11 @@ class PlanTest(EmblemTest):
         printed = self.command("plan", "--config", self.config, "--probe", self.probe, "--plan", plan)
         self.assertRegex(printed, r"a_emb .*on rank 1")
         self.assertRegex(printed, r"b_emb .*on every rank")
+        plan.write_text("ranks 2\na_emb columns 2 1 0\nb_emb rank 0 pooled owner\nc_emb columns 2 0 1 pooled owner\n")
+        printed = self.command("plan", "--config", self.config, "--probe", self.probe, "--plan", plan)
+        self.assertRegex(printed, r"a_emb .*columns over all ranks")
+        self.assertRegex(printed, r"b_emb .*on rank 0, pooled there")
+        self.assertRegex(printed, r"c_emb .*columns over all ranks, pooled there")
         plan.write_text("ranks 3\na_emb rows\n")
         self.assertIn("the plan (train_config.plan_path) is for 3 ranks, but there are 2",
                       self.refused("plan", "--config", self.config, "--probe", self.probe, "--plan", plan))
@@ -159,11 +164,11 @@ class PlanTest(EmblemTest):
     def test_bench_plan_compares_predictions_with_measurements(self):
         out = self.here / "bench.json"
         printed = self.command("bench", "plan", "--ranks", "1,2", "--transport", "threads,tcp", "--dims", 4, "--batches",
-                               16, "--kinds", "rows,table,planned", "--seconds", 0.001, "--probe-seconds", 0.0005,
-                               "--json", out)
-        self.assertRegex(printed, r"step time within 15 %: \d+ of 7")
+                               16, "--kinds", "rows,table,columns,owner,planned", "--seconds", 0.001, "--probe-seconds",
+                               0.0005, "--json", out)
+        self.assertRegex(printed, r"step time within 15 %: \d+ of 11")
         results = json.loads(out.read_text())
-        self.assertEqual(len(results), 7)
+        self.assertEqual(len(results), 11)
         for result in results:
             self.assertGreater(result["metrics"]["predicted_seconds"]["value"], 0)
             self.assertLess(abs(result["metrics"]["predicted_table_bytes"]["value"] /

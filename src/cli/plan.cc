@@ -50,6 +50,14 @@ void print_tables(const CostModel& model, const FoundPlan& found) {
   std::printf("%s\n", align_columns(rows).c_str());
 }
 
+// By name, with the overlap where there is one.
+std::vector<std::pair<std::string, double>> parts_of(const StepParts& seconds) {
+  std::vector<std::pair<std::string, double>> parts;
+  for (const NamedPart& part : step_parts()) parts.emplace_back(part.name, seconds.*part.seconds);
+  if (seconds.overlap != 0) parts.emplace_back("overlap", seconds.overlap);
+  return parts;
+}
+
 void print_prediction(const CostModel& model, const FoundPlan& found,
                       const std::vector<MemoryPool>& pools) {
   const Prediction& prediction = found.prediction;
@@ -59,9 +67,9 @@ void print_prediction(const CostModel& model, const FoundPlan& found,
   std::printf("predicted %s ms a step, %s samples/s\n", milliseconds(seconds).c_str(),
               format_count(samples).c_str());
   std::vector<std::vector<std::string>> parts = {{"part"}, {"ms"}};
-  for (const NamedPart& part : step_parts()) {
-    parts[0].push_back(part.name);
-    parts[1].push_back(milliseconds(prediction.seconds.*part.seconds));
+  for (const auto& [name, part] : parts_of(prediction.seconds)) {
+    parts[0].push_back(name);
+    parts[1].push_back(milliseconds(part));
   }
   std::printf("%s\n", align_columns(parts).c_str());
   std::vector<std::vector<std::string>> ranks = {
@@ -106,8 +114,8 @@ std::string plan_text(const FoundPlan& found, const MachineProfile& profile,
       cat("# emblem plan: ", profile.ranks(), " ranks (", profile.device, ", ", profile.transport,
           "), ", workload.rows_a_rank(), " rows a rank, keys from ", workload.keys_from, "\n");
   text += "# ms:";
-  for (const NamedPart& part : step_parts())
-    text += cat(" ", part.name, " ", milliseconds(found.prediction.seconds.*part.seconds));
+  for (const auto& [name, part] : parts_of(found.prediction.seconds))
+    text += cat(" ", name, " ", milliseconds(part));
   double most = 0;
   for (const RankBytes& bytes : found.prediction.bytes) most = std::max(most, bytes.total());
   return cat(text, "\n# up to ", format_bytes(most), " a rank\n", to_text(found.plan));

@@ -98,7 +98,8 @@ void add_probe(Command& program) {
   command.choice("--transport", options->transport, {"auto", "tcp", "mpi"},
                  "What connects several ranks; auto: TCP where rank 0 has an address, else MPI");
   command.choice("--device-transport", options->device_transport, {"auto", "nccl", "staged"},
-                 "What connects the GPUs of several ranks; auto: NCCL where it is installed");
+                 "What connects the GPUs of several ranks; auto: NCCL where it is installed and no "
+                 "ranks share a GPU");
   command.run([options] { return run(*options); });
 }
 

@@ -26,9 +26,10 @@ void add_rank_options(Command& command, RankOptions& options) {
 void add_transport_options(Command& command, TransportOptions& options) {
   command.choice("--transport", options.ranks, {"auto", "tcp", "mpi"},
                  "What connects several ranks; auto: TCP where rank 0 has an address, else MPI");
-  command.choice("--device-transport", options.device, {"auto", "nccl", "staged"},
-                 "What connects the GPUs of several ranks; auto: NCCL where it is installed, else "
-                 "staged, through host memory");
+  command.choice(
+      "--device-transport", options.device, {"auto", "nccl", "staged"},
+      "What connects the GPUs of several ranks; auto: NCCL where it is installed and no ranks "
+      "share a GPU, else staged, through host memory");
 }
 
 }  // namespace emblem

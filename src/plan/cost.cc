@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "embedding/bins.h"
+#include "embedding/growth.h"
 #include "embedding/row_share.h"
 #include "shard/sharded_lookup.h"
 
@@ -12,6 +13,8 @@ namespace emblem {
 namespace {
 
 constexpr double kKeyBytes = 8, kCountBytes = 4, kAbsentBytes = 1, kSizeBytes = 4;
+constexpr double kFactsBytes = 16;  // of the keys of a feature that go to the owner
+constexpr double kOffsetBytes = 4;
 constexpr double kStepWordBytes = 64;  // what ranks tell each other of a batch, and of its losses
 constexpr double kFloat = 4;
 
@@ -19,6 +22,9 @@ constexpr double kFloat = 4;
 // every lookup; lists of distinct keys; keys that others ask for.
 constexpr double kBytesOfLookup = 52, kBytesOfKey = 38, kBytesOfRequest = 16;
 constexpr double kRowsOfKey = 1, kRowsOfRequest = 1;  // a row, then its gradient
+// Of a row of a table that evicts within bins, on a CPU: its number in the list of its bin. Probed
+// tables have no bins; on a GPU the rows of a bin are next to each other.
+constexpr double kBytesOfBinnedRow = 4;
 
 std::vector<double> shares_of(const TableSettings& settings, const TableShards& shards, int ranks) {
   if (shards.replicated) return std::vector<double>(static_cast<size_t>(ranks), 1.0);
@@ -33,12 +39,49 @@ std::vector<double> shares_of(const TableSettings& settings, const TableShards& 
   return result;
 }
 
-// Rows that a rank keeps in memory.
-double rows_held(const WorkloadTable& table, const TableShards& shards, int rank) {
+bool evicts_in_bins(const TableSettings& settings) {
+  return settings.eviction != Eviction::kNone && settings.capacity > 0 &&
+         bins_of_limits(settings) > 0;
+}
+
+// The columns of a rank's slice, or all.
+int64_t columns_of(const TableSettings& settings, const TableShards& shards, int rank) {
+  if (shards.columns.empty()) return settings.dim;
+  const int64_t slice = shards.slice_of(rank);
+  if (slice == std::ssize(shards.columns)) return 0;
+  return first_column_of(settings, shards, slice + 1) - first_column_of(settings, shards, slice);
+}
+
+// Rows for which a rank has memory. On a GPU, a table without a capacity grows by halves.
+double rows_held(const WorkloadTable& table, const TableShards& shards, int rank,
+                 const std::string& device) {
   const PartRange held = shards.held_by(rank);
   if (table.settings.kind == TableKind::kStatic)
     return static_cast<double>(local_rows(table.settings.capacity, held));
-  return table.expected_keys * held.count() / kParts;
+  const double share = static_cast<double>(held.count()) / kParts;
+  const double keys = table.expected_keys * share;
+  if (device != "cuda" || table.settings.capacity > 0) return keys;
+  const double initial = static_cast<double>(table.settings.initial_capacity) * share;
+  return static_cast<double>(
+      device_rows_for(static_cast<int64_t>(initial), static_cast<int64_t>(keys)));
+}
+
+// Of this rank's own batch, and of what it gets from others.
+void add_exchange_bytes(double row_bytes, double slices, TableLoad& load) {
+  const auto ranks = static_cast<double>(load.shares.size());
+  const double own = load.pooled_at_owner
+                         ? load.lookups * slices * kKeyBytes + load.bags * row_bytes
+                         : slices * (load.lookups * kBytesOfLookup + load.keys * kBytesOfKey) +
+                               load.keys * kRowsOfKey * row_bytes;
+  for (size_t r = 0; r < load.bytes.size(); ++r) {
+    const double pooled = load.pooled_at_owner ? ranks * load.shares[r] : 0.0;
+    const double columns_bytes = load.columns[r] * row_bytes;
+    load.bytes[r].exchange =
+        own +
+        load.requests_of_rank(static_cast<int>(r)) *
+            (kBytesOfRequest + kRowsOfRequest * columns_bytes) +
+        pooled * (load.lookups * (kBytesOfLookup + kKeyBytes) + load.bags * columns_bytes);
+  }
 }
 
 std::vector<int> host_numbers(const std::vector<std::string>& hosts) {
@@ -72,10 +115,17 @@ double time_of_host(std::vector<std::pair<double, double>> ranks) {
 
 }  // namespace
 
+double TableLoad::requests_of_rank(int rank) const {
+  return keys * static_cast<double>(shares.size()) * shares[static_cast<size_t>(rank)];
+}
+
 double StepParts::total() const {
-  double sum = 0;
-  for (const NamedPart& part : step_parts()) sum += this->*part.seconds;
-  return sum;
+  double sum = overlap, longest = 0;
+  for (const NamedPart& part : step_parts()) {
+    sum += this->*part.seconds;
+    longest = std::max(longest, this->*part.seconds);
+  }
+  return std::max(sum, longest);
 }
 
 const std::array<NamedPart, 9>& step_parts() {
@@ -105,7 +155,9 @@ CostModel::CostModel(const MachineProfile& profile, const Workload& workload)
       workload_(workload),
       ranks_(profile.ranks()),
       exchange_(measured_exchange(profile.exchange, profile.ranks())),
-      host_of_rank_(host_numbers(profile.hosts)) {}
+      host_of_rank_(host_numbers(profile.hosts)) {
+  overlap_ = overlap_seconds();
+}
 
 CostModel::CostModel(const MachineProfile& profile, const Workload& workload, int ranks,
                      ExchangeTime exchange)
@@ -115,71 +167,170 @@ CostModel::CostModel(const MachineProfile& profile, const Workload& workload, in
       exchange_(std::move(exchange)),
       host_of_rank_(static_cast<size_t>(ranks)) {
   std::iota(host_of_rank_.begin(), host_of_rank_.end(), 0);
+  overlap_ = overlap_seconds();
+}
+
+// Of the rows of a table, or of a slice of their columns: seconds of a request of its holder, and
+// of a lookup of the rank that pools it.
+struct CostModel::RowSeconds {
+  double gather = 0, update = 0, gather_alone = 0, update_alone = 0;
+  double requests = 0, sums = 0;
+  double bytes_a_row = 0;
+
+  // Between this (0) and another (1).
+  void move_to(const RowSeconds& other, double part) {
+    for (double RowSeconds::*value :
+         {&RowSeconds::gather, &RowSeconds::update, &RowSeconds::gather_alone,
+          &RowSeconds::update_alone, &RowSeconds::requests, &RowSeconds::sums,
+          &RowSeconds::bytes_a_row})
+      this->*value += part * (other.*value - this->*value);
+  }
+};
+
+// All tables of a rank are one call, whose fixed cost they share.
+CostModel::RowSeconds CostModel::seconds_of(const TableCosts& costs, const CallSize& call,
+                                            double rows) {
+  RowSeconds seconds{.bytes_a_row = costs.bytes_a_row};
+  const double bytes = rows * costs.bytes_a_row;
+  if (call.requests > 0) {
+    seconds.gather = costs.gather.at(call.requests, call.distinct_share, bytes) / call.requests;
+    seconds.update = costs.update.at(call.requests, call.distinct_share, bytes) / call.requests;
+  }
+  seconds.gather_alone = seconds.gather * costs.gather_alone_share;
+  seconds.update_alone = seconds.update * costs.update_alone_share;
+  if (call.lookups > 0) {
+    seconds.requests = costs.requests.at(call.lookups) / call.lookups;
+    seconds.sums = costs.sums.at(call.lookups) / call.lookups;
+  }
+  return seconds;
+}
+
+// Between the classes that were probed, in a straight line.
+CostModel::RowSeconds CostModel::seconds_of_slice(const TableSettings& table, int64_t dim,
+                                                  const CallSize& call, double rows) const {
+  const auto [below, above] = profile_.costs_around(table, dim);
+  RowSeconds seconds = seconds_of(*below, call, rows);
+  if (dim < below->table.dim)
+    seconds.bytes_a_row *= static_cast<double>(dim) / static_cast<double>(below->table.dim);
+  const auto span = static_cast<double>(above->table.dim - below->table.dim);
+  if (span > 0)
+    seconds.move_to(seconds_of(*above, call, rows),
+                    static_cast<double>(dim - below->table.dim) / span);
+  return seconds;
+}
+
+CostModel::CallSize CostModel::call_of(const WorkloadTable& table) const {
+  CallSize call;
+  const auto rows = static_cast<double>(workload_.rows);
+  const auto shards = static_cast<double>(workload_.shards);
+  for (const WorkloadTable& each : workload_.tables) {
+    if (!(class_of(each.settings) == class_of(table.settings))) continue;
+    call.requests += shards * each.keys.at(rows);
+    call.lookups += shards * rows * each.keys.lookups_a_row();
+  }
+  const double keys = shards * table.keys.at(rows);
+  if (keys > 0) call.distinct_share = table.keys.at(rows * shards * ranks_) / (keys * ranks_);
+  return call;
 }
 
 TableLoad CostModel::load_of(size_t index, const TableShards& planned) const {
   const WorkloadTable& table = workload_.tables[index];
-  const TableShards shards =
-      in_whole_bins(planned, profile_.device == "cpu" ? bins_of_limits(table.settings) : 0);
-  EMBLEM_REQUIRE(shards.columns.empty() && !shards.pooled_at_owner, "table ", shards.table,
-                 shards.columns.empty() ? " is pooled by its owner" : " is held by columns",
-                 ", which cannot be predicted yet; use rows, rank N or replicated");
-  const TableCosts& costs = profile_.costs_of(table.settings);
-  const auto count = static_cast<size_t>(ranks_);
-  const auto shards_a_rank = static_cast<double>(workload_.shards);
-  const auto rows = static_cast<double>(workload_.rows);
+  const TableShards shards = in_whole_bins(planned, bins_of_limits(table.settings));
+  if (!shards.columns.empty())
+    settings_of_part(table.settings, shards, 0);  // throws where it cannot be cut
+  const bool has_lists = profile_.device == "cpu" && evicts_in_bins(table.settings);
+  const auto rows = static_cast<double>(workload_.rows_a_rank());
   TableLoad load{.shares = shares_of(table.settings, shards, ranks_),
-                 .replicated = shards.replicated};
-  load.keys = shards_a_rank * table.keys.at(rows);
-  const double lookups = shards_a_rank * rows * table.keys.lookups_a_row();
-  const double distinct = table.keys.at(rows * shards_a_rank * ranks_);
-  const double row_bytes = static_cast<double>(table.settings.dim) * kFloat;
-  const double usual = requests_of(class_of(table.settings));
-  const double share = load.keys > 0 ? distinct / (load.keys * ranks_) : 1.0;
-  for (size_t r = 0; r < count; ++r) {
-    const double requests = load.keys * ranks_ * load.shares[r];
+                 .replicated = shards.replicated,
+                 .pooled_at_owner = shards.pooled_at_owner};
+  load.keys =
+      static_cast<double>(workload_.shards) * table.keys.at(static_cast<double>(workload_.rows));
+  load.lookups = rows * table.keys.lookups_a_row();
+  load.bags = rows * table.bags_a_row();
+  const CallSize call = call_of(table);
+  std::vector<RowSeconds> held;  // by rank
+  for (int r = 0; r < ranks_; ++r) {
+    const int64_t dim = columns_of(table.settings, shards, r);
+    const double rows_here = rows_held(table, shards, r, profile_.device);
+    held.push_back(seconds_of_slice(table.settings, std::max<int64_t>(1, dim), call, rows_here));
+    const double requests = load.requests_of_rank(r);
     const double read = load.replicated ? load.keys : requests;  // copies update without reading
-    const double bytes = rows_held(table, shards, static_cast<int>(r)) * costs.bytes_a_row;
-    // All tables of a rank are one call, whose fixed cost they share.
-    const auto seconds = [&](const KernelCurves& kernel, double part) {
-      return usual > 0 ? part * kernel.at(usual, share, bytes) / usual : 0.0;
-    };
-    load.gather.push_back(seconds(costs.gather, read));
-    load.update.push_back(seconds(costs.update, requests));
-    load.gather_alone.push_back(load.gather.back() * costs.gather_alone_share);
-    load.update_alone.push_back(load.update.back() * costs.update_alone_share);
-    load.bytes.push_back({.tables = bytes,
-                          .exchange = lookups * kBytesOfLookup +
-                                      load.keys * (kBytesOfKey + kRowsOfKey * row_bytes) +
-                                      requests * (kBytesOfRequest + kRowsOfRequest * row_bytes)});
+    load.columns.push_back(static_cast<double>(dim) / static_cast<double>(table.settings.dim));
+    load.sent.push_back(load.columns.back() * load.shares[static_cast<size_t>(r)]);
+    load.gather.push_back(read * held.back().gather);
+    load.update.push_back(requests * held.back().update);
+    load.gather_alone.push_back(read * held.back().gather_alone);
+    load.update_alone.push_back(requests * held.back().update_alone);
+    const double bytes_a_row = held.back().bytes_a_row + (has_lists ? kBytesOfBinnedRow : 0);
+    load.bytes.push_back({.tables = rows_here * bytes_a_row});
   }
+  const auto slices = static_cast<double>(std::max<size_t>(1, shards.columns.size()));
+  add_exchange_bytes(static_cast<double>(table.settings.dim) * kFloat, slices, load);
+  add_pooling(seconds_of(profile_.costs_of(table.settings), call, 0), held, load);
   return load;
 }
 
-double CostModel::requests_of(const TableClass& wanted) const {
-  double requests = 0;
-  for (const WorkloadTable& table : workload_.tables)
-    if (class_of(table.settings) == wanted)
-      requests += static_cast<double>(workload_.shards) *
-                  table.keys.at(static_cast<double>(workload_.rows));
-  return requests;
+void CostModel::add_pooling(const RowSeconds& whole, const std::vector<RowSeconds>& held,
+                            TableLoad& load) {
+  // A rank finds the keys of each slice of columns by itself.
+  double own_requests = 0, own_sums = 0;
+  const bool is_cut =
+      std::any_of(load.columns.begin(), load.columns.end(), [](double share) { return share < 1; });
+  for (size_t r = 0; r < held.size() && is_cut && !load.pooled_at_owner; ++r) {
+    own_requests += load.shares[r] * load.lookups * held[r].requests;
+    own_sums += load.shares[r] * load.lookups * held[r].sums;
+  }
+  if (!is_cut && !load.pooled_at_owner) {
+    own_requests = load.lookups * whole.requests;
+    own_sums = load.lookups * whole.sums;
+  }
+  for (size_t r = 0; r < held.size(); ++r) {
+    const auto ranks = static_cast<double>(held.size());
+    const double pooled = load.pooled_at_owner ? ranks * load.shares[r] * load.lookups : 0.0;
+    load.requests.push_back(own_requests + pooled * held[r].requests -
+                            load.lookups * whole.requests);
+    load.sums.push_back(own_sums + pooled * held[r].sums - load.lookups * whole.sums);
+  }
 }
 
 // Of one lookup of the model.
 struct CostModel::Exchanges {
-  explicit Exchanges(int ranks) : sizes(ranks), keys(ranks), rows(ranks), gradients(ranks) {}
+  explicit Exchanges(int ranks)
+      : sizes(ranks),
+        keys(ranks),
+        rows(ranks),
+        gradients(ranks),
+        facts(ranks),
+        bag_keys(ranks),
+        vectors(ranks),
+        vector_gradients(ranks) {}
 
   Traffic sizes, keys, rows, gradients;
+  // Where some table is pooled by its owner.
+  bool has_owners = false;
+  Traffic facts, bag_keys, vectors, vector_gradients;
+
+  void add_pooled(const WorkloadTable& table, const TableLoad& load, int64_t value_bytes) {
+    has_owners = true;
+    const double offsets = load.bags < load.lookups ? kOffsetBytes : 0.0;
+    const auto bytes = load.bags * static_cast<double>(table.settings.dim * value_bytes);
+    facts.add_to_holders(kFactsBytes, std::vector<double>(load.shares.size(), 1.0));
+    bag_keys.add_to_holders(load.lookups * kKeyBytes + load.bags * offsets, load.shares);
+    vectors.add_from_holders(bytes, load.sent);
+    vector_gradients.add_to_holders(bytes, load.sent);
+  }
 
   void add(const WorkloadTable& table, const TableLoad& load, int64_t value_bytes) {
+    sizes.add_to_holders(kSizeBytes, std::vector<double>(load.shares.size(), 1.0));
+    if (load.pooled_at_owner) return add_pooled(table, load, value_bytes);
     const auto row_bytes = static_cast<double>(table.settings.dim * value_bytes);
     const bool can_miss = table.settings.kind == TableKind::kDynamic;
     const double key_bytes = kKeyBytes + (counts_matter(table.settings) ? kCountBytes : 0);
     keys.add_to_holders(load.keys * key_bytes, load.shares);
-    gradients.add_to_holders(load.keys * row_bytes, load.shares);
-    if (!load.replicated)
-      rows.add_from_holders(load.keys * (row_bytes + (can_miss ? kAbsentBytes : 0)), load.shares);
-    sizes.add_to_holders(kSizeBytes, std::vector<double>(load.shares.size(), 1.0));
+    gradients.add_to_holders(load.keys * row_bytes, load.sent);
+    if (load.replicated) return;
+    rows.add_from_holders(load.keys * row_bytes, load.sent);
+    if (can_miss) rows.add_from_holders(load.keys * kAbsentBytes, load.shares);
   }
 };
 
@@ -201,12 +352,15 @@ Prediction CostModel::predict(const std::vector<const TableLoad*>& loads) const 
   found.bytes.assign(count, {.dense = static_cast<double>(workload_.dense_bytes)});
   found.work.assign(count, 0.0);
   std::vector<double> gather(count), update(count), gather_alone(count), update_alone(count);
+  std::vector<double> requests(count), sums(count);
   std::vector<Exchanges> exchanges(workload_.lookups, Exchanges(ranks_));
   for (size_t t = 0; t < loads.size(); ++t) {
     const TableLoad& load = *loads[t];
     for (size_t r = 0; r < count; ++r) {
       gather[r] += load.gather[r];
       update[r] += load.update[r];
+      requests[r] += load.requests[r];
+      sums[r] += load.sums[r];
       gather_alone[r] += load.gather_alone[r];
       update_alone[r] += load.update_alone[r];
       found.bytes[r].tables += load.bytes[r].tables;
@@ -220,15 +374,24 @@ Prediction CostModel::predict(const std::vector<const TableLoad*>& loads) const 
     seconds.keys += exchange_(each.sizes) + exchange_(each.keys);
     seconds.rows += exchange_(each.rows);
     seconds.gradients += exchange_(each.gradients);
+    if (!each.has_owners) continue;
+    seconds.keys += exchange_(each.facts) + exchange_(each.bag_keys);
+    seconds.rows += exchange_(each.vectors);
+    seconds.gradients += exchange_(each.vector_gradients);
   }
   seconds.gather = time_of_ranks(gather, gather_alone, host_of_rank_);
   seconds.update = time_of_ranks(update, update_alone, host_of_rank_);
   const auto rows = static_cast<double>(workload_.rows);
   const auto shards = static_cast<double>(workload_.shards);
-  seconds.requests = shards * profile_.pass.requests.at(rows);
+  const auto with_most = [](double own, const std::vector<double>& more) {
+    return std::max(0.0, own + *std::max_element(more.begin(), more.end()));
+  };
+  seconds.requests = with_most(shards * profile_.pass.requests.at(rows), requests);
   seconds.dense = shards * profile_.pass.dense.at(rows);
-  seconds.sums = shards * profile_.pass.sums.at(rows);
+  seconds.sums = with_most(shards * profile_.pass.sums.at(rows), sums);
   seconds.dense_sum = dense_sum_seconds();
+  seconds.overlap = overlap_;
+  add_second_calls(loads, seconds);
   return found;
 }
 
@@ -244,6 +407,7 @@ Prediction CostModel::predict(const ShardPlan& plan) const {
 CostModel CostModel::with(const Workload& workload) const {
   CostModel other = *this;
   other.workload_ = workload;
+  other.overlap_ = other.overlap_seconds();
   return other;
 }
 

@@ -5,6 +5,8 @@
 //   own rank   all    owner    all    own     all         own    all         owner
 //
 // Ranks wait for each other at every exchange, so a step is the sum over parts of the slowest rank.
+// On GPUs parts overlap: there a step is a whole one that was probed, plus by how much the parts of
+// a plan are longer than those of the probed one.
 #pragma once
 
 #include <array>
@@ -29,8 +31,11 @@ struct StepParts {
   double sums = 0;       // gradients by key
   double gradients = 0;  // exchange
   double update = 0;     // of rows
+  // What a whole step takes more than the sum of its parts: below 0 where they overlap, and where a
+  // part by itself waits for its device. Not one of step_parts().
+  double overlap = 0;
 
-  double total() const;
+  double total() const;  // at least the longest part
 };
 struct NamedPart {
   const char* name;
@@ -51,12 +56,22 @@ struct Prediction {
 
 // What a table costs when it is held in one way.
 struct TableLoad {
-  std::vector<double> shares;  // of the keys that a rank asks for: those it asks of each rank
-  bool replicated = false;     // rows are not sent
-  double keys = 0;             // distinct ones that a rank asks for
+  std::vector<double> shares;   // of the keys that a rank asks for: those it asks of each rank
+  std::vector<double> columns;  // the share of the columns of a row that each rank has
+  std::vector<double> sent;     // of the rows, or vectors of bags, of a rank: from each rank
+  bool replicated = false;      // rows are not sent
+  bool pooled_at_owner = false;
+  double keys = 0;     // distinct ones that a rank asks for
+  double lookups = 0;  // of a rank, ...
+  double bags = 0;     // ... and their bags
+  // Seconds by rank, more than where each rank pools whole rows of its batch.
+  std::vector<double> requests, sums;
   std::vector<double> gather, update;              // seconds by rank, while all ranks work
   std::vector<double> gather_alone, update_alone;  // while the others wait
   std::vector<RankBytes> bytes;
+
+  // Keys that all ranks ask of one.
+  double requests_of_rank(int rank) const;
 };
 
 // The seconds until all have done their work, where ranks of a host slow each other down: `work` is
@@ -82,15 +97,30 @@ class CostModel {
 
  private:
   struct Exchanges;
+  struct RowSeconds;
+  // Of all tables of a class, where all are spread: requests that a rank gets, and its own lookups;
+  // of one of them, the share of distinct keys among the requests of all ranks.
+  struct CallSize {
+    double requests = 0, lookups = 0, distinct_share = 1;
+  };
   double dense_sum_seconds() const;
-  // Requests that a rank gets of all tables of a class, where all are spread.
-  double requests_of(const TableClass& table) const;
+  double overlap_seconds() const;
+  void add_second_calls(const std::vector<const TableLoad*>& loads, StepParts& seconds) const;
+  CallSize call_of(const WorkloadTable& table) const;
+  // For a rank that has `rows` rows.
+  static RowSeconds seconds_of(const TableCosts& costs, const CallSize& call, double rows);
+  RowSeconds seconds_of_slice(const TableSettings& table, int64_t dim, const CallSize& call,
+                              double rows) const;
+  // `whole` rows where they are pooled, and what each rank holds.
+  static void add_pooling(const RowSeconds& whole, const std::vector<RowSeconds>& held,
+                          TableLoad& load);
 
   MachineProfile profile_;
   Workload workload_;
   int ranks_;
   ExchangeTime exchange_;
   std::vector<int> host_of_rank_;
+  double overlap_ = 0;
 };
 
 }  // namespace emblem

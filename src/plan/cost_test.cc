@@ -76,11 +76,95 @@ TEST(Cost, RanksHaveWholeBinsOfATableThatEvicts) {
   profile.tables[0].table.is_dynamic = true;
   const CostModel model(profile, workload);
   const Prediction found = model.predict(plan_of({over_all_ranks("t0", 3)}, 3));
-  EXPECT_DOUBLE_EQ(found.bytes[0].tables, 21000 * 64);
-  EXPECT_DOUBLE_EQ(found.bytes[2].tables, 22000 * 64);
+  EXPECT_DOUBLE_EQ(found.bytes[0].tables, 21000 * (64 + 4));  // with lists of the rows of bins
+  EXPECT_DOUBLE_EQ(found.bytes[2].tables, 22000 * (64 + 4));
+  profile.device = "cuda";
+  const Prediction on_gpus =
+      CostModel(profile, workload).predict(plan_of({over_all_ranks("t0", 3)}, 3));
+  EXPECT_DOUBLE_EQ(on_gpus.bytes[0].tables, 21000 * 64);
   const ShardPlan cut = parse_plan("ranks 3\nt0 rows 0-99 100-4095 none", "p");
   EXPECT_THAT([&] { model.predict(cut); },
               testing::ThrowsMessage<Error>(testing::HasSubstr("evicts keys in bins of 64 parts")));
+}
+
+// Two ranks, a step of 10 ms with one shard of 1000 rows on each.
+MachineProfile gpu_profile() {
+  MachineProfile profile = test_profile(2);
+  profile.device = "cuda";
+  profile.step = {1, Curve({{1000, 10e-3}, {2000, 20e-3}})};
+  return profile;
+}
+
+TEST(Cost, AStepOnGpusIsTheProbedOneAndWhatThePlanAdds) {
+  const Workload workload = test_workload({4096});
+  const CostModel model(gpu_profile(), workload), parts(test_profile(2), workload);
+  const ShardPlan rows = plan_of({over_all_ranks("t0", 2)}, 2);
+  const ShardPlan one = plan_of({on_rank("t0", 1, 2)}, 2);
+  EXPECT_NEAR(model.predict(rows).seconds.total(), 10e-3, 1e-12);
+  EXPECT_NEAR(model.predict(rows).seconds.overlap, 10e-3 - parts.predict(rows).seconds.total(),
+              1e-12);
+  EXPECT_NEAR(model.predict(one).seconds.total() - model.predict(rows).seconds.total(),
+              parts.predict(one).seconds.total() - parts.predict(rows).seconds.total(), 1e-12);
+  EXPECT_DOUBLE_EQ(parts.predict(rows).seconds.overlap, 0.0);
+}
+
+TEST(Cost, AStepTakesAtLeastAsLongAsItsLongestPart) {
+  StepParts parts{.dense = 3e-3, .update = 2e-3, .overlap = -1e-3};
+  EXPECT_DOUBLE_EQ(parts.total(), 4e-3);
+  parts.overlap = -6e-3;
+  EXPECT_DOUBLE_EQ(parts.total(), 3e-3);
+}
+
+TEST(Cost, ShardsAndOtherNumbersOfRanksOverlapAsProbedOnesDo) {
+  Workload workload = test_workload({4096});
+  const double one = CostModel(gpu_profile(), workload)
+                         .predict(plan_of({over_all_ranks("t0", 2)}, 2))
+                         .seconds.overlap;
+  EXPECT_LT(one, 0.0);
+  const CostModel described(gpu_profile(), workload, 8, [](const Traffic&) { return 0.0; });
+  EXPECT_DOUBLE_EQ(described.predict(plan_of({over_all_ranks("t0", 8)}, 8)).seconds.overlap, one);
+  const CostModel with_rows = described.with(test_workload({100}));
+  EXPECT_NE(with_rows.predict(plan_of({over_all_ranks("t0", 8)}, 8)).seconds.overlap, one);
+  workload.shards = 3;
+  const CostModel shards(gpu_profile(), workload);
+  EXPECT_DOUBLE_EQ(shards.predict(plan_of({over_all_ranks("t0", 2)}, 2)).seconds.overlap, 3 * one);
+}
+
+TEST(Cost, ReplicatedTablesBesideOthersAreASecondCallOnGpus) {
+  MachineProfile profile = test_profile(2);
+  const auto line = [](double fixed) { return Curve({{0, fixed}, {1000, 1.0}}); };
+  profile.tables[0].gather = KernelCurves({{1 << 20, 1.0, line(3e-5)}});
+  profile.tables[0].update = KernelCurves({{1 << 20, 1.0, line(4e-5)}});
+  const Workload workload = test_workload({4096, 4096});
+  const ShardPlan mixed = plan_of({on_every_rank("t0"), over_all_ranks("t1", 2)}, 2);
+  const ShardPlan copies = plan_of({on_every_rank("t0"), on_every_rank("t1")}, 2);
+  const auto difference = [&](const ShardPlan& plan, double StepParts::*part) {
+    MachineProfile gpu = profile;
+    gpu.device = "cuda";
+    return CostModel(gpu, workload).predict(plan).seconds.*part -
+           CostModel(profile, workload).predict(plan).seconds.*part;
+  };
+  EXPECT_NEAR(difference(mixed, &StepParts::gather), 3e-5, 1e-12);
+  EXPECT_NEAR(difference(mixed, &StepParts::update), 4e-5, 1e-12);
+  EXPECT_DOUBLE_EQ(difference(copies, &StepParts::gather), 0.0);
+}
+
+TEST(Cost, ATableWithoutACapacityHasMoreRowsOnAGpuThanKeys) {
+  Workload workload = test_workload({0});
+  workload.tables[0].settings.kind = TableKind::kDynamic;
+  MachineProfile profile = test_profile(2);
+  profile.tables[0].table.is_dynamic = true;
+  const auto bytes = [&](double keys, const char* device) {
+    workload.tables[0].expected_keys = keys;
+    profile.device = device;
+    return CostModel(profile, workload)
+        .predict(plan_of({over_all_ranks("t0", 2)}, 2))
+        .bytes[0]
+        .tables;
+  };
+  EXPECT_DOUBLE_EQ(bytes(200'000, "cpu"), 100'000 * 64);
+  EXPECT_DOUBLE_EQ(bytes(1000, "cuda"), 65'536 * 64);
+  EXPECT_DOUBLE_EQ(bytes(200'000, "cuda"), (65'536 * 3 / 2 * 3 / 2) * 64);
 }
 
 TEST(Cost, ATableOnOneRankIsAllItsWork) {
@@ -101,6 +185,76 @@ TEST(Cost, ReplicatedTablesSendNoRowsButAllGradients) {
   EXPECT_NEAR(found.seconds.gather, 1e-3, 1e-9);      // of its own keys
   EXPECT_NEAR(found.seconds.update, 4 * 2e-3, 1e-9);  // of the keys of all ranks
   for (const RankBytes& bytes : found.bytes) EXPECT_DOUBLE_EQ(bytes.tables, 4096 * 64);
+}
+
+// Half as wide rows cost half of the time to hold, and 0.8 of it to find and pool.
+MachineProfile profile_of_slices() {
+  MachineProfile profile = test_profile(2);
+  const auto line = [](double each) { return Curve({{0, 0}, {1e6, 1e6 * each}}); };
+  profile.tables.push_back({.table = {.dim = 8},
+                            .gather = KernelCurves({{1 << 20, 1.0, line(0.5e-6)}}),
+                            .update = KernelCurves({{1 << 20, 1.0, line(1e-6)}}),
+                            .requests = line(0.8e-7),
+                            .sums = line(1.6e-7),
+                            .bytes_a_row = 32});
+  return profile;
+}
+
+TEST(Cost, EveryHolderOfColumnsGetsAllKeysAndSendsItsOwn) {
+  const CostModel model(profile_of_slices(), test_workload({4096}));
+  const Prediction found = model.predict(plan_of({by_columns("t0", {1, 0}, 2)}, 2));
+  EXPECT_NEAR(found.seconds.gather, 2000 * 0.5e-6, 1e-9);
+  EXPECT_NEAR(found.seconds.update, 2000 * 1e-6, 1e-9);
+  EXPECT_NEAR(found.seconds.keys, 2e-4 + 4e-9 + 1000 * 8e-9, 1e-9);
+  EXPECT_NEAR(found.seconds.rows, 1e-4 + 1000 * 32e-9, 1e-9);
+  EXPECT_NEAR(found.seconds.gradients, 1e-4 + 1000 * 32e-9, 1e-9);
+  // Keys are found once for each slice.
+  EXPECT_NEAR(found.seconds.requests, 1e-3 + 1000 * (2 * 0.8e-7 - 1e-7), 1e-9);
+  EXPECT_NEAR(found.seconds.sums, 1e-3 + 1000 * (2 * 1.6e-7 - 2e-7), 1e-9);
+  for (const RankBytes& bytes : found.bytes) EXPECT_DOUBLE_EQ(bytes.tables, 4096 * 32);
+}
+
+TEST(Cost, RowsThatAreUpdatedAsAWholeAreNotCut) {
+  Workload workload = test_workload({4096});
+  workload.tables[0].settings.rule = RowWiseAdaGrad{};
+  MachineProfile profile = test_profile(2);
+  profile.tables[0].table.rule = name_of(workload.tables[0].settings.rule);
+  EXPECT_THAT(
+      [&] {
+        CostModel(profile, workload).predict(plan_of({by_columns("t0", {0, 1}, 2)}, 2));
+      },
+      testing::ThrowsMessage<Error>(
+          testing::HasSubstr("needs whole rows; use 'rows' or 'rank N'")));
+}
+
+TEST(Cost, SlicesAreBetweenTheClassesThatWereProbed) {
+  MachineProfile profile = profile_of_slices();
+  profile.tables[1].table.dim = 4;
+  const CostModel model(profile, test_workload({4096}));
+  const TableLoad half = model.load_of(0, by_columns("t0", {0, 1}, 2));  // 8 columns
+  EXPECT_NEAR(half.gather[0], 2000 * (0.5e-6 + 0.5e-6 / 3), 1e-9);
+  // Narrower ones cost what the narrowest does, but for their memory.
+  const CostModel eight(profile, test_workload({4096}), 8, [](const Traffic&) { return 0.0; });
+  const TableLoad narrow = eight.load_of(0, by_columns("t0", {0, 1, 2, 3, 4, 5, 6, 7}, 8));
+  EXPECT_NEAR(narrow.gather[0], 8000 * 0.5e-6, 1e-9);
+  EXPECT_DOUBLE_EQ(narrow.bytes[0].tables, 4096 * 16);
+}
+
+TEST(Cost, AnOwnerThatPoolsGetsAllKeysAndSendsVectorsOfBags) {
+  Workload workload = test_workload({100'000});
+  workload.tables[0].keys = DistinctKeys({{1, 5}, {2, 10}}, 5, 100'000);  // five a bag
+  const CostModel model(test_profile(2), workload);
+  TableShards shards = on_rank("t0", 1, 2);
+  shards.pooled_at_owner = true;
+  const Prediction found = model.predict(plan_of({shards}, 2));
+  // Of two exchanges each, one is empty.
+  EXPECT_NEAR(found.seconds.keys, 4e-4 + (4 + 16) * 1e-9 + (5000 * 8 + 1000 * 4) * 1e-9, 1e-9);
+  EXPECT_NEAR(found.seconds.rows, 2e-4 + 1000 * 64e-9, 1e-9);
+  EXPECT_NEAR(found.seconds.gradients, 2e-4 + 1000 * 64e-9, 1e-9);
+  EXPECT_NEAR(found.seconds.gather, 10'000 * 1e-6, 1e-9);
+  // The owner pools for the other rank, too.
+  EXPECT_NEAR(found.seconds.requests, 1e-3 + 5000 * 1e-7, 1e-9);
+  EXPECT_NEAR(found.seconds.sums, 1e-3 + 5000 * 2e-7, 1e-9);
 }
 
 TEST(Cost, ShardsOfARankAddUp) {

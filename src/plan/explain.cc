@@ -111,11 +111,11 @@ std::vector<std::string> explain_plan(const CostModel& model, const std::vector<
   for (size_t t = 0; t < workload.tables.size(); ++t) {
     const WorkloadTable& table = workload.tables[t];
     std::string others;
-    bool ranks_shown = false;
+    bool ranks_shown[2] = {};  // by pooled_at_owner
     for (const TableShards& shards : candidates_of(table, model.ranks())) {
       if (shards == found.plan.tables[t]) continue;
       const bool is_rank = !shards.replicated && describe(shards).starts_with("on rank");
-      if (is_rank && std::exchange(ranks_shown, true)) continue;
+      if (is_rank && std::exchange(ranks_shown[shards.pooled_at_owner], true)) continue;
       const TableLoad load = model.load_of(t, shards);
       std::vector<const TableLoad*> changed = chosen;
       changed[t] = &load;

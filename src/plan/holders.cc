@@ -17,15 +17,17 @@ std::string to_text(const AllowedHolders& allowed) {
 
 std::string describe(const TableShards& shards) {
   if (shards.replicated) return "on every rank";
+  const std::string pooled = shards.pooled_at_owner ? ", pooled there" : "";
   std::string holders;
   int count = 0;
   for (size_t r = 0; r < shards.held.size(); ++r) {
     if (shards.held[r].count() == 0) continue;
     holders += cat(count++ == 0 ? "" : ", ", r);
   }
-  if (count == 1) return "on rank " + holders;
-  if (count == static_cast<int>(shards.held.size())) return "rows over all ranks";
-  return "rows over ranks " + holders;
+  if (count == 1) return "on rank " + holders + pooled;
+  const std::string what = shards.columns.empty() ? "rows" : "columns";
+  const bool is_all = count == static_cast<int>(shards.held.size());
+  return what + (is_all ? " over all ranks" : " over ranks " + holders) + pooled;
 }
 
 }  // namespace emblem

@@ -16,7 +16,7 @@ struct AllowedHolders {
 
 // "rows or one rank"
 std::string to_text(const AllowedHolders& allowed);
-// "rows over all ranks", "on rank 2", "on every rank", "rows over ranks 0, 1"
+// "rows over all ranks", "on rank 2, pooled there", "on every rank", "columns over ranks 0, 1"
 std::string describe(const TableShards& shards);
 
 }  // namespace emblem

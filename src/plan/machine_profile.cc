@@ -98,6 +98,8 @@ TableCosts table_of(const Field& field) {
                  field["dynamic"].flag()};
   costs.gather = kernel_of(field["gather"]);
   costs.update = kernel_of(field["update"]);
+  costs.requests = curve_of(field["requests_by_lookups"]);
+  costs.sums = curve_of(field["sums_by_lookups"]);
   costs.gather_alone_share = field["gather_alone_share"].number();
   costs.update_alone_share = field["update_alone_share"].number();
   costs.bytes_a_row = field["bytes_a_row"].number();
@@ -143,6 +145,20 @@ const TableCosts& MachineProfile::costs_of(const TableSettings& settings) const 
                   "); run emblem probe with this pipeline"));
 }
 
+std::pair<const TableCosts*, const TableCosts*> MachineProfile::costs_around(
+    const TableSettings& settings, int64_t dim) const {
+  const TableClass whole = costs_of(settings).table;
+  const TableCosts *below = nullptr, *above = nullptr;
+  for (const TableCosts& costs : tables) {
+    TableClass like = whole;
+    like.dim = costs.table.dim;
+    if (!(costs.table == like)) continue;
+    if (like.dim <= dim && (below == nullptr || like.dim > below->table.dim)) below = &costs;
+    if (like.dim >= dim && (above == nullptr || like.dim < above->table.dim)) above = &costs;
+  }
+  return {below != nullptr ? below : above, above != nullptr ? above : below};
+}
+
 std::string to_json(const MachineProfile& profile) {
   Json json = {{"emblem_probe", kFormat},  {"date", profile.date},
                {"device", profile.device}, {"transport", profile.transport},
@@ -156,6 +172,9 @@ std::string to_json(const MachineProfile& profile) {
   json["pass"] = {{"requests", to_value(profile.pass.requests)},
                   {"dense", to_value(profile.pass.dense)},
                   {"sums", to_value(profile.pass.sums)}};
+  if (!profile.step.seconds.points().empty())
+    json["step"] = {{"shards", profile.step.shards},
+                    {"seconds_by_rows", to_value(profile.step.seconds)}};
   json["tables"] = Json::array();
   for (const TableCosts& costs : profile.tables)
     json["tables"].push_back({{"dim", costs.table.dim},
@@ -166,7 +185,9 @@ std::string to_json(const MachineProfile& profile) {
                               {"gather_alone_share", costs.gather_alone_share},
                               {"update_alone_share", costs.update_alone_share},
                               {"gather", to_value(costs.gather)},
-                              {"update", to_value(costs.update)}});
+                              {"update", to_value(costs.update)},
+                              {"requests_by_lookups", to_value(costs.requests)},
+                              {"sums_by_lookups", to_value(costs.sums)}});
   return json.dump(1) + "\n";
 }
 
@@ -197,6 +218,8 @@ MachineProfile parse_machine_profile(const std::string& text, const std::string&
   profile.dense_sum = curve_of(all["dense_sum"]);
   profile.pass = {curve_of(all["pass"]["requests"]), curve_of(all["pass"]["dense"]),
                   curve_of(all["pass"]["sums"])};
+  if (json.contains("step"))
+    profile.step = {all["step"]["shards"].integer(1), curve_of(all["step"]["seconds_by_rows"])};
   const Field tables = all["tables"];
   for (size_t t = 0; t < tables.size(); ++t) profile.tables.push_back(table_of(tables[t]));
   return profile;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "embedding/settings.h"
@@ -28,6 +29,9 @@ std::string to_text(const TableClass& table);  // "dim 16, fp32, adagrad, static
 struct TableCosts {
   TableClass table;
   KernelCurves gather, update;
+  // By lookups of a rank's batch: finding its distinct keys and pooling their rows, and summing
+  // gradients by key.
+  Curve requests, sums;
   double gather_alone_share = 1, update_alone_share = 1;
   double bytes_a_row = 0;
   bool operator==(const TableCosts&) const = default;
@@ -48,6 +52,15 @@ struct PassCosts {
   bool operator==(const PassCosts&) const = default;
 };
 
+// Whole steps of all ranks, not divided into parts, with the rows of every table over all ranks, by
+// rows of a shard of a batch. Probed where a host enqueues a part while its device works on the one
+// before, so that a step is shorter than the sum of its parts: on GPUs.
+struct StepCosts {
+  int64_t shards = 1;  // of a rank
+  Curve seconds;       // no points: not probed
+  bool operator==(const StepCosts&) const = default;
+};
+
 // Ranks that take memory from the same place: of a host, or of a GPU.
 struct MemoryPool {
   std::vector<int> ranks;
@@ -64,11 +77,16 @@ struct MachineProfile {
   ExchangeCosts exchange;
   Curve dense_sum;  // of all ranks, by number of values
   PassCosts pass;
+  StepCosts step;
   std::vector<TableCosts> tables;
 
   int ranks() const { return static_cast<int>(hosts.size()); }
   // Throws Error where the class was not probed.
   const TableCosts& costs_of(const TableSettings& settings) const;
+  // The probed classes next to a slice of `dim` columns: the widest below or equal, and the
+  // narrowest above or equal; twice the same at the ends.
+  std::pair<const TableCosts*, const TableCosts*> costs_around(const TableSettings& settings,
+                                                               int64_t dim) const;
   bool operator==(const MachineProfile&) const = default;
 };
 

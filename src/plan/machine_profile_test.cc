@@ -29,6 +29,9 @@ std::string problem_of(const std::string& text) {
 TEST(MachineProfile, ReadsBackWhatItWrites) {
   const MachineProfile profile = test_profile(3);
   EXPECT_EQ(parse_machine_profile(to_json(profile), "p.json"), profile);
+  MachineProfile gpu = profile;
+  gpu.step = {2, Curve({{512, 1e-3}, {1024, 2e-3}})};
+  EXPECT_EQ(parse_machine_profile(to_json(gpu), "p.json"), gpu);
 }
 
 TEST(MachineProfile, BadFilesAreNamedWithTheFieldThatIsWrong) {

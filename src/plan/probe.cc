@@ -100,6 +100,8 @@ MachineProfile probe_machine(const Context& context, const ProbeRanks& ranks,
   profile.tables = probe_tables(timer, workload);
   report("the model");
   profile.pass = probe_pass(timer, config, workload, profile.tables, options);
+  if (context.device == Device::kCuda)
+    profile.step = probe_step(timer, ranks, config, workload, options);
   return profile;
 }
 

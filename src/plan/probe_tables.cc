@@ -1,13 +1,17 @@
-// Looking up and updating the rows that ranks ask for, by the class of a table.
+// By the class of a table: looking up and updating the rows that ranks ask for; finding the
+// distinct keys of a rank's own bags, pooling their rows and summing their gradients.
 #include <algorithm>
 #include <cmath>
 #include <unordered_set>
 
+#include "comm/threads.h"
 #include "core/buffer.h"
 #include "core/process.h"
 #include "core/random.h"
 #include "embedding/lookup.h"
 #include "plan/probe.h"
+#include "plan/timed_communicator.h"
+#include "shard/sharded_lookup.h"
 
 namespace emblem {
 namespace {
@@ -20,24 +24,55 @@ constexpr int64_t kSweptBytes =
     16 << 20;  // read and written between measurements, as layers do in a step
 constexpr double kMemoryShare = 0.25;  // of what is free, for the table of all ranks of a host
 
-// The tables of a class: the rows of the largest, and the requests that a rank gets of all of them.
+// The tables of a class: the rows of the largest, the requests that a rank gets of all of them, and
+// the keys and bags of its own batch.
 struct ClassWork {
   TableSettings settings;
-  double rows = 0, requests = 0;
+  double rows = 0, requests = 0, lookups = 0, bags = 0;
 };
 
-std::vector<ClassWork> classes_of(const Workload& workload) {
+void add_work(const Workload& workload, const WorkloadTable& table, int64_t dim,
+              std::vector<ClassWork>& classes) {
+  TableSettings settings = table.settings;
+  settings.dim = dim;
+  auto found = std::find_if(classes.begin(), classes.end(), [&](const ClassWork& each) {
+    return class_of(each.settings) == class_of(settings);
+  });
+  if (found == classes.end()) found = classes.insert(classes.end(), {settings});
+  const auto rows = static_cast<double>(workload.rows_a_rank());
+  found->rows = std::max(found->rows, table.expected_keys);
+  found->requests +=
+      static_cast<double>(workload.shards) * table.keys.at(static_cast<double>(workload.rows));
+  found->lookups += rows * table.keys.lookups_a_row();
+  found->bags += rows * table.bags_a_row();
+}
+
+// Of tables, and of slices of their columns on all ranks.
+std::vector<ClassWork> classes_of(const Workload& workload, int ranks) {
   std::vector<ClassWork> classes;
-  for (const WorkloadTable& table : workload.tables) {
-    auto found = std::find_if(classes.begin(), classes.end(), [&](const ClassWork& each) {
-      return class_of(each.settings) == class_of(table.settings);
+  for (const WorkloadTable& table : workload.tables)
+    add_work(workload, table, table.settings.dim, classes);
+  std::vector<ClassWork> slices;
+  for (const WorkloadTable& table : workload.tables)
+    if (table.may_be_cut(ranks)) add_work(workload, table, table.settings.dim / ranks, slices);
+  for (const ClassWork& slice : slices) {
+    const bool is_there = std::any_of(classes.begin(), classes.end(), [&](const ClassWork& each) {
+      return class_of(each.settings) == class_of(slice.settings);
     });
-    if (found == classes.end()) found = classes.insert(classes.end(), {table.settings});
-    found->rows = std::max(found->rows, table.expected_keys);
-    found->requests +=
-        static_cast<double>(workload.shards) * table.keys.at(static_cast<double>(workload.rows));
+    if (!is_there) classes.push_back(slice);
   }
   return classes;
+}
+
+// Of a table of a class that is probed.
+TableSettings settings_to_probe(TableSettings settings, int64_t rows) {
+  settings.name = "probe";
+  settings.held = {};
+  settings.capacity = rows;
+  settings.placement = Placement::kDevice;
+  settings.admission_threshold = 0;
+  if (settings.kind == TableKind::kDynamic) settings.initial_capacity = rows;
+  return settings;
 }
 
 // `count` keys of a table of `rows` rows, `distinct` of them different: frequent ones as in a power
@@ -65,14 +100,10 @@ std::vector<int64_t> draw_keys(Random& random, int64_t rows, int64_t count, int6
 // One table of a class, as a holder of rows uses it.
 class HeldRows {
  public:
-  HeldRows(const Context& context, TableSettings settings, int64_t rows, int64_t most_requests)
-      : context_(context), rows_(rows), dim_(settings.dim) {
-    settings.name = "probe";
-    settings.held = {};
-    settings.capacity = rows;
-    settings.placement = Placement::kDevice;
-    settings.admission_threshold = 0;
-    if (settings.kind == TableKind::kDynamic) settings.initial_capacity = rows;
+  HeldRows(const Context& context, const TableSettings& of_class, int64_t rows,
+           int64_t most_requests)
+      : context_(context), rows_(rows), dim_(of_class.dim) {
+    const TableSettings settings = settings_to_probe(of_class, rows);
     table_ = make_table(context, settings);
     const LookupFeature feature{table_.get(), Pooling::kSum};
     lookup_ = make_lookup(context, {&feature, 1});
@@ -124,6 +155,66 @@ class HeldRows {
   std::unique_ptr<Lookup> lookup_;
   std::vector<Buffer<int64_t>> keys_;
   Buffer<float> out_;
+};
+
+// One table of a class, as the rank that has bags of its keys uses it. The rows are its own.
+class OwnBags {
+ public:
+  OwnBags(const Context& context, const TableSettings& of_class, int64_t rows)
+      : context_(context), rows_(rows), timed_(*alone_) {
+    const TableSettings settings = settings_to_probe(of_class, rows);
+    table_ = make_table(context, settings);
+    const ShardedTable sharded{settings, over_all_ranks(settings.name, 1), table_.get()};
+    const ShardedFeature feature{};
+    lookup_ = make_sharded_lookup(context, {&sharded, 1}, {&feature, 1}, {&timed_, &timed_, 1});
+  }
+
+  void set_bags(Random& random, int64_t bags, int64_t lookups, int64_t distinct) {
+    std::vector<int32_t> offsets;
+    for (int64_t bag = 0; bag <= bags; ++bag)
+      offsets.push_back(static_cast<int32_t>(bag * lookups / bags));
+    offsets_ = Buffer<int32_t>::from(context_, offsets);
+    out_ = Buffer<float>::zeros(context_, bags, table_->dim());
+    keys_.clear();
+    for (size_t i = 0; i < kKeySets; ++i)
+      keys_.push_back(Buffer<int64_t>::from(context_, draw_keys(random, rows_, lookups, distinct)));
+    is_bag_ = lookups != bags;
+  }
+
+  // Seconds without those of exchanges with itself.
+  double forward(RankTimer& timer, int64_t turn) {
+    FeatureKeys feature{.keys = std::as_const(keys_[static_cast<size_t>(turn) % kKeySets]).view()};
+    if (is_bag_) feature.offsets = std::as_const(offsets_).view();
+    return time(timer, [&] {
+      lookup_->forward(context_, {&feature, 1}, Phase::kTrain, out_.view());
+    });
+  }
+  double backward(RankTimer& timer, int64_t turn) {
+    return time(timer, [&] {
+      lookup_->backward(context_, std::as_const(out_).view(), 1.0f, 1e-6f, turn + 1);
+    });
+  }
+
+ private:
+  template <class Call>
+  double time(RankTimer& timer, Call&& call) {
+    timed_.clear();
+    timer.barrier();
+    double seconds = timer.time(call);
+    for (const double exchange : timed_.seconds()) seconds -= exchange;
+    return seconds;
+  }
+
+  Context context_;
+  int64_t rows_;
+  std::unique_ptr<Communicator> alone_ = std::move(make_thread_ranks(1).front());
+  TimedCommunicator timed_;
+  std::unique_ptr<Table> table_;
+  std::unique_ptr<Lookup> lookup_;
+  std::vector<Buffer<int64_t>> keys_;
+  Buffer<int32_t> offsets_;
+  Buffer<float> out_;
+  bool is_bag_ = false;
 };
 
 struct HolderSeconds {
@@ -183,6 +274,39 @@ std::vector<int64_t> sizes_of_tables(int64_t largest) {
   return {kSmallTable, middle, largest};
 }
 
+// What looking up and updating the distinct rows costs is taken off.
+void probe_own_bags(RankTimer& timer, const ClassWork& work, int64_t rows, TableCosts& costs) {
+  OwnBags own(timer.context(), work.settings, rows);
+  Random random{.seed = 8, .stream = static_cast<uint64_t>(timer.ranks().rank())};
+  const auto whole = [](double value) { return std::max<int64_t>(1, std::llround(value)); };
+  std::vector<CurvePoint> requests, sums;
+  for (const double part : {0.25, 1.0}) {
+    const int64_t bags = whole(part * work.bags);
+    const int64_t lookups = std::max(bags, whole(part * work.lookups));
+    const int64_t distinct = std::min({lookups, rows, whole(part * work.requests)});
+    own.set_bags(random, bags, lookups, distinct);
+    std::vector<double> forwards, backwards;
+    const auto once = [&](int64_t turn) {
+      forwards.push_back(own.forward(timer, turn));
+      backwards.push_back(own.backward(timer, turn));
+    };
+    for (int64_t i = 0; i < static_cast<int64_t>(kKeySets); ++i) once(i);  // new keys get rows
+    const int64_t repetitions = timer.repetitions(forwards.back() + backwards.back());
+    forwards.clear();
+    backwards.clear();
+    for (int64_t i = 0; i < repetitions; ++i) once(i + static_cast<int64_t>(kKeySets));
+    const auto found = static_cast<double>(distinct);
+    const double bytes = costs.bytes_a_row * static_cast<double>(rows);
+    const auto rest = [&](const std::vector<double>& all, const KernelCurves& kernel) {
+      return std::max(0.0, median_of_slowest(timer.ranks(), all) - kernel.at(found, 1.0, bytes));
+    };
+    requests.push_back({static_cast<double>(lookups), rest(forwards, costs.gather)});
+    sums.push_back({static_cast<double>(lookups), rest(backwards, costs.update)});
+  }
+  costs.requests = Curve(std::move(requests));
+  costs.sums = Curve(std::move(sums));
+}
+
 TableCosts probe_class(RankTimer& timer, const ClassWork& work) {
   TableCosts costs{.table = class_of(work.settings)};
   Communicator& ranks = timer.ranks();
@@ -219,6 +343,7 @@ TableCosts probe_class(RankTimer& timer, const ClassWork& work) {
   }
   costs.gather = KernelCurves(std::move(gather));
   costs.update = KernelCurves(std::move(update));
+  probe_own_bags(timer, work, largest, costs);
   return costs;
 }
 
@@ -226,7 +351,8 @@ TableCosts probe_class(RankTimer& timer, const ClassWork& work) {
 
 std::vector<TableCosts> probe_tables(RankTimer& timer, const Workload& workload) {
   std::vector<TableCosts> tables;
-  for (const ClassWork& work : classes_of(workload)) tables.push_back(probe_class(timer, work));
+  for (const ClassWork& work : classes_of(workload, timer.ranks().size()))
+    tables.push_back(probe_class(timer, work));
   return tables;
 }
 

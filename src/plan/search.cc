@@ -99,7 +99,8 @@ class Searcher {
   // The rank of a candidate that is on one alone; else -1.
   int rank_of(size_t table, size_t choice) const {
     const TableShards& shards = candidates_[table][choice];
-    for (int r = 0; !shards.replicated && r < model_.ranks(); ++r)
+    const bool is_whole = !shards.replicated && shards.columns.size() <= 1;
+    for (int r = 0; is_whole && r < model_.ranks(); ++r)
       if (shards.held_by(r).is_everything()) return r;
     return -1;
   }
@@ -188,9 +189,19 @@ std::vector<TableShards> candidates_of(const WorkloadTable& table, int ranks) {
   std::vector<TableShards> candidates;
   if (table.allowed.rows || ranks == 1) candidates.push_back(over_all_ranks(name, ranks));
   if (ranks == 1) return candidates;
-  for (int r = 0; table.allowed.one_rank && r < ranks; ++r)
-    candidates.push_back(on_rank(name, r, ranks));
+  // Pooled where it is needed, and at the owner, who sends no less where a bag is one key.
+  const auto add = [&](TableShards shards) {
+    candidates.push_back(shards);
+    if (table.keys.lookups_a_row() <= table.bags_a_row()) return;
+    shards.pooled_at_owner = true;
+    candidates.push_back(std::move(shards));
+  };
+  for (int r = 0; table.allowed.one_rank && r < ranks; ++r) add(on_rank(name, r, ranks));
   if (table.allowed.replicated) candidates.push_back(on_every_rank(name));
+  if (!table.may_be_cut(ranks)) return candidates;
+  std::vector<int> all(static_cast<size_t>(ranks));
+  std::iota(all.begin(), all.end(), 0);
+  add(by_columns(name, all, ranks));
   return candidates;
 }
 

@@ -23,7 +23,8 @@ struct FoundPlan {
 // The bytes by which a plan exceeds each pool; 0 where it fits.
 std::vector<double> bytes_short(const Prediction& prediction, const std::vector<MemoryPool>& pools);
 
-// The ways in which a table may be held: rows over all ranks, on each rank, replicated.
+// The ways in which a table may be held: rows over all ranks, on each rank, replicated, columns
+// over all ranks; where bags have several keys, also pooled by the owner.
 std::vector<TableShards> candidates_of(const WorkloadTable& table, int ranks);
 
 // Moves of one table and of two, from several starts, until none makes the step faster.

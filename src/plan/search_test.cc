@@ -18,6 +18,40 @@ TEST(Search, SpreadsALargeTable) {
   EXPECT_NEAR(found.plan.predicted_ms, 1e3 * found.prediction.seconds.total(), 1e-9);
 }
 
+TEST(Search, TriesColumnsAndOwnersWhereTheyArePossible) {
+  const auto kinds_of = [](const WorkloadTable& table) {
+    std::vector<std::string> kinds;
+    for (const TableShards& shards : candidates_of(table, 2)) kinds.push_back(describe(shards));
+    return kinds;
+  };
+  WorkloadTable table = test_table("t0", 5000);
+  EXPECT_THAT(kinds_of(table), testing::ElementsAre("rows over all ranks", "on rank 0", "on rank 1",
+                                                    "on every rank", "columns over all ranks"));
+  table.settings.rule = RowWiseAdaGrad{};
+  EXPECT_EQ(kinds_of(table).size(), 4u);
+  table.settings.rule = Sgd{};
+  table.keys = DistinctKeys({{1, 5}, {2, 10}}, 5, 5000);
+  EXPECT_THAT(
+      kinds_of(table),
+      testing::ElementsAre("rows over all ranks", "on rank 0", "on rank 0, pooled there",
+                           "on rank 1", "on rank 1, pooled there", "on every rank",
+                           "columns over all ranks", "columns over all ranks, pooled there"));
+  table.is_of_elements = true;
+  EXPECT_EQ(kinds_of(table).size(), 5u);
+  table.allowed.replicated = false;
+  EXPECT_EQ(kinds_of(table).size(), 3u);
+}
+
+// Keys of a bag seldom repeat: a vector is less than their rows.
+TEST(Search, PoolsLongBagsAtTheirOwner) {
+  MachineProfile profile = test_profile(2);
+  profile.exchange.even = profile.exchange.one = Curve({{0, 1e-4}, {1e6, 1e-4 + 1}});  // slow
+  Workload workload = test_workload({1'000'000});
+  workload.tables[0].keys = DistinctKeys({{1, 20}, {2, 40}}, 20, 1'000'000);
+  const FoundPlan found = search_plan(CostModel(profile, workload), profile.memory);
+  EXPECT_TRUE(found.plan.tables[0].pooled_at_owner);
+}
+
 TEST(Search, ObeysWhatATableMayBe) {
   const MachineProfile profile = test_profile(2);
   Workload workload = test_workload({5000, 5000, 5000});
@@ -131,10 +165,24 @@ TEST(Explain, SaysWhatOtherWaysWouldCost) {
   const MachineProfile profile = test_profile(2);
   const CostModel model(profile, test_workload({100'000}));
   const FoundPlan found = search_plan(model, profile.memory);
-  EXPECT_THAT(
-      explain_plan(model, profile.memory, found),
-      testing::ElementsAre(testing::MatchesRegex(
-          "t0: rows over all ranks, because on rank 0: \\+.* ms; on every rank: \\+.* ms")));
+  EXPECT_THAT(explain_plan(model, profile.memory, found),
+              testing::ElementsAre(testing::MatchesRegex(
+                  "t0: rows over all ranks, because on rank 0: \\+.* ms; on every rank: \\+.* ms; "
+                  "columns over all ranks: \\+.* ms")));
+}
+
+// Probed steps and parts come from different moments of a machine that others use, too.
+TEST(Search, EndsWhereAProbedStepIsShorterThanEveryOneOfItsParts) {
+  MachineProfile profile = test_profile(3);
+  profile.device = "cuda";
+  profile.step = {1, Curve({{1000, 1e-9}})};
+  // The rows of a third of a table are slow by chance, which the probed step has not seen.
+  const auto line = [](double each) { return Curve({{0, 0}, {1e6, 1e6 * each}}); };
+  profile.tables[0].gather =
+      KernelCurves({{1000 / 3 * 64, 1.0, line(1e-3)}, {1000 * 64, 1.0, line(1e-6)}});
+  const CostModel model(profile, test_workload({1000, 1000, 1000}));
+  const FoundPlan found = search_plan(model, profile.memory);
+  EXPECT_GE(found.prediction.seconds.total(), 0.0);
 }
 
 }  // namespace

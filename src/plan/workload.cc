@@ -51,7 +51,9 @@ Workload workload_of(const config::PipelineConfig& config, const FeatureLayout& 
     const TablePlan plan = plan_tables(config, lookup);
     const size_t first = workload.tables.size();
     for (const TableSettings& settings : plan.tables) {
-      workload.tables.push_back({.settings = settings, .lookup = workload.lookups});
+      workload.tables.push_back({.settings = settings,
+                                 .lookup = workload.lookups,
+                                 .is_of_elements = lookup.sequence >= 0 || lookup.is_stacked});
       table_bytes += table_bytes_of(settings);
     }
     for (size_t f = 0; f < lookup.features.size(); ++f) {

@@ -1,6 +1,7 @@
 // plan/workload.h - what a step of a pipeline asks of its tables.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -18,10 +19,22 @@ struct WorkloadTable {
   TableSettings settings;         // of all of it
   size_t lookup = 0;              // which of the model's lookups reads it
   std::vector<int64_t> features;  // positions in Batch::sparse of those that read it
+  bool is_of_elements = false;    // of sequences, each with bags of its own, about one a key
   AllowedHolders allowed;
   DistinctKeys keys;
   double hottest_share = 0;  // of lookups: those of the 100 most frequent keys
   double expected_keys = 0;  // that will have rows
+
+  // Whether slices of its columns may be on different ranks.
+  bool may_be_cut(int slices) const {
+    return allowed == AllowedHolders{} && slices > 1 && settings.dim >= slices &&
+           !is_row_wise(settings.rule);
+  }
+  // Of all features.
+  double bags_a_row() const {
+    const double features_of_rows = std::max(1.0, static_cast<double>(features.size()));
+    return is_of_elements ? keys.lookups_a_row() : features_of_rows;
+  }
 };
 
 struct Workload {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 
 #include "bench/train/dlrm_workload.h"
 #include "comm/bytes.h"
@@ -34,14 +35,19 @@ DlrmShape shape_of(int64_t dim) {
 
 ShardPlan plan_of_kind(const std::string& kind, const Workload& workload, int ranks) {
   ShardPlan plan{.ranks = ranks};
+  std::vector<int> all(static_cast<size_t>(ranks));
+  std::iota(all.begin(), all.end(), 0);
   for (size_t t = 0; t < workload.tables.size(); ++t) {
     const TableSettings& table = workload.tables[t].settings;
     const TableShards on_one = on_rank(table.name, static_cast<int>(t) % ranks, ranks);
     const bool is_copied = kind == "replicated" || (kind == "mixed" && table.capacity < kTiny);
-    const bool is_on_one = kind == "table" || (kind == "mixed" && table.capacity < kLarge);
+    const bool is_on_one =
+        kind == "table" || kind == "owner" || (kind == "mixed" && table.capacity < kLarge);
     plan.tables.push_back(is_copied   ? on_every_rank(table.name)
                           : is_on_one ? on_one
                                       : over_all_ranks(table.name, ranks));
+    if (kind == "columns") plan.tables.back() = by_columns(table.name, all, ranks);
+    plan.tables.back().pooled_at_owner = kind == "owner";
   }
   return plan;
 }
@@ -159,7 +165,7 @@ class DimBench {
 
   // Predicted time of the plan found / that of the best plan, for as many tables as can be tried.
   double search_ratio(const MachineProfile& profile, Workload workload) const {
-    const double choices = profile.ranks() + 2;
+    const double choices = profile.ranks() + 3;
     size_t tables = 0;
     for (double plans = choices; plans <= kOraclePlans; plans *= choices) ++tables;
     workload.tables.resize(std::min(tables, workload.tables.size()));
@@ -213,7 +219,8 @@ class DimBench {
 }  // namespace
 
 const std::vector<std::string>& plan_kinds() {
-  static const std::vector<std::string> kinds = {"rows", "table", "replicated", "mixed", "planned"};
+  static const std::vector<std::string> kinds = {"rows",    "table", "replicated", "mixed",
+                                                 "columns", "owner", "planned"};
   return kinds;
 }
 
