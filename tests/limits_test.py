@@ -41,9 +41,10 @@ class Limits(EmblemTest):
                 self.assertEqual(message.count("\n"), 0)
 
     def test_loader_threads_that_cannot_be_started_are_one_line(self):
-        self.fail_with(self.train("loader", "--threads", 2, processes=3),
-                       "cannot start 2 loader threads: Resource temporarily unavailable; "
-                       "use a smaller data_config.num_workers or raise ulimit -u")
+        """How many are left to start depends on threads that libraries have started before."""
+        message = self.fail_with(self.train("loader", "--threads", 2, processes=3), "cannot start")
+        self.assertRegex(message, r"cannot start [12] loader threads: Resource temporarily unavailable; "
+                                  "use a smaller data_config.num_workers or raise ulimit -u")
 
     def test_one_thread_needs_no_other_for_computing(self):
         self.assertNotIn("compute threads", self.train("one", "--threads", 1, processes=1).stderr)

@@ -20,6 +20,25 @@ from remote_data_test import require_stores  # noqa: E402 (sets the environment)
 
 import boto3  # noqa: E402
 
+# moto computes signatures from decoded parameters of a request, clients from encoded ones.
+MOTO = """
+from urllib.parse import parse_qsl, quote
+from moto.iam import access_control
+from moto.server import main
+
+decoded = access_control.IAMRequestBase._create_aws_request
+
+def encoded(self):
+    request = decoded(self)
+    path, _, query = request.url.partition("?")
+    pairs = [quote(name, safe="") + "=" + quote(value, safe="") for name, value in parse_qsl(query, True)]
+    request.url = path + ("?" + "&".join(pairs) if pairs else "")
+    return request
+
+access_control.IAMRequestBase._create_aws_request = encoded
+main(["-H", "127.0.0.1", "-p", "0"])
+"""
+
 
 class Moto(EmblemTest):
     rows = 20000
@@ -28,8 +47,7 @@ class Moto(EmblemTest):
     def setUpClass(cls):
         require_stores()
         super().setUpClass()
-        cls.process = subprocess.Popen([sys.executable, "-c", "from moto.server import main; main(['-H', '127.0.0.1', '-p', '0'])"],
-                                       stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        cls.process = subprocess.Popen([sys.executable, "-c", MOTO], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         for line in cls.process.stderr:
             if found := re.search(r"http://127\.0\.0\.1:\d+", line):
                 cls.url = found[0]
