@@ -9,7 +9,8 @@ namespace emblem::cpu {
 namespace {
 
 constexpr int64_t kMostInner = 512, kUnit = 64;  // the deepest of all kernels
-constexpr int64_t kRowBlock = 192;  // rows of the left matrix whose panels stay in the L2 cache
+// Rows of the left matrix and columns of the right one whose panels stay in the L2 cache.
+constexpr int64_t kRowBlock = 192, kColBlock = 256;
 constexpr int kMostTile = 32 * 32;  // floats, of all kernels
 
 // A tile at the border of c.
@@ -63,17 +64,20 @@ void multiply_block(const TileKernel& kernel, const Lines& a, float factor, cons
     scale(factor, reinterpret_cast<float*>(left.data()),
           (lines.count + kernel.rows - 1) / kernel.rows * kernel.rows * a.inner);
   }
-  const std::byte* rows = left.data();
-  for (int64_t row = 0; row < lines.count; row += kernel.rows, rows += left_bytes) {
-    const int64_t height = std::min<int64_t>(kernel.rows, lines.count - row);
-    const std::byte* panel = b;
-    for (int64_t col = 0; col < cols; col += kernel.cols, panel += panel_bytes) {
-      const int64_t width = std::min<int64_t>(kernel.cols, cols - col);
-      float* to = c + row * stride + col;
-      if (height == kernel.rows && width == kernel.cols) {
-        kernel.multiply(rows, panel, a.inner, add, to, stride);
-      } else {
-        multiply_border(kernel, rows, panel, a.inner, add, height, width, to, stride);
+  for (int64_t first = 0; first < cols; first += kColBlock) {
+    const std::byte* rows = left.data();
+    for (int64_t row = 0; row < lines.count; row += kernel.rows, rows += left_bytes) {
+      const int64_t height = std::min<int64_t>(kernel.rows, lines.count - row);
+      const std::byte* panel = b + first / kernel.cols * panel_bytes;
+      for (int64_t col = first; col < std::min(first + kColBlock, cols);
+           col += kernel.cols, panel += panel_bytes) {
+        const int64_t width = std::min<int64_t>(kernel.cols, cols - col);
+        float* to = c + row * stride + col;
+        if (height == kernel.rows && width == kernel.cols) {
+          kernel.multiply(rows, panel, a.inner, add, to, stride);
+        } else {
+          multiply_border(kernel, rows, panel, a.inner, add, height, width, to, stride);
+        }
       }
     }
   }
