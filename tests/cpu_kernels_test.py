@@ -111,6 +111,13 @@ class CpuKernels(EmblemTest):
             self.assert_near(answers, [predicted[i] for i in places], 1e-6)
         self.fail_with(run("serve", "--models", self.folder / "models", "--precision", "fp16"), "needs --device cuda")
 
+    def test_serving_with_narrow_rows(self):
+        self.succeed(self.export("rows"))
+        wide = self.predict("wide_rows")
+        for precision, most in (("bf16", 0.01), ("int8", 0.02)):
+            places, answers = self.serve(self.folder / "rows", "--row-precision", precision)
+            self.assert_near(answers, [wide[i] for i in places], most, least=1e-7)
+
     def test_int8(self):
         wide = self.predict("wide")
         self.succeed(self.export("int8", "--precision", "int8", "--calibrate", self.data / "train"))

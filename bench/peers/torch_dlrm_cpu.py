@@ -102,6 +102,7 @@ class PairProducts(torch.autograd.Function):
     def backward(ctx, gradient):
         vectors, pairs, mirrored = ctx.saved_tensors
         batch, n, _ = vectors.shape
+        gradient = gradient.to(vectors.dtype)  # under autocast they may differ
         symmetric = gradient.new_zeros(batch, n * n)
         symmetric.index_copy_(1, pairs, gradient)
         symmetric.index_copy_(1, mirrored, gradient)
