@@ -3,7 +3,6 @@
 // for one instruction set.
 #pragma once
 
-#include "core/host_vector.h"
 #include "kernels/cpu/avx512_groups.h"
 #include "kernels/cpu/few_rows.h"
 
@@ -79,19 +78,18 @@ struct GroupTiles {
 
   static void multiply_few(const Lines& x, const std::byte* panels, int64_t panel_bytes,
                            int64_t cols, bool add, float* c, int64_t stride) {
-    static thread_local HostVector<std::byte> rounded;
     const int64_t groups = groups_of(x.inner), row_bytes = (groups + kGroups) * kGroupBytes;
-    rounded.resize(static_cast<size_t>(x.count * row_bytes));
+    std::byte* const rounded = packing_memory(x.count * row_bytes);
     for (int64_t r = 0; r < x.count; ++r) {
       for (int64_t g = 0; g < groups; g += kGroups)
-        _mm512_storeu_si512(rounded.data() + r * row_bytes + g * kGroupBytes,
+        _mm512_storeu_si512(rounded + r * row_bytes + g * kGroupBytes,
                             Product::Left::of_line(x, r, g * kDepth));
     }
     const auto run = x.count == 1   ? Few<1>::multiply
                      : x.count == 2 ? Few<2>::multiply
                      : x.count == 3 ? Few<3>::multiply
                                     : Few<4>::multiply;
-    run(reinterpret_cast<const float*>(rounded.data()), row_bytes / kGroupBytes,
+    run(reinterpret_cast<const float*>(rounded), row_bytes / kGroupBytes,
         reinterpret_cast<const float*>(panels), panel_bytes / kGroupBytes, groups, cols, add, c,
         stride);
   }

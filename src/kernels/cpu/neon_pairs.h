@@ -8,7 +8,6 @@
 
 #include <algorithm>
 
-#include "core/host_vector.h"
 #include "kernels/cpu/tile_kernel.h"
 
 namespace emblem::cpu {
@@ -117,13 +116,12 @@ void few_columns(const std::byte* a, const std::byte* b, int64_t inner, int64_t 
 template <class Product>
 void multiply_few(const Lines& x, const std::byte* panels, int64_t panel_bytes, int64_t cols,
                   bool add, float* c, int64_t stride) {
-  static thread_local HostVector<std::byte> packed;
   const int64_t width = x.count <= 2 ? 2 : 4;
-  packed.resize(static_cast<size_t>(width * (x.inner + kDepth) * Product::kElementBytes));
-  pack(x, width, packed.data());
+  std::byte* const packed = packing_memory(width * (x.inner + kDepth) * Product::kElementBytes);
+  pack(x, width, packed);
   const auto run = width == 2 ? few_columns<Product, 1> : few_columns<Product, 2>;
   for (int64_t col = 0; col < cols; col += kCols, panels += panel_bytes) {
-    run(packed.data(), panels, x.inner, x.count, std::min<int64_t>(kCols, cols - col), add, c + col,
+    run(packed, panels, x.inner, x.count, std::min<int64_t>(kCols, cols - col), add, c + col,
         stride);
   }
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/host_vector.h"
 #include "core/text.h"
 #include "emblem/error.h"
 
@@ -96,6 +97,12 @@ const TileKernel& choose_tile_kernel(DType type, std::string_view names) {
   }
   EMBLEM_REQUIRE(chosen != nullptr, "there are no matrix products in ", name_of(type), " on CPUs");
   return *chosen;
+}
+
+std::byte* packing_memory(int64_t bytes) {
+  static thread_local HostVector<std::byte> memory;
+  if (std::ssize(memory) < bytes) memory.resize(static_cast<size_t>(bytes));
+  return memory.data();
 }
 
 const TileKernel& tile_kernel(DType type) {

@@ -93,6 +93,10 @@ extern const TileKernel kAvx2Tiles, kAvx512Tiles, kAvx512Bf16Tiles, kAvx512VnniT
     kAmxInt8Tiles;
 #endif
 
+// Memory of the calling thread, valid until its next call, for rows that are packed. Files that are
+// compiled for an instruction set define no function that the linker might take for all others.
+std::byte* packing_memory(int64_t bytes);
+
 // bf16 or int8 by a kernel of fp32, the same in all calls, for CPUs without instructions for it.
 const TileKernel& rounding_tiles(DType type, const TileKernel& fp32);
 

@@ -1,6 +1,5 @@
 // 32 x 32 tiles in the matrix registers of AMX: four of sums, two of each matrix.
 #if defined(__x86_64__)
-#include "core/host_vector.h"
 #include "kernels/cpu/avx512_groups.h"
 
 namespace emblem::cpu {
@@ -135,15 +134,14 @@ struct Amx {
                            int64_t cols, bool add, float* c, int64_t stride) {
     static constexpr TileShapes kShapes[] = {shapes_for(1), shapes_for(2), shapes_for(3),
                                              shapes_for(4)};
-    static thread_local HostVector<std::byte> rounded;
     const int64_t blocks = (x.inner + kDepth - 1) / kDepth;
-    rounded.resize(static_cast<size_t>(blocks * TileKernel::kMostFewRows * kTileBytes));
-    pack_left(x, TileKernel::kMostFewRows, rounded.data());
+    std::byte* const rounded = packing_memory(blocks * TileKernel::kMostFewRows * kTileBytes);
+    pack_left(x, TileKernel::kMostFewRows, rounded);
     _tile_loadconfig(&kShapes[x.count - 1]);
     for (int64_t col = 0; col < cols; col += kCols, panels += panel_bytes) {
       _tile_zero(0);
       _tile_zero(1);
-      multiply_few_tile(rounded.data(), panels, x.inner);
+      multiply_few_tile(rounded, panels, x.inner);
       alignas(64) int32_t sums[TileKernel::kMostFewRows * kCols];
       _tile_stored(0, sums, kCols * 4);
       _tile_stored(1, sums + 16, kCols * 4);
