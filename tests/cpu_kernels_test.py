@@ -138,12 +138,23 @@ class CpuKernels(EmblemTest):
                              "--json", path))
             areas[precision] = json.loads(path.read_text())["auc"]
         self.assertAlmostEqual(areas["int8"], areas["fp32"], delta=0.002)
+        again = ["export", "--checkpoint", exported, "--out", self.folder / "int8" / "dlrm"]
+        self.succeed(run(*again, "--precision", "int8", "--calibrate", self.data / "test"))
+        self.succeed(run(*again))
+        self.assert_near(self.predict("int8_again", model=exported.parent / "2"), wide, 0.1, least=1e-5)
+        self.assert_near(self.predict("int8_undone", model=exported.parent / "3"), wide, 1e-6)
 
     def test_int8_that_cannot_be(self):
         self.fail_with(self.export("none", "--precision", "int8"), "--precision int8 needs --calibrate DATA")
         self.fail_with(self.export("none", "--calibrate", self.data / "train"), "--calibrate needs --precision int8")
         self.fail_with(self.export("none", "--precision", "int8", "--calibrate", self.folder / "nowhere"), "nowhere")
+        empty = self.folder / "empty"
+        empty.mkdir()
+        (empty / "part-0.tsv").write_text("")
+        self.fail_with(self.export("none", "--precision", "int8", "--calibrate", empty), "empty")
         self.assertFalse((self.folder / "none" / "dlrm" / "1").exists())
+        self.fail_with(run("serve", "--models", self.folder, "--row-precision", "int8", "--table-servers", "localhost:1"),
+                       "--table-servers cannot be used with --row-precision")
         self.fail_with(run("predict", "--checkpoint", self.model, "--input", self.data / "test", "--out",
                            self.folder / "none.csv", "--precision", "int8"), "emblem export --precision int8")
         self.fail_with(self.train(self.folder / "none", "--set", "train_config.mixed_precision=INT8"),

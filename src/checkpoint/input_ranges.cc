@@ -8,10 +8,11 @@
 namespace emblem {
 namespace {
 
+constexpr std::string_view kPrefix = "int8.";
 constexpr const char* kParts[] = {"low", "high", "mean", "rounded_mean"};
 
 std::string tensor_name(const std::string& layer, const char* part) {
-  return cat("int8.", layer, ".", part);
+  return cat(kPrefix, layer, ".", part);
 }
 
 template <class Ranges>
@@ -31,6 +32,8 @@ std::vector<TensorRef> tensors_of(const LayerRanges& ranges) {
   }
   return tensors;
 }
+
+bool is_input_range(const TensorRef& tensor) { return tensor.name.starts_with(kPrefix); }
 
 void read_input_ranges(const SafetensorsFile& file, const std::string& path, Graph& graph) {
   LayerRanges all;

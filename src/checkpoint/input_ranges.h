@@ -13,6 +13,8 @@ namespace emblem {
 // Four tensors for each layer; `ranges` must outlive them.
 std::vector<TensorRef> tensors_of(const LayerRanges& ranges);
 
+bool is_input_range(const TensorRef& tensor);
+
 // Gives the graph's layers their ranges. Throws kInvalidArgument when the file has none.
 void read_input_ranges(const SafetensorsFile& file, const std::string& path, Graph& graph);
 

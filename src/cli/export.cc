@@ -23,11 +23,11 @@ LayerRanges calibrated(const Options& options) {
   EMBLEM_REQUIRE(!options.calibrate.empty(),
                  "--precision int8 needs --calibrate DATA: rows like those that the model will be "
                  "asked about, such as its training data");
-  PipelineOptions cpu;
-  cpu.remote = options.remote;
-  const Workers workers = make_workers(cpu, 0);
-  const std::vector<std::string> in_fp32 = {"train_config.mixed_precision=FP32"};
-  RestoredModel model(workers.context, options.checkpoint, "", in_fp32);
+  PipelineOptions fp32;
+  fp32.precision = "fp32";
+  fp32.remote = options.remote;
+  const Workers workers = make_workers(fp32, 0);
+  RestoredModel model(workers.context, options.checkpoint, "", overrides_of(fp32));
   return model.input_ranges(options.calibrate, options.calibration_rows);
 }
 

@@ -75,6 +75,9 @@ void add_split_tables(const Options& options, ServingOptions& serving) {
                  " cannot be used with --ps: split tables are in the memory of table servers");
   EMBLEM_REQUIRE(is_table_server || serving.models.deltas.empty(),
                  "--table-servers cannot be used with --deltas; give it to the table servers");
+  EMBLEM_REQUIRE(
+      is_table_server || serving.models.row_precision.empty(),
+      "--table-servers cannot be used with --row-precision; give it to the table servers");
   if (is_table_server) {
     serving.table_parts = {
         .parts = parse_part_range(options.table_parts),

@@ -25,12 +25,12 @@ class Int8Row {
     float largest = 0.0f;
     for (int64_t i = 0; i < dim; ++i) largest = std::max(largest, std::abs(row[i]));
     const float scale = largest / kLargest;
-    const float factor = scale > 0.0f ? 1.0f / scale : 0.0f;
+    const float factor = std::isfinite(1.0f / scale) ? 1.0f / scale : 0.0f;
     std::memcpy(to, &scale, sizeof(float));
     for (int64_t i = 0; i < dim; ++i) {
-      const float rounded = std::nearbyint(row[i] * factor);
+      const float rounded = std::clamp(std::nearbyint(row[i] * factor), -kLargest, kLargest);
       to[sizeof(float) + static_cast<size_t>(i)] =
-          static_cast<std::byte>(static_cast<int8_t>(std::clamp(rounded, -kLargest, kLargest)));
+          static_cast<std::byte>(std::isnan(rounded) ? int8_t{0} : static_cast<int8_t>(rounded));
     }
   }
 

@@ -84,8 +84,9 @@ double squared_error(Matrix<const float> x, Matrix<const float> weights, const I
 Int8Column::Int8Column(float low, float high) {
   low = std::min(low, 0.0f);
   high = std::max(high, 0.0f);
-  const bool is_usable = high - low > 0.0f && std::isfinite(kSteps / (high - low));
-  step = is_usable ? (high - low) / kSteps : 1.0f;
+  const float range = high - low;
+  const bool is_usable = range > 0.0f && std::isfinite(range) && std::isfinite(kSteps / range);
+  step = is_usable ? range / kSteps : 1.0f;
   factor = 1.0f / step;
   zero = is_usable ? static_cast<int32_t>(std::nearbyint(-low / step)) - 128 : 0;
 }

@@ -58,7 +58,7 @@ void PackedWeights::assign_int8(Matrix<const float> weights, const InputRanges& 
     float* to = rounded.data() + u * inputs;
     float largest = 0.0f;
     for (size_t k = 0; k < inputs; ++k) largest = std::max(largest, std::abs(row[k] * steps[k]));
-    if (largest > 0.0f) scales_[u] = largest / kLargest;
+    if (std::isnormal(largest / kLargest)) scales_[u] = largest / kLargest;
     double offset = 0.0;
     for (size_t k = 0; k < inputs; ++k) {
       to[k] = std::nearbyint(row[k] * steps[k] / scales_[u]);

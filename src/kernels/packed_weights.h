@@ -35,7 +35,7 @@ class PackedWeights {
   int64_t units() const { return units_; }
   int64_t inputs() const { return inputs_; }
 
-  // Rows are multiplied fastest by multiples of so many.
+  // Numbers of rows that are a multiple of it are multiplied fastest.
   int64_t row_unit() const { return kernel_->rows; }
   // Where a part of the units may begin.
   static constexpr int64_t kAlign = 64;

@@ -10,6 +10,8 @@
 #define EMBLEM_IN_REGISTER(vector) "+v"(vector)
 #elif defined(__aarch64__)
 #define EMBLEM_IN_REGISTER(vector) "+w"(vector)
+#else
+#define EMBLEM_IN_REGISTER(vector) "+m"(vector)
 #endif
 
 namespace emblem::cpu {

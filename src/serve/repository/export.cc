@@ -86,7 +86,7 @@ FileFacts write_dense(const Checkpoint& checkpoint, const LayerRanges* int8,
   const SafetensorsFile from(checkpoint.file(kDenseFile));
   std::vector<TensorRef> tensors;
   for (const TensorRef& tensor : from.tensors()) {
-    if (!tensor.name.starts_with(kTraining)) tensors.push_back(tensor);
+    if (!tensor.name.starts_with(kTraining) && !is_input_range(tensor)) tensors.push_back(tensor);
   }
   if (uses_average(checkpoint)) {
     for (TensorRef& tensor : tensors) {
@@ -102,10 +102,15 @@ FileFacts write_dense(const Checkpoint& checkpoint, const LayerRanges* int8,
   return {written.bytes, written.checksum};
 }
 
-// The configuration of a model in int8.
-FileFacts write_int8_config(const Checkpoint& checkpoint, const std::string& to) {
+// Links the configuration, or writes another where that one is of int8 and the model is not to be,
+// or the reverse.
+FileFacts write_config(const Checkpoint& checkpoint, bool is_int8, const std::string& to) {
   config::PipelineConfig config = load_stored_pipeline(checkpoint.path);
-  config.mutable_train_config()->set_mixed_precision("INT8");
+  if ((config.train_config().mixed_precision() == "INT8") == is_int8) {
+    link_or_copy(checkpoint.file(kConfigFile), to);
+    return checkpoint.manifest.files.at(kConfigFile);
+  }
+  config.mutable_train_config()->set_mixed_precision(is_int8 ? "INT8" : "FP32");
   write_text_file_atomically(to, to_stored_text(config));
   return facts_of_file(to);
 }
@@ -195,8 +200,8 @@ ExportedModel export_model(const std::string& checkpoint_path, const std::string
   }
   for (const auto& [file, facts] : checkpoint.manifest.files) {
     if (!is_for_inference(file) || of_runs.contains(file)) continue;
-    if (int8 != nullptr && file == kConfigFile) {
-      manifest.files[file] = write_int8_config(checkpoint, folder.file(file));
+    if (file == kConfigFile) {
+      manifest.files[file] = write_config(checkpoint, int8 != nullptr, folder.file(file));
       continue;
     }
     link_or_copy(checkpoint.file(file), folder.file(file));
