@@ -2,11 +2,15 @@
 
 #include <gmock/gmock.h>
 
+#include <thread>
+
+#include "core/random.h"
 #include "embedding/tables_test.h"
 
 namespace emblem {
 namespace {
 
+using testing::Each;
 using testing::ElementsAre;
 using testing::FloatNear;
 using testing::HasSubstr;
@@ -134,6 +138,61 @@ TEST_P(LookupTest, EvaluationBetweenForwardAndBackwardChangesNothing) {
   lookup.backward({5});
   EXPECT_EQ(table.size(), 1);
   EXPECT_THAT(row(table, 7), ElementsAre(0.5));
+}
+
+TEST_P(LookupTest, AValueIsUpdatedAlikeInRowsOfEveryWidth) {
+  for (const Rule& rule : {Rule(Sgd{}), Rule(Momentum{}), Rule(AdaGrad{}), Rule(Adam{}),
+                           Rule(RmsProp{}), Rule(AdaDelta{}), Rule(Ftrl{})}) {
+    std::vector<std::vector<float>> columns;
+    for (const int64_t dim : {1, 2, 3, 4, 8, 16, 31, 32, 128, 200}) {
+      Table& table = make({.name = "t",
+                           .dim = dim,
+                           .capacity = 64,
+                           .initializer = {Initializer::Kind::kConstant, 0.3f, 0.0f},
+                           .rule = rule,
+                           .l2 = 0.01f});
+      TestLookup lookup = over({{&table}}, Sums::kDeterministic);
+      Random random{.seed = 3};
+      std::vector<int64_t> keys;
+      for (int64_t i = 0; i < 64; ++i) keys.push_back(static_cast<int64_t>(random.below(64)));
+      for (int64_t step = 1; step <= 20; ++step) {
+        lookup.forward({{keys}}, 64);
+        std::vector<float> gradients;
+        for (int64_t i = 0; i < 64; ++i)
+          gradients.insert(gradients.end(), static_cast<size_t>(dim), random.normal());
+        lookup.backward(gradients, 1.0f, step);
+      }
+      std::vector<float>& column = columns.emplace_back();
+      for (int64_t key = 0; key < 64; ++key) {
+        const std::vector<float> weights = row(table, key);
+        EXPECT_THAT(weights, Each(weights[0]));
+        column.push_back(weights[0]);
+      }
+    }
+    for (const auto& column : columns) EXPECT_EQ(column, columns[0]) << name_of(rule);
+  }
+}
+
+// Of one process, on a device: each has its own number of tables.
+TEST_P(LookupTest, ThreadsUpdateTheirOwnTablesAtOnce) {
+  std::vector<TestLookup> lookups;
+  for (const int64_t tables : {1, 400}) {
+    std::vector<LookupFeature> features;
+    for (int64_t t = 0; t < tables; ++t)
+      features.push_back({&ramp({.name = cat("t", t), .dim = 4, .capacity = 9})});
+    lookups.push_back(over(features));
+  }
+  std::vector<std::jthread> threads;
+  for (TestLookup& lookup : lookups) {
+    threads.emplace_back([&lookup] {
+      const std::vector<Bags> bags(static_cast<size_t>(lookup.width() / 4), {.keys = {1, 2}});
+      const std::vector<float> gradients(static_cast<size_t>(2 * lookup.width()), 1.0f);
+      for (int step = 1; step <= 50; ++step) {
+        EXPECT_NO_THROW(lookup.forward(bags, 2));
+        EXPECT_NO_THROW(lookup.backward(gradients, 1.0f, step));
+      }
+    });
+  }
 }
 
 TEST_P(LookupTest, GradientsOfKeysThatWaitForAdmissionAreDropped) {

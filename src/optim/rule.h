@@ -18,6 +18,16 @@
 
 namespace emblem {
 
+// a x + b y. A GPU's compiler may fuse either product with the sum, as it finds best for the width
+// of rows; here it is always the first, so that slices of rows are updated as whole rows are.
+EMBLEM_HD inline float mix(float a, float x, float b, float y) {
+#ifdef __CUDA_ARCH__
+  return __fmaf_rn(a, x, __fmul_rn(b, y));
+#else
+  return a * x + b * y;
+#endif
+}
+
 struct Sgd {
   static constexpr int kStates = 0;  // floats of state kept per weight
   static constexpr bool kRowWise = false;
@@ -41,7 +51,7 @@ struct Momentum {
   float nesterov = 0.0f;  // 1 or 0
 
   EMBLEM_HD void operator()(float gradient, float& weight, float* state, int64_t) const {
-    const float velocity = momentum * state[0] + (1.0f - dampening) * gradient;
+    const float velocity = mix(momentum, state[0], 1.0f - dampening, gradient);
     state[0] = velocity;
     weight -= learning_rate * (nesterov != 0.0f ? gradient + momentum * velocity : velocity);
   }
@@ -92,8 +102,8 @@ struct Adam {
   float decoupled_decay = 0.0f;  // AdamW: w *= 1 - lr * decay, before the step
 
   EMBLEM_HD void operator()(float gradient, float& weight, float* state, int64_t stride) const {
-    const float mean = beta1 * state[0] + (1.0f - beta1) * gradient;
-    const float square = beta2 * state[stride] + (1.0f - beta2) * gradient * gradient;
+    const float mean = mix(beta1, state[0], 1.0f - beta1, gradient);
+    const float square = mix(beta2, state[stride], (1.0f - beta2) * gradient, gradient);
     state[0] = mean;
     state[stride] = square;
     weight -= learning_rate * decoupled_decay * weight;
@@ -115,8 +125,8 @@ struct AmsGrad {
   float decoupled_decay = 0.0f;
 
   EMBLEM_HD void operator()(float gradient, float& weight, float* state, int64_t stride) const {
-    const float mean = beta1 * state[0] + (1.0f - beta1) * gradient;
-    const float square = beta2 * state[stride] + (1.0f - beta2) * gradient * gradient;
+    const float mean = mix(beta1, state[0], 1.0f - beta1, gradient);
+    const float square = mix(beta2, state[stride], (1.0f - beta2) * gradient, gradient);
     const float largest = fmaxf(state[2 * stride], square);
     state[0] = mean;
     state[stride] = square;
@@ -140,12 +150,12 @@ struct PartialRowWiseAdam {
   float decoupled_decay = 0.0f;
 
   EMBLEM_HD float factor(float mean_square, float* row_state) const {
-    row_state[0] = beta2 * row_state[0] + (1.0f - beta2) * mean_square;
+    row_state[0] = mix(beta2, row_state[0], 1.0f - beta2, mean_square);
     return learning_rate / correction1 / (sqrtf(row_state[0]) / correction2 + epsilon);
   }
   EMBLEM_HD void operator()(float factor, float gradient, float& weight, float* state,
                             int64_t) const {
-    const float mean = beta1 * state[0] + (1.0f - beta1) * gradient;
+    const float mean = mix(beta1, state[0], 1.0f - beta1, gradient);
     state[0] = mean;
     weight -= learning_rate * decoupled_decay * weight;
     weight -= factor * mean;
@@ -162,7 +172,7 @@ struct RmsProp {
   float epsilon = 1e-8f;
 
   EMBLEM_HD void operator()(float gradient, float& weight, float* state, int64_t) const {
-    state[0] = alpha * state[0] + (1.0f - alpha) * gradient * gradient;
+    state[0] = mix(alpha, state[0], (1.0f - alpha) * gradient, gradient);
     weight -= learning_rate * gradient / (sqrtf(state[0]) + epsilon);
   }
 };
@@ -177,10 +187,10 @@ struct AdaDelta {
   float epsilon = 1e-6f;
 
   EMBLEM_HD void operator()(float gradient, float& weight, float* state, int64_t stride) const {
-    const float square = rho * state[0] + (1.0f - rho) * gradient * gradient;
+    const float square = mix(rho, state[0], (1.0f - rho) * gradient, gradient);
     const float step = sqrtf(state[stride] + epsilon) / sqrtf(square + epsilon) * gradient;
     state[0] = square;
-    state[stride] = rho * state[stride] + (1.0f - rho) * step * step;
+    state[stride] = mix(rho, state[stride], (1.0f - rho) * step, step);
     weight -= learning_rate * step;
   }
 };

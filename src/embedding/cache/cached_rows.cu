@@ -4,6 +4,7 @@
 #include "core/cuda_check.h"
 #include "core/launch_early.cuh"
 #include "core/pinned.h"
+#include "core/shared_memory.h"
 #include "embedding/cache/cached_rows.cuh"
 #include "embedding/cuda/occupancy.h"
 #include "embedding/rows_ref.h"
@@ -315,12 +316,8 @@ void CachedRows::find(const Context& context, const KeysOnDevice& keys, int64_t 
   batch.capacity = static_cast<uint32_t>(rows);
   const auto warps = static_cast<unsigned>(std::min<int64_t>(features(), kMaxWarps));
   const size_t shared = static_cast<size_t>(features()) * kTileRows * sizeof(void*);
-  if (shared > 48 * 1024) {
-    for (auto* kernel : {find_addresses_kernel, find_few_addresses_kernel})
-      cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      static_cast<int>(shared)),
-                 "configuring shared memory");
-  }
+  for (auto* kernel : {find_addresses_kernel, find_few_addresses_kernel})
+    allow_shared_memory(kernel);
   const dim3 threads(kTileRows, warps);
   static_assert(kRowsOfOneKernel <= kTileRows);
   if (rows <= kRowsOfOneKernel) {

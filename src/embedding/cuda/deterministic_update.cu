@@ -1,5 +1,6 @@
 // Deterministic sums: the gradients of a row are added in a fixed order.
 #include "core/cuda_check.h"
+#include "core/shared_memory.h"
 #include "embedding/cuda/update_rows.cuh"
 
 namespace emblem::cuda {
@@ -86,9 +87,7 @@ template <class S, class Finish>
 void launch(const Context& context, const BatchRef& batch, const UpdateRows& op, Finish finish) {
   constexpr int kShared = Ring<S, typename Finish::R>::kSlotBytes * kThreads;
   constexpr uint32_t kGroups = kThreads / S::kLanes;
-  cuda_check(cudaFuncSetAttribute(update_in_order_kernel<S, Finish>,
-                                  cudaFuncAttributeMaxDynamicSharedMemorySize, kShared),
-             "asking for shared memory");
+  allow_shared_memory(update_in_order_kernel<S, Finish>);
   update_in_order_kernel<S>
       <<<(op.most + kGroups - 1) / kGroups, kThreads, kShared, context.stream>>>(
           batch,

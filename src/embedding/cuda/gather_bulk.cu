@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/cuda_check.h"
+#include "core/shared_memory.h"
 #include "embedding/cuda/bulk_copy.cuh"
 #include "embedding/cuda/device_batch.cuh"
 #include "embedding/cuda/find_gather.h"
@@ -152,8 +153,7 @@ void gather_bulk(const Context& context, const BatchRef& batch, int cls, RowShap
                    : mode == GatherMode::kEvalCached
                        ? gather_bulk_kernel<kKeys, GatherMode::kEvalCached>
                        : gather_bulk_kernel<kKeys, GatherMode::kEval>;
-    cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared),
-               "asking for shared memory");
+    allow_shared_memory(kernel);
     const uint32_t wanted = (tiles * (kTile / kKeys) + kWarps - 1) / kWarps;
     const int most = resident_blocks(reinterpret_cast<const void*>(kernel), kThreads, kShared);
     kernel<<<std::min<uint32_t>(wanted, most), kThreads, kShared, context.stream>>>(batch, cls);

@@ -1,4 +1,5 @@
 #include "core/cuda_check.h"
+#include "core/shared_memory.h"
 #include "embedding/cuda/update_rows.cuh"
 
 namespace emblem::cuda {
@@ -45,9 +46,7 @@ void update_other_rows(const Context& context, const DeviceTableRef* table, int6
     visit_table_rule(op.rule, [&](const auto& rule) {
       using R = std::decay_t<decltype(rule)>;
       constexpr int kShared = Ring<S, R>::kSlotBytes * kThreads;  // one stage
-      cuda_check(cudaFuncSetAttribute(update_other_rows_kernel<S, R>,
-                                      cudaFuncAttributeMaxDynamicSharedMemorySize, kShared),
-                 "asking for shared memory");
+      allow_shared_memory(update_other_rows_kernel<S, R>);
       update_other_rows_kernel<S, R><<<static_cast<unsigned>((rows + kGroups - 1) / kGroups),
                                        kThreads, kShared, context.stream>>>(
           table, Apply<S, R>{rule, op.scale, op.l2, op.rounding_draw, op.values});

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/cuda_check.h"
+#include "core/shared_memory.h"
 #include "embedding/cuda/deterministic_sum.h"
 
 namespace emblem::cuda {
@@ -147,10 +148,7 @@ void launch(const Context& context, const BatchRef& batch, const UpdateRows& op,
   const TileArguments with{
       {op.gradients, op.gradient_type}, op.partials, op.arrivals, op.cls, tile};
   const size_t shared = Ring<S, typename Finish::R>::kBytes + batch.table_count * sizeof(RowsOf);
-  cuda_check(
-      cudaFuncSetAttribute(update_rows_kernel<S, Finish>,
-                           cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
-      "asking for shared memory");
+  allow_shared_memory(update_rows_kernel<S, Finish>);
   update_rows_kernel<S>
       <<<(op.most + per_block - 1) / per_block, kThreads, shared, context.stream>>>(batch, with,
                                                                                     finish);

@@ -59,7 +59,7 @@ struct Apply {
 #pragma unroll
       for (int v = 0; v < S::kVector; ++v) {
         float& g = sum.chunk[c].at[v];
-        g = l2 == 0.0f ? scale * g : scale * g + l2 * share.weights.chunk[c].at[v];
+        g = l2 == 0.0f ? scale * g : mix(scale, g, l2, share.weights.chunk[c].at[v]);
         square += g * g;
       }
     });

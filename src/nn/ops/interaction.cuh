@@ -1,14 +1,14 @@
 // nn/ops/interaction.cuh - what both passes of an interaction share on a GPU.
 #pragma once
 
+#include "core/shared_memory.h"
 #include "nn/ops/interaction.h"
 #include "nn/ops/launch.cuh"
 
 namespace emblem::cuda {
 
-constexpr size_t kMostShared = 99 * 1024;  // bytes that a block has on every GPU since 2020
-constexpr size_t kSharedWithoutAsking = 48 * 1024;  // a kernel has to ask for more
-constexpr size_t kSharedForOccupancy = 72 * 1024;   // so that three blocks share a multiprocessor
+constexpr size_t kMostShared = 99 * 1024;          // bytes that a block has on every GPU since 2020
+constexpr size_t kSharedForOccupancy = 72 * 1024;  // so that three blocks share a multiprocessor
 
 inline int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
@@ -66,14 +66,6 @@ struct Targets {
 // Warps of a block whose memory is `bytes` each: up to `most`.
 inline unsigned warps_of(size_t bytes, size_t most) {
   return static_cast<unsigned>(std::clamp<size_t>(kSharedForOccupancy / bytes, 1, most));
-}
-
-template <class Kernel>
-void allow_shared(Kernel* kernel, size_t bytes) {
-  if (bytes <= kSharedWithoutAsking) return;
-  cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  static_cast<int>(bytes)),
-             "asking for shared memory");
 }
 
 }  // namespace emblem::cuda

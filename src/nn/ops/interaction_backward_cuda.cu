@@ -106,7 +106,7 @@ void launch_gradients(const Context& context, const Vectors<T>& in, const T* dy,
     return;
   }
   const unsigned warps = warps_of(bytes, kWarpsOfGradients);
-  allow_shared(pair_gradients_kernel<kWidth, kBlock, T>, warps * bytes);
+  allow_shared_memory(pair_gradients_kernel<kWidth, kBlock, T>);
   pair_gradients_kernel<kWidth, kBlock, T>
       <<<blocks_of(in.rows, warps), dim3(kWarp, warps), warps * bytes, context.stream>>>(
           in, dy, y_stride, stride, targets);

@@ -137,7 +137,7 @@ void launch_products(const Context& context, const Vectors<T>& in, const RowMemo
                      int64_t y_stride) {
   const size_t bytes = of.floats * sizeof(float);
   const unsigned warps = warps_of(bytes, kWarps);
-  allow_shared(pair_products_kernel<kWidth, T>, warps * bytes);
+  allow_shared_memory(pair_products_kernel<kWidth, T>);
   pair_products_kernel<kWidth, T>
       <<<blocks_of(in.rows, warps), dim3(kWarp, warps), warps * bytes, context.stream>>>(in, of, y,
                                                                                          y_stride);

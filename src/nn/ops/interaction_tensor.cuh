@@ -94,7 +94,7 @@ __device__ void stage_vectors(const Vectors<T>& in, int64_t r, T* to) {
 // Blocks of a launch over all rows: as many as the GPU holds at once.
 template <class Kernel>
 unsigned blocks_to_stay(Kernel* kernel, int64_t rows, int threads, size_t bytes) {
-  allow_shared(kernel, bytes);
+  allow_shared_memory(kernel);
   int device = 0, multiprocessors = 1, resident = 1;
   cuda_check(cudaGetDevice(&device), "asking for the device");
   cuda_check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),

@@ -1,5 +1,6 @@
 // Attention between the elements of a row in one kernel: a block has a tile of elements, and reads
 // the others of their rows tile by tile. Nothing that has a value for each pair is ever stored.
+#include "core/shared_memory.h"
 #include "nn/ops/lanes.cuh"
 #include "nn/ops/segment.h"
 #include "nn/ops/self_attention.h"
@@ -282,9 +283,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class Kernel, class... Arguments>
 void launch_tiles(const Context& context, Kernel* kernel, int64_t elements, int tile, int64_t heads,
                   size_t bytes, Arguments... arguments) {
-  cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  static_cast<int>(bytes)),
-             "asking for shared memory");
+  allow_shared_memory(kernel);
   kernel<<<dim3(blocks_of(elements, tile), static_cast<unsigned>(heads)), row_threads(), bytes,
            context.stream>>>(arguments...);
   check_launch("launching self-attention");
