@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "core/prefetch.h"
 #include "core/random.h"
 #include "core/row_format.h"
 #include "store/overflow.h"
@@ -47,7 +48,7 @@ class MemoryPartition {
   // ---- readers, inside the gate ----
   void prefetch(uint64_t hash) const {
     const SlotArray* index = index_.load(std::memory_order_acquire);
-    __builtin_prefetch(&index->slots[hash & index->mask]);
+    emblem::prefetch(&index->slots[hash & index->mask]);
   }
   // The row of a key, in the format, or null; valid until the reader leaves the gate.
   const std::byte* find(uint64_t hash, int64_t key) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/prefetch.h"
 #include "core/thread_pool.h"
 
 namespace emblem {
@@ -33,7 +34,7 @@ int64_t MemoryTable::fetch(std::span<const int64_t> keys, std::span<float> rows,
     for (size_t i = 0; i < count; ++i) prefetch(hashes[i] = hash(keys[begin + i]));
     for (size_t i = 0; i < count; ++i) {
       at[i] = find(hashes[i], keys[begin + i]);
-      if (at[i] != nullptr) __builtin_prefetch(at[i]);
+      if (at[i] != nullptr) emblem::prefetch(at[i]);
     }
     for (size_t i = 0; i < count; ++i) {
       found[begin + i] = at[i] != nullptr;

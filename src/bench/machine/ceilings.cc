@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/buffer.h"
+#include "core/prefetch.h"
 #include "core/process.h"
 #include "core/random.h"
 #include "core/thread_pool.h"
@@ -22,8 +23,8 @@ namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 constexpr int64_t kGrainBytes = kMiB;  // of work for one thread at a time
+constexpr int64_t kRowsCopiedAtOnce = 2048;
 constexpr int64_t kPrefetchRows = 16;  // enough requests in flight to hide the latency of a miss
-constexpr int64_t kLineFloats = 16;    // of 64 bytes
 
 int64_t buffer_bytes(const CeilingEffort& effort) {
   if (effort.memory_bytes > 0) return effort.memory_bytes;
@@ -65,16 +66,22 @@ double best_seconds(double budget, Body&& body) {
   return std::max(best, 1e-9);
 }
 
-void prefetch_row(const float* row, int64_t dim) {
-  for (int64_t at = 0; at < dim; at += kLineFloats) __builtin_prefetch(row + at);
-}
-
 // Adds the rows to `sum`, which stays in the cache: memory is only read.
 void add_rows(const float* table, const uint32_t* rows, int64_t count, int64_t dim, float* sum) {
   for (int64_t i = 0; i < count; ++i) {
-    if (i + kPrefetchRows < count) prefetch_row(table + rows[i + kPrefetchRows] * dim, dim);
+    if (i + kPrefetchRows < count) prefetch(table + rows[i + kPrefetchRows] * dim, dim * 4);
     const float* row = table + rows[i] * dim;
     for (int64_t d = 0; d < dim; ++d) sum[d] += row[d];
+  }
+}
+
+void copy_rows(const float* table, const RowCopies& of, const int64_t* rows, int64_t count,
+               int64_t ahead, float* to) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (i + ahead < count) prefetch(table + rows[i + ahead] * of.row_floats, of.copied_floats * 4);
+    const float* row = table + rows[i] * of.row_floats;
+    for (int64_t c = 0; c < of.copies; ++c, to += of.copied_floats)
+      std::copy_n(row, of.copied_floats, to);
   }
 }
 
@@ -126,6 +133,35 @@ double measure_gather(const Context& context, int64_t dim, const CeilingEffort& 
   EMBLEM_REQUIRE(sums[0] == static_cast<float>(std::min(grain, reads)),
                  "the gather benchmark read wrong rows");
   return static_cast<double>(reads) * static_cast<double>(row_bytes) / seconds;
+}
+
+double measure_row_copies(const Context& context, const RowCopies& of,
+                          const CeilingEffort& effort) {
+  const Buffer<float> table = touched_buffer(context, of.rows, of.row_floats, 1.0f);
+  const int64_t width = of.copied_floats * of.copies;
+  size_t most = 0;
+  for (const auto& batch : of.batches) most = std::max(most, batch.size());
+  std::vector<Buffer<float>> outputs;
+  for (int64_t o = 0; o < of.outputs; ++o)
+    outputs.push_back(touched_buffer(context, static_cast<int64_t>(most), width, 0.0f));
+  const auto copy = [&](size_t number, int64_t ahead) {
+    const std::vector<int64_t>& batch = of.batches[number];
+    float* to = outputs[number % outputs.size()].data();
+    parallel_for(context, static_cast<int64_t>(batch.size()), kRowsCopiedAtOnce,
+                 [&](int64_t begin, int64_t end) {
+                   copy_rows(table.data(), of, batch.data() + begin, end - begin, ahead,
+                             to + begin * width);
+                 });
+  };
+  double best = HUGE_VAL;
+  for (const int64_t ahead : {4, 8, 16, 32, 48}) {
+    best = std::min(best, best_seconds(effort.seconds / 5, [&] {
+                      for (size_t b = 0; b < of.batches.size(); ++b) copy(b, ahead);
+                    }));
+  }
+  EMBLEM_REQUIRE(most == 0 || outputs[0].data()[0] == 1.0f,
+                 "the benchmark of row copies copied nothing");
+  return best / static_cast<double>(std::max<size_t>(of.batches.size(), 1));
 }
 
 double measure_gemm(const Context& context, DType type, const CeilingEffort& effort) {

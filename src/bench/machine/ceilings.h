@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "core/context.h"
 #include "core/half.h"
@@ -28,6 +29,21 @@ double measure_copy(const Context& context, const CeilingEffort& effort = usual_
 // prefetching.
 double measure_gather(const Context& context, int64_t dim,
                       const CeilingEffort& effort = usual_effort());
+
+// Rows of a table, to copy in batches.
+struct RowCopies {
+  int64_t rows = 0;
+  int64_t row_floats = 0;                     // from row to row
+  int64_t copied_floats = 0;                  // the first of a row
+  int64_t copies = 1;                         // of each
+  int64_t outputs = 1;                        // where batches are copied to in turn
+  std::vector<std::vector<int64_t>> batches;  // row numbers
+};
+
+// Seconds to copy a batch of rows into consecutive memory, given where they are: by the fastest of
+// several prefetch distances.
+double measure_row_copies(const Context& context, const RowCopies& of,
+                          const CeilingEffort& effort = usual_effort());
 
 // Floating-point operations per second (a multiply-add is two) of a square matrix product of values
 // in `type`.

@@ -27,6 +27,14 @@ TEST_P(CeilingsOnThreads, ArePlausibleRates) {
 
 INSTANTIATE_TEST_SUITE_P(Counts, CeilingsOnThreads, testing::Values(1, 2, 3));
 
+TEST(Ceilings, RowsAreCopiedInBatchesOfAnySize) {
+  const Context context;
+  for (const int64_t copies : {1, 2}) {
+    const RowCopies of{9, 3, 2, copies, copies, {{1, 8, 0}, std::vector<int64_t>(5000, 4), {}}};
+    EXPECT_GT(measure_row_copies(context, of, kSmall), 0);
+  }
+}
+
 TEST(Ceilings, OddSizesAndTheCallingThreadAloneWork) {
   const Context context;
   CeilingEffort odd = kSmall;

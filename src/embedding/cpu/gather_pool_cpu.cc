@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/prefetch.h"
 #include "core/row_format.h"
 #include "core/thread_pool.h"
 #include "embedding/cpu/gather_pool.h"
@@ -8,8 +9,7 @@
 namespace emblem::cpu {
 namespace {
 
-constexpr int64_t kLine = 64;
-constexpr int64_t kLinesAhead = 24;  // prefetch distance in cache lines of rows
+constexpr int64_t kLinesAhead = 48;  // prefetch distance in cache lines of rows
 
 enum class Source { kKeys, kNumbers, kStored, kAddressOfNumber };  // how rows are given
 
@@ -32,12 +32,11 @@ struct Prefetch {
   int64_t bytes;     // of a row
 
   explicit Prefetch(const RowsRef& rows) {
-    bytes = std::min<int64_t>(RowFormat{rows.dim, rows.dtype}.bytes(), 8 * kLine);
-    distance = std::max<int64_t>(2, kLinesAhead / ((bytes + kLine - 1) / kLine));
+    bytes = std::min<int64_t>(RowFormat{rows.dim, rows.dtype}.bytes(), 16 * kCacheLine);
+    distance = std::max<int64_t>(2, kLinesAhead / ((bytes + kCacheLine - 1) / kCacheLine));
   }
   void operator()(const char* row) const {
-    if (row == nullptr) return;
-    for (int64_t at = 0; at < bytes; at += kLine) __builtin_prefetch(row + at);
+    if (row != nullptr) prefetch(row, bytes);
   }
 };
 

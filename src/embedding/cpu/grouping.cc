@@ -5,15 +5,15 @@
 #include <cstring>
 #include <utility>
 
-#include "core/hash.h"
-
 namespace emblem {
 namespace {
 
 constexpr int64_t kSliceKeys = 8192;
 constexpr int64_t kPartKeys = 16384;  // a part's arrays fit into the L2 cache
 constexpr int64_t kMostParts = 256;
-constexpr uint64_t kFree = ~uint64_t{0};
+constexpr uint32_t kFree = ~uint32_t{0};
+// Odd numbers whose products with keys and rows have well mixed high bits.
+constexpr uint64_t kPartFactor = 0x9e3779b97f4a7c15, kSlotFactor = 0xbf58476d1ce4e5b9;
 
 bool has_coefficients(const Occurrences& feature) {
   return feature.keys.weights.size() != 0 ||
@@ -33,7 +33,7 @@ float bag_factor(const Occurrences& feature, int64_t begin, int64_t end) {
 }  // namespace
 
 int64_t Grouping::part_of(int64_t key) const {
-  return static_cast<int64_t>(mix64(static_cast<uint64_t>(key)) &
+  return static_cast<int64_t>((static_cast<uint64_t>(key) * kPartFactor >> 32) &
                               static_cast<uint64_t>(parts_ - 1));
 }
 
@@ -129,14 +129,26 @@ void Grouping::fill_slice(int64_t slice) {
   const Slice& of = slices_[slice];
   int64_t* positions = positions_.data() + slice * parts_;
   const int64_t* keys = features_[of.feature].keys.keys.data;
-  visit(of, [&](int64_t i, uint32_t row, uint32_t source, float coefficient) {
-    const int64_t number = part_of(keys[i]);
+  uint32_t *rows[kMostParts], *sources[kMostParts];
+  float* coefficients[kMostParts];
+  for (int64_t number = 0; number < parts_; ++number) {
     Part& part = groups_[number];
-    const int64_t at = positions[number]++;
-    part.row_of_occurrence[at] = row;
-    part.source_of_occurrence[at] = source;
-    if (weighted_) part.coefficient_of_occurrence[at] = coefficient;
-  });
+    rows[number] = part.row_of_occurrence.data() + positions[number];
+    sources[number] = part.source_of_occurrence.data() + positions[number];
+    coefficients[number] = part.coefficient_of_occurrence.data() + positions[number];
+  }
+  const auto fill = [&](auto weighted) {
+    visit(of, [&](int64_t i, uint32_t row, uint32_t source, float coefficient) {
+      const int64_t number = part_of(keys[i]);
+      *rows[number]++ = row;
+      *sources[number]++ = source;
+      if constexpr (weighted) *coefficients[number]++ = coefficient;
+    });
+  };
+  if (weighted_)
+    fill(std::true_type{});
+  else
+    fill(std::false_type{});
 }
 
 void Grouping::flatten_all() {
@@ -152,26 +164,30 @@ void Grouping::flatten_all() {
   }
 }
 
-// Numbers the distinct rows; segment_of(row, next) returns the number of a row, `next` if it is
-// new.
-template <class SegmentOf>
-void Grouping::number_rows(Part& part, SegmentOf&& segment_of) {
+// Numbers the distinct rows. find(row, next) returns a row's slot and number, `next` if it is new.
+// Whether it is new is hard to predict, so the usual cases have no branch for it: every row is
+// written as if it were.
+template <class Find>
+void Grouping::number_rows(Part& part, HostVector<uint32_t>& slots, Find&& find) {
   const auto occurrences = static_cast<int64_t>(part.row_of_occurrence.size());
+  const uint32_t* const row_of = part.row_of_occurrence.data();
+  uint32_t *const numbered = slots.data(), *const rows = part.rows.data(),
+                  *const offsets = part.offsets.data(),
+                  *const segment_of = part.segment_of_occurrence.data();
   uint32_t next = 0;
   for (int64_t i = 0; i < occurrences; ++i) {
-    const uint32_t row = part.row_of_occurrence[i];
-    if (row == kNoRow) {  // not admitted: its gradient is dropped
-      part.segment_of_occurrence[i] = kNoRow;
+    const uint32_t row = row_of[i];
+    if (row == kNoRow) [[unlikely]] {  // not admitted: its gradient is dropped
+      segment_of[i] = kNoRow;
       continue;
     }
-    const uint32_t segment = segment_of(row, next);
-    if (segment == next) {
-      part.rows[next] = row;
-      part.offsets[next + 1] = 0;
-      ++next;
-    }
-    ++part.offsets[segment + 1];
-    part.segment_of_occurrence[i] = segment;
+    rows[next] = row;
+    offsets[next + 1] = 0;
+    const auto [slot, segment] = find(row, next);
+    numbered[slot] = segment;
+    ++offsets[segment + 1];
+    segment_of[i] = segment;
+    next += segment == next;
   }
   part.count = next;
 }
@@ -183,31 +199,31 @@ void Grouping::group_part(int64_t number) {
   part.segment_of_occurrence.resize(occurrences);
   part.sources.resize(occurrences);
   if (weighted_) part.coefficients.resize(occurrences);
-  part.rows.resize(occurrences);
-  part.offsets.resize(occurrences + 1);
+  part.rows.resize(occurrences + 1);
+  part.offsets.resize(occurrences + 2);
+  const uint32_t* const rows = part.rows.data();
   if (direct_rows_ != 0 && direct_rows_ <= 4 * kPartKeys) {
+    // An entry counts only if the segment it names has this row: stale entries need no clearing.
     if (static_cast<int64_t>(part.direct.size()) < direct_rows_)
       part.direct.assign(direct_rows_, 0);
-    // An entry counts only if the segment it names has this row: stale entries need no clearing.
-    number_rows(part, [&](uint32_t row, uint32_t next) {
-      const uint32_t segment = part.direct[row];
-      if (segment < next && part.rows[segment] == row) return segment;
-      part.direct[row] = next;
-      return next;
+    const uint32_t* const numbered = part.direct.data();
+    number_rows(part, part.direct, [=](uint32_t row, uint32_t next) {
+      const uint32_t segment = std::min(numbered[row], next);
+      return std::pair(size_t{row}, rows[segment] == row ? segment : next);
     });
   } else {
-    const uint64_t slots = std::bit_ceil(2 * occurrences + 2);
+    const size_t slots = std::bit_ceil(2 * occurrences + 2), mask = slots - 1;
     const int shift = 64 - std::countr_zero(slots);
-    part.map.assign(slots, kFree);
-    number_rows(part, [&](uint32_t row, uint32_t next) {
-      uint64_t slot = (row * 0x9e3779b97f4a7c15ull) >> shift;
-      for (;; slot = (slot + 1) & (slots - 1)) {
-        const uint64_t entry = part.map[slot];
-        if (entry == kFree) break;
-        if (entry >> 32 == row) return static_cast<uint32_t>(entry);
-      }
-      part.map[slot] = uint64_t{row} << 32 | next;
-      return next;
+    part.slots.assign(slots, kFree);
+    const uint32_t* const numbered = part.slots.data();
+    number_rows(part, part.slots, [=](uint32_t row, uint32_t next) {
+      size_t slot = (row * kSlotFactor) >> shift;
+      uint32_t segment = std::min(numbered[slot], next);  // free: next
+      while (rows[segment] != row) [[unlikely]] {
+          slot = (slot + 1) & mask;
+          segment = std::min(numbered[slot], next);
+        }
+      return std::pair(slot, segment);
     });
   }
   order_occurrences(part);

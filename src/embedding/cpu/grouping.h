@@ -60,7 +60,7 @@ class Grouping {
     HostVector<uint32_t> rows, offsets, sources, row_of_occurrence, segment_of_occurrence;
     HostVector<uint32_t> source_of_occurrence;
     HostVector<float> coefficient_of_occurrence, coefficients;
-    HostVector<uint64_t> map;     // open addressing: row << 32 | segment
+    HostVector<uint32_t> slots;   // open addressing: segments by the hash of their rows
     HostVector<uint32_t> direct;  // row -> segment, where rows are few
     int64_t count = 0;
   };
@@ -70,8 +70,8 @@ class Grouping {
   int64_t part_of(int64_t key) const;
   int64_t cut_into_slices(std::span<const Occurrences> features);
   void flatten_all();
-  template <class SegmentOf>
-  void number_rows(Part& part, SegmentOf&& segment_of);
+  template <class Find>
+  void number_rows(Part& part, HostVector<uint32_t>& slots, Find&& find);
   void order_occurrences(Part& part) const;
 
   int64_t direct_rows_;

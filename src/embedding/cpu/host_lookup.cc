@@ -174,7 +174,7 @@ void HostLookup::gather(const Context& context, FoundKeys& found, Phase phase,
                         .out_stride = places[f].stride};
   }
   bad_key_ = false;
-  const int64_t block = std::clamp<int64_t>(kBlockBytes / (bag_bytes + 1), 16, 256);
+  const int64_t block = std::clamp<int64_t>(kBlockBytes / (bag_bytes + 1), 16, 1024);
   parallel_for(context, found.bags, block,
                [&](int64_t begin, int64_t end) { gather_block(found, begin, end); });
   if (bad_key_) refuse_bad_keys(found);

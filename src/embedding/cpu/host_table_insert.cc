@@ -1,6 +1,7 @@
 // Insertion of unknown keys in training: count, admit, evict, insert.
 #include <algorithm>
 
+#include "core/prefetch.h"
 #include "embedding/cpu/host_table.h"
 #include "embedding/cpu/lowest.h"
 
@@ -152,7 +153,7 @@ void HostTable::evict_of_bin(size_t bin, int64_t count, const std::vector<bool>&
   candidates.reserve(rows.size());
   size_t kept = 0;
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (i + kAhead < rows.size()) __builtin_prefetch(&meta(rows[i + kAhead]));
+    if (i + kAhead < rows.size()) prefetch(&meta(rows[i + kAhead]));
     if (spared[rows[i]])
       rows[kept++] = rows[i];
     else
@@ -184,7 +185,7 @@ void HostTable::touch(std::span<const KeyRun> runs) {
   for (const KeyRun& run : runs) {
     for (size_t i = 0; i < run.rows.size(); ++i) {
       if (i + kAhead < run.rows.size() && run.rows[i + kAhead] != kNoRow) {
-        __builtin_prefetch(&meta(run.rows[i + kAhead]), 1);
+        prefetch_to_write(&meta(run.rows[i + kAhead]));
       }
       if (run.rows[i] == kNoRow) continue;
       int64_t& score = meta(run.rows[i]).score;

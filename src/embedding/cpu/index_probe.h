@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/prefetch.h"
 #include "embedding/cpu/key_index_ref.h"
 
 #if defined(__ARM_NEON)
@@ -98,7 +99,7 @@ void probe_block(const IndexRef& ref, const int64_t* keys, uint32_t* values, int
   uint64_t hashes[kKeysInFlight], slots[kKeysInFlight];
   for (int i = 0; i < count; ++i) {
     hashes[i] = IndexRef::hash(keys[i]);
-    __builtin_prefetch(ref.tags + ref.home(hashes[i]) * kGroupSlots);
+    prefetch(ref.tags + ref.home(hashes[i]) * kGroupSlots);
   }
   for (int i = 0; i < count; ++i) {
     const uint64_t first = ref.home(hashes[i]) * kGroupSlots;
@@ -106,7 +107,7 @@ void probe_block(const IndexRef& ref, const int64_t* keys, uint32_t* values, int
     const SlotSet same = tags.equal(IndexRef::tag(hashes[i]));
     // A group with free slots and without such a tag: the key is absent.
     slots[i] = same ? first + same.first() : tags.empty() ? kNoSlot : first;
-    if (same) __builtin_prefetch(ref.slots + slots[i]);
+    if (same) prefetch(ref.slots + slots[i]);
   }
   for (int i = 0; i < count; ++i) {
     if (kWhich == Probe::kMissing && values[i] != kNoValue) continue;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/prefetch.h"
 #include "embedding/cpu/index_probe.h"
 
 namespace emblem {
@@ -42,8 +43,8 @@ void KeyIndex::find(std::span<const int64_t> keys, std::span<uint32_t> values) c
 
 void KeyIndex::prefetch(int64_t key) const {
   const uint64_t first = now_.ref.home(IndexRef::hash(key)) * kGroupSlots;
-  __builtin_prefetch(now_.ref.tags + first);
-  __builtin_prefetch(now_.ref.slots + first);
+  emblem::prefetch(now_.ref.tags + first);
+  emblem::prefetch(now_.ref.slots + first);
 }
 
 uint32_t KeyIndex::insert(int64_t key, uint32_t value) {

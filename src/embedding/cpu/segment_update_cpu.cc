@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/prefetch.h"
 #include "core/thread_pool.h"
 #include "embedding/cpu/segment_update.h"
 
@@ -8,19 +9,8 @@ namespace emblem::cpu {
 namespace {
 
 constexpr int64_t kLanes = 16;
-constexpr int64_t kLine = 64;
-constexpr int64_t kGradientsAhead = 12;
-constexpr int64_t kRowsAhead = 6;
+constexpr int64_t kLinesAhead = 96;  // prefetch distance in cache lines
 constexpr int64_t kOnStack = 1024;
-
-void prefetch_bytes(const void* at, int64_t bytes) {
-  const char* begin = static_cast<const char*>(at);
-  for (int64_t offset = 0; offset < bytes; offset += kLine) __builtin_prefetch(begin + offset);
-}
-
-void prefetch_row(const char* at, int64_t bytes) {
-  for (int64_t offset = 0; offset < bytes; offset += kLine) __builtin_prefetch(at + offset, 1);
-}
 
 // sum[d] over the occurrences [begin, end).
 template <bool kWeighted>
@@ -138,21 +128,32 @@ requires(R::kRowWise) void update_row(Blend<kL2> blend, R rule, Store store, int
   }
 }
 
+// How many arrays of `bytes` bytes to request ahead.
+int64_t ahead_of(int64_t bytes, int64_t most) {
+  const int64_t lines = (bytes + kCacheLine - 1) / kCacheLine;
+  return std::clamp<int64_t>(kLinesAhead / std::max<int64_t>(lines, 1), 4, most);
+}
+
 // Requests the gradients of the next occurrences.
 class GradientPrefetch {
  public:
   GradientPrefetch(const SegmentUpdate& op, int64_t begin, int64_t end)
-      : op_(op), last_(op.segments.offsets[end]), fetched_(op.segments.offsets[begin]) {}
+      : op_(op),
+        bytes_(op.rows.dim * int64_t{sizeof(float)}),
+        ahead_(ahead_of(bytes_, 24)),
+        last_(op.segments.offsets[end]),
+        fetched_(op.segments.offsets[begin]) {}
 
   void before(int64_t segment) {
     const auto until =
-        std::min<int64_t>(last_, int64_t{op_.segments.offsets[segment + 1]} + kGradientsAhead);
+        std::min<int64_t>(last_, int64_t{op_.segments.offsets[segment + 1]} + ahead_);
     for (; fetched_ < until; ++fetched_)
-      prefetch_bytes(op_.gradients + op_.segments.sources[fetched_], op_.rows.dim * 4);
+      prefetch(op_.gradients + op_.segments.sources[fetched_], bytes_);
   }
 
  private:
   const SegmentUpdate& op_;
+  int64_t bytes_, ahead_;
   uint32_t last_, fetched_;
 };
 
@@ -164,20 +165,21 @@ void for_each_segment(const SegmentUpdate& op, int64_t begin, int64_t end, int64
   float on_stack[kOnStack];
   std::vector<float> on_heap(op.rows.dim > kOnStack ? op.rows.dim : 0);
   float* buffer = on_heap.empty() ? on_stack : on_heap.data();
-  GradientPrefetch prefetch(op, begin, end);
-  for (int64_t s = begin; s < std::min(end, begin + kRowsAhead); ++s) {
-    prefetch_row(op.rows.row(segments.rows[s]), row_bytes);
+  GradientPrefetch gradients(op, begin, end);
+  const int64_t ahead = ahead_of(row_bytes, 12);
+  for (int64_t s = begin; s < std::min(end, begin + ahead); ++s) {
+    prefetch_to_write(op.rows.row(segments.rows[s]), row_bytes);
   }
   for (int64_t s = begin; s < end; ++s) {
-    if (s + kRowsAhead < end) prefetch_row(op.rows.row(segments.rows[s + kRowsAhead]), row_bytes);
-    prefetch.before(s);
+    if (s + ahead < end) prefetch_to_write(op.rows.row(segments.rows[s + ahead]), row_bytes);
+    gradients.before(s);
     body(s, summed(op, s, buffer), op.rows.row(segments.rows[s]));
   }
 }
 
 template <class W, bool kL2, class R, class Store>
 void update(const SegmentUpdate& op, const R& rule, Store store, int64_t begin, int64_t end) {
-  const int64_t row_bytes = std::min<int64_t>(op.rows.stride, 24 * kLine);
+  const int64_t row_bytes = std::min<int64_t>(op.rows.stride, 24 * kCacheLine);
   const Blend<kL2> blend{op.scale, op.l2};
   for_each_segment(op, begin, end, row_bytes, [&](int64_t, const float* sum, char* row) {
     update_row(blend, rule, store, op.rows.dim, sum, reinterpret_cast<W*>(row), op.rows.state(row));
@@ -215,9 +217,9 @@ void segment_update(const Context& context, const SegmentUpdate& op) {
 
 void sum_segments(const SegmentUpdate& op, int64_t begin, int64_t end, float* const* to) {
   const int64_t dim = op.rows.dim;
-  GradientPrefetch prefetch(op, begin, end);
+  GradientPrefetch gradients(op, begin, end);
   for (int64_t s = begin; s < end; ++s) {
-    prefetch.before(s);
+    gradients.before(s);
     float* out = to[op.segments.rows[s]];
     if (const float* sum = summed(op, s, out); sum != out) std::copy_n(sum, dim, out);
   }

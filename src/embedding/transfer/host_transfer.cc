@@ -1,4 +1,5 @@
 #include "embedding/transfer/host_transfer.h"
+#include "core/prefetch.h"
 
 #include <sys/prctl.h>
 
@@ -24,17 +25,14 @@ constexpr uint32_t kPrefetchedRows = 6;  // ahead of the row that is copied
 char* address_of(uint64_t packed) { return reinterpret_cast<char*>(packed & ((1ull << 48) - 1)); }
 size_t bytes_of(uint64_t packed) { return (packed >> 48) * 16; }
 
-constexpr size_t kLine = 64;  // bytes of a cache line
-
 void prefetch_row(uint64_t packed) {
-  const char* row = address_of(packed);
-  for (size_t at = 0; at < bytes_of(packed); at += kLine) __builtin_prefetch(row + at);
+  prefetch(address_of(packed), static_cast<int64_t>(bytes_of(packed)));
 }
 
 // Whole cache lines are written past the caches: no CPU reads a row after it was written back.
 #if defined(__SSE2__)
 void write_row(char* to, const char* from, size_t bytes) {
-  if ((reinterpret_cast<uintptr_t>(to) | bytes) % kLine != 0) {
+  if ((reinterpret_cast<uintptr_t>(to) | bytes) % kCacheLine != 0) {
     std::memcpy(to, from, bytes);
     return;
   }

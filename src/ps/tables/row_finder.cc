@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/prefetch.h"
 #include "core/thread_pool.h"
 #include "ps/tables/table_fetch.h"
 
@@ -175,10 +176,7 @@ void RowFinder::find_all_at_once(Keys keys) {
     for (int64_t i = 0; i < keys[f].size(); ++i) {
       const std::byte* row = feature.memory->find(hashes_[next++], keys[f].data[i]);
       feature.rows[static_cast<size_t>(i)] = row;
-      if (row == nullptr) continue;
-      for (int64_t at = 0; at < row_bytes; at += 64) {
-        __builtin_prefetch(row + at);
-      }
+      if (row != nullptr) prefetch(row, row_bytes);
     }
   }
 }
