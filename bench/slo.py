@@ -34,11 +34,11 @@ model_config {{
 
 
 class Bench:
-    def __init__(self, options, folder):
+    def __init__(self, options, folder, pipeline=PIPELINE):
         self.options, self.folder = options, folder
         self.emblem("synth", "--preset", "criteo", "--rows", 5000, "--test-rows", 100, "--scale", 0.01, "--format", "tsv",
                     "--out", folder / "data")
-        (folder / "pipeline.config").write_text(PIPELINE.format(folder=folder))
+        (folder / "pipeline.config").write_text(pipeline.format(folder=folder))
         self.emblem("train", "--config", folder / "pipeline.config")
         self.emblem("export", "--checkpoint", folder / "model", "--out", folder / "models/dlrm")
         self.base = (folder / "models/dlrm/config.pbtxt").read_text()
@@ -48,7 +48,7 @@ class Bench:
                        stderr=subprocess.DEVNULL)
 
     def serve(self, setting):
-        """The process and its address. `setting`: a queue delay in microseconds, or "slo"."""
+        """The process and its addresses by protocol. `setting`: a queue delay in microseconds, or "slo"."""
         config, more = self.base, []
         config = re.sub(r"count: \d+", f"count: {self.options.engines}", config)
         if setting == "slo":
@@ -61,18 +61,19 @@ class Bench:
              "--http-port", "0", "--grpc-port", "0", "--metrics-port", "0", "--http-threads",
              str(self.options.http_threads), *more],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        addresses = {}
         for line in process.stdout:
-            if found := re.match(r"http\s+\S*?(127[\d.]+:\d+)", line):
-                address = found[1]
+            if found := re.match(r"(http|grpc)\s+\S*?(127[\d.]+:\d+)", line):
+                addresses[found[1]] = found[2]
             if line.startswith("ready"):
-                return process, address
+                return process, addresses
         raise SystemExit("the server did not start")
 
-    def load(self, setting, *load):
-        process, address = self.serve(setting)
+    def load(self, setting, *load, protocol="http"):
+        process, addresses = self.serve(setting)
         begin, before = time.monotonic(), self.cpu_seconds(process.pid)
-        subprocess.run(["taskset", "-c", self.options.client_cores, self.options.emblem, "bench", "serve", "--url", address,
-                        "--model", "dlrm", "--seconds", str(self.options.seconds), "--warmup", "1", "--max-in-flight", "2048",
+        subprocess.run(["taskset", "-c", self.options.client_cores, self.options.emblem, "bench", "serve", "--url", addresses[protocol],
+                        "--protocol", protocol, "--model", "dlrm", "--seconds", str(self.options.seconds), "--warmup", "1", "--max-in-flight", "2048",
                         "--json", self.folder / "out.json", *map(str, load)], check=True, stdout=subprocess.DEVNULL)
         wall, used = time.monotonic() - begin, self.cpu_seconds(process.pid) - before
         process.terminate()
