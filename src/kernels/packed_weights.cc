@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/host_vector.h"
 #include "core/thread_pool.h"
 #include "kernels/cpu/tile_product.h"
 
 namespace emblem::cpu {
 namespace {
 
-constexpr int64_t kPackedAtATime = 64 * 1024;  // elements that are worth a thread's while
+// Elements that are worth a thread's while.
+constexpr int64_t kPackedAtATime = 64 * 1024, kCopiedAtATime = 16 * 1024;
 
 }  // namespace
 
@@ -21,7 +23,8 @@ void PackedWeights::assign(const Context& context, Matrix<const float> weights, 
   inputs_ = turn ? weights.rows : weights.cols;
   const int64_t width = kernel_->cols, panels = (units_ + width - 1) / width;
   const int64_t bytes = kernel_->panel_bytes(width, inputs_);
-  panels_.resize(kernel_->bytes_for(units_, width, inputs_));
+  const auto needed = static_cast<int64_t>(kernel_->bytes_for(units_, width, inputs_));
+  if (panels_.size() < needed) panels_ = Buffer<std::byte>(Device::kCpu, needed);
   const int64_t each = std::max<int64_t>(1, kPackedAtATime / std::max<int64_t>(1, inputs_ * width));
   parallel_for(context, panels, each, [&](int64_t begin, int64_t end) {
     const int64_t unit = begin * width;
@@ -71,8 +74,8 @@ void PackedWeights::assign_int8(Matrix<const float> weights, const InputRanges& 
   assign({rounded.data(), weights.rows, weights.cols}, DType::kInt8);
 }
 
-void PackedWeights::multiply(Matrix<const float> x, int64_t unit, Matrix<float> y, bool add) const {
-  if (inputs_ == 0 && !add) return scale(0.0f, y);
+void PackedWeights::multiply(Matrix<const float> x, int64_t unit, Matrix<float> y, bool add,
+                             const Finish& finish) const {
   const int64_t bytes = kernel_->panel_bytes(kernel_->cols, inputs_);
   const Lines rows{.data = x.data,
                    .count = x.rows,
@@ -80,8 +83,28 @@ void PackedWeights::multiply(Matrix<const float> x, int64_t unit, Matrix<float> 
                    .step = x.stride,
                    .factors = is_int8() ? factors_.data() : nullptr,
                    .zeros = is_int8() ? zeros_.data() : nullptr};
+  if (inputs_ == 0 && !add) scale(0.0f, y);
   multiply_panels(*kernel_, rows, 1.0f, panels_.data() + unit / kernel_->cols * bytes, bytes,
-                  y.cols, add, y.data, y.stride);
+                  y.cols, add, y.data, y.stride, finish);
+}
+
+CopiedRows PackedWeights::copy(const Context& context, Matrix<const float> x) const {
+  static thread_local HostVector<float> memory;
+  const size_t floats = CopiedRows::floats_for(x.rows, inputs_);
+  if (memory.size() < floats) memory.resize(floats);
+  const CopiedRows copies{memory.data(), x.rows, inputs_};
+  const Lines lines{.data = x.data, .count = x.rows, .inner = inputs_, .step = x.stride};
+  const int64_t each = std::max<int64_t>(1, kCopiedAtATime / inputs_);
+  parallel_for(context, x.rows, each,
+               [&](int64_t begin, int64_t end) { copies.copy(lines, begin, end); });
+  return copies;
+}
+
+void PackedWeights::multiply(const CopiedRows& x, int64_t unit, Matrix<float> y,
+                             const Finish& finish) const {
+  const int64_t bytes = kernel_->panel_bytes(kernel_->cols, inputs_);
+  multiply_copied(*kernel_, x, panels_.data() + unit / kernel_->cols * bytes, bytes, y.cols, false,
+                  y.data, y.stride, finish);
 }
 
 }  // namespace emblem::cpu

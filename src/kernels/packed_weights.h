@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "core/host_vector.h"
-#include "kernels/cpu/tile_kernel.h"
+#include "core/buffer.h"
+#include "kernels/cpu/copied_rows.h"
 #include "kernels/gemm.h"
 #include "kernels/input_ranges.h"
 
@@ -41,12 +41,24 @@ class PackedWeights {
   static constexpr int64_t kAlign = 64;
 
   // y = x [rows, inputs] times the units [unit, unit + columns of y), on the calling thread; or
-  // y + that with `add`. `unit` is a multiple of kAlign. In int8 the product is scales()[u] y +
-  // offsets()[u], for the caller to compute with what it does to y anyway.
-  void multiply(Matrix<const float> x, int64_t unit, Matrix<float> y, bool add = false) const;
-  void multiply(Matrix<const float> x, Matrix<float> y, bool add = false) const {
-    multiply(x, 0, y, add);
+  // y + that with `add`; then finish of that, whose bias is that of the first of these units.
+  // `unit` is a multiple of kAlign. In int8 the product is scales()[u] y + offsets()[u], for the
+  // caller to compute with what it does to y anyway.
+  void multiply(Matrix<const float> x, int64_t unit, Matrix<float> y, bool add = false,
+                const Finish& finish = {}) const;
+  void multiply(Matrix<const float> x, Matrix<float> y, bool add = false,
+                const Finish& finish = {}) const {
+    multiply(x, 0, y, add, finish);
   }
+
+  // Whether that many rows are copied to be multiplied. If so, parts of the units may share copies.
+  bool copies(int64_t rows) const {
+    return kernel_->multiply_copied != nullptr && rows > TileKernel::kMostFewRows && inputs_ > 0;
+  }
+  // Copies x by the threads of `context`, to memory of the calling thread that is valid until its
+  // next call.
+  CopiedRows copy(const Context& context, Matrix<const float> x) const;
+  void multiply(const CopiedRows& x, int64_t unit, Matrix<float> y, const Finish& finish) const;
 
   bool is_int8() const { return kernel_ != nullptr && kernel_->type == DType::kInt8; }
   std::span<const float> scales() const { return scales_; }
@@ -58,7 +70,7 @@ class PackedWeights {
   // In int8: how columns of x are rounded, and what the sums of units mean.
   std::vector<float> factors_, scales_, offsets_;
   std::vector<int32_t> zeros_;
-  HostVector<std::byte> panels_;  // of the kernel, by units
+  Buffer<std::byte> panels_;  // of the kernel, by units; those of wide layers are in huge pages
 };
 
 }  // namespace emblem::cpu

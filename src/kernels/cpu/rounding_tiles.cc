@@ -57,6 +57,7 @@ TileKernel over(const TileKernel& fp32, const char* name) {
   kernel.type = kType;
   kernel.pack_left = kernel.pack_right = pack<kType>;
   kernel.multiply_few = multiply_few<kType>;
+  kernel.multiply_copied = nullptr;  // rows are rounded while they become panels
   return kernel;
 }
 

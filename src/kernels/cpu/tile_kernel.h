@@ -32,6 +32,36 @@ struct Lines {
 // Where int8 elements are limited before they are rounded.
 inline constexpr float kInt8Limit = 32767.0f;
 
+// What will be read next, for prefetches into the L2 cache between products.
+struct Ahead {
+  const std::byte* next = nullptr;
+  const std::byte* last = nullptr;  // where they stop
+
+  void prefetch() {
+    __builtin_prefetch(next, 0, 2);
+    next = next < last ? next + 64 : last;
+  }
+};
+
+// What sums become before they are stored: relu(sum + bias).
+struct Finish {
+  const float* bias = nullptr;  // of columns; null: none
+  bool relu = false;
+};
+
+// c [rows, cols of a panel] = finish((add ? c : 0) + a b) for rows of a that are
+// TileKernel::kCopiedStride apart.
+struct CopiedTile {
+  const float* a = nullptr;
+  const std::byte* b = nullptr;
+  int64_t inner = 0;
+  bool add = false;
+  float* c = nullptr;
+  int64_t stride = 0;
+  Finish finish;
+  Ahead ahead;
+};
+
 struct TileKernel {
   const char* name;
   DType type;  // that elements are rounded to
@@ -53,6 +83,11 @@ struct TileKernel {
   static constexpr int64_t kMostFewRows = 4;
   void (*multiply_few)(const Lines& x, const std::byte* panels, int64_t panel_bytes, int64_t cols,
                        bool add, float* c, int64_t stride);
+
+  // For 1 to most_copied_rows rows of up to kMostCopied elements. Null: there is none.
+  static constexpr int64_t kMostCopied = 1024, kCopiedStride = kMostCopied + 16;
+  int64_t most_copied_rows = 0;
+  void (*multiply_copied)(int64_t rows, const CopiedTile& tile) = nullptr;
 
   // What a thread does before and after products, if anything.
   void (*enter)() = nullptr;

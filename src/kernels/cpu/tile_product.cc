@@ -4,6 +4,7 @@
 
 #include "core/host_vector.h"
 #include "emblem/error.h"
+#include "kernels/cpu/copied_rows.h"
 
 namespace emblem::cpu {
 namespace {
@@ -89,30 +90,72 @@ void multiply_block(const TileKernel& kernel, const Lines& a, float factor, cons
   }
 }
 
+// The product by copies of the rows.
+void multiply_copies(const TileKernel& kernel, const Lines& a, const std::byte* b,
+                     int64_t panel_bytes, int64_t cols, bool add, float* c, int64_t stride,
+                     const Finish& finish) {
+  static thread_local HostVector<float> memory;
+  const int64_t step = equal_blocks(a.inner, TileKernel::kMostCopied);
+  memory.resize(static_cast<size_t>(kRowBlock * TileKernel::kCopiedStride));
+  for (int64_t row = 0; row < a.count; row += kRowBlock) {
+    for (int64_t k = 0; k < a.inner; k += step) {
+      Lines block = a;
+      block.data = a.data + row * a.step + k;
+      const CopiedRows copies{memory.data(), std::min(kRowBlock, a.count - row),
+                              std::min(step, a.inner - k)};
+      copies.copy(block, 0, copies.rows);
+      multiply_copied(kernel, copies, b + kernel.panel_bytes(kernel.cols, k), panel_bytes, cols,
+                      add || k > 0, c + row * stride, stride,
+                      k + step < a.inner ? Finish{} : finish);
+    }
+  }
+}
+
+void apply(const Finish& finish, int64_t rows, int64_t cols, float* c, int64_t stride) {
+  const float* __restrict bias = finish.bias;
+  for (int64_t r = 0; r < rows; ++r) {
+    float* __restrict row = c + r * stride;
+    if (bias != nullptr && finish.relu) {
+      for (int64_t j = 0; j < cols; ++j) row[j] = row[j] + bias[j] < 0.0f ? 0.0f : row[j] + bias[j];
+    } else if (bias != nullptr) {
+      for (int64_t j = 0; j < cols; ++j) row[j] += bias[j];
+    } else if (finish.relu) {
+      for (int64_t j = 0; j < cols; ++j) row[j] = row[j] < 0.0f ? 0.0f : row[j];
+    }
+  }
+}
+
 }  // namespace
 
-int64_t inner_block(int64_t inner) {
-  const int64_t blocks = (inner + kMostInner - 1) / kMostInner;
+int64_t equal_blocks(int64_t inner, int64_t most) {
+  const int64_t blocks = (inner + most - 1) / most;
   return blocks <= 1 ? inner : ((inner + blocks - 1) / blocks + kUnit - 1) / kUnit * kUnit;
 }
 
+int64_t inner_block(int64_t inner) { return equal_blocks(inner, kMostInner); }
+
 void multiply_panels(const TileKernel& kernel, const Lines& a, float factor, const std::byte* b,
-                     int64_t panel_bytes, int64_t cols, bool add, float* c, int64_t stride) {
+                     int64_t panel_bytes, int64_t cols, bool add, float* c, int64_t stride,
+                     const Finish& finish) {
   EMBLEM_REQUIRE(factor == 1.0f || kernel.type == DType::kF32, "a product in ",
                  name_of(kernel.type), " takes no factor");
+  if (kernel.multiply_copied != nullptr && a.inner_step == 1 && a.inner > 0 && factor == 1.0f &&
+      a.count > TileKernel::kMostFewRows)
+    return multiply_copies(kernel, a, b, panel_bytes, cols, add, c, stride, finish);
   const int64_t inner_step = inner_block(a.inner);
   const Entered entered(kernel);
   Lines block = a;
   for (int64_t row = 0; row < a.count; row += kRowBlock) {
+    block.count = std::min(kRowBlock, a.count - row);
     for (int64_t k = 0; k < a.inner; k += inner_step) {
       block.data = a.data + row * a.step + k * a.inner_step;
-      block.count = std::min(kRowBlock, a.count - row);
       block.inner = std::min(inner_step, a.inner - k);
       if (a.factors != nullptr) block.factors = a.factors + k;
       if (a.zeros != nullptr) block.zeros = a.zeros + k;
       multiply_block(kernel, block, factor, b + kernel.panel_bytes(kernel.cols, k), panel_bytes,
                      cols, add || k > 0, c + row * stride, stride);
     }
+    apply(finish, block.count, cols, c + row * stride, stride);
   }
 }
 

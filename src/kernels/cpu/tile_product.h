@@ -10,10 +10,13 @@ namespace emblem::cpu {
 // How much of the inner dimension is multiplied at a time: panels of both matrices stay in the L1
 // cache.
 int64_t inner_block(int64_t inner);
+// Blocks of about the same size, up to `most`, that are whole units of all kernels.
+int64_t equal_blocks(int64_t inner, int64_t most);
 
-// c [rows of a, cols] = (add ? c : 0) + factor a b for panels of b that are `panel_bytes` apart, on
-// the calling thread. A factor other than 1 is for fp32 only.
+// c [rows of a, cols] = finish((add ? c : 0) + factor a b) for panels of b that are `panel_bytes`
+// apart, on the calling thread. A factor other than 1 is for fp32 only.
 void multiply_panels(const TileKernel& kernel, const Lines& a, float factor, const std::byte* b,
-                     int64_t panel_bytes, int64_t cols, bool add, float* c, int64_t stride);
+                     int64_t panel_bytes, int64_t cols, bool add, float* c, int64_t stride,
+                     const Finish& finish = {});
 
 }  // namespace emblem::cpu

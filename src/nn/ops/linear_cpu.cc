@@ -15,8 +15,39 @@ constexpr int64_t kMostFloatsPerGroup = 512 * 1024;
 // a product is worth several.
 constexpr int64_t kFewRows = 12, kMostRows = 192;
 constexpr int64_t kWorthThreads = 64 * 1024;
+// The same where rows are copied: parts for each thread, because cores may differ in speed, of this
+// many rows at least. Few rows are cut over units where weights do not fit the L2 cache: the
+// threads read half of them each, or less.
+constexpr int64_t kPartsEach = 4, kFewCopiedRows = 28;
+constexpr int64_t kRowsCutOverUnits = 48;  // for each thread
+constexpr int64_t kWideWeights = 256 * 1024;
 
 int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+
+int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
+
+// How the product of a prediction is cut for threads: into parts of up to that many rows and units.
+struct Cut {
+  int64_t rows_each = 0, units_each = 0;
+  bool shares_copies = false;  // parts of the units share copies of the rows
+};
+
+Cut cut_for(const cpu::PackedWeights& weights, int64_t rows, int64_t threads) {
+  const int64_t units = weights.units(), size = weights.inputs() * units;
+  const auto units_of_parts = [&](int64_t parts) {
+    return round_up(divide_up(units, parts), cpu::PackedWeights::kAlign);
+  };
+  const bool copied = weights.copies(rows);
+  const int64_t parts = threads == 1 ? 1 : kPartsEach * threads;
+  if (copied && threads > 1 && size >= kWideWeights && rows < kRowsCutOverUnits * threads)
+    return {rows, units_of_parts(parts), true};
+  if (rows < kFewRows * threads)
+    return {rows, size < kWorthThreads ? units : units_of_parts(threads)};
+  const int64_t for_all = divide_up(rows, threads);
+  const int64_t each = copied ? std::max(std::min(for_all, kFewCopiedRows), divide_up(rows, parts))
+                              : round_up(for_all, weights.row_unit());
+  return {std::min(kMostRows, each), units};
+}
 
 // y = f(y + bias) for the rows of a tile.
 template <class F>
@@ -29,6 +60,17 @@ void add_bias_and_activate(Matrix<float> y, const float* bias, F f) {
       for (int64_t j = 0; j < y.cols; ++j) row[j] = f.value(row[j] + bias[j]);
     }
   }
+}
+
+// Products with packed weights add the bias, and compute one activation. The rest is left.
+template <class F>
+cpu::Finish finish_of(const float* bias) {
+  return {.bias = bias, .relu = std::is_same_v<F, activations::Relu>};
+}
+template <class F>
+void activate_rest(Matrix<float> y, F f) {
+  if constexpr (!std::is_same_v<F, activations::Relu> && !std::is_same_v<F, activations::None>)
+    add_bias_and_activate(y, nullptr, f);
 }
 
 // y = f(scale * y + bias) for the rows of a tile.
@@ -147,32 +189,31 @@ void Linear::predict(const OpContext& pass) {
   if (int8_.records) int8_.recorder.add(input(pass));
   if (!frozen_) pack(pass, packed_, Transpose::kNo);
   const int64_t threads = pass.context.threads == nullptr ? 1 : pass.context.threads->threads();
-  // Cut over rows where there are enough of them for all threads, else over units.
-  const bool by_rows = pass.rows >= kFewRows * threads;
-  const int64_t rows_each =
-      by_rows
-          ? std::min(kMostRows, round_up((pass.rows + threads - 1) / threads, packed_.row_unit()))
-          : pass.rows;
-  const int64_t units_each =
-      by_rows || inputs_ * units_ < kWorthThreads
-          ? units_
-          : round_up((units_ + threads - 1) / threads, cpu::PackedWeights::kAlign);
-  const int64_t unit_parts = (units_ + units_each - 1) / units_each;
-  const int64_t row_parts = pass.rows == 0 ? 0 : (pass.rows + rows_each - 1) / rows_each;
+  const auto [rows_each, units_each, shares] = cut_for(packed_, pass.rows, threads);
+  const int64_t unit_parts = divide_up(units_, units_each);
+  const int64_t row_parts = pass.rows == 0 ? 0 : divide_up(pass.rows, rows_each);
   const float* bias = bias_ < 0 ? nullptr : pass.parameters + bias_;
-  with_fused_activation(activation_, [&](auto f) {
+  const cpu::CopiedRows copies =
+      shares ? packed_.copy(pass.context, input(pass)) : cpu::CopiedRows();
+  with_fused_activation(activation_, [&, rows_each = rows_each, units_each = units_each](auto f) {
     parallel_for(pass.context, row_parts * unit_parts, 1, [&](int64_t part, int64_t) {
       const int64_t row = part / unit_parts * rows_each, unit = part % unit_parts * units_each;
       const int64_t rows = std::min(rows_each, pass.rows - row);
       const int64_t units = std::min(units_each, units_ - unit);
       const Matrix<float> y =
           Matrix<float>(out().value(), pass.rows, units_).block(row, unit, rows, units);
-      packed_.multiply(input(pass).row_range(row, row + rows), unit, y);
+      const Matrix<const float> x = input(pass).row_range(row, row + rows);
       if (packed_.is_int8()) {
-        scale_and_activate(y, packed_.scales().data() + unit, int8_bias_.data() + unit, f);
-      } else {
-        add_bias_and_activate(y, bias == nullptr ? nullptr : bias + unit, f);
+        packed_.multiply(x, unit, y);
+        return scale_and_activate(y, packed_.scales().data() + unit, int8_bias_.data() + unit, f);
       }
+      const cpu::Finish finish = finish_of<decltype(f)>(bias == nullptr ? nullptr : bias + unit);
+      if (copies.rows > 0) {
+        packed_.multiply(copies, unit, y, finish);
+      } else {
+        packed_.multiply(x, unit, y, false, finish);
+      }
+      activate_rest(y, f);
     });
   });
 }
@@ -186,12 +227,12 @@ void Linear::forward_cpu(const OpContext& pass) {
   with_fused_activation(activation_, [&](auto f) {
     parallel_for(pass.context, pass.rows, tile_rows(pass.rows), [&](int64_t begin, int64_t end) {
       const Matrix<float> tile = y.row_range(begin, end);
-      if (trains_packed()) {
-        packed_.multiply(x.row_range(begin, end), tile);
-      } else {
+      if (!trains_packed()) {
         multiply(x.row_range(begin, end), weight, tile);
+        return add_bias_and_activate(tile, bias, f);
       }
-      add_bias_and_activate(tile, bias, f);
+      packed_.multiply(x.row_range(begin, end), 0, tile, false, finish_of<decltype(f)>(bias));
+      activate_rest(tile, f);
     });
   });
 }
