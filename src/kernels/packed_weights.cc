@@ -101,10 +101,11 @@ CopiedRows PackedWeights::copy(const Context& context, Matrix<const float> x) co
 }
 
 void PackedWeights::multiply(const CopiedRows& x, int64_t unit, Matrix<float> y,
-                             const Finish& finish) const {
+                             const Finish& finish, int64_t next) const {
   const int64_t bytes = kernel_->panel_bytes(kernel_->cols, inputs_);
-  multiply_copied(*kernel_, x, panels_.data() + unit / kernel_->cols * bytes, bytes, y.cols, false,
-                  y.data, y.stride, finish);
+  const auto panel = [&](int64_t u) { return panels_.data() + u / kernel_->cols * bytes; };
+  multiply_copied(*kernel_, x, panel(unit), bytes, y.cols, false, y.data, y.stride, finish,
+                  next < units_ ? panel(next) : nullptr);
 }
 
 }  // namespace emblem::cpu

@@ -58,7 +58,9 @@ class PackedWeights {
   // Copies x by the threads of `context`, to memory of the calling thread that is valid until its
   // next call.
   CopiedRows copy(const Context& context, Matrix<const float> x) const;
-  void multiply(const CopiedRows& x, int64_t unit, Matrix<float> y, const Finish& finish) const;
+  // `next` is the unit where the thread's next product will begin, if there is such a unit.
+  void multiply(const CopiedRows& x, int64_t unit, Matrix<float> y, const Finish& finish,
+                int64_t next) const;
 
   bool is_int8() const { return kernel_ != nullptr && kernel_->type == DType::kInt8; }
   std::span<const float> scales() const { return scales_; }

@@ -10,6 +10,7 @@ constexpr int64_t kFindKeys = 2048;         // keys per task
 constexpr int64_t kNewRows = 256;           // rows to initialize per task
 constexpr int64_t kSegments = 512;          // rows to update per task
 constexpr int64_t kBlockBytes = 128 << 10;  // of output per task: stays in cache
+constexpr int64_t kLeastBlocks = 4;
 
 }  // namespace
 
@@ -174,7 +175,10 @@ void HostLookup::gather(const Context& context, FoundKeys& found, Phase phase,
                         .out_stride = places[f].stride};
   }
   bad_key_ = false;
-  const int64_t block = std::clamp<int64_t>(kBlockBytes / (bag_bytes + 1), 16, 1024);
+  // Small batches make several blocks, too.
+  const int64_t block = std::clamp<int64_t>(
+      std::min(kBlockBytes / (bag_bytes + 1), (found.bags + kLeastBlocks - 1) / kLeastBlocks), 16,
+      1024);
   parallel_for(context, found.bags, block,
                [&](int64_t begin, int64_t end) { gather_block(found, begin, end); });
   if (bad_key_) refuse_bad_keys(found);

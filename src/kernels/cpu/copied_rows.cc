@@ -26,11 +26,11 @@ void multiply_border(const TileKernel& kernel, int64_t rows, int64_t cols, Copie
 
 // One block of the inner dimension. Tiles are of about the same height: low ones are slower.
 void multiply_block(const TileKernel& kernel, int64_t rows, CopiedTile all, int64_t panel_bytes,
-                    int64_t cols) {
+                    int64_t cols, const std::byte* after) {
   const int64_t tiles = (rows + kernel.most_copied_rows - 1) / kernel.most_copied_rows;
   const int64_t bytes = kernel.panel_bytes(kernel.cols, all.inner);
   for (int64_t col = 0; col < cols; col += kernel.cols) {
-    const std::byte* next = col + kernel.cols < cols ? all.b + panel_bytes : all.b;
+    const std::byte* next = col + kernel.cols < cols ? all.b + panel_bytes : after;
     CopiedTile tile = all;
     for (int64_t t = 0; t < tiles; ++t) {
       const int64_t row = rows * t / tiles, height = rows * (t + 1) / tiles - row;
@@ -72,19 +72,23 @@ void CopiedRows::copy(const Lines& from, int64_t begin, int64_t end) const {
 
 void multiply_copied(const TileKernel& kernel, const CopiedRows& x, const std::byte* b,
                      int64_t panel_bytes, int64_t cols, bool add, float* c, int64_t stride,
-                     const Finish& finish) {
+                     const Finish& finish, const std::byte* next) {
   const int64_t size = x.block_size();
+  const auto panels = [&](int64_t k) { return b + kernel.panel_bytes(kernel.cols, k); };
   for (int64_t number = 0, k = 0; k < x.inner; ++number, k += size) {
     const bool last = k + size >= x.inner;
     multiply_block(kernel, x.rows,
                    {.a = x.block(number),
-                    .b = b + kernel.panel_bytes(kernel.cols, k),
+                    .b = panels(k),
                     .inner = std::min(size, x.inner - k),
                     .add = add || k > 0,
                     .c = c,
                     .stride = stride,
                     .finish = last ? finish : Finish{}},
-                   panel_bytes, cols);
+                   panel_bytes, cols,
+                   !last             ? panels(k + size)
+                   : next != nullptr ? next
+                                     : panels(k));
   }
 }
 

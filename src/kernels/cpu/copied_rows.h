@@ -25,9 +25,10 @@ struct CopiedRows {
 };
 
 // c [x.rows, cols] = finish((add ? c : 0) + x b) for panels of b that are `panel_bytes` apart, on
-// the calling thread. Every panel is read once; the next one comes into the L2 cache meanwhile.
+// the calling thread. Every panel is read once; the next one comes into the L2 cache meanwhile,
+// after the last one `next` (null: none).
 void multiply_copied(const TileKernel& kernel, const CopiedRows& x, const std::byte* b,
                      int64_t panel_bytes, int64_t cols, bool add, float* c, int64_t stride,
-                     const Finish& finish);
+                     const Finish& finish, const std::byte* next = nullptr);
 
 }  // namespace emblem::cpu

@@ -22,6 +22,8 @@ constexpr int64_t kPartsEach = 4, kFewCopiedRows = 28;
 constexpr int64_t kRowsCutOverUnits = 48;  // for each thread
 constexpr int64_t kWideWeights = 256 * 1024;
 
+constexpr int64_t kRowsOfAUnit = 32;  // that a thread should have at least where there is one unit
+
 int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
 int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
@@ -209,7 +211,7 @@ void Linear::predict(const OpContext& pass) {
       }
       const cpu::Finish finish = finish_of<decltype(f)>(bias == nullptr ? nullptr : bias + unit);
       if (copies.rows > 0) {
-        packed_.multiply(copies, unit, y, finish);
+        packed_.multiply(copies, unit, y, finish, unit + threads * units_each);
       } else {
         packed_.multiply(x, unit, y, false, finish);
       }
@@ -225,7 +227,9 @@ void Linear::forward_cpu(const OpContext& pass) {
   const float* bias = bias_ < 0 ? nullptr : pass.parameters + bias_;
   if (trains_packed()) pack(pass, packed_, Transpose::kNo);
   with_fused_activation(activation_, [&](auto f) {
-    parallel_for(pass.context, pass.rows, tile_rows(pass.rows), [&](int64_t begin, int64_t end) {
+    const int64_t each =
+        units_ == 1 ? std::min(kRowsOfAUnit, tile_rows(pass.rows)) : tile_rows(pass.rows);
+    parallel_for(pass.context, pass.rows, each, [&](int64_t begin, int64_t end) {
       const Matrix<float> tile = y.row_range(begin, end);
       if (!trains_packed()) {
         multiply(x.row_range(begin, end), weight, tile);
