@@ -46,7 +46,8 @@ def main():
         alone = infer_rows(options, folder)
         print(f"bench infer, {options.batch} rows: {alone:.0f} rows/s")
         for protocol in options.protocols.split(","):
-            got = bench.load("0", "--concurrency", options.concurrency, "--batch", options.batch, protocol=protocol)
+            got = bench.load("0", "--concurrency", options.concurrency, "--batch", options.batch,
+                             "--alpha", 1.05, protocol=protocol)
             rows = got["requests_per_second"] * options.batch
             print(f"{protocol}, {options.concurrency} requests at a time: {rows:.0f} rows/s, {rows / alone:.0%} of it; "
                   f"p99 {got['p99'] * 1e6:.0f} us, {got['server_rows_per_batch']:.0f} rows a batch, "
