@@ -4,6 +4,7 @@
 #include "kernels/matmul_cuda.h"
 #include "nn/graph.h"
 #include "nn/graph_state.h"
+#include "nn/ops/linear.h"
 
 namespace emblem {
 namespace {
@@ -308,11 +309,25 @@ void Graph::forward(const Context& context, Phase phase, uint64_t draw) {
   s.ran_forward = true;
 }
 
+void GraphState::chain_layers() {
+  for (Op* op : evaluated_ops) {
+    auto* layer = dynamic_cast<Linear*>(op);
+    const auto follower =
+        std::find_if(evaluated_ops.begin(), evaluated_ops.end(), [&](const Op* other) {
+          return dynamic_cast<const Linear*>(other) != nullptr &&
+                 other->inputs()[0] == op->output();
+        });
+    if (layer != nullptr && follower != evaluated_ops.end())
+      layer->set_follower(dynamic_cast<Linear&>(**follower));
+  }
+}
+
 void Graph::freeze() {
   EMBLEM_REQUIRE(state_->prepared, "graph: freeze() before prepare()");
   if (state_->parameter_values.view().device != Device::kCpu)
     return;  // nothing is kept on a GPU yet
   for (const auto& op : state_->ops) op->freeze(state_->parameter_values.data());
+  state_->chain_layers();
 }
 
 void Graph::record_inputs() {

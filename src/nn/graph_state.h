@@ -119,6 +119,7 @@ struct GraphState {
   void plan_types();
   void plan_strides();
   void plan_evaluation();
+  void chain_layers();  // after freeze()
   void plan_backward();
   void plan_values(const Context& context, Space space);
   int64_t widest_row() const;  // elements

@@ -48,6 +48,9 @@ class Linear : public DeviceOp<Linear> {
   void freeze(const float* parameters) override;
   std::string_view name() const override { return name_; }
   Int8Inputs* int8_inputs() override { return units_ > 1 ? &int8_ : nullptr; }
+  // On the CPU and after freeze(): a layer that reads this one's output. Predictions of many rows
+  // compute both, part by part of the rows, while these are in a thread's cache.
+  void set_follower(Linear& layer) { follower_ = &layer; }
 
   void forward_cpu(const OpContext& pass);
   void forward_cuda(const OpContext& pass);
@@ -57,6 +60,10 @@ class Linear : public DeviceOp<Linear> {
  private:
   // ---- CPU ----
   void predict(const OpContext& pass);
+  void predict_chain(const OpContext& pass, int64_t rows_each);
+  void predict_part(const OpContext& pass, Matrix<const float> x, int64_t row, int64_t unit,
+                    int64_t units, const cpu::CopiedRows* copies, int64_t next_unit) const;
+  bool can_follow() const { return frozen_ && !int8_.records; }
   void pack(const OpContext& pass, cpu::PackedWeights& to, Transpose transpose) const;
   bool sums_weights_by_group() const;
   bool trains_packed() const { return units_ > 1 && cpu::packing_pays(product_type()); }
@@ -88,6 +95,8 @@ class Linear : public DeviceOp<Linear> {
   // On the CPU: for predictions and, where that pays, for training; W^T for gradients of inputs.
   cpu::PackedWeights packed_, packed_back_;
   bool frozen_ = false;
+  Linear* follower_ = nullptr;
+  bool computed_ = false;  // by the layer before, for the current batch
   Int8Inputs int8_;
   std::vector<float> int8_bias_;  // with the offsets of packed_
   std::vector<std::shared_ptr<Products>> products_;

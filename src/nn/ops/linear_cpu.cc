@@ -28,7 +28,8 @@ int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit
 
 int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
-// How the product of a prediction is cut for threads: into parts of up to that many rows and units.
+// How the product of a prediction is cut for threads: into parts of some rows and all units, or of
+// all rows and some units.
 struct Cut {
   int64_t rows_each = 0, units_each = 0;
   bool shares_copies = false;  // parts of the units share copies of the rows
@@ -40,15 +41,15 @@ Cut cut_for(const cpu::PackedWeights& weights, int64_t rows, int64_t threads) {
     return round_up(divide_up(units, parts), cpu::PackedWeights::kAlign);
   };
   const bool copied = weights.copies(rows);
-  const int64_t parts = threads == 1 ? 1 : kPartsEach * threads;
   if (copied && threads > 1 && size >= kWideWeights && rows < kRowsCutOverUnits * threads)
-    return {rows, units_of_parts(parts), true};
+    return {rows, units_of_parts(kPartsEach * threads), true};
   if (rows < kFewRows * threads)
     return {rows, size < kWorthThreads ? units : units_of_parts(threads)};
   const int64_t for_all = divide_up(rows, threads);
-  const int64_t each = copied ? std::max(std::min(for_all, kFewCopiedRows), divide_up(rows, parts))
-                              : round_up(for_all, weights.row_unit());
-  return {std::min(kMostRows, each), units};
+  if (!copied) return {std::min(kMostRows, round_up(for_all, weights.row_unit())), units};
+  const int64_t parts =
+      threads == 1 ? 1 : std::clamp<int64_t>(for_all / kFewCopiedRows, 1, kPartsEach);
+  return {std::min(kMostRows, divide_up(rows, threads * parts)), units};
 }
 
 // y = f(y + bias) for the rows of a tile.
@@ -185,51 +186,74 @@ void Linear::freeze(const float* parameters) {
   for (int64_t u = 0; bias_ >= 0 && u < units_; ++u) int8_bias_[u] += parameters[bias_ + u];
 }
 
+// The rows of x, which begin at `row`, times some units, on the calling thread; by `copies` of all
+// rows if there are such.
+void Linear::predict_part(const OpContext& pass, Matrix<const float> x, int64_t row, int64_t unit,
+                          int64_t units, const cpu::CopiedRows* copies, int64_t next_unit) const {
+  const Matrix<float> y =
+      Matrix<float>(out().value(), pass.rows, units_).block(row, unit, x.rows, units);
+  const float* bias = bias_ < 0 ? nullptr : pass.parameters + bias_ + unit;
+  with_fused_activation(activation_, [&](auto f) {
+    if (units_ == 1) {
+      multiply(x, {pass.parameters + weight_, units_, inputs_}, y);
+      return add_bias_and_activate(y, bias, f);
+    }
+    if (packed_.is_int8()) {
+      packed_.multiply(x, unit, y);
+      return scale_and_activate(y, packed_.scales().data() + unit, int8_bias_.data() + unit, f);
+    }
+    const cpu::Finish finish = finish_of<decltype(f)>(bias);
+    if (copies != nullptr) {
+      packed_.multiply(*copies, unit, y, finish, next_unit);
+    } else {
+      packed_.multiply(x, unit, y, false, finish);
+    }
+    activate_rest(y, f);
+  });
+}
+
+// This layer and those that follow it, part by part of the rows.
+void Linear::predict_chain(const OpContext& pass, int64_t rows_each) {
+  parallel_for(pass.context, pass.rows, rows_each, [&](int64_t begin, int64_t end) {
+    for (Linear* layer = this; layer != nullptr; layer = layer->follower_) {
+      if (layer != this && !layer->can_follow()) break;
+      layer->predict_part(pass, layer->input(pass).row_range(begin, end), begin, 0, layer->units_,
+                          nullptr, 0);
+    }
+  });
+  for (Linear* layer = follower_; layer != nullptr && layer->can_follow(); layer = layer->follower_)
+    layer->computed_ = true;
+}
+
 // Predictions are computed differently from training: the result of a row does not depend on other
 // rows, and few rows are fast.
 void Linear::predict(const OpContext& pass) {
+  if (std::exchange(computed_, false)) return;
+  for (Linear* layer = follower_; layer != nullptr; layer = layer->follower_)
+    layer->computed_ = false;  // an error may have left it
+  if (units_ == 1) return predict_chain(pass, std::min(kRowsOfAUnit, tile_rows(pass.rows)));
   if (int8_.records) int8_.recorder.add(input(pass));
   if (!frozen_) pack(pass, packed_, Transpose::kNo);
   const int64_t threads = pass.context.threads == nullptr ? 1 : pass.context.threads->threads();
-  const auto [rows_each, units_each, shares] = cut_for(packed_, pass.rows, threads);
-  const int64_t unit_parts = divide_up(units_, units_each);
-  const int64_t row_parts = pass.rows == 0 ? 0 : divide_up(pass.rows, rows_each);
-  const float* bias = bias_ < 0 ? nullptr : pass.parameters + bias_;
+  const Cut cut = cut_for(packed_, pass.rows, threads);
+  if (cut.units_each >= units_) return predict_chain(pass, cut.rows_each);
+  const Matrix<const float> x = input(pass);
   const cpu::CopiedRows copies =
-      shares ? packed_.copy(pass.context, input(pass)) : cpu::CopiedRows();
-  with_fused_activation(activation_, [&, rows_each = rows_each, units_each = units_each](auto f) {
-    parallel_for(pass.context, row_parts * unit_parts, 1, [&](int64_t part, int64_t) {
-      const int64_t row = part / unit_parts * rows_each, unit = part % unit_parts * units_each;
-      const int64_t rows = std::min(rows_each, pass.rows - row);
-      const int64_t units = std::min(units_each, units_ - unit);
-      const Matrix<float> y =
-          Matrix<float>(out().value(), pass.rows, units_).block(row, unit, rows, units);
-      const Matrix<const float> x = input(pass).row_range(row, row + rows);
-      if (packed_.is_int8()) {
-        packed_.multiply(x, unit, y);
-        return scale_and_activate(y, packed_.scales().data() + unit, int8_bias_.data() + unit, f);
-      }
-      const cpu::Finish finish = finish_of<decltype(f)>(bias == nullptr ? nullptr : bias + unit);
-      if (copies.rows > 0) {
-        packed_.multiply(copies, unit, y, finish, unit + threads * units_each);
-      } else {
-        packed_.multiply(x, unit, y, false, finish);
-      }
-      activate_rest(y, f);
-    });
+      cut.shares_copies ? packed_.copy(pass.context, x) : cpu::CopiedRows();
+  parallel_for(pass.context, units_, cut.units_each, [&](int64_t unit, int64_t end) {
+    predict_part(pass, x, 0, unit, end - unit, cut.shares_copies ? &copies : nullptr,
+                 unit + threads * cut.units_each);
   });
 }
 
 void Linear::forward_cpu(const OpContext& pass) {
-  if (pass.phase == Phase::kEval && units_ > 1) return predict(pass);
+  if (pass.phase == Phase::kEval) return predict(pass);
   const Matrix<const float> x = input(pass), weight(pass.parameters + weight_, units_, inputs_);
   const Matrix<float> y(out().value(), pass.rows, units_);
   const float* bias = bias_ < 0 ? nullptr : pass.parameters + bias_;
   if (trains_packed()) pack(pass, packed_, Transpose::kNo);
   with_fused_activation(activation_, [&](auto f) {
-    const int64_t each =
-        units_ == 1 ? std::min(kRowsOfAUnit, tile_rows(pass.rows)) : tile_rows(pass.rows);
-    parallel_for(pass.context, pass.rows, each, [&](int64_t begin, int64_t end) {
+    parallel_for(pass.context, pass.rows, tile_rows(pass.rows), [&](int64_t begin, int64_t end) {
       const Matrix<float> tile = y.row_range(begin, end);
       if (!trains_packed()) {
         multiply(x.row_range(begin, end), weight, tile);
