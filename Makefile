@@ -1,11 +1,12 @@
 # make demo   trains, evaluates and reports on synthetic data: the shortest way to see Emblem work
 # make test   builds everything and runs all tests
 # Both install what is missing (Debian, Ubuntu).
+# make install, make package   the program for every CPU of this architecture, not for this machine's alone
 
 JOBS ?= $(shell nproc)
 BUILD := build/release
 
-.PHONY: setup configure build demo test soak sanitize format lint peers bench clean
+.PHONY: setup configure build demo test portable install package check-portable soak sanitize format lint peers bench clean
 
 setup:
 	@bash tools/setup.sh
@@ -28,6 +29,24 @@ test: configure
 	@cmake --build $(BUILD) -j $(JOBS)
 	@bash tools/test_clients.sh >/dev/null
 	@cd $(BUILD) && ctest --output-on-failure -j $(JOBS) --timeout 600 -LE slow
+
+# Programs for other machines (cmake/Levels.cmake): three libraries on x86-64, each for a generation of CPUs.
+PORTABLE := build/portable
+PREFIX ?= /usr/local
+portable: setup
+	@test -f $(PORTABLE)/build.ninja || cmake --preset portable $(OPTIONS)
+	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) cmake --build $(PORTABLE)
+
+install: portable
+	@cmake --install $(PORTABLE) --prefix $(PREFIX) --strip >/dev/null
+	@echo "installed $(PREFIX)/bin/emblem"
+
+package: portable
+	@cd $(PORTABLE) && cpack
+
+check-portable: portable
+	@rm -rf $(PORTABLE)/installed && cmake --install $(PORTABLE) --prefix $(PORTABLE)/installed --strip >/dev/null
+	@bash tools/check_portable.sh $(PORTABLE)/installed
 
 # Trains the shipped pipelines and judges them by their baselines: make bench DEVICE=cuda OPTIONS="--runs 5"
 DEVICE ?= cpu

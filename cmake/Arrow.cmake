@@ -14,6 +14,13 @@ add_library(emblem_arrow INTERFACE)
 if(NOT EMBLEM_ARROW)
   return()
 endif()
+# Arrow is compiled for SSE4.2 unless told otherwise: a program that is linked to it does not start without.
+if(NOT EMBLEM_NATIVE AND EMBLEM_LEVEL STREQUAL "x86-64")
+  message(STATUS "emblem: the library for x86-64 has no EMBLEM_ARROW, which needs x86-64-v2")
+  target_compile_definitions(emblem_remote INTERFACE EMBLEM_ARROW_NEEDS="x86-64-v2")
+  set(EMBLEM_ARROW OFF)
+  return()
+endif()
 
 # Imports the libraries of `root`, or of its lib/; sets `problem` where that fails. Before version 20, S3 is a part of libarrow.
 function(emblem_import_arrow root problem)

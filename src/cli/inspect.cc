@@ -6,6 +6,7 @@
 #include "checkpoint/inspect.h"
 #include "cli/commands.h"
 #include "cli/pipeline_options.h"
+#include "core/cpu_level.h"
 #include "core/text.h"
 #include "data/format/reader.h"
 #include "data/inspect.h"
@@ -27,6 +28,9 @@ void describe_machine() {
   std::printf("cpu        %s, %d cores\nmemory     %s\n", machine.cpu.c_str(), machine.cores,
               format_bytes(static_cast<double>(machine.memory_bytes)).c_str());
   if (!machine.gpu.empty()) std::printf("gpu        %s\n", machine.gpu.c_str());
+  const std::string_view highest = cpu_level();
+  std::printf("level      %s%s\n", std::string(compiled_level()).c_str(),
+              highest.empty() ? "" : cat(" (this CPU: ", highest, ")").c_str());
   std::printf("products   %s\n", cpu::gemm_library());
   for (const cpu::TileKernel* kernel : cpu::tile_kernels()) {
     const bool is_used = kernel == &cpu::tile_kernel(kernel->type);

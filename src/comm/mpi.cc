@@ -24,7 +24,7 @@ const EmblemMpi& load_module() {
   const std::string path = find_mpi_module();
   if (path.empty())
     throw Error(ErrorCode::kUnavailable,
-                cat("no ", kModuleName, " next to the program; ", kAdvice));
+                cat("no ", kModuleName, " next to the program or in its ../lib/emblem; ", kAdvice));
   decltype(emblem_mpi_module)* module = nullptr;
   DynamicLibrary(path, kAdvice).find("emblem_mpi_module", module);
   const EmblemMpi& mpi = *module();
@@ -127,7 +127,8 @@ class MpiCommunicator : public WatchedCommunicator {
 std::string find_mpi_module() {
   if (const char* given = std::getenv("EMBLEM_MPI_MODULE")) return given;
   const std::filesystem::path folder = std::filesystem::path(program_path()).parent_path();
-  for (const std::filesystem::path& path : {folder / kModuleName, folder / "lib" / kModuleName})
+  for (const std::filesystem::path& path :
+       {folder / kModuleName, folder.parent_path() / "lib/emblem" / kModuleName})
     if (std::filesystem::exists(path)) return path.string();
   return "";
 }

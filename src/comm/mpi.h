@@ -11,7 +11,7 @@
 namespace emblem {
 
 // The module's file: EMBLEM_MPI_MODULE, or libemblem_mpi.so next to the program or in its folder
-// lib; "" where there is none.
+// ../lib/emblem; "" where there is none.
 std::string find_mpi_module();
 
 // `settings.join.rank` and `size` are what the launcher says; MPI must say the same. The address of

@@ -279,6 +279,9 @@ TEST(Reference, TheFolderIsFoundHereOrAboveTheProgram) {
             (tree / "bench/reference").string());
   EXPECT_EQ(find_reference_folder(tree, stranger), (tree / "bench/reference").string());
   EXPECT_EQ(find_reference_folder(temp.path("elsewhere"), stranger), "");
+  const fs::path installed = temp.path("elsewhere/share/emblem/bench/reference");
+  fs::create_directories(installed);
+  EXPECT_EQ(find_reference_folder(temp.path("elsewhere"), stranger), installed.string());
 }
 
 TEST(Reference, EveryShippedTableIsValidAndNamedAsItsFile) {

@@ -152,7 +152,8 @@ std::string find_reference_folder(const std::string& here, const std::string& pr
   if (fs::is_directory(in(here), ignored)) return in(here);
   for (fs::path at = program; at.has_relative_path();) {
     at = at.parent_path();
-    if (fs::is_directory(in(at), ignored)) return in(at);
+    for (const fs::path& folder : {at, at / "share/emblem"})
+      if (fs::is_directory(in(folder), ignored)) return in(folder);
   }
   return "";
 }

@@ -25,7 +25,8 @@ ReferenceTable parse_reference(std::string_view json, const std::string& source)
 ReferenceTable read_reference(const std::string& path);
 
 // bench/reference in the folder `here`, or else in the nearest parent folder of the file `program`
-// (builds are inside the source tree). "" when there is none.
+// (builds are inside the source tree), or in share/emblem there (of an installation). "" when there
+// is none.
 std::string find_reference_folder(const std::string& here, const std::string& program);
 
 // One argument of `emblem report`: a file of benchmark results; a .jsonl file of numbers by step,

@@ -1,5 +1,6 @@
 // Messages that are Arrow IPC streams: a schema and record batches.
 #include "data/format/message_decoder.h"
+#include "data/source/arrow_absence.h"
 
 #ifdef EMBLEM_WITH_ARROW
 #include <arrow/buffer.h>
@@ -126,9 +127,8 @@ namespace emblem {
 
 std::unique_ptr<MessageDecoder> make_arrow_messages(std::vector<ColumnRequest>,
                                                     std::vector<std::string>) {
-  throw Error(ErrorCode::kUnsupported,
-              "data_config.stream_format ARROW_BATCH needs Arrow, without which this program was "
-              "built; use JSON_ROWS or CSV_ROWS");
+  throw Error(ErrorCode::kUnsupported, cat("data_config.stream_format ARROW_BATCH: ",
+                                           arrow_absence(), "; or use JSON_ROWS or CSV_ROWS"));
 }
 
 }  // namespace emblem

@@ -9,6 +9,7 @@
 #include "data/format/kept_columns.h"
 #include "data/format/number_text.h"
 #include "data/format/select_rows.h"
+#include "data/source/arrow_absence.h"
 #include "data/source/remote_storage.h"
 #include "emblem/error.h"
 
@@ -359,9 +360,7 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& path) {
   throw Error(ErrorCode::kUnsupported,
-              cat(path,
-                  ": this build does not read Parquet, ORC and Arrow files; build with "
-                  "-DEMBLEM_ARROW=ON (cmake/Arrow.cmake)"));
+              cat(path, ": Parquet, ORC and Arrow files cannot be read: ", arrow_absence()));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Parquet, ORC and Arrow IPC. Blocks become record batches on any thread; a file collects them
 // until it has the rows of a row group.
 #include "data/format/encoder.h"
+#include "data/source/arrow_absence.h"
 #include "emblem/error.h"
 
 #ifdef EMBLEM_WITH_ARROW
@@ -225,9 +226,7 @@ namespace emblem {
 namespace {
 
 [[noreturn]] void refuse(const char* format) {
-  throw Error(ErrorCode::kUnsupported,
-              cat("this build does not write ", format,
-                  " files; build with -DEMBLEM_ARROW=ON (cmake/Arrow.cmake)"));
+  throw Error(ErrorCode::kUnsupported, cat(format, " files cannot be written: ", arrow_absence()));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // Stores by Arrow's file systems: S3, GCS, Azure, HDFS.
+#include "data/source/arrow_absence.h"
 #include "data/source/object_store.h"
 #include "emblem/error.h"
 
@@ -403,11 +404,8 @@ void finalize_stores() {
 namespace emblem {
 
 std::unique_ptr<ObjectStore> make_arrow_store(const ObjectUri& uri, const StoreOptions&) {
-  throw Error(
-      ErrorCode::kUnsupported,
-      cat(uri.shown(),
-          " cannot be read: this program was built without Arrow; copy the files to this machine, "
-          "or build with EMBLEM_ARROW=ON"));
+  throw Error(ErrorCode::kUnsupported, cat(uri.shown(), " cannot be read: ", arrow_absence(),
+                                           "; or copy the files to this machine by other means"));
 }
 
 void finalize_stores() {}
