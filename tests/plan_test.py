@@ -2,9 +2,12 @@
 """emblem probe, plan and bench plan, and trainings with their plans: what they do, not how fast."""
 
 import json
+import pathlib
+import shutil
+import tempfile
 import unittest
 
-from harness import EmblemTest, run
+from harness import run
 from ranks import Launched
 
 PIPELINE = """
@@ -29,20 +32,33 @@ model_config {{
 """
 
 
-class PlanTest(EmblemTest):
+class PlanTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="emblem-test-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder, ignore_errors=True)
+        cls.data = cls.folder / "data"
+        cls.of_two, config = cls.folder / "two.json", cls.folder / "p.config"
+        cls.write_pipeline(config)
+        for command in (("synth", "--for", config, "--rows", 2000, "--test-rows", 10, "--format", "csv", "--out", cls.data),
+                        ("probe", "--config", config, "--ranks", 2, "--seconds", 0.001, "--out", cls.of_two)):
+            done = run(*command)
+            assert done.returncode == 0, done.stderr
+        cls.printed_of_two = done.stdout
+
     def setUp(self):
-        super().setUp()
         self.here = self.folder / self._testMethodName
         self.here.mkdir()
         self.config = self.here / "p.config"
         self.probe = self.here / "probe.json"
         self.write()
-        made = run("synth", "--for", self.config, "--rows", 2000, "--test-rows", 10, "--format", "csv", "--out",
-                   self.here / "data")
-        self.assertEqual(made.returncode, 0, made.stderr)
+
+    @classmethod
+    def write_pipeline(cls, path, constraints=""):
+        path.write_text(PIPELINE.format(data=cls.data, folder=path.parent, constraints=constraints))
 
     def write(self, constraints=""):
-        self.config.write_text(PIPELINE.format(data=self.here / "data", folder=self.here, constraints=constraints))
+        self.write_pipeline(self.config, constraints)
 
     def command(self, *arguments):
         done = run(*arguments)
@@ -54,9 +70,6 @@ class PlanTest(EmblemTest):
         self.assertNotEqual(done.returncode, 0, done.stdout)
         return done.stderr
 
-    def make_probe(self, ranks=2):
-        return self.command("probe", "--config", self.config, "--ranks", ranks, "--seconds", 0.001, "--out", self.probe)
-
     def launched(self, ranks, *command):
         job = Launched("--ranks", ranks, "--", *command)
         self.addCleanup(job.kill)
@@ -64,12 +77,16 @@ class PlanTest(EmblemTest):
         return "\n".join(job.lines)
 
     def test_a_probe_becomes_a_plan_becomes_a_training(self):
-        self.assertIn("2 ranks (cpu, threads", self.make_probe())
-        profile = json.loads(self.probe.read_text())
+        self.assertIn("2 ranks (cpu, threads", self.printed_of_two)
+        profile = json.loads(self.of_two.read_text())
         self.assertEqual(len(profile["hosts"]), 2)
         self.assertEqual({table["dim"] for table in profile["tables"]}, {8, 4, 2})  # 2: slices of 4 columns
         plan = self.here / "plan.txt"
-        printed = self.command("plan", "--config", self.config, "--probe", self.probe, "--explain", "--out", plan)
+        printed = self.command("plan", "--config", self.config, "--probe", self.of_two, "--explain", "--out", plan)
+        self.assertEqual([(each["holding"], each["every_second"]) for each in profile["steps"]["held"]],
+                         [("rows", False), ("rank", False), ("replicated", False), ("rank pooled", False),
+                          ("columns", False), ("replicated", True), ("rank pooled", True), ("columns", True)])
+        self.assertEqual([rows for rows, _ in profile["steps"]["held"][0]["seconds_by_rows"]], [32, 64, 128])
         self.assertRegex(printed, r"predicted [\d.]+ ms a step")
         self.assertRegex(printed, r"a_emb: .*, because ")
         lines = [line for line in plan.read_text().splitlines() if not line.startswith("#")]
@@ -85,29 +102,26 @@ class PlanTest(EmblemTest):
         self.assertEqual((profile["transport"], len(profile["hosts"])), ("tcp", 2))
 
     def test_a_given_plan_is_predicted(self):
-        self.make_probe()
         plan = self.here / "mine.txt"
         plan.write_text("ranks 2\na_emb rank 1\nb_emb replicated\nc_emb rows\n")
-        printed = self.command("plan", "--config", self.config, "--probe", self.probe, "--plan", plan)
+        printed = self.command("plan", "--config", self.config, "--probe", self.of_two, "--plan", plan)
         self.assertRegex(printed, r"a_emb .*on rank 1")
         self.assertRegex(printed, r"b_emb .*on every rank")
         plan.write_text("ranks 2\na_emb columns 2 1 0\nb_emb rank 0 pooled owner\nc_emb columns 2 0 1 pooled owner\n")
-        printed = self.command("plan", "--config", self.config, "--probe", self.probe, "--plan", plan)
+        printed = self.command("plan", "--config", self.config, "--probe", self.of_two, "--plan", plan)
         self.assertRegex(printed, r"a_emb .*columns over all ranks")
         self.assertRegex(printed, r"b_emb .*on rank 0, pooled there")
         self.assertRegex(printed, r"c_emb .*columns over all ranks, pooled there")
         plan.write_text("ranks 3\na_emb rows\n")
         self.assertIn("the plan (train_config.plan_path) is for 3 ranks, but there are 2",
-                      self.refused("plan", "--config", self.config, "--probe", self.probe, "--plan", plan))
+                      self.refused("plan", "--config", self.config, "--probe", self.of_two, "--plan", plan))
 
     def test_keys_by_a_power_law_need_no_data(self):
-        self.make_probe()
-        printed = self.command("plan", "--config", self.config, "--probe", self.probe, "--sample", 0)
+        printed = self.command("plan", "--config", self.config, "--probe", self.of_two, "--sample", 0)
         self.assertIn("keys from a power law, alpha 1.05 (assumed)", printed)
 
     def test_what_does_not_fit_is_explained(self):
-        self.make_probe()
-        line = self.refused("plan", "--config", self.config, "--probe", self.probe, "--memory", "100k")
+        line = self.refused("plan", "--config", self.config, "--probe", self.of_two, "--memory", "100k")
         self.assertRegex(line, r"emblem: no plan fits: rank \d would need .* too many; the largest table there is a_emb")
         self.assertEqual(len(line.splitlines()), 1)
 
@@ -115,14 +129,13 @@ class PlanTest(EmblemTest):
         self.probe.write_text("ranks 2\n")
         self.assertIn("not a file of emblem probe", self.refused("plan", "--config", self.config, "--probe", self.probe))
         self.assertIn("--probe FILE is missing", self.refused("plan", "--config", self.config))
-        self.make_probe()
         other = self.config.read_text().replace("embedding_dim: 4", "embedding_dim: 6")
         self.config.write_text(other)
         self.assertIn("the probe has no tables like c_emb (dim 6, fp32, adagrad, static); run emblem probe",
-                      self.refused("plan", "--config", self.config, "--probe", self.probe))
+                      self.refused("plan", "--config", self.config, "--probe", self.of_two))
 
     def test_larger_clusters_are_simulated_with_their_sources(self):
-        self.make_probe(1)
+        self.command("probe", "--config", self.config, "--seconds", 0.001, "--out", self.probe)
         printed = self.command("plan", "--config", self.config, "--probe", self.probe, "--hosts", "1,16,128",
                                "--devices", 8, "--link", "nvlink4,ndr")
         self.assertIn("kernels and layers: measured (cpu", printed)
@@ -138,9 +151,8 @@ class PlanTest(EmblemTest):
 
     def test_constraints_are_obeyed_by_plans_and_trainings(self):
         self.write('embedding_constraints { sharding_types: "table_wise" }')
-        self.make_probe()
         plan = self.here / "plan.txt"
-        self.command("plan", "--config", self.config, "--probe", self.probe, "--out", plan)
+        self.command("plan", "--config", self.config, "--probe", self.of_two, "--out", plan)
         self.assertRegex(plan.read_text(), r"(?m)^a_emb rank \d$")
         # Without a plan: one rank has all rows of the table in its part of the checkpoint.
         self.launched(2, "train", "--config", self.config, "--set", "train_config.num_epochs=1")
@@ -152,20 +164,19 @@ class PlanTest(EmblemTest):
         self.assertEqual(len(runs("b_emb")), 2)
 
     def test_kinds_that_do_not_exist_are_one_line(self):
-        self.make_probe()
         self.write('embedding_constraints { sharding_types: "column_wise" }')
-        done = run("plan", "--config", self.config, "--probe", self.probe)
+        done = run("plan", "--config", self.config, "--probe", self.of_two)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stderr.count("sharding_types column_wise of feature a are not supported"), 1)
         self.write('embedding_constraints { sharding_types: "rowwise" }')
         self.assertIn('sharding_types has "rowwise"; expected row_wise, table_wise, data_parallel',
-                      self.refused("plan", "--config", self.config, "--probe", self.probe))
+                      self.refused("plan", "--config", self.config, "--probe", self.of_two))
 
     def test_bench_plan_compares_predictions_with_measurements(self):
         out = self.here / "bench.json"
         printed = self.command("bench", "plan", "--ranks", "1,2", "--transport", "threads,tcp", "--dims", 4, "--batches",
                                16, "--kinds", "rows,table,columns,owner,planned", "--seconds", 0.001, "--probe-seconds",
-                               0.0005, "--json", out)
+                               0.0005, "--repeats", 0, "--json", out)
         self.assertRegex(printed, r"step time within 15 %: \d+ of 11")
         results = json.loads(out.read_text())
         self.assertEqual(len(results), 11)

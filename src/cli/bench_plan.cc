@@ -27,6 +27,13 @@ struct PlanOptionsOfCli : PlanBenchOptions {
   std::vector<std::string> transports;
   std::vector<int> sizes_of_job = {1, 2, 4, 8};
   std::string json;
+  bool quick = false;
+
+  void make_quick() {
+    batches = {256, 1024};
+    seconds = 0.01;
+    probe_seconds = 0.005;
+  }
 };
 
 template <class T>
@@ -68,6 +75,7 @@ std::vector<std::string> options_of_rank(const PlanOptionsOfCli& options,
                                     "--kinds",         joined(options.kinds),
                                     "--seconds",       cat(options.seconds),
                                     "--probe-seconds", cat(options.probe_seconds),
+                                    "--repeats",       cat(options.repeats),
                                     "--device",        options.device.device,
                                     "--json",          json};
   if (options.device.threads > 0)
@@ -169,17 +177,33 @@ void add_plan_bench(Command& bench) {
                   "How ranks are connected (default: all that are there; on a GPU threads)");
   command.list("--ranks", options->sizes_of_job, "N,...", "Numbers of ranks to start here");
   command.list("--dims", options->dims, "N,...", "Embedding dimensions");
-  command.list("--batches", options->batches, "N,...", "Rows of a rank's batch");
+  const Option batches =
+      command.list("--batches", options->batches, "N,...", "Rows of a rank's batch");
   command.choices("--kinds", options->kinds, plan_kinds(), "Plans to measure");
-  command.option("--seconds", options->seconds, "S", "Time for the steps of each cell").positive();
+  Option seconds = command.option("--seconds", options->seconds, "S",
+                                  "Time for the steps of each cell, 5 to 10 times");
+  seconds.positive();
+  Option probe_seconds = command.option("--probe-seconds", options->probe_seconds, "S",
+                                        "Time for each measurement of the probe");
+  probe_seconds.positive();
   command
-      .option("--probe-seconds", options->probe_seconds, "S",
-              "Time for each measurement of the probe")
-      .positive();
+      .option("--repeats", options->repeats, "N",
+              "Repeat a probe and its cells up to N times where steps with rows over all ranks "
+              "changed by more than 10 % between them")
+      .range(0, 100);
+  command
+      .flag("--quick", options->quick,
+            "Batches of 256 and 1024 rows, and less time for each measurement")
+      .excludes(batches)
+      .excludes(seconds)
+      .excludes(probe_seconds);
   add_device_options(command, options->device);
   add_rank_options(command, options->ranks);
   command.output("--json", options->json, "Also write the results to this file");
-  command.run_interruptible([options] { return run(*options); });
+  command.run_interruptible([options] {
+    if (options->quick) options->make_quick();
+    return run(*options);
+  });
 }
 
 }  // namespace emblem

@@ -119,13 +119,16 @@ double TableLoad::requests_of_rank(int rank) const {
   return keys * static_cast<double>(shares.size()) * shares[static_cast<size_t>(rank)];
 }
 
+double StepParts::sum() const {
+  double seconds = overlap;
+  for (const NamedPart& part : step_parts()) seconds += this->*part.seconds;
+  return seconds;
+}
+
 double StepParts::total() const {
-  double sum = overlap, longest = 0;
-  for (const NamedPart& part : step_parts()) {
-    sum += this->*part.seconds;
-    longest = std::max(longest, this->*part.seconds);
-  }
-  return std::max(sum, longest);
+  double longest = 0;
+  for (const NamedPart& part : step_parts()) longest = std::max(longest, this->*part.seconds);
+  return std::max(sum(), longest);
 }
 
 const std::array<NamedPart, 9>& step_parts() {
@@ -156,7 +159,7 @@ CostModel::CostModel(const MachineProfile& profile, const Workload& workload)
       ranks_(profile.ranks()),
       exchange_(measured_exchange(profile.exchange, profile.ranks())),
       host_of_rank_(host_numbers(profile.hosts)) {
-  overlap_ = overlap_seconds();
+  set_overlaps();
 }
 
 CostModel::CostModel(const MachineProfile& profile, const Workload& workload, int ranks,
@@ -167,7 +170,7 @@ CostModel::CostModel(const MachineProfile& profile, const Workload& workload, in
       exchange_(std::move(exchange)),
       host_of_rank_(static_cast<size_t>(ranks)) {
   std::iota(host_of_rank_.begin(), host_of_rank_.end(), 0);
-  overlap_ = overlap_seconds();
+  set_overlaps();
 }
 
 // Of the rows of a table, or of a slice of their columns: seconds of a request of its holder, and
@@ -267,6 +270,8 @@ TableLoad CostModel::load_of(size_t index, const TableShards& planned) const {
   const auto slices = static_cast<double>(std::max<size_t>(1, shards.columns.size()));
   add_exchange_bytes(static_cast<double>(table.settings.dim) * kFloat, slices, load);
   add_pooling(seconds_of(profile_.costs_of(table.settings), call, 0), held, load);
+  load.holding = holding_of(planned);
+  load.overlap = more_[static_cast<size_t>(load.holding)] * load.seconds;
   return load;
 }
 
@@ -291,6 +296,12 @@ void CostModel::add_pooling(const RowSeconds& whole, const std::vector<RowSecond
                             load.lookups * whole.requests);
     load.sums.push_back(own_sums + pooled * held[r].sums - load.lookups * whole.sums);
   }
+  const auto mean = [](const std::vector<double>& of_ranks) {
+    return std::accumulate(of_ranks.begin(), of_ranks.end(), 0.0) /
+           static_cast<double>(of_ranks.size());
+  };
+  load.seconds = mean(load.gather) + mean(load.update) + mean(load.requests) + mean(load.sums) +
+                 load.lookups * (whole.requests + whole.sums);
 }
 
 // Of one lookup of the model.
@@ -390,8 +401,8 @@ Prediction CostModel::predict(const std::vector<const TableLoad*>& loads) const 
   seconds.dense = shards * profile_.pass.dense.at(rows);
   seconds.sums = with_most(shards * profile_.pass.sums.at(rows), sums);
   seconds.dense_sum = dense_sum_seconds();
-  seconds.overlap = overlap_;
-  add_second_calls(loads, seconds);
+  seconds.overlap = overlap_ + mixture_seconds(loads);
+  for (const TableLoad* load : loads) seconds.overlap += load->overlap;
   return found;
 }
 
@@ -407,7 +418,7 @@ Prediction CostModel::predict(const ShardPlan& plan) const {
 CostModel CostModel::with(const Workload& workload) const {
   CostModel other = *this;
   other.workload_ = workload;
-  other.overlap_ = other.overlap_seconds();
+  other.set_overlaps();
   return other;
 }
 

@@ -5,8 +5,12 @@
 //   own rank   all    owner    all    own     all         own    all         owner
 //
 // Ranks wait for each other at every exchange, so a step is the sum over parts of the slowest rank.
-// On GPUs parts overlap: there a step is a whole one that was probed, plus by how much the parts of
-// a plan are longer than those of the probed one.
+// But parts that are measured one by one are not those of a step: caches hold other rows, threads
+// wake up later, a GPU works on one while the host enqueues the next. So whole steps are probed,
+// too. What those with rows over all ranks take more or less than their parts, their overlap, is
+// that of every plan. What those with all tables held in another way take more or less is shared
+// among the tables that a plan holds so, and what two ways side by side take more, which is found
+// with every second table held so, is added once.
 #pragma once
 
 #include <array>
@@ -31,11 +35,12 @@ struct StepParts {
   double sums = 0;       // gradients by key
   double gradients = 0;  // exchange
   double update = 0;     // of rows
-  // What a whole step takes more than the sum of its parts: below 0 where they overlap, and where a
-  // part by itself waits for its device. Not one of step_parts().
+  // What a whole step takes more than the sum of its parts: below 0 where they overlap. Not one of
+  // step_parts().
   double overlap = 0;
 
-  double total() const;  // at least the longest part
+  double sum() const;
+  double total() const;  // the sum, or the longest part where that is more
 };
 struct NamedPart {
   const char* name;
@@ -69,6 +74,9 @@ struct TableLoad {
   std::vector<double> gather, update;              // seconds by rank, while all ranks work
   std::vector<double> gather_alone, update_alone;  // while the others wait
   std::vector<RankBytes> bytes;
+  Holding holding = Holding::kRows;
+  double seconds = 0;  // of its parts but exchanges, the mean of ranks
+  double overlap = 0;  // its share of what steps with tables that are held so take more, seconds
 
   // Keys that all ranks ask of one.
   double requests_of_rank(int rank) const;
@@ -104,8 +112,10 @@ class CostModel {
     double requests = 0, lookups = 0, distinct_share = 1;
   };
   double dense_sum_seconds() const;
-  double overlap_seconds() const;
-  void add_second_calls(const std::vector<const TableLoad*>& loads, StepParts& seconds) const;
+  void set_overlaps();
+  double overlap_of(const StepCosts::Held& held) const;
+  // What ways side by side take more than each by itself.
+  double mixture_seconds(const std::vector<const TableLoad*>& loads) const;
   CallSize call_of(const WorkloadTable& table) const;
   // For a rank that has `rows` rows.
   static RowSeconds seconds_of(const TableCosts& costs, const CallSize& call, double rows);
@@ -120,7 +130,10 @@ class CostModel {
   int ranks_;
   ExchangeTime exchange_;
   std::vector<int> host_of_rank_;
-  double overlap_ = 0;
+  double overlap_ = 0;  // of rows over all ranks, seconds
+  // By way to hold tables: what steps take more, as a share of TableLoad::seconds; and what they
+  // take more beside tables that are held in another way, seconds.
+  std::array<double, kHoldings.size()> more_ = {}, beside_ = {};
 };
 
 }  // namespace emblem

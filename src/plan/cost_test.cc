@@ -87,25 +87,102 @@ TEST(Cost, RanksHaveWholeBinsOfATableThatEvicts) {
               testing::ThrowsMessage<Error>(testing::HasSubstr("evicts keys in bins of 64 parts")));
 }
 
-// Two ranks, a step of 10 ms with one shard of 1000 rows on each.
-MachineProfile gpu_profile() {
+// Two ranks, steps of 10 ms with rows over all ranks and of 15 ms with columns, with one shard of
+// 1000 rows on each.
+MachineProfile profile_with_steps() {
   MachineProfile profile = test_profile(2);
-  profile.device = "cuda";
-  profile.step = {1, Curve({{1000, 10e-3}, {2000, 20e-3}})};
+  profile.steps = {1,
+                   {{{Holding::kRows}, Curve({{1000, 10e-3}, {2000, 20e-3}})},
+                    {{Holding::kColumns}, Curve({{1000, 15e-3}, {2000, 30e-3}})}}};
   return profile;
 }
 
-TEST(Cost, AStepOnGpusIsTheProbedOneAndWhatThePlanAdds) {
+TEST(Cost, AStepIsTheProbedOneAndWhatThePlanAdds) {
   const Workload workload = test_workload({4096});
-  const CostModel model(gpu_profile(), workload), parts(test_profile(2), workload);
-  const ShardPlan rows = plan_of({over_all_ranks("t0", 2)}, 2);
+  const CostModel model(profile_with_steps(), workload), parts(test_profile(2), workload);
+  const ShardPlan rows = plan_held(workload, {Holding::kRows}, 2);
   const ShardPlan one = plan_of({on_rank("t0", 1, 2)}, 2);
   EXPECT_NEAR(model.predict(rows).seconds.total(), 10e-3, 1e-12);
   EXPECT_NEAR(model.predict(rows).seconds.overlap, 10e-3 - parts.predict(rows).seconds.total(),
               1e-12);
+  EXPECT_NEAR(model.predict(plan_held(workload, {Holding::kColumns}, 2)).seconds.total(), 15e-3,
+              1e-12);
+  // A way that was not probed overlaps as rows do.
   EXPECT_NEAR(model.predict(one).seconds.total() - model.predict(rows).seconds.total(),
               parts.predict(one).seconds.total() - parts.predict(rows).seconds.total(), 1e-12);
   EXPECT_DOUBLE_EQ(parts.predict(rows).seconds.overlap, 0.0);
+}
+
+TEST(Cost, WhatAWayTakesMoreIsSharedByItsTables) {
+  const Workload workload = test_workload({4096, 4096});
+  const CostModel model(profile_with_steps(), workload);
+  const auto overlap = [&](const ShardPlan& plan) { return model.predict(plan).seconds.overlap; };
+  ShardPlan half = plan_held(workload, {Holding::kRows}, 2);
+  half.tables[1] = by_columns("t1", {0, 1}, 2);
+  EXPECT_NEAR(overlap(half),
+              0.5 * overlap(plan_held(workload, {Holding::kRows}, 2)) +
+                  0.5 * overlap(plan_held(workload, {Holding::kColumns}, 2)),
+              1e-12);
+  // In proportion to the time of their parts.
+  const Workload uneven = test_workload({4096, 100});
+  const CostModel of_uneven(profile_with_steps(), uneven);
+  const TableLoad large = of_uneven.load_of(0, by_columns("t0", {0, 1}, 2));
+  const TableLoad small = of_uneven.load_of(1, by_columns("t1", {0, 1}, 2));
+  EXPECT_NE(large.overlap, 0.0);
+  EXPECT_NEAR(small.overlap / small.seconds, large.overlap / large.seconds, 1e-12);
+}
+
+TEST(Cost, TwoWaysSideBySideTakeWhatWasProbedOfThemOnce) {
+  const Workload workload = test_workload({4096, 4096, 4096});
+  MachineProfile profile = profile_with_steps();
+  const HeldTables every_second{Holding::kReplicated, true};
+  const CostModel before(profile, workload);
+  const ShardPlan mixed = plan_held(workload, every_second, 2);
+  const double parts = before.predict(mixed).seconds.total();
+  profile.steps.held.push_back({every_second, Curve({{1000, parts + 3e-3}})});
+  const CostModel model(profile, workload);
+  EXPECT_NEAR(model.predict(mixed).seconds.total(), parts + 3e-3, 1e-12);
+  const auto added = [&](const ShardPlan& plan) {
+    return model.predict(plan).seconds.total() - before.predict(plan).seconds.total();
+  };
+  EXPECT_NEAR(added(plan_held(workload, {Holding::kReplicated}, 2)), 0.0, 1e-12);
+  ShardPlan one = plan_held(workload, {Holding::kRows}, 2);
+  EXPECT_NEAR(added(one), 0.0, 1e-12);
+  one.tables[1] = on_every_rank("t1");
+  EXPECT_NEAR(added(one), 3e-3, 1e-12);
+  one.tables[0] = by_columns("t0", {0, 1}, 2);
+  EXPECT_NEAR(added(one), 3e-3, 1e-12);
+  one.tables[2] = by_columns("t2", {0, 1}, 2);  // columns, which cost nothing more, and copies
+  EXPECT_NEAR(added(one), 3e-3, 1e-12);
+}
+
+TEST(Cost, ProbedStepsAreMetWhereSomeTablesCannotBeCut) {
+  Workload workload = test_workload({4096, 4096});
+  workload.tables[0].allowed.replicated = false;
+  const ShardPlan columns = plan_held(workload, {Holding::kColumns}, 2);
+  EXPECT_EQ(holding_of(columns.tables[0]), Holding::kRows);
+  EXPECT_EQ(holding_of(columns.tables[1]), Holding::kColumns);
+  const CostModel model(profile_with_steps(), workload);
+  EXPECT_NEAR(model.predict(columns).seconds.total(), 15e-3, 1e-12);
+}
+
+TEST(Holding, IsFoundInEveryPlanThatIsHeldSo) {
+  const Workload workload = test_workload({4096, 4096, 4096});
+  for (const Holding holding : kHoldings) {
+    EXPECT_EQ(parse_holding(name_of(holding)), holding);
+    for (const TableShards& shards : plan_held(workload, {holding}, 2).tables)
+      EXPECT_EQ(holding_of(shards), holding) << name_of(holding);
+  }
+  EXPECT_EQ(parse_holding("row"), std::nullopt);
+  const ShardPlan one = plan_held(workload, {Holding::kRank}, 2);
+  EXPECT_EQ(one.tables[2], on_rank("t2", 0, 2));
+  EXPECT_EQ(holding_of(on_rank("t0", 0, 1)), Holding::kRows);  // all rows of one rank
+  const ShardPlan second = plan_held(workload, {Holding::kReplicated, true}, 2);
+  EXPECT_EQ(second.tables[0], on_every_rank("t0"));
+  EXPECT_EQ(second.tables[1], over_all_ranks("t1", 2));
+  const ShardPlan small = plan_held(test_workload({10, 4096}), {Holding::kRank, false, 100}, 2);
+  EXPECT_EQ(small.tables[0], on_rank("t0", 0, 2));
+  EXPECT_EQ(small.tables[1], over_all_ranks("t1", 2));
 }
 
 TEST(Cost, AStepTakesAtLeastAsLongAsItsLongestPart) {
@@ -117,36 +194,17 @@ TEST(Cost, AStepTakesAtLeastAsLongAsItsLongestPart) {
 
 TEST(Cost, ShardsAndOtherNumbersOfRanksOverlapAsProbedOnesDo) {
   Workload workload = test_workload({4096});
-  const double one = CostModel(gpu_profile(), workload)
+  const double one = CostModel(profile_with_steps(), workload)
                          .predict(plan_of({over_all_ranks("t0", 2)}, 2))
                          .seconds.overlap;
   EXPECT_LT(one, 0.0);
-  const CostModel described(gpu_profile(), workload, 8, [](const Traffic&) { return 0.0; });
+  const CostModel described(profile_with_steps(), workload, 8, [](const Traffic&) { return 0.0; });
   EXPECT_DOUBLE_EQ(described.predict(plan_of({over_all_ranks("t0", 8)}, 8)).seconds.overlap, one);
   const CostModel with_rows = described.with(test_workload({100}));
   EXPECT_NE(with_rows.predict(plan_of({over_all_ranks("t0", 8)}, 8)).seconds.overlap, one);
   workload.shards = 3;
-  const CostModel shards(gpu_profile(), workload);
+  const CostModel shards(profile_with_steps(), workload);
   EXPECT_DOUBLE_EQ(shards.predict(plan_of({over_all_ranks("t0", 2)}, 2)).seconds.overlap, 3 * one);
-}
-
-TEST(Cost, ReplicatedTablesBesideOthersAreASecondCallOnGpus) {
-  MachineProfile profile = test_profile(2);
-  const auto line = [](double fixed) { return Curve({{0, fixed}, {1000, 1.0}}); };
-  profile.tables[0].gather = KernelCurves({{1 << 20, 1.0, line(3e-5)}});
-  profile.tables[0].update = KernelCurves({{1 << 20, 1.0, line(4e-5)}});
-  const Workload workload = test_workload({4096, 4096});
-  const ShardPlan mixed = plan_of({on_every_rank("t0"), over_all_ranks("t1", 2)}, 2);
-  const ShardPlan copies = plan_of({on_every_rank("t0"), on_every_rank("t1")}, 2);
-  const auto difference = [&](const ShardPlan& plan, double StepParts::*part) {
-    MachineProfile gpu = profile;
-    gpu.device = "cuda";
-    return CostModel(gpu, workload).predict(plan).seconds.*part -
-           CostModel(profile, workload).predict(plan).seconds.*part;
-  };
-  EXPECT_NEAR(difference(mixed, &StepParts::gather), 3e-5, 1e-12);
-  EXPECT_NEAR(difference(mixed, &StepParts::update), 4e-5, 1e-12);
-  EXPECT_DOUBLE_EQ(difference(copies, &StepParts::gather), 0.0);
 }
 
 TEST(Cost, ATableWithoutACapacityHasMoreRowsOnAGpuThanKeys) {

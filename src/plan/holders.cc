@@ -1,8 +1,32 @@
 #include "plan/holders.h"
 
+#include <algorithm>
+
 #include "emblem/error.h"
 
 namespace emblem {
+
+Holding holding_of(const TableShards& shards) {
+  if (shards.replicated) return Holding::kReplicated;
+  const bool pooled = shards.pooled_at_owner;
+  if (shards.columns.size() > 1) return pooled ? Holding::kPooledColumns : Holding::kColumns;
+  const auto holders = std::count_if(shards.held.begin(), shards.held.end(),
+                                     [](PartRange held) { return held.count() > 0; });
+  if (pooled) return Holding::kPooledRank;
+  return holders == 1 && shards.held.size() > 1 ? Holding::kRank : Holding::kRows;
+}
+
+const char* name_of(Holding holding) {
+  static constexpr const char* kNames[] = {"rows",    "rank",        "replicated",
+                                           "columns", "rank pooled", "columns pooled"};
+  return kNames[static_cast<size_t>(holding)];
+}
+
+std::optional<Holding> parse_holding(const std::string& name) {
+  for (const Holding holding : kHoldings)
+    if (name == name_of(holding)) return holding;
+  return std::nullopt;
+}
 
 std::string to_text(const AllowedHolders& allowed) {
   std::string text;

@@ -1,6 +1,9 @@
 // plan/holders.h - in which ways the rows of a table may be held by ranks.
 #pragma once
 
+#include <array>
+#include <limits>
+#include <optional>
 #include <string>
 
 #include "shard/plan.h"
@@ -12,6 +15,25 @@ struct AllowedHolders {
 
   bool any() const { return rows || one_rank || replicated; }
   bool operator==(const AllowedHolders&) const = default;
+};
+
+// The ways in which a table can be held.
+enum class Holding { kRows, kRank, kReplicated, kColumns, kPooledRank, kPooledColumns };
+inline constexpr std::array kHoldings = {Holding::kRows,       Holding::kRank,
+                                         Holding::kReplicated, Holding::kColumns,
+                                         Holding::kPooledRank, Holding::kPooledColumns};
+Holding holding_of(const TableShards& shards);
+// "rows", "rank", "replicated", "columns", "rank pooled", "columns pooled"
+const char* name_of(Holding holding);
+std::optional<Holding> parse_holding(const std::string& name);
+
+// All tables held in one way, or some of them; the rows of the others are over all ranks.
+struct HeldTables {
+  Holding holding = Holding::kRows;
+  bool every_second = false;  // the first, the third, ...
+  // Tables with more keys are others, too.
+  double most_keys = std::numeric_limits<double>::max();
+  bool operator==(const HeldTables&) const = default;
 };
 
 // "rows or one rank"

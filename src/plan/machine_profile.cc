@@ -12,7 +12,7 @@ namespace emblem {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
 
 Json to_value(const Curve& curve) {
   Json points = Json::array();
@@ -106,6 +106,19 @@ TableCosts table_of(const Field& field) {
   return costs;
 }
 
+StepCosts steps_of(const Field& field) {
+  StepCosts steps{.shards = field["shards"].integer(1)};
+  const Field held = field["held"];
+  for (size_t i = 0; i < held.size(); ++i) {
+    const Field name = held[i]["holding"];
+    const std::optional<Holding> holding = parse_holding(name.text());
+    if (!holding) name.refuse("a way to hold a table, as \"rows\"");
+    steps.held.push_back({{*holding, held[i]["every_second"].flag(), held[i]["most_keys"].number()},
+                          curve_of(held[i]["seconds_by_rows"])});
+  }
+  return steps;
+}
+
 std::vector<MemoryPool> pools_of(const Field& field, int ranks) {
   std::vector<MemoryPool> pools;
   std::set<int64_t> seen;
@@ -125,6 +138,12 @@ std::vector<MemoryPool> pools_of(const Field& field, int ranks) {
 }
 
 }  // namespace
+
+const StepCosts::Held* StepCosts::find(Holding holding, bool every_second) const {
+  for (const Held& each : held)
+    if (each.tables.holding == holding && each.tables.every_second == every_second) return &each;
+  return nullptr;
+}
 
 TableClass class_of(const TableSettings& settings) {
   return {settings.dim, name_of(settings.dtype), name_of(settings.rule),
@@ -172,9 +191,12 @@ std::string to_json(const MachineProfile& profile) {
   json["pass"] = {{"requests", to_value(profile.pass.requests)},
                   {"dense", to_value(profile.pass.dense)},
                   {"sums", to_value(profile.pass.sums)}};
-  if (!profile.step.seconds.points().empty())
-    json["step"] = {{"shards", profile.step.shards},
-                    {"seconds_by_rows", to_value(profile.step.seconds)}};
+  json["steps"] = {{"shards", profile.steps.shards}, {"held", Json::array()}};
+  for (const StepCosts::Held& each : profile.steps.held)
+    json["steps"]["held"].push_back({{"holding", name_of(each.tables.holding)},
+                                     {"every_second", each.tables.every_second},
+                                     {"most_keys", each.tables.most_keys},
+                                     {"seconds_by_rows", to_value(each.seconds)}});
   json["tables"] = Json::array();
   for (const TableCosts& costs : profile.tables)
     json["tables"].push_back({{"dim", costs.table.dim},
@@ -218,8 +240,7 @@ MachineProfile parse_machine_profile(const std::string& text, const std::string&
   profile.dense_sum = curve_of(all["dense_sum"]);
   profile.pass = {curve_of(all["pass"]["requests"]), curve_of(all["pass"]["dense"]),
                   curve_of(all["pass"]["sums"])};
-  if (json.contains("step"))
-    profile.step = {all["step"]["shards"].integer(1), curve_of(all["step"]["seconds_by_rows"])};
+  profile.steps = steps_of(all["steps"]);
   const Field tables = all["tables"];
   for (size_t t = 0; t < tables.size(); ++t) profile.tables.push_back(table_of(tables[t]));
   return profile;

@@ -9,6 +9,7 @@
 
 #include "embedding/settings.h"
 #include "plan/curve.h"
+#include "plan/holders.h"
 
 namespace emblem {
 
@@ -52,13 +53,18 @@ struct PassCosts {
   bool operator==(const PassCosts&) const = default;
 };
 
-// Whole steps of all ranks, not divided into parts, with the rows of every table over all ranks, by
-// rows of a shard of a batch. Probed where a host enqueues a part while its device works on the one
-// before, so that a step is shorter than the sum of its parts: on GPUs.
+// Whole steps of all ranks, not divided into parts, with tables held in one way: see plan_held().
 struct StepCosts {
-  int64_t shards = 1;  // of a rank
-  Curve seconds;       // no points: not probed
+  struct Held {
+    HeldTables tables;
+    Curve seconds;  // by rows of a shard of a batch
+    bool operator==(const Held&) const = default;
+  };
+
+  int64_t shards = 1;      // of a rank
+  std::vector<Held> held;  // those that were probed
   bool operator==(const StepCosts&) const = default;
+  const Held* find(Holding holding, bool every_second = false) const;  // null: not probed
 };
 
 // Ranks that take memory from the same place: of a host, or of a GPU.
@@ -77,7 +83,7 @@ struct MachineProfile {
   ExchangeCosts exchange;
   Curve dense_sum;  // of all ranks, by number of values
   PassCosts pass;
-  StepCosts step;
+  StepCosts steps;
   std::vector<TableCosts> tables;
 
   int ranks() const { return static_cast<int>(hosts.size()); }

@@ -29,9 +29,13 @@ std::string problem_of(const std::string& text) {
 TEST(MachineProfile, ReadsBackWhatItWrites) {
   const MachineProfile profile = test_profile(3);
   EXPECT_EQ(parse_machine_profile(to_json(profile), "p.json"), profile);
-  MachineProfile gpu = profile;
-  gpu.step = {2, Curve({{512, 1e-3}, {1024, 2e-3}})};
-  EXPECT_EQ(parse_machine_profile(to_json(gpu), "p.json"), gpu);
+  MachineProfile with_steps = profile;
+  with_steps.steps = {2,
+                      {{{Holding::kRows}, Curve({{512, 1e-3}, {1024, 2e-3}})},
+                       {{Holding::kPooledColumns, true, 1000}, Curve({{512, 3e-3}})}}};
+  EXPECT_EQ(parse_machine_profile(to_json(with_steps), "p.json"), with_steps);
+  EXPECT_THAT(problem_of(replaced(to_json(with_steps), "columns pooled", "columns pulled")),
+              HasSubstr("p.json.steps.held[1].holding is \"columns pulled\", expected a way"));
 }
 
 TEST(MachineProfile, BadFilesAreNamedWithTheFieldThatIsWrong) {
@@ -45,8 +49,8 @@ TEST(MachineProfile, BadFilesAreNamedWithTheFieldThatIsWrong) {
             "emblem probe");
   EXPECT_EQ(problem_of(replaced(good, "\"dense_sum\"", "\"dense_som\"")),
             "p.json has no \"dense_sum\"; make the file again with emblem probe");
-  EXPECT_THAT(problem_of(replaced(good, "\"emblem_probe\": 1", "\"emblem_probe\": 9")),
-              HasSubstr("p.json.emblem_probe is 9, expected 1"));
+  EXPECT_THAT(problem_of(replaced(good, "\"emblem_probe\": 2", "\"emblem_probe\": 1")),
+              HasSubstr("p.json.emblem_probe is 1, expected 2; make the file again"));
   EXPECT_THAT(problem_of(replaced(good, "\"dim\": 16", "\"dim\": 0")),
               HasSubstr("p.json.tables[0].dim is 0, expected an integer of at least 1"));
   EXPECT_THAT(problem_of(replaced(good, "\"free_bytes\": 1073741824", "\"free_bytes\": -1")),

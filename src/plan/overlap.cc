@@ -1,41 +1,96 @@
-// What a step on GPUs takes more or less than the sum of parts that were measured one by one.
+// What a step takes more or less than the sum of parts that were measured one by one.
+#include <algorithm>
+
 #include "plan/cost.h"
 
 namespace emblem {
+namespace {
 
-// The probed step against the sum of its own parts. A shard of a rank adds parts as long as those
-// of the first, and they overlap as much.
-double CostModel::overlap_seconds() const {
-  const StepCosts& step = profile_.step;
-  if (step.seconds.points().empty()) return 0;
-  if (ranks_ != profile_.ranks()) return CostModel(profile_, workload_).overlap_;
-  CostModel probed = *this;
-  probed.overlap_ = 0;
-  probed.workload_.shards = step.shards;
-  ShardPlan plan{.ranks = ranks_};
-  for (const WorkloadTable& table : workload_.tables)
-    plan.tables.push_back(over_all_ranks(table.settings.name, ranks_));
-  const double parts = probed.predict(plan).seconds.total();
-  const double seconds = step.seconds.at(static_cast<double>(workload_.rows)) - parts;
-  return seconds * static_cast<double>(workload_.shards) / static_cast<double>(step.shards);
+// Ways whose tables are read and updated together.
+size_t group_of(Holding holding) {
+  switch (holding) {
+    case Holding::kRows:
+    case Holding::kRank:
+      return 0;
+    case Holding::kReplicated:
+      return 1;
+    case Holding::kColumns:
+      return 2;
+    case Holding::kPooledRank:
+    case Holding::kPooledColumns:
+      return 3;
+  }
+  return 0;
+}
+constexpr size_t kGroups = 4;
+
+size_t number_of(Holding holding) { return static_cast<size_t>(holding); }
+
+}  // namespace
+
+// Of a probed step, more than is known of already.
+double CostModel::overlap_of(const StepCosts::Held& held) const {
+  const ShardPlan plan = plan_held(workload_, held.tables, ranks_);
+  return held.seconds.at(static_cast<double>(workload_.rows)) - predict(plan).seconds.sum();
 }
 
-// A lookup on a GPU reads and updates all its tables in one call, and replicated tables in another:
-// a second one where it has both, which costs what few requests do.
-void CostModel::add_second_calls(const std::vector<const TableLoad*>& loads,
-                                 StepParts& seconds) const {
-  if (profile_.device != "cuda") return;
-  for (size_t lookup = 0; lookup < workload_.lookups; ++lookup) {
-    const WorkloadTable *replicated = nullptr, *split = nullptr;
-    for (size_t t = 0; t < loads.size(); ++t) {
-      const WorkloadTable& table = workload_.tables[t];
-      if (table.lookup == lookup) (loads[t]->replicated ? replicated : split) = &table;
-    }
-    if (replicated == nullptr || split == nullptr) continue;
-    const TableCosts& costs = profile_.costs_of(replicated->settings);
-    seconds.gather += costs.gather.at(0, 1, 0);
-    seconds.update += costs.update.at(0, 1, 0);
+// A shard of a rank adds parts as long as those of the first, and they overlap as much.
+void CostModel::set_overlaps() {
+  overlap_ = 0;
+  more_ = beside_ = {};
+  if (ranks_ != profile_.ranks()) {
+    const CostModel probed(profile_, workload_);
+    overlap_ = probed.overlap_;
+    more_ = probed.more_;
+    beside_ = probed.beside_;
+    return;
   }
+  const StepCosts& steps = profile_.steps;
+  CostModel parts = *this;
+  parts.workload_.shards = steps.shards;
+  if (const StepCosts::Held* rows = steps.find(Holding::kRows))
+    parts.overlap_ = parts.overlap_of(*rows);
+  for (const Holding holding : kHoldings) {
+    double& more = parts.more_[number_of(holding)];
+    const StepCosts::Held* held = steps.find(holding);
+    if (holding == Holding::kPooledColumns) more = parts.more_[number_of(Holding::kColumns)];
+    if (holding == Holding::kRows || held == nullptr) continue;
+    more = 0;
+    double seconds = 0;  // of tables that are held so
+    const ShardPlan plan = plan_held(workload_, held->tables, ranks_);
+    for (size_t t = 0; t < plan.tables.size(); ++t)
+      if (holding_of(plan.tables[t]) == holding)
+        seconds += parts.load_of(t, plan.tables[t]).seconds;
+    if (seconds > 0) more = parts.overlap_of(*held) / seconds;
+  }
+  more_ = parts.more_;
+  const double shards = static_cast<double>(workload_.shards) / static_cast<double>(steps.shards);
+  overlap_ = shards * parts.overlap_;
+  for (const Holding holding : kHoldings)
+    if (const StepCosts::Held* held = steps.find(holding, true))
+      beside_[number_of(holding)] = shards * std::max(0.0, parts.overlap_of(*held));
+}
+
+double CostModel::mixture_seconds(const std::vector<const TableLoad*>& loads) const {
+  double seconds = 0;
+  for (size_t lookup = 0; lookup < workload_.lookups; ++lookup) {
+    std::array<bool, kGroups> is_there = {};
+    std::array<double, kGroups> beside = {};
+    for (size_t t = 0; t < loads.size(); ++t) {
+      if (workload_.tables[t].lookup != lookup) continue;
+      const size_t group = group_of(loads[t]->holding);
+      is_there[group] = true;
+      beside[group] = std::max(beside[group], beside_[number_of(loads[t]->holding)]);
+    }
+    double all = 0, least = is_there[0] ? 0.0 : *std::max_element(beside.begin(), beside.end());
+    for (size_t g = 0; g < kGroups; ++g) {
+      if (!is_there[g]) continue;
+      all += beside[g];
+      least = std::min(least, beside[g]);
+    }
+    seconds += (all - least) / static_cast<double>(workload_.lookups);
+  }
+  return seconds;
 }
 
 }  // namespace emblem

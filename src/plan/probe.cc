@@ -100,8 +100,8 @@ MachineProfile probe_machine(const Context& context, const ProbeRanks& ranks,
   profile.tables = probe_tables(timer, workload);
   report("the model");
   profile.pass = probe_pass(timer, config, workload, profile.tables, options);
-  if (context.device == Device::kCuda)
-    profile.step = probe_step(timer, ranks, config, workload, options);
+  report("whole steps");
+  profile.steps = probe_step(timer, ranks, config, workload, profile, options);
   return profile;
 }
 

@@ -47,10 +47,11 @@ std::vector<TableCosts> probe_tables(RankTimer& timer, const Workload& workload)
 PassCosts probe_pass(RankTimer& timer, const config::PipelineConfig& config,
                      const Workload& workload, const std::vector<TableCosts>& tables,
                      const ProbeOptions& options);
-// Whole steps of all ranks, with the rows of the tables over them.
+// Whole steps of all ranks, with the tables held in every way for which there is memory. `profile`
+// has what was probed before: tables and memory, which must be equal on all ranks.
 StepCosts probe_step(RankTimer& timer, const ProbeRanks& ranks,
                      const config::PipelineConfig& config, const Workload& workload,
-                     const ProbeOptions& options);
+                     const MachineProfile& profile, const ProbeOptions& options);
 std::vector<MemoryPool> probe_memory(const Context& context, Communicator& ranks);
 
 }  // namespace emblem

@@ -150,7 +150,7 @@ PassCosts probe_pass(RankTimer& timer, const config::PipelineConfig& config,
     const HeldSeconds held = held_seconds(probed, workload, ranks, rows);
     const auto size = static_cast<double>(rows);
     const auto slowest = [&](const std::vector<double>& own) {
-      return median_of_slowest(timer.ranks(), own);
+      return low_of_slowest(timer.ranks(), own);
     };
     requests.push_back({size, std::max(0.0, slowest(lookups) - held.gather)});
     dense.push_back({size, std::max(0.0, slowest(others))});

@@ -18,11 +18,10 @@ namespace {
 
 constexpr int64_t kSmallTable = 4096;  // rows
 constexpr int64_t kFewRequests = 16;
-constexpr double kFewDistinct = 0.25;  // the second share of distinct keys that is measured
-constexpr size_t kKeySets = 8;         // used in turn, so that not all rows are in caches
-constexpr int64_t kSweptBytes =
-    16 << 20;  // read and written between measurements, as layers do in a step
-constexpr double kMemoryShare = 0.25;  // of what is free, for the table of all ranks of a host
+constexpr double kFewDistinct = 0.25;     // the second share of distinct keys that is measured
+constexpr size_t kKeySets = 8;            // used in turn, so that not all rows are in caches
+constexpr int64_t kSweptBytes = 4 << 20;  // read and written between measurements, as by layers
+constexpr double kMemoryShare = 0.25;     // of what is free, for the table of all ranks of a host
 
 // The tables of a class: the rows of the largest, the requests that a rank gets of all of them, and
 // the keys and bags of its own batch.
@@ -246,12 +245,13 @@ HolderSeconds time_holder(RankTimer& timer, HeldRows& held, bool alone) {
     updates.push_back(update);
   };
   once(0);
+  const double begin = seconds_now();
   once(1);
-  const int64_t repetitions = timer.repetitions(gathers.back() + updates.back());
+  const int64_t repetitions = timer.repetitions(seconds_now() - begin);
   gathers.clear();
   updates.clear();
   for (int64_t i = 0; i < repetitions; ++i) once(i + 2);
-  return {median_of_slowest(timer.ranks(), gathers), median_of_slowest(timer.ranks(), updates)};
+  return {low_of_slowest(timer.ranks(), gathers), low_of_slowest(timer.ranks(), updates)};
 }
 
 std::vector<int64_t> rising(std::vector<int64_t> values) {
@@ -298,7 +298,7 @@ void probe_own_bags(RankTimer& timer, const ClassWork& work, int64_t rows, Table
     const auto found = static_cast<double>(distinct);
     const double bytes = costs.bytes_a_row * static_cast<double>(rows);
     const auto rest = [&](const std::vector<double>& all, const KernelCurves& kernel) {
-      return std::max(0.0, median_of_slowest(timer.ranks(), all) - kernel.at(found, 1.0, bytes));
+      return std::max(0.0, low_of_slowest(timer.ranks(), all) - kernel.at(found, 1.0, bytes));
     };
     requests.push_back({static_cast<double>(lookups), rest(forwards, costs.gather)});
     sums.push_back({static_cast<double>(lookups), rest(backwards, costs.update)});

@@ -5,20 +5,29 @@
 namespace emblem {
 namespace {
 
-constexpr int64_t kLeastRepetitions = 5, kMostRepetitions = 300;
+constexpr int64_t kLeastRepetitions = 4, kMostRepetitions = 300;
 
-}  // namespace
-
-double median_of_slowest(Communicator& ranks, std::vector<double> own) {
+// The value below which a share of the repetitions is, each of its slowest rank.
+double quantile_of_slowest(Communicator& ranks, std::vector<double> own, double share) {
   if (own.empty()) return 0;
   std::vector<double> all(own.size() * static_cast<size_t>(ranks.size()));
   ranks.gather_all(Context{}, {own.data(), own.size() * sizeof(double)},
                    {all.data(), all.size() * sizeof(double)});
   for (size_t r = 0; r < static_cast<size_t>(ranks.size()); ++r)
     for (size_t i = 0; i < own.size(); ++i) own[i] = std::max(own[i], all[r * own.size() + i]);
-  const auto middle = own.begin() + static_cast<ptrdiff_t>(own.size() / 2);
-  std::nth_element(own.begin(), middle, own.end());
-  return *middle;
+  const auto found = own.begin() + static_cast<ptrdiff_t>(share * static_cast<double>(own.size()));
+  std::nth_element(own.begin(), found, own.end());
+  return *found;
+}
+
+}  // namespace
+
+double median_of_slowest(Communicator& ranks, std::vector<double> own) {
+  return quantile_of_slowest(ranks, std::move(own), 0.5);
+}
+
+double low_of_slowest(Communicator& ranks, std::vector<double> own) {
+  return quantile_of_slowest(ranks, std::move(own), 0.25);
 }
 
 int64_t RankTimer::repetitions(double seconds) {

@@ -18,6 +18,8 @@ inline double seconds_now() {
 // The median of the largest value of each row, [ranks] values each: every rank has `own`, one a
 // repetition. Collective; equal on all ranks.
 double median_of_slowest(Communicator& ranks, std::vector<double> own);
+// The lower quartile: up to three quarters of the repetitions may have been disturbed.
+double low_of_slowest(Communicator& ranks, std::vector<double> own);
 
 // Collective: all ranks call the same functions.
 class RankTimer {
@@ -27,7 +29,7 @@ class RankTimer {
       : context_(context), ranks_(ranks), seconds_(seconds) {}
 
   // Seconds of a call that begins on all ranks at the same time, until the slowest has ended: the
-  // median of at least 5.
+  // lower quartile of at least 5.
   template <class Call>
   double all(Call&& call) {
     return measure([&](int64_t i) { call(i); });
@@ -40,7 +42,8 @@ class RankTimer {
     });
   }
 
-  // How often to repeat what took `seconds` the last time; equal on all ranks.
+  // How often to repeat what took `seconds` the last time, with all that is done for it; equal on
+  // all ranks.
   int64_t repetitions(double seconds);
   void barrier() { ranks_.barrier(); }
   Communicator& ranks() { return ranks_; }
@@ -64,10 +67,12 @@ class RankTimer {
       return time([&] { call(done++); });
     };
     once();
-    const int64_t wanted = repetitions(once());
+    const double begin = seconds_now();
+    once();
+    const int64_t wanted = repetitions(seconds_now() - begin);
     std::vector<double> own;
     for (int64_t i = 0; i < wanted; ++i) own.push_back(once());
-    return median_of_slowest(ranks_, std::move(own));
+    return low_of_slowest(ranks_, std::move(own));
   }
 
   Context context_;

@@ -175,7 +175,7 @@ TEST(Explain, SaysWhatOtherWaysWouldCost) {
 TEST(Search, EndsWhereAProbedStepIsShorterThanEveryOneOfItsParts) {
   MachineProfile profile = test_profile(3);
   profile.device = "cuda";
-  profile.step = {1, Curve({{1000, 1e-9}})};
+  profile.steps = {1, {{{Holding::kRows}, Curve({{1000, 1e-9}})}}};
   // The rows of a third of a table are slow by chance, which the probed step has not seen.
   const auto line = [](double each) { return Curve({{0, 0}, {1e6, 1e6 * each}}); };
   profile.tables[0].gather =

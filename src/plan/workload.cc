@@ -1,6 +1,7 @@
 #include "plan/workload.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "config/sharding_types.h"
 #include "model/builders.h"
@@ -70,6 +71,37 @@ Workload workload_of(const config::PipelineConfig& config, const FeatureLayout& 
     workload.dense_values += parameter.rows * parameter.cols;
   workload.dense_bytes = estimate_training_bytes(config, layout).of(rows, 2 * shards) - table_bytes;
   return workload;
+}
+
+ShardPlan plan_held(const Workload& workload, const HeldTables& held, int ranks) {
+  ShardPlan plan{.ranks = ranks};
+  std::vector<int> all(static_cast<size_t>(ranks));
+  std::iota(all.begin(), all.end(), 0);
+  for (size_t t = 0; t < workload.tables.size(); ++t) {
+    const WorkloadTable& table = workload.tables[t];
+    const std::string& name = table.settings.name;
+    TableShards& shards = plan.tables.emplace_back(over_all_ranks(name, ranks));
+    if ((held.every_second && t % 2 == 1) || table.expected_keys > held.most_keys) continue;
+    switch (held.holding) {
+      case Holding::kRows:
+        break;
+      case Holding::kReplicated:
+        shards = on_every_rank(name);
+        break;
+      case Holding::kRank:
+      case Holding::kPooledRank:
+        shards = on_rank(name, static_cast<int>(t) % ranks, ranks);
+        shards.pooled_at_owner = held.holding == Holding::kPooledRank;
+        break;
+      case Holding::kColumns:
+      case Holding::kPooledColumns:
+        if (!table.may_be_cut(ranks)) break;
+        shards = by_columns(name, all, ranks);
+        shards.pooled_at_owner = held.holding == Holding::kPooledColumns;
+        break;
+    }
+  }
+  return plan;
 }
 
 void WorkloadSampler::add(const Workload& workload, const Batch& batch) {

@@ -54,6 +54,10 @@ struct Workload {
 Workload workload_of(const config::PipelineConfig& config, const FeatureLayout& layout,
                      int64_t rows, int64_t shards);
 
+// Tables that cannot be cut into columns are among the others. Those on one rank each are on one
+// rank after the other.
+ShardPlan plan_held(const Workload& workload, const HeldTables& held, int ranks);
+
 // From batches of the pipeline.
 class WorkloadSampler {
  public:

@@ -1,28 +1,25 @@
 #include "bench/plan/plan_bench.h"
 
 #include <algorithm>
-#include <memory>
-#include <numeric>
+#include <array>
+#include <cmath>
 
 #include "bench/train/dlrm_workload.h"
 #include "comm/bytes.h"
 #include "config/load.h"
-#include "core/interrupt.h"
-#include "model/batch_view.h"
+#include "core/log.h"
+#include "core/random.h"
 #include "plan/probe.h"
 #include "plan/search.h"
-#include "train/batch_stream.h"
-#include "train/learner.h"
+#include "plan/step_times.h"
 
 namespace emblem {
 namespace {
 
 constexpr double kAlpha = 1.05;
-constexpr int64_t kBatches = 8;   // of a rank, used in turn
-constexpr int64_t kSampled = 32;  // batches whose keys are counted
-constexpr int kRounds = 3;        // in which all plans are measured in turn
-constexpr int64_t kWarmup = 4, kLeastSteps = 4;
+constexpr int64_t kSampled = 32;                 // batches whose keys are counted
 constexpr double kOraclePlans = 2e4;             // of a search among all plans
+constexpr double kMostChange = 0.1;              // of steps since the probe, before it is repeated
 constexpr int64_t kLarge = 10'000, kTiny = 100;  // rows of tables in mixed plans
 
 // Small layers, so that tables matter; tables of about the same bytes for every dim.
@@ -33,33 +30,50 @@ DlrmShape shape_of(int64_t dim) {
   return shape;
 }
 
-ShardPlan plan_of_kind(const std::string& kind, const Workload& workload, int ranks) {
-  ShardPlan plan{.ranks = ranks};
-  std::vector<int> all(static_cast<size_t>(ranks));
-  std::iota(all.begin(), all.end(), 0);
-  for (size_t t = 0; t < workload.tables.size(); ++t) {
+// Large tables over all ranks, others on one, tiny ones on all.
+ShardPlan mixed_plan(const Workload& workload, int ranks) {
+  ShardPlan plan = plan_held(workload, {Holding::kRows}, ranks);
+  for (size_t t = 0; t < plan.tables.size(); ++t) {
     const TableSettings& table = workload.tables[t].settings;
-    const TableShards on_one = on_rank(table.name, static_cast<int>(t) % ranks, ranks);
-    const bool is_copied = kind == "replicated" || (kind == "mixed" && table.capacity < kTiny);
-    const bool is_on_one =
-        kind == "table" || kind == "owner" || (kind == "mixed" && table.capacity < kLarge);
-    plan.tables.push_back(is_copied   ? on_every_rank(table.name)
-                          : is_on_one ? on_one
-                                      : over_all_ranks(table.name, ranks));
-    if (kind == "columns") plan.tables.back() = by_columns(table.name, all, ranks);
-    plan.tables.back().pooled_at_owner = kind == "owner";
+    if (table.capacity < kLarge)
+      plan.tables[t] = on_rank(table.name, static_cast<int>(t) % ranks, ranks);
+    if (table.capacity < kTiny) plan.tables[t] = on_every_rank(table.name);
   }
   return plan;
 }
 
-// One way to hold the tables, ready to train.
-struct PlannedRun {
-  std::string kind;
-  ShardPlan plan;
-  World world;
-  std::unique_ptr<Learner> learner;
-  std::vector<std::vector<double>> seconds;  // by batch size, of each step
-};
+// Columns that are pooled have no use where a bag is one key.
+constexpr std::array kRandomHoldings = {Holding::kRows, Holding::kRank, Holding::kReplicated,
+                                        Holding::kColumns, Holding::kPooledRank};
+
+// Every table in some way, on some rank where it is on one.
+ShardPlan random_plan(const Workload& workload, int ranks, uint64_t seed) {
+  Random random{.seed = seed};
+  ShardPlan plan{.ranks = ranks};
+  for (size_t t = 0; t < workload.tables.size(); ++t) {
+    const Holding holding = kRandomHoldings[random.below(kRandomHoldings.size())];
+    TableShards shards = plan_held(workload, {holding}, ranks).tables[t];
+    const auto rank = static_cast<int>(random.below(static_cast<uint64_t>(ranks)));
+    if (holding == Holding::kRank || holding == Holding::kPooledRank) {
+      shards = on_rank(shards.table, rank, ranks);
+      shards.pooled_at_owner = holding == Holding::kPooledRank;
+    }
+    plan.tables.push_back(std::move(shards));
+  }
+  return plan;
+}
+
+ShardPlan plan_of_kind(const std::string& kind, const Workload& workload, int ranks) {
+  const auto held = [&](Holding holding) { return plan_held(workload, {holding}, ranks); };
+  if (kind == "table") return held(Holding::kRank);
+  if (kind == "replicated") return held(Holding::kReplicated);
+  if (kind == "columns") return held(Holding::kColumns);
+  if (kind == "owner") return held(Holding::kPooledRank);
+  if (kind == "mixed") return mixed_plan(workload, ranks);
+  if (kind == "random") return random_plan(workload, ranks, 1);
+  if (kind == "random2") return random_plan(workload, ranks, 2);
+  return held(Holding::kRows);
+}
 
 class DimBench {
  public:
@@ -73,25 +87,64 @@ class DimBench {
         config_(parse_pipeline(
             dlrm_pipeline(shape_, options.batches.back(), DlrmTraining{.optimizer = "adagrad"}),
             "bench plan")),
-        layout_(layout_of(config_)) {}
+        layout_(layout_of(config_)) {
+    for (const int64_t rows : options.batches) workloads_.push_back(workload_of_rows(rows));
+  }
 
   std::vector<BenchResult> run() {
-    const MachineProfile profile = probe();
-    make_runs(profile);
-    for (int round = 0; round < kRounds; ++round)
-      for (size_t b = 0; b < options_.batches.size(); ++b)
-        for (PlannedRun& run : runs_) measure(run, b);
+    Measured best = measure();
+    for (int i = 0; i < options_.repeats && best.change > kMostChange; ++i) {
+      if (control_.rank() == 0)
+        log_info(cat("steps changed by ", std::lround(100 * best.change),
+                     " % between the probe and the measurement; measuring again"));
+      Measured again = measure();
+      if (again.change < best.change) best = std::move(again);
+    }
     std::vector<BenchResult> results;
     for (size_t b = 0; b < options_.batches.size(); ++b)
-      for (PlannedRun& run : runs_) results.push_back(result_of(run, b, profile));
+      for (size_t p = 0; p < best.plans.size(); ++p) results.push_back(result_of(best, p, b));
     return results;
   }
 
  private:
+  struct Measured {
+    MachineProfile profile;
+    std::vector<std::string> kinds;
+    std::vector<ShardPlan> plans;
+    std::vector<PlanTimes> times;
+    // By how much a step with rows over all ranks was slower or faster than the same one of the
+    // probe: of the machine, not of predictions.
+    double change = 0;
+  };
+
+  // Probes, then runs all plans. Equal on all ranks.
+  Measured measure() {
+    Measured found{.profile = probe()};
+    const CostModel model(found.profile, largest_workload());
+    for (const std::string& kind : options_.kinds) {
+      if (control_.size() == 1 && !found.kinds.empty()) break;
+      found.kinds.push_back(kind);
+      found.plans.push_back(kind == "planned"
+                                ? search_plan(model, found.profile.memory).plan
+                                : plan_of_kind(kind, largest_workload(), control_.size()));
+    }
+    RankTimer timer(context_, control_, options_.seconds);
+    found.times =
+        time_steps(timer, {control_, exchange_}, config_, 1, found.plans, probe_options());
+    const StepCosts::Held* probed = found.profile.steps.find(Holding::kRows);
+    for (size_t p = 0; p < found.kinds.size(); ++p) {
+      for (size_t b = 0; b < options_.batches.size() && found.kinds[p] == "rows"; ++b) {
+        const double before = probed->seconds.at(static_cast<double>(options_.batches[b])),
+                     now = found.times[p].seconds[b];
+        found.change = std::max(found.change, std::max(before, now) / std::min(before, now) - 1);
+      }
+    }
+    return found;
+  }
+
   std::vector<Batch> batches_of(int64_t rows, int64_t count, uint64_t seed) const {
     return dlrm_batches(context_, shape_, count, rows, kAlpha, seed);
   }
-  uint64_t own_seed() const { return 100 + static_cast<uint64_t>(control_.rank()); }
 
   Workload workload_of_rows(int64_t rows) const {
     Workload workload = workload_of(config_, layout_, rows, 1);
@@ -102,65 +155,27 @@ class DimBench {
     return workload;
   }
 
+  // Of the largest batch.
+  const Workload& largest_workload() const {
+    const auto largest = std::max_element(options_.batches.begin(), options_.batches.end());
+    return workloads_[static_cast<size_t>(largest - options_.batches.begin())];
+  }
+
+  ProbeOptions probe_options() const {
+    return {.rows = options_.batches,
+            .seconds = options_.probe_seconds,
+            .batches = [&](const FeatureLayout&, int64_t rows, int64_t count) {
+              return batches_of(rows, count, 100 + static_cast<uint64_t>(control_.rank()));
+            }};
+  }
+
   MachineProfile probe() {
-    const int64_t most = *std::max_element(options_.batches.begin(), options_.batches.end());
-    ProbeOptions probing{.rows = options_.batches, .seconds = options_.probe_seconds};
-    probing.batches = [&](const FeatureLayout&, int64_t rows, int64_t count) {
-      return batches_of(rows, count, own_seed());
-    };
-    std::string json = to_json(
-        probe_machine(context_, {control_, exchange_}, config_, workload_of_rows(most), probing));
+    const auto largest = std::max_element(options_.batches.begin(), options_.batches.end());
+    const Workload& workload = workloads_[static_cast<size_t>(largest - options_.batches.begin())];
+    std::string json =
+        to_json(probe_machine(context_, {control_, exchange_}, config_, workload, probe_options()));
     broadcast_bytes(control_, json);
     return parse_machine_profile(json, "probe");
-  }
-
-  void make_runs(const MachineProfile& profile) {
-    const int64_t most = *std::max_element(options_.batches.begin(), options_.batches.end());
-    const Workload workload = workload_of_rows(most);
-    const int ranks = control_.size();
-    runs_.reserve(options_.kinds.size());
-    for (const std::string& kind : options_.kinds) {
-      if (ranks == 1 && kind != options_.kinds.front()) continue;
-      PlannedRun& run = runs_.emplace_back();
-      run.kind = kind;
-      run.plan = kind == "planned" ? search_plan(CostModel(profile, workload), profile.memory).plan
-                                   : plan_of_kind(kind, workload, ranks);
-      run.world = {.ranks = &control_, .shards = ranks, .plan = &run.plan, .exchange = &exchange_};
-      run.learner = std::make_unique<Learner>(context_, config_, layout_, most, &run.world);
-      run.seconds.resize(options_.batches.size());
-    }
-  }
-
-  void measure(PlannedRun& run, size_t b) {
-    const std::vector<Batch> batches = batches_of(options_.batches[b], kBatches, own_seed());
-    size_t next = 0;
-    BatchStream stream(context_,
-                       [&]() -> const Batch* { return &batches[next++ % batches.size()]; });
-    const auto step = [&] {
-      stream.next();
-      const ModelBatch* shard = &stream.batch();
-      const double begin = seconds_now();
-      const std::vector<int64_t> rows = run.world.gather(std::vector<int64_t>{shard->rows});
-      run.learner->step_of_ranks({&shard, 1}, rows, 0);
-      context_.synchronize();
-      return seconds_now() - begin;
-    };
-    control_.barrier();
-    double last = 0;
-    for (int64_t i = 0; i < kWarmup; ++i) last = step();
-    auto steps = std::max(kLeastSteps,
-                          static_cast<int64_t>(options_.seconds / kRounds / std::max(last, 1e-5)));
-    control_.broadcast(Context{}, {&steps, sizeof(steps)}, 0);
-    for (int64_t i = 0; i < steps; ++i) run.seconds[b].push_back(step());
-    if (interrupted()) throw Error(ErrorCode::kCancelled, "bench plan: interrupted");
-  }
-
-  // Of the rank that holds most.
-  double most_table_bytes(const PlannedRun& run) {
-    double own = 0;
-    for (const Table* table : run.learner->model().tables())
-      own += static_cast<double>(table->bytes());
-    return median_of_slowest(control_, {own});
   }
 
   // Predicted time of the plan found / that of the best plan, for as many tables as can be tried.
@@ -176,19 +191,20 @@ class DimBench {
                 : 1.0;
   }
 
-  BenchResult result_of(PlannedRun& run, size_t b, const MachineProfile& profile) {
+  BenchResult result_of(const Measured& found, size_t p, size_t b) const {
     const int64_t rows = options_.batches[b];
-    const Workload workload = workload_of_rows(rows);
-    const Prediction predicted = CostModel(profile, workload).predict(run.plan);
-    const double measured = median_of_slowest(control_, run.seconds[b]);
+    const MachineProfile& profile = found.profile;
+    const std::string& kind = found.kinds[p];
+    const Prediction predicted = CostModel(profile, workloads_[b]).predict(found.plans[p]);
+    const double measured = found.times[p].seconds[b];
     double tables = 0;
     for (const RankBytes& bytes : predicted.bytes) tables = std::max(tables, bytes.tables);
     BenchResult result = begin_result("plan", cat("plan-", profile.transport, "-", profile.ranks(),
-                                                  "-", run.kind, "-d", shape_.dim, "-b", rows));
+                                                  "-", kind, "-d", shape_.dim, "-b", rows));
     result.settings = {{"transport", profile.transport},
                        {"device", profile.device},
                        {"ranks", static_cast<int64_t>(profile.ranks())},
-                       {"kind", run.kind},
+                       {"kind", kind},
                        {"dim", shape_.dim},
                        {"batch", rows},
                        {"threads", static_cast<int64_t>(profile.threads)}};
@@ -196,11 +212,11 @@ class DimBench {
     result.metrics = {{"measured_seconds", {measured, "s", Better::kLower}},
                       {"predicted_seconds", {seconds, "s", Better::kLower}},
                       {"error", {std::abs(seconds / measured - 1), "", Better::kLower}},
-                      {"table_bytes", {most_table_bytes(run), "B", Better::kLower}},
+                      {"table_bytes", {found.times[p].table_bytes, "B", Better::kLower}},
                       {"predicted_table_bytes", {tables, "B", Better::kLower}}};
-    if (run.kind == "planned" && run.plan.ranks > 1)
+    if (kind == "planned" && profile.ranks() > 1)
       result.metrics.push_back(
-          {"search_ratio", {search_ratio(profile, workload), "", Better::kLower}});
+          {"search_ratio", {search_ratio(profile, workloads_[b]), "", Better::kLower}});
     for (const NamedPart& part : step_parts())
       result.stages.push_back({part.name, predicted.seconds.*part.seconds});
     return result;
@@ -213,14 +229,14 @@ class DimBench {
   const DlrmShape shape_;
   const config::PipelineConfig config_;
   const FeatureLayout layout_;
-  std::vector<PlannedRun> runs_;
+  std::vector<Workload> workloads_;  // by batch size
 };
 
 }  // namespace
 
 const std::vector<std::string>& plan_kinds() {
-  static const std::vector<std::string> kinds = {"rows",    "table", "replicated", "mixed",
-                                                 "columns", "owner", "planned"};
+  static const std::vector<std::string> kinds = {
+      "rows", "table", "replicated", "mixed", "columns", "owner", "random", "random2", "planned"};
   return kinds;
 }
 

@@ -13,15 +13,18 @@
 namespace emblem {
 
 // "rows": over all ranks. "table": each table on one rank. "replicated": on all. "mixed": large
-// ones over all ranks, others on one, tiny ones on all. "planned": as emblem plan chooses.
+// ones over all ranks, others on one, tiny ones on all. "columns": cut over all ranks. "owner": on
+// one rank, which pools bags. "random", "random2": every table in some way. "planned": as emblem
+// plan chooses.
 const std::vector<std::string>& plan_kinds();
 
 struct PlanBenchOptions {
   std::vector<int64_t> dims = {16, 128};
   std::vector<int64_t> batches = {512, 2048};  // rows of a rank
   std::vector<std::string> kinds = plan_kinds();
-  double seconds = 0.3;         // of the steps of each cell
+  double seconds = 0.05;        // of the steps of a cell, in each of 5 turns or more
   double probe_seconds = 0.02;  // of each measurement of the probe
+  int repeats = 2;  // of a probe and its cells, where the machine became faster or slower meanwhile
 };
 
 // Called on every rank of a job. Probes once for each dim, then measures all plans in turns. Rank 0
