@@ -172,14 +172,26 @@ def plan_for(kind, tables, ranks):
     return f"ranks {ranks}\n" + "".join(f"{name} {kinds[i % len(kinds)]}\n" for i, name in enumerate(tables))
 
 
-def train_on(ranks, *arguments, transport="launch", **kwargs):
-    """`emblem train` on this number of ranks."""
-    command = [EMBLEM, "train", *map(str, arguments)]
+def run_on(ranks, *arguments, transport="launch", hosts="", **kwargs):
+    """A command on this number of ranks, which are on hosts with these letters as names ("aab": two on a, one on b)."""
+    command = [EMBLEM, *map(str, arguments)]
     if transport == "mpi":
-        command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks), *command, "--transport", "mpi"]
+        command += ["--transport", "mpi"]
+    if hosts:
+        script = f'names={hosts}; export EMBLEM_HOST_NAME=${{names:${{OMPI_COMM_WORLD_RANK:-$RANK}}:1}}; exec "$0" "$@"'
+        command = ["bash", "-c", script, *command]
+    if transport == "mpi":
+        command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks), *command]
+    elif hosts:
+        command = [EMBLEM, "launch", "--ranks", str(ranks), "--program", command[0], "--", *command[1:]]
     elif ranks > 1:
         command[1:1] = ["launch", "--ranks", str(ranks), "--"]
     return subprocess.run(command, capture_output=True, text=True, timeout=600, env=CLEAN, **kwargs)
+
+
+def train_on(ranks, *arguments, **kwargs):
+    """`emblem train` on this number of ranks."""
+    return run_on(ranks, "train", *arguments, **kwargs)
 
 
 def make_data(config, out, rows, test_rows, files=1):
@@ -316,7 +328,8 @@ def run_case(case, numbers, data, options=(), of_ranks=()):
         # Columns of rows that are updated as a whole cannot be on several ranks.
         plan = "mixed" if case["plan"] == "columns" and "rowwise" in case["sparse"] else case["plan"]
         for ranks in numbers:
-            require_same(one, runs.train(ranks, *runs.plan(plan, latest(one), ranks), *options, *of_ranks))
+            require_same(one, runs.train(ranks, *runs.plan(plan, latest(one), ranks), *options, *of_ranks,
+                                         hosts=case.get("hosts", "")))
 
 
 class DataSets:
@@ -335,9 +348,9 @@ class DataSets:
         return self.made[kind]
 
 
-def run_cases(test, numbers_of, steps, options=(), of_ranks=(), at_once=2):
+def run_cases(test, numbers_of, steps, options=(), of_ranks=(), at_once=2, axes=AXES):
     """All cases, some at once."""
-    cases = covering_cases(AXES)
+    cases = covering_cases(axes)
     with tempfile.TemporaryDirectory(prefix="emblem-ranks-") as folder, \
             concurrent.futures.ThreadPoolExecutor(at_once) as pool:
         sets = DataSets(folder, steps * SHARDS * 8)

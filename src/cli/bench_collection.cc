@@ -21,6 +21,8 @@ struct CollectionOptionsOfCli : PipelineOptions {
   CollectionOptions collection;
   RankOptions launched;
   int ranks = 0;
+  int hosts = 1;
+  std::string host_dedup = "none";
   int rank_of = 0;
   double link = 370;  // GB/s
   std::string kind = "static";
@@ -45,6 +47,10 @@ void print(const BenchResult& result, const CollectionOptionsOfCli& options) {
   std::printf("%s, ranks %s: %s an iteration (forward, waited for: %s)\n", result.name.c_str(),
               format_setting(*find_named(result.settings, "ranks")).c_str(), ms(iteration).c_str(),
               ms(forward).c_str());
+  if (const auto* bytes = find_named(result.metrics, "bytes_between_hosts"))
+    std::printf("  between %s hosts: %s an iteration (counted; host dedup: %s)\n",
+                format_setting(*find_named(result.settings, "hosts")).c_str(),
+                format_bytes(bytes->value).c_str(), options.host_dedup.c_str());
   if (options.rank_of > 0) {
     std::printf("  measured: one rank's work on its GPU; floor %s (%.0f %%)\n",
                 ms(result.ceilings[1].second).c_str(), 100 * result.shares[0].second);
@@ -63,12 +69,19 @@ void print(const BenchResult& result, const CollectionOptionsOfCli& options) {
 
 BenchResult bench_threads(const CollectionOptionsOfCli& options) {
   BenchResult result;
-  run_thread_ranks(std::max(1, options.ranks), [&](Communicator& ranks) {
+  const int count = std::max(1, options.ranks);
+  EMBLEM_REQUIRE(options.hosts >= 1 && count % options.hosts == 0, "--hosts ", options.hosts,
+                 ": ", count, " ranks cannot stand for so many hosts with equal numbers of ranks");
+  std::vector<std::string> hosts;
+  for (int r = 0; options.hosts > 1 && r < count; ++r)
+    hosts.push_back(cat("host ", r / (count / options.hosts)));
+  const auto run = [&](Communicator& ranks) {
     choose_gpu(ranks);
     const Workers workers = make_workers(options, 0);
     BenchResult own = bench_collection(workers.context, ranks, ranks, options.collection);
     if (ranks.rank() == 0) result = std::move(own);
-  });
+  };
+  run_thread_ranks(count, run, kCollectiveSeconds, hosts);
   return result;
 }
 
@@ -77,7 +90,7 @@ uint64_t hash_of(const CollectionOptionsOfCli& options) {
   const CollectionOptions& of = options.collection;
   return hash_string(cat("bench collection ", options.device, " ", of.batch, " ", of.keys, " ",
                          of.dim, " ", of.divide_tables, " ", of.dynamic, " ", of.dedup, " ",
-                         of.distinct, " ", of.warmup, " ", of.iterations));
+                         of.distinct, " ", of.warmup, " ", of.iterations, " ", options.host_dedup));
 }
 
 BenchResult bench_launched(const RankPlace& place, const CollectionOptionsOfCli& options) {
@@ -104,6 +117,11 @@ BenchResult bench_launched(const RankPlace& place, const CollectionOptionsOfCli&
 int run(CollectionOptionsOfCli& options) {
   options.collection.dynamic = options.kind == "dynamic";
   options.collection.dedup = !options.no_dedup;
+  if (options.host_dedup != "none")
+    options.collection.host_dedup =
+        options.host_dedup == "rows" ? HostDedup::kRows : HostDedup::kRowsAndSums;
+  EMBLEM_REQUIRE(options.host_dedup != "rows" || options.device == "cpu",
+                 "--host-dedup rows is for CPUs; GPUs sum gradients, too: --host-dedup sums");
   EMBLEM_REQUIRE(!options.no_dedup || options.device == "cuda",
                  "--no-dedup is measured on a GPU; add --device cuda");
   EMBLEM_REQUIRE(options.ranks >= 0 && options.rank_of >= 0,
@@ -138,6 +156,10 @@ void add_collection_bench(Command& bench) {
       "threads, or is one of those that a launcher started");
   CollectionOptions& of = options->collection;
   command.option("--ranks", options->ranks, "N", "Ranks, as threads of this process (default: 1)");
+  command.option("--hosts", options->hosts, "N",
+                 "Thread ranks stand for N hosts: the bytes between them are counted");
+  command.choice("--host-dedup", options->host_dedup, {"none", "rows", "sums"},
+                 "Send a row to a host once; sums: and one gradient a key back");
   command.option("--rank-of", options->rank_of, "N",
                  "Instead, the work of one of N GPUs on one GPU; the time of links is computed");
   command.option("--link", options->link, "GB/S", "Rate of a GPU's links, for --rank-of")

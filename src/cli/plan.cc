@@ -9,9 +9,10 @@
 #include "core/file.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "plan/links.h"
+#include "plan/cluster.h"
 #include "plan/sample.h"
 #include "plan/search.h"
+#include "train/rank_exchange.h"
 
 namespace emblem {
 namespace {
@@ -121,41 +122,49 @@ std::string plan_text(const FoundPlan& found, const MachineProfile& profile,
   return cat(text, "\n# up to ", format_bytes(most), " a rank\n", to_text(found.plan));
 }
 
-// Clusters that were not measured, every line with what it rests on.
-void simulate(const Options& options, const MachineProfile& profile, const Workload& workload) {
+// Clusters that were not measured, every line with what it rests on. `dedup`: what ranks of a host
+// would do together.
+void simulate(const Options& options, const MachineProfile& profile, const Workload& workload,
+              HostDedup dedup) {
   EMBLEM_REQUIRE(options.links.size() == 2,
                  "--hosts needs --link INSIDE,BETWEEN, as in "
                  "--link nvlink4,ndr");
-  const LinkClass inside = parse_link(options.links[0]), between = parse_link(options.links[1]);
+  ClusterShape shape{.devices = options.devices,
+                     .inside = parse_link(options.links[0]),
+                     .between = parse_link(options.links[1])};
   std::printf("kernels and layers: measured (%s, %s, %s)\n", profile.device.c_str(),
               profile.date.c_str(), profile.hosts[0].c_str());
-  std::printf("inside a host: %s, %s\nbetween hosts: %s, %s\n", inside.name.c_str(),
-              inside.source.c_str(), between.name.c_str(), between.source.c_str());
+  std::printf("inside a host: %s, %s\nbetween hosts: %s, %s\n", shape.inside.name.c_str(),
+              shape.inside.source.c_str(), shape.between.name.c_str(),
+              shape.between.source.c_str());
   std::printf("keys: %s; more ranks: extrapolated\n", workload.keys_from.c_str());
   std::printf("rows over all ranks; no overlap of exchanges and layers; nothing else disturbs\n\n");
-  std::vector<std::vector<std::string>> rows = {
-      {"devices", "hosts", "ms", "samples/s", "efficiency", "exchanges ms", "bytes a rank"}};
+  std::vector<std::vector<std::string>> rows = {{"devices", "hosts", "dedup", "rows to a host",
+                                                 "ms", "samples/s", "efficiency", "exchanges ms",
+                                                 "bytes a rank"}};
   double first_rate = 0;
-  for (const int hosts : options.hosts) {
-    const int ranks = hosts * options.devices;
-    EMBLEM_REQUIRE(hosts >= 1 && ranks <= kParts, "--hosts ", hosts, " with --devices ",
-                   options.devices, ": expected 1 to ", kParts, " devices in all");
-    const CostModel model(profile, workload, ranks,
-                          described_exchange(hosts, options.devices, inside, between));
-    ShardPlan plan{.ranks = ranks};
-    for (const WorkloadTable& table : workload.tables)
-      plan.tables.push_back(over_all_ranks(table.settings.name, ranks));
-    const Prediction found = model.predict(plan);
-    const double rate = static_cast<double>(workload.rows_a_rank()) / found.seconds.total();
+  const auto add = [&](const char* name, HostDedup together) {
+    Workload work = workload;
+    work.host_dedup = together;
+    const ClusterStep step = predict_cluster(profile, work, shape);
+    const StepParts& seconds = step.prediction.seconds;
+    const double rate = static_cast<double>(workload.rows_a_rank()) / seconds.total();
     if (first_rate == 0) first_rate = rate;
     const double exchanges =
-        found.seconds.keys + found.seconds.rows + found.seconds.gradients + found.seconds.dense_sum;
-    rows.push_back({std::to_string(ranks), std::to_string(hosts),
-                    milliseconds(found.seconds.total()), format_count(rate * ranks),
-                    fixed_text(rate / first_rate, 2), milliseconds(exchanges),
-                    format_bytes(found.bytes[0].total())});
+        seconds.keys + seconds.rows + seconds.gradients + seconds.dense_sum;
+    rows.push_back({std::to_string(shape.ranks()), std::to_string(shape.hosts), name,
+                    format_count(step.rows_to_host), milliseconds(seconds.total()),
+                    format_count(rate * shape.ranks()), fixed_text(rate / first_rate, 2),
+                    milliseconds(exchanges), format_bytes(step.prediction.bytes[0].total())});
+  };
+  for (const int hosts : options.hosts) {
+    shape.hosts = hosts;
+    add("rank", HostDedup::kNone);
+    if (hosts > 1 && options.devices > 1) add("host", dedup);
   }
   std::printf("%s", align_columns(rows).c_str());
+  std::printf("dedup host: each distinct row comes to a host once a step%s (dedup_per_host)\n",
+              dedup == HostDedup::kRowsAndSums ? " and leaves it as one gradient" : "");
   std::printf("predicted, not measured: no such cluster was used\n");
 }
 
@@ -190,10 +199,13 @@ int run(const Options& options) {
   for (const std::string& line : unsupported_sharding(config)) log_warn(line);
   const FeatureLayout layout = layout_of(config);
   const BatchShape shape = batch_shape_of(config, profile.ranks());
-  const Workload workload =
+  Workload workload =
       sample_workload(config, layout, shape.rows, shape.shards, options.sample, options.alpha);
+  workload.host_dedup =
+      host_dedup_of(config.train_config(), rank_hosts(profile.hosts),
+                    profile.device == "cuda" ? Device::kCuda : Device::kCpu);
   if (!options.hosts.empty()) {
-    simulate(options, profile, workload);
+    simulate(options, profile, workload, kind_of_host_dedup(config.train_config()));
     return 0;
   }
   const CostModel model(profile, workload);

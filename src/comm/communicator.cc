@@ -1,6 +1,7 @@
 #include "comm/communicator.h"
 
 #include <algorithm>
+#include <map>
 
 namespace emblem {
 namespace {
@@ -18,6 +19,13 @@ Piece slice_of(Piece whole, size_t slice_bytes, int index) {
 
 std::string name_of_rank(int rank, const std::string& host) {
   return cat("rank ", rank, " (host ", host, ")");
+}
+
+std::vector<RankHost> rank_hosts(std::span<const std::string> names) {
+  std::map<std::string, int> ranks_of_host;
+  std::vector<RankHost> hosts;
+  for (const std::string& name : names) hosts.push_back({name, ranks_of_host[name]++});
+  return hosts;
 }
 
 void Communicator::exchange(const Context& context, std::span<const Piece> send,

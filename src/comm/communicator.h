@@ -27,6 +27,9 @@ struct RankHost {
   bool operator==(const RankHost&) const = default;
 };
 
+// Of ranks whose hosts have these names.
+std::vector<RankHost> rank_hosts(std::span<const std::string> names);
+
 // The rank that ended the job: it failed, was killed, left early, or gave no sign of life. Every
 // rank throws the same one. The message begins with "rank 3 (host b): ".
 class RankError : public Error {

@@ -51,7 +51,7 @@ Introduction introduction_of(const JoinSettings& settings, uint16_t data_port) {
           settings.size,
           getpid(),
           data_port,
-          settings.host.empty() ? host_name() : settings.host,
+          settings.host.empty() ? rank_host_name() : settings.host,
           settings.transport,
           settings.version,
           settings.configuration,
@@ -272,7 +272,7 @@ FileDescriptor connect_to_zero(const JoinSettings& settings, Deadline deadline) 
           connect_first(addresses, std::min(deadline, Clock::now() + std::chrono::seconds(5))));
     } catch (const Error& error) {
       if (Clock::now() + pause >= deadline)
-        unavailable(cat("rank ", settings.rank, " (host ", host_name(), ") cannot reach rank 0 at ",
+        unavailable(cat("rank ", settings.rank, " (host ", rank_host_name(), ") cannot reach rank 0 at ",
                         settings.address, ":", settings.port, " within ", settings.join_seconds,
                         " s: ", error.what()));
     }

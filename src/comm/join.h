@@ -23,7 +23,7 @@ struct JoinSettings {
   std::string transport = "tcp";
   std::string version = kVersion;  // of the program; ranks with another one are refused
   uint64_t configuration = 0;      // a hash of what must be equal on all ranks
-  std::string host;                // the name for messages; empty: host_name()
+  std::string host;                // its name; empty: rank_host_name()
   double join_seconds = 60;        // for all ranks to be there
   std::string problem;             // why this rank cannot take part: the others end with it
   // On rank 0, when the others may be started: the port where it listens.

@@ -2,8 +2,6 @@
 
 #include <thread>
 
-#include "comm/host_name.h"
-
 namespace emblem {
 namespace {
 
@@ -13,17 +11,14 @@ constexpr std::chrono::microseconds kSpinning{50};
 
 }  // namespace
 
-ThreadMeeting::ThreadMeeting(int size, double collective_seconds)
+ThreadMeeting::ThreadMeeting(const std::vector<std::string>& hosts, double collective_seconds)
     : limit_(collective_seconds),
-      spinning_(static_cast<unsigned>(size) <= std::thread::hardware_concurrency()
-                    ? kSpinning
-                    : std::chrono::microseconds(0)),
-      streams_(static_cast<size_t>(size)),
-      posted_(static_cast<size_t>(size)),
-      has_arrived_(static_cast<size_t>(size)) {
-  const std::string host = host_name();
-  for (int r = 0; r < size; ++r) hosts_.push_back({host, r});
-}
+      spinning_(hosts.size() <= std::thread::hardware_concurrency() ? kSpinning
+                                                                    : std::chrono::microseconds(0)),
+      hosts_(rank_hosts(hosts)),
+      streams_(hosts.size()),
+      posted_(hosts.size()),
+      has_arrived_(hosts.size()) {}
 
 void ThreadMeeting::arrive(int rank, const PostedPieces& posted) {
   uint64_t mine = 0;

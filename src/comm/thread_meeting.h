@@ -29,7 +29,8 @@ struct PostedPieces {
 // An exchange is arrive(), copying what the others have posted, finish(). Thread-safe.
 class ThreadMeeting {
  public:
-  ThreadMeeting(int size, double collective_seconds);
+  // A rank for each of `hosts`, the name of its host.
+  ThreadMeeting(const std::vector<std::string>& hosts, double collective_seconds);
 
   int size() const { return static_cast<int>(hosts_.size()); }
   const std::vector<RankHost>& hosts() const { return hosts_; }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <thread>
 
+#include "comm/host_name.h"
 #include "comm/piece_copies.h"
 #include "comm/thread_meeting.h"
 #include "core/caught_error.h"
@@ -126,17 +127,22 @@ class ThreadRank : public Communicator {
 
 }  // namespace
 
-std::vector<std::unique_ptr<Communicator>> make_thread_ranks(int size, double collective_seconds) {
+std::vector<std::unique_ptr<Communicator>> make_thread_ranks(
+    int size, double collective_seconds, const std::vector<std::string>& hosts) {
   EMBLEM_REQUIRE(size >= 1, "a communicator of ", size, " ranks: at least 1 is required");
-  const auto meeting = std::make_shared<ThreadMeeting>(size, collective_seconds);
+  EMBLEM_REQUIRE(hosts.empty() || hosts.size() == static_cast<size_t>(size), size,
+                 " ranks with the names of ", hosts.size(), " hosts: one for each is required");
+  const auto meeting = std::make_shared<ThreadMeeting>(
+      hosts.empty() ? std::vector<std::string>(static_cast<size_t>(size), rank_host_name()) : hosts,
+      collective_seconds);
   std::vector<std::unique_ptr<Communicator>> ranks;
   for (int r = 0; r < size; ++r) ranks.push_back(std::make_unique<ThreadRank>(meeting, r));
   return ranks;
 }
 
 void run_thread_ranks(int size, const std::function<void(Communicator&)>& body,
-                      double collective_seconds) {
-  const auto ranks = make_thread_ranks(size, collective_seconds);
+                      double collective_seconds, const std::vector<std::string>& hosts) {
+  const auto ranks = make_thread_ranks(size, collective_seconds, hosts);
   std::mutex mutex;
   std::optional<Error> first;
   const auto run = [&](Communicator& rank) noexcept {

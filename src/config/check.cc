@@ -167,6 +167,9 @@ void check_train(const config::PipelineConfig& config) {
                  "train_config.exchange_precision is \"", exchange,
                  "\", with which results depend on the number of ranks; remove deterministic and "
                  "logical_shards, or choose FP32");
+  const std::string& dedup = train.dedup_per_host();
+  EMBLEM_REQUIRE(dedup == "AUTO" || dedup == "ON" || dedup == "OFF",
+                 "train_config.dedup_per_host is \"", dedup, "\", expected AUTO, ON or OFF");
   const config::GradScaler& scaler = train.grad_scaler();
   EMBLEM_REQUIRE(scaler.init_scale() > 0 && scaler.growth_factor() >= 1 &&
                      scaler.backoff_factor() > 0 && scaler.backoff_factor() < 1,

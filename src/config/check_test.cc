@@ -104,6 +104,8 @@ TEST(CheckPipeline, AHoldoutTakesThePlaceOfEvalInputPath) {
 TEST(CheckPipeline, TrainingSettingsAreInRange) {
   EXPECT_EQ(verdict({"train_config.mixed_precision=FP8"}),
             "train_config.mixed_precision is \"FP8\", expected FP32, FP16 or BF16 (or INT8 in exported models)");
+  EXPECT_EQ(verdict({"train_config.dedup_per_host=on"}),
+            "train_config.dedup_per_host is \"on\", expected AUTO, ON or OFF");
   EXPECT_EQ(verdict({"train_config.exchange_precision=FP8"}),
             "train_config.exchange_precision is \"FP8\", expected FP32, FP16 or BF16");
   for (const char* other : {"train_config.deterministic=true", "train_config.logical_shards=2"})

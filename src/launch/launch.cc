@@ -132,7 +132,8 @@ class Job {
     command.environment.emplace_back("EMBLEM_RESTART", cat(restarts_));
     if (seat.host != kThisMachine)
       for (auto& variable : emblem_variables())
-        if (variable.first != "EMBLEM_RESTART") command.environment.push_back(std::move(variable));
+        if (variable.first != "EMBLEM_RESTART" && variable.first != kHostNameVariable)
+          command.environment.push_back(std::move(variable));
     return command;
   }
 

@@ -7,14 +7,13 @@
 #include "embedding/bins.h"
 #include "embedding/growth.h"
 #include "embedding/row_share.h"
+#include "plan/step_exchanges.h"
 #include "shard/sharded_lookup.h"
 
 namespace emblem {
 namespace {
 
-constexpr double kKeyBytes = 8, kCountBytes = 4, kAbsentBytes = 1, kSizeBytes = 4;
-constexpr double kFactsBytes = 16;  // of the keys of a feature that go to the owner
-constexpr double kOffsetBytes = 4;
+constexpr double kKeyBytes = 8;
 constexpr double kStepWordBytes = 64;  // what ranks tell each other of a batch, and of its losses
 constexpr double kFloat = 4;
 
@@ -67,8 +66,9 @@ double rows_held(const WorkloadTable& table, const TableShards& shards, int rank
 }
 
 // Of this rank's own batch, and of what it gets from others.
-void add_exchange_bytes(double row_bytes, double slices, TableLoad& load) {
+void add_exchange_bytes(double slices, TableLoad& load) {
   const auto ranks = static_cast<double>(load.shares.size());
+  const double row_bytes = load.row_bytes;
   const double own = load.pooled_at_owner
                          ? load.lookups * slices * kKeyBytes + load.bags * row_bytes
                          : slices * (load.lookups * kBytesOfLookup + load.keys * kBytesOfKey) +
@@ -84,12 +84,16 @@ void add_exchange_bytes(double row_bytes, double slices, TableLoad& load) {
   }
 }
 
-std::vector<int> host_numbers(const std::vector<std::string>& hosts) {
-  std::map<std::string, int> numbers;
+std::vector<int> host_numbers(const HostGroups& hosts, int ranks) {
   std::vector<int> result;
-  for (const std::string& host : hosts)
-    result.push_back(numbers.try_emplace(host, static_cast<int>(numbers.size())).first->second);
+  for (int r = 0; r < ranks; ++r) result.push_back(static_cast<int>(hosts.host_of(r)));
   return result;
+}
+
+int ranks_of(const HostGroups& hosts) {
+  size_t ranks = 0;
+  for (size_t host = 0; host < hosts.hosts(); ++host) ranks += hosts.ranks_of_host(host).size();
+  return static_cast<int>(ranks);
 }
 
 // Of the ranks of one host.
@@ -116,7 +120,8 @@ double time_of_host(std::vector<std::pair<double, double>> ranks) {
 }  // namespace
 
 double TableLoad::requests_of_rank(int rank) const {
-  return keys * static_cast<double>(shares.size()) * shares[static_cast<size_t>(rank)];
+  const auto r = static_cast<size_t>(rank);
+  return keys * requesters[r] * shares[r];
 }
 
 double StepParts::sum() const {
@@ -157,19 +162,21 @@ CostModel::CostModel(const MachineProfile& profile, const Workload& workload)
     : profile_(profile),
       workload_(workload),
       ranks_(profile.ranks()),
-      exchange_(measured_exchange(profile.exchange, profile.ranks())),
-      host_of_rank_(host_numbers(profile.hosts)) {
+      hosts_(rank_hosts(profile.hosts), 0),
+      exchange_(measured_exchange(profile.exchange)),
+      disturbed_(host_numbers(hosts_, ranks_)) {
   set_overlaps();
 }
 
-CostModel::CostModel(const MachineProfile& profile, const Workload& workload, int ranks,
+CostModel::CostModel(const MachineProfile& profile, const Workload& workload, HostGroups hosts,
                      ExchangeTime exchange)
     : profile_(profile),
       workload_(workload),
-      ranks_(ranks),
+      ranks_(ranks_of(hosts)),
+      hosts_(std::move(hosts)),
       exchange_(std::move(exchange)),
-      host_of_rank_(static_cast<size_t>(ranks)) {
-  std::iota(host_of_rank_.begin(), host_of_rank_.end(), 0);
+      disturbed_(static_cast<size_t>(ranks_)) {
+  std::iota(disturbed_.begin(), disturbed_.end(), 0);
   set_overlaps();
 }
 
@@ -232,7 +239,13 @@ CostModel::CallSize CostModel::call_of(const WorkloadTable& table) const {
     call.lookups += shards * rows * each.keys.lookups_a_row();
   }
   const double keys = shards * table.keys.at(rows);
-  if (keys > 0) call.distinct_share = table.keys.at(rows * shards * ranks_) / (keys * ranks_);
+  double asked = 0;  // of all ranks
+  for (size_t host = 0; host < hosts_.hosts(); ++host) {
+    const auto ranks = static_cast<double>(hosts_.ranks_of_host(host).size());
+    const double near = ranks / ranks_;  // of the keys of a host, those that its own ranks hold
+    asked += ranks * keys * (near + (1 - near) * left_on_host(table, host));
+  }
+  if (keys > 0) call.distinct_share = table.keys.at(rows * shards * ranks_) / asked;
   return call;
 }
 
@@ -250,6 +263,7 @@ TableLoad CostModel::load_of(size_t index, const TableShards& planned) const {
       static_cast<double>(workload_.shards) * table.keys.at(static_cast<double>(workload_.rows));
   load.lookups = rows * table.keys.lookups_a_row();
   load.bags = rows * table.bags_a_row();
+  share_rows_of_hosts(table, load);
   const CallSize call = call_of(table);
   std::vector<RowSeconds> held;  // by rank
   for (int r = 0; r < ranks_; ++r) {
@@ -268,8 +282,11 @@ TableLoad CostModel::load_of(size_t index, const TableShards& planned) const {
     load.bytes.push_back({.tables = rows_here * bytes_a_row});
   }
   const auto slices = static_cast<double>(std::max<size_t>(1, shards.columns.size()));
-  add_exchange_bytes(static_cast<double>(table.settings.dim) * kFloat, slices, load);
-  add_pooling(seconds_of(profile_.costs_of(table.settings), call, 0), held, load);
+  load.row_bytes = static_cast<double>(table.settings.dim) * kFloat;
+  add_exchange_bytes(slices, load);
+  const RowSeconds whole = seconds_of(profile_.costs_of(table.settings), call, 0);
+  add_pooling(whole, held, load);
+  add_relays(whole.requests, whole.sums, load);
   load.holding = holding_of(planned);
   load.overlap = more_[static_cast<size_t>(load.holding)] * load.seconds;
   return load;
@@ -304,56 +321,16 @@ void CostModel::add_pooling(const RowSeconds& whole, const std::vector<RowSecond
                  load.lookups * (whole.requests + whole.sums);
 }
 
-// Of one lookup of the model.
-struct CostModel::Exchanges {
-  explicit Exchanges(int ranks)
-      : sizes(ranks),
-        keys(ranks),
-        rows(ranks),
-        gradients(ranks),
-        facts(ranks),
-        bag_keys(ranks),
-        vectors(ranks),
-        vector_gradients(ranks) {}
-
-  Traffic sizes, keys, rows, gradients;
-  // Where some table is pooled by its owner.
-  bool has_owners = false;
-  Traffic facts, bag_keys, vectors, vector_gradients;
-
-  void add_pooled(const WorkloadTable& table, const TableLoad& load, int64_t value_bytes) {
-    has_owners = true;
-    const double offsets = load.bags < load.lookups ? kOffsetBytes : 0.0;
-    const auto bytes = load.bags * static_cast<double>(table.settings.dim * value_bytes);
-    facts.add_to_holders(kFactsBytes, std::vector<double>(load.shares.size(), 1.0));
-    bag_keys.add_to_holders(load.lookups * kKeyBytes + load.bags * offsets, load.shares);
-    vectors.add_from_holders(bytes, load.sent);
-    vector_gradients.add_to_holders(bytes, load.sent);
-  }
-
-  void add(const WorkloadTable& table, const TableLoad& load, int64_t value_bytes) {
-    sizes.add_to_holders(kSizeBytes, std::vector<double>(load.shares.size(), 1.0));
-    if (load.pooled_at_owner) return add_pooled(table, load, value_bytes);
-    const auto row_bytes = static_cast<double>(table.settings.dim * value_bytes);
-    const bool can_miss = table.settings.kind == TableKind::kDynamic;
-    const double key_bytes = kKeyBytes + (counts_matter(table.settings) ? kCountBytes : 0);
-    keys.add_to_holders(load.keys * key_bytes, load.shares);
-    gradients.add_to_holders(load.keys * row_bytes, load.sent);
-    if (load.replicated) return;
-    rows.add_from_holders(load.keys * row_bytes, load.sent);
-    if (can_miss) rows.add_from_holders(load.keys * kAbsentBytes, load.shares);
-  }
-};
-
 double CostModel::dense_sum_seconds() const {
-  Traffic words(ranks_);
-  words.add_to_holders(kStepWordBytes, std::vector<double>(static_cast<size_t>(ranks_), 1.0));
+  Traffic words(hosts_);
+  words.add(Toward::kHolders, kStepWordBytes,
+            std::vector<double>(static_cast<size_t>(ranks_), 1.0));
   const double values = static_cast<double>(workload_.dense_values * workload_.shards);
   if (ranks_ == profile_.ranks()) return 2 * exchange_(words) + profile_.dense_sum.at(values);
   // Two exchanges of a slice for every rank.
-  Traffic slices(ranks_);
-  slices.add_to_holders(values * kFloat / ranks_,
-                        std::vector<double>(static_cast<size_t>(ranks_), 1.0));
+  Traffic slices(hosts_);
+  slices.add(Toward::kHolders, values * kFloat / ranks_,
+             std::vector<double>(static_cast<size_t>(ranks_), 1.0));
   return 2 * exchange_(words) + 2 * exchange_(slices);
 }
 
@@ -364,7 +341,7 @@ Prediction CostModel::predict(const std::vector<const TableLoad*>& loads) const 
   found.work.assign(count, 0.0);
   std::vector<double> gather(count), update(count), gather_alone(count), update_alone(count);
   std::vector<double> requests(count), sums(count);
-  std::vector<Exchanges> exchanges(workload_.lookups, Exchanges(ranks_));
+  std::vector<StepExchanges> exchanges(workload_.lookups, StepExchanges(hosts_));
   for (size_t t = 0; t < loads.size(); ++t) {
     const TableLoad& load = *loads[t];
     for (size_t r = 0; r < count; ++r) {
@@ -377,21 +354,13 @@ Prediction CostModel::predict(const std::vector<const TableLoad*>& loads) const 
       found.bytes[r].tables += load.bytes[r].tables;
       found.bytes[r].exchange += load.bytes[r].exchange;
     }
-    exchanges[workload_.tables[t].lookup].add(workload_.tables[t], load, workload_.value_bytes);
+    exchanges[workload_.tables[t].lookup].add(workload_.tables[t], load, workload_);
   }
   for (size_t r = 0; r < count; ++r) found.work[r] = gather[r] + update[r];
   StepParts& seconds = found.seconds;
-  for (const Exchanges& each : exchanges) {
-    seconds.keys += exchange_(each.sizes) + exchange_(each.keys);
-    seconds.rows += exchange_(each.rows);
-    seconds.gradients += exchange_(each.gradients);
-    if (!each.has_owners) continue;
-    seconds.keys += exchange_(each.facts) + exchange_(each.bag_keys);
-    seconds.rows += exchange_(each.vectors);
-    seconds.gradients += exchange_(each.vector_gradients);
-  }
-  seconds.gather = time_of_ranks(gather, gather_alone, host_of_rank_);
-  seconds.update = time_of_ranks(update, update_alone, host_of_rank_);
+  for (const StepExchanges& each : exchanges) each.add_seconds(exchange_, seconds);
+  seconds.gather = time_of_ranks(gather, gather_alone, disturbed_);
+  seconds.update = time_of_ranks(update, update_alone, disturbed_);
   const auto rows = static_cast<double>(workload_.rows);
   const auto shards = static_cast<double>(workload_.shards);
   const auto with_most = [](double own, const std::vector<double>& more) {

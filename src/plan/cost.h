@@ -66,9 +66,14 @@ struct TableLoad {
   std::vector<double> sent;     // of the rows, or vectors of bags, of a rank: from each rank
   bool replicated = false;      // rows are not sent
   bool pooled_at_owner = false;
-  double keys = 0;     // distinct ones that a rank asks for
-  double lookups = 0;  // of a rank, ...
-  double bags = 0;     // ... and their bags
+  // Where rows of other hosts come to a host once: of the distinct keys of its ranks, the share
+  // that is left, by host. Empty: each rank asks for its rows.
+  std::vector<double> merged;
+  std::vector<double> requesters;  // by rank: ranks that ask it, those of merged keys in part
+  double keys = 0;                 // distinct ones that a rank asks for
+  double row_bytes = 0;            // of all columns
+  double lookups = 0;              // of a rank, ...
+  double bags = 0;                 // ... and their bags
   // Seconds by rank, more than where each rank pools whole rows of its batch.
   std::vector<double> requests, sums;
   std::vector<double> gather, update;              // seconds by rank, while all ranks work
@@ -92,7 +97,7 @@ class CostModel {
   // For the ranks of the profile.
   CostModel(const MachineProfile& profile, const Workload& workload);
   // For others, whose exchanges are described and which do not disturb each other.
-  CostModel(const MachineProfile& profile, const Workload& workload, int ranks,
+  CostModel(const MachineProfile& profile, const Workload& workload, HostGroups hosts,
             ExchangeTime exchange);
 
   int ranks() const { return ranks_; }
@@ -104,7 +109,6 @@ class CostModel {
   CostModel with(const Workload& workload) const;
 
  private:
-  struct Exchanges;
   struct RowSeconds;
   // Of all tables of a class, where all are spread: requests that a rank gets, and its own lookups;
   // of one of them, the share of distinct keys among the requests of all ranks.
@@ -121,6 +125,11 @@ class CostModel {
   static RowSeconds seconds_of(const TableCosts& costs, const CallSize& call, double rows);
   RowSeconds seconds_of_slice(const TableSettings& table, int64_t dim, const CallSize& call,
                               double rows) const;
+  // The share that is left of the keys of a host's ranks, where equal ones are asked for once.
+  double left_on_host(const WorkloadTable& table, size_t host) const;
+  void share_rows_of_hosts(const WorkloadTable& table, TableLoad& load) const;
+  // The work of relays, in seconds of a key that is found and copied, and of one that is summed.
+  void add_relays(double request_seconds, double sum_seconds, TableLoad& load) const;
   // `whole` rows where they are pooled, and what each rank holds.
   static void add_pooling(const RowSeconds& whole, const std::vector<RowSeconds>& held,
                           TableLoad& load);
@@ -128,9 +137,10 @@ class CostModel {
   MachineProfile profile_;
   Workload workload_;
   int ranks_;
+  HostGroups hosts_;
   ExchangeTime exchange_;
-  std::vector<int> host_of_rank_;
-  double overlap_ = 0;  // of rows over all ranks, seconds
+  std::vector<int> disturbed_;  // by rank: ranks with the same number disturb each other
+  double overlap_ = 0;          // of rows over all ranks, seconds
   // By way to hold tables: what steps take more, as a share of TableLoad::seconds; and what they
   // take more beside tables that are held in another way, seconds.
   std::array<double, kHoldings.size()> more_ = {}, beside_ = {};

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "emblem/error.h"
+#include "plan/links.h"
 #include "plan/plain_profile_test.h"
 
 namespace emblem {
@@ -28,22 +29,24 @@ TEST(TimeOfRanks, OtherHostsDoNotMatter) {
 }
 
 TEST(Traffic, GoesToHoldersAndBack) {
-  Traffic keys(2), rows(2);
-  keys.add_to_holders(100, {0.25, 0.75});
-  rows.add_from_holders(100, {0.25, 0.75});
-  EXPECT_EQ(keys.sent, (std::vector<double>{75, 25}));
-  EXPECT_EQ(keys.received, (std::vector<double>{25, 75}));
-  EXPECT_EQ(rows.sent, keys.received);
-  EXPECT_EQ(rows.received, keys.sent);
+  const HostGroups hosts = even_hosts(1, 2);
+  Traffic keys(hosts), rows(hosts);
+  keys.add(Toward::kHolders, 100, {0.25, 0.75});
+  rows.add(Toward::kAskers, 100, {0.25, 0.75});
+  EXPECT_EQ(keys.inside.sent, (std::vector<double>{75, 25}));
+  EXPECT_EQ(keys.inside.received, (std::vector<double>{25, 75}));
+  EXPECT_EQ(rows.inside.sent, keys.inside.received);
+  EXPECT_EQ(rows.inside.received, keys.inside.sent);
 }
 
 TEST(MeasuredExchange, IsBetweenEvenAndOneSidedTraffic) {
-  const ExchangeCosts costs = {Curve({{0, 0}, {100, 4}}), Curve({{0, 0}, {100, 1}})};
-  const ExchangeTime seconds = measured_exchange(costs, 2);
-  Traffic even(2), one(2);
-  even.sent = even.received = {100, 100};
-  one.sent = {100, 0};
-  one.received = {0, 100};
+  const ExchangeCosts costs = {Curve({{0, 0}, {100, 4}}), Curve({{0, 0}, {100, 1}}), {}};
+  const ExchangeTime seconds = measured_exchange(costs);
+  const HostGroups hosts = even_hosts(1, 2);
+  Traffic even(hosts), one(hosts);
+  even.inside.sent = even.inside.received = {100, 100};
+  one.inside.sent = {100, 0};
+  one.inside.received = {0, 100};
   EXPECT_DOUBLE_EQ(seconds(even), 4.0);
   EXPECT_DOUBLE_EQ(seconds(one), 1.0);
 }
@@ -198,7 +201,8 @@ TEST(Cost, ShardsAndOtherNumbersOfRanksOverlapAsProbedOnesDo) {
                          .predict(plan_of({over_all_ranks("t0", 2)}, 2))
                          .seconds.overlap;
   EXPECT_LT(one, 0.0);
-  const CostModel described(profile_with_steps(), workload, 8, [](const Traffic&) { return 0.0; });
+  const CostModel described(profile_with_steps(), workload, even_hosts(1, 8),
+                            [](const Traffic&) { return 0.0; });
   EXPECT_DOUBLE_EQ(described.predict(plan_of({over_all_ranks("t0", 8)}, 8)).seconds.overlap, one);
   const CostModel with_rows = described.with(test_workload({100}));
   EXPECT_NE(with_rows.predict(plan_of({over_all_ranks("t0", 8)}, 8)).seconds.overlap, one);
@@ -292,7 +296,8 @@ TEST(Cost, SlicesAreBetweenTheClassesThatWereProbed) {
   const TableLoad half = model.load_of(0, by_columns("t0", {0, 1}, 2));  // 8 columns
   EXPECT_NEAR(half.gather[0], 2000 * (0.5e-6 + 0.5e-6 / 3), 1e-9);
   // Narrower ones cost what the narrowest does, but for their memory.
-  const CostModel eight(profile, test_workload({4096}), 8, [](const Traffic&) { return 0.0; });
+  const CostModel eight(profile, test_workload({4096}), even_hosts(1, 8),
+                        [](const Traffic&) { return 0.0; });
   const TableLoad narrow = eight.load_of(0, by_columns("t0", {0, 1, 2, 3, 4, 5, 6, 7}, 8));
   EXPECT_NEAR(narrow.gather[0], 8000 * 0.5e-6, 1e-9);
   EXPECT_DOUBLE_EQ(narrow.bytes[0].tables, 4096 * 16);

@@ -40,20 +40,20 @@ LinkClass parse_link(const std::string& text) {
           1e-6 * parse_positive(text.substr(colon + 1), text), "assumed"};
 }
 
-ExchangeTime described_exchange(int hosts, int devices, const LinkClass& inside,
-                                const LinkClass& between) {
-  const int ranks = hosts * devices;
+ExchangeTime described_exchange(const LinkClass& inside, const LinkClass& between) {
   return [=](const Traffic& traffic) {
-    double busiest = 0;
-    for (size_t r = 0; r < traffic.sent.size(); ++r) {
-      busiest = std::max({busiest, traffic.sent[r], traffic.received[r]});
-    }
-    if (ranks == 1) return 0.0;
-    const double share = static_cast<double>(devices - 1) / (ranks - 1);
-    const double seconds = std::max(busiest * share / inside.bytes_per_second,
-                                    busiest * (1 - share) / between.bytes_per_second);
-    return (hosts > 1 ? between : inside).latency_seconds + seconds;
+    if (traffic.ranks() == 1) return 0.0;
+    const bool leaves_hosts = traffic.hosts->hosts() > 1 && !traffic.stays_inside;
+    const double seconds = std::max(traffic.inside.busiest() / inside.bytes_per_second,
+                                    traffic.between.busiest() / between.bytes_per_second);
+    return (leaves_hosts ? between : inside).latency_seconds + seconds;
   };
+}
+
+HostGroups even_hosts(int hosts, int devices) {
+  std::vector<std::string> names;
+  for (int r = 0; r < hosts * devices; ++r) names.push_back(std::to_string(r / devices));
+  return HostGroups(rank_hosts(names), 0);
 }
 
 }  // namespace emblem

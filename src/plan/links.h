@@ -16,9 +16,10 @@ struct LinkClass {
 // "nvlink4", "ndr", or NAME=RATE:LATENCY with GB/s of one device and microseconds. Throws Error.
 LinkClass parse_link(const std::string& text);
 
-// `hosts` hosts with `devices` devices each. What leaves a host and what stays inside move at the
-// same time.
-ExchangeTime described_exchange(int hosts, int devices, const LinkClass& inside,
-                                const LinkClass& between);
+// Every rank has these links. What leaves a host and what stays inside move at the same time.
+ExchangeTime described_exchange(const LinkClass& inside, const LinkClass& between);
+
+// `hosts` hosts with `devices` ranks each.
+HostGroups even_hosts(int hosts, int devices);
 
 }  // namespace emblem

@@ -27,11 +27,15 @@ TEST(Links, KnowPublishedOnesAndTakeOthers) {
 
 TEST(Links, HostsShareTrafficBetweenLinks) {
   const LinkClass inside{"i", 100, 1}, between{"b", 10, 5};
-  Traffic traffic(4);
-  traffic.sent = traffic.received = {300, 300, 300, 300};
+  const auto seconds = [&](int hosts, int devices) {
+    const HostGroups groups = even_hosts(hosts, devices);
+    Traffic traffic(groups);  // 300 bytes leave every rank
+    traffic.add(Toward::kHolders, 400, {0.25, 0.25, 0.25, 0.25});
+    return described_exchange(inside, between)(traffic);
+  };
   // One host: all inside. Two hosts of two: a third of the bytes stays inside.
-  EXPECT_DOUBLE_EQ(described_exchange(1, 4, inside, between)(traffic), 1 + 3);
-  EXPECT_DOUBLE_EQ(described_exchange(2, 2, inside, between)(traffic), 5 + 20);
+  EXPECT_DOUBLE_EQ(seconds(1, 4), 1 + 3);
+  EXPECT_DOUBLE_EQ(seconds(2, 2), 5 + 20);
 }
 
 TEST(Links, MoreRanksTakeMoreKeysPerSecond) {
@@ -39,8 +43,8 @@ TEST(Links, MoreRanksTakeMoreKeysPerSecond) {
   const Workload workload = test_workload({1'000'000});
   const auto rate = [&](int hosts) {
     const int ranks = 8 * hosts;
-    const CostModel model(profile, workload, ranks,
-                          described_exchange(hosts, 8, parse_link("nvlink4"), parse_link("ndr")));
+    const CostModel model(profile, workload, even_hosts(hosts, 8),
+                          described_exchange(parse_link("nvlink4"), parse_link("ndr")));
     const ShardPlan plan{.ranks = ranks, .tables = {over_all_ranks("t0", ranks)}};
     return ranks / model.predict(plan).seconds.total();
   };

@@ -187,6 +187,8 @@ std::string to_json(const MachineProfile& profile) {
     json["memory"].push_back({{"ranks", pool.ranks}, {"free_bytes", pool.free_bytes}});
   json["exchange"] = {{"even", to_value(profile.exchange.even)},
                       {"one", to_value(profile.exchange.one)}};
+  if (!profile.exchange.inside.points().empty())
+    json["exchange"]["inside"] = to_value(profile.exchange.inside);
   json["dense_sum"] = to_value(profile.dense_sum);
   json["pass"] = {{"requests", to_value(profile.pass.requests)},
                   {"dense", to_value(profile.pass.dense)},
@@ -236,7 +238,9 @@ MachineProfile parse_machine_profile(const std::string& text, const std::string&
   for (size_t r = 0; r < hosts.size(); ++r) profile.hosts.push_back(hosts[r].text());
   if (profile.hosts.empty()) hosts.refuse("the host of each rank");
   profile.memory = pools_of(all["memory"], profile.ranks());
-  profile.exchange = {curve_of(all["exchange"]["even"]), curve_of(all["exchange"]["one"])};
+  const Field exchange = all["exchange"];
+  profile.exchange = {curve_of(exchange["even"]), curve_of(exchange["one"]), {}};
+  if (exchange.value.contains("inside")) profile.exchange.inside = curve_of(exchange["inside"]);
   profile.dense_sum = curve_of(all["dense_sum"]);
   profile.pass = {curve_of(all["pass"]["requests"]), curve_of(all["pass"]["dense"]),
                   curve_of(all["pass"]["sums"])};

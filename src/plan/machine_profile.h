@@ -42,6 +42,9 @@ struct TableCosts {
 struct ExchangeCosts {
   Curve even;  // every rank sends as much to every other
   Curve one;   // one rank sends to all others, which send nothing
+  // Every rank sends as much to every other one of its host. Probed where there are several hosts,
+  // and one has several ranks.
+  Curve inside;
   bool operator==(const ExchangeCosts&) const = default;
 };
 

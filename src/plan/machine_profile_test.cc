@@ -36,6 +36,10 @@ TEST(MachineProfile, ReadsBackWhatItWrites) {
   EXPECT_EQ(parse_machine_profile(to_json(with_steps), "p.json"), with_steps);
   EXPECT_THAT(problem_of(replaced(to_json(with_steps), "columns pooled", "columns pulled")),
               HasSubstr("p.json.steps.held[1].holding is \"columns pulled\", expected a way"));
+  MachineProfile hosts = profile;
+  hosts.hosts = {"a", "a", "b"};
+  hosts.exchange.inside = Curve({{64, 1e-5}, {4096, 2e-5}});
+  EXPECT_EQ(parse_machine_profile(to_json(hosts), "p.json"), hosts);
 }
 
 TEST(MachineProfile, BadFilesAreNamedWithTheFieldThatIsWrong) {

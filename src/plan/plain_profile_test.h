@@ -17,7 +17,7 @@ inline MachineProfile test_profile(int ranks) {
   const auto line = [](double fixed, double each) {
     return Curve({{0, fixed}, {1e6, fixed + 1e6 * each}});
   };
-  profile.exchange = {line(1e-4, 1e-9), line(1e-4, 1e-9)};
+  profile.exchange = {line(1e-4, 1e-9), line(1e-4, 1e-9), {}};
   profile.dense_sum = line(2e-4, 1e-9);
   profile.pass = {line(0, 1e-6), line(0, 10e-6), line(0, 1e-6)};
   profile.tables.push_back({.table = {.dim = 16},

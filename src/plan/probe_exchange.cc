@@ -1,6 +1,7 @@
 // The time of exchanges by size and pattern.
 #include "core/buffer.h"
 #include "plan/probe.h"
+#include "shard/host_groups.h"
 
 namespace emblem {
 namespace {
@@ -55,6 +56,18 @@ ExchangeCosts probe_exchange(RankTimer& timer, Communicator& exchange) {
     return time_exchange(timer, exchange, piece(size) * others,
                          [&](int from, int to) { return from == 0 && to != 0 ? piece(size) : 0; });
   });
+  if (hosts_share_ranks(exchange.hosts())) {
+    const HostGroups hosts(exchange.hosts(), exchange.rank());
+    const auto within = [&](int64_t size, int from, int to) -> int64_t {
+      if (from == to || hosts.host_of(from) != hosts.host_of(to)) return 0;
+      const int64_t near = std::ssize(hosts.ranks_of_host(hosts.host_of(from))) - 1;
+      return (size + near - 1) / near;
+    };
+    costs.inside = curve_of([&](int64_t size) {
+      return time_exchange(timer, exchange, size + others,
+                           [&](int from, int to) { return within(size, from, to); });
+    });
+  }
   return costs;
 }
 

@@ -4,6 +4,7 @@
 
 #include "comm/threads.h"
 #include "plan/cost.h"
+#include "plan/links.h"
 #include "plan/probe.h"
 #include "plan/timed_communicator.h"
 #include "train/batch_stream.h"
@@ -81,7 +82,7 @@ HeldSeconds held_seconds(const MachineProfile& profile, const Workload& workload
     table.expected_keys /= ranks;
     table.settings.capacity = std::max<int64_t>(1, table.settings.capacity / ranks);
   }
-  const CostModel own(profile, smaller, 1, [](const Traffic&) { return 0.0; });
+  const CostModel own(profile, smaller, even_hosts(1, 1), [](const Traffic&) { return 0.0; });
   HeldSeconds sum;
   for (size_t t = 0; t < smaller.tables.size(); ++t) {
     const TableLoad load = own.load_of(t, over_all_ranks(smaller.tables[t].settings.name, 1));

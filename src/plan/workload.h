@@ -12,6 +12,7 @@
 #include "embedding/settings.h"
 #include "plan/holders.h"
 #include "plan/key_statistics.h"
+#include "shard/sharded_lookup.h"
 
 namespace emblem {
 
@@ -45,7 +46,8 @@ struct Workload {
   int64_t dense_values = 0;  // gradients and statistics that ranks add up
   int64_t value_bytes = 4;   // of a float of a row or gradient that is sent
   int64_t dense_bytes = 0;   // of layers, their optimizer and a batch
-  std::string keys_from;     // "64 batches of 512 rows", "power law, alpha 1.05"
+  HostDedup host_dedup = HostDedup::kNone;
+  std::string keys_from;  // "64 batches of 512 rows", "power law, alpha 1.05"
 
   int64_t rows_a_rank() const { return rows * shards; }
 };

@@ -51,6 +51,11 @@ struct Kind {
   Plans plans;
   auto operator<=>(const Kind&) const = default;
 };
+// Ranks that share rows of other hosts.
+struct Hosts {
+  std::vector<std::string> of_ranks;
+  HostDedup dedup = HostDedup::kNone;
+};
 
 TableShards whole_rows(const std::string& name, int ranks) {
   return name == "step" ? over_all_ranks(name, ranks) : on_rank(name, ranks / 2, ranks);
@@ -148,7 +153,7 @@ class Batch {
 
 class Training {
  public:
-  Training(Communicator& ranks, Kind kind)
+  Training(Communicator& ranks, Kind kind, HostDedup dedup)
       : ranks_(ranks),
         first_(ranks.rank() * kShards / ranks.size()),
         last_((ranks.rank() + 1) * kShards / ranks.size()),
@@ -165,7 +170,7 @@ class Training {
       features.push_back({features.size(), Pooling::kSum});
     }
     const int64_t slots = (kShards + ranks.size() - 1) / ranks.size();
-    lookup_ = make_sharded_lookup(context_, sharded, features, {&ranks, &ranks, slots},
+    lookup_ = make_sharded_lookup(context_, sharded, features, {&ranks, &ranks, slots, DType::kF32, dedup},
                                   {.sums = Sums::kDeterministic, .transfer = {}});
   }
 
@@ -265,11 +270,11 @@ class Training {
 
 // Steps [first, last] of `count` ranks, from a content that was left by others.
 Content train(Kind kind, int count, int first = 1, int last = kSteps,
-              const Content* from = nullptr) {
+              const Content* from = nullptr, const Hosts& hosts = {}) {
   Content all;
   std::mutex mutex;
-  run_thread_ranks(count, [&](Communicator& ranks) {
-    Training training(ranks, kind);
+  const auto run = [&](Communicator& ranks) {
+    Training training(ranks, kind, hosts.dedup);
     if (from != nullptr) training.restore(*from);
     for (int step = first; step <= last; ++step) training.step(step);
     Content one = training.content();
@@ -280,7 +285,8 @@ Content train(Kind kind, int count, int first = 1, int last = kSteps,
     for (auto& [name, clock] : one.clocks)
       EXPECT_EQ(all.clocks.try_emplace(name, clock).first->second, clock) << name;
     all.outputs.merge(one.outputs);
-  });
+  };
+  run_thread_ranks(count, run, kCollectiveSeconds, hosts.of_ranks);
   return all;
 }
 
@@ -325,6 +331,27 @@ INSTANTIATE_TEST_SUITE_P(, EvictingRanks,
                          [](const auto& info) {
                            return cat(std::get<0>(info.param), "_", std::get<1>(info.param));
                          });
+
+TEST(EvictingHosts, GiveTheBytesOfOneRankWhereTheyShareRows) {
+  const Kind kind{Device::kCpu, Plans::kAll};
+  for (const std::vector<std::string>& hosts :
+       {std::vector<std::string>{"a", "a", "b", "b"}, {"a", "b", "a"}}) {
+    const int ranks = static_cast<int>(hosts.size());
+    expect_equal(train(kind, ranks, 1, kSteps, nullptr, {hosts, HostDedup::kRows}),
+                 trained_by_one(kind), kind);
+  }
+}
+
+// Sums of gradients are rounded otherwise, but the same keys are counted, admitted and evicted.
+TEST(EvictingHosts, CountAsOneRankWhereTheySumGradients) {
+  const Kind kind{Device::kCpu, Plans::kAll};
+  const Content one = trained_by_one(kind);
+  const Content several = train(kind, 6, 1, kSteps, nullptr,
+                                {{"a", "a", "b", "b", "c", "c"}, HostDedup::kRowsAndSums});
+  EXPECT_EQ(several.scores, one.scores);
+  EXPECT_EQ(several.waiting, one.waiting);
+  EXPECT_EQ(several.clocks, one.clocks);
+}
 
 class EvictingTables : public DeviceTest {};
 

@@ -35,13 +35,14 @@ int64_t width_of(std::span<const ShardedTable> tables, std::span<const ShardedFe
 }  // namespace
 
 HostShardedLookup::HostShardedLookup(std::span<const ShardedTable> tables,
-                                     std::span<const ShardedFeature> features, Communicator& ranks,
-                                     int64_t slots, DType precision)
-    : ranks_(ranks),
-      self_(ranks.rank()),
-      slots_(slots),
-      exchange_rows_(ranks, precision),
-      pooling_(ranks, slots, precision),
+                                     std::span<const ShardedFeature> features,
+                                     const ShardRanks& ranks)
+    : ranks_(*ranks.host),
+      self_(ranks_.rank()),
+      slots_(ranks.slots),
+      row_exchange_(ranks_, ranks.precision),
+      pooling_(ranks_, slots_, ranks.precision),
+      sums_by_host_(ranks.host_dedup == HostDedup::kRowsAndSums),
       bag_chunks_(bags_per_task(width_of(tables, features))),
       segment_chunks_(kSegments) {
   std::vector<size_t> first_slices;  // by table, and the end
@@ -64,7 +65,7 @@ HostShardedLookup::HostShardedLookup(std::span<const ShardedTable> tables,
   }
   counts_.resize(sources_);
   std::vector<LookupFeature> of_items;
-  for (int64_t block = 0; block < ranks.size() * items(); ++block)
+  for (int64_t block = 0; block < ranks_.size() * items(); ++block)
     of_items.push_back({table_of(block).local, Pooling::kSum});
   lookup_ = std::make_unique<HostLookup>(of_items);
   for (const Table* local : lookup_->tables()) {
@@ -73,6 +74,19 @@ HostShardedLookup::HostShardedLookup(std::span<const ShardedTable> tables,
     counted_.push_back(!found->replicated || self_ == 0);  // once
   }
   add_guests();
+  if (ranks.host_dedup != HostDedup::kNone) share_rows_of_hosts(ranks_, ranks.precision);
+}
+
+void HostShardedLookup::share_rows_of_hosts(Communicator& ranks, DType precision) {
+  std::vector<MessageTable> tables;
+  for (const HeldTable& table : tables_)
+    tables.push_back({.dim = table.settings.dim,
+                      .replicated = table.replicated,
+                      .sends_counts = table.sends_counts && sums_by_host_,
+                      .can_miss = table.can_miss});
+  groups_.emplace(ranks.hosts(), self_);
+  relay_ = std::make_unique<HostRelay>(ranks, *groups_, tables, slots_, precision);
+  if (!sums_by_host_) answers_ = std::make_unique<HostAnswers>(*groups_, tables, slots_, self_);
 }
 
 void HostShardedLookup::add_guests() {
@@ -104,7 +118,7 @@ void HostShardedLookup::add_table(const ShardedTable& table) {
 
 // ---- who asks whom for how much ----
 
-int64_t HostShardedLookup::asked(int rank, int64_t item) const {
+int64_t HostShardedLookup::needed(int rank, int64_t item) const {
   const size_t slot = static_cast<size_t>(item) / tables(),
                t = static_cast<size_t>(item) % tables();
   if (slot >= shards_.size()) return 0;
@@ -112,6 +126,29 @@ int64_t HostShardedLookup::asked(int rank, int64_t item) const {
   // In training every copy of a replicated table is updated.
   if (tables_[t].replicated && phase_ == Phase::kTrain) return requests.size();
   return requests.begin(rank + 1) - requests.begin(rank);
+}
+
+FeatureKeys HostShardedLookup::needed_keys(int rank, int64_t item) const {
+  const int64_t count = needed(rank, item);
+  if (count == 0) return {};
+  const HeldTable& table = table_of(item);
+  const TableRequests& requests = shards_[static_cast<size_t>(item) / tables()]
+                                      .tables[static_cast<size_t>(item) % tables()]
+                                      .requests;
+  const int64_t first = requests.begin(table.replicated ? self_ : rank);
+  const bool is_counted = table.sends_counts && phase_ == Phase::kTrain;
+  return {.keys = {requests.keys().data() + first, count, 1},
+          .counts = {requests.counts().data() + first, is_counted ? count : 0, 1}};
+}
+
+int64_t HostShardedLookup::merged(int rank, int64_t item) const {
+  if (item >= std::ssize(tables_)) return 0;
+  const MergedLists* lists = relay_->merged(rank, static_cast<size_t>(item));
+  return lists == nullptr ? 0 : lists->size();
+}
+
+int64_t HostShardedLookup::asked(int rank, int64_t item) const {
+  return sums_by_host_ && is_shared(rank, item) ? merged(rank, item) : needed(rank, item);
 }
 
 int64_t HostShardedLookup::requested(int rank, int64_t item) const {
@@ -128,22 +165,37 @@ const HostShardedLookup::Unit* HostShardedLookup::guest_at(int rank, int64_t ite
 }
 
 int64_t HostShardedLookup::requested_bytes(int rank, int64_t block, int64_t bytes_of_key) const {
-  if (block < items()) return requested(rank, block) * bytes_of_key;
-  const Unit* guest = guest_at(static_cast<int>(block / items()) - 1, block % items());
-  return rank == self_ && guest != nullptr ? guest->requests.size() * bytes_of_key : 0;
+  if (block < items()) {
+    if (!is_packed(rank, block)) return requested(rank, block) * bytes_of_key;
+    const bool is_first_slot = block < std::ssize(tables_);
+    return is_first_slot ? answers_->count(rank, static_cast<size_t>(block)) * bytes_of_key : 0;
+  }
+  if (rank != self_) return 0;
+  const int from = static_cast<int>(block / items()) - 1;
+  const int64_t i = block % items();
+  if (is_packed(from, i)) return requested(from, i) * bytes_of_key;
+  const Unit* guest = guest_at(from, i);
+  return guest != nullptr ? guest->requests.size() * bytes_of_key : 0;
+}
+
+HostShardedLookup::RowBlock HostShardedLookup::requested_block(int rank, int64_t item) const {
+  const bool is_kept = guest_at(rank, item) != nullptr || is_packed(rank, item);
+  return is_kept ? RowBlock{self_, kept_block(rank, item)} : RowBlock{rank, item};
 }
 
 float* HostShardedLookup::asked_vectors(const Unit& unit, int rank) {
   const int64_t i = item(unit.slot, unit.table);
+  if (is_relayed(rank, i)) return relay_->rows(rank, i);
   if (rank != self_) return asked_rows_.at<float>(rank, i);
-  return requested_rows_.at<float>(self_, unit.is_guest ? guest_block(unit.rank, i) : i);
+  return requested_rows_.at<float>(self_, unit.is_guest ? kept_block(unit.rank, i) : i);
 }
 
 uint8_t* HostShardedLookup::asked_absent(const Unit& unit, int rank) {
   const int64_t i = item(unit.slot, unit.table);
+  if (is_relayed(rank, i)) return relay_->absent(rank, i);
   if (rank != self_) return asked_rows_.at<uint8_t>(rank, items() + i);
   return requested_rows_.at<uint8_t>(self_,
-                                     blocks() + (unit.is_guest ? guest_block(unit.rank, i) : i));
+                                     blocks() + (unit.is_guest ? kept_block(unit.rank, i) : i));
 }
 
 // ---- forward ----
@@ -202,17 +254,9 @@ void HostShardedLookup::make_requests(const Context& context) {
   for_each_unit(context, [&](Unit& unit) {
     std::vector<const FeatureKeys*> features;
     for (const FeatureKeys& keys : unit.keys) features.push_back(&keys);
-    KeySlots slots;
-    {
-      const std::lock_guard lock(slots_mutex_);
-      if (!idle_slots_.empty()) {
-        slots = std::move(idle_slots_.back());
-        idle_slots_.pop_back();
-      }
-    }
-    unit.requests.make(features, tables_[unit.table].owners, slots);
-    const std::lock_guard lock(slots_mutex_);
-    idle_slots_.push_back(std::move(slots));
+    slots_pool_.lend([&](KeySlots& slots) {
+      unit.requests.make(features, tables_[unit.table].owners, slots);
+    });
   });
 }
 
@@ -246,16 +290,17 @@ void HostShardedLookup::exchange_keys(const Context& context) {
     return bytes(rank, i, requested(rank, i % items()));
   });
   for (int rank = 0; rank < ranks_.size(); ++rank) {
-    for (size_t s = 0; rank != self_ && s < shards_.size(); ++s) {
-      for (size_t t = 0; t < tables(); ++t) {
-        const int64_t i = item(s, t);
-        const TableRequests& requests = shards_[s].tables[t].requests;
-        const int64_t first = requests.begin(tables_[t].replicated ? self_ : rank);
-        copy_bytes(asked_keys_.at<int64_t>(rank, i), requests.keys().data() + first,
-                   asked_keys_.bytes(rank, i));
-        copy_bytes(asked_keys_.at<int32_t>(rank, items() + i), requests.counts().data() + first,
-                   asked_keys_.bytes(rank, items() + i));
+    for (int64_t i = 0; rank != self_ && i < items(); ++i) {
+      if (asked_keys_.bytes(rank, i) == 0) continue;
+      FeatureKeys list = needed_keys(rank, i);
+      if (sums_by_host_ && is_shared(rank, i)) {
+        const MergedLists& lists = *relay_->merged(rank, static_cast<size_t>(i));
+        list = {.keys = {lists.keys().data(), lists.size(), 1},
+                .counts = {lists.counts().data(), lists.size(), 1}};
       }
+      copy_bytes(asked_keys_.at<char>(rank, i), list.keys.data, asked_keys_.bytes(rank, i));
+      copy_bytes(asked_keys_.at<char>(rank, items() + i), list.counts.data,
+                 asked_keys_.bytes(rank, items() + i));
     }
   }
   ranks_.exchange(context, asked_keys_.pieces(self_), requested_keys_.pieces(self_));
@@ -268,16 +313,19 @@ std::vector<FeaturePlace> HostShardedLookup::requested_places() const {
   std::vector<FeaturePlace> places;
   for (int rank = 0; rank < ranks_.size(); ++rank)
     for (int64_t i = 0; i < items(); ++i) {
-      const bool is_guest = guest_at(rank, i) != nullptr;
-      const int64_t begin = is_guest ? requested_rows_.begin(self_, guest_block(rank, i))
-                                     : requested_rows_.begin(rank, i);
-      places.push_back({begin / 4, table_of(i).settings.dim});
+      const RowBlock at = requested_block(rank, i);
+      places.push_back({requested_rows_.begin(at.rank, at.block) / 4, table_of(i).settings.dim});
     }
   return places;
 }
 
-// The rows that are here, for all ranks; then those of all ranks for this one.
+// The rows that are here, for all ranks.
 void HostShardedLookup::look_up(const Context& context) {
+  moving_ = Moving::kRows;
+  if (answers_)
+    answers_->merge(context, [&](int rank, int64_t i) -> FeatureKeys {
+      return {.keys = {requested_keys_.at<int64_t>(rank, i), requested(rank, i), 1}};
+    });
   const auto bytes_of_key = [&](int rank, int64_t i, bool is_row) {
     const HeldTable& table = table_of(i);
     if (!answers(rank, i)) return int64_t{0};
@@ -285,7 +333,8 @@ void HostShardedLookup::look_up(const Context& context) {
   };
   asked_rows_.lay_out(ranks_.size(), 2 * items(), [&](int rank, int64_t block) {
     const int64_t i = block % items();
-    return rank == self_ ? 0 : asked(rank, i) * bytes_of_key(rank, i, block < items());
+    const int64_t rows = is_relayed(rank, i) ? merged(rank, i) : needed(rank, i);
+    return rank == self_ ? 0 : rows * bytes_of_key(rank, i, block < items());
   });
   requested_rows_.lay_out(ranks_.size(), 2 * blocks(), [&](int rank, int64_t block) {
     return requested_bytes(rank, block % blocks(), bytes_of_key(rank, block, block < blocks()));
@@ -309,19 +358,41 @@ void HostShardedLookup::look_up(const Context& context) {
         key_counts = own.counts().data() + own.begin(self_);
         count = own.begin(self_ + 1) - own.begin(self_);
       }
-      const bool is_guest = here != nullptr && here->is_guest;
-      const int absent_rank = is_guest ? self_ : rank;
-      const int64_t absent = blocks() + (is_guest ? guest_block(rank, i) : i);
+      const RowBlock at = requested_block(rank, i);
       features.push_back({.keys = {keys, count, 1},
                           .counts = {key_counts, counts ? count : 0, 1},
-                          .absent = {requested_rows_.at<uint8_t>(absent_rank, absent),
-                                     requested_rows_.bytes(absent_rank, absent), 1}});
+                          .absent = {requested_rows_.at<uint8_t>(at.rank, blocks() + at.block),
+                                     requested_rows_.bytes(at.rank, blocks() + at.block), 1}});
       if (!answers(rank, i)) places[static_cast<size_t>(rank * items() + i)] = kNotRead;
     }
   }
   lookup_->forward_at(context, features, phase_, places,
                       reinterpret_cast<float*>(requested_rows_.data()));
-  exchange_rows_(context, requested_rows_, {0, blocks()}, asked_rows_, {0, items()});
+}
+
+// The rows of all ranks for this one.
+void HostShardedLookup::exchange_rows(const Context& context) {
+  if (answers_)
+    answers_->pack(
+        context,
+        [&](int rank, int64_t i) {
+          return requested_rows_.at<const float>(self_, kept_block(rank, i));
+        },
+        [&](int rank, int64_t i) {
+          return requested_rows_.at<const uint8_t>(self_, blocks() + kept_block(rank, i));
+        },
+        [&](int relay, size_t t) { return requested_rows_.at<float>(relay, item(0, t)); },
+        [&](int relay, size_t t) {
+          return requested_rows_.at<uint8_t>(relay, blocks() + item(0, t));
+        });
+  row_exchange_(context, requested_rows_, {0, blocks()}, asked_rows_, {0, items()});
+  if (relay_)
+    relay_->hand_out(
+        context,
+        [&](int owner, size_t t) { return asked_rows_.at<const float>(owner, item(0, t)); },
+        [&](int owner, size_t t) {
+          return asked_rows_.at<const uint8_t>(owner, items() + item(0, t));
+        });
 }
 
 void HostShardedLookup::forward(const Context& context, std::span<const FeatureKeys> features,
@@ -331,9 +402,13 @@ void HostShardedLookup::forward(const Context& context, std::span<const FeatureK
   take_shards(features, out);
   if (pooling_.is_used()) take_guests(context);
   make_requests(context);
+  if (relay_)
+    relay_->gather_lists(
+        context, [&](int owner, int64_t i) { return needed_keys(owner, i); }, phase);
   exchange_sizes(context);
   exchange_keys(context);
   look_up(context);
+  exchange_rows(context);
   expand(context, out.floats());
   count_missing();
   if (pooling_.is_used()) pooling_.exchange_vectors(context, out.floats(), counts_);
@@ -349,9 +424,11 @@ void HostShardedLookup::exchange_gradients(const Context& context, ConstAnyView 
                  gradients.rows, ", ", gradients.cols, "], but the last training pass was [", bags_,
                  ", ", width_, "]");
   if (std::exchange(gradients_exchanged_, true)) return;
+  moving_ = Moving::kGradients;
   asked_rows_.lay_out(ranks_.size(), items(), [&](int rank, int64_t i) {
     return rank == self_ ? 0 : asked(rank, i) * row_bytes(table_of(i).settings);
   });
+  if (sums_by_host_) relay_->lay_out_gradients();
   requested_rows_.lay_out(ranks_.size(), blocks(), [&](int rank, int64_t block) {
     return requested_bytes(rank, block, row_bytes(table_of(block).settings));
   });
@@ -364,7 +441,11 @@ void HostShardedLookup::exchange_gradients(const Context& context, ConstAnyView 
         copy_bytes(asked_rows_.at<float>(rank, i), requested_rows_.at<float>(self_, i),
                    asked_rows_.bytes(rank, i));
   }
-  exchange_rows_(context, asked_rows_, {0, items()}, requested_rows_, {0, blocks()});
+  if (sums_by_host_)
+    relay_->gather_sums(context, [&](int owner, size_t t) {
+      return asked_rows_.at<float>(owner, item(0, t));
+    });
+  row_exchange_(context, asked_rows_, {0, items()}, requested_rows_, {0, blocks()});
 }
 
 double HostShardedLookup::squared_gradient_norm(const Context& context, ConstAnyView gradients) {

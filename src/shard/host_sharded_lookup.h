@@ -2,7 +2,7 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -13,6 +13,9 @@
 #include "embedding/cpu/grouping.h"
 #include "embedding/cpu/host_lookup.h"
 #include "embedding/lookup.h"
+#include "shard/host_answers.h"
+#include "shard/host_groups.h"
+#include "shard/host_relay.h"
 #include "shard/messages.h"
 #include "shard/owner_pooling.h"
 #include "shard/row_exchange.h"
@@ -25,7 +28,7 @@ namespace emblem {
 class HostShardedLookup : public Lookup {
  public:
   HostShardedLookup(std::span<const ShardedTable> tables, std::span<const ShardedFeature> features,
-                    Communicator& ranks, int64_t slots, DType precision);
+                    const ShardRanks& ranks);
 
   int64_t width() const override { return width_; }
   void forward(const Context& context, std::span<const FeatureKeys> features, Phase phase,
@@ -75,8 +78,15 @@ class HostShardedLookup : public Lookup {
     std::vector<Unit> tables;
   };
 
+  // A part of requested_rows_.
+  struct RowBlock {
+    int rank;
+    int64_t block;
+  };
+
   void add_table(const ShardedTable& table);
   void add_guests();
+  void share_rows_of_hosts(Communicator& ranks, DType precision);
   size_t tables() const { return tables_.size(); }
   // A rank exchanges one item with another for each pair of (slot, table).
   int64_t items() const { return slots_ * static_cast<int64_t>(tables_.size()); }
@@ -86,18 +96,38 @@ class HostShardedLookup : public Lookup {
   const HeldTable& table_of(int64_t item) const {
     return tables_[static_cast<size_t>(item) % tables_.size()];
   }
-  // Blocks of rows for another rank: an item each; after them, in this rank's part, those of
-  // guests.
-  int64_t blocks() const { return guests_.empty() ? items() : items() * (1 + ranks_.size()); }
-  int64_t guest_block(int rank, int64_t item) const { return items() * (1 + rank) + item; }
+  // Blocks of rows for another rank: an item each; after them, in this rank's part, those that are
+  // not sent as they are: rows of guests, and rows of which another host gets each once.
+  int64_t blocks() const {
+    return guests_.empty() && !answers_ ? items() : items() * (1 + ranks_.size());
+  }
+  int64_t kept_block(int rank, int64_t item) const { return items() * (1 + rank) + item; }
   const Unit* guest_at(int rank, int64_t item) const;
-  // Keys that this rank asks of another, and that another asks of this one.
+  // Whether an item is for a rank of another host, and its rows come to a host once. Bags that an
+  // owner pools are of one rank.
+  bool is_shared(int rank, int64_t item) const {
+    const HeldTable& table = table_of(item);
+    return relay_ && !groups_->is_near(rank) && !table.replicated && table.pooled_by < 0;
+  }
+  // The same of what is in asked_rows_, and of what is in requested_rows_ of several ranks.
+  bool is_relayed(int rank, int64_t item) const {
+    return is_shared(rank, item) && (moving_ == Moving::kRows || sums_by_host_);
+  }
+  bool is_packed(int rank, int64_t item) const {
+    return is_shared(rank, item) && moving_ == Moving::kRows && !sums_by_host_;
+  }
+  // Keys that the shards of this rank need of a rank; that this rank needs for its host, in the
+  // first slot; that this rank asks of another, for one of both; that another asks of this one.
+  int64_t needed(int rank, int64_t item) const;
+  int64_t merged(int rank, int64_t item) const;
   int64_t asked(int rank, int64_t item) const;
   int64_t requested(int rank, int64_t item) const;
+  FeatureKeys needed_keys(int rank, int64_t item) const;
   // Whether the rows of requests come back: copies of replicated tables do not.
   bool answers(int rank, int64_t item) const;
-  // Of requests: the part of requested_rows_ that they are in, or nothing.
+  // Bytes of the blocks of requested_rows_, and the block of the rows of a request.
   int64_t requested_bytes(int rank, int64_t block, int64_t bytes_of_key) const;
+  RowBlock requested_block(int rank, int64_t item) const;
   // The blocks of what a unit asks of a rank. Those of this rank are read where they were written.
   float* asked_vectors(const Unit& unit, int rank);
   uint8_t* asked_absent(const Unit& unit, int rank);
@@ -114,6 +144,7 @@ class HostShardedLookup : public Lookup {
   void exchange_sizes(const Context& context);
   void exchange_keys(const Context& context);
   void look_up(const Context& context);
+  void exchange_rows(const Context& context);
   void expand(const Context& context, View<float> out);
   void count_missing();
   // Of the blocks of vectors, which are sent or received.
@@ -134,17 +165,23 @@ class HostShardedLookup : public Lookup {
 
   Phase phase_ = Phase::kEval;
   std::vector<Shard> shards_;  // of the last pass
-  RowExchange exchange_rows_;
+  RowExchange row_exchange_;
   OwnerPooling pooling_;
+  // Where rows come to a host once.
+  std::optional<HostGroups> groups_;
+  std::unique_ptr<HostRelay> relay_;
+  std::unique_ptr<HostAnswers> answers_;  // unless gradients are summed by host, too
+  const bool sums_by_host_;
   std::vector<Unit> guests_;       // of all ranks, for tables that this one pools
   std::vector<int32_t> guest_at_;  // [ranks, items]: its number, or -1
   std::vector<Unit*> units_;       // of shards, then guests
   int64_t bags_ = 0;
-  std::mutex slots_mutex_;
-  std::vector<KeySlots> idle_slots_;
+  KeySlotsPool slots_pool_;
   HostVector<int32_t> sizes_;  // [ranks, items]: requested from here
   // Keys and, after those of all items, counts; rows and whether they are absent.
   Messages asked_keys_, requested_keys_, asked_rows_, requested_rows_;
+  enum class Moving { kRows, kGradients };
+  Moving moving_ = Moving::kRows;  // in asked_rows_ and requested_rows_
   std::vector<FeaturePlace> places_;    // of requested_rows_
   std::vector<uint8_t> counted_;        // by table of lookup_: gradients add to the norm
   std::vector<GatherPool> gathers_;     // of (shard, feature), then of guests' features

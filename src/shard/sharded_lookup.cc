@@ -73,8 +73,7 @@ std::unique_ptr<Lookup> make_sharded_lookup(const Context& context,
       context.device,
       [&]() -> std::unique_ptr<Lookup> {
         EMBLEM_REQUIRE(settings.dedup, "lookup: a CPU asks for equal keys once; dedup is for GPUs");
-        return std::make_unique<HostShardedLookup>(tables, features, *ranks.host, ranks.slots,
-                                                   ranks.precision);
+        return std::make_unique<HostShardedLookup>(tables, features, ranks);
       },
       [&] { return cuda::make_sharded_lookup(context, tables, features, ranks, settings); });
 }

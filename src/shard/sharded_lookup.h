@@ -42,6 +42,13 @@ inline bool counts_matter(const TableSettings& settings) {
 // optimizer needs whole rows.
 TableSettings settings_of_part(const TableSettings& table, const TableShards& shards, int rank);
 
+// What the ranks of one host do together for rows that are on other hosts.
+enum class HostDedup {
+  kNone,         // nothing: every rank asks for its rows
+  kRows,         // each distinct row comes to a host once; gradients are those of shards
+  kRowsAndSums,  // in addition, one gradient a key leaves a host: sums depend on the hosts
+};
+
 // The ranks of a lookup.
 struct ShardRanks {
   Communicator* host = nullptr;    // of host memory; borrowed
@@ -49,6 +56,7 @@ struct ShardRanks {
   int64_t slots = 1;               // the largest number of shards of a rank
   // Of rows and gradients on their way from rank to rank: in 16 bits, results depend on the ranks.
   DType precision = DType::kF32;
+  HostDedup host_dedup = HostDedup::kNone;  // not kRows on GPUs
 };
 
 // The first column of a slice of a table by columns; of the slice after the last: the end.

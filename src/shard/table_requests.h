@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "core/hash.h"
 #include "core/host_vector.h"
 #include "embedding/lookup.h"
 #include "embedding/row_share.h"
 #include "embedding/settings.h"
+#include "shard/key_numbers.h"
 #include "shard/plan.h"
 
 namespace emblem {
@@ -46,9 +46,6 @@ class KeyOwners {
   std::vector<uint16_t> rank_of_part_;
 };
 
-// Memory for numbering the distinct keys of a table. One for several tables stays in the cache.
-using KeySlots = HostVector<uint32_t>;
-
 // Reuses its memory from batch to batch. Used by one thread.
 class TableRequests {
  public:
@@ -62,23 +59,16 @@ class TableRequests {
   int64_t size() const { return begins_.empty() ? 0 : begins_.back(); }
 
   // Distinct keys are numbered by first occurrence. Of each key of a feature: its number.
-  std::span<const uint32_t> numbers(size_t feature) const { return numbers_[feature]; }
-  std::span<const int32_t> counts_by_number() const { return first_counts_; }
+  std::span<const uint32_t> numbers(size_t feature) const { return numbered_.numbers(feature); }
+  std::span<const int32_t> counts_by_number() const { return numbered_.counts(); }
   // Of each number: the owner, and its place in keys().
   std::span<const uint16_t> owners() const { return owners_; }
   std::span<const uint32_t> places() const { return places_; }
 
  private:
-  void number_keys(std::span<const FeatureKeys* const> features, const KeyOwners& owners,
-                   KeySlots& slots);
-  template <class SlotOf>
-  uint32_t number_feature(const View<const int64_t>& keys, uint32_t* numbers, uint32_t next,
-                          KeySlots& slots, SlotOf&& slot_of);
   void sort_by_owner(const KeyOwners& owners);
 
-  std::vector<HostVector<uint32_t>> numbers_;  // per feature
-  HostVector<int64_t> first_keys_;             // by number
-  HostVector<int32_t> first_counts_;
+  KeyNumbers numbered_;
   HostVector<uint16_t> owners_;
   HostVector<uint32_t> places_;
   HostVector<int64_t> keys_;

@@ -59,11 +59,6 @@ std::vector<Learner::DensePart> make_dense_parts(const Context& context,
   return parts;
 }
 
-DType exchange_precision(const config::TrainConfig& config) {
-  if (config.exchange_precision() == "BF16") return DType::kBf16;
-  return config.exchange_precision() == "FP16" ? DType::kF16 : DType::kF32;
-}
-
 }  // namespace
 
 Learner::Learner(const Context& context, const config::PipelineConfig& config,
@@ -73,7 +68,8 @@ Learner::Learner(const Context& context, const config::PipelineConfig& config,
       clipping_(config.train_config().grad_clipping()),
       model_(context, config, layout, max_rows, nullptr, ModelUse::kTraining,
              world != nullptr
-                 ? rank_tables_of(context, *world, exchange_precision(config.train_config()))
+                 ? rank_tables_of(context, *world,
+                                  rank_exchange_of(context, *world, config.train_config()))
                  : nullptr),
       sparse_schedule_(make_schedule(config.train_config().sparse_optimizer())),
       dense_(make_dense_parts(context, config.train_config(), model_.graph())),

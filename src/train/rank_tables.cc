@@ -5,8 +5,9 @@
 
 namespace emblem {
 
-MakeRankTables rank_tables_of(const Context& context, const World& world, DType precision) {
-  return [context, &world, precision](const TablePlan& plan) {
+MakeRankTables rank_tables_of(const Context& context, const World& world,
+                              const RankExchange& exchange) {
+  return [context, &world, exchange](const TablePlan& plan) {
     RankTables made;
     std::vector<ShardedTable> tables;
     for (TableSettings settings : plan.tables) {
@@ -21,9 +22,13 @@ MakeRankTables rank_tables_of(const Context& context, const World& world, DType 
     std::vector<ShardedFeature> features;
     for (const TableUse& use : plan.uses)
       features.push_back({static_cast<size_t>(use.table), use.pooling});
-    made.lookup = make_sharded_lookup(
-        context, tables, features, {world.ranks, &world.device_ranks(), world.slots(), precision},
-        plan.lookup);
+    made.lookup = make_sharded_lookup(context, tables, features,
+                                      {.host = world.ranks,
+                                       .device = &world.device_ranks(),
+                                       .slots = world.slots(),
+                                       .precision = exchange.precision,
+                                       .host_dedup = exchange.host_dedup},
+                                      plan.lookup);
     return made;
   };
 }

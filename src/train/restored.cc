@@ -51,9 +51,12 @@ RestoredModel::RestoredModel(const Context& context, const std::string& checkpoi
   configure_remote(remote_options(config_.data_config()));
   check_pipeline(config_);
   layout_ = layout_of(config_);
+  MakeRankTables make_tables;
+  if (world != nullptr)
+    make_tables =
+        rank_tables_of(context, *world, rank_exchange_of(context, *world, config_.train_config()));
   model_ = std::make_unique<Model>(context, config_, layout_, loader_options("").batch_size,
-                                   nullptr, ModelUse::kEvaluation,
-                                   world != nullptr ? rank_tables_of(context, *world) : nullptr);
+                                   nullptr, ModelUse::kEvaluation, make_tables);
   step_ = load_model(checkpoint_, context_, *model_, evaluated_weights(config_));
   if (compute_type_of(context, config_.train_config()) == DType::kInt8) {
     const std::string file = open_checkpoint(checkpoint_).file(kDenseFile);

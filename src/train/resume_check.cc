@@ -56,6 +56,7 @@ constexpr std::string_view kFreeToResume[] = {
     "data_config.pin_memory",
     // who holds which rows; shards of a batch, which positions_of() compares
     "train_config.plan_path", "train_config.logical_shards", "train_config.exchange_precision",
+    "train_config.dedup_per_host",
     // how many bad rows to skip: the run has not met more than it allowed so far
     "data_config.max_bad_rows"};
 

@@ -8,11 +8,14 @@
 #include "bench/collection/recorded_ranks.h"
 #include "bench/machine/ceilings.h"
 #include "bench/machine/gpu_timer.h"
+#include "comm/counted_ranks.h"
+#include "comm/sum_all.h"
 #include "core/buffer.h"
 #include "core/gpu.h"
 #include "core/interrupt.h"
 #include "core/random.h"
 #include "core/thread_pool.h"
+#include "shard/host_groups.h"
 #include "shard/sharded_lookup.h"
 
 namespace emblem {
@@ -68,7 +71,9 @@ class Workload {
     }
     LookupSettings settings;
     settings.dedup = options.dedup;
-    lookup_ = make_sharded_lookup(context, sharded, features, {&host, &device, 1}, settings);
+    lookup_ = make_sharded_lookup(
+        context, sharded, features,
+        {.host = &host, .device = &device, .slots = 1, .host_dedup = options.host_dedup}, settings);
     for (const auto& batch : batches) {
       std::vector<FeatureKeys>& keys = features_.emplace_back();
       for (const std::vector<int64_t>& of_table : batch) {
@@ -160,6 +165,11 @@ BenchResult result_of(const Context& context, const std::string& name,
   result.metrics = {{"iteration_seconds", {times.iteration, "s", Better::kLower}},
                     {"forward_seconds", {times.forward, "s", Better::kLower}}};
   return result;
+}
+
+const char* text_of(HostDedup dedup) {
+  if (dedup == HostDedup::kNone) return "none";
+  return dedup == HostDedup::kRows ? "rows" : "sums";
 }
 
 std::string name_of(const CollectionOptions& options) {
@@ -272,11 +282,30 @@ std::vector<int64_t> collection_keys(const CollectionOptions& options, int ranks
 BenchResult bench_collection(const Context& context, Communicator& host, Communicator& device,
                              const CollectionOptions& options) {
   const HostBatches batches = batches_of_rank(context, options, host.size(), host.rank());
-  Workload work(context, host, device, options, batches);
+  CountedRanks counted_host(host), counted_device(device);
+  Workload work(context, counted_host, counted_device, options, batches);
   const Times times = measure(
       context, work, options, [] {}, [&] { host.barrier(); });
   BenchResult result = result_of(context, name_of(options), options, host.size(), times);
   result.settings.push_back({"transport", std::string(device.transport())});
+  const auto hosts = static_cast<int64_t>(HostGroups(host.hosts(), host.rank()).hosts());
+  if (hosts == 1) return result;
+  result.settings.push_back({"hosts", hosts});
+  result.settings.push_back({"host_dedup", std::string(text_of(options.host_dedup))});
+  counted_host.take_bytes();
+  counted_device.take_bytes();
+  for (int64_t i = 0; i < options.distinct; ++i) {
+    work.forward();
+    work.backward();
+  }
+  work.check();
+  std::vector<int64_t> bytes = {counted_host.take_bytes().between +
+                                counted_device.take_bytes().between};
+  sum_all(Context{}, host, std::span(bytes));
+  result.metrics.push_back(
+      {"bytes_between_hosts",
+       {static_cast<double>(bytes[0]) / static_cast<double>(options.distinct), "B",
+        Better::kLower}});
   return result;
 }
 

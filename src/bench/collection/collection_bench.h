@@ -13,6 +13,7 @@
 #include "comm/communicator.h"
 #include "core/context.h"
 #include "embedding/settings.h"
+#include "shard/sharded_lookup.h"
 
 namespace emblem {
 
@@ -23,12 +24,14 @@ struct CollectionOptions {
   int64_t divide_tables = 1;  // tables with 1/N of the rows
   bool dynamic = false;
   bool dedup = true;     // send each key once a rank
+  HostDedup host_dedup = HostDedup::kNone;
   int64_t distinct = 8;  // batches, used in turn
   int64_t warmup = 10;
   int64_t iterations = 100;
 };
 
-// Called by every rank; `device` exchanges memory of the context's device. Rank 0 gets the result.
+// Called by every rank; `device` exchanges memory of the context's device. Rank 0 gets the result,
+// with the bytes that cross between hosts where there are several.
 BenchResult bench_collection(const Context& context, Communicator& host, Communicator& device,
                              const CollectionOptions& options);
 

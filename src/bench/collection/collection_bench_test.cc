@@ -36,6 +36,23 @@ TEST_P(CollectionBench, MeasuresRanks) {
   }
 }
 
+TEST(CollectionHosts, SendLessBetweenThemWhereTheyShareRows) {
+  const auto bytes = [](HostDedup dedup) {
+    double sent = 0;
+    const auto run = [&](Communicator& ranks) {
+      CollectionOptions options = kSmall;
+      options.host_dedup = dedup;
+      const BenchResult result = bench_collection(Context{}, ranks, ranks, options);
+      if (ranks.rank() == 0) sent = find_named(result.metrics, "bytes_between_hosts")->value;
+    };
+    run_thread_ranks(4, run, kCollectiveSeconds, {"a", "a", "b", "b"});
+    return sent;
+  };
+  const double none = bytes(HostDedup::kNone), rows = bytes(HostDedup::kRows);
+  EXPECT_LT(rows, none);
+  EXPECT_LT(bytes(HostDedup::kRowsAndSums), rows);
+}
+
 TEST(CollectionTables, AreThoseOfTheProtocol) {
   int64_t rows = 0;
   for (const TableSettings& table : collection_tables({})) rows += table.capacity;

@@ -35,9 +35,10 @@ double exchange_seconds(const System& system, const Links& links) {
       static_cast<double>(shape.table_rows.size()) * static_cast<double>(shape.dim) * kValueBytes;
   const auto seconds = [](int hosts, int devices, const Links& over, double bytes) {
     const int all = hosts * devices;
-    Traffic traffic(all);
-    traffic.add_to_holders(bytes, std::vector<double>(static_cast<size_t>(all), 1.0 / all));
-    return described_exchange(hosts, devices, over.inside, over.between)(traffic);
+    const HostGroups groups = even_hosts(hosts, devices);
+    Traffic traffic(groups);
+    traffic.add(Toward::kHolders, bytes, std::vector<double>(static_cast<size_t>(all), 1.0 / all));
+    return described_exchange(over.inside, over.between)(traffic);
   };
   const auto to_all = [&](double bytes) {
     return seconds(system.hosts, system.devices, links, bytes);

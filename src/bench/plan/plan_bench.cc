@@ -12,6 +12,7 @@
 #include "plan/probe.h"
 #include "plan/search.h"
 #include "plan/step_times.h"
+#include "train/rank_exchange.h"
 
 namespace emblem {
 namespace {
@@ -152,6 +153,7 @@ class DimBench {
     const int64_t sampled = *std::min_element(options_.batches.begin(), options_.batches.end());
     for (const Batch& batch : batches_of(sampled, kSampled, 1)) sampler.add(workload, batch);
     sampler.finish(workload, 0);
+    workload.host_dedup = host_dedup_of(config_.train_config(), control_.hosts(), context_.device);
     return workload;
   }
 

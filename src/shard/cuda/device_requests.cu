@@ -17,6 +17,7 @@ struct DeviceRequests::State {
 
   TrainScratch scratch;
   Buffer<uint2> holders;
+  Buffer<uint32_t> sums;  // of counts, where some feature has them
   Buffer<BatchCounters> counters;
   uint32_t passes = 0;
 
@@ -56,18 +57,28 @@ void DeviceRequests::route(const Context& context, const RequesterRef& requester
   s.batch.counters = s.counters.data();
   s.batch.feature_counts = requester.feature_counts;
   s.scratch.add_to(s.batch);
+  const bool has_counts = std::any_of(features.begin(), features.end(), [](const FeatureKeys& keys) {
+    return keys.counts.size() != 0;
+  });
+  if (has_counts && s.sums.size() < s.holders.size())
+    s.sums = Buffer<uint32_t>(Device::kCuda, s.holders.size());
   s.route = {.owners = requester.owners,
              .map = s.scratch.map.data(),
              .map_mask = static_cast<uint32_t>(s.scratch.map.size() - 1),
              .pass = ++s.passes,
              .holders = s.holders.data(),
              .counts = counts,
+             .sums = has_counts ? s.sums.data() : nullptr,
              .ranks = requester.ranks,
              .dedup = requester.dedup};
   if (s.batch.tiles == 0) return;
   cuda_check(cudaMemsetAsync(s.batch.counts, 0, static_cast<size_t>(positions) * sizeof(uint32_t),
                              context.stream),
              "zeroing");
+  if (has_counts)
+    cuda_check(cudaMemsetAsync(s.sums.data(), 0, static_cast<size_t>(positions) * sizeof(uint32_t),
+                               context.stream),
+               "zeroing");
   route_keys(context, s.batch, s.route);
 }
 
@@ -98,6 +109,13 @@ void DeviceRequests::count_missing(const Context& context, const ItemPlace* item
                                    const uint8_t* can_miss) {
   State& s = *state_;
   cuda::count_missing(context, s.batch, s.route, items, rank_stride, flags, can_miss);
+}
+
+void DeviceRequests::spread_flags(const Context& context, const ItemPlace* items,
+                                  int64_t rank_stride, const uint8_t* flags,
+                                  const uint8_t* can_miss) {
+  State& s = *state_;
+  cuda::spread_flags(context, s.batch, s.route, items, rank_stride, flags, can_miss);
 }
 
 void DeviceRequests::sum_by_key(const Context& context, ConstAnyView gradients) {

@@ -37,7 +37,8 @@ class DeviceRequests {
   DeviceRequests(DeviceRequests&&) noexcept;
 
   // Adds the distinct keys of the features to `counts`, [ranks, tables], which are zero before. The
-  // keys stay valid until the rows are summed.
+  // keys stay valid until the rows are summed. Keys that stand for several are sent with the sum of
+  // their counts.
   void route(const Context& context, const RequesterRef& requester,
              std::span<const FeatureKeys> features, uint32_t* counts);
   void write(const Context& context, const WriteKeys& to);
@@ -45,6 +46,9 @@ class DeviceRequests {
   void expand(const Context& context, bool for_training, AnyView out);
   void count_missing(const Context& context, const ItemPlace* items, int64_t rank_stride,
                      const uint8_t* flags, const uint8_t* can_miss);
+  // Instead, where features have FeatureKeys::absent.
+  void spread_flags(const Context& context, const ItemPlace* items, int64_t rank_stride,
+                    const uint8_t* flags, const uint8_t* can_miss);
   // Replaces the rows by the sums of their gradients.
   void sum_by_key(const Context& context, ConstAnyView gradients);
 

@@ -43,6 +43,8 @@ DeviceShardedLookup::DeviceShardedLookup(const Context& context,
                                          std::span<const ShardedFeature> features,
                                          const ShardRanks& ranks, const LookupSettings& settings)
     : ranks_(ranks), counts_(features.size()) {
+  EMBLEM_REQUIRE(ranks.host_dedup != HostDedup::kRows,
+                 "lookup: GPUs that share rows of other hosts sum gradients by host");
   std::vector<int64_t> columns;  // by feature
   for (const ShardedFeature& feature : features) {
     columns.push_back(width_);
@@ -65,8 +67,10 @@ DeviceShardedLookup::DeviceShardedLookup(const Context& context,
   }
   for (Parts::Group& group : parts.here) {
     if (group.features.empty()) continue;
-    auto lookup = std::make_unique<RequesterPooled>(context, group.tables, group.features, width_,
-                                                    ranks, settings);
+    auto lookup = std::make_unique<RequesterPooled>(
+        context, group.tables, group.features, width_, ranks, settings,
+        ranks.host_dedup == HostDedup::kNone ? RequesterPooled::Asks::kHolders
+                                             : RequesterPooled::Asks::kRelays);
     parts_.push_back({std::move(lookup), std::move(group.sources), {}});
   }
   if (parts.at_owners.features.empty()) return;

@@ -13,6 +13,7 @@
 #include "embedding/cuda/lookup_scratch.cuh"
 #include "shard/cuda/device_requests.h"
 #include "shard/cuda/lay_requests.h"
+#include "shard/host_groups.h"
 
 namespace emblem::cuda {
 namespace {
@@ -82,9 +83,12 @@ struct RequesterPooled::Memory {
 
 RequesterPooled::RequesterPooled(const Context& context, std::span<const TableSlice> tables,
                                  std::span<const PartFeature> features, int64_t width,
-                                 const ShardRanks& ranks, const LookupSettings& settings)
+                                 const ShardRanks& ranks, const LookupSettings& settings,
+                                 Asks asks)
     : tables_(tables.begin(), tables.end()),
       ranks_(ranks),
+      asks_(asks),
+      placed_(settings.placed),
       features_(features.size()),
       width_(width),
       memory_(std::make_unique<Memory>()) {
@@ -102,8 +106,79 @@ RequesterPooled::RequesterPooled(const Context& context, std::span<const TableSl
 
 RequesterPooled::~RequesterPooled() { cudaStreamSynchronize(memory_->routing.get()); }
 
+namespace {
+
+// What a rank fetches from other hosts for the ranks of its own, and what they ask of its tables.
+class FetchedRows : public Lookup {
+ public:
+  explicit FetchedRows(std::unique_ptr<RequesterPooled> inner) : inner_(std::move(inner)) {}
+
+  int64_t width() const override { return 0; }
+  void forward(const Context& context, std::span<const FeatureKeys> features, Phase phase,
+               AnyView out) override {
+    inner_->forward(context, features, phase, out);
+  }
+  double squared_gradient_norm(const Context&, ConstAnyView) override {
+    throw Error(ErrorCode::kUnsupported, "the norm of a rank's rows is not that of all");
+  }
+  void add_squared_gradient_norm(const Context& context, ConstAnyView gradients,
+                                 ExactSum& sum) override {
+    inner_->add_squared_gradient_norm(context, gradients, sum);
+  }
+  void backward(const Context& context, ConstAnyView gradients, float scale, float learning_rate,
+                int64_t step) override {
+    inner_->backward(context, gradients, {scale, learning_rate, step});
+  }
+  void check(const Context& context) override { inner_->check(context); }
+  // Those that ask count.
+  std::vector<LookupCounts> take_counts(const Context&) override { return {}; }
+
+ private:
+  std::unique_ptr<RequesterPooled> inner_;
+};
+
+}  // namespace
+
+void RequesterPooled::make_fetching(const Context& context, const LookupSettings& settings) {
+  Local local{.tables = {}, .replicated = false, .lookup = nullptr, .keys = {}};
+  std::vector<TableSlice> split;
+  std::vector<PartFeature> features;
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    if (tables_[t].shards.replicated) continue;
+    features.push_back({.table = split.size()});
+    split.push_back(tables_[t]);
+    local.tables.push_back(t);
+  }
+  if (split.empty()) return;
+  ShardRanks ranks = ranks_;
+  ranks.slots = 1;
+  LookupSettings of_inner = settings;
+  of_inner.placed = true;
+  of_inner.dedup = true;
+  local.lookup = std::make_unique<FetchedRows>(
+      std::make_unique<RequesterPooled>(context, split, features, 0, ranks, of_inner));
+  local.keys.resize(split.size());
+  locals_.push_back(std::move(local));
+}
+
+std::vector<uint16_t> RequesterPooled::asked_instead() const {
+  const int self = ranks_.host->rank();
+  const HostGroups groups(ranks_.host->hosts(), self);
+  std::vector<uint16_t> asked;
+  for (int rank = 0; rank < ranks_.host->size(); ++rank) {
+    const bool is_asked = asks_ == Asks::kHolders || groups.is_near(rank);
+    asked.push_back(
+        static_cast<uint16_t>(is_asked ? rank : groups.relay(groups.host_of(self), rank)));
+  }
+  return asked;
+}
+
 void RequesterPooled::make_locals(const Context& context, const LookupSettings& settings) {
   for (const bool replicated : {false, true}) {
+    if (!replicated && asks_ == Asks::kRelays) {
+      make_fetching(context, settings);
+      continue;
+    }
     Local local{.tables = {}, .replicated = replicated, .lookup = nullptr, .keys = {}};
     std::vector<LookupFeature> features;
     for (size_t t = 0; t < tables_.size(); ++t) {
@@ -131,7 +206,8 @@ void RequesterPooled::make_requester(const Context& context, std::span<const Par
   std::vector<RowShape> shape_of_table(tables_.size(), RowShape::kUpTo16);
   for (const PartFeature& feature : features) {
     const TableSettings& table = tables_[feature.table].settings;
-    const bool in_fours = table.dim % 4 == 0 && feature.column % 4 == 0 && width_ % 4 == 0;
+    const bool in_fours =
+        table.dim % 4 == 0 && (placed_ || (feature.column % 4 == 0 && width_ % 4 == 0));
     const RowShape shape = shape_of(table.name, table.dim, in_fours);
     shape_of_table[feature.table] = std::max(shape_of_table[feature.table], shape);
     laid.push_back({feature.pooling, feature.column, static_cast<int>(feature.table), 0});
@@ -146,6 +222,7 @@ void RequesterPooled::make_requester(const Context& context, std::span<const Par
                          static_cast<int>(m.shapes.size()), width_);
 
   m.clocks = zeros<TableClocks>(context, static_cast<int64_t>(tables_.size()));
+  const std::vector<uint16_t> asked = asked_instead();
   std::vector<uint16_t> rank_of_part;
   std::vector<uint8_t> sends_counts, can_miss;
   std::vector<HeldRef> held;
@@ -162,13 +239,15 @@ void RequesterPooled::make_requester(const Context& context, std::span<const Par
       const auto holder =
           std::find_if(of_ranks.begin(), of_ranks.end(),
                        [&](const PartRange& range) { return range.contains(part); });
-      rank_of_part.push_back(static_cast<uint16_t>(holder - of_ranks.begin()));
+      rank_of_part.push_back(asked[static_cast<size_t>(holder - of_ranks.begin())]);
     }
     sends_counts.push_back(message_tables_[t].sends_counts);
     can_miss.push_back(message_tables_[t].can_miss);
     held.push_back({static_cast<int32_t>(settings_of_table.dim),
                     settings_of_table.kind == TableKind::kStatic, message_tables_[t].sends_counts,
-                    message_tables_[t].can_miss, tables_[t].shards.held_by(self)});
+                    message_tables_[t].can_miss,
+                    // A relay passes keys on as they are.
+                    asks_ == Asks::kRelays ? PartRange{} : tables_[t].shards.held_by(self)});
   }
   m.rank_of_part = Buffer<uint16_t>::from(context, rank_of_part);
   std::vector<OwnersRef> owners;
@@ -415,7 +494,11 @@ void RequesterPooled::expand(const Context& context, const AnyView& out) {
     DeviceRequests& requests = m.routed[current_].requests[s];
     requests.expand(context, phase_ == Phase::kTrain,
                     {to, shard.bags, width_, out.dtype, Device::kCuda});
-    if (any_missing_)
+    if (any_missing_ && placed_)
+      requests.spread_flags(context, m.asked_items.data() + static_cast<int64_t>(s) * tables,
+                            ranks_.slots * tables, reinterpret_cast<const uint8_t*>(m.rows.data()),
+                            m.can_miss.data());
+    else if (any_missing_)
       requests.count_missing(context, m.asked_items.data() + static_cast<int64_t>(s) * tables,
                              ranks_.slots * tables, reinterpret_cast<const uint8_t*>(m.rows.data()),
                              m.can_miss.data());

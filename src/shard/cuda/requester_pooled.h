@@ -1,5 +1,10 @@
 // shard/cuda/requester_pooled.h - a part of a sharded lookup on GPUs whose rows are sent to the
 // rank that needs them, and pooled there.
+//
+// Where each distinct row comes to a host once, there are two of them: one asks holders on its own
+// host, and for rows of other hosts the relay (shard/host_groups.h). What ranks of a host ask for
+// is the batch of the other, which asks for each key once and, in place of a lookup over the
+// tables here, answers the first.
 #pragma once
 
 #include <memory>
@@ -20,10 +25,12 @@ namespace emblem::cuda {
 // thrown by a later call, at the latest by check(). Used by one thread.
 class RequesterPooled : public LookupPart {
  public:
-  // `width` of the whole output.
+  // Whom it asks for rows: the ranks that hold them, or, as far as they are on other hosts, relays.
+  enum class Asks { kHolders, kRelays };
+  // `width` of the whole output. With settings.placed, keys have places in the output and no bags.
   RequesterPooled(const Context& context, std::span<const TableSlice> tables,
                   std::span<const PartFeature> features, int64_t width, const ShardRanks& ranks,
-                  const LookupSettings& settings);
+                  const LookupSettings& settings, Asks asks = Asks::kHolders);
   ~RequesterPooled() override;
 
   void forward(const Context& context, std::span<const FeatureKeys> features, Phase phase,
@@ -51,6 +58,10 @@ class RequesterPooled : public LookupPart {
   struct Memory;  // on the GPU
 
   void make_locals(const Context& context, const LookupSettings& settings);
+  // Instead of a lookup over the tables that are split.
+  void make_fetching(const Context& context, const LookupSettings& settings);
+  // By rank: whom this one asks for its rows.
+  std::vector<uint16_t> asked_instead() const;
   void make_requester(const Context& context, std::span<const PartFeature> features,
                       const LookupSettings& settings);
   void take_shards(std::span<const FeatureKeys> features);
@@ -68,6 +79,8 @@ class RequesterPooled : public LookupPart {
   std::vector<TableSlice> tables_;
   std::vector<MessageTable> message_tables_;
   ShardRanks ranks_;
+  const Asks asks_;
+  const bool placed_;
   std::vector<Local> locals_;
   size_t features_ = 0;
   const int64_t width_;

@@ -144,7 +144,11 @@ __global__ void __launch_bounds__(kThreads)
   }
   number_new(batch, route, mine, is_new);
   __syncthreads();
-  if (valid) batch.unique_ranks[mine.position()] = {map.leaders[leader], map.ranks[leader] + rank};
+  if (!valid) return;
+  batch.unique_ranks[mine.position()] = {map.leaders[leader], map.ranks[leader] + rank};
+  if (mine.feature->counts != nullptr)
+    atomicAdd(&route.sums[map.leaders[leader]],
+              static_cast<uint32_t>(mine.feature->counts[mine.index]));
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -168,7 +172,27 @@ __global__ void __launch_bounds__(kThreads)
   batch.uniques[position] = {row, static_cast<uint32_t>(table)};
   to.keys[item.keys + holder.y] = mine.key;
   if (to.counts != nullptr && to.sends_counts[table])
-    to.counts[item.counts + holder.y] = static_cast<int32_t>(batch.counts[position]);
+    to.counts[item.counts + holder.y] = static_cast<int32_t>(
+        mine.feature->counts != nullptr ? route.sums[position] : batch.counts[position]);
+}
+
+// Whether the row of a key that is there is missing.
+__device__ bool is_missing(const BatchRef& batch, const RouteRef& route, const ItemPlace* items,
+                           int64_t rank_stride, const uint8_t* flags, const uint8_t* can_miss,
+                           const Mine& mine) {
+  if (!can_miss[mine.table()]) return false;
+  const uint2 holder = route.holders[batch.unique_ranks[mine.position()].x];
+  return flags[items[holder.x * rank_stride + mine.table()].flags + holder.y] != 0;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    spread_flags_kernel(const __grid_constant__ BatchRef batch, RouteRef route,
+                        const ItemPlace* items, int64_t rank_stride, const uint8_t* flags,
+                        const uint8_t* can_miss) {
+  const Mine mine = mine_of(batch);
+  if (!mine.there || mine.feature->absent == nullptr) return;
+  mine.feature->absent[mine.index] =
+      is_missing(batch, route, items, rank_stride, flags, can_miss, mine) ? 1 : 0;
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -176,12 +200,8 @@ __global__ void __launch_bounds__(kThreads)
                          const ItemPlace* items, int64_t rank_stride, const uint8_t* flags,
                          const uint8_t* can_miss) {
   const Mine mine = mine_of(batch);
-  bool missing = false;
-  if (mine.there && can_miss[mine.table()]) {
-    const uint32_t leader = batch.unique_ranks[mine.position()].x;
-    const uint2 holder = route.holders[leader];
-    missing = flags[items[holder.x * rank_stride + mine.table()].flags + holder.y] != 0;
-  }
+  const bool missing =
+      mine.there && is_missing(batch, route, items, rank_stride, flags, can_miss, mine);
   const uint32_t lanes = __ballot_sync(~0u, missing);  // of one feature
   if (threadIdx.x % 32 == 0 && lanes != 0)
     atomicAdd(&batch.feature_counts[mine.feature->number].missing,
@@ -203,6 +223,15 @@ void write_keys(const Context& context, const BatchRef& batch, const RouteRef& r
   write_keys_kernel<<<std::max(1u, blocks_of(batch)), kThreads, 0, context.stream>>>(batch, route,
                                                                                      to);
   cuda_check(cudaGetLastError(), "launching write_keys_kernel");
+}
+
+void spread_flags(const Context& context, const BatchRef& batch, const RouteRef& route,
+                  const ItemPlace* items, int64_t rank_stride, const uint8_t* flags,
+                  const uint8_t* can_miss) {
+  if (batch.tiles == 0) return;
+  spread_flags_kernel<<<blocks_of(batch), kThreads, 0, context.stream>>>(
+      batch, route, items, rank_stride, flags, can_miss);
+  cuda_check(cudaGetLastError(), "launching spread_flags_kernel");
 }
 
 void count_missing(const Context& context, const BatchRef& batch, const RouteRef& route,

@@ -28,6 +28,8 @@ struct RouteRef {
   uint32_t pass;     // differs from that of the last batch in the same map; not 0
   uint2* holders;    // [positions] of leaders: rank, number among the keys of (rank, table)
   uint32_t* counts;  // [ranks, tables] distinct keys; zero before
+  // [positions] of leaders of features with counts: their sum; zero before. Null: none has counts.
+  uint32_t* sums;
   int32_t ranks;
   bool dedup;  // false: every occurrence is a leader
 };
@@ -49,6 +51,11 @@ struct WriteKeys {
 };
 void write_keys(const Context& context, const BatchRef& batch, const RouteRef& route,
                 const WriteKeys& to);
+
+// Of features that have FeatureRef::absent: the flags of their keys, 0 where rows cannot be missing.
+void spread_flags(const Context& context, const BatchRef& batch, const RouteRef& route,
+                  const ItemPlace* items, int64_t rank_stride, const uint8_t* flags,
+                  const uint8_t* can_miss);
 
 // Adds the occurrences of keys whose flag is set to batch.feature_counts.
 void count_missing(const Context& context, const BatchRef& batch, const RouteRef& route,

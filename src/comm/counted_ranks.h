@@ -1,0 +1,44 @@
+// comm/counted_ranks.h - a communicator that counts the bytes that this rank sends.
+#pragma once
+
+#include <cstdint>
+
+#include "comm/communicator.h"
+
+namespace emblem {
+
+class CountedRanks : public Communicator {
+ public:
+  explicit CountedRanks(Communicator& inner) : inner_(inner) {}
+
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  const std::vector<RankHost>& hosts() const override { return inner_.hosts(); }
+  const char* transport() const override { return inner_.transport(); }
+  void fail(const std::string& reason) noexcept override { inner_.fail(reason); }
+  void check() const override { inner_.check(); }
+
+  // Since the last call: to other ranks of its host, and to ranks of other hosts.
+  struct Bytes {
+    int64_t inside = 0, between = 0;
+  };
+  Bytes take_bytes() { return std::exchange(bytes_, {}); }
+
+ protected:
+  void do_exchange(const Context& context, std::span<const Piece> send,
+                   std::span<const Piece> receive) override {
+    const std::string& own = hosts()[static_cast<size_t>(rank())].name;
+    for (size_t r = 0; r < send.size(); ++r) {
+      if (static_cast<int>(r) == rank()) continue;
+      (hosts()[r].name == own ? bytes_.inside : bytes_.between) +=
+          static_cast<int64_t>(send[r].bytes);
+    }
+    inner_.exchange(context, send, receive);
+  }
+
+ private:
+  Communicator& inner_;
+  Bytes bytes_;
+};
+
+}  // namespace emblem
