@@ -150,8 +150,7 @@ void simulate(const Options& options, const MachineProfile& profile, const Workl
     const StepParts& seconds = step.prediction.seconds;
     const double rate = static_cast<double>(workload.rows_a_rank()) / seconds.total();
     if (first_rate == 0) first_rate = rate;
-    const double exchanges =
-        seconds.keys + seconds.rows + seconds.gradients + seconds.dense_sum;
+    const double exchanges = seconds.keys + seconds.rows + seconds.gradients + seconds.dense_sum;
     rows.push_back({std::to_string(shape.ranks()), std::to_string(shape.hosts), name,
                     format_count(step.rows_to_host), milliseconds(seconds.total()),
                     format_count(rate * shape.ranks()), fixed_text(rate / first_rate, 2),
@@ -201,9 +200,8 @@ int run(const Options& options) {
   const BatchShape shape = batch_shape_of(config, profile.ranks());
   Workload workload =
       sample_workload(config, layout, shape.rows, shape.shards, options.sample, options.alpha);
-  workload.host_dedup =
-      host_dedup_of(config.train_config(), rank_hosts(profile.hosts),
-                    profile.device == "cuda" ? Device::kCuda : Device::kCpu);
+  workload.host_dedup = host_dedup_of(config.train_config(), rank_hosts(profile.hosts),
+                                      profile.device == "cuda" ? Device::kCuda : Device::kCpu);
   if (!options.hosts.empty()) {
     simulate(options, profile, workload, kind_of_host_dedup(config.train_config()));
     return 0;

@@ -272,9 +272,9 @@ FileDescriptor connect_to_zero(const JoinSettings& settings, Deadline deadline) 
           connect_first(addresses, std::min(deadline, Clock::now() + std::chrono::seconds(5))));
     } catch (const Error& error) {
       if (Clock::now() + pause >= deadline)
-        unavailable(cat("rank ", settings.rank, " (host ", rank_host_name(), ") cannot reach rank 0 at ",
-                        settings.address, ":", settings.port, " within ", settings.join_seconds,
-                        " s: ", error.what()));
+        unavailable(cat("rank ", settings.rank, " (host ", rank_host_name(),
+                        ") cannot reach rank 0 at ", settings.address, ":", settings.port,
+                        " within ", settings.join_seconds, " s: ", error.what()));
     }
     std::this_thread::sleep_for(pause);
   }

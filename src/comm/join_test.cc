@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <sys/socket.h>
 
+#include "comm/host_name.h"
 #include "comm/ranks_test.h"
 #include "comm/socket.h"
 #include "core/becomes_true_test.h"
@@ -30,6 +31,20 @@ TEST(Join, RefusesRanksOfAnotherVersion) {
   EXPECT_THAT(errors,
               Each(AllOf(HasSubstr("rank 2 (host h2) has emblem 9.9.9, rank 0 (host h0) has "),
                          HasSubstr("start the same version everywhere"))));
+}
+
+TEST(Join, TheNameOfAHostMayBeGiven) {
+  EXPECT_EQ(rank_host_name(), host_name());
+  setenv(kHostNameVariable, "a", 1);
+  const RankBody check = [](Communicator& ranks) {
+    EXPECT_EQ(ranks.hosts(), rank_hosts(std::vector<std::string>{"a", "a"}));
+  };
+  const auto errors =
+      errors_of_tcp_ranks(2, check, [](TcpSettings& settings) { settings.join.host.clear(); });
+  setenv(kHostNameVariable, "", 1);
+  EXPECT_EQ(rank_host_name(), host_name());
+  unsetenv(kHostNameVariable);
+  EXPECT_THAT(errors, Each(""));
 }
 
 TEST(Join, RefusesAnotherConfiguration) {

@@ -50,8 +50,7 @@ TEST(RankGroup, NeedsItsOwnRank) {
 
 TEST(ThreadRanks, MayStandForHosts) {
   const auto ranks = make_thread_ranks(3, kTestSeconds, {"a", "b", "a"});
-  EXPECT_THAT(ranks[0]->hosts(),
-              ElementsAre(RankHost{"a", 0}, RankHost{"b", 0}, RankHost{"a", 1}));
+  EXPECT_THAT(ranks[0]->hosts(), ElementsAre(RankHost{"a", 0}, RankHost{"b", 0}, RankHost{"a", 1}));
 }
 
 TEST(CountedRanks, CountWhatLeavesARankAndItsHost) {

@@ -170,7 +170,8 @@ class Training {
       features.push_back({features.size(), Pooling::kSum});
     }
     const int64_t slots = (kShards + ranks.size() - 1) / ranks.size();
-    lookup_ = make_sharded_lookup(context_, sharded, features, {&ranks, &ranks, slots, DType::kF32, dedup},
+    lookup_ = make_sharded_lookup(context_, sharded, features,
+                                  {&ranks, &ranks, slots, DType::kF32, dedup},
                                   {.sums = Sums::kDeterministic, .transfer = {}});
   }
 
@@ -269,8 +270,8 @@ class Training {
 };
 
 // Steps [first, last] of `count` ranks, from a content that was left by others.
-Content train(Kind kind, int count, int first = 1, int last = kSteps,
-              const Content* from = nullptr, const Hosts& hosts = {}) {
+Content train(Kind kind, int count, int first = 1, int last = kSteps, const Content* from = nullptr,
+              const Hosts& hosts = {}) {
   Content all;
   std::mutex mutex;
   const auto run = [&](Communicator& ranks) {
@@ -342,17 +343,6 @@ TEST(EvictingHosts, GiveTheBytesOfOneRankWhereTheyShareRows) {
   }
 }
 
-// Sums of gradients are rounded otherwise, but the same keys are counted, admitted and evicted.
-TEST(EvictingHosts, CountAsOneRankWhereTheySumGradients) {
-  const Kind kind{Device::kCpu, Plans::kAll};
-  const Content one = trained_by_one(kind);
-  const Content several = train(kind, 6, 1, kSteps, nullptr,
-                                {{"a", "a", "b", "b", "c", "c"}, HostDedup::kRowsAndSums});
-  EXPECT_EQ(several.scores, one.scores);
-  EXPECT_EQ(several.waiting, one.waiting);
-  EXPECT_EQ(several.clocks, one.clocks);
-}
-
 class EvictingTables : public DeviceTest {};
 
 // Both have the same bins, but not the same ones on a rank.
@@ -382,6 +372,17 @@ TEST_P(EvictingTables, FullOnesWithoutBinsAreContinuedByAnyNumberOfRanks) {
   EXPECT_EQ(three.rows, one.rows);
   EXPECT_EQ(three.scores, one.scores);
   EXPECT_EQ(three.outputs, one.outputs);
+}
+
+// Sums of gradients are rounded otherwise, but the same keys are counted, admitted and evicted.
+TEST_P(EvictingTables, AreCountedAsByOneRankWhereHostsSumGradients) {
+  const Kind kind{GetParam(), Plans::kAll};
+  const Content one = trained_by_one(kind);
+  const Content several =
+      train(kind, 6, 1, kSteps, nullptr, {{"a", "a", "b", "b", "c", "c"}, HostDedup::kRowsAndSums});
+  EXPECT_EQ(several.scores, one.scores);
+  EXPECT_EQ(several.waiting, one.waiting);
+  EXPECT_EQ(several.clocks, one.clocks);
 }
 
 EMBLEM_TEST_ON_EVERY_DEVICE(EvictingTables);

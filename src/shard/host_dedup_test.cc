@@ -18,10 +18,11 @@ const Hosts kHosts[] = {{"two_of_two", {"a", "a", "b", "b"}},
                         {"one_each", {"a", "b", "c"}},
                         {"one_host", {"a", "a", "a"}}};
 
-Case on_hosts(const std::vector<std::string>& hosts, HostDedup dedup,
-              DType precision = DType::kF32) {
+Case on_hosts(const std::vector<std::string>& hosts, HostDedup dedup, DType precision = DType::kF32,
+              Device device = Device::kCpu) {
   return {.ranks = static_cast<int>(hosts.size()),
           .shards = 8,
+          .device = device,
           .precision = precision,
           .hosts = hosts,
           .host_dedup = dedup};
@@ -62,10 +63,24 @@ TEST_P(HostRows, GiveTheBytesOfDirectRowsIn16Bits) {
   }
 }
 
+INSTANTIATE_TEST_SUITE_P(, HostRows, testing::ValuesIn(kHosts),
+                         [](const auto& info) { return info.param.name; });
+
+class HostSums : public testing::TestWithParam<std::tuple<Hosts, Device>> {
+ protected:
+  void SetUp() override {
+    if (!device_is_usable(device())) GTEST_SKIP() << "no CUDA device here";
+  }
+  const std::vector<std::string>& hosts() const { return std::get<0>(GetParam()).of_ranks; }
+  Device device() const { return std::get<1>(GetParam()); }
+  Trained train_on_hosts(DType precision = DType::kF32) const {
+    return train(on_hosts(hosts(), HostDedup::kRowsAndSums, precision, device()));
+  }
+};
+
 // Sums of gradients have another order: equal counts and scores, values up to rounding.
-TEST_P(HostRows, WithSumsAgreeWithOneRank) {
-  const Trained one = train({1, 8});
-  const Trained several = train(on_hosts(GetParam().of_ranks, HostDedup::kRowsAndSums));
+TEST_P(HostSums, AgreeWithOneRank) {
+  const Trained one = train({1, 8, device()}), several = train_on_hosts();
   EXPECT_EQ(several.scores, one.scores);
   EXPECT_EQ(several.counts, one.counts);
   for (const auto& [shard, steps] : one.outputs) {
@@ -84,19 +99,34 @@ TEST_P(HostRows, WithSumsAgreeWithOneRank) {
     EXPECT_NEAR(several.norms[i], one.norms[i], 1e-5 * one.norms[i]);
 }
 
-TEST_P(HostRows, WithSumsIn16BitsAgreeWithExactOnes) {
-  const Trained exact = train(on_hosts(GetParam().of_ranks, HostDedup::kRowsAndSums));
-  const Trained rounded =
-      train(on_hosts(GetParam().of_ranks, HostDedup::kRowsAndSums, DType::kBf16));
+TEST_P(HostSums, In16BitsAgreeWithExactOnes) {
+  const Trained exact = train_on_hosts(), rounded = train_on_hosts(DType::kBf16);
   EXPECT_EQ(rounded.counts, exact.counts);
   for (size_t i = 0; i < exact.norms.size(); ++i)
     EXPECT_NEAR(rounded.norms[i], exact.norms[i], 0.02 * exact.norms[i]);
 }
 
+INSTANTIATE_TEST_SUITE_P(, HostSums,
+                         testing::Combine(testing::ValuesIn(kHosts),
+                                          testing::Values(Device::kCpu, Device::kCuda)),
+                         [](const auto& info) {
+                           return cat(std::get<0>(info.param).name, "_", std::get<1>(info.param));
+                         });
+
+TEST(HostSumsOnGpus, AreNotWithoutThem) {
+  if (!device_is_usable(Device::kCuda)) GTEST_SKIP() << "no CUDA device here";
+  EXPECT_THAT(
+      [] {
+        train(on_hosts({"a", "a"}, HostDedup::kRows, DType::kF32, Device::kCuda));
+      },
+      testing::ThrowsMessage<Error>(
+          "lookup: GPUs that share rows of other hosts sum gradients by host"));
+}
+
 // Of a training step on two hosts with two ranks each: a table with rows of 4 floats, whose parts
 // are on the ranks in equal shares.
 CountedRanks::Bytes bytes_of_step(const std::vector<std::vector<int64_t>>& keys_of_rank,
-                                  HostDedup dedup, DType precision) {
+                                  HostDedup dedup, DType precision = DType::kF32) {
   CountedRanks::Bytes all;
   std::mutex mutex;
   const auto run = [&](Communicator& ranks) {
@@ -151,13 +181,10 @@ TEST(HostBytes, RowsOfOneRankOrOfItsOwnHostCrossAsBefore) {
   // Both ranks of a need rows of a; each needs another row of b.
   const std::vector<std::vector<int64_t>> keys = {
       {near[0], near[1], far[0]}, {near[0], near[1], far[1]}, {}, {}};
-  const int64_t direct = bytes_of_step(keys, HostDedup::kNone, DType::kF32).between;
-  EXPECT_EQ(bytes_of_step(keys, HostDedup::kRows, DType::kF32).between, direct);
-  EXPECT_EQ(bytes_of_step(keys, HostDedup::kRowsAndSums, DType::kF32).between, direct);
+  const int64_t direct = bytes_of_step(keys, HostDedup::kNone).between;
+  EXPECT_EQ(bytes_of_step(keys, HostDedup::kRows).between, direct);
+  EXPECT_EQ(bytes_of_step(keys, HostDedup::kRowsAndSums).between, direct);
 }
-
-INSTANTIATE_TEST_SUITE_P(, HostRows, testing::ValuesIn(kHosts),
-                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace emblem

@@ -108,11 +108,11 @@ void HostRelay::merge(const Context& context, const OwnList& own) {
         lists.push_back(own(fetched.owner, b % items()));
         continue;
       }
-      lists.push_back({.keys = {requested_keys_.at<int64_t>(n, b),
-                                requested_keys_.bytes(n, b) / int64_t{sizeof(int64_t)}, 1},
-                       .counts = {requested_keys_.at<int32_t>(n, blocks() + b),
-                                  requested_keys_.bytes(n, blocks() + b) / int64_t{sizeof(int32_t)},
-                                  1}});
+      lists.push_back(
+          {.keys = {requested_keys_.at<int64_t>(n, b),
+                    requested_keys_.bytes(n, b) / int64_t{sizeof(int64_t)}, 1},
+           .counts = {requested_keys_.at<int32_t>(n, blocks() + b),
+                      requested_keys_.bytes(n, blocks() + b) / int64_t{sizeof(int32_t)}, 1}});
     }
     slots_pool_.lend([&](KeySlots& slots) { fetched.lists.merge(std::move(lists), slots); });
   });

@@ -23,8 +23,8 @@
 
 namespace emblem {
 
-// Items are pairs of (slot, table). Every rank calls the same functions in the same order. Keeps its
-// memory. CPU memory. Used by one thread.
+// Items are pairs of (slot, table). Every rank calls the same functions in the same order. Keeps
+// its memory. CPU memory. Used by one thread.
 class HostRelay {
  public:
   // Floats travel in `precision`.

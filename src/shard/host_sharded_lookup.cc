@@ -254,9 +254,8 @@ void HostShardedLookup::make_requests(const Context& context) {
   for_each_unit(context, [&](Unit& unit) {
     std::vector<const FeatureKeys*> features;
     for (const FeatureKeys& keys : unit.keys) features.push_back(&keys);
-    slots_pool_.lend([&](KeySlots& slots) {
-      unit.requests.make(features, tables_[unit.table].owners, slots);
-    });
+    slots_pool_.lend(
+        [&](KeySlots& slots) { unit.requests.make(features, tables_[unit.table].owners, slots); });
   });
 }
 
@@ -442,9 +441,8 @@ void HostShardedLookup::exchange_gradients(const Context& context, ConstAnyView 
                    asked_rows_.bytes(rank, i));
   }
   if (sums_by_host_)
-    relay_->gather_sums(context, [&](int owner, size_t t) {
-      return asked_rows_.at<float>(owner, item(0, t));
-    });
+    relay_->gather_sums(
+        context, [&](int owner, size_t t) { return asked_rows_.at<float>(owner, item(0, t)); });
   row_exchange_(context, asked_rows_, {0, items()}, requested_rows_, {0, blocks()});
 }
 

@@ -181,7 +181,7 @@ class HostShardedLookup : public Lookup {
   // Keys and, after those of all items, counts; rows and whether they are absent.
   Messages asked_keys_, requested_keys_, asked_rows_, requested_rows_;
   enum class Moving { kRows, kGradients };
-  Moving moving_ = Moving::kRows;  // in asked_rows_ and requested_rows_
+  Moving moving_ = Moving::kRows;       // in asked_rows_ and requested_rows_
   std::vector<FeaturePlace> places_;    // of requested_rows_
   std::vector<uint8_t> counted_;        // by table of lookup_: gradients add to the norm
   std::vector<GatherPool> gathers_;     // of (shard, feature), then of guests' features

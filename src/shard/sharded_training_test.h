@@ -233,8 +233,9 @@ inline Trained train_rank(Communicator& ranks, const Case& c) {
     tables.push_back(make_table(context, settings_of_part(settings, held, ranks.rank())));
     sharded.push_back({settings, held, tables.back().get()});
   }
-  const auto lookup = make_sharded_lookup(context, sharded, sample_features(),
-                                          {&ranks, &ranks, slots, c.precision, c.host_dedup}, kSettings);
+  const auto lookup =
+      make_sharded_lookup(context, sharded, sample_features(),
+                          {&ranks, &ranks, slots, c.precision, c.host_dedup}, kSettings);
   Trained trained;
   for (int step = 1; step <= kSteps; ++step) {
     std::vector<ShardBatch> batches;

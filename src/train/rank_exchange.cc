@@ -37,13 +37,13 @@ HostDedup host_dedup_of(const config::TrainConfig& config, const std::vector<Ran
 
 RankExchange rank_exchange_of(const Context& context, const World& world,
                               const config::TrainConfig& config) {
-  const RankExchange found{precision_of(config), 
+  const RankExchange found{precision_of(config),
                            host_dedup_of(config, world.ranks->hosts(), context.device)};
   if (found.host_dedup != HostDedup::kNone)
-    log_info(cat("a row comes to each of ", HostGroups(world.ranks->hosts(), 0).hosts(),
-                 " hosts once a step",
-                 found.host_dedup == HostDedup::kRowsAndSums ? ", and leaves it as one gradient"
-                                                             : ""));
+    log_info(
+        cat("a row comes to each of ", HostGroups(world.ranks->hosts(), 0).hosts(),
+            " hosts once a step",
+            found.host_dedup == HostDedup::kRowsAndSums ? ", and leaves it as one gradient" : ""));
   return found;
 }
 

@@ -302,10 +302,9 @@ BenchResult bench_collection(const Context& context, Communicator& host, Communi
   std::vector<int64_t> bytes = {counted_host.take_bytes().between +
                                 counted_device.take_bytes().between};
   sum_all(Context{}, host, std::span(bytes));
-  result.metrics.push_back(
-      {"bytes_between_hosts",
-       {static_cast<double>(bytes[0]) / static_cast<double>(options.distinct), "B",
-        Better::kLower}});
+  result.metrics.push_back({"bytes_between_hosts",
+                            {static_cast<double>(bytes[0]) / static_cast<double>(options.distinct),
+                             "B", Better::kLower}});
   return result;
 }
 

@@ -23,7 +23,7 @@ struct CollectionOptions {
   int64_t dim = 128;
   int64_t divide_tables = 1;  // tables with 1/N of the rows
   bool dynamic = false;
-  bool dedup = true;     // send each key once a rank
+  bool dedup = true;  // send each key once a rank
   HostDedup host_dedup = HostDedup::kNone;
   int64_t distinct = 8;  // batches, used in turn
   int64_t warmup = 10;

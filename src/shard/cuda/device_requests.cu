@@ -57,9 +57,9 @@ void DeviceRequests::route(const Context& context, const RequesterRef& requester
   s.batch.counters = s.counters.data();
   s.batch.feature_counts = requester.feature_counts;
   s.scratch.add_to(s.batch);
-  const bool has_counts = std::any_of(features.begin(), features.end(), [](const FeatureKeys& keys) {
-    return keys.counts.size() != 0;
-  });
+  const bool has_counts =
+      std::any_of(features.begin(), features.end(),
+                  [](const FeatureKeys& keys) { return keys.counts.size() != 0; });
   if (has_counts && s.sums.size() < s.holders.size())
     s.sums = Buffer<uint32_t>(Device::kCuda, s.holders.size());
   s.route = {.owners = requester.owners,

@@ -83,8 +83,7 @@ struct RequesterPooled::Memory {
 
 RequesterPooled::RequesterPooled(const Context& context, std::span<const TableSlice> tables,
                                  std::span<const PartFeature> features, int64_t width,
-                                 const ShardRanks& ranks, const LookupSettings& settings,
-                                 Asks asks)
+                                 const ShardRanks& ranks, const LookupSettings& settings, Asks asks)
     : tables_(tables.begin(), tables.end()),
       ranks_(ranks),
       asks_(asks),

@@ -52,7 +52,8 @@ struct WriteKeys {
 void write_keys(const Context& context, const BatchRef& batch, const RouteRef& route,
                 const WriteKeys& to);
 
-// Of features that have FeatureRef::absent: the flags of their keys, 0 where rows cannot be missing.
+// Of features that have FeatureRef::absent: the flags of their keys, 0 where rows cannot be
+// missing.
 void spread_flags(const Context& context, const BatchRef& batch, const RouteRef& route,
                   const ItemPlace* items, int64_t rank_stride, const uint8_t* flags,
                   const uint8_t* can_miss);
