@@ -61,7 +61,9 @@ class KafkaRanks(KafkaTest):
     def command(self, model, query, *options):
         config = self.folder / f"{model}.config"
         address = f"kafka://{self.brokers.address}/{self.topic}?fetch.wait.max.ms=10&{query}"
-        config.write_text(PIPELINE.format(address=address, model=self.folder / model))
+        text = PIPELINE.format(address=address, model=self.folder / model)
+        if not config.exists() or config.read_text() != text:  # another rank may read it just now
+            config.write_text(text)
         return ["train", "--config", config, *options]
 
     def launch(self, ranks, model, query, *options, launch_options=()):

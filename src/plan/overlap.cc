@@ -38,6 +38,7 @@ double CostModel::overlap_of(const StepCosts::Held& held) const {
 void CostModel::set_overlaps() {
   overlap_ = 0;
   more_ = beside_ = {};
+  if (profile_.ranks() == 0) return;  // a part of a profile, while it is probed
   if (ranks_ != profile_.ranks()) {
     const CostModel probed(profile_, workload_);
     overlap_ = probed.overlap_;
