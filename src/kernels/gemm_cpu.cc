@@ -28,12 +28,17 @@ void scale(float beta, Matrix<float> c) {
 
 #if defined(EMBLEM_GEMM_ONEDNN)
 
-const char* gemm_library() { return "oneDNN"; }
-bool packing_pays(DType type) { return type != DType::kF32; }
+// With AVX-512 our own kernels are as fast, and version 2.7 of oneDNN damages the heap there.
+static bool uses_library() { return tile_kernel().multiply_copied == nullptr; }
+
+const char* gemm_library() { return uses_library() ? "oneDNN" : "own kernels"; }
+bool packing_pays(DType type) { return type != DType::kF32 || !uses_library(); }
 
 static void library_gemm(Transpose transpose_a, Transpose transpose_b, float alpha,
                          Matrix<const float> a, Matrix<const float> b, int64_t inner, float beta,
                          Matrix<float> c) {
+  if (!uses_library())
+    return tile_gemm(tile_kernel(), transpose_a, transpose_b, alpha, a, b, inner, beta, c);
   // The setting is one of the calling thread. The parallel loops are ours: oneDNN would cut the
   // work by its own number of threads.
   omp_set_num_threads(1);
