@@ -36,22 +36,24 @@ class PlanGpuTest(unittest.TestCase):
                 options = ["--config", config, "--set", f"train_config.logical_shards={shards}"]
                 self.command("probe", *options, "--device", "cuda", "--ranks", 2, "--seconds", 0.001, "--out", probe)
                 profile = json.loads(probe.read_text())
-                self.assertEqual(profile["step"]["shards"], shards // 2)
-                self.assertEqual([rows for rows, _ in profile["step"]["seconds_by_rows"]], [32, 64, 128])
+                self.assertEqual(profile["steps"]["shards"], shards // 2)
+                rows = profile["steps"]["held"][0]
+                self.assertEqual((rows["holding"], rows["every_second"]), ("rows", False))
+                self.assertEqual([size for size, _ in rows["seconds_by_rows"]], [32, 64, 128])
                 printed = self.command("plan", *options, "--probe", probe)
                 self.assertRegex(printed, r"part .*update +overlap")
                 # The probed plan takes what was measured, or as long as its longest part.
                 plan = self.here / "plan.txt"
                 plan.write_text("ranks 2\na_emb rows\nb_emb rows\nc_emb rows\n")
                 printed = self.command("plan", *options, "--probe", probe, "--plan", plan)
-                measured = dict(profile["step"]["seconds_by_rows"])[64]
+                measured = dict(rows["seconds_by_rows"])[64]
                 predicted = float(printed.split("predicted ")[1].split(" ms")[0])
                 self.assertGreater(predicted, 0.99 * 1e3 * measured)
 
     def test_memory_of_tables_is_predicted(self):
         out = self.here / "bench.json"
         self.command("bench", "plan", "--device", "cuda", "--ranks", "1,3", "--dims", 4, "--batches", 16, "--seconds", 0.001,
-                     "--probe-seconds", 0.0005, "--json", out)
+                     "--probe-seconds", 0.0005, "--repeats", 0, "--json", out)
         results = json.loads(out.read_text())
         self.assertGreater(len(results), 5)
         for result in results:

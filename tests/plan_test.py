@@ -40,7 +40,8 @@ class PlanTest(unittest.TestCase):
         cls.data = cls.folder / "data"
         cls.of_two, config = cls.folder / "two.json", cls.folder / "p.config"
         cls.write_pipeline(config)
-        for command in (("synth", "--for", config, "--rows", 2000, "--test-rows", 10, "--format", "csv", "--out", cls.data),
+        for command in (("synth", "--for", config, "--rows", 2000, "--test-rows", 10, "--format", "csv", "--out",
+                         cls.data),
                         ("probe", "--config", config, "--ranks", 2, "--seconds", 0.001, "--out", cls.of_two)):
             done = run(*command)
             assert done.returncode == 0, done.stderr
@@ -78,6 +79,7 @@ class PlanTest(unittest.TestCase):
 
     def test_a_probe_becomes_a_plan_becomes_a_training(self):
         self.assertIn("2 ranks (cpu, threads", self.printed_of_two)
+        self.assertRegex(self.printed_of_two, r"whole step +64 rows +[\d.]+ ms with columns for every second table")
         profile = json.loads(self.of_two.read_text())
         self.assertEqual(len(profile["hosts"]), 2)
         self.assertEqual({table["dim"] for table in profile["tables"]}, {8, 4, 2})  # 2: slices of 4 columns
@@ -97,6 +99,7 @@ class PlanTest(unittest.TestCase):
         self.assertRegex(trained, r"plan +predicted [\d.e+]+ ms, measured [\d.e+]+ \([+-]\d+ %\)")
 
     def test_ranks_that_are_processes_are_probed_over_their_transport(self):
+        self.write('embedding_constraints { sharding_types: "table_wise" }')
         self.launched(2, "probe", "--config", self.config, "--seconds", 0.001, "--out", self.probe)
         profile = json.loads(self.probe.read_text())
         self.assertEqual((profile["transport"], len(profile["hosts"])), ("tcp", 2))
@@ -175,15 +178,18 @@ class PlanTest(unittest.TestCase):
     def test_bench_plan_compares_predictions_with_measurements(self):
         out = self.here / "bench.json"
         printed = self.command("bench", "plan", "--ranks", "1,2", "--transport", "threads,tcp", "--dims", 4, "--batches",
-                               16, "--kinds", "rows,table,columns,owner,planned", "--seconds", 0.001, "--probe-seconds",
+                               16, "--kinds", "rows,table,columns,owner,random,planned", "--seconds", 0.001, "--probe-seconds",
                                0.0005, "--repeats", 0, "--json", out)
-        self.assertRegex(printed, r"step time within 15 %: \d+ of 11")
+        self.assertRegex(printed, r"step time within 15 %: \d+ of 13")
         results = json.loads(out.read_text())
-        self.assertEqual(len(results), 11)
+        self.assertEqual(len(results), 13)
         for result in results:
             self.assertGreater(result["metrics"]["predicted_seconds"]["value"], 0)
             self.assertLess(abs(result["metrics"]["predicted_table_bytes"]["value"] /
                                 result["metrics"]["table_bytes"]["value"] - 1), 0.05)
+
+    def test_a_quick_bench_of_plans_chooses_its_own_batches(self):
+        self.assertIn("--batches excludes --quick", self.refused("bench", "plan", "--quick", "--batches", 64))
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ struct PlanOptionsOfCli : PlanBenchOptions {
   bool quick = false;
 
   void make_quick() {
-    batches = {256, 1024};
+    batches = {128, 512};
     seconds = 0.01;
     probe_seconds = 0.005;
   }
@@ -193,7 +193,7 @@ void add_plan_bench(Command& bench) {
       .range(0, 100);
   command
       .flag("--quick", options->quick,
-            "Batches of 256 and 1024 rows, and less time for each measurement")
+            "Batches of 128 and 512 rows, and less time for each measurement")
       .excludes(batches)
       .excludes(seconds)
       .excludes(probe_seconds);

@@ -43,6 +43,13 @@ void print_profile(const MachineProfile& profile, const std::string& out) {
                 to_text(costs.table).c_str(), milliseconds(gather.seconds),
                 milliseconds(update.seconds));
   }
+  for (const StepCosts::Held& each : profile.steps.held) {
+    const std::vector<CurvePoint>& points = each.seconds.points();
+    const CurvePoint& middle = points[points.size() / 2];
+    std::printf("  whole step   %10.0f rows     %.3f ms with %s%s\n", middle.size,
+                milliseconds(middle.seconds), name_of(each.tables.holding),
+                each.tables.every_second ? " for every second table" : "");
+  }
   std::printf("written to %s; emblem plan --probe %s makes a plan\n", out.c_str(), out.c_str());
 }
 
@@ -80,11 +87,12 @@ int run(const Options& options) {
 
 void add_probe(Command& program) {
   auto options = std::make_shared<Options>();
-  Command command = program.add_command(
-      "probe",
-      "Measure what emblem plan needs to know of the machines of a training: exchanges, tables and "
-      "the model's own layers, with all ranks at work at the same time; started as the training "
-      "will be (mpirun, emblem launch, ...), or with --ranks");
+  Command command = program.add_command("probe",
+                                        "Measure what emblem plan needs to know of the machines of "
+                                        "a training: exchanges, tables, the "
+                                        "model's own layers and whole steps, with all ranks at "
+                                        "work at the same time; started as the training "
+                                        "will be (mpirun, emblem launch, ...), or with --ranks");
   add_config_options(command, *options);
   add_device_options(command, *options);
   command.output("--out", options->out, "File for the measurements (JSON)").required();

@@ -77,6 +77,7 @@ ShardPlan plan_held(const Workload& workload, const HeldTables& held, int ranks)
   ShardPlan plan{.ranks = ranks};
   std::vector<int> all(static_cast<size_t>(ranks));
   std::iota(all.begin(), all.end(), 0);
+  int next = 0;
   for (size_t t = 0; t < workload.tables.size(); ++t) {
     const WorkloadTable& table = workload.tables[t];
     const std::string& name = table.settings.name;
@@ -90,7 +91,7 @@ ShardPlan plan_held(const Workload& workload, const HeldTables& held, int ranks)
         break;
       case Holding::kRank:
       case Holding::kPooledRank:
-        shards = on_rank(name, static_cast<int>(t) % ranks, ranks);
+        shards = on_rank(name, next++ % ranks, ranks);
         shards.pooled_at_owner = held.holding == Holding::kPooledRank;
         break;
       case Holding::kColumns:
