@@ -189,7 +189,7 @@ class Resuming(TrainingTest):
         self.succeed(self.train(model, "--max-steps", 2))
         dead = subprocess.Popen(["true"])
         dead.wait()
-        (model / f"pipeline.config.partial.{dead.pid}").write_text("")
+        (model / f".pipeline.config.partial.{dead.pid}").write_text("")
         (model / f".tmp-model.ckpt-9-{dead.pid}").mkdir()
         self.succeed(self.train(model, "--resume", "--max-steps", 3))
         names = {path.name for path in model.iterdir() if not path.name.startswith("events.")}

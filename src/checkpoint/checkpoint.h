@@ -107,7 +107,7 @@ void prune_checkpoints(const std::string& model_dir, int64_t keep, std::span<con
 // No reader ever sees half of it.
 void remove_checkpoint(const std::string& model_dir, int64_t step);
 
-// Removes what killed processes left in a model dir: unfinished checkpoints and text files.
+// Removes what killed processes left in a model dir: unfinished checkpoints and files.
 // A replaced checkpoint gets its name back where its successor never got it.
 void remove_leftovers(const std::string& model_dir);
 

@@ -1,10 +1,14 @@
 #include "checkpoint/checkpoint.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <fstream>
 
 #include "checkpoint/checkpoint_test.h"
 #include "checkpoint/names.h"
 #include "core/file.h"
+#include "core/output_file.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -14,6 +18,7 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::ThrowsMessage;
 
 class CheckpointTest : public ModelDirTest {
@@ -222,16 +227,30 @@ TEST_F(CheckpointTest, LeftoversOfDeadProcessesAreRemoved) {
   const std::string path = write_sample(dir_, 1);
   fs::create_directories(hidden(CheckpointState::kUnfinished, 50, kNoProcess) + "/tables");
   for (const std::string& text :
-       {cat(dir_, "/pipeline.config.partial.", kNoProcess),
-        cat(path, "/manifest.json.partial.", kNoProcess),
-        cat(dir_, "/train_log.jsonl.partial.", ::getppid()), dir_ + "/notes.partial.x"})
+       {cat(dir_, "/.pipeline.config.partial.", kNoProcess),
+        cat(path, "/.manifest.json.partial.", kNoProcess),
+        cat(dir_, "/.train_log.jsonl.partial.", ::getppid()), dir_ + "/.notes.partial.x"})
     write_text_file_atomically(text, "");
   remove_leftovers(dir_);
   // The parent process lives, and the last name is not one of ours.
-  EXPECT_THAT(names(), ElementsAre("model.ckpt-1", "notes.partial.x",
-                                   cat("train_log.jsonl.partial.", ::getppid())));
-  EXPECT_FALSE(fs::exists(cat(path, "/manifest.json.partial.", kNoProcess)));
+  EXPECT_THAT(names(), ElementsAre(".notes.partial.x",
+                                   cat(".train_log.jsonl.partial.", ::getppid()), "model.ckpt-1"));
+  EXPECT_FALSE(fs::exists(cat(path, "/.manifest.json.partial.", kNoProcess)));
   open_checkpoint(path);
+}
+
+TEST_F(CheckpointTest, AFileThatAKilledProcessBeganIsRemoved) {
+  fs::create_directories(dir_);
+  const pid_t writer = ::fork();
+  if (writer == 0) {
+    OutputFile file(dir_ + "/train_eval_result.jsonl");
+    file.write("{}");
+    ::_exit(0);  // as when killed: nothing is cleaned up
+  }
+  ASSERT_EQ(::waitpid(writer, nullptr, 0), writer);
+  EXPECT_EQ(names().size(), 1u);
+  remove_leftovers(dir_);
+  EXPECT_THAT(names(), IsEmpty());
 }
 
 TEST_F(CheckpointTest, ADeathBetweenTheTwoRenamesOfAReplacementLosesNothing) {

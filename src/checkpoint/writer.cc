@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/names.h"
 #include "core/file.h"
+#include "core/output_file.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -55,23 +55,13 @@ void clean_up(const std::string& model_dir) {
   }
 }
 
-// "results.partial.123", which write_text_file_atomically of process 123 left.
-bool is_abandoned_text(const std::string& name) {
-  constexpr std::string_view kMark = ".partial.";
-  const size_t mark = name.rfind(kMark);
-  if (mark == std::string::npos) return false;
-  int64_t process = 0;
-  const char* end = name.data() + name.size();
-  const auto [stop, error] = std::from_chars(name.data() + mark + kMark.size(), end, process);
-  return error == std::errc() && stop == end && is_abandoned(process);
-}
-
-void remove_abandoned_texts(const std::string& folder) {
+void remove_abandoned_files(const std::string& folder) {
   std::vector<fs::path> left;
   std::error_code ignored;
   for (fs::directory_iterator entry(folder, ignored), end; !ignored && entry != end;
        entry.increment(ignored)) {
-    if (is_abandoned_text(entry->path().filename().string())) left.push_back(entry->path());
+    const auto process = unfinished_by(entry->path().filename().string());
+    if (process && is_abandoned(*process)) left.push_back(entry->path());
   }
   for (const fs::path& path : left) fs::remove_all(path, ignored);
 }
@@ -182,9 +172,9 @@ void remove_checkpoint(const std::string& model_dir, int64_t step) {
 
 void remove_leftovers(const std::string& model_dir) {
   clean_up(model_dir);
-  remove_abandoned_texts(model_dir);
+  remove_abandoned_files(model_dir);
   for (const CheckpointEntry& entry : list_checkpoints(model_dir))
-    remove_abandoned_texts(entry.path);
+    remove_abandoned_files(entry.path);
 }
 
 }  // namespace emblem

@@ -19,6 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kUnfinished = ".partial.";  // before the number of the writing process
+
 int standard_output = STDOUT_FILENO;  // see reserve_standard_output
 
 [[noreturn]] void fail(const std::string& path, int error) {
@@ -96,8 +98,7 @@ OutputFile::OutputFile(const std::string& path) {
     writer_ = std::make_unique<FileWriter>(target_);
     return;
   }
-  const fs::path folder = fs::path(target_).parent_path();
-  temporary_ = (folder / cat(".", fs::path(target_).filename().string(), ".", ::getpid())).string();
+  temporary_ = unfinished_path(target_);
   writer_ = std::make_unique<FileWriter>(
       ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644), target_);
   if (kind.exists) ::chmod(temporary_.c_str(), kind.mode & 07777);
@@ -115,6 +116,21 @@ void OutputFile::finish() {
     sync_directory(fs::path(target_).parent_path().string());
   }
   finished_ = true;
+}
+
+std::string unfinished_path(const std::string& path) {
+  const fs::path target(path);
+  return target.parent_path() / cat(".", target.filename().string(), kUnfinished, ::getpid());
+}
+
+std::optional<int64_t> unfinished_by(std::string_view name) {
+  const size_t mark = name.rfind(kUnfinished);
+  if (!name.starts_with('.') || mark == std::string_view::npos) return std::nullopt;
+  int64_t process = 0;
+  const char* end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + mark + kUnfinished.size(), end, process);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return process;
 }
 
 bool is_standard_output(std::string_view path) { return path == "-" || path == "/dev/stdout"; }

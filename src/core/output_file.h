@@ -1,7 +1,9 @@
 // core/output_file.h - the file that a result is written to, of any kind.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +31,12 @@ class OutputFile {
   std::unique_ptr<FileWriter> writer_;
   bool finished_ = false;
 };
+
+// Where this process writes the file `path` until it is whole: a hidden name in the same folder.
+std::string unfinished_path(const std::string& path);
+
+// The process that began a file of this name; nothing for names of other kinds.
+std::optional<int64_t> unfinished_by(std::string_view name);
 
 // Whether `path` names standard output.
 bool is_standard_output(std::string_view path);

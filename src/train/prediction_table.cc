@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "core/output_file.h"
 #include "data/format/csv_field.h"
 #include "data/format/csv_types.h"
 #include "emblem/error.h"
@@ -65,9 +66,7 @@ PredictionTable::PredictionTable(const std::string& path, std::vector<ColumnSpec
     : path_(path), schema_(std::move(kept)), kept_(schema_.size()) {
   for (const std::string& name : predictions) schema_.push_back({name, ColumnType::kFloat});
   encoder_ = make_encoder(columnar_format_of(path), schema_);
-  const fs::path target(path);
-  temporary_ =
-      (target.parent_path() / cat(".", target.filename().string(), ".", ::getpid())).string();
+  temporary_ = unfinished_path(path);
   sink_ = encoder_->open(temporary_, 0);
 }
 

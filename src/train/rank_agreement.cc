@@ -1,7 +1,5 @@
 #include "train/rank_agreement.h"
 
-#include <unistd.h>
-
 #include <chrono>
 #include <filesystem>
 #include <optional>
@@ -12,6 +10,7 @@
 #include "config/evaluation_input.h"
 #include "core/file.h"
 #include "core/hash.h"
+#include "core/output_file.h"
 #include "data/source/remote_storage.h"
 #include "data/source/uri.h"
 #include "emblem/error.h"
@@ -74,11 +73,11 @@ void require_same_input(const World& world, const std::string& input) {
   }
 }
 
-// For others to look for. Taken for an unfinished text (checkpoint/) if this process is killed.
+// For others to look for. Removed as an unfinished file (checkpoint/) if this process is killed.
 class Mark {
  public:
   explicit Mark(const std::string& folder)
-      : path_(cat(folder, "/ranks-", std::random_device()(), ".partial.", ::getpid())) {
+      : path_(unfinished_path(cat(folder, "/ranks-", std::random_device()()))) {
     FileWriter(path_).finish();
   }
   ~Mark() {
