@@ -113,28 +113,6 @@ if(EMBLEM_CUDA)
   endif()
 endif()
 
-# CPU matrix products in training: oneDNN where it has kernels for the CPU (x86-64), else our own (src/kernels/cpu).
-add_library(emblem_gemm INTERFACE)
-find_path(ONEDNN_INCLUDE oneapi/dnnl/dnnl.hpp)
-find_library(ONEDNN_LIBRARY dnnl)
-set(gemm ${EMBLEM_GEMM})
-if(gemm STREQUAL "auto")
-  set(gemm own)
-  if(ONEDNN_LIBRARY AND ONEDNN_INCLUDE AND CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
-    set(gemm onednn)
-  endif()
-endif()
-if(gemm STREQUAL "onednn")
-  find_package(OpenMP REQUIRED)
-  target_compile_definitions(emblem_gemm INTERFACE EMBLEM_GEMM_ONEDNN)
-  target_include_directories(emblem_gemm SYSTEM INTERFACE ${ONEDNN_INCLUDE})
-  target_link_libraries(emblem_gemm INTERFACE ${ONEDNN_LIBRARY} OpenMP::OpenMP_CXX)
-endif()
-message(STATUS "emblem: CPU matrix products by ${gemm}")
-if(EMBLEM_CUDA)
-  target_link_libraries(emblem_gemm INTERFACE ${CMAKE_DL_LIBS}) # loads cuBLASLt when a GPU needs it
-endif()
-
 # Libraries that the program can do without: compressed input, stores and update streams of the parameter server.
 # emblem_optional(OPTION NAME TARGET HEADER LIBRARY...): adds the libraries to TARGET.
 function(emblem_optional option name target header)

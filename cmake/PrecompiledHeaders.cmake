@@ -14,10 +14,6 @@ set(precompiled <algorithm> <array> <atomic> <charconv> <chrono> <cmath> <condit
 # A precompiled header serves only what is compiled with the same flags: those that some modules have go to all.
 function(emblem_precompile_flags target)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-pthread>)
-  if(OpenMP_CXX_FOUND)
-    separate_arguments(openmp UNIX_COMMAND "${OpenMP_CXX_FLAGS}")
-    target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${openmp}>")
-  endif()
 endfunction()
 
 function(emblem_precompiled name)

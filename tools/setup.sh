@@ -14,8 +14,6 @@ packages=(g++ cmake ninja-build ccache protobuf-compiler libprotobuf-dev libfmt-
   librocksdb-dev librdkafka-dev redis-server redis-tools openssl
   # Ranks connected by MPI; mpirun for its tests.
   libopenmpi-dev openmpi-bin)
-# CPU matrix products: elsewhere our own kernels are faster.
-if [ "$(uname -m)" = x86_64 ]; then packages+=(libdnnl-dev); fi
 
 if ! command -v dpkg-query >/dev/null; then
   echo "setup: not Debian or Ubuntu; install the equivalents of these packages: ${packages[*]}" >&2

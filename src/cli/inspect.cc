@@ -11,7 +11,6 @@
 #include "data/format/reader.h"
 #include "data/inspect.h"
 #include "kernels/cpu/tile_kernel.h"
-#include "kernels/gemm.h"
 
 namespace emblem {
 namespace {
@@ -31,7 +30,6 @@ void describe_machine() {
   const std::string_view highest = cpu_level();
   std::printf("level      %s%s\n", std::string(compiled_level()).c_str(),
               highest.empty() ? "" : cat(" (this CPU: ", highest, ")").c_str());
-  std::printf("products   %s\n", cpu::gemm_library());
   for (const cpu::TileKernel* kernel : cpu::tile_kernels()) {
     const bool is_used = kernel == &cpu::tile_kernel(kernel->type);
     std::printf("kernel     %-14s %s%s\n", kernel->name, name_of(kernel->type),

@@ -57,11 +57,5 @@ void gemm_block(Transpose transpose_a, Transpose transpose_b, float alpha, Matri
 // C = beta C, without reading it when beta is 0.
 void scale(float beta, Matrix<float> c);
 
-// Whether many rows are multiplied faster by weights that were packed before than by gemm_block():
-// where no library computes it.
-bool packing_pays(DType type);
-
-const char* gemm_library();  // "oneDNN" or "own kernels"
-
 }  // namespace cpu
 }  // namespace emblem

@@ -4,12 +4,6 @@
 #include "kernels/gemm.h"
 #include "kernels/tile_gemm.h"
 
-#if defined(EMBLEM_GEMM_ONEDNN)
-#include <omp.h>
-
-#include <oneapi/dnnl/dnnl.h>
-#endif
-
 namespace emblem::cpu {
 namespace {
 
@@ -26,52 +20,11 @@ void scale(float beta, Matrix<float> c) {
   }
 }
 
-#if defined(EMBLEM_GEMM_ONEDNN)
-
-// With AVX-512 our own kernels are as fast, and version 2.7 of oneDNN damages the heap there.
-static bool uses_library() { return tile_kernel().multiply_copied == nullptr; }
-
-const char* gemm_library() { return uses_library() ? "oneDNN" : "own kernels"; }
-bool packing_pays(DType type) { return type != DType::kF32 || !uses_library(); }
-
-static void library_gemm(Transpose transpose_a, Transpose transpose_b, float alpha,
-                         Matrix<const float> a, Matrix<const float> b, int64_t inner, float beta,
-                         Matrix<float> c) {
-  if (!uses_library())
-    return tile_gemm(tile_kernel(), transpose_a, transpose_b, alpha, a, b, inner, beta, c);
-  // The setting is one of the calling thread. The parallel loops are ours: oneDNN would cut the
-  // work by its own number of threads.
-  omp_set_num_threads(1);
-  const dnnl_status_t status = dnnl_sgemm(
-      transpose_a == Transpose::kYes ? 'T' : 'N', transpose_b == Transpose::kYes ? 'T' : 'N',
-      c.rows, c.cols, inner, alpha, a.data, a.stride, b.data, b.stride, beta, c.data, c.stride);
-  if (status != dnnl_success) {
-    throw Error(ErrorCode::kInternal,
-                cat("oneDNN refused a product of [", c.rows, ", ", inner, "] and [", inner, ", ",
-                    c.cols, "] with status ", static_cast<int>(status)));
-  }
-}
-
-#else
-
-const char* gemm_library() { return "own kernels"; }
-bool packing_pays(DType) { return true; }
-
-static void library_gemm(Transpose transpose_a, Transpose transpose_b, float alpha,
-                         Matrix<const float> a, Matrix<const float> b, int64_t inner, float beta,
-                         Matrix<float> c) {
-  tile_gemm(tile_kernel(), transpose_a, transpose_b, alpha, a, b, inner, beta, c);
-}
-
-#endif
-
 void gemm_block(Transpose transpose_a, Transpose transpose_b, float alpha, Matrix<const float> a,
                 Matrix<const float> b, float beta, Matrix<float> c, DType type) {
   if (c.rows == 0 || c.cols == 0) return;
   const int64_t inner = transpose_a == Transpose::kYes ? a.rows : a.cols;
   if (inner == 0) return scale(beta, c);
-  if (type == DType::kF32)
-    return library_gemm(transpose_a, transpose_b, alpha, a, b, inner, beta, c);
   tile_gemm(tile_kernel(type), transpose_a, transpose_b, alpha, a, b, inner, beta, c);
 }
 

@@ -66,9 +66,6 @@ class DinLinear : public DeviceOp<DinLinear> {
   // ---- CPU ----
   struct Scratch;
   RowGroups groups(int64_t elements, int64_t batch_rows) const;
-  bool multiplies_packed(const OpContext& pass) const {
-    return pass.phase == Phase::kEval || cpu::packing_pays(product_type());
-  }
   void fold_weights(const OpContext& pass);
   void multiply_rows(const OpContext& pass);
   void make_products(const OpContext& pass, int64_t begin, int64_t end, Matrix<float> to) const;

@@ -56,7 +56,6 @@ void DinLinear::fold_weights(const OpContext& pass) {
       for (int64_t j = 0; j < n_; ++j) row[j] = fold().of_row(weight, j);
     }
   });
-  if (!multiplies_packed(pass)) return;
   packed_elements_.assign(pass.context, {element_weights_.data(), units_, inputs()}, Transpose::kNo,
                           product_type());
   packed_rows_.assign(pass.context, {row_weights_.data(), units_, n_}, Transpose::kNo,
@@ -68,11 +67,7 @@ void DinLinear::multiply_rows(const OpContext& pass) {
   const Matrix<const float> q(in(0).value(), pass.batch_rows, n_);
   const Matrix<float> part(row_part_.data(), pass.batch_rows, units_);
   parallel_for(pass.context, pass.batch_rows, 128, [&](int64_t begin, int64_t end) {
-    if (multiplies_packed(pass))
-      packed_rows_.multiply(q.row_range(begin, end), part.row_range(begin, end));
-    else
-      cpu::gemm_block(Transpose::kNo, Transpose::kYes, 1.0f, q.row_range(begin, end),
-                      {row_weights_.data(), units_, n_}, 0.0f, part.row_range(begin, end));
+    packed_rows_.multiply(q.row_range(begin, end), part.row_range(begin, end));
     for (int64_t r = begin; bias_ >= 0 && r < end; ++r)
       simd::add(pass.parameters + bias_, part.row(r), units_);
   });
@@ -107,11 +102,7 @@ void DinLinear::forward_cpu(const OpContext& pass) {
       const Matrix<float> products(scratch.data(), end - begin, inputs()),
           tile = y.row_range(begin, end);
       make_products(pass, begin, end, products);
-      if (multiplies_packed(pass))
-        packed_elements_.multiply(products, tile);
-      else
-        cpu::gemm_block(Transpose::kNo, Transpose::kYes, 1.0f, products,
-                        {element_weights_.data(), units_, inputs()}, 0.0f, tile);
+      packed_elements_.multiply(products, tile);
       for (int64_t e = begin; e < end; ++e) {
         float* __restrict row = y.row(e);
         const float* __restrict part = row_part_.data() + pass.row_of[e] * units_;

@@ -66,7 +66,6 @@ class Linear : public DeviceOp<Linear> {
   bool can_follow() const { return frozen_ && !int8_.records; }
   void pack(const OpContext& pass, cpu::PackedWeights& to, Transpose transpose) const;
   bool sums_weights_by_group() const;
-  bool trains_packed() const { return units_ > 1 && cpu::packing_pays(product_type()); }
   Matrix<const float> input(const OpContext& pass) const {
     return {in(0).value(), pass.rows, inputs_};
   }

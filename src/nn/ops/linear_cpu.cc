@@ -96,10 +96,9 @@ void undo_activation(Matrix<float> dy, Matrix<const float> y, float* bias_gradie
   }
 }
 
-// y = x W^T
-void multiply(Matrix<const float> x, Matrix<const float> weight, Matrix<float> y) {
-  if (y.cols > 1) return cpu::gemm_block(Transpose::kNo, Transpose::kYes, 1.0f, x, weight, 0.0f, y);
-  for (int64_t r = 0; r < x.rows; ++r) *y.row(r) = simd::dot(x.row(r), weight.data, x.cols);
+// y = x w^T, one column
+void multiply_by_row(Matrix<const float> x, const float* weight, Matrix<float> y) {
+  for (int64_t r = 0; r < x.rows; ++r) *y.row(r) = simd::dot(x.row(r), weight, x.cols);
 }
 
 // dW = beta dW + dz^T x
@@ -158,11 +157,7 @@ void Linear::backward_to_input(const OpContext& pass, Matrix<const float> dz, in
       Matrix<float>(in(0).gradient(), pass.rows, inputs_).row_range(begin, end);
   const float* weight = pass.parameters + weight_;
   const bool add = write(0) == Write::kAdd;
-  if (trains_packed()) return packed_back_.multiply(dz, dx, add);
-  if (units_ > 1) {
-    return cpu::gemm_block(Transpose::kNo, Transpose::kNo, 1.0f, dz, {weight, units_, inputs_},
-                           add ? 1.0f : 0.0f, dx);
-  }
+  if (units_ > 1) return packed_back_.multiply(dz, dx, add);
   with_write(write(0), [&](auto add) {
     for (int64_t r = 0; r < dz.rows; ++r) {
       const float d = *dz.row(r);
@@ -195,7 +190,7 @@ void Linear::predict_part(const OpContext& pass, Matrix<const float> x, int64_t 
   const float* bias = bias_ < 0 ? nullptr : pass.parameters + bias_ + unit;
   with_fused_activation(activation_, [&](auto f) {
     if (units_ == 1) {
-      multiply(x, {pass.parameters + weight_, units_, inputs_}, y);
+      multiply_by_row(x, pass.parameters + weight_, y);
       return add_bias_and_activate(y, bias, f);
     }
     if (packed_.is_int8()) {
@@ -248,15 +243,15 @@ void Linear::predict(const OpContext& pass) {
 
 void Linear::forward_cpu(const OpContext& pass) {
   if (pass.phase == Phase::kEval) return predict(pass);
-  const Matrix<const float> x = input(pass), weight(pass.parameters + weight_, units_, inputs_);
+  const Matrix<const float> x = input(pass);
   const Matrix<float> y(out().value(), pass.rows, units_);
   const float* bias = bias_ < 0 ? nullptr : pass.parameters + bias_;
-  if (trains_packed()) pack(pass, packed_, Transpose::kNo);
+  if (units_ > 1) pack(pass, packed_, Transpose::kNo);
   with_fused_activation(activation_, [&](auto f) {
     parallel_for(pass.context, pass.rows, tile_rows(pass.rows), [&](int64_t begin, int64_t end) {
       const Matrix<float> tile = y.row_range(begin, end);
-      if (!trains_packed()) {
-        multiply(x.row_range(begin, end), weight, tile);
+      if (units_ == 1) {
+        multiply_by_row(x.row_range(begin, end), pass.parameters + weight_, tile);
         return add_bias_and_activate(tile, bias, f);
       }
       packed_.multiply(x.row_range(begin, end), 0, tile, false, finish_of<decltype(f)>(bias));
@@ -269,7 +264,7 @@ void Linear::backward_cpu(const OpContext& pass) {
   const RowGroups groups = row_groups(pass.rows);
   float* bias_parts = pass.workspace;
   float* weight_parts = bias_parts + groups.count * units_;
-  if (trains_packed() && write(0) != Write::kNone) pack(pass, packed_back_, Transpose::kYes);
+  if (units_ > 1 && write(0) != Write::kNone) pack(pass, packed_back_, Transpose::kYes);
   with_fused_activation(activation_, [&](auto f) {
     parallel_for(pass.context, pass.rows, groups.rows_each, [&](int64_t begin, int64_t end) {
       const int64_t group = begin / groups.rows_each;
