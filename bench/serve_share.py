@@ -15,7 +15,8 @@ import tempfile
 from slo import PIPELINE, Bench
 
 KAGGLE = (PIPELINE.replace("[512, 256, 16]", "[512, 256, 64, 16]").replace("[1024, 1024, 512, 256]", "[512, 256]")
-          .replace("hash_bucket_size: 100000", "hash_bucket_size: 46000"))
+          .replace("hash_bucket_size: 100000", "hash_bucket_size: 46000")
+          .replace("final {{", "arch_with_sparse: false final {{"))
 
 
 def infer_rows(options, folder):
@@ -23,9 +24,7 @@ def infer_rows(options, folder):
     path = folder / "infer.json"
     subprocess.run(["taskset", "-c", options.server_cores, options.emblem, "bench", "infer", "--batch", str(options.batch),
                     "--threads", str(options.engines), "--json", path], check=True, stdout=subprocess.DEVNULL)
-    result = json.loads(path.read_text())
-    metrics = (result[0] if isinstance(result, list) else result)["metrics"]
-    return options.batch / next(value["value"] for name, value in metrics.items() if "p50" in name)
+    return json.loads(path.read_text())[0]["metrics"]["samples_per_second"]["value"]
 
 
 def main():

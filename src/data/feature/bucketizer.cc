@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "core/hash.h"
+#include "core/decimal_hash.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -60,18 +60,21 @@ int64_t Bucketizer::key_of_other(int64_t value) const {
   if (way_ == Way::kBoundaries) return bucket_of(static_cast<float>(value));
   if (way_ == Way::kHashed && !fg_hash_)
     return static_cast<int64_t>(mix64(static_cast<uint64_t>(value)) % size_);
+  if (way_ != Way::kVocabulary && fg_hash_)
+    return static_cast<int64_t>(fg_hash_decimal(value) % modulus());
   char digits[24];
   const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
   return key_of(std::string_view(digits, static_cast<size_t>(end - digits)));
 }
+
+uint64_t Bucketizer::modulus() const { return way_ == Way::kHashed ? size_ : kAnyKey; }
 
 int64_t Bucketizer::key_of(std::string_view text) const {
   if (way_ == Way::kVocabulary) {
     const auto found = words_.find(text);
     return found == words_.end() ? row_of_others_ : found->second;
   }
-  if (fg_hash_)
-    return static_cast<int64_t>(fg_hash(text) % (way_ == Way::kHashed ? size_ : kAnyKey));
+  if (fg_hash_) return static_cast<int64_t>(fg_hash(text) % modulus());
   const uint64_t hash = hash_string(text);
   return static_cast<int64_t>(way_ == Way::kHashed ? hash % size_ : hash);
 }

@@ -61,6 +61,7 @@ class Bucketizer {
   };
 
   int64_t key_of_other(int64_t value) const;
+  uint64_t modulus() const;  // of fg_hash
 
   std::string name_;
   Way way_ = Way::kAny;

@@ -19,12 +19,14 @@ constexpr int64_t kSmallBatch = 128;   // keys whose rows may all be prefetched 
 void find_piece(const MemoryTable& memory, const int64_t* keys, const std::byte** rows,
                 int64_t begin, int64_t end) {
   uint64_t hashes[kKeysInFlight];
-  for (int64_t block = begin; block < end; block += kKeysInFlight) {
-    const int64_t count = std::min(kKeysInFlight, end - block);
-    for (int64_t i = 0; i < count; ++i) {
-      memory.prefetch(hashes[i] = MemoryTable::hash(keys[block + i]));
-    }
-    for (int64_t i = 0; i < count; ++i) rows[block + i] = memory.find(hashes[i], keys[block + i]);
+  const auto prefetch_slot = [&](int64_t i) {
+    memory.prefetch(hashes[i % kKeysInFlight] = MemoryTable::hash(keys[i]));
+  };
+  const int64_t first = std::min(begin + kKeysInFlight, end);
+  for (int64_t i = begin; i < first; ++i) prefetch_slot(i);
+  for (int64_t i = begin; i < end; ++i) {
+    rows[i] = memory.find(hashes[i % kKeysInFlight], keys[i]);
+    if (i + kKeysInFlight < end) prefetch_slot(i + kKeysInFlight);
   }
 }
 
