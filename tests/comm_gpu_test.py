@@ -45,7 +45,7 @@ class CommGpuTest(unittest.TestCase):
                                        program=[program])
                 for rank in ranks:
                     self.assertEqual(rank.wait(), 0, rank.output + "\n".join(rank.errors))
-                    self.assertIn("Running 15 tests", rank.output)
+                    self.assertIn("Running 16 tests", rank.output)
 
     def test_bench_comm_measures_all_transports(self):
         with tempfile.TemporaryDirectory() as folder:

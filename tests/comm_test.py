@@ -265,7 +265,7 @@ class MpiTest(unittest.TestCase):
             with self.subTest(size=size):
                 done = self.mpirun(size, "--gtest_filter=*CommunicatorTest*/mpi-*4GiB*", "--gtest_color=no", program=[program])
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-                self.assertIn("Running 14 tests", done.stdout)
+                self.assertIn("Running 15 tests", done.stdout)
                 self.assertNotIn("SKIPPED", done.stdout)
 
     def test_a_killed_rank_ends_the_job(self):

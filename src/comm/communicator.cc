@@ -83,6 +83,11 @@ void Communicator::broadcast(const Context& context, Piece piece, int from) {
   do_exchange(context, send, receive);
 }
 
+void Communicator::lend(const Context&, std::span<const Piece>, const UseLent&) {
+  throw Error(ErrorCode::kUnsupported,
+              cat("ranks connected by ", transport(), " cannot lend each other memory"));
+}
+
 void Communicator::barrier() {
   const auto ranks = static_cast<size_t>(size());
   char mine = 0;

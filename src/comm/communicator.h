@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -81,6 +82,17 @@ class Communicator {
 
   // Returns when all ranks have called it.
   void barrier();
+
+  // Whether kernels of every rank can reach the memory of all others: of threads that share a GPU.
+  // Collective, and equal on all ranks.
+  virtual bool can_lend(const Context&) { return false; }
+
+  // Where they can, instead of an exchange: lent[r] is memory of this rank for rank r. `use` gets
+  // what all ranks lend to this one, by rank, and enqueues on the context's stream what reads or
+  // writes it. That waits for what the lenders enqueued before, and what they enqueue afterwards
+  // waits for it.
+  using UseLent = std::function<void(std::span<const Piece> borrowed)>;
+  virtual void lend(const Context& context, std::span<const Piece> lent, const UseLent& use);
 
   // Tells all other ranks that this one ends, and why, in one line without a rank's name. Their
   // collectives throw. For the handler of an error that ends this rank. Does not throw.

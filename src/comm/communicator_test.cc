@@ -194,6 +194,65 @@ TEST_P(CommunicatorTest, ExchangesInTheOrderOfTheStream) {
   });
 }
 
+// The same with memory that is lent: every rank takes what is in it and leaves an answer there.
+TEST_P(CommunicatorTest, LendsMemoryInTheOrderOfTheStream) {
+  static constexpr size_t kBytes = 20000;
+  constexpr int kRounds = 24;
+  run([](const Context& context, Communicator& ranks) {
+    if (!ranks.can_lend(context)) {
+      const std::vector<Piece> none(static_cast<size_t>(ranks.size()));
+      EXPECT_THROW(ranks.lend(context, none, [](auto) {}), Error);
+      return;
+    }
+    const auto count = static_cast<size_t>(ranks.size());
+    const size_t all = kBytes * count;
+    const auto add = [&](Bytes& to, int from, int peer, int round) {
+      const Bytes bytes = expected_bytes(kBytes, from, peer, round);
+      to.insert(to.end(), bytes.begin(), bytes.end());
+    };
+    Bytes prepared, answers, expected_taken, expected_answers;
+    for (int round = 0; round < kRounds; ++round) {
+      for (int peer = 0; peer < ranks.size(); ++peer) {
+        add(prepared, ranks.rank(), peer, round);
+        add(answers, ranks.rank(), peer, round + kRounds);
+        add(expected_taken, peer, ranks.rank(), round);
+        add(expected_answers, peer, ranks.rank(), round + kRounds);
+      }
+    }
+    const DeviceBytes source = DeviceBytes::from(context, prepared);
+    const DeviceBytes own_answers = DeviceBytes::from(context, answers);
+    DeviceBytes memory(context.device, static_cast<int64_t>(all));
+    DeviceBytes taken(context.device, source.size()), answered(context.device, source.size());
+    DeviceBytes work(context.device, int64_t{512} << 20);
+    std::vector<Piece> lent;
+    for (size_t peer = 0; peer < count; ++peer)
+      lent.push_back({memory.data() + peer * kBytes, kBytes});
+    for (int round = 0; round < kRounds; ++round) {
+      const size_t first = static_cast<size_t>(round) * all;
+      const auto be_late = [&](int after) {
+        if ((round + after) % ranks.size() == ranks.rank())
+          detail::zero(context, work.data(), static_cast<size_t>(work.size()));
+      };
+      be_late(0);
+      detail::copy(context, memory.data(), source.data() + first, all);
+      ranks.lend(context, lent, [&](std::span<const Piece> borrowed) {
+        be_late(1);
+        for (size_t peer = 0; peer < count; ++peer) {
+          const size_t at = first + peer * kBytes;
+          EXPECT_EQ(borrowed[peer].bytes, kBytes);
+          detail::copy(context, taken.data() + at, borrowed[peer].data, kBytes);
+          detail::copy(context, borrowed[peer].data, own_answers.data() + at, kBytes);
+        }
+      });
+      detail::copy(context, answered.data() + first, memory.data(), all);
+      detail::zero(context, memory.data(), all);
+    }
+    EXPECT_EQ(taken.to_host(context), expected_taken);
+    EXPECT_EQ(answered.to_host(context), expected_answers);
+    ranks.barrier();
+  });
+}
+
 TEST_P(CommunicatorTest, ExchangesMoreThan4GiBAtOnce) {
   if (GetParam().device == Device::kCpu || GetParam().size > 2)
     GTEST_SKIP() << "would take the memory or time of the others' tests";
@@ -368,6 +427,22 @@ TEST(ThreadRanks, NameARankThatDoesNotArrive) {
       0.05);
   EXPECT_THAT(error, HasSubstr("rank 1 (host "));
   EXPECT_THAT(error, HasSubstr("timed out after 0.05 s"));
+}
+
+TEST(ThreadRanks, GoOnWhereTheUseOfLentMemoryFails) {
+  if (!device_is_usable(Device::kCuda)) GTEST_SKIP() << "no CUDA device here";
+  const std::string error = error_of_thread_ranks(3, [&](Communicator& ranks) {
+    Context context{.device = Device::kCuda};
+    const auto stream = use_own_stream(context);
+    DeviceBytes memory(Device::kCuda, 3);
+    std::vector<Piece> lent;
+    for (int64_t peer = 0; peer < 3; ++peer) lent.push_back({memory.data() + peer, 1});
+    ranks.lend(context, lent, [&](auto) {
+      if (ranks.rank() == 1) throw Error(ErrorCode::kCorruption, "bad table");
+    });
+    ranks.barrier();
+  });
+  EXPECT_EQ(error, "bad table");
 }
 
 TEST(ThreadRanks, SayWhichSizesDiffer) {

@@ -17,6 +17,11 @@ class CountedRanks : public Communicator {
   const char* transport() const override { return inner_.transport(); }
   void fail(const std::string& reason) noexcept override { inner_.fail(reason); }
   void check() const override { inner_.check(); }
+  bool can_lend(const Context& context) override { return inner_.can_lend(context); }
+  // Nothing is sent.
+  void lend(const Context& context, std::span<const Piece> lent, const UseLent& use) override {
+    inner_.lend(context, lent, use);
+  }
 
   // Since the last call: to other ranks of its host, and to ranks of other hosts.
   struct Bytes {

@@ -20,8 +20,8 @@ class RankStream {
   // Copies from memory of another GPU go over their link from now on, where there is one.
   void reach(int other_gpu);
 
-  Event ready;   // what it sends may be copied
-  Event copied;  // it has copied what it receives
+  Event ready;  // what it lends, or sends, may be used
+  Event used;   // it has used what others lend, or has copied what it receives
 
  private:
   int gpu_ = 0;

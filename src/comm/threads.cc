@@ -1,5 +1,6 @@
 #include "comm/threads.h"
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <mutex>
@@ -35,6 +36,30 @@ class ThreadRank : public Communicator {
 
   void check() const override { meeting_.check(); }
 
+  bool can_lend(const Context& context) override {
+    return dispatch(
+        context.device, [] { return false; },
+        [&] {
+          int own = stream_here().gpu();
+          std::vector<int> all(static_cast<size_t>(size()));
+          gather_all(Context{}, {&own, sizeof(own)}, {all.data(), all.size() * sizeof(own)});
+          return std::all_of(all.begin(), all.end(), [&](int gpu) { return gpu == own; });
+        });
+  }
+
+  void lend(const Context& context, std::span<const Piece> lent, const UseLent& use) override {
+    dispatch(
+        context.device, [&] { Communicator::lend(context, lent, use); },
+        [&] {
+          lend_on_gpu(context, lent, [&] {
+            std::vector<Piece> borrowed;
+            for (size_t from = 0; from < lent.size(); ++from)
+              borrowed.push_back(meeting_.posted(from).send[static_cast<size_t>(rank_)]);
+            use(borrowed);
+          });
+        });
+  }
+
  protected:
   void do_exchange(const Context& context, std::span<const Piece> send,
                    std::span<const Piece> receive) override {
@@ -53,26 +78,45 @@ class ThreadRank : public Communicator {
     });
   }
 
-  // Copies are enqueued on the stream of the rank that receives. They wait for what the senders
-  // have enqueued, and the senders' streams wait for them: a sender may overwrite what it sent.
+  // Copies are enqueued on the stream of the rank that receives.
   void exchange_on_gpu(const Context& context, std::span<const Piece> send,
                        std::span<const Piece> receive) {
-    std::shared_ptr<cuda::RankStream>& own = meeting_.stream(rank_);
-    if (!own) own = std::make_shared<cuda::RankStream>();
-    own->ready.record(context.stream);
-    meeting_.arrive(rank_, {.send = send, .device = Device::kCuda, .stream = own.get()});
-    copy_and_finish([&] { enqueue_copies(context, *own, receive); });
-    for (int to = 0; to < size(); ++to)
-      if (to != rank_ && send[static_cast<size_t>(to)].bytes > 0)
-        meeting_.stream(to)->copied.make_wait(context.stream);
+    lend_on_gpu(context, send, [&] { enqueue_copies(context, receive); });
   }
 
-  void enqueue_copies(const Context& context, cuda::RankStream& own,
-                      std::span<const Piece> receive) {
+  // What `use` enqueues waits for what the lenders have enqueued, and their streams wait for it: a
+  // lender may overwrite what it lent.
+  template <class Use>
+  void lend_on_gpu(const Context& context, std::span<const Piece> lent, const Use& use) {
+    cuda::RankStream& own = stream_here();
+    own.ready.record(context.stream);
+    meeting_.arrive(rank_, {.send = lent, .device = Device::kCuda, .stream = &own});
+    copy_and_finish([&] {
+      for (size_t from = 0; from < lent.size(); ++from) {
+        const PostedPieces& posted = meeting_.posted(from);
+        if (posted.stream != &own && posted.stream != nullptr &&
+            posted.send[static_cast<size_t>(rank_)].bytes > 0)
+          posted.stream->ready.make_wait(context.stream);
+      }
+      use();
+      own.used.record(context.stream);
+    });
+    for (int to = 0; to < size(); ++to)
+      if (to != rank_ && lent[static_cast<size_t>(to)].bytes > 0)
+        meeting_.stream(to)->used.make_wait(context.stream);
+  }
+
+  cuda::RankStream& stream_here() {
+    std::shared_ptr<cuda::RankStream>& own = meeting_.stream(rank_);
+    if (!own) own = std::make_shared<cuda::RankStream>();
+    return *own;
+  }
+
+  void enqueue_copies(const Context& context, std::span<const Piece> receive) {
+    cuda::RankStream& own = stream_here();
     near_.clear();
     for_each_source(receive, Device::kCuda, [&](size_t rank, const Piece& from, const Piece& to) {
       const cuda::RankStream& sender = *meeting_.posted(rank).stream;
-      if (&sender != &own) sender.ready.make_wait(context.stream);
       if (sender.gpu() == own.gpu()) {
         near_.push_back({to.data, from.data, from.bytes});
       } else {
@@ -81,7 +125,6 @@ class ThreadRank : public Communicator {
       }
     });
     cuda::copy_pieces(context, near_);
-    own.copied.record(context.stream);
   }
 
   // The others wait in finish() for this rank, even if it cannot copy.

@@ -238,6 +238,13 @@ Named<double> measure_training_ceilings(const Context& context, int64_t dim, DTy
       });
 }
 
+// Other processes only add time: the fastest steps are the least disturbed.
+void add_step_percentiles(const std::vector<double>& seconds, BenchResult& result) {
+  for (const auto& [name, share] : {std::pair{"p10", 0.1}, {"p50", 0.5}, {"p99", 0.99}})
+    result.metrics.push_back(
+        {cat("step_seconds_", name), {percentile(seconds, share), "s", Better::kLower}});
+}
+
 BenchResult training_result(const std::string& name, Learner& learner, DType precision,
                             const MeasuredTraining& found, const Named<double>& ceilings,
                             std::span<const TableWork> work) {
@@ -253,16 +260,14 @@ BenchResult training_result(const std::string& name, Learner& learner, DType pre
                      {"first_loss", found.first_loss},
                      {"last_loss", found.last_loss},
                      {"gradient_norm", found.probe.gradient_norm}};
-  result.metrics = {
-      {"samples_per_second",
-       {rate, "samples/s", Better::kHigher, rate * spread(found.step_seconds)}},
-      {"step_seconds", {found.total_seconds / steps, "s", Better::kLower}},
-      // Other processes only add time: the fastest steps are the least disturbed.
-      {"step_seconds_p10", {percentile(found.step_seconds, 0.1), "s", Better::kLower}},
-      {"step_seconds_p50", {percentile(found.step_seconds, 0.5), "s", Better::kLower}},
-      {"step_seconds_p99", {percentile(found.step_seconds, 0.99), "s", Better::kLower}},
-      {"cpu_seconds_per_step", {found.cpu_seconds / steps, "s", Better::kLower}},
-      {"peak_memory", {static_cast<double>(peak_resident_bytes()), "B", Better::kLower}}};
+  result.metrics = {{"samples_per_second",
+                     {rate, "samples/s", Better::kHigher, rate * spread(found.step_seconds)}},
+                    {"step_seconds", {found.total_seconds / steps, "s", Better::kLower}}};
+  add_step_percentiles(found.step_seconds, result);
+  result.metrics.push_back(
+      {"cpu_seconds_per_step", {found.cpu_seconds / steps, "s", Better::kLower}});
+  result.metrics.push_back(
+      {"peak_memory", {static_cast<double>(peak_resident_bytes()), "B", Better::kLower}});
   if (context.device == Device::kCuda) add_gpu(found, result);
   result.ceilings = ceilings;
   add_stages(found, context.device, result);

@@ -36,6 +36,9 @@ MeasuredTraining measure_training(Learner& learner, const TrainBenchOptions& opt
 // Limits of the hardware, measured before tables are allocated.
 Named<double> measure_training_ceilings(const Context& context, int64_t dim, DType precision);
 
+// The 10th, 50th and 99th percentile of the seconds of steps, as metrics.
+void add_step_percentiles(const std::vector<double>& seconds, BenchResult& result);
+
 BenchResult training_result(const std::string& name, Learner& learner, DType precision,
                             const MeasuredTraining& found, const Named<double>& ceilings,
                             std::span<const TableWork> work);

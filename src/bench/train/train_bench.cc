@@ -250,6 +250,7 @@ BenchResult bench_ranks(const Context& context, const Case& of, const TrainBench
       {"samples_per_second",
        {static_cast<double>(of.batch) * steps / found.total_seconds, "samples/s", Better::kHigher}},
       {"step_seconds", {found.total_seconds / steps, "s", Better::kLower}}};
+  add_step_percentiles(found.seconds, result);
   return result;
 }
 
