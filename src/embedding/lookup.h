@@ -26,8 +26,10 @@ struct FeatureKeys {
   View<const int32_t> counts;
   // Where it is not empty: becomes 1 for keys without a row, else 0.
   View<uint8_t> absent;
-  // With LookupSettings::placed: of each key, the element of the output where its row begins.
-  View<const uint32_t> places;
+  // With LookupSettings::placed: of each key, where its row and its gradient begin, in elements
+  // from the begin of the output and of the gradients. May be outside of them, also before them, in
+  // other memory of the GPU.
+  View<const int64_t> places;
 };
 
 inline int64_t bags_of(const FeatureKeys& keys) {
@@ -71,6 +73,10 @@ class Lookup {
   // stay valid until the next backward or forward has run, and, to be captured in a CUDA graph, one
   // of these must be in the same graph.
   virtual void prefetch(const Context&, std::span<const FeatureKeys>) {}
+
+  // With the gradients of the backward that will follow, and of no other: does what needs no other
+  // rank, so that work can be enqueued between it and what does. May be left out.
+  virtual void prepare_backward(const Context&, ConstAnyView) {}
 
   // The squared norm of the gradients with respect to the rows (duplicates of a key summed) for the
   // keys of the last training forward. gradients is [bags, width()].

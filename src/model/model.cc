@@ -178,6 +178,10 @@ void Model::clip_embedding_gradients(const Context& context, float most) {
   }
 }
 
+void Model::prepare_update(const Context& context) {
+  for (ModelLookup& lookup : lookups_) lookup.prepare_backward(context, graph_);
+}
+
 double Model::squared_embedding_gradient_norm(const Context& context) {
   double sum = 0.0;
   for (ModelLookup& lookup : lookups_) sum += lookup.squared_gradient_norm(context, graph_);

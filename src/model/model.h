@@ -71,6 +71,8 @@ class Model {
   void keep_embedding_gradients(const Context& context, size_t shard);
   // After backward: limits each of the embeddings' gradients to [-most, most].
   void clip_embedding_gradients(const Context& context, float most);
+  // Before any of the following: does what of update_embeddings needs no other rank.
+  void prepare_update(const Context& context);
   // Squared norm of the embeddings' gradients after backward.
   double squared_embedding_gradient_norm(const Context& context);
   // Updates the rows of the last training forward by their gradients times `scale`.

@@ -202,6 +202,11 @@ ConstAnyView ModelLookup::gradients(const Context& context, Graph& graph) {
   return all;
 }
 
+// Gradients of a stacked lookup are laid together when they are used.
+void ModelLookup::prepare_backward(const Context& context, Graph& graph) {
+  if (!plan_.is_stacked) lookup_->prepare_backward(context, gradients(context, graph));
+}
+
 double ModelLookup::squared_gradient_norm(const Context& context, Graph& graph) {
   return lookup_->squared_gradient_norm(context, gradients(context, graph));
 }

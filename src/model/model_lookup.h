@@ -51,6 +51,7 @@ class ModelLookup {
   void prefetch_shards(const Context& context, std::span<const ModelBatch* const> shards);
   void feed_shard(const Context& context, Graph& graph, size_t shard);
   void keep_gradients(const Context& context, Graph& graph, size_t shard);
+  void prepare_backward(const Context& context, Graph& graph);
   double squared_gradient_norm(const Context& context, Graph& graph);
   void backward(const Context& context, Graph& graph, const StepScalars& step);
   void check(const Context& context) { lookup_->check(context); }

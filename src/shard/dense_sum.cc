@@ -14,6 +14,10 @@ Piece piece_of(const float* data, int64_t values) {
   return {const_cast<float*>(data), static_cast<size_t>(values) * sizeof(float)};
 }
 
+void copy(const Context& context, float* to, const float* from, int64_t values) {
+  detail::copy(context, to, from, static_cast<size_t>(values) * sizeof(float));
+}
+
 // The first of `count` parts, one after the other, becomes the sum of all.
 void sum_into_first(const Context& context, float* parts, int64_t count, int64_t values) {
   dispatch(
@@ -32,46 +36,81 @@ void sum_into_first(const Context& context, float* parts, int64_t count, int64_t
 DenseSum::DenseSum(Communicator& ranks, std::vector<int64_t> shards_of_rank)
     : ranks_(ranks), shards_of_rank_(std::move(shards_of_rank)) {}
 
+DenseSum::Slice DenseSum::slice_of(int64_t rank, int64_t size) const {
+  const int64_t least = (size + ranks_.size() - 1) / ranks_.size();
+  const int64_t each = (least + 3) / 4 * 4;  // four values are read at a time
+  const int64_t begin = std::min(size, rank * each);
+  return {begin, std::min(size, begin + each) - begin};
+}
+
+// Equal on all ranks.
+bool DenseSum::can_sum_in_place(const Context& context) {
+  const bool have_one_each = std::all_of(shards_of_rank_.begin(), shards_of_rank_.end(),
+                                         [](int64_t shards) { return shards == 1; });
+  if (!lends_) lends_ = have_one_each && ranks_.can_lend(context);
+  return *lends_ && shards_of_rank_.size() <= cuda::kMostLentParts;
+}
+
+// Rank r adds up slice r of all ranks, and all get the sum.
+void DenseSum::sum_in_place(const Context& context, View<float> total) {
+  std::vector<Piece> lent;
+  for (int64_t rank = 0; rank < ranks_.size(); ++rank) {
+    const Slice slice = slice_of(rank, total.size());
+    lent.push_back(piece_of(total.data + slice.begin, slice.size));
+  }
+  ranks_.lend(context, lent, [&](std::span<const Piece> borrowed) {
+    std::vector<float*> parts;
+    for (const Piece& piece : borrowed) parts.push_back(static_cast<float*>(piece.data));
+    dispatch(
+        context.device, [] {},
+        [&] { cuda::sum_lent_parts(context, parts, slice_of(ranks_.rank(), total.size()).size); });
+  });
+}
+
 // Rank r adds up slice r of all shards, then the slices are exchanged.
 void DenseSum::operator()(const Context& context, View<const float> parts, View<float> total) {
   const int64_t size = total.size(), count = ranks_.size();
-  const auto own = static_cast<int64_t>(ranks_.rank());
-  const int64_t own_shards = shards_of_rank_[static_cast<size_t>(own)];
+  const auto own = static_cast<size_t>(ranks_.rank());
+  const int64_t own_shards = shards_of_rank_[own];
   EMBLEM_REQUIRE(parts.size() == own_shards * size, "a sum of ", parts.size(), " values of ",
                  own_shards, " shards, expected ", own_shards * size);
-  const int64_t slice = (size + count - 1) / count;
-  const auto begin = [&](int64_t rank) { return std::min(size, rank * slice); };
-  const auto slice_of = [&](int64_t rank) { return begin(rank + 1) - begin(rank); };
+  const int64_t shards =
+      std::accumulate(shards_of_rank_.begin(), shards_of_rank_.end(), int64_t{0});
+  if (shards == 1 || can_sum_in_place(context)) {
+    if (parts.data != total.data) copy(context, total.data, parts.data, size);
+    return shards == 1 ? ranks_.check() : sum_in_place(context, total);
+  }
+  std::vector<Slice> slices;
+  for (int64_t rank = 0; rank < count; ++rank) slices.push_back(slice_of(rank, size));
 
   // One shard's slices are sent from where they are.
   const float* from = parts.data;
   if (own_shards > 1) {
     make_room(context, send_, parts.size());
     float* next = send_.data();
-    for (int64_t rank = 0; rank < count; ++rank) {
-      for (int64_t s = 0; s < own_shards; ++s, next += slice_of(rank))
-        detail::copy(context, next, parts.data + s * size + begin(rank),
-                     static_cast<size_t>(slice_of(rank)) * sizeof(float));
+    for (const Slice& slice : slices) {
+      for (int64_t s = 0; s < own_shards; ++s, next += slice.size)
+        copy(context, next, parts.data + s * size + slice.begin, slice.size);
     }
     from = send_.data();
   }
-  const int64_t shards =
-      std::accumulate(shards_of_rank_.begin(), shards_of_rank_.end(), int64_t{0});
-  make_room(context, received_, std::max<int64_t>(1, shards * slice_of(own)));
+  const int64_t own_size = slices[own].size;
+  make_room(context, received_, std::max<int64_t>(1, shards * own_size));
   std::vector<Piece> send, receive;
   int64_t first = 0;
-  for (int64_t rank = 0; rank < count; ++rank) {
-    const int64_t held = shards_of_rank_[static_cast<size_t>(rank)];
-    send.push_back(piece_of(from + own_shards * begin(rank), own_shards * slice_of(rank)));
-    receive.push_back(piece_of(received_.data() + first * slice_of(own), held * slice_of(own)));
+  for (size_t rank = 0; rank < slices.size(); ++rank) {
+    const int64_t held = shards_of_rank_[rank];
+    send.push_back(
+        piece_of(from + own_shards * slices[rank].begin, own_shards * slices[rank].size));
+    receive.push_back(piece_of(received_.data() + first * own_size, held * own_size));
     first += held;
   }
   ranks_.exchange(context, send, receive);
-  sum_into_first(context, received_.data(), shards, slice_of(own));
-  send.assign(static_cast<size_t>(count), piece_of(received_.data(), slice_of(own)));
+  sum_into_first(context, received_.data(), shards, own_size);
+  send.assign(slices.size(), piece_of(received_.data(), own_size));
   receive.clear();
-  for (int64_t rank = 0; rank < count; ++rank)
-    receive.push_back(piece_of(total.data + begin(rank), slice_of(rank)));
+  for (const Slice& slice : slices)
+    receive.push_back(piece_of(total.data + slice.begin, slice.size));
   ranks_.exchange(context, send, receive);
 }
 

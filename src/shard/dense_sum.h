@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -19,12 +20,22 @@ class DenseSum {
 
   // `total`, equally large on all ranks, becomes the sum of the parts of all shards on every rank,
   // added along a binary tree over the shards (comm/sum_all.h). `parts` are those of this rank's
-  // shards, one after the other. Both are on the context's device.
+  // shards, one after the other; of one shard they may be `total`. Both are on the context's
+  // device.
   void operator()(const Context& context, View<const float> parts, View<float> total);
 
  private:
+  bool can_sum_in_place(const Context& context);
+  void sum_in_place(const Context& context, View<float> total);
+  // Values of all that a rank adds up.
+  struct Slice {
+    int64_t begin = 0, size = 0;
+  };
+  Slice slice_of(int64_t rank, int64_t size) const;
+
   Communicator& ranks_;
   std::vector<int64_t> shards_of_rank_;
+  std::optional<bool> lends_;  // the ranks do, each with one shard
   Buffer<float> send_, received_;
 };
 

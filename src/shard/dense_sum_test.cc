@@ -50,6 +50,31 @@ TEST_P(DenseSumTest, IsTheTreeOverShardsForAnyNumberOfRanks) {
   }
 }
 
+// Parts that become the sum themselves. One of the ranks has its parts elsewhere.
+TEST_P(DenseSumTest, AddsOneShardOfEachRankInPlace) {
+  for (const size_t size : {1u, 3u, 1000u}) {
+    for (const int count : {1, 2, 3, 8}) {
+      std::vector<std::vector<float>> parts;
+      std::vector<std::span<float>> spans;
+      for (int64_t s = 0; s < count; ++s) parts.push_back(part_of_shard(s, size));
+      for (auto& part : parts) spans.emplace_back(part);
+      sum_tree(spans);
+      run_thread_ranks(count, [&](Communicator& ranks) {
+        DenseSum sum(ranks, std::vector<int64_t>(static_cast<size_t>(count), 1));
+        Context context{.device = GetParam()};
+        const auto stream = use_own_stream(context);
+        for (int times = 0; times < 3; ++times) {
+          auto here = Buffer<float>::from(context, part_of_shard(ranks.rank(), size));
+          Buffer<float> elsewhere(context.device, static_cast<int64_t>(size));
+          Buffer<float>& total = ranks.rank() == 1 ? elsewhere : here;
+          sum(context, std::as_const(here).view(), total.view());
+          EXPECT_EQ(total.to_host(context), parts[0]) << count << " ranks";
+        }
+      });
+    }
+  }
+}
+
 EMBLEM_TEST_ON_EVERY_DEVICE(DenseSumTest);
 
 }  // namespace

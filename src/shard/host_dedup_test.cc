@@ -1,6 +1,7 @@
 // Rows that come to a host once, against every rank asking for its rows.
 #include <gmock/gmock.h>
 
+#include "comm/counted_ranks.h"
 #include "shard/sharded_training_test.h"
 
 namespace emblem {

@@ -1,6 +1,8 @@
 // Sharded lookups against one lookup over whole tables.
 #include "shard/sharded_lookup.h"
 
+#include <numeric>
+
 #include "shard/sharded_training_test.h"
 
 namespace emblem {
@@ -71,11 +73,42 @@ TEST_P(ShardedLookup, RowsAndGradientsTravelIn16Bits) {
   }
 }
 
-// One shard of all rows through the plain lookup.
-TEST_P(ShardedLookup, OneRankIsThePlainLookup) {
-  Trained sharded;
-  run_thread_ranks(
-      1, [&](Communicator& ranks) { sharded = train_rank(ranks, {.device = GetParam()}); });
+// An evaluation runs between two steps, and some of the announced keys are not those that follow.
+TEST_P(ShardedLookup, AnnouncedKeysChangeNothing) {
+  const Case plain{.ranks = 3, .shards = 8, .device = GetParam()};
+  const Trained without = train(plain);
+  for (const int ahead : {1, 2}) {
+    Case announced = plain;
+    announced.ahead = ahead;
+    const Trained with = train(announced);
+    EXPECT_EQ(with.outputs, without.outputs);
+    EXPECT_EQ(with.rows, without.rows);
+    EXPECT_EQ(with.scores, without.scores);
+    EXPECT_EQ(with.counts, without.counts);
+    EXPECT_EQ(with.norms, without.norms);
+  }
+}
+
+TEST_P(ShardedLookup, LentMemoryGivesTheBytesOfExchanges) {
+  for (const DType precision : {DType::kF32, DType::kBf16}) {
+    for (const int ahead : {0, 1}) {
+      Case c{.ranks = 3, .shards = 8, .device = GetParam(), .precision = precision, .ahead = ahead};
+      const Trained lent = train(c);
+      c.reach = Reach::kExchanged;
+      const Trained exchanged = train(c);
+      EXPECT_EQ(lent.outputs, exchanged.outputs);
+      EXPECT_EQ(lent.rows, exchanged.rows);
+      EXPECT_EQ(lent.scores, exchanged.scores);
+      EXPECT_EQ(lent.counts, exchanged.counts);
+      EXPECT_EQ(lent.norms, exchanged.norms);
+    }
+  }
+}
+
+// One shard of all rows through the plain lookup; the other shard of two ranks has no rows.
+TEST_P(ShardedLookup, OneShardIsThePlainLookup) {
+  const Trained sharded = train({.device = GetParam()});
+  const Trained of_two = train({.ranks = 2, .shards = 2, .device = GetParam()});
   const Context& context = context_;
   std::vector<std::unique_ptr<Table>> tables;
   for (const TableSettings& settings : sample_tables())
@@ -102,13 +135,68 @@ TEST_P(ShardedLookup, OneRankIsThePlainLookup) {
   }
   for (const auto& table : tables) take_content(context, *table, plain);
   EXPECT_EQ(sharded.outputs, plain.outputs);
-  EXPECT_EQ(sharded.rows, plain.rows);
-  EXPECT_EQ(sharded.scores, plain.scores);
-  EXPECT_EQ(sharded.counts, lookup->take_counts(context));
+  EXPECT_EQ(of_two.outputs.at(0), plain.outputs.at(0));
+  const std::vector<LookupCounts> counts = lookup->take_counts(context);
+  for (const Trained* each : {&sharded, &of_two}) {
+    EXPECT_EQ(each->rows, plain.rows);
+    EXPECT_EQ(each->scores, plain.scores);
+    EXPECT_EQ(each->counts, counts);
+  }
   // A GPU squares rows in 32 bits.
   const double tolerance = GetParam() == Device::kCpu ? 1e-12 : 1e-8;
   for (size_t i = 0; i < plain.norms.size(); ++i)
     EXPECT_NEAR(sharded.norms[i], plain.norms[i], tolerance * plain.norms[i]);
+}
+
+// Where no rank has bags, rows travel in the type of the output, which loses nothing.
+TEST_P(ShardedLookup, OutputsIn16BitsAreThoseOfThePlainLookup) {
+  if (GetParam() == Device::kCpu) GTEST_SKIP() << "outputs have 16 bits on GPUs alone";
+  constexpr int64_t kRows = 40;
+  for (const auto& [type, with_bags] :
+       {std::pair{DType::kBf16, false}, {DType::kF16, false}, {DType::kBf16, true}}) {
+    const std::vector<TableSettings> settings = {
+        {.name = "wide", .dim = 128, .capacity = 1000},
+        {.name = "open", .dim = type == DType::kF16 ? 7 : 8, .kind = TableKind::kDynamic},
+        {.name = "narrow", .dim = 4, .dtype = DType::kF16, .capacity = 1000}};
+    run_thread_ranks(3, [&](Communicator& ranks) {
+      Context context{.device = GetParam()};
+      const auto stream = use_own_stream(context);
+      std::vector<std::unique_ptr<Table>> parts, whole;
+      std::vector<ShardedTable> sharded;
+      std::vector<ShardedFeature> features;
+      std::vector<LookupFeature> plain_features;
+      std::vector<Buffer<int64_t>> keys;
+      std::vector<int32_t> begins(kRows + 1);
+      std::iota(begins.begin(), begins.end(), 0);
+      const auto offsets = Buffer<int32_t>::from(context, begins);
+      std::vector<FeatureKeys> views;
+      Random random{static_cast<uint64_t>(ranks.rank()), 1};
+      for (const TableSettings& table : settings) {
+        const TableShards shards = over_all_ranks(table.name, ranks.size());
+        parts.push_back(make_table(context, settings_of_part(table, shards, ranks.rank())));
+        whole.push_back(make_table(context, table));
+        sharded.push_back({table, shards, parts.back().get()});
+        features.push_back({features.size(), Pooling::kSum});
+        plain_features.push_back({whole.back().get(), Pooling::kSum});
+        std::vector<int64_t> of_table(kRows);
+        for (int64_t& key : of_table) key = static_cast<int64_t>(random.below(1000));
+        keys.push_back(Buffer<int64_t>::from(context, of_table));
+        views.push_back({.keys = std::as_const(keys.back()).view()});
+        if (with_bags && ranks.rank() == 1) views.back().offsets = offsets.view();
+      }
+      const auto lookup = make_sharded_lookup(context, sharded, features, {&ranks, &ranks, 1});
+      const auto plain = make_lookup(context, plain_features);
+      Buffer<uint16_t> out(context.device, kRows, lookup->width());
+      Buffer<uint16_t> expected(context.device, kRows, lookup->width());
+      for (const Phase phase : {Phase::kTrain, Phase::kEval}) {
+        lookup->forward(context, views, phase,
+                        {out.data(), kRows, lookup->width(), type, context.device});
+        plain->forward(context, views, phase,
+                       {expected.data(), kRows, lookup->width(), type, context.device});
+        EXPECT_EQ(out.to_host(context), expected.to_host(context));
+      }
+    });
+  }
 }
 
 TEST(SettingsOfPart, RefuseColumnsOfTablesThatNeedWholeRows) {

@@ -6,8 +6,9 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <numeric>
 
-#include "comm/counted_ranks.h"
+#include "comm/rank_group.h"
 #include "comm/threads.h"
 #include "core/device_test.h"
 #include "core/random.h"
@@ -17,6 +18,9 @@ namespace emblem {
 
 enum class Plans { kEveryKind, kWholeRows };
 
+// How ranks that can lend each other memory reach it.
+enum class Reach { kLent, kExchanged };
+
 struct Case {
   int ranks = 1;
   int64_t shards = 1;
@@ -25,6 +29,8 @@ struct Case {
   Plans plans = Plans::kEveryKind;
   std::vector<std::string> hosts = {};  // by rank; empty: one host
   HostDedup host_dedup = HostDedup::kNone;
+  int ahead = 0;  // steps, of which the keys are announced; 0: none are
+  Reach reach = Reach::kLent;
 };
 
 // Keys of a shard, by feature.
@@ -176,7 +182,6 @@ struct Trained {
   std::map<std::string, std::map<int64_t, int64_t>> scores;
   std::vector<LookupCounts> counts;
   std::vector<double> norms;
-  CountedRanks::Bytes sent;  // by all ranks
 };
 
 inline constexpr int kSteps = 4;
@@ -215,6 +220,30 @@ inline void take_content(const Context& context, const Table& table, Trained& tr
   });
 }
 
+// The batches of a rank's shards for all steps.
+class RankBatches {
+ public:
+  RankBatches(const Context& context, int64_t first, int64_t last) : uploaded_(context) {
+    for (int step = 1; step <= kSteps; ++step) {
+      std::vector<FeatureKeys>& features = features_.emplace_back();
+      for (int64_t s = first; s < last; ++s) {
+        const ShardBatch batch = random_batch(seed_of(step, s), kBags[s]);
+        for (const FeatureKeys& keys : uploaded_.views(batch)) features.push_back(keys);
+      }
+    }
+  }
+  static uint64_t seed_of(int step, int64_t shard) {
+    return static_cast<uint64_t>(step * 100 + shard);
+  }
+  const std::vector<FeatureKeys>& of_step(int step) const {
+    return features_[static_cast<size_t>(step - 1)];
+  }
+
+ private:
+  Uploaded uploaded_;
+  std::vector<std::vector<FeatureKeys>> features_;
+};
+
 // One rank of a training.
 inline Trained train_rank(Communicator& ranks, const Case& c) {
   ThreadPool threads(2);
@@ -236,24 +265,21 @@ inline Trained train_rank(Communicator& ranks, const Case& c) {
   const auto lookup =
       make_sharded_lookup(context, sharded, sample_features(),
                           {&ranks, &ranks, slots, c.precision, c.host_dedup}, kSettings);
+  const RankBatches batches(context, first, last);
   Trained trained;
   for (int step = 1; step <= kSteps; ++step) {
-    std::vector<ShardBatch> batches;
-    std::vector<FeatureKeys> features;
     int64_t bags = 0;
     std::vector<float> gradients;
     for (int64_t s = first; s < last; ++s) {
-      const auto seed = static_cast<uint64_t>(step * 100 + s);
-      batches.push_back(random_batch(seed, kBags[s]));
       bags += kBags[s];
-      const auto own = random_gradients(seed, kBags[s] * lookup->width());
+      const auto own = random_gradients(RankBatches::seed_of(step, s), kBags[s] * lookup->width());
       gradients.insert(gradients.end(), own.begin(), own.end());
     }
-    Uploaded uploaded(context);
-    for (const ShardBatch& batch : batches)
-      for (const FeatureKeys& keys : uploaded.views(batch)) features.push_back(keys);
     Buffer<float> there(c.device, bags, lookup->width());
-    lookup->forward(context, features, step == 3 ? Phase::kEval : Phase::kTrain, there.view());
+    lookup->forward(context, batches.of_step(step), step == 3 ? Phase::kEval : Phase::kTrain,
+                    there.view());
+    if (c.ahead > 0 && step != 3 && step + c.ahead <= kSteps)
+      lookup->prefetch(context, batches.of_step(step + c.ahead));
     const std::vector<float> out = there.to_host(context);
     const float* next = out.data();
     for (int64_t s = first; s < last; ++s) {
@@ -263,6 +289,7 @@ inline Trained train_rank(Communicator& ranks, const Case& c) {
     }
     if (step == 3) continue;
     const auto view = Buffer<float>::from(context, gradients, lookup->width());
+    if (c.ahead > 0) lookup->prepare_backward(context, view.view());
     trained.norms.push_back(lookup->squared_gradient_norm(context, view.view()));
     lookup->backward(context, view.view(), 0.5f, 0.1f, step);
     lookup->check(context);
@@ -278,13 +305,16 @@ inline Trained train_rank(Communicator& ranks, const Case& c) {
 inline Trained train(const Case& c) {
   Trained all;
   std::mutex mutex;
+  const auto train_on = [&](Communicator& ranks) {
+    if (c.reach == Reach::kLent) return train_rank(ranks, c);
+    std::vector<int> members(static_cast<size_t>(c.ranks));
+    std::iota(members.begin(), members.end(), 0);
+    RankGroup group(ranks, members);  // lends nothing
+    return train_rank(group, c);
+  };
   const auto run = [&](Communicator& ranks) {
-    CountedRanks counted(ranks);
-    Trained one = train_rank(counted, c);
-    const CountedRanks::Bytes sent = counted.take_bytes();
+    Trained one = train_on(ranks);
     const std::lock_guard lock(mutex);
-    all.sent.inside += sent.inside;
-    all.sent.between += sent.between;
     all.outputs.merge(one.outputs);
     for (auto& [name, rows] : one.rows) {
       if (name.starts_with("cut")) {  // into slices

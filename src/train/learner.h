@@ -91,6 +91,7 @@ class Learner {
                  const ShardRan& ran, const ComingShards& coming);
   void begin_values();
   void keep_values(size_t shard, double weight);
+  void keep_no_values(size_t shard);
   void sum_values();
   // Why training does not go on.
   std::string refusal_of(double loss, int64_t epoch) const;
@@ -123,8 +124,9 @@ class Learner {
   // Of a rank.
   std::optional<DenseSum> dense_sum_;
   Buffer<float> statistics_before_;
-  Buffer<float> shard_values_, summed_values_;  // gradients, then statistics
-  std::vector<double> shard_losses_;            // per shard: the loss, its summands, overflow
+  Buffer<float> shard_gradients_;  // of several shards
+  Buffer<float> shard_statistics_;
+  std::vector<double> shard_losses_;  // per shard: the loss, its summands, overflow
 };
 
 }  // namespace emblem

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "comm/bytes.h"
 #include "train/learner.h"
@@ -11,6 +12,10 @@ namespace {
 
 void copy(const Context& context, View<const float> from, float* to) {
   detail::copy(context, to, from.data, static_cast<size_t>(from.size()) * sizeof(float));
+}
+
+void zero(const Context& context, View<float> values) {
+  detail::zero(context, values.data, static_cast<size_t>(values.size()) * sizeof(float));
 }
 
 }  // namespace
@@ -31,7 +36,10 @@ void Learner::run_shard(size_t shard, const ModelBatch& batch, double weight, bo
   model_.backward(context_);
   if (max_embedding_gradient_ > 0.0f)
     model_.clip_embedding_gradients(context_, max_embedding_gradient_ * scaler_.scale());
-  if (looked_up) model_.keep_embedding_gradients(context_, shard);
+  if (looked_up)
+    model_.keep_embedding_gradients(context_, shard);
+  else
+    model_.prepare_update(context_);
   keep_values(shard, weight);
   const std::vector<double> losses = graph.losses(context_);
   double* words = shard_losses_.data() + shard * (losses.size() + 2);
@@ -40,28 +48,40 @@ void Learner::run_shard(size_t shard, const ModelBatch& batch, double weight, bo
   *words = scaler_.active() && graph.overflowed(context_) ? 1.0 : 0.0;
 }
 
-// What is summed over the shards.
+// What is summed over the shards. The gradients of one shard stay in the graph.
 void Learner::begin_values() {
   const View<float> statistics = model_.graph().statistics();
-  const int64_t values = model_.graph().parameters().size() + statistics.size();
-  if (summed_values_.size() != values) {
+  const int64_t shards = world_->own_shards();
+  if (statistics_before_.size() != statistics.size()) {
     statistics_before_ = Buffer<float>(context_.device, statistics.size());
-    shard_values_ = Buffer<float>(context_.device, world_->own_shards(), values);
-    summed_values_ = Buffer<float>(context_.device, values);
+    shard_statistics_ = Buffer<float>(context_.device, shards, statistics.size());
   }
+  const int64_t parameters = model_.graph().parameters().size();
+  if (shards > 1 && shard_gradients_.size() == 0)
+    shard_gradients_ = Buffer<float>(context_.device, shards, parameters);
   copy(context_, statistics, statistics_before_.data());
-  detail::zero(context_, shard_values_.data(),
-               static_cast<size_t>(shard_values_.size()) * sizeof(float));
+  zero(context_, shard_statistics_.view());
 }
 
 void Learner::keep_values(size_t shard, double weight) {
   const View<float> gradients = model_.graph().parameter_gradients();
   const View<float> statistics = model_.graph().statistics();
-  float* values =
-      shard_values_.data() + static_cast<int64_t>(shard) * (gradients.size() + statistics.size());
-  copy(context_, gradients, values);
+  const auto number = static_cast<int64_t>(shard);
+  if (shard_gradients_.size() > 0)
+    copy(context_, gradients, shard_gradients_.data() + number * gradients.size());
   add_scaled(context_, statistics, static_cast<float>(weight),
-             {values + gradients.size(), statistics.size(), 1, context_.device});
+             {shard_statistics_.data() + number * statistics.size(), statistics.size(), 1,
+              context_.device});
+}
+
+// Of a shard without rows.
+void Learner::keep_no_values(size_t shard) {
+  const View<float> gradients = model_.graph().parameter_gradients();
+  const auto number = static_cast<int64_t>(shard);
+  zero(context_, shard_gradients_.size() > 0
+                     ? View<float>{shard_gradients_.data() + number * gradients.size(),
+                                   gradients.size(), 1, context_.device}
+                     : gradients);
 }
 
 void Learner::run_shards(std::span<const ModelBatch* const> shards, std::span<const double> weights,
@@ -76,6 +96,8 @@ void Learner::run_shards(std::span<const ModelBatch* const> shards, std::span<co
     const bool last = s + 1 == shards.size();
     if (shards[s] != nullptr)
       run_shard(s, *shards[s], weights[s], looked_up, ran, last ? coming : nullptr);
+    else
+      keep_no_values(s);
   }
 }
 
@@ -126,12 +148,12 @@ StepResult Learner::step_of_ranks(std::span<const ModelBatch* const> shards,
 
 // Gradients and statistics become those of all shards.
 void Learner::sum_values() {
-  (*dense_sum_)(context_, shard_values_.view(), summed_values_.view());
   const View<float> gradients = model_.graph().parameter_gradients();
   const View<float> statistics = model_.graph().statistics();
-  copy(context_, {summed_values_.data(), gradients.size(), 1, context_.device}, gradients.data);
-  copy(context_, {summed_values_.data() + gradients.size(), statistics.size(), 1, context_.device},
-       statistics.data);
+  const View<float> parts = shard_gradients_.size() > 0 ? shard_gradients_.view() : gradients;
+  (*dense_sum_)(context_, {parts.data, parts.size(), 1, context_.device}, gradients);
+  if (statistics.size() > 0)
+    (*dense_sum_)(context_, std::as_const(shard_statistics_).view(), statistics);
 }
 
 }  // namespace emblem

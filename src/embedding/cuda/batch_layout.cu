@@ -37,6 +37,7 @@ BatchRef BatchLayout::lay_out(std::span<const FeatureKeys> features) const {
   batch.features = static_cast<int32_t>(features_.size());
   batch.classes = classes_;
   batch.width = width_;
+  batch.place_scale = 1;
   uint32_t position = 0, tile = 0;
   size_t i = 0;
   for (int cls = 0; cls < batch.classes; ++cls) {  // some may have no features

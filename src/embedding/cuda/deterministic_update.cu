@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kThreads)
   const Segment segment = batch.segments[of.unique];
   const uint32_t offset = at - segment.begin;
   if (offset % kChunk != 0) return;
-  const RowsOf table = rows_of(batch.tables[of.table]);
+  const RowsOf table = rows_of(batch.tables[of.table()]);
   const uint32_t end = min(segment.end, at + kChunk);
   Share<S> sum{};
   for_each_chunk<S>(member, table.dim, [&](int c, int d) {
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kThreads)
     for (uint32_t i = at; i < end; ++i) {
       const float coefficient =
           batch.sorted_coefficients != nullptr ? batch.sorted_coefficients[i] : 1.0f;
-      const auto gradient = with.gradients.load<S::kVector>(batch.occurrences[i].source + d);
+      const auto gradient = with.gradients.load<S::kVector>(batch.occurrences[i].source() + d);
       for (int v = 0; v < S::kVector; ++v) sum.chunk[c].at[v] += coefficient * gradient.at[v];
     }
   });

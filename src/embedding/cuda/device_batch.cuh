@@ -17,7 +17,7 @@ struct FeatureRef {
   const int64_t* keys;
   const int32_t* offsets;  // null: one key a bag
   const float* weights;    // null: all 1
-  const uint32_t* places;  // null: the bags are rows of the output
+  const int64_t* places;   // null: the bags are rows of the output
   const int32_t* counts;   // null: all 1
   uint8_t* absent;         // or null
   uint32_t first;          // position of the first key
@@ -31,7 +31,7 @@ struct FeatureRef {
 };
 static_assert(kMostFeatures <= 256);
 
-// The element of the output where the row of key `index` begins, of a feature with one key a bag.
+// The element where the gradient of key `index` begins, of a feature with one key a bag.
 __device__ inline int64_t place_of(const FeatureRef& feature, uint32_t index, int64_t width) {
   return feature.places != nullptr ? feature.places[index] : index * width + feature.column;
 }
@@ -49,9 +49,15 @@ struct UniqueRow {
 // An occurrence of a distinct row, in its segment.
 struct __align__(16) Occurrence {
   uint32_t unique;
-  uint32_t source;  // element where its gradient begins
   uint32_t row;
-  uint32_t table;
+  int64_t source_table;
+
+  __device__ static Occurrence of(uint32_t unique, uint32_t row, int64_t source, int table) {
+    return {unique, row, source * 65536 + table};
+  }
+  // The element where its gradient begins.
+  __device__ int64_t source() const { return source_table >> 16; }
+  __device__ int table() const { return static_cast<int>(source_table & 65535); }
 };
 struct Segment {
   uint32_t begin, end;  // of its occurrences
@@ -76,6 +82,7 @@ struct BatchRef {
   uint32_t bags;
   int64_t width;
   OutRef out;
+  int32_t place_scale;  // elements of the output to one of FeatureRef::places
 
   uint32_t* rows;           // [positions] the row of a key before the pass, or kNoRow
   uint2* unique_ranks;      // [positions] number of the distinct row, rank among its occurrences
@@ -94,6 +101,11 @@ struct BatchRef {
   uint32_t class_count[kMostClasses];  // positions
   uint32_t class_tile[kMostClasses + 1];
   FeatureRef feature[kMostFeatures];
+
+  // The element of the output where its row begins.
+  __device__ int64_t out_place_of(const FeatureRef& of, uint32_t index) const {
+    return of.places != nullptr ? of.places[index] * place_scale : index * width + of.column;
+  }
 
   // The feature that a tile, or a position, belongs to.
   __device__ const FeatureRef& feature_of_tile(uint32_t tile) const {

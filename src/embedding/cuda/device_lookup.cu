@@ -174,6 +174,13 @@ BatchRef DeviceLookup::make_batch(std::span<const FeatureKeys> features) {
   return batch;
 }
 
+void DeviceLookup::set_output(AnyView out, BatchRef& batch) const {
+  batch.bags = static_cast<uint32_t>(out.rows);
+  batch.out = {out.data, out.dtype};
+  if (place_type_)
+    batch.place_scale = static_cast<int32_t>(size_of(*place_type_) / size_of(out.dtype));
+}
+
 void DeviceLookup::forward(const Context& context, std::span<const FeatureKeys> features,
                            Phase phase, AnyView out) {
   if (settings_.placed)
@@ -193,8 +200,7 @@ void DeviceLookup::evaluate(const Context& context, std::span<const FeatureKeys>
   make_room_to_read(context, BatchLayout::positions_of(features));
   refresh_tables(context);
   BatchRef batch = make_batch(features);
-  batch.bags = static_cast<uint32_t>(out.rows);
-  batch.out = {out.data, out.dtype};
+  set_output(out, batch);
   batch.rows = scratch_->read.rows.data();
   batch.uncached = scratch_->read.uncached();
   const GatherMode mode = cached_ ? GatherMode::kEvalCached : GatherMode::kEval;
@@ -243,8 +249,7 @@ void DeviceLookup::train(const Context& context, std::span<const FeatureKeys> fe
   const bool bags = has_bags(features);
   *batch_ = make_batch(features);
   scratch_->train.add_to(*batch_);
-  batch_->bags = static_cast<uint32_t>(out.rows);
-  batch_->out = {out.data, out.dtype};
+  set_output(out, *batch_);
   const BatchRef& batch = *batch_;
   // Small batches are found, copied and marked by one kernel; large ones are marked first, because
   // too many warps would mark a frequent row at the same time.

@@ -1,6 +1,7 @@
 // embedding/cuda/device_lookup.h - features over tables on the GPU.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "core/buffer.h"
@@ -27,6 +28,10 @@ class DeviceLookup : public Lookup {
   DeviceLookup(const Context& context, std::span<const LookupFeature> features,
                const LookupSettings& settings = {});
   ~DeviceLookup() override;
+
+  // With LookupSettings::placed: places count elements of `type`, also where the output is
+  // narrower.
+  void count_places_in(DType type) { place_type_ = type; }
 
   int64_t width() const override { return width_; }
   void forward(const Context& context, std::span<const FeatureKeys> features, Phase phase,
@@ -60,6 +65,7 @@ class DeviceLookup : public Lookup {
   void make_room_to_stage(const Context& context, int64_t positions);
   // Without the scratch memory of the pass.
   BatchRef make_batch(std::span<const FeatureKeys> features);
+  void set_output(AnyView out, BatchRef& batch) const;
   void evaluate(const Context& context, std::span<const FeatureKeys> features, AnyView out);
   void train(const Context& context, std::span<const FeatureKeys> features, AnyView out);
   void gather(const Context& context, const BatchRef& batch, GatherMode mode) const;
@@ -80,6 +86,7 @@ class DeviceLookup : public Lookup {
   LookupSettings settings_;
   int64_t width_ = 0;
   int64_t partial_stride_ = 0;
+  std::optional<DType> place_type_;
   bool ready_for_backward_ = false;
   int64_t out_rows_ = 0, out_cols_ = 0;  // of the last training pass
   bool cached_ = false;                  // some table has a cache

@@ -112,7 +112,7 @@ __device__ void put_occurrences(const BatchRef& batch, uint32_t count, uint32_t 
     const FeatureRef& feature = batch.feature_of_position(occurrence.x);
     const DeviceTableRef& table = batch.tables[feature.table];
     const char* from = batch.uncached.fetched(table, occurrence.y);
-    const int64_t begin = place_of(feature, occurrence.x - feature.first, batch.width);
+    const int64_t begin = batch.out_place_of(feature, occurrence.x - feature.first);
     const OutRef out = batch.out.from(begin);
     const bool in_fours = (table.dim | begin) % 4 == 0;
     if (table.dtype == DType::kF32)

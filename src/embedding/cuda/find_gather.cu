@@ -62,7 +62,7 @@ struct Copy {
 // Groups of kLanes lanes copy the rows that the first kKeys lanes hold to out[0, kKeys), or to
 // their places.
 template <class W, int kLanes, int kVector, int kKeys>
-__device__ void copy_rows(const Copy& from, const char* row, uint32_t place) {
+__device__ void copy_rows(const Copy& from, const char* row, int64_t place) {
   constexpr int kGroups = 32 / kLanes;
   constexpr int kRounds = kKeys / kGroups;
   const int group = threadIdx.x % 32 / kLanes, member = threadIdx.x % kLanes;
@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(kThreads)
   const bool placed = feature.places != nullptr;
   Copy copy{batch.out.from(placed ? 0 : base * batch.width + feature.column), batch.width,
             table.dim, placed};
-  const uint32_t place = placed && there ? feature.places[index] : 0;
+  const int64_t place = placed && there ? batch.out_place_of(feature, index) : 0;
   uint32_t absent = __ballot_sync(~0u, there && row == kNoRow);
   if (is_eval(kMode)) {
     count_keys(batch, feature, tile == feature.first_tile, absent);
@@ -123,9 +123,9 @@ __global__ void __launch_bounds__(kThreads)
   for (; absent != 0; absent &= absent - 1) {
     const int source = __ffs(absent) - 1;
     const int64_t of = __shfl_sync(~0u, key, source);
-    const uint32_t to = __shfl_sync(~0u, place, source);
+    const int64_t to = placed ? __shfl_sync(~0u, place, source) : source * copy.width;
     for (int d = lane; d < table.dim; d += 32)
-      copy.out.put((placed ? to : source * copy.width) + d, absent_weight<W>(table, kMode, of, d));
+      copy.out.put(to + d, absent_weight<W>(table, kMode, of, d));
   }
 #pragma unroll 1
   for (int first = 0; first < kTile; first += kKeys) {

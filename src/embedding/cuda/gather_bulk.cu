@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kThreads)
     const bool cached = slot_of != kNoRow;
     uint32_t uncached = __ballot_sync(~0u, row != kNoRow && !cached);
     const uint32_t present = __ballot_sync(~0u, cached), bytes = table.dim * 4;
-    float* out = all_out + (there ? place_of(feature, base + lane, batch.width) : 0);
+    float* out = all_out + (there ? batch.out_place_of(feature, base + lane) : 0);
     if (lane == 0) barrier.announce(__popc(present) * bytes);
     bulk_wait_read<0>();  // the lane's last row has been read from shared memory
     __syncwarp();
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(kThreads)
       const int source = __ffs(absent) - 1;
       const int64_t of = feature.keys[base + source];
       const Initializer& draw = is_eval(kMode) ? table.missing : table.initializer;
-      float* to = all_out + place_of(feature, base + source, batch.width);
+      float* to = all_out + batch.out_place_of(feature, base + source);
       for (int d = lane; d < table.dim; d += 32)
         to[d] = draw(table.seed, static_cast<uint64_t>(of), d);
     }

@@ -92,8 +92,7 @@ __device__ void put(const BatchRef& batch, uint32_t at, uint32_t position, uint3
   const bool pooled = feature.offsets != nullptr || feature.weights != nullptr;
   const int64_t source = pooled ? batch.bag_of[position] * batch.width + feature.column
                                 : place_of(feature, position - feature.first, batch.width);
-  batch.occurrences[at] = {unique, static_cast<uint32_t>(source), batch.uniques[unique].row,
-                           static_cast<uint32_t>(feature.table)};
+  batch.occurrences[at] = Occurrence::of(unique, batch.uniques[unique].row, source, feature.table);
   if (batch.sorted_coefficients != nullptr)
     batch.sorted_coefficients[at] = pooled ? batch.coefficients[position] : 1.0f;
 }

@@ -138,7 +138,7 @@ class Ring {
   __device__ explicit Ring(char* shared) : shared_(shared) {}
 
   __device__ void fetch_gradient(int stage, const RowsOf& table, const Gradients& from,
-                                 uint32_t begin, int member) {
+                                 int64_t begin, int member) {
     for_each_chunk<S>(member, table.dim, [&](int c, int d) {
       fetch_weights(slot(stage, 0, c), from.data, from.dtype, begin + d);
     });

@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();
   for (int i = member; i < count; i += S::kLanes) {
     Occurrence of = batch.occurrences[begin + i];
-    of.row = tables[of.table].locate(of.row);
+    of.row = tables[of.table()].locate(of.row);
     staged[group][i] = of;
   }
   __syncwarp();
@@ -99,8 +99,8 @@ __global__ void __launch_bounds__(kThreads)
   const auto fetch = [&](int i) {
     if (i < count) {
       const Occurrence of = tile.at[i];
-      const RowsOf& table = tables[of.table];
-      ring.fetch_gradient(i % Rows::kStages, table, with.gradients, of.source, member);
+      const RowsOf& table = tables[of.table()];
+      ring.fetch_gradient(i % Rows::kStages, table, with.gradients, of.source(), member);
       if (Rows::kRows && tile.ends_whole(i))
         ring.fetch_row(i % Rows::kStages, table, table.row_at(of.row), member);
     }
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(kThreads)
     fetch(i + Rows::kStages - 1);
     __pipeline_wait_prior(Rows::kStages - 1);
     const Occurrence of = tile.at[i];
-    const RowsOf& table = tables[of.table];
+    const RowsOf& table = tables[of.table()];
     const int stage = i % Rows::kStages;
     const float coefficient =
         batch.sorted_coefficients != nullptr ? batch.sorted_coefficients[begin + i] : 1.0f;

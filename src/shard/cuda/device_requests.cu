@@ -22,6 +22,7 @@ struct DeviceRequests::State {
   uint32_t passes = 0;
 
   void make_room(const Context& context, int64_t positions);
+  void group(const Context& context);
 };
 
 DeviceRequests::DeviceRequests() : state_(std::make_unique<State>()) {}
@@ -82,26 +83,33 @@ void DeviceRequests::route(const Context& context, const RequesterRef& requester
   route_keys(context, s.batch, s.route);
 }
 
-void DeviceRequests::write(const Context& context, const WriteKeys& to) {
-  State& s = *state_;
-  if (s.batch.tiles > 0) write_keys(context, s.batch, s.route, to);
+// Groups the occurrences of each key, for their gradients.
+void DeviceRequests::State::group(const Context& context) {
+  if (batch.tiles == 0) return;
+  if (requester.sums == Sums::kDeterministic)
+    sort_rows(context, batch, scratch.sorting.data(), scratch.sorting.size());
+  else
+    group_rows(context, batch);
 }
 
-void DeviceRequests::expand(const Context& context, bool for_training, AnyView out) {
+void DeviceRequests::write(const Context& context, Phase phase, const WriteKeys& to) {
+  State& s = *state_;
+  if (s.batch.tiles == 0) return;
+  write_keys(context, s.batch, s.route, to);
+  if (phase == Phase::kTrain && !s.has_bags) s.group(context);
+}
+
+void DeviceRequests::expand(const Context& context, Phase phase, DType rows, AnyView out) {
   State& s = *state_;
   s.batch.bags = static_cast<uint32_t>(out.rows);
   s.batch.out = {out.data, out.dtype};
   s.batch.tables = s.requester.tables;
   const std::vector<RowShape>& shapes = *s.requester.shapes;
   for (size_t c = 0; c < shapes.size(); ++c)
-    gather_rows(context, s.batch, static_cast<int>(c), shapes[c], s.requester.precision,
-                GatherMode::kCopy);
-  if (s.has_bags) pool_bags(context, s.batch, GatherMode::kTrain);
-  if (!for_training || s.batch.tiles == 0) return;
-  if (s.requester.sums == Sums::kDeterministic)
-    sort_rows(context, s.batch, s.scratch.sorting.data(), s.scratch.sorting.size());
-  else
-    group_rows(context, s.batch);
+    gather_rows(context, s.batch, static_cast<int>(c), shapes[c], rows, GatherMode::kCopy);
+  if (!s.has_bags) return;
+  pool_bags(context, s.batch, GatherMode::kTrain);
+  if (phase == Phase::kTrain) s.group(context);  // by bags, which are known now
 }
 
 void DeviceRequests::count_missing(const Context& context, const ItemPlace* items,

@@ -22,7 +22,6 @@ struct RequesterRef {
   const std::vector<RowShape>* shapes = nullptr;  // by class
   Sums sums = Sums::kFast;
   bool dedup = true;
-  DType precision = DType::kF32;  // of rows as they come
   int ranks = 1;
   const DeviceTableRef* tables = nullptr;  // rows as they come: a row's number is its first element
   const OwnersRef* owners = nullptr;
@@ -41,9 +40,9 @@ class DeviceRequests {
   // their counts.
   void route(const Context& context, const RequesterRef& requester,
              std::span<const FeatureKeys> features, uint32_t* counts);
-  void write(const Context& context, const WriteKeys& to);
-  // Pools the rows that came into `out`. `for_training`: gradients will follow.
-  void expand(const Context& context, bool for_training, AnyView out);
+  void write(const Context& context, Phase phase, const WriteKeys& to);
+  // Pools the rows that came, of type `rows`, into `out`. The same phase.
+  void expand(const Context& context, Phase phase, DType rows, AnyView out);
   void count_missing(const Context& context, const ItemPlace* items, int64_t rank_stride,
                      const uint8_t* flags, const uint8_t* can_miss);
   // Instead, where features have FeatureKeys::absent.

@@ -4,6 +4,7 @@
 
 #include "comm/sum_all.h"
 #include "embedding/cuda/device_batch.cuh"
+#include "embedding/cuda/device_lookup.h"
 #include "shard/cuda/owner_pooled.h"
 #include "shard/cuda/requester_pooled.h"
 
@@ -139,6 +140,11 @@ void DeviceShardedLookup::check_gradients(ConstAnyView gradients) const {
                  ", ", width_, "]");
 }
 
+void DeviceShardedLookup::prepare_backward(const Context& context, ConstAnyView gradients) {
+  check_gradients(gradients);
+  for (const Part& part : parts_) part.lookup->prepare_backward(context, gradients);
+}
+
 void DeviceShardedLookup::add_squared_gradient_norm(const Context& context, ConstAnyView gradients,
                                                     ExactSum& sum) {
   check_gradients(gradients);
@@ -180,7 +186,14 @@ std::unique_ptr<Lookup> make_sharded_lookup(const Context& context,
                                             std::span<const ShardedFeature> features,
                                             const ShardRanks& ranks,
                                             const LookupSettings& settings) {
-  return std::make_unique<DeviceShardedLookup>(context, tables, features, ranks, settings);
+  const bool is_alone = ranks.host->size() == 1 && ranks.slots == 1 && settings.dedup;
+  if (!is_alone || features.size() > kMostFeatures)
+    return std::make_unique<DeviceShardedLookup>(context, tables, features, ranks, settings);
+  // All rows are here, and all gradients: nothing is exchanged or added up in between.
+  std::vector<LookupFeature> plain;
+  for (const ShardedFeature& feature : features)
+    plain.push_back({tables[feature.table].local, feature.pooling});
+  return std::make_unique<DeviceLookup>(context, plain, settings);
 }
 
 }  // namespace emblem::cuda

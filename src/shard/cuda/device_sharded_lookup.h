@@ -22,6 +22,7 @@ class DeviceShardedLookup : public Lookup {
   void forward(const Context& context, std::span<const FeatureKeys> features, Phase phase,
                AnyView out) override;
   void prefetch(const Context& context, std::span<const FeatureKeys> features) override;
+  void prepare_backward(const Context& context, ConstAnyView gradients) override;
   double squared_gradient_norm(const Context& context, ConstAnyView gradients) override;
   // Of the rows of this rank.
   void add_squared_gradient_norm(const Context& context, ConstAnyView gradients,

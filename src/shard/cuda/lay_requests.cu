@@ -27,7 +27,7 @@ __device__ const RequestedItem& item_of(const LayRequests& requests, uint32_t i)
 
 __global__ void __launch_bounds__(kThreads)
     lay_by_table_kernel(LayRequests requests, const int64_t* keys, const int32_t* counts,
-                        int64_t* local_keys, uint32_t* places, int32_t* local_counts) {
+                        int64_t* local_keys, int64_t* places, int32_t* local_counts) {
   const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= requests.total) return;
   const RequestedItem& item = item_of(requests, i);
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t key = keys[item.place.keys + number];
   const bool in_part = table.is_static && !(table.held.first == 0 && table.held.last == kParts);
   local_keys[local] = in_part ? local_row(key, table.held) : key;
-  places[local] = item.place.rows + number * static_cast<uint32_t>(table.dim);
+  places[local] = item.rows + int64_t{number} * table.dim;
   if (counts != nullptr)
     local_counts[local] = table.sends_counts ? counts[item.place.counts + number] : 1;
 }
@@ -48,13 +48,13 @@ __global__ void __launch_bounds__(kThreads)
   const RequestedItem& item = item_of(requests, i);
   if (!requests.tables[item.table].can_miss || !item.is_answered) return;
   const uint32_t number = i - item.first;
-  flags[item.place.flags + number] = absent[item.local + number];
+  flags[item.flags + number] = absent[item.local + number];
 }
 
 }  // namespace
 
 void lay_by_table(const Context& context, const LayRequests& requests, const int64_t* keys,
-                  const int32_t* counts, int64_t* local_keys, uint32_t* places,
+                  const int32_t* counts, int64_t* local_keys, int64_t* places,
                   int32_t* local_counts) {
   if (requests.total == 0) return;
   lay_by_table_kernel<<<blocks_of(requests), kThreads, 0, context.stream>>>(

@@ -22,6 +22,8 @@ struct HeldRef {
 // An item that is not empty.
 struct RequestedItem {
   ItemPlace place;
+  int64_t rows;    // where they begin, in elements, and ...
+  int64_t flags;   // ... their flags, both from the begin of the rows here
   uint32_t first;  // requests before it, in the order of messages
   uint32_t local;  // its first among all requests by table
   int32_t table;
@@ -37,7 +39,7 @@ struct LayRequests {
 
 // Keys, the places of their rows, and occurrences where `counts` came, by table.
 void lay_by_table(const Context& context, const LayRequests& requests, const int64_t* keys,
-                  const int32_t* counts, int64_t* local_keys, uint32_t* places,
+                  const int32_t* counts, int64_t* local_keys, int64_t* places,
                   int32_t* local_counts);
 
 // Which keys have no row, from the order of tables to messages.

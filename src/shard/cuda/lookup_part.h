@@ -28,6 +28,7 @@ class LookupPart {
   virtual void forward(const Context& context, std::span<const FeatureKeys> features, Phase phase,
                        AnyView out) = 0;
   virtual void prefetch(const Context&, std::span<const FeatureKeys>) {}
+  virtual void prepare_backward(const Context&, ConstAnyView) {}
   // Of the rows of this rank.
   virtual void add_squared_gradient_norm(const Context& context, ConstAnyView gradients,
                                          ExactSum& sum) = 0;

@@ -20,6 +20,10 @@
 
 namespace emblem::cuda {
 
+// Where ranks can lend each other memory and no relay is asked, an owner writes rows to where the
+// requester wants them and reads gradients from there, and announced keys travel while the GPU is
+// busy with the batch before; else all is exchanged in the order of the stream.
+//
 // Sizes of messages pass through the host: a forward pass waits for them, unless prefetch announced
 // its keys, which must not have changed since. All else is asynchronous. Errors of kernels are
 // thrown by a later call, at the latest by check(). Used by one thread.
@@ -36,6 +40,7 @@ class RequesterPooled : public LookupPart {
   void forward(const Context& context, std::span<const FeatureKeys> features, Phase phase,
                AnyView out) override;
   void prefetch(const Context& context, std::span<const FeatureKeys> features) override;
+  void prepare_backward(const Context& context, ConstAnyView gradients) override;
   void add_squared_gradient_norm(const Context& context, ConstAnyView gradients,
                                  ExactSum& sum) override;
   void backward(const Context& context, ConstAnyView gradients,
@@ -67,14 +72,20 @@ class RequesterPooled : public LookupPart {
   void take_shards(std::span<const FeatureKeys> features);
   int64_t asked(int rank, int64_t slot, size_t table) const;
   void route(const Context& context, std::span<const FeatureKeys> features, Routed& routed);
-  void take_routed(const Context& context, std::span<const FeatureKeys> keys);
-  void exchange_sizes();
+  // Returns the context whose stream has the routed keys.
+  Context take_routed(const Context& context, std::span<const FeatureKeys> keys);
+  void make_rows(const Context& context, int64_t bytes);
+  void exchange_sizes(const Context& context, const AnyView& out);
   void exchange_keys(const Context& context);
-  void look_up(const Context& context);
-  void exchange_rows(const Context& context);
+  void lay_requests(const Context& context);
+  void answer(const Context& context);
   void expand(const Context& context, const AnyView& out);
-  void exchange_gradients(const Context& context, ConstAnyView gradients);
+  // Calls `use` when the sums of all requesters can be read.
+  template <class Use>
+  void with_sums(const Context& context, ConstAnyView gradients, const Use& use);
   AnyView rows() const;
+  int64_t shift_of(int rank) const;
+  std::vector<Piece> lent() const;
 
   std::vector<TableSlice> tables_;
   std::vector<MessageTable> message_tables_;
@@ -85,13 +96,16 @@ class RequesterPooled : public LookupPart {
   size_t features_ = 0;
   const int64_t width_;
   bool any_counts_ = false, any_missing_ = false;
+  const bool lends_;   // memory to other ranks
+  DType answer_type_;  // of rows that come, where the type of gradients is ranks_.precision
 
   Phase phase_ = Phase::kEval;
   std::vector<Shard> shards_;              // of the last pass
   int current_ = 0;                        // of Memory::routed
-  std::vector<int32_t> requested_counts_;  // [ranks, slots, tables]
+  bool ran_since_prefetch_ = true;         // some forward pass
+  std::vector<const char*> rows_of_rank_;  // with lends_: where each wants the answers of this one
   MessageLayout asked_, requested_;
-  bool gradients_exchanged_ = false;
+  bool summed_ = false, gradients_exchanged_ = false;
   std::unique_ptr<Memory> memory_;
 };
 

@@ -1,7 +1,9 @@
 // shard/cuda/sum_parts.h - a sum over parts on a GPU, in the order of comm/sum_all.h.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "core/context.h"
 
@@ -11,5 +13,10 @@ namespace emblem::cuda {
 // first part. Asynchronous.
 void sum_parts(const Context& context, const float* parts, int64_t count, int64_t stride,
                int64_t values, float* to);
+
+// The same over parts anywhere in the GPU's memory, at most kMostLentParts, all of which become the
+// sum.
+inline constexpr size_t kMostLentParts = 32;
+void sum_lent_parts(const Context& context, std::span<float* const> parts, int64_t values);
 
 }  // namespace emblem::cuda
