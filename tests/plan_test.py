@@ -177,9 +177,9 @@ class PlanTest(unittest.TestCase):
 
     def test_bench_plan_compares_predictions_with_measurements(self):
         out = self.here / "bench.json"
-        printed = self.command("bench", "plan", "--ranks", "1,2", "--transport", "threads,tcp", "--dims", 4, "--batches",
-                               16, "--kinds", "rows,table,columns,owner,random,planned", "--seconds", 0.001, "--probe-seconds",
-                               0.0005, "--repeats", 0, "--json", out)
+        printed = self.command("bench", "plan", "--ranks", "1,2", "--transport", "threads,tcp", "--dims", 4,
+                               "--batches", 16, "--kinds", "rows,table,columns,owner,random,planned", "--seconds",
+                               0.001, "--probe-seconds", 0.0005, "--repeats", 0, "--json", out)
         self.assertRegex(printed, r"step time within 15 %: \d+ of 13")
         results = json.loads(out.read_text())
         self.assertEqual(len(results), 13)
@@ -187,6 +187,10 @@ class PlanTest(unittest.TestCase):
             self.assertGreater(result["metrics"]["predicted_seconds"]["value"], 0)
             self.assertLess(abs(result["metrics"]["predicted_table_bytes"]["value"] /
                                 result["metrics"]["table_bytes"]["value"] - 1), 0.05)
+
+    def test_a_job_of_bench_plan_that_fails_says_why(self):
+        line = self.refused("bench", "plan", "--ranks", 2, "--transport", "tcp", "--dims", 1 << 40, "--kinds", "rows")
+        self.assertRegex(line.splitlines()[-1], r"^emblem: 2 ranks over tcp: exit status 1: .*embedding_dim is 10995")
 
     def test_a_quick_bench_of_plans_chooses_its_own_batches(self):
         self.assertIn("--batches excludes --quick", self.refused("bench", "plan", "--quick", "--batches", 64))

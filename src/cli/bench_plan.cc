@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <utility>
 
 #include "bench/plan/plan_bench.h"
 #include "cli/bench_report.h"
@@ -83,6 +84,18 @@ std::vector<std::string> options_of_rank(const PlanOptionsOfCli& options,
   return words;
 }
 
+// Of a job that failed: the last two lines of Emblem, which are those of a rank, or of a rank and
+// of emblem launch.
+std::string reason_in(const std::string& log) {
+  const std::string mark = "emblem: ";
+  std::string before, last = "no reason was printed";
+  for (const std::string& line : split(log, '\n')) {
+    if (!line.starts_with(mark) || line.substr(mark.size()) == last) continue;
+    before = std::exchange(last, line.substr(mark.size()));
+  }
+  return last.starts_with("rank ") ? cat(before, "; ", last) : last;
+}
+
 // Processes that a launcher starts on this machine.
 std::vector<BenchResult> bench_processes(const PlanOptionsOfCli& options,
                                          const std::string& transport, int size) {
@@ -106,8 +119,8 @@ std::vector<BenchResult> bench_processes(const PlanOptionsOfCli& options,
     throw Error(ErrorCode::kCancelled, "bench plan: interrupted");
   std::string problem;
   if (!ended.succeeded()) {
-    const std::vector<std::string> lines = split(std::string(trim(read_text_file(job.log))), '\n');
-    problem = cat(size, " ranks over ", transport, ": ", to_text(ended), ": ", lines.back());
+    problem = cat(size, " ranks over ", transport, ": ", to_text(ended), ": ",
+                  reason_in(read_text_file(job.log)));
   }
   std::vector<BenchResult> results;
   if (problem.empty()) results = read_bench_results(base + ".json");
@@ -181,7 +194,7 @@ void add_plan_bench(Command& bench) {
       command.list("--batches", options->batches, "N,...", "Rows of a rank's batch");
   command.choices("--kinds", options->kinds, plan_kinds(), "Plans to measure");
   Option seconds = command.option("--seconds", options->seconds, "S",
-                                  "Time for the steps of each cell, 5 to 10 times");
+                                  "Time for the steps of each cell, 4 to 8 times");
   seconds.positive();
   Option probe_seconds = command.option("--probe-seconds", options->probe_seconds, "S",
                                         "Time for each measurement of the probe");

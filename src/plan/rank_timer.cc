@@ -5,7 +5,7 @@
 namespace emblem {
 namespace {
 
-constexpr int64_t kLeastRepetitions = 4, kMostRepetitions = 300;
+constexpr int64_t kLeastRepetitions = 3, kMostRepetitions = 300;
 
 // The value below which a share of the repetitions is, each of its slowest rank.
 double quantile_of_slowest(Communicator& ranks, std::vector<double> own, double share) {

@@ -29,7 +29,7 @@ class RankTimer {
       : context_(context), ranks_(ranks), seconds_(seconds) {}
 
   // Seconds of a call that begins on all ranks at the same time, until the slowest has ended: the
-  // lower quartile of at least 5.
+  // lower quartile of at least 3.
   template <class Call>
   double all(Call&& call) {
     return measure([&](int64_t i) { call(i); });

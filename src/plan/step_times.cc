@@ -11,8 +11,8 @@ namespace emblem {
 namespace {
 
 constexpr int64_t kBatches = 8;  // of a rank, used in turn
-constexpr size_t kTurns = 5, kMostTurns = 10;
-constexpr int64_t kFirstWarmup = 4, kWarmup = 1;  // steps before those that count
+constexpr size_t kTurns = 4, kMostTurns = 8;
+constexpr int64_t kFirstWarmup = 3, kWarmup = 1;  // steps before those that count
 constexpr double kSettled = 1.05;                 // the most by which the two fastest turns differ
 
 // The model of this rank under one plan.

@@ -22,7 +22,7 @@ struct PlanBenchOptions {
   std::vector<int64_t> dims = {16, 128};
   std::vector<int64_t> batches = {512, 2048};  // rows of a rank
   std::vector<std::string> kinds = plan_kinds();
-  double seconds = 0.05;        // of the steps of a cell, in each of 5 turns or more
+  double seconds = 0.05;        // of the steps of a cell, in each of 4 turns or more
   double probe_seconds = 0.02;  // of each measurement of the probe
   int repeats = 2;  // of a probe and its cells, where the machine became faster or slower meanwhile
 };
