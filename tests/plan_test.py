@@ -3,12 +3,14 @@
 
 import json
 import pathlib
+import re
 import shutil
 import tempfile
 import unittest
 
 from harness import run
 from ranks import Launched
+from ranks_cases import run_on
 
 PIPELINE = """
 train_input_path: "{data}/train/*"
@@ -104,6 +106,15 @@ class PlanTest(unittest.TestCase):
         profile = json.loads(self.probe.read_text())
         self.assertEqual((profile["transport"], len(profile["hosts"])), ("tcp", 2))
 
+    def test_ranks_of_several_hosts_are_probed_inside_them_and_share_rows(self):
+        probed = run_on(4, "probe", "--config", self.config, "--seconds", 0.001, "--out", self.probe, hosts="aabb")
+        self.assertEqual(probed.returncode, 0, probed.stderr)
+        self.assertIn("inside", json.loads(self.probe.read_text())["exchange"])
+        shared = "a row comes to a host once a step"
+        self.assertIn(shared, self.command("plan", "--config", self.config, "--probe", self.probe))
+        self.assertNotIn(shared, self.command("plan", "--config", self.config, "--probe", self.probe,
+                                              "--set", "train_config.dedup_per_host=OFF"))
+
     def test_a_given_plan_is_predicted(self):
         plan = self.here / "mine.txt"
         plan.write_text("ranks 2\na_emb rank 1\nb_emb replicated\nc_emb rows\n")
@@ -143,7 +154,10 @@ class PlanTest(unittest.TestCase):
                                "--devices", 8, "--link", "nvlink4,ndr")
         self.assertIn("kernels and layers: measured (cpu", printed)
         self.assertIn("between hosts: ndr, published:", printed)
-        self.assertRegex(printed, r"(?m)^1024 +128 ")
+        self.assertRegex(printed, r"(?m)^1024 +128 +rank ")
+        apart, together = (float(re.search(rf"(?m)^128 +16 +{kind} +([\d.]+)", printed)[1]) for kind in ("rank", "host"))
+        self.assertGreater(apart, together)
+        self.assertNotRegex(printed, r"(?m)^8 +1 +host ")
         self.assertIn("predicted, not measured", printed)
         self.assertIn("not a known link", self.refused("plan", "--config", self.config, "--probe", self.probe, "--hosts",
                                                        2, "--link", "nvlink4,fast"))

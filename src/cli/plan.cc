@@ -123,7 +123,7 @@ std::string plan_text(const FoundPlan& found, const MachineProfile& profile,
 }
 
 // Clusters that were not measured, every line with what it rests on. `dedup`: what ranks of a host
-// would do together.
+// can do together.
 void simulate(const Options& options, const MachineProfile& profile, const Workload& workload,
               HostDedup dedup) {
   EMBLEM_REQUIRE(options.links.size() == 2,
@@ -159,11 +159,12 @@ void simulate(const Options& options, const MachineProfile& profile, const Workl
   for (const int hosts : options.hosts) {
     shape.hosts = hosts;
     add("rank", HostDedup::kNone);
-    if (hosts > 1 && options.devices > 1) add("host", dedup);
+    if (hosts > 1 && options.devices > 1 && dedup != HostDedup::kNone) add("host", dedup);
   }
   std::printf("%s", align_columns(rows).c_str());
-  std::printf("dedup host: each distinct row comes to a host once a step%s (dedup_per_host)\n",
-              dedup == HostDedup::kRowsAndSums ? " and leaves it as one gradient" : "");
+  if (dedup != HostDedup::kNone)
+    std::printf("dedup host: each distinct row comes to a host once a step%s (dedup_per_host)\n",
+                dedup == HostDedup::kRowsAndSums ? " and leaves it as one gradient" : "");
   std::printf("predicted, not measured: no such cluster was used\n");
 }
 
@@ -200,10 +201,12 @@ int run(const Options& options) {
   const BatchShape shape = batch_shape_of(config, profile.ranks());
   Workload workload =
       sample_workload(config, layout, shape.rows, shape.shards, options.sample, options.alpha);
-  workload.host_dedup = host_dedup_of(config.train_config(), rank_hosts(profile.hosts),
-                                      profile.device == "cuda" ? Device::kCuda : Device::kCpu);
+  const Device device = profile.device == "cuda" ? Device::kCuda : Device::kCpu;
+  workload.host_dedup = host_dedup_of(config.train_config(), rank_hosts(profile.hosts), device);
   if (!options.hosts.empty()) {
-    simulate(options, profile, workload, kind_of_host_dedup(config.train_config()));
+    const HostDedup dedup = kind_of_host_dedup(config.train_config());
+    const bool is_possible = device == Device::kCpu || dedup == HostDedup::kRowsAndSums;
+    simulate(options, profile, workload, is_possible ? dedup : HostDedup::kNone);
     return 0;
   }
   const CostModel model(profile, workload);
@@ -213,6 +216,8 @@ int run(const Options& options) {
   std::printf("%d ranks (%s, %s, %d threads each), %ld rows a rank, keys from %s\n\n",
               profile.ranks(), profile.device.c_str(), profile.transport.c_str(), profile.threads,
               static_cast<long>(workload.rows_a_rank()), workload.keys_from.c_str());
+  if (workload.host_dedup != HostDedup::kNone)
+    std::printf("a row comes to a host once a step (dedup_per_host)\n\n");
   print_tables(model, found);
   print_prediction(model, found, pools);
   if (options.explain)
