@@ -74,14 +74,17 @@ class HostSums : public testing::TestWithParam<std::tuple<Hosts, Device>> {
   }
   const std::vector<std::string>& hosts() const { return std::get<0>(GetParam()).of_ranks; }
   Device device() const { return std::get<1>(GetParam()); }
-  Trained train_on_hosts(DType precision = DType::kF32) const {
-    return train(on_hosts(hosts(), HostDedup::kRowsAndSums, precision, device()));
+  Case case_of(DType precision = DType::kF32) const {
+    return on_hosts(hosts(), HostDedup::kRowsAndSums, precision, device());
   }
 };
 
 // Sums of gradients have another order: equal counts and scores, values up to rounding.
 TEST_P(HostSums, AgreeWithOneRank) {
-  const Trained one = train({1, 8, device()}), several = train_on_hosts();
+  Case on_many = case_of();
+  on_many.signs = Signs::kOne;
+  const Trained one = train({.shards = 8, .device = device(), .signs = Signs::kOne});
+  const Trained several = train(on_many);
   EXPECT_EQ(several.scores, one.scores);
   EXPECT_EQ(several.counts, one.counts);
   for (const auto& [shard, steps] : one.outputs) {
@@ -101,10 +104,24 @@ TEST_P(HostSums, AgreeWithOneRank) {
 }
 
 TEST_P(HostSums, In16BitsAgreeWithExactOnes) {
-  const Trained exact = train_on_hosts(), rounded = train_on_hosts(DType::kBf16);
+  const Trained exact = train(case_of()), rounded = train(case_of(DType::kBf16));
   EXPECT_EQ(rounded.counts, exact.counts);
   for (size_t i = 0; i < exact.norms.size(); ++i)
     EXPECT_NEAR(rounded.norms[i], exact.norms[i], 0.02 * exact.norms[i]);
+}
+
+// Neither announced keys nor the way to memory that could be lent.
+TEST_P(HostSums, DependOnTheHostsAlone) {
+  const Trained plain = train(case_of());
+  Case other = case_of();
+  other.ahead = 1;
+  other.reach = Reach::kExchanged;
+  const Trained announced = train(other);
+  EXPECT_EQ(announced.outputs, plain.outputs);
+  EXPECT_EQ(announced.rows, plain.rows);
+  EXPECT_EQ(announced.scores, plain.scores);
+  EXPECT_EQ(announced.counts, plain.counts);
+  EXPECT_EQ(announced.norms, plain.norms);
 }
 
 INSTANTIATE_TEST_SUITE_P(, HostSums,

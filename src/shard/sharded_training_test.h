@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -18,6 +19,10 @@ namespace emblem {
 
 enum class Plans { kEveryKind, kWholeRows };
 
+// Rules divide by the size of sums of gradients. Where those of both signs cancel, the rounding of
+// another order of sums becomes a whole step.
+enum class Signs { kBoth, kOne };
+
 // How ranks that can lend each other memory reach it.
 enum class Reach { kLent, kExchanged };
 
@@ -30,6 +35,7 @@ struct Case {
   std::vector<std::string> hosts = {};  // by rank; empty: one host
   HostDedup host_dedup = HostDedup::kNone;
   int ahead = 0;  // steps, of which the keys are announced; 0: none are
+  Signs signs = Signs::kBoth;
   Reach reach = Reach::kLent;
 };
 
@@ -167,11 +173,14 @@ inline ShardBatch random_batch(uint64_t seed, int64_t bags) {
   return batch;
 }
 
-inline std::vector<float> random_gradients(uint64_t seed, int64_t count) {
+inline std::vector<float> random_gradients(uint64_t seed, int64_t count,
+                                           Signs signs = Signs::kBoth) {
   Random random{seed, 8};
   std::vector<float> values(static_cast<size_t>(count));
-  for (float& value : values)
+  for (float& value : values) {
     value = static_cast<float>(static_cast<int64_t>(random.bits() % 2001) - 1000) / 1000.0f;
+    if (signs == Signs::kOne) value = std::abs(value);
+  }
   return values;
 }
 
@@ -272,7 +281,8 @@ inline Trained train_rank(Communicator& ranks, const Case& c) {
     std::vector<float> gradients;
     for (int64_t s = first; s < last; ++s) {
       bags += kBags[s];
-      const auto own = random_gradients(RankBatches::seed_of(step, s), kBags[s] * lookup->width());
+      const auto own =
+          random_gradients(RankBatches::seed_of(step, s), kBags[s] * lookup->width(), c.signs);
       gradients.insert(gradients.end(), own.begin(), own.end());
     }
     Buffer<float> there(c.device, bags, lookup->width());
