@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -11,7 +10,7 @@ import time
 import unittest
 from random import Random
 
-from harness import EMBLEM, becomes_true, run, tcp_connections
+from harness import EMBLEM, becomes_true, require_mpirun, run, tcp_connections
 from ranks import CLEAN, LONG, HostsCase, Rank, free_port, torchrun_variables
 
 ENDLESS = ["--seconds", "3600", "--sizes", "65536", "--collectives", "exchange"]
@@ -236,10 +235,7 @@ class MpiTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        if not shutil.which("mpirun"):
-            raise unittest.SkipTest("mpirun is not installed")
-        if not os.path.exists(os.path.join(os.path.dirname(os.path.abspath(EMBLEM)), "libemblem_mpi.so")):
-            raise unittest.SkipTest("built without MPI")
+        require_mpirun()
 
     # As in containers: root, more ranks than cores.
     variables = {**CLEAN, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",

@@ -1,5 +1,6 @@
 """Shared code of the end-to-end tests: running the program, small data sets, small pipelines."""
 
+import functools
 import http.client
 import importlib.util
 import os
@@ -125,6 +126,29 @@ def require_gpu():
     if missing and not os.environ.get("EMBLEM_REQUIRE_CUDA"):
         raise unittest.SkipTest(missing)
     assert not missing, missing
+
+
+# As in containers: root, more ranks than cores.
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
+
+
+@functools.cache
+def mpirun_problem():
+    """Why mpirun cannot start two processes here; "" if it can."""
+    if not shutil.which("mpirun"):
+        return "mpirun is not installed"
+    tried = subprocess.run([*MPIRUN, "-n", "2", "true"], capture_output=True, text=True, timeout=300)
+    said = [line for line in (tried.stderr + tried.stdout).splitlines() if line.strip(" -")]
+    return f"mpirun fails here: {said[0] if said else tried.returncode}" if tried.returncode else ""
+
+
+def require_mpirun():
+    """Skips tests where there is no mpirun that works, or the program was built without MPI."""
+    folder = pathlib.Path(EMBLEM).resolve().parent
+    is_built = any((path / "libemblem_mpi.so").exists() for path in (folder, folder.parent / "lib/emblem"))
+    missing = mpirun_problem() if is_built else "built without MPI"
+    if missing:
+        raise unittest.SkipTest(missing)
 
 
 class EmblemTest(unittest.TestCase):

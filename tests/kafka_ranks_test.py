@@ -3,13 +3,12 @@ trained on: after any faults each has a count of 1."""
 
 import itertools
 import json
-import shutil
 import signal
 import struct
 import subprocess
 import unittest
 
-from harness import EMBLEM, becomes_true, run
+from harness import EMBLEM, MPIRUN, becomes_true, require_mpirun, run
 from kafka_brokers import KafkaTest
 from ranks import CLEAN, HOST, Launched, Rank, free_port, torchrun_variables
 
@@ -146,11 +145,10 @@ class KafkaRanks(KafkaTest):
                 self.assertEqual(log[-1]["stream/lag_messages"], 0)
 
     def test_mpi(self):
-        if not shutil.which("mpirun"):
-            self.skipTest("needs mpirun")
+        require_mpirun()
         self.make_topic(4)
         self.send(100)
-        done = subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "3", EMBLEM,
+        done = subprocess.run([*MPIRUN, "-n", "3", EMBLEM,
                                *map(str, self.command("mpi", "until=now")), "--transport", "mpi"],
                               capture_output=True, text=True, timeout=600, env={**CLEAN, "EMBLEM_THREADS": "1"})
         self.assertEqual(done.returncode, 0, done.stderr)

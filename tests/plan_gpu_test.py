@@ -48,7 +48,7 @@ class PlanGpuTest(unittest.TestCase):
                 printed = self.command("plan", *options, "--probe", probe, "--plan", plan)
                 measured = dict(rows["seconds_by_rows"])[64]
                 predicted = float(printed.split("predicted ")[1].split(" ms")[0])
-                self.assertGreater(predicted, 0.99 * 1e3 * measured)
+                self.assertGreater(predicted + 0.0005, 0.99 * 1e3 * measured)  # printed with 3 digits
 
     def test_memory_of_tables_is_predicted(self):
         out = self.here / "bench.json"

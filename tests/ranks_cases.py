@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import tempfile
 
-from harness import EMBLEM, run
+from harness import EMBLEM, MPIRUN, run
 
 SHARDS = 8
 LAUNCHER_VARIABLES = re.compile(r"^(OMPI_|PMI|SLURM_|MASTER_|RANK$|WORLD_SIZE$|LOCAL_|TORCHELASTIC|OMP_NUM_THREADS)")
@@ -181,7 +181,7 @@ def run_on(ranks, *arguments, transport="launch", hosts="", **kwargs):
         script = f'names={hosts}; export EMBLEM_HOST_NAME=${{names:${{OMPI_COMM_WORLD_RANK:-$RANK}}:1}}; exec "$0" "$@"'
         command = ["bash", "-c", script, *command]
     if transport == "mpi":
-        command = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", str(ranks), *command]
+        command = [*MPIRUN, "-n", str(ranks), *command]
     elif hosts:
         command = [EMBLEM, "launch", "--ranks", str(ranks), "--program", command[0], "--", *command[1:]]
     elif ranks > 1:
