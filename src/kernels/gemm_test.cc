@@ -127,6 +127,40 @@ TEST(Gemm, EveryKernelOfThisCpuAgreesWithDoublePrecision) {
   }
 }
 
+// Errors relative to the sums of the products' sizes, which cancel one another in the sums or not.
+TEST(Gemm, EveryKernelOfFp32IsAsExactAsSumsOfFp32) {
+  for (const float shift : {0.5f, 0.0f}) {
+    const Case t{Transpose::kNo, Transpose::kNo, 40, 70, 700, 0, 1.0f, 0.0f};
+    Problem problem(t);
+    for (auto* values : {&problem.a, &problem.b})
+      for (float& value : *values) value += shift;
+    for (const cpu::TileKernel* kernel : cpu::tile_kernels()) {
+      if (kernel->type != DType::kF32) continue;
+      SCOPED_TRACE(kernel->name);
+      cpu::tile_gemm(*kernel, t.transpose_a, t.transpose_b, 1.0f, problem.left, problem.right, t.k,
+                     0.0f, problem.out(t));
+      double squares = 0.0, plain_squares = 0.0;
+      for (int64_t i = 0; i < t.m; ++i) {
+        for (int64_t j = 0; j < t.n; ++j) {
+          double exact = 0.0, size = 0.0;
+          float plain = 0.0f;
+          for (int64_t k = 0; k < t.k; ++k) {
+            const float a = problem.left.row(i)[k], b = problem.right.row(k)[j];
+            exact += double{a} * double{b};
+            size += std::abs(double{a} * double{b});
+            plain = std::fma(a, b, plain);
+          }
+          const double error = (double{problem.c[i * t.n + j]} - exact) / size;
+          const double plain_error = (double{plain} - exact) / size;
+          squares += error * error;
+          plain_squares += plain_error * plain_error;
+        }
+      }
+      EXPECT_LE(squares, 1.1 * plain_squares);
+    }
+  }
+}
+
 TEST(Gemm, Int8IsTheSameInEveryKernel) {
   constexpr int64_t kInner = 300, kCols = 70;
   std::vector<float> factors(kInner), rows(45 * kInner), weights(kCols * kInner);

@@ -5,6 +5,7 @@
 
 #include "core/host_vector.h"
 #include "core/thread_pool.h"
+#include "kernels/cpu/panels.h"
 #include "kernels/cpu/tile_product.h"
 
 namespace emblem::cpu {
@@ -12,13 +13,28 @@ namespace {
 
 // Elements that are worth a thread's while.
 constexpr int64_t kPackedAtATime = 64 * 1024, kCopiedAtATime = 16 * 1024;
+// Weights from which on few rows wait for memory: these may be split while they are read.
+constexpr int64_t kWorthSplitting = 256 * 1024;
 
 }  // namespace
 
+void PackedWeights::assign(Matrix<const float> weights, DType type) {
+  const TileKernel& many = tile_kernel(type);
+  if (many.multiply_few_floats == nullptr || weights.rows * weights.cols < kWorthSplitting)
+    return assign(Context(), weights, Transpose::kNo, tile_kernel(type, Rows::kAny));
+  assign(Context(), weights, Transpose::kNo, many);
+  const int64_t panels = (weights.rows + many.cols - 1) / many.cols;
+  float_panels_ = Buffer<float>(Device::kCpu, panels * many.cols * weights.cols);
+  pack_floats(
+      {.data = weights.data, .count = weights.rows, .inner = weights.cols, .step = weights.stride},
+      many.cols, reinterpret_cast<std::byte*>(float_panels_.data()));
+}
+
 void PackedWeights::assign(const Context& context, Matrix<const float> weights, Transpose transpose,
-                           DType type) {
+                           const TileKernel& kernel) {
   const bool turn = transpose == Transpose::kYes;
-  kernel_ = &tile_kernel(type);
+  kernel_ = &kernel;
+  float_panels_ = {};
   units_ = turn ? weights.cols : weights.rows;
   inputs_ = turn ? weights.rows : weights.cols;
   const int64_t width = kernel_->cols, panels = (units_ + width - 1) / width;
@@ -84,6 +100,10 @@ void PackedWeights::multiply(Matrix<const float> x, int64_t unit, Matrix<float> 
                    .factors = is_int8() ? factors_.data() : nullptr,
                    .zeros = is_int8() ? zeros_.data() : nullptr};
   if (inputs_ == 0 && !add) scale(0.0f, y);
+  if (float_panels_.size() > 0 && x.rows <= TileKernel::kMostFloatRows) {
+    return multiply_float_panels(*kernel_, rows, float_panels_.data() + unit * inputs_, y.cols, add,
+                                 y.data, y.stride, finish);
+  }
   multiply_panels(*kernel_, rows, 1.0f, panels_.data() + unit / kernel_->cols * bytes, bytes,
                   y.cols, add, y.data, y.stride, finish);
 }

@@ -21,12 +21,13 @@ class PackedWeights {
   explicit PackedWeights(Matrix<const float> weights) { assign(weights); }
 
   // Takes W [units, inputs], reusing the memory; or W^T for weights [inputs, units]. x and W are
-  // rounded to `type`.
+  // rounded to `type`. For many rows.
   void assign(const Context& context, Matrix<const float> weights,
-              Transpose transpose = Transpose::kNo, DType type = DType::kF32);
-  void assign(Matrix<const float> weights, DType type = DType::kF32) {
-    assign(Context(), weights, Transpose::kNo, type);
+              Transpose transpose = Transpose::kNo, DType type = DType::kF32) {
+    assign(context, weights, transpose, tile_kernel(type));
   }
+  // For any number of them.
+  void assign(Matrix<const float> weights, DType type = DType::kF32);
 
   // In int8: columns of x are rounded to 255 steps of their range, which need not hold all their
   // values, and each unit's weights to 255 steps of their own.
@@ -38,7 +39,7 @@ class PackedWeights {
   // Numbers of rows that are a multiple of it are multiplied fastest.
   int64_t row_unit() const { return kernel_->rows; }
   // Where a part of the units may begin.
-  static constexpr int64_t kAlign = 64;
+  static constexpr int64_t kAlign = 32;
 
   // y = x [rows, inputs] times the units [unit, unit + columns of y), on the calling thread; or
   // y + that with `add`; then finish of that, whose bias is that of the first of these units.
@@ -67,12 +68,16 @@ class PackedWeights {
   std::span<const float> offsets() const { return offsets_; }
 
  private:
+  void assign(const Context& context, Matrix<const float> weights, Transpose transpose,
+              const TileKernel& kernel);
+
   const TileKernel* kernel_ = nullptr;
   int64_t units_ = 0, inputs_ = 0;
   // In int8: how columns of x are rounded, and what the sums of units mean.
   std::vector<float> factors_, scales_, offsets_;
   std::vector<int32_t> zeros_;
-  Buffer<std::byte> panels_;  // of the kernel, by units; those of wide layers are in huge pages
+  Buffer<std::byte> panels_;    // of the kernel, by units; those of wide layers are in huge pages
+  Buffer<float> float_panels_;  // for few rows (TileKernel::multiply_few_floats), if any
 };
 
 }  // namespace emblem::cpu

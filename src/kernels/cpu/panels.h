@@ -16,13 +16,11 @@ inline Four load_four(const float* from) {
   return value;
 }
 
-// The transpose of the 4 x 4 floats whose rows are `stride` apart.
 struct FourByFour {
   Four rows[4];
 };
-inline FourByFour load_transposed(const float* from, int64_t stride) {
-  const Four a = load_four(from), b = load_four(from + stride), c = load_four(from + 2 * stride),
-             d = load_four(from + 3 * stride);
+// Their transpose.
+inline FourByFour transposed(Four a, Four b, Four c, Four d) {
   const Four ac_low = __builtin_shufflevector(a, c, 0, 4, 1, 5),
              ac_high = __builtin_shufflevector(a, c, 2, 6, 3, 7),
              bd_low = __builtin_shufflevector(b, d, 0, 4, 1, 5),
@@ -31,6 +29,12 @@ inline FourByFour load_transposed(const float* from, int64_t stride) {
            __builtin_shufflevector(ac_low, bd_low, 2, 6, 3, 7),
            __builtin_shufflevector(ac_high, bd_high, 0, 4, 1, 5),
            __builtin_shufflevector(ac_high, bd_high, 2, 6, 3, 7)}};
+}
+
+// The transpose of the 4 x 4 floats whose rows are `stride` apart.
+inline FourByFour load_transposed(const float* from, int64_t stride) {
+  return transposed(load_four(from), load_four(from + stride), load_four(from + 2 * stride),
+                    load_four(from + 3 * stride));
 }
 
 }  // namespace emblem::cpu

@@ -31,24 +31,34 @@ bool may_use_amx() {
 }
 #endif
 
+// The fastest.
+const TileKernel* first_of(std::span<const TileKernel* const> kernels, DType type, Rows rows) {
+  for (const TileKernel* kernel : kernels) {
+    if (kernel->type == type && (rows == Rows::kMany || kernel->multiply_few_floats == nullptr))
+      return kernel;
+  }
+  return nullptr;
+}
+
 std::vector<const TileKernel*> usable() {
   std::vector<const TileKernel*> kernels;
 #if defined(__aarch64__)
   kernels.push_back(&kNeonTiles);
 #elif defined(__x86_64__)
+  const bool has_bf16 = __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw");
+  const bool has_amx = has_bf16 && may_use_amx();
+  if (has_amx) kernels.push_back(&kAmxFp32Tiles);
   if (__builtin_cpu_supports("avx512f")) kernels.push_back(&kAvx512Tiles);
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
     kernels.push_back(&kAvx2Tiles);
 #endif
   kernels.push_back(&kPlainTiles);
-  const TileKernel* fp32 = kernels.front();
+  const TileKernel* fp32 = first_of(kernels, DType::kF32, Rows::kAny);
 #if defined(__aarch64__)
   constexpr unsigned long kBf16 = 1ul << 14;  // HWCAP2_BF16
   if ((getauxval(AT_HWCAP2) & kBf16) != 0) kernels.push_back(&kNeonBf16Tiles);
 #endif
 #if defined(__x86_64__)
-  const bool has_bf16 = __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw");
-  const bool has_amx = has_bf16 && may_use_amx();
   if (has_amx) kernels.push_back(&kAmxBf16Tiles);
   if (has_bf16) kernels.push_back(&kAvx512Bf16Tiles);
 #endif
@@ -77,13 +87,11 @@ std::span<const TileKernel* const> tile_kernels() {
   return kernels;
 }
 
-const TileKernel& choose_tile_kernel(DType type, std::string_view names) {
-  const TileKernel* chosen = nullptr;
+const TileKernel& choose_tile_kernel(DType type, std::string_view names, Rows rows) {
+  const TileKernel* chosen = first_of(tile_kernels(), type, rows);
   std::string known;
-  for (const TileKernel* kernel : tile_kernels()) {
+  for (const TileKernel* kernel : tile_kernels())
     known += cat(known.empty() ? "" : ", ", kernel->name);
-    if (chosen == nullptr && kernel->type == type) chosen = kernel;
-  }
   for (const std::string& name : split(std::string(names), ',')) {
     if (name.empty()) continue;
     bool found = false;
@@ -105,7 +113,10 @@ std::byte* packing_memory(int64_t bytes) {
   return memory.data();
 }
 
-const TileKernel& tile_kernel(DType type) {
+const TileKernel& tile_kernel(DType type, Rows rows) {
+  static const TileKernel& any_f32 =
+      choose_tile_kernel(DType::kF32, names_of_environment(), Rows::kAny);
+  if (type == DType::kF32 && rows == Rows::kAny) return any_f32;
   static const TileKernel& f32 = choose_tile_kernel(DType::kF32, names_of_environment());
   if (type == DType::kF32) return f32;
   static const TileKernel& bf16 = choose_tile_kernel(DType::kBf16, names_of_environment());

@@ -89,6 +89,13 @@ struct TileKernel {
   int64_t most_copied_rows = 0;
   void (*multiply_copied)(int64_t rows, const CopiedTile& tile) = nullptr;
 
+  // Where panels take more memory than floats, which counts where few rows pass them: the results
+  // of multiply_few for 1 to kMostFloatRows rows by panels of floats, `panel_stride` apart, with
+  // neither enter nor leave. Null: there is none.
+  static constexpr int64_t kMostFloatRows = 16;
+  void (*multiply_few_floats)(const Lines& x, const float* panels, int64_t panel_stride,
+                              int64_t cols, bool add, float* c, int64_t stride) = nullptr;
+
   // What a thread does before and after products, if anything.
   void (*enter)() = nullptr;
   void (*leave)() = nullptr;
@@ -112,11 +119,15 @@ std::span<const TileKernel* const> tile_kernels();
 // Environment variable: names of kernels to use instead of the fastest, separated by commas.
 inline constexpr const char* kKernelVariable = "EMBLEM_CPU_KERNEL";
 
+// How many pass a right matrix: many, as in training, or any number, whose results must not depend
+// on it, as in predictions.
+enum class Rows { kMany, kAny };
+
 // The kernels of `names`, and otherwise the fastest of the type. Throws on a name that none has.
-const TileKernel& choose_tile_kernel(DType type, std::string_view names);
+const TileKernel& choose_tile_kernel(DType type, std::string_view names, Rows rows = Rows::kMany);
 
 // The one that this process uses.
-const TileKernel& tile_kernel(DType type = DType::kF32);
+const TileKernel& tile_kernel(DType type = DType::kF32, Rows rows = Rows::kMany);
 
 // ---- by instruction set; those of other architectures are not there ----
 
@@ -124,8 +135,8 @@ extern const TileKernel kPlainTiles;
 #if defined(__aarch64__)
 extern const TileKernel kNeonTiles, kNeonBf16Tiles, kNeonInt8Tiles;
 #elif defined(__x86_64__)
-extern const TileKernel kAvx2Tiles, kAvx512Tiles, kAvx512Bf16Tiles, kAvx512VnniTiles, kAmxBf16Tiles,
-    kAmxInt8Tiles;
+extern const TileKernel kAvx2Tiles, kAvx512Tiles, kAvx512Bf16Tiles, kAvx512VnniTiles, kAmxFp32Tiles,
+    kAmxBf16Tiles, kAmxInt8Tiles;
 #endif
 
 // Memory of the calling thread, valid until its next call, for rows that are packed. Files that are

@@ -1,47 +1,9 @@
-// 32 x 32 tiles in the matrix registers of AMX: four of sums, two of each matrix.
+// Products of bf16 and int8 in the matrix registers of AMX.
 #if defined(__x86_64__)
-#include "kernels/cpu/avx512_groups.h"
+#include "kernels/cpu/amx_tiles.h"
 
 namespace emblem::cpu {
 namespace {
-
-constexpr int kRows = 32, kCols = 32;
-constexpr int64_t kTileRows = 16, kTileBytes = 64;  // of a matrix register, and of each of its rows
-constexpr int64_t kBlockBytes = kRows * kTileBytes;  // of a panel, for 16 groups
-constexpr int64_t kRightStride = kCols * kGroupBytes;
-
-// ---- registers ----
-
-struct alignas(64) TileShapes {
-  uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  uint16_t row_bytes[16] = {};
-  uint8_t rows[16] = {};
-};
-
-constexpr TileShapes shapes_for(int64_t rows) {
-  TileShapes shapes;
-  for (int i = 0; i < 8; ++i) {
-    shapes.row_bytes[i] = kTileBytes;
-    // 0 to 3 are sums, 4 and 5 rows of the left matrix, 6 and 7 groups of the right one.
-    shapes.rows[i] = static_cast<uint8_t>(i < 6 ? rows : kTileRows);
-  }
-  return shapes;
-}
-
-void enter() {
-  static constexpr TileShapes kShapes = shapes_for(kTileRows);
-  _tile_loadconfig(&kShapes);
-}
-void leave() { _tile_release(); }
-
-void clear_sums() {
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
-}
-
-// ---- products of a type ----
 
 // TileKernel's functions. Groups says how elements are packed; sums are of 4 bytes.
 template <class Groups>
@@ -120,24 +82,17 @@ struct Amx {
     multiply_tile(a, b, inner);
     alignas(64) int32_t sums[kRows * kCols];
     const bool in_place = !kIsInt8 && !add;
-    void* const to = in_place ? static_cast<void*>(c) : sums;
-    const int64_t row = in_place ? stride : kCols;  // of 4 bytes
-    std::byte* const bytes = static_cast<std::byte*>(to);
-    _tile_stored(0, bytes, row * 4);
-    _tile_stored(1, bytes + 64, row * 4);
-    _tile_stored(2, bytes + kTileRows * row * 4, row * 4);
-    _tile_stored(3, bytes + kTileRows * row * 4 + 64, row * 4);
+    store_sums(in_place ? static_cast<void*>(c) : sums, in_place ? stride : kCols);
     if (!in_place) add_sums(sums, kRows, kCols, add, c, stride);
   }
 
   static void multiply_few(const Lines& x, const std::byte* panels, int64_t panel_bytes,
                            int64_t cols, bool add, float* c, int64_t stride) {
-    static constexpr TileShapes kShapes[] = {shapes_for(1), shapes_for(2), shapes_for(3),
-                                             shapes_for(4)};
     const int64_t blocks = (x.inner + kDepth - 1) / kDepth;
     std::byte* const rounded = packing_memory(blocks * TileKernel::kMostFewRows * kTileBytes);
     pack_left(x, TileKernel::kMostFewRows, rounded);
-    _tile_loadconfig(&kShapes[x.count - 1]);
+    finish_stores();
+    enter_few(x.count);
     for (int64_t col = 0; col < cols; col += kCols, panels += panel_bytes) {
       _tile_zero(0);
       _tile_zero(1);

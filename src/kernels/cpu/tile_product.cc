@@ -26,9 +26,9 @@ void multiply_border(const TileKernel& kernel, const std::byte* a, const std::by
 }
 
 // Rows that are worth a panel; the rest are multiplied few at a time, up to twice.
-int64_t rows_in_panels(const TileKernel& kernel, const Lines& a, float factor) {
+int64_t rows_in_panels(const TileKernel& kernel, const Lines& a) {
   const int64_t rest = a.count % kernel.rows;
-  const bool few = a.inner_step == 1 && factor == 1.0f &&
+  const bool few = a.inner_step == 1 &&
                    rest <= std::min<int64_t>(kernel.rows * 2 / 3, 2 * TileKernel::kMostFewRows);
   return few ? a.count - rest : a.count;
 }
@@ -48,23 +48,32 @@ class Entered {
   const TileKernel& kernel_;
 };
 
-void scale(float factor, float* values, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) values[i] *= factor;
+// The same lines times a factor, in memory of the calling thread that is valid until its next call.
+Lines scaled(const Lines& a, float factor) {
+  static thread_local HostVector<float> memory;
+  memory.resize(static_cast<size_t>(a.count * a.inner));
+  const bool along_lines = a.inner_step == 1;
+  Lines to = a;
+  to.data = memory.data();
+  to.step = along_lines ? a.inner : 1;
+  to.inner_step = along_lines ? 1 : a.count;
+  const int64_t runs = along_lines ? a.count : a.inner, length = along_lines ? a.inner : a.count;
+  for (int64_t r = 0; r < runs; ++r) {
+    const float* from = a.data + r * (along_lines ? a.step : a.inner_step);
+    for (int64_t i = 0; i < length; ++i) memory[r * length + i] = factor * from[i];
+  }
+  return to;
 }
 
 // An inner block and a row block.
-void multiply_block(const TileKernel& kernel, const Lines& a, float factor, const std::byte* b,
+void multiply_block(const TileKernel& kernel, const Lines& a, const std::byte* b,
                     int64_t panel_bytes, int64_t cols, bool add, float* c, int64_t stride) {
   static thread_local HostVector<std::byte> left;
   Lines lines = a;
-  lines.count = rows_in_panels(kernel, a, factor);
+  lines.count = rows_in_panels(kernel, a);
   const int64_t left_bytes = kernel.panel_bytes(kernel.rows, a.inner);
   left.resize(kernel.bytes_for(lines.count, kernel.rows, a.inner));
   kernel.pack_left(lines, kernel.rows, left.data());
-  if (factor != 1.0f) {
-    scale(factor, reinterpret_cast<float*>(left.data()),
-          (lines.count + kernel.rows - 1) / kernel.rows * kernel.rows * a.inner);
-  }
   for (int64_t first = 0; first < cols; first += kColBlock) {
     const std::byte* rows = left.data();
     for (int64_t row = 0; row < lines.count; row += kernel.rows, rows += left_bytes) {
@@ -152,11 +161,19 @@ void multiply_panels(const TileKernel& kernel, const Lines& a, float factor, con
       block.inner = std::min(inner_step, a.inner - k);
       if (a.factors != nullptr) block.factors = a.factors + k;
       if (a.zeros != nullptr) block.zeros = a.zeros + k;
-      multiply_block(kernel, block, factor, b + kernel.panel_bytes(kernel.cols, k), panel_bytes,
-                     cols, add || k > 0, c + row * stride, stride);
+      multiply_block(kernel, factor == 1.0f ? block : scaled(block, factor),
+                     b + kernel.panel_bytes(kernel.cols, k), panel_bytes, cols, add || k > 0,
+                     c + row * stride, stride);
     }
     apply(finish, block.count, cols, c + row * stride, stride);
   }
+}
+
+void multiply_float_panels(const TileKernel& kernel, const Lines& a, const float* b, int64_t cols,
+                           bool add, float* c, int64_t stride, const Finish& finish) {
+  if (a.count == 0) return;
+  kernel.multiply_few_floats(a, b, kernel.cols * a.inner, cols, add, c, stride);
+  apply(finish, a.count, cols, c, stride);
 }
 
 }  // namespace emblem::cpu

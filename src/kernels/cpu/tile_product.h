@@ -19,4 +19,9 @@ void multiply_panels(const TileKernel& kernel, const Lines& a, float factor, con
                      int64_t panel_bytes, int64_t cols, bool add, float* c, int64_t stride,
                      const Finish& finish = {});
 
+// The same for up to TileKernel::kMostFloatRows rows and panels of floats, by
+// TileKernel::multiply_few_floats.
+void multiply_float_panels(const TileKernel& kernel, const Lines& a, const float* b, int64_t cols,
+                           bool add, float* c, int64_t stride, const Finish& finish);
+
 }  // namespace emblem::cpu
