@@ -117,6 +117,9 @@ def pipelines(batch=8192, divide=1):
     out["pepnet"] = pepnet(batch, divide)
     deep, final = "deep { hidden_units: [512, 256, 128] }", "final { hidden_units: [64, 32] }"
     out["deepfm"] = criteo(["wide", "fm", "deep"], "deepfm { %s %s }" % (deep, final), batch, divide)
+    wide = "deep { hidden_units: [1024, 1024, 1024] %s }"
+    out["deepfm_bn"] = criteo(["wide", "fm", "deep"], "deepfm { %s }" % wide % "use_bn: true dropout_ratio: 0.1", batch, divide)
+    out["dcn_v2"] = criteo(["deep"], "dcn_v2 { cross { cross_num: 3 low_rank: 64 } %s }" % wide % "", batch, divide)
     out["xdeepfm"] = criteo(["wide", "deep"], "xdeepfm { cin { cin_layer_size: [32, 32] } %s %s }" % (deep, final), batch, divide)
     out["masknet"] = criteo(
         ["deep"], "mask_net { mask_net_module { n_mask_blocks: 3 mask_block { reduction_ratio: 3 hidden_dim: 512 } "

@@ -80,6 +80,8 @@ def mlp(store, scope, x, config, outputs=None):
         elif config.get("use_ln", False):
             x = layer_norm(store, name + ".norm", x)
         x = activate(store, name, x, config.get("activation", "nn.ReLU"))
+        if ratios := config.all("dropout_ratio"):
+            x = F.dropout(x, ratios[number % len(ratios)], store.training)
         if outputs is not None:
             outputs.append(x)
     return x
