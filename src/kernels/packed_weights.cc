@@ -16,24 +16,29 @@ constexpr int64_t kPackedAtATime = 64 * 1024, kCopiedAtATime = 16 * 1024;
 // Weights from which on few rows wait for memory: these may be split while they are read.
 constexpr int64_t kWorthSplitting = 256 * 1024;
 
+// In predictions, it depends on the weights alone, so that results do not depend on the rows.
+const TileKernel& kernel_for(Matrix<const float> weights, DType type, Rows rows) {
+  const TileKernel& many = tile_kernel(type);
+  const bool worth =
+      many.multiply_few_floats != nullptr && weights.rows * weights.cols >= kWorthSplitting;
+  return rows == Rows::kMany || worth ? many : tile_kernel(type, Rows::kAny);
+}
+
 }  // namespace
 
 void PackedWeights::assign(Matrix<const float> weights, DType type) {
-  const TileKernel& many = tile_kernel(type);
-  if (many.multiply_few_floats == nullptr || weights.rows * weights.cols < kWorthSplitting)
-    return assign(Context(), weights, Transpose::kNo, tile_kernel(type, Rows::kAny));
-  assign(Context(), weights, Transpose::kNo, many);
-  const int64_t panels = (weights.rows + many.cols - 1) / many.cols;
-  float_panels_ = Buffer<float>(Device::kCpu, panels * many.cols * weights.cols);
-  pack_floats(
-      {.data = weights.data, .count = weights.rows, .inner = weights.cols, .step = weights.stride},
-      many.cols, reinterpret_cast<std::byte*>(float_panels_.data()));
+  assign(Context(), weights, Transpose::kNo, type, Rows::kAny);
+  if (kernel_->multiply_few_floats == nullptr) return;
+  const int64_t width = kernel_->cols, panels = (units_ + width - 1) / width;
+  float_panels_ = Buffer<float>(Device::kCpu, panels * width * inputs_);
+  pack_floats({.data = weights.data, .count = units_, .inner = inputs_, .step = weights.stride},
+              width, reinterpret_cast<std::byte*>(float_panels_.data()));
 }
 
 void PackedWeights::assign(const Context& context, Matrix<const float> weights, Transpose transpose,
-                           const TileKernel& kernel) {
+                           DType type, Rows rows) {
   const bool turn = transpose == Transpose::kYes;
-  kernel_ = &kernel;
+  kernel_ = &kernel_for(weights, type, rows);
   float_panels_ = {};
   units_ = turn ? weights.cols : weights.rows;
   inputs_ = turn ? weights.rows : weights.cols;

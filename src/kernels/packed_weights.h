@@ -21,12 +21,12 @@ class PackedWeights {
   explicit PackedWeights(Matrix<const float> weights) { assign(weights); }
 
   // Takes W [units, inputs], reusing the memory; or W^T for weights [inputs, units]. x and W are
-  // rounded to `type`. For many rows.
+  // rounded to `type`. The number of rows is a hint in training; in predictions it is kAny, and
+  // results are those of the second form.
   void assign(const Context& context, Matrix<const float> weights,
-              Transpose transpose = Transpose::kNo, DType type = DType::kF32) {
-    assign(context, weights, transpose, tile_kernel(type));
-  }
-  // For any number of them.
+              Transpose transpose = Transpose::kNo, DType type = DType::kF32,
+              Rows rows = Rows::kMany);
+  // For predictions by the same weights many times: few rows are fast, too.
   void assign(Matrix<const float> weights, DType type = DType::kF32);
 
   // In int8: columns of x are rounded to 255 steps of their range, which need not hold all their
@@ -68,9 +68,6 @@ class PackedWeights {
   std::span<const float> offsets() const { return offsets_; }
 
  private:
-  void assign(const Context& context, Matrix<const float> weights, Transpose transpose,
-              const TileKernel& kernel);
-
   const TileKernel* kernel_ = nullptr;
   int64_t units_ = 0, inputs_ = 0;
   // In int8: how columns of x are rounded, and what the sums of units mean.

@@ -10,7 +10,7 @@
 namespace emblem::cpu {
 namespace {
 
-constexpr int kParts = 3;
+constexpr int kParts = 3, kProducts = 6;
 constexpr int64_t kDepth = 2 * kGroups;
 
 // 16 elements from k on of 16 lines from `line` on, with zeros beyond the last: one row for each
@@ -125,26 +125,34 @@ void multiply_tile(const std::byte* a, const std::byte* b, int64_t inner) {
 #undef EMBLEM_LEFT
 #undef EMBLEM_MULTIPLY
 
-// The same for few rows, whose parts are all in registers, `part` bytes apart in memory.
+// The same for few rows, whose parts are all in registers, `part` bytes apart in memory. Each
+// product waits for the one before: between(0) to between(kProducts - 1) run meanwhile.
 #define EMBLEM_MULTIPLY(left)   \
   do {                          \
     _tile_dpbf16ps(0, left, 6); \
     _tile_dpbf16ps(1, left, 7); \
   } while (false)
-void multiply_few_block(const std::byte* a, int64_t part, const std::byte* b) {
+template <class Between>
+void multiply_few_block(const std::byte* a, int64_t part, const std::byte* b, Between between) {
   _tile_loadd(3, a, kTileBytes);
   _tile_loadd(4, a + part, kTileBytes);
   _tile_loadd(5, a + 2 * part, kTileBytes);
   EMBLEM_RIGHT(0);
   EMBLEM_MULTIPLY(5);
+  between(0);
   EMBLEM_MULTIPLY(4);
+  between(1);
   EMBLEM_RIGHT(1);
   EMBLEM_MULTIPLY(4);
+  between(2);
   EMBLEM_MULTIPLY(3);
+  between(3);
   EMBLEM_RIGHT(2);
   EMBLEM_MULTIPLY(3);
+  between(4);
   EMBLEM_RIGHT(0);
   EMBLEM_MULTIPLY(3);
+  between(5);
 }
 #undef EMBLEM_RIGHT
 #undef EMBLEM_MULTIPLY
@@ -208,7 +216,7 @@ void multiply_few(const Lines& x, const std::byte* panels, int64_t panel_bytes, 
     sums.load(add);
     const std::byte *a = rows, *b = panels;
     for (int64_t k = 0; k < x.inner; k += kDepth, a += kParts * part, b += kParts * kBlockBytes)
-      multiply_few_block(a, part, b);
+      multiply_few_block(a, part, b, [](int) {});
     sums.store();
   }
   enter();
@@ -216,11 +224,11 @@ void multiply_few(const Lines& x, const std::byte* panels, int64_t panel_bytes, 
 
 // ---- few rows and weights of fp32, which are split while they are read ----
 
-constexpr int64_t kAhead = 2048;  // floats; those of the next panels follow
+constexpr int64_t kAhead = 1024;  // floats; those of the next panels follow
 
-// 32 lines of a panel of floats, or those that are there.
-void split_block(const float* panel, int64_t lines, std::byte* to) {
-  for (int64_t i = 0; i < kGroups; ++i) {
+// Groups [first, last) of 32 lines of a panel of floats, or of those that are there.
+void split_groups(const float* panel, int64_t lines, int64_t first, int64_t last, std::byte* to) {
+  for (int64_t i = first; i < last; ++i) {
     for (int64_t v = 0; v < kCols; v += kGroups) {
       const auto line = [&](int64_t at) {
         return at < lines ? _mm512_loadu_si512(panel + at * kCols + v) : _mm512_setzero_si512();
@@ -236,14 +244,17 @@ void split_block(const float* panel, int64_t lines, std::byte* to) {
   finish_stores();
 }
 
-// The next block is split before one is multiplied, which needs what was stored.
+// A block is split while the one before is multiplied.
 void multiply_floats(const std::byte* a, int64_t rows, const float* panel, int64_t inner) {
   alignas(64) std::byte blocks[2][kParts * kBlockBytes];
-  split_block(panel, inner, blocks[0]);
+  split_groups(panel, inner, 0, kGroups, blocks[0]);
   for (int64_t k = 0; k < inner; k += kDepth, a += kParts * rows * kTileBytes) {
     const int64_t next = k + kDepth;
-    if (next < inner) split_block(panel + next * kCols, inner - next, blocks[next / kDepth % 2]);
-    multiply_few_block(a, rows * kTileBytes, blocks[k / kDepth % 2]);
+    multiply_few_block(a, rows * kTileBytes, blocks[k / kDepth % 2], [&](int product) {
+      if (next >= inner) return;
+      split_groups(panel + next * kCols, inner - next, kGroups * product / kProducts,
+                   kGroups * (product + 1) / kProducts, blocks[next / kDepth % 2]);
+    });
   }
 }
 
@@ -267,7 +278,6 @@ void spin(int64_t steps) {
   clear_sums();
   _tile_zero(4);
   _tile_zero(6);
-  constexpr int kProducts = 6;
   for (int64_t step = 0; step < steps; ++step) {
     for (int product = 0; product < kProducts; ++product) {
       _tile_dpbf16ps(0, 4, 6);

@@ -56,10 +56,11 @@ void DinLinear::fold_weights(const OpContext& pass) {
       for (int64_t j = 0; j < n_; ++j) row[j] = fold().of_row(weight, j);
     }
   });
+  const cpu::Rows rows = pass.phase == Phase::kEval ? cpu::Rows::kAny : cpu::Rows::kMany;
   packed_elements_.assign(pass.context, {element_weights_.data(), units_, inputs()}, Transpose::kNo,
-                          product_type());
+                          product_type(), rows);
   packed_rows_.assign(pass.context, {row_weights_.data(), units_, n_}, Transpose::kNo,
-                      product_type());
+                      product_type(), rows);
 }
 
 // row_part = q (Wq + Wd)^T + b

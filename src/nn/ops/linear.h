@@ -64,7 +64,8 @@ class Linear : public DeviceOp<Linear> {
   void predict_part(const OpContext& pass, Matrix<const float> x, int64_t row, int64_t unit,
                     int64_t units, const cpu::CopiedRows* copies, int64_t next_unit) const;
   bool can_follow() const { return frozen_ && !int8_.records; }
-  void pack(const OpContext& pass, cpu::PackedWeights& to, Transpose transpose) const;
+  void pack(const OpContext& pass, cpu::PackedWeights& to, Transpose transpose,
+            cpu::Rows rows = cpu::Rows::kMany) const;
   bool sums_weights_by_group() const;
   Matrix<const float> input(const OpContext& pass) const {
     return {in(0).value(), pass.rows, inputs_};

@@ -11,6 +11,10 @@ namespace {
 // after the rows have passed; larger ones are worth a product of their own, cut over the matrix.
 constexpr int64_t kMostFloatsPerGroup = 512 * 1024;
 
+// Rows of a group whose gradients are in the cache at a time: products of weights' gradients sum
+// over them, and the more the better.
+constexpr int64_t kMostBackwardRows = 512;
+
 // Predictions: rows a thread should have, at least and at most at a time, and weights from which on
 // a product is worth several.
 constexpr int64_t kFewRows = 12, kMostRows = 192;
@@ -41,8 +45,8 @@ Cut cut_for(const cpu::PackedWeights& weights, int64_t rows, int64_t threads) {
     return round_up(divide_up(units, parts), cpu::PackedWeights::kAlign);
   };
   const bool copied = weights.copies(rows);
-  if (copied && threads > 1 && size >= kWideWeights && rows < kRowsCutOverUnits * threads)
-    return {rows, units_of_parts(kPartsEach * threads), true};
+  if (threads > 1 && size >= kWideWeights && rows < kRowsCutOverUnits * threads)
+    return {rows, units_of_parts(copied ? kPartsEach * threads : threads), copied};
   if (rows < kFewRows * threads)
     return {rows, size < kWorthThreads ? units : units_of_parts(threads)};
   const int64_t for_all = divide_up(rows, threads);
@@ -138,7 +142,7 @@ void Linear::backward_rows(const OpContext& pass, int64_t begin, int64_t end, fl
                            float* weight_gradient, F f) const {
   const Matrix<float> dy(out().gradient(), pass.rows, units_), y(out().value(), pass.rows, units_);
   if (bias_gradient != nullptr) std::fill_n(bias_gradient, units_, 0.0f);
-  const int64_t step = tile_rows(pass.rows);
+  const int64_t step = std::min(row_groups(pass.rows).rows_each, kMostBackwardRows);
   for (int64_t tile = begin; tile < end; tile += step) {
     const int64_t tile_end = std::min(tile + step, end);
     const Matrix<float> dz = dy.row_range(tile, tile_end);
@@ -167,8 +171,10 @@ void Linear::backward_to_input(const OpContext& pass, Matrix<const float> dz, in
   });
 }
 
-void Linear::pack(const OpContext& pass, cpu::PackedWeights& to, Transpose transpose) const {
-  to.assign(pass.context, {pass.parameters + weight_, units_, inputs_}, transpose, product_type());
+void Linear::pack(const OpContext& pass, cpu::PackedWeights& to, Transpose transpose,
+                  cpu::Rows rows) const {
+  to.assign(pass.context, {pass.parameters + weight_, units_, inputs_}, transpose, product_type(),
+            rows);
 }
 
 void Linear::freeze(const float* parameters) {
@@ -228,7 +234,7 @@ void Linear::predict(const OpContext& pass) {
     layer->computed_ = false;  // an error may have left it
   if (units_ == 1) return predict_chain(pass, std::min(kRowsOfAUnit, tile_rows(pass.rows)));
   if (int8_.records) int8_.recorder.add(input(pass));
-  if (!frozen_) pack(pass, packed_, Transpose::kNo);
+  if (!frozen_) pack(pass, packed_, Transpose::kNo, cpu::Rows::kAny);
   const int64_t threads = pass.context.threads == nullptr ? 1 : pass.context.threads->threads();
   const Cut cut = cut_for(packed_, pass.rows, threads);
   if (cut.units_each >= units_) return predict_chain(pass, cut.rows_each);

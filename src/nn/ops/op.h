@@ -227,11 +227,11 @@ class DeviceOp : public Base {
 // ---- how loops over rows are cut on a CPU; borders depend on the number of rows alone ----
 
 // Rows that matrix products multiply at a time (a multiple of TileKernel::rows of most kernels).
-inline constexpr int64_t kRowUnit = 12;
+inline constexpr int64_t kRowUnit = 96;
 
 // Rows that a thread works on while they are in its cache.
 inline int64_t tile_rows(int64_t rows) {
-  return std::clamp<int64_t>((rows + 1023) / 1024 * kRowUnit * 6, 11 * kRowUnit, 43 * kRowUnit);
+  return std::clamp<int64_t>((rows + 1023) / 1024, 1, 5) * kRowUnit;
 }
 
 // Rows of a matrix with `cols` columns that make a piece of work worth a thread's while.
