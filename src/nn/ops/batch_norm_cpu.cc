@@ -34,16 +34,18 @@ std::vector<float> scales(const float* scale, const float* inverse, int64_t cols
 
 template <class F>
 void BatchNorm::sum_gradients(int64_t begin, int64_t end, float* part, F f) {
-  const float *mean = moments_.data(), *inverse = mean + cols_;
-  std::fill_n(part, 2 * cols_, 0.0f);
-  float* __restrict plain = part, * __restrict scaled = part + cols_;
+  const float* __restrict mean = moments_.data(), * __restrict inverse = mean + cols_;
+  const int64_t cols = cols_;
+  std::fill_n(part, 2 * cols, 0.0f);
+  float* __restrict plain = part, * __restrict scaled = part + cols;
   for (int64_t r = begin; r < end; ++r) {
-    float* __restrict dz = out().gradient() + r * cols_;
-    const float *x = in(0).value() + r * cols_, *y = out().value() + r * cols_;
-    for (int64_t j = 0; j < cols_; ++j) {
-      dz[j] *= f.slope(y[j]);
-      plain[j] += dz[j];
-      scaled[j] += dz[j] * (x[j] - mean[j]) * inverse[j];
+    float* __restrict dz = out().gradient() + r * cols;
+    const float* __restrict x = in(0).value() + r * cols, * __restrict y = out().value() + r * cols;
+    for (int64_t j = 0; j < cols; ++j) {
+      const float d = dz[j] * f.slope(y[j]);
+      dz[j] = d;
+      plain[j] += d;
+      scaled[j] += d * (x[j] - mean[j]) * inverse[j];
     }
   }
 }

@@ -33,7 +33,7 @@ class Dropout : public DeviceOp<Dropout> {
   uint32_t threshold() const {
     return static_cast<uint32_t>(static_cast<double>(ratio_) * 4294967296.0);
   }
-  void apply_cpu(const OpContext& pass, const float* from, Write write, float* to) const;
+  float scale() const { return 1.0f / (1.0f - ratio_); }  // of what is kept
   void apply_cuda(const OpContext& pass, const void* from, Write write, void* to) const;
 
   float ratio_;

@@ -1,4 +1,7 @@
+#include <cstring>
+
 #include "core/thread_pool.h"
+#include "kernels/cpu/panels.h"
 #include "kernels/simd.h"
 #include "nn/ops/interaction.h"
 
@@ -37,7 +40,7 @@ void block_products(const float* const* left, const float* const* right, int64_t
 
 // out[first_pair_of(i) + j] = vectors[i] . vectors[j] for j < i < n. `vectors` is padded to a
 // multiple of kBlock with any valid pointers.
-void pair_products(const float* const* vectors, int64_t n, int64_t dim, float* out) {
+void products_by_blocks(const float* const* vectors, int64_t n, int64_t dim, float* out) {
   for (int64_t i = 0; i < n; i += kBlock) {
     for (int64_t j = 0; j <= i; j += kBlock) {
       float products[kBlock][kBlock];
@@ -51,11 +54,76 @@ void pair_products(const float* const* vectors, int64_t n, int64_t dim, float* o
   }
 }
 
+// ---- the same with the vectors side by side, which needs no sums over lanes ----
+
+constexpr int64_t kMostSideBySide = 64, kMostTurnedDim = 64;
+
+// Whether that is faster: where sums over lanes of long vectors would take longer than products.
+bool side_by_side_pays(int64_t n, int64_t dim) {
+  return kWidth >= 8 && n <= kMostSideBySide && dim <= kMostTurnedDim && dim % 4 == 0;
+}
+
+// turned[d][v] = vectors[v][d], rows of kMostSideBySide, with zeros up to a multiple of registers.
+void turn(const float* const* vectors, int64_t n, int64_t dim, float* turned) {
+  const int64_t end = (n + 2 * kWidth - 1) / (2 * kWidth) * (2 * kWidth);
+  for (int64_t d = 0; d < dim; ++d)
+    std::fill(turned + d * kMostSideBySide + n, turned + d * kMostSideBySide + end, 0.0f);
+  for (int64_t v = 0; v < n; v += 4) {
+    for (int64_t d = 0; d < dim; d += 4) {
+      const cpu::FourByFour block =
+          cpu::transposed(cpu::load_four(vectors[v] + d), cpu::load_four(vectors[v + 1] + d),
+                          cpu::load_four(vectors[v + 2] + d), cpu::load_four(vectors[v + 3] + d));
+      for (int64_t i = 0; i < 4; ++i)
+        std::memcpy(turned + (d + i) * kMostSideBySide + v, &block.rows[i], sizeof(cpu::Four));
+    }
+  }
+}
+
+// Products of vectors i to i + kBlock - 1 with those from j on, kRegisters registers of them.
+template <int kRegisters>
+void products_side_by_side(const float* const* left, int64_t dim, const float* turned,
+                           float (&products)[kBlock][kMostSideBySide], int64_t j) {
+  Floats sums[kBlock][kRegisters] = {};
+  for (int64_t d = 0; d < dim; ++d) {
+    Floats line[kRegisters];
+    for (int v = 0; v < kRegisters; ++v)
+      line[v] = simd::load(turned + d * kMostSideBySide + j + v * kWidth);
+    for (int a = 0; a < kBlock; ++a) {
+      const Floats factor = simd::broadcast(left[a][d]);
+      for (int v = 0; v < kRegisters; ++v) sums[a][v] += factor * line[v];
+    }
+  }
+  for (int a = 0; a < kBlock; ++a) {
+    for (int v = 0; v < kRegisters; ++v) simd::store(products[a] + j + v * kWidth, sums[a][v]);
+  }
+}
+
+void products_by_rows(const float* const* vectors, int64_t n, int64_t dim, float* out) {
+  alignas(64) float turned[kMostTurnedDim * kMostSideBySide];
+  turn(vectors, n, dim, turned);
+  for (int64_t i = 0; i < n; i += kBlock) {
+    float products[kBlock][kMostSideBySide];
+    const int64_t most = std::min(i + kBlock, n) - 1;  // columns of the last row
+    for (int64_t j = 0; j < most; j += 2 * kWidth) {
+      const auto run = most - j > kWidth ? products_side_by_side<2> : products_side_by_side<1>;
+      run(vectors + i, dim, turned, products, j);
+    }
+    for (int64_t a = 0; a < kBlock && i + a < n; ++a)
+      std::copy_n(products[a], i + a, out + first_pair_of(i + a));
+  }
+}
+
+void pair_products(const float* const* vectors, int64_t n, int64_t dim, float* out) {
+  return side_by_side_pays(n, dim) ? products_by_rows(vectors, n, dim, out)
+                                   : products_by_blocks(vectors, n, dim, out);
+}
+
 // pairs as a full symmetric matrix with zeros on the diagonal; rows are `stride` floats apart.
 void unfold_pairs(const float* pairs, int64_t n, int64_t stride, float* full) {
-  for (int64_t i = 0; i < n; ++i) {
+  for (int64_t i = 0; i < n; pairs += i, ++i) {
+    std::copy_n(pairs, i, full + i * stride);
     full[i * stride + i] = 0.0f;
-    for (int64_t j = 0; j < i; ++j) full[i * stride + j] = full[j * stride + i] = *pairs++;
+    for (int64_t j = 0; j < i; ++j) full[j * stride + i] = pairs[j];
   }
 }
 
@@ -110,6 +178,11 @@ void pair_gradients(const float* const* vectors, int64_t n, int64_t dim, const f
       Floats sums[kBlock][4];
       weighted_sums<4>(vectors, n, d, full + i, stride, sums);
       for (int64_t a = 0; a < count; ++a) put<4>(targets[i + a], d, sums[a]);
+    }
+    for (; d + 2 * kWidth <= dim; d += 2 * kWidth) {
+      Floats sums[kBlock][2];
+      weighted_sums<2>(vectors, n, d, full + i, stride, sums);
+      for (int64_t a = 0; a < count; ++a) put<2>(targets[i + a], d, sums[a]);
     }
     for (; d + kWidth <= dim; d += kWidth) {
       Floats sums[kBlock][1];
