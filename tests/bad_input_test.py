@@ -229,6 +229,9 @@ class Usage(unittest.TestCase):
         for words, expected in ((["trian"], 'no command "trian"; did you mean train?'),
                                 (["bench", "tabels"], 'no command "bench tabels"; did you mean tables?'),
                                 (["train", "--confg", "x"], "no option --confg; did you mean --config?"),
+                                (["launch", "--rank", "2"], "no option --rank; did you mean --ranks?"),
+                                (["launch", "--ranks", "2", "train", "--config", "x"],
+                                 "no option --config; a command to start follows --, with its options"),
                                 (["train", "--config", "x", "--device", "gpu"], '"gpu" is not one of cpu|cuda; did you mean cuda?'),
                                 (["train", "--config", "x", "--max-steps", "-3"], "-3 is out of range; expected at least 1"),
                                 (["zzz"], "emblem --help lists all"), ([], "no command is given")):

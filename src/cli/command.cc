@@ -212,8 +212,13 @@ std::string unknown_option(const CLI::App& command, int count, char** arguments)
   for (int i = 0; i < count && std::string_view(arguments[i]) != "--"; ++i) {
     const std::string_view word = arguments[i];
     const std::string name(word.substr(0, word.find('=')));
-    if (word.starts_with("--") && std::find(names.begin(), names.end(), name) == names.end())
-      return cat(name_of(&command), " has no option ", name, suggestion(name, names));
+    if (!word.starts_with("--") || std::find(names.begin(), names.end(), name) != names.end())
+      continue;
+    std::string hint = suggestion(name, names);
+    const bool takes_words = std::ranges::any_of(
+        command.get_options(), [](const CLI::Option* option) { return option->get_positional(); });
+    if (hint.empty() && takes_words) hint = "; a command to start follows --, with its options";
+    return cat(name_of(&command), " has no option ", name, hint);
   }
   return "";
 }
