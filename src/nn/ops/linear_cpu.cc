@@ -1,5 +1,7 @@
 #include "nn/ops/linear.h"
 
+#include <utility>
+
 #include "core/thread_pool.h"
 #include "kernels/simd.h"
 #include "nn/ops/activation.h"
