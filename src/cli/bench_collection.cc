@@ -71,7 +71,8 @@ BenchResult bench_threads(const CollectionOptionsOfCli& options) {
   BenchResult result;
   const int count = std::max(1, options.ranks);
   EMBLEM_REQUIRE(options.hosts >= 1 && count % options.hosts == 0, "--hosts ", options.hosts, ": ",
-                 count, " ranks cannot stand for so many hosts with equal numbers of ranks");
+                 count, " ranks cannot be divided equally among the hosts; give a divisor of ",
+                 count);
   std::vector<std::string> hosts;
   for (int r = 0; options.hosts > 1 && r < count; ++r)
     hosts.push_back(cat("host ", r / (count / options.hosts)));

@@ -116,12 +116,7 @@ TEST_P(HostSums, DependOnTheHostsAlone) {
   Case other = case_of();
   other.ahead = 1;
   other.reach = Reach::kExchanged;
-  const Trained announced = train(other);
-  EXPECT_EQ(announced.outputs, plain.outputs);
-  EXPECT_EQ(announced.rows, plain.rows);
-  EXPECT_EQ(announced.scores, plain.scores);
-  EXPECT_EQ(announced.counts, plain.counts);
-  EXPECT_EQ(announced.norms, plain.norms);
+  expect_equal(train(other), plain);
 }
 
 INSTANTIATE_TEST_SUITE_P(, HostSums,

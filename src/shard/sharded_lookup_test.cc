@@ -80,12 +80,7 @@ TEST_P(ShardedLookup, AnnouncedKeysChangeNothing) {
   for (const int ahead : {1, 2}) {
     Case announced = plain;
     announced.ahead = ahead;
-    const Trained with = train(announced);
-    EXPECT_EQ(with.outputs, without.outputs);
-    EXPECT_EQ(with.rows, without.rows);
-    EXPECT_EQ(with.scores, without.scores);
-    EXPECT_EQ(with.counts, without.counts);
-    EXPECT_EQ(with.norms, without.norms);
+    expect_equal(train(announced), without);
   }
 }
 
@@ -95,12 +90,7 @@ TEST_P(ShardedLookup, LentMemoryGivesTheBytesOfExchanges) {
       Case c{.ranks = 3, .shards = 8, .device = GetParam(), .precision = precision, .ahead = ahead};
       const Trained lent = train(c);
       c.reach = Reach::kExchanged;
-      const Trained exchanged = train(c);
-      EXPECT_EQ(lent.outputs, exchanged.outputs);
-      EXPECT_EQ(lent.rows, exchanged.rows);
-      EXPECT_EQ(lent.scores, exchanged.scores);
-      EXPECT_EQ(lent.counts, exchanged.counts);
-      EXPECT_EQ(lent.norms, exchanged.norms);
+      expect_equal(lent, train(c));
     }
   }
 }

@@ -193,6 +193,14 @@ struct Trained {
   std::vector<double> norms;
 };
 
+inline void expect_equal(const Trained& one, const Trained& other) {
+  EXPECT_EQ(one.outputs, other.outputs);
+  EXPECT_EQ(one.rows, other.rows);
+  EXPECT_EQ(one.scores, other.scores);
+  EXPECT_EQ(one.counts, other.counts);
+  EXPECT_EQ(one.norms, other.norms);
+}
+
 inline constexpr int kSteps = 4;
 inline constexpr LookupSettings kSettings{.sums = Sums::kDeterministic, .transfer = {}};
 inline constexpr int64_t kBags[] = {5, 0, 17, 1, 8, 3, 0, 40};  // of shards
