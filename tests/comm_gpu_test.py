@@ -10,8 +10,8 @@ import tempfile
 import time
 import unittest
 
-from harness import EMBLEM, becomes_true, require_gpu, run
-from ranks import CLEAN, Rank, free_port, torchrun_variables
+from harness import CLEAN, EMBLEM, becomes_true, require_gpu, run
+from ranks import Rank, free_port, torchrun_variables
 
 SHORT = ["--seconds", "0.05", "--sizes", "8,100000"]
 ENDLESS = ["--seconds", "3600", "--sizes", "65536", "--collectives", "exchange"]

@@ -10,8 +10,8 @@ import time
 import unittest
 from random import Random
 
-from harness import EMBLEM, becomes_true, require_mpirun, run, tcp_connections
-from ranks import CLEAN, LONG, HostsCase, Rank, free_port, torchrun_variables
+from harness import CLEAN, EMBLEM, becomes_true, require_mpirun, run, tcp_connections
+from ranks import LONG, HostsCase, Rank, free_port, torchrun_variables
 
 ENDLESS = ["--seconds", "3600", "--sizes", "65536", "--collectives", "exchange"]
 SHORT = ["--seconds", "0.01", "--sizes", "8,100000"]

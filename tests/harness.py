@@ -128,6 +128,10 @@ def require_gpu():
     assert not missing, missing
 
 
+# The environment without what a launcher of ranks sets; settings of how mpirun starts processes (plm) stay.
+LAUNCHER_VARIABLES = re.compile(
+    r"^(OMPI_(?!MCA_plm)|PMI|SLURM_|MPI_LOCAL|MASTER_|RANK$|WORLD_SIZE$|LOCAL_|TORCHELASTIC|OMP_NUM_THREADS)")
+CLEAN = {name: value for name, value in os.environ.items() if not LAUNCHER_VARIABLES.match(name)}
 # As in containers: root, more ranks than cores.
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
 
@@ -137,7 +141,7 @@ def mpirun_problem():
     """Why mpirun cannot start two processes here; "" if it can."""
     if not shutil.which("mpirun"):
         return "mpirun is not installed"
-    tried = subprocess.run([*MPIRUN, "-n", "2", "true"], capture_output=True, text=True, timeout=300)
+    tried = subprocess.run([*MPIRUN, "-n", "2", "true"], capture_output=True, text=True, timeout=300, env=CLEAN)
     said = [line for line in (tried.stderr + tried.stdout).splitlines() if line.strip(" -")]
     return f"mpirun fails here: {said[0] if said else tried.returncode}" if tried.returncode else ""
 

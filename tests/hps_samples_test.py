@@ -2,13 +2,12 @@
 
 import http.client
 import json
-import os
 import pathlib
 import shutil
 import tempfile
 import unittest
 
-from harness import Server, gpu_is_missing, run, use_test_clients
+from harness import Server, gpu_is_missing, use_test_clients
 
 use_test_clients("tritonclient")
 import numpy as np

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import EmblemTest, learned_files, run
+from harness import learned_files, run
 
 PIPELINE = """
 train_input_path: "{data}"

@@ -8,9 +8,9 @@ import struct
 import subprocess
 import unittest
 
-from harness import EMBLEM, MPIRUN, becomes_true, require_mpirun, run
+from harness import CLEAN, EMBLEM, MPIRUN, becomes_true, require_mpirun, run
 from kafka_brokers import KafkaTest
-from ranks import CLEAN, HOST, Launched, Rank, free_port, torchrun_variables
+from ranks import HOST, Launched, Rank, free_port, torchrun_variables
 
 PIPELINE = """
 train_input_path: "{address}"

@@ -10,11 +10,10 @@ import socket
 import subprocess
 import tempfile
 import threading
-import time
 import unittest
 
-from harness import EMBLEM, EmblemTest, becomes_true, files_of, run, tcp_connections
-from ranks import CLEAN, HOST, LONG, Launched, is_alive
+from harness import CLEAN, EMBLEM, EmblemTest, becomes_true, files_of, run, tcp_connections
+from ranks import HOST, LONG, Launched, is_alive
 
 COMM = ["bench", "comm", "--seconds", "0.01", "--sizes", "8"]
 ENDLESS = ["bench", "comm", "--seconds", "3600", "--sizes", "65536", "--collectives", "exchange"]

@@ -9,11 +9,8 @@ import threading
 import time
 import unittest
 
-from harness import EMBLEM, EmblemTest, run
+from harness import CLEAN, EMBLEM, EmblemTest, run
 
-LAUNCHER_VARIABLES = re.compile(
-    r"^(OMPI_|PMI|SLURM_|MPI_LOCAL|MASTER_|RANK$|WORLD_SIZE$|LOCAL_|TORCHELASTIC|OMP_NUM_THREADS)")
-CLEAN = {name: value for name, value in os.environ.items() if not LAUNCHER_VARIABLES.match(name)}
 LONG = 120  # seconds; long enough for any machine
 HOST = socket.gethostname()
 

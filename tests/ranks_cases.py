@@ -3,18 +3,15 @@
 import concurrent.futures
 import itertools
 import json
-import os
 import pathlib
 import re
 import shutil
 import subprocess
 import tempfile
 
-from harness import EMBLEM, MPIRUN, run
+from harness import CLEAN, EMBLEM, MPIRUN, run
 
 SHARDS = 8
-LAUNCHER_VARIABLES = re.compile(r"^(OMPI_|PMI|SLURM_|MASTER_|RANK$|WORLD_SIZE$|LOCAL_|TORCHELASTIC|OMP_NUM_THREADS)")
-CLEAN = {name: value for name, value in os.environ.items() if not LAUNCHER_VARIABLES.match(name)}
 
 NUMBERS = '"age", "price"'
 IDS = '"user", "tags", "item"'

@@ -11,8 +11,8 @@ import signal
 import subprocess
 import unittest
 
-from harness import EMBLEM, becomes_true, files_of, run
-from ranks_cases import CLEAN, Runs, differences, latest, require_same
+from harness import CLEAN, EMBLEM, becomes_true, files_of, run
+from ranks_cases import Runs, differences, latest, require_same
 
 PLAIN = {"model": "deepfm", "sparse": "adam", "dense": "adamw", "pooling": "weighted mean", "tables": "admission"}
 STATIC = {"model": "multi_tower_din", "sparse": "rowwise_adagrad", "dense": "adam", "pooling": "sum", "tables": "shared"}

@@ -8,8 +8,8 @@ import subprocess
 import tempfile
 import unittest
 
-from harness import EMBLEM, require_gpu
-from ranks_cases import CLEAN, TABLES, Runs, latest, make_data, require_same, tables_of
+from harness import CLEAN, EMBLEM, require_gpu
+from ranks_cases import TABLES, Runs, latest, make_data, require_same, tables_of
 
 CASE = {"model": "deepfm", "sparse": "adam", "dense": "adam", "pooling": "weighted mean", "tables": "counting"}
 SEQUENCES = {"model": "multi_tower_din", "sparse": "adagrad", "dense": "adam", "pooling": "weighted mean", "tables": "counting"}

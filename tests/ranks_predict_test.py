@@ -4,8 +4,8 @@ import json
 import signal
 import unittest
 
-from harness import EmblemTest, becomes_true, run
-from ranks import CLEAN, PIPELINE, Launched, Rank, free_port, torchrun_variables
+from harness import CLEAN, EmblemTest, becomes_true, run
+from ranks import PIPELINE, Launched, Rank, free_port, torchrun_variables
 
 FILES = 3
 

@@ -5,8 +5,8 @@ import socket
 import subprocess
 import unittest
 
-from harness import EMBLEM, files_of
-from ranks_cases import CLEAN, Runs, latest, tables_of, train_on
+from harness import CLEAN, EMBLEM, files_of
+from ranks_cases import Runs, latest, tables_of, train_on
 
 CASE = {"model": "dlrm", "sparse": "sgd", "dense": "sgd", "pooling": "sum", "tables": "hashed"}
 

@@ -6,8 +6,8 @@ import signal
 import subprocess
 import unittest
 
-from harness import EMBLEM, becomes_true, require_mpirun
-from ranks_cases import CLEAN, SHUFFLE, Runs, differences, latest, losses, require_same, run_cases
+from harness import CLEAN, EMBLEM, becomes_true, require_mpirun
+from ranks_cases import SHUFFLE, Runs, differences, latest, losses, require_same, run_cases
 
 PLAIN = {"model": "deepfm", "sparse": "adam", "dense": "adam", "pooling": "weighted mean", "tables": "admission"}
 TWO_TASKS = {"model": "mmoe", "sparse": "adagrad", "dense": "sgd", "pooling": "mean", "tables": "shared"}

@@ -1,7 +1,6 @@
 """Checkpoints, exports and model repositories in object stores: written whole or not at all, resumed, served."""
 
 import json
-import pathlib
 import shutil
 import signal
 import subprocess

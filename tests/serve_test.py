@@ -13,7 +13,7 @@ import subprocess
 import threading
 import unittest
 
-from harness import EMBLEM, EmblemTest, Server, becomes_true, run, use_test_clients
+from harness import EmblemTest, Server, becomes_true, run, use_test_clients
 
 use_test_clients("tritonclient")
 import numpy as np
