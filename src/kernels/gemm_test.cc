@@ -81,7 +81,7 @@ void expect_close(const std::vector<float>& actual, const std::vector<float>& ex
 
 const int64_t kShapes[][3] = {{1, 1, 1},   {7, 5, 3},      {8, 12, 16},   {300, 1, 70},
                               {1, 530, 9}, {257, 13, 270}, {33, 65, 300}, {260, 515, 11},
-                              {64, 64, 0}, {9, 530, 260}};
+                              {64, 64, 0}, {9, 530, 260},  {70, 40, 1100}};
 
 template <class Body>
 void for_each_case(Body&& body) {
@@ -111,6 +111,9 @@ TEST(Gemm, AgreesWithDoublePrecisionForOddShapesTransposesStridesAndFactors) {
 }
 
 TEST(Gemm, EveryKernelOfThisCpuAgreesWithDoublePrecision) {
+  ThreadPool pool(2);
+  Context context;
+  context.threads = &pool;
   for (const cpu::TileKernel* kernel : cpu::tile_kernels()) {
     SCOPED_TRACE(kernel->name);
     for_each_case([&](Case t) {
@@ -120,9 +123,14 @@ TEST(Gemm, EveryKernelOfThisCpuAgreesWithDoublePrecision) {
       if (kernel->type == DType::kBf16) problem.round_to_bf16();
       if (kernel->type == DType::kInt8) problem.make_integers();
       const auto expected = oracle(t, problem);
+      const float unit = kernel->type == DType::kInt8 ? 1e4f : 1.0f;
+      Problem shared = problem;
       cpu::tile_gemm(*kernel, t.transpose_a, t.transpose_b, t.alpha, problem.left, problem.right,
                      t.k, t.beta, problem.out(t));
-      expect_close(problem.c, expected, t.k, kernel->type == DType::kInt8 ? 1e4f : 1.0f);
+      expect_close(problem.c, expected, t.k, unit);
+      cpu::tile_gemm(context, *kernel, t.transpose_a, t.transpose_b, t.alpha, problem.left,
+                     problem.right, t.k, t.beta, shared.out(t));
+      expect_close(shared.c, expected, t.k, unit);
     });
   }
 }
@@ -214,19 +222,21 @@ TEST(Gemm, AKernelThatIsNotThereIsRefusedByName) {
 }
 
 TEST(Gemm, GivesTheSameBytesWithAnyNumberOfThreads) {
-  const Case t{Transpose::kNo, Transpose::kYes, 700, 600, 130, 0, 1.0f, 0.0f};
-  std::vector<std::vector<float>> results;
-  for (const int threads : {1, 2, 5}) {
-    ThreadPool pool(threads);
-    Context context;
-    context.threads = &pool;
-    Problem problem(t);
-    gemm(context, t.transpose_a, t.transpose_b, t.alpha, problem.left, problem.right, t.beta,
-         problem.out(t));
-    results.push_back(problem.c);
+  for (const Transpose transpose : {Transpose::kNo, Transpose::kYes}) {
+    const Case t{transpose, Transpose::kYes, 700, 600, 1300, 0, 1.0f, 0.0f};
+    std::vector<std::vector<float>> results;
+    for (const int threads : {1, 2, 5}) {
+      ThreadPool pool(threads);
+      Context context;
+      context.threads = &pool;
+      Problem problem(t);
+      gemm(context, t.transpose_a, t.transpose_b, t.alpha, problem.left, problem.right, t.beta,
+           problem.out(t));
+      results.push_back(problem.c);
+    }
+    EXPECT_EQ(results[0], results[1]);
+    EXPECT_EQ(results[0], results[2]);
   }
-  EXPECT_EQ(results[0], results[1]);
-  EXPECT_EQ(results[0], results[2]);
 }
 
 TEST(Gemm, DoesNotReadCWhenBetaIsZero) {

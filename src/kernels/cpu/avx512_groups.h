@@ -139,24 +139,34 @@ void load_groups(const Lines& from, int64_t line, int64_t k, bool turned,
   if (turned == along_lines) transpose(rows);
 }
 
+// Calls pack(line, k) for every block of `lines` lines and `depth` elements, in an order in which
+// memory is read from one address to the next.
+template <class Pack>
+void for_each_block(const Lines& from, int64_t lines, int64_t depth, Pack pack) {
+  if (from.inner_step == 1) {
+    for (int64_t line = 0; line < from.count; line += lines)
+      for (int64_t k = 0; k < from.inner; k += depth) pack(line, k);
+  } else {
+    for (int64_t k = 0; k < from.inner; k += depth)
+      for (int64_t line = 0; line < from.count; line += lines) pack(line, k);
+  }
+}
+
 // Panels [groups][width], with zeros up to a multiple of `unit` groups.
 template <class Groups>
 void pack_groups(const Lines& from, int64_t width, int64_t unit, std::byte* to) {
   const int64_t depth = Groups::kDepth * unit;
   const int64_t groups = (from.inner + depth - 1) / depth * unit;
   __m512i rows[kGroups];
-  for (int64_t first = 0; first < from.count; first += width) {
+  for_each_block(from, width, kGroups * Groups::kDepth, [&](int64_t first, int64_t k) {
+    const int64_t group = k / Groups::kDepth;
     for (int64_t line = 0; line < width; line += kGroups) {
-      const __mmask16 lanes = first_lanes(width - line);
-      for (int64_t group = 0; group < groups; group += kGroups) {
-        load_groups<Groups>(from, first + line, group * Groups::kDepth, true, rows);
-        std::byte* at = to + (group * width + line) * kGroupBytes;
-        for (int64_t i = 0; i < std::min(kGroups, groups - group); ++i)
-          _mm512_mask_storeu_epi32(at + i * width * kGroupBytes, lanes, rows[i]);
-      }
+      load_groups<Groups>(from, first + line, k, true, rows);
+      std::byte* at = to + (groups * first + group * width + line) * kGroupBytes;
+      for (int64_t i = 0; i < std::min(kGroups, groups - group); ++i)
+        _mm512_mask_storeu_epi32(at + i * width * kGroupBytes, first_lanes(width - line), rows[i]);
     }
-    to += groups * width * kGroupBytes;
-  }
+  });
 }
 
 }  // namespace

@@ -13,16 +13,16 @@ struct Amx {
 
   // [inner / kDepth][width][kDepth]
   static void pack_left(const Lines& from, int64_t width, std::byte* to) {
+    const int64_t blocks = (from.inner + kDepth - 1) / kDepth;
     __m512i rows[kGroups];
-    for (int64_t first = 0; first < from.count; first += width) {
-      for (int64_t k = 0; k < from.inner; k += kDepth, to += width * kTileBytes) {
-        for (int64_t line = 0; line < width; line += kGroups) {
-          load_groups<Groups>(from, first + line, k, false, rows);
-          for (int64_t i = 0; i < std::min(kGroups, width - line); ++i)
-            _mm512_storeu_si512(to + (line + i) * kTileBytes, rows[i]);
-        }
+    for_each_block(from, width, kDepth, [&](int64_t first, int64_t k) {
+      std::byte* at = to + (blocks * first + k / kDepth * width) * kTileBytes;
+      for (int64_t line = 0; line < width; line += kGroups) {
+        load_groups<Groups>(from, first + line, k, false, rows);
+        for (int64_t i = 0; i < std::min(kGroups, width - line); ++i)
+          _mm512_storeu_si512(at + (line + i) * kTileBytes, rows[i]);
       }
-    }
+    });
   }
 
   static void pack_right(const Lines& from, int64_t width, std::byte* to) {

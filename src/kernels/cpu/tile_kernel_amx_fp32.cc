@@ -53,33 +53,33 @@ void load_parts(const Lines& from, int64_t line, int64_t k, bool turned,
 
 // [inner / kDepth][part][width][kDepth]
 void pack_left(const Lines& from, int64_t width, std::byte* to) {
+  const int64_t blocks = (from.inner + kDepth - 1) / kDepth;
   __m512i rows[kParts][kGroups];
-  for (int64_t first = 0; first < from.count; first += width) {
-    for (int64_t k = 0; k < from.inner; k += kDepth, to += kParts * width * kTileBytes) {
-      for (int64_t line = 0; line < width; line += kGroups) {
-        load_parts(from, first + line, k, false, rows);
-        for (int64_t p = 0; p < kParts; ++p)
-          for (int64_t i = 0; i < std::min(kGroups, width - line); ++i)
-            _mm512_storeu_si512(to + (p * width + line + i) * kTileBytes, rows[p][i]);
-      }
+  for_each_block(from, width, kDepth, [&](int64_t first, int64_t k) {
+    std::byte* at = to + (blocks * first + k / kDepth * width) * kParts * kTileBytes;
+    for (int64_t line = 0; line < width; line += kGroups) {
+      load_parts(from, first + line, k, false, rows);
+      for (int64_t p = 0; p < kParts; ++p)
+        for (int64_t i = 0; i < std::min(kGroups, width - line); ++i)
+          _mm512_storeu_si512(at + (p * width + line + i) * kTileBytes, rows[p][i]);
     }
-  }
+  });
 }
 
 // [inner / kDepth][part][groups][width]
 void pack_right(const Lines& from, int64_t width, std::byte* to) {
+  const int64_t blocks = (from.inner + kDepth - 1) / kDepth;
   __m512i rows[kParts][kGroups];
-  for (int64_t first = 0; first < from.count; first += width) {
-    for (int64_t k = 0; k < from.inner; k += kDepth, to += kParts * kBlockBytes) {
-      for (int64_t line = 0; line < width; line += kGroups) {
-        load_parts(from, first + line, k, true, rows);
-        for (int64_t p = 0; p < kParts; ++p)
-          for (int64_t i = 0; i < kGroups; ++i)
-            _mm512_storeu_si512(to + p * kBlockBytes + i * kRightStride + line * kGroupBytes,
-                                rows[p][i]);
-      }
+  for_each_block(from, width, kDepth, [&](int64_t first, int64_t k) {
+    std::byte* at = to + (blocks * first / width + k / kDepth) * kParts * kBlockBytes;
+    for (int64_t line = 0; line < width; line += kGroups) {
+      load_parts(from, first + line, k, true, rows);
+      for (int64_t p = 0; p < kParts; ++p)
+        for (int64_t i = 0; i < kGroups; ++i)
+          _mm512_storeu_si512(at + p * kBlockBytes + i * kRightStride + line * kGroupBytes,
+                              rows[p][i]);
     }
-  }
+  });
 }
 
 // ---- products ----

@@ -48,21 +48,28 @@ class Entered {
   const TileKernel& kernel_;
 };
 
-// The same lines times a factor, in memory of the calling thread that is valid until its next call.
-Lines scaled(const Lines& a, float factor) {
-  static thread_local HostVector<float> memory;
-  memory.resize(static_cast<size_t>(a.count * a.inner));
-  const bool along_lines = a.inner_step == 1;
-  Lines to = a;
-  to.data = memory.data();
-  to.step = along_lines ? a.inner : 1;
-  to.inner_step = along_lines ? 1 : a.count;
-  const int64_t runs = along_lines ? a.count : a.inner, length = along_lines ? a.inner : a.count;
-  for (int64_t r = 0; r < runs; ++r) {
-    const float* from = a.data + r * (along_lines ? a.step : a.inner_step);
-    for (int64_t i = 0; i < length; ++i) memory[r * length + i] = factor * from[i];
+// c [rows, cols] = (add ? c : 0) + a b for panels of both.
+void multiply_tiles(const TileKernel& kernel, const std::byte* a, int64_t rows, int64_t inner,
+                    const std::byte* b, int64_t panel_bytes, int64_t cols, bool add, float* c,
+                    int64_t stride) {
+  const int64_t left_bytes = kernel.panel_bytes(kernel.rows, inner);
+  for (int64_t first = 0; first < cols; first += kColBlock) {
+    const std::byte* left = a;
+    for (int64_t row = 0; row < rows; row += kernel.rows, left += left_bytes) {
+      const int64_t height = std::min<int64_t>(kernel.rows, rows - row);
+      const std::byte* panel = b + first / kernel.cols * panel_bytes;
+      for (int64_t col = first; col < std::min(first + kColBlock, cols);
+           col += kernel.cols, panel += panel_bytes) {
+        const int64_t width = std::min<int64_t>(kernel.cols, cols - col);
+        float* to = c + row * stride + col;
+        if (height == kernel.rows && width == kernel.cols) {
+          kernel.multiply(left, panel, inner, add, to, stride);
+        } else {
+          multiply_border(kernel, left, panel, inner, add, height, width, to, stride);
+        }
+      }
+    }
   }
-  return to;
 }
 
 // An inner block and a row block.
@@ -71,26 +78,9 @@ void multiply_block(const TileKernel& kernel, const Lines& a, const std::byte* b
   static thread_local HostVector<std::byte> left;
   Lines lines = a;
   lines.count = rows_in_panels(kernel, a);
-  const int64_t left_bytes = kernel.panel_bytes(kernel.rows, a.inner);
   left.resize(kernel.bytes_for(lines.count, kernel.rows, a.inner));
   kernel.pack_left(lines, kernel.rows, left.data());
-  for (int64_t first = 0; first < cols; first += kColBlock) {
-    const std::byte* rows = left.data();
-    for (int64_t row = 0; row < lines.count; row += kernel.rows, rows += left_bytes) {
-      const int64_t height = std::min<int64_t>(kernel.rows, lines.count - row);
-      const std::byte* panel = b + first / kernel.cols * panel_bytes;
-      for (int64_t col = first; col < std::min(first + kColBlock, cols);
-           col += kernel.cols, panel += panel_bytes) {
-        const int64_t width = std::min<int64_t>(kernel.cols, cols - col);
-        float* to = c + row * stride + col;
-        if (height == kernel.rows && width == kernel.cols) {
-          kernel.multiply(rows, panel, a.inner, add, to, stride);
-        } else {
-          multiply_border(kernel, rows, panel, a.inner, add, height, width, to, stride);
-        }
-      }
-    }
-  }
+  multiply_tiles(kernel, left.data(), lines.count, a.inner, b, panel_bytes, cols, add, c, stride);
   for (int64_t row = lines.count; row < a.count; row += TileKernel::kMostFewRows) {
     Lines few = a;
     few.data = a.data + row * a.step;
@@ -143,11 +133,28 @@ int64_t equal_blocks(int64_t inner, int64_t most) {
 
 int64_t inner_block(int64_t inner) { return equal_blocks(inner, kMostInner); }
 
+Lines scaled(const TileKernel& kernel, const Lines& a, float factor) {
+  if (factor == 1.0f) return a;
+  EMBLEM_REQUIRE(kernel.type == DType::kF32, "a product in ", name_of(kernel.type),
+                 " takes no factor");
+  static thread_local HostVector<float> memory;
+  memory.resize(static_cast<size_t>(a.count * a.inner));
+  const bool along_lines = a.inner_step == 1;
+  Lines to = a;
+  to.data = memory.data();
+  to.step = along_lines ? a.inner : 1;
+  to.inner_step = along_lines ? 1 : a.count;
+  const int64_t runs = along_lines ? a.count : a.inner, length = along_lines ? a.inner : a.count;
+  for (int64_t r = 0; r < runs; ++r) {
+    const float* from = a.data + r * (along_lines ? a.step : a.inner_step);
+    for (int64_t i = 0; i < length; ++i) memory[r * length + i] = factor * from[i];
+  }
+  return to;
+}
+
 void multiply_panels(const TileKernel& kernel, const Lines& a, float factor, const std::byte* b,
                      int64_t panel_bytes, int64_t cols, bool add, float* c, int64_t stride,
                      const Finish& finish) {
-  EMBLEM_REQUIRE(factor == 1.0f || kernel.type == DType::kF32, "a product in ",
-                 name_of(kernel.type), " takes no factor");
   if (kernel.multiply_copied != nullptr && a.inner_step == 1 && a.inner > 0 && factor == 1.0f &&
       a.count > TileKernel::kMostFewRows)
     return multiply_copies(kernel, a, b, panel_bytes, cols, add, c, stride, finish);
@@ -161,12 +168,18 @@ void multiply_panels(const TileKernel& kernel, const Lines& a, float factor, con
       block.inner = std::min(inner_step, a.inner - k);
       if (a.factors != nullptr) block.factors = a.factors + k;
       if (a.zeros != nullptr) block.zeros = a.zeros + k;
-      multiply_block(kernel, factor == 1.0f ? block : scaled(block, factor),
-                     b + kernel.panel_bytes(kernel.cols, k), panel_bytes, cols, add || k > 0,
-                     c + row * stride, stride);
+      multiply_block(kernel, scaled(kernel, block, factor), b + kernel.panel_bytes(kernel.cols, k),
+                     panel_bytes, cols, add || k > 0, c + row * stride, stride);
     }
     apply(finish, block.count, cols, c + row * stride, stride);
   }
+}
+
+void multiply_panels(const TileKernel& kernel, const std::byte* a, int64_t rows, int64_t inner,
+                     const std::byte* b, int64_t cols, bool add, float* c, int64_t stride) {
+  const Entered entered(kernel);
+  multiply_tiles(kernel, a, rows, inner, b, kernel.panel_bytes(kernel.cols, inner), cols, add, c,
+                 stride);
 }
 
 void multiply_float_panels(const TileKernel& kernel, const Lines& a, const float* b, int64_t cols,

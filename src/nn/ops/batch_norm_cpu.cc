@@ -41,13 +41,13 @@ void BatchNorm::sum_gradients(int64_t begin, int64_t end, float* part, F f) {
   for (int64_t r = begin; r < end; ++r) {
     float* __restrict dz = out().gradient() + r * cols;
     const float* __restrict x = in(0).value() + r * cols, * __restrict y = out().value() + r * cols;
+    for (int64_t j = 0; j < cols; ++j) dz[j] *= f.slope(y[j]);  // alone: GCC makes vectors of it
     for (int64_t j = 0; j < cols; ++j) {
-      const float d = dz[j] * f.slope(y[j]);
-      dz[j] = d;
-      plain[j] += d;
-      scaled[j] += d * (x[j] - mean[j]) * inverse[j];
+      plain[j] += dz[j];
+      scaled[j] += dz[j] * (x[j] - mean[j]);
     }
   }
+  for (int64_t j = 0; j < cols; ++j) scaled[j] *= inverse[j];
 }
 
 void BatchNorm::forward_cpu(const OpContext& pass) {
