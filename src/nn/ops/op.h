@@ -226,12 +226,18 @@ class DeviceOp : public Base {
 
 // ---- how loops over rows are cut on a CPU; borders depend on the number of rows alone ----
 
-// Rows that matrix products multiply at a time (a multiple of TileKernel::rows of most kernels).
-inline constexpr int64_t kRowUnit = 96;
-
-// Rows that a thread works on while they are in its cache.
+// Rows that a thread works on while they are in its cache: of a few sizes the one that lets the
+// slowest of 16 threads have the fewest rows, and of equals the largest.
 inline int64_t tile_rows(int64_t rows) {
-  return std::clamp<int64_t>((rows + 1023) / 1024, 1, 5) * kRowUnit;
+  constexpr int64_t kThreads = 16;
+  int64_t best = 0, fewest = 0;
+  for (const int64_t size : {192, 160, 128, 96}) {
+    const int64_t most = ((rows + size - 1) / size + kThreads - 1) / kThreads * size;
+    if (best != 0 && most >= fewest) continue;
+    best = size;
+    fewest = most;
+  }
+  return best;
 }
 
 // Rows of a matrix with `cols` columns that make a piece of work worth a thread's while.
