@@ -251,7 +251,7 @@ struct RowGroups {
   int64_t rows_each = 0;
   int64_t count = 0;
 };
-inline constexpr int64_t kMaxRowGroups = 16;
+inline constexpr int64_t kMaxRowGroups = 32;
 inline RowGroups row_groups(int64_t rows) {
   const int64_t each = std::max<int64_t>(256, (rows + kMaxRowGroups - 1) / kMaxRowGroups);
   return {each, (rows + each - 1) / each};
