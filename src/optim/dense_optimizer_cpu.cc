@@ -9,19 +9,23 @@ namespace {
 
 constexpr int64_t kChunk = 16384;
 
+// Some elements at a time, with copies of their states at distances that the compiler knows: it
+// makes vectors of the loop.
 template <class R>
-void update_range(const R& rule, const DenseUpdate& u, int64_t begin, int64_t end) {
-  float* __restrict weights = u.weights;
-  const float* __restrict gradients = u.gradients;
-  const float* __restrict decay = u.decay;
-  float* __restrict state = u.state;
-  if (decay == nullptr) {
-    for (int64_t i = begin; i < end; ++i)
-      rule(u.scale * gradients[i], weights[i], state + i, u.stride);
-  } else {
-    for (int64_t i = begin; i < end; ++i) {
-      rule(u.scale * gradients[i] + decay[i] * weights[i], weights[i], state + i, u.stride);
-    }
+void update_range(const R rule, const DenseUpdate& u, int64_t begin, int64_t end) {
+  constexpr int64_t kBlock = 512;
+  float states[std::max(R::kStates, 1) * kBlock], gradients[kBlock];
+  for (int64_t first = begin; first < end; first += kBlock) {
+    const int64_t count = std::min(kBlock, end - first);
+    float* __restrict weights = u.weights + first;
+    for (int64_t i = 0; i < count; ++i) gradients[i] = u.scale * u.gradients[first + i];
+    if (u.decay != nullptr)
+      for (int64_t i = 0; i < count; ++i) gradients[i] += u.decay[first + i] * weights[i];
+    for (int s = 0; s < R::kStates; ++s)
+      std::copy_n(u.state + s * u.stride + first, count, states + s * kBlock);
+    for (int64_t i = 0; i < count; ++i) rule(gradients[i], weights[i], states + i, kBlock);
+    for (int s = 0; s < R::kStates; ++s)
+      std::copy_n(states + s * kBlock, count, u.state + s * u.stride + first);
   }
 }
 
