@@ -38,6 +38,8 @@ class PackedWeights {
 
   // Numbers of rows that are a multiple of it are multiplied fastest.
   int64_t row_unit() const { return kernel_->rows; }
+  // And no more at a time, where rows are not copied.
+  int64_t row_block() const { return kernel_->row_block; }
   // Where a part of the units may begin.
   static constexpr int64_t kAlign = 32;
 

@@ -67,6 +67,8 @@ struct TileKernel {
   DType type;  // that elements are rounded to
   int rows, cols, depth;
   int64_t element_bytes;  // in a panel
+  // Rows of a left matrix and columns of a right one whose panels stay in the L2 cache together.
+  int64_t row_block = 192, col_block = 256;
 
   // Panels of `width` lines of the left and of the right matrix, one after the other.
   void (*pack_left)(const Lines& lines, int64_t width, std::byte* to);

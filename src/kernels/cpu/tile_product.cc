@@ -10,9 +10,8 @@ namespace emblem::cpu {
 namespace {
 
 constexpr int64_t kMostInner = 512, kUnit = 64;  // the deepest of all kernels
-// Rows of the left matrix and columns of the right one whose panels stay in the L2 cache.
-constexpr int64_t kRowBlock = 192, kColBlock = 256;
-constexpr int kMostTile = 32 * 32;  // floats, of all kernels
+constexpr int64_t kCopiedBlock = 192;            // rows whose copies stay in the L2 cache
+constexpr int kMostTile = 32 * 32;               // floats, of all kernels
 
 // A tile at the border of c.
 void multiply_border(const TileKernel& kernel, const std::byte* a, const std::byte* b,
@@ -53,12 +52,12 @@ void multiply_tiles(const TileKernel& kernel, const std::byte* a, int64_t rows, 
                     const std::byte* b, int64_t panel_bytes, int64_t cols, bool add, float* c,
                     int64_t stride) {
   const int64_t left_bytes = kernel.panel_bytes(kernel.rows, inner);
-  for (int64_t first = 0; first < cols; first += kColBlock) {
+  for (int64_t first = 0; first < cols; first += kernel.col_block) {
     const std::byte* left = a;
     for (int64_t row = 0; row < rows; row += kernel.rows, left += left_bytes) {
       const int64_t height = std::min<int64_t>(kernel.rows, rows - row);
       const std::byte* panel = b + first / kernel.cols * panel_bytes;
-      for (int64_t col = first; col < std::min(first + kColBlock, cols);
+      for (int64_t col = first; col < std::min(first + kernel.col_block, cols);
            col += kernel.cols, panel += panel_bytes) {
         const int64_t width = std::min<int64_t>(kernel.cols, cols - col);
         float* to = c + row * stride + col;
@@ -95,12 +94,12 @@ void multiply_copies(const TileKernel& kernel, const Lines& a, const std::byte* 
                      const Finish& finish) {
   static thread_local HostVector<float> memory;
   const int64_t step = equal_blocks(a.inner, TileKernel::kMostCopied);
-  memory.resize(static_cast<size_t>(kRowBlock * TileKernel::kCopiedStride));
-  for (int64_t row = 0; row < a.count; row += kRowBlock) {
+  memory.resize(static_cast<size_t>(kCopiedBlock * TileKernel::kCopiedStride));
+  for (int64_t row = 0; row < a.count; row += kCopiedBlock) {
     for (int64_t k = 0; k < a.inner; k += step) {
       Lines block = a;
       block.data = a.data + row * a.step + k;
-      const CopiedRows copies{memory.data(), std::min(kRowBlock, a.count - row),
+      const CopiedRows copies{memory.data(), std::min(kCopiedBlock, a.count - row),
                               std::min(step, a.inner - k)};
       copies.copy(block, 0, copies.rows);
       multiply_copied(kernel, copies, b + kernel.panel_bytes(kernel.cols, k), panel_bytes, cols,
@@ -161,8 +160,8 @@ void multiply_panels(const TileKernel& kernel, const Lines& a, float factor, con
   const int64_t inner_step = inner_block(a.inner);
   const Entered entered(kernel);
   Lines block = a;
-  for (int64_t row = 0; row < a.count; row += kRowBlock) {
-    block.count = std::min(kRowBlock, a.count - row);
+  for (int64_t row = 0; row < a.count; row += kernel.row_block) {
+    block.count = std::min(kernel.row_block, a.count - row);
     for (int64_t k = 0; k < a.inner; k += inner_step) {
       block.data = a.data + row * a.step + k * a.inner_step;
       block.inner = std::min(inner_step, a.inner - k);

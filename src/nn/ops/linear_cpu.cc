@@ -17,14 +17,14 @@ constexpr int64_t kMostFloatsPerGroup = 512 * 1024;
 // over them, and the more the better.
 constexpr int64_t kMostBackwardRows = 512;
 
-// Predictions: rows a thread should have, at least and at most at a time, and weights from which on
-// a product is worth several.
-constexpr int64_t kFewRows = 12, kMostRows = 192;
+// Predictions: rows a thread should have at least, and weights from which on a product is worth
+// several.
+constexpr int64_t kFewRows = 12;
 constexpr int64_t kWorthThreads = 64 * 1024;
-// The same where rows are copied: parts for each thread, because cores may differ in speed, of this
-// many rows at least. Few rows are cut over units where weights do not fit the L2 cache: the
+// Where rows are copied: parts for each thread, because cores may differ in speed, of this many
+// rows at least and at most. Few rows are cut over units where weights do not fit the L2 cache: the
 // threads read half of them each, or less.
-constexpr int64_t kPartsEach = 4, kFewCopiedRows = 28;
+constexpr int64_t kPartsEach = 4, kFewCopiedRows = 28, kMostCopiedRows = 192;
 constexpr int64_t kRowsCutOverUnits = 48;  // for each thread
 constexpr int64_t kWideWeights = 256 * 1024;
 
@@ -52,10 +52,13 @@ Cut cut_for(const cpu::PackedWeights& weights, int64_t rows, int64_t threads) {
   if (rows < kFewRows * threads)
     return {rows, size < kWorthThreads ? units : units_of_parts(threads)};
   const int64_t for_all = divide_up(rows, threads);
-  if (!copied) return {std::min(kMostRows, round_up(for_all, weights.row_unit())), units};
+  if (!copied) {
+    const int64_t each = divide_up(for_all, divide_up(for_all, weights.row_block()));
+    return {round_up(each, weights.row_unit()), units};
+  }
   const int64_t parts =
       threads == 1 ? 1 : std::clamp<int64_t>(for_all / kFewCopiedRows, 1, kPartsEach);
-  return {std::min(kMostRows, divide_up(rows, threads * parts)), units};
+  return {std::min(kMostCopiedRows, divide_up(rows, threads * parts)), units};
 }
 
 // y = f(y + bias) for the rows of a tile.
