@@ -65,6 +65,7 @@ class PackedWeights {
   void multiply(const CopiedRows& x, int64_t unit, Matrix<float> y, const Finish& finish,
                 int64_t next) const;
 
+  DType type() const { return kernel_->type; }
   bool is_int8() const { return kernel_ != nullptr && kernel_->type == DType::kInt8; }
   std::span<const float> scales() const { return scales_; }
   std::span<const float> offsets() const { return offsets_; }

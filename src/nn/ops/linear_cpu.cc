@@ -20,7 +20,7 @@ constexpr int64_t kMostBackwardRows = 512;
 // Predictions: rows a thread should have at least, and weights from which on a product is worth
 // several.
 constexpr int64_t kFewRows = 12;
-constexpr int64_t kWorthThreads = 64 * 1024;
+constexpr int64_t kWorthThreads = 64 * 1024, kSmallWorthThreads = 256 * 1024;  // fp32, and others
 // Where rows are copied: parts for each thread, because cores may differ in speed, of this many
 // rows at least and at most. Few rows are cut over units where weights do not fit the L2 cache: the
 // threads read half of them each, or less.
@@ -49,8 +49,8 @@ Cut cut_for(const cpu::PackedWeights& weights, int64_t rows, int64_t threads) {
   const bool copied = weights.copies(rows);
   if (threads > 1 && size >= kWideWeights && rows < kRowsCutOverUnits * threads)
     return {rows, units_of_parts(copied ? kPartsEach * threads : threads), copied};
-  if (rows < kFewRows * threads)
-    return {rows, size < kWorthThreads ? units : units_of_parts(threads)};
+  const int64_t worth = weights.type() == DType::kF32 ? kWorthThreads : kSmallWorthThreads;
+  if (rows < kFewRows * threads) return {rows, size < worth ? units : units_of_parts(threads)};
   const int64_t for_all = divide_up(rows, threads);
   if (!copied) {
     const int64_t each = divide_up(for_all, divide_up(for_all, weights.row_block()));
