@@ -306,9 +306,9 @@ class Runs:
         text = plan_for(kind, tables_of(checkpoint), ranks)
         if text is None:
             return []
-        path = self.folder / f"plan-{ranks}"
-        path.write_text(text)
-        return ["--set", f"train_config.plan_path={path}"]
+        with tempfile.NamedTemporaryFile("w", prefix="plan-", dir=self.folder, delete=False) as file:
+            file.write(text)
+        return ["--set", f"train_config.plan_path={file.name}"]
 
 
 def require_same(a, b):

@@ -12,6 +12,8 @@ from ranks import RankTraining
 
 RUNS = int(os.environ.get("EMBLEM_CHAOS_RUNS", "200"))
 SEED = int(os.environ.get("EMBLEM_CHAOS_SEED", "1"))
+WITHIN = float(os.environ.get("EMBLEM_CHAOS_SECONDS", "1"))  # of a start comes the fault
+OPTIONS = os.environ.get("EMBLEM_CHAOS_OPTIONS", "").split()  # of emblem train: --device cuda
 END_SECONDS = 20  # from a fault to the end of all; 5 without others on the machine
 SILENT_SECONDS = 40  # the same of a process that stands still
 FAULTS = ("none", "kill", "kill", "interrupt", "terminate", "stop", "kill-two")
@@ -28,7 +30,7 @@ class Chaos(RankTraining):
             ranks, fault = chance.randint(1, 5), chance.choice(FAULTS)
             if fault == "stop" and chance.random() < 0.7:
                 fault = "kill"  # silence takes long
-            delay = chance.choice((0, 0.1, 0.3, 0.6, 1)) * chance.random()
+            delay = WITHIN * chance.choice((0, 0.1, 0.3, 0.6, 1)) * chance.random()
             victims = chance.sample(range(ranks), min(ranks, 2 if fault == "kill-two" else 1))
             with self.subTest(run=number, ranks=ranks, fault=fault, victims=victims, delay=delay):
                 result, seconds = self.run_once(number, ranks, fault, victims, delay)
@@ -40,7 +42,7 @@ class Chaos(RankTraining):
     def run_once(self, number, count, fault, victims, delay):
         """What happened, and the seconds from the fault to the end of all ranks."""
         model = self.folder / f"run-{number}"
-        ranks = self.start(count, model, "--join-seconds", "4")
+        ranks = self.start(count, model, "--join-seconds", "4", *OPTIONS)
         time.sleep(delay)  # any moment is as good
         since = time.monotonic()
         for victim in victims:
@@ -70,13 +72,13 @@ class Chaos(RankTraining):
                 self.go_on(model, count)
                 return "ended, resumed", took
             return "ended", took
-        self.assertEqual(self.learned(model), self.undisturbed())
+        self.assertEqual(self.learned(model), self.undisturbed(*OPTIONS))
         return "finished", took
 
     def go_on(self, model, count):
-        for rank in self.start(count, model, "--resume"):
+        for rank in self.start(count, model, "--resume", *OPTIONS):
             self.assertEqual(rank.wait(), 0, rank.errors)
-        self.assertEqual(self.learned(model), self.undisturbed())
+        self.assertEqual(self.learned(model), self.undisturbed(*OPTIONS))
 
 
 if __name__ == "__main__":

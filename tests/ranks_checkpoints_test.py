@@ -1,5 +1,6 @@
 """Checkpoints of several ranks: written on any number, continued on any other, read by every command."""
 
+import concurrent.futures
 import csv
 import itertools
 import json
@@ -20,19 +21,21 @@ NUMBERS = [1, 2, 3, 4, 8]
 COVERING = [(1, 3), (3, 1), (2, 4), (4, 8), (8, 2)]
 
 
-def resume_everywhere(test, case, pairs, kinds=("default", "mixed", "rows", "one rank", "replicated"), options=()):
+def resume_everywhere(test, case, pairs, kinds=("default", "mixed", "rows", "one rank", "replicated"), options=(), at_once=1):
     """Trains 12 of about 24 steps (two epochs) on the first number of each pair, and the rest on the second."""
-    with Runs(case, rows=640, epochs=2) as runs:
+    with Runs(case, rows=640, epochs=2) as runs, concurrent.futures.ThreadPoolExecutor(at_once) as pool:
         whole = runs.train(1, *options)
+
+        def resume(writers, readers, *plans):
+            name = f"{writers}-{readers}"
+            runs.train(writers, *runs.plan(plans[0], latest(whole), writers), "--max-steps", 12, *options, name=name)
+            require_same(whole, runs.train(readers, *runs.plan(plans[1], latest(whole), readers), "--resume", *options, name=name))
+
         plans = itertools.cycle(kinds)
-        for writers, readers in pairs:
+        results = [(pair, pool.submit(resume, *pair, next(plans), next(plans))) for pair in pairs]
+        for (writers, readers), result in results:
             with test.subTest(writers=writers, readers=readers):
-                model = runs.folder / f"{writers}-{readers}"
-                runs.train(writers, *runs.plan(next(plans), latest(whole), writers), "--max-steps", 12, *options,
-                           name=model.name)
-                runs.train(readers, *runs.plan(next(plans), latest(whole), readers), "--resume", *options,
-                           name=model.name)
-                require_same(whole, model)
+                result.result()
 
 
 def steps_of(model):
