@@ -10,7 +10,7 @@ import unittest
 
 from harness import run
 from ranks import Launched
-from ranks_cases import run_on
+from ranks_cases import differences, latest, run_on
 
 PIPELINE = """
 train_input_path: "{data}/train/*"
@@ -180,13 +180,29 @@ class PlanTest(unittest.TestCase):
         self.assertEqual(len(runs("a_emb")), 1)
         self.assertEqual(len(runs("b_emb")), 2)
 
-    def test_kinds_that_do_not_exist_are_one_line(self):
+    def test_columns_are_constraints_that_change_no_bytes(self):
+        def trained(name):
+            model = self.here / name
+            self.launched(2, "train", "--config", self.config, "--model-dir", model, "--set", "train_config.logical_shards=2")
+            return latest(model)
+
+        free, plan = trained("free"), self.here / "plan.txt"
         self.write('embedding_constraints { sharding_types: "column_wise" }')
+        self.command("plan", "--config", self.config, "--probe", self.of_two, "--out", plan)
+        self.assertRegex(plan.read_text(), r"(?m)^a_emb columns 2 0 1$")
+        cut = trained("cut")
+        self.assertEqual(differences(free, cut), [])
+        # The rank of the first columns writes all rows.
+        written = [[path for path in model.glob("tables/a_emb/**/key") if path.stat().st_size > 0] for model in (free, cut)]
+        self.assertEqual([len(each) for each in written], [2, 1])
+
+    def test_kinds_that_do_not_exist_are_one_line(self):
+        self.write('embedding_constraints { sharding_types: "grid_shard" }')
         done = run("plan", "--config", self.config, "--probe", self.of_two)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(done.stderr.count("sharding_types column_wise of feature a are not supported"), 1)
+        self.assertEqual(done.stderr.count("sharding_types grid_shard of feature a are not supported"), 1)
         self.write('embedding_constraints { sharding_types: "rowwise" }')
-        self.assertIn('sharding_types has "rowwise"; expected row_wise, table_wise, data_parallel',
+        self.assertIn('sharding_types has "rowwise"; expected row_wise, table_wise, column_wise, data_parallel',
                       self.refused("plan", "--config", self.config, "--probe", self.of_two))
 
     def test_bench_plan_compares_predictions_with_measurements(self):

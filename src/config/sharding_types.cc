@@ -11,9 +11,8 @@
 namespace emblem {
 namespace {
 
-const std::vector<std::string> kSupported = {"row_wise", "table_wise", "data_parallel"};
-const std::vector<std::string> kUnsupported = {"column_wise", "table_row_wise", "table_column_wise",
-                                               "grid_shard"};
+const std::vector<std::string> kKinds = {"row_wise", "table_wise", "column_wise", "data_parallel"};
+const std::vector<std::string> kUnsupported = {"table_row_wise", "table_column_wise", "grid_shard"};
 
 bool contains(const std::vector<std::string>& words, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();
@@ -33,33 +32,40 @@ const config::ParameterConstraints* own_constraints(const config::FeatureConfig&
       &message.GetReflection()->GetMessage(message, field));
 }
 
-ShardingKinds kinds_of(const config::ParameterConstraints& constraints, const std::string& where) {
-  ShardingKinds kinds;
-  if (constraints.sharding_types().empty()) return kinds;
-  kinds = {.row_wise = false, .table_wise = false, .data_parallel = false, .is_given = true};
-  for (const std::string& word : constraints.sharding_types()) {
-    kinds.row_wise |= word == "row_wise";
-    kinds.table_wise |= word == "table_wise";
-    kinds.data_parallel |= word == "data_parallel";
-    if (contains(kUnsupported, word)) kinds.unsupported.push_back(word);
-    EMBLEM_REQUIRE(contains(kSupported, word) || contains(kUnsupported, word), where,
-                   ".sharding_types has \"", printable(word), "\"; expected ", joined(kSupported));
-  }
-  if (!kinds.row_wise && !kinds.table_wise && !kinds.data_parallel)
-    kinds.row_wise = kinds.table_wise = kinds.data_parallel = true;
-  else
-    kinds.unsupported.clear();
+// Optimizers with one value for a whole row need all of its columns in one place.
+std::vector<std::string> supported_by(const config::TrainConfig& train) {
+  std::vector<std::string> kinds = kKinds;
+  const config::SparseOptimizer& optimizer = train.sparse_optimizer();
+  if (optimizer.has_rowwise_adagrad_optimizer() || optimizer.has_partial_rowwise_adam_optimizer())
+    std::erase(kinds, "column_wise");
   return kinds;
+}
+
+ShardingKinds kinds_of(const config::ParameterConstraints& constraints,
+                       const std::vector<std::string>& supported, const std::string& where) {
+  std::vector<std::string> asked, unsupported;
+  for (const std::string& word : constraints.sharding_types()) {
+    EMBLEM_REQUIRE(contains(kKinds, word) || contains(kUnsupported, word), where,
+                   ".sharding_types has \"", printable(word), "\"; expected ", joined(kKinds));
+    (contains(supported, word) ? asked : unsupported).push_back(word);
+  }
+  if (asked.empty()) return {.unsupported = unsupported};
+  return {.row_wise = contains(asked, "row_wise"),
+          .table_wise = contains(asked, "table_wise"),
+          .column_wise = contains(asked, "column_wise"),
+          .data_parallel = contains(asked, "data_parallel")};
 }
 
 }  // namespace
 
 ShardingKinds sharding_kinds_of(const config::FeatureConfig& feature,
                                 const config::TrainConfig& train) {
+  const std::vector<std::string> supported = supported_by(train);
   if (const config::ParameterConstraints* own = own_constraints(feature))
     if (!own->sharding_types().empty())
-      return kinds_of(*own, cat("feature ", settings_of(feature).name, ": embedding_constraints"));
-  return kinds_of(train.global_embedding_constraints(),
+      return kinds_of(*own, supported,
+                      cat("feature ", settings_of(feature).name, ": embedding_constraints"));
+  return kinds_of(train.global_embedding_constraints(), supported,
                   "train_config.global_embedding_constraints");
 }
 
@@ -75,8 +81,9 @@ std::vector<std::string> unsupported_sharding(const config::PipelineConfig& conf
     const std::string others =
         names.size() > 1 ? cat(" and ", names.size() - 1, " other features") : "";
     lines.push_back(cat("sharding_types ", kinds, " of feature ", names[0], others,
-                        " are not supported; their tables are placed as if none were given (",
-                        "supported: ", joined(kSupported), ")"));
+                        " are not supported; their tables are placed as if none were given ",
+                        "(supported with this sparse_optimizer: ",
+                        joined(supported_by(config.train_config())), ")"));
   }
   return lines;
 }

@@ -10,11 +10,10 @@
 namespace emblem {
 
 struct ShardingKinds {
-  bool row_wise = true, table_wise = true, data_parallel = true;
-  // Kinds of TorchRec that are asked for and that emblem does not have. Where there are no others,
-  // all of the above are allowed.
+  bool row_wise = true, table_wise = true, column_wise = true, data_parallel = true;
+  // Kinds of TorchRec that are asked for and that emblem does not have, or not with the optimizer
+  // of the embeddings. Where there are no others, all of the above are allowed.
   std::vector<std::string> unsupported;
-  bool is_given = false;
 
   bool operator==(const ShardingKinds&) const = default;
 };

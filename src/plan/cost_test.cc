@@ -161,7 +161,7 @@ TEST(Cost, TwoWaysSideBySideTakeWhatWasProbedOfThemOnce) {
 
 TEST(Cost, ProbedStepsAreMetWhereSomeTablesCannotBeCut) {
   Workload workload = test_workload({4096, 4096});
-  workload.tables[0].allowed.replicated = false;
+  workload.tables[0].allowed.columns = false;
   const ShardPlan columns = plan_held(workload, {Holding::kColumns}, 2);
   EXPECT_EQ(holding_of(columns.tables[0]), Holding::kRows);
   EXPECT_EQ(holding_of(columns.tables[1]), Holding::kColumns);

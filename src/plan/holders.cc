@@ -28,6 +28,12 @@ std::optional<Holding> parse_holding(const std::string& name) {
   return std::nullopt;
 }
 
+std::vector<int> ranks_from(int first, int count, int ranks) {
+  std::vector<int> neighbours;
+  for (int i = 0; i < count; ++i) neighbours.push_back((first + i) % ranks);
+  return neighbours;
+}
+
 std::string to_text(const AllowedHolders& allowed) {
   std::string text;
   const auto add = [&](bool is_allowed, const char* name) {
@@ -35,6 +41,7 @@ std::string to_text(const AllowedHolders& allowed) {
   };
   add(allowed.rows, "rows");
   add(allowed.one_rank, "one rank");
+  add(allowed.columns, "columns");
   add(allowed.replicated, "replicated");
   return text;
 }

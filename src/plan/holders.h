@@ -5,15 +5,17 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "shard/plan.h"
 
 namespace emblem {
 
 struct AllowedHolders {
-  bool rows = true, one_rank = true, replicated = true;
+  bool rows = true, one_rank = true, columns = true, replicated = true;
 
-  bool any() const { return rows || one_rank || replicated; }
+  bool any() const { return rows || one_rank || columns || replicated; }
+  bool only_columns() const { return columns && !rows && !one_rank && !replicated; }
   bool operator==(const AllowedHolders&) const = default;
 };
 
@@ -35,6 +37,9 @@ struct HeldTables {
   double most_keys = std::numeric_limits<double>::max();
   bool operator==(const HeldTables&) const = default;
 };
+
+// `count` neighbours, from `first` on; rank 0 follows the last.
+std::vector<int> ranks_from(int first, int count, int ranks);
 
 // "rows or one rank"
 std::string to_text(const AllowedHolders& allowed);

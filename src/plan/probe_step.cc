@@ -22,9 +22,9 @@ std::vector<HeldTables> to_probe(const Workload& workload, int ranks) {
   };
   std::vector<HeldTables> held = {
       {Holding::kRows}, {Holding::kRank}, {Holding::kReplicated}, {Holding::kPooledRank}};
-  if (any([&](const WorkloadTable& table) { return table.may_be_cut(ranks); }))
+  if (any([&](const WorkloadTable& table) { return table.slices(ranks) > 1; }))
     held.push_back({Holding::kColumns});
-  if (any([&](const WorkloadTable& table) { return table.may_be_cut(ranks) && has_bags(table); }))
+  if (any([&](const WorkloadTable& table) { return table.slices(ranks) > 1 && has_bags(table); }))
     held.push_back({Holding::kPooledColumns});
   for (const HeldTables& all : std::vector<HeldTables>(held))
     if (all.holding != Holding::kRows && all.holding != Holding::kRank)

@@ -53,7 +53,8 @@ std::vector<ClassWork> classes_of(const Workload& workload, int ranks) {
     add_work(workload, table, table.settings.dim, classes);
   std::vector<ClassWork> slices;
   for (const WorkloadTable& table : workload.tables)
-    if (table.may_be_cut(ranks)) add_work(workload, table, table.settings.dim / ranks, slices);
+    if (const int count = table.slices(ranks); count > 1)
+      add_work(workload, table, table.settings.dim / count, slices);
   for (const ClassWork& slice : slices) {
     const bool is_there = std::any_of(classes.begin(), classes.end(), [&](const ClassWork& each) {
       return class_of(each.settings) == class_of(slice.settings);

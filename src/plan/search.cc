@@ -198,10 +198,10 @@ std::vector<TableShards> candidates_of(const WorkloadTable& table, int ranks) {
   };
   for (int r = 0; table.allowed.one_rank && r < ranks; ++r) add(on_rank(name, r, ranks));
   if (table.allowed.replicated) candidates.push_back(on_every_rank(name));
-  if (!table.may_be_cut(ranks)) return candidates;
-  std::vector<int> all(static_cast<size_t>(ranks));
-  std::iota(all.begin(), all.end(), 0);
-  add(by_columns(name, all, ranks));
+  const int slices = table.slices(ranks);
+  const int windows = slices == 1 ? 0 : slices == ranks ? 1 : ranks;
+  for (int first = 0; first < windows; ++first)
+    add(by_columns(name, ranks_from(first, slices, ranks), ranks));
   return candidates;
 }
 

@@ -24,7 +24,8 @@ struct FoundPlan {
 std::vector<double> bytes_short(const Prediction& prediction, const std::vector<MemoryPool>& pools);
 
 // The ways in which a table may be held: rows over all ranks, on each rank, replicated, columns
-// over all ranks; where bags have several keys, also pooled by the owner.
+// over all ranks, or over each row of neighbours where there are fewer; where bags have several
+// keys, also pooled by the owner.
 std::vector<TableShards> candidates_of(const WorkloadTable& table, int ranks);
 
 // Moves of one table and of two, from several starts, until none makes the step faster.

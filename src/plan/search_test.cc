@@ -38,8 +38,19 @@ TEST(Search, TriesColumnsAndOwnersWhereTheyArePossible) {
                            "columns over all ranks", "columns over all ranks, pooled there"));
   table.is_of_elements = true;
   EXPECT_EQ(kinds_of(table).size(), 5u);
-  table.allowed.replicated = false;
-  EXPECT_EQ(kinds_of(table).size(), 3u);
+  table.allowed.columns = false;
+  EXPECT_EQ(kinds_of(table).size(), 4u);
+}
+
+TEST(Search, CutsATableThatMayBeHeldInNoOtherWayIntoItsFewColumns) {
+  WorkloadTable table = test_table("t0", 5000);
+  table.settings.dim = 2;
+  EXPECT_EQ(table.slices(3), 1);
+  table.allowed = {.rows = false, .one_rank = false, .columns = true, .replicated = false};
+  EXPECT_THAT(candidates_of(table, 3),
+              testing::ElementsAre(by_columns("t0", {0, 1}, 3), by_columns("t0", {1, 2}, 3),
+                                   by_columns("t0", {2, 0}, 3)));
+  EXPECT_THAT(candidates_of(table, 2), testing::ElementsAre(by_columns("t0", {0, 1}, 2)));
 }
 
 // Keys of a bag seldom repeat: a vector is less than their rows.
@@ -55,9 +66,12 @@ TEST(Search, PoolsLongBagsAtTheirOwner) {
 TEST(Search, ObeysWhatATableMayBe) {
   const MachineProfile profile = test_profile(2);
   Workload workload = test_workload({5000, 5000, 5000});
-  workload.tables[0].allowed = {.rows = false, .one_rank = false, .replicated = true};
-  workload.tables[1].allowed = {.rows = false, .one_rank = true, .replicated = false};
-  workload.tables[2].allowed = {.rows = true, .one_rank = false, .replicated = false};
+  workload.tables[0].allowed = {
+      .rows = false, .one_rank = false, .columns = false, .replicated = true};
+  workload.tables[1].allowed = {
+      .rows = false, .one_rank = true, .columns = false, .replicated = false};
+  workload.tables[2].allowed = {
+      .rows = true, .one_rank = false, .columns = false, .replicated = false};
   const FoundPlan found = search_plan(CostModel(profile, workload), profile.memory);
   EXPECT_TRUE(found.plan.tables[0].replicated);
   EXPECT_THAT(describe(found.plan.tables[1]), HasSubstr("on rank"));
@@ -147,7 +161,8 @@ TEST(Misfit, NamesAConstraintThatStandsInTheWay) {
   MachineProfile profile = test_profile(2);
   for (MemoryPool& pool : profile.memory) pool.free_bytes = 10'000'000;
   Workload workload = test_workload({200'000});  // 12.8 MB
-  workload.tables[0].allowed = {.rows = false, .one_rank = true, .replicated = true};
+  workload.tables[0].allowed = {
+      .rows = false, .one_rank = true, .columns = false, .replicated = true};
   const CostModel model(profile, workload);
   const auto line = explain_misfit(model, profile.memory, search_plan(model, profile.memory));
   ASSERT_TRUE(line);

@@ -1,7 +1,6 @@
 #include "plan/workload.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "config/sharding_types.h"
 #include "model/builders.h"
@@ -19,14 +18,18 @@ constexpr double kUnlimitedKeys = 1e7;  // of a dynamic table without a capacity
 constexpr int kDoublings = 12;          // of the rows for which a power law is evaluated
 
 AllowedHolders allowed_of(const ShardingKinds& kinds) {
-  return {kinds.row_wise, kinds.table_wise, kinds.data_parallel};
+  return {.rows = kinds.row_wise,
+          .one_rank = kinds.table_wise,
+          .columns = kinds.column_wise,
+          .replicated = kinds.data_parallel};
 }
 
 void restrict(WorkloadTable& table, const FeatureSpec& feature, const config::TrainConfig& train) {
   const AllowedHolders own = allowed_of(sharding_kinds_of(feature.config, train));
-  const AllowedHolders both = {table.allowed.rows && own.rows,
-                               table.allowed.one_rank && own.one_rank,
-                               table.allowed.replicated && own.replicated};
+  const AllowedHolders both = {.rows = table.allowed.rows && own.rows,
+                               .one_rank = table.allowed.one_rank && own.one_rank,
+                               .columns = table.allowed.columns && own.columns,
+                               .replicated = table.allowed.replicated && own.replicated};
   EMBLEM_REQUIRE(both.any(), "feature ", feature.name, " allows table ", table.settings.name,
                  " to be ", to_text(own), ", other features of the table ", to_text(table.allowed),
                  "; give them the same embedding_constraints");
@@ -65,6 +68,8 @@ Workload workload_of(const config::PipelineConfig& config, const FeatureLayout& 
     }
     ++workload.lookups;
   }
+  for (WorkloadTable& table : workload.tables)  // one column is one slice
+    table.allowed.one_rank |= table.allowed.columns && table.settings.dim == 1;
   const std::string& precision = config.train_config().exchange_precision();
   if (precision == "BF16" || precision == "FP16") workload.value_bytes = 2;
   for (const Parameter& parameter : graph.parameter_list())
@@ -75,8 +80,6 @@ Workload workload_of(const config::PipelineConfig& config, const FeatureLayout& 
 
 ShardPlan plan_held(const Workload& workload, const HeldTables& held, int ranks) {
   ShardPlan plan{.ranks = ranks};
-  std::vector<int> all(static_cast<size_t>(ranks));
-  std::iota(all.begin(), all.end(), 0);
   int next = 0;
   for (size_t t = 0; t < workload.tables.size(); ++t) {
     const WorkloadTable& table = workload.tables[t];
@@ -96,8 +99,8 @@ ShardPlan plan_held(const Workload& workload, const HeldTables& held, int ranks)
         break;
       case Holding::kColumns:
       case Holding::kPooledColumns:
-        if (!table.may_be_cut(ranks)) break;
-        shards = by_columns(name, all, ranks);
+        if (table.slices(ranks) == 1) break;
+        shards = by_columns(name, ranks_from(0, table.slices(ranks), ranks), ranks);
         shards.pooled_at_owner = held.holding == Holding::kPooledColumns;
         break;
     }

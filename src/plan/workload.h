@@ -26,10 +26,12 @@ struct WorkloadTable {
   double hottest_share = 0;  // of lookups: those of the 100 most frequent keys
   double expected_keys = 0;  // that will have rows
 
-  // Whether slices of its columns may be on different ranks.
-  bool may_be_cut(int slices) const {
-    return allowed == AllowedHolders{} && slices > 1 && settings.dim >= slices &&
-           !is_row_wise(settings.rule);
+  // Slices of its columns that ranks may hold, one each: as many as ranks, or fewer where it has
+  // fewer columns and may be held in no other way. 1: it is not cut.
+  int slices(int ranks) const {
+    if (!allowed.columns || is_row_wise(settings.rule)) return 1;
+    if (allowed.only_columns()) return static_cast<int>(std::min<int64_t>(ranks, settings.dim));
+    return settings.dim >= ranks ? ranks : 1;
   }
   // Of all features.
   double bags_a_row() const {
