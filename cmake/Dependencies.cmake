@@ -86,6 +86,10 @@ if(EMBLEM_SANITIZE)
   target_compile_options(emblem_options INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${EMBLEM_SANITIZE} -fno-omit-frame-pointer>)
   target_link_options(emblem_options INTERFACE -fsanitize=${EMBLEM_SANITIZE})
+  if(EMBLEM_SANITIZE MATCHES thread)
+    target_compile_options(emblem_options INTERFACE
+      "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-include ${CMAKE_SOURCE_DIR}/tools/tsan_protobuf.h>")
+  endif()
 endif()
 
 # CUDA: one architecture, Hopper, unless told otherwise.

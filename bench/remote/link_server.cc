@@ -1,5 +1,6 @@
-// A folder as an S3 bucket behind a link of a given latency and rate, for bench/remote/run.py: read-only, path style,
-// without signatures. One thread a connection; bodies go from the page cache to the socket.
+// A folder as an S3 bucket behind a link of a given latency and rate, for bench/remote/run.py:
+// read-only, path style, without signatures. One thread a connection; bodies go from the page cache
+// to the socket.
 //
 //   g++ -O2 -std=c++20 -pthread bench/remote/link_server.cc -o link_server
 //   link_server FOLDER PORT LATENCY_MS MB_PER_S        serves FOLDER/BUCKET/KEY as s3://BUCKET/KEY
@@ -38,8 +39,8 @@ Clock::time_point reserve_link(size_t bytes) {
   static std::mutex mutex;
   static Clock::time_point free_at = Clock::now();
   const std::lock_guard lock(mutex);
-  free_at = std::max(free_at, Clock::now()) +
-            std::chrono::duration_cast<Clock::duration>(Seconds(static_cast<double>(bytes) / bytes_per_second));
+  free_at = std::max(free_at, Clock::now()) + std::chrono::duration_cast<Clock::duration>(Seconds(
+                                                  static_cast<double>(bytes) / bytes_per_second));
   return free_at;
 }
 
@@ -92,7 +93,8 @@ std::string time_text(const struct stat& status, const char* format) {
 }
 
 std::string answer(const char* status, const std::string& headers, size_t bytes) {
-  return std::string("HTTP/1.1 ") + status + "\r\n" + headers + "Content-Length: " + std::to_string(bytes) + "\r\n\r\n";
+  return std::string("HTTP/1.1 ") + status + "\r\n" + headers +
+         "Content-Length: " + std::to_string(bytes) + "\r\n\r\n";
 }
 
 // All keys below a prefix, in one page.
@@ -103,11 +105,14 @@ std::string listing(const std::string& bucket, const std::string& prefix) {
     if (!entry.is_regular_file() || ::stat(entry.path().c_str(), &status) != 0) continue;
     const std::string key = entry.path().string().substr(root.size() + bucket.size() + 2);
     if (!key.starts_with(prefix)) continue;
-    rows[key] = "<Contents><Key>" + key + "</Key><LastModified>" + time_text(status, "%Y-%m-%dT%H:%M:%S.000Z") +
-                "</LastModified><ETag>x</ETag><Size>" + std::to_string(status.st_size) + "</Size></Contents>";
+    rows[key] = "<Contents><Key>" + key + "</Key><LastModified>" +
+                time_text(status, "%Y-%m-%dT%H:%M:%S.000Z") +
+                "</LastModified><ETag>x</ETag><Size>" + std::to_string(status.st_size) +
+                "</Size></Contents>";
   }
-  std::string text = "<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Name>" + bucket + "</Name><Prefix>" +
-                     prefix + "</Prefix><KeyCount>" + std::to_string(rows.size()) +
+  std::string text = "<ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Name>" +
+                     bucket + "</Name><Prefix>" + prefix + "</Prefix><KeyCount>" +
+                     std::to_string(rows.size()) +
                      "</KeyCount><MaxKeys>100000</MaxKeys><IsTruncated>false</IsTruncated>";
   for (const auto& [key, row] : rows) text += row;
   return text + "</ListBucketResult>";
@@ -125,21 +130,25 @@ bool answer_request(int socket, const std::string& request) {
     std::string prefix = at == std::string::npos ? "" : target.substr(at + 7);
     prefix = prefix.substr(0, prefix.find('&'));
     const std::string body = listing(path.substr(1), prefix);
-    return send_all(socket, answer("200 OK", "Content-Type: application/xml\r\n", body.size()) + body);
+    return send_all(socket,
+                    answer("200 OK", "Content-Type: application/xml\r\n", body.size()) + body);
   }
   struct stat status {};
   if (::stat((root + path).c_str(), &status) != 0 || !S_ISREG(status.st_mode))
     return send_all(socket, answer("404 Not Found", "", 0));
   const auto size = static_cast<size_t>(status.st_size);
-  const std::string headers = "ETag: \"" + std::to_string(status.st_mtim.tv_nsec) + "\"\r\nAccept-Ranges: bytes\r\nLast-Modified: " +
+  const std::string headers = "ETag: \"" + std::to_string(status.st_mtim.tv_nsec) +
+                              "\"\r\nAccept-Ranges: bytes\r\nLast-Modified: " +
                               time_text(status, "%a, %d %b %Y %H:%M:%S GMT") + "\r\n";
   if (is_head) return send_all(socket, answer("200 OK", headers, size));
   size_t from = 0, to = size - 1;
   const size_t range = request.find("bytes=");
   if (range != std::string::npos) std::sscanf(request.c_str() + range, "bytes=%zu-%zu", &from, &to);
   to = std::min(to, size - 1);
-  const std::string content = "Content-Range: bytes " + std::to_string(from) + "-" + std::to_string(to) + "/" + std::to_string(size) + "\r\n";
-  return send_all(socket, answer(range == std::string::npos ? "200 OK" : "206 Partial Content", headers + content, to - from + 1)) &&
+  const std::string content = "Content-Range: bytes " + std::to_string(from) + "-" +
+                              std::to_string(to) + "/" + std::to_string(size) + "\r\n";
+  return send_all(socket, answer(range == std::string::npos ? "200 OK" : "206 Partial Content",
+                                 headers + content, to - from + 1)) &&
          send_file(socket, root + path, static_cast<off_t>(from), to - from + 1);
 }
 
@@ -181,7 +190,8 @@ int main(int argc, char** argv) {
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   address.sin_port = htons(static_cast<uint16_t>(std::atoi(argv[2])));
-  if (::bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 || ::listen(listener, 256) != 0) {
+  if (::bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(listener, 256) != 0) {
     std::perror("link_server");
     return 1;
   }

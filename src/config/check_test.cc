@@ -103,7 +103,8 @@ TEST(CheckPipeline, AHoldoutTakesThePlaceOfEvalInputPath) {
 
 TEST(CheckPipeline, TrainingSettingsAreInRange) {
   EXPECT_EQ(verdict({"train_config.mixed_precision=FP8"}),
-            "train_config.mixed_precision is \"FP8\", expected FP32, FP16 or BF16 (or INT8 in exported models)");
+            "train_config.mixed_precision is \"FP8\", expected FP32, FP16 or BF16 (or INT8 in "
+            "exported models)");
   EXPECT_EQ(verdict({"train_config.dedup_per_host=on"}),
             "train_config.dedup_per_host is \"on\", expected AUTO, ON or OFF");
   EXPECT_EQ(verdict({"train_config.exchange_precision=FP8"}),

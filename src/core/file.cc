@@ -238,9 +238,10 @@ std::vector<std::string> matches_of(const std::string& pattern) {
 bool is_pattern(const std::string& item) { return item.find_first_of("*?[") != std::string::npos; }
 
 std::vector<std::string> expand_item(const std::string& item) {
-  EMBLEM_REQUIRE(!item.starts_with("kafka://"), item.substr(0, item.find('?')),
-                 " is a topic of Kafka, which can only be trained on (train_input_path of a pipeline "
-                 "with KafkaDataset); expected files, folders or globs");
+  EMBLEM_REQUIRE(
+      !item.starts_with("kafka://"), item.substr(0, item.find('?')),
+      " is a topic of Kafka, which can only be trained on (train_input_path of a pipeline "
+      "with KafkaDataset); expected files, folders or globs");
   std::error_code ignored;
   std::vector<std::string> paths{item};
   if (!fs::exists(item, ignored)) {

@@ -73,8 +73,8 @@ void remove_path(const std::string& path);
 void sync_directory(const std::string& path);
 
 // Splits a comma-separated list of files, folders and globs into files, sorted within each item.
-// Of a folder, names that begin with "." or "_" are skipped, folders "NAME=VALUE" in it are read, other
-// folders are not. Throws when an item matches nothing.
+// Of a folder, names that begin with "." or "_" are skipped, folders "NAME=VALUE" in it are read,
+// other folders are not. Throws when an item matches nothing.
 std::vector<std::string> expand_paths(std::string_view list);
 
 // The items of such a list with paths that do not depend on the current folder. Globs stay globs,

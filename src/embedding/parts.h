@@ -1,5 +1,5 @@
-// embedding/parts.h - a table is kParts parts by key, forever: ranks of a training, servers and files
-// hold ranges of parts.
+// embedding/parts.h - a table is kParts parts by key, forever: ranks of a training, servers and
+// files hold ranges of parts.
 #pragma once
 
 #include <cstdint>

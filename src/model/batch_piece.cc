@@ -43,8 +43,7 @@ const ModelBatch& BatchPiece::cut(const ModelBatch& batch, int64_t begin, int64_
     SequenceView& piece = sequences_.emplace_back();
     piece.elements = all.offsets.data[begin + rows] - first;
     piece.offsets = offsets_of(all.offsets, begin, rows, sequence_offsets_[s]);
-    piece.numbers = {all.numbers.data + first * all.numbers.cols, piece.elements,
-                     all.numbers.cols};
+    piece.numbers = {all.numbers.data + first * all.numbers.cols, piece.elements, all.numbers.cols};
   }
   keys_.clear();
   for (size_t f = 0; f < batch.sparse.size(); ++f) {

@@ -49,8 +49,7 @@ Node build_logits(Graph& graph, ModelInputs& inputs, const HeadSpec& head) {
     case ModelConfig::MODEL_NOT_SET:
       break;
     default:
-      throw Error(ErrorCode::kUnsupported,
-                  cat("model ", model_name(model), " is not supported"));
+      throw Error(ErrorCode::kUnsupported, cat("model ", model_name(model), " is not supported"));
   }
   throw Error(ErrorCode::kInvalidArgument,
               "model_config names no model; set one of lr, fm, dnn, wide_and_deep, deepfm, dcn_v1, "
@@ -85,8 +84,8 @@ std::vector<std::vector<Node>> build_outputs(Graph& graph, ModelInputs& inputs,
 std::vector<Head> build_model(Graph& graph, ModelInputs& inputs) {
   const std::vector<HeadSpec> specs = heads_of(inputs.config(), inputs.layout());
   const auto outputs = build_outputs(graph, inputs, specs);
-  EMBLEM_REQUIRE(outputs.size() == specs.size(), "the model has ", outputs.size(),
-                 " towers, but ", specs.size(), " heads");
+  EMBLEM_REQUIRE(outputs.size() == specs.size(), "the model has ", outputs.size(), " towers, but ",
+                 specs.size(), " heads");
   std::vector<Head> heads;
   for (size_t i = 0; i < specs.size(); ++i)
     heads.push_back(make_head(graph, inputs, specs[i], outputs[i]));

@@ -5,15 +5,16 @@
 
 namespace emblem {
 
-Node build_deepfm(Graph& graph, ModelInputs& inputs, const config::DeepFM& model,
-                         int64_t classes) {
+Node build_deepfm(Graph& graph, ModelInputs& inputs, const config::DeepFM& model, int64_t classes) {
   graph.set_scope("wide");
   const Node wide = inputs.wide_sum("wide");
   const Vectors vectors = inputs.vectors(pairs_group_of(inputs.config().model_config()));
   const Node pairs = graph.fm(vectors.node, vectors.dim);
   const Node deep = add_mlp(graph, "deep", inputs.group("deep"), model.deep());
   if (model.has_final()) {
-    return add_logits(graph, "output", add_mlp(graph, "final", graph.concat({wide, pairs, deep}), model.final()), classes);
+    return add_logits(graph, "output",
+                      add_mlp(graph, "final", graph.concat({wide, pairs, deep}), model.final()),
+                      classes);
   }
   EMBLEM_REQUIRE(classes == 1, "deepfm without `final` gives one number, but num_class is ",
                  classes, "; add final { hidden_units: ... }");

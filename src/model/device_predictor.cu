@@ -266,7 +266,8 @@ void DevicePredictor::run(const Context&, const ModelBatch& batch,
                           std::span<const PredictedOutput> outputs) {
   for (const PredictedOutput& output : outputs)
     EMBLEM_REQUIRE(output.spec.value == OutputSpec::Value::kProbability, "output ",
-                   output.spec.name, " is not computed for this model on a GPU; serve the model "
+                   output.spec.name,
+                   " is not computed for this model on a GPU; serve the model "
                    "with --device cpu");
   check(batch);
   for (int64_t begin = 0; begin < batch.rows; begin += max_rows_) {

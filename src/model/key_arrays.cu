@@ -60,8 +60,8 @@ void fill(const Context& context, float value, int64_t count, float* to) {
 void first_keys(const Context& context, const FeatureKeys& keys, int64_t* to) {
   const int64_t bags = bags_of(keys);
   if (bags == 0) return;
-  first_keys_kernel<<<blocks_of(bags), kThreads, 0, context.stream>>>(
-      keys.keys.data, offsets_of(keys), bags, to);
+  first_keys_kernel<<<blocks_of(bags), kThreads, 0, context.stream>>>(keys.keys.data,
+                                                                      offsets_of(keys), bags, to);
   cuda_check(cudaGetLastError(), "launching first_keys_kernel");
 }
 

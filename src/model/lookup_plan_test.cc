@@ -42,7 +42,8 @@ struct Plan {
 };
 
 TEST(PlanLookups, DeepAndWideGroupsHaveTablesOfTheirOwn) {
-  const Plan plan(R"( feature_groups { group_name: "deep" feature_names: "item" feature_names: "cate" }
+  const Plan plan(
+      R"( feature_groups { group_name: "deep" feature_names: "item" feature_names: "cate" }
       feature_groups { group_name: "more" feature_names: "item" }
       feature_groups { group_name: "wide" feature_names: "cate" group_type: WIDE } )");
   ASSERT_EQ(plan.lookups.size(), 2u);
@@ -61,7 +62,8 @@ TEST(PlanLookups, ASuffixIsAnotherTable) {
 }
 
 TEST(PlanLookups, SequencesHaveTablesOfTheirOwnAndAreStackedWhereTheyShareThem) {
-  const Plan plan(R"( feature_groups { group_name: "deep" feature_names: "item" feature_names: "cate"
+  const Plan plan(
+      R"( feature_groups { group_name: "deep" feature_names: "item" feature_names: "cate"
       sequence_groups { group_name: "click" feature_names: "item" feature_names: "cate"
                         feature_names: "click__item" feature_names: "click__cate" }
       sequence_encoders { pooling_encoder { input: "click" } } } )");

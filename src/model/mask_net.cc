@@ -5,7 +5,8 @@ namespace emblem {
 
 Node build_mask_net(Graph& graph, ModelInputs& inputs, const config::MaskNet& model,
                     int64_t classes) {
-  const Node hidden = add_mask_net(graph, "mask_net", inputs.first_group(), model.mask_net_module());
+  const Node hidden =
+      add_mask_net(graph, "mask_net", inputs.first_group(), model.mask_net_module());
   return add_logits_without_bias(graph, "output", hidden, classes);
 }
 

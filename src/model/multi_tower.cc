@@ -11,8 +11,8 @@ template <class Towers>
 std::vector<Node> add_towers(Graph& graph, ModelInputs& inputs, const Towers& towers) {
   std::vector<Node> outputs;
   for (const config::Tower& tower : towers)
-    outputs.push_back(add_mlp(graph, "towers." + tower.input(), inputs.group(tower.input()),
-                              tower.mlp()));
+    outputs.push_back(
+        add_mlp(graph, "towers." + tower.input(), inputs.group(tower.input()), tower.mlp()));
   return outputs;
 }
 

@@ -24,8 +24,9 @@ States add_extraction(Graph& graph, const std::string& scope, const States& x,
   States out;
   for (size_t t = 0; t < names.size(); ++t) {
     const std::string task = cat(scope, ".", names[t]);
-    std::vector<Node> experts = add_experts(graph, task + ".experts", x.tasks[t],
-                                            network.expert_num_per_task(), network.task_expert_net());
+    std::vector<Node> experts =
+        add_experts(graph, task + ".experts", x.tasks[t], network.expert_num_per_task(),
+                    network.task_expert_net());
     EMBLEM_REQUIRE(graph.cols(experts[0]) == graph.cols(shared[0]), "ple: ", scope,
                    ": task_expert_net ends in ", graph.cols(experts[0]),
                    " units and share_expert_net in ", graph.cols(shared[0]),

@@ -49,8 +49,7 @@ TEST(HostPredictor, CutsBatchesIntoPieces) {
   const std::vector<OutputSpec> specs = default_outputs(heads);
   std::vector<std::vector<float>> values;
   std::vector<PredictedOutput> outputs;
-  for (const OutputSpec& spec : specs)
-    values.emplace_back(static_cast<size_t>(rows * spec.cols));
+  for (const OutputSpec& spec : specs) values.emplace_back(static_cast<size_t>(rows * spec.cols));
   for (size_t i = 0; i < specs.size(); ++i)
     outputs.push_back({specs[i], {values[i].data(), rows, specs[i].cols}});
   predictor.run({}, small.view.set(batch), outputs);

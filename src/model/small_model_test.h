@@ -16,9 +16,9 @@ namespace emblem {
 
 struct BatchShape {
   int64_t rows = 8;
-  int64_t most_elements = 5;      // of a row of a sequence
+  int64_t most_elements = 5;  // of a row of a sequence
   int64_t fewest_elements = 0;
-  int64_t most_keys = 1;          // of a row of a feature; more than 1: also none
+  int64_t most_keys = 1;  // of a row of a feature; more than 1: also none
 };
 
 // Labels follow from the first key of the first sparse feature, so that they can be learned.
@@ -36,12 +36,11 @@ inline Batch random_batch(const FeatureLayout& layout, const BatchShape& shape, 
     SequenceColumn& column = batch.sequences[s];
     column.offsets.push_back(0);
     for (int64_t row = 0; row < shape.rows; ++row)
-      column.offsets.push_back(column.offsets.back() +
-                               static_cast<int32_t>(shape.fewest_elements +
-                                                    below(shape.most_elements -
-                                                          shape.fewest_elements + 1)));
-    column.numbers.resize(
-        static_cast<size_t>(column.elements() * layout.sequences[s].dense_cols));
+      column.offsets.push_back(
+          column.offsets.back() +
+          static_cast<int32_t>(shape.fewest_elements +
+                               below(shape.most_elements - shape.fewest_elements + 1)));
+    column.numbers.resize(static_cast<size_t>(column.elements() * layout.sequences[s].dense_cols));
     for (float& value : column.numbers) value = random.uniform() - 0.5f;
   }
   batch.resize_sparse(static_cast<size_t>(layout.sparse_count));
@@ -61,8 +60,8 @@ inline Batch random_batch(const FeatureLayout& layout, const BatchShape& shape, 
   }
   const SparseColumn* first = batch.sparse.empty() ? nullptr : &batch.sparse[0];
   for (int64_t row = 0; row < shape.rows; ++row) {
-    const bool has_key = first != nullptr && (first->offsets.empty() ||
-                                              first->offsets[row] < first->offsets[row + 1]);
+    const bool has_key = first != nullptr &&
+                         (first->offsets.empty() || first->offsets[row] < first->offsets[row + 1]);
     const int64_t key =
         !has_key ? row : first->keys[first->offsets.empty() ? row : first->offsets[row]];
     for (size_t l = 0; l < layout.labels.size(); ++l)
@@ -98,8 +97,7 @@ struct SmallModel {
     model->update_embeddings(context, 1.0f, rate, number);
     const View<float> parameters = model->graph().parameters();
     const View<float> gradients = model->graph().parameter_gradients();
-    for (int64_t i = 0; i < parameters.size(); ++i)
-      parameters.data[i] -= rate * gradients.data[i];
+    for (int64_t i = 0; i < parameters.size(); ++i) parameters.data[i] -= rate * gradients.data[i];
     return loss;
   }
   std::vector<float> logits(size_t head = 0) {

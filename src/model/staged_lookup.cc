@@ -24,8 +24,7 @@ class StagedLookup final : public Lookup {
                        fetch(context, features[f].weights, memory_[f].weights)});
     context.synchronize();
     rows_.resize(static_cast<size_t>(out.size()));
-    host_->forward({.threads = context.threads}, keys_, phase,
-                   {rows_.data(), out.rows, out.cols});
+    host_->forward({.threads = context.threads}, keys_, phase, {rows_.data(), out.rows, out.cols});
     narrow(out.dtype);
     detail::copy(context, out.data, rows_.data(),
                  static_cast<size_t>(out.size() * size_of(out.dtype)));

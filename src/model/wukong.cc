@@ -22,9 +22,8 @@ Vectors add_layer(Graph& graph, const std::string& scope, const Vectors& x,
   graph.set_scope(scope + ".linear");
   const Node mixed = graph.mix_vectors(x.node, x.dim, linear);
   graph.set_scope(scope + ".residual");
-  const Node residual = x.count == linear + products
-                            ? x.node
-                            : graph.mix_vectors(x.node, x.dim, linear + products);
+  const Node residual =
+      x.count == linear + products ? x.node : graph.mix_vectors(x.node, x.dim, linear + products);
   graph.set_scope(scope + ".output_norm");
   const Node sum = graph.sum({graph.concat({made, mixed}), residual});
   return {graph.layer_norm_vectors(sum, x.dim), linear + products, x.dim};
@@ -32,8 +31,7 @@ Vectors add_layer(Graph& graph, const std::string& scope, const Vectors& x,
 
 }  // namespace
 
-Node build_wukong(Graph& graph, ModelInputs& inputs, const config::WuKong& model,
-                  int64_t classes) {
+Node build_wukong(Graph& graph, ModelInputs& inputs, const config::WuKong& model, int64_t classes) {
   const config::ModelConfig& config = inputs.config().model_config();
   const std::string sparse_group = sparse_group_of(config);
   Vectors x = inputs.vectors(sparse_group);

@@ -27,8 +27,8 @@ class CsvDecoder final : public TextDecoder {
       columns_.push_back({request.name, request.type});
     }
     for (const std::string& name : source.keep) kept_fields_.push_back(field_of(name, where));
-    parser_ = make_csv_line_parser(field_names_, delimiter_, std::move(wanted), source.na_strings,
-                                   where);
+    parser_ =
+        make_csv_line_parser(field_names_, delimiter_, std::move(wanted), source.na_strings, where);
   }
 
  protected:

@@ -95,7 +95,8 @@ class JsonRow {
       const ColumnRequest& request = parser_.requests()[static_cast<size_t>(target)];
       const int most = !request.sequence_delim.empty() ? 3 : request.has_bags() ? 2 : 1;
       if (depth_ <= most) return {};
-      return most == 1 ? "is an array, expected one value" : "holds arrays that are nested too deep";
+      return most == 1 ? "is an array, expected one value"
+                       : "holds arrays that are nested too deep";
     });
   }
   bool end_array() {
@@ -156,7 +157,7 @@ class JsonRow {
   const JsonLineParser& parser_;
   int64_t row_;
   Block& block_;
-  std::vector<uint8_t> seen_;                // by column
+  std::vector<uint8_t> seen_;                  // by column
   const std::vector<int>* targets_ = nullptr;  // of the key at hand
   std::optional<std::string> weighted_key_;    // within an object of weights
   int depth_ = 0;                              // of objects and arrays

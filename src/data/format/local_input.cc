@@ -37,7 +37,8 @@ bool is_remote(const std::string& path) {
 }
 
 void require_local(const std::string& setting, const std::string& path, const std::string& option) {
-  EMBLEM_REQUIRE(!is_kafka_address(path), setting, " is \"", printable(path.substr(0, path.find('?'))),
+  EMBLEM_REQUIRE(!is_kafka_address(path), setting, " is \"",
+                 printable(path.substr(0, path.find('?'))),
                  "\", a stream, which can be trained on only; give files with ", option, " PATH");
   EMBLEM_REQUIRE(!is_remote(path), setting, " is \"", printable(path),
                  "\", a table of a service that Emblem does not read; give files with ", option,

@@ -18,7 +18,8 @@ void require_local(const std::string& setting, const std::string& path, const st
 // without a reader.
 config::DatasetType dataset_type_for(const std::string& path);
 
-// dataset_type becomes that of the files of `path`; of CSV files, delimiter and with_header as well.
+// dataset_type becomes that of the files of `path`; of CSV files, delimiter and with_header as
+// well.
 void follow_files(const std::string& path, config::DataConfig* data);
 
 // A dataset_type of TorchEasyRec (OdpsDataset, ParquetDataset, KafkaDataset) becomes that of the

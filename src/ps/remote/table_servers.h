@@ -25,7 +25,7 @@ namespace emblem {
 
 struct TableServersOptions {
   std::vector<TableServerAddress> servers;
-  std::string token;                        // bearer token of the servers; empty: none is sent
+  std::string token;  // bearer token of the servers; empty: none is sent
   // Of a lookup, with all retries. A server whose status is late for as long is down.
   std::chrono::milliseconds timeout{1000};
   std::chrono::milliseconds status_interval{250};  // between two questions for the status

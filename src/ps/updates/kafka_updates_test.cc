@@ -64,8 +64,8 @@ TEST_F(KafkaTest, MessagesThatAreNoUpdatesAreCountedAndSkipped) {
   ParameterServer server(with_kafka());
   const auto model = server.load_model("m", 1, tables());
   producer_.send("hps_et.m.a", "nonsense");
-  producer_.send("hps_et.m.a", make_update_message(std::vector<int64_t>{1},
-                                                       std::vector<float>{1, 2, 3}, 3, 8));
+  producer_.send("hps_et.m.a",
+                 make_update_message(std::vector<int64_t>{1}, std::vector<float>{1, 2, 3}, 3, 8));
   EXPECT_TRUE(becomes_true([&] { return server.kafka_counts().refused == 2; }));
   post({1}, 12);
   EXPECT_TRUE(reads(*model, 1, 12));

@@ -56,14 +56,10 @@ TEST(MeanMetrics, AreUndefinedWithoutRows) {
 
 TEST(MeanMetrics, MergedPartsEqualTheWhole) {
   const std::vector<std::function<std::unique_ptr<Metric>()>> makers = {
-      [] { return make_log_loss(); },
-      [] { return make_mean_absolute_error(); },
-      [] { return make_mean_squared_error(); },
-      [] { return make_mean_label(); },
-      [] { return make_mean_prediction(); },
-      [] { return make_calibration(); },
-      [] { return make_accuracy(0.5f); },
-      [] { return make_normalized_entropy(1e-12); }};
+      [] { return make_log_loss(); },           [] { return make_mean_absolute_error(); },
+      [] { return make_mean_squared_error(); }, [] { return make_mean_label(); },
+      [] { return make_mean_prediction(); },    [] { return make_calibration(); },
+      [] { return make_accuracy(0.5f); },       [] { return make_normalized_entropy(1e-12); }};
   for (const auto& make : makers) {
     const auto left = make(), right = make(), whole = make();
     left->add(
