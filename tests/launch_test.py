@@ -175,6 +175,7 @@ printf last"""
                                  (["--ranks", "2", "--restarts", "-1", "--", "x"], "--restarts"),
                                  (["--ranks", "2", "--meet", "here", "--", "x"], '--meet is "here"'),
                                  (["--ranks", "2", "--meet", "here:x", "--", "x"], "the port of --meet"),
+                                 (["--ranks", "2", "--meet", "here:0", "--", "x"], "from 1 to 65535"),
                                  (["--hosts", "a", "--ssh", " ", "--", "x"], "--ssh is empty"),
                                  (["--ranks", "2", "--program", "no-such-program", "--", "x"],
                                   "cannot start no-such-program: No such file"),
@@ -360,6 +361,10 @@ class HostsTest(LaunchCase):
         job = self.finish(self.start(*self.hosts("127.0.0.1,me@127.0.0.2:2"), "--", *COMM))
         self.assertIn("tcp, 3 ranks, hosts: 1", job.lines[0])
         self.assertEqual(job.errors, [])
+
+    def test_hosts_may_be_the_last_option(self):
+        job = self.finish(self.start("--hosts", "localhost:2", "--", *COMM))
+        self.assertIn("tcp, 2 ranks", job.lines[0])
 
     def test_this_machine_needs_no_ssh(self):
         job = self.finish(self.start_script('echo "$RANK $FAKE_HOST."', *self.hosts("localhost,b")))

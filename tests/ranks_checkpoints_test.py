@@ -136,7 +136,9 @@ class OtherCommands(unittest.TestCase):
         for model in (self.one, self.runs.train(3, *options, name="columns")):
             done = run("export", "--checkpoint", model, "--out", self.runs.folder / f"{model.name}-served")
             self.assertEqual(done.returncode, 0, done.stderr)
-            # Others have the configuration, which names the plan.
+            config = (self.runs.folder / f"{model.name}-served/1/pipeline.config").read_text()
+            self.assertNotIn("plan_path", config)
+            # Others have the model_dir and the time.
             exported.append({name: data for name, data in files_of(self.runs.folder / f"{model.name}-served").items()
                              if name.endswith(("key", "emb_vector", ".safetensors"))})
         self.assertTrue(any(name.endswith("emb_vector") for name in exported[0]))

@@ -1,6 +1,7 @@
 """Predictions and evaluations by several ranks: the same as those of one process, in the same order."""
 
 import json
+import shutil
 import signal
 import unittest
 
@@ -89,6 +90,48 @@ class RanksPredictTest(EmblemTest):
         self.assertEqual([rank.wait() for rank in ranks], [1, 1])
         self.assertIn("nothing", ranks[0].errors[-1])
         self.assertRegex(ranks[1].errors[-1], r"rank 0 \(host .+\): .*nothing")
+
+    def refused(self, command, options_of_ranks, folders=(None, None)):
+        """Both ranks, each in its folder, end with a line; that of rank 0 is returned. No file appears."""
+        port, out = free_port(), self.folder / "refused.csv"
+        output = ["--out", out] if command == "predict" else []
+        ranks = [Rank(torchrun_variables(rank, 2, port), command, *output, *options, cwd=folders[rank])
+                 for rank, options in enumerate(options_of_ranks)]
+        self.assertEqual([rank.wait() for rank in ranks], [1, 1], [rank.errors for rank in ranks])
+        self.assertFalse(out.exists())
+        return ranks[0].errors[-1]
+
+    def folders(self, name):
+        """One a rank."""
+        made = [self.folder / f"{name}-{rank}" for rank in range(2)]
+        for folder in made:
+            folder.mkdir()
+        return made
+
+    def test_ranks_with_other_columns_or_outputs_are_refused(self):
+        base = ["--checkpoint", self.model, "--input", self.input]
+        for option, names in (("--keep", ("C1", "C2")), ("--outputs", ("logits", "probability"))):
+            line = self.refused("predict", [[*base, option, name] for name in names])
+            self.assertIn("start all ranks with the same pipeline and options", line)
+
+    def test_ranks_with_other_data_are_refused(self):
+        folders = self.folders("data")
+        lines = (self.input / "part-0.tsv").read_text().splitlines(keepends=True)
+        for rank, folder in enumerate(folders):
+            (folder / "test.tsv").write_text("".join(lines[rank:]))
+        for command in ("predict", "eval"):
+            line = self.refused(command, [["--checkpoint", self.model, "--input", "test.tsv"]] * 2, folders)
+            self.assertRegex(line, r"rank 1 .* has 1 file with \d+ bytes in test.tsv, rank 0 .*; give all ranks the same data")
+
+    def test_ranks_with_other_checkpoints_are_refused(self):
+        folders = self.folders("models")
+        newest = max(self.model.glob("model.ckpt-*"), key=lambda path: int(path.name.rpartition("-")[2]))
+        for folder in folders:
+            shutil.copytree(newest, folder / newest.name)
+        manifest = folders[1] / newest.name / "manifest.json"
+        manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "epoch": 7}))
+        line = self.refused("eval", [["--checkpoint", newest.name, "--input", self.input]] * 2, folders)
+        self.assertRegex(line, rf"rank 1 .* has another .*{newest.name} than rank 0 .*; give all ranks the same")
 
     def test_an_interruption_leaves_no_file(self):
         many = self.folder / "many.tsv"

@@ -60,6 +60,9 @@ class Refusals(unittest.TestCase):
     def test_a_batch_that_shards_do_not_divide(self):
         self.refused(2, "train_config.global_batch_size=60", parts=["global_batch_size is 60", "8 shards", "choose 64"])
 
+    def test_more_shards_than_any_machine_has_loaders_for(self):
+        self.refused(2, "train_config.logical_shards=1000000", parts=["logical_shards is 1000000, expected up to 1024"])
+
     def test_gpus(self):
         self.refused(2, options=["--device", "cuda"], parts=["--device cpu"])
 
@@ -78,6 +81,8 @@ class Refusals(unittest.TestCase):
                 (2, "ranks 2\n" + lines + f"{self.tables[0]} rank 1\n", [f"names table {self.tables[0]} twice"]),
                 (2, "ranks 2\nuser_emb column 3\n", ["plan:2: table user_emb needs"]),
                 (2, "ranks 2\nuser_emb rows pooled owner\n", ["plan:2: table user_emb cannot be pooled at its owner"]),
+                (2, "ranks 2\nuser_emb rows 0-4096 none\n", ["plan:2: ", "parts '0-4096': expected FIRST-LAST", "or none"]),
+                (2, "ranks 2\nuser_emb rows 1/2 2/2\n", ["plan:2: ", "parts '1/2': expected FIRST-LAST", "or none"]),
                 (2, "no plan\n", ["plan:1: a plan begins with 'ranks N'"]),
                 (2, "", ["plan: no plan: it begins with 'ranks N'"])):
             with self.subTest(text=text, ranks=ranks):
@@ -95,7 +100,7 @@ class Refusals(unittest.TestCase):
     def test_ranks_with_different_configurations(self):
         base = ["--config", self.runs.config, "--model-dir", self.runs.folder / "different"]
         for change in (["--set", "train_config.seed=6"], ["--train-input", self.runs.data / "test"],
-                       ["--model-dir", self.runs.folder / "elsewhere"]):
+                       ["--model-dir", self.runs.folder / "elsewhere"], ["--max-steps", 3], ["--stop-at", "auc=0.3"]):
             with self.subTest(change=change):
                 results = ranks_with([base, base + change if change[0] != "--model-dir" else base[:2] + change])
                 for errors, status in results:

@@ -125,11 +125,12 @@ int run(CollectionOptionsOfCli& options) {
                  "--host-dedup rows is for CPUs; GPUs sum gradients, too: --host-dedup sums");
   EMBLEM_REQUIRE(!options.no_dedup || options.device == "cuda",
                  "--no-dedup is measured on a GPU; add --device cuda");
-  EMBLEM_REQUIRE(options.ranks >= 0 && options.rank_of >= 0,
-                 "--ranks and --rank-of are numbers of ranks: at least 1");
   EMBLEM_REQUIRE(options.ranks == 0 || options.rank_of == 0,
                  "--ranks and --rank-of exclude each other: several ranks, or the work of one");
   const RankPlace place = find_rank_place(options.launched);
+  EMBLEM_REQUIRE(place.size == 1 || options.ranks == 0,
+                 "--ranks starts ranks as threads, but this ", "process is one of ", place.size,
+                 " ranks; leave it out");
   BenchResult result;
   if (options.rank_of > 0) {
     const Workers workers = make_workers(options, 0);
@@ -156,13 +157,18 @@ void add_collection_bench(Command& bench) {
       "protocol: uniform keys, Adam, no dense part), beside published figures; starts its ranks as "
       "threads, or is one of those that a launcher started");
   CollectionOptions& of = options->collection;
-  command.option("--ranks", options->ranks, "N", "Ranks, as threads of this process (default: 1)");
+  command.option("--ranks", options->ranks, "N", "Ranks, as threads of this process (default: 1)")
+      .range(1, 1024)
+      .hide_default();
   command.option("--hosts", options->hosts, "N",
                  "Thread ranks stand for N hosts: the bytes between them are counted");
   command.choice("--host-dedup", options->host_dedup, {"none", "rows", "sums"},
                  "Send a row to a host once; sums: and one gradient a key back");
-  command.option("--rank-of", options->rank_of, "N",
-                 "Instead, the work of one of N GPUs on one GPU; the time of links is computed");
+  command
+      .option("--rank-of", options->rank_of, "N",
+              "Instead, the work of one of N GPUs on one GPU; the time of links is computed")
+      .range(1, 65536)
+      .hide_default();
   command.option("--link", options->link, "GB/S", "Rate of a GPU's links, for --rank-of")
       .positive();
   command.option("--batch", of.batch, "N", "Samples of all ranks").positive();
@@ -173,7 +179,7 @@ void add_collection_bench(Command& bench) {
   command.choice("--tables", options->kind, {"static", "dynamic"}, "Kind of tables");
   command.flag("--no-dedup", options->no_dedup, "Send equal keys of a rank several times (GPU)");
   command.option("--distinct", of.distinct, "N", "Distinct batches, used in turn").positive();
-  command.option("--warmup", of.warmup, "N", "Iterations before timing starts");
+  command.option("--warmup", of.warmup, "N", "Iterations before timing starts").at_least(0);
   command.option("--iterations", of.iterations, "N", "Timed iterations").positive();
   add_rank_options(command, options->launched);
   command.output("--json", options->json, "Also write the results to this file");

@@ -73,7 +73,7 @@ CLI::Option* add(CLI::App* app, const std::string& names, T& variable, const std
 template <class T>
 Option add_list(CLI::App* app, const std::string& names, std::vector<T>& variable,
                 const std::string& value, const std::string& text) {
-  return Option(add(app, names, variable, value, text)->delimiter(','));
+  return Option(add(app, names, variable, value, text)->delimiter(',')->allow_extra_args(false));
 }
 
 // Adds the names in a comma-separated list; one with a comma is in quotes, as in CSV.
@@ -326,6 +326,13 @@ Option& Option::at_least(double lowest) {
   return *this;
 }
 
+Option& Option::not_empty() {
+  option_->check([](const std::string& given) {
+    return given.empty() ? std::string("is empty; give a value or leave the option out") : "";
+  });
+  return *this;
+}
+
 Option& Option::excludes(const Option& other) {
   option_->excludes(other.option_);
   return *this;
@@ -382,7 +389,8 @@ Option Command::choice(const std::string& names, std::string& variable,
 
 Option Command::choices(const std::string& names, std::vector<std::string>& variable,
                         std::vector<std::string> choices, const std::string& text) {
-  return restrict(add(app_, names, variable, "", text)->delimiter(','), std::move(choices));
+  return restrict(add(app_, names, variable, "", text)->delimiter(',')->allow_extra_args(false),
+                  std::move(choices));
 }
 
 Option Command::size(const std::string& names, int64_t& variable, const std::string& text,
@@ -417,7 +425,7 @@ Option Command::list(const std::string& names, std::vector<std::string>& variabl
     for (const std::string& list : given) append_names(names, list, variable);
   };
   CLI::Option* option = app_->add_option_function<std::vector<std::string>>(names, parse, text);
-  return Option(option->type_name(value));
+  return Option(option->type_name(value)->allow_extra_args(false));
 }
 
 Option Command::repeatable(const std::string& names, std::vector<std::string>& variable,

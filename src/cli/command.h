@@ -26,6 +26,7 @@ class Option {
   Option& range(double lowest, double highest);  // both included
   Option& at_least(double lowest);
   Option& positive();  // above 0
+  Option& not_empty();
   Option& excludes(const Option& other);
   Option& needs(const Option& other);
 

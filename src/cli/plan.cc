@@ -253,12 +253,16 @@ void add_plan(Command& program) {
       .positive();
   command.size("--memory", options->memory, "Bytes that each rank may use", "what was free");
   command.flag("--explain", options->explain, "Say why each table is where it is");
-  command.list("--hosts", options->hosts, "N,...",
-               "Predict clusters of these numbers of hosts instead, with --devices and --link");
+  const Option hosts =
+      command.list("--hosts", options->hosts, "N,...",
+                   "Predict clusters of these numbers of hosts instead, with --devices and --link");
   command.option("--devices", options->devices, "N", "Devices of a host, with --hosts")
-      .range(1, 1024);
-  command.list("--link", options->links, "INSIDE,BETWEEN",
-               "Links inside a host and between hosts: nvlink4, ndr, or NAME=GB/s:MICROSECONDS");
+      .range(1, 1024)
+      .needs(hosts);
+  command
+      .list("--link", options->links, "INSIDE,BETWEEN",
+            "Links inside a host and between hosts: nvlink4, ndr, or NAME=GB/s:MICROSECONDS")
+      .needs(hosts);
   command.flag("--backtest", options->backtest,
                "Compare predictions for larger clusters with MLPerf's published results instead");
   command.run([options] { return run(*options); });

@@ -30,10 +30,17 @@ void check_keep(const std::vector<std::string>& keep) {
   }
 }
 
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += name + '\n';
+  return text;
+}
+
 void run(const Options& options) {
   check_keep(options.keep);
   ModelRanks ranks(options.ranks, options.transport.ranks,
-                   cat("predict ", options.checkpoint, " ", options.input, " ", options.out));
+                   cat("predict ", options.checkpoint, " ", options.input, " ", options.out,
+                       " --keep ", joined(options.keep), " --outputs ", joined(options.outputs)));
   PredictionPass pass;
   ranks.run([&] {
     if (is_object_uri(options.checkpoint)) configure_remote(options.remote);

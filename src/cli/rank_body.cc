@@ -9,6 +9,7 @@
 #include "core/caught_error.h"
 #include "core/gpu.h"
 #include "core/thread_pool.h"
+#include "emblem/error.h"
 
 namespace emblem {
 namespace {
@@ -49,6 +50,8 @@ void run_as_threads(const RankJob& job, const RankBody& body) {
 void run_ranks(const RankJob& job, const RankBody& body) {
   const RankPlace place = find_rank_place(job.ranks);
   if (place.size == 1) return run_as_threads(job, body);
+  EMBLEM_REQUIRE(job.thread_ranks <= 1, "--ranks starts ranks as threads, but this process is one ",
+                 "of ", place.size, " ranks; leave it out");
   TcpSettings settings;
   settings.join.configuration = job.configuration;
   settings.join.join_seconds = job.ranks.join_seconds;

@@ -12,11 +12,11 @@ void add_rank_options(Command& command, RankOptions& options) {
   command.option("--world", options.world, "N", "Number of ranks").positive().hide_default();
   command.option("--meet", options.meet, "HOST:PORT", "Where rank 0 waits for the others");
   command.option("--join-seconds", options.join_seconds, "S", "Time for all ranks to be there")
-      .positive();
+      .range(0.001, 1e6);
   command
       .option("--collective-seconds", options.collective_seconds, "S",
               "Time after which a rank that does not take part in a collective is an error")
-      .positive();
+      .range(0.001, 1e6);
   command.choice("--ranks-from", options.launcher,
                  {"openmpi", "mpich", "torchrun", "slurm", "none"},
                  "Whose environment variables to read (default: the first that are set; none: one "

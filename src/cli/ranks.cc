@@ -72,7 +72,8 @@ void JobRanks::silence_others() const {
 }
 
 TrainingRanks::TrainingRanks(const RankOptions& options, const std::string& transport,
-                             const config::PipelineConfig& config, bool resume)
+                             const config::PipelineConfig& config, bool resume,
+                             const std::string& command)
     : JobRanks(options) {
   const RankPlace place = find_rank_place(options);
   int64_t shards = shards_of(config, resume, place.size);
@@ -90,7 +91,7 @@ TrainingRanks::TrainingRanks(const RankOptions& options, const std::string& tran
     tell_other_ranks(options, transport, error);
     throw;
   }
-  connect(place, transport, hash_string(to_stored_text(config) + plan));
+  connect(place, transport, hash_string(cat(to_stored_text(config), plan, command)));
   ranks_->broadcast(Context{}, {&shards, sizeof(shards)}, 0);
   world_->shards = shards;
   world_->plan = plan_ ? &*plan_ : nullptr;

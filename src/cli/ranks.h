@@ -52,11 +52,11 @@ class JobRanks {
 };
 
 // Finds out whether this process is one of several that train, and connects it with the others:
-// they must have the same configuration.
+// they must have the same configuration and `command`, the options that must be equal.
 class TrainingRanks : public JobRanks {
  public:
   TrainingRanks(const RankOptions& options, const std::string& transport,
-                const config::PipelineConfig& config, bool resume);
+                const config::PipelineConfig& config, bool resume, const std::string& command);
 
  private:
   std::optional<ShardPlan> plan_;

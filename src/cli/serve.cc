@@ -81,6 +81,7 @@ void add_split_tables(const Options& options, ServingOptions& serving) {
   if (is_table_server) {
     serving.table_parts = {
         .parts = parse_part_range(options.table_parts),
+        .row_type = parse_dtype(serving.models.row_precision).value_or(DType::kF32),
         .keep = std::chrono::milliseconds(static_cast<int64_t>(options.keep_version_seconds * 1e3)),
         .max_answer_bytes = serving.models.requests.max_answer_bytes};
     return;
@@ -286,12 +287,16 @@ void add_serve(Command& program) {
                  "HPS's ps.json: stores of the tables, and models of backend hps");
   command.repeatable("--deltas", options->deltas, "MODEL=DIR",
                      "Apply row updates that training writes to DIR (repeatable)");
-  command.option("--table-parts", options->table_parts, "PARTS",
-                 "Be a table server: load the rows of these parts of each table alone, and answer "
-                 "front ends; FIRST-LAST (0-1364) of 0-4095, or K/N: the K-th of N servers");
-  command.option("--table-servers", options->table_servers, "HOST:PORT,...",
-                 "Be a front end: read rows from these table servers (HTTP ports), replicas "
-                 "included; the variable EMBLEM_TABLE_TOKEN has their token");
+  command
+      .option("--table-parts", options->table_parts, "PARTS",
+              "Be a table server: load the rows of these parts of each table alone, and answer "
+              "front ends; FIRST-LAST (0-1364) of 0-4095, or K/N: the K-th of N servers")
+      .not_empty();
+  command
+      .option("--table-servers", options->table_servers, "HOST:PORT,...",
+              "Be a front end: read rows from these table servers (HTTP ports), replicas "
+              "included; the variable EMBLEM_TABLE_TOKEN has their token")
+      .not_empty();
   command
       .option("--table-timeout-ms", options->table_timeout_ms, "MILLISECONDS",
               "With --table-servers: longest time of a lookup, with all retries")

@@ -151,7 +151,8 @@ Prepared prepare_as_rank(const Options& options) {
 
 int run(const Options& options) {
   auto [train_options, config, remote] = prepare_as_rank(options);
-  TrainingRanks ranks(options.ranks, options.transport.ranks, config, options.resume);
+  TrainingRanks ranks(options.ranks, options.transport.ranks, config, options.resume,
+                      cat("train --max-steps ", options.max_steps, " --stop-at ", options.stop_at));
   const InterruptHandler handler(kInterruptNotice);
   std::unique_ptr<Trace> trace;
   TrainSummary summary;

@@ -234,10 +234,19 @@ std::vector<RankHost> hosts_of(const Roster& roster) {
   return hosts;
 }
 
+std::vector<SocketAddress> own_addresses(const JoinSettings& settings, Deadline deadline) {
+  try {
+    return HostResolver().resolve(settings.address, settings.port, deadline);
+  } catch (const Error& error) {
+    unavailable(cat(error.what(),
+                    "; give an address of rank 0 that all ranks can reach (--meet "
+                    "HOST:PORT, MASTER_ADDR)"));
+  }
+}
+
 Membership join_as_zero(JoinSettings settings) {
   const Deadline deadline = after(settings.join_seconds);
-  const std::vector<SocketAddress> addresses =
-      HostResolver().resolve(settings.address, settings.port, deadline);
+  const std::vector<SocketAddress> addresses = own_addresses(settings, deadline);
   Membership membership;
   FileDescriptor listener =
       listen_on(listening_address(preferred(addresses), settings.address), settings.size + 16);

@@ -160,7 +160,10 @@ std::pair<std::string, uint16_t> parse_meeting_point(const std::string& text) {
   std::string address = text.substr(0, colon);
   if (address.size() > 2 && address.front() == '[' && address.back() == ']')
     address = address.substr(1, address.size() - 2);  // [::1]:29500
-  return {address, parse_number<uint16_t>(text.substr(colon + 1), "the port of --meet")};
+  const auto port = parse_number<uint16_t>(text.substr(colon + 1), "the port of --meet");
+  EMBLEM_REQUIRE(port > 0, "--meet is \"", text,
+                 "\"; the port must be the same on all ranks, from 1 to 65535");
+  return {address, port};
 }
 
 std::vector<std::string> variables_before_torchrun() {

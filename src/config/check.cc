@@ -18,6 +18,8 @@
 namespace emblem {
 namespace {
 
+constexpr uint32_t kMostShards = 1024;
+
 // ---- data_config ----
 
 // Types of TorchEasyRec are read from files, which have columns.
@@ -159,6 +161,9 @@ void check_train(const config::PipelineConfig& config) {
                      precision == "BF16" || precision == "INT8",
                  "train_config.mixed_precision is \"", precision,
                  "\", expected FP32, FP16 or BF16 (or INT8 in exported models)");
+  EMBLEM_REQUIRE(train.logical_shards() <= kMostShards, "train_config.logical_shards is ",
+                 train.logical_shards(), ", expected up to ", kMostShards,
+                 ": each has a loader of its own");
   const std::string& exchange = train.exchange_precision();
   EMBLEM_REQUIRE(exchange == "FP32" || exchange == "FP16" || exchange == "BF16",
                  "train_config.exchange_precision is \"", exchange,

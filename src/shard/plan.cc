@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 
+#include "core/text.h"
 #include "embedding/bins.h"
 #include "emblem/error.h"
 
@@ -49,10 +50,12 @@ double parse_milliseconds(const std::vector<std::string>& words, const std::stri
 
 PartRange parse_range(const std::string& word, const std::string& where) {
   try {
-    return parse_part_range(word);
-  } catch (const Error& error) {
-    throw Error(error.code(), cat(where, ": ", error.what()));
+    if (word.find('/') == std::string::npos) return parse_part_range(word);
+  } catch (const Error&) {
   }
+  throw Error(ErrorCode::kInvalidArgument,
+              cat(where, ": parts '", printable(word), "': expected FIRST-LAST, both from 0 to ",
+                  kParts - 1, ", as in 0-1364, or none"));
 }
 
 int parse_rank(const std::string& word, int ranks, const std::string& table,

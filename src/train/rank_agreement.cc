@@ -8,6 +8,7 @@
 
 #include "comm/bytes.h"
 #include "config/evaluation_input.h"
+#include "config/print.h"
 #include "core/file.h"
 #include "core/hash.h"
 #include "core/output_file.h"
@@ -60,19 +61,6 @@ std::string to_text(const Listing& listing) {
              " bytes");
 }
 
-void require_same_input(const World& world, const std::string& input) {
-  const std::vector<Listing> all = gather(world, list(input));
-  for (size_t rank = 1; rank < all.size(); ++rank) {
-    if (all[rank] == all[0]) continue;
-    const bool is_size = all[rank].files != all[0].files || all[rank].bytes != all[0].bytes;
-    throw CommonError(
-        ErrorCode::kInvalidArgument,
-        cat(name_of(world, rank), " has ", to_text(all[rank]), " in ", input, ", ",
-            name_of(world, 0), " has ", to_text(all[0]), is_size ? "" : " of other names or sizes",
-            "; give all ranks the same data"));
-  }
-}
-
 // For others to look for. Removed as an unfinished file (checkpoint/) if this process is killed.
 class Mark {
  public:
@@ -105,10 +93,37 @@ bool becomes_visible(const std::string& path) {
 
 }  // namespace
 
+void require_same_input(const World& world, const std::string& input) {
+  const std::vector<Listing> all = gather(world, list(input));
+  for (size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    const bool is_size = all[rank].files != all[0].files || all[rank].bytes != all[0].bytes;
+    throw CommonError(
+        ErrorCode::kInvalidArgument,
+        cat(name_of(world, rank), " has ", to_text(all[rank]), " in ", input, ", ",
+            name_of(world, 0), " has ", to_text(all[0]), is_size ? "" : " of other names or sizes",
+            "; give all ranks the same data"));
+  }
+}
+
 void require_same_data(const World& world, const config::PipelineConfig& config) {
   if (!is_kafka_address(config.train_input_path()))
     require_same_input(world, config.train_input_path());
   require_same_input(world, evaluation_input(config));
+}
+
+void require_same_model(const World& world, const std::string& checkpoint,
+                        const config::PipelineConfig& config) {
+  const auto require_same = [&](const std::string& text, const std::string& what) {
+    const std::vector<uint64_t> all = gather(world, hash_string(text));
+    for (size_t rank = 1; rank < all.size(); ++rank)
+      if (all[rank] != all[0])
+        throw CommonError(ErrorCode::kInvalidArgument,
+                          cat(name_of(world, rank), " has another ", what, " than ",
+                              name_of(world, 0), "; give all ranks the same"));
+  };
+  require_same(read_text_file(checkpoint + "/manifest.json"), checkpoint);
+  require_same(to_stored_text(config), "configuration");
 }
 
 void require_shared_folder(const World& world, const std::string& folder) {

@@ -1,4 +1,4 @@
-// train/rank_agreement.h - what all ranks of a training must have alike, compared before it begins.
+// train/rank_agreement.h - what all ranks of a job must have alike, compared before it begins.
 // Every function is collective, and throws on all ranks where it throws on one.
 #pragma once
 
@@ -11,6 +11,11 @@ namespace emblem {
 
 // The same files with the same sizes to train and to evaluate on.
 void require_same_data(const World& world, const config::PipelineConfig& config);
+void require_same_input(const World& world, const std::string& input);
+
+// The same checkpoint, by its manifest, and the same configuration.
+void require_same_model(const World& world, const std::string& checkpoint,
+                        const config::PipelineConfig& config);
 
 // One folder that all ranks see; it exists on rank 0.
 void require_shared_folder(const World& world, const std::string& folder);

@@ -9,6 +9,7 @@
 #include "core/log.h"
 #include "data/format/local_input.h"
 #include "data/source/remote_storage.h"
+#include "train/rank_agreement.h"
 #include "train/rank_pass.h"
 #include "train/rank_predictions.h"
 #include "train/rank_tables.h"
@@ -50,6 +51,7 @@ RestoredModel::RestoredModel(const Context& context, const std::string& checkpoi
       config_(configuration(checkpoint_, config, overrides)) {
   configure_remote(remote_options(config_.data_config()));
   check_pipeline(config_);
+  if (world != nullptr) require_same_model(*world, checkpoint_, config_);
   layout_ = layout_of(config_);
   MakeRankTables make_tables;
   if (world != nullptr)
@@ -81,6 +83,7 @@ Evaluation RestoredModel::evaluate(const std::string& input) {
                  "nothing to evaluate on; give --input, or set eval_input_path or "
                  "data_config.holdout_ratio");
   require_local("eval_input_path", options.input, "--eval-input");
+  if (world_ != nullptr) require_same_input(*world_, options.input);
   if (input.empty() && has_holdout(config_))
     check_holdout(load_stored_pipeline(checkpoint_), config_);
   for (const std::string& note : metric_notes(heads_of(config_, layout_))) log_info(note);
@@ -98,6 +101,7 @@ PredictionPass RestoredModel::predict(const std::string& input, const std::strin
   LoaderOptions options = loader_options(input);
   options.label_check = LabelCheck::kIgnore;
   options.keep = keep;
+  if (world_ != nullptr) require_same_input(*world_, options.input);
   std::optional<PredictionFile> file;
   if (world_ == nullptr || world_->rank() == 0)
     file.emplace(out, kept_columns_of(source_of(config_.data_config(), options.input), keep), heads,

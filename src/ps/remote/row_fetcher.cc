@@ -27,7 +27,7 @@ RowFetcher::RowFetcher(TableServers& servers, const ModelId& model,
       model_(model),
       fetches_(fetches),
       deadline_(Clock::now() + servers.options().timeout),
-      turn_(servers.next_number()),
+      turn_(servers.next_turn()),
       failures_(servers.size()) {
   for (uint32_t f = 0; f < fetches.size(); ++f) {
     for (uint32_t key = 0; key < fetches[f].keys.size(); ++key) pending_.push_back({f, key});
@@ -52,7 +52,7 @@ void RowFetcher::give_up() const {
                                            !last_problem_.empty() ? last_problem_ : problem));
 }
 
-// The holder with the fewest failures; of several, in turn.
+// The holder with the fewest failures; of several, by turn_.
 size_t RowFetcher::choose(const PartRoute& route, uint16_t segment) const {
   const std::vector<uint16_t>& holders = route.holders[segment];
   const uint16_t* best = nullptr;

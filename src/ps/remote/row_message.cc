@@ -250,6 +250,7 @@ std::string encode(const StatusAnswer& answer) {
   Writer writer(kStatusAnswer);
   writer.number(answer.parts.first);
   writer.number(answer.parts.last);
+  writer.number(static_cast<uint8_t>(answer.row_type));
   write_models(writer, answer.models);
   return writer.finish();
 }
@@ -268,6 +269,10 @@ StatusAnswer decode_status_answer(std::string_view bytes) {
   answer.parts.last = reader.number<int32_t>();
   if (answer.parts.first < 0 || answer.parts.last > kParts || answer.parts.count() < 1)
     reader.fail(cat("with parts from ", answer.parts.first, " to ", answer.parts.last));
+  const auto row_type = reader.number<uint8_t>();
+  if (row_type > static_cast<uint8_t>(DType::kInt8))
+    reader.fail(cat("with rows of type ", static_cast<int>(row_type)));
+  answer.row_type = static_cast<DType>(row_type);
   answer.models = read_models(reader);
   reader.finish();
   return answer;

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/half.h"
 #include "embedding/parts.h"
 
 namespace emblem {
@@ -76,6 +77,7 @@ struct StatusRequest {
 };
 struct StatusAnswer {
   PartRange parts;
+  DType row_type = DType::kF32;  // of rows in its memory
   std::vector<ModelId> models;
   bool operator==(const StatusAnswer&) const = default;
 };

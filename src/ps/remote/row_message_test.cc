@@ -106,11 +106,11 @@ TEST(RowMessage, FlagsAreZeroOrOne) {
 TEST(RowMessage, StatusIsReadAsItWasWritten) {
   const StatusRequest request{{{"a", 1, 2}, {"b", 3, 4}}};
   EXPECT_EQ(decode_status_request(encode(request)), request);
-  const StatusAnswer answer{{100, 200}, {{"a", 1, 2}}};
+  const StatusAnswer answer{{100, 200}, DType::kInt8, {{"a", 1, 2}}};
   EXPECT_EQ(decode_status_answer(encode(answer)), answer);
   for (const PartRange parts :
        {PartRange{-1, 5}, PartRange{5, 5}, PartRange{9, 5}, PartRange{0, 4097}})
-    EXPECT_THROW(decode_status_answer(encode(StatusAnswer{parts, {}})), Error);
+    EXPECT_THROW(decode_status_answer(encode(StatusAnswer{.parts = parts})), Error);
 }
 
 // Whatever arrives: an error, never a crash or another message.
@@ -123,7 +123,7 @@ TEST(RowMessage, DamagedBytesAreRefused) {
        [&](std::string_view bytes) { read_answer(request, bytes, kIgnore); }},
       {encode(StatusRequest{{{"a", 1, 2}}}),
        [](std::string_view bytes) { decode_status_request(bytes); }},
-      {encode(StatusAnswer{{0, 10}, {{"a", 1, 2}}}),
+      {encode(StatusAnswer{{0, 10}, DType::kF32, {{"a", 1, 2}}}),
        [](std::string_view bytes) { decode_status_answer(bytes); }}};
   Random random(1, 2);
   for (const auto& [whole, decode] : messages) {

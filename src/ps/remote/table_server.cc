@@ -32,6 +32,8 @@ TableServerAddress parse_address(std::string_view text) {
                    "' is not a valid port; HOST:PORT is expected");
   }
   EMBLEM_REQUIRE(!address.host.empty(), "table server '", text, "' has no host");
+  EMBLEM_REQUIRE(address.host.find('/') == std::string::npos, "table server '", text,
+                 "': HOST:PORT is expected, without http:// and path");
   return address;
 }
 

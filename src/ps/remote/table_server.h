@@ -46,6 +46,7 @@ class TableServer {
     bool is_up = false;
     std::string problem = "it was not asked yet";  // why not
     PartRange parts = {0, 0};
+    DType row_type = DType::kF32;
     std::vector<ModelId> models;
     bool operator==(const State&) const = default;
   };

@@ -131,12 +131,27 @@ void TableServers::ask(size_t at, Deadline deadline) {
   server.take_back(*exchange);
   const bool was_up = server.state().is_up;
   std::sort(answer.models.begin(), answer.models.end());
-  const TableServer::State state{true, "", answer.parts, std::move(answer.models)};
+  const TableServer::State state{true, "", answer.parts, answer.row_type, std::move(answer.models)};
   if (!server.set_state(state)) return;
-  if (!was_up) log_info(cat("table server ", server.name(), " has parts ", to_string(state.parts)));
+  if (!was_up) {
+    log_info(cat("table server ", server.name(), " has parts ", to_string(state.parts)));
+    warn_of_row_types(at);
+  }
   std::lock_guard lock(mutex_);
   ++states_;
   routes_.clear();
+}
+
+void TableServers::warn_of_row_types(size_t at) const {
+  const TableServer::State state = servers_[at]->state();
+  for (size_t i = 0; i < servers_.size(); ++i) {
+    const TableServer::State other = servers_[i]->state();
+    if (i == at || !other.is_up || other.row_type == state.row_type) continue;
+    log_warn(cat("table server ", servers_[at]->name(), " has rows in ", name_of(state.row_type),
+                 ", ", servers_[i]->name(), " in ", name_of(other.row_type),
+                 ": answers depend on who has a row; give all the same --row-precision"));
+    return;
+  }
 }
 
 void TableServers::set_down(size_t server, const std::string& problem) {
@@ -203,8 +218,12 @@ std::string TableServers::problem(const ModelId& model) const {
     if (!state.is_up) {
       text += cat("; ", server->name(), ": ", state.problem);
     } else if (!std::binary_search(state.models.begin(), state.models.end(), model)) {
+      const bool has_other =
+          std::any_of(state.models.begin(), state.models.end(), [&](const ModelId& other) {
+            return other.model == model.model && other.version == model.version;
+          });
       text += cat("; ", server->name(), ", which has parts ", to_string(state.parts),
-                  ", has not loaded it");
+                  has_other ? ", has other files under this version" : ", has not loaded it");
     }
   }
   return text;

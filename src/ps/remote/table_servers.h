@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/hash.h"
 #include "embedding/settings.h"
 #include "ps/remote/table_server.h"
 
@@ -79,6 +80,8 @@ class TableServers {
   // Not to be asked until its status arrives again.
   void set_down(size_t server, const std::string& problem);
   uint64_t next_number() { return next_number_.fetch_add(1, std::memory_order_relaxed); }
+  // A random number for each lookup, so that replicas share them whatever the order of lookups.
+  uint64_t next_turn() { return mix64(turns_.fetch_add(1, std::memory_order_relaxed)); }
 
   // In Prometheus' text form.
   std::string metrics() const;
@@ -88,11 +91,12 @@ class TableServers {
   void watch(size_t server) noexcept;
   void ask(size_t server, Deadline deadline);
   std::string status_request() const;
+  void warn_of_row_types(size_t server) const;  // where another server has another
 
   const TableServersOptions options_;
   HostResolver resolver_;
   std::vector<std::unique_ptr<TableServer>> servers_;
-  std::atomic<uint64_t> next_number_, failed_lookups_{0};
+  std::atomic<uint64_t> next_number_, turns_{0}, failed_lookups_{0};
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -102,15 +102,17 @@ FileFacts write_dense(const Checkpoint& checkpoint, const LayerRanges* int8,
   return {written.bytes, written.checksum};
 }
 
-// Links the configuration, or writes another where that one is of int8 and the model is not to be,
-// or the reverse.
+// Links the configuration, or writes another: where that one is of int8 and the model is not to be,
+// or the reverse, and without the plan of the ranks that trained it, which changes nothing of it.
 FileFacts write_config(const Checkpoint& checkpoint, bool is_int8, const std::string& to) {
   config::PipelineConfig config = load_stored_pipeline(checkpoint.path);
-  if ((config.train_config().mixed_precision() == "INT8") == is_int8) {
+  const bool has_precision = (config.train_config().mixed_precision() == "INT8") == is_int8;
+  if (has_precision && !config.train_config().has_plan_path()) {
     link_or_copy(checkpoint.file(kConfigFile), to);
     return checkpoint.manifest.files.at(kConfigFile);
   }
-  config.mutable_train_config()->set_mixed_precision(is_int8 ? "INT8" : "FP32");
+  config.mutable_train_config()->clear_plan_path();
+  if (!has_precision) config.mutable_train_config()->set_mixed_precision(is_int8 ? "INT8" : "FP32");
   write_text_file_atomically(to, to_stored_text(config));
   return facts_of_file(to);
 }

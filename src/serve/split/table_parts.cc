@@ -138,7 +138,7 @@ std::vector<std::byte> TableParts::rows(std::span<const std::byte> bytes) {
 
 std::string TableParts::status(std::span<const std::byte> bytes) {
   const StatusRequest request = decode_status_request(text_of(bytes));
-  StatusAnswer answer{options_.parts, {}};
+  StatusAnswer answer{options_.parts, options_.row_type, {}};
   std::lock_guard lock(mutex_);
   for (const ModelId& id : request.in_use) {
     const auto version = versions_.find(id);

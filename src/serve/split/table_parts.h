@@ -19,6 +19,7 @@ namespace emblem {
 
 struct TablePartsOptions {
   PartRange parts;
+  DType row_type = DType::kF32;  // of rows in memory
   // How long a version is kept after it was replaced and no front end has said since that it uses
   // it.
   std::chrono::milliseconds keep = std::chrono::seconds(30);

@@ -37,8 +37,10 @@ HttpResponse octets(std::string body) {
 class FakeServer {
  public:
   using Answer = std::function<HttpResponse(const RowRequest&)>;
-  FakeServer(PartRange parts, Answer answer, std::vector<ModelId> models = {kModel})
-      : status_(encode(StatusAnswer{parts, std::move(models)})), answer_(std::move(answer)) {
+  FakeServer(PartRange parts, Answer answer, std::vector<ModelId> models = {kModel},
+             DType row_type = DType::kF32)
+      : status_(encode(StatusAnswer{parts, row_type, std::move(models)})),
+        answer_(std::move(answer)) {
     HttpServerOptions options;
     options.address = "127.0.0.1";
     server_ = std::make_unique<HttpServer>(options, [this](HttpRequest request, HttpReply reply) {
@@ -107,13 +109,33 @@ TEST(TableServers, MissingPartsAreNamed) {
   FakeServer low({0, 100}, honestly), high({2048, 4096}, honestly, {{"m", 1, 78}});
   const auto servers = connect({&low, &high});
   EXPECT_THAT(servers->missing(kModel), ElementsAre(PartRange{100, 4096}));
-  EXPECT_THAT(
-      servers->problem(kModel),
-      HasSubstr(cat("parts 100-4095 of model m version 1 are on no table server that "
-                    "answers; ",
-                    high.address().text(), ", which has parts 2048-4095, has not loaded it")));
+  EXPECT_THAT(servers->problem(kModel),
+              HasSubstr(cat("parts 100-4095 of model m version 1 are on no table server that "
+                            "answers; ",
+                            high.address().text(),
+                            ", which has parts 2048-4095, has other files under this version")));
   EXPECT_THAT(fetch(*servers), HasSubstr("parts 100-4095"));
   EXPECT_EQ(high.asked, 0);
+}
+
+TEST(TableServers, ReplicasShareTheLookups) {
+  FakeServer one({0, 4096}, honestly), two({0, 4096}, honestly), half({0, 2048}, honestly);
+  for (const bool is_split : {false, true}) {
+    const auto servers = is_split ? connect({&one, &two, &half}) : connect({&one, &two});
+    const int before[] = {one.asked, two.asked};
+    for (int i = 0; i < 200; ++i) ASSERT_EQ(fetch(*servers), kAll);
+    EXPECT_GT(one.asked - before[0], 60);
+    EXPECT_GT(two.asked - before[1], 60);
+  }
+}
+
+TEST(TableServers, RowsInDifferentTypesAreTold) {
+  FakeServer low({0, 2048}, honestly), high({2048, 4096}, honestly, {kModel}, DType::kInt8);
+  testing::internal::CaptureStderr();
+  const auto servers = connect({&low, &high});
+  const std::string lines = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(lines, HasSubstr("give all the same --row-precision"));
+  EXPECT_THAT(lines, HasSubstr(" has rows in "));
 }
 
 struct Lie {
@@ -170,7 +192,7 @@ TEST(TableServers, AReplicaAnswersInThePlaceOfALiar) {
     SCOPED_TRACE(lie.name);
     FakeServer liar({0, 4096}, lie.answer), low({0, 2048}, honestly), high({2000, 4096}, honestly);
     const auto servers = connect({&liar, &low, &high});
-    for (int i = 0; i < 4; ++i) EXPECT_EQ(fetch(*servers), kAll);
+    for (int i = 0; i < 16; ++i) EXPECT_EQ(fetch(*servers), kAll);
     EXPECT_GT(liar.asked, 0);
     EXPECT_GT(servers->server(1).counts().retries + servers->server(2).counts().retries, 0u);
   }
@@ -202,7 +224,8 @@ TEST(TableServers, AddressesAreParsed) {
               ElementsAre(TableServerAddress{"a", 1}, TableServerAddress{"b", 8000},
                           TableServerAddress{"::1", 7}));
   EXPECT_EQ((TableServerAddress{"::1", 7}).text(), "[::1]:7");
-  for (const char* wrong : {"", ",", ":1", "a:0", "a:65536", "a:x", "a:1,a:1"})
+  for (const char* wrong :
+       {"", ",", ":1", "a:0", "a:65536", "a:x", "a:1,a:1", "http://a:1", "a:1/v2"})
     EXPECT_THROW(parse_table_servers(wrong), Error) << wrong;
 }
 
