@@ -120,7 +120,7 @@ class OtherCommands(unittest.TestCase):
         (one, _), (three, _) = self.outputs("predict", "--checkpoint", "{model}", "--input", self.runs.data / "test", "--out",
                                             "{out}", out="predictions.csv")
         self.assertEqual(one.read_bytes(), three.read_bytes())
-        self.assertGreater(len(list(csv.reader(one.open()))), 50)
+        self.assertGreater(len(list(csv.reader(one.read_text().splitlines()))), 50)
 
     def test_export(self):
         (one, _), (three, _) = self.outputs("export", "--checkpoint", "{model}", "--out", "{out}", out="exported")

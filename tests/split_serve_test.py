@@ -475,7 +475,7 @@ class SplitServe(EmblemTest):
         self.assertFalse(self.ready(front))
         status, _, error = ask(front.http, "dlrm", self.bodies["dlrm"][0])
         self.assertEqual(status, 503)
-        self.assertIn("has not loaded it", error)
+        self.assertIn("has other files under this version", error)
 
     # ---- what is refused ----
 
