@@ -1,6 +1,7 @@
 """Predictions and evaluations by several ranks: the same as those of one process, in the same order."""
 
 import json
+import re
 import shutil
 import signal
 import unittest
@@ -66,12 +67,16 @@ class RanksPredictTest(EmblemTest):
         self.same("few.csv", data=few)
 
     def test_evaluations(self):
-        found = []
+        found, shown = [], []
         for ranks in (1, 2, 3):
             path = self.folder / f"{ranks}.json"
             done = self.succeed(ranks, "eval", "--checkpoint", self.model, "--json", path)
             self.assertEqual(done.stdout.count("auc "), 1, done.stdout)
+            rows = re.search(r"evaluating: 100% (\S+( k)?) of \1 rows", done.stderr)
+            self.assertTrue(rows, done.stderr)
+            shown.append(rows[1])
             found.append(json.loads(path.read_text()))
+        self.assertEqual(len(set(shown)), 1, shown)
         for other in found[1:]:
             self.assertAlmostEqual(other.pop("log_loss"), found[0]["log_loss"], places=12)
             self.assertEqual(other, {name: value for name, value in found[0].items() if name != "log_loss"})

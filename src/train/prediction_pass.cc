@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "comm/sum_all.h"
 #include "core/interrupt.h"
 #include "core/progress.h"
 #include "train/batch_stream.h"
@@ -131,13 +132,18 @@ std::optional<PredictionPass> for_each_shard_prediction(
         take_part(context, model);
       if (after_round) after_round();
       if (!progress || !stream) continue;
-      progress->set_total(rows_before + stream->expected_rows() * (world.own_shards() - slot));
-      progress->update(pass.rows + pass.bad_rows);
+      // About: other ranks are as far as this one.
+      progress->set_total(world.size() *
+                          (rows_before + stream->expected_rows() * (world.own_shards() - slot)));
+      progress->update(world.size() * (pass.rows + pass.bad_rows));
     }
   }
   finish(context, model, pass);
+  int64_t rows = pass.rows + pass.bad_rows;
+  sum_all(Context{}, *world.ranks, std::span(&rows, 1));
   if (progress) {
-    progress->set_total(pass.rows + pass.bad_rows);
+    progress->set_total(rows);
+    progress->update(rows);
     progress->finish();
   }
   return pass;

@@ -147,7 +147,10 @@ void Trainer::train_all_batches_of_ranks() {
     after_step(end);
     clock_.begin_step();
   }
-  if (progress_) progress_->finish();
+  if (progress_) {
+    if (!outcome_) progress_->set_total(rows_);  // shards are not all of the size of the first
+    progress_->finish();
+  }
   if (const auto window = progressive_.finish()) report(*window);
   if (writes() && rows_ > 0 && (log_->last_step() != learner_.steps() || !window_.empty()))
     log_step();
