@@ -102,6 +102,9 @@ TEST_F(Columnar, FiltersSkipRowGroupsAndRows) {
   source.filters = {"I1 > 5000"};
   EXPECT_EQ(make_decoder(source, nullptr)->parts(0).size(), 0u);
   EXPECT_THAT(loader_error(pipeline("filters: \"I1 > 5000\""), options), HasSubstr("no rows"));
+  // Row groups do not show that there is none: the rows do.
+  EXPECT_THAT(loader_error(pipeline("filters: \"I1 = 350.5\""), options),
+              HasSubstr("no rows that fulfil data_config.filters"));
 }
 
 TEST_F(Columnar, AColumnThatIsNotThereIsNamedWithTheNearest) {

@@ -23,6 +23,20 @@ std::string_view unquoted(std::string_view text) {
   return quoted ? text.substr(1, text.size() - 2) : text;
 }
 
+// The length of the value at the front of `text`, which a comma or the end follows. A comma within
+// quotes that enclose the whole value is part of it.
+size_t value_length(std::string_view text) {
+  const size_t begin = std::min(text.find_first_not_of(' '), text.size());
+  if (begin < text.size() && (text[begin] == '"' || text[begin] == '\'')) {
+    for (size_t at = text.find(text[begin], begin + 1); at != text.npos;
+         at = text.find(text[begin], at + 1)) {
+      const size_t next = std::min(text.find_first_not_of(' ', at + 1), text.size());
+      if (next == text.size() || text[next] == ',') return next;
+    }
+  }
+  return std::min(text.find(','), text.size());
+}
+
 // Takes `word`, which a space, a bracket or the end follows, from the front.
 bool take_word(std::string_view word, std::string_view& text) {
   if (!text.starts_with(word)) return false;
@@ -41,6 +55,8 @@ RowFilter::Literal RowFilter::literal_of(std::string_view text) {
   const char* const end = begin + literal.text.size();
   const auto integer = std::from_chars(begin, end, literal.integer);
   literal.is_integer = integer.ec == std::errc() && integer.ptr == end;
+  const auto unsigned_integer = std::from_chars(begin, end, literal.unsigned_integer);
+  literal.is_unsigned = unsigned_integer.ec == std::errc() && unsigned_integer.ptr == end;
   const auto number = std::from_chars(begin, end, literal.number);
   literal.is_number = number.ec == std::errc() && number.ptr == end && !std::isnan(literal.number);
   return literal;
@@ -69,13 +85,18 @@ RowFilter::RowFilter(const std::string& text) : text_(text) {
                  kExpected);
   op_ = negated ? Operator::kNotIn : Operator::kIn;
   rest = rest.substr(1, rest.size() - 2);
-  for (const std::string& value : split(rest, ',')) literals_.push_back(literal_of(value));
+  for (size_t length = value_length(rest);; length = value_length(rest)) {
+    literals_.push_back(literal_of(rest.substr(0, length)));
+    if (length == rest.size()) return;
+    rest = rest.substr(length + 1);
+  }
 }
 
 void RowFilter::set_field(const ColumnarField& field, const std::string& source) {
   EMBLEM_REQUIRE(field.lists == 0 && field.type != LeafType::kOther, "data_config.filters has ",
                  in_quotes(text_), ", but column ", in_quotes(field.name), " of ", source, " is ",
                  field.type_text, "; expected a column with one value a row");
+  is_unsigned_ = field.type == LeafType::kUnsigned;
   if (field.type == LeafType::kText) return;
   for (Literal& literal : literals_) {
     EMBLEM_REQUIRE(literal.is_number, "data_config.filters has ", in_quotes(text_), ", but column ",
@@ -91,6 +112,10 @@ int RowFilter::compare(const ValueBounds::Value& value, const Literal& literal) 
   const auto three_way = [](const auto& a, const auto& b) { return a < b ? -1 : a > b ? 1 : 0; };
   if (const auto* text = std::get_if<std::string>(&value)) return three_way(*text, literal.text);
   if (const auto* number = std::get_if<double>(&value)) return three_way(*number, literal.number);
+  if (const auto* whole = std::get_if<uint64_t>(&value)) {
+    if (literal.is_unsigned) return three_way(*whole, literal.unsigned_integer);
+    return three_way(static_cast<double>(*whole), literal.number);
+  }
   const int64_t integer = std::get<int64_t>(value);
   if (literal.is_integer) return three_way(integer, literal.integer);
   return three_way(static_cast<double>(integer), literal.number);
@@ -126,8 +151,9 @@ bool RowFilter::keeps(const Column& column, int64_t row) const {
   const auto at = static_cast<size_t>(row);
   switch (column.type) {
     case ColumnType::kInt64:
-      return (column.missing.empty() || column.missing[at] == 0) &&
-             keeps(ValueBounds::Value(column.ints[at]));
+      if (!column.missing.empty() && column.missing[at] != 0) return false;
+      return keeps(is_unsigned_ ? ValueBounds::Value(static_cast<uint64_t>(column.ints[at]))
+                                : ValueBounds::Value(column.ints[at]));
     case ColumnType::kFloat: {
       const double value = column.floats[at];
       return !std::isnan(value) && keeps(ValueBounds::Value(value));

@@ -13,14 +13,14 @@ namespace emblem {
 // No value of a column in a part of a file is less or more; or it has nothing but missing values.
 // Floating-point numbers are rounded to floats, as they are in columns.
 struct ValueBounds {
-  using Value = std::variant<int64_t, double, std::string>;
+  using Value = std::variant<int64_t, uint64_t, double, std::string>;
   bool all_missing = false;
   Value smallest, largest;
 };
 
 // "column OP value", where OP is one of = == != < <= > >=, or "column in [a, b]", "column not in
-// [a, b]". Text may be in quotes. A missing value fulfils no condition. Made once; const methods
-// may run concurrently.
+// [a, b]". Text may be in quotes, and must be where a list's text has commas. A missing value
+// fulfils no condition. Made once; const methods may run concurrently.
 class RowFilter {
  public:
   // Throws Error when `text` is not a condition.
@@ -44,8 +44,9 @@ class RowFilter {
   // What a value is compared to: as text and, where it is one, as a number.
   struct Literal {
     std::string text;
-    bool is_number = false, is_integer = false;
-    int64_t integer = 0;
+    bool is_number = false, is_integer = false, is_unsigned = false;
+    int64_t integer = 0;            // where is_integer
+    uint64_t unsigned_integer = 0;  // where is_unsigned
     double number = 0;
   };
 
@@ -56,6 +57,7 @@ class RowFilter {
   std::string text_, column_;
   Operator op_ = Operator::kEqual;
   std::vector<Literal> literals_;
+  bool is_unsigned_ = false;  // the column's integers are bits of unsigned ones
 };
 
 }  // namespace emblem

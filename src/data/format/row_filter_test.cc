@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <limits>
 
 #include "emblem/error.h"
 
@@ -24,6 +25,13 @@ bool keeps(const std::string& text, int64_t value) {
   column.clear(ColumnType::kInt64);
   column.ints.push_back(value);
   return filter(text, LeafType::kInteger).keeps(column, 0);
+}
+
+bool keeps(const std::string& text, uint64_t value) {
+  Column column;
+  column.clear(ColumnType::kInt64);
+  column.ints.push_back(static_cast<int64_t>(value));
+  return filter(text, LeafType::kUnsigned).keeps(column, 0);
 }
 
 bool keeps(const std::string& text, float value) {
@@ -50,6 +58,35 @@ TEST(RowFilter, ComparesIntegersExactly) {
   EXPECT_FALSE(keeps("id != -3", int64_t{-3}));
   EXPECT_TRUE(keeps("id in [1, 2, 3]", int64_t{2}));
   EXPECT_FALSE(keeps("id not in [1,2]", int64_t{2}));
+}
+
+TEST(RowFilter, ComparesUnsignedIntegersWithoutASign) {
+  constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+  EXPECT_TRUE(keeps("id >= 0", kMost));
+  EXPECT_TRUE(keeps("id > 100", kMost));
+  EXPECT_TRUE(keeps("id > -1", uint64_t{0}));
+  EXPECT_FALSE(keeps("id = -1", kMost));
+  EXPECT_TRUE(keeps("id = 18446744073709551615", kMost));
+  EXPECT_FALSE(keeps("id = 18446744073709551615", kMost - 1));
+  EXPECT_TRUE(keeps("id < 18446744073709551615", kMost - 1));
+  EXPECT_TRUE(keeps("id in [9223372036854775808]", uint64_t{1} << 63));
+  EXPECT_FALSE(keeps("id not in [1, 18446744073709551615]", kMost));
+  EXPECT_TRUE(keeps("id < 2.5", uint64_t{2}));
+}
+
+TEST(RowFilter, AListsTextInQuotesMayHaveCommas) {
+  for (const char* const text :
+       {"s in [\"x,y\", a]", "s in [a, 'x,y']", "s in [ \"x,y\" ,a]", "s in ['x,y']"}) {
+    EXPECT_TRUE(keeps(text, std::string("x,y"))) << text;
+    EXPECT_FALSE(keeps(text, std::string("x"))) << text;
+    EXPECT_FALSE(keeps(text, std::string("y"))) << text;
+  }
+  EXPECT_TRUE(keeps("s in [\"x,y\", a]", std::string("a")));
+  EXPECT_TRUE(keeps("s not in [\"x,y\", \"z\"]", std::string("x")));
+  // Quotes that do not enclose a value are part of it.
+  EXPECT_TRUE(keeps("s in [it's, that's]", std::string("it's")));
+  EXPECT_TRUE(keeps("s in [\"5\" wide, a]", std::string("\"5\" wide")));
+  EXPECT_TRUE(keeps("s in ['n, a]", std::string("'n")));
 }
 
 TEST(RowFilter, ComparesNumbersAsFloatsAndTextByItsBytes) {

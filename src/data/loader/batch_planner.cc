@@ -132,8 +132,9 @@ void BatchPlanner::require_may_be_empty() const {
   EMBLEM_REQUIRE(rows_in_epoch_ == 0,
                  "the saved position is at the end of the data; has the data changed?");
   if (options_.most_empty_epochs > 0) return;
-  EMBLEM_REQUIRE(available_ > 0,
-                 "the data set has no rows (after sampling, holdout_ratio and bad rows)");
+  EMBLEM_REQUIRE(available_ > 0, "the data set has no rows",
+                 options_.filtered ? " that fulfil data_config.filters" : "",
+                 " (after sampling, holdout_ratio and bad rows)");
   throw Error(ErrorCode::kInvalidArgument,
               cat("the data set has ", available_, " rows, fewer than one batch of ",
                   options_.batch_size, "; use a smaller batch_size or drop_remainder: false"));

@@ -39,6 +39,7 @@ class BatchPlanner {
     int64_t window_rows = 0;  // 0: no shuffling
     bool drop_remainder = false;
     uint64_t seed = 1;
+    bool filtered = false;  // data_config.filters are set, for messages
     // Ends after this number of epochs in a row without a batch. 0: such an epoch is an error.
     int64_t most_empty_epochs = 0;
     DataPosition start;

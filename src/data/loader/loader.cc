@@ -86,9 +86,15 @@ Loader::Pipeline::Pipeline(const config::DataConfig& data, const FeatureLayout& 
   EMBLEM_REQUIRE(!order_->has_no_data(), options.input, " has no rows",
                  data.filters_size() > 0 ? " that fulfil data_config.filters" : "");
   window_rows_ = shuffled && options.shuffle_rows > 1 ? options.shuffle_rows : 0;
-  planner_ = std::make_unique<BatchPlanner>(
-      BatchPlanner::Options{options.batch_size, window_rows_, options.drop_remainder, shuffle_seed_,
-                            most_empty_epochs(options), options.start});
+  planner_ = std::make_unique<BatchPlanner>(BatchPlanner::Options{
+      .batch_size = options.batch_size,
+      .window_rows = window_rows_,
+      .drop_remainder = options.drop_remainder,
+      .seed = shuffle_seed_,
+      .filtered = data.filters_size() > 0,
+      .most_empty_epochs = most_empty_epochs(options),
+      .start = options.start,
+  });
   check_start();
   epoch_size_ = order_->size(options.start.epoch);
   next_epoch_ = options.start.epoch;
