@@ -160,8 +160,9 @@ TEST_F(BadInput, CsvColumnsMustBeKnown) {
             "a.csv has no column \"C1\"; did you mean \"I1\"? It has label, I1, category");
   EXPECT_EQ(error(with_data_config("with_header: true"), "a.csv", "label,I1,C1\n"),
             "a.csv has no rows: nothing follows its header line");
-  EXPECT_EQ(error(with_data_config("with_header: true delimiter: '||'"), "a.csv", "label,I1,C1\n"),
-            "data_config.delimiter is \"||\"; expected one character");
+  EXPECT_EQ(
+      error(with_data_config("with_header: true delimiter: '||'"), "a.csv", "label,I1,C1\n0,1,2\n"),
+      "data_config.delimiter is \"||\"; expected one character");
   EXPECT_EQ(
       error(with_data_config("with_header: true"), "a.csv", "label,I1,C1\n1,\"2,3\n"),
       "a.csv:2: column I1: a quoted field is not closed on its line (line breaks within fields are "

@@ -6,6 +6,7 @@
 
 #include "core/text.h"
 #include "core/thread_pool.h"
+#include "data/format/files_without_rows.h"
 #include "data/format/kept_columns.h"
 #include "data/format/number_text.h"
 #include "data/format/select_rows.h"
@@ -58,7 +59,13 @@ std::vector<ColumnSpec> names_of(const std::vector<ColumnarField>& fields) {
   return names;
 }
 
+int64_t rows_of(const ColumnarFile& file) {
+  return std::accumulate(file.part_rows().begin(), file.part_rows().end(), int64_t{0});
+}
+
+// Null where it has 0 bytes.
 std::unique_ptr<ColumnarFile> open_file(config::DatasetType type, const std::string& path) {
+  if (InputFile(path).bytes() == 0) return nullptr;
   switch (type) {
     case config::ParquetDataset:
       return open_parquet_file(path);
@@ -90,18 +97,17 @@ ColumnarDecoder::ColumnarDecoder(const DataSource& source,
     : all_columns_(requests == nullptr) {
   EMBLEM_REQUIRE(!files.empty(), "no files in ", in_quotes(source.input));
   for (const std::string& text : source.filters) filters_.emplace_back(text);
+  const auto with_rows =
+      std::find_if(files.begin(), files.end(), [](const auto& file) { return rows_of(*file) > 0; });
+  const ColumnarFile& first = with_rows == files.end() ? *files[0] : **with_rows;
+  choose_columns(source, requests, first);
   files_.reserve(files.size());
-  files_.push_back({std::move(files[0])});
-  choose_columns(source, requests);
-  std::unique_ptr<ColumnarFile> first = std::move(files_[0].file);
-  files_.clear();
-  add_file(std::move(first));
-  for (size_t i = 1; i < files.size(); ++i) add_file(std::move(files[i]));
+  for (std::unique_ptr<ColumnarFile>& file : files) add_file(first, std::move(file));
 }
 
 void ColumnarDecoder::choose_columns(const DataSource& source,
-                                     const std::vector<ColumnRequest>* requests) {
-  const ColumnarFile& file = *files_[0].file;
+                                     const std::vector<ColumnRequest>* requests,
+                                     const ColumnarFile& file) {
   const std::vector<ColumnarField>& fields = file.fields();
   const std::vector<ColumnSpec> names = names_of(fields);
   const auto add = [&](const ColumnarField& field, const ColumnRequest* request) {
@@ -127,42 +133,46 @@ void ColumnarDecoder::choose_columns(const DataSource& source,
     add(fields[static_cast<size_t>(find_column(names, name, file.path()))], nullptr);
 }
 
-void ColumnarDecoder::add_file(std::unique_ptr<ColumnarFile> file) {
-  require_same_columns(*file);
-  const std::vector<ColumnSpec> names = names_of(file->fields());
+void ColumnarDecoder::add_file(const ColumnarFile& first, std::unique_ptr<ColumnarFile> file) {
   File& added = files_.emplace_back();
+  names_.push_back(file->path());
+  if (rows_of(*file) == 0) {  // writers of no rows do not know the types of all columns
+    added.first_rows.push_back(0);
+    added.file = std::move(file);
+    return;
+  }
+  require_same_columns(first, *file);
+  const std::vector<ColumnSpec> names = names_of(file->fields());
   for (size_t i = 0; i < fits_.size(); ++i)
     added.reads.push_back(fits_[i].read(find_column(names, fields_[i].name, file->path())));
   added.first_rows.push_back(0);
   for (const int64_t rows : file->part_rows())
     added.first_rows.push_back(added.first_rows.back() + rows);
   added.rows = added.first_rows.back();
-  names_.push_back(file->path());
   added.file = std::move(file);
 }
 
-void ColumnarDecoder::require_same_columns(const ColumnarFile& file) const {
-  if (files_.empty()) return;
-  const std::string& first = files_[0].file->path();
+void ColumnarDecoder::require_same_columns(const ColumnarFile& first,
+                                           const ColumnarFile& file) const {
   for (const ColumnarField& field : fields_) {
     const auto same =
         std::find_if(file.fields().begin(), file.fields().end(),
                      [&](const ColumnarField& other) { return other.name == field.name; });
     EMBLEM_REQUIRE(same != file.fields().end(), file.path(), " has no column ",
-                   in_quotes(field.name), ", which ", first,
+                   in_quotes(field.name), ", which ", first.path(),
                    " has; expected files with the same columns");
     EMBLEM_REQUIRE(same->type_text == field.type_text, file.path(), ": column ",
                    in_quotes(field.name), " is ", same->type_text, ", but it is ", field.type_text,
-                   " in ", first, "; expected the same types in all files");
+                   " in ", first.path(), "; expected the same types in all files");
   }
   if (!all_columns_) return;
-  const std::vector<ColumnSpec> names = names_of(files_[0].file->fields());
+  const std::vector<ColumnSpec> names = names_of(first.fields());
   for (const ColumnarField& field : file.fields()) {
     const bool known = std::any_of(names.begin(), names.end(), [&](const ColumnSpec& other) {
       return other.name == field.name;
     });
-    EMBLEM_REQUIRE(known, file.path(), " has the column ", in_quotes(field.name), ", which ", first,
-                   " does not have; expected files with the same columns");
+    EMBLEM_REQUIRE(known, file.path(), " has the column ", in_quotes(field.name), ", which ",
+                   first.path(), " does not have; expected files with the same columns");
   }
 }
 
@@ -316,18 +326,45 @@ std::optional<ColumnarLayout> columnar_layout(const DataSource& source) {
   ColumnarLayout layout;
   for (const std::string& path : expand_inputs(source.input)) {
     const std::unique_ptr<ColumnarFile> file = open_file(source.type, path);
+    if (file == nullptr) continue;
     layout.part_name = file->part_name();
     layout.parts += static_cast<int64_t>(file->part_rows().size());
+    const int64_t rows_before = layout.rows;
     for (const int64_t rows : file->part_rows()) {
       layout.rows += rows;
       layout.most_rows = std::max(layout.most_rows, rows);
     }
-    if (!layout.types.empty()) continue;
+    // Of the first file with rows, as far as there is one.
+    const bool has_rows = layout.rows > rows_before;
+    if (rows_before > 0 || (!has_rows && !layout.types.empty())) continue;
+    layout.types.clear();
     for (const ColumnarField& field : file->fields())
       if (field.type != LeafType::kOther) layout.types.push_back(field.type_text);
   }
   return layout;
 }
+
+namespace {
+
+// Those that are not null. Files without rows stay, so that a row's place in samples does not
+// depend on them, unless they have 0 bytes.
+std::vector<std::unique_ptr<ColumnarFile>> readable_files(
+    const std::string& input, const std::vector<std::string>& paths,
+    std::vector<std::unique_ptr<ColumnarFile>> files) {
+  FilesWithoutRows without_rows(input);
+  bool any_columns = false, any_rows = false;
+  for (size_t i = 0; i < files.size(); ++i) {
+    const bool has_rows = files[i] != nullptr && rows_of(*files[i]) > 0;
+    any_columns |= files[i] != nullptr;
+    any_rows |= has_rows;
+    if (!has_rows) without_rows.add(paths[i], files[i] == nullptr ? kEmptyFile : "has no rows");
+  }
+  if (any_rows || !any_columns) without_rows.finish(files.size());  // else a data set of 0 rows
+  std::erase(files, nullptr);
+  return files;
+}
+
+}  // namespace
 
 std::unique_ptr<Decoder> make_columnar_decoder(const DataSource& source,
                                                const std::vector<ColumnRequest>* requests) {
@@ -350,7 +387,8 @@ std::unique_ptr<Decoder> make_columnar_decoder(const DataSource& source,
   } else {
     open(0, count);
   }
-  return std::make_unique<ColumnarDecoder>(source, requests, std::move(files));
+  return std::make_unique<ColumnarDecoder>(source, requests,
+                                           readable_files(source.input, paths, std::move(files)));
 }
 
 #ifdef EMBLEM_WITH_ARROW

@@ -51,7 +51,8 @@ class ColumnarFile {
                                            const std::vector<ColumnRead>& columns) const = 0;
 };
 
-// Columns may be in another order in every file; those that are read have the same types in all.
+// Columns may be in another order in every file; those that are read have the same types in all
+// that have rows.
 // Rows that do not fulfil all filters are not read. Made once; const methods may run concurrently.
 class ColumnarDecoder final : public Decoder {
  public:
@@ -80,9 +81,10 @@ class ColumnarDecoder final : public Decoder {
     int64_t rows = 0;
   };
 
-  void choose_columns(const DataSource& source, const std::vector<ColumnRequest>* requests);
-  void add_file(std::unique_ptr<ColumnarFile> file);
-  void require_same_columns(const ColumnarFile& file) const;
+  void choose_columns(const DataSource& source, const std::vector<ColumnRequest>* requests,
+                      const ColumnarFile& file);
+  void add_file(const ColumnarFile& first, std::unique_ptr<ColumnarFile> file);
+  void require_same_columns(const ColumnarFile& first, const ColumnarFile& file) const;
   bool may_have_rows(const File& file, int part) const;
   Cursor& cursor_at(int file, Extent range, DecodedPiece& out) const;
   std::vector<int32_t> wanted_rows(int file, Extent range, const RowSample& sample,

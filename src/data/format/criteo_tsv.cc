@@ -16,11 +16,10 @@ constexpr const char* kSource = "a CriteoTsvDataset";  // in messages
 class CriteoTsvDecoder final : public TextDecoder {
  public:
   CriteoTsvDecoder(const DataSource& source, const std::vector<ColumnRequest>* requests)
-      : TextDecoder(source),
+      : TextDecoder(source, source.with_header ? Header::kFirstLine : Header::kNone),
         schema_(criteo_schema(source.num_dense, source.num_sparse)),
         numbers_(1 + source.num_dense),
         target_(schema_.size(), -1) {
-    if (source.with_header) skip_headers();
     const std::vector<int> wanted = find_columns(schema_, requests, kSource);
     for (size_t i = 0; i < wanted.size(); ++i) {
       EMBLEM_REQUIRE(target_[wanted[i]] < 0, "column ", schema_[wanted[i]].name,

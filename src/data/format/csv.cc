@@ -14,7 +14,7 @@ namespace {
 class CsvDecoder final : public TextDecoder {
  public:
   CsvDecoder(const DataSource& source, const std::vector<ColumnRequest>* requests)
-      : TextDecoder(source) {
+      : TextDecoder(source, source.with_header ? Header::kFirstLine : Header::kNone) {
     EMBLEM_REQUIRE(source.delimiter.size() == 1, "data_config.delimiter is ",
                    in_quotes(source.delimiter), "; expected one character");
     delimiter_ = source.delimiter[0];
@@ -79,7 +79,6 @@ class CsvDecoder final : public TextDecoder {
                      "; expected the same columns in the same order");
     }
     check_names_differ();
-    skip_headers();
     for (const config::Field& field : source.fields) {
       field_of(field.input_name(), names_[0]);
     }

@@ -6,6 +6,7 @@
 #include "core/text.h"
 #include "data/format/csv_types.h"
 #include "data/format/file_kind.h"
+#include "data/format/files_without_rows.h"
 #include "data/format/input_file.h"
 #include "data/format/reader.h"
 #include "data/format/text_file.h"
@@ -20,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr char kDelimiters[] = {',', '\t', ';', '|'};
 
-// Whole lines from the beginning of a file, without line ends and blank lines; at least one.
+// Whole lines from the beginning of a file, without line ends and blank lines.
 std::vector<std::string> start_lines(const std::string& path) {
   constexpr int64_t kBytes = 1 << 16;
   const std::string text = read_text_start(path, kBytes);
@@ -30,11 +31,8 @@ std::vector<std::string> start_lines(const std::string& path) {
   for (std::string& line : lines)
     if (line.ends_with('\r')) line.pop_back();
   std::erase(lines, "");
-  if (lines.empty()) lines.emplace_back();
   return lines;
 }
-
-std::string first_line(const std::string& path) { return start_lines(path)[0]; }
 
 bool is_text(const std::string& line) {
   return std::none_of(line.begin(), line.end(), [](char c) {
@@ -122,10 +120,30 @@ bool is_split_folder(const std::string& path) {
   return holds("label.bin") && holds("dense.bin");
 }
 
+// The first that is not empty.
 std::string first_file(const std::string& path) {
   const std::vector<std::string> files = expand_inputs(path);
   EMBLEM_REQUIRE(!files.empty(), path, " holds no files");
-  return files[0];
+  for (const std::string& file : files)
+    if (InputFile(file).bytes() > 0) return file;
+  throw Error(ErrorCode::kCorruption, cat(files[0], " ", kEmptyFile));
+}
+
+struct TextStart {
+  std::string file;
+  std::vector<std::string> lines;  // as of start_lines; at least one, which may be ""
+};
+
+// Of the first file with two lines, as a header and a row are, else of the first with one.
+TextStart first_text(const std::string& path) {
+  TextStart found;
+  for (const std::string& file : expand_inputs(path)) {
+    std::vector<std::string> lines = start_lines(file);
+    if (lines.size() > found.lines.size()) found = {file, std::move(lines)};
+    if (found.lines.size() > 1) return found;
+  }
+  if (found.lines.empty()) found = {first_file(path), {""}};
+  return found;
 }
 
 // ".csv" of "a.csv" and of "a.csv.gz".
@@ -166,7 +184,7 @@ config::DatasetType guess_format(const std::string& path) {
   if (ending == ".csv") return config::CsvDataset;
   if (ending == ".libfm" || ending == ".svm" || ending == ".libsvm") return config::LibfmDataset;
   if (ending == ".bin") return config::RawDataset;
-  const std::string line = first_line(file);
+  const std::string line = first_text(path).lines[0];
   if (is_text(line)) {
     const std::vector<std::string> fields = split_csv_line(line, '\t');
     if (fields.size() > 2 && is_criteo(fields)) return config::CriteoTsvDataset;
@@ -188,8 +206,7 @@ DataSource guess_source(const std::string& path, const CsvHints& hints) {
   const bool is_csv = hints.with_header || !hints.delimiter.empty() || !hints.names.empty();
   source.type = is_csv ? config::CsvDataset : guess_format(path);
   if (source.type != config::CsvDataset) return source;
-  const std::string file = first_file(path);
-  const std::vector<std::string> lines = start_lines(file);
+  const auto [file, lines] = first_text(path);
   source.delimiter =
       hints.delimiter.empty() ? std::string(1, guess_delimiter(lines)) : hints.delimiter;
   const std::vector<std::string> fields = split_csv_line(lines[0], source.delimiter[0]);
@@ -213,7 +230,7 @@ std::vector<std::string> csv_names(const DataSource& source) {
   std::vector<std::string> names;
   for (const config::Field& field : source.fields) names.push_back(field.input_name());
   if (!source.with_header) return names;
-  return split_csv_line(first_line(first_file(source.input)), source.delimiter[0]);
+  return split_csv_line(first_text(source.input).lines[0], source.delimiter[0]);
 }
 
 }  // namespace emblem

@@ -64,15 +64,12 @@ InputFile::InputFile(std::string path) : path_(std::move(path)) {
   struct stat status {};
   const bool known = ::fstat(descriptor_, &status) == 0;
   bytes_ = static_cast<int64_t>(status.st_size);
-  if (known && S_ISREG(status.st_mode) && bytes_ > 0) return;
+  if (known && S_ISREG(status.st_mode)) return;
   const int error = errno;
   ::close(descriptor_);
   if (!known)
     throw Error(ErrorCode::kUnavailable, cat("cannot read ", path_, ": ", std::strerror(error)));
-  if (!S_ISREG(status.st_mode)) {
-    throw Error(ErrorCode::kInvalidArgument, cat(path_, " is not a file; give a file of data"));
-  }
-  throw Error(ErrorCode::kCorruption, cat(path_, " is empty; expected a file with rows"));
+  throw Error(ErrorCode::kInvalidArgument, cat(path_, " is not a file; give a file of data"));
 }
 
 InputFile InputFile::adopt(std::string path, int descriptor) {
@@ -163,7 +160,7 @@ std::vector<InputFile> open_input_files(const std::vector<std::string>& paths) {
   std::vector<const InputFile*> remote;
   for (const std::string& path : paths) {
     files.emplace_back(path);
-    if (is_object_uri(path)) remote.push_back(&files.back());
+    if (is_object_uri(path) && files.back().bytes() > 0) remote.push_back(&files.back());
   }
   if (remote.size() < 2) return files;
   ThreadPool pool(

@@ -14,7 +14,7 @@ class ObjectFile;
 
 class InputFile {
  public:
-  // Throws Error when there is no such file, it is empty or cannot be read.
+  // Throws Error when there is no such file or it cannot be read.
   explicit InputFile(std::string path);
   // Takes over the open `descriptor`, which holds what `path` stands for.
   static InputFile adopt(std::string path, int descriptor);
@@ -50,8 +50,8 @@ class InputFile {
   bool direct_ = false;
 };
 
-// Opens all of them. The first bytes of remote ones, which readers look at first, are fetched side
-// by side.
+// Opens all of them, empty ones too. The first bytes of remote ones, which readers look at first,
+// are fetched side by side.
 std::vector<InputFile> open_input_files(const std::vector<std::string>& paths);
 
 }  // namespace emblem

@@ -35,7 +35,7 @@ bool parse_entry(std::string_view token, int64_t& index, float& value) {
 class LibfmDecoder final : public TextDecoder {
  public:
   LibfmDecoder(const DataSource& source, const std::vector<ColumnRequest>* requests)
-      : TextDecoder(source) {
+      : TextDecoder(source, Header::kNone) {
     if (requests == nullptr) {
       choose_columns();
     } else {

@@ -1,5 +1,6 @@
 // HugeCTR Raw: records of 32-bit words, label | dense | categories, without a header.
 #include "data/format/binary_decoder.h"
+#include "data/format/files_without_rows.h"
 #include "data/format/text_file.h"
 #include "data/source/remote_storage.h"
 #include "emblem/error.h"
@@ -11,7 +12,10 @@ std::unique_ptr<Decoder> make_raw_decoder(const DataSource& source,
   const std::vector<ColumnSpec> schema = criteo_schema(source.num_dense, source.num_sparse);
   const auto record_bytes = static_cast<int64_t>(4 * schema.size());
   std::vector<BinaryPart> parts;
-  for (InputFile& file : open_input_files(expand_inputs(source.input))) {
+  std::vector<InputFile> files = open_input_files(expand_inputs(source.input));
+  FilesWithoutRows without_rows(source.input);
+  for (InputFile& file : files) {
+    if (without_rows.add_if_empty(file)) continue;
     BinaryPart part;
     const std::string path = part.name = file.path();
     part.tables.push_back({std::move(file), record_bytes});
@@ -31,6 +35,7 @@ std::unique_ptr<Decoder> make_raw_decoder(const DataSource& source,
     }
     parts.push_back(std::move(part));
   }
+  without_rows.finish(files.size());
   EMBLEM_REQUIRE(!parts.empty(), "no files in ", in_quotes(source.input), "; give Raw files");
   const std::vector<int> wanted = find_columns(schema, requests, "a RawDataset");
   std::vector<int> kept;

@@ -8,6 +8,7 @@
 #include "core/file.h"
 #include "core/log.h"
 #include "data/format/file_kind.h"
+#include "data/format/files_without_rows.h"
 #include "data/format/kept_columns.h"
 #include "data/format/text_file.h"
 #include "data/source/remote_storage.h"
@@ -99,20 +100,32 @@ std::string_view line_at(const char* at, const char*& next) {
   return {at, static_cast<size_t>(end - at)};
 }
 
-TextDecoder::TextDecoder(const DataSource& source)
-    : names_(expand_inputs(source.input)), kept_columns_(source.keep.size()) {
-  EMBLEM_REQUIRE(!names_.empty(), "no files in ", in_quotes(source.input),
+TextDecoder::TextDecoder(const DataSource& source, Header header)
+    : kept_columns_(source.keep.size()) {
+  std::vector<std::string> names = expand_inputs(source.input);
+  EMBLEM_REQUIRE(!names.empty(), "no files in ", in_quotes(source.input),
                  "; give files, folders or globs");
-  files_ = open_text_files(names_, source.threads);
-  for (const InputFile& file : files_) {
+  std::vector<InputFile> files = open_text_files(names, source.threads);
+  FilesWithoutRows without_rows(source.input);
+  for (size_t i = 0; i < files.size(); ++i) {
     char start[4] = {};
-    file.read(0, std::min<int64_t>(file.bytes(), 3), start);
+    files[i].read(0, std::min<int64_t>(files[i].bytes(), 3), start);
     const int64_t mark = byte_order_mark(start);
-    if (mark == file.bytes())
-      throw Error(ErrorCode::kCorruption, cat(file.path(), " is empty; expected a file with rows"));
+    if (mark == files[i].bytes()) {
+      without_rows.add(files[i].path(), kEmptyFile);
+      continue;
+    }
+    const int64_t begin = data_begin(files[i], mark, header);
+    if (begin == files[i].bytes()) {
+      without_rows.add(names[i], "has no rows: nothing follows its header line");
+      continue;
+    }
     text_begin_.push_back(mark);
+    data_begin_.push_back(begin);
+    names_.push_back(std::move(names[i]));
+    files_.push_back(std::move(files[i]));
   }
-  data_begin_ = text_begin_;
+  without_rows.finish(files.size());
   warn_of_other_encodings(source.input, files_);
 }
 
@@ -191,23 +204,17 @@ std::string TextDecoder::locate(int file, int64_t position) const {
   return cat(names_[file], ":", line);
 }
 
-void TextDecoder::skip_headers() {
+int64_t TextDecoder::data_begin(const InputFile& file, int64_t text_begin, Header header) {
+  if (header == Header::kNone) return text_begin;
   HostVector<char> buffer;
-  for (size_t i = 0; i < files_.size(); ++i) {
-    const int64_t begin = text_begin_[i];
-    int64_t at = begin;
-    for (bool blank = true; blank && at < files_[i].bytes();) {
-      int64_t offset = 0;
-      const std::string_view line = read_lines(files_[i], begin, {at, at + 1}, buffer, offset);
-      blank = is_blank(line.data());
-      at += static_cast<int64_t>(line.size());
-    }
-    data_begin_[i] = std::min(at, files_[i].bytes());
-    if (data_begin_[i] == files_[i].bytes()) {
-      throw Error(ErrorCode::kCorruption,
-                  cat(names_[i], " has no rows: nothing follows its header line"));
-    }
+  int64_t at = text_begin;
+  for (bool blank = true; blank && at < file.bytes();) {
+    int64_t offset = 0;
+    const std::string_view line = read_lines(file, text_begin, {at, at + 1}, buffer, offset);
+    blank = is_blank(line.data());
+    at += static_cast<int64_t>(line.size());
   }
+  return std::min(at, file.bytes());
 }
 
 std::vector<std::string> TextDecoder::first_lines(int file, int64_t count) const {

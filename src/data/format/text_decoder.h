@@ -30,8 +30,11 @@ class TextDecoder : public Decoder {
   std::string locate(int file, int64_t position) const final;
 
  protected:
-  // Opens the files of `source`.
-  explicit TextDecoder(const DataSource& source);
+  // kFirstLine: the first line of every file that is not blank is not a row.
+  enum class Header : uint8_t { kNone, kFirstLine };
+
+  // Opens the files of `source` that have rows.
+  TextDecoder(const DataSource& source, Header header);
 
   // Makes room in `block` for up to `rows` rows.
   virtual void begin_block(int64_t rows, Block& block) const = 0;
@@ -48,9 +51,6 @@ class TextDecoder : public Decoder {
   // Cuts the block to its `rows` rows.
   virtual void end_block(int64_t rows, Block& block) const = 0;
 
-  // Takes the first line of every file that is not blank for a header, which is not a row.
-  void skip_headers();
-
   // The first `count` lines of a file, without line ends and blank lines.
   std::vector<std::string> first_lines(int file, int64_t count) const;
 
@@ -59,6 +59,8 @@ class TextDecoder : public Decoder {
   std::vector<ColumnSpec> columns_;
 
  private:
+  // Where the rows of a file begin whose text begins at `text_begin`.
+  static int64_t data_begin(const InputFile& file, int64_t text_begin, Header header);
   void keep_line(std::string_view line, TextColumn& kept) const;
 
   std::vector<int64_t> text_begin_;  // after a byte order mark

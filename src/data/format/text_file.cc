@@ -90,8 +90,6 @@ InputFile open_decompressed(const InputFile& file, FileKind kind) {
     content.append(bytes);
     return true;
   });
-  if (content.bytes() == 0)
-    throw Error(ErrorCode::kCorruption, cat(file.path(), " is empty; expected a file with rows"));
   InputFile opened = InputFile::adopt(file.path(), content.release());
   require_text(start_of(opened), opened.path());
   return opened;

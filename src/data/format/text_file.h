@@ -16,7 +16,7 @@
 namespace emblem {
 
 // Opens `paths`, decompressing up to `threads` files at a time. Throws Error when one is missing,
-// empty, not text, truncated or corrupt.
+// not text, truncated or corrupt.
 std::vector<InputFile> open_text_files(const std::vector<std::string>& paths, int threads);
 
 // For binary formats, which are not read compressed: throws Error when `file` is.

@@ -111,7 +111,12 @@ TEST_P(Compressed, TruncationAndCorruptionAreNamed) {
 }
 
 TEST_P(Compressed, EmptyAndDoublyCompressedFilesAreRefused) {
-  EXPECT_THAT(error_of(compress("none.csv", "")), HasSubstr("is empty"));
+  LoaderOptions options;
+  options.input = compress("none.csv", "");
+  const TestPipeline pipeline(
+      R"(data_config { fg_mode: FG_DAG with_header: true }
+         feature_configs { raw_feature { feature_name: "n" } })");
+  EXPECT_THAT(loader_error(pipeline, options), HasSubstr("is empty"));
   const std::string once = bytes_of(compress("a.csv", lines(10)));
   EXPECT_THAT(error_of(compress("twice", once)), HasSubstr("is compressed twice"));
 }
