@@ -100,8 +100,7 @@ enum class CheckpointFiles { kAll, kWithoutTables };
 Checkpoint open_checkpoint(const std::string& path, Verify verify = Verify::kContents,
                            CheckpointFiles files = CheckpointFiles::kAll);
 
-// Removes the checkpoints of the lowest steps until `keep` (0: all) remain, but never those of
-// `spared`.
+// Removes all checkpoints but the `keep` (0: all) of the highest steps and those of `spared`.
 void prune_checkpoints(const std::string& model_dir, int64_t keep, std::span<const int64_t> spared);
 
 // No reader ever sees half of it.

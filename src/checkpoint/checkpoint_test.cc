@@ -270,7 +270,7 @@ TEST_F(CheckpointTest, PruningKeepsTheNewestAndTheSpared) {
   prune_checkpoints(dir_, 0, spared);
   EXPECT_EQ(names().size(), 5u);
   prune_checkpoints(dir_, 3, spared);
-  EXPECT_THAT(names(), ElementsAre("model.ckpt-2", "model.ckpt-4", "model.ckpt-5"));
+  EXPECT_THAT(names(), ElementsAre("model.ckpt-2", "model.ckpt-3", "model.ckpt-4", "model.ckpt-5"));
   prune_checkpoints(dir_, 1, spared);
   EXPECT_THAT(names(), ElementsAre("model.ckpt-2", "model.ckpt-5"));
 }

@@ -113,12 +113,12 @@ std::string RemoteModelDir::address_of(const std::string& path) const {
 void RemoteModelDir::publish(int64_t keep) {
   FolderMirror& mirror = state_->mirror;
   mirror.push();
-  int64_t excess = keep <= 0 ? 0 : static_cast<int64_t>(checkpoints_of(mirror).size()) - keep;
-  std::vector<std::string>& left = state_->left;
-  for (; excess > 0 && !left.empty(); --excess) {
-    mirror.remove(left.front());
-    left.erase(left.begin());
-  }
+  if (keep <= 0) return;
+  const std::vector<std::string> found = checkpoints_of(mirror);
+  const int64_t older = static_cast<int64_t>(found.size()) - keep;
+  for (int64_t i = 0; i < older; ++i)
+    if (std::erase(state_->left, found[static_cast<size_t>(i)]) > 0)
+      mirror.remove(found[static_cast<size_t>(i)]);
 }
 
 void RemoteModelDir::try_to_publish(int64_t keep) {

@@ -153,13 +153,12 @@ std::string CheckpointWriter::commit(Manifest manifest) {
 void prune_checkpoints(const std::string& model_dir, int64_t keep,
                        std::span<const int64_t> spared) {
   if (keep <= 0) return;
-  const std::vector<CheckpointEntry> entries = list_checkpoints(model_dir);
-  int64_t excess = static_cast<int64_t>(entries.size()) - keep;
+  std::vector<CheckpointEntry> entries = list_checkpoints(model_dir);
+  entries.resize(static_cast<size_t>(
+      std::max<int64_t>(static_cast<int64_t>(entries.size()) - keep, 0)));  // older than those
   for (const CheckpointEntry& entry : entries) {
-    if (excess <= 0) break;
-    if (std::find(spared.begin(), spared.end(), entry.step) != spared.end()) continue;
-    remove_checkpoint(model_dir, entry.step);
-    --excess;
+    if (std::find(spared.begin(), spared.end(), entry.step) == spared.end())
+      remove_checkpoint(model_dir, entry.step);
   }
 }
 
