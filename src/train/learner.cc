@@ -121,6 +121,8 @@ bool Learner::overflowed() {
 StepResult Learner::step(const ModelBatch& batch, int64_t epoch, const ComingBatch& coming) {
   const StepSlowdown slowdown;
   StepResult result;
+  result.sparse_rate = sparse_rate(epoch);
+  result.dense_rate = dense_rate(epoch);
   model_.graph().set_loss_scale(scaler_.scale());
   model_.forward(context_, batch, Phase::kTrain, static_cast<uint64_t>(steps_));
   if (const ModelBatch* next = coming ? coming() : nullptr) model_.prefetch(context_, *next);

@@ -23,6 +23,7 @@ struct StepResult {
   std::vector<double> losses;  // its summands, by Graph::loss_names(); empty where there is one
   double gradient_norm = 0.0;  // 0 unless gradients are clipped by norm
   bool skipped = false;        // fp16 gradients overflowed: nothing was updated
+  double sparse_rate = 0.0, dense_rate = 0.0;  // learning rates, of the main dense optimizer
 };
 
 // Used by one thread.
@@ -79,8 +80,6 @@ class Learner {
 
   int64_t steps() const { return steps_; }  // taken so far
   void set_steps(int64_t steps) { steps_ = steps; }
-  double sparse_rate(int64_t epoch) const { return sparse_schedule_->rate(steps_, epoch); }
-  double dense_rate(int64_t epoch) const { return dense_[0].schedule->rate(steps_, epoch); }
 
  private:
   // Of this rank's shards: the gradients and statistics of each, its losses and whether they are
@@ -93,6 +92,9 @@ class Learner {
   void keep_values(size_t shard, double weight);
   void keep_no_values(size_t shard);
   void sum_values();
+  // The learning rates of the step that comes next.
+  double sparse_rate(int64_t epoch) const { return sparse_schedule_->rate(steps_, epoch); }
+  double dense_rate(int64_t epoch) const { return dense_[0].schedule->rate(steps_, epoch); }
   // Why training does not go on.
   std::string refusal_of(double loss, int64_t epoch) const;
   // On all ranks, with what the one says whose shard has it. `losses`: by shard, `stride` apart.

@@ -125,6 +125,8 @@ StepResult Learner::step_of_ranks(std::span<const ModelBatch* const> shards,
   const size_t words = model_.graph().loss_names().size() + 2;
   const std::vector<double> of_shards = world_->gather(shard_losses_, words);
   StepResult result;
+  result.sparse_rate = sparse_rate(epoch);
+  result.dense_rate = dense_rate(epoch);
   std::vector<double> losses(words, 0.0);  // as of a shard
   for (size_t s = 0; s < rows.size(); ++s)
     for (size_t i = 0; rows[s] > 0 && i < words; ++i)

@@ -215,6 +215,24 @@ TEST_F(TrainerTest, ReduceOnPlateauKeepsTheRateWhileTheLossFalls) {
   EXPECT_NEAR(read_results(model("train_log.jsonl")).back().values.at("lr_dense"), 0.05, 1e-8);
 }
 
+TEST_F(TrainerTest, TheLogHasTheRateThatItsStepUsed) {
+  run(config(R"(dense_optimizer { sgd_optimizer { lr: 0.5 }
+                  manual_step_learning_rate { schedule_sizes: 1 schedule_sizes: 3
+                                              learning_rates: 0.25 learning_rates: 0.125 } }
+                num_epochs: 1 log_step_count_steps: 1)",
+             "good",
+             {"train_config.sparse_optimizer.exponential_decay_learning_rate.decay_size=1",
+              "train_config.sparse_optimizer.exponential_decay_learning_rate.decay_factor=0.5"}),
+      {.max_steps = 5});
+  std::vector<double> dense, sparse;
+  for (const ResultLine& line : read_results(model("train_log.jsonl"))) {
+    dense.push_back(line.values.at("lr_dense"));
+    sparse.push_back(line.values.at("lr_sparse"));
+  }
+  EXPECT_THAT(dense, ElementsAre(0.5, 0.5, 0.25, 0.25, 0.125));
+  EXPECT_THAT(sparse, ElementsAre(20, 10, 5, 2.5, 1.25));
+}
+
 TEST_F(TrainerTest, ARunShorterThanTheLogIntervalLogsItsLastStep) {
   run(config(cat(kAdam, " num_epochs: 1 ")), {.max_steps = 7});
   const auto lines = read_results(model("train_log.jsonl"));
