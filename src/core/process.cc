@@ -47,7 +47,8 @@ int64_t container_bytes(const std::string& limit, const std::string& used,
                         const std::string& details) {
   const int64_t most = number_of(limit, INT64_MAX);
   if (most >= total_memory_bytes()) return INT64_MAX;
-  return most - number_of(used, 0) + number_in(details, "inactive_file", 0);
+  return most - number_of(used, 0) + number_in(details, "inactive_file", 0) +
+         number_in(details, "active_file", 0);
 }
 
 struct ArmPart {
@@ -149,6 +150,8 @@ int64_t available_memory_bytes() {
                 container_bytes(old + "memory.limit_in_bytes", old + "memory.usage_in_bytes",
                                 old + "memory.stat")}));
 }
+
+int64_t free_swap_bytes() { return 1024 * number_in("/proc/meminfo", "SwapFree:", 0); }
 
 std::string program_path() {
   std::error_code ignored;

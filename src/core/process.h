@@ -20,6 +20,7 @@ double machine_busy_seconds();
 int64_t total_memory_bytes();
 // What this process can still take: of the machine's memory and, in a container, of its own limit.
 int64_t available_memory_bytes();
+int64_t free_swap_bytes();
 std::string program_path();  // absolute, links followed; "" if the system does not provide it
 
 }  // namespace emblem

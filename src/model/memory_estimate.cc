@@ -1,9 +1,11 @@
 #include "model/memory_estimate.h"
 
+#include <algorithm>
 #include <iterator>
 
 #include "core/process.h"
 #include "core/text.h"
+#include "embedding/row_share.h"
 #include "emblem/error.h"
 #include "model/builders.h"
 #include "model/inputs.h"
@@ -24,6 +26,13 @@ int64_t table_bytes(const config::PipelineConfig& config, const LookupPlan& plan
   for (const TableSettings& table : plan_tables(config, plan).tables)
     bytes += table_bytes_of(table);
   return bytes;
+}
+
+// Rather too little: without the numbers that tell which rows have changed.
+double static_bytes_of(const TableSettings& table) {
+  if (table.kind != TableKind::kStatic) return 0;
+  return static_cast<double>(local_rows(table.capacity, table.held)) *
+         static_cast<double>(row_bytes_of(table));
 }
 
 // Elements of a row of a sequence, where the pipeline does not limit them.
@@ -73,6 +82,29 @@ TrainingBytes estimate_training_bytes(const config::PipelineConfig& config,
   found.per_row += keys * kLookupBytesPerKey;
   found.batch_row = numbers * kFloat + keys * static_cast<int64_t>(sizeof(int64_t) + 4);
   return found;
+}
+
+void require_table_memory(const Context& context, std::span<const TableSettings> tables,
+                          int64_t room) {
+  if (context.device != Device::kCpu || tables.empty()) return;
+  double wanted = 0;
+  for (const TableSettings& table : tables) wanted += static_bytes_of(table);
+  const auto left =
+      static_cast<double>(room > 0 ? room : available_memory_bytes() + free_swap_bytes());
+  if (wanted <= left) return;
+  const TableSettings& largest = *std::max_element(
+      tables.begin(), tables.end(), [](const TableSettings& a, const TableSettings& b) {
+        return static_bytes_of(a) < static_bytes_of(b);
+      });
+  throw Error(
+      ErrorCode::kOutOfMemory,
+      cat("out of memory: the static tables need ", format_bytes(wanted), ", but only ",
+          format_bytes(left), " are available; the largest is ", largest.name, ", ",
+          local_rows(largest.capacity, largest.held), " rows of ", row_bytes_of(largest),
+          " bytes, ", format_bytes(static_bytes_of(largest)),
+          ": give it fewer rows (num_buckets, hash_bucket_size, the row numbers of its "
+          "vocab_file), make it dynamic (dynamicemb), divide it among ranks of several hosts "
+          "(emblem launch --hosts), or use a machine with more memory"));
 }
 
 void require_dense_memory(const Context& context, const Graph& graph, int64_t rows) {

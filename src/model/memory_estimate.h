@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "config/features.h"
 #include "config/pipeline.pb.h"
 #include "core/context.h"
+#include "embedding/settings.h"
 #include "nn/graph.h"
 
 namespace emblem {
@@ -25,6 +27,12 @@ struct TrainingBytes {
 // check_pipeline. Allocates next to nothing.
 TrainingBytes estimate_training_bytes(const config::PipelineConfig& config,
                                       const FeatureLayout& layout, double keys_per_feature = 1);
+
+// Throws Error (kOutOfMemory) that names the largest of `tables` when those of them that are
+// static, whose rows are all written when they are made, need more than `room` bytes; 0: more than
+// the machine has left, memory and swap. Does nothing on a GPU.
+void require_table_memory(const Context& context, std::span<const TableSettings> tables,
+                          int64_t room = 0);
 
 // Throws Error (kOutOfMemory) that names the largest part when the dense parameters of `graph`,
 // with the values of a batch of `rows`, cannot fit into the memory of the machine. Does nothing on

@@ -63,6 +63,13 @@ Model::Model(const Context& context, const config::PipelineConfig& config,
       sequences_.push_back({s, inputs.sequence_spaces()[s], inputs.sequence_numbers()[s]});
   }
   require_dense_memory(context, graph_, max_rows);
+  if (!make_lookup && !make_rank_tables) {
+    std::vector<TableSettings> tables;
+    for (const LookupPlan& plan : inputs.lookups())
+      for (TableSettings& table : plan_tables(config, plan, use).tables)
+        tables.push_back(std::move(table));
+    require_table_memory(context, tables);
+  }
   for (const LookupPlan& plan : inputs.lookups())
     lookups_.emplace_back(context, config, plan, make_lookup, use, make_rank_tables);
   const DType precision = precision_of(context, config.train_config());
