@@ -141,7 +141,6 @@ void check_metrics(const TowerSpec& tower, const std::string& owner) {
       case MetricConfig::kAuc:
       case MetricConfig::kGroupedAuc:
       case MetricConfig::kNormalizedEntropy:
-      case MetricConfig::kLogLoss:
         EMBLEM_REQUIRE(is_of_two_classes(tower), owner, ": metric ", field->name(),
                        " is for labels 0 and 1; ",
                        numbers ? "use mean_squared_error, mean_absolute_error or xauc"
@@ -157,8 +156,9 @@ void check_metrics(const TowerSpec& tower, const std::string& owner) {
         break;
       }
       case MetricConfig::kAccuracy:
-        EMBLEM_REQUIRE(!numbers, owner,
-                       ": metric accuracy is for classes; use mean_squared_error or "
+      case MetricConfig::kLogLoss:
+        EMBLEM_REQUIRE(!numbers, owner, ": metric ", field->name(),
+                       " is for classes; use mean_squared_error or "
                        "mean_absolute_error");
         break;
       default:

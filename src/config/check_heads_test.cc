@@ -135,6 +135,10 @@ TEST(CheckHeads, MetricsFitTheOutput) {
   EXPECT_THAT(
       model("num_class: 3 losses {softmax_cross_entropy {}} metrics {grouped_auc {}} dnn {}"),
       HasSubstr("use multiclass_auc or accuracy"));
+  EXPECT_EQ(model("num_class: 3 losses {softmax_cross_entropy {}} metrics {log_loss {}} dnn {}"),
+            "fine");
+  EXPECT_THAT(model("losses {l2_loss {}} metrics {log_loss {}} dnn {}"),
+              HasSubstr("metric log_loss is for classes; use mean_squared_error"));
   EXPECT_EQ(model("num_class: 2 losses {softmax_cross_entropy {}} metrics {auc {}} dnn {}"),
             "fine");
   EXPECT_THAT(model("metrics {multiclass_auc {}} dnn {}"), HasSubstr("use auc"));
