@@ -8,6 +8,7 @@
 #include "bench/infer/pipeline.h"
 #include "bench/machine/ceilings.h"
 #include "config/features.h"
+#include "core/process.h"
 #include "core/text.h"
 #include "core/thread_pool.h"
 #include "model/feed.h"
@@ -142,6 +143,7 @@ std::vector<BenchResult> bench_on_cpu(const Context& context, const DlrmShape& s
   InferBench bench(context, shape, options);
   bench.check(shape);
   const Ceilings ceilings = measure_ceilings(context, shape.dim, options.compute);
+  reset_peak_resident_bytes();  // of their buffers
   std::vector<BenchResult> results;
   const std::vector<int64_t> sizes =
       options.batches.empty() ? default_batches(shape) : options.batches;

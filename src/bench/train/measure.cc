@@ -218,11 +218,12 @@ MeasuredTraining measure_training(Learner& learner, const TrainBenchOptions& opt
         found.gpu_bytes = memory.total_bytes - memory.free_bytes;
       });
   learner.model().check(context);
+  found.peak_bytes = peak_resident_bytes();
   return found;
 }
 
 Named<double> measure_training_ceilings(const Context& context, int64_t dim, DType precision) {
-  return dispatch(
+  const Named<double> limits = dispatch(
       context.device,
       [&]() -> Named<double> {
         const Ceilings found = measure_ceilings(context, std::max<int64_t>(dim, 4), precision);
@@ -236,6 +237,8 @@ Named<double> measure_training_ceilings(const Context& context, int64_t dim, DTy
                 {"host_to_device_bytes_per_second", cuda::measure_host_to_device(context)},
                 {"gemm_flops_per_second", cuda::measure_device_gemm(context, precision)}};
       });
+  reset_peak_resident_bytes();
+  return limits;
 }
 
 // Other processes only add time: the fastest steps are the least disturbed.
@@ -267,7 +270,7 @@ BenchResult training_result(const std::string& name, Learner& learner, DType pre
   result.metrics.push_back(
       {"cpu_seconds_per_step", {found.cpu_seconds / steps, "s", Better::kLower}});
   result.metrics.push_back(
-      {"peak_memory", {static_cast<double>(peak_resident_bytes()), "B", Better::kLower}});
+      {"peak_memory", {static_cast<double>(found.peak_bytes), "B", Better::kLower}});
   if (context.device == Device::kCuda) add_gpu(found, result);
   result.ceilings = ceilings;
   add_stages(found, context.device, result);

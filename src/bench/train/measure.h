@@ -24,6 +24,7 @@ struct MeasuredTraining {
   double first_loss = 0.0, last_loss = 0.0;
   int64_t rows = 0;
   double forward_flops = 0.0;  // of the matrix products and the like of all steps
+  int64_t peak_bytes = 0;      // of host memory, up to the last step
   int64_t gpu_bytes = 0;       // in use, by all processes
   std::optional<GpuUse> gpu;
   StepProbe probe;
@@ -33,7 +34,7 @@ struct MeasuredTraining {
 MeasuredTraining measure_training(Learner& learner, const TrainBenchOptions& options,
                                   const std::string& name, TrainInput& input);
 
-// Limits of the hardware, measured before tables are allocated.
+// Limits of the hardware. Its buffers do not count in peak_resident_bytes() afterwards.
 Named<double> measure_training_ceilings(const Context& context, int64_t dim, DType precision);
 
 // The 10th, 50th and 99th percentile of the seconds of steps, as metrics.
