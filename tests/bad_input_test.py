@@ -232,6 +232,7 @@ class Usage(unittest.TestCase):
                                 (["launch", "--rank", "2"], "no option --rank; did you mean --ranks?"),
                                 (["launch", "--ranks", "2", "train", "--config", "x"],
                                  "no option --config; a command to start follows --, with its options"),
+                                (["inspect", "--max-bad-rows", "1", "x"], "inspect has no option --max-bad-rows\n"),
                                 (["train", "--config", "x", "--device", "gpu"], '"gpu" is not one of cpu|cuda; did you mean cuda?'),
                                 (["train", "--config", "x", "--max-steps", "-3"], "-3 is out of range; expected at least 1"),
                                 (["zzz"], "emblem --help lists all"), ([], "no command is given")):

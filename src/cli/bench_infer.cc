@@ -31,7 +31,7 @@ void run(Options& options) {
 void add_infer_bench(Command& bench) {
   auto options = std::make_shared<Options>();
   Command command = bench.add_command(
-      "infer", "Latency of a trained model by batch size, including lookups, without a server");
+      "infer", "Latency of a model of a preset by batch size, including lookups, without a server");
   command.choice("--preset", options->preset,
                  {"dlrm-kaggle", "deepfm-kaggle", "dcnv2-kaggle", "hps-dlrm"}, "Model and tables");
   command.list("--batch", options->batches, "N,...", "Batch sizes (default: those of the preset)");

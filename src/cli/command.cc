@@ -215,9 +215,8 @@ std::string unknown_option(const CLI::App& command, int count, char** arguments)
     if (!word.starts_with("--") || std::find(names.begin(), names.end(), name) != names.end())
       continue;
     std::string hint = suggestion(name, names);
-    const bool takes_words = std::ranges::any_of(
-        command.get_options(), [](const CLI::Option* option) { return option->get_positional(); });
-    if (hint.empty() && takes_words) hint = "; a command to start follows --, with its options";
+    if (hint.empty() && command.get_name() == "launch")
+      hint = "; a command to start follows --, with its options";
     return cat(name_of(&command), " has no option ", name, hint);
   }
   return "";

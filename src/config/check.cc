@@ -83,7 +83,8 @@ void check_holdout(const config::PipelineConfig& config) {
       absolute_paths(config.eval_input_path()) == absolute_paths(config.train_input_path()),
       "data_config.holdout_ratio is ", config.data_config().holdout_ratio(),
       ", but eval_input_path is \"", printable(config.eval_input_path()),
-      "\"; remove one of them: the rows held out of train_input_path are evaluated on");
+      "\"; remove one of them: the rows held out of train_input_path are evaluated on (--set "
+      "data_config.holdout_ratio=0 evaluates on eval_input_path)");
 }
 
 // ---- streams ----

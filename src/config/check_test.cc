@@ -93,7 +93,8 @@ TEST(CheckPipeline, AHoldoutTakesThePlaceOfEvalInputPath) {
   EXPECT_EQ(
       verdict({holdout}),
       "data_config.holdout_ratio is 0.1, but eval_input_path is \"eval\"; remove one of them: "
-      "the rows held out of train_input_path are evaluated on");
+      "the rows held out of train_input_path are evaluated on (--set "
+      "data_config.holdout_ratio=0 evaluates on eval_input_path)");
   for (const char* ratio : {"-0.1", "1", "nan"}) {
     EXPECT_THAT(verdict({"eval_input_path=", std::string("data_config.holdout_ratio=") + ratio}),
                 HasSubstr("expected at least 0 and less than 1"))

@@ -6,6 +6,7 @@
 
 #include "core/text.h"
 #include "core/thread_pool.h"
+#include "data/format/file_kind.h"
 #include "data/format/files_without_rows.h"
 #include "data/format/kept_columns.h"
 #include "data/format/number_text.h"
@@ -63,16 +64,36 @@ int64_t rows_of(const ColumnarFile& file) {
   return std::accumulate(file.part_rows().begin(), file.part_rows().end(), int64_t{0});
 }
 
-// Null where it has 0 bytes.
-std::unique_ptr<ColumnarFile> open_file(config::DatasetType type, const std::string& path) {
-  if (InputFile(path).bytes() == 0) return nullptr;
+struct ColumnarFormat {
+  const char* name;  // as in data/format/file_kind.h
+  std::unique_ptr<ColumnarFile> (*open)(const std::string& path);
+};
+
+ColumnarFormat format_of(config::DatasetType type) {
   switch (type) {
     case config::ParquetDataset:
-      return open_parquet_file(path);
+      return {"Parquet", open_parquet_file};
     case config::OrcDataset:
-      return open_orc_file(path);
+      return {"ORC", open_orc_file};
     default:
-      return open_arrow_file(path);
+      return {"Arrow IPC", open_arrow_file};
+  }
+}
+
+// Null where it has 0 bytes.
+std::unique_ptr<ColumnarFile> open_file(config::DatasetType type, const std::string& path) {
+  const InputFile file(path);
+  if (file.bytes() == 0) return nullptr;
+  const ColumnarFormat format = format_of(type);
+  try {
+    return format.open(path);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kCorruption) throw;
+    std::string start(static_cast<size_t>(std::min(file.bytes(), kFileKindBytes)), '\0');
+    file.read(0, static_cast<int64_t>(start.size()), start.data());
+    const std::string problem = not_columnar_problem(start, file.path(), format.name);
+    if (problem.empty()) throw;
+    throw Error(ErrorCode::kInvalidArgument, problem);
   }
 }
 

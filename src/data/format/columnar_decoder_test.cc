@@ -154,6 +154,19 @@ TEST_F(Columnar, KeptColumnsAreText) {
   EXPECT_EQ(decoder->locate(0, 3), source.input + "/part-00000.parquet: row 4");
 }
 
+TEST_F(Columnar, FilesOfOtherFormatsAreNamed) {
+  LoaderOptions options;
+  options.input = folder_.write("a.csv", "label,I1,C1\n0,1,2\n");
+  EXPECT_THAT(loader_error(pipeline(), options),
+              AllOf(HasSubstr("a.csv is text, not Parquet; set data_config { dataset_type: "
+                              "CsvDataset }"),
+                    HasSubstr("--format parquet")));
+  options.input = write_columnar(folder_, counted_rows(10), "orc", {});
+  EXPECT_THAT(loader_error(pipeline(), options),
+              HasSubstr("part-00000.orc is ORC, not Parquet; set data_config { dataset_type: "
+                        "OrcDataset }"));
+}
+
 std::string bytes_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};

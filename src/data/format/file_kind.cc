@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "core/utf8.h"
 #include "emblem/error.h"
@@ -98,6 +99,22 @@ std::string not_text_problem(std::string_view start, const std::string& path) {
       path,
       " is not text: it has bytes 0 near its beginning; expected UTF-8 text (binary formats have "
       "their own dataset_type)");
+}
+
+std::string not_columnar_problem(std::string_view start, const std::string& path,
+                                 std::string_view expected) {
+  if (const Magic* magic = find_magic(start))
+    return magic->what == expected
+               ? ""
+               : cat(path, " is ", magic->what, ", not ", expected, "; ", magic->advice);
+  if (kind_of(start) == FileKind::kNotText) return "";
+  std::string format;  // as commands name it
+  for (const char c : expected.substr(0, expected.find(' ')))
+    format += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return cat(path, " is text, not ", expected,
+             "; set data_config { dataset_type: CsvDataset } if all data are, else convert it: "
+             "emblem convert --from ",
+             path, " --to NEW_FOLDER --format ", format);
 }
 
 std::string not_utf8_problem(const std::string& place, char byte, const std::string& path) {

@@ -24,6 +24,11 @@ FileKind kind_of(std::string_view start);
 // Why a file of kNotText is not text and what to do: "is UTF-16 text; convert it ...".
 std::string not_text_problem(std::string_view start, const std::string& path);
 
+// Why a file that is read as columns of `expected` ("Parquet") is something else, and what to do;
+// "" if it may be what is expected. `start` as for kind_of.
+std::string not_columnar_problem(std::string_view start, const std::string& path,
+                                 std::string_view expected);
+
 // Bytes that are looked at for text in another encoding than UTF-8.
 inline constexpr int64_t kEncodingBytes = int64_t{64} << 10;
 
