@@ -72,6 +72,7 @@ class PipelineServable final : public Servable {
     }
     return outputs;
   }
+  size_t named_outputs() const override { return outputs_.all.size(); }
   std::vector<std::pair<std::string, std::string>> parameters() const override {
     std::vector<std::pair<std::string, std::string>> parameters;
     for (const auto& input : columns_.inputs()) {

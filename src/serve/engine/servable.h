@@ -57,6 +57,8 @@ class Servable {
   // Shapes start with -1, the batch.
   virtual std::vector<TensorMetadata> inputs() const = 0;
   virtual std::vector<TensorMetadata> outputs() const = 0;
+  // How many a request may name: also those that it gets only then.
+  virtual size_t named_outputs() const { return outputs().size(); }
   // What a model configuration should say about the inputs beyond names and shapes.
   virtual std::vector<std::pair<std::string, std::string>> parameters() const { return {}; }
 

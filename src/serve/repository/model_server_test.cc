@@ -117,12 +117,25 @@ TEST_F(ModelServerTest, RefusesRequestsThatDoNotFit) {
               HasSubstr("unexpected inference output"));
   // Each would be a copy of the answer.
   EXPECT_THAT(refusal([](InferRequest& r) { r.outputs.assign(1000, {"probability"}); }),
-              HasSubstr("expected at most 1 output but 1000 are requested"));
+              HasSubstr("expected at most 2 outputs but 1000 are requested"));
   SmallRows outside = rows;
   outside.ids[3] = 50;
   EXPECT_THAT(error_of(infer(server, outside.request(0, 4))),
               AllOf(HasSubstr("row 1"), HasSubstr("id 50 is outside a static table")));
   EXPECT_EQ(server.statistics("ctr", "").at(0).fail.count, 10u);
+}
+
+TEST_F(ModelServerTest, ARequestMayNameLogitsBesideTheOthers) {
+  ModelServer server({.repository = model_.repository()});
+  const SmallRows rows = SmallRows::random(4, 2);
+  auto request = rows.request(0, 4);
+  request->outputs = {{"probability"}, {"logits"}};
+  const InferResult result = infer(server, std::move(request));
+  ASSERT_EQ(error_of(result), "");
+  const auto& outputs = std::get<InferResponse>(result).outputs;
+  ASSERT_EQ(outputs.size(), 2u);
+  EXPECT_EQ(outputs[0].name, "probability");
+  EXPECT_EQ(outputs[1].name, "logits");
 }
 
 TEST_F(ModelServerTest, MessagesDoNotShowValuesInSharedMemory) {

@@ -71,7 +71,7 @@ void ModelVersion::check_size(const InferRequest& request, const RequestSize& si
 bool ModelVersion::infer(std::unique_ptr<InferRequest>& request, InferDone& done) {
   RequestSize size;
   try {
-    const size_t outputs = servable_->outputs().size();
+    const size_t outputs = servable_->named_outputs();
     EMBLEM_REQUIRE(request->outputs.size() <= outputs, "expected at most ", outputs,
                    outputs == 1 ? " output" : " outputs", " but ", request->outputs.size(),
                    " are requested from model '", request->model, "'");
