@@ -18,6 +18,19 @@ constexpr double kLeastUsual = 0.1, kMostUsual = 1.0;
 constexpr double kLarge = 10.0;  // the mean magnitude of a feature that needs a normalizer
 constexpr size_t kMostNamed = 3;
 
+struct Numbers {
+  const float* data;  // [rows, cols]
+  int64_t rows, cols;
+};
+
+// Those among which a feature's are: of rows, or of the elements of its sequence.
+Numbers numbers_of(const FeatureSpec& feature, const FeatureLayout& layout, const Batch& batch) {
+  if (feature.sequence < 0) return {batch.dense.data(), batch.rows, layout.dense_cols};
+  const auto at = static_cast<size_t>(feature.sequence);
+  const SequenceColumn& sequence = batch.sequences[at];
+  return {sequence.numbers.data(), sequence.elements(), layout.sequences[at].dense_cols};
+}
+
 }  // namespace
 
 LossWatch::LossWatch(const FeatureLayout& layout)
@@ -26,12 +39,13 @@ LossWatch::LossWatch(const FeatureLayout& layout)
 void LossWatch::measure(const Batch& batch, std::vector<Magnitude>& of) const {
   for (size_t f = 0; f < layout_.features.size(); ++f) {
     const FeatureSpec& feature = layout_.features[f];
-    if (feature.kind != FeatureKind::kDense) continue;
-    for (int64_t row = 0; row < batch.rows; ++row) {
-      const float* values = batch.dense.data() + row * layout_.dense_cols + feature.dense_begin;
+    if (feature.kind != FeatureKind::kDense || feature.is_intermediate) continue;
+    const Numbers numbers = numbers_of(feature, layout_, batch);
+    for (int64_t row = 0; row < numbers.rows; ++row) {
+      const float* values = numbers.data + row * numbers.cols + feature.dense_begin;
       for (int64_t col = 0; col < feature.dense_cols; ++col) of[f].sum += std::abs(values[col]);
     }
-    of[f].count += batch.rows * feature.dense_cols;
+    of[f].count += numbers.rows * feature.dense_cols;
   }
 }
 

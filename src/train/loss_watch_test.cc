@@ -63,5 +63,23 @@ TEST_F(LossWatchTest, AdvisesFromTheFirstBatchesAndTheOneAtHand) {
   EXPECT_THAT(watch_.advice(), HasSubstr("are c (2e+03), a (10"));
 }
 
+TEST(LossWatchOfSequences, MeasuresNumbersWhereTheyAre) {
+  const FeatureLayout layout = layout_of(parse_pipeline(
+      R"(data_config { fg_mode: FG_DAG }
+         feature_configs { sequence_feature { sequence_name: "s"
+           features { raw_feature { feature_name: "small" } }
+           features { raw_feature { feature_name: "large" } } } })",
+      "test"));
+  Batch batch;  // no numbers outside of the sequence; three elements of two rows
+  batch.rows = 2;
+  batch.resize_sequences(1);
+  batch.sequences[0].offsets.assign({0, 1, 3});
+  batch.sequences[0].numbers.assign({1, 3000, 1, -6000, 1, 9000});
+  LossWatch watch(layout);
+  watch.begin_step(batch);
+  EXPECT_THAT(watch.advice(), AllOf(HasSubstr("magnitude are s__large (6e+03): give"),
+                                    Not(HasSubstr("small"))));
+}
+
 }  // namespace
 }  // namespace emblem
