@@ -62,6 +62,7 @@ void adopt_semantics(const config::PipelineConfig& stored, const std::string& ch
                  config->semantics_version(), "; remove semantics_version from the pipeline");
   config->set_semantics_version(version);
   adopt_table_rows(stored.train_config(), checkpoint, config->mutable_train_config());
+  *config->mutable_data_config()->mutable_column_types() = stored.data_config().column_types();
   const config::FgMode trained = semantics_of(stored).fg_mode;
   const config::FgMode asked = semantics_of(*config).fg_mode;
   EMBLEM_REQUIRE(trained == asked, checkpoint, " was trained with fg_mode ",

@@ -43,7 +43,8 @@ Semantics semantics_of(const config::PipelineConfig& config);
 void record_semantics(config::PipelineConfig* config);
 
 // Lets `config`, which a user gave, mean what the checkpoint's `stored` pipeline means, with tables
-// of as many rows (divide_tables). Throws Error when it asks for something else.
+// of as many rows (divide_tables) and ids of the same types (column_types). Throws Error when it
+// asks for something else.
 void adopt_semantics(const config::PipelineConfig& stored, const std::string& checkpoint,
                      config::PipelineConfig* config);
 

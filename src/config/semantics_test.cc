@@ -98,6 +98,15 @@ TEST(Semantics, OverridesDoNotChangeARecord) {
   EXPECT_EQ(load_stored_pipeline(folder.path(), mode).semantics_version(), 1u);
 }
 
+TEST(Semantics, ColumnsKeepTheTypesOfTheCheckpoint) {
+  PipelineConfig config = user("data_config { column_types { input_name: 'other' } }");
+  adopt_semantics(stored("semantics_version: 2 data_config { column_types { input_name: 'id' "
+                         "input_type: INT64 } }"),
+                  "model.ckpt-1", &config);
+  ASSERT_EQ(config.data_config().column_types_size(), 1);
+  EXPECT_EQ(config.data_config().column_types(0).input_name(), "id");
+}
+
 TEST(Semantics, TablesKeepTheRowsOfTheCheckpoint) {
   config::PipelineConfig stored, given;
   stored.mutable_train_config()->set_divide_tables(10);

@@ -57,6 +57,8 @@ constexpr std::string_view kFreeToResume[] = {
     // who holds which rows; shards of a batch, which positions_of() compares
     "train_config.plan_path", "train_config.logical_shards", "train_config.exchange_precision",
     "train_config.dedup_per_host",
+    // as they are in the data, or in the checkpoint
+    "data_config.column_types",
     // how many bad rows to skip: the run has not met more than it allowed so far
     "data_config.max_bad_rows"};
 

@@ -4,6 +4,7 @@
 #include "config/evaluation_input.h"
 #include "config/metrics.h"
 #include "core/log.h"
+#include "data/feature/column_types.h"
 #include "data/source/remote_storage.h"
 #include "optim/schedule.h"
 #include "train/resume_check.h"
@@ -22,13 +23,24 @@ void check_goal(const config::PipelineConfig& config, const std::vector<HeadSpec
   require_watchable_metric(heads, goal.metric, "the metric of " + goal.option);
 }
 
-// Opens the data, which must be there and fit the features.
-void check_input(const config::PipelineConfig& config, const FeatureLayout& layout,
-                 LoaderOptions options) {
+// Opens the data, which must be there and fit the features. Returns Loader::columns.
+std::vector<ColumnSpec> check_input(const config::PipelineConfig& config,
+                                    const FeatureLayout& layout, LoaderOptions options) {
   options.max_batches = 0;
   options.workers = 1;
   options.prefetch_batches = 1;
-  const Loader loader(config.data_config(), layout, options);
+  return Loader(config.data_config(), layout, options).columns();
+}
+
+void record_types(const FeatureLayout& layout, const LoaderOptions& options,
+                  const std::vector<ColumnSpec>& columns, config::DataConfig* data) {
+  record_column_types(layout, options.label_check, columns, data);
+  for (const std::string& column : columns_of_unknown_type(*data, layout))
+    log_warn(cat("whether column ", in_quotes(column),
+                 " has integers or text is known from messages alone; servers will read it as "
+                 "text, and integers have other keys: if they are, add data_config { input_fields "
+                 "{ input_name: ",
+                 in_quotes(column), " input_type: INT64 } }"));
 }
 
 void check_dense_optimizer(const config::TrainConfig& train) {
@@ -71,24 +83,26 @@ config::PipelineConfig with_absolute_paths(config::PipelineConfig config) {
   return config;
 }
 
-FeatureLayout check_run(const config::PipelineConfig& config, const TrainOptions& options) {
+config::PipelineConfig check_run(config::PipelineConfig config, const TrainOptions& options) {
   EMBLEM_REQUIRE(!config.model_dir().empty(),
                  "no model_dir; set model_dir in the configuration or give --model-dir");
   EMBLEM_REQUIRE(!config.train_input_path().empty(),
                  "no data to train on; set train_input_path in the configuration");
   if (options.world != nullptr) check_ranks(config, *options.world);
-  FeatureLayout layout = layout_of(config);
+  const FeatureLayout layout = layout_of(config);
   const std::vector<HeadSpec> heads = heads_of(config, layout);
   require_watchable_metrics(heads, config.train_config());
   if (options.stop_at) check_goal(config, heads, *options.stop_at);
   make_schedule(config.train_config().sparse_optimizer());
   check_dense_optimizer(config.train_config());
-  check_input(config, layout, training_loader_options(config));
-  if (evaluation_input(config).empty()) return layout;
+  const LoaderOptions training = training_loader_options(config);
+  record_types(layout, training, check_input(config, layout, training),
+               config.mutable_data_config());
+  if (evaluation_input(config).empty()) return config;
   check_average(config);
   check_metrics(config, layout);
   check_input(config, layout, evaluation_loader_options(config));
-  return layout;
+  return config;
 }
 
 int64_t training_batch_size(const config::PipelineConfig& config, const World* world) {

@@ -4,7 +4,6 @@
 #include <optional>
 #include <string>
 
-#include "config/features.h"
 #include "config/pipeline.pb.h"
 #include "train/trainer.h"
 
@@ -14,9 +13,10 @@ namespace emblem {
 // be evaluated from anywhere.
 config::PipelineConfig with_absolute_paths(config::PipelineConfig config);
 
-// The layout of the features, once everything that a run will need later turns out to be there:
-// inputs, metrics that are evaluated, schedules. Throws Error.
-FeatureLayout check_run(const config::PipelineConfig& config, const TrainOptions& options);
+// The configuration, once everything that a run will need later turns out to be there: inputs,
+// metrics that are evaluated, schedules. The types of the training data's columns are recorded in
+// it (data/feature/column_types.h). Throws Error.
+config::PipelineConfig check_run(config::PipelineConfig config, const TrainOptions& options);
 
 // Rows of a batch that is learned at once: of a shard, on several ranks. Throws Error where
 // global_batch_size is not a multiple of the shards.

@@ -61,10 +61,10 @@ bool is_of_data(const Error& error) {
 
 Trainer::Trainer(const Context& context, const config::PipelineConfig& config,
                  const TrainOptions& options)
-    : config_(with_absolute_paths(config)),
+    : config_(check_run(with_absolute_paths(config), options)),
       train_(config_.train_config()),
       options_(options),
-      layout_(check_run(config_, options)),
+      layout_(layout_of(config_)),
       lock_(lock_model_dir()),
       resumed_(find_resumed()),
       init_from_(checkpoint_to_begin_with(config_, options)),
@@ -464,7 +464,7 @@ void adopt_trained_semantics(const TrainOptions& options, config::PipelineConfig
   if (options.model_dir == ModelDir::kResume && !config->model_dir().empty())
     if (auto latest = latest_checkpoint(config->model_dir(), Skipped::kIgnore))
       checkpoint = std::move(latest);
-  if (!checkpoint) return;
+  if (!checkpoint) return config->mutable_data_config()->clear_column_types();
   adopt_semantics(load_stored_pipeline(*checkpoint), *checkpoint, config);
   if (config->semantics_version() < kCurrentSemantics)
     log_info(cat(*checkpoint,

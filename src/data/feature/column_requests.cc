@@ -1,19 +1,29 @@
 #include "data/feature/column_requests.h"
 
+#include <optional>
+
 #include "data/format/csv_types.h"
 #include "emblem/error.h"
 
 namespace emblem {
 namespace {
 
-ColumnType declared_type(const std::string& column, const config::DataConfig& data,
-                         ColumnType otherwise) {
-  for (const config::Field& field : data.input_fields()) {
-    if (field.input_name() == column && field.has_input_type() &&
-        type_of(field.input_type()) == ColumnType::kInt64)
-      return ColumnType::kInt64;
+using Fields = google::protobuf::RepeatedPtrField<config::Field>;
+
+std::optional<ColumnType> type_in(const Fields& fields, const std::string& column) {
+  for (const config::Field& field : fields) {
+    if (field.input_name() == column && field.has_input_type()) return type_of(field.input_type());
   }
-  return otherwise;
+  return std::nullopt;
+}
+
+// Ids are integers where that is declared, or was so in training. Else they are text, but integers
+// in files that have types, unless they were text in training.
+void request_ids(const config::DataConfig& data, ColumnRequest& request) {
+  const auto recorded = type_in(data.column_types(), request.name);
+  const auto type = recorded ? recorded : type_in(data.input_fields(), request.name);
+  request.type = type == ColumnType::kInt64 ? ColumnType::kInt64 : ColumnType::kText;
+  request.numbers_as_text = recorded == ColumnType::kText;
 }
 
 // Under FG_NONE: ids and numbers as they are.
@@ -47,8 +57,10 @@ void request_values(const FeatureSpec& feature, const config::DataConfig& data,
     request.na_is_missing = true;
     return;
   }
-  request.type = settings.num_buckets ? ColumnType::kInt64
-                                      : declared_type(request.name, data, ColumnType::kText);
+  if (settings.num_buckets)
+    request.type = ColumnType::kInt64;
+  else
+    request_ids(data, request);
   request.separators = separators;
   request.weighted = settings.weighted;
   request.codes = request.type == ColumnType::kText && !settings.weighted;

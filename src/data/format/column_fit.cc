@@ -52,6 +52,7 @@ const char* kind_of(const ColumnRequest& request) {
 }  // namespace
 
 ColumnType read_type(LeafType leaf, const ColumnRequest* request) {
+  if (request != nullptr && request->numbers_as_text) return ColumnType::kText;
   switch (leaf) {
     case LeafType::kInteger:
       return request != nullptr && request->type == ColumnType::kFloat ? ColumnType::kFloat

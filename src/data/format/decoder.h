@@ -39,8 +39,9 @@ struct ColumnRequest {
   bool na_is_missing = false;          // CSV: "NA", "null" and the like are missing values
   LabelText label = LabelText::kNone;  // CSV, kFloat
   std::string label_positive;
-  std::string advice;  // CSV: what to do where a value is no integer, for messages
-  bool codes = false;  // columnar formats, kText: Column::dictionary may be used
+  std::string advice;            // CSV: what to do where a value is no integer, for messages
+  bool codes = false;            // columnar formats, kText: Column::dictionary may be used
+  bool numbers_as_text = false;  // columnar formats, kText: numbers become their decimal text
 
   // Whether rows or elements hold bags of values.
   bool has_bags() const { return !separators.empty() || !sequence_delim.empty(); }

@@ -219,6 +219,8 @@ DataPosition Loader::start() const { return source_->start(); }
 
 LoaderStatistics Loader::statistics() const { return source_->statistics(); }
 
+std::vector<ColumnSpec> Loader::columns() const { return source_->columns(); }
+
 int64_t Loader::expected_rows() const { return source_->expected_rows(); }
 
 }  // namespace emblem

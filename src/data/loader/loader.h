@@ -95,6 +95,9 @@ class Loader {
 
   LoaderStatistics statistics() const;
 
+  // Those of columns_needed as they are read; empty where the messages of a stream have types.
+  std::vector<ColumnSpec> columns() const;
+
   // How many rows next() gives out in all: estimated from the share of the files that was parsed so
   // far, exact once next() has returned false. 0: not known yet, or without end.
   int64_t expected_rows() const;

@@ -35,6 +35,7 @@ class Loader::Pipeline final : public Loader::Source {
   LoaderStatistics statistics() const override;
   int64_t expected_rows() const override;
   DataPosition start() const override { return options_.start; }
+  std::vector<ColumnSpec> columns() const override { return decoder_->columns(); }
 
  private:
   using Clock = std::chrono::steady_clock;

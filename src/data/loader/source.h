@@ -19,6 +19,7 @@ class Loader::Source {
   virtual DataPosition start() const = 0;
   virtual LoaderStatistics statistics() const = 0;
   virtual int64_t expected_rows() const = 0;
+  virtual std::vector<ColumnSpec> columns() const = 0;
 
   static std::unique_ptr<Source> open_stream(const config::DataConfig& data,
                                              const FeatureLayout& features,

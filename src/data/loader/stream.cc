@@ -202,6 +202,11 @@ void Loader::Stream::advance(const Rows& rows) {
   }
 }
 
+std::vector<ColumnSpec> Loader::Stream::columns() const {
+  if (decoder_->columns() == nullptr) return {};
+  return *decoder_->columns();
+}
+
 LoaderStatistics Loader::Stream::statistics() const {
   const std::lock_guard lock(mutex_);
   LoaderStatistics statistics = statistics_;

@@ -35,6 +35,7 @@ class Loader::Stream final : public Loader::Source {
   DataPosition start() const override { return start_; }
   LoaderStatistics statistics() const override;
   int64_t expected_rows() const override { return 0; }
+  std::vector<ColumnSpec> columns() const override;
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -10,6 +10,7 @@
 #include "config/load.h"
 #include "config/prediction_layout.h"
 #include "core/file.h"
+#include "data/feature/column_types.h"
 #include "ps/remote/remote_model.h"
 #include "ps/tables/served_lookup.h"
 #include "serve/engine/gpu_model.h"
@@ -37,6 +38,7 @@ class PipelineServable final : public Servable {
   // Opens tables and reads dense parameters.
   void load(const ModelOptions& options, CheckpointFiles files, const OpenTables& open_tables) {
     options_ = options;
+    warn_of_unknown_types(folder_, config_.data_config(), layout_);
     // What a model is served in does not follow from what it was trained in, but it may have been
     // exported for int8.
     const bool is_int8 = config_.train_config().mixed_precision() == "INT8" &&

@@ -10,8 +10,10 @@
 #include "checkpoint/safetensors.h"
 #include "config/load.h"
 #include "config/name.h"
+#include "config/prediction_layout.h"
 #include "config/print.h"
 #include "core/file.h"
+#include "data/feature/column_types.h"
 #include "data/source/uri.h"
 #include "embedding/files/table_runs.h"
 #include "emblem/error.h"
@@ -216,6 +218,9 @@ ExportedModel export_model(const std::string& checkpoint_path, const std::string
   write_text_file_atomically(folder.file("manifest.json"), manifest_text(manifest));
 
   const auto servable = describe_pipeline(folder.file("."));
+  const config::PipelineConfig pipeline = load_stored_pipeline(checkpoint.path);
+  warn_of_unknown_types(checkpoint.path, pipeline.data_config(),
+                        prediction_layout(layout_of(pipeline), pipeline.model_config()));
   result.folder = cat(out, "/", result.version);
   folder.become(result.folder);
   sync_directory(out);

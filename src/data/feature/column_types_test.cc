@@ -1,0 +1,124 @@
+#include "data/feature/column_types.h"
+
+#include <gmock/gmock.h>
+
+#include "core/decimal_hash.h"
+#include "data/format/columnar_decoder.h"
+#include "data/test_data.h"
+
+namespace emblem {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+// Rows with C1 = 7 and C1 = 1234567890, as a CSV file and as a Parquet file.
+class ColumnTypes : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!has_columnar_formats()) GTEST_SKIP() << "built without Arrow";
+    std::vector<TestRow> rows(2);
+    rows[0].categories[0] = 7;
+    rows[1].categories[0] = 1234567890;
+    parquet_ = write_columnar(folder_, rows, "parquet", {});
+    csv_ = folder_.write("rows.csv", "label,C1\n0,7\n1,1234567890\n");
+  }
+
+  static std::string data(const std::string& type, const std::string& more) {
+    return "data_config { fg_mode: FG_DAG with_header: true dataset_type: " + type + " " + more +
+           " } ";
+  }
+  static TestPipeline csv(const std::string& more = "", const std::string& feature = kGrowing) {
+    return TestPipeline(data("CsvDataset", more) + feature);
+  }
+  static TestPipeline parquet(const std::string& more = "", const std::string& feature = kGrowing) {
+    return TestPipeline(data("ParquetDataset", more) + feature);
+  }
+
+  std::vector<int64_t> keys_of(const TestPipeline& pipeline) const {
+    Loader loader(pipeline.config.data_config(), pipeline.features, options_of(pipeline));
+    Batch batch;
+    EXPECT_TRUE(loader.next(batch));
+    return {batch.sparse.back().keys.begin(), batch.sparse.back().keys.end()};
+  }
+
+  // "C1 INT64"
+  std::vector<std::string> recorded(TestPipeline pipeline) const {
+    config::DataConfig* data = pipeline.config.mutable_data_config();
+    const LoaderOptions options = options_of(pipeline);
+    const Loader loader(*data, pipeline.features, options);
+    record_column_types(pipeline.features, options.label_check, loader.columns(), data);
+    std::vector<std::string> types;
+    for (const config::Field& field : data->column_types())
+      types.push_back(field.input_name() + " " + config::FieldType_Name(field.input_type()));
+    return types;
+  }
+
+  LoaderOptions options_of(const TestPipeline& pipeline) const {
+    LoaderOptions options;
+    const bool is_csv = pipeline.config.data_config().dataset_type() == config::CsvDataset;
+    options.input = is_csv ? csv_ : parquet_;
+    return options;
+  }
+
+  static std::vector<int64_t> hashes() {
+    const uint64_t modulus = (uint64_t{1} << 63) - 1;
+    return {static_cast<int64_t>(fg_hash("7") % modulus),
+            static_cast<int64_t>(fg_hash("1234567890") % modulus)};
+  }
+
+  static constexpr const char* kGrowing =
+      R"(feature_configs { id_feature { feature_name: "C1" embedding_dim: 4
+                                        dynamicemb { max_capacity: 9 } } })";
+  static constexpr const char* kInteger = R"(column_types { input_name: "C1" input_type: INT64 })";
+  static constexpr const char* kText = R"(column_types { input_name: "C1" input_type: STRING })";
+
+  TempFolder folder_;
+  std::string csv_, parquet_;
+};
+
+TEST_F(ColumnTypes, AreWhatTheDataHas) {
+  EXPECT_THAT(recorded(parquet()), ElementsAre("C1 INT64"));
+  EXPECT_THAT(recorded(csv()), ElementsAre("C1 STRING"));
+  EXPECT_THAT(recorded(csv(R"(input_fields { input_name: "C1" input_type: INT64 })")),
+              ElementsAre("C1 INT64"));
+}
+
+TEST_F(ColumnTypes, AreRecordedOnceAndOnlyWhereKeysDependOnThem) {
+  EXPECT_THAT(recorded(parquet(kText)), ElementsAre("C1 STRING"));
+  EXPECT_THAT(recorded(parquet("", R"(feature_configs { id_feature { feature_name: "C1"
+      embedding_dim: 4 hash_bucket_size: 50 } })")),
+              IsEmpty());
+}
+
+TEST_F(ColumnTypes, OfAColumnThatAFeatureReadsThroughAnother) {
+  const std::string chain = R"(
+      feature_configs { id_feature { feature_name: "first" expression: "item:C1" stub_type: true
+                                     hash_bucket_size: 9 } }
+      feature_configs { id_feature { feature_name: "second" expression: "feature:first"
+                                     embedding_dim: 4 dynamicemb { max_capacity: 9 } } })";
+  EXPECT_THAT(recorded(parquet("", chain)), ElementsAre("C1 INT64"));
+  EXPECT_THAT(keys_of(csv(kInteger, chain)), ElementsAre(7, 1234567890));
+  EXPECT_EQ(keys_of(parquet(kText, chain)), hashes());
+}
+
+TEST_F(ColumnTypes, DecideKeysInOtherFormats) {
+  EXPECT_THAT(keys_of(parquet()), ElementsAre(7, 1234567890));
+  EXPECT_THAT(keys_of(csv(kInteger)), ElementsAre(7, 1234567890));
+  EXPECT_EQ(keys_of(csv()), hashes());
+  EXPECT_EQ(keys_of(parquet(kText)), hashes());
+}
+
+TEST_F(ColumnTypes, AreUnknownWhereFilesHaveTypesAndNoneIsRecorded) {
+  const auto unknown = [](const TestPipeline& pipeline) {
+    return columns_of_unknown_type(pipeline.config.data_config(), pipeline.features);
+  };
+  EXPECT_THAT(unknown(parquet()), ElementsAre("C1"));
+  EXPECT_THAT(unknown(parquet(kText)), IsEmpty());
+  EXPECT_THAT(unknown(parquet(R"(input_fields { input_name: "C1" input_type: INT64 })")),
+              IsEmpty());
+  EXPECT_THAT(unknown(csv()), IsEmpty());
+}
+
+}  // namespace
+}  // namespace emblem
