@@ -1,4 +1,5 @@
-// config/prediction_layout.h - the features that predictions read.
+// config/prediction_layout.h - the features that training and predictions read; others are not
+// computed.
 #pragma once
 
 #include "config/features.h"
@@ -6,9 +7,12 @@
 
 namespace emblem {
 
-// `layout`, in which features that only group rows in metrics and losses have no inputs and so no
-// values: their columns need not be given. These are the ones of rows that no feature group and
-// no other feature reads.
+// `layout`, in which features that nothing reads have no inputs and so no values: their columns
+// need not be given, and no value of theirs is bad. Read are those of feature groups, what these
+// are computed from, and the first feature of a sequence, which has its lengths.
 FeatureLayout prediction_layout(FeatureLayout layout, const config::ModelConfig& model);
+
+// In addition, those that group rows in metrics and losses.
+FeatureLayout training_layout(FeatureLayout layout, const config::ModelConfig& model);
 
 }  // namespace emblem

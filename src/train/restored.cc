@@ -52,7 +52,7 @@ RestoredModel::RestoredModel(const Context& context, const std::string& checkpoi
   configure_remote(remote_options(config_.data_config()));
   check_pipeline(config_);
   if (world != nullptr) require_same_model(*world, checkpoint_, config_);
-  layout_ = layout_of(config_);
+  layout_ = training_layout(layout_of(config_), config_.model_config());
   MakeRankTables make_tables;
   if (world != nullptr)
     make_tables =

@@ -3,6 +3,7 @@
 #include "checkpoint/checkpoint.h"
 #include "config/evaluation_input.h"
 #include "config/metrics.h"
+#include "config/prediction_layout.h"
 #include "core/log.h"
 #include "data/feature/column_types.h"
 #include "data/source/remote_storage.h"
@@ -89,7 +90,7 @@ config::PipelineConfig check_run(config::PipelineConfig config, const TrainOptio
   EMBLEM_REQUIRE(!config.train_input_path().empty(),
                  "no data to train on; set train_input_path in the configuration");
   if (options.world != nullptr) check_ranks(config, *options.world);
-  const FeatureLayout layout = layout_of(config);
+  const FeatureLayout layout = training_layout(layout_of(config), config.model_config());
   const std::vector<HeadSpec> heads = heads_of(config, layout);
   require_watchable_metrics(heads, config.train_config());
   if (options.stop_at) check_goal(config, heads, *options.stop_at);

@@ -11,6 +11,7 @@
 #include "config/evaluation_input.h"
 #include "config/load.h"
 #include "config/metrics.h"
+#include "config/prediction_layout.h"
 #include "config/print.h"
 #include "config/semantics.h"
 #include "core/file.h"
@@ -64,7 +65,7 @@ Trainer::Trainer(const Context& context, const config::PipelineConfig& config,
     : config_(check_run(with_absolute_paths(config), options)),
       train_(config_.train_config()),
       options_(options),
-      layout_(layout_of(config_)),
+      layout_(training_layout(layout_of(config_), config_.model_config())),
       lock_(lock_model_dir()),
       resumed_(find_resumed()),
       init_from_(checkpoint_to_begin_with(config_, options)),

@@ -136,6 +136,7 @@ std::vector<ColumnRequest> columns_needed(const config::DataConfig& data,
     for (const std::string& name : features.weight_fields) need(request_for_weight(name));
   }
   for (const FeatureSpec& feature : features.features) {
+    if (feature.inputs.empty()) continue;
     const auto operation = operator_of(feature, features.semantics);
     for (size_t i = 0; i < feature.inputs.size(); ++i) {
       if (feature.inputs[i].source == FeatureInput::Source::kColumn)

@@ -39,8 +39,7 @@ FeatureTransform::FeatureTransform(const config::DataConfig& data, const Feature
     const Step& step = steps_[at];
     for (const Source& source : step.sources)
       if (source.kind == FeatureInput::Source::kFeature) steps_[source.at].is_read = true;
-    if (features.features[at].inputs.empty())
-      absent_.push_back(static_cast<size_t>(features.features[at].sparse_index));
+    add_absent(features.features[at]);
     if (!step.is_in_batch) continue;
     if (features.features[at].kind == FeatureKind::kSparse)
       sequence_of_sparse_[step.sparse_index] = static_cast<int32_t>(step.sequence);
@@ -106,6 +105,14 @@ FeatureTransform::Step FeatureTransform::step_of(const FeatureSpec& feature,
   return step;
 }
 
+void FeatureTransform::add_absent(const FeatureSpec& feature) {
+  if (!feature.inputs.empty() || feature.is_intermediate) return;
+  if (feature.kind == FeatureKind::kSparse)
+    absent_.push_back(static_cast<size_t>(feature.sparse_index));
+  else
+    has_absent_numbers_ = true;
+}
+
 ColumnType FeatureTransform::type_of(const Step& step,
                                      const std::vector<ColumnSpec>& columns) const {
   if (step.operation != nullptr) return step.operation->output();
@@ -157,6 +164,7 @@ FeatureCounts FeatureTransform::apply(DecodedPiece& piece, Batch& out) const {
   labels_.read(piece.block, out, marks);
   compute_columns(run);
   out.dense.resize(static_cast<size_t>(rows * dense_cols_));
+  if (has_absent_numbers_) std::fill(out.dense.begin(), out.dense.end(), 0.0f);
   read_plain_numbers(run);
   for (size_t s = 0; s < sequences_.size(); ++s) read_sequence(s, run);
   for (const size_t at : others_)
@@ -286,6 +294,11 @@ void FeatureTransform::read_feature(const Step& step, const BagView& bags, Run& 
 
 void FeatureTransform::read_sequence(size_t sequence, Run& run) const {
   SequenceColumn& out = run.out.sequences[sequence];
+  if (sequences_[sequence].empty()) {  // nothing reads it
+    out.offsets.assign(static_cast<size_t>(run.out.rows) + 1, 0);
+    out.numbers.clear();
+    return;
+  }
   std::vector<int32_t> lengths;
   SequenceBags bags;
   for (const size_t at : sequences_[sequence]) {
@@ -299,6 +312,7 @@ void FeatureTransform::read_sequence(size_t sequence, Run& run) const {
       lengths = bags.offsets;
       out.offsets.assign(lengths.begin(), lengths.end());
       out.numbers.resize(bags.begins.size() * static_cast<size_t>(sequence_widths_[sequence]));
+      if (has_absent_numbers_) std::fill(out.numbers.begin(), out.numbers.end(), 0.0f);
     }
     read_feature(step, bags.view(), run);
   }

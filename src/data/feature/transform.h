@@ -92,6 +92,7 @@ class FeatureTransform {
                const std::vector<ColumnSpec>& columns) const;
   ColumnType type_of(const Step& step, const std::vector<ColumnSpec>& columns) const;
   bool is_plain_number(const Step& step) const;
+  void add_absent(const FeatureSpec& feature);
   void choose_takers(size_t columns);
 
   Column& value_of(const Step& step, DecodedPiece& piece) const;
@@ -114,6 +115,7 @@ class FeatureTransform {
   std::vector<std::vector<size_t>> sequences_;  // of steps_; the first has the lengths
   std::vector<int64_t> sequence_widths_;        // of SequenceColumn::numbers
   std::vector<size_t> absent_;                  // of Batch::sparse: features without inputs
+  bool has_absent_numbers_ = false;             // they are 0
   std::vector<int32_t> sequence_of_sparse_;     // by FeatureSpec::sparse_index; -1: none
 };
 

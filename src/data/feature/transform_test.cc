@@ -89,6 +89,44 @@ TEST(Transform, FeaturesWithoutInputsHaveNoValues) {
   EXPECT_THAT(batch.sparse[1].keys, ElementsAre(3, 4));
 }
 
+TEST(Transform, FeaturesThatNothingReadsAreNotComputed) {
+  const TestPipeline pipeline(pipeline_with(R"(
+    feature_configs { combo_feature { feature_name: "key" expression: ["user:x", "item:y"] hash_bucket_size: 9 } }
+    feature_configs { expr_feature { feature_name: "e" expression: "z*2" variables: ["feature:n"] } }
+    feature_configs { raw_feature { feature_name: "n" expression: "item:z" } }
+    feature_configs { raw_feature { feature_name: "b" } }
+    feature_configs { sequence_feature { sequence_name: "s" features { id_feature { feature_name: "i" num_buckets: 9
+      embedding_dim: 4 } } features { raw_feature { feature_name: "r" } } } }
+    feature_configs { sequence_feature { sequence_name: "t" sequence_delim: ";" features { id_feature {
+      feature_name: "i" num_buckets: 9 embedding_dim: 4 } } features { raw_feature { feature_name: "p" } }
+      features { raw_feature { feature_name: "q" } } } }
+    model_config { feature_groups { group_name: "deep" feature_names: ["b"]
+      sequence_groups { group_name: "g" feature_names: "t__q" } }
+      metrics { grouped_auc { grouping_key: "key" } } })"));
+  const auto& model = pipeline.config.model_config();
+  const auto read = [&](const FeatureLayout& layout, const std::string& rows) {
+    const TempFolder folder;
+    LoaderOptions options;
+    options.input = folder.write("rows.csv", rows);
+    options.label_check = LabelCheck::kIgnore;
+    Batch batch;
+    EXPECT_TRUE(Loader(pipeline.config.data_config(), layout, options).next(batch));
+    return batch;
+  };
+  const std::string rows = "b,t__q,x,y\n3,5;6,u,v\n4,7,u,w\n";
+  const Batch predicted = read(prediction_layout(pipeline.features, model), rows);
+  EXPECT_THAT(predicted.dense, ElementsAre(0, 0, 3, 0, 0, 4)) << "e, n, b";
+  EXPECT_THAT(predicted.sparse[0].keys, IsEmpty());
+  EXPECT_THAT(predicted.sparse[1].offsets, ElementsAre(0, 0, 0)) << "s__i";
+  EXPECT_THAT(predicted.sequences[0].offsets, ElementsAre(0, 0, 0));
+  EXPECT_THAT(predicted.sparse[2].offsets, ElementsAre(0, 0, 0)) << "t__i";
+  EXPECT_THAT(predicted.sequences[1].offsets, ElementsAre(0, 2, 3));
+  EXPECT_THAT(predicted.sequences[1].numbers, ElementsAre(5, 0, 6, 0, 7, 0)) << "q, p";
+  const Batch trained = read(training_layout(pipeline.features, model), rows);
+  EXPECT_EQ(trained.sparse[0].keys.size(), 2u) << "metrics group by it";
+  EXPECT_THAT(trained.dense, ElementsAre(0, 0, 3, 0, 0, 4));
+}
+
 TEST(Transform, BoundariesGiveTheNumberOfBoundariesNotAbove) {
   const Batch batch = read_csv("label,a\n1,-1\n0,0\n1,0.5\n0,10\n0,11\n1,\n", pipeline_with(R"(
     feature_configs { raw_feature { feature_name: "a" boundaries: [0, 1, 10] embedding_dim: 4 default_value: "5" } })"));
