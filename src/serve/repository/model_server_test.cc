@@ -117,7 +117,7 @@ TEST_F(ModelServerTest, RefusesRequestsThatDoNotFit) {
               HasSubstr("unexpected inference output"));
   // Each would be a copy of the answer.
   EXPECT_THAT(refusal([](InferRequest& r) { r.outputs.assign(1000, {"probability"}); }),
-              HasSubstr("expected at most 2 outputs but 1000 are requested"));
+              HasSubstr("expected at most 3 outputs but 1000 are requested"));
   SmallRows outside = rows;
   outside.ids[3] = 50;
   EXPECT_THAT(error_of(infer(server, outside.request(0, 4))),
