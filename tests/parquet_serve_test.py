@@ -1,4 +1,4 @@
-"""Models whose ids are integers in Parquet files: served rows have the predictions of `emblem predict`, in any format."""
+"""Models whose ids are integers in Parquet files: served rows have the predictions of `emblem predict`."""
 
 import csv
 import json
@@ -115,7 +115,8 @@ class ParquetServe(EmblemTest):
         self.train("csv", "CsvDataset")
         expected = self.predictions("csv", "csv")
         self.assertGreater(len({round(value, 3) for value in expected}), 50)
-        self.assertEqual(self.predictions("csv", "parquet", "--set", "data_config.dataset_type=ParquetDataset"), expected)
+        as_parquet = self.predictions("csv", "parquet", "--set", "data_config.dataset_type=ParquetDataset")
+        self.assertEqual(as_parquet, expected)
 
 
 if __name__ == "__main__":

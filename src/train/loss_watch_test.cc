@@ -77,8 +77,8 @@ TEST(LossWatchOfSequences, MeasuresNumbersWhereTheyAre) {
   batch.sequences[0].numbers.assign({1, 3000, 1, -6000, 1, 9000});
   LossWatch watch(layout);
   watch.begin_step(batch);
-  EXPECT_THAT(watch.advice(), AllOf(HasSubstr("magnitude are s__large (6e+03): give"),
-                                    Not(HasSubstr("small"))));
+  EXPECT_THAT(watch.advice(),
+              AllOf(HasSubstr("magnitude are s__large (6e+03): give"), Not(HasSubstr("small"))));
 }
 
 }  // namespace
