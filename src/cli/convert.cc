@@ -19,6 +19,7 @@ struct Arguments {
   ConvertOptions options;
   InputHints hints;
   std::string from, max_bad_rows = "0";
+  std::string separator;
   std::string dense_fields, sparse_fields, missing = "error", dense_type = "int32";
   double bundle_gb = 0;
   bool force = false, columns = false;
@@ -43,6 +44,9 @@ ConvertOptions to_options(const Arguments& arguments) {
   options.writing.split_layout = arguments.columns ? SplitLayout::kColumns : SplitLayout::kRows;
   options.writing.split_dense =
       arguments.dense_type == "float32" ? SplitDense::kFloat32 : SplitDense::kInt32;
+  EMBLEM_REQUIRE(arguments.separator.size() <= 1, "--separator is \"", arguments.separator,
+                 "\"; expected one character");
+  if (!arguments.separator.empty()) options.writing.separator = arguments.separator[0];
   options.writing.columnar = columnar_options(arguments.columnar);
   options.writing.dense_fields = names(arguments.dense_fields);
   options.writing.sparse_fields = names(arguments.sparse_fields);
@@ -91,6 +95,15 @@ void add_convert(Command& program) {
   add_columnar_options(command, arguments->columnar);
   command.option("--bundle-gb", arguments->bundle_gb, "GB", "Size of the files (0: one file)")
       .at_least(0);
+  command.option("--separator", arguments->separator, "CHAR",
+                 "csv output: between the values of a list, as separator of its feature "
+                 "(default: \\x1d)");
+  command.list("--sequences", options.writing.sequences, "NAME,...",
+               "csv output: columns of lists that features of sequences read (their values are "
+               "separated by --sequence-delim)");
+  command.option(
+      "--sequence-delim", options.writing.sequence_delim, "DELIM",
+      "csv output: between the elements of a sequence, as sequence_delim of its feature");
   command.option("--label-field", options.writing.label_field, "NAME",
                  "tsv, raw and split output: label column (default: label, or else the first)");
   command.option(

@@ -5,10 +5,12 @@
 #include <vector>
 
 #include "core/file.h"
+#include "core/log.h"
 #include "core/progress.h"
 #include "core/text.h"
 #include "core/thread_pool.h"
 #include "data/converted.h"
+#include "data/format/decoder.h"
 #include "data/source/remote_storage.h"
 #include "emblem/error.h"
 
@@ -81,6 +83,21 @@ void refuse_remote_input_as_output(const std::string& inputs, const std::string&
   }
 }
 
+// Which lists are sequences is known to a pipeline only.
+void tell_of_lists(const std::vector<ColumnSpec>& schema, const WriterOptions& writing) {
+  std::string names;
+  for (const ColumnSpec& column : schema) {
+    const auto& sequences = writing.sequences;
+    if (column.lists != 1 || std::ranges::find(sequences, column.name) != sequences.end()) continue;
+    names += cat(names.empty() ? "" : ", ", printable(column.name));
+  }
+  if (names.empty()) return;
+  log_info(cat("lists are written with ", in_quotes(std::string_view(&writing.separator, 1)),
+               " between their values, which features read as bags (", names,
+               "); --sequences NAME,... writes those of sequences with ",
+               in_quotes(writing.sequence_delim)));
+}
+
 }  // namespace
 
 DataSource describe_input(const std::string& path, const InputHints& hints) {
@@ -120,6 +137,7 @@ ConvertResult convert(const Context& context, const ConvertOptions& options) {
   refuse_input_as_output(options.from.input, options.to);
   const std::unique_ptr<RowWriter> writer =
       make_writer(options.format, options.to, reader->schema(), options.writing);
+  if (options.format == "csv") tell_of_lists(reader->schema(), options.writing);
   Progress progress("convert", reader->total_bytes(), "bytes");
   progress.update(0);
   std::vector<Block> blocks(kBlocksAtOnce);

@@ -1,11 +1,14 @@
 // Criteo TSV and CSV.
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstring>
 
 #include "core/text.h"
+#include "data/format/decoder.h"
 #include "data/format/encoder.h"
 #include "data/format/kept_columns.h"
+#include "data/format/number_text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -115,16 +118,32 @@ class TsvEncoder final : public RowEncoder {
   ColumnRoles roles_;
 };
 
-// With a header; values in quotes where they must be; bags as values separated by \x1d,
-// "key:weight" where weighted, as the features of a pipeline read them by default.
+// With a header; values in quotes where they must be. Bags are values with a separator between
+// them, "key:weight" where weighted, and sequences are elements with a delimiter between them, as
+// the features of a pipeline read them.
 class CsvEncoder final : public RowEncoder {
  public:
   CsvEncoder(const std::vector<ColumnSpec>& schema, const WriterOptions& options)
-      : RowEncoder(schema.size()), schema_(schema), delimiter_(options.delimiter) {
+      : RowEncoder(schema.size()),
+        schema_(schema),
+        delimiter_(options.delimiter),
+        separator_(1, options.separator),
+        sequence_delim_(options.sequence_delim),
+        is_sequence_(schema.size(), false) {
+    constexpr const char* kOfValues = "\"\n\r.-+:0123456789";
     EMBLEM_REQUIRE(!schema.empty(), "there are no columns to write");
-    EMBLEM_REQUIRE(std::strchr("\"\n\r\x1d.-+:0123456789", delimiter_) == nullptr,
+    EMBLEM_REQUIRE(std::strchr(kOfValues, delimiter_) == nullptr && delimiter_ != options.separator,
                    "a CSV file cannot be separated by '", delimiter_,
                    "'; expected a comma or a tab, say");
+    EMBLEM_REQUIRE(
+        !sequence_delim_.empty() && sequence_delim_.find_first_of(kOfValues) == std::string::npos,
+        "the elements of sequences cannot be separated by \"", printable(sequence_delim_),
+        "\"; expected a semicolon, say");
+    EMBLEM_REQUIRE(separator_.find_first_of(kOfValues) == std::string::npos &&
+                       sequence_delim_.find(separator_) == std::string::npos,
+                   "the values of lists cannot be separated by ", in_quotes(separator_),
+                   "; expected another character than those of numbers and of --sequence-delim");
+    for (const std::string& name : options.sequences) mark_sequence(name);
   }
 
   std::vector<std::string> file_names(int part) const override { return {part_name(part, ".csv")}; }
@@ -141,12 +160,21 @@ class CsvEncoder final : public RowEncoder {
   void encode(const Block& block, int64_t first_row, EncodedRows& out) const override {
     out.streams.resize(1);
     TextOut text(out.streams[0]);
+    std::string lists;
     for (int64_t row = 0; row < block.rows; ++row) {
       for (size_t i = 0; i < schema_.size(); ++i) {
-        text.reserve(2);
+        text.reserve(2 * kLongestNumber);
         if (i > 0) text.put(delimiter_);
+        const Column& column = block.columns[i];
+        const Place place{first_row + row, i};
+        if (column.offsets.empty() && column.sequence_offsets.empty()) {
+          put_value(text, column, row, place);
+        } else {
+          lists.clear();
+          write_lists(column, row, place, lists);
+          put_field(text, lists, place);
+        }
         text.commit();
-        put_values(text, block.columns[i], row, first_row + row, schema_[i].name);
       }
       text.reserve(1);
       text.put('\n');
@@ -155,50 +183,116 @@ class CsvEncoder final : public RowEncoder {
   }
 
  private:
-  void put_values(TextOut& text, const Column& column, int64_t row, int64_t row_in_file,
-                  const std::string& name) const {
-    const bool bag = !column.offsets.empty();
-    const int64_t begin = bag ? column.offsets[row] : row;
-    const int64_t end = bag ? column.offsets[row + 1] : row + 1;
-    for (int64_t i = begin; i < end; ++i) {
-      text.reserve(2 * kLongestNumber);
-      if (i > begin) text.put('\x1d');
-      if (column.type == ColumnType::kText) {
-        text.commit();
-        put_text(text, column, i, row_in_file, name);
-      } else if (column.type == ColumnType::kInt64) {
-        if (column.missing.empty() || !column.missing[i]) text.put_integer(column.ints[i]);
-      } else if (!std::isnan(column.floats[i])) {
-        require_finite(column.floats[i], row_in_file, name);
-        text.put_number(column.floats[i]);
-      }
-      if (!column.weights.empty()) {
-        text.put(':');
-        text.put_number(column.weights[i]);
-      }
-      text.commit();
-    }
+  // What messages are about.
+  struct Place {
+    int64_t row;  // from 0
+    size_t column;
+  };
+
+  std::string at(const Place& place) const {
+    return cat("row ", place.row + 1, ", column ", schema_[place.column].name, ": ");
   }
 
-  // Leaves room for a weight after the text.
-  void put_text(TextOut& text, const Column& column, int64_t i, int64_t row_in_file,
-                const std::string& name) const {
-    const size_t begin = i == 0 ? 0 : column.text_ends[i - 1];
-    const std::string_view value(column.text.data() + begin, column.text_ends[i] - begin);
-    EMBLEM_REQUIRE(value.find_first_of("\n\r") == std::string_view::npos, "row ", row_in_file + 1,
-                   ", column ", name,
-                   ": the text holds a line break, which CSV cannot hold here; "
+  void mark_sequence(const std::string& name) {
+    const auto found = std::find_if(schema_.begin(), schema_.end(),
+                                    [&](const ColumnSpec& column) { return column.name == name; });
+    EMBLEM_REQUIRE(found != schema_.end(), "sequences: the input has no column ", in_quotes(name));
+    EMBLEM_REQUIRE(found->lists > 0, "sequences: column ", in_quotes(name),
+                   " holds one value a row; expected a column of lists");
+    is_sequence_[static_cast<size_t>(found - schema_.begin())] = true;
+  }
+
+  // One value a row.
+  void put_value(TextOut& text, const Column& column, int64_t row, const Place& place) const {
+    if (column.type == ColumnType::kText) {
+      put_field(text, text_at(column, row), place);
+    } else if (column.type == ColumnType::kInt64) {
+      if (column.missing.empty() || !column.missing[row]) text.put_integer(column.ints[row]);
+    } else if (!std::isnan(column.floats[row])) {
+      require_finite(column.floats[row], place.row, schema_[place.column].name);
+      text.put_number(column.floats[row]);
+    }
+    if (column.weights.empty()) return;
+    text.put(':');
+    text.put_number(column.weights[row]);
+  }
+
+  // Leaves room for a weight after the field.
+  void put_field(TextOut& text, std::string_view value, const Place& place) const {
+    EMBLEM_REQUIRE(value.find_first_of("\n\r") == std::string_view::npos, at(place),
+                   "the text holds a line break, which CSV cannot hold here; "
                    "replace it in the input");
     const std::string field = csv_field(value, delimiter_);
-    EMBLEM_REQUIRE(column.offsets.empty() || field == value, "row ", row_in_file + 1, ", column ",
-                   name, ": one of several values holds a quote or a '", delimiter_,
-                   "' and cannot be written; replace it in the input");
+    text.commit();
     text.reserve(field.size() + kLongestNumber);
     text.put(field);
   }
 
+  static std::string_view text_at(const Column& column, int64_t i) {
+    const size_t begin = i == 0 ? 0 : column.text_ends[i - 1];
+    return {column.text.data() + begin, column.text_ends[i] - begin};
+  }
+
+  // The bag, the sequence of values or the sequence of bags that a row holds.
+  void write_lists(const Column& column, int64_t row, const Place& place, std::string& out) const {
+    if (column.sequence_offsets.empty() && !is_sequence_[place.column])
+      return write_bag(column, column.offsets[row], column.offsets[row + 1], {}, place, out);
+    const bool has_bags = !column.sequence_offsets.empty() && !column.offsets.empty();
+    const HostVector<int32_t>& elements =
+        column.sequence_offsets.empty() ? column.offsets : column.sequence_offsets;
+    for (int32_t i = elements[row]; i < elements[row + 1]; ++i) {
+      if (i > elements[row]) out += sequence_delim_;
+      write_bag(column, has_bags ? column.offsets[i] : i, has_bags ? column.offsets[i + 1] : i + 1,
+                sequence_delim_, place, out);
+    }
+    // An empty field would be an empty sequence.
+    if (out.empty() && elements[row] < elements[row + 1]) out += separator_;
+  }
+
+  // Values [begin, end). `element_delim` follows elements of a sequence; "": the bag is no element.
+  void write_bag(const Column& column, int64_t begin, int64_t end, std::string_view element_delim,
+                 const Place& place, std::string& out) const {
+    for (int64_t i = begin; i < end; ++i) {
+      if (i > begin) out += separator_;
+      const size_t start = out.size();
+      write_value(column, i, place, out);
+      require_whole(std::string_view(out).substr(start), element_delim, place);
+      if (column.weights.empty()) continue;
+      out += ':';
+      write_number(column.weights[i], out);
+    }
+  }
+
+  void require_whole(std::string_view value, std::string_view element_delim,
+                     const Place& place) const {
+    const auto holds = [&](std::string_view separator) {
+      return !separator.empty() && value.find(separator) != std::string_view::npos;
+    };
+    EMBLEM_REQUIRE(!holds(separator_) && !holds(element_delim), at(place), "a value of a list, ",
+                   in_quotes(value), ", holds ",
+                   in_quotes(holds(separator_) ? std::string_view(separator_) : element_delim),
+                   " and would be read from CSV as several; choose another separator, or write "
+                   "parquet, orc or arrow");
+  }
+
+  // A missing number keeps its place in a vector.
+  void write_value(const Column& column, int64_t i, const Place& place, std::string& out) const {
+    if (column.type == ColumnType::kText) {
+      out += text_at(column, i);
+    } else if (column.type == ColumnType::kInt64) {
+      if (column.missing.empty() || !column.missing[i]) write_integer(column.ints[i], out);
+    } else if (std::isnan(column.floats[i])) {
+      out += "NaN";
+    } else {
+      require_finite(column.floats[i], place.row, schema_[place.column].name);
+      write_number(column.floats[i], out);
+    }
+  }
+
   std::vector<ColumnSpec> schema_;
   char delimiter_;
+  std::string separator_, sequence_delim_;
+  std::vector<bool> is_sequence_;  // by column: as WriterOptions::sequences says
 };
 
 }  // namespace

@@ -39,7 +39,10 @@ struct WriterOptions {
   int64_t bundle_bytes = 0;
   Overwrite overwrite = Overwrite::kRefuse;
   MissingValues missing = MissingValues::kReject;
-  char delimiter = ',';                           // csv
+  char delimiter = ',';                // csv
+  char separator = '\x1d';             // csv: between the values of a bag
+  std::string sequence_delim = ";";    // csv: between the elements of a sequence
+  std::vector<std::string> sequences;  // csv: columns of lists whose values are such elements
   SplitLayout split_layout = SplitLayout::kRows;  // split
   SplitDense split_dense = SplitDense::kInt32;    // split by rows
   ColumnarOptions columnar;                       // parquet, orc, arrow

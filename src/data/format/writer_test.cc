@@ -8,6 +8,7 @@
 
 #include "core/half.h"
 #include "core/text.h"
+#include "data/format/decoder.h"
 #include "data/test_data.h"
 #include "emblem/error.h"
 
@@ -133,6 +134,67 @@ TEST_F(WriterTest, CsvWritesBagsWithTheirWeights) {
   EXPECT_EQ(text("part-00000.csv"),
             "keys,weighted\n1\x1d"
             "2,4:0.5\n,5:1\n3,6:2\n");
+}
+
+// Rows [[a, b], [], [c]], [], [[d]], [[]]; and numbers as the elements of sequences.
+Block sequences() {
+  Column bags = texts({"a", "b", "c, d", "d"});
+  bags.offsets = {0, 2, 2, 3, 4, 4};
+  bags.sequence_offsets = {0, 3, 3, 4, 5};
+  Column values = floats({1, 2.5f, kNone, 3, 4});
+  values.offsets = {0, 2, 2, 3, 5};
+  Block block;
+  block.rows = 4;
+  block.columns = {bags, values};
+  return block;
+}
+
+const std::vector<ColumnSpec> kSequenceSchema = {{"bags", ColumnType::kText, 2},
+                                                 {"values", ColumnType::kFloat, 1}};
+
+TEST_F(WriterTest, CsvWritesSequencesWithTheirDelimiter) {
+  write("csv", sequences(), kSequenceSchema,
+        {.separator = '^', .sequence_delim = "|", .sequences = {"values"}});
+  EXPECT_EQ(text("part-00000.csv"), "bags,values\n\"a^b||c, d\",1|2.5\n,\nd,NaN\n^,3|4\n");
+}
+
+TEST_F(WriterTest, CsvSequencesAreReadBack) {
+  write("csv", sequences(), kSequenceSchema);
+  const std::vector<ColumnRequest> requests = {
+      {.name = "bags", .type = ColumnType::kText, .separators = "\x1d", .sequence_delim = ";"},
+      {.name = "values", .separators = "\x1d"}};
+  const DataSource source{.input = file("part-00000.csv"), .with_header = true};
+  const std::unique_ptr<Decoder> decoder = make_decoder(source, &requests);
+  DecodedPiece piece;
+  decoder->decode(0, decoder->extent(0), RowSample{}, nullptr, piece);
+  const Block expected = sequences();
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(piece.block.columns[i].offsets, expected.columns[i].offsets);
+    EXPECT_EQ(piece.block.columns[i].sequence_offsets, expected.columns[i].sequence_offsets);
+  }
+  EXPECT_EQ(piece.block.columns[0].text, expected.columns[0].text);
+  EXPECT_EQ(piece.block.columns[1].floats[1], 2.5f);
+}
+
+TEST_F(WriterTest, CsvRefusesListsThatWouldBeReadOtherwise) {
+  Block block;
+  block.rows = 2;
+  block.columns = {texts({"a", "b;c"})};
+  block.columns[0].offsets = {0, 1, 2};
+  const std::vector<ColumnSpec> schema = {{"h", ColumnType::kText, 1}};
+  EXPECT_THAT([&] { write("csv", block, schema, {.sequences = {"h"}}); },
+              ThrowsMessage<Error>(HasSubstr("row 2, column h: a value of a list, \"b;c\", holds "
+                                             "\";\"")));
+  EXPECT_THAT([&] { write("csv", block, schema, {.sequences = {"i"}}); },
+              ThrowsMessage<Error>(HasSubstr("no column \"i\"")));
+  EXPECT_THAT([&] { write("csv", block, schema, {.separator = ';'}); },
+              ThrowsMessage<Error>(HasSubstr("values of lists cannot be separated by \";\"")));
+  block.columns = {texts({"a",
+                          "b\x1d"
+                          "c"})};
+  block.columns[0].offsets = {0, 1, 2};
+  EXPECT_THAT([&] { write("csv", block, schema); },
+              ThrowsMessage<Error>(HasSubstr("holds \"\\x1d\" and would be read")));
 }
 
 TEST_F(WriterTest, CsvRejectsLineBreaksInText) {
