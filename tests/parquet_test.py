@@ -113,7 +113,7 @@ class Writers(Folder):
         "word": ["1", "4294967295", ""], "int": ["-2147483648", "2147483647", ""],
         "long": [str(-2**63), str(2**63 - 1), ""], "ulong": ["1", str(2**63 - 1), ""], "half": ["0.5", "-2", "65504"],
         "float": ["0.25", "-1e+30", ""], "double": ["0.125", "3", ""], "whole_decimal": ["12345", "-7", ""],
-        "decimal": ["1.25", "-0.5", ""], "date": ["10", "-1", ""], "time": [str(1794832200 * 10**6)] * 2 + [""],
+        "decimal": ["1.25", "-0.50", ""], "date": ["10", "-1", ""], "time": [str(1794832200 * 10**6)] * 2 + [""],
         "text": ["a", "bc", ""], "words": ["x", "y", "x"], "bytes": ["q", "rs", ""],
         "bag": ["1\x1d2", "", ""], "texts": ["a\x1db", "c", ""], "vector": ["1\x1d2", "3\x1d4.5", ""],
         "weights": ["k:0.5\x1dl:2", "", ""], "pairs": ["4:1.5", "", "5:0.5"],
@@ -175,6 +175,82 @@ class Writers(Folder):
             self.assertEqual(found["bag"].to_pylist(), bags)
             self.assertEqual(found["texts"].to_pylist(), [[str(x) for x in bag] for bag in bags])
             self.assertEqual(found["nested"].to_pylist(), nested)
+
+    def exact_table(self):
+        """Values that 32-bit floats and signed integers do not hold."""
+        when = datetime.datetime(2026, 11, 18, 4, 30, 0, 123456)
+        return pyarrow.table({
+            "label": pyarrow.array([0.0, 1.0, 1.0]),
+            "double": pyarrow.array([53346166043.0, 0.123456789012, 0.10000000149011612]),
+            "unsigned": pyarrow.array([2**64 - 1, 5, None], pyarrow.uint64()),
+            "price": pyarrow.array([decimal.Decimal("1234567.89"), decimal.Decimal("-0.50"), None], pyarrow.decimal128(12, 2)),
+            "wide": pyarrow.array([decimal.Decimal("12345678901234567890.123"), None, None], pyarrow.decimal128(38, 3)),
+            "time": pyarrow.array([when, None, when], pyarrow.timestamp("us")),
+            "zoned": pyarrow.array([when, None, when], pyarrow.timestamp("ms", tz="UTC")),
+            "date": pyarrow.array([datetime.date(2026, 11, 18), None, datetime.date(1969, 12, 31)]),
+            "text": pyarrow.array(["NA", "007", "a,b"]),
+            "vector": pyarrow.array([[0.1, None], [], [53346166043.0, 3.0]], pyarrow.list_(pyarrow.float64())),
+            "nested": pyarrow.array([[["a", "b"], ["c"]], [], [["d"]]], pyarrow.list_(pyarrow.list_(pyarrow.string()))),
+            "weights": pyarrow.array([[("k", 0.5), ("l", 2.0)], [], [("m", 1.0)]],
+                                     pyarrow.map_(pyarrow.string(), pyarrow.float32())),
+            "bytes": pyarrow.array([b"\xff\x00\n", b"rs", None], pyarrow.binary()),
+        })
+
+    def check_exact(self, found, table, names):
+        for name in names:
+            expected = table[name].to_pylist()
+            if name == "weights":
+                expected = [[{"key": key, "weight": weight} for key, weight in row] for row in expected]
+            if name == "price":
+                expected = [None if value is None else float(value) for value in expected]
+            if name == "wide":
+                expected = [None if value is None else str(value) for value in expected]
+            self.assertEqual(found[name].to_pylist(), expected, name)
+
+    def test_copies_keep_types_and_values(self):
+        table = self.exact_table()
+        pyarrow.parquet.write_table(table, self.folder / "a.parquet", version="2.6")
+        pyarrow.feather.write_feather(table, self.folder / "a.arrow", compression="uncompressed")
+        readers = {"parquet": pyarrow.parquet.read_table, "arrow": pyarrow.feather.read_table}
+        for form in readers:
+            for copied, read in readers.items():
+                self.succeed(run("convert", "--from", self.folder / f"a.{form}", "--to", self.folder / "copy",
+                                 "--format", copied, "--force"))
+                found = read(self.folder / f"copy/part-00000.{copied}")
+                self.check_exact(found, table, table.column_names)
+                for name in ("double", "unsigned", "time", "zoned", "date", "bytes", "vector"):
+                    self.assertEqual(found.schema.field(name).type, table.schema.field(name).type, name)
+
+    def test_what_a_format_cannot_hold_is_refused_by_name(self):
+        table = self.exact_table().select(["label", "unsigned", "bytes"])
+        pyarrow.parquet.write_table(table, self.folder / "a.parquet")
+        convert = ["convert", "--from", self.folder / "a.parquet", "--to", self.folder / "copy", "--format"]
+        self.fail_with(run(*convert, "orc"), "unsigned", str(2**64 - 1), "write parquet or arrow")
+        self.fail_with(run(*convert, "csv"), "row 1, column bytes", "not UTF-8", "write parquet")
+        pyarrow.parquet.write_table(table.drop_columns(["bytes"]), self.folder / "a.parquet")
+        self.succeed(run(*convert, "csv"))
+        self.assertEqual((self.folder / "copy/part-00000.csv").read_text(), f"label,unsigned\n0,{2**64 - 1}\n1,5\n1,\n")
+
+    def test_kept_columns_keep_types_and_values(self):
+        table = self.exact_table()
+        pyarrow.parquet.write_table(table, self.folder / "a.parquet", version="2.6")
+        config = self.folder / "p.config"
+        config.write_text(f"""
+            train_input_path: "{self.folder}/a.parquet" model_dir: "{self.folder}/model"
+            train_config {{ sparse_optimizer {{ adagrad_optimizer {{ lr: 0.02 }} }} dense_optimizer {{ adam_optimizer {{ lr: 0.001 }} }}
+                           num_epochs: 1 }}
+            data_config {{ dataset_type: ParquetDataset fg_mode: FG_DAG label_fields: "label" batch_size: 4 }}
+            feature_configs {{ id_feature {{ feature_name: "text" hash_bucket_size: 10 embedding_dim: 4 }} }}
+            model_config {{ feature_groups {{ group_name: "deep" feature_names: "text" }} dnn {{ deep {{ hidden_units: 4 }} }} }}""")
+        self.succeed(run("train", "--config", config))
+        names = [name for name in table.column_names if name != "label"]
+        predict = ["predict", "--checkpoint", self.folder / "model", "--input", self.folder / "a.parquet"]
+        self.succeed(run(*predict, "--keep", ",".join(names), "--out", self.folder / "out.parquet"))
+        self.check_exact(pyarrow.parquet.read_table(self.folder / "out.parquet"), table, names)
+        self.fail_with(run(*predict, "--keep", "double,bytes", "--out", self.folder / "out.csv"), "bytes", "not UTF-8")
+        self.succeed(run(*predict, "--keep", "double,unsigned,price,wide", "--out", self.folder / "out.csv"))
+        first = (self.folder / "out.csv").read_text().splitlines()[1]
+        self.assertTrue(first.startswith(f"53346166043,{2**64 - 1},1234567.89,12345678901234567890.123,"), first)
 
     def test_spark_conventions(self):
         table = pyarrow.table({"time": pyarrow.array([datetime.datetime(2026, 11, 16, 12, 30), None], pyarrow.timestamp("ns")),

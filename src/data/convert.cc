@@ -1,5 +1,8 @@
 #include "data/convert.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <vector>
@@ -10,7 +13,7 @@
 #include "core/text.h"
 #include "core/thread_pool.h"
 #include "data/converted.h"
-#include "data/format/decoder.h"
+#include "data/format/columnar_decoder.h"
 #include "data/source/remote_storage.h"
 #include "emblem/error.h"
 
@@ -83,6 +86,18 @@ void refuse_remote_input_as_output(const std::string& inputs, const std::string&
   }
 }
 
+// The others hold numbers of 32 bits.
+bool keeps_values(const std::string& format) {
+  return format == "csv" || format == "parquet" || format == "orc" || format == "arrow";
+}
+
+void warn_of_unreadable(const DataSource& from) {
+  const std::optional<ColumnarLayout> layout = columnar_layout(from);
+  if (!layout || layout->unreadable.empty()) return;
+  log_warn(cat("columns of types that cannot be read are left out: ",
+               fmt::format("{}", fmt::join(layout->unreadable, ", "))));
+}
+
 // Which lists are sequences is known to a pipeline only.
 void tell_of_lists(const std::vector<ColumnSpec>& schema, const WriterOptions& writing) {
   std::string names;
@@ -133,10 +148,13 @@ ConvertResult convert(const Context& context, const ConvertOptions& options) {
     });
     return result;
   }
-  const std::unique_ptr<BlockReader> reader = open_reader(options.from);
+  DataSource from = options.from;
+  if (keeps_values(options.format)) from.natural = NaturalTypes::kExact;
+  const std::unique_ptr<BlockReader> reader = open_reader(from);
   refuse_input_as_output(options.from.input, options.to);
   const std::unique_ptr<RowWriter> writer =
       make_writer(options.format, options.to, reader->schema(), options.writing);
+  warn_of_unreadable(from);
   if (options.format == "csv") tell_of_lists(reader->schema(), options.writing);
   Progress progress("convert", reader->total_bytes(), "bytes");
   progress.update(0);

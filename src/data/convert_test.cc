@@ -118,6 +118,24 @@ TEST_F(ConvertTest, ThreadsDoNotChangeTheBytes) {
   EXPECT_TRUE(bytes("threaded/part-00000.csv") == bytes("plain/part-00000.csv"));
 }
 
+TEST_F(ConvertTest, TextKeepsIdsAndNumbersAsTheyAreWritten) {
+  const std::string rows =
+      "zip,id,price,C1\n05064,18446744073709551615,53346166043.0,0000000a\n"
+      "5064,7,0.123456789012,0000000b\n";
+  folder_.write("a.csv", rows);
+  run("a.csv", "csv", "csv");
+  EXPECT_EQ(bytes("csv/part-00000.csv"), rows);
+  if (!has_columnar_formats()) return;
+  for (const std::string format : {"parquet", "orc", "arrow"}) {
+    run("a.csv", format, format);
+    run(format, format + "-csv", "csv");
+    EXPECT_EQ(bytes(format + "-csv/part-00000.csv"),
+              "zip,id,price,C1\n05064,18446744073709551615,53346166043,0000000a\n"
+              "5064,7,0.123456789012,0000000b\n")
+        << format;
+  }
+}
+
 TEST_F(ConvertTest, LibfmBecomesCsv) {
   folder_.write("in.libfm", "1 5:1 9:1\n-1 6:1 8:1\n");
   run("in.libfm", "csv", "csv");

@@ -38,7 +38,7 @@ struct ColumnSummary {
 };
 
 // Adds value `at`; false when it is missing.
-bool add_value(const Column& column, size_t at, ColumnSummary& summary) {
+bool add_value(const ColumnSpec& spec, const Column& column, size_t at, ColumnSummary& summary) {
   switch (column.type) {
     case ColumnType::kFloat: {
       const double value = column.floats[at];
@@ -50,7 +50,10 @@ bool add_value(const Column& column, size_t at, ColumnSummary& summary) {
     }
     case ColumnType::kInt64:
       if (!column.missing.empty() && column.missing[at] != 0) return false;
-      summary.add_number(static_cast<double>(column.ints[at]), hash_of_integer(column.ints[at]));
+      summary.add_number(spec.stored == "uint64"
+                             ? static_cast<double>(static_cast<uint64_t>(column.ints[at]))
+                             : static_cast<double>(column.ints[at]),
+                         hash_of_integer(column.ints[at]));
       return true;
     case ColumnType::kText:
       break;
@@ -63,7 +66,8 @@ bool add_value(const Column& column, size_t at, ColumnSummary& summary) {
   return true;
 }
 
-void add_column(const Column& column, int64_t rows, ColumnSummary& summary) {
+void add_column(const ColumnSpec& spec, const Column& column, int64_t rows,
+                ColumnSummary& summary) {
   const auto first = [](const HostVector<int32_t>& offsets, int64_t at) {
     return offsets.empty() ? at : static_cast<int64_t>(offsets[static_cast<size_t>(at)]);
   };
@@ -73,7 +77,7 @@ void add_column(const Column& column, int64_t rows, ColumnSummary& summary) {
     const auto end =
         static_cast<size_t>(first(column.offsets, first(column.sequence_offsets, row + 1)));
     bool any = false;
-    for (size_t at = begin; at < end; ++at) any = add_value(column, at, summary) || any;
+    for (size_t at = begin; at < end; ++at) any = add_value(spec, column, at, summary) || any;
     summary.rows_without += !any;
   }
 }
@@ -112,13 +116,22 @@ std::string column_line(const ColumnSpec& spec, const ColumnSummary& summary, in
 // many small ones are slow.
 std::string layout_lines(const ColumnarLayout& layout) {
   constexpr int64_t kMany = 1'000'000, kFew = 4096;
-  std::string text = fmt::format("{:<8} {} {}s of up to {} rows\n", "parts", layout.parts,
-                                 layout.part_name, layout.most_rows);
+  const bool is_batch = layout.part_name == "record batch";
+  const std::string parts = layout.part_name + (is_batch ? "es" : "s");
+  std::string text = fmt::format("{:<8} {} {} of up to {} rows\n", "parts", layout.parts,
+                                 layout.parts == 1 ? layout.part_name : parts, layout.most_rows);
   const bool are_small = layout.parts > 1 && layout.rows / layout.parts < kFew;
   if (layout.most_rows > kMany || are_small)
     text += fmt::format(
-        "         {}s of about 65536 rows are read faster: emblem convert --format parquet\n",
-        layout.part_name);
+        "         {} of about 65536 rows are read faster: emblem convert --format parquet\n",
+        parts);
+  return text;
+}
+
+std::string unreadable_lines(const ColumnarLayout& layout) {
+  std::string text;
+  for (const std::string& column : layout.unreadable)
+    text += fmt::format("skipped  {}: cannot be read\n", printable(column));
   return text;
 }
 
@@ -135,7 +148,7 @@ std::string describe_dataset(const DataSource& source) {
   while (reader->next(block)) {
     rows += block.rows;
     for (size_t i = 0; i < schema.size(); ++i)
-      add_column(block.columns[i], block.rows, summaries[i]);
+      add_column(schema[i], block.columns[i], block.rows, summaries[i]);
   }
   std::string text = fmt::format("format   {}\n", config::DatasetType_Name(source.type));
   text += fmt::format("files    {}, {}\n", reader->files().size(),
@@ -147,7 +160,7 @@ std::string describe_dataset(const DataSource& source) {
     text += fmt::format("         and {} more\n", reader->files().size() - 10);
   text += fmt::format("rows     {}\n", rows);
   const std::optional<ColumnarLayout> layout = columnar_layout(source);
-  if (layout) text += layout_lines(*layout);
+  if (layout) text += layout_lines(*layout) + unreadable_lines(*layout);
   if (reader->bad_rows() > 0) text += fmt::format("bad rows {} (skipped)\n", reader->bad_rows());
   for (size_t i = 0; i < schema.size(); ++i) {
     if (!is_label(schema[i].name) || summaries[i].values == 0) continue;

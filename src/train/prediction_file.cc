@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "core/utf8.h"
+#include "data/format/decoder.h"
 #include "data/format/kept_columns.h"
 #include "emblem/error.h"
 #include "model/outputs.h"
@@ -85,6 +87,8 @@ PredictionFile::PredictionFile(const std::string& path, const std::vector<Column
     table_ = std::make_unique<PredictionTable>(path, keep, std::span(header).subspan(keep.size()));
     return;
   }
+  for (const ColumnSpec& column : keep)
+    if (column.stored == "binary") kept_binary_ = column.name;
   file_ = std::make_unique<OutputFile>(path);
   file_->write(csv_line(header) + "\n");
 }
@@ -125,6 +129,11 @@ void PredictionFile::write_lines(const Batch& batch,
     const auto at = static_cast<size_t>(row);
     const bool bad = !batch.bad.empty() && batch.bad[at] != 0;
     if (keeps) text.append(batch.kept[at]);
+    EMBLEM_REQUIRE(kept_binary_.empty() || !keeps ||
+                       find_invalid_utf8(batch.kept[at]) == std::string_view::npos,
+                   "--keep: column ", in_quotes(kept_binary_),
+                   " is binary and holds bytes that are not UTF-8 text, which CSV holds; leave it "
+                   "out, or write FILE.parquet");
     bool first = !keeps;
     for (size_t i = 0; i < outputs_.size(); ++i) {
       const int64_t cols = outputs_[i].cols;

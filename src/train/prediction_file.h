@@ -55,6 +55,7 @@ class PredictionFile {
   std::unique_ptr<PredictionTable> table_;
   std::vector<HeadSpec> heads_;
   std::vector<OutputSpec> outputs_;
+  std::string kept_binary_;  // CSV: a kept column of bytes, which must be text; "" without one
 };
 
 }  // namespace emblem

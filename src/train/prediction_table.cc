@@ -22,14 +22,23 @@ std::unique_ptr<RowEncoder> make_encoder(const std::string& format,
   return format == "arrow" ? make_arrow_encoder(schema, {}) : make_parquet_encoder(schema, {});
 }
 
+// From the text that data/format/columnar_decoder.h makes of kept columns.
 void read_kept(const ColumnSpec& spec, const std::vector<std::vector<std::string>>& fields,
                size_t at, Column& column) {
-  const ColumnRequest request{.name = spec.name, .type = spec.type, .na_is_missing = true};
+  const ColumnRequest request{.name = spec.name,
+                              .type = spec.type,
+                              .separators = spec.lists > 0 ? "\x1d" : "",
+                              .sequence_delim = spec.lists > 1 ? ";" : "",
+                              .weighted = spec.weighted,
+                              .na_is_missing = spec.type != ColumnType::kText};
   const MissingTexts missing({});
   column.clear(spec.type);
-  if (spec.type == ColumnType::kFloat) column.floats.resize(fields.size());
-  if (spec.type == ColumnType::kInt64) column.ints.resize(fields.size());
-  if (spec.type == ColumnType::kInt64) column.missing.resize(fields.size());
+  const size_t fixed = request.has_bags() ? 0 : fields.size();
+  if (spec.type == ColumnType::kFloat) column.floats.resize(fixed);
+  if (spec.type == ColumnType::kInt64) column.ints.resize(fixed);
+  if (spec.type == ColumnType::kInt64) column.missing.resize(fixed);
+  if (spec.lists > 0) column.offsets.push_back(0);
+  if (spec.lists > 1) column.sequence_offsets.push_back(0);
   const CsvFieldParser parser(request, missing, column);
   for (size_t row = 0; row < fields.size(); ++row) {
     const std::string_view text = at < fields[row].size() ? fields[row][at] : std::string_view();
@@ -52,11 +61,12 @@ std::vector<ColumnSpec> kept_columns_of(const DataSource& source,
   const bool has_types = source.type == config::ParquetDataset ||
                          source.type == config::OrcDataset || source.type == config::ArrowDataset;
   if (!has_types || keep.empty()) return columns;
-  const std::vector<ColumnSpec> schema = open_reader(source)->schema();
+  DataSource stored_source = source;
+  stored_source.natural = NaturalTypes::kExact;
+  const std::vector<ColumnSpec> schema = open_reader(stored_source)->schema();
   for (ColumnSpec& column : columns) {
     const int at = find_column(schema, column.name, source.input);
-    const ColumnSpec& stored = schema[static_cast<size_t>(at)];
-    if (stored.lists == 0) column.type = stored.type;
+    column = schema[static_cast<size_t>(at)];
   }
   return columns;
 }

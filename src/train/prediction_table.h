@@ -15,7 +15,7 @@ namespace emblem {
 // The format by the ending of a name: "parquet", "orc" or "arrow"; "" for others, which are CSV.
 std::string columnar_format_of(const std::string& path);
 
-// The types of kept columns: those of a columnar input, of other inputs text.
+// The kept columns with their types: those of a columnar input, of other inputs text.
 std::vector<ColumnSpec> kept_columns_of(const DataSource& source,
                                         std::span<const std::string> keep);
 

@@ -9,25 +9,43 @@
 
 #include "data/format/arrow_input.h"
 #include "data/format/decoder.h"
+#include "data/format/text_scan.h"
 #include "emblem/error.h"
 
 namespace emblem {
 namespace {
 
-std::shared_ptr<arrow::DataType> leaf_type(ColumnType type) {
-  switch (type) {
+// "timestamp[us]", "timestamp[us, tz=UTC]".
+std::shared_ptr<arrow::DataType> timestamp_of(std::string_view name) {
+  constexpr std::string_view kStart = "timestamp[", kZone = ", tz=";
+  name.remove_prefix(kStart.size());
+  name.remove_suffix(1);
+  const size_t comma = name.find(kZone);
+  const std::string_view unit = name.substr(0, comma);
+  const std::string zone(comma == name.npos ? "" : name.substr(comma + kZone.size()));
+  for (const auto known : {arrow::TimeUnit::SECOND, arrow::TimeUnit::MILLI, arrow::TimeUnit::MICRO})
+    if (arrow::timestamp(known)->ToString() == cat(kStart, unit, "]"))
+      return arrow::timestamp(known, zone);
+  return arrow::timestamp(arrow::TimeUnit::NANO, zone);
+}
+
+std::shared_ptr<arrow::DataType> leaf_type(const ColumnSpec& column) {
+  switch (column.type) {
     case ColumnType::kFloat:
       return arrow::float32();
     case ColumnType::kInt64:
-      return arrow::int64();
+      if (column.stored == "uint64") return arrow::uint64();
+      if (column.stored == "date32[day]") return arrow::date32();
+      return column.stored.starts_with("timestamp[") ? timestamp_of(column.stored) : arrow::int64();
     case ColumnType::kText:
       break;
   }
-  return arrow::utf8();
+  if (column.stored == "double") return arrow::float64();
+  return column.stored == "binary" ? arrow::binary() : arrow::utf8();
 }
 
 std::shared_ptr<arrow::DataType> type_of(const ColumnSpec& column) {
-  std::shared_ptr<arrow::DataType> type = leaf_type(column.type);
+  std::shared_ptr<arrow::DataType> type = leaf_type(column);
   if (column.weighted)
     type = arrow::struct_({arrow::field("key", type), arrow::field("weight", arrow::float32())});
   for (int i = 0; i < column.lists; ++i) type = arrow::list(type);
@@ -49,42 +67,91 @@ std::shared_ptr<arrow::Array> float_array(const HostVector<float>& values,
   return finish(builder, name);
 }
 
-std::shared_ptr<arrow::Array> int_array(const Column& column, const std::string& name) {
+template <class Builder, class Value>
+std::shared_ptr<arrow::Array> int_array(Builder& builder, const Value* values, const Column& column,
+                                        const std::string& name) {
   std::vector<uint8_t> valid(column.missing.size());
   for (size_t i = 0; i < valid.size(); ++i) valid[i] = column.missing[i] == 0;
-  arrow::Int64Builder builder;
-  require_ok(builder.AppendValues(column.ints.data(), static_cast<int64_t>(column.ints.size()),
+  require_ok(builder.AppendValues(values, static_cast<int64_t>(column.ints.size()),
                                   valid.empty() ? nullptr : valid.data()),
              name);
   return finish(builder, name);
 }
 
-std::shared_ptr<arrow::Array> text_array(const Column& column, const std::string& name) {
-  arrow::StringBuilder builder;
-  require_ok(builder.Reserve(static_cast<int64_t>(column.text_ends.size())), name);
-  require_ok(builder.ReserveData(static_cast<int64_t>(column.text.size())), name);
+std::shared_ptr<arrow::Array> int_array(const ColumnSpec& spec, const Column& column) {
+  const std::shared_ptr<arrow::DataType> type = leaf_type(spec);
+  const int64_t* const values = column.ints.data();
+  if (type->id() == arrow::Type::UINT64) {
+    arrow::UInt64Builder builder;
+    return int_array(builder, reinterpret_cast<const uint64_t*>(values), column, spec.name);
+  }
+  if (type->id() == arrow::Type::TIMESTAMP) {
+    arrow::TimestampBuilder builder(type, arrow::default_memory_pool());
+    return int_array(builder, values, column, spec.name);
+  }
+  if (type->id() == arrow::Type::DATE32) {
+    const std::vector<int32_t> days(column.ints.begin(), column.ints.end());
+    arrow::Date32Builder builder;
+    return int_array(builder, days.data(), column, spec.name);
+  }
+  arrow::Int64Builder builder;
+  return int_array(builder, values, column, spec.name);
+}
+
+// Calls append(text) or, for an empty one, append_null() for every value.
+template <class Append, class AppendNull>
+void each_text(const Column& column, Append append, AppendNull append_null) {
   size_t begin = 0;
   for (const uint32_t end : column.text_ends) {
     if (begin == end) {
-      builder.UnsafeAppendNull();
+      append_null();
     } else {
-      builder.UnsafeAppend(column.text.data() + begin, static_cast<int32_t>(end - begin));
+      append(std::string_view(column.text).substr(begin, end - begin));
     }
     begin = end;
   }
+}
+
+template <class Builder>
+std::shared_ptr<arrow::Array> text_array(const Column& column, const std::string& name) {
+  Builder builder;
+  require_ok(builder.Reserve(static_cast<int64_t>(column.text_ends.size())), name);
+  require_ok(builder.ReserveData(static_cast<int64_t>(column.text.size())), name);
+  each_text(
+      column, [&](std::string_view text) { builder.UnsafeAppend(text); },
+      [&] { builder.UnsafeAppendNull(); });
   return finish(builder, name);
 }
 
-std::shared_ptr<arrow::Array> leaf_array(const Column& column, const std::string& name) {
+// Of numbers as text.
+std::shared_ptr<arrow::Array> double_array(const Column& column, const std::string& name) {
+  arrow::DoubleBuilder builder;
+  require_ok(builder.Reserve(static_cast<int64_t>(column.text_ends.size())), name);
+  each_text(
+      column,
+      [&](std::string_view text) {
+        double value = 0;
+        EMBLEM_REQUIRE(parse_double(text, value), "column ", in_quotes(name), ": ", in_quotes(text),
+                       " is not a number");
+        if (std::isnan(value)) return builder.UnsafeAppendNull();
+        builder.UnsafeAppend(value);
+      },
+      [&] { builder.UnsafeAppendNull(); });
+  return finish(builder, name);
+}
+
+std::shared_ptr<arrow::Array> leaf_array(const ColumnSpec& spec, const Column& column) {
   switch (column.type) {
     case ColumnType::kFloat:
-      return float_array(column.floats, name);
+      return float_array(column.floats, spec.name);
     case ColumnType::kInt64:
-      return int_array(column, name);
+      return int_array(spec, column);
     case ColumnType::kText:
       break;
   }
-  return text_array(column, name);
+  if (spec.stored == "double") return double_array(column, spec.name);
+  return spec.stored == "binary" ? text_array<arrow::BinaryBuilder>(column, spec.name)
+                                 : text_array<arrow::StringBuilder>(column, spec.name);
 }
 
 // Offsets of lists; each has one entry where there are none.
@@ -110,7 +177,7 @@ std::shared_ptr<arrow::Array> array_of(const ColumnSpec& spec, const Column& col
                  " holds several values in a row, but was said to hold one");
   EMBLEM_REQUIRE(spec.weighted || column.weights.empty(), "column ", in_quotes(spec.name),
                  " holds weighted values, which are written as lists only");
-  std::shared_ptr<arrow::Array> array = leaf_array(column, spec.name);
+  std::shared_ptr<arrow::Array> array = leaf_array(spec, column);
   if (spec.weighted) {
     HostVector<float> weights = column.weights;
     if (weights.empty()) weights.assign(static_cast<size_t>(array->length()), 1.0f);

@@ -49,6 +49,7 @@ void describe(const arrow::DataType& type, ColumnarField& field) {
     for (; field.lists < 2 && is_list(*leaf); ++field.lists) leaf = leaf->field(0)->type().get();
   }
   field.type = arrow_leaf_type(*leaf);
+  field.stored = arrow_stored_type(*leaf);
 }
 
 void add_fields(const arrow::Field& from, const std::string& prefix, std::vector<int> path,
@@ -163,8 +164,13 @@ void read_arrow_column(const arrow::RecordBatch& batch, const ArrowField& field,
     out.weights = std::move(numbers.floats);
     array = value_of(pairs.GetFlattenedField(0), place);
   }
-  for (const Range& range : ranges)
-    append_arrow_values(*array, range.begin, range.end, how.codes, dictionary, out, problems);
+  for (const Range& range : ranges) {
+    if (how.exact) {
+      append_arrow_digits(*array, range.begin, range.end, out);
+    } else {
+      append_arrow_values(*array, range.begin, range.end, how.codes, dictionary, out, problems);
+    }
+  }
   finish_values(out);
 }
 
@@ -180,8 +186,7 @@ ArrowBlocks::ArrowBlocks(const arrow::Schema& schema, const std::vector<ColumnRe
     if (request == nullptr && field.field.type == LeafType::kOther) continue;
     fields_.push_back(field);
     fits_.emplace_back(field.field, request, na_strings, source);
-    columns_.push_back(
-        {field.field.name, fits_.back().type(), field.field.lists, field.field.weighted});
+    columns_.push_back(fits_.back().spec());
   }
 }
 

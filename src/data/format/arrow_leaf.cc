@@ -109,7 +109,59 @@ LeafType decimal_type(const arrow::DataType& type) {
                                                                   : LeafType::kInteger;
 }
 
+template <class Decimal>
+void append_decimal_digits(const arrow::Array& array, int64_t begin, int64_t end, Column& out) {
+  const auto& values = static_cast<const arrow::FixedSizeBinaryArray&>(array);
+  const int scale = static_cast<const arrow::DecimalType&>(*array.type()).scale();
+  append_each(array, begin, end, out,
+              [&](int64_t i) { append_text(Decimal(values.GetValue(i)).ToString(scale), out); });
+}
+
 }  // namespace
+
+std::string arrow_stored_type(const arrow::DataType& type) {
+  switch (type.id()) {
+    case arrow::Type::UINT64:
+    case arrow::Type::DOUBLE:
+    case arrow::Type::DATE32:
+    case arrow::Type::TIMESTAMP:
+      return type.ToString();
+    case arrow::Type::DECIMAL128:
+    case arrow::Type::DECIMAL256: {
+      const auto& decimal = static_cast<const arrow::DecimalType&>(type);
+      return stored_decimal(decimal.precision(), decimal.scale());
+    }
+    case arrow::Type::BINARY:
+    case arrow::Type::LARGE_BINARY:
+    case arrow::Type::BINARY_VIEW:
+    case arrow::Type::FIXED_SIZE_BINARY:
+      return "binary";
+    case arrow::Type::DICTIONARY:
+      return arrow_stored_type(*static_cast<const arrow::DictionaryType&>(type).value_type());
+    default:
+      return "";
+  }
+}
+
+void append_arrow_digits(const arrow::Array& array, int64_t begin, int64_t end, Column& out) {
+  switch (array.type_id()) {
+    case arrow::Type::DECIMAL128:
+      return append_decimal_digits<arrow::Decimal128>(array, begin, end, out);
+    case arrow::Type::DECIMAL256:
+      return append_decimal_digits<arrow::Decimal256>(array, begin, end, out);
+    case arrow::Type::DICTIONARY: {
+      const auto& coded = static_cast<const arrow::DictionaryArray&>(array);
+      return append_each(array, begin, end, out, [&](int64_t i) {
+        const int64_t at = coded.GetValueIndex(i);
+        append_arrow_digits(*coded.dictionary(), at, at + 1, out);
+      });
+    }
+    default: {
+      const double* const values = static_cast<const arrow::DoubleArray&>(array).raw_values();
+      append_each(array, begin, end, out, [&](int64_t i) { append_digits(values[i], out); });
+    }
+  }
+}
 
 LeafType arrow_leaf_type(const arrow::DataType& type) {
   switch (type.id()) {

@@ -15,6 +15,12 @@ namespace emblem {
 
 enum class ColumnType : uint8_t { kFloat, kInt64, kText };
 
+// How columns are read for which no type is requested.
+enum class NaturalTypes : uint8_t {
+  kNumbers,  // for computations: numbers with a fraction are kFloat
+  kExact,    // for copies: what a kFloat or kInt64 would change is kText
+};
+
 // The distinct values of a column of text, which rows refer to by code. What is made of an entry is
 // made once and kept here. Used by one thread at a time.
 struct TextDictionary {
@@ -74,6 +80,10 @@ struct ColumnSpec {
   // sequence of bags; a sequence without bags is 1 as well.
   int lists = 0;
   bool weighted = false;
+  // What the values are, for writers of formats with such types, where `type` says less. Of kText:
+  // "double", the digits of numbers; "binary", bytes that need not be text. Of kInt64: "uint64",
+  // their 64 bits; "date32[day]", "timestamp[us]", "timestamp[ms, tz=UTC]" as Arrow calls them.
+  std::string stored;
 };
 
 // Rows of a data set; columns.size() equals that of the schema they were decoded with.

@@ -71,7 +71,8 @@ ColumnType read_type(LeafType leaf, const ColumnRequest* request) {
 }
 
 ColumnFit::ColumnFit(const ColumnarField& field, const ColumnRequest* request,
-                     const std::vector<std::string>& na_strings, const std::string& source)
+                     const std::vector<std::string>& na_strings, const std::string& source,
+                     NaturalTypes natural)
     : field_(field),
       is_natural_(request == nullptr),
       missing_(na_strings),
@@ -80,7 +81,11 @@ ColumnFit::ColumnFit(const ColumnarField& field, const ColumnRequest* request,
   EMBLEM_REQUIRE(field.type != LeafType::kOther, source, ": column ", in_quotes(field.name), " is ",
                  field.type_text,
                  "; expected numbers, text, dates, times, or lists or maps of these");
-  if (is_natural_) return;
+  if (is_natural_) {
+    const bool is_exact = natural == NaturalTypes::kExact && field.type == LeafType::kDouble;
+    if (is_exact) type_ = ColumnType::kText;
+    return;
+  }
   request_ = *request;
   value_request_ = *request;
   value_request_.separators.clear();
@@ -92,10 +97,17 @@ ColumnFit::ColumnFit(const ColumnarField& field, const ColumnRequest* request,
 }
 
 ColumnRead ColumnFit::read(int field) const {
-  ColumnRead read{field, field_.type == LeafType::kText ? ColumnType::kText : type_, false};
+  ColumnRead read{field, field_.type == LeafType::kText ? ColumnType::kText : type_};
+  read.exact = is_natural_ && field_.type == LeafType::kDouble && type_ == ColumnType::kText;
   read.codes = !is_natural_ && request_.codes && field_.type == LeafType::kText &&
                type_ == ColumnType::kText && !request_.weighted && !has_na_strings_;
   return read;
+}
+
+ColumnSpec ColumnFit::spec() const {
+  ColumnSpec spec{field_.name, type_, field_.lists, field_.weighted, field_.stored};
+  if (field_.type == LeafType::kDouble && type_ != ColumnType::kText) spec.stored.clear();
+  return spec;
 }
 
 std::string ColumnFit::message(const std::string& problem) const {

@@ -27,9 +27,12 @@ class ColumnFit {
   // `request` is null for columns with their natural types. Throws Error that names `source` when
   // the column cannot be what is asked for.
   ColumnFit(const ColumnarField& field, const ColumnRequest* request,
-            const std::vector<std::string>& na_strings, const std::string& source);
+            const std::vector<std::string>& na_strings, const std::string& source,
+            NaturalTypes natural = NaturalTypes::kNumbers);
 
   ColumnType type() const { return type_; }
+  // What the column is after apply().
+  ColumnSpec spec() const;
   // How the column is to be read; `field` is its position.
   ColumnRead read(int field) const;
 

@@ -19,9 +19,14 @@ namespace emblem {
 namespace {
 
 // A value as text: as CSV files have it.
-void write_value(const Column& column, size_t at, std::string& text) {
+void write_value(const ColumnarField& field, const Column& column, size_t at, std::string& text) {
   if (column.type == ColumnType::kInt64) {
-    if (column.missing.empty() || column.missing[at] == 0) write_integer(column.ints[at], text);
+    const bool is_missing = !column.missing.empty() && column.missing[at] != 0;
+    if (!is_missing && field.type == LeafType::kUnsigned) {
+      write_integer(static_cast<uint64_t>(column.ints[at]), text);
+    } else if (!is_missing) {
+      write_integer(column.ints[at], text);
+    }
   } else if (column.type == ColumnType::kFloat) {
     if (!std::isnan(column.floats[at])) write_number(column.floats[at], text);
   } else {
@@ -33,8 +38,17 @@ void write_value(const Column& column, size_t at, std::string& text) {
   write_number(column.weights[at], text);
 }
 
-// Values of a bag with \x1d between them, elements of a sequence with ';'.
-std::string row_text(const Column& column, int64_t row) {
+// The text of a value of a list must not be cut at a separator.
+void require_whole(const ColumnarField& field, std::string_view value) {
+  const char* const separators = field.lists > 1 ? "\x1d;" : "\x1d";
+  EMBLEM_REQUIRE(field.lists == 0 || value.find_first_of(separators) == value.npos, "column ",
+                 in_quotes(field.name), " cannot be kept: a value of its lists, ", in_quotes(value),
+                 ", holds a separator of values (\\x1d", field.lists > 1 ? " or ';')" : ")");
+}
+
+// Values of a bag with \x1d between them, elements of a sequence with ';'. A missing number keeps
+// its place in a vector.
+std::string row_text(const ColumnarField& field, const Column& column, int64_t row) {
   const auto bags = [&](int64_t at) -> Extent {
     return column.sequence_offsets.empty()
                ? Extent{at, at + 1}
@@ -48,7 +62,12 @@ std::string row_text(const Column& column, int64_t row) {
     const int64_t end = column.offsets.empty() ? bag + 1 : column.offsets[bag + 1];
     for (int64_t at = begin; at < end; ++at) {
       if (at > begin) text += '\x1d';
-      write_value(column, static_cast<size_t>(at), text);
+      const size_t start = text.size();
+      write_value(field, column, static_cast<size_t>(at), text);
+      if (field.lists == 0) continue;
+      const bool is_fraction = field.type == LeafType::kFloat || field.type == LeafType::kDouble;
+      if (text.size() == start && is_fraction) text += "NaN";
+      require_whole(field, std::string_view(text).substr(start));
     }
   }
   return text;
@@ -131,19 +150,19 @@ void ColumnarDecoder::choose_columns(const DataSource& source,
                                      const ColumnarFile& file) {
   const std::vector<ColumnarField>& fields = file.fields();
   const std::vector<ColumnSpec> names = names_of(fields);
-  const auto add = [&](const ColumnarField& field, const ColumnRequest* request) {
+  const auto add = [&](const ColumnarField& field, const ColumnRequest* request,
+                       NaturalTypes natural = NaturalTypes::kNumbers) {
     fields_.push_back(field);
-    fits_.emplace_back(field, request, source.na_strings, file.path());
+    fits_.emplace_back(field, request, source.na_strings, file.path(), natural);
   };
   if (requests == nullptr) {
     for (const ColumnarField& field : fields)
-      if (field.type != LeafType::kOther) add(field, nullptr);
+      if (field.type != LeafType::kOther) add(field, nullptr, source.natural);
   } else {
     for (const ColumnRequest& request : *requests)
       add(fields[static_cast<size_t>(find_column(names, request.name, file.path()))], &request);
   }
-  for (size_t i = 0; i < fields_.size(); ++i)
-    columns_.push_back({fields_[i].name, fits_[i].type(), fields_[i].lists, fields_[i].weighted});
+  for (const ColumnFit& fit : fits_) columns_.push_back(fit.spec());
   for (RowFilter& filter : filters_) {
     const ColumnarField& field =
         fields[static_cast<size_t>(find_column(names, filter.column(), file.path()))];
@@ -151,7 +170,8 @@ void ColumnarDecoder::choose_columns(const DataSource& source,
     add(field, nullptr);
   }
   for (const std::string& name : source.keep)
-    add(fields[static_cast<size_t>(find_column(names, name, file.path()))], nullptr);
+    add(fields[static_cast<size_t>(find_column(names, name, file.path()))], nullptr,
+        NaturalTypes::kExact);
 }
 
 void ColumnarDecoder::add_file(const ColumnarFile& first, std::unique_ptr<ColumnarFile> file) {
@@ -295,7 +315,8 @@ void ColumnarDecoder::keep_rows(const std::vector<int32_t>& rows, const Cursor& 
   const size_t first = filters_.size();
   std::vector<std::string> values(cursor.extra.size() - first);
   for (const int32_t row : rows) {
-    for (size_t i = 0; i < values.size(); ++i) values[i] = row_text(cursor.extra[first + i], row);
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = row_text(fields_[columns_.size() + first + i], cursor.extra[first + i], row);
     kept.append(csv_line(values));
   }
 }
@@ -359,8 +380,14 @@ std::optional<ColumnarLayout> columnar_layout(const DataSource& source) {
     const bool has_rows = layout.rows > rows_before;
     if (rows_before > 0 || (!has_rows && !layout.types.empty())) continue;
     layout.types.clear();
-    for (const ColumnarField& field : file->fields())
-      if (field.type != LeafType::kOther) layout.types.push_back(field.type_text);
+    layout.unreadable.clear();
+    for (const ColumnarField& field : file->fields()) {
+      if (field.type != LeafType::kOther) {
+        layout.types.push_back(field.type_text);
+      } else {
+        layout.unreadable.push_back(cat(in_quotes(field.name), " (", field.type_text, ")"));
+      }
+    }
   }
   return layout;
 }

@@ -105,7 +105,8 @@ class ColumnarDecoder final : public Decoder {
 struct ColumnarLayout {
   std::string part_name;  // "row group"
   int64_t parts = 0, most_rows = 0, rows = 0;
-  std::vector<std::string> types;  // of the columns that are read with their natural types
+  std::vector<std::string> types;       // of the columns that are read with their natural types
+  std::vector<std::string> unreadable;  // the other columns, with their types
 };
 
 // Nothing where `source` has another format.

@@ -27,13 +27,16 @@ struct ColumnarField {
   int lists = 0;          // 0: one value a row; 1: a list of values; 2: a list of lists
   bool weighted = false;  // a map, or a list of structs (key, weight)
   std::string type_text;  // "list<int64>", for messages and comparisons
+  std::string stored;     // of values: as ColumnSpec::stored
 };
 
-// How a column is read: with what type and, of text, whether by codes.
+// How a column is read: with what type and, of text, whether by codes; of kDouble as text, whether
+// with all digits.
 struct ColumnRead {
   int field = 0;  // of ColumnarFile::fields
   ColumnType type = ColumnType::kFloat;
   bool codes = false;
+  bool exact = false;
 };
 
 // A value that is not of the type with which it is read, by its index among the column's values.

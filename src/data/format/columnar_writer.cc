@@ -10,11 +10,17 @@
 #include <arrow/ipc/writer.h>
 #include <arrow/table.h>
 #include <arrow/util/compression.h>
+#include <arrow/util/io_util.h>
 #include <parquet/arrow/writer.h>
 #include <parquet/properties.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
 #include "data/format/arrow_arrays.h"
 #include "data/format/arrow_input.h"
+#include "data/format/decoder.h"
 
 namespace emblem {
 namespace {
@@ -44,14 +50,32 @@ class ColumnarSink : public RowSink {
 
   void finish() override {
     if (waiting_ > 0) write_rows(waiting_);
-    close();
+    require_written(close());
     bytes_ = value_of(stream_->Tell(), path_);
-    require_ok(stream_->Close(), path_);
+    require_written(stream_->Close());
   }
 
  protected:
-  virtual void write_group(const arrow::Table& table) = 0;
-  virtual void close() = 0;
+  virtual arrow::Status write_group(const arrow::Table& table) = 0;
+  virtual arrow::Status close() = 0;
+
+  // As core/file.h says it of other files. ORC's writer passes on the text of an error only.
+  void require_written(const arrow::Status& status) const {
+    if (status.ok()) return;
+    const int error = arrow::internal::ErrnoFromStatus(status);
+    const bool is_full = error == ENOSPC || error == EDQUOT ||
+                         status.message().find(std::strerror(ENOSPC)) != std::string::npos;
+    if (error == 0 && !is_full) require_ok(status, path_);
+    throw Error(ErrorCode::kUnavailable,
+                cat("cannot write ", path_, ": ", std::strerror(error == 0 ? ENOSPC : error),
+                    is_full ? "; free some space and run again" : ""));
+  }
+
+  template <class T>
+  T written(arrow::Result<T> result) const {
+    require_written(result.status());
+    return std::move(result).ValueUnsafe();
+  }
 
   std::string path_;
   std::shared_ptr<arrow::Schema> schema_;
@@ -61,7 +85,7 @@ class ColumnarSink : public RowSink {
  private:
   void write_rows(int64_t rows) {
     const Table table = value_of(arrow::Table::FromRecordBatches(schema_, batches_), path_);
-    write_group(*table->Slice(0, rows));
+    require_written(write_group(*table->Slice(0, rows)));
     batches_.clear();
     waiting_ -= rows;
     if (waiting_ == 0) return;
@@ -90,6 +114,8 @@ arrow::Compression::type block_compression_of(const std::string& name, const cha
 
 class ParquetSink final : public ColumnarSink {
  public:
+  static constexpr bool kHasUnsigned = true;
+
   ParquetSink(const std::string& path, const std::shared_ptr<arrow::Schema>& schema,
               const ColumnarOptions& options)
       : ColumnarSink(path, schema, options) {
@@ -100,16 +126,15 @@ class ParquetSink final : public ColumnarSink {
         ->max_row_group_length(options.row_group_rows)
         ->created_by("emblem");
     if (!options.dictionaries) properties.disable_dictionary();
-    writer_ = value_of(parquet::arrow::FileWriter::Open(*schema, arrow::default_memory_pool(),
-                                                        stream_, properties.build()),
-                       path);
+    writer_ = written(parquet::arrow::FileWriter::Open(*schema, arrow::default_memory_pool(),
+                                                       stream_, properties.build()));
   }
 
  protected:
-  void write_group(const arrow::Table& table) override {
-    require_ok(writer_->WriteTable(table, options_.row_group_rows), path_);
+  arrow::Status write_group(const arrow::Table& table) override {
+    return writer_->WriteTable(table, options_.row_group_rows);
   }
-  void close() override { require_ok(writer_->Close(), path_); }
+  arrow::Status close() override { return writer_->Close(); }
 
  private:
   std::unique_ptr<parquet::arrow::FileWriter> writer_;
@@ -117,6 +142,8 @@ class ParquetSink final : public ColumnarSink {
 
 class OrcSink final : public ColumnarSink {
  public:
+  static constexpr bool kHasUnsigned = false;
+
   OrcSink(const std::string& path, const std::shared_ptr<arrow::Schema>& schema,
           const ColumnarOptions& options)
       : ColumnarSink(path, schema, options) {
@@ -124,17 +151,18 @@ class OrcSink final : public ColumnarSink {
     properties.compression = block_compression_of(options.compression, "zstd");
     // Stripes are measured in bytes: about as many as the rows of a row group have.
     properties.stripe_size = std::max<int64_t>(1 << 20, options.row_group_rows * 256);
-    writer_ = value_of(arrow::adapters::orc::ORCFileWriter::Open(stream_.get(), properties), path);
+    writer_ = written(arrow::adapters::orc::ORCFileWriter::Open(stream_.get(), properties));
   }
 
  protected:
-  void write_group(const arrow::Table& table) override {
+  arrow::Status write_group(const arrow::Table& table) override {
     is_empty_ = false;
-    require_ok(writer_->Write(table), path_);
+    return writer_->Write(table);
   }
-  void close() override {
-    if (is_empty_) write_group(*value_of(arrow::Table::MakeEmpty(schema_), path_));
-    require_ok(writer_->Close(), path_);
+  arrow::Status close() override {
+    if (is_empty_)
+      ARROW_RETURN_NOT_OK(write_group(*value_of(arrow::Table::MakeEmpty(schema_), path_)));
+    return writer_->Close();
   }
 
  private:
@@ -144,6 +172,8 @@ class OrcSink final : public ColumnarSink {
 
 class IpcSink final : public ColumnarSink {
  public:
+  static constexpr bool kHasUnsigned = true;
+
   IpcSink(const std::string& path, const std::shared_ptr<arrow::Schema>& schema,
           const ColumnarOptions& options)
       : ColumnarSink(path, schema, options) {
@@ -155,15 +185,14 @@ class IpcSink final : public ColumnarSink {
                    "'; Arrow IPC files have none, lz4 or zstd");
     if (type != arrow::Compression::UNCOMPRESSED)
       properties.codec = value_of(arrow::util::Codec::Create(type), path);
-    writer_ = value_of(arrow::ipc::MakeFileWriter(stream_, schema, properties), path);
+    writer_ = written(arrow::ipc::MakeFileWriter(stream_, schema, properties));
   }
 
  protected:
-  void write_group(const arrow::Table& table) override {
-    const auto batch = value_of(table.CombineChunksToBatch(), path_);
-    require_ok(writer_->WriteRecordBatch(*batch), path_);
+  arrow::Status write_group(const arrow::Table& table) override {
+    return writer_->WriteRecordBatch(*value_of(table.CombineChunksToBatch(), path_));
   }
-  void close() override { require_ok(writer_->Close(), path_); }
+  arrow::Status close() override { return writer_->Close(); }
 
  private:
   std::shared_ptr<arrow::ipc::RecordBatchWriter> writer_;
@@ -175,8 +204,8 @@ class ColumnarEncoder final : public RowEncoder {
   ColumnarEncoder(const std::vector<ColumnSpec>& schema, const WriterOptions& options,
                   const char* ending)
       : RowEncoder(schema.size()),
-        columns_(schema),
-        schema_(arrow_schema(schema)),
+        columns_(with_known_types(schema)),
+        schema_(arrow_schema(columns_)),
         options_(options.columnar),
         ending_(ending) {
     EMBLEM_REQUIRE(!schema.empty(), "there are no columns to write");
@@ -189,6 +218,7 @@ class ColumnarEncoder final : public RowEncoder {
   }
 
   void encode(const Block& block, int64_t, EncodedRows& out) const override {
+    for (const size_t column : unsigned_as_signed_) require_signed(block.columns[column], column);
     out.batch = arrow_batch(columns_, schema_, block);
   }
 
@@ -197,6 +227,25 @@ class ColumnarEncoder final : public RowEncoder {
   }
 
  private:
+  // Unsigned integers become signed ones where the format has no others.
+  std::vector<ColumnSpec> with_known_types(std::vector<ColumnSpec> schema) {
+    for (size_t i = 0; i < schema.size() && !Sink::kHasUnsigned; ++i) {
+      if (schema[i].stored != "uint64") continue;
+      schema[i].stored.clear();
+      unsigned_as_signed_.push_back(i);
+    }
+    return schema;
+  }
+
+  void require_signed(const Column& values, size_t column) const {
+    const auto found = std::find_if(values.ints.begin(), values.ints.end(),
+                                    [](int64_t value) { return value < 0; });
+    EMBLEM_REQUIRE(found == values.ints.end(), "column ", in_quotes(columns_[column].name),
+                   ": the unsigned integer ", static_cast<uint64_t>(*found),
+                   " is too large for ORC, whose integers are signed; write parquet or arrow");
+  }
+
+  std::vector<size_t> unsigned_as_signed_;
   std::vector<ColumnSpec> columns_;
   std::shared_ptr<arrow::Schema> schema_;
   ColumnarOptions options_;

@@ -1,8 +1,10 @@
 // Separated values: quotes, headers, bags of values within a field.
 #include <algorithm>
 #include <map>
+#include <mutex>
 
 #include "core/text.h"
+#include "core/thread_pool.h"
 #include "data/format/csv_types.h"
 #include "data/format/line_parser.h"
 #include "data/format/text_decoder.h"
@@ -21,14 +23,14 @@ class CsvDecoder final : public TextDecoder {
     read_names(source);
     const std::string where =
         names_[0] + (source.with_header ? "" : " (by data_config.input_fields)");
-    std::vector<ColumnRequest> wanted = requests != nullptr ? *requests : natural_types(source);
-    for (const ColumnRequest& request : wanted) {
-      field_of(request.name, where);
-      columns_.push_back({request.name, request.type});
-    }
     for (const std::string& name : source.keep) kept_fields_.push_back(field_of(name, where));
-    parser_ =
-        make_csv_line_parser(field_names_, delimiter_, std::move(wanted), source.na_strings, where);
+    if (requests != nullptr) {
+      read_as(*requests, source, where);
+      return;
+    }
+    std::vector<ColumnSpec> columns;
+    read_as(natural_types(source, where, columns), source, where);
+    columns_ = std::move(columns);
   }
 
  protected:
@@ -50,12 +52,78 @@ class CsvDecoder final : public TextDecoder {
   void end_block(int64_t rows, Block& block) const override { parser_->end_block(rows, block); }
 
  private:
-  std::vector<ColumnRequest> natural_types(const DataSource& source) const {
-    const int64_t sampled = 10000;
-    std::vector<std::string> lines = first_lines(0, sampled + 1);
-    if (source.with_header) lines.erase(lines.begin());
-    return natural_csv_types(field_names_, source.fields, MissingTexts(source.na_strings),
-                             split_sample(lines));
+  void read_as(std::vector<ColumnRequest> requests, const DataSource& source,
+               const std::string& where) {
+    columns_.clear();
+    for (const ColumnRequest& request : requests) {
+      field_of(request.name, where);
+      columns_.push_back({request.name, request.type});
+    }
+    parser_ = make_csv_line_parser(field_names_, delimiter_, std::move(requests), source.na_strings,
+                                   where);
+  }
+
+  // Those of the fields and else those that fit all rows: a column may turn to text at its end.
+  std::vector<ColumnRequest> natural_types(const DataSource& source, const std::string& where,
+                                           std::vector<ColumnSpec>& columns) {
+    std::vector<ColumnRequest> requests;
+    for (const std::string& name : field_names_)
+      requests.push_back({.name = name, .type = ColumnType::kText});
+    read_as(requests, source, where);
+    const std::vector<CsvColumnKind> kinds = column_kinds(MissingTexts(source.na_strings));
+    for (size_t i = 0; i < requests.size(); ++i) {
+      const std::string& name = field_names_[i];
+      const auto field =
+          std::find_if(source.fields.begin(), source.fields.end(), [&](const config::Field& one) {
+            return one.input_name() == name && one.has_input_type();
+          });
+      if (field == source.fields.end()) {
+        columns.push_back(natural_csv_type(name, kinds[i], source.natural, requests[i]));
+        continue;
+      }
+      requests[i].type = type_of(field->input_type());
+      requests[i].na_is_missing = requests[i].type == ColumnType::kFloat;
+      columns.push_back({name, requests[i].type});
+    }
+    return requests;
+  }
+
+  // Reads all rows as text.
+  std::vector<CsvColumnKind> column_kinds(const MissingTexts& missing) const {
+    struct Piece {
+      int file;
+      Extent range;
+    };
+    constexpr int64_t kPieceBytes = int64_t{1} << 20;
+    std::vector<Piece> pieces;
+    for (int file = 0; file < static_cast<int>(files_.size()); ++file)
+      for (int64_t at = extent(file).begin; at < extent(file).end; at += kPieceBytes)
+        pieces.push_back({file, {at, std::min(extent(file).end, at + kPieceBytes)}});
+    std::vector<CsvColumnKind> kinds(columns_.size());
+    std::mutex mutex;
+    const auto count = static_cast<int64_t>(pieces.size());
+    ThreadPool threads(static_cast<int>(std::clamp<int64_t>(count, 1, available_cpus())));
+    parallel_for(Context{.threads = &threads}, count, 1, [&](int64_t begin, int64_t end) {
+      std::vector<CsvColumnKind> own(columns_.size());
+      DecodedPiece piece;
+      for (int64_t i = begin; i < end; ++i) {
+        const Piece& from = pieces[static_cast<size_t>(i)];
+        decode(from.file, from.range, RowSample{}, nullptr, piece);
+        for (size_t at = 0; at < own.size(); ++at)
+          add_values(piece.block.columns[at], missing, own[at]);
+      }
+      const std::lock_guard lock(mutex);
+      for (size_t at = 0; at < own.size(); ++at) kinds[at].add(own[at]);
+    });
+    return kinds;
+  }
+
+  static void add_values(const Column& column, const MissingTexts& missing, CsvColumnKind& kind) {
+    size_t begin = 0;
+    for (const uint32_t end : column.text_ends) {
+      kind.add(std::string_view(column.text).substr(begin, end - begin), missing);
+      begin = end;
+    }
   }
 
   void read_names(const DataSource& source) {
@@ -117,12 +185,6 @@ class CsvDecoder final : public TextDecoder {
                      " and ", i + 1, " of the header are both called ", in_quotes(field_names_[i]),
                      "; rename one of them");
     }
-  }
-
-  std::vector<std::vector<std::string>> split_sample(const std::vector<std::string>& lines) const {
-    std::vector<std::vector<std::string>> rows;
-    for (const std::string& line : lines) rows.push_back(split_csv_line(line, delimiter_));
-    return rows;
   }
 
   static std::vector<ColumnSpec> as_columns(const std::vector<std::string>& names) {

@@ -90,6 +90,47 @@ TEST(Csv, NaturalTypesFollowTheValues) {
   EXPECT_THAT(block.columns[5].ints, ElementsAre(7, 8, 9));
 }
 
+TEST(Csv, NumbersWhoseTextSaysMoreAreText) {
+  const TempFolder folder;
+  const auto reader = open_reader(csv_source(folder.write(
+      "a.csv",
+      "zip,plus,large,float,whole,zero,point\n05064,+7,18446744073709551615,1,9223372036854775807,"
+      "0,0.5\n5064,7,1,0.0,-9223372036854775808,10,-0.25\n")));
+  std::vector<ColumnType> types;
+  for (const ColumnSpec& column : reader->schema()) types.push_back(column.type);
+  using enum ColumnType;
+  EXPECT_THAT(types, ElementsAre(kText, kText, kText, kFloat, kInt64, kInt64, kFloat));
+}
+
+TEST(Csv, ExactTypesKeepTheTextOfFractionsAndWords) {
+  const TempFolder folder;
+  DataSource source = csv_source(
+      folder.write("a.csv", "f,C1,i\n0.123456789012,0000000a,5\nNA,0000000b,\n3.0,,-7\n"));
+  source.natural = NaturalTypes::kExact;
+  const auto reader = open_reader(source);
+  EXPECT_EQ(reader->schema()[0].stored, "double");
+  EXPECT_EQ(reader->schema()[1].type, ColumnType::kText);
+  EXPECT_EQ(reader->schema()[2].type, ColumnType::kInt64);
+  Block block;
+  ASSERT_TRUE(reader->next(block));
+  EXPECT_THAT(texts(block.columns[0]), ElementsAre("0.123456789012", "", "3.0"));
+}
+
+TEST(Csv, TypesFitRowsAtTheEndOfTheLastFile) {
+  const TempFolder folder;
+  std::string rows = "a,b\n";
+  for (int i = 0; i < 400'000; ++i) rows += "17,1\n";
+  folder.write("data/1.csv", rows);
+  folder.write("data/2.csv", rows + "late,007\n");
+  const auto reader = open_reader(csv_source(folder.path("data")));
+  EXPECT_EQ(reader->schema()[0].type, ColumnType::kText);
+  EXPECT_EQ(reader->schema()[1].type, ColumnType::kText);
+  Block block;
+  int64_t count = 0;
+  while (reader->next(block)) count += block.rows;
+  EXPECT_EQ(count, 800'001);
+}
+
 TEST(Csv, LastLineNeedsNoEndAndFilesNeedNoHeader) {
   const TempFolder folder;
   DataSource source = csv_source(folder.write("a.csv", "1;2\n3;4"));

@@ -1,6 +1,7 @@
 #include "data/format/csv_types.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "data/format/text_scan.h"
 #include "emblem/error.h"
@@ -40,30 +41,11 @@ bool is_criteo_category_name(const std::string& name) {
          std::all_of(name.begin() + 1, name.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// The narrowest type that fits all values of column `at`.
-void choose_type(const std::vector<std::vector<std::string>>& sample, size_t at,
-                 const MissingTexts& missing, ColumnRequest& request) {
-  bool integers = true, numbers = true, words = true, any = false;
-  for (const std::vector<std::string>& row : sample) {
-    if (at >= row.size() || row[at].empty() || missing.is_missing_number(row[at])) continue;
-    const std::string& text = row[at];
-    int64_t integer = 0;
-    float number = 0;
-    uint32_t word = 0;
-    any = true;
-    integers = integers && text.find('.') == std::string::npos && parse_integer(text, integer);
-    numbers = numbers && parse_float(text, number);
-    words = words && text.size() == 8 && scan_hex8(text.data(), word);
-  }
-  if (any && words && is_criteo_category_name(request.name)) {
-    request.type = ColumnType::kInt64;
-    request.hexadecimal = true;
-  } else if (any && integers) {
-    request.type = ColumnType::kInt64;
-  } else {
-    request.type = any && !numbers ? ColumnType::kText : ColumnType::kFloat;
-  }
-  request.na_is_missing = request.type != ColumnType::kText;
+// "007", "-007", "+7".
+bool is_written_as_id(std::string_view text) {
+  if (text.front() == '+') return true;
+  if (text.front() == '-') text.remove_prefix(1);
+  return text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9';
 }
 
 }  // namespace
@@ -120,25 +102,46 @@ ColumnType type_of(config::FieldType type) {
   }
 }
 
-std::vector<ColumnRequest> natural_csv_types(const std::vector<std::string>& names,
-                                             const std::vector<config::Field>& fields,
-                                             const MissingTexts& missing,
-                                             const std::vector<std::vector<std::string>>& sample) {
-  std::vector<ColumnRequest> requests;
-  for (size_t i = 0; i < names.size(); ++i) {
-    ColumnRequest request{.name = names[i]};
-    const auto field = std::find_if(fields.begin(), fields.end(), [&](const config::Field& f) {
-      return f.input_name() == names[i] && f.has_input_type();
-    });
-    if (field != fields.end()) {
-      request.type = type_of(field->input_type());
-      request.na_is_missing = request.type == ColumnType::kFloat;
-    } else {
-      choose_type(sample, i, missing, request);
-    }
-    requests.push_back(request);
+void CsvColumnKind::add(std::string_view text, const MissingTexts& missing) {
+  if (text.empty() || missing.is_missing_number(text)) return;
+  any = true;
+  uint32_t word = 0;
+  words = words && text.size() == 8 && scan_hex8(text.data(), word);
+  if (!numbers) return;
+  text = without_spaces(text);
+  float number = 0;
+  numbers = !text.empty() && !is_written_as_id(text) && parse_float(text, number);
+  const bool is_whole = text.find_first_not_of("-0123456789") == text.npos;
+  int64_t integer = 0;
+  const char* const end = text.data() + text.size();
+  const bool fits = is_whole && std::from_chars(text.data(), end, integer).ec == std::errc();
+  if (is_whole && !fits) numbers = false;
+  integers = integers && numbers && is_whole;
+}
+
+void CsvColumnKind::add(const CsvColumnKind& other) {
+  any = any || other.any;
+  numbers = numbers && other.numbers;
+  integers = integers && other.integers && numbers;
+  words = words && other.words;
+}
+
+ColumnSpec natural_csv_type(const std::string& name, const CsvColumnKind& kind,
+                            NaturalTypes natural, ColumnRequest& request) {
+  ColumnSpec spec{name, ColumnType::kText};
+  const bool is_exact = natural == NaturalTypes::kExact;
+  request.hexadecimal = kind.any && kind.words && !is_exact && is_criteo_category_name(name);
+  if (request.hexadecimal || (kind.any && kind.integers)) {
+    spec.type = ColumnType::kInt64;
+  } else if (!kind.any || (kind.numbers && !is_exact)) {
+    spec.type = ColumnType::kFloat;
+  } else if (kind.numbers) {
+    spec.stored = "double";
   }
-  return requests;
+  request.name = name;
+  request.type = spec.type;
+  request.na_is_missing = spec.type != ColumnType::kText || !spec.stored.empty();
+  return spec;
 }
 
 void drop_plain_offsets(Column& column) {

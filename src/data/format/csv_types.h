@@ -23,11 +23,21 @@ std::string quote_problem(CsvField found);
 
 std::vector<std::string> split_csv_line(std::string_view line, char delimiter);
 
-// A request a column, with the types that `fields` give and else those that fit all sampled rows.
-std::vector<ColumnRequest> natural_csv_types(const std::vector<std::string>& names,
-                                             const std::vector<config::Field>& fields,
-                                             const MissingTexts& missing,
-                                             const std::vector<std::vector<std::string>>& sample);
+// Which types fit all values of a column.
+struct CsvColumnKind {
+  bool any = false;  // there is a value
+  // Numbers are not integers or numbers here where their text says more: ids like "007", "+7" and
+  // whole numbers beyond an int64 are text.
+  bool integers = true, numbers = true;
+  bool words = true;  // 8 hexadecimal digits
+
+  void add(std::string_view text, const MissingTexts& missing);
+  void add(const CsvColumnKind& other);
+};
+
+// The narrowest type for a column, and with NaturalTypes::kExact what ColumnSpec::stored says.
+ColumnSpec natural_csv_type(const std::string& name, const CsvColumnKind& kind,
+                            NaturalTypes natural, ColumnRequest& request);
 
 ColumnType type_of(config::FieldType type);
 

@@ -50,6 +50,17 @@ void append_number_text(T value, Column& out) {
   out.text_ends.push_back(static_cast<uint32_t>(out.text.size()));
 }
 
+// With all digits of a double; NaN is a missing value.
+inline void append_digits(double value, Column& out) {
+  if (!std::isnan(value)) write_digits(value, out.text);
+  out.text_ends.push_back(static_cast<uint32_t>(out.text.size()));
+}
+
+// ColumnSpec::stored of decimals with digits after the point: text where a double has fewer digits.
+inline std::string stored_decimal(int precision, int scale) {
+  return scale > 0 && precision <= 15 ? "double" : "";
+}
+
 // Appends `count` values, none of them missing. A double that is NaN is a missing value.
 template <class T>
 void append_numbers(const T* values, int64_t count, Column& out,

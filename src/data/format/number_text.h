@@ -8,7 +8,8 @@
 
 namespace emblem {
 
-// Appends the shortest text that is read as the same number; whole numbers have no point.
+// Appends the shortest text that is read as the same number, as a float where it is one; whole
+// numbers have no point.
 inline void write_number(double value, std::string& text) {
   char digits[32];
   const bool is_whole = std::fabs(value) < 1e15 && value == std::floor(value);
@@ -17,6 +18,16 @@ inline void write_number(double value, std::string& text) {
   const auto written = is_whole   ? std::to_chars(digits, end, static_cast<int64_t>(value))
                        : is_float ? std::to_chars(digits, end, static_cast<float>(value))
                                   : std::to_chars(digits, end, value);
+  text.append(digits, written.ptr);
+}
+
+// Appends the shortest text that is read as the same double; whole numbers have no point.
+inline void write_digits(double value, std::string& text) {
+  char digits[32];
+  const bool is_whole = std::fabs(value) < 1e15 && value == std::floor(value);
+  char* const end = digits + sizeof digits;
+  const auto written = is_whole ? std::to_chars(digits, end, static_cast<int64_t>(value))
+                                : std::to_chars(digits, end, value);
   text.append(digits, written.ptr);
 }
 

@@ -3,6 +3,7 @@
 
 #include <parquet/types.h>
 
+#include "data/format/leaf_values.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -92,6 +93,32 @@ std::string type_text(const parquet::ColumnDescriptor& column) {
   }
 }
 
+std::string stored_timestamp(const parquet::TimestampLogicalType& type) {
+  using Unit = parquet::LogicalType::TimeUnit;
+  const bool is_ms = type.time_unit() == Unit::MILLIS, is_us = type.time_unit() == Unit::MICROS;
+  return cat("timestamp[",
+             is_ms   ? "ms"
+             : is_us ? "us"
+                     : "ns",
+             type.is_adjusted_to_utc() ? ", tz=UTC]" : "]");
+}
+
+// As ColumnSpec::stored.
+std::string stored_type(const parquet::ColumnDescriptor& column) {
+  const auto& logical = column.logical_type();
+  if (logical != nullptr && logical->is_decimal())
+    return stored_decimal(column.type_precision(), parquet_scale(column));
+  if (logical != nullptr && logical->is_date()) return "date32[day]";
+  if (logical != nullptr && logical->is_timestamp())
+    return stored_timestamp(static_cast<const parquet::TimestampLogicalType&>(*logical));
+  if (column.physical_type() == parquet::Type::INT96) return "timestamp[ns]";
+  if (leaf_type(column) == LeafType::kUnsigned) return "uint64";
+  if (column.physical_type() == parquet::Type::DOUBLE) return "double";
+  const bool is_text =
+      logical != nullptr && (logical->is_string() || logical->is_enum() || logical->is_JSON());
+  return leaf_type(column) == LeafType::kText && !is_text ? "binary" : "";
+}
+
 class Walk {
  public:
   explicit Walk(const parquet::SchemaDescriptor& schema) : schema_(schema) {
@@ -147,6 +174,7 @@ class Walk {
     field.field.name = name;
     field.field.lists = lists;
     field.field.type = lists > 2 ? LeafType::kOther : leaf_type(column);
+    field.field.stored = stored_type(column);
     field.field.weighted = weights != nullptr;
     field.values = leaf_of(values);
     std::string text = type_text(column);

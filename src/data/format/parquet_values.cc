@@ -211,6 +211,23 @@ struct Timestamps {
   }
 };
 
+// Doubles as text.
+struct Digits {
+  void append(const double* values, int64_t count, Column& out, std::vector<ValueProblem>&) const {
+    for (int64_t i = 0; i < count; ++i) append_digits(values[i], out);
+  }
+};
+
+// Integers with a scale as text.
+struct ScaledDigits {
+  int scale = 0;
+  template <class Value>
+  void append(const Value* values, int64_t count, Column& out, std::vector<ValueProblem>&) const {
+    for (int64_t i = 0; i < count; ++i)
+      append_text(arrow::Decimal128(values[i]).ToString(scale), out);
+  }
+};
+
 // Integers with a scale.
 struct ScaledIntegers {
   double divisor = 1;
@@ -228,6 +245,7 @@ struct ScaledIntegers {
 struct Decimals {
   int bytes = 0;  // 0: ByteArray has them
   int scale = 0;
+  bool exact = false;
 
   template <class Value>
   void append(const Value* values, int64_t count, Column& out,
@@ -242,6 +260,7 @@ struct Decimals {
     if constexpr (std::is_same_v<Value, parquet::ByteArray>) size = static_cast<int>(value.len);
     const arrow::Decimal256 decimal =
         value_of(arrow::Decimal256::FromBigEndian(value.ptr, size), "a decimal number");
+    if (exact) return append_text(decimal.ToString(scale), out);
     if (scale > 0) {
       const double number = decimal.ToDouble(scale);
       return append_numbers(&number, 1, out, problems);
@@ -330,23 +349,28 @@ bool is_unsigned(const parquet::ColumnDescriptor& column) {
 
 std::unique_ptr<ParquetValues> open_decimals(std::shared_ptr<parquet::ColumnReader> reader,
                                              const parquet::ColumnDescriptor& column,
-                                             ParquetBuffers& buffers) {
+                                             const ColumnRead& how, ParquetBuffers& buffers) {
   const int scale = parquet_scale(column);
   const ScaledIntegers scaled{std::pow(10.0, scale)};
   switch (column.physical_type()) {
     case parquet::Type::INT32:
       if (scale == 0)
         return make<parquet::Int32Type>(std::move(reader), buffers, Numbers<int32_t>());
+      if (how.exact)
+        return make<parquet::Int32Type>(std::move(reader), buffers, ScaledDigits{scale});
       return make<parquet::Int32Type>(std::move(reader), buffers, scaled);
     case parquet::Type::INT64:
       if (scale == 0)
         return make<parquet::Int64Type>(std::move(reader), buffers, PlainNumbers<int64_t>());
+      if (how.exact)
+        return make<parquet::Int64Type>(std::move(reader), buffers, ScaledDigits{scale});
       return make<parquet::Int64Type>(std::move(reader), buffers, scaled);
     case parquet::Type::BYTE_ARRAY:
-      return make<parquet::ByteArrayType>(std::move(reader), buffers, Decimals{0, scale});
+      return make<parquet::ByteArrayType>(std::move(reader), buffers,
+                                          Decimals{0, scale, how.exact});
     default:
       return make<parquet::FLBAType>(std::move(reader), buffers,
-                                     Decimals{column.type_length(), scale});
+                                     Decimals{column.type_length(), scale, how.exact});
   }
 }
 
@@ -362,7 +386,7 @@ std::unique_ptr<ParquetValues> open_parquet_values(parquet::RowGroupReader& grou
           : group.Column(column);
   const auto& logical = descriptor.logical_type();
   if (logical != nullptr && logical->is_decimal())
-    return open_decimals(std::move(reader), descriptor, buffers);
+    return open_decimals(std::move(reader), descriptor, how, buffers);
   switch (descriptor.physical_type()) {
     case parquet::Type::BOOLEAN:
       return make<parquet::BooleanType>(std::move(reader), buffers, Numbers<uint8_t>());
@@ -379,6 +403,7 @@ std::unique_ptr<ParquetValues> open_parquet_values(parquet::RowGroupReader& grou
     case parquet::Type::FLOAT:
       return make<parquet::FloatType>(std::move(reader), buffers, PlainNumbers<float>());
     case parquet::Type::DOUBLE:
+      if (how.exact) return make<parquet::DoubleType>(std::move(reader), buffers, Digits());
       return make<parquet::DoubleType>(std::move(reader), buffers, Numbers<double>());
     case parquet::Type::BYTE_ARRAY:
       if (how.codes && reader->GetExposedEncoding() == parquet::ExposedEncoding::DICTIONARY)

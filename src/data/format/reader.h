@@ -25,7 +25,8 @@ struct DataSource {
   int64_t max_bad_rows = 0;          // rows that cannot be read are skipped up to this number
   std::vector<std::string> keep;     // columns whose text DecodedPiece::kept holds
   std::vector<std::string> filters;  // columnar formats: conditions of rows that are read
-  int threads = 1;                   // decompress this many files at a time when they are opened
+  NaturalTypes natural = NaturalTypes::kNumbers;
+  int threads = 1;  // decompress this many files at a time when they are opened
 };
 
 DataSource source_of(const config::DataConfig& data, const std::string& input);
@@ -36,13 +37,15 @@ DataSource source_of(const config::DataConfig& data, const std::string& input);
 //   NaN. C* are kInt64; in text they are hexadecimal and may be missing, in binary formats 32-bit
 //   words are unsigned (a TSV's words survive conversion). Split variant c's I* are as stored:
 //   logarithms.
-// - Csv: types by `fields`; a column without one is kInt64 when all its values in the first block
-// are
-//   whole numbers, or are all 8-digit hexadecimal words under a name C<number>; kFloat when all are
-//   numbers; else kText. Missing: `missing`, NaN, and empty text.
+// - Csv: types by `fields`; a column without one is kInt64 when all its values are whole numbers of
+//   64 bits, or are all 8-digit hexadecimal words under a name C<number>; kFloat when all are
+//   numbers; else kText. Numbers with a leading zero or a plus sign, and whole ones beyond an
+//   int64, are text. NaturalTypes::kExact: numbers with a fraction and hexadecimal words are text,
+//   too. Missing: `missing`, NaN, and empty text.
 // - Parquet, Orc, Arrow: what the file says. Integers, dates and times are kInt64; decimals and
 // other
-//   numbers kFloat; strings and binary kText. Lists are bags, lists of lists sequences of bags.
+//   numbers kFloat (NaturalTypes::kExact: doubles and decimals are kText); strings and binary
+//   kText. Lists are bags, lists of lists sequences of bags.
 // - Libfm: "label" (kFloat, -1 reads as 0), then "f1".."fN" (kInt64, with `weights` where a value
 // is not
 //   1) when the first lines all have N features; else "features", the whole line as a bag.

@@ -103,6 +103,20 @@ inline bool parse_float(std::string_view text, float& value) {
   return error == std::errc() && !std::isinf(value);
 }
 
+// The same with the digits of a double; numbers that are too large or too small are those that a
+// double has instead.
+inline bool parse_double(std::string_view text, double& value) {
+  text = without_spaces(text);
+  if (text.empty()) {
+    value = std::numeric_limits<double>::quiet_NaN();
+    return true;
+  }
+  if (text.front() == '+' && text.size() > 1 && text[1] != '-') text.remove_prefix(1);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc::result_out_of_range) value = 0;
+  return end == text.data() + text.size() && error != std::errc::invalid_argument;
+}
+
 // A whole number of 64 bits, signed or unsigned (unsigned ones wrap); "3.0" is whole too.
 inline bool parse_integer(std::string_view text, int64_t& value) {
   text = without_spaces(text);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/text.h"
+#include "core/utf8.h"
 #include "data/format/decoder.h"
 #include "data/format/encoder.h"
 #include "data/format/kept_columns.h"
@@ -33,7 +34,10 @@ class TextOut {
   void put(std::string_view text) {
     at_ = static_cast<char*>(std::memcpy(at_, text.data(), text.size())) + text.size();
   }
-  void put_integer(int64_t value) { at_ = std::to_chars(at_, at_ + kLongestNumber, value).ptr; }
+  template <class Integer>
+  void put_integer(Integer value) {
+    at_ = std::to_chars(at_, at_ + kLongestNumber, value).ptr;
+  }
   // Whole numbers without a point; others with the fewest digits that read back the same.
   void put_number(float value) {
     if (value == std::trunc(value) && std::fabs(value) < 1e15f) {
@@ -207,7 +211,12 @@ class CsvEncoder final : public RowEncoder {
     if (column.type == ColumnType::kText) {
       put_field(text, text_at(column, row), place);
     } else if (column.type == ColumnType::kInt64) {
-      if (column.missing.empty() || !column.missing[row]) text.put_integer(column.ints[row]);
+      const bool is_missing = !column.missing.empty() && column.missing[row];
+      if (!is_missing && schema_[place.column].stored == "uint64") {
+        text.put_integer(static_cast<uint64_t>(column.ints[row]));
+      } else if (!is_missing) {
+        text.put_integer(column.ints[row]);
+      }
     } else if (!std::isnan(column.floats[row])) {
       require_finite(column.floats[row], place.row, schema_[place.column].name);
       text.put_number(column.floats[row]);
@@ -219,6 +228,9 @@ class CsvEncoder final : public RowEncoder {
 
   // Leaves room for a weight after the field.
   void put_field(TextOut& text, std::string_view value, const Place& place) const {
+    EMBLEM_REQUIRE(
+        schema_[place.column].stored != "binary" || find_invalid_utf8(value) == value.npos,
+        at(place), "the bytes are not UTF-8 text, which CSV holds; write parquet, orc or arrow");
     EMBLEM_REQUIRE(value.find_first_of("\n\r") == std::string_view::npos, at(place),
                    "the text holds a line break, which CSV cannot hold here; "
                    "replace it in the input");
@@ -277,10 +289,17 @@ class CsvEncoder final : public RowEncoder {
 
   // A missing number keeps its place in a vector.
   void write_value(const Column& column, int64_t i, const Place& place, std::string& out) const {
+    const std::string& stored = schema_[place.column].stored;
     if (column.type == ColumnType::kText) {
-      out += text_at(column, i);
+      const std::string_view value = text_at(column, i);
+      out += value.empty() && stored == "double" ? "NaN" : value;
     } else if (column.type == ColumnType::kInt64) {
-      if (column.missing.empty() || !column.missing[i]) write_integer(column.ints[i], out);
+      const bool is_missing = !column.missing.empty() && column.missing[i];
+      if (!is_missing && stored == "uint64") {
+        write_integer(static_cast<uint64_t>(column.ints[i]), out);
+      } else if (!is_missing) {
+        write_integer(column.ints[i], out);
+      }
     } else if (std::isnan(column.floats[i])) {
       out += "NaN";
     } else {

@@ -8,7 +8,8 @@
 
 #include "core/half.h"
 #include "core/text.h"
-#include "data/format/decoder.h"
+#include "data/format/columnar_decoder.h"
+#include "data/format/encoder.h"
 #include "data/test_data.h"
 #include "emblem/error.h"
 
@@ -207,6 +208,27 @@ TEST_F(WriterTest, CsvRejectsLineBreaksInText) {
       },
       ThrowsMessage<Error>(HasSubstr("row 2, column t: the text holds a line break")));
   EXPECT_FALSE(fs::exists(out_));
+}
+
+TEST_F(WriterTest, ColumnarFilesSayThatADiskIsFull) {
+  if (!has_columnar_formats()) GTEST_SKIP() << "built without Arrow";
+  const std::vector<ColumnSpec> schema = {{"n", ColumnType::kInt64}};
+  for (const auto make : {make_parquet_encoder, make_orc_encoder, make_arrow_encoder}) {
+    const std::unique_ptr<RowEncoder> encoder = make(schema, {});
+    Block block;
+    block.rows = 2;
+    block.columns = {ints({1, 2})};
+    EncodedRows rows{.rows = 2};
+    encoder->encode(block, 0, rows);
+    EXPECT_THAT(
+        [&] {
+          const std::unique_ptr<RowSink> sink = encoder->open("/dev/full", 0);
+          sink->write(rows);
+          sink->finish();
+        },
+        ThrowsMessage<Error>(AllOf(HasSubstr("cannot write /dev/full: No space left on device"),
+                                   HasSubstr("free some space"))));
+  }
 }
 
 TEST_F(WriterTest, RawIsRecordsOfInt32) {
