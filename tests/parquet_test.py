@@ -439,6 +439,46 @@ class Models(Folder):
         self.assertTrue(any(pyarrow.types.is_list(field.type) for field in schema), schema)
 
 
+class Starters(Folder):
+    def test_a_pipeline_for_typed_columns_trains(self):
+        chance = numpy.random.default_rng(3)
+        rows = 600
+        ages = [int(age) for age in chance.integers(18, 80, rows)]
+        labels = [int(age + chance.normal(0, 10) > 45) for age in ages]
+        day = datetime.date(2026, 1, 1)
+        columns = {
+            "label": labels,
+            "age": [None if i % 7 == 0 else age for i, age in enumerate(ages)],
+            "bag": [[None, 1, 2][:i % 4] + ages[i:i + 2] for i in range(rows)],
+            "words": [["a", "b", None][:i % 4] for i in range(rows)],
+            "vector": pyarrow.array([None if i % 50 == 0 else [age / 3, 0.5, None] for i, age in enumerate(ages)],
+                                    pyarrow.list_(pyarrow.float32())),
+            "uneven": [[0.5] * (1 + i % 3) for i in range(rows)],
+            "nested": [[["a"], ["b", "c"]]] * rows,
+            "date": [day + datetime.timedelta(days=age) for age in ages],
+            "time": [datetime.datetime(2026, 1, 1) + datetime.timedelta(seconds=37 * age) for age in ages],
+            "bytes": [bytes([200, 10, age]) for age in ages],
+            "ascii": [b"x" if age % 2 else b"y" for age in ages],
+            "large": pyarrow.array([2**64 - 1 - age % 40 for age in ages], pyarrow.uint64()),
+        }
+        path = self.folder / "a.parquet"
+        pyarrow.parquet.write_table(pyarrow.table(columns), path)
+        config = self.folder / "p.config"
+        shown = self.succeed(run("init", path, "--label", "label", "--out", config, "--model-dir", self.folder / "model")).stdout
+        lines = {line.split()[0]: line for line in shown.splitlines() if line}
+        for name, text in {"age": "number", "bag": "category", "words": "category", "vector": "3 numbers",
+                           "uneven": "skipped: lists of 1 to 3 numbers", "nested": "skipped: list of lists",
+                           "date": "skipped: date", "time": "skipped: date", "bytes": "skipped: binary", "ascii": "category",
+                           "large": "category"}.items():
+            self.assertIn(text, lines[name])
+        self.assertIn("14.3 %", lines["age"])
+        self.assertRegex(lines["bag"], r" - +[0-9]")
+        self.assertIn("value_dim: 3", config.read_text())
+        self.succeed(run("train", "--config", config))
+        self.fail_with(run("init", path, "--label", "label", "--out", "-", "--categories", "bytes"), "bytes", "binary")
+        self.fail_with(run("init", path, "--label", "age", "--out", "-"), "age")
+
+
 class BadFiles(Folder):
     def inspect(self, path):
         return run("inspect", path)

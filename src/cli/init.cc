@@ -73,7 +73,8 @@ void add_init(Command& program) {
   command
       .argument(
           "data", options->input,
-          "Files, folders or globs, comma-separated; CSV, Criteo TSV, libfm, also .gz and .zst")
+          "Files, folders or globs, comma-separated; Parquet, ORC, Arrow IPC, CSV, Criteo TSV, "
+          "libfm, text also .gz and .zst")
       .required();
   command.option("--label", options->columns.label, "NAME",
                  "Column to predict (without a header: column1, column2, ... or a number)");

@@ -92,7 +92,9 @@ char separator_of(const ColumnProfile& column) {
 }
 
 std::string shape_of(const ColumnProfile& column) {
+  if (!column.unusable.empty()) return column.is_list ? "list" : "binary";
   if (column.present() == 0) return "empty";
+  if (column.is_list) return column.is_vector() ? "vector" : "list";
   if (!column.is_text_file) return column.integers > 0 ? "key" : "number";
   if (is_integer(column)) return "integer";
   if (is_numeric(column)) return "number";
@@ -125,9 +127,10 @@ std::string mistakes_warning(const ColumnProfile& column) {
 ColumnChoice as_number(const ColumnProfile& column, ColumnChoice choice) {
   choice.use = ColumnUse::kNumber;
   if (!is_all_numbers(column)) choice.warning = mistakes_warning(column);
+  if (column.is_vector()) choice.value_dim = column.longest_list;
   if (suits_logarithm(column)) {
     choice.normalizer = "method=log1p";
-    if (column.numbers < column.rows)
+    if (column.numbers < column.rows || (column.is_list && column.missing > 0))
       choice.default_value = fmt::format("{:.4g}", column.log_moments.mean());
   } else {
     const double deviation = column.moments.deviation();
@@ -171,7 +174,10 @@ ColumnChoice skip(ColumnChoice choice, const std::string& why) {
 // The reason not to learn from a column; "" for most.
 std::string reason_to_skip(const ColumnProfile& column) {
   const int64_t distinct = column.distinct_count();
+  if (!column.unusable.empty()) return column.unusable;
   if (column.present() == 0) return "no values";
+  if (column.is_vector() && column.shortest_list != column.longest_list)
+    return fmt::format("lists of {} to {} numbers", column.shortest_list, column.longest_list);
   const bool constant = distinct == 1 && column.missing_share() == 0;
   if (constant) return "constant";
   if (!column.is_text_file) return "";
@@ -196,6 +202,10 @@ ColumnChoice choose_column(const DataProfile& profile, const ColumnProfile& colu
   if (contains(wishes.skipped, column.name)) return skip(choice, "--skip");
   const bool has_braces = column.name.find_first_of("{}") != std::string::npos;
   if (has_braces) return skip(choice, "braces in the name; rename it");
+  const bool is_wished =
+      contains(wishes.categories, column.name) || contains(wishes.numbers, column.name);
+  EMBLEM_REQUIRE(!is_wished || column.unusable.empty(), "--categories, --numbers: column ",
+                 in_quotes(column.name), " cannot be used: ", column.unusable);
   if (contains(wishes.categories, column.name)) return as_category(profile, column, choice);
   if (contains(wishes.numbers, column.name)) {
     EMBLEM_REQUIRE(is_numeric(column), "--numbers: column ", in_quotes(column.name),
@@ -204,6 +214,8 @@ ColumnChoice choose_column(const DataProfile& profile, const ColumnProfile& colu
     return as_number(column, choice);
   }
   if (const std::string why = reason_to_skip(column); !why.empty()) return skip(choice, why);
+  if (column.is_list)
+    return column.is_vector() ? as_number(column, choice) : as_category(profile, column, choice);
   if (!column.is_text_file)
     return column.integers > 0 ? as_category(profile, column, choice) : as_number(column, choice);
   if (!is_numeric(column)) return as_category(profile, column, choice);

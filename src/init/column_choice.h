@@ -22,6 +22,7 @@ struct ColumnChoice {
   int64_t absent_values = 0;
   double missing_share = 0;   // of the rows, as training sees them
   std::string normalizer;     // kNumber
+  int64_t value_dim = 0;      // kNumber: of a vector
   std::string default_value;  // kNumber: for a missing value, after the normalizer
 };
 

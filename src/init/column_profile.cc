@@ -168,6 +168,19 @@ void ColumnProfile::add_missing() {
   ++missing;
 }
 
+void ColumnProfile::add_list_text(std::string_view text) {
+  ++rows;
+  distinct.add(hash_string(text));
+}
+
+void ColumnProfile::add_list(int64_t length, int64_t added) {
+  rows -= added - 1;
+  missing += added == 0;
+  bags += length != 1;
+  if (length > 0) shortest_list = std::min(shortest_list, length);
+  longest_list = std::max(longest_list, length);
+}
+
 int64_t ColumnProfile::present() const {
   int64_t count = rows - missing;
   for (const auto& [text, times] : absent) count -= times;

@@ -40,7 +40,10 @@ inline constexpr size_t kOtherTextsListed = 6;
 // Not thread-safe. Plain data: init/column_choice.h draws the conclusions.
 struct ColumnProfile {
   std::string name;
-  bool is_text_file = true;  // values are text; else the file has types
+  bool is_text_file = true;  // values are text, or read as text; else the file has types
+  bool is_typed = false;     // values are read as text, but numbers in the file
+  bool is_list = false;      // of a columnar file: rows hold lists of values
+  std::string unusable;      // why no feature can be made of the column; "" for most
 
   int64_t rows = 0;
   int64_t missing = 0;                    // empty fields
@@ -57,7 +60,9 @@ struct ColumnProfile {
   int64_t decimal_commas = 0;  // texts like 3,14
   int64_t padded = 0;          // values with spaces around them
   int64_t bags = 0;            // rows with other than one value, in files with types
-  bool ascends = true;         // each integer is its predecessor plus 1
+  int64_t shortest_list = std::numeric_limits<int64_t>::max();  // of those that are not empty
+  int64_t longest_list = 0;
+  bool ascends = true;  // each integer is its predecessor plus 1
   double min = std::numeric_limits<double>::infinity();
   double max = -std::numeric_limits<double>::infinity();
   Moments moments;
@@ -75,11 +80,17 @@ struct ColumnProfile {
   void add_number(double value);
   void add_key(int64_t key);
   void add_missing();
+  // A value of a list of text; add_list() follows.
+  void add_list_text(std::string_view text);
+  // A row whose values, `length` of them with missing ones, were added; `added` are not missing.
+  void add_list(int64_t length, int64_t added);
   // The next value does not follow the last one in the file.
   void begin_piece() { has_previous_ = false; }
 
   int64_t present() const;  // rows with a value
   double missing_share() const;
+  // A list of numbers of one length: a vector.
+  bool is_vector() const { return is_list && integers == 0 && numbers > 0; }
   int64_t distinct_count() const;
 
  private:

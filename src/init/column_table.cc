@@ -43,7 +43,9 @@ std::string feature_text(const ColumnChoice& choice, const LabelChoice& label) {
     case ColumnUse::kSkipped:
       return "skipped: " + choice.why;
     case ColumnUse::kNumber:
-      return choice.normalizer == "method=log1p" ? "number, log1p" : "number, zscore";
+      return fmt::format(
+          "{}, {}", choice.value_dim > 0 ? fmt::format("{} numbers", choice.value_dim) : "number",
+          choice.normalizer == "method=log1p" ? "log1p" : "zscore");
     case ColumnUse::kCategory:
       break;
   }

@@ -161,8 +161,12 @@ LabelChoice choose_typed_label(const ColumnProfile& label) {
 LabelChoice choose_label(const ColumnProfile& label, const std::string& wanted_positive,
                          int64_t max_bad_rows) {
   LabelChoice choice;
-  if (!label.is_text_file) {
-    EMBLEM_REQUIRE(wanted_positive.empty(), "--label-positive is for CSV files");
+  EMBLEM_REQUIRE(label.unusable.empty() && !label.is_list, "label ", in_quotes(label.name),
+                 " cannot be used: ", label.is_list ? "it holds lists" : label.unusable);
+  if (!label.is_text_file || label.is_typed) {
+    EMBLEM_REQUIRE(wanted_positive.empty(), "--label-positive is for labels of text; column ",
+                   in_quotes(label.name), " holds numbers");
+    check_missing(label, label.present(), max_bad_rows);
     choice = choose_typed_label(label);
   } else {
     const std::vector<Value> values = values_of(label);

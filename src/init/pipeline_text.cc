@@ -208,6 +208,7 @@ class Writer {
   std::string number(size_t i) const {
     std::string text = fmt::format("feature_configs {{ raw_feature {{ {} normalizer: {}", name(i),
                                    proto_string(columns_[i].normalizer));
+    if (columns_[i].value_dim > 0) text += fmt::format(" value_dim: {}", columns_[i].value_dim);
     if (!columns_[i].default_value.empty())
       text += fmt::format(" default_value: {}", proto_string(columns_[i].default_value));
     return text + " } }\n";
@@ -217,7 +218,8 @@ class Writer {
     std::string text = fmt::format("feature_configs {{ id_feature {{ {}", name(i));
     const ColumnChoice& choice = columns_[i];
     if (!choice.separator.empty())
-      text += fmt::format(" separator: {} pooling: \"mean\"", proto_string(choice.separator));
+      text += fmt::format(" separator: {}", proto_string(choice.separator));
+    if (!choice.separator.empty() || profile_.columns[i].is_list) text += " pooling: \"mean\"";
     if (const int64_t buckets = hash_bucket_size_for(choice.distinct))
       text += fmt::format(" hash_bucket_size: {}", buckets);
     else

@@ -12,6 +12,7 @@
 #include "data/format/text_file.h"
 #include "data/format/text_scan.h"
 #include "data/source/remote_storage.h"
+#include "init/typed_text.h"
 
 namespace emblem {
 namespace {
@@ -69,8 +70,15 @@ class Sampler {
     make_decoder_of(source);
     for (const ColumnSpec& spec : decoder_->columns()) {
       if (spec.name == label) label_ = static_cast<int>(profile_.columns.size());
-      profile_.columns.emplace_back().name = spec.name;
-      profile_.columns.back().is_text_file = spec.type == ColumnType::kText;
+      ColumnProfile& column = profile_.columns.emplace_back();
+      column.name = spec.name;
+      column.is_list = is_columnar_ && spec.lists > 0;
+      column.is_text_file = is_columnar_ ? !column.is_list : spec.type == ColumnType::kText;
+      column.is_typed = is_columnar_ && (spec.type != ColumnType::kText || spec.stored == "double");
+      if (column.is_list && spec.lists > 1)
+        column.unusable = "list of lists; see sequence_feature";
+      else if (column.is_list && spec.weighted)
+        column.unusable = "weighted values; see weighted";
     }
     links_.resize(profile_.columns.size());
   }
@@ -99,6 +107,14 @@ class Sampler {
   };
 
   void make_decoder_of(const DataSource& source) {
+    is_columnar_ = source.type == config::ParquetDataset || source.type == config::OrcDataset ||
+                   source.type == config::ArrowDataset;
+    if (is_columnar_) {
+      DataSource exact = source;
+      exact.natural = NaturalTypes::kExact;
+      decoder_ = make_decoder(exact, nullptr);
+      return;
+    }
     if (source.type != config::CsvDataset) {
       decoder_ = make_decoder(source, nullptr);
       return;
@@ -138,15 +154,33 @@ class Sampler {
       throw Error(
           ErrorCode::kCorruption,
           cat(first_bad_, "; fix the row, or skip up to N such rows with --max-bad-rows N"));
-    require_utf8(from.file);
+    if (is_columnar_) {
+      read_as_text();
+    } else {
+      require_utf8(from.file);
+    }
     units_read_ += static_cast<double>(from.range.end - from.range.begin);
     profile_.rows_read += piece_.block.rows;
     const std::vector<uint64_t> labels = label_hashes();
     for (size_t i = 0; i < profile_.columns.size(); ++i) {
       profile_.columns[i].begin_piece();
       add_column(piece_.block.columns[i], profile_.columns[i]);
-      if (!labels.empty() && static_cast<int>(i) != label_)
+      if (!labels.empty() && static_cast<int>(i) != label_ && profile_.columns[i].is_text_file)
         link(piece_.block.columns[i], labels, links_[i]);
+    }
+  }
+
+  // Of a columnar file: columns of one value a row become text, to which the rules of text files
+  // apply.
+  void read_as_text() {
+    for (size_t i = 0; i < profile_.columns.size(); ++i) {
+      Column& column = piece_.block.columns[i];
+      const ColumnSpec& spec = decoder_->columns()[i];
+      if (column.type == ColumnType::kText && spec.stored != "double" &&
+          find_invalid_utf8(column.text) != std::string_view::npos)
+        profile_.columns[i].unusable =
+            spec.stored == "binary" ? "binary" : "text that is not UTF-8";
+      if (spec.lists == 0) typed_as_text(spec, column);
     }
   }
 
@@ -165,7 +199,9 @@ class Sampler {
   }
 
   std::vector<uint64_t> label_hashes() const {
-    if (label_ < 0 || piece_.block.columns[label_].type != ColumnType::kText) return {};
+    if (label_ < 0 || !profile_.columns[static_cast<size_t>(label_)].is_text_file ||
+        piece_.block.columns[label_].type != ColumnType::kText)
+      return {};
     return text_hashes(piece_.block.columns[label_]);
   }
 
@@ -184,7 +220,9 @@ class Sampler {
   void add_column(const Column& column, ColumnProfile& profile) const {
     for (int64_t row = 0; row < piece_.block.rows; ++row) {
       const auto at = static_cast<size_t>(row);
-      if (column.type == ColumnType::kText) {
+      if (profile.is_list) {
+        add_list(column, at, profile);
+      } else if (column.type == ColumnType::kText) {
         profile.add_text(text_at(column, at));
       } else if (column.offsets.empty()) {
         add_value(column, at, profile);
@@ -204,6 +242,31 @@ class Sampler {
     }
   }
 
+  static void add_list(const Column& column, size_t row, ColumnProfile& profile) {
+    if (!profile.unusable.empty()) return profile.add_missing();
+    const auto begin = static_cast<size_t>(column.offsets[row]);
+    const auto end = static_cast<size_t>(column.offsets[row + 1]);
+    int64_t added = 0;
+    for (size_t at = begin; at < end; ++at) {
+      if (is_missing(column, at)) continue;
+      ++added;
+      if (column.type != ColumnType::kText) {
+        add_value(column, at, profile);
+      } else if (double number = 0; profile.is_typed && parse_double(text_at(column, at), number)) {
+        profile.add_number(number);
+      } else {
+        profile.add_list_text(text_at(column, at));
+      }
+    }
+    profile.add_list(static_cast<int64_t>(end - begin), added);
+  }
+
+  static bool is_missing(const Column& column, size_t at) {
+    if (column.type == ColumnType::kFloat) return std::isnan(column.floats[at]);
+    if (column.type == ColumnType::kText) return text_at(column, at).empty();
+    return !column.missing.empty() && column.missing[at] != 0;
+  }
+
   static void add_bag(const Column& column, size_t row, ColumnProfile& profile) {
     const auto begin = static_cast<size_t>(column.offsets[row]);
     const auto end = static_cast<size_t>(column.offsets[row + 1]);
@@ -220,6 +283,7 @@ class Sampler {
   std::vector<LabelLink> links_;
   std::string first_bad_;
   int label_ = -1;
+  bool is_columnar_ = false;
   double units_ = 0, units_read_ = 0;
 };
 

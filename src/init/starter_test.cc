@@ -5,6 +5,8 @@
 
 #include "config/load.h"
 #include "core/temp_folder_test.h"
+#include "data/convert.h"
+#include "data/format/columnar_decoder.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -50,6 +52,35 @@ TEST_F(StarterTest, DelimitersAndHeadersAreFound) {
     EXPECT_TRUE(config.data_config().with_header());
     EXPECT_EQ(config.feature_configs_size(), 2);
     EXPECT_EQ(config.data_config().holdout_ratio(), 0.1);
+  }
+}
+
+// Whole numbers with many values are numbers, not ids, whatever the format.
+TEST_F(StarterTest, ColumnarFilesGetTheFeaturesOfCsvFiles) {
+  if (!has_columnar_formats()) GTEST_SKIP() << "built without Arrow";
+  std::string text = "clk,city,age,few,user_id,price\n";
+  for (int i = 0; i < 2000; ++i)
+    text += fmt::format("{},{},{},{},{},{}\n", i * 7919 % 5 < 2, "abc"[i % 3], i * 31 % 97, i % 4,
+                        i * 17 % 301, i * 13 % 89 * 0.123456789);
+  const Starter csv = start("a.csv", text);
+  const auto features = [](const std::string& pipeline) {
+    const size_t begin = pipeline.find("feature_configs");
+    return pipeline.substr(begin, pipeline.find("model_config") - begin);
+  };
+  for (const std::string format : {"parquet", "orc", "arrow"}) {
+    ConvertOptions convert_options;
+    convert_options.from = describe_input(folder_.path("a.csv"), {});
+    convert_options.to = folder_.path(format);
+    convert_options.format = format;
+    convert(Context{}, convert_options);
+    StarterOptions options;
+    options.input = folder_.path(format);
+    options.columns.label = "clk";
+    options.pipeline.model_dir = "model";
+    options.pipeline.train_input = options.input;
+    const Starter columnar = make_starter(options);
+    EXPECT_EQ(features(columnar.pipeline), features(csv.pipeline)) << format;
+    EXPECT_EQ(columnar.summary, csv.summary) << format;
   }
 }
 
