@@ -7,6 +7,7 @@
 
 #include "core/hash.h"
 #include "core/utf8.h"
+#include "data/format/columnar_decoder.h"
 #include "data/format/decoder.h"
 #include "data/format/file_kind.h"
 #include "data/format/text_file.h"
@@ -107,8 +108,7 @@ class Sampler {
   };
 
   void make_decoder_of(const DataSource& source) {
-    is_columnar_ = source.type == config::ParquetDataset || source.type == config::OrcDataset ||
-                   source.type == config::ArrowDataset;
+    is_columnar_ = is_columnar(source.type);
     if (is_columnar_) {
       DataSource exact = source;
       exact.natural = NaturalTypes::kExact;

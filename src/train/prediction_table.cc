@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "core/output_file.h"
+#include "data/format/columnar_decoder.h"
 #include "data/format/csv_field.h"
 #include "data/format/csv_types.h"
 #include "emblem/error.h"
@@ -58,9 +59,7 @@ std::vector<ColumnSpec> kept_columns_of(const DataSource& source,
                                         std::span<const std::string> keep) {
   std::vector<ColumnSpec> columns;
   for (const std::string& name : keep) columns.push_back({name, ColumnType::kText});
-  const bool has_types = source.type == config::ParquetDataset ||
-                         source.type == config::OrcDataset || source.type == config::ArrowDataset;
-  if (!has_types || keep.empty()) return columns;
+  if (!is_columnar(source.type) || keep.empty()) return columns;
   DataSource stored_source = source;
   stored_source.natural = NaturalTypes::kExact;
   const std::vector<ColumnSpec> schema = open_reader(stored_source)->schema();

@@ -6,6 +6,7 @@
 #include <random>
 #include <thread>
 
+#include "checkpoint/checkpoint.h"
 #include "comm/bytes.h"
 #include "config/evaluation_input.h"
 #include "config/print.h"
@@ -122,7 +123,7 @@ void require_same_model(const World& world, const std::string& checkpoint,
                           cat(name_of(world, rank), " has another ", what, " than ",
                               name_of(world, 0), "; give all ranks the same"));
   };
-  require_same(read_text_file(checkpoint + "/manifest.json"), checkpoint);
+  require_same(manifest_text(read_manifest(checkpoint)), checkpoint);
   require_same(to_stored_text(config), "configuration");
 }
 

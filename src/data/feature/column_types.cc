@@ -5,6 +5,7 @@
 
 #include "core/log.h"
 #include "data/feature/column_requests.h"
+#include "data/format/columnar_decoder.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -52,16 +53,8 @@ bool is_recorded(const config::DataConfig& data, const std::string& column) {
 }
 
 bool has_types(const config::DataConfig& data) {
-  switch (data.dataset_type()) {
-    case config::ParquetDataset:
-    case config::OrcDataset:
-    case config::ArrowDataset:
-      return true;
-    case config::KafkaDataset:
-      return data.stream_format() == config::ARROW_BATCH;
-    default:
-      return false;
-  }
+  return is_columnar(data.dataset_type()) || (data.dataset_type() == config::KafkaDataset &&
+                                              data.stream_format() == config::ARROW_BATCH);
 }
 
 }  // namespace

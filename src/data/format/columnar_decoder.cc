@@ -362,9 +362,7 @@ std::string ColumnarDecoder::locate(int file, int64_t position) const {
 }
 
 std::optional<ColumnarLayout> columnar_layout(const DataSource& source) {
-  if (source.type != config::ParquetDataset && source.type != config::OrcDataset &&
-      source.type != config::ArrowDataset)
-    return std::nullopt;
+  if (!is_columnar(source.type)) return std::nullopt;
   ColumnarLayout layout;
   for (const std::string& path : expand_inputs(source.input)) {
     const std::unique_ptr<ColumnarFile> file = open_file(source.type, path);

@@ -115,6 +115,12 @@ std::optional<ColumnarLayout> columnar_layout(const DataSource& source);
 // Whether this build reads them.
 bool has_columnar_formats();
 
+// Files whose columns have types of their own.
+constexpr bool is_columnar(config::DatasetType type) {
+  return type == config::ParquetDataset || type == config::OrcDataset ||
+         type == config::ArrowDataset;
+}
+
 // One function a format; columnar_decoder.cc lists them.
 std::unique_ptr<ColumnarFile> open_parquet_file(const std::string& path);
 std::unique_ptr<ColumnarFile> open_orc_file(const std::string& path);
