@@ -151,8 +151,8 @@ add_library(emblem_rdkafka INTERFACE)
 emblem_optional(EMBLEM_KAFKA KAFKA emblem_rdkafka librdkafka/rdkafka.h rdkafka)
 
 # Remote data: object stores by Arrow (cmake/Arrow.cmake adds it), web servers by libcurl.
-add_library(emblem_remote INTERFACE)
-emblem_optional(EMBLEM_CURL CURL emblem_remote curl/curl.h curl)
+add_library(emblem_object_stores INTERFACE)
+emblem_optional(EMBLEM_CURL CURL emblem_object_stores curl/curl.h curl)
 
 # Ranks connected by MPI: a module (comm/mpi_module), without the C++ bindings that MPI removed.
 if(EMBLEM_MPI)

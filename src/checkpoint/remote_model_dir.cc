@@ -8,7 +8,7 @@
 #include "checkpoint/names.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "data/source/folder_mirror.h"
+#include "remote/folder_mirror.h"
 #include "emblem/error.h"
 
 namespace emblem {

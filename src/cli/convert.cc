@@ -10,6 +10,7 @@
 #include "core/thread_pool.h"
 #include "data/convert.h"
 #include "emblem/error.h"
+#include "remote/dataset_upload.h"
 
 namespace emblem {
 namespace {
@@ -59,7 +60,13 @@ void run(const Arguments& arguments) {
   ThreadPool threads(arguments.threads);
   Context context;
   context.threads = &threads;
-  const ConvertResult result = convert(context, options);
+  refuse_inputs_in(options.from.input, options.to);
+  ConvertResult result;
+  write_data_set(options.to, options.writing.overwrite, [&](const std::string& folder) {
+    ConvertOptions local = options;
+    local.to = folder;
+    result = convert(context, local);
+  });
   std::cout << options.to << ": " << result.rows << " rows, "
             << format_bytes(static_cast<double>(result.bytes_read)) << " read, "
             << format_bytes(static_cast<double>(result.bytes_written)) << " written";

@@ -3,7 +3,6 @@
 #include "cli/columnar_options.h"
 #include "cli/pipeline_options.h"
 
-#include <functional>
 #include <iostream>
 #include <memory>
 
@@ -11,12 +10,11 @@
 #include "config/load.h"
 #include "core/text.h"
 #include "core/thread_pool.h"
-#include "data/converted.h"
-#include "data/source/uri.h"
 #include "data/synth/pipeline_synth.h"
 #include "data/synth/presets.h"
 #include "data/synth/synth.h"
 #include "emblem/error.h"
+#include "remote/dataset_upload.h"
 
 namespace emblem {
 namespace {
@@ -35,15 +33,6 @@ struct Arguments {
   int threads = available_cpus();
   RemoteArguments remote;
 };
-
-// Calls `write` with the folder to write to: `out`, or one that is brought to that address.
-void write_data(const std::string& out, Overwrite overwrite,
-                const std::function<void(const std::string& folder)>& write) {
-  if (is_object_uri(out))
-    write_to_store(out, overwrite, write);
-  else
-    write(out);
-}
 
 SynthOptions to_options(const Arguments& arguments) {
   SynthOptions options = arguments.options;
@@ -97,7 +86,7 @@ void run_for_pipeline(const Arguments& arguments, const Context& context) {
                    "data_config.dataset_type=CsvDataset");
   }
   PipelineSynthResult result;
-  write_data(options.out, options.overwrite, [&](const std::string& folder) {
+  write_data_set(options.out, options.overwrite, [&](const std::string& folder) {
     PipelineSynthOptions local = options;
     local.out = folder;
     result = synthesize_for(context, config, local);
@@ -126,7 +115,7 @@ void run(const Arguments& arguments) {
   Context context;
   context.threads = &threads;
   SynthResult result;
-  write_data(options.out, options.overwrite, [&](const std::string& folder) {
+  write_data_set(options.out, options.overwrite, [&](const std::string& folder) {
     SynthOptions local = options;
     local.out = folder;
     result = synthesize(context, local);

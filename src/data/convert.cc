@@ -14,7 +14,7 @@
 #include "core/thread_pool.h"
 #include "data/converted.h"
 #include "data/format/columnar_decoder.h"
-#include "data/source/remote_storage.h"
+#include "data/source/uri.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -65,24 +65,6 @@ void refuse_input_as_output(const std::string& inputs, const std::string& to) {
     for (const std::string& file : expand_paths(input))
       EMBLEM_REQUIRE(!is_inside(fs::canonical(file), target), "--to ", to, " holds the input ",
                      file, ", which would be replaced; give another folder");
-  }
-}
-
-std::string with_slash(const std::string& uri) { return uri.ends_with('/') ? uri : uri + "/"; }
-
-// The same for addresses.
-void refuse_remote_input_as_output(const std::string& inputs, const std::string& to) {
-  const std::string target = with_slash(to);
-  for (const std::string& item : split(inputs, ',')) {
-    const std::string input(trim(item));
-    if (!is_object_uri(input)) continue;
-    const std::string folder = with_slash(input);
-    EMBLEM_REQUIRE(!target.starts_with(folder), "--to ", to, " is ",
-                   target == folder ? "also" : "inside", " the input ", input,
-                   "; give an address outside of it");
-    for (const ObjectInfo& object : remote_storage().expand(input))
-      EMBLEM_REQUIRE(!object.uri.starts_with(target), "--to ", to, " holds the input ", object.uri,
-                     ", which would be replaced; give another address");
   }
 }
 
@@ -138,16 +120,6 @@ DataSource describe_input(const std::string& path, const InputHints& hints) {
 }
 
 ConvertResult convert(const Context& context, const ConvertOptions& options) {
-  if (is_object_uri(options.to)) {
-    refuse_remote_input_as_output(options.from.input, options.to);
-    ConvertResult result;
-    write_to_store(options.to, options.writing.overwrite, [&](const std::string& folder) {
-      ConvertOptions local = options;
-      local.to = folder;
-      result = convert(context, local);
-    });
-    return result;
-  }
   DataSource from = options.from;
   if (keeps_values(options.format)) from.natural = NaturalTypes::kExact;
   const std::unique_ptr<BlockReader> reader = open_reader(from);

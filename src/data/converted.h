@@ -1,10 +1,9 @@
-// data/converted.h - what a conversion writes beside its rows, and where data sets are put.
+// data/converted.h - what a conversion writes beside its rows.
 #pragma once
 
-#include <functional>
 #include <string>
+#include <vector>
 
-#include "data/format/output_folder.h"
 #include "data/format/reader.h"
 
 namespace emblem {
@@ -13,9 +12,7 @@ namespace emblem {
 // that was read, which rows are its own.
 void write_bundle_index(const std::string& folder, const BlockReader& reader);
 
-// Calls `write` with a folder to write to, and brings what it wrote to the address `to`: index and
-// metadata.json last. Throws Error when there are objects already, unless they may be replaced.
-void write_to_store(const std::string& to, Overwrite overwrite,
-                    const std::function<void(const std::string& folder)>& write);
+// Relative to the folder, sorted.
+std::vector<std::string> files_in(const std::string& folder);
 
 }  // namespace emblem

@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "core/file.h"
-#include "data/source/folder_mirror.h"
+#include "remote/folder_mirror.h"
 #include "emblem/error.h"
 #include "serve/repository/repository.h"
 

@@ -1,4 +1,4 @@
-#include "data/source/folder_mirror.h"
+#include "remote/folder_mirror.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -1,4 +1,4 @@
-// data/source/folder_mirror.h - a folder of a remote store and its copy on this machine: model
+// remote/folder_mirror.h - a folder of a remote store and its copy on this machine: model
 // directories, model repositories.
 //
 // Folders with a manifest.json (checkpoints, deltas, versions of models) are units: whole or
