@@ -74,11 +74,11 @@ void print(const TrainSummary& summary, const ShardPlan* plan) {
   std::printf("%s after %ld steps%s\n", to_text(summary.outcome), static_cast<long>(summary.steps),
               resumable ? "; continue with --resume" : "");
   std::printf(
-      "  trained     %s rows in %s (%s rows/s)\n",
+      "  trained     %s rows (%s rows/s) in %s, evaluations and checkpoints included\n",
       format_count(static_cast<double>(summary.rows)).c_str(),
-      format_duration(summary.training_seconds).c_str(),
       format_count(static_cast<double>(summary.rows) / std::max(1e-9, summary.training_seconds))
-          .c_str());
+          .c_str(),
+      format_duration(summary.seconds).c_str());
   if (summary.bad_rows > 0)
     std::printf("  skipped     %ld bad rows\n", static_cast<long>(summary.bad_rows));
   if (summary.evaluation) std::printf("  evaluation  %s\n", to_text(*summary.evaluation).c_str());

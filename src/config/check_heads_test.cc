@@ -225,8 +225,19 @@ TEST(PipelineWarnings, RelationsWithoutAnMlpAreMentioned) {
       "task_towers {tower_name: 'cvr' label_name: 'buy' losses {binary_cross_entropy {}} "
       "relation_tower_names: 'ctr'}}}"};
   const auto warnings = pipeline_warnings(parse_pipeline(kGood, "good", changes));
-  EXPECT_THAT(warnings, testing::ElementsAre(HasSubstr(
-                            "tower \"cvr\" has relation_tower_names, but no relation_mlp")));
+  EXPECT_THAT(warnings,
+              testing::ElementsAre(
+                  HasSubstr("tower \"cvr\" has relation_tower_names, but no relation_mlp"),
+                  "data_config.sample_weight_fields: no tower reads \"w\"; name it by "
+                  "sample_weight_name of a tower"));
+}
+
+TEST(CheckHeads, LossesAndClassesBelongIntoTowers) {
+  EXPECT_EQ(verdict({"model_config.losses=[{binary_cross_entropy {}}]"}),
+            "model_config.losses has no effect on a model with task_towers; move it into its towers");
+  EXPECT_EQ(verdict({"model_config.num_class=2"}),
+            "model_config.num_class has no effect on a model with task_towers; move it into its "
+            "towers");
 }
 
 }  // namespace

@@ -387,6 +387,15 @@ TEST(PipelineWarnings, AnExporterIsNotUsed) {
   EXPECT_THAT(warnings({"export_config.exporter_type=latest"}), testing::IsEmpty());
 }
 
+TEST(PipelineWarnings, SettingsWithoutEffectAreNamed) {
+  EXPECT_THAT(warnings({"data_config.pin_memory=false", "train_config.is_profiling=true"}),
+              testing::UnorderedElementsAre(
+                  "no effect: data_config.pin_memory (memory is pinned where a GPU trains)",
+                  "no effect: train_config.is_profiling (use emblem train --profile)"));
+  EXPECT_THAT(warnings({"data_config.pin_memory=true", "train_config.is_profiling=false"}),
+              testing::IsEmpty());  // their defaults
+}
+
 TEST(PipelineWarnings, WhatZchDoesDifferentlyIsMentioned) {
   EXPECT_THAT(warnings({with_zch("zch_size: 10 eviction_interval: 7")}),
               testing::ElementsAre(HasSubstr(

@@ -9,6 +9,7 @@
 #include "config/features.h"
 #include "config/groups.h"
 #include "config/metrics.h"
+#include "config/no_effect.h"
 #include "config/towers.h"
 #include "core/text.h"
 #include "emblem/error.h"
@@ -138,6 +139,11 @@ void warn_of_labels(const config::PipelineConfig& config, const FeatureLayout& l
                                   [&](const LabelSpec& label) { return label.name == field; });
     if (!used) warnings.push_back(cat("no tower reads label \"", printable(field), "\""));
   }
+  for (const std::string& field : data.sample_weight_fields())
+    if (std::find(layout.weight_fields.begin(), layout.weight_fields.end(), field) ==
+        layout.weight_fields.end())
+      warnings.push_back(cat("data_config.sample_weight_fields: no tower reads \"",
+                             printable(field), "\"; name it by sample_weight_name of a tower"));
 }
 
 }  // namespace
@@ -163,6 +169,12 @@ std::vector<std::string> pipeline_warnings(const config::PipelineConfig& config)
     warnings.push_back(
         cat("export_config.exporter_type \"", printable(config.export_config().exporter_type()),
             "\" has no effect: emblem export writes the checkpoint that it is given"));
+  constexpr size_t kMostNamed = 8;
+  const Names unused = settings_without_effect(config);
+  for (size_t i = 0; i < unused.size() && i < kMostNamed; ++i)
+    warnings.push_back(cat("no effect: ", unused[i]));
+  if (unused.size() > kMostNamed)
+    warnings.push_back(cat("no effect: ", unused.size() - kMostNamed, " more settings"));
   warn_of_zch(layout, warnings);
   warn_of_groups(config, layout, warnings);
   return warnings;

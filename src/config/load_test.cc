@@ -177,14 +177,25 @@ TEST(ParsePipeline, AValueOfTheWrongTypeSaysWhatWasExpected) {
             "x.config:1:14: train_config is \"=\", expected fields in braces { ... }");
 }
 
-TEST(ParsePipeline, WhatMayBeGivenOnceIsNotGivenTwice) {
-  EXPECT_EQ(error_of("data_config { batch_size: 3 batch_size: 4 }"),
-            "x.config:1:29: data_config.batch_size is given twice, but it takes one value; remove "
-            "one of them");
-  EXPECT_EQ(
-      error_of("model_config { dlrm {} deepfm {} }"),
-      "x.config:1:24: model_config.deepfm is given in addition to dlrm, but only one model is "
-      "allowed; remove one of them");
+TEST(ParsePipeline, TheLastOfSeveralValuesCountsWithAWarning) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(parse_pipeline("data_config { batch_size: 3 batch_size: 4 }", "x.config")
+                .data_config()
+                .batch_size(),
+            4u);
+  const PipelineConfig merged = parse_pipeline(
+      "train_config { seed: 3 } model_config { dlrm {} deepfm {} } train_config { num_steps: 5 }",
+      "x.config");
+  const std::string warnings = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(merged.train_config().seed(), 3u);
+  EXPECT_EQ(merged.train_config().num_steps(), 5u);
+  EXPECT_TRUE(merged.model_config().has_deepfm());
+  EXPECT_THAT(warnings, HasSubstr("warning: x.config:1:29: data_config.batch_size is given twice; "
+                                  "the last value counts"));
+  EXPECT_THAT(warnings, HasSubstr("x.config:1:49: model_config.deepfm is given in addition to "
+                                  "dlrm; of model the last one counts"));
+  EXPECT_EQ(error_of("data_config { batch_size: 3 batch_size: 4 batch_sice: 5 }").substr(0, 14),
+            "x.config:1:43:");
 }
 
 TEST(ParsePipeline, BracesThatDoNotMatchAreNamedWhereTheyStand) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "config/field_text.h"
+#include "core/log.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -193,13 +194,12 @@ class Explanation {
     }
     if (says("is specified multiple times") && words.size() == 1) {
       go_back_to(words[0]);
-      return cat(qualified(words[0]),
-                 " is given twice, but it takes one value; remove one of them");
+      return cat(qualified(words[0]), " is given twice; the last value counts");
     }
     if (says("another member of oneof") && words.size() == 3) {
       go_back_to(words[0]);
-      return cat(qualified(words[0]), " is given in addition to ", words[1], ", but only one ",
-                 words[2], " is allowed; remove one of them");
+      return cat(qualified(words[0]), " is given in addition to ", words[1], "; of ", words[2],
+                 " the last one counts");
     }
     if (says("Unknown enumeration value") && words.size() == 2) return wrong(words[1], words[0]);
     if (says("Invalid value for boolean") && words.size() == 2) return wrong(words[0], words[1]);
@@ -272,8 +272,17 @@ void parse_text(const std::string& text, const TextOrigin& origin, Message* mess
   parser.RecordErrorsTo(&errors);
   if (parser.ParseFromString(text, message)) return;
   const Complaint complaint = errors.first.value_or(Complaint{0, 0, "cannot be parsed"});
-  throw Error(ErrorCode::kInvalidArgument,
-              Explanation(text, origin, message->GetDescriptor(), complaint).line());
+  // What Parse refuses and Merge does not are fields that are given twice.
+  FirstError merge_errors;
+  parser.RecordErrorsTo(&merge_errors);
+  message->Clear();
+  const bool merges = parser.MergeFromString(text, message);
+  const std::string line =
+      Explanation(text, origin, message->GetDescriptor(),
+                  merges ? complaint : merge_errors.first.value_or(complaint))
+          .line();
+  if (!merges) throw Error(ErrorCode::kInvalidArgument, line);
+  log_warn(line);
 }
 
 }  // namespace emblem

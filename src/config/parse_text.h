@@ -15,8 +15,8 @@ struct TextOrigin {
   std::string owner;  // the name of the message that the text fills; "" is the whole pipeline
 };
 
-// Replaces `message` by what `text` says. Missing fields are fine, unknown ones are errors. Throws
-// Error.
+// Replaces `message` by what `text` says. Missing fields are fine, unknown ones are errors. As in
+// protobuf's Merge the last of several values counts, with a warning. Throws Error.
 void parse_text(const std::string& text, const TextOrigin& origin,
                 google::protobuf::Message* message);
 

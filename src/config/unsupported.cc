@@ -72,6 +72,8 @@ void check_settings_of_towers(const ModelConfig& model) {
     EMBLEM_REQUIRE(count == 0, "model_config.", field,
                    " has no effect on a model with task_towers; move it into its towers");
   };
+  check(model.losses_size(), "losses");
+  check(model.has_num_class() ? 1 : 0, "num_class");
   check(model.metrics_size(), "metrics");
   check(model.train_metrics_size(), "train_metrics");
 }

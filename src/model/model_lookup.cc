@@ -218,8 +218,9 @@ void ModelLookup::backward(const Context& context, Graph& graph, const StepScala
 std::vector<FeatureLookups> ModelLookup::take_counts(const Context& context) {
   const std::vector<LookupCounts> counts = lookup_->take_counts(context);
   std::vector<FeatureLookups> found;
-  for (size_t f = 0; f < counts.size(); ++f)
-    found.push_back({plan_.features[f].feature->name, plan_.features[f].table, counts[f]});
+  for (size_t f = 0; f < plan_.features.size(); ++f)
+    found.push_back({plan_.features[f].feature->name, plan_.features[f].table,
+                     counts[plan_.is_stacked ? 0 : f]});
   return found;
 }
 

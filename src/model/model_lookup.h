@@ -57,7 +57,8 @@ class ModelLookup {
   void check(const Context& context) { lookup_->check(context); }
 
   bool has_lookup() const { return lookup_ != nullptr; }
-  // By feature and table; those of a stacked lookup are under its first feature.
+  // By feature and table. Features of a stacked lookup (a query and its sequence) are counted
+  // together: each has the counts of all.
   std::vector<FeatureLookups> take_counts(const Context& context);
 
   const LookupPlan& plan() const { return plan_; }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/text.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -12,8 +13,8 @@ namespace {
 
 constexpr int64_t kMeasuredBatches = 10;
 constexpr double kExplosion = 1e3;  // times the loss of the first step
-// That of a model that knows nothing is about 0.7. A first loss outside of this range is the
-// exception already, and says nothing about what is normal.
+// Of classes: that of a model that knows nothing is about 0.7. A first loss outside of this range
+// is the exception already, and says nothing about what is normal.
 constexpr double kLeastUsual = 0.1, kMostUsual = 1.0;
 constexpr double kLarge = 10.0;  // the mean magnitude of a feature that needs a normalizer
 constexpr size_t kMostNamed = 3;
@@ -33,8 +34,8 @@ Numbers numbers_of(const FeatureSpec& feature, const FeatureLayout& layout, cons
 
 }  // namespace
 
-LossWatch::LossWatch(const FeatureLayout& layout)
-    : layout_(layout), first_batches_(layout.features.size()) {}
+LossWatch::LossWatch(const FeatureLayout& layout, Scale scale)
+    : layout_(layout), scale_(scale), first_batches_(layout.features.size()) {}
 
 void LossWatch::measure(const Batch& batch, std::vector<Magnitude>& of) const {
   for (size_t f = 0; f < layout_.features.size(); ++f) {
@@ -57,12 +58,25 @@ void LossWatch::begin_step(const Batch& batch) {
 }
 
 std::optional<std::string> LossWatch::end_step(int64_t step, double loss) {
+  ++steps_;
+  had_loss_ |= loss != 0.0;
   if (first_loss_ == 0.0) first_loss_ = loss;
-  const double usual = std::clamp(first_loss_, kLeastUsual, kMostUsual);
+  const double usual =
+      scale_ == Scale::kLabels ? first_loss_ : std::clamp(first_loss_, kLeastUsual, kMostUsual);
   if (warned_ || loss < kExplosion * usual) return std::nullopt;
   warned_ = true;
   return fmt::format("the loss is {:.3g} at step {} (first: {:.3g}); {}", loss, step, first_loss_,
                      advice());
+}
+
+std::optional<std::string> LossWatch::end_run() const {
+  if (steps_ == 0 || had_loss_) return std::nullopt;
+  std::string weights;
+  for (const std::string& name : layout_.weight_fields)
+    weights += cat(weights.empty() ? "" : ", ", '"', printable(name), '"');
+  return cat("the loss was 0 at every step: the model learned nothing",
+             weights.empty() ? "" : "; are all sample weights 0? data_config.sample_weight_fields: ",
+             weights);
 }
 
 std::string LossWatch::advice() const {

@@ -13,8 +13,11 @@ namespace emblem {
 // Used by one thread.
 class LossWatch {
  public:
+  // Losses of classes are about 1 at first; those of numbers have the scale of their labels.
+  enum class Scale { kClasses, kLabels };
+
   // `layout` must outlive this.
-  explicit LossWatch(const FeatureLayout& layout);
+  LossWatch(const FeatureLayout& layout, Scale scale);
 
   // Before the step of a batch, which must live until the next call. Measures the raw features of
   // the first batches.
@@ -23,6 +26,9 @@ class LossWatch {
   // After it, with its loss. Returns a warning the first time that the loss is far above that of
   // the first step; nothing otherwise.
   std::optional<std::string> end_step(int64_t step, double loss);
+
+  // After the last step: a warning if no step had a loss.
+  std::optional<std::string> end_run() const;
 
   // "the raw features with the largest mean magnitude are I2 (120000) and I7 (430): normalize them
   // ..."; from the first batches and the one at hand.
@@ -37,11 +43,14 @@ class LossWatch {
   void measure(const Batch& batch, std::vector<Magnitude>& of) const;
 
   const FeatureLayout& layout_;
+  Scale scale_;
   std::vector<Magnitude> first_batches_;  // by feature; none of a sparse one
   int64_t measured_ = 0;
   const Batch* batch_ = nullptr;
   double first_loss_ = 0.0;  // 0: none yet
   bool warned_ = false;
+  int64_t steps_ = 0;
+  bool had_loss_ = false;  // other than 0
 };
 
 }  // namespace emblem

@@ -27,7 +27,7 @@ class LossWatchTest : public testing::Test {
          feature_configs { raw_feature { feature_name: "b" value_dim: 2 } }
          feature_configs { raw_feature { feature_name: "c" } })",
       "test"));
-  LossWatch watch_{layout_};
+  LossWatch watch_{layout_, LossWatch::Scale::kClasses};
 };
 
 TEST_F(LossWatchTest, WarnsOnceWhenTheLossIsFarAboveItsFirstValue) {
@@ -49,6 +49,26 @@ TEST_F(LossWatchTest, WarnsAtAFirstLossThatIsHugeAlready) {
   EXPECT_THAT(*warning, AllOf(HasSubstr("the loss is 1e+11 at step 1"),
                               HasSubstr("are b (2e+06), c (3e+03): give them a normalizer"),
                               Not(HasSubstr("a ("))));
+}
+
+TEST_F(LossWatchTest, LossesOfNumbersAreComparedWithTheFirst) {
+  LossWatch numbers(layout_, LossWatch::Scale::kLabels);
+  EXPECT_EQ(numbers.end_step(1, 2.46e4), std::nullopt);
+  EXPECT_EQ(numbers.end_step(2, 1.9e4), std::nullopt);
+  EXPECT_TRUE(numbers.end_step(3, 2.5e7));
+}
+
+TEST_F(LossWatchTest, WarnsOfARunWithoutAnyLoss) {
+  FeatureLayout weighted = layout_;
+  weighted.weight_fields = {"w"};
+  LossWatch watch(weighted, LossWatch::Scale::kClasses);
+  EXPECT_EQ(watch.end_run(), std::nullopt);  // no step
+  watch.end_step(1, 0.0);
+  EXPECT_EQ(watch.end_run(),
+            "the loss was 0 at every step: the model learned nothing; are all sample weights 0? "
+            "data_config.sample_weight_fields: \"w\"");
+  watch.end_step(2, 0.5);
+  EXPECT_EQ(watch.end_run(), std::nullopt);
 }
 
 TEST_F(LossWatchTest, ASmallFirstLossDoesNotMakeAnOrdinaryOneHuge) {
@@ -75,7 +95,7 @@ TEST(LossWatchOfSequences, MeasuresNumbersWhereTheyAre) {
   batch.resize_sequences(1);
   batch.sequences[0].offsets.assign({0, 1, 3});
   batch.sequences[0].numbers.assign({1, 3000, 1, -6000, 1, 9000});
-  LossWatch watch(layout);
+  LossWatch watch(layout, LossWatch::Scale::kClasses);
   watch.begin_step(batch);
   EXPECT_THAT(watch.advice(),
               AllOf(HasSubstr("magnitude are s__large (6e+03): give"), Not(HasSubstr("small"))));

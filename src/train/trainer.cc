@@ -58,6 +58,13 @@ bool is_of_data(const Error& error) {
          error.code() == ErrorCode::kCorruption;
 }
 
+LossWatch::Scale scale_of_losses(const std::vector<HeadSpec>& heads) {
+  const bool numbers = std::any_of(heads.begin(), heads.end(), [](const HeadSpec& head) {
+    return head.kind == HeadKind::kNumber;
+  });
+  return numbers ? LossWatch::Scale::kLabels : LossWatch::Scale::kClasses;
+}
+
 }  // namespace
 
 Trainer::Trainer(const Context& context, const config::PipelineConfig& config,
@@ -73,7 +80,7 @@ Trainer::Trainer(const Context& context, const config::PipelineConfig& config,
       memory_(batch_memory(context)),
       intervals_(config_, options.max_steps),
       early_stopping_(train_.early_stopping()),
-      loss_watch_(layout_),
+      loss_watch_(layout_, scale_of_losses(heads_of(config_, layout_))),
       train_metrics_(heads_of(config_, layout_)),
       progressive_(config_, layout_, options.world),
       clock_(options.trace) {
@@ -340,6 +347,7 @@ void Trainer::observe_evaluation() {
 // The last checkpoint holds the weights that the run is about: the best ones if they are to be
 // restored.
 void Trainer::finish() {
+  if (const auto warning = loss_watch_.end_run(); warning && writes()) log_warn(*warning);
   const bool saves = options_.last_checkpoint == LastCheckpoint::kSave;
   if (outcome_ != TrainOutcome::kInterrupted && restore_best()) {
     if (saves) checkpoints_->save_restored(state_);
