@@ -1,6 +1,8 @@
 #include "checkpoint/remote_model_dir.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -8,8 +10,10 @@
 #include "checkpoint/names.h"
 #include "core/log.h"
 #include "core/text.h"
-#include "remote/folder_mirror.h"
 #include "emblem/error.h"
+#include "remote/unit_copy.h"
+#include "remote/upload_thread.h"
+#include "remote/working_copy.h"
 
 namespace emblem {
 namespace {
@@ -22,14 +26,47 @@ int64_t step_of(const std::string& unit) {
   return name && name->state == CheckpointState::kFinished ? name->step : -1;
 }
 
-// Of finished checkpoints, ascending by step.
-std::vector<std::string> checkpoints_of(const FolderMirror& mirror) {
-  std::vector<std::string> found;
-  for (const std::string& unit : mirror.units())
-    if (step_of(unit) >= 0) found.push_back(unit);
-  std::sort(found.begin(), found.end(),
+std::vector<std::string> by_step(std::vector<std::string> units) {
+  std::erase_if(units, [](const auto& unit) { return step_of(unit) < 0; });
+  std::sort(units.begin(), units.end(),
             [](const auto& a, const auto& b) { return step_of(a) < step_of(b); });
-  return found;
+  return units;
+}
+
+// Finished checkpoints, ascending by step.
+std::vector<std::string> checkpoints_of(const RemoteFolder& folder) {
+  std::vector<std::string> units;
+  for (const auto& [unit, objects] : folder.units()) units.push_back(unit);
+  return by_step(std::move(units));
+}
+
+std::vector<std::string> checkpoints_here(const WorkingCopy& copy) {
+  const std::set<std::string> units = copy.local_units();
+  return by_step({units.begin(), units.end()});
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+// Deltas in their order, then the newest checkpoint first.
+std::vector<std::string> upload_order(std::vector<std::string> units) {
+  std::stable_sort(units.begin(), units.end(),
+                   [](const auto& a, const auto& b) { return step_of(a) > step_of(b); });
+  std::stable_partition(units.begin(), units.end(),
+                        [](const auto& unit) { return step_of(unit) < 0; });
+  return units;
+}
+
+// What was fetched stays readable to the end of the process: nobody knows when its readers end.
+std::string fetch_and_hold(const RemoteFolder& folder, const std::string& unit) {
+  RemoteStorage& storage = folder.storage();
+  log_info(cat("fetching ", folder.address(unit)));
+  UnitCopy copy = fetch_unit(folder, unit, fingerprint_of(storage, folder.units().at(unit)));
+  storage.cache().hold(std::move(copy.hold));
+  return copy.path;
 }
 
 }  // namespace
@@ -39,93 +76,198 @@ std::string fetch_checkpoint(const std::string& address) {
   std::string uri = address;
   while (uri.ends_with('/')) uri.pop_back();
   std::string wanted;
-  if (storage.find(join_uri(uri, "manifest.json"))) {
+  if (storage.find(join_uri(uri, kUnitManifest))) {
     const size_t slash = uri.rfind('/');
     wanted = uri.substr(slash + 1);
     uri = uri.substr(0, slash);
   }
-  FolderMirror mirror(storage, uri, mirror_folder(storage, uri, "read"), 0);
-  if (wanted.empty()) {
-    mirror.look();
-    const std::vector<std::string> found = checkpoints_of(mirror);
-    if (found.empty())
+  RemoteFolder folder(storage, uri, 0);
+  constexpr int kAttempts = 5;  // a training may remove old checkpoints meanwhile
+  for (int attempt = 1;; ++attempt) {
+    if (wanted.empty())
+      folder.look();
+    else
+      folder.look_at(wanted);
+    const std::vector<std::string> found = checkpoints_of(folder);
+    const std::string unit = wanted.empty() ? (found.empty() ? "" : found.back()) : wanted;
+    if (unit.empty() || !folder.has(unit))
       throw Error(ErrorCode::kNotFound, cat("there is no checkpoint in ", shown_uri(address),
                                             "; expected a folder like model.ckpt-1000 with a "
                                             "manifest.json, or the model_dir of a run"));
-    wanted = found.back();
+    try {
+      return fetch_and_hold(folder, unit);
+    } catch (const Error&) {
+      const auto seen = folder.units().at(unit);
+      folder.look_at(unit);
+      const bool is_same = folder.has(unit) && folder.units().at(unit).size() == seen.size();
+      if (attempt == kAttempts || is_same) throw;
+    }
   }
-  log_info(cat("fetching ", join_uri(uri, wanted)));
-  mirror.pull([&](const std::string& unit) { return unit == wanted; });
-  return mirror.local() + "/" + wanted;
 }
 
 bool holds_remote_checkpoints(const std::string& address) {
   const bool is_folder = address.find(',') == std::string::npos && !is_glob(address);
   if (!is_folder || parse_object_uri(address).kind == StoreKind::kHttp) return false;
   RemoteStorage& storage = remote_storage();
-  if (storage.find(join_uri(address, "manifest.json"))) return true;
+  if (storage.find(join_uri(address, kUnitManifest))) return true;
   const ObjectListing listing = storage.list(address, ListDepth::kDirect);
   return std::any_of(listing.folders.begin(), listing.folders.end(),
                      [](const std::string& name) { return step_of(name) >= 0; });
 }
 
 struct RemoteModelDir::State {
-  FolderMirror mirror;
-  std::vector<std::string> left;  // checkpoints that were not fetched, ascending
+  WorkingCopy copy;
+  int64_t keep;
+  std::vector<std::string> left;  // checkpoints of the store that were not fetched
+  std::optional<UploadThread> thread;
 
-  explicit State(const std::string& uri)
-      : mirror(remote_storage(), uri, mirror_folder(remote_storage(), uri, "train"), kLooseDepth) {}
+  State(const std::string& uri, int64_t keep_checkpoints)
+      : copy(remote_storage(), uri, kLooseDepth), keep(keep_checkpoints) {}
+
+  void upload_earlier();
+  void refuse_existing() const;
+  void fetch_newest();
+  void prepare_files();
+  void upload_all();
+  void remove_old();
 };
 
-RemoteModelDir::RemoteModelDir(const std::string& uri, Existing existing)
-    : state_(std::make_unique<State>(uri)) {
-  FolderMirror& mirror = state_->mirror;
-  mirror.look();
-  std::vector<std::string> found = checkpoints_of(mirror);
-  EMBLEM_REQUIRE(existing == Existing::kFetchLatest || found.empty(),
-                 join_uri(mirror.uri(), found.empty() ? "" : found.back()),
-                 " exists already; continue it with --resume, or give another --model-dir");
-  std::set<std::string> wanted;
-  const auto pull = [&] {
-    mirror.pull([&](const std::string& unit) {
-      return wanted.contains(unit) || unit.starts_with("deltas/");
-    });
-  };
-  if (!found.empty()) wanted.insert(found.back());
-  pull();
-  if (!found.empty()) {  // and the one that early stopping may restore
-    const EarlyStoppingState best = read_manifest(local() + "/" + found.back()).early_stopping;
-    if (best.has_best && wanted.insert(CheckpointName{.step = best.best_step}.text()).second)
-      pull();
+// What a run on this machine saved and could not upload.
+void RemoteModelDir::State::upload_earlier() {
+  copy.compare();
+  const std::vector<std::string> pending = upload_order(copy.pending_units());
+  if (pending.empty()) return;
+  log_info(cat("an earlier run on this machine could not upload ", joined(pending), " (in ",
+               copy.local(), "); uploading to ", copy.uri(), " first"));
+  try {
+    for (const std::string& unit : pending) copy.upload(unit);
+  } catch (const Error& error) {
+    log_warn(cat("it stays on this machine for now, in ", copy.local(), ": ", error.what()));
   }
-  std::erase_if(found, [&](const std::string& unit) { return wanted.contains(unit); });
-  state_->left = std::move(found);
+}
+
+void RemoteModelDir::State::refuse_existing() const {
+  const std::vector<std::string> found = checkpoints_of(copy.remote());
+  EMBLEM_REQUIRE(found.empty(), copy.remote().address(found.empty() ? "" : found.back()),
+                 " exists already; continue it with --resume, or give another --model-dir");
+  const std::vector<std::string> pending = by_step(copy.pending_units());
+  EMBLEM_REQUIRE(pending.empty(), copy.local(), "/", pending.empty() ? "" : pending.back(),
+                 ", of an earlier run into ", copy.uri(),
+                 ", was not uploaded yet; continue it with --resume, or give another --model-dir");
+}
+
+// The logs of the side that training continues from count.
+void RemoteModelDir::State::prepare_files() {
+  const std::vector<std::string> here = checkpoints_here(copy), there = checkpoints_of(copy.remote());
+  const int64_t newest_here = here.empty() ? -1 : step_of(here.back());
+  const int64_t newest_there = there.empty() ? -1 : step_of(there.back());
+  if (newest_there > newest_here)
+    for (const std::string& name : copy.pending_files())
+      if (copy.remote().loose().contains(name))
+        log_info(cat(name, " of an earlier run on this machine is kept in ", copy.set_aside(name)));
+  copy.fetch_files();
+}
+
+void RemoteModelDir::State::fetch_newest() {
+  left = checkpoints_of(copy.remote());
+  const std::vector<std::string> here = checkpoints_here(copy);
+  const int64_t newest_here = here.empty() ? -1 : step_of(here.back());
+  const int64_t newest_there = left.empty() ? -1 : step_of(left.back());
+  const bool is_here_only = newest_here > newest_there;
+  if (is_here_only)
+    log_info(cat("continuing from ", copy.local(), "/", here.back(), ", which is newer than ",
+                 left.empty() ? "anything" : left.back(), " in ", copy.uri()));
+  else if (!left.empty())
+    log_info(cat("continuing from ", copy.remote().address(left.back())));
+  std::set<std::string> wanted;
+  for (const auto& [unit, objects] : copy.remote().units())
+    if (unit.starts_with("deltas/")) wanted.insert(unit);
+  std::string newest = is_here_only ? here.back() : "";
+  if (!is_here_only && !left.empty()) wanted.insert(newest = left.back());
+  for (const std::string& unit : wanted) copy.fetch(unit);
+  if (!newest.empty()) {  // and the one that early stopping may restore
+    const EarlyStoppingState best = read_manifest(copy.local() + "/" + newest).early_stopping;
+    const std::string unit = CheckpointName{.step = best.best_step}.text();
+    if (best.has_best && copy.remote().has(unit)) {
+      copy.fetch(unit);
+      wanted.insert(unit);
+    }
+  }
+  std::erase_if(left, [&](const std::string& unit) { return wanted.contains(unit); });
+}
+
+void RemoteModelDir::State::upload_all() {
+  for (const std::string& unit : upload_order(copy.pending_units())) copy.upload(unit);
+  copy.upload_loose_files();
+  remove_old();
+}
+
+// What is gone here and has a successor in the store. Everything that is here is there first, or,
+// where checkpoints are saved faster than uploaded, as many newer ones as are kept.
+void RemoteModelDir::State::remove_old() {
+  const std::set<std::string> here = copy.local_units();
+  const bool is_complete = copy.pending_units().empty();
+  const std::vector<std::string> there = checkpoints_of(copy.remote());
+  for (size_t i = 0; i < there.size(); ++i) {
+    if (here.contains(there[i])) continue;
+    const auto newer = static_cast<int64_t>(there.size() - i) - 1;
+    const bool is_left = std::find(left.begin(), left.end(), there[i]) != left.end();
+    const bool was_here = !is_left && copy.knows(there[i]);
+    const bool is_enough = keep > 0 && newer >= keep;
+    if (!((is_left || was_here) && is_enough) && !(was_here && is_complete && newer > 0)) continue;
+    copy.remove(there[i]);
+    std::erase(left, there[i]);
+  }
+  std::vector<std::string> deltas;
+  for (const auto& [unit, objects] : copy.remote().units())
+    if (step_of(unit) < 0 && !here.contains(unit) && copy.knows(unit)) deltas.push_back(unit);
+  if (!is_complete) return;
+  for (const std::string& unit : deltas) copy.remove(unit);
+}
+
+RemoteModelDir::RemoteModelDir(const std::string& uri, Existing existing, int64_t keep)
+    : state_(std::make_unique<State>(uri, keep)) {
+  State& state = *state_;
+  remove_leftovers(local());
+  state.upload_earlier();
+  if (existing == Existing::kOnlyNames) state.refuse_existing();
+  state.copy.remove_what_is_gone();
+  state.prepare_files();
+  if (existing == Existing::kFetchLatest) state.fetch_newest();
+  state.thread.emplace([&state] { state.upload_all(); },
+                       [&state](const std::string& problem) {
+                         log_warn(cat("the checkpoint stays on this machine for now, in ",
+                                      state.copy.local(), ": ", problem));
+                       });
+  if (state.copy.has_pending()) publish();
 }
 
 RemoteModelDir::~RemoteModelDir() = default;
 
-const std::string& RemoteModelDir::local() const { return state_->mirror.local(); }
+const std::string& RemoteModelDir::local() const { return state_->copy.local(); }
 
 std::string RemoteModelDir::address_of(const std::string& path) const {
-  return path.starts_with(local()) ? state_->mirror.uri() + path.substr(local().size()) : path;
+  return path.starts_with(local()) ? state_->copy.uri() + path.substr(local().size()) : path;
 }
 
-void RemoteModelDir::publish(int64_t keep) {
-  FolderMirror& mirror = state_->mirror;
-  mirror.push();
-  if (keep <= 0) return;
-  const std::vector<std::string> found = checkpoints_of(mirror);
-  const int64_t older = static_cast<int64_t>(found.size()) - keep;
-  for (int64_t i = 0; i < older; ++i)
-    if (std::erase(state_->left, found[static_cast<size_t>(i)]) > 0)
-      mirror.remove(found[static_cast<size_t>(i)]);
-}
+void RemoteModelDir::publish() { state_->thread->request(); }
 
-void RemoteModelDir::try_to_publish(int64_t keep) {
+void RemoteModelDir::finish() {
+  state_->thread->stop();
   try {
-    publish(keep);
+    state_->upload_all();
   } catch (const Error& error) {
-    log_warn(cat("the checkpoint stays on this machine for now: ", error.what()));
+    throw Error(error.code(),
+                cat(error.what(), "; what was not uploaded is in ", local(),
+                    ", and the next run with this --model-dir on this machine uploads it"));
+  }
+}
+
+void RemoteModelDir::try_to_finish() {
+  try {
+    finish();
+  } catch (const Error& error) {
+    log_warn(error.what());
   }
 }
 

@@ -6,39 +6,42 @@
 #include <memory>
 #include <string>
 
-#include "config/pipeline.pb.h"
-
 namespace emblem {
 
 // `checkpoint` is the address of a checkpoint, or of a model directory: its latest one is fetched
-// into the cache folder. Returns the path of the copy.
+// into the cache folder. Returns the path of the copy, which no process removes or changes while
+// this one runs.
 std::string fetch_checkpoint(const std::string& checkpoint);
 
 // Whether there is a checkpoint at this address, or in the folder there.
 bool holds_remote_checkpoints(const std::string& address);
 
-// A model directory of a training. Training writes into the copy; publish() brings what it wrote to
-// the store: files first, manifests last, so that readers there see whole checkpoints only. Nothing
-// keeps a training on another machine from writing to the same address.
+// A model directory of a training (remote/working_copy.h). Training writes into the copy; what it
+// wrote is uploaded beside it, by a thread. Of checkpoints that are saved faster than they are
+// uploaded the older ones are skipped where the copy has removed them: the newest one always
+// reaches the store. A store that cannot be reached does not delay training.
 class RemoteModelDir {
  public:
   enum class Existing { kFetchLatest, kOnlyNames };
 
-  // kFetchLatest: to resume. kOnlyNames: a new run, which is refused where there are checkpoints
-  // already.
-  RemoteModelDir(const std::string& uri, Existing existing);
+  // Takes the locks, uploads what earlier runs on this machine could not upload, and then:
+  // kFetchLatest: to resume; fetches the newest checkpoint, unless that is here. kOnlyNames: a new
+  // run, which is refused where there are checkpoints already. `keep`: as keep_checkpoint_max.
+  RemoteModelDir(const std::string& uri, Existing existing, int64_t keep);
+  // Uploads nothing more; what was not uploaded stays here for the next run.
   ~RemoteModelDir();
 
   const std::string& local() const;
   // The address of what has this path in the copy.
   std::string address_of(const std::string& path) const;
 
-  // Uploads what is new and removes what is gone; of older checkpoints, too, above `keep` (0: all
-  // stay).
-  void publish(int64_t keep);
-  // The same while training continues: a store that cannot be reached is a warning, and the next
-  // one tries again.
-  void try_to_publish(int64_t keep);
+  // Returns at once: everything that is new is uploaded, and what is gone removed, beside the
+  // caller. A failure is a warning; it is tried again.
+  void publish();
+  // The same for the last time, and waits for it. Throws Error that names the local folder.
+  void finish();
+  // The same after an error, where a second one is a warning.
+  void try_to_finish();
 
  private:
   struct State;

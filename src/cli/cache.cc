@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -19,10 +20,18 @@ std::string age_of(int64_t seconds) {
   return format_duration(static_cast<double>(std::max<int64_t>(0, now - seconds)));
 }
 
+std::string name_of(const CacheContent& content) {
+  if (content.uri.empty()) return content.is_copy ? content.path : "(unfinished download)";
+  std::string name = printable(content.uri);
+  if (content.is_copy) name += "/";
+  if (content.is_pending) name += cat("  (not uploaded yet: ", content.path, ")");
+  if (content.is_used) name += "  (in use)";
+  return name;
+}
+
 void print(const CacheContent& content) {
   std::printf("%12s  used %9s ago  %s\n", format_bytes(static_cast<double>(content.bytes)).c_str(),
-              age_of(content.last_used).c_str(),
-              content.uri.empty() ? "(unfinished download)" : printable(content.uri).c_str());
+              age_of(content.last_used).c_str(), name_of(content).c_str());
 }
 
 void list(const std::string& folder) {
@@ -39,13 +48,20 @@ void list(const std::string& folder) {
 
 void clear(const std::string& folder) {
   ObjectCache cache(cache_folder(folder), kAnySize);
+  const ClearedCache cleared = cache.clear();
+  for (const CacheContent& content : cleared.kept) {
+    std::printf("kept: ");
+    print(content);
+  }
   std::printf("%s: removed %s\n", cache.folder().c_str(),
-              format_bytes(static_cast<double>(cache.clear())).c_str());
+              format_bytes(static_cast<double>(cleared.bytes)).c_str());
 }
 
 int verify(const std::string& folder) {
   ObjectCache cache(cache_folder(folder), kAnySize);
-  const size_t before = cache.list().size();
+  const std::vector<CacheContent> contents = cache.list();
+  const auto before = static_cast<size_t>(
+      std::count_if(contents.begin(), contents.end(), [](const auto& one) { return !one.is_copy; }));
   const std::vector<CacheContent> damaged = cache.verify();
   for (const CacheContent& content : damaged)
     std::printf("damaged and removed: %s\n",
@@ -67,11 +83,11 @@ void add_cache(Command& program) {
                    "The folder (default: EMBLEM_CACHE, or the user's cache folder)");
     command.run([folder, run] { return run(*folder); });
   };
-  add("list", "Objects in the cache, with their size and last use", [](const std::string& folder) {
+  add("list", "Objects and copies of folders in the cache, with their size and last use", [](const std::string& folder) {
     list(folder);
     return 0;
   });
-  add("clear", "Remove all objects that no process downloads now", [](const std::string& folder) {
+  add("clear", "Remove all that no process uses now and that the store has", [](const std::string& folder) {
     clear(folder);
     return 0;
   });

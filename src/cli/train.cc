@@ -92,20 +92,19 @@ void print(const TrainSummary& summary, const ShardPlan* plan) {
   if (std::fflush(stdout) != 0 && errno == EPIPE) std::clearerr(stdout);
 }
 
-// Where model_dir is in a remote store: training writes into a copy, which is published after each
-// checkpoint.
+// Where model_dir is in a remote store: training writes into a copy, which is uploaded beside it
+// after each checkpoint.
 std::unique_ptr<RemoteModelDir> open_remote_model_dir(const Options& options,
                                                       config::PipelineConfig* config,
                                                       TrainOptions* train_options) {
   if (!is_object_uri(config->model_dir())) return nullptr;
   auto remote = std::make_unique<RemoteModelDir>(
-      config->model_dir(), options.resume ? RemoteModelDir::Existing::kFetchLatest
-                                          : RemoteModelDir::Existing::kOnlyNames);
+      config->model_dir(),
+      options.resume ? RemoteModelDir::Existing::kFetchLatest
+                     : RemoteModelDir::Existing::kOnlyNames,
+      config->train_config().keep_checkpoint_max());
   config->set_model_dir(remote->local());
-  train_options->after_saving = [to = remote.get(),
-                                 keep = config->train_config().keep_checkpoint_max()] {
-    to->try_to_publish(keep);
-  };
+  train_options->after_saving = [to = remote.get()] { to->publish(); };
   return remote;
 }
 
@@ -166,12 +165,12 @@ int run(const Options& options) {
       summary = train(workers.context, config, train_options);
     });
   } catch (const Error&) {
-    if (remote) remote->try_to_publish(config.train_config().keep_checkpoint_max());
+    if (remote) remote->try_to_finish();
     throw;
   }
   if (!ranks.reports()) return status_of(summary);
   if (remote) {
-    remote->publish(config.train_config().keep_checkpoint_max());
+    remote->finish();
     summary.checkpoint = remote->address_of(summary.checkpoint);
   }
   if (trace) trace->finish();

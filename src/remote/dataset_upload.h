@@ -5,12 +5,17 @@
 #include <string>
 
 #include "data/format/output_folder.h"
+#include "data/source/remote_storage.h"
 
 namespace emblem {
 
-// Calls `write` with a folder to write to: `to` itself, or, where that is an address, a folder of
-// the cache whose files are brought there, index and metadata.json last. Throws Error when there
-// are objects at the address already, unless they may be replaced.
+// Calls `write` with a folder of the cache to write to, and brings its files to the address `to`.
+// Readers refuse the data set there until all of it is there (data/source/data_set_manifest.h).
+// Throws Error when there are objects at the address already, unless they may be replaced.
+void write_to_store(RemoteStorage& storage, const std::string& to, Overwrite overwrite,
+                    const std::function<void(const std::string& folder)>& write);
+
+// Calls `write` with `to` itself where that is a folder, otherwise as write_to_store.
 void write_data_set(const std::string& to, Overwrite overwrite,
                     const std::function<void(const std::string& folder)>& write);
 

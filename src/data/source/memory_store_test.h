@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <type_traits>
 
 #include "core/file.h"
 #include "data/source/object_store.h"
@@ -27,6 +29,23 @@ struct MemoryObjects {
   std::atomic<int> failures{0};           // number of reads that fail
   std::atomic<int> short_reads{0};        // number of reads that return half
   std::atomic<int> reads{0}, finds{0}, lists{0};
+  // Called with "PUT URI", "GET URI", "HEAD URI", "LIST URI" or "DELETE URI" before a request has
+  // its effect, and after; what they throw, the request throws.
+  std::function<void(const std::string& request)> before, after;
+
+  // Runs a request between the two.
+  template <class Request>
+  auto requested(const std::string& what, const Request& request) {
+    if (before) before(what);
+    if constexpr (std::is_void_v<decltype(request())>) {
+      request();
+      if (after) after(what);
+    } else {
+      auto result = request();
+      if (after) after(what);
+      return result;
+    }
+  }
 
   void put(const std::string& uri, std::string content, int64_t modified = 1000) {
     const std::lock_guard lock(mutex);
@@ -47,6 +66,11 @@ class MemoryReader final : public ObjectReader {
  public:
   MemoryReader(MemoryObjects& all, std::string uri) : all_(all), uri_(std::move(uri)) {}
   int64_t read_at(int64_t offset, int64_t count, void* into) override {
+    return all_.requested("GET " + uri_, [&] { return read(offset, count, into); });
+  }
+
+ private:
+  int64_t read(int64_t offset, int64_t count, void* into) {
     ++all_.reads;
     if (all_.failures.fetch_sub(1) > 0)
       throw Error(ErrorCode::kUnavailable, "cannot read " + uri_ + ": HTTP status 503");
@@ -61,7 +85,6 @@ class MemoryReader final : public ObjectReader {
     return bytes;
   }
 
- private:
   MemoryObjects& all_;
   std::string uri_;
 };
@@ -71,6 +94,33 @@ class MemoryStore final : public ObjectStore {
   explicit MemoryStore(MemoryObjects& all) : all_(all) {}
 
   std::optional<ObjectInfo> find(const ObjectUri& uri) override {
+    return all_.requested("HEAD " + uri.text(), [&] { return find_now(uri); });
+  }
+  ObjectListing list(const ObjectUri& folder, ListDepth depth) override {
+    return all_.requested("LIST " + folder.text(), [&] { return list_now(folder, depth); });
+  }
+  std::unique_ptr<ObjectReader> open(const ObjectUri& uri, const ObjectInfo&) override {
+    return std::make_unique<MemoryReader>(all_, uri.text());
+  }
+  void write(const ObjectUri& uri, std::string_view content) override {
+    all_.requested("PUT " + uri.text(), [&] { all_.put(uri.text(), std::string(content)); });
+  }
+  void upload(const std::string& file, const ObjectUri& uri) override {
+    all_.requested("PUT " + uri.text(), [&] { all_.put(uri.text(), read_text_file(file)); });
+  }
+  void remove(const ObjectUri& uri) override {
+    all_.requested("DELETE " + uri.text(), [&] { all_.remove(uri.text()); });
+  }
+  void remove_folder(const ObjectUri& uri) override {
+    all_.requested("DELETE " + uri.text() + "/", [&] {
+      const std::lock_guard lock(all_.mutex);
+      std::erase_if(all_.objects,
+                    [&](const auto& entry) { return entry.first.starts_with(uri.text() + "/"); });
+    });
+  }
+
+ private:
+  std::optional<ObjectInfo> find_now(const ObjectUri& uri) {
     ++all_.finds;
     const std::lock_guard lock(all_.mutex);
     const auto found = all_.objects.find(uri.text());
@@ -79,7 +129,7 @@ class MemoryStore final : public ObjectStore {
     info.etag = "v" + std::to_string(found->second.version);
     return info;
   }
-  ObjectListing list(const ObjectUri& folder, ListDepth depth) override {
+  ObjectListing list_now(const ObjectUri& folder, ListDepth depth) {
     ++all_.lists;
     const std::lock_guard lock(all_.mutex);
     ObjectListing listing;
@@ -97,23 +147,6 @@ class MemoryStore final : public ObjectStore {
     }
     return listing;
   }
-  std::unique_ptr<ObjectReader> open(const ObjectUri& uri, const ObjectInfo&) override {
-    return std::make_unique<MemoryReader>(all_, uri.text());
-  }
-  void write(const ObjectUri& uri, std::string_view content) override {
-    all_.put(uri.text(), std::string(content));
-  }
-  void upload(const std::string& file, const ObjectUri& uri) override {
-    all_.put(uri.text(), read_text_file(file));
-  }
-  void remove(const ObjectUri& uri) override { all_.remove(uri.text()); }
-  void remove_folder(const ObjectUri& uri) override {
-    const std::lock_guard lock(all_.mutex);
-    std::erase_if(all_.objects,
-                  [&](const auto& entry) { return entry.first.starts_with(uri.text() + "/"); });
-  }
-
- private:
   static ObjectInfo info_of(const std::pair<const std::string, MemoryObjects::Object>& entry) {
     return {entry.first, static_cast<int64_t>(entry.second.content.size()), entry.second.modified,
             ""};

@@ -15,6 +15,7 @@
 #include "core/file.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "data/source/folder_copies.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -89,34 +90,10 @@ std::string cache_folder(const std::string& folder) {
   return cat("/var/tmp/emblem-cache-", ::getuid());
 }
 
-// ---- ObjectLock ----
-
-std::unique_ptr<ObjectLock> ObjectLock::try_lock(const std::string& path) {
-  while (true) {
-    FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-    if (file.get() < 0)
-      throw Error(ErrorCode::kUnavailable, cat("cannot lock ", path, ": ", std::strerror(errno)));
-    if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-      if (errno == EWOULDBLOCK) return nullptr;
-      throw Error(ErrorCode::kUnavailable, cat("cannot lock ", path, ": ", std::strerror(errno)));
-    }
-    struct stat opened {
-    }, named{};
-    const bool same = ::fstat(file.get(), &opened) == 0 && ::stat(path.c_str(), &named) == 0 &&
-                      opened.st_ino == named.st_ino;
-    // Its last holder removed it between open and flock otherwise.
-    if (same) return std::unique_ptr<ObjectLock>(new ObjectLock(path, file.release()));
-  }
-}
-
-ObjectLock::~ObjectLock() { ::unlink(path_.c_str()); }
-
-// ---- ObjectCache ----
-
 ObjectCache::ObjectCache(std::string folder, int64_t most_bytes)
     : folder_(std::move(folder)), most_bytes_(most_bytes) {
   try {
-    for (const char* name : {"objects", "partial", "locks"}) make_folders(folder_ + "/" + name);
+    for (const char* name : {"objects", "partial", "locks", "models"}) make_folders(folder_ + "/" + name);
   } catch (const Error& error) {
     throw Error(ErrorCode::kUnavailable, cat(error.what(),
                                              "; choose another cache folder with --cache-dir, "
@@ -208,8 +185,8 @@ void ObjectCache::confirm(const ObjectInfo& info, CacheEntry entry) {
 
 void ObjectCache::forget(const ObjectInfo& info) { remove_object(cache_name(info)); }
 
-std::unique_ptr<ObjectLock> ObjectCache::try_lock(const ObjectInfo& info) const {
-  return ObjectLock::try_lock(path("locks", cache_name(info), ""));
+std::unique_ptr<FileLock> ObjectCache::try_lock(const ObjectInfo& info) const {
+  return FileLock::try_lock(path("locks", cache_name(info), ""));
 }
 
 int64_t ObjectCache::last_progress(const ObjectInfo& info) const {
@@ -222,7 +199,23 @@ int64_t ObjectCache::used_bytes() const {
   int64_t used = 0;
   for (const char* folder : {"/objects", "/partial"})
     for (const StoredFile& file : files_with(folder_ + folder, ".data")) used += file.bytes;
+  for (const FolderCopy& copy : list_copies(folder_)) used += copy.bytes;
   return used;
+}
+
+// Whether `file`, of the object `name` or a copy of a folder, is gone now.
+bool ObjectCache::evict(const std::string& name, const std::string& file) const {
+  if (name.empty()) return remove_copy(file);
+  if (is_in_use(file)) return false;
+  if (!file.starts_with(folder_ + "/partial/")) {
+    remove_object(name);
+    return true;
+  }
+  const auto held = FileLock::try_lock(path("locks", name, ""));
+  if (held == nullptr) return false;
+  ::unlink(path("partial", name, ".parts").c_str());
+  ::unlink(file.c_str());
+  return true;
 }
 
 bool ObjectCache::make_room(int64_t bytes) {
@@ -239,20 +232,14 @@ bool ObjectCache::make_room(int64_t bytes) {
       file.used = last_use(path("objects", file.name, ".json"), file.used);
     for (StoredFile& file : files_with(folder_ + "/partial", ".data"))
       files.push_back(std::move(file));
+    for (const FolderCopy& copy : list_copies(folder_))
+      if (!copy.is_used && !copy.is_pending)
+        files.push_back({"", copy.path, copy.bytes, copy.last_used});
     std::sort(files.begin(), files.end(),
               [](const auto& a, const auto& b) { return a.used < b.used; });
     for (const StoredFile& file : files) {
       if (used_ + bytes <= most_bytes_) break;
-      if (is_in_use(file.path)) continue;
-      const bool is_partial = file.path.starts_with(folder_ + "/partial/");
-      if (is_partial) {
-        const auto held = ObjectLock::try_lock(path("locks", file.name, ""));
-        if (held == nullptr) continue;
-        ::unlink(path("partial", file.name, ".parts").c_str());
-        ::unlink(file.path.c_str());
-      } else {
-        remove_object(file.name);
-      }
+      if (!evict(file.name, file.path)) continue;
       used_ -= file.bytes;
       ++evictions_;
     }
@@ -278,6 +265,11 @@ void ObjectCache::commit(PartialObject& partial, const std::string& etag) {
   ::unlink(partial.paths().parts.c_str());
 }
 
+void ObjectCache::hold(std::unique_ptr<FileLock> lock) {
+  const std::lock_guard guard(mutex_);
+  held_.push_back(std::move(lock));
+}
+
 int64_t ObjectCache::evictions() const {
   const std::lock_guard lock(mutex_);
   return evictions_;
@@ -294,27 +286,37 @@ std::vector<CacheContent> ObjectCache::list() const {
   }
   for (const StoredFile& file : files_with(folder_ + "/partial", ".data"))
     contents.push_back({"", file.bytes, file.used / kSecond, file.path});
+  for (const FolderCopy& copy : list_copies(folder_))
+    contents.push_back({copy.uri, copy.bytes, copy.last_used / kSecond, copy.path,
+                        /*is_copy=*/true, copy.is_pending, copy.is_used});
   std::sort(contents.begin(), contents.end(),
             [](const auto& a, const auto& b) { return a.uri < b.uri; });
   return contents;
 }
 
-int64_t ObjectCache::clear() {
-  int64_t bytes = 0;
+ClearedCache ObjectCache::clear() {
+  ClearedCache cleared;
   for (const StoredFile& file : files_with(folder_ + "/objects", ".data")) {
     remove_object(file.name);
-    bytes += file.bytes;
+    cleared.bytes += file.bytes;
   }
   for (const StoredFile& file : files_with(folder_ + "/objects", ".json"))
     ::unlink(file.path.c_str());
   for (const StoredFile& file : files_with(folder_ + "/partial", "")) {
     const std::string name = fs::path(file.path).stem().string();
-    const auto held = ObjectLock::try_lock(path("locks", name, ""));
+    const auto held = FileLock::try_lock(path("locks", name, ""));
     if (held == nullptr) continue;  // a download under way
     ::unlink(file.path.c_str());
-    if (file.path.ends_with(".data")) bytes += file.bytes;
+    if (file.path.ends_with(".data")) cleared.bytes += file.bytes;
   }
-  return bytes;
+  for (CacheContent& content : list()) {
+    if (!content.is_copy) continue;
+    if (remove_copy(content.path))
+      cleared.bytes += content.bytes;
+    else
+      cleared.kept.push_back(std::move(content));
+  }
+  return cleared;
 }
 
 std::vector<CacheContent> ObjectCache::verify() {

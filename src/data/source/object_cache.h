@@ -6,8 +6,11 @@
 //   partial/NAME.*     downloads, which a killed process leaves for the next one to continue
 //   locks/NAME         held (flock) by the process that downloads the object
 //
+//   models/NAME        copies of remote folders (data/source/folder_copies.h)
+//
 // An object is there whole or not at all. Readers hold a shared lock on its data; what is being
-// read is not evicted.
+// read is not evicted. Copies count for the size, and are evicted when no process uses them, unless
+// they hold what the store does not have.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +20,8 @@
 #include <string>
 #include <vector>
 
-#include "core/file_descriptor.h"
 #include "data/source/cache_entry.h"
+#include "data/source/file_lock.h"
 #include "data/source/partial_object.h"
 
 namespace emblem {
@@ -34,19 +37,14 @@ struct CacheContent {
   int64_t bytes = 0;
   int64_t last_used = 0;  // seconds since 1970
   std::string path;       // of the data
+  bool is_copy = false;     // of a folder
+  bool is_pending = false;  // it may hold what the store does not have
+  bool is_used = false;     // a copy, by a process
 };
 
-// Held by the process that downloads an object.
-class ObjectLock {
- public:
-  // Nothing when another process, or another lock of this one, has it.
-  static std::unique_ptr<ObjectLock> try_lock(const std::string& path);
-  ~ObjectLock();
-
- private:
-  ObjectLock(std::string path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
-  std::string path_;
-  FileDescriptor descriptor_;
+struct ClearedCache {
+  int64_t bytes = 0;
+  std::vector<CacheContent> kept;  // copies that are in use or pending
 };
 
 // Thread-safe.
@@ -66,7 +64,7 @@ class ObjectCache {
   // Removes a copy that is out of date.
   void forget(const ObjectInfo& info);
 
-  std::unique_ptr<ObjectLock> try_lock(const ObjectInfo& info) const;
+  std::unique_ptr<FileLock> try_lock(const ObjectInfo& info) const;
   // Nanoseconds since 1970 of the last part of a download that another process wrote; 0: there is
   // none.
   int64_t last_progress(const ObjectInfo& info) const;
@@ -78,11 +76,15 @@ class ObjectCache {
   // The object is whole now.
   void commit(PartialObject& partial, const std::string& etag);
 
+  // Kept until the cache is destroyed: what a process reads for an unknown time.
+  void hold(std::unique_ptr<FileLock> lock);
+
   int64_t evictions() const;
 
   std::vector<CacheContent> list() const;
-  // Removes all objects, and downloads that no process continues. Returns the bytes removed.
-  int64_t clear();
+  // Removes all objects, downloads that no process continues, and copies of folders that are
+  // neither in use nor pending.
+  ClearedCache clear();
   // Compares all checksums; removes what is damaged and returns it.
   std::vector<CacheContent> verify();
 
@@ -93,6 +95,7 @@ class ObjectCache {
   void remove_object(const std::string& name) const;
   bool is_intact(int data, const CacheEntry& entry) const;
   int64_t used_bytes() const;
+  bool evict(const std::string& name, const std::string& file) const;
 
   std::string folder_;
   int64_t most_bytes_;
@@ -101,6 +104,7 @@ class ObjectCache {
   int64_t used_ = 0;          // at the last scan, and what was begun since
   int64_t scanned_ = 0;       // seconds of a steady clock
   int64_t evictions_ = 0;
+  std::vector<std::unique_ptr<FileLock>> held_;
 };
 
 // `folder`, or EMBLEM_CACHE, or the user's cache folder.

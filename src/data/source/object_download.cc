@@ -62,7 +62,7 @@ bool ObjectFile::resolve() {
   }
   const bool waited = others_progress_ >= 0;
   if ((!std::exchange(looked_into_cache_, true) || waited) && use_cached()) return true;
-  std::unique_ptr<ObjectLock> held;
+  std::unique_ptr<FileLock> held;
   try {
     held = shared_.cache->try_lock(info_);
   } catch (const Error& error) {  // the folder may belong to another user, or be on a full disk

@@ -140,7 +140,7 @@ class ObjectFile : public std::enable_shared_from_this<ObjectFile> {
   std::exception_ptr ended_by_;  // the object is not what it was: nothing more is read
   int64_t missing_ = 0;          // parts that are not here
   size_t first_missing_ = 0;     // none before it is
-  std::unique_ptr<ObjectLock> lock_;
+  std::unique_ptr<FileLock> lock_;
   std::shared_ptr<PartialObject> partial_;
   std::map<int64_t, Buffer> memory_;
   Buffer start_, end_;  // the first and the last bytes, read before anything else

@@ -5,6 +5,7 @@
 #include "core/file.h"
 #include "core/log.h"
 #include "core/text.h"
+#include "data/source/data_set_manifest.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -98,6 +99,11 @@ ObjectListing RemoteStorage::list(const std::string& prefix, ListDepth depth) {
   return listing;
 }
 
+void RemoteStorage::check_whole(const ObjectListing& listing) {
+  check_data_sets(listing.objects,
+                  [&](const ObjectInfo& object) { return read_range(object, 0, object.bytes); });
+}
+
 // Folder by folder, so that only what may fit is listed.
 std::vector<ObjectInfo> RemoteStorage::match(const ObjectUri& pattern) {
   const std::vector<std::string> segments = split(pattern.key, '/');
@@ -112,6 +118,7 @@ std::vector<ObjectInfo> RemoteStorage::match(const ObjectUri& pattern) {
         continue;
       }
       const ObjectListing listing = list(pattern.with_key(folder).text(), ListDepth::kDirect);
+      if (is_last) check_whole(listing);
       for (const std::string& name : listing.folders) {
         if (!matches_segment(segments[level], name)) continue;
         if (!is_last) {
@@ -119,8 +126,10 @@ std::vector<ObjectInfo> RemoteStorage::match(const ObjectUri& pattern) {
           continue;
         }
         // A folder that fits stands for what is in it, as on a disk.
-        for (const ObjectInfo& info :
-             list(pattern.with_key(folder + name).text(), ListDepth::kDirect).objects)
+        const ObjectListing below =
+            list(pattern.with_key(folder + name).text(), ListDepth::kDirect);
+        check_whole(below);
+        for (const ObjectInfo& info : below.objects)
           if (!has_hidden_segment(parse_object_uri(info.uri).key, folder.size()))
             found.push_back(info);
       }
@@ -146,7 +155,9 @@ std::vector<ObjectInfo> RemoteStorage::expand(const std::string& text) {
       if (auto info = find(text)) found.push_back(*info);
     if (found.empty() && uri.kind != StoreKind::kHttp) {
       const size_t prefix = folder_of(uri.key).size();
-      for (ObjectInfo& info : list(text, ListDepth::kAll).objects)
+      ObjectListing listing = list(text, ListDepth::kAll);
+      check_whole(listing);
+      for (ObjectInfo& info : listing.objects)
         if (info.bytes > 0 && !has_hidden_segment(parse_object_uri(info.uri).key, prefix))
           found.push_back(std::move(info));
     }

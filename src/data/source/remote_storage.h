@@ -40,7 +40,8 @@ class RemoteStorage {
 
   // The objects that `uri` stands for, sorted: an object, all below a prefix ("s3://bucket/dir/";
   // hidden names are skipped), or those that fit a pattern ("s3://bucket/day=*/part-*.csv"). Throws
-  // Error when there are none.
+  // Error when there are none, and for a data set that Emblem has not written to the end
+  // (data/source/data_set_manifest.h).
   std::vector<ObjectInfo> expand(const std::string& uri);
 
   // The version that the last expand() has seen, or the newest. Objects that are open already are
@@ -66,6 +67,7 @@ class RemoteStorage {
  private:
   ObjectStore& store_of(const ObjectUri& uri);
   std::vector<ObjectInfo> match(const ObjectUri& pattern);
+  void check_whole(const ObjectListing& listing);
 
   const RemoteOptions options_;
   const StoreFactory factory_;

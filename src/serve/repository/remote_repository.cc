@@ -1,14 +1,18 @@
 #include "serve/repository/remote_repository.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <mutex>
+#include <vector>
 
 #include "core/file.h"
-#include "remote/folder_mirror.h"
+#include "core/log.h"
 #include "emblem/error.h"
+#include "remote/folder_mirror.h"
+#include "remote/unit_snapshot.h"
+#include "remote/upload.h"
+#include "remote/work_folder.h"
 #include "serve/repository/repository.h"
 
 namespace emblem {
@@ -17,25 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kLooseDepth = 2;  // NAME/config.pbtxt
-
-// Removed at the end.
-class WorkFolder {
- public:
-  explicit WorkFolder(std::string path) : path_(std::move(path)) {
-    remove_path(path_);
-    make_folders(path_);
-  }
-  ~WorkFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  WorkFolder(const WorkFolder&) = delete;
-  WorkFolder& operator=(const WorkFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 int64_t next_remote_version(RemoteStorage& storage, const std::string& out, int64_t asked) {
   int64_t newest = 0;
@@ -46,6 +31,16 @@ int64_t next_remote_version(RemoteStorage& storage, const std::string& out, int6
     newest = std::max(newest, version);
   }
   return asked > 0 ? asked : newest + 1;
+}
+
+// Manifests last: who reads the store sees whole versions only.
+void upload_folder(RemoteStorage& storage, const std::string& folder, const std::string& to) {
+  std::vector<std::string> names = visible_files(folder);
+  const auto last = std::stable_partition(names.begin(), names.end(), [](const auto& name) {
+    return fs::path(name).filename() != kUnitManifest;
+  });
+  upload_files(storage, folder, {names.begin(), last}, to);
+  upload_files(storage, folder, {last, names.end()}, to);
 }
 
 }  // namespace
@@ -60,14 +55,13 @@ ExportedModel export_to_store(const std::string& checkpoint, const std::string& 
                  " is a checkpoint or a version of a model; give --out REPOSITORY/NAME, a folder "
                  "for models to serve");
   const int64_t version = next_remote_version(storage, out, asked);
-  const WorkFolder work(cat(mirror_folder(storage, out, "export"), "-", ::getpid()));
+  const WorkFolder work(storage, out);
   ExportedModel model = export_model(checkpoint, work.path() + "/" + name, version, int8);
   if (storage.find(join_uri(out, "config.pbtxt"))) {  // stays as it is
     remove_path(work.path() + "/" + name + "/config.pbtxt");
     model.wrote_config = false;
   }
-  FolderMirror mirror(storage, out, work.path() + "/" + name, 1);
-  mirror.push();
+  upload_folder(storage, work.path() + "/" + name, out);
   model.folder = cat(out, "/", version);
   return model;
 }
@@ -75,9 +69,9 @@ ExportedModel export_to_store(const std::string& checkpoint, const std::string& 
 struct RemoteRepository::State {
   std::mutex mutex;  // one refresh at a time
   FolderMirror mirror;
+  std::map<std::string, std::string> problems;  // that were told, by name
 
-  explicit State(const std::string& uri)
-      : mirror(remote_storage(), uri, mirror_folder(remote_storage(), uri, "serve"), kLooseDepth) {}
+  explicit State(const std::string& uri) : mirror(remote_storage(), uri, kLooseDepth) {}
 };
 
 RemoteRepository::RemoteRepository(const std::string& uri) : state_(std::make_unique<State>(uri)) {
@@ -90,7 +84,14 @@ const std::string& RemoteRepository::local() const { return state_->mirror.local
 
 void RemoteRepository::refresh() {
   const std::lock_guard lock(state_->mutex);
-  state_->mirror.pull([](const std::string&) { return true; });
+  std::map<std::string, std::string> problems;
+  for (const FetchProblem& problem : state_->mirror.pull()) {
+    if (state_->problems[problem.name] != problem.reason)
+      log_warn(cat("cannot fetch ", problem.name, " of ", state_->mirror.uri(), ": ",
+                   problem.reason));
+    problems[problem.name] = problem.reason;
+  }
+  state_->problems = std::move(problems);
 }
 
 }  // namespace emblem

@@ -20,8 +20,8 @@ class RemoteRepository {
   ~RemoteRepository();
 
   const std::string& local() const;
-  // Makes the copy what the repository is now. Throws Error when it cannot be read; the copy stays
-  // usable.
+  // Makes the copy what the repository is now. Throws Error when it cannot be listed; the copy
+  // stays usable. Models that cannot be fetched are warnings; the copy keeps what it has of them.
   void refresh();
 
  private:

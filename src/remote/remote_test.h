@@ -1,0 +1,94 @@
+// remote/remote_test.h - stores, caches and units for the tests of this module.
+#pragma once
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "core/file.h"
+#include "core/temp_folder_test.h"
+#include "data/source/memory_store_test.h"
+#include "data/source/remote_storage.h"
+#include "emblem/error.h"
+
+namespace emblem {
+
+inline constexpr const char* kTestFolder = "s3://b/runs/1";
+
+class RemoteFolderTest : public testing::Test {
+ protected:
+  void SetUp() override { ::setenv("EMBLEM_TEST_RETRY_MS", "0", 1); }
+
+  // As a process on the machine `name` has it.
+  std::unique_ptr<RemoteStorage> storage(const std::string& name = "cache",
+                                         int64_t cache_bytes = int64_t{1} << 30) {
+    RemoteOptions options;
+    options.cache_dir = folder_.path(name);
+    options.cache_bytes = cache_bytes;
+    options.download_threads = 2;
+    options.part_bytes = 65536;
+    return std::make_unique<RemoteStorage>(options, memory_stores(all_));
+  }
+
+  // A unit whose files and manifest have `content`.
+  static void write_unit(const std::string& at, const std::string& content) {
+    std::filesystem::create_directories(at + "/tables");
+    write_text_file_atomically(at + "/dense", "dense " + content);
+    write_text_file_atomically(at + "/tables/a", "a " + content);
+    write_text_file_atomically(at + "/manifest.json", "{\"content\": \"" + content + "\"}");
+  }
+  void put_unit(const std::string& unit, const std::string& content) {
+    const std::string at = std::string(kTestFolder) + "/" + unit;
+    all_.put(at + "/dense", "dense " + content);
+    all_.put(at + "/tables/a", "a " + content);
+    all_.put(at + "/manifest.json", "{\"content\": \"" + content + "\"}");
+  }
+  // The content of a unit in the store, "" if it has no manifest; fails where it is not whole.
+  std::string stored(const std::string& unit) {
+    const std::string at = std::string(kTestFolder) + "/" + unit;
+    const std::lock_guard lock(all_.mutex);
+    const auto text = [&](const std::string& name) {
+      const auto found = all_.objects.find(at + name);
+      return found == all_.objects.end() ? "" : found->second.content;
+    };
+    const std::string manifest = text("/manifest.json");
+    if (manifest.empty()) return "";
+    const std::string content = manifest.substr(13, manifest.size() - 15);
+    EXPECT_EQ(text("/dense"), "dense " + content) << unit;
+    EXPECT_EQ(text("/tables/a"), "a " + content) << unit;
+    return content;
+  }
+
+  TempFolder folder_;
+  MemoryObjects all_;
+};
+
+// Makes the requests from number `first` on fail, `count` of them.
+class RequestFaults {
+ public:
+  enum class Kind { kBusy, kAnswerLost, kDenied };
+  RequestFaults(MemoryObjects& all, Kind kind, int first, int count) : all_(all) {
+    const auto fail = [this, first, count, kind](const std::string& request) {
+      const int number = seen_++;
+      if (number < first || number >= first + count) return;
+      ++failed_;
+      if (kind == Kind::kDenied)
+        throw Error(ErrorCode::kPermissionDenied, request + ": HTTP status 403");
+      throw Error(ErrorCode::kUnavailable, request + ": HTTP status 503");
+    };
+    (kind == Kind::kAnswerLost ? all.after : all.before) = fail;
+  }
+  ~RequestFaults() { all_.before = all_.after = nullptr; }
+  int failed() const { return failed_; }
+
+ private:
+  MemoryObjects& all_;
+  std::atomic<int> seen_{0}, failed_{0};
+};
+
+}  // namespace emblem

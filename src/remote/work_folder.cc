@@ -1,0 +1,29 @@
+#include "remote/work_folder.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "core/file.h"
+#include "core/text.h"
+#include "data/source/folder_copies.h"
+#include "emblem/error.h"
+
+namespace emblem {
+
+WorkFolder::WorkFolder(RemoteStorage& storage, const std::string& uri) {
+  for (int number = 0; lock_ == nullptr; ++number) {
+    path_ = copy_path(storage.cache().folder(), cat("write-", ::getpid(), "-", number));
+    lock_ = FileLock::try_lock(lock_of_copy(path_));
+  }
+  remove_locked_copy(path_);  // of a process with the same number that was killed
+  make_folders(path_);
+  write_copy_address(path_, uri);
+}
+
+WorkFolder::~WorkFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+}  // namespace emblem
