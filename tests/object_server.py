@@ -11,7 +11,8 @@ Objects are in memory. A test runs it in its own process and looks at it directl
 
 `python3 tests/object_server.py --folder DIR --bucket NAME` serves the files of a folder for trying things by hand.
 Faults, each for the next `times` requests (with `every`: each `every`-th of them) whose "METHOD path?query" contains `match`:
-    503        an answer SlowDown; 403 and 404 likewise
+    503        an answer SlowDown; 403, 404 and 500 likewise
+    lost       the request has its effect, but its answer is 503
     cut        the connection is closed after `bytes` bytes of the body
     short      the body ends after `bytes` bytes though the connection stays open, then closes after 1 s
     stall      nothing is sent until server.release() or the server ends
@@ -69,6 +70,7 @@ class ObjectServer:
         self.lock = threading.RLock()
         self.buckets, self.uploads, self.faults, self.log = {}, {}, [], []
         self.link, self.released = Link(latency, rate), threading.Event()
+        self.chance, self.changed = None, None
         server = self
 
         class Bound(Handler):
@@ -105,6 +107,8 @@ class ObjectServer:
     def put(self, bucket, key, content):
         with self.lock:
             self.buckets.setdefault(bucket, {})[key] = StoredObject(content)
+            if self.changed:
+                self.changed(bucket, key)
 
     def put_folder(self, bucket, prefix, folder):
         for path in sorted(pathlib.Path(folder).rglob("*")):
@@ -123,15 +127,28 @@ class ObjectServer:
     def delete(self, bucket, key):
         with self.lock:
             self.buckets[bucket].pop(key, None)
+            if self.changed:
+                self.changed(bucket, key)
 
     def fail(self, kind, times=1, match="", bytes=0, content=b"", every=1):
         with self.lock:
             self.faults.append(Fault(kind, times, match, bytes, content, every))
             return self.faults[-1]
 
+    def fail_by_chance(self, chance, share, kinds, match="", after=0):
+        """A `share` of the requests fails, each with one of `kinds`, when `after` requests more have been answered; `chance`
+        is a random.Random."""
+        with self.lock:
+            self.chance = (chance, share, kinds, match, len(self.log) + after)
+
+    def when_changed(self, call):
+        """Calls `call(bucket, key)` after every object that a request writes or removes."""
+        self.changed = call
+
     def heal(self):
         with self.lock:
             self.faults.clear()
+            self.chance = None
 
     def release(self):
         self.released.set()
@@ -153,6 +170,10 @@ class ObjectServer:
                 if fault.seen % fault.every == 0:
                     fault.times -= 1
                     return fault
+            if self.chance:
+                chance, share, kinds, match, begin = self.chance
+                if match in line and len(self.log) > begin and chance.random() < share:
+                    return Fault(chance.choice(kinds), 1, "", 10, b"", 1)
         return None
 
 
@@ -184,8 +205,8 @@ class Handler(BaseHTTPRequestHandler):
         if self.fault is None:
             return True
         kind = self.fault.kind
-        if kind in ("403", "404", "503"):
-            code = {"403": "AccessDenied", "404": "NoSuchKey", "503": "SlowDown"}[kind]
+        if kind in ("403", "404", "500", "503"):
+            code = {"403": "AccessDenied", "404": "NoSuchKey", "500": "InternalError", "503": "SlowDown"}[kind]
             self.fail(int(kind), code)
             return False
         if kind == "stall":
@@ -237,6 +258,9 @@ class Handler(BaseHTTPRequestHandler):
 
     # Answers.
     def answer(self, status, body=b"", kind="application/xml", headers=()):
+        if self.fault is not None and self.fault.kind == "lost":
+            self.fault = None
+            return self.fail(503, "SlowDown")
         self.send_response(status)
         for name, value in headers:
             self.send_header(name, value)

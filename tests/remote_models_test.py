@@ -95,7 +95,8 @@ class Models(RemoteTest):
             self.assertEqual(server.stop(), 0)
 
     def test_manifests_are_uploaded_last_and_removed_first(self):
-        self.succeed(self.train("s3://out/runs/1", *self.remote(*self.every)))
+        self.succeed(self.train("s3://out/runs/1", *self.remote(*self.every), "--max-steps", "10"))
+        self.succeed(self.train("s3://out/runs/1", *self.remote(*self.every), "--resume"))
         lines = [line for line in self.store.log if "/out/runs/1/model.ckpt-10/" in line]
         first = next(i for i, line in enumerate(lines) if line.startswith("PUT") and "manifest.json" in line)
         uploaded = {line for line in lines if line.startswith("PUT") and not line.endswith("/")}
@@ -105,7 +106,7 @@ class Models(RemoteTest):
         self.assertEqual([key for key in self.store.keys("out") if "model.ckpt-10/" in key], [])
 
     def test_a_store_that_fails_for_a_while_loses_no_checkpoint(self):
-        self.store.fail("503", times=8, match="PUT /out/runs/1/model.ckpt-10/dense.safetensors")
+        self.store.fail("503", times=8, match="/dense.safetensors")  # as often as it is tried
         trained = self.succeed(self.train("s3://out/runs/1", *self.remote(*self.every)))
         self.assertIn("stays on this machine for now", trained.stderr)
         self.assertTrue(self.steps())

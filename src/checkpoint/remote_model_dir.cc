@@ -124,6 +124,7 @@ struct RemoteModelDir::State {
   State(const std::string& uri, int64_t keep_checkpoints)
       : copy(remote_storage(), uri, kLooseDepth), keep(keep_checkpoints) {}
 
+  bool is_ahead() const;
   void upload_earlier();
   void refuse_existing() const;
   void fetch_newest();
@@ -132,15 +133,24 @@ struct RemoteModelDir::State {
   void remove_old();
 };
 
+// Whether the newest checkpoint of this machine is at least as new as that of the store.
+bool RemoteModelDir::State::is_ahead() const {
+  const std::vector<std::string> here = checkpoints_here(copy);
+  const std::vector<std::string> there = checkpoints_of(copy.remote());
+  return there.empty() || (!here.empty() && step_of(here.back()) >= step_of(there.back()));
+}
+
 // What a run on this machine saved and could not upload.
 void RemoteModelDir::State::upload_earlier() {
   copy.compare();
   const std::vector<std::string> pending = upload_order(copy.pending_units());
   if (pending.empty()) return;
+  const bool has_logs = is_ahead();
   log_info(cat("an earlier run on this machine could not upload ", joined(pending), " (in ",
                copy.local(), "); uploading to ", copy.uri(), " first"));
   try {
     for (const std::string& unit : pending) copy.upload(unit);
+    if (has_logs) copy.upload_loose_files();
   } catch (const Error& error) {
     log_warn(cat("it stays on this machine for now, in ", copy.local(), ": ", error.what()));
   }
@@ -158,10 +168,7 @@ void RemoteModelDir::State::refuse_existing() const {
 
 // The logs of the side that training continues from count.
 void RemoteModelDir::State::prepare_files() {
-  const std::vector<std::string> here = checkpoints_here(copy), there = checkpoints_of(copy.remote());
-  const int64_t newest_here = here.empty() ? -1 : step_of(here.back());
-  const int64_t newest_there = there.empty() ? -1 : step_of(there.back());
-  if (newest_there > newest_here)
+  if (!is_ahead())
     for (const std::string& name : copy.pending_files())
       if (copy.remote().loose().contains(name))
         log_info(cat(name, " of an earlier run on this machine is kept in ", copy.set_aside(name)));

@@ -43,10 +43,14 @@ void RemoteFolder::look() {
             [](const auto& a, const auto& b) { return a.uri < b.uri; });
   units_.clear();
   loose_.clear();
+  names_.clear();
   std::set<std::string> units;
-  for (const ObjectInfo& object : objects)
-    if (const std::string name = name_of(object); is_manifest(name) && !name.starts_with('.'))
+  for (const ObjectInfo& object : objects) {
+    const std::string name = name_of(object);
+    names_.insert(name);
+    if (is_manifest(name) && !name.starts_with('.'))
       units.insert(std::filesystem::path(name).parent_path().string());
+  }
   for (ObjectInfo& object : objects) {
     const std::string name = name_of(object);
     if (const std::string unit = unit_of(name, units); !unit.empty())

@@ -38,6 +38,8 @@ class RemoteFolder {
   bool has(const std::string& unit) const { return units_.contains(unit); }
   // Files outside of units, by name.
   const std::map<std::string, ObjectInfo>& loose() const { return loose_; }
+  // Whether the last look() has seen this object, of whatever kind.
+  bool has_object(const std::string& name) const { return names_.contains(name); }
   // The name of an object within the folder.
   std::string name_of(const ObjectInfo& object) const {
     return object.uri.substr(uri_.size() + 1);
@@ -57,6 +59,7 @@ class RemoteFolder {
   int depth_;
   std::map<std::string, std::vector<ObjectInfo>> units_;
   std::map<std::string, ObjectInfo> loose_;
+  std::set<std::string> names_;
 };
 
 // The unit of `units` that the file `name` is in; "" if there is none.

@@ -34,6 +34,8 @@ double seconds_now() {
   return base + boot();
 }
 
+std::string name_of_claim(const std::string& id) { return cat(kFolder, "/", id, ".json"); }
+
 std::string seconds_text(double seconds) { return format_duration(std::max(0.0, seconds)); }
 
 }  // namespace
@@ -59,10 +61,11 @@ LockClaim::LockClaim(RemoteStorage& storage, std::string folder, StoreLockOption
 }
 
 std::string LockClaim::address_of(const std::string& id) const {
-  return join_uri(folder_, cat(kFolder, "/", id, ".json"));
+  return join_uri(folder_, name_of_claim(id));
 }
 
-void LockClaim::write() {
+// Returns the time before the request.
+double LockClaim::write() {
   ++counter_;
   const double now = options_.now();
   const LockOwner& owner = options_.owner;
@@ -72,17 +75,19 @@ void LockClaim::write() {
                   {"renewed", now},           {"expires", now + options_.expiry_seconds}};
   storage_.write_text(address_of(owner.id),
                       json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
-  renewed_ = now;  // before the request began: others may have seen it no later
+  return now;
 }
 
 // By id. One that cannot be parsed counts: its writer may be another version of the program.
-std::map<std::string, LockClaim::Claim> LockClaim::others() {
+std::map<std::string, LockClaim::Claim> LockClaim::others(Moment moment) {
   std::map<std::string, Claim> claims;
+  bool has_own = moment == Moment::kBeforeWriting;
   for (const ObjectInfo& object :
        storage_.list(join_uri(folder_, kFolder), ListDepth::kDirect).objects) {
     std::string id = object.uri.substr(object.uri.rfind('/') + 1);
     if (!id.ends_with(".json")) continue;
     id.resize(id.size() - 5);
+    if (id == options_.owner.id) has_own = true;
     if (id == options_.owner.id) continue;
     std::string text;
     try {
@@ -109,6 +114,9 @@ std::map<std::string, LockClaim::Claim> LockClaim::others() {
     if (known != expired_.end() && known->second == claim.version) continue;
     claims.emplace(id, std::move(claim));
   }
+  if (!has_own)
+    throw Error(ErrorCode::kUnavailable,
+                cat("the listing of ", shown_uri(folder_), " does not have what was written"));
   return claims;
 }
 
@@ -121,7 +129,7 @@ void LockClaim::refuse(const Claim& holder) const {
 
 // Returns when all claims that are there have expired.
 void LockClaim::wait_for_holders() {
-  std::map<std::string, Claim> seen = others();
+  std::map<std::string, Claim> seen = others(Moment::kBeforeWriting);
   const double since = options_.now();
   bool told = false;
   while (!seen.empty()) {
@@ -133,7 +141,7 @@ void LockClaim::wait_for_holders() {
       else if (claim.owner.machine == options_.owner.machine)
         refuse(claim);  // it is alive
     }
-    const std::map<std::string, Claim> now = others();
+    const std::map<std::string, Claim> now = others(Moment::kBeforeWriting);
     if (now.empty()) return;
     for (const auto& [id, claim] : now) {
       const auto before = seen.find(id);
@@ -156,7 +164,7 @@ bool LockClaim::is_later_than(const Claim& other) const {
 void LockClaim::win_contest() {
   const double since = options_.now();
   while (true) {
-    const std::map<std::string, Claim> claims = others();
+    const std::map<std::string, Claim> claims = others(Moment::kAfterWriting);
     if (claims.empty()) return;
     for (const auto& [id, claim] : claims) {
       const bool gives_up = is_later_than(claim) ||
@@ -171,10 +179,11 @@ void LockClaim::acquire() {
   wait_for_holders();
   began_ = options_.now();
   try {
-    write();
+    const double written = write();
     win_contest();
     for (const auto& [id, version] : expired_) storage_.remove(address_of(id));
     win_contest();  // one that was removed may have come back
+    renewed_ = written;
   } catch (const Error&) {
     try_to_release();
     throw;
@@ -189,13 +198,16 @@ bool LockClaim::renew() {
   if (lost_) return false;
   const bool was_fresh = options_.now() - renewed_ < options_.expiry_seconds;
   if (!was_fresh) {  // others may have taken over
-    lost_ = !others().empty() || !storage_.find(address_of(options_.owner.id));
+    lost_ = !others(Moment::kBeforeWriting).empty() ||
+            !storage_.find(address_of(options_.owner.id));
     if (lost_) return false;
   }
-  write();
-  if (was_fresh) return true;
-  lost_ = !others().empty();
-  if (lost_) release();
+  const double written = write();
+  if (!was_fresh) lost_ = !others(Moment::kAfterWriting).empty();
+  if (lost_)
+    release();
+  else
+    renewed_ = written;
   return !lost_;
 }
 
@@ -210,7 +222,9 @@ void LockClaim::try_to_release() {
 }
 
 StoreLock::StoreLock(RemoteStorage& storage, const std::string& folder, StoreLockOptions options)
-    : claim_(storage, folder, options), heartbeat_seconds_(options.heartbeat_seconds) {
+    : claim_(storage, folder, options),
+      heartbeat_seconds_(options.heartbeat_seconds),
+      object_name_(name_of_claim(options.owner.id)) {
   claim_.acquire();
   thread_ = std::thread([this] { beat(); });
 }

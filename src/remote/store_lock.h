@@ -78,9 +78,11 @@ class LockClaim {
     std::string version;  // changes whenever the object is written
   };
 
-  std::map<std::string, Claim> others();
+  // kAfterWriting: the own claim must be in the listing, or that is not true.
+  enum class Moment { kBeforeWriting, kAfterWriting };
+  std::map<std::string, Claim> others(Moment moment);
   std::string address_of(const std::string& id) const;
-  void write();
+  double write();
   bool is_later_than(const Claim& other) const;
   void wait_for_holders();
   void win_contest();
@@ -108,6 +110,8 @@ class StoreLock {
 
   // False, forever, after another process took over.
   bool is_held();
+  // The name of the lock's object within the folder.
+  const std::string& object_name() const { return object_name_; }
 
  private:
   void beat();
@@ -116,7 +120,8 @@ class StoreLock {
   LockClaim claim_;
   bool lost_ = false, ends_ = false;
   std::condition_variable wake_;
-  double heartbeat_seconds_;
+  const double heartbeat_seconds_;
+  const std::string object_name_;
   std::thread thread_;
 };
 

@@ -13,11 +13,8 @@ namespace emblem {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::ElementsAre;
-using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
-using testing::ThrowsMessage;
 
 class UnitCopyTest : public RemoteFolderTest {
  protected:
@@ -117,6 +114,26 @@ TEST_F(UnitCopyTest, AFailedFetchLeavesNothingThatLooksWhole) {
     if (failed == 0) return;
   }
   FAIL() << "the fetch never succeeded";
+}
+
+TEST_F(UnitCopyTest, CopiesCountForTheSizeOfTheCacheAndLeaveItUnlessTheyAreHeldOrPending) {
+  put_unit("model.ckpt-10", std::string(100000, 'x'));
+  const auto one = storage("cache", 500000);
+  std::string path = fs::path(fetch(*one, "model.ckpt-10").path).parent_path().string();
+  EXPECT_TRUE(one->cache().make_room(100000));
+  EXPECT_TRUE(fs::exists(path));  // both fit
+  {
+    const UnitCopy held = fetch(*one, "model.ckpt-10");
+    EXPECT_FALSE(one->cache().make_room(400000));
+    EXPECT_TRUE(fs::exists(path));
+  }
+  mark_copy_pending(path);
+  EXPECT_FALSE(one->cache().make_room(400000));
+  EXPECT_FALSE(remove_copy(path));
+  EXPECT_THAT(one->cache().clear().kept, SizeIs(1));
+  mark_copy_uploaded(path);
+  EXPECT_TRUE(one->cache().make_room(400000));
+  EXPECT_FALSE(fs::exists(path));
 }
 
 class FolderMirrorTest : public RemoteFolderTest {};

@@ -9,7 +9,7 @@ namespace emblem {
 
 void upload_files(RemoteStorage& storage, const std::string& folder,
                   const std::vector<std::string>& names, const std::string& uri,
-                  const std::function<void(size_t index)>& done) {
+                  const UploadCalls& calls) {
   if (names.empty()) return;
   ThreadPool pool(
       std::min<int>(storage.options().download_threads, static_cast<int>(names.size())));
@@ -17,9 +17,10 @@ void upload_files(RemoteStorage& storage, const std::string& folder,
   parallel_for(Context{.threads = &pool}, static_cast<int64_t>(names.size()), 1,
                [&](int64_t begin, int64_t end) {
                  for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+                   if (calls.before) calls.before();
                    storage.upload(folder + "/" + names[i], join_uri(uri, names[i]));
                    const std::lock_guard lock(mutex);
-                   if (done) done(i);
+                   if (calls.after) calls.after(i);
                  }
                });
 }

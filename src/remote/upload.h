@@ -9,10 +9,16 @@
 
 namespace emblem {
 
-// Uploads FOLDER/NAME to URI/NAME for all names, several at a time. Calls `done`, one call at a
-// time, for each that is in the store. Throws the first error after the others have ended.
+// What is told of an upload, by several threads.
+struct UploadCalls {
+  std::function<void()> before;             // each file; an error of it ends the upload
+  std::function<void(size_t index)> after;  // each file that is in the store; one call at a time
+};
+
+// Uploads FOLDER/NAME to URI/NAME for all names, several at a time. Throws the first error after
+// the others have ended.
 void upload_files(RemoteStorage& storage, const std::string& folder,
                   const std::vector<std::string>& names, const std::string& uri,
-                  const std::function<void(size_t index)>& done = {});
+                  const UploadCalls& calls = {});
 
 }  // namespace emblem

@@ -59,6 +59,10 @@ WorkingCopy::WorkingCopy(RemoteStorage& storage, const std::string& uri, int dep
   write_copy_address(local_, remote_.uri());
   clean_up();
   remote_.look();
+  // A listing without what was just written is not true; what it lacks must not be removed here.
+  if (!remote_.has_object(store_lock_->object_name()))
+    throw Error(ErrorCode::kUnavailable,
+                cat("the listing of ", remote_.uri(), " does not have what was written to it"));
 }
 
 WorkingCopy::~WorkingCopy() {
@@ -256,9 +260,11 @@ void WorkingCopy::send(const std::vector<SnapshotFile>& files, const std::string
   std::vector<std::string> names;
   for (const SnapshotFile& file : files) names.push_back(file.name);
   try {
-    upload_files(remote_.storage(), from, names, remote_.address(unit), [&](size_t i) {
+    const auto add = [&](size_t i) {
       journal_.add(unit.empty() ? names[i] : unit + "/" + names[i], files[i].stamp);
-    });
+    };
+    upload_files(remote_.storage(), from, names, remote_.address(unit),
+                 {.before = [this] { require_lock(); }, .after = add});
   } catch (...) {
     journal_.save();  // the next attempt sends the rest
     throw;
@@ -276,6 +282,7 @@ void WorkingCopy::upload_contents(const std::string& unit, const UnitSnapshot& s
     if (!is_sent) missing.push_back(file);
   }
   // Readers must not see files of two versions.
+  require_lock();
   if (!missing.empty() && sizes.contains(kUnitManifest))
     remote_.storage().remove(remote_.address(unit + "/" + kUnitManifest));
   send(missing, snapshot.path(), unit);
@@ -310,6 +317,9 @@ void WorkingCopy::upload(const std::string& unit) {
     if (!journal_.is_own(unit, there))
       throw Error(ErrorCode::kInvalidArgument,
                   cat(remote_.address(unit), " exists already and is not of this run"));
+  } else if (remote_.storage().find(remote_.address(unit + "/" + kUnitManifest))) {
+    throw Error(ErrorCode::kUnavailable,
+                cat("the listing of ", remote_.address(unit), " does not have its manifest"));
   }
   upload_contents(unit, snapshot, sizes);
   // What is left there of another version.
@@ -317,7 +327,9 @@ void WorkingCopy::upload(const std::string& unit) {
     const bool is_ours =
         std::any_of(snapshot.files().begin(), snapshot.files().end(),
                     [&, &each = name](const SnapshotFile& file) { return file.name == each; });
-    if (!is_ours) remote_.storage().remove(remote_.address(unit + "/" + name));
+    if (is_ours) continue;
+    require_lock();
+    remote_.storage().remove(remote_.address(unit + "/" + name));
   }
   upload_manifest(unit, snapshot);
 }

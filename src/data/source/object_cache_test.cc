@@ -159,7 +159,7 @@ TEST_F(Cache, VerifyAndClear) {
   const auto found = cache.verify();
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].uri, "s3://b/a");
-  EXPECT_GT(cache.clear(), 0);
+  EXPECT_GT(cache.clear().bytes, 0);
   EXPECT_TRUE(cache.list().empty());
 }
 
