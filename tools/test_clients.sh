@@ -13,9 +13,9 @@ if ! "$venv/bin/python" -c 'import tritonclient.http, tritonclient.grpc, numpy, 
   fi
 fi
 # Writers of Parquet, ORC and Arrow files.
-if ! "$venv/bin/python" -c 'import pyarrow, polars, duckdb' 2>/dev/null; then
-  if ! "$venv/bin/pip" install --quiet pyarrow polars duckdb >&2; then
-    echo "test_clients: no pyarrow, polars and duckdb; the tests of Parquet files of others will be skipped" >&2
+if ! "$venv/bin/python" -c 'import pyarrow, pandas, polars, duckdb' 2>/dev/null; then
+  if ! "$venv/bin/pip" install --quiet pyarrow pandas polars duckdb >&2; then
+    echo "test_clients: no pyarrow, pandas, polars and duckdb; the tests of Parquet files of others will be skipped" >&2
   fi
 fi
 # A server that speaks S3.

@@ -31,7 +31,8 @@ void read_kept(const ColumnSpec& spec, const std::vector<std::vector<std::string
                               .separators = spec.lists > 0 ? "\x1d" : "",
                               .sequence_delim = spec.lists > 1 ? ";" : "",
                               .weighted = spec.weighted,
-                              .na_is_missing = spec.type != ColumnType::kText};
+                              .na_is_missing = spec.type != ColumnType::kText,
+                              .trained = {spec.values.is_temporal() ? spec.values : ValueType()}};
   const MissingTexts missing({});
   column.clear(spec.type);
   const size_t fixed = request.has_bags() ? 0 : fields.size();

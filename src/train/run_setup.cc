@@ -1,5 +1,7 @@
 #include "train/run_setup.h"
 
+#include <algorithm>
+
 #include "checkpoint/checkpoint.h"
 #include "config/evaluation_input.h"
 #include "config/metrics.h"
@@ -24,18 +26,36 @@ void check_goal(const config::PipelineConfig& config, const std::vector<HeadSpec
   require_watchable_metric(heads, goal.metric, "the metric of " + goal.option);
 }
 
-// Opens the data, which must be there and fit the features. Returns Loader::columns.
-std::vector<ColumnSpec> check_input(const config::PipelineConfig& config,
-                                    const FeatureLayout& layout, LoaderOptions options) {
+// Of a loader that is there to look at the data.
+LoaderOptions without_batches(LoaderOptions options) {
   options.max_batches = 0;
   options.workers = 1;
   options.prefetch_batches = 1;
-  return Loader(config.data_config(), layout, options).columns();
+  return options;
+}
+
+// Opens the data, which must be there and fit the features.
+void check_input(const config::PipelineConfig& config, const FeatureLayout& layout,
+                 const LoaderOptions& options) {
+  const Loader opened(config.data_config(), layout, without_batches(options));
+}
+
+// The same of the training data, with what its columns are.
+ColumnFacts look_at_input(const config::PipelineConfig& config, const FeatureLayout& layout,
+                          LoaderOptions options) {
+  options.shuffle = false;
+  const Loader opened(config.data_config(), layout, without_batches(options));
+  ColumnFacts facts;
+  facts.columns = opened.columns();
+  const bool has_text = std::any_of(facts.columns.begin(), facts.columns.end(),
+                                    [](const auto& one) { return one.type == ColumnType::kText; });
+  if (has_text) opened.sample([&](const Block& block) { facts.add(block); });
+  return facts;
 }
 
 void record_types(const FeatureLayout& layout, const LoaderOptions& options,
-                  const std::vector<ColumnSpec>& columns, config::DataConfig* data) {
-  record_column_types(layout, options.label_check, columns, data);
+                  const ColumnFacts& facts, config::DataConfig* data) {
+  record_column_types(layout, options.label_check, facts, data);
   for (const std::string& column : columns_of_unknown_type(*data, layout))
     log_warn(cat("whether column ", in_quotes(column),
                  " has integers or text is known from messages alone; servers will read it as "
@@ -97,7 +117,7 @@ config::PipelineConfig check_run(config::PipelineConfig config, const TrainOptio
   make_schedule(config.train_config().sparse_optimizer());
   check_dense_optimizer(config.train_config());
   const LoaderOptions training = training_loader_options(config);
-  record_types(layout, training, check_input(config, layout, training),
+  record_types(layout, training, look_at_input(config, layout, training),
                config.mutable_data_config());
   if (evaluation_input(config).empty()) return config;
   check_average(config);

@@ -224,6 +224,7 @@ TokenizeFeature: sequence_length stub_type text_normalizer tokenizer_type tokens
 TokenizeFeature: trainable use_mask vocab_file
 TrainConfig: deterministic device_bytes global_embedding_constraints grad_scaler keep_delta_max
 TrainConfig: num_threads plan_path progressive_eval_rows stochastic_rounding use_tensorboard
+TrainedColumn: input_name input_type kind spelling
 WarmupPolynomialDecayLR: decay_size end_learning_rate power warmup_size
 XAUC: sample_ratio
 ZeroCollisionHash: distance_lfu eviction_interval lfu lru threshold_filtering_func zch_size

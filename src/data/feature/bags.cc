@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "data/format/trained_values.h"
+
 namespace emblem {
 namespace {
 
@@ -33,6 +35,17 @@ Elements elements_of(const Column& column, int64_t row) {
 }
 
 }  // namespace
+
+void mark_missing_ids(Column& column) {
+  if (column.type != ColumnType::kInt64) return;
+  // Nearly always there is none: one pass without branches first.
+  int64_t found = 0;
+  for (const int64_t id : column.ints) found |= static_cast<int64_t>(id == kMissingId);
+  if (found == 0) return;
+  column.missing.resize(column.ints.size(), 0);
+  for (size_t i = 0; i < column.ints.size(); ++i)
+    if (column.ints[i] == kMissingId) column.missing[i] = 1;
+}
 
 bool is_missing_at(const Column& column, size_t at) {
   switch (column.type) {

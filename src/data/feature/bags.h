@@ -20,6 +20,9 @@ inline std::string_view text_at(const Column& column, size_t at) {
 bool is_missing_at(const Column& column, size_t at);
 bool any_missing(const Column& column);
 
+// Marks ids that are kMissingId as missing.
+void mark_missing_ids(Column& column);
+
 // A view of the bags of a column. Borrows what it is made from.
 class BagView {
  public:

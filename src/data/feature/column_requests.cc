@@ -8,10 +8,9 @@
 namespace emblem {
 namespace {
 
-using Fields = google::protobuf::RepeatedPtrField<config::Field>;
-
+template <class Fields>
 std::optional<ColumnType> type_in(const Fields& fields, const std::string& column) {
-  for (const config::Field& field : fields) {
+  for (const auto& field : fields) {
     if (field.input_name() == column && field.has_input_type()) return type_of(field.input_type());
   }
   return std::nullopt;
@@ -70,6 +69,14 @@ void request_values(const FeatureSpec& feature, const config::DataConfig& data,
 
 }  // namespace
 
+TrainedValues trained_values_of(const config::DataConfig& data, const std::string& column) {
+  for (const config::TrainedColumn& field : data.column_types()) {
+    if (field.input_name() != column || !field.has_kind()) continue;
+    return {value_type_named(field.kind()), spelling_named(field.spelling())};
+  }
+  return {};
+}
+
 bool reads_as_requested(config::DatasetType type) {
   switch (type) {
     case config::CsvDataset:
@@ -105,6 +112,7 @@ ColumnRequest request_for_input(const FeatureSpec& feature, size_t input,
                                 const config::DataConfig& data) {
   const FeatureInput& from = feature.inputs[input];
   ColumnRequest request{.name = from.name};
+  request.trained = trained_values_of(data, from.name);
   if (from.is_sequence) request.sequence_delim = feature.sequence_delim;
   if (operation != nullptr) {
     const FgInput& wanted = operation->inputs()[input];

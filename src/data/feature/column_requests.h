@@ -22,6 +22,9 @@ ColumnRequest request_for_input(const FeatureSpec& feature, size_t input,
                                 const FgOperator* operation, const Semantics& semantics,
                                 const config::DataConfig& data);
 
+// What the checkpoint says of a column (data_config.column_types); kUnknown where it says nothing.
+TrainedValues trained_values_of(const config::DataConfig& data, const std::string& column);
+
 // Null where a feature is its input: of id and raw features, and where values are computed already.
 std::unique_ptr<FgOperator> operator_of(const FeatureSpec& feature, const Semantics& semantics);
 

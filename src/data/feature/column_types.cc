@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "core/log.h"
+#include "data/feature/bags.h"
 #include "data/feature/column_requests.h"
 #include "data/format/columnar_decoder.h"
 #include "emblem/error.h"
@@ -47,9 +48,62 @@ std::vector<ColumnRequest> requests_of_ids(const config::DataConfig& data,
   return requests;
 }
 
-bool is_recorded(const config::DataConfig& data, const std::string& column) {
+config::TrainedColumn* find_record(config::DataConfig* data, const std::string& column) {
+  for (config::TrainedColumn& record : *data->mutable_column_types())
+    if (record.input_name() == column) return &record;
+  return nullptr;
+}
+
+config::TrainedColumn* find_or_add_record(config::DataConfig* data, const std::string& column) {
+  if (config::TrainedColumn* found = find_record(data, column)) return found;
+  config::TrainedColumn* record = data->add_column_types();
+  record->set_input_name(column);
+  return record;
+}
+
+bool has_recorded_type(const config::DataConfig& data, const std::string& column) {
   return std::any_of(data.column_types().begin(), data.column_types().end(),
-                     [&](const config::Field& field) { return field.input_name() == column; });
+                     [&](const config::TrainedColumn& record) {
+                       return record.input_name() == column && record.has_input_type();
+                     });
+}
+
+bool is_label_or_weight(const FeatureLayout& features, const std::string& column) {
+  const auto is_it = [&](const LabelSpec& label) { return label.name == column; };
+  return std::any_of(features.labels.begin(), features.labels.end(), is_it) ||
+         std::find(features.weight_fields.begin(), features.weight_fields.end(), column) !=
+             features.weight_fields.end();
+}
+
+// What the values are, where that is worth a record: numbers are the same from all columns.
+ValueType kind_worth_a_record(const ColumnRequest& request, const ColumnSpec& column,
+                              const config::DataConfig& data) {
+  ValueType type = column.values;
+  if (type.kind == ValueKind::kUnknown && !is_columnar(data.dataset_type()) &&
+      column.type == ColumnType::kText)
+    type.kind = ValueKind::kText;
+  const bool has_words = type.kind == ValueKind::kBool || type.is_temporal();
+  return request.type == ColumnType::kFloat && !has_words ? ValueType{} : type;
+}
+
+void record_kinds(const FeatureLayout& features, const std::vector<ColumnRequest>& requests,
+                  const ColumnFacts& facts, config::DataConfig* data) {
+  if (!reads_as_requested(data->dataset_type())) return;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const ColumnRequest& request = requests[i];
+    const ValueType type = kind_worth_a_record(request, facts.columns[i], *data);
+    if (type.kind == ValueKind::kUnknown || is_label_or_weight(features, request.name)) continue;
+    config::TrainedColumn* record = find_or_add_record(data, request.name);
+    if (record->has_kind()) continue;
+    record->set_kind(name_of(type));
+    if (type.kind != ValueKind::kText || facts.texts.empty()) continue;
+    const ColumnFacts::Texts& texts = facts.texts[i];
+    const std::string spelling = name_of(texts.spelling.spelling());
+    if (texts.floats.are_floats())
+      record->set_kind(name_of({ValueKind::kDouble}));
+    else if (!spelling.empty())
+      record->set_spelling(spelling);
+  }
 }
 
 bool has_types(const config::DataConfig& data) {
@@ -59,18 +113,33 @@ bool has_types(const config::DataConfig& data) {
 
 }  // namespace
 
-void record_column_types(const FeatureLayout& features, LabelCheck labels,
-                         const std::vector<ColumnSpec>& columns, config::DataConfig* data) {
-  if (columns.empty()) return;
+void ColumnFacts::add(const Block& block) {
+  texts.resize(columns.size());
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const Column& column = block.columns[i];
+    if (column.type != ColumnType::kText) continue;
+    const TextDictionary* dictionary = column.dictionary.get();
+    const size_t count = dictionary != nullptr ? dictionary->ends.size() : column.text_ends.size();
+    for (size_t at = 0; at < count; ++at) {
+      const std::string_view text = dictionary != nullptr ? (*dictionary)[at] : text_at(column, at);
+      texts[i].spelling.add(text);
+      texts[i].floats.add(text);
+    }
+  }
+}
+
+void record_column_types(const FeatureLayout& features, LabelCheck labels, const ColumnFacts& facts,
+                         config::DataConfig* data) {
+  if (facts.columns.empty()) return;
   const std::vector<ColumnRequest> all = columns_needed(*data, features, labels);
   for (const ColumnRequest& request : requests_of_ids(*data, features)) {
-    if (is_recorded(*data, request.name)) continue;
+    if (has_recorded_type(*data, request.name)) continue;
     const int at = position_of(request, all, data->dataset_type());
-    const bool is_text = columns[static_cast<size_t>(at)].type == ColumnType::kText;
-    config::Field* field = data->add_column_types();
-    field->set_input_name(request.name);
-    field->set_input_type(is_text ? config::STRING : config::INT64);
+    const bool is_text = facts.columns[static_cast<size_t>(at)].type == ColumnType::kText;
+    find_or_add_record(data, request.name)
+        ->set_input_type(is_text ? config::STRING : config::INT64);
   }
+  record_kinds(features, all, facts, data);
 }
 
 std::vector<std::string> columns_of_unknown_type(const config::DataConfig& data,
@@ -78,7 +147,8 @@ std::vector<std::string> columns_of_unknown_type(const config::DataConfig& data,
   std::vector<std::string> names;
   if (!has_types(data)) return names;
   for (const ColumnRequest& request : requests_of_ids(data, features)) {
-    const bool is_known = request.type == ColumnType::kInt64 || is_recorded(data, request.name);
+    const bool is_known =
+        request.type == ColumnType::kInt64 || has_recorded_type(data, request.name);
     if (!is_known && std::find(names.begin(), names.end(), request.name) == names.end())
       names.push_back(request.name);
   }

@@ -1,7 +1,7 @@
-// data/feature/column_types.h - whether the ids of a column are integers or text, where the keys of
-// its features depend on it: with dynamicemb an integer is its key, and text is hashed. Files with
-// types have integers, CSV files text; a trained model keeps what it was trained on
-// (data_config.column_types), whatever it reads later.
+// data/feature/column_types.h - what a model was trained on (data_config.column_types), and keeps
+// whatever it reads later: the kind of each column's values and how text was spelled, and whether
+// ids are integers or text where keys depend on it: with dynamicemb an integer is its key, and text
+// is hashed. Files with types have integers, CSV files text.
 #pragma once
 
 #include <string>
@@ -10,14 +10,29 @@
 #include "config/features.h"
 #include "data/feature/label_reader.h"
 #include "data/format/block.h"
+#include "data/format/float_texts.h"
+#include "data/format/spelling.h"
 
 namespace emblem {
 
-// Adds to data->column_types what it lacks: the types of the columns that a loader with these
-// arguments reads (Loader::columns). Where `columns` is empty they are not known, and nothing is
-// added.
-void record_column_types(const FeatureLayout& features, LabelCheck labels,
-                         const std::vector<ColumnSpec>& columns, config::DataConfig* data);
+// The columns that a loader reads (Loader::columns) and what is found in those that are text, both
+// by position in columns_needed. Empty where they are not known.
+struct ColumnFacts {
+  struct Texts {
+    SpellingSample spelling;
+    FloatTexts floats;
+  };
+  std::vector<ColumnSpec> columns;
+  std::vector<Texts> texts;
+
+  // Adds the text of a block with these columns.
+  void add(const Block& block);
+};
+
+// Adds to data->column_types what it lacks, of the columns that a loader with these arguments
+// reads.
+void record_column_types(const FeatureLayout& features, LabelCheck labels, const ColumnFacts& facts,
+                         config::DataConfig* data);
 
 // The columns that may have been either in training, as `data` does not say: of streams with types
 // in their messages, and of models that were trained before types were recorded.

@@ -46,12 +46,33 @@ class ColumnTypes : public testing::Test {
   std::vector<std::string> recorded(TestPipeline pipeline) const {
     config::DataConfig* data = pipeline.config.mutable_data_config();
     const LoaderOptions options = options_of(pipeline);
-    const Loader loader(*data, pipeline.features, options);
-    record_column_types(pipeline.features, options.label_check, loader.columns(), data);
+    record(options, pipeline);
     std::vector<std::string> types;
-    for (const config::Field& field : data->column_types())
-      types.push_back(field.input_name() + " " + config::FieldType_Name(field.input_type()));
+    for (const config::TrainedColumn& field : data->column_types())
+      if (field.has_input_type())
+        types.push_back(field.input_name() + " " + config::FieldType_Name(field.input_type()));
     return types;
+  }
+
+  static void record(const LoaderOptions& options, TestPipeline& pipeline) {
+    config::DataConfig* data = pipeline.config.mutable_data_config();
+    const Loader loader(*data, pipeline.features, options);
+    ColumnFacts facts;
+    facts.columns = loader.columns();
+    loader.sample([&](const Block& block) { facts.add(block); });
+    record_column_types(pipeline.features, options.label_check, facts, data);
+  }
+
+  // "C1 integer", "C1 text 9.0"
+  std::vector<std::string> kinds(TestPipeline pipeline, const std::string& input) const {
+    LoaderOptions options = options_of(pipeline);
+    if (!input.empty()) options.input = input;
+    record(options, pipeline);
+    std::vector<std::string> found;
+    for (const config::TrainedColumn& field : pipeline.config.data_config().column_types())
+      found.push_back(field.input_name() + " " + field.kind() +
+                      (field.has_spelling() ? " " + field.spelling() : ""));
+    return found;
   }
 
   LoaderOptions options_of(const TestPipeline& pipeline) const {
@@ -118,6 +139,45 @@ TEST_F(ColumnTypes, AreUnknownWhereFilesHaveTypesAndNoneIsRecorded) {
   EXPECT_THAT(unknown(parquet(R"(input_fields { input_name: "C1" input_type: INT64 })")),
               IsEmpty());
   EXPECT_THAT(unknown(csv()), IsEmpty());
+}
+
+constexpr const char* kHashed =
+    R"(feature_configs { id_feature { feature_name: "C1" embedding_dim: 4 hash_bucket_size: 50 } })";
+
+TEST_F(ColumnTypes, AreTheKindOfEveryColumnAndTheSpellingOfText) {
+  EXPECT_THAT(kinds(parquet("", kHashed), ""), ElementsAre("C1 integer"));
+  EXPECT_THAT(kinds(csv("", kHashed), ""), ElementsAre("C1 text 9"));
+  const std::string points = folder_.write("points.csv", "label,C1\n0,7.0\n1,\n1,12.0\n");
+  EXPECT_THAT(kinds(csv("", kHashed), points), ElementsAre("C1 text 9.0"));
+  const std::string words = folder_.write("words.csv", "label,C1\n0,web\n1,app\n");
+  EXPECT_THAT(kinds(csv("", kHashed), words), ElementsAre("C1 text text"));
+  const std::string floats = folder_.write("floats.csv", "label,C1\n0,1e-07\n1,\n1,0.5\n0,nan\n");
+  EXPECT_THAT(kinds(csv("", kHashed), floats), ElementsAre("C1 double"))
+      << "other writers have 1e-7 and NaN";
+  const std::string ids = folder_.write("ids.csv", "label,C1\n0,1e7\n1,a3f\n");
+  EXPECT_THAT(kinds(csv("", kHashed), ids), ElementsAre("C1 text mixed"));
+  EXPECT_THAT(kinds(csv(R"(column_types { input_name: "C1" kind: "integer" })", kHashed), words),
+              ElementsAre("C1 integer"))
+      << "what a checkpoint says stays";
+}
+
+TEST_F(ColumnTypes, ReadIntegersOfTrainingFromTextWithAPoint) {
+  const std::string points = folder_.write("points.csv", "label,C1\n0,7.0\n1,1234567890.0\n");
+  const auto keys_from = [&](const TestPipeline& pipeline) {
+    LoaderOptions options = options_of(pipeline);
+    options.input = points;
+    Loader loader(pipeline.config.data_config(), pipeline.features, options);
+    Batch batch;
+    EXPECT_TRUE(loader.next(batch));
+    return std::vector<int64_t>(batch.sparse.back().keys.begin(), batch.sparse.back().keys.end());
+  };
+  const std::vector<int64_t> expected = keys_of(parquet("", kHashed));
+  EXPECT_EQ(keys_from(csv(R"(column_types { input_name: "C1" kind: "integer" })", kHashed)),
+            expected);
+  EXPECT_NE(keys_from(csv("", kHashed)), expected) << "text that is not recorded is what it is";
+  EXPECT_EQ(keys_of(parquet(R"(column_types { input_name: "C1" kind: "text" spelling: "9.0" })",
+                            kHashed)),
+            keys_from(csv("", kHashed)));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "data/feature/default_values.h"
 #include "data/feature/row_gather.h"
 #include "data/format/decoder.h"
+#include "data/format/number_text.h"
 #include "data/format/text_scan.h"
 #include "emblem/error.h"
 
@@ -54,6 +55,7 @@ void KeyRule::apply(Column& column, const BagView& bags, Take take, SparseColumn
     return bucketizer_.divide(out.keys);
   }
   expand_codes(column);
+  mark_missing_ids(column);
   const bool is_single = bags.is_plain() && column.weights.empty();
   const bool is_number =
       column.type == ColumnType::kFloat ||
@@ -186,24 +188,26 @@ bool KeyRule::append_text(std::string_view text, int64_t row, SparseColumn& out,
                     " is not a key (expected a whole number)"));
     return false;
   }
+  if (value == kMissingId) return false;
   out.keys.push_back(value);
   return true;
 }
 
 bool KeyRule::append_number(float value, int64_t row, SparseColumn& out,
                             const ReportRow& report) const {
-  if (value == std::floor(value) && std::fabs(value) <= 0x1p62f) {
-    out.keys.push_back(bucketizer_.key_of(static_cast<int64_t>(value)));
+  int64_t integer = 0;
+  if (to_integer(static_cast<double>(value), integer)) {
+    if (integer == kMissingId) return false;
+    out.keys.push_back(bucketizer_.key_of(integer));
     return true;
   }
-  if (bucketizer_.keeps_integers() || !std::isfinite(value)) {
+  if (bucketizer_.keeps_integers()) {
     report(row, cat("feature ", name_, ": ", value, " is not a key (expected a whole number)"));
     return false;
   }
-  char digits[32];
-  const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
-  out.keys.push_back(
-      bucketizer_.key_of(std::string_view(digits, static_cast<size_t>(end - digits))));
+  std::string text;
+  write_number(value, text);
+  out.keys.push_back(bucketizer_.key_of(text));
   return true;
 }
 

@@ -29,14 +29,25 @@ std::shared_ptr<arrow::DataType> timestamp_of(std::string_view name) {
   return arrow::timestamp(arrow::TimeUnit::NANO, zone);
 }
 
+// Of kInt64, by ColumnSpec::stored.
+std::shared_ptr<arrow::DataType> integer_type(const std::string& stored) {
+  if (stored.starts_with("timestamp[")) return timestamp_of(stored);
+  using Unit = arrow::TimeUnit;
+  for (const auto& type :
+       {arrow::uint64(), arrow::boolean(), arrow::date32(), arrow::date64(),
+        arrow::time32(Unit::SECOND), arrow::time32(Unit::MILLI), arrow::time64(Unit::MICRO),
+        arrow::time64(Unit::NANO), arrow::duration(Unit::SECOND), arrow::duration(Unit::MILLI),
+        arrow::duration(Unit::MICRO), arrow::duration(Unit::NANO)})
+    if (type->ToString() == stored) return type;
+  return arrow::int64();
+}
+
 std::shared_ptr<arrow::DataType> leaf_type(const ColumnSpec& column) {
   switch (column.type) {
     case ColumnType::kFloat:
       return arrow::float32();
     case ColumnType::kInt64:
-      if (column.stored == "uint64") return arrow::uint64();
-      if (column.stored == "date32[day]") return arrow::date32();
-      return column.stored.starts_with("timestamp[") ? timestamp_of(column.stored) : arrow::int64();
+      return integer_type(column.stored);
     case ColumnType::kText:
       break;
   }
@@ -78,24 +89,45 @@ std::shared_ptr<arrow::Array> int_array(Builder& builder, const Value* values, c
   return finish(builder, name);
 }
 
+// Values of the builder's type, which has a unit.
+template <class Builder>
+std::shared_ptr<arrow::Array> unit_array(const std::shared_ptr<arrow::DataType>& type,
+                                         const Column& column, const std::string& name) {
+  Builder builder(type, arrow::default_memory_pool());
+  const std::vector<typename Builder::value_type> values(column.ints.begin(), column.ints.end());
+  return int_array(builder, values.data(), column, name);
+}
+
 std::shared_ptr<arrow::Array> int_array(const ColumnSpec& spec, const Column& column) {
   const std::shared_ptr<arrow::DataType> type = leaf_type(spec);
   const int64_t* const values = column.ints.data();
-  if (type->id() == arrow::Type::UINT64) {
-    arrow::UInt64Builder builder;
-    return int_array(builder, reinterpret_cast<const uint64_t*>(values), column, spec.name);
+  switch (type->id()) {
+    case arrow::Type::UINT64: {
+      arrow::UInt64Builder builder;
+      return int_array(builder, reinterpret_cast<const uint64_t*>(values), column, spec.name);
+    }
+    case arrow::Type::BOOL: {
+      const std::vector<uint8_t> bools(column.ints.begin(), column.ints.end());
+      arrow::BooleanBuilder builder;
+      return int_array(builder, bools.data(), column, spec.name);
+    }
+    case arrow::Type::DATE32:
+      return unit_array<arrow::Date32Builder>(type, column, spec.name);
+    case arrow::Type::DATE64:
+      return unit_array<arrow::Date64Builder>(type, column, spec.name);
+    case arrow::Type::TIME32:
+      return unit_array<arrow::Time32Builder>(type, column, spec.name);
+    case arrow::Type::TIME64:
+      return unit_array<arrow::Time64Builder>(type, column, spec.name);
+    case arrow::Type::TIMESTAMP:
+      return unit_array<arrow::TimestampBuilder>(type, column, spec.name);
+    case arrow::Type::DURATION:
+      return unit_array<arrow::DurationBuilder>(type, column, spec.name);
+    default: {
+      arrow::Int64Builder builder;
+      return int_array(builder, values, column, spec.name);
+    }
   }
-  if (type->id() == arrow::Type::TIMESTAMP) {
-    arrow::TimestampBuilder builder(type, arrow::default_memory_pool());
-    return int_array(builder, values, column, spec.name);
-  }
-  if (type->id() == arrow::Type::DATE32) {
-    const std::vector<int32_t> days(column.ints.begin(), column.ints.end());
-    arrow::Date32Builder builder;
-    return int_array(builder, days.data(), column, spec.name);
-  }
-  arrow::Int64Builder builder;
-  return int_array(builder, values, column, spec.name);
 }
 
 // Calls append(text) or, for an empty one, append_null() for every value.

@@ -121,10 +121,16 @@ void append_decimal_digits(const arrow::Array& array, int64_t begin, int64_t end
 
 std::string arrow_stored_type(const arrow::DataType& type) {
   switch (type.id()) {
+    case arrow::Type::NA:
     case arrow::Type::UINT64:
     case arrow::Type::DOUBLE:
+    case arrow::Type::BOOL:
     case arrow::Type::DATE32:
+    case arrow::Type::DATE64:
+    case arrow::Type::TIME32:
+    case arrow::Type::TIME64:
     case arrow::Type::TIMESTAMP:
+    case arrow::Type::DURATION:
       return type.ToString();
     case arrow::Type::DECIMAL128:
     case arrow::Type::DECIMAL256: {
@@ -158,7 +164,7 @@ void append_arrow_digits(const arrow::Array& array, int64_t begin, int64_t end, 
     }
     default: {
       const double* const values = static_cast<const arrow::DoubleArray&>(array).raw_values();
-      append_each(array, begin, end, out, [&](int64_t i) { append_digits(values[i], out); });
+      append_each(array, begin, end, out, [&](int64_t i) { append_number_text(values[i], out); });
     }
   }
 }

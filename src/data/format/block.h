@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/host_vector.h"
+#include "data/format/value_type.h"
 
 namespace emblem {
 
@@ -29,6 +30,9 @@ struct TextDictionary {
 
   // Whether an entry holds several values (data/format/column_fit.h), once that is known.
   std::optional<bool> has_separators;
+  // Whether an entry was written otherwise in training (data/format/trained_fit.h), once that is
+  // known.
+  std::optional<bool> spelled_otherwise;
 
   // The keys that one rule (data/feature/key_rule.h) makes of the entries, as far as they are
   // known.
@@ -82,8 +86,10 @@ struct ColumnSpec {
   bool weighted = false;
   // What the values are, for writers of formats with such types, where `type` says less. Of kText:
   // "double", the digits of numbers; "binary", bytes that need not be text. Of kInt64: "uint64",
-  // their 64 bits; "date32[day]", "timestamp[us]", "timestamp[ms, tz=UTC]" as Arrow calls them.
+  // their 64 bits; "null", none of them; "bool", "date32[day]", "timestamp[us]", "timestamp[ms,
+  // tz=UTC]", "time64[us]" and "duration[ms]" as Arrow calls them.
   std::string stored;
+  ValueType values{};  // of files whose columns have types
 };
 
 // Rows of a data set; columns.size() equals that of the schema they were decoded with.

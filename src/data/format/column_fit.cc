@@ -51,24 +51,47 @@ const char* kind_of(const ColumnRequest& request) {
 
 }  // namespace
 
-ColumnType read_type(LeafType leaf, const ColumnRequest* request) {
-  if (request != nullptr && request->numbers_as_text) return ColumnType::kText;
+ValueType ColumnarField::values() const {
+  switch (type) {
+    case LeafType::kInteger: {
+      if (stored == "null") return {};
+      const ValueType named = value_type_stored_as(stored);
+      return named.kind == ValueKind::kUnknown ? ValueType{ValueKind::kInteger} : named;
+    }
+    case LeafType::kUnsigned:
+      return {ValueKind::kInteger};
+    case LeafType::kFloat:
+      return {ValueKind::kFloat};
+    case LeafType::kDouble:
+      return {ValueKind::kDouble};
+    case LeafType::kText:
+      return {ValueKind::kText};
+    case LeafType::kOther:
+      break;
+  }
+  return {};
+}
+
+namespace {
+
+// For computations, or for copies.
+ColumnType natural_type(LeafType leaf, NaturalTypes natural) {
   switch (leaf) {
     case LeafType::kInteger:
-      return request != nullptr && request->type == ColumnType::kFloat ? ColumnType::kFloat
-                                                                       : ColumnType::kInt64;
-    case LeafType::kUnsigned:  // as text it is not what its bits are as a signed number
-      return request == nullptr ? ColumnType::kInt64 : request->type;
+    case LeafType::kUnsigned:
+      return ColumnType::kInt64;
     case LeafType::kFloat:
       return ColumnType::kFloat;
-    case LeafType::kDouble:  // ids above 2^24 would not survive as a float
-      return request == nullptr ? ColumnType::kFloat : request->type;
+    case LeafType::kDouble:
+      return natural == NaturalTypes::kExact ? ColumnType::kText : ColumnType::kFloat;
     case LeafType::kText:
     case LeafType::kOther:
       break;
   }
   return ColumnType::kText;
 }
+
+}  // namespace
 
 ColumnFit::ColumnFit(const ColumnarField& field, const ColumnRequest* request,
                      const std::vector<std::string>& na_strings, const std::string& source,
@@ -77,35 +100,34 @@ ColumnFit::ColumnFit(const ColumnarField& field, const ColumnRequest* request,
       is_natural_(request == nullptr),
       missing_(na_strings),
       has_na_strings_(!na_strings.empty()),
-      type_(read_type(field.type, request)) {
+      type_(natural_type(field.type, natural)) {
   EMBLEM_REQUIRE(field.type != LeafType::kOther, source, ": column ", in_quotes(field.name), " is ",
                  field.type_text,
                  "; expected numbers, text, dates, times, or lists or maps of these");
-  if (is_natural_) {
-    const bool is_exact = natural == NaturalTypes::kExact && field.type == LeafType::kDouble;
-    if (is_exact) type_ = ColumnType::kText;
-    return;
-  }
+  if (is_natural_) return;
+  trained_.emplace(field, *request, source);
   request_ = *request;
   value_request_ = *request;
   value_request_.separators.clear();
   value_request_.sequence_delim.clear();
-  if (field.type == LeafType::kText) type_ = request->type;
+  type_ = field.type == LeafType::kText ? request->type : trained_->type();
   EMBLEM_REQUIRE(field.lists < 2 || !request->sequence_delim.empty(), source, ": column ",
                  in_quotes(field.name), " is ", field.type_text, "; expected ", kind_of(*request),
                  " (lists of lists are read by features of sequences)");
 }
 
 ColumnRead ColumnFit::read(int field) const {
-  ColumnRead read{field, field_.type == LeafType::kText ? ColumnType::kText : type_};
-  read.exact = is_natural_ && field_.type == LeafType::kDouble && type_ == ColumnType::kText;
+  ColumnRead read{field, is_natural_ ? type_ : trained_->read_type()};
+  read.exact = is_natural_ ? field_.type == LeafType::kDouble && type_ == ColumnType::kText
+                           : trained_->reads_all_digits();
   read.codes = !is_natural_ && request_.codes && field_.type == LeafType::kText &&
                type_ == ColumnType::kText && !request_.weighted && !has_na_strings_;
   return read;
 }
 
 ColumnSpec ColumnFit::spec() const {
-  ColumnSpec spec{field_.name, type_, field_.lists, field_.weighted, field_.stored};
+  ColumnSpec spec{field_.name,     type_,         field_.lists,
+                  field_.weighted, field_.stored, field_.values()};
   if (field_.type == LeafType::kDouble && type_ != ColumnType::kText) spec.stored.clear();
   return spec;
 }
@@ -114,8 +136,9 @@ std::string ColumnFit::message(const std::string& problem) const {
   return cat("column ", printable(field_.name), ": ", problem);
 }
 
-void ColumnFit::apply(int64_t rows, Column& column, const std::vector<ValueProblem>& value_problems,
+void ColumnFit::apply(int64_t rows, Column& column, std::vector<ValueProblem> value_problems,
                       Column& scratch, std::vector<RowProblem>& problems) const {
+  if (trained_ && field_.type != LeafType::kText) trained_->apply(column, value_problems);
   for (const ValueProblem& problem : value_problems) {
     int64_t at = problem.value;
     if (!column.sequence_offsets.empty()) at = row_of(column.offsets, at);
@@ -145,6 +168,7 @@ bool ColumnFit::has_separators(std::string_view text) const {
 bool ColumnFit::must_parse(const Column& column) const {
   if (type_ != ColumnType::kText || has_na_strings_) return true;
   if (request_.weighted && !field_.weighted) return true;
+  if (is_spelled_otherwise(request_.trained, column)) return true;
   if (column.dictionary == nullptr) return has_separators(column.text);
   std::optional<bool>& known = column.dictionary->has_separators;
   if (!known) known = has_separators(column.dictionary->text);

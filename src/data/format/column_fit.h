@@ -3,12 +3,14 @@
 // values.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "data/format/columnar_field.h"
 #include "data/format/csv_field.h"
+#include "data/format/trained_fit.h"
 
 namespace emblem {
 
@@ -37,7 +39,7 @@ class ColumnFit {
   ColumnRead read(int field) const;
 
   // `column` holds `rows` rows as they were read. `scratch` is overwritten.
-  void apply(int64_t rows, Column& column, const std::vector<ValueProblem>& value_problems,
+  void apply(int64_t rows, Column& column, std::vector<ValueProblem> value_problems,
              Column& scratch, std::vector<RowProblem>& problems) const;
 
  private:
@@ -63,6 +65,7 @@ class ColumnFit {
   ColumnRequest value_request_;  // one value without separators
   MissingTexts missing_;
   bool has_na_strings_;
+  std::optional<TrainedFit> trained_;  // where there is a request
   ColumnType type_;
 };
 

@@ -148,5 +148,82 @@ TEST(ColumnFit, ListsOfListsAreForSequences) {
                                                HasSubstr("features of sequences"))));
 }
 
+ColumnRequest text_request(const std::string& kind, const std::string& spelling) {
+  ColumnRequest request{.name = "x", .type = ColumnType::kText};
+  request.trained = {value_type_named(kind), spelling_named(spelling)};
+  return request;
+}
+
+ColumnarField stored_as(LeafType type, const std::string& stored) {
+  return {"x", type, 0, false, stored, stored};
+}
+
+TEST(ColumnFit, NumbersAreTheTextOfTraining) {
+  const ColumnRequest point = text_request("text", "9.0");
+  const ColumnFit fit_of_integers(field(LeafType::kInteger, 0), &point, {}, "a.parquet");
+  EXPECT_EQ(fit_of_integers.read(0).type, ColumnType::kText);
+  Column numbers = texts({"9", "", "-12"});
+  EXPECT_THAT(fit(field(LeafType::kInteger, 0), point, 3, numbers), IsEmpty());
+  EXPECT_THAT(texts_of(numbers), ElementsAre("9.0", "", "-12.0"));
+
+  Column bools = texts({"1", "0"});
+  EXPECT_THAT(fit(stored_as(LeafType::kInteger, "bool"), text_request("text", "true"), 2, bools),
+              IsEmpty());
+  EXPECT_THAT(texts_of(bools), ElementsAre("true", "false"));
+
+  const ColumnRequest plain = text_request("text", "9");
+  EXPECT_EQ(ColumnFit(field(LeafType::kInteger, 0), &plain, {}, "").type(), ColumnType::kInt64)
+      << "integers are hashed as their text without being written";
+}
+
+TEST(ColumnFit, TextOfAnotherSpellingIsThatOfTraining) {
+  Column ids = texts({"9.0", "", "12.0"});
+  EXPECT_THAT(fit(field(LeafType::kText, 0), text_request("integer", ""), 3, ids), IsEmpty());
+  EXPECT_THAT(texts_of(ids), ElementsAre("9", "", "12"));
+
+  Column others = texts({"9", "web"});
+  const auto problems = fit(field(LeafType::kText, 0), text_request("integer", ""), 2, others);
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_EQ(problems[0].first, 1);
+  EXPECT_THAT(problems[0].second,
+              HasSubstr("\"web\" is not an integer, as the column's values were in training"));
+}
+
+TEST(ColumnFit, TimesAreInTheUnitOfTraining) {
+  const ColumnarField found = stored_as(LeafType::kInteger, "timestamp[ns]");
+  Column ids = integers({5000, 7000});
+  EXPECT_THAT(fit(found, text_request("timestamp[us]", ""), 2, ids), IsEmpty());
+  EXPECT_THAT(ids.ints, ElementsAre(5, 7));
+
+  ColumnRequest number = text_request("timestamp[us]", "");
+  number.type = ColumnType::kFloat;
+  Column numbers = integers({5000, 7000});
+  EXPECT_EQ(ColumnFit(found, &number, {}, "").read(0).type, ColumnType::kInt64);
+  EXPECT_THAT(fit(found, number, 2, numbers), IsEmpty());
+  EXPECT_THAT(numbers.floats, ElementsAre(5, 7));
+
+  Column odd = integers({5001});
+  const auto problems = fit(found, text_request("timestamp[us]", ""), 1, odd);
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_THAT(problems[0].second, HasSubstr("is not a whole number of the units"));
+
+  Column dates = integers({20773});
+  EXPECT_THAT(fit(stored_as(LeafType::kInteger, "date32[day]"), text_request("text", "2026-11-16"),
+                  1, dates),
+              IsEmpty());
+  EXPECT_THAT(texts_of(dates), ElementsAre("2026-11-16"));
+}
+
+TEST(ColumnFit, AColumnOfAnotherKindIsRefusedWhereItIsNotCertain) {
+  const auto open = [](const ColumnarField& found, const ColumnRequest& request) {
+    return [=] { ColumnFit(found, &request, {}, "a.parquet"); };
+  };
+  EXPECT_THAT(open(stored_as(LeafType::kInteger, "int64"), text_request("text", "mixed")),
+              ThrowsMessage<Error>(HasSubstr("a.parquet: column \"x\" is int64, but was text")));
+  EXPECT_THAT(open(stored_as(LeafType::kInteger, "timestamp[us]"), text_request("integer", "")),
+              ThrowsMessage<Error>(HasSubstr("is timestamp[us], but was integer in training")));
+  EXPECT_NO_THROW(open(stored_as(LeafType::kInteger, "null"), text_request("text", "text"))());
+}
+
 }  // namespace
 }  // namespace emblem

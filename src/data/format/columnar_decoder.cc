@@ -11,6 +11,7 @@
 #include "data/format/kept_columns.h"
 #include "data/format/number_text.h"
 #include "data/format/select_rows.h"
+#include "data/format/time_text.h"
 #include "data/source/arrow_absence.h"
 #include "data/source/remote_storage.h"
 #include "emblem/error.h"
@@ -22,9 +23,12 @@ namespace {
 void write_value(const ColumnarField& field, const Column& column, size_t at, std::string& text) {
   if (column.type == ColumnType::kInt64) {
     const bool is_missing = !column.missing.empty() && column.missing[at] != 0;
-    if (!is_missing && field.type == LeafType::kUnsigned) {
+    if (is_missing) return;
+    if (field.type == LeafType::kUnsigned) {
       write_integer(static_cast<uint64_t>(column.ints[at]), text);
-    } else if (!is_missing) {
+    } else if (const ValueType values = field.values(); values.is_temporal()) {
+      write_time(column.ints[at], values, text);
+    } else {
       write_integer(column.ints[at], text);
     }
   } else if (column.type == ColumnType::kFloat) {

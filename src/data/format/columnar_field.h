@@ -28,6 +28,7 @@ struct ColumnarField {
   bool weighted = false;  // a map, or a list of structs (key, weight)
   std::string type_text;  // "list<int64>", for messages and comparisons
   std::string stored;     // of values: as ColumnSpec::stored
+  ValueType values() const;
 };
 
 // How a column is read: with what type and, of text, whether by codes; of kDouble as text, whether
@@ -44,9 +45,5 @@ struct ValueProblem {
   int64_t value = 0;
   std::string what;
 };
-
-// The type of the Column that is read for a request; null: the natural type. Text is always read as
-// kText and converted by data/format/column_fit.h.
-ColumnType read_type(LeafType leaf, const ColumnRequest* request);
 
 }  // namespace emblem

@@ -114,7 +114,7 @@ arrow::Compression::type block_compression_of(const std::string& name, const cha
 
 class ParquetSink final : public ColumnarSink {
  public:
-  static constexpr bool kHasUnsigned = true;
+  static constexpr bool kHasAllTypes = true;
 
   ParquetSink(const std::string& path, const std::shared_ptr<arrow::Schema>& schema,
               const ColumnarOptions& options)
@@ -142,7 +142,7 @@ class ParquetSink final : public ColumnarSink {
 
 class OrcSink final : public ColumnarSink {
  public:
-  static constexpr bool kHasUnsigned = false;
+  static constexpr bool kHasAllTypes = false;
 
   OrcSink(const std::string& path, const std::shared_ptr<arrow::Schema>& schema,
           const ColumnarOptions& options)
@@ -172,7 +172,7 @@ class OrcSink final : public ColumnarSink {
 
 class IpcSink final : public ColumnarSink {
  public:
-  static constexpr bool kHasUnsigned = true;
+  static constexpr bool kHasAllTypes = true;
 
   IpcSink(const std::string& path, const std::shared_ptr<arrow::Schema>& schema,
           const ColumnarOptions& options)
@@ -227,12 +227,16 @@ class ColumnarEncoder final : public RowEncoder {
   }
 
  private:
-  // Unsigned integers become signed ones where the format has no others.
+  // ORC has no unsigned integers, which become signed ones, and no times of a day or durations,
+  // which become integers.
   std::vector<ColumnSpec> with_known_types(std::vector<ColumnSpec> schema) {
-    for (size_t i = 0; i < schema.size() && !Sink::kHasUnsigned; ++i) {
-      if (schema[i].stored != "uint64") continue;
-      schema[i].stored.clear();
-      unsigned_as_signed_.push_back(i);
+    for (size_t i = 0; i < schema.size() && !Sink::kHasAllTypes; ++i) {
+      std::string& stored = schema[i].stored;
+      if (stored == "uint64") unsigned_as_signed_.push_back(i);
+      const ValueKind kind = value_type_stored_as(stored).kind;
+      if (stored == "uint64" || stored == "date64[ms]" || kind == ValueKind::kTime ||
+          kind == ValueKind::kDuration)
+        stored.clear();
     }
     return schema;
   }

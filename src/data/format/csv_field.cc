@@ -57,6 +57,8 @@ std::string CsvFieldParser::add(std::string_view text, int64_t row) const {
     if (problem.empty()) end_bag();
     return problem;
   }
+  std::string buffer;
+  if (std::string problem = as_trained(text, buffer); !problem.empty()) return problem;
   switch (request_.type) {
     case ColumnType::kFloat:
       if (!parse_number(text, column_.floats[row])) return not_a_number(text);
@@ -120,6 +122,13 @@ std::string CsvFieldParser::add_value(std::string_view text) const {
     column_.weights.push_back(weight);
     text = text.substr(0, colon);
   }
+  const bool has_text = !text.empty();
+  std::string buffer;
+  if (std::string problem = as_trained(text, buffer); !problem.empty()) return problem;
+  if (has_text && text.empty()) {  // it was missing in training
+    if (request_.weighted) column_.weights.pop_back();
+    return {};
+  }
   switch (request_.type) {
     case ColumnType::kFloat:
       column_.floats.push_back(0);
@@ -132,6 +141,26 @@ std::string CsvFieldParser::add_value(std::string_view text) const {
     case ColumnType::kText:
       add_text(text);
       break;
+  }
+  return {};
+}
+
+std::string CsvFieldParser::as_trained(std::string_view& text, std::string& buffer) const {
+  const TrainedValues& trained = request_.trained;
+  const bool may_change =
+      request_.type == ColumnType::kText ? trained.changes_text() : trained.has_words();
+  if (!may_change || text.empty() || is_missing(text)) return {};
+  switch (respell(trained, text, buffer)) {
+    case Respelled::kSame:
+      break;
+    case Respelled::kChanged:
+      text = buffer;
+      break;
+    case Respelled::kMissing:
+      text = {};
+      break;
+    case Respelled::kRefused:
+      return buffer;
   }
   return {};
 }

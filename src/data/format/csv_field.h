@@ -57,6 +57,9 @@ class CsvFieldParser {
   void end_sequence() const;
 
  private:
+  // Makes of `text` what it was in training; it may then be in `buffer`. Returns why it was nothing
+  // there, or "".
+  std::string as_trained(std::string_view& text, std::string& buffer) const;
   void add_text(std::string_view text) const;
   bool parse_number(std::string_view text, float& value) const;
   bool parse_key(std::string_view text, int64_t& key) const;

@@ -13,7 +13,7 @@ bool ColumnRequest::operator==(const ColumnRequest& other) const {
   const auto values = [](const ColumnRequest& each) {
     return std::tie(each.name, each.type, each.separators, each.sequence_delim, each.weighted,
                     each.hexadecimal, each.na_is_missing, each.label, each.label_positive,
-                    each.numbers_as_text);
+                    each.numbers_as_text, each.trained);
   };
   return values(*this) == values(other);
 }

@@ -13,6 +13,7 @@
 #include "data/batch.h"
 #include "data/format/block.h"
 #include "data/format/reader.h"
+#include "data/format/trained_values.h"
 #include "emblem/error.h"
 
 namespace emblem {
@@ -42,6 +43,7 @@ struct ColumnRequest {
   std::string advice;            // CSV: what to do where a value is no integer, for messages
   bool codes = false;            // columnar formats, kText: Column::dictionary may be used
   bool numbers_as_text = false;  // columnar formats, kText: numbers become their decimal text
+  TrainedValues trained;         // what values of other kinds and spellings become
 
   // Whether rows or elements hold bags of values.
   bool has_bags() const { return !separators.empty() || !sequence_delim.empty(); }

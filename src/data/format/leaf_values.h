@@ -21,13 +21,6 @@ inline void append_text(std::string_view value, Column& out) {
   out.text_ends.push_back(static_cast<uint32_t>(out.text.size()));
 }
 
-// Whether a double is an integer of 64 bits; then `to` is that.
-inline bool to_integer(double value, int64_t& to) {
-  if (!(value >= -0x1p63 && value < 0x1p63) || value != std::floor(value)) return false;
-  to = static_cast<int64_t>(value);
-  return true;
-}
-
 // Value `index` of a column of kInt64 that is stored as a double.
 inline int64_t integer_of(double value, int64_t index, std::vector<ValueProblem>& problems) {
   int64_t integer = 0;
@@ -40,19 +33,16 @@ inline int64_t integer_of(double value, int64_t index, std::vector<ValueProblem>
   return integer;
 }
 
+// NaN and the smallest int64 are missing.
 template <class T>
 void append_number_text(T value, Column& out) {
   if constexpr (std::is_floating_point_v<T>) {
-    if (!std::isnan(value)) write_number(static_cast<double>(value), out.text);
+    if (!std::isnan(value)) write_number(value, out.text);
+  } else if constexpr (std::is_same_v<T, int64_t>) {
+    if (value != kMissingId) write_integer(value, out.text);
   } else {
     write_integer(value, out.text);
   }
-  out.text_ends.push_back(static_cast<uint32_t>(out.text.size()));
-}
-
-// With all digits of a double; NaN is a missing value.
-inline void append_digits(double value, Column& out) {
-  if (!std::isnan(value)) write_digits(value, out.text);
   out.text_ends.push_back(static_cast<uint32_t>(out.text.size()));
 }
 

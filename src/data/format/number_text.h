@@ -1,4 +1,5 @@
-// data/format/number_text.h - numbers as text.
+// data/format/number_text.h - the text of numbers, by which they are hashed, looked up in
+// vocabularies and written to text files (docs/formats.md, "The text of a value").
 #pragma once
 
 #include <charconv>
@@ -8,32 +9,27 @@
 
 namespace emblem {
 
-// Appends the shortest text that is read as the same number, as a float where it is one; whole
-// numbers have no point.
-inline void write_number(double value, std::string& text) {
-  char digits[32];
-  const bool is_whole = std::fabs(value) < 1e15 && value == std::floor(value);
-  const bool is_float = static_cast<double>(static_cast<float>(value)) == value;
-  char* const end = digits + sizeof digits;
-  const auto written = is_whole   ? std::to_chars(digits, end, static_cast<int64_t>(value))
-                       : is_float ? std::to_chars(digits, end, static_cast<float>(value))
-                                  : std::to_chars(digits, end, value);
-  text.append(digits, written.ptr);
-}
-
-// Appends the shortest text that is read as the same double; whole numbers have no point.
-inline void write_digits(double value, std::string& text) {
-  char digits[32];
-  const bool is_whole = std::fabs(value) < 1e15 && value == std::floor(value);
-  char* const end = digits + sizeof digits;
-  const auto written = is_whole ? std::to_chars(digits, end, static_cast<int64_t>(value))
-                                : std::to_chars(digits, end, value);
-  text.append(digits, written.ptr);
-}
-
 template <class Integer>
 void write_integer(Integer value, std::string& text) {
   char digits[24];
+  text.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
+}
+
+// Whether a number is an integer of 64 bits; then `to` is that.
+inline bool to_integer(double value, int64_t& to) {
+  if (!(value >= -0x1p63 && value < 0x1p63) || value != std::floor(value)) return false;
+  to = static_cast<int64_t>(value);
+  return true;
+}
+
+// Appends the text of the integer where the number is one of 64 bits, else the shortest text that
+// reads as the same float or double.
+template <class Number>
+void write_number(Number value, std::string& text) {
+  static_assert(std::is_floating_point_v<Number>);
+  int64_t integer = 0;
+  if (to_integer(static_cast<double>(value), integer)) return write_integer(integer, text);
+  char digits[32];
   text.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
 }
 

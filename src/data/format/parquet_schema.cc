@@ -103,15 +103,25 @@ std::string stored_timestamp(const parquet::TimestampLogicalType& type) {
              type.is_adjusted_to_utc() ? ", tz=UTC]" : "]");
 }
 
+std::string stored_time(const parquet::TimeLogicalType& type) {
+  using Unit = parquet::LogicalType::TimeUnit;
+  if (type.time_unit() == Unit::MILLIS) return "time32[ms]";
+  return type.time_unit() == Unit::MICROS ? "time64[us]" : "time64[ns]";
+}
+
 // As ColumnSpec::stored.
 std::string stored_type(const parquet::ColumnDescriptor& column) {
   const auto& logical = column.logical_type();
   if (logical != nullptr && logical->is_decimal())
     return stored_decimal(column.type_precision(), parquet_scale(column));
+  if (logical != nullptr && logical->is_null()) return "null";
   if (logical != nullptr && logical->is_date()) return "date32[day]";
   if (logical != nullptr && logical->is_timestamp())
     return stored_timestamp(static_cast<const parquet::TimestampLogicalType&>(*logical));
+  if (logical != nullptr && logical->is_time())
+    return stored_time(static_cast<const parquet::TimeLogicalType&>(*logical));
   if (column.physical_type() == parquet::Type::INT96) return "timestamp[ns]";
+  if (column.physical_type() == parquet::Type::BOOLEAN) return "bool";
   if (leaf_type(column) == LeafType::kUnsigned) return "uint64";
   if (column.physical_type() == parquet::Type::DOUBLE) return "double";
   const bool is_text =

@@ -214,7 +214,7 @@ struct Timestamps {
 // Doubles as text.
 struct Digits {
   void append(const double* values, int64_t count, Column& out, std::vector<ValueProblem>&) const {
-    for (int64_t i = 0; i < count; ++i) append_digits(values[i], out);
+    for (int64_t i = 0; i < count; ++i) append_number_text(values[i], out);
   }
 };
 

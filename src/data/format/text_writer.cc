@@ -10,12 +10,14 @@
 #include "data/format/encoder.h"
 #include "data/format/kept_columns.h"
 #include "data/format/number_text.h"
+#include "data/format/time_text.h"
 #include "emblem/error.h"
 
 namespace emblem {
 namespace {
 
-constexpr size_t kLongestNumber = 24;  // "-9223372036854775808", "-1.17549435e-38", a separator
+// "2026-11-16 12:30:00.123456789", "-9223372036854775808", "-1.17549435e-38"; a separator.
+constexpr size_t kLongestNumber = 32;
 
 // Text that grows by whole rows, so that numbers are written without checks.
 class TextOut {
@@ -40,8 +42,9 @@ class TextOut {
   }
   // Whole numbers without a point; others with the fewest digits that read back the same.
   void put_number(float value) {
-    if (value == std::trunc(value) && std::fabs(value) < 1e15f) {
-      put_integer(static_cast<int64_t>(value));
+    int64_t integer = 0;
+    if (to_integer(static_cast<double>(value), integer)) {
+      put_integer(integer);
     } else {
       at_ = std::to_chars(at_, at_ + kLongestNumber, value).ptr;
     }
@@ -212,11 +215,9 @@ class CsvEncoder final : public RowEncoder {
       put_field(text, text_at(column, row), place);
     } else if (column.type == ColumnType::kInt64) {
       const bool is_missing = !column.missing.empty() && column.missing[row];
-      if (!is_missing && schema_[place.column].stored == "uint64") {
-        text.put_integer(static_cast<uint64_t>(column.ints[row]));
-      } else if (!is_missing) {
-        text.put_integer(column.ints[row]);
-      }
+      std::string written;
+      if (!is_missing) write_integer_of(place, column.ints[row], written);
+      text.put(written);
     } else if (!std::isnan(column.floats[row])) {
       require_finite(column.floats[row], place.row, schema_[place.column].name);
       text.put_number(column.floats[row]);
@@ -287,6 +288,14 @@ class CsvEncoder final : public RowEncoder {
                    "parquet, orc or arrow");
   }
 
+  // Dates and times as text, so that they are not taken for those of another unit.
+  void write_integer_of(const Place& place, int64_t value, std::string& out) const {
+    const ColumnSpec& column = schema_[place.column];
+    if (column.values.is_temporal()) return write_time(value, column.values, out);
+    if (column.stored == "uint64") return write_integer(static_cast<uint64_t>(value), out);
+    write_integer(value, out);
+  }
+
   // A missing number keeps its place in a vector.
   void write_value(const Column& column, int64_t i, const Place& place, std::string& out) const {
     const std::string& stored = schema_[place.column].stored;
@@ -295,11 +304,7 @@ class CsvEncoder final : public RowEncoder {
       out += value.empty() && stored == "double" ? "NaN" : value;
     } else if (column.type == ColumnType::kInt64) {
       const bool is_missing = !column.missing.empty() && column.missing[i];
-      if (!is_missing && stored == "uint64") {
-        write_integer(static_cast<uint64_t>(column.ints[i]), out);
-      } else if (!is_missing) {
-        write_integer(column.ints[i], out);
-      }
+      if (!is_missing) write_integer_of(place, column.ints[i], out);
     } else if (std::isnan(column.floats[i])) {
       out += "NaN";
     } else {

@@ -167,6 +167,21 @@ bool Loader::Pipeline::next(Batch& batch) {
   return true;
 }
 
+void Loader::Pipeline::sample(const std::function<void(const Block&)>& take) const {
+  const int64_t most = has_remote_inputs(options_.input) ? 2 : 8;
+  DecodedPiece decoded;
+  int64_t before = -1;
+  for (int64_t i = 0; i < most; ++i) {
+    std::unique_lock lock(mutex_);
+    const int64_t at = i * (order_->count(0) - 1) / (most - 1);
+    if (at < 0 || at == std::exchange(before, at)) continue;
+    const FilePiece piece = order_->at(0, at);
+    lock.unlock();
+    decoder_->decode(piece.file, piece.range, sample_, nullptr, decoded);
+    take(decoded.block);
+  }
+}
+
 LoaderStatistics Loader::Pipeline::statistics() const {
   const std::lock_guard lock(mutex_);
   LoaderStatistics statistics = statistics_;
@@ -220,6 +235,8 @@ DataPosition Loader::start() const { return source_->start(); }
 LoaderStatistics Loader::statistics() const { return source_->statistics(); }
 
 std::vector<ColumnSpec> Loader::columns() const { return source_->columns(); }
+
+void Loader::sample(const std::function<void(const Block&)>& take) const { source_->sample(take); }
 
 int64_t Loader::expected_rows() const { return source_->expected_rows(); }
 

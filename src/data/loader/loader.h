@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -97,6 +98,10 @@ class Loader {
 
   // Those of columns_needed as they are read; empty where the messages of a stream have types.
   std::vector<ColumnSpec> columns() const;
+
+  // Calls `take` with columns() of a few pieces from the start to the end of the files; not at all
+  // of a stream.
+  void sample(const std::function<void(const Block&)>& take) const;
 
   // How many rows next() gives out in all: estimated from the share of the files that was parsed so
   // far, exact once next() has returned false. 0: not known yet, or without end.

@@ -36,6 +36,7 @@ class Loader::Pipeline final : public Loader::Source {
   int64_t expected_rows() const override;
   DataPosition start() const override { return options_.start; }
   std::vector<ColumnSpec> columns() const override { return decoder_->columns(); }
+  void sample(const std::function<void(const Block&)>& take) const override;
 
  private:
   using Clock = std::chrono::steady_clock;

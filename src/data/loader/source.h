@@ -20,6 +20,7 @@ class Loader::Source {
   virtual LoaderStatistics statistics() const = 0;
   virtual int64_t expected_rows() const = 0;
   virtual std::vector<ColumnSpec> columns() const = 0;
+  virtual void sample(const std::function<void(const Block&)>&) const {}
 
   static std::unique_ptr<Source> open_stream(const config::DataConfig& data,
                                              const FeatureLayout& features,

@@ -49,18 +49,6 @@ void require_room(const Input& input, const Column& column, size_t more_bytes) {
                  " of a column: send fewer rows in a request");
 }
 
-// Appends the one value of a row.
-std::string add_single(const CsvFieldParser& parser, std::string_view text, Column& column) {
-  const auto row = static_cast<int64_t>(values_in(column));
-  if (column.type == ColumnType::kFloat) column.floats.push_back(0);
-  if (column.type == ColumnType::kInt64) {
-    column.missing.resize(column.ints.size(), 0);
-    column.ints.push_back(0);
-    column.missing.push_back(0);
-  }
-  return parser.add(text, row);
-}
-
 }  // namespace
 
 RequestColumns::RequestColumns(const config::DataConfig& data, const FeatureLayout& layout)
@@ -136,10 +124,19 @@ const Input* RequestColumns::find(const std::string& tensor) const {
   return nullptr;
 }
 
+void RequestColumns::check_type(const Input& input, const InputTensor& tensor) const {
+  EMBLEM_REQUIRE(input.is_own || tensor.type == input.type, "input '", tensor.name, "' is ",
+                 name_of(tensor.type), ", expected ", name_of(input.type));
+  for (const int column : input.columns) {
+    const std::string problem =
+        type_problem(tensor.type, input.type, requests_[static_cast<size_t>(column)]);
+    EMBLEM_REQUIRE(!input.is_own || problem.empty(), "input '", tensor.name, "' ", problem);
+  }
+}
+
 // The rows of an input that is not a sequence.
 int64_t RequestColumns::check_tensor(const Input& input, const InputTensor& tensor) const {
-  EMBLEM_REQUIRE(tensor.type == input.type, "input '", tensor.name, "' is ", name_of(tensor.type),
-                 ", expected ", name_of(input.type));
+  check_type(input, tensor);
   EMBLEM_REQUIRE(tensor.shape.size() == 2 && (input.width < 0 || tensor.shape[1] == input.width),
                  "input '", tensor.name, "' has shape ", shape_text(tensor.shape),
                  ", expected [-1,", input.width, "]");
@@ -165,9 +162,9 @@ int64_t RequestColumns::check(const InferRequest& request) const {
                      "' is given twice");
     }
     if (input->name != tensor.name) continue;  // offsets or lengths
-    const int64_t found = input->is_sequence
-                              ? RequestSequence(request, input->name).check(input->type)
-                              : check_tensor(*input, tensor);
+    if (input->is_sequence) check_type(*input, tensor);
+    const int64_t found = input->is_sequence ? RequestSequence(request, input->name).check()
+                                             : check_tensor(*input, tensor);
     EMBLEM_REQUIRE(rows < 0 || found == rows, "input '", tensor.name, "' has ", found,
                    " rows, but '", first, "' has ", rows);
     if (rows < 0) first = tensor.name;
@@ -228,20 +225,18 @@ void RequestColumns::append_values(const Input& input, const InputTensor& tensor
   Column& column = piece.block.columns[at];
   const ColumnRequest& request = requests_[at];
   const CsvFieldParser parser(request, missing_, column);
+  TensorValues values(tensor, request, parser, column);
   std::span<const std::byte> strings = tensor.data;
   require_room(input, column, tensor.data.size());
+  const auto add = [&](int64_t i) {
+    if (tensor.type != DataType::kBytes) return values.add(i);
+    const std::string_view text = detail::take_string(strings);
+    return request.has_bags() ? parser.add_values(text) : add_single(parser, text, column);
+  };
   for (int64_t row = 0, i = 0; row < rows; ++row) {
     for (int64_t k = 0; k < tensor.shape[1]; ++k, ++i) {
-      if (input.type == DataType::kFp32) {
-        column.floats.push_back(value_at<float>(tensor, i));
-      } else if (input.type == DataType::kInt64) {
-        append_id(value_at<int64_t>(tensor, i), column);
-      } else {
-        const std::string_view text = detail::take_string(strings);
-        const std::string problem =
-            request.has_bags() ? parser.add_values(text) : add_single(parser, text, column);
-        if (!problem.empty()) throw_bad_text(tensor, row, problem);
-      }
+      const std::string problem = add(i);
+      if (!problem.empty()) throw_bad_text(tensor, row, problem);
     }
     if (request.has_bags()) parser.end_bag();
   }
@@ -261,7 +256,8 @@ void RequestColumns::append(const InferRequest& request, int64_t rows, DecodedPi
         }
         Column& column = piece.block.columns[at];
         require_room(input, column, tensor.data.size());
-        sequence.append(CsvFieldParser(requests_[at], missing_, column), rows, column);
+        sequence.append(requests_[at], CsvFieldParser(requests_[at], missing_, column), rows,
+                        column);
       }
     }
   }

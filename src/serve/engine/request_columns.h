@@ -5,7 +5,9 @@
 // two inputs: numerical_features FP32 [numbers] and categorical_features INT64 [ids], in the order
 // in which the pipeline's features first read the columns. Columns of CSV files are inputs of their
 // own: FP32, INT64 or BYTES (text, and "key:weight") of shape [-1], the values of a row, any number
-// of them. A BYTES element may hold several values: it is split as the field of a CSV file.
+// of them. A BYTES element may hold several values: it is split as the field of a CSV file. These
+// inputs are also taken as BYTES, BOOL, integers of any width, FP32 and FP64
+// (serve/engine/tensor_values.h).
 //
 // Sequences of CSV files are inputs with elements (serve/engine/request_sequence.h). A column that
 // features read in different ways is one input all the same, of BYTES where their types differ.
@@ -67,6 +69,7 @@ class RequestColumns {
                      DecodedPiece& piece) const;
   void add_own_input(int column);
   const Input* find(const std::string& tensor) const;
+  void check_type(const Input& input, const InputTensor& tensor) const;
   int64_t check_tensor(const Input& input, const InputTensor& tensor) const;
 
   std::vector<Input> inputs_;

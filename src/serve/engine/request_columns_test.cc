@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
+#include <cstdint>
+
 #include "config/check.h"
 #include "config/load.h"
 
@@ -124,6 +127,57 @@ TEST(RequestColumns, FollowTheFgModeOfTheModel) {
               ElementsAre("age FP32", "level INT64", "city INT64"));
   EXPECT_THAT(inputs_of("semantics_version: 1"),
               ElementsAre("years FP32", "level FP32", "town BYTES"));
+}
+
+// The texts of a column of ids that was trained as `record` says, from a tensor of values.
+template <class T>
+std::vector<std::string> texts_from(const std::string& record, DataType type,
+                                    const std::vector<T>& values) {
+  const PipelineConfig config = parse_pipeline(
+      "data_config { fg_mode: FG_DAG column_types { input_name: 'id' " + record + R"( } }
+       feature_configs { id_feature { feature_name: "id" hash_bucket_size: 9 embedding_dim: 4 } })",
+      "test.config");
+  const RequestColumns columns(config.data_config(), layout_of(config));
+  InferRequest request;
+  const auto rows = static_cast<int64_t>(values.size());
+  request.inputs = {{"id", type, {rows, 1}, std::as_bytes(std::span(values))}};
+  EXPECT_EQ(columns.check(request), rows);
+  DecodedPiece piece;
+  columns.clear(piece);
+  columns.append(request, rows, piece);
+  const Column& column = piece.block.columns[0];
+  std::vector<std::string> texts;
+  for (int64_t row = 0; row < rows; ++row) {
+    const int32_t begin = column.offsets[row], end = column.offsets[row + 1];
+    const size_t from = begin == 0 ? 0 : column.text_ends[begin - 1];
+    texts.push_back(begin == end ? "" : column.text.substr(from, column.text_ends[begin] - from));
+  }
+  return texts;
+}
+
+TEST(RequestColumns, TakeNumbersAndBoolsAsTheTextThatFilesGiveThem) {
+  EXPECT_THAT(texts_from<uint8_t>("kind: 'bool'", DataType::kBool, {1, 0}), ElementsAre("1", "0"));
+  EXPECT_THAT(texts_from<uint8_t>("kind: 'text' spelling: 'True'", DataType::kBool, {1, 0}),
+              ElementsAre("True", "False"));
+  EXPECT_THAT(texts_from<int64_t>("kind: 'integer'", DataType::kInt64, {7, INT64_MIN, INT64_MAX}),
+              ElementsAre("7", "", "9223372036854775807"));
+  EXPECT_THAT(texts_from<uint64_t>("kind: 'integer'", DataType::kUint64, {UINT64_MAX}),
+              ElementsAre("18446744073709551615"));
+  EXPECT_THAT(texts_from<int32_t>("kind: 'text' spelling: '9.0'", DataType::kInt32, {7}),
+              ElementsAre("7.0"));
+  EXPECT_THAT(texts_from<double>("kind: 'double'", DataType::kFp64, {7, 0.5, std::nan("")}),
+              ElementsAre("7", "0.5", ""));
+  EXPECT_THAT(texts_from<float>("input_type: STRING", DataType::kFp32, {7, 0.1f}),
+              ElementsAre("7", "0.1"));
+}
+
+TEST(RequestColumns, RefuseTypesThatCannotBeWhatTrainingHad) {
+  EXPECT_THAT([] { texts_from<int64_t>("kind: 'text' spelling: 'text'", DataType::kInt64, {7}); },
+              ThrowsMessage<Error>(HasSubstr("input 'id' is INT64, but was text without numbers")));
+  EXPECT_THAT([] { texts_from<uint16_t>("kind: 'integer'", DataType::kFp16, {7}); },
+              ThrowsMessage<Error>(HasSubstr("input 'id' is FP16, expected BYTES")));
+  EXPECT_THAT([] { texts_from<double>("kind: 'integer'", DataType::kFp64, {7.5}); },
+              ThrowsMessage<Error>(HasSubstr("\"7.5\" is not an integer")));
 }
 
 }  // namespace

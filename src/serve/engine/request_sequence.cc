@@ -45,10 +45,7 @@ int64_t RequestSequence::count_at(const InputTensor& tensor, int64_t at) const {
                                          : value_at<int64_t>(tensor, at);
 }
 
-int64_t RequestSequence::check(DataType type) const {
-  EMBLEM_REQUIRE(values_->type == type || values_->type == DataType::kBytes, "input '", name_,
-                 "' is ", name_of(values_->type), ", expected ", name_of(type),
-                 type == DataType::kBytes ? "" : " or BYTES");
+int64_t RequestSequence::check() const {
   EMBLEM_REQUIRE(offsets_ == nullptr || lengths_ == nullptr, "inputs '", name_, kOffsets, "' and '",
                  name_, kLengths, "' are both given; give one of them");
   check_bytes(*values_);
@@ -104,7 +101,8 @@ int64_t RequestSequence::values_per_element() const {
   return values_->shape.size() > at ? values_->shape[at] : 1;
 }
 
-void RequestSequence::append(const CsvFieldParser& parser, int64_t rows, Column& column) const {
+void RequestSequence::append(const ColumnRequest& request, const CsvFieldParser& parser,
+                             int64_t rows, Column& column) const {
   const int64_t width = values_per_element();
   const bool is_text = values_->type == DataType::kBytes;
   std::span<const std::byte> strings = values_->data;
@@ -118,14 +116,10 @@ void RequestSequence::append(const CsvFieldParser& parser, int64_t rows, Column&
     }
     return;
   }
+  TensorValues values(*values_, request, parser, column);
   const auto add_element = [&](int64_t element, int64_t row) {
     for (int64_t i = element * width; i < (element + 1) * width; ++i) {
-      if (is_text)
-        require(parser.add_values(detail::take_string(strings)), row);
-      else if (values_->type == DataType::kFp32)
-        column.floats.push_back(value_at<float>(*values_, i));
-      else if (const auto id = value_at<int64_t>(*values_, i); id != kMissingId)
-        append_id(id, column);
+      require(is_text ? parser.add_values(detail::take_string(strings)) : values.add(i), row);
     }
     parser.end_bag();
   };
@@ -139,12 +133,6 @@ void RequestSequence::append(const CsvFieldParser& parser, int64_t rows, Column&
     for (int64_t i = count * width; is_text && i < room * width; ++i) detail::take_string(strings);
     parser.end_sequence();
   }
-}
-
-void append_id(int64_t id, Column& column) {
-  if (id == kMissingId && column.missing.empty()) column.missing.resize(column.ints.size(), 0);
-  if (id == kMissingId || !column.missing.empty()) column.missing.push_back(id == kMissingId);
-  column.ints.push_back(id == kMissingId ? 0 : id);
 }
 
 void throw_bad_text(const InputTensor& tensor, int64_t row, const std::string& problem) {

@@ -151,8 +151,8 @@ TEST_F(RequestSequences, ThatDoNotFitAreRefused) {
           "'items.lengths' has 1 rows, but 'items' has 2");
   refused(items({4}), "'items' has shape [4], expected [rows, elements]");
   refused(Request().add_text("items", {1, 2}, {"1", "2"}), "expected [rows, 1]: one text a row");
-  refused(Request().add<float>("items", DataType::kFp32, {1, 1}, {1}),
-          "input 'items' is FP32, expected INT64 or BYTES");
+  refused(Request().add<uint16_t>("items", DataType::kFp16, {1, 1}, {1}),
+          "input 'items' is FP16, expected INT64");
   refused(Request().add<float>("prices", DataType::kFp32, {1, 1000000, 0}, {}),
           "expected at least one value in an element");
   refused(items({2, 2}), "missing: prices");

@@ -63,7 +63,8 @@ bool CellReader::is_missing(size_t at) const {
     case ColumnType::kFloat:
       return std::isnan(column_.floats[at]);
     case ColumnType::kInt64:
-      return !column_.missing.empty() && column_.missing[at] != 0;
+      return column_.ints[at] == kMissingId ||
+             (!column_.missing.empty() && column_.missing[at] != 0);
     case ColumnType::kText:
       break;
   }
@@ -80,11 +81,9 @@ std::string_view CellReader::text(size_t at, std::string& buffer) const {
   if (is_missing(at)) return {};
   buffer.clear();
   if (column_.type == ColumnType::kInt64) {
-    char digits[24];
-    const auto end = std::to_chars(digits, digits + sizeof digits, column_.ints[at]).ptr;
-    buffer.assign(digits, end);
+    write_integer(column_.ints[at], buffer);
   } else {
-    write_number(static_cast<double>(column_.floats[at]), buffer);
+    write_number(column_.floats[at], buffer);
   }
   return buffer;
 }

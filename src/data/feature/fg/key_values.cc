@@ -28,7 +28,7 @@ std::string KeyValues::read(const CellReader& input, int64_t cell) {
     std::string_view key = text;
     std::string_view value;
     if (!weights.empty()) {
-      write_number(static_cast<double>(weights[at]), written_.emplace_back());
+      write_number(weights[at], written_.emplace_back());
       value = written_.back();
     } else if (!split_pair(text, ':', key, value)) {
       entries_.clear();
