@@ -99,10 +99,12 @@ void record_kinds(const FeatureLayout& features, const std::vector<ColumnRequest
     if (type.kind != ValueKind::kText || facts.texts.empty()) continue;
     const ColumnFacts::Texts& texts = facts.texts[i];
     const std::string spelling = name_of(texts.spelling.spelling());
-    if (texts.floats.are_floats())
+    if (texts.floats.are_floats()) {  // rows that were not looked at may have other text
       record->set_kind(name_of({ValueKind::kDouble}));
-    else if (!spelling.empty())
+      record->set_spelling(name_of(Spelling{.style = Spelling::Style::kWords}));
+    } else if (!spelling.empty()) {
       record->set_spelling(spelling);
+    }
   }
 }
 

@@ -152,7 +152,7 @@ TEST_F(ColumnTypes, AreTheKindOfEveryColumnAndTheSpellingOfText) {
   const std::string words = folder_.write("words.csv", "label,C1\n0,web\n1,app\n");
   EXPECT_THAT(kinds(csv("", kHashed), words), ElementsAre("C1 text text"));
   const std::string floats = folder_.write("floats.csv", "label,C1\n0,1e-07\n1,\n1,0.5\n0,nan\n");
-  EXPECT_THAT(kinds(csv("", kHashed), floats), ElementsAre("C1 double"))
+  EXPECT_THAT(kinds(csv("", kHashed), floats), ElementsAre("C1 double text"))
       << "other writers have 1e-7 and NaN";
   const std::string ids = folder_.write("ids.csv", "label,C1\n0,1e7\n1,a3f\n");
   EXPECT_THAT(kinds(csv("", kHashed), ids), ElementsAre("C1 text mixed"));

@@ -199,8 +199,11 @@ Respelled respell(const TrainedValues& trained, std::string_view text, std::stri
       return as_integer(text, out);
     case ValueKind::kFloat:
       return as_number<float>(text, out);
-    case ValueKind::kDouble:
-      return as_number<double>(text, out);
+    case ValueKind::kDouble: {
+      const Respelled made = as_number<double>(text, out);
+      const bool was_text = trained.spelling.style == Style::kWords;
+      return made == Respelled::kRefused && was_text ? Respelled::kSame : made;
+    }
     case ValueKind::kBool:
       return as_bool(text, out);
     case ValueKind::kDate:

@@ -168,6 +168,8 @@ TEST(Respell, ReadsNumbersOfTrainingFromText) {
       << "the double of training";
   EXPECT_EQ(respelled(trained("double"), "nan"), "-");
   EXPECT_EQ(respelled(trained("float"), "0.10000000149011612"), "0.1");
+  EXPECT_EQ(respelled(trained("double", "text"), "web"), "web") << "it was text";
+  EXPECT_EQ(respelled(trained("double", "text"), "1e-07"), respelled(trained("double"), "1e-7"));
   EXPECT_EQ(respelled(trained("double"), "web"),
             "!\"web\" is not a number, as the column's values were in training");
 }
